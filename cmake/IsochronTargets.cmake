@@ -1,0 +1,42 @@
+# How a folder becomes a library, and how headers are spelled `isochron/<folder>/x.h` in the tree as when installed.
+
+set(ISOCHRON_INCLUDE_ROOT ${CMAKE_BINARY_DIR}/include)
+file(MAKE_DIRECTORY ${ISOCHRON_INCLUDE_ROOT}/isochron)
+
+add_library(isochron_options INTERFACE)
+target_compile_options(isochron_options INTERFACE -Wall -Wextra -Wshadow -Wno-unknown-pragmas)
+if(ISOCHRON_WERROR)
+  target_compile_options(isochron_options INTERFACE -Werror)
+endif()
+if(ISOCHRON_SANITIZE STREQUAL "address")
+  target_compile_options(isochron_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all
+                                                    -fno-omit-frame-pointer)
+  target_link_options(isochron_options INTERFACE -fsanitize=address,undefined)
+elseif(ISOCHRON_SANITIZE STREQUAL "thread")
+  target_compile_options(isochron_options INTERFACE -fsanitize=thread -fno-omit-frame-pointer)
+  target_link_options(isochron_options INTERFACE -fsanitize=thread)
+endif()
+
+# isochron_library(<folder> DEPENDS <public targets> PRIVATE <private targets>): every source below the folder.
+function(isochron_library folder)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE" ${ARGN})
+  file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR}/${folder} ${ISOCHRON_INCLUDE_ROOT}/isochron/${folder} SYMBOLIC)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cc)
+  set(target isochron_${folder})
+  set(scope PUBLIC)
+  if(sources)
+    add_library(${target} STATIC ${sources})
+    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:isochron_options> ${ARG_PRIVATE})
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(${target} ${scope} $<BUILD_INTERFACE:${ISOCHRON_INCLUDE_ROOT}>
+                                                $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_features(${target} ${scope} cxx_std_20)
+  target_link_libraries(${target} ${scope} ${ARG_DEPENDS})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${folder})
+  install(TARGETS ${target} EXPORT isochronTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/isochron/${folder}
+          FILES_MATCHING PATTERN "*.h" PATTERN "cpu/*" EXCLUDE)
+endfunction()

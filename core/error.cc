@@ -1,0 +1,51 @@
+#include "isochron/core/error.h"
+
+namespace isochron {
+
+std::string_view error_code_name(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+      return "invalid_argument";
+    case ErrorCode::kShapeMismatch:
+      return "shape_mismatch";
+    case ErrorCode::kDtypeMismatch:
+      return "dtype_mismatch";
+    case ErrorCode::kOutOfRange:
+      return "out_of_range";
+    case ErrorCode::kOverflow:
+      return "overflow";
+    case ErrorCode::kOutOfMemory:
+      return "out_of_memory";
+    case ErrorCode::kIo:
+      return "io";
+    case ErrorCode::kBadFormat:
+      return "bad_format";
+    case ErrorCode::kNotANumber:
+      return "not_a_number";
+    case ErrorCode::kCaptureViolation:
+      return "capture_violation";
+    case ErrorCode::kSealed:
+      return "sealed";
+    case ErrorCode::kStale:
+      return "stale";
+    case ErrorCode::kUnsupported:
+      return "unsupported";
+  }
+  return "unknown";
+}
+
+int exit_code(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kOutOfMemory:
+      return 4;
+    case ErrorCode::kNotANumber:
+      return 1;
+    case ErrorCode::kInvalidArgument:
+    case ErrorCode::kUnsupported:
+      return 2;
+    default:
+      return 3;
+  }
+}
+
+}  // namespace isochron

@@ -1,0 +1,84 @@
+#include "isochron/core/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "isochron/core/error.h"
+
+namespace isochron {
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const { return fd_; }
+  int close() {
+    const int fd = fd_;
+    fd_ = -1;
+    return ::close(fd);
+  }
+
+ private:
+  int fd_;
+};
+
+[[noreturn]] void fail_errno(const std::filesystem::path& path, std::string_view action) {
+  fail(ErrorCode::kIo, path.string(), "cannot {}: {}", action, std::strerror(errno));
+}
+
+}  // namespace
+
+std::vector<std::byte> read_file(const std::filesystem::path& path, size_t limit_bytes) {
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) fail_errno(path, "open");
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0) fail_errno(path, "stat");
+  require(!S_ISDIR(info.st_mode), ErrorCode::kIo, path.string(), "is a directory; expected a file");
+  require(static_cast<size_t>(info.st_size) <= limit_bytes, ErrorCode::kBadFormat, path.string(),
+          "has {} bytes, more than the limit of {}", info.st_size, limit_bytes);
+  std::vector<std::byte> bytes(static_cast<size_t>(info.st_size));
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t got = ::read(file.get(), bytes.data() + done, bytes.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail_errno(path, "read");
+    require(got > 0, ErrorCode::kIo, path.string(), "ends at byte {}, expected {}", done, bytes.size());
+    done += static_cast<size_t>(got);
+  }
+  return bytes;
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
+  const std::filesystem::path temporary = path.string() + ".tmp-" + std::to_string(::getpid());
+  try {
+    Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    if (file.get() < 0) fail_errno(path, "create");
+    size_t done = 0;
+    while (done < content.size()) {
+      const ssize_t wrote = ::write(file.get(), content.data() + done, content.size() - done);
+      if (wrote < 0 && errno == EINTR) continue;
+      if (wrote < 0) fail_errno(path, "write");
+      done += static_cast<size_t>(wrote);
+    }
+    if (::fsync(file.get()) != 0) fail_errno(path, "sync");
+    if (file.close() != 0) fail_errno(path, "close");
+    if (::rename(temporary.c_str(), path.c_str()) != 0) fail_errno(path, "rename");
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.get() >= 0) ::fsync(directory.get());
+}
+
+}  // namespace isochron

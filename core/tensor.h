@@ -1,0 +1,136 @@
+// Tensor: a cheap value handle, either to a buffer (eager) or to a value of the graph being captured.
+// `core` knows neither allocators nor graphs: it declares the opaque bases `Storage` (memory derives from it) and
+// `ValueBase` (graph derives from it). Creation functions live in ops/creation.h.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "isochron/core/device.h"
+#include "isochron/core/ref.h"
+#include "isochron/core/shape.h"
+
+namespace isochron {
+
+/// A block of bytes that tensors refer to.
+///
+/// `generation` counts how often the content was replaced as a whole (a variable assigned, a plan replayed, a batch
+/// slot refilled). A tensor remembers the generation it was made under; reading it later throws kStale.
+class Storage : public RefCounted {
+ public:
+  std::byte* data() const { return data_; }
+  size_t size_bytes() const { return size_bytes_; }
+  uint64_t generation() const { return generation_; }
+  void next_generation() { ++generation_; }
+  /// Content is known never to change, so that the graph may fold it.
+  bool constant() const { return constant_; }
+  void set_constant() { constant_ = true; }
+  /// Who replaces the content, for the kStale text: "variable 'w'", "the next call of the captured step".
+  virtual std::string owner() const { return "its owner"; }
+
+ protected:
+  Storage(std::byte* data, size_t size_bytes) : data_(data), size_bytes_(size_bytes) {}
+  void rebind(std::byte* data, size_t size_bytes) {
+    data_ = data;
+    size_bytes_ = size_bytes;
+  }
+
+ private:
+  std::byte* data_;
+  size_t size_bytes_;
+  uint64_t generation_ = 0;
+  bool constant_ = false;
+};
+
+/// A value of a graph under capture; see graph/graph.h.
+class ValueBase : public RefCounted {};
+
+/// What a `Tensor` points to. Immutable after construction, so handles may be shared between threads.
+class TensorImpl final : public RefCounted {
+ public:
+  TensorImpl(TensorSpec spec, Strides strides, Ref<Storage> storage, size_t offset_bytes);
+  TensorImpl(TensorSpec spec, Ref<ValueBase> value);
+  ~TensorImpl() override;
+
+  TensorSpec spec;
+  Strides strides;  // elements
+  bool contiguous = true;
+  int64_t elems = 0;
+  size_t offset_bytes = 0;
+  Ref<Storage> storage;  // null for a graph value
+  Ref<ValueBase> value;  // null for a buffer
+};
+
+class Tensor {
+ public:
+  /// An undefined tensor: "no value". Only `defined` may be asked of it.
+  Tensor() = default;
+  explicit Tensor(Ref<TensorImpl> impl)
+      : impl_(std::move(impl)), generation_(impl_->storage ? impl_->storage->generation() : 0) {}
+  /// A contiguous tensor over all of `storage` from `offset_bytes`. Throws kOutOfRange if it does not fit.
+  static Tensor over(Ref<Storage> storage, const TensorSpec& spec, size_t offset_bytes = 0);
+  /// A tensor over memory owned by the caller, which must outlive it; any strides, in elements.
+  static Tensor from_external(void* data, const TensorSpec& spec, const Strides& strides);
+  static Tensor from_external(void* data, const TensorSpec& spec);
+  /// A tensor that stands for a graph value.
+  static Tensor of_value(Ref<ValueBase> value, const TensorSpec& spec);
+
+  bool defined() const { return static_cast<bool>(impl_); }
+  const TensorSpec& spec() const { return impl_->spec; }
+  const Shape& shape() const { return impl_->spec.shape; }
+  DType dtype() const { return impl_->spec.dtype; }
+  int rank() const { return impl_->spec.shape.rank(); }
+  int64_t extent(int64_t axis) const { return shape()[normalize_axis(axis, rank(), "extent")]; }
+  int64_t elems() const { return impl_->elems; }
+  size_t size_bytes() const { return static_cast<size_t>(impl_->elems) * dtype_size(dtype()); }
+  const Strides& strides() const { return impl_->strides; }
+  bool contiguous() const { return impl_->contiguous; }
+  Device device() const { return {}; }
+
+  /// True while this tensor stands for a value of a graph under capture (it has no content yet).
+  bool is_value() const { return impl_ && impl_->value; }
+  const Ref<ValueBase>& value() const { return impl_->value; }
+  const Ref<Storage>& storage() const { return impl_->storage; }
+  const Ref<TensorImpl>& impl() const { return impl_; }
+  uint64_t generation() const { return generation_; }
+  /// The same tensor seen at the storage's present generation: a fresh handle on a variable.
+  Tensor refreshed() const { return Tensor(impl_); }
+  bool stale() const { return impl_->storage && impl_->storage->generation() != generation_; }
+
+  /// Address of the first element. Throws kCaptureViolation for a graph value, kStale for a replaced content.
+  std::byte* raw() const {
+    if (!impl_ || !impl_->storage || impl_->storage->generation() != generation_) [[unlikely]] throw_unreadable();
+    return impl_->storage->data() + impl_->offset_bytes;
+  }
+  /// Typed address of a contiguous tensor. Throws as `raw`, kDtypeMismatch, and kInvalidArgument when strided.
+  template <typename T>
+  T* data() const {
+    check_typed(dtype_of<T>);
+    return reinterpret_cast<T*>(raw());
+  }
+  /// The elements of a contiguous tensor. Throws as `data`.
+  template <typename T>
+  std::span<T> span() const {
+    return {data<T>(), static_cast<size_t>(elems())};
+  }
+  /// The single element, converted to `T`. Throws kShapeMismatch unless there is exactly one element.
+  template <typename T>
+  T item() const {
+    return static_cast<T>(item_f64());
+  }
+  /// All elements in row-major order, converted to double; any strides. Throws as `raw`.
+  std::vector<double> to_vector() const;
+  /// Shape, dtype and the first elements, for people.
+  std::string str() const;
+
+ private:
+  [[noreturn]] void throw_unreadable() const;
+  void check_typed(DType dtype) const;
+  double item_f64() const;
+
+  Ref<TensorImpl> impl_;
+  uint64_t generation_ = 0;
+};
+
+}  // namespace isochron

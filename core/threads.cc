@@ -1,0 +1,79 @@
+#include "isochron/core/threads.h"
+
+#include <immintrin.h>
+#include <omp.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "isochron/core/error.h"
+
+namespace isochron {
+namespace {
+
+constexpr unsigned kFlushBits = 0x8040;  // FTZ | DAZ in MXCSR
+constexpr int kMaxThreads = 256;
+
+/// Cores allowed by the cgroup v2 quota, or a large number without one.
+double quota_cores() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 1e9;
+  return std::max(1.0, std::strtod(quota.c_str(), nullptr) / period);
+}
+
+int default_threads() {
+  if (const char* text = std::getenv("ISOCHRON_THREADS")) {
+    int value = 0;
+    const char* end = text + std::strlen(text);
+    const auto [stop, error] = std::from_chars(text, end, value);
+    require(error == std::errc() && stop == end && value >= 1 && value <= kMaxThreads, ErrorCode::kInvalidArgument,
+            "ISOCHRON_THREADS", "expected an integer in [1, {}], got '{}'", kMaxThreads, text);
+    return value;
+  }
+  cpu_set_t set;
+  const int affine = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+  return std::clamp(static_cast<int>(std::min<double>(affine, quota_cores())), 1, 64);
+}
+
+std::atomic<int>& thread_setting() {
+  static std::atomic<int> setting{default_threads()};
+  return setting;
+}
+
+}  // namespace
+
+int compute_threads() { return thread_setting().load(std::memory_order_relaxed); }
+
+void set_compute_threads(int threads) {
+  require(threads >= 1 && threads <= kMaxThreads, ErrorCode::kInvalidArgument, "set_compute_threads",
+          "expected a count in [1, {}], got {}", kMaxThreads, threads);
+  thread_setting().store(threads);
+}
+
+void flush_subnormals_to_zero() { _mm_setcsr(_mm_getcsr() | kFlushBits); }
+
+bool subnormals_flushed() { return (_mm_getcsr() & kFlushBits) == kFlushBits; }
+
+namespace internal {
+
+void parallel_ranges(int threads, int64_t count, RangeFunction function, void* context) {
+#pragma omp parallel num_threads(threads)
+  {
+    flush_subnormals_to_zero();
+    const int64_t team = omp_get_num_threads();
+    const int64_t rank = omp_get_thread_num();
+    const int64_t begin = count * rank / team;
+    const int64_t end = count * (rank + 1) / team;
+    if (begin < end) function(context, begin, end);
+  }
+}
+
+}  // namespace internal
+}  // namespace isochron
