@@ -1,0 +1,87 @@
+# The whole project in one word each; `make help` lists them. Below them are plain CMake presets.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+MAKEFLAGS += --no-print-directory
+
+JOBS ?= $(shell nproc)
+OUT ?= demo-out
+ISOCHRON_WERROR ?= OFF
+
+command := build/release/bin/isochron
+cmake_flags := -DISOCHRON_WERROR=$(ISOCHRON_WERROR) \
+  $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+sources = $$(find apps autograd bench core data examples graph memory nn observe ops optim tests train \
+  -name '*.h' -o -name '*.cc' -o -name '*.cu')
+
+# $(call configure,preset) and $(call run_tests,preset); ctest prints the summary and fails when there is no test.
+configure = cmake --preset $(1) $(cmake_flags) --log-level=WARNING
+run_tests = ctest --test-dir build/$(1) --output-on-failure --no-tests=error --progress -j $(JOBS)
+
+.PHONY: help demo test asan tsan bench format check-format check-layers install-check tidy deps clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: deps  ## build, train on the shipped data, run the comparisons; results in demo-out
+	@$(call configure,release)
+	cmake --build --preset release -j $(JOBS) --target isochron_command
+	mkdir -p $(OUT)
+	run() {  # run NAME ARGUMENT...: one run of the command, shown here and kept in $(OUT)/NAME.txt
+	  local name=$$1; shift
+	  printf '\n$$ isochron %s\n' "$$*"
+	  $(command) "$$@" | tee "$(OUT)/$$name.txt"
+	}
+	run train-digits train digits
+	run train-co2 train co2
+	run compare compare gpu-memory growing-graph --out $(OUT) --json $(OUT)/compare.json
+	printf '\nResults are in %s:\n' "$$(realpath $(OUT))"
+	ls $(OUT) | sed 's/^/  /'
+
+test: deps  ## build everything in release and run every test
+	@$(call configure,release)
+	cmake --build --preset release -j $(JOBS)
+	$(call run_tests,release)
+
+asan: deps  ## the tests under the address and undefined-behaviour sanitizers
+	@$(call configure,asan)
+	cmake --build --preset asan -j $(JOBS)
+	UBSAN_OPTIONS=print_stacktrace=1 $(call run_tests,asan)
+
+# ThreadSanitizer can't see libgomp's barriers, so compute runs on one thread there; the pipeline's threads stay.
+tsan: deps  ## the tests under the thread sanitizer
+	@export ISOCHRON_THREADS=1
+	$(call configure,tsan)
+	cmake --build --preset tsan -j $(JOBS)
+	TSAN_OPTIONS=halt_on_error=1 $(call run_tests,tsan)
+
+bench: deps  ## every benchmark case, one JSON object a line
+	@$(call configure,release)
+	cmake --build --preset release -j $(JOBS) --target isochron_command
+	$(command) bench --json
+
+format:  ## rewrite all sources in the project's format
+	@clang-format -i $(sources)
+
+check-format:  ## fail when a source is not in the project's format
+	@clang-format --dry-run -Werror $(sources)
+	echo "format: all sources conform"
+
+check-layers:  ## fail when an include points upward or a header breaks its rules
+	@python3 scripts/check_layers.py --self-test
+	python3 scripts/check_layers.py
+
+install-check: deps  ## build a small program against the installed package
+	@$(call configure,release)
+	cmake --build --preset release -j $(JOBS)
+	scripts/install-check.sh build/release
+
+tidy: deps  ## clang-tidy over the library (slow)
+	@$(call configure,release)
+	run-clang-tidy -quiet -p build/release -j $(JOBS) '/(apps|autograd|core|data|graph|memory|nn|observe|ops|optim|train)/[^.]*\.cc$$'
+
+deps:  ## install missing packages (Debian, Ubuntu)
+	@scripts/install-deps.sh
+
+clean:  ## remove what the targets above made
+	@rm -rf build/release build/debug build/asan build/tsan $(OUT)

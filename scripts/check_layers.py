@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Checks the rules that the compiler doesn't: which folder may include which, and what a public header may contain.
+
+    check_layers.py [ROOT]       check the tree (default: the one this script is in); exit 1 on any violation
+    check_layers.py --self-test  plant one violation of every rule in a temporary tree and demand that each is found
+"""
+
+import pathlib
+import re
+import sys
+import tempfile
+
+# What each folder may include, besides itself. apps, examples and bench may include every library folder.
+ALLOWED = {
+    "core": set(),
+    "memory": {"core"},
+    "graph": {"core", "memory"},
+    "ops": {"core", "memory", "graph"},
+    "autograd": {"core", "memory", "graph", "ops"},
+    "optim": {"core", "memory", "graph", "ops", "autograd"},
+    "nn": {"core", "memory", "graph", "ops", "autograd", "optim"},
+    "data": {"core", "memory"},
+    "observe": {"core"},
+    "train": {"core", "memory", "graph", "ops", "autograd", "optim", "nn", "data", "observe"},
+}
+PROGRAM_FOLDERS = ("apps", "examples", "bench")
+OTHER_FOLDERS = ("tests", "scripts", "cmake")
+# Headers below these are not installed, so they may use the libraries behind the kernels.
+PRIVATE_FOLDERS = ("ops/cpu/", "ops/cuda/")
+FOREIGN_HEADER = re.compile(
+    r"^(Eigen/|unsupported/Eigen/|dnnl|oneapi/dnnl/|hwy/|cuda|cublas|cudnn|curand|cusparse|nvrtc|nvtx3/|nvToolsExt|nccl)")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+USING_NAMESPACE = re.compile(r"^\s*using\s+namespace\b")
+CODE_SUFFIXES = (".h", ".cc", ".cu", ".py", ".sh", ".cmake", ".txt")
+MAX_LINES = 800
+
+
+def check_include(path, folder, quoted, included):
+    """The violation of including `included` from `path` (relative, with `/`), or None."""
+    public_header = path.endswith(".h") and folder in ALLOWED and not path.startswith(PRIVATE_FOLDERS)
+    if public_header and FOREIGN_HEADER.match(included):
+        return f"public header includes <{included}>; keep it to a source file or {PRIVATE_FOLDERS[0]}"
+    if included.startswith("isochron/"):
+        target = included.split("/")[1]
+        if folder in ALLOWED and target != folder and target not in ALLOWED[folder]:
+            allowed = ", ".join(sorted(ALLOWED[folder])) or "nothing"
+            return f"{folder} includes {included}; it may include {allowed}"
+        if target not in ALLOWED and folder in PROGRAM_FOLDERS and target not in PROGRAM_FOLDERS:
+            return f"includes {included}, which is not a folder of the library"
+        if public_header and included.removeprefix("isochron/").startswith(PRIVATE_FOLDERS):
+            return f"public header includes {included}, which is not installed"
+    elif quoted and folder in ALLOWED:
+        return f'includes "{included}"; spell it isochron/<folder>/x.h'
+    elif quoted and folder in PROGRAM_FOLDERS and included.startswith("tests/"):
+        return f'includes "{included}"; only tests include tests'
+    return None
+
+
+def check_file(root, path):
+    """Violations of one file as "path:line: text"."""
+    relative = path.relative_to(root).as_posix()
+    folder = relative.split("/")[0]
+    lines = path.read_text(encoding="utf-8").splitlines()
+    found = []
+    if len(lines) > MAX_LINES:
+        found.append(f"{relative}:{len(lines)}: {len(lines)} lines; split it, {MAX_LINES} is the most")
+    if path.suffix not in (".h", ".cc", ".cu"):
+        return found
+    for number, line in enumerate(lines, 1):
+        if path.suffix == ".h" and USING_NAMESPACE.match(line):
+            found.append(f"{relative}:{number}: `using namespace` in a header")
+        if match := INCLUDE.match(line):
+            violation = check_include(relative, folder, match[1] == '"', match[2])
+            if violation:
+                found.append(f"{relative}:{number}: {violation}")
+    return found
+
+
+def check_tree(root):
+    files = []
+    for folder in (*ALLOWED, *PROGRAM_FOLDERS, *OTHER_FOLDERS):
+        files += sorted(p for p in (root / folder).rglob("*") if p.suffix in CODE_SUFFIXES and p.is_file())
+    return len(files), [violation for path in files for violation in check_file(root, path)]
+
+
+def self_test():
+    clean = {
+        "core/a.h": "#include <vector>\n",
+        "memory/a.h": '#include "isochron/core/a.h"\n#include "isochron/memory/b.h"\n',
+        "ops/a.cc": "#include <Eigen/Core>\nusing namespace std;\n",
+        "ops/cpu/a.h": "#include <dnnl.hpp>\n",
+        "train/a.h": '#include "isochron/observe/a.h"\n',
+        "apps/a.cc": '#include "isochron/train/a.h"\n#include "apps/b.h"\n',
+        "tests/graph/a_test.cc": '#include "graph/helper.h"\n#include "isochron/graph/a.h"\n',
+        "nn/long.cc": "\n" * MAX_LINES,
+    }
+    planted = {
+        "core includes upward": ("core/x.h", '#include "isochron/memory/a.h"\n'),
+        "graph includes autograd": ("graph/x.cc", '#  include "isochron/autograd/a.h"\n'),
+        "data includes graph": ("data/x.cc", '#include "isochron/graph/a.h"\n'),
+        "observe includes memory": ("observe/x.h", "#include <isochron/memory/a.h>\n"),
+        "library includes program": ("train/x.cc", '#include "isochron/apps/a.h"\n'),
+        "unknown folder": ("apps/x.cc", '#include "isochron/tests/a.h"\n'),
+        "program includes test": ("bench/x.cc", '#include "tests/a.h"\n'),
+        "include by another spelling": ("memory/x.cc", '#include "b.h"\n'),
+        "Eigen in a public header": ("ops/x.h", "#include <Eigen/Core>\n"),
+        "oneDNN in a public header": ("nn/x.h", "#include <oneapi/dnnl/dnnl.hpp>\n"),
+        "Highway in a public header": ("graph/x.h", '#include "hwy/highway.h"\n'),
+        "CUDA in a public header": ("memory/x.h", "#include <cuda_runtime.h>\n"),
+        "private header in a public one": ("ops/x.h", '#include "isochron/ops/cpu/a.h"\n'),
+        "using namespace in a header": ("apps/x.h", "  using namespace isochron;\n"),
+        "file too long": ("tests/x_test.cc", "\n" * (MAX_LINES + 1)),
+    }
+    missed = []
+    with tempfile.TemporaryDirectory() as name:
+        root = pathlib.Path(name)
+
+        def write(path, text):
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text, encoding="utf-8")
+
+        for path, text in clean.items():
+            write(path, text)
+        if check_tree(root)[1]:
+            missed.append(f"a clean tree was rejected: {check_tree(root)[1]}")
+        for what, (path, text) in planted.items():
+            write(path, text)
+            found = check_tree(root)[1]
+            if len(found) != 1 or not found[0].startswith(f"{path}:"):
+                missed.append(f"{what}: expected one violation in {path}, found {found}")
+            (root / path).unlink()
+    for text in missed:
+        print(f"self-test: {text}", file=sys.stderr)
+    print(f"layers: self-test, {len(planted) - len(missed)} of {len(planted)} planted violations found")
+    return 1 if missed else 0
+
+
+def main():
+    arguments = sys.argv[1:]
+    if arguments == ["--self-test"]:
+        return self_test()
+    root = pathlib.Path(arguments[0]) if arguments else pathlib.Path(__file__).resolve().parent.parent
+    count, violations = check_tree(root)
+    for violation in violations:
+        print(violation, file=sys.stderr)
+    if count == 0:
+        print(f"layers: no source below {root}", file=sys.stderr)
+        return 1
+    print(f"layers: {count} files, {len(violations)} violations")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

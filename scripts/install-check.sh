@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# install-check.sh BUILD_FOLDER: installs that build into a temporary prefix, builds the program of tests/install
+# against it by find_package(isochron) alone, and runs it. Nothing of the source tree is on its include path.
+set -euo pipefail
+source_folder=$(cd "$(dirname "$0")/.." && pwd)
+build_folder=$(cd "${1:?usage: install-check.sh BUILD_FOLDER}" && pwd)
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cmake --install "$build_folder" --prefix "$work/prefix" >"$work/install.log" || {
+  cat "$work/install.log" >&2
+  exit 1
+}
+cp -r "$source_folder/tests/install" "$work/consumer"
+cmake -S "$work/consumer" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$work/prefix" \
+  --log-level=WARNING
+cmake --build "$work/build"
+"$work/build/consumer"
+[[ -n $(ls "$work/prefix/share/isochron/datasets") ]] || { echo "no data sets were installed" >&2; exit 1; }
+if [[ -x $work/prefix/bin/isochron ]]; then
+  "$work/prefix/bin/isochron" --help >/dev/null
+fi
+echo "install: the installed package builds and runs a program"

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Installs what building and testing Isochron needs and is not there yet (Debian, Ubuntu). On another system it prints
+# what is missing and exits 1. Makes no package-manager call when nothing is missing.
+set -euo pipefail
+
+packages=(
+  g++ make cmake ninja-build git python3 clang-format
+  libdnnl-dev libeigen3-dev libhwy-dev libcli11-dev libfmt-dev nlohmann-json3-dev zlib1g-dev
+  libgtest-dev libgmock-dev libbenchmark-dev
+)
+
+install_debian_packages() {
+  local installed missing=() package
+  installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null || true)
+  for package in "${packages[@]}"; do
+    grep -qxF "installed $package" <<<"$installed" || missing+=("$package")
+  done
+  [[ ${#missing[@]} -eq 0 ]] && return
+
+  local as_root=()
+  if [[ $(id -u) -ne 0 ]]; then
+    if ! command -v sudo >/dev/null; then
+      echo "missing packages: ${missing[*]}" >&2
+      echo "neither root nor sudo here; as root run: apt-get install ${missing[*]}" >&2
+      exit 1
+    fi
+    as_root=(sudo)
+  fi
+  echo "installing: ${missing[*]}"
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+}
+
+# Elsewhere packages have other names, so ask for what they provide: commands, and headers that the compiler finds.
+report_missing() {
+  local missing=() tool probe header name
+  for tool in g++ make cmake ninja git python3 clang-format; do
+    command -v "$tool" >/dev/null || missing+=("command $tool")
+  done
+  if command -v g++ >/dev/null; then
+    for probe in "dnnl.hpp:oneDNN 2.6" "hwy/highway.h:Highway 1.0" "CLI/CLI.hpp:CLI11" "fmt/format.h:{fmt} 9" \
+      "nlohmann/json.hpp:nlohmann/json" "zlib.h:zlib" "gtest/gtest.h:GoogleTest" "gmock/gmock.h:GoogleMock" \
+      "benchmark/benchmark.h:Google Benchmark" "Eigen/Core:Eigen 3.4"; do
+      header=${probe%%:*} name=${probe#*:}
+      printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$header" |
+        g++ -E -x c++ -I/usr/include/eigen3 - >/dev/null 2>&1 || missing+=("library $name (header $header)")
+    done
+  fi
+  [[ ${#missing[@]} -eq 0 ]] && return
+  echo "this is neither Debian nor Ubuntu, so nothing is installed automatically. Missing:" >&2
+  printf '  %s\n' "${missing[@]}" >&2
+  exit 1
+}
+
+if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
+  install_debian_packages
+else
+  report_missing
+fi
