@@ -1,0 +1,16 @@
+// The one door to the system's allocator: aligned, counted, never throwing.
+#pragma once
+
+#include <cstddef>
+
+namespace isochron {
+
+/// At least `bytes` bytes aligned to kCpuAlignment, or nullptr. Counts kSystemAllocations and kBytesReserved.
+void* system_allocate(size_t bytes) noexcept;
+/// Gives back what `system_allocate(bytes)` returned.
+void system_free(void* pointer, size_t bytes) noexcept;
+/// What `system_allocate` really takes for `bytes`: a multiple of kCpuAlignment, at least one. 0 when it
+/// overflows.
+size_t system_block_bytes(size_t bytes) noexcept;
+
+}  // namespace isochron
