@@ -48,9 +48,11 @@ TensorImpl::TensorImpl(TensorSpec s, Ref<ValueBase> v)
 TensorImpl::~TensorImpl() { count(Counter::kLiveTensors, -1); }
 
 Tensor Tensor::over(Ref<Storage> storage, const TensorSpec& spec, size_t offset_bytes) {
-  require(checked_add(offset_bytes, spec.size_bytes()) <= storage->size_bytes(), ErrorCode::kOutOfRange, "tensor",
-          "{} at byte {} needs {} bytes, the storage has {}", spec.str(), offset_bytes, spec.size_bytes(),
-          storage->size_bytes());
+  // Not `require`: it would print the spec on every call.
+  if (checked_add(offset_bytes, spec.size_bytes()) > storage->size_bytes()) [[unlikely]] {
+    fail(ErrorCode::kOutOfRange, "tensor", "{} at byte {} needs {} bytes, the storage has {}", spec.str(), offset_bytes,
+         spec.size_bytes(), storage->size_bytes());
+  }
   return Tensor(make_ref<TensorImpl>(spec, contiguous_strides(spec.shape), std::move(storage), offset_bytes));
 }
 
