@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Rewrites the measured parts of README.md between their markers, so that no number there is typed by hand.
+
+    readme_table.py [--readme README.md] [--results bench/results] [--outputs demo-out]
+
+`<!-- claim -->` and `<!-- results -->` come from RESULTS/*.json, one JSON object a line, as `isochron bench --json` and the
+scripts in bench/peers print them:
+
+    {"case": "tiny", "precision": "f32", "threads": 1, "p50_us": 3.1, ...}      a measurement; "framework" names a peer,
+                                                                                absent for Isochron itself
+    {"machine": "...", "command": "...", "versions": {"TensorFlow": "2.20"}}    where and how the file was made; each key
+                                                                                may be absent, also beside a measurement
+
+The best p50 of a framework counts. `<!-- output NAME -->` is filled from OUTPUTS/NAME.txt where that file exists. Every
+part ends at `<!-- end -->`.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import sys
+
+OURS = "Isochron"
+CASES = {
+    "tiny": "100-10-1, batch 32, Adam",
+    "mlp": "784-512-512-10, batch 128, Adam",
+    "cnn": "28x28x1, two convolutions, two dense layers, batch 64, RMSprop",
+    "resnet20": "CIFAR ResNet-20, batch 32, momentum",
+    "lstm": "(64, 48, 8) -> LSTM 64 -> 1, Adam",
+    "gpt": "4 blocks, width 128, context 64, batch 12, AdamW",
+}
+NOT_MEASURED = "not measured yet"
+
+
+def read_results(folder):
+    """({(case, precision): {framework: best record}}, {"machine"|"command": [text], "versions": {name: text}})."""
+    best, about = {}, {"machine": [], "command": [], "versions": {}}
+    for path in sorted(folder.glob("*.json")):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError as error:
+                sys.exit(f"{path}:{number}: {error}; one JSON object a line is expected")
+            for key in ("machine", "command"):
+                if key in record and record[key] not in about[key]:
+                    about[key].append(record[key])
+            about["versions"].update(record.get("versions", {}))
+            if "p50_us" not in record or "case" not in record:
+                continue
+            row = best.setdefault((record["case"], record.get("precision", "f32")), {})
+            framework = record.get("framework", OURS)
+            if framework not in row or record["p50_us"] < row[framework]["p50_us"]:
+                row[framework] = record
+    return best, about
+
+
+def time_text(us):
+    return f"{us:.3g} us" if us < 1000 else f"{us / 1000:.3g} ms"
+
+
+def ratio_text(ratio):
+    return f"{ratio:.1f}x" if ratio < 10 else f"{ratio:.0f}x"
+
+
+def case_order(key):
+    case, precision = key
+    names = list(CASES)
+    return (names.index(case) if case in names else len(names), case, precision != "f32", precision)
+
+
+def table(best, about):
+    if not best:
+        return NOT_MEASURED
+    keys = sorted(best, key=case_order)
+    peers = sorted({framework for row in best.values() for framework in row} - {OURS})
+    lines = ["| train step | " + " | ".join([OURS, *peers, "speed against the fastest peer"]) + " |",
+             "|---|" + "---|" * (len(peers) + 2)]
+    for key in keys:
+        case, precision = key
+        row = best[key]
+        cells = [time_text(row[name]["p50_us"]) if name in row else "" for name in (OURS, *peers)]
+        fastest = min((row[name]["p50_us"] for name in peers if name in row), default=None)
+        ratio = ratio_text(fastest / row[OURS]["p50_us"]) if fastest and OURS in row else ""
+        what = f": {CASES[case]}" if case in CASES else ""
+        lines.append(f"| `{case}` {precision}{what} | " + " | ".join([*cells, ratio]) + " |")
+    notes = ["Median time per step, each framework at its best setting"]
+    notes += [", ".join(about["machine"])] if about["machine"] else []
+    if about["versions"]:
+        notes.append(", ".join(f"{name} {version}" for name, version in sorted(about["versions"].items())))
+    text = "\n".join(lines) + "\n\n" + "; ".join(notes) + "."
+    if about["command"]:
+        text += " To reproduce: " + ", then ".join(f"`{command}`" for command in about["command"]) + "."
+    return text
+
+
+def claim(best):
+    row = best.get(("tiny", "f32"), {})
+    peers = sorted((row[name]["p50_us"], name) for name in row if name != OURS)
+    if OURS not in row or not peers:
+        return NOT_MEASURED
+    ours = row[OURS]
+    ratios = ", ".join(f"{ratio_text(us / ours['p50_us'])} faster than {name}" for us, name in peers)
+    text = f"**One whole train step of a small network ({CASES['tiny']}) takes {time_text(ours['p50_us'])}**: {ratios}"
+    if "heap_allocations" in ours:
+        text += f"; heap allocations per step: {ours['heap_allocations']:g}"
+    return text + "."
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    parser = argparse.ArgumentParser(description="Rewrites the measured parts of README.md.")
+    parser.add_argument("--readme", type=pathlib.Path, default=root / "README.md")
+    parser.add_argument("--results", type=pathlib.Path, default=root / "bench/results")
+    parser.add_argument("--outputs", type=pathlib.Path, default=root / "demo-out")
+    arguments = parser.parse_args()
+    best, about = read_results(arguments.results)
+
+    def part(match):
+        name, old = match[1], match[2]
+        if name == "claim":
+            new = claim(best)
+        elif name == "results":
+            new = table(best, about)
+        elif (output := arguments.outputs / (name.removeprefix("output ") + ".txt")).is_file():
+            new = "```\n" + output.read_text(encoding="utf-8").rstrip() + "\n```"
+        else:
+            new = old.strip()
+        return f"<!-- {name} -->\n{new}\n<!-- end -->"
+
+    text = arguments.readme.read_text(encoding="utf-8")
+    marker = re.compile(r"<!-- (claim|results|output [a-z0-9-]+) -->\n(.*?)<!-- end -->", re.DOTALL)
+    replaced, count = marker.subn(part, text)
+    if count == 0:
+        sys.exit(f"{arguments.readme}: no markers found")
+    arguments.readme.write_text(replaced, encoding="utf-8")
+    print(f"{arguments.readme.name}: {count} parts, {len(best)} measured cases")
+
+
+if __name__ == "__main__":
+    main()
