@@ -9,13 +9,13 @@ OUT ?= demo-out
 ISOCHRON_WERROR ?= OFF
 
 command := build/release/bin/isochron
-cmake_flags := -DISOCHRON_WERROR=$(ISOCHRON_WERROR) \
+cmake_flags := -DISOCHRON_TESTS=ON -DISOCHRON_WERROR=$(ISOCHRON_WERROR) \
   $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 sources = $$(find apps autograd bench core data examples graph memory nn observe ops optim tests train \
   -name '*.h' -o -name '*.cc' -o -name '*.cu')
 
 # $(call configure,preset) and $(call run_tests,preset); ctest prints the summary and fails when there is no test.
-configure = cmake --preset $(1) $(cmake_flags) --log-level=WARNING
+configure = cmake --preset $(1) $(cmake_flags) --log-level=WARNING >/dev/null
 run_tests = ctest --test-dir build/$(1) --output-on-failure --no-tests=error --progress -j $(JOBS)
 
 .PHONY: help demo test asan tsan bench format check-format check-layers install-check tidy deps clean
