@@ -38,11 +38,14 @@ int exit_code(ErrorCode code) {
   switch (code) {
     case ErrorCode::kOutOfMemory:
       return 4;
-    case ErrorCode::kNotANumber:
-      return 1;
     case ErrorCode::kInvalidArgument:
     case ErrorCode::kUnsupported:
       return 2;
+    case ErrorCode::kNotANumber:
+    case ErrorCode::kCaptureViolation:
+    case ErrorCode::kSealed:
+    case ErrorCode::kStale:
+      return 1;
     default:
       return 3;
   }

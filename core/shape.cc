@@ -48,7 +48,7 @@ Strides contiguous_strides(const Shape& shape) {
   int64_t stride = 1;
   for (int i = shape.rank() - 1; i >= 0; --i) {
     strides[i] = stride;
-    stride *= std::max<int64_t>(shape[i], 1);
+    if (i > 0) stride = checked_mul(stride, std::max<int64_t>(shape[i], 1), "strides");
   }
   return strides;
 }

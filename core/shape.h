@@ -67,7 +67,7 @@ class Shape : public Dims {
 
 std::string dims_str(const Dims& dims);
 
-/// Row-major strides in elements.
+/// Row-major strides in elements; an empty axis counts as one. Throws kOverflow.
 Strides contiguous_strides(const Shape& shape);
 
 /// The shape both broadcast to under NumPy's rule. Throws kShapeMismatch naming `where`.
