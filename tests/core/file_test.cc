@@ -1,0 +1,80 @@
+#include "isochron/core/file.h"
+
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <string>
+
+#include "support/expect_error.h"
+#include "support/temp_folder.h"
+
+namespace isochron {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text_of(const fs::path& path) {
+  const std::vector<std::byte> bytes = read_file(path);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename());
+  return names;
+}
+
+TEST(File, WrittenIsReadBack) {
+  const TempFolder folder;
+  write_file_atomically(folder / "a", std::string_view("x\0y", 3));
+  EXPECT_EQ(text_of(folder / "a"), std::string("x\0y", 3));
+  write_file_atomically(folder / "a", "");
+  EXPECT_EQ(text_of(folder / "a"), "");
+  EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("a"));
+}
+
+TEST(File, MissingFolderAndDirectoryAreErrors) {
+  const TempFolder folder;
+  EXPECT_ERROR(read_file(folder / "none"), ErrorCode::kIo, "none] cannot open: No such file");
+  EXPECT_ERROR(read_file(folder.path()), ErrorCode::kIo, "is a directory");
+  EXPECT_ERROR(write_file_atomically(folder / "none" / "a", "x"), ErrorCode::kIo,
+               "cannot create: No such file");
+}
+
+TEST(File, LargerThanTheLimitIsRefusedBeforeReading) {
+  const TempFolder folder;
+  write_file_atomically(folder / "a", "12345");
+  EXPECT_EQ(read_file(folder / "a", 5).size(), 5u);
+  EXPECT_ERROR(read_file(folder / "a", 4), ErrorCode::kBadFormat, "has 5 bytes, more than the limit of 4");
+}
+
+TEST(File, FailedRenameLeavesTheOldAndNoTemporary) {
+  const TempFolder folder;
+  fs::create_directory(folder / "taken");
+  write_file_atomically(folder / "taken" / "inside", "old");
+  EXPECT_ERROR(write_file_atomically(folder / "taken", "new"), ErrorCode::kIo, "cannot rename");
+  EXPECT_EQ(text_of(folder / "taken" / "inside"), "old");
+  EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("taken"));
+}
+
+TEST(File, FailedWriteLeavesTheOldAndNoTemporary) {
+  const TempFolder folder;
+  write_file_atomically(folder / "a", "old");
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler =
+      std::signal(SIGXFSZ, SIG_IGN);  // so that the limit is an error of write, as a full disk is
+  rlimit small = before;
+  small.rlim_cur = 4096;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  EXPECT_ERROR(write_file_atomically(folder / "a", std::string(10000, 'x')), ErrorCode::kIo, "cannot write");
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(text_of(folder / "a"), "old");
+  EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("a"));
+}
+
+}  // namespace
+}  // namespace isochron
