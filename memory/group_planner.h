@@ -1,0 +1,20 @@
+// The planner's strategy for one group of connected buffers: cheap constructive methods first, search last.
+// Internal to `memory`.
+#pragma once
+
+#include <string>
+
+#include "isochron/memory/placement.h"
+
+namespace isochron::internal {
+
+struct GroupPlan {
+  Placement placement;
+  std::string method;
+};
+
+/// Places `problem`, stopping as soon as it is at most `target` high (>= problem.bound) or `budget` is spent.
+/// Always returns a complete placement.
+GroupPlan plan_group(const PlacementProblem& problem, int64_t target, StepBudget& budget);
+
+}  // namespace isochron::internal

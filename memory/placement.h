@@ -1,0 +1,54 @@
+// What the planner works on inside: one group of connected buffers, in compressed time and alignment units,
+// and the constructive methods that place it. Internal to `memory`.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace isochron::internal {
+
+/// A buffer alive in the sections [lower, upper), `size` > 0 alignment units high.
+struct PlacementItem {
+  int32_t lower;
+  int32_t upper;
+  int64_t size;
+};
+
+/// Sections are the moments with a maximal set of live items: two items overlap in time iff they share a
+/// section.
+struct PlacementProblem {
+  std::vector<PlacementItem> items;
+  int32_t sections = 0;
+  int64_t bound = 0;  // largest sum of sizes in one section
+};
+
+/// Offsets of all items, and the end of the highest.
+struct Placement {
+  std::vector<int64_t> offsets;
+  int64_t height = std::numeric_limits<int64_t>::max();
+};
+
+/// How much work is left; methods stop in good order when it is spent.
+struct StepBudget {
+  int64_t left;
+  bool spend(int64_t steps) { return (left -= steps) >= 0; }
+};
+
+enum class Fit { kLowest, kTightest };
+
+/// Each item of `order` on top of all that overlap it in time so far. O(n log n), optimal for nested
+/// lifetimes.
+Placement place_skyline(const PlacementProblem& problem, std::span<const int32_t> order);
+
+/// Items by start (or by end, backwards in time), each in the tightest gap among those alive then. O(n log
+/// n).
+Placement place_in_time(const PlacementProblem& problem, bool backwards);
+
+/// Each item of `order` in the lowest or the tightest gap that is free for its whole life. Gives up, with an
+/// infinite height, when an item would end above `limit` or the budget is spent.
+Placement place_greedily(const PlacementProblem& problem, std::span<const int32_t> order, Fit fit,
+                         int64_t limit, StepBudget& budget);
+
+}  // namespace isochron::internal
