@@ -23,7 +23,7 @@ struct AllocatorStats {
   size_t requested_bytes = 0;     // what the callers asked for, over the live allocations
   size_t reserved_bytes = 0;      // held from the system
   size_t peak_in_use_bytes = 0;   // highest in_use_bytes so far
-  size_t free_bytes = 0;          // reserved and not in use
+  size_t free_bytes = 0;          // usable in blocks that are reserved and not in use
   size_t largest_free_bytes = 0;  // the largest request that would need nothing from the system
   int64_t live_allocations = 0;
   int64_t total_allocations = 0;   // successful `allocate` calls so far

@@ -316,7 +316,7 @@ AllocatorStats PoolAllocator::stats() const {
   for (const Chunk& chunk : chunks_) {
     for (Block* block = chunk.first; block->state != Block::State::kEnd; block = block->after()) {
       if (block->state == Block::State::kUsed) continue;
-      stats.free_bytes += block->bytes;
+      stats.free_bytes += block->bytes - kHeaderBytes;
       stats.largest_free_bytes = std::max(stats.largest_free_bytes, block->bytes - kHeaderBytes);
     }
   }
