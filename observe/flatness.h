@@ -1,0 +1,105 @@
+// The verdict: does a series (iteration time, resident set, a count) stay flat over a run, grow or shrink?
+// Stands on statistics.h; the recorder supplies the windows. `docs/flatness.md` gives method, sources and
+// measured error rates.
+//
+// The change over the run is the largest of three statistics, each taken on the window medians and on the
+// window means and each relative to the level of the first tenth: the Theil-Sen trend over the run, the last
+// tenth against the first, and the level difference at Pettitt's change point. Their intervals come from one
+// circular block bootstrap and hold jointly (studentised maximum), so the verdict is one of equivalence: flat
+// when every interval lies within the bound.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "isochron/observe/statistics.h"
+
+namespace isochron::observe {
+
+enum class Flatness {
+  kFlat,          // the whole interval of the change lies within the bound
+  kGrowing,       // it lies above
+  kShrinking,     // it lies below
+  kInconclusive,  // neither; `reason` and `iterations_to_decide` say what is missing
+};
+/// "flat", "growing", "shrinking", "inconclusive".
+std::string_view flatness_name(Flatness flatness);
+
+struct FlatnessOptions {
+  double bound = 0.05;       // largest change over the run that is still flat, relative to the first tenth
+  double confidence = 0.95;  // joint, over all statistics
+  int min_windows = 64;      // a verdict other than inconclusive needs as many windows after warm-up,
+  double min_seconds = 2;    // and as long a run where its length is known
+  double max_warmup = 0.1;   // largest part of the windows that the settling rule may exclude
+  int replicates = 499;      // bootstrap resamplings
+  uint64_t seed = 1;
+};
+
+/// What to judge: one value per window of equal size, in order, none negative.
+struct FlatnessInput {
+  std::span<const double> medians;     // window medians, or the values of any series
+  std::span<const double> means = {};  // window means; empty where a window has one value only
+  std::span<const double> reference =
+      {};  // time of the fixed reference kernel per window; empty when not measured
+  double iterations_per_window = 1;
+  std::optional<double> seconds = std::nullopt;  // how long the run took; unknown: not required
+};
+
+/// One statistic's relative change over the run with its joint interval: 0.05 is 5 % up.
+struct ChangeEstimate {
+  std::string_view name;  // "trend of medians", "last tenth of means", ...
+  double change = 0;
+  double low = 0;
+  double high = 0;
+};
+
+struct FlatnessVerdict {
+  Flatness kind = Flatness::kInconclusive;
+  bool machine_slowed =
+      false;  // the reference kernel slowed alike; `kind` and all numbers are with that divided out
+  ChangeEstimate largest;  // the statistic with the largest absolute change
+  std::vector<ChangeEstimate> estimates;
+  double first_tenth = 0;  // level of the medians, in the series' unit, after warm-up
+  double last_tenth = 0;
+  double slope = 0;  // Theil-Sen, unit per iteration, with its (joint) interval
+  Interval slope_interval;
+  MannKendall trend_test;
+  int change_point = 0;       // window, counted from the first after warm-up
+  double change_point_p = 1;  // Pettitt's, for independent windows
+  int windows = 0;            // judged
+  int warmup_windows = 0;     // excluded by the settling rule
+  double smallest_detectable_change =
+      0;  // half the widest interval: less than this could not be told from none
+  /// Iterations of such a run (in all) that would bring a decision if the change stays what it is; 0 when
+  /// decided, infinity when the change sits on the bound.
+  double iterations_to_decide = 0;
+  std::string reason;  // one line for people
+};
+
+/// Judges a series. Warm-up ends by the MSER rule (White, "An Effective Truncation Heuristic for Bias
+/// Reduction in Simulation Output", Simulation 69, 1997) within the first `max_warmup` of the windows: a
+/// change there counts as settling. Fewer than four windows give inconclusive. Throws kShapeMismatch when
+/// `means` or `reference` differ in length from `medians`, kNotANumber and kInvalidArgument for a value that
+/// is no number or negative, or for options out of their range.
+FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions& options = {});
+
+/// The verdict over steps of several classes (plan, accumulation phase), each judged within itself with the
+/// confidence shared out (Bonferroni). A class with too few windows and less than `kMinorShare` of the time
+/// is left out; growing in any class is growing, flat needs all. Numbers are those of the class that decides.
+/// Throws kInvalidArgument when there is no class.
+struct ClassInput {
+  FlatnessInput input;
+  double time_share = 1;  // of the run's time
+};
+inline constexpr double kMinorShare = 0.05;
+FlatnessVerdict judge_classes(std::span<const ClassInput> classes, const FlatnessOptions& options = {});
+
+/// "flat: +0.4 % [-0.8 %, +1.5 %] (trend of medians)", for tables and logs.
+std::string verdict_text(const FlatnessVerdict& verdict);
+
+}  // namespace isochron::observe

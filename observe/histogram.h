@@ -1,0 +1,101 @@
+// Log-linear histogram of durations in the manner of HdrHistogram (Tene): every octave is cut into
+// `kSubBuckets` equal buckets, so a value is known to 1 / kSubBuckets of itself (0.2 %; half of that at the
+// bucket's middle). Recording is one shift and one increment; memory is fixed.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+namespace isochron::observe {
+
+template <typename Count>
+class LogHistogram {
+ public:
+  static constexpr int kSubBits = 9;
+  static constexpr int kSubBuckets = 1 << kSubBits;
+  static constexpr int kLargestBits = 43;  // 2^43 ns is 2.4 hours; longer counts as that
+  static constexpr int kBuckets = kSubBuckets * (kLargestBits - kSubBits + 1);
+
+  LogHistogram() : counts_(kBuckets, Count{0}) {}
+
+  /// `value` >= 0, else counted as 0.
+  void add(int64_t value) {
+    const int bucket = bucket_of(value);
+    ++counts_[static_cast<size_t>(bucket)];
+    ++count_;
+    first_ = std::min(first_, bucket);
+    last_ = std::max(last_, bucket);
+  }
+  int64_t count() const { return count_; }
+  size_t bytes() const { return counts_.size() * sizeof(Count); }
+
+  /// Value below which `fraction` of the recorded ones lie, by position inside the bucket; 0 when empty.
+  double quantile(double fraction) const {
+    double result = 0;
+    quantiles(&fraction, 1, &result);
+    return result;
+  }
+
+  /// Fills `results` with the quantiles at `n` ascending `fractions`, in one pass over the touched buckets.
+  template <typename Value>
+  void quantiles(const double* fractions, int n, Value* results) const {
+    double below = 0;
+    int next = 0;
+    for (int bucket = first_; bucket <= last_ && next < n; ++bucket) {
+      const double here = static_cast<double>(counts_[static_cast<size_t>(bucket)]);
+      if (here == 0) continue;
+      for (; next < n; ++next) {
+        const double target = fractions[next] * static_cast<double>(count_) - below;
+        if (target > here && bucket < last_) break;
+        const double inside = std::clamp(target / here, 0.0, 1.0);
+        results[next] = static_cast<Value>(lower_edge(bucket) + inside * width(bucket));
+      }
+      below += here;
+    }
+    for (; next < n; ++next) results[next] = Value{0};
+  }
+
+  template <typename Other>
+  void add_all(const LogHistogram<Other>& other) {
+    if (other.count() == 0) return;
+    for (int bucket = other.first_; bucket <= other.last_; ++bucket) {
+      counts_[static_cast<size_t>(bucket)] += other.counts_[static_cast<size_t>(bucket)];
+    }
+    count_ += other.count_;
+    first_ = std::min(first_, other.first_);
+    last_ = std::max(last_, other.last_);
+  }
+
+  /// Costs as much as the touched range is wide.
+  void clear() {
+    if (count_ > 0) std::fill(counts_.begin() + first_, counts_.begin() + last_ + 1, Count{0});
+    count_ = 0;
+    first_ = kBuckets;
+    last_ = -1;
+  }
+
+ private:
+  template <typename>
+  friend class LogHistogram;
+
+  static int bucket_of(int64_t value) {
+    const uint64_t v = static_cast<uint64_t>(std::clamp<int64_t>(value, 0, (int64_t{1} << kLargestBits) - 1));
+    const int shift = std::max(0, static_cast<int>(std::bit_width(v)) - kSubBits - 1);
+    return (shift << kSubBits) + static_cast<int>(v >> shift);
+  }
+  static int shift_of(int bucket) { return std::max(0, (bucket >> kSubBits) - 1); }
+  static double lower_edge(int bucket) {
+    const int shift = shift_of(bucket);
+    return static_cast<double>(static_cast<int64_t>(bucket - (shift << kSubBits)) << shift);
+  }
+  static double width(int bucket) { return static_cast<double>(int64_t{1} << shift_of(bucket)); }
+
+  std::vector<Count> counts_;
+  int64_t count_ = 0;
+  int first_ = kBuckets;
+  int last_ = -1;
+};
+
+}  // namespace isochron::observe

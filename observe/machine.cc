@@ -1,0 +1,201 @@
+#include "isochron/observe/machine.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "isochron/core/clock.h"
+
+namespace isochron::observe {
+namespace {
+
+/// First line of a small file, or empty.
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::optional<int64_t> parse_int(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end == text.data()) return std::nullopt;
+  return value;
+}
+
+/// The `n`-th (from 0) word of `text`, or empty.
+std::string_view word(std::string_view text, int n) {
+  for (;; --n) {
+    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+    const size_t end = std::min(text.find_first_of(" \n"), text.size());
+    if (n == 0 || text.empty()) return text.substr(0, end);
+    text.remove_prefix(end);
+    if (!text.empty() && text.front() == '\n') return {};
+  }
+}
+
+/// "always [madvise] never" -> "madvise".
+std::string bracketed(const std::string& text) {
+  const size_t open = text.find('[');
+  const size_t close = text.find(']');
+  return open == std::string::npos || close == std::string::npos ? std::string()
+                                                                 : text.substr(open + 1, close - open - 1);
+}
+
+void read_cpuinfo(MachineDescription& machine) {
+  constexpr std::string_view kFlags[] = {"sse4_2",      "avx",         "fma",      "f16c",     "avx2",
+                                         "avx512f",     "avx512bw",    "avx512vl", "avx_vnni", "avx512_vnni",
+                                         "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_int8"};
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(": ");
+    if (colon == std::string::npos) continue;
+    if (line.starts_with("model name") && machine.cpu_model.empty())
+      machine.cpu_model = line.substr(colon + 2);
+    if (!line.starts_with("flags")) continue;
+    std::istringstream words(line.substr(colon + 2));
+    const std::set<std::string> present{std::istream_iterator<std::string>(words), {}};
+    for (std::string_view flag : kFlags) {
+      if (present.contains(std::string(flag))) machine.isa.emplace_back(flag);
+    }
+    machine.virtual_machine = present.contains("hypervisor");
+    return;
+  }
+}
+
+void read_limits(MachineDescription& machine) {
+  // The unified hierarchy first, then the older one; inside a container both show the container's own group
+  // at the root.
+  if (const std::string max = first_line("/sys/fs/cgroup/cpu.max"); !max.empty()) {
+    const auto quota = parse_int(word(max, 0));
+    const auto period = parse_int(word(max, 1));
+    if (quota && period && *period > 0)
+      machine.core_quota = static_cast<double>(*quota) / static_cast<double>(*period);
+  } else {
+    const auto quota = parse_int(first_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"));
+    const auto period = parse_int(first_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us"));
+    if (quota && period && *quota > 0 && *period > 0) {
+      machine.core_quota = static_cast<double>(*quota) / static_cast<double>(*period);
+    }
+  }
+  auto memory = parse_int(first_line("/sys/fs/cgroup/memory.max"));
+  if (!memory) memory = parse_int(first_line("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
+  if (memory && *memory > 0 && *memory < machine.memory_bytes) machine.memory_limit_bytes = memory;
+}
+
+}  // namespace
+
+MachineDescription describe_machine() {
+  MachineDescription machine;
+  read_cpuinfo(machine);
+  machine.cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  machine.usable_cores = machine.cores;
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) machine.usable_cores = CPU_COUNT(&allowed);
+  machine.memory_bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  read_limits(machine);
+  machine.transparent_huge_pages = bracketed(first_line("/sys/kernel/mm/transparent_hugepage/enabled"));
+  machine.governor = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+  if (utsname name; uname(&name) == 0) machine.kernel = fmt::format("{} {}", name.sysname, name.release);
+  return machine;
+}
+
+std::string machine_text(const MachineDescription& machine) {
+  std::string text =
+      fmt::format("{}, {} cores, {:.1f} GB", machine.cpu_model.empty() ? "unknown CPU" : machine.cpu_model,
+                  machine.cores, static_cast<double>(machine.memory_bytes) / 1e9);
+  if (machine.usable_cores != machine.cores) text += fmt::format(", {} usable", machine.usable_cores);
+  if (machine.core_quota) text += fmt::format(", quota {:.1f} cores", *machine.core_quota);
+  if (machine.memory_limit_bytes) {
+    text += fmt::format(", memory limit {:.1f} GB", static_cast<double>(*machine.memory_limit_bytes) / 1e9);
+  }
+  if (!machine.governor.empty()) text += fmt::format(", governor {}", machine.governor);
+  if (!machine.isa.empty()) text += fmt::format(", {}", fmt::join(machine.isa, " "));
+  if (machine.virtual_machine) text += ", virtual";
+  return text;
+}
+
+Sensors::Sensors()
+    : statm_(::open("/proc/self/statm", O_RDONLY | O_CLOEXEC)),
+      stat_(::open("/proc/stat", O_RDONLY | O_CLOEXEC)) {}
+
+Sensors::~Sensors() {
+  if (statm_ >= 0) ::close(statm_);
+  if (stat_ >= 0) ::close(stat_);
+}
+
+SensorReading Sensors::read() const {
+  SensorReading reading;
+  char text[256];
+  const auto read_text = [&](int fd) -> std::string_view {
+    const ssize_t size = fd < 0 ? -1 : ::pread(fd, text, sizeof text, 0);
+    return {text, static_cast<size_t>(std::max<ssize_t>(size, 0))};
+  };
+  reading.rss_bytes = internal::parse_resident_pages(read_text(statm_)) * sysconf(_SC_PAGESIZE);
+  reading.stolen_ns = internal::parse_stolen_ns(read_text(stat_), 1'000'000'000 / sysconf(_SC_CLK_TCK));
+  if (rusage usage; getrusage(RUSAGE_SELF, &usage) == 0) {
+    reading.minor_faults = usage.ru_minflt;
+    reading.major_faults = usage.ru_majflt;
+    reading.voluntary_switches = usage.ru_nvcsw;
+    reading.involuntary_switches = usage.ru_nivcsw;
+  }
+  return reading;
+}
+
+ReferenceKernel::ReferenceKernel() {
+  for (size_t i = 0; i < data_.size(); ++i) data_[i] = 1.0 + 1e-3 * static_cast<double>(i % 7);
+}
+
+int64_t ReferenceKernel::time_ns() {
+  const int64_t begin = now_ns();
+  double value = 1;
+  for (double& elem : data_) {
+    value = value * 0.5 + elem;  // converges to about 2: never subnormal, never large
+    elem += 0 * value;           // keeps the loads and the chain from being dropped
+  }
+  data_[0] = 1.0 + 1e-3 * (value > 3);
+  return now_ns() - begin;
+}
+
+int64_t open_file_handles() {
+  const int fd = ::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  // Entries of getdents64: inode, offset, then the record's length as 16 bits at byte 16 and the name at
+  // byte 19.
+  alignas(8) char buffer[4096];
+  int64_t entries = 0;
+  for (long size; (size = ::syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0;) {
+    for (long at = 0; at < size;) {
+      uint16_t length;
+      std::copy_n(buffer + at + 16, sizeof length, reinterpret_cast<char*>(&length));
+      if (buffer[at + 19] != '.') ++entries;
+      at += length;
+    }
+  }
+  ::close(fd);
+  return entries - 1;  // less the directory itself
+}
+
+namespace internal {
+
+int64_t parse_stolen_ns(std::string_view text, int64_t tick_ns) {
+  // cpu  user nice system idle iowait irq softirq steal ...
+  if (!text.starts_with("cpu ")) return 0;
+  return parse_int(word(text, 8)).value_or(0) * tick_ns;
+}
+
+int64_t parse_resident_pages(std::string_view text) { return parse_int(word(text, 1)).value_or(0); }
+
+}  // namespace internal
+}  // namespace isochron::observe

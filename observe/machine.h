@@ -1,0 +1,82 @@
+// The machine: what it is (for `isochron doctor` and the environment sections of reports) and what it does to
+// us while a loop runs: memory, faults, context switches, stolen time, and a fixed reference kernel whose
+// time tells a slowed machine from a slowed program. Linux; what the system doesn't tell is left at its
+// default.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace isochron::observe {
+
+struct MachineDescription {
+  std::string cpu_model;
+  int cores = 0;                     // online
+  int usable_cores = 0;              // this process may run on (affinity)
+  std::optional<double> core_quota;  // cgroup CPU limit, in cores
+  int64_t memory_bytes = 0;
+  std::optional<int64_t> memory_limit_bytes;  // cgroup limit where it is below memory_bytes
+  std::string transparent_huge_pages;         // "always", "madvise", "never"; empty: unknown
+  std::string governor;                       // frequency governor; empty: unknown (virtual machines)
+  std::string kernel;
+  bool virtual_machine = false;
+  std::vector<std::string> isa;  // of the flags kernels care about, those present
+};
+MachineDescription describe_machine();
+/// "AMD EPYC, 2 cores, 8.0 GB, avx2 avx512f": one line.
+std::string machine_text(const MachineDescription& machine);
+
+/// Readings of this process and machine, cumulative since their start but for `rss_bytes`.
+struct SensorReading {
+  int64_t rss_bytes = 0;  // may lag by 64 pages per core: the kernel counts in batches
+  int64_t minor_faults = 0;
+  int64_t major_faults = 0;
+  int64_t voluntary_switches = 0;
+  int64_t involuntary_switches = 0;
+  int64_t stolen_ns = 0;  // CPU time the hypervisor gave to others, over all cores
+};
+
+/// Reads them without allocating; keeps /proc/self/statm and /proc/stat open.
+class Sensors {
+ public:
+  Sensors();
+  Sensors(const Sensors&) = delete;
+  Sensors& operator=(const Sensors&) = delete;
+  ~Sensors();
+  SensorReading read() const;
+
+ private:
+  int statm_ = -1;
+  int stat_ = -1;
+};
+
+/// A fixed piece of work: a dependent chain of multiplies (clock frequency, stolen time) over 16 KB
+/// (first-level cache). About 10 us on a core of 2023.
+class ReferenceKernel {
+ public:
+  ReferenceKernel();
+  /// Runs it once and returns its duration in ns.
+  int64_t time_ns();
+  size_t bytes() const { return sizeof(data_); }
+
+ private:
+  static constexpr int kElems = 2048;
+  std::array<double, kElems> data_;
+};
+
+/// File descriptors this process has open; -1 where /proc is missing. Doesn't allocate; fits a recorder's
+/// gauge.
+int64_t open_file_handles();
+
+namespace internal {
+/// Stolen time in ns from the text of /proc/stat whose ticks last `tick_ns`; 0 when it has no such field.
+int64_t parse_stolen_ns(std::string_view text, int64_t tick_ns);
+/// Resident pages from the text of /proc/self/statm; 0 when malformed.
+int64_t parse_resident_pages(std::string_view text);
+}  // namespace internal
+
+}  // namespace isochron::observe

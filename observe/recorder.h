@@ -1,0 +1,238 @@
+// Records every iteration of a loop of any length in fixed memory: duration split in phases, windows for the
+// flatness verdict, a histogram, spikes with their owners, and samples of the process. Constructed once;
+// nothing allocates after.
+//
+//   Recorder recorder({.gauges = {...}});
+//   for (...) {
+//     recorder.begin_iteration();
+//     { PhaseScope scope(recorder, Phase::kDataWait); batch = next(); }
+//     { PhaseScope scope(recorder, Phase::kCompute); step(batch); }
+//     recorder.end_iteration();
+//   }
+//   RunReport report = make_report(recorder, "my loop");   // report.h
+//
+// Cost of an iteration without scopes: two reads of the project's clock and about ten ns of arithmetic; each
+// scope adds two reads of the clock. `overhead()` states what the recorder itself has cost. For one thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "isochron/core/clock.h"
+#include "isochron/core/counters.h"
+#include "isochron/observe/machine.h"
+#include "isochron/observe/windows.h"
+
+namespace isochron::observe {
+
+/// A number that a caller wants sampled with the rest: bytes in use, items cached, file handles.
+struct Gauge {
+  std::string name;
+  int64_t (*read)(void* context) = nullptr;  // must not allocate
+  void* context = nullptr;
+  bool cumulative = false;  // an ever growing total, judged by its rate
+};
+
+struct RecorderOptions {
+  int classes = 4;          // step classes told apart; higher numbers share the last; 330 KB each
+  double spike_factor = 2;  // a spike lasts longer than this times its class's usual median
+  int64_t sample_interval_ns = 5'000'000;      // doubles whenever the samples are full
+  bool reference_kernel = true;                // time the fixed kernel with each sample
+  int64_t (*heap_allocations)() = nullptr;     // ever made by this project; read twice an iteration
+  int64_t (*library_allocations)() = nullptr;  // ever made inside libraries' calls; sampled
+  std::vector<Gauge> gauges;                   // at most kMaxGauges
+};
+
+struct Spike {
+  int64_t iteration = 0;
+  int64_t duration_ns = 0;
+  int64_t usual_ns = 0;
+  Phase owner = Phase::kUnexplained;  // the phase most above its usual
+  const char* label = nullptr;        // of its longest labelled scope in that iteration
+};
+
+/// Everything sampled at one moment between two iterations.
+struct Sample {
+  static constexpr int kMaxGauges = 12;
+  int64_t iteration = 0;  // iterations done
+  int64_t time_ns = 0;
+  std::array<int64_t, kCounterCount> counters{};
+  SensorReading sensors;
+  int64_t heap_allocations = 0;
+  int64_t library_allocations = 0;
+  double reference_ns = 0;  // mean since the sample before; 0: not measured
+  std::array<int64_t, kMaxGauges> gauges{};
+};
+
+/// One sampled quantity over the run, named as in the reports ("rss_bytes", "graph_nodes", a gauge's name).
+struct NamedSeries {
+  std::string name;
+  bool cumulative = false;
+  std::vector<double> values;
+};
+
+/// What the recorder itself costs.
+struct Overhead {
+  double per_iteration_ns = 0;  // measured at construction, clock reads included, without scopes
+  double sampling_ns = 0;       // spent in samples so far, outside of any iteration's duration
+  size_t bytes = 0;             // held, all of it since construction
+};
+
+/// Totals over the sealed part of the run.
+struct RunTotals {
+  int64_t iterations = 0;
+  int64_t warmup_iterations = 0;  // before `seal`
+  int64_t warmup_ns = 0;
+  int64_t total_ns = 0;    // inside iterations
+  int64_t elapsed_ns = 0;  // from the first begin to the last end
+  int64_t min_ns = 0;
+  int64_t max_ns = 0;
+  std::array<int64_t, kPhaseCount> phase_ns{};          // inside iterations
+  std::array<int64_t, kPhaseCount> between_phase_ns{};  // between iterations, samples included
+  int64_t heap_allocations = 0;                         // inside iterations
+  int64_t allocating_iterations = 0;                    // iterations that made any
+  int64_t spikes = 0;
+  int64_t spike_excess_ns = 0;  // what they lasted above the usual
+  std::array<int64_t, kPhaseCount> spikes_by_owner{};
+};
+
+class Recorder {
+ public:
+  static constexpr int kMaxSamples = 256;
+  static constexpr int kMaxRecentSpikes = 512;
+  static constexpr int kMaxLargestSpikes = 16;
+
+  /// Throws kInvalidArgument for options out of range (classes outside [1, 64], more than Sample::kMaxGauges
+  /// gauges, a gauge without reader or name, spike_factor <= 1, sample_interval_ns < 1).
+  explicit Recorder(RecorderOptions options = {});
+
+  /// `step_class` >= 0 tells apart steps that differ by design: plan, accumulation phase.
+  void begin_iteration(int step_class = 0) {
+    class_ = step_class < last_class_ ? step_class : last_class_;
+    label_ns_.fill(0);
+    phase_ns_.fill(0);
+    phase_ = Phase::kUnexplained;
+    inside_ = true;
+    if (options_.heap_allocations != nullptr) heap_at_begin_ = options_.heap_allocations();
+    begin_ns_ = now_ns();
+    totals_.between_phase_ns[static_cast<size_t>(Phase::kUnexplained)] += begin_ns_ - mark_ns_;
+    mark_ns_ = begin_ns_;
+  }
+  /// Must follow `begin_iteration`, with every scope closed.
+  void end_iteration();
+
+  /// Ends warm-up: what was recorded so far is kept as totals only, windows, histogram, spikes and samples
+  /// start anew. Call it once the plan is sealed and the queues are full. Between iterations.
+  void seal();
+
+  const RunTotals& totals() const { return totals_; }
+  /// Classes with at least one iteration.
+  std::vector<int> classes() const;
+  /// Closed windows of a class, oldest first.
+  const WindowSeries& windows(int step_class) const { return windows_.at(static_cast<size_t>(step_class)); }
+  /// Quantile of all recorded durations, in ns, within 0.2 %; 0 before the first iteration.
+  double duration_quantile(double fraction) const;
+
+  const std::vector<Sample>& samples() const { return samples_; }
+  std::vector<NamedSeries> series() const;
+  /// Mean time of the reference kernel in each closed window of a class; empty when it was not measured
+  /// throughout.
+  std::vector<double> reference_by_window(int step_class) const;
+
+  /// The newest spikes, oldest first, and the largest ever, largest first.
+  std::vector<Spike> recent_spikes() const;
+  const std::vector<Spike>& largest_spikes() const { return largest_spikes_; }
+
+  /// Takes a sample now, between iterations; `end_iteration` does so by itself when one is due.
+  void sample();
+  Overhead overhead() const;
+  const RecorderOptions& options() const { return options_; }
+
+ private:
+  friend class PhaseScope;
+  Phase enter(Phase phase) {
+    const int64_t now = now_ns();
+    charge(now);
+    const Phase outer = phase_;
+    phase_ = phase;
+    return outer;
+  }
+  void leave(Phase outer, int64_t entered_ns, const char* label) {
+    const int64_t now = now_ns();
+    charge(now);
+    const size_t phase = static_cast<size_t>(phase_);
+    if (label != nullptr && now - entered_ns > label_ns_[phase]) {
+      label_ns_[phase] = now - entered_ns;
+      labels_[phase] = label;
+    }
+    phase_ = outer;
+  }
+  void charge(int64_t now) {
+    (inside_ ? phase_ns_ : totals_.between_phase_ns)[static_cast<size_t>(phase_)] += now - mark_ns_;
+    mark_ns_ = now;
+  }
+  void note_spike(int64_t duration_ns, const WindowSeries& series);
+  void calibrate();
+  void restart();
+  size_t bytes() const;
+
+  RecorderOptions options_;
+  int last_class_ = 0;
+  int class_ = 0;
+  bool inside_ = false;
+  Phase phase_ = Phase::kUnexplained;
+  int64_t begin_ns_ = 0;
+  int64_t mark_ns_ = 0;
+  int64_t run_begin_ns_ = 0;
+  int64_t heap_at_begin_ = 0;
+  int64_t next_sample_ns_ = 0;
+  int64_t sample_interval_ns_ = 0;
+  PhaseTimes phase_ns_{};
+  PhaseTimes label_ns_{};
+  std::array<const char*, kPhaseCount> labels_{};
+  RunTotals totals_;
+  std::vector<WindowSeries> windows_;
+  std::vector<Sample> samples_;
+  std::vector<Spike> recent_spikes_;
+  std::vector<Spike> largest_spikes_;
+  Sensors sensors_;
+  ReferenceKernel reference_kernel_;
+  double iteration_cost_ns_ = 0;
+  double sampling_ns_ = 0;
+};
+
+/// Charges the time of a scope to `phase`, less what scopes inside it take. `label`, a string that outlives
+/// the recorder, names who owns a spike, e.g. "collection".
+class [[nodiscard]] PhaseScope {
+ public:
+  PhaseScope(Recorder& recorder, Phase phase, const char* label = nullptr)
+      : recorder_(recorder), outer_(recorder.enter(phase)), entered_ns_(recorder.mark_ns_), label_(label) {}
+  PhaseScope(const PhaseScope&) = delete;
+  PhaseScope& operator=(const PhaseScope&) = delete;
+  ~PhaseScope() { recorder_.leave(outer_, entered_ns_, label_); }
+
+ private:
+  Recorder& recorder_;
+  Phase outer_;
+  int64_t entered_ns_;
+  const char* label_;
+};
+
+/// Begin and end of an iteration as a scope.
+class [[nodiscard]] IterationScope {
+ public:
+  explicit IterationScope(Recorder& recorder, int step_class = 0) : recorder_(recorder) {
+    recorder.begin_iteration(step_class);
+  }
+  IterationScope(const IterationScope&) = delete;
+  IterationScope& operator=(const IterationScope&) = delete;
+  ~IterationScope() { recorder_.end_iteration(); }
+
+ private:
+  Recorder& recorder_;
+};
+
+}  // namespace isochron::observe
