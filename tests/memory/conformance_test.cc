@@ -99,7 +99,7 @@ TEST_P(Conformance, BlocksNeverOverlapUnderRandomTraffic) {
   Rng rng(42);
   std::vector<Held> held;
   size_t served = 0;
-  while (served < kArenaBytes / 2) {
+  while (served < kArenaBytes / 8) {
     const uint64_t draw = rng.next_u64();
     if (held.size() > 200 || (!held.empty() && draw % 3 == 0)) {
       const size_t victim = draw / 8 % held.size();
