@@ -56,6 +56,9 @@ auto with_share(StepBudget& budget, int64_t steps, Work&& work) {
   return result;
 }
 
+/// Mending and search stop within this fraction of the target: what is left isn't worth their time.
+constexpr int64_t kGoodEnough = 1024;
+
 class GroupPlanner {
  public:
   GroupPlanner(const PlacementProblem& problem, int64_t target, StepBudget& budget)
@@ -68,6 +71,7 @@ class GroupPlanner {
     keep(place_in_time(problem_, true), "best fit backwards in time");
     const int64_t all = budget_.left;
     run_portfolio(all / 4);
+    target_ += target_ / kGoodEnough;
     mend(all / 4);
     search();
     return std::move(best_);
@@ -149,7 +153,7 @@ class GroupPlanner {
   }
 
   const PlacementProblem& problem_;
-  const int64_t target_;
+  int64_t target_;
   StepBudget& budget_;
   GroupPlan best_;
 };

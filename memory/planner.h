@@ -3,17 +3,18 @@
 // `isochron plan` a file.
 //
 // The problem (dynamic storage allocation) is NP-hard. The planner stops as soon as the arena equals its
-// lower bound, the largest sum of aligned sizes alive at one moment, and otherwise returns the best of
-//   1. a skyline: longest-lived first, each on top of what is already there (n log n, exact for nested
-//   lifetimes);
-//   2. a portfolio of greedy orders (by size, size x lifetime, lifetime, start, ...), each buffer in the
-//   lowest or
-//      tightest gap that is free for its whole life (Pisarchyk and Lee: "Efficient Memory Management for Deep
-//      Neural Net Inference", 2020);
-//   3. a bounded search over canonical placements (Moffitt: "MiniMalloc: A Lightweight Memory Allocator for
+// lower bound, the largest sum of aligned sizes alive at one moment, and else returns the best of
+//   1. a skyline: longest-lived first, each on top of what is there (n log n, exact for nested lifetimes);
+//   2. best fit in order of time, forwards and backwards (n log n);
+//   3. a portfolio of greedy orders (by size, size x lifetime, lifetime, start, ...), each buffer in the
+//      lowest or tightest gap that is free for its whole life (Pisarchyk and Lee: "Efficient Memory
+//      Management for Deep Neural Net Inference", 2020);
+//   4. the same with the buffers that ended too high moved forward, again and again (Joslin and Clements:
+//      "Squeaky Wheel Optimization", JAIR 1999);
+//   5. a bounded search over canonical placements (Moffitt: "MiniMalloc: A Lightweight Memory Allocator for
 //      Hardware-Accelerated Machine Learning", ASPLOS 2023).
-// Buffers are split first into groups that no moment connects. Work is counted in steps, never in time, so
-// that the same requests always give the same plan.
+// Steps 4 and 5 stop within 0.1 % of the bound. Buffers are split first into groups that no moment connects.
+// Work is counted in steps, never in time, so that the same requests always give the same plan.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +49,7 @@ struct MemoryPlan {
   size_t alignment_waste_bytes = 0;  // of that sum, what alignment added
   size_t total_bytes = 0;            // sum of the sizes as asked: what no sharing would need
   int64_t peak_time = 0;             // first moment at which the lower bound is reached
-  std::string method;                // what found it: "skyline", "greedy by size", "search", ...
+  std::string method;                // what found it: "skyline", "greedy by size", ...
 
   /// arena / lower bound; 1 for an empty plan.
   double ratio() const {
