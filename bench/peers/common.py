@@ -1,0 +1,163 @@
+"""Shared by the peers: command line, the cases' sizes, data and first weights, timing, and the line that is printed.
+
+A peer script gives parse() its cases and variants, loads its framework, times one of them with a measure_ function and
+hands the durations to report(). The cases:
+
+    tiny           100 -> 10 relu -> 1, batch 32, Adam 1e-3, mean squared error
+    mlp            784 -> 512 relu -> 512 relu -> 10, batch 128, Adam 1e-3, softmax cross-entropy of integer labels
+    cnn            28x28x1 -> 3x3 32 relu -> 3x3 64 relu -> max pool 2 -> 128 relu -> 10 (valid padding), batch 64,
+                   RMSprop 1e-3, softmax cross-entropy of integer labels
+    epoch          tiny's model over 1,000 rows: shuffled, batches of 32 (the last has 8 rows); time per epoch
+    data           the input of `epoch` alone; time per epoch
+    growing_graph  x = fmod(x * 2, 7), a scalar in f64, 1,000 times; time per iteration
+"""
+
+import argparse
+import array
+import json
+import math
+import os
+import sys
+import time
+
+import numpy as np
+
+BATCHES = {"tiny": 32, "mlp": 128, "cnn": 64}
+LAYERS = {
+    "tiny": [(100, 10), (10, 1)],
+    "mlp": [(784, 512), (512, 512), (512, 10)],
+    "cnn": [(3, 3, 1, 32), (3, 3, 32, 64), (12 * 12 * 64, 128), (128, 10)],
+}
+EPOCH_ROWS, EPOCH_BATCH = 1000, 32
+GROWING_ITERATIONS, GROWING_START = 1000, 1.1
+CHECK_STEPS = 20
+WARMUP_SECONDS, WARMUP_CALLS = 0.5, 20
+
+
+def weights(case):
+    """[(kernel, bias)] in f32; dense kernels (in, out), convolution kernels HWIO. Every peer starts from these."""
+    rng = np.random.default_rng(1)
+    result = []
+    for shape in LAYERS[case]:
+        kernel = rng.standard_normal(shape) * math.sqrt(2.0 / math.prod(shape[:-1]))
+        result.append((kernel.astype(np.float32), np.zeros(shape[-1], np.float32)))
+    return result
+
+
+def batches(case, count=8):
+    """[(x, y)]: x f32, images NHWC; y (N, 1) f32 for tiny, else labels (N,) i32."""
+    rng = np.random.default_rng(2)
+    n = BATCHES[case]
+    result = []
+    for _ in range(count):
+        x = rng.standard_normal((n, 28, 28, 1) if case == "cnn" else (n, LAYERS[case][0][0])).astype(np.float32)
+        y = rng.standard_normal((n, 1)).astype(np.float32) if case == "tiny" else rng.integers(0, 10, n, np.int32)
+        result.append((x, y))
+    return result
+
+
+def rows():
+    """x (1000, 100) and y (1000, 1), f32, of the cases `epoch` and `data`."""
+    rng = np.random.default_rng(3)
+    return rng.standard_normal((EPOCH_ROWS, 100), np.float32), rng.standard_normal((EPOCH_ROWS, 1), np.float32)
+
+
+def time_calls(call, seconds):
+    """Nanoseconds of each call() for `seconds`, after a warm-up that is not counted."""
+    end = time.perf_counter() + WARMUP_SECONDS
+    calls = 0
+    while calls < WARMUP_CALLS or time.perf_counter() < end:
+        call()
+        calls += 1
+    durations = array.array("q")
+    end = time.perf_counter_ns() + int(seconds * 1e9)
+    while (before := time.perf_counter_ns()) < end or not durations:
+        call()
+        durations.append(time.perf_counter_ns() - before)
+    return np.array(durations)
+
+
+def measure_steps(step, framework_batches, seconds):
+    """Times step(x, y), which returns a loss that float() reads, over the batches in turn.
+
+    The loss of step CHECK_STEPS, from the common weights, shows that all peers train the same model.
+    """
+    for i in range(CHECK_STEPS):
+        loss = step(*framework_batches[i % len(framework_batches)])
+    check = float(loss)
+    position = 0
+
+    def call():
+        nonlocal position
+        step(*framework_batches[position])
+        position = (position + 1) % len(framework_batches)
+
+    return time_calls(call, seconds), {"loss_at_20": check}
+
+
+def measure_epochs(epoch, seconds):
+    """Times epoch(), which visits every row once and returns the count of rows that it saw."""
+    seen = epoch()
+    if seen != EPOCH_ROWS:
+        raise RuntimeError(f"an epoch saw {seen} rows of {EPOCH_ROWS}")
+    return time_calls(epoch, seconds), {}
+
+
+def measure_growing(run, seconds):
+    """Times run(), which makes all iterations and returns the last x; every operation is exact, so x must be too."""
+    expected = GROWING_START
+    for _ in range(GROWING_ITERATIONS):
+        expected = math.fmod(expected * 2.0, 7.0)
+    if float(run()) != expected:
+        raise RuntimeError(f"x is {float(run())}, not {expected}")
+    return time_calls(run, seconds) / GROWING_ITERATIONS, {}
+
+
+def parse(framework, cases):
+    """Parses the command line, and sets the thread count for libraries that read it when they are loaded.
+
+    cases: {case: [variants]}. With --list, prints them as JSON and ends.
+    """
+    parser = argparse.ArgumentParser(
+        description=f"Times {framework} on one case and prints one JSON object.",
+        epilog="variants: " + "; ".join(f"{case}: {', '.join(names)}" for case, names in cases.items()),
+    )
+    parser.add_argument("--case", choices=list(cases))
+    parser.add_argument("--variant", help="the case's first variant by default")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--list", action="store_true", help="print cases and variants as JSON")
+    arguments = parser.parse_args()
+    if arguments.list:
+        print(json.dumps(cases))
+        sys.exit(0)
+    if arguments.case is None:
+        parser.error("--case is needed")
+    arguments.variant = arguments.variant or cases[arguments.case][0]
+    if arguments.variant not in cases[arguments.case]:
+        parser.error(f"{arguments.case} has the variants {', '.join(cases[arguments.case])}")
+    if arguments.threads < 1 or arguments.seconds <= 0:
+        parser.error("--threads and --seconds must be positive")
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPROC"):
+        os.environ[name] = str(arguments.threads)
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    return arguments
+
+
+def report(framework, version, arguments, durations_ns, extra):
+    """Prints the measurement as one line of JSON; times are per step, epoch or iteration as the case says."""
+    p50, p99 = np.percentile(durations_ns, [50, 99])
+    per_call = GROWING_ITERATIONS if arguments.case == "growing_graph" else 1
+    record = {
+        "peer": f"{framework} {arguments.variant}",
+        "framework": framework,
+        "version": version,
+        "case": arguments.case,
+        "precision": "f64" if arguments.case == "growing_graph" else "f32",
+        "threads": arguments.threads,
+        "steps": len(durations_ns) * per_call,
+        "p50_us": round(float(p50) / 1e3, 4),
+        "p99_us": round(float(p99) / 1e3, 4),
+        "min_us": round(float(durations_ns.min()) / 1e3, 4),
+    }
+    print(json.dumps(record | extra), flush=True)

@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""Times Isochron and its peers side by side, writes bench/results/NAME.json and prints a table of ratios.
+
+    bench/peers/setup.sh FOLDER                     once: the peers' environments
+    bench/peers/run_all.py --peers FOLDER --isochron build/release/bin/isochron [--rounds 3] [--seconds 3] [--name NAME]
+
+Every round runs everything once, one process at a time, so that a machine that slows for a while slows all alike; the
+medians over the rounds count. Whatever is missing or fails is named and left out. The file holds one JSON object a
+line: first the machine, versions, date and command line, then one measurement a line: the keys that the peers and
+`isochron bench --json` print (times are per step; per epoch for `epoch` and `data`, per iteration for `growing_graph`),
+with `framework` (absent for Isochron) and `rounds_p50_us`, the medians of each round.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import shlex
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+# framework: (environment, script)
+PEERS = {
+    "TensorFlow": ("tf", "tensorflow_peer.py"),
+    "JAX": ("tf", "jax_peer.py"),
+    "PyTorch": ("torch", "torch_peer.py"),
+}
+CASES = ["tiny", "mlp", "cnn", "epoch", "data", "growing_graph"]
+OURS = "isochron"
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description="Times Isochron and its peers side by side.")
+    parser.add_argument("--peers", type=pathlib.Path, required=True, help="the folder given to setup.sh")
+    parser.add_argument("--isochron", type=pathlib.Path, help="the isochron command; left out, only peers are timed")
+    parser.add_argument("--case", nargs="+", choices=CASES, default=CASES)
+    parser.add_argument("--only", nargs="+", choices=list(PEERS), default=list(PEERS), help="frameworks to time")
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, os.cpu_count()], help="each count is timed")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--name", default=datetime.date.today().isoformat(), help="results go to bench/results/NAME.json")
+    arguments = parser.parse_args()
+    if arguments.rounds < 1 or arguments.seconds <= 0 or min(arguments.threads) < 1:
+        parser.error("--rounds, --seconds and --threads must be positive")
+    arguments.threads = sorted(set(arguments.threads))
+    return arguments
+
+
+def plan(arguments):
+    """[(label, command without --threads and --seconds)], and what is left out and why."""
+    entries, missing = [], []
+    for case in arguments.case:
+        if arguments.isochron is not None:
+            entries.append((f"{OURS} {case}", [str(arguments.isochron), "bench", "--json", "--case", case]))
+        for framework in arguments.only:
+            environment, script = PEERS[framework]
+            python = arguments.peers / environment / "bin/python"
+            if not python.is_file():
+                missing.append(f"{framework}: there is no {python}; make it with setup.sh")
+                continue
+            listed = subprocess.run([python, HERE / script, "--list"], check=True, capture_output=True, text=True)
+            for variant in json.loads(listed.stdout).get(case, []):
+                command = [str(python), str(HERE / script), "--case", case, "--variant", variant]
+                entries.append((f"{framework} {case} {variant}", command))
+    return entries, list(dict.fromkeys(missing))
+
+
+def run_once(command, seconds):
+    """(records that the command printed, why there are none)."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300 + 10 * seconds)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return [], str(error)
+    records = []
+    for line in done.stdout.splitlines():
+        if line.startswith("{"):
+            try:
+                records.append(json.loads(line))
+            except json.JSONDecodeError as error:
+                return [], f"printed a broken line: {error}"
+    if done.returncode != 0 or not records:
+        last = (done.stderr.strip().splitlines() or ["printed no measurement"])[-1]
+        return [], f"exit code {done.returncode}: {last}"
+    return records, None
+
+
+def key_of(record):
+    return record["case"], record.get("peer", OURS), record["precision"], record["threads"]
+
+
+def run_rounds(entries, arguments):
+    """{key: [a record per round]}, and failures as {label: reason}; what has failed once isn't run again."""
+    measured, failures = {}, {}
+    for number in range(1, arguments.rounds + 1):
+        for label, command in entries:
+            for threads in arguments.threads:
+                name = f"{label}, {threads} threads"
+                if name in failures:
+                    continue
+                if sys.stderr.isatty():
+                    print(f"\rround {number}/{arguments.rounds}: {name:<60}", end="", file=sys.stderr, flush=True)
+                options = ["--threads", str(threads), "--seconds", f"{arguments.seconds:g}"]
+                records, failure = run_once(command + options, arguments.seconds)
+                if failure:
+                    failures[name] = failure
+                for record in records:
+                    measured.setdefault(key_of(record), []).append(record)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    return measured, failures
+
+
+def combine(records):
+    """One record of several rounds: the median of every number, anything else from the first."""
+    result = {}
+    for key, first in records[0].items():
+        values = [record[key] for record in records]
+        if all(type(value) is int for value in values):
+            result[key] = statistics.median_low(values)
+        else:
+            result[key] = statistics.median(values) if isinstance(first, (int, float)) else first
+    result["rounds_p50_us"] = [record["p50_us"] for record in records]
+    return result
+
+
+def machine():
+    """CPU model, cores, memory, kernel."""
+    model = platform.processor() or platform.machine()
+    lscpu = subprocess.run(["lscpu"], capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
+    fields = dict(line.split(":", 1) for line in lscpu.stdout.splitlines() if ":" in line)
+    if "Model name" in fields:
+        model = fields["Model name"].strip()
+        if "CPU family" in fields:
+            model += f" (family {fields['CPU family'].strip()}, model {fields['Model'].strip()})"
+    gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{model}, {os.cpu_count()} cores, {gib:.0f} GiB, {platform.system()} {platform.release()}"
+
+
+def time_text(us):
+    if us < 1:
+        return f"{us * 1000:.3g} ns"
+    return f"{us:.3g} us" if us < 1000 else f"{us / 1000:.4g} ms"
+
+
+def print_table(results):
+    """Per case: the fastest thread count of each, and its time over Isochron's (or over the fastest, without it)."""
+    for case in CASES:
+        best = {}
+        for record in results:
+            name = record.get("peer", OURS)
+            if record["case"] == case and record["precision"] in ("f32", "f64"):
+                if name not in best or record["p50_us"] < best[name]["p50_us"]:
+                    best[name] = record
+        if not best:
+            continue
+        ordered = sorted(best.items(), key=lambda item: item[1]["p50_us"])
+        base_name = OURS if OURS in best else ordered[0][0]
+        base = best[base_name]["p50_us"]
+        print(f"\n{case:<28}{'p50':>11}{'p99':>11}{'threads':>9}   x {base_name}")
+        for name, record in ordered:
+            times = f"{time_text(record['p50_us']):>11}{time_text(record['p99_us']):>11}"
+            print(f"  {name:<26}{times}{record['threads']:>9}   {record['p50_us'] / base:.2f}")
+
+
+def check_losses(results):
+    """Names the peers whose loss after 20 steps isn't the others': they'd be training another model."""
+    odd = []
+    for case in CASES:
+        losses = {r["peer"]: r["loss_at_20"] for r in results if r["case"] == case and "loss_at_20" in r}
+        middle = statistics.median(losses.values()) if losses else 0.0
+        # 2 %: in RMSprop, PyTorch adds epsilon after the square root, the others before it.
+        for peer, loss in losses.items():
+            if abs(loss - middle) > 0.02 * middle:
+                odd.append(f"{case}: {peer} has loss {loss:.4f}, median {middle:.4f}")
+    return odd
+
+
+def main():
+    arguments = parse_arguments()
+    entries, missing = plan(arguments)
+    for line in missing:
+        print(f"left out: {line}", file=sys.stderr)
+    if not entries:
+        sys.exit("nothing to run")
+    load = os.getloadavg()[0]
+    if load > 0.5:
+        print(f"note: the load average is {load:.1f}; other programs disturb the times", file=sys.stderr)
+    measured, failures = run_rounds(entries, arguments)
+    results = [combine(records) for _, records in sorted(measured.items(), key=lambda item: CASES.index(item[0][0]))]
+    for name, reason in failures.items():
+        print(f"left out: {name}: {reason}", file=sys.stderr)
+    for line in check_losses(results):
+        print(f"warning: {line}", file=sys.stderr)
+    if not results:
+        sys.exit("nothing was measured")
+    about = {
+        "machine": machine(),
+        "versions": {r["framework"]: r["version"] for r in results if "framework" in r},
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "command": shlex.join(["bench/peers/run_all.py", *sys.argv[1:]]),
+        "rounds": arguments.rounds,
+        "load_average": round(load, 2),
+    }
+    path = HERE.parent / "results" / f"{arguments.name}.json"
+    path.parent.mkdir(exist_ok=True)
+    text = "".join(json.dumps(line) + "\n" for line in [about, *results])
+    unfinished = path.with_suffix(".json.part")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(path)
+    print_table(results)
+    print(f"\n{path}: {len(results)} measurements, {about['machine']}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""PyTorch as a peer: eager, torch.compile (model, loss and optimizer each compiled), and its DataLoader.
+
+    FOLDER/torch/bin/python torch_peer.py --case tiny --variant eager --threads 2 --seconds 5
+
+Hyperparameters are those of Keras. Adam takes its fused form, images the channels_last layout: both are faster here.
+"""
+
+import common
+
+ARGUMENTS = common.parse(
+    "PyTorch",
+    {
+        "tiny": ["eager", "compile"],
+        "mlp": ["eager", "compile"],
+        "cnn": ["eager", "compile"],
+        "epoch": ["eager", "eager_randperm"],
+        "data": ["loader", "loader_2_workers", "randperm"],
+        "growing_graph": ["eager"],
+    },
+)
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.set_num_threads(ARGUMENTS.threads)
+torch.set_num_interop_threads(1)
+
+
+def build(case):
+    if case == "cnn":
+        model = nn.Sequential(
+            nn.Conv2d(1, 32, 3),
+            nn.ReLU(),
+            nn.Conv2d(32, 64, 3),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(12 * 12 * 64, 128),
+            nn.ReLU(),
+            nn.Linear(128, 10),
+        ).to(memory_format=torch.channels_last)
+    else:
+        layers = [layer for shape in common.LAYERS[case] for layer in (nn.Linear(*shape), nn.ReLU())]
+        model = nn.Sequential(*layers[:-1])
+    with torch.no_grad():
+        layers = [layer for layer in model if hasattr(layer, "weight")]
+        for layer, (kernel, bias) in zip(layers, common.weights(case)):
+            kernel = torch.from_numpy(kernel)
+            if kernel.dim() == 4:
+                kernel = kernel.permute(3, 2, 0, 1)
+            elif kernel.shape[0] == 12 * 12 * 64:  # flattened NHWC -> NCHW
+                kernel = kernel.reshape(12, 12, 64, 128).permute(3, 2, 0, 1).reshape(128, -1)
+            else:
+                kernel = kernel.T
+            layer.weight.copy_(kernel)
+            layer.bias.copy_(torch.from_numpy(bias))
+    return model
+
+
+def stepper(case, compile_it):
+    model = build(case)
+    if case == "cnn":
+        optimizer = torch.optim.RMSprop(model.parameters(), 1e-3, alpha=0.9, eps=1e-7, foreach=True)
+    else:
+        optimizer = torch.optim.Adam(model.parameters(), 1e-3, eps=1e-7, fused=True)
+    loss_function = F.mse_loss if case == "tiny" else F.cross_entropy
+
+    def loss_of(x, y):
+        return loss_function(model(x), y)
+
+    apply = optimizer.step
+    if compile_it:
+        loss_of, apply = torch.compile(loss_of), torch.compile(optimizer.step)
+
+    def step(x, y):
+        optimizer.zero_grad(set_to_none=True)
+        loss = loss_of(x, y)
+        loss.backward()
+        apply()
+        return loss.detach()
+
+    return step
+
+
+def steps():
+    case = ARGUMENTS.case
+    batches = []
+    for x, y in common.batches(case):
+        x, y = torch.from_numpy(x), torch.from_numpy(y)
+        batches.append((x.permute(0, 3, 1, 2) if case == "cnn" else x, y if case == "tiny" else y.long()))
+    return common.measure_steps(stepper(case, ARGUMENTS.variant == "compile"), batches, ARGUMENTS.seconds)
+
+
+def shuffled(kind):
+    """An iterable over one shuffled epoch, by a DataLoader or by indexing with a permutation."""
+    x, y = (torch.from_numpy(part) for part in common.rows())
+    if kind != "randperm":
+        workers = 2 if kind == "loader_2_workers" else 0
+        dataset = TensorDataset(x, y)
+        return DataLoader(
+            dataset, common.EPOCH_BATCH, shuffle=True, num_workers=workers, persistent_workers=workers > 0
+        )
+
+    class Permuted:
+        def __iter__(self):
+            for rows in torch.randperm(len(x)).split(common.EPOCH_BATCH):
+                yield x[rows], y[rows]
+
+    return Permuted()
+
+
+def epochs():
+    batches, step = shuffled(ARGUMENTS.variant.removeprefix("eager_")), stepper("tiny", False)
+
+    def epoch():
+        seen = 0
+        for x, y in batches:
+            step(x, y)
+            seen += len(x)
+        return seen
+
+    return common.measure_epochs(epoch, ARGUMENTS.seconds)
+
+
+def data():
+    batches = shuffled(ARGUMENTS.variant)
+    return common.measure_epochs(lambda: sum(len(x) for x, _ in batches), ARGUMENTS.seconds)
+
+
+def growing_graph():
+    start = torch.tensor(common.GROWING_START, dtype=torch.float64)
+
+    def run():
+        x = start
+        for _ in range(common.GROWING_ITERATIONS):
+            x = torch.fmod(x * 2, 7)
+        return x
+
+    return common.measure_growing(run, ARGUMENTS.seconds)
+
+
+if __name__ == "__main__":
+    measure = {"epoch": epochs, "data": data, "growing_graph": growing_graph}.get(ARGUMENTS.case, steps)
+    common.report("PyTorch", torch.__version__, ARGUMENTS, *measure())
