@@ -73,6 +73,7 @@ const Element* Loader::next() {
 
 void Loader::make(Slot& slot, Position& position) {
   slot.epoch = position.epoch;
+  slot.error = nullptr;  // one may be left from an abandoned epoch
   try {
     const int64_t rows = keys_->next(key_.data());
     slot.kind = rows == 0 ? Slot::kEnd : Slot::kElement;

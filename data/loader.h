@@ -55,17 +55,20 @@ class Loader {
   std::unique_ptr<KeyStream> keys_;
   std::vector<int64_t> key_;
   std::vector<std::unique_ptr<Slot>> slots_;
-  Position position_;      // of the element that is made next
-  size_t fill_at_ = 0;     // slot that the producer fills next
-  size_t take_at_ = 0;     // slot that the consumer takes next
-  uint64_t epoch_ = 0;     // that the consumer is in
-  bool begun_ = false;     // any epoch
-  bool in_epoch_ = false;  // the epoch has not ended
-  Slot* held_ = nullptr;   // what the consumer has
+  Position position_;   // of the element that is made next
+  size_t fill_at_ = 0;  // slot that the producer fills next
 
-  std::atomic<uint32_t> produced_{0};  // slots filled so far, wrapping
-  std::atomic<uint32_t> released_{0};  // slots given back so far, wrapping
-  std::atomic<uint32_t> wakes_{0};     // raised to wake the producer
+  // The consumer's state begins a cache line of its own, as does each counter: what one side writes all the
+  // time must not share a line with what the other does.
+  alignas(64) uint64_t epoch_ = 0;  // that the consumer is in
+  size_t take_at_ = 0;              // slot that the consumer takes next
+  bool begun_ = false;              // any epoch
+  bool in_epoch_ = false;           // the epoch has not ended
+  Slot* held_ = nullptr;            // what the consumer has
+
+  alignas(64) std::atomic<uint32_t> produced_{0};  // slots filled so far, wrapping
+  alignas(64) std::atomic<uint32_t> released_{0};  // slots given back so far, wrapping
+  alignas(64) std::atomic<uint32_t> wakes_{0};     // raised to wake the producer
   std::atomic<uint64_t> wanted_epoch_{0};
   std::atomic<bool> stop_{false};
   std::thread thread_;

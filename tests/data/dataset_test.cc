@@ -317,6 +317,29 @@ TEST(Map, ThatFailsReachesTheConsumerWithStageAndPlace) {
   }
 }
 
+TEST(Prefetch, AnErrorOfAnAbandonedEpochIsForgotten) {
+  std::atomic<bool> armed{false}, thrown{false};
+  auto batches = from_tensor_slices(labels(4))
+                     .map([&](const Tensor& y) {
+                       if (armed && y.item<int>() == 3) {
+                         thrown = true;
+                         throw std::runtime_error("bad row");
+                       }
+                       return y;
+                     })
+                     .prefetch(8);
+  armed = true;
+  auto at = batches.begin();
+  while (!thrown) std::this_thread::yield();
+  EXPECT_EQ((*at)[0].item<int>(), 0);
+  armed = false;
+  for (int epoch = 0; epoch < 20; ++epoch) {
+    int rows = 0;
+    for ([[maybe_unused]] auto& [y] : batches) ++rows;
+    ASSERT_EQ(rows, 4);
+  }
+}
+
 TEST(Map, MistakesAreFoundWhenItIsAdded) {
   const auto rows = from_tensor_slices({{"x", features(2)}});
   EXPECT_ERROR(rows.map(nullptr), ErrorCode::kInvalidArgument, "empty");
