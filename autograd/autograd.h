@@ -1,0 +1,53 @@
+// Reverse-mode differentiation. One walk serves both worlds: over the entries of a GradientTape (eager) and
+// over the nodes of the graph being captured. Gradients are written in ops in the registry's rows, so they
+// can be captured, fused and differentiated again.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "isochron/core/tensor.h"
+
+namespace isochron {
+
+/// d target / d sources while capturing: appends the backward nodes to the graph under capture. `seeds`
+/// multiply the targets (default: ones). A source that the targets don't depend on gives an undefined tensor.
+/// Throws kCaptureViolation outside a capture (use GradientTape there), kUnsupported through an op without a
+/// gradient.
+std::vector<Tensor> gradients(std::span<const Tensor> targets, std::span<const Tensor> sources,
+                              std::span<const Tensor> seeds = {});
+std::vector<Tensor> gradients(const Tensor& target, std::span<const Tensor> sources);
+
+/// Records eager op calls on this thread from construction until the first `gradient` call (or, if
+/// persistent, until destruction), and differentiates them. Inside a capture it records nothing and
+/// `gradient` differentiates the graph, so the same code serves both.
+///
+/// Anything read while it records may be a source; `watch` only narrows what is kept.
+class GradientTape {
+ public:
+  explicit GradientTape(bool persistent = false);
+  ~GradientTape();
+  GradientTape(const GradientTape&) = delete;
+  GradientTape& operator=(const GradientTape&) = delete;
+
+  /// Restricts recording to what depends on watched tensors. Without any `watch` everything is recorded.
+  void watch(const Tensor& tensor);
+  /// As `gradients`. Throws kInvalidArgument on a second call unless persistent, kStale when a variable that
+  /// was read was assigned since.
+  std::vector<Tensor> gradient(std::span<const Tensor> targets, std::span<const Tensor> sources,
+                               std::span<const Tensor> seeds = {});
+  std::vector<Tensor> gradient(const Tensor& target, std::span<const Tensor> sources);
+  Tensor gradient(const Tensor& target, const Tensor& source);
+  /// Calls recorded so far.
+  size_t size() const;
+  /// Forgets everything recorded.
+  void reset();
+  /// The innermost tape recording on this thread, or null.
+  static GradientTape* current();
+
+ private:
+  struct Impl;
+  Impl* impl_;
+};
+
+}  // namespace isochron

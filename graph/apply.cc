@@ -1,0 +1,190 @@
+#include "isochron/graph/apply.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "isochron/core/threads.h"
+#include "isochron/graph/capture.h"
+#include "isochron/memory/buffer.h"
+
+namespace isochron::graph {
+namespace {
+
+thread_local std::vector<ApplyObserver*> t_observers;
+
+/// A prepared eager kernel with the call it serves.
+struct CacheEntry {
+  const OpDef* op = nullptr;
+  int threads = 0;
+  std::vector<TensorSpec> inputs;
+  Attributes attributes;
+  std::vector<TensorSpec> outputs;
+  std::unique_ptr<Kernel> kernel;
+  bool busy = false;
+};
+
+bool matches(const CacheEntry& entry, const OpDef& op, int threads, std::span<const Tensor> inputs,
+             const Attributes& attributes) {
+  if (entry.op != &op || entry.threads != threads || entry.inputs.size() != inputs.size()) return false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!(entry.inputs[i] == inputs[i].spec())) return false;
+  }
+  return entry.attributes == attributes;
+}
+
+void fill(CacheEntry& entry, const OpDef& op, int threads, std::span<const Tensor> inputs,
+          const Attributes& attributes) {
+  std::vector<TensorSpec> specs;
+  for (const Tensor& input : inputs) specs.push_back(input.spec());
+  std::vector<TensorSpec> outputs = infer_outputs(op, specs, attributes);
+  std::unique_ptr<Kernel> kernel;
+  if (op.prepare) kernel = op.prepare({op, specs, outputs, attributes, threads});
+  entry.op = &op;
+  entry.threads = threads;
+  entry.inputs = std::move(specs);
+  entry.attributes = attributes;
+  entry.outputs = std::move(outputs);
+  entry.kernel = std::move(kernel);
+}
+
+/// The cache line for a call: a direct-mapped table a thread, so its size is fixed.
+CacheEntry& cache_line(const OpDef& op, std::span<const Tensor> inputs, const Attributes& attributes) {
+  thread_local std::array<CacheEntry, kEagerCacheEntries> cache;
+  size_t hash = reinterpret_cast<size_t>(&op) >> 4;
+  for (const Tensor& input : inputs) hash = hash_spec(hash, input.spec());
+  if (!attributes.entries().empty()) hash = hash_mix(hash, attributes.hash());
+  return cache[(hash ^ (hash >> 17)) % kEagerCacheEntries];
+}
+
+std::vector<Tensor> run(CacheEntry& entry, std::span<const Tensor> inputs) {
+  constexpr size_t kInline = 16;
+  std::array<std::byte*, kInline> few_inputs;
+  std::array<std::byte*, kInline> few_outputs;
+  std::vector<std::byte*> many;
+  std::byte** in = few_inputs.data();
+  std::byte** out = few_outputs.data();
+  if (inputs.size() > kInline || entry.outputs.size() > kInline) {
+    many.resize(inputs.size() + entry.outputs.size());
+    in = many.data();
+    out = many.data() + inputs.size();
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) in[i] = inputs[i].raw();
+  std::vector<Tensor> outputs;
+  outputs.reserve(entry.outputs.size());
+  for (size_t i = 0; i < entry.outputs.size(); ++i) {
+    outputs.push_back(empty(entry.outputs[i], entry.op->name));
+    out[i] = outputs.back().raw();
+  }
+  const size_t workspace_bytes = entry.kernel->workspace_bytes();
+  Ref<Storage> workspace;
+  if (workspace_bytes > 0) workspace = allocate_buffer(workspace_bytes, "workspace");
+  const KernelArgs args{in, out, workspace ? workspace->data() : nullptr};
+  entry.kernel->bind(args);
+  entry.kernel->run(args);
+  return outputs;
+}
+
+std::vector<Tensor> run_cached(const OpDef& op, std::span<const Tensor> inputs,
+                               const Attributes& attributes) {
+  if (op.fusion == FusionClass::kView) {
+    std::vector<TensorSpec> specs;
+    for (const Tensor& input : inputs) specs.push_back(input.spec());
+    const TensorSpec spec = infer_outputs(op, specs, attributes)[0];
+    static_cast<void>(inputs[0].raw());  // a stale view would come back to life
+    return {Tensor::over(inputs[0].storage(), spec, inputs[0].impl()->offset_bytes)};
+  }
+  const int threads = compute_threads();
+  if (!attributes.has_objects()) {
+    CacheEntry& entry = cache_line(op, inputs, attributes);
+    if (!entry.busy) {
+      if (!matches(entry, op, threads, inputs, attributes)) fill(entry, op, threads, inputs, attributes);
+      struct Busy {
+        bool& flag;
+        explicit Busy(bool& f) : flag(f) { flag = true; }
+        ~Busy() { flag = false; }
+      } busy(entry.busy);
+      return run(entry, inputs);
+    }
+  }
+  CacheEntry once;
+  fill(once, op, threads, inputs, attributes);
+  return run(once, inputs);
+}
+
+}  // namespace
+
+void push_observer(ApplyObserver* observer) { t_observers.push_back(observer); }
+void remove_observer(ApplyObserver* observer) { std::erase(t_observers, observer); }
+bool observed() { return !t_observers.empty(); }
+
+std::vector<Tensor> apply_eager(const OpDef& op, std::span<const Tensor> inputs,
+                                const Attributes& attributes) {
+  bool plain = true;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    require(inputs[i].defined(), ErrorCode::kInvalidArgument, op.name, "input {} is undefined", i);
+    plain = plain && inputs[i].contiguous();
+  }
+  if (plain) return run_cached(op, inputs, attributes);
+  std::vector<Tensor> packed;
+  for (const Tensor& input : inputs) packed.push_back(contiguous(input));
+  return run_cached(op, packed, attributes);
+}
+
+std::vector<Tensor> apply(const OpDef& op, std::span<const Tensor> inputs, Attributes attributes) {
+  if (Capture* capture = Capture::current()) return capture->record(op, inputs, std::move(attributes));
+  std::vector<Tensor> outputs = apply_eager(op, inputs, attributes);
+  for (size_t i = 0; i < t_observers.size(); ++i) t_observers[i]->on_apply(op, attributes, inputs, outputs);
+  return outputs;
+}
+
+Tensor apply_one(const OpDef& op, std::initializer_list<Tensor> inputs, Attributes attributes) {
+  return std::move(
+      apply(op, std::span<const Tensor>(inputs.begin(), inputs.size()), std::move(attributes))[0]);
+}
+
+void assign(const Tensor& target, const Tensor& value) {
+  require(target.defined() && value.defined(), ErrorCode::kInvalidArgument, "assign",
+          "an operand is undefined");
+  require(target.shape() == value.shape(), ErrorCode::kShapeMismatch, "assign",
+          "the variable is {}, the value is {}", target.spec().str(), value.spec().str());
+  require(target.dtype() == value.dtype(), ErrorCode::kDtypeMismatch, "assign",
+          "the variable is {}, the value is {}; cast it first", target.spec().str(), value.spec().str());
+  if (Capture* capture = Capture::current()) {
+    capture->assign(target, value);
+    return;
+  }
+  require(target.contiguous(), ErrorCode::kUnsupported, "assign", "the variable {} is strided",
+          target.spec().str());
+  require(!target.storage()->constant(), ErrorCode::kInvalidArgument, "assign", "the target is a constant");
+  const Tensor source = contiguous(value);
+  const std::byte* from = source.raw();
+  std::memmove(target.refreshed().raw(), from, target.size_bytes());
+  target.storage()->next_generation();
+}
+
+Tensor copy(const Tensor& tensor) {
+  Tensor result = empty(tensor.spec(), "copy");
+  if (tensor.contiguous()) {
+    if (tensor.elems() > 0) std::memcpy(result.raw(), tensor.raw(), tensor.size_bytes());
+    return result;
+  }
+  const size_t size = dtype_size(tensor.dtype());
+  const std::byte* base = tensor.raw();
+  std::byte* out = result.raw();
+  Dims index = tensor.shape();
+  std::fill(index.begin(), index.end(), 0);
+  for (int64_t n = 0; n < tensor.elems(); ++n, out += size) {
+    int64_t offset = 0;
+    for (int i = 0; i < tensor.rank(); ++i) offset += index[i] * tensor.strides()[i];
+    std::memcpy(out, base + offset * static_cast<int64_t>(size), size);
+    for (int i = tensor.rank() - 1; i >= 0 && ++index[i] == tensor.shape()[i]; --i) index[i] = 0;
+  }
+  return result;
+}
+
+Tensor contiguous(const Tensor& tensor) {
+  return tensor.is_value() || tensor.contiguous() ? tensor : copy(tensor);
+}
+
+}  // namespace isochron::graph

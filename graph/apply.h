@@ -1,0 +1,45 @@
+// The one door through which every op call goes: run now (eager), or become a node (while capturing).
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "isochron/graph/op.h"
+
+namespace isochron::graph {
+
+/// Sees every eager call on this thread while installed; the gradient tape is one.
+class ApplyObserver {
+ public:
+  virtual ~ApplyObserver() = default;
+  virtual void on_apply(const OpDef& op, const Attributes& attributes, std::span<const Tensor> inputs,
+                        std::span<const Tensor> outputs) = 0;
+};
+/// Installs `observer` on this thread (tapes nest).
+void push_observer(ApplyObserver* observer);
+void remove_observer(ApplyObserver* observer);
+/// True while some observer listens on this thread.
+bool observed();
+
+/// Calls `op`. Throws what its shape rule throws, naming the op. Strided inputs are made contiguous first.
+std::vector<Tensor> apply(const OpDef& op, std::span<const Tensor> inputs, Attributes attributes = {});
+/// The same for ops with one result.
+Tensor apply_one(const OpDef& op, std::initializer_list<Tensor> inputs, Attributes attributes = {});
+/// Runs now, whether or not a capture or a tape is active: for constant folding and tests.
+std::vector<Tensor> apply_eager(const OpDef& op, std::span<const Tensor> inputs,
+                                const Attributes& attributes);
+
+/// Replaces the content of `target` (a variable's tensor) by `value`: at once when eager, at the end of each
+/// replay when capturing; later reads in the same capture see the new value. Throws kShapeMismatch,
+/// kDtypeMismatch.
+void assign(const Tensor& target, const Tensor& value);
+
+/// A contiguous tensor with the same elements; `tensor` itself when it is one already.
+Tensor contiguous(const Tensor& tensor);
+/// An eager copy that nobody else writes to.
+Tensor copy(const Tensor& tensor);
+
+/// Entries the per-thread cache of eager kernels may hold.
+inline constexpr int kEagerCacheEntries = 256;
+
+}  // namespace isochron::graph

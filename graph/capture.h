@@ -1,0 +1,89 @@
+// Tracing: while a Capture is open on a thread, op calls there become nodes of its graph.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "isochron/graph/graph.h"
+
+namespace isochron::graph {
+
+/// One open trace. Captures nest only for sub-graphs (`cond`, `while_loop`): an inner one lifts what it needs
+/// from the outer one as additional inputs.
+class Capture {
+ public:
+  explicit Capture(Graph& graph);
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+  ~Capture();
+
+  /// The innermost capture of this thread, or null.
+  static Capture* current();
+  Graph& graph() { return graph_; }
+  Capture* parent() const { return parent_; }
+
+  std::vector<Tensor> record(const OpDef& op, std::span<const Tensor> inputs, Attributes attributes);
+  /// The value of this graph that stands for `tensor`: itself, a bound tensor's newest value, or an
+  /// additional input.
+  Value* lift(const Tensor& tensor);
+  void assign(const Tensor& target, const Tensor& value);
+  /// Writes the pending assignments into the graph as updates. Call once, at the end of the trace.
+  void finish();
+
+  /// For a sub-graph: (outer value, the input of this graph that carries it), in order of first use.
+  const std::vector<std::pair<Value*, Value*>>& captured() const { return captured_; }
+  /// Inside a loop body: the i64 scalar that counts its iterations, so that random draws differ. Else
+  /// undefined.
+  Tensor loop_index() const;
+  void set_loop_index(const Tensor& index) { loop_index_ = index; }
+  /// A number for the next random op, unique within the outermost capture and equal between traces.
+  int64_t next_random_id();
+
+ private:
+  struct State {
+    Tensor tensor;  // keeps the storage alive while traced
+    Value* bound;
+    Value* latest;
+  };
+  Value* lift_bound(const Tensor& tensor);
+
+  Graph& graph_;
+  Capture* parent_;
+  std::map<std::pair<const Storage*, size_t>, State> state_;
+  std::vector<const Storage*> assigned_;  // in order
+  std::vector<std::pair<Value*, Value*>> captured_;
+  Tensor loop_index_;
+  int64_t random_ids_ = 0;
+};
+
+/// Runs outside any capture for its lifetime: eager work (creating a variable) in the middle of a trace.
+class EagerScope {
+ public:
+  EagerScope();
+  ~EagerScope();
+  EagerScope(const EagerScope&) = delete;
+  EagerScope& operator=(const EagerScope&) = delete;
+
+ private:
+  Capture* saved_;
+};
+
+/// Prefixes the names of nodes recorded in its lifetime: `NameScope scope("dense_1")`.
+class NameScope {
+ public:
+  explicit NameScope(const std::string& name);
+  ~NameScope();
+  NameScope(const NameScope&) = delete;
+  NameScope& operator=(const NameScope&) = delete;
+  static const std::string& current();
+
+ private:
+  size_t previous_length_;
+};
+
+}  // namespace isochron::graph

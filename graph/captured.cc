@@ -1,0 +1,263 @@
+#include "isochron/graph/captured.h"
+
+#include <algorithm>
+
+#include "isochron/core/clock.h"
+#include "isochron/core/counters.h"
+#include "isochron/core/event.h"
+#include "isochron/core/threads.h"
+#include "isochron/graph/apply.h"
+#include "isochron/graph/capture.h"
+#include "isochron/memory/buffer.h"
+
+namespace isochron {
+namespace {
+
+constexpr size_t kMaxTraceRecords = 256;
+
+std::string signature_str(std::span<const TensorSpec> signature) {
+  std::string text = "(";
+  for (const TensorSpec& spec : signature)
+    text += fmt::format("{}{}", text.size() > 1 ? ", " : "", spec.str());
+  return text + ")";
+}
+
+/// The arena of one plan. Replaying makes every view of the previous results stale.
+class ArenaStorage final : public Storage {
+ public:
+  ArenaStorage(Ref<Storage> memory, std::string name)
+      : Storage(memory->data(), memory->size_bytes()), memory_(std::move(memory)), name_(std::move(name)) {}
+  std::string owner() const override { return fmt::format("the next call of captured '{}'", name_); }
+
+ private:
+  Ref<Storage> memory_;
+  std::string name_;
+};
+
+struct PlannedCall {
+  Signature signature;
+  std::unique_ptr<graph::Graph> graph;
+  std::unique_ptr<graph::Plan> plan;
+  Ref<Storage> arena;
+  std::vector<Ref<TensorImpl>> output_impls;
+  std::vector<Tensor> outputs;
+  std::vector<Tensor> packed;  // contiguous copies of strided arguments, alive for the call
+  uint64_t last_call = 0;
+};
+
+}  // namespace
+
+struct CapturedFunction::Impl {
+  TraceFunction function;
+  CaptureOptions options;
+  std::vector<std::unique_ptr<PlannedCall>> calls;
+  PlannedCall* newest = nullptr;
+  std::vector<TraceRecord> traces;
+  uint64_t call_count = 0;
+  size_t evictions = 0;
+  bool sealed = false;
+
+  bool matches(const PlannedCall& call, std::span<const Tensor* const> arguments) const {
+    if (call.signature.size() != arguments.size()) return false;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (!(call.signature[i] == arguments[i]->spec())) return false;
+    }
+    return true;
+  }
+
+  PlannedCall* find(std::span<const Tensor* const> arguments) {
+    if (newest && matches(*newest, arguments)) return newest;
+    for (const auto& call : calls) {
+      if (matches(*call, arguments)) return newest = call.get();
+    }
+    return nullptr;
+  }
+
+  std::unique_ptr<PlannedCall> trace(const Signature& signature);
+  PlannedCall* add(const Signature& signature);
+  void record(TraceRecord entry);
+};
+
+std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& signature) {
+  require(graph::Capture::current() == nullptr, ErrorCode::kCaptureViolation, options.name,
+          "a captured function can't be traced inside another capture; call the plain function there");
+  auto call = std::make_unique<PlannedCall>();
+  TraceRecord entry;
+  call->signature = signature;
+  call->graph = std::make_unique<graph::Graph>();
+  const int64_t start = now_ns();
+  {
+    graph::Capture capture(*call->graph);
+    std::vector<Tensor> arguments;
+    for (const TensorSpec& spec : signature)
+      arguments.push_back(graph::Graph::tensor_of(call->graph->add_input(spec)));
+    const std::vector<Tensor> results = function(arguments);
+    for (const Tensor& result : results) {
+      require(result.defined(), ErrorCode::kInvalidArgument, options.name, "result {} is undefined",
+              call->graph->outputs().size());
+      call->graph->outputs().push_back(capture.lift(result));
+    }
+    capture.finish();
+  }
+  count(Counter::kTraces, 1);
+  entry.traced_nodes = call->graph->node_count();
+  const int64_t traced = now_ns();
+  graph::run_passes(*call->graph, options.passes);
+  const int64_t passed = now_ns();
+  call->plan = std::make_unique<graph::Plan>(*call->graph, options.plan);
+  size_t arena_bytes = call->plan->arena_bytes();
+  for (const auto& other : calls) arena_bytes += other->plan->arena_bytes();
+  require(arena_bytes <= options.max_arena_bytes, ErrorCode::kOutOfMemory, options.name,
+          "planning {} needs {} bytes of arena, with the other plans {}; the limit is {}",
+          signature_str(signature), call->plan->arena_bytes(), arena_bytes, options.max_arena_bytes);
+  call->arena = Ref<Storage>(make_ref<ArenaStorage>(
+      allocate_buffer(std::max<size_t>(call->plan->arena_bytes(), 1), "arena"), options.name));
+  std::fill_n(call->arena->data(), call->plan->arena_bytes(),
+              std::byte{0});  // page faults now, not in the first step
+  call->plan->bind_arena(call->arena->data());
+  for (size_t i = 0; i < call->graph->outputs().size(); ++i) {
+    const size_t offset = static_cast<size_t>(call->plan->output(i) - call->arena->data());
+    const TensorSpec& spec = call->graph->outputs()[i]->spec;
+    call->output_impls.push_back(Tensor::over(call->arena, spec, offset).impl());
+  }
+  call->outputs.resize(call->output_impls.size());
+  call->packed.resize(signature.size());
+  entry.signature = signature_str(signature);
+  entry.trace_ns = traced - start;
+  entry.passes_ns = passed - traced;
+  entry.plan_ns = now_ns() - passed;
+  entry.nodes = call->graph->node_count();
+  record(std::move(entry));
+  return call;
+}
+
+void CapturedFunction::Impl::record(TraceRecord entry) {
+  if (newest) entry.changed = fmt::format("{} -> {}", signature_str(newest->signature), entry.signature);
+  const int64_t cost = entry.trace_ns + entry.passes_ns + entry.plan_ns;
+  emit({EventKind::kTrace, options.name,
+        fmt::format("traced {} nodes for {}{}{}", entry.traced_nodes, entry.signature,
+                    entry.changed.empty() ? "" : ", was ", entry.changed.empty() ? "" : entry.changed),
+        0, cost});
+  if (traces.size() == kMaxTraceRecords) {
+    traces.erase(traces.begin());
+    count(Counter::kDropped, 1);
+  }
+  traces.push_back(std::move(entry));
+}
+
+PlannedCall* CapturedFunction::Impl::add(const Signature& signature) {
+  if (calls.size() >= options.max_plans) {
+    const auto oldest = std::min_element(
+        calls.begin(), calls.end(), [](const auto& a, const auto& b) { return a->last_call < b->last_call; });
+    if (newest == oldest->get()) newest = nullptr;
+    calls.erase(oldest);
+    ++evictions;
+  }
+  calls.push_back(trace(signature));
+  return newest = calls.back().get();
+}
+
+CapturedFunction::CapturedFunction(TraceFunction function, CaptureOptions options) : impl_(new Impl) {
+  require(options.max_plans >= 1, ErrorCode::kInvalidArgument, "capture", "max_plans must be at least 1");
+  impl_->function = std::move(function);
+  impl_->options = std::move(options);
+}
+CapturedFunction::~CapturedFunction() = default;
+CapturedFunction::CapturedFunction(CapturedFunction&&) noexcept = default;
+CapturedFunction& CapturedFunction::operator=(CapturedFunction&&) noexcept = default;
+
+std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> arguments) {
+  Impl& impl = *impl_;
+  for (const Tensor* argument : arguments) {
+    require(argument->defined() && !argument->is_value(), ErrorCode::kCaptureViolation, impl.options.name,
+            "a captured function takes tensors with content; inside a capture call the plain function");
+  }
+  PlannedCall* call = impl.find(arguments);
+  if (!call) [[unlikely]] {
+    Signature signature;
+    for (const Tensor* argument : arguments) signature.push_back(argument->spec());
+    require(!impl.sealed, ErrorCode::kSealed, impl.options.name,
+            "signature {} was not planned before sealing (planned: {}); prepare() it, or pad or drop the odd "
+            "batch",
+            signature_str(signature), impl.newest ? signature_str(impl.newest->signature) : "none");
+    call = impl.add(signature);
+  }
+  call->last_call = ++impl.call_count;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Tensor* argument = arguments[i];
+    if (!argument->contiguous()) [[unlikely]] {
+      call->packed[i] = graph::contiguous(*argument);
+      argument = &call->packed[i];
+    }
+    require(
+        argument->storage().get() != call->arena.get(), ErrorCode::kStale, impl.options.name,
+        "argument {} is this function's own previous result, which the call overwrites; pass copy() of it",
+        i);
+    call->plan->bind_input(i, argument->raw());
+  }
+  call->arena->next_generation();
+  if (!subnormals_flushed()) [[unlikely]]
+    flush_subnormals_to_zero();
+  if (impl.options.plan.poison) [[unlikely]] {
+    call->plan->run_checked();
+  } else {
+    call->plan->run();
+  }
+  for (size_t i = 0; i < call->outputs.size(); ++i) call->outputs[i] = Tensor(call->output_impls[i]);
+  return call->outputs;
+}
+
+void CapturedFunction::prepare(const Signature& signature) {
+  require(!impl_->sealed, ErrorCode::kSealed, impl_->options.name,
+          "is sealed; prepare signatures before sealing");
+  for (const auto& call : impl_->calls) {
+    if (call->signature == signature) return;
+  }
+  impl_->add(signature);
+}
+
+void CapturedFunction::seal() { impl_->sealed = true; }
+bool CapturedFunction::sealed() const { return impl_->sealed; }
+size_t CapturedFunction::plan_count() const { return impl_->calls.size(); }
+size_t CapturedFunction::evictions() const { return impl_->evictions; }
+const std::vector<TraceRecord>& CapturedFunction::traces() const { return impl_->traces; }
+
+graph::Plan& CapturedFunction::plan() {
+  require(impl_->newest != nullptr, ErrorCode::kInvalidArgument, impl_->options.name,
+          "has not been called yet");
+  return *impl_->newest->plan;
+}
+
+const graph::PlanReport& CapturedFunction::plan_report() const {
+  require(impl_->newest != nullptr, ErrorCode::kInvalidArgument, impl_->options.name,
+          "has not been called yet");
+  return impl_->newest->plan->report();
+}
+
+const graph::Graph& CapturedFunction::graph() const {
+  require(impl_->newest != nullptr, ErrorCode::kInvalidArgument, impl_->options.name,
+          "has not been called yet");
+  return *impl_->newest->graph;
+}
+
+std::string CapturedFunction::report() const {
+  std::string text = fmt::format("captured '{}': {} plans, {} evicted{}\n", impl_->options.name,
+                                 impl_->calls.size(), impl_->evictions, impl_->sealed ? ", sealed" : "");
+  for (const auto& call : impl_->calls) {
+    const graph::PlanReport& plan = call->plan->report();
+    text += fmt::format(
+        "  {}: {} nodes, {} kernels, arena {} bytes ({:.3f} of the lower bound), {} updates in place, "
+        "{} copied\n",
+        signature_str(call->signature), plan.nodes, plan.instructions, plan.arena_bytes, plan.arena_ratio(),
+        plan.updates_in_place, plan.updates_copied);
+    for (const graph::Value* value : call->graph->bound()) {
+      const std::optional<double> scalar = graph::constant_scalar(value);
+      text += scalar ? fmt::format("    frozen {} = {:g}\n", value->spec.str(), *scalar)
+                     : fmt::format("    {} {}\n", value->constant() ? "constant" : "bound by reference",
+                                   value->spec.str());
+    }
+  }
+  return text;
+}
+
+}  // namespace isochron

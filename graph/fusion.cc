@@ -1,0 +1,277 @@
+// Elementwise fusion. Nodes that run over the same shape join into groups along their edges; a group becomes
+// one program (graph/element_op.h) with several outputs, some of them reduced. Joining is greedy in
+// topological order and refused when it would close a cycle through a node outside the group.
+#include <algorithm>
+#include <queue>
+#include <unordered_set>
+
+#include "isochron/graph/passes.h"
+
+namespace isochron::graph {
+namespace {
+
+constexpr size_t kMaxInstructions = 24;
+constexpr size_t kMaxOperands = 16;
+constexpr size_t kMaxOutputs = 8;
+
+struct Group {
+  std::vector<size_t> members;  // node positions, ascending
+  Shape shape;                  // what every member iterates over
+};
+
+class Fuser {
+ public:
+  explicit Fuser(Graph& graph) : graph_(graph), nodes_(graph.nodes()), group_of_(nodes_.size(), -1) {
+    for (size_t i = 0; i < nodes_.size(); ++i) position_[nodes_[i].get()] = i;
+    uses_ = graph.use_counts();
+    for (const auto& node : nodes_) {
+      for (const Value* input : node->inputs) readers_[input].push_back(node.get());
+    }
+  }
+
+  void run() {
+    for (size_t i = 0; i < nodes_.size(); ++i) consider(i);
+    emit();
+  }
+
+ private:
+  static bool fusable(const Node& node) {
+    return node.op->fusion == FusionClass::kElementwise || node.op->fusion == FusionClass::kReduction;
+  }
+  static const Shape& iteration_shape(const Node& node) {
+    return node.op->fusion == FusionClass::kReduction ? node.inputs[0]->spec.shape
+                                                      : node.outputs[0]->spec.shape;
+  }
+
+  /// Starts a group for node `i` and joins it with those of its producers that allow it.
+  void consider(size_t i) {
+    const Node& node = *nodes_[i];
+    if (!fusable(node) || iteration_shape(node).elems() == 0) return;
+    int mine = static_cast<int>(groups_.size());
+    groups_.push_back({{i}, iteration_shape(node)});
+    group_of_[i] = mine;
+    for (const Value* input : node.inputs) {
+      if (!input->producer) continue;
+      const size_t p = position_.at(input->producer);
+      const int theirs = group_of_[p];
+      if (theirs < 0 || theirs == group_of_[i]) continue;
+      if (nodes_[p]->op->fusion == FusionClass::kReduction) continue;  // known only once the group has run
+      if (!(groups_[static_cast<size_t>(theirs)].shape == groups_[static_cast<size_t>(mine)].shape)) continue;
+      if (joinable(theirs, group_of_[i])) join(theirs, group_of_[i]);
+    }
+  }
+
+  std::vector<size_t> merged_members(int a, int b) const {
+    std::vector<size_t> merged;
+    const auto& ma = groups_[static_cast<size_t>(a)].members;
+    const auto& mb = groups_[static_cast<size_t>(b)].members;
+    std::merge(ma.begin(), ma.end(), mb.begin(), mb.end(), std::back_inserter(merged));
+    return merged;
+  }
+
+  bool joinable(int a, int b) const {
+    const std::vector<size_t> members = merged_members(a, b);
+    size_t instructions = 0;
+    size_t outputs = 0;
+    std::unordered_set<const Value*> operands;
+    const std::unordered_set<size_t> inside(members.begin(), members.end());
+    for (size_t m : members) {
+      const Node& node = *nodes_[m];
+      instructions += node.op->fusion == FusionClass::kElementwise;
+      outputs += read_outside(node, inside);
+      for (const Value* input : node.inputs) {
+        if (input->producer && inside.contains(position_.at(input->producer))) {
+          // A closing reduction's result exists only after the whole group has run.
+          if (input->producer->op->fusion == FusionClass::kReduction) return false;
+        } else {
+          operands.insert(input);
+        }
+      }
+    }
+    if (instructions > kMaxInstructions || operands.size() > kMaxOperands || outputs > kMaxOutputs)
+      return false;
+    return !cyclic(members, inside);
+  }
+
+  bool read_outside(const Node& node, const std::unordered_set<size_t>& inside) const {
+    const Value* value = node.outputs[0];
+    const auto found = readers_.find(value);
+    const size_t reads = found == readers_.end() ? 0 : found->second.size();
+    const auto counted = uses_.find(value);
+    if (counted != uses_.end() && static_cast<size_t>(counted->second) > reads)
+      return true;  // output or update
+    return found != readers_.end() &&
+           std::any_of(found->second.begin(), found->second.end(),
+                       [&](const Node* r) { return !inside.contains(position_.at(r)); });
+  }
+
+  /// Is there a path that leaves the set and comes back? Walks back from the members' outside operands,
+  /// through the members of other groups as one (a group runs at once, so it may reach back before the set's
+  /// first member).
+  bool cyclic(const std::vector<size_t>& members, const std::unordered_set<size_t>& inside) const {
+    std::vector<size_t> stack;
+    std::unordered_set<size_t> seen;
+    const auto visit = [&](const Value* value) {
+      if (!value->producer) return;
+      const size_t p = position_.at(value->producer);
+      if (seen.insert(p).second) stack.push_back(p);
+    };
+    for (size_t m : members) {
+      for (const Value* input : nodes_[m]->inputs) {
+        if (input->producer && !inside.contains(position_.at(input->producer))) visit(input);
+      }
+    }
+    while (!stack.empty()) {
+      const size_t p = stack.back();
+      stack.pop_back();
+      if (inside.contains(p)) return true;
+      const int group = group_of_[p];
+      if (group >= 0 && groups_[static_cast<size_t>(group)].members.size() > 1) {
+        for (size_t m : groups_[static_cast<size_t>(group)].members) {
+          if (inside.contains(m)) return true;
+          for (const Value* input : nodes_[m]->inputs) visit(input);
+        }
+      } else {
+        for (const Value* input : nodes_[p]->inputs) visit(input);
+      }
+    }
+    return false;
+  }
+
+  void join(int a, int b) {
+    std::vector<size_t> members = merged_members(a, b);
+    for (size_t m : members) group_of_[m] = b;
+    groups_[static_cast<size_t>(b)].members = std::move(members);
+    groups_[static_cast<size_t>(a)].members.clear();
+  }
+
+  /// The register of `value` in the program under construction, adding an operand where it comes from
+  /// outside.
+  static uint8_t operand_register(ElementProgram& program, std::vector<Value*>& inputs,
+                                  std::unordered_map<const Value*, int>& registers, Value* value) {
+    const auto found = registers.find(value);
+    if (found != registers.end()) return static_cast<uint8_t>(found->second);
+    const std::optional<double> number = constant_scalar(value);
+    ElementProgram::Operand operand{value->spec, number.has_value(), number.value_or(0)};
+    if (!number) inputs.push_back(value);
+    const int reg = static_cast<int>(program.operands.size());
+    program.operands.push_back(operand);
+    registers[value] = reg;
+    return static_cast<uint8_t>(reg);
+  }
+
+  void build(const Group& group, Rewriter& rewriter, std::vector<std::pair<Node*, size_t>>& order) {
+    auto program = std::make_shared<ElementProgram>();
+    program->shape = group.shape;
+    std::vector<Value*> inputs;
+    std::unordered_map<const Value*, int> registers;
+    const std::unordered_set<size_t> inside(group.members.begin(), group.members.end());
+    const auto outside = [&](const Value* v) {
+      return !v->producer || !inside.contains(position_.at(v->producer));
+    };
+    for (size_t m : group.members) {
+      for (Value* input : nodes_[m]->inputs) {
+        if (outside(input)) operand_register(*program, inputs, registers, input);
+      }
+    }
+    std::vector<Value*> results;
+    for (size_t m : group.members) {
+      const Node& node = *nodes_[m];
+      ElementProgram::Output output;
+      if (node.op->fusion == FusionClass::kElementwise) {
+        ElementProgram::Instruction instruction{node.op->element, node.outputs[0]->spec.dtype, {0, 0, 0}};
+        for (size_t i = 0; i < node.inputs.size(); ++i) {
+          instruction.operands[i] = operand_register(*program, inputs, registers, node.inputs[i]);
+        }
+        registers[node.outputs[0]] = static_cast<int>(program->operands.size() + program->code.size());
+        program->code.push_back(instruction);
+        output.reg = static_cast<uint8_t>(registers[node.outputs[0]]);
+      } else {
+        output.reg = operand_register(*program, inputs, registers, node.inputs[0]);
+        output.reduced = true;
+        output.kind = node.op->reduce;
+        output.axes = node.attributes.get<Dims>("axes");
+        output.keep_dims = node.attributes.get<bool>("keep_dims");
+      }
+      if (!read_outside(node, inside)) continue;
+      program->outputs.push_back(output);
+      results.push_back(node.outputs[0]);
+    }
+    const Node& last = *nodes_[group.members.back()];
+    const OpDef& fused = last.op->registry->at("fused");
+    Attributes attributes;
+    attributes.set("program", std::shared_ptr<const AttributeObject>(program));
+    Node* node = graph_.add_node(fused, inputs, std::move(attributes), last.scope);
+    for (size_t i = 0; i < results.size(); ++i) rewriter.replace(results[i], node->outputs[i]);
+    order.emplace_back(node, group.members.back());
+  }
+
+  /// Replaces the groups of two or more by fused nodes and sorts topologically, staying near the traced
+  /// order.
+  void emit() {
+    Rewriter rewriter(graph_);
+    std::vector<std::pair<Node*, size_t>> added;
+    const size_t original = nodes_.size();
+    std::vector<bool> keep(original, true);
+    for (const Group& group : groups_) {
+      if (group.members.size() < 2) continue;
+      for (size_t m : group.members) keep[m] = false;
+      build(group, rewriter, added);
+    }
+    if (added.empty()) return;
+    keep.resize(nodes_.size(), true);
+    std::unordered_map<const Node*, size_t> rank;
+    for (size_t i = 0; i < original; ++i) rank[nodes_[i].get()] = i;
+    for (const auto& [node, position] : added) rank[node] = position;
+    graph_.retain_nodes(keep);
+    for (const auto& node : graph_.nodes()) rewriter.update_inputs(*node);
+    rewriter.finish();
+    sort(rank);
+  }
+
+  /// Kahn's algorithm; among the ready nodes the one traced first runs first.
+  void sort(const std::unordered_map<const Node*, size_t>& rank) {
+    const auto& nodes = graph_.nodes();
+    std::unordered_map<const Node*, size_t> where;
+    for (size_t i = 0; i < nodes.size(); ++i) where[nodes[i].get()] = i;
+    std::vector<int> missing(nodes.size(), 0);
+    std::vector<std::vector<size_t>> next(nodes.size());
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      for (const Value* input : nodes[i]->inputs) {
+        if (!input->producer) continue;
+        next[where.at(input->producer)].push_back(i);
+        ++missing[i];
+      }
+    }
+    using Entry = std::pair<size_t, size_t>;  // rank, position
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (missing[i] == 0) ready.emplace(rank.at(nodes[i].get()), i);
+    }
+    std::vector<size_t> order;
+    while (!ready.empty()) {
+      const size_t i = ready.top().second;
+      ready.pop();
+      order.push_back(i);
+      for (size_t n : next[i]) {
+        if (--missing[n] == 0) ready.emplace(rank.at(nodes[n].get()), n);
+      }
+    }
+    require(order.size() == nodes.size(), ErrorCode::kInvalidArgument, "fuse", "the fused graph has a cycle");
+    graph_.reorder_nodes(order);
+  }
+
+  Graph& graph_;
+  const std::vector<std::unique_ptr<Node>>& nodes_;
+  std::vector<int> group_of_;
+  std::vector<Group> groups_;
+  std::unordered_map<const Node*, size_t> position_;
+  std::unordered_map<const Value*, int> uses_;
+  std::unordered_map<const Value*, std::vector<const Node*>> readers_;
+};
+
+}  // namespace
+
+void fuse_elementwise(Graph& graph) { Fuser(graph).run(); }
+
+}  // namespace isochron::graph

@@ -1,0 +1,152 @@
+// One row per op: everything the rest of the project knows about it. Tests, the reference page, fusion and
+// planning all read the row; a new op is one row, one function and one kernel.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "isochron/core/tensor.h"
+#include "isochron/graph/attributes.h"
+#include "isochron/graph/element_op.h"
+
+namespace isochron::graph {
+
+class Registry;
+struct OpDef;
+
+/// Addresses of one kernel call. `outputs[i]` is null for a result nobody reads where the row allows it.
+struct KernelArgs {
+  std::byte* const* inputs = nullptr;
+  std::byte* const* outputs = nullptr;
+  std::byte* workspace = nullptr;
+};
+
+/// A prepared kernel. Preparation may allocate; `bind` and `run` may not.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  /// Scratch that the planner must place for the duration of `run`.
+  virtual size_t workspace_bytes() const { return 0; }
+  /// Called before the first `run` and whenever an address has changed since.
+  virtual void bind(const KernelArgs& /*args*/) {}
+  virtual void run(const KernelArgs& args) = 0;
+};
+
+/// What shape rules and kernels see of a call.
+struct OpCall {
+  const OpDef& op;
+  std::span<const TensorSpec> inputs;
+  const Attributes& attributes;
+};
+struct KernelRequest {
+  const OpDef& op;
+  std::span<const TensorSpec> inputs;
+  std::span<const TensorSpec> outputs;
+  const Attributes& attributes;
+  int threads = 1;  // the most this kernel may use: 1 or compute_threads()
+};
+
+/// How an op with sub-graphs asks for gradients without knowing autograd.
+class GradientContext {
+ public:
+  virtual ~GradientContext() = default;
+  /// d(sum_i targets[i] * seeds[i]) / d sources, within the graph being captured. Undefined where
+  /// disconnected.
+  virtual std::vector<Tensor> gradients(std::span<const Tensor> targets, std::span<const Tensor> seeds,
+                                        std::span<const Tensor> sources) = 0;
+};
+
+struct GradientCall {
+  const OpDef& op;
+  const Attributes& attributes;
+  std::span<const Tensor> inputs;
+  std::span<const Tensor> outputs;
+  std::span<const Tensor> output_gradients;  // undefined where no gradient flows
+  std::span<const bool> needed;              // per input: does anybody want its gradient?
+  GradientContext& context;
+};
+
+enum class FusionClass : uint8_t {
+  kOpaque,       // its own kernel
+  kElementwise,  // one ElementOp per element; chains fuse
+  kReduction,    // may close a fused chain
+  kView,         // output 0 is input 0's bytes under another shape; no kernel
+};
+
+/// One input of a sample: uniform values in [low, high] of `dtype`, or `values` where the domain is special.
+struct InputSample {
+  Shape shape;
+  double low = -2.0;
+  double high = 2.0;
+  std::optional<DType> dtype = {};  // none: the dtype under test
+  std::vector<double> values = {};
+};
+struct OpSample {
+  std::vector<InputSample> inputs;
+  Attributes attributes = {};
+};
+/// A call that must fail with `code`.
+struct ErrorSample {
+  std::vector<TensorSpec> inputs;
+  Attributes attributes = {};
+  ErrorCode code = ErrorCode::kShapeMismatch;
+};
+/// The naive definition on doubles, one vector per tensor, row-major; `outputs` are the inferred specs.
+using ReferenceFunction = std::function<std::vector<std::vector<double>>(
+    const OpCall& call, std::span<const TensorSpec> outputs, const std::vector<std::vector<double>>& inputs)>;
+
+struct OpDef {
+  std::string name;
+  std::string summary;  // one sentence for the op reference
+  int min_inputs = 1;
+  int max_inputs = 1;  // -1: any number
+  /// Output specs; throws kShapeMismatch, kDtypeMismatch, kOutOfRange, kInvalidArgument.
+  std::vector<TensorSpec> (*infer)(const OpCall&) = nullptr;
+  /// Gradients per input (undefined where there is none), written in ops. Null: not differentiable.
+  std::vector<Tensor> (*gradient)(const GradientCall&) = nullptr;
+  std::unique_ptr<Kernel> (*prepare)(const KernelRequest&) = nullptr;  // null only for views
+  FusionClass fusion = FusionClass::kOpaque;
+  ElementOp element = ElementOp::kCopy;  // kElementwise
+  ReduceKind reduce = ReduceKind::kSum;  // kReduction
+  /// May output `o` be written over input `i`? Null: never.
+  bool (*may_alias)(const OpCall&, int output, int input) = nullptr;
+  bool random = false;                // two calls with equal inputs are still two draws: exempt from CSE
+  bool side_effect = false;           // kept though nobody reads its result (print, assert)
+  bool skips_unused_outputs = false;  // the kernel accepts null for an output that nobody reads
+  /// Floating point operations of one call, for thread choice and profiles.
+  double (*flops)(const OpCall&) = nullptr;
+  // What the tests are generated from.
+  std::vector<DType> dtypes = {};  // dtypes under test; empty: f64 and f32
+  std::vector<OpSample> samples = {};
+  std::vector<ErrorSample> errors = {};
+  ReferenceFunction reference = {};
+  double tolerance = 1.0;  // multiple of the house tolerances, where sums are long
+  std::vector<int> differentiable =
+      {};  // inputs to gradient-check; empty: all floating ones when `gradient` is set
+  const Registry* registry = nullptr;  // set by Registry::add
+};
+
+/// All rows. Addresses are stable.
+class Registry {
+ public:
+  /// Adds a row. Throws kInvalidArgument if the name is taken or the row is incomplete.
+  const OpDef& add(OpDef op);
+  /// Throws kInvalidArgument naming the closest op when there is none.
+  const OpDef& at(std::string_view name) const;
+  const OpDef* find(std::string_view name) const;
+  const std::deque<OpDef>& rows() const { return rows_; }
+
+ private:
+  std::deque<OpDef> rows_;
+};
+
+/// Shape rules with the arity checked first; every caller goes through this.
+std::vector<TensorSpec> infer_outputs(const OpDef& op, std::span<const TensorSpec> inputs,
+                                      const Attributes& attributes);
+
+}  // namespace isochron::graph

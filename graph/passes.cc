@@ -1,0 +1,206 @@
+#include "isochron/graph/passes.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "isochron/graph/apply.h"
+
+namespace isochron::graph {
+namespace {
+
+constexpr size_t kFoldLimitBytes = size_t{1} << 20;  // larger results cost more memory than they save time
+
+bool is_op(const Value* value, std::string_view name) {
+  return value->producer && value->producer->op->name == name;
+}
+
+bool is_scalar_constant(const Value* value, double wanted) {
+  const std::optional<double> number = constant_scalar(value);
+  return number && *number == wanted;
+}
+
+/// The value that `node`'s only output equals without computing anything, or null.
+Value* simplified(const Node& node) {
+  const TensorSpec& spec = node.outputs[0]->spec;
+  const auto same_spec = [&spec](Value* value) { return value->spec == spec ? value : nullptr; };
+  const std::string& name = node.op->name;
+  Value* const a = node.inputs.empty() ? nullptr : node.inputs[0];
+  Value* const b = node.inputs.size() > 1 ? node.inputs[1] : nullptr;
+  if (name == "add") {
+    if (is_scalar_constant(b, 0)) return same_spec(a);
+    if (is_scalar_constant(a, 0)) return same_spec(b);
+  } else if (name == "mul") {
+    if (is_scalar_constant(b, 1)) return same_spec(a);
+    if (is_scalar_constant(a, 1)) return same_spec(b);
+  } else if (name == "sub") {
+    if (is_scalar_constant(b, 0)) return same_spec(a);
+  } else if (name == "div" || name == "pow") {
+    if (is_scalar_constant(b, 1)) return same_spec(a);
+  } else if (name == "neg") {
+    if (is_op(a, "neg")) return a->producer->inputs[0];
+  } else if (name == "cast" || name == "reshape" || name == "broadcast_to") {
+    return same_spec(a);
+  } else if (node.op->fusion == FusionClass::kReduction) {
+    // A sum over axes of extent one that keeps its shape; sums of integers into other dtypes differ in spec.
+    const bool identity = node.op->reduce != ReduceKind::kProd;
+    return identity ? same_spec(a) : nullptr;
+  }
+  return nullptr;
+}
+
+/// Turns the node itself into a cheaper one of the same result.
+void simplify_in_place(Node& node) {
+  const Registry& registry = *node.op->registry;
+  if (node.op->name == "pow") {
+    if (is_scalar_constant(node.inputs[1], 2) && node.inputs[0]->spec == node.outputs[0]->spec) {
+      node.op = &registry.at("square");
+      node.inputs.resize(1);
+    } else if (is_scalar_constant(node.inputs[1], 0.5) && node.inputs[0]->spec == node.outputs[0]->spec) {
+      node.op = &registry.at("sqrt");
+      node.inputs.resize(1);
+    }
+  } else if (node.op->name == "reshape" && is_op(node.inputs[0], "reshape")) {
+    node.inputs[0] = node.inputs[0]->producer->inputs[0];
+  } else if (node.op->name == "matmul") {
+    static constexpr std::string_view kFlags[] = {"transpose_a", "transpose_b"};
+    for (size_t i = 0; i < 2; ++i) {
+      Value* operand = node.inputs[i];
+      if (!is_op(operand, "transpose")) continue;
+      Dims swapped;  // the identity with the last two axes exchanged
+      const int rank = operand->spec.shape.rank();
+      for (int axis = 0; axis < rank; ++axis) swapped.push_back(axis);
+      std::swap(swapped[rank - 1], swapped[rank - 2]);
+      if (!(operand->producer->attributes.get<Dims>("permutation") == swapped)) continue;
+      node.inputs[i] = operand->producer->inputs[0];
+      node.attributes.set(kFlags[i], !node.attributes.get<bool>(kFlags[i]));
+    }
+  }
+}
+
+bool same_call(const Node& a, const Node& b) {
+  return a.op == b.op && a.inputs == b.inputs && a.attributes == b.attributes;
+}
+
+}  // namespace
+
+std::optional<double> constant_scalar(const Value* value) {
+  if (!value || !value->constant() || value->bound.elems() != 1) return std::nullopt;
+  const double number = value->bound.item<double>();
+  if (!is_floating(value->spec.dtype) && std::abs(number) > 0x1p52) return std::nullopt;
+  return number;
+}
+
+void Rewriter::finish() {
+  for (Value*& output : graph_.outputs()) output = resolve(output);
+  for (Update& update : graph_.updates()) update.value = resolve(update.value);
+}
+
+void fold_constants(Graph& graph) {
+  Rewriter rewriter(graph);
+  for (const auto& node : graph.nodes()) {
+    rewriter.update_inputs(*node);
+    if (node->inputs.empty() || node->op->random || node->op->side_effect) continue;
+    const bool constant =
+        std::all_of(node->inputs.begin(), node->inputs.end(), [](const Value* v) { return v->constant(); });
+    size_t bytes = 0;
+    for (const Value* output : node->outputs) bytes += output->spec.size_bytes();
+    size_t input_bytes = 0;
+    for (const Value* input : node->inputs) input_bytes += input->spec.size_bytes();
+    // A broadcast is left to fusion, which reads the small operand.
+    if (!constant || bytes > kFoldLimitBytes || bytes > input_bytes) continue;
+    std::vector<Tensor> inputs;
+    for (const Value* input : node->inputs) inputs.push_back(input->bound);
+    std::vector<Tensor> results = apply_eager(*node->op, inputs, node->attributes);
+    for (size_t i = 0; i < results.size(); ++i) {
+      results[i].storage()->set_constant();
+      rewriter.replace(node->outputs[i], graph.add_bound(results[i]));
+    }
+  }
+  rewriter.finish();
+  remove_dead_code(graph);
+}
+
+void simplify_algebra(Graph& graph) {
+  Rewriter rewriter(graph);
+  for (const auto& node : graph.nodes()) {
+    rewriter.update_inputs(*node);
+    if (node->outputs.size() != 1) continue;
+    simplify_in_place(*node);
+    if (Value* same = simplified(*node)) rewriter.replace(node->outputs[0], same);
+  }
+  rewriter.finish();
+  remove_dead_code(graph);
+}
+
+void merge_common_subexpressions(Graph& graph) {
+  Rewriter rewriter(graph);
+  std::unordered_multimap<size_t, Node*> seen;
+  for (const auto& node : graph.nodes()) {
+    rewriter.update_inputs(*node);
+    if (node->op->random || node->op->side_effect) continue;
+    size_t hash = hash_mix(std::hash<const void*>()(node->op), node->attributes.hash());
+    for (const Value* input : node->inputs) hash = hash_mix(hash, static_cast<size_t>(input->id));
+    const auto [first, last] = seen.equal_range(hash);
+    const auto found =
+        std::find_if(first, last, [&](const auto& entry) { return same_call(*entry.second, *node); });
+    if (found == last) {
+      seen.emplace(hash, node.get());
+      continue;
+    }
+    for (size_t i = 0; i < node->outputs.size(); ++i)
+      rewriter.replace(node->outputs[i], found->second->outputs[i]);
+  }
+  rewriter.finish();
+  remove_dead_code(graph);
+}
+
+void remove_dead_code(Graph& graph) {
+  std::unordered_map<const Value*, int> live;
+  for (const Value* output : graph.outputs()) live[output] = 1;
+  for (const Update& update : graph.updates()) live[update.value] = 1;
+  const auto& nodes = graph.nodes();
+  std::vector<bool> keep(nodes.size(), false);
+  for (size_t i = nodes.size(); i-- > 0;) {
+    const Node& node = *nodes[i];
+    keep[i] = node.op->side_effect || std::any_of(node.outputs.begin(), node.outputs.end(),
+                                                  [&live](const Value* v) { return live.contains(v); });
+    if (!keep[i]) continue;
+    for (const Value* input : node.inputs) live[input] = 1;
+  }
+  graph.retain_nodes(keep);
+}
+
+const std::vector<PassInfo>& passes() {
+  static const std::vector<PassInfo> list = {
+      {"dead_code", "drop what nothing needs", remove_dead_code},
+      {"fold_constants", "evaluate what only depends on constants", fold_constants},
+      {"simplify", "algebraic simplification", simplify_algebra},
+      {"cse", "merge common subexpressions", merge_common_subexpressions},
+      {"fuse", "fuse elementwise chains with closing reductions", fuse_elementwise},
+  };
+  return list;
+}
+
+void run_passes(Graph& graph, const PassOptions& options) {
+  for (const std::string& name : options.disabled) {
+    const bool known =
+        name == "all" || std::any_of(passes().begin(), passes().end(),
+                                     [&name](const PassInfo& pass) { return pass.name == name; });
+    require(known, ErrorCode::kInvalidArgument, "passes",
+            "no pass '{}'; passes are dead_code, fold_constants, "
+            "simplify, cse, fuse, or all",
+            name);
+  }
+  const auto disabled = [&options](std::string_view name) {
+    return std::any_of(options.disabled.begin(), options.disabled.end(),
+                       [name](const std::string& d) { return d == name || d == "all"; });
+  };
+  for (const PassInfo& pass : passes()) {
+    if (disabled(pass.name)) continue;
+    const std::string before = options.on_pass ? to_text(graph) : "";
+    pass.run(graph);
+    if (options.on_pass) options.on_pass(pass.name, before, to_text(graph));
+  }
+}
+
+}  // namespace isochron::graph

@@ -1,0 +1,66 @@
+// Graph to graph: what a captured step goes through between tracing and planning. Each pass has a name by
+// which it can be switched off, and shows its graph before and after on request.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "isochron/graph/graph.h"
+
+namespace isochron::graph {
+
+struct PassOptions {
+  /// Names of passes to leave out; "all" leaves out every one. Unknown names throw kInvalidArgument.
+  std::vector<std::string> disabled;
+  /// Called after each pass with its name and the graph's text before and after.
+  std::function<void(std::string_view pass, const std::string& before, const std::string& after)> on_pass;
+};
+
+struct PassInfo {
+  std::string_view name;
+  std::string_view summary;
+  void (*run)(Graph&);
+};
+/// In the order in which they run.
+const std::vector<PassInfo>& passes();
+void run_passes(Graph& graph, const PassOptions& options = {});
+
+/// Evaluates nodes whose inputs are all constants.
+void fold_constants(Graph& graph);
+/// x+0, x*1, x/1, --x, pow(x, 2), cast to the same dtype, reshape chains, transposes into matrix multiplies.
+void simplify_algebra(Graph& graph);
+/// Equal calls become one; random ops are exempt.
+void merge_common_subexpressions(Graph& graph);
+/// Drops nodes that no output, update or side effect needs.
+void remove_dead_code(Graph& graph);
+/// Chains of elementwise ops, with broadcasts and closing reductions, become one kernel each
+/// (graph/fusion.cc).
+void fuse_elementwise(Graph& graph);
+
+/// The single element of a constant value as a double, if it is one.
+std::optional<double> constant_scalar(const Value* value);
+
+/// Records replacements during a forward sweep and applies them to everything that follows.
+class Rewriter {
+ public:
+  explicit Rewriter(Graph& graph) : graph_(graph) {}
+  void replace(Value* from, Value* to) { replaced_[from] = resolve(to); }
+  Value* resolve(Value* value) const {
+    const auto found = replaced_.find(value);
+    return found == replaced_.end() ? value : found->second;
+  }
+  void update_inputs(Node& node) const {
+    for (Value*& input : node.inputs) input = resolve(input);
+  }
+  /// Applies the replacements to outputs and updates.
+  void finish();
+
+ private:
+  Graph& graph_;
+  std::unordered_map<Value*, Value*> replaced_;
+};
+
+}  // namespace isochron::graph

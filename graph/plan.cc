@@ -1,0 +1,409 @@
+// Building of plans: scheduling, buffer sharing (views, in-place), lifetimes, placement, address tables.
+#include "isochron/graph/plan.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "isochron/core/clock.h"
+#include "isochron/core/counters.h"
+#include "isochron/core/threads.h"
+#include "isochron/memory/planner.h"
+
+namespace isochron::graph {
+namespace {
+
+constexpr size_t kRedZoneBytes = 64;
+constexpr int kPoisonByte = 0xFF;  // a NaN in every floating dtype
+
+class CopyKernel final : public Kernel {
+ public:
+  explicit CopyKernel(size_t bytes) : bytes_(bytes) {}
+  void run(const KernelArgs& args) override {
+    if (bytes_ > 0 && args.outputs[0] != args.inputs[0])
+      std::memmove(args.outputs[0], args.inputs[0], bytes_);
+  }
+
+ private:
+  size_t bytes_;
+};
+
+/// Where a value's bytes are. Views and in-place results share the place of their root.
+struct Place {
+  enum class Kind : uint8_t { kArena, kInput, kBound } kind = Kind::kArena;
+  size_t index = 0;              // arena buffer, or input
+  std::byte* address = nullptr;  // kBound
+};
+
+struct ArenaBuffer {
+  std::string owner;
+  size_t bytes = 0;
+  int64_t lower = 0;
+  int64_t upper = 0;
+};
+
+}  // namespace
+
+class PlanBuilder {
+ public:
+  PlanBuilder(const Graph& graph, const PlanOptions& options, Plan& plan)
+      : graph_(graph), plan_(plan), threads_(options.threads > 0 ? options.threads : compute_threads()) {}
+
+  void build() {
+    place_leaves();
+    schedule();
+    find_last_reads();
+    for (size_t i = 0; i < order_.size(); ++i) place_results(i);
+    place_outputs();
+    place_update_copies();
+    prepare_kernels();
+    place_in_arena();
+    write_tables();
+    plan_.report_.nodes = graph_.node_count();
+  }
+
+ private:
+  struct CopyStep {
+    Place from;
+    Place to;
+    size_t bytes;
+    std::string name;
+  };
+
+  void place_leaves() {
+    for (const Value* input : graph_.inputs()) {
+      places_[input] = {Place::Kind::kInput, static_cast<size_t>(input->index), nullptr};
+    }
+    for (const Value* value : graph_.bound()) {
+      const Ref<Storage>& storage = value->bound.storage();
+      places_[value] = {Place::Kind::kBound, 0, storage->data() + value->bound.impl()->offset_bytes};
+      plan_.kept_.push_back(storage);
+      plan_.report_.bound_bytes += value->spec.size_bytes();
+    }
+  }
+
+  /// Traced order; views become no instruction.
+  void schedule() {
+    for (const auto& node : graph_.nodes()) {
+      if (node->op->fusion == FusionClass::kView) {
+        roots_[node->outputs[0]] = root(node->inputs[0]);
+      } else {
+        order_.push_back(node.get());
+      }
+    }
+  }
+
+  const Value* root(const Value* value) const {
+    const auto found = roots_.find(value);
+    return found == roots_.end() ? value : found->second;
+  }
+
+  void find_last_reads() {
+    for (size_t i = 0; i < order_.size(); ++i) {
+      for (const Value* input : order_[i]->inputs) {
+        last_read_[root(input)] = static_cast<int64_t>(i);
+        read_.insert({input, true});
+      }
+    }
+    const int64_t end = static_cast<int64_t>(order_.size());
+    for (const Value* output : graph_.outputs()) {
+      last_read_[root(output)] = end;
+      output_roots_[root(output)] = true;
+      read_.insert({output, true});
+    }
+    for (const Update& update : graph_.updates()) {
+      ++update_count_[update.value];
+      read_.insert({update.value, true});
+      read_.insert({root(update.value), true});
+    }
+    for (const auto& [view, r] : roots_) {
+      if (read_.contains(view)) read_.insert({r, true});
+    }
+  }
+
+  /// May all reads of root `r` by node `i` be overwritten by its output `o`?
+  bool reads_allow_alias(const Node& node, const Value* r, int o) const {
+    if (!node.op->may_alias) return false;
+    const std::vector<TensorSpec> specs = node.input_specs();
+    const OpCall call{*node.op, specs, node.attributes};
+    for (size_t j = 0; j < node.inputs.size(); ++j) {
+      if (root(node.inputs[j]) == r && !node.op->may_alias(call, o, static_cast<int>(j))) return false;
+    }
+    return true;
+  }
+
+  int64_t last_read(const Value* r) const {
+    const auto found = last_read_.find(r);
+    return found == last_read_.end() ? -1 : found->second;
+  }
+
+  /// Can the result be written straight into the variable it updates?
+  const Update* direct_update(const Node& node, int64_t i, int o) const {
+    const Value* value = node.outputs[static_cast<size_t>(o)];
+    const auto counted = update_count_.find(value);
+    if (counted == update_count_.end() || counted->second != 1 || output_roots_.contains(value))
+      return nullptr;
+    const auto update = std::find_if(graph_.updates().begin(), graph_.updates().end(),
+                                     [value](const Update& u) { return u.value == value; });
+    const Value* target = update->target;
+    for (const Value* other : graph_.bound()) {
+      if (other != target && other->bound.storage() == target->bound.storage()) return nullptr;
+    }
+    for (const Update& other : graph_.updates()) {
+      if (root(other.value) == target) return nullptr;  // its old content is still to be copied somewhere
+    }
+    if (last_read(target) > i) return nullptr;
+    if (last_read(target) == i && !reads_allow_alias(node, target, o)) return nullptr;
+    return &*update;
+  }
+
+  void place_results(size_t i) {
+    const Node& node = *order_[i];
+    const int64_t now = static_cast<int64_t>(i);
+    std::vector<const Value*> taken;
+    for (size_t o = 0; o < node.outputs.size(); ++o) {
+      const Value* value = node.outputs[o];
+      if (const Update* update = direct_update(node, now, static_cast<int>(o))) {
+        places_[value] = places_.at(update->target);
+        done_updates_.push_back(update);
+        ++plan_.report_.updates_in_place;
+        continue;
+      }
+      if (const Value* reused = reusable_input(node, now, static_cast<int>(o), taken)) {
+        taken.push_back(reused);
+        places_[value] = places_.at(reused);
+        ArenaBuffer& buffer = buffers_[places_[value].index];
+        buffer.upper = std::max(buffer.upper, upper_of(value, now));
+        continue;
+      }
+      places_[value] = {Place::Kind::kArena, buffers_.size(), nullptr};
+      buffers_.push_back({node.name(), value->spec.size_bytes(), now, upper_of(value, now)});
+    }
+  }
+
+  int64_t upper_of(const Value* value, int64_t now) const {
+    int64_t upper = std::max(last_read(value), now) + 1;
+    if (update_count_.contains(value)) upper = static_cast<int64_t>(order_.size()) + 1;
+    for (const Update& update : graph_.updates()) {
+      if (root(update.value) == value) upper = static_cast<int64_t>(order_.size()) + 1;
+    }
+    return upper;
+  }
+
+  const Value* reusable_input(const Node& node, int64_t now, int o,
+                              const std::vector<const Value*>& taken) const {
+    const Value* value = node.outputs[static_cast<size_t>(o)];
+    for (const Value* input : node.inputs) {
+      const Value* r = root(input);
+      const Place& place = places_.at(r);
+      if (place.kind != Place::Kind::kArena || r->spec.size_bytes() != value->spec.size_bytes()) continue;
+      if (last_read(r) != now || update_count_.contains(r) ||
+          std::find(taken.begin(), taken.end(), r) != taken.end()) {
+        continue;
+      }
+      if (buffers_[place.index].upper != now + 1) continue;
+      if (reads_allow_alias(node, r, o)) return r;
+    }
+    return nullptr;
+  }
+
+  Place place_of(const Value* value) const { return places_.at(root(value)); }
+
+  Place new_buffer(const std::string& owner, size_t bytes, int64_t lower, int64_t upper) {
+    buffers_.push_back({owner, bytes, lower, upper});
+    return {Place::Kind::kArena, buffers_.size() - 1, nullptr};
+  }
+
+  /// Outputs live in the arena until the next run; what isn't there (inputs, variables) is copied at the end.
+  void place_outputs() {
+    const int64_t end = static_cast<int64_t>(order_.size());
+    for (const Value* output : graph_.outputs()) {
+      Place place = place_of(output);
+      if (place.kind != Place::Kind::kArena) {
+        const Place copy = new_buffer("output", output->spec.size_bytes(), end, end + 2);
+        copies_.push_back({place, copy, output->spec.size_bytes(), "copy of output"});
+        place = copy;
+      }
+      buffers_[place.index].upper = end + 2;
+      outputs_.push_back(place);
+    }
+  }
+
+  void place_update_copies() {
+    const int64_t end = static_cast<int64_t>(order_.size());
+    std::vector<CopyStep> writes;
+    for (const Update& update : graph_.updates()) {
+      if (std::find(done_updates_.begin(), done_updates_.end(), &update) != done_updates_.end()) continue;
+      Place from = place_of(update.value);
+      const size_t bytes = update.value->spec.size_bytes();
+      if (from.kind ==
+          Place::Kind::kBound) {  // another variable's content, which may be overwritten meanwhile
+        const Place staged = new_buffer("staged update", bytes, end, end + 1);
+        copies_.push_back({from, staged, bytes, "stage update"});
+        from = staged;
+      } else if (from.kind == Place::Kind::kArena) {
+        buffers_[from.index].upper = std::max(buffers_[from.index].upper, end + 1);
+      }
+      writes.push_back({from, places_.at(update.target), bytes, "copy update"});
+      ++plan_.report_.updates_copied;
+    }
+    copies_.insert(copies_.end(), writes.begin(), writes.end());
+  }
+
+  void prepare_kernels() {
+    for (size_t i = 0; i < order_.size(); ++i) {
+      const Node& node = *order_[i];
+      const std::vector<TensorSpec> inputs = node.input_specs();
+      const std::vector<TensorSpec> outputs = node.output_specs();
+      std::unique_ptr<Kernel> kernel =
+          node.op->prepare({*node.op, inputs, outputs, node.attributes, threads_});
+      if (node.op->flops) plan_.report_.flops += node.op->flops({*node.op, inputs, node.attributes});
+      const size_t workspace = kernel->workspace_bytes();
+      workspace_of_.push_back(workspace > 0 ? static_cast<int64_t>(buffers_.size()) : -1);
+      if (workspace > 0) {
+        buffers_.push_back(
+            {"workspace of " + node.name(), workspace, static_cast<int64_t>(i), static_cast<int64_t>(i) + 1});
+      }
+      plan_.step_names_.push_back(node.name());
+      plan_.kernels_.push_back(std::move(kernel));
+    }
+    for (const CopyStep& copy : copies_) {
+      plan_.step_names_.push_back(copy.name);
+      plan_.kernels_.push_back(std::make_unique<CopyKernel>(copy.bytes));
+    }
+  }
+
+  void place_in_arena() {
+    std::vector<BufferRequest> requests;
+    for (const ArenaBuffer& buffer : buffers_) {
+      requests.push_back({buffer.lower, buffer.upper, buffer.bytes + (plan_.poison_ ? kRedZoneBytes : 0)});
+    }
+    const MemoryPlan placed = plan_memory(requests);
+    PlanReport& report = plan_.report_;
+    report.arena_bytes = placed.arena_bytes;
+    report.lower_bound_bytes = placed.lower_bound_bytes;
+    report.alignment_waste_bytes = placed.alignment_waste_bytes;
+    report.peak_instruction = placed.peak_time;
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      const ArenaBuffer& b = buffers_[i];
+      report.buffers.push_back({b.owner, b.lower, b.upper, b.bytes, placed.offsets[i]});
+    }
+  }
+
+  size_t offset_of(const Place& place) const { return plan_.report_.buffers[place.index].offset; }
+
+  void add_pointer(const Place& place, size_t step) {
+    const size_t slot = plan_.pointers_.size();
+    plan_.pointers_.push_back(place.kind == Place::Kind::kBound ? place.address : nullptr);
+    if (place.kind == Place::Kind::kArena) {
+      plan_.arena_patches_.push_back({slot, offset_of(place)});
+    } else if (place.kind == Place::Kind::kInput) {
+      plan_.input_slots_[place.index].push_back(slot);
+      if (plan_.input_steps_[place.index].empty() || plan_.input_steps_[place.index].back() != step) {
+        plan_.input_steps_[place.index].push_back(step);
+      }
+    }
+  }
+
+  void write_tables() {
+    plan_.inputs_.assign(graph_.inputs().size(), nullptr);
+    plan_.input_slots_.resize(graph_.inputs().size());
+    plan_.input_steps_.resize(graph_.inputs().size());
+    std::vector<std::pair<size_t, size_t>> starts;  // inputs, outputs of each step
+    for (size_t i = 0; i < order_.size(); ++i) {
+      const size_t in = plan_.pointers_.size();
+      for (const Value* input : order_[i]->inputs) add_pointer(place_of(input), i);
+      const size_t out = plan_.pointers_.size();
+      for (const Value* output : order_[i]->outputs) {
+        if (order_[i]->op->skips_unused_outputs && !read_.contains(output)) {
+          plan_.pointers_.push_back(nullptr);
+        } else {
+          add_pointer(places_.at(output), i);
+        }
+      }
+      starts.emplace_back(in, out);
+      if (workspace_of_[i] >= 0) {
+        plan_.workspace_patches_.emplace_back(
+            i, plan_.report_.buffers[static_cast<size_t>(workspace_of_[i])].offset);
+      }
+    }
+    for (const CopyStep& copy : copies_) {
+      const size_t step = starts.size();
+      const size_t in = plan_.pointers_.size();
+      add_pointer(copy.from, step);
+      add_pointer(copy.to, step);
+      starts.emplace_back(in, in + 1);
+    }
+    for (size_t i = 0; i < starts.size(); ++i) {
+      plan_.steps_.push_back(
+          {plan_.kernels_[i].get(),
+           {plan_.pointers_.data() + starts[i].first, plan_.pointers_.data() + starts[i].second, nullptr}});
+    }
+    for (const Place& place : outputs_) plan_.output_offsets_.push_back(offset_of(place));
+    plan_.output_addresses_.assign(outputs_.size(), nullptr);
+    plan_.report_.instructions = plan_.steps_.size();
+  }
+
+  const Graph& graph_;
+  Plan& plan_;
+  int threads_;
+  std::vector<const Node*> order_;
+  std::unordered_map<const Value*, Place> places_;        // of roots
+  std::unordered_map<const Value*, const Value*> roots_;  // of views
+  std::unordered_map<const Value*, int64_t> last_read_;   // of roots, by instructions and outputs
+  std::unordered_map<const Value*, bool> read_;
+  std::unordered_map<const Value*, bool> output_roots_;
+  std::unordered_map<const Value*, int> update_count_;
+  std::vector<const Update*> done_updates_;
+  std::vector<ArenaBuffer> buffers_;
+  std::vector<int64_t> workspace_of_;
+  std::vector<CopyStep> copies_;
+  std::vector<Place> outputs_;
+};
+
+Plan::Plan(const Graph& graph, const PlanOptions& options) : poison_(options.poison) {
+  PlanBuilder(graph, options, *this).build();
+  count(Counter::kPlans, 1);
+}
+
+Plan::~Plan() { count(Counter::kPlans, -1); }
+
+void Plan::bind_arena(std::byte* arena) {
+  arena_ = arena;
+  for (const Patch& patch : arena_patches_) pointers_[patch.slot] = arena + patch.source;
+  for (const auto& [step, offset] : workspace_patches_) steps_[step].args.workspace = arena + offset;
+  for (size_t i = 0; i < output_offsets_.size(); ++i) output_addresses_[i] = arena + output_offsets_[i];
+  if (poison_) std::memset(arena, kPoisonByte, report_.arena_bytes);
+  for (const Step& step : steps_) step.kernel->bind(step.args);
+}
+
+void Plan::rebind_input(size_t index, std::byte* address) {
+  inputs_[index] = address;
+  for (size_t slot : input_slots_[index]) pointers_[slot] = address;
+  for (size_t step : input_steps_[index]) steps_[step].kernel->bind(steps_[step].args);
+}
+
+void Plan::run_profiled(std::span<int64_t> times_ns) {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const int64_t start = now_ns();
+    steps_[i].kernel->run(steps_[i].args);
+    times_ns[i] += now_ns() - start;
+  }
+}
+
+void Plan::run_checked() {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    steps_[i].kernel->run(steps_[i].args);
+    const int64_t now = static_cast<int64_t>(i);
+    for (const PlannedBuffer& buffer : report_.buffers) {
+      if (now < buffer.lower || now >= buffer.upper) continue;
+      const std::byte* zone = arena_ + buffer.offset + buffer.size_bytes;
+      for (size_t b = 0; b < kRedZoneBytes; ++b) {
+        require(zone[b] == std::byte{kPoisonByte}, ErrorCode::kOutOfRange, step_names_[i],
+                "wrote {} bytes past the end of {}", b + 1, buffer.owner);
+      }
+      if (buffer.upper == now + 1) std::memset(arena_ + buffer.offset, kPoisonByte, buffer.size_bytes);
+    }
+  }
+}
+
+}  // namespace isochron::graph

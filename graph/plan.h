@@ -1,0 +1,109 @@
+// From graph to something that runs: kernels prepared, buffers placed in one arena, addresses bound.
+// A plan of a sub-graph lives inside its parent's arena (the parent kernel's workspace).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "isochron/graph/graph.h"
+
+namespace isochron::graph {
+
+struct PlanOptions {
+  int threads = 0;  // 0: compute_threads()
+  bool poison =
+      false;  // debug: fill buffers with NaN bytes once they are dead, and red zones between them, and check
+};
+
+/// One placed buffer, for reports and pictures.
+struct PlannedBuffer {
+  std::string owner;  // node that writes it, or "workspace of ..."
+  int64_t lower = 0;  // live in [lower, upper), in instructions
+  int64_t upper = 0;
+  size_t size_bytes = 0;
+  size_t offset = 0;
+};
+
+struct PlanReport {
+  size_t nodes = 0;
+  size_t instructions = 0;
+  size_t arena_bytes = 0;
+  size_t lower_bound_bytes = 0;
+  size_t alignment_waste_bytes = 0;
+  size_t bound_bytes = 0;  // variables and constants referred to
+  int updates_in_place = 0;
+  int updates_copied = 0;
+  double flops = 0;
+  int64_t peak_instruction = 0;
+  std::vector<PlannedBuffer> buffers;
+  double arena_ratio() const {
+    return lower_bound_bytes ? static_cast<double>(arena_bytes) / static_cast<double>(lower_bound_bytes)
+                             : 1.0;
+  }
+};
+
+/// An executable graph. Construction allocates; `bind` and `run` do not.
+class Plan {
+ public:
+  /// `graph` is kept for its bound tensors and must not change afterwards. Throws as kernels' preparation
+  /// does.
+  explicit Plan(const Graph& graph, const PlanOptions& options = {});
+  ~Plan();
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  size_t arena_bytes() const { return report_.arena_bytes; }
+  const PlanReport& report() const { return report_; }
+  /// Fixes the arena's address (64-byte aligned, `arena_bytes` long).
+  void bind_arena(std::byte* arena);
+  /// Fixes the address of input `index`; cheap when unchanged.
+  void bind_input(size_t index, std::byte* address) {
+    if (inputs_[index] != address) [[unlikely]]
+      rebind_input(index, address);
+  }
+  /// Runs every kernel in order on the calling thread. All inputs and the arena must be bound.
+  void run() {
+    for (const Step& step : steps_) step.kernel->run(step.args);
+  }
+  /// As `run`, with the nanoseconds of each instruction added to `times_ns` (one entry an instruction).
+  void run_profiled(std::span<int64_t> times_ns);
+  /// As `run`, poisoning dead buffers and checking red zones after each instruction (options.poison).
+  void run_checked();
+  /// Where output `index` is found after `run`. Valid once the arena is bound.
+  std::byte* output(size_t index) const { return output_addresses_[index]; }
+  size_t instruction_count() const { return steps_.size(); }
+  std::string instruction_name(size_t index) const { return step_names_[index]; }
+
+ private:
+  friend class PlanBuilder;
+  struct Step {
+    Kernel* kernel;
+    KernelArgs args;
+  };
+  struct Patch {  // a pointer that is an input's or the arena's
+    size_t slot;
+    size_t source;  // input index, or arena offset
+  };
+  void rebind_input(size_t index, std::byte* address);
+
+  std::vector<std::unique_ptr<Kernel>> kernels_;
+  std::vector<Step> steps_;
+  std::vector<std::string> step_names_;
+  std::vector<std::byte*> pointers_;  // all args, sliced by steps
+  std::vector<Patch> arena_patches_;
+  std::vector<std::pair<size_t, size_t>> workspace_patches_;  // step, arena offset
+  std::vector<std::vector<size_t>> input_slots_;              // input -> positions in pointers_
+  std::vector<std::vector<size_t>> input_steps_;              // input -> steps to bind again
+  std::vector<std::byte*> inputs_;
+  std::vector<size_t> output_offsets_;
+  std::vector<std::byte*> output_addresses_;
+  std::vector<Ref<Storage>> kept_;  // bound storages
+  std::byte* arena_ = nullptr;
+  PlanReport report_;
+  bool poison_ = false;
+};
+
+}  // namespace isochron::graph

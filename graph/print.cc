@@ -1,0 +1,97 @@
+// Text and Graphviz forms of a graph.
+#include "isochron/graph/graph.h"
+
+namespace isochron::graph {
+namespace {
+
+std::string value_list(const std::vector<Value*>& values) {
+  std::string text;
+  for (const Value* value : values) text += fmt::format("{}%{}", text.empty() ? "" : ", ", value->id);
+  return text;
+}
+
+std::string spec_list(const std::vector<Value*>& values) {
+  std::string text;
+  for (const Value* value : values) text += fmt::format("{}{}", text.empty() ? "" : ", ", value->spec.str());
+  return text;
+}
+
+void append_text(const Graph& graph, const std::string& indent, std::string& text) {
+  for (const Value* value : graph.inputs()) {
+    text += fmt::format("{}%{} = input {} : {}\n", indent, value->id, value->index, value->spec.str());
+  }
+  for (const Value* value : graph.bound()) {
+    text += fmt::format("{}%{} = {} : {}\n", indent, value->id, value->constant() ? "constant" : "bound",
+                        value->spec.str());
+  }
+  for (const auto& node : graph.nodes()) {
+    const std::string attributes = node->attributes.str();
+    text += fmt::format("{}{} = {}({}){} : {}", indent, value_list(node->outputs), node->op->name,
+                        value_list(node->inputs), attributes.empty() ? "" : " {" + attributes + "}",
+                        spec_list(node->outputs));
+    text += node->scope.empty() ? "\n" : fmt::format("  # {}\n", node->scope);
+    for (const auto& [name, attribute] : node->attributes.entries()) {
+      const auto* object = std::get_if<std::shared_ptr<const AttributeObject>>(&attribute);
+      const auto* sub = object ? dynamic_cast<const SubGraph*>(object->get()) : nullptr;
+      if (!sub) continue;
+      text += fmt::format("{}  {}:\n", indent, name);
+      append_text(*sub->graph, indent + "    ", text);
+    }
+  }
+  for (const Update& update : graph.updates()) {
+    text += fmt::format("{}update %{} <- %{}\n", indent, update.target->id, update.value->id);
+  }
+  text += fmt::format("{}return {}\n", indent, value_list(graph.outputs()));
+}
+
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c;
+  }
+  return result;
+}
+
+std::string dot_id(const Value* value) {
+  return value->producer ? fmt::format("n{}", value->producer->id) : fmt::format("v{}", value->id);
+}
+
+}  // namespace
+
+std::string to_text(const Graph& graph) {
+  std::string text;
+  append_text(graph, "", text);
+  return text;
+}
+
+std::string to_dot(const Graph& graph) {
+  std::string text =
+      "digraph isochron {\n  rankdir=TB;\n  node [shape=box, fontname=\"Helvetica\", fontsize=10];\n";
+  for (const Value* value : graph.inputs()) {
+    text += fmt::format("  v{} [label=\"input {}\\n{}\", shape=ellipse];\n", value->id, value->index,
+                        value->spec.str());
+  }
+  for (const Value* value : graph.bound()) {
+    text += fmt::format("  v{} [label=\"{}\\n{}\", shape={}];\n", value->id,
+                        value->constant() ? "constant" : "bound", value->spec.str(),
+                        value->constant() ? "plaintext" : "cylinder");
+  }
+  for (const auto& node : graph.nodes()) {
+    text += fmt::format("  n{} [label=\"{}\"];\n", node->id, escaped(node->scope + node->op->name));
+    for (const Value* input : node->inputs) {
+      text += fmt::format("  {} -> n{} [label=\"{}\"];\n", dot_id(input), node->id, input->spec.str());
+    }
+  }
+  for (size_t i = 0; i < graph.outputs().size(); ++i) {
+    text += fmt::format("  out{} [label=\"output {}\", shape=ellipse];\n  {} -> out{};\n", i, i,
+                        dot_id(graph.outputs()[i]), i);
+  }
+  for (const Update& update : graph.updates()) {
+    text += fmt::format("  {} -> {} [style=dashed, label=\"update\"];\n", dot_id(update.value),
+                        dot_id(update.target));
+  }
+  return text + "}\n";
+}
+
+}  // namespace isochron::graph

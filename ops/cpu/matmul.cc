@@ -1,0 +1,188 @@
+#include "isochron/ops/cpu/matmul.h"
+
+#include <dnnl.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "isochron/core/checked.h"
+#include "isochron/core/threads.h"
+#include "isochron/ops/cpu/tile_functions.h"
+
+namespace isochron::ops {
+namespace {
+
+constexpr double kLargeProducts = 64.0 * 64 * 64;       // multiply-adds from which oneDNN's packing pays
+constexpr double kThreadedProducts = 128.0 * 128 * 64;  // and from which all threads do
+
+/// One product of a batch as the kernels want it.
+struct Geometry {
+  int64_t m, n, k;
+  bool transpose_a, transpose_b;
+  std::vector<std::pair<int64_t, int64_t>> offsets;  // of a and b, in elements, a batch entry each
+};
+
+Geometry read_geometry(const graph::KernelRequest& request) {
+  Geometry g{};
+  g.transpose_a = request.attributes.get<bool>("transpose_a");
+  g.transpose_b = request.attributes.get<bool>("transpose_b");
+  const Shape& a = request.inputs[0].shape;
+  const Shape& b = request.inputs[1].shape;
+  const Shape& c = request.outputs[0].shape;
+  g.m = c[c.rank() - 2];
+  g.n = c[c.rank() - 1];
+  g.k = a[a.rank() - (g.transpose_a ? 2 : 1)];
+  Shape batch;
+  for (int i = 0; i + 2 < c.rank(); ++i) batch.push_back(c[i]);
+  const auto strides_of = [&](const Shape& shape) {
+    Shape lead;
+    for (int i = 0; i + 2 < shape.rank(); ++i) lead.push_back(shape[i]);
+    return broadcast_strides(lead, contiguous_strides(lead), batch);
+  };
+  if (b.rank() == 2 && !g.transpose_a && batch.rank() > 0 &&
+      batch.elems() == a.elems() / std::max<int64_t>(1, g.m * g.k)) {
+    g.m *= batch.elems();  // one right-hand side for all: rows of all batch entries are rows of one product
+    g.offsets.emplace_back(0, 0);
+    return g;
+  }
+  const Strides sa = strides_of(a);
+  const Strides sb = strides_of(b);
+  for (int64_t i = 0; i < batch.elems(); ++i) {
+    int64_t rest = i;
+    int64_t oa = 0;
+    int64_t ob = 0;
+    for (int axis = batch.rank() - 1; axis >= 0; --axis) {
+      oa += rest % batch[axis] * sa[axis];
+      ob += rest % batch[axis] * sb[axis];
+      rest /= batch[axis];
+    }
+    g.offsets.emplace_back(oa * g.m * g.k, ob * g.k * g.n);
+  }
+  return g;
+}
+
+/// T = float or double. Packs a transposed second operand; hands large f32 products to oneDNN.
+template <typename T>
+class MatmulKernel final : public graph::Kernel {
+ public:
+  MatmulKernel(Geometry geometry, int threads) : g_(std::move(geometry)) {
+    const double products = static_cast<double>(g_.m) * static_cast<double>(g_.n) * static_cast<double>(g_.k);
+    library_ = std::is_same_v<T, float> && products >= kLargeProducts;
+    threads_ = products >= kThreadedProducts ? threads : 1;
+    packs_ = !library_ && g_.transpose_b && g_.k > 1 && g_.n > 1;
+  }
+
+  size_t workspace_bytes() const override {
+    return packs_ ? static_cast<size_t>(g_.k * g_.n) * sizeof(T) : 0;
+  }
+
+  void run(const graph::KernelArgs& args) override {
+    const T* a = reinterpret_cast<const T*>(args.inputs[0]);
+    const T* b = reinterpret_cast<const T*>(args.inputs[1]);
+    multiply_all(a, b, reinterpret_cast<T*>(args.outputs[0]), reinterpret_cast<T*>(args.workspace));
+  }
+
+  void multiply_all(const T* a, const T* b, T* c, T* packed) const {
+    if (g_.m == 0 || g_.n == 0) return;
+    if (g_.k == 0) {
+      std::fill_n(c, g_.m * g_.n * static_cast<int64_t>(g_.offsets.size()), T{0});
+      return;
+    }
+    for (const auto& [a_offset, b_offset] : g_.offsets) {
+      if (library_) {
+        multiply_large(a + a_offset, b + b_offset, c);
+      } else {
+        multiply_small(a + a_offset, b + b_offset, c, packed);
+      }
+      c += g_.m * g_.n;
+    }
+  }
+
+ private:
+  void multiply_large(const T* a, const T* b, T* c) const {
+    if constexpr (std::is_same_v<T, float>) {
+      omp_set_num_threads(threads_);
+      dnnl_sgemm(g_.transpose_a ? 'T' : 'N', g_.transpose_b ? 'T' : 'N', g_.m, g_.n, g_.k, 1.0f, a,
+                 g_.transpose_a ? g_.m : g_.k, b, g_.transpose_b ? g_.k : g_.n, 0.0f, c, g_.n);
+    }
+  }
+
+  void multiply_small(const T* a, const T* b, T* c, T* packed) const {
+    int64_t b_row = g_.n;
+    if (packs_) {
+      for (int64_t j = 0; j < g_.n; ++j) {
+        for (int64_t p = 0; p < g_.k; ++p) packed[p * g_.n + j] = b[j * g_.k + p];
+      }
+      b = packed;
+    } else if (g_.transpose_b) {
+      b_row = 1;  // one row or one column: the transpose lies as it should
+    }
+    const int64_t a_row = g_.transpose_a ? 1 : g_.k;
+    const int64_t a_column = g_.transpose_a ? g_.m : 1;
+    parallel_for(threads_, g_.m, [&](int64_t begin, int64_t end) {
+      small_matmul<T>(end - begin, g_.n, g_.k, a + begin * a_row, a_row, a_column, b, b_row,
+                      c + begin * g_.n);
+    });
+  }
+
+  Geometry g_;
+  int threads_ = 1;
+  bool library_ = false;
+  bool packs_ = false;
+};
+
+/// 16-bit floats: widened to f32, multiplied there, rounded once.
+class HalfMatmulKernel final : public graph::Kernel {
+ public:
+  HalfMatmulKernel(const graph::KernelRequest& request, Geometry geometry)
+      : a_elems_(request.inputs[0].shape.elems()),
+        b_elems_(request.inputs[1].shape.elems()),
+        c_elems_(request.outputs[0].shape.elems()),
+        widen_(tile_cast(request.inputs[0].dtype, DType::kF32)),
+        narrow_(tile_cast(DType::kF32, request.inputs[0].dtype)),
+        inner_(std::move(geometry), request.threads) {}
+
+  size_t workspace_bytes() const override { return offset_of(3) + inner_.workspace_bytes(); }
+
+  void run(const graph::KernelArgs& args) override {
+    float* a = reinterpret_cast<float*>(args.workspace);
+    float* b = reinterpret_cast<float*>(args.workspace + offset_of(1));
+    float* c = reinterpret_cast<float*>(args.workspace + offset_of(2));
+    widen_(a, args.inputs[0], nullptr, nullptr, a_elems_);
+    widen_(b, args.inputs[1], nullptr, nullptr, b_elems_);
+    inner_.multiply_all(a, b, c, reinterpret_cast<float*>(args.workspace + offset_of(3)));
+    narrow_(args.outputs[0], c, nullptr, nullptr, c_elems_);
+  }
+
+ private:
+  size_t offset_of(int part) const {
+    const int64_t elems[] = {a_elems_, b_elems_, c_elems_};
+    size_t offset = 0;
+    for (int i = 0; i < part; ++i)
+      offset += align_up<size_t>(static_cast<size_t>(elems[i]) * sizeof(float), 64);
+    return offset;
+  }
+
+  int64_t a_elems_, b_elems_, c_elems_;
+  TileFunction widen_, narrow_;
+  MatmulKernel<float> inner_;
+};
+
+}  // namespace
+
+std::unique_ptr<graph::Kernel> prepare_matmul(const graph::KernelRequest& request) {
+  Geometry geometry = read_geometry(request);
+  switch (request.inputs[0].dtype) {
+    case DType::kF32:
+      return std::make_unique<MatmulKernel<float>>(std::move(geometry), request.threads);
+    case DType::kF64:
+      return std::make_unique<MatmulKernel<double>>(std::move(geometry), request.threads);
+    default:
+      return std::make_unique<HalfMatmulKernel>(request, std::move(geometry));
+  }
+}
+
+}  // namespace isochron::ops

@@ -1,0 +1,24 @@
+#include "isochron/ops/registry.h"
+
+namespace isochron::ops {
+namespace {
+
+graph::Registry& mutable_registry() {
+  static graph::Registry* const instance = [] {
+    auto* registry = new graph::Registry;  // rows are referred to for the life of the process
+    register_elementwise(*registry);
+    register_reductions(*registry);
+    register_linear(*registry);
+    register_shapes(*registry);
+    return registry;
+  }();
+  return *instance;
+}
+
+}  // namespace
+
+const graph::Registry& registry() { return mutable_registry(); }
+const graph::OpDef& row(std::string_view name) { return mutable_registry().at(name); }
+const graph::OpDef& register_op(graph::OpDef op) { return mutable_registry().add(std::move(op)); }
+
+}  // namespace isochron::ops

@@ -1,0 +1,22 @@
+// The registry of all ops and the functions that fill it, one a family. Explicit calls, never static
+// initialisers: a linker drops those from static libraries.
+#pragma once
+
+#include "isochron/graph/op.h"
+
+namespace isochron::ops {
+
+/// All rows; filled on first use.
+const graph::Registry& registry();
+/// The row of `name`, e.g. `static const graph::OpDef& op = ops::row("matmul");`. Throws kInvalidArgument.
+const graph::OpDef& row(std::string_view name);
+/// Adds a user's own op. Call before it is first used; not thread-safe. Throws kInvalidArgument if the name
+/// is taken.
+const graph::OpDef& register_op(graph::OpDef op);
+
+void register_elementwise(graph::Registry& registry);
+void register_reductions(graph::Registry& registry);
+void register_linear(graph::Registry& registry);
+void register_shapes(graph::Registry& registry);
+
+}  // namespace isochron::ops
