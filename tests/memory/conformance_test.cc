@@ -17,6 +17,7 @@
 
 // Requests that no machine can meet must come back as null here too.
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
+extern "C" const char* __tsan_default_options() { return "allocator_may_return_null=1"; }
 
 namespace isochron {
 namespace {

@@ -203,6 +203,16 @@ TEST(Pool, TagsAreSummedLargestFirst) {
   EXPECT_TRUE(pool.usage_by_tag().empty());
 }
 
+#ifdef __SANITIZE_ADDRESS__
+TEST(PoolDeathTest, AddressSanitizerSeesUseAfterFreeAndOverrun) {
+  PoolAllocator pool;
+  auto* data = static_cast<volatile char*>(pool.allocate(100, "t"));
+  EXPECT_DEATH(data[100] = 1, "use-after-poison");
+  pool.deallocate(const_cast<char*>(data), 100);
+  EXPECT_DEATH(data[0] = 1, "use-after-poison");
+}
+#endif
+
 TEST(Arena, IsOneSystemAllocationAndStartsOverOnReset) {
   const int64_t before = counter_value(Counter::kSystemAllocations);
   ArenaAllocator arena(4096);
