@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "isochron/core/error.h"
 
 namespace isochron::observe {
 namespace {
 
-constexpr size_t kPoints = 64;  // the statistics work on 64 to 127 points: longer series are grouped
+constexpr size_t kPoints = 64;  // the statistics work on about as many points: longer series are grouped
 constexpr size_t kFewest = 4;   // below, no statistic has a meaning
 constexpr double kSmallestBaseline =
     1e-3;  // of the largest value: growth from zero is at most a thousandfold
@@ -67,37 +66,44 @@ void check(const FlatnessInput& input, const FlatnessOptions& options) {
       "options out of range: need bound > 0, confidence in (0, 1), max_warmup in [0, 0.5], replicates >= 39");
 }
 
-/// First window after warm-up: the truncation that minimises the standard error of the mean of what remains.
+/// First window after warm-up: the truncation that minimises the standard error of the mean of what remains,
+/// once the trend of the settled part is taken out (else steady growth would pass for settling).
 size_t warmup_end(std::span<const double> medians, const FlatnessOptions& options) {
   const size_t n = medians.size();
   const size_t spare =
       n > static_cast<size_t>(options.min_windows) ? n - static_cast<size_t>(options.min_windows) : 0;
   const size_t most = std::min(static_cast<size_t>(options.max_warmup * static_cast<double>(n)), spare);
+  if (most == 0) return 0;
+  const Line trend = theil_sen(medians.subspan(most));
+  const double negligible = 1e-9 * std::fabs(median(medians));  // rounding must not look like settling
   double sum = 0;
   double squares = 0;
-  const double center = medians.empty() ? 0 : medians[n - 1];  // keeps the squares small
   size_t best = 0;
   double best_error = kInfinity;
   for (size_t i = n; i-- > 0;) {
-    sum += medians[i] - center;
-    squares += (medians[i] - center) * (medians[i] - center);
+    const double index = static_cast<double>(i) - static_cast<double>(most);
+    const double residual = medians[i] - trend.intercept - trend.slope * index;
+    sum += residual;
+    squares += residual * residual;
     if (i > most) continue;
     const double count = static_cast<double>(n - i);
-    const double error = (squares - sum * sum / count) / (count * count);
-    if (error <= best_error * (1 + 1e-12)) {
-      best = i;
-      best_error = std::min(error, best_error);
-    }
+    const double variance = std::max(squares - sum * sum / count, negligible * negligible * count);
+    const double error = variance / (count * count);
+    if (error > best_error) continue;
+    best = i;
+    best_error = error;
   }
   return best;
 }
 
-/// Groups windows so that 64 to 127 points remain; a remainder is dropped from the beginning.
-Values group(std::span<const double> values, double (*combine)(std::span<const double>)) {
-  const size_t size = std::max<size_t>(1, values.size() / kPoints);
+size_t group_size(size_t windows) { return std::max<size_t>(1, (windows + kPoints / 2) / kPoints); }
+
+/// Groups windows so that about 64 points remain; a remainder is dropped from the beginning.
+Values group(std::span<const double> values) {
+  const size_t size = group_size(values.size());
   Values points;
   for (size_t at = values.size() % size; at < values.size(); at += size) {
-    points.push_back(combine(values.subspan(at, size)));
+    points.push_back(median(values.subspan(at, size)));
   }
   return points;
 }
@@ -107,47 +113,71 @@ size_t tenth(size_t n) { return std::max<size_t>(1, n / 10); }
 Statistics statistics_of(const Track& track, std::span<const double> points, Values& scratch) {
   const size_t n = points.size();
   const size_t k = static_cast<size_t>(track.change_point);
-  return {theil_sen_slope(points, scratch) * static_cast<double>(n - 1),
+  return {theil_sen_slope(points, scratch) * static_cast<double>(n),
           track.level(points.last(tenth(n))) - track.level(points.first(tenth(n))),
           track.level(points.subspan(k)) - track.level(points.first(k))};
 }
 
-/// The simplest of constant, line and step that explains the points, by the Bayesian information criterion
-/// for Laplace noise (which forgives outliers).
+/// A curve through the medians of eighths of the points, straight in between; empty unless these medians rise
+/// or fall throughout, which noise that merely wanders does not.
+Values monotone_curve(std::span<const double> points) {
+  constexpr size_t kParts = 8;
+  const size_t n = points.size();
+  if (n < 4 * kParts) return {};
+  std::array<double, kParts> level;
+  std::array<double, kParts> center;
+  for (size_t part = 0; part < kParts; ++part) {
+    const size_t begin = part * n / kParts;
+    const size_t end = (part + 1) * n / kParts;
+    level[part] = median(points.subspan(begin, end - begin));
+    center[part] = 0.5 * static_cast<double>(begin + end - 1);
+  }
+  if (!std::is_sorted(level.begin(), level.end()) && !std::is_sorted(level.rbegin(), level.rend())) return {};
+  Values curve;
+  for (size_t i = 0, part = 0; i < n; ++i) {
+    const double at = static_cast<double>(i);
+    while (part + 2 < kParts && at > center[part + 1]) ++part;
+    curve.push_back(
+        std::lerp(level[part], level[part + 1], (at - center[part]) / (center[part + 1] - center[part])));
+  }
+  return curve;
+}
+
+/// The simplest of constant, line, step and monotone curve that explains the points, by the Bayesian
+/// information criterion for Laplace noise (which forgives outliers).
 void fit(Track& track) {
   const std::span<const double> points = track.points;
   const size_t n = points.size();
   const size_t k = static_cast<size_t>(track.change_point);
-  const Line line = theil_sen(points);
   const double level = median(points);
-  const double before = median(points.first(k));
-  const double after = median(points.subspan(k));
-  const auto value = [&](int model, size_t i) {
-    if (model == 0) return level;
-    if (model == 1) return line.intercept + line.slope * static_cast<double>(i);
-    return i < k ? before : after;
-  };
-  int best = 0;
+  const Line line = theil_sen(points);
+  Values straight(n);
+  for (size_t i = 0; i < n; ++i) straight[i] = line.intercept + line.slope * static_cast<double>(i);
+  Values step(n, median(points.first(k)));
+  std::fill(step.begin() + static_cast<std::ptrdiff_t>(k), step.end(), median(points.subspan(k)));
   double best_score = kInfinity;
-  for (int model = 0; model < 3; ++model) {
+  const auto offer = [&](int parameters, Values model) {
+    if (model.empty()) return;
     double deviation = 0;
-    for (size_t i = 0; i < n; ++i) deviation += std::fabs(points[i] - value(model, i));
-    deviation /= static_cast<double>(n);
-    const double tiny = 1e-12 * (1e-300 + std::fabs(level));
+    for (size_t i = 0; i < n; ++i) deviation += std::fabs(points[i] - model[i]);
     const double count = static_cast<double>(n);
-    const double score = 2 * count * std::log(deviation + tiny) + (model + 1) * std::log(count);
-    if (score >= best_score) continue;
-    best = model;
+    const double least = 1e-12 * (1e-300 + std::fabs(level));  // rounding is no noise
+    const double score = 2 * count * std::log(deviation / count + least) + parameters * std::log(count);
+    if (score >= best_score) return;
     best_score = score;
-  }
-  for (size_t i = 0; i < n; ++i) track.fit.push_back(value(best, i));
+    track.fit = std::move(model);
+  };
+  offer(1, Values(n, level));
+  offer(2, std::move(straight));
+  offer(3, std::move(step));
+  offer(8, monotone_curve(points));
   const double correction =
       std::sqrt(static_cast<double>(n) / static_cast<double>(n - std::min<size_t>(n - 1, 3)));
   for (size_t i = 0; i < n; ++i) track.residuals.push_back((points[i] - track.fit[i]) * correction);
 }
 
-Track make_track(std::span<const double> values, Level level, double (*combine)(std::span<const double>)) {
-  Track track{level, group(values, combine), 1, 0, {}, {}, {}, {}};
+Track make_track(std::span<const double> values, Level level) {
+  Track track{level, group(values), 1, 0, {}, {}, {}, {}};
   const size_t n = track.points.size();
   const double largest = *std::max_element(track.points.begin(), track.points.end());
   const double start = median(std::span<const double>(track.points).first(tenth(n)));
@@ -161,11 +191,30 @@ Track make_track(std::span<const double> values, Level level, double (*combine)(
   return track;
 }
 
+/// What blocks of a finite length and residuals of a fit leave out of the error: the square root of the AR(1)
+/// process's long-run variance over the part of it that blocks of this length carry, and of the loss of
+/// degrees of freedom when only a few of the points are effectively independent. The autocorrelation is
+/// corrected for its bias (Kendall 1954).
+double dependence_correction(std::span<const double> residuals, int block) {
+  constexpr double kFewestIndependent = 3;
+  const double n = static_cast<double>(residuals.size());
+  const double biased = std::max(0.0, autocorrelation(residuals, 1));
+  const double rho = std::min(0.97, biased + (2 + 4 * biased) / n);
+  const double long_run = (1 + rho) / (1 - rho);
+  double carried = 1;
+  for (int lag = 1; lag < block; ++lag)
+    carried += 2 * (1 - static_cast<double>(lag) / block) * std::pow(rho, lag);
+  const double independent = std::max(kFewestIndependent, n / long_run);
+  return std::sqrt(long_run / carried * independent / (independent - 2));
+}
+
 /// Errors of every statistic in every bootstrap replicate, relative to the baseline: [statistic][replicate].
 std::vector<Values> bootstrap_errors(std::span<const Track> tracks, const FlatnessOptions& options) {
   const size_t n = tracks[0].points.size();
   int block = 1;
   for (const Track& track : tracks) block = std::max(block, block_length(track.residuals));
+  Values corrections;
+  for (const Track& track : tracks) corrections.push_back(dependence_correction(track.residuals, block));
   Rng rng(options.seed);
   std::vector<int> indices(n);
   Values drawn(n);
@@ -179,7 +228,7 @@ std::vector<Values> bootstrap_errors(std::span<const Track> tracks, const Flatne
         drawn[i] = track.fit[i] + track.residuals[static_cast<size_t>(indices[i])];
       const Statistics statistics = statistics_of(track, drawn, scratch);
       for (size_t s = 0; s < kStatistics; ++s) {
-        errors[t * kStatistics + s][r] = (statistics[s] - track.of_fit[s]) / track.baseline;
+        errors[t * kStatistics + s][r] = corrections[t] * (statistics[s] - track.of_fit[s]) / track.baseline;
       }
     }
   }
@@ -274,8 +323,8 @@ FlatnessVerdict judge(const FlatnessInput& input, const FlatnessOptions& options
     verdict.kind = Flatness::kInconclusive;
     return verdict;
   }
-  std::vector<Track> tracks{make_track(medians, median, median)};
-  if (!input.means.empty()) tracks.push_back(make_track(input.means.subspan(begin), midmean, mean));
+  std::vector<Track> tracks{make_track(medians, median)};
+  if (!input.means.empty()) tracks.push_back(make_track(input.means.subspan(begin), midmean));
   const Values half_widths = joint_half_widths(bootstrap_errors(tracks, options), options.confidence);
   for (size_t t = 0; t < tracks.size(); ++t) {
     for (size_t s = 0; s < kStatistics; ++s) {
@@ -292,7 +341,9 @@ FlatnessVerdict judge(const FlatnessInput& input, const FlatnessOptions& options
                                       });
   verdict.first_tenth = median(medians.first(tenth(medians.size())));
   verdict.last_tenth = median(medians.last(tenth(medians.size())));
-  const double iterations = static_cast<double>(medians.size() - 1) * input.iterations_per_window;
+  const size_t grouped = group_size(medians.size());
+  const double iterations =
+      static_cast<double>(medians.size() / grouped * grouped) * input.iterations_per_window;
   const double per_iteration = tracks[0].baseline / iterations;
   const ChangeEstimate& trend = verdict.estimates.front();
   verdict.slope = trend.change * per_iteration;

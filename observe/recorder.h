@@ -43,7 +43,7 @@ struct RecorderOptions {
   bool reference_kernel = true;                // time the fixed kernel with each sample
   int64_t (*heap_allocations)() = nullptr;     // ever made by this project; read twice an iteration
   int64_t (*library_allocations)() = nullptr;  // ever made inside libraries' calls; sampled
-  std::vector<Gauge> gauges;                   // at most kMaxGauges
+  std::vector<Gauge> gauges = {};              // at most kMaxGauges
 };
 
 struct Spike {

@@ -61,7 +61,8 @@ double hamed_rao_factor(std::span<const double> values, double slope) {
   double sum = 0;
   for (int lag = 1; lag + 2 < static_cast<int>(n); ++lag) {
     const double rho = autocorrelation(rank, lag);
-    if (std::fabs(rho) > significant) sum += (n - lag) * (n - lag - 1) * (n - lag - 2) * rho;
+    if (std::fabs(rho) <= significant) break;  // farther lags are significant by chance alone
+    sum += (n - lag) * (n - lag - 1) * (n - lag - 2) * rho;
   }
   // Negative sums would claim less variance than perfectly regular noise has; the floor keeps the test
   // honest.

@@ -1,0 +1,131 @@
+// What a recorded loop amounts to, and its three forms: a console table with many loops side by side, JSON,
+// CSV. Stands on the recorder, the verdict and the causes; `compare`, `train` and any user's loop end here.
+//
+// JSON, one object a report (numbers that are infinite or unknown are null):
+//   name, iterations, warmup_iterations, seconds
+//   duration_ns      {min, mean, p50, p99, p999, max}
+//   time             verdict: {kind, machine_slowed, change, low, high, statistic, bound, confidence,
+//   first_tenth,
+//                    last_tenth, slope, slope_low, slope_high, mann_kendall_p, kendall_tau,
+//                    change_point_window, change_point_p, windows, warmup_windows,
+//                    smallest_detectable_change, iterations_to_decide, reason}
+//   series           [{name, cumulative, first, last, per_iteration, verdict?}] (a verdict for levels only;
+//   same keys) phases_ns        {phase: mean ns per iteration};  between_phases_ns the same for what lies
+//   between iterations spikes           {count, owner, label, period, period_share, time_share, largest:
+//   [{iteration, duration_ns, owner,
+//                    label}]}
+//   causes           [{name, mend, evidence}]
+//   allocations      {heap_per_step, library_per_step, system_per_step, allocating_steps}
+//   times_slower     against the cured form
+//   overhead         {per_iteration_ns, sampling_ns, bytes}
+//   environment      {cpu, cores, usable_cores, core_quota, memory_bytes, memory_limit_bytes,
+//   transparent_huge_pages,
+//                    governor, kernel, virtual_machine, isa}
+//
+// CSV, one row a window: class, window, first_iteration, last_iteration, iterations, median_ns, mean_ns,
+// max_ns, reference_ns (empty when not measured), then the mean ns per iteration of every phase.
+#pragma once
+
+#include <array>
+#include <cstdio>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "isochron/observe/cause.h"
+#include "isochron/observe/flatness.h"
+#include "isochron/observe/machine.h"
+#include "isochron/observe/recorder.h"
+
+namespace isochron::observe {
+
+struct ReportOptions {
+  FlatnessOptions time;
+  FlatnessOptions levels{.bound = 0.02};  // memory, disk and counts
+  Evidence facts;                         // what the caller knows beyond the recorder
+};
+
+struct Durations {  // ns
+  double min = 0;
+  double mean = 0;
+  double p50 = 0;
+  double p99 = 0;
+  double p999 = 0;
+  double max = 0;
+};
+
+/// A sampled quantity: memory, disk, counts.
+struct SeriesReport {
+  std::string name;
+  bool cumulative = false;
+  double first = 0;
+  double last = 0;
+  double per_iteration = 0;                // gained over the run
+  std::optional<FlatnessVerdict> verdict;  // levels only
+};
+
+struct SpikeReport {
+  int64_t count = 0;
+  Phase owner = Phase::kUnexplained;  // with `label`, the owner that cost most among the newest spikes
+  std::string label;
+  std::optional<Period> period;  // of that owner's
+  double time_share = 0;         // of all spikes' excess in the run's time
+  std::vector<Spike> largest;
+};
+
+/// A closed window of one class, with the reference kernel's time where it was measured.
+struct WindowReport {
+  int step_class = 0;
+  Window window;
+  std::optional<double> reference_ns;
+};
+
+struct RunReport {
+  std::string name;
+  int64_t iterations = 0;
+  int64_t warmup_iterations = 0;
+  double seconds = 0;
+  Durations duration_ns;
+  FlatnessOptions options;
+  FlatnessVerdict time;
+  FlatnessOptions level_options;
+  std::vector<SeriesReport> series;
+  std::array<double, kPhaseCount> phase_ns{};          // mean per iteration
+  std::array<double, kPhaseCount> between_phase_ns{};  // the same, between iterations
+  SpikeReport spikes;
+  std::vector<Cause> causes;
+  std::optional<double> heap_allocations_per_step;
+  std::optional<double> library_allocations_per_step;
+  double system_allocations_per_step = 0;
+  int64_t allocating_steps = 0;
+  std::optional<double> times_slower;  // median against the cured form's
+  Overhead overhead;
+  MachineDescription machine;
+  std::vector<WindowReport> windows;
+  Evidence evidence;
+
+  /// The sampled quantity of that name, or nullptr.
+  const SeriesReport* find_series(std::string_view name_of_series) const;
+};
+
+/// Judges what `recorder` holds. Throws kInvalidArgument when it holds no iteration (after its seal).
+RunReport make_report(const Recorder& recorder, std::string name, const ReportOptions& options = {});
+
+/// States how slow `report` is against `cured` (1 for the cured form itself) and names causes anew.
+void compare_with_cured(RunReport& report, const RunReport& cured);
+
+/// Reports side by side, one line a loop, with the causes below; columns aligned, ends with a newline.
+std::string table_text(std::span<const RunReport> reports);
+void print_table(std::FILE* file, std::span<const RunReport> reports);
+/// One JSON object; `indent` < 0 gives a single line.
+std::string to_json(const RunReport& report, int indent = 2);
+/// Windows of one report, with a header line.
+std::string to_csv(const RunReport& report);
+
+/// "3.1 us", "16.9 ms": three significant digits.
+std::string duration_text(double ns);
+/// "512 B", "3.40 MB".
+std::string bytes_text(double bytes);
+
+}  // namespace isochron::observe

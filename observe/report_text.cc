@@ -1,0 +1,261 @@
+// The three forms of a report: console table, JSON, CSV.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "isochron/observe/report.h"
+
+namespace isochron::observe {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Row = std::vector<std::string>;
+
+/// Text in columns, two blanks between; the first column and the last flush left, the others right.
+std::string aligned(const std::vector<Row>& rows) {
+  std::vector<size_t> widths;
+  for (const Row& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()), 0);
+    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line;
+    for (size_t c = 0; c < row.size(); ++c) {
+      const bool left = c == 0 || c + 1 == row.size();
+      const std::string padding(widths[c] - row[c].size(), ' ');
+      line += (c == 0 ? "" : "  ") + (left ? row[c] + padding : padding + row[c]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string verdict_cell(const FlatnessVerdict& verdict) {
+  std::string text(flatness_name(verdict.kind));
+  if (!verdict.largest.name.empty()) text += fmt::format(" {:+.1f} %", 100 * verdict.largest.change);
+  return text;
+}
+
+std::string memory_cell(const RunReport& report) {
+  const SeriesReport* rss = report.find_series("rss_bytes");
+  if (rss == nullptr) return "-";
+  const double gained = rss->last - rss->first;
+  return fmt::format("{}{}", gained < 0 ? "-" : "+", bytes_text(std::fabs(gained)));
+}
+
+std::string slope_cell(const FlatnessVerdict& time) {
+  return fmt::format("{:+.3g} [{:+.2g}, {:+.2g}]", time.slope, time.slope_interval.low,
+                     time.slope_interval.high);
+}
+
+std::string cause_cell(const RunReport& report) {
+  if (report.causes.empty()) return "-";
+  std::string text = report.causes.front().name;
+  if (report.causes.size() > 1) text += fmt::format(" (+{})", report.causes.size() - 1);
+  return text;
+}
+
+Row table_row(const RunReport& report) {
+  const SeriesReport* nodes = report.find_series("graph_nodes");
+  const FlatnessVerdict& time = report.time;
+  const bool tenths = time.windows > 0 && time.first_tenth > 0;
+  return {report.name,
+          fmt::format("{}", report.iterations),
+          duration_text(report.duration_ns.p50),
+          duration_text(report.duration_ns.p99),
+          duration_text(report.duration_ns.max),
+          tenths ? duration_text(time.first_tenth) : "-",
+          tenths ? duration_text(time.last_tenth) : "-",
+          slope_cell(time),
+          report.heap_allocations_per_step ? fmt::format("{:.4g}", *report.heap_allocations_per_step) : "-",
+          fmt::format("{:.4g}", report.system_allocations_per_step),
+          nodes == nullptr ? "-" : fmt::format("{:+.4g}", nodes->per_iteration),
+          memory_cell(report),
+          report.times_slower ? fmt::format("{:.2f}x", *report.times_slower) : "-",
+          verdict_cell(time),
+          cause_cell(report)};
+}
+
+Json number_or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
+Json verdict_json(const FlatnessVerdict& verdict, const FlatnessOptions& options) {
+  return {{"kind", flatness_name(verdict.kind)},
+          {"machine_slowed", verdict.machine_slowed},
+          {"change", verdict.largest.change},
+          {"low", verdict.largest.low},
+          {"high", verdict.largest.high},
+          {"statistic", verdict.largest.name},
+          {"bound", options.bound},
+          {"confidence", options.confidence},
+          {"first_tenth", verdict.first_tenth},
+          {"last_tenth", verdict.last_tenth},
+          {"slope", verdict.slope},
+          {"slope_low", verdict.slope_interval.low},
+          {"slope_high", verdict.slope_interval.high},
+          {"mann_kendall_p", verdict.trend_test.p_value},
+          {"kendall_tau", verdict.trend_test.tau},
+          {"change_point_window", verdict.change_point},
+          {"change_point_p", verdict.change_point_p},
+          {"windows", verdict.windows},
+          {"warmup_windows", verdict.warmup_windows},
+          {"smallest_detectable_change", verdict.smallest_detectable_change},
+          {"iterations_to_decide", verdict.iterations_to_decide},
+          {"reason", verdict.reason}};
+}
+
+Json phases_json(const std::array<double, kPhaseCount>& phases) {
+  Json json = Json::object();
+  for (size_t p = 0; p < kPhaseCount; ++p) json[std::string(phase_name(static_cast<Phase>(p)))] = phases[p];
+  return json;
+}
+
+Json spikes_json(const SpikeReport& spikes) {
+  Json largest = Json::array();
+  for (const Spike& spike : spikes.largest) {
+    largest.push_back({{"iteration", spike.iteration},
+                       {"duration_ns", spike.duration_ns},
+                       {"owner", phase_name(spike.owner)},
+                       {"label", spike.label == nullptr ? "" : spike.label}});
+  }
+  return {{"count", spikes.count},
+          {"owner", phase_name(spikes.owner)},
+          {"label", spikes.label},
+          {"period", spikes.period ? Json(spikes.period->length) : Json(nullptr)},
+          {"period_share", spikes.period ? Json(spikes.period->share) : Json(nullptr)},
+          {"time_share", spikes.time_share},
+          {"largest", std::move(largest)}};
+}
+
+Json series_json(const RunReport& report) {
+  Json list = Json::array();
+  for (const SeriesReport& series : report.series) {
+    Json json = {{"name", series.name},
+                 {"cumulative", series.cumulative},
+                 {"first", series.first},
+                 {"last", series.last},
+                 {"per_iteration", series.per_iteration}};
+    if (series.verdict) json["verdict"] = verdict_json(*series.verdict, report.level_options);
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+Json environment_json(const MachineDescription& machine) {
+  return {
+      {"cpu", machine.cpu_model},
+      {"cores", machine.cores},
+      {"usable_cores", machine.usable_cores},
+      {"core_quota", number_or_null(machine.core_quota)},
+      {"memory_bytes", machine.memory_bytes},
+      {"memory_limit_bytes", machine.memory_limit_bytes ? Json(*machine.memory_limit_bytes) : Json(nullptr)},
+      {"transparent_huge_pages", machine.transparent_huge_pages},
+      {"governor", machine.governor},
+      {"kernel", machine.kernel},
+      {"virtual_machine", machine.virtual_machine},
+      {"isa", machine.isa}};
+}
+
+}  // namespace
+
+std::string duration_text(double ns) {
+  if (ns < 1e3) return fmt::format("{:#.3g} ns", ns);
+  if (ns < 1e6) return fmt::format("{:#.3g} us", ns * 1e-3);
+  if (ns < 1e9) return fmt::format("{:#.3g} ms", ns * 1e-6);
+  return fmt::format("{:.2f} s", ns * 1e-9);
+}
+
+std::string bytes_text(double bytes) {
+  if (bytes < 1e3) return fmt::format("{:.0f} B", bytes);
+  if (bytes < 1e6) return fmt::format("{:.2f} KB", bytes * 1e-3);
+  if (bytes < 1e9) return fmt::format("{:.2f} MB", bytes * 1e-6);
+  return fmt::format("{:.2f} GB", bytes * 1e-9);
+}
+
+std::string table_text(std::span<const RunReport> reports) {
+  std::vector<Row> rows{{"loop", "steps", "median", "p99", "max", "first 1/10", "last 1/10", "slope ns/step",
+                         "heap/step", "system/step", "nodes/step", "resident", "slower", "verdict", "cause"}};
+  for (const RunReport& report : reports) rows.push_back(table_row(report));
+  std::string text = aligned(rows);
+  for (const RunReport& report : reports) {
+    if (report.time.kind == Flatness::kInconclusive) {
+      text += fmt::format("  {}: inconclusive: {}; about {:.3g} steps would decide\n", report.name,
+                          report.time.reason, report.time.iterations_to_decide);
+    }
+    for (const SeriesReport& series : report.series) {
+      if (!series.verdict || series.verdict->kind != Flatness::kGrowing) continue;
+      text += fmt::format("  {}: {} grows: {:.6g} -> {:.6g}\n", report.name, series.name, series.first,
+                          series.last);
+    }
+    for (const Cause& cause : report.causes) {
+      text += fmt::format("  {}: {} ({}); {}\n", report.name, cause.name, cause.evidence, cause.mend);
+    }
+  }
+  return text;
+}
+
+void print_table(std::FILE* file, std::span<const RunReport> reports) {
+  fmt::print(file, "{}", table_text(reports));
+}
+
+std::string to_json(const RunReport& report, int indent) {
+  Json causes = Json::array();
+  for (const Cause& cause : report.causes) {
+    causes.push_back({{"name", cause.name}, {"mend", cause.mend}, {"evidence", cause.evidence}});
+  }
+  const Durations& duration = report.duration_ns;
+  const Json json = {{"name", report.name},
+                     {"iterations", report.iterations},
+                     {"warmup_iterations", report.warmup_iterations},
+                     {"seconds", report.seconds},
+                     {"duration_ns",
+                      {{"min", duration.min},
+                       {"mean", duration.mean},
+                       {"p50", duration.p50},
+                       {"p99", duration.p99},
+                       {"p999", duration.p999},
+                       {"max", duration.max}}},
+                     {"time", verdict_json(report.time, report.options)},
+                     {"series", series_json(report)},
+                     {"phases_ns", phases_json(report.phase_ns)},
+                     {"between_phases_ns", phases_json(report.between_phase_ns)},
+                     {"spikes", spikes_json(report.spikes)},
+                     {"causes", std::move(causes)},
+                     {"allocations",
+                      {{"heap_per_step", number_or_null(report.heap_allocations_per_step)},
+                       {"library_per_step", number_or_null(report.library_allocations_per_step)},
+                       {"system_per_step", report.system_allocations_per_step},
+                       {"allocating_steps", report.allocating_steps}}},
+                     {"times_slower", number_or_null(report.times_slower)},
+                     {"overhead",
+                      {{"per_iteration_ns", report.overhead.per_iteration_ns},
+                       {"sampling_ns", report.overhead.sampling_ns},
+                       {"bytes", report.overhead.bytes}}},
+                     {"environment", environment_json(report.machine)}};
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string to_csv(const RunReport& report) {
+  std::string text =
+      "class,window,first_iteration,last_iteration,iterations,median_ns,mean_ns,max_ns,reference_ns";
+  for (size_t p = 0; p < kPhaseCount; ++p) text += fmt::format(",{}_ns", phase_name(static_cast<Phase>(p)));
+  text += "\n";
+  int index = 0;
+  for (size_t i = 0; i < report.windows.size(); ++i) {
+    const auto& [step_class, window, reference_ns] = report.windows[i];
+    index = i > 0 && report.windows[i - 1].step_class == step_class ? index + 1 : 0;
+    text += fmt::format("{},{},{},{},{},{:.1f},{:.1f},{},{}", step_class, index, window.first_iteration,
+                        window.last_iteration, window.iterations, window.median_ns(), window.mean_ns(),
+                        window.max_ns, reference_ns ? fmt::format("{:.0f}", *reference_ns) : "");
+    for (int64_t phase_ns : window.phase_ns) {
+      text += fmt::format(",{:.1f}", static_cast<double>(phase_ns) / static_cast<double>(window.iterations));
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace isochron::observe

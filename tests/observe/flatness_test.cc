@@ -1,0 +1,293 @@
+#include "isochron/observe/flatness.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "isochron/core/error.h"
+#include "observe/synthetic.h"
+
+namespace isochron::observe {
+namespace {
+
+using namespace synthetic;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+FlatnessVerdict judge(const Series& series, const FlatnessOptions& options = {}) {
+  return judge_flatness({.medians = series.medians, .means = series.means}, options);
+}
+
+FlatnessVerdict judge(const std::vector<double>& values, const FlatnessOptions& options = {}) {
+  return judge_flatness({.medians = values}, options);
+}
+
+/// How often each verdict is reached over `runs` seeds of a run of 128 windows of 32 iterations.
+struct Tally {
+  int flat = 0, growing = 0, shrinking = 0, inconclusive = 0;
+};
+Tally tally(int runs, const std::function<Series(uint64_t seed)>& make) {
+  Tally result;
+  for (int run = 0; run < runs; ++run) {
+    switch (judge(make(static_cast<uint64_t>(run) + 1), {.replicates = 199}).kind) {
+      case Flatness::kFlat:
+        ++result.flat;
+        break;
+      case Flatness::kGrowing:
+        ++result.growing;
+        break;
+      case Flatness::kShrinking:
+        ++result.shrinking;
+        break;
+      case Flatness::kInconclusive:
+        ++result.inconclusive;
+        break;
+    }
+  }
+  return result;
+}
+Tally tally_iterations(int runs, const Duration& duration) {
+  return tally(runs, [&](uint64_t seed) { return make_series(128, 32, seed, duration); });
+}
+
+constexpr int kRuns = 20;
+
+TEST(Flatness, NoChangeIsFlat) {
+  EXPECT_EQ(tally_iterations(kRuns, [](double, int, Rng& rng) { return gaussian(rng, 0.03); }).flat, kRuns);
+}
+
+TEST(Flatness, DriftWithinTheBoundIsFlat) {
+  EXPECT_EQ(
+      tally_iterations(kRuns, [](double p, int, Rng& rng) { return drift(p, 0.01) * gaussian(rng, 0.03); })
+          .flat,
+      kRuns);
+}
+
+TEST(Flatness, DriftBeyondTheBoundIsGrowing) {
+  EXPECT_EQ(
+      tally_iterations(kRuns, [](double p, int, Rng& rng) { return drift(p, 0.1) * gaussian(rng, 0.03); })
+          .growing,
+      kRuns);
+}
+
+TEST(Flatness, DriftAtTheBoundIsLeftOpen) {
+  const Tally said =
+      tally_iterations(kRuns, [](double p, int, Rng& rng) { return drift(p, 0.05) * gaussian(rng, 0.03); });
+  EXPECT_GE(said.inconclusive, kRuns - 3);
+}
+
+TEST(Flatness, StepIsGrowingAndItsPlaceIsTold) {
+  const Series series =
+      make_series(128, 32, 1, [](double p, int, Rng& rng) { return step(p, 0.1) * gaussian(rng, 0.03); });
+  const FlatnessVerdict verdict = judge(series);
+  EXPECT_EQ(verdict.kind, Flatness::kGrowing);
+  EXPECT_NEAR(verdict.change_point + verdict.warmup_windows, 64, 2);
+  EXPECT_LT(verdict.change_point_p, 1e-3);
+}
+
+TEST(Flatness, DecreaseIsShrinking) {
+  EXPECT_EQ(
+      tally_iterations(kRuns, [](double p, int, Rng& rng) { return drift(p, -0.1) * gaussian(rng, 0.03); })
+          .shrinking,
+      kRuns);
+}
+
+TEST(Flatness, PeriodicSpikesAreFlat) {
+  const Tally said = tally_iterations(
+      kRuns, [](double, int i, Rng& rng) { return (i % 10 == 9 ? 5 : 1) * gaussian(rng, 0.03); });
+  EXPECT_EQ(said.growing + said.shrinking, 0);
+  EXPECT_GE(said.flat, kRuns - 2);
+}
+
+TEST(Flatness, GrowingRareSpikesAreSeenThoughMediansHideThem) {
+  const Series series = make_series(128, 256, 1, [](double p, int, Rng& rng) {
+    return gaussian(rng, 0.03) + (rng.uniform() < 0.03 ? 10 * p : 0);
+  });
+  EXPECT_EQ(judge(series).kind, Flatness::kGrowing);
+  EXPECT_THAT(std::string(judge(series).largest.name), HasSubstr("of means"));
+  EXPECT_EQ(judge(series.medians).kind, Flatness::kFlat);
+}
+
+TEST(Flatness, HeavyTailsRaiseNoFalseAlarm) {
+  const Tally said =
+      tally_iterations(3 * kRuns, [](double, int, Rng& rng) { return heavy(rng, 0.05, 0.02); });
+  EXPECT_LE(said.growing + said.shrinking, 1);
+}
+
+TEST(Flatness, AutocorrelatedNoiseRaisesNoFalseAlarm) {
+  const Tally said = tally(3 * kRuns, [](uint64_t seed) {
+    Autoregressive ar(0.9, 0.02);
+    double factor = 1;
+    return make_series(128, 8, seed, [&](double, int i, Rng& rng) {
+      if (i % 8 == 0) factor = ar(rng);
+      return factor * gaussian(rng, 0.02);
+    });
+  });
+  EXPECT_LE(said.growing + said.shrinking, 1);
+}
+
+TEST(Flatness, StrongNoiseIsInconclusiveAndSaysHowLongItTakes) {
+  const auto noisy = [](int per_window) {
+    return judge(make_series(128, per_window, 5, [](double, int, Rng& rng) { return gaussian(rng, 0.5); }));
+  };
+  const FlatnessVerdict brief = noisy(8);
+  EXPECT_EQ(brief.kind, Flatness::kInconclusive);
+  EXPECT_GT(brief.smallest_detectable_change, 0.05);
+  EXPECT_GT(brief.iterations_to_decide, 128);
+  EXPECT_FALSE(brief.reason.empty());
+  EXPECT_EQ(noisy(8 * 200).kind, Flatness::kFlat);  // what was promised comes true
+}
+
+TEST(Flatness, ConstantSeriesIsFlatWithoutVariance) {
+  const FlatnessVerdict verdict = judge(std::vector<double>(64, 17.0));
+  EXPECT_EQ(verdict.kind, Flatness::kFlat);
+  EXPECT_DOUBLE_EQ(verdict.largest.high, 0);
+  EXPECT_EQ(judge(std::vector<double>(64, 0.0)).kind, Flatness::kFlat);
+}
+
+TEST(Flatness, ExactlyLinearCountIsGrowing) {
+  std::vector<double> from_zero;
+  std::vector<double> from_thousand;
+  for (int i = 0; i < 100; ++i) {
+    from_zero.push_back(i);
+    from_thousand.push_back(1000 + i);
+  }
+  EXPECT_EQ(judge(from_zero).kind, Flatness::kGrowing);
+  const FlatnessVerdict verdict = judge(from_thousand);
+  EXPECT_EQ(verdict.kind, Flatness::kGrowing);
+  EXPECT_NEAR(verdict.slope, 1, 1e-9);
+  EXPECT_EQ(verdict.warmup_windows, 0);
+}
+
+TEST(Flatness, CurvedGrowthIsGrowing) {
+  std::vector<double> quadratic;
+  std::vector<double> exponential;
+  for (int i = 0; i < 128; ++i) {
+    quadratic.push_back(1 + 1e-4 * i * i);
+    exponential.push_back(std::exp(0.02 * i));
+  }
+  EXPECT_EQ(judge(quadratic).kind, Flatness::kGrowing);
+  EXPECT_EQ(judge(exponential).kind, Flatness::kGrowing);
+}
+
+TEST(Flatness, GrowthFromZeroIsGrowing) {
+  std::vector<double> values(50, 0.0);
+  values.resize(100, 12.0);
+  EXPECT_EQ(judge(values).kind, Flatness::kGrowing);
+  std::vector<double> once(100, 3.0);
+  once[40] = 4;  // for a moment only
+  EXPECT_EQ(judge(once).kind, Flatness::kFlat);
+}
+
+TEST(Flatness, SettlingIsWarmupAndNoShrinking) {
+  const Series series = make_series(
+      128, 32, 2, [](double p, int, Rng& rng) { return (1 + (p < 0.06 ? 0.5 : 0)) * gaussian(rng, 0.02); });
+  const FlatnessVerdict verdict = judge(series);
+  EXPECT_EQ(verdict.kind, Flatness::kFlat);
+  EXPECT_NEAR(verdict.warmup_windows, 8, 2);
+}
+
+TEST(Flatness, NeedsWindowsAndSeconds) {
+  const std::vector<double> few(63, 1.0);
+  const FlatnessVerdict short_verdict = judge(few);
+  EXPECT_EQ(short_verdict.kind, Flatness::kInconclusive);
+  EXPECT_THAT(short_verdict.reason, StartsWith("too short: 63 windows"));
+  EXPECT_DOUBLE_EQ(short_verdict.iterations_to_decide, 64);
+
+  const std::vector<double> enough(64, 1.0);
+  const auto timed = [&](double seconds) {
+    return judge_flatness({.medians = enough, .iterations_per_window = 10, .seconds = seconds});
+  };
+  EXPECT_EQ(timed(1.0).kind, Flatness::kInconclusive);
+  EXPECT_DOUBLE_EQ(timed(1.0).iterations_to_decide, 1280);
+  EXPECT_EQ(timed(2.0).kind, Flatness::kFlat);
+  EXPECT_EQ(judge(std::vector<double>{}).kind, Flatness::kInconclusive);
+  EXPECT_EQ(judge(std::vector<double>{1, 2}, {.min_windows = 2}).kind, Flatness::kInconclusive);
+}
+
+TEST(Flatness, MachineThatSlowsAlikeIsNamed) {
+  Rng rng(1);
+  std::vector<double> values;
+  std::vector<double> reference;
+  std::vector<double> steady;
+  for (int i = 0; i < 128; ++i) {
+    const double machine = 1 + 0.3 * i / 128.0;
+    values.push_back(1000 * machine * gaussian(rng, 0.01));
+    reference.push_back(10 * machine * gaussian(rng, 0.02));
+    steady.push_back(10 * gaussian(rng, 0.02));
+  }
+  const FlatnessVerdict slowed = judge_flatness({.medians = values, .reference = reference});
+  EXPECT_EQ(slowed.kind, Flatness::kFlat);
+  EXPECT_TRUE(slowed.machine_slowed);
+  EXPECT_THAT(slowed.reason, HasSubstr("the machine slowed, not the program"));
+  const FlatnessVerdict guilty = judge_flatness({.medians = values, .reference = steady});
+  EXPECT_EQ(guilty.kind, Flatness::kGrowing);
+  EXPECT_FALSE(guilty.machine_slowed);
+}
+
+TEST(Flatness, ProgramThatSlowsMoreThanTheMachineIsStillGrowing) {
+  Rng rng(2);
+  std::vector<double> values;
+  std::vector<double> reference;
+  for (int i = 0; i < 128; ++i) {
+    const double machine = 1 + 0.1 * i / 128.0;
+    values.push_back(1000 * machine * drift(i / 128.0, 0.5) * gaussian(rng, 0.01));
+    reference.push_back(10 * machine * gaussian(rng, 0.02));
+  }
+  const FlatnessVerdict verdict = judge_flatness({.medians = values, .reference = reference});
+  EXPECT_EQ(verdict.kind, Flatness::kGrowing);
+  EXPECT_FALSE(verdict.machine_slowed);
+}
+
+TEST(Flatness, ClassesAreJudgedWithinThemselves) {
+  // Two classes, each flat, whose mixture would shift: judged apart they are flat.
+  const Series fast = make_series(128, 32, 1, [](double, int, Rng& rng) { return gaussian(rng, 0.02); });
+  const Series slow = make_series(128, 32, 2, [](double, int, Rng& rng) { return 8 * gaussian(rng, 0.02); });
+  const Series grown =
+      make_series(128, 32, 3, [](double p, int, Rng& rng) { return drift(p, 0.2) * gaussian(rng, 0.02); });
+  const auto class_of = [](const Series& series, double share) {
+    return ClassInput{{.medians = series.medians, .means = series.means}, share};
+  };
+  EXPECT_EQ(judge_classes(std::vector{class_of(fast, 0.4), class_of(slow, 0.6)}).kind, Flatness::kFlat);
+  EXPECT_EQ(judge_classes(std::vector{class_of(fast, 0.4), class_of(grown, 0.6)}).kind, Flatness::kGrowing);
+  Series odd = slow;
+  odd.medians.resize(20);
+  odd.means.resize(20);
+  EXPECT_EQ(judge_classes(std::vector{class_of(fast, 0.97), class_of(odd, 0.03)}).kind, Flatness::kFlat);
+  EXPECT_EQ(judge_classes(std::vector{class_of(fast, 0.5), class_of(odd, 0.5)}).kind,
+            Flatness::kInconclusive);
+  EXPECT_THROW(judge_classes({}), Error);
+}
+
+TEST(Flatness, RejectsBadInput) {
+  const auto code_of = [](const FlatnessInput& input, const FlatnessOptions& options = {}) {
+    try {
+      judge_flatness(input, options);
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return ErrorCode::kUnsupported;
+  };
+  const std::vector<double> good(64, 1.0);
+  std::vector<double> nan = good;
+  nan[7] = std::numeric_limits<double>::quiet_NaN();
+  std::vector<double> negative = good;
+  negative[7] = -1;
+  const std::vector<double> shorter(63, 1.0);
+  EXPECT_EQ(code_of({.medians = nan}), ErrorCode::kNotANumber);
+  EXPECT_EQ(code_of({.medians = good, .means = nan}), ErrorCode::kNotANumber);
+  EXPECT_EQ(code_of({.medians = negative}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of({.medians = good, .means = shorter}), ErrorCode::kShapeMismatch);
+  EXPECT_EQ(code_of({.medians = good}, {.bound = 0}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of({.medians = good}, {.confidence = 1}), ErrorCode::kInvalidArgument);
+}
+
+TEST(Flatness, SameInputSameVerdict) {
+  const Series series = make_series(128, 32, 1, [](double, int, Rng& rng) { return heavy(rng, 0.05, 0.02); });
+  EXPECT_EQ(judge(series).largest.low, judge(series).largest.low);
+  EXPECT_EQ(verdict_text(judge(series)), verdict_text(judge(series)));
+}
+
+}  // namespace
+}  // namespace isochron::observe

@@ -1,0 +1,60 @@
+#include "isochron/observe/machine.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace isochron::observe {
+namespace {
+
+TEST(Machine, DescribesThisOne) {
+  const MachineDescription machine = describe_machine();
+  EXPECT_GE(machine.cores, 1);
+  EXPECT_GE(machine.usable_cores, 1);
+  EXPECT_GT(machine.memory_bytes, int64_t{64} << 20);
+  EXPECT_THAT(machine.kernel, ::testing::StartsWith("Linux"));
+  EXPECT_THAT(machine_text(machine), ::testing::HasSubstr("GB"));
+}
+
+TEST(Machine, ParsesTheKernelsTables) {
+  EXPECT_EQ(internal::parse_stolen_ns("cpu  1 2 3 4 5 6 7 42 0 0\ncpu0 1 2 3 4 5 6 7 21 0 0\n", 10), 420);
+  EXPECT_EQ(internal::parse_stolen_ns("cpu  1 2 3 4\ncpu0 9 9 9 9 9 9 9 9\n", 10), 0);
+  EXPECT_EQ(internal::parse_stolen_ns("", 10), 0);
+  EXPECT_EQ(internal::parse_resident_pages("765 437 409 5 0 123 0\n"), 437);
+  EXPECT_EQ(internal::parse_resident_pages("765"), 0);
+  EXPECT_EQ(internal::parse_resident_pages("a b"), 0);
+}
+
+TEST(Sensors, SeeResidentMemoryAndFaultsGrow) {
+  const Sensors sensors;
+  const SensorReading before = sensors.read();
+  constexpr size_t kBytes = size_t{64} << 20;
+  void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  std::memset(memory, 1, kBytes);
+  const SensorReading after = sensors.read();
+  munmap(memory, kBytes);
+  EXPECT_GT(after.rss_bytes - before.rss_bytes, static_cast<int64_t>(kBytes / 2));
+  EXPECT_GT(after.minor_faults, before.minor_faults);
+}
+
+TEST(Sensors, CountFileHandles) {
+  const int64_t before = open_file_handles();
+  ASSERT_GT(before, 0);
+  const int fd = ::open("/dev/null", O_RDONLY);
+  EXPECT_EQ(open_file_handles(), before + 1);
+  ::close(fd);
+  EXPECT_EQ(open_file_handles(), before);
+}
+
+TEST(ReferenceKernel, TakesTime) {
+  ReferenceKernel kernel;
+  for (int i = 0; i < 100; ++i) EXPECT_GT(kernel.time_ns(), 100);
+}
+
+}  // namespace
+}  // namespace isochron::observe

@@ -1,0 +1,208 @@
+#include "isochron/observe/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "isochron/core/error.h"
+
+namespace isochron::observe {
+namespace {
+
+using ::testing::HasSubstr;
+
+void spin(int64_t ns) {
+  const int64_t end = now_ns() + ns;
+  while (now_ns() < end) {
+  }
+}
+
+std::vector<std::string> names(const std::vector<Cause>& causes) {
+  std::vector<std::string> result;
+  for (const Cause& cause : causes) result.push_back(cause.name);
+  return result;
+}
+
+Evidence evidence(std::initializer_list<std::pair<const char*, double>> values) {
+  Evidence result;
+  result.set("time.slower", 1);
+  for (const auto& [name, value] : values) result.set(name, value);
+  return result;
+}
+
+TEST(Cause, NothingToExplainNamesNothing) {
+  EXPECT_TRUE(
+      attribute(evidence({{"phase.data_wait.share", 0.9}, {"graph_nodes.per_iteration", 3}})).empty());
+}
+
+TEST(Cause, NamesWhatTheCatalogueAsksFor) {
+  using ::testing::ElementsAre;
+  EXPECT_THAT(names(attribute(
+                  evidence({{"time.growing", 1}, {"graph_nodes.growing", 1}, {"live_tensors.growing", 1}}))),
+              ElementsAre("ops added in the loop"));
+  EXPECT_THAT(names(attribute(
+                  evidence({{"time.growing", 1}, {"tape_entries.growing", 1}, {"live_tensors.growing", 1}}))),
+              ElementsAre("ops added in the loop"));
+  EXPECT_THAT(names(attribute(evidence({{"tape_entries.growing", 1}, {"live_tensors.growing", 1}}))),
+              ElementsAre("retained losses or history"));
+  EXPECT_THAT(names(attribute(evidence({{"live_tensors.growing", 1}, {"rss_bytes.growing", 1}}))),
+              ElementsAre("retained losses or history"));
+  EXPECT_THAT(names(attribute(evidence({{"time.slower", 40}, {"traces.per_iteration", 1}}))),
+              ElementsAre("retraced for new signatures"));
+  EXPECT_THAT(names(attribute(evidence({{"graph_nodes.growing", 1}, {"traces.per_iteration", 1}}))),
+              ElementsAre("retraced for new signatures"));
+  EXPECT_THAT(names(attribute(evidence({{"rss_bytes.growing", 1}, {"bytes_reserved.growing", 1}}))),
+              ElementsAre("host heap fragmentation"));
+  EXPECT_THAT(names(attribute(evidence({{"rss_bytes.growing", 1}, {"buffered_elements.growing", 1}}))),
+              ElementsAre("prefetch or cache without a bound"));
+  EXPECT_THAT(names(attribute(evidence({{"time.slower", 3}, {"phase.data_wait.share", 0.6}}))),
+              ElementsAre("starvation by the input"));
+  EXPECT_THAT(names(attribute(evidence({{"time.slower", 3}, {"phase.host_to_device.share", 0.6}}))),
+              ElementsAre("synchronous or many small transfers"));
+  EXPECT_THAT(names(attribute(evidence({{"time.slower", 3}, {"system_allocations.per_iteration", 20}}))),
+              ElementsAre("system allocations in each step"));
+  EXPECT_THAT(names(attribute(evidence({{"disk_bytes.growing", 1}, {"phase.checkpoint.share", 0.1}}))),
+              ElementsAre("checkpoints pile up"));
+  EXPECT_THAT(names(attribute(evidence({{"disk_bytes.growing", 1}}))),
+              ElementsAre("event files and logs pile up"));
+  EXPECT_THAT(names(attribute(evidence({{"time.machine_slowed", 1}}))),
+              ElementsAre("the machine slowed, not the program"));
+}
+
+TEST(Cause, AdmitsWhatItCannotExplain) {
+  const std::vector<Cause> causes = attribute(
+      evidence({{"time.growing", 1}, {"phase.compute.growth_share", 0.9}, {"phase.log.growth_share", 0.1}}));
+  ASSERT_THAT(names(causes), ::testing::ElementsAre("unexplained"));
+  EXPECT_THAT(causes[0].evidence, HasSubstr("90 % of it in phase compute"));
+  // A cause of growing disk use does not explain growing time.
+  EXPECT_THAT(names(attribute(evidence({{"time.growing", 1}, {"disk_bytes.growing", 1}}))),
+              ::testing::ElementsAre("event files and logs pile up", "unexplained"));
+}
+
+TEST(Cause, EveryRowCanMatch) {
+  for (const CauseRule& rule : cause_rules()) {
+    Evidence all;
+    all.set("time.slower", 2);
+    if (rule.explains & kTimeGrows) all.set("time.growing", 1);
+    if (rule.explains & kMemoryGrows) all.set("rss_bytes.growing", 1);
+    for (const Condition& condition : rule.conditions) {
+      if (condition.comparison == Condition::kAtLeast)
+        all.set(std::string(condition.quantity), 2 * condition.threshold);
+      if (condition.comparison == Condition::kBelow) all.set(std::string(condition.quantity), 0);
+    }
+    EXPECT_THAT(names(attribute(all)), ::testing::Contains(std::string(rule.cause)));
+    EXPECT_FALSE(rule.mend.empty());
+    EXPECT_NE(rule.explains, 0U);
+  }
+}
+
+/// A loop of `iterations` steps of `base_ns`, the i-th longer by i * `growth_ns`, and `nodes` more graph
+/// nodes each step.
+RunReport run_loop(const std::string& name, int iterations, int64_t base_ns, int64_t growth_ns,
+                   int64_t nodes) {
+  Recorder recorder({.sample_interval_ns = 200'000});
+  int64_t added = 0;
+  for (int i = 0; i < iterations; ++i) {
+    IterationScope iteration(recorder);
+    {
+      PhaseScope compute(recorder, Phase::kCompute);
+      spin(base_ns + i * growth_ns);
+    }
+    count(Counter::kGraphNodes, nodes);
+    added += nodes;
+    if (i % 10 != 9) continue;
+    PhaseScope collect(recorder, Phase::kCallbacks, "collection");
+    spin(20 * base_ns);
+  }
+  ReportOptions options;
+  options.time.min_seconds = 0.01;
+  options.levels.min_seconds = 0.01;
+  RunReport report = make_report(recorder, name, options);
+  count(Counter::kGraphNodes, -added);
+  return report;
+}
+
+TEST(Report, GrowingLoopIsNamedWithItsCause) {
+  const RunReport report = run_loop("slow", 1000, 20'000, 200, 3);
+  EXPECT_EQ(report.time.kind, Flatness::kGrowing);
+  EXPECT_GT(report.time.slope, 0);
+  ASSERT_NE(report.find_series("graph_nodes"), nullptr);
+  EXPECT_EQ(report.find_series("graph_nodes")->verdict->kind, Flatness::kGrowing);
+  EXPECT_NEAR(report.find_series("graph_nodes")->per_iteration, 3, 0.2);
+  EXPECT_THAT(names(report.causes), ::testing::Contains("ops added in the loop"));
+  EXPECT_EQ(report.find_series("no such"), nullptr);
+}
+
+TEST(Report, PeriodicSpikesAreOwned) {
+  const RunReport report = run_loop("spiky", 600, 20'000, 0, 0);
+  ASSERT_TRUE(report.spikes.period);
+  EXPECT_EQ(report.spikes.period->length, 10);
+  EXPECT_EQ(report.spikes.label, "collection");
+  EXPECT_EQ(report.spikes.owner, Phase::kCallbacks);
+  EXPECT_THAT(names(report.causes), ::testing::Contains("spikes owned by collection, period 10"));
+  EXPECT_THAT(names(report.causes), ::testing::Not(::testing::Contains("ops added in the loop")));
+}
+
+TEST(Report, PrintsManyLoopsAligned) {
+  std::vector<RunReport> reports{run_loop("a loop with a long name", 300, 20'000, 0, 0),
+                                 run_loop("b", 300, 5'000, 0, 0)};
+  compare_with_cured(reports[0], reports[1]);
+  compare_with_cured(reports[1], reports[1]);
+  EXPECT_NEAR(*reports[1].times_slower, 1, 1e-9);
+  EXPECT_GT(*reports[0].times_slower, 1.5);
+  const std::string text = table_text(reports);
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = text.find('\n', begin);
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  ASSERT_GE(lines.size(), 3U);
+  const size_t steps = lines[0].find("steps") + 5;
+  EXPECT_EQ(lines[1].substr(steps - 3, 3), "300");
+  EXPECT_EQ(lines[2].substr(steps - 3, 3), "300");
+  EXPECT_EQ(text.back(), '\n');
+}
+
+TEST(Report, JsonHasTheDocumentedKeysAndNoInfinities) {
+  RunReport report = run_loop("json \xff", 200, 5'000, 0, 0);
+  report.time.iterations_to_decide = std::numeric_limits<double>::infinity();
+  const std::string json = to_json(report, -1);
+  for (const char* key : {"\"name\":", "\"iterations\":200", "\"duration_ns\":{\"min\":",
+                          "\"time\":{\"kind\":", "\"iterations_to_decide\":null", "\"series\":[",
+                          "\"phases_ns\":{\"data_wait\":", "\"spikes\":{\"count\":", "\"causes\":[",
+                          "\"allocations\":{\"heap_per_step\":null", "\"times_slower\":null",
+                          "\"overhead\":{", "\"environment\":{\"cpu\":"}) {
+    EXPECT_THAT(json, HasSubstr(key));
+  }
+  EXPECT_EQ(json.find('\n'), std::string::npos);
+}
+
+TEST(Report, CsvHasOneRowAWindow) {
+  const RunReport report = run_loop("csv", 300, 5'000, 0, 0);
+  const std::string csv = to_csv(report);
+  const auto rows = std::count(csv.begin(), csv.end(), '\n');
+  EXPECT_EQ(rows, static_cast<std::ptrdiff_t>(report.windows.size()) + 1);
+  const size_t header_end = csv.find('\n');
+  const std::string second = csv.substr(header_end + 1, csv.find('\n', header_end + 1) - header_end - 1);
+  EXPECT_EQ(std::count(second.begin(), second.end(), ','),
+            std::count(csv.begin(), csv.begin() + static_cast<std::ptrdiff_t>(header_end), ','));
+}
+
+TEST(Report, RefusesAnEmptyRecorder) {
+  const Recorder recorder;
+  EXPECT_THROW(make_report(recorder, "nothing"), Error);
+}
+
+TEST(Report, FormatsUnits) {
+  EXPECT_EQ(duration_text(3140), "3.14 us");
+  EXPECT_EQ(duration_text(16.9e6), "16.9 ms");
+  EXPECT_EQ(duration_text(42), "42.0 ns");
+  EXPECT_EQ(duration_text(2.5e9), "2.50 s");
+  EXPECT_EQ(bytes_text(512), "512 B");
+  EXPECT_EQ(bytes_text(3.4e6), "3.40 MB");
+}
+
+}  // namespace
+}  // namespace isochron::observe
