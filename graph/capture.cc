@@ -35,7 +35,10 @@ Value* Capture::lift(const Tensor& tensor) {
   require(value->graph != nullptr && parent_ != nullptr, ErrorCode::kCaptureViolation, "capture",
           "{} belongs to a capture that has ended; return it from the captured function and pass the result",
           tensor.spec().str());
-  Value* outer = parent_->lift(tensor);
+  return adopt(parent_->lift(tensor));
+}
+
+Value* Capture::adopt(Value* outer) {
   for (const auto& [known, inner] : captured_) {
     if (known == outer) return inner;
   }
@@ -53,14 +56,7 @@ Value* Capture::lift_bound(const Tensor& tensor) {
       found != state_.end() && found->second.bound->spec == tensor.spec()) {
     return found->second.latest;
   }
-  if (parent_ && !tensor.storage()->constant()) {
-    Value* outer = parent_->lift(tensor);
-    for (const auto& [known, inner] : captured_) {
-      if (known == outer) return inner;
-    }
-    captured_.emplace_back(outer, graph_.add_input(outer->spec));
-    return captured_.back().second;
-  }
+  if (parent_ && !tensor.storage()->constant()) return adopt(parent_->lift(tensor));
   const bool assigned = std::find(assigned_.begin(), assigned_.end(), key.first) != assigned_.end();
   require(!assigned, ErrorCode::kCaptureViolation, "capture",
           "{} is another view of a variable that was assigned in this capture; use the variable itself",

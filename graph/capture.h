@@ -35,6 +35,8 @@ class Capture {
   /// Writes the pending assignments into the graph as updates. Call once, at the end of the trace.
   void finish();
 
+  /// For a sub-graph: the additional input that carries `outer`, a value of the parent's graph.
+  Value* adopt(Value* outer);
   /// For a sub-graph: (outer value, the input of this graph that carries it), in order of first use.
   const std::vector<std::pair<Value*, Value*>>& captured() const { return captured_; }
   /// Inside a loop body: the i64 scalar that counts its iterations, so that random draws differ. Else

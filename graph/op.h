@@ -48,7 +48,8 @@ struct KernelRequest {
   std::span<const TensorSpec> inputs;
   std::span<const TensorSpec> outputs;
   const Attributes& attributes;
-  int threads = 1;  // the most this kernel may use: 1 or compute_threads()
+  int threads = 1;                    // the most this kernel may use: 1 or compute_threads()
+  std::span<const bool> unread = {};  // outputs whose address will be null; empty: none
 };
 
 /// How an op with sub-graphs asks for gradients without knowing autograd.

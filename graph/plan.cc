@@ -146,7 +146,8 @@ class PlanBuilder {
                                      [value](const Update& u) { return u.value == value; });
     const Value* target = update->target;
     for (const Value* other : graph_.bound()) {
-      if (other != target && other->bound.storage() == target->bound.storage()) return nullptr;
+      if (target->kind != Value::Kind::kBound || other == target) continue;
+      if (other->bound.storage() == target->bound.storage()) return nullptr;
     }
     for (const Update& other : graph_.updates()) {
       if (root(other.value) == target) return nullptr;  // its old content is still to be copied somewhere
@@ -162,6 +163,7 @@ class PlanBuilder {
     std::vector<const Value*> taken;
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       const Value* value = node.outputs[o];
+      if (skipped(node, value)) continue;
       if (const Update* update = direct_update(node, now, static_cast<int>(o))) {
         places_[value] = places_.at(update->target);
         done_updates_.push_back(update);
@@ -178,6 +180,11 @@ class PlanBuilder {
       places_[value] = {Place::Kind::kArena, buffers_.size(), nullptr};
       buffers_.push_back({node.name(), value->spec.size_bytes(), now, upper_of(value, now)});
     }
+  }
+
+  /// An output that nobody reads and whose kernel does without it.
+  bool skipped(const Node& node, const Value* output) const {
+    return node.op->skips_unused_outputs && !read_.contains(output);
   }
 
   int64_t upper_of(const Value* value, int64_t now) const {
@@ -235,12 +242,11 @@ class PlanBuilder {
       if (std::find(done_updates_.begin(), done_updates_.end(), &update) != done_updates_.end()) continue;
       Place from = place_of(update.value);
       const size_t bytes = update.value->spec.size_bytes();
-      if (from.kind ==
-          Place::Kind::kBound) {  // another variable's content, which may be overwritten meanwhile
+      if (from.kind != Place::Kind::kArena) {  // another variable, which may be overwritten meanwhile
         const Place staged = new_buffer("staged update", bytes, end, end + 1);
         copies_.push_back({from, staged, bytes, "stage update"});
         from = staged;
-      } else if (from.kind == Place::Kind::kArena) {
+      } else {
         buffers_[from.index].upper = std::max(buffers_[from.index].upper, end + 1);
       }
       writes.push_back({from, places_.at(update.target), bytes, "copy update"});
@@ -254,8 +260,10 @@ class PlanBuilder {
       const Node& node = *order_[i];
       const std::vector<TensorSpec> inputs = node.input_specs();
       const std::vector<TensorSpec> outputs = node.output_specs();
-      std::unique_ptr<Kernel> kernel =
-          node.op->prepare({*node.op, inputs, outputs, node.attributes, threads_});
+      const auto unread = std::make_unique<bool[]>(node.outputs.size());
+      for (size_t o = 0; o < node.outputs.size(); ++o) unread[o] = skipped(node, node.outputs[o]);
+      std::unique_ptr<Kernel> kernel = node.op->prepare(
+          {*node.op, inputs, outputs, node.attributes, threads_, {unread.get(), node.outputs.size()}});
       if (node.op->flops) plan_.report_.flops += node.op->flops({*node.op, inputs, node.attributes});
       const size_t workspace = kernel->workspace_bytes();
       workspace_of_.push_back(workspace > 0 ? static_cast<int64_t>(buffers_.size()) : -1);
@@ -314,7 +322,7 @@ class PlanBuilder {
       for (const Value* input : order_[i]->inputs) add_pointer(place_of(input), i);
       const size_t out = plan_.pointers_.size();
       for (const Value* output : order_[i]->outputs) {
-        if (order_[i]->op->skips_unused_outputs && !read_.contains(output)) {
+        if (skipped(*order_[i], output)) {
           plan_.pointers_.push_back(nullptr);
         } else {
           add_pointer(places_.at(output), i);
@@ -368,6 +376,8 @@ Plan::Plan(const Graph& graph, const PlanOptions& options) : poison_(options.poi
 Plan::~Plan() { count(Counter::kPlans, -1); }
 
 void Plan::bind_arena(std::byte* arena) {
+  if (arena_bound_ && arena == arena_) return;
+  arena_bound_ = true;
   arena_ = arena;
   for (const Patch& patch : arena_patches_) pointers_[patch.slot] = arena + patch.source;
   for (const auto& [step, offset] : workspace_patches_) steps_[step].args.workspace = arena + offset;

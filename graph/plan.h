@@ -102,6 +102,7 @@ class Plan {
   std::vector<std::byte*> output_addresses_;
   std::vector<Ref<Storage>> kept_;  // bound storages
   std::byte* arena_ = nullptr;
+  bool arena_bound_ = false;
   PlanReport report_;
   bool poison_ = false;
 };

@@ -10,6 +10,8 @@ graph::Registry& mutable_registry() {
     register_reductions(*registry);
     register_linear(*registry);
     register_shapes(*registry);
+    register_optimizers(*registry);
+    register_control(*registry);
     return registry;
   }();
   return *instance;

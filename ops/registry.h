@@ -18,5 +18,7 @@ void register_elementwise(graph::Registry& registry);
 void register_reductions(graph::Registry& registry);
 void register_linear(graph::Registry& registry);
 void register_shapes(graph::Registry& registry);
+void register_optimizers(graph::Registry& registry);
+void register_control(graph::Registry& registry);
 
 }  // namespace isochron::ops
