@@ -331,7 +331,7 @@ class FusedKernel final : public graph::Kernel {
         return other.direct && other.reg == source.reg;
       });
       output.direct = source.reg >= program.operands.size() && !taken;
-      if (!output.direct) last_use_[source.reg] = end;
+      last_use_[source.reg] = end;  // also when direct: it may have to go through scratch, see bind
       outputs_.push_back(output);
     }
   }

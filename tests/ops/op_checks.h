@@ -1,0 +1,33 @@
+// What a registry row promises, checked from the row alone. Each function returns what it found wrong, one
+// line a finding, empty when the row keeps its promise: so that a test can also show that a broken row is
+// reported.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "isochron/graph/op.h"
+
+namespace isochron {
+
+using Findings = std::vector<std::string>;
+
+/// Inputs of `sample`: reproducible values of the sample's ranges in `dtype` (or the input's own).
+std::vector<Tensor> make_inputs(const graph::OpSample& sample, DType dtype);
+
+/// Every sample in every dtype of the row against its reference in doubles, and against the inferred specs.
+Findings check_reference(const graph::OpDef& op);
+/// Inputs laid out with transposed, padded or negative strides give the same bits as contiguous ones.
+Findings check_strided(const graph::OpDef& op);
+/// A second run gives the same bits.
+Findings check_repeatable(const graph::OpDef& op);
+/// Captured equals eager: bit for bit with passes off, within tolerance with passes on, and when folded.
+Findings check_captured(const graph::OpDef& op);
+/// Gradients by tape and by capture against central differences, in f64.
+Findings check_gradient(const graph::OpDef& op);
+/// The gradient's own gradient, by tape and by capture, against central differences of the first.
+Findings check_second_gradient(const graph::OpDef& op);
+/// The row's error samples and wrong numbers of inputs, eager and captured.
+Findings check_errors(const graph::OpDef& op);
+
+}  // namespace isochron
