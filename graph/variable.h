@@ -1,0 +1,53 @@
+// Variable: a tensor whose content changes and whose address doesn't: parameters, optimizer states, counters,
+// learning rates. Captured functions refer to it by address, so changing it never means capturing again.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "isochron/core/tensor.h"
+
+namespace isochron {
+
+/// A handle on shared, fixed storage; copying the handle copies no content. Stands for its present content
+/// wherever a Tensor is taken. The storage lives as long as any handle, tensor or plan refers to it.
+class Variable {
+ public:
+  /// An undefined variable: "none". Only `defined` may be asked of it.
+  Variable() = default;
+  /// Storage of its own, filled with a copy of `initial`; made at once, also inside a capture. `name` is a
+  /// path such as "dense_1/kernel". Throws kInvalidArgument for an undefined tensor, kCaptureViolation for a
+  /// value of a graph, kOutOfMemory.
+  Variable(const Tensor& initial, std::string name, bool trainable = true);
+
+  bool defined() const { return static_cast<bool>(state_); }
+  const std::string& name() const { return state_->name; }
+  const TensorSpec& spec() const { return state_->tensor.spec(); }
+  const Shape& shape() const { return spec().shape; }
+  DType dtype() const { return spec().dtype; }
+  int64_t elems() const { return state_->tensor.elems(); }
+  size_t size_bytes() const { return state_->tensor.size_bytes(); }
+
+  /// Whether optimizers change it. Takes effect for captures made afterwards.
+  bool trainable() const { return state_->trainable; }
+  void set_trainable(bool trainable) const { state_->trainable = trainable; }
+
+  /// A handle on the present content; stale after the next assignment outside a capture.
+  Tensor tensor() const { return state_->tensor.refreshed(); }
+  operator Tensor() const { return tensor(); }  // NOLINT: reads as its content
+  /// Replaces the content, as graph::assign does: at once, or in a capture at the end of each replay.
+  void assign(const Tensor& value) const;
+
+  /// The same variable, not equal content.
+  friend bool operator==(const Variable& a, const Variable& b) { return a.state_ == b.state_; }
+
+ private:
+  struct State final : RefCounted {
+    std::string name;
+    Tensor tensor;
+    bool trainable = true;
+  };
+  Ref<State> state_;
+};
+
+}  // namespace isochron
