@@ -150,6 +150,8 @@ void assign(const Tensor& target, const Tensor& value) {
           "the variable is {}, the value is {}", target.spec().str(), value.spec().str());
   require(target.dtype() == value.dtype(), ErrorCode::kDtypeMismatch, "assign",
           "the variable is {}, the value is {}; cast it first", target.spec().str(), value.spec().str());
+  require(!target.is_value(), ErrorCode::kCaptureViolation, "assign",
+          "the target is a value of a graph; only a variable from outside can be assigned");
   if (Capture* capture = Capture::current()) {
     capture->assign(target, value);
     return;

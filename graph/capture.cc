@@ -50,44 +50,49 @@ Value* Capture::lift_bound(const Tensor& tensor) {
   require(!tensor.stale(), ErrorCode::kStale, "capture",
           "{} was replaced by {} since it was taken; take it again", tensor.spec().str(),
           tensor.storage()->owner());
-  const auto key =
-      std::make_pair(static_cast<const Storage*>(tensor.storage().get()), tensor.impl()->offset_bytes);
-  if (const auto found = state_.find(key);
-      found != state_.end() && found->second.bound->spec == tensor.spec()) {
-    return found->second.latest;
-  }
-  if (parent_ && !tensor.storage()->constant()) return adopt(parent_->lift(tensor));
-  const bool assigned = std::find(assigned_.begin(), assigned_.end(), key.first) != assigned_.end();
-  require(!assigned, ErrorCode::kCaptureViolation, "capture",
+  const Storage* storage = tensor.storage().get();
+  State* known = find_state(tensor);
+  const auto assigned = std::find_if(assigned_.begin(), assigned_.end(), [storage](const State* state) {
+    return state->tensor.storage().get() == storage;
+  });
+  require(assigned == assigned_.end() || *assigned == known, ErrorCode::kCaptureViolation, "capture",
           "{} is another view of a variable that was assigned in this capture; use the variable itself",
           tensor.spec().str());
+  if (known) return known->latest;
+  if (parent_ && !tensor.storage()->constant()) return adopt(parent_->lift(tensor));
   Value* value = graph_.add_bound(tensor);
-  state_.try_emplace(key, State{tensor, value, value});
+  state_[storage].push_back({tensor, value, value});
   return value;
+}
+
+Capture::State* Capture::find_state(const Tensor& tensor) {
+  const auto views = state_.find(tensor.storage().get());
+  if (views == state_.end()) return nullptr;
+  for (State& state : views->second) {
+    if (state.tensor.impl()->offset_bytes == tensor.impl()->offset_bytes &&
+        state.bound->spec == tensor.spec()) {
+      return &state;
+    }
+  }
+  return nullptr;
 }
 
 void Capture::assign(const Tensor& target, const Tensor& value) {
   require(
       parent_ == nullptr, ErrorCode::kUnsupported, "assign",
       "a variable can't be assigned inside cond or while_loop; return the new value and assign it outside");
-  require(!target.is_value(), ErrorCode::kCaptureViolation, "assign",
-          "the target is a value of the graph; only a variable from outside can be assigned");
   require(!target.storage()->constant(), ErrorCode::kInvalidArgument, "assign", "the target is a constant");
   Value* source = lift(value);
-  lift_bound(target);
-  State& state = state_.at({target.storage().get(), target.impl()->offset_bytes});
-  state.latest = source;
-  if (std::find(assigned_.begin(), assigned_.end(), target.storage().get()) == assigned_.end()) {
-    assigned_.push_back(target.storage().get());
-  }
+  const Tensor variable = target.refreshed();  // its content is replaced: how old the handle is doesn't matter
+  lift_bound(variable);
+  State* state = find_state(variable);
+  state->latest = source;
+  if (std::find(assigned_.begin(), assigned_.end(), state) == assigned_.end()) assigned_.push_back(state);
 }
 
 void Capture::finish() {
-  for (const Storage* storage : assigned_) {
-    for (auto& [key, state] : state_) {
-      if (key.first == storage && state.latest != state.bound)
-        graph_.updates().push_back({state.bound, state.latest});
-    }
+  for (const State* state : assigned_) {
+    if (state->latest != state->bound) graph_.updates().push_back({state->bound, state->latest});
   }
 }
 

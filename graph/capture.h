@@ -1,6 +1,7 @@
 // Tracing: while a Capture is open on a thread, op calls there become nodes of its graph.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -53,11 +54,13 @@ class Capture {
     Value* latest;
   };
   Value* lift_bound(const Tensor& tensor);
+  /// The entry of exactly this view (storage, offset, spec), or null.
+  State* find_state(const Tensor& tensor);
 
   Graph& graph_;
   Capture* parent_;
-  std::map<std::pair<const Storage*, size_t>, State> state_;
-  std::vector<const Storage*> assigned_;  // in order
+  std::map<const Storage*, std::deque<State>> state_;  // one entry a view; addresses are stable
+  std::vector<State*> assigned_;                       // in order, one a storage
   std::vector<std::pair<Value*, Value*>> captured_;
   Tensor loop_index_;
   int64_t random_ids_ = 0;
