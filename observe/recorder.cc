@@ -10,7 +10,7 @@
 namespace isochron::observe {
 namespace {
 
-/// A sample may take at most this part of the time until the next one.
+/// The next sample comes after at least this many times what the cheapest one took.
 constexpr int64_t kSamplingShare = 100;
 
 RecorderOptions checked(RecorderOptions options) {
@@ -22,6 +22,7 @@ RecorderOptions checked(RecorderOptions options) {
   check(options.sample_interval_ns >= 1, "sample_interval_ns must be positive");
   check(options.gauges.size() <= Sample::kMaxGauges,
         "too many gauges; at most Sample::kMaxGauges are sampled");
+  check(options.clock != nullptr, "clock must be given");
   for (const Gauge& gauge : options.gauges) {
     check(!gauge.name.empty() && gauge.read != nullptr, "every gauge needs a name and a reader");
   }
@@ -43,17 +44,21 @@ Recorder::Recorder(RecorderOptions options)
 }
 
 void Recorder::calibrate() {
-  constexpr int kIterations = 4096;
+  // The second half is timed, when windows have become long and closing them has become rare.
+  constexpr int kIterations = 8192;
   const auto hook = std::exchange(options_.heap_allocations, nullptr);
+  const auto clock = std::exchange(options_.clock, now_ns);
   mark_ns_ = now_ns();
   next_sample_ns_ = INT64_MAX;
-  const int64_t begin = now_ns();
-  for (int i = 0; i < kIterations; ++i) {
+  int64_t begin = 0;
+  for (int i = 0; i < 2 * kIterations; ++i) {
+    if (i == kIterations) begin = now_ns();
     begin_iteration();
     end_iteration();
   }
   iteration_cost_ns_ = static_cast<double>(now_ns() - begin) / kIterations;
   options_.heap_allocations = hook;
+  options_.clock = clock;
 }
 
 void Recorder::restart() {
@@ -63,7 +68,7 @@ void Recorder::restart() {
   largest_spikes_.clear();
   sample_interval_ns_ = options_.sample_interval_ns;
   run_begin_ns_ = 0;
-  mark_ns_ = now_ns();
+  mark_ns_ = options_.clock();
   sample();
 }
 
@@ -77,7 +82,7 @@ void Recorder::seal() {
 
 void Recorder::end_iteration() {
   assert(inside_ && phase_ == Phase::kUnexplained);
-  const int64_t end = now_ns();
+  const int64_t end = options_.clock();
   charge(end);
   inside_ = false;
   const int64_t duration = end - begin_ns_;
@@ -135,7 +140,7 @@ void Recorder::note_spike(int64_t duration_ns, const WindowSeries& series) {
 }
 
 void Recorder::sample() {
-  const int64_t begin = now_ns();
+  const int64_t begin = options_.clock();
   Sample sample;
   sample.iteration = totals_.iterations;
   sample.time_ns = begin;
@@ -152,16 +157,17 @@ void Recorder::sample() {
   if (samples_.size() == kMaxSamples) {
     for (size_t i = 0; i < kMaxSamples / 2; ++i) {
       const double reference_ns = 0.5 * (samples_[2 * i].reference_ns + samples_[2 * i + 1].reference_ns);
-      samples_[i] = samples_[2 * i + 1];
+      samples_[i] = samples_[2 * i];  // the earlier of two, so that the spacing stays even
       samples_[i].reference_ns = reference_ns;
     }
     samples_.resize(kMaxSamples / 2);
     sample_interval_ns_ *= 2;
   }
   samples_.push_back(sample);
-  const int64_t end = now_ns();
+  const int64_t end = options_.clock();
   sampling_ns_ += static_cast<double>(end - begin);
-  next_sample_ns_ = end + std::max(sample_interval_ns_, kSamplingShare * (end - begin));
+  sample_cost_ns_ = std::min(sample_cost_ns_, end - begin);
+  next_sample_ns_ = end + std::max(sample_interval_ns_, kSamplingShare * sample_cost_ns_);
 }
 
 std::vector<int> Recorder::classes() const {

@@ -44,6 +44,7 @@ struct RecorderOptions {
   int64_t (*heap_allocations)() = nullptr;     // ever made by this project; read twice an iteration
   int64_t (*library_allocations)() = nullptr;  // ever made inside libraries' calls; sampled
   std::vector<Gauge> gauges = {};              // at most kMaxGauges
+  int64_t (*clock)() = now_ns;                 // monotonic ns; a simulated one makes a run exact
 };
 
 struct Spike {
@@ -63,7 +64,7 @@ struct Sample {
   SensorReading sensors;
   int64_t heap_allocations = 0;
   int64_t library_allocations = 0;
-  double reference_ns = 0;  // mean since the sample before; 0: not measured
+  double reference_ns = 0;  // mean around this moment; 0: not measured
   std::array<int64_t, kMaxGauges> gauges{};
 };
 
@@ -106,7 +107,7 @@ class Recorder {
   static constexpr int kMaxLargestSpikes = 16;
 
   /// Throws kInvalidArgument for options out of range (classes outside [1, 64], more than Sample::kMaxGauges
-  /// gauges, a gauge without reader or name, spike_factor <= 1, sample_interval_ns < 1).
+  /// gauges, a gauge without reader or name, spike_factor <= 1, sample_interval_ns < 1, no clock).
   explicit Recorder(RecorderOptions options = {});
 
   /// `step_class` >= 0 tells apart steps that differ by design: plan, accumulation phase.
@@ -117,7 +118,7 @@ class Recorder {
     phase_ = Phase::kUnexplained;
     inside_ = true;
     if (options_.heap_allocations != nullptr) heap_at_begin_ = options_.heap_allocations();
-    begin_ns_ = now_ns();
+    begin_ns_ = options_.clock();
     totals_.between_phase_ns[static_cast<size_t>(Phase::kUnexplained)] += begin_ns_ - mark_ns_;
     mark_ns_ = begin_ns_;
   }
@@ -154,14 +155,14 @@ class Recorder {
  private:
   friend class PhaseScope;
   Phase enter(Phase phase) {
-    const int64_t now = now_ns();
+    const int64_t now = options_.clock();
     charge(now);
     const Phase outer = phase_;
     phase_ = phase;
     return outer;
   }
   void leave(Phase outer, int64_t entered_ns, const char* label) {
-    const int64_t now = now_ns();
+    const int64_t now = options_.clock();
     charge(now);
     const size_t phase = static_cast<size_t>(phase_);
     if (label != nullptr && now - entered_ns > label_ns_[phase]) {
@@ -190,6 +191,7 @@ class Recorder {
   int64_t heap_at_begin_ = 0;
   int64_t next_sample_ns_ = 0;
   int64_t sample_interval_ns_ = 0;
+  int64_t sample_cost_ns_ = INT64_MAX;  // of the cheapest so far: one that was preempted says nothing
   PhaseTimes phase_ns_{};
   PhaseTimes label_ns_{};
   std::array<const char*, kPhaseCount> labels_{};

@@ -6,15 +6,12 @@
 
 #include "isochron/core/error.h"
 #include "isochron/core/rng.h"
+#include "observe/simulated_clock.h"
 
 namespace isochron::observe {
 namespace {
 
-void spin(int64_t ns) {
-  const int64_t end = now_ns() + ns;
-  while (now_ns() < end) {
-  }
-}
+RecorderOptions simulated() { return {.reference_kernel = false, .clock = simulated_now_ns}; }
 
 TEST(Histogram, QuantilesAreWithinAHalfPercent) {
   LogHistogram<uint32_t> histogram;
@@ -99,80 +96,84 @@ TEST(Windows, SplitPhases) {
 }
 
 TEST(Recorder, PhasesAddUpToTheIterationAndNestExclusively) {
-  Recorder recorder;
+  Recorder recorder(simulated());
   for (int i = 0; i < 50; ++i) {
     IterationScope iteration(recorder);
+    spend(1);
     {
       PhaseScope data(recorder, Phase::kDataWait);
-      spin(20'000);
+      spend(20);
     }
     PhaseScope compute(recorder, Phase::kCompute);
-    spin(10'000);
+    spend(10);
     {
       PhaseScope log(recorder, Phase::kLog);
-      spin(40'000);
+      spend(40);
     }
+    spend(5 + i);
   }
   const RunTotals& totals = recorder.totals();
-  int64_t sum = 0;
-  for (int64_t phase : totals.phase_ns) sum += phase;
-  EXPECT_EQ(sum, totals.total_ns);
-  EXPECT_EQ(totals.iterations, 50);
-  const auto ns = [&](Phase phase) { return totals.phase_ns[static_cast<size_t>(phase)]; };
-  EXPECT_GE(ns(Phase::kDataWait), 50 * 20'000);
-  EXPECT_GE(ns(Phase::kCompute), 50 * 10'000);
-  EXPECT_GE(ns(Phase::kLog), 50 * 40'000);
-  EXPECT_EQ(ns(Phase::kCheckpoint), 0);
-  EXPECT_LE(totals.min_ns, totals.max_ns);
+  EXPECT_EQ(totals.phase_ns, (PhaseTimes{50 * 20, 0, 50 * 15 + 1225, 0, 0, 0, 50 * 40, 50}));
+  EXPECT_EQ(totals.total_ns, 50 * 76 + 1225);
+  EXPECT_EQ(totals.elapsed_ns, totals.total_ns);
+  EXPECT_EQ(totals.min_ns, 76);
+  EXPECT_EQ(totals.max_ns, 76 + 49);
 }
 
-TEST(Recorder, ScopesBetweenIterationsAreCountedApart) {
-  Recorder recorder;
-  {
-    PhaseScope checkpoint(recorder, Phase::kCheckpoint);
-    spin(50'000);
+TEST(Recorder, TimeBetweenIterationsIsCountedApart) {
+  Recorder recorder(simulated());
+  for (int i = 0; i < 2; ++i) {
+    spend(3);
+    {
+      PhaseScope checkpoint(recorder, Phase::kCheckpoint);
+      spend(50);
+    }
+    spend(4);
+    IterationScope iteration(recorder);
+    spend(10);
   }
-  { IterationScope iteration(recorder); }
-  EXPECT_GE(recorder.totals().between_phase_ns[static_cast<size_t>(Phase::kCheckpoint)], 50'000);
-  EXPECT_EQ(recorder.totals().phase_ns[static_cast<size_t>(Phase::kCheckpoint)], 0);
+  EXPECT_EQ(recorder.totals().between_phase_ns, (PhaseTimes{0, 0, 0, 0, 0, 100, 0, 14}));
+  EXPECT_EQ(recorder.totals().phase_ns, (PhaseTimes{0, 0, 0, 0, 0, 0, 0, 20}));
+  EXPECT_EQ(recorder.totals().elapsed_ns, 10 + 57 + 10);
 }
 
 TEST(Recorder, NamesTheOwnerOfPeriodicSpikes) {
-  Recorder recorder({.reference_kernel = false});
+  Recorder recorder(simulated());
   for (int i = 0; i < 400; ++i) {
     IterationScope iteration(recorder);
     {
       PhaseScope compute(recorder, Phase::kCompute);
-      spin(20'000);
+      spend(20'000 + i % 7);
     }
     if (i % 10 != 9) continue;
     PhaseScope collect(recorder, Phase::kCallbacks, "collection");
-    spin(2'000'000);
+    spend(50'000 + i);
   }
-  int owned = 0;
-  for (const Spike& spike : recorder.recent_spikes()) {
-    if (spike.iteration % 10 != 9 || spike.owner != Phase::kCallbacks)
-      continue;  // the machine may add its own
-    EXPECT_STREQ(spike.label, "collection");
-    ++owned;
+  const std::vector<Spike> spikes = recorder.recent_spikes();
+  ASSERT_EQ(spikes.size(), 40U);  // the first eight iterations only teach what is usual
+  for (size_t i = 0; i < spikes.size(); ++i) {
+    EXPECT_EQ(spikes[i].iteration, static_cast<int64_t>(10 * i + 9));
+    EXPECT_EQ(spikes[i].owner, Phase::kCallbacks);
+    EXPECT_STREQ(spikes[i].label, "collection");
   }
-  EXPECT_GE(owned, 30);
-  ASSERT_EQ(recorder.largest_spikes().size(), static_cast<size_t>(Recorder::kMaxLargestSpikes));
-  EXPECT_GE(recorder.largest_spikes().front().duration_ns, recorder.largest_spikes().back().duration_ns);
-  EXPECT_EQ(recorder.largest_spikes().front().duration_ns, recorder.totals().max_ns);
+  EXPECT_EQ(recorder.totals().spikes_by_owner[static_cast<size_t>(Phase::kCallbacks)], 40);
+  const std::vector<Spike>& largest = recorder.largest_spikes();
+  ASSERT_EQ(largest.size(), static_cast<size_t>(Recorder::kMaxLargestSpikes));
+  EXPECT_EQ(largest.front().duration_ns, recorder.totals().max_ns);
+  for (size_t i = 1; i < largest.size(); ++i) EXPECT_GE(largest[i - 1].duration_ns, largest[i].duration_ns);
 }
 
 TEST(Recorder, KeepsTheNewestSpikesOnly) {
-  Recorder recorder({.spike_factor = 1.5, .reference_kernel = false});
+  Recorder recorder(simulated());
   for (int i = 0; i < 4000; ++i) {
     IterationScope iteration(recorder);
-    spin(i % 4 == 3 ? 12'000 : 1'000);
+    spend(i % 4 == 3 ? 12'000 : 1'000);
   }
   const std::vector<Spike> spikes = recorder.recent_spikes();
   ASSERT_EQ(spikes.size(), static_cast<size_t>(Recorder::kMaxRecentSpikes));
   EXPECT_GT(recorder.totals().spikes, Recorder::kMaxRecentSpikes);
-  for (size_t i = 1; i < spikes.size(); ++i) EXPECT_LT(spikes[i - 1].iteration, spikes[i].iteration);
-  EXPECT_GT(spikes.back().iteration, 3900);
+  for (size_t i = 1; i < spikes.size(); ++i) EXPECT_EQ(spikes[i].iteration, spikes[i - 1].iteration + 4);
+  EXPECT_EQ(spikes.back().iteration, 3999);
 }
 
 int64_t g_allocations = 0;
@@ -239,18 +240,38 @@ TEST(Recorder, ClassesHaveWindowsOfTheirOwn) {
 }
 
 TEST(Recorder, SealEndsWarmup) {
-  Recorder recorder;
-  for (int i = 0; i < 10; ++i) {
-    IterationScope iteration(recorder);
-    spin(500'000);
-  }
+  Recorder recorder(simulated());
+  const auto iterate = [&](int count, int64_t ns) {
+    for (int i = 0; i < count; ++i) {
+      IterationScope iteration(recorder);
+      spend(ns);
+    }
+  };
+  iterate(10, 500);
   recorder.seal();
-  for (int i = 0; i < 20; ++i) IterationScope iteration(recorder);
+  iterate(20, 100);
   EXPECT_EQ(recorder.totals().warmup_iterations, 10);
-  EXPECT_GE(recorder.totals().warmup_ns, 5'000'000);
+  EXPECT_EQ(recorder.totals().warmup_ns, 5000);
   EXPECT_EQ(recorder.totals().iterations, 20);
+  EXPECT_EQ(recorder.totals().max_ns, 100);
   EXPECT_EQ(recorder.windows(0).iterations(), 20);
-  EXPECT_EQ(recorder.windows(0).closed().front().first_iteration, 0);
+  EXPECT_NEAR(recorder.duration_quantile(1), 100, 1);
+}
+
+TEST(Recorder, SamplesAreSpacedByTimeAndThinOutAsTheRunGoesOn) {
+  RecorderOptions options = simulated();
+  options.sample_interval_ns = 1000;
+  Recorder recorder(options);
+  for (int i = 0; i < 100'000; ++i) {
+    IterationScope iteration(recorder);
+    spend(100);
+  }
+  const std::vector<Sample>& samples = recorder.samples();
+  ASSERT_GT(samples.size(), static_cast<size_t>(Recorder::kMaxSamples) / 2);
+  ASSERT_LE(samples.size(), static_cast<size_t>(Recorder::kMaxSamples));
+  const int64_t spacing = samples[1].time_ns - samples[0].time_ns;
+  EXPECT_EQ(spacing, 64'000);
+  for (size_t i = 2; i < samples.size(); ++i) EXPECT_EQ(samples[i].time_ns - samples[i - 1].time_ns, spacing);
 }
 
 TEST(Recorder, HoldsTheSameBytesHoweverLongItRuns) {

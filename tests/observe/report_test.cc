@@ -3,20 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <set>
+#include <algorithm>
+#include <limits>
 
 #include "isochron/core/error.h"
+#include "isochron/core/rng.h"
+#include "observe/simulated_clock.h"
 
 namespace isochron::observe {
 namespace {
 
 using ::testing::HasSubstr;
-
-void spin(int64_t ns) {
-  const int64_t end = now_ns() + ns;
-  while (now_ns() < end) {
-  }
-}
 
 std::vector<std::string> names(const std::vector<Cause>& causes) {
   std::vector<std::string> result;
@@ -97,60 +94,63 @@ TEST(Cause, EveryRowCanMatch) {
   }
 }
 
-/// A loop of `iterations` steps of `base_ns`, the i-th longer by i * `growth_ns`, and `nodes` more graph
-/// nodes each step.
-RunReport run_loop(const std::string& name, int iterations, int64_t base_ns, int64_t growth_ns,
-                   int64_t nodes) {
-  Recorder recorder({.sample_interval_ns = 200'000});
-  int64_t added = 0;
-  for (int i = 0; i < iterations; ++i) {
+struct Loop {
+  int iterations = 20'000;
+  int64_t base_ns = 200'000;
+  int64_t growth_ns = 0;      // the i-th step takes i * growth_ns longer,
+  int64_t nodes = 0;          // and adds so many graph nodes
+  int64_t collection_ns = 0;  // every tenth step ends with a collection
+};
+
+RunReport run_loop(const std::string& name, const Loop& loop) {
+  Recorder recorder({.reference_kernel = false, .clock = simulated_now_ns});
+  Rng rng(1);
+  for (int i = 0; i < loop.iterations; ++i) {
     IterationScope iteration(recorder);
     {
       PhaseScope compute(recorder, Phase::kCompute);
-      spin(base_ns + i * growth_ns);
+      spend(static_cast<int64_t>(static_cast<double>(loop.base_ns + i * loop.growth_ns) *
+                                 (1 + 0.1 * rng.uniform())));
     }
-    count(Counter::kGraphNodes, nodes);
-    added += nodes;
-    if (i % 10 != 9) continue;
+    count(Counter::kGraphNodes, loop.nodes);
+    if (i % 10 != 9 || loop.collection_ns == 0) continue;
     PhaseScope collect(recorder, Phase::kCallbacks, "collection");
-    spin(20 * base_ns);
+    spend(loop.collection_ns);
   }
-  ReportOptions options;
-  options.time.min_seconds = 0.01;
-  options.levels.min_seconds = 0.01;
-  RunReport report = make_report(recorder, name, options);
-  count(Counter::kGraphNodes, -added);
+  RunReport report = make_report(recorder, name);
+  count(Counter::kGraphNodes, -loop.nodes * loop.iterations);
   return report;
 }
 
 TEST(Report, GrowingLoopIsNamedWithItsCause) {
-  const RunReport report = run_loop("slow", 1000, 20'000, 200, 3);
+  const RunReport report = run_loop("slow", {.growth_ns = 10, .nodes = 3});
   EXPECT_EQ(report.time.kind, Flatness::kGrowing);
   EXPECT_GT(report.time.slope, 0);
   ASSERT_NE(report.find_series("graph_nodes"), nullptr);
   EXPECT_EQ(report.find_series("graph_nodes")->verdict->kind, Flatness::kGrowing);
-  EXPECT_NEAR(report.find_series("graph_nodes")->per_iteration, 3, 0.2);
-  EXPECT_THAT(names(report.causes), ::testing::Contains("ops added in the loop"));
+  EXPECT_NEAR(report.find_series("graph_nodes")->per_iteration, 3, 1e-9);
+  EXPECT_NEAR(report.time.slope, 10.5, 1);
+  EXPECT_THAT(names(report.causes), ::testing::ElementsAre("ops added in the loop"));
   EXPECT_EQ(report.find_series("no such"), nullptr);
 }
 
 TEST(Report, PeriodicSpikesAreOwned) {
-  const RunReport report = run_loop("spiky", 600, 20'000, 0, 0);
+  const RunReport report = run_loop("spiky", {.collection_ns = 400'000});
   ASSERT_TRUE(report.spikes.period);
   EXPECT_EQ(report.spikes.period->length, 10);
   EXPECT_EQ(report.spikes.label, "collection");
   EXPECT_EQ(report.spikes.owner, Phase::kCallbacks);
-  EXPECT_THAT(names(report.causes), ::testing::Contains("spikes owned by collection, period 10"));
-  EXPECT_THAT(names(report.causes), ::testing::Not(::testing::Contains("ops added in the loop")));
+  EXPECT_EQ(report.time.kind, Flatness::kFlat);
+  EXPECT_THAT(names(report.causes), ::testing::ElementsAre("spikes owned by collection, period 10"));
 }
 
 TEST(Report, PrintsManyLoopsAligned) {
-  std::vector<RunReport> reports{run_loop("a loop with a long name", 300, 20'000, 0, 0),
-                                 run_loop("b", 300, 5'000, 0, 0)};
+  std::vector<RunReport> reports{run_loop("a loop with a long name", {.base_ns = 400'000}),
+                                 run_loop("b", {})};
   compare_with_cured(reports[0], reports[1]);
   compare_with_cured(reports[1], reports[1]);
-  EXPECT_NEAR(*reports[1].times_slower, 1, 1e-9);
-  EXPECT_GT(*reports[0].times_slower, 1.5);
+  EXPECT_DOUBLE_EQ(*reports[1].times_slower, 1);
+  EXPECT_NEAR(*reports[0].times_slower, 2, 0.01);
   const std::string text = table_text(reports);
   std::vector<std::string> lines;
   for (size_t begin = 0; begin < text.size();) {
@@ -160,16 +160,16 @@ TEST(Report, PrintsManyLoopsAligned) {
   }
   ASSERT_GE(lines.size(), 3U);
   const size_t steps = lines[0].find("steps") + 5;
-  EXPECT_EQ(lines[1].substr(steps - 3, 3), "300");
-  EXPECT_EQ(lines[2].substr(steps - 3, 3), "300");
+  EXPECT_EQ(lines[1].substr(steps - 5, 5), "20000");
+  EXPECT_EQ(lines[2].substr(steps - 5, 5), "20000");
   EXPECT_EQ(text.back(), '\n');
 }
 
 TEST(Report, JsonHasTheDocumentedKeysAndNoInfinities) {
-  RunReport report = run_loop("json \xff", 200, 5'000, 0, 0);
+  RunReport report = run_loop("json \xff", {.iterations = 200});
   report.time.iterations_to_decide = std::numeric_limits<double>::infinity();
   const std::string json = to_json(report, -1);
-  for (const char* key : {"\"name\":", "\"iterations\":200", "\"duration_ns\":{\"min\":",
+  for (const char* key : {"\"name\":", "\"iterations\":200,", "\"duration_ns\":{\"min\":",
                           "\"time\":{\"kind\":", "\"iterations_to_decide\":null", "\"series\":[",
                           "\"phases_ns\":{\"data_wait\":", "\"spikes\":{\"count\":", "\"causes\":[",
                           "\"allocations\":{\"heap_per_step\":null", "\"times_slower\":null",
@@ -180,7 +180,7 @@ TEST(Report, JsonHasTheDocumentedKeysAndNoInfinities) {
 }
 
 TEST(Report, CsvHasOneRowAWindow) {
-  const RunReport report = run_loop("csv", 300, 5'000, 0, 0);
+  const RunReport report = run_loop("csv", {.iterations = 300});
   const std::string csv = to_csv(report);
   const auto rows = std::count(csv.begin(), csv.end(), '\n');
   EXPECT_EQ(rows, static_cast<std::ptrdiff_t>(report.windows.size()) + 1);
@@ -188,6 +188,13 @@ TEST(Report, CsvHasOneRowAWindow) {
   const std::string second = csv.substr(header_end + 1, csv.find('\n', header_end + 1) - header_end - 1);
   EXPECT_EQ(std::count(second.begin(), second.end(), ','),
             std::count(csv.begin(), csv.begin() + static_cast<std::ptrdiff_t>(header_end), ','));
+}
+
+TEST(Report, ShortRunIsInconclusive) {
+  const RunReport report = run_loop("short", {.iterations = 1000});  // 0.2 s
+  EXPECT_EQ(report.time.kind, Flatness::kInconclusive);
+  EXPECT_THAT(report.time.reason, HasSubstr("too short"));
+  EXPECT_THAT(table_text({&report, 1}), HasSubstr("steps would decide"));
 }
 
 TEST(Report, RefusesAnEmptyRecorder) {
