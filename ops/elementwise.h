@@ -1,7 +1,8 @@
 // Element functions: shapes broadcast by NumPy's rule, operands must have one dtype (no silent promotion).
 // Floats are computed in their own precision (16-bit ones in f32, rounded once an op); integers wrap; x / 0
-// on integers is 0. Maximum errors are those of ops/functors-inl.h's vocabulary: 4 ULP for transcendental
-// functions in f32.
+// on integers is 0. Transcendental functions err by at most 4 ULP (silu 5), sin and cos by 2.5e-7 in f32 and
+// 5e-16 in f64 for |x| <= 3000; gelu's tails err absolutely, by what erf loses near -1. NaN and infinity go
+// through as in the C library; subnormals may be flushed to zero.
 #pragma once
 
 #include "isochron/core/tensor.h"

@@ -19,7 +19,7 @@ struct Functors {
   using V = typename M::V;
 
   static HWY_INLINE V copy(V x) { return x; }
-  static HWY_INLINE V neg(V x) { return M::set(0) - x; }
+  static HWY_INLINE V neg(V x) { return M::neg(x); }
   static HWY_INLINE V abs(V x) { return M::abs(x); }
   static HWY_INLINE V sign(V x) {
     const V zero = M::set(0);

@@ -32,6 +32,7 @@ struct VectorMath {
   using Mask = hn::Mask<D>;
   static constexpr D d{};
   static HWY_INLINE V set(double x) { return hn::Set(D(), static_cast<T>(x)); }
+  static HWY_INLINE V neg(V x) { return hn::Neg(x); }
   static HWY_INLINE V abs(V x) { return hn::Abs(x); }
   static HWY_INLINE V sqrt(V x) { return hn::Sqrt(x); }
   static HWY_INLINE V floor(V x) { return hn::Floor(x); }
@@ -40,7 +41,7 @@ struct VectorMath {
   static HWY_INLINE V trunc(V x) { return hn::Trunc(x); }
   static HWY_INLINE V mul_add(V a, V b, V c) { return hn::MulAdd(a, b, c); }
   static HWY_INLINE Mask less(V a, V b) { return hn::Lt(a, b); }
-  static HWY_INLINE Mask is_nan(V x) { return hn::Ne(x, x); }
+  static HWY_INLINE Mask is_nan(V x) { return hn::IsNaN(x); }  // hn::Ne is an ordered comparison
   static HWY_INLINE V select(Mask m, V yes, V no) { return hn::IfThenElse(m, yes, no); }
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
   static constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -57,12 +58,10 @@ struct VectorMath {
   static HWY_INLINE V expm1(V x) {
     const double largest = sizeof(T) == 4 ? 88.0 : 700.0;
     const V inside = hn::Expm1(D(), hn::Max(hn::Min(x, set(largest)), set(-largest)));
-    return select(is_nan(x), x, select(less(set(largest), x), exp(x), inside));
+    const V signed_zero = select(hn::Eq(x, set(0)), x, inside);
+    return select(is_nan(x), x, select(less(set(largest), x), exp(x), signed_zero));
   }
-  static HWY_INLINE V log(V x) {
-    const V inside = hn::Log(D(), hn::Max(x, set(static_cast<double>(std::numeric_limits<T>::min()))));
-    return edges(x, x, inside);
-  }
+  static HWY_INLINE V log(V x) { return edges(x, x, hn::Log(D(), x)); }
   static HWY_INLINE V log1p(V x) {
     const V y = x + set(1);
     const V inside = hn::Log1p(D(), hn::Max(x, set(-1.0 + 1e-7)));
@@ -76,8 +75,9 @@ struct VectorMath {
     result = select(hn::Eq(y, set(kInfinity)), set(kInfinity), result);
     return select(is_nan(x), x, result);
   }
-  static HWY_INLINE V sin(V x) { return hn::Sin(D(), x); }
-  static HWY_INLINE V cos(V x) { return hn::Cos(D(), x); }
+  static HWY_INLINE V sin(V x) { return select(is_infinite(x), set(kNan), hn::Sin(D(), x)); }
+  static HWY_INLINE V cos(V x) { return select(is_infinite(x), set(kNan), hn::Cos(D(), x)); }
+  static HWY_INLINE Mask is_infinite(V x) { return hn::Eq(hn::Abs(x), set(kInfinity)); }
   static HWY_INLINE V tanh(V x) {
     const V inside = hn::Tanh(D(), hn::Max(hn::Min(x, set(20)), set(-20)));
     return select(is_nan(x), x, inside);
@@ -202,8 +202,9 @@ HWY_INLINE void ternary_loop(void* dst_bytes, const void* a_bytes, const void* b
 #define ISOCHRON_FLOAT_OPS(U, B, T)                                                                         \
   U(copy, kCopy)                                                                                            \
   U(neg, kNeg)                                                                                              \
-  U(abs, kAbs) U(sign, kSign) U(square, kSquare) U(sqrt, kSqrt) U(rsqrt, kRsqrt) U(reciprocal, kReciprocal) \
-      U(exp, kExp) U(expm1, kExpm1) U(log, kLog) U(log1p, kLog1p) U(sin, kSin) U(cos, kCos) U(tanh, kTanh)  \
+  U(abs, kAbs)                                                                                              \
+  U(sign, kSign) U(square, kSquare) U(sqrt, kSqrt) U(rsqrt, kRsqrt) U(reciprocal, kReciprocal) U(exp, kExp) \
+      U(expm1, kExpm1) U(log, kLog) U(log1p, kLog1p) U(sin, kSin) U(cos, kCos) U(tanh, kTanh)               \
           U(sigmoid, kSigmoid) U(erf, kErf) U(relu, kRelu) U(relu6, kRelu6) U(softplus, kSoftplus)          \
               U(silu, kSilu) U(gelu, kGelu) U(gelu_tanh, kGeluTanh) U(floor, kFloor) U(ceil, kCeil)         \
                   U(round, kRound) U(trunc, kTrunc) B(add, kAdd) B(sub, kSub) B(mul, kMul) B(div, kDiv)     \
