@@ -196,7 +196,6 @@ struct GradientTape::Impl final : graph::ApplyObserver {
   bool persistent = false;
   bool used = false;
   bool recording = true;
-  GradientTape* previous = nullptr;
 
   void on_apply(const OpDef& op, const Attributes& attributes, std::span<const Tensor> inputs,
                 std::span<const Tensor> outputs) override {
@@ -215,30 +214,35 @@ struct GradientTape::Impl final : graph::ApplyObserver {
   void clear() {
     count(Counter::kTapeEntries, -static_cast<int64_t>(records.size()));
     records.clear();
+    watched.clear();  // it holds results of the records too
+    for (const Tensor& tensor : kept) watched.insert(key_of(tensor));
   }
 };
 
 namespace {
-thread_local GradientTape* t_tape = nullptr;
+thread_local std::vector<GradientTape*> t_tapes;  // not always destroyed in reverse order
 }
 
 GradientTape::GradientTape(bool persistent) : impl_(new Impl) {
   impl_->persistent = persistent;
-  impl_->previous = t_tape;
-  t_tape = this;
+  t_tapes.push_back(this);
   graph::push_observer(impl_);
 }
 
 GradientTape::~GradientTape() {
   graph::remove_observer(impl_);
-  t_tape = impl_->previous;
+  std::erase(t_tapes, this);
   impl_->clear();
   delete impl_;
 }
 
-GradientTape* GradientTape::current() { return t_tape; }
+GradientTape* GradientTape::current() { return t_tapes.empty() ? nullptr : t_tapes.back(); }
 size_t GradientTape::size() const { return impl_->records.size(); }
-void GradientTape::reset() { impl_->clear(); }
+void GradientTape::reset() {
+  impl_->clear();
+  impl_->used = false;
+  impl_->recording = true;
+}
 
 void GradientTape::watch(const Tensor& tensor) {
   require(tensor.defined() && is_floating(tensor.dtype()), ErrorCode::kDtypeMismatch, "watch",
@@ -254,7 +258,6 @@ std::vector<Tensor> GradientTape::gradient(std::span<const Tensor> targets, std:
   Impl& impl = *impl_;
   require(impl.persistent || !impl.used, ErrorCode::kInvalidArgument, "GradientTape",
           "gradient was called before and the tape has let go of its records; make it persistent");
-  impl.used = true;
   std::vector<Entry> entries;
   entries.reserve(impl.records.size());
   for (const Impl::Record& record : impl.records) {
@@ -263,8 +266,17 @@ std::vector<Tensor> GradientTape::gradient(std::span<const Tensor> targets, std:
   // A tape that is used up doesn't record its own gradients; outer tapes do, which gives second derivatives,
   // and so does a persistent one.
   impl.recording = impl.persistent;
-  std::vector<Tensor> result = Walk(entries, targets, sources, seeds).run();
-  if (!impl.persistent) impl.clear();
+  std::vector<Tensor> result;
+  try {
+    result = Walk(entries, targets, sources, seeds).run();
+  } catch (...) {
+    impl.recording = true;  // a refused call uses nothing up
+    throw;
+  }
+  if (!impl.persistent) {
+    impl.used = true;
+    impl.clear();
+  }
   return result;
 }
 

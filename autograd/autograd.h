@@ -40,7 +40,7 @@ class GradientTape {
   Tensor gradient(const Tensor& target, const Tensor& source);
   /// Calls recorded so far.
   size_t size() const;
-  /// Forgets everything recorded.
+  /// Forgets everything recorded and starts again; what was watched stays watched.
   void reset();
   /// The innermost tape recording on this thread, or null.
   static GradientTape* current();

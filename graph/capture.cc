@@ -83,7 +83,8 @@ void Capture::assign(const Tensor& target, const Tensor& value) {
       "a variable can't be assigned inside cond or while_loop; return the new value and assign it outside");
   require(!target.storage()->constant(), ErrorCode::kInvalidArgument, "assign", "the target is a constant");
   Value* source = lift(value);
-  const Tensor variable = target.refreshed();  // its content is replaced: how old the handle is doesn't matter
+  const Tensor variable =
+      target.refreshed();  // its content is replaced: how old the handle is doesn't matter
   lift_bound(variable);
   State* state = find_state(variable);
   state->latest = source;

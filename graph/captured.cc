@@ -73,12 +73,14 @@ struct CapturedFunction::Impl {
     return nullptr;
   }
 
-  std::unique_ptr<PlannedCall> trace(const Signature& signature);
+  /// `leaving`, if any, makes room for the new plan once it is made.
+  std::unique_ptr<PlannedCall> trace(const Signature& signature, const PlannedCall* leaving);
   PlannedCall* add(const Signature& signature);
   void record(TraceRecord entry);
 };
 
-std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& signature) {
+std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& signature,
+                                                           const PlannedCall* leaving) {
   require(graph::Capture::current() == nullptr, ErrorCode::kCaptureViolation, options.name,
           "a captured function can't be traced inside another capture; call the plain function there");
   auto call = std::make_unique<PlannedCall>();
@@ -106,7 +108,9 @@ std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& sign
   const int64_t passed = now_ns();
   call->plan = std::make_unique<graph::Plan>(*call->graph, options.plan);
   size_t arena_bytes = call->plan->arena_bytes();
-  for (const auto& other : calls) arena_bytes += other->plan->arena_bytes();
+  for (const auto& other : calls) {
+    if (other.get() != leaving) arena_bytes += other->plan->arena_bytes();
+  }
   require(arena_bytes <= options.max_arena_bytes, ErrorCode::kOutOfMemory, options.name,
           "planning {} needs {} bytes of arena, with the other plans {}; the limit is {}",
           signature_str(signature), call->plan->arena_bytes(), arena_bytes, options.max_arena_bytes);
@@ -146,14 +150,17 @@ void CapturedFunction::Impl::record(TraceRecord entry) {
 }
 
 PlannedCall* CapturedFunction::Impl::add(const Signature& signature) {
-  if (calls.size() >= options.max_plans) {
-    const auto oldest = std::min_element(
-        calls.begin(), calls.end(), [](const auto& a, const auto& b) { return a->last_call < b->last_call; });
-    if (newest == oldest->get()) newest = nullptr;
+  const auto oldest = calls.size() < options.max_plans
+                          ? calls.end()
+                          : std::min_element(calls.begin(), calls.end(), [](const auto& a, const auto& b) {
+                              return a->last_call < b->last_call;
+                            });
+  std::unique_ptr<PlannedCall> made = trace(signature, oldest == calls.end() ? nullptr : oldest->get());
+  if (oldest != calls.end()) {
     calls.erase(oldest);
     ++evictions;
   }
-  calls.push_back(trace(signature));
+  calls.push_back(std::move(made));
   return newest = calls.back().get();
 }
 

@@ -139,6 +139,8 @@ class Captured : public CapturedFunction {
   template <typename... Args>
   auto operator()(const Args&... args) {
     static_assert(sizeof...(Args) == Traits::arity, "the captured function takes another number of tensors");
+    static_assert((std::is_base_of_v<Tensor, Args> && ...),
+                  "the arguments of a captured function are tensors");
     const std::array<const Tensor*, sizeof...(Args)> arguments{&static_cast<const Tensor&>(args)...};
     const std::span<const Tensor> results = call(arguments);
     if constexpr (std::is_void_v<Result>) {

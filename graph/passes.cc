@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "isochron/graph/apply.h"
 
@@ -41,9 +42,7 @@ Value* simplified(const Node& node) {
   } else if (name == "cast" || name == "reshape" || name == "broadcast_to") {
     return same_spec(a);
   } else if (node.op->fusion == FusionClass::kReduction) {
-    // A sum over axes of extent one that keeps its shape; sums of integers into other dtypes differ in spec.
-    const bool identity = node.op->reduce != ReduceKind::kProd;
-    return identity ? same_spec(a) : nullptr;
+    return same_spec(a);  // all reduced axes have extent one and are kept
   }
   return nullptr;
 }
@@ -54,9 +53,6 @@ void simplify_in_place(Node& node) {
   if (node.op->name == "pow") {
     if (is_scalar_constant(node.inputs[1], 2) && node.inputs[0]->spec == node.outputs[0]->spec) {
       node.op = &registry.at("square");
-      node.inputs.resize(1);
-    } else if (is_scalar_constant(node.inputs[1], 0.5) && node.inputs[0]->spec == node.outputs[0]->spec) {
-      node.op = &registry.at("sqrt");
       node.inputs.resize(1);
     }
   } else if (node.op->name == "reshape" && is_op(node.inputs[0], "reshape")) {
@@ -74,6 +70,18 @@ void simplify_in_place(Node& node) {
       node.inputs[i] = operand->producer->inputs[0];
       node.attributes.set(kFlags[i], !node.attributes.get<bool>(kFlags[i]));
     }
+  }
+}
+
+/// Numbers written several times in the traced function are one constant.
+void merge_scalars(const Graph& graph, Rewriter& rewriter) {
+  std::map<std::pair<std::string, std::string_view>, Value*> seen;  // spec, bytes
+  for (Value* value : graph.bound()) {
+    if (!value->constant() || value->bound.elems() != 1) continue;
+    const std::string_view bytes(reinterpret_cast<const char*>(value->bound.raw()),
+                                 value->bound.size_bytes());
+    const auto [found, added] = seen.try_emplace({value->spec.str(), bytes}, value);
+    if (!added) rewriter.replace(value, found->second);
   }
 }
 
@@ -134,6 +142,7 @@ void simplify_algebra(Graph& graph) {
 
 void merge_common_subexpressions(Graph& graph) {
   Rewriter rewriter(graph);
+  merge_scalars(graph, rewriter);
   std::unordered_multimap<size_t, Node*> seen;
   for (const auto& node : graph.nodes()) {
     rewriter.update_inputs(*node);

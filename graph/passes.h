@@ -30,9 +30,10 @@ void run_passes(Graph& graph, const PassOptions& options = {});
 
 /// Evaluates nodes whose inputs are all constants.
 void fold_constants(Graph& graph);
-/// x+0, x*1, x/1, --x, pow(x, 2), cast to the same dtype, reshape chains, transposes into matrix multiplies.
+/// x+0, x*1, x/1, --x, pow(x, 1), pow(x, 2), cast to the same dtype, reshape chains, transposes into matrix
+/// multiplies. Results stay what they were, NaN and infinities included, but for the sign of a zero.
 void simplify_algebra(Graph& graph);
-/// Equal calls become one; random ops are exempt.
+/// Equal calls and equal numbers become one; random ops are exempt.
 void merge_common_subexpressions(Graph& graph);
 /// Drops nodes that no output, update or side effect needs.
 void remove_dead_code(Graph& graph);

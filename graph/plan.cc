@@ -349,6 +349,11 @@ class PlanBuilder {
     for (const Place& place : outputs_) plan_.output_offsets_.push_back(offset_of(place));
     plan_.output_addresses_.assign(outputs_.size(), nullptr);
     plan_.report_.instructions = plan_.steps_.size();
+    plan_.copies_begin_ = order_.size();
+    for (const Value* input : graph_.inputs()) plan_.input_bytes_.push_back(input->spec.size_bytes());
+    for (const Update& update : graph_.updates()) {
+      plan_.updated_.emplace_back(places_.at(update.target).address, update.target->spec.size_bytes());
+    }
   }
 
   const Graph& graph_;
@@ -387,6 +392,12 @@ void Plan::bind_arena(std::byte* arena) {
 }
 
 void Plan::rebind_input(size_t index, std::byte* address) {
+  const std::byte* const end = address + input_bytes_[index];
+  for (const std::span<const std::byte> updated : updated_) {
+    require(end <= updated.data() || updated.data() + updated.size() <= address, ErrorCode::kInvalidArgument,
+            "plan", "argument {} is the memory of a variable that the step updates; pass copy() of it",
+            index);
+  }
   inputs_[index] = address;
   for (size_t slot : input_slots_[index]) pointers_[slot] = address;
   for (size_t step : input_steps_[index]) steps_[step].kernel->bind(steps_[step].args);
@@ -401,9 +412,11 @@ void Plan::run_profiled(std::span<int64_t> times_ns) {
 }
 
 void Plan::run_checked() {
+  std::memset(arena_, kPoisonByte, report_.arena_bytes);
   for (size_t i = 0; i < steps_.size(); ++i) {
     steps_[i].kernel->run(steps_[i].args);
-    const int64_t now = static_cast<int64_t>(i);
+    if (i >= copies_begin_ && i + 1 < steps_.size()) continue;  // the copies are one moment of the plan
+    const int64_t now = static_cast<int64_t>(std::min(i, copies_begin_));
     for (const PlannedBuffer& buffer : report_.buffers) {
       if (now < buffer.lower || now >= buffer.upper) continue;
       const std::byte* zone = arena_ + buffer.offset + buffer.size_bytes;

@@ -59,7 +59,8 @@ class Plan {
   const PlanReport& report() const { return report_; }
   /// Fixes the arena's address (64-byte aligned, `arena_bytes` long).
   void bind_arena(std::byte* arena);
-  /// Fixes the address of input `index`; cheap when unchanged.
+  /// Fixes the address of input `index`; cheap when unchanged. Throws kInvalidArgument for the memory of a
+  /// variable that the plan updates: the step would read it half old, half new.
   void bind_input(size_t index, std::byte* address) {
     if (inputs_[index] != address) [[unlikely]]
       rebind_input(index, address);
@@ -98,9 +99,12 @@ class Plan {
   std::vector<std::vector<size_t>> input_slots_;              // input -> positions in pointers_
   std::vector<std::vector<size_t>> input_steps_;              // input -> steps to bind again
   std::vector<std::byte*> inputs_;
+  std::vector<size_t> input_bytes_;
   std::vector<size_t> output_offsets_;
   std::vector<std::byte*> output_addresses_;
-  std::vector<Ref<Storage>> kept_;  // bound storages
+  std::vector<Ref<Storage>> kept_;                   // bound storages
+  std::vector<std::span<const std::byte>> updated_;  // memory of the variables that a run updates
+  size_t copies_begin_ = 0;                          // the first step that only moves results
   std::byte* arena_ = nullptr;
   bool arena_bound_ = false;
   PlanReport report_;
