@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "isochron/core/checked.h"
+#include "isochron/core/library_call.h"
 #include "isochron/core/threads.h"
 #include "isochron/ops/cpu/tile_functions.h"
 
@@ -105,6 +106,7 @@ class MatmulKernel final : public graph::Kernel {
   void multiply_large(const T* a, const T* b, T* c) const {
     if constexpr (std::is_same_v<T, float>) {
       omp_set_num_threads(threads_);
+      const LibraryCall call;
       dnnl_sgemm(g_.transpose_a ? 'T' : 'N', g_.transpose_b ? 'T' : 'N', g_.m, g_.n, g_.k, 1.0f, a,
                  g_.transpose_a ? g_.m : g_.k, b, g_.transpose_b ? g_.k : g_.n, 0.0f, c, g_.n);
     }

@@ -1,0 +1,26 @@
+// The subcommands of `isochron`. Each adds itself to the parser with a callback that does the work; a
+// callback reports mistakes by throwing isochron::Error and a failed check by throwing CheckFailed.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <stdexcept>
+
+namespace isochron::apps {
+
+/// The check that was asked for failed (not flat, not a number): exit status 1.
+class CheckFailed : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+void add_bench(CLI::App& app);
+void add_compare(CLI::App& app);
+void add_doctor(CLI::App& app);
+void add_plan(CLI::App& app);
+void add_train(CLI::App& app);
+
+/// Parses and runs a command line. Returns the exit status: 0 done, 1 a check failed, 2 usage, 3 bad input, 4
+/// out of memory.
+int run_command(int argc, const char* const* argv);
+
+}  // namespace isochron::apps

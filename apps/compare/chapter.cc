@@ -1,0 +1,147 @@
+#include "isochron/apps/compare/chapter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "isochron/apps/allocation_counter.h"
+#include "isochron/core/clock.h"
+#include "isochron/core/event.h"
+#include "isochron/core/threads.h"
+
+namespace isochron::apps {
+namespace {
+
+using observe::Flatness;
+using observe::RunReport;
+
+/// Iterations that the recorder may see before a run without end in sight is stopped.
+constexpr int64_t kIterationLimit = 50'000'000;
+
+/// Counts iterations and epochs of one loop; decides when it has run long enough.
+class Progress {
+ public:
+  Progress(const Loop& loop, const CompareOptions& options, observe::Recorder& recorder)
+      : loop_(loop), options_(options), recorder_(recorder), epoch_began_ns_(now_ns()) {}
+
+  bool next() {
+    ++iterations_;
+    if (iterations_ % loop_.iterations_per_epoch == 0) end_epoch();
+    if (loop_.max_iterations > 0 && iterations_ >= loop_.max_iterations) return false;
+    if (options_.iterations > 0) return iterations_ < options_.iterations;
+    if (epochs_ < options_.epochs) return true;
+    const double seconds = static_cast<double>(recorder_.totals().total_ns) * 1e-9;
+    return seconds < options_.seconds && iterations_ < kIterationLimit;
+  }
+
+ private:
+  void end_epoch() {
+    const int64_t now = now_ns();
+    ++epochs_;
+    if (epochs_ <= options_.epochs && !options_.quiet) {
+      fmt::print("    Epoch {}, Time: {:.4f} seconds\n", epochs_,
+                 static_cast<double>(now - epoch_began_ns_) * 1e-9);
+    }
+    // What the first epoch does once (plans, first growth of a pool) is warm-up, not the loop.
+    if (epochs_ == 1 && loop_.max_iterations == 0) recorder_.seal();
+    epoch_began_ns_ = now_ns();
+  }
+
+  const Loop& loop_;
+  const CompareOptions& options_;
+  observe::Recorder& recorder_;
+  int64_t iterations_ = 0;
+  int epochs_ = 0;
+  int64_t epoch_began_ns_;
+};
+
+bool names_cause(const RunReport& report, const std::string& cause) {
+  return std::any_of(report.causes.begin(), report.causes.end(),
+                     [&cause](const observe::Cause& c) { return c.name == cause; });
+}
+
+std::string cause_list(const RunReport& report) {
+  std::string text;
+  for (const observe::Cause& cause : report.causes) text += (text.empty() ? "" : ", ") + cause.name;
+  return text.empty() ? "none" : text;
+}
+
+std::vector<std::string> deviations(const Loop& loop, const RunReport& report) {
+  std::vector<std::string> found;
+  const Expectation& expected = loop.expected;
+  if (std::find(expected.time.begin(), expected.time.end(), report.time.kind) == expected.time.end()) {
+    found.push_back(fmt::format("time was found {}, expected {}", flatness_name(report.time.kind),
+                                flatness_name(expected.time.front())));
+  }
+  const bool slow = report.times_slower.value_or(1) >= observe::kSlowFactor;
+  if (expected.slow && !slow) found.push_back("was expected to be slow against the cured form");
+  if (!expected.cause.empty() && !names_cause(report, expected.cause)) {
+    found.push_back(fmt::format("cause named: {}; expected '{}'", cause_list(report), expected.cause));
+  }
+  if (expected.cause.empty() && loop.cured && !report.causes.empty()) {
+    found.push_back(fmt::format("cause named: {}; expected none", cause_list(report)));
+  }
+  if (expected.spike_period &&
+      (!report.spikes.period || report.spikes.period->length != *expected.spike_period ||
+       report.spikes.label != expected.spike_label)) {
+    found.push_back(fmt::format("spikes owned by '{}' with period {}; expected '{}' with period {}",
+                                report.spikes.label,
+                                report.spikes.period ? std::to_string(report.spikes.period->length) : "none",
+                                expected.spike_label, *expected.spike_period));
+  }
+  if (expected.no_allocations && report.heap_allocations_per_step.value_or(0) > 0) {
+    found.push_back(
+        fmt::format("{:g} heap allocations a step, expected none", *report.heap_allocations_per_step));
+  }
+  return found;
+}
+
+LoopResult run_loop(const Loop& loop, const CompareOptions& options) {
+  fmt::print("\n  {}: {}\n", loop.name, loop.what);
+  observe::Recorder recorder({.heap_allocations = allocations_counted() ? heap_allocations : nullptr,
+                              .library_allocations = allocations_counted() ? library_allocations : nullptr,
+                              .gauges = loop.gauges});
+  Progress progress(loop, options, recorder);
+  LoopContext context{recorder, options, [&progress] { return progress.next(); }};
+  loop.run(context);
+  LoopResult result;
+  observe::ReportOptions report_options;
+  result.report = make_report(recorder, loop.name, report_options);
+  if (loop.notes) result.notes = loop.notes();
+  return result;
+}
+
+}  // namespace
+
+std::vector<LoopResult> run_chapter(const Chapter& chapter, const CompareOptions& options) {
+  fmt::print("\n== {} ==  \"{}\"\n", chapter.name, chapter.complaint);
+  std::vector<LoopResult> results;
+  for (const Loop& loop : chapter.loops) results.push_back(run_loop(loop, options));
+  const auto cured =
+      std::find_if(chapter.loops.begin(), chapter.loops.end(), [](const Loop& l) { return l.cured; });
+  const size_t cured_index = static_cast<size_t>(cured - chapter.loops.begin());
+  const RunReport cured_report = results.at(cured_index).report;
+  std::vector<RunReport> reports;
+  for (size_t i = 0; i < results.size(); ++i) {
+    RunReport same_work =
+        cured_report;  // the cured form's time for what one recorded iteration of this loop does
+    same_work.duration_ns.p50 *= static_cast<double>(chapter.loops[i].work_per_iteration) /
+                                 static_cast<double>(chapter.loops[cured_index].work_per_iteration);
+    compare_with_cured(results[i].report, same_work);
+    results[i].deviations = deviations(chapter.loops[i], results[i].report);
+    reports.push_back(results[i].report);
+  }
+  fmt::print("\n{}", table_text(reports));
+  for (const LoopResult& result : results) {
+    for (const std::string& note : result.notes) fmt::print("  {}: {}\n", result.report.name, note);
+  }
+  fmt::print("\n{}\n", chapter.summary);
+  for (const LoopResult& result : results) {
+    for (const std::string& line : result.deviations)
+      fmt::print("  not as expected: {}: {}\n", result.report.name, line);
+  }
+  std::fflush(stdout);
+  return results;
+}
+
+}  // namespace isochron::apps

@@ -1,0 +1,99 @@
+// `isochron doctor`: the machine, the libraries, and the cap of everything that is kept.
+#include <cstdio>
+
+#include "isochron/apps/commands.h"
+#include "isochron/core/threads.h"
+#include "isochron/graph/apply.h"
+#include "isochron/graph/captured.h"
+#include "isochron/memory/pool.h"
+#include "isochron/observe/machine.h"
+#include "isochron/observe/recorder.h"
+#include "isochron/observe/report.h"
+#include "isochron/ops/libraries.h"
+
+namespace isochron::apps {
+namespace {
+
+struct Cap {
+  std::string what;
+  std::string cap;
+};
+
+std::vector<Cap> caps() {
+  const CaptureOptions capture;
+  return {
+      {"plans of a captured function", fmt::format("{}, least recently used goes", capture.max_plans)},
+      {"traces remembered by a captured function", "256, oldest goes"},
+      {"eager kernels", fmt::format("{} a thread, replaced in place", graph::kEagerCacheEntries)},
+      {"arena of a plan", "fixed when planned; the sum bounded by max_arena_bytes"},
+      {"oneDNN primitives", "1,024, kept by oneDNN (ONEDNN_PRIMITIVE_CACHE_CAPACITY)"},
+      {"free memory of the pool", "what was in use at the peak; trim() returns it"},
+      {"prefetched batches", "16 or 32 MiB, whichever is less, under kAutotune"},
+      {"windows of a recorder", "256 a step class, then pairs merge"},
+      {"samples of a recorder", fmt::format("{}, then every other goes", observe::Recorder::kMaxSamples)},
+      {"spikes of a recorder", fmt::format("{} newest and {} largest", observe::Recorder::kMaxRecentSpikes,
+                                           observe::Recorder::kMaxLargestSpikes)},
+      {"records of a gradient tape", "until gradient() or the tape's end; counted as tape_entries"},
+  };
+}
+
+std::vector<std::string> advice(const observe::MachineDescription& machine) {
+  std::vector<std::string> lines;
+  if (machine.usable_cores < machine.cores) {
+    lines.push_back(fmt::format("this process may use {} of {} cores", machine.usable_cores, machine.cores));
+  }
+  if (machine.core_quota && *machine.core_quota < machine.usable_cores) {
+    lines.push_back(
+        fmt::format("the container's quota is {:g} cores: more threads than that will be throttled",
+                    *machine.core_quota));
+  }
+  if (machine.virtual_machine) {
+    lines.push_back(
+        "a virtual machine: stolen time and clocks are judged by the reference kernel, see any report");
+  }
+  if (machine.transparent_huge_pages == "never") {
+    lines.push_back("transparent huge pages are off: large arenas will take more page faults when planned");
+  }
+  if (!machine.governor.empty() && machine.governor != "performance") {
+    lines.push_back(
+        fmt::format("the frequency governor is '{}': early iterations may flatter", machine.governor));
+  }
+  if (lines.empty()) lines.push_back("nothing to mend");
+  return lines;
+}
+
+void print_rows(std::string_view title, const std::vector<Cap>& rows) {
+  fmt::print("{}\n", title);
+  for (const Cap& row : rows) fmt::print("  {:<42} {}\n", row.what, row.cap);
+}
+
+void run() {
+  const observe::MachineDescription machine = observe::describe_machine();
+  print_rows("Machine",
+             {{"processor", observe::machine_text(machine)},
+              {"kernel", machine.kernel},
+              {"memory", observe::bytes_text(static_cast<double>(machine.memory_bytes))},
+              {"memory limit", machine.memory_limit_bytes
+                                   ? observe::bytes_text(static_cast<double>(*machine.memory_limit_bytes))
+                                   : "none"},
+              {"transparent huge pages",
+               machine.transparent_huge_pages.empty() ? "unknown" : machine.transparent_huge_pages},
+              {"frequency governor", machine.governor.empty() ? "unknown" : machine.governor},
+              {"compute threads", std::to_string(compute_threads())}});
+  print_rows("Libraries", {{"isochron", ISOCHRON_VERSION},
+                           {"oneDNN", ops::onednn_version()},
+                           {"vector instructions in use", ops::vector_target()},
+                           {"fmt", fmt::format("{}", FMT_VERSION)}});
+  print_rows("Kept, and at most how much", caps());
+  fmt::print("Advice\n");
+  for (const std::string& line : advice(machine)) fmt::print("  {}\n", line);
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app) {
+  app.add_subcommand("doctor", "the machine, the libraries, and the cap of everything that is kept")
+      ->callback(run);
+}
+
+}  // namespace isochron::apps
