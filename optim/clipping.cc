@@ -1,0 +1,43 @@
+#include "isochron/optim/clipping.h"
+
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/reduction.h"
+
+namespace isochron::optim {
+namespace {
+
+template <typename F>
+std::vector<Tensor> each_defined(std::span<const Tensor> tensors, F f) {
+  std::vector<Tensor> result;
+  result.reserve(tensors.size());
+  for (const Tensor& tensor : tensors) result.push_back(tensor.defined() ? f(tensor) : Tensor());
+  return result;
+}
+
+}  // namespace
+
+Tensor global_norm(std::span<const Tensor> tensors) {
+  Tensor total;
+  for (const Tensor& tensor : tensors) {
+    if (!tensor.defined()) continue;
+    const Tensor squares = sum(square(tensor));
+    total = total.defined() ? total + squares : squares;
+  }
+  require(total.defined(), ErrorCode::kInvalidArgument, "global_norm", "none of the {} tensors is defined",
+          tensors.size());
+  return sqrt(total);
+}
+
+std::vector<Tensor> clip_by_global_norm(std::span<const Tensor> tensors, double max_norm) {
+  require(max_norm > 0, ErrorCode::kInvalidArgument, "clip_by_global_norm", "max_norm must be > 0, got {}",
+          max_norm);
+  const Tensor factor = max_norm / maximum(global_norm(tensors), max_norm);
+  return each_defined(tensors, [&](const Tensor& tensor) { return tensor * factor; });
+}
+
+std::vector<Tensor> clip_by_value(std::span<const Tensor> tensors, double limit) {
+  require(limit > 0, ErrorCode::kInvalidArgument, "clip_by_value", "limit must be > 0, got {}", limit);
+  return each_defined(tensors, [&](const Tensor& tensor) { return clip(tensor, -limit, limit); });
+}
+
+}  // namespace isochron::optim

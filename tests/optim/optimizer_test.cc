@@ -1,0 +1,218 @@
+#include <gtest/gtest.h>
+
+#include "isochron/autograd/autograd.h"
+#include "isochron/graph/captured.h"
+#include "isochron/ops/creation.h"
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/linear.h"
+#include "isochron/ops/reduction.h"
+#include "isochron/optim/clipping.h"
+#include "isochron/optim/optimizers.h"
+#include "support/expect_error.h"
+#include "support/near.h"
+
+namespace isochron::optim {
+namespace {
+
+struct Line {
+  Variable weight{from_vector({2, 1}, {0.5, -0.5}), "weight"};
+  Variable bias{zeros({1}), "bias"};
+  std::vector<Variable> parameters() const { return {weight, bias}; }
+  Tensor loss(const Tensor& x, const Tensor& y) const { return mean(square(matmul(x, weight) + bias - y)); }
+};
+
+const Tensor kX = from_vector({4, 2}, {1, 2, -1, 0.5, 3, 1, 0, -2});
+const Tensor kY = from_vector({4, 1}, {3, -0.5, 4, -2});
+
+TEST(Optimizer, CapturedStepEqualsEagerStepBitForBit) {
+  Line eager_line;
+  Line captured_line;
+  Adam eager_adam;
+  Adam captured_adam;
+  CaptureOptions options;
+  options.passes.disabled = {"all"};
+  auto step = capture(
+      [&](const Tensor& x, const Tensor& y) {
+        const Tensor loss = captured_line.loss(x, y);
+        captured_adam.minimize(loss, captured_line.parameters());
+        return loss;
+      },
+      options);
+  for (int i = 0; i < 20; ++i) {
+    GradientTape tape;
+    const Tensor loss = eager_line.loss(kX, kY);
+    eager_adam.minimize(loss, eager_line.parameters());
+    EXPECT_EQ(step(kX, kY).item<float>(), loss.item<float>());
+  }
+  EXPECT_EQ(captured_line.weight.tensor().to_vector(), eager_line.weight.tensor().to_vector());
+  EXPECT_EQ(captured_line.bias.tensor().to_vector(), eager_line.bias.tensor().to_vector());
+}
+
+TEST(Optimizer, ReducesTheLoss) {
+  Line line;
+  Sgd sgd({.learning_rate = 0.05, .momentum = 0.5});
+  auto step = capture([&](const Tensor& x, const Tensor& y) {
+    const Tensor loss = line.loss(x, y);
+    sgd.minimize(loss, line.parameters());
+    return loss;
+  });
+  const float first = step(kX, kY).item<float>();
+  for (int i = 0; i < 200; ++i) step(kX, kY);
+  EXPECT_LT(step(kX, kY).item<float>(), 1e-3f * first);
+}
+
+TEST(Optimizer, NewLearningRateReachesTheCapturedStep) {
+  Variable p(zeros({3}), "p");
+  Sgd sgd({.learning_rate = 1});
+  auto step = capture([&](const Tensor& g) { sgd.apply(std::vector{p}, std::vector{g}); });
+  step(ones({3}));
+  sgd.set_learning_rate(0.25);
+  step(ones({3}));
+  EXPECT_EQ(p.tensor().to_vector(), std::vector<double>(3, -1.25));
+  EXPECT_EQ(step.plan_count(), 1u);
+  EXPECT_EQ(sgd.learning_rate(), 0.25);
+  EXPECT_EQ(sgd.step_count(), 2);
+}
+
+TEST(Optimizer, LearningRateMayBeComputedInTheStep) {
+  Variable p(zeros({1}), "p");
+  Sgd sgd({.learning_rate = 1});
+  auto step = capture([&](const Tensor& g) {
+    sgd.apply(std::vector{p}, std::vector{g});
+    sgd.learning_rate_slot().assign(sgd.learning_rate_slot().tensor() * 0.5);
+  });
+  for (int i = 0; i < 3; ++i) step(ones({1}));
+  EXPECT_EQ(p.tensor().to_vector(), std::vector<double>{-1.75});
+}
+
+TEST(Optimizer, SkipsFrozenParameters) {
+  Line line;
+  line.bias.set_trainable(false);
+  Adam adam;
+  GradientTape tape;
+  adam.minimize(line.loss(kX, kY), line.parameters());
+  EXPECT_EQ(line.bias.tensor().to_vector(), std::vector<double>{0});
+  EXPECT_NE(line.weight.tensor().to_vector()[0], 0.5);
+  EXPECT_EQ(adam.state_bytes(), 2 * line.weight.size_bytes());
+}
+
+TEST(Optimizer, MakesStatesOnceAndCountsTheirBytes) {
+  Line line;
+  RmsProp rmsprop({.momentum = 0.9, .centered = true});
+  EXPECT_EQ(rmsprop.state_bytes(), 0u);
+  const std::vector<Tensor> g = {ones({2, 1}), ones({1})};
+  rmsprop.apply(line.parameters(), g);
+  EXPECT_EQ(rmsprop.state_bytes(), 3 * 3 * sizeof(float));
+  const std::vector<Variable> state = rmsprop.state();
+  rmsprop.apply(line.parameters(), g);
+  EXPECT_EQ(rmsprop.state(), state);
+  EXPECT_EQ(state[2].name(), "weight/mean_square");
+}
+
+TEST(Optimizer, StatesMadeInsideACaptureOutliveIt) {
+  Variable p(zeros({2}), "p");
+  Adam adam;
+  {
+    auto step = capture([&](const Tensor& g) { adam.apply(std::vector{p}, std::vector{g}); });
+    step(ones({2}));
+  }
+  EXPECT_TRUE(near(adam.state()[2], full({2}, 0.1), 1e-6));
+  auto again = capture([&](const Tensor& g) { adam.apply(std::vector{p}, std::vector{g}); });
+  again(ones({2}));
+  EXPECT_TRUE(near(adam.state()[2], full({2}, 0.19), 1e-6));
+}
+
+TEST(Optimizer, APlanKeepsTheStorageOfFreedVariables) {
+  auto optimizer = std::make_unique<Adam>();
+  auto p = std::make_unique<Variable>(zeros({64}), "p");
+  auto step = capture([&](const Tensor& g) {
+    optimizer->apply(std::vector{*p}, std::vector{g});
+    return p->tensor() * 1.0;
+  });
+  const double first = step(ones({64})).to_vector()[0];
+  optimizer.reset();
+  p.reset();
+  EXPECT_LT(step(ones({64})).to_vector()[0], first);
+}
+
+TEST(Optimizer, RejectsWrongCalls) {
+  Line line;
+  Adam adam;
+  const Tensor loss = line.loss(kX, kY);
+  EXPECT_ERROR(adam.minimize(loss, line.parameters()), ErrorCode::kCaptureViolation, "GradientTape");
+  const std::vector<Tensor> missing = {ones({2, 1}), Tensor()};
+  EXPECT_ERROR(adam.apply(line.parameters(), missing), ErrorCode::kInvalidArgument, "parameter 'bias'");
+  const std::vector<Tensor> one = {ones({2, 1})};
+  EXPECT_ERROR(adam.apply(line.parameters(), one), ErrorCode::kInvalidArgument, "2 parameters, 1 gradients");
+  const std::vector<Tensor> shaped = {ones({1, 2}), ones({1})};
+  EXPECT_ERROR(adam.apply(line.parameters(), shaped), ErrorCode::kShapeMismatch, "parameter 'weight'");
+  const std::vector<Tensor> typed = {ones({2, 1}), ones({1}, DType::kF64)};
+  EXPECT_ERROR(adam.apply(line.parameters(), typed), ErrorCode::kDtypeMismatch, "parameter 'bias'");
+  EXPECT_ERROR(adam.apply(std::vector{line.bias, line.bias}, std::vector{ones({1}), ones({1})}),
+               ErrorCode::kInvalidArgument, "twice");
+  EXPECT_EQ(adam.state_bytes(), 0u);
+  EXPECT_EQ(line.bias.tensor().to_vector(), std::vector<double>{0});
+  adam.apply(std::vector{line.bias}, std::vector{ones({1})});
+  EXPECT_ERROR(adam.apply(line.parameters(), std::vector{ones({2, 1}), ones({1})}),
+               ErrorCode::kInvalidArgument, "'weight' was not among the 1");
+  EXPECT_EQ(adam.step_count(), 1);
+}
+
+TEST(Optimizer, RejectsWrongOptions) {
+  EXPECT_ERROR(Adam({.beta_1 = 1}), ErrorCode::kInvalidArgument, "beta_1");
+  EXPECT_ERROR(Adam({.epsilon = -1}), ErrorCode::kInvalidArgument, "epsilon");
+  EXPECT_ERROR(Sgd({.nesterov = true}), ErrorCode::kInvalidArgument, "nesterov");
+  EXPECT_ERROR(RmsProp({.learning_rate = NAN}), ErrorCode::kInvalidArgument, "learning rate");
+  Sgd sgd;
+  EXPECT_ERROR(sgd.set_learning_rate(-1), ErrorCode::kInvalidArgument, "learning rate");
+  auto step = capture([&](const Tensor& x) {
+    sgd.set_learning_rate(0.5);
+    return x;
+  });
+  EXPECT_ERROR(step(ones({1})), ErrorCode::kCaptureViolation, "learning_rate_slot");
+}
+
+TEST(Optimizer, CenteredRmspropStaysFiniteUnderAConstantGradient) {
+  Variable p(zeros({1}), "p");
+  RmsProp rmsprop({.centered = true, .epsilon_outside_root = true});
+  for (int i = 0; i < 500; ++i) rmsprop.apply(std::vector{p}, std::vector{full({1}, 1e3)});
+  EXPECT_TRUE(std::isfinite(p.tensor().item<float>()));
+}
+
+TEST(Clipping, ScalesToTheGlobalNorm) {
+  const std::vector<Tensor> tensors = {full({2}, 3), Tensor(), full({1, 2}, 4)};
+  EXPECT_NEAR(global_norm(tensors).item<double>(), std::sqrt(50.0), 1e-5);
+  const std::vector<Tensor> clipped = clip_by_global_norm(tensors, 1);
+  EXPECT_NEAR(global_norm(clipped).item<double>(), 1, 1e-6);
+  EXPECT_FALSE(clipped[1].defined());
+  EXPECT_TRUE(near(clipped[2], full({1, 2}, 4 / std::sqrt(50.0)), 1e-6));
+  EXPECT_TRUE(near(clip_by_global_norm(tensors, 10)[0], full({2}, 3), 0));
+  EXPECT_ERROR(clip_by_global_norm(tensors, 0), ErrorCode::kInvalidArgument, "max_norm");
+  EXPECT_ERROR(global_norm({}), ErrorCode::kInvalidArgument, "none");
+}
+
+TEST(Clipping, ClipsValues) {
+  const std::vector<Tensor> tensors = {from_vector({3}, {-3, 0.5, 2})};
+  EXPECT_EQ(clip_by_value(tensors, 1)[0].to_vector(), (std::vector<double>{-1, 0.5, 1}));
+  EXPECT_ERROR(clip_by_value(tensors, -1), ErrorCode::kInvalidArgument, "limit");
+}
+
+TEST(Variable, StandsForItsContent) {
+  const Variable v(from_vector({2}, {1, 2}), "v");
+  const Tensor before = v;
+  v.assign(from_vector({2}, {3, 4}));
+  EXPECT_EQ((v + 1.0).to_vector(), (std::vector<double>{4, 5}));
+  EXPECT_ERROR(before.to_vector(), ErrorCode::kStale, "variable 'v'");
+  EXPECT_ERROR(v.assign(ones({3})), ErrorCode::kShapeMismatch, "(3)");
+  EXPECT_ERROR(Variable(Tensor(), "w"), ErrorCode::kInvalidArgument, "'w'");
+}
+
+TEST(Variable, CopiesTheInitialContent) {
+  const Tensor initial = ones({2});
+  const Variable v(initial, "v");
+  v.assign(zeros({2}));
+  EXPECT_EQ(initial.to_vector(), (std::vector<double>{1, 1}));
+}
+
+}  // namespace
+}  // namespace isochron::optim
