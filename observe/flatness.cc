@@ -270,14 +270,18 @@ Flatness decide(std::span<const ChangeEstimate> estimates, double bound) {
   return outside->change > 0 ? Flatness::kGrowing : Flatness::kShrinking;
 }
 
-/// How many times longer a run must be: half widths shrink with the root of its length.
+/// How many times longer a run must be: half widths shrink with the root of its length. A change that can't
+/// be told from none is taken for none, which needs an interval of half the bound; any other must come clear
+/// of the bound.
 double factor_to_decide(std::span<const ChangeEstimate> estimates, double bound) {
   double factor = 1;
   for (const ChangeEstimate& estimate : estimates) {
+    if (estimate.low >= -bound && estimate.high <= bound) continue;
     const double half_width = 0.5 * (estimate.high - estimate.low);
-    const double margin = std::fabs(bound - std::fabs(estimate.change));
-    if (half_width <= margin) continue;
-    factor = std::max(factor, margin > 0 ? (half_width / margin) * (half_width / margin) : kInfinity);
+    const bool none = estimate.low <= 0 && estimate.high >= 0;
+    const double needed = none ? 0.5 * bound : std::fabs(bound - std::fabs(estimate.change));
+    if (half_width <= needed) continue;
+    factor = std::max(factor, needed > 0 ? (half_width / needed) * (half_width / needed) : kInfinity);
   }
   return factor;
 }

@@ -36,7 +36,7 @@ struct FlatnessOptions {
   int min_windows = 64;      // a verdict other than inconclusive needs as many windows after warm-up,
   double min_seconds = 2;    // and as long a run where its length is known
   double max_warmup = 0.1;   // largest part of the windows that the settling rule may exclude
-  int replicates = 499;      // bootstrap resamplings
+  int replicates = 299;      // bootstrap resamplings
   uint64_t seed = 1;
 };
 

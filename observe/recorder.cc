@@ -34,9 +34,10 @@ RecorderOptions checked(RecorderOptions options) {
 Recorder::Recorder(RecorderOptions options)
     : options_(checked(std::move(options))), last_class_(options_.classes - 1) {
   windows_.resize(static_cast<size_t>(options_.classes));
-  samples_.reserve(kMaxSamples);
-  recent_spikes_.reserve(kMaxRecentSpikes);
-  largest_spikes_.reserve(kMaxLargestSpikes + 1);
+  // Resized, not only reserved: their pages must be resident before the first step. `restart` empties them.
+  samples_.resize(kMaxSamples);
+  recent_spikes_.resize(kMaxRecentSpikes);
+  largest_spikes_.resize(kMaxLargestSpikes + 1);
   calibrate();
   sampling_ns_ = 0;
   totals_ = {};

@@ -40,7 +40,10 @@ double Window::median_ns() const {
                 static_cast<double>(quantiles_ns[kQuantiles / 2]));
 }
 
-WindowSeries::WindowSeries() { closed_.reserve(kMaxWindows); }
+WindowSeries::WindowSeries() {
+  closed_.resize(kMaxWindows);  // and not only reserved: its pages must be resident before the first step
+  closed_.clear();
+}
 
 void WindowSeries::clear() {
   length_ = 1;

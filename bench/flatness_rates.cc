@@ -1,0 +1,131 @@
+// Measures how often the flatness verdict errs: many synthetic runs of every kind, with a true change that is
+// a multiple of the bound, and what was said of them. Prints the table of docs/flatness.md.
+//   flatness_rates [SERIES_PER_ROW]
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdlib>
+#include <string>
+
+#include "isochron/core/clock.h"
+#include "isochron/observe/flatness.h"
+#include "observe/synthetic.h"
+
+namespace {
+
+using namespace isochron;
+using namespace isochron::observe;
+using synthetic::Series;
+
+constexpr int kWindows = 128;
+constexpr int kPerWindow = 64;
+
+struct Kind {
+  std::string name;
+  /// A run whose level changes by `change` in all.
+  std::function<Series(double change, uint64_t seed)> make;
+};
+
+Kind per_iteration(std::string name, std::function<double(double, int, double, Rng&)> duration,
+                   int windows_of = kPerWindow) {
+  return {std::move(name), [duration, windows_of](double change, uint64_t seed) {
+            return synthetic::make_series(kWindows, windows_of, seed,
+                                          [&](double position, int iteration, Rng& rng) {
+                                            return duration(position, iteration, change, rng);
+                                          });
+          }};
+}
+
+/// Noise that lasts over windows: a factor per window, on top of 5 % per iteration.
+Kind per_window(std::string name, double rho, double deviation) {
+  return {std::move(name), [=](double change, uint64_t seed) {
+            synthetic::Autoregressive noise(rho, deviation);
+            double factor = 1;
+            return synthetic::make_series(
+                kWindows, kPerWindow, seed, [&](double position, int iteration, Rng& rng) {
+                  if (iteration % kPerWindow == 0) factor = noise(rng);
+                  return synthetic::drift(position, change) * factor * synthetic::gaussian(rng, 0.05);
+                });
+          }};
+}
+
+std::vector<Kind> kinds() {
+  using namespace synthetic;
+  std::vector<Kind> all;
+  all.push_back(per_iteration("drift, noise 5 %", [](double p, int, double change, Rng& rng) {
+    return drift(p, change) * gaussian(rng, 0.05);
+  }));
+  all.push_back(per_iteration("drift down, noise 5 %", [](double p, int, double change, Rng& rng) {
+    return drift(p, -change) * gaussian(rng, 0.05);
+  }));
+  all.push_back(per_iteration("drift, noise 30 %", [](double p, int, double change, Rng& rng) {
+    return drift(p, change) * gaussian(rng, 0.3);
+  }));
+  all.push_back(per_iteration(
+      "drift, noise 30 %, 16 times longer",
+      [](double p, int, double change, Rng& rng) { return drift(p, change) * gaussian(rng, 0.3); },
+      16 * kPerWindow));
+  all.push_back(per_iteration("step at half, noise 5 %", [](double p, int, double change, Rng& rng) {
+    return step(p, change) * gaussian(rng, 0.05);
+  }));
+  all.push_back(per_iteration("drift, 2 % heavy tail", [](double p, int, double change, Rng& rng) {
+    return drift(p, change) * heavy(rng, 0.05, 0.02);
+  }));
+  all.push_back(per_iteration(
+      "drift, 2 % heavy tail, 16 times longer",
+      [](double p, int, double change, Rng& rng) { return drift(p, change) * heavy(rng, 0.05, 0.02); },
+      16 * kPerWindow));
+  all.push_back(per_iteration("drift, spike x5 each 100", [](double p, int i, double change, Rng& rng) {
+    return drift(p, change) * (i % 100 == 99 ? 5 : 1) * gaussian(rng, 0.05);
+  }));
+  all.push_back(per_window("drift, windows AR(1) 0.5, 2 %", 0.5, 0.02));
+  all.push_back(per_window("drift, windows AR(1) 0.9, 2 %", 0.9, 0.02));
+  all.push_back(per_window("drift, windows AR(1) 0.9, 10 %", 0.9, 0.1));
+  // Medians don't move: 2 % of the iterations grow until the mean has changed by `change`.
+  all.push_back(per_iteration("rare spikes grow, noise 5 %", [](double p, int, double change, Rng& rng) {
+    return gaussian(rng, 0.05) + (rng.uniform() < 0.02 ? 50 * change * p : 0);
+  }));
+  return all;
+}
+
+void print_row(const std::string& name, double multiple, int count, const FlatnessOptions& options,
+               const std::function<Series(uint64_t)>& make) {
+  std::array<int, 4> said{};
+  int64_t judging_ns = 0;
+  for (int i = 0; i < count; ++i) {
+    const Series series = make(static_cast<uint64_t>(i) + 1);
+    const int64_t begin = now_ns();
+    const FlatnessVerdict verdict =
+        judge_flatness({.medians = series.medians, .means = series.means}, options);
+    judging_ns += now_ns() - begin;
+    ++said[static_cast<size_t>(verdict.kind)];
+  }
+  const auto share = [&](Flatness kind) { return 100.0 * said[static_cast<size_t>(kind)] / count; };
+  fmt::print("| {} | {:+.1f} x | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} |\n", name, multiple,
+             share(Flatness::kFlat), share(Flatness::kGrowing), share(Flatness::kShrinking),
+             share(Flatness::kInconclusive), static_cast<double>(judging_ns) / count / 1e6);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int count = argc > 1 ? std::atoi(argv[1]) : 1000;
+  if (count < 1) {
+    fmt::print(stderr, "usage: flatness_rates [SERIES_PER_ROW >= 1]\n");
+    return 2;
+  }
+  const FlatnessOptions options;
+  fmt::print("{} runs a row, {} windows of {} iterations, bound {:.0f} %\n\n", count, kWindows, kPerWindow,
+             100 * options.bound);
+  fmt::print(
+      "| run | true change / bound | flat % | growing % | shrinking % | inconclusive % | ms a verdict |\n");
+  fmt::print("|---|---|---|---|---|---|---|\n");
+  for (const Kind& kind : kinds()) {
+    for (double multiple : {0.0, 1.0, 2.0}) {
+      print_row(kind.name, multiple, count, options,
+                [&](uint64_t seed) { return kind.make(multiple * options.bound, seed); });
+    }
+  }
+  return 0;
+}
