@@ -191,11 +191,19 @@ class FusedKernel final : public graph::Kernel {
         }
       }
     }
+    if (tiles_ == 1) locate(args, args.workspace, bound_);
   }
 
   void run(const KernelArgs& args) override {
     if (elems_ == 0) {
       for (const Reduction& reduction : reductions_) finish_empty(args, reduction);
+      return;
+    }
+    if (tiles_ == 1) {  // small tensors: everything was located when the addresses were bound
+      load_steady(args, bound_);
+      if (!reductions_.empty()) reset_accumulators(args.workspace);
+      run_tile(args, bound_.data(), 0, elems_, args.workspace);
+      finish(args, 1);
       return;
     }
     if (threads_ == 1) {
@@ -213,6 +221,8 @@ class FusedKernel final : public graph::Kernel {
   }
 
  private:
+  using Registers = std::array<std::byte*, graph::kMaxProgramRegisters>;
+
   int producer_of(int reg) const { return reg - static_cast<int>(operands_.size()); }
 
   static Operand classify(const TensorSpec& spec, const Shape& shape) {
@@ -285,6 +295,15 @@ class FusedKernel final : public graph::Kernel {
     for (Operand& operand : operands_) {
       operand.steady = operand.access == Access::kScalar ||
                        (operand.access == Access::kPeriodic && tile_ % operand.period == 0);
+    }
+    for (size_t r = 0; r < operands_.size(); ++r) {
+      const Operand& operand = operands_[r];
+      if (operand.input < 0 || in_place_scalar(operand)) continue;
+      if (operand.access == Access::kDirect) {
+        moving_.emplace_back(static_cast<int>(r), dtype_size(operand.dtype));
+      } else {
+        (operand.steady ? steady_ : changing_).push_back(static_cast<int>(r));
+      }
     }
   }
 
@@ -440,56 +459,68 @@ class FusedKernel final : public graph::Kernel {
     return reinterpret_cast<Accumulator*>(workspace + scratch_bytes_);
   }
 
-  void run_tiles(const KernelArgs& args, int64_t first, int64_t last, std::byte* workspace) {
-    std::array<std::byte*, graph::kMaxProgramRegisters> reg;
-    std::array<size_t, graph::kMaxProgramRegisters> step;  // bytes from one tile to the next
+  /// Where each register's first tile is.
+  void locate(const KernelArgs& args, std::byte* workspace, Registers& reg) const {
     const size_t operand_count = operands_.size();
     for (size_t r = 0; r < operand_count; ++r) {
       const Operand& operand = operands_[r];
-      const size_t size = dtype_size(operand.dtype);
-      step[r] = 0;
-      if (operand.access == Access::kDirect) {
-        step[r] = size;
+      if (operand.access == Access::kDirect || in_place_scalar(operand)) {
         reg[r] = args.inputs[operand.input];
       } else if (operand.input < 0) {
         reg[r] = const_cast<std::byte*>(
             reinterpret_cast<const std::byte*>(immediates_[static_cast<size_t>(-2 - operand.slot)].data()));
       } else {
         reg[r] = workspace + static_cast<size_t>(operand.slot) * slot_bytes_;
-        if (operand.access == Access::kScalar && tile_ == 1) {
-          reg[r] = args.inputs[operand.input];
-        } else if (operand.steady) {
-          load(operand, args.inputs[operand.input], reg[r], 0, tile_);
-        }
       }
     }
     for (size_t i = 0; i < code_.size(); ++i) {
       reg[operand_count + i] = workspace + static_cast<size_t>(register_slots_[i]) * slot_bytes_;
-      step[operand_count + i] = 0;
     }
     for (size_t o = 0; o < outputs_.size(); ++o) {
-      const Output& output = outputs_[o];
-      if (!output.direct || through_scratch_[o]) continue;
-      reg[static_cast<size_t>(output.reg)] = args.outputs[o];
-      step[static_cast<size_t>(output.reg)] = output.size;
+      if (outputs_[o].direct && !through_scratch_[o])
+        reg[static_cast<size_t>(outputs_[o].reg)] = args.outputs[o];
     }
-    if (!reductions_.empty()) reset_accumulators(workspace);
-    const size_t register_count = operand_count + code_.size();
-    for (size_t r = 0; r < register_count; ++r) reg[r] += step[r] * static_cast<size_t>(first * tile_);
-    for (int64_t t = first; t < last; ++t) {
-      const int64_t begin = t * tile_;
-      const int64_t n = std::min(tile_, elems_ - begin);
-      run_tile(args, reg.data(), begin, n, workspace);
-      if (t + 1 < last) {
-        for (size_t r = 0; r < register_count; ++r) reg[r] += step[r] * static_cast<size_t>(tile_);
+  }
+
+  /// A scalar operand of a one-element tile is its own tile.
+  bool in_place_scalar(const Operand& operand) const {
+    return operand.access == Access::kScalar && operand.input >= 0 && tile_ == 1;
+  }
+
+  void load_steady(const KernelArgs& args, const Registers& reg) const {
+    for (int r : steady_)
+      load(operands_[static_cast<size_t>(r)], args.inputs[operands_[static_cast<size_t>(r)].input],
+           reg[static_cast<size_t>(r)], 0, tile_);
+  }
+
+  /// Moves the registers that lie in operands or outputs on by `tiles`.
+  void advance(Registers& reg, int64_t tiles) const {
+    for (const auto& [r, size] : moving_)
+      reg[static_cast<size_t>(r)] += size * static_cast<size_t>(tiles * tile_);
+    for (size_t o = 0; o < outputs_.size(); ++o) {
+      const Output& output = outputs_[o];
+      if (output.direct && !through_scratch_[o]) {
+        reg[static_cast<size_t>(output.reg)] += output.size * static_cast<size_t>(tiles * tile_);
       }
     }
   }
 
+  void run_tiles(const KernelArgs& args, int64_t first, int64_t last, std::byte* workspace) {
+    Registers reg;
+    locate(args, workspace, reg);
+    load_steady(args, reg);
+    if (!reductions_.empty()) reset_accumulators(workspace);
+    advance(reg, first);
+    for (int64_t t = first; t < last; ++t) {
+      const int64_t begin = t * tile_;
+      run_tile(args, reg.data(), begin, std::min(tile_, elems_ - begin), workspace);
+      if (t + 1 < last) advance(reg, 1);
+    }
+  }
+
   void run_tile(const KernelArgs& args, std::byte** reg, int64_t begin, int64_t n, std::byte* workspace) {
-    for (size_t r = 0; r < operands_.size(); ++r) {
-      const Operand& operand = operands_[r];
-      if (operand.access == Access::kDirect || operand.steady) continue;
+    for (int r : changing_) {
+      const Operand& operand = operands_[static_cast<size_t>(r)];
       load(operand, args.inputs[operand.input], reg[r], begin, n);
     }
     for (const Instruction& i : code_) {
@@ -673,6 +704,10 @@ class FusedKernel final : public graph::Kernel {
   int64_t accumulators_ = 0;
   int halving_slot_ = -1;
   std::vector<Operand> operands_;
+  std::vector<int> steady_;                     // operands laid out once a run
+  std::vector<int> changing_;                   // operands laid out for each tile
+  std::vector<std::pair<int, size_t>> moving_;  // operands read where they are, with their element size
+  Registers bound_{};
   std::vector<Instruction> code_;
   std::vector<DType> register_dtypes_;
   std::vector<int> register_slots_;
