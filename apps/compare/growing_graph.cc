@@ -168,7 +168,7 @@ Chapter growing_graph_chapter() {
        .what = "the same eager, differentiated each iteration through all that ever happened",
        .iterations_per_epoch = kDocumentIterations / 10,
        .max_iterations = kGrowingIterations,
-       .expected = {.time = {Flatness::kGrowing}, .cause = "retained losses or history"},
+       .expected = {.time = {Flatness::kGrowing}, .cause = "ops added in the loop"},
        .run = history_kept},
       {.name = "shapes that change",
        .what = "another number of rows each step: traced and planned again each time",
