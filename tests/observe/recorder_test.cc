@@ -2,98 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "isochron/core/error.h"
-#include "isochron/core/rng.h"
 #include "observe/simulated_clock.h"
 
 namespace isochron::observe {
 namespace {
 
 RecorderOptions simulated() { return {.reference_kernel = false, .clock = simulated_now_ns}; }
-
-TEST(Histogram, QuantilesAreWithinAHalfPercent) {
-  LogHistogram<uint32_t> histogram;
-  for (int64_t i = 1; i <= 100'000; ++i) histogram.add(i * 37);
-  for (double fraction : {0.01, 0.1, 0.5, 0.99, 0.999}) {
-    EXPECT_NEAR(histogram.quantile(fraction), fraction * 3'700'000, fraction * 3'700'000 * 0.002 + 37)
-        << fraction;
-  }
-  EXPECT_EQ(histogram.count(), 100'000);
-}
-
-TEST(Histogram, TakesTheExtremesAndForgetsOnClear) {
-  LogHistogram<uint32_t> histogram;
-  histogram.add(-5);
-  EXPECT_LE(histogram.quantile(0.5), 1);
-  histogram.add(INT64_MAX);
-  EXPECT_GT(histogram.quantile(1), 8e12);
-  histogram.clear();
-  EXPECT_EQ(histogram.count(), 0);
-  EXPECT_EQ(histogram.quantile(0.5), 0);
-  histogram.add(700);
-  EXPECT_NEAR(histogram.quantile(0.5), 700, 1);
-}
-
-TEST(Histogram, AddsAnother) {
-  LogHistogram<uint32_t> part;
-  LogHistogram<int64_t> all;
-  part.add(10);
-  part.add(1'000'000);
-  all.add(500);
-  all.add_all(part);
-  all.add_all(LogHistogram<uint32_t>());
-  EXPECT_EQ(all.count(), 3);
-  EXPECT_NEAR(all.quantile(0.5), 500, 1);
-}
-
-TEST(Windows, StayBoundedAndCountEveryIteration) {
-  WindowSeries windows;
-  for (int64_t i = 0; i < 100'000; ++i) {
-    windows.add(i, 1000, {});
-    ASSERT_LT(windows.closed().size(), static_cast<size_t>(WindowSeries::kMaxWindows));
-  }
-  EXPECT_GE(windows.closed().size(), static_cast<size_t>(WindowSeries::kMaxWindows) / 2);
-  EXPECT_EQ(windows.iterations(), 100'000);
-  EXPECT_EQ(windows.total_ns(), 100'000'000);
-  int64_t expected = 0;
-  for (const Window& window : windows.closed()) {
-    EXPECT_EQ(window.first_iteration, expected);
-    EXPECT_EQ(window.iterations, windows.length());
-    expected = window.last_iteration + 1;
-    EXPECT_NEAR(window.median_ns(), 1000, 3);
-    EXPECT_DOUBLE_EQ(window.mean_ns(), 1000);
-  }
-}
-
-TEST(Windows, MediansStayRightThroughManyMerges) {
-  // Skewed noise of about 30 %; 2^21 iterations merge the oldest windows 13 times.
-  WindowSeries windows;
-  Rng rng(3);
-  constexpr int64_t kIterations = 1 << 21;
-  for (int64_t i = 0; i < kIterations; ++i) {
-    windows.add(i, static_cast<int64_t>(1e5 * std::exp(0.3 * rng.normal())), {});
-  }
-  const double sampling = 1.2533 * 0.3 / std::sqrt(static_cast<double>(windows.length()));
-  for (const Window& window : windows.closed()) {
-    EXPECT_NEAR(window.median_ns() / 1e5, 1, 0.003 + 5 * sampling) << window.first_iteration;
-  }
-  const double oldest = windows.closed().front().median_ns();
-  const double newest = windows.closed().back().median_ns();
-  EXPECT_NEAR(oldest / newest, 1, 0.003 + 5 * sampling);
-}
-
-TEST(Windows, SplitPhases) {
-  WindowSeries windows;
-  for (int64_t i = 0; i < 1000; ++i) windows.add(i, 30, {10, 0, 20, 0, 0, 0, 0, 0});
-  for (const Window& window : windows.closed()) {
-    EXPECT_EQ(window.phase_ns[static_cast<size_t>(Phase::kDataWait)], 10 * window.iterations);
-    EXPECT_EQ(window.phase_ns[static_cast<size_t>(Phase::kCompute)], 20 * window.iterations);
-  }
-  EXPECT_DOUBLE_EQ(windows.usual_phase_ns(Phase::kCompute), 20);
-  EXPECT_NEAR(windows.usual_ns(), 30, 1);
-}
 
 TEST(Recorder, PhasesAddUpToTheIterationAndNestExclusively) {
   Recorder recorder(simulated());

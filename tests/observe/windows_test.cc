@@ -1,0 +1,95 @@
+#include "isochron/observe/windows.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "isochron/core/rng.h"
+#include "isochron/observe/statistics.h"
+
+namespace isochron::observe {
+namespace {
+
+TEST(Histogram, QuantilesAreWithinAHalfPercent) {
+  LogHistogram<uint32_t> histogram;
+  for (int64_t i = 1; i <= 100'000; ++i) histogram.add(i * 37);
+  for (double fraction : {0.01, 0.1, 0.5, 0.99, 0.999}) {
+    EXPECT_NEAR(histogram.quantile(fraction), fraction * 3'700'000, fraction * 3'700'000 * 0.002 + 37)
+        << fraction;
+  }
+  EXPECT_EQ(histogram.count(), 100'000);
+}
+
+TEST(Histogram, TakesTheExtremesAndForgetsOnClear) {
+  LogHistogram<uint32_t> histogram;
+  histogram.add(-5);
+  EXPECT_LE(histogram.quantile(0.5), 1);
+  histogram.add(INT64_MAX);
+  EXPECT_GT(histogram.quantile(1), 8e12);
+  histogram.clear();
+  EXPECT_EQ(histogram.count(), 0);
+  EXPECT_EQ(histogram.quantile(0.5), 0);
+  histogram.add(700);
+  EXPECT_NEAR(histogram.quantile(0.5), 700, 1);
+}
+
+TEST(Histogram, AddsAnother) {
+  LogHistogram<uint32_t> part;
+  LogHistogram<int64_t> all;
+  part.add(10);
+  part.add(1'000'000);
+  all.add(500);
+  all.add_all(part);
+  all.add_all(LogHistogram<uint32_t>());
+  EXPECT_EQ(all.count(), 3);
+  EXPECT_NEAR(all.quantile(0.5), 500, 1);
+}
+
+TEST(Windows, StayBoundedAndCountEveryIteration) {
+  WindowSeries windows;
+  for (int64_t i = 0; i < 100'000; ++i) {
+    windows.add(i, 1000, {});
+    ASSERT_LT(windows.closed().size(), static_cast<size_t>(WindowSeries::kMaxWindows));
+  }
+  EXPECT_GE(windows.closed().size(), static_cast<size_t>(WindowSeries::kMaxWindows) / 2);
+  EXPECT_EQ(windows.iterations(), 100'000);
+  EXPECT_EQ(windows.total_ns(), 100'000'000);
+  int64_t expected = 0;
+  for (const Window& window : windows.closed()) {
+    EXPECT_EQ(window.first_iteration, expected);
+    EXPECT_EQ(window.iterations, windows.length());
+    expected = window.last_iteration + 1;
+    EXPECT_NEAR(window.median_ns(), 1000, 3);
+    EXPECT_DOUBLE_EQ(window.mean_ns(), 1000);
+  }
+}
+
+TEST(Windows, MergedMediansStayWithinTheSamplingErrorOfExactOnes) {
+  WindowSeries windows;
+  Rng rng(3);
+  std::vector<double> durations;
+  for (int64_t i = 0; i < (1 << 18); ++i) {
+    durations.push_back(std::floor(1e5 * std::exp(0.3 * rng.normal())));  // skewed noise of 30 %
+    windows.add(i, static_cast<int64_t>(durations.back()), {});
+  }
+  const double sampling_error = 1.2533 * 0.3 / std::sqrt(static_cast<double>(windows.length()));
+  for (const Window& window : windows.closed()) {
+    const double exact = median(std::span<const double>(durations).subspan(
+        static_cast<size_t>(window.first_iteration), static_cast<size_t>(window.iterations)));
+    EXPECT_NEAR(window.median_ns() / exact, 1, sampling_error) << window.first_iteration;
+  }
+}
+
+TEST(Windows, SplitPhases) {
+  WindowSeries windows;
+  for (int64_t i = 0; i < 1000; ++i) windows.add(i, 30, {10, 0, 20, 0, 0, 0, 0, 0});
+  for (const Window& window : windows.closed()) {
+    EXPECT_EQ(window.phase_ns[static_cast<size_t>(Phase::kDataWait)], 10 * window.iterations);
+    EXPECT_EQ(window.phase_ns[static_cast<size_t>(Phase::kCompute)], 20 * window.iterations);
+  }
+  EXPECT_DOUBLE_EQ(windows.usual_phase_ns(Phase::kCompute), 20);
+  EXPECT_NEAR(windows.usual_ns(), 30, 1);
+}
+
+}  // namespace
+}  // namespace isochron::observe
