@@ -53,15 +53,17 @@ std::vector<std::string> op_names() {
 INSTANTIATE_TEST_SUITE_P(Registry, EveryOp, testing::ValuesIn(op_names()),
                          [](const testing::TestParamInfo<std::string>& row) { return row.param; });
 
-/// A copy of the row of `square`, to be broken.
-OpDef broken_square() {
-  OpDef op = ops::row("square");
+/// A copy of the row of `square`, to be broken. Lives on, as rows do: prepared kernels are found by its
+/// address.
+OpDef& broken_square() {
+  static std::deque<OpDef> rows;
+  OpDef& op = rows.emplace_back(ops::row("square"));
   op.name = "broken_square";
   return op;
 }
 
 TEST(OpChecks, ReportAWrongGradient) {
-  OpDef op = broken_square();
+  OpDef& op = broken_square();
   op.gradient = [](const graph::GradientCall& call) {
     return std::vector<Tensor>{call.output_gradients[0] * call.inputs[0] * 2.01};
   };
@@ -70,7 +72,7 @@ TEST(OpChecks, ReportAWrongGradient) {
 }
 
 TEST(OpChecks, ReportAGradientThatIsRightOnlyOnce) {
-  OpDef op = broken_square();
+  OpDef& op = broken_square();
   op.gradient = [](const graph::GradientCall& call) {
     return std::vector<Tensor>{call.output_gradients[0] * stop_gradient(call.inputs[0]) * 2.0};
   };
@@ -79,13 +81,13 @@ TEST(OpChecks, ReportAGradientThatIsRightOnlyOnce) {
 }
 
 TEST(OpChecks, ReportAWrongResult) {
-  OpDef op = broken_square();
+  OpDef& op = broken_square();
   op.element = graph::ElementOp::kAbs;
   EXPECT_THAT(check_reference(op), Contains(HasSubstr("output 0: element 0 is")));
 }
 
 TEST(OpChecks, ReportARowThatAcceptsWhatItShouldReject) {
-  OpDef op = broken_square();
+  OpDef& op = broken_square();
   op.errors = {{{{DType::kF32, {2}}}, {}, ErrorCode::kShapeMismatch}};
   EXPECT_THAT(check_errors(op), Contains(HasSubstr("no error, expected shape_mismatch")));
 }
