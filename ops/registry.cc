@@ -12,6 +12,8 @@ graph::Registry& mutable_registry() {
     register_shapes(*registry);
     register_optimizers(*registry);
     register_control(*registry);
+    register_slicing(*registry);
+    register_indexing(*registry);
     return registry;
   }();
   return *instance;

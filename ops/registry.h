@@ -20,5 +20,7 @@ void register_linear(graph::Registry& registry);
 void register_shapes(graph::Registry& registry);
 void register_optimizers(graph::Registry& registry);
 void register_control(graph::Registry& registry);
+void register_slicing(graph::Registry& registry);
+void register_indexing(graph::Registry& registry);
 
 }  // namespace isochron::ops
