@@ -11,7 +11,8 @@ namespace isochron {
 template <typename Int>
 constexpr Int checked_add(Int a, Int b, std::string_view where = "size") {
   Int result{};
-  if (__builtin_add_overflow(a, b, &result)) fail(ErrorCode::kOverflow, where, "{} + {} does not fit 64 bits", a, b);
+  if (__builtin_add_overflow(a, b, &result))
+    fail(ErrorCode::kOverflow, where, "{} + {} does not fit 64 bits", a, b);
   return result;
 }
 
@@ -19,7 +20,8 @@ constexpr Int checked_add(Int a, Int b, std::string_view where = "size") {
 template <typename Int>
 constexpr Int checked_mul(Int a, Int b, std::string_view where = "size") {
   Int result{};
-  if (__builtin_mul_overflow(a, b, &result)) fail(ErrorCode::kOverflow, where, "{} x {} does not fit 64 bits", a, b);
+  if (__builtin_mul_overflow(a, b, &result))
+    fail(ErrorCode::kOverflow, where, "{} x {} does not fit 64 bits", a, b);
   return result;
 }
 

@@ -1,4 +1,5 @@
-// Process-wide counts of everything that could grow. Cheap enough to be always on; `observe` reads them per window.
+// Process-wide counts of everything that could grow. Cheap enough to be always on; `observe` reads them per
+// window.
 #pragma once
 
 #include <array>

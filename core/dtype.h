@@ -58,10 +58,10 @@ DType parse_dtype(std::string_view name);
 
 template <typename T>
 struct DTypeOf;
-#define ISOCHRON_DTYPE_OF(type, dtype)       \
-  template <>                                \
-  struct DTypeOf<type> {                     \
-    static constexpr DType value = dtype;    \
+#define ISOCHRON_DTYPE_OF(type, dtype)    \
+  template <>                             \
+  struct DTypeOf<type> {                  \
+    static constexpr DType value = dtype; \
   };
 ISOCHRON_DTYPE_OF(double, DType::kF64)
 ISOCHRON_DTYPE_OF(float, DType::kF32)

@@ -50,7 +50,8 @@ class Error : public std::runtime_error {
 
 /// Throws `Error(code, where, fmt::format(format, args...))`.
 template <typename... Args>
-[[noreturn]] void fail(ErrorCode code, std::string_view where, fmt::format_string<Args...> format, Args&&... args) {
+[[noreturn]] void fail(ErrorCode code, std::string_view where, fmt::format_string<Args...> format,
+                       Args&&... args) {
   throw Error(code, where, fmt::format(format, std::forward<Args>(args)...));
 }
 

@@ -23,7 +23,8 @@ Sinks& sinks() {
 }  // namespace
 
 std::string_view event_kind_name(EventKind kind) {
-  constexpr std::string_view kNames[] = {"trace", "plan", "pool_growth", "pool_trim", "retry", "data_error", "notice"};
+  constexpr std::string_view kNames[] = {"trace", "plan",       "pool_growth", "pool_trim",
+                                         "retry", "data_error", "notice"};
   return kNames[static_cast<int>(kind)];
 }
 

@@ -13,17 +13,17 @@ enum class EventKind { kTrace, kPlan, kPoolGrowth, kPoolTrim, kRetry, kDataError
 
 struct Event {
   EventKind kind;
-  std::string name;        // what it happened to, e.g. the captured function
-  std::string text;        // one line for people
-  int64_t time_ns = 0;     // when, on the project's clock
-  int64_t duration_ns = 0; // what it cost
+  std::string name;         // what it happened to, e.g. the captured function
+  std::string text;         // one line for people
+  int64_t time_ns = 0;      // when, on the project's clock
+  int64_t duration_ns = 0;  // what it cost
 };
 
 std::string_view event_kind_name(EventKind kind);
 
 using EventSink = std::function<void(const Event&)>;
-/// Adds a receiver; returns its number for `remove_event_sink`. Receivers are called on the emitting thread, one at a
-/// time, and must not emit.
+/// Adds a receiver; returns its number for `remove_event_sink`. Receivers are called on the emitting thread,
+/// one at a time, and must not emit.
 int add_event_sink(EventSink sink);
 void remove_event_sink(int number);
 void emit(Event event);

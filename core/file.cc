@@ -57,18 +57,39 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, size_t limit
   return bytes;
 }
 
+namespace {
+
+void write_all(int descriptor, const std::filesystem::path& path, std::string_view content) {
+  size_t done = 0;
+  while (done < content.size()) {
+    const ssize_t wrote = ::write(descriptor, content.data() + done, content.size() - done);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) fail_errno(path, "write");
+    done += static_cast<size_t>(wrote);
+  }
+}
+
+/// A pipe or a device can't be replaced by a file: it is written to.
+void write_special(const std::filesystem::path& path, std::string_view content) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (file.get() < 0) fail_errno(path, "open");
+  write_all(file.get(), path, content);
+  if (file.close() != 0) fail_errno(path, "close");
+}
+
+}  // namespace
+
 void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
+    write_special(path, content);
+    return;
+  }
   const std::filesystem::path temporary = path.string() + ".tmp-" + std::to_string(::getpid());
   try {
     Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (file.get() < 0) fail_errno(path, "create");
-    size_t done = 0;
-    while (done < content.size()) {
-      const ssize_t wrote = ::write(file.get(), content.data() + done, content.size() - done);
-      if (wrote < 0 && errno == EINTR) continue;
-      if (wrote < 0) fail_errno(path, "write");
-      done += static_cast<size_t>(wrote);
-    }
+    write_all(file.get(), path, content);
     if (::fsync(file.get()) != 0) fail_errno(path, "sync");
     if (file.close() != 0) fail_errno(path, "close");
     if (::rename(temporary.c_str(), path.c_str()) != 0) fail_errno(path, "rename");
@@ -76,7 +97,8 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
     ::unlink(temporary.c_str());
     throw;
   }
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  const std::filesystem::path folder =
+      path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
   Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory.get() >= 0) ::fsync(directory.get());
 }

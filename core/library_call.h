@@ -1,5 +1,5 @@
-// Marks the time during which another library computes for us, so that allocations it makes inside its own calls are
-// counted apart from ours.
+// Marks the time during which another library computes for us, so that allocations it makes inside its own
+// calls are counted apart from ours.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel Random Numbers: As Easy as
-// 1, 2, 3", SC'11). A number is a pure function of (key, counter), so any thread may draw any of them, and the whole
-// state is 24 bytes that a checkpoint saves.
+// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel Random Numbers: As Easy
+// as 1, 2, 3", SC'11). A number is a pure function of (key, counter), so any thread may draw any of them, and
+// the whole state is 24 bytes that a checkpoint saves.
 #pragma once
 
 #include <array>

@@ -63,8 +63,8 @@ Shape broadcast_shapes(const Shape& a, const Shape& b, std::string_view where) {
     const int64_t ea = ia < 0 ? 1 : a[ia];
     const int64_t eb = ib < 0 ? 1 : b[ib];
     if (ea != eb && ea != 1 && eb != 1) {
-      fail(ErrorCode::kShapeMismatch, where, "shapes {} and {} do not broadcast: extents {} and {} at axis {}", a.str(),
-           b.str(), ea, eb, i);
+      fail(ErrorCode::kShapeMismatch, where,
+           "shapes {} and {} do not broadcast: extents {} and {} at axis {}", a.str(), b.str(), ea, eb, i);
     }
     result[i] = ea == 1 ? eb : ea;
   }
@@ -82,8 +82,8 @@ Strides broadcast_strides(const Shape& from, const Strides& strides, const Shape
 
 int normalize_axis(int64_t axis, int rank, std::string_view where) {
   const int64_t result = axis < 0 ? axis + rank : axis;
-  require(result >= 0 && result < rank, ErrorCode::kOutOfRange, where, "axis {} is outside [-{}, {})", axis, rank,
-          rank);
+  require(result >= 0 && result < rank, ErrorCode::kOutOfRange, where, "axis {} is outside [-{}, {})", axis,
+          rank, rank);
   return static_cast<int>(result);
 }
 
@@ -95,8 +95,8 @@ Axes normalize_axes(const Axes& axes, int rank, std::string_view where) {
   }
   for (int64_t axis : axes) {
     const int normalized = normalize_axis(axis, rank, where);
-    require(!result.contains(normalized), ErrorCode::kInvalidArgument, where, "axis {} appears twice in {}", axis,
-            dims_str(axes));
+    require(!result.contains(normalized), ErrorCode::kInvalidArgument, where, "axis {} appears twice in {}",
+            axis, dims_str(axes));
     result.push_back(normalized);
   }
   std::sort(result.begin(), result.end());

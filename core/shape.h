@@ -18,7 +18,8 @@ inline constexpr int kMaxRank = 8;
 class Dims {
  public:
   Dims() = default;
-  Dims(std::initializer_list<int64_t> values) : Dims(std::span<const int64_t>(values.begin(), values.size())) {}
+  Dims(std::initializer_list<int64_t> values)
+      : Dims(std::span<const int64_t>(values.begin(), values.size())) {}
   /// Throws kInvalidArgument beyond rank 8.
   explicit Dims(std::span<const int64_t> values);
 
@@ -73,7 +74,8 @@ Strides contiguous_strides(const Shape& shape);
 /// The shape both broadcast to under NumPy's rule. Throws kShapeMismatch naming `where`.
 Shape broadcast_shapes(const Shape& a, const Shape& b, std::string_view where);
 
-/// Strides that read a tensor of `from` (with `strides`) as `to`; broadcast axes get 0. Precondition: it broadcasts.
+/// Strides that read a tensor of `from` (with `strides`) as `to`; broadcast axes get 0. Precondition: it
+/// broadcasts.
 Strides broadcast_strides(const Shape& from, const Strides& strides, const Shape& to);
 
 /// `axis` counted from the end when negative. Throws kOutOfRange.

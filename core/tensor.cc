@@ -50,8 +50,8 @@ TensorImpl::~TensorImpl() { count(Counter::kLiveTensors, -1); }
 Tensor Tensor::over(Ref<Storage> storage, const TensorSpec& spec, size_t offset_bytes) {
   // Not `require`: it would print the spec on every call.
   if (checked_add(offset_bytes, spec.size_bytes()) > storage->size_bytes()) [[unlikely]] {
-    fail(ErrorCode::kOutOfRange, "tensor", "{} at byte {} needs {} bytes, the storage has {}", spec.str(), offset_bytes,
-         spec.size_bytes(), storage->size_bytes());
+    fail(ErrorCode::kOutOfRange, "tensor", "{} at byte {} needs {} bytes, the storage has {}", spec.str(),
+         offset_bytes, spec.size_bytes(), storage->size_bytes());
   }
   return Tensor(make_ref<TensorImpl>(spec, contiguous_strides(spec.shape), std::move(storage), offset_bytes));
 }
@@ -59,8 +59,8 @@ Tensor Tensor::over(Ref<Storage> storage, const TensorSpec& spec, size_t offset_
 Tensor Tensor::from_external(void* data, const TensorSpec& spec, const Strides& strides) {
   require(strides.rank() == spec.shape.rank(), ErrorCode::kShapeMismatch, "from_external",
           "shape {} has rank {}, strides have {}", spec.shape.str(), spec.shape.rank(), strides.rank());
-  return Tensor(make_ref<TensorImpl>(spec, strides, Ref<Storage>(make_ref<ExternalStorage>(data, spec.size_bytes())),
-                                     size_t{0}));
+  return Tensor(make_ref<TensorImpl>(
+      spec, strides, Ref<Storage>(make_ref<ExternalStorage>(data, spec.size_bytes())), size_t{0}));
 }
 
 Tensor Tensor::from_external(void* data, const TensorSpec& spec) {
@@ -72,9 +72,11 @@ Tensor Tensor::of_value(Ref<ValueBase> value, const TensorSpec& spec) {
 }
 
 void Tensor::throw_unreadable() const {
-  require(defined(), ErrorCode::kInvalidArgument, "tensor", "an undefined tensor has no content; assign one first");
+  require(defined(), ErrorCode::kInvalidArgument, "tensor",
+          "an undefined tensor has no content; assign one first");
   require(!is_value(), ErrorCode::kCaptureViolation, "tensor",
-          "{} is a value of the graph being captured and has no content yet; return it from the captured function and "
+          "{} is a value of the graph being captured and has no content yet; return it from the captured "
+          "function and "
           "read the result, or use where/cond instead of branching on it",
           spec().str());
   fail(ErrorCode::kStale, "tensor",
@@ -83,9 +85,10 @@ void Tensor::throw_unreadable() const {
 }
 
 void Tensor::check_typed(DType wanted) const {
-  require(defined(), ErrorCode::kInvalidArgument, "tensor", "an undefined tensor has no content; assign one first");
-  require(dtype() == wanted, ErrorCode::kDtypeMismatch, "tensor", "asked for {}, the tensor is {}", dtype_name(wanted),
-          dtype_name(dtype()));
+  require(defined(), ErrorCode::kInvalidArgument, "tensor",
+          "an undefined tensor has no content; assign one first");
+  require(dtype() == wanted, ErrorCode::kDtypeMismatch, "tensor", "asked for {}, the tensor is {}",
+          dtype_name(wanted), dtype_name(dtype()));
   require(contiguous(), ErrorCode::kInvalidArgument, "tensor",
           "{} is strided; call contiguous() before taking its address", spec().str());
 }
@@ -117,7 +120,8 @@ std::string Tensor::str() const {
   constexpr size_t kShown = 16;
   const std::vector<double> values = to_vector();
   std::string text = fmt::format("Tensor({}: ", spec().str());
-  for (size_t i = 0; i < std::min(kShown, values.size()); ++i) text += fmt::format("{}{:g}", i ? " " : "", values[i]);
+  for (size_t i = 0; i < std::min(kShown, values.size()); ++i)
+    text += fmt::format("{}{:g}", i ? " " : "", values[i]);
   return text + (values.size() > kShown ? " ...)" : ")");
 }
 

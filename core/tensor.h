@@ -1,6 +1,6 @@
 // Tensor: a cheap value handle, either to a buffer (eager) or to a value of the graph being captured.
-// `core` knows neither allocators nor graphs: it declares the opaque bases `Storage` (memory derives from it) and
-// `ValueBase` (graph derives from it). Creation functions live in ops/creation.h.
+// `core` knows neither allocators nor graphs: it declares the opaque bases `Storage` (memory derives from it)
+// and `ValueBase` (graph derives from it). Creation functions live in ops/creation.h.
 #pragma once
 
 #include <span>
@@ -15,8 +15,8 @@ namespace isochron {
 
 /// A block of bytes that tensors refer to.
 ///
-/// `generation` counts how often the content was replaced as a whole (a variable assigned, a plan replayed, a batch
-/// slot refilled). A tensor remembers the generation it was made under; reading it later throws kStale.
+/// `generation` counts how often the content was replaced as a whole (a variable assigned, a plan replayed, a
+/// batch slot refilled). A tensor remembers the generation it was made under; reading it later throws kStale.
 class Storage : public RefCounted {
  public:
   std::byte* data() const { return data_; }
@@ -100,10 +100,12 @@ class Tensor {
 
   /// Address of the first element. Throws kCaptureViolation for a graph value, kStale for a replaced content.
   std::byte* raw() const {
-    if (!impl_ || !impl_->storage || impl_->storage->generation() != generation_) [[unlikely]] throw_unreadable();
+    if (!impl_ || !impl_->storage || impl_->storage->generation() != generation_) [[unlikely]]
+      throw_unreadable();
     return impl_->storage->data() + impl_->offset_bytes;
   }
-  /// Typed address of a contiguous tensor. Throws as `raw`, kDtypeMismatch, and kInvalidArgument when strided.
+  /// Typed address of a contiguous tensor. Throws as `raw`, kDtypeMismatch, and kInvalidArgument when
+  /// strided.
   template <typename T>
   T* data() const {
     check_typed(dtype_of<T>);

@@ -33,8 +33,9 @@ int default_threads() {
     int value = 0;
     const char* end = text + std::strlen(text);
     const auto [stop, error] = std::from_chars(text, end, value);
-    require(error == std::errc() && stop == end && value >= 1 && value <= kMaxThreads, ErrorCode::kInvalidArgument,
-            "ISOCHRON_THREADS", "expected an integer in [1, {}], got '{}'", kMaxThreads, text);
+    require(error == std::errc() && stop == end && value >= 1 && value <= kMaxThreads,
+            ErrorCode::kInvalidArgument, "ISOCHRON_THREADS", "expected an integer in [1, {}], got '{}'",
+            kMaxThreads, text);
     return value;
   }
   cpu_set_t set;

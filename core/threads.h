@@ -1,6 +1,6 @@
 // The compute threads: how many, and the one way to run a loop on them.
-// libgomp keeps one pool per calling thread and rebuilds it when a team's size changes, so a region runs on either one
-// thread or all `compute_threads()`, never on a number in between.
+// libgomp keeps one pool per calling thread and rebuilds it when a team's size changes, so a region runs on
+// either one thread or all `compute_threads()`, never on a number in between.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace isochron {
 
-/// Threads a large kernel uses. Default: the cores this process may run on (affinity and cgroup quota respected), at
-/// most 64; `ISOCHRON_THREADS` overrides it.
+/// Threads a large kernel uses. Default: the cores this process may run on (affinity and cgroup quota
+/// respected), at most 64; `ISOCHRON_THREADS` overrides it.
 int compute_threads();
 /// Sets it; takes effect for plans made afterwards. Throws kInvalidArgument outside [1, 256].
 void set_compute_threads(int threads);
@@ -23,8 +23,9 @@ using RangeFunction = void (*)(void* context, int64_t begin, int64_t end);
 void parallel_ranges(int threads, int64_t count, RangeFunction function, void* context);
 }  // namespace internal
 
-/// Splits [0, count) into one contiguous range a thread and runs `body(begin, end)` on each. `threads` is 1 (runs in
-/// place, no region) or `compute_threads()`. The split depends only on `count` and `threads`. `body` must not throw.
+/// Splits [0, count) into one contiguous range a thread and runs `body(begin, end)` on each. `threads` is 1
+/// (runs in place, no region) or `compute_threads()`. The split depends only on `count` and `threads`. `body`
+/// must not throw.
 template <typename Body>
 void parallel_for(int threads, int64_t count, Body&& body) {
   if (threads <= 1) {

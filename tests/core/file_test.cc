@@ -76,5 +76,10 @@ TEST(File, FailedWriteLeavesTheOldAndNoTemporary) {
   EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("a"));
 }
 
+TEST(File, FullDeviceIsAnErrorAndStaysADevice) {
+  EXPECT_ERROR(write_file_atomically("/dev/full", "x"), ErrorCode::kIo, "No space left");
+  EXPECT_TRUE(fs::is_character_file("/dev/full"));
+}
+
 }  // namespace
 }  // namespace isochron
