@@ -450,7 +450,7 @@ class FusedKernel final : public graph::Kernel {
       const Accumulator identity = identity_of(reduction.kind, floating);
       const double value = reduction.kind == ReduceKind::kMean && floating
                                ? std::numeric_limits<double>::quiet_NaN()
-                               : (floating ? identity.f : 0.0);
+                               : (floating ? identity.f : double(reduction.kind == ReduceKind::kProd));
       store_number(args.outputs[reduction.output] + static_cast<size_t>(i) * size, reduction.dtype, value);
     }
   }
