@@ -1,0 +1,28 @@
+// Activations by name, as layers take them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "isochron/core/tensor.h"
+
+namespace isochron::nn {
+
+enum class Activation : uint8_t {
+  kNone,
+  kRelu,
+  kRelu6,
+  kLeakyRelu,  // slope 0.3 below 0, as Keras's
+  kElu,
+  kSelu,
+  kGelu,  // exact
+  kSilu,
+  kSoftplus,
+  kSigmoid,
+  kTanh,
+};
+
+/// x under `activation`, elementwise.
+Tensor activate(const Tensor& x, Activation activation);
+
+}  // namespace isochron::nn
