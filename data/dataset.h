@@ -85,6 +85,8 @@ class Dataset {
   /// The signatures that elements may have: that of a full element, then that of an odd last batch if there
   /// can be one.
   std::vector<Signature> signatures() const;
+  /// The names of an element's tensors, in its order.
+  const std::vector<std::string>& names() const;
   /// Elements an epoch, or kInfinite.
   int64_t size() const;
 
@@ -147,6 +149,8 @@ class TupleDataset {
 
   std::vector<Signature> signatures() const { return dataset_.signatures(); }
   int64_t size() const { return dataset_.size(); }
+  /// The same dataset seen as one of elements named "0", "1", ...
+  Dataset& elements() { return dataset_; }
   Iterator begin() { return Iterator(dataset_.begin()); }
   std::default_sentinel_t end() const { return {}; }
 

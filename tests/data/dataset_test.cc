@@ -71,6 +71,7 @@ TEST(Dataset, BatchesRowsInOrderAndEndsWithTheOddOne) {
   EXPECT_EQ(batches.size(), 3);
   EXPECT_THAT(epoch_of(batches),
               ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 5, 6, 7), ElementsAre(8, 9)));
+  EXPECT_THAT(batches.elements().names(), ElementsAre("0", "1"));
   const auto signatures = batches.signatures();
   ASSERT_EQ(signatures.size(), 2u);
   EXPECT_THAT(signatures[0], ElementsAre(TensorSpec{DType::kF32, {4, 3}}, TensorSpec{DType::kI64, {4}}));
