@@ -1,0 +1,83 @@
+#include "isochron/train/results.h"
+
+#include <algorithm>
+
+#include "isochron/core/error.h"
+
+namespace isochron::train {
+
+const double* Results::find(std::string_view name) const {
+  const auto found =
+      std::find_if(entries_.begin(), entries_.end(), [name](const Entry& e) { return e.first == name; });
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+double Results::operator[](std::string_view name) const {
+  if (const double* value = find(name)) return *value;
+  std::string names;
+  for (const Entry& entry : entries_) names += (names.empty() ? "" : ", ") + entry.first;
+  fail(ErrorCode::kInvalidArgument, "results", "no '{}'; there is {}", name, names.empty() ? "none" : names);
+}
+
+void Results::set(std::string_view name, double value) {
+  for (Entry& entry : entries_) {
+    if (entry.first == name) {
+      entry.second = value;
+      return;
+    }
+  }
+  entries_.emplace_back(name, value);
+}
+
+std::string Results::str() const {
+  std::string text;
+  for (const auto& [name, value] : entries_) {
+    text += fmt::format("{}{} {:.4g}", text.empty() ? "" : "  ", name, value);
+  }
+  return text;
+}
+
+const Results& History::last() const {
+  require(!epochs.empty(), ErrorCode::kInvalidArgument, "history", "holds no epoch");
+  return epochs.back().results;
+}
+
+std::vector<double> History::values(std::string_view name) const {
+  std::vector<double> result;
+  for (const EpochRecord& record : epochs) {
+    if (const double* value = record.results.find(name)) result.push_back(*value);
+  }
+  if (result.empty()) static_cast<void>(last()[name]);  // throws, with the names there are
+  return result;
+}
+
+std::string History::csv() const {
+  std::vector<std::string> names;
+  for (const EpochRecord& record : epochs) {
+    for (const auto& [name, value] : record.results) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  std::string text = "epoch,steps,seconds,step_p50_ns";
+  for (const std::string& name : names) text += "," + name;
+  text += "\n";
+  for (const EpochRecord& record : epochs) {
+    text += fmt::format("{},{},{},{}", record.epoch, record.steps, record.seconds, record.step_p50_ns);
+    for (const std::string& name : names) {
+      const double* value = record.results.find(name);
+      text += value ? fmt::format(",{}", *value) : std::string(",");
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+void History::add(EpochRecord record) {
+  if (epochs.size() == kMaxEpochs) {
+    epochs.pop_front();
+    ++dropped_epochs;
+  }
+  epochs.push_back(std::move(record));
+}
+
+}  // namespace isochron::train

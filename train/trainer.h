@@ -1,0 +1,90 @@
+// Trainer: the loop around a captured step. Everything that a batch needs (forward, backward, update, loss
+// and metrics) is captured and planned for all signatures of the data before step one, so the odd last batch
+// costs no spike; a step allocates nothing; loss and metrics stay on the device and are read once an epoch.
+//
+//   train::Trainer trainer(model, nn::mean_squared_error, optimizer);
+//   const train::History history = trainer.fit(batches, {.epochs = 10, .validation_data = validation});
+//   const train::Results results = trainer.evaluate(test);
+//
+// The host reads the loss at the end of an epoch and at every `report_every`th step; only there can a
+// callback or a loss that isn't finite be noticed.
+#pragma once
+
+#include <cstdio>
+#include <optional>
+#include <vector>
+
+#include "isochron/data/dataset.h"
+#include "isochron/observe/recorder.h"
+#include "isochron/train/batch_functions.h"
+#include "isochron/train/batch_plan.h"
+#include "isochron/train/callback.h"
+#include "isochron/train/results.h"
+
+namespace isochron::train {
+
+/// A dataset of batches, not owned: what fit, evaluate and predict take.
+class Batches {
+ public:
+  Batches(data::Dataset& dataset) : dataset_(&dataset) {}
+  template <size_t N>
+  Batches(data::TupleDataset<N>& dataset) : dataset_(&dataset.elements()) {}
+  data::Dataset& dataset() const { return *dataset_; }
+
+ private:
+  data::Dataset* dataset_;
+};
+
+struct FitOptions {
+  int epochs = 1;
+  /// Ends each epoch after so many batches; the next goes on where it ended, and from the start when there
+  /// are no more. 0: an epoch is one pass.
+  int64_t steps_per_epoch = 0;
+  std::optional<Batches> validation_data = {};
+  int validation_frequency = 1;  // evaluate after every so many epochs
+  std::vector<Callback*> callbacks = {};
+  /// Every step is one iteration of it, the odd batch in a class of its own, with the phases data_wait,
+  /// compute, callbacks and log. Sealed after the first epoch if more follow and it was not yet.
+  observe::Recorder* recorder = nullptr;
+  int64_t report_every = 100;    // steps between reads of the host: on_batch_end, the look for NaN
+  std::FILE* progress = stdout;  // one line an epoch; null: none
+};
+
+class Trainer {
+ public:
+  /// Any step: see BatchFunctions. Throws kInvalidArgument for metrics without name or object.
+  explicit Trainer(BatchFunctions functions);
+  /// supervised(model, loss, optimizer, metrics).
+  Trainer(nn::Module& model, Loss loss, optim::Optimizer& optimizer, std::vector<NamedMetric> metrics = {});
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  /// Trains. May be called again, with the same or other data, and goes on from where it was. Throws
+  /// kInvalidArgument for options out of range, kNotANumber naming epoch and step when a loss isn't finite
+  /// (unless a callback deals with it), and whatever planning, data and callbacks throw; then every parameter
+  /// is as the last full step left it.
+  History fit(Batches data, const FitOptions& options = {});
+  /// Mean loss and metrics over one pass; changes no parameter. Throws kInvalidArgument for endless data.
+  Results evaluate(Batches data);
+  /// The predictions of one pass, in its order: (rows, ...). Throws as `evaluate`.
+  Tensor predict(Batches data);
+
+  /// The captured train step, for its plans and traces.
+  const CapturedFunction& step() const { return train_.captured(); }
+
+ private:
+  class Fit;
+
+  BatchPlan::Function counted(BatchFunction function);
+  void run_evaluation(data::Dataset& dataset);
+  void reset_tallies();
+  void read_tallies(Results& results, const std::string& prefix) const;
+
+  BatchFunctions functions_;
+  LossTally loss_;
+  BatchPlan train_;
+  BatchPlan evaluate_;
+  BatchPlan predict_;
+};
+
+}  // namespace isochron::train
