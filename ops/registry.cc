@@ -10,10 +10,13 @@ graph::Registry& mutable_registry() {
     register_reductions(*registry);
     register_linear(*registry);
     register_shapes(*registry);
-    register_optimizers(*registry);
-    register_control(*registry);
     register_slicing(*registry);
     register_indexing(*registry);
+    register_optimizers(*registry);
+    register_control(*registry);
+    register_convolution(*registry);
+    register_pooling(*registry);
+    register_random(*registry);
     return registry;
   }();
   return *instance;

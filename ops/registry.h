@@ -18,9 +18,12 @@ void register_elementwise(graph::Registry& registry);
 void register_reductions(graph::Registry& registry);
 void register_linear(graph::Registry& registry);
 void register_shapes(graph::Registry& registry);
-void register_optimizers(graph::Registry& registry);
-void register_control(graph::Registry& registry);
 void register_slicing(graph::Registry& registry);
 void register_indexing(graph::Registry& registry);
+void register_optimizers(graph::Registry& registry);
+void register_control(graph::Registry& registry);
+void register_convolution(graph::Registry& registry);
+void register_pooling(graph::Registry& registry);
+void register_random(graph::Registry& registry);
 
 }  // namespace isochron::ops

@@ -1,0 +1,33 @@
+// Which implementation serves a call where several exist. A choice is made once a call and process, by
+// timing or by rule, and recorded: equal calls then run equal code, and a checkpoint can carry the record so
+// that a resumed run makes the same choices.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace isochron::ops {
+
+/// On: always the first available candidate, never by timing; recorded choices made by timing are not used.
+/// Process-wide; for calls prepared afterwards.
+void set_deterministic(bool on);
+bool deterministic();
+
+/// The candidate of `names` to use for the call described by `call` (op, shapes, threads): the recorded one
+/// if it serves the call on this machine, else the fastest. `prepare(i)` makes candidate i ready and gives a
+/// function that runs it once, or an empty one where i doesn't serve this call. Candidates that the rule
+/// prefers come first; timing starts from the last. `names.size()` when none serves.
+size_t choose(const std::string& call, std::span<const std::string_view> names,
+              const std::function<std::function<void()>(size_t)>& prepare);
+
+/// Call -> name of the candidate, of every choice made by timing or restored. At most kMaxRecordedChoices.
+std::map<std::string, std::string> recorded_choices();
+/// Adds choices to the record, replacing those of equal calls.
+void restore_choices(const std::map<std::string, std::string>& choices);
+
+inline constexpr size_t kMaxRecordedChoices = 4096;
+
+}  // namespace isochron::ops

@@ -1,0 +1,20 @@
+// Convolution kernels: oneDNN's in f32, plain loops for f64 and for small calls.
+#pragma once
+
+#include <memory>
+
+#include "isochron/graph/op.h"
+#include "isochron/ops/convolution.h"
+
+namespace isochron::ops {
+
+/// Which of the three is computed from the other two:
+///   kForward         inputs x, kernel [, bias]; output y
+///   kInputGradient   inputs dy, kernel;         output dx
+///   kWeightGradient  inputs x, dy;              outputs dkernel [, dbias]
+enum class ConvolutionPass { kForward, kInputGradient, kWeightGradient };
+
+std::unique_ptr<graph::Kernel> prepare_convolution(ConvolutionPass pass, const ConvolutionShape& shape,
+                                                   const graph::KernelRequest& request);
+
+}  // namespace isochron::ops
