@@ -1,0 +1,73 @@
+#include "isochron/nn/layers.h"
+
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/linear.h"
+#include "isochron/ops/random.h"
+#include "isochron/ops/shape_ops.h"
+
+namespace isochron::nn {
+namespace {
+
+void require_input(const Tensor& x, std::string_view layer, int min_rank) {
+  require(is_floating(x.dtype()), ErrorCode::kDtypeMismatch, layer,
+          "the input must be floating, got {}; cast it", x.spec().str());
+  require(x.rank() >= min_rank, ErrorCode::kShapeMismatch, layer,
+          "the input must have at least {} axes, got {}", min_rank, x.spec().str());
+}
+
+}  // namespace
+
+Dense::Dense(int64_t units, Activation activation, DenseOptions options)
+    : units_(units), activation_(activation), options_(std::move(options)) {
+  require(units >= 1, ErrorCode::kInvalidArgument, "dense", "units must be >= 1, got {}", units);
+}
+
+Tensor Dense::forward(const Tensor& x) {
+  if (!kernel_.defined()) {
+    require_input(x, kind(), 2);
+    kernel_ = make_parameter("kernel", {x.dtype(), {x.extent(-1), units_}}, options_.kernel_initializer);
+    if (options_.bias) bias_ = make_parameter("bias", {x.dtype(), {units_}}, options_.bias_initializer);
+  }
+  const Tensor product = matmul(x, kernel_);
+  return activate(bias_.defined() ? product + bias_ : product, activation_);
+}
+
+Conv2D::Conv2D(int64_t filters, const Dims& window, Activation activation, Conv2DOptions options)
+    : filters_(filters), window_(window), activation_(activation), options_(std::move(options)) {
+  require(filters >= 1 && options_.groups >= 1, ErrorCode::kInvalidArgument, "conv2d",
+          "filters and groups must be >= 1, got {} and {}", filters, options_.groups);
+  require(window.rank() == 2 && window[0] >= 1 && window[1] >= 1, ErrorCode::kInvalidArgument, "conv2d",
+          "the window must be {{height, width}}, got {}", dims_str(window));
+}
+
+Tensor Conv2D::forward(const Tensor& x) {
+  if (!kernel_.defined()) {
+    require_input(x, kind(), 4);
+    const int64_t channels = x.extent(-1);
+    require(channels % options_.groups == 0, ErrorCode::kShapeMismatch, kind(),
+            "{} channels don't split into {} groups", channels, options_.groups);
+    kernel_ =
+        make_parameter("kernel", {x.dtype(), {window_[0], window_[1], channels / options_.groups, filters_}},
+                       options_.kernel_initializer);
+    if (options_.bias) bias_ = make_parameter("bias", {x.dtype(), {filters_}}, options_.bias_initializer);
+  }
+  const ConvolutionOptions options{options_.stride, options_.padding, options_.dilation, options_.groups};
+  const Tensor result = bias_.defined() ? conv2d(x, kernel_, bias_, options) : conv2d(x, kernel_, options);
+  return activate(result, activation_);
+}
+
+Tensor Flatten::forward(const Tensor& x) {
+  require(x.rank() >= 1, ErrorCode::kShapeMismatch, kind(), "a scalar has no samples");
+  int64_t elems = 1;
+  for (int axis = 1; axis < x.rank(); ++axis) elems *= x.extent(axis);
+  return reshape(x, {x.extent(0), elems});
+}
+
+Dropout::Dropout(double rate) : rate_(rate) {
+  require(rate >= 0 && rate < 1, ErrorCode::kInvalidArgument, "dropout",
+          "the rate must lie in [0, 1), got {}", rate);
+}
+
+Tensor Dropout::forward(const Tensor& x) { return training() ? dropout(x, rate_) : x; }
+
+}  // namespace isochron::nn
