@@ -56,12 +56,12 @@ using BatchFunction = std::function<Tensor(const data::Element& batch)>;
 struct BatchFunctions {
   /// Forward, backward and update, with the metrics updated; gives the batch's mean loss, one floating
   /// number.
-  BatchFunction train;
+  BatchFunction train = {};
   /// The same without backward and update; traced with nn::training() false.
-  BatchFunction evaluate;
+  BatchFunction evaluate = {};
   /// Gives (N, ...) for N rows; traced with nn::training() false.
-  BatchFunction predict;
-  std::vector<NamedMetric> metrics;
+  BatchFunction predict = {};
+  std::vector<NamedMetric> metrics = {};
 };
 
 /// The usual: element 0 of a batch goes through `model`, element 1 is the target. All three must outlive the

@@ -49,7 +49,7 @@ std::vector<Tensor> BatchPlan::trace(std::span<const Tensor> tensors) const {
 }
 
 void BatchPlan::prepare(const data::Dataset& dataset) {
-  if (element_names_.empty()) element_names_ = dataset.names();
+  if (captured_.plan_count() == 0) element_names_ = dataset.names();
   require(element_names_ == dataset.names(), ErrorCode::kInvalidArgument, name_,
           "was planned for elements ({}), this dataset's are ({}); rename them with map",
           fmt::join(element_names_, ", "), fmt::join(dataset.names(), ", "));

@@ -50,11 +50,11 @@ class Callback {
 class LambdaCallback : public Callback {
  public:
   struct Functions {
-    std::function<void(RunState&)> on_train_begin;
-    std::function<void(RunState&)> on_epoch_begin;
-    std::function<void(RunState&, const Results&)> on_batch_end;
-    std::function<void(RunState&, const Results&)> on_epoch_end;
-    std::function<void(RunState&)> on_train_end;
+    std::function<void(RunState&)> on_train_begin = {};
+    std::function<void(RunState&)> on_epoch_begin = {};
+    std::function<void(RunState&, const Results&)> on_batch_end = {};
+    std::function<void(RunState&, const Results&)> on_epoch_end = {};
+    std::function<void(RunState&)> on_train_end = {};
   };
   explicit LambdaCallback(Functions functions) : functions_(std::move(functions)) {}
 

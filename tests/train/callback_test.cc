@@ -1,0 +1,168 @@
+// Callbacks: their order, and what the ready-made ones do.
+#include "isochron/train/callback.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+
+#include "isochron/ops/creation.h"
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/reduction.h"
+#include "isochron/optim/optimizers.h"
+#include "isochron/train/trainer.h"
+#include "support/expect_error.h"
+
+namespace isochron::train {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// Three batches of two rows; a step only tallies.
+struct Loop {
+  data::TupleDataset<1> batches = data::from_tensor_slices(ones({6})).batch(2);
+  data::TupleDataset<1> validation = data::from_tensor_slices(ones({2})).batch(2);
+  BatchFunction function = [](const data::Element& batch) { return mean(batch[0]); };
+  Trainer trainer{BatchFunctions{.train = function, .evaluate = function}};
+
+  History fit(std::vector<Callback*> callbacks, int epochs) {
+    return trainer.fit(batches, {.epochs = epochs,
+                                 .validation_data = validation,
+                                 .callbacks = std::move(callbacks),
+                                 .report_every = 2,
+                                 .progress = nullptr});
+  }
+};
+
+class Log : public Callback {
+ public:
+  Log(std::string name, std::vector<std::string>& lines) : name_(std::move(name)), lines_(lines) {}
+  void on_train_begin(RunState& run) override { add("begin", run); }
+  void on_epoch_begin(RunState& run) override { add("epoch begin", run); }
+  void on_batch_end(RunState& run, const Results& results) override { add("batch " + results.str(), run); }
+  void on_epoch_end(RunState& run, const Results& results) override { add("epoch " + results.str(), run); }
+  void on_train_end(RunState& run) override { add("end", run); }
+
+ private:
+  void add(const std::string& what, const RunState& run) {
+    lines_.push_back(fmt::format("{}{}.{} {}", name_, run.epoch, run.step, what));
+  }
+  std::string name_;
+  std::vector<std::string>& lines_;
+};
+
+TEST(Callback, AreCalledInOrder) {
+  std::vector<std::string> lines;
+  Log a("a", lines), b("b", lines);
+  Loop().fit({&a, &b}, 2);
+  EXPECT_THAT(lines, ElementsAre("a0.0 begin", "b0.0 begin",                                        //
+                                 "a1.0 epoch begin", "b1.0 epoch begin",                            //
+                                 "a1.2 batch loss 1", "b1.2 batch loss 1",                          //
+                                 "a1.3 epoch loss 1  val_loss 1", "b1.3 epoch loss 1  val_loss 1",  //
+                                 "a2.0 epoch begin", "b2.0 epoch begin",                            //
+                                 "a2.2 batch loss 1", "b2.2 batch loss 1",                          //
+                                 "a2.3 epoch loss 1  val_loss 1", "b2.3 epoch loss 1  val_loss 1",  //
+                                 "a2.3 end", "b2.3 end"));
+}
+
+TEST(Callback, StopEndsTheEpochAfterTheStep) {
+  LambdaCallback stop({.on_batch_end = [](RunState& run, const Results&) {
+    run.stop("first");
+    run.stop("second");
+  }});
+  const History history = Loop().fit({&stop}, 5);
+  EXPECT_EQ(history.stopped, "first");
+  ASSERT_EQ(history.epochs.size(), 1u);
+  EXPECT_EQ(history.epochs[0].steps, 2);
+}
+
+/// Calls a callback as a run with these values an epoch would; returns the epoch that stops, 0 for none.
+int epochs_until_stop(Callback& callback, const std::vector<double>& values, const Variable& weights = {}) {
+  RunState run{.epochs = static_cast<int>(values.size()), .names = {"loss", "val_loss"}, .stop_reason = {}};
+  callback.on_train_begin(run);
+  int stopped = 0;
+  for (const double value : values) {
+    ++run.epoch;
+    if (weights.defined()) weights.assign(full({1}, run.epoch));
+    callback.on_epoch_end(run, {{"loss", 1}, {"val_loss", value}});
+    if (!run.stop_reason.empty()) {
+      stopped = run.epoch;
+      break;
+    }
+  }
+  callback.on_train_end(run);
+  return stopped;
+}
+
+TEST(EarlyStopping, WaitsForPatienceAndRestoresTheBest) {
+  const Variable weights(zeros({1}), "weights");
+  EarlyStopping stopping({.patience = 1, .restore_best = {weights}});
+  EXPECT_EQ(epochs_until_stop(stopping, {5, 3, 4, 2, 2, 2.5, 1}, weights), 6);
+  EXPECT_EQ(stopping.best_epoch(), 4);
+  EXPECT_EQ(stopping.best(), 2);
+  EXPECT_EQ(weights.tensor().item<int>(), 4);
+  EXPECT_EQ(epochs_until_stop(stopping, {5, 4, 3}), 0) << "every run begins anew";
+  EXPECT_EQ(stopping.best_epoch(), 3);
+}
+
+TEST(EarlyStopping, MindsGoalDeltaAndNaN) {
+  EarlyStopping highest({.goal = Goal::kMax});
+  EXPECT_EQ(epochs_until_stop(highest, {1, 2, 3, 3, 4}), 4);
+  EarlyStopping delta({.min_delta = 0.5});
+  EXPECT_EQ(epochs_until_stop(delta, {5, 4, 3.6, 1}), 3);
+  EarlyStopping nan;
+  EXPECT_EQ(epochs_until_stop(nan, {5, std::numeric_limits<double>::quiet_NaN(), 1}), 2);
+  EXPECT_EQ(epochs_until_stop(nan, {std::numeric_limits<double>::quiet_NaN(), 1}), 1);
+}
+
+TEST(EarlyStopping, RefusesAMonitorThatNothingMeasures) {
+  EarlyStopping typo({.monitor = "val_accuracy"});
+  EXPECT_ERROR(Loop().fit({&typo}, 3), ErrorCode::kInvalidArgument,
+               "nothing measured is called 'val_accuracy'; there is loss, val_loss");
+  EXPECT_ERROR(EarlyStopping({.patience = -1}), ErrorCode::kInvalidArgument, "patience");
+  EXPECT_ERROR(EarlyStopping({.min_delta = -1}), ErrorCode::kInvalidArgument, "min_delta");
+}
+
+TEST(LearningRateScheduler, ReachesTheCapturedStep) {
+  const Variable weight(zeros({1}), "weight");
+  optim::Sgd optimizer({.learning_rate = 1});
+  std::vector<double> weights;
+  Trainer trainer({.train = [&](const data::Element& batch) {
+    const Tensor loss = mean(batch[0] * weight.tensor());  // its gradient is 1
+    optimizer.minimize(loss, std::vector{weight});
+    return loss;
+  }});
+  LearningRateScheduler halve(optimizer, [](int epoch, double rate) { return epoch == 1 ? rate : rate / 2; });
+  LambdaCallback watch({.on_epoch_end = [&](RunState&, const Results&) {
+    weights.push_back(weight.tensor().item<double>());
+  }});
+  auto batches = data::from_tensor_slices(ones({4})).batch(4);
+  trainer.fit(batches, {.epochs = 3, .callbacks = {&halve, &watch}, .progress = nullptr});
+  EXPECT_THAT(weights, ElementsAre(-1, -1.5, -1.75));
+  EXPECT_EQ(trainer.step().traces().size(), 1u);
+}
+
+TEST(History, KeepsTheNewestEpochsAndWritesCsv) {
+  History history;
+  for (int epoch = 1; epoch <= static_cast<int>(History::kMaxEpochs) + 2; ++epoch) {
+    history.add({.epoch = epoch, .steps = 4, .seconds = 0.5, .step_p50_ns = 100, .results = {{"loss", 2}}});
+  }
+  EXPECT_EQ(history.epochs.size(), History::kMaxEpochs);
+  EXPECT_EQ(history.dropped_epochs, 2);
+  EXPECT_EQ(history.epochs.front().epoch, 3);
+  History two;
+  two.add({.epoch = 1, .steps = 4, .seconds = 0.5, .step_p50_ns = 100, .results = {{"loss", 2}}});
+  two.add({.epoch = 2,
+           .steps = 4,
+           .seconds = 0.25,
+           .step_p50_ns = 90,
+           .results = {{"loss", 1}, {"val_loss", 3}}});
+  EXPECT_EQ(two.csv(), "epoch,steps,seconds,step_p50_ns,loss,val_loss\n1,4,0.5,100,2,\n2,4,0.25,90,1,3\n");
+  EXPECT_EQ(two.last()["val_loss"], 3);
+  EXPECT_THAT(two.values("loss"), ElementsAre(2, 1));
+  EXPECT_ERROR(two.last()["acc"], ErrorCode::kInvalidArgument, "no 'acc'; there is loss, val_loss");
+  EXPECT_ERROR(History().last(), ErrorCode::kInvalidArgument, "no epoch");
+}
+
+}  // namespace
+}  // namespace isochron::train

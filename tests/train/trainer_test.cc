@@ -1,0 +1,292 @@
+// The fit loop on problems small enough to check: what it learns, when it reads, what it leaves alone.
+#include "isochron/train/trainer.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include "isochron/nn/layers.h"
+#include "isochron/nn/sequential.h"
+#include "isochron/ops/creation.h"
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/random.h"
+#include "isochron/ops/reduction.h"
+#include "isochron/optim/optimizers.h"
+#include "support/count_allocations.h"
+#include "support/expect_error.h"
+
+namespace isochron::train {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+constexpr int64_t kRows = 50;  // 3 batches of 16 and one of 2
+constexpr int64_t kBatch = 16;
+
+/// y = 2 a - b + 0.5 for x = (a, b).
+struct Line {
+  Line() {
+    Rng rng(7);
+    std::vector<double> x, y;
+    for (int64_t row = 0; row < kRows; ++row) {
+      const double a = rng.uniform() - 0.5, b = rng.uniform() - 0.5;
+      x.insert(x.end(), {a, b});
+      y.push_back(2 * a - b + 0.5);
+    }
+    inputs = from_vector({kRows, 2}, x);
+    targets = from_vector({kRows, 1}, y);
+  }
+  data::TupleDataset<2> rows() const { return data::from_tensor_slices(inputs, targets); }
+  data::TupleDataset<2> batches() const { return rows().shuffle(kRows).batch(kBatch); }
+
+  Tensor inputs, targets;
+};
+
+/// A linear model with everything that trains it.
+struct Fixture {
+  explicit Fixture(double learning_rate = 0.1) : optimizer({.learning_rate = learning_rate}) {}
+
+  std::vector<double> parameters() {
+    std::vector<double> all;
+    for (const Variable& variable : model.parameters()) {
+      const std::vector<double> values = variable.tensor().to_vector();
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  }
+
+  int set_seed = (nn::set_initializer_seed(3), random::set_seed(3), 0);
+  Line line;
+  nn::Sequential model{nn::Dense(1)};
+  optim::Adam optimizer;
+  Trainer trainer{model, nn::mean_squared_error, optimizer, {metric("mae", nn::MeanAbsoluteError())}};
+};
+
+FitOptions quiet(int epochs) { return {.epochs = epochs, .progress = nullptr}; }
+
+TEST(Trainer, LearnsALine) {
+  Fixture f;
+  auto batches = f.line.batches();
+  const History history = f.trainer.fit(batches, quiet(100));
+  EXPECT_LT(history.last()["loss"], 1e-6);
+  EXPECT_LT(history.last()["mae"], 1e-3);
+  EXPECT_EQ(history.epochs.size(), 100u);
+  EXPECT_EQ(history.epochs.front().steps, 4);
+  EXPECT_EQ(history.epochs.front().epoch, 1);
+  EXPECT_EQ(history.stopped, "");
+  EXPECT_THAT(f.parameters(), testing::Pointwise(testing::DoubleNear(1e-3), {2.0, -1.0, 0.5}));
+  EXPECT_EQ(f.optimizer.step_count(), 400);
+}
+
+TEST(Trainer, PlansTheOddBatchAheadAndTracesNoMore) {
+  Fixture f;
+  auto batches = f.line.batches();
+  f.trainer.fit(batches, quiet(3));
+  EXPECT_EQ(f.trainer.step().plan_count(), 2u);
+  EXPECT_THAT(f.trainer.step().traces(), SizeIs(2));
+  f.trainer.fit(batches, quiet(3));
+  EXPECT_THAT(f.trainer.step().traces(), SizeIs(2));
+}
+
+TEST(Trainer, TheEpochsLossIsTheMeanOverItsRows) {
+  Fixture f(0.0);  // parameters stay, so every epoch sees one function
+  auto batches = f.line.batches();
+  auto whole = f.line.rows().batch(kRows);
+  const double loss = f.trainer.fit(batches, quiet(1)).last()["loss"];
+  const Results all = f.trainer.evaluate(whole);
+  EXPECT_NEAR(loss, all["loss"], 1e-6 * all["loss"]) << "the odd batch of 2 weighs 2 rows";
+}
+
+TEST(Trainer, AStepAllocatesNothing) {
+  if (!allocations_counted()) GTEST_SKIP() << "a sanitizer has its own allocator";
+  Fixture f;
+  auto batches = f.line.batches();
+  observe::Recorder recorder({.heap_allocations = allocation_count});
+  FitOptions options = quiet(200);
+  options.recorder = &recorder;
+  options.report_every = 3;
+  LambdaCallback nothing({});
+  options.callbacks = {&nothing};
+  const int64_t before = allocation_count();
+  f.trainer.fit(batches, options);
+  EXPECT_GT(allocation_count(), before) << "planning allocates, so the counter counts";
+  EXPECT_EQ(recorder.totals().iterations, 199 * 4);
+  EXPECT_EQ(recorder.totals().warmup_iterations, 4);
+  EXPECT_EQ(recorder.totals().heap_allocations, 0);
+}
+
+TEST(Trainer, RecordsPhasesAndTheOddBatchAsAClass) {
+  Fixture f;
+  auto batches = f.line.batches();
+  observe::Recorder recorder;
+  FitOptions options = quiet(50);
+  options.recorder = &recorder;
+  f.trainer.fit(batches, options);
+  EXPECT_THAT(recorder.classes(), ElementsAre(0, 1));
+  const auto total = [&](observe::Phase phase) {
+    return recorder.totals().phase_ns[static_cast<size_t>(phase)];
+  };
+  EXPECT_GT(total(observe::Phase::kCompute), 0);
+  EXPECT_GT(total(observe::Phase::kDataWait), 0);
+}
+
+TEST(Trainer, SameSeedSameLosses) {
+  const auto losses = [] {
+    Fixture f;
+    auto batches = f.line.rows().shuffle(kRows, {.seed = 5}).batch(kBatch).prefetch();
+    return f.trainer.fit(batches, quiet(5)).values("loss");
+  };
+  const std::vector<double> first = losses();
+  EXPECT_THAT(first, SizeIs(5));
+  EXPECT_EQ(first, losses());
+}
+
+TEST(Trainer, ValidationChangesNoParameter) {
+  const auto train = [](bool validate) {
+    Fixture f;
+    auto batches = f.line.batches();
+    auto validation = f.line.rows().take(10).batch(4);
+    FitOptions options = quiet(6);
+    if (validate) options.validation_data = validation;
+    options.validation_frequency = 2;
+    const History history = f.trainer.fit(batches, options);
+    if (validate) {
+      EXPECT_THAT(history.values("val_loss"), SizeIs(3)) << "every second epoch";
+      EXPECT_THAT(history.values("val_mae"), SizeIs(3));
+      EXPECT_EQ(f.optimizer.step_count(), 6 * 4);
+    } else {
+      EXPECT_ERROR(history.values("val_loss"), ErrorCode::kInvalidArgument, "there is loss, mae");
+    }
+    return std::pair(f.parameters(), history.values("loss"));
+  };
+  EXPECT_EQ(train(true), train(false));
+}
+
+TEST(Trainer, EvaluatesAndPredictsWithoutDropout) {
+  Line line;
+  nn::Sequential model(nn::Dropout(0.9), nn::Dense(1));
+  optim::Sgd optimizer({.learning_rate = 0});
+  Trainer trainer(model, nn::mean_squared_error, optimizer);
+  auto batches = line.rows().batch(kBatch);
+  const double first = trainer.evaluate(batches)["loss"];
+  EXPECT_EQ(first, trainer.evaluate(batches)["loss"]);
+  const Tensor predictions = trainer.predict(batches);
+  EXPECT_EQ(predictions.spec(), (TensorSpec{DType::kF32, {kRows, 1}}));
+  const std::vector<double> p = predictions.to_vector(), y = line.targets.to_vector();
+  double squares = 0;
+  for (size_t i = 0; i < p.size(); ++i) squares += (p[i] - y[i]) * (p[i] - y[i]);
+  EXPECT_NEAR(squares / kRows, first, 1e-5 * first) << "rows in order, the odd batch included";
+  EXPECT_NE(trainer.fit(batches, quiet(1)).last()["loss"], first) << "training drops";
+}
+
+TEST(Trainer, StepsPerEpochGoesOnWhereTheEpochEnded) {
+  std::vector<double> seen;
+  const Tensor numbers = arange(6, DType::kF32);
+  const Variable last(zeros({1}), "last", false);
+  Trainer trainer({.train = [&](const data::Element& batch) {
+    last.assign(batch["number"]);
+    return mean(batch["number"]);
+  }});
+  data::Dataset rows = data::from_tensor_slices({{"number", numbers}});
+  data::Dataset batches = rows.batch(1);
+  LambdaCallback watch(
+      {.on_batch_end = [&](RunState&, const Results&) { seen.push_back(last.tensor().item<double>()); }});
+  FitOptions options = quiet(2);
+  options.steps_per_epoch = 4;
+  options.report_every = 1;
+  options.callbacks = {&watch};
+  trainer.fit(batches, options);
+  EXPECT_THAT(seen, ElementsAre(0, 1, 2, 3, 4, 5, 0, 1));
+  seen.clear();
+  data::Dataset endless = rows.repeat().batch(1);
+  EXPECT_ERROR(trainer.fit(endless, quiet(1)), ErrorCode::kInvalidArgument, "set steps_per_epoch");
+  EXPECT_ERROR(trainer.evaluate(endless), ErrorCode::kInvalidArgument, "no end");
+  trainer.fit(endless, options);
+  EXPECT_THAT(seen, ElementsAre(0, 1, 2, 3, 4, 5, 0, 1));
+}
+
+TEST(Trainer, NamesEpochAndStepOfALossThatIsNoNumber) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const double bad : {nan, std::numeric_limits<double>::infinity()}) {
+    Trainer trainer({.train = [](const data::Element& batch) { return mean(batch[0]); }});
+    std::vector<double> values(20, 1.0);
+    values[12] = bad;
+    auto batches = data::from_tensor_slices(from_vector({20}, values)).batch(4);
+    EXPECT_ERROR(trainer.fit(batches, quiet(2)), ErrorCode::kNotANumber, "loss of step 4 of epoch 1");
+    TerminateOnNaN terminate;
+    FitOptions options = quiet(2);
+    options.report_every = 1;
+    options.callbacks = {&terminate};
+    const History history = trainer.fit(batches, options);
+    EXPECT_THAT(history.stopped, HasSubstr("step 4 of epoch 1"));
+    EXPECT_EQ(history.epochs.back().steps, 4);
+  }
+}
+
+TEST(Trainer, ANumberlessLossEndsTheTrainingNotTheTrainer) {
+  Fixture f;
+  auto batches = f.line.batches();
+  f.trainer.fit(batches, quiet(2));
+  const std::vector<double> before = f.parameters();
+  auto throwing = f.line.rows().batch(kBatch).map([left = 6](const Tensor& x, const Tensor& y) mutable {
+    if (--left == 0) throw std::runtime_error("disk gone");
+    return std::array{x, y};
+  });
+  EXPECT_ERROR(f.trainer.fit(throwing, quiet(3)), ErrorCode::kInvalidArgument, "disk gone");
+  EXPECT_NE(f.parameters(), before) << "steps were made";
+  EXPECT_EQ(f.optimizer.step_count(), 8 + 3) << "and all of them whole";
+  EXPECT_LT(f.trainer.fit(batches, quiet(100)).last()["loss"], 1e-6) << "the trainer goes on";
+}
+
+TEST(Trainer, RefusesWhatCannotTrain) {
+  Fixture f;
+  auto batches = f.line.batches();
+  EXPECT_ERROR(f.trainer.fit(batches, quiet(0)), ErrorCode::kInvalidArgument, "epochs must be >= 1");
+  FitOptions options = quiet(1);
+  options.validation_data = batches;
+  EXPECT_ERROR(f.trainer.fit(batches, options), ErrorCode::kInvalidArgument, "the same object");
+  options = quiet(1);
+  options.callbacks = {nullptr};
+  EXPECT_ERROR(f.trainer.fit(batches, options), ErrorCode::kInvalidArgument, "null");
+  options = quiet(1);
+  options.report_every = 0;
+  EXPECT_ERROR(f.trainer.fit(batches, options), ErrorCode::kInvalidArgument, "report_every");
+  auto lonely = data::from_tensor_slices(f.line.inputs).batch(4);
+  EXPECT_ERROR(f.trainer.fit(lonely, quiet(1)), ErrorCode::kInvalidArgument, "inputs and targets");
+  f.trainer.fit(batches, quiet(1));
+  data::Dataset named = data::from_tensor_slices({{"x", f.line.inputs}, {"y", f.line.targets}}).batch(kBatch);
+  EXPECT_ERROR(f.trainer.fit(named, quiet(1)), ErrorCode::kInvalidArgument, "elements (0, 1)");
+  Trainer vector_loss({.train = [](const data::Element& batch) { return batch[0] * 1.0; }});
+  EXPECT_ERROR(vector_loss.fit(lonely, quiet(1)), ErrorCode::kShapeMismatch, "must be one number");
+  EXPECT_ERROR(vector_loss.evaluate(lonely), ErrorCode::kUnsupported, "without a function for evaluation");
+  EXPECT_ERROR(vector_loss.predict(lonely), ErrorCode::kUnsupported, "without a predict function");
+  EXPECT_ERROR(Trainer({.train = {}, .metrics = {{"loss", nullptr}}}), ErrorCode::kInvalidArgument,
+               "a metric needs");
+}
+
+TEST(Trainer, PrintsALineAnEpoch) {
+  Fixture f;
+  auto batches = f.line.batches();
+  std::FILE* file = std::tmpfile();
+  ASSERT_NE(file, nullptr);
+  FitOptions options = quiet(2);
+  options.progress = file;
+  LambdaCallback stop({.on_epoch_end = [](RunState& run, const Results&) {
+    if (run.epoch == 2) run.stop("enough");
+  }});
+  options.callbacks = {&stop};
+  f.trainer.fit(batches, options);
+  std::rewind(file);
+  std::string text(1000, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  EXPECT_THAT(text, testing::MatchesRegex("Epoch 1/2  loss [0-9.e-]+  mae [0-9.e-]+  [0-9.]+ [mun]?s  "
+                                          "step p50 [0-9.]+ [mun]?s\nEpoch 2/2  .*\nstopped: enough\n"));
+}
+
+}  // namespace
+}  // namespace isochron::train
