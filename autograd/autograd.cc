@@ -196,10 +196,11 @@ struct GradientTape::Impl final : graph::ApplyObserver {
   bool persistent = false;
   bool used = false;
   bool recording = true;
+  bool paused = false;
 
   void on_apply(const OpDef& op, const Attributes& attributes, std::span<const Tensor> inputs,
                 std::span<const Tensor> outputs) override {
-    if (!recording) return;
+    if (!recording || paused) return;
     if (restricted) {
       const bool depends = std::any_of(inputs.begin(), inputs.end(), [this](const Tensor& input) {
         return is_floating(input.dtype()) && watched.contains(key_of(input));
@@ -243,6 +244,8 @@ void GradientTape::reset() {
   impl_->used = false;
   impl_->recording = true;
 }
+
+void GradientTape::set_paused(bool paused) { impl_->paused = paused; }
 
 void GradientTape::watch(const Tensor& tensor) {
   require(tensor.defined() && is_floating(tensor.dtype()), ErrorCode::kDtypeMismatch, "watch",

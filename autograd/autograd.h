@@ -42,6 +42,8 @@ class GradientTape {
   size_t size() const;
   /// Forgets everything recorded and starts again; what was watched stays watched.
   void reset();
+  /// While set, nothing is recorded; `gradient` of a persistent tape then leaves its own ops out too.
+  void set_paused(bool paused);
   /// The innermost tape recording on this thread, or null.
   static GradientTape* current();
 
