@@ -10,8 +10,8 @@
 namespace isochron::ops {
 namespace {
 
-constexpr int kTimedRuns = 3;
-constexpr double kHopeless = 1.4;  // a candidate whose warm-up is slower than this times the best is dropped
+constexpr int kTimedRuns = 2;
+constexpr double kHopeless = 1.25;  // a candidate whose warm-up is slower than this times the best is dropped
 
 std::atomic<bool> g_deterministic{false};
 std::mutex g_mutex;

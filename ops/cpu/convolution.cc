@@ -1,13 +1,11 @@
 #include "isochron/ops/cpu/convolution.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <optional>
 
-#include "isochron/core/checked.h"
 #include "isochron/core/threads.h"
-#include "isochron/ops/choices.h"
+#include "isochron/ops/cpu/choose_kernel.h"
 #include "isochron/ops/cpu/onednn.h"
 
 namespace isochron::ops {
@@ -314,47 +312,6 @@ std::unique_ptr<Kernel> make_kernel(ConvolutionPass pass, const ConvolutionShape
   return dtype == DType::kF64 ? portable(double{}) : portable(float{});
 }
 
-/// Memory of a call's tensors for timing it, outside every pool, filled with ordinary numbers.
-class TrialMemory {
- public:
-  explicit TrialMemory(const KernelRequest& request) {
-    for (const TensorSpec& spec : request.inputs) inputs_.push_back(add(spec.size_bytes()));
-    for (const TensorSpec& spec : request.outputs) outputs_.push_back(add(spec.size_bytes()));
-  }
-  KernelArgs args(size_t workspace_bytes) {
-    if (workspace_bytes > workspace_bytes_) {
-      workspace_ = add(workspace_bytes);
-      workspace_bytes_ = workspace_bytes;
-    }
-    return {inputs_.data(), outputs_.data(), workspace_};
-  }
-
- private:
-  struct Free {
-    void operator()(std::byte* block) const { std::free(block); }
-  };
-  std::byte* add(size_t bytes) {
-    const size_t rounded = align_up<size_t>(std::max<size_t>(bytes, 1), 64);
-    blocks_.emplace_back(static_cast<std::byte*>(std::aligned_alloc(64, rounded)));
-    require(blocks_.back() != nullptr, ErrorCode::kOutOfMemory, "conv2d",
-            "no {} bytes to time implementations with", rounded);
-    float* numbers = reinterpret_cast<float*>(blocks_.back().get());
-    for (size_t i = 0; i < rounded / sizeof(float); ++i) numbers[i] = static_cast<float>(i % 61) * 0.01f;
-    return blocks_.back().get();
-  }
-  std::vector<std::unique_ptr<std::byte, Free>> blocks_;
-  std::vector<std::byte*> inputs_;
-  std::vector<std::byte*> outputs_;
-  std::byte* workspace_ = nullptr;
-  size_t workspace_bytes_ = 0;
-};
-
-std::string describe(const KernelRequest& request, int threads) {
-  std::string text;
-  for (const TensorSpec& spec : request.inputs) text += spec.str();
-  return fmt::format("{} {} {} {} threads", request.op.name, text, request.attributes.str(), threads);
-}
-
 }  // namespace
 
 std::unique_ptr<Kernel> prepare_convolution(ConvolutionPass pass, const ConvolutionShape& shape,
@@ -366,19 +323,11 @@ std::unique_ptr<Kernel> prepare_convolution(ConvolutionPass pass, const Convolut
   if (dtype == DType::kF64 || shape.products() < kLibraryProducts) {
     return make_kernel(pass, shape, kPortable, bias, dtype, threads);
   }
-  std::optional<TrialMemory> memory;
-  const auto try_out = [&](size_t way) -> std::function<void()> {
-    std::shared_ptr<Kernel> kernel = make_kernel(pass, shape, static_cast<Way>(way), bias, dtype, threads);
-    if (!kernel) return {};
-    return [kernel, &memory, &request] {
-      if (!memory) memory.emplace(request);
-      const KernelArgs args = memory->args(kernel->workspace_bytes());
-      kernel->bind(args);
-      kernel->run(args);
-    };
+  const auto make = [&](size_t way) {
+    return make_kernel(pass, shape, static_cast<Way>(way), bias, dtype, threads);
   };
-  const size_t way = choose(describe(request, threads), kLibraryWays, try_out);
-  return make_kernel(pass, shape, static_cast<Way>(way), bias, dtype, threads);
+  std::unique_ptr<Kernel> kernel = choose_kernel(request, threads, kLibraryWays, make);
+  return kernel ? std::move(kernel) : make(kPortable);
 }
 
 }  // namespace isochron::ops

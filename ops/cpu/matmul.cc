@@ -1,6 +1,5 @@
 #include "isochron/ops/cpu/matmul.h"
 
-#include <dnnl.h>
 #include <omp.h>
 
 #include <algorithm>
@@ -11,13 +10,16 @@
 #include "isochron/core/checked.h"
 #include "isochron/core/library_call.h"
 #include "isochron/core/threads.h"
+#include "isochron/ops/cpu/choose_kernel.h"
+#include "isochron/ops/cpu/onednn.h"
 #include "isochron/ops/cpu/tile_functions.h"
 
 namespace isochron::ops {
 namespace {
 
-constexpr double kLargeProducts = 64.0 * 64 * 64;       // multiply-adds from which oneDNN's packing pays
-constexpr double kThreadedProducts = 128.0 * 128 * 64;  // and from which all threads do
+constexpr double kLargeProducts = 64.0 * 64 * 64;      // multiply-adds from which oneDNN is worth a trial
+constexpr double kPackedProducts = 160.0 * 160 * 160;  // and from which its packing always pays
+constexpr double kThreadedProducts = 128.0 * 64 * 64;  // and from which all threads do
 
 /// One product of a batch as the kernels want it.
 struct Geometry {
@@ -25,6 +27,10 @@ struct Geometry {
   bool transpose_a, transpose_b;
   std::vector<std::pair<int64_t, int64_t>> offsets;  // of a and b, in elements, a batch entry each
 };
+
+double products_of(const Geometry& g) {
+  return static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
+}
 
 Geometry read_geometry(const graph::KernelRequest& request) {
   Geometry g{};
@@ -69,9 +75,10 @@ Geometry read_geometry(const graph::KernelRequest& request) {
 template <typename T>
 class MatmulKernel final : public graph::Kernel {
  public:
-  MatmulKernel(Geometry geometry, int threads) : g_(std::move(geometry)) {
-    const double products = static_cast<double>(g_.m) * static_cast<double>(g_.n) * static_cast<double>(g_.k);
-    library_ = std::is_same_v<T, float> && products >= kLargeProducts;
+  /// `library`: by oneDNN's BLAS function (f32 only).
+  MatmulKernel(Geometry geometry, int threads, bool library)
+      : g_(std::move(geometry)), library_(library && std::is_same_v<T, float>) {
+    const double products = products_of(g_);
     threads_ = products >= kThreadedProducts ? threads : 1;
     packs_ = !library_ && g_.transpose_b && g_.k > 1 && g_.n > 1;
   }
@@ -132,20 +139,55 @@ class MatmulKernel final : public graph::Kernel {
 
   Geometry g_;
   int threads_ = 1;
-  bool library_ = false;
+  bool library_;
   bool packs_ = false;
+};
+
+/// One large f32 product by oneDNN's matmul primitive: faster than its BLAS function on some shapes.
+class PrimitiveMatmul final : public graph::Kernel {
+ public:
+  PrimitiveMatmul(const Geometry& g, int threads) : primitive_(make(g, threads)) {}
+  size_t workspace_bytes() const override { return primitive_.workspace_bytes(); }
+  void bind(const graph::KernelArgs& args) override { primitive_.bind(args); }
+  void run(const graph::KernelArgs&) override { primitive_.run(); }
+
+ private:
+  static onednn::BoundPrimitive make(const Geometry& g, int threads) {
+    using dnnl::memory;
+    onednn::use_threads(threads);
+    return onednn::translated("matmul", [&] {
+      const auto matrix = [](int64_t rows, int64_t columns, bool transposed) {
+        return memory::desc({rows, columns}, memory::data_type::f32,
+                            transposed ? memory::dims{1, rows} : memory::dims{columns, 1});
+      };
+      const memory::desc a = matrix(g.m, g.k, g.transpose_a);
+      const memory::desc b = matrix(g.k, g.n, g.transpose_b);
+      const memory::desc c = matrix(g.m, g.n, false);
+      dnnl::primitive_attr attributes;
+      attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+      const dnnl::matmul::desc asked(a, b, c);
+      const dnnl::matmul::primitive_desc desc(asked, attributes, onednn::cpu_engine());
+      return onednn::BoundPrimitive(dnnl::matmul(desc),
+                                    {{DNNL_ARG_SRC, onednn::Port::kInput, 0, a, a},
+                                     {DNNL_ARG_WEIGHTS, onednn::Port::kInput, 1, b, b},
+                                     {DNNL_ARG_DST, onednn::Port::kOutput, 0, c, c}},
+                                    desc.scratchpad_desc(), threads);
+    });
+  }
+
+  onednn::BoundPrimitive primitive_;
 };
 
 /// 16-bit floats: widened to f32, multiplied there, rounded once.
 class HalfMatmulKernel final : public graph::Kernel {
  public:
-  HalfMatmulKernel(const graph::KernelRequest& request, Geometry geometry)
+  HalfMatmulKernel(const graph::KernelRequest& request, const Geometry& geometry)
       : a_elems_(request.inputs[0].shape.elems()),
         b_elems_(request.inputs[1].shape.elems()),
         c_elems_(request.outputs[0].shape.elems()),
         widen_(tile_cast(request.inputs[0].dtype, DType::kF32)),
         narrow_(tile_cast(DType::kF32, request.inputs[0].dtype)),
-        inner_(std::move(geometry), request.threads) {}
+        inner_(geometry, request.threads, products_of(geometry) >= kLargeProducts) {}
 
   size_t workspace_bytes() const override { return offset_of(3) + inner_.workspace_bytes(); }
 
@@ -173,17 +215,32 @@ class HalfMatmulKernel final : public graph::Kernel {
   MatmulKernel<float> inner_;
 };
 
+std::unique_ptr<graph::Kernel> prepare_f32(Geometry geometry, const graph::KernelRequest& request) {
+  const double products = products_of(geometry);
+  if (products < kLargeProducts || geometry.offsets.size() != 1) {
+    return std::make_unique<MatmulKernel<float>>(std::move(geometry), request.threads,
+                                                 products >= kLargeProducts);
+  }
+  const int threads = products >= kThreadedProducts ? request.threads : 1;
+  constexpr std::string_view kWays[] = {"primitive", "sgemm", "small"};
+  return choose_kernel(request, threads, kWays, [&](size_t way) -> std::unique_ptr<graph::Kernel> {
+    if (way == 0) return std::make_unique<PrimitiveMatmul>(geometry, threads);
+    if (way == 2 && products >= kPackedProducts) return nullptr;
+    return std::make_unique<MatmulKernel<float>>(geometry, threads, way == 1);
+  });
+}
+
 }  // namespace
 
 std::unique_ptr<graph::Kernel> prepare_matmul(const graph::KernelRequest& request) {
   Geometry geometry = read_geometry(request);
   switch (request.inputs[0].dtype) {
     case DType::kF32:
-      return std::make_unique<MatmulKernel<float>>(std::move(geometry), request.threads);
+      return prepare_f32(std::move(geometry), request);
     case DType::kF64:
-      return std::make_unique<MatmulKernel<double>>(std::move(geometry), request.threads);
+      return std::make_unique<MatmulKernel<double>>(std::move(geometry), request.threads, false);
     default:
-      return std::make_unique<HalfMatmulKernel>(request, std::move(geometry));
+      return std::make_unique<HalfMatmulKernel>(request, geometry);
   }
 }
 
