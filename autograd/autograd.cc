@@ -172,8 +172,11 @@ std::vector<Tensor> gradients(std::span<const Tensor> targets, std::span<const T
           "is for captured functions; outside a capture record with a GradientTape");
   std::vector<Tensor> lifted_targets;
   std::vector<Tensor> lifted_sources;
-  for (const Tensor& target : targets) lifted_targets.push_back(Graph::tensor_of(capture->lift(target)));
-  for (const Tensor& source : sources) lifted_sources.push_back(Graph::tensor_of(capture->lift(source)));
+  const auto lifted = [capture](const Tensor& tensor) {
+    return tensor.defined() ? Graph::tensor_of(capture->lift(tensor)) : tensor;  // the walk refuses it
+  };
+  for (const Tensor& target : targets) lifted_targets.push_back(lifted(target));
+  for (const Tensor& source : sources) lifted_sources.push_back(lifted(source));
   const std::vector<Entry> entries = entries_of(capture->graph());
   return Walk(entries, lifted_targets, lifted_sources, seeds).run();
 }

@@ -1,0 +1,118 @@
+// Reverse mode within a capture.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "isochron/autograd/autograd.h"
+#include "isochron/graph/apply.h"
+#include "isochron/graph/captured.h"
+#include "isochron/ops/creation.h"
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/reduction.h"
+#include "isochron/ops/shape_ops.h"
+#include "support/expect_error.h"
+
+namespace isochron {
+namespace {
+
+using testing::ElementsAre;
+
+Tensor vec(const std::vector<double>& values) {
+  return from_vector({static_cast<int64_t>(values.size())}, values, DType::kF64);
+}
+
+TEST(Gradients, AreForCaptures) {
+  const Tensor x = vec({1});
+  EXPECT_ERROR(gradients(x, {&x, 1}), ErrorCode::kCaptureViolation, "record with a GradientTape");
+}
+
+TEST(Gradients, OfInputsAndVariables) {
+  const Tensor weight = vec({2, 3});
+  auto step = capture([&](const Tensor& x) {
+    const Tensor loss = sum(square(x * weight));
+    return gradients(loss, std::vector<Tensor>{x, weight});
+  });
+  const std::span<const Tensor> g = step(vec({1, 10}));
+  EXPECT_THAT(g[0].to_vector(), ElementsAre(8, 180));
+  EXPECT_THAT(g[1].to_vector(), ElementsAre(4, 600));
+  graph::assign(weight, vec({0, 1}));
+  EXPECT_THAT(step(vec({1, 10}))[0].to_vector(), ElementsAre(0, 20));
+}
+
+TEST(Gradients, SecondAndThirdDerivatives) {
+  auto step = capture([](const Tensor& x) {
+    const std::vector<Tensor> source{x};
+    const Tensor y = sum(sin(x) * x);
+    const Tensor d1 = gradients(y, source)[0];
+    const Tensor d2 = gradients(sum(d1), source)[0];
+    const Tensor d3 = gradients(sum(d2), source)[0];
+    return std::tuple(d1, d2, d3);
+  });
+  const double x = 0.7;
+  const auto [d1, d2, d3] = step(vec({x}));
+  EXPECT_NEAR(d1.item<double>(), std::sin(x) + x * std::cos(x), 1e-12);
+  EXPECT_NEAR(d2.item<double>(), 2 * std::cos(x) - x * std::sin(x), 1e-12);
+  EXPECT_NEAR(d3.item<double>(), -3 * std::sin(x) - x * std::cos(x), 1e-12);
+}
+
+TEST(Gradients, MixedSecondDerivative) {
+  auto step = capture([](const Tensor& x, const Tensor& y) {
+    const Tensor dx = gradients(sum(square(x) * exp(y)), std::vector<Tensor>{x})[0];
+    return gradients(sum(dx), std::vector<Tensor>{y})[0];
+  });
+  EXPECT_NEAR(step(vec({3}), vec({1})).item<double>(), 6 * std::exp(1.0), 1e-12);
+}
+
+TEST(Gradients, SeedsTargetsAndDisconnectedSources) {
+  const Tensor lonely = vec({1});
+  auto step = capture([&](const Tensor& x) {
+    const std::vector<Tensor> targets{x * 2.0, x * x};
+    const std::vector<Tensor> sources{x, lonely};
+    const std::vector<Tensor> plain = gradients(targets, sources);
+    EXPECT_FALSE(plain[1].defined());
+    const std::vector<Tensor> seeds{x * 0.0 + 10.0, Tensor()};
+    return std::pair(plain[0], gradients(targets, sources, seeds)[0]);
+  });
+  const auto [plain, seeded] = step(vec({1, 4}));
+  EXPECT_THAT(plain.to_vector(), ElementsAre(4, 10));
+  EXPECT_THAT(seeded.to_vector(), ElementsAre(20, 20));
+}
+
+TEST(Gradients, ErrorsNameTheTarget) {
+  auto integer =
+      capture([](const Tensor& x) { return gradients(cast(x, DType::kI32), std::vector<Tensor>{x})[0]; });
+  EXPECT_ERROR(integer(vec({1})), ErrorCode::kDtypeMismatch, "target 0 is i32(1)");
+  auto undefined = capture([](const Tensor& x) { return gradients(Tensor(), std::vector<Tensor>{x})[0]; });
+  EXPECT_ERROR(undefined(vec({1})), ErrorCode::kInvalidArgument, "undefined");
+  auto source = capture([](const Tensor& x) { return gradients(x, std::vector<Tensor>{Tensor()})[0]; });
+  EXPECT_ERROR(source(vec({1})), ErrorCode::kInvalidArgument, "undefined");
+}
+
+TEST(Gradients, OfTheNewestContentOfAVariable) {
+  const Tensor weight = vec({3});
+  auto step = capture([&](const Tensor& x) {
+    const Tensor before = gradients(weight * weight * x, std::vector<Tensor>{weight})[0];
+    graph::assign(weight, weight + 1.0);
+    const Tensor after = gradients(weight * weight * x, std::vector<Tensor>{weight})[0];
+    return std::pair(before, after);
+  });
+  const auto [before, after] = step(vec({1}));
+  EXPECT_EQ(before.item<int>(), 6);
+  EXPECT_EQ(after.item<int>(), 8);
+}
+
+TEST(Gradients, TiesAndZerosFollowTheDocumentedRules) {
+  auto step = capture([](const Tensor& x) {
+    const std::vector<Tensor> source{x};
+    return std::tuple(gradients(max(x), source)[0], gradients(prod(x), source)[0],
+                      gradients(sum(relu(x)), source)[0], gradients(sum(maximum(x, 0.0)), source)[0]);
+  });
+  const auto [largest, product, rectified, halves] = step(vec({2, 0, 2}));
+  EXPECT_THAT(largest.to_vector(), ElementsAre(0.5, 0, 0.5));
+  EXPECT_THAT(product.to_vector(), ElementsAre(0, 4, 0));
+  EXPECT_THAT(rectified.to_vector(), ElementsAre(1, 0, 1));
+  EXPECT_THAT(halves.to_vector(), ElementsAre(1, 0.5, 1));
+}
+
+}  // namespace
+}  // namespace isochron
