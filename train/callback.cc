@@ -51,10 +51,7 @@ void EarlyStopping::on_epoch_end(RunState& run, const Results& results) {
     best_ = *value;
     best_epoch_ = run.epoch;
     waited_ = 0;
-    kept_.clear();
-    for (const Variable& variable : options_.restore_best) {
-      kept_.push_back(graph::copy(variable.tensor()));
-    }
+    keep();
     return;
   }
   if (++waited_ > options_.patience) {
@@ -64,8 +61,17 @@ void EarlyStopping::on_epoch_end(RunState& run, const Results& results) {
   }
 }
 
+void EarlyStopping::keep() {
+  kept_.clear();
+  if (options_.restore_best == nullptr) return;
+  for (const std::vector<Variable>& variables :
+       {options_.restore_best->parameters(), options_.restore_best->buffers()}) {
+    for (const Variable& variable : variables) kept_.emplace_back(variable, graph::copy(variable.tensor()));
+  }
+}
+
 void EarlyStopping::on_train_end(RunState&) {
-  for (size_t i = 0; i < kept_.size(); ++i) options_.restore_best[i].assign(kept_[i]);
+  for (const auto& [variable, best] : kept_) variable.assign(best);
   kept_.clear();
 }
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "isochron/graph/variable.h"
+#include "isochron/nn/module.h"
 #include "isochron/optim/optimizer.h"
 #include "isochron/train/results.h"
 
@@ -75,8 +75,9 @@ struct EarlyStoppingOptions {
   Goal goal = Goal::kMin;
   double min_delta = 0;  // a smaller improvement is none
   int patience = 0;      // epochs without improvement that are borne
-  /// These variables get back the content of the best epoch when training ends; usually model.parameters().
-  std::vector<Variable> restore_best = {};
+  /// Parameters and buffers of this model get back their content of the best epoch when training ends. Must
+  /// outlive the callback. Null: they stay as the last epoch left them.
+  nn::Module* restore_best = nullptr;
 };
 /// Ends the training when `monitor` no longer improves. Epochs that don't measure it are passed over. NaN
 /// is no improvement.
@@ -95,11 +96,13 @@ class EarlyStopping : public Callback {
   double best() const { return best_; }
 
  private:
+  void keep();
+
   EarlyStoppingOptions options_;
   double best_ = 0;
   int best_epoch_ = 0;
   int waited_ = 0;
-  std::vector<Tensor> kept_;  // content of restore_best at the best epoch
+  std::vector<std::pair<Variable, Tensor>> kept_;  // of restore_best, with the content of the best epoch
 };
 
 /// Sets the learning rate at the start of every epoch: rate = schedule(epoch from 1, present rate). It lives

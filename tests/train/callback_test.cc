@@ -95,8 +95,13 @@ int epochs_until_stop(Callback& callback, const std::vector<double>& values, con
 }
 
 TEST(EarlyStopping, WaitsForPatienceAndRestoresTheBest) {
-  const Variable weights(zeros({1}), "weights");
-  EarlyStopping stopping({.patience = 1, .restore_best = {weights}});
+  struct Model : nn::Module {
+    Tensor forward(const Tensor& x) override { return x; }
+    void members(nn::Members& list) override { list("weights", weights).buffer("mean", mean); }
+    Variable weights{zeros({1}), "weights"}, mean{zeros({1}), "mean"};
+  } model;
+  const Variable& weights = model.weights;
+  EarlyStopping stopping({.patience = 1, .restore_best = &model});
   EXPECT_EQ(epochs_until_stop(stopping, {5, 3, 4, 2, 2, 2.5, 1}, weights), 6);
   EXPECT_EQ(stopping.best_epoch(), 4);
   EXPECT_EQ(stopping.best(), 2);

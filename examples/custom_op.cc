@@ -1,0 +1,59 @@
+// An op of one's own: mish(x) = x tanh(log(1 + e^x)), with a kernel in C++ and a gradient written in ops.
+// Once registered it is like any other: eager, captured, differentiated.
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+#include "isochron/autograd/autograd.h"
+#include "isochron/graph/apply.h"
+#include "isochron/graph/captured.h"
+#include "isochron/ops/creation.h"
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/reduction.h"
+#include "isochron/ops/registry.h"
+
+using namespace isochron;
+
+// The kernel gets addresses and must not allocate.
+struct MishKernel final : graph::Kernel {
+  explicit MishKernel(int64_t count) : elems(count) {}
+  void run(const graph::KernelArgs& args) override {
+    const auto* x = reinterpret_cast<const float*>(args.inputs[0]);
+    auto* y = reinterpret_cast<float*>(args.outputs[0]);
+    for (int64_t i = 0; i < elems; ++i) y[i] = x[i] * std::tanh(std::log1p(std::exp(x[i])));
+  }
+  int64_t elems;
+};
+
+graph::OpDef mish_row() {
+  graph::OpDef op;
+  op.name = "mish";
+  op.infer = [](const graph::OpCall& call) { return std::vector{call.inputs[0]}; };
+  op.prepare = [](const graph::KernelRequest& request) -> std::unique_ptr<graph::Kernel> {
+    return std::make_unique<MishKernel>(request.inputs[0].shape.elems());
+  };
+  op.gradient = [](const graph::GradientCall& call) {
+    const Tensor x = call.inputs[0], t = tanh(softplus(x));
+    return std::vector{call.output_gradients[0] * (t + x * sigmoid(x) * (1.0 - t * t))};
+  };
+  return op;
+}
+
+Tensor mish(const Tensor& x) {
+  static const graph::OpDef& row = ops::register_op(mish_row());
+  return graph::apply_one(row, {x});
+}
+
+int main() {
+  auto slope = capture([](const Tensor& x) { return gradients(sum(mish(x)), std::array{x})[0]; });
+  const Tensor x = from_vector({7}, {-3, -2, -1, 0, 1, 2, 3});
+  const std::vector<double> analytic = slope(x).to_vector();
+  const std::vector<double> numeric = ((mish(x + 0.01) - mish(x - 0.01)) / 0.02).to_vector();
+  double worst = 0;
+  for (size_t i = 0; i < analytic.size(); ++i) {
+    worst = std::max(worst, std::abs(analytic[i] - numeric[i]));
+    fmt::print("mish'({:2})  gradient {:8.5f}  difference {:8.5f}\n", i - 3.0, analytic[i], numeric[i]);
+  }
+  return worst < 1e-3 ? 0 : 1;
+}

@@ -1,0 +1,57 @@
+// Is my loop getting slower? A recorder around any C++ loop, with or without training in it, and its verdict.
+// The first loop sums its whole history in every iteration, as programs do that keep every loss in a list;
+// the second keeps a running sum.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <vector>
+
+#include "isochron/observe/report.h"
+
+using namespace isochron::observe;
+
+constexpr double kSeconds = 2.2;  // a verdict needs two seconds and 64 windows
+
+template <typename Work>
+RunReport watch(const char* name, Work work) {
+  Recorder recorder;
+  while (static_cast<double>(recorder.totals().total_ns) < kSeconds * 1e9) {
+    const IterationScope iteration(recorder);
+    const PhaseScope phase(recorder, Phase::kCompute);
+    work();
+  }
+  return make_report(recorder, name);
+}
+
+double loss(int64_t step) {
+  double value = 0;
+  for (int64_t i = 1; i <= 2000; ++i) value += std::sqrt(static_cast<double>(i + step));
+  return value;
+}
+
+int main() {
+  int64_t step = 0;
+  double mean = 0;
+
+  std::vector<double> history;
+  const RunReport keeps = watch("keeps all losses", [&] {
+    history.push_back(loss(++step));
+    double sum = 0;
+    for (double value : history) sum += value;
+    mean = sum / static_cast<double>(history.size());
+  });
+
+  double sum = 0;
+  step = 0;
+  const RunReport running = watch("running sum", [&] {
+    sum += loss(++step);
+    mean = sum / static_cast<double>(step);
+  });
+
+  print_table(stdout, std::vector{keeps, running});
+  for (const RunReport& report : {keeps, running}) {
+    fmt::print("{:<17} {}\n", report.name, verdict_text(report.time));
+  }
+  // On a busy machine the second may come out as inconclusive, but never as growing; the first always grows.
+  return mean > 0 && keeps.time.kind == Flatness::kGrowing && running.time.kind != Flatness::kGrowing ? 0 : 1;
+}
