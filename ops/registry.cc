@@ -17,6 +17,7 @@ graph::Registry& mutable_registry() {
     register_convolution(*registry);
     register_pooling(*registry);
     register_random(*registry);
+    register_softmax(*registry);
     return registry;
   }();
   return *instance;

@@ -25,5 +25,6 @@ void register_control(graph::Registry& registry);
 void register_convolution(graph::Registry& registry);
 void register_pooling(graph::Registry& registry);
 void register_random(graph::Registry& registry);
+void register_softmax(graph::Registry& registry);
 
 }  // namespace isochron::ops

@@ -1,0 +1,289 @@
+// Softmax over rows: maximum, exponentials and their sum in vectors, a row at a time.
+#include "isochron/ops/cpu/softmax.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "isochron/core/threads.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "isochron/ops/cpu/softmax.cc"
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+#include <hwy/foreach_target.h>  // first: it includes this file once per target
+
+#include <hwy/highway.h>
+
+#include <hwy/contrib/math/math-inl.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace isochron::ops {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// The largest element of a row and sum_i e^(x_i - largest); the exponentials go to `out` where it isn't
+/// null. A row with NaN or infinity goes through the C library, which defines what comes out.
+template <typename T>
+double exponentials(const T* x, T* out, size_t n, T* largest) {
+  const hn::ScalableTag<T> d;
+  const size_t lanes = hn::Lanes(d);
+  const T lowest = std::numeric_limits<T>::lowest();
+  auto most = hn::Set(d, lowest);
+  auto probe = hn::Zero(d);  // 0 * x: NaN where x is NaN or infinite
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto v = hn::LoadU(d, x + i);
+    most = hn::Max(most, v);
+    probe = hn::MulAdd(v, hn::Zero(d), probe);
+  }
+  if (i < n) {
+    const auto mask = hn::FirstN(d, n - i);
+    const auto v = hn::MaskedLoad(mask, d, x + i);
+    most = hn::Max(most, hn::IfThenElse(mask, v, hn::Set(d, lowest)));
+    probe = hn::MulAdd(v, hn::Zero(d), probe);
+  }
+  const T top = hn::GetLane(hn::MaxOfLanes(d, most));
+  if (std::isnan(hn::GetLane(hn::SumOfLanes(d, probe)))) {
+    T real_top = x[0];
+    for (size_t k = 1; k < n; ++k) real_top = std::isnan(x[k]) || x[k] > real_top ? x[k] : real_top;
+    double sum = 0;
+    for (size_t k = 0; k < n; ++k) {
+      const T e = x[k] == real_top && std::isinf(real_top) && real_top < 0
+                      ? std::numeric_limits<T>::quiet_NaN()
+                      : std::exp(x[k] - real_top);
+      if (out) out[k] = e;
+      sum += static_cast<double>(e);
+    }
+    *largest = real_top;
+    return sum;
+  }
+  const auto shift = hn::Set(d, top);
+  auto total = hn::Zero(d);
+  for (i = 0; i + lanes <= n; i += lanes) {
+    const auto e = hn::Exp(d, hn::LoadU(d, x + i) - shift);
+    if (out) hn::StoreU(e, d, out + i);
+    total = total + e;
+  }
+  if (i < n) {
+    const auto mask = hn::FirstN(d, n - i);
+    const auto e = hn::IfThenElseZero(mask, hn::Exp(d, hn::MaskedLoad(mask, d, x + i) - shift));
+    if (out) hn::BlendedStore(e, mask, d, out + i);
+    total = total + e;
+  }
+  *largest = top;
+  return static_cast<double>(hn::GetLane(hn::SumOfLanes(d, total)));
+}
+
+/// row = row * scale.
+template <typename T>
+void scale_row(T* row, size_t n, T scale) {
+  const hn::ScalableTag<T> d;
+  const size_t lanes = hn::Lanes(d);
+  const auto factor = hn::Set(d, scale);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::LoadU(d, row + i) * factor, d, row + i);
+  if (i < n) {
+    const auto mask = hn::FirstN(d, n - i);
+    hn::BlendedStore(hn::MaskedLoad(mask, d, row + i) * factor, mask, d, row + i);
+  }
+}
+
+template <typename T>
+void softmax_rows(const T* x, T* y, int64_t rows, int64_t columns) {
+  const size_t n = static_cast<size_t>(columns);
+  for (int64_t r = 0; r < rows; ++r, x += n, y += n) {
+    T largest;
+    const double sum = exponentials(x, y, n, &largest);
+    scale_row(y, n, static_cast<T>(1.0 / sum));
+  }
+}
+
+template <typename T>
+void log_softmax_rows(const T* x, T* y, int64_t rows, int64_t columns) {
+  const size_t n = static_cast<size_t>(columns);
+  for (int64_t r = 0; r < rows; ++r, x += n, y += n) {
+    T largest;
+    const double log_sum = std::log(exponentials<T>(x, nullptr, n, &largest));
+    for (size_t k = 0; k < n; ++k) y[k] = static_cast<T>(static_cast<double>(x[k] - largest) - log_sum);
+  }
+}
+
+template <typename T>
+void cross_entropy_rows(const T* x, const int64_t* labels, T* losses, int64_t rows, int64_t columns) {
+  const size_t n = static_cast<size_t>(columns);
+  for (int64_t r = 0; r < rows; ++r, x += n) {
+    T largest;
+    const double log_sum = std::log(exponentials<T>(x, nullptr, n, &largest));
+    losses[r] = static_cast<T>(log_sum - static_cast<double>(x[labels[r]] - largest));
+  }
+}
+
+/// (softmax(x) - one_hot(label)) * g of each row.
+template <typename T>
+void cross_entropy_gradient_rows(const T* x, const int64_t* labels, const T* g, T* y, int64_t rows,
+                                 int64_t columns) {
+  const size_t n = static_cast<size_t>(columns);
+  for (int64_t r = 0; r < rows; ++r, x += n, y += n) {
+    T largest;
+    const double sum = exponentials(x, y, n, &largest);
+    const double at_label = static_cast<double>(y[labels[r]]);
+    scale_row(y, n, static_cast<T>(static_cast<double>(g[r]) / sum));
+    // p - 1 from the exponentials: exact to rounding also where p is nearly 1.
+    y[labels[r]] = static_cast<T>(static_cast<double>(g[r]) * ((at_label - sum) / sum));
+  }
+}
+
+#define ISOCHRON_ROWS(T, suffix)                                                                             \
+  void softmax_##suffix(const T* x, T* y, int64_t rows, int64_t columns) {                                   \
+    softmax_rows(x, y, rows, columns);                                                                       \
+  }                                                                                                          \
+  void log_softmax_##suffix(const T* x, T* y, int64_t rows, int64_t columns) {                               \
+    log_softmax_rows(x, y, rows, columns);                                                                   \
+  }                                                                                                          \
+  void cross_entropy_##suffix(const T* x, const int64_t* labels, T* losses, int64_t rows, int64_t columns) { \
+    cross_entropy_rows(x, labels, losses, rows, columns);                                                    \
+  }                                                                                                          \
+  void cross_entropy_gradient_##suffix(const T* x, const int64_t* labels, const T* g, T* y, int64_t rows,    \
+                                       int64_t columns) {                                                    \
+    cross_entropy_gradient_rows(x, labels, g, y, rows, columns);                                             \
+  }
+ISOCHRON_ROWS(float, f32)
+ISOCHRON_ROWS(double, f64)
+#undef ISOCHRON_ROWS
+
+}  // namespace HWY_NAMESPACE
+}  // namespace isochron::ops
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace isochron::ops {
+
+HWY_EXPORT(softmax_f32);
+HWY_EXPORT(softmax_f64);
+HWY_EXPORT(log_softmax_f32);
+HWY_EXPORT(log_softmax_f64);
+HWY_EXPORT(cross_entropy_f32);
+HWY_EXPORT(cross_entropy_f64);
+HWY_EXPORT(cross_entropy_gradient_f32);
+HWY_EXPORT(cross_entropy_gradient_f64);
+
+namespace {
+
+using graph::KernelArgs;
+using graph::KernelRequest;
+
+constexpr int64_t kElemsPerThread = 16 * 1024;  // exponentials from which a second thread pays
+
+/// A kernel over the rows of its first input, split between threads.
+template <typename T>
+class RowKernel : public graph::Kernel {
+ public:
+  explicit RowKernel(const KernelRequest& request) {
+    const Shape& shape = request.inputs[0].shape;
+    columns_ = shape.back();
+    rows_ = columns_ == 0 ? 0 : shape.elems() / columns_;
+    threads_ = shape.elems() >= 2 * kElemsPerThread && rows_ > 1 ? request.threads : 1;
+  }
+
+ protected:
+  /// Throws kOutOfRange for the first label outside [0, columns): before any thread starts, since those can't
+  /// throw.
+  void check_labels(const int64_t* labels, std::string_view where) const {
+    for (int64_t r = 0; r < rows_; ++r) {
+      if (labels[r] < 0 || labels[r] >= columns_) [[unlikely]] {
+        fail(ErrorCode::kOutOfRange, where, "label {} of row {} is outside [0, {})", labels[r], r, columns_);
+      }
+    }
+  }
+  static const T* input(const KernelArgs& args, int i) { return reinterpret_cast<const T*>(args.inputs[i]); }
+  static T* output(const KernelArgs& args) { return reinterpret_cast<T*>(args.outputs[0]); }
+  static constexpr bool kSingle = sizeof(T) == 4;
+
+  int64_t rows_ = 0;
+  int64_t columns_ = 0;
+  int threads_ = 1;
+};
+
+#define ISOCHRON_CALL(name, ...)                     \
+  do {                                               \
+    if constexpr (RowKernel<T>::kSingle) {           \
+      HWY_DYNAMIC_DISPATCH(name##_f32)(__VA_ARGS__); \
+    } else {                                         \
+      HWY_DYNAMIC_DISPATCH(name##_f64)(__VA_ARGS__); \
+    }                                                \
+  } while (false)
+
+template <typename T, bool kLog>
+class SoftmaxKernel final : public RowKernel<T> {
+ public:
+  using RowKernel<T>::RowKernel;
+  void run(const KernelArgs& args) override {
+    parallel_for(this->threads_, this->rows_, [&](int64_t begin, int64_t end) {
+      const T* x = this->input(args, 0) + begin * this->columns_;
+      T* y = this->output(args) + begin * this->columns_;
+      if constexpr (kLog) {
+        ISOCHRON_CALL(log_softmax, x, y, end - begin, this->columns_);
+      } else {
+        ISOCHRON_CALL(softmax, x, y, end - begin, this->columns_);
+      }
+    });
+  }
+};
+
+template <typename T>
+class CrossEntropyKernel final : public RowKernel<T> {
+ public:
+  using RowKernel<T>::RowKernel;
+  void run(const KernelArgs& args) override {
+    const int64_t* labels = reinterpret_cast<const int64_t*>(args.inputs[1]);
+    this->check_labels(labels, "sparse_softmax_cross_entropy");
+    parallel_for(this->threads_, this->rows_, [&](int64_t begin, int64_t end) {
+      ISOCHRON_CALL(cross_entropy, this->input(args, 0) + begin * this->columns_, labels + begin,
+                    this->output(args) + begin, end - begin, this->columns_);
+    });
+  }
+};
+
+template <typename T>
+class CrossEntropyGradientKernel final : public RowKernel<T> {
+ public:
+  using RowKernel<T>::RowKernel;
+  void run(const KernelArgs& args) override {
+    const int64_t* labels = reinterpret_cast<const int64_t*>(args.inputs[1]);
+    this->check_labels(labels, "sparse_softmax_cross_entropy");
+    parallel_for(this->threads_, this->rows_, [&](int64_t begin, int64_t end) {
+      ISOCHRON_CALL(cross_entropy_gradient, this->input(args, 0) + begin * this->columns_, labels + begin,
+                    this->input(args, 2) + begin, this->output(args) + begin * this->columns_, end - begin,
+                    this->columns_);
+    });
+  }
+};
+#undef ISOCHRON_CALL
+
+template <template <typename> class K>
+std::unique_ptr<graph::Kernel> by_dtype(const KernelRequest& request) {
+  if (request.inputs[0].dtype == DType::kF32) return std::make_unique<K<float>>(request);
+  return std::make_unique<K<double>>(request);
+}
+template <typename T>
+using Softmax = SoftmaxKernel<T, false>;
+template <typename T>
+using LogSoftmax = SoftmaxKernel<T, true>;
+
+}  // namespace
+
+std::unique_ptr<graph::Kernel> prepare_softmax(const KernelRequest& request) {
+  return by_dtype<Softmax>(request);
+}
+std::unique_ptr<graph::Kernel> prepare_log_softmax(const KernelRequest& request) {
+  return by_dtype<LogSoftmax>(request);
+}
+std::unique_ptr<graph::Kernel> prepare_cross_entropy(const KernelRequest& request) {
+  return by_dtype<CrossEntropyKernel>(request);
+}
+std::unique_ptr<graph::Kernel> prepare_cross_entropy_gradient(const KernelRequest& request) {
+  return by_dtype<CrossEntropyGradientKernel>(request);
+}
+
+}  // namespace isochron::ops
+#endif  // HWY_ONCE
