@@ -13,6 +13,7 @@
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/random.h"
 #include "isochron/ops/reduction.h"
+#include "isochron/ops/softmax.h"
 #include "isochron/optim/optimizers.h"
 #include "support/count_allocations.h"
 #include "support/expect_error.h"
@@ -227,7 +228,29 @@ TEST(Trainer, NamesEpochAndStepOfALossThatIsNoNumber) {
   }
 }
 
-TEST(Trainer, ANumberlessLossEndsTheTrainingNotTheTrainer) {
+TEST(Trainer, AStepThatFailsHalfwayUpdatesNothing) {
+  const auto parameters_after = [](int64_t steps, bool fails) {
+    nn::set_initializer_seed(1);
+    nn::Dense model(3);
+    optim::Adam optimizer;
+    const auto loss = [](const Tensor& logits, const Tensor& labels) {
+      return mean(sparse_softmax_cross_entropy(logits, labels));
+    };
+    Trainer trainer(model, loss, optimizer);
+    const Tensor labels = from_vector({6}, {0, 1, 2, 0, 1, 3}, DType::kI64);  // there is no class 3
+    auto batches = data::from_tensor_slices(ones({6, 2}), labels).batch(2).take(steps);
+    if (fails) {
+      EXPECT_ERROR(trainer.fit(batches, quiet(1)), ErrorCode::kOutOfRange, "3");
+    } else {
+      trainer.fit(batches, quiet(1));
+    }
+    EXPECT_EQ(optimizer.step_count(), 2);
+    return model.kernel().tensor().to_vector();
+  };
+  EXPECT_EQ(parameters_after(3, true), parameters_after(2, false));
+}
+
+TEST(Trainer, ADatasetThatFailsEndsTheTrainingNotTheTrainer) {
   Fixture f;
   auto batches = f.line.batches();
   f.trainer.fit(batches, quiet(2));
