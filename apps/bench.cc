@@ -1,0 +1,188 @@
+// `isochron bench`: times the reference cases, one JSON object a line or a table.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "isochron/apps/allocation_counter.h"
+#include "isochron/apps/cases.h"
+#include "isochron/apps/commands.h"
+#include "isochron/core/clock.h"
+#include "isochron/core/threads.h"
+#include "isochron/observe/machine.h"
+#include "isochron/observe/report.h"
+
+namespace isochron::apps {
+namespace {
+
+constexpr int64_t kWarmupNs = 300'000'000;
+constexpr int64_t kMinWarmupSteps = 3;
+constexpr size_t kMaxTimes = size_t{1} << 22;  // of the newest steps; preallocated, 32 MiB
+
+struct Options {
+  std::vector<std::string> cases;
+  std::string precision = "f32";
+  int threads = 0;
+  double seconds = 3;
+  int64_t steps = 0;
+  bool json = false;
+  bool profile = false;
+};
+
+struct Measurement {
+  std::string name;
+  int64_t steps = 0;
+  double p50_us = 0;
+  double p99_us = 0;
+  double min_us = 0;
+  double drift = 1;  // median of the last tenth over that of the first
+  double rss_mb = 0;
+  double rss_growth_mb = 0;
+  double heap_allocations = 0;  // per step
+  double library_allocations = 0;
+  size_t arena_bytes = 0;
+  size_t lower_bound_bytes = 0;
+};
+
+double quantile_us(std::vector<int64_t>& times, double fraction) {
+  const size_t index =
+      std::min(times.size() - 1, static_cast<size_t>(fraction * static_cast<double>(times.size())));
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(index), times.end());
+  return static_cast<double>(times[index]) * 1e-3;
+}
+
+double median_us(std::vector<int64_t> times) { return quantile_us(times, 0.5); }
+
+Measurement measure(const BenchCase& entry, CaseRun& run, const Options& options) {
+  Measurement result;
+  result.name = entry.name;
+  const int64_t warm_start = now_ns();
+  for (int64_t i = 0; i < kMinWarmupSteps || (options.steps == 0 && now_ns() - warm_start < kWarmupNs); ++i)
+    run.step();
+  std::vector<int64_t> times(options.steps > 0 ? std::min(static_cast<size_t>(options.steps), kMaxTimes)
+                                               : kMaxTimes);
+  std::fill(times.begin(), times.end(), 0);  // its page faults belong to the warm-up
+  observe::Sensors sensors;
+  const int64_t rss_before = sensors.read().rss_bytes;
+  const int64_t heap_before = heap_allocations();
+  const int64_t library_before = library_allocations();
+  const int64_t end = now_ns() + static_cast<int64_t>(options.seconds * 1e9);
+  int64_t now = now_ns();
+  while (options.steps > 0 ? result.steps < options.steps : now < end) {
+    run.step();
+    const int64_t after = now_ns();
+    times[static_cast<size_t>(result.steps++) % times.size()] = after - now;
+    now = after;
+  }
+  const double steps = static_cast<double>(result.steps);
+  result.heap_allocations = static_cast<double>(heap_allocations() - heap_before) / steps;
+  result.library_allocations = static_cast<double>(library_allocations() - library_before) / steps;
+  const int64_t rss_after = sensors.read().rss_bytes;
+  result.rss_mb = static_cast<double>(rss_after) * 1e-6;
+  result.rss_growth_mb = static_cast<double>(rss_after - rss_before) * 1e-6;
+  if (static_cast<size_t>(result.steps) > times.size()) {
+    std::rotate(times.begin(),
+                times.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(result.steps) % times.size()),
+                times.end());
+  }
+  times.resize(std::min(times.size(), static_cast<size_t>(result.steps)));
+  const size_t tenth = std::max<size_t>(1, times.size() / 10);
+  result.drift = median_us({times.end() - static_cast<std::ptrdiff_t>(tenth), times.end()}) /
+                 median_us({times.begin(), times.begin() + static_cast<std::ptrdiff_t>(tenth)});
+  const double units = run.units();
+  result.p50_us = quantile_us(times, 0.5) / units;
+  result.p99_us = quantile_us(times, 0.99) / units;
+  result.min_us = static_cast<double>(*std::min_element(times.begin(), times.end())) * 1e-3 / units;
+  if (CapturedFunction* captured = run.captured()) {
+    result.arena_bytes = captured->plan_report().arena_bytes;
+    result.lower_bound_bytes = captured->plan_report().lower_bound_bytes;
+  }
+  return result;
+}
+
+nlohmann::ordered_json as_json(const Measurement& m, const Options& options) {
+  return {{"case", m.name},
+          {"precision", options.precision},
+          {"threads", compute_threads()},
+          {"steps", m.steps},
+          {"p50_us", m.p50_us},
+          {"p99_us", m.p99_us},
+          {"min_us", m.min_us},
+          {"drift", m.drift},
+          {"rss_mb", m.rss_mb},
+          {"rss_growth_mb", m.rss_growth_mb},
+          {"heap_allocations", m.heap_allocations},
+          {"library_allocations", m.library_allocations},
+          {"arena_bytes", m.arena_bytes},
+          {"lower_bound_bytes", m.lower_bound_bytes}};
+}
+
+/// Where the time of one step goes, largest first.
+void print_profile(CaseRun& run) {
+  constexpr int kRounds = 200;
+  CapturedFunction* captured = run.captured();
+  if (!captured) return;
+  graph::Plan& plan = captured->plan();
+  std::vector<int64_t> times(plan.instruction_count());
+  for (int i = 0; i < kRounds; ++i) plan.run_profiled(times);
+  std::vector<size_t> order(times.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&times](size_t a, size_t b) { return times[a] > times[b]; });
+  double total = 0;
+  for (int64_t t : times) total += static_cast<double>(t);
+  for (size_t i : order) {
+    fmt::print("  {:>10} {:5.1f} %  {}\n", observe::duration_text(static_cast<double>(times[i]) / kRounds),
+               100 * static_cast<double>(times[i]) / total, plan.instruction_name(i));
+  }
+}
+
+void run(const Options& options) {
+  require(options.precision == "f32", ErrorCode::kUnsupported, "bench", "precision '{}' is not built; f32 is",
+          options.precision);
+  if (options.threads > 0) set_compute_threads(options.threads);
+  std::vector<const BenchCase*> chosen;
+  for (const std::string& name : options.cases) chosen.push_back(&bench_case(name));
+  if (chosen.empty()) {
+    for (const BenchCase& entry : bench_cases()) chosen.push_back(&entry);
+  }
+  if (!options.json) {
+    fmt::print("{:<16} {:>9} {:>11} {:>11} {:>11} {:>6} {:>8} {:>12} {:>12}\n", "case", "steps", "p50", "p99",
+               "min", "drift", "heap/step", "library/step", "arena");
+  }
+  for (const BenchCase* entry : chosen) {
+    const std::unique_ptr<CaseRun> prepared = entry->make();
+    const Measurement m = measure(*entry, *prepared, options);
+    if (options.json) {
+      fmt::print("{}\n", as_json(m, options).dump());
+    } else {
+      fmt::print("{:<16} {:>9} {:>11} {:>11} {:>11} {:>6.3f} {:>9.3g} {:>12.3g} {:>12}\n", m.name, m.steps,
+                 observe::duration_text(m.p50_us * 1e3), observe::duration_text(m.p99_us * 1e3),
+                 observe::duration_text(m.min_us * 1e3), m.drift, m.heap_allocations, m.library_allocations,
+                 observe::bytes_text(static_cast<double>(m.arena_bytes)));
+      if (options.profile) print_profile(*prepared);
+    }
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("bench", "time the reference cases");
+  std::string names;
+  for (const BenchCase& entry : bench_cases())
+    names += fmt::format("\n    {:<14} {}", entry.name, entry.what);
+  command->add_option("--case", options->cases, "cases to run; default: all" + names);
+  command->add_option("--precision", options->precision, "f32")->capture_default_str();
+  command->add_option("--threads", options->threads, "compute threads")->check(CLI::PositiveNumber);
+  command->add_option("--seconds", options->seconds, "to measure each case for")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--steps", options->steps, "to measure instead of a time")->check(CLI::PositiveNumber);
+  command->add_flag("--json", options->json, "one JSON object a line");
+  command->add_flag("--profile", options->profile, "where a step's time goes, kernel by kernel");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace isochron::apps

@@ -1,0 +1,213 @@
+#include "isochron/apps/cases.h"
+
+#include <array>
+#include <cmath>
+
+#include "isochron/core/rng.h"
+#include "isochron/data/dataset.h"
+#include "isochron/memory/buffer.h"
+#include "isochron/nn/layers.h"
+#include "isochron/nn/losses.h"
+#include "isochron/nn/sequential.h"
+#include "isochron/ops/control.h"
+#include "isochron/ops/creation.h"
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/softmax.h"
+#include "isochron/optim/optimizers.h"
+
+namespace isochron::apps {
+namespace {
+
+constexpr uint64_t kSeed = 1;
+
+Tensor normal_numbers(const Shape& shape, Rng& rng) {
+  Tensor result = empty({DType::kF32, shape});
+  for (float& value : result.span<float>()) value = static_cast<float>(rng.normal());
+  return result;
+}
+
+Tensor random_labels(int64_t rows, uint64_t classes, Rng& rng) {
+  Tensor result = empty({DType::kI64, {rows}});
+  for (int64_t& value : result.span<int64_t>()) value = static_cast<int64_t>(rng.below(classes));
+  return result;
+}
+
+nn::Sequential tiny_model() { return nn::Sequential(nn::Dense(10, nn::Activation::kRelu), nn::Dense(1)); }
+
+/// A model trained on one batch again and again.
+class TrainCase final : public CaseRun {
+ public:
+  using Loss = Tensor (*)(const Tensor& prediction, const Tensor& target, const nn::LossOptions& options);
+  TrainCase(nn::Sequential model, optim::Optimizer optimizer, Loss loss, Tensor x, Tensor y)
+      : model_(std::move(model)),
+        optimizer_(std::move(optimizer)),
+        x_(std::move(x)),
+        y_(std::move(y)),
+        step_([this, loss](const Tensor& a, const Tensor& b) { return train(loss, a, b); },
+              {.name = "train_step"}) {
+    step_(x_, y_);
+    step_.seal();
+  }
+  void step() override { step_(x_, y_); }
+  CapturedFunction* captured() override { return &step_; }
+
+ private:
+  Tensor train(Loss loss_function, const Tensor& x, const Tensor& y) {
+    const Tensor loss = loss_function(model_(x), y, {});
+    optimizer_.minimize(loss, model_.parameters());
+    return loss;
+  }
+
+  nn::Sequential model_;
+  optim::Optimizer optimizer_;
+  Tensor x_;
+  Tensor y_;
+  Captured<std::function<Tensor(const Tensor&, const Tensor&)>> step_;
+};
+
+Tensor classification_loss(const Tensor& logits, const Tensor& labels, const nn::LossOptions& options) {
+  return nn::reduce_losses(sparse_softmax_cross_entropy(logits, labels), options);
+}
+
+std::unique_ptr<CaseRun> make_tiny() {
+  Rng rng(kSeed);
+  Tensor x = normal_numbers({32, 100}, rng);
+  Tensor y = normal_numbers({32, 1}, rng);
+  return std::make_unique<TrainCase>(tiny_model(), optim::Adam(), nn::mean_squared_error, x, y);
+}
+
+std::unique_ptr<CaseRun> make_mlp() {
+  Rng rng(kSeed);
+  Tensor x = normal_numbers({128, 784}, rng);
+  Tensor y = random_labels(128, 10, rng);
+  nn::Sequential model(nn::Dense(512, nn::Activation::kRelu), nn::Dense(512, nn::Activation::kRelu),
+                       nn::Dense(10));
+  return std::make_unique<TrainCase>(std::move(model), optim::Adam(), classification_loss, x, y);
+}
+
+std::unique_ptr<CaseRun> make_cnn() {
+  Rng rng(kSeed);
+  Tensor x = normal_numbers({64, 28, 28, 1}, rng);
+  Tensor y = random_labels(64, 10, rng);
+  nn::Sequential model(nn::Conv2D(32, {3, 3}, nn::Activation::kRelu),
+                       nn::Conv2D(64, {3, 3}, nn::Activation::kRelu), nn::MaxPool2D({2, 2}), nn::Flatten(),
+                       nn::Dense(128, nn::Activation::kRelu), nn::Dense(10));
+  return std::make_unique<TrainCase>(std::move(model), optim::RmsProp(), classification_loss, x, y);
+}
+
+/// One epoch of `tiny` on 1,000 rows through the input pipeline.
+class EpochCase final : public CaseRun {
+ public:
+  EpochCase() : batches_(make_batches()), model_(tiny_model()), step_(make_step()) {
+    for (const Signature& signature : batches_.signatures()) step_.prepare(signature);
+    step_.seal();
+  }
+  void step() override {
+    for (const auto& [x, y] : batches_) step_(x, y);
+  }
+  CapturedFunction* captured() override { return &step_; }
+
+  static data::TupleDataset<2> make_batches() {
+    Rng rng(kSeed);
+    const Tensor x = normal_numbers({1000, 100}, rng);
+    const Tensor y = normal_numbers({1000, 1}, rng);
+    return data::from_tensor_slices(x, y).shuffle(1000).batch(32).prefetch();
+  }
+
+ private:
+  using Function = std::function<Tensor(const Tensor&, const Tensor&)>;
+  Captured<Function> make_step() {
+    return Captured<Function>(
+        [this](const Tensor& x, const Tensor& y) {
+          const Tensor loss = nn::mean_squared_error(model_(x), y);
+          optimizer_.minimize(loss, model_.parameters());
+          return loss;
+        },
+        {.name = "train_step"});
+  }
+
+  data::TupleDataset<2> batches_;
+  nn::Sequential model_;
+  optim::Adam optimizer_;
+  Captured<Function> step_;
+};
+
+/// The input pipeline of that epoch alone.
+class DataCase final : public CaseRun {
+ public:
+  DataCase() : batches_(EpochCase::make_batches()) {}
+  void step() override {
+    for (const auto& [x, y] : batches_) rows_ += x.extent(0);
+  }
+
+ private:
+  data::TupleDataset<2> batches_;
+  int64_t rows_ = 0;
+};
+
+constexpr int64_t kLoopIterations = 1000;
+constexpr double kLoopStart = 1.5;
+
+/// x = fmod(2 x, 7) as an in-graph loop; the time is that of one iteration.
+class WhileCase final : public CaseRun {
+ public:
+  WhileCase() : step_(&WhileCase::loop, {.name = "while"}) { step_(x_, n_); }
+  void step() override { step_(x_, n_); }
+  CapturedFunction* captured() override { return &step_; }
+  double units() const override { return kLoopIterations; }
+
+ private:
+  static Tensor loop(const Tensor& x, const Tensor& n) {
+    return while_loop([&](std::span<const Tensor> s) { return s[0] < n; },
+                      [](std::span<const Tensor> s) {
+                        return std::vector<Tensor>{s[0] + 1.0, fmod(s[1] * 2.0, 7.0)};
+                      },
+                      {scalar(0, DType::kI64), x})[1];
+  }
+  Tensor x_ = full({}, kLoopStart, DType::kF64);
+  Tensor n_ = full({}, static_cast<double>(kLoopIterations), DType::kI64);
+  Captured<Tensor (*)(const Tensor&, const Tensor&)> step_;
+};
+
+/// The same eagerly; the time is that of one op.
+class EagerCase final : public CaseRun {
+ public:
+  void step() override {
+    Tensor x = full({}, kLoopStart, DType::kF64);
+    for (int64_t i = 0; i < kLoopIterations; ++i) x = fmod(x * 2.0, 7.0);
+    require(std::isfinite(x.item<double>()), ErrorCode::kNotANumber, "bench", "the loop gave {}", x.str());
+  }
+  double units() const override { return 2 * kLoopIterations; }
+};
+
+template <typename T>
+std::unique_ptr<CaseRun> make() {
+  return std::make_unique<T>();
+}
+
+}  // namespace
+
+const std::vector<BenchCase>& bench_cases() {
+  static const std::vector<BenchCase> list = {
+      {"tiny", "100-10-1, batch 32, Adam, mean squared error; a train step", make_tiny},
+      {"mlp", "784-512-512-10, batch 128, Adam; a train step", make_mlp},
+      {"cnn", "28x28x1, two convolutions, two dense layers, batch 64, RMSprop; a train step", make_cnn},
+      {"epoch", "tiny on 1,000 rows: shuffle(1000).batch(32).prefetch(); an epoch of 32 steps",
+       make<EpochCase>},
+      {"data", "that pipeline alone; an epoch", make<DataCase>},
+      {"growing_graph", "x = fmod(2 x, 7) as an in-graph while; an iteration", make<WhileCase>},
+      {"eager", "the same op by op; an op", make<EagerCase>},
+  };
+  return list;
+}
+
+const BenchCase& bench_case(const std::string& name) {
+  std::string names;
+  for (const BenchCase& entry : bench_cases()) {
+    if (entry.name == name) return entry;
+    names += (names.empty() ? "" : ", ") + entry.name;
+  }
+  fail(ErrorCode::kInvalidArgument, "bench", "no case '{}'; cases are {}", name, names);
+}
+
+}  // namespace isochron::apps

@@ -1,0 +1,35 @@
+// The reference cases of `isochron bench`: what docs/design.md measures beside the peers. Each is a whole
+// train step (or loop) on fixed random data.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "isochron/graph/captured.h"
+
+namespace isochron::apps {
+
+/// A case made ready to run: model built, step captured and planned.
+class CaseRun {
+ public:
+  virtual ~CaseRun() = default;
+  /// One measured unit: a train step, an epoch, a loop.
+  virtual void step() = 0;
+  /// The captured step, for its plan's figures; null where a case has several or none.
+  virtual CapturedFunction* captured() { return nullptr; }
+  /// What one step's time is divided by, e.g. the iterations of a loop.
+  virtual double units() const { return 1; }
+};
+
+struct BenchCase {
+  std::string name;
+  std::string what;
+  std::unique_ptr<CaseRun> (*make)();
+};
+
+const std::vector<BenchCase>& bench_cases();
+/// Throws kInvalidArgument listing the names.
+const BenchCase& bench_case(const std::string& name);
+
+}  // namespace isochron::apps
