@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numbers>
+#include <optional>
 
 #include "isochron/apps/allocation_counter.h"
 #include "isochron/apps/commands.h"
@@ -32,7 +33,7 @@ struct Options {
   int epochs = 0;  // 0: the model's own, as below
   int64_t batch = 0;
   std::string optimizer = "adam";
-  double learning_rate = 0;
+  std::optional<double> learning_rate;
   uint64_t seed = 0;
   int threads = 0;
   bool require_flat = false;
@@ -127,7 +128,7 @@ class Session {
   static constexpr int64_t kShuffleRows = 1 << 14;
 
   double learning_rate() const {
-    if (options_.learning_rate > 0) return options_.learning_rate;
+    if (options_.learning_rate) return *options_.learning_rate;
     return options_.optimizer == "sgd" || options_.optimizer == "momentum" ? 0.01 : 0.001;
   }
 
