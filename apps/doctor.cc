@@ -10,6 +10,7 @@
 #include "isochron/observe/recorder.h"
 #include "isochron/observe/report.h"
 #include "isochron/ops/libraries.h"
+#include "isochron/train/results.h"
 
 namespace isochron::apps {
 namespace {
@@ -33,6 +34,7 @@ std::vector<Cap> caps() {
       {"samples of a recorder", fmt::format("{}, then every other goes", observe::Recorder::kMaxSamples)},
       {"spikes of a recorder", fmt::format("{} newest and {} largest", observe::Recorder::kMaxRecentSpikes,
                                            observe::Recorder::kMaxLargestSpikes)},
+      {"epochs of a training history", fmt::format("{}, oldest goes", train::History::kMaxEpochs)},
       {"records of a gradient tape", "until gradient() or the tape's end; counted as tape_entries"},
   };
 }
