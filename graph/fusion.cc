@@ -1,6 +1,8 @@
 // Elementwise fusion. Nodes that run over the same shape join into groups along their edges; a group becomes
 // one program (graph/element_op.h) with several outputs, some of them reduced. Joining is greedy in
-// topological order and refused when it would close a cycle through a node outside the group.
+// topological order and refused when it would close a cycle through a node outside the group: the groups are
+// kept in a topological order of their own, so that only those between the two are searched (Pearce and
+// Kelly: "A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs", JEA 2006).
 #include <algorithm>
 #include <queue>
 #include <unordered_set>
@@ -14,19 +16,31 @@ constexpr size_t kMaxInstructions = 24;
 constexpr size_t kMaxOperands = 16;
 constexpr size_t kMaxOutputs = 8;
 
+/// Every node starts as a group of its own; a group keeps the number of its newest node.
 struct Group {
-  std::vector<size_t> members;  // node positions, ascending
-  Shape shape;                  // what every member iterates over
+  std::vector<size_t> members;  // node positions, ascending; empty once joined to another
+  Shape shape;                  // what every member of a fusable group iterates over
+  bool fusable = false;
+  size_t rank = 0;  // position in the topological order of groups
 };
 
 class Fuser {
  public:
-  explicit Fuser(Graph& graph) : graph_(graph), nodes_(graph.nodes()), group_of_(nodes_.size(), -1) {
-    for (size_t i = 0; i < nodes_.size(); ++i) position_[nodes_[i].get()] = i;
-    uses_ = graph.use_counts();
-    for (const auto& node : nodes_) {
-      for (const Value* input : node->inputs) readers_[input].push_back(node.get());
+  explicit Fuser(Graph& graph)
+      : graph_(graph), nodes_(graph.nodes()), next_(nodes_.size()), reached_(nodes_.size(), 0) {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      const Node& node = *nodes_[i];
+      position_[&node] = i;
+      const bool candidate = fusable(node) && iteration_shape(node).elems() > 0;
+      groups_.push_back({{i}, candidate ? iteration_shape(node) : Shape(), candidate, i});
+      group_of_.push_back(i);
+      order_.push_back(i);
+      for (const Value* input : node.inputs) {
+        readers_[input].push_back(&node);
+        if (input->producer) next_[position_.at(input->producer)].push_back(i);
+      }
     }
+    uses_ = graph.use_counts();
   }
 
   void run() {
@@ -43,33 +57,28 @@ class Fuser {
                                                       : node.outputs[0]->spec.shape;
   }
 
-  /// Starts a group for node `i` and joins it with those of its producers that allow it.
+  /// Joins the group of node `i` with those of its producers that allow it.
   void consider(size_t i) {
-    const Node& node = *nodes_[i];
-    if (!fusable(node) || iteration_shape(node).elems() == 0) return;
-    int mine = static_cast<int>(groups_.size());
-    groups_.push_back({{i}, iteration_shape(node)});
-    group_of_[i] = mine;
-    for (const Value* input : node.inputs) {
+    if (!groups_[i].fusable) return;
+    for (const Value* input : nodes_[i]->inputs) {
       if (!input->producer) continue;
       const size_t p = position_.at(input->producer);
-      const int theirs = group_of_[p];
-      if (theirs < 0 || theirs == group_of_[i]) continue;
+      const size_t theirs = group_of_[p];
+      if (theirs == i || !groups_[theirs].fusable) continue;
       if (nodes_[p]->op->fusion == FusionClass::kReduction) continue;  // known only once the group has run
-      if (!(groups_[static_cast<size_t>(theirs)].shape == groups_[static_cast<size_t>(mine)].shape)) continue;
-      if (joinable(theirs, group_of_[i])) join(theirs, group_of_[i]);
+      if (groups_[theirs].shape == groups_[i].shape && joinable(theirs, i)) join(theirs, i);
     }
   }
 
-  std::vector<size_t> merged_members(int a, int b) const {
+  std::vector<size_t> merged_members(size_t a, size_t b) const {
     std::vector<size_t> merged;
-    const auto& ma = groups_[static_cast<size_t>(a)].members;
-    const auto& mb = groups_[static_cast<size_t>(b)].members;
+    const auto& ma = groups_[a].members;
+    const auto& mb = groups_[b].members;
     std::merge(ma.begin(), ma.end(), mb.begin(), mb.end(), std::back_inserter(merged));
     return merged;
   }
 
-  bool joinable(int a, int b) const {
+  bool joinable(size_t a, size_t b) {
     const std::vector<size_t> members = merged_members(a, b);
     size_t instructions = 0;
     size_t outputs = 0;
@@ -90,7 +99,7 @@ class Fuser {
     }
     if (instructions > kMaxInstructions || operands.size() > kMaxOperands || outputs > kMaxOutputs)
       return false;
-    return !cyclic(members, inside);
+    return groups_[a].rank < groups_[b].rank ? !reaches_around(a, b) : !reaches_around(b, a);
   }
 
   bool read_outside(const Node& node, const std::unordered_set<size_t>& inside) const {
@@ -105,44 +114,49 @@ class Fuser {
                        [&](const Node* r) { return !inside.contains(position_.at(r)); });
   }
 
-  /// Is there a path that leaves the set and comes back? Walks back from the members' outside operands,
-  /// through the members of other groups as one (a group runs at once, so it may reach back before the set's
-  /// first member).
-  bool cyclic(const std::vector<size_t>& members, const std::unordered_set<size_t>& inside) const {
-    std::vector<size_t> stack;
-    std::unordered_set<size_t> seen;
-    const auto visit = [&](const Value* value) {
-      if (!value->producer) return;
-      const size_t p = position_.at(value->producer);
-      if (seen.insert(p).second) stack.push_back(p);
-    };
-    for (size_t m : members) {
-      for (const Value* input : nodes_[m]->inputs) {
-        if (input->producer && !inside.contains(position_.at(input->producer))) visit(input);
-      }
-    }
+  /// Is there a path from the group `low` to `high`, of higher rank, through another? Afterwards reached_
+  /// marks what `low` reaches up to there.
+  bool reaches_around(size_t low, size_t high) {
+    ++search_;
+    std::vector<size_t> stack{low};
     while (!stack.empty()) {
-      const size_t p = stack.back();
+      const size_t group = stack.back();
       stack.pop_back();
-      if (inside.contains(p)) return true;
-      const int group = group_of_[p];
-      if (group >= 0 && groups_[static_cast<size_t>(group)].members.size() > 1) {
-        for (size_t m : groups_[static_cast<size_t>(group)].members) {
-          if (inside.contains(m)) return true;
-          for (const Value* input : nodes_[m]->inputs) visit(input);
+      for (size_t m : groups_[group].members) {
+        for (const size_t reader : next_[m]) {
+          const size_t next = group_of_[reader];
+          if (next == high && group != low) return true;
+          if (next == high || next == low || groups_[next].rank > groups_[high].rank) continue;
+          if (reached_[next] == search_) continue;
+          reached_[next] = search_;
+          stack.push_back(next);
         }
-      } else {
-        for (const Value* input : nodes_[p]->inputs) visit(input);
       }
     }
     return false;
   }
 
-  void join(int a, int b) {
-    std::vector<size_t> members = merged_members(a, b);
-    for (size_t m : members) group_of_[m] = b;
-    groups_[static_cast<size_t>(b)].members = std::move(members);
-    groups_[static_cast<size_t>(a)].members.clear();
+  /// Makes `a` part of `b`; the last search found no path around between the two.
+  void join(size_t a, size_t b) {
+    const size_t low = std::min(groups_[a].rank, groups_[b].rank);
+    const size_t high = std::max(groups_[a].rank, groups_[b].rank);
+    groups_[b].members = merged_members(a, b);
+    groups_[a].members.clear();
+    for (size_t m : groups_[b].members) group_of_[m] = b;
+    // Of the groups between, those that the lower one reaches go behind the joined one, the others before it.
+    std::vector<size_t> before;
+    std::vector<size_t> behind;
+    for (size_t rank = low; rank <= high; ++rank) {
+      const size_t group = order_[rank];
+      if (group != a && group != b) (reached_[group] == search_ ? behind : before).push_back(group);
+    }
+    before.push_back(b);
+    before.insert(before.end(), behind.begin(), behind.end());
+    before.push_back(a);  // empty: anywhere
+    for (size_t i = 0; i < before.size(); ++i) {
+      order_[low + i] = before[i];
+      groups_[before[i]].rank = low + i;
+    }
   }
 
   /// The register of `value` in the program under construction, adding an operand where it comes from
@@ -263,8 +277,12 @@ class Fuser {
 
   Graph& graph_;
   const std::vector<std::unique_ptr<Node>>& nodes_;
-  std::vector<int> group_of_;
+  std::vector<std::vector<size_t>> next_;  // the nodes that read each node's results
+  std::vector<size_t> group_of_;           // of each node
   std::vector<Group> groups_;
+  std::vector<size_t> order_;  // groups by rank
+  std::vector<int> reached_;   // the search that came to a group last
+  int search_ = 0;
   std::unordered_map<const Node*, size_t> position_;
   std::unordered_map<const Value*, int> uses_;
   std::unordered_map<const Value*, std::vector<const Node*>> readers_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_set>
 
 #include "isochron/core/clock.h"
 #include "isochron/core/counters.h"
@@ -112,9 +113,12 @@ class PlanBuilder {
     }
     for (const Update& update : graph_.updates()) {
       ++update_count_[update.value];
+      update_of_[update.value] = &update;
+      updated_roots_.insert(root(update.value));
       read_.insert({update.value, true});
       read_.insert({root(update.value), true});
     }
+    for (const Value* value : graph_.bound()) ++bound_views_[value->bound.storage().get()];
     for (const auto& [view, r] : roots_) {
       if (read_.contains(view)) read_.insert({r, true});
     }
@@ -142,19 +146,13 @@ class PlanBuilder {
     const auto counted = update_count_.find(value);
     if (counted == update_count_.end() || counted->second != 1 || output_roots_.contains(value))
       return nullptr;
-    const auto update = std::find_if(graph_.updates().begin(), graph_.updates().end(),
-                                     [value](const Update& u) { return u.value == value; });
+    const Update* update = update_of_.at(value);
     const Value* target = update->target;
-    for (const Value* other : graph_.bound()) {
-      if (target->kind != Value::Kind::kBound || other == target) continue;
-      if (other->bound.storage() == target->bound.storage()) return nullptr;
-    }
-    for (const Update& other : graph_.updates()) {
-      if (root(other.value) == target) return nullptr;  // its old content is still to be copied somewhere
-    }
+    if (bound_views_.at(target->bound.storage().get()) > 1) return nullptr;
+    if (updated_roots_.contains(target)) return nullptr;  // its old content is still to be copied somewhere
     if (last_read(target) > i) return nullptr;
     if (last_read(target) == i && !reads_allow_alias(node, target, o)) return nullptr;
-    return &*update;
+    return update;
   }
 
   void place_results(size_t i) {
@@ -166,7 +164,7 @@ class PlanBuilder {
       if (skipped(node, value)) continue;
       if (const Update* update = direct_update(node, now, static_cast<int>(o))) {
         places_[value] = places_.at(update->target);
-        done_updates_.push_back(update);
+        done_updates_.insert(update);
         ++plan_.report_.updates_in_place;
         continue;
       }
@@ -189,10 +187,7 @@ class PlanBuilder {
 
   int64_t upper_of(const Value* value, int64_t now) const {
     int64_t upper = std::max(last_read(value), now) + 1;
-    if (update_count_.contains(value)) upper = static_cast<int64_t>(order_.size()) + 1;
-    for (const Update& update : graph_.updates()) {
-      if (root(update.value) == value) upper = static_cast<int64_t>(order_.size()) + 1;
-    }
+    if (updated_roots_.contains(value)) upper = static_cast<int64_t>(order_.size()) + 1;
     return upper;
   }
 
@@ -239,7 +234,7 @@ class PlanBuilder {
     const int64_t end = static_cast<int64_t>(order_.size());
     std::vector<CopyStep> writes;
     for (const Update& update : graph_.updates()) {
-      if (std::find(done_updates_.begin(), done_updates_.end(), &update) != done_updates_.end()) continue;
+      if (done_updates_.contains(&update)) continue;
       Place from = place_of(update.value);
       const size_t bytes = update.value->spec.size_bytes();
       if (from.kind != Place::Kind::kArena) {  // another variable, which may be overwritten meanwhile
@@ -366,7 +361,10 @@ class PlanBuilder {
   std::unordered_map<const Value*, bool> read_;
   std::unordered_map<const Value*, bool> output_roots_;
   std::unordered_map<const Value*, int> update_count_;
-  std::vector<const Update*> done_updates_;
+  std::unordered_map<const Value*, const Update*> update_of_;  // the last one of a value
+  std::unordered_set<const Value*> updated_roots_;             // whose content updates store
+  std::unordered_map<const Storage*, int> bound_views_;
+  std::unordered_set<const Update*> done_updates_;
   std::vector<ArenaBuffer> buffers_;
   std::vector<int64_t> workspace_of_;
   std::vector<CopyStep> copies_;
