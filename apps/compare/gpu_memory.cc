@@ -57,10 +57,18 @@ struct Problem {
 
 int step_class(const Tensor& x) { return x.extent(0) == kBatch ? 0 : 1; }
 
-/// The step op by op: every intermediate tensor is an allocation of its own from `allocator`.
+void eager_step(Problem& problem, const Tensor& x, const Tensor& y) {
+  GradientTape tape;
+  problem.train_step(x, y);
+}
+
+/// The step op by op: every intermediate tensor is an allocation of its own from `allocator`. What lives for
+/// the whole run (parameters, optimizer states, batches) is made before, so that a collection finds nothing
+/// in its way.
 void run_eager(LoopContext& context, Allocator& allocator, bool collect) {
-  AllocatorScope scope(allocator);
   Problem problem;
+  for (const auto& [x, y] : problem.batches) eager_step(problem, x, y);
+  AllocatorScope scope(allocator);
   int64_t steps = 0;
   for (;;) {
     for (const auto& [x, y] : problem.batches) {
@@ -68,8 +76,7 @@ void run_eager(LoopContext& context, Allocator& allocator, bool collect) {
         IterationScope iteration(context.recorder, step_class(x));
         {
           PhaseScope compute(context.recorder, Phase::kCompute);
-          GradientTape tape;
-          problem.train_step(x, y);
+          eager_step(problem, x, y);
         }
         if (collect && ++steps % kCollectEvery == 0) {
           PhaseScope collection(context.recorder, Phase::kCallbacks, kCollection);
