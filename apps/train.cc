@@ -15,6 +15,7 @@
 #include "isochron/nn/layers.h"
 #include "isochron/nn/sequential.h"
 #include "isochron/observe/report.h"
+#include "isochron/ops/choices.h"
 #include "isochron/ops/random.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/softmax.h"
@@ -36,6 +37,7 @@ struct Options {
   std::optional<double> learning_rate;
   uint64_t seed = 0;
   int threads = 0;
+  bool deterministic = false;
   bool require_flat = false;
   std::filesystem::path json;
   std::filesystem::path out;
@@ -270,6 +272,7 @@ void run(const Options& options) {
     }
     refuse_what_is_not_built(options);
     if (options.threads > 0) set_compute_threads(options.threads);
+    ops::set_deterministic(options.deterministic);
     if (!options.out.empty()) {
       std::error_code failed;
       std::filesystem::create_directories(options.out, failed);
@@ -300,6 +303,8 @@ void add_train(CLI::App& app) {
       ->check(CLI::PositiveNumber);
   command->add_option("--seed", options->seed, "of weights, order and dropout")->capture_default_str();
   command->add_option("--threads", options->threads, "compute threads")->check(CLI::PositiveNumber);
+  command->add_flag("--deterministic", options->deterministic,
+                    "choose kernels by rule, not by timing: equal runs give equal bits");
   command->add_flag("--require-flat", options->require_flat,
                     "exit with 1 unless the time of a step is found flat over the run");
   command->add_option("--json", options->json, "file for settings, epochs, test results and report");
