@@ -148,7 +148,8 @@ class PlanBuilder {
       return nullptr;
     const Update* update = update_of_.at(value);
     const Value* target = update->target;
-    if (bound_views_.at(target->bound.storage().get()) > 1) return nullptr;
+    const bool variable = target->kind == Value::Kind::kBound;  // a loop's body updates inputs instead
+    if (variable && bound_views_.at(target->bound.storage().get()) > 1) return nullptr;
     if (updated_roots_.contains(target)) return nullptr;  // its old content is still to be copied somewhere
     if (last_read(target) > i) return nullptr;
     if (last_read(target) == i && !reads_allow_alias(node, target, o)) return nullptr;
