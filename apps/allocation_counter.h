@@ -1,15 +1,19 @@
-// Counts every allocation of the process by interposing malloc. Linked into the command and into tests that
-// need it, never into the library; absent under sanitizers, which interpose themselves.
+// Counts every allocation of the process by interposing malloc and its relatives. Linked into the command and
+// into tests that need it, never into the library; absent under sanitizers, which interpose themselves.
 #pragma once
 
 #include <cstdint>
 
-namespace isochron::apps {
+namespace isochron {
 
 /// False under sanitizers: then the counts stay 0 and mean nothing.
 bool allocations_counted();
-/// Blocks ever allocated, those made inside other libraries' calls apart (core/library_call.h).
+/// Blocks ever allocated, on all threads; those made inside other libraries' calls apart
+/// (core/library_call.h).
 int64_t heap_allocations();
 int64_t library_allocations();
+/// While set, an allocation that isn't a library's prints a backtrace and aborts: to find the one that a
+/// count shows.
+void abort_on_allocation(bool on);
 
-}  // namespace isochron::apps
+}  // namespace isochron

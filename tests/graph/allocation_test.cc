@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "isochron/apps/allocation_counter.h"
 #include "isochron/autograd/autograd.h"
 #include "isochron/core/counters.h"
 #include "isochron/graph/apply.h"
@@ -11,7 +12,6 @@
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/linear.h"
 #include "isochron/ops/reduction.h"
-#include "support/count_allocations.h"
 #include "trace.h"
 
 namespace isochron::graph {
@@ -56,12 +56,12 @@ void expect_still(Step& step) {
   step(odd_x, odd_y);
   std::array<int64_t, std::size(kStill)> before{};
   for (size_t i = 0; i < before.size(); ++i) before[i] = counter_value(kStill[i]);
-  const int64_t allocations = allocation_count();
+  const int64_t allocations = heap_allocations();
   for (int i = 0; i < kSteps; ++i) {
     last = step(x, y).template item<double>();
     step(odd_x, odd_y);
   }
-  const int64_t made = allocation_count() - allocations;
+  const int64_t made = heap_allocations() - allocations;
   EXPECT_EQ(made, 0) << "allocations in " << kSteps << " pairs of steps";
   for (size_t i = 0; i < before.size(); ++i) {
     EXPECT_EQ(counter_value(kStill[i]), before[i]) << counter_name(kStill[i]);
@@ -71,12 +71,12 @@ void expect_still(Step& step) {
 
 TEST(Allocations, AreCountedAtAll) {
   if (!allocations_counted()) GTEST_SKIP() << "a sanitizer has its own allocator";
-  const int64_t before = allocation_count();
+  const int64_t before = heap_allocations();
   const auto block = std::make_unique<int>(1);
   void* aligned = nullptr;
   ASSERT_EQ(posix_memalign(&aligned, 64, 100), 0);
   free(aligned);
-  EXPECT_GE(allocation_count() - before, 2);
+  EXPECT_GE(heap_allocations() - before, 2);
   EXPECT_NE(block, nullptr);
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "isochron/apps/allocation_counter.h"
 #include "isochron/nn/layers.h"
 #include "isochron/nn/sequential.h"
 #include "isochron/ops/creation.h"
@@ -15,7 +16,6 @@
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/softmax.h"
 #include "isochron/optim/optimizers.h"
-#include "support/count_allocations.h"
 #include "support/expect_error.h"
 
 namespace isochron::train {
@@ -106,15 +106,15 @@ TEST(Trainer, AStepAllocatesNothing) {
   if (!allocations_counted()) GTEST_SKIP() << "a sanitizer has its own allocator";
   Fixture f;
   auto batches = f.line.batches();
-  observe::Recorder recorder({.heap_allocations = allocation_count});
+  observe::Recorder recorder({.heap_allocations = heap_allocations});
   FitOptions options = quiet(200);
   options.recorder = &recorder;
   options.report_every = 3;
   LambdaCallback nothing({});
   options.callbacks = {&nothing};
-  const int64_t before = allocation_count();
+  const int64_t before = heap_allocations();
   f.trainer.fit(batches, options);
-  EXPECT_GT(allocation_count(), before) << "planning allocates, so the counter counts";
+  EXPECT_GT(heap_allocations(), before) << "planning allocates, so the counter counts";
   EXPECT_EQ(recorder.totals().iterations, 199 * 4);
   EXPECT_EQ(recorder.totals().warmup_iterations, 4);
   EXPECT_EQ(recorder.totals().heap_allocations, 0);
