@@ -14,24 +14,23 @@
 namespace isochron::graph {
 
 /// Name, number of operands. The order is stable: programs are printed and hashed by it.
-#define ISOCHRON_ELEMENT_OPS(X)                                                                              \
-  X(kCopy, "copy", 1)                                                                                        \
-  X(kNeg, "neg", 1) X(kAbs, "abs", 1) X(kSign, "sign", 1) X(kSquare, "square", 1) X(kSqrt, "sqrt", 1)        \
-      X(kRsqrt, "rsqrt", 1) X(kReciprocal, "reciprocal", 1) X(kExp, "exp", 1) X(kExpm1, "expm1", 1) X(       \
-          kLog, "log", 1) X(kLog1p, "log1p", 1) X(kSin, "sin", 1) X(kCos, "cos", 1) X(kTanh, "tanh", 1)      \
-          X(kSigmoid, "sigmoid", 1) X(kErf, "erf", 1) X(kRelu, "relu", 1) X(kRelu6, "relu6", 1) X(           \
-              kSoftplus, "softplus", 1) X(kSilu, "silu", 1) X(kGelu, "gelu", 1) X(kGeluTanh, "gelu_tanh", 1) \
-              X(kFloor, "floor", 1) X(kCeil, "ceil", 1) X(kRound, "round", 1) X(kTrunc, "trunc", 1)          \
-                  X(kIsNan, "is_nan", 1) X(kIsFinite, "is_finite", 1) X(kLogicalNot, "logical_not", 1)       \
-                      X(kCast, "cast", 1) X(kAdd, "add", 2) X(kSub, "sub", 2) X(kMul, "mul", 2)              \
-                          X(kDiv, "div", 2) X(kPow, "pow", 2) X(kMod, "fmod", 2) X(kMaximum, "maximum", 2)   \
-                              X(kMinimum, "minimum", 2) X(kAtan2, "atan2", 2) X(kEqual, "equal", 2)          \
-                                  X(kNotEqual, "not_equal", 2) X(kLess, "less", 2) X(                        \
-                                      kLessEqual, "less_equal", 2) X(kGreater, "greater", 2)                 \
-                                      X(kGreaterEqual, "greater_equal", 2) X(kLogicalAnd, "logical_and", 2)  \
-                                          X(kLogicalOr, "logical_or", 2) X(kReluGrad, "relu_grad", 2)        \
-                                              X(kGeluGrad, "gelu_grad", 2) X(kWhere, "where", 3)             \
-                                                  X(kClip, "clip", 3) X(kMulAdd, "mul_add", 3)
+// clang-format off
+#define ISOCHRON_ELEMENT_OPS(X) \
+  X(kCopy, "copy", 1) X(kNeg, "neg", 1) X(kAbs, "abs", 1) X(kSign, "sign", 1) \
+  X(kSquare, "square", 1) X(kSqrt, "sqrt", 1) X(kRsqrt, "rsqrt", 1) X(kReciprocal, "reciprocal", 1) \
+  X(kExp, "exp", 1) X(kExpm1, "expm1", 1) X(kLog, "log", 1) X(kLog1p, "log1p", 1) X(kSin, "sin", 1) \
+  X(kCos, "cos", 1) X(kTanh, "tanh", 1) X(kSigmoid, "sigmoid", 1) X(kErf, "erf", 1) \
+  X(kRelu, "relu", 1) X(kRelu6, "relu6", 1) X(kSoftplus, "softplus", 1) X(kSilu, "silu", 1) \
+  X(kGelu, "gelu", 1) X(kGeluTanh, "gelu_tanh", 1) X(kFloor, "floor", 1) X(kCeil, "ceil", 1) \
+  X(kRound, "round", 1) X(kTrunc, "trunc", 1) X(kIsNan, "is_nan", 1) X(kIsFinite, "is_finite", 1) \
+  X(kLogicalNot, "logical_not", 1) X(kCast, "cast", 1) X(kAdd, "add", 2) X(kSub, "sub", 2) \
+  X(kMul, "mul", 2) X(kDiv, "div", 2) X(kPow, "pow", 2) X(kMod, "fmod", 2) \
+  X(kMaximum, "maximum", 2) X(kMinimum, "minimum", 2) X(kAtan2, "atan2", 2) X(kEqual, "equal", 2) \
+  X(kNotEqual, "not_equal", 2) X(kLess, "less", 2) X(kLessEqual, "less_equal", 2) \
+  X(kGreater, "greater", 2) X(kGreaterEqual, "greater_equal", 2) X(kLogicalAnd, "logical_and", 2) \
+  X(kLogicalOr, "logical_or", 2) X(kReluGrad, "relu_grad", 2) X(kGeluGrad, "gelu_grad", 2) \
+  X(kWhere, "where", 3) X(kClip, "clip", 3) X(kMulAdd, "mul_add", 3)
+// clang-format on
 
 enum class ElementOp : uint8_t {
 #define X(id, name, arity) id,
