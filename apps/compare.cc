@@ -6,7 +6,6 @@
 #include "isochron/apps/commands.h"
 #include "isochron/apps/compare/chapter.h"
 #include "isochron/core/error.h"
-#include "isochron/core/error.h"
 #include "isochron/core/file.h"
 #include "isochron/core/threads.h"
 

@@ -241,9 +241,7 @@ std::vector<Signature> Dataset::signatures() const {
   return result;
 }
 
-const std::vector<std::string>& Dataset::names() const {
-  return recipe_->levels.back().result(kFull).names;
-}
+const std::vector<std::string>& Dataset::names() const { return recipe_->levels.back().result(kFull).names; }
 
 int64_t Dataset::size() const { return recipe_->size; }
 

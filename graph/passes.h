@@ -16,7 +16,8 @@ struct PassOptions {
   /// Names of passes to leave out; "all" leaves out every one. Unknown names throw kInvalidArgument.
   std::vector<std::string> disabled = {};
   /// Called after each pass with its name and the graph's text before and after.
-  std::function<void(std::string_view pass, const std::string& before, const std::string& after)> on_pass = {};
+  std::function<void(std::string_view pass, const std::string& before, const std::string& after)> on_pass =
+      {};
 };
 
 struct PassInfo {

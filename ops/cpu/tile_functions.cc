@@ -199,17 +199,16 @@ HWY_INLINE void ternary_loop(void* dst_bytes, const void* a_bytes, const void* b
     ternary_loop<T>(dst, a, b, c, n,                                                                \
                     [](V x, V y, V z) HWY_ATTR { return Functors<VectorMath<T>>::name(x, y, z); }); \
   }
-#define ISOCHRON_FLOAT_OPS(U, B, T)                                                                         \
-  U(copy, kCopy)                                                                                            \
-  U(neg, kNeg)                                                                                              \
-  U(abs, kAbs)                                                                                              \
-  U(sign, kSign) U(square, kSquare) U(sqrt, kSqrt) U(rsqrt, kRsqrt) U(reciprocal, kReciprocal) U(exp, kExp) \
-      U(expm1, kExpm1) U(log, kLog) U(log1p, kLog1p) U(sin, kSin) U(cos, kCos) U(tanh, kTanh)               \
-          U(sigmoid, kSigmoid) U(erf, kErf) U(relu, kRelu) U(relu6, kRelu6) U(softplus, kSoftplus)          \
-              U(silu, kSilu) U(gelu, kGelu) U(gelu_tanh, kGeluTanh) U(floor, kFloor) U(ceil, kCeil)         \
-                  U(round, kRound) U(trunc, kTrunc) B(add, kAdd) B(sub, kSub) B(mul, kMul) B(div, kDiv)     \
-                      B(maximum, kMaximum) B(minimum, kMinimum) B(relu_grad, kReluGrad)                     \
-                          B(gelu_grad, kGeluGrad) T(clip, kClip) T(mul_add, kMulAdd)
+// clang-format off
+#define ISOCHRON_FLOAT_OPS(U, B, T) \
+  U(copy, kCopy) U(neg, kNeg) U(abs, kAbs) U(sign, kSign) U(square, kSquare) U(sqrt, kSqrt) \
+  U(rsqrt, kRsqrt) U(reciprocal, kReciprocal) U(exp, kExp) U(expm1, kExpm1) U(log, kLog) \
+  U(log1p, kLog1p) U(sin, kSin) U(cos, kCos) U(tanh, kTanh) U(sigmoid, kSigmoid) U(erf, kErf) \
+  U(relu, kRelu) U(relu6, kRelu6) U(softplus, kSoftplus) U(silu, kSilu) U(gelu, kGelu) \
+  U(gelu_tanh, kGeluTanh) U(floor, kFloor) U(ceil, kCeil) U(round, kRound) U(trunc, kTrunc) \
+  B(add, kAdd) B(sub, kSub) B(mul, kMul) B(div, kDiv) B(maximum, kMaximum) B(minimum, kMinimum) \
+  B(relu_grad, kReluGrad) B(gelu_grad, kGeluGrad) T(clip, kClip) T(mul_add, kMulAdd)
+// clang-format on
 #define U(name, id) ISOCHRON_UNARY(name)
 #define B(name, id) ISOCHRON_BINARY(name)
 #define T3(name, id) ISOCHRON_TERNARY(name)
