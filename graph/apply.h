@@ -43,3 +43,9 @@ Tensor copy(const Tensor& tensor);
 inline constexpr int kEagerCacheEntries = 256;
 
 }  // namespace isochron::graph
+
+namespace isochron {
+// What programs call by its plain name.
+using graph::contiguous;
+using graph::copy;
+}  // namespace isochron
