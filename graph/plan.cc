@@ -348,6 +348,7 @@ class PlanBuilder {
     plan_.copies_begin_ = order_.size();
     for (const Value* input : graph_.inputs()) plan_.input_bytes_.push_back(input->spec.size_bytes());
     for (const Update& update : graph_.updates()) {
+      if (update.target->kind != Value::Kind::kBound) continue;
       plan_.updated_.emplace_back(places_.at(update.target).address, update.target->spec.size_bytes());
     }
   }
