@@ -1,6 +1,7 @@
 #include "isochron/nn/activation.h"
 
 #include "isochron/ops/elementwise.h"
+#include "isochron/ops/softmax.h"
 
 namespace isochron::nn {
 
@@ -28,6 +29,8 @@ Tensor activate(const Tensor& x, Activation activation) {
       return sigmoid(x);
     case Activation::kTanh:
       return tanh(x);
+    case Activation::kSoftmax:
+      return softmax(x);
   }
   fail(ErrorCode::kInvalidArgument, "activate", "activation {} does not exist", static_cast<int>(activation));
 }

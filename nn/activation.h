@@ -20,9 +20,10 @@ enum class Activation : uint8_t {
   kSoftplus,
   kSigmoid,
   kTanh,
+  kSoftmax,  // over the last axis
 };
 
-/// x under `activation`, elementwise.
+/// x under `activation`, elementwise but for softmax.
 Tensor activate(const Tensor& x, Activation activation);
 
 }  // namespace isochron::nn

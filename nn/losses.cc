@@ -2,12 +2,12 @@
 
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/reduction.h"
+#include "isochron/ops/softmax.h"
 
 namespace isochron::nn {
 namespace {
 
-/// prediction - target, of equal specs.
-Tensor error_of(const Tensor& prediction, const Tensor& target, std::string_view loss) {
+void require_one_shape(const Tensor& prediction, const Tensor& target, std::string_view loss) {
   require(prediction.defined() && target.defined(), ErrorCode::kInvalidArgument, loss,
           "an operand is undefined");
   if (!(prediction.shape() == target.shape()) || prediction.rank() == 0) {
@@ -15,6 +15,11 @@ Tensor error_of(const Tensor& prediction, const Tensor& target, std::string_view
          "predictions are {}, targets {}; both must be (N, ...), reshape one", prediction.spec().str(),
          target.spec().str());
   }
+}
+
+/// prediction - target, of equal specs.
+Tensor error_of(const Tensor& prediction, const Tensor& target, std::string_view loss) {
+  require_one_shape(prediction, target, loss);
   return prediction - target;
 }
 
@@ -67,6 +72,35 @@ Tensor huber(const Tensor& prediction, const Tensor& target, double delta, const
   const Tensor near = square(size) * 0.5;
   const Tensor far = size * delta - 0.5 * delta * delta;
   return reduce_elements(where(size <= delta, near, far), options);
+}
+
+Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels, const LossOptions& options) {
+  return reduce_elements(isochron::sparse_softmax_cross_entropy(logits, labels), options);
+}
+
+Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& targets, const LossOptions& options) {
+  return reduce_elements(isochron::softmax_cross_entropy(logits, targets), options);
+}
+
+Tensor sparse_categorical_cross_entropy(const Tensor& probabilities, const Tensor& labels,
+                                        const LossOptions& options) {
+  return reduce_elements(isochron::sparse_categorical_cross_entropy(probabilities, labels), options);
+}
+
+Tensor categorical_cross_entropy(const Tensor& probabilities, const Tensor& targets,
+                                 const LossOptions& options) {
+  return reduce_elements(isochron::categorical_cross_entropy(probabilities, targets), options);
+}
+
+Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets, const LossOptions& options) {
+  require_one_shape(probabilities, targets, "binary_cross_entropy");
+  return reduce_elements(isochron::binary_cross_entropy(probabilities, targets), options);
+}
+
+Tensor binary_cross_entropy_from_logits(const Tensor& logits, const Tensor& targets,
+                                        const LossOptions& options) {
+  require_one_shape(logits, targets, "binary_cross_entropy_from_logits");
+  return reduce_elements(isochron::binary_cross_entropy_from_logits(logits, targets), options);
 }
 
 }  // namespace isochron::nn

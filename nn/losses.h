@@ -34,4 +34,23 @@ Tensor mean_absolute_error(const Tensor& prediction, const Tensor& target, const
 Tensor huber(const Tensor& prediction, const Tensor& target, double delta = 1,
              const LossOptions& options = {});
 
+// Cross-entropies: ops/softmax.h gives the formulas, dtypes and errors; here the losses of a sample's rows
+// (or elements) are averaged, then reduced.
+
+/// Classes from logits (N, ..., C) and labels (N, ...), or target distributions (N, ..., C).
+Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels,
+                                    const LossOptions& options = {});
+Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& targets, const LossOptions& options = {});
+/// The same from probabilities, for models that end in a softmax; from logits is faster and more precise.
+Tensor sparse_categorical_cross_entropy(const Tensor& probabilities, const Tensor& labels,
+                                        const LossOptions& options = {});
+Tensor categorical_cross_entropy(const Tensor& probabilities, const Tensor& targets,
+                                 const LossOptions& options = {});
+/// Yes or no for each element: probabilities (or logits) and targets of one shape, (N, ...). Throw
+/// kShapeMismatch otherwise.
+Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
+                            const LossOptions& options = {});
+Tensor binary_cross_entropy_from_logits(const Tensor& logits, const Tensor& targets,
+                                        const LossOptions& options = {});
+
 }  // namespace isochron::nn

@@ -9,20 +9,11 @@
 #include "isochron/nn/sequential.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
-#include "isochron/ops/indexing.h"
-#include "isochron/ops/reduction.h"
 #include "isochron/optim/optimizers.h"
 #include "support/near.h"
 
 namespace isochron {
 namespace {
-
-/// Mean cross-entropy in elementary ops.
-Tensor cross_entropy(const Tensor& logits, const Tensor& labels) {
-  const Tensor shifted = logits - stop_gradient(max(logits, {1}, true));
-  const Tensor log_total = log(sum(exp(shifted), {1}));
-  return mean(log_total - sum(shifted * one_hot(labels, logits.extent(1), logits.dtype()), {1}));
-}
 
 struct GoldenCase {
   std::string library;
@@ -100,7 +91,7 @@ struct Trainer {
   }
 
   Tensor train(const Tensor& batch_x, const Tensor& batch_labels) {
-    const Tensor loss = cross_entropy(model(batch_x), batch_labels);
+    const Tensor loss = nn::sparse_softmax_cross_entropy(model(batch_x), batch_labels);
     optimizer.minimize(loss, model.parameters());
     return loss;
   }

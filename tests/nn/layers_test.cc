@@ -90,7 +90,8 @@ TEST(Activation, EveryNameHasItsFunction) {
       {Activation::kSilu, {-0.2689414213699951, 0.31122966560092729, 7.9973171988956091}},
       {Activation::kSoftplus, {0.31326168751822286, 0.97407698418010668, 8.0003354063729}},
       {Activation::kSigmoid, {0.2689414213699951, 0.62245933120185459, 0.99966464986953363}},
-      {Activation::kTanh, {-0.76159415595576485, 0.46211715726000979, 0.99999977492967596}}};
+      {Activation::kTanh, {-0.76159415595576485, 0.46211715726000979, 0.99999977492967596}},
+      {Activation::kSoftmax, {0.00012332637451279219, 0.00055271046473839966, 0.99932396316074878}}};
   for (const auto& [activation, values] : expected) {
     EXPECT_TRUE(near(Activate(activation)(x), from_vector({1, 3}, values, DType::kF64), 1e-6))
         << static_cast<int>(activation);

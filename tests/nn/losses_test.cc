@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "isochron/autograd/autograd.h"
+#include "isochron/data/npy.h"
 #include "isochron/ops/creation.h"
 #include "support/expect_error.h"
 #include "support/near.h"
@@ -57,7 +60,48 @@ TEST(Losses, HaveGradients) {
                    from_vector({2, 2}, {0.25, 0, 0.25, -0.25}, DType::kF64), 1e-15));
 }
 
+TEST(Losses, CrossEntropiesAgreeWithPyTorch) {
+  const data::NpzFile file = data::read_npz(std::string(ISOCHRON_SOURCE_DIR) + "/tests/golden/ops_torch.npz");
+  const auto array = [&](const std::string& name) { return file.at("cross_entropy." + name); };
+  const Tensor logits = array("logits");
+  const Tensor probabilities = array("probabilities");
+  const auto check = [&](auto loss, const Tensor& prediction, const Tensor& truth, const std::string& name) {
+    const Tensor rows = array(name + ".y");
+    EXPECT_TRUE(near(loss(prediction, truth, {}), array(name + "_mean.y"), 1e-12)) << name;
+    EXPECT_TRUE(near(loss(prediction, truth, {.reduction = Reduction::kNone}), rows, 1e-12)) << name;
+  };
+  check(nn::sparse_softmax_cross_entropy, logits, array("labels"), "sparse_logits");
+  check(nn::softmax_cross_entropy, logits, array("targets"), "dense_logits");
+  check(nn::sparse_categorical_cross_entropy, probabilities, array("labels"), "sparse_probabilities");
+  check(nn::categorical_cross_entropy, probabilities, array("targets"), "dense_probabilities");
+}
+
+TEST(Losses, SequencesAreAveragedWithinASample) {
+  const Tensor logits = zeros({2, 3, 4}, DType::kF64);
+  const Tensor labels = zeros({2, 3}, DType::kI64);
+  const LossOptions none{.reduction = Reduction::kNone};
+  EXPECT_TRUE(near(nn::sparse_softmax_cross_entropy(logits, labels, none),
+                   full({2}, std::log(4.0), DType::kF64), 1e-15));
+}
+
+TEST(Losses, BinaryCrossEntropies) {
+  const Tensor logits = from_vector({2, 2}, {0, 2, -1, 50}, DType::kF64);
+  const Tensor targets = from_vector({2, 2}, {1, 0, 0.25, 1}, DType::kF64);
+  // log(1 + e^x) - t x of each.
+  const std::vector<double> rows = {(std::log(2.0) + std::log1p(std::exp(2.0))) / 2,
+                                    (std::log1p(std::exp(-1.0)) + 0.25 + 0) / 2};
+  const LossOptions none{.reduction = Reduction::kNone};
+  EXPECT_TRUE(near(nn::binary_cross_entropy_from_logits(logits, targets, none), numbers(rows), 1e-12));
+  const Tensor p = from_vector({1, 2}, {0.25, 0.75}, DType::kF64);
+  const Tensor t = from_vector({1, 2}, {1, 0.5}, DType::kF64);
+  const double expected = (-std::log(0.25) - 0.5 * std::log(0.75) - 0.5 * std::log(0.25)) / 2;
+  EXPECT_NEAR(nn::binary_cross_entropy(p, t).item<double>(), expected, 1e-12);
+}
+
 TEST(Losses, RejectWrongCalls) {
+  EXPECT_ERROR(nn::sparse_softmax_cross_entropy(ones({2, 3}), from_vector({2}, {0, 3}, DType::kI64)),
+               ErrorCode::kOutOfRange, "3");
+  EXPECT_ERROR(nn::binary_cross_entropy(ones({2, 1}), ones({2})), ErrorCode::kShapeMismatch, "(2, 1)");
   EXPECT_ERROR(mean_squared_error(ones({32, 1}), ones({32})), ErrorCode::kShapeMismatch, "(32, 1)");
   EXPECT_ERROR(mean_absolute_error(scalar(1), scalar(2)), ErrorCode::kShapeMismatch, "(N, ...)");
   EXPECT_ERROR(mean_squared_error(ones({2}), ones({2}, DType::kF64)), ErrorCode::kDtypeMismatch, "f64");
