@@ -14,6 +14,8 @@
 
 #include <hwy/highway.h>
 
+#include "isochron/ops/cpu/tails-inl.h"
+
 #ifndef ISOCHRON_OPS_CPU_OPTIMIZER_UPDATES_ONCE
 #define ISOCHRON_OPS_CPU_OPTIMIZER_UPDATES_ONCE
 namespace isochron::ops {
@@ -160,11 +162,11 @@ void update(const UpdateNumbers& numbers, const UpdateArrays& arrays, int64_t co
   }
   if (i == n) return;
   const auto mask = hn::FirstN(d, n - i);
-  for (int k = 0; k < Rule::kStates; ++k) s[k] = hn::MaskedLoad(mask, d, at(arrays.states[k], i));
-  const auto p = rule(hn::MaskedLoad(mask, d, at(arrays.parameter, i)),
-                      hn::MaskedLoad(mask, d, at(arrays.gradient, i)), s);
-  hn::BlendedStore(p, mask, d, to(arrays.new_parameter, i));
-  for (int k = 0; k < Rule::kStates; ++k) hn::BlendedStore(s[k], mask, d, to(arrays.new_states[k], i));
+  for (int k = 0; k < Rule::kStates; ++k) s[k] = masked_load(mask, d, at(arrays.states[k], i));
+  const auto p =
+      rule(masked_load(mask, d, at(arrays.parameter, i)), masked_load(mask, d, at(arrays.gradient, i)), s);
+  masked_store(p, mask, d, to(arrays.new_parameter, i));
+  for (int k = 0; k < Rule::kStates; ++k) masked_store(s[k], mask, d, to(arrays.new_states[k], i));
 }
 
 template <typename T>

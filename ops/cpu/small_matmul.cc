@@ -7,6 +7,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "isochron/ops/cpu/tails-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace isochron::ops {
 namespace HWY_NAMESPACE {
@@ -28,7 +30,7 @@ HWY_INLINE void block(int64_t k, const T* a, int64_t a_row, int64_t a_column, co
     hn::Vec<D> row[kVectors];
     for (int v = 0; v < kVectors; ++v) {
       const T* from = b + p * b_row + static_cast<int64_t>(static_cast<size_t>(v) * lanes);
-      row[v] = kTail && v == kVectors - 1 ? hn::MaskedLoad(mask, d, from) : hn::LoadU(d, from);
+      row[v] = kTail && v == kVectors - 1 ? masked_load(mask, d, from) : hn::LoadU(d, from);
     }
     const T* column = a + p * a_column;
     for (int r = 0; r < kRows; ++r) {
@@ -40,7 +42,7 @@ HWY_INLINE void block(int64_t k, const T* a, int64_t a_row, int64_t a_column, co
     for (int v = 0; v < kVectors; ++v) {
       T* to = c + r * c_row + static_cast<int64_t>(static_cast<size_t>(v) * lanes);
       if (kTail && v == kVectors - 1) {
-        hn::BlendedStore(sums[r][v], mask, d, to);
+        masked_store(sums[r][v], mask, d, to);
       } else {
         hn::StoreU(sums[r][v], d, to);
       }
@@ -56,7 +58,7 @@ HWY_INLINE void single_row(int64_t k, const T* a, int64_t a_column, const T* b, 
   const D d;
   const auto mask = hn::FirstN(d, kTail ? tail : hn::Lanes(d));
   const auto load = [&](int64_t p) HWY_ATTR {
-    return kTail ? hn::MaskedLoad(mask, d, b + p * b_row) : hn::LoadU(d, b + p * b_row);
+    return kTail ? masked_load(mask, d, b + p * b_row) : hn::LoadU(d, b + p * b_row);
   };
   auto s0 = hn::Zero(d);
   auto s1 = s0;
@@ -72,7 +74,7 @@ HWY_INLINE void single_row(int64_t k, const T* a, int64_t a_column, const T* b, 
   for (; p < k; ++p) s0 = hn::MulAdd(hn::Set(d, a[p * a_column]), load(p), s0);
   const auto total = (s0 + s1) + (s2 + s3);
   if (kTail) {
-    hn::BlendedStore(total, mask, d, c);
+    masked_store(total, mask, d, c);
   } else {
     hn::StoreU(total, d, c);
   }

@@ -16,6 +16,8 @@
 
 #include <hwy/contrib/math/math-inl.h>
 
+#include "isochron/ops/cpu/tails-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace isochron::ops {
 namespace HWY_NAMESPACE {
@@ -38,7 +40,7 @@ double exponentials(const T* x, T* out, size_t n, T* largest) {
   }
   if (i < n) {
     const auto mask = hn::FirstN(d, n - i);
-    const auto v = hn::MaskedLoad(mask, d, x + i);
+    const auto v = masked_load(mask, d, x + i);
     most = hn::Max(most, hn::IfThenElse(mask, v, hn::Set(d, lowest)));
     probe = hn::MulAdd(v, hn::Zero(d), probe);
   }
@@ -66,8 +68,8 @@ double exponentials(const T* x, T* out, size_t n, T* largest) {
   }
   if (i < n) {
     const auto mask = hn::FirstN(d, n - i);
-    const auto e = hn::IfThenElseZero(mask, hn::Exp(d, hn::MaskedLoad(mask, d, x + i) - shift));
-    if (out) hn::BlendedStore(e, mask, d, out + i);
+    const auto e = hn::IfThenElseZero(mask, hn::Exp(d, masked_load(mask, d, x + i) - shift));
+    if (out) masked_store(e, mask, d, out + i);
     total = total + e;
   }
   *largest = top;
@@ -84,7 +86,7 @@ void scale_row(T* row, size_t n, T scale) {
   for (; i + lanes <= n; i += lanes) hn::StoreU(hn::LoadU(d, row + i) * factor, d, row + i);
   if (i < n) {
     const auto mask = hn::FirstN(d, n - i);
-    hn::BlendedStore(hn::MaskedLoad(mask, d, row + i) * factor, mask, d, row + i);
+    masked_store(masked_load(mask, d, row + i) * factor, mask, d, row + i);
   }
 }
 

@@ -15,6 +15,7 @@
 
 #include <hwy/contrib/math/math-inl.h>
 
+#include "isochron/ops/cpu/tails-inl.h"
 #include "isochron/ops/functors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -135,7 +136,7 @@ HWY_INLINE void unary_loop(void* dst_bytes, const void* a_bytes, int64_t count, 
   for (; i + lanes <= n; i += lanes) hn::StoreU(f(hn::LoadU(d, a + i)), d, dst + i);
   if (i < n) {
     const auto mask = hn::FirstN(d, n - i);
-    hn::BlendedStore(f(hn::MaskedLoad(mask, d, a + i)), mask, d, dst + i);
+    masked_store(f(masked_load(mask, d, a + i)), mask, d, dst + i);
   }
 }
 
@@ -152,7 +153,7 @@ HWY_INLINE void binary_loop(void* dst_bytes, const void* a_bytes, const void* b_
   for (; i + lanes <= n; i += lanes) hn::StoreU(f(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, dst + i);
   if (i < n) {
     const auto mask = hn::FirstN(d, n - i);
-    hn::BlendedStore(f(hn::MaskedLoad(mask, d, a + i), hn::MaskedLoad(mask, d, b + i)), mask, d, dst + i);
+    masked_store(f(masked_load(mask, d, a + i), masked_load(mask, d, b + i)), mask, d, dst + i);
   }
 }
 
@@ -173,9 +174,8 @@ HWY_INLINE void ternary_loop(void* dst_bytes, const void* a_bytes, const void* b
   }
   if (i < n) {
     const auto mask = hn::FirstN(d, n - i);
-    hn::BlendedStore(
-        f(hn::MaskedLoad(mask, d, a + i), hn::MaskedLoad(mask, d, b + i), hn::MaskedLoad(mask, d, c + i)),
-        mask, d, dst + i);
+    masked_store(f(masked_load(mask, d, a + i), masked_load(mask, d, b + i), masked_load(mask, d, c + i)),
+                 mask, d, dst + i);
   }
 }
 
@@ -282,7 +282,7 @@ TileScalar reduce_tile(const void* bytes, int64_t count) {
   for (; i + lanes <= n; i += lanes) s0 = Op::vector(s0, hn::LoadU(d, a + i));
   if (i < n) {
     const auto mask = hn::FirstN(d, n - i);
-    s1 = Op::vector(s1, hn::IfThenElse(mask, hn::MaskedLoad(mask, d, a + i), identity));
+    s1 = Op::vector(s1, hn::IfThenElse(mask, masked_load(mask, d, a + i), identity));
   }
   s0 = Op::vector(Op::vector(s0, s1), Op::vector(s2, s3));
   HWY_ALIGN T all[HWY_MAX_BYTES / sizeof(T)];
