@@ -65,6 +65,7 @@ class CapturedFunction {
   const std::vector<TraceRecord>& traces() const;  // the newest 256
   /// The plan of the newest call. Throws kInvalidArgument before the first.
   const graph::PlanReport& plan_report() const;
+  /// Running it again by hand reads the arguments of its last call, which must be alive.
   graph::Plan& plan();
   /// The newest call's graph as planned.
   const graph::Graph& graph() const;

@@ -184,7 +184,8 @@ TEST(Plan, PoisonShowsContentThatIsReadAfterItsEnd) {
 
 TEST(Plan, ProfilesEveryInstruction) {
   auto step = capture([](const Tensor& x) { return sum(matmul(x, x)); }, kPlain);
-  step(ones({32, 32}));
+  const Tensor x = ones({32, 32});
+  step(x);
   std::vector<int64_t> times(step.plan().instruction_count(), 0);
   step.plan().run_profiled(times);
   ASSERT_EQ(times.size(), 2u);
