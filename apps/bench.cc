@@ -42,6 +42,7 @@ struct Measurement {
   double library_allocations = 0;
   size_t arena_bytes = 0;
   size_t lower_bound_bytes = 0;
+  double capture_ms = 0;  // trace, gradients, passes, plan with kernel choice
 };
 
 double quantile_us(std::vector<int64_t>& times, double fraction) {
@@ -96,6 +97,8 @@ Measurement measure(const BenchCase& entry, CaseRun& run, const Options& options
   if (CapturedFunction* captured = run.captured()) {
     result.arena_bytes = captured->plan_report().arena_bytes;
     result.lower_bound_bytes = captured->plan_report().lower_bound_bytes;
+    const TraceRecord& trace = captured->traces().back();
+    result.capture_ms = static_cast<double>(trace.trace_ns + trace.passes_ns + trace.plan_ns) * 1e-6;
   }
   return result;
 }
@@ -114,7 +117,8 @@ nlohmann::ordered_json as_json(const Measurement& m, const Options& options) {
           {"heap_allocations", m.heap_allocations},
           {"library_allocations", m.library_allocations},
           {"arena_bytes", m.arena_bytes},
-          {"lower_bound_bytes", m.lower_bound_bytes}};
+          {"lower_bound_bytes", m.lower_bound_bytes},
+          {"capture_ms", m.capture_ms}};
 }
 
 /// Where the time of one step goes, largest first.
@@ -146,8 +150,8 @@ void run(const Options& options) {
     for (const BenchCase& entry : bench_cases()) chosen.push_back(&entry);
   }
   if (!options.json) {
-    fmt::print("{:<16} {:>9} {:>11} {:>11} {:>11} {:>6} {:>8} {:>12} {:>12}\n", "case", "steps", "p50", "p99",
-               "min", "drift", "heap/step", "library/step", "arena");
+    fmt::print("{:<16} {:>9} {:>11} {:>11} {:>11} {:>6} {:>9} {:>12} {:>12} {:>10}\n", "case", "steps", "p50",
+               "p99", "min", "drift", "heap/step", "library/step", "arena", "capture");
   }
   for (const BenchCase* entry : chosen) {
     const std::unique_ptr<CaseRun> prepared = entry->make();
@@ -155,10 +159,11 @@ void run(const Options& options) {
     if (options.json) {
       fmt::print("{}\n", as_json(m, options).dump());
     } else {
-      fmt::print("{:<16} {:>9} {:>11} {:>11} {:>11} {:>6.3f} {:>9.3g} {:>12.3g} {:>12}\n", m.name, m.steps,
-                 observe::duration_text(m.p50_us * 1e3), observe::duration_text(m.p99_us * 1e3),
+      fmt::print("{:<16} {:>9} {:>11} {:>11} {:>11} {:>6.3f} {:>9.3g} {:>12.3g} {:>12} {:>10}\n", m.name,
+                 m.steps, observe::duration_text(m.p50_us * 1e3), observe::duration_text(m.p99_us * 1e3),
                  observe::duration_text(m.min_us * 1e3), m.drift, m.heap_allocations, m.library_allocations,
-                 observe::bytes_text(static_cast<double>(m.arena_bytes)));
+                 observe::bytes_text(static_cast<double>(m.arena_bytes)),
+                 observe::duration_text(m.capture_ms * 1e6));
       if (options.profile) print_profile(*prepared);
     }
     std::fflush(stdout);

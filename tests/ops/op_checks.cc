@@ -173,7 +173,8 @@ CaptureOptions without_passes() {
 
 constexpr double kStep = 1e-6;
 constexpr Tolerance kGradientTolerance{1e-3, 1e-5};
-constexpr int64_t kProbedElements = 24;  // a tensor; one direction through all elements covers the rest
+/// Elements moved one by one; a random direction through all covers the rest.
+int64_t probed_elements(int64_t elems) { return std::min<int64_t>(elems, elems > 4096 ? 3 : 24); }
 
 /// A function of f64 tensors to f64 tensors of fixed shapes, and where to differentiate it.
 struct Problem {
@@ -272,8 +273,9 @@ void check_derivatives(Findings& findings, const std::string& what, const Proble
     const int64_t elems = problem.arguments[source].elems();
     Values direction = random_like(problem.arguments[source], rng).to_vector();
     probe(direction, "a random direction");
-    for (int64_t k = 0; k < std::min(elems, kProbedElements); ++k) {
-      const size_t element = static_cast<size_t>(elems <= kProbedElements ? k : k * elems / kProbedElements);
+    const int64_t probes = probed_elements(elems);
+    for (int64_t k = 0; k < probes; ++k) {
+      const size_t element = static_cast<size_t>(k * elems / probes);
       std::fill(direction.begin(), direction.end(), 0.0);
       direction[element] = 1;
       probe(direction, fmt::format("element {}", element));
