@@ -38,5 +38,5 @@ function(isochron_library folder)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${folder})
   install(TARGETS ${target} EXPORT isochronTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/isochron/${folder}
-          FILES_MATCHING PATTERN "*.h" PATTERN "cpu/*" EXCLUDE)
+          FILES_MATCHING PATTERN "*.h" PATTERN "cpu/*" EXCLUDE PATTERN "*-inl.h" EXCLUDE)
 endfunction()
