@@ -8,6 +8,10 @@ JOBS ?= $(shell nproc)
 OUT ?= demo-out
 ISOCHRON_WERROR ?= OFF
 
+# Clones of this tree share what ccache has kept.
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
+
 command := build/release/bin/isochron
 cmake_flags := -DISOCHRON_TESTS=ON -DISOCHRON_WERROR=$(ISOCHRON_WERROR) \
   $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
@@ -18,7 +22,7 @@ sources = $$(find apps autograd bench core data examples graph memory nn observe
 configure = cmake --preset $(1) $(cmake_flags) --log-level=WARNING >/dev/null
 run_tests = ctest --test-dir build/$(1) --output-on-failure --no-tests=error --progress -j $(JOBS)
 
-.PHONY: help demo test asan tsan bench format check-format check-layers install-check tidy deps clean
+.PHONY: help demo test asan tsan bench ops-reference format check-format check-layers install-check tidy deps clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +65,11 @@ bench: deps  ## every benchmark case, one JSON object a line
 	@$(call configure,release)
 	cmake --build --preset release -j $(JOBS) --target isochron_command
 	$(command) bench --json
+
+ops-reference: deps  ## write docs/ops.md from the registry of ops
+	@$(call configure,release)
+	cmake --build --preset release -j $(JOBS) --target ops_test
+	ISOCHRON_WRITE_OPS_REFERENCE=1 build/release/bin/ops_test --gtest_brief=1 --gtest_filter='OpReference.*'
 
 format:  ## rewrite all sources in the project's format
 	@clang-format -i $(sources)

@@ -16,7 +16,7 @@ constexpr int kOutOfMemory = 4;
 
 int run_command(int argc, const char* const* argv) {
   CLI::App app("Isochron: training whose every iteration takes the same time, with proof", "isochron");
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   app.set_version_flag("--version", ISOCHRON_VERSION);
   add_compare(app);
   add_train(app);
@@ -25,7 +25,9 @@ int run_command(int argc, const char* const* argv) {
   add_doctor(app);
   try {
     app.parse(argc, argv);
-    return 0;
+    if (!app.get_subcommands().empty()) return 0;
+    fmt::print(stderr, "{}", app.help());
+    return kUsage;
   } catch (const CLI::ParseError& error) {
     return error.get_exit_code() == 0 ? app.exit(error) : (app.exit(error), kUsage);
   } catch (const CheckFailed& error) {

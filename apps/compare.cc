@@ -74,6 +74,10 @@ void run(const Options& options) {
     std::filesystem::create_directories(options.out, failed);
     require(!failed, ErrorCode::kIo, options.out.string(), "cannot create the folder: {}", failed.message());
   }
+  if (const std::filesystem::path folder = options.json.parent_path(); !folder.empty()) {
+    require(std::filesystem::is_directory(folder), ErrorCode::kIo, options.json.string(),
+            "there is no folder {}; make it first", folder.string());
+  }
   std::vector<Chapter> chapters;
   if (options.chapters.empty()) {
     for (const ChapterEntry& entry : known_chapters()) chapters.push_back(entry.make());

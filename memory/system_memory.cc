@@ -1,11 +1,58 @@
 #include "isochron/memory/system_memory.h"
 
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 
 #include "isochron/core/counters.h"
 #include "isochron/memory/allocator.h"
 
 namespace isochron {
+namespace {
+
+constexpr size_t kPageBytes = 4096;
+constexpr size_t kHugePageBytes = size_t{2} << 20;
+
+/// Blocks from here up are mapped on their own. A sanitizer sees only the heap, so all stays there under one.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr size_t kMappedBytes = SIZE_MAX;
+#else
+constexpr size_t kMappedBytes = size_t{1} << 20;
+#endif
+
+size_t mapped_bytes(size_t block) { return (block + (kPageBytes - 1)) & ~(kPageBytes - 1); }
+
+/// Asks for all pages now; false when the memory isn't there.
+bool touch(std::byte* memory, size_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0) return true;
+  if (errno == ENOMEM) return false;
+#endif
+  for (size_t at = 0; at < bytes; at += kPageBytes) *static_cast<volatile std::byte*>(memory + at) = {};
+  return true;
+}
+
+void* map(size_t block) {
+  const size_t bytes = mapped_bytes(block);
+  const size_t spare = bytes >= kHugePageBytes ? kHugePageBytes - kPageBytes : 0;  // to align it with
+  void* mapping = mmap(nullptr, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping == MAP_FAILED) return nullptr;
+  std::byte* begin = static_cast<std::byte*>(mapping);
+  if (spare > 0) {
+    const size_t before = -reinterpret_cast<uintptr_t>(begin) & (kHugePageBytes - 1);
+    if (before > 0) munmap(begin, before);
+    begin += before;
+    if (spare > before) munmap(begin + bytes, spare - before);
+    madvise(begin, bytes, MADV_HUGEPAGE);  // a wish: without it, small pages do
+  }
+  if (touch(begin, bytes)) return begin;
+  munmap(begin, bytes);
+  return nullptr;
+}
+
+}  // namespace
 
 size_t system_block_bytes(size_t bytes) noexcept {
   if (bytes == 0) return kCpuAlignment;
@@ -14,8 +61,8 @@ size_t system_block_bytes(size_t bytes) noexcept {
 
 void* system_allocate(size_t bytes) noexcept {
   const size_t block = system_block_bytes(bytes);
-  if (block == 0) return nullptr;
-  void* pointer = std::aligned_alloc(kCpuAlignment, block);
+  if (block == 0 || block > SIZE_MAX / 2) return nullptr;
+  void* pointer = block >= kMappedBytes ? map(block) : std::aligned_alloc(kCpuAlignment, block);
   if (pointer == nullptr) return nullptr;
   count(Counter::kSystemAllocations, 1);
   count(Counter::kBytesReserved, static_cast<int64_t>(block));
@@ -23,8 +70,13 @@ void* system_allocate(size_t bytes) noexcept {
 }
 
 void system_free(void* pointer, size_t bytes) noexcept {
-  std::free(pointer);
-  count(Counter::kBytesReserved, -static_cast<int64_t>(system_block_bytes(bytes)));
+  const size_t block = system_block_bytes(bytes);
+  if (block >= kMappedBytes && pointer != nullptr) {
+    munmap(pointer, mapped_bytes(block));
+  } else {
+    std::free(pointer);
+  }
+  count(Counter::kBytesReserved, -static_cast<int64_t>(block));
 }
 
 }  // namespace isochron

@@ -7,9 +7,9 @@
 //   time.growing, time.machine_slowed         1 or 0
 //   time.slower                               median step against the cured form's; absent when there is none
 //   phase.<phase>.share                       of the time inside iterations
-//   phase.<phase>.growth_share                of the growth between first and last tenth; only when time
-//   grows <series>.growing                          1 or 0, for sampled levels: rss_bytes, graph_nodes, a
-//   gauge <series>.per_iteration, .per_second       for all sampled series: what it gained, over the run
+//   phase.<phase>.growth_share                of the growth from first to last tenth; only when time grows
+//   <series>.growing                          1 or 0, for sampled levels: rss_bytes, graph_nodes, a gauge
+//   <series>.per_iteration, .per_second       for all sampled series: what it gained, over the run
 //   stolen.share                              CPU time taken by the hypervisor, of the run
 //   overhead.share                            the recorder's own time, of the run
 // Gauges that rules know by name, when a caller supplies them: buffered_elements, cached_bytes, disk_bytes

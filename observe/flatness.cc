@@ -14,7 +14,8 @@ namespace {
 constexpr size_t kPoints = 64;  // the statistics work on about as many points: longer series are grouped
 constexpr size_t kFewest = 4;   // below, no statistic has a meaning
 constexpr double kSmallestBaseline =
-    1e-3;  // of the largest value: growth from zero is at most a thousandfold
+    1e-3;                         // of the largest value: growth from zero is at most a thousandfold
+constexpr double kMostBound = 5;  // times the bound, for a class with hardly any of the time
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 using Level = double (*)(std::span<const double>);
@@ -56,9 +57,11 @@ void check(const FlatnessInput& input, const FlatnessOptions& options) {
   };
   same_length(input.means, "means");
   same_length(input.reference, "reference times");
+  same_length(input.reference_means, "reference means");
   check_values(input.medians, "median");
   check_values(input.means, "mean");
   check_values(input.reference, "reference time");
+  check_values(input.reference_means, "mean reference time");
   require(
       options.bound > 0 && options.confidence > 0 && options.confidence < 1 && options.min_windows >= 0 &&
           options.max_warmup >= 0 && options.max_warmup <= 0.5 && options.replicates >= 39,
@@ -302,10 +305,15 @@ void explain(FlatnessVerdict& verdict, const FlatnessInput& input, const Flatnes
     verdict.reason =
         few ? fmt::format("too short: {} windows, {} needed", verdict.windows, options.min_windows)
             : fmt::format("too short: {:.2f} s, {:.1f} s needed", *input.seconds, options.min_seconds);
+  } else if (verdict.estimates.empty()) {
+    verdict.reason = "fewer than four windows";
   } else if (verdict.kind == Flatness::kInconclusive) {
-    verdict.reason =
-        fmt::format("{} may be {} to {}, the bound is {:.1f} %", verdict.largest.name,
-                    percent(verdict.largest.low), percent(verdict.largest.high), 100 * options.bound);
+    const auto reach = [](const ChangeEstimate& e) { return std::max(std::fabs(e.low), std::fabs(e.high)); };
+    const ChangeEstimate& widest = *std::max_element(
+        verdict.estimates.begin(), verdict.estimates.end(),
+        [&](const ChangeEstimate& a, const ChangeEstimate& b) { return reach(a) < reach(b); });
+    verdict.reason = fmt::format("{} may be {} to {}, the bound is {:.1f} %", widest.name,
+                                 percent(widest.low), percent(widest.high), 100 * options.bound);
   } else if (verdict.kind == Flatness::kFlat) {
     verdict.reason = fmt::format("every change lies within {:.1f} %", 100 * options.bound);
   } else {
@@ -314,8 +322,10 @@ void explain(FlatnessVerdict& verdict, const FlatnessInput& input, const Flatnes
   verdict.iterations_to_decide = factor == 0 ? 0 : std::ceil(factor * iterations);
 }
 
-/// The judgement without a look at the machine.
-FlatnessVerdict judge(const FlatnessInput& input, const FlatnessOptions& options) {
+/// The judgement without a look at the machine. `doubts` widen the intervals of the statistics, in their
+/// order.
+FlatnessVerdict judge(const FlatnessInput& input, const FlatnessOptions& options,
+                      std::span<const double> doubts = {}) {
   FlatnessVerdict verdict;
   const size_t begin = warmup_end(input.medians, options);
   const std::span<const double> medians = input.medians.subspan(begin);
@@ -323,8 +333,6 @@ FlatnessVerdict judge(const FlatnessInput& input, const FlatnessOptions& options
   verdict.windows = static_cast<int>(medians.size());
   if (medians.size() < kFewest) {
     explain(verdict, input, options);
-    if (verdict.reason.empty()) verdict.reason = "fewer than four windows";
-    verdict.kind = Flatness::kInconclusive;
     return verdict;
   }
   std::vector<Track> tracks{make_track(medians, median)};
@@ -333,7 +341,8 @@ FlatnessVerdict judge(const FlatnessInput& input, const FlatnessOptions& options
   for (size_t t = 0; t < tracks.size(); ++t) {
     for (size_t s = 0; s < kStatistics; ++s) {
       const double change = tracks[t].observed[s] / tracks[t].baseline;
-      const double half_width = half_widths[t * kStatistics + s];
+      const size_t index = t * kStatistics + s;
+      const double half_width = half_widths[index] + (doubts.empty() ? 0 : doubts[index]);
       verdict.estimates.push_back({kStatisticNames[t][s], change, change - half_width, change + half_width});
       verdict.smallest_detectable_change = std::max(verdict.smallest_detectable_change, half_width);
     }
@@ -360,17 +369,123 @@ FlatnessVerdict judge(const FlatnessInput& input, const FlatnessOptions& options
   return verdict;
 }
 
-/// The series with the reference kernel's (smoothed) time divided out, so that a slower machine cancels.
-Values divide_out(std::span<const double> values, std::span<const double> reference) {
-  constexpr size_t kReach = 4;  // windows to either side: the kernel is short, single timings are noisy
-  const double usual = median(reference);
+/// The machine is slow where its reference kernel takes this many times its usual time; below, its speed
+/// wanders a little (clock frequency), above, somebody else has a share of the core.
+constexpr double kDisturbed = 1.15;
+
+/// The kernel's level on the quiet machine, provided it was quiet for a quarter of the run.
+double usual_reference(std::span<const double> reference) { return quantile(reference, 0.25); }
+
+/// How the series follows the reference kernel between neighbouring windows, among the pairs of which one is
+/// disturbed, or none: the exponent that takes the kernel's ratio to the series', as the median
+/// of the pairs' exponents, each weighted by the square of what the kernel changed. Only neighbours are
+/// compared, so a trend of the program has no part in it. 0 when the series doesn't follow.
+double elasticity(std::span<const double> values, std::span<const double> reference, bool disturbed) {
+  constexpr double kMost = 4;
+  constexpr size_t kMostApart = 4;  // beyond a window in which the disturbance began or ended
+  struct Ratio {
+    double exponent;
+    double weight;
+  };
+  const double limit = kDisturbed * usual_reference(reference);
+  std::vector<Ratio> ratios;
+  double total = 0;
+  for (size_t apart = 1; apart <= kMostApart; ++apart) {
+    for (size_t i = apart; i < values.size(); ++i) {
+      const size_t j = i - apart;
+      const double machine = std::log(reference[i] / reference[j]);
+      if (machine == 0 || (std::max(reference[i], reference[j]) > limit) != disturbed) continue;
+      ratios.push_back({std::log(values[i] / values[j]) / machine, machine * machine});
+      total += machine * machine;
+    }
+  }
+  std::sort(ratios.begin(), ratios.end(),
+            [](const Ratio& a, const Ratio& b) { return a.exponent < b.exponent; });
+  double below = 0;
+  for (const Ratio& ratio : ratios) {
+    below += ratio.weight;
+    if (2 * below >= total) return std::clamp(ratio.exponent, 0.0, kMost);
+  }
+  return 0;
+}
+
+/// The series as it would have been on a machine of even speed. `least` is the smallest exponent assumed.
+Values without_machine(std::span<const double> values, std::span<const double> reference, double least) {
   Values result(values.begin(), values.end());
+  const auto positive = [](std::span<const double> all) {
+    return std::all_of(all.begin(), all.end(), [](double value) { return value > 0; });
+  };
+  if (!positive(values) || !positive(reference)) return result;
+  const double usual = usual_reference(reference);
+  const double wandering = std::max(least, elasticity(values, reference, false));
+  const double disturbed = std::max(least, elasticity(values, reference, true));
   for (size_t i = 0; i < values.size(); ++i) {
-    const size_t begin = i < kReach ? 0 : i - kReach;
-    const double local = median(reference.subspan(begin, std::min(i + kReach + 1, values.size()) - begin));
-    if (local > 0) result[i] *= usual / local;
+    result[i] *= std::pow(usual / reference[i], reference[i] > kDisturbed * usual ? disturbed : wandering);
   }
   return result;
+}
+
+/// Windows to judge once the machine is taken out. Where it was disturbed the correction is rough, so such
+/// windows are left out, but never more than half of any tenth of the run: what remains still sees all of it.
+std::vector<size_t> undisturbed(std::span<const double> reference) {
+  constexpr size_t kParts = 10;
+  const size_t n = reference.size();
+  const double limit = kDisturbed * usual_reference(reference);
+  std::vector<size_t> kept;
+  for (size_t part = 0; part < kParts; ++part) {
+    const size_t begin = part * n / kParts;
+    const size_t end = (part + 1) * n / kParts;
+    size_t disturbed = 0;
+    for (size_t i = begin; i < end; ++i) disturbed += reference[i] > limit;
+    const bool enough_quiet = 2 * disturbed <= end - begin;
+    for (size_t i = begin; i < end; ++i) {
+      if (!enough_quiet || reference[i] <= limit) kept.push_back(i);
+    }
+  }
+  return kept;
+}
+
+Values at(std::span<const double> values, std::span<const size_t> indices) {
+  Values result;
+  if (!values.empty()) {
+    for (size_t i : indices) result.push_back(values[i]);
+  }
+  return result;
+}
+
+/// True when the reference kernel itself took longer and longer.
+bool reference_slowed(const FlatnessInput& input, const FlatnessOptions& options) {
+  FlatnessInput reference = input;
+  reference.medians = input.reference;
+  reference.means = {};
+  const FlatnessVerdict verdict = judge(reference, options);
+  return std::any_of(verdict.estimates.begin(), verdict.estimates.end(),
+                     [](const ChangeEstimate& estimate) { return estimate.low > 0; });
+}
+
+/// The verdict on what remains of the series once the machine is taken out; intervals allow for the
+/// correction being off by a part of itself.
+FlatnessVerdict judge_without_machine(const FlatnessInput& input, const FlatnessOptions& options,
+                                      double least) {
+  constexpr double kCorrectionError = 0.1;
+  const std::span<const double> reference_means =
+      input.reference_means.empty() ? input.reference : input.reference_means;
+  const std::vector<size_t> kept = undisturbed(reference_means);
+  const auto verdict_on = [&](const Values& medians, const Values& means, std::span<const double> doubts) {
+    FlatnessInput remaining = input;
+    remaining.medians = medians;
+    remaining.means = means;
+    return judge(remaining, options, doubts);
+  };
+  const FlatnessVerdict before = verdict_on(at(input.medians, kept), at(input.means, kept), {});
+  const Values medians = at(without_machine(input.medians, input.reference, least), kept);
+  const Values means = at(without_machine(input.means, reference_means, least), kept);
+  const FlatnessVerdict after = verdict_on(medians, means, {});
+  Values doubts;
+  for (size_t s = 0; s < after.estimates.size(); ++s) {
+    doubts.push_back(kCorrectionError * std::fabs(after.estimates[s].change - before.estimates[s].change));
+  }
+  return verdict_on(medians, means, doubts);
 }
 
 }  // namespace
@@ -383,25 +498,22 @@ std::string_view flatness_name(Flatness flatness) {
 FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions& options) {
   check(input, options);
   FlatnessVerdict verdict = judge(input, options);
-  if (verdict.kind != Flatness::kGrowing || input.reference.empty()) return verdict;
-  FlatnessInput reference = input;
-  reference.medians = input.reference;
-  reference.means = {};
-  const FlatnessVerdict of_reference = judge(reference, options);
-  const bool reference_slowed = std::any_of(of_reference.estimates.begin(), of_reference.estimates.end(),
-                                            [](const ChangeEstimate& estimate) { return estimate.low > 0; });
-  if (!reference_slowed) return verdict;
-  const Values medians = divide_out(input.medians, input.reference);
-  const Values means = divide_out(input.means, input.reference);
-  FlatnessInput corrected = input;
-  corrected.medians = medians;
-  corrected.means = means;
-  FlatnessVerdict exonerated = judge(corrected, options);
-  if (exonerated.kind == Flatness::kGrowing) return verdict;
-  exonerated.machine_slowed = true;
-  exonerated.reason = fmt::format("the machine slowed, not the program: the reference kernel's {} is {}",
-                                  of_reference.largest.name, percent(of_reference.largest.change));
-  return exonerated;
+  if (verdict.kind == Flatness::kFlat || input.reference.empty()) return verdict;
+  FlatnessVerdict cleared = judge_without_machine(input, options, 0);
+  const bool growing = verdict.kind == Flatness::kGrowing;
+  std::string_view how = "once the machine's changes of speed are taken out";
+  if (growing && cleared.kind == Flatness::kGrowing && reference_slowed(input, options)) {
+    // A machine that slows steadily shows nothing between neighbours; then the program is taken to slow
+    // alike.
+    cleared = judge_without_machine(input, options, 1);
+    how = "had the machine not slowed";
+  }
+  const bool sharper = cleared.smallest_detectable_change < verdict.smallest_detectable_change;
+  if (cleared.kind == verdict.kind && (growing || !sharper)) return verdict;
+  cleared.machine_slowed = growing;
+  cleared.reason =
+      fmt::format("{}{}, {}", growing ? "the machine slowed, not the program: " : "", cleared.reason, how);
+  return cleared;
 }
 
 FlatnessVerdict judge_classes(std::span<const ClassInput> classes, const FlatnessOptions& options) {
@@ -416,21 +528,26 @@ FlatnessVerdict judge_classes(std::span<const ClassInput> classes, const Flatnes
         classes.begin(), classes.end(),
         [](const ClassInput& a, const ClassInput& b) { return a.time_share < b.time_share; }));
   }
-  FlatnessOptions shared = options;
-  shared.confidence = 1 - (1 - options.confidence) / static_cast<double>(judged.size());
+  const double confidence = 1 - (1 - options.confidence) / static_cast<double>(judged.size());
   const auto weight =
       [](const FlatnessVerdict& verdict) {  // growing decides before shrinking before inconclusive
         constexpr int kWeights[] = {0, 3, 2, 1};
         return kWeights[static_cast<size_t>(verdict.kind)];
       };
   std::optional<FlatnessVerdict> deciding;
+  double deciding_change = 0;
   bool machine_slowed = false;
   for (const ClassInput* one : judged) {
-    FlatnessVerdict verdict = judge_flatness(one->input, shared);
+    FlatnessOptions own = options;
+    own.confidence = confidence;
+    own.bound *= std::clamp(kMinorShare / one->time_share, 1.0, kMostBound);
+    FlatnessVerdict verdict = judge_flatness(one->input, own);
     machine_slowed = machine_slowed || verdict.machine_slowed;
-    const bool larger = deciding && weight(verdict) == weight(*deciding) &&
-                        std::fabs(verdict.largest.change) > std::fabs(deciding->largest.change);
-    if (!deciding || weight(verdict) > weight(*deciding) || larger) deciding = std::move(verdict);
+    const double change = std::fabs(verdict.largest.change) / own.bound;
+    const bool larger = deciding && weight(verdict) == weight(*deciding) && change > deciding_change;
+    if (deciding && weight(verdict) <= weight(*deciding) && !larger) continue;
+    deciding = std::move(verdict);
+    deciding_change = change;
   }
   deciding->machine_slowed = machine_slowed && deciding->kind != Flatness::kGrowing;
   return *deciding;

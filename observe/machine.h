@@ -54,18 +54,29 @@ class Sensors {
   int stat_ = -1;
 };
 
-/// A fixed piece of work: a dependent chain of multiplies (clock frequency, stolen time) over 16 KB
-/// (first-level cache). About 10 us on a core of 2023.
+/// A fixed piece of work that keeps a core's execution units busy: independent multiplies and adds over 1 KB.
+/// It slows with the clock and, above all, when another thread shares the core, which a dependent chain
+/// hardly notices and which on rented machines comes and goes unseen. About 1 us on a core of 2023.
 class ReferenceKernel {
  public:
   ReferenceKernel();
-  /// Runs it once and returns its duration in ns.
-  int64_t time_ns();
-  size_t bytes() const { return sizeof(data_); }
+  /// Runs it twice and returns the second duration in ns, the first having brought code and data back into
+  /// the caches; at most `kMostTimes` quiet ones, since an interruption says nothing about speed.
+  double time_ns();
+  /// The lowest level seen: the smallest median of five timings.
+  double quiet_ns() const { return quiet_ns_; }
+  size_t bytes() const { return sizeof(*this); }
 
  private:
-  static constexpr int kElems = 2048;
-  std::array<double, kElems> data_;
+  static constexpr int kElems = 256;
+  static constexpr int kSweeps = 32;
+  static constexpr double kMostTimes = 4;
+  double run();
+
+  alignas(64) std::array<float, kElems> data_;
+  std::array<double, 5> latest_{};
+  size_t next_ = 0;
+  double quiet_ns_ = 0;
 };
 
 /// File descriptors this process has open; -1 where /proc is missing. Doesn't allocate; fits a recorder's

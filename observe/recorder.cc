@@ -49,6 +49,7 @@ void Recorder::calibrate() {
   constexpr int kIterations = 8192;
   const auto hook = std::exchange(options_.heap_allocations, nullptr);
   const auto clock = std::exchange(options_.clock, now_ns);
+  const bool reference = std::exchange(options_.reference_kernel, false);
   mark_ns_ = now_ns();
   next_sample_ns_ = INT64_MAX;
   int64_t begin = 0;
@@ -60,6 +61,7 @@ void Recorder::calibrate() {
   iteration_cost_ns_ = static_cast<double>(now_ns() - begin) / kIterations;
   options_.heap_allocations = hook;
   options_.clock = clock;
+  options_.reference_kernel = reference;
 }
 
 void Recorder::restart() {
@@ -108,7 +110,16 @@ void Recorder::end_iteration() {
   totals_.elapsed_ns = end - run_begin_ns_;
   totals_.min_ns = std::min(totals_.min_ns, duration);
   totals_.max_ns = std::max(totals_.max_ns, duration);
+  if (options_.reference_kernel && series.reference_due()) time_reference(series);
   if (end >= next_sample_ns_) sample();
+}
+
+void Recorder::time_reference(WindowSeries& series) {
+  const int64_t begin = options_.clock();
+  const double iteration_ns =
+      static_cast<double>(totals_.total_ns) / static_cast<double>(series.iterations());
+  series.add_reference(reference_kernel_.time_ns(), reference_kernel_.quiet_ns(), iteration_ns);
+  sampling_ns_ += static_cast<double>(options_.clock() - begin);
 }
 
 void Recorder::note_spike(int64_t duration_ns, const WindowSeries& series) {
@@ -154,13 +165,8 @@ void Recorder::sample() {
   for (size_t i = 0; i < options_.gauges.size(); ++i) {
     sample.gauges[i] = options_.gauges[i].read(options_.gauges[i].context);
   }
-  if (options_.reference_kernel) sample.reference_ns = static_cast<double>(reference_kernel_.time_ns());
   if (samples_.size() == kMaxSamples) {
-    for (size_t i = 0; i < kMaxSamples / 2; ++i) {
-      const double reference_ns = 0.5 * (samples_[2 * i].reference_ns + samples_[2 * i + 1].reference_ns);
-      samples_[i] = samples_[2 * i];  // the earlier of two, so that the spacing stays even
-      samples_[i].reference_ns = reference_ns;
-    }
+    for (size_t i = 0; i < kMaxSamples / 2; ++i) samples_[i] = samples_[2 * i];  // so the spacing stays even
     samples_.resize(kMaxSamples / 2);
     sample_interval_ns_ *= 2;
   }
@@ -216,22 +222,6 @@ std::vector<NamedSeries> Recorder::series() const {
   }
   for (size_t i = 0; i < options_.gauges.size(); ++i) {
     add(options_.gauges[i].name, options_.gauges[i].cumulative, [i](const Sample& s) { return s.gauges[i]; });
-  }
-  return result;
-}
-
-std::vector<double> Recorder::reference_by_window(int step_class) const {
-  std::vector<double> result;
-  if (!options_.reference_kernel || samples_.empty()) return result;
-  size_t next = 0;
-  double latest = samples_.front().reference_ns;
-  for (const Window& window : windows(step_class).closed()) {
-    double sum = 0;
-    int count = 0;
-    for (; next < samples_.size() && samples_[next].iteration <= window.last_iteration + 1; ++next, ++count) {
-      sum += latest = samples_[next].reference_ns;
-    }
-    result.push_back(count > 0 ? sum / count : latest);
   }
   return result;
 }

@@ -40,7 +40,7 @@ struct RecorderOptions {
   int classes = 4;          // step classes told apart; higher numbers share the last; 330 KB each
   double spike_factor = 2;  // a spike lasts longer than this times its class's usual median
   int64_t sample_interval_ns = 5'000'000;      // doubles whenever the samples are full
-  bool reference_kernel = true;                // time the fixed kernel with each sample
+  bool reference_kernel = true;                // time the fixed kernel between iterations, 1 % of the time
   int64_t (*heap_allocations)() = nullptr;     // ever made by this project; read twice an iteration
   int64_t (*library_allocations)() = nullptr;  // ever made inside libraries' calls; sampled
   std::vector<Gauge> gauges = {};              // at most kMaxGauges
@@ -64,7 +64,6 @@ struct Sample {
   SensorReading sensors;
   int64_t heap_allocations = 0;
   int64_t library_allocations = 0;
-  double reference_ns = 0;  // mean around this moment; 0: not measured
   std::array<int64_t, kMaxGauges> gauges{};
 };
 
@@ -78,8 +77,9 @@ struct NamedSeries {
 /// What the recorder itself costs.
 struct Overhead {
   double per_iteration_ns = 0;  // measured at construction, clock reads included, without scopes
-  double sampling_ns = 0;       // spent in samples so far, outside of any iteration's duration
-  size_t bytes = 0;             // held, all of it since construction
+  double sampling_ns =
+      0;             // spent in samples and the reference kernel so far, outside of any iteration's duration
+  size_t bytes = 0;  // held, all of it since construction
 };
 
 /// Totals over the sealed part of the run.
@@ -139,9 +139,6 @@ class Recorder {
 
   const std::vector<Sample>& samples() const { return samples_; }
   std::vector<NamedSeries> series() const;
-  /// Mean time of the reference kernel in each closed window of a class; empty when it was not measured
-  /// throughout.
-  std::vector<double> reference_by_window(int step_class) const;
 
   /// The newest spikes, oldest first, and the largest ever, largest first.
   std::vector<Spike> recent_spikes() const;
@@ -175,6 +172,7 @@ class Recorder {
     (inside_ ? phase_ns_ : totals_.between_phase_ns)[static_cast<size_t>(phase_)] += now - mark_ns_;
     mark_ns_ = now;
   }
+  void time_reference(WindowSeries& series);
   void note_spike(int64_t duration_ns, const WindowSeries& series);
   void calibrate();
   void restart();

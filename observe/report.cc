@@ -23,13 +23,14 @@ int main_class(const Recorder& recorder) {
 
 FlatnessVerdict judge_time(const Recorder& recorder, const FlatnessOptions& options) {
   struct Columns {
-    std::vector<double> medians, means, reference;
+    std::vector<double> medians, means, reference, reference_means;
   };
   const std::vector<int> classes = recorder.classes();
   std::vector<Columns> columns;
   for (int c : classes) {
+    const WindowSeries& windows = recorder.windows(c);
     columns.push_back(
-        {recorder.windows(c).medians(), recorder.windows(c).means(), recorder.reference_by_window(c)});
+        {windows.medians(), windows.means(), windows.reference_typical(), windows.reference_means()});
   }
   std::vector<ClassInput> inputs;
   for (size_t i = 0; i < classes.size(); ++i) {
@@ -39,6 +40,7 @@ FlatnessVerdict judge_time(const Recorder& recorder, const FlatnessOptions& opti
     inputs.push_back({{.medians = columns[i].medians,
                        .means = columns[i].means,
                        .reference = columns[i].reference,
+                       .reference_means = columns[i].reference_means,
                        .iterations_per_window = static_cast<double>(windows.length()),
                        .seconds = static_cast<double>(recorder.totals().elapsed_ns) * 1e-9},
                       share});
@@ -213,12 +215,7 @@ RunReport make_report(const Recorder& recorder, std::string name, const ReportOp
   report.overhead = recorder.overhead();
   report.machine = describe_machine();
   for (int c : recorder.classes()) {
-    const std::vector<double> reference = recorder.reference_by_window(c);
-    const std::vector<Window>& windows = recorder.windows(c).closed();
-    for (size_t i = 0; i < windows.size(); ++i) {
-      report.windows.push_back(
-          {c, windows[i], reference.empty() ? std::nullopt : std::optional<double>(reference[i])});
-    }
+    for (const Window& window : recorder.windows(c).closed()) report.windows.push_back({c, window});
   }
   report.evidence = options.facts;
   add_evidence(report, recorder);

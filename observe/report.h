@@ -23,7 +23,8 @@
 //                    governor, kernel, virtual_machine, isa}
 //
 // CSV, one row a window: class, window, first_iteration, last_iteration, iterations, median_ns, mean_ns,
-// max_ns, reference_ns (empty when not measured), then the mean ns per iteration of every phase.
+// max_ns, reference_ns, reference_mean_ns (empty where not measured), then the mean ns per iteration of every
+// phase.
 #pragma once
 
 #include <array>
@@ -74,11 +75,10 @@ struct SpikeReport {
   std::vector<Spike> largest;
 };
 
-/// A closed window of one class, with the reference kernel's time where it was measured.
+/// A closed window of one class.
 struct WindowReport {
   int step_class = 0;
   Window window;
-  std::optional<double> reference_ns;
 };
 
 struct RunReport {
@@ -115,7 +115,8 @@ RunReport make_report(const Recorder& recorder, std::string name, const ReportOp
 /// States how slow `report` is against `cured` (1 for the cured form itself) and names causes anew.
 void compare_with_cured(RunReport& report, const RunReport& cured);
 
-/// Reports side by side, one line a loop, with the causes below; columns aligned, ends with a newline.
+/// Reports side by side: times and their verdict, then what was used and the first cause, one line a loop
+/// each; reasons and all causes below. Columns aligned, ends with a newline.
 std::string table_text(std::span<const RunReport> reports);
 void print_table(std::FILE* file, std::span<const RunReport> reports);
 /// One JSON object; `indent` < 0 gives a single line.

@@ -44,7 +44,8 @@ std::string memory_cell(const RunReport& report) {
   const SeriesReport* rss = report.find_series("rss_bytes");
   if (rss == nullptr) return "-";
   const double gained = rss->last - rss->first;
-  return fmt::format("{}{}", gained < 0 ? "-" : "+", bytes_text(std::fabs(gained)));
+  const std::string_view verdict = rss->verdict ? flatness_name(rss->verdict->kind) : "";
+  return fmt::format("{}{} {}", gained < 0 ? "-" : "+", bytes_text(std::fabs(gained)), verdict);
 }
 
 std::string slope_cell(const FlatnessVerdict& time) {
@@ -59,24 +60,27 @@ std::string cause_cell(const RunReport& report) {
   return text;
 }
 
-Row table_row(const RunReport& report) {
-  const SeriesReport* nodes = report.find_series("graph_nodes");
+Row time_row(const RunReport& report) {
   const FlatnessVerdict& time = report.time;
   const bool tenths = time.windows > 0 && time.first_tenth > 0;
   return {report.name,
-          fmt::format("{}", report.iterations),
           duration_text(report.duration_ns.p50),
           duration_text(report.duration_ns.p99),
-          duration_text(report.duration_ns.max),
+          report.times_slower ? fmt::format("{:.2f}x", *report.times_slower) : "-",
           tenths ? duration_text(time.first_tenth) : "-",
           tenths ? duration_text(time.last_tenth) : "-",
           slope_cell(time),
+          verdict_cell(time)};
+}
+
+Row resource_row(const RunReport& report) {
+  const SeriesReport* nodes = report.find_series("graph_nodes");
+  return {report.name,
+          fmt::format("{}", report.iterations),
           report.heap_allocations_per_step ? fmt::format("{:.4g}", *report.heap_allocations_per_step) : "-",
           fmt::format("{:.4g}", report.system_allocations_per_step),
           nodes == nullptr ? "-" : fmt::format("{:+.4g}", nodes->per_iteration),
           memory_cell(report),
-          report.times_slower ? fmt::format("{:.2f}x", *report.times_slower) : "-",
-          verdict_cell(time),
           cause_cell(report)};
 }
 
@@ -176,10 +180,15 @@ std::string bytes_text(double bytes) {
 }
 
 std::string table_text(std::span<const RunReport> reports) {
-  std::vector<Row> rows{{"loop", "steps", "median", "p99", "max", "first 1/10", "last 1/10", "slope ns/step",
-                         "heap/step", "system/step", "nodes/step", "resident", "slower", "verdict", "cause"}};
-  for (const RunReport& report : reports) rows.push_back(table_row(report));
-  std::string text = aligned(rows);
+  std::vector<Row> times{
+      {"loop", "median", "p99", "slower", "first 1/10", "last 1/10", "slope ns/step", "time"}};
+  std::vector<Row> resources{
+      {"loop", "steps", "heap/step", "system/step", "nodes/step", "resident memory", "cause"}};
+  for (const RunReport& report : reports) {
+    times.push_back(time_row(report));
+    resources.push_back(resource_row(report));
+  }
+  std::string text = aligned(times) + "\n" + aligned(resources) + "\n";
   for (const RunReport& report : reports) {
     if (report.time.kind == Flatness::kInconclusive) {
       text += fmt::format("  {}: inconclusive: {}; about {:.3g} steps would decide\n", report.name,
@@ -240,16 +249,19 @@ std::string to_json(const RunReport& report, int indent) {
 
 std::string to_csv(const RunReport& report) {
   std::string text =
-      "class,window,first_iteration,last_iteration,iterations,median_ns,mean_ns,max_ns,reference_ns";
+      "class,window,first_iteration,last_iteration,iterations,median_ns,mean_ns,max_ns,reference_ns,"
+      "reference_mean_ns";
   for (size_t p = 0; p < kPhaseCount; ++p) text += fmt::format(",{}_ns", phase_name(static_cast<Phase>(p)));
   text += "\n";
   int index = 0;
   for (size_t i = 0; i < report.windows.size(); ++i) {
-    const auto& [step_class, window, reference_ns] = report.windows[i];
+    const auto& [step_class, window] = report.windows[i];
+    const bool timed = window.reference.count > 0;
     index = i > 0 && report.windows[i - 1].step_class == step_class ? index + 1 : 0;
-    text += fmt::format("{},{},{},{},{},{:.1f},{:.1f},{},{}", step_class, index, window.first_iteration,
+    text += fmt::format("{},{},{},{},{},{:.1f},{:.1f},{},{},{}", step_class, index, window.first_iteration,
                         window.last_iteration, window.iterations, window.median_ns(), window.mean_ns(),
-                        window.max_ns, reference_ns ? fmt::format("{:.0f}", *reference_ns) : "");
+                        window.max_ns, timed ? fmt::format("{:.0f}", window.reference.typical_ns()) : "",
+                        timed ? fmt::format("{:.0f}", window.reference.mean_ns()) : "");
     for (int64_t phase_ns : window.phase_ns) {
       text += fmt::format(",{:.1f}", static_cast<double>(phase_ns) / static_cast<double>(window.iterations));
     }

@@ -1,6 +1,9 @@
 #include "isochron/observe/windows.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <span>
 
 namespace isochron::observe {
 namespace {
@@ -19,6 +22,7 @@ Window merged(const Window& older, const Window& newer) {
   result.total_ns += older.total_ns;
   result.max_ns = std::max(older.max_ns, newer.max_ns);
   for (size_t p = 0; p < kPhaseCount; ++p) result.phase_ns[p] += older.phase_ns[p];
+  result.reference.add(older.reference);
   std::array<float, 2 * Window::kQuantiles> both;
   std::merge(older.quantiles_ns.begin(), older.quantiles_ns.end(), newer.quantiles_ns.begin(),
              newer.quantiles_ns.end(), both.begin());
@@ -35,9 +39,29 @@ std::string_view phase_name(Phase phase) {
   return kNames[static_cast<size_t>(phase)];
 }
 
+void ReferenceTimes::add(double ns, double quiet_ns) {
+  ++count;
+  total_ns += ns;
+  if (ns <= kDisturbed * quiet_ns) return;
+  ++disturbed;
+  disturbed_ns += ns;
+}
+
+void ReferenceTimes::add(const ReferenceTimes& other) {
+  count += other.count;
+  disturbed += other.disturbed;
+  total_ns += other.total_ns;
+  disturbed_ns += other.disturbed_ns;
+}
+
+double ReferenceTimes::typical_ns() const {
+  return 2 * disturbed > count ? disturbed_ns / static_cast<double>(disturbed)
+                               : (total_ns - disturbed_ns) / static_cast<double>(count - disturbed);
+}
+
 double Window::median_ns() const {
-  return 0.5 * (static_cast<double>(quantiles_ns[kQuantiles / 2 - 1]) +
-                static_cast<double>(quantiles_ns[kQuantiles / 2]));
+  const auto middle = std::span<const float>(quantiles_ns).subspan(3 * kQuantiles / 8, kQuantiles / 4);
+  return std::accumulate(middle.begin(), middle.end(), 0.0) / static_cast<double>(middle.size());
 }
 
 WindowSeries::WindowSeries() {
@@ -47,6 +71,7 @@ WindowSeries::WindowSeries() {
 
 void WindowSeries::clear() {
   length_ = 1;
+  until_reference_ = 1;
   closed_total_ns_ = 0;
   open_ = Window{};
   closed_.clear();
@@ -69,6 +94,30 @@ std::vector<double> WindowSeries::means() const {
   for (const Window& window : closed_) result.push_back(window.mean_ns());
   return result;
 }
+
+void WindowSeries::add_reference(double ns, double quiet_ns, double iteration_ns) {
+  open_.reference.add(ns, quiet_ns);
+  until_reference_ = std::max<int64_t>(1, std::llround(kReferenceIntervalNs / std::max(1.0, iteration_ns)));
+}
+
+std::vector<double> WindowSeries::by_reference(double (ReferenceTimes::*read)() const) const {
+  const auto timed = [](const Window& window) { return window.reference.count > 0; };
+  const auto first = std::find_if(closed_.begin(), closed_.end(), timed);
+  std::vector<double> result;
+  if (first == closed_.end()) return result;
+  double latest = (first->reference.*read)();
+  for (const Window& window : closed_) {
+    if (timed(window)) latest = (window.reference.*read)();
+    result.push_back(latest);
+  }
+  return result;
+}
+
+std::vector<double> WindowSeries::reference_typical() const {
+  return by_reference(&ReferenceTimes::typical_ns);
+}
+
+std::vector<double> WindowSeries::reference_means() const { return by_reference(&ReferenceTimes::mean_ns); }
 
 void WindowSeries::add_to(LogHistogram<int64_t>& histogram) const {
   histogram.add_all(run_histogram_);

@@ -35,6 +35,21 @@ using PhaseTimes = std::array<int64_t, kPhaseCount>;  // ns
 /// "data_wait", "host_to_device", ...; used in tables, JSON and CSV.
 std::string_view phase_name(Phase phase);
 
+/// Timings of the reference kernel between iterations; sums, so that merging loses nothing.
+struct ReferenceTimes {
+  int64_t count = 0;
+  int64_t disturbed = 0;  // timings above kDisturbed times the quiet machine's
+  double total_ns = 0;
+  double disturbed_ns = 0;
+
+  static constexpr double kDisturbed = 1.2;
+  void add(double ns, double quiet_ns);
+  void add(const ReferenceTimes& other);
+  double mean_ns() const { return total_ns / static_cast<double>(count); }
+  /// Mean of the disturbed timings where they are more than half, else of the others: about the median.
+  double typical_ns() const;
+};
+
 struct Window {
   static constexpr int kQuantiles = 64;
   int64_t first_iteration = 0;  // of the run
@@ -43,8 +58,11 @@ struct Window {
   int64_t total_ns = 0;
   int64_t max_ns = 0;
   PhaseTimes phase_ns{};
+  ReferenceTimes reference;
   std::array<float, kQuantiles> quantiles_ns{};  // at (i + 0.5) / 64, ascending
 
+  /// Mean of the middle quarter of the durations: for a clock that ticks every 10 ns, the median of steps of
+  /// 400 ns would jump by 2.5 %.
   double median_ns() const;
   double mean_ns() const { return static_cast<double>(total_ns) / static_cast<double>(iterations); }
 };
@@ -65,6 +83,13 @@ class WindowSeries {
   }
   void clear();
 
+  /// True when the reference kernel is to be timed. Call it once after each `add`.
+  bool reference_due() { return --until_reference_ <= 0; }
+  /// Adds a timing and decides when the next is due: about `kReferenceIntervalNs` later, as a number of
+  /// iterations, not as a time, for iterations are what medians and means count. `iteration_ns`: how far
+  /// apart two iterations of this class are.
+  void add_reference(double ns, double quiet_ns, double iteration_ns);
+
   const std::vector<Window>& closed() const { return closed_; }
   /// Iterations a window has now.
   int64_t length() const { return length_; }
@@ -73,6 +98,10 @@ class WindowSeries {
   int64_t total_ns() const { return closed_total_ns_ + open_.total_ns; }
   std::vector<double> medians() const;
   std::vector<double> means() const;
+  /// Typical and mean time of the reference kernel in each closed window, that of its neighbour where it was
+  /// not timed in one; empty when it never was.
+  std::vector<double> reference_typical() const;
+  std::vector<double> reference_means() const;
 
   /// Median duration of the last windows, 0 until there are `kUsualWindows` of them; and mean time of a phase
   /// there.
@@ -89,7 +118,11 @@ class WindowSeries {
   void merge_pairs();
   void update_usual();
 
+  std::vector<double> by_reference(double (ReferenceTimes::*read)() const) const;
+
+  static constexpr double kReferenceIntervalNs = 2.5e5;
   int64_t length_ = 1;
+  int64_t until_reference_ = 1;
   int64_t closed_total_ns_ = 0;
   Window open_;
   std::vector<Window> closed_;

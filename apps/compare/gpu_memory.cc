@@ -29,6 +29,7 @@ constexpr int64_t kRows = 1000;
 constexpr int64_t kBatch = 32;
 constexpr int64_t kStepsPerEpoch = (kRows + kBatch - 1) / kBatch;  // the last has 8 rows
 constexpr int kCollectEvery = 10;
+constexpr size_t kPoolBytes = size_t{1} << 20;
 constexpr const char* kCollection = "collection";
 
 /// Model, optimizer and data of the document; each loop has its own.
@@ -55,11 +56,16 @@ struct Problem {
   optim::Adam optimizer{{.learning_rate = 1e-3}};
 };
 
-int step_class(const Tensor& x) { return x.extent(0) == kBatch ? 0 : 1; }
-
 void eager_step(Problem& problem, const Tensor& x, const Tensor& y) {
   GradientTape tape;
   problem.train_step(x, y);
+}
+
+/// Gives all free memory back and takes anew what a step needs, so that the whole price stands under one
+/// name.
+void collect_garbage(Allocator& allocator) {
+  allocator.trim();
+  allocator.deallocate(allocator.allocate(kPoolBytes / 2, kCollection), kPoolBytes / 2);
 }
 
 /// The step op by op: every intermediate tensor is an allocation of its own from `allocator`. What lives for
@@ -73,14 +79,14 @@ void run_eager(LoopContext& context, Allocator& allocator, bool collect) {
   for (;;) {
     for (const auto& [x, y] : problem.batches) {
       {
-        IterationScope iteration(context.recorder, step_class(x));
+        IterationScope iteration(context.recorder);
         {
           PhaseScope compute(context.recorder, Phase::kCompute);
           eager_step(problem, x, y);
         }
         if (collect && ++steps % kCollectEvery == 0) {
           PhaseScope collection(context.recorder, Phase::kCallbacks, kCollection);
-          allocator.trim();
+          collect_garbage(allocator);
         }
       }
       if (!context.next()) return;
@@ -97,7 +103,7 @@ void run_arena(LoopContext& context) {
   for (;;) {
     for (const auto& [x, y] : problem.batches) {
       {
-        IterationScope iteration(context.recorder, step_class(x));
+        IterationScope iteration(context.recorder, x.extent(0) == kBatch ? 0 : 1);  // each has its plan
         PhaseScope compute(context.recorder, Phase::kCompute);
         step(x, y);
       }
@@ -122,7 +128,7 @@ std::shared_ptr<Memory> naive_memory() {
 std::shared_ptr<Memory> pool_memory() {
   auto memory = std::make_shared<Memory>();
   PoolOptions options;
-  options.initial_bytes = 64 << 10;
+  options.initial_bytes = kPoolBytes;
   options.grow_on_demand = true;
   memory->base = std::make_unique<PoolAllocator>(options);
   memory->tracked = std::make_unique<TrackingAllocator>(*memory->base);
@@ -163,9 +169,10 @@ Chapter gpu_memory_chapter() {
       {.slow = true, .cause = "system allocations in each step", .reports_fragmentation = true}));
   chapter.loops.push_back(eager_loop("growth on demand", "op by op; a pool that grows when it must",
                                      pool_memory(), false, {.reports_fragmentation = true}));
-  chapter.loops.push_back(eager_loop(
-      "explicit collection", "the same, its free memory given back every 10 steps", pool_memory(), true,
-      {.spike_period = kCollectEvery, .spike_label = kCollection, .reports_fragmentation = true}));
+  chapter.loops.push_back(
+      eager_loop("explicit collection", "the same, its free memory given back and taken anew every 10 steps",
+                 pool_memory(), true,
+                 {.spike_period = kCollectEvery, .spike_label = kCollection, .reports_fragmentation = true}));
   Loop arena;
   arena.name = "planned arena";
   arena.what = "the whole step captured and planned into one arena";

@@ -1,6 +1,7 @@
 // Softmax over rows: maximum, exponentials and their sum in vectors, a row at a time.
 #include "isochron/ops/cpu/softmax.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -100,23 +101,55 @@ void softmax_rows(const T* x, T* y, int64_t rows, int64_t columns) {
   }
 }
 
+/// y = x - largest - log_sum of one row.
+template <typename T>
+void shift_row(const T* x, T* y, size_t n, T largest, T log_sum) {
+  const hn::ScalableTag<T> d;
+  const size_t lanes = hn::Lanes(d);
+  const auto most = hn::Set(d, largest);
+  const auto logarithm = hn::Set(d, log_sum);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::LoadU(d, x + i) - most - logarithm, d, y + i);
+  if (i < n) {
+    const auto mask = hn::FirstN(d, n - i);
+    masked_store(masked_load(mask, d, x + i) - most - logarithm, mask, d, y + i);
+  }
+}
+
 template <typename T>
 void log_softmax_rows(const T* x, T* y, int64_t rows, int64_t columns) {
   const size_t n = static_cast<size_t>(columns);
   for (int64_t r = 0; r < rows; ++r, x += n, y += n) {
     T largest;
     const double log_sum = std::log(exponentials<T>(x, nullptr, n, &largest));
-    for (size_t k = 0; k < n; ++k) y[k] = static_cast<T>(static_cast<double>(x[k] - largest) - log_sum);
+    shift_row(x, y, n, largest, static_cast<T>(log_sum));
   }
 }
 
+/// losses = log(sum) + distance, the label's distance from the largest logit; a block of rows at a time,
+/// since one vector logarithm costs what a scalar one does.
 template <typename T>
 void cross_entropy_rows(const T* x, const int64_t* labels, T* losses, int64_t rows, int64_t columns) {
+  constexpr size_t kRows = 64;
+  const hn::ScalableTag<T> d;
+  const size_t lanes = hn::Lanes(d);
   const size_t n = static_cast<size_t>(columns);
-  for (int64_t r = 0; r < rows; ++r, x += n) {
-    T largest;
-    const double log_sum = std::log(exponentials<T>(x, nullptr, n, &largest));
-    losses[r] = static_cast<T>(log_sum - static_cast<double>(x[labels[r]] - largest));
+  HWY_ALIGN T sums[kRows];
+  HWY_ALIGN T distances[kRows];
+  for (int64_t start = 0; start < rows; start += kRows) {
+    const size_t count = std::min(kRows, static_cast<size_t>(rows - start));
+    for (size_t r = 0; r < count; ++r, x += n) {
+      T largest;
+      sums[r] = static_cast<T>(exponentials<T>(x, nullptr, n, &largest));
+      distances[r] = largest - x[labels[start + static_cast<int64_t>(r)]];
+    }
+    std::fill(sums + count, sums + kRows, T(1));
+    for (size_t r = 0; r < count; r += lanes) {
+      const auto sum = hn::Load(d, sums + r);
+      const auto logarithm = hn::IfThenElse(hn::IsNaN(sum), sum, hn::Log(d, sum));
+      hn::Store(logarithm + hn::Load(d, distances + r), d, sums + r);
+    }
+    std::copy_n(sums, count, losses + start);
   }
 }
 

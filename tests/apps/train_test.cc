@@ -1,12 +1,9 @@
 // `isochron train` as a user meets it: the built command, its exit status and what it prints.
 #include <gmock/gmock.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
+#include "apps/command.h"
 #include "support/temp_folder.h"
 
 namespace isochron::apps {
@@ -16,34 +13,7 @@ using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-struct Outcome {
-  int status = -1;
-  std::string text;  // both streams
-};
-
-Outcome train(const std::string& arguments) {
-  const std::string line = std::string(ISOCHRON_COMMAND) + " train " + arguments + " 2>&1";
-  Outcome outcome;
-  std::FILE* pipe = popen(line.c_str(), "r");
-  if (pipe == nullptr) return outcome;
-  std::array<char, 4096> part;
-  while (const size_t count = std::fread(part.data(), 1, part.size(), pipe)) {
-    outcome.text.append(part.data(), count);
-  }
-  const int status = pclose(pipe);
-  if (WIFEXITED(status)) outcome.status = WEXITSTATUS(status);
-  return outcome;
-}
-
-MATCHER_P2(Ends, status, text, "") {
-  *result_listener << "status " << arg.status << ", printed:\n" << arg.text;
-  return arg.status == status && arg.text.find(text) != std::string::npos;
-}
-
-nlohmann::json read_json(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  return nlohmann::json::parse(file);
-}
+Outcome train(const std::string& arguments) { return run_isochron("train " + arguments); }
 
 class TrainCommand : public testing::Test {
  protected:

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 
 #include "isochron/core/error.h"
@@ -238,6 +239,61 @@ TEST(Flatness, ProgramThatSlowsMoreThanTheMachineIsStillGrowing) {
   const FlatnessVerdict verdict = judge_flatness({.medians = values, .reference = reference});
   EXPECT_EQ(verdict.kind, Flatness::kGrowing);
   EXPECT_FALSE(verdict.machine_slowed);
+}
+
+/// A run on a core that somebody else shares for stretches of some windows: the kernel slows by 125 %, the
+/// program by 50 %.
+struct SharedCore {
+  /// `busy` decides whether the core is shared in the given window.
+  SharedCore(double change, uint64_t seed, const std::function<bool(int)>& busy) {
+    Rng rng(seed);
+    for (int i = 0; i < 160; ++i) {
+      const double share = busy(i) ? 1 : 0.05 * rng.uniform();
+      values.push_back(1000 * drift(i / 160.0, change) * (1 + 0.5 * share) * gaussian(rng, 0.01));
+      reference.push_back(550 * (1 + 1.25 * share) * gaussian(rng, 0.01));
+    }
+  }
+  FlatnessVerdict judge() const {
+    return judge_flatness({.medians = values, .means = values, .reference = reference});
+  }
+
+  std::vector<double> values;
+  std::vector<double> reference;
+};
+
+TEST(Flatness, SharedCoreIsTakenOut) {
+  const auto stretches = [](int i) { return i / 6 % 4 == 1; };
+  const auto second_half = [](int i) { return i >= 80 && i % 10 != 0; };
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    EXPECT_EQ(SharedCore(0, seed, stretches).judge().kind, Flatness::kFlat) << seed;
+    const FlatnessVerdict verdict = SharedCore(0, seed, second_half).judge();
+    EXPECT_NE(verdict.kind, Flatness::kGrowing) << seed;
+    EXPECT_TRUE(verdict.machine_slowed) << seed;
+  }
+}
+
+TEST(Flatness, SharedCoreHidesNoGrowth) {
+  const auto stretches = [](int i) { return i / 6 % 4 == 1; };
+  const auto always = [](int) { return true; };
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    EXPECT_EQ(SharedCore(0.15, seed, stretches).judge().kind, Flatness::kGrowing) << seed;
+    EXPECT_EQ(SharedCore(0.15, seed, always).judge().kind, Flatness::kGrowing) << seed;
+    EXPECT_EQ(SharedCore(-0.15, seed, stretches).judge().kind, Flatness::kShrinking) << seed;
+  }
+}
+
+TEST(Flatness, ClassWithLittleOfTheTimeHasAWiderBound) {
+  const Series steady = make_series(128, 32, 1, [](double, int, Rng& rng) { return gaussian(rng, 0.02); });
+  const Series grows =
+      make_series(128, 32, 2, [](double p, int, Rng& rng) { return drift(p, 0.12) * gaussian(rng, 0.02); });
+  const auto kind = [&](double share) {
+    const std::vector<ClassInput> classes = {{{.medians = steady.medians, .means = steady.means}, 1 - share},
+                                             {{.medians = grows.medians, .means = grows.means}, share}};
+    return judge_classes(classes).kind;
+  };
+  EXPECT_EQ(kind(0.5), Flatness::kGrowing);
+  EXPECT_EQ(kind(0.1), Flatness::kGrowing);
+  EXPECT_EQ(kind(0.03), Flatness::kFlat);
 }
 
 TEST(Flatness, ClassesAreJudgedWithinThemselves) {

@@ -158,10 +158,11 @@ TEST(Report, PrintsManyLoopsAligned) {
     lines.push_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
-  ASSERT_GE(lines.size(), 3U);
-  const size_t steps = lines[0].find("steps") + 5;
-  EXPECT_EQ(lines[1].substr(steps - 5, 5), "20000");
-  EXPECT_EQ(lines[2].substr(steps - 5, 5), "20000");
+  ASSERT_GE(lines.size(), 7U);
+  EXPECT_EQ(lines[3], "") << "a table of times, then one of resources";
+  const size_t steps = lines[4].find("steps") + 5;
+  EXPECT_EQ(lines[5].substr(steps - 5, 5), "20000");
+  EXPECT_EQ(lines[6].substr(steps - 5, 5), "20000");
   EXPECT_EQ(text.back(), '\n');
 }
 

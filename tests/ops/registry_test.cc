@@ -14,44 +14,57 @@ using graph::OpDef;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 
-class EveryOp : public testing::TestWithParam<std::string> {
+std::vector<std::string> ops_that(bool (*belongs)(const OpDef&)) {
+  std::vector<std::string> names;
+  for (const OpDef& row : ops::registry().rows()) {
+    if (belongs(row)) names.push_back(row.name);
+  }
+  return names;
+}
+
+bool any(const OpDef&) { return true; }
+bool generated(const OpDef& op) { return !op.samples.empty() && !op.random; }
+bool differentiable(const OpDef& op) {
+  return generated(op) && op.gradient && op.name != "stop_gradient";  // whose gradient is not the derivative
+}
+
+class OpTest : public testing::TestWithParam<std::string> {
  protected:
   const OpDef& op() const { return ops::row(GetParam()); }
-  /// Ops that exist only inside captures or draw random numbers are tested by their own tests.
-  bool generated() const { return !op().samples.empty() && !op().random; }
 };
+class EveryOp : public OpTest {};
+class SampledOp : public OpTest {};
+class DifferentiableOp : public OpTest {};
 
-TEST_P(EveryOp, ComputesItsReference) {
-  if (!generated()) GTEST_SKIP() << "no samples";
+TEST_P(EveryOp, RejectsWrongCalls) { EXPECT_THAT(check_errors(op()), IsEmpty()); }
+
+TEST_P(SampledOp, ComputesItsReference) {
   ASSERT_TRUE(op().reference) << "the row has samples but no reference";
   EXPECT_THAT(check_reference(op()), IsEmpty());
   EXPECT_THAT(check_strided(op()), IsEmpty());
   EXPECT_THAT(check_repeatable(op()), IsEmpty());
 }
 
-TEST_P(EveryOp, CapturedEqualsEager) {
-  if (!generated()) GTEST_SKIP() << "no samples";
-  EXPECT_THAT(check_captured(op()), IsEmpty());
-}
+TEST_P(SampledOp, CapturedEqualsEager) { EXPECT_THAT(check_captured(op()), IsEmpty()); }
 
-TEST_P(EveryOp, GradientsAreThoseOfCentralDifferences) {
-  if (!generated() || !op().gradient) GTEST_SKIP() << "not differentiable";
-  if (op().name == "stop_gradient") GTEST_SKIP() << "its gradient is zero by definition";
+TEST_P(DifferentiableOp, GradientsAreThoseOfCentralDifferences) {
   EXPECT_THAT(check_gradient(op()), IsEmpty());
   EXPECT_THAT(check_second_gradient(op()), IsEmpty());
 }
 
-TEST_P(EveryOp, RejectsWrongCalls) { EXPECT_THAT(check_errors(op()), IsEmpty()); }
-
-std::vector<std::string> op_names() {
-  std::vector<std::string> names;
-  for (const OpDef& row : ops::registry().rows()) names.push_back(row.name);
-  return names;
+TEST(Registry, OnlyOpsTestedByHandHaveNoGeneratedTests) {
+  // Those that hold other graphs (control_test, fusion_test) and those that draw (random_test).
+  EXPECT_THAT(
+      ops_that([](const OpDef& op) { return !generated(op); }),
+      UnorderedElementsAre("fused", "cond", "while_loop", "random_uniform", "random_normal", "bernoulli"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Registry, EveryOp, testing::ValuesIn(op_names()),
-                         [](const testing::TestParamInfo<std::string>& row) { return row.param; });
+std::string op_name(const testing::TestParamInfo<std::string>& row) { return row.param; }
+INSTANTIATE_TEST_SUITE_P(Registry, EveryOp, testing::ValuesIn(ops_that(any)), op_name);
+INSTANTIATE_TEST_SUITE_P(Registry, SampledOp, testing::ValuesIn(ops_that(generated)), op_name);
+INSTANTIATE_TEST_SUITE_P(Registry, DifferentiableOp, testing::ValuesIn(ops_that(differentiable)), op_name);
 
 /// A copy of the row of `square`, to be broken. Lives on, as rows do: prepared kernels are found by its
 /// address.

@@ -1,0 +1,125 @@
+// compare, bench, plan and doctor. Counts are held to their values; times are not, they are the machine's.
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <map>
+
+#include "apps/command.h"
+#include "support/temp_folder.h"
+
+namespace isochron::apps {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class Command : public testing::Test {
+ protected:
+  /// The loops of one short run of a chapter, by name.
+  std::map<std::string, nlohmann::json> compare(const std::string& chapter, int iterations) {
+    const std::filesystem::path json = folder_.path() / "compare.json";
+    outcome_ = run_isochron("compare " + chapter + " --iterations " + std::to_string(iterations) +
+                            " --epochs 3 --json " + json.string());
+    EXPECT_EQ(outcome_.status, 0) << outcome_.text;
+    const nlohmann::json document = read_json(json);
+    EXPECT_EQ(document["chapters"][0]["chapter"], chapter);
+    std::map<std::string, nlohmann::json> loops;
+    for (const nlohmann::json& loop : document["chapters"][0]["loops"]) loops[loop["name"]] = loop;
+    return loops;
+  }
+
+  static double per_step(const nlohmann::json& loop, const std::string& name) {
+    for (const nlohmann::json& series : loop["series"]) {
+      if (series["name"] == name) return series["per_iteration"];
+    }
+    ADD_FAILURE() << "no series " << name;
+    return -1;
+  }
+
+  std::filesystem::path write(const std::string& name, const std::string& content) {
+    std::ofstream(folder_.path() / name) << content;
+    return folder_.path() / name;
+  }
+
+  TempFolder folder_;
+  Outcome outcome_;
+};
+
+TEST_F(Command, CompareCountsWhatEachWayOfAllocatingCosts) {
+  auto loops = compare("gpu-memory", 320);
+  ASSERT_EQ(loops.size(), 4u);
+  EXPECT_GT(per_step(loops["naive"], "system_allocations"), 20);
+  EXPECT_EQ(per_step(loops["growth on demand"], "system_allocations"), 0);
+  EXPECT_NEAR(per_step(loops["explicit collection"], "system_allocations"), 0.1, 0.02);
+  EXPECT_EQ(per_step(loops["planned arena"], "system_allocations"), 0);
+  EXPECT_EQ(per_step(loops["planned arena"], "traces"), 0);
+  EXPECT_THAT(outcome_.text, AllOf(HasSubstr("Epoch 3, Time: "), HasSubstr("fragmentation")));
+}
+
+TEST_F(Command, CompareGrowsTheGraphOnlyWhereOpsAreAdded) {
+  auto loops = compare("growing-graph", 300);
+  ASSERT_EQ(loops.size(), 6u);
+  EXPECT_EQ(per_step(loops["ops added in the loop"], "graph_nodes"), 2);
+  EXPECT_EQ(per_step(loops["history kept by a tape"], "tape_entries"), 2);
+  EXPECT_EQ(per_step(loops["shapes that change"], "traces"), 1);
+  for (const char* cured : {"graph built once", "compiled as a whole", "in-graph while"}) {
+    EXPECT_TRUE(loops[cured]["cured"]) << cured;
+    EXPECT_EQ(per_step(loops[cured], "graph_nodes"), 0) << cured;
+    EXPECT_EQ(per_step(loops[cured], "traces"), 0) << cured;
+  }
+}
+
+TEST_F(Command, CompareSaysWhatIsWrongBeforeItRuns) {
+  EXPECT_THAT(run_isochron("compare weather"), Ends(2, "no chapter 'weather'; chapters are gpu-memory"));
+  EXPECT_THAT(run_isochron("compare growing-graph --device cuda"), Ends(2, "this build computes on the cpu"));
+  const std::string nowhere = (folder_.path() / "no" / "r.json").string();
+  EXPECT_THAT(run_isochron("compare growing-graph --json " + nowhere), Ends(3, "make it first"));
+}
+
+TEST_F(Command, CompareFailsWhereAShortRunDecidesNothing) {
+  EXPECT_THAT(run_isochron("compare gpu-memory --quiet --iterations 64 --require-expected"),
+              Ends(1, "were not found to be what is expected of them"));
+}
+
+TEST_F(Command, BenchMeasuresACase) {
+  const Outcome outcome = run_isochron("bench --case tiny --steps 500 --threads 1 --json");
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  const nlohmann::json result = nlohmann::json::parse(outcome.text);
+  EXPECT_EQ(result["case"], "tiny");
+  EXPECT_EQ(result["steps"], 500);
+  EXPECT_EQ(result["threads"], 1);
+  EXPECT_EQ(result["heap_allocations"], 0);
+  EXPECT_EQ(result["library_allocations"], 0);
+  EXPECT_GT(result["p50_us"], 0);
+  EXPECT_GE(result["p99_us"], result["p50_us"]);
+  EXPECT_LE(result["arena_bytes"], 1.02 * result["lower_bound_bytes"].get<double>());
+  EXPECT_THAT(run_isochron("bench --case huge"), Ends(2, "huge"));
+  EXPECT_THAT(run_isochron("bench --precision f8"), Ends(2, "precision 'f8' is not built"));
+}
+
+TEST_F(Command, PlanPlacesBuffersOfACsv) {
+  const auto path = write("buffers.csv", "id,lower,upper,size\na,0,2,64\nb,1,3,64\nc,2,4,64\n");
+  const Outcome outcome = run_isochron("plan " + path.string());
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("id,lower,upper,size,offset"), HasSubstr("128")));
+  EXPECT_THAT(run_isochron("plan " + path.string() + " --capacity 64"), Ends(4, "64"));
+  const auto bad = write("bad.csv", "id,lower,upper,size\na,0,2,many\n");
+  EXPECT_THAT(run_isochron("plan " + bad.string()), Ends(3, "bad.csv"));
+  EXPECT_THAT(run_isochron("plan /nowhere/buffers.csv"), Ends(3, "/nowhere/buffers.csv"));
+}
+
+TEST_F(Command, DoctorNamesMachineLibrariesAndCaps) {
+  const Outcome outcome = run_isochron("doctor");
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("oneDNN"), HasSubstr("vector instructions in use"),
+                                  HasSubstr("compute threads")));
+}
+
+TEST_F(Command, MistakesExitWithTwo) {
+  EXPECT_THAT(run_isochron(""), Ends(2, "doctor"));
+  EXPECT_THAT(run_isochron("fly"), Ends(2, "fly"));
+  EXPECT_THAT(run_isochron("--version"), Ends(0, "0.1.0"));
+}
+
+}  // namespace
+}  // namespace isochron::apps
