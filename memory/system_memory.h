@@ -1,6 +1,6 @@
-// The one door to the system's allocator: aligned, counted, never throwing. Blocks of 1 MiB and more have pages
-// of their own, huge ones where the system grants them, all touched when they are taken: no later step pays
-// for a page, and what is given back is gone.
+// The one door to the system's allocator: aligned, counted, never throwing. Blocks of 1 MiB and more have
+// pages of their own, huge ones where the system grants them, all touched when they are taken: no later step
+// pays for a page, and what is given back is gone.
 #pragma once
 
 #include <cstddef>

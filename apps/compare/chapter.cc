@@ -35,6 +35,13 @@ class Progress {
   bool next() {
     ++iterations_;
     if (iterations_ % loop_.iterations_per_epoch == 0) end_epoch();
+    if (more()) return true;
+    recorder_.sample();  // while what the loop holds is there; a short run has no other since its beginning
+    return false;
+  }
+
+ private:
+  bool more() {
     if (loop_.max_iterations > 0 && iterations_ >= loop_.max_iterations) return false;
     if (options_.iterations > 0) return iterations_ < options_.iterations;
     if (epochs_ < options_.epochs) return true;
@@ -43,7 +50,6 @@ class Progress {
     return seconds < until_seconds_ || run_on(seconds);
   }
 
- private:
   /// On a machine with other work the verdict may need more windows: a loop runs on until it is found flat,
   /// or twice in a row to have changed alike.
   bool run_on(double seconds) {
@@ -128,7 +134,6 @@ LoopResult run_loop(const Loop& loop, const CompareOptions& options) {
   Progress progress(loop, options, recorder);
   LoopContext context{recorder, options, [&progress] { return progress.next(); }};
   loop.run(context);
-  recorder.sample();  // a short run has had none since its beginning
   LoopResult result;
   observe::ReportOptions report_options;
   result.report = make_report(recorder, loop.name, report_options);
