@@ -56,7 +56,7 @@ size_t choose(const std::string& call, std::span<const std::string_view> names,
   if (const size_t known = recorded(call, names); known < names.size() && prepare(known)) return known;
   size_t best = names.size();
   int64_t best_ns = std::numeric_limits<int64_t>::max();
-  for (size_t i = names.size(); i-- > 0;) {
+  for (size_t i = 0; i < names.size(); ++i) {
     const std::function<void()> run = prepare(i);
     if (!run) continue;
     const int64_t warm_up = time_once(run);

@@ -26,6 +26,10 @@ CASES = {
     "tiny": "100-10-1, batch 32, Adam",
     "mlp": "784-512-512-10, batch 128, Adam",
     "cnn": "28x28x1, two convolutions, two dense layers, batch 64, RMSprop",
+    "epoch": "tiny's model for one epoch of 1,000 rows, shuffle(1000).batch(32).prefetch()",
+    "data": "that epoch's batches alone",
+    "growing_graph": "x = x * 2 in an in-graph while loop, one iteration",
+    "eager": "one op run eagerly",
     "resnet20": "CIFAR ResNet-20, batch 32, momentum",
     "lstm": "(64, 48, 8) -> LSTM 64 -> 1, Adam",
     "gpt": "4 blocks, width 128, context 64, batch 12, AdamW",
@@ -61,6 +65,19 @@ def time_text(us):
     return f"{us:.3g} us" if us < 1000 else f"{us / 1000:.3g} ms"
 
 
+def excerpt(text):
+    """A run's output without the epochs between the first two and the last of each series."""
+    lines, kept = text.rstrip().splitlines(), []
+    epoch = re.compile(r"\s*Epoch\s+(\d+)")
+    for line, following in zip(lines, [*lines[1:], ""]):
+        number = epoch.match(line)
+        if not number or int(number[1]) <= 2 or not epoch.match(following):
+            kept.append(line)
+        elif kept[-1].strip() != "...":
+            kept.append(re.match(r"\s*", line)[0] + "...")
+    return "\n".join(kept)
+
+
 def ratio_text(ratio):
     return f"{ratio:.1f}x" if ratio < 10 else f"{ratio:.0f}x"
 
@@ -76,7 +93,7 @@ def table(best, about):
         return NOT_MEASURED
     keys = sorted(best, key=case_order)
     peers = sorted({framework for row in best.values() for framework in row} - {OURS})
-    lines = ["| train step | " + " | ".join([OURS, *peers, "speed against the fastest peer"]) + " |",
+    lines = ["| what is timed | " + " | ".join([OURS, *peers, "speed against the fastest peer"]) + " |",
              "|---|" + "---|" * (len(peers) + 2)]
     for key in keys:
         case, precision = key
@@ -86,7 +103,7 @@ def table(best, about):
         ratio = ratio_text(fastest / row[OURS]["p50_us"]) if fastest and OURS in row else ""
         what = f": {CASES[case]}" if case in CASES else ""
         lines.append(f"| `{case}` {precision}{what} | " + " | ".join([*cells, ratio]) + " |")
-    notes = ["Median time per step, each framework at its best setting"]
+    notes = ["Median time, each framework at its best setting"]
     notes += [", ".join(about["machine"])] if about["machine"] else []
     if about["versions"]:
         notes.append(", ".join(f"{name} {version}" for name, version in sorted(about["versions"].items())))
@@ -125,7 +142,7 @@ def main():
         elif name == "results":
             new = table(best, about)
         elif (output := arguments.outputs / (name.removeprefix("output ") + ".txt")).is_file():
-            new = "```\n" + output.read_text(encoding="utf-8").rstrip() + "\n```"
+            new = "```\n" + excerpt(output.read_text(encoding="utf-8")) + "\n```"
         else:
             new = old.strip()
         return f"<!-- {name} -->\n{new}\n<!-- end -->"

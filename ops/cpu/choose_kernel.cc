@@ -1,12 +1,12 @@
 #include "isochron/ops/cpu/choose_kernel.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "isochron/core/checked.h"
+#include "isochron/memory/system_memory.h"
 #include "isochron/ops/choices.h"
 
 namespace isochron::ops {
@@ -33,16 +33,24 @@ class TrialMemory {
 
  private:
   struct Free {
-    void operator()(std::byte* block) const { std::free(block); }
+    size_t bytes;
+    void operator()(std::byte* block) const { system_free(block, bytes); }
   };
   std::byte* add(size_t bytes) {
-    const size_t rounded = align_up<size_t>(std::max<size_t>(bytes, 1), 64);
-    blocks_.emplace_back(static_cast<std::byte*>(std::aligned_alloc(64, rounded)));
-    require(blocks_.back() != nullptr, ErrorCode::kOutOfMemory, "choose_kernel",
-            "no {} bytes to time implementations with", rounded);
-    float* numbers = reinterpret_cast<float*>(blocks_.back().get());
-    for (size_t i = 0; i < rounded / sizeof(float); ++i) numbers[i] = static_cast<float>(i % 61) * 0.01f;
-    return blocks_.back().get();
+    static const std::vector<float> pattern = [] {
+      std::vector<float> numbers(61 * 16);
+      for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i % 61) * 0.01f;
+      return numbers;
+    }();
+    std::byte* block = static_cast<std::byte*>(system_allocate(bytes));
+    require(block != nullptr, ErrorCode::kOutOfMemory, "choose_kernel",
+            "no {} bytes to time implementations with", bytes);
+    blocks_.emplace_back(block, Free{bytes});
+    const size_t pattern_bytes = pattern.size() * sizeof(float);
+    for (size_t at = 0; at < bytes; at += pattern_bytes) {
+      std::memcpy(block + at, pattern.data(), std::min(pattern_bytes, bytes - at));
+    }
+    return block;
   }
   std::vector<std::unique_ptr<std::byte, Free>> blocks_;
   std::vector<std::byte*> inputs_;

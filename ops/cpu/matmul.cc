@@ -225,6 +225,7 @@ std::unique_ptr<graph::Kernel> prepare_f32(Geometry geometry, const graph::Kerne
   constexpr std::string_view kWays[] = {"primitive", "sgemm", "small"};
   return choose_kernel(request, threads, kWays, [&](size_t way) -> std::unique_ptr<graph::Kernel> {
     if (way == 0) return std::make_unique<PrimitiveMatmul>(geometry, threads);
+    if (way == 1 && products >= kThreadedProducts) return nullptr;  // never faster, and 30 ms to set up
     if (way == 2 && products >= kPackedProducts) return nullptr;
     return std::make_unique<MatmulKernel<float>>(geometry, threads, way == 1);
   });
