@@ -19,7 +19,8 @@ bool deterministic();
 /// The candidate of `names` to use for the call described by `call` (op, shapes, threads): the recorded one
 /// if it serves the call on this machine, else the fastest. `prepare(i)` makes candidate i ready and gives a
 /// function that runs it once, or an empty one where i doesn't serve this call. Candidates that the rule
-/// prefers come first, also in timing: one that is much slower is tried once only. `names.size()` when none serves.
+/// prefers come first, also in timing: one that is much slower is tried once only. `names.size()` when none
+/// serves.
 size_t choose(const std::string& call, std::span<const std::string_view> names,
               const std::function<std::function<void()>(size_t)>& prepare);
 
