@@ -7,6 +7,7 @@
 #include "isochron/apps/allocation_counter.h"
 #include "isochron/apps/cases.h"
 #include "isochron/apps/commands.h"
+#include "isochron/apps/number_options.h"
 #include "isochron/core/clock.h"
 #include "isochron/core/threads.h"
 #include "isochron/observe/machine.h"
@@ -17,6 +18,7 @@ namespace {
 
 constexpr int64_t kWarmupNs = 300'000'000;
 constexpr int64_t kMinWarmupSteps = 3;
+constexpr double kMostSeconds = 1e9;
 constexpr size_t kMaxTimes = size_t{1} << 22;  // of the newest steps; preallocated, 32 MiB
 
 struct Options {
@@ -67,14 +69,14 @@ Measurement measure(const BenchCase& entry, CaseRun& run, const Options& options
   const int64_t rss_before = sensors.read().rss_bytes;
   const int64_t heap_before = heap_allocations();
   const int64_t library_before = library_allocations();
-  const int64_t end = now_ns() + static_cast<int64_t>(options.seconds * 1e9);
+  const int64_t end = now_ns() + static_cast<int64_t>(std::min(options.seconds, kMostSeconds) * 1e9);
   int64_t now = now_ns();
-  while (options.steps > 0 ? result.steps < options.steps : now < end) {
+  do {
     run.step();
     const int64_t after = now_ns();
     times[static_cast<size_t>(result.steps++) % times.size()] = after - now;
     now = after;
-  }
+  } while (options.steps > 0 ? result.steps < options.steps : now < end);
   const double steps = static_cast<double>(result.steps);
   result.heap_allocations = static_cast<double>(heap_allocations() - heap_before) / steps;
   result.library_allocations = static_cast<double>(library_allocations() - library_before) / steps;
@@ -180,11 +182,11 @@ void add_bench(CLI::App& app) {
     names += fmt::format("\n    {:<14} {}", entry.name, entry.what);
   command->add_option("--case", options->cases, "cases to run; default: all" + names);
   command->add_option("--precision", options->precision, "f32")->capture_default_str();
-  command->add_option("--threads", options->threads, "compute threads")->check(CLI::PositiveNumber);
+  command->add_option("--threads", options->threads, "compute threads")->check(whole_number(1, kMostThreads));
   command->add_option("--seconds", options->seconds, "to measure each case for")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_number())
       ->capture_default_str();
-  command->add_option("--steps", options->steps, "to measure instead of a time")->check(CLI::PositiveNumber);
+  command->add_option("--steps", options->steps, "to measure instead of a time")->check(whole_number(1));
   command->add_flag("--json", options->json, "one JSON object a line");
   command->add_flag("--profile", options->profile, "where a step's time goes, kernel by kernel");
   command->callback([options] { run(*options); });

@@ -1,6 +1,10 @@
 #include "isochron/apps/commands.h"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <exception>
+#include <iostream>
 #include <new>
 
 #include "isochron/core/error.h"
@@ -12,9 +16,14 @@ constexpr int kCheckFailed = 1;
 constexpr int kUsage = 2;
 constexpr int kOutOfMemory = 4;
 
-}  // namespace
+constexpr int kBadInput = 3;
 
-int run_command(int argc, const char* const* argv) {
+/// To standard error, which may be full as well; then the exit status must do.
+void complain(const std::string& message) noexcept {
+  std::fprintf(stderr, "isochron: %s\n", message.c_str());
+}
+
+int run(int argc, const char* const* argv) {
   CLI::App app("Isochron: training whose every iteration takes the same time, with proof", "isochron");
   app.require_subcommand(0, 1);
   app.set_version_flag("--version", ISOCHRON_VERSION);
@@ -32,16 +41,38 @@ int run_command(int argc, const char* const* argv) {
     return error.get_exit_code() == 0 ? app.exit(error) : (app.exit(error), kUsage);
   } catch (const CheckFailed& error) {
     std::fflush(stdout);
-    fmt::print(stderr, "isochron: {}\n", error.what());
+    complain(error.what());
     return kCheckFailed;
   } catch (const Error& error) {
     std::fflush(stdout);
-    fmt::print(stderr, "isochron: {}\n", error.what());
+    complain(error.what());
     return exit_code(error.code());
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "isochron: the system has no memory left\n");
+    complain("the system has no memory left");
     return kOutOfMemory;
+  } catch (const std::exception& error) {
+    std::fflush(stdout);
+    complain(error.what());
+    return kBadInput;
   }
+}
+
+}  // namespace
+
+void require_folder_of(const std::filesystem::path& file) {
+  const std::filesystem::path folder = file.parent_path();
+  std::error_code ignored;
+  require(folder.empty() || std::filesystem::is_directory(folder, ignored), ErrorCode::kIo, file.string(),
+          "there is no folder {}; make it first", folder.string());
+}
+
+int run_command(int argc, const char* const* argv) {
+  const int status = run(argc, argv);
+  std::cout.flush();
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good();
+  if (written || status != 0) return status;
+  complain(fmt::format("[standard output] cannot write all of it: {}", std::strerror(errno)));
+  return kBadInput;
 }
 
 }  // namespace isochron::apps

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <stdexcept>
 
 namespace isochron::apps {
@@ -18,6 +19,13 @@ void add_compare(CLI::App& app);
 void add_doctor(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_train(CLI::App& app);
+
+/// Most compute threads that a command accepts.
+inline constexpr int64_t kMostThreads = 4096;
+
+/// Throws kIo, before any work is done, unless the folder that `file` is to be written to exists. An empty
+/// path is not written.
+void require_folder_of(const std::filesystem::path& file);
 
 /// Parses and runs a command line. Returns the exit status: 0 done, 1 a check failed, 2 usage, 3 bad input, 4
 /// out of memory.

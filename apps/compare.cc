@@ -5,6 +5,7 @@
 
 #include "isochron/apps/commands.h"
 #include "isochron/apps/compare/chapter.h"
+#include "isochron/apps/number_options.h"
 #include "isochron/core/error.h"
 #include "isochron/core/file.h"
 #include "isochron/core/threads.h"
@@ -74,10 +75,7 @@ void run(const Options& options) {
     std::filesystem::create_directories(options.out, failed);
     require(!failed, ErrorCode::kIo, options.out.string(), "cannot create the folder: {}", failed.message());
   }
-  if (const std::filesystem::path folder = options.json.parent_path(); !folder.empty()) {
-    require(std::filesystem::is_directory(folder), ErrorCode::kIo, options.json.string(),
-            "there is no folder {}; make it first", folder.string());
-  }
+  require_folder_of(options.json);
   std::vector<Chapter> chapters;
   if (options.chapters.empty()) {
     for (const ChapterEntry& entry : known_chapters()) chapters.push_back(entry.make());
@@ -121,14 +119,14 @@ void add_compare(CLI::App& app) {
   command
       ->add_option("--epochs", options->run.epochs,
                    "epochs that print a line; loops run on for their verdict")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1, INT32_MAX))
       ->capture_default_str();
   command->add_option("--iterations", options->run.iterations, "stop each loop after so many iterations")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0));
   command->add_option("--seconds", options->run.seconds, "of recorded iterations a loop, for its verdict")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_number())
       ->capture_default_str();
-  command->add_option("--threads", options->threads, "compute threads")->check(CLI::PositiveNumber);
+  command->add_option("--threads", options->threads, "compute threads")->check(whole_number(1, kMostThreads));
   command->add_option("--out", options->out, "folder for compare.json and each loop's windows as CSV");
   command->add_option("--json", options->json, "file for the whole result as JSON");
   command->add_flag("--quiet", options->run.quiet, "no line per epoch");

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "isochron/apps/commands.h"
+#include "isochron/apps/number_options.h"
 #include "isochron/memory/plan_csv.h"
 
 namespace isochron::apps {
@@ -38,7 +39,8 @@ void add_plan(CLI::App& app) {
       ->add_option("buffers", options->path,
                    "CSV with the columns id,lower,upper,size: live in [lower, upper), size in bytes")
       ->required();
-  command->add_option("--capacity", options->capacity_bytes, "fail when the arena would be larger, in bytes");
+  command->add_option("--capacity", options->capacity_bytes, "fail when the arena would be larger, in bytes")
+      ->check(whole_number(1));
   command->add_option("--alignment", options->alignment, "of every offset, a power of two")
       ->capture_default_str();
   command->footer("Prints the same rows with an offset column; a summary goes to standard error.");

@@ -8,6 +8,7 @@
 
 #include "isochron/apps/allocation_counter.h"
 #include "isochron/apps/commands.h"
+#include "isochron/apps/number_options.h"
 #include "isochron/core/clock.h"
 #include "isochron/core/file.h"
 #include "isochron/core/threads.h"
@@ -121,6 +122,10 @@ class Session {
     fmt::print("\n{}", observe::table_text({&report, 1}));
     std::fflush(stdout);
     write(report, test);
+    for (const auto& [name, value] : test.items()) {
+      require(!value.is_number() || std::isfinite(value.get<double>()), ErrorCode::kNotANumber, "train",
+              "the test's {} is {}; try a smaller learning rate", name, value.get<double>());
+    }
     if (options_.require_flat && report.time.kind != observe::Flatness::kFlat) {
       throw CheckFailed(fmt::format("the time of a step is not found flat: {}", report.time.reason));
     }
@@ -273,6 +278,7 @@ void run(const Options& options) {
     refuse_what_is_not_built(options);
     if (options.threads > 0) set_compute_threads(options.threads);
     ops::set_deterministic(options.deterministic);
+    require_folder_of(options.json);
     if (!options.out.empty()) {
       std::error_code failed;
       std::filesystem::create_directories(options.out, failed);
@@ -293,16 +299,19 @@ void add_train(CLI::App& app) {
   for (const Model& model : known_models()) models += fmt::format("\n  {}: {}", model.name, model.what);
   command->add_option("model", options->model, models)->required();
   command->add_option("--data", options->data, "CSV of the form of the shipped data (digits, co2)");
-  command->add_option("--epochs", options->epochs, "default: the model's own")->check(CLI::PositiveNumber);
+  command->add_option("--epochs", options->epochs, "default: the model's own")
+      ->check(whole_number(1, INT32_MAX));
   command->add_option("--batch", options->batch, "rows a step; default: the model's own")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   command->add_option("--optimizer", options->optimizer, "adam, rmsprop, sgd or momentum")
       ->check(CLI::IsMember({"adam", "rmsprop", "sgd", "momentum"}))
       ->capture_default_str();
   command->add_option("--learning-rate", options->learning_rate, "default: 0.001, 0.01 for sgd and momentum")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--seed", options->seed, "of weights, order and dropout")->capture_default_str();
-  command->add_option("--threads", options->threads, "compute threads")->check(CLI::PositiveNumber);
+      ->check(positive_number());
+  command->add_option("--seed", options->seed, "of weights, order and dropout")
+      ->check(whole_number(0))
+      ->capture_default_str();
+  command->add_option("--threads", options->threads, "compute threads")->check(whole_number(1, kMostThreads));
   command->add_flag("--deterministic", options->deterministic,
                     "choose kernels by rule, not by timing: equal runs give equal bits");
   command->add_flag("--require-flat", options->require_flat,
@@ -315,7 +324,7 @@ void add_train(CLI::App& app) {
   command->add_option("--device", options->device, "cpu")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  command->add_option("--accumulate", options->accumulate, "not built yet")->check(CLI::PositiveNumber);
+  command->add_option("--accumulate", options->accumulate, "not built yet")->check(whole_number(1));
   command->add_option("--checkpoint", options->checkpoint, "not built yet");
   command->add_flag("--resume", options->resume, "not built yet");
   command->add_option("--tensorboard", options->tensorboard, "not built yet");

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -37,6 +38,25 @@ class Descriptor {
 
 }  // namespace
 
+namespace {
+
+/// A pipe or device, to its end: its size isn't known before.
+std::vector<std::byte> read_stream(int descriptor, const std::filesystem::path& path, size_t limit_bytes) {
+  std::vector<std::byte> bytes;
+  std::array<std::byte, 65536> part;
+  for (;;) {
+    const ssize_t got = ::read(descriptor, part.data(), part.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail_errno(path, "read");
+    if (got == 0) return bytes;
+    require(static_cast<size_t>(got) <= limit_bytes - bytes.size(), ErrorCode::kBadFormat, path.string(),
+            "has more than the limit of {} bytes", limit_bytes);
+    bytes.insert(bytes.end(), part.begin(), part.begin() + got);
+  }
+}
+
+}  // namespace
+
 std::vector<std::byte> read_file(const std::filesystem::path& path, size_t limit_bytes) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) fail_errno(path, "open");
@@ -45,6 +65,7 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, size_t limit
   require(!S_ISDIR(info.st_mode), ErrorCode::kIo, path.string(), "is a directory; expected a file");
   require(static_cast<size_t>(info.st_size) <= limit_bytes, ErrorCode::kBadFormat, path.string(),
           "has {} bytes, more than the limit of {}", info.st_size, limit_bytes);
+  if (!S_ISREG(info.st_mode)) return read_stream(file.get(), path, limit_bytes);
   std::vector<std::byte> bytes(static_cast<size_t>(info.st_size));
   size_t done = 0;
   while (done < bytes.size()) {

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -61,13 +62,20 @@ class CsvScanner {
     for (++at_; at_ < text_.size(); ++at_) {
       if (text_[at_] == '"') {
         ++at_;
-        if (at_ >= text_.size() || text_[at_] != '"') return;  // the closing quote
+        if (at_ >= text_.size() || text_[at_] != '"') return require_end_of_field();
       }
       if (text_[at_] == '\n') ++next_line_;
       field.push_back(text_[at_]);
     }
     fail(ErrorCode::kBadFormat, where_, "line {}: the quote that opens field {} never closes", line_,
          field_count_);
+  }
+
+  void require_end_of_field() const {
+    const bool ends =
+        at_ >= text_.size() || text_[at_] == separator_ || text_[at_] == '\n' || text_[at_] == '\r';
+    require(ends, ErrorCode::kBadFormat, where_, "line {}: text follows the quote that closes field {}",
+            line_, field_count_);
   }
 
   std::string_view text_;
@@ -93,6 +101,7 @@ struct FieldPlace {
 };
 
 double parse_field(const std::string& field, const CsvOptions& options, const FieldPlace& place) {
+  constexpr size_t kShown = 40;
   std::string_view text = trimmed(field);
   if (text.empty()) {
     require(options.missing == MissingValue::kNan, ErrorCode::kBadFormat, place.where,
@@ -105,14 +114,13 @@ double parse_field(const std::string& field, const CsvOptions& options, const Fi
   const auto [stop, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (status == std::errc::result_out_of_range) value = std::strtod(field.c_str(), nullptr);  // 0 or infinity
   if (status == std::errc::invalid_argument || stop != text.data() + text.size()) {
-    constexpr size_t kShown = 40;
     fail(ErrorCode::kBadFormat, place.where, "line {}, column {}: expected a number, got '{}'{}", place.line,
          place.column, text.substr(0, kShown), place.line == 1 ? "; is the first row a header?" : "");
   }
   if (!std::isfinite(value) && !options.allow_non_finite) {
-    fail(ErrorCode::kNotANumber, place.where,
-         "line {}, column {}: expected a finite number, got '{}'; allow_non_finite accepts it", place.line,
-         place.column, text);
+    fail(ErrorCode::kBadFormat, place.where,
+         "line {}, column {}: expected a finite number, got '{}' (CsvOptions::allow_non_finite accepts it)",
+         place.line, place.column, text.substr(0, kShown));
   }
   return value;
 }
@@ -128,8 +136,7 @@ int64_t CsvTable::column(std::string_view name) const {
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i] == name) return static_cast<int64_t>(i);
   }
-  fail(ErrorCode::kInvalidArgument, "csv", "no column '{}'; the columns are: {}", name,
-       fmt::join(names, ", "));
+  fail(ErrorCode::kBadFormat, where, "no column '{}'; the columns are: {}", name, fmt::join(names, ", "));
 }
 
 CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options) {
@@ -137,10 +144,15 @@ CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options) 
   const std::vector<std::byte> bytes = read_text(path, options.limit_bytes);
   CsvScanner scanner({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, options.separator, where);
   CsvTable table;
+  table.where = where;
   size_t columns = 0;
   if (options.header && scanner.next_row()) {
     table.names.assign(scanner.fields().begin(), scanner.fields().end());
     columns = table.names.size();
+    for (auto name = table.names.begin(); name != table.names.end(); ++name) {
+      require(std::find(table.names.begin(), name, *name) == name, ErrorCode::kBadFormat, where,
+              "two columns are called '{}'", *name);
+    }
   }
   std::vector<double> values;
   int64_t rows = 0;

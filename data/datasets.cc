@@ -81,10 +81,13 @@ void read_weeks(const fs::path& path, Co2& co2) {
   const double* values = table.values.data<double>();
   for (int64_t row = 0; row < table.rows(); ++row) {
     const double date = values[row * table.columns() + date_column];
-    require(date >= 1e7 && date < 1e8, ErrorCode::kBadFormat, where,
+    require(date >= 1e7 && date < 1e8 && date == std::floor(date), ErrorCode::kBadFormat, where,
             "row {}: expected a date as YYYYMMDD, got {}", row + 1, date);
+    const double ppm = values[row * table.columns() + value_column];
+    require(std::isnan(ppm) || (ppm > 0 && ppm < 1e6), ErrorCode::kBadFormat, where,
+            "row {}: expected CO2 in parts per million, between 0 and 1,000,000, got {}", row + 1, ppm);
     co2.dates.push_back(static_cast<int32_t>(date));
-    co2.ppm.push_back(values[row * table.columns() + value_column]);
+    co2.ppm.push_back(ppm);
     if (row > 0 &&
         day_of(co2.dates[row], where) - day_of(co2.dates[row - 1], where) != std::chrono::days(7)) {
       fail(ErrorCode::kBadFormat, where, "row {}: {} is not a week after {}", row + 1, co2.dates[row],
@@ -160,7 +163,8 @@ fs::path dataset_path(std::string_view name) {
     places = {ISOCHRON_DATASETS_SOURCE, ISOCHRON_DATASETS_INSTALLED};
   }
   for (const std::string& place : places) {
-    if (const fs::path path = fs::path(place) / name; fs::exists(path)) return path;
+    std::error_code ignored;
+    if (const fs::path path = fs::path(place) / name; fs::exists(path, ignored)) return path;
   }
   fail(ErrorCode::kIo, name, "not found in {}; set ISOCHRON_DATASETS to the folder of the data sets",
        fmt::join(places, ", "));

@@ -3,8 +3,10 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "isochron/core/counters.h"
+#include "isochron/core/error.h"
 #include "isochron/core/threads.h"
 
 namespace isochron::data {
@@ -35,6 +37,7 @@ Loader::~Loader() {
 
 void Loader::begin_epoch() {
   retire_held();
+  if (recipe_->prefetch_elems > 0 && !thread_.joinable()) start_thread();
   epoch_ = begun_ ? epoch_ + 1 : 0;
   in_epoch_ = true;
   begun_ = true;
@@ -44,11 +47,16 @@ void Loader::begin_epoch() {
     return;
   }
   wanted_epoch_ = epoch_;
-  if (!thread_.joinable()) {
-    thread_ = std::thread([this] { produce(); });
-    count(Counter::kThreads, 1);
-  }
   wake_producer();
+}
+
+void Loader::start_thread() {
+  try {
+    thread_ = std::thread([this] { produce(); });
+  } catch (const std::system_error& error) {
+    fail(ErrorCode::kOutOfMemory, "prefetch", "the system refuses a thread: {}", error.what());
+  }
+  count(Counter::kThreads, 1);
 }
 
 const Element* Loader::next() {

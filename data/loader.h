@@ -28,6 +28,7 @@ class Loader {
   const Element* next();
 
  private:
+  void start_thread();
   struct Slot {
     enum Kind { kElement, kEnd, kError };
     explicit Slot(const Recipe& recipe) : frame(recipe, recipe.levels.size() - 1) {}

@@ -175,6 +175,9 @@ CapturedFunction& CapturedFunction::operator=(CapturedFunction&&) noexcept = def
 
 std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> arguments) {
   Impl& impl = *impl_;
+  require(graph::Capture::current() == nullptr, ErrorCode::kCaptureViolation, impl.options.name,
+          "called inside another capture, which would keep only this call's result; call the plain function "
+          "there");
   for (const Tensor* argument : arguments) {
     require(argument->defined() && !argument->is_value(), ErrorCode::kCaptureViolation, impl.options.name,
             "a captured function takes tensors with content; inside a capture call the plain function");

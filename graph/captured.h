@@ -133,6 +133,8 @@ class Captured : public CapturedFunction {
   Captured(F function, CaptureOptions options)
       : CapturedFunction(
             [function = std::move(function)](std::span<const Tensor> arguments) mutable {
+              require(arguments.size() == Traits::arity, ErrorCode::kInvalidArgument, "capture",
+                      "the function takes {} tensors, the signature has {}", Traits::arity, arguments.size());
               return internal::call_with(function, arguments, std::make_index_sequence<Traits::arity>{});
             },
             std::move(options)) {}

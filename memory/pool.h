@@ -30,7 +30,7 @@ class PoolAllocator final : public Allocator {
   ~PoolAllocator() override;
 
   /// Succeeds whenever a free block fits, merging cached small blocks first; else takes a chunk. Emits
-  /// kPoolGrowth.
+  /// kPoolGrowth. The chunk's pages are touched then, for about 0.2 ms a MiB, while others wait.
   void* allocate(size_t bytes, std::string_view tag) override;
   void deallocate(void* pointer, size_t bytes) noexcept override;
   /// Returns wholly free chunks to the system. Emits kPoolTrim.

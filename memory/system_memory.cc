@@ -1,6 +1,7 @@
 #include "isochron/memory/system_memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
@@ -12,7 +13,6 @@
 namespace isochron {
 namespace {
 
-constexpr size_t kPageBytes = 4096;
 constexpr size_t kHugePageBytes = size_t{2} << 20;
 
 /// Blocks from here up are mapped on their own. A sanitizer sees only the heap, so all stays there under one.
@@ -22,7 +22,12 @@ constexpr size_t kMappedBytes = SIZE_MAX;
 constexpr size_t kMappedBytes = size_t{1} << 20;
 #endif
 
-size_t mapped_bytes(size_t block) { return (block + (kPageBytes - 1)) & ~(kPageBytes - 1); }
+size_t page_bytes() {
+  static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+size_t mapped_bytes(size_t block) { return (block + (page_bytes() - 1)) & ~(page_bytes() - 1); }
 
 /// Asks for all pages now; false when the memory isn't there.
 bool touch(std::byte* memory, size_t bytes) {
@@ -30,13 +35,13 @@ bool touch(std::byte* memory, size_t bytes) {
   if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0) return true;
   if (errno == ENOMEM) return false;
 #endif
-  for (size_t at = 0; at < bytes; at += kPageBytes) *static_cast<volatile std::byte*>(memory + at) = {};
+  for (size_t at = 0; at < bytes; at += page_bytes()) *static_cast<volatile std::byte*>(memory + at) = {};
   return true;
 }
 
 void* map(size_t block) {
   const size_t bytes = mapped_bytes(block);
-  const size_t spare = bytes >= kHugePageBytes ? kHugePageBytes - kPageBytes : 0;  // to align it with
+  const size_t spare = bytes >= kHugePageBytes ? kHugePageBytes - page_bytes() : 0;  // to align it with
   void* mapping = mmap(nullptr, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED) return nullptr;
   std::byte* begin = static_cast<std::byte*>(mapping);
@@ -70,8 +75,9 @@ void* system_allocate(size_t bytes) noexcept {
 }
 
 void system_free(void* pointer, size_t bytes) noexcept {
+  if (pointer == nullptr) return;
   const size_t block = system_block_bytes(bytes);
-  if (block >= kMappedBytes && pointer != nullptr) {
+  if (block >= kMappedBytes) {
     munmap(pointer, mapped_bytes(block));
   } else {
     std::free(pointer);

@@ -7,12 +7,14 @@
 
 namespace isochron {
 
-/// At least `bytes` bytes aligned to kCpuAlignment, or nullptr. Counts kSystemAllocations and kBytesReserved.
+/// At least `bytes` bytes aligned to kCpuAlignment, or nullptr where the system refuses them (a limit, an
+/// address space that is full; a system that promises more than it has may end the process instead). Counts
+/// kSystemAllocations and kBytesReserved.
 void* system_allocate(size_t bytes) noexcept;
 /// Gives back what `system_allocate(bytes)` returned.
 void system_free(void* pointer, size_t bytes) noexcept;
-/// What `system_allocate` really takes for `bytes`: a multiple of kCpuAlignment, at least one. 0 when it
-/// overflows.
+/// What `system_allocate` counts for `bytes`: a multiple of kCpuAlignment, at least one. 0 when it overflows.
+/// A block with pages of its own also has the rest of its last page.
 size_t system_block_bytes(size_t bytes) noexcept;
 
 }  // namespace isochron

@@ -25,8 +25,9 @@ Dense::Dense(int64_t units, Activation activation, DenseOptions options)
 Tensor Dense::forward(const Tensor& x) {
   if (!kernel_.defined()) {
     require_input(x, kind(), 2);
-    kernel_ = make_parameter("kernel", {x.dtype(), {x.extent(-1), units_}}, options_.kernel_initializer);
+    auto kernel = make_parameter("kernel", {x.dtype(), {x.extent(-1), units_}}, options_.kernel_initializer);
     if (options_.bias) bias_ = make_parameter("bias", {x.dtype(), {units_}}, options_.bias_initializer);
+    kernel_ = std::move(kernel);  // last: a failed build is begun anew
   }
   const Tensor product = matmul(x, kernel_);
   return activate(bias_.defined() ? product + bias_ : product, activation_);
@@ -46,10 +47,11 @@ Tensor Conv2D::forward(const Tensor& x) {
     const int64_t channels = x.extent(-1);
     require(channels % options_.groups == 0, ErrorCode::kShapeMismatch, kind(),
             "{} channels don't split into {} groups", channels, options_.groups);
-    kernel_ =
+    auto kernel =
         make_parameter("kernel", {x.dtype(), {window_[0], window_[1], channels / options_.groups, filters_}},
                        options_.kernel_initializer);
     if (options_.bias) bias_ = make_parameter("bias", {x.dtype(), {filters_}}, options_.bias_initializer);
+    kernel_ = std::move(kernel);
   }
   const ConvolutionOptions options{options_.stride, options_.padding, options_.dilation, options_.groups};
   const Tensor result = bias_.defined() ? conv2d(x, kernel_, bias_, options) : conv2d(x, kernel_, options);

@@ -23,8 +23,14 @@ Tensor error_of(const Tensor& prediction, const Tensor& target, std::string_view
   return prediction - target;
 }
 
+void require_samples(const Tensor& losses) {
+  require(losses.elems() > 0, ErrorCode::kInvalidArgument, "loss",
+          "the batch is empty: losses are {}; leave empty batches out", losses.spec().str());
+}
+
 /// The elements' losses reduced, the elements of a sample to their mean first.
 Tensor reduce_elements(const Tensor& elements, const LossOptions& options) {
+  require_samples(elements);
   const bool plain = options.reduction == Reduction::kMean && !options.sample_weights.defined();
   if (plain) return mean(elements);  // the mean of means of equally many
   Axes inner;
@@ -35,6 +41,7 @@ Tensor reduce_elements(const Tensor& elements, const LossOptions& options) {
 }  // namespace
 
 Tensor reduce_losses(const Tensor& losses, const LossOptions& options) {
+  require_samples(losses);
   const Tensor& weights = options.sample_weights;
   Tensor weighted = losses;
   if (weights.defined()) {

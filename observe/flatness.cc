@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "isochron/core/error.h"
+#include "isochron/observe/machine_speed.h"
 
 namespace isochron::observe {
 namespace {
@@ -194,6 +195,13 @@ Track make_track(std::span<const double> values, Level level) {
   return track;
 }
 
+/// Of the medians and, where there are any, the means.
+std::vector<Track> make_tracks(const FlatnessInput& input, size_t begin) {
+  std::vector<Track> tracks{make_track(input.medians.subspan(begin), median)};
+  if (!input.means.empty()) tracks.push_back(make_track(input.means.subspan(begin), midmean));
+  return tracks;
+}
+
 /// What blocks of a finite length and residuals of a fit leave out of the error: the square root of the AR(1)
 /// process's long-run variance over the part of it that blocks of this length carry, and of the loss of
 /// degrees of freedom when only a few of the points are effectively independent. The autocorrelation is
@@ -322,11 +330,13 @@ void explain(FlatnessVerdict& verdict, const FlatnessInput& input, const Flatnes
   verdict.iterations_to_decide = factor == 0 ? 0 : std::ceil(factor * iterations);
 }
 
-/// The judgement without a look at the machine. `doubts` widen the intervals of the statistics, in their
-/// order.
+/// The judgement without a look at the machine. Where `input` is a correction of `before`, the intervals
+/// allow for its being off by a part of what it did to each statistic.
 FlatnessVerdict judge(const FlatnessInput& input, const FlatnessOptions& options,
-                      std::span<const double> doubts = {}) {
+                      const FlatnessInput* before = nullptr) {
+  constexpr double kCorrectionError = 0.1;
   FlatnessVerdict verdict;
+  verdict.bound = options.bound;
   const size_t begin = warmup_end(input.medians, options);
   const std::span<const double> medians = input.medians.subspan(begin);
   verdict.warmup_windows = static_cast<int>(begin);
@@ -335,14 +345,14 @@ FlatnessVerdict judge(const FlatnessInput& input, const FlatnessOptions& options
     explain(verdict, input, options);
     return verdict;
   }
-  std::vector<Track> tracks{make_track(medians, median)};
-  if (!input.means.empty()) tracks.push_back(make_track(input.means.subspan(begin), midmean));
+  const std::vector<Track> tracks = make_tracks(input, begin);
+  const std::vector<Track> tracks_before = before == nullptr ? tracks : make_tracks(*before, begin);
   const Values half_widths = joint_half_widths(bootstrap_errors(tracks, options), options.confidence);
   for (size_t t = 0; t < tracks.size(); ++t) {
     for (size_t s = 0; s < kStatistics; ++s) {
       const double change = tracks[t].observed[s] / tracks[t].baseline;
-      const size_t index = t * kStatistics + s;
-      const double half_width = half_widths[index] + (doubts.empty() ? 0 : doubts[index]);
+      const double corrected_by = change - tracks_before[t].observed[s] / tracks_before[t].baseline;
+      const double half_width = half_widths[t * kStatistics + s] + kCorrectionError * std::fabs(corrected_by);
       verdict.estimates.push_back({kStatisticNames[t][s], change, change - half_width, change + half_width});
       verdict.smallest_detectable_change = std::max(verdict.smallest_detectable_change, half_width);
     }
@@ -369,82 +379,6 @@ FlatnessVerdict judge(const FlatnessInput& input, const FlatnessOptions& options
   return verdict;
 }
 
-/// The machine is slow where its reference kernel takes this many times its usual time; below, its speed
-/// wanders a little (clock frequency), above, somebody else has a share of the core.
-constexpr double kDisturbed = 1.15;
-
-/// The kernel's level on the quiet machine, provided it was quiet for a quarter of the run.
-double usual_reference(std::span<const double> reference) { return quantile(reference, 0.25); }
-
-/// How the series follows the reference kernel between neighbouring windows, among the pairs of which one is
-/// disturbed, or none: the exponent that takes the kernel's ratio to the series', as the median
-/// of the pairs' exponents, each weighted by the square of what the kernel changed. Only neighbours are
-/// compared, so a trend of the program has no part in it. 0 when the series doesn't follow.
-double elasticity(std::span<const double> values, std::span<const double> reference, bool disturbed) {
-  constexpr double kMost = 4;
-  constexpr size_t kMostApart = 4;  // beyond a window in which the disturbance began or ended
-  struct Ratio {
-    double exponent;
-    double weight;
-  };
-  const double limit = kDisturbed * usual_reference(reference);
-  std::vector<Ratio> ratios;
-  double total = 0;
-  for (size_t apart = 1; apart <= kMostApart; ++apart) {
-    for (size_t i = apart; i < values.size(); ++i) {
-      const size_t j = i - apart;
-      const double machine = std::log(reference[i] / reference[j]);
-      if (machine == 0 || (std::max(reference[i], reference[j]) > limit) != disturbed) continue;
-      ratios.push_back({std::log(values[i] / values[j]) / machine, machine * machine});
-      total += machine * machine;
-    }
-  }
-  std::sort(ratios.begin(), ratios.end(),
-            [](const Ratio& a, const Ratio& b) { return a.exponent < b.exponent; });
-  double below = 0;
-  for (const Ratio& ratio : ratios) {
-    below += ratio.weight;
-    if (2 * below >= total) return std::clamp(ratio.exponent, 0.0, kMost);
-  }
-  return 0;
-}
-
-/// The series as it would have been on a machine of even speed. `least` is the smallest exponent assumed.
-Values without_machine(std::span<const double> values, std::span<const double> reference, double least) {
-  Values result(values.begin(), values.end());
-  const auto positive = [](std::span<const double> all) {
-    return std::all_of(all.begin(), all.end(), [](double value) { return value > 0; });
-  };
-  if (!positive(values) || !positive(reference)) return result;
-  const double usual = usual_reference(reference);
-  const double wandering = std::max(least, elasticity(values, reference, false));
-  const double disturbed = std::max(least, elasticity(values, reference, true));
-  for (size_t i = 0; i < values.size(); ++i) {
-    result[i] *= std::pow(usual / reference[i], reference[i] > kDisturbed * usual ? disturbed : wandering);
-  }
-  return result;
-}
-
-/// Windows to judge once the machine is taken out. Where it was disturbed the correction is rough, so such
-/// windows are left out, but never more than half of any tenth of the run: what remains still sees all of it.
-std::vector<size_t> undisturbed(std::span<const double> reference) {
-  constexpr size_t kParts = 10;
-  const size_t n = reference.size();
-  const double limit = kDisturbed * usual_reference(reference);
-  std::vector<size_t> kept;
-  for (size_t part = 0; part < kParts; ++part) {
-    const size_t begin = part * n / kParts;
-    const size_t end = (part + 1) * n / kParts;
-    size_t disturbed = 0;
-    for (size_t i = begin; i < end; ++i) disturbed += reference[i] > limit;
-    const bool enough_quiet = 2 * disturbed <= end - begin;
-    for (size_t i = begin; i < end; ++i) {
-      if (!enough_quiet || reference[i] <= limit) kept.push_back(i);
-    }
-  }
-  return kept;
-}
-
 Values at(std::span<const double> values, std::span<const size_t> indices) {
   Values result;
   if (!values.empty()) {
@@ -453,39 +387,43 @@ Values at(std::span<const double> values, std::span<const size_t> indices) {
   return result;
 }
 
+/// The verdict on what remains of the series once the machine is taken out.
+FlatnessVerdict judge_at_even_speed(const FlatnessInput& input, const FlatnessOptions& options,
+                                    double least) {
+  const std::span<const double> reference_means =
+      input.reference_means.empty() ? input.reference : input.reference_means;
+  const std::vector<size_t> kept = undisturbed(reference_means);
+  const double share = static_cast<double>(kept.size()) / static_cast<double>(reference_means.size());
+  FlatnessOptions own = options;
+  own.min_windows = static_cast<int>(options.min_windows * share);
+  const Values medians_before = at(input.medians, kept);
+  const Values means_before = at(input.means, kept);
+  const Values medians = at(at_even_speed(input.medians, input.reference, least), kept);
+  const Values means = at(at_even_speed(input.means, reference_means, least), kept);
+  FlatnessInput before = input;
+  before.medians = medians_before;
+  before.means = means_before;
+  before.iterations_per_window = input.iterations_per_window / share;
+  FlatnessInput after = before;
+  after.medians = medians;
+  after.means = means;
+  FlatnessVerdict verdict = judge(after, own, &before);
+  if (!verdict.estimates.empty()) {
+    const size_t first = static_cast<size_t>(verdict.warmup_windows);
+    const size_t change = first + static_cast<size_t>(verdict.change_point);
+    verdict.change_point = static_cast<int>(kept[std::min(change, kept.size() - 1)] - kept[first]);
+  }
+  return verdict;
+}
+
 /// True when the reference kernel itself took longer and longer.
 bool reference_slowed(const FlatnessInput& input, const FlatnessOptions& options) {
   FlatnessInput reference = input;
   reference.medians = input.reference;
-  reference.means = {};
+  reference.means = input.reference_means;
   const FlatnessVerdict verdict = judge(reference, options);
   return std::any_of(verdict.estimates.begin(), verdict.estimates.end(),
                      [](const ChangeEstimate& estimate) { return estimate.low > 0; });
-}
-
-/// The verdict on what remains of the series once the machine is taken out; intervals allow for the
-/// correction being off by a part of itself.
-FlatnessVerdict judge_without_machine(const FlatnessInput& input, const FlatnessOptions& options,
-                                      double least) {
-  constexpr double kCorrectionError = 0.1;
-  const std::span<const double> reference_means =
-      input.reference_means.empty() ? input.reference : input.reference_means;
-  const std::vector<size_t> kept = undisturbed(reference_means);
-  const auto verdict_on = [&](const Values& medians, const Values& means, std::span<const double> doubts) {
-    FlatnessInput remaining = input;
-    remaining.medians = medians;
-    remaining.means = means;
-    return judge(remaining, options, doubts);
-  };
-  const FlatnessVerdict before = verdict_on(at(input.medians, kept), at(input.means, kept), {});
-  const Values medians = at(without_machine(input.medians, input.reference, least), kept);
-  const Values means = at(without_machine(input.means, reference_means, least), kept);
-  const FlatnessVerdict after = verdict_on(medians, means, {});
-  Values doubts;
-  for (size_t s = 0; s < after.estimates.size(); ++s) {
-    doubts.push_back(kCorrectionError * std::fabs(after.estimates[s].change - before.estimates[s].change));
-  }
-  return verdict_on(medians, means, doubts);
 }
 
 }  // namespace
@@ -499,21 +437,22 @@ FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions
   check(input, options);
   FlatnessVerdict verdict = judge(input, options);
   if (verdict.kind == Flatness::kFlat || input.reference.empty()) return verdict;
-  FlatnessVerdict cleared = judge_without_machine(input, options, 0);
   const bool growing = verdict.kind == Flatness::kGrowing;
-  std::string_view how = "once the machine's changes of speed are taken out";
-  if (growing && cleared.kind == Flatness::kGrowing && reference_slowed(input, options)) {
+  const bool slowed = growing && reference_slowed(input, options);
+  FlatnessVerdict even = judge_at_even_speed(input, options, 0);
+  if (slowed && even.kind == Flatness::kGrowing) {
     // A machine that slows steadily shows nothing between neighbours; then the program is taken to slow
     // alike.
-    cleared = judge_without_machine(input, options, 1);
-    how = "had the machine not slowed";
+    even = judge_at_even_speed(input, options, 1);
   }
-  const bool sharper = cleared.smallest_detectable_change < verdict.smallest_detectable_change;
-  if (cleared.kind == verdict.kind && (growing || !sharper)) return verdict;
-  cleared.machine_slowed = growing;
-  cleared.reason =
-      fmt::format("{}{}, {}", growing ? "the machine slowed, not the program: " : "", cleared.reason, how);
-  return cleared;
+  const bool found = even.kind == Flatness::kFlat || even.kind == Flatness::kShrinking;
+  if (growing && !found && (!slowed || even.kind == Flatness::kGrowing)) return verdict;
+  const bool sharper = even.smallest_detectable_change < verdict.smallest_detectable_change;
+  if (even.kind == verdict.kind && !sharper) return verdict;
+  even.machine_slowed = growing && found;
+  even.reason = fmt::format("{}{}, at even speed of the machine",
+                            even.machine_slowed ? "the machine slowed, not the program: " : "", even.reason);
+  return even;
 }
 
 FlatnessVerdict judge_classes(std::span<const ClassInput> classes, const FlatnessOptions& options) {
@@ -521,7 +460,7 @@ FlatnessVerdict judge_classes(std::span<const ClassInput> classes, const Flatnes
   std::vector<const ClassInput*> judged;
   for (const ClassInput& one : classes) {
     const bool few = one.input.medians.size() < static_cast<size_t>(options.min_windows);
-    if (!few || one.time_share >= kMinorShare) judged.push_back(&one);
+    if (!few || one.time_share >= kMinorShare / 2) judged.push_back(&one);
   }
   if (judged.empty()) {
     judged.push_back(&*std::max_element(
@@ -540,7 +479,7 @@ FlatnessVerdict judge_classes(std::span<const ClassInput> classes, const Flatnes
   for (const ClassInput* one : judged) {
     FlatnessOptions own = options;
     own.confidence = confidence;
-    own.bound *= std::clamp(kMinorShare / one->time_share, 1.0, kMostBound);
+    own.bound *= std::clamp(kMinorShare / std::max(1e-9, one->time_share), 1.0, kMostBound);
     FlatnessVerdict verdict = judge_flatness(one->input, own);
     machine_slowed = machine_slowed || verdict.machine_slowed;
     const double change = std::fabs(verdict.largest.change) / own.bound;

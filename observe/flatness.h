@@ -61,6 +61,7 @@ struct ChangeEstimate {
 struct FlatnessVerdict {
   Flatness kind = Flatness::kInconclusive;
   bool machine_slowed = false;  // growing as measured, but not once the machine's speed is taken out, as here
+  double bound = 0;             // what it was held against
   ChangeEstimate largest;       // the statistic with the largest absolute change
   std::vector<ChangeEstimate> estimates;
   double first_tenth = 0;  // level of the medians, in the series' unit, after warm-up
@@ -89,9 +90,10 @@ FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions
 
 /// The verdict over steps of several classes (plan, accumulation phase), each judged within itself with the
 /// confidence shared out (Bonferroni). A class with less than `kMinorShare` of the time is left out when it
-/// has too few windows, else its bound is wider in proportion, at most five times: what may pass unseen stays
-/// within a tenth of the bound over the whole run; growing in any class is growing, flat needs all. Numbers
-/// are those of the class that decides. Throws kInvalidArgument when there is no class.
+/// has too few windows and not half that share, else its bound is wider in proportion, at most five times:
+/// what may pass of each stays within a tenth of the bound over the whole run; growing in any class is
+/// growing, flat needs all. Numbers are those of the class that decides. Throws kInvalidArgument when there
+/// is no class.
 struct ClassInput {
   FlatnessInput input;
   double time_share = 1;  // of the run's time

@@ -93,7 +93,7 @@ Json verdict_json(const FlatnessVerdict& verdict, const FlatnessOptions& options
           {"low", verdict.largest.low},
           {"high", verdict.largest.high},
           {"statistic", verdict.largest.name},
-          {"bound", options.bound},
+          {"bound", verdict.bound},
           {"confidence", options.confidence},
           {"first_tenth", verdict.first_tenth},
           {"last_tenth", verdict.last_tenth},

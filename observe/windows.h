@@ -35,7 +35,8 @@ using PhaseTimes = std::array<int64_t, kPhaseCount>;  // ns
 /// "data_wait", "host_to_device", ...; used in tables, JSON and CSV.
 std::string_view phase_name(Phase phase);
 
-/// Timings of the reference kernel between iterations; sums, so that merging loses nothing.
+/// Timings of the reference kernel between iterations; sums, so that merging loses nothing. Its means need a
+/// `count` above 0.
 struct ReferenceTimes {
   int64_t count = 0;
   int64_t disturbed = 0;  // timings above kDisturbed times the quiet machine's

@@ -56,7 +56,8 @@ std::unique_ptr<graph::Kernel> prepare_slice(const graph::KernelRequest& request
   int64_t offset = 0;
   for (int i = 0; i < strides.rank(); ++i) {
     offset += starts[i] * strides[i];
-    strides[i] *= steps[i];
+    strides[i] =
+        request.outputs[0].shape[i] > 1 ? strides[i] * steps[i] : 0;  // a huge step takes one element
   }
   return make_strided_copy(request.outputs[0], strides, offset, request.threads);
 }
@@ -255,7 +256,7 @@ std::pair<int64_t, int64_t> resolve_range(int axis, int64_t start, int64_t stop,
           extent);
   const int64_t distance = step > 0 ? end - first : first - end;
   const int64_t stride = step > 0 ? step : -step;
-  return {first, distance <= 0 ? 0 : (distance + stride - 1) / stride};
+  return {first, distance <= 0 ? 0 : (distance - 1) / stride + 1};
 }
 
 void require_input(const Tensor& x, std::string_view where) {

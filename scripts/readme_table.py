@@ -73,7 +73,7 @@ def excerpt(text):
         number = epoch.match(line)
         if not number or int(number[1]) <= 2 or not epoch.match(following):
             kept.append(line)
-        elif kept[-1].strip() != "...":
+        elif not kept or kept[-1].strip() != "...":
             kept.append(re.match(r"\s*", line)[0] + "...")
     return "\n".join(kept)
 

@@ -19,7 +19,7 @@ using observe::RunReport;
 /// Iterations that the recorder may see before a run without end in sight is stopped.
 constexpr int64_t kIterationLimit = 50'000'000;
 
-/// A loop without a verdict runs at most so many times as long as asked.
+/// A loop whose verdict isn't settled runs at most so many times as long as asked.
 constexpr double kMostTimes = 12;
 
 /// Counts iterations and epochs of one loop; decides when it has run long enough.
@@ -70,7 +70,8 @@ class Progress {
                  static_cast<double>(now - epoch_began_ns_) * 1e-9);
     }
     // What the first epoch does once (plans, first growth of a pool) is warm-up, not the loop.
-    if (epochs_ == 1 && loop_.max_iterations == 0) recorder_.seal();
+    const bool last = options_.iterations > 0 && iterations_ >= options_.iterations;
+    if (epochs_ == 1 && loop_.max_iterations == 0 && !last) recorder_.seal();
     epoch_began_ns_ = now_ns();
   }
 

@@ -44,7 +44,8 @@ class TrialMemory {
     }();
     std::byte* block = static_cast<std::byte*>(system_allocate(bytes));
     require(block != nullptr, ErrorCode::kOutOfMemory, "choose_kernel",
-            "no {} bytes to time implementations with", bytes);
+            "no {} bytes to time implementations with; free memory, or choose by rule (set_deterministic)",
+            bytes);
     blocks_.emplace_back(block, Free{bytes});
     const size_t pattern_bytes = pattern.size() * sizeof(float);
     for (size_t at = 0; at < bytes; at += pattern_bytes) {

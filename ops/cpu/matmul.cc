@@ -114,8 +114,12 @@ class MatmulKernel final : public graph::Kernel {
     if constexpr (std::is_same_v<T, float>) {
       omp_set_num_threads(threads_);
       const LibraryCall call;
-      dnnl_sgemm(g_.transpose_a ? 'T' : 'N', g_.transpose_b ? 'T' : 'N', g_.m, g_.n, g_.k, 1.0f, a,
-                 g_.transpose_a ? g_.m : g_.k, b, g_.transpose_b ? g_.k : g_.n, 0.0f, c, g_.n);
+      const dnnl_status_t status =
+          dnnl_sgemm(g_.transpose_a ? 'T' : 'N', g_.transpose_b ? 'T' : 'N', g_.m, g_.n, g_.k, 1.0f, a,
+                     g_.transpose_a ? g_.m : g_.k, b, g_.transpose_b ? g_.k : g_.n, 0.0f, c, g_.n);
+      require(status == dnnl_success,
+              status == dnnl_out_of_memory ? ErrorCode::kOutOfMemory : ErrorCode::kUnsupported, "matmul",
+              "oneDNN's product failed with status {}", static_cast<int>(status));
     }
   }
 
@@ -222,11 +226,11 @@ std::unique_ptr<graph::Kernel> prepare_f32(Geometry geometry, const graph::Kerne
                                                  products >= kLargeProducts);
   }
   const int threads = products >= kThreadedProducts ? request.threads : 1;
+  if (products >= kPackedProducts) return std::make_unique<PrimitiveMatmul>(geometry, threads);
   constexpr std::string_view kWays[] = {"primitive", "sgemm", "small"};
   return choose_kernel(request, threads, kWays, [&](size_t way) -> std::unique_ptr<graph::Kernel> {
     if (way == 0) return std::make_unique<PrimitiveMatmul>(geometry, threads);
     if (way == 1 && products >= kThreadedProducts) return nullptr;  // never faster, and 30 ms to set up
-    if (way == 2 && products >= kPackedProducts) return nullptr;
     return std::make_unique<MatmulKernel<float>>(geometry, threads, way == 1);
   });
 }

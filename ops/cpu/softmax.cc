@@ -144,6 +144,7 @@ void cross_entropy_rows(const T* x, const int64_t* labels, T* losses, int64_t ro
       distances[r] = largest - x[labels[start + static_cast<int64_t>(r)]];
     }
     std::fill(sums + count, sums + kRows, T(1));
+    std::fill(distances + count, distances + kRows, T(0));
     for (size_t r = 0; r < count; r += lanes) {
       const auto sum = hn::Load(d, sums + r);
       const auto logarithm = hn::IfThenElse(hn::IsNaN(sum), sum, hn::Log(d, sum));

@@ -77,6 +77,8 @@ TEST_F(Command, CompareSaysWhatIsWrongBeforeItRuns) {
 }
 
 TEST_F(Command, CompareFailsWhereAShortRunDecidesNothing) {
+  EXPECT_EQ(run_isochron("compare growing-graph --quiet --iterations 1").status, 0);
+  EXPECT_EQ(run_isochron("compare gpu-memory --quiet --iterations 32").status, 0);
   EXPECT_THAT(run_isochron("compare gpu-memory --quiet --iterations 64 --require-expected"),
               Ends(1, "were not found to be what is expected of them"));
 }
@@ -113,6 +115,34 @@ TEST_F(Command, DoctorNamesMachineLibrariesAndCaps) {
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("oneDNN"), HasSubstr("vector instructions in use"),
                                   HasSubstr("compute threads")));
+}
+
+TEST_F(Command, AFullDiskBehindTheOutputIsAnError) {
+  EXPECT_EQ(run_isochron("doctor >/dev/full").status, 3) << "also where nobody can be told";
+  EXPECT_THAT(run_isochron("doctor 2>&1 >/dev/full || exit $?; true"), Ends(3, "standard output"));
+  const auto path = write("buffers.csv", "id,lower,upper,size\na,0,2,64\n");
+  EXPECT_THAT(run_isochron("plan " + path.string() + " 2>&1 >/dev/full || exit $?; true"),
+              Ends(3, "standard output"));
+}
+
+TEST_F(Command, PlanReadsAPipe) {
+  const auto path = write("buffers.csv", "id,lower,upper,size\na,0,2,64\n");
+  EXPECT_THAT(run_isochron("plan /dev/stdin < " + path.string()), Ends(0, "a,0,2,64,0"));
+}
+
+TEST_F(Command, NumbersThatDontFitAreRefused) {
+  EXPECT_THAT(run_isochron("bench --case tiny --seconds nan"),
+              Ends(2, "expected a finite number above 0, got 'nan'"));
+  EXPECT_THAT(run_isochron("compare --seconds 1e999"), Ends(2, "expected a finite number above 0"));
+  EXPECT_THAT(run_isochron("train regress --seed -1"), Ends(2, "expected a whole number >= 0, got '-1'"));
+  EXPECT_THAT(run_isochron("train regress --batch 99999999999999999999"),
+              Ends(2, "expected a whole number >= 1"));
+  EXPECT_THAT(run_isochron("plan x.csv --capacity -1"), Ends(2, "expected a whole number >= 1, got '-1'"));
+}
+
+TEST_F(Command, ATrainingThatDivergesFails) {
+  EXPECT_THAT(run_isochron("train regress --epochs 1 --batch 1000 --learning-rate 1e30"),
+              Ends(1, "try a smaller learning rate"));
 }
 
 TEST_F(Command, MistakesExitWithTwo) {

@@ -72,7 +72,7 @@ TEST_F(TrainCommand, UsageMistakesExitWithTwo) {
   EXPECT_THAT(train("regress --epoch 3"), Ends(2, "--epoch"));
   EXPECT_THAT(train("regress --epochs 0"), Ends(2, "--epochs"));
   EXPECT_THAT(train("regress --batch -4"), Ends(2, "--batch"));
-  EXPECT_THAT(train("regress --learning-rate nan"), Ends(2, "the learning rate must be finite"));
+  EXPECT_THAT(train("regress --learning-rate nan"), Ends(2, "expected a finite number above 0, got 'nan'"));
   EXPECT_THAT(train("regress --learning-rate -1"), Ends(2, "--learning-rate"));
   EXPECT_THAT(train("regress --optimizer adagrad"), Ends(2, "adagrad"));
   EXPECT_THAT(train("regress --data x.csv"), Ends(2, "regress draws its own data"));

@@ -49,14 +49,24 @@ TEST_F(Csv, ReadsHeaderCrlfQuotesAndTheByteOrderMark) {
   EXPECT_THAT(table.names, ElementsAre("a,\"b\"\nx", "c"));
   EXPECT_THAT(table.values.to_vector(), ElementsAre(1, 2, 3, 4));
   EXPECT_EQ(table.column("c"), 1);
-  EXPECT_ERROR(table.column("d"), ErrorCode::kInvalidArgument, "no column 'd'");
+  EXPECT_ERROR(table.column("d"), ErrorCode::kBadFormat, "no column 'd'");
+}
+
+TEST_F(Csv, TextAfterAClosingQuoteIsAnError) {
+  EXPECT_ERROR(read("1,2\n\"1\"2,3\n"), ErrorCode::kBadFormat, "line 2: text follows the quote");
+  EXPECT_THAT(read("\"1\",\"2\"\r\n\"3\",4").values.to_vector(), ElementsAre(1, 2, 3, 4));
+}
+
+TEST_F(Csv, TwoColumnsOfOneNameAreAnError) {
+  EXPECT_ERROR(read("date,co2,co2\n1,2,3\n", {.header = true}), ErrorCode::kBadFormat,
+               "two columns are called 'co2'");
 }
 
 TEST_F(Csv, LastLineNeedsNoNewline) { EXPECT_THAT(read("1\n2").values.to_vector(), ElementsAre(1, 2)); }
 
 TEST_F(Csv, NumbersBeyondTheRangeOfDoubles) {
   EXPECT_THAT(read("1e-999").values.to_vector(), ElementsAre(0));
-  EXPECT_ERROR(read("1e999"), ErrorCode::kNotANumber, "'1e999'");
+  EXPECT_ERROR(read("1e999"), ErrorCode::kBadFormat, "'1e999'");
 }
 
 TEST_F(Csv, ShortAndLongRowsNameTheLine) {
@@ -86,7 +96,7 @@ TEST_F(Csv, MissingValuesFollowThePolicy) {
 
 TEST_F(Csv, NonFiniteTextIsAnErrorUnlessAllowed) {
   for (const char* text : {"nan", "inf", "-inf"}) {
-    EXPECT_ERROR(read(text), ErrorCode::kNotANumber, "line 1, column 1: expected a finite number");
+    EXPECT_ERROR(read(text), ErrorCode::kBadFormat, "line 1, column 1: expected a finite number");
   }
   const auto values = read("nan,-inf", {.allow_non_finite = true}).values.to_vector();
   EXPECT_TRUE(std::isnan(values[0]));

@@ -109,6 +109,8 @@ TEST(CapturedFunction, SealedRefusesTheUnseenSignatureAndShowsBoth) {
   auto step = capture(doubled, signatures, CaptureOptions{.name = "train"});
   EXPECT_EQ(step.plan_count(), 2u);
   step.prepare(signatures[0]);  // known
+  EXPECT_ERROR(step.prepare({{DType::kF32, {4}}, {DType::kF32, {4}}}), ErrorCode::kInvalidArgument,
+               "takes 1 tensors, the signature has 2");
   EXPECT_EQ(step.plan_count(), 2u);
   step.seal();
   EXPECT_TRUE(step.sealed());

@@ -13,6 +13,11 @@
 namespace isochron::nn {
 namespace {
 
+TEST(Losses, OfAnEmptyBatchAreAnError) {
+  EXPECT_ERROR(mean_squared_error(zeros({0, 3}), zeros({0, 3})), ErrorCode::kInvalidArgument,
+               "the batch is empty");
+}
+
 const Tensor kPrediction = from_vector({2, 2}, {1, 2, 3, -4}, DType::kF64);
 const Tensor kTarget = from_vector({2, 2}, {0, 2, 1, -1}, DType::kF64);  // errors 1, 0, 2, -3
 

@@ -136,11 +136,19 @@ TEST(Recorder, SamplesStayBoundedAndFollowGaugesAndCounters) {
 
 TEST(Recorder, ReferenceKernelIsTimedAlongWithTheWindows) {
   Recorder recorder;
-  for (int i = 0; i < 3000; ++i) IterationScope iteration(recorder);
+  for (int i = 0; i < 3000; ++i) {
+    IterationScope iteration(recorder);
+    for (int64_t end = now_ns() + 2000; now_ns() < end;) {
+    }
+  }
   const WindowSeries& windows = recorder.windows(0);
   ASSERT_EQ(windows.reference_typical().size(), windows.closed().size());
   ASSERT_EQ(windows.reference_means().size(), windows.closed().size());
   for (double ns : windows.reference_typical()) EXPECT_GT(ns, 100);
+  int64_t timings = 0;
+  for (const Window& window : windows.closed()) timings += window.reference.count;
+  EXPECT_GT(timings, 2);
+  EXPECT_LT(timings, 1000) << "not after each iteration";
   EXPECT_TRUE(Recorder({.reference_kernel = false}).windows(0).reference_typical().empty());
 }
 

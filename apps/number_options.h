@@ -1,0 +1,42 @@
+// Checks of numbers on the command line: what doesn't fit is refused, never wrapped or cut.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+namespace isochron::apps {
+
+/// A whole number in [least, most].
+inline CLI::Validator whole_number(int64_t least, int64_t most = INT64_MAX) {
+  return CLI::Validator(
+      [least, most](std::string& text) -> std::string {
+        int64_t value = 0;
+        const char* end = text.data() + text.size();
+        const auto [stop, status] = std::from_chars(text.data(), end, value);
+        if (status == std::errc{} && stop == end && value >= least && value <= most) return "";
+        const std::string range =
+            most == INT64_MAX ? fmt::format(">= {}", least) : fmt::format("from {} to {}", least, most);
+        return fmt::format("expected a whole number {}, got '{}'", range, text);
+      },
+      "");
+}
+
+/// A number above 0, neither infinite nor NaN.
+inline CLI::Validator positive_number() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        double value = 0;
+        const char* end = text.data() + text.size();
+        const auto [stop, status] = std::from_chars(text.data(), end, value);
+        if (status == std::errc{} && stop == end && value > 0 && std::isfinite(value)) return "";
+        return fmt::format("expected a finite number above 0, got '{}'", text);
+      },
+      "");
+}
+
+}  // namespace isochron::apps
