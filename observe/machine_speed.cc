@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 #include "isochron/observe/statistics.h"
@@ -9,7 +10,8 @@
 namespace isochron::observe {
 namespace {
 
-constexpr double kDisturbed = 1.15;  // times the usual: beyond, the clock frequency alone is no explanation
+constexpr double kDisturbed = 1.05;  // times the usual: beyond, somebody else had the core for a part of it
+constexpr double kLost = 1.15;       // and for so long that no correction is good enough
 constexpr double kMostExponent = 2;
 constexpr size_t kMostApart = 4;  // beyond a window in which a disturbance began or ended
 
@@ -28,15 +30,14 @@ std::vector<double> changes(std::span<const double> values, size_t apart) {
 
 /// The exponent that takes the kernel's changes to the series', among the pairs of which one is disturbed, or
 /// among the others: the median of the pairs' exponents, weighted by the square of what the kernel changed.
-/// Nothing where no pair tells.
+/// Nothing where it changed by no more than `least_change` (a logarithm) between any.
 std::optional<double> exponent(std::span<const double> values, std::span<const double> reference,
-                               bool disturbed) {
+                               bool disturbed, double least_change) {
   struct Pair {
     double exponent;
     double weight;
   };
   const double limit = kDisturbed * usual(reference);
-  const double least_change = disturbed ? std::log(kDisturbed) : 0;
   std::vector<Pair> pairs;
   double total = 0;
   for (size_t apart = 1; apart <= kMostApart; ++apart) {
@@ -69,8 +70,9 @@ std::vector<double> at_even_speed(std::span<const double> values, std::span<cons
   std::vector<double> result(values.begin(), values.end());
   if (values.empty() || !all_positive(values) || !all_positive(reference)) return result;
   // Small changes always show an exponent, if only noise's near 0; that they are steady is what hides them.
-  const double wandering = std::max(least, exponent(values, reference, false).value_or(least));
-  const double disturbed = exponent(values, reference, true).value_or(wandering);
+  const double wandering = std::max(least, exponent(values, reference, false, 0).value_or(least));
+  const double telling = std::log(least > 0 ? kLost : kDisturbed);
+  const double disturbed = exponent(values, reference, true, telling).value_or(wandering);
   const double level = usual(reference);
   for (size_t i = 0; i < result.size(); ++i) {
     result[i] *= std::pow(level / reference[i], reference[i] > kDisturbed * level ? disturbed : wandering);
@@ -80,20 +82,25 @@ std::vector<double> at_even_speed(std::span<const double> values, std::span<cons
 
 std::vector<size_t> undisturbed(std::span<const double> reference) {
   constexpr size_t kParts = 10;
-  std::vector<size_t> kept;
-  if (reference.empty()) return kept;
   const size_t n = reference.size();
-  const double limit = kDisturbed * usual(reference);
+  std::vector<size_t> kept;
+  if (n == 0) return kept;
+  const double limit = kLost * usual(reference);
+  const auto quiet = [&](size_t i) { return reference[i] <= limit; };
   for (size_t part = 0; part < kParts; ++part) {
     const size_t begin = part * n / kParts;
     const size_t end = (part + 1) * n / kParts;
-    size_t disturbed = 0;
-    for (size_t i = begin; i < end; ++i) disturbed += reference[i] > limit;
-    const bool enough_quiet = 2 * disturbed <= end - begin;
+    size_t quiet_ones = 0;
+    for (size_t i = begin; i < end; ++i) quiet_ones += quiet(i);
+    const bool at_an_end = part == 0 || part + 1 == kParts;
+    const bool enough = !at_an_end || 4 * quiet_ones >= end - begin;
     for (size_t i = begin; i < end; ++i) {
-      if (!enough_quiet || reference[i] <= limit) kept.push_back(i);
+      if (!enough || quiet(i)) kept.push_back(i);
     }
   }
+  if (3 * kept.size() >= n) return kept;
+  kept.resize(n);
+  std::iota(kept.begin(), kept.end(), size_t{0});
   return kept;
 }
 

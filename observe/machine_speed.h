@@ -15,8 +15,9 @@ namespace isochron::observe {
 std::vector<double> at_even_speed(std::span<const double> values, std::span<const double> reference,
                                   double least);
 
-/// Indices of the windows that are fit to be judged: those in which the machine was undisturbed, and where
-/// these are less than half of a tenth of the run, all of that tenth, so that what remains sees all of it.
+/// Indices of the windows that are fit to be judged: those in which the machine was undisturbed, but all of
+/// the first or last tenth of the run where less than a quarter of it was, and all of the run where less than
+/// a third would remain.
 std::vector<size_t> undisturbed(std::span<const double> reference);
 
 }  // namespace isochron::observe

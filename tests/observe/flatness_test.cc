@@ -215,8 +215,8 @@ TEST(Flatness, MachineThatSlowsAlikeIsNamed) {
   for (int i = 0; i < 128; ++i) {
     const double machine = 1 + 0.3 * i / 128.0;
     values.push_back(1000 * machine * gaussian(rng, 0.01));
-    reference.push_back(10 * machine * gaussian(rng, 0.02));
-    steady.push_back(10 * gaussian(rng, 0.02));
+    reference.push_back(10 * machine * gaussian(rng, 0.005));
+    steady.push_back(10 * gaussian(rng, 0.005));
   }
   const FlatnessVerdict slowed = judge_flatness({.medians = values, .reference = reference});
   EXPECT_EQ(slowed.kind, Flatness::kFlat);
@@ -234,7 +234,7 @@ TEST(Flatness, ProgramThatSlowsMoreThanTheMachineIsStillGrowing) {
   for (int i = 0; i < 128; ++i) {
     const double machine = 1 + 0.1 * i / 128.0;
     values.push_back(1000 * machine * drift(i / 128.0, 0.5) * gaussian(rng, 0.01));
-    reference.push_back(10 * machine * gaussian(rng, 0.02));
+    reference.push_back(10 * machine * gaussian(rng, 0.005));
   }
   const FlatnessVerdict verdict = judge_flatness({.medians = values, .reference = reference});
   EXPECT_EQ(verdict.kind, Flatness::kGrowing);
@@ -322,9 +322,9 @@ TEST(Flatness, ReferenceOfAnyLengthAndValueIsHarmless) {
 }
 
 TEST(Flatness, ClassWithLittleOfTheTimeHasAWiderBound) {
-  const Series steady = make_series(128, 32, 1, [](double, int, Rng& rng) { return gaussian(rng, 0.02); });
+  const Series steady = make_series(128, 32, 1, [](double, int, Rng& rng) { return gaussian(rng, 0.005); });
   const Series grows =
-      make_series(128, 32, 2, [](double p, int, Rng& rng) { return drift(p, 0.12) * gaussian(rng, 0.02); });
+      make_series(128, 32, 2, [](double p, int, Rng& rng) { return drift(p, 0.12) * gaussian(rng, 0.005); });
   const auto kind = [&](double share) {
     const std::vector<ClassInput> classes = {{{.medians = steady.medians, .means = steady.means}, 1 - share},
                                              {{.medians = grows.medians, .means = grows.means}, share}};
