@@ -33,6 +33,7 @@ struct Options {
 
 struct Measurement {
   std::string name;
+  std::string precision;
   int64_t steps = 0;
   double p50_us = 0;
   double p99_us = 0;
@@ -59,6 +60,7 @@ double median_us(std::vector<int64_t> times) { return quantile_us(times, 0.5); }
 Measurement measure(const BenchCase& entry, CaseRun& run, const Options& options) {
   Measurement result;
   result.name = entry.name;
+  result.precision = entry.precision;
   const int64_t warm_start = now_ns();
   for (int64_t i = 0; i < kMinWarmupSteps || (options.steps == 0 && now_ns() - warm_start < kWarmupNs); ++i)
     run.step();
@@ -105,9 +107,9 @@ Measurement measure(const BenchCase& entry, CaseRun& run, const Options& options
   return result;
 }
 
-nlohmann::ordered_json as_json(const Measurement& m, const Options& options) {
+nlohmann::ordered_json as_json(const Measurement& m) {
   return {{"case", m.name},
-          {"precision", options.precision},
+          {"precision", m.precision},
           {"threads", compute_threads()},
           {"steps", m.steps},
           {"p50_us", m.p50_us},
@@ -159,7 +161,7 @@ void run(const Options& options) {
     const std::unique_ptr<CaseRun> prepared = entry->make();
     const Measurement m = measure(*entry, *prepared, options);
     if (options.json) {
-      fmt::print("{}\n", as_json(m, options).dump());
+      fmt::print("{}\n", as_json(m).dump());
     } else {
       fmt::print("{:<16} {:>9} {:>11} {:>11} {:>11} {:>6.3f} {:>9.3g} {:>12.3g} {:>12} {:>10}\n", m.name,
                  m.steps, observe::duration_text(m.p50_us * 1e3), observe::duration_text(m.p99_us * 1e3),

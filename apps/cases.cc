@@ -195,8 +195,8 @@ const std::vector<BenchCase>& bench_cases() {
       {"epoch", "tiny on 1,000 rows: shuffle(1000).batch(32).prefetch(); an epoch of 32 steps",
        make<EpochCase>},
       {"data", "that pipeline alone; an epoch", make<DataCase>},
-      {"growing_graph", "x = fmod(2 x, 7) as an in-graph while; an iteration", make<WhileCase>},
-      {"eager", "the same op by op; an op", make<EagerCase>},
+      {"growing_graph", "x = fmod(2 x, 7) as an in-graph while; an iteration", make<WhileCase>, "f64"},
+      {"eager", "the same op by op; an op", make<EagerCase>, "f64"},
   };
   return list;
 }

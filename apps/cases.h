@@ -26,6 +26,7 @@ struct BenchCase {
   std::string name;
   std::string what;
   std::unique_ptr<CaseRun> (*make)();
+  std::string precision = "f32";
 };
 
 const std::vector<BenchCase>& bench_cases();

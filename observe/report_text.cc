@@ -75,11 +75,13 @@ Row time_row(const RunReport& report) {
 
 Row resource_row(const RunReport& report) {
   const SeriesReport* nodes = report.find_series("graph_nodes");
+  const SeriesReport* entries = report.find_series("tape_entries");  // a tape's are nodes, too
+  const double nodes_per_step = (nodes ? nodes->per_iteration : 0) + (entries ? entries->per_iteration : 0);
   return {report.name,
           fmt::format("{}", report.iterations),
           report.heap_allocations_per_step ? fmt::format("{:.4g}", *report.heap_allocations_per_step) : "-",
           fmt::format("{:.4g}", report.system_allocations_per_step),
-          nodes == nullptr ? "-" : fmt::format("{:+.4g}", nodes->per_iteration),
+          fmt::format("{:+.4g}", nodes_per_step),
           memory_cell(report),
           cause_cell(report)};
 }

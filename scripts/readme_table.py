@@ -11,8 +11,8 @@ scripts in bench/peers print them:
     {"machine": "...", "command": "...", "versions": {"TensorFlow": "2.20"}}    where and how the file was made; each key
                                                                                 may be absent, also beside a measurement
 
-The best p50 of a framework counts. `<!-- output NAME -->` is filled from OUTPUTS/NAME.txt where that file exists. Every
-part ends at `<!-- end -->`.
+The best p50 of a framework counts. `<!-- output NAME -->` is filled from OUTPUTS/NAME.txt where that file exists. `<!-- times NAME -->` is its
+first table. Every part ends at `<!-- end -->`.
 """
 
 import argparse
@@ -62,6 +62,8 @@ def read_results(folder):
 
 
 def time_text(us):
+    if us < 1:
+        return f"{us * 1000:.3g} ns"
     return f"{us:.3g} us" if us < 1000 else f"{us / 1000:.3g} ms"
 
 
@@ -76,6 +78,15 @@ def excerpt(text):
         elif not kept or kept[-1].strip() != "...":
             kept.append(re.match(r"\s*", line)[0] + "...")
     return "\n".join(kept)
+
+
+def first_table(text):
+    """A run's table of times, without the slope."""
+    lines = text.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("loop "))
+    table = lines[start : lines.index("", start)]
+    kept, verdict = table[0].index("last 1/10") + len("last 1/10"), table[0].index("  time")
+    return "```\n" + "\n".join(line[:kept] + line[verdict:] for line in table) + "\n```"
 
 
 def ratio_text(ratio):
@@ -141,6 +152,9 @@ def main():
             new = claim(best)
         elif name == "results":
             new = table(best, about)
+        elif name.startswith("times "):
+            output = arguments.outputs / (name.removeprefix("times ") + ".txt")
+            new = first_table(output.read_text(encoding="utf-8")) if output.is_file() else old.strip()
         elif (output := arguments.outputs / (name.removeprefix("output ") + ".txt")).is_file():
             new = "```\n" + excerpt(output.read_text(encoding="utf-8")) + "\n```"
         else:
@@ -148,7 +162,7 @@ def main():
         return f"<!-- {name} -->\n{new}\n<!-- end -->"
 
     text = arguments.readme.read_text(encoding="utf-8")
-    marker = re.compile(r"<!-- (claim|results|output [a-z0-9-]+) -->\n(.*?)<!-- end -->", re.DOTALL)
+    marker = re.compile(r"<!-- (claim|results|(?:output|times) [a-z0-9-]+) -->\n(.*?)<!-- end -->", re.DOTALL)
     replaced, count = marker.subn(part, text)
     if count == 0:
         sys.exit(f"{arguments.readme}: no markers found")

@@ -20,7 +20,7 @@ using observe::RunReport;
 constexpr int64_t kIterationLimit = 50'000'000;
 
 /// A loop whose verdict isn't settled runs at most so many times as long as asked.
-constexpr double kMostTimes = 12;
+constexpr double kMostTimes = 20;
 
 /// Counts iterations and epochs of one loop; decides when it has run long enough.
 class Progress {
@@ -57,6 +57,11 @@ class Progress {
     const Flatness found = make_report(recorder_, loop_.name).time.kind;
     const bool confirmed = found_ == found && found != Flatness::kInconclusive;
     if (found == Flatness::kFlat || confirmed) return false;
+    if (!found_ && !options_.quiet) {
+      fmt::print("    not settled after {:.1f} s of iterations; running on for at most {:.0f} s\n", seconds,
+                 kMostTimes * options_.seconds);
+      std::fflush(stdout);
+    }
     found_ = found;
     until_seconds_ = seconds + options_.seconds;
     return true;

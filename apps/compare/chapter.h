@@ -16,7 +16,7 @@ struct CompareOptions {
   int epochs = 10;         // the document's, each with its line
   int64_t iterations = 0;  // at most so many a loop; 0: as the verdict needs
   double seconds =
-      2.6;             // of recorded iterations for the verdict; up to twelve times that until it is settled
+      2.6;             // of recorded iterations for the verdict; up to twenty times that until it is settled
   bool quiet = false;  // no line per epoch
 };
 
