@@ -28,7 +28,7 @@ CASES = {
     "cnn": "28x28x1, two convolutions, two dense layers, batch 64, RMSprop",
     "epoch": "tiny's model for one epoch of 1,000 rows, shuffle(1000).batch(32).prefetch()",
     "data": "that epoch's batches alone",
-    "growing_graph": "x = x * 2 in an in-graph while loop, one iteration",
+    "growing_graph": "x = fmod(2 x, 7) in an in-graph while loop, one iteration",
     "eager": "one op run eagerly",
     "resnet20": "CIFAR ResNet-20, batch 32, momentum",
     "lstm": "(64, 48, 8) -> LSTM 64 -> 1, Adam",
