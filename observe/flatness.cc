@@ -59,10 +59,12 @@ void check(const FlatnessInput& input, const FlatnessOptions& options) {
   same_length(input.means, "means");
   same_length(input.reference, "reference times");
   same_length(input.reference_means, "reference means");
+  same_length(input.waited, "waiting times");
   check_values(input.medians, "median");
   check_values(input.means, "mean");
   check_values(input.reference, "reference time");
   check_values(input.reference_means, "mean reference time");
+  check_values(input.waited, "waiting time");
   require(
       options.bound > 0 && options.confidence > 0 && options.confidence < 1 && options.min_windows >= 0 &&
           options.max_warmup >= 0 && options.max_warmup <= 0.5 && options.replicates >= 39,
@@ -387,6 +389,15 @@ Values at(std::span<const double> values, std::span<const size_t> indices) {
   return result;
 }
 
+/// The means without the time in which the program could have run but others had the core. At least a tenth
+/// remains: the waiting is read between iterations, and may belong to a neighbour.
+Values without_waiting(const FlatnessInput& input) {
+  Values means(input.means.begin(), input.means.end());
+  if (input.waited.empty()) return means;
+  for (size_t i = 0; i < means.size(); ++i) means[i] = std::max(0.1 * means[i], means[i] - input.waited[i]);
+  return means;
+}
+
 /// The verdict on what remains of the series once the machine is taken out.
 FlatnessVerdict judge_at_even_speed(const FlatnessInput& input, const FlatnessOptions& options,
                                     double least) {
@@ -399,7 +410,7 @@ FlatnessVerdict judge_at_even_speed(const FlatnessInput& input, const FlatnessOp
   const Values medians_before = at(input.medians, kept);
   const Values means_before = at(input.means, kept);
   const Values medians = at(at_even_speed(input.medians, input.reference, least), kept);
-  const Values means = at(at_even_speed(input.means, reference_means, least), kept);
+  const Values means = at(at_even_speed(without_waiting(input), reference_means, least), kept);
   FlatnessInput before = input;
   before.medians = medians_before;
   before.means = means_before;

@@ -46,6 +46,7 @@ struct FlatnessInput {
   std::span<const double> means = {};            // window means; empty where a window has one value only
   std::span<const double> reference = {};        // typical time of the fixed reference kernel per window
   std::span<const double> reference_means = {};  // and its mean; empty: the same
+  std::span<const double> waited = {};           // for a core, of each window's mean; empty: not known
   double iterations_per_window = 1;
   std::optional<double> seconds = std::nullopt;  // how long the run took; unknown: not required
 };

@@ -127,24 +127,40 @@ std::string machine_text(const MachineDescription& machine) {
   return text;
 }
 
+namespace {
+
+constexpr size_t kShortText = 256;
+
+/// The beginning of an open file of /proc, in `text`; empty where it can't be read.
+std::string_view read_short(int fd, char (&text)[kShortText]) {
+  const ssize_t size = fd < 0 ? -1 : ::pread(fd, text, kShortText, 0);
+  return {text, static_cast<size_t>(std::max<ssize_t>(size, 0))};
+}
+
+}  // namespace
+
 Sensors::Sensors()
     : statm_(::open("/proc/self/statm", O_RDONLY | O_CLOEXEC)),
-      stat_(::open("/proc/stat", O_RDONLY | O_CLOEXEC)) {}
+      stat_(::open("/proc/stat", O_RDONLY | O_CLOEXEC)),
+      schedule_(::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) {}
 
 Sensors::~Sensors() {
-  if (statm_ >= 0) ::close(statm_);
-  if (stat_ >= 0) ::close(stat_);
+  for (const int fd : {statm_, stat_, schedule_}) {
+    if (fd >= 0) ::close(fd);
+  }
+}
+
+int64_t Sensors::waited_ns() const {
+  char text[kShortText];
+  return internal::parse_waited_ns(read_short(schedule_, text));
 }
 
 SensorReading Sensors::read() const {
   SensorReading reading;
-  char text[256];
-  const auto read_text = [&](int fd) -> std::string_view {
-    const ssize_t size = fd < 0 ? -1 : ::pread(fd, text, sizeof text, 0);
-    return {text, static_cast<size_t>(std::max<ssize_t>(size, 0))};
-  };
-  reading.rss_bytes = internal::parse_resident_pages(read_text(statm_)) * sysconf(_SC_PAGESIZE);
-  reading.stolen_ns = internal::parse_stolen_ns(read_text(stat_), 1'000'000'000 / sysconf(_SC_CLK_TCK));
+  char text[kShortText];
+  reading.rss_bytes = internal::parse_resident_pages(read_short(statm_, text)) * sysconf(_SC_PAGESIZE);
+  reading.stolen_ns =
+      internal::parse_stolen_ns(read_short(stat_, text), 1'000'000'000 / sysconf(_SC_CLK_TCK));
   if (rusage usage; getrusage(RUSAGE_SELF, &usage) == 0) {
     reading.minor_faults = usage.ru_minflt;
     reading.major_faults = usage.ru_majflt;
@@ -210,6 +226,9 @@ int64_t parse_stolen_ns(std::string_view text, int64_t tick_ns) {
 }
 
 int64_t parse_resident_pages(std::string_view text) { return parse_int(word(text, 1)).value_or(0); }
+
+// time on a core, time waiting for one, time slices
+int64_t parse_waited_ns(std::string_view text) { return parse_int(word(text, 1)).value_or(0); }
 
 }  // namespace internal
 }  // namespace isochron::observe

@@ -40,7 +40,7 @@ struct SensorReading {
   int64_t stolen_ns = 0;  // CPU time the hypervisor gave to others, over all cores
 };
 
-/// Reads them without allocating; keeps /proc/self/statm and /proc/stat open.
+/// Reads them without allocating; keeps the files of /proc open that it reads.
 class Sensors {
  public:
   Sensors();
@@ -48,10 +48,14 @@ class Sensors {
   Sensors& operator=(const Sensors&) = delete;
   ~Sensors();
   SensorReading read() const;
+  /// How long the thread that made this object has waited for a core while it could have run, in ns since its
+  /// start; 0 where the system doesn't tell.
+  int64_t waited_ns() const;
 
  private:
   int statm_ = -1;
   int stat_ = -1;
+  int schedule_ = -1;
 };
 
 /// A fixed piece of work that keeps a core's execution units busy: independent multiplies and adds over 1 KB.
@@ -88,6 +92,8 @@ namespace internal {
 int64_t parse_stolen_ns(std::string_view text, int64_t tick_ns);
 /// Resident pages from the text of /proc/self/statm; 0 when malformed.
 int64_t parse_resident_pages(std::string_view text);
+/// Time on the run queue in ns from the text of /proc/thread-self/schedstat; 0 when malformed.
+int64_t parse_waited_ns(std::string_view text);
 }  // namespace internal
 
 }  // namespace isochron::observe

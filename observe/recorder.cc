@@ -71,6 +71,7 @@ void Recorder::restart() {
   largest_spikes_.clear();
   sample_interval_ns_ = options_.sample_interval_ns;
   run_begin_ns_ = 0;
+  waited_ns_ = sensors_.waited_ns();
   mark_ns_ = options_.clock();
   sample();
 }
@@ -118,6 +119,9 @@ void Recorder::time_reference(WindowSeries& series) {
   const int64_t begin = options_.clock();
   const double iteration_ns =
       static_cast<double>(totals_.total_ns) / static_cast<double>(series.iterations());
+  const int64_t waited_ns = sensors_.waited_ns();
+  series.add_waited(waited_ns - waited_ns_);
+  waited_ns_ = waited_ns;
   series.add_reference(reference_kernel_.time_ns(), reference_kernel_.quiet_ns(), iteration_ns);
   sampling_ns_ += static_cast<double>(options_.clock() - begin);
 }

@@ -199,6 +199,7 @@ class Recorder {
   std::vector<Spike> recent_spikes_;
   std::vector<Spike> largest_spikes_;
   Sensors sensors_;
+  int64_t waited_ns_ = 0;  // at the latest look
   ReferenceKernel reference_kernel_;
   double iteration_cost_ns_ = 0;
   double sampling_ns_ = 0;

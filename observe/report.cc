@@ -23,14 +23,14 @@ int main_class(const Recorder& recorder) {
 
 FlatnessVerdict judge_time(const Recorder& recorder, const FlatnessOptions& options) {
   struct Columns {
-    std::vector<double> medians, means, reference, reference_means;
+    std::vector<double> medians, means, reference, reference_means, waited;
   };
   const std::vector<int> classes = recorder.classes();
   std::vector<Columns> columns;
   for (int c : classes) {
     const WindowSeries& windows = recorder.windows(c);
-    columns.push_back(
-        {windows.medians(), windows.means(), windows.reference_typical(), windows.reference_means()});
+    columns.push_back({windows.medians(), windows.means(), windows.reference_typical(),
+                       windows.reference_means(), windows.waited()});
   }
   std::vector<ClassInput> inputs;
   for (size_t i = 0; i < classes.size(); ++i) {
@@ -41,6 +41,7 @@ FlatnessVerdict judge_time(const Recorder& recorder, const FlatnessOptions& opti
                        .means = columns[i].means,
                        .reference = columns[i].reference,
                        .reference_means = columns[i].reference_means,
+                       .waited = columns[i].waited,
                        .iterations_per_window = static_cast<double>(windows.length()),
                        .seconds = static_cast<double>(recorder.totals().elapsed_ns) * 1e-9},
                       share});

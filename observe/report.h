@@ -23,8 +23,8 @@
 //                    governor, kernel, virtual_machine, isa}
 //
 // CSV, one row a window: class, window, first_iteration, last_iteration, iterations, median_ns, mean_ns,
-// max_ns, reference_ns, reference_mean_ns (empty where not measured), then the mean ns per iteration of every
-// phase.
+// max_ns, reference_ns, reference_mean_ns (empty where not measured), waited_ns (an iteration), then the mean
+// ns per iteration of every phase.
 #pragma once
 
 #include <array>

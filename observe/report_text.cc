@@ -252,7 +252,7 @@ std::string to_json(const RunReport& report, int indent) {
 std::string to_csv(const RunReport& report) {
   std::string text =
       "class,window,first_iteration,last_iteration,iterations,median_ns,mean_ns,max_ns,reference_ns,"
-      "reference_mean_ns";
+      "reference_mean_ns,waited_ns";
   for (size_t p = 0; p < kPhaseCount; ++p) text += fmt::format(",{}_ns", phase_name(static_cast<Phase>(p)));
   text += "\n";
   int index = 0;
@@ -260,10 +260,12 @@ std::string to_csv(const RunReport& report) {
     const auto& [step_class, window] = report.windows[i];
     const bool timed = window.reference.count > 0;
     index = i > 0 && report.windows[i - 1].step_class == step_class ? index + 1 : 0;
-    text += fmt::format("{},{},{},{},{},{:.1f},{:.1f},{},{},{}", step_class, index, window.first_iteration,
-                        window.last_iteration, window.iterations, window.median_ns(), window.mean_ns(),
-                        window.max_ns, timed ? fmt::format("{:.0f}", window.reference.typical_ns()) : "",
-                        timed ? fmt::format("{:.0f}", window.reference.mean_ns()) : "");
+    text +=
+        fmt::format("{},{},{},{},{},{:.1f},{:.1f},{},{},{},{:.1f}", step_class, index, window.first_iteration,
+                    window.last_iteration, window.iterations, window.median_ns(), window.mean_ns(),
+                    window.max_ns, timed ? fmt::format("{:.0f}", window.reference.typical_ns()) : "",
+                    timed ? fmt::format("{:.0f}", window.reference.mean_ns()) : "",
+                    static_cast<double>(window.waited_ns) / static_cast<double>(window.iterations));
     for (int64_t phase_ns : window.phase_ns) {
       text += fmt::format(",{:.1f}", static_cast<double>(phase_ns) / static_cast<double>(window.iterations));
     }

@@ -23,6 +23,7 @@ Window merged(const Window& older, const Window& newer) {
   result.max_ns = std::max(older.max_ns, newer.max_ns);
   for (size_t p = 0; p < kPhaseCount; ++p) result.phase_ns[p] += older.phase_ns[p];
   result.reference.add(older.reference);
+  result.waited_ns += older.waited_ns;
   std::array<float, 2 * Window::kQuantiles> both;
   std::merge(older.quantiles_ns.begin(), older.quantiles_ns.end(), newer.quantiles_ns.begin(),
              newer.quantiles_ns.end(), both.begin());
@@ -118,6 +119,14 @@ std::vector<double> WindowSeries::reference_typical() const {
 }
 
 std::vector<double> WindowSeries::reference_means() const { return by_reference(&ReferenceTimes::mean_ns); }
+
+std::vector<double> WindowSeries::waited() const {
+  std::vector<double> result;
+  for (const Window& window : closed_) {
+    result.push_back(static_cast<double>(window.waited_ns) / static_cast<double>(window.iterations));
+  }
+  return result;
+}
 
 void WindowSeries::add_to(LogHistogram<int64_t>& histogram) const {
   histogram.add_all(run_histogram_);

@@ -60,6 +60,7 @@ struct Window {
   int64_t max_ns = 0;
   PhaseTimes phase_ns{};
   ReferenceTimes reference;
+  int64_t waited_ns = 0;  // of the time, for a core that others had, as far as the system tells
   std::array<float, kQuantiles> quantiles_ns{};  // at (i + 0.5) / 64, ascending
 
   /// Mean of the middle quarter of the durations: for a clock that ticks every 10 ns, the median of steps of
@@ -90,6 +91,7 @@ class WindowSeries {
   /// iterations, not as a time, for iterations are what medians and means count. `iteration_ns`: how far
   /// apart two iterations of this class are.
   void add_reference(double ns, double quiet_ns, double iteration_ns);
+  void add_waited(int64_t ns) { open_.waited_ns += ns; }
 
   const std::vector<Window>& closed() const { return closed_; }
   /// Iterations a window has now.
@@ -103,6 +105,8 @@ class WindowSeries {
   /// not timed in one; empty when it never was.
   std::vector<double> reference_typical() const;
   std::vector<double> reference_means() const;
+  /// Time that an iteration of each closed window waited for a core, on average.
+  std::vector<double> waited() const;
 
   /// Median duration of the last windows, 0 until there are `kUsualWindows` of them; and mean time of a phase
   /// there.

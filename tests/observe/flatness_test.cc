@@ -270,6 +270,22 @@ TEST(Flatness, SharedCoreIsTakenOut) {
   }
 }
 
+TEST(Flatness, WaitingForACoreIsTakenOutOfTheMeans) {
+  Rng rng(3);
+  std::vector<double> medians, means, reference, waited;
+  for (int i = 0; i < 160; ++i) {
+    const double preempted = i < 80 ? 0 : 300 * rng.uniform();  // other programs came in the second half
+    medians.push_back(1000 * gaussian(rng, 0.005));
+    means.push_back(medians.back() + preempted);
+    waited.push_back(preempted * gaussian(rng, 0.05));
+    reference.push_back(550 * gaussian(rng, 0.005));
+  }
+  const FlatnessInput known{.medians = medians, .means = means, .reference = reference, .waited = waited};
+  EXPECT_EQ(judge_flatness(known).kind, Flatness::kFlat);
+  const FlatnessInput unknown{.medians = medians, .means = means, .reference = reference};
+  EXPECT_NE(judge_flatness(unknown).kind, Flatness::kFlat);
+}
+
 TEST(Flatness, SharedCoreHidesNoGrowth) {
   const auto stretches = [](int i) { return i / 6 % 4 == 1; };
   const auto always = [](int) { return true; };

@@ -51,6 +51,13 @@ TEST(Sensors, CountFileHandles) {
   EXPECT_EQ(open_file_handles(), before);
 }
 
+TEST(Sensors, ParseTheTimeWaitedForACore) {
+  EXPECT_EQ(internal::parse_waited_ns("1184033 3112046 17\n"), 3112046);
+  EXPECT_EQ(internal::parse_waited_ns(""), 0);
+  const Sensors sensors;
+  EXPECT_GE(sensors.waited_ns(), 0);
+}
+
 TEST(ReferenceKernel, TakesTime) {
   ReferenceKernel kernel;
   for (int i = 0; i < 100; ++i) EXPECT_GT(kernel.time_ns(), 100);
