@@ -22,6 +22,13 @@ constexpr int64_t kIterationLimit = 50'000'000;
 /// A loop whose verdict isn't settled runs at most so many times as long as asked.
 constexpr double kMostTimes = 20;
 
+/// A loop that ends by itself is judged on what there is, however fast the machine was through with it.
+observe::ReportOptions report_options(const Loop& loop) {
+  observe::ReportOptions options;
+  if (loop.max_iterations > 0) options.time.min_seconds = options.levels.min_seconds = 0;
+  return options;
+}
+
 /// Counts iterations and epochs of one loop; decides when it has run long enough.
 class Progress {
  public:
@@ -54,7 +61,7 @@ class Progress {
   /// or twice in a row to have changed alike.
   bool run_on(double seconds) {
     if (seconds >= kMostTimes * options_.seconds) return false;
-    const Flatness found = make_report(recorder_, loop_.name).time.kind;
+    const Flatness found = make_report(recorder_, loop_.name, report_options(loop_)).time.kind;
     const bool confirmed = found_ == found && found != Flatness::kInconclusive;
     if (found == Flatness::kFlat || confirmed) return false;
     if (!found_ && !options_.quiet) {
@@ -141,8 +148,7 @@ LoopResult run_loop(const Loop& loop, const CompareOptions& options) {
   LoopContext context{recorder, options, [&progress] { return progress.next(); }};
   loop.run(context);
   LoopResult result;
-  observe::ReportOptions report_options;
-  result.report = make_report(recorder, loop.name, report_options);
+  result.report = make_report(recorder, loop.name, report_options(loop));
   if (loop.notes) result.notes = loop.notes();
   return result;
 }
