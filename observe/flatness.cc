@@ -485,7 +485,7 @@ FlatnessVerdict judge_classes(std::span<const ClassInput> classes, const Flatnes
         return kWeights[static_cast<size_t>(verdict.kind)];
       };
   std::optional<FlatnessVerdict> deciding;
-  double deciding_change = 0;
+  double deciding_rank = 0;
   bool machine_slowed = false;
   for (const ClassInput* one : judged) {
     FlatnessOptions own = options;
@@ -493,11 +493,13 @@ FlatnessVerdict judge_classes(std::span<const ClassInput> classes, const Flatnes
     own.bound *= std::clamp(kMinorShare / std::max(1e-9, one->time_share), 1.0, kMostBound);
     FlatnessVerdict verdict = judge_flatness(one->input, own);
     machine_slowed = machine_slowed || verdict.machine_slowed;
-    const double change = std::fabs(verdict.largest.change) / own.bound;
-    const bool larger = deciding && weight(verdict) == weight(*deciding) && change > deciding_change;
+    // Of flat classes the one with most of the time speaks, else the one that has changed most.
+    const double rank =
+        verdict.kind == Flatness::kFlat ? one->time_share : std::fabs(verdict.largest.change) / own.bound;
+    const bool larger = deciding && weight(verdict) == weight(*deciding) && rank > deciding_rank;
     if (deciding && weight(verdict) <= weight(*deciding) && !larger) continue;
     deciding = std::move(verdict);
-    deciding_change = change;
+    deciding_rank = rank;
   }
   deciding->machine_slowed = machine_slowed && deciding->kind != Flatness::kGrowing;
   return *deciding;
