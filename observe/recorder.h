@@ -40,7 +40,7 @@ struct RecorderOptions {
   int classes = 4;          // step classes told apart; higher numbers share the last; 330 KB each
   double spike_factor = 2;  // a spike lasts longer than this times its class's usual median
   int64_t sample_interval_ns = 5'000'000;      // doubles whenever the samples are full
-  bool reference_kernel = true;                // time the fixed kernel between iterations, 0.5 % of the time
+  bool reference_kernel = true;                // time the fixed kernel between iterations, 1 % of the time
   int64_t (*heap_allocations)() = nullptr;     // ever made by this project; read twice an iteration
   int64_t (*library_allocations)() = nullptr;  // ever made inside libraries' calls; sampled
   std::vector<Gauge> gauges = {};              // at most kMaxGauges
