@@ -12,7 +12,6 @@
 #include "isochron/ops/control.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
-#include "isochron/ops/softmax.h"
 #include "isochron/optim/optimizers.h"
 
 namespace isochron::apps {
@@ -65,10 +64,6 @@ class TrainCase final : public CaseRun {
   Captured<std::function<Tensor(const Tensor&, const Tensor&)>> step_;
 };
 
-Tensor classification_loss(const Tensor& logits, const Tensor& labels, const nn::LossOptions& options) {
-  return nn::reduce_losses(sparse_softmax_cross_entropy(logits, labels), options);
-}
-
 std::unique_ptr<CaseRun> make_tiny() {
   Rng rng(kSeed);
   Tensor x = normal_numbers({32, 100}, rng);
@@ -82,7 +77,7 @@ std::unique_ptr<CaseRun> make_mlp() {
   Tensor y = random_labels(128, 10, rng);
   nn::Sequential model(nn::Dense(512, nn::Activation::kRelu), nn::Dense(512, nn::Activation::kRelu),
                        nn::Dense(10));
-  return std::make_unique<TrainCase>(std::move(model), optim::Adam(), classification_loss, x, y);
+  return std::make_unique<TrainCase>(std::move(model), optim::Adam(), nn::sparse_softmax_cross_entropy, x, y);
 }
 
 std::unique_ptr<CaseRun> make_cnn() {
@@ -92,7 +87,8 @@ std::unique_ptr<CaseRun> make_cnn() {
   nn::Sequential model(nn::Conv2D(32, {3, 3}, nn::Activation::kRelu),
                        nn::Conv2D(64, {3, 3}, nn::Activation::kRelu), nn::MaxPool2D({2, 2}), nn::Flatten(),
                        nn::Dense(128, nn::Activation::kRelu), nn::Dense(10));
-  return std::make_unique<TrainCase>(std::move(model), optim::RmsProp(), classification_loss, x, y);
+  return std::make_unique<TrainCase>(std::move(model), optim::RmsProp(), nn::sparse_softmax_cross_entropy, x,
+                                     y);
 }
 
 /// One epoch of `tiny` on 1,000 rows through the input pipeline.

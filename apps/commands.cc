@@ -66,6 +66,13 @@ void require_folder_of(const std::filesystem::path& file) {
           "there is no folder {}; make it first", folder.string());
 }
 
+void make_folder(const std::filesystem::path& folder) {
+  if (folder.empty()) return;
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  require(!failed, ErrorCode::kIo, folder.string(), "cannot create the folder: {}", failed.message());
+}
+
 int run_command(int argc, const char* const* argv) {
   const int status = run(argc, argv);
   std::cout.flush();

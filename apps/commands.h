@@ -20,12 +20,11 @@ void add_doctor(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_train(CLI::App& app);
 
-/// Most compute threads that a command accepts.
-inline constexpr int64_t kMostThreads = 4096;
-
 /// Throws kIo, before any work is done, unless the folder that `file` is to be written to exists. An empty
 /// path is not written.
 void require_folder_of(const std::filesystem::path& file);
+/// Makes the folder and those above it that are missing. Throws kIo. An empty path is not made.
+void make_folder(const std::filesystem::path& folder);
 
 /// Parses and runs a command line. Returns the exit status: 0 done, 1 a check failed, 2 usage, 3 bad input, 4
 /// out of memory.

@@ -70,11 +70,7 @@ void run(const Options& options) {
   require(options.device == "cpu", ErrorCode::kUnsupported, "compare",
           "device '{}' is not built; this build computes on the cpu", options.device);
   if (options.threads > 0) set_compute_threads(options.threads);
-  if (!options.out.empty()) {
-    std::error_code failed;
-    std::filesystem::create_directories(options.out, failed);
-    require(!failed, ErrorCode::kIo, options.out.string(), "cannot create the folder: {}", failed.message());
-  }
+  make_folder(options.out);
   require_folder_of(options.json);
   std::vector<Chapter> chapters;
   if (options.chapters.empty()) {
@@ -126,7 +122,7 @@ void add_compare(CLI::App& app) {
   command->add_option("--seconds", options->run.seconds, "of recorded iterations a loop, for its verdict")
       ->check(positive_number())
       ->capture_default_str();
-  command->add_option("--threads", options->threads, "compute threads")->check(whole_number(1, kMostThreads));
+  command->add_option("--threads", options->threads, "compute threads")->check(whole_number(1, INT32_MAX));
   command->add_option("--out", options->out, "folder for compare.json and each loop's windows as CSV");
   command->add_option("--json", options->json, "file for the whole result as JSON");
   command->add_flag("--quiet", options->run.quiet, "no line per epoch");

@@ -14,12 +14,11 @@
 #include "isochron/core/threads.h"
 #include "isochron/data/datasets.h"
 #include "isochron/nn/layers.h"
+#include "isochron/nn/losses.h"
 #include "isochron/nn/sequential.h"
 #include "isochron/observe/report.h"
 #include "isochron/ops/choices.h"
 #include "isochron/ops/random.h"
-#include "isochron/ops/reduction.h"
-#include "isochron/ops/softmax.h"
 #include "isochron/optim/optimizers.h"
 #include "isochron/train/trainer.h"
 
@@ -191,7 +190,7 @@ void train_digits(const Options& options) {
                        nn::Conv2D(64, {3, 3}, Activation::kRelu, same), nn::MaxPool2D({2, 2}), nn::Flatten(),
                        nn::Dropout(0.25), nn::Dense(128, Activation::kRelu), nn::Dropout(0.5), nn::Dense(10));
   const auto loss = [](const Tensor& logits, const Tensor& labels) {
-    return mean(sparse_softmax_cross_entropy(logits, labels));
+    return nn::sparse_softmax_cross_entropy(logits, labels);
   };
   train::Trainer trainer(model, loss, session.optimizer(),
                          {train::metric("accuracy", nn::SparseCategoricalAccuracy())});
@@ -279,12 +278,7 @@ void run(const Options& options) {
     if (options.threads > 0) set_compute_threads(options.threads);
     ops::set_deterministic(options.deterministic);
     require_folder_of(options.json);
-    if (!options.out.empty()) {
-      std::error_code failed;
-      std::filesystem::create_directories(options.out, failed);
-      require(!failed, ErrorCode::kIo, options.out.string(), "cannot create the folder: {}",
-              failed.message());
-    }
+    make_folder(options.out);
     return model.train(options);
   }
   fail(ErrorCode::kInvalidArgument, "train", "no model '{}'; models are {}", options.model, names);
@@ -311,7 +305,7 @@ void add_train(CLI::App& app) {
   command->add_option("--seed", options->seed, "of weights, order and dropout")
       ->check(whole_number(0))
       ->capture_default_str();
-  command->add_option("--threads", options->threads, "compute threads")->check(whole_number(1, kMostThreads));
+  command->add_option("--threads", options->threads, "compute threads")->check(whole_number(1, INT32_MAX));
   command->add_flag("--deterministic", options->deterministic,
                     "choose kernels by rule, not by timing: equal runs give equal bits");
   command->add_flag("--require-flat", options->require_flat,

@@ -36,10 +36,6 @@ class Descriptor {
   fail(ErrorCode::kIo, path.string(), "cannot {}: {}", action, std::strerror(errno));
 }
 
-}  // namespace
-
-namespace {
-
 /// A pipe or device, to its end: its size isn't known before.
 std::vector<std::byte> read_stream(int descriptor, const std::filesystem::path& path, size_t limit_bytes) {
   std::vector<std::byte> bytes;

@@ -449,18 +449,18 @@ FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions
   FlatnessVerdict verdict = judge(input, options);
   if (verdict.kind == Flatness::kFlat || input.reference.empty()) return verdict;
   const bool growing = verdict.kind == Flatness::kGrowing;
-  const bool slowed = growing && reference_slowed(input, options);
   FlatnessVerdict even = judge_at_even_speed(input, options, 0);
+  const auto cleared = [&even] { return even.kind == Flatness::kFlat || even.kind == Flatness::kShrinking; };
+  const bool slowed = growing && !cleared() && reference_slowed(input, options);
   if (slowed && even.kind == Flatness::kGrowing) {
     // A machine that slows steadily shows nothing between neighbours; then the program is taken to slow
     // alike.
     even = judge_at_even_speed(input, options, 1);
   }
-  const bool found = even.kind == Flatness::kFlat || even.kind == Flatness::kShrinking;
-  if (growing && !found && (!slowed || even.kind == Flatness::kGrowing)) return verdict;
+  if (growing && !cleared() && (!slowed || even.kind == Flatness::kGrowing)) return verdict;
   const bool sharper = even.smallest_detectable_change < verdict.smallest_detectable_change;
   if (even.kind == verdict.kind && !sharper) return verdict;
-  even.machine_slowed = growing && found;
+  even.machine_slowed = growing && cleared();
   even.reason = fmt::format("{}{}, at even speed of the machine",
                             even.machine_slowed ? "the machine slowed, not the program: " : "", even.reason);
   return even;

@@ -10,8 +10,9 @@
 namespace isochron::observe {
 namespace {
 
-constexpr double kDisturbed = 1.05;  // times the usual: beyond, somebody else had the core for a part of it
-constexpr double kLost = 1.15;       // and for so long that no correction is good enough
+constexpr double kWandering =
+    1.05;  // times the usual, by the clock's frequency: beyond, somebody else had the core for a part of it
+constexpr double kLost = 1.15;  // and for so long that no correction is good enough
 constexpr double kMostExponent = 2;
 constexpr size_t kMostApart = 4;  // beyond a window in which a disturbance began or ended
 
@@ -37,7 +38,7 @@ std::optional<double> exponent(std::span<const double> values, std::span<const d
     double exponent;
     double weight;
   };
-  const double limit = kDisturbed * usual(reference);
+  const double limit = kWandering * usual(reference);
   std::vector<Pair> pairs;
   double total = 0;
   for (size_t apart = 1; apart <= kMostApart; ++apart) {
@@ -71,11 +72,11 @@ std::vector<double> at_even_speed(std::span<const double> values, std::span<cons
   if (values.empty() || !all_positive(values) || !all_positive(reference)) return result;
   // Small changes always show an exponent, if only noise's near 0; that they are steady is what hides them.
   const double wandering = std::max(least, exponent(values, reference, false, 0).value_or(least));
-  const double telling = std::log(least > 0 ? kLost : kDisturbed);
+  const double telling = std::log(least > 0 ? kLost : kWandering);
   const double disturbed = exponent(values, reference, true, telling).value_or(wandering);
   const double level = usual(reference);
   for (size_t i = 0; i < result.size(); ++i) {
-    result[i] *= std::pow(level / reference[i], reference[i] > kDisturbed * level ? disturbed : wandering);
+    result[i] *= std::pow(level / reference[i], reference[i] > kWandering * level ? disturbed : wandering);
   }
   return result;
 }

@@ -264,8 +264,7 @@ std::string to_csv(const RunReport& report) {
         fmt::format("{},{},{},{},{},{:.1f},{:.1f},{},{},{},{:.1f}", step_class, index, window.first_iteration,
                     window.last_iteration, window.iterations, window.median_ns(), window.mean_ns(),
                     window.max_ns, timed ? fmt::format("{:.0f}", window.reference.typical_ns()) : "",
-                    timed ? fmt::format("{:.0f}", window.reference.mean_ns()) : "",
-                    static_cast<double>(window.waited_ns) / static_cast<double>(window.iterations));
+                    timed ? fmt::format("{:.0f}", window.reference.mean_ns()) : "", window.mean_waited_ns());
     for (int64_t phase_ns : window.phase_ns) {
       text += fmt::format(",{:.1f}", static_cast<double>(phase_ns) / static_cast<double>(window.iterations));
     }

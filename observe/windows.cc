@@ -43,7 +43,7 @@ std::string_view phase_name(Phase phase) {
 void ReferenceTimes::add(double ns, double quiet_ns) {
   ++count;
   total_ns += ns;
-  if (ns <= kDisturbed * quiet_ns) return;
+  if (ns <= kDisturbedTiming * quiet_ns) return;
   ++disturbed;
   disturbed_ns += ns;
 }
@@ -82,19 +82,16 @@ void WindowSeries::clear() {
   usual_phase_ns_.fill(0);
 }
 
-std::vector<double> WindowSeries::medians() const {
+std::vector<double> WindowSeries::by_window(double (Window::*read)() const) const {
   std::vector<double> result;
   result.reserve(closed_.size());
-  for (const Window& window : closed_) result.push_back(window.median_ns());
+  for (const Window& window : closed_) result.push_back((window.*read)());
   return result;
 }
 
-std::vector<double> WindowSeries::means() const {
-  std::vector<double> result;
-  result.reserve(closed_.size());
-  for (const Window& window : closed_) result.push_back(window.mean_ns());
-  return result;
-}
+std::vector<double> WindowSeries::medians() const { return by_window(&Window::median_ns); }
+std::vector<double> WindowSeries::means() const { return by_window(&Window::mean_ns); }
+std::vector<double> WindowSeries::waited() const { return by_window(&Window::mean_waited_ns); }
 
 void WindowSeries::add_reference(double ns, double quiet_ns, double iteration_ns) {
   open_.reference.add(ns, quiet_ns);
@@ -119,14 +116,6 @@ std::vector<double> WindowSeries::reference_typical() const {
 }
 
 std::vector<double> WindowSeries::reference_means() const { return by_reference(&ReferenceTimes::mean_ns); }
-
-std::vector<double> WindowSeries::waited() const {
-  std::vector<double> result;
-  for (const Window& window : closed_) {
-    result.push_back(static_cast<double>(window.waited_ns) / static_cast<double>(window.iterations));
-  }
-  return result;
-}
 
 void WindowSeries::add_to(LogHistogram<int64_t>& histogram) const {
   histogram.add_all(run_histogram_);

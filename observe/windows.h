@@ -39,11 +39,11 @@ std::string_view phase_name(Phase phase);
 /// `count` above 0.
 struct ReferenceTimes {
   int64_t count = 0;
-  int64_t disturbed = 0;  // timings above kDisturbed times the quiet machine's
+  int64_t disturbed = 0;  // timings above kDisturbedTiming times the quiet machine's
   double total_ns = 0;
   double disturbed_ns = 0;
 
-  static constexpr double kDisturbed = 1.2;
+  static constexpr double kDisturbedTiming = 1.2;
   void add(double ns, double quiet_ns);
   void add(const ReferenceTimes& other);
   double mean_ns() const { return total_ns / static_cast<double>(count); }
@@ -67,6 +67,7 @@ struct Window {
   /// 400 ns would jump by 2.5 %.
   double median_ns() const;
   double mean_ns() const { return static_cast<double>(total_ns) / static_cast<double>(iterations); }
+  double mean_waited_ns() const { return static_cast<double>(waited_ns) / static_cast<double>(iterations); }
 };
 
 class WindowSeries {
@@ -123,6 +124,7 @@ class WindowSeries {
   void merge_pairs();
   void update_usual();
 
+  std::vector<double> by_window(double (Window::*read)() const) const;
   std::vector<double> by_reference(double (ReferenceTimes::*read)() const) const;
 
   static constexpr double kReferenceIntervalNs = 2.5e5;

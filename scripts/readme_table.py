@@ -11,8 +11,8 @@ scripts in bench/peers print them:
     {"machine": "...", "command": "...", "versions": {"TensorFlow": "2.20"}}    where and how the file was made; each key
                                                                                 may be absent, also beside a measurement
 
-The best p50 of a framework counts. `<!-- output NAME -->` is filled from OUTPUTS/NAME.txt where that file exists. `<!-- times NAME -->` is its
-first table. Every part ends at `<!-- end -->`.
+The best p50 of a framework counts. `<!-- output NAME -->` is filled from OUTPUTS/NAME.txt where that file exists, without
+most of the epochs; `<!-- times NAME -->` is its first table. Every part ends at `<!-- end -->`.
 """
 
 import argparse

@@ -108,7 +108,8 @@ std::string cause_list(const RunReport& report) {
   return text.empty() ? "none" : text;
 }
 
-std::vector<std::string> deviations(const Loop& loop, const RunReport& report) {
+std::vector<std::string> deviations(const Loop& loop, const LoopResult& result) {
+  const RunReport& report = result.report;
   std::vector<std::string> found;
   const Expectation& expected = loop.expected;
   if (std::find(expected.time.begin(), expected.time.end(), report.time.kind) == expected.time.end()) {
@@ -131,6 +132,13 @@ std::vector<std::string> deviations(const Loop& loop, const RunReport& report) {
                                 report.spikes.label,
                                 report.spikes.period ? std::to_string(report.spikes.period->length) : "none",
                                 expected.spike_label, *expected.spike_period));
+  }
+  const auto says_fragmentation = [](const std::string& note) {
+    return note.find("fragmentation") != std::string::npos;
+  };
+  if (expected.reports_fragmentation &&
+      std::none_of(result.notes.begin(), result.notes.end(), says_fragmentation)) {
+    found.push_back("no note says how fragmented the memory was");
   }
   if (expected.no_allocations && report.heap_allocations_per_step.value_or(0) > 0) {
     found.push_back(
@@ -170,7 +178,7 @@ std::vector<LoopResult> run_chapter(const Chapter& chapter, const CompareOptions
     same_work.duration_ns.p50 *= static_cast<double>(chapter.loops[i].work_per_iteration) /
                                  static_cast<double>(chapter.loops[cured_index].work_per_iteration);
     compare_with_cured(results[i].report, same_work);
-    results[i].deviations = deviations(chapter.loops[i], results[i].report);
+    results[i].deviations = deviations(chapter.loops[i], results[i]);
     reports.push_back(results[i].report);
   }
   fmt::print("\n{}", table_text(reports));

@@ -20,7 +20,6 @@
 namespace isochron::apps {
 namespace {
 
-using observe::Flatness;
 using observe::IterationScope;
 using observe::Phase;
 using observe::PhaseScope;

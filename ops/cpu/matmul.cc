@@ -117,9 +117,7 @@ class MatmulKernel final : public graph::Kernel {
       const dnnl_status_t status =
           dnnl_sgemm(g_.transpose_a ? 'T' : 'N', g_.transpose_b ? 'T' : 'N', g_.m, g_.n, g_.k, 1.0f, a,
                      g_.transpose_a ? g_.m : g_.k, b, g_.transpose_b ? g_.k : g_.n, 0.0f, c, g_.n);
-      require(status == dnnl_success,
-              status == dnnl_out_of_memory ? ErrorCode::kOutOfMemory : ErrorCode::kUnsupported, "matmul",
-              "oneDNN's product failed with status {}", static_cast<int>(status));
+      onednn::require_success(status, "matmul", "the product");
     }
   }
 

@@ -91,9 +91,7 @@ void BoundPrimitive::run() {
     const dnnl_status_t status =
         dnnl_primitive_execute(step.primitive.get(), thread_stream().get(),
                                static_cast<int>(step.arguments.size()), step.arguments.data());
-    require(status == dnnl_success,
-            status == dnnl_out_of_memory ? ErrorCode::kOutOfMemory : ErrorCode::kUnsupported, "onednn",
-            "a primitive failed with status {}", static_cast<int>(status));
+    require_success(status, "onednn", "a primitive");
   }
 }
 

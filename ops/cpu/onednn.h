@@ -17,14 +17,24 @@ const dnnl::engine& cpu_engine();
 /// The threads that the calling thread's next primitives are made for, and run with.
 void use_threads(int threads);
 
+/// What a failure of the library is among our errors.
+inline ErrorCode error_code(dnnl_status_t status) {
+  return status == dnnl_out_of_memory ? ErrorCode::kOutOfMemory : ErrorCode::kUnsupported;
+}
+
+/// For calls of the library's C interface, which throws nothing. `what`: "a primitive", "the product".
+inline void require_success(dnnl_status_t status, std::string_view where, std::string_view what) {
+  require(status == dnnl_success, error_code(status), where, "oneDNN: {} failed with status {}", what,
+          static_cast<int>(status));
+}
+
 /// Runs `body`; an error of the library becomes ours: kOutOfMemory or kUnsupported.
 template <typename F>
 decltype(auto) translated(std::string_view where, F&& body) {
   try {
     return body();
   } catch (const dnnl::error& error) {
-    fail(error.status == dnnl_out_of_memory ? ErrorCode::kOutOfMemory : ErrorCode::kUnsupported, where,
-         "oneDNN says: {}", error.what());
+    fail(error_code(error.status), where, "oneDNN says: {}", error.what());
   }
 }
 
