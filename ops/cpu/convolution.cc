@@ -7,6 +7,7 @@
 #include "isochron/core/threads.h"
 #include "isochron/ops/cpu/choose_kernel.h"
 #include "isochron/ops/cpu/onednn.h"
+#include "isochron/ops/cpu/winograd.h"
 
 namespace isochron::ops {
 namespace {
@@ -180,8 +181,8 @@ class LibraryConvolution final : public Kernel {
 
 /// How a call may be served, in the order that the rule prefers; our own loops serve what the library
 /// doesn't.
-enum Way : size_t { kPlain, kBlocked, kWinograd, kPortable };
-constexpr std::string_view kLibraryWays[] = {"nhwc", "blocked", "winograd"};
+enum Way : size_t { kPlain, kBlocked, kWinograd, kTiles, kPortable };
+constexpr std::string_view kTimedWays[] = {"nhwc", "blocked", "winograd", "tiles"};
 
 /// A call in oneDNN's terms: our layouts, and those that the primitive may choose itself.
 struct LibraryCallSpec {
@@ -300,6 +301,7 @@ Made make_primitive(ConvolutionPass pass, const ConvolutionShape& s, Way way, bo
 
 std::unique_ptr<Kernel> make_kernel(ConvolutionPass pass, const ConvolutionShape& s, Way way, bool bias,
                                     DType dtype, int threads) {
+  if (way == kTiles) return make_winograd(pass, s, bias, threads);
   if (way != kPortable) {
     Made made = make_primitive(pass, s, way, bias, threads);
     return made ? std::make_unique<LibraryConvolution>(std::move(*made)) : nullptr;
@@ -326,7 +328,7 @@ std::unique_ptr<Kernel> prepare_convolution(ConvolutionPass pass, const Convolut
   const auto make = [&](size_t way) {
     return make_kernel(pass, shape, static_cast<Way>(way), bias, dtype, threads);
   };
-  std::unique_ptr<Kernel> kernel = choose_kernel(request, threads, kLibraryWays, make);
+  std::unique_ptr<Kernel> kernel = choose_kernel(request, threads, kTimedWays, make);
   return kernel ? std::move(kernel) : make(kPortable);
 }
 
