@@ -12,6 +12,7 @@
 #include "isochron/graph/capture.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
+#include "isochron/ops/registry.h"
 
 namespace isochron {
 namespace {
@@ -34,11 +35,30 @@ const void* key_of(const Tensor& tensor) {
                            : static_cast<const void*>(tensor.impl().get());
 }
 
-class CaptureGradients final : public graph::GradientContext {
+class Differentiator final : public graph::GradientContext {
  public:
   std::vector<Tensor> gradients(std::span<const Tensor> targets, std::span<const Tensor> seeds,
                                 std::span<const Tensor> sources) override {
     return isochron::gradients(targets, sources, seeds);
+  }
+  std::vector<Tensor> differentiate(const Function& function, std::span<const Tensor> inputs,
+                                    std::span<const Tensor> seeds) override {
+    GradientTape tape;           // in a capture it records nothing and differentiates the graph
+    std::vector<Tensor> leaves;  // of their own, so that no gradient runs from one input to another
+    std::vector<Tensor> sources;
+    std::vector<size_t> positions;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const bool floating = inputs[i].defined() && is_floating(inputs[i].dtype());
+      leaves.push_back(floating ? graph::apply_one(ops::row("copy"), {inputs[i]}) : inputs[i]);
+      if (!floating) continue;
+      sources.push_back(leaves.back());
+      positions.push_back(i);
+    }
+    const std::vector<Tensor> targets = function(leaves);
+    const std::vector<Tensor> found = tape.gradient(targets, sources, seeds);
+    std::vector<Tensor> result(inputs.size());
+    for (size_t i = 0; i < found.size(); ++i) result[positions[i]] = found[i];
+    return result;
   }
 };
 
@@ -47,7 +67,7 @@ Tensor accumulate(const Tensor& total, const Tensor& more) { return total.define
 /// Gradients of one call's inputs, checked against the shapes they must have.
 std::vector<Tensor> call_gradient(const Entry& entry, std::span<const Tensor> output_gradients,
                                   std::span<const bool> needed) {
-  CaptureGradients context;
+  Differentiator context;
   require(entry.op->gradient != nullptr, ErrorCode::kUnsupported, entry.op->name,
           "has no gradient; put stop_gradient before it, or give its row one");
   std::vector<Tensor> result = entry.op->gradient(

@@ -52,10 +52,16 @@ struct KernelRequest {
   std::span<const bool> unread = {};  // outputs whose address will be null; empty: none
 };
 
-/// How an op with sub-graphs asks for gradients without knowing autograd.
+/// How gradients in rows ask for further gradients without knowing autograd.
 class GradientContext {
  public:
   virtual ~GradientContext() = default;
+  using Function = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
+  /// The gradients of `function` at `inputs`, a composition of differentiable ops, with respect to its
+  /// floating inputs; `seeds` multiply its results and may be undefined. For rows whose kernel does at once
+  /// what a composition of ops defines: they are differentiated through it.
+  virtual std::vector<Tensor> differentiate(const Function& function, std::span<const Tensor> inputs,
+                                            std::span<const Tensor> seeds) = 0;
   /// d(sum_i targets[i] * seeds[i]) / d sources, within the graph being captured. Undefined where
   /// disconnected.
   virtual std::vector<Tensor> gradients(std::span<const Tensor> targets, std::span<const Tensor> seeds,

@@ -18,6 +18,7 @@ graph::Registry& mutable_registry() {
     register_pooling(*registry);
     register_random(*registry);
     register_softmax(*registry);
+    register_normalization(*registry);
     register_debug(*registry);
     return registry;
   }();

@@ -589,20 +589,32 @@ class FusedKernel final : public graph::Kernel {
     }
   }
 
+  /// Run by run of the innermost axis, along which elements lie together or are one.
   void load_general(const Operand& operand, const std::byte* base, std::byte* tile, int64_t begin, int64_t n,
                     size_t size) const {
-    const int rank = shape_.rank();
+    const int inner = shape_.rank() - 1;
     std::array<int64_t, kMaxRank> index{};
     int64_t rest = begin;
     int64_t offset = 0;
-    for (int axis = rank - 1; axis >= 0; --axis) {
+    for (int axis = inner; axis >= 0; --axis) {
       index[static_cast<size_t>(axis)] = rest % shape_[axis];
       rest /= shape_[axis];
       offset += index[static_cast<size_t>(axis)] * operand.strides[axis];
     }
-    for (int64_t i = 0; i < n; ++i, tile += size) {
-      std::memcpy(tile, base + static_cast<size_t>(offset) * size, size);
-      for (int axis = rank - 1; axis >= 0; --axis) {
+    for (int64_t i = 0; i < n;) {
+      int64_t& column = index[static_cast<size_t>(inner)];
+      const int64_t run = std::min(n - i, shape_[inner] - column);
+      const std::byte* from = base + static_cast<size_t>(offset) * size;
+      std::byte* to = tile + static_cast<size_t>(i) * size;
+      if (operand.strides[inner] == 0) {
+        tile_fill(to, operand.dtype, from, run);
+      } else {
+        std::memcpy(to, from, static_cast<size_t>(run) * size);
+      }
+      i += run;
+      column += run - 1;
+      offset += operand.strides[inner] * (run - 1);
+      for (int axis = inner; axis >= 0; --axis) {
         offset += operand.strides[axis];
         if (++index[static_cast<size_t>(axis)] < shape_[axis]) break;
         index[static_cast<size_t>(axis)] = 0;

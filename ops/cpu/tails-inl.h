@@ -1,6 +1,7 @@
-// Loads and stores of the first lanes of a vector. Highway's masked forms touch the whole vector, aligned,
-// where the instruction set has none (SSE); these never touch what the mask leaves out, on any target.
-// Included once per Highway target, hence no ordinary include guard.
+// Loads and stores of the first lanes of a vector, and loops over runs whose last vector isn't full.
+// Highway's masked forms touch the whole vector, aligned, where the instruction set has none (SSE); these
+// never touch what the mask leaves out, on any target. Included once per Highway target, hence no ordinary
+// include guard.
 
 #if defined(ISOCHRON_OPS_CPU_TAILS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ISOCHRON_OPS_CPU_TAILS_INL_H_
@@ -9,6 +10,7 @@
 #define ISOCHRON_OPS_CPU_TAILS_INL_H_
 #endif
 
+#include <algorithm>
 #include <cstring>
 
 #include <hwy/highway.h>
@@ -41,6 +43,33 @@ HWY_INLINE void masked_store(V v, M mask, D d, T* p) {
     hwy::HWY_NAMESPACE::Store(v, d, lanes);
     std::memcpy(p, lanes, hwy::HWY_NAMESPACE::CountTrue(d, mask) * sizeof(T));
   }
+}
+
+/// The first `lanes` elements at `from`; 0 in the other lanes.
+template <class D>
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> load_lanes(D d, const hwy::HWY_NAMESPACE::TFromD<D>* from,
+                                                 size_t lanes) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  return lanes == hn::Lanes(d) ? hn::LoadU(d, from) : masked_load(hn::FirstN(d, lanes), d, from);
+}
+template <class D, class V>
+HWY_INLINE void store_lanes(D d, V v, hwy::HWY_NAMESPACE::TFromD<D>* to, size_t lanes) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  if (lanes == hn::Lanes(d)) {
+    hn::StoreU(v, d, to);
+  } else {
+    masked_store(v, hn::FirstN(d, lanes), d, to);
+  }
+}
+
+/// Calls body(first element, lanes) for each vector of a run of n elements; only the last may have fewer
+/// lanes than a vector.
+template <class D, class Body>
+HWY_INLINE void each_vector(D d, int64_t n, Body body) {
+  const int64_t lanes = static_cast<int64_t>(hwy::HWY_NAMESPACE::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) body(i, static_cast<size_t>(lanes));
+  if (i < n) body(i, static_cast<size_t>(n - i));
 }
 
 }  // namespace HWY_NAMESPACE

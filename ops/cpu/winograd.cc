@@ -153,24 +153,6 @@ HWY_INLINE void transform_square(Load load, Transform transform, Store store) {
   }
 }
 
-/// Calls body(first channel, lanes) for each vector of channels; lanes < the vector's for the last one of a
-/// count that doesn't divide.
-template <class Body>
-HWY_INLINE void each_vector(int64_t channels, Body body) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
-  for (int64_t c = 0; c < channels; c += lanes) body(c, static_cast<size_t>(std::min(lanes, channels - c)));
-}
-HWY_INLINE V load_lanes(const float* from, size_t lanes) {
-  return lanes == hn::Lanes(D()) ? hn::LoadU(D(), from) : masked_load(hn::FirstN(D(), lanes), D(), from);
-}
-HWY_INLINE void store_lanes(V v, float* to, size_t lanes) {
-  if (lanes == hn::Lanes(D())) {
-    hn::StoreU(v, D(), to);
-  } else {
-    masked_store(v, hn::FirstN(D(), lanes), D(), to);
-  }
-}
-
 /// v[point][i][pitch]: the patches of tiles [first, first + count).
 template <int kExtent, class Transform>
 HWY_INLINE void transform_tiles(const TileGrid& g, const float* image, int64_t first, int64_t count,
@@ -178,18 +160,19 @@ HWY_INLINE void transform_tiles(const TileGrid& g, const float* image, int64_t f
   const int64_t plane = count * pitch;
   for (int64_t i = 0; i < count; ++i) {
     const Positions<kExtent> positions(g, image, first + i);
-    each_vector(g.channels, [&](int64_t c, size_t lanes) HWY_ATTR {
+    each_vector(D(), g.channels, [&](int64_t c, size_t lanes) HWY_ATTR {
       const auto store = [&](int row, int column, V x) HWY_ATTR {
         hn::StoreU(x, D(), v + (row * kPatch + column) * plane + i * pitch + c);
       };
       if (positions.whole) {
         transform_square<kExtent, kPatch>(
-            [&](int row, int column) HWY_ATTR { return load_lanes(positions.at(row, column) + c, lanes); },
+            [&](int row, int column)
+                HWY_ATTR { return load_lanes(D(), positions.at(row, column) + c, lanes); },
             transform, store);
       } else {
         transform_square<kExtent, kPatch>(
             [&](int row, int column) HWY_ATTR {
-              return positions.inside(g, row, column) ? load_lanes(positions.at(row, column) + c, lanes)
+              return positions.inside(g, row, column) ? load_lanes(D(), positions.at(row, column) + c, lanes)
                                                       : hn::Zero(D());
             },
             transform, store);
@@ -215,8 +198,8 @@ void winograd_results(const TileGrid& g, const float* m, int64_t first, int64_t 
   const int64_t plane = count * pitch;
   for (int64_t i = 0; i < count; ++i) {
     const Positions<kTile> positions(g, image, first + i);
-    each_vector(g.channels, [&](int64_t c, size_t lanes) HWY_ATTR {
-      const V shift = bias ? load_lanes(bias + c, lanes) : hn::Zero(D());
+    each_vector(D(), g.channels, [&](int64_t c, size_t lanes) HWY_ATTR {
+      const V shift = bias ? load_lanes(D(), bias + c, lanes) : hn::Zero(D());
       const float* from = m + i * pitch + c;
       V half[kTile][kPatch];
       for (int j = 0; j < kPatch; ++j) {
@@ -232,7 +215,7 @@ void winograd_results(const TileGrid& g, const float* m, int64_t first, int64_t 
         gather_results(half[row], to);
         for (int j = 0; j < kTile; ++j) {
           if (!positions.whole && !positions.inside(g, row, j)) continue;
-          store_lanes(to[j] + shift, image + (positions.at(row, j) - image) + c, lanes);
+          store_lanes(D(), to[j] + shift, image + (positions.at(row, j) - image) + c, lanes);
         }
       }
     });
@@ -245,14 +228,14 @@ void winograd_kernel(const float* kernel, int64_t channels, int64_t outputs, boo
                      int64_t end, int64_t pitch, float* u) {
   const int64_t tap = channels * outputs;
   for (int64_t c = begin; c < end; ++c) {
-    each_vector(outputs, [&](int64_t o, size_t lanes) HWY_ATTR {
+    each_vector(D(), outputs, [&](int64_t o, size_t lanes) HWY_ATTR {
       V half[kPatch][kWindow];
       for (int j = 0; j < kWindow; ++j) {
         V window[kWindow];
         V to[kPatch];
         for (int i = 0; i < kWindow; ++i) {
           const int at = i * kWindow + j;
-          window[i] = load_lanes(kernel + (turned ? 8 - at : at) * tap + c * outputs + o, lanes);
+          window[i] = load_lanes(D(), kernel + (turned ? 8 - at : at) * tap + c * outputs + o, lanes);
         }
         transform_window(window, to);
         for (int i = 0; i < kPatch; ++i) half[i][j] = to[i];
@@ -273,7 +256,7 @@ void winograd_kernel(const float* kernel, int64_t channels, int64_t outputs, boo
 void winograd_kernel_gradient(const float* u, int64_t parts, int64_t stride, int64_t channels,
                               int64_t outputs, int64_t begin, int64_t end, int64_t pitch, float* dkernel) {
   for (int64_t c = begin; c < end; ++c) {
-    each_vector(outputs, [&](int64_t o, size_t lanes) HWY_ATTR {
+    each_vector(D(), outputs, [&](int64_t o, size_t lanes) HWY_ATTR {
       V half[kWindow][kPatch];
       for (int j = 0; j < kPatch; ++j) {
         V column[kPatch];
@@ -291,7 +274,7 @@ void winograd_kernel_gradient(const float* u, int64_t parts, int64_t stride, int
         V to[kWindow];
         gather_window(half[i], to);
         for (int j = 0; j < kWindow; ++j) {
-          store_lanes(to[j], dkernel + ((i * kWindow + j) * channels + c) * outputs + o, lanes);
+          store_lanes(D(), to[j], dkernel + ((i * kWindow + j) * channels + c) * outputs + o, lanes);
         }
       }
     });

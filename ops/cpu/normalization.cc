@@ -1,0 +1,355 @@
+// Moments of channels in blocks of rows, and row-wise normalisation with its gradient in one pass each.
+#include "isochron/ops/cpu/normalization.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "isochron/core/checked.h"
+#include "isochron/core/threads.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "isochron/ops/cpu/normalization.cc"
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "isochron/ops/cpu/tails-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace isochron::ops {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr int64_t kBlockRows = 128;  // summed in the tensor's dtype before f64 takes over
+
+/// sums[c] += sum (x - first), squares[c] += sum (x - first)^2 over the rows of x.
+template <typename T>
+void add_moments(const T* x, const T* first, int64_t rows, int64_t channels, double* sums, double* squares) {
+  const hn::ScalableTag<T> d;
+  for (int64_t begin = 0; begin < rows; begin += kBlockRows) {
+    const int64_t count = std::min(kBlockRows, rows - begin);
+    each_vector(d, channels, [&](int64_t c, size_t lanes) HWY_ATTR {
+      const auto shift = load_lanes(d, first + c, lanes);
+      const T* from = x + begin * channels + c;
+      auto sum = hn::Zero(d);
+      auto other_sum = hn::Zero(d);
+      auto square = hn::Zero(d);
+      auto other_square = hn::Zero(d);
+      int64_t r = 0;
+      for (; r + 2 <= count; r += 2, from += 2 * channels) {
+        const auto a = load_lanes(d, from, lanes) - shift;
+        const auto b = load_lanes(d, from + channels, lanes) - shift;
+        sum = sum + a;
+        other_sum = other_sum + b;
+        square = hn::MulAdd(a, a, square);
+        other_square = hn::MulAdd(b, b, other_square);
+      }
+      if (r < count) {
+        const auto a = load_lanes(d, from, lanes) - shift;
+        sum = sum + a;
+        square = hn::MulAdd(a, a, square);
+      }
+      HWY_ALIGN T total[HWY_MAX_BYTES / sizeof(T)];
+      HWY_ALIGN T total_square[HWY_MAX_BYTES / sizeof(T)];
+      hn::Store(sum + other_sum, d, total);
+      hn::Store(square + other_square, d, total_square);
+      for (size_t i = 0; i < lanes; ++i) {
+        sums[c + static_cast<int64_t>(i)] += static_cast<double>(total[i]);
+        squares[c + static_cast<int64_t>(i)] += static_cast<double>(total_square[i]);
+      }
+    });
+  }
+}
+
+/// The sum over a run of what `term(i, lanes)` gives; lanes beyond a run's end must be 0.
+template <typename T, class Term>
+HWY_INLINE T sum_run(int64_t n, Term term) {
+  const hn::ScalableTag<T> d;
+  auto total = hn::Zero(d);
+  each_vector(d, n, [&](int64_t i, size_t lanes) HWY_ATTR { total = total + term(i, lanes); });
+  return hn::GetLane(hn::SumOfLanes(d, total));
+}
+
+template <typename T>
+void normalize_rows(const T* x, const T* gamma, const T* beta, double epsilon, bool centered, int64_t rows,
+                    int64_t columns, T* y, T* means, T* scales) {
+  const hn::ScalableTag<T> d;
+  for (int64_t r = 0; r < rows; ++r, x += columns) {
+    T mean = 0;
+    if (centered) {
+      mean =
+          sum_run<T>(columns, [&](int64_t i, size_t lanes) HWY_ATTR { return load_lanes(d, x + i, lanes); }) /
+          static_cast<T>(columns);
+    }
+    const auto center = hn::Set(d, mean);
+    const T squares = sum_run<T>(columns, [&](int64_t i, size_t lanes) HWY_ATTR {
+      const auto e = load_lanes(d, x + i, lanes) - center;
+      const auto square = e * e;
+      return lanes == hn::Lanes(d) ? square : hn::IfThenElseZero(hn::FirstN(d, lanes), square);
+    });
+    const T scale = static_cast<T>(
+        1.0 / std::sqrt(static_cast<double>(squares) / static_cast<double>(columns) + epsilon));
+    const auto factor = hn::Set(d, scale);
+    if (means) means[r] = mean;
+    if (scales) scales[r] = scale;
+    if (!y) continue;
+    each_vector(d, columns, [&](int64_t i, size_t lanes) HWY_ATTR {
+      auto value = (load_lanes(d, x + i, lanes) - center) * factor;
+      if (gamma) value = value * load_lanes(d, gamma + i, lanes);
+      if (beta) value = value + load_lanes(d, beta + i, lanes);
+      store_lanes(d, value, y + r * columns + i, lanes);
+    });
+  }
+}
+
+/// dx (where not null), and dgamma += dy normalised, dbeta += dy (where not null).
+template <typename T>
+void normalize_rows_gradient(const T* x, const T* means, const T* scales, const T* dy, const T* gamma,
+                             bool centered, int64_t rows, int64_t columns, T* dx, T* dgamma, T* dbeta) {
+  const hn::ScalableTag<T> d;
+  const auto weighted = [&](const T* from, int64_t i, size_t lanes) HWY_ATTR {
+    const auto g = load_lanes(d, from + i, lanes);
+    return gamma ? g * load_lanes(d, gamma + i, lanes) : g;
+  };
+  const T share = T(1) / static_cast<T>(columns);
+  for (int64_t r = 0; r < rows; ++r, x += columns, dy += columns) {
+    const auto center = hn::Set(d, centered ? means[r] : T(0));
+    const auto scale = hn::Set(d, scales[r]);
+    auto sum = hn::Zero(d);
+    auto dot = hn::Zero(d);
+    each_vector(d, columns, [&](int64_t i, size_t lanes) HWY_ATTR {
+      const auto normal = (load_lanes(d, x + i, lanes) - center) * scale;
+      const auto g = load_lanes(d, dy + i, lanes);  // 0 in lanes beyond the end
+      const auto w = gamma ? g * load_lanes(d, gamma + i, lanes) : g;
+      sum = sum + w;
+      dot = hn::MulAdd(w, normal, dot);
+      if (dgamma) store_lanes(d, hn::MulAdd(g, normal, load_lanes(d, dgamma + i, lanes)), dgamma + i, lanes);
+      if (dbeta) store_lanes(d, load_lanes(d, dbeta + i, lanes) + g, dbeta + i, lanes);
+    });
+    if (!dx) continue;
+    const auto mean_sum = hn::Set(d, centered ? hn::GetLane(hn::SumOfLanes(d, sum)) * share : T(0));
+    const auto mean_dot = hn::Set(d, hn::GetLane(hn::SumOfLanes(d, dot)) * share);
+    each_vector(d, columns, [&](int64_t i, size_t lanes) HWY_ATTR {
+      const auto normal = (load_lanes(d, x + i, lanes) - center) * scale;
+      const auto value = weighted(dy, i, lanes) - hn::MulAdd(normal, mean_dot, mean_sum);
+      store_lanes(d, value * scale, dx + r * columns + i, lanes);
+    });
+  }
+}
+
+#define ISOCHRON_NORMALIZATION(T, suffix)                                                                    \
+  void add_moments_##suffix(const T* x, const T* first, int64_t rows, int64_t channels, double* sums,        \
+                            double* squares) {                                                               \
+    add_moments(x, first, rows, channels, sums, squares);                                                    \
+  }                                                                                                          \
+  void normalize_rows_##suffix(const T* x, const T* gamma, const T* beta, double epsilon, bool centered,     \
+                               int64_t rows, int64_t columns, T* y, T* means, T* scales) {                   \
+    normalize_rows(x, gamma, beta, epsilon, centered, rows, columns, y, means, scales);                      \
+  }                                                                                                          \
+  void normalize_rows_gradient_##suffix(const T* x, const T* means, const T* scales, const T* dy,            \
+                                        const T* gamma, bool centered, int64_t rows, int64_t columns, T* dx, \
+                                        T* dgamma, T* dbeta) {                                               \
+    normalize_rows_gradient(x, means, scales, dy, gamma, centered, rows, columns, dx, dgamma, dbeta);        \
+  }
+ISOCHRON_NORMALIZATION(float, f32)
+ISOCHRON_NORMALIZATION(double, f64)
+#undef ISOCHRON_NORMALIZATION
+
+}  // namespace HWY_NAMESPACE
+}  // namespace isochron::ops
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace isochron::ops {
+
+HWY_EXPORT(add_moments_f32);
+HWY_EXPORT(add_moments_f64);
+HWY_EXPORT(normalize_rows_f32);
+HWY_EXPORT(normalize_rows_f64);
+HWY_EXPORT(normalize_rows_gradient_f32);
+HWY_EXPORT(normalize_rows_gradient_f64);
+
+namespace {
+
+using graph::KernelArgs;
+using graph::KernelRequest;
+
+constexpr int64_t kElemsPerThread = 16 * 1024;
+constexpr int64_t kGradientRows = 64;  // whose parameters' gradients are summed before f64 takes over
+
+#define ISOCHRON_CALL(name, ...)                     \
+  do {                                               \
+    if constexpr (sizeof(T) == 4) {                  \
+      HWY_DYNAMIC_DISPATCH(name##_f32)(__VA_ARGS__); \
+    } else {                                         \
+      HWY_DYNAMIC_DISPATCH(name##_f64)(__VA_ARGS__); \
+    }                                                \
+  } while (false)
+
+/// A kernel over the rows of its first input, split between threads.
+template <typename T>
+class RowsKernel : public graph::Kernel {
+ protected:
+  explicit RowsKernel(const KernelRequest& request)
+      : columns_(request.inputs[0].shape.back()),
+        rows_(columns_ == 0 ? 0 : request.inputs[0].shape.elems() / columns_),
+        threads_(rows_ * columns_ >= 2 * kElemsPerThread && rows_ > 1 ? request.threads : 1) {}
+  static const T* input(const KernelArgs& args, int i) { return reinterpret_cast<const T*>(args.inputs[i]); }
+  static T* output(const KernelArgs& args, int i) { return reinterpret_cast<T*>(args.outputs[i]); }
+  /// body(thread, first row, last row) on every thread.
+  template <typename Body>
+  void each_part(Body body) const {
+    parallel_for(threads_, threads_, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) body(t, rows_ * t / threads_, rows_ * (t + 1) / threads_);
+    });
+  }
+  int64_t columns_, rows_;
+  int threads_;
+};
+
+template <typename T>
+class ChannelMomentsKernel final : public RowsKernel<T> {
+ public:
+  explicit ChannelMomentsKernel(const KernelRequest& request) : RowsKernel<T>(request) {}
+  size_t workspace_bytes() const override {
+    return static_cast<size_t>(2 * this->threads_ * this->columns_) * sizeof(double);
+  }
+  void run(const KernelArgs& args) override {
+    const T* x = this->input(args, 0);
+    const int64_t channels = this->columns_;
+    double* parts = reinterpret_cast<double*>(args.workspace);  // (threads, 2, C)
+    this->each_part([&](int64_t t, int64_t begin, int64_t end) {
+      double* sums = parts + 2 * t * channels;
+      std::fill_n(sums, 2 * channels, 0.0);
+      ISOCHRON_CALL(add_moments, x + begin * channels, x, end - begin, channels, sums, sums + channels);
+    });
+    const double count = static_cast<double>(this->rows_);
+    for (int64_t c = 0; c < channels; ++c) {
+      double sum = 0;
+      double square = 0;
+      for (int t = 0; t < this->threads_; ++t) {
+        sum += parts[2 * t * channels + c];
+        square += parts[(2 * t + 1) * channels + c];
+      }
+      const double offset = sum / count;
+      const double variance = square / count - offset * offset;
+      this->output(args, 0)[c] = static_cast<T>(static_cast<double>(x[c]) + offset);
+      this->output(args, 1)[c] = static_cast<T>(variance < 0 ? 0 : variance);  // NaN stays
+    }
+  }
+};
+
+template <typename T>
+class LayerNormKernel final : public RowsKernel<T> {
+ public:
+  explicit LayerNormKernel(const KernelRequest& request)
+      : RowsKernel<T>(request),
+        epsilon_(request.attributes.get<double>("epsilon")),
+        centered_(request.attributes.get<bool>("centered")),
+        inputs_(request.inputs.size()) {}
+  void run(const KernelArgs& args) override {
+    const T* gamma = inputs_ > 1 ? this->input(args, 1) : nullptr;
+    const T* beta = inputs_ > 2 ? this->input(args, 2) : nullptr;
+    T* y = this->output(args, 0);
+    T* means = this->output(args, 1);
+    T* scales = this->output(args, 2);
+    this->each_part([&](int64_t, int64_t begin, int64_t end) {
+      const int64_t at = begin * this->columns_;
+      ISOCHRON_CALL(normalize_rows, this->input(args, 0) + at, gamma, beta, epsilon_, centered_, end - begin,
+                    this->columns_, y ? y + at : nullptr, means ? means + begin : nullptr,
+                    scales ? scales + begin : nullptr);
+    });
+  }
+
+ private:
+  double epsilon_;
+  bool centered_;
+  size_t inputs_;
+};
+
+template <typename T>
+class LayerNormGradientKernel final : public RowsKernel<T> {
+ public:
+  explicit LayerNormGradientKernel(const KernelRequest& request)
+      : RowsKernel<T>(request),
+        centered_(request.attributes.get<bool>("centered")),
+        scaled_(request.inputs.size() > 4),
+        block_bytes_(align_up<size_t>(static_cast<size_t>(2 * this->columns_) * sizeof(T), 64)) {}
+  size_t workspace_bytes() const override {
+    return scaled_ ? static_cast<size_t>(this->threads_) * thread_bytes() : 0;
+  }
+  void run(const KernelArgs& args) override {
+    const T* gamma = scaled_ ? this->input(args, 4) : nullptr;
+    this->each_part([&](int64_t t, int64_t begin, int64_t end) {
+      if (scaled_) std::fill_n(totals(args, t), 2 * this->columns_, 0.0);
+      for (int64_t first = begin; first < end; first += kGradientRows) {
+        add_rows(args, t, first, std::min(kGradientRows, end - first), gamma);
+      }
+    });
+    if (scaled_) store_totals(args);
+  }
+
+ private:
+  size_t thread_bytes() const {
+    return block_bytes_ + align_up<size_t>(static_cast<size_t>(2 * this->columns_) * sizeof(double), 64);
+  }
+  T* block(const KernelArgs& args, int64_t t) const {
+    return reinterpret_cast<T*>(args.workspace + static_cast<size_t>(t) * thread_bytes());
+  }
+  double* totals(const KernelArgs& args, int64_t t) const {
+    return reinterpret_cast<double*>(args.workspace + static_cast<size_t>(t) * thread_bytes() + block_bytes_);
+  }
+
+  void add_rows(const KernelArgs& args, int64_t t, int64_t first, int64_t count, const T* gamma) const {
+    const int64_t columns = this->columns_;
+    const int64_t at = first * columns;
+    T* dgamma = scaled_ && args.outputs[1] ? block(args, t) : nullptr;
+    T* dbeta = scaled_ && args.outputs[2] ? block(args, t) + columns : nullptr;
+    if (scaled_) std::fill_n(block(args, t), 2 * columns, T(0));
+    T* dx = this->output(args, 0);
+    ISOCHRON_CALL(normalize_rows_gradient, this->input(args, 0) + at, this->input(args, 1) + first,
+                  this->input(args, 2) + first, this->input(args, 3) + at, gamma, centered_, count, columns,
+                  dx ? dx + at : nullptr, dgamma, dbeta);
+    if (!scaled_) return;
+    double* into = totals(args, t);
+    for (int64_t i = 0; i < 2 * columns; ++i) into[i] += static_cast<double>(block(args, t)[i]);
+  }
+
+  void store_totals(const KernelArgs& args) const {
+    for (int part = 0; part < 2; ++part) {
+      T* to = this->output(args, 1 + part);
+      if (!to) continue;
+      for (int64_t i = 0; i < this->columns_; ++i) {
+        double total = 0;
+        for (int t = 0; t < this->threads_; ++t) total += totals(args, t)[part * this->columns_ + i];
+        to[i] = static_cast<T>(total);
+      }
+    }
+  }
+
+  bool centered_;
+  bool scaled_;
+  size_t block_bytes_;
+};
+#undef ISOCHRON_CALL
+
+template <template <typename> class K>
+std::unique_ptr<graph::Kernel> by_dtype(const KernelRequest& request) {
+  if (request.inputs[0].dtype == DType::kF32) return std::make_unique<K<float>>(request);
+  return std::make_unique<K<double>>(request);
+}
+
+}  // namespace
+
+std::unique_ptr<graph::Kernel> prepare_channel_moments(const KernelRequest& request) {
+  return by_dtype<ChannelMomentsKernel>(request);
+}
+std::unique_ptr<graph::Kernel> prepare_layer_norm(const KernelRequest& request) {
+  return by_dtype<LayerNormKernel>(request);
+}
+std::unique_ptr<graph::Kernel> prepare_layer_norm_gradient(const KernelRequest& request) {
+  return by_dtype<LayerNormGradientKernel>(request);
+}
+
+}  // namespace isochron::ops
+#endif  // HWY_ONCE

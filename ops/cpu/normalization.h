@@ -1,0 +1,17 @@
+// Kernels of the normalisation ops.
+#pragma once
+
+#include <memory>
+
+#include "isochron/graph/op.h"
+
+namespace isochron::ops {
+
+/// x (..., C); mean (C), variance (C).
+std::unique_ptr<graph::Kernel> prepare_channel_moments(const graph::KernelRequest& request);
+/// x (..., D) [, gamma (D) [, beta (D)]]; y, mean (...), 1 / deviation (...).
+std::unique_ptr<graph::Kernel> prepare_layer_norm(const graph::KernelRequest& request);
+/// x, mean, 1 / deviation, dy [, gamma]; dx [, dgamma, dbeta].
+std::unique_ptr<graph::Kernel> prepare_layer_norm_gradient(const graph::KernelRequest& request);
+
+}  // namespace isochron::ops

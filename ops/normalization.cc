@@ -1,0 +1,359 @@
+#include "isochron/ops/normalization.h"
+
+#include <cmath>
+
+#include "isochron/graph/apply.h"
+#include "isochron/ops/cpu/normalization.h"
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/reduction.h"
+#include "isochron/ops/registry.h"
+#include "isochron/ops/rules.h"
+#include "isochron/ops/shape_ops.h"
+
+namespace isochron {
+namespace ops {
+namespace {
+
+using Values = std::vector<std::vector<double>>;
+
+void check_rows(const OpCall& call) {
+  const TensorSpec& x = call.inputs[0];
+  require(x.dtype == DType::kF32 || x.dtype == DType::kF64, ErrorCode::kDtypeMismatch, call.op.name,
+          "takes f32 or f64, got {}; cast it", x.str());
+  require_min_rank(call, 0, 1);
+  require(x.shape.elems() > 0, ErrorCode::kShapeMismatch, call.op.name, "{} has no elements", x.str());
+  require_same_dtype(call);
+}
+
+Shape rows_of(const Shape& shape) { return Shape(shape.span().first(static_cast<size_t>(shape.rank() - 1))); }
+
+void require_columns(const OpCall& call, size_t index) {
+  const Shape expected{call.inputs[0].shape.back()};
+  require(call.inputs[index].shape == expected, ErrorCode::kShapeMismatch, call.op.name,
+          "input {} must be {} for rows of {}, got {}", index, expected.str(), call.inputs[0].str(),
+          call.inputs[index].str());
+}
+
+std::vector<TensorSpec> infer_moments(const OpCall& call) {
+  check_rows(call);
+  const TensorSpec result{call.inputs[0].dtype, {call.inputs[0].shape.back()}};
+  return {result, result};
+}
+
+std::vector<TensorSpec> infer_layer_norm(const OpCall& call) {
+  check_rows(call);
+  for (size_t i = 1; i < call.inputs.size(); ++i) require_columns(call, i);
+  const TensorSpec rows{call.inputs[0].dtype, rows_of(call.inputs[0].shape)};
+  return {call.inputs[0], rows, rows};
+}
+
+std::vector<TensorSpec> infer_layer_norm_gradient(const OpCall& call) {
+  check_rows(call);
+  const Shape rows = rows_of(call.inputs[0].shape);
+  for (size_t i = 1; i < 3; ++i) {
+    require(call.inputs[i].shape == rows, ErrorCode::kShapeMismatch, call.op.name,
+            "input {} must be {}, got {}", i, rows.str(), call.inputs[i].str());
+  }
+  require_same_shape(call, 0, 3);
+  if (call.inputs.size() == 4) return {call.inputs[0]};
+  require_columns(call, 4);
+  return {call.inputs[0], call.inputs[4], call.inputs[4]};
+}
+
+std::vector<Tensor> moments_gradient(const GradientCall& call) {
+  const Tensor& x = call.inputs[0];
+  const double share = static_cast<double>(x.shape().back()) / static_cast<double>(x.elems());
+  const Tensor& of_mean = call.output_gradients[0];
+  const Tensor& of_variance = call.output_gradients[1];
+  Tensor result;
+  if (of_variance.defined()) result = (x - call.outputs[0]) * (of_variance * (2 * share));
+  if (of_mean.defined()) {
+    const Tensor part = of_mean * share;
+    result = result.defined() ? result + part : broadcast_to(part, x.shape());
+  }
+  return {result};
+}
+
+/// (...) as (..., 1).
+Tensor as_column(const Tensor& x) {
+  Dims shape = x.shape();
+  shape.push_back(1);
+  return reshape(x, shape);
+}
+
+/// What flows back into x through the outputs mean and 1 / deviation; undefined where nothing does.
+Tensor through_row_moments(const GradientCall& call) {
+  const Tensor& x = call.inputs[0];
+  const double share = 1.0 / static_cast<double>(x.shape().back());
+  const Tensor& of_mean = call.output_gradients[1];
+  const Tensor& of_scale = call.output_gradients[2];
+  Tensor result;
+  if (of_mean.defined() && call.attributes.get<bool>("centered")) {
+    result = broadcast_to(as_column(of_mean * share), x.shape());
+  }
+  if (of_scale.defined()) {
+    const Tensor& scale = call.outputs[2];
+    const Tensor part =
+        (x - as_column(call.outputs[1])) * as_column(of_scale * scale * square(scale) * -share);
+    result = result.defined() ? result + part : part;
+  }
+  return result;
+}
+
+/// layer_norm_gradient in ops, by which it is differentiated.
+std::vector<Tensor> composed_gradient(std::span<const Tensor> in, bool centered) {
+  const Tensor& dy = in[3];
+  const Tensor scale = as_column(in[2]);
+  const Tensor normal = (centered ? in[0] - as_column(in[1]) : in[0]) * scale;
+  const Tensor weighted = in.size() > 4 ? dy * in[4] : dy;
+  Tensor inner = weighted - normal * mean(weighted * normal, {-1}, true);
+  if (centered) inner = inner - mean(weighted, {-1}, true);
+  std::vector<Tensor> result{inner * scale};
+  if (in.size() > 4) {
+    Axes rows;
+    for (int axis = 0; axis + 1 < dy.rank(); ++axis) rows.push_back(axis);
+    result.push_back(rows.rank() > 0 ? sum(dy * normal, rows) : dy * normal);
+    result.push_back(rows.rank() > 0 ? sum(dy, rows) : dy);
+  }
+  return result;
+}
+
+std::vector<Tensor> layer_norm_second_gradient(const GradientCall& call) {
+  const bool centered = call.attributes.get<bool>("centered");
+  return call.context.differentiate(
+      [centered](std::span<const Tensor> inputs) { return composed_gradient(inputs, centered); }, call.inputs,
+      call.output_gradients);
+}
+
+std::vector<Tensor> layer_norm_gradient(const GradientCall& call) {
+  static const OpDef& op = row("layer_norm_gradient");
+  std::vector<Tensor> result(call.inputs.size());
+  if (call.output_gradients[0].defined()) {
+    std::vector<Tensor> inputs{call.inputs[0], call.outputs[1], call.outputs[2], call.output_gradients[0]};
+    if (call.inputs.size() > 1) inputs.push_back(call.inputs[1]);
+    const std::vector<Tensor> gradients =
+        graph::apply(op, inputs, {{"centered", call.attributes.get<bool>("centered")}});
+    for (size_t i = 0; i < result.size(); ++i) {
+      if (call.needed[i]) result[i] = gradients[i];
+    }
+  }
+  const Tensor rest = call.needed[0] ? through_row_moments(call) : Tensor();
+  if (rest.defined()) result[0] = result[0].defined() ? result[0] + rest : rest;
+  return result;
+}
+
+struct RowMoments {
+  double mean = 0;
+  double scale = 0;
+};
+
+RowMoments row_moments(const double* x, size_t n, bool centered, double epsilon) {
+  RowMoments m;
+  for (size_t i = 0; centered && i < n; ++i) m.mean += x[i] / static_cast<double>(n);
+  double variance = 0;
+  for (size_t i = 0; i < n; ++i) variance += (x[i] - m.mean) * (x[i] - m.mean) / static_cast<double>(n);
+  m.scale = 1 / std::sqrt(variance + epsilon);
+  return m;
+}
+
+Values moments_reference(const OpCall& call, std::span<const TensorSpec>, const Values& in) {
+  const size_t channels = static_cast<size_t>(call.inputs[0].shape.back());
+  const double rows = static_cast<double>(in[0].size() / channels);
+  Values out(2, std::vector<double>(channels, 0.0));
+  for (size_t i = 0; i < in[0].size(); ++i) out[0][i % channels] += in[0][i] / rows;
+  for (size_t i = 0; i < in[0].size(); ++i) {
+    const double e = in[0][i] - out[0][i % channels];
+    out[1][i % channels] += e * e / rows;
+  }
+  return out;
+}
+
+Values layer_norm_reference(const OpCall& call, std::span<const TensorSpec>, const Values& in) {
+  const size_t n = static_cast<size_t>(call.inputs[0].shape.back());
+  Values out(3);
+  for (size_t start = 0; start < in[0].size(); start += n) {
+    const RowMoments m = row_moments(in[0].data() + start, n, call.attributes.get<bool>("centered"),
+                                     call.attributes.get<double>("epsilon"));
+    for (size_t i = 0; i < n; ++i) {
+      double value = (in[0][start + i] - m.mean) * m.scale;
+      if (in.size() > 1) value *= in[1][i];
+      if (in.size() > 2) value += in[2][i];
+      out[0].push_back(value);
+    }
+    out[1].push_back(m.mean);
+    out[2].push_back(m.scale);
+  }
+  return out;
+}
+
+Values layer_norm_gradient_reference(const OpCall& call, std::span<const TensorSpec> outputs,
+                                     const Values& in) {
+  const bool centered = call.attributes.get<bool>("centered");
+  const size_t n = static_cast<size_t>(call.inputs[0].shape.back());
+  Values out(outputs.size(), std::vector<double>(n, 0.0));
+  out[0].assign(in[0].size(), 0.0);
+  for (size_t r = 0; r * n < in[0].size(); ++r) {
+    double sum = 0;
+    double dot = 0;
+    const auto normal = [&](size_t i) { return (in[0][r * n + i] - (centered ? in[1][r] : 0.0)) * in[2][r]; };
+    const auto weighted = [&](size_t i) { return in[3][r * n + i] * (in.size() > 4 ? in[4][i] : 1.0); };
+    for (size_t i = 0; i < n; ++i) {
+      sum += centered ? weighted(i) / static_cast<double>(n) : 0.0;
+      dot += weighted(i) * normal(i) / static_cast<double>(n);
+      if (in.size() == 4) continue;
+      out[1][i] += in[3][r * n + i] * normal(i);
+      out[2][i] += in[3][r * n + i];
+    }
+    for (size_t i = 0; i < n; ++i) out[0][r * n + i] = in[2][r] * (weighted(i) - sum - normal(i) * dot);
+  }
+  return out;
+}
+
+double per_element(const OpCall& call) { return 8.0 * static_cast<double>(call.inputs[0].shape.elems()); }
+
+bool in_place(const OpCall& call, int output, int input) {
+  return output == 0 && call.inputs[static_cast<size_t>(input)].shape == call.inputs[0].shape;
+}
+
+void register_moments(graph::Registry& registry) {
+  OpDef op;
+  op.name = "channel_moments";
+  op.summary = "mean and variance of each channel over all other axes";
+  op.infer = infer_moments;
+  op.gradient = moments_gradient;
+  op.prepare = prepare_channel_moments;
+  op.flops = [](const OpCall& call) { return 4.0 * static_cast<double>(call.inputs[0].shape.elems()); };
+  op.reference = moments_reference;
+  op.tolerance = 10;
+  op.samples = {{{{{7, 3}}}}, {{{{1, 5}}}}, {{{{4}}}}, {{{{2, 9, 17, 20}, 99, 101}}}, {{{{3, 300, 33}}}}};
+  op.errors = {{{{DType::kF32, {0, 3}}}, {}, ErrorCode::kShapeMismatch},
+               {{{DType::kF32, {}}}, {}, ErrorCode::kShapeMismatch},
+               {{{DType::kI32, {2, 3}}}, {}, ErrorCode::kDtypeMismatch}};
+  registry.add(std::move(op));
+}
+
+void register_layer_norm(graph::Registry& registry) {
+  OpDef op;
+  op.name = "layer_norm";
+  op.summary = "rows brought to mean 0 (where centered) and variance 1, times gamma, plus beta";
+  op.max_inputs = 3;
+  op.infer = infer_layer_norm;
+  op.gradient = layer_norm_gradient;
+  op.prepare = prepare_layer_norm;
+  op.skips_unused_outputs = true;
+  op.may_alias = in_place;
+  op.flops = per_element;
+  op.reference = layer_norm_reference;
+  op.tolerance = 20;
+  const auto how = [](bool centered) { return Attributes{{"epsilon", 1e-5}, {"centered", centered}}; };
+  const InputSample columns{{5}};
+  op.samples = {{{{{4, 5}}}, how(true)},
+                {{{{2, 3, 5}}, columns}, how(true)},
+                {{{{4, 5}}, columns, columns}, how(true)},
+                {{{{4, 5}}, columns, columns}, how(false)},
+                {{{{3, 130}, 5, 9}, {{130}}, {{130}}}, how(true)},
+                {{{{70, 16}}, {{16}}}, how(false)}};
+  op.errors = {{{{DType::kF32, {4, 5}}, {DType::kF32, {4}}}, how(true), ErrorCode::kShapeMismatch},
+               {{{DType::kF32, {4, 5}}, {DType::kF64, {5}}}, how(true), ErrorCode::kDtypeMismatch},
+               {{{DType::kF32, {4, 0}}}, how(true), ErrorCode::kShapeMismatch}};
+  registry.add(std::move(op));
+}
+
+void register_layer_norm_gradient(graph::Registry& registry) {
+  OpDef op;
+  op.name = "layer_norm_gradient";
+  op.summary = "gradient of layer_norm with respect to rows, gamma and beta";
+  op.min_inputs = 4;
+  op.max_inputs = 5;
+  op.infer = infer_layer_norm_gradient;
+  op.gradient = layer_norm_second_gradient;
+  op.prepare = prepare_layer_norm_gradient;
+  op.skips_unused_outputs = true;
+  op.may_alias = in_place;
+  op.flops = per_element;
+  op.reference = layer_norm_gradient_reference;
+  op.tolerance = 20;
+  const auto how = [](bool centered) { return Attributes{{"centered", centered}}; };
+  const InputSample scales{{6}, 0.5, 2};
+  op.samples = {{{{{6, 5}}, {{6}}, scales, {{6, 5}}}, how(true)},
+                {{{{6, 5}}, {{6}}, scales, {{6, 5}}, {{5}}}, how(true)},
+                {{{{2, 3, 17}}, {{2, 3}}, {{2, 3}, 0.5, 2}, {{2, 3, 17}}, {{17}}}, how(false)},
+                {{{{150, 4}}, {{150}}, {{150}, 0.5, 2}, {{150, 4}}, {{4}}}, how(true)}};
+  op.errors = {{{{DType::kF32, {6, 5}}, {DType::kF32, {5}}, {DType::kF32, {6}}, {DType::kF32, {6, 5}}},
+                how(true),
+                ErrorCode::kShapeMismatch}};
+  registry.add(std::move(op));
+}
+
+}  // namespace
+
+void register_normalization(graph::Registry& registry) {
+  register_moments(registry);
+  register_layer_norm(registry);
+  register_layer_norm_gradient(registry);
+}
+
+}  // namespace ops
+
+namespace {
+
+bool half_precision(const Tensor& x) { return x.dtype() == DType::kF16 || x.dtype() == DType::kBF16; }
+
+Tensor in_f32(const Tensor& x) { return x.defined() ? cast(x, DType::kF32) : x; }
+
+Tensor normalize_rows(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon,
+                      bool centered) {
+  static const graph::OpDef& op = ops::row("layer_norm");
+  require(x.defined(), ErrorCode::kInvalidArgument, op.name, "the input is undefined");
+  if (half_precision(x)) {
+    return cast(normalize_rows(in_f32(x), in_f32(gamma), in_f32(beta), epsilon, centered), x.dtype());
+  }
+  std::vector<Tensor> inputs{x};
+  if (gamma.defined()) inputs.push_back(gamma);
+  if (gamma.defined() && beta.defined()) inputs.push_back(beta);
+  const Tensor y = graph::apply(op, inputs, {{"epsilon", epsilon}, {"centered", centered}})[0];
+  return !gamma.defined() && beta.defined() ? y + beta : y;
+}
+
+}  // namespace
+
+Moments channel_moments(const Tensor& x) {
+  static const graph::OpDef& op = ops::row("channel_moments");
+  require(x.defined(), ErrorCode::kInvalidArgument, op.name, "the input is undefined");
+  const Tensor inputs[] = {half_precision(x) ? cast(x, DType::kF32) : x};
+  const std::vector<Tensor> results = graph::apply(op, inputs);
+  return {cast(results[0], x.dtype()), cast(results[1], x.dtype())};
+}
+
+Tensor normalize_channels(const Tensor& x, const Moments& moments, const Tensor& gamma, const Tensor& beta,
+                          double epsilon) {
+  const Tensor scale = rsqrt(moments.variance + epsilon);
+  const Tensor y = (x - moments.mean) * (gamma.defined() ? gamma * scale : scale);
+  return beta.defined() ? y + beta : y;
+}
+
+Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon) {
+  return normalize_rows(x, gamma, beta, epsilon, true);
+}
+
+Tensor rms_norm(const Tensor& x, const Tensor& gamma, double epsilon) {
+  return normalize_rows(x, gamma, {}, epsilon, false);
+}
+
+Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& gamma, const Tensor& beta, double epsilon) {
+  require(x.defined() && x.rank() >= 2, ErrorCode::kShapeMismatch, "group_norm",
+          "the input must be (N, ..., C), got {}", x.defined() ? x.spec().str() : "an undefined tensor");
+  const int64_t channels = x.extent(-1);
+  require(groups >= 1 && channels % groups == 0, ErrorCode::kInvalidArgument, "group_norm",
+          "{} groups don't divide the {} channels of {}", groups, channels, x.spec().str());
+  const int64_t positions = x.elems() / std::max<int64_t>(x.extent(0) * channels, 1);
+  const Tensor parts = reshape(x, {x.extent(0), positions, groups, channels / groups});
+  const Axes axes{1, 3};
+  const Tensor centered = parts - mean(parts, axes, true);
+  const Tensor scale = rsqrt(mean(square(centered), axes, true) + epsilon);
+  Tensor y = reshape(centered * scale, x.shape());
+  if (gamma.defined()) y = y * gamma;
+  return beta.defined() ? y + beta : y;
+}
+
+}  // namespace isochron
