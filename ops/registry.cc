@@ -19,6 +19,7 @@ graph::Registry& mutable_registry() {
     register_random(*registry);
     register_softmax(*registry);
     register_normalization(*registry);
+    register_attention(*registry);
     register_debug(*registry);
     return registry;
   }();
