@@ -111,6 +111,11 @@ double rmsprop_element(const Attributes& attributes, double rate, double, double
   return descend(attributes, rate, p, g / root, velocity);
 }
 
+bool decays(const Attributes& attributes, size_t parameter) {
+  const std::string undecayed = attributes.get_or<std::string>("undecayed", "");
+  return parameter >= undecayed.size() || undecayed[parameter] != '1';
+}
+
 graph::ReferenceFunction update_reference(ElementRule rule) {
   return [rule](const OpCall& call, std::span<const TensorSpec> outputs,
                 const std::vector<std::vector<double>>& inputs) {
@@ -125,6 +130,8 @@ graph::ReferenceFunction update_reference(ElementRule rule) {
       for (size_t e = 0; e < p.size(); ++e) {
         double states[kMostStates] = {};
         for (size_t k = 0; k < layout.states; ++k) states[k] = result[layout.state(k, i) - 1][e];
+        if (decays(call.attributes, i))
+          p[e] -= rate * call.attributes.get_or<double>("weight_decay", 0.0) * p[e];
         p[e] = rule(call.attributes, rate, step, p[e], inputs[layout.gradient(i)][e], states);
         for (size_t k = 0; k < layout.states; ++k) result[layout.state(k, i) - 1][e] = states[k];
       }
@@ -206,6 +213,9 @@ size_t update_state_count(const OpDef& op, const Attributes& attributes) {
 void check_update_attributes(const OpDef& op, const Attributes& attributes) {
   for (const std::string_view name : {"momentum", "beta_1", "beta_2", "rho"})
     check_decay(op, attributes, name);
+  const double weight_decay = attributes.get_or<double>("weight_decay", 0.0);
+  require(weight_decay >= 0 && std::isfinite(weight_decay), ErrorCode::kInvalidArgument, op.name,
+          "the weight decay must be >= 0, got {}", weight_decay);
   const double epsilon = attributes.get_or<double>("epsilon", 0.0);
   require(epsilon >= 0 && std::isfinite(epsilon), ErrorCode::kInvalidArgument, op.name,
           "epsilon must be >= 0, got {}", epsilon);
@@ -222,6 +232,11 @@ void register_optimizers(graph::Registry& registry) {
              sgd_element,
              {sgd(0, false, false), sgd(0.9, false, false), sgd(0.9, true, false), sgd(0.9, false, true),
               sgd(0.9, true, true)});
+  const auto decayed = [](Attributes attributes, const char* undecayed) {
+    attributes.set("weight_decay", 0.1);
+    attributes.set("undecayed", std::string(undecayed));
+    return attributes;
+  };
   const auto adam = [](bool amsgrad, bool after) {
     return Attributes{{"beta_1", 0.9},
                       {"beta_2", 0.99},
@@ -230,7 +245,8 @@ void register_optimizers(graph::Registry& registry) {
                       {"epsilon_after_correction", after}};
   };
   add_update(registry, "adam_update", "Adam and AMSGrad on all parameters", adam_element,
-             {adam(false, false), adam(true, false), adam(false, true), adam(true, true)});
+             {adam(false, false), adam(true, false), adam(false, true), adam(true, true),
+              decayed(adam(false, true), "010")});
   const auto rmsprop = [](double momentum, bool centered, bool outside) {
     return Attributes{{"rho", 0.9},
                       {"momentum", momentum},

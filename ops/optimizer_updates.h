@@ -23,6 +23,9 @@
 //   learning_rate_outside_velocity  m = momentum m + g [/ sqrt(...)];  w -= r m [r (g + momentum m)]
 //   epsilon_after_correction        w -= r / (1 - beta_1^t) * m / (sqrt(v) / sqrt(1 - beta_2^t) + epsilon)
 //   epsilon_outside_root            w -= r g / (sqrt(v) + epsilon)
+//
+// With `weight_decay` d any rule begins with w -= r d w (decoupled: Loshchilov and Hutter: "Decoupled Weight
+// Decay Regularization", ICLR 2019), for the parameters whose character in `undecayed` isn't '1'.
 #pragma once
 
 #include "isochron/graph/op.h"

@@ -36,8 +36,12 @@ std::vector<Variable> trainable_of(std::span<const Variable> parameters) {
 }  // namespace
 
 Optimizer::Optimizer(std::string_view update_op, graph::Attributes attributes,
-                     std::vector<std::string> states, double learning_rate)
-    : op_(&ops::row(update_op)), attributes_(std::move(attributes)), state_names_(std::move(states)) {
+                     std::vector<std::string> states, double learning_rate, WeightDecay weight_decay)
+    : op_(&ops::row(update_op)),
+      attributes_(std::move(attributes)),
+      weight_decay_(std::move(weight_decay)),
+      state_names_(std::move(states)) {
+  if (weight_decay_.rate != 0) attributes_.set("weight_decay", weight_decay_.rate);
   ops::check_update_attributes(*op_, attributes_);
   check_learning_rate(learning_rate);
   learning_rate_ = Variable(full({}, learning_rate, DType::kF64), "learning_rate", false);
@@ -93,9 +97,18 @@ void Optimizer::apply(std::span<const Variable> parameters, std::span<const Tens
   inputs[ops::UpdateLayout::kStep] = step_;
   // Tapes have no use for the update: eager, it passes them by.
   const std::vector<Tensor> results = graph::Capture::current()
-                                          ? graph::apply(*op_, inputs, attributes_)
-                                          : graph::apply_eager(*op_, inputs, attributes_);
+                                          ? graph::apply(*op_, inputs, attributes_for(trainable))
+                                          : graph::apply_eager(*op_, inputs, attributes_for(trainable));
   for (size_t i = 0; i < targets.size(); ++i) targets[i].assign(results[i]);
+}
+
+graph::Attributes Optimizer::attributes_for(std::span<const Variable> parameters) const {
+  graph::Attributes attributes = attributes_;
+  if (weight_decay_.rate == 0 || !weight_decay_.applies) return attributes;
+  std::string undecayed;
+  for (const Variable& parameter : parameters) undecayed += weight_decay_.applies(parameter) ? '0' : '1';
+  attributes.set("undecayed", std::move(undecayed));
+  return attributes;
 }
 
 void Optimizer::make_states(std::span<const Variable> parameters) {

@@ -6,6 +6,7 @@
 // into an Optimizer.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,14 @@
 #include "isochron/graph/variable.h"
 
 namespace isochron::optim {
+
+/// Decoupled weight decay: parameters lose the share learning rate x `rate` of themselves before each update
+/// (Loshchilov and Hutter, ICLR 2019).
+struct WeightDecay {
+  double rate = 0;
+  /// Which parameters decay; all where empty. Commonly those with two axes or more, sparing biases and gains.
+  std::function<bool(const Variable& parameter)> applies = {};
+};
 
 class Optimizer {
  public:
@@ -52,18 +61,20 @@ class Optimizer {
  protected:
   /// `states` are the names of the update op's states, in its order.
   Optimizer(std::string_view update_op, graph::Attributes attributes, std::vector<std::string> states,
-            double learning_rate);
+            double learning_rate, WeightDecay weight_decay = {});
 
  private:
   struct Entry {
     Variable parameter;
     std::vector<Variable> states;
   };
+  graph::Attributes attributes_for(std::span<const Variable> parameters) const;
   void make_states(std::span<const Variable> parameters);
   const Entry& entry_of(const Variable& parameter, size_t hint) const;
 
   const graph::OpDef* op_;
   graph::Attributes attributes_;
+  WeightDecay weight_decay_;
   std::vector<std::string> state_names_;
   Variable learning_rate_;
   Variable step_;

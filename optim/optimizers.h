@@ -15,6 +15,7 @@ struct SgdOptions {
   double learning_rate = 0.01;
   double momentum = 0;
   bool nesterov = false;
+  WeightDecay weight_decay = {};
   /// PyTorch's momentum: the velocity sums gradients, and the learning rate of the moment scales all of it.
   bool learning_rate_outside_velocity = false;
 };
@@ -37,6 +38,21 @@ struct AdamOptions {
 class Adam : public Optimizer {
  public:
   explicit Adam(const AdamOptions& options = {});
+};
+
+struct AdamWOptions {
+  double learning_rate = 1e-3;
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-8;
+  bool amsgrad = false;
+  WeightDecay weight_decay = {.rate = 0.01};
+};
+/// Adam with decoupled weight decay (Loshchilov and Hutter: "Decoupled Weight Decay Regularization", ICLR
+/// 2019), as PyTorch defines it: epsilon is added to the bias-corrected root.
+class AdamW : public Optimizer {
+ public:
+  explicit AdamW(const AdamWOptions& options = {});
 };
 
 struct RmsPropOptions {

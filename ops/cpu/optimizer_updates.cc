@@ -42,6 +42,7 @@ struct UpdateNumbers {
   double root_factor = 1;      // of the second moment's root
   double epsilon_inside = 0;   // under the root
   double epsilon_outside = 0;  // beside it
+  double kept = 1;             // what weight decay leaves of the parameter
 };
 
 /// One run of elements: parameter, up to three states, gradient; outputs may equal inputs.
@@ -152,19 +153,21 @@ void update(const UpdateNumbers& numbers, const UpdateArrays& arrays, int64_t co
   const auto at = [](const std::byte* bytes, size_t i) { return reinterpret_cast<const T*>(bytes) + i; };
   const auto to = [](std::byte* bytes, size_t i) { return reinterpret_cast<T*>(bytes) + i; };
   const Rule rule(numbers);
+  const Vec<T> kept = set<T>(numbers.kept);
   Vec<T> s[3];
   size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     for (int k = 0; k < Rule::kStates; ++k) s[k] = hn::LoadU(d, at(arrays.states[k], i));
-    const auto p = rule(hn::LoadU(d, at(arrays.parameter, i)), hn::LoadU(d, at(arrays.gradient, i)), s);
+    const auto p =
+        rule(hn::LoadU(d, at(arrays.parameter, i)) * kept, hn::LoadU(d, at(arrays.gradient, i)), s);
     hn::StoreU(p, d, to(arrays.new_parameter, i));
     for (int k = 0; k < Rule::kStates; ++k) hn::StoreU(s[k], d, to(arrays.new_states[k], i));
   }
   if (i == n) return;
   const auto mask = hn::FirstN(d, n - i);
   for (int k = 0; k < Rule::kStates; ++k) s[k] = masked_load(mask, d, at(arrays.states[k], i));
-  const auto p =
-      rule(masked_load(mask, d, at(arrays.parameter, i)), masked_load(mask, d, at(arrays.gradient, i)), s);
+  const auto p = rule(masked_load(mask, d, at(arrays.parameter, i)) * kept,
+                      masked_load(mask, d, at(arrays.gradient, i)), s);
   masked_store(p, mask, d, to(arrays.new_parameter, i));
   for (int k = 0; k < Rule::kStates; ++k) masked_store(s[k], mask, d, to(arrays.new_states[k], i));
 }
@@ -255,7 +258,9 @@ class UpdateKernel final : public graph::Kernel {
         epsilon_after_correction_(request.attributes.get_or("epsilon_after_correction", false)),
         rate_outside_velocity_(request.attributes.get_or("learning_rate_outside_velocity", false)),
         beta_1_(request.attributes.get_or<double>("beta_1", 0.0)),
-        beta_2_(request.attributes.get_or<double>("beta_2", 0.0)) {
+        beta_2_(request.attributes.get_or<double>("beta_2", 0.0)),
+        weight_decay_(request.attributes.get_or<double>("weight_decay", 0.0)),
+        undecayed_(request.attributes.get_or<std::string>("undecayed", "")) {
     const graph::Attributes& attributes = request.attributes;
     layout_.states = update_state_count(request.op, attributes);
     layout_.parameters = (request.inputs.size() - 2) / (2 + layout_.states);
@@ -282,6 +287,7 @@ class UpdateKernel final : public graph::Kernel {
     ++step;
     std::memcpy(args.outputs[0], &step, sizeof step);
     set_rates(rate, static_cast<uint64_t>(step));
+    decayed_ = 1 - rate * weight_decay_;
     parallel_for(threads_, starts_.back(),
                  [&](int64_t begin, int64_t end) { update_range(args, begin, end); });
   }
@@ -318,7 +324,9 @@ class UpdateKernel final : public graph::Kernel {
         arrays.states[k] = args.inputs[layout_.state(k, i)] + offset;
         arrays.new_states[k] = args.outputs[layout_.state(k, i) - 1] + offset;
       }
-      function_(numbers_, arrays, count);
+      UpdateNumbers numbers = numbers_;
+      if (i >= undecayed_.size() || undecayed_[i] != '1') numbers.kept = decayed_;
+      function_(numbers, arrays, count);
     }
   }
 
@@ -329,6 +337,9 @@ class UpdateKernel final : public graph::Kernel {
   bool rate_outside_velocity_;
   Powers beta_1_;
   Powers beta_2_;
+  double weight_decay_;
+  std::string undecayed_;
+  double decayed_ = 1;
   std::vector<int64_t> starts_;  // of each parameter's elements, and their total
   int threads_ = 1;
   UpdateFunction function_ = nullptr;

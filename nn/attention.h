@@ -1,0 +1,79 @@
+// Layers of transformers: embeddings and multi-head attention.
+#pragma once
+
+#include "isochron/nn/layers.h"
+#include "isochron/ops/attention.h"
+
+namespace isochron::nn {
+
+struct EmbeddingOptions {
+  Initializer initializer = init::uniform();
+};
+/// A learned vector for each of `count` numbers. x: integers (...), the result is (..., width) in f32.
+class Embedding : public Module {
+ public:
+  /// Throws kInvalidArgument unless count and width are >= 1.
+  Embedding(int64_t count, int64_t width, EmbeddingOptions options = {});
+  /// Throws kDtypeMismatch unless x holds integers; kOutOfRange when the op runs for one outside [0, count).
+  Tensor forward(const Tensor& x) override;
+  /// x (..., width) times the table, transposed: scores of all numbers, for models that tie input and output
+  /// (Press and Wolf: "Using the Output Embedding to Improve Language Models", EACL 2017).
+  Tensor scores(const Tensor& x);
+  void members(Members& list) override { list("embeddings", table_); }
+  std::string_view kind() const override { return "embedding"; }
+  const Variable& table() const { return table_; }
+
+ private:
+  void build_table();
+  int64_t count_, width_;
+  EmbeddingOptions options_;
+  Variable table_;
+};
+
+struct MultiHeadAttentionOptions {
+  /// Each query sees only its own position and those before it.
+  bool causal = false;
+  /// Heads of keys and values; 0: as many as of queries. Must divide those.
+  int64_t key_value_heads = 0;
+  bool bias = true;
+  Initializer kernel_initializer = init::glorot_uniform();
+};
+/// Attention of a sequence to itself (Vaswani et al.: "Attention Is All You Need", NeurIPS 2017): one dense
+/// layer makes queries, keys and values, one mixes the heads' results. x: (N, T, width).
+class MultiHeadAttention : public Module {
+ public:
+  /// Throws kInvalidArgument unless heads divide width and key_value_heads divide heads.
+  MultiHeadAttention(int64_t width, int64_t heads, MultiHeadAttentionOptions options = {});
+  Tensor forward(const Tensor& x) override { return compute(x, {}); }
+  /// `key_mask`: (N, T) bool, false where a position is padding that nobody should see; may be undefined.
+  Tensor attend(const Tensor& x, const Tensor& key_mask);
+  void members(Members& list) override { list("query_key_value", query_key_value_)("output", output_); }
+  std::string_view kind() const override { return "multi_head_attention"; }
+
+ private:
+  Tensor compute(const Tensor& x, const Tensor& key_mask);
+  int64_t width_, heads_, key_heads_;
+  bool causal_;
+  Dense query_key_value_, output_;
+};
+
+/// Attention of a sequence to another, as a decoder's to its encoder. x: (N, T, width), memory: (N, S, any
+/// width).
+class CrossAttention : public Module {
+ public:
+  /// Throws as MultiHeadAttention.
+  CrossAttention(int64_t width, int64_t heads, MultiHeadAttentionOptions options = {});
+  /// To itself.
+  Tensor forward(const Tensor& x) override { return compute(x, x, {}); }
+  Tensor attend(const Tensor& x, const Tensor& memory, const Tensor& key_mask);
+  void members(Members& list) override { list("query", query_)("key_value", key_value_)("output", output_); }
+  std::string_view kind() const override { return "cross_attention"; }
+
+ private:
+  Tensor compute(const Tensor& x, const Tensor& memory, const Tensor& key_mask);
+  int64_t width_, heads_, key_heads_;
+  bool causal_;
+  Dense query_, key_value_, output_;
+};
+
+}  // namespace isochron::nn
