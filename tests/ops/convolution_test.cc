@@ -92,16 +92,18 @@ struct Call {
 
 std::vector<Call> large_calls(const Shape& x, const Shape& kernel, const Shape& y, const Dims& padding,
                               const Dims& stride, int64_t groups) {
-  const Attributes window{
-      {"stride", stride}, {"padding", padding}, {"dilation", Dims{1, 1}}, {"groups", groups}};
+  const Attributes window{{"stride", stride},
+                          {"padding", padding},
+                          {"dilation", ops::ones_if_empty({}, stride.rank())},
+                          {"groups", groups}};
   Attributes input = window;
   input.set("input_shape", static_cast<Dims>(x));
   Attributes weight = window;
   weight.set("kernel_shape", static_cast<Dims>(kernel));
   weight.set("bias", true);
-  return {{"conv2d", {x, kernel, {kernel[3]}}, window},
-          {"conv2d_input_gradient", {y, kernel}, input},
-          {"conv2d_weight_gradient", {x, y}, weight}};
+  return {{"convolution", {x, kernel, {kernel.back()}}, window},
+          {"convolution_input_gradient", {y, kernel}, input},
+          {"convolution_weight_gradient", {x, y}, weight}};
 }
 
 std::vector<Call> all_large_calls() {
@@ -110,7 +112,13 @@ std::vector<Call> all_large_calls() {
   for (const auto& more :
        {large_calls({3, 13, 12, 32}, {3, 3, 32, 24}, {3, 13, 12, 24}, {1, 1, 1, 1}, {1, 1}, 1),
         large_calls({2, 14, 15, 19}, {3, 3, 19, 21}, {2, 7, 8, 21}, {0, 1, 1, 1}, {2, 2}, 1),
-        large_calls({4, 16, 16, 32}, {3, 3, 1, 32}, {4, 16, 16, 32}, {1, 1, 1, 1}, {1, 1}, 32)}) {
+        large_calls({4, 16, 16, 32}, {3, 3, 1, 32}, {4, 16, 16, 32}, {1, 1, 1, 1}, {1, 1}, 32),
+        large_calls({2, 60, 24}, {5, 24, 32}, {2, 30, 32}, {2, 1}, {2}, 1),
+        large_calls({4, 200, 19}, {3, 1, 38}, {4, 200, 38}, {1, 1}, {1}, 19),
+        large_calls({1, 6, 9, 8, 17}, {3, 3, 3, 17, 32}, {1, 6, 9, 8, 32}, {1, 1, 1, 1, 1, 1}, {1, 1, 1}, 1),
+        large_calls({2, 6, 9, 8, 6}, {3, 2, 3, 3, 10}, {2, 3, 4, 8, 10}, {0, 1, 0, 0, 1, 1}, {2, 2, 1}, 2),
+        large_calls({1, 9, 8, 8, 20}, {3, 3, 3, 1, 20}, {1, 9, 8, 8, 20}, {1, 1, 1, 1, 1, 1}, {1, 1, 1},
+                    20)}) {
     calls.insert(calls.end(), more.begin(), more.end());
   }
   return calls;

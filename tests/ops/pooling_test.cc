@@ -98,7 +98,7 @@ TEST(Pooling, ThreadsDoNotChangeTheResult) {
 
 TEST(Pooling, GlobalAverageIsTheMeanOverPixels) {
   const Tensor x = from_vector({1, 2, 2, 2}, {1, 10, 2, 20, 3, 30, 4, 40});
-  EXPECT_THAT(global_average_pool2d(x).to_vector(), ElementsAre(2.5, 25));
+  EXPECT_THAT(global_average_pool(x).to_vector(), ElementsAre(2.5, 25));
 }
 
 TEST(Pooling, RejectsPaddingThatAWindowCouldLieIn) {
