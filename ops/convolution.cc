@@ -78,6 +78,10 @@ Transposed transposed_of(std::string_view where, const Dims& extents, const Dims
   if (!options.output_padding.empty()) require_length("output padding", options.output_padding, axes);
   if (!options.output_size.empty()) require_length("output size", options.output_size, axes);
   Transposed result;
+  for (int i = 0; i < axes; ++i) {
+    require(stride[i] >= 1 && dilation[i] >= 1, ErrorCode::kInvalidArgument, where,
+            "stride and dilation must be at least 1, got {} and {}", dims_str(stride), dims_str(dilation));
+  }
   if (!options.padding.is_same()) {  // the numbers don't depend on the extents
     result.padding = options.padding.resolve(extents, window, stride, dilation);
     require_length("padding", result.padding, 2 * axes);
@@ -85,12 +89,19 @@ Transposed transposed_of(std::string_view where, const Dims& extents, const Dims
   result.input = options.output_size.empty()
                      ? default_output_size(where, extents, window, stride, dilation, result.padding, options)
                      : options.output_size;
-  for (const int64_t extent : result.input) {
-    require(extent >= 0, ErrorCode::kShapeMismatch, where,
-            "the result would have extents {}; the padding is too large", dims_str(result.input));
-  }
-  if (options.padding.is_same())
+  if (options.padding.is_same()) {
     result.padding = options.padding.resolve(result.input, window, stride, dilation);
+  }
+  for (int i = 0; i < axes; ++i) {
+    const int64_t padded = result.input[i] + result.padding[2 * i] + result.padding[2 * i + 1];
+    const int64_t free = padded - (window[i] - 1) * dilation[i] - 1;
+    require(result.input[i] >= 1 && free >= 0 && free / stride[i] + 1 == extents[i],
+            ErrorCode::kShapeMismatch, where,
+            "no convolution of extents {} gives {} with window {}, stride {} and padding {}; mend the output "
+            "size or the padding",
+            dims_str(result.input), dims_str(extents), dims_str(window), dims_str(stride),
+            dims_str(result.padding));
+  }
   return result;
 }
 
@@ -98,6 +109,9 @@ Tensor convolve_transposed(std::string_view where, int axes, const Tensor& x, co
                            const Tensor& bias, const ConvolutionTransposeOptions& options) {
   static const graph::OpDef& op = ops::row("convolution_input_gradient");
   require_operands(where, x, kernel, axes);
+  require(kernel.extent(-1) == x.extent(-1), ErrorCode::kShapeMismatch, where,
+          "kernels are (spatial..., O / groups, C): {} takes {} channels, the image {} has {}",
+          kernel.spec().str(), kernel.extent(-1), x.spec().str(), x.extent(-1));
   const Dims stride = ops::ones_if_empty(options.stride, x.rank() - 2);
   const Dims dilation = ops::ones_if_empty(options.dilation, x.rank() - 2);
   const Transposed of =

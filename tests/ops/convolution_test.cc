@@ -226,6 +226,56 @@ TEST(Convolution, RejectsAKernelForOtherChannels) {
                "the kernel (3, 3, 4, 2) takes 4 channels, the image (1, 5, 5, 3) has 3");
 }
 
+TEST(Convolution, CausalOutputsSeeNothingLater) {
+  const Tensor kernel = from_vector({2, 1, 1}, {1, 10});
+  const ConvolutionOptions causal{.padding = Padding::causal()};
+  EXPECT_EQ(conv1d(from_vector({1, 4, 1}, {1, 2, 3, 4}), kernel, causal).to_vector(),
+            (std::vector<double>{10, 21, 32, 43}));
+  EXPECT_ERROR(conv2d(zeros({1, 4, 4, 1}), zeros({2, 2, 1, 1}), {.padding = Padding::causal()}),
+               ErrorCode::kInvalidArgument, "along one axis");
+}
+
+TEST(Convolution, RejectsOtherNumbersOfAxes) {
+  EXPECT_ERROR(conv1d(zeros({1, 4, 4, 1}), zeros({2, 2, 1, 1})), ErrorCode::kShapeMismatch,
+               "[conv1d] images are (N, W, C), got (1, 4, 4, 1)");
+  EXPECT_ERROR(conv3d(zeros({1, 4, 4, 4, 1}), zeros({2, 2, 1, 1})), ErrorCode::kShapeMismatch, "has 5 axes");
+  EXPECT_ERROR(conv1d(zeros({1, 4, 1}), zeros({2, 1, 1}), {.stride = {1, 1}}), ErrorCode::kInvalidArgument,
+               "one a spatial axis");
+}
+
+TEST(ConvolutionTranspose, SamePaddingMultipliesTheExtents) {
+  // As Keras: the gradient of a `same` convolution of the larger image.
+  const Tensor x = random_tensor({2, 3, 4, 2}, DType::kF64, 1);
+  const Tensor kernel = random_tensor({3, 2, 5, 2}, DType::kF64, 2);
+  const Tensor y = conv2d_transpose(x, kernel, {.stride = {2, 3}, .padding = Padding::same()});
+  ASSERT_EQ(y.shape(), (Shape{2, 6, 12, 5}));
+  const Tensor z = random_tensor({2, 6, 12, 5}, DType::kF64, 3);
+  GradientTape tape;
+  const Tensor forward = conv2d(z, kernel, {.stride = {2, 3}, .padding = Padding::same()});
+  EXPECT_TRUE(near(y, tape.gradient({&forward, 1}, {&z, 1}, {&x, 1})[0], 1e-12, 1e-12));
+  const Tensor odd =
+      conv2d_transpose(x, kernel, {.stride = {2, 3}, .padding = Padding::same(), .output_size = {5, 10}});
+  EXPECT_EQ(odd.shape(), (Shape{2, 5, 10, 5}));
+}
+
+TEST(ConvolutionTranspose, RejectsWrongSizes) {
+  const Tensor x = zeros({1, 4, 4, 2});
+  const Tensor kernel = zeros({3, 3, 5, 2});
+  EXPECT_ERROR(conv2d_transpose(x, kernel, {.stride = {2, 2}, .output_padding = {2, 0}}),
+               ErrorCode::kInvalidArgument, "between 0 and the stride");
+  EXPECT_ERROR(conv2d_transpose(x, kernel, {.stride = {2, 2}, .output_size = {12, 12}}),
+               ErrorCode::kShapeMismatch, "no convolution of extents (12, 12) gives (4, 4)");
+  EXPECT_ERROR(conv2d_transpose(x, kernel, {.output_padding = {0, 0}, .output_size = {6, 6}}),
+               ErrorCode::kInvalidArgument, "give output_size alone");
+  EXPECT_ERROR(conv2d_transpose(x, kernel, {.padding = Padding::explicitly(4, 4, 4, 4)}),
+               ErrorCode::kShapeMismatch, "mend the output size or the padding");
+  EXPECT_ERROR(conv1d_transpose(zeros({1, 4, 2}), zeros({3, 5, 2}), {.padding = Padding::causal()}),
+               ErrorCode::kInvalidArgument, "no causal padding");
+  EXPECT_ERROR(conv2d_transpose(x, kernel, zeros({2})), ErrorCode::kShapeMismatch, "the bias must be (5)");
+  EXPECT_ERROR(conv2d_transpose(x, zeros({3, 3, 5, 3})), ErrorCode::kShapeMismatch, "takes 3 channels");
+  EXPECT_ERROR(conv2d_transpose(x, kernel, {.stride = {0, 1}}), ErrorCode::kInvalidArgument, "at least 1");
+}
+
 TEST(Convolution, RejectsAWindowLargerThanTheImage) {
   EXPECT_ERROR(conv2d(zeros({1, 2, 5, 3}), zeros({3, 3, 3, 2})), ErrorCode::kShapeMismatch,
                "Padding::same()");
