@@ -6,6 +6,7 @@
 
 #include "isochron/ops/cpu/choose_kernel.h"
 #include "isochron/ops/cpu/convolution_plain.h"
+#include "isochron/ops/cpu/depthwise.h"
 #include "isochron/ops/cpu/onednn.h"
 
 namespace isochron::ops {
@@ -167,11 +168,23 @@ Made make_primitive(ConvolutionPass pass, const ConvolutionShape& s, Way way, bo
 
 std::unique_ptr<Kernel> make_kernel(ConvolutionPass pass, const ConvolutionShape& s, Way way, bool bias,
                                     DType dtype, int threads) {
-  if (way != kPortable) {
-    Made made = make_primitive(pass, s, way, bias, threads);
-    return made ? std::make_unique<LibraryConvolution>(std::move(*made)) : nullptr;
+  if (way == kPortable && is_depthwise(s)) {
+    return prepare_depthwise_convolution(pass, s, bias, dtype, threads);
   }
-  return prepare_plain_convolution(pass, s, bias, dtype, threads);
+  if (way == kPortable) return prepare_plain_convolution(pass, s, bias, dtype, threads);
+  Made made = make_primitive(pass, s, way, bias, threads);
+  return made ? std::make_unique<LibraryConvolution>(std::move(*made)) : nullptr;
+}
+
+/// Our own kernel comes first by rule, except where the library has one for such calls.
+std::unique_ptr<Kernel> choose_depthwise(ConvolutionPass pass, const ConvolutionShape& s,
+                                         const KernelRequest& request, int threads,
+                                         const std::function<std::unique_ptr<Kernel>(size_t)>& make) {
+  const bool library_first = s.planar() && s.group_outputs() == 1 && pass != ConvolutionPass::kWeightGradient;
+  const Way ways[] = {library_first ? kPlain : kPortable, library_first ? kPortable : kPlain};
+  const std::string_view names[] = {library_first ? "nhwc" : "depthwise",
+                                    library_first ? "depthwise" : "nhwc"};
+  return choose_kernel(request, threads, names, [&](size_t i) { return make(ways[i]); });
 }
 
 }  // namespace
@@ -182,12 +195,11 @@ std::unique_ptr<Kernel> prepare_convolution(ConvolutionPass pass, const Convolut
       pass == ConvolutionPass::kForward ? request.inputs.size() == 3 : request.outputs.size() == 2;
   const DType dtype = request.inputs[0].dtype;
   const int threads = shape.products() >= kThreadedProducts ? request.threads : 1;
-  if (dtype == DType::kF64 || shape.products() < kLibraryProducts) {
-    return make_kernel(pass, shape, kPortable, bias, dtype, threads);
-  }
   const auto make = [&](size_t way) {
     return make_kernel(pass, shape, static_cast<Way>(way), bias, dtype, threads);
   };
+  if (dtype == DType::kF64 || shape.products() < kLibraryProducts) return make(kPortable);
+  if (is_depthwise(shape)) return choose_depthwise(pass, shape, request, threads, make);
   std::unique_ptr<Kernel> kernel = choose_kernel(request, threads, kLibraryWays, make);
   return kernel ? std::move(kernel) : make(kPortable);
 }

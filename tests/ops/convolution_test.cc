@@ -156,7 +156,7 @@ TEST(Convolution, EveryLibraryWayAgreesWithThePlainLoops) {
     run(call, DType::kF32, 1);
     for (const auto& [key, chosen] : ops::recorded_choices()) {
       if (before.contains(key)) continue;
-      for (const char* way : {"nhwc", "blocked", "winograd"}) {
+      for (const char* way : {"nhwc", "blocked", "winograd", "depthwise"}) {
         SCOPED_TRACE(key + " " + way);
         ops::restore_choices({{key, way}});
         const std::vector<Tensor> results = run(call, DType::kF32, 1);
@@ -165,6 +165,14 @@ TEST(Convolution, EveryLibraryWayAgreesWithThePlainLoops) {
     }
     const std::vector<Tensor> threaded = run(call, DType::kF32, compute_threads());
     for (size_t i = 0; i < threaded.size(); ++i) EXPECT_TRUE(near(threaded[i], expected[i], 1e-5, 3e-4));
+  }
+}
+
+TEST(Convolution, ThreadsDoNotChangeOurOwnSums) {
+  for (const Call& call : all_large_calls()) {
+    const std::vector<Tensor> alone = run(call, DType::kF64, 1);
+    const std::vector<Tensor> threaded = run(call, DType::kF64, compute_threads());
+    for (size_t i = 0; i < alone.size(); ++i) EXPECT_EQ(alone[i].to_vector(), threaded[i].to_vector());
   }
 }
 
