@@ -185,7 +185,7 @@ void train_digits(const Options& options) {
   const data::Digits digits = data::load_digits(session.data());
   fmt::print("digits: {} images of 8 x 8 to train on, {} to test on\n", digits.train.images.extent(0),
              digits.test.images.extent(0));
-  const nn::Conv2DOptions same{.padding = Padding::same()};
+  const nn::ConvOptions same{.padding = Padding::same()};
   nn::Sequential model(nn::Conv2D(32, {3, 3}, Activation::kRelu, same),
                        nn::Conv2D(64, {3, 3}, Activation::kRelu, same), nn::MaxPool2D({2, 2}), nn::Flatten(),
                        nn::Dropout(0.25), nn::Dense(128, Activation::kRelu), nn::Dropout(0.5), nn::Dense(10));

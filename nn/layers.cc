@@ -33,31 +33,6 @@ Tensor Dense::forward(const Tensor& x) {
   return activate(bias_.defined() ? product + bias_ : product, activation_);
 }
 
-Conv2D::Conv2D(int64_t filters, const Dims& window, Activation activation, Conv2DOptions options)
-    : filters_(filters), window_(window), activation_(activation), options_(std::move(options)) {
-  require(filters >= 1 && options_.groups >= 1, ErrorCode::kInvalidArgument, "conv2d",
-          "filters and groups must be >= 1, got {} and {}", filters, options_.groups);
-  require(window.rank() == 2 && window[0] >= 1 && window[1] >= 1, ErrorCode::kInvalidArgument, "conv2d",
-          "the window must be {{height, width}}, got {}", dims_str(window));
-}
-
-Tensor Conv2D::forward(const Tensor& x) {
-  if (!kernel_.defined()) {
-    require_input(x, kind(), 4);
-    const int64_t channels = x.extent(-1);
-    require(channels % options_.groups == 0, ErrorCode::kShapeMismatch, kind(),
-            "{} channels don't split into {} groups", channels, options_.groups);
-    auto kernel =
-        make_parameter("kernel", {x.dtype(), {window_[0], window_[1], channels / options_.groups, filters_}},
-                       options_.kernel_initializer);
-    if (options_.bias) bias_ = make_parameter("bias", {x.dtype(), {filters_}}, options_.bias_initializer);
-    kernel_ = std::move(kernel);
-  }
-  const ConvolutionOptions options{options_.stride, options_.padding, options_.dilation, options_.groups};
-  const Tensor result = bias_.defined() ? conv2d(x, kernel_, bias_, options) : conv2d(x, kernel_, options);
-  return activate(result, activation_);
-}
-
 Tensor Flatten::forward(const Tensor& x) {
   require(x.rank() >= 1, ErrorCode::kShapeMismatch, kind(), "a scalar has no samples");
   int64_t elems = 1;

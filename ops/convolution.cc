@@ -1,395 +1,185 @@
-// Rows, gradients and functions of convolution. conv2d is linear in the image and in the kernel, and so are
-// its two gradients: the three ops are each other's derivatives, to any order.
+// Functions of convolution; the rows that they call are in convolution_rows.cc.
 #include "isochron/ops/convolution.h"
 
 #include "isochron/graph/apply.h"
-#include "isochron/ops/cpu/convolution.h"
 #include "isochron/ops/elementwise.h"
-#include "isochron/ops/reduction.h"
 #include "isochron/ops/registry.h"
-#include "isochron/ops/rules.h"
-#include "isochron/ops/shape_ops.h"
 
 namespace isochron {
-namespace ops {
 namespace {
 
-using graph::Attributes;
-
-void require_computable(const OpCall& call) {
-  require_same_dtype(call);
-  require(call.inputs[0].dtype == DType::kF32 || call.inputs[0].dtype == DType::kF64,
-          ErrorCode::kDtypeMismatch, call.op.name, "takes f32 or f64, got {}; cast it", call.inputs[0].str());
+/// `axes`: the spatial axes asked for; 0: any.
+void require_operands(std::string_view where, const Tensor& x, const Tensor& kernel, int axes) {
+  require(x.defined() && kernel.defined(), ErrorCode::kInvalidArgument, where, "an operand is undefined");
+  ops::require_image(where, x.shape(), axes);
+  require(kernel.rank() == x.rank(), ErrorCode::kShapeMismatch, where,
+          "the kernel of images {} has {} axes, got {}", x.spec().str(), x.rank(), kernel.spec().str());
 }
 
-ConvolutionShape convolution_shape(const OpCall& call, const Dims& x, const Dims& kernel) {
-  const std::string& where = call.op.name;
-  require(x.rank() == 4 && kernel.rank() == 4, ErrorCode::kShapeMismatch, where,
-          "images are (N, H, W, C) and kernels (KH, KW, C / groups, O), got {} and {}", dims_str(x),
-          dims_str(kernel));
-  ConvolutionShape s;
-  s.batch = x[0];
-  s.channels = x[3];
-  s.outputs = kernel[3];
-  s.groups = call.attributes.get<int64_t>("groups");
-  require(s.groups >= 1 && s.channels % s.groups == 0 && s.outputs % s.groups == 0,
-          ErrorCode::kInvalidArgument, where, "{} groups don't divide {} input and {} output channels",
-          s.groups, s.channels, s.outputs);
-  require(kernel[2] * s.groups == s.channels, ErrorCode::kShapeMismatch, where,
-          "the kernel {} takes {} channels, the image {} has {}", dims_str(kernel), kernel[2] * s.groups,
-          dims_str(x), s.channels);
-  const Dims& stride = call.attributes.get<Dims>("stride");
-  const Dims& dilation = call.attributes.get<Dims>("dilation");
-  const Dims& padding = call.attributes.get<Dims>("padding");
-  s.height = window_axis(where, 0, x[1], kernel[0], stride, dilation, padding);
-  s.width = window_axis(where, 1, x[2], kernel[1], stride, dilation, padding);
-  return s;
+Dims window_of(const Tensor& kernel) {
+  return Dims(kernel.shape().span().first(static_cast<size_t>(kernel.rank() - 2)));
 }
 
-ConvolutionShape forward_shape(const OpCall& call) {
-  require_computable(call);
-  return convolution_shape(call, call.inputs[0].shape, call.inputs[1].shape);
+Tensor convolve(std::string_view where, int axes, const Tensor& x, const Tensor& kernel, const Tensor& bias,
+                const ConvolutionOptions& options) {
+  static const graph::OpDef& op = ops::row("convolution");
+  require_operands(where, x, kernel, axes);
+  const Dims stride = ops::ones_if_empty(options.stride, x.rank() - 2);
+  const Dims dilation = ops::ones_if_empty(options.dilation, x.rank() - 2);
+  graph::Attributes attributes{{"stride", stride},
+                               {"padding", options.padding.resolve(ops::spatial_extents(x.shape()),
+                                                                   window_of(kernel), stride, dilation)},
+                               {"dilation", dilation},
+                               {"groups", options.groups}};
+  if (!bias.defined()) return graph::apply_one(op, {x, kernel}, std::move(attributes));
+  return graph::apply_one(op, {x, kernel, bias}, std::move(attributes));
 }
 
-/// Throws kShapeMismatch unless input `index` is what conv2d of this shape gives.
-void require_result(const OpCall& call, size_t index, const ConvolutionShape& s) {
-  const Shape expected{s.batch, s.height.output, s.width.output, s.outputs};
-  require(call.inputs[index].shape == expected, ErrorCode::kShapeMismatch, call.op.name,
-          "input {} must be {}, got {}", index, expected.str(), call.inputs[index].str());
-}
-
-ConvolutionShape input_gradient_shape(const OpCall& call) {
-  require_computable(call);
-  const ConvolutionShape s =
-      convolution_shape(call, call.attributes.get<Dims>("input_shape"), call.inputs[1].shape);
-  require_result(call, 0, s);
-  return s;
-}
-
-ConvolutionShape weight_gradient_shape(const OpCall& call) {
-  require_computable(call);
-  const ConvolutionShape s =
-      convolution_shape(call, call.inputs[0].shape, call.attributes.get<Dims>("kernel_shape"));
-  require_result(call, 1, s);
-  return s;
-}
-
-std::vector<TensorSpec> infer_conv2d(const OpCall& call) {
-  const ConvolutionShape s = forward_shape(call);
-  if (call.inputs.size() == 3) {
-    require(call.inputs[2].shape == Shape{s.outputs}, ErrorCode::kShapeMismatch, call.op.name,
-            "the bias must be ({}), got {}", s.outputs, call.inputs[2].str());
-  }
-  return {{call.inputs[0].dtype, {s.batch, s.height.output, s.width.output, s.outputs}}};
-}
-
-std::vector<TensorSpec> infer_input_gradient(const OpCall& call) {
-  input_gradient_shape(call);
-  return {{call.inputs[0].dtype, Shape(call.attributes.get<Dims>("input_shape"))}};
-}
-
-std::vector<TensorSpec> infer_weight_gradient(const OpCall& call) {
-  const ConvolutionShape s = weight_gradient_shape(call);
-  std::vector<TensorSpec> outputs{{call.inputs[0].dtype, Shape(call.attributes.get<Dims>("kernel_shape"))}};
-  if (call.attributes.get<bool>("bias")) outputs.push_back({call.inputs[0].dtype, {s.outputs}});
-  return outputs;
-}
-
-// --- gradients; the window's attributes go from op to op ---
-
-Attributes window_of(const Attributes& attributes) {
-  return {{"stride", attributes.get<Dims>("stride")},
-          {"padding", attributes.get<Dims>("padding")},
-          {"dilation", attributes.get<Dims>("dilation")},
-          {"groups", attributes.get<int64_t>("groups")}};
-}
-
-Tensor forward(const Tensor& x, const Tensor& kernel, Attributes window) {
-  static const graph::OpDef& op = row("conv2d");
-  return graph::apply_one(op, {x, kernel}, std::move(window));
-}
-
-Tensor input_gradient(const Tensor& g, const Tensor& kernel, const Shape& input, Attributes window) {
-  static const graph::OpDef& op = row("conv2d_input_gradient");
-  window.set("input_shape", static_cast<Dims>(input));
-  return graph::apply_one(op, {g, kernel}, std::move(window));
-}
-
-/// d kernel, and d bias where `bias`.
-std::vector<Tensor> weight_gradient(const Tensor& x, const Tensor& g, const Shape& kernel, bool bias,
-                                    Attributes window) {
-  static const graph::OpDef& op = row("conv2d_weight_gradient");
-  window.set("kernel_shape", static_cast<Dims>(kernel));
-  window.set("bias", bias);
-  const Tensor inputs[] = {x, g};
-  return graph::apply(op, inputs, std::move(window));
-}
-
-std::vector<Tensor> conv2d_gradient(const GradientCall& call) {
-  const Tensor& g = call.output_gradients[0];
-  const Tensor& x = call.inputs[0];
-  const Tensor& kernel = call.inputs[1];
-  const Attributes window = window_of(call.attributes);
-  std::vector<Tensor> result(call.inputs.size());
-  const bool bias = call.inputs.size() == 3 && call.needed[2];
-  if (call.needed[1]) {
-    const std::vector<Tensor> weights = weight_gradient(x, g, kernel.shape(), bias, window);
-    result[1] = weights[0];
-    if (bias) result[2] = weights[1];
-  } else if (bias) {
-    result[2] = sum(g, {0, 1, 2});
-  }
-  if (call.needed[0]) result[0] = input_gradient(g, kernel, x.shape(), window);
-  return result;
-}
-
-/// u is the gradient of dx = input_gradient(g, kernel).
-std::vector<Tensor> input_gradient_gradient(const GradientCall& call) {
-  const Tensor& u = call.output_gradients[0];
-  const Tensor& g = call.inputs[0];
-  const Tensor& kernel = call.inputs[1];
-  const Attributes window = window_of(call.attributes);
-  std::vector<Tensor> result(2);
-  if (call.needed[0]) result[0] = forward(u, kernel, window);
-  if (call.needed[1]) result[1] = weight_gradient(u, g, kernel.shape(), false, window)[0];
-  return result;
-}
-
-/// u and v are the gradients of (dkernel, dbias) = weight_gradient(x, g).
-std::vector<Tensor> weight_gradient_gradient(const GradientCall& call) {
-  const Tensor& u = call.output_gradients[0];
-  const Tensor v = call.output_gradients.size() > 1 ? call.output_gradients[1] : Tensor();
-  const Tensor& x = call.inputs[0];
-  const Tensor& g = call.inputs[1];
-  const Attributes window = window_of(call.attributes);
-  std::vector<Tensor> result(2);
-  if (call.needed[0] && u.defined()) result[0] = input_gradient(g, u, x.shape(), window);
-  if (call.needed[1]) {
-    if (u.defined()) result[1] = forward(x, u, window);
-    if (v.defined()) {
-      result[1] = result[1].defined() ? result[1] + v : broadcast_to(v, g.shape());
-    }
-  }
-  return result;
-}
-
-// --- references: one walk over all products ---
-
-/// Calls visit(x index, kernel index, y index) for every product.
-template <typename Visit>
-void each_product(const ConvolutionShape& s, Visit visit) {
-  const int64_t depth = s.channels / s.groups;
-  const int64_t share = s.outputs / s.groups;
-  for (int64_t n = 0; n < s.batch; ++n) {
-    for (int64_t oh = 0; oh < s.height.output; ++oh) {
-      for (int64_t ow = 0; ow < s.width.output; ++ow) {
-        for (int64_t o = 0; o < s.outputs; ++o) {
-          const int64_t y = ((n * s.height.output + oh) * s.width.output + ow) * s.outputs + o;
-          for (int64_t k = 0; k < s.height.window * s.width.window * depth; ++k) {
-            const int64_t i = k % depth;
-            const int64_t ih = s.height.source(oh, k / depth / s.width.window);
-            const int64_t iw = s.width.source(ow, k / depth % s.width.window);
-            if (ih < 0 || iw < 0) continue;
-            const int64_t x =
-                ((n * s.height.input + ih) * s.width.input + iw) * s.channels + o / share * depth + i;
-            visit(static_cast<size_t>(x), static_cast<size_t>(k * s.outputs + o), static_cast<size_t>(y));
-          }
-        }
-      }
-    }
-  }
-}
-
-using Doubles = std::vector<std::vector<double>>;
-
-Doubles zeros_for(std::span<const TensorSpec> outputs) {
-  Doubles result;
-  for (const TensorSpec& output : outputs) result.emplace_back(output.shape.elems(), 0.0);
-  return result;
-}
-
-Doubles conv2d_reference(const OpCall& call, std::span<const TensorSpec> outputs, const Doubles& in) {
-  Doubles out = zeros_for(outputs);
-  each_product(forward_shape(call), [&](size_t x, size_t k, size_t y) { out[0][y] += in[0][x] * in[1][k]; });
-  if (in.size() == 3) {
-    for (size_t y = 0; y < out[0].size(); ++y) out[0][y] += in[2][y % in[2].size()];
-  }
-  return out;
-}
-
-Doubles input_gradient_reference(const OpCall& call, std::span<const TensorSpec> outputs, const Doubles& in) {
-  Doubles out = zeros_for(outputs);
-  each_product(input_gradient_shape(call),
-               [&](size_t x, size_t k, size_t y) { out[0][x] += in[0][y] * in[1][k]; });
-  return out;
-}
-
-Doubles weight_gradient_reference(const OpCall& call, std::span<const TensorSpec> outputs,
-                                  const Doubles& in) {
-  Doubles out = zeros_for(outputs);
-  each_product(weight_gradient_shape(call),
-               [&](size_t x, size_t k, size_t y) { out[0][k] += in[0][x] * in[1][y]; });
-  if (out.size() == 2) {
-    for (size_t y = 0; y < in[1].size(); ++y) out[1][y % out[1].size()] += in[1][y];
-  }
-  return out;
-}
-
-// --- samples: one list of convolutions serves all three rows ---
-
-struct Sample {
-  Dims x, kernel, y;
-  Dims stride, padding, dilation;
-  int64_t groups;
-  Attributes window() const {
-    return {{"stride", stride}, {"padding", padding}, {"dilation", dilation}, {"groups", groups}};
-  }
+/// The convolution whose input gradient a transposed convolution is.
+struct Transposed {
+  Dims input;  // spatial extents of its input, which is the result
+  Dims padding;
 };
 
-const std::vector<Sample>& convolution_samples() {
-  static const std::vector<Sample> samples = {
-      {{2, 5, 6, 3}, {3, 3, 3, 4}, {2, 3, 4, 4}, {1, 1}, {0, 0, 0, 0}, {1, 1}, 1},
-      {{2, 5, 4, 2}, {3, 2, 2, 5}, {2, 3, 4, 5}, {2, 1}, {1, 1, 0, 1}, {1, 1}, 1},
-      {{1, 7, 7, 2}, {3, 3, 2, 3}, {1, 3, 3, 3}, {2, 2}, {1, 1, 1, 1}, {2, 2}, 1},
-      {{2, 4, 4, 4}, {3, 3, 2, 6}, {2, 4, 4, 6}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 2},
-      {{1, 5, 5, 3}, {3, 3, 1, 6}, {1, 2, 2, 6}, {2, 2}, {0, 0, 0, 0}, {1, 1}, 3},
-      {{2, 3, 2, 5}, {1, 1, 5, 3}, {2, 3, 2, 3}, {1, 1}, {0, 0, 0, 0}, {1, 1}, 1},
-      {{0, 4, 4, 2}, {3, 3, 2, 2}, {0, 2, 2, 2}, {1, 1}, {0, 0, 0, 0}, {1, 1}, 1}};
-  return samples;
-}
-
-Attributes with(Attributes attributes, std::string_view name, graph::AttributeValue value) {
-  attributes.set(name, std::move(value));
-  return attributes;
-}
-
-InputSample input(const Dims& shape) { return {Shape(shape)}; }
-
-OpDef row_of(const char* name, const char* summary) {
-  OpDef op;
-  op.name = name;
-  op.summary = summary;
-  op.min_inputs = op.max_inputs = 2;
-  op.dtypes = {DType::kF64, DType::kF32};
-  op.tolerance = 30;  // sums of up to 300 products
-  return op;
-}
-
-void register_forward(graph::Registry& registry) {
-  OpDef op = row_of("conv2d", "correlation of NHWC images with an HWIO kernel, and a bias");
-  op.max_inputs = 3;
-  op.infer = infer_conv2d;
-  op.gradient = conv2d_gradient;
-  op.prepare = [](const graph::KernelRequest& request) {
-    return prepare_convolution(ConvolutionPass::kForward,
-                               forward_shape({request.op, request.inputs, request.attributes}), request);
-  };
-  op.flops = [](const OpCall& call) { return 2 * forward_shape(call).products(); };
-  op.reference = conv2d_reference;
-  for (const Sample& s : convolution_samples()) {
-    op.samples.push_back({{input(s.x), input(s.kernel)}, s.window()});
-    op.samples.push_back({{input(s.x), input(s.kernel), input({s.kernel[3]})}, s.window()});
-  }
-  const Attributes window = convolution_samples()[0].window();
-  const auto f32 = [](const Shape& shape) { return TensorSpec{DType::kF32, shape}; };
-  op.errors = {
-      {{f32({2, 5, 5, 3}), f32({3, 3, 2, 4})}, window, ErrorCode::kShapeMismatch},
-      {{f32({2, 5, 3}), f32({3, 3, 3, 4})}, window, ErrorCode::kShapeMismatch},
-      {{f32({2, 2, 5, 3}), f32({3, 3, 3, 4})}, window, ErrorCode::kShapeMismatch},
-      {{f32({2, 5, 5, 3}), f32({3, 3, 3, 4}), f32({3})}, window, ErrorCode::kShapeMismatch},
-      {{f32({2, 5, 5, 3}), {DType::kF64, {3, 3, 3, 4}}}, window, ErrorCode::kDtypeMismatch},
-      {{{DType::kI32, {2, 5, 5, 3}}, {DType::kI32, {3, 3, 3, 4}}}, window, ErrorCode::kDtypeMismatch},
-      {{f32({2, 5, 5, 3}), f32({3, 3, 3, 4})},
-       with(window, "stride", Dims{0, 1}),
-       ErrorCode::kInvalidArgument},
-      {{f32({2, 5, 5, 3}), f32({3, 3, 3, 4})},
-       with(window, "padding", Dims{0, -1, 0, 0}),
-       ErrorCode::kInvalidArgument},
-      {{f32({2, 5, 5, 3}), f32({3, 3, 1, 4})},
-       with(window, "groups", int64_t{3}),
-       ErrorCode::kInvalidArgument}};
-  registry.add(std::move(op));
-}
-
-void register_input_gradient(graph::Registry& registry) {
-  OpDef op = row_of("conv2d_input_gradient", "gradient of conv2d with respect to the images");
-  op.infer = infer_input_gradient;
-  op.gradient = input_gradient_gradient;
-  op.prepare = [](const graph::KernelRequest& request) {
-    return prepare_convolution(ConvolutionPass::kInputGradient,
-                               input_gradient_shape({request.op, request.inputs, request.attributes}),
-                               request);
-  };
-  op.flops = [](const OpCall& call) { return 2 * input_gradient_shape(call).products(); };
-  op.reference = input_gradient_reference;
-  for (const Sample& s : convolution_samples()) {
-    op.samples.push_back({{input(s.y), input(s.kernel)}, with(s.window(), "input_shape", s.x)});
-  }
-  op.errors = {{{{DType::kF32, {2, 3, 3, 4}}, {DType::kF32, {3, 3, 3, 4}}},
-                with(convolution_samples()[0].window(), "input_shape", Dims{2, 6, 5, 3}),
-                ErrorCode::kShapeMismatch}};
-  registry.add(std::move(op));
-}
-
-void register_weight_gradient(graph::Registry& registry) {
-  OpDef op = row_of("conv2d_weight_gradient", "gradient of conv2d with respect to kernel and bias");
-  op.infer = infer_weight_gradient;
-  op.gradient = weight_gradient_gradient;
-  op.prepare = [](const graph::KernelRequest& request) {
-    return prepare_convolution(ConvolutionPass::kWeightGradient,
-                               weight_gradient_shape({request.op, request.inputs, request.attributes}),
-                               request);
-  };
-  op.flops = [](const OpCall& call) { return 2 * weight_gradient_shape(call).products(); };
-  op.reference = weight_gradient_reference;
-  for (const Sample& s : convolution_samples()) {
-    for (const bool bias : {false, true}) {
-      const Attributes attributes = with(with(s.window(), "kernel_shape", s.kernel), "bias", bias);
-      op.samples.push_back({{input(s.x), input(s.y)}, attributes});
+Dims default_output_size(std::string_view where, const Dims& extents, const Dims& window, const Dims& stride,
+                         const Dims& dilation, const Dims& padding,
+                         const ConvolutionTransposeOptions& options) {
+  const Dims& extra = options.output_padding;
+  Dims result;
+  for (int i = 0; i < extents.rank(); ++i) {
+    if (options.padding.is_same()) {
+      result.push_back(extents[i] * stride[i]);
+      continue;
     }
+    require(extra.empty() || (extra[i] >= 0 && extra[i] < stride[i]), ErrorCode::kInvalidArgument, where,
+            "the output padding must lie between 0 and the stride, got {} with stride {}", dims_str(extra),
+            dims_str(stride));
+    const int64_t reach = (window[i] - 1) * dilation[i] + 1;
+    result.push_back((extents[i] - 1) * stride[i] + reach - padding[2 * i] - padding[2 * i + 1] +
+                     (extra.empty() ? 0 : extra[i]));
   }
-  op.errors = {{{{DType::kF32, {2, 5, 6, 3}}, {DType::kF32, {2, 3, 3, 4}}},
-                with(with(convolution_samples()[0].window(), "kernel_shape", Dims{3, 3, 3, 4}), "bias", true),
-                ErrorCode::kShapeMismatch}};
-  registry.add(std::move(op));
+  return result;
+}
+
+Transposed transposed_of(std::string_view where, const Dims& extents, const Dims& window, const Dims& stride,
+                         const Dims& dilation, const ConvolutionTransposeOptions& options) {
+  const int axes = extents.rank();
+  const auto require_length = [&](std::string_view what, const Dims& numbers, int expected) {
+    require(numbers.rank() == expected, ErrorCode::kInvalidArgument, where, "the {} takes {} numbers, got {}",
+            what, expected, dims_str(numbers));
+  };
+  require(!options.padding.is_causal(), ErrorCode::kInvalidArgument, where,
+          "a transposed convolution has no causal padding; use valid padding and cut the end off");
+  require(options.output_padding.empty() || (options.output_size.empty() && !options.padding.is_same()),
+          ErrorCode::kInvalidArgument, where,
+          "output_padding goes with neither output_size nor same padding; give output_size alone");
+  require_length("stride", stride, axes);
+  require_length("dilation", dilation, axes);
+  if (!options.output_padding.empty()) require_length("output padding", options.output_padding, axes);
+  if (!options.output_size.empty()) require_length("output size", options.output_size, axes);
+  Transposed result;
+  for (int i = 0; i < axes; ++i) {
+    require(stride[i] >= 1 && dilation[i] >= 1, ErrorCode::kInvalidArgument, where,
+            "stride and dilation must be at least 1, got {} and {}", dims_str(stride), dims_str(dilation));
+  }
+  if (!options.padding.is_same()) {  // the numbers don't depend on the extents
+    result.padding = options.padding.resolve(extents, window, stride, dilation);
+    require_length("padding", result.padding, 2 * axes);
+  }
+  result.input = options.output_size.empty()
+                     ? default_output_size(where, extents, window, stride, dilation, result.padding, options)
+                     : options.output_size;
+  if (options.padding.is_same()) {
+    result.padding = options.padding.resolve(result.input, window, stride, dilation);
+  }
+  for (int i = 0; i < axes; ++i) {
+    const int64_t padded = result.input[i] + result.padding[2 * i] + result.padding[2 * i + 1];
+    const int64_t free = padded - (window[i] - 1) * dilation[i] - 1;
+    require(result.input[i] >= 1 && free >= 0 && free / stride[i] + 1 == extents[i],
+            ErrorCode::kShapeMismatch, where,
+            "no convolution of extents {} gives {} with window {}, stride {} and padding {}; mend the output "
+            "size or the padding",
+            dims_str(result.input), dims_str(extents), dims_str(window), dims_str(stride),
+            dims_str(result.padding));
+  }
+  return result;
+}
+
+Tensor convolve_transposed(std::string_view where, int axes, const Tensor& x, const Tensor& kernel,
+                           const Tensor& bias, const ConvolutionTransposeOptions& options) {
+  static const graph::OpDef& op = ops::row("convolution_input_gradient");
+  require_operands(where, x, kernel, axes);
+  require(kernel.extent(-1) == x.extent(-1), ErrorCode::kShapeMismatch, where,
+          "kernels are (spatial..., O / groups, C): {} takes {} channels, the image {} has {}",
+          kernel.spec().str(), kernel.extent(-1), x.spec().str(), x.extent(-1));
+  const Dims stride = ops::ones_if_empty(options.stride, x.rank() - 2);
+  const Dims dilation = ops::ones_if_empty(options.dilation, x.rank() - 2);
+  const Transposed of =
+      transposed_of(where, ops::spatial_extents(x.shape()), window_of(kernel), stride, dilation, options);
+  Dims input{x.extent(0)};
+  for (const int64_t extent : of.input) input.push_back(extent);
+  input.push_back(kernel.extent(-2) * options.groups);
+  const Tensor y = graph::apply_one(op, {x, kernel},
+                                    {{"stride", stride},
+                                     {"padding", of.padding},
+                                     {"dilation", dilation},
+                                     {"groups", options.groups},
+                                     {"input_shape", input}});
+  if (!bias.defined()) return y;
+  require(bias.shape() == Shape{input.back()}, ErrorCode::kShapeMismatch, where,
+          "the bias must be ({}), got {}", input.back(), bias.spec().str());
+  return y + bias;
 }
 
 }  // namespace
 
-void register_convolution(graph::Registry& registry) {
-  register_forward(registry);
-  register_input_gradient(registry);
-  register_weight_gradient(registry);
+Tensor convolution(const Tensor& x, const Tensor& kernel, const Tensor& bias,
+                   const ConvolutionOptions& options) {
+  return convolve("convolution", 0, x, kernel, bias, options);
 }
-
-}  // namespace ops
-
-namespace {
-
-graph::Attributes window_attributes(const Tensor& x, const Tensor& kernel,
-                                    const ConvolutionOptions& options) {
-  require(x.defined() && kernel.defined(), ErrorCode::kInvalidArgument, "conv2d", "an operand is undefined");
-  require(x.rank() == 4 && kernel.rank() == 4, ErrorCode::kShapeMismatch, "conv2d",
-          "images are (N, H, W, C) and kernels (KH, KW, C / groups, O), got {} and {}", x.spec().str(),
-          kernel.spec().str());
-  const Dims padding = options.padding.resolve(x.extent(1), x.extent(2), {kernel.extent(0), kernel.extent(1)},
-                                               options.stride, options.dilation);
-  return {{"stride", options.stride},
-          {"padding", padding},
-          {"dilation", options.dilation},
-          {"groups", options.groups}};
+Tensor conv1d(const Tensor& x, const Tensor& kernel, const ConvolutionOptions& options) {
+  return convolve("conv1d", 1, x, kernel, {}, options);
 }
-
-}  // namespace
-
+Tensor conv1d(const Tensor& x, const Tensor& kernel, const Tensor& bias, const ConvolutionOptions& options) {
+  return convolve("conv1d", 1, x, kernel, bias, options);
+}
 Tensor conv2d(const Tensor& x, const Tensor& kernel, const ConvolutionOptions& options) {
-  static const graph::OpDef& op = ops::row("conv2d");
-  return graph::apply_one(op, {x, kernel}, window_attributes(x, kernel, options));
+  return convolve("conv2d", 2, x, kernel, {}, options);
+}
+Tensor conv2d(const Tensor& x, const Tensor& kernel, const Tensor& bias, const ConvolutionOptions& options) {
+  return convolve("conv2d", 2, x, kernel, bias, options);
+}
+Tensor conv3d(const Tensor& x, const Tensor& kernel, const ConvolutionOptions& options) {
+  return convolve("conv3d", 3, x, kernel, {}, options);
+}
+Tensor conv3d(const Tensor& x, const Tensor& kernel, const Tensor& bias, const ConvolutionOptions& options) {
+  return convolve("conv3d", 3, x, kernel, bias, options);
 }
 
-Tensor conv2d(const Tensor& x, const Tensor& kernel, const Tensor& bias, const ConvolutionOptions& options) {
-  static const graph::OpDef& op = ops::row("conv2d");
-  return graph::apply_one(op, {x, kernel, bias}, window_attributes(x, kernel, options));
+Tensor convolution_transpose(const Tensor& x, const Tensor& kernel, const Tensor& bias,
+                             const ConvolutionTransposeOptions& options) {
+  return convolve_transposed("convolution_transpose", 0, x, kernel, bias, options);
+}
+Tensor conv1d_transpose(const Tensor& x, const Tensor& kernel, const ConvolutionTransposeOptions& options) {
+  return convolve_transposed("conv1d_transpose", 1, x, kernel, {}, options);
+}
+Tensor conv1d_transpose(const Tensor& x, const Tensor& kernel, const Tensor& bias,
+                        const ConvolutionTransposeOptions& options) {
+  return convolve_transposed("conv1d_transpose", 1, x, kernel, bias, options);
+}
+Tensor conv2d_transpose(const Tensor& x, const Tensor& kernel, const ConvolutionTransposeOptions& options) {
+  return convolve_transposed("conv2d_transpose", 2, x, kernel, {}, options);
+}
+Tensor conv2d_transpose(const Tensor& x, const Tensor& kernel, const Tensor& bias,
+                        const ConvolutionTransposeOptions& options) {
+  return convolve_transposed("conv2d_transpose", 2, x, kernel, bias, options);
+}
+Tensor conv3d_transpose(const Tensor& x, const Tensor& kernel, const ConvolutionTransposeOptions& options) {
+  return convolve_transposed("conv3d_transpose", 3, x, kernel, {}, options);
+}
+Tensor conv3d_transpose(const Tensor& x, const Tensor& kernel, const Tensor& bias,
+                        const ConvolutionTransposeOptions& options) {
+  return convolve_transposed("conv3d_transpose", 3, x, kernel, bias, options);
 }
 
 }  // namespace isochron

@@ -18,29 +18,35 @@ using graph::Attributes;
 using Doubles = std::vector<std::vector<double>>;
 
 PoolingShape pooling_shape(const OpCall& call, const Dims& x) {
+  constexpr double kMaxWindowElems = 1 << 24;  // positions ride along as numbers of the tensor's dtype
   const std::string& where = call.op.name;
   const DType dtype = call.inputs[0].dtype;
   require(dtype == DType::kF32 || dtype == DType::kF64, ErrorCode::kDtypeMismatch, where,
           "takes f32 or f64, got {}; cast it", call.inputs[0].str());
-  require(x.rank() == 4, ErrorCode::kShapeMismatch, where, "images are (N, H, W, C), got {}", dims_str(x));
   const Dims& window = call.attributes.get<Dims>("window");
-  const Dims& stride = call.attributes.get<Dims>("stride");
-  const Dims& padding = call.attributes.get<Dims>("padding");
-  require(window.rank() == 2, ErrorCode::kInvalidArgument, where, "a window is {{height, width}}, got {}",
-          dims_str(window));
-  PoolingShape s{x[0], x[3], window_axis(where, 0, x[1], window[0], stride, {1, 1}, padding),
-                 window_axis(where, 1, x[2], window[1], stride, {1, 1}, padding)};
-  for (const WindowAxis& axis : {s.height, s.width}) {
+  PoolingShape s;
+  static_cast<SlidingWindow&>(s) =
+      sliding_window(where, x, window, call.attributes.get<Dims>("stride"), ones_if_empty({}, x.rank() - 2),
+                     call.attributes.get<Dims>("padding"));
+  s.batch = x[0];
+  s.channels = x.back();
+  s.count_padding = call.attributes.get_or("count_padding", false);
+  double elems = 1;
+  for (const WindowAxis& axis : {s.depth, s.height, s.width}) {
     require(axis.before < axis.window && axis.after < axis.window, ErrorCode::kInvalidArgument, where,
             "padding {} and {} must be smaller than the window {}, so that each window meets the image",
             axis.before, axis.after, axis.window);
+    elems *= static_cast<double>(axis.window);
   }
+  require(elems <= kMaxWindowElems, ErrorCode::kUnsupported, where,
+          "a window of {} elements; at most {} are supported (reduce over the axes instead)", elems,
+          kMaxWindowElems);
   return s;
 }
 
 PoolingShape forward_shape(const OpCall& call) { return pooling_shape(call, call.inputs[0].shape); }
 
-Shape output_shape(const PoolingShape& s) { return {s.batch, s.height.output, s.width.output, s.channels}; }
+Shape output_shape(const PoolingShape& s) { return s.output_shape(s.batch, s.channels); }
 
 /// The shape of a gradient op: inputs are at the output's shape, the image's is an attribute.
 PoolingShape gradient_shape(const OpCall& call) {
@@ -84,9 +90,13 @@ std::vector<TensorSpec> infer_average_gradient(const OpCall& call) {
 // --- gradients ---
 
 Attributes window_of(const GradientCall& call) {
-  return {{"window", call.attributes.get<Dims>("window")},
-          {"stride", call.attributes.get<Dims>("stride")},
-          {"padding", call.attributes.get<Dims>("padding")}};
+  Attributes window{{"window", call.attributes.get<Dims>("window")},
+                    {"stride", call.attributes.get<Dims>("stride")},
+                    {"padding", call.attributes.get<Dims>("padding")}};
+  if (call.attributes.has("count_padding")) {
+    window.set("count_padding", call.attributes.get<bool>("count_padding"));
+  }
+  return window;
 }
 
 Attributes with_input_shape(Attributes attributes, const Dims& shape) {
@@ -95,29 +105,29 @@ Attributes with_input_shape(Attributes attributes, const Dims& shape) {
 }
 
 std::vector<Tensor> max_gradient(const GradientCall& call) {
-  return {graph::apply_one(row("max_pool2d_gradient"), {call.output_gradients[0], call.outputs[1]},
+  return {graph::apply_one(row("max_pool_gradient"), {call.output_gradients[0], call.outputs[1]},
                            with_input_shape(window_of(call), call.inputs[0].shape()))};
 }
 
 std::vector<Tensor> max_gradient_gradient(const GradientCall& call) {
   return {
-      graph::apply_one(row("max_pool2d_select"), {call.output_gradients[0], call.inputs[1]}, window_of(call)),
+      graph::apply_one(row("max_pool_select"), {call.output_gradients[0], call.inputs[1]}, window_of(call)),
       Tensor()};
 }
 
 std::vector<Tensor> select_gradient(const GradientCall& call) {
-  return {graph::apply_one(row("max_pool2d_gradient"), {call.output_gradients[0], call.inputs[1]},
+  return {graph::apply_one(row("max_pool_gradient"), {call.output_gradients[0], call.inputs[1]},
                            with_input_shape(window_of(call), call.inputs[0].shape())),
           Tensor()};
 }
 
 std::vector<Tensor> average_gradient(const GradientCall& call) {
-  return {graph::apply_one(row("average_pool2d_gradient"), {call.output_gradients[0]},
+  return {graph::apply_one(row("average_pool_gradient"), {call.output_gradients[0]},
                            with_input_shape(window_of(call), call.inputs[0].shape()))};
 }
 
 std::vector<Tensor> average_gradient_gradient(const GradientCall& call) {
-  return {graph::apply_one(row("average_pool2d"), {call.output_gradients[0]}, window_of(call))};
+  return {graph::apply_one(row("average_pool"), {call.output_gradients[0]}, window_of(call))};
 }
 
 // --- references ---
@@ -127,16 +137,17 @@ template <typename Visit>
 void each_element(const PoolingShape& s, Visit visit) {
   const int64_t outputs = s.batch * s.output_pixels() * s.channels;
   for (int64_t y = 0; y < outputs; ++y) {
-    const int64_t c = y % s.channels;
-    const int64_t ow = y / s.channels % s.width.output;
-    const int64_t oh = y / s.channels / s.width.output % s.height.output;
+    const int64_t p = y / s.channels % s.output_pixels();
     const int64_t n = y / s.channels / s.output_pixels();
-    for (int64_t k = 0; k < s.height.window * s.width.window; ++k) {
-      const int64_t ih = s.height.source(oh, k / s.width.window);
-      const int64_t iw = s.width.source(ow, k % s.width.window);
-      if (ih < 0 || iw < 0) continue;
-      const int64_t x = ((n * s.height.input + ih) * s.width.input + iw) * s.channels + c;
-      visit(static_cast<size_t>(y), static_cast<size_t>(x), k);
+    for (int64_t k = 0; k < s.window_elems(); ++k) {
+      const int64_t iw = s.width.source(p % s.width.output, k % s.width.window);
+      const int64_t ih =
+          s.height.source(p / s.width.output % s.height.output, k / s.width.window % s.height.window);
+      const int64_t id =
+          s.depth.source(p / s.width.output / s.height.output, k / s.width.window / s.height.window);
+      if (id < 0 || ih < 0 || iw < 0) continue;
+      const int64_t pixel = ((n * s.depth.input + id) * s.height.input + ih) * s.width.input + iw;
+      visit(static_cast<size_t>(y), static_cast<size_t>(pixel * s.channels + y % s.channels), k);
     }
   }
 }
@@ -148,6 +159,7 @@ Doubles zeros_for(std::span<const TensorSpec> outputs) {
 }
 
 std::vector<double> window_counts(const PoolingShape& s, size_t outputs) {
+  if (s.count_padding) return std::vector<double>(outputs, static_cast<double>(s.window_elems()));
   std::vector<double> counts(outputs);
   each_element(s, [&](size_t y, size_t, int64_t) { counts[y] += 1; });
   return counts;
@@ -206,11 +218,15 @@ struct Sample {
 };
 
 const std::vector<Sample>& pooling_samples() {
-  static const std::vector<Sample> samples = {{{2, 6, 8, 3}, {2, 3, 4, 3}, {2, 2}, {2, 2}, {0, 0, 0, 0}},
-                                              {{2, 7, 5, 18}, {2, 3, 2, 18}, {2, 2}, {2, 2}, {0, 0, 0, 0}},
-                                              {{1, 5, 6, 2}, {1, 5, 6, 2}, {3, 3}, {1, 1}, {1, 1, 1, 1}},
-                                              {{2, 7, 6, 2}, {2, 4, 2, 2}, {3, 2}, {2, 3}, {1, 1, 0, 0}},
-                                              {{0, 4, 4, 2}, {0, 2, 2, 2}, {2, 2}, {2, 2}, {0, 0, 0, 0}}};
+  static const std::vector<Sample> samples = {
+      {{2, 6, 8, 3}, {2, 3, 4, 3}, {2, 2}, {2, 2}, {0, 0, 0, 0}},
+      {{2, 7, 5, 18}, {2, 3, 2, 18}, {2, 2}, {2, 2}, {0, 0, 0, 0}},
+      {{1, 5, 6, 2}, {1, 5, 6, 2}, {3, 3}, {1, 1}, {1, 1, 1, 1}},
+      {{2, 7, 6, 2}, {2, 4, 2, 2}, {3, 2}, {2, 3}, {1, 1, 0, 0}},
+      {{0, 4, 4, 2}, {0, 2, 2, 2}, {2, 2}, {2, 2}, {0, 0, 0, 0}},
+      {{2, 7, 3}, {2, 4, 3}, {3}, {2}, {1, 1}},
+      {{1, 4, 3, 5, 2}, {1, 2, 2, 3, 2}, {2, 2, 3}, {2, 1, 2}, {0, 0, 0, 0, 1, 1}},
+      {{2, 3, 4, 2, 3}, {2, 3, 2, 2, 3}, {3, 2, 1}, {1, 2, 1}, {1, 1, 0, 0, 0, 0}}};
   return samples;
 }
 
@@ -234,7 +250,7 @@ std::vector<ErrorSample> window_errors() {
                                      call({2}, {1, 1}, {0, 0, 0, 0}, ErrorCode::kInvalidArgument)};
   errors.push_back(errors[1]);
   errors.back().attributes = pooling_samples()[0].attributes();
-  errors.back().inputs[0].shape = {4, 4, 3};
+  errors.back().inputs[0].shape = {4, 3};
   errors.back().code = ErrorCode::kShapeMismatch;
   errors.push_back(errors.back());
   errors.back().inputs = {{DType::kI32, {2, 4, 4, 3}}};
@@ -248,11 +264,11 @@ std::unique_ptr<graph::Kernel> prepare(const graph::KernelRequest& request) {
 }
 
 InputSample positions_sample(const Sample& s) {
-  return {Shape(s.y), 0, static_cast<double>(s.window[0] * s.window[1] - 1), DType::kI32};
+  return {Shape(s.y), 0, static_cast<double>(Shape(s.window).elems() - 1), DType::kI32};
 }
 
 void register_max(graph::Registry& registry) {
-  OpDef op = row_of("max_pool2d", "largest element of each window, and its position in the window");
+  OpDef op = row_of("max_pool", "largest element of each window, and its position in the window");
   op.infer = infer_max;
   op.gradient = max_gradient;
   op.prepare = prepare<Pooling::kMax, forward_shape>;
@@ -262,13 +278,13 @@ void register_max(graph::Registry& registry) {
   op.errors = window_errors();
   registry.add(std::move(op));
 
-  OpDef gradient = row_of("max_pool2d_gradient", "gradient of max_pool2d: scatters to the given positions");
+  OpDef gradient = row_of("max_pool_gradient", "gradient of max_pool: scatters to the given positions");
   gradient.min_inputs = gradient.max_inputs = 2;
   gradient.infer = infer_max_gradient;
   gradient.gradient = max_gradient_gradient;
   gradient.prepare = prepare<Pooling::kMaxGradient, gradient_shape>;
   gradient.reference = max_gradient_reference;
-  OpDef select = row_of("max_pool2d_select", "the element at a given position of each window");
+  OpDef select = row_of("max_pool_select", "the element at a given position of each window");
   select.min_inputs = select.max_inputs = 2;
   select.infer = infer_select;
   select.gradient = select_gradient;
@@ -292,20 +308,24 @@ void register_max(graph::Registry& registry) {
 }
 
 void register_average(graph::Registry& registry) {
-  OpDef op = row_of("average_pool2d", "mean of each window's elements inside the image");
+  OpDef op = row_of("average_pool", "mean of each window's elements, those in the padding left out or zero");
   op.infer = infer_average;
   op.gradient = average_gradient;
   op.prepare = prepare<Pooling::kAverage, forward_shape>;
   op.reference = average_reference;
   op.errors = window_errors();
-  OpDef gradient = row_of("average_pool2d_gradient", "gradient of average_pool2d");
+  OpDef gradient = row_of("average_pool_gradient", "gradient of average_pool");
   gradient.infer = infer_average_gradient;
   gradient.gradient = average_gradient_gradient;
   gradient.prepare = prepare<Pooling::kAverageGradient, gradient_shape>;
   gradient.reference = average_gradient_reference;
   for (const Sample& s : pooling_samples()) {
-    op.samples.push_back({{{Shape(s.x)}}, s.attributes()});
-    gradient.samples.push_back({{{Shape(s.y)}}, with_input_shape(s.attributes(), s.x)});
+    for (const bool count_padding : {false, true}) {
+      Attributes attributes = s.attributes();
+      attributes.set("count_padding", count_padding);
+      op.samples.push_back({{{Shape(s.x)}}, attributes});
+      gradient.samples.push_back({{{Shape(s.y)}}, with_input_shape(attributes, s.x)});
+    }
   }
   gradient.errors = {{{{DType::kF32, {2, 3, 3, 3}}},
                       with_input_shape(pooling_samples()[0].attributes(), {2, 6, 8, 3}),
@@ -325,32 +345,61 @@ void register_pooling(graph::Registry& registry) {
 
 namespace {
 
-graph::Attributes window_attributes(const Tensor& x, const Dims& window, const PoolingOptions& options,
-                                    std::string_view where) {
+Tensor pool(std::string_view row, std::string_view where, int axes, const Tensor& x, const Dims& window,
+            const PoolingOptions& options) {
+  const graph::OpDef& op = ops::row(row);
   require(x.defined(), ErrorCode::kInvalidArgument, where, "the input is undefined");
-  require(x.rank() == 4, ErrorCode::kShapeMismatch, where, "images are (N, H, W, C), got {}", x.spec().str());
+  ops::require_image(where, x.shape(), axes);
   const Dims stride = options.stride.empty() ? window : options.stride;
-  return {{"window", window},
-          {"stride", stride},
-          {"padding", options.padding.resolve(x.extent(1), x.extent(2), window, stride, {1, 1})}};
+  const Dims ones = ops::ones_if_empty({}, x.rank() - 2);
+  graph::Attributes attributes{
+      {"window", window},
+      {"stride", stride},
+      {"padding", options.padding.resolve(ops::spatial_extents(x.shape()), window, stride, ones)}};
+  if (row == "average_pool") attributes.set("count_padding", options.count_padding);
+  return graph::apply_one(op, {x}, std::move(attributes));
+}
+
+Axes spatial_axes(std::string_view where, const Tensor& x) {
+  require(x.defined() && x.rank() >= 3, ErrorCode::kShapeMismatch, where,
+          "images are (N, spatial..., C), got {}", x.defined() ? x.spec().str() : "nothing");
+  Axes axes;
+  for (int axis = 1; axis + 1 < x.rank(); ++axis) axes.push_back(axis);
+  return axes;
 }
 
 }  // namespace
 
+Tensor max_pool(const Tensor& x, const Dims& window, const PoolingOptions& options) {
+  return pool("max_pool", "max_pool", 0, x, window, options);
+}
+Tensor max_pool1d(const Tensor& x, const Dims& window, const PoolingOptions& options) {
+  return pool("max_pool", "max_pool1d", 1, x, window, options);
+}
 Tensor max_pool2d(const Tensor& x, const Dims& window, const PoolingOptions& options) {
-  static const graph::OpDef& op = ops::row("max_pool2d");
-  return graph::apply_one(op, {x}, window_attributes(x, window, options, "max_pool2d"));
+  return pool("max_pool", "max_pool2d", 2, x, window, options);
 }
-
+Tensor max_pool3d(const Tensor& x, const Dims& window, const PoolingOptions& options) {
+  return pool("max_pool", "max_pool3d", 3, x, window, options);
+}
+Tensor average_pool(const Tensor& x, const Dims& window, const PoolingOptions& options) {
+  return pool("average_pool", "average_pool", 0, x, window, options);
+}
+Tensor average_pool1d(const Tensor& x, const Dims& window, const PoolingOptions& options) {
+  return pool("average_pool", "average_pool1d", 1, x, window, options);
+}
 Tensor average_pool2d(const Tensor& x, const Dims& window, const PoolingOptions& options) {
-  static const graph::OpDef& op = ops::row("average_pool2d");
-  return graph::apply_one(op, {x}, window_attributes(x, window, options, "average_pool2d"));
+  return pool("average_pool", "average_pool2d", 2, x, window, options);
+}
+Tensor average_pool3d(const Tensor& x, const Dims& window, const PoolingOptions& options) {
+  return pool("average_pool", "average_pool3d", 3, x, window, options);
 }
 
-Tensor global_average_pool2d(const Tensor& x) {
-  require(x.defined() && x.rank() == 4, ErrorCode::kShapeMismatch, "global_average_pool2d",
-          "images are (N, H, W, C), got {}", x.defined() ? x.spec().str() : "nothing");
-  return mean(x, {1, 2});
+Tensor global_average_pool(const Tensor& x, bool keep_dims) {
+  return mean(x, spatial_axes("global_average_pool", x), keep_dims);
+}
+Tensor global_max_pool(const Tensor& x, bool keep_dims) {
+  return max(x, spatial_axes("global_max_pool", x), keep_dims);
 }
 
 }  // namespace isochron

@@ -1,4 +1,5 @@
-// Pooling of NHWC images: the largest or the mean element of each window, channel by channel. f32 and f64.
+// Pooling along one, two or three spatial axes: the largest or the mean element of each window, channel by
+// channel. Images are (N, spatial..., C). f32 and f64.
 #pragma once
 
 #include "isochron/core/tensor.h"
@@ -7,30 +8,41 @@
 namespace isochron {
 
 struct PoolingOptions {
-  /// Empty: the window itself (no overlap).
+  /// One number a spatial axis; empty: the window itself (no overlap).
   Dims stride = {};
-  /// Padding counts for nothing: a maximum is of elements inside the image, and so is a mean.
+  /// Smaller than the window on either side, so that each window meets the image.
   Padding padding = Padding::valid();
+  /// Means only: divide by all elements of the window, padding counted as zeros (PyTorch's
+  /// count_include_padding). Otherwise padding counts for nothing: a maximum is of elements inside the image,
+  /// and so is a mean.
+  bool count_padding = false;
 };
 
-/// x: (N, H, W, C), window: {height, width}; result (N, OH, OW, C). A NaN in the window wins. The gradient
-/// goes to the largest element, to the first of them on a tie (as in TensorFlow and PyTorch). Throws
-/// kShapeMismatch, kDtypeMismatch, kInvalidArgument.
+/// x: (N, spatial..., C), window: an extent for each spatial axis; result (N, spatial..., C). A NaN in the
+/// window wins. The gradient goes to the largest element, to the first of them on a tie (as in TensorFlow and
+/// PyTorch). Throws kShapeMismatch, kDtypeMismatch, kInvalidArgument, kUnsupported for windows of more than
+/// 2^24 elements.
+Tensor max_pool(const Tensor& x, const Dims& window, const PoolingOptions& options = {});
+Tensor average_pool(const Tensor& x, const Dims& window, const PoolingOptions& options = {});
+/// The same for a given number of spatial axes: (N, W, C), (N, H, W, C), (N, D, H, W, C).
+Tensor max_pool1d(const Tensor& x, const Dims& window, const PoolingOptions& options = {});
 Tensor max_pool2d(const Tensor& x, const Dims& window, const PoolingOptions& options = {});
+Tensor max_pool3d(const Tensor& x, const Dims& window, const PoolingOptions& options = {});
+Tensor average_pool1d(const Tensor& x, const Dims& window, const PoolingOptions& options = {});
 Tensor average_pool2d(const Tensor& x, const Dims& window, const PoolingOptions& options = {});
-/// The mean over all pixels: (N, H, W, C) to (N, C).
-Tensor global_average_pool2d(const Tensor& x);
+Tensor average_pool3d(const Tensor& x, const Dims& window, const PoolingOptions& options = {});
+/// The mean and the largest element over all pixels: (N, spatial..., C) with any number of spatial axes to
+/// (N, C), or to (N, 1..., C) where `keep_dims`. The gradient of the maximum goes equally to all that tie.
+Tensor global_average_pool(const Tensor& x, bool keep_dims = false);
+Tensor global_max_pool(const Tensor& x, bool keep_dims = false);
 
 namespace ops {
 
-/// A checked pooling; `height` and `width` as seen by the forward op.
-struct PoolingShape {
+/// A checked pooling; its window as seen by the forward op.
+struct PoolingShape : SlidingWindow {
   int64_t batch = 0;
   int64_t channels = 0;
-  WindowAxis height;
-  WindowAxis width;
-  int64_t input_pixels() const { return height.input * width.input; }
-  int64_t output_pixels() const { return height.output * width.output; }
+  bool count_padding = false;
 };
 
 }  // namespace ops

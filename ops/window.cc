@@ -17,44 +17,108 @@ int64_t same_padding(int64_t input, int64_t window, int64_t stride, int64_t dila
 
 }  // namespace
 
-Dims Padding::resolve(int64_t height, int64_t width, const Dims& window, const Dims& stride,
+Dims Padding::resolve(const Dims& extents, const Dims& window, const Dims& stride,
                       const Dims& dilation) const {
   if (kind_ == Kind::kExplicit) return extents_;
+  const int axes = extents.rank();
   for (const Dims& dims : {window, stride, dilation}) {
-    require(dims.rank() == 2, ErrorCode::kInvalidArgument, "padding", "two numbers (H, W) expected, got {}",
-            dims_str(dims));
+    require(dims.rank() == axes, ErrorCode::kInvalidArgument, "padding",
+            "window, stride and dilation take {} numbers, one a spatial axis, got {}", axes, dims_str(dims));
   }
-  const int64_t vertical = same_padding(height, window[0], stride[0], dilation[0]);
-  const int64_t horizontal = same_padding(width, window[1], stride[1], dilation[1]);
-  return {vertical / 2, vertical - vertical / 2, horizontal / 2, horizontal - horizontal / 2};
+  require(kind_ != Kind::kCausal || axes == 1, ErrorCode::kInvalidArgument, "padding",
+          "causal padding is along one axis, this image has {}; use Padding::explicitly", axes);
+  Dims result;
+  for (int axis = 0; axis < axes; ++axis) {
+    int64_t before = 0;
+    int64_t after = 0;
+    if (kind_ == Kind::kSame) {
+      const int64_t total = same_padding(extents[axis], window[axis], stride[axis], dilation[axis]);
+      before = total / 2;
+      after = total - before;
+    } else if (kind_ == Kind::kCausal) {
+      before = (window[axis] - 1) * dilation[axis];
+    }
+    result.push_back(before);
+    result.push_back(after);
+  }
+  return result;
 }
 
 namespace ops {
+namespace {
 
-WindowAxis window_axis(std::string_view where, int axis, int64_t input, int64_t window, const Dims& stride,
-                       const Dims& dilation, const Dims& padding) {
-  require(stride.rank() == 2 && dilation.rank() == 2 && padding.rank() == 4, ErrorCode::kInvalidArgument,
-          where, "stride and dilation take 2 numbers, padding 4; got {}, {}, {}", dims_str(stride),
-          dims_str(dilation), dims_str(padding));
-  WindowAxis result{input, window, stride[axis], dilation[axis], padding[2 * axis], padding[2 * axis + 1], 0};
-  const char* name = axis == 0 ? "vertical" : "horizontal";
-  for (const int64_t number : {result.window, result.stride, result.dilation}) {
-    require(number >= 1 && number < kMaxWindowNumber, ErrorCode::kInvalidArgument, where,
-            "the {} window, stride and dilation must be at least 1, got {}, {}, {}", name, result.window,
-            result.stride, result.dilation);
+WindowAxis checked(std::string_view where, int number, WindowAxis axis) {
+  for (const int64_t value : {axis.window, axis.stride, axis.dilation}) {
+    require(value >= 1 && value < kMaxWindowNumber, ErrorCode::kInvalidArgument, where,
+            "window, stride and dilation along spatial axis {} must be at least 1, got {}, {}, {}", number,
+            axis.window, axis.stride, axis.dilation);
   }
-  for (const int64_t number : {result.before, result.after}) {
-    require(number >= 0 && number < kMaxWindowNumber, ErrorCode::kInvalidArgument, where,
-            "the {} padding must be 0 or more, got {} and {}", name, result.before, result.after);
+  for (const int64_t value : {axis.before, axis.after}) {
+    require(value >= 0 && value < kMaxWindowNumber, ErrorCode::kInvalidArgument, where,
+            "the padding along spatial axis {} must be 0 or more, got {} and {}", number, axis.before,
+            axis.after);
   }
-  const int64_t reach = (result.window - 1) * result.dilation + 1;
-  const int64_t padded = input + result.before + result.after;
-  require(reach <= padded, ErrorCode::kShapeMismatch, where,
-          "the {} window reaches over {} elements, the padded input has {}; use a smaller window or "
-          "Padding::same()",
-          name, reach, padded);
-  result.output = (padded - reach) / result.stride + 1;
+  const int64_t padded = axis.input + axis.before + axis.after;
+  require(axis.reach() <= padded, ErrorCode::kShapeMismatch, where,
+          "the window along spatial axis {} reaches over {} elements, the padded input has {}; use a smaller "
+          "window or Padding::same()",
+          number, axis.reach(), padded);
+  axis.output = (padded - axis.reach()) / axis.stride + 1;
+  return axis;
+}
+
+}  // namespace
+
+Shape SlidingWindow::output_shape(int64_t batch, int64_t channels) const {
+  Dims shape{batch};
+  if (axes >= 3) shape.push_back(depth.output);
+  if (axes >= 2) shape.push_back(height.output);
+  shape.push_back(width.output);
+  shape.push_back(channels);
+  return Shape(shape);
+}
+
+SlidingWindow sliding_window(std::string_view where, const Dims& x, const Dims& window, const Dims& stride,
+                             const Dims& dilation, const Dims& padding) {
+  require_image(where, Shape(x), 0);
+  const int axes = x.rank() - 2;
+  require(
+      window.rank() == axes && stride.rank() == axes && dilation.rank() == axes && padding.rank() == 2 * axes,
+      ErrorCode::kInvalidArgument, where,
+      "with {} spatial axes, window, stride and dilation take {} numbers and the padding {}; got {}, {}, "
+      "{}, {}",
+      axes, axes, 2 * axes, dims_str(window), dims_str(stride), dims_str(dilation), dims_str(padding));
+  SlidingWindow result;
+  result.axes = axes;
+  WindowAxis* const all[] = {&result.depth, &result.height, &result.width};
+  for (int i = 0; i < axes; ++i) {
+    *all[kMaxWindowAxes - axes + i] = checked(where, i,
+                                              {.input = x[i + 1],
+                                               .window = window[i],
+                                               .stride = stride[i],
+                                               .dilation = dilation[i],
+                                               .before = padding[2 * i],
+                                               .after = padding[2 * i + 1]});
+  }
   return result;
+}
+
+Dims spatial_extents(const Dims& x) { return Dims(x.span().subspan(1, static_cast<size_t>(x.rank() - 2))); }
+
+Dims ones_if_empty(const Dims& numbers, int axes) {
+  Dims result = numbers;
+  if (numbers.empty()) {
+    for (int i = 0; i < axes; ++i) result.push_back(1);
+  }
+  return result;
+}
+
+void require_image(std::string_view where, const Shape& shape, int axes) {
+  constexpr std::string_view kForms[] = {"(N, W, C), (N, H, W, C) or (N, D, H, W, C)", "(N, W, C)",
+                                         "(N, H, W, C)", "(N, D, H, W, C)"};
+  const int found = shape.rank() - 2;
+  require(axes == 0 ? found >= 1 && found <= kMaxWindowAxes : found == axes, ErrorCode::kShapeMismatch, where,
+          "images are {}, got {}", kForms[axes], shape.str());
 }
 
 }  // namespace ops

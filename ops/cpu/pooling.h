@@ -13,7 +13,7 @@ namespace isochron::ops {
 ///   kMaxSelect        inputs x, positions;   output y: the elements at `positions`
 ///   kAverage          input x;               output y
 ///   kAverageGradient  input dy;              output dx
-/// `positions` (i32) counts the elements of a window row by row.
+/// `positions` (i32) counts the elements of a window, row-major.
 enum class Pooling { kMax, kMaxGradient, kMaxSelect, kAverage, kAverageGradient };
 
 std::unique_ptr<graph::Kernel> prepare_pooling(Pooling pooling, const PoolingShape& shape,

@@ -498,7 +498,7 @@ bool serves(const ConvolutionShape& s) {
   const auto fits = [](const WindowAxis& axis) {
     return axis.window == kWindow && axis.stride == 1 && axis.dilation == 1 && axis.before < kWindow;
   };
-  return s.groups == 1 && fits(s.height) && fits(s.width) &&
+  return s.groups == 1 && s.planar() && fits(s.height) && fits(s.width) &&
          std::min(s.channels, s.outputs) >= kFewChannels && s.batch > 0;
 }
 

@@ -29,30 +29,6 @@ TEST(Dense, TakesInitializersAndNoBias) {
   EXPECT_ERROR(Dense(0), ErrorCode::kInvalidArgument, "units");
 }
 
-TEST(Conv2D, SumsItsWindowPerGroup) {
-  Conv2D conv(2, {2, 2}, Activation::kNone,
-              {.stride = {2, 2}, .groups = 2, .kernel_initializer = init::ones()});
-  Sequential model(std::move(conv), MaxPool2D({1, 2}), Flatten());
-  // One image of 2 x 4 pixels, channel 1 ten times channel 0.
-  const Tensor x = from_vector({1, 2, 4, 2}, {1, 10, 2, 20, 3, 30, 4, 40, 5, 50, 6, 60, 7, 70, 8, 80});
-  EXPECT_EQ(model(x).to_vector(), (std::vector<double>{22, 220}));
-  EXPECT_EQ(model.parameters()[0].shape(), (Shape{2, 2, 1, 2}));
-  EXPECT_EQ(model.parameters()[1].shape(), (Shape{2}));
-}
-
-TEST(Conv2D, RejectsWrongCalls) {
-  EXPECT_ERROR(Conv2D(0, {3, 3}), ErrorCode::kInvalidArgument, "filters");
-  EXPECT_ERROR(Conv2D(4, {3}), ErrorCode::kInvalidArgument, "{height, width}");
-  EXPECT_ERROR(Conv2D(4, {3, 3})(ones({8, 8, 1})), ErrorCode::kShapeMismatch, "4 axes");
-  EXPECT_ERROR(Conv2D(4, {3, 3}, Activation::kNone, {.groups = 2})(ones({1, 8, 8, 3})),
-               ErrorCode::kShapeMismatch, "2 groups");
-}
-
-TEST(Pooling, AveragesWindows) {
-  AveragePool2D pool({2, 2});
-  EXPECT_EQ(pool(from_vector({1, 2, 2, 1}, {1, 2, 3, 6})).to_vector(), (std::vector<double>{3}));
-}
-
 TEST(Flatten, KeepsTheFirstAxis) {
   EXPECT_EQ(Flatten()(ones({2, 3, 4})).shape(), (Shape{2, 12}));
   EXPECT_EQ(Flatten()(ones({5})).shape(), (Shape{5, 1}));

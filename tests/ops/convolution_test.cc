@@ -92,16 +92,18 @@ struct Call {
 
 std::vector<Call> large_calls(const Shape& x, const Shape& kernel, const Shape& y, const Dims& padding,
                               const Dims& stride, int64_t groups) {
-  const Attributes window{
-      {"stride", stride}, {"padding", padding}, {"dilation", Dims{1, 1}}, {"groups", groups}};
+  const Attributes window{{"stride", stride},
+                          {"padding", padding},
+                          {"dilation", ops::ones_if_empty({}, stride.rank())},
+                          {"groups", groups}};
   Attributes input = window;
   input.set("input_shape", static_cast<Dims>(x));
   Attributes weight = window;
   weight.set("kernel_shape", static_cast<Dims>(kernel));
   weight.set("bias", true);
-  return {{"conv2d", {x, kernel, {kernel[3]}}, window},
-          {"conv2d_input_gradient", {y, kernel}, input},
-          {"conv2d_weight_gradient", {x, y}, weight}};
+  return {{"convolution", {x, kernel, {kernel.back()}}, window},
+          {"convolution_input_gradient", {y, kernel}, input},
+          {"convolution_weight_gradient", {x, y}, weight}};
 }
 
 std::vector<Call> all_large_calls() {
@@ -110,7 +112,13 @@ std::vector<Call> all_large_calls() {
   for (const auto& more :
        {large_calls({3, 13, 12, 32}, {3, 3, 32, 24}, {3, 13, 12, 24}, {1, 1, 1, 1}, {1, 1}, 1),
         large_calls({2, 14, 15, 19}, {3, 3, 19, 21}, {2, 7, 8, 21}, {0, 1, 1, 1}, {2, 2}, 1),
-        large_calls({4, 16, 16, 32}, {3, 3, 1, 32}, {4, 16, 16, 32}, {1, 1, 1, 1}, {1, 1}, 32)}) {
+        large_calls({4, 16, 16, 32}, {3, 3, 1, 32}, {4, 16, 16, 32}, {1, 1, 1, 1}, {1, 1}, 32),
+        large_calls({2, 60, 24}, {5, 24, 32}, {2, 30, 32}, {2, 1}, {2}, 1),
+        large_calls({4, 200, 19}, {3, 1, 38}, {4, 200, 38}, {1, 1}, {1}, 19),
+        large_calls({1, 6, 9, 8, 17}, {3, 3, 3, 17, 32}, {1, 6, 9, 8, 32}, {1, 1, 1, 1, 1, 1}, {1, 1, 1}, 1),
+        large_calls({2, 6, 9, 8, 6}, {3, 2, 3, 3, 10}, {2, 3, 4, 8, 10}, {0, 1, 0, 0, 1, 1}, {2, 2, 1}, 2),
+        large_calls({1, 9, 8, 8, 20}, {3, 3, 3, 1, 20}, {1, 9, 8, 8, 20}, {1, 1, 1, 1, 1, 1}, {1, 1, 1},
+                    20)}) {
     calls.insert(calls.end(), more.begin(), more.end());
   }
   return calls;
@@ -148,7 +156,7 @@ TEST(Convolution, EveryLibraryWayAgreesWithThePlainLoops) {
     run(call, DType::kF32, 1);
     for (const auto& [key, chosen] : ops::recorded_choices()) {
       if (before.contains(key)) continue;
-      for (const char* way : {"nhwc", "blocked", "winograd"}) {
+      for (const char* way : {"nhwc", "blocked", "winograd", "depthwise"}) {
         SCOPED_TRACE(key + " " + way);
         ops::restore_choices({{key, way}});
         const std::vector<Tensor> results = run(call, DType::kF32, 1);
@@ -157,6 +165,14 @@ TEST(Convolution, EveryLibraryWayAgreesWithThePlainLoops) {
     }
     const std::vector<Tensor> threaded = run(call, DType::kF32, compute_threads());
     for (size_t i = 0; i < threaded.size(); ++i) EXPECT_TRUE(near(threaded[i], expected[i], 1e-5, 3e-4));
+  }
+}
+
+TEST(Convolution, ThreadsDoNotChangeOurOwnSums) {
+  for (const Call& call : all_large_calls()) {
+    const std::vector<Tensor> alone = run(call, DType::kF64, 1);
+    const std::vector<Tensor> threaded = run(call, DType::kF64, compute_threads());
+    for (size_t i = 0; i < alone.size(); ++i) EXPECT_EQ(alone[i].to_vector(), threaded[i].to_vector());
   }
 }
 
@@ -216,6 +232,56 @@ TEST(Convolution, CapturedTrainStepKeepsToItsMemory) {
 TEST(Convolution, RejectsAKernelForOtherChannels) {
   EXPECT_ERROR(conv2d(zeros({1, 5, 5, 3}), zeros({3, 3, 4, 2})), ErrorCode::kShapeMismatch,
                "the kernel (3, 3, 4, 2) takes 4 channels, the image (1, 5, 5, 3) has 3");
+}
+
+TEST(Convolution, CausalOutputsSeeNothingLater) {
+  const Tensor kernel = from_vector({2, 1, 1}, {1, 10});
+  const ConvolutionOptions causal{.padding = Padding::causal()};
+  EXPECT_EQ(conv1d(from_vector({1, 4, 1}, {1, 2, 3, 4}), kernel, causal).to_vector(),
+            (std::vector<double>{10, 21, 32, 43}));
+  EXPECT_ERROR(conv2d(zeros({1, 4, 4, 1}), zeros({2, 2, 1, 1}), {.padding = Padding::causal()}),
+               ErrorCode::kInvalidArgument, "along one axis");
+}
+
+TEST(Convolution, RejectsOtherNumbersOfAxes) {
+  EXPECT_ERROR(conv1d(zeros({1, 4, 4, 1}), zeros({2, 2, 1, 1})), ErrorCode::kShapeMismatch,
+               "[conv1d] images are (N, W, C), got (1, 4, 4, 1)");
+  EXPECT_ERROR(conv3d(zeros({1, 4, 4, 4, 1}), zeros({2, 2, 1, 1})), ErrorCode::kShapeMismatch, "has 5 axes");
+  EXPECT_ERROR(conv1d(zeros({1, 4, 1}), zeros({2, 1, 1}), {.stride = {1, 1}}), ErrorCode::kInvalidArgument,
+               "one a spatial axis");
+}
+
+TEST(ConvolutionTranspose, SamePaddingMultipliesTheExtents) {
+  // As Keras: the gradient of a `same` convolution of the larger image.
+  const Tensor x = random_tensor({2, 3, 4, 2}, DType::kF64, 1);
+  const Tensor kernel = random_tensor({3, 2, 5, 2}, DType::kF64, 2);
+  const Tensor y = conv2d_transpose(x, kernel, {.stride = {2, 3}, .padding = Padding::same()});
+  ASSERT_EQ(y.shape(), (Shape{2, 6, 12, 5}));
+  const Tensor z = random_tensor({2, 6, 12, 5}, DType::kF64, 3);
+  GradientTape tape;
+  const Tensor forward = conv2d(z, kernel, {.stride = {2, 3}, .padding = Padding::same()});
+  EXPECT_TRUE(near(y, tape.gradient({&forward, 1}, {&z, 1}, {&x, 1})[0], 1e-12, 1e-12));
+  const Tensor odd =
+      conv2d_transpose(x, kernel, {.stride = {2, 3}, .padding = Padding::same(), .output_size = {5, 10}});
+  EXPECT_EQ(odd.shape(), (Shape{2, 5, 10, 5}));
+}
+
+TEST(ConvolutionTranspose, RejectsWrongSizes) {
+  const Tensor x = zeros({1, 4, 4, 2});
+  const Tensor kernel = zeros({3, 3, 5, 2});
+  EXPECT_ERROR(conv2d_transpose(x, kernel, {.stride = {2, 2}, .output_padding = {2, 0}}),
+               ErrorCode::kInvalidArgument, "between 0 and the stride");
+  EXPECT_ERROR(conv2d_transpose(x, kernel, {.stride = {2, 2}, .output_size = {12, 12}}),
+               ErrorCode::kShapeMismatch, "no convolution of extents (12, 12) gives (4, 4)");
+  EXPECT_ERROR(conv2d_transpose(x, kernel, {.output_padding = {0, 0}, .output_size = {6, 6}}),
+               ErrorCode::kInvalidArgument, "give output_size alone");
+  EXPECT_ERROR(conv2d_transpose(x, kernel, {.padding = Padding::explicitly(4, 4, 4, 4)}),
+               ErrorCode::kShapeMismatch, "mend the output size or the padding");
+  EXPECT_ERROR(conv1d_transpose(zeros({1, 4, 2}), zeros({3, 5, 2}), {.padding = Padding::causal()}),
+               ErrorCode::kInvalidArgument, "no causal padding");
+  EXPECT_ERROR(conv2d_transpose(x, kernel, zeros({2})), ErrorCode::kShapeMismatch, "the bias must be (5)");
+  EXPECT_ERROR(conv2d_transpose(x, zeros({3, 3, 5, 3})), ErrorCode::kShapeMismatch, "takes 3 channels");
+  EXPECT_ERROR(conv2d_transpose(x, kernel, {.stride = {0, 1}}), ErrorCode::kInvalidArgument, "at least 1");
 }
 
 TEST(Convolution, RejectsAWindowLargerThanTheImage) {

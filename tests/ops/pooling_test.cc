@@ -9,6 +9,7 @@
 #include "isochron/data/npy.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
+#include "isochron/ops/reduction.h"
 #include "support/expect_error.h"
 #include "support/near.h"
 
@@ -98,7 +99,26 @@ TEST(Pooling, ThreadsDoNotChangeTheResult) {
 
 TEST(Pooling, GlobalAverageIsTheMeanOverPixels) {
   const Tensor x = from_vector({1, 2, 2, 2}, {1, 10, 2, 20, 3, 30, 4, 40});
-  EXPECT_THAT(global_average_pool2d(x).to_vector(), ElementsAre(2.5, 25));
+  EXPECT_THAT(global_average_pool(x).to_vector(), ElementsAre(2.5, 25));
+}
+
+TEST(Pooling, GlobalPoolingTakesAnyNumberOfAxes) {
+  const Tensor x = from_vector({1, 3, 2}, {1, 10, 2, 20, 6, 3});
+  EXPECT_THAT(global_average_pool(x).to_vector(), ElementsAre(3, 11));
+  EXPECT_THAT(global_max_pool(x).to_vector(), ElementsAre(6, 20));
+  EXPECT_EQ(global_max_pool(zeros({2, 3, 4, 5, 6}), true).shape(), (Shape{2, 1, 1, 1, 6}));
+  EXPECT_ERROR(global_average_pool(zeros({2, 3})), ErrorCode::kShapeMismatch, "(N, spatial..., C)");
+}
+
+TEST(Pooling, TakesLargeWindows) {
+  std::vector<double> values(5000);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i * 7919 % 5000);
+  const Tensor x = from_vector({1, 5000, 1}, values);
+  GradientTape tape;
+  const Tensor y = max_pool1d(x, {5000});
+  EXPECT_THAT(y.to_vector(), ElementsAre(4999));
+  EXPECT_EQ(sum(tape.gradient(y, x) * x).item<float>(), 4999);
+  EXPECT_THAT(average_pool1d(x, {2500}).shape(), (Shape{1, 2, 1}));
 }
 
 TEST(Pooling, RejectsPaddingThatAWindowCouldLieIn) {

@@ -1,16 +1,13 @@
 // The vector mathematics of the element ops on every instruction set this processor has: special values
 // against the C library, and the largest error in units in the last place (ULP) over a sweep.
 #include <gtest/gtest.h>
-#include <immintrin.h>
 
 #include <cmath>
 #include <limits>
 #include <vector>
 
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)  // as ops/cpu/tile_functions.cc
-#include <hwy/targets.h>
-
 #include "isochron/ops/cpu/tile_functions.h"
+#include "support/vector_targets.h"
 
 namespace isochron {
 namespace {
@@ -19,23 +16,6 @@ using graph::ElementOp;
 using ops::tile_function;
 using ops::tile_reduction;
 using ops::TileFunction;
-
-/// Runs `body` once for each instruction set, with subnormals kept, as the expectations are computed with
-/// them.
-template <typename Body>
-void for_each_target(Body body) {
-  const unsigned control = _mm_getcsr();
-  _mm_setcsr(control & ~0x8040u);  // flush to zero, denormals are zero
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(target);
-    body();
-  }
-  _mm_setcsr(control);
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-}
 
 template <typename T>
 std::vector<T> special_values() {

@@ -76,7 +76,8 @@ class Problem {
 
   /// By the row's reference, in f64.
   std::vector<std::vector<double>> reference() const {
-    static const char* const names[] = {"conv2d", "conv2d_input_gradient", "conv2d_weight_gradient"};
+    static const char* const names[] = {"convolution", "convolution_input_gradient",
+                                        "convolution_weight_gradient"};
     const graph::OpDef& op = row(names[static_cast<int>(pass_)]);
     const Dims x{s_.batch, s_.height.input, s_.width.input, s_.channels};
     const Dims y{s_.batch, s_.height.output, s_.width.output, s_.outputs};

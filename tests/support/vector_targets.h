@@ -1,0 +1,29 @@
+// Runs a test on every instruction set that this processor has and the kernels were compiled for.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <immintrin.h>
+
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)  // as ops/cpu/tile_functions.cc
+#include <hwy/targets.h>
+
+namespace isochron {
+
+/// Runs `body` once for each instruction set, with subnormals kept, as the expectations are computed with
+/// them.
+template <typename Body>
+void for_each_target(Body body) {
+  const unsigned control = _mm_getcsr();
+  _mm_setcsr(control & ~0x8040u);  // flush to zero, denormals are zero
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(target);
+    body();
+  }
+  _mm_setcsr(control);
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+}  // namespace isochron
