@@ -20,6 +20,8 @@ void register_linear(graph::Registry& registry);
 void register_shapes(graph::Registry& registry);
 void register_slicing(graph::Registry& registry);
 void register_indexing(graph::Registry& registry);
+void register_along_axis(graph::Registry& registry);
+void register_cumulative(graph::Registry& registry);
 void register_optimizers(graph::Registry& registry);
 void register_control(graph::Registry& registry);
 void register_convolution(graph::Registry& registry);
