@@ -14,6 +14,7 @@ graph::Registry& mutable_registry() {
     register_indexing(*registry);
     register_along_axis(*registry);
     register_cumulative(*registry);
+    register_sorting(*registry);
     register_optimizers(*registry);
     register_control(*registry);
     register_convolution(*registry);
