@@ -15,6 +15,7 @@ graph::Registry& mutable_registry() {
     register_along_axis(*registry);
     register_cumulative(*registry);
     register_sorting(*registry);
+    register_interpolation(*registry);
     register_optimizers(*registry);
     register_control(*registry);
     register_convolution(*registry);
