@@ -4,6 +4,7 @@
 
 #include "isochron/graph/apply.h"
 #include "isochron/ops/cpu/indexed.h"
+#include "isochron/ops/elementwise.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
 #include "isochron/ops/shape_ops.h"
@@ -18,19 +19,6 @@ const std::vector<DType> kAnyDtype = {DType::kF64, DType::kF32, DType::kBF16,
                                       DType::kI64, DType::kU8,  DType::kBool};
 const std::vector<DType> kNumbers = {DType::kF64,  DType::kF32, DType::kF16,
                                      DType::kBF16, DType::kI64, DType::kI32};
-
-void require_indices(const OpCall& call, size_t input) {
-  const DType dtype = call.inputs[input].dtype;
-  require(dtype == DType::kI64 || dtype == DType::kI32, ErrorCode::kDtypeMismatch, call.op.name,
-          "indices must be i64 or i32, got {}; cast them", call.inputs[input].str());
-}
-
-int checked_axis(const OpCall& call, const Shape& shape) {
-  const int64_t axis = call.attributes.get<int64_t>("axis");
-  require(axis >= 0 && axis < shape.rank(), ErrorCode::kOutOfRange, call.op.name, "axis {} of {}", axis,
-          shape.str());
-  return static_cast<int>(axis);
-}
 
 /// `shape` with `axis` replaced by the axes of `by`.
 Shape replace_axis(const Shape& shape, int axis, const Shape& by) {
@@ -296,6 +284,17 @@ Tensor scatter_add(const Tensor& updates, const Tensor& indices, int64_t extent,
           "an input is undefined");
   const int64_t at = normalize_axis(axis, updates.rank() - indices.rank() + 1, op.name);
   return graph::apply_one(op, {updates, indices}, {{"axis", at}, {"extent", extent}});
+}
+
+Tensor scatter_add(const Tensor& base, const Tensor& indices, const Tensor& updates, int64_t axis) {
+  require(base.defined(), ErrorCode::kInvalidArgument, "scatter_add", "the base is undefined");
+  const int at = normalize_axis(axis, base.rank(), "scatter_add");
+  const Tensor sums = scatter_add(updates, indices, base.shape()[at], at);
+  require(sums.spec() == base.spec(),
+          sums.dtype() == base.dtype() ? ErrorCode::kShapeMismatch : ErrorCode::kDtypeMismatch, "scatter_add",
+          "updates {} at indices {} along axis {} make {}, the base is {}", updates.spec().str(),
+          indices.spec().str(), at, sums.spec().str(), base.spec().str());
+  return base + sums;
 }
 
 Tensor one_hot(const Tensor& indices, int64_t depth, DType dtype) {

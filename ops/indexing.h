@@ -13,6 +13,10 @@ Tensor gather(const Tensor& x, const Tensor& indices, int64_t axis = 0);
 /// The reverse of `gather`: zeros of extent `extent` along `axis`, to which `updates` are added at `indices`,
 /// in order, so that the result is always the same.
 Tensor scatter_add(const Tensor& updates, const Tensor& indices, int64_t extent, int64_t axis = 0);
+/// base, to whose slices at `indices` along `axis` the `updates` are added (PyTorch's index_add, for indices
+/// of any shape): the sums of the updates first, in order, then the base. updates: the shape that
+/// `gather(base, indices, axis)` gives. Throws kShapeMismatch, kDtypeMismatch, and as `gather`.
+Tensor scatter_add(const Tensor& base, const Tensor& indices, const Tensor& updates, int64_t axis = 0);
 /// 1 at each index, else 0, along a new last axis of extent `depth`. Throws as `gather`.
 Tensor one_hot(const Tensor& indices, int64_t depth, DType dtype = DType::kF32);
 

@@ -12,6 +12,10 @@ graph::Registry& mutable_registry() {
     register_shapes(*registry);
     register_slicing(*registry);
     register_indexing(*registry);
+    register_along_axis(*registry);
+    register_cumulative(*registry);
+    register_sorting(*registry);
+    register_interpolation(*registry);
     register_optimizers(*registry);
     register_control(*registry);
     register_convolution(*registry);

@@ -49,6 +49,19 @@ void require_same_shape(const OpCall& call, size_t a, size_t b) {
   }
 }
 
+void require_indices(const OpCall& call, size_t index) {
+  const DType dtype = call.inputs[index].dtype;
+  require(dtype == DType::kI64 || dtype == DType::kI32, ErrorCode::kDtypeMismatch, call.op.name,
+          "indices must be i64 or i32, got {}; cast them", call.inputs[index].str());
+}
+
+int checked_axis(const OpCall& call, const Shape& shape) {
+  const int64_t axis = call.attributes.get<int64_t>("axis");
+  require(axis >= 0 && axis < shape.rank(), ErrorCode::kOutOfRange, call.op.name, "axis {} of {}", axis,
+          shape.str());
+  return static_cast<int>(axis);
+}
+
 std::vector<TensorSpec> infer_same(const OpCall& call) { return {call.inputs[0]}; }
 
 Dims unravel(int64_t flat, const Shape& shape) {

@@ -28,6 +28,11 @@ void require_min_rank(const OpCall& call, size_t index, int rank);
 /// Throws kShapeMismatch unless inputs a and b have equal shapes.
 void require_same_shape(const OpCall& call, size_t a, size_t b);
 
+/// Throws kDtypeMismatch unless input `index` is i64 or i32.
+void require_indices(const OpCall& call, size_t index);
+/// The call's attribute `axis`. Throws kOutOfRange unless `shape` has it.
+int checked_axis(const OpCall& call, const Shape& shape);
+
 /// The spec of input 0: for ops that keep shape and dtype.
 std::vector<TensorSpec> infer_same(const OpCall& call);
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "isochron/core/threads.h"
+#include "isochron/ops/cpu/axis_view.h"
 #include "isochron/ops/cpu/tile_functions.h"
 
 namespace isochron::ops {
@@ -11,36 +11,6 @@ namespace {
 
 using graph::KernelArgs;
 using graph::KernelRequest;
-
-constexpr int64_t kElemsPerThread = 32 * 1024;
-
-/// A tensor seen around one axis: (outer, extent, inner).
-struct AxisView {
-  int64_t outer = 1;
-  int64_t extent = 1;
-  int64_t inner = 1;
-  AxisView(const Shape& shape, int axis) : extent(shape[axis]) {
-    for (int i = 0; i < axis; ++i) outer *= shape[i];
-    for (int i = axis + 1; i < shape.rank(); ++i) inner *= shape[i];
-  }
-};
-
-/// Index `i` of an i32 or i64 array.
-class Indices {
- public:
-  Indices(const std::byte* data, DType dtype) : data_(data), wide_(dtype == DType::kI64) {}
-  int64_t operator[](int64_t i) const {
-    return wide_ ? reinterpret_cast<const int64_t*>(data_)[i] : reinterpret_cast<const int32_t*>(data_)[i];
-  }
-
- private:
-  const std::byte* data_;
-  bool wide_;
-};
-
-int axis_of(const KernelRequest& request) {
-  return static_cast<int>(request.attributes.get<int64_t>("axis"));
-}
 
 class GatherKernel final : public graph::Kernel {
  public:
@@ -75,6 +45,16 @@ class GatherKernel final : public graph::Kernel {
   int threads_ = 1;
 };
 
+/// total + update, where integers wrap.
+template <typename S, typename T>
+S wrapping_sum(S total, T update) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<S>(static_cast<uint64_t>(total) + static_cast<uint64_t>(update));
+  } else {
+    return total + static_cast<S>(update);
+  }
+}
+
 /// T: the dtype; S: the dtype of the sums, f32 for 16-bit floats.
 template <typename T, typename S>
 class ScatterAddKernel final : public graph::Kernel {
@@ -104,7 +84,7 @@ class ScatterAddKernel final : public graph::Kernel {
       for (int64_t i = 0; i < view_.outer * count_; ++i) {
         S* to = sums + (i / count_ * view_.extent + indices[i % count_]) * view_.inner;
         const T* from = updates + i * view_.inner;
-        for (int64_t k = begin; k < end; ++k) to[k] = sum(to[k], from[k]);
+        for (int64_t k = begin; k < end; ++k) to[k] = wrapping_sum(to[k], from[k]);
       }
     });
     if constexpr (!std::is_same_v<T, S>) {
@@ -114,18 +94,97 @@ class ScatterAddKernel final : public graph::Kernel {
   }
 
  private:
-  static S sum(S total, T update) {
-    if constexpr (std::is_integral_v<T>) {  // wraps
-      return static_cast<S>(static_cast<uint64_t>(total) + static_cast<uint64_t>(update));
-    } else {
-      return total + static_cast<S>(update);
-    }
-  }
-
   std::string name_;
   AxisView view_;
   DType index_dtype_;
   int64_t count_;
+  int64_t out_elems_;
+  int threads_ = 1;
+};
+
+/// T: an unsigned type of the elements' size; they are only copied.
+template <typename T>
+class TakeAlongAxisKernel final : public graph::Kernel {
+ public:
+  TakeAlongAxisKernel(const KernelRequest& request)
+      : name_(request.op.name),
+        from_(request.inputs[0].shape, axis_of(request)),
+        to_(request.outputs[0].shape, axis_of(request)),
+        index_dtype_(request.inputs[1].dtype),
+        elems_(request.outputs[0].shape.elems()) {
+    threads_ = elems_ >= 2 * kElemsPerThread ? request.threads : 1;
+  }
+
+  void run(const KernelArgs& args) override {
+    check_indices(args.inputs[1], index_dtype_, elems_, from_.extent, name_, "index");
+    const Indices indices(args.inputs[1], index_dtype_);
+    const T* x = reinterpret_cast<const T*>(args.inputs[0]);
+    T* out = reinterpret_cast<T*>(args.outputs[0]);
+    for_columns(threads_, to_.outer * to_.extent, to_.inner, to_.inner,
+                [&](int64_t row, int64_t begin, int64_t end) {
+                  const T* block = x + row / to_.extent * from_.extent * from_.inner;
+                  const int64_t start = row * to_.inner;
+                  for (int64_t i = begin; i < end; ++i)
+                    out[start + i] = block[indices[start + i] * from_.inner + i];
+                });
+  }
+
+ private:
+  std::string name_;
+  AxisView from_;
+  AxisView to_;
+  DType index_dtype_;
+  int64_t elems_;
+  int threads_ = 1;
+};
+
+/// T: the dtype; S: the dtype of the sums, f32 for 16-bit floats.
+template <typename T, typename S>
+class PutAddAlongAxisKernel final : public graph::Kernel {
+ public:
+  PutAddAlongAxisKernel(const KernelRequest& request)
+      : name_(request.op.name),
+        from_(request.inputs[0].shape, axis_of(request)),
+        to_(request.outputs[0].shape, axis_of(request)),
+        index_dtype_(request.inputs[1].dtype),
+        elems_(request.inputs[0].shape.elems()),
+        out_elems_(request.outputs[0].shape.elems()) {
+    threads_ = elems_ >= 2 * kElemsPerThread ? request.threads : 1;
+  }
+
+  size_t workspace_bytes() const override {
+    return std::is_same_v<T, S> ? 0 : static_cast<size_t>(out_elems_) * sizeof(S);
+  }
+
+  void run(const KernelArgs& args) override {
+    check_indices(args.inputs[1], index_dtype_, elems_, to_.extent, name_, "index");
+    const Indices indices(args.inputs[1], index_dtype_);
+    const T* updates = reinterpret_cast<const T*>(args.inputs[0]);
+    S* sums = reinterpret_cast<S*>(std::is_same_v<T, S> ? args.outputs[0] : args.workspace);
+    std::fill_n(sums, out_elems_, S(0));
+    // Each column is summed by one thread, in the indices' order.
+    for_columns(threads_, to_.outer, to_.inner, to_.inner, [&](int64_t outer, int64_t begin, int64_t end) {
+      S* block = sums + outer * to_.extent * to_.inner;
+      for (int64_t k = 0; k < from_.extent; ++k) {
+        const int64_t start = (outer * from_.extent + k) * from_.inner;
+        for (int64_t i = begin; i < end; ++i) {
+          S& total = block[indices[start + i] * to_.inner + i];
+          total = wrapping_sum(total, updates[start + i]);
+        }
+      }
+    });
+    if constexpr (!std::is_same_v<T, S>) {
+      T* out = reinterpret_cast<T*>(args.outputs[0]);
+      for (int64_t i = 0; i < out_elems_; ++i) out[i] = T(sums[i]);
+    }
+  }
+
+ private:
+  std::string name_;
+  AxisView from_;
+  AxisView to_;
+  DType index_dtype_;
+  int64_t elems_;
   int64_t out_elems_;
   int threads_ = 1;
 };
@@ -191,20 +250,11 @@ class ArgKernel final : public graph::Kernel {
 
  private:
   template <typename T>
-  static auto number(T x) {
-    if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
-      return static_cast<float>(x);
-    } else {
-      return x;
-    }
-  }
-
-  template <typename T>
   int64_t best(const T* x) const {
     int64_t at = 0;
-    auto chosen = number(x[0]);
+    auto chosen = widen(x[0]);
     for (int64_t k = 1; k < view_.extent && !is_nan(chosen); ++k) {
-      const auto candidate = number(x[k * view_.inner]);
+      const auto candidate = widen(x[k * view_.inner]);
       const bool better = kLargest ? candidate > chosen : candidate < chosen;
       if (better || is_nan(candidate)) {
         chosen = candidate;
@@ -218,6 +268,17 @@ class ArgKernel final : public graph::Kernel {
   DType dtype_;
   int threads_ = 1;
 };
+
+template <template <typename, typename> typename KernelOf>
+std::unique_ptr<graph::Kernel> prepare_sums(const KernelRequest& request) {
+  return dispatch_dtype(request.inputs[0].dtype, [&]<typename T>(T) -> std::unique_ptr<graph::Kernel> {
+    if constexpr (is_half<T>) {
+      return std::make_unique<KernelOf<T, float>>(request);
+    } else {
+      return std::make_unique<KernelOf<T, T>>(request);
+    }
+  });
+}
 
 }  // namespace
 
@@ -237,13 +298,24 @@ std::unique_ptr<graph::Kernel> prepare_gather(const KernelRequest& request) {
 }
 
 std::unique_ptr<graph::Kernel> prepare_scatter_add(const KernelRequest& request) {
-  return dispatch_dtype(request.inputs[0].dtype, [&]<typename T>(T) -> std::unique_ptr<graph::Kernel> {
-    if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
-      return std::make_unique<ScatterAddKernel<T, float>>(request);
-    } else {
-      return std::make_unique<ScatterAddKernel<T, T>>(request);
-    }
-  });
+  return prepare_sums<ScatterAddKernel>(request);
+}
+
+std::unique_ptr<graph::Kernel> prepare_take_along_axis(const KernelRequest& request) {
+  switch (dtype_size(request.inputs[0].dtype)) {
+    case 1:
+      return std::make_unique<TakeAlongAxisKernel<uint8_t>>(request);
+    case 2:
+      return std::make_unique<TakeAlongAxisKernel<uint16_t>>(request);
+    case 4:
+      return std::make_unique<TakeAlongAxisKernel<uint32_t>>(request);
+    default:
+      return std::make_unique<TakeAlongAxisKernel<uint64_t>>(request);
+  }
+}
+
+std::unique_ptr<graph::Kernel> prepare_put_add_along_axis(const KernelRequest& request) {
+  return prepare_sums<PutAddAlongAxisKernel>(request);
 }
 
 std::unique_ptr<graph::Kernel> prepare_one_hot(const KernelRequest& request) {

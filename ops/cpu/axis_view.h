@@ -1,0 +1,73 @@
+// What kernels that work along one axis share: the tensor seen around it, its columns shared out to threads,
+// arrays of indices, and numbers widened to what they are summed in.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "isochron/core/shape.h"
+#include "isochron/core/threads.h"
+#include "isochron/graph/op.h"
+
+namespace isochron::ops {
+
+/// Elements that make it worth while to wake the other threads.
+inline constexpr int64_t kElemsPerThread = 32 * 1024;
+
+/// A tensor seen around one axis: (outer, extent, inner).
+struct AxisView {
+  int64_t outer = 1;
+  int64_t extent = 1;
+  int64_t inner = 1;
+  AxisView(const Shape& shape, int axis) : extent(shape[axis]) {
+    for (int i = 0; i < axis; ++i) outer *= shape[i];
+    for (int i = axis + 1; i < shape.rank(); ++i) inner *= shape[i];
+  }
+};
+
+inline int axis_of(const graph::KernelRequest& request) {
+  return static_cast<int>(request.attributes.get<int64_t>("axis"));
+}
+
+/// Calls `body(outer, begin, end)` for runs of at most `longest` inner positions that together cover all of
+/// (outer, inner), each run on one thread.
+template <typename Body>
+void for_columns(int threads, int64_t outer, int64_t inner, int64_t longest, Body&& body) {
+  parallel_for(threads, outer * inner, [&](int64_t first, int64_t last) {
+    for (int64_t at = first; at < last;) {
+      const int64_t begin = at % inner;
+      const int64_t end = std::min({inner, begin + (last - at), begin + longest});
+      body(at / inner, begin, end);
+      at += end - begin;
+    }
+  });
+}
+
+/// Index `i` of an i32 or i64 array.
+class Indices {
+ public:
+  Indices(const std::byte* data, DType dtype) : data_(data), wide_(dtype == DType::kI64) {}
+  int64_t operator[](int64_t i) const {
+    return wide_ ? reinterpret_cast<const int64_t*>(data_)[i] : reinterpret_cast<const int32_t*>(data_)[i];
+  }
+
+ private:
+  const std::byte* data_;
+  bool wide_;
+};
+
+template <typename T>
+inline constexpr bool is_half = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
+
+/// A number one can calculate with: 16-bit floats as f32, all others as they are.
+template <typename T>
+auto widen(T x) {
+  if constexpr (is_half<T>) {
+    return static_cast<float>(x);
+  } else {
+    return x;
+  }
+}
+
+}  // namespace isochron::ops
