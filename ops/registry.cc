@@ -19,6 +19,7 @@ graph::Registry& mutable_registry() {
     register_random(*registry);
     register_softmax(*registry);
     register_debug(*registry);
+    register_recurrent(*registry);
     return registry;
   }();
   return *instance;

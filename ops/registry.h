@@ -27,5 +27,6 @@ void register_pooling(graph::Registry& registry);
 void register_random(graph::Registry& registry);
 void register_softmax(graph::Registry& registry);
 void register_debug(graph::Registry& registry);
+void register_recurrent(graph::Registry& registry);
 
 }  // namespace isochron::ops
