@@ -66,7 +66,7 @@ void Recurrent::members(Members& list) {
   }
 }
 
-void Recurrent::build(Direction& direction, const Tensor& x) {
+void Recurrent::build_direction(Direction& direction, const Tensor& x) {
   if (direction.kernel.defined()) return;
   const int64_t columns = gates_ * units_;
   const auto parameter = [&](std::string_view name, const Shape& shape, const Initializer& initializer) {
@@ -86,7 +86,7 @@ void Recurrent::build(Direction& direction, const Tensor& x) {
 Tensor Recurrent::run_direction(size_t index, const Tensor& x, const RecurrentInputs& inputs,
                                 RecurrentResult& result) {
   Direction& direction = directions_[index];
-  build(direction, x);
+  build_direction(direction, x);
   const Tensor bias = direction.bias.defined() ? direction.bias.tensor() : Tensor();
   const Tensor h = inputs.h.empty() ? Tensor() : inputs.h[index];
   const RecurrentOptions options{direction.reverse, inputs.lengths};

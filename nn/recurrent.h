@@ -75,7 +75,7 @@ class Recurrent : public Module {
     Variable recurrent_kernel;
     Variable bias;
   };
-  void build(Direction& direction, const Tensor& x);
+  void build_direction(Direction& direction, const Tensor& x);
   /// One direction of one layer, which is number `index`; appends its final state to `result`.
   Tensor run_direction(size_t index, const Tensor& x, const RecurrentInputs& inputs, RecurrentResult& result);
   Tensor merge(const std::vector<Tensor>& parts) const;

@@ -128,16 +128,6 @@ size_t state_count(const Attributes& attributes) {
 }
 int64_t bound_of(const Attributes& attributes) { return attributes.get<int64_t>("max_iterations"); }
 
-TensorSpec stack_spec(const TensorSpec& spec, int64_t rows) {
-  require(spec.shape.rank() < kMaxRank, ErrorCode::kUnsupported, "while_loop",
-          "a bounded loop's state has at most {} "
-          "axes, got {}",
-          kMaxRank - 1, spec.str());
-  Shape shape{rows};
-  for (int64_t extent : spec.shape) shape.push_back(extent);
-  return {spec.dtype, shape};
-}
-
 std::vector<TensorSpec> infer_while(const OpCall& call) {
   const size_t states = state_count(call.attributes);
   const Graph& condition = *call.attributes.object<SubGraph>("condition")->graph;
@@ -154,7 +144,8 @@ std::vector<TensorSpec> infer_while(const OpCall& call) {
   }
   outputs.push_back({DType::kI64, {}});
   const int64_t bound = bound_of(call.attributes);
-  for (size_t i = 0; bound >= 0 && i < states; ++i) outputs.push_back(stack_spec(call.inputs[i], bound));
+  for (size_t i = 0; bound >= 0 && i < states; ++i)
+    outputs.push_back(stacked_spec(call.inputs[i], bound, call.op.name));
   return outputs;
 }
 

@@ -20,6 +20,7 @@ graph::Registry& mutable_registry() {
     register_softmax(*registry);
     register_debug(*registry);
     register_recurrent(*registry);
+    register_scan(*registry);
     return registry;
   }();
   return *instance;

@@ -28,5 +28,6 @@ void register_random(graph::Registry& registry);
 void register_softmax(graph::Registry& registry);
 void register_debug(graph::Registry& registry);
 void register_recurrent(graph::Registry& registry);
+void register_scan(graph::Registry& registry);
 
 }  // namespace isochron::ops

@@ -36,6 +36,14 @@ std::vector<Tensor> inline_graph(const Graph& graph, std::span<const Tensor> inp
   return outputs;
 }
 
+TensorSpec stacked_spec(const TensorSpec& spec, int64_t rows, std::string_view where) {
+  require(spec.shape.rank() < kMaxRank, ErrorCode::kUnsupported, where,
+          "what a loop stacks has at most {} axes, got {}", kMaxRank - 1, spec.str());
+  Shape shape{rows};
+  for (const int64_t extent : spec.shape) shape.push_back(extent);
+  return {spec.dtype, shape};
+}
+
 double flops_of(const Graph& graph) {
   double total = 0;
   for (const auto& node : graph.nodes()) {

@@ -28,6 +28,9 @@ class SubPlan {
 /// The nodes of `graph` on `inputs`: recorded in the open capture, or run now.
 std::vector<Tensor> inline_graph(const graph::Graph& graph, std::span<const Tensor> inputs);
 
+/// `rows` tensors of `spec`, stacked. Throws kUnsupported where there is no axis left for them.
+TensorSpec stacked_spec(const TensorSpec& spec, int64_t rows, std::string_view where);
+
 /// Floating point operations of one run.
 double flops_of(const graph::Graph& graph);
 
