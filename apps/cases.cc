@@ -8,6 +8,7 @@
 #include "isochron/memory/buffer.h"
 #include "isochron/nn/layers.h"
 #include "isochron/nn/losses.h"
+#include "isochron/nn/recurrent.h"
 #include "isochron/nn/sequential.h"
 #include "isochron/ops/control.h"
 #include "isochron/ops/creation.h"
@@ -89,6 +90,14 @@ std::unique_ptr<CaseRun> make_cnn() {
                        nn::Dense(128, nn::Activation::kRelu), nn::Dense(10));
   return std::make_unique<TrainCase>(std::move(model), optim::RmsProp(), nn::sparse_softmax_cross_entropy, x,
                                      y);
+}
+
+std::unique_ptr<CaseRun> make_lstm() {
+  Rng rng(kSeed);
+  Tensor x = normal_numbers({64, 48, 8}, rng);
+  Tensor y = normal_numbers({64, 1}, rng);
+  return std::make_unique<TrainCase>(nn::Sequential(nn::LSTM(64), nn::Dense(1)), optim::Adam(),
+                                     nn::mean_squared_error, x, y);
 }
 
 /// One epoch of `tiny` on 1,000 rows through the input pipeline.
@@ -188,6 +197,8 @@ const std::vector<BenchCase>& bench_cases() {
       {"tiny", "100-10-1, batch 32, Adam, mean squared error; a train step", make_tiny},
       {"mlp", "784-512-512-10, batch 128, Adam; a train step", make_mlp},
       {"cnn", "28x28x1, two convolutions, two dense layers, batch 64, RMSprop; a train step", make_cnn},
+      {"lstm", "64 sequences of 48 steps of 8, LSTM 64, dense 1, Adam, mean squared error; a train step",
+       make_lstm},
       {"epoch", "tiny on 1,000 rows: shuffle(1000).batch(32).prefetch(); an epoch of 32 steps",
        make<EpochCase>},
       {"data", "that pipeline alone; an epoch", make<DataCase>},

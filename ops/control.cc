@@ -2,25 +2,21 @@
 
 #include <algorithm>
 #include <cstring>
-#include <unordered_map>
 
 #include "isochron/core/checked.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
-#include "isochron/graph/passes.h"
-#include "isochron/graph/plan.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
 #include "isochron/ops/shape_ops.h"
+#include "isochron/ops/subgraph.h"
 
 namespace isochron {
 namespace ops {
 namespace {
 
-using graph::AttributeObject;
-using graph::Capture;
 using graph::Graph;
 using graph::KernelArgs;
 using graph::KernelRequest;
@@ -29,52 +25,9 @@ using graph::Plan;
 using graph::SubGraph;
 using graph::Value;
 
-std::shared_ptr<const AttributeObject> as_attribute(std::unique_ptr<Graph> graph) {
-  return std::make_shared<SubGraph>(std::move(graph));
-}
-
-/// A sub-graph made ready to run: optimised and planned.
-class SubPlan {
- public:
-  SubPlan(std::unique_ptr<Graph> graph, int threads) : graph_(std::move(graph)) {
-    graph::run_passes(*graph_);
-    plan_ = std::make_unique<Plan>(*graph_, graph::PlanOptions{threads, false});
-  }
-  Plan& plan() { return *plan_; }
-  size_t arena_bytes() const { return align_up<size_t>(plan_->arena_bytes(), 64); }
-
- private:
-  std::unique_ptr<Graph> graph_;
-  std::unique_ptr<Plan> plan_;
-};
-
-/// Replays the nodes of `graph` in the open capture on `inputs`.
-std::vector<Tensor> inline_graph(const Graph& graph, std::span<const Tensor> inputs) {
-  std::unordered_map<const Value*, Tensor> to;
-  for (size_t i = 0; i < inputs.size(); ++i) to[graph.inputs()[i]] = inputs[i];
-  for (const Value* value : graph.bound()) to[value] = value->bound;
-  for (const auto& node : graph.nodes()) {
-    std::vector<Tensor> operands;
-    for (const Value* input : node->inputs) operands.push_back(to.at(input));
-    const std::vector<Tensor> results = graph::apply(*node->op, operands, node->attributes);
-    for (size_t i = 0; i < results.size(); ++i) to[node->outputs[i]] = results[i];
-  }
-  std::vector<Tensor> outputs;
-  for (const Value* output : graph.outputs()) outputs.push_back(to.at(output));
-  return outputs;
-}
-
 void require_predicate(const OpCall& call, const TensorSpec& spec, std::string_view what) {
   require(spec.dtype == DType::kBool && spec.shape.elems() == 1, ErrorCode::kDtypeMismatch, call.op.name,
           "{} must be one bool, got {}", what, spec.str());
-}
-
-double flops_of(const Graph& graph) {
-  double total = 0;
-  for (const auto& node : graph.nodes()) {
-    if (node->op->flops) total += node->op->flops({*node->op, node->input_specs(), node->attributes});
-  }
-  return total;
 }
 
 // --- cond: inputs [predicate, captured...] ---
@@ -175,16 +128,6 @@ size_t state_count(const Attributes& attributes) {
 }
 int64_t bound_of(const Attributes& attributes) { return attributes.get<int64_t>("max_iterations"); }
 
-TensorSpec stack_spec(const TensorSpec& spec, int64_t rows) {
-  require(spec.shape.rank() < kMaxRank, ErrorCode::kUnsupported, "while_loop",
-          "a bounded loop's state has at most {} "
-          "axes, got {}",
-          kMaxRank - 1, spec.str());
-  Shape shape{rows};
-  for (int64_t extent : spec.shape) shape.push_back(extent);
-  return {spec.dtype, shape};
-}
-
 std::vector<TensorSpec> infer_while(const OpCall& call) {
   const size_t states = state_count(call.attributes);
   const Graph& condition = *call.attributes.object<SubGraph>("condition")->graph;
@@ -201,7 +144,8 @@ std::vector<TensorSpec> infer_while(const OpCall& call) {
   }
   outputs.push_back({DType::kI64, {}});
   const int64_t bound = bound_of(call.attributes);
-  for (size_t i = 0; bound >= 0 && i < states; ++i) outputs.push_back(stack_spec(call.inputs[i], bound));
+  for (size_t i = 0; bound >= 0 && i < states; ++i)
+    outputs.push_back(stacked_spec(call.inputs[i], bound, call.op.name));
   return outputs;
 }
 
@@ -476,27 +420,12 @@ bool read_predicate(const Tensor& predicate, std::string_view where) {
   return *predicate.data<bool>();
 }
 
-/// Lifts a sub-graph function's results as the graph's outputs.
-void set_outputs(Capture& capture, std::span<const Tensor> results, std::string_view where) {
-  for (const Tensor& result : results) {
-    require(result.defined(), ErrorCode::kInvalidArgument, where, "result {} of a sub-graph is undefined",
-            capture.graph().outputs().size());
-    capture.graph().outputs().push_back(capture.lift(result));
-  }
-}
-
-std::vector<graph::Value*> outer_values(const Capture& capture) {
-  std::vector<graph::Value*> outer;
-  for (const auto& [value, input] : capture.captured()) outer.push_back(value);
-  return outer;
-}
-
 std::unique_ptr<Graph> trace_branch(const BranchFunction& function, std::vector<graph::Value*>& outer) {
   auto graph = std::make_unique<Graph>();
   Capture capture(*graph);
   for (graph::Value* value : outer) capture.adopt(value);
-  set_outputs(capture, function(), "cond");
-  outer = outer_values(capture);
+  ops::set_outputs(capture, function(), "cond");
+  outer = ops::outer_values(capture);
   return graph;
 }
 
@@ -514,8 +443,8 @@ std::unique_ptr<Graph> trace_loop_part(const LoopFunction& function, std::span<c
   std::vector<Tensor> state;
   for (const Tensor& tensor : initial) state.push_back(Graph::tensor_of(graph->add_input(tensor.spec())));
   for (graph::Value* value : outer) capture.adopt(value);
-  set_outputs(capture, function(state), "while_loop");
-  outer = outer_values(capture);
+  ops::set_outputs(capture, function(state), "while_loop");
+  outer = ops::outer_values(capture);
   return graph;
 }
 

@@ -25,6 +25,8 @@ graph::Registry& mutable_registry() {
     register_normalization(*registry);
     register_attention(*registry);
     register_debug(*registry);
+    register_recurrent(*registry);
+    register_scan(*registry);
     return registry;
   }();
   return *instance;

@@ -33,5 +33,7 @@ void register_softmax(graph::Registry& registry);
 void register_normalization(graph::Registry& registry);
 void register_attention(graph::Registry& registry);
 void register_debug(graph::Registry& registry);
+void register_recurrent(graph::Registry& registry);
+void register_scan(graph::Registry& registry);
 
 }  // namespace isochron::ops

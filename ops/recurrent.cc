@@ -1,0 +1,398 @@
+// Rows of the recurrent ops: shape rules, gradients, and one step in elementary ops.
+#include "isochron/ops/recurrent.h"
+
+#include <algorithm>
+
+#include "isochron/core/checked.h"
+#include "isochron/graph/apply.h"
+#include "isochron/graph/capture.h"
+#include "isochron/ops/cpu/recurrent.h"
+#include "isochron/ops/creation.h"
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/linear.h"
+#include "isochron/ops/recurrent_reference.h"
+#include "isochron/ops/registry.h"
+#include "isochron/ops/rules.h"
+#include "isochron/ops/shape_ops.h"
+#include "isochron/ops/slicing.h"
+#include "isochron/ops/subgraph.h"
+
+namespace isochron {
+namespace ops {
+
+RecurrentLayout::RecurrentLayout(const OpDef& op, const Attributes& attributes)
+    : lstm(op.name.starts_with("lstm")),
+      gradient(op.name.ends_with("_gradient")),
+      initial_state(attributes.get<bool>("initial_state")),
+      lengths(attributes.get<bool>("lengths")) {
+  if (gradient) seeds = attributes.get<Dims>("seeds");
+}
+
+std::optional<size_t> RecurrentLayout::seed(size_t output) const {
+  for (int i = 0; i < seeds.rank(); ++i) {
+    if (seeds[i] == static_cast<int64_t>(output)) return static_cast<size_t>(i);
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+void require_shape(const OpCall& call, size_t index, const Shape& shape, std::string_view what) {
+  require(call.inputs[index].shape == shape, ErrorCode::kShapeMismatch, call.op.name,
+          "{} must have shape {}, got {}", what, shape.str(), call.inputs[index].str());
+}
+
+/// The forward op's outputs by its inputs, which are found from `layout.first()` on.
+std::vector<TensorSpec> forward_specs(const OpCall& call, const RecurrentLayout& layout) {
+  const TensorSpec& x = call.inputs[layout.x()];
+  require_rank(call, layout.x(), 3);
+  require_rank(call, layout.recurrent_kernel(), 2);
+  require(x.dtype == DType::kF32 || x.dtype == DType::kF64, ErrorCode::kDtypeMismatch, call.op.name,
+          "x must be f32 or f64, got {}; cast it", x.str());
+  const int64_t gates = layout.lstm ? 4 : 3;
+  const int64_t units = call.inputs[layout.recurrent_kernel()].shape[0];
+  require(units >= 1, ErrorCode::kShapeMismatch, call.op.name, "there must be at least one unit");
+  const int64_t columns = checked_mul(gates, units, call.op.name);
+  require_shape(call, layout.recurrent_kernel(), {units, columns}, "the recurrent kernel");
+  require_shape(call, layout.kernel(), {x.shape[2], columns}, "the kernel");
+  require_shape(call, layout.bias(), layout.lstm ? Shape{columns} : Shape{2, columns}, "the bias");
+  const Shape state{x.shape[0], units};
+  for (size_t i = 0; i < layout.states(); ++i) {
+    require_shape(call, layout.initial_hidden() + i, state, "the initial state");
+  }
+  for (size_t i = layout.x(); i < layout.initial_hidden() + layout.states(); ++i) {
+    require(call.inputs[i].dtype == x.dtype, ErrorCode::kDtypeMismatch, call.op.name, "x is {}, input {} {}",
+            x.str(), i, call.inputs[i].str());
+  }
+  if (layout.lengths) {
+    const TensorSpec& lengths = call.inputs[layout.lengths_input()];
+    require(lengths.dtype == DType::kI32 || lengths.dtype == DType::kI64, ErrorCode::kDtypeMismatch,
+            call.op.name, "lengths must be i32 or i64, got {}", lengths.str());
+    require_shape(call, layout.lengths_input(), {x.shape[0]}, "lengths");
+  }
+  const TensorSpec sequence{x.dtype, {x.shape[0], x.shape[1], units}};
+  const TensorSpec gate_values{x.dtype, {x.shape[1], x.shape[0], checked_mul<int64_t>(4, units)}};
+  if (!layout.lstm) return {sequence, {x.dtype, state}, gate_values};
+  const TensorSpec cells{x.dtype, {x.shape[1], x.shape[0], units}};
+  return {sequence, {x.dtype, state}, {x.dtype, state}, cells, gate_values};
+}
+
+void require_inputs(const OpCall& call, const RecurrentLayout& layout) {
+  require(call.inputs.size() == layout.inputs(), ErrorCode::kInvalidArgument, call.op.name,
+          "takes {} tensors with these attributes, got {}", layout.inputs(), call.inputs.size());
+}
+
+std::vector<TensorSpec> infer_recurrent(const OpCall& call) {
+  const RecurrentLayout layout(call.op, call.attributes);
+  require_inputs(call, layout);
+  return forward_specs(call, layout);
+}
+
+std::vector<TensorSpec> infer_recurrent_gradient(const OpCall& call) {
+  const RecurrentLayout layout(call.op, call.attributes);
+  require_inputs(call, layout);
+  const std::vector<TensorSpec> forward = forward_specs(call, layout);
+  const auto require_spec = [&](size_t index, const TensorSpec& spec) {
+    require_shape(call, index, spec.shape, "a seed or saved value");
+    require_dtype(call, index, spec.dtype);
+  };
+  for (size_t i = 0; i < layout.first(); ++i) {
+    const int64_t of = layout.seeds[static_cast<int>(i)];
+    require(of >= 0 && of < static_cast<int64_t>(forward.size()), ErrorCode::kInvalidArgument, call.op.name,
+            "there is no output {}", of);
+    require_spec(i, forward[static_cast<size_t>(of)]);
+  }
+  require_spec(layout.saved_sequence(), forward[RecurrentLayout::kSequence]);
+  require_spec(layout.saved_gates(), forward[layout.gates()]);
+  if (layout.lstm) require_spec(layout.saved_cells(), forward[layout.cells()]);
+  const auto first = call.inputs.begin() + static_cast<std::ptrdiff_t>(layout.first());
+  return {first, first + static_cast<std::ptrdiff_t>(4 + layout.states())};
+}
+
+double recurrent_flops(const OpCall& call) {
+  const RecurrentLayout layout(call.op, call.attributes);
+  const Shape& x = call.inputs[layout.x()].shape;
+  const Shape& kernel = call.inputs[layout.recurrent_kernel()].shape;
+  const double products =
+      static_cast<double>(x[0] * x[1]) * static_cast<double>((x[2] + kernel[0]) * kernel[1]);
+  return (layout.gradient ? 4 : 2) * products;
+}
+
+std::vector<Tensor> recurrent_gradient(const GradientCall& call) {
+  const RecurrentLayout layout(call.op, call.attributes);
+  std::vector<Tensor> inputs;
+  Dims seeds;
+  for (size_t i = 0; i < call.outputs.size(); ++i) {
+    if (!call.output_gradients[i].defined()) continue;
+    seeds.push_back(static_cast<int64_t>(i));
+    inputs.push_back(call.output_gradients[i]);
+  }
+  inputs.insert(inputs.end(), call.inputs.begin(), call.inputs.end());
+  inputs.push_back(call.outputs[RecurrentLayout::kSequence]);
+  inputs.push_back(call.outputs[layout.gates()]);
+  if (layout.lstm) inputs.push_back(call.outputs[layout.cells()]);
+  Attributes attributes = call.attributes;
+  attributes.set("seeds", seeds);
+  std::vector<Tensor> result =
+      graph::apply(row(layout.lstm ? "lstm_gradient" : "gru_gradient"), inputs, std::move(attributes));
+  result.resize(call.inputs.size());
+  return result;
+}
+
+/// What a step gives: the next state and the four gates that the op keeps.
+struct Step {
+  Tensor h;
+  Tensor c;
+  Tensor gates;
+};
+
+Step step_of(bool lstm, const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& kernel,
+             const Tensor& recurrent_kernel, const Tensor& bias) {
+  if (lstm) {
+    const std::vector<Tensor> sums = split(matmul(x, kernel) + matmul(h, recurrent_kernel) + bias, 4, -1);
+    const Tensor i = sigmoid(sums[0]);
+    const Tensor f = sigmoid(sums[1]);
+    const Tensor g = tanh(sums[2]);
+    const Tensor o = sigmoid(sums[3]);
+    const Tensor next = f * c + i * g;
+    return {o * tanh(next), next, concatenate({i, f, g, o}, -1)};
+  }
+  const std::vector<Tensor> biases = split(bias, 2);
+  const std::vector<Tensor> from_x = split(matmul(x, kernel) + biases[0], 3, -1);
+  const std::vector<Tensor> from_h = split(matmul(h, recurrent_kernel) + biases[1], 3, -1);
+  const Tensor z = sigmoid(from_x[0] + from_h[0]);
+  const Tensor r = sigmoid(from_x[1] + from_h[1]);
+  const Tensor n = tanh(from_x[2] + r * from_h[2]);
+  return {z * h + (1.0 - z) * n, Tensor(), concatenate({z, r, n, from_h[2]}, -1)};
+}
+
+/// The forward op step by step in elementary ops, which can be differentiated any number of times.
+std::vector<Tensor> unrolled(const RecurrentLayout& layout, bool reverse, std::span<const Tensor> inputs) {
+  const Tensor& x = inputs[0];
+  const int64_t steps = x.extent(1);
+  const Tensor zero = constant(zeros({x.extent(0), inputs[2].extent(0)}, x.dtype()));
+  Tensor h = layout.initial_state ? inputs[4] : zero;
+  Tensor c = layout.initial_state && layout.lstm ? inputs[5] : zero;
+  std::vector<Tensor> sequence(static_cast<size_t>(steps));
+  std::vector<Tensor> cells(static_cast<size_t>(steps));
+  std::vector<Tensor> gates(static_cast<size_t>(steps));
+  for (int64_t s = 0; s < steps; ++s) {
+    const int64_t time = reverse ? steps - 1 - s : s;
+    const size_t at = static_cast<size_t>(time);
+    const Tensor now = reshape(narrow(x, 1, time, 1), {x.extent(0), x.extent(2)});
+    Step step = step_of(layout.lstm, now, h, c, inputs[1], inputs[2], inputs[3]);
+    sequence[at] = step.h;
+    if (layout.lengths) {
+      const Tensor active = reshape(
+          less(constant(full({1}, static_cast<double>(time), DType::kI64)), cast(inputs.back(), DType::kI64)),
+          {x.extent(0), 1});
+      const Tensor none = scalar(0, x.dtype());
+      sequence[at] = where(active, step.h, none);
+      step.gates = where(active, step.gates, none);
+      step.h = where(active, step.h, h);
+      if (layout.lstm) step.c = where(active, step.c, c);
+    }
+    h = step.h;
+    c = step.c;
+    cells[at] = c;
+    gates[at] = step.gates;
+  }
+  const auto stacked = [&](const std::vector<Tensor>& list, int64_t axis, int64_t columns) {
+    if (steps > 0) return stack(list, axis);
+    const int64_t rows = x.extent(0);
+    return constant(zeros(axis == 1 ? Shape{rows, 0, columns} : Shape{0, rows, columns}, x.dtype()));
+  };
+  const int64_t units = zero.extent(1);
+  const Tensor all = stacked(sequence, 1, units);
+  const Tensor all_gates = stacked(gates, 0, 4 * units);
+  if (!layout.lstm) return {all, h, all_gates};
+  return {all, h, c, stacked(cells, 0, units), all_gates};
+}
+
+/// The gradient op once more as a graph of elementary ops, and its gradient there. What the forward op gave
+/// is computed again from its inputs and so gets no gradient of its own.
+std::vector<Tensor> gradient_of_gradient(const GradientCall& call) {
+  const RecurrentLayout layout(call.op, call.attributes);
+  const size_t first = layout.first();
+  graph::Graph graph;
+  std::vector<Tensor> actual(call.inputs.begin(), call.inputs.end());
+  std::vector<size_t> sources;
+  {
+    graph::Capture capture(graph);
+    std::vector<Tensor> inputs;
+    for (const Tensor& input : call.inputs)
+      inputs.push_back(graph::Graph::tensor_of(graph.add_input(input.spec())));
+    const std::span<const Tensor> seeds(inputs.data(), first);
+    const std::span<const Tensor> forward(inputs.data() + first, layout.forward_inputs());
+    const std::vector<Tensor> all = unrolled(layout, call.attributes.get<bool>("reverse"), forward);
+    std::vector<Tensor> targets;
+    for (const int64_t output : layout.seeds) targets.push_back(all[static_cast<size_t>(output)]);
+    const std::vector<Tensor> once =
+        call.context.gradients(targets, seeds, forward.first(call.outputs.size()));
+    std::vector<Tensor> second_targets;
+    std::vector<Tensor> second_seeds;
+    for (size_t i = 0; i < once.size(); ++i) {
+      if (!call.output_gradients[i].defined() || !once[i].defined()) continue;
+      second_targets.push_back(once[i]);
+      second_seeds.push_back(graph::Graph::tensor_of(graph.add_input(once[i].spec())));
+      actual.push_back(call.output_gradients[i]);
+    }
+    std::vector<Tensor> wanted;
+    for (size_t i = 0; i < first + call.outputs.size(); ++i) {
+      sources.push_back(i);
+      wanted.push_back(inputs[i]);
+    }
+    const std::vector<Tensor> twice = call.context.gradients(second_targets, second_seeds, wanted);
+    std::vector<Tensor> results;
+    std::vector<size_t> found;
+    for (size_t i = 0; i < twice.size(); ++i) {
+      if (!twice[i].defined()) continue;
+      results.push_back(twice[i]);
+      found.push_back(sources[i]);
+    }
+    sources = found;
+    set_outputs(capture, results, call.op.name);
+  }
+  const std::vector<Tensor> values = inline_graph(graph, actual);
+  std::vector<Tensor> result(call.inputs.size());
+  for (size_t i = 0; i < values.size(); ++i) result[sources[i]] = values[i];
+  return result;
+}
+
+std::vector<ErrorSample> recurrent_errors(bool lstm) {
+  const int64_t columns = lstm ? 8 : 6;
+  const Attributes plain{{"reverse", false}, {"initial_state", false}, {"lengths", false}};
+  const Attributes with_lengths{{"reverse", false}, {"initial_state", false}, {"lengths", true}};
+  const auto f32 = [](Shape shape) { return TensorSpec{DType::kF32, shape}; };
+  const TensorSpec x = f32({2, 5, 3});
+  const TensorSpec kernel = f32({3, columns});
+  const TensorSpec recurrent = f32({2, columns});
+  const TensorSpec bias = lstm ? f32({columns}) : f32({2, columns});
+  return {
+      {{f32({5, 3}), kernel, recurrent, bias}, plain, ErrorCode::kShapeMismatch},
+      {{f32({2, 5, 4}), kernel, recurrent, bias}, plain, ErrorCode::kShapeMismatch},
+      {{x, kernel, f32({3, columns}), bias}, plain, ErrorCode::kShapeMismatch},
+      {{x, kernel, recurrent, f32({columns - 1})}, plain, ErrorCode::kShapeMismatch},
+      {{x, {DType::kF64, {3, columns}}, recurrent, bias}, plain, ErrorCode::kDtypeMismatch},
+      {{{DType::kBF16, {2, 5, 3}}, kernel, recurrent, bias}, plain, ErrorCode::kDtypeMismatch},
+      {{x, kernel, recurrent, bias}, with_lengths, ErrorCode::kInvalidArgument},
+      {{x, kernel, recurrent, bias, f32({2})}, with_lengths, ErrorCode::kDtypeMismatch},
+      {{x, kernel, recurrent, bias, {DType::kI64, {3}}}, with_lengths, ErrorCode::kShapeMismatch},
+  };
+}
+
+void add_layer(graph::Registry& registry, std::string_view name, std::string_view summary) {
+  OpDef op;
+  op.name = name;
+  op.summary = summary;
+  op.min_inputs = 4;
+  op.max_inputs = op.name == "lstm" ? 7 : 6;
+  op.infer = infer_recurrent;
+  op.gradient = recurrent_gradient;
+  op.prepare = prepare_recurrent;
+  op.skips_unused_outputs = true;
+  op.flops = recurrent_flops;
+  op.reference = recurrent_reference;
+  op.samples = recurrent_samples(op);
+  op.errors = recurrent_errors(op.name == "lstm");
+  registry.add(op);
+
+  OpDef gradient;
+  gradient.name = op.name + "_gradient";
+  gradient.summary = fmt::format("gradients of {}'s inputs", name);
+  gradient.min_inputs = 4;
+  gradient.max_inputs = -1;
+  gradient.infer = infer_recurrent_gradient;
+  gradient.gradient = gradient_of_gradient;
+  gradient.prepare = prepare_recurrent_gradient;
+  gradient.skips_unused_outputs = true;
+  gradient.flops = recurrent_flops;
+  gradient.reference = recurrent_gradient_reference;
+  gradient.samples = recurrent_gradient_samples(op);
+  gradient.tolerance = 4;         // sums over steps and rows
+  gradient.differentiable = {0};  // the others change what was saved too
+  const TensorSpec f{DType::kF32, {2, 5, 3}};
+  gradient.errors = {{{f, f, f, f, f},
+                      {{"reverse", false}, {"initial_state", false}, {"lengths", false}, {"seeds", Dims{0}}},
+                      ErrorCode::kInvalidArgument}};
+  registry.add(std::move(gradient));
+}
+
+}  // namespace
+
+void register_recurrent(graph::Registry& registry) {
+  add_layer(registry, "lstm", "a long short-term memory over a sequence");
+  add_layer(registry, "gru", "a gated recurrent unit over a sequence");
+}
+
+}  // namespace ops
+
+namespace {
+
+bool is_half(const Tensor& x) { return x.dtype() == DType::kF16 || x.dtype() == DType::kBF16; }
+
+Tensor bias_or_zeros(const Tensor& bias, const Tensor& kernel, bool lstm) {
+  if (bias.defined()) return bias;
+  const int64_t columns = kernel.extent(-1);
+  return constant(zeros(lstm ? Shape{columns} : Shape{2, columns}, kernel.dtype()));
+}
+
+/// Calls the op of a whole layer; 16-bit floats in f32. `states`: all defined or all undefined.
+std::vector<Tensor> apply_layer(const graph::OpDef& op, bool lstm, const Tensor& x, const Tensor& kernel,
+                                const Tensor& recurrent_kernel, const Tensor& bias,
+                                const std::vector<Tensor>& states, const RecurrentOptions& options) {
+  require(x.defined() && kernel.defined() && recurrent_kernel.defined(), ErrorCode::kInvalidArgument, op.name,
+          "x or a kernel is undefined");
+  std::vector<Tensor> inputs{x, kernel, recurrent_kernel, bias_or_zeros(bias, kernel, lstm)};
+  const bool initial_state = states[0].defined();
+  for (const Tensor& state : states) {
+    require(state.defined() == initial_state, ErrorCode::kInvalidArgument, op.name,
+            "of h and c only one is given; give both or none");
+    if (initial_state) inputs.push_back(state);
+  }
+  const bool half = is_half(x);
+  if (half) {
+    for (Tensor& input : inputs) input = cast(input, DType::kF32);
+  }
+  if (options.lengths.defined()) inputs.push_back(options.lengths);
+  std::vector<Tensor> results = graph::apply(op, inputs,
+                                             {{"reverse", options.reverse},
+                                              {"initial_state", initial_state},
+                                              {"lengths", options.lengths.defined()}});
+  if (half) {
+    for (Tensor& result : results) result = cast(result, x.dtype());
+  }
+  return results;
+}
+
+}  // namespace
+
+LstmResult lstm(const Tensor& x, const Tensor& kernel, const Tensor& recurrent_kernel, const Tensor& bias,
+                const LstmState& initial, const RecurrentOptions& options) {
+  static const graph::OpDef& op = ops::row("lstm");
+  const std::vector<Tensor> results =
+      apply_layer(op, true, x, kernel, recurrent_kernel, bias, {initial.h, initial.c}, options);
+  return {results[0], results[1], results[2]};
+}
+
+GruResult gru(const Tensor& x, const Tensor& kernel, const Tensor& recurrent_kernel, const Tensor& bias,
+              const Tensor& initial, const RecurrentOptions& options) {
+  static const graph::OpDef& op = ops::row("gru");
+  const std::vector<Tensor> results =
+      apply_layer(op, false, x, kernel, recurrent_kernel, bias, {initial}, options);
+  return {results[0], results[1]};
+}
+
+LstmState lstm_step(const Tensor& x, const LstmState& state, const Tensor& kernel,
+                    const Tensor& recurrent_kernel, const Tensor& bias) {
+  const ops::Step step =
+      ops::step_of(true, x, state.h, state.c, kernel, recurrent_kernel, bias_or_zeros(bias, kernel, true));
+  return {step.h, step.c};
+}
+
+Tensor gru_step(const Tensor& x, const Tensor& h, const Tensor& kernel, const Tensor& recurrent_kernel,
+                const Tensor& bias) {
+  return ops::step_of(false, x, h, Tensor(), kernel, recurrent_kernel, bias_or_zeros(bias, kernel, false)).h;
+}
+
+}  // namespace isochron

@@ -1,0 +1,19 @@
+// The definitions of the recurrent ops on doubles, for tests; and their samples, whose saved values come from
+// the definition.
+#pragma once
+
+#include "isochron/graph/op.h"
+
+namespace isochron::ops {
+
+std::vector<std::vector<double>> recurrent_reference(const graph::OpCall& call,
+                                                     std::span<const TensorSpec> outputs,
+                                                     const std::vector<std::vector<double>>& inputs);
+std::vector<std::vector<double>> recurrent_gradient_reference(const graph::OpCall& call,
+                                                              std::span<const TensorSpec> outputs,
+                                                              const std::vector<std::vector<double>>& inputs);
+/// `gradient` is the row of the gradient op; its samples need the forward op's rule.
+std::vector<graph::OpSample> recurrent_samples(const graph::OpDef& forward);
+std::vector<graph::OpSample> recurrent_gradient_samples(const graph::OpDef& forward);
+
+}  // namespace isochron::ops
