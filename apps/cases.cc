@@ -14,6 +14,7 @@
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/optim/optimizers.h"
+#include "isochron/train/batch_functions.h"
 
 namespace isochron::apps {
 namespace {
@@ -37,8 +38,7 @@ nn::Sequential tiny_model() { return nn::Sequential(nn::Dense(10, nn::Activation
 /// A model trained on one batch again and again.
 class TrainCase final : public CaseRun {
  public:
-  using Loss = Tensor (*)(const Tensor& prediction, const Tensor& target, const nn::LossOptions& options);
-  TrainCase(nn::Sequential model, optim::Optimizer optimizer, Loss loss, Tensor x, Tensor y)
+  TrainCase(nn::Sequential model, optim::Optimizer optimizer, train::Loss loss, Tensor x, Tensor y)
       : model_(std::move(model)),
         optimizer_(std::move(optimizer)),
         x_(std::move(x)),
@@ -52,8 +52,8 @@ class TrainCase final : public CaseRun {
   CapturedFunction* captured() override { return &step_; }
 
  private:
-  Tensor train(Loss loss_function, const Tensor& x, const Tensor& y) {
-    const Tensor loss = loss_function(model_(x), y, {});
+  Tensor train(const train::Loss& loss_function, const Tensor& x, const Tensor& y) {
+    const Tensor loss = loss_function(model_(x), y);
     optimizer_.minimize(loss, model_.parameters());
     return loss;
   }

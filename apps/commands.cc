@@ -8,6 +8,7 @@
 #include <new>
 
 #include "isochron/core/error.h"
+#include "isochron/core/event.h"
 
 namespace isochron::apps {
 namespace {
@@ -74,7 +75,11 @@ void make_folder(const std::filesystem::path& folder) {
 }
 
 int run_command(int argc, const char* const* argv) {
+  const int notices = add_event_sink([](const Event& event) {
+    if (event.kind == EventKind::kNotice) complain(fmt::format("warning: {}", event.text));
+  });
   const int status = run(argc, argv);
+  remove_event_sink(notices);
   std::cout.flush();
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good();
   if (written || status != 0) return status;

@@ -9,6 +9,8 @@
 #include "isochron/observe/machine.h"
 #include "isochron/observe/recorder.h"
 #include "isochron/observe/report.h"
+#include "isochron/ops/choices.h"
+#include "isochron/ops/choices_file.h"
 #include "isochron/ops/libraries.h"
 #include "isochron/train/results.h"
 
@@ -20,6 +22,19 @@ struct Cap {
   std::string cap;
 };
 
+std::string choices_on_disk() {
+  const std::filesystem::path path = ops::choices_path();
+  if (path.empty()) return "switched off (ISOCHRON_CACHE)";
+  std::string now;
+  try {
+    now = fmt::format("{} now", ops::read_choices_file(path).size());
+  } catch (const Error& error) {
+    now = fmt::format("unusable: {}", error.what());
+  }
+  return fmt::format("{} in {} ({}), {} such files; delete it to time anew", ops::kMaxRecordedChoices,
+                     path.string(), now, ops::kMaxChoicesFiles);
+}
+
 std::vector<Cap> caps() {
   const CaptureOptions capture;
   return {
@@ -28,6 +43,8 @@ std::vector<Cap> caps() {
       {"eager kernels", fmt::format("{} a thread, replaced in place", graph::kEagerCacheEntries)},
       {"arena of a plan", "fixed when planned; the sum bounded by max_arena_bytes"},
       {"oneDNN primitives", "1,024, kept by oneDNN (ONEDNN_PRIMITIVE_CACHE_CAPACITY)"},
+      {"choices of kernels by timing", fmt::format("{} in memory", ops::kMaxRecordedChoices)},
+      {"the same on disk", choices_on_disk()},
       {"free memory of the pool", "what was in use at the peak; trim() returns it"},
       {"prefetched batches", "16 or 32 MiB, whichever is less, under kAutotune"},
       {"windows of a recorder", "256 a step class, then pairs merge"},

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "isochron/core/error.h"
 
@@ -22,11 +23,8 @@ class Descriptor {
     if (fd_ >= 0) ::close(fd_);
   }
   int get() const { return fd_; }
-  int close() {
-    const int fd = fd_;
-    fd_ = -1;
-    return ::close(fd);
-  }
+  int close() { return ::close(release()); }
+  int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;
@@ -87,16 +85,22 @@ void write_all(int descriptor, const std::filesystem::path& path, std::string_vi
 }
 
 /// A pipe or a device can't be replaced by a file: it is written to.
-void write_special(const std::filesystem::path& path, std::string_view content) {
+void write_special(const std::filesystem::path& path,
+                   const std::function<void(const AppendFunction& append)>& content) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (file.get() < 0) fail_errno(path, "open");
-  write_all(file.get(), path, content);
+  content([&](std::string_view piece) { write_all(file.get(), path, piece); });
   if (file.close() != 0) fail_errno(path, "close");
 }
 
 }  // namespace
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
+  write_file_atomically(path, [content](const AppendFunction& append) { append(content); });
+}
+
+void write_file_atomically(const std::filesystem::path& path,
+                           const std::function<void(const AppendFunction& append)>& content) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
     write_special(path, content);
@@ -106,7 +110,7 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
   try {
     Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (file.get() < 0) fail_errno(path, "create");
-    write_all(file.get(), path, content);
+    content([&](std::string_view piece) { write_all(file.get(), path, piece); });
     if (::fsync(file.get()) != 0) fail_errno(path, "sync");
     if (file.close() != 0) fail_errno(path, "close");
     if (::rename(temporary.c_str(), path.c_str()) != 0) fail_errno(path, "rename");
@@ -118,6 +122,32 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
       path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
   Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory.get() >= 0) ::fsync(directory.get());
+}
+
+InputFile::InputFile(const std::filesystem::path& path)
+    : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  if (descriptor_ < 0) fail_errno(path, "open");
+  Descriptor closed_on_error(descriptor_);
+  struct stat info {};
+  if (::fstat(descriptor_, &info) != 0) fail_errno(path, "stat");
+  require(S_ISREG(info.st_mode), ErrorCode::kIo, path.string(), "is not a regular file");
+  size_bytes_ = static_cast<uint64_t>(info.st_size);
+  closed_on_error.release();
+}
+
+InputFile::~InputFile() { ::close(descriptor_); }
+
+void InputFile::read_at(uint64_t offset, std::span<std::byte> bytes) const {
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t got =
+        ::pread(descriptor_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail_errno(path_, "read");
+    require(got > 0, ErrorCode::kIo, path_.string(), "ends at byte {}, expected {}", offset + done,
+            offset + bytes.size());
+    done += static_cast<size_t>(got);
+  }
 }
 
 }  // namespace isochron

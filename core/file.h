@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,5 +19,32 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, size_t limit
 /// any failure throws kIo, removes the temporary file and leaves what was at `path` untouched. A pipe or
 /// device at `path` is written to in place.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+
+/// The same for content that is made piece by piece: `content` calls `append` in order. What it throws leaves
+/// the file as a failed write does.
+using AppendFunction = std::function<void(std::string_view piece)>;
+void write_file_atomically(const std::filesystem::path& path,
+                           const std::function<void(const AppendFunction& append)>& content);
+
+/// A file open for reading anywhere in it; safe to use from several threads.
+class InputFile {
+ public:
+  /// Throws kIo unless `path` is a regular file that can be read.
+  explicit InputFile(const std::filesystem::path& path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  /// When it was opened.
+  uint64_t size_bytes() const { return size_bytes_; }
+  /// Fills `bytes` from `offset`. Throws kIo, also when the file ends before.
+  void read_at(uint64_t offset, std::span<std::byte> bytes) const;
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_;
+  uint64_t size_bytes_ = 0;
+};
 
 }  // namespace isochron

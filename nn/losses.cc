@@ -1,7 +1,12 @@
 #include "isochron/nn/losses.h"
 
+#include <cmath>
+
+#include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
+#include "isochron/ops/indexing.h"
 #include "isochron/ops/reduction.h"
+#include "isochron/ops/shape_ops.h"
 #include "isochron/ops/softmax.h"
 
 namespace isochron::nn {
@@ -17,6 +22,13 @@ void require_one_shape(const Tensor& prediction, const Tensor& target, std::stri
   }
 }
 
+/// For losses of whole vectors, (N, ..., C).
+void require_vectors(const Tensor& prediction, const Tensor& target, std::string_view loss) {
+  require_one_shape(prediction, target, loss);
+  require(prediction.rank() >= 2, ErrorCode::kShapeMismatch, loss, "operands must be (N, ..., C), got {}",
+          prediction.spec().str());
+}
+
 /// prediction - target, of equal specs.
 Tensor error_of(const Tensor& prediction, const Tensor& target, std::string_view loss) {
   require_one_shape(prediction, target, loss);
@@ -26,6 +38,15 @@ Tensor error_of(const Tensor& prediction, const Tensor& target, std::string_view
 void require_samples(const Tensor& losses) {
   require(losses.elems() > 0, ErrorCode::kInvalidArgument, "loss",
           "the batch is empty: losses are {}; leave empty batches out", losses.spec().str());
+}
+
+/// Sample weights (N) as (N, 1, ...) for rows (N, ...).
+Tensor sample_column(const Tensor& weights, const Tensor& rows) {
+  require(weights.shape() == Shape{rows.extent(0)}, ErrorCode::kShapeMismatch, "loss",
+          "sample weights are {}, the losses {}", weights.shape().str(), rows.shape().str());
+  Shape column = rows.shape();
+  for (int axis = 1; axis < column.rank(); ++axis) column[axis] = 1;
+  return reshape(weights, column);
 }
 
 /// The elements' losses reduced, the elements of a sample to their mean first.
@@ -65,6 +86,39 @@ Tensor reduce_losses(const Tensor& losses, const LossOptions& options) {
        static_cast<int>(options.reduction));
 }
 
+namespace {
+
+/// Losses of rows, (N, ...).
+struct Rows {
+  Tensor losses;
+  Tensor counted = {};  // 1 or, for rows that are left out, 0; undefined: all 1
+  Tensor weights = {};  // by class; undefined: all 1
+};
+
+/// The rows' losses reduced, those of a sample to their mean first. Where rows are left out or weighed, means
+/// divide by what counts of all rows.
+Tensor reduce_rows(const Rows& rows, const LossOptions& options) {
+  const bool weighted = options.reduction == Reduction::kWeightedMean;
+  if (!(weighted && rows.weights.defined()) &&
+      !(rows.counted.defined() && (weighted || options.reduction == Reduction::kMean))) {
+    return reduce_elements(rows.losses, options);
+  }
+  require_samples(rows.losses);
+  Tensor losses = rows.losses;
+  Tensor divisors = rows.counted;
+  const auto times = [](const Tensor& a, const Tensor& b) { return a.defined() ? a * b : b; };
+  if (weighted && rows.weights.defined()) divisors = times(divisors, rows.weights);
+  if (options.sample_weights.defined()) {
+    const Tensor column = sample_column(options.sample_weights, losses);
+    losses = losses * column;
+    if (weighted) divisors = times(divisors, broadcast_to(column, losses.shape()));
+  }
+  const Tensor divisor = sum(divisors);
+  return sum(losses) / where(equal(divisor, scalar(0, divisor.dtype())), scalar(1, divisor.dtype()), divisor);
+}
+
+}  // namespace
+
 Tensor mean_squared_error(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
   return reduce_elements(square(error_of(prediction, target, "mean_squared_error")), options);
 }
@@ -81,33 +135,177 @@ Tensor huber(const Tensor& prediction, const Tensor& target, double delta, const
   return reduce_elements(where(size <= delta, near, far), options);
 }
 
-Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels, const LossOptions& options) {
-  return reduce_elements(isochron::sparse_softmax_cross_entropy(logits, labels), options);
+Tensor log_cosh(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
+  const Tensor error = error_of(prediction, target, "log_cosh");
+  return reduce_elements(error + softplus(error * -2.0) - std::log(2.0), options);
 }
 
-Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& targets, const LossOptions& options) {
-  return reduce_elements(isochron::softmax_cross_entropy(logits, targets), options);
+Tensor cosine_similarity_loss(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
+  require_vectors(prediction, target, "cosine_similarity_loss");
+  constexpr double kSmallestSquare = 1e-12;
+  const auto inverse_length = [](const Tensor& x) {
+    return rsqrt(maximum(sum(square(x), {-1}), kSmallestSquare));
+  };
+  const Tensor products = sum(prediction * target, {-1});
+  return reduce_rows({-products * inverse_length(prediction) * inverse_length(target)}, options);
+}
+
+Tensor kl_divergence(const Tensor& probabilities, const Tensor& targets, const LossOptions& options) {
+  require_vectors(probabilities, targets, "kl_divergence");
+  constexpr double kSmallest = 1e-7;
+  const Tensor t = clip(targets, kSmallest, 1);
+  return reduce_rows({sum(t * log(t / clip(probabilities, kSmallest, 1)), {-1})}, options);
+}
+
+Tensor kl_divergence_from_logits(const Tensor& logits, const Tensor& targets, const LossOptions& options) {
+  require_vectors(logits, targets, "kl_divergence_from_logits");
+  const Tensor one = scalar(1, targets.dtype());
+  const Tensor log_targets = log(where(targets > 0.0, targets, one));  // so that 0 log 0 is 0
+  return reduce_rows({sum(targets * (log_targets - log_softmax(logits)), {-1})}, options);
+}
+
+namespace {
+
+void require_smoothing(double smoothing, std::string_view loss) {
+  require(smoothing >= 0 && smoothing <= 1, ErrorCode::kInvalidArgument, loss,
+          "the label smoothing must lie in [0, 1], got {}", smoothing);
+}
+
+/// The functions of ops that compute a cross-entropy, from logits or probabilities.
+struct CrossEntropy {
+  std::string_view name;
+  Tensor (*from_labels)(const Tensor& prediction, const Tensor& labels);
+  Tensor (*from_targets)(const Tensor& prediction, const Tensor& targets);
+};
+constexpr CrossEntropy kFromLogits = {"softmax_cross_entropy", isochron::sparse_softmax_cross_entropy,
+                                      isochron::softmax_cross_entropy};
+constexpr CrossEntropy kFromProbabilities = {"categorical_cross_entropy",
+                                             isochron::sparse_categorical_cross_entropy,
+                                             isochron::categorical_cross_entropy};
+
+void check_options(const Tensor& prediction, const CrossEntropyOptions& options, std::string_view loss) {
+  require_smoothing(options.label_smoothing, loss);
+  require(prediction.defined() && prediction.rank() >= 2, ErrorCode::kShapeMismatch, loss,
+          "predictions must be (N, ..., C), got {}",
+          prediction.defined() ? prediction.spec().str() : "an undefined tensor");
+  const Tensor& weights = options.class_weights;
+  if (!weights.defined()) return;
+  require(weights.shape() == Shape{prediction.extent(-1)}, ErrorCode::kShapeMismatch, loss,
+          "class weights are {}, the predictions {}", weights.spec().str(), prediction.spec().str());
+  require(weights.dtype() == prediction.dtype(), ErrorCode::kDtypeMismatch, loss,
+          "class weights are {}, the predictions {}; cast one", weights.spec().str(),
+          prediction.spec().str());
+}
+
+/// Losses are linear in the targets, so smoothing and class weights go into these.
+Tensor dense_losses(const CrossEntropy& loss, const Tensor& prediction, const Tensor& targets,
+                    const CrossEntropyOptions& options) {
+  Tensor t = targets;
+  const double smoothing = options.label_smoothing;
+  if (smoothing > 0) t = t * (1 - smoothing) + smoothing / static_cast<double>(prediction.extent(-1));
+  if (options.class_weights.defined()) t = t * options.class_weights;
+  return loss.from_targets(prediction, t);
+}
+
+Tensor dense_cross_entropy(const CrossEntropy& loss, const Tensor& prediction, const Tensor& targets,
+                           const CrossEntropyOptions& options) {
+  check_options(prediction, options, loss.name);
+  require_one_shape(prediction, targets, loss.name);
+  require(!options.ignore_index, ErrorCode::kInvalidArgument, loss.name,
+          "ignore_index needs labels; give rows of target distributions the sample weight 0");
+  Rows rows{dense_losses(loss, prediction, targets, options)};
+  if (options.class_weights.defined()) rows.weights = sum(targets * options.class_weights, {-1});
+  return reduce_rows(rows, {options.reduction, options.sample_weights});
+}
+
+Tensor sparse_cross_entropy(const CrossEntropy& loss, const Tensor& prediction, const Tensor& labels,
+                            const CrossEntropyOptions& options) {
+  check_options(prediction, options, loss.name);
+  require(labels.defined() && is_integer(labels.dtype()), ErrorCode::kDtypeMismatch, loss.name,
+          "labels must be integers, got {}", labels.defined() ? labels.spec().str() : "an undefined tensor");
+  const DType dtype = prediction.dtype();
+  Tensor index = cast(labels, DType::kI64);
+  Tensor kept;
+  if (options.ignore_index) {
+    kept = not_equal(index, constant(full({}, static_cast<double>(*options.ignore_index), DType::kI64)));
+    index = where(kept, index, scalar(0, DType::kI64));
+  }
+  Rows rows;
+  if (options.class_weights.defined()) rows.weights = gather(options.class_weights, index);
+  if (options.label_smoothing > 0) {
+    rows.losses = dense_losses(loss, prediction, one_hot(index, prediction.extent(-1), dtype), options);
+  } else {
+    rows.losses = loss.from_labels(prediction, index);
+    if (rows.weights.defined()) rows.losses = rows.losses * rows.weights;
+  }
+  if (kept.defined()) {
+    rows.losses = where(kept, rows.losses, scalar(0, dtype));
+    rows.counted = cast(kept, dtype);
+  }
+  return reduce_rows(rows, {options.reduction, options.sample_weights});
+}
+
+/// Targets smoothed towards one half.
+Tensor smoothed(const Tensor& targets, double smoothing, std::string_view loss) {
+  require_smoothing(smoothing, loss);
+  return smoothing > 0 ? targets * (1 - smoothing) + smoothing / 2 : targets;
+}
+
+/// `weight`, once it is known to fit.
+Tensor require_broadcast(const Tensor& weight, const Tensor& prediction, std::string_view loss) {
+  require(broadcast_shapes(weight.shape(), prediction.shape(), loss) == prediction.shape(),
+          ErrorCode::kShapeMismatch, loss, "the positive weight {} must broadcast to the predictions {}",
+          weight.spec().str(), prediction.spec().str());
+  return weight;
+}
+
+}  // namespace
+
+Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels,
+                                    const CrossEntropyOptions& options) {
+  return sparse_cross_entropy(kFromLogits, logits, labels, options);
+}
+
+Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& targets,
+                             const CrossEntropyOptions& options) {
+  return dense_cross_entropy(kFromLogits, logits, targets, options);
 }
 
 Tensor sparse_categorical_cross_entropy(const Tensor& probabilities, const Tensor& labels,
-                                        const LossOptions& options) {
-  return reduce_elements(isochron::sparse_categorical_cross_entropy(probabilities, labels), options);
+                                        const CrossEntropyOptions& options) {
+  return sparse_cross_entropy(kFromProbabilities, probabilities, labels, options);
 }
 
 Tensor categorical_cross_entropy(const Tensor& probabilities, const Tensor& targets,
-                                 const LossOptions& options) {
-  return reduce_elements(isochron::categorical_cross_entropy(probabilities, targets), options);
+                                 const CrossEntropyOptions& options) {
+  return dense_cross_entropy(kFromProbabilities, probabilities, targets, options);
 }
 
-Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets, const LossOptions& options) {
-  require_one_shape(probabilities, targets, "binary_cross_entropy");
-  return reduce_elements(isochron::binary_cross_entropy(probabilities, targets), options);
+Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
+                            const BinaryCrossEntropyOptions& options) {
+  constexpr std::string_view kName = "binary_cross_entropy";
+  require_one_shape(probabilities, targets, kName);
+  const Tensor t = smoothed(targets, options.label_smoothing, kName);
+  Tensor losses = isochron::binary_cross_entropy(probabilities, t);
+  if (options.positive_weight.defined()) {
+    const Tensor weight = require_broadcast(options.positive_weight, probabilities, kName);
+    // What a target of 1 alone costs, t times, is there once already.
+    losses = losses + (weight - 1.0) * t * isochron::binary_cross_entropy(probabilities, ones_like(t));
+  }
+  return reduce_elements(losses, {options.reduction, options.sample_weights});
 }
 
 Tensor binary_cross_entropy_from_logits(const Tensor& logits, const Tensor& targets,
-                                        const LossOptions& options) {
-  require_one_shape(logits, targets, "binary_cross_entropy_from_logits");
-  return reduce_elements(isochron::binary_cross_entropy_from_logits(logits, targets), options);
+                                        const BinaryCrossEntropyOptions& options) {
+  constexpr std::string_view kName = "binary_cross_entropy_from_logits";
+  require_one_shape(logits, targets, kName);
+  const Tensor t = smoothed(targets, options.label_smoothing, kName);
+  Tensor losses = isochron::binary_cross_entropy_from_logits(logits, t);
+  if (options.positive_weight.defined()) {
+    const Tensor weight = require_broadcast(options.positive_weight, logits, kName);
+    losses = losses + (weight - 1.0) * t * softplus(-logits);
+  }
+  return reduce_elements(losses, {options.reduction, options.sample_weights});
 }
 
 }  // namespace isochron::nn

@@ -4,6 +4,8 @@
 // Predictions and targets must have one shape: (32, 1) against (32) is kShapeMismatch, never a broadcast.
 #pragma once
 
+#include <optional>
+
 #include "isochron/core/tensor.h"
 
 namespace isochron::nn {
@@ -34,23 +36,69 @@ Tensor mean_absolute_error(const Tensor& prediction, const Tensor& target, const
 Tensor huber(const Tensor& prediction, const Tensor& target, double delta = 1,
              const LossOptions& options = {});
 
+/// log cosh e, computed as e + softplus(-2 e) - log 2, which never overflows.
+Tensor log_cosh(const Tensor& prediction, const Tensor& target, const LossOptions& options = {});
+
+/// Minus the cosine of the angle between prediction and target along the last axis, in [-1, 1]: Keras's
+/// definition. A vector's length counts as at least 1e-6. PyTorch's CosineEmbeddingLoss is 1 + this.
+Tensor cosine_similarity_loss(const Tensor& prediction, const Tensor& target,
+                              const LossOptions& options = {});
+
+/// Kullback-Leibler divergence of the target distribution from the prediction's, sum t log(t / p) over the
+/// last axis. From probabilities: Keras's definition, both clipped to [1e-7, 1]. From logits, p being their
+/// softmax: PyTorch's kl_div of log_softmax(logits), where 0 log 0 is 0 and nothing is clipped; its
+/// "batchmean" is kMean for (N, C).
+Tensor kl_divergence(const Tensor& probabilities, const Tensor& targets, const LossOptions& options = {});
+Tensor kl_divergence_from_logits(const Tensor& logits, const Tensor& targets,
+                                 const LossOptions& options = {});
+
 // Cross-entropies: ops/softmax.h gives the formulas, dtypes and errors; here the losses of a sample's rows
 // (or elements) are averaged, then reduced.
 
-/// Classes from logits (N, ..., C) and labels (N, ...), or target distributions (N, ..., C).
+/// With targets t as distributions (one-hot for labels) and class weights w, a row's loss is
+/// -sum w_c t'_c log p_c, t' = (1 - label_smoothing) t + label_smoothing / C: the definition of PyTorch, and
+/// that of Keras where it has the option.
+struct CrossEntropyOptions {
+  Reduction reduction = Reduction::kMean;
+  Tensor sample_weights = {};  // as in LossOptions
+  /// In [0, 1].
+  double label_smoothing = 0;
+  /// (C), of the predictions' dtype. kMean divides by the number of rows, as Keras does; kWeightedMean by the
+  /// sum of the rows' weights (times the samples'), as PyTorch does for labels: w_label, or sum w_c t_c.
+  Tensor class_weights = {};
+  /// Rows of this label, often -100 or a padding token, have loss and gradient 0 and don't count: kMean
+  /// divides by the number of the others, kWeightedMean by their weights; 0 when there are none. Labels only.
+  std::optional<int64_t> ignore_index = {};
+};
+
+/// Classes from logits (N, ..., C) and labels (N, ...), or target distributions (N, ..., C). Throw
+/// kInvalidArgument for options outside their range, kShapeMismatch and kDtypeMismatch for class weights.
 Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels,
-                                    const LossOptions& options = {});
-Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& targets, const LossOptions& options = {});
+                                    const CrossEntropyOptions& options = {});
+Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& targets,
+                             const CrossEntropyOptions& options = {});
 /// The same from probabilities, for models that end in a softmax; from logits is faster and more precise.
 Tensor sparse_categorical_cross_entropy(const Tensor& probabilities, const Tensor& labels,
-                                        const LossOptions& options = {});
+                                        const CrossEntropyOptions& options = {});
 Tensor categorical_cross_entropy(const Tensor& probabilities, const Tensor& targets,
-                                 const LossOptions& options = {});
+                                 const CrossEntropyOptions& options = {});
+
+/// With targets t' = (1 - label_smoothing) t + label_smoothing / 2 and positive weight w, an element's loss
+/// is -w t' log p - (1 - t') log(1 - p): PyTorch's pos_weight, Keras's smoothing.
+struct BinaryCrossEntropyOptions {
+  Reduction reduction = Reduction::kMean;
+  Tensor sample_weights = {};  // as in LossOptions
+  /// In [0, 1].
+  double label_smoothing = 0;
+  /// Above 1 favours recall. Of the predictions' dtype; broadcast to their shape, (C) for (N, C).
+  Tensor positive_weight = {};
+};
+
 /// Yes or no for each element: probabilities (or logits) and targets of one shape, (N, ...). Throw
 /// kShapeMismatch otherwise.
 Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
-                            const LossOptions& options = {});
+                            const BinaryCrossEntropyOptions& options = {});
 Tensor binary_cross_entropy_from_logits(const Tensor& logits, const Tensor& targets,
-                                        const LossOptions& options = {});
+                                        const BinaryCrossEntropyOptions& options = {});
 
 }  // namespace isochron::nn

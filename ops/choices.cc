@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <limits>
 #include <mutex>
+#include <utility>
 
 #include "isochron/core/clock.h"
+#include "isochron/core/error.h"
+#include "isochron/core/event.h"
+#include "isochron/ops/choices_file.h"
 
 namespace isochron::ops {
 namespace {
@@ -15,24 +20,79 @@ namespace {
 constexpr double kHopeless[] = {4, 1.25, 1};
 
 std::atomic<bool> g_deterministic{false};
-std::mutex g_mutex;
 
-std::map<std::string, std::string>& record() {
-  static auto* const choices = new std::map<std::string, std::string>;
-  return *choices;
+using Choices = std::map<std::string, std::string>;
+
+struct Record {
+  std::mutex mutex;
+  Choices made;    // in use: timed, taken from disk, restored
+  Choices timed;   // of these, what belongs on disk
+  Choices stored;  // read from disk
+  bool loaded = false;
+  bool unsaved = false;
+  bool writable = true;
+};
+
+Record& record() {
+  static auto* const instance = new Record;  // outlives the save at the process's end
+  return *instance;
 }
 
-void remember(const std::string& call, std::string_view name) {
-  const std::lock_guard lock(g_mutex);
-  if (record().size() < kMaxRecordedChoices || record().contains(call)) record()[call] = name;
+/// Sees to it that new choices are saved: after a function was captured and planned, but not for each of many
+/// in a row, and at the process's end.
+void save_by_itself() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    add_event_sink([](const Event& event) {
+      constexpr int64_t kPauseNs = 1'000'000'000;
+      static std::atomic<int64_t> last_ns = -kPauseNs;
+      if (event.kind != EventKind::kTrace || now_ns() - last_ns < kPauseNs) return;
+      save_choices();
+      last_ns = now_ns();
+    });
+    std::atexit(save_choices);
+  });
 }
 
-/// The recorded candidate of `call`, or names.size().
+/// Reads the file, once. Returns what was wrong with it.
+std::string load(Record& r) {
+  if (std::exchange(r.loaded, true)) return {};
+  const std::filesystem::path path = choices_path();
+  if (path.empty()) return {};
+  try {
+    r.stored = read_choices_file(path);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+void remember(Record& r, const std::string& call, std::string_view name, bool timed) {
+  if (r.made.size() >= kMaxRecordedChoices && !r.made.contains(call)) return;
+  r.made[call] = name;
+  if (!timed) return;
+  r.timed[call] = name;
+  r.unsaved = true;
+}
+
+/// The recorded candidate of `call`, else the one on disk, or names.size().
 size_t recorded(const std::string& call, std::span<const std::string_view> names) {
-  const std::lock_guard lock(g_mutex);
-  const auto found = record().find(call);
-  if (found == record().end()) return names.size();
-  return static_cast<size_t>(std::find(names.begin(), names.end(), found->second) - names.begin());
+  save_by_itself();
+  Record& r = record();
+  std::unique_lock lock(r.mutex);
+  const std::string trouble = load(r);
+  const auto index_in = [&](const Choices& choices) {
+    const auto found = choices.find(call);
+    if (found == choices.end()) return names.size();
+    return static_cast<size_t>(std::find(names.begin(), names.end(), found->second) - names.begin());
+  };
+  const bool made = r.made.contains(call);
+  const size_t index = index_in(made ? r.made : r.stored);
+  lock.unlock();
+  if (!trouble.empty()) {
+    emit({EventKind::kNotice, "choices", fmt::format("choices on disk are ignored: {}", trouble)});
+  }
+  return index;
 }
 
 int64_t time_once(const std::function<void()>& run) {
@@ -54,7 +114,11 @@ size_t choose(const std::string& call, std::span<const std::string_view> names,
     }
     return names.size();
   }
-  if (const size_t known = recorded(call, names); known < names.size() && prepare(known)) return known;
+  if (const size_t known = recorded(call, names); known < names.size() && prepare(known)) {
+    const std::lock_guard lock(record().mutex);
+    remember(record(), call, names[known], false);
+    return known;
+  }
   size_t best = names.size();
   int64_t best_ns = std::numeric_limits<int64_t>::max();
   for (size_t i = 0; i < names.size(); ++i) {
@@ -71,17 +135,70 @@ size_t choose(const std::string& call, std::span<const std::string_view> names,
       best_ns = fastest;
     }
   }
-  if (best < names.size()) remember(call, names[best]);
+  if (best < names.size()) {
+    const std::lock_guard lock(record().mutex);
+    remember(record(), call, names[best], true);
+  }
   return best;
 }
 
-std::map<std::string, std::string> recorded_choices() {
-  const std::lock_guard lock(g_mutex);
-  return record();
+Choices recorded_choices() {
+  const std::lock_guard lock(record().mutex);
+  return record().made;
 }
 
-void restore_choices(const std::map<std::string, std::string>& choices) {
-  for (const auto& [call, name] : choices) remember(call, name);
+void restore_choices(const Choices& choices) {
+  const std::lock_guard lock(record().mutex);
+  for (const auto& [call, name] : choices) {
+    remember(record(), call, name, false);
+    record().timed.erase(call);
+  }
+}
+
+void forget_choices() {
+  Record& r = record();
+  const std::lock_guard lock(r.mutex);
+  r.made.clear();
+  r.timed.clear();
+  r.stored.clear();
+  r.loaded = r.unsaved = false;
+  r.writable = true;
+}
+
+namespace {
+
+/// What goes to disk: what was timed here, then what was there and used here, then the rest while there is
+/// room.
+Choices to_save(const Record& r, Choices there) {
+  Choices result = r.timed;
+  for (const auto& [call, name] : r.stored) there.emplace(call, name);
+  for (const bool used : {true, false}) {
+    for (const auto& [call, name] : there) {
+      if (result.size() < kMaxRecordedChoices && r.made.contains(call) == used) result.emplace(call, name);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+void save_choices() {
+  Record& r = record();
+  const std::lock_guard lock(r.mutex);
+  const std::filesystem::path path = choices_path();
+  if (!r.unsaved || !r.writable || path.empty()) return;
+  r.unsaved = false;
+  Choices there;
+  try {
+    there = read_choices_file(path);
+  } catch (const Error&) {
+    // Replaced; `load` has reported it, or another process broke it since.
+  }
+  try {
+    write_choices_file(path, to_save(r, std::move(there)));
+  } catch (const Error&) {
+    r.writable = false;
+  }
 }
 
 }  // namespace isochron::ops

@@ -1,6 +1,6 @@
-// Which implementation serves a call where several exist. A choice is made once a call and process, by
-// timing or by rule, and recorded: equal calls then run equal code, and a checkpoint can carry the record so
-// that a resumed run makes the same choices.
+// Which implementation serves a call where several exist. A choice is made once a call, by timing or by rule,
+// and recorded: equal calls then run equal code, and a checkpoint can carry the record so that a resumed run
+// makes the same choices. What was timed is also kept on disk for the next process (ops/choices_file.h).
 #pragma once
 
 #include <functional>
@@ -17,17 +17,27 @@ void set_deterministic(bool on);
 bool deterministic();
 
 /// The candidate of `names` to use for the call described by `call` (op, shapes, threads): the recorded one
-/// if it serves the call on this machine, else the fastest. `prepare(i)` makes candidate i ready and gives a
-/// function that runs it once, or an empty one where i doesn't serve this call. Candidates that the rule
-/// prefers come first, also in timing: one that is much slower is tried once only. `names.size()` when none
-/// serves.
+/// if it serves the call on this machine, else the one on disk, else the fastest. `prepare(i)` makes
+/// candidate i ready and gives a function that runs it once, or an empty one where i doesn't serve this call.
+/// Candidates that the rule prefers come first, also in timing: one that is much slower is tried once only.
+/// `names.size()` when none serves. The disk is read at the first call; a file that can't be used is reported
+/// as an event kNotice and replaced at the next save.
 size_t choose(const std::string& call, std::span<const std::string_view> names,
               const std::function<std::function<void()>(size_t)>& prepare);
 
-/// Call -> name of the candidate, of every choice made by timing or restored. At most kMaxRecordedChoices.
+/// Call -> name of the candidate, of every choice made by timing, taken from disk or restored. At most
+/// kMaxRecordedChoices.
 std::map<std::string, std::string> recorded_choices();
-/// Adds choices to the record, replacing those of equal calls.
+/// Adds choices to the record, replacing those of equal calls. They don't go to disk.
 void restore_choices(const std::map<std::string, std::string>& choices);
+/// Empties the record, as in a new process: the disk is read again.
+void forget_choices();
+
+/// Writes what was timed since the last save to disk, beside what other processes wrote there; beyond
+/// kMaxRecordedChoices, choices that this process didn't use go. It happens by itself after a function was
+/// captured and when the process ends, never in a replay. Without effect when nothing is new or the disk is
+/// switched off; where it can't be written it isn't tried again.
+void save_choices();
 
 inline constexpr size_t kMaxRecordedChoices = 4096;
 

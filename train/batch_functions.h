@@ -35,7 +35,8 @@ NamedMetric metric(std::string name, M values) {
 /// (prediction, target).
 class Loss {
  public:
-  Loss(Tensor (*function)(const Tensor&, const Tensor&, const nn::LossOptions&))
+  template <typename Options>
+  Loss(Tensor (*function)(const Tensor&, const Tensor&, const Options&))
       : function_([function](const Tensor& prediction, const Tensor& target) {
           return function(prediction, target, {});
         }) {}

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "apps/command.h"
+#include "isochron/core/file.h"
 #include "support/temp_folder.h"
 
 namespace isochron::apps {
@@ -114,7 +115,22 @@ TEST_F(Command, DoctorNamesMachineLibrariesAndCaps) {
   const Outcome outcome = run_isochron("doctor");
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("oneDNN"), HasSubstr("vector instructions in use"),
-                                  HasSubstr("compute threads")));
+                                  HasSubstr("compute threads"), HasSubstr("switched off (ISOCHRON_CACHE)")));
+}
+
+TEST_F(Command, ChoicesOfKernelsAreKeptForTheNextRun) {
+  const auto folder = write("inside", "").parent_path() / "cache";
+  const auto with_cache = [&](const std::string& command) {
+    return run_isochron("--version >/dev/null; ISOCHRON_CACHE=" + folder.string() + " " ISOCHRON_COMMAND " " +
+                        command);
+  };
+  EXPECT_THAT(with_cache("doctor"), Ends(0, "(0 now)"));
+  EXPECT_EQ(with_cache("bench --case mlp --steps 1").status, 0);
+  EXPECT_THAT(with_cache("doctor"), Ends(0, folder.string() + "/choices-"));
+  EXPECT_THAT(with_cache("doctor").text, Not(HasSubstr("(0 now)")));
+  const auto file = std::filesystem::directory_iterator(folder)->path();
+  write_file_atomically(file, "damaged");
+  EXPECT_THAT(with_cache("bench --case mlp --steps 1"), Ends(0, "warning: choices on disk are ignored"));
 }
 
 TEST_F(Command, AFullDiskBehindTheOutputIsAnError) {

@@ -35,6 +35,36 @@ TEST(File, WrittenIsReadBack) {
   EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("a"));
 }
 
+TEST(File, WrittenInPiecesIsReadBackAndAFailureLeavesTheOld) {
+  const TempFolder folder;
+  write_file_atomically(folder / "a", [](const AppendFunction& append) {
+    append("one ");
+    append("two");
+  });
+  EXPECT_EQ(text_of(folder / "a"), "one two");
+  const auto broken = [](const AppendFunction& append) {
+    append("new");
+    fail(ErrorCode::kIo, "test", "midway");
+  };
+  EXPECT_ERROR(write_file_atomically(folder / "a", broken), ErrorCode::kIo, "midway");
+  EXPECT_EQ(text_of(folder / "a"), "one two");
+  EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("a"));
+}
+
+TEST(File, IsReadAnywhere) {
+  const TempFolder folder;
+  write_file_atomically(folder / "a", "012345");
+  const InputFile file(folder / "a");
+  EXPECT_EQ(file.size_bytes(), 6u);
+  std::string part(3, ' ');
+  file.read_at(2, std::as_writable_bytes(std::span(part)));
+  EXPECT_EQ(part, "234");
+  EXPECT_ERROR(file.read_at(4, std::as_writable_bytes(std::span(part))), ErrorCode::kIo,
+               "ends at byte 6, expected 7");
+  EXPECT_ERROR(InputFile(folder.path()), ErrorCode::kIo, "is not a regular file");
+  EXPECT_ERROR(InputFile(folder / "none"), ErrorCode::kIo, "cannot open");
+}
+
 TEST(File, MissingFolderAndDirectoryAreErrors) {
   const TempFolder folder;
   EXPECT_ERROR(read_file(folder / "none"), ErrorCode::kIo, "none] cannot open: No such file");

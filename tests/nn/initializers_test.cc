@@ -57,6 +57,85 @@ TEST(Initializers, HaveTheVarianceOfTheirDefinition) {
   expect(init::glorot_uniform(), convolution, 2.0 / 2160, root3);
   expect(init::glorot_uniform(), {50000}, 1.0 / 50000, root3);
   expect(init::uniform(), dense, 0.01 / 12, root3);
+  expect(init::xavier_uniform(3), dense, 9 * 2.0 / 600, root3);
+  expect(init::kaiming_uniform(), convolution, 2.0 / 360, root3);
+  expect(init::kaiming_uniform(2, init::Fan::kOut), convolution, 2.0 / 5 / 1800, root3);
+  expect(init::pytorch_weight(), convolution, 1.0 / 360 / 3, root3);
+  expect(init::pytorch_bias(30), {50000}, 1.0 / 30 / 3, root3);
+  expect(init::variance_scaling(), dense, 1.0 / 400, truncated);
+  expect(init::variance_scaling(0.5, init::Fan::kAverage, init::Distribution::kUniform), dense, 0.5 / 300,
+         root3);
+}
+
+TEST(Initializers, NormalsOfPyTorchAreNotTruncated) {
+  const double xavier = std::sqrt(4 * 2.0 / 600);
+  const double kaiming = std::sqrt(2.0 / 200);
+  const Moments a = moments(init::xavier_normal(2), {400, 200});
+  const Moments b = moments(init::kaiming_normal(0, init::Fan::kOut), {400, 200});
+  EXPECT_NEAR(a.deviation, xavier, 0.02 * xavier);
+  EXPECT_NEAR(b.deviation, kaiming, 0.02 * kaiming);
+  EXPECT_GT(a.largest, 3.5 * xavier);
+  EXPECT_GT(b.largest, 3.5 * kaiming);
+}
+
+TEST(Initializers, TruncatedBetweenHasTheMomentsOfItsDefinition) {
+  // Mean of a standard normal within [a, b]: (phi(a) - phi(b)) / (Phi(b) - Phi(a)).
+  const auto expect = [](double mean, double deviation, double low, double high) {
+    const auto density = [](double x) { return std::exp(-x * x / 2) / std::sqrt(2 * M_PI); };
+    const auto below = [](double x) { return std::erfc(-x / std::sqrt(2.0)) / 2; };
+    const double a = (low - mean) / deviation;
+    const double b = (high - mean) / deviation;
+    const double expected = mean + deviation * (density(a) - density(b)) / (below(b) - below(a));
+    Rng rng(5);
+    const auto values = init::truncated_normal_between(mean, deviation, low, high)({100000}, rng);
+    double sum = 0;
+    for (const double v : values) {
+      ASSERT_GE(v, low);
+      ASSERT_LE(v, high);
+      sum += v;
+    }
+    EXPECT_NEAR(sum / 100000, expected, 0.02 * std::min(deviation, high - low)) << low << ' ' << high;
+  };
+  expect(0, 1, -2, 2);
+  expect(3, 0.5, 2, 3);
+  expect(0, 1, 2, 3.5);
+  expect(0, 1, 2, 9);
+  expect(1, 2, 0.9, 0.95);
+  EXPECT_ERROR(init::truncated_normal_between(0, 1, 3, 4), ErrorCode::kInvalidArgument, "two deviations");
+  EXPECT_ERROR(init::truncated_normal_between(0, 1, 1, 1), ErrorCode::kInvalidArgument, "low < high");
+}
+
+TEST(Initializers, IdentityAndDiracHandOn) {
+  Rng rng;
+  EXPECT_EQ(init::identity(2)({2, 3}, rng), (std::vector<double>{2, 0, 0, 0, 2, 0}));
+  EXPECT_ERROR(init::identity()({2, 2, 2}, rng), ErrorCode::kInvalidArgument, "two axes");
+  EXPECT_ERROR(init::dirac()({2, 2}, rng), ErrorCode::kInvalidArgument, "convolution kernel");
+  EXPECT_ERROR(init::dirac(2)({3, 3, 2, 3}, rng), ErrorCode::kInvalidArgument, "divisible by 2");
+
+  const Tensor x = from_vector({1, 3, 3, 4}, init::normal()({36}, rng), DType::kF64);
+  for (const int64_t groups : {1, 2}) {
+    const Shape shape{3, 3, 4 / groups, 4};
+    const Tensor kernel = from_vector(shape, init::dirac(groups)(shape, rng), DType::kF64);
+    const Tensor y = conv2d(x, kernel, {.padding = Padding::same(), .groups = groups});
+    EXPECT_EQ(y.to_vector(), x.to_vector()) << groups;
+  }
+}
+
+TEST(Initializers, SparseHasItsShareOfZerosForEachInput) {
+  Rng rng(1);
+  const std::vector<double> w = init::sparse(0.25, 2)({50, 10}, rng);
+  std::vector<int> zeros_of_column(10);
+  for (size_t row = 0; row < 50; ++row) {
+    int zeros = 0;
+    for (size_t column = 0; column < 10; ++column) {
+      const bool zero = w[row * 10 + column] == 0;
+      zeros += zero;
+      zeros_of_column[column] += zero;
+    }
+    EXPECT_EQ(zeros, 3) << "a quarter of 10, rounded up";
+  }
+  for (const int count : zeros_of_column) EXPECT_NEAR(count, 15, 14);
+  EXPECT_ERROR(init::sparse(2), ErrorCode::kInvalidArgument, "[0, 1]");
 }
 
 TEST(Initializers, NormalHasMeanAndDeviation) {

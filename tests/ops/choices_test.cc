@@ -1,0 +1,243 @@
+#include "isochron/ops/choices.h"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <thread>
+
+#include "isochron/core/event.h"
+#include "isochron/core/file.h"
+#include "isochron/graph/captured.h"
+#include "isochron/ops/choices_file.h"
+#include "isochron/ops/creation.h"
+#include "isochron/ops/linear.h"
+#include "support/expect_error.h"
+#include "support/temp_folder.h"
+
+namespace isochron::ops {
+namespace {
+
+namespace fs = std::filesystem;
+using Choices = std::map<std::string, std::string>;
+using testing::ElementsAre;
+using testing::Pair;
+
+/// Under a cache folder of its own; "a new process" is what forget_choices leaves.
+class ChoicesOnDisk : public testing::Test {
+ protected:
+  ChoicesOnDisk() {
+    setenv("ISOCHRON_CACHE", folder_.path().c_str(), 1);
+    forget_choices();
+    sink_ = add_event_sink([this](const Event& event) {
+      if (event.kind == EventKind::kNotice) notices_.push_back(event.text);
+    });
+  }
+  ~ChoicesOnDisk() override {
+    remove_event_sink(sink_);
+    setenv("ISOCHRON_CACHE", "off", 1);
+    set_deterministic(false);
+    forget_choices();
+  }
+
+  /// The candidate chosen for `call`; `timings_` counts the candidates run.
+  std::string chosen(const std::string& call, size_t useless = 9) {
+    const size_t index = choose(call, kNames, [&](size_t i) -> std::function<void()> {
+      if (i == useless) return {};
+      return [this, i] {
+        ++timings_;
+        if (i != 1) std::this_thread::sleep_for(std::chrono::milliseconds(3));  // so "quick" wins
+      };
+    });
+    return index < kNames.size() ? std::string(kNames[index]) : "none";
+  }
+  std::string content() const {
+    const auto bytes = read_file(path());
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+  static fs::path path() { return choices_path(); }
+
+  static constexpr std::array<std::string_view, 3> kNames = {"first", "quick", "other"};
+  TempFolder folder_;
+  int timings_ = 0;
+  int sink_ = 0;
+  std::vector<std::string> notices_;
+};
+
+TEST_F(ChoicesOnDisk, ANewProcessDoesNotTimeAgain) {
+  EXPECT_EQ(chosen("a"), "quick");
+  EXPECT_GT(timings_, 0);
+  EXPECT_FALSE(fs::exists(path())) << "written once, when saved";
+  save_choices();
+  forget_choices();
+  timings_ = 0;
+  EXPECT_TRUE(recorded_choices().empty());
+  EXPECT_EQ(chosen("a"), "quick");
+  EXPECT_EQ(timings_, 0);
+  EXPECT_THAT(recorded_choices(), ElementsAre(Pair("a", "quick")));
+  EXPECT_EQ(chosen("b"), "quick");
+  EXPECT_GT(timings_, 0) << "another call";
+  EXPECT_TRUE(notices_.empty());
+}
+
+TEST_F(ChoicesOnDisk, ACandidateThatNoLongerServesIsTimedAnew) {
+  write_choices_file(path(), {{"a", "other"}, {"b", "of an older version"}});
+  EXPECT_EQ(chosen("a", 2), "quick");
+  EXPECT_EQ(chosen("b"), "quick");
+  save_choices();
+  EXPECT_EQ(read_choices_file(path()), (Choices{{"a", "quick"}, {"b", "quick"}}));
+}
+
+TEST_F(ChoicesOnDisk, RestoredChoicesGoFirstAndStayOutOfTheFile) {
+  write_choices_file(path(), {{"a", "other"}});
+  restore_choices({{"a", "first"}, {"b", "first"}});
+  EXPECT_EQ(chosen("a"), "first");
+  EXPECT_EQ(chosen("b"), "first");
+  EXPECT_EQ(chosen("c"), "quick");
+  save_choices();
+  EXPECT_EQ(read_choices_file(path()), (Choices{{"a", "other"}, {"c", "quick"}}));
+}
+
+TEST_F(ChoicesOnDisk, DeterministicModeIgnoresThem) {
+  write_choices_file(path(), {{"a", "other"}});
+  const std::string before = content();
+  set_deterministic(true);
+  EXPECT_EQ(chosen("a"), "first");
+  EXPECT_EQ(chosen("b"), "first");
+  save_choices();
+  EXPECT_EQ(timings_, 0);
+  EXPECT_EQ(content(), before);
+}
+
+TEST_F(ChoicesOnDisk, WhatOtherProcessesWroteMeanwhileStays) {
+  EXPECT_EQ(chosen("a"), "quick");
+  write_choices_file(path(), {{"a", "first"}, {"theirs", "other"}});
+  save_choices();
+  EXPECT_EQ(read_choices_file(path()), (Choices{{"a", "quick"}, {"theirs", "other"}}));
+}
+
+TEST_F(ChoicesOnDisk, BeyondTheCapUnusedOnesGo) {
+  Choices full;
+  for (size_t i = 0; i < kMaxRecordedChoices; ++i) full[fmt::format("call {:04}", i)] = "other";
+  write_choices_file(path(), full);
+  EXPECT_EQ(chosen("call 4095"), "other");
+  EXPECT_EQ(chosen("new"), "quick");
+  save_choices();
+  const Choices kept = read_choices_file(path());
+  EXPECT_EQ(kept.size(), kMaxRecordedChoices);
+  EXPECT_TRUE(kept.contains("new"));
+  EXPECT_TRUE(kept.contains("call 4095")) << "used here";
+  EXPECT_FALSE(kept.contains("call 4094"));
+}
+
+TEST_F(ChoicesOnDisk, DamagedFilesAreReportedAndReplaced) {
+  write_choices_file(path(), {{"a", "other"}, {"b", "first"}});
+  const std::string whole = content();
+  const auto expect_ignored = [&](const std::string& damaged) {
+    write_file_atomically(path(), damaged);
+    EXPECT_ERROR(read_choices_file(path()), ErrorCode::kBadFormat, path().string());
+  };
+  for (size_t size = 0; size < whole.size(); ++size) expect_ignored(whole.substr(0, size));
+  for (size_t i = 0; i < whole.size(); ++i) {
+    std::string flipped = whole;
+    flipped[i] ^= 1;
+    expect_ignored(flipped);
+  }
+  expect_ignored(whole + "x");
+  expect_ignored(std::string(9'000'000, 'x'));
+  expect_ignored(std::string(100'000, '\n'));
+
+  forget_choices();
+  EXPECT_EQ(chosen("a"), "quick");
+  EXPECT_EQ(chosen("b"), "quick");
+  ASSERT_EQ(notices_.size(), 1u) << "said once";
+  EXPECT_THAT(notices_[0], testing::HasSubstr("choices on disk are ignored"));
+  save_choices();
+  EXPECT_EQ(read_choices_file(path()), (Choices{{"a", "quick"}, {"b", "quick"}}));
+}
+
+TEST_F(ChoicesOnDisk, OtherMachinesHaveOtherFilesAndFewAreKept) {
+  for (int i = 0; i < 20; ++i) {
+    const fs::path other = folder_ / fmt::format("choices-{:016x}.txt", i);
+    write_file_atomically(other, "x");
+    fs::last_write_time(other, fs::file_time_type::clock::now() - std::chrono::hours(i + 1));
+  }
+  write_file_atomically(folder_ / "something else", "x");
+  write_choices_file(path(), {{"a", "other"}});
+  const auto count = std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator());
+  EXPECT_EQ(count, static_cast<std::ptrdiff_t>(kMaxChoicesFiles) + 1);
+  EXPECT_TRUE(fs::exists(folder_ / "something else"));
+  EXPECT_TRUE(fs::exists(folder_ / "choices-0000000000000000.txt")) << "the newest of the others";
+  EXPECT_EQ(read_choices_file(path()).size(), 1u);
+}
+
+TEST_F(ChoicesOnDisk, AFolderThatCannotBeWrittenChangesNothing) {
+  const fs::path blocked = folder_ / "file";
+  write_file_atomically(blocked, "x");
+  setenv("ISOCHRON_CACHE", (blocked / "below").c_str(), 1);
+  EXPECT_EQ(chosen("a"), "quick");
+  save_choices();
+  EXPECT_THAT(recorded_choices(), ElementsAre(Pair("a", "quick")));
+  EXPECT_ERROR(write_choices_file(path(), {}), ErrorCode::kIo, "cannot make the folder");
+}
+
+TEST_F(ChoicesOnDisk, APipeInTheFilesPlaceDoesNotBlock) {
+  ASSERT_EQ(mkfifo(path().c_str(), 0600), 0);
+  EXPECT_EQ(chosen("a"), "quick");
+  save_choices();
+  EXPECT_EQ(notices_.size(), 1u);
+  EXPECT_TRUE(fs::is_fifo(path()));
+}
+
+TEST_F(ChoicesOnDisk, LieWhereTheEnvironmentSays) {
+  const std::string name = path().filename();
+  EXPECT_THAT(name, testing::MatchesRegex("choices-[0-9a-f]+.txt"));
+  EXPECT_EQ(path().parent_path(), folder_.path());
+  setenv("ISOCHRON_CACHE", "off", 1);
+  EXPECT_EQ(path(), "");
+  EXPECT_EQ(chosen("a"), "quick");
+  save_choices();
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
+
+  const auto value = [](const char* variable) -> std::string {
+    const char* text = std::getenv(variable);
+    return text ? text : "";
+  };
+  const std::string home = value("HOME");
+  const std::string cache = value("XDG_CACHE_HOME");
+  unsetenv("ISOCHRON_CACHE");
+  setenv("HOME", "/home/somebody", 1);
+  setenv("XDG_CACHE_HOME", "/var/cache/somebody", 1);
+  EXPECT_EQ(path(), "/var/cache/somebody/isochron/" + name);
+  setenv("XDG_CACHE_HOME", "not/absolute", 1);
+  EXPECT_EQ(path(), "/home/somebody/.cache/isochron/" + name);
+  unsetenv("XDG_CACHE_HOME");
+  unsetenv("HOME");
+  EXPECT_EQ(path(), "");
+  if (!home.empty()) setenv("HOME", home.c_str(), 1);
+  if (!cache.empty()) setenv("XDG_CACHE_HOME", cache.c_str(), 1);
+  setenv("ISOCHRON_CACHE", "off", 1);
+}
+
+TEST_F(ChoicesOnDisk, CallsThatFitNoLineAreLeftOut) {
+  const Choices odd{{"new\nline", "a"}, {std::string(5000, 'x'), "a"}, {"tab\there", "a"}, {"plain", "a b"}};
+  write_choices_file(path(), odd);
+  EXPECT_EQ(read_choices_file(path()), (Choices{{"plain", "a b"}}));
+}
+
+TEST_F(ChoicesOnDisk, ACaptureSavesThemAndReplaysDoNot) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // captures in a row share one save
+  auto step = capture([](const Tensor& a, const Tensor& b) { return matmul(a, b); });
+  const Tensor a = ones({64, 64});
+  step(a, a);
+  ASSERT_FALSE(recorded_choices().empty()) << "nothing was timed";
+  EXPECT_EQ(read_choices_file(path()), recorded_choices());
+  fs::remove(path());
+  for (int i = 0; i < 3; ++i) step(a, a);
+  EXPECT_FALSE(fs::exists(path()));
+}
+
+}  // namespace
+}  // namespace isochron::ops
