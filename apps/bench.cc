@@ -8,6 +8,7 @@
 #include "isochron/apps/cases.h"
 #include "isochron/apps/commands.h"
 #include "isochron/apps/number_options.h"
+#include "isochron/apps/profile.h"
 #include "isochron/core/clock.h"
 #include "isochron/core/threads.h"
 #include "isochron/observe/machine.h"
@@ -125,25 +126,6 @@ nlohmann::ordered_json as_json(const Measurement& m) {
           {"capture_ms", m.capture_ms}};
 }
 
-/// Where the time of one step goes, largest first.
-void print_profile(CaseRun& run) {
-  constexpr int kRounds = 200;
-  CapturedFunction* captured = run.captured();
-  if (!captured) return;
-  graph::Plan& plan = captured->plan();
-  std::vector<int64_t> times(plan.instruction_count());
-  for (int i = 0; i < kRounds; ++i) plan.run_profiled(times);
-  std::vector<size_t> order(times.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(), [&times](size_t a, size_t b) { return times[a] > times[b]; });
-  double total = 0;
-  for (int64_t t : times) total += static_cast<double>(t);
-  for (size_t i : order) {
-    fmt::print("  {:>10} {:5.1f} %  {}\n", observe::duration_text(static_cast<double>(times[i]) / kRounds),
-               100 * static_cast<double>(times[i]) / total, plan.instruction_name(i));
-  }
-}
-
 void run(const Options& options) {
   require(options.precision == "f32", ErrorCode::kUnsupported, "bench", "precision '{}' is not built; f32 is",
           options.precision);
@@ -168,7 +150,7 @@ void run(const Options& options) {
                  observe::duration_text(m.min_us * 1e3), m.drift, m.heap_allocations, m.library_allocations,
                  observe::bytes_text(static_cast<double>(m.arena_bytes)),
                  observe::duration_text(m.capture_ms * 1e6));
-      if (options.profile) print_profile(*prepared);
+      if (options.profile && prepared->captured()) print_profile(prepared->captured()->plan());
     }
     std::fflush(stdout);
   }

@@ -6,10 +6,10 @@
 #include "isochron/core/rng.h"
 #include "isochron/data/dataset.h"
 #include "isochron/memory/buffer.h"
-#include "isochron/nn/layers.h"
+#include "isochron/nn/gpt.h"
 #include "isochron/nn/losses.h"
-#include "isochron/nn/recurrent.h"
-#include "isochron/nn/sequential.h"
+#include "isochron/nn/models.h"
+#include "isochron/nn/resnet.h"
 #include "isochron/ops/control.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
@@ -27,8 +27,8 @@ Tensor normal_numbers(const Shape& shape, Rng& rng) {
   return result;
 }
 
-Tensor random_labels(int64_t rows, uint64_t classes, Rng& rng) {
-  Tensor result = empty({DType::kI64, {rows}});
+Tensor random_labels(const Shape& shape, uint64_t classes, Rng& rng) {
+  Tensor result = empty({DType::kI64, shape});
   for (int64_t& value : result.span<int64_t>()) value = static_cast<int64_t>(rng.below(classes));
   return result;
 }
@@ -38,7 +38,8 @@ nn::Sequential tiny_model() { return nn::Sequential(nn::Dense(10, nn::Activation
 /// A model trained on one batch again and again.
 class TrainCase final : public CaseRun {
  public:
-  TrainCase(nn::Sequential model, optim::Optimizer optimizer, train::Loss loss, Tensor x, Tensor y)
+  TrainCase(std::unique_ptr<nn::Module> model, optim::Optimizer optimizer, train::Loss loss, Tensor x,
+            Tensor y)
       : model_(std::move(model)),
         optimizer_(std::move(optimizer)),
         x_(std::move(x)),
@@ -53,51 +54,74 @@ class TrainCase final : public CaseRun {
 
  private:
   Tensor train(const train::Loss& loss_function, const Tensor& x, const Tensor& y) {
-    const Tensor loss = loss_function(model_(x), y);
-    optimizer_.minimize(loss, model_.parameters());
+    const Tensor loss = loss_function((*model_)(x), y);
+    optimizer_.minimize(loss, model_->parameters());
     return loss;
   }
 
-  nn::Sequential model_;
+  std::unique_ptr<nn::Module> model_;
   optim::Optimizer optimizer_;
   Tensor x_;
   Tensor y_;
   Captured<std::function<Tensor(const Tensor&, const Tensor&)>> step_;
 };
 
+template <typename Model>
+std::unique_ptr<CaseRun> train_case(Model model, optim::Optimizer optimizer, train::Loss loss, Tensor x,
+                                    Tensor y) {
+  return std::make_unique<TrainCase>(std::make_unique<Model>(std::move(model)), std::move(optimizer),
+                                     std::move(loss), std::move(x), std::move(y));
+}
+
 std::unique_ptr<CaseRun> make_tiny() {
   Rng rng(kSeed);
   Tensor x = normal_numbers({32, 100}, rng);
   Tensor y = normal_numbers({32, 1}, rng);
-  return std::make_unique<TrainCase>(tiny_model(), optim::Adam(), nn::mean_squared_error, x, y);
+  return train_case(tiny_model(), optim::Adam(), nn::mean_squared_error, x, y);
 }
 
 std::unique_ptr<CaseRun> make_mlp() {
   Rng rng(kSeed);
   Tensor x = normal_numbers({128, 784}, rng);
-  Tensor y = random_labels(128, 10, rng);
-  nn::Sequential model(nn::Dense(512, nn::Activation::kRelu), nn::Dense(512, nn::Activation::kRelu),
-                       nn::Dense(10));
-  return std::make_unique<TrainCase>(std::move(model), optim::Adam(), nn::sparse_softmax_cross_entropy, x, y);
+  Tensor y = random_labels({128}, 10, rng);
+  return train_case(nn::mlp({512, 512, 10}), optim::Adam(), nn::sparse_softmax_cross_entropy, x, y);
 }
 
 std::unique_ptr<CaseRun> make_cnn() {
   Rng rng(kSeed);
   Tensor x = normal_numbers({64, 28, 28, 1}, rng);
-  Tensor y = random_labels(64, 10, rng);
+  Tensor y = random_labels({64}, 10, rng);
   nn::Sequential model(nn::Conv2D(32, {3, 3}, nn::Activation::kRelu),
                        nn::Conv2D(64, {3, 3}, nn::Activation::kRelu), nn::MaxPool2D({2, 2}), nn::Flatten(),
                        nn::Dense(128, nn::Activation::kRelu), nn::Dense(10));
-  return std::make_unique<TrainCase>(std::move(model), optim::RmsProp(), nn::sparse_softmax_cross_entropy, x,
-                                     y);
+  return train_case(std::move(model), optim::RmsProp(), nn::sparse_softmax_cross_entropy, x, y);
+}
+
+std::unique_ptr<CaseRun> make_resnet20() {
+  Rng rng(kSeed);
+  Tensor x = normal_numbers({32, 32, 32, 3}, rng);
+  Tensor y = random_labels({32}, 10, rng);
+  return train_case(nn::resnet20(), optim::Sgd({.learning_rate = 0.01, .momentum = 0.9}),
+                    nn::sparse_softmax_cross_entropy, x, y);
+}
+
+std::unique_ptr<CaseRun> make_gpt() {
+  Rng rng(kSeed);
+  constexpr int64_t kVocabulary = 65;
+  Tensor x = random_labels({12, 64}, kVocabulary, rng);
+  Tensor y = random_labels({12, 64}, kVocabulary, rng);
+  const auto matrices = [](const Variable& parameter) { return parameter.shape().rank() >= 2; };
+  return train_case(
+      nn::Gpt({.vocabulary = kVocabulary, .context = 64, .layers = 4, .heads = 4, .width = 128}),
+      optim::AdamW({.beta_2 = 0.99, .weight_decay = {.rate = 0.1, .applies = matrices}}),
+      nn::sparse_softmax_cross_entropy, x, y);
 }
 
 std::unique_ptr<CaseRun> make_lstm() {
   Rng rng(kSeed);
   Tensor x = normal_numbers({64, 48, 8}, rng);
   Tensor y = normal_numbers({64, 1}, rng);
-  return std::make_unique<TrainCase>(nn::Sequential(nn::LSTM(64), nn::Dense(1)), optim::Adam(),
-                                     nn::mean_squared_error, x, y);
+  return train_case(nn::lstm_forecaster(), optim::Adam(), nn::mean_squared_error, x, y);
 }
 
 /// One epoch of `tiny` on 1,000 rows through the input pipeline.
@@ -197,8 +221,12 @@ const std::vector<BenchCase>& bench_cases() {
       {"tiny", "100-10-1, batch 32, Adam, mean squared error; a train step", make_tiny},
       {"mlp", "784-512-512-10, batch 128, Adam; a train step", make_mlp},
       {"cnn", "28x28x1, two convolutions, two dense layers, batch 64, RMSprop; a train step", make_cnn},
+      {"resnet20", "CIFAR ResNet-20 with batch norm, 32x32x3, batch 32, momentum 0.9; a train step",
+       make_resnet20},
       {"lstm", "64 sequences of 48 steps of 8, LSTM 64, dense 1, Adam, mean squared error; a train step",
        make_lstm},
+      {"gpt", "4 blocks of 4 heads, width 128, 12 sequences of 64 of 65 tokens, AdamW; a train step",
+       make_gpt},
       {"epoch", "tiny on 1,000 rows: shuffle(1000).batch(32).prefetch(); an epoch of 32 steps",
        make<EpochCase>},
       {"data", "that pipeline alone; an epoch", make<DataCase>},

@@ -251,6 +251,20 @@ class PlanBuilder {
     copies_.insert(copies_.end(), writes.begin(), writes.end());
   }
 
+  Instruction describe(const Node& node, std::span<const TensorSpec> inputs,
+                       std::span<const TensorSpec> outputs) const {
+    Instruction result{node.name(), node.op->name, 0, 0, ""};
+    if (node.op->flops) result.flops = node.op->flops({*node.op, inputs, node.attributes});
+    for (const TensorSpec& input : inputs) {
+      result.bytes += static_cast<double>(input.size_bytes());
+      result.shapes += fmt::format("{}{}", result.shapes.empty() ? "" : " ", input.shape.str());
+    }
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      if (!skipped(node, node.outputs[o])) result.bytes += static_cast<double>(outputs[o].size_bytes());
+    }
+    return result;
+  }
+
   void prepare_kernels() {
     for (size_t i = 0; i < order_.size(); ++i) {
       const Node& node = *order_[i];
@@ -260,18 +274,18 @@ class PlanBuilder {
       for (size_t o = 0; o < node.outputs.size(); ++o) unread[o] = skipped(node, node.outputs[o]);
       std::unique_ptr<Kernel> kernel = node.op->prepare(
           {*node.op, inputs, outputs, node.attributes, threads_, {unread.get(), node.outputs.size()}});
-      if (node.op->flops) plan_.report_.flops += node.op->flops({*node.op, inputs, node.attributes});
       const size_t workspace = kernel->workspace_bytes();
       workspace_of_.push_back(workspace > 0 ? static_cast<int64_t>(buffers_.size()) : -1);
       if (workspace > 0) {
         buffers_.push_back(
             {"workspace of " + node.name(), workspace, static_cast<int64_t>(i), static_cast<int64_t>(i) + 1});
       }
-      plan_.step_names_.push_back(node.name());
+      plan_.instructions_.push_back(describe(node, inputs, outputs));
+      plan_.report_.flops += plan_.instructions_.back().flops;
       plan_.kernels_.push_back(std::move(kernel));
     }
     for (const CopyStep& copy : copies_) {
-      plan_.step_names_.push_back(copy.name);
+      plan_.instructions_.push_back({copy.name, "", 0, 2.0 * static_cast<double>(copy.bytes), ""});
       plan_.kernels_.push_back(std::make_unique<CopyKernel>(copy.bytes));
     }
   }
@@ -421,7 +435,7 @@ void Plan::run_checked() {
       if (now < buffer.lower || now >= buffer.upper) continue;
       const std::byte* zone = arena_ + buffer.offset + buffer.size_bytes;
       for (size_t b = 0; b < kRedZoneBytes; ++b) {
-        require(zone[b] == std::byte{kPoisonByte}, ErrorCode::kOutOfRange, step_names_[i],
+        require(zone[b] == std::byte{kPoisonByte}, ErrorCode::kOutOfRange, instructions_[i].name,
                 "wrote {} bytes past the end of {}", b + 1, buffer.owner);
       }
       if (buffer.upper == now + 1) std::memset(arena_ + buffer.offset, kPoisonByte, buffer.size_bytes);

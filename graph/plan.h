@@ -27,6 +27,15 @@ struct PlannedBuffer {
   size_t offset = 0;
 };
 
+/// What one instruction of a plan does, for profiles.
+struct Instruction {
+  std::string name;    // of its node, or "copy of output"
+  std::string op;      // of its node; empty for a copy
+  double flops = 0;    // as the op's row counts them
+  double bytes = 0;    // read and written
+  std::string shapes;  // of its inputs
+};
+
 struct PlanReport {
   size_t nodes = 0;
   size_t instructions = 0;
@@ -76,7 +85,7 @@ class Plan {
   /// Where output `index` is found after `run`. Valid once the arena is bound.
   std::byte* output(size_t index) const { return output_addresses_[index]; }
   size_t instruction_count() const { return steps_.size(); }
-  std::string instruction_name(size_t index) const { return step_names_[index]; }
+  const Instruction& instruction(size_t index) const { return instructions_[index]; }
 
  private:
   friend class PlanBuilder;
@@ -92,7 +101,7 @@ class Plan {
 
   std::vector<std::unique_ptr<Kernel>> kernels_;
   std::vector<Step> steps_;
-  std::vector<std::string> step_names_;
+  std::vector<Instruction> instructions_;
   std::vector<std::byte*> pointers_;  // all args, sliced by steps
   std::vector<Patch> arena_patches_;
   std::vector<std::pair<size_t, size_t>> workspace_patches_;  // step, arena offset

@@ -4,6 +4,7 @@
 #include "isochron/ops/cpu/matmul.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
+#include "isochron/ops/shape_ops.h"
 
 namespace isochron {
 namespace ops {
@@ -56,6 +57,13 @@ double matmul_flops(const OpCall& call) {
          static_cast<double>(s.k);
 }
 
+/// (..., K) as (rows, K).
+Tensor as_rows(const Tensor& x) {
+  int64_t rows = 1;
+  for (int axis = 0; axis + 1 < x.rank(); ++axis) rows *= x.extent(axis);
+  return x.rank() == 2 ? x : reshape(x, {rows, x.extent(-1)});
+}
+
 std::vector<Tensor> matmul_gradient(const GradientCall& call) {
   const bool ta = call.attributes.get<bool>("transpose_a");
   const bool tb = call.attributes.get<bool>("transpose_b");
@@ -67,7 +75,10 @@ std::vector<Tensor> matmul_gradient(const GradientCall& call) {
     const Tensor da = ta ? matmul(b, g, tb, true) : matmul(g, b, false, !tb);
     result[0] = sum_to(da, a.shape());
   }
-  if (call.needed[1]) {
+  if (call.needed[1] && b.rank() == 2 && !ta) {  // one product over all rows, not one for each matrix of a
+    const Tensor rows = as_rows(a);
+    result[1] = tb ? matmul(as_rows(g), rows, true) : matmul(rows, as_rows(g), true);
+  } else if (call.needed[1]) {
     const Tensor db = tb ? matmul(g, a, true, ta) : matmul(a, g, !ta, false);
     result[1] = sum_to(db, b.shape());
   }

@@ -83,8 +83,8 @@ struct VectorMath {
     const V inside = hn::Tanh(D(), hn::Max(hn::Min(x, set(20)), set(-20)));
     return select(is_nan(x), x, inside);
   }
-  /// f32: near 0 the odd power series to x^15; else 1 - erfc by the Chebyshev fit of Numerical Recipes
-  /// (erfcc, relative error of erfc 1.2e-7). f64: the C library's, lane by lane.
+  /// f32: x P(x^2) / Q(x^2), fitted by iteratively reweighted least squares to a relative error of 2.1e-8
+  /// below 3.9, from where on it is 1 in f32. f64: the C library's, lane by lane.
   static HWY_INLINE V erf(V x) {
     if constexpr (sizeof(T) == 8) {
       HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)];
@@ -96,31 +96,21 @@ struct VectorMath {
     }
   }
   static HWY_INLINE V erf_f32(V x) {
-    const V a = hn::Abs(x);
-    const V t = set(1) / (set(1) + set(0.5) * a);
-    V p = set(0.17087277);
-    p = hn::MulAdd(p, t, set(-0.82215223));
-    p = hn::MulAdd(p, t, set(1.48851587));
-    p = hn::MulAdd(p, t, set(-1.13520398));
-    p = hn::MulAdd(p, t, set(0.27886807));
-    p = hn::MulAdd(p, t, set(-0.18628806));
-    p = hn::MulAdd(p, t, set(0.09678418));
-    p = hn::MulAdd(p, t, set(0.37409196));
-    p = hn::MulAdd(p, t, set(1.00002368));
-    p = hn::MulAdd(p, t, set(-1.26551223));
-    const V tail = set(1) - t * exp(hn::NegMulAdd(a, a, p));
-    const V x2 = x * x;
-    V s = set(-1.0 / 75600.0);
-    s = hn::MulAdd(s, x2, set(1.0 / 9360.0));
-    s = hn::MulAdd(s, x2, set(-1.0 / 1320.0));
-    s = hn::MulAdd(s, x2, set(1.0 / 216.0));
-    s = hn::MulAdd(s, x2, set(-1.0 / 42.0));
-    s = hn::MulAdd(s, x2, set(0.1));
-    s = hn::MulAdd(s, x2, set(-1.0 / 3.0));
-    s = hn::MulAdd(s, x2, set(1));
-    const V near = set(1.12837916709551257390) * x * s;
-    const V far = hn::CopySign(tail, x);
-    return select(is_nan(x), x, select(less(a, set(0.75)), near, far));
+    const V t = x * x;
+    V p = set(2.02590002e-06);
+    p = hn::MulAdd(p, t, set(0.000284684354));
+    p = hn::MulAdd(p, t, set(0.00380808274));
+    p = hn::MulAdd(p, t, set(0.0528751982));
+    p = hn::MulAdd(p, t, set(0.191548711));
+    p = hn::MulAdd(p, t, set(1.12837914));
+    V q = set(3.78315396e-05);
+    q = hn::MulAdd(q, t, set(0.00117070363));
+    q = hn::MulAdd(q, t, set(0.0150549333));
+    q = hn::MulAdd(q, t, set(0.114558929));
+    q = hn::MulAdd(q, t, set(0.503088302));
+    q = hn::MulAdd(q, t, set(1));
+    const V one = hn::CopySign(set(1), x);
+    return hn::IfThenElse(hn::Ge(hn::Abs(x), set(3.9)), one, x * p / q);  // NaN stays
   }
 };
 

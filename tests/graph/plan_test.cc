@@ -189,8 +189,8 @@ TEST(Plan, ProfilesEveryInstruction) {
   std::vector<int64_t> times(step.plan().instruction_count(), 0);
   step.plan().run_profiled(times);
   ASSERT_EQ(times.size(), 2u);
-  EXPECT_EQ(step.plan().instruction_name(0), "matmul_0");
-  EXPECT_EQ(step.plan().instruction_name(1), "sum_1");
+  EXPECT_EQ(step.plan().instruction(0).name, "matmul_0");
+  EXPECT_EQ(step.plan().instruction(1).name, "sum_1");
   EXPECT_GE(times[0], 0);
 }
 
