@@ -35,73 +35,81 @@ Tensor convolve(std::string_view where, int axes, const Tensor& x, const Tensor&
   return graph::apply_one(op, {x, kernel, bias}, std::move(attributes));
 }
 
-/// The convolution whose input gradient a transposed convolution is.
-struct Transposed {
-  Dims input;  // spatial extents of its input, which is the result
-  Dims padding;
-};
-
-Dims default_output_size(std::string_view where, const Dims& extents, const Dims& window, const Dims& stride,
-                         const Dims& dilation, const Dims& padding,
-                         const ConvolutionTransposeOptions& options) {
-  const Dims& extra = options.output_padding;
-  Dims result;
-  for (int i = 0; i < extents.rank(); ++i) {
-    if (options.padding.is_same()) {
-      result.push_back(extents[i] * stride[i]);
-      continue;
-    }
-    require(extra.empty() || (extra[i] >= 0 && extra[i] < stride[i]), ErrorCode::kInvalidArgument, where,
-            "the output padding must lie between 0 and the stride, got {} with stride {}", dims_str(extra),
-            dims_str(stride));
-    const int64_t reach = (window[i] - 1) * dilation[i] + 1;
-    result.push_back((extents[i] - 1) * stride[i] + reach - padding[2 * i] - padding[2 * i + 1] +
-                     (extra.empty() ? 0 : extra[i]));
-  }
-  return result;
-}
-
-Transposed transposed_of(std::string_view where, const Dims& extents, const Dims& window, const Dims& stride,
-                         const Dims& dilation, const ConvolutionTransposeOptions& options) {
-  const int axes = extents.rank();
-  const auto require_length = [&](std::string_view what, const Dims& numbers, int expected) {
-    require(numbers.rank() == expected, ErrorCode::kInvalidArgument, where, "the {} takes {} numbers, got {}",
-            what, expected, dims_str(numbers));
+void require_consistent(std::string_view where, int axes, const ConvolutionTransposeOptions& options) {
+  const auto require_numbers = [&](std::string_view what, const Dims& numbers, int64_t least) {
+    bool good = numbers.empty() || numbers.rank() == axes;
+    for (const int64_t number : numbers) good = good && number >= least && number < kMaxWindowNumber;
+    require(good, ErrorCode::kInvalidArgument, where,
+            "the {} takes {} numbers, one a spatial axis, of at least {}, got {}", what, axes, least,
+            dims_str(numbers));
   };
+  require_numbers("stride", options.stride, 1);
+  require_numbers("dilation", options.dilation, 1);
+  require_numbers("output padding", options.output_padding, 0);
+  require_numbers("output size", options.output_size, 1);
   require(!options.padding.is_causal(), ErrorCode::kInvalidArgument, where,
           "a transposed convolution has no causal padding; use valid padding and cut the end off");
   require(options.output_padding.empty() || (options.output_size.empty() && !options.padding.is_same()),
           ErrorCode::kInvalidArgument, where,
           "output_padding goes with neither output_size nor same padding; give output_size alone");
-  require_length("stride", stride, axes);
-  require_length("dilation", dilation, axes);
-  if (!options.output_padding.empty()) require_length("output padding", options.output_padding, axes);
-  if (!options.output_size.empty()) require_length("output size", options.output_size, axes);
-  Transposed result;
+  for (int i = 0; i < options.output_padding.rank(); ++i) {
+    const int64_t stride = options.stride.empty() ? 1 : options.stride[i];
+    require(options.output_padding[i] < stride, ErrorCode::kInvalidArgument, where,
+            "the output padding must be smaller than the stride, got {} with stride {}",
+            dims_str(options.output_padding), dims_str(options.stride));
+  }
+}
+
+/// The convolution whose input gradient a transposed convolution is.
+struct Transposed {
+  Dims input;  // the shape of its input, which is the result
+  Dims stride;
+  Dims dilation;
+  Dims padding;
+};
+
+Transposed transposed_of(std::string_view where, const Tensor& x, const Tensor& kernel,
+                         const ConvolutionTransposeOptions& options) {
+  const int axes = x.rank() - 2;
+  require_consistent(where, axes, options);
+  const Dims window = window_of(kernel);
+  const Dims extents = ops::spatial_extents(x.shape());
+  const bool same = options.padding.is_same();
+  Transposed result{{x.extent(0)},
+                    ops::ones_if_empty(options.stride, axes),
+                    ops::ones_if_empty(options.dilation, axes),
+                    {}};
+  if (!same) {  // the numbers don't depend on the extents
+    result.padding = options.padding.resolve(extents, window, result.stride, result.dilation);
+    bool good = result.padding.rank() == 2 * axes;
+    for (const int64_t number : result.padding) good = good && number >= 0 && number < kMaxWindowNumber;
+    require(good, ErrorCode::kInvalidArgument, where, "the padding takes {} numbers of at least 0, got {}",
+            2 * axes, dims_str(result.padding));
+  }
   for (int i = 0; i < axes; ++i) {
-    require(stride[i] >= 1 && dilation[i] >= 1, ErrorCode::kInvalidArgument, where,
-            "stride and dilation must be at least 1, got {} and {}", dims_str(stride), dims_str(dilation));
+    int64_t extent = extents[i] * result.stride[i];
+    if (!options.output_size.empty()) {
+      extent = options.output_size[i];
+    } else if (!same) {
+      const int64_t around = result.padding[2 * i] + result.padding[2 * i + 1];
+      const int64_t extra = options.output_padding.empty() ? 0 : options.output_padding[i];
+      extent += (window[i] - 1) * result.dilation[i] + 1 - result.stride[i] - around + extra;
+    }
+    require(extent >= 1, ErrorCode::kShapeMismatch, where,
+            "the result's extent along spatial axis {} would be {}; mend the padding", i, extent);
+    result.input.push_back(extent);
   }
-  if (!options.padding.is_same()) {  // the numbers don't depend on the extents
-    result.padding = options.padding.resolve(extents, window, stride, dilation);
-    require_length("padding", result.padding, 2 * axes);
+  result.input.push_back(kernel.extent(-2) * options.groups);
+  if (same) {
+    result.padding =
+        options.padding.resolve(ops::spatial_extents(result.input), window, result.stride, result.dilation);
   }
-  result.input = options.output_size.empty()
-                     ? default_output_size(where, extents, window, stride, dilation, result.padding, options)
-                     : options.output_size;
-  if (options.padding.is_same()) {
-    result.padding = options.padding.resolve(result.input, window, stride, dilation);
-  }
-  for (int i = 0; i < axes; ++i) {
-    const int64_t padded = result.input[i] + result.padding[2 * i] + result.padding[2 * i + 1];
-    const int64_t free = padded - (window[i] - 1) * dilation[i] - 1;
-    require(result.input[i] >= 1 && free >= 0 && free / stride[i] + 1 == extents[i],
-            ErrorCode::kShapeMismatch, where,
-            "no convolution of extents {} gives {} with window {}, stride {} and padding {}; mend the output "
-            "size or the padding",
-            dims_str(result.input), dims_str(extents), dims_str(window), dims_str(stride),
-            dims_str(result.padding));
-  }
+  const ops::SlidingWindow found =
+      ops::sliding_window(where, result.input, window, result.stride, result.dilation, result.padding);
+  require(found.output_shape(x.extent(0), x.extent(-1)) == x.shape(), ErrorCode::kShapeMismatch, where,
+          "no convolution of {} with window {}, stride {} and padding {} gives {}; mend the output size",
+          dims_str(result.input), dims_str(window), dims_str(result.stride), dims_str(result.padding),
+          x.shape().str());
   return result;
 }
 
@@ -112,22 +120,17 @@ Tensor convolve_transposed(std::string_view where, int axes, const Tensor& x, co
   require(kernel.extent(-1) == x.extent(-1), ErrorCode::kShapeMismatch, where,
           "kernels are (spatial..., O / groups, C): {} takes {} channels, the image {} has {}",
           kernel.spec().str(), kernel.extent(-1), x.spec().str(), x.extent(-1));
-  const Dims stride = ops::ones_if_empty(options.stride, x.rank() - 2);
-  const Dims dilation = ops::ones_if_empty(options.dilation, x.rank() - 2);
-  const Transposed of =
-      transposed_of(where, ops::spatial_extents(x.shape()), window_of(kernel), stride, dilation, options);
-  Dims input{x.extent(0)};
-  for (const int64_t extent : of.input) input.push_back(extent);
-  input.push_back(kernel.extent(-2) * options.groups);
+  const Transposed of = transposed_of(where, x, kernel, options);
   const Tensor y = graph::apply_one(op, {x, kernel},
-                                    {{"stride", stride},
+                                    {{"stride", of.stride},
                                      {"padding", of.padding},
-                                     {"dilation", dilation},
+                                     {"dilation", of.dilation},
                                      {"groups", options.groups},
-                                     {"input_shape", input}});
+                                     {"input_shape", of.input}});
   if (!bias.defined()) return y;
-  require(bias.shape() == Shape{input.back()}, ErrorCode::kShapeMismatch, where,
-          "the bias must be ({}), got {}", input.back(), bias.spec().str());
+  const int64_t outputs = of.input.back();
+  require(bias.shape() == Shape{outputs}, ErrorCode::kShapeMismatch, where, "the bias must be ({}), got {}",
+          outputs, bias.spec().str());
   return y + bias;
 }
 

@@ -5,12 +5,12 @@
 namespace isochron {
 namespace {
 
-constexpr int64_t kMaxWindowNumber = int64_t{1} << 30;
-
 /// Total padding so that ceil(input / stride) windows fit.
 int64_t same_padding(int64_t input, int64_t window, int64_t stride, int64_t dilation) {
-  require(stride >= 1, ErrorCode::kInvalidArgument, "padding", "the stride must be at least 1, got {}",
-          stride);
+  for (const int64_t number : {window, stride, dilation}) {
+    require(number >= 1 && number < kMaxWindowNumber, ErrorCode::kInvalidArgument, "padding",
+            "window, stride and dilation must be at least 1, got {}, {}, {}", window, stride, dilation);
+  }
   const int64_t outputs = (input + stride - 1) / stride;
   return std::max<int64_t>((outputs - 1) * stride + (window - 1) * dilation + 1 - input, 0);
 }

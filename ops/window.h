@@ -11,6 +11,8 @@
 namespace isochron {
 
 inline constexpr int kMaxWindowAxes = 3;
+/// Windows, strides, dilations and paddings are below it.
+inline constexpr int64_t kMaxWindowNumber = int64_t{1} << 30;
 
 /// What lies around the image: nothing (`valid`), as much as makes ceil(extent / stride) outputs (`same`,
 /// TensorFlow's rule: the odd element goes after), so much before it that no output sees a later element

@@ -100,7 +100,8 @@ class DepthwiseConvolution final : public graph::Kernel {
 
   void filter_row(int64_t row, const T* from, const T* kernel, const T* bias, T* to,
                   const Scratch& scratch) const {
-    const auto [pixels, weights, sums, image] = scratch;
+    const T** pixels = scratch.pixels;
+    const T** weights = scratch.weights;
     const bool fold = transposed() && s_.group_outputs() > 1;
     const int64_t step = transposed() ? s_.outputs : s_.width.stride * s_.outputs;
     int64_t count = 0;
@@ -115,8 +116,8 @@ class DepthwiseConvolution final : public graph::Kernel {
         };
         transposed() ? s_.each_target(row, column, visit) : s_.each_source(row, column, visit);
       }
-      functions_.weighted_sum(pixels, weights, count, bias, fold ? sums : to, s_.outputs);
-      if (fold) add_up(sums, to);
+      functions_.weighted_sum(pixels, weights, count, bias, fold ? scratch.elems : to, s_.outputs);
+      if (fold) add_up(scratch.elems, to);
       to += transposed() ? s_.channels : s_.outputs;
     }
   }

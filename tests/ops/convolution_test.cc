@@ -270,18 +270,18 @@ TEST(ConvolutionTranspose, RejectsWrongSizes) {
   const Tensor x = zeros({1, 4, 4, 2});
   const Tensor kernel = zeros({3, 3, 5, 2});
   EXPECT_ERROR(conv2d_transpose(x, kernel, {.stride = {2, 2}, .output_padding = {2, 0}}),
-               ErrorCode::kInvalidArgument, "between 0 and the stride");
+               ErrorCode::kInvalidArgument, "smaller than the stride");
   EXPECT_ERROR(conv2d_transpose(x, kernel, {.stride = {2, 2}, .output_size = {12, 12}}),
-               ErrorCode::kShapeMismatch, "no convolution of extents (12, 12) gives (4, 4)");
+               ErrorCode::kShapeMismatch, "no convolution of (1, 12, 12, 5)");
   EXPECT_ERROR(conv2d_transpose(x, kernel, {.output_padding = {0, 0}, .output_size = {6, 6}}),
                ErrorCode::kInvalidArgument, "give output_size alone");
   EXPECT_ERROR(conv2d_transpose(x, kernel, {.padding = Padding::explicitly(4, 4, 4, 4)}),
-               ErrorCode::kShapeMismatch, "mend the output size or the padding");
+               ErrorCode::kShapeMismatch, "mend the padding");
   EXPECT_ERROR(conv1d_transpose(zeros({1, 4, 2}), zeros({3, 5, 2}), {.padding = Padding::causal()}),
                ErrorCode::kInvalidArgument, "no causal padding");
   EXPECT_ERROR(conv2d_transpose(x, kernel, zeros({2})), ErrorCode::kShapeMismatch, "the bias must be (5)");
   EXPECT_ERROR(conv2d_transpose(x, zeros({3, 3, 5, 3})), ErrorCode::kShapeMismatch, "takes 3 channels");
-  EXPECT_ERROR(conv2d_transpose(x, kernel, {.stride = {0, 1}}), ErrorCode::kInvalidArgument, "at least 1");
+  EXPECT_ERROR(conv2d_transpose(x, kernel, {.stride = {0, 9}}), ErrorCode::kInvalidArgument, "of at least 1");
 }
 
 TEST(Convolution, RejectsAWindowLargerThanTheImage) {
