@@ -90,7 +90,59 @@ void reflect(const T* v, int64_t v_stride, T tau, T* b, int64_t count, int64_t c
   for (int64_t i = 1; i < count; ++i) subtract_row(b + i * b_stride, sums, tau * v[i * v_stride], columns);
 }
 
+/// `count` reflections as one, 1 - V T V^T (the compact WY form of Schreiber and Van Loan, 1989), and room to
+/// work.
+template <typename T>
+struct BlockScratch {
+  T* v;         // (rows, count)
+  T* t;         // (count, count)
+  T* gram;      // V^T V
+  T* products;  // (count, columns)
+  T* more;      // (count, columns)
+  T* tile;      // for subtract_product
+  BlockScratch(T* memory, int64_t m, int64_t n)
+      : v(memory),
+        t(v + m * kBlock),
+        gram(t + kBlock * kBlock),
+        products(gram + kBlock * kBlock),
+        more(products + n * kBlock),
+        tile(more + n * kBlock) {}
+};
+
+/// V and T of the reflections whose vectors lie below the diagonal of a (rows, count).
+template <typename T>
+void join_reflections(const T* a, int64_t a_stride, int64_t rows, int64_t count, const T* taus,
+                      const BlockScratch<T>& block) {
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t c = 0; c < count; ++c)
+      block.v[i * count + c] = i > c ? a[i * a_stride + c] : T(i == c ? 1 : 0);
+  }
+  small_matmul<T>(count, count, rows, block.v, int64_t{1}, count, block.v, count, block.gram);
+  for (int64_t c = 0; c < count; ++c) {
+    for (int64_t p = 0; p < count; ++p) {
+      T sum = 0;
+      for (int64_t s = p; s < c; ++s) sum += block.t[p * count + s] * block.gram[s * count + c];
+      block.t[p * count + c] = p < c ? -taus[c] * sum : (p == c ? taus[c] : T(0));
+    }
+  }
+}
+
+/// B (rows, columns) = (1 - V T V^T) B, or with T^T.
+template <typename T>
+void reflect_block(const BlockScratch<T>& block, int64_t rows, int64_t count, bool transpose, T* b,
+                   int64_t columns, int64_t b_stride) {
+  small_matmul<T>(count, columns, rows, block.v, int64_t{1}, count, b, b_stride, block.products);
+  small_matmul<T>(count, columns, count, block.t, transpose ? 1 : count, transpose ? count : 1,
+                  block.products, columns, block.more);
+  subtract_product(rows, columns, count, block.v, count, int64_t{1}, block.more, columns, b, b_stride,
+                   block.tile);
+}
+
 }  // namespace
+
+int64_t qr_scratch_elems(int64_t m, int64_t n) {
+  return std::min(m, n) + kBlock * (m + 2 * kBlock + 2 * n) + kFactorizationScratch;
+}
 
 template <typename T>
 void solve_triangular(const T* a, int64_t n, int64_t a_stride, Triangle triangle, T* b, int64_t columns,
@@ -170,20 +222,30 @@ template <typename T>
 void factor_qr(T* a, int64_t m, int64_t n, T* q, T* r, T* scratch) {
   const int64_t k = std::min(m, n);
   T* taus = scratch;
-  T* sums = scratch + k;
-  for (int64_t j = 0; j < k; ++j) {
+  const BlockScratch<T> block(scratch + k, m, n);
+  for (int64_t j = 0; j < k; j += kBlock) {
+    const int64_t count = std::min(kBlock, k - j);
     T* corner = a + j * (n + 1);
-    taus[j] = make_reflection(corner, m - j, n);
-    reflect(corner, n, taus[j], corner + 1, m - j, n - j - 1, n, sums);
+    for (int64_t c = 0; c < count; ++c) {
+      T* pivot = corner + c * (n + 1);
+      taus[j + c] = make_reflection(pivot, m - j - c, n);
+      reflect(pivot, n, taus[j + c], pivot + 1, m - j - c, count - c - 1, n, block.products);
+    }
+    if (j + count == n) continue;
+    join_reflections(corner, n, m - j, count, taus + j, block);
+    reflect_block(block, m - j, count, true, corner + count, n - j - count, n);
   }
   for (int64_t i = 0; i < k; ++i) {
     std::fill_n(r + i * n, i, T(0));
     std::copy(a + i * n + i, a + (i + 1) * n, r + i * n + i);
   }
   std::fill_n(q, m * k, T(0));
-  for (int64_t j = k; j-- > 0;) {  // columns before j are still those of the unit matrix
-    q[j * (k + 1)] = 1;
-    reflect(a + j * (n + 1), n, taus[j], q + j * (k + 1), m - j, k - j, k, sums);
+  for (int64_t i = 0; i < k; ++i) q[i * (k + 1)] = 1;
+  for (int64_t j = (k - 1) / kBlock * kBlock; j >= 0 && k > 0; j -= kBlock) {
+    // Columns before j are still those of the unit matrix.
+    const int64_t count = std::min(kBlock, k - j);
+    join_reflections(a + j * (n + 1), n, m - j, count, taus + j, block);
+    reflect_block(block, m - j, count, false, q + j * (k + 1), k - j, k);
   }
 }
 

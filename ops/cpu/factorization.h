@@ -30,8 +30,10 @@ template <typename T>
 void solve_triangular(const T* a, int64_t n, int64_t a_stride, Triangle triangle, T* b, int64_t columns,
                       int64_t b_stride, T* scratch);
 
+/// Elements of scratch for `factor_qr`.
+int64_t qr_scratch_elems(int64_t m, int64_t n);
 /// A = Q R by Householder reflections with LAPACK's signs. a: (m, n), overwritten; k = min(m, n); q: (m, k),
-/// r: (k, n), all contiguous. `scratch` here: k + max(n, k) elements.
+/// r: (k, n), all contiguous. `scratch` here: qr_scratch_elems(m, n).
 template <typename T>
 void factor_qr(T* a, int64_t m, int64_t n, T* q, T* r, T* scratch);
 

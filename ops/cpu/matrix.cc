@@ -319,7 +319,8 @@ class QrKernel final : public MatrixKernel<T> {
  public:
   QrKernel(const KernelRequest& request)
       : MatrixKernel<T>(request, 4.0 * static_cast<double>(request.inputs[0].shape.elems()),
-                        request.outputs[1].shape.back() + 2 * request.outputs[0].shape.back()),
+                        qr_scratch_elems(request.inputs[0].shape[request.inputs[0].shape.rank() - 2],
+                                         request.inputs[0].shape.back())),
         k_(request.outputs[0].shape.back()) {
     copies_ = this->regions_.template add<T>(this->a_.count * this->a_.elems());
   }

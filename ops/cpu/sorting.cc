@@ -22,6 +22,7 @@ struct NarrowEntry {
   using Key = uint32_t;
   static constexpr int kFirstDigit = 4;  // of the bytes of `bits`
   static constexpr int kDigits = 8;
+  static constexpr int64_t kRadixElems = 256;  // from here on lines are sorted digit by digit
   uint64_t bits;
   static NarrowEntry of(Key key, int64_t position) {
     return {uint64_t{key} << 32 | static_cast<uint64_t>(position)};
@@ -35,6 +36,7 @@ struct WideEntry {
   using Key = uint64_t;
   static constexpr int kFirstDigit = 0;
   static constexpr int kDigits = 8;
+  static constexpr int64_t kRadixElems = 1024;
   uint64_t key;
   int64_t at;
   static WideEntry of(Key key, int64_t position) { return {key, position}; }
@@ -60,12 +62,11 @@ auto order_key(T element) {
   }
 }
 
-/// Lines from here on are sorted digit by digit, least significant first.
-constexpr int64_t kRadixElems = 1024;
 /// Up to this fraction of a line is chosen by a heap, in one pass that seldom changes it.
 constexpr int64_t kFew = 16;
 
-/// Sorts `count` entries; `spare` has room for as many. Returns where the sorted ones are.
+/// Sorts `count` entries by digits, least significant first; `spare` has room for as many. Returns where the
+/// sorted ones are.
 template <typename Entry>
 Entry* radix_sort(Entry* entries, Entry* spare, int64_t count) {
   for (int d = Entry::kFirstDigit; d < Entry::kDigits; ++d) {
@@ -91,7 +92,7 @@ class TopKKernel final : public graph::Kernel {
         count_(request.attributes.get<int64_t>("k")),
         flip_(request.attributes.get<bool>("largest") ? std::numeric_limits<Key>::max() : Key(0)),
         few_(count_ <= view_.extent / kFew),
-        radix_(count_ == view_.extent && count_ >= kRadixElems) {
+        radix_(count_ == view_.extent && count_ >= Entry::kRadixElems) {
     require(sizeof(Key) == 8 || view_.extent <= int64_t{std::numeric_limits<uint32_t>::max()},
             ErrorCode::kUnsupported, request.op.name, "{} has more than 2^32 elements along its axis",
             request.inputs[0].str());

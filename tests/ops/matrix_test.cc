@@ -84,10 +84,14 @@ TEST_P(MatrixSizes, FactorsMultiplyBackToTheMatrix) {
   const Tensor factor = cholesky(positive);
   EXPECT_LT(largest(matmul(factor, factor, false, true) - positive), 1e-14 * size);
   EXPECT_EQ(largest(triu(factor, 1)), 0);
-  const auto [q, r] = qr(a);
-  EXPECT_LT(largest(matmul(q, r) - a), 1e-14 * size);
-  EXPECT_LT(largest(matmul(q, q, true, false) - eye(n, DType::kF64)), 1e-14 * size);
-  EXPECT_EQ(largest(tril(r, -1)), 0);
+  for (const Shape& shape : {Shape{n, n}, Shape{2 * n + 3, n}, Shape{n, n + 9}}) {
+    const Tensor m = random_matrix(shape);
+    const auto [q, r] = qr(m);
+    const Tensor unit = eye(n, DType::kF64);
+    EXPECT_LT(largest(matmul(q, r) - m), 1e-14 * size) << shape.str();
+    EXPECT_LT(largest(matmul(q, q, true, false) - unit), 1e-14 * size) << shape.str();
+    EXPECT_EQ(largest(tril(r, -1)), 0) << shape.str();
+  }
   const Tensor x = solve(a, b);
   EXPECT_LT(largest(matmul(a, x) - b), 1e-13 * size * std::max(1.0, largest(x)));
   EXPECT_NEAR(slogdet(positive).second.item<double>(), 2 * sum(log(diagonal(factor))).item<double>(),
