@@ -24,8 +24,8 @@ Tensor cumulative_product(const Tensor& x, int64_t axis, CumulativeOptions optio
 /// log of the cumulative sum of e^x, without overflow: -inf where nothing was summed. Floating dtypes.
 Tensor log_cumulative_sum_exp(const Tensor& x, int64_t axis, CumulativeOptions options = {});
 
-/// The largest or smallest element so far, and its position (i64) along `axis`: of equals the last seen, as
-/// in PyTorch; the first NaN and none after it wins. The gradient goes to that element. Any number dtype.
+/// The largest or smallest element so far, and its position (i64) along `axis`: of equals the last seen,
+/// and NaN counts as both, as in PyTorch. The gradient goes to that element. Any number dtype.
 std::pair<Tensor, Tensor> cumulative_max(const Tensor& x, int64_t axis, bool reverse = false);
 std::pair<Tensor, Tensor> cumulative_min(const Tensor& x, int64_t axis, bool reverse = false);
 

@@ -16,6 +16,7 @@ graph::Registry& mutable_registry() {
     register_cumulative(*registry);
     register_sorting(*registry);
     register_interpolation(*registry);
+    register_matrices(*registry);
     register_optimizers(*registry);
     register_control(*registry);
     register_convolution(*registry);

@@ -24,6 +24,7 @@ void register_along_axis(graph::Registry& registry);
 void register_cumulative(graph::Registry& registry);
 void register_sorting(graph::Registry& registry);
 void register_interpolation(graph::Registry& registry);
+void register_matrices(graph::Registry& registry);
 void register_optimizers(graph::Registry& registry);
 void register_control(graph::Registry& registry);
 void register_convolution(graph::Registry& registry);

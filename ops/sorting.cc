@@ -91,7 +91,8 @@ void register_sorting(graph::Registry& registry) {
                                          {{{{2, 3}}}, first(1, 0, largest)},
                                          {{{{0, 3}}}, first(1, 2, largest)},
                                          {{{{2, 1200}}}, first(1, 1200, largest)},
-                                         {{{{700, 30}}}, first(1, 4, largest)}});
+                                         {{{{700, 30}}}, first(1, 4, largest)},
+                                         {{{{9, 400}}}, first(1, 20, largest)}});
   }
   op.errors = {{{{DType::kF32, {2, 3}}}, first(2, 1, true), ErrorCode::kOutOfRange},
                {{{DType::kF32, {2, 3}}}, first(1, 4, true), ErrorCode::kOutOfRange},

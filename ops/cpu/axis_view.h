@@ -35,11 +35,17 @@ inline int axis_of(const graph::KernelRequest& request) {
 template <typename Body>
 void for_columns(int threads, int64_t outer, int64_t inner, int64_t longest, Body&& body) {
   parallel_for(threads, outer * inner, [&](int64_t first, int64_t last) {
-    for (int64_t at = first; at < last;) {
-      const int64_t begin = at % inner;
-      const int64_t end = std::min({inner, begin + (last - at), begin + longest});
-      body(at / inner, begin, end);
-      at += end - begin;
+    if (first == last) return;
+    int64_t at = first / inner;
+    int64_t begin = first % inner;
+    for (int64_t rest = last - first; rest > 0;) {
+      const int64_t count = std::min({inner - begin, rest, longest});
+      body(at, begin, begin + count);
+      rest -= count;
+      begin += count;
+      if (begin < inner) continue;
+      begin = 0;
+      ++at;
     }
   });
 }

@@ -67,18 +67,23 @@ class Walk {
     threads_ = request.inputs[0].shape.elems() >= 2 * kElemsPerThread ? request.threads : 1;
   }
 
-  /// Calls `columns(walk_rows, begin, end)` a run of columns; walk_rows(visit) calls `visit(k, row)` for each
-  /// position k, whose elements lie at row + begin to row + end.
+  /// Calls `columns(walk_rows, count)` for runs of `count` columns; walk_rows(visit) calls `visit(k, first)`
+  /// for each position k along the axis, whose elements lie at `first` and after. A count of 1 is a constant
+  /// to the compiler, which then carries in registers.
   template <typename Columns>
   void for_each(Columns columns) const {
     for_columns(threads_, view_.outer, view_.inner, kColumns, [&](int64_t outer, int64_t begin, int64_t end) {
       const auto rows = [&](auto visit) {
         for (int64_t n = 0; n < view_.extent; ++n) {
           const int64_t k = reverse_ ? view_.extent - 1 - n : n;
-          visit(k, (outer * view_.extent + k) * view_.inner);
+          visit(k, (outer * view_.extent + k) * view_.inner + begin);
         }
       };
-      columns(rows, begin, end);
+      if (view_.inner == 1) {
+        columns(rows, std::integral_constant<int64_t, 1>());
+      } else {
+        columns(rows, end - begin);
+      }
     });
   }
 
@@ -98,15 +103,15 @@ class CumulativeKernel final : public graph::Kernel {
     using A = Accumulator<T>;
     const T* x = reinterpret_cast<const T*>(args.inputs[0]);
     T* out = reinterpret_cast<T*>(args.outputs[0]);
-    walk_.for_each([&](auto rows, int64_t begin, int64_t end) {
+    walk_.for_each([&](auto rows, auto count) {
       A so_far[kColumns];
-      std::fill_n(so_far, end - begin, Function::template start<A>());
-      rows([&](int64_t, int64_t row) {
-        for (int64_t i = begin; i < end; ++i) {
-          A& carried = so_far[i - begin];
+      std::fill_n(so_far, int64_t{count}, Function::template start<A>());
+      rows([&](int64_t, int64_t first) {
+        for (int64_t i = 0; i < count; ++i) {
+          A& carried = so_far[i];
           const A before = carried;
-          carried = Function::step(before, static_cast<A>(widen(x[row + i])));
-          out[row + i] = rounded<T>(exclusive_ ? before : carried);
+          carried = Function::step(before, static_cast<A>(widen(x[first + i])));
+          out[first + i] = rounded<T>(exclusive_ ? before : carried);
         }
       });
     });
@@ -126,14 +131,15 @@ class RecurrenceKernel final : public graph::Kernel {
     const T* factors = reinterpret_cast<const T*>(args.inputs[0]);
     const T* terms = reinterpret_cast<const T*>(args.inputs[1]);
     T* out = reinterpret_cast<T*>(args.outputs[0]);
-    walk_.for_each([&](auto rows, int64_t begin, int64_t end) {
-      double so_far[kColumns] = {};
-      rows([&](int64_t, int64_t row) {
-        for (int64_t i = begin; i < end; ++i) {
-          double& carried = so_far[i - begin];
-          carried = static_cast<double>(widen(factors[row + i])) * carried +
-                    static_cast<double>(widen(terms[row + i]));
-          out[row + i] = rounded<T>(carried);
+    walk_.for_each([&](auto rows, auto count) {
+      double so_far[kColumns];
+      std::fill_n(so_far, int64_t{count}, 0.0);
+      rows([&](int64_t, int64_t first) {
+        for (int64_t i = 0; i < count; ++i) {
+          double& carried = so_far[i];
+          carried = static_cast<double>(widen(factors[first + i])) * carried +
+                    static_cast<double>(widen(terms[first + i]));
+          out[first + i] = rounded<T>(carried);
         }
       });
     });
@@ -152,19 +158,18 @@ class ExtremeKernel final : public graph::Kernel {
     const T* x = reinterpret_cast<const T*>(args.inputs[0]);
     T* values = reinterpret_cast<T*>(args.outputs[0]);
     int64_t* positions = reinterpret_cast<int64_t*>(args.outputs[1]);
-    walk_.for_each([&](auto rows, int64_t begin, int64_t end) {
+    walk_.for_each([&](auto rows, auto count) {
       T best[kColumns];
       int64_t at[kColumns];
-      std::fill_n(at, end - begin, int64_t{-1});
-      rows([&](int64_t k, int64_t row) {
-        for (int64_t i = begin; i < end; ++i) {
-          const int64_t column = i - begin;
-          if (at[column] < 0 || replaces(x[row + i], best[column])) {
-            best[column] = x[row + i];
-            at[column] = k;
+      std::fill_n(at, int64_t{count}, int64_t{-1});
+      rows([&](int64_t k, int64_t first) {
+        for (int64_t i = 0; i < count; ++i) {
+          if (at[i] < 0 || replaces(x[first + i], best[i])) {
+            best[i] = x[first + i];
+            at[i] = k;
           }
-          if (values) values[row + i] = best[column];
-          if (positions) positions[row + i] = at[column];
+          if (values) values[first + i] = best[i];
+          if (positions) positions[first + i] = at[i];
         }
       });
     });

@@ -120,13 +120,13 @@ class TakeAlongAxisKernel final : public graph::Kernel {
     const Indices indices(args.inputs[1], index_dtype_);
     const T* x = reinterpret_cast<const T*>(args.inputs[0]);
     T* out = reinterpret_cast<T*>(args.outputs[0]);
-    for_columns(threads_, to_.outer * to_.extent, to_.inner, to_.inner,
-                [&](int64_t row, int64_t begin, int64_t end) {
-                  const T* block = x + row / to_.extent * from_.extent * from_.inner;
-                  const int64_t start = row * to_.inner;
-                  for (int64_t i = begin; i < end; ++i)
-                    out[start + i] = block[indices[start + i] * from_.inner + i];
-                });
+    for_columns(threads_, to_.outer, to_.inner, to_.inner, [&](int64_t outer, int64_t begin, int64_t end) {
+      const T* block = x + outer * from_.extent * from_.inner;
+      for (int64_t k = 0; k < to_.extent; ++k) {
+        const int64_t start = (outer * to_.extent + k) * to_.inner;
+        for (int64_t i = begin; i < end; ++i) out[start + i] = block[indices[start + i] * from_.inner + i];
+      }
+    });
   }
 
  private:

@@ -82,7 +82,8 @@ class BandedProductKernel final : public graph::Kernel {
                 [&](int64_t row, int64_t begin, int64_t end) {
                   const size_t r = static_cast<size_t>(row % rows);
                   const T* block = in + (row / rows * from_.extent + firsts_[r]) * from_.inner;
-                  S sums[kColumns] = {};
+                  S sums[kColumns];
+                  std::fill_n(sums, end - begin, S(0));
                   for (int64_t k = offsets_[r]; k < offsets_[r + 1]; ++k, block += from_.inner) {
                     const S weight = weights_[static_cast<size_t>(k)];
                     for (int64_t i = begin; i < end; ++i)

@@ -22,6 +22,7 @@ struct NarrowEntry {
   using Key = uint32_t;
   static constexpr int kFirstDigit = 4;  // of the bytes of `bits`
   static constexpr int kDigits = 8;
+  static constexpr int64_t kRadixElems = 256;  // from here on lines are sorted digit by digit
   uint64_t bits;
   static NarrowEntry of(Key key, int64_t position) {
     return {uint64_t{key} << 32 | static_cast<uint64_t>(position)};
@@ -35,6 +36,7 @@ struct WideEntry {
   using Key = uint64_t;
   static constexpr int kFirstDigit = 0;
   static constexpr int kDigits = 8;
+  static constexpr int64_t kRadixElems = 1024;
   uint64_t key;
   int64_t at;
   static WideEntry of(Key key, int64_t position) { return {key, position}; }
@@ -60,10 +62,11 @@ auto order_key(T element) {
   }
 }
 
-/// Lines from here on are sorted digit by digit, least significant first.
-constexpr int64_t kRadixElems = 1024;
+/// Up to this fraction of a line is chosen by a heap, in one pass that seldom changes it.
+constexpr int64_t kFew = 16;
 
-/// Sorts `count` entries; `spare` has room for as many. Returns where the sorted ones are.
+/// Sorts `count` entries by digits, least significant first; `spare` has room for as many. Returns where the
+/// sorted ones are.
 template <typename Entry>
 Entry* radix_sort(Entry* entries, Entry* spare, int64_t count) {
   for (int d = Entry::kFirstDigit; d < Entry::kDigits; ++d) {
@@ -88,7 +91,8 @@ class TopKKernel final : public graph::Kernel {
       : view_(request.inputs[0].shape, axis_of(request)),
         count_(request.attributes.get<int64_t>("k")),
         flip_(request.attributes.get<bool>("largest") ? std::numeric_limits<Key>::max() : Key(0)),
-        radix_(count_ == view_.extent && count_ >= kRadixElems) {
+        few_(count_ <= view_.extent / kFew),
+        radix_(count_ == view_.extent && count_ >= Entry::kRadixElems) {
     require(sizeof(Key) == 8 || view_.extent <= int64_t{std::numeric_limits<uint32_t>::max()},
             ErrorCode::kUnsupported, request.op.name, "{} has more than 2^32 elements along its axis",
             request.inputs[0].str());
@@ -118,10 +122,20 @@ class TopKKernel final : public graph::Kernel {
     const int64_t outer = line / view_.inner;
     const int64_t inner = line % view_.inner;
     const T* x = reinterpret_cast<const T*>(args.inputs[0]) + outer * view_.extent * view_.inner + inner;
-    for (int64_t k = 0; k < view_.extent; ++k) {
-      entries[k] = Entry::of(order_key(x[k * view_.inner]) ^ flip_, k);
-    }
-    if (radix_) {
+    const auto entry = [&](int64_t k) { return Entry::of(order_key(x[k * view_.inner]) ^ flip_, k); };
+    const int64_t held = few_ ? count_ : view_.extent;
+    for (int64_t k = 0; k < held; ++k) entries[k] = entry(k);
+    if (few_) {
+      std::make_heap(entries, entries + count_);  // the last of the first k on top
+      for (int64_t k = count_; k < view_.extent; ++k) {
+        const Entry candidate = entry(k);
+        if (!(candidate < entries[0])) continue;
+        std::pop_heap(entries, entries + count_);
+        entries[count_ - 1] = candidate;
+        std::push_heap(entries, entries + count_);
+      }
+      std::sort_heap(entries, entries + count_);
+    } else if (radix_) {
       entries = radix_sort(entries, entries + view_.extent, view_.extent);
     } else {
       if (count_ < view_.extent) std::nth_element(entries, entries + count_ - 1, entries + view_.extent);
@@ -140,6 +154,7 @@ class TopKKernel final : public graph::Kernel {
   AxisView view_;
   int64_t count_;
   Key flip_;
+  bool few_;
   bool radix_;
   int threads_ = 1;
 };

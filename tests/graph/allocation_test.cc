@@ -8,10 +8,17 @@
 #include "isochron/autograd/autograd.h"
 #include "isochron/core/counters.h"
 #include "isochron/graph/apply.h"
+#include "isochron/ops/along_axis.h"
 #include "isochron/ops/creation.h"
+#include "isochron/ops/cumulative.h"
+#include "isochron/ops/einsum.h"
 #include "isochron/ops/elementwise.h"
+#include "isochron/ops/interpolation.h"
 #include "isochron/ops/linear.h"
+#include "isochron/ops/matrix.h"
 #include "isochron/ops/reduction.h"
+#include "isochron/ops/shape_ops.h"
+#include "isochron/ops/sorting.h"
 #include "trace.h"
 
 namespace isochron::graph {
@@ -67,6 +74,29 @@ void expect_still(Step& step) {
     EXPECT_EQ(counter_value(kStill[i]), before[i]) << counter_name(kStill[i]);
   }
   EXPECT_LT(last, 0.5 * first) << "it trains";
+}
+
+TEST(Allocations, NoneInReplayedOpsAlongAxesAndOnMatrices) {
+  auto step = capture([](const Tensor& x) {
+    const auto [q, r] = qr(x);
+    const auto [sign, log_magnitude] = slogdet(x);
+    const Tensor factor = cholesky(x);
+    Tensor total = sum(q) + sum(r) + log_magnitude + sum(factor) + sum(solve(x, q)) +
+                   sum(triangular_solve(factor, q)) + sum(einsum("ij,jk,ik->i", {x, q, r}));
+    total = total + sum(cumulative_sum(x, 0)) + sum(cumulative_product(x, 1)) +
+            sum(cumulative_max(x, 1).first) + sum(log_cumulative_sum_exp(x, 1));
+    total = total + sum(isochron::sort(x).first) + sum(top_k(x, 5).first) +
+            sum(take_along_axis(x, argsort(x), 1)) + sum(resize(reshape(x, {1, 50, 100, 8}), {70, 60}));
+    return total + sum(gradients(total, {&x, 1})[0]);
+  });
+  const Tensor x = eye(200, DType::kF64) * 2.0 + 0.001;
+  const double first = step(x).item<double>();
+  const int64_t before = heap_allocations();
+  double last = 0;
+  for (int i = 0; i < 3; ++i) last = step(x).item<double>();
+  EXPECT_EQ(heap_allocations() - before, 0);
+  EXPECT_EQ(last, first);
+  EXPECT_TRUE(std::isfinite(first));
 }
 
 TEST(Allocations, AreCountedAtAll) {
