@@ -146,7 +146,7 @@ struct Case {
 // More units and rows than a vector and a tile hold, and fewer; no steps, no rows, no features.
 const Case kCases[] = {{3, 4, 2, 5, false, false, false},  {4, 5, 3, 4, true, true, true},
                        {2, 3, 2, 3, true, false, false},   {5, 4, 1, 3, false, true, true},
-                       {13, 3, 4, 37, false, true, false}, {2, 0, 3, 2, false, true, false},
+                       {13, 2, 3, 19, false, true, false}, {2, 0, 3, 2, false, true, false},
                        {0, 2, 3, 2, false, false, false},  {2, 2, 0, 3, false, false, false}};
 
 OpSample sample_of(const OpDef& forward, const Case& shape) {

@@ -228,12 +228,19 @@ struct Gru {
   }
 };
 
-/// Copies rows of `count` elements.
+/// Copies `count` elements: rows are short, and a call of memcpy each would show.
+template <typename T>
+HWY_INLINE void copy_row(const T* from, int64_t count, T* to) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) hn::StoreU(hn::LoadU(d, from + i), d, to + i);
+  for (; i < count; ++i) to[i] = from[i];
+}
+
 template <typename T>
 void copy_rows(int64_t rows, int64_t count, const T* from, int64_t from_row, T* to, int64_t to_row) {
-  for (int64_t r = 0; r < rows; ++r) {
-    std::memcpy(to + r * to_row, from + r * from_row, static_cast<size_t>(count) * sizeof(T));
-  }
+  for (int64_t r = 0; r < rows; ++r) copy_row(from + r * from_row, count, to + r * to_row);
 }
 
 /// Rows of a state into padded rows; zeros without one.
@@ -348,8 +355,7 @@ void gather_operands(const BackwardBlock<T>& block, int64_t s, int64_t slot) {
       std::fill_n(to, stride, T(0));
       continue;
     }
-    std::memcpy(to, call.x + (n * shape.steps + time) * shape.features,
-                static_cast<size_t>(shape.features) * sizeof(T));
+    copy_row(call.x + (n * shape.steps + time) * shape.features, shape.features, to);
     // In reverse a row's first step comes after those beyond its length.
     const bool first = before < 0 || (call.lengths && before >= call.lengths[n]);
     const T* h = !first    ? call.sequence + (n * shape.steps + before) * shape.units
@@ -357,7 +363,7 @@ void gather_operands(const BackwardBlock<T>& block, int64_t s, int64_t slot) {
                            : nullptr;
     T* h_to = to + shape.features;
     if (h) {
-      std::memcpy(h_to, h, static_cast<size_t>(shape.units) * sizeof(T));
+      copy_row(h, shape.units, h_to);
     } else {
       std::fill_n(h_to, shape.units, T(0));
     }
@@ -365,48 +371,46 @@ void gather_operands(const BackwardBlock<T>& block, int64_t s, int64_t slot) {
   }
 }
 
-/// One group of units of one step: the slots' gradients, and what of the state's passes the products by.
+/// Row r and group g of one step: the slots' gradients, and what of the state's passes the products by.
 template <typename T, class Cell>
-void backward_cells(const BackwardBlock<T>& block, int64_t s, int64_t slot, int64_t g) {
+HWY_INLINE void backward_cell(const BackwardBlock<T>& block, int64_t s, int64_t slot, int64_t r, int64_t g) {
   const RecurrentBackward<T>& call = block.call;
   const RecurrentShape& shape = call.shape;
   const hn::ScalableTag<T> d;
   const Group<T> group(shape, g);
   const int64_t time = shape.time(s);
   const auto zero = hn::Zero(d);
-  T* slots = block.slots + (g * block.chunk_rows() + slot * block.rows) * shape.slot_columns();
-  for (int64_t r = 0; r < block.rows; ++r, slots += shape.slot_columns()) {
-    const int64_t n = block.begin + r;
-    const int64_t step_row = time * shape.batch + n;
-    T* d_h = block.d_h + r * shape.padded_units() + g * shape.lanes;
-    T* d_c = block.d_c + r * shape.padded_units() + g * shape.lanes;
-    if (call.d_cells) hn::StoreU(hn::LoadU(d, d_c) + group.load(call.d_cells, step_row), d, d_c);
-    if (call.lengths && time >= call.lengths[n]) {
-      for (int64_t k = 0; k < kRecurrentSlots; ++k) hn::StoreU(zero, d, slots + k * shape.lanes);
-      continue;
-    }
-    CellBackward<T> cell;
-    for (int64_t k = 0; k < kRecurrentSlots; ++k) {
-      cell.gates[k] = group.load_gate(call.gates, step_row, k);
-      cell.added[k] = call.d_gates ? group.load_gate(call.d_gates, step_row, k) : zero;
-    }
-    cell.d_h = hn::LoadU(d, d_h);
-    if (call.d_sequence) cell.d_h = cell.d_h + group.load(call.d_sequence, n * shape.steps + time);
-    if constexpr (Cell::kHasCell) {
-      cell.d_c = hn::LoadU(d, d_c);
-      cell.c_after = group.load(call.cells, step_row);
-      cell.c_before = s > 0     ? group.load(call.cells, shape.time(s - 1) * shape.batch + n)
-                      : call.c0 ? group.load(call.c0, n)
-                                : zero;
-    } else {
-      const T* operand = block.operands + (slot * block.rows + r) * shape.operand_stride();
-      cell.h_before = hn::LoadU(d, operand + shape.features + g * shape.lanes);
-    }
-    Cell::template backward<T>(cell);
-    for (int64_t k = 0; k < kRecurrentSlots; ++k) hn::StoreU(cell.slots[k], d, slots + k * shape.lanes);
-    hn::StoreU(cell.d_h, d, d_h);
-    if constexpr (Cell::kHasCell) hn::StoreU(cell.d_c, d, d_c);
+  T* slots = block.slots + (g * block.chunk_rows() + slot * block.rows + r) * shape.slot_columns();
+  const int64_t n = block.begin + r;
+  const int64_t step_row = time * shape.batch + n;
+  T* d_h = block.d_h + r * shape.padded_units() + g * shape.lanes;
+  T* d_c = block.d_c + r * shape.padded_units() + g * shape.lanes;
+  if (call.d_cells) hn::StoreU(hn::LoadU(d, d_c) + group.load(call.d_cells, step_row), d, d_c);
+  if (call.lengths && time >= call.lengths[n]) {
+    for (int64_t k = 0; k < kRecurrentSlots; ++k) hn::StoreU(zero, d, slots + k * shape.lanes);
+    return;
   }
+  CellBackward<T> cell;
+  for (int64_t k = 0; k < kRecurrentSlots; ++k) {
+    cell.gates[k] = group.load_gate(call.gates, step_row, k);
+    cell.added[k] = call.d_gates ? group.load_gate(call.d_gates, step_row, k) : zero;
+  }
+  cell.d_h = hn::LoadU(d, d_h);
+  if (call.d_sequence) cell.d_h = cell.d_h + group.load(call.d_sequence, n * shape.steps + time);
+  if constexpr (Cell::kHasCell) {
+    cell.d_c = hn::LoadU(d, d_c);
+    cell.c_after = group.load(call.cells, step_row);
+    cell.c_before = s > 0     ? group.load(call.cells, shape.time(s - 1) * shape.batch + n)
+                    : call.c0 ? group.load(call.c0, n)
+                              : zero;
+  } else {
+    const T* operand = block.operands + (slot * block.rows + r) * shape.operand_stride();
+    cell.h_before = hn::LoadU(d, operand + shape.features + g * shape.lanes);
+  }
+  Cell::template backward<T>(cell);
+  for (int64_t k = 0; k < kRecurrentSlots; ++k) hn::StoreU(cell.slots[k], d, slots + k * shape.lanes);
+  hn::StoreU(cell.d_h, d, d_h);
+  if constexpr (Cell::kHasCell) hn::StoreU(cell.d_c, d, d_c);
 }
 
 /// d_weights += operands^T slots, d_bias += sum of slots, over the chunk's first `steps` steps.
@@ -470,8 +474,10 @@ void backward_block(const RecurrentBackward<T>& call, int64_t begin, int64_t end
   int64_t slot = 0;
   for (int64_t s = shape.steps - 1; s >= 0; --s) {
     if (d_weights || !Cell::kHasCell) gather_operands(block, s, slot);
-    for (int64_t g = 0; g < shape.groups(); ++g) backward_cells<T, Cell>(block, s, slot, g);
-    propagate(block, shape.time(s), slot);
+    for (int64_t r = 0; r < rows; ++r) {  // a row's groups lie side by side in what was saved
+      for (int64_t g = 0; g < shape.groups(); ++g) backward_cell<T, Cell>(block, s, slot, r, g);
+    }
+    if (s > 0 || call.d_x || call.d_h0) propagate(block, shape.time(s), slot);
     if (++slot == call.chunk_steps || s == 0) {
       if (d_weights) add_weight_gradients(block, slot, d_weights, d_bias);
       slot = 0;

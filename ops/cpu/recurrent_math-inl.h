@@ -36,6 +36,22 @@ HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> exp_f32(D d, hwy::HWY_NAMESPACE::Vec<D> x)
   return p * hn::BitCast(d, exponent);
 }
 
+/// a / b, b finite and at least 1. On x86 in f32 by an approximate reciprocal and one step of Newton's, which
+/// costs half of a division and errs by at most 2 ULP.
+template <class D>
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> quotient(D d, hwy::HWY_NAMESPACE::Vec<D> a,
+                                               hwy::HWY_NAMESPACE::Vec<D> b) {
+  namespace hn = hwy::HWY_NAMESPACE;
+#if HWY_ARCH_X86
+  if constexpr (sizeof(hn::TFromD<D>) == 4) {
+    const auto r = hn::ApproximateReciprocal(b);
+    return a * hn::MulAdd(r, hn::NegMulAdd(b, r, hn::Set(d, 1.0f)), r);
+  }
+#endif
+  static_cast<void>(d);
+  return a / b;
+}
+
 /// 1 / (1 + e^-x).
 template <typename T>
 HWY_INLINE hwy::HWY_NAMESPACE::Vec<hwy::HWY_NAMESPACE::ScalableTag<T>> sigmoid(
@@ -51,7 +67,7 @@ HWY_INLINE hwy::HWY_NAMESPACE::Vec<hwy::HWY_NAMESPACE::ScalableTag<T>> sigmoid(
   } else {
     e = hn::Exp(d, inside);
   }
-  return hn::IfThenElse(hn::IsNaN(x), x, one / (one + e));
+  return hn::IfThenElse(hn::IsNaN(x), x, quotient(d, one, one + e));
 }
 
 /// f32: x P(x^2) / Q(x^2), the minimax fit of degrees 4 and 4 on |x| <= 9.02 (error 2.1e-8 before rounding),
@@ -76,7 +92,7 @@ HWY_INLINE hwy::HWY_NAMESPACE::Vec<hwy::HWY_NAMESPACE::ScalableTag<T>> tanh(
     q = hn::MulAdd(q, u, hn::Set(d, 0.46713035827763777f));
     q = hn::MulAdd(q, u, hn::Set(d, 1.0f));
     const auto one = hn::Set(d, T(1));
-    const auto y = hn::Max(hn::Min(inside * p / q, one), hn::Neg(one));
+    const auto y = hn::Max(hn::Min(quotient(d, inside * p, q), one), hn::Neg(one));
     return hn::IfThenElse(hn::IsNaN(x), x, y);
   }
 }
