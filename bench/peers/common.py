@@ -7,6 +7,11 @@ hands the durations to report(). The cases:
     mlp            784 -> 512 relu -> 512 relu -> 10, batch 128, Adam 1e-3, softmax cross-entropy of integer labels
     cnn            28x28x1 -> 3x3 32 relu -> 3x3 64 relu -> max pool 2 -> 128 relu -> 10 (valid padding), batch 64,
                    RMSprop 1e-3, softmax cross-entropy of integer labels
+    resnet20       32x32x3 -> CIFAR ResNet-20 with batch norm and 1x1 shortcuts -> 10, batch 32, momentum 0.9 at 0.01,
+                   softmax cross-entropy
+    lstm           (48, 8) -> LSTM 64, its last output -> 1, batch 64, Adam 1e-3, mean squared error
+    gpt            4 pre-norm blocks of 4 heads, width 128, context 64, 65 tokens, tied table, no biases, batch 12, AdamW
+                   1e-3 with decay 0.1 of matrices, softmax cross-entropy
     epoch          tiny's model over 1,000 rows: shuffled, batches of 32 (the last has 8 rows); time per epoch
     data           the input of `epoch` alone; time per epoch
     growing_graph  x = fmod(x * 2, 7), a scalar in f64, 1,000 times; time per iteration
@@ -22,7 +27,7 @@ import time
 
 import numpy as np
 
-BATCHES = {"tiny": 32, "mlp": 128, "cnn": 64}
+BATCHES = {"tiny": 32, "mlp": 128, "cnn": 64, "resnet20": 32, "lstm": 64, "gpt": 12}
 LAYERS = {
     "tiny": [(100, 10), (10, 1)],
     "mlp": [(784, 512), (512, 512), (512, 10)],
@@ -44,10 +49,33 @@ def weights(case):
     return result
 
 
+class Kernels:
+    """First weights of resnet20, lstm and gpt, drawn one after the other in the order in which models are written."""
+
+    def __init__(self):
+        self.count = 0
+
+    def __call__(self, shape, dtype=None):
+        """f32; dense kernels (in, out), convolution kernels HWIO. Serves as an initializer of Keras."""
+        self.count += 1
+        rng = np.random.default_rng((4, self.count))
+        return (rng.standard_normal(shape) * math.sqrt(1.0 / math.prod(shape[:-1]))).astype(np.float32)
+
+
+RESNET_STAGES = [(16, 1), (32, 2), (64, 2)]  # width, stride of the first block; three blocks each
+GPT = {"blocks": 4, "heads": 4, "width": 128, "context": 64, "vocabulary": 65}
+
+
 def batches(case, count=8):
-    """[(x, y)]: x f32, images NHWC; y (N, 1) f32 for tiny, else labels (N,) i32."""
+    """[(x, y)]: x f32, images NHWC; y (N, 1) f32 for tiny and lstm, else labels i32, (N,), or (N, T) for gpt."""
     rng = np.random.default_rng(2)
     n = BATCHES[case]
+    if case == "gpt":
+        return [tuple(rng.integers(0, GPT["vocabulary"], (2, n, GPT["context"]), np.int32)) for _ in range(count)]
+    if case in ("resnet20", "lstm"):
+        shape = (n, 32, 32, 3) if case == "resnet20" else (n, 48, 8)
+        target = lambda: rng.integers(0, 10, n, np.int32) if case == "resnet20" else rng.standard_normal((n, 1)).astype(np.float32)
+        return [(rng.standard_normal(shape).astype(np.float32), target()) for _ in range(count)]
     result = []
     for _ in range(count):
         x = rng.standard_normal((n, 28, 28, 1) if case == "cnn" else (n, LAYERS[case][0][0])).astype(np.float32)

@@ -13,6 +13,8 @@ ARGUMENTS = common.parse(
         "tiny": ["jit"],
         "mlp": ["jit"],
         "cnn": ["jit"],
+        "lstm": ["jit"],
+        "gpt": ["jit"],
         "epoch": ["scan", "jit"],
         "growing_graph": ["fori_loop", "while_loop", "jit", "eager"],
     },
@@ -46,9 +48,49 @@ def forward(case, parameters, x):
     return x @ kernel + bias
 
 
+def recurrent(parameters, x):
+    kernel, recurrent_kernel, bias, out, out_bias = parameters
+    inputs = jnp.swapaxes(x @ kernel + bias, 0, 1)
+
+    def cell(state, step):
+        h, c = state
+        i, f, g, o = jnp.split(step + h @ recurrent_kernel, 4, axis=-1)
+        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+        h = jax.nn.sigmoid(o) * jnp.tanh(c)
+        return (h, c), None
+
+    zeros = jnp.zeros((len(x), recurrent_kernel.shape[0]))
+    (h, _), _ = lax.scan(cell, (zeros, zeros), inputs)
+    return h @ out + out_bias
+
+
+def normalized(x, gain):
+    centered = x - x.mean(-1, keepdims=True)
+    return centered * lax.rsqrt((centered**2).mean(-1, keepdims=True) + 1e-5) * gain
+
+
+def transformer(parameters, x):
+    tokens, positions, blocks, gain = parameters
+    heads = common.GPT["heads"]
+    y = tokens[x] + positions
+    n, t, width = y.shape
+    seen = jnp.tril(jnp.ones((t, t), bool))
+    for qkv, mix, wide, narrow, gain1, gain2 in blocks:
+        parts = (normalized(y, gain1) @ qkv).reshape(n, t, 3, heads, width // heads)
+        q, k, v = jnp.moveaxis(parts, (2, 3), (0, 2))
+        scores = jnp.where(seen, q @ jnp.swapaxes(k, -1, -2) * (width // heads) ** -0.5, -1e9)
+        z = jnp.moveaxis(jax.nn.softmax(scores) @ v, 1, 2).reshape(n, t, width)
+        y = y + z @ mix
+        y = y + jax.nn.gelu(normalized(y, gain2) @ wide, approximate=False) @ narrow
+    return normalized(y, gain) @ tokens.T
+
+
 def loss_of(case, parameters, x, y):
-    prediction = forward(case, parameters, x)
-    if case == "tiny":
+    if case == "gpt":
+        scores = jax.nn.log_softmax(transformer(parameters, x))
+        return -jnp.mean(jnp.take_along_axis(scores, y[..., None], -1))
+    prediction = recurrent(parameters, x) if case == "lstm" else forward(case, parameters, x)
+    if case in ("tiny", "lstm"):
         return jnp.mean((prediction - y) ** 2)
     return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(prediction), y[:, None], 1))
 
@@ -69,8 +111,35 @@ def rmsprop(parameters, gradients, slots, rate=1e-3, rho=0.9, epsilon=1e-7):
     return jax.tree.map(update, parameters, gradients, slots), slots
 
 
+def adamw(parameters, gradients, slots, rate=1e-3, beta1=0.9, beta2=0.99, epsilon=1e-8, decay=0.1):
+    step, first, second = slots
+    step = step + 1
+    first = jax.tree.map(lambda m, g: m + (g - m) * (1 - beta1), first, gradients)
+    second = jax.tree.map(lambda v, g: v + (g * g - v) * (1 - beta2), second, gradients)
+
+    def update(p, m, v):
+        p = p * (1 - rate * decay) if p.ndim >= 2 else p
+        return p - rate * m / (1 - beta1**step) / (jnp.sqrt(v / (1 - beta2**step)) + epsilon)
+
+    return jax.tree.map(update, parameters, first, second), (step, first, second)
+
+
+def first_parameters(case):
+    kernels = common.Kernels()
+    if case == "lstm":
+        kernel, recurrent_kernel, out = kernels((8, 256)), kernels((64, 256)), kernels((64, 1))
+        return [kernel, recurrent_kernel, np.zeros(256, np.float32), out, np.zeros(1, np.float32)]
+    if case == "gpt":
+        width, ones = common.GPT["width"], lambda: np.ones(common.GPT["width"], np.float32)
+        tokens, positions = kernels((common.GPT["vocabulary"], width)), kernels((common.GPT["context"], width))
+        shapes = [(width, 3 * width), (width, width), (width, 4 * width), (4 * width, width)]
+        blocks = [[*(kernels(shape) for shape in shapes), ones(), ones()] for _ in range(common.GPT["blocks"])]
+        return [tokens, positions, blocks, ones()]
+    return common.weights(case)
+
+
 def initial_state(case):
-    parameters = jax.tree.map(jnp.asarray, common.weights(case))
+    parameters = jax.tree.map(jnp.asarray, first_parameters(case))
     zeros = lambda: jax.tree.map(jnp.zeros_like, parameters)
     return parameters, (zeros() if case == "cnn" else (jnp.float32(0), zeros(), zeros()))
 
@@ -79,7 +148,8 @@ def update(case, state, x, y):
     """One train step: (state, loss)."""
     parameters, slots = state
     loss, gradients = jax.value_and_grad(lambda p: loss_of(case, p, x, y))(parameters)
-    return (rmsprop if case == "cnn" else adam)(parameters, gradients, slots), loss
+    optimizer = {"cnn": rmsprop, "gpt": adamw}.get(case, adam)
+    return optimizer(parameters, gradients, slots), loss
 
 
 def stepper(case):

@@ -29,7 +29,7 @@ PEERS = {
     "JAX": ("tf", "jax_peer.py"),
     "PyTorch": ("torch", "torch_peer.py"),
 }
-CASES = ["tiny", "mlp", "cnn", "epoch", "data", "growing_graph"]
+CASES = ["tiny", "mlp", "cnn", "resnet20", "lstm", "gpt", "epoch", "data", "growing_graph"]
 OURS = "isochron"
 
 

@@ -11,6 +11,9 @@ ARGUMENTS = common.parse(
         "tiny": ["function", "xla", "train_on_batch"],
         "mlp": ["function", "xla", "train_on_batch"],
         "cnn": ["function", "xla", "train_on_batch"],
+        "resnet20": ["function", "train_on_batch"],
+        "lstm": ["function", "xla", "train_on_batch"],
+        "gpt": ["function", "xla"],
         "epoch": ["fit", "function", "xla"],
         "data": ["tf.data"],
         "growing_graph": ["eager", "function", "while", "while_xla"],
@@ -23,14 +26,17 @@ os.environ["KERAS_BACKEND"] = "tensorflow"
 
 import keras
 import tensorflow as tf
+import tensorflow_models
 
 tf.config.threading.set_intra_op_parallelism_threads(ARGUMENTS.threads)
 # The faster choice in each case: kernels side by side take the cores from each other in cnn, and fill them in mlp.
-tf.config.threading.set_inter_op_parallelism_threads(1 if ARGUMENTS.case == "cnn" else ARGUMENTS.threads)
+tf.config.threading.set_inter_op_parallelism_threads(1 if ARGUMENTS.case in ("cnn", "resnet20") else ARGUMENTS.threads)
 
 
 def build(case):
     """(model, loss, optimizer) with the common weights."""
+    if case in ("resnet20", "lstm", "gpt"):
+        return tensorflow_models.build(case)
     layers = keras.layers
     if case == "tiny":
         model = keras.Sequential([keras.Input((100,)), layers.Dense(10, "relu"), layers.Dense(1)])

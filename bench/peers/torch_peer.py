@@ -13,6 +13,9 @@ ARGUMENTS = common.parse(
         "tiny": ["eager", "compile"],
         "mlp": ["eager", "compile"],
         "cnn": ["eager", "compile"],
+        "resnet20": ["eager", "compile"],
+        "lstm": ["eager", "compile"],
+        "gpt": ["eager", "compile"],
         "epoch": ["eager", "eager_randperm"],
         "data": ["loader", "loader_2_workers", "randperm"],
         "growing_graph": ["eager"],
@@ -21,6 +24,7 @@ ARGUMENTS = common.parse(
 
 import torch
 import torch.nn.functional as F
+import torch_models
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -60,12 +64,10 @@ def build(case):
 
 
 def stepper(case, compile_it):
-    model = build(case)
-    if case == "cnn":
-        optimizer = torch.optim.RMSprop(model.parameters(), 1e-3, alpha=0.9, eps=1e-7, foreach=True)
+    if case in ("resnet20", "lstm", "gpt"):
+        model, optimizer, loss_function = torch_models.build(case)
     else:
-        optimizer = torch.optim.Adam(model.parameters(), 1e-3, eps=1e-7, fused=True)
-    loss_function = F.mse_loss if case == "tiny" else F.cross_entropy
+        model, optimizer, loss_function = build_small(case)
 
     def loss_of(x, y):
         return loss_function(model(x), y)
@@ -84,12 +86,23 @@ def stepper(case, compile_it):
     return step
 
 
+def build_small(case):
+    model = build(case)
+    if case == "cnn":
+        optimizer = torch.optim.RMSprop(model.parameters(), 1e-3, alpha=0.9, eps=1e-7, foreach=True)
+    else:
+        optimizer = torch.optim.Adam(model.parameters(), 1e-3, eps=1e-7, fused=True)
+    return model, optimizer, F.mse_loss if case == "tiny" else F.cross_entropy
+
+
 def steps():
     case = ARGUMENTS.case
     batches = []
     for x, y in common.batches(case):
         x, y = torch.from_numpy(x), torch.from_numpy(y)
-        batches.append((x.permute(0, 3, 1, 2) if case == "cnn" else x, y if case == "tiny" else y.long()))
+        images = case in ("cnn", "resnet20")
+        x = x.long() if case == "gpt" else x
+        batches.append((x.permute(0, 3, 1, 2) if images else x, y if y.is_floating_point() else y.long()))
     return common.measure_steps(stepper(case, ARGUMENTS.variant == "compile"), batches, ARGUMENTS.seconds)
 
 
