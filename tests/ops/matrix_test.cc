@@ -15,6 +15,7 @@
 #include "isochron/ops/linear.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/shape_ops.h"
+#include "isochron/ops/slicing.h"
 #include "support/expect_error.h"
 #include "support/near.h"
 
@@ -96,6 +97,25 @@ TEST_P(MatrixSizes, FactorsMultiplyBackToTheMatrix) {
   EXPECT_LT(largest(matmul(a, x) - b), 1e-13 * size * std::max(1.0, largest(x)));
   EXPECT_NEAR(slogdet(positive).second.item<double>(), 2 * sum(log(diagonal(factor))).item<double>(),
               1e-10 * size);
+}
+
+TEST(MatrixBatches, GiveWhatEachMatrixGives) {  // on all threads, to the last bit
+  const Tensor a = random_matrix({300, 12, 12});
+  const Tensor positive = matmul(a, a, false, true) + eye(12, DType::kF64);
+  const Tensor b = random_matrix({300, 12, 60});
+  const auto results = [](const Tensor& x, const Tensor& spd, const Tensor& side) {
+    const auto [q, r] = qr(x);
+    const auto [sign, log_magnitude] = slogdet(x);
+    return std::vector<Tensor>{cholesky(spd), solve(x, side), triangular_solve(spd, side), q, r,
+                               sign,          log_magnitude};
+  };
+  const std::vector<Tensor> whole = results(a, positive, b);
+  for (int64_t i = 0; i < 300; ++i) {
+    const auto one = [i](const Tensor& x) { return narrow(x, 0, i, 1); };
+    const std::vector<Tensor> each = results(one(a), one(positive), one(b));
+    for (size_t k = 0; k < whole.size(); ++k)
+      ASSERT_EQ(one(whole[k]).to_vector(), each[k].to_vector()) << i << ", " << k;
+  }
 }
 
 TEST(Qr, TakesWideMatricesButNotTheirGradient) {
