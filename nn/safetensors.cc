@@ -316,26 +316,28 @@ Tensor SafetensorsFile::read(std::string_view name) const {
 
 namespace {
 
-/// The positions of `tensors` in the file: larger elements first, else as given.
-std::vector<size_t> file_order(std::span<const std::pair<std::string, Tensor>> tensors) {
-  std::vector<size_t> order(tensors.size());
+using Sources = std::span<const SafetensorsSource>;
+
+/// The positions of `sources` in the file: larger elements first, else as given.
+std::vector<size_t> file_order(Sources sources) {
+  std::vector<size_t> order(sources.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return dtype_size(tensors[a].second.dtype()) > dtype_size(tensors[b].second.dtype());
+    return dtype_size(sources[a].spec.dtype) > dtype_size(sources[b].spec.dtype);
   });
   return order;
 }
 
-std::string format_header(std::span<const std::pair<std::string, Tensor>> tensors,
-                          std::span<const size_t> order, const SafetensorsMetadata& metadata) {
+std::string format_header(Sources sources, std::span<const size_t> order,
+                          const SafetensorsMetadata& metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header[std::string(kMetadataKey)] = metadata;
   uint64_t begin = 0;
   for (const size_t i : order) {
-    const auto& [name, tensor] = tensors[i];
-    const uint64_t end = checked_add<uint64_t>(begin, tensor.size_bytes());
-    const auto extents = tensor.shape().span();
-    header[name] = {{"dtype", kDtypeNames[static_cast<int>(tensor.dtype())]},
+    const auto& [name, spec, make] = sources[i];
+    const uint64_t end = checked_add<uint64_t>(begin, spec.size_bytes());
+    const auto extents = spec.shape.span();
+    header[name] = {{"dtype", kDtypeNames[static_cast<int>(spec.dtype)]},
                     {"shape", std::vector<int64_t>(extents.begin(), extents.end())},
                     {"data_offsets", {begin, end}}};
     begin = end;
@@ -355,33 +357,47 @@ std::string format_header(std::span<const std::pair<std::string, Tensor>> tensor
 
 std::string_view text_of(const void* bytes, size_t size) { return {static_cast<const char*>(bytes), size}; }
 
+void append_tensor(const SafetensorsSource& source, const AppendFunction& append) {
+  const Tensor made = source.make();
+  require(made.defined() && made.spec() == source.spec, ErrorCode::kInvalidArgument, "write_safetensors",
+          "tensor '{}' is {}, announced as {}", source.name, made.defined() ? made.spec().str() : "undefined",
+          source.spec.str());
+  if (made.elems() == 0) return;
+  static_cast<void>(made.raw());  // throws for a value of a graph or replaced content
+  const Tensor tensor = contiguous(made);
+  append(text_of(tensor.raw(), tensor.size_bytes()));
+}
+
 }  // namespace
 
-void write_safetensors(const std::filesystem::path& path,
-                       std::span<const std::pair<std::string, Tensor>> tensors,
+void write_safetensors(const std::filesystem::path& path, Sources sources,
                        const SafetensorsMetadata& metadata) {
   std::set<std::string_view> names;
-  for (const auto& [name, tensor] : tensors) {
-    require(tensor.defined(), ErrorCode::kInvalidArgument, "write_safetensors", "tensor '{}' is undefined",
-            name);
-    require(name != kMetadataKey && names.insert(name).second, ErrorCode::kInvalidArgument,
-            "write_safetensors", "the name '{}' is reserved or appears twice", name);
-    if (tensor.elems() > 0)
-      static_cast<void>(tensor.raw());  // throws for a value of a graph or stale content
+  for (const SafetensorsSource& source : sources) {
+    require(source.name != kMetadataKey && names.insert(source.name).second, ErrorCode::kInvalidArgument,
+            "write_safetensors", "the name '{}' is reserved or appears twice", source.name);
   }
   const graph::EagerScope eager;
-  const std::vector<size_t> order = file_order(tensors);
-  const std::string header = format_header(tensors, order, metadata);
+  const std::vector<size_t> order = file_order(sources);
+  const std::string header = format_header(sources, order, metadata);
   write_file_atomically(path, [&](const AppendFunction& append) {
     const uint64_t header_bytes = header.size();
     append(text_of(&header_bytes, sizeof header_bytes));
     append(header);
-    for (const size_t i : order) {
-      if (tensors[i].second.elems() == 0) continue;
-      const Tensor tensor = contiguous(tensors[i].second);
-      append(text_of(tensor.raw(), tensor.size_bytes()));
-    }
+    for (const size_t i : order) append_tensor(sources[i], append);
   });
+}
+
+void write_safetensors(const std::filesystem::path& path,
+                       std::span<const std::pair<std::string, Tensor>> tensors,
+                       const SafetensorsMetadata& metadata) {
+  std::vector<SafetensorsSource> sources;
+  for (const auto& [name, tensor] : tensors) {
+    require(tensor.defined(), ErrorCode::kInvalidArgument, "write_safetensors", "tensor '{}' is undefined",
+            name);
+    sources.push_back({name, tensor.spec(), [&held = tensor] { return held; }});
+  }
+  write_safetensors(path, sources, metadata);
 }
 
 }  // namespace isochron::nn

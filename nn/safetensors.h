@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -64,10 +65,19 @@ class SafetensorsFile {
   std::map<std::string, size_t, std::less<>> index_;
 };
 
-/// Writes named tensors of any strides and dtype, complete or not at all, without a copy of those that are
-/// contiguous. Larger dtypes come first, so that every tensor is aligned; equal input gives equal bytes.
-/// Throws kIo, kInvalidArgument for an undefined tensor and for a repeated, reserved ("__metadata__") or not
-/// UTF-8 name.
+/// A tensor that is made when it is its turn to be written.
+struct SafetensorsSource {
+  std::string name;
+  TensorSpec spec;
+  std::function<Tensor()> make;  // of `spec`, any strides
+};
+
+/// Writes tensors of any dtype, complete or not at all, one in memory at a time. Larger dtypes come first, so
+/// that every tensor is aligned; equal input gives equal bytes. Throws kIo, kInvalidArgument for a repeated,
+/// reserved ("__metadata__") or not UTF-8 name and for an undefined tensor or one of another spec.
+void write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsSource> sources,
+                       const SafetensorsMetadata& metadata = {});
+/// The same for tensors that are there; contiguous ones are not copied.
 void write_safetensors(const std::filesystem::path& path,
                        std::span<const std::pair<std::string, Tensor>> tensors,
                        const SafetensorsMetadata& metadata = {});

@@ -151,14 +151,17 @@ Tensor read_slot(const Slot& slot, const SafetensorsFile& file) {
 
 void save_weights(Module& module, const std::filesystem::path& path, const SaveOptions& options) {
   const Slots slots = slots_of(module, options.naming, "save_weights");
-  std::vector<std::pair<std::string, Tensor>> tensors;
+  std::vector<SafetensorsSource> sources;
   for (const Slot& slot : slots.list) {
-    const std::vector<Tensor> theirs = slot.rule.to_theirs(slot.variable.tensor());
-    for (size_t i = 0; i < slot.names.size(); ++i) tensors.emplace_back(slot.names[i], theirs[i]);
+    const auto theirs = [&slot] { return slot.rule.to_theirs(slot.variable.tensor()); };
+    const std::vector<Tensor> converted = theirs();  // for the specs; made again when written
+    for (size_t i = 0; i < slot.names.size(); ++i) {
+      sources.push_back({slot.names[i], converted[i].spec(), [theirs, i] { return theirs()[i]; }});
+    }
   }
   SafetensorsMetadata metadata = options.metadata;
   if (options.naming.convention == Convention::kPyTorch) metadata.emplace("format", "pt");
-  write_safetensors(path, tensors, metadata);
+  write_safetensors(path, sources, metadata);
 }
 
 LoadReport load_weights(Module& module, const std::filesystem::path& path, const LoadOptions& options) {

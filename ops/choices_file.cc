@@ -40,9 +40,10 @@ std::string processor_name() {
 
 /// What timings depend on besides the call.
 const std::string& machine() {
-  static const std::string text = fmt::format("{}, {}, isochron {}, oneDNN {}", processor_name(),
-                                              vector_target(), ISOCHRON_VERSION, onednn_version());
-  return text;
+  static const auto* const text =  // outlives the save at the process's end
+      new std::string(fmt::format("{}, {}, isochron {}, oneDNN {}", processor_name(), vector_target(),
+                                  ISOCHRON_VERSION, onednn_version()));
+  return *text;
 }
 
 fs::path folder() {

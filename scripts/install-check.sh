@@ -2,6 +2,7 @@
 # install-check.sh BUILD_FOLDER: installs that build into a temporary prefix, builds the program of tests/install
 # against it by find_package(isochron) alone, and runs it. Nothing of the source tree is on its include path.
 set -euo pipefail
+export ISOCHRON_CACHE=off  # leaves the user's cache alone
 source_folder=$(cd "$(dirname "$0")/.." && pwd)
 build_folder=$(cd "${1:?usage: install-check.sh BUILD_FOLDER}" && pwd)
 

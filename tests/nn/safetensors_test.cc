@@ -107,7 +107,7 @@ TEST_F(Safetensors, ReadsFilesOfTheFormatsOwnLibrary) {
 }
 
 TEST_F(Safetensors, NoTensorsAtAllIsAValidFile) {
-  write_safetensors(path_, {});
+  write_safetensors(path_, Named{});
   EXPECT_TRUE(SafetensorsFile(path_).entries().empty());
   EXPECT_TRUE(open("{}   ", 0).entries().empty());
 }
@@ -249,6 +249,15 @@ TEST_F(Safetensors, BadNamesAreRefusedAndTheOldFileStays) {
   refuse_names({{"__metadata__", ones({1})}}, "reserved");
   refuse_names({{"x", Tensor()}}, "'x' is undefined");
   refuse_names({{"\xff", ones({1})}}, "UTF-8");
+}
+
+TEST_F(Safetensors, ATensorUnlikeItsAnnouncementLeavesTheOldFile) {
+  const std::string whole = small_file();
+  const std::vector<SafetensorsSource> sources{{"x", {DType::kF32, {2}}, [] { return ones({2}); }},
+                                               {"y", {DType::kF32, {2}}, [] { return ones({3}); }}};
+  EXPECT_ERROR(write_safetensors(path_, sources), ErrorCode::kInvalidArgument,
+               "'y' is f32(3), announced as f32(2)");
+  EXPECT_EQ(text_of(path_), whole);
 }
 
 }  // namespace
