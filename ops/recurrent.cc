@@ -209,53 +209,60 @@ std::vector<Tensor> unrolled(const RecurrentLayout& layout, bool reverse, std::s
   return {all, h, c, stacked(cells, 0, units), all_gates};
 }
 
-/// The gradient op once more as a graph of elementary ops, and its gradient there. What the forward op gave
-/// is computed again from its inputs and so gets no gradient of its own.
-std::vector<Tensor> gradient_of_gradient(const GradientCall& call) {
+/// The gradient op as elementary ops in the open capture: by its inputs, the gradients it gives. What the
+/// forward op gave is computed again and so gets no gradient of its own.
+std::vector<Tensor> unrolled_gradient(const GradientCall& call, const RecurrentLayout& layout,
+                                      std::span<const Tensor> inputs) {
+  const std::span<const Tensor> forward = inputs.subspan(layout.first(), layout.forward_inputs());
+  const std::vector<Tensor> outputs = unrolled(layout, call.attributes.get<bool>("reverse"), forward);
+  std::vector<Tensor> targets;
+  for (const int64_t output : layout.seeds) targets.push_back(outputs[static_cast<size_t>(output)]);
+  return call.context.gradients(targets, inputs.first(layout.first()), forward.first(call.outputs.size()));
+}
+
+/// Traces the gradient of the gradient op into `graph`, whose inputs are the op's and then `seeds`; returns
+/// which of the op's inputs the graph's outputs belong to.
+std::vector<size_t> trace_second_gradient(const GradientCall& call, graph::Graph& graph,
+                                          std::vector<Tensor>& seeds) {
   const RecurrentLayout layout(call.op, call.attributes);
-  const size_t first = layout.first();
-  graph::Graph graph;
-  std::vector<Tensor> actual(call.inputs.begin(), call.inputs.end());
-  std::vector<size_t> sources;
-  {
-    graph::Capture capture(graph);
-    std::vector<Tensor> inputs;
-    for (const Tensor& input : call.inputs)
-      inputs.push_back(graph::Graph::tensor_of(graph.add_input(input.spec())));
-    const std::span<const Tensor> seeds(inputs.data(), first);
-    const std::span<const Tensor> forward(inputs.data() + first, layout.forward_inputs());
-    const std::vector<Tensor> all = unrolled(layout, call.attributes.get<bool>("reverse"), forward);
-    std::vector<Tensor> targets;
-    for (const int64_t output : layout.seeds) targets.push_back(all[static_cast<size_t>(output)]);
-    const std::vector<Tensor> once =
-        call.context.gradients(targets, seeds, forward.first(call.outputs.size()));
-    std::vector<Tensor> second_targets;
-    std::vector<Tensor> second_seeds;
-    for (size_t i = 0; i < once.size(); ++i) {
-      if (!call.output_gradients[i].defined() || !once[i].defined()) continue;
-      second_targets.push_back(once[i]);
-      second_seeds.push_back(graph::Graph::tensor_of(graph.add_input(once[i].spec())));
-      actual.push_back(call.output_gradients[i]);
-    }
-    std::vector<Tensor> wanted;
-    for (size_t i = 0; i < first + call.outputs.size(); ++i) {
-      sources.push_back(i);
-      wanted.push_back(inputs[i]);
-    }
-    const std::vector<Tensor> twice = call.context.gradients(second_targets, second_seeds, wanted);
-    std::vector<Tensor> results;
-    std::vector<size_t> found;
-    for (size_t i = 0; i < twice.size(); ++i) {
-      if (!twice[i].defined()) continue;
-      results.push_back(twice[i]);
-      found.push_back(sources[i]);
-    }
-    sources = found;
-    set_outputs(capture, results, call.op.name);
+  graph::Capture capture(graph);
+  const auto add_input = [&graph](const TensorSpec& spec) {
+    return graph::Graph::tensor_of(graph.add_input(spec));
+  };
+  std::vector<Tensor> inputs;
+  for (const Tensor& input : call.inputs) inputs.push_back(add_input(input.spec()));
+  const std::vector<Tensor> once = unrolled_gradient(call, layout, inputs);
+  std::vector<Tensor> targets;
+  std::vector<Tensor> target_seeds;
+  for (size_t i = 0; i < once.size(); ++i) {
+    if (!call.output_gradients[i].defined() || !once[i].defined()) continue;
+    targets.push_back(once[i]);
+    target_seeds.push_back(add_input(once[i].spec()));
+    seeds.push_back(call.output_gradients[i]);
   }
-  const std::vector<Tensor> values = inline_graph(graph, actual);
+  const size_t sources = layout.first() + call.outputs.size();
+  const std::vector<Tensor> twice =
+      call.context.gradients(targets, target_seeds, std::span<const Tensor>(inputs).first(sources));
+  std::vector<Tensor> results;
+  std::vector<size_t> of;
+  for (size_t i = 0; i < twice.size(); ++i) {
+    if (!twice[i].defined()) continue;
+    results.push_back(twice[i]);
+    of.push_back(i);
+  }
+  set_outputs(capture, results, call.op.name);
+  return of;
+}
+
+std::vector<Tensor> gradient_of_gradient(const GradientCall& call) {
+  graph::Graph graph;
+  std::vector<Tensor> seeds;
+  const std::vector<size_t> of = trace_second_gradient(call, graph, seeds);
+  std::vector<Tensor> arguments(call.inputs.begin(), call.inputs.end());
+  arguments.insert(arguments.end(), seeds.begin(), seeds.end());
+  const std::vector<Tensor> values = inline_graph(graph, arguments);
   std::vector<Tensor> result(call.inputs.size());
-  for (size_t i = 0; i < values.size(); ++i) result[sources[i]] = values[i];
+  for (size_t i = 0; i < values.size(); ++i) result[of[i]] = values[i];
   return result;
 }
 

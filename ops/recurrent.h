@@ -10,6 +10,7 @@
 //     z, r = sigmoid(from x + from h), n' = tanh(n from x + r * n from h)      kernels: (C, 3H), (H, 3H),
 //     h' = z h + (1 - z) n'                                                    bias: (2, 3H)
 //
+// A GRU with its reset before the product isn't offered as one op; write its step and scan it (ops/scan.h).
 // PyTorch's layouts: its LSTM has rows i, f, g, o and two biases, which are added; its GRU has rows r, z, n.
 //
 // f32 and f64; 16-bit floats go through f32. f32 values err by at most 4 ULP a function. Results are the same

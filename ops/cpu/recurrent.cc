@@ -18,7 +18,7 @@ using graph::KernelArgs;
 using graph::KernelRequest;
 
 constexpr double kThreadedProducts = 64.0 * 64 * 64;  // multiply-adds from which all threads are used
-constexpr size_t kChunkBytes = 128 * 1024;            // of slot gradients gathered for one product
+constexpr int64_t kChunkRows = 192;                   // of slot gradients gathered for one product
 
 /// Which gate's columns a slot takes from the kernels, or -1: none.
 struct SlotGates {
@@ -238,9 +238,7 @@ class RecurrentGradientKernel final : public RecurrentKernel<T> {
  public:
   explicit RecurrentGradientKernel(const KernelRequest& request) : Base(request) {
     const int64_t rows = std::max<int64_t>(this->block_rows(), 1);
-    const size_t step_bytes = static_cast<size_t>(rows * this->bias_elems()) * sizeof(T);
-    chunk_steps_ = std::clamp<int64_t>(static_cast<int64_t>(kChunkBytes / std::max<size_t>(step_bytes, 1)), 1,
-                                       std::max<int64_t>(shape_.steps, 1));
+    chunk_steps_ = std::clamp<int64_t>(kChunkRows / rows, 1, std::max<int64_t>(shape_.steps, 1));
     const int64_t columns = shape_.padded_features() + shape_.padded_units();
     transposed_at_ = this->parts_.add(aligned(this->bias_elems() * columns, sizeof(T)));
     scratch_bytes_ = aligned(backward_scratch(shape_, rows, chunk_steps_), sizeof(T));
