@@ -1,6 +1,6 @@
-// Attention block by block: kBlock queries against kBlock keys, a score matrix that stays in L1. The forward
-// kernel rescales what it has summed whenever a larger score comes; the gradient computes the scores again
-// from the logs of the sums.
+// Attention block by block: kBlock queries against kBlock keys. Scores lie transposed, a row for each key and
+// a lane for each query, so that no sum or maximum runs across lanes. The forward kernel rescales what it has
+// summed whenever a larger score comes; the gradient computes the scores again from the logs of the sums.
 #include "isochron/ops/cpu/attention.h"
 
 #include <algorithm>
@@ -26,6 +26,8 @@
 namespace isochron::ops {
 
 constexpr int64_t kBlock = 64;
+constexpr int64_t kGroup =
+    16;  // keys or queries between which causality is told apart; a multiple of all lanes
 
 /// One head of one sample; rows lie `row` elements apart.
 template <typename T>
@@ -40,10 +42,10 @@ struct HeadForward {
   const AttentionShape* shape;
   Rows<const T> q, k, v;
   Rows<T> y;
-  T* log_sums;         // (T), or null
-  const T* hidden;     // (S): 0, or -infinity where the mask hides a key; null without a mask
-  const T* k_columns;  // (D, S): k transposed
-  T* scores;           // (kBlock, kBlock)
+  T* log_sums;       // (T), or null
+  const bool* seen;  // (S) by the mask; null without one
+  T* columns;        // (D, kBlock): queries of a block, transposed
+  T* scores;         // (kBlock keys, kBlock queries)
 };
 
 template <typename T>
@@ -51,13 +53,15 @@ struct HeadGradient {
   const AttentionShape* shape;
   Rows<const T> q, k, v, y, dy;
   const T* log_sums;
-  const T* hidden;
-  const T* k_columns;
-  const T* v_columns;
+  const bool* seen;
+  int64_t pitch;       // queries, filled up to whole groups
+  T* q_columns;        // (D, pitch)
+  T* dy_columns;       // (D, pitch)
+  T* deltas;           // (pitch)
+  T* logs;             // (pitch)
   Rows<T> dq, dk, dv;  // added to
-  T* deltas;           // (T)
-  T* scores;           // (kBlock, kBlock)
-  T* score_gradients;  // (kBlock, kBlock)
+  T* scores;           // (kBlock keys, kBlock queries)
+  T* score_gradients;  // the same
 };
 
 }  // namespace isochron::ops
@@ -71,56 +75,115 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <typename T>
 constexpr T kNothing = -std::numeric_limits<T>::infinity();
 
-/// to (D, count) = the rows of `from`, transposed; rows of `to` lie `pitch` apart.
+/// to (D, count) = the rows of `from`, transposed and scaled; rows of `to` lie `pitch` apart, and are filled
+/// with zeros up to whole groups.
 template <typename T>
-void transpose_rows(const Rows<const T>& from, int64_t count, int64_t width, int64_t pitch, T* to) {
-  for (int64_t begin = 0; begin < count; begin += 16) {
-    const int64_t end = std::min(begin + 16, count);
+HWY_INLINE void transpose_rows(const Rows<const T>& from, int64_t first, int64_t count, int64_t width,
+                               T scale, int64_t pitch, T* to) {
+  for (int64_t begin = 0; begin < count; begin += kGroup) {
+    const int64_t rows = std::min(kGroup, count - begin);
     for (int64_t c = 0; c < width; ++c) {
-      for (int64_t i = begin; i < end; ++i) to[c * pitch + i] = from.at(i)[c];
+      T* row = to + c * pitch + begin;
+      for (int64_t i = 0; i < rows; ++i) row[i] = from.at(first + begin + i)[c] * scale;
+      for (int64_t i = rows; i < kGroup; ++i) row[i] = 0;
     }
   }
 }
 
-/// scores (rows x columns) = q k^T of a block.
+/// One block of scores: which queries see which keys.
+struct Block {
+  const AttentionShape& s;
+  int64_t first, rows;      // queries
+  int64_t column, columns;  // keys
+  int64_t lanes() const { return (rows + kGroup - 1) / kGroup * kGroup; }
+  /// The first query of the block that sees key `j` of it; beyond `lanes` where none does.
+  int64_t first_query(int64_t j) const {
+    if (!s.causal) return 0;
+    return std::clamp<int64_t>(column + j - (s.keys - s.queries) - first, 0, lanes());
+  }
+  /// That, down to a whole group: what is computed of row j.
+  int64_t begin(int64_t j) const { return first_query(j) / kGroup * kGroup; }
+};
+
+/// out (keys x queries) = rows of `keys` times `columns` (D, queries), where anything of a group is seen.
 template <typename T>
-HWY_INLINE void score_block(const Rows<const T>& q, int64_t row, int64_t rows, const T* k_columns,
-                            int64_t keys, int64_t column, int64_t columns, int64_t width, T* scores) {
-  multiply<false>(
-      Product<T>{rows, columns, width, q.at(row), q.row, 1, k_columns + column, keys, scores, kBlock});
+HWY_INLINE void products(const Block& b, const Rows<const T>& keys, const T* columns, int64_t pitch, T* out) {
+  for (int64_t j = 0; j < b.columns; j += kGroup) {
+    const int64_t begin = b.begin(j);
+    if (begin >= b.lanes()) break;
+    multiply<false>(Product<T>{std::min(kGroup, b.columns - j), b.lanes() - begin, b.s.width,
+                               keys.at(b.column + j), keys.row, 1, columns + begin, pitch,
+                               out + j * kBlock + begin, kBlock});
+  }
 }
 
-/// Scales a row of scores, hides what the mask hides, and gives the largest; NaN where a score is NaN or
-/// infinite.
+/// into (queries x D) += scores^T (queries x keys) times rows of `keys`.
 template <typename T>
-HWY_INLINE T scale_scores(T* row, int64_t count, T scale, const T* hidden) {
-  const hn::ScalableTag<T> d;
-  auto most = hn::Set(d, kNothing<T>);
-  auto probe = hn::Zero(d);  // 0 * s: NaN where s is NaN or infinite
-  each_vector(d, count, [&](int64_t i, size_t lanes) HWY_ATTR {
-    auto s = load_lanes(d, row + i, lanes) * hn::Set(d, scale);
-    probe = hn::MulAdd(s, hn::Zero(d), probe);
-    if (hidden) s = s + load_lanes(d, hidden + i, lanes);
-    store_lanes(d, s, row + i, lanes);
-    most = hn::Max(
-        most, lanes == hn::Lanes(d) ? s : hn::IfThenElse(hn::FirstN(d, lanes), s, hn::Set(d, kNothing<T>)));
-  });
-  return hn::GetLane(hn::MaxOfLanes(d, most)) + hn::GetLane(hn::SumOfLanes(d, probe));
+HWY_INLINE void add_to_queries(const Block& b, const T* scores, const Rows<const T>& keys,
+                               const Rows<T>& into) {
+  for (int64_t i = 0; i < b.rows; i += kGroup) {
+    const int64_t rows = std::min(kGroup, b.rows - i);
+    const int64_t seen = std::clamp<int64_t>(b.s.visible(b.first + i + rows - 1) - b.column, 0, b.columns);
+    multiply<true>(Product<T>{rows, b.s.width, seen, scores + i, 1, kBlock, keys.at(b.column), keys.row,
+                              into.at(b.first + i), into.row});
+  }
 }
 
-/// row = e^(row - shift) for the first `count`, 0 up to `filled`; gives their sum.
+/// into (keys x D) += scores (keys x queries) times rows of `queries`.
 template <typename T>
-HWY_INLINE T exponentials(T* row, int64_t count, int64_t filled, T shift) {
+HWY_INLINE void add_to_keys(const Block& b, const T* scores, const Rows<const T>& queries,
+                            const Rows<T>& into) {
+  for (int64_t j = 0; j < b.columns; j += kGroup) {
+    const int64_t begin = std::min(b.begin(j), b.rows);
+    multiply<true>(Product<T>{std::min(kGroup, b.columns - j), b.s.width, b.rows - begin,
+                              scores + j * kBlock + begin, kBlock, 1, queries.at(b.first + begin),
+                              queries.row, into.at(b.column + j), into.row});
+  }
+}
+
+/// Lanes i .. of row j that see its key.
+template <class D>
+HWY_INLINE auto seen_lanes(D d, const Block& b, int64_t j, int64_t i) {
+  using T = hn::TFromD<D>;
+  return hn::Ge(hn::Iota(d, static_cast<T>(i)), hn::Set(d, static_cast<T>(b.first_query(j))));
+}
+
+/// Turns the scores into e^(score - largest), and keeps `largest` and `sums` of each query; what is already
+/// in y is rescaled by `kept`.
+template <typename T>
+HWY_INLINE void softmax_block(const HeadForward<T>& h, const Block& b, T* largest, T* sums, T* kept) {
   const hn::ScalableTag<T> d;
-  auto total = hn::Zero(d);
-  each_vector(d, count, [&](int64_t i, size_t lanes) HWY_ATTR {
-    auto e = hn::Exp(d, load_lanes(d, row + i, lanes) - hn::Set(d, shift));
-    if (lanes != hn::Lanes(d)) e = hn::IfThenElseZero(hn::FirstN(d, lanes), e);
-    store_lanes(d, e, row + i, lanes);
-    total = total + e;
-  });
-  std::fill(row + count, row + filled, T(0));
-  return hn::GetLane(hn::SumOfLanes(d, total));
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i < b.lanes(); i += lanes) {
+    const auto before = hn::Load(d, largest + i);
+    auto most = before;
+    auto probe = hn::Zero(d);  // 0 * score: NaN where one is NaN or infinite
+    int64_t count = 0;         // rows that reach this vector
+    for (; count < b.columns && b.begin(count) <= i; ++count) {
+      if (h.seen && !h.seen[b.column + count]) continue;
+      const auto score = hn::LoadU(d, h.scores + count * kBlock + i);
+      const auto seen = seen_lanes(d, b, count, i);
+      probe = hn::MulAdd(hn::IfThenElseZero(seen, score), hn::Zero(d), probe);
+      most = hn::Max(most, hn::IfThenElse(seen, score, hn::Set(d, kNothing<T>)));
+    }
+    const auto nothing = hn::Eq(most, hn::Set(d, kNothing<T>));
+    const auto shift = hn::IfThenElse(nothing, hn::Zero(d), most + probe);
+    auto total = hn::Zero(d);
+    for (int64_t j = 0; j < count; ++j) {
+      T* at = h.scores + j * kBlock + i;
+      if (h.seen && !h.seen[b.column + j]) {
+        hn::StoreU(hn::Zero(d), d, at);
+        continue;
+      }
+      const auto e = hn::IfThenElseZero(seen_lanes(d, b, j, i), hn::Exp(d, hn::LoadU(d, at) - shift));
+      hn::StoreU(e, d, at);
+      total = total + e;
+    }
+    const auto keep = hn::IfThenElseZero(hn::Ne(before, hn::Set(d, kNothing<T>)), hn::Exp(d, before - shift));
+    hn::Store(keep + probe, d, kept + i);
+    hn::Store(hn::MulAdd(hn::Load(d, sums + i), keep, total) + probe, d, sums + i);
+    hn::Store(most + probe, d, largest + i);
+  }
 }
 
 template <typename T>
@@ -135,59 +198,55 @@ HWY_INLINE void scale_row(T* row, int64_t n, T factor) {
 template <typename T>
 void attend(const HeadForward<T>& h, int64_t first, int64_t rows) {
   const AttentionShape& s = *h.shape;
-  T largest[kBlock];
-  T sums[kBlock];
-  std::fill_n(largest, rows, kNothing<T>);
-  std::fill_n(sums, rows, T(0));
+  HWY_ALIGN T largest[kBlock];
+  HWY_ALIGN T sums[kBlock];
+  HWY_ALIGN T kept[kBlock];
+  std::fill_n(largest, kBlock, kNothing<T>);
+  std::fill_n(sums, kBlock, T(0));
   for (int64_t i = 0; i < rows; ++i) std::fill_n(h.y.at(first + i), s.width, T(0));
+  transpose_rows(h.q, first, rows, s.width, static_cast<T>(s.scale), kBlock, h.columns);
   const int64_t seen = std::min(s.visible(first + rows - 1), s.keys);
   for (int64_t column = 0; column < seen; column += kBlock) {
-    const int64_t columns = std::min(kBlock, seen - column);
-    score_block(h.q, first, rows, h.k_columns, s.keys, column, columns, s.width, h.scores);
-    for (int64_t i = 0; i < rows; ++i) {
-      T* row = h.scores + i * kBlock;
-      const int64_t count = std::clamp<int64_t>(s.visible(first + i) - column, 0, columns);
-      const T here =
-          scale_scores(row, count, static_cast<T>(s.scale), h.hidden ? h.hidden + column : nullptr);
-      const T most = largest[i] > here ? largest[i] : here;  // NaN stays
-      if (most == kNothing<T>) {                             // nothing seen yet
-        std::fill_n(row, columns, T(0));
-        continue;
-      }
-      const T kept = std::exp(largest[i] - most);
-      if (kept != T(1)) scale_row(h.y.at(first + i), s.width, kept);
-      sums[i] = sums[i] * kept + exponentials(row, count, columns, most);
-      largest[i] = most;
+    const Block b{s, first, rows, column, std::min(kBlock, seen - column)};
+    products(b, h.k, static_cast<const T*>(h.columns), kBlock, h.scores);
+    softmax_block(h, b, largest, sums, kept);
+    for (int64_t i = 0; column > 0 && i < rows; ++i) {
+      if (kept[i] != T(1)) scale_row(h.y.at(first + i), s.width, kept[i]);
     }
-    multiply<true>(Product<T>{rows, s.width, columns, h.scores, kBlock, 1, h.v.at(column), h.v.row,
-                              h.y.at(first), h.y.row});
+    add_to_queries(b, static_cast<const T*>(h.scores), h.v, h.y);
   }
-  for (int64_t i = 0; i < rows; ++i) {
-    if (sums[i] != 0) scale_row(h.y.at(first + i), s.width, T(1) / sums[i]);
-    if (h.log_sums) h.log_sums[first + i] = sums[i] != 0 ? largest[i] + std::log(sums[i]) : T(0);
+  const hn::ScalableTag<T> d;
+  for (int64_t i = 0; i < kBlock; i += static_cast<int64_t>(hn::Lanes(d))) {
+    const auto sum = hn::Load(d, sums + i);
+    const auto some = hn::Ne(sum, hn::Zero(d));
+    const auto log_sum = hn::IfThenElse(hn::IsNaN(sum), sum, hn::Log(d, sum)) + hn::Load(d, largest + i);
+    hn::Store(hn::IfThenElseZero(some, log_sum), d, largest + i);
+    hn::Store(hn::IfThenElse(some, hn::Set(d, T(1)) / sum, hn::Zero(d)), d, kept + i);
   }
+  for (int64_t i = 0; i < rows; ++i) scale_row(h.y.at(first + i), s.width, kept[i]);
+  if (h.log_sums) std::copy_n(largest, rows, h.log_sums + first);
 }
 
-/// row = e^(scale row + hidden - log_sum) for the first `count`, 0 up to `filled`: the softmax again.
+/// scores = e^(score - log sum), the softmax again, and their gradients = probability scale (gradient -
+/// delta).
 template <typename T>
-HWY_INLINE void probabilities(T* row, int64_t count, int64_t filled, T scale, const T* hidden, T log_sum) {
+HWY_INLINE void gradient_block(const HeadGradient<T>& h, const Block& b) {
   const hn::ScalableTag<T> d;
-  each_vector(d, count, [&](int64_t i, size_t lanes) HWY_ATTR {
-    auto s = hn::MulSub(load_lanes(d, row + i, lanes), hn::Set(d, scale), hn::Set(d, log_sum));
-    if (hidden) s = s + load_lanes(d, hidden + i, lanes);
-    store_lanes(d, hn::Exp(d, s), row + i, lanes);
-  });
-  std::fill(row + count, row + filled, T(0));
-}
-
-/// gradient = probability (gradient - delta) scale.
-template <typename T>
-HWY_INLINE void score_gradients(const T* probability, T* gradient, int64_t n, T delta, T scale) {
-  const hn::ScalableTag<T> d;
-  each_vector(d, n, [&](int64_t i, size_t lanes) HWY_ATTR {
-    const auto p = load_lanes(d, probability + i, lanes) * hn::Set(d, scale);
-    store_lanes(d, p * (load_lanes(d, gradient + i, lanes) - hn::Set(d, delta)), gradient + i, lanes);
-  });
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto scale = hn::Set(d, static_cast<T>(b.s.scale));
+  for (int64_t j = 0; j < b.columns; ++j) {
+    T* scores = h.scores + j * kBlock;
+    T* gradients = h.score_gradients + j * kBlock;
+    const bool hidden = h.seen && !h.seen[b.column + j];
+    for (int64_t i = b.begin(j / kGroup * kGroup); i < b.lanes(); i += lanes) {
+      const auto log_sum = hn::LoadU(d, h.logs + b.first + i);
+      const auto e = hn::Exp(d, hn::LoadU(d, scores + i) - log_sum);
+      const auto p = hidden ? hn::Zero(d) : hn::IfThenElseZero(seen_lanes(d, b, j, i), e);
+      hn::StoreU(p, d, scores + i);
+      const auto centered = hn::LoadU(d, gradients + i) - hn::LoadU(d, h.deltas + b.first + i);
+      hn::StoreU(p * scale * centered, d, gradients + i);
+    }
+  }
 }
 
 template <typename T>
@@ -204,37 +263,27 @@ HWY_INLINE T dot(const T* a, const T* b, int64_t n) {
 template <typename T>
 void attend_back(const HeadGradient<T>& h) {
   const AttentionShape& s = *h.shape;
-  const T scale = static_cast<T>(s.scale);
+  transpose_rows(h.q, 0, s.queries, s.width, static_cast<T>(s.scale), h.pitch, h.q_columns);
+  transpose_rows(h.dy, 0, s.queries, s.width, T(1), h.pitch, h.dy_columns);
   for (int64_t i = 0; i < s.queries; ++i) h.deltas[i] = dot(h.dy.at(i), h.y.at(i), s.width);
+  std::copy_n(h.log_sums, s.queries, h.logs);
+  std::fill(h.deltas + s.queries, h.deltas + h.pitch, T(0));
+  std::fill(h.logs + s.queries, h.logs + h.pitch, T(0));
   for (int64_t column = 0; column < s.keys; column += kBlock) {
-    const int64_t columns = std::min(kBlock, s.keys - column);
     for (int64_t first = 0; first < s.queries; first += kBlock) {
-      const int64_t rows = std::min(kBlock, s.queries - first);
-      if (s.visible(first + rows - 1) <= column) continue;
-      score_block(h.q, first, rows, h.k_columns, s.keys, column, columns, s.width, h.scores);
-      score_block(h.dy, first, rows, h.v_columns, s.keys, column, columns, s.width, h.score_gradients);
-      for (int64_t i = 0; i < rows; ++i) {
-        const int64_t count = std::clamp<int64_t>(s.visible(first + i) - column, 0, columns);
-        probabilities(h.scores + i * kBlock, count, columns, scale, h.hidden ? h.hidden + column : nullptr,
-                      h.log_sums[first + i]);
-        score_gradients(h.scores + i * kBlock, h.score_gradients + i * kBlock, columns, h.deltas[first + i],
-                        scale);
-      }
-      multiply<true>(Product<T>{columns, s.width, rows, h.scores, 1, kBlock, h.dy.at(first), h.dy.row,
-                                h.dv.at(column), h.dv.row});
-      multiply<true>(Product<T>{rows, s.width, columns, h.score_gradients, kBlock, 1, h.k.at(column), h.k.row,
-                                h.dq.at(first), h.dq.row});
-      multiply<true>(Product<T>{columns, s.width, rows, h.score_gradients, 1, kBlock, h.q.at(first), h.q.row,
-                                h.dk.at(column), h.dk.row});
+      const Block b{s, first, std::min(kBlock, s.queries - first), column, std::min(kBlock, s.keys - column)};
+      if (s.visible(first + b.rows - 1) <= column) continue;
+      products(b, h.k, static_cast<const T*>(h.q_columns) + first, h.pitch, h.scores);
+      products(b, h.v, static_cast<const T*>(h.dy_columns) + first, h.pitch, h.score_gradients);
+      gradient_block(h, b);
+      add_to_keys(b, static_cast<const T*>(h.scores), h.dy, h.dv);
+      add_to_keys(b, static_cast<const T*>(h.score_gradients), h.q, h.dk);
+      add_to_queries(b, static_cast<const T*>(h.score_gradients), h.k, h.dq);
     }
   }
 }
 
 #define ISOCHRON_ATTENTION(T, suffix)                                                                    \
-  void transpose_rows_##suffix(const Rows<const T>& from, int64_t count, int64_t width, int64_t pitch,   \
-                               T* to) {                                                                  \
-    transpose_rows(from, count, width, pitch, to);                                                       \
-  }                                                                                                      \
   void attend_##suffix(const HeadForward<T>& h, int64_t first, int64_t rows) { attend(h, first, rows); } \
   void attend_back_##suffix(const HeadGradient<T>& h) { attend_back(h); }
 ISOCHRON_ATTENTION(float, f32)
@@ -248,8 +297,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace isochron::ops {
 
-HWY_EXPORT(transpose_rows_f32);
-HWY_EXPORT(transpose_rows_f64);
 HWY_EXPORT(attend_f32);
 HWY_EXPORT(attend_f64);
 HWY_EXPORT(attend_back_f32);
@@ -300,12 +347,9 @@ class AttentionKernel : public graph::Kernel {
   }
   int first_after_heads() const { return s_.packed ? 1 : 3; }
 
-  /// 0 or -infinity for each key of sample n; null without a mask.
-  const T* hide(const std::byte* mask, int64_t n, T* to) const {
-    if (!s_.masked) return nullptr;
-    const bool* seen = reinterpret_cast<const bool*>(mask) + n * s_.keys;
-    for (int64_t j = 0; j < s_.keys; ++j) to[j] = seen[j] ? T(0) : -std::numeric_limits<T>::infinity();
-    return to;
+  /// What the mask says of the keys of sample n; null without one.
+  const bool* seen(const std::byte* mask, int64_t n) const {
+    return s_.masked ? reinterpret_cast<const bool*>(mask) + n * s_.keys : nullptr;
   }
 
   AttentionShape s_;
@@ -340,10 +384,7 @@ class ForwardKernel final : public AttentionKernel<T> {
   }
 
  private:
-  int64_t thread_elems() const {
-    const AttentionShape& s = this->s_;
-    return align_up<int64_t>(s.width * s.keys + s.keys, 16) + kBlock * kBlock;
-  }
+  int64_t thread_elems() const { return kBlock * (align_up<int64_t>(this->s_.width, kGroup) + kBlock); }
 
   HeadForward<T> prepare(const KernelArgs& args, int64_t n, int64_t head, T* memory) const {
     const AttentionShape& s = this->s_;
@@ -356,11 +397,9 @@ class ForwardKernel final : public AttentionKernel<T> {
     h.y = this->template result_head<T>(args.outputs[0], n, head);
     T* log_sums = reinterpret_cast<T*>(args.outputs[1]);
     h.log_sums = log_sums ? log_sums + (n * s.heads + head) * s.queries : nullptr;
-    h.k_columns = memory;
-    h.hidden =
-        this->hide(s.masked ? args.inputs[this->first_after_heads()] : nullptr, n, memory + s.width * s.keys);
-    h.scores = memory + align_up<int64_t>(s.width * s.keys + s.keys, 16);
-    ISOCHRON_CALL(transpose_rows, h.k, s.keys, s.width, s.keys, memory);
+    h.seen = this->seen(s.masked ? args.inputs[this->first_after_heads()] : nullptr, n);
+    h.scores = memory;
+    h.columns = memory + kBlock * kBlock;
     return h;
   }
 };
@@ -386,10 +425,8 @@ class GradientKernel final : public AttentionKernel<T> {
   }
 
  private:
-  int64_t matrix_elems() const { return this->s_.width * this->s_.keys; }
-  int64_t thread_elems() const {
-    return align_up<int64_t>(2 * matrix_elems() + this->s_.keys + this->s_.queries, 16) + 2 * kBlock * kBlock;
-  }
+  int64_t pitch() const { return align_up<int64_t>(this->s_.queries, kGroup); }
+  int64_t thread_elems() const { return 2 * kBlock * kBlock + 2 * (this->s_.width + 1) * pitch(); }
   void clear(const Rows<T>& rows, int64_t count) const {
     for (int64_t i = 0; i < count; ++i) std::fill_n(rows.at(i), this->s_.width, T(0));
   }
@@ -403,15 +440,14 @@ class GradientKernel final : public AttentionKernel<T> {
     h.v = this->template head<const T>(args.inputs, 2, n, key_head);
     h.dk = this->template head<T>(args.outputs, 1, n, key_head);
     h.dv = this->template head<T>(args.outputs, 2, n, key_head);
-    h.k_columns = memory;
-    h.v_columns = memory + matrix_elems();
-    ISOCHRON_CALL(transpose_rows, h.k, s.keys, s.width, s.keys, memory);
-    ISOCHRON_CALL(transpose_rows, h.v, s.keys, s.width, s.keys, memory + matrix_elems());
-    T* rest = memory + 2 * matrix_elems();
-    h.hidden = this->hide(s.masked ? args.inputs[after + 3] : nullptr, n, rest);
-    h.deltas = rest + s.keys;
-    h.scores = memory + align_up<int64_t>(2 * matrix_elems() + s.keys + s.queries, 16);
+    h.seen = this->seen(s.masked ? args.inputs[after + 3] : nullptr, n);
+    h.pitch = pitch();
+    h.scores = memory;
     h.score_gradients = h.scores + kBlock * kBlock;
+    h.q_columns = h.score_gradients + kBlock * kBlock;
+    h.dy_columns = h.q_columns + s.width * h.pitch;
+    h.deltas = h.dy_columns + s.width * h.pitch;
+    h.logs = h.deltas + h.pitch;
     clear(h.dk, s.keys);
     clear(h.dv, s.keys);
     const int64_t share = s.heads / s.key_heads;
