@@ -7,6 +7,8 @@ namespace {
 
 thread_local Capture* t_current = nullptr;
 thread_local std::string t_scope;
+thread_local int t_checkpoint = 0;
+thread_local int t_checkpoints = 0;  // numbers given so far
 
 }  // namespace
 
@@ -22,6 +24,7 @@ std::vector<Tensor> Capture::record(const OpDef& op, std::span<const Tensor> inp
     values.push_back(lift(input));
   }
   Node* node = graph_.add_node(op, values, std::move(attributes), NameScope::current());
+  node->checkpoint = CheckpointScope::current();
   std::vector<Tensor> outputs;
   outputs.reserve(node->outputs.size());
   for (Value* value : node->outputs) outputs.push_back(Graph::tensor_of(value));
@@ -106,6 +109,12 @@ int64_t Capture::next_random_id() { return parent_ ? parent_->next_random_id() :
 
 EagerScope::EagerScope() : saved_(t_current) { t_current = nullptr; }
 EagerScope::~EagerScope() { t_current = saved_; }
+
+CheckpointScope::CheckpointScope() : previous_(t_checkpoint) {
+  if (t_checkpoint == 0) t_checkpoint = ++t_checkpoints;
+}
+CheckpointScope::~CheckpointScope() { t_checkpoint = previous_; }
+int CheckpointScope::current() { return t_checkpoint; }
 
 NameScope::NameScope(const std::string& name) : previous_length_(t_scope.size()) { t_scope += name + "/"; }
 NameScope::~NameScope() { t_scope.resize(previous_length_); }

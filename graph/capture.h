@@ -78,6 +78,20 @@ class EagerScope {
   Capture* saved_;
 };
 
+/// While it lives, recorded nodes belong to a part of the graph whose inner values the backward pass computes
+/// again (passes.h: recompute_checkpoints). One inside another is part of the outer one.
+class CheckpointScope {
+ public:
+  CheckpointScope();
+  ~CheckpointScope();
+  CheckpointScope(const CheckpointScope&) = delete;
+  CheckpointScope& operator=(const CheckpointScope&) = delete;
+  static int current();
+
+ private:
+  int previous_;
+};
+
 /// Prefixes the names of nodes recorded in its lifetime: `NameScope scope("dense_1")`.
 class NameScope {
  public:

@@ -75,6 +75,7 @@ struct CapturedFunction::Impl {
 
   /// `leaving`, if any, makes room for the new plan once it is made.
   std::unique_ptr<PlannedCall> trace(const Signature& signature, const PlannedCall* leaving);
+  void plan(PlannedCall& call, int64_t& passed) const;
   PlannedCall* add(const Signature& signature);
   void record(TraceRecord entry);
 };
@@ -104,9 +105,8 @@ std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& sign
   count(Counter::kTraces, 1);
   entry.traced_nodes = call->graph->node_count();
   const int64_t traced = now_ns();
-  graph::run_passes(*call->graph, options.passes);
-  const int64_t passed = now_ns();
-  call->plan = std::make_unique<graph::Plan>(*call->graph, options.plan);
+  int64_t passed = traced;
+  plan(*call, passed);
   size_t arena_bytes = call->plan->arena_bytes();
   for (const auto& other : calls) {
     if (other.get() != leaving) arena_bytes += other->plan->arena_bytes();
@@ -133,6 +133,33 @@ std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& sign
   entry.nodes = call->graph->node_count();
   record(std::move(entry));
   return call;
+}
+
+/// Passes and plan of a traced graph. Under a budget that the passes alone don't meet, since they know no
+/// workspaces and no gaps, they are given a smaller one. `passed`: when the passes of the last attempt ended.
+void CapturedFunction::Impl::plan(PlannedCall& call, int64_t& passed) const {
+  const size_t budget = options.passes.memory_budget_bytes;
+  constexpr int kAttempts = 5;
+  constexpr double kSafety = 0.97;
+  const std::unique_ptr<graph::Graph> traced = budget > 0 ? call.graph->clone() : nullptr;
+  graph::PassOptions passes = options.passes;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (attempt > 0) {
+      passes.memory_budget_bytes = std::max<size_t>(
+          static_cast<size_t>(static_cast<double>(passes.memory_budget_bytes) * kSafety *
+                              static_cast<double>(budget) / static_cast<double>(call.plan->arena_bytes())),
+          1);
+      call.plan.reset();
+      call.graph = traced->clone();
+    }
+    graph::run_passes(*call.graph, passes);
+    passed = now_ns();
+    call.plan = std::make_unique<graph::Plan>(*call.graph, options.plan);
+    if (budget == 0 || call.plan->arena_bytes() <= budget) return;
+  }
+  fail(ErrorCode::kOutOfMemory, options.name,
+       "the smallest plan found for {} needs {} bytes, the memory budget is {}; give it more, or fewer rows",
+       signature_str(call.signature), call.plan->arena_bytes(), budget);
 }
 
 void CapturedFunction::Impl::record(TraceRecord entry) {

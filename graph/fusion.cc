@@ -4,7 +4,6 @@
 // kept in a topological order of their own, so that only those between the two are searched (Pearce and
 // Kelly: "A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs", JEA 2006).
 #include <algorithm>
-#include <queue>
 #include <unordered_set>
 
 #include "isochron/graph/passes.h"
@@ -240,39 +239,7 @@ class Fuser {
     graph_.retain_nodes(keep);
     for (const auto& node : graph_.nodes()) rewriter.update_inputs(*node);
     rewriter.finish();
-    sort(rank);
-  }
-
-  /// Kahn's algorithm; among the ready nodes the one traced first runs first.
-  void sort(const std::unordered_map<const Node*, size_t>& rank) {
-    const auto& nodes = graph_.nodes();
-    std::unordered_map<const Node*, size_t> where;
-    for (size_t i = 0; i < nodes.size(); ++i) where[nodes[i].get()] = i;
-    std::vector<int> missing(nodes.size(), 0);
-    std::vector<std::vector<size_t>> next(nodes.size());
-    for (size_t i = 0; i < nodes.size(); ++i) {
-      for (const Value* input : nodes[i]->inputs) {
-        if (!input->producer) continue;
-        next[where.at(input->producer)].push_back(i);
-        ++missing[i];
-      }
-    }
-    using Entry = std::pair<size_t, size_t>;  // rank, position
-    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-    for (size_t i = 0; i < nodes.size(); ++i) {
-      if (missing[i] == 0) ready.emplace(rank.at(nodes[i].get()), i);
-    }
-    std::vector<size_t> order;
-    while (!ready.empty()) {
-      const size_t i = ready.top().second;
-      ready.pop();
-      order.push_back(i);
-      for (size_t n : next[i]) {
-        if (--missing[n] == 0) ready.emplace(rank.at(nodes[n].get()), n);
-      }
-    }
-    require(order.size() == nodes.size(), ErrorCode::kInvalidArgument, "fuse", "the fused graph has a cycle");
-    graph_.reorder_nodes(order);
+    sort_nodes(graph_, rank);
   }
 
   Graph& graph_;

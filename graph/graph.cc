@@ -109,6 +109,8 @@ std::unique_ptr<Graph> Graph::clone() const {
     std::vector<Value*> inputs;
     for (const Value* input : node->inputs) inputs.push_back(to.at(input));
     Node* added = copy->add_node(*node->op, inputs, node->attributes, node->scope);
+    added->checkpoint = node->checkpoint;
+    added->checkpoint_result = node->checkpoint_result;
     for (size_t i = 0; i < node->outputs.size(); ++i) to[node->outputs[i]] = added->outputs[i];
   }
   for (const Value* output : outputs_) copy->outputs_.push_back(to.at(output));

@@ -39,6 +39,8 @@ struct Node {
   std::vector<Value*> outputs;
   std::string scope;  // "dense/" of the name scopes open when it was recorded
   int id = 0;
+  int checkpoint = 0;              // the part (CheckpointScope) it was recorded in; 0: none
+  bool checkpoint_result = false;  // the part's results are kept
 
   std::string name() const { return fmt::format("{}{}_{}", scope, op->name, id); }
   std::vector<TensorSpec> input_specs() const;

@@ -185,6 +185,8 @@ const std::vector<PassInfo>& passes() {
       {"fold_constants", "evaluate what only depends on constants", fold_constants},
       {"simplify", "algebraic simplification", simplify_algebra},
       {"cse", "merge common subexpressions", merge_common_subexpressions},
+      {"recompute", "compute inner values of checkpointed parts again where they are read later",
+       recompute_checkpoints},
       {"fuse", "fuse elementwise chains with closing reductions", fuse_elementwise},
   };
   return list;
@@ -197,7 +199,7 @@ void run_passes(Graph& graph, const PassOptions& options) {
                                      [&name](const PassInfo& pass) { return pass.name == name; });
     require(known, ErrorCode::kInvalidArgument, "passes",
             "no pass '{}'; passes are dead_code, fold_constants, "
-            "simplify, cse, fuse, or all",
+            "simplify, cse, recompute, fuse, or all",
             name);
   }
   const auto disabled = [&options](std::string_view name) {
@@ -210,6 +212,7 @@ void run_passes(Graph& graph, const PassOptions& options) {
     pass.run(graph);
     if (options.on_pass) options.on_pass(pass.name, before, to_text(graph));
   }
+  if (options.memory_budget_bytes > 0) recompute_within(graph, options.memory_budget_bytes);
 }
 
 }  // namespace isochron::graph

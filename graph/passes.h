@@ -18,6 +18,9 @@ struct PassOptions {
   /// Called after each pass with its name and the graph's text before and after.
   std::function<void(std::string_view pass, const std::string& before, const std::string& after)> on_pass =
       {};
+  /// Values are computed again rather than kept until no more bytes than these are live at once, or nothing
+  /// more can be gained; 0: no limit.
+  size_t memory_budget_bytes = 0;
 };
 
 struct PassInfo {
@@ -41,6 +44,19 @@ void remove_dead_code(Graph& graph);
 /// Chains of elementwise ops, with broadcasts and closing reductions, become one kernel each
 /// (graph/fusion.cc).
 void fuse_elementwise(Graph& graph);
+
+/// Where nodes outside a checkpointed part read one of its inner values, gives them a copy that is computed
+/// again just before the first of them (Chen et al.: "Training Deep Nets with Sublinear Memory Cost", 2016).
+/// Random ops draw the same numbers again.
+void recompute_checkpoints(Graph& graph);
+/// While more than `budget_bytes` are live at the fullest moment, computes there the value again that gives
+/// back most bytes for its time. Returns the bytes live at the fullest moment, as far as the graph tells
+/// (workspaces are known to the plan alone).
+size_t recompute_within(Graph& graph, size_t budget_bytes);
+
+/// Puts the nodes into a topological order in which, among those that are ready, the one of least rank comes
+/// first.
+void sort_nodes(Graph& graph, const std::unordered_map<const Node*, size_t>& rank);
 
 /// The single element of a constant value as a double, if it is one.
 std::optional<double> constant_scalar(const Value* value);

@@ -1,0 +1,28 @@
+#include "isochron/autograd/checkpoint.h"
+
+#include "isochron/graph/capture.h"
+
+namespace isochron {
+
+std::vector<Tensor> checkpoint(const std::function<std::vector<Tensor>(std::span<const Tensor>)>& function,
+                               std::span<const Tensor> inputs) {
+  std::vector<Tensor> results;
+  {
+    const graph::CheckpointScope scope;
+    results = function(inputs);
+  }
+  const bool outermost = graph::CheckpointScope::current() == 0;
+  for (const Tensor& result : results) {
+    if (!outermost || !result.defined() || !result.is_value()) continue;
+    graph::Node* producer = static_cast<graph::Value*>(result.value().get())->producer;
+    if (producer) producer->checkpoint_result = true;
+  }
+  return results;
+}
+
+Tensor checkpoint(const std::function<Tensor(const Tensor&)>& function, const Tensor& x) {
+  return checkpoint([&](std::span<const Tensor> inputs) { return std::vector<Tensor>{function(inputs[0])}; },
+                    {&x, 1})[0];
+}
+
+}  // namespace isochron

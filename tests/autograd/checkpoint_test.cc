@@ -1,0 +1,150 @@
+#include "isochron/autograd/checkpoint.h"
+
+#include <gmock/gmock.h>
+
+#include "isochron/autograd/autograd.h"
+#include "isochron/core/rng.h"
+#include "isochron/graph/captured.h"
+#include "isochron/memory/buffer.h"
+#include "isochron/ops/creation.h"
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/linear.h"
+#include "isochron/ops/random.h"
+#include "isochron/ops/reduction.h"
+#include "isochron/ops/shape_ops.h"
+#include "support/expect_error.h"
+
+namespace isochron {
+namespace {
+
+constexpr int64_t kRows = 64;
+constexpr int64_t kWidth = 32;
+constexpr int kLayers = 8;
+
+Tensor random_tensor(const Shape& shape, uint64_t seed) {
+  Rng rng(seed);
+  Tensor result = empty({DType::kF32, shape});
+  for (float& value : result.span<float>()) value = static_cast<float>(rng.normal()) * 0.2f;
+  return result;
+}
+
+/// Layers of products, sines and dropout, each looked through a view.
+class Model {
+ public:
+  Model() {
+    for (int i = 0; i < kLayers; ++i)
+      weights_.push_back(random_tensor({kWidth, kWidth}, static_cast<uint64_t>(i)));
+  }
+  Tensor layer(const Tensor& x, int i) const {
+    const Tensor product = matmul(x, weights_[static_cast<size_t>(i)]);
+    const Tensor viewed = reshape(sin(product), {kRows / 2, 2, kWidth});
+    return reshape(dropout(exp(cos(viewed)) * viewed, 0.25), {kRows, kWidth});
+  }
+  const std::vector<Tensor>& weights() const { return weights_; }
+
+ private:
+  std::vector<Tensor> weights_;
+};
+
+struct Outcome {
+  std::vector<std::vector<float>> results;  // loss and gradients, of two steps
+  size_t arena_bytes = 0;
+  size_t nodes = 0;
+};
+
+/// The loss of the model with its layers `wrap`ped, and its gradients.
+template <typename Wrap>
+Outcome run(const Model& model, Wrap wrap, CaptureOptions options = {}) {
+  random::set_seed(5);
+  auto step = capture(
+      [&](const Tensor& x) {
+        Tensor y = x;
+        for (int i = 0; i < kLayers; ++i)
+          y = wrap([&model, i](const Tensor& z) { return model.layer(z, i); }, y);
+        const Tensor loss = mean(square(y));
+        std::vector<Tensor> results = gradients(loss, model.weights());
+        results.push_back(loss);
+        return results;
+      },
+      options);
+  const Tensor x = random_tensor({kRows, kWidth}, 99);
+  Outcome result;
+  for (int i = 0; i < 2; ++i) {
+    for (const Tensor& tensor : step(x)) {
+      result.results.emplace_back(tensor.span<float>().begin(), tensor.span<float>().end());
+    }
+  }
+  result.arena_bytes = step.plan_report().arena_bytes;
+  result.nodes = step.graph().node_count();
+  return result;
+}
+
+using Layer = std::function<Tensor(const Tensor&)>;
+Tensor plainly(const Layer& layer, const Tensor& x) { return layer(x); }
+Tensor checkpointed(const Layer& layer, const Tensor& x) { return checkpoint(layer, x); }
+
+TEST(Checkpoint, GivesTheSameBitsInLessMemory) {
+  const Model model;
+  const Outcome kept = run(model, plainly);
+  const Outcome again = run(model, checkpointed);
+  EXPECT_EQ(again.results, kept.results);
+  EXPECT_LT(static_cast<double>(again.arena_bytes), 0.6 * static_cast<double>(kept.arena_bytes));
+  EXPECT_GT(again.nodes, kept.nodes);
+}
+
+TEST(Checkpoint, SwitchedOffAsAPassChangesNothing) {
+  const Model model;
+  const Outcome kept = run(model, plainly);
+  const Outcome off = run(model, checkpointed, {.passes = {.disabled = {"recompute"}}});
+  EXPECT_EQ(off.results, kept.results);
+  EXPECT_EQ(off.arena_bytes, kept.arena_bytes);
+}
+
+TEST(Checkpoint, InsideAnotherBelongsToTheOuter) {
+  const Model model;
+  const Outcome kept = run(model, plainly);
+  const Outcome nested = run(model, [](const Layer& layer, const Tensor& x) {
+    return checkpoint([&](const Tensor& y) { return checkpoint(layer, sin(y)); }, x);
+  });
+  const Outcome outer = run(model, [](const Layer& layer, const Tensor& x) {
+    return checkpoint([&](const Tensor& y) { return layer(sin(y)); }, x);
+  });
+  EXPECT_EQ(nested.results, outer.results);
+  EXPECT_EQ(nested.arena_bytes, outer.arena_bytes);
+  EXPECT_LT(nested.arena_bytes, kept.arena_bytes);
+}
+
+TEST(Checkpoint, CallsTheFunctionOutsideACapture) {
+  const Tensor x = full({3}, 0.5, DType::kF64);
+  GradientTape tape;
+  const Tensor y = checkpoint([](const Tensor& z) { return z * z; }, x);
+  EXPECT_DOUBLE_EQ(tape.gradient(y, x).span<double>()[0], 1.0);
+}
+
+TEST(MemoryBudget, IsKeptWithTheSameBits) {
+  const Model model;
+  const Outcome kept = run(model, plainly);
+  for (const double share : {0.9, 0.7, 0.5}) {
+    SCOPED_TRACE(share);
+    const size_t budget = static_cast<size_t>(share * static_cast<double>(kept.arena_bytes));
+    const Outcome within = run(model, plainly, {.passes = {.memory_budget_bytes = budget}});
+    EXPECT_LE(within.arena_bytes, budget);
+    EXPECT_EQ(within.results, kept.results);
+  }
+}
+
+TEST(MemoryBudget, ComputesNothingAgainWhereThereIsRoom) {
+  const Model model;
+  const Outcome kept = run(model, plainly);
+  const Outcome roomy = run(model, plainly, {.passes = {.memory_budget_bytes = kept.arena_bytes}});
+  EXPECT_EQ(roomy.nodes, kept.nodes);
+}
+
+TEST(MemoryBudget, ThatCannotBeKeptIsAnError) {
+  const Model model;
+  EXPECT_ERROR(run(model, plainly, {.passes = {.memory_budget_bytes = 1000}}), ErrorCode::kOutOfMemory,
+               "memory budget");
+}
+
+}  // namespace
+}  // namespace isochron
