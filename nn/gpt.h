@@ -14,7 +14,8 @@ struct GptOptions {
   int64_t heads = 4;
   int64_t width = 128;
   double dropout = 0;
-  bool bias = false;  // of dense layers and norms
+  bool bias = false;          // of dense layers and norms
+  DType dtype = DType::kF32;  // of the parameters and the logits
 };
 
 /// x + attention(norm(x)), then x + out(gelu(in(norm(x)))).
