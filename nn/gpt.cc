@@ -30,6 +30,8 @@ const GptOptions& checked(const GptOptions& o) {
 int64_t draw(std::span<const float> logits, const GenerateOptions& options, Rng& rng) {
   std::vector<int64_t> order(logits.size());
   std::iota(order.begin(), order.end(), int64_t{0});
+  require(std::none_of(logits.begin(), logits.end(), [](float x) { return std::isnan(x); }),
+          ErrorCode::kNotANumber, "generate", "the model computes NaN; are its weights finite?");
   const auto logit = [&](int64_t token) { return static_cast<double>(logits[static_cast<size_t>(token)]); };
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return logit(a) > logit(b); });
   if (options.temperature == 0) return order[0];
