@@ -11,11 +11,13 @@ Embedding::Embedding(int64_t count, int64_t width, EmbeddingOptions options)
     : count_(count), width_(width), options_(std::move(options)) {
   require(count >= 1 && width >= 1, ErrorCode::kInvalidArgument, "embedding",
           "count and width must be >= 1, got {} and {}", count, width);
+  require(is_floating(options_.dtype), ErrorCode::kInvalidArgument, "embedding",
+          "the table must be floating, got {}", dtype_name(options_.dtype));
 }
 
 void Embedding::build_table() {
   if (!table_.defined())
-    table_ = make_parameter("embeddings", {DType::kF32, {count_, width_}}, options_.initializer);
+    table_ = make_parameter("embeddings", {options_.dtype, {count_, width_}}, options_.initializer);
 }
 
 Tensor Embedding::forward(const Tensor& x) {

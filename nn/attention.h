@@ -8,11 +8,12 @@ namespace isochron::nn {
 
 struct EmbeddingOptions {
   Initializer initializer = init::uniform();
+  DType dtype = DType::kF32;  // of the table
 };
-/// A learned vector for each of `count` numbers. x: integers (...), the result is (..., width) in f32.
+/// A learned vector for each of `count` numbers. x: integers (...), the result is (..., width).
 class Embedding : public Module {
  public:
-  /// Throws kInvalidArgument unless count and width are >= 1.
+  /// Throws kInvalidArgument unless count and width are >= 1 and the dtype is floating.
   Embedding(int64_t count, int64_t width, EmbeddingOptions options = {});
   /// Throws kDtypeMismatch unless x holds integers; kOutOfRange when the op runs for one outside [0, count).
   Tensor forward(const Tensor& x) override;
@@ -49,6 +50,10 @@ class MultiHeadAttention : public Module {
   Tensor attend(const Tensor& x, const Tensor& key_mask);
   void members(Members& list) override { list("query_key_value", query_key_value_)("output", output_); }
   std::string_view kind() const override { return "multi_head_attention"; }
+  /// Of the projections: of all heads of queries, of all heads of keys (or values), and of one head.
+  int64_t query_width() const { return width_; }
+  int64_t key_width() const { return width_ / heads_ * key_heads_; }
+  int64_t head_width() const { return width_ / heads_; }
 
  private:
   Tensor compute(const Tensor& x, const Tensor& key_mask);
@@ -68,6 +73,10 @@ class CrossAttention : public Module {
   Tensor attend(const Tensor& x, const Tensor& memory, const Tensor& key_mask);
   void members(Members& list) override { list("query", query_)("key_value", key_value_)("output", output_); }
   std::string_view kind() const override { return "cross_attention"; }
+  /// Of the projections: of all heads of queries, of all heads of keys (or values), and of one head.
+  int64_t query_width() const { return width_; }
+  int64_t key_width() const { return width_ / heads_ * key_heads_; }
+  int64_t head_width() const { return width_ / heads_; }
 
  private:
   Tensor compute(const Tensor& x, const Tensor& memory, const Tensor& key_mask);

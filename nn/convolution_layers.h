@@ -50,6 +50,7 @@ class ConvolutionLayer : public Module {
   Tensor forward(const Tensor& x) final;
   void members(Members& list) override { list("kernel", kernel_)("bias", bias_); }
   std::string_view kind() const override { return kind_; }
+  bool has_activation() const override { return parameters_.activation != Activation::kNone; }
   const Variable& kernel() const { return kernel_; }
   const Variable& bias() const { return bias_; }
 
@@ -100,6 +101,9 @@ class Convolution : public ConvolutionLayer {
 /// Each channel convolved by itself. kernel: (window..., 1, C multiplier), drawn as Keras' (window..., C,
 /// multiplier), whose elements lie in the same order; result (N, spatial..., C multiplier).
 class DepthwiseConvolution : public ConvolutionLayer {
+ public:
+  int64_t multiplier() const { return options_.multiplier; }
+
  protected:
   /// Throws kInvalidArgument unless the multiplier is >= 1.
   DepthwiseConvolution(int axes, const Dims& window, Activation activation, DepthwiseConvOptions options);

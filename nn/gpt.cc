@@ -30,6 +30,8 @@ const GptOptions& checked(const GptOptions& o) {
 int64_t draw(std::span<const float> logits, const GenerateOptions& options, Rng& rng) {
   std::vector<int64_t> order(logits.size());
   std::iota(order.begin(), order.end(), int64_t{0});
+  require(std::none_of(logits.begin(), logits.end(), [](float x) { return std::isnan(x); }),
+          ErrorCode::kNotANumber, "generate", "the model computes NaN; are its weights finite?");
   const auto logit = [&](int64_t token) { return static_cast<double>(logits[static_cast<size_t>(token)]); };
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return logit(a) > logit(b); });
   if (options.temperature == 0) return order[0];
@@ -69,7 +71,8 @@ void GptBlock::members(Members& list) {
 
 Gpt::Gpt(const GptOptions& options)
     : options_(checked(options)),
-      tokens_(options.vocabulary, options.width, {.initializer = init::normal(0, kDeviation)}),
+      tokens_(options.vocabulary, options.width,
+              {.initializer = init::normal(0, kDeviation), .dtype = options.dtype}),
       dropout_(options.dropout),
       norm_({.center = options.bias}) {
   for (int64_t i = 0; i < options.layers; ++i) blocks_.push_back(std::make_unique<GptBlock>(options));
@@ -80,7 +83,7 @@ Tensor Gpt::forward(const Tensor& tokens) {
           ErrorCode::kShapeMismatch, kind(), "expected (samples, up to {} tokens), got {}", options_.context,
           tokens.spec().str());
   if (!positions_.defined()) {
-    positions_ = make_parameter("positions", {DType::kF32, {options_.context, options_.width}},
+    positions_ = make_parameter("positions", {options_.dtype, {options_.context, options_.width}},
                                 init::normal(0, kDeviation));
   }
   Tensor x = dropout_(tokens_(tokens) + narrow(positions_, 0, 0, tokens.extent(1)));
@@ -103,7 +106,8 @@ std::vector<int64_t> generate(Gpt& model, std::span<const int64_t> prompt, const
             "token {} is outside the vocabulary of {}", token, sizes.vocabulary);
   }
   const TrainingScope inference(false);
-  auto score = capture([&model](const Tensor& tokens) { return model(tokens); }, {.name = "generate"});
+  auto score = capture([&model](const Tensor& tokens) { return cast(model(tokens), DType::kF32); },
+                       {.name = "generate"});
   std::vector<int64_t> text(prompt.begin(), prompt.end());
   Tensor window = empty({DType::kI64, {1, sizes.context}});
   Rng rng(options.seed);

@@ -14,7 +14,8 @@ struct GptOptions {
   int64_t heads = 4;
   int64_t width = 128;
   double dropout = 0;
-  bool bias = false;  // of dense layers and norms
+  bool bias = false;          // of dense layers and norms
+  DType dtype = DType::kF32;  // of the parameters and the logits
 };
 
 /// x + attention(norm(x)), then x + out(gelu(in(norm(x)))).
@@ -63,8 +64,8 @@ struct GenerateOptions {
   uint64_t seed = 0;
 };
 /// Continues `prompt` (not empty) by `count` tokens and returns these. The model sees the last `context`
-/// tokens, in one captured function whatever their number. Throws kInvalidArgument, and kOutOfRange for
-/// tokens outside the vocabulary.
+/// tokens, in one captured function whatever their number. Throws kInvalidArgument, kOutOfRange for tokens
+/// outside the vocabulary, kNotANumber when the model computes NaN.
 std::vector<int64_t> generate(Gpt& model, std::span<const int64_t> prompt,
                               const GenerateOptions& options = {});
 

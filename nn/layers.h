@@ -22,6 +22,7 @@ class Dense : public Module {
   Tensor forward(const Tensor& x) override;
   void members(Members& list) override { list("kernel", kernel_)("bias", bias_); }
   std::string_view kind() const override { return "dense"; }
+  bool has_activation() const override { return activation_ != Activation::kNone; }
   const Variable& kernel() const { return kernel_; }
   const Variable& bias() const { return bias_; }
 

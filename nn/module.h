@@ -66,6 +66,8 @@ class Module {
   virtual void members(Members&) {}
   /// What a Sequential calls it: "dense".
   virtual std::string_view kind() const { return "module"; }
+  /// Whether its result has gone through an activation that could be a layer of its own after it.
+  virtual bool has_activation() const { return false; }
 
   /// `forward` under this module's name, which its nodes then carry.
   Tensor operator()(const Tensor& x);

@@ -45,7 +45,7 @@ void BatchNorm::build_parameters(const Tensor& x) {
 Tensor BatchNorm::forward(const Tensor& x) {
   require_channels(x, moving_mean_, kind(), 2);
   if (!moving_mean_.defined()) build_parameters(x);
-  if (!training()) {
+  if (!training() || !trainable()) {
     return normalize_channels(x, {moving_mean_, moving_variance_}, value_of(gamma_), value_of(beta_),
                               options_.epsilon);
   }

@@ -17,7 +17,8 @@ struct BatchNormOptions {
 };
 /// Each channel of a batch brought to mean 0 and variance 1, times gamma, plus beta (Ioffe and Szegedy:
 /// "Batch Normalization", ICML 2015). In training by the batch's own moments, which also move the averages;
-/// otherwise by the averages. x: (N, ..., C). Rows are not independent: pad no batch.
+/// otherwise by the averages; a frozen one (set_trainable(false)) goes by them and leaves them also in
+/// training, as Keras's. x: (N, ..., C). Rows are not independent: pad no batch.
 class BatchNorm : public Module {
  public:
   /// Throws kInvalidArgument unless momentum lies in [0, 1] and epsilon >= 0.

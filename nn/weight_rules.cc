@@ -1,12 +1,11 @@
 #include "isochron/nn/weight_rules.h"
 
-#include "isochron/ops/creation.h"
-#include "isochron/ops/elementwise.h"
+#include "isochron/nn/weight_tables.h"
 #include "isochron/ops/shape_ops.h"
 #include "isochron/ops/slicing.h"
 
 namespace isochron::nn {
-namespace {
+namespace weight_tables {
 
 Dims inverse(const Dims& permutation) {
   Dims result = permutation;
@@ -14,102 +13,63 @@ Dims inverse(const Dims& permutation) {
   return result;
 }
 
-/// The equal blocks of the last axis in another order: block i of the result is block order[i] of x.
-Tensor reorder_blocks(const Tensor& x, const Dims& order) {
-  const std::vector<Tensor> blocks = split(x, order.rank(), -1);
-  std::vector<Tensor> reordered;
-  for (const int64_t block : order) reordered.push_back(blocks[static_cast<size_t>(block)]);
-  return concatenate(reordered, -1);
+Tensors cut(const Tensor& x, std::span<const int64_t> lengths) {
+  Tensors parts;
+  int64_t start = 0;
+  for (const int64_t length : lengths) {
+    parts.push_back(narrow(x, -1, start, length));
+    start += length;
+  }
+  return parts;
 }
 
-/// A recurrent kernel: ours (in, gates * units), theirs (gates * units, in) with the gates in `order`.
-WeightRule gates(std::string kind, std::string member, std::string theirs, const Dims& order) {
+WeightRule one_to_one(std::string kind, std::string ours, std::string theirs,
+                      std::function<Tensor(const Tensor&)> to_theirs,
+                      std::function<Tensor(const Tensor&)> to_ours) {
   return {std::move(kind),
-          std::move(member),
+          {std::move(ours)},
           {std::move(theirs)},
-          [order](const Tensor& ours) { return std::vector{transpose(reorder_blocks(ours, order))}; },
-          [back = inverse(order)](const std::vector<Tensor>& parts) {
-            return reorder_blocks(transpose(parts[0]), back);
-          }};
-}
-
-/// Ours is one bias, theirs one beside each kernel, which are added: saved as ours and zeros.
-WeightRule summed_biases(std::string kind) {
-  return {std::move(kind),
-          "bias",
-          {"bias_ih_l0", "bias_hh_l0"},
-          [](const Tensor& ours) {
-            return std::vector{ours, zeros_like(ours)};
+          [f = std::move(to_theirs)](const Module&, const Tensors& ours_now) -> Tensors {
+            return {f(ours_now[0])};
           },
-          [](const std::vector<Tensor>& parts) { return parts[0] + parts[1]; }};
+          [f = std::move(to_ours)](const Module&, const Tensors& parts) -> Tensors { return {f(parts[0])}; }};
 }
 
-/// Ours (2, gates * units), theirs a bias of each row, with the gates in `order`.
-WeightRule stacked_biases(std::string kind, const Dims& order) {
-  return {std::move(kind),
-          "bias",
-          {"bias_ih_l0", "bias_hh_l0"},
-          [order](const Tensor& ours) {
-            const std::vector<Tensor> rows = split(reorder_blocks(ours, order), 2, 0);
-            return std::vector{squeeze(rows[0], {0}), squeeze(rows[1], {0})};
-          },
-          [back = inverse(order)](const std::vector<Tensor>& parts) {
-            return reorder_blocks(stack(parts, 0), back);
-          }};
+}  // namespace weight_tables
+
+WeightRule renamed(std::string kind, std::string ours, std::string theirs) {
+  const auto same = [](const Tensor& x) { return x; };
+  return weight_tables::one_to_one(std::move(kind), std::move(ours), std::move(theirs), same, same);
 }
 
-std::vector<WeightRule> pytorch_rules() {
-  const Dims lstm = {0, 1, 2, 3};  // input, forget, cell, output in both
-  const Dims gru = {1, 0, 2};      // ours update, reset, new; theirs reset, update, new
-  return {
-      permuted("dense", "kernel", "weight", {1, 0}),
-      permuted("conv1d", "kernel", "weight", {2, 1, 0}),
-      permuted("conv2d", "kernel", "weight", {3, 2, 0, 1}),
-      permuted("conv3d", "kernel", "weight", {4, 3, 0, 1, 2}),
-      renamed("embedding", "embeddings", "weight"),
-      renamed("batch_norm", "gamma", "weight"),
-      renamed("batch_norm", "beta", "bias"),
-      renamed("batch_norm", "moving_mean", "running_mean"),
-      renamed("batch_norm", "moving_variance", "running_var"),
-      read_over("batch_norm", "num_batches_tracked"),
-      renamed("layer_norm", "gamma", "weight"),
-      renamed("layer_norm", "beta", "bias"),
-      gates("lstm", "kernel", "weight_ih_l0", lstm),
-      gates("lstm", "recurrent_kernel", "weight_hh_l0", lstm),
-      summed_biases("lstm"),
-      gates("gru", "kernel", "weight_ih_l0", gru),
-      gates("gru", "recurrent_kernel", "weight_hh_l0", gru),
-      stacked_biases("gru", gru),
-  };
-}
-
-}  // namespace
-
-WeightRule renamed(std::string kind, std::string member, std::string theirs) {
-  return {std::move(kind),
-          std::move(member),
-          {std::move(theirs)},
-          [](const Tensor& ours) { return std::vector{ours}; },
-          [](const std::vector<Tensor>& parts) { return parts[0]; }};
-}
-
-WeightRule permuted(std::string kind, std::string member, std::string theirs, const Dims& permutation) {
-  return {
-      std::move(kind),
-      std::move(member),
-      {std::move(theirs)},
-      [permutation](const Tensor& ours) { return std::vector{transpose(ours, permutation)}; },
-      [back = inverse(permutation)](const std::vector<Tensor>& parts) { return transpose(parts[0], back); }};
+WeightRule permuted(std::string kind, std::string ours, std::string theirs, const Dims& permutation) {
+  return weight_tables::one_to_one(
+      std::move(kind), std::move(ours), std::move(theirs),
+      [permutation](const Tensor& x) { return transpose(x, permutation); },
+      [back = weight_tables::inverse(permutation)](const Tensor& x) { return transpose(x, back); });
 }
 
 WeightRule read_over(std::string kind, std::string theirs) {
-  return {std::move(kind), "", {std::move(theirs)}, {}, {}};
+  return {std::move(kind), {}, {std::move(theirs)}, {}, {}};
 }
 
 std::span<const WeightRule> weight_rules(Convention convention) {
-  static const std::vector<WeightRule> pytorch = pytorch_rules();
-  return convention == Convention::kPyTorch ? std::span<const WeightRule>(pytorch)
-                                            : std::span<const WeightRule>();
+  static const weight_tables::Rules keras = weight_tables::keras_rules();
+  static const weight_tables::Rules pytorch = weight_tables::pytorch_rules();
+  if (convention == Convention::kIsochron) return {};
+  return convention == Convention::kPyTorch ? pytorch : keras;
+}
+
+std::string_view layer_name(Convention convention, std::string_view kind) {
+  if (convention != Convention::kKeras) return kind;
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"batch_norm", "batch_normalization"},
+                                                                      {"layer_norm", "layer_normalization"},
+                                                                      {"rms_norm", "rms_normalization"},
+                                                                      {"group_norm", "group_normalization"}};
+  for (const auto& [ours, theirs] : kNames) {
+    if (ours == kind) return theirs;
+  }
+  return kind;
 }
 
 }  // namespace isochron::nn

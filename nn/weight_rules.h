@@ -1,8 +1,5 @@
-// How other frameworks name and lay out what our layers own: one row a kind of layer and member. A new layer
+// How other frameworks name and lay out what our layers own: one row a kind of layer and tensor. A new layer
 // adds its rows in weight_rules.cc and can then be loaded from and saved to every convention there.
-//
-// Our own names and layouts are those of Keras 3 (kernel, bias, gamma, moving_mean, ...), so Keras needs
-// none.
 #pragma once
 
 #include <functional>
@@ -12,34 +9,47 @@
 #include <vector>
 
 #include "isochron/core/tensor.h"
+#include "isochron/nn/module.h"
 
 namespace isochron::nn {
 
 enum class Convention : uint8_t {
-  kKeras,    // names "dense_1/kernel", dense kernels (in, out), convolutions (window..., in, out): ours
-  kPyTorch,  // names "1.weight", dense weights (out, in), convolutions (out, in, window...)
+  kIsochron,  // names "dense_1/kernel", dense kernels (in, out), convolutions (window..., in, out)
+  kKeras,     // Keras 3: mostly the same; paths of its variables below the model's own name
+  kPyTorch,   // names "1.weight", dense weights (out, in), convolutions (out, in, window...)
 };
 
-/// One of our tensors and the tensors that hold the same elsewhere. A member without a rule has the same name
-/// and layout there.
+/// Some of a layer's tensors and those that hold the same elsewhere, usually one and one. What has no rule
+/// has the same name and layout there.
 struct WeightRule {
-  std::string kind;                 // Module::kind() of the layer
-  std::string member;               // what the layer calls it; empty: theirs alone, read over
-  std::vector<std::string> theirs;  // the layer's tensors there
-  /// From ours to theirs, in the order of `theirs`, and back.
-  std::function<std::vector<Tensor>(const Tensor& ours)> to_theirs;
-  std::function<Tensor(const std::vector<Tensor>& theirs)> to_ours;
+  /// Tensors of the one side made of those of the other, each in the order of its names.
+  using Conversion =
+      std::function<std::vector<Tensor>(const Module& layer, const std::vector<Tensor>& tensors)>;
+
+  std::string kind;  // Module::kind() of the layer
+  /// What the layer calls them, children's as paths: "output/kernel". "#" stands for any number, the same one
+  /// in all names of the rule. None: theirs alone, read over.
+  std::vector<std::string> ours;
+  std::vector<std::string> theirs;  // names below the layer's own
+  Conversion to_theirs;
+  Conversion to_ours;
+  /// Whether the rule is meant for tensors such as these; for all where empty.
+  std::function<bool(const std::vector<Tensor>& ours)> applies = {};
 };
 
-/// The table of a convention.
+/// The table of a convention. Of several rules for a tensor the outermost layer's counts, then the first.
 std::span<const WeightRule> weight_rules(Convention convention);
+
+/// What a Sequential calls layers of this kind under a convention (numbered from the second on); under
+/// kPyTorch they go by position.
+std::string_view layer_name(Convention convention, std::string_view kind);
 
 // The usual rows; also for rules of one's own (WeightNaming::rules in weights.h).
 
 /// Another name, the same layout.
-WeightRule renamed(std::string kind, std::string member, std::string theirs);
+WeightRule renamed(std::string kind, std::string ours, std::string theirs);
 /// Axis i of theirs is axis permutation[i] of ours.
-WeightRule permuted(std::string kind, std::string member, std::string theirs, const Dims& permutation);
+WeightRule permuted(std::string kind, std::string ours, std::string theirs, const Dims& permutation);
 /// Theirs that have no counterpart here: skipped when read, not written.
 WeightRule read_over(std::string kind, std::string theirs);
 

@@ -18,17 +18,18 @@ namespace isochron::nn {
 
 /// What the tensors of a file are called and how they are laid out.
 struct WeightNaming {
-  /// Under kPyTorch paths are joined by dots, and the children of a Sequential go by their position.
-  Convention convention = Convention::kKeras;
+  /// Under kPyTorch paths are joined by dots, and the children of a Sequential go by their position, where an
+  /// activation in a layer counts as a layer after it, which it is there: Dense(8, kRelu) stands for two.
+  Convention convention = Convention::kIsochron;
   /// From a name under the convention to the name in the file, where these differ.
   std::function<std::string(const std::string& name)> rename = {};
   /// Rules that go before the convention's, for modules of one's own.
   std::vector<WeightRule> rules = {};
 };
 
-/// Writes all parameters and buffers built so far, complete or not at all. Each variable is written once,
-/// under its first name. Throws kInvalidArgument when nothing is built or two get one name, kIo;
-/// kCaptureViolation in a capture.
+/// Writes all parameters and buffers built so far, complete or not at all. A shared variable is written once,
+/// under its first name; loading reads over its others. Throws kInvalidArgument when nothing is built or two
+/// get one name, kIo; kCaptureViolation in a capture.
 struct SaveOptions {
   WeightNaming naming = {};
   /// kPyTorch adds "format": "pt", which its loaders ask for.

@@ -1,4 +1,4 @@
-"""Shared by the make_*.py scripts of this folder: one seed, and one way to write an .npz of named arrays.
+"""Shared by the make_*.py scripts of this folder: one seed, and one way to write files of named arrays.
 
 Every file holds a u8 array `meta`: UTF-8 JSON with the script, versions, seed and the hyperparameters used. The files
 are numpy.savez archives (stored, never compressed), the same bytes from run to run with the same versions and CPU kind.
@@ -32,6 +32,19 @@ def save(name, arrays, script, versions, **details):
     path = FOLDER / name
     np.savez(path, **arrays, meta=np.frombuffer(text, dtype=np.uint8))
     print(f"{name}: {len(arrays)} arrays, {path.stat().st_size} bytes")
+
+
+def save_safetensors(name, tensors, script, versions):
+    """Writes FOLDER/name with `tensors` (arrays, or PyTorch's) by the format's own library; the metadata as JSON."""
+    from safetensors.numpy import save_file
+
+    tensors = {key: np.ascontiguousarray(value) for key, value in tensors.items()}
+    for key, value in tensors.items():
+        if not np.all(np.isfinite(value)):
+            raise ValueError(f"{name}: {key} holds a value that is not finite")
+    meta = {"script": pathlib.Path(script).name, "seed": SEED, "versions": versions}
+    save_file(tensors, FOLDER / name, metadata={"meta": json.dumps(meta, sort_keys=True)})
+    print(f"{name}: {len(tensors)} tensors, {(FOLDER / name).stat().st_size} bytes")
 
 
 def optimizer_problem():

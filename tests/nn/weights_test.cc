@@ -11,6 +11,7 @@
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/shape_ops.h"
+#include "isochron/ops/slicing.h"
 #include "support/expect_error.h"
 #include "support/near.h"
 #include "support/temp_folder.h"
@@ -45,7 +46,7 @@ class Net : public Module {
   void members(Members& list) override { list("features", features_)("hidden", hidden_)("out", out_); }
 
  private:
-  Sequential features_{Conv2D(6, {3, 2}), Activate(Activation::kRelu),
+  Sequential features_{Conv2D(6, {3, 2}, Activation::kRelu),
                        Conv2D(4, {2, 2}, Activation::kNone, {.groups = 2})};
   Dense hidden_{5, Activation::kTanh};
   Dense out_{3, Activation::kNone, {.bias = false}};
@@ -107,7 +108,7 @@ TEST_F(Weights, SurviveTheRoundTrip) {
   net.build(images_);
   other.build(images_);
   ASSERT_NE(contents(net), contents(other));
-  for (const Convention convention : {Convention::kKeras, kPyTorch}) {
+  for (const Convention convention : {Convention::kIsochron, Convention::kKeras, kPyTorch}) {
     save_weights(net, path_, {.naming = {.convention = convention}, .metadata = {{"epoch", "3"}}});
     const LoadReport report = load_weights(other, path_, {.naming = {.convention = convention}});
     EXPECT_EQ(report.loaded, 7u);
@@ -156,7 +157,7 @@ TEST_F(Weights, GoThroughPyTorchAndComputeTheSame) {
     EXPECT_EQ(all.back().second.to_vector(), theirs.read(entry.name).to_vector()) << entry.name;
   }
   const char* kept = std::getenv("ISOCHRON_KEEP_WEIGHTS");
-  write_safetensors(kept ? std::filesystem::path(kept) : path_, all, ours.metadata());
+  write_safetensors(kept ? std::filesystem::path(kept) / "weights.safetensors" : path_, all, ours.metadata());
 }
 
 TEST_F(Weights, HavePyTorchsNamesAndLayoutsByKind) {
@@ -203,6 +204,52 @@ TEST_F(Weights, RecurrentGatesAndBiasesAreConverted) {
                   {"weight_hh_l0", from_vector({6, 2}, {2, 8, 3, 9, 0, 6, 1, 7, 4, 10, 5, 11})},
                   {"bias_ih_l0", from_vector({6}, {3, 4, 1, 2, 5, 6})},
                   {"bias_hh_l0", from_vector({6}, {9, 10, 7, 8, 11, 12})}});
+}
+
+TEST_F(Weights, RulesHoldForAnyNumber) {
+  const auto kernels = [](const std::string& first, const std::string& other) {
+    return Named{{first, from_vector({1, 4}, {1, 2, 3, 4})}, {other, from_vector({1, 4}, {5, 6, 7, 8})}};
+  };
+  const auto turned = [&](const std::string& first, const std::string& other) {
+    return Named{{first, from_vector({4, 1}, {1, 2, 3, 4})}, {other, from_vector({4, 1}, {5, 6, 7, 8})}};
+  };
+  expect_pytorch("lstm", kernels("layer_0/kernel", "layer_12/recurrent_kernel"),
+                 turned("weight_ih_l0", "weight_hh_l12"));
+  expect_pytorch("lstm", kernels("layer_3/forward/kernel", "layer_3/backward/kernel"),
+                 turned("weight_ih_l3", "weight_ih_l3_reverse"));
+  // Not a number, so no rule, and the name stays.
+  expect_pytorch("lstm", {{"layer_x/kernel", ones({1, 4})}}, {{"layer_x/kernel", ones({1, 4})}});
+}
+
+TEST_F(Weights, ARuleMayJoinTensors) {
+  const WeightRule join{
+      "pair",
+      {"a", "b"},
+      {"ab"},
+      [](const Module&, const std::vector<Tensor>& ours) { return std::vector{concatenate(ours)}; },
+      [](const Module&, const std::vector<Tensor>& parts) { return split(parts[0], 2); },
+      [](const std::vector<Tensor>& ours) { return ours[0].elems() == ours[1].elems(); }};
+  const WeightNaming naming{.rules = {join}};
+  const auto saved_names = [&](const Named& members) {
+    Layer pair("pair", members);
+    save_weights(pair, path_, {.naming = naming});
+    Named blank;
+    for (const auto& [name, tensor] : members) blank.emplace_back(name, zeros_like(tensor));
+    Layer other("pair", blank);
+    EXPECT_EQ(load_weights(other, path_, {.naming = naming}).loaded, members.size());
+    EXPECT_EQ(contents(other), contents(pair));
+    return names_of(SafetensorsFile(path_));
+  };
+  EXPECT_THAT(saved_names({{"a", counted({2})}, {"b", full({2}, 7)}}), ElementsAre("ab"));
+  EXPECT_THAT(saved_names({{"a", counted({2})}}), ElementsAre("a")) << "half of what the rule is for";
+  EXPECT_THAT(saved_names({{"a", counted({2})}, {"b", counted({3})}}), ElementsAre("a", "b"))
+      << "does not apply";
+}
+
+TEST_F(Weights, AClassUnderALayersKindIsToldApart) {
+  Layer impostor("multi_head_attention", {{"output/kernel", ones({4, 4})}});
+  EXPECT_ERROR(save_weights(impostor, path_, {.naming = {.convention = Convention::kKeras}}),
+               ErrorCode::kInvalidArgument, "give its class a kind() of its own");
 }
 
 TEST_F(Weights, BothBiasesOfPyTorchsLstmCount) {
@@ -299,6 +346,9 @@ TEST_F(Weights, SharedOnesAreSavedOnce) {
   } twice(tied);
   save_weights(twice, path_);
   EXPECT_THAT(names_of(SafetensorsFile(path_)), ElementsAre("first"));
+  write_safetensors(path_, Named{{"first", full({2}, 3)}, {"second", full({2}, 3)}});
+  EXPECT_EQ(load_weights(twice, path_).loaded, 1u) << "the other name is read over";
+  EXPECT_EQ(tied.tensor().to_vector(), (std::vector<double>{3, 3}));
 }
 
 TEST_F(Weights, WrongCallsAreErrors) {
