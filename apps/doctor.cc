@@ -12,6 +12,7 @@
 #include "isochron/ops/choices.h"
 #include "isochron/ops/choices_file.h"
 #include "isochron/ops/libraries.h"
+#include "isochron/ops/vector_target.h"
 #include "isochron/train/results.h"
 
 namespace isochron::apps {
@@ -33,6 +34,11 @@ std::string choices_on_disk() {
   }
   return fmt::format("{} in {} ({}), {} such files; delete it to time anew", ops::kMaxRecordedChoices,
                      path.string(), now, ops::kMaxChoicesFiles);
+}
+
+std::string vector_instructions() {
+  return fmt::format("{}, oneDNN up to {} (ISOCHRON_VECTOR_TARGET: {})", ops::vector_target(),
+                     ops::onednn_target(), fmt::join(ops::vector_targets(), ", "));
 }
 
 std::vector<Cap> caps() {
@@ -101,7 +107,7 @@ void run() {
               {"compute threads", std::to_string(compute_threads())}});
   print_rows("Libraries", {{"isochron", ISOCHRON_VERSION},
                            {"oneDNN", ops::onednn_version()},
-                           {"vector instructions in use", ops::vector_target()},
+                           {"vector instructions in use", vector_instructions()},
                            {"fmt", fmt::format("{}", FMT_VERSION)}});
   print_rows("Kept, and at most how much", caps());
   fmt::print("Advice\n");

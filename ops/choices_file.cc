@@ -9,6 +9,7 @@
 #include "isochron/core/file.h"
 #include "isochron/ops/choices.h"
 #include "isochron/ops/libraries.h"
+#include "isochron/ops/vector_target.h"
 
 namespace isochron::ops {
 namespace {
@@ -41,8 +42,8 @@ std::string processor_name() {
 /// What timings depend on besides the call.
 const std::string& machine() {
   static const auto* const text =  // outlives the save at the process's end
-      new std::string(fmt::format("{}, {}, isochron {}, oneDNN {}", processor_name(), vector_target(),
-                                  ISOCHRON_VERSION, onednn_version()));
+      new std::string(fmt::format("{}, {}, isochron {}, oneDNN {} up to {}", processor_name(),
+                                  vector_target(), ISOCHRON_VERSION, onednn_version(), onednn_target()));
   return *text;
 }
 

@@ -3,7 +3,7 @@
 //
 // The folder is `$ISOCHRON_CACHE`, else `$XDG_CACHE_HOME/isochron`, else `~/.cache/isochron`;
 // `ISOCHRON_CACHE=off` switches the file off. Its name holds a hash of what a timing depends on besides the
-// call: processor, vector instructions, versions of this library and of oneDNN.
+// call: processor, vector instructions in use (ops/vector_target.h), versions of this library and of oneDNN.
 #pragma once
 
 #include <filesystem>

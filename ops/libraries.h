@@ -7,7 +7,5 @@ namespace isochron::ops {
 
 /// "2.6.3".
 std::string onednn_version();
-/// The instruction set that Highway's run-time dispatch chose on this machine, e.g. "AVX3".
-std::string vector_target();
 
 }  // namespace isochron::ops

@@ -1,10 +1,13 @@
 #include "isochron/ops/registry.h"
 
+#include "isochron/ops/vector_target.h"
+
 namespace isochron::ops {
 namespace {
 
 graph::Registry& mutable_registry() {
   static graph::Registry* const instance = [] {
+    limit_vector_target();
     auto* registry = new graph::Registry;  // rows are referred to for the life of the process
     register_elementwise(*registry);
     register_reductions(*registry);

@@ -6,7 +6,7 @@
 
 namespace isochron::ops {
 
-/// All rows; filled on first use.
+/// All rows; filled on first use, which throws as limit_vector_target (ops/vector_target.h).
 const graph::Registry& registry();
 /// The row of `name`, e.g. `static const graph::OpDef& op = ops::row("matmul");`. Throws kInvalidArgument.
 const graph::OpDef& row(std::string_view name);

@@ -3,9 +3,11 @@
 
 #include <fstream>
 #include <map>
+#include <set>
 
 #include "apps/command.h"
 #include "isochron/core/file.h"
+#include "isochron/ops/vector_target.h"
 #include "support/temp_folder.h"
 
 namespace isochron::apps {
@@ -116,6 +118,31 @@ TEST_F(Command, DoctorNamesMachineLibrariesAndCaps) {
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("oneDNN"), HasSubstr("vector instructions in use"),
                                   HasSubstr("compute threads"), HasSubstr("switched off (ISOCHRON_CACHE)")));
+}
+
+TEST_F(Command, TheVectorInstructionsCanBeLimited) {
+  const auto limited = [](const std::string& target, const std::string& command) {
+    return run_isochron("--version >/dev/null; ISOCHRON_VECTOR_TARGET=" + target +
+                        " ISOCHRON_CACHE=/tmp/nowhere " ISOCHRON_COMMAND " " + command);
+  };
+  std::set<std::string> files;  // choices made by timing belong to the instructions
+  for (const std::string& target : ops::vector_targets()) {
+    const Outcome outcome = limited(target, "doctor");
+    EXPECT_THAT(outcome, Ends(0, "vector instructions in use                 " + target + ", oneDNN up to "));
+    const size_t at = outcome.text.find("choices-");
+    ASSERT_NE(at, std::string::npos) << outcome.text;
+    files.insert(outcome.text.substr(at, 28));
+    EXPECT_THAT(limited(target, "bench --case tiny --steps 1"), Ends(0, "tiny"));
+  }
+  EXPECT_EQ(files.size(), ops::vector_targets().size());
+  for (const char* command : {"doctor", "bench --case tiny --steps 1"}) {
+    EXPECT_THAT(limited("mmx", command), Ends(2,
+                                              "[ISOCHRON_VECTOR_TARGET] 'mmx' is not supported on this "
+                                              "machine: expected one of "));
+    EXPECT_THAT(limited("mmx", command).text, HasSubstr(ops::vector_targets().back()));
+  }
+  EXPECT_THAT(limited("''", "doctor"),
+              Ends(0, "vector instructions in use                 " + ops::vector_targets().front()));
 }
 
 TEST_F(Command, ChoicesOfKernelsAreKeptForTheNextRun) {

@@ -6,9 +6,6 @@
 #include <cmath>
 #include <limits>
 
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)  // as ops/cpu/recurrent_blocks.cc
-#include <hwy/targets.h>
-
 #include "isochron/autograd/autograd.h"
 #include "isochron/core/threads.h"
 #include "isochron/graph/apply.h"
@@ -18,6 +15,7 @@
 #include "isochron/ops/random.h"
 #include "isochron/ops/slicing.h"
 #include "support/expect_error.h"
+#include "support/vector_targets.h"
 
 namespace isochron {
 namespace {
@@ -79,15 +77,10 @@ TEST(RecurrentOps, AgreeOnEveryInstructionSet) {
   for (const bool is_lstm : {true, false}) {
     const std::vector<Tensor> want = train(wide, is_lstm, 19);
     const std::vector<Tensor> narrow_want = train(x, is_lstm, 19);
-    for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-      SCOPED_TRACE(hwy::TargetName(target));
-      hwy::SetSupportedTargetsForTest(target);
-      hwy::GetChosenTarget().Update(target);
+    for_each_target([&] {
       expect_close(train(wide, is_lstm, 19), want, 1e-12);
       expect_close(train(x, is_lstm, 19), narrow_want, 2e-5);
-    }
-    hwy::SetSupportedTargetsForTest(0);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    });
   }
 }
 

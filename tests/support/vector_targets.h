@@ -7,12 +7,15 @@
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)  // as ops/cpu/tile_functions.cc
 #include <hwy/targets.h>
 
+#include "isochron/ops/vector_target.h"
+
 namespace isochron {
 
-/// Runs `body` once for each instruction set, with subnormals kept, as the expectations are computed with
-/// them.
+/// Runs `body` once for each instruction set that this process may use, with subnormals kept, as the
+/// expectations are computed with them.
 template <typename Body>
 void for_each_target(Body body) {
+  ops::limit_vector_target();
   const unsigned control = _mm_getcsr();
   _mm_setcsr(control & ~0x8040u);  // flush to zero, denormals are zero
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {

@@ -1,0 +1,25 @@
+// The instruction set of the kernels: what the machine's processor has, unless the environment variable
+// `ISOCHRON_VECTOR_TARGET` limits the process to less, so that runs on different machines can be compared.
+// Kernels of our own (Highway) and oneDNN's are limited alike; the C library, which computes pow, fmod, atan2
+// and the f64 erf, keeps choosing for itself.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace isochron::ops {
+
+/// Applies `ISOCHRON_VECTOR_TARGET` (e.g. `sse4`, `avx2`, `avx3`, which is AVX-512; empty counts as unset) on
+/// the first call. Called when the registry of ops is made, which is before any kernel. Throws
+/// kInvalidArgument for a name that is not in vector_targets(), and kUnsupported where a program has used
+/// oneDNN before, which then can't be limited any more.
+void limit_vector_target();
+
+/// What this machine supports and the kernels are compiled for, best first: the names accepted.
+std::vector<std::string> vector_targets();
+/// The one that the kernels use, e.g. "avx3". Throws as limit_vector_target.
+std::string vector_target();
+/// The instruction set up to which oneDNN may go, e.g. "avx512_core". Throws as limit_vector_target.
+std::string onednn_target();
+
+}  // namespace isochron::ops
