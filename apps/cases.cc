@@ -69,8 +69,8 @@ class TrainCase final : public CaseRun {
 template <typename Model>
 std::unique_ptr<CaseRun> train_case(Model model, optim::Optimizer optimizer, train::Loss loss, Tensor x,
                                     Tensor y) {
-  return std::make_unique<TrainCase>(std::make_unique<Model>(std::move(model)), std::move(optimizer),
-                                     std::move(loss), std::move(x), std::move(y));
+  return apps::train_case(std::make_unique<Model>(std::move(model)), std::move(optimizer), std::move(loss),
+                          std::move(x), std::move(y));
 }
 
 std::unique_ptr<CaseRun> make_tiny() {
@@ -215,6 +215,12 @@ std::unique_ptr<CaseRun> make() {
 }
 
 }  // namespace
+
+std::unique_ptr<CaseRun> train_case(std::unique_ptr<nn::Module> model, optim::Optimizer optimizer,
+                                    train::Loss loss, Tensor x, Tensor y) {
+  return std::make_unique<TrainCase>(std::move(model), std::move(optimizer), std::move(loss), std::move(x),
+                                     std::move(y));
+}
 
 const std::vector<BenchCase>& bench_cases() {
   static const std::vector<BenchCase> list = {

@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "isochron/graph/captured.h"
+#include "isochron/nn/module.h"
+#include "isochron/optim/optimizer.h"
+#include "isochron/train/batch_functions.h"
 
 namespace isochron::apps {
 
@@ -28,6 +31,10 @@ struct BenchCase {
   std::unique_ptr<CaseRun> (*make)();
   std::string precision = "f32";
 };
+
+/// A train step of `model` on one batch, again and again.
+std::unique_ptr<CaseRun> train_case(std::unique_ptr<nn::Module> model, optim::Optimizer optimizer,
+                                    train::Loss loss, Tensor x, Tensor y);
 
 const std::vector<BenchCase>& bench_cases();
 /// Throws kInvalidArgument listing the names.

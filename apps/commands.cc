@@ -31,6 +31,7 @@ int run(int argc, const char* const* argv) {
   add_compare(app);
   add_train(app);
   add_bench(app);
+  add_sweep(app);
   add_plan(app);
   add_doctor(app);
   try {

@@ -15,6 +15,7 @@ class CheckFailed : public std::runtime_error {
 };
 
 void add_bench(CLI::App& app);
+void add_sweep(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_doctor(CLI::App& app);
 void add_plan(CLI::App& app);
