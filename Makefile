@@ -59,10 +59,17 @@ tsan: deps  ## the tests under the thread sanitizer
 	cmake --build --preset tsan -j $(JOBS)
 	TSAN_OPTIONS=halt_on_error=1 $(call run_tests,tsan)
 
-bench: deps  ## every benchmark case, one JSON object a line
+# PyTorch, TensorFlow and JAX take some gigabytes and minutes to install, once; NAME is that of the file in bench/results.
+PEERS ?= build/peers
+NAME ?= $(shell hostname)
+ROUNDS ?= 2
+SECONDS_EACH ?= 2.5
+bench: deps  ## the reference cases beside PyTorch, TensorFlow and JAX; results in bench/results and the README
 	@$(call configure,release)
 	cmake --build --preset release -j $(JOBS) --target isochron_command
-	$(command) bench --json
+	[ -x $(PEERS)/torch/bin/python ] && [ -x $(PEERS)/tf/bin/python ] || bench/peers/setup.sh $(PEERS)
+	bench/peers/run_all.py --peers $(PEERS) --isochron $(command) --rounds $(ROUNDS) --seconds $(SECONDS_EACH) --name $(NAME)
+	scripts/readme_table.py --results bench/results/$(NAME).json
 
 ops-reference: deps  ## write docs/ops.md from the registry of ops
 	@$(call configure,release)

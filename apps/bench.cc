@@ -42,6 +42,7 @@ struct Measurement {
   double drift = 1;  // median of the last tenth over that of the first
   double rss_mb = 0;
   double rss_growth_mb = 0;
+  double memory_mb = 0;  // resident, of the case: model, data, arena and what the libraries keep for it
   double heap_allocations = 0;  // per step
   double library_allocations = 0;
   size_t arena_bytes = 0;
@@ -58,7 +59,8 @@ double quantile_us(std::vector<int64_t>& times, double fraction) {
 
 double median_us(std::vector<int64_t> times) { return quantile_us(times, 0.5); }
 
-Measurement measure(const BenchCase& entry, CaseRun& run, const Options& options) {
+/// `rss_before_case`: before the case was made.
+Measurement measure(const BenchCase& entry, CaseRun& run, const Options& options, int64_t rss_before_case) {
   Measurement result;
   result.name = entry.name;
   result.precision = entry.precision;
@@ -86,6 +88,8 @@ Measurement measure(const BenchCase& entry, CaseRun& run, const Options& options
   const int64_t rss_after = sensors.read().rss_bytes;
   result.rss_mb = static_cast<double>(rss_after) * 1e-6;
   result.rss_growth_mb = static_cast<double>(rss_after - rss_before) * 1e-6;
+  result.memory_mb = static_cast<double>(rss_after - rss_before_case) * 1e-6 -
+                     static_cast<double>(times.size() * sizeof(int64_t)) * 1e-6;
   if (static_cast<size_t>(result.steps) > times.size()) {
     std::rotate(times.begin(),
                 times.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(result.steps) % times.size()),
@@ -119,6 +123,7 @@ nlohmann::ordered_json as_json(const Measurement& m) {
           {"drift", m.drift},
           {"rss_mb", m.rss_mb},
           {"rss_growth_mb", m.rss_growth_mb},
+          {"memory_mb", m.memory_mb},
           {"heap_allocations", m.heap_allocations},
           {"library_allocations", m.library_allocations},
           {"arena_bytes", m.arena_bytes},
@@ -140,8 +145,9 @@ void run(const Options& options) {
                "p99", "min", "drift", "heap/step", "library/step", "arena", "capture");
   }
   for (const BenchCase* entry : chosen) {
+    const int64_t rss_before = observe::Sensors().read().rss_bytes;
     const std::unique_ptr<CaseRun> prepared = entry->make();
-    const Measurement m = measure(*entry, *prepared, options);
+    const Measurement m = measure(*entry, *prepared, options, rss_before);
     if (options.json) {
       fmt::print("{}\n", as_json(m).dump());
     } else {

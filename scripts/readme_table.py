@@ -3,7 +3,7 @@
 
     readme_table.py [--readme README.md] [--results bench/results] [--outputs demo-out]
 
-`<!-- claim -->` and `<!-- results -->` come from RESULTS/*.json, one JSON object a line, as `isochron bench --json` and the
+`<!-- claim -->` and `<!-- results -->` come from RESULTS (a file, or all of a folder's *.json), one JSON object a line, as `isochron bench --json` and the
 scripts in bench/peers print them:
 
     {"case": "tiny", "precision": "f32", "threads": 1, "p50_us": 3.1, ...}      a measurement; "framework" names a peer,
@@ -40,7 +40,7 @@ NOT_MEASURED = "not measured yet"
 def read_results(folder):
     """({(case, precision): {framework: best record}}, {"machine"|"command": [text], "versions": {name: text}})."""
     best, about = {}, {"machine": [], "command": [], "versions": {}}
-    for path in sorted(folder.glob("*.json")):
+    for path in [folder] if folder.is_file() else sorted(folder.glob("*.json")):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if not line.strip():
                 continue
@@ -121,7 +121,26 @@ def table(best, about):
     text = "\n".join(lines) + "\n\n" + "; ".join(notes) + "."
     if about["command"]:
         text += " To reproduce: " + ", then ".join(f"`{command}`" for command in about["command"]) + "."
-    return text
+    return text + memory_table(best)
+
+
+def memory_table(best):
+    """Resident memory of each case, where it was measured: model, data and what the framework keeps for them."""
+    keys = [key for key in sorted(best, key=case_order) if "memory_mb" in best[key].get(OURS, {})]
+    peers = sorted({name for key in keys for name, record in best[key].items() if "memory_mb" in record} - {OURS})
+    if not keys or not peers:
+        return ""
+    lines = ["", "", "Memory that a case adds to the process, in MB (of Isochron's, the arena of the plan in brackets):", ""]
+    lines.append("| case | " + " | ".join([OURS, *peers]) + " |")
+    lines.append("|---|" + "---|" * (len(peers) + 1))
+    for key in keys:
+        row = best[key]
+        if not any("memory_mb" in row.get(name, {}) for name in peers):
+            continue
+        ours = f"{row[OURS]['memory_mb']:.1f} ({row[OURS].get('arena_bytes', 0) * 1e-6:.1f})"
+        cells = [f"{row[name]['memory_mb']:.1f}" if "memory_mb" in row.get(name, {}) else "" for name in peers]
+        lines.append(f"| `{key[0]}` | " + " | ".join([ours, *cells]) + " |")
+    return "\n".join(lines)
 
 
 def claim(best):

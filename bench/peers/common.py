@@ -22,6 +22,7 @@ import array
 import json
 import math
 import os
+import resource
 import sys
 import time
 
@@ -66,8 +67,19 @@ RESNET_STAGES = [(16, 1), (32, 2), (64, 2)]  # width, stride of the first block;
 GPT = {"blocks": 4, "heads": 4, "width": 128, "context": 64, "vocabulary": 65}
 
 
+_resident_before = None
+
+
+def resident_mb():
+    """Resident memory of this process."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") * 1e-6
+
+
 def batches(case, count=8):
     """[(x, y)]: x f32, images NHWC; y (N, 1) f32 for tiny and lstm, else labels i32, (N,), or (N, T) for gpt."""
+    global _resident_before
+    _resident_before = resident_mb()  # the framework is loaded, nothing else
     rng = np.random.default_rng(2)
     n = BATCHES[case]
     if case == "gpt":
@@ -188,4 +200,7 @@ def report(framework, version, arguments, durations_ns, extra):
         "p99_us": round(float(p99) / 1e3, 4),
         "min_us": round(float(durations_ns.min()) / 1e3, 4),
     }
+    if _resident_before is not None:  # model, data and what the framework keeps for them
+        peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024e-6
+        record["memory_mb"] = round(peak_mb - _resident_before, 1)
     print(json.dumps(record | extra), flush=True)
