@@ -1,5 +1,8 @@
 #include "isochron/nn/resnet.h"
 
+#include <algorithm>
+#include <map>
+
 #include "isochron/ops/elementwise.h"
 
 namespace isochron::nn {
@@ -63,7 +66,7 @@ void ResidualBlock::members(Members& list) {
 }
 
 ResNet::ResNet(const ResNetOptions& options)
-    : small_images_(checked(options).small_images),
+    : options_(checked(options)),
       stem_(options.widths[0], options.small_images ? 3 : 7, options.small_images ? 1 : 2, Activation::kRelu,
             options.norm),
       classifier_(options.classes) {
@@ -79,7 +82,7 @@ ResNet::ResNet(const ResNetOptions& options)
 
 Tensor ResNet::forward(const Tensor& x) {
   Tensor y = stem_(x);
-  if (!small_images_) {
+  if (!options_.small_images) {
     y = max_pool2d(y, {3, 3}, {.stride = {2, 2}, .padding = Padding::explicitly(1, 1, 1, 1)});
   }
   for (const auto& block : blocks_) y = (*block)(y);
@@ -90,6 +93,31 @@ void ResNet::members(Members& list) {
   list("stem", stem_);
   for (size_t i = 0; i < blocks_.size(); ++i) list(fmt::format("block_{}", i), *blocks_[i]);
   list("classifier", classifier_);
+}
+
+std::function<std::string(const std::string&)> torchvision_names(const ResNetOptions& options) {
+  std::map<std::string, std::string> layers = {
+      {"stem.convolution", "conv1"}, {"stem.norm", "bn1"}, {"classifier", "fc"}};
+  size_t block = 0;
+  for (size_t stage = 0; stage < options.blocks.size(); ++stage) {
+    for (int64_t i = 0; i < options.blocks[stage]; ++i) {
+      const std::string ours = fmt::format("block_{}.", block++);
+      const std::string theirs = fmt::format("layer{}.{}.", stage + 1, i);
+      for (int part = 0; part < (options.bottleneck ? 3 : 2); ++part) {
+        layers[fmt::format("{}path_{}.convolution", ours, part)] = fmt::format("{}conv{}", theirs, part + 1);
+        layers[fmt::format("{}path_{}.norm", ours, part)] = fmt::format("{}bn{}", theirs, part + 1);
+      }
+      layers[ours + "shortcut.convolution"] = theirs + "downsample.0";
+      layers[ours + "shortcut.norm"] = theirs + "downsample.1";
+    }
+  }
+  return [layers = std::move(layers)](const std::string& name) {
+    const size_t dot = name.rfind('.');
+    const auto found = layers.find(name.substr(0, dot));
+    require(found != layers.end() && dot != std::string::npos, ErrorCode::kInvalidArgument,
+            "torchvision_names", "'{}' is no tensor of this network under Convention::kPyTorch", name);
+    return found->second + name.substr(dot);
+  };
 }
 
 ResNet resnet20(int64_t classes) {

@@ -1,6 +1,9 @@
 // Residual networks (He, Zhang, Ren, Sun: "Deep Residual Learning for Image Recognition", CVPR 2016).
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "isochron/nn/layers.h"
 #include "isochron/nn/normalization.h"
 
@@ -58,13 +61,22 @@ class ResNet : public Module {
   Tensor forward(const Tensor& x) override;
   void members(Members& list) override;
   std::string_view kind() const override { return "resnet"; }
+  const ResNetOptions& options() const { return options_; }
 
  private:
-  bool small_images_;
+  ResNetOptions options_;
   NormalizedConv stem_;
   std::vector<std::unique_ptr<ResidualBlock>> blocks_;
   Dense classifier_;
 };
+
+/// What torchvision.models.resnet calls a tensor of these networks, for weights published under its names
+/// ("layer2.0.conv1.weight", "fc.bias"); from the name under Convention::kPyTorch:
+///   load_weights(model, "resnet50.safetensors",
+///                {.naming = {.convention = Convention::kPyTorch, .rename =
+///                torchvision_names(model.options())}});
+/// Throws kInvalidArgument for a name that isn't of such a network.
+std::function<std::string(const std::string& name)> torchvision_names(const ResNetOptions& options);
 
 /// For CIFAR-sized images, 0.27 million parameters.
 ResNet resnet20(int64_t classes = 10);

@@ -129,7 +129,9 @@ TEST_F(Weights, AreNamedByPath) {
   EXPECT_THAT(names_of(SafetensorsFile(path_)),
               ElementsAre("features.0.weight", "features.0.bias", "features.2.weight", "features.2.bias",
                           "hidden.weight", "hidden.bias", "out.weight"));
-  EXPECT_EQ(SafetensorsFile(path_).find("features.2.weight")->spec.shape, (Shape{4, 3, 2, 2}));
+  const SafetensorsFile file(path_);
+  ASSERT_NE(file.find("features.2.weight"), nullptr);
+  EXPECT_EQ(file.find("features.2.weight")->spec.shape, (Shape{4, 3, 2, 2}));
 }
 
 TEST_F(Weights, GoThroughPyTorchAndComputeTheSame) {
