@@ -6,6 +6,7 @@
 #include <limits>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "isochron/core/clock.h"
 #include "isochron/core/error.h"
@@ -15,9 +16,13 @@
 namespace isochron::ops {
 namespace {
 
-/// Each candidate runs so many times; it is dropped when after a run its best time is more than this times
-/// the best candidate's. The first run also allocates and sets up, so only the hopeless end there.
-constexpr double kHopeless[] = {4, 1.25, 1};
+/// Candidates take turns, so that a machine that is busy for a while slows all alike. After each round those
+/// drop out whose best time is more than this times the best of all. The first run also allocates and sets
+/// up, so only the hopeless end there.
+constexpr double kHopeless[] = {4, 2, 1.5, 1.3, 1.2};
+constexpr int64_t kMostNs = 100'000'000;  // no further round after so long
+/// Of candidates within this of the fastest the one that the rule prefers is taken: the rest may be noise, and the rule's order is by experience.
+constexpr double kLevel = 1.12;
 
 std::atomic<bool> g_deterministic{false};
 
@@ -101,6 +106,34 @@ int64_t time_once(const std::function<void()>& run) {
   return now_ns() - start;
 }
 
+/// The fastest of `count` candidates, or `count` where none serves.
+size_t fastest(size_t count, const std::function<std::function<void()>(size_t)>& prepare) {
+  struct Candidate {
+    size_t index;
+    std::function<void()> run;
+    double best_ns = std::numeric_limits<double>::max();
+  };
+  std::vector<Candidate> candidates;
+  for (size_t i = 0; i < count; ++i) {
+    if (std::function<void()> run = prepare(i)) candidates.push_back({i, std::move(run)});
+  }
+  if (candidates.empty()) return count;
+  const int64_t start = now_ns();
+  double best_ns = std::numeric_limits<double>::max();
+  for (const double hopeless : kHopeless) {
+    if (candidates.size() == 1 || now_ns() - start > kMostNs) break;
+    for (Candidate& candidate : candidates) {
+      candidate.best_ns = std::min(candidate.best_ns, static_cast<double>(time_once(candidate.run)));
+      best_ns = std::min(best_ns, candidate.best_ns);
+    }
+    std::erase_if(candidates,
+                  [&](const Candidate& c) { return c.best_ns > std::max(hopeless, kLevel) * best_ns; });
+  }
+  const auto level = std::find_if(candidates.begin(), candidates.end(),
+                                  [&](const Candidate& c) { return c.best_ns <= kLevel * best_ns; });
+  return level == candidates.end() ? candidates[0].index : level->index;
+}
+
 }  // namespace
 
 void set_deterministic(bool on) { g_deterministic = on; }
@@ -119,22 +152,7 @@ size_t choose(const std::string& call, std::span<const std::string_view> names,
     remember(record(), call, names[known], false);
     return known;
   }
-  size_t best = names.size();
-  int64_t best_ns = std::numeric_limits<int64_t>::max();
-  for (size_t i = 0; i < names.size(); ++i) {
-    const std::function<void()> run = prepare(i);
-    if (!run) continue;
-    int64_t fastest = std::numeric_limits<int64_t>::max();
-    for (const double hopeless : kHopeless) {
-      fastest = std::min(fastest, time_once(run));
-      if (best < names.size() && static_cast<double>(fastest) > hopeless * static_cast<double>(best_ns))
-        break;
-    }
-    if (fastest < best_ns) {
-      best = i;
-      best_ns = fastest;
-    }
-  }
+  const size_t best = fastest(names.size(), prepare);
   if (best < names.size()) {
     const std::lock_guard lock(record().mutex);
     remember(record(), call, names[best], true);
