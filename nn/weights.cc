@@ -110,6 +110,9 @@ class SlotCollector final : public Members {
       }
       for (std::string& name : one.theirs) name = numbered(name, number);
       if (variables.size() < one.ours.size()) continue;
+      const auto shared =
+          std::count_if(variables.begin(), variables.end(), [&](const Variable& v) { return known(v); });
+      if (shared != 0 && shared != std::ssize(variables)) continue;  // what is new must not be lost
       if (rule.applies && !rule.applies({variables.begin(), variables.end()})) continue;
       add(std::move(variables), std::move(one));
     }
@@ -119,8 +122,8 @@ class SlotCollector final : public Members {
     std::vector<std::string> names;
     for (const std::string& theirs : rule.theirs) names.push_back(file_name(theirs));
     for (const std::string& ours : rule.ours) claimed_.insert(path_ + ours);
-    // One that is shared is held by its first name; where a file has it under others too, they are the same.
-    if (std::any_of(variables.begin(), variables.end(), [&](const Variable& v) { return known(v); })) {
+    // What is shared is held by its first name; where a file has it under others too, they are the same.
+    if (known(variables[0])) {
       slots_.read_over.insert(names.begin(), names.end());
     } else {
       slots_.list.push_back({module_, std::move(variables), std::move(rule), std::move(names)});

@@ -223,15 +223,19 @@ TEST_F(Weights, RulesHoldForAnyNumber) {
   expect_pytorch("lstm", {{"layer_x/kernel", ones({1, 4})}}, {{"layer_x/kernel", ones({1, 4})}});
 }
 
-TEST_F(Weights, ARuleMayJoinTensors) {
-  const WeightRule join{
+const WeightRule& joining_rule() {
+  static const WeightRule join{
       "pair",
       {"a", "b"},
       {"ab"},
       [](const Module&, const std::vector<Tensor>& ours) { return std::vector{concatenate(ours)}; },
       [](const Module&, const std::vector<Tensor>& parts) { return split(parts[0], 2); },
       [](const std::vector<Tensor>& ours) { return ours[0].elems() == ours[1].elems(); }};
-  const WeightNaming naming{.rules = {join}};
+  return join;
+}
+
+TEST_F(Weights, ARuleMayJoinTensors) {
+  const WeightNaming naming{.rules = {joining_rule()}};
   const auto saved_names = [&](const Named& members) {
     Layer pair("pair", members);
     save_weights(pair, path_, {.naming = naming});
@@ -246,6 +250,32 @@ TEST_F(Weights, ARuleMayJoinTensors) {
   EXPECT_THAT(saved_names({{"a", counted({2})}}), ElementsAre("a")) << "half of what the rule is for";
   EXPECT_THAT(saved_names({{"a", counted({2})}, {"b", counted({3})}}), ElementsAre("a", "b"))
       << "does not apply";
+}
+
+TEST_F(Weights, ARuleLosesNothingWherePartOfItIsShared) {
+  class Pair : public Module {
+   public:
+    Pair(Variable a, Variable b) : a_(std::move(a)), b_(std::move(b)) {}
+    Tensor forward(const Tensor& x) override { return x; }
+    void members(Members& list) override { list("a", a_)("b", b_); }
+    std::string_view kind() const override { return "pair"; }
+
+   private:
+    Variable a_, b_;
+  };
+  class Pairs : public Module {
+   public:
+    Tensor forward(const Tensor& x) override { return x; }
+    void members(Members& list) override { list("one", one_)("two", two_)("three", three_); }
+
+   private:
+    Variable a_{ones({2}), "a"}, b_{zeros({2}), "b"};
+    Pair one_{a_, b_}, two_{a_, Variable(full({2}, 7), "c")}, three_{a_, b_};
+  } pairs;
+  const WeightNaming naming{.rules = {joining_rule()}};
+  save_weights(pairs, path_, {.naming = naming});
+  EXPECT_THAT(names_of(SafetensorsFile(path_)), ElementsAre("one/ab", "two/b"));
+  EXPECT_EQ(load_weights(pairs, path_, {.naming = naming}).loaded, 3u);
 }
 
 TEST_F(Weights, AClassUnderALayersKindIsToldApart) {
