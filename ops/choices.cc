@@ -17,11 +17,12 @@ namespace isochron::ops {
 namespace {
 
 /// Candidates take turns, so that a machine that is busy for a while slows all alike. After each round those
-/// drop out whose best time is more than this times the best of all. The first run also allocates and sets
-/// up, so only the hopeless end there.
+/// drop out whose best time is more than this times the best of all. A run before the first round, which
+/// isn't timed, allocates and sets up.
 constexpr double kHopeless[] = {4, 2, 1.5, 1.3, 1.2};
 constexpr int64_t kMostNs = 100'000'000;  // no further round after so long
-/// Of candidates within this of the fastest the one that the rule prefers is taken: the rest may be noise, and the rule's order is by experience.
+/// Of candidates within this of the fastest the one that the rule prefers is taken: the rest may be noise,
+/// and the rule's order is by experience.
 constexpr double kLevel = 1.12;
 
 std::atomic<bool> g_deterministic{false};
@@ -118,6 +119,8 @@ size_t fastest(size_t count, const std::function<std::function<void()>(size_t)>&
     if (std::function<void()> run = prepare(i)) candidates.push_back({i, std::move(run)});
   }
   if (candidates.empty()) return count;
+  if (candidates.size() == 1) return candidates[0].index;
+  for (const Candidate& candidate : candidates) candidate.run();
   const int64_t start = now_ns();
   double best_ns = std::numeric_limits<double>::max();
   for (const double hopeless : kHopeless) {

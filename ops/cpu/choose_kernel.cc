@@ -72,12 +72,14 @@ std::unique_ptr<Kernel> choose_kernel(const KernelRequest& request, int threads,
                                       std::span<const std::string_view> names,
                                       const std::function<std::unique_ptr<Kernel>(size_t)>& make) {
   std::optional<TrialMemory> memory;
+  size_t workspace_bytes = 0;  // of the largest candidate: all are prepared before one runs
   const auto prepare = [&](size_t i) -> std::function<void()> {
     std::shared_ptr<Kernel> kernel = make(i);
     if (!kernel) return {};
-    return [kernel, &memory, &request] {
+    workspace_bytes = std::max(workspace_bytes, kernel->workspace_bytes());
+    return [kernel, &memory, &request, &workspace_bytes] {
       if (!memory) memory.emplace(request);
-      const KernelArgs args = memory->args(kernel->workspace_bytes());
+      const KernelArgs args = memory->args(workspace_bytes);
       kernel->bind(args);
       kernel->run(args);
     };
