@@ -37,32 +37,29 @@ struct Functors {
   static HWY_INLINE V sin(V x) { return M::sin(x); }
   static HWY_INLINE V cos(V x) { return M::cos(x); }
   static HWY_INLINE V tanh(V x) { return M::tanh(x); }
-  /// 1 / (1 + e^-x), from the side on which the exponential can't overflow.
-  static HWY_INLINE V sigmoid(V x) {
-    const V e = M::exp(neg(M::abs(x)));
-    const V small = e / (M::set(1) + e);
-    return M::select(M::less(x, M::set(0)), small, M::set(1) / (M::set(1) + e));
-  }
+  static HWY_INLINE V sigmoid(V x) { return M::sigmoid(x); }
   static HWY_INLINE V erf(V x) { return M::erf(x); }
   static HWY_INLINE V relu(V x) { return M::select(M::less(x, M::set(0)), M::set(0), x); }
   static HWY_INLINE V relu6(V x) { return M::select(M::less(M::set(6), x), M::set(6), relu(x)); }
   /// log(1 + e^x) = max(x, 0) + log1p(e^-|x|).
-  static HWY_INLINE V softplus(V x) { return relu(x) + M::log1p(M::exp(neg(M::abs(x)))); }
+  static HWY_INLINE V softplus(V x) { return relu(x) + M::log1p_unit(M::exp(neg(M::abs(x)))); }
   static HWY_INLINE V silu(V x) { return x * sigmoid(x); }
   /// x Phi(x) (Hendrycks and Gimpel 2016, exact form).
   static HWY_INLINE V gelu(V x) {
     return M::set(0.5) * x * (M::set(1) + M::erf(x * M::set(0.70710678118654752440)));
   }
-  /// Phi(x) + x phi(x), times the incoming gradient.
+  /// Phi(x) + x phi(x), times the incoming gradient. Where x phi(x) is next to 0, phi is taken at the bound.
   static HWY_INLINE V gelu_grad(V gradient, V x) {
-    const V phi = M::set(0.39894228040143267794) * M::exp(M::set(-0.5) * x * x);
+    const V inside = M::clamp(x, M::kF32 ? 13 : 37);
+    const V phi = M::set(0.39894228040143267794) * M::short_exp(M::set(-0.5) * inside * inside);
     const V cumulative = M::set(0.5) * (M::set(1) + M::erf(x * M::set(0.70710678118654752440)));
-    return gradient * (cumulative + x * phi);
+    return gradient * (cumulative + inside * phi);
   }
-  /// The tanh approximation of the same paper.
+  /// The tanh approximation of the same paper, x (1 + tanh(u)) / 2 written as x sigmoid(2u): nothing cancels
+  /// in the negative tail.
   static HWY_INLINE V gelu_tanh(V x) {
-    const V inner = M::set(0.79788456080286535588) * (x + M::set(0.044715) * x * x * x);
-    return M::set(0.5) * x * (M::set(1) + M::tanh(inner));
+    const V twice = M::set(1.5957691216057307118) * (x + M::set(0.044715) * x * x * x);
+    return x * M::sigmoid(twice);
   }
   static HWY_INLINE V floor(V x) { return M::floor(x); }
   static HWY_INLINE V ceil(V x) { return M::ceil(x); }

@@ -13,9 +13,8 @@
 
 #include <hwy/highway.h>
 
-#include <hwy/contrib/math/math-inl.h>
-
 #include "isochron/ops/cpu/tails-inl.h"
+#include "isochron/ops/cpu/vector_math-inl.h"
 #include "isochron/ops/functors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -24,95 +23,6 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using graph::ElementOp;
 using graph::ReduceKind;
-
-/// The vocabulary of functors-inl.h over Highway vectors of T.
-template <typename T>
-struct VectorMath {
-  using D = hn::ScalableTag<T>;
-  using V = hn::Vec<D>;
-  using Mask = hn::Mask<D>;
-  static constexpr D d{};
-  static HWY_INLINE V set(double x) { return hn::Set(D(), static_cast<T>(x)); }
-  static HWY_INLINE V neg(V x) { return hn::Neg(x); }
-  static HWY_INLINE V abs(V x) { return hn::Abs(x); }
-  static HWY_INLINE V sqrt(V x) { return hn::Sqrt(x); }
-  static HWY_INLINE V floor(V x) { return hn::Floor(x); }
-  static HWY_INLINE V ceil(V x) { return hn::Ceil(x); }
-  static HWY_INLINE V round(V x) { return hn::Round(x); }
-  static HWY_INLINE V trunc(V x) { return hn::Trunc(x); }
-  static HWY_INLINE V mul_add(V a, V b, V c) { return hn::MulAdd(a, b, c); }
-  static HWY_INLINE Mask less(V a, V b) { return hn::Lt(a, b); }
-  static HWY_INLINE Mask is_nan(V x) { return hn::IsNaN(x); }  // hn::Ne is an ordered comparison
-  static HWY_INLINE V select(Mask m, V yes, V no) { return hn::IfThenElse(m, yes, no); }
-  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  static constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-  /// Highway's exponential is defined up to 104 (f32) and 706 (f64).
-  static HWY_INLINE V exp(V x) {
-    const double largest = sizeof(T) == 4 ? 88.72283905206835 : 709.782712893384;
-    const V half = hn::Exp(D(), hn::Min(x, set(largest)) * set(0.5));
-    const V whole = sizeof(T) == 4
-                        ? hn::Exp(D(), hn::Min(x, set(largest)))
-                        : select(less(set(700), x), half * half, hn::Exp(D(), hn::Min(x, set(700))));
-    return select(is_nan(x), x, select(less(set(largest), x), set(kInfinity), whole));
-  }
-  static HWY_INLINE V expm1(V x) {
-    const double largest = sizeof(T) == 4 ? 88.0 : 700.0;
-    const V inside = hn::Expm1(D(), hn::Max(hn::Min(x, set(largest)), set(-largest)));
-    const V signed_zero = select(hn::Eq(x, set(0)), x, inside);
-    return select(is_nan(x), x, select(less(set(largest), x), exp(x), signed_zero));
-  }
-  static HWY_INLINE V log(V x) { return edges(x, x, hn::Log(D(), x)); }
-  static HWY_INLINE V log1p(V x) {
-    const V y = x + set(1);
-    const V inside = hn::Log1p(D(), hn::Max(x, set(-1.0 + 1e-7)));
-    const V near = select(less(x, set(-1.0 + 1e-6)), log(y), inside);
-    return edges(x, y, near);
-  }
-  /// Logarithm's special values: y = 0, y < 0, infinity, NaN.
-  static HWY_INLINE V edges(V x, V y, V inside) {
-    V result = select(hn::Eq(y, set(0)), set(-kInfinity), inside);
-    result = select(less(y, set(0)), set(kNan), result);
-    result = select(hn::Eq(y, set(kInfinity)), set(kInfinity), result);
-    return select(is_nan(x), x, result);
-  }
-  static HWY_INLINE V sin(V x) { return select(is_infinite(x), set(kNan), hn::Sin(D(), x)); }
-  static HWY_INLINE V cos(V x) { return select(is_infinite(x), set(kNan), hn::Cos(D(), x)); }
-  static HWY_INLINE Mask is_infinite(V x) { return hn::Eq(hn::Abs(x), set(kInfinity)); }
-  static HWY_INLINE V tanh(V x) {
-    const V inside = hn::Tanh(D(), hn::Max(hn::Min(x, set(20)), set(-20)));
-    return select(is_nan(x), x, inside);
-  }
-  /// f32: x P(x^2) / Q(x^2), fitted by iteratively reweighted least squares to a relative error of 2.1e-8
-  /// below 3.9, from where on it is 1 in f32. f64: the C library's, lane by lane.
-  static HWY_INLINE V erf(V x) {
-    if constexpr (sizeof(T) == 8) {
-      HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)];
-      hn::Store(x, D(), lanes);
-      for (size_t i = 0; i < hn::Lanes(D()); ++i) lanes[i] = std::erf(lanes[i]);
-      return hn::Load(D(), lanes);
-    } else {
-      return erf_f32(x);
-    }
-  }
-  static HWY_INLINE V erf_f32(V x) {
-    const V t = x * x;
-    V p = set(2.02590002e-06);
-    p = hn::MulAdd(p, t, set(0.000284684354));
-    p = hn::MulAdd(p, t, set(0.00380808274));
-    p = hn::MulAdd(p, t, set(0.0528751982));
-    p = hn::MulAdd(p, t, set(0.191548711));
-    p = hn::MulAdd(p, t, set(1.12837914));
-    V q = set(3.78315396e-05);
-    q = hn::MulAdd(q, t, set(0.00117070363));
-    q = hn::MulAdd(q, t, set(0.0150549333));
-    q = hn::MulAdd(q, t, set(0.114558929));
-    q = hn::MulAdd(q, t, set(0.503088302));
-    q = hn::MulAdd(q, t, set(1));
-    const V one = hn::CopySign(set(1), x);
-    return hn::IfThenElse(hn::Ge(hn::Abs(x), set(3.9)), one, x * p / q);  // NaN stays
-  }
-};
 
 template <typename T, typename F>
 HWY_INLINE void unary_loop(void* dst_bytes, const void* a_bytes, int64_t count, F f) {

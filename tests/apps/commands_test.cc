@@ -160,6 +160,21 @@ TEST_F(Command, ChoicesOfKernelsAreKeptForTheNextRun) {
   EXPECT_THAT(with_cache("bench --case mlp --steps 1"), Ends(0, "warning: choices on disk are ignored"));
 }
 
+TEST_F(Command, TwoProcessesWithTheSameChoicesTrainAlike) {
+  const auto folder = write("inside", "").parent_path();
+  const auto train = [&](const std::string& json) {
+    const Outcome outcome = run_isochron(
+        "--version >/dev/null; ISOCHRON_CACHE=" + (folder / "kept").string() +
+        " " ISOCHRON_COMMAND " train digits --epochs 1 --seed 5 --json " + (folder / json).string());
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    return read_json(folder / json)["test"].dump();
+  };
+  const std::string first = train("first.json");
+  const auto choices = read_file(std::filesystem::directory_iterator(folder / "kept")->path());
+  EXPECT_EQ(train("second.json"), first);
+  EXPECT_EQ(read_file(std::filesystem::directory_iterator(folder / "kept")->path()), choices);
+}
+
 TEST_F(Command, AFullDiskBehindTheOutputIsAnError) {
   EXPECT_EQ(run_isochron("doctor >/dev/full").status, 3) << "also where nobody can be told";
   EXPECT_THAT(run_isochron("doctor 2>&1 >/dev/full || exit $?; true"), Ends(3, "standard output"));

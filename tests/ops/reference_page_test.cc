@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "isochron/core/file.h"
+#include "isochron/ops/element_accuracy.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
 
@@ -73,6 +74,24 @@ void append_table(std::string& page, std::string_view title, bool (*belongs)(con
   }
 }
 
+std::string bound_text(const ops::ErrorBound& bound) {
+  if (bound.ulp == 0) return "exact";
+  return fmt::format("{}{}", bound.ulp, bound.absolute > 0 ? fmt::format(" or {} eps", bound.absolute) : "");
+}
+
+void append_accuracies(std::string& page) {
+  page +=
+      "\n## Accuracy of the element functions\n\n"
+      "Largest error, in units in the last place of the exact result, on every instruction set and over the\n"
+      "whole domain; *or n eps*: at most n times the dtype's epsilon where that is more. 16-bit floats are\n"
+      "computed in f32 and rounded once. The rules are in `ops/element_accuracy.h`.\n\n"
+      "| function | f32 | f64 |\n|---|---|---|\n";
+  for (const ops::ElementAccuracy& row : ops::element_accuracies()) {
+    page += fmt::format("| `{}` | {} | {} |\n", graph::element_op_name(row.op), bound_text(row.f32),
+                        bound_text(row.f64));
+  }
+}
+
 std::string reference_page() {
   std::string page =
       "# Op reference\n\n"
@@ -89,6 +108,7 @@ std::string reference_page() {
   append_table(page, "All others", [](const OpDef& op) {
     return op.fusion == FusionClass::kOpaque || op.fusion == FusionClass::kView;
   });
+  append_accuracies(page);
   return page;
 }
 

@@ -11,20 +11,30 @@
 
 namespace isochron {
 
+/// Scope in which this thread computes with subnormals, which kernels flush to zero.
+class KeepSubnormals {
+ public:
+  KeepSubnormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ & ~0x8040u); }  // flush, denormals are zero
+  ~KeepSubnormals() { _mm_setcsr(before_); }
+  KeepSubnormals(const KeepSubnormals&) = delete;
+  KeepSubnormals& operator=(const KeepSubnormals&) = delete;
+
+ private:
+  unsigned before_;
+};
+
 /// Runs `body` once for each instruction set that this process may use, with subnormals kept, as the
 /// expectations are computed with them.
 template <typename Body>
 void for_each_target(Body body) {
   ops::limit_vector_target();
-  const unsigned control = _mm_getcsr();
-  _mm_setcsr(control & ~0x8040u);  // flush to zero, denormals are zero
+  const KeepSubnormals keep;
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     SCOPED_TRACE(hwy::TargetName(target));
     hwy::SetSupportedTargetsForTest(target);
     hwy::GetChosenTarget().Update(target);
     body();
   }
-  _mm_setcsr(control);
   hwy::SetSupportedTargetsForTest(0);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
