@@ -1,0 +1,56 @@
+// Line plots as SVG: a few series over common axes, with ticks at round numbers, a grid, a legend and a
+// title. Knows nothing of what is plotted; pages and reports put the text where they like. Axes and text take
+// the colour of their surroundings (currentColor), and the series' colours are legible on light and on dark.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace isochron::observe {
+
+/// Points (x[i], y[i]) in order. A point that isn't finite, or not above 0 on a logarithmic axis, is left out
+/// and interrupts the line.
+struct PlotSeries {
+  std::string name = {};  // in the legend; empty: not there
+  std::vector<double> x = {};
+  std::vector<double> y = {};
+  bool line = true;
+  bool markers = false;  // a dot at every point
+  bool dashed = false;
+};
+
+struct Plot {
+  std::string title = {};
+  std::string x_label = {};
+  std::string y_label = {};
+  bool log_x = false;
+  bool log_y = false;
+  std::vector<PlotSeries> series = {};
+};
+
+/// In units of the drawing; text is 12 of them high.
+struct PlotSize {
+  double width = 760;
+  double height = 320;
+};
+
+/// One <svg> element, self-contained, at most `size` and shrinking with what is around it. Lines of more
+/// points than the plot has columns are drawn by the first, lowest, highest and last point of each column,
+/// which gives the same picture (M4: Jugel et al., "A Visualization-Oriented Time Series Data Aggregation",
+/// VLDB 2014). Throws kInvalidArgument: no point to draw, x and y of different lengths, a size below 120 x
+/// 100 or not finite.
+std::string plot_svg(const Plot& plot, const PlotSize& size = {});
+
+/// `text` with &, <, > and quotes as entities.
+std::string escape_markup(std::string_view text);
+
+/// Round numbers within [low, high]: multiples of 1, 2 or 5 times a power of ten, at most `most` (>= 2) of
+/// them where the range allows (Heckbert, "Nice Numbers for Graph Labels", Graphics Gems 1990). Empty unless
+/// low < high.
+std::vector<double> linear_ticks(double low, double high, int most);
+/// The same for a logarithmic axis, 0 < low < high: powers of ten, thinned when they are many; with 2 and 5
+/// times those where the range holds fewer than two; linear ticks where that is still too few.
+std::vector<double> log_ticks(double low, double high, int most);
+
+}  // namespace isochron::observe
