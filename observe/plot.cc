@@ -45,8 +45,9 @@ struct Axis {
   bool shows(double value) const { return std::isfinite(value) && (!logarithmic || value > 0); }
   double scale(double value) const { return logarithmic ? std::log10(value) : value; }
   double at(double value) const {
-    const double low = scale(range.low), high = scale(range.high);
-    return begin + (end - begin) * ((scale(value) - low) / (high - low));
+    // Halved, so that the distance of the farthest numbers is finite as well.
+    const double low = scale(range.low) / 2, high = scale(range.high) / 2;
+    return begin + (end - begin) * ((scale(value) / 2 - low) / (high - low));
   }
 };
 
@@ -60,14 +61,15 @@ void widen(Axis& axis, double margin) {
              std::min(range.high * factor, std::numeric_limits<double>::max())};
     return;
   }
-  // Halved, so that the widest range is finite as well.
   double half = range.high / 2 - range.low / 2;
   if (!(half > std::max(std::abs(range.low), std::abs(range.high)) * 1e-14)) {
     half = range.low == 0 ? 1 : std::abs(range.low) / 2;
     range = {range.low - half, range.high + half};
     return;
   }
-  range = {range.low - 2 * half * margin, range.high + 2 * half * margin};
+  constexpr double kMost = std::numeric_limits<double>::max();
+  const double more = half * (2 * margin);
+  range = {std::max(range.low - more, -kMost), std::min(range.high + more, kMost)};
 }
 
 /// As many decimals as tell neighbouring ticks apart.
@@ -315,7 +317,7 @@ std::vector<double> linear_ticks(double low, double high, int most) {
   std::vector<double> ticks;
   if (!(low < high) || !std::isfinite(low) || !std::isfinite(high)) return ticks;
   most = std::max(2, most);
-  const double rough = (high / most - low / most);
+  const double rough = high / most - low / most;
   const double power = std::pow(10.0, std::floor(std::log10(rough)));
   double step = 10 * power;
   for (const double factor : {5.0, 2.0, 1.0}) {

@@ -10,8 +10,10 @@ namespace isochron::apps {
 namespace {
 
 using testing::AllOf;
+using testing::AnyOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
+using testing::Not;
 
 Outcome train(const std::string& arguments) { return run_isochron("train " + arguments); }
 
@@ -21,6 +23,11 @@ class TrainCommand : public testing::Test {
     const std::filesystem::path path = folder_.path() / name;
     std::ofstream(path) << content;
     return path;
+  }
+
+  static std::string content_of(const std::filesystem::path& path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   }
 
   TempFolder folder_;
@@ -51,6 +58,10 @@ TEST_F(TrainCommand, WritesWhatItFound) {
   EXPECT_EQ(result["report"]["iterations"], 2 * 32) << "the first epoch is warm-up";
   EXPECT_TRUE(std::filesystem::exists(out / "history.csv"));
   EXPECT_TRUE(std::filesystem::exists(out / "windows.csv"));
+  const std::string page = content_of(out / "report.html");
+  EXPECT_THAT(page, AllOf(HasSubstr("<!doctype html>"), HasSubstr("Loss in training"),
+                          HasSubstr("always the mean"), HasSubstr("prefers-color-scheme: dark")));
+  EXPECT_THAT(page, Not(AnyOf(HasSubstr("src="), HasSubstr("href="), HasSubstr("url(")))) << "self-contained";
 }
 
 TEST_F(TrainCommand, SameSeedSameLosses) {
@@ -67,7 +78,11 @@ TEST_F(TrainCommand, SameSeedSameLosses) {
 }
 
 TEST_F(TrainCommand, UsageMistakesExitWithTwo) {
-  EXPECT_THAT(train("mnist"), Ends(2, "no model 'mnist'; models are digits, co2, regress"));
+  EXPECT_THAT(
+      train("mnist"),
+      Ends(2,
+           "no model 'mnist'; models are digits, mlp, lenet, resnet20, resnet50, co2, lstm, gru, tcn, "
+           "gpt, regress"));
   EXPECT_THAT(train(""), Ends(2, "model is required"));
   EXPECT_THAT(train("regress --epoch 3"), Ends(2, "--epoch"));
   EXPECT_THAT(train("regress --epochs 0"), Ends(2, "--epochs"));
@@ -75,6 +90,7 @@ TEST_F(TrainCommand, UsageMistakesExitWithTwo) {
   EXPECT_THAT(train("regress --learning-rate nan"), Ends(2, "expected a finite number above 0, got 'nan'"));
   EXPECT_THAT(train("regress --learning-rate -1"), Ends(2, "--learning-rate"));
   EXPECT_THAT(train("regress --optimizer adagrad"), Ends(2, "adagrad"));
+  EXPECT_THAT(train("regress --steps 0"), Ends(2, "--steps"));
   EXPECT_THAT(train("regress --data x.csv"), Ends(2, "regress draws its own data"));
   EXPECT_THAT(train("regress --threads 1000"), Ends(2, "thread"));
 }
@@ -113,21 +129,90 @@ TEST_F(TrainCommand, AnOutputThatCannotBeWrittenIsAnError) {
   EXPECT_THAT(train("regress --epochs 1 --out " + blocked + "/below"), Ends(3, blocked));
 }
 
-TEST_F(TrainCommand, Co2StatesBothBaselines) {
-  const Outcome outcome = train("co2 --epochs 1");
+TEST_F(TrainCommand, ForecastersStateBothBaselines) {
+  for (const std::string model : {"co2", "lstm", "gru", "tcn"}) {
+    const Outcome outcome = train(model + " --epochs 1 --steps 3 --batch 8 --out " + folder_.path().string());
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    EXPECT_THAT(outcome.text, AllOf(HasSubstr("1 epochs of 3 steps, batch 8"),
+                                    ContainsRegex("this model +[0-9.]+ ppm RMSE  [0-9.]+ ppm MAE"),
+                                    HasSubstr("same as last week     0.5261 ppm RMSE"),
+                                    HasSubstr("last year plus trend  0.753 ppm RMSE")));
+    EXPECT_THAT(content_of(folder_ / "report.html"),
+                AllOf(HasSubstr("Forecast and truth over the test years"), HasSubstr("The last two years"),
+                      HasSubstr("forecast a week before"), HasSubstr("0.5261")));
+  }
+}
+
+TEST_F(TrainCommand, ClassifiersTrainOnDigitsScaledUpAndSaySo) {
+  const auto first_line = [&](const std::string& model) {
+    const Outcome outcome = train(model + " --epochs 1 --steps 2 --batch 4");
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    EXPECT_THAT(outcome.text, AllOf(ContainsRegex("this model +0\\.[0-9]+ accuracy"),
+                                    ContainsRegex("nearest class mean +0\\.8[67][0-9]+ accuracy")));
+    return outcome.text.substr(0, outcome.text.find('\n'));
+  };
+  EXPECT_EQ(first_line("mlp"), "digits: 1437 images of 8 x 8 to train on, 360 to test on");
+  EXPECT_THAT(first_line("lenet"),
+              HasSubstr("1437 images of 32 x 32 to train on, 360 to test on (8 x 8 scaled up"));
+  EXPECT_THAT(first_line("resnet20"), HasSubstr("scaled up, one grey in three channels; --data FOLDER"));
+}
+
+TEST_F(TrainCommand, AFolderIsCifar) {
+  std::string records;
+  for (int label = 0; label < 10; ++label) {
+    records += static_cast<char>(label) + std::string(3072, static_cast<char>(20 * label));
+  }
+  write("data_batch_1.bin", records + records);
+  write("test_batch.bin", records);
+  for (const std::string model : {"mlp", "resnet20"}) {
+    const Outcome outcome = train(model + " --epochs 2 --batch 8 --data " + folder_.path().string());
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    EXPECT_THAT(outcome.text, AllOf(HasSubstr("CIFAR-10: 20 images of 32 x 32 to train on, 10 to test on\n"),
+                                    HasSubstr("nearest class mean   1 accuracy"),
+                                    HasSubstr("most frequent class  0.1 accuracy")));
+  }
+  write("data_batch_1.bin", records + "1");
+  EXPECT_THAT(train("resnet20 --data " + folder_.path().string()),
+              Ends(3, "offset 30730: record 10 has 1 bytes of 3073"));
+}
+
+TEST_F(TrainCommand, GptLearnsAnAlternationAndWritesIt) {
+  std::string text;
+  while (text.size() < 4000) text += "ab";
+  const std::string file = write("text.txt", text).string(), json = (folder_ / "gpt.json").string();
+  const Outcome outcome = train("gpt --epochs 2 --steps 15 --batch 4 --data " + file + " --json " + json);
   EXPECT_EQ(outcome.status, 0) << outcome.text;
-  EXPECT_THAT(outcome.text, AllOf(ContainsRegex("same as last week +0\\.[0-9]+ ppm RMSE"),
-                                  ContainsRegex("last year plus trend +0\\.[0-9]+ ppm RMSE"),
-                                  ContainsRegex("this model +[0-9.]+ ppm RMSE")));
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("3600 characters of 1 files to train on, 400 to validate on, 2 "),
+                                  ContainsRegex("Epoch 2/2  loss [0-9.]+  val_loss [0-9.]+  "),
+                                  HasSubstr("frequencies of pairs"), HasSubstr("a sample of its text:")));
+  const nlohmann::json result = read_json(json);
+  EXPECT_LT(result["test"]["loss"], 0.1) << "chance is 0.69";
+  EXPECT_LT(result["test"]["pair_frequencies_loss"], 0.01);
+  EXPECT_NEAR(result["test"]["frequencies_loss"], 0.6931, 0.001);
+  EXPECT_THAT(result["sample"].get<std::string>(), HasSubstr("abababab"));
+}
+
+TEST_F(TrainCommand, GptNeedsText) {
+  EXPECT_THAT(train("gpt --data " + (folder_ / "none").string()), Ends(3, "none"));
+  EXPECT_THAT(train("gpt --data " + folder_.path().string()), Ends(3, "no text found"));
+  EXPECT_THAT(train("gpt --data " + write("short.txt", "too little").string()),
+              Ends(2, "too few for a window"));
+}
+
+TEST_F(TrainCommand, GptReadsTheProjectsOwnTextAndHelpListsAllModels) {
+  const Outcome outcome = train("gpt --epochs 1 --steps 1 --batch 2");
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, ContainsRegex("text: [0-9]{6,} characters of [0-9]{2,} files to train on"));
+  EXPECT_THAT(train("--help"), Ends(0, "resnet20: the residual network for CIFAR-10"));
 }
 
 TEST_F(TrainCommand, DigitsLearnsInAFewEpochs) {
   const std::filesystem::path json = folder_.path() / "digits.json";
-  const Outcome outcome = train("digits --epochs 2 --json " + json.string());
+  const Outcome outcome = train("digits --epochs 4 --json " + json.string());
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   const nlohmann::json result = read_json(json);
   EXPECT_GT(result["test"]["accuracy"], 0.9);
-  EXPECT_THAT(outcome.text, ContainsRegex("Epoch 2/2  loss [0-9.]+  accuracy 0\\.[0-9]+  "));
+  EXPECT_THAT(outcome.text, ContainsRegex("Epoch 4/4  loss [0-9.]+  accuracy 0\\.[0-9]+  "));
 }
 
 }  // namespace

@@ -1,0 +1,108 @@
+// `isochron train`: the bundled models, trained on the shipped data or on files of the same form.
+#include <memory>
+
+#include "isochron/apps/commands.h"
+#include "isochron/apps/number_options.h"
+#include "isochron/apps/train/families.h"
+#include "isochron/core/error.h"
+#include "isochron/core/threads.h"
+#include "isochron/ops/choices.h"
+
+namespace isochron::apps {
+namespace {
+
+void require_built(bool built, std::string_view option, std::string_view instead) {
+  require(built, ErrorCode::kUnsupported, "train", "{} is not built yet; {}", option, instead);
+}
+
+void refuse_what_is_not_built(const TrainOptions& options) {
+  require_built(options.precision == "f32", "--precision " + options.precision, "f32 is");
+  require_built(options.device == "cpu", "--device " + options.device, "cpu is");
+  require_built(options.accumulate == 1, "--accumulate", "use a larger --batch");
+  require_built(options.checkpoint.empty() && !options.resume, "--checkpoint and --resume",
+                "train in one run");
+  require_built(options.tensorboard.empty(), "--tensorboard", "--out writes CSV and JSON");
+}
+
+void run(const TrainOptions& options) {
+  std::string names;
+  for (const TrainableModel& model : trainable_models()) {
+    if (model.name != options.model) {
+      names += (names.empty() ? "" : ", ") + model.name;
+      continue;
+    }
+    refuse_what_is_not_built(options);
+    if (options.threads > 0) set_compute_threads(options.threads);
+    ops::set_deterministic(options.deterministic);
+    require_folder_of(options.json);
+    make_folder(options.out);
+    return model.train(options);
+  }
+  fail(ErrorCode::kInvalidArgument, "train", "no model '{}'; models are {}", options.model, names);
+}
+
+}  // namespace
+
+const std::vector<TrainableModel>& trainable_models() {
+  static const std::vector<TrainableModel> list = [] {
+    std::vector<TrainableModel> all;
+    for (auto* family : {image_models, forecast_models, text_models, random_models}) {
+      for (TrainableModel& model : family()) all.push_back(std::move(model));
+    }
+    return all;
+  }();
+  return list;
+}
+
+void add_train(CLI::App& app) {
+  auto options = std::make_shared<TrainOptions>();
+  CLI::App* command = app.add_subcommand("train", "train a bundled model");
+  std::string models = "one of";
+  for (const TrainableModel& model : trainable_models())
+    models += fmt::format("\n  {}: {}", model.name, model.what);
+  command->add_option("model", options->model, models)->required();
+  command->add_option(
+      "--data", options->data,
+      "what to train on in place of the shipped data: for images a CSV as digits.csv.gz or the folder of "
+      "CIFAR-10's binary files, for forecasters a CSV as co2_weekly.csv, for gpt a text file or a "
+      "folder of them");
+  command->add_option("--epochs", options->epochs, "default: the model's own")
+      ->check(whole_number(1, INT32_MAX));
+  command->add_option("--steps", options->steps, "steps an epoch; default: one pass, or the model's own")
+      ->check(whole_number(1));
+  command->add_option("--batch", options->batch, "rows a step; default: the model's own")
+      ->check(whole_number(1));
+  command
+      ->add_option("--optimizer", options->optimizer,
+                   "adam, adamw, rmsprop, sgd or momentum; default: the model's own")
+      ->check(CLI::IsMember({"adam", "adamw", "rmsprop", "sgd", "momentum"}));
+  command
+      ->add_option("--learning-rate", options->learning_rate,
+                   "the highest; default: the model's own, with another optimizer 0.001, 0.01 for sgd and "
+                   "momentum")
+      ->check(positive_number());
+  command->add_option("--seed", options->seed, "of weights, order and dropout")
+      ->check(whole_number(0))
+      ->capture_default_str();
+  command->add_option("--threads", options->threads, "compute threads")->check(whole_number(1, INT32_MAX));
+  command->add_flag("--deterministic", options->deterministic,
+                    "choose kernels by rule, not by timing: equal runs give equal bits");
+  command->add_flag("--require-flat", options->require_flat,
+                    "exit with 1 unless the time of a step is found flat over the run");
+  command->add_option("--json", options->json, "file for settings, epochs, test results and report");
+  command->add_option("--out", options->out,
+                      "folder for report.html, train.json, history.csv and windows.csv");
+  command->add_option("--precision", options->precision, "f32")
+      ->check(CLI::IsMember({"f32", "mixed_bf16", "mixed_f16"}))
+      ->capture_default_str();
+  command->add_option("--device", options->device, "cpu")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  command->add_option("--accumulate", options->accumulate, "not built yet")->check(whole_number(1));
+  command->add_option("--checkpoint", options->checkpoint, "not built yet");
+  command->add_flag("--resume", options->resume, "not built yet");
+  command->add_option("--tensorboard", options->tensorboard, "not built yet");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace isochron::apps

@@ -1,0 +1,25 @@
+// The bundled models by name. Each family of models is one file; here is the list that the command shows.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "isochron/apps/train/options.h"
+
+namespace isochron::apps {
+
+struct TrainableModel {
+  std::string name;
+  std::string what;  // one line for the help
+  void (*train)(const TrainOptions&);
+};
+
+std::vector<TrainableModel> image_models();     // images.cc
+std::vector<TrainableModel> forecast_models();  // forecasts.cc
+std::vector<TrainableModel> text_models();      // text.cc
+std::vector<TrainableModel> random_models();    // regress.cc
+
+/// All of them, in the order of the help.
+const std::vector<TrainableModel>& trainable_models();
+
+}  // namespace isochron::apps

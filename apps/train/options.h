@@ -1,0 +1,35 @@
+// What the command line of `isochron train` may say.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace isochron::apps {
+
+struct TrainOptions {
+  std::string model;
+  std::filesystem::path data;
+  // 0 and empty: the model's own.
+  int epochs = 0;
+  int64_t steps = 0;
+  int64_t batch = 0;
+  std::string optimizer;
+  std::optional<double> learning_rate;
+  uint64_t seed = 0;
+  int threads = 0;
+  bool deterministic = false;
+  bool require_flat = false;
+  std::filesystem::path json;
+  std::filesystem::path out;
+  // Accepted so that asking for them is answered, not ignored.
+  std::string precision = "f32";
+  std::string device = "cpu";
+  int accumulate = 1;
+  std::filesystem::path checkpoint;
+  bool resume = false;
+  std::filesystem::path tensorboard;
+};
+
+}  // namespace isochron::apps

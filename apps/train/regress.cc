@@ -1,0 +1,61 @@
+// A small network on random numbers: the model of the document on slow GPU epochs, with its line an epoch.
+#include <cmath>
+
+#include "isochron/apps/train/families.h"
+#include "isochron/apps/train/session.h"
+#include "isochron/core/clock.h"
+#include "isochron/data/dataset.h"
+#include "isochron/nn/losses.h"
+#include "isochron/nn/models.h"
+#include "isochron/ops/random.h"
+
+namespace isochron::apps {
+namespace {
+
+/// Mean squared error of always saying the mean.
+double variance(const Tensor& values) {
+  double sum = 0, squares = 0;
+  for (const float value : values.span<float>()) {
+    sum += value;
+    squares += double{value} * value;
+  }
+  const auto count = static_cast<double>(values.elems());
+  return squares / count - sum / count * (sum / count);
+}
+
+void train_regress(const TrainOptions& options) {
+  require(options.data.empty(), ErrorCode::kInvalidArgument, "train",
+          "regress draws its own data; --data belongs to the other models");
+  TrainSession session(options, {.epochs = 10, .batch = 32, .decay = false});
+  const Tensor x = random_normal({1000, 100});
+  const Tensor y = random_normal({1000, 1});
+  fmt::print("regress: 1000 rows of 100 standard normal numbers, targets as well\n");
+  nn::Sequential model = nn::mlp({10, 1});
+  auto batches = session.batches(data::from_tensor_slices(x, y));
+  train::Trainer trainer =
+      session.trainer(train::supervised(model, nn::mean_squared_error, session.optimizer()), batches);
+  int64_t began_ns = 0;
+  train::LambdaCallback lines({.on_epoch_begin = [&](train::RunState&) { began_ns = now_ns(); },
+                               .on_epoch_end =
+                                   [&](train::RunState& run, const train::Results&) {
+                                     fmt::print("Epoch {}, Time: {:.4f} seconds\n", run.epoch,
+                                                static_cast<double>(now_ns() - began_ns) * 1e-9);
+                                   }});
+  session.fit(trainer, batches, {.callbacks = {&lines}, .progress = nullptr});
+  auto all = data::from_tensor_slices(x, y).batch(1000);
+  const double loss = trainer.evaluate(all)["loss"], mean = variance(y);
+  session.finish({.title = "A small network on random numbers",
+                  .task = "the 1,000 rows it was trained on, which hold nothing to learn but by heart",
+                  .result = fmt::format("It remembers {:.0f} % of the variance.", 100 * (1 - loss / mean)),
+                  .measures = {"mean squared error"},
+                  .compared = {{"this model", {loss}}, {"always the mean", {mean}}},
+                  .test = {{"loss", loss}, {"always_the_mean_loss", mean}}});
+}
+
+}  // namespace
+
+std::vector<TrainableModel> random_models() {
+  return {{"regress", "a 100-10-1 network on random numbers", train_regress}};
+}
+
+}  // namespace isochron::apps

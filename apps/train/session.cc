@@ -1,0 +1,147 @@
+#include "isochron/apps/train/session.h"
+
+#include <cmath>
+#include <cstdio>
+
+#include "isochron/apps/allocation_counter.h"
+#include "isochron/apps/commands.h"
+#include "isochron/apps/train/page.h"
+#include "isochron/core/file.h"
+#include "isochron/core/threads.h"
+#include "isochron/nn/initializers.h"
+#include "isochron/ops/random.h"
+
+namespace isochron::apps {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// AdamW as usual for transformers: short memory of squares, decay of matrices alone.
+optim::AdamW adamw(double learning_rate) {
+  const auto matrices = [](const Variable& parameter) { return parameter.shape().rank() >= 2; };
+  return optim::AdamW(
+      {.learning_rate = learning_rate, .beta_2 = 0.99, .weight_decay = {.rate = 0.1, .applies = matrices}});
+}
+
+optim::Optimizer make_optimizer(const std::string& name, double learning_rate) {
+  if (name == "adamw") return adamw(learning_rate);
+  if (name == "rmsprop") return optim::RmsProp({.learning_rate = learning_rate});
+  if (name == "sgd") return optim::Sgd({.learning_rate = learning_rate});
+  if (name == "momentum") {
+    return optim::Sgd(
+        {.learning_rate = learning_rate, .momentum = 0.9, .learning_rate_outside_velocity = true});
+  }
+  return optim::Adam({.learning_rate = learning_rate});
+}
+
+double usual_learning_rate(const std::string& optimizer) {
+  return optimizer == "sgd" || optimizer == "momentum" ? 0.01 : 0.001;
+}
+
+double chosen_learning_rate(const TrainOptions& options, const TrainSettings& settings) {
+  if (options.learning_rate) return *options.learning_rate;
+  const bool own = options.optimizer.empty() || options.optimizer == settings.optimizer;
+  return own ? settings.learning_rate : usual_learning_rate(options.optimizer);
+}
+
+ordered_json epochs_json(const train::History& history) {
+  ordered_json epochs = ordered_json::array();
+  for (const train::EpochRecord& record : history.epochs) {
+    ordered_json line = {{"epoch", record.epoch},
+                         {"steps", record.steps},
+                         {"seconds", record.seconds},
+                         {"step_p50_ns", record.step_p50_ns}};
+    for (const auto& [name, value] : record.results) line[name] = value;
+    epochs.push_back(std::move(line));
+  }
+  return epochs;
+}
+
+}  // namespace
+
+TrainSession::TrainSession(const TrainOptions& options, const TrainSettings& settings)
+    : options_(options),
+      settings_(settings),
+      epochs_(options.epochs > 0 ? options.epochs : settings.epochs),
+      batch_(options.batch > 0 ? options.batch : settings.batch),
+      optimizer_name_(options.optimizer.empty() ? settings.optimizer : options.optimizer),
+      learning_rate_(chosen_learning_rate(options, settings)),
+      optimizer_(make_optimizer(optimizer_name_, learning_rate_)),
+      recorder_({.classes = 2,
+                 .heap_allocations = allocations_counted() ? heap_allocations : nullptr,
+                 .library_allocations = allocations_counted() ? library_allocations : nullptr}) {
+  nn::set_initializer_seed(options.seed);
+  random::set_seed(options.seed);
+}
+
+int64_t TrainSession::steps_per_epoch(train::Batches data) const {
+  if (options_.steps > 0) return options_.steps;
+  return settings_.steps_per_epoch > 0 ? settings_.steps_per_epoch : data.dataset().size();
+}
+
+train::Trainer TrainSession::trainer(train::BatchFunctions functions, train::Batches data) {
+  if (!settings_.decay) return train::Trainer(std::move(functions));
+  const int64_t total = epochs_ * steps_per_epoch(data);
+  const auto warmup = static_cast<int64_t>(settings_.warmup_share * static_cast<double>(total));
+  return train::Trainer(train::scheduled(
+      std::move(functions), optimizer_,
+      {.peak = learning_rate_, .warmup_steps = warmup, .total_steps = total, .final_share = 0.01}));
+}
+
+void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitOptions fit_options) {
+  fmt::print("{} epochs{}, batch {}, {}, learning rate {:g}{}{}\n", epochs_,
+             options_.steps + settings_.steps_per_epoch > 0
+                 ? fmt::format(" of {} steps", steps_per_epoch(data))
+                 : "",
+             batch_, optimizer_name_, learning_rate_, settings_.warmup_share > 0 ? " after warm-up" : "",
+             settings_.decay ? ", down by half a cosine" : "");
+  std::fflush(stdout);
+  fit_options.epochs = epochs_;
+  fit_options.recorder = &recorder_;
+  if (options_.steps + settings_.steps_per_epoch > 0) fit_options.steps_per_epoch = steps_per_epoch(data);
+  history_ = trainer.fit(data, fit_options);
+}
+
+void TrainSession::finish(const TrainOutcome& outcome) {
+  fmt::print("\ntest: {}\n{}", outcome.task, compared_text(outcome));
+  fmt::print("{}\n", outcome.result);
+  if (!outcome.sample.empty()) fmt::print("\na sample of its text:\n{}\n", outcome.sample);
+  const observe::RunReport report = observe::make_report(recorder_, "train " + options_.model);
+  fmt::print("\n{}", observe::table_text({&report, 1}));
+  std::fflush(stdout);
+  write(report, outcome);
+  for (const auto& [name, value] : outcome.test.items()) {
+    require(!value.is_number() || std::isfinite(value.get<double>()), ErrorCode::kNotANumber, "train",
+            "the test's {} is {}; try a smaller learning rate", name, value.get<double>());
+  }
+  if (options_.require_flat && report.time.kind != observe::Flatness::kFlat) {
+    throw CheckFailed(fmt::format("the time of a step is not found flat: {}", report.time.reason));
+  }
+}
+
+void TrainSession::write(const observe::RunReport& report, const TrainOutcome& outcome) const {
+  ordered_json document = {{"model", options_.model},
+                           {"optimizer", optimizer_name_},
+                           {"learning_rate", learning_rate_},
+                           {"batch", batch_},
+                           {"seed", options_.seed},
+                           {"threads", compute_threads()},
+                           {"epochs", epochs_json(history_)},
+                           {"test", outcome.test},
+                           {"report", ordered_json::parse(observe::to_json(report, -1))}};
+  if (!outcome.sample.empty()) document["sample"] = outcome.sample;
+  // A sample may break off within a character, or a file hold other bytes than UTF-8.
+  const std::string text = document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  if (!options_.json.empty()) write_file_atomically(options_.json, text);
+  if (options_.out.empty()) return;
+  const std::string settings =
+      fmt::format("{} epochs, batch {}, {}, learning rate {:g}, seed {}, {} threads", epochs_, batch_,
+                  optimizer_name_, learning_rate_, options_.seed, compute_threads());
+  write_file_atomically(options_.out / "train.json", text);
+  write_file_atomically(options_.out / "history.csv", history_.csv());
+  write_file_atomically(options_.out / "windows.csv", observe::to_csv(report));
+  write_file_atomically(options_.out / "report.html", train_page(outcome, settings, history_, report));
+  fmt::print("report.html, train.json, history.csv and windows.csv are in {}\n", options_.out.string());
+}
+
+}  // namespace isochron::apps

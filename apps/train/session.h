@@ -1,0 +1,92 @@
+// One run of `isochron train`: the options with a model's own settings filled in, the optimizer and its
+// schedule, the recorder, and what is printed and written at the end. What is trained, and on what, lies in
+// the files of the families.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "isochron/apps/train/options.h"
+#include "isochron/observe/plot.h"
+#include "isochron/observe/recorder.h"
+#include "isochron/observe/report.h"
+#include "isochron/optim/optimizers.h"
+#include "isochron/train/schedule.h"
+#include "isochron/train/trainer.h"
+
+namespace isochron::apps {
+
+/// A model's own settings.
+struct TrainSettings {
+  int epochs = 1;
+  int64_t batch = 32;
+  int64_t steps_per_epoch = 0;  // 0: one pass
+  std::string optimizer = "adam";
+  double learning_rate = 1e-3;  // with that optimizer
+  double warmup_share = 0;      // of all steps
+  bool decay = true;            // by half a cosine to nearly nothing
+};
+
+/// One line of what the trained model is held against.
+struct ComparedRow {
+  std::string name;
+  std::vector<double> values;
+};
+
+/// What a trained model reached.
+struct TrainOutcome {
+  std::string title = {};                  // of the page
+  std::string task = {};                   // one sentence: data and question
+  std::string result = {};                 // one sentence: how it did against what it is compared with
+  std::vector<std::string> measures = {};  // of the rows below: "accuracy"
+  std::vector<ComparedRow> compared = {};  // first this model
+  nlohmann::ordered_json test = {};        // the same numbers by name, for programs
+  std::vector<observe::Plot> plots = {};   // beside that of the loss
+  std::string sample = {};                 // generated text
+};
+
+class TrainSession {
+ public:
+  TrainSession(const TrainOptions& options, const TrainSettings& settings);
+  TrainSession(const TrainSession&) = delete;
+  TrainSession& operator=(const TrainSession&) = delete;
+
+  const std::filesystem::path& data() const { return options_.data; }
+  uint64_t seed() const { return options_.seed; }
+  int64_t batch() const { return batch_; }
+
+  /// Rows in random order, in batches made ahead.
+  template <typename Dataset>
+  Dataset batches(const Dataset& rows) const {
+    return rows.shuffle(kShuffleRows, {.seed = options_.seed}).batch(batch_).prefetch();
+  }
+
+  optim::Optimizer& optimizer() { return optimizer_; }
+  /// Of functions that update with the session's optimizer, as train::supervised makes them, under its
+  /// schedule for training on `data`.
+  train::Trainer trainer(train::BatchFunctions functions, train::Batches data);
+  void fit(train::Trainer& trainer, train::Batches data, train::FitOptions fit_options = {});
+
+  /// Prints and writes what came of it. Throws CheckFailed.
+  void finish(const TrainOutcome& outcome);
+
+ private:
+  static constexpr int64_t kShuffleRows = 1 << 20;
+
+  int64_t steps_per_epoch(train::Batches data) const;
+  void write(const observe::RunReport& report, const TrainOutcome& outcome) const;
+
+  const TrainOptions& options_;
+  TrainSettings settings_;
+  int epochs_;
+  int64_t batch_;
+  std::string optimizer_name_;
+  double learning_rate_;
+  optim::Optimizer optimizer_;
+  observe::Recorder recorder_;
+  train::History history_;
+};
+
+}  // namespace isochron::apps

@@ -1,0 +1,133 @@
+// A language model of characters: the small GPT on the project's own sources, or on any text.
+#include <array>
+#include <cmath>
+#include <memory>
+
+#include "isochron/apps/train/families.h"
+#include "isochron/apps/train/session.h"
+#include "isochron/data/text.h"
+#include "isochron/nn/gpt.h"
+#include "isochron/nn/losses.h"
+#include "isochron/ops/creation.h"
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/indexing.h"
+#include "isochron/ops/shape_ops.h"
+
+namespace isochron::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kContext = 64;
+constexpr int64_t kTrainWindows = 1 << 16, kValidationWindows = 480;
+
+/// The folders of sources and documents where the command was built, else the installed headers.
+std::vector<fs::path> own_text() {
+  std::vector<fs::path> places;
+  std::error_code ignored;
+  for (const char* folder : {"core", "memory", "graph", "ops", "autograd", "optim", "nn", "data", "observe",
+                             "train", "apps", "examples", "docs"}) {
+    const fs::path path = fs::path(ISOCHRON_SOURCE_TREE) / folder;
+    if (fs::is_directory(path, ignored)) places.push_back(path);
+  }
+  if (!places.empty()) return places;
+  const fs::path installed = ISOCHRON_INSTALLED_HEADERS;
+  require(fs::is_directory(installed, ignored), ErrorCode::kIo, "train",
+          "found no text of the project in {} or {}; name a file or folder with --data", ISOCHRON_SOURCE_TREE,
+          installed.string());
+  return {installed};
+}
+
+data::Text load_text(const fs::path& path) {
+  if (!path.empty()) return data::read_text({&path, 1});
+  return data::read_text(own_text(), {.extensions = {".h", ".cc", ".md"}});
+}
+
+/// `functions` on (tokens, tokens one later), of batches of the windows' first places: the text lies in
+/// memory once, and each step gathers its windows from it.
+train::BatchFunctions on_windows(train::BatchFunctions functions, const data::Text& text) {
+  const auto gathered = [](train::BatchFunction function, const Tensor& tokens) {
+    return [function = std::move(function), tokens](const data::Element& batch) {
+      const Tensor places = reshape(batch[0], {batch[0].extent(0), 1}) + arange(kContext);
+      const auto window = [&](const Tensor& at) { return cast(gather(tokens, at), DType::kI64); };
+      return function(data::Element{{"tokens", window(places)}, {"next", window(places + 1)}});
+    };
+  };
+  functions.train = gathered(std::move(functions.train), text.train);
+  functions.evaluate = gathered(std::move(functions.evaluate), text.validation);
+  functions.predict = {};
+  return functions;
+}
+
+/// Mean negative log-likelihood of the validation text by the frequencies of `order` characters in the
+/// training text (1: alone, 2: after the one before), each count one higher so that none is 0.
+double frequency_loss(const data::Text& text, int order) {
+  const size_t size = text.vocabulary.size();
+  std::vector<double> counts(order == 2 ? size * size : size, 1.0);
+  std::vector<double> totals(order == 2 ? size : 1, static_cast<double>(size));
+  const std::span<const uint8_t> train = text.train.span<uint8_t>();
+  const auto row = [&](std::span<const uint8_t> tokens, size_t i) -> size_t {
+    return order == 2 ? tokens[i - 1] : 0;
+  };
+  for (size_t i = 1; i < train.size(); ++i) {
+    counts[row(train, i) * size + train[i]] += 1;
+    totals[row(train, i)] += 1;
+  }
+  const std::span<const uint8_t> validation = text.validation.span<uint8_t>();
+  double sum = 0;
+  for (size_t i = 1; i < validation.size(); ++i) {
+    const size_t before = row(validation, i);
+    sum -= std::log(counts[before * size + validation[i]] / totals[before]);
+  }
+  return sum / static_cast<double>(validation.size() - 1);
+}
+
+std::string sample_of(nn::Gpt& model, const data::Text& text, uint64_t seed) {
+  const bool lines = text.vocabulary.find('\n') != std::string::npos;
+  const std::vector<int64_t> prompt = text.encode(lines ? "\n" : text.vocabulary.substr(0, 1));
+  return text.decode(nn::generate(model, prompt, {.count = 500, .temperature = 0.8, .seed = seed}));
+}
+
+void train_gpt(const TrainOptions& options) {
+  TrainSession session(options, {.epochs = 12,
+                                 .batch = 12,
+                                 .steps_per_epoch = 250,
+                                 .optimizer = "adamw",
+                                 .learning_rate = 2e-3,
+                                 .warmup_share = 0.04});
+  const data::Text text = load_text(session.data());
+  fmt::print("text: {} characters of {} files to train on, {} to validate on, {} different ones\n",
+             text.train.elems(), text.files, text.validation.elems(), text.vocabulary.size());
+  const Tensor starts = data::random_starts(text.train, kContext + 1, kTrainWindows, session.seed());
+  const Tensor held_out = data::even_starts(text.validation, kContext + 1, kValidationWindows);
+  nn::Gpt model({.vocabulary = static_cast<int64_t>(text.vocabulary.size()), .context = kContext});
+  auto batches = session.batches(data::from_tensor_slices(starts));
+  auto validation = data::from_tensor_slices(held_out).batch(session.batch());
+  train::Trainer trainer = session.trainer(
+      on_windows(train::supervised(model, nn::sparse_softmax_cross_entropy, session.optimizer()), text),
+      batches);
+  session.fit(trainer, batches, {.validation_data = validation});
+  const double loss = trainer.evaluate(validation)["loss"];
+  const double alone = frequency_loss(text, 1), pairs = frequency_loss(text, 2);
+  session.finish(
+      {.title = "A small GPT on text",
+       .task =
+           fmt::format("{} windows of {} characters from the ends of the files", held_out.elems(), kContext),
+       .result = fmt::format("It is left with {:.2f} bits of surprise a character; the frequencies of pairs "
+                             "leave {:.2f}.",
+                             loss / std::log(2.0), pairs / std::log(2.0)),
+       .measures = {"nats a character"},
+       .compared = {{"this model", {loss}},
+                    {"frequencies of pairs", {pairs}},
+                    {"frequencies of characters", {alone}}},
+       .test = {{"loss", loss}, {"pair_frequencies_loss", pairs}, {"frequencies_loss", alone}},
+       .sample = sample_of(model, text, session.seed())});
+}
+
+}  // namespace
+
+std::vector<TrainableModel> text_models() {
+  return {{"gpt", "a small GPT on the project's own text, or any; prints a sample of its own", train_gpt}};
+}
+
+}  // namespace isochron::apps
