@@ -37,7 +37,7 @@ demo: deps  ## build, train on the shipped data, run the comparisons; results in
 	  $(command) "$$@" | tee "$(OUT)/$$name.txt"
 	}
 	run train-digits train digits
-	run train-co2 train co2
+	run train-co2 train co2 --out $(OUT)/co2
 	run compare compare gpu-memory growing-graph --out $(OUT) --json $(OUT)/compare.json
 	printf '\nResults are in %s:\n' "$$(realpath $(OUT))"
 	ls $(OUT) | sed 's/^/  /'

@@ -179,13 +179,14 @@ class Drawing {
     for (const std::string& label : y_.labels) widest = std::max(widest, text_width(label));
     x_.begin = widest + kGap;
     x_.end = size_.width - 2 * kText;
-    set_ticks(x_, static_cast<int>((x_.end - x_.begin) / (6 * kText)));
+    set_ticks(x_, static_cast<int>((x_.end - x_.begin) / (6 * kText)), plot_.whole_x);
   }
 
-  static void set_ticks(Axis& axis, int most) {
+  static void set_ticks(Axis& axis, int most, bool whole = false) {
     most = std::max(2, most);
     axis.ticks = axis.logarithmic ? log_ticks(axis.range.low, axis.range.high, most)
                                   : linear_ticks(axis.range.low, axis.range.high, most);
+    if (whole) std::erase_if(axis.ticks, [](double tick) { return tick != std::floor(tick); });
     axis.labels = tick_labels(axis.ticks, axis.logarithmic);
   }
 

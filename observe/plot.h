@@ -26,6 +26,7 @@ struct Plot {
   std::string y_label = {};
   bool log_x = false;
   bool log_y = false;
+  bool whole_x = false;  // ticks at whole numbers only: epochs, threads
   std::vector<PlotSeries> series = {};
 };
 

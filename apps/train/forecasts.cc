@@ -101,12 +101,12 @@ std::unique_ptr<nn::Module> own(Model model) {
 }
 
 void train_lstm(const TrainOptions& options) {
-  train_forecaster(options, {.epochs = 150, .batch = 64, .learning_rate = 2e-3}, "An LSTM",
+  train_forecaster(options, {.epochs = 100, .batch = 64, .learning_rate = 2e-3}, "An LSTM",
                    [] { return own(nn::lstm_forecaster()); });
 }
 
 void train_gru(const TrainOptions& options) {
-  train_forecaster(options, {.epochs = 150, .batch = 64, .learning_rate = 2e-3}, "A GRU",
+  train_forecaster(options, {.epochs = 100, .batch = 64, .learning_rate = 2e-3}, "A GRU",
                    [] { return own(nn::gru_forecaster()); });
 }
 

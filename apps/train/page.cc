@@ -53,7 +53,8 @@ std::string compared_table(const TrainOutcome& outcome) {
 
 /// Loss against epochs, of training and, where measured, of validation.
 Plot loss_plot(const train::History& history) {
-  Plot plot{.title = "Loss in training", .x_label = "epoch", .y_label = "mean loss of the epoch"};
+  Plot plot{
+      .title = "Loss in training", .x_label = "epoch", .y_label = "mean loss of the epoch", .whole_x = true};
   const std::pair<const char*, const char*> lines[] = {{"loss", "training"}, {"val_loss", "validation"}};
   for (const auto& [name, label] : lines) {
     observe::PlotSeries series{.name = label, .x = {}, .y = {}, .markers = history.epochs.size() <= 40};
@@ -73,11 +74,10 @@ Plot loss_plot(const train::History& history) {
 
 std::string flatness_text(const observe::RunReport& report) {
   return fmt::format(
-      "<p>The time of a step over the run: <b>{}</b>. {} steps after warm-up, median {}, 99 % within {}. "
-      "{}</p>\n",
-      observe::flatness_name(report.time.kind), report.iterations,
-      observe::duration_text(report.duration_ns.p50), observe::duration_text(report.duration_ns.p99),
-      escape_markup(report.time.reason));
+      "<p>The time of a step over the run: <b>{}</b> ({}). {} steps after warm-up, median {}, 99 % within "
+      "{}.</p>\n",
+      observe::flatness_name(report.time.kind), escape_markup(report.time.reason), report.iterations,
+      observe::duration_text(report.duration_ns.p50), observe::duration_text(report.duration_ns.p99));
 }
 
 /// Bytes that are no UTF-8 as question marks, so that the page stays valid.

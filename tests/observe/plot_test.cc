@@ -105,6 +105,13 @@ TEST(PlotSvg, HigherValuesLieHigherAndLaterOnesFurtherRight) {
   EXPECT_NEAR(at[1].first - at[0].first, at[2].first - at[1].first, 0.2);
 }
 
+TEST(PlotSvg, WholeAxesHaveNoFractions) {
+  Plot plot = plot_of({1, 2}, {10, 20});
+  EXPECT_THAT(plot_svg(plot), HasSubstr(">1.2<"));
+  plot.whole_x = true;
+  EXPECT_THAT(plot_svg(plot), AllOf(HasSubstr(">1<"), HasSubstr(">2<"), Not(HasSubstr(">1."))));
+}
+
 TEST(PlotSvg, EqualFactorsAreEqualDistancesOnALogarithmicAxis) {
   Plot plot = plot_of({0, 1, 2}, {1, 10, 100});
   plot.log_y = true;
