@@ -29,7 +29,7 @@ constexpr ElementAccuracy kAccuracies[] = {
     {ElementOp::kRelu6, {}, {}},
     {ElementOp::kSoftplus, {3}, {3}},
     {ElementOp::kSilu, {3}, {3}},
-    {ElementOp::kGelu, {7, 8}, {4, 2}},
+    {ElementOp::kGelu, {4, 0.5}, {4, 0.5}},
     {ElementOp::kGeluTanh, {4, 0.5}, {4, 0.5}},
     {ElementOp::kFloor, {}, {}},
     {ElementOp::kCeil, {}, {}},
@@ -44,7 +44,7 @@ constexpr ElementAccuracy kAccuracies[] = {
     {ElementOp::kMaximum, {}, {}},
     {ElementOp::kMinimum, {}, {}},
     {ElementOp::kAtan2, {1.5}, {1.5}},
-    {ElementOp::kGeluGrad, {3, 3}, {3, 2}},
+    {ElementOp::kGeluGrad, {3, 1.5}, {3, 1.5}},
 };
 
 }  // namespace

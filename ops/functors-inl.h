@@ -44,16 +44,12 @@ struct Functors {
   /// log(1 + e^x) = max(x, 0) + log1p(e^-|x|).
   static HWY_INLINE V softplus(V x) { return relu(x) + M::log1p_unit(M::exp(neg(M::abs(x)))); }
   static HWY_INLINE V silu(V x) { return x * sigmoid(x); }
-  /// x Phi(x) (Hendrycks and Gimpel 2016, exact form).
-  static HWY_INLINE V gelu(V x) {
-    return M::set(0.5) * x * (M::set(1) + M::erf(x * M::set(0.70710678118654752440)));
-  }
-  /// Phi(x) + x phi(x), times the incoming gradient. Where x phi(x) is next to 0, phi is taken at the bound.
+  /// x Phi(x) (Hendrycks and Gimpel 2016, exact form). Phi is next to 0 where x is clamped.
+  static HWY_INLINE V gelu(V x) { return M::at_least(x, -M::kNormalRange) * M::normal(x).cumulative; }
+  /// Phi(x) + x phi(x), times the incoming gradient; phi is next to 0 where x is clamped.
   static HWY_INLINE V gelu_grad(V gradient, V x) {
-    const V inside = M::clamp(x, M::kF32 ? 13 : 37);
-    const V phi = M::set(0.39894228040143267794) * M::short_exp(M::set(-0.5) * inside * inside);
-    const V cumulative = M::set(0.5) * (M::set(1) + M::erf(x * M::set(0.70710678118654752440)));
-    return gradient * (cumulative + inside * phi);
+    const auto normal = M::normal(x);
+    return gradient * (normal.cumulative + M::clamp(x, M::kNormalRange) * normal.density);
   }
   /// The tanh approximation of the same paper, x (1 + tanh(u)) / 2 written as x sigmoid(2u): nothing cancels
   /// in the negative tail.

@@ -85,6 +85,7 @@ struct VectorMath {
   static HWY_INLINE V select(Mask m, V yes, V no) { return hn::IfThenElse(m, yes, no); }
   /// To [-limit, limit]; NaN becomes something in it, or stays.
   static HWY_INLINE V clamp(V x, double limit) { return hn::Max(hn::Min(x, set(limit)), set(-limit)); }
+  static HWY_INLINE V at_least(V x, double low) { return hn::Max(x, set(low)); }
 
   static HWY_INLINE V exp(V x) {
     const V largest = set(kF32 ? 88.72283905206835 : 709.782712893384);
@@ -185,6 +186,44 @@ struct VectorMath {
     const V one = hn::CopySign(set(1), x);
     const Mask saturated = hn::Or(hn::Ge(hn::Abs(x), set(3.9)), hn::Gt(hn::Abs(y), set(1)));
     return hn::IfThenElse(saturated, one, y);  // NaN stays
+  }
+
+  /// The standard normal distribution. Beyond kNormalRange the density is the bound's.
+  struct Normal {
+    V cumulative;
+    V density;
+  };
+  static constexpr double kNormalRange = kF32 ? 13 : 37.5;
+  static HWY_INLINE Normal normal(V x) {
+    const V a = hn::Min(hn::Abs(x), set(kNormalRange));
+    const V e = short_exp(set(-0.5) * a * a);
+    const V density = set(0.39894228040143267794) * e;
+    if constexpr (kF32) {
+      const V tail = e * tail_ratio_f32(a);
+      return {select(is_nan(x), x, select(less(x, set(0)), tail, set(1) - tail)), density};
+    } else {
+      HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)];
+      hn::Store(x, D(), lanes);
+      for (size_t i = 0; i < hn::Lanes(D()); ++i)
+        lanes[i] = 0.5 * std::erfc(-0.70710678118654752440 * lanes[i]);
+      return {hn::Load(D(), lanes), density};
+    }
+  }
+  /// Phi(-a) e^(a^2 / 2) as P(a) / Q(a) for a in [0, 13], fitted by iteratively reweighted least squares to a
+  /// relative error of 5e-9.
+  static HWY_INLINE V tail_ratio_f32(V a) {
+    V p = set(0.004011743110066573);
+    p = hn::MulAdd(p, a, set(0.03992706275680641));
+    p = hn::MulAdd(p, a, set(0.18113690213383257));
+    p = hn::MulAdd(p, a, set(0.43545615219377304));
+    p = hn::MulAdd(p, a, set(0.5000000024387519));
+    V q = set(0.010055803291982617);
+    q = hn::MulAdd(q, a, set(0.10008977144848127));
+    q = hn::MulAdd(q, a, set(0.4639319769589323));
+    q = hn::MulAdd(q, a, set(1.1937772637212505));
+    q = hn::MulAdd(q, a, set(1.6687972174050485));
+    q = hn::MulAdd(q, a, set(1));
+    return p / q;
   }
 };
 

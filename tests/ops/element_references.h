@@ -66,7 +66,7 @@ std::vector<Reference<R>> unary_references() {
       {Op::kSilu, [](R x) { return x * stable_sigmoid(x); }},
       {Op::kRelu, [](R x) { return x < 0 ? 0 : x; }},
       {Op::kRelu6, [](R x) { return x < 0 ? 0 : (x > 6 ? 6 : x); }},
-      {Op::kGelu, [](R x) { return x * normal_cdf(x); }},
+      {Op::kGelu, [](R x) { return x < -1000 ? R(-0.0) : x * normal_cdf(x); }},
       {Op::kGeluTanh,
        [](R x) {
          const R inner =
