@@ -432,7 +432,7 @@ Tensor attend(std::vector<Tensor> heads, int64_t head_count, int64_t key_heads,
             tensor.defined() ? tensor.spec().str() : "an undefined one");
   }
   const DType dtype = heads[0].dtype();
-  const bool half = dtype == DType::kF16 || dtype == DType::kBF16;
+  const bool half = ops::is_half(heads[0]);
   if (half) {
     for (Tensor& tensor : heads) tensor = cast(tensor, DType::kF32);
   }

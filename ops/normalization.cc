@@ -74,13 +74,6 @@ std::vector<Tensor> moments_gradient(const GradientCall& call) {
   return {result};
 }
 
-/// (...) as (..., 1).
-Tensor as_column(const Tensor& x) {
-  Dims shape = x.shape();
-  shape.push_back(1);
-  return reshape(x, shape);
-}
-
 /// What flows back into x through the outputs mean and 1 / deviation; undefined where nothing does.
 Tensor through_row_moments(const GradientCall& call) {
   const Tensor& x = call.inputs[0];
@@ -297,15 +290,13 @@ void register_normalization(graph::Registry& registry) {
 
 namespace {
 
-bool half_precision(const Tensor& x) { return x.dtype() == DType::kF16 || x.dtype() == DType::kBF16; }
-
 Tensor in_f32(const Tensor& x) { return x.defined() ? cast(x, DType::kF32) : x; }
 
 Tensor normalize_rows(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon,
                       bool centered) {
   static const graph::OpDef& op = ops::row("layer_norm");
   require(x.defined(), ErrorCode::kInvalidArgument, op.name, "the input is undefined");
-  if (half_precision(x)) {
+  if (ops::is_half(x)) {
     return cast(normalize_rows(in_f32(x), in_f32(gamma), in_f32(beta), epsilon, centered), x.dtype());
   }
   std::vector<Tensor> inputs{x};
@@ -320,7 +311,7 @@ Tensor normalize_rows(const Tensor& x, const Tensor& gamma, const Tensor& beta, 
 Moments channel_moments(const Tensor& x) {
   static const graph::OpDef& op = ops::row("channel_moments");
   require(x.defined(), ErrorCode::kInvalidArgument, op.name, "the input is undefined");
-  const Tensor inputs[] = {half_precision(x) ? cast(x, DType::kF32) : x};
+  const Tensor inputs[] = {ops::is_half(x) ? cast(x, DType::kF32) : x};
   const std::vector<Tensor> results = graph::apply(op, inputs);
   return {cast(results[0], x.dtype()), cast(results[1], x.dtype())};
 }

@@ -336,8 +336,6 @@ void register_recurrent(graph::Registry& registry) {
 
 namespace {
 
-bool is_half(const Tensor& x) { return x.dtype() == DType::kF16 || x.dtype() == DType::kBF16; }
-
 Tensor bias_or_zeros(const Tensor& bias, const Tensor& kernel, bool lstm) {
   if (bias.defined()) return bias;
   const int64_t columns = kernel.extent(-1);
@@ -357,7 +355,7 @@ std::vector<Tensor> apply_layer(const graph::OpDef& op, bool lstm, const Tensor&
             "of h and c only one is given; give both or none");
     if (initial_state) inputs.push_back(state);
   }
-  const bool half = is_half(x);
+  const bool half = ops::is_half(x);
   if (half) {
     for (Tensor& input : inputs) input = cast(input, DType::kF32);
   }

@@ -92,4 +92,12 @@ Tensor sum_to(const Tensor& gradient, const Shape& shape) {
   return reshape(summed, shape);
 }
 
+bool is_half(const Tensor& x) { return x.dtype() == DType::kF16 || x.dtype() == DType::kBF16; }
+
+Tensor as_column(const Tensor& x) {
+  Dims shape = x.shape();
+  shape.push_back(1);
+  return reshape(x, shape);
+}
+
 }  // namespace isochron::ops

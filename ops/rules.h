@@ -43,6 +43,10 @@ int64_t ravel(const Dims& index, const Shape& shape);
 /// No gradient for any input: for gradients that are zero everywhere (rounding, comparisons).
 std::vector<Tensor> no_gradient(const GradientCall& call);
 
+/// Does it hold f16 or bf16? Ops without kernels for these go through f32.
+bool is_half(const Tensor& x);
+/// (...) as (..., 1).
+Tensor as_column(const Tensor& x);
 /// `gradient` summed over the axes along which `shape` was broadcast.
 Tensor sum_to(const Tensor& gradient, const Shape& shape);
 

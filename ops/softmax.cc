@@ -55,13 +55,6 @@ std::vector<TensorSpec> infer_cross_entropy_gradient(const OpCall& call) {
 }
 
 Tensor row_sum(const Tensor& x) { return sum(x, {-1}, true); }
-/// (...) as (..., 1).
-Tensor as_column(const Tensor& x) {
-  Dims shape = x.shape();
-  shape.push_back(1);
-  return reshape(x, shape);
-}
-
 std::vector<Tensor> softmax_gradient(const GradientCall& call) {
   const Tensor weighted = call.output_gradients[0] * call.outputs[0];
   return {weighted - call.outputs[0] * row_sum(weighted)};
@@ -215,7 +208,7 @@ constexpr double kProbabilityEpsilon = 1e-7;  // Keras's backend.epsilon()
 /// f32.
 Tensor over_axis(const graph::OpDef& op, const Tensor& x, int64_t axis) {
   require(x.defined(), ErrorCode::kInvalidArgument, op.name, "the input is undefined");
-  if (x.dtype() == DType::kF16 || x.dtype() == DType::kBF16) {
+  if (ops::is_half(x)) {
     return cast(over_axis(op, cast(x, DType::kF32), axis), x.dtype());
   }
   const int at = normalize_axis(axis, x.rank(), op.name);
@@ -261,7 +254,7 @@ Tensor log_softmax(const Tensor& x, int64_t axis) {
 Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels) {
   static const graph::OpDef& op = ops::row("sparse_softmax_cross_entropy");
   const Tensor wide_labels = as_i64(labels, op.name);
-  if (logits.defined() && (logits.dtype() == DType::kF16 || logits.dtype() == DType::kBF16)) {
+  if (logits.defined() && ops::is_half(logits)) {
     return cast(graph::apply_one(op, {cast(logits, DType::kF32), wide_labels}), logits.dtype());
   }
   return graph::apply_one(op, {logits, wide_labels});

@@ -9,6 +9,7 @@
 
 #include "isochron/core/checked.h"
 #include "isochron/core/threads.h"
+#include "isochron/ops/cpu/rows_kernel.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "isochron/ops/cpu/attention.cc"
@@ -309,15 +310,6 @@ using graph::KernelRequest;
 
 constexpr double kThreadedProducts = 64 * 1024;
 
-#define ISOCHRON_CALL(name, ...)                     \
-  do {                                               \
-    if constexpr (sizeof(T) == 4) {                  \
-      HWY_DYNAMIC_DISPATCH(name##_f32)(__VA_ARGS__); \
-    } else {                                         \
-      HWY_DYNAMIC_DISPATCH(name##_f64)(__VA_ARGS__); \
-    }                                                \
-  } while (false)
-
 /// What both kernels share: where heads lie, and memory of each thread.
 template <typename T>
 class AttentionKernel : public graph::Kernel {
@@ -462,22 +454,14 @@ class GradientKernel final : public AttentionKernel<T> {
     }
   }
 };
-#undef ISOCHRON_CALL
-
-template <template <typename> class K>
-std::unique_ptr<graph::Kernel> by_dtype(const AttentionShape& shape, const KernelRequest& request) {
-  if (request.inputs[0].dtype == DType::kF32) return std::make_unique<K<float>>(shape, request);
-  return std::make_unique<K<double>>(shape, request);
-}
-
 }  // namespace
 
 std::unique_ptr<graph::Kernel> prepare_attention(const AttentionShape& shape, const KernelRequest& request) {
-  return by_dtype<ForwardKernel>(shape, request);
+  return by_dtype<ForwardKernel>(request.inputs[0].dtype, shape, request);
 }
 std::unique_ptr<graph::Kernel> prepare_attention_gradient(const AttentionShape& shape,
                                                           const KernelRequest& request) {
-  return by_dtype<GradientKernel>(shape, request);
+  return by_dtype<GradientKernel>(request.inputs[0].dtype, shape, request);
 }
 
 }  // namespace isochron::ops

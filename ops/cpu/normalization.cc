@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "isochron/core/checked.h"
-#include "isochron/core/threads.h"
+#include "isochron/ops/cpu/rows_kernel.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "isochron/ops/cpu/normalization.cc"
@@ -174,38 +174,7 @@ namespace {
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-constexpr int64_t kElemsPerThread = 16 * 1024;
 constexpr int64_t kGradientRows = 64;  // whose parameters' gradients are summed before f64 takes over
-
-#define ISOCHRON_CALL(name, ...)                     \
-  do {                                               \
-    if constexpr (sizeof(T) == 4) {                  \
-      HWY_DYNAMIC_DISPATCH(name##_f32)(__VA_ARGS__); \
-    } else {                                         \
-      HWY_DYNAMIC_DISPATCH(name##_f64)(__VA_ARGS__); \
-    }                                                \
-  } while (false)
-
-/// A kernel over the rows of its first input, split between threads.
-template <typename T>
-class RowsKernel : public graph::Kernel {
- protected:
-  explicit RowsKernel(const KernelRequest& request)
-      : columns_(request.inputs[0].shape.back()),
-        rows_(columns_ == 0 ? 0 : request.inputs[0].shape.elems() / columns_),
-        threads_(rows_ * columns_ >= 2 * kElemsPerThread && rows_ > 1 ? request.threads : 1) {}
-  static const T* input(const KernelArgs& args, int i) { return reinterpret_cast<const T*>(args.inputs[i]); }
-  static T* output(const KernelArgs& args, int i) { return reinterpret_cast<T*>(args.outputs[i]); }
-  /// body(thread, first row, last row) on every thread.
-  template <typename Body>
-  void each_part(Body body) const {
-    parallel_for(threads_, threads_, [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) body(t, rows_ * t / threads_, rows_ * (t + 1) / threads_);
-    });
-  }
-  int64_t columns_, rows_;
-  int threads_;
-};
 
 template <typename T>
 class ChannelMomentsKernel final : public RowsKernel<T> {
@@ -331,24 +300,16 @@ class LayerNormGradientKernel final : public RowsKernel<T> {
   bool scaled_;
   size_t block_bytes_;
 };
-#undef ISOCHRON_CALL
-
-template <template <typename> class K>
-std::unique_ptr<graph::Kernel> by_dtype(const KernelRequest& request) {
-  if (request.inputs[0].dtype == DType::kF32) return std::make_unique<K<float>>(request);
-  return std::make_unique<K<double>>(request);
-}
-
 }  // namespace
 
 std::unique_ptr<graph::Kernel> prepare_channel_moments(const KernelRequest& request) {
-  return by_dtype<ChannelMomentsKernel>(request);
+  return by_dtype<ChannelMomentsKernel>(request.inputs[0].dtype, request);
 }
 std::unique_ptr<graph::Kernel> prepare_layer_norm(const KernelRequest& request) {
-  return by_dtype<LayerNormKernel>(request);
+  return by_dtype<LayerNormKernel>(request.inputs[0].dtype, request);
 }
 std::unique_ptr<graph::Kernel> prepare_layer_norm_gradient(const KernelRequest& request) {
-  return by_dtype<LayerNormGradientKernel>(request);
+  return by_dtype<LayerNormGradientKernel>(request.inputs[0].dtype, request);
 }
 
 }  // namespace isochron::ops

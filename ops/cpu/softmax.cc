@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "isochron/core/threads.h"
+#include "isochron/ops/cpu/rows_kernel.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "isochron/ops/cpu/softmax.cc"
@@ -208,55 +208,25 @@ namespace {
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-constexpr int64_t kElemsPerThread = 16 * 1024;  // exponentials from which a second thread pays
-
-/// A kernel over the rows of its first input, split between threads.
-template <typename T>
-class RowKernel : public graph::Kernel {
- public:
-  explicit RowKernel(const KernelRequest& request) {
-    const Shape& shape = request.inputs[0].shape;
-    columns_ = shape.back();
-    rows_ = columns_ == 0 ? 0 : shape.elems() / columns_;
-    threads_ = shape.elems() >= 2 * kElemsPerThread && rows_ > 1 ? request.threads : 1;
-  }
-
- protected:
-  /// Throws kOutOfRange for the first label outside [0, columns): before any thread starts, since those can't
-  /// throw.
-  void check_labels(const int64_t* labels, std::string_view where) const {
-    for (int64_t r = 0; r < rows_; ++r) {
-      if (labels[r] < 0 || labels[r] >= columns_) [[unlikely]] {
-        fail(ErrorCode::kOutOfRange, where, "label {} of row {} is outside [0, {})", labels[r], r, columns_);
-      }
+/// Throws kOutOfRange for the first label outside [0, columns): before any thread starts, since those can't
+/// throw.
+void check_labels(const int64_t* labels, int64_t rows, int64_t columns) {
+  for (int64_t r = 0; r < rows; ++r) {
+    if (labels[r] < 0 || labels[r] >= columns) [[unlikely]] {
+      fail(ErrorCode::kOutOfRange, "sparse_softmax_cross_entropy", "label {} of row {} is outside [0, {})",
+           labels[r], r, columns);
     }
   }
-  static const T* input(const KernelArgs& args, int i) { return reinterpret_cast<const T*>(args.inputs[i]); }
-  static T* output(const KernelArgs& args) { return reinterpret_cast<T*>(args.outputs[0]); }
-  static constexpr bool kSingle = sizeof(T) == 4;
-
-  int64_t rows_ = 0;
-  int64_t columns_ = 0;
-  int threads_ = 1;
-};
-
-#define ISOCHRON_CALL(name, ...)                     \
-  do {                                               \
-    if constexpr (RowKernel<T>::kSingle) {           \
-      HWY_DYNAMIC_DISPATCH(name##_f32)(__VA_ARGS__); \
-    } else {                                         \
-      HWY_DYNAMIC_DISPATCH(name##_f64)(__VA_ARGS__); \
-    }                                                \
-  } while (false)
+}
 
 template <typename T, bool kLog>
-class SoftmaxKernel final : public RowKernel<T> {
+class SoftmaxKernel final : public RowsKernel<T> {
  public:
-  using RowKernel<T>::RowKernel;
+  using RowsKernel<T>::RowsKernel;
   void run(const KernelArgs& args) override {
-    parallel_for(this->threads_, this->rows_, [&](int64_t begin, int64_t end) {
+    this->each_part([&](int64_t, int64_t begin, int64_t end) {
       const T* x = this->input(args, 0) + begin * this->columns_;
-      T* y = this->output(args) + begin * this->columns_;
+      T* y = this->output(args, 0) + begin * this->columns_;
       if constexpr (kLog) {
         ISOCHRON_CALL(log_softmax, x, y, end - begin, this->columns_);
       } else {
@@ -267,40 +237,33 @@ class SoftmaxKernel final : public RowKernel<T> {
 };
 
 template <typename T>
-class CrossEntropyKernel final : public RowKernel<T> {
+class CrossEntropyKernel final : public RowsKernel<T> {
  public:
-  using RowKernel<T>::RowKernel;
+  using RowsKernel<T>::RowsKernel;
   void run(const KernelArgs& args) override {
     const int64_t* labels = reinterpret_cast<const int64_t*>(args.inputs[1]);
-    this->check_labels(labels, "sparse_softmax_cross_entropy");
-    parallel_for(this->threads_, this->rows_, [&](int64_t begin, int64_t end) {
+    check_labels(labels, this->rows_, this->columns_);
+    this->each_part([&](int64_t, int64_t begin, int64_t end) {
       ISOCHRON_CALL(cross_entropy, this->input(args, 0) + begin * this->columns_, labels + begin,
-                    this->output(args) + begin, end - begin, this->columns_);
+                    this->output(args, 0) + begin, end - begin, this->columns_);
     });
   }
 };
 
 template <typename T>
-class CrossEntropyGradientKernel final : public RowKernel<T> {
+class CrossEntropyGradientKernel final : public RowsKernel<T> {
  public:
-  using RowKernel<T>::RowKernel;
+  using RowsKernel<T>::RowsKernel;
   void run(const KernelArgs& args) override {
     const int64_t* labels = reinterpret_cast<const int64_t*>(args.inputs[1]);
-    this->check_labels(labels, "sparse_softmax_cross_entropy");
-    parallel_for(this->threads_, this->rows_, [&](int64_t begin, int64_t end) {
+    check_labels(labels, this->rows_, this->columns_);
+    this->each_part([&](int64_t, int64_t begin, int64_t end) {
       ISOCHRON_CALL(cross_entropy_gradient, this->input(args, 0) + begin * this->columns_, labels + begin,
-                    this->input(args, 2) + begin, this->output(args) + begin * this->columns_, end - begin,
+                    this->input(args, 2) + begin, this->output(args, 0) + begin * this->columns_, end - begin,
                     this->columns_);
     });
   }
 };
-#undef ISOCHRON_CALL
-
-template <template <typename> class K>
-std::unique_ptr<graph::Kernel> by_dtype(const KernelRequest& request) {
-  if (request.inputs[0].dtype == DType::kF32) return std::make_unique<K<float>>(request);
-  return std::make_unique<K<double>>(request);
-}
 template <typename T>
 using Softmax = SoftmaxKernel<T, false>;
 template <typename T>
@@ -309,16 +272,16 @@ using LogSoftmax = SoftmaxKernel<T, true>;
 }  // namespace
 
 std::unique_ptr<graph::Kernel> prepare_softmax(const KernelRequest& request) {
-  return by_dtype<Softmax>(request);
+  return by_dtype<Softmax>(request.inputs[0].dtype, request);
 }
 std::unique_ptr<graph::Kernel> prepare_log_softmax(const KernelRequest& request) {
-  return by_dtype<LogSoftmax>(request);
+  return by_dtype<LogSoftmax>(request.inputs[0].dtype, request);
 }
 std::unique_ptr<graph::Kernel> prepare_cross_entropy(const KernelRequest& request) {
-  return by_dtype<CrossEntropyKernel>(request);
+  return by_dtype<CrossEntropyKernel>(request.inputs[0].dtype, request);
 }
 std::unique_ptr<graph::Kernel> prepare_cross_entropy_gradient(const KernelRequest& request) {
-  return by_dtype<CrossEntropyGradientKernel>(request);
+  return by_dtype<CrossEntropyGradientKernel>(request.inputs[0].dtype, request);
 }
 
 }  // namespace isochron::ops
