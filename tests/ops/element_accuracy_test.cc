@@ -6,6 +6,7 @@
 #include <bit>
 #include <random>
 
+#include "isochron/core/threads.h"
 #include "ops/element_references.h"
 #include "support/expect_error.h"
 #include "support/vector_targets.h"
@@ -143,15 +144,25 @@ TEST(ElementAccuracy, IsStatedForEveryRoundedFunction) {
 }
 
 TEST(ElementAccuracy, TheMeasureFindsAnErrorBeyondTheBound) {
-  const float next = std::nextafter(1.5f, 2.0f);
-  EXPECT_DOUBLE_EQ(error_ratio(next, 1.5, {1, 0}), 1);
-  EXPECT_DOUBLE_EQ(error_ratio(next, 1.5, {0.5, 0}), 2);
-  EXPECT_DOUBLE_EQ(error_ratio(next, 1.5, {0.5, 4}), 0.25);
-  EXPECT_EQ(error_ratio(next, 1.5, {}), INFINITY);
-  EXPECT_EQ(error_ratio(NAN, 1.5, {9, 9}), INFINITY);
-  EXPECT_EQ(error_ratio(INFINITY, 3e38, {9, 9}), INFINITY);
-  EXPECT_EQ(error_ratio(1e-37f, 1e-40, {3, 0}), 0) << "both are next to 0";
-  EXPECT_GT(error_ratio(1e-30f, 1e-40, {3, 0}), 1);
+  const auto check = [] {
+    const float next = std::nextafter(1.5f, 2.0f);
+    EXPECT_DOUBLE_EQ(error_ratio(next, 1.5, {1, 0}), 1);
+    EXPECT_DOUBLE_EQ(error_ratio(next, 1.5, {0.5, 0}), 2);
+    EXPECT_DOUBLE_EQ(error_ratio(next, 1.5, {0.5, 4}), 0.25);
+    EXPECT_EQ(error_ratio(next, 1.5, {}), INFINITY);
+    EXPECT_EQ(error_ratio(NAN, 1.5, {9, 9}), INFINITY);
+    EXPECT_EQ(error_ratio(INFINITY, 3e38, {9, 9}), INFINITY);
+    EXPECT_EQ(error_ratio(1e-37f, 1e-40, {3, 0}), 0) << "both are next to 0";
+    EXPECT_GT(error_ratio(1e-30f, 1e-40, {3, 0}), 1);
+  };
+  {
+    SCOPED_TRACE("subnormals kept");
+    const KeepSubnormals keep;
+    check();
+  }
+  SCOPED_TRACE("subnormals flushed to zero, as any kernel leaves its thread");
+  flush_subnormals_to_zero();
+  check();
 }
 
 }  // namespace

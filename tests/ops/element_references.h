@@ -97,7 +97,8 @@ std::vector<T> evaluate_unary(graph::ElementOp op, const std::vector<T>& x) {
 }
 
 /// |got - want| as a multiple of `bound`: at most 1 where it holds, with a bound of 0 only when exact.
-/// Infinite when one is NaN or infinite and the other isn't.
+/// Infinite when one is NaN or infinite and the other isn't. The same whether or not this thread flushes
+/// subnormals to zero.
 template <typename T>
 double error_ratio(T got, Finer<T> want, ops::ErrorBound bound) {
   using Limits = std::numeric_limits<T>;
@@ -105,7 +106,7 @@ double error_ratio(T got, Finer<T> want, ops::ErrorBound bound) {
   if (std::isnan(got) || std::isnan(rounded)) return std::isnan(got) == std::isnan(rounded) ? 0 : INFINITY;
   if (std::isinf(got) || std::isinf(rounded)) return got == rounded ? 0 : INFINITY;
   const T small = bound.ulp == 0 ? Limits::min() : 1024 * Limits::min();
-  if (rounded != 0 && std::abs(rounded) < small && std::abs(got) < small) return 0;
+  if (want != 0 && std::abs(rounded) < small && std::abs(got) < small) return 0;
   const Finer<T> error = std::abs(got - want);
   if (error == 0) return 0;
   const T at = std::max(std::abs(rounded), Limits::min());
