@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Rewrites the measured parts of README.md between their markers, so that no number there is typed by hand.
 
-    readme_table.py [--readme README.md] [--results bench/results] [--outputs demo-out]
+    readme_table.py [--readme README.md] [--results bench/results] [--outputs FOLDER]
 
 `<!-- claim -->` and `<!-- results -->` come from RESULTS (a file, or all of a folder's *.json), one JSON object a line, as `isochron bench --json` and the
 scripts in bench/peers print them:
@@ -11,7 +11,7 @@ scripts in bench/peers print them:
     {"machine": "...", "command": "...", "versions": {"TensorFlow": "2.20"}}    where and how the file was made; each key
                                                                                 may be absent, also beside a measurement
 
-The best p50 of a framework counts. `<!-- output NAME -->` is filled from OUTPUTS/NAME.txt where that file exists, without
+The best p50 of a framework counts; the ratios compare runs of equal thread counts. `<!-- output NAME -->` is filled from OUTPUTS/NAME.txt where that file exists, without
 most of the epochs; `<!-- times NAME -->` is its first table. Every part ends at `<!-- end -->`.
 """
 
@@ -38,8 +38,9 @@ NOT_MEASURED = "not measured yet"
 
 
 def read_results(folder):
-    """({(case, precision): {framework: best record}}, {"machine"|"command": [text], "versions": {name: text}})."""
-    best, about = {}, {"machine": [], "command": [], "versions": {}}
+    """({(case, precision): {framework: {threads: best record}}},
+    {"machine"|"command": [text], "versions": {name: text}})."""
+    measured, about = {}, {"machine": [], "command": [], "versions": {}}
     for path in [folder] if folder.is_file() else sorted(folder.glob("*.json")):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if not line.strip():
@@ -54,11 +55,27 @@ def read_results(folder):
             about["versions"].update(record.get("versions", {}))
             if "p50_us" not in record or "case" not in record:
                 continue
-            row = best.setdefault((record["case"], record.get("precision", "f32")), {})
-            framework = record.get("framework", OURS)
-            if framework not in row or record["p50_us"] < row[framework]["p50_us"]:
-                row[framework] = record
-    return best, about
+            row = measured.setdefault((record["case"], record.get("precision", "f32")), {})
+            of_threads = row.setdefault(record.get("framework", OURS), {})
+            threads = record.get("threads", 1)
+            if threads not in of_threads or record["p50_us"] < of_threads[threads]["p50_us"]:
+                of_threads[threads] = record
+    return measured, about
+
+
+def best_of(measured):
+    """{(case, precision): {framework: the best record at any thread count}}."""
+    return {
+        key: {name: min(records.values(), key=lambda r: r["p50_us"]) for name, records in row.items()}
+        for key, row in measured.items()
+    }
+
+
+def ratio_at(row, threads):
+    """How much faster than the fastest peer on as many threads; "" where one of both wasn't measured."""
+    ours = row.get(OURS, {}).get(threads)
+    peers = [records[threads]["p50_us"] for name, records in row.items() if name != OURS and threads in records]
+    return ratio_text(min(peers) / ours["p50_us"]) if ours and peers else ""
 
 
 def time_text(us):
@@ -99,22 +116,25 @@ def case_order(key):
     return (names.index(case) if case in names else len(names), case, precision != "f32", precision)
 
 
-def table(best, about):
-    if not best:
+def table(measured, about):
+    if not measured:
         return NOT_MEASURED
+    best = best_of(measured)
+    counts = sorted({t for row in measured.values() for records in row.values() for t in records}, reverse=True)
     keys = sorted(best, key=case_order)
     peers = sorted({framework for row in best.values() for framework in row} - {OURS})
-    lines = ["| what is timed | " + " | ".join([OURS, *peers, "speed against the fastest peer"]) + " |",
-             "|---|" + "---|" * (len(peers) + 2)]
+    ratios = [f"{threads} thread{'s' if threads > 1 else ''}" for threads in counts]
+    lines = ["| what is timed | " + " | ".join([OURS, *peers, *ratios]) + " |",
+             "|---|" + "---|" * (1 + len(peers) + len(counts))]
     for key in keys:
         case, precision = key
         row = best[key]
         cells = [time_text(row[name]["p50_us"]) if name in row else "" for name in (OURS, *peers)]
-        fastest = min((row[name]["p50_us"] for name in peers if name in row), default=None)
-        ratio = ratio_text(fastest / row[OURS]["p50_us"]) if fastest and OURS in row else ""
+        cells += [ratio_at(measured[key], threads) for threads in counts]
         what = f": {CASES[case]}" if case in CASES else ""
-        lines.append(f"| `{case}` {precision}{what} | " + " | ".join([*cells, ratio]) + " |")
-    notes = ["Median time, each framework at its best setting"]
+        lines.append(f"| `{case}` {precision}{what} | " + " | ".join(cells) + " |")
+    notes = ["Median times, each framework at its best setting and thread count; the last columns: how many times faster "
+             "than the fastest peer on as many threads"]
     notes += [", ".join(about["machine"])] if about["machine"] else []
     if about["versions"]:
         notes.append(", ".join(f"{name} {version}" for name, version in sorted(about["versions"].items())))
@@ -161,23 +181,27 @@ def main():
     parser = argparse.ArgumentParser(description="Rewrites the measured parts of README.md.")
     parser.add_argument("--readme", type=pathlib.Path, default=root / "README.md")
     parser.add_argument("--results", type=pathlib.Path, default=root / "bench/results")
-    parser.add_argument("--outputs", type=pathlib.Path, default=root / "demo-out")
+    parser.add_argument("--outputs", type=pathlib.Path, help="left out, the outputs stay as they are")
     arguments = parser.parse_args()
-    best, about = read_results(arguments.results)
+    measured, about = read_results(arguments.results)
+    best = best_of(measured)
+
+    def output_of(name):
+        path = arguments.outputs / (name + ".txt") if arguments.outputs else None
+        return path.read_text(encoding="utf-8") if path and path.is_file() else None
 
     def part(match):
         name, old = match[1], match[2]
         if name == "claim":
             new = claim(best)
         elif name == "results":
-            new = table(best, about)
+            new = table(measured, about)
         elif name.startswith("times "):
-            output = arguments.outputs / (name.removeprefix("times ") + ".txt")
-            new = first_table(output.read_text(encoding="utf-8")) if output.is_file() else old.strip()
-        elif (output := arguments.outputs / (name.removeprefix("output ") + ".txt")).is_file():
-            new = "```\n" + excerpt(output.read_text(encoding="utf-8")) + "\n```"
+            output = output_of(name.removeprefix("times "))
+            new = first_table(output) if output else old.strip()
         else:
-            new = old.strip()
+            output = output_of(name.removeprefix("output "))
+            new = "```\n" + excerpt(output) + "\n```" if output else old.strip()
         return f"<!-- {name} -->\n{new}\n<!-- end -->"
 
     text = arguments.readme.read_text(encoding="utf-8")
