@@ -19,6 +19,12 @@ namespace {
 constexpr unsigned kFlushBits = 0x8040;  // FTZ | DAZ in MXCSR
 constexpr int kMaxThreads = 256;
 
+/// What OMP_THREAD_LIMIT leaves, too: libraries compute wrongly in a team smaller than the one asked for.
+int most_threads() {
+  omp_set_dynamic(0);
+  return std::clamp(omp_get_thread_limit(), 1, kMaxThreads);
+}
+
 /// Cores allowed by the cgroup v2 quota, or a large number without one.
 double quota_cores() {
   std::ifstream file("/sys/fs/cgroup/cpu.max");
@@ -33,14 +39,15 @@ int default_threads() {
     int value = 0;
     const char* end = text + std::strlen(text);
     const auto [stop, error] = std::from_chars(text, end, value);
-    require(error == std::errc() && stop == end && value >= 1 && value <= kMaxThreads,
+    require(error == std::errc() && stop == end && value >= 1 && value <= most_threads(),
             ErrorCode::kInvalidArgument, "ISOCHRON_THREADS", "expected an integer in [1, {}], got '{}'",
-            kMaxThreads, text);
+            most_threads(), text);
     return value;
   }
   cpu_set_t set;
   const int affine = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-  return std::clamp(static_cast<int>(std::min<double>(affine, quota_cores())), 1, 64);
+  return std::clamp(static_cast<int>(std::min<double>(affine, quota_cores())), 1,
+                    std::min(most_threads(), 64));
 }
 
 std::atomic<int>& thread_setting() {
@@ -53,8 +60,8 @@ std::atomic<int>& thread_setting() {
 int compute_threads() { return thread_setting().load(std::memory_order_relaxed); }
 
 void set_compute_threads(int threads) {
-  require(threads >= 1 && threads <= kMaxThreads, ErrorCode::kInvalidArgument, "set_compute_threads",
-          "expected a count in [1, {}], got {}", kMaxThreads, threads);
+  require(threads >= 1 && threads <= most_threads(), ErrorCode::kInvalidArgument, "set_compute_threads",
+          "expected a count in [1, {}], got {}", most_threads(), threads);
   thread_setting().store(threads);
 }
 

@@ -8,10 +8,11 @@
 
 namespace isochron {
 
-/// Threads a large kernel uses. Default: the cores this process may run on (affinity and cgroup quota
-/// respected), at most 64; `ISOCHRON_THREADS` overrides it.
+/// Threads a large kernel uses. Default: the cores this process may run on (affinity, cgroup quota and
+/// OMP_THREAD_LIMIT respected), at most 64; `ISOCHRON_THREADS` overrides it.
 int compute_threads();
-/// Sets it; takes effect for plans made afterwards. Throws kInvalidArgument outside [1, 256].
+/// Sets it; takes effect for plans made afterwards. Throws kInvalidArgument outside [1, 256], or beyond
+/// OMP_THREAD_LIMIT.
 void set_compute_threads(int threads);
 
 /// Turns on flush-to-zero and denormals-are-zero for the calling thread (subnormals cost up to 100x).

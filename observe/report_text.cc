@@ -168,6 +168,7 @@ Json environment_json(const MachineDescription& machine) {
 }  // namespace
 
 std::string duration_text(double ns) {
+  if (ns < 0) return fmt::format("-{}", duration_text(-ns));
   if (ns < 1e3) return fmt::format("{:#.3g} ns", ns);
   if (ns < 1e6) return fmt::format("{:#.3g} us", ns * 1e-3);
   if (ns < 1e9) return fmt::format("{:#.3g} ms", ns * 1e-6);
@@ -175,6 +176,7 @@ std::string duration_text(double ns) {
 }
 
 std::string bytes_text(double bytes) {
+  if (bytes < 0) return fmt::format("-{}", bytes_text(-bytes));
   if (bytes < 1e3) return fmt::format("{:.0f} B", bytes);
   if (bytes < 1e6) return fmt::format("{:.2f} KB", bytes * 1e-3);
   if (bytes < 1e9) return fmt::format("{:.2f} MB", bytes * 1e-6);

@@ -55,6 +55,10 @@ class Trainer::Fit {
   History run() {
     trainer_.train_.prepare(dataset_);
     if (options_.validation_data) trainer_.evaluate_.prepare(options_.validation_data->dataset());
+    // Planning is warm-up, and so is the first epoch if another follows.
+    if (recorder_ != nullptr && recorder_->totals().iterations + recorder_->totals().warmup_iterations == 0) {
+      recorder_->seal();
+    }
     notify(&Callback::on_train_begin);
     for (run_.epoch = 1; run_.epoch <= options_.epochs && run_.stop_reason.empty(); ++run_.epoch) epoch();
     --run_.epoch;

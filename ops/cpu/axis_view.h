@@ -64,12 +64,12 @@ class Indices {
 };
 
 template <typename T>
-inline constexpr bool is_half = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
+inline constexpr bool half_type = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
 
 /// A number one can calculate with: 16-bit floats as f32, all others as they are.
 template <typename T>
 auto widen(T x) {
-  if constexpr (is_half<T>) {
+  if constexpr (half_type<T>) {
     return static_cast<float>(x);
   } else {
     return x;

@@ -18,7 +18,7 @@ using Accumulator = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;
 
 template <typename T>
 T rounded(Accumulator<T> x) {
-  if constexpr (is_half<T>) {
+  if constexpr (half_type<T>) {
     return T(static_cast<float>(x));
   } else {
     return static_cast<T>(x);

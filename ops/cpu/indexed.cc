@@ -272,7 +272,7 @@ class ArgKernel final : public graph::Kernel {
 template <template <typename, typename> typename KernelOf>
 std::unique_ptr<graph::Kernel> prepare_sums(const KernelRequest& request) {
   return dispatch_dtype(request.inputs[0].dtype, [&]<typename T>(T) -> std::unique_ptr<graph::Kernel> {
-    if constexpr (is_half<T>) {
+    if constexpr (half_type<T>) {
       return std::make_unique<KernelOf<T, float>>(request);
     } else {
       return std::make_unique<KernelOf<T, T>>(request);

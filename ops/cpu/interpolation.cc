@@ -190,8 +190,8 @@ std::unique_ptr<graph::Kernel> make_banded_product(const KernelRequest& request,
     if constexpr (std::is_integral_v<T>) {
       fail(ErrorCode::kDtypeMismatch, request.op.name, "no kernel for {}", dtype_name(dtype_of<T>));
     } else {
-      return std::make_unique<BandedProductKernel<T, std::conditional_t<is_half<T>, float, T>>>(request, axis,
-                                                                                                matrix);
+      return std::make_unique<BandedProductKernel<T, std::conditional_t<half_type<T>, float, T>>>(
+          request, axis, matrix);
     }
   });
 }

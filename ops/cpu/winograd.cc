@@ -353,6 +353,14 @@ int64_t block_tiles(int64_t pitches, int64_t tiles) {
   return std::min(even, tiles);
 }
 
+/// body(t) for each t below `threads`; a smaller team, as OpenMP may give, does the rest in turn.
+template <typename Body>
+void each_thread(int threads, Body body) {
+  parallel_for(threads, threads, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) body(t);
+  });
+}
+
 /// Forward and input gradient: results over an image from an image and a kernel.
 class WinogradCorrelation final : public graph::Kernel {
  public:
@@ -386,7 +394,7 @@ class WinogradCorrelation final : public graph::Kernel {
       HWY_DYNAMIC_DISPATCH(winograd_kernel)
       (turned_ ? turned : kernel, channels, outputs, turned_, begin, end, u_pitch_, u);
     });
-    parallel_for(threads_, threads_, [&](int64_t t, int64_t) {
+    each_thread(threads_, [&](int64_t t) {
       float* v = blocks + t * thread_elems();
       float* m = v + kPoints * block_ * v_pitch_;
       const int64_t end = image_.tiles() * (t + 1) / threads_;
@@ -445,7 +453,7 @@ class WinogradWeightGradient final : public graph::Kernel {
     float* workspace = reinterpret_cast<float*>(args.workspace);
     const int64_t channels = image_.channels;
     const int64_t outputs = result_.channels;
-    parallel_for(threads_, threads_, [&](int64_t t, int64_t) {
+    each_thread(threads_, [&](int64_t t) {
       float* u = workspace + t * thread_elems();
       float* sums = u + kPoints * channels * m_pitch_;
       float* v = sums + m_pitch_;

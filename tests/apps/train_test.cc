@@ -43,6 +43,12 @@ TEST_F(TrainCommand, RegressPrintsTheDocumentsLines) {
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("adam, learning rate 0.001"), HasSubstr("inconclusive")));
 }
 
+TEST_F(TrainCommand, PlanningIsNotBlamedOnASingleEpoch) {
+  const Outcome outcome = train("regress --epochs 1");
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("inconclusive"), Not(HasSubstr("retraced"))));
+}
+
 TEST_F(TrainCommand, WritesWhatItFound) {
   const std::filesystem::path out = folder_.path() / "new" / "results", json = folder_.path() / "result.json";
   const Outcome outcome =

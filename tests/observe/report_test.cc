@@ -207,6 +207,8 @@ TEST(Report, FormatsUnits) {
   EXPECT_EQ(duration_text(3140), "3.14 us");
   EXPECT_EQ(duration_text(16.9e6), "16.9 ms");
   EXPECT_EQ(duration_text(42), "42.0 ns");
+  EXPECT_EQ(duration_text(-951e3), "-951.0 us");
+  EXPECT_EQ(bytes_text(-2.5e6), "-2.50 MB");
   EXPECT_EQ(duration_text(2.5e9), "2.50 s");
   EXPECT_EQ(bytes_text(512), "512 B");
   EXPECT_EQ(bytes_text(3.4e6), "3.40 MB");
