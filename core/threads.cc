@@ -20,10 +20,7 @@ constexpr unsigned kFlushBits = 0x8040;  // FTZ | DAZ in MXCSR
 constexpr int kMaxThreads = 256;
 
 /// What OMP_THREAD_LIMIT leaves, too: libraries compute wrongly in a team smaller than the one asked for.
-int most_threads() {
-  omp_set_dynamic(0);
-  return std::clamp(omp_get_thread_limit(), 1, kMaxThreads);
-}
+int most_threads() { return std::clamp(omp_get_thread_limit(), 1, kMaxThreads); }
 
 /// Cores allowed by the cgroup v2 quota, or a large number without one.
 double quota_cores() {
@@ -57,7 +54,12 @@ std::atomic<int>& thread_setting() {
 
 }  // namespace
 
-int compute_threads() { return thread_setting().load(std::memory_order_relaxed); }
+int compute_threads() { return full_team() ? thread_setting().load(std::memory_order_relaxed) : 1; }
+
+bool full_team() {
+  omp_set_dynamic(0);
+  return !omp_in_parallel() && omp_get_max_active_levels() >= 1;
+}
 
 void set_compute_threads(int threads) {
   require(threads >= 1 && threads <= most_threads(), ErrorCode::kInvalidArgument, "set_compute_threads",

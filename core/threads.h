@@ -9,11 +9,15 @@
 namespace isochron {
 
 /// Threads a large kernel uses. Default: the cores this process may run on (affinity, cgroup quota and
-/// OMP_THREAD_LIMIT respected), at most 64; `ISOCHRON_THREADS` overrides it.
+/// OMP_THREAD_LIMIT respected), at most 64; `ISOCHRON_THREADS` overrides it. 1 where there is no full_team().
 int compute_threads();
 /// Sets it; takes effect for plans made afterwards. Throws kInvalidArgument outside [1, 256], or beyond
 /// OMP_THREAD_LIMIT.
 void set_compute_threads(int threads);
+
+/// Will a region that this thread opens get all the threads it asks for? Not within another region, nor where
+/// OMP_MAX_ACTIVE_LEVELS is 0. Switches OpenMP's dynamic teams off for this thread.
+bool full_team();
 
 /// Turns on flush-to-zero and denormals-are-zero for the calling thread (subnormals cost up to 100x).
 void flush_subnormals_to_zero();
@@ -38,6 +42,15 @@ void parallel_for(int threads, int64_t count, Body&& body) {
       threads, count,
       [](void* context, int64_t begin, int64_t end) { (*static_cast<B*>(context))(begin, end); },
       const_cast<void*>(static_cast<const void*>(&body)));
+}
+
+/// body(t) for each t in [0, threads), each on a thread of its own; a team smaller than asked for does the
+/// rest in turn.
+template <typename Body>
+void each_thread(int threads, Body&& body) {
+  parallel_for(threads, threads, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) body(t);
+  });
 }
 
 }  // namespace isochron

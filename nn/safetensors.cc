@@ -226,8 +226,8 @@ void check_coverage(const std::vector<HeaderReader::Entry>& entries, uint64_t da
   uint64_t expected_begin = 0;
   for (const HeaderReader::Entry& entry : entries) {
     const auto refuse = [&](const std::string& text) {
-      fail(ErrorCode::kBadFormat, where, "byte {}, entry '{}': {}", checked_add(data_begin, entry.begin),
-           entry.name.substr(0, 100), text);
+      fail(ErrorCode::kBadFormat, where, "byte {}, entry '{}': {}",
+           data_begin + std::min(entry.begin, data_bytes), entry.name.substr(0, 100), text);
     };
     if (entry.end < entry.begin || entry.end > data_bytes) {
       refuse(fmt::format("data_offsets [{}, {}) lie outside the {} bytes of data; is the file truncated?",
@@ -262,6 +262,9 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_
                                            const std::string& where) {
   require(json.starts_with('{'), ErrorCode::kBadFormat, where,
           "byte {}: expected the header's '{{'; is this a safetensors file?", kLengthBytes);
+  const size_t zero = json.find('\0');  // the parser would take it for the end
+  require(zero == std::string_view::npos, ErrorCode::kBadFormat, where, "byte {}: a NUL in the header",
+          kLengthBytes + zero);
   HeaderReader reader(json, where);
   reader.read();
   auto& entries = reader.entries;

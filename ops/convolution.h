@@ -20,8 +20,10 @@ struct ConvolutionOptions {
 /// y[n, p, o] = sum over k, i of x[n, p stride - before + k dilation, i] kernel[k, i, o] (a correlation, as
 /// in every framework), where p and k run over the spatial axes. x: (N, spatial..., C), kernel: (spatial...,
 /// C / groups, O), bias: (O) or undefined; result (N, spatial..., O). f32 and f64. In f32 sums of n products
-/// are off by at most about 2e-6 sqrt(n) of their largest term (Winograd's form, where it is faster,
-/// included). Throws kShapeMismatch, kDtypeMismatch, kInvalidArgument.
+/// are off by at most about 2e-6 sqrt(n) of their largest term; with 3x3 kernels at stride 1, which may go by
+/// Winograd's form, of the largest product of an element under the result's tile of 4x4 and one of the
+/// kernel, and what isn't finite spreads over the tile. Throws kShapeMismatch, kDtypeMismatch,
+/// kInvalidArgument.
 Tensor convolution(const Tensor& x, const Tensor& kernel, const Tensor& bias,
                    const ConvolutionOptions& options = {});
 /// The same for a given number of spatial axes. x: (N, W, C), kernel: (KW, C / groups, O).

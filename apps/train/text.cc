@@ -98,6 +98,13 @@ void train_gpt(const TrainOptions& options) {
   const data::Text text = load_text(session.data());
   fmt::print("text: {} characters of {} files to train on, {} to validate on, {} different ones\n",
              text.train.elems(), text.files, text.validation.elems(), text.vocabulary.size());
+  for (const Tensor& part : {text.train, text.validation}) {
+    require(part.elems() > kContext, ErrorCode::kBadFormat,
+            session.data().empty() ? "train" : session.data().string(),
+            "{} characters are too few to train on windows of {} and to test on a tenth of them; give it "
+            "more text",
+            text.train.elems() + text.validation.elems(), kContext + 1);
+  }
   const Tensor starts = data::random_starts(text.train, kContext + 1, kTrainWindows, session.seed());
   const Tensor held_out = data::even_starts(text.validation, kContext + 1, kValidationWindows);
   nn::Gpt model({.vocabulary = static_cast<int64_t>(text.vocabulary.size()), .context = kContext});

@@ -180,7 +180,8 @@ HWY_INLINE void softmax_block(const HeadForward<T>& h, const Block& b, T* larges
       hn::StoreU(e, d, at);
       total = total + e;
     }
-    const auto keep = hn::IfThenElseZero(hn::Ne(before, hn::Set(d, kNothing<T>)), hn::Exp(d, before - shift));
+    const auto first = hn::Eq(before, hn::Set(d, kNothing<T>));  // not Ne, which NaN fails, too
+    const auto keep = hn::IfThenZeroElse(first, hn::Exp(d, before - shift));
     hn::Store(keep + probe, d, kept + i);
     hn::Store(hn::MulAdd(hn::Load(d, sums + i), keep, total) + probe, d, sums + i);
     hn::Store(most + probe, d, largest + i);
@@ -219,10 +220,10 @@ void attend(const HeadForward<T>& h, int64_t first, int64_t rows) {
   const hn::ScalableTag<T> d;
   for (int64_t i = 0; i < kBlock; i += static_cast<int64_t>(hn::Lanes(d))) {
     const auto sum = hn::Load(d, sums + i);
-    const auto some = hn::Ne(sum, hn::Zero(d));
+    const auto none = hn::Eq(sum, hn::Zero(d));  // sees no key; not Ne, which NaN fails, too
     const auto log_sum = hn::IfThenElse(hn::IsNaN(sum), sum, hn::Log(d, sum)) + hn::Load(d, largest + i);
-    hn::Store(hn::IfThenElseZero(some, log_sum), d, largest + i);
-    hn::Store(hn::IfThenElse(some, hn::Set(d, T(1)) / sum, hn::Zero(d)), d, kept + i);
+    hn::Store(hn::IfThenZeroElse(none, log_sum), d, largest + i);
+    hn::Store(hn::IfThenZeroElse(none, hn::Set(d, T(1)) / sum), d, kept + i);
   }
   for (int64_t i = 0; i < rows; ++i) scale_row(h.y.at(first + i), s.width, kept[i]);
   if (h.log_sums) std::copy_n(largest, rows, h.log_sums + first);
@@ -360,7 +361,7 @@ class ForwardKernel final : public AttentionKernel<T> {
     const AttentionShape& s = this->s_;
     const int64_t blocks = (s.queries + kBlock - 1) / kBlock;
     const int64_t items = s.batch * s.heads * blocks;
-    parallel_for(this->threads_, this->threads_, [&](int64_t t, int64_t) {
+    each_thread(this->threads_, [&](int64_t t) {
       T* memory = reinterpret_cast<T*>(args.workspace) + t * thread_elems();
       HeadForward<T> h;
       int64_t prepared = -1;
@@ -408,7 +409,7 @@ class GradientKernel final : public AttentionKernel<T> {
   void run(const KernelArgs& args) override {
     const AttentionShape& s = this->s_;
     const int64_t items = s.batch * s.key_heads;
-    parallel_for(this->threads_, this->threads_, [&](int64_t t, int64_t) {
+    each_thread(this->threads_, [&](int64_t t) {
       T* memory = reinterpret_cast<T*>(args.workspace) + t * thread_elems();
       for (int64_t i = items * t / this->threads_; i < items * (t + 1) / this->threads_; ++i) {
         key_head(args, i / s.key_heads, i % s.key_heads, memory);

@@ -4,6 +4,7 @@
 
 #include "isochron/core/checked.h"
 #include "isochron/core/library_call.h"
+#include "isochron/core/threads.h"
 
 namespace isochron::ops::onednn {
 namespace {
@@ -22,7 +23,13 @@ const dnnl::engine& cpu_engine() {
   return *engine;
 }
 
-void use_threads(int threads) { omp_set_num_threads(threads); }
+void use_threads(int threads) {
+  require(threads == 1 || full_team(), ErrorCode::kUnsupported, "onednn",
+          "a kernel prepared for {} threads was called within an OpenMP parallel region, where it would have "
+          "one; call it outside, or set_compute_threads(1) before it is prepared",
+          threads);
+  omp_set_num_threads(threads);
+}
 
 BoundPrimitive::BoundPrimitive(dnnl::primitive primitive, std::vector<Operand> operands,
                                const dnnl::memory::desc& scratchpad, int threads)

@@ -353,14 +353,6 @@ int64_t block_tiles(int64_t pitches, int64_t tiles) {
   return std::min(even, tiles);
 }
 
-/// body(t) for each t below `threads`; a smaller team, as OpenMP may give, does the rest in turn.
-template <typename Body>
-void each_thread(int threads, Body body) {
-  parallel_for(threads, threads, [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) body(t);
-  });
-}
-
 /// Forward and input gradient: results over an image from an image and a kernel.
 class WinogradCorrelation final : public graph::Kernel {
  public:

@@ -202,7 +202,7 @@ TEST_F(TrainCommand, GptNeedsText) {
   EXPECT_THAT(train("gpt --data " + (folder_ / "none").string()), Ends(3, "none"));
   EXPECT_THAT(train("gpt --data " + folder_.path().string()), Ends(3, "no text found"));
   EXPECT_THAT(train("gpt --data " + write("short.txt", "too little").string()),
-              Ends(2, "too few for a window"));
+              Ends(3, "short.txt] 10 characters are too few"));
 }
 
 TEST_F(TrainCommand, GptReadsTheProjectsOwnTextAndHelpListsAllModels) {

@@ -168,6 +168,7 @@ TEST_F(Safetensors, MalformedHeadersAreErrors) {
   const auto entry = [](const std::string& fields) { return "{\"a\":{" + fields + "}}"; };
   refuse(" {}", 0, "byte 8: expected the header's '{'");
   refuse("{} x", 0, "valid JSON");
+  refuse(std::string("{}\0, garbage", 12), 0, "byte 10: a NUL");
   refuse("{\"a\"", 0, "valid JSON");
   refuse("{\"a\":1}", 0, "unexpected a number");
   refuse("{\"a\":[]}", 0, "unexpected a list");
@@ -193,6 +194,8 @@ TEST_F(Safetensors, MalformedHeadersAreErrors) {
   refuse(entry(R"("dtype":"F32","shape":[1],"data_offsets":[0,4,8])"), 4, "two data_offsets");
   refuse(entry(R"("dtype":"F32","shape":[1],"data_offsets":[4,0])"), 4, "outside the 4 bytes");
   refuse(entry(R"("dtype":"F32","shape":[1],"data_offsets":[0,8])"), 4, "outside the 4 bytes");
+  refuse(entry(R"("dtype":"F32","shape":[2],"data_offsets":[18446744073709551608,18446744073709551615])"), 4,
+         "entry 'a': data_offsets [18446744073709551608");
   refuse(entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])"), 4, "f32(2) takes 8 bytes");
 }
 

@@ -183,6 +183,42 @@ double distance(std::vector<double> a, const std::vector<double>& b) {
   return norm(a);
 }
 
+/// There a team has one thread, whatever was asked for. What is prepared there knows it; what was prepared
+/// outside is right all the same, or refused where the library would err.
+TEST(Threads, ResultsAreRightOrRefusedWithinAParallelRegion) {
+  const int before = compute_threads();
+  for (const Case& test : cases()) {
+    if (test.inputs.empty()) continue;  // draws other numbers each time
+    SCOPED_TRACE(test.name);
+    set_compute_threads(2);
+    CapturedFunction prepared([&](std::span<const Tensor> in) { return Tensors{test.f(in)}; }, {});
+    std::vector<const Tensor*> arguments;
+    for (const Tensor& input : test.inputs) arguments.push_back(&input);
+    const std::vector<double> expected = prepared.call(arguments)[0].to_vector();
+    std::vector<double> anew, replayed;
+    std::string refused;
+#pragma omp parallel num_threads(2)
+#pragma omp single
+    {
+      try {
+        anew = results(test, 2)[0];
+        replayed = prepared.call(arguments)[0].to_vector();
+      } catch (const Error& error) {
+        refused = error.what();
+      }
+    }
+    const double near = 1e-5 * norm(expected);
+    ASSERT_EQ(anew.size(), expected.size()) << refused;
+    EXPECT_LE(distance(anew, expected), near);
+    if (refused.empty()) {
+      EXPECT_LE(distance(replayed, expected), near);
+    } else {
+      EXPECT_THAT(refused, testing::HasSubstr("within an OpenMP parallel region"));
+    }
+  }
+  set_compute_threads(before);
+}
+
 TEST(Threads, ChangeNoOtherResultsThanThoseStated) {
   const int before = compute_threads();
   ops::set_deterministic(true);
