@@ -96,6 +96,7 @@ class Tensor {
   uint64_t generation() const { return generation_; }
   /// The same tensor seen at the storage's present generation: a fresh handle on a variable.
   Tensor refreshed() const { return Tensor(impl_); }
+  void refresh() { generation_ = impl_->storage ? impl_->storage->generation() : 0; }
   bool stale() const { return impl_->storage && impl_->storage->generation() != generation_; }
 
   /// Address of the first element. Throws kCaptureViolation for a graph value, kStale for a replaced content.

@@ -3,29 +3,17 @@
 #include <algorithm>
 
 #include "isochron/core/checked.h"
+#include "isochron/data/learn.h"
 #include "isochron/data/loader.h"
+#include "isochron/data/slices.h"
+#include "isochron/data/streams.h"
 
 namespace isochron::data {
 namespace {
 
-/// The specs of `batch_elems` stacked elements of `layout`.
-Layout stacked(const Layout& layout, int64_t batch_elems) {
-  Layout result{layout.names, {}};
-  for (const TensorSpec& spec : layout.specs) {
-    Shape shape{batch_elems};
-    for (int64_t extent : spec.shape) shape.push_back(extent);
-    result.specs.push_back({spec.dtype, shape});
-    static_cast<void>(result.specs.back().size_bytes());  // refuses what overflows
-  }
-  return result;
-}
-
-/// An element made of the first rows, as `map` shows it to its function.
-std::vector<int64_t> first_rows(int64_t rows, int64_t source_rows) {
-  std::vector<int64_t> key(static_cast<size_t>(rows));
-  for (size_t i = 0; i < key.size(); ++i) key[i] = static_cast<int64_t>(i) % source_rows;
-  return key;
-}
+/// A shuffle of more elements than this whose buffer holds all of them is a computed permutation; fewer are
+/// cheap to buffer, and to go through again on resume.
+constexpr int64_t kMostBuffered = 4096;
 
 /// A copy of `recipe` to which one more stage is added.
 std::shared_ptr<Recipe> next_stage(const Recipe& recipe) {
@@ -37,55 +25,33 @@ std::shared_ptr<Recipe> next_stage(const Recipe& recipe) {
 void add_order(Recipe& recipe, OrderStage stage) {
   stage.salt = recipe.order.size();
   stage.rows = recipe.levels.back().rows;
+  stage.input_size = recipe.size;
   recipe.order.push_back(stage);
 }
 
-int64_t element_bytes(const Recipe& recipe) {
-  int64_t bytes = 1;
-  for (const TensorSpec& spec : recipe.levels.back().result(kFull).specs) {
-    bytes += static_cast<int64_t>(spec.size_bytes());
-  }
-  return bytes;
+/// How many elements are left of `size` ones less `elems`.
+int64_t less(int64_t size, int64_t elems) { return size < 0 ? size : std::max<int64_t>(0, size - elems); }
+
+void require_fixed(const Recipe& recipe, std::string_view where) {
+  const Layout& layout = recipe.results()[kFull];
+  require(layout.fixed(), ErrorCode::kInvalidArgument, where,
+          "the extents of elements vary ({}); use padded_batch", layout.str());
 }
 
 }  // namespace
 
-Layout Layout::of(const Element& element) {
-  Layout result;
-  for (int i = 0; i < element.size(); ++i) result.names.push_back(element.name(i));
-  result.specs = element.signature();
-  return result;
-}
-
-bool Layout::matches(const Element& element) const {
-  if (!element.has(specs)) return false;
-  for (int i = 0; i < element.size(); ++i) {
-    if (element.name(i) != names[static_cast<size_t>(i)]) return false;
-  }
-  return true;
-}
-
-std::string Layout::str() const {
-  std::string text;
-  for (size_t i = 0; i < names.size(); ++i) {
-    text += fmt::format("{}{}: {}", i ? ", " : "", names[i], specs[i].str());
-  }
-  return text;
-}
-
-Element call_map(const MapStage& map, Element element, const Position& position, int64_t row) {
+void call_map(const MapStage& map, Element& element, const Position& position) {
   const auto refuse = [&](ErrorCode code, const char* text) {
     fail(code, fmt::format("map (stage {})", map.number), "element {} of epoch {}, row {}: {}",
-         position.element, position.epoch, row, text);
+         position.element, position.epoch, position.row, text);
   };
   try {
-    return map.function(std::move(element));
+    map.function(element, position);
   } catch (const Error& error) {
     refuse(error.code(), error.what());
   } catch (const std::exception& error) {
     refuse(ErrorCode::kInvalidArgument, error.what());
   }
-  __builtin_unreachable();
 }
 
 Dataset::Dataset(std::shared_ptr<const Recipe> recipe) : recipe_(std::move(recipe)) {}
@@ -98,53 +64,81 @@ Dataset& Dataset::operator=(Dataset other) noexcept {
 }
 Dataset::~Dataset() = default;
 
-Dataset::Dataset(const Element& sources) {
-  constexpr std::string_view kWhere = "from_tensor_slices";
-  require(sources.size() > 0, ErrorCode::kInvalidArgument, kWhere, "needs at least one tensor");
+Dataset::Dataset(const Element& sources) : Dataset(std::make_shared<SliceSource>(sources)) {}
+
+Dataset::Dataset(std::shared_ptr<const RowSource> rows) {
+  require(rows != nullptr && rows->rows() > 0, ErrorCode::kInvalidArgument, "dataset",
+          "the source has no row");
   auto recipe = std::make_shared<Recipe>();
-  Layout row;
-  for (int i = 0; i < sources.size(); ++i) {
-    const Tensor& tensor = sources[i];
-    const std::string& name = sources.name(i);
-    static_cast<void>(tensor.raw());  // refuses undefined tensors and graph values
-    require(tensor.rank() >= 1, ErrorCode::kInvalidArgument, kWhere, "'{}' is a scalar; it has no rows",
-            name);
-    require(tensor.contiguous(), ErrorCode::kInvalidArgument, kWhere,
-            "'{}' is strided; pass contiguous() of it", name);
-    require(tensor.extent(0) == sources[0].extent(0), ErrorCode::kShapeMismatch, kWhere,
-            "'{}' has {} rows, '{}' has {}; all tensors need the same first extent", sources.name(0),
-            sources[0].extent(0), name, tensor.extent(0));
-    row.names.push_back(name);
-    row.specs.push_back({tensor.dtype(), Shape(tensor.shape().span().subspan(1))});
-  }
-  recipe->sources = sources;
-  recipe->source_rows = recipe->size = sources[0].extent(0);
-  require(recipe->size > 0, ErrorCode::kInvalidArgument, kWhere, "the dataset is empty: {} has no row",
-          sources.str());
-  recipe->levels.push_back({.inputs = {row, {}}, .maps = {}});
+  recipe->size = rows->rows();
+  recipe->levels.push_back({.inputs = {rows->layout()}, .memory = rows->layout()});
+  recipe->rows = std::move(rows);
   recipe_ = std::move(recipe);
 }
 
-Dataset Dataset::map(MapFunction function) const {
+Dataset::Dataset(std::shared_ptr<const StreamSource> stream) {
+  require(stream != nullptr && !stream->layouts().empty(), ErrorCode::kInvalidArgument, "dataset",
+          "the source names no layout");
+  auto recipe = std::make_shared<Recipe>();
+  recipe->size = stream->size();
+  recipe->levels.push_back({.inputs = stream->layouts(), .memory = merged(stream->layouts())});
+  recipe->stream = std::move(stream);
+  recipe_ = std::move(recipe);
+}
+
+Dataset Dataset::map(std::function<Element(Element)> function, MapOptions options) const {
   require(function != nullptr, ErrorCode::kInvalidArgument, "map", "the function is empty");
+  return map_with_position([function = std::move(function)](
+                               Element& element, const Position&) { element = function(std::move(element)); },
+                           std::move(options));
+}
+
+Dataset Dataset::map_with_position(MapFunction function, MapOptions options) const {
+  constexpr int64_t kMaxParallel = 256;
+  require(function != nullptr, ErrorCode::kInvalidArgument, "map", "the function is empty");
+  require(options.parallel == kAutotune || (options.parallel >= 1 && options.parallel <= kMaxParallel),
+          ErrorCode::kInvalidArgument, "map", "parallel: expected kAutotune or a count in [1, {}], got {}",
+          kMaxParallel, options.parallel);
   auto recipe = next_stage(*recipe_);
   MapStage map{recipe->stages, std::move(function), {}};
-  Frame frame(*recipe_, recipe_->levels.size() - 1);
-  const auto learn = [&](Form form, int64_t rows) {
-    const auto key = first_rows(rows, recipe_->source_rows);
-    const Element result = call_map(map, frame.fill(key, {}), {}, key[0]);
-    require(result.size() > 0, ErrorCode::kInvalidArgument, "map",
-            "the function gives an element without tensors");
-    for (int i = 0; i < result.size(); ++i) {
-      require(result[i].defined() && !result[i].is_value(), ErrorCode::kInvalidArgument, "map",
-              "the function leaves '{}' without content", result.name(i));
-    }
-    map.results[form] = Layout::of(result);
-    frame.retire();
-  };
-  learn(kFull, recipe->levels.back().rows);
-  if (recipe->odd_rows > 0) learn(kOdd, recipe->odd_rows);
+  map.results = learn_results(*recipe_, map, options.result);
   recipe->levels.back().maps.push_back(std::move(map));
+  if (options.parallel != 1) {
+    const bool automatic = options.parallel == kAutotune || recipe->workers == kAutotune;
+    recipe->workers = automatic ? kAutotune : std::max(recipe->workers, options.parallel);
+    if (recipe->prefetch_elems == 0) recipe->prefetch_elems = kAutotune;
+  }
+  if (!options.deterministic) recipe->deterministic = false;
+  return Dataset(std::move(recipe));
+}
+
+Dataset Dataset::filter(std::function<bool(const Element&)> keep) const {
+  require(keep != nullptr, ErrorCode::kInvalidArgument, "filter", "the function is empty");
+  return after(filter_source(recipe_, std::move(keep)));
+}
+
+Dataset Dataset::flat_map(std::function<Dataset(const Element&)> function) const {
+  return interleave(std::move(function), {.cycle = 1});
+}
+
+Dataset Dataset::interleave(std::function<Dataset(const Element&)> function,
+                            InterleaveOptions options) const {
+  require(function != nullptr, ErrorCode::kInvalidArgument, "interleave", "the function is empty");
+  require(options.cycle >= 1 && options.block >= 1, ErrorCode::kInvalidArgument, "interleave",
+          "cycle and block must be >= 1, got {} and {}", options.cycle, options.block);
+  return after(interleave_source(
+      recipe_,
+      [function = std::move(function)](const Element& element) { return function(element).recipe(); },
+      options));
+}
+
+Dataset Dataset::unbatch() const { return after(unbatch_source(recipe_)); }
+
+/// A dataset over a stream that reads this one.
+Dataset Dataset::after(std::shared_ptr<const StreamSource> stream) const {
+  Dataset result(std::move(stream));
+  auto recipe = std::make_shared<Recipe>(*result.recipe_);
+  recipe->stages = recipe_->stages + 1;
   return Dataset(std::move(recipe));
 }
 
@@ -153,37 +147,69 @@ Dataset Dataset::shuffle(int64_t buffer_elems, ShuffleOptions options) const {
   require(buffer_elems >= 1, ErrorCode::kInvalidArgument, "shuffle",
           "expected a buffer of at least 1 element, got {}", buffer_elems);
   auto recipe = next_stage(*recipe_);
-  const int64_t used = recipe->size == kInfinite ? buffer_elems : std::min(buffer_elems, recipe->size);
-  require(used <= kMaxBufferedRows / recipe->levels.back().rows, ErrorCode::kInvalidArgument, "shuffle",
-          "a buffer of {} elements of {} rows exceeds the limit of {} rows", used, recipe->levels.back().rows,
-          kMaxBufferedRows);
-  add_order(*recipe, {.kind = OrderStage::kShuffle, .elems = used, .shuffle = options});
+  const int64_t used = recipe->size < 0 ? buffer_elems : std::min(buffer_elems, recipe->size);
+  const bool whole = used == recipe->size && used > kMostBuffered && recipe->seekable && recipe->rows;
+  require(whole || used <= kMaxBufferedRows / recipe->levels.back().rows, ErrorCode::kInvalidArgument,
+          "shuffle", "a buffer of {} elements of {} rows exceeds the limit of {} rows", used,
+          recipe->levels.back().rows, kMaxBufferedRows);
+  add_order(*recipe,
+            {.kind = whole ? OrderStage::kPermute : OrderStage::kShuffle, .elems = used, .shuffle = options});
   recipe->odd_is_last = false;
+  if (!whole) recipe->seekable = false;
   return Dataset(std::move(recipe));
 }
 
 Dataset Dataset::batch(int64_t batch_elems, BatchOptions options) const {
-  require(batch_elems >= 1, ErrorCode::kInvalidArgument, "batch", "expected at least 1 element, got {}",
+  require_fixed(*recipe_, "batch");
+  return with_batches(
+      batch_elems, {.drop_remainder = options.drop_remainder, .pad_remainder = options.pad_remainder}, false);
+}
+
+Dataset Dataset::padded_batch(int64_t batch_elems, PaddedBatchOptions options) const {
+  return with_batches(batch_elems, options, true);
+}
+
+Dataset Dataset::with_batches(int64_t batch_elems, const PaddedBatchOptions& options, bool padded) const {
+  const char* where = padded ? "padded_batch" : "batch";
+  require(batch_elems >= 1, ErrorCode::kInvalidArgument, where, "expected at least 1 element, got {}",
           batch_elems);
-  require(recipe_->odd_rows == 0, ErrorCode::kInvalidArgument, "batch",
+  require(recipe_->odd_rows == 0, ErrorCode::kInvalidArgument, where,
           "the last element has fewer rows than the others; batch those with drop_remainder first");
+  require(recipe_->results().size() == 1, ErrorCode::kInvalidArgument, where,
+          "elements have {} different signatures", recipe_->results().size());
+  require(!options.drop_remainder || !options.pad_remainder, ErrorCode::kInvalidArgument, where,
+          "the remainder is either dropped or padded");
   auto recipe = next_stage(*recipe_);
   const Level& below = recipe->levels.back();
-  const bool endless = recipe->size == kInfinite;
-  require(endless || !options.drop_remainder || recipe->size >= batch_elems, ErrorCode::kInvalidArgument,
-          "batch", "nothing is left: {} elements give no batch of {} and the remainder is dropped",
-          recipe->size, batch_elems);
+  const int64_t size = recipe->size;
+  require(size < 0 || !options.drop_remainder || size >= batch_elems, ErrorCode::kInvalidArgument, where,
+          "nothing is left: {} elements give no batch of {} and the remainder is dropped", size, batch_elems);
+  require(size != kUnknown || options.drop_remainder || options.pad_remainder, ErrorCode::kInvalidArgument,
+          where,
+          "the number of elements isn't known, so an odd last batch can't be planned; drop_remainder, "
+          "pad_remainder, or cache() the elements first, which counts them");
   // Where one batch takes all there is, that is the full one.
-  const int64_t held = endless ? batch_elems : std::min(batch_elems, recipe->size);
-  const int64_t odd = endless || options.drop_remainder ? 0 : recipe->size % held;
+  const int64_t held = size < 0 || options.pad_remainder ? batch_elems : std::min(batch_elems, size);
+  const int64_t odd = size < 0 || options.drop_remainder || options.pad_remainder ? 0 : size % held;
   Level level;
   level.batch_elems = held;
-  level.rows = checked_mul(below.rows, held, "batch");
-  level.inputs[kFull] = stacked(below.result(kFull), held);
+  level.rows = checked_mul(below.rows, held, where);
+  level.padded = padded;
+  level.marks_valid = options.pad_remainder;
+  const Layout row =
+      padded ? padded_layout(below.results()[kFull], options, level.padding) : below.results()[kFull];
+  level.inputs.push_back(stacked(row, held));
+  if (odd > 0) level.inputs.push_back(stacked(row, odd));
+  if (level.marks_valid) {
+    require(std::ranges::find(row.names, "valid") == row.names.end(), ErrorCode::kInvalidArgument, where,
+            "an element has a tensor 'valid' already; pad_remainder needs the name");
+    level.inputs[kFull].names.push_back("valid");
+    level.inputs[kFull].specs.push_back({DType::kBool, {held}});
+  }
+  level.memory = merged(level.inputs);
   recipe->odd_rows = odd * below.rows;
-  if (odd > 0) level.inputs[kOdd] = stacked(below.result(kFull), odd);
   add_order(*recipe, {.kind = OrderStage::kBatch, .elems = held, .drop_remainder = options.drop_remainder});
-  if (!endless) recipe->size = recipe->size / held + (odd > 0);
+  if (size >= 0) recipe->size = size / held + (size % held > 0 && !options.drop_remainder);
   recipe->odd_is_last = true;
   recipe->levels.push_back(std::move(level));
   return Dataset(std::move(recipe));
@@ -194,9 +220,9 @@ Dataset Dataset::repeat(int64_t times) const {
           "expected at least 1 or kInfinite, got {}", times);
   auto recipe = next_stage(*recipe_);
   add_order(*recipe, {.kind = OrderStage::kRepeat, .elems = times});
-  if (times == kInfinite || recipe->size == kInfinite) {
+  if (times == kInfinite) {
     recipe->size = kInfinite;
-  } else {
+  } else if (recipe->size >= 0) {
     recipe->size = checked_mul(recipe->size, times, "repeat");
   }
   if (times != 1) recipe->odd_is_last = false;
@@ -208,7 +234,7 @@ Dataset Dataset::take(int64_t elems) const {
   auto recipe = next_stage(*recipe_);
   add_order(*recipe, {.kind = OrderStage::kTake, .elems = elems});
   if (recipe->size == kInfinite || elems < recipe->size) {
-    if (recipe->odd_is_last) recipe->odd_rows = 0;
+    if (recipe->odd_is_last) drop_odd(*recipe);
     recipe->size = elems;
   }
   return Dataset(std::move(recipe));
@@ -216,40 +242,74 @@ Dataset Dataset::take(int64_t elems) const {
 
 Dataset Dataset::skip(int64_t elems) const {
   require(elems >= 0, ErrorCode::kInvalidArgument, "skip", "expected at least 0 elements, got {}", elems);
-  require(recipe_->size == kInfinite || elems < recipe_->size, ErrorCode::kInvalidArgument, "skip",
+  require(recipe_->size < 0 || elems < recipe_->size, ErrorCode::kInvalidArgument, "skip",
           "nothing is left: {} of {} elements are skipped", elems, recipe_->size);
   auto recipe = next_stage(*recipe_);
   add_order(*recipe, {.kind = OrderStage::kSkip, .elems = elems});
-  if (recipe->size != kInfinite) recipe->size -= elems;
+  recipe->size = less(recipe->size, elems);
+  return Dataset(std::move(recipe));
+}
+
+Dataset Dataset::shard(int64_t shards, int64_t index) const {
+  require(shards >= 1 && index >= 0 && index < shards, ErrorCode::kInvalidArgument, "shard",
+          "expected 0 <= index < shards, got index {} of {}", index, shards);
+  require(recipe_->size < 0 || index < recipe_->size, ErrorCode::kInvalidArgument, "shard",
+          "nothing is left: shard {} of {} elements", index, recipe_->size);
+  auto recipe = next_stage(*recipe_);
+  add_order(*recipe, {.kind = OrderStage::kShard, .elems = shards, .index = index});
+  if (recipe->size >= 0) recipe->size = (recipe->size - index + shards - 1) / shards;
+  return Dataset(std::move(recipe));
+}
+
+Dataset Dataset::cache(size_t limit_bytes) const {
+  require(recipe_->size != kInfinite, ErrorCode::kInvalidArgument, "cache",
+          "the dataset has no end; take() as many elements as shall be kept");
+  require(recipe_->results().size() == 1, ErrorCode::kInvalidArgument, "cache",
+          "elements have {} different signatures; cache before batch", recipe_->results().size());
+  require_fixed(*recipe_, "cache");
+  Dataset result(cached_rows(recipe_, limit_bytes));
+  auto recipe = std::make_shared<Recipe>(*result.recipe_);
+  recipe->stages = recipe_->stages + 1;
   return Dataset(std::move(recipe));
 }
 
 Dataset Dataset::prefetch(int64_t elems) const {
-  constexpr int64_t kMaxElems = 1024, kAutotuneBytes = int64_t{32} << 20;
+  constexpr int64_t kMaxElems = 1024;
   require(elems == kAutotune || (elems >= 1 && elems <= kMaxElems), ErrorCode::kInvalidArgument, "prefetch",
           "expected kAutotune or a count in [1, {}], got {}", kMaxElems, elems);
   auto recipe = next_stage(*recipe_);
-  recipe->prefetch_elems =
-      elems == kAutotune ? std::clamp<int64_t>(kAutotuneBytes / element_bytes(*recipe), 2, 16) : elems;
+  recipe->prefetch_elems = elems;
   return Dataset(std::move(recipe));
 }
 
 std::vector<Signature> Dataset::signatures() const {
-  const Level& top = recipe_->levels.back();
-  std::vector<Signature> result{top.result(kFull).specs};
-  if (recipe_->odd_rows > 0) result.push_back(top.result(kOdd).specs);
+  std::vector<Signature> result;
+  for (const Layout& layout : recipe_->results()) result.push_back(layout.specs);
   return result;
 }
 
-const std::vector<std::string>& Dataset::names() const { return recipe_->levels.back().result(kFull).names; }
+const std::vector<std::string>& Dataset::names() const { return recipe_->results()[kFull].names; }
 
 int64_t Dataset::size() const { return recipe_->size; }
 
-Dataset::Iterator Dataset::begin() {
+Loader& Dataset::loader() {
   if (!loader_) loader_ = std::make_unique<Loader>(recipe_);
-  loader_->begin_epoch();
-  return Iterator(*loader_);
+  return *loader_;
 }
+
+Dataset::Iterator Dataset::begin() {
+  loader().begin_epoch();
+  return Iterator(loader());
+}
+
+std::string Dataset::state() { return loader().state(); }
+
+Dataset::Iterator Dataset::resume(std::string_view state) {
+  loader().resume(state);
+  return Iterator(loader());
+}
+
+PipelineStats Dataset::stats() const { return loader_ ? loader_->stats() : PipelineStats{}; }
 
 Dataset::Iterator::Iterator(Loader& loader)
     : loader_(&loader), epoch_(loader.epoch()), element_(loader.next()) {}

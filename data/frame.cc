@@ -1,109 +1,131 @@
 #include "isochron/data/frame.h"
 
+#include <algorithm>
 #include <cstring>
 
-#include "isochron/memory/buffer.h"
+#include "isochron/data/item_store.h"
+#include "isochron/data/stacking.h"
 
 namespace isochron::data {
 
-/// A row of a source tensor: bytes of another storage, moved from row to row.
+/// A row of a source that lies in memory: moved from row to row.
 class Frame::RowStorage final : public Storage {
  public:
-  explicit RowStorage(Ref<Storage> source, size_t row_bytes)
+  RowStorage(std::shared_ptr<const RowSource> source, size_t row_bytes)
       : Storage(nullptr, row_bytes), source_(std::move(source)) {}
   void point_at(std::byte* row) { rebind(row, size_bytes()); }
   std::string owner() const override { return "the next element of its dataset"; }
 
  private:
-  Ref<Storage> source_;
+  std::shared_ptr<const RowSource> source_;
 };
 
-/// The memory of one tensor of a batch slot.
-class Frame::BatchStorage final : public Storage {
- public:
-  explicit BatchStorage(Ref<Storage> memory)
-      : Storage(memory->data(), memory->size_bytes()), memory_(std::move(memory)) {}
-  std::string owner() const override { return "the next batch of its dataset"; }
-
- private:
-  Ref<Storage> memory_;
-};
-
-Frame::Frame(const Recipe& recipe, size_t level) : recipe_(recipe), level_(recipe.levels[level]) {
-  if (level == 0) {
-    make_row_views();
-  } else {
-    child_ = std::make_unique<Frame>(recipe, level - 1);
-    make_batch_views();
+Frame::Frame(const Recipe& recipe, size_t level)
+    : recipe_(recipe), level_(recipe.levels[level]), memory_(level_.memory) {
+  if (level > 0) child_ = std::make_unique<Frame>(recipe, level - 1);
+  if (recipe_.rows) {
+    const size_t tensors = recipe.levels[0].memory.specs.size();
+    for (size_t i = 0; i < tensors; ++i) bases_.push_back(recipe_.rows->first_row(static_cast<int>(i)));
+    into_.resize(tensors);
   }
-  for (Form form : {kFull, kOdd}) {
-    for (size_t i = 0; i < views_[form].size(); ++i)
-      inputs_[form].add(level_.inputs[form].names[i], views_[form][i]);
+  const bool in_memory = recipe_.rows && bases_[0] != nullptr;
+  if (!child_ && in_memory) make_row_views();
+  // Memory of one's own and its handles, from the start where shapes are known.
+  if (!child_ && (recipe_.stream || in_memory)) return;
+  for (size_t form = 0; form < level_.inputs.size(); ++form) {
+    const Signature& specs = level_.inputs[form].specs;
+    for (size_t i = 0; i < specs.size(); ++i) {
+      if (!specs[i].shape.contains(kAnyExtent)) memory_.room(static_cast<int>(i), specs[i].shape);
+    }
   }
 }
 
 void Frame::make_row_views() {
-  const Signature& specs = level_.inputs[kFull].specs;
-  for (size_t i = 0; i < specs.size(); ++i) {
-    Ref<Storage> source = recipe_.sources[static_cast<int>(i)].storage();
-    storages_.push_back(make_ref<RowStorage>(std::move(source), specs[i].size_bytes()));
-    views_[kFull].push_back(Tensor::over(storages_[i], specs[i]));
+  const Layout& layout = level_.inputs[kFull];
+  for (size_t i = 0; i < layout.specs.size(); ++i) {
+    row_storages_.push_back(make_ref<RowStorage>(recipe_.rows, layout.specs[i].size_bytes()));
+    row_.add(layout.names[i], Tensor::over(row_storages_[i], layout.specs[i]));
   }
-}
-
-void Frame::make_batch_views() {
-  const Signature& full = level_.inputs[kFull].specs;
-  const Signature& odd = level_.inputs[kOdd].specs;
-  for (size_t i = 0; i < full.size(); ++i) {
-    storages_.push_back(make_ref<BatchStorage>(allocate_buffer(full[i].size_bytes(), "batch")));
-    views_[kFull].push_back(Tensor::over(storages_[i], full[i]));
-  }
-  for (size_t i = 0; i < odd.size(); ++i) views_[kOdd].push_back(Tensor::over(storages_[i], odd[i]));
 }
 
 const Element& Frame::fill(std::span<const int64_t> key, const Position& position) {
-  if (!child_) {
-    point_at_row(key[0]);
-  } else if (child_->child_ || !child_->level_.maps.empty()) {
-    stack_children(key, position);
-  } else {
-    gather_rows(key);
-  }
-  const Form form = static_cast<int64_t>(key.size()) == level_.rows ? kFull : kOdd;
-  for (size_t i = 0; i < views_[form].size(); ++i)
-    inputs_[form][static_cast<int>(i)] = views_[form][i].refreshed();
-  if (level_.maps.empty()) return inputs_[form];
-  result_ = inputs_[form];
+  const Element& input = make_input(key, position);
+  if (level_.maps.empty()) return input;
+  const size_t form = level_.inputs.size() == 1 ? 0 : form_of(input);
+  result_ = input;
   for (const MapStage& map : level_.maps) {
-    result_ = call_map(map, std::move(result_), position, key[0]);
+    call_map(map, result_, position);
     if (!map.results[form].matches(result_)) {
       fail(ErrorCode::kShapeMismatch, fmt::format("map (stage {})", map.number),
            "element {} of epoch {}, row {}: expected {}, got {}; a map function gives every element the same "
-           "names and "
-           "signature",
-           position.element, position.epoch, key[0], map.results[form].str(), result_.str());
+           "names and signature",
+           position.element, position.epoch, position.row, map.results[form].str(), result_.str());
     }
   }
   return result_;
 }
 
 void Frame::retire() {
-  for (const Ref<Storage>& storage : storages_) storage->next_generation();
+  memory_.retire();
+  for (const Ref<Storage>& storage : row_storages_) storage->next_generation();
 }
 
-void Frame::point_at_row(int64_t row) {
-  for (size_t i = 0; i < storages_.size(); ++i) {
-    std::byte* base = recipe_.sources[static_cast<int>(i)].raw();
-    static_cast<RowStorage*>(storages_[i].get())
-        ->point_at(base + static_cast<size_t>(row) * storages_[i]->size_bytes());
+const Element& Frame::make_input(std::span<const int64_t> key, const Position& position) {
+  if (child_) return stack(key, position);
+  if (recipe_.stream) return ItemStore::at(key[0]).item.element();
+  return read_row(key[0], position);
+}
+
+const Element& Frame::read_row(int64_t row, const Position& position) {
+  if (row_storages_.empty()) {
+    for (size_t i = 0; i < into_.size(); ++i) into_[i] = memory_.room(static_cast<int>(i));
+    recipe_.rows->read(position.epoch, row, into_);
+    return memory_.element();
   }
+  for (size_t i = 0; i < row_storages_.size(); ++i) {
+    auto* storage = static_cast<RowStorage*>(row_storages_[i].get());
+    storage->point_at(recipe_.rows->first_row(static_cast<int>(i)) +
+                      static_cast<size_t>(row) * storage->size_bytes());
+    row_[static_cast<int>(i)].refresh();
+  }
+  return row_;
 }
 
-void Frame::gather_rows(std::span<const int64_t> rows) {
-  for (size_t i = 0; i < storages_.size(); ++i) {
-    const std::byte* base = recipe_.sources[static_cast<int>(i)].raw();
-    const size_t row_bytes = child_->storages_[i]->size_bytes();
-    std::byte* to = storages_[i]->data();
+const Element& Frame::stack(std::span<const int64_t> key, const Position& position) {
+  const auto child_rows = static_cast<int64_t>(child_->level_.rows);
+  const int64_t elems = (static_cast<int64_t>(key.size()) + child_rows - 1) / child_rows;
+  const bool full = level_.marks_valid || elems == level_.batch_elems;
+  const Layout& layout = level_.inputs[full ? kFull : kOdd];
+  if (!layout.fixed()) {
+    stack_ragged(key, position);
+    return memory_.element();
+  }
+  for (size_t i = 0; i < layout.specs.size(); ++i) memory_.room(static_cast<int>(i), layout.specs[i].shape);
+  if (recipe_.rows && !child_->child_ && child_->level_.maps.empty() && !level_.padded) {
+    gather_rows(key, position);
+  } else {
+    each_child(key, position, [&](const Element& child, int64_t index) { place(child, index); });
+  }
+  if (level_.marks_valid) mark_valid(elems);
+  return memory_.element();
+}
+
+void Frame::gather_rows(std::span<const int64_t> rows, const Position& position) {
+  const Element& batch = memory_.element();
+  if (bases_[0] == nullptr) {
+    for (size_t n = 0; n < rows.size(); ++n) {
+      for (size_t i = 0; i < into_.size(); ++i) {
+        const Tensor& tensor = batch[static_cast<int>(i)];
+        into_[i] = tensor.raw() + n * (tensor.size_bytes() / static_cast<size_t>(tensor.extent(0)));
+      }
+      recipe_.rows->read(position.epoch, rows[n], into_);
+    }
+    return;
+  }
+  for (size_t i = 0; i < bases_.size(); ++i) {
+    const std::byte* base = recipe_.rows->first_row(static_cast<int>(i));
+    const size_t row_bytes = recipe_.levels[0].inputs[kFull].specs[i].size_bytes();
+    std::byte* to = batch[static_cast<int>(i)].raw();
     for (int64_t row : rows) {
       std::memcpy(to, base + static_cast<size_t>(row) * row_bytes, row_bytes);
       to += row_bytes;
@@ -111,19 +133,100 @@ void Frame::gather_rows(std::span<const int64_t> rows) {
   }
 }
 
-void Frame::stack_children(std::span<const int64_t> key, const Position& position) {
+/// Fetches the beginning of a row into the cache: in shuffled order the processor can't foresee it.
+void Frame::prefetch_row(int64_t row) const {
+  constexpr size_t kLine = 64, kMostBytes = 1024;
+  for (size_t i = 0; i < bases_.size(); ++i) {
+    const size_t row_bytes = recipe_.levels[0].inputs[kFull].specs[i].size_bytes();
+    const std::byte* from = bases_[i] + static_cast<size_t>(row) * row_bytes;
+    for (size_t at = 0; at < std::min(row_bytes, kMostBytes); at += kLine) __builtin_prefetch(from + at);
+  }
+}
+
+/// Makes the elements that a batch consists of and hands each to `use` with its place.
+template <typename Use>
+void Frame::each_child(std::span<const int64_t> key, const Position& position, Use use) {
+  constexpr size_t kPrefetchedElems = 4;
+  const bool in_memory = !bases_.empty() && bases_[0] != nullptr;
   const auto child_rows = static_cast<size_t>(child_->level_.rows);
-  for (size_t n = 0; n * child_rows < key.size(); ++n) {
+  for (size_t at = 0, n = 0; at < key.size(); at += child_rows, ++n) {
+    const auto child_key = key.subspan(at, std::min(child_rows, key.size() - at));
     child_->retire();
-    const Element& child = child_->fill(key.subspan(n * child_rows, child_rows), position);
-    for (size_t i = 0; i < storages_.size(); ++i) {
-      const Tensor& tensor = child[static_cast<int>(i)];
-      require(tensor.contiguous(), ErrorCode::kInvalidArgument, "batch",
-              "'{}' of a mapped element is strided; return contiguous() from the map function",
-              level_.inputs[kFull].names[i]);
-      std::memcpy(storages_[i]->data() + n * tensor.size_bytes(), tensor.raw(), tensor.size_bytes());
+    if (const size_t ahead = at + kPrefetchedElems * child_rows; in_memory && ahead < key.size()) {
+      prefetch_row(key[ahead]);
+    }
+    const Position place{position.epoch, position.element * level_.batch_elems + static_cast<int64_t>(n),
+                         recipe_.stream ? ItemStore::at(child_key[0]).row : child_key[0]};
+    use(child_->fill(child_key, place), static_cast<int64_t>(n));
+  }
+}
+
+/// A batch whose extents are those of its largest elements.
+void Frame::stack_ragged(std::span<const int64_t> key, const Position& position) {
+  const Layout& row = child_->level_.results()[kFull];
+  int64_t elems = 0;
+  each_child(key, position, [&](const Element& child, int64_t index) {
+    if (static_cast<size_t>(index) == ragged_.size()) ragged_.push_back(std::make_unique<Item>(row));
+    ragged_[static_cast<size_t>(index)]->copy(child, "padded_batch");
+    elems = index + 1;
+  });
+  for (size_t i = 0; i < row.specs.size(); ++i) {
+    Shape shape = level_.inputs[kFull].specs[i].shape;
+    if (!level_.marks_valid) shape[0] = elems;
+    for (int axis = 1; axis < shape.rank(); ++axis) {
+      if (shape[axis] != kAnyExtent) continue;
+      shape[axis] = 0;
+      for (int64_t n = 0; n < elems; ++n) {
+        const Tensor& tensor = ragged_[static_cast<size_t>(n)]->element()[static_cast<int>(i)];
+        shape[axis] = std::max(shape[axis], tensor.extent(axis - 1));
+      }
+    }
+    memory_.room(static_cast<int>(i), shape);
+  }
+  for (int64_t n = 0; n < elems; ++n) place(ragged_[static_cast<size_t>(n)]->element(), n);
+  if (level_.marks_valid) {
+    const int last = memory_.element().size() - 1;
+    memory_.room(last, level_.inputs[kFull].specs[static_cast<size_t>(last)].shape);
+    mark_valid(elems);
+  }
+}
+
+/// Copies an element to its place in the batch.
+void Frame::place(const Element& child, int64_t index) {
+  for (int i = 0; i < child.size(); ++i) {
+    const Tensor& tensor = child[i];
+    require(tensor.contiguous(), ErrorCode::kInvalidArgument, "batch",
+            "'{}' of a mapped element is strided; return contiguous() from the map function", child.name(i));
+    const Tensor& batch = memory_.element()[i];
+    const size_t place_bytes = batch.size_bytes() / static_cast<size_t>(batch.extent(0));
+    std::byte* to = batch.raw() + static_cast<size_t>(index) * place_bytes;
+    if (!level_.padded) {
+      std::memcpy(to, tensor.raw(), place_bytes);
+    } else {
+      const Shape place_shape(batch.shape().span().subspan(1));
+      copy_padded(tensor, place_shape, level_.padding[static_cast<size_t>(i)], to, child.name(i));
     }
   }
+}
+
+/// Fills up an odd batch with zeros and says so in its last tensor.
+void Frame::mark_valid(int64_t elems) {
+  const Element& batch = memory_.element();
+  for (int i = 0; i < batch.size(); ++i) {
+    const Tensor& tensor = batch[i];
+    const size_t used =
+        tensor.size_bytes() / static_cast<size_t>(level_.batch_elems) * static_cast<size_t>(elems);
+    if (i + 1 == batch.size()) std::memset(tensor.raw(), 1, used);
+    std::memset(tensor.raw() + used, 0, tensor.size_bytes() - used);
+  }
+}
+
+size_t Frame::form_of(const Element& element) const {
+  const std::vector<Layout>& forms = level_.inputs;
+  for (size_t form = 0; form + 1 < forms.size(); ++form) {
+    if (forms[form].matches(element)) return form;
+  }
+  return forms.size() - 1;
 }
 
 }  // namespace isochron::data

@@ -4,10 +4,16 @@
 #include <vector>
 
 #include "isochron/core/rng.h"
+#include "isochron/data/shuffle_keys.h"
 
 namespace isochron::data {
 namespace {
 
+[[noreturn]] void not_over_rows() {
+  fail(ErrorCode::kUnsupported, "dataset", "a stream can't be gone to a place in");
+}
+
+/// The rows of a source, one after the other.
 class RowKeys final : public KeyStream {
  public:
   explicit RowKeys(int64_t rows) : rows_(rows) {}
@@ -17,153 +23,252 @@ class RowKeys final : public KeyStream {
     *key = row_++;
     return 1;
   }
+  void drop(const int64_t*, int64_t) override {}
+  void seek(uint64_t, int64_t position) override { row_ = position; }
+  void save(StateWriter& state) const override { state.put(row_); }
+  void restore(StateReader& state, uint64_t) override { row_ = state.get_between(0, rows_, "a row"); }
+  void save_key(StateWriter& state, const int64_t* key, int64_t rows) const override {
+    for (int64_t i = 0; i < rows; ++i) state.put(key[i]);
+  }
+  void restore_key(StateReader& state, int64_t* key, int64_t rows) override {
+    for (int64_t i = 0; i < rows; ++i) key[i] = state.get_between(0, rows_ - 1, "a row");
+  }
 
  private:
   int64_t rows_, row_ = 0;
 };
 
-/// A stage over another stream.
-class Over : public KeyStream {
+/// The items of a stream, one after the other.
+class StreamKeys final : public KeyStream {
  public:
-  explicit Over(std::unique_ptr<KeyStream> input) : input_(std::move(input)) {}
-
- protected:
-  std::unique_ptr<KeyStream> input_;
-};
-
-class ShuffleKeys final : public Over {
- public:
-  ShuffleKeys(std::unique_ptr<KeyStream> input, const OrderStage& stage)
-      : Over(std::move(input)),
-        stage_(stage),
-        keys_(static_cast<size_t>(stage.elems * stage.rows)),
-        lengths_(static_cast<size_t>(stage.elems)) {}
-
+  StreamKeys(const StreamSource& source, ItemStore& store) : stream_(source.open()), store_(store) {}
   void restart(uint64_t epoch) override {
-    input_->restart(epoch);
-    const uint64_t order = stage_.shuffle.reshuffle ? epoch : 0;
-    rng_ = Rng(stage_.shuffle.seed, order ^ (stage_.salt << 48));
-    for (filled_ = 0; filled_ < lengths_.size(); ++filled_) {
-      lengths_[filled_] = input_->next(key_at(filled_));
-      if (lengths_[filled_] == 0) break;
+    stream_->restart(epoch);
+    row_ = 0;
+  }
+  int64_t next(int64_t* key) override {
+    *key = store_.take();
+    bool more = false;
+    try {
+      more = stream_->next(ItemStore::at(*key).item);
+    } catch (...) {
+      store_.give_back({key, 1});
+      throw;
+    }
+    if (!more) {
+      store_.give_back({key, 1});
+      return 0;
+    }
+    ItemStore::at(*key).row = row_++;
+    return 1;
+  }
+  void drop(const int64_t* key, int64_t rows) override { store_.give_back({key, static_cast<size_t>(rows)}); }
+  void seek(uint64_t, int64_t) override { not_over_rows(); }
+  void save(StateWriter& state) const override {
+    state.put(row_);
+    stream_->save(state);
+  }
+  void restore(StateReader& state, uint64_t) override {
+    row_ = state.get_between(0, INT64_MAX, "a row");
+    stream_->restore(state);
+  }
+  void save_key(StateWriter& state, const int64_t* key, int64_t rows) const override {
+    for (int64_t i = 0; i < rows; ++i) {
+      state.put(ItemStore::at(key[i]).row);
+      ItemStore::at(key[i]).item.save(state);
     }
   }
-
-  int64_t next(int64_t* key) override {
-    if (filled_ == 0) return 0;
-    const size_t drawn = filled_ == 1 ? 0 : static_cast<size_t>(rng_.below(filled_));
-    const int64_t length = lengths_[drawn];
-    std::copy_n(key_at(drawn), length, key);
-    if (filled_ == lengths_.size()) lengths_[drawn] = input_->next(key_at(drawn));
-    if (filled_ < lengths_.size() || lengths_[drawn] == 0) {  // nothing to put in its place but the last one
-      --filled_;
-      std::copy_n(key_at(filled_), lengths_[filled_], key_at(drawn));
-      lengths_[drawn] = lengths_[filled_];
+  void restore_key(StateReader& state, int64_t* key, int64_t rows) override {
+    for (int64_t i = 0; i < rows; ++i) {
+      key[i] = store_.take();
+      ItemStore::at(key[i]).row = state.get_between(0, INT64_MAX, "a row");
+      ItemStore::at(key[i]).item.restore(state);
     }
-    return length;
   }
 
  private:
-  int64_t* key_at(size_t index) { return keys_.data() + index * static_cast<size_t>(stage_.rows); }
-
-  OrderStage stage_;
-  Rng rng_;
-  std::vector<int64_t> keys_;     // (buffer, rows of a full element)
-  std::vector<int64_t> lengths_;  // rows in each
-  size_t filled_ = 0;             // below the buffer's size once the input has ended
+  std::unique_ptr<ElementStream> stream_;
+  ItemStore& store_;
+  int64_t row_ = 0;
 };
 
-class BatchKeys final : public Over {
+class BatchKeys final : public KeysOver {
  public:
   BatchKeys(std::unique_ptr<KeyStream> input, const OrderStage& stage)
-      : Over(std::move(input)), stage_(stage) {}
-  void restart(uint64_t epoch) override { input_->restart(epoch); }
+      : KeysOver(std::move(input)), stage_(stage) {}
   int64_t next(int64_t* key) override {
     int64_t rows = 0;
     for (int64_t i = 0; i < stage_.elems; ++i) {
-      const int64_t more = input_->next(key + rows);
-      if (more == 0) return stage_.drop_remainder ? 0 : rows;
+      const int64_t more = next_or_drop(key, rows);
+      if (more == 0) {
+        if (!stage_.drop_remainder) return rows;
+        input_->drop(key, rows);
+        return 0;
+      }
       rows += more;
     }
     return rows;
   }
+  void seek(uint64_t epoch, int64_t position) override {
+    const int64_t at = position * stage_.elems;
+    input_->seek(epoch, stage_.input_size == kInfinite ? at : std::min(at, stage_.input_size));
+  }
 
  private:
+  int64_t next_or_drop(int64_t* key, int64_t rows) {
+    try {
+      return input_->next(key + rows);
+    } catch (...) {
+      input_->drop(key, rows);
+      throw;
+    }
+  }
+
   OrderStage stage_;
 };
 
-class RepeatKeys final : public Over {
+class RepeatKeys final : public KeysOver {
  public:
-  RepeatKeys(std::unique_ptr<KeyStream> input, int64_t times) : Over(std::move(input)), times_(times) {}
+  RepeatKeys(std::unique_ptr<KeyStream> input, const OrderStage& stage)
+      : KeysOver(std::move(input)), stage_(stage) {}
   void restart(uint64_t epoch) override {
-    constexpr uint64_t kPassesOfEndless = uint64_t{1} << 32;
-    first_ = epoch * (times_ == kInfinite ? kPassesOfEndless : static_cast<uint64_t>(times_));
-    pass_ = 0;
+    go_to_pass(epoch, 0);
     input_->restart(first_);
   }
   int64_t next(int64_t* key) override {
     int64_t rows = input_->next(key);
-    if (rows == 0 && (times_ == kInfinite || pass_ + 1 < times_)) {
+    if (rows == 0 && (stage_.elems == kInfinite || pass_ + 1 < stage_.elems)) {
       ++pass_;
       input_->restart(first_ + static_cast<uint64_t>(pass_));
       rows = input_->next(key);
     }
     return rows;
   }
+  void seek(uint64_t epoch, int64_t position) override {
+    int64_t pass = stage_.input_size == kInfinite ? 0 : position / stage_.input_size;
+    if (stage_.elems != kInfinite) pass = std::min(pass, stage_.elems - 1);
+    go_to_pass(epoch, pass);
+    const int64_t passed = stage_.input_size == kInfinite ? 0 : pass * stage_.input_size;
+    input_->seek(first_ + static_cast<uint64_t>(pass), position - passed);
+  }
+  void save(StateWriter& state) const override {
+    state.put(pass_);
+    input_->save(state);
+  }
+  void restore(StateReader& state, uint64_t epoch) override {
+    go_to_pass(epoch,
+               state.get_between(0, stage_.elems == kInfinite ? INT64_MAX : stage_.elems - 1, "a pass"));
+    input_->restore(state, first_ + static_cast<uint64_t>(pass_));
+  }
 
  private:
-  int64_t times_, pass_ = 0;
+  void go_to_pass(uint64_t epoch, int64_t pass) {
+    constexpr uint64_t kPassesOfEndless = uint64_t{1} << 32;
+    first_ = epoch * (stage_.elems == kInfinite ? kPassesOfEndless : static_cast<uint64_t>(stage_.elems));
+    pass_ = pass;
+  }
+
+  OrderStage stage_;
+  int64_t pass_ = 0;
   uint64_t first_ = 0;
 };
 
-class TakeKeys final : public Over {
+class TakeKeys final : public KeysOver {
  public:
-  TakeKeys(std::unique_ptr<KeyStream> input, int64_t elems) : Over(std::move(input)), elems_(elems) {}
+  TakeKeys(std::unique_ptr<KeyStream> input, int64_t elems) : KeysOver(std::move(input)), elems_(elems) {}
   void restart(uint64_t epoch) override {
     input_->restart(epoch);
     left_ = elems_;
   }
   int64_t next(int64_t* key) override { return left_ > 0 && left_-- > 0 ? input_->next(key) : 0; }
+  void seek(uint64_t epoch, int64_t position) override {
+    input_->seek(epoch, position);
+    left_ = elems_ - position;
+  }
+  void save(StateWriter& state) const override {
+    state.put(left_);
+    input_->save(state);
+  }
+  void restore(StateReader& state, uint64_t epoch) override {
+    left_ = state.get_between(0, elems_, "the elements left to take");
+    input_->restore(state, epoch);
+  }
 
  private:
   int64_t elems_, left_ = 0;
 };
 
-class SkipKeys final : public Over {
+/// Every `stride`th element from the `first`th on: skip and shard.
+class EveryKeys final : public KeysOver {
  public:
-  SkipKeys(std::unique_ptr<KeyStream> input, int64_t elems, int64_t rows)
-      : Over(std::move(input)), elems_(elems), skipped_(static_cast<size_t>(rows)) {}
+  EveryKeys(std::unique_ptr<KeyStream> input, int64_t first, int64_t stride, const OrderStage& stage)
+      : KeysOver(std::move(input)),
+        first_(first),
+        stride_(stride),
+        input_size_(stage.input_size),
+        passed_over_(static_cast<size_t>(stage.rows)) {}
   void restart(uint64_t epoch) override {
     input_->restart(epoch);
-    for (int64_t i = 0; i < elems_; ++i) input_->next(skipped_.data());
+    to_pass_over_ = first_;
   }
-  int64_t next(int64_t* key) override { return input_->next(key); }
+  int64_t next(int64_t* key) override {
+    for (; to_pass_over_ > 0; --to_pass_over_) {
+      const int64_t rows = input_->next(passed_over_.data());
+      if (rows == 0) return 0;
+      input_->drop(passed_over_.data(), rows);
+    }
+    to_pass_over_ = stride_ - 1;
+    return input_->next(key);
+  }
+  void seek(uint64_t epoch, int64_t position) override {
+    const int64_t at = first_ + position * stride_;
+    input_->seek(epoch, input_size_ == kInfinite ? at : std::min(at, input_size_));
+    to_pass_over_ = 0;
+  }
+  void save(StateWriter& state) const override {
+    state.put(to_pass_over_);
+    input_->save(state);
+  }
+  void restore(StateReader& state, uint64_t epoch) override {
+    to_pass_over_ = state.get_between(0, std::max(first_, stride_), "the elements to pass over");
+    input_->restore(state, epoch);
+  }
 
  private:
-  int64_t elems_;
-  std::vector<int64_t> skipped_;
+  int64_t first_, stride_, input_size_;
+  int64_t to_pass_over_ = 0;
+  std::vector<int64_t> passed_over_;
 };
 
 std::unique_ptr<KeyStream> make_stage(std::unique_ptr<KeyStream> input, const OrderStage& stage) {
   switch (stage.kind) {
     case OrderStage::kShuffle:
       return std::make_unique<ShuffleKeys>(std::move(input), stage);
+    case OrderStage::kPermute:
+      return std::make_unique<PermuteKeys>(std::move(input), stage);
     case OrderStage::kBatch:
       return std::make_unique<BatchKeys>(std::move(input), stage);
     case OrderStage::kRepeat:
-      return std::make_unique<RepeatKeys>(std::move(input), stage.elems);
+      return std::make_unique<RepeatKeys>(std::move(input), stage);
     case OrderStage::kTake:
       return std::make_unique<TakeKeys>(std::move(input), stage.elems);
     case OrderStage::kSkip:
-      return std::make_unique<SkipKeys>(std::move(input), stage.elems, stage.rows);
+      return std::make_unique<EveryKeys>(std::move(input), stage.elems, 1, stage);
+    case OrderStage::kShard:
+      return std::make_unique<EveryKeys>(std::move(input), stage.index, stage.elems, stage);
   }
   __builtin_unreachable();
 }
 
 }  // namespace
 
-std::unique_ptr<KeyStream> make_keys(const Recipe& recipe) {
-  std::unique_ptr<KeyStream> keys = std::make_unique<RowKeys>(recipe.source_rows);
+std::unique_ptr<KeyStream> make_keys(const Recipe& recipe, ItemStore* store) {
+  std::unique_ptr<KeyStream> keys;
+  if (recipe.rows) {
+    keys = std::make_unique<RowKeys>(recipe.rows->rows());
+  } else {
+    keys = std::make_unique<StreamKeys>(*recipe.stream, *store);
+  }
   for (const OrderStage& stage : recipe.order) keys = make_stage(std::move(keys), stage);
   return keys;
 }

@@ -1,9 +1,11 @@
-// Keys: the order of elements as row numbers. The key of an element is the list of source rows it is made of.
+// Keys: the order of elements as row numbers. The key of an element is the list of source rows it is made of;
+// of a stream's elements it is the list of items that hold them (item_store.h).
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
+#include "isochron/data/item_store.h"
 #include "isochron/data/recipe.h"
 
 namespace isochron::data {
@@ -15,8 +17,20 @@ class KeyStream {
   virtual void restart(uint64_t epoch) = 0;
   /// Writes the next key; returns its number of rows, 0 at the end of the epoch.
   virtual int64_t next(int64_t* key) = 0;
+  /// Gives back a key that nobody will use.
+  virtual void drop(const int64_t* key, int64_t rows) = 0;
+
+  /// Over rows: goes to element `position` of an epoch; its size is the end.
+  virtual void seek(uint64_t epoch, int64_t position) = 0;
+
+  /// Over a stream: where it stands, with all that it holds, and back. `epoch` is that of the last restart.
+  virtual void save(StateWriter& state) const = 0;
+  virtual void restore(StateReader& state, uint64_t epoch) = 0;
+  virtual void save_key(StateWriter& state, const int64_t* key, int64_t rows) const = 0;
+  virtual void restore_key(StateReader& state, int64_t* key, int64_t rows) = 0;
 };
 
-std::unique_ptr<KeyStream> make_keys(const Recipe& recipe);
+/// `store` is null unless the recipe's source is a stream.
+std::unique_ptr<KeyStream> make_keys(const Recipe& recipe, ItemStore* store);
 
 }  // namespace isochron::data

@@ -8,160 +8,309 @@
 #include "isochron/core/counters.h"
 #include "isochron/core/error.h"
 #include "isochron/core/threads.h"
+#include "isochron/data/pipeline_memory.h"
+#include "isochron/memory/buffer.h"
 
 namespace isochron::data {
 namespace {
 
-/// Slots that the consumer and the end mark occupy beside the elements that wait.
+/// Slots beside the elements that wait: what the consumer holds, and the mark of an epoch's end.
 constexpr int64_t kExtraSlots = 2;
+constexpr int64_t kMostAutotuned = 16, kLeastAutotuned = 2;
+constexpr size_t kAutotunedBytes = size_t{32} << 20;
 /// About 20 us: longer than making a usual batch, shorter than what sleeping and waking cost together.
 constexpr int kSpins = 500;
 
+int most_workers(const Recipe& recipe) {
+  return recipe.workers == kAutotune ? std::max(1, static_cast<int>(std::thread::hardware_concurrency()))
+                                     : static_cast<int>(recipe.workers);
+}
+
+int64_t wanted_slots(const Recipe& recipe) {
+  if (recipe.prefetch_elems == 0) return 1;
+  if (recipe.prefetch_elems != kAutotune) return recipe.prefetch_elems + kExtraSlots;
+  const Layout& full = recipe.results()[kFull];
+  const size_t bytes = full.fixed() ? std::max<size_t>(1, full.size_bytes()) : size_t{1} << 20;
+  const auto fitting = static_cast<int64_t>(kAutotunedBytes / bytes);
+  return std::clamp(fitting, kLeastAutotuned, kMostAutotuned) + most_workers(recipe) - 1 + kExtraSlots;
+}
+
 }  // namespace
 
+Loader::Slot::Slot(const Recipe& recipe) : frame(recipe, recipe.levels.size() - 1) {
+  key.resize(static_cast<size_t>(recipe.levels.back().rows));
+}
+
 Loader::Loader(std::shared_ptr<const Recipe> recipe)
-    : recipe_(std::move(recipe)),
-      keys_(make_keys(*recipe_)),
-      key_(static_cast<size_t>(recipe_->levels.back().rows)) {
-  const int64_t slots = recipe_->prefetch_elems == 0 ? 1 : recipe_->prefetch_elems + kExtraSlots;
-  for (int64_t i = 0; i < slots; ++i) slots_.push_back(std::make_unique<Slot>(*recipe_));
+    : recipe_(std::move(recipe)), result_(merged(recipe_->results())), tuner_(most_workers(*recipe_)) {
+  if (recipe_->stream) store_ = std::make_unique<ItemStore>(recipe_->levels[0].memory);
+  keys_ = make_keys(*recipe_, store_.get());
+  active_ = recipe_->workers == kAutotune ? 1 : static_cast<int>(recipe_->workers);
+  const int64_t wanted = wanted_slots(*recipe_);
+  while (static_cast<int64_t>(slots_.size()) < wanted) {
+    try {
+      slots_.push_back(std::make_unique<Slot>(*recipe_));
+    } catch (const Error& error) {
+      const bool enough =
+          recipe_->prefetch_elems == kAutotune && static_cast<int64_t>(slots_.size()) >= 1 + kExtraSlots;
+      if (error.code() != ErrorCode::kOutOfMemory || !enough) throw;
+      break;  // as many as the budget holds
+    }
+  }
+  cells_ = std::make_unique<Cell[]>(slots_.size());
+  for (const auto& slot : slots_) free_.push_back(slot.get());
 }
 
 Loader::~Loader() {
-  if (!thread_.joinable()) return;
-  stop_ = true;
-  wake_producer();
-  thread_.join();
-  count(Counter::kThreads, -1);
-}
-
-void Loader::begin_epoch() {
-  retire_held();
-  if (recipe_->prefetch_elems > 0 && !thread_.joinable()) start_thread();
-  epoch_ = begun_ ? epoch_ + 1 : 0;
-  in_epoch_ = true;
-  begun_ = true;
-  if (recipe_->prefetch_elems == 0) {
-    position_ = {epoch_, 0};
-    keys_->restart(epoch_);
-    return;
+  if (threads_.empty()) return;
+  {
+    const std::scoped_lock lock(order_mutex_, free_mutex_);
+    stop_ = true;
   }
-  wanted_epoch_ = epoch_;
-  wake_producer();
+  freed_.notify_all();
+  activated_.notify_all();
+  order_changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+  count(Counter::kThreads, -static_cast<int64_t>(threads_.size()));
 }
 
-void Loader::start_thread() {
+void Loader::begin_epoch(uint64_t epoch) {
+  const bool elsewhere = !begun_ || in_epoch_ || failed_ || epoch != epoch_ + 1;
+  retire_held();
+  epoch_ = epoch;
+  taken_ = 0;
+  in_epoch_ = begun_ = true;
+  failed_ = false;
+  if (elsewhere) start_run(epoch_);
+  if (threaded() && threads_.empty()) start_threads();
+}
+
+/// From here on elements are made from the beginning of `epoch`.
+void Loader::start_run(uint64_t epoch) {
+  const std::scoped_lock lock(order_mutex_);
+  ++run_;
+  position_ = {epoch, 0, 0};
+  at_start_ = true;
+  pending_.clear();
+  order_changed_.notify_all();
+}
+
+void Loader::start_threads() {
   try {
-    thread_ = std::thread([this] { produce(); });
+    for (int worker = 0; worker < most_workers(*recipe_); ++worker) {
+      threads_.emplace_back([this, worker] { work(worker); });
+      count(Counter::kThreads, 1);
+    }
   } catch (const std::system_error& error) {
+    if (!threads_.empty()) return;  // fewer will do
     fail(ErrorCode::kOutOfMemory, "prefetch", "the system refuses a thread: {}", error.what());
   }
-  count(Counter::kThreads, 1);
 }
 
 const Element* Loader::next() {
   retire_held();
   if (!in_epoch_) return nullptr;
-  Slot* slot = slots_[0].get();
-  if (recipe_->prefetch_elems == 0) {
-    make(*slot, position_);
-  } else {
-    slot = &wait_for_slot();
-  }
-  if (slot->kind == Slot::kElement) {
-    held_ = slot;
-    return slot->element;
+  if (!pending_.empty()) return next_pending();
+  if (threaded()) return take(wait_for_delivery());
+  Slot& slot = *slots_[0];
+  draw(slot);
+  if (slot.kind == Slot::kElement) make(slot);
+  return take(slot);
+}
+
+const Element* Loader::take(Slot& slot) {
+  if (slot.kind == Slot::kElement) {
+    held_ = &slot;
+    ++taken_;
+    return slot.element;
   }
   in_epoch_ = false;
-  const std::exception_ptr error = std::exchange(slot->error, nullptr);
-  if (recipe_->prefetch_elems != 0) release_slot();
+  failed_ = slot.kind == Slot::kError;
+  const std::exception_ptr error = std::exchange(slot.error, nullptr);
+  if (threaded()) free_slot(slot);
   if (error) std::rethrow_exception(error);
   return nullptr;
 }
 
-void Loader::make(Slot& slot, Position& position) {
-  slot.epoch = position.epoch;
-  slot.error = nullptr;  // one may be left from an abandoned epoch
+/// Draws the next key of the order, its end or its error. Never throws.
+void Loader::draw(Slot& slot) {
+  slot.run = run_;
+  slot.error = nullptr;
+  slot.rows = 0;
   try {
-    const int64_t rows = keys_->next(key_.data());
-    slot.kind = rows == 0 ? Slot::kEnd : Slot::kElement;
-    if (rows > 0) slot.element = &slot.frame.fill({key_.data(), static_cast<size_t>(rows)}, position);
-    ++position.element;
+    if (at_start_) keys_->restart(position_.epoch);
+    at_start_ = false;
+    slot.rows = keys_->next(slot.key.data());
+  } catch (...) {
+    slot.kind = Slot::kError;
+    slot.error = std::current_exception();
+    return;
+  }
+  slot.position = position_;
+  if (slot.rows > 0) {
+    slot.kind = Slot::kElement;
+    slot.position.row = recipe_->stream ? ItemStore::at(slot.key[0]).row : slot.key[0];
+    ++position_.element;
+  } else {
+    slot.kind = Slot::kEnd;
+    position_ = {position_.epoch + 1, 0, 0};
+    at_start_ = true;
+  }
+}
+
+/// Makes the element of the slot's key, or its error. Never throws.
+void Loader::make(Slot& slot) {
+  try {
+    slot.element = &slot.frame.fill({slot.key.data(), static_cast<size_t>(slot.rows)}, slot.position);
   } catch (...) {
     slot.kind = Slot::kError;
     slot.error = std::current_exception();
   }
+  if (slot.kind == Slot::kError || !slot.frame.borrows_items()) give_back_items(slot);
+}
+
+void Loader::give_back_items(Slot& slot) {
+  if (store_) store_->give_back({slot.key.data(), static_cast<size_t>(slot.rows)});
+  slot.rows = 0;
 }
 
 void Loader::retire_held() {
   if (!held_) return;
-  held_->frame.retire();
-  held_ = nullptr;
-  if (recipe_->prefetch_elems != 0) release_slot();
+  Slot& slot = *std::exchange(held_, nullptr);
+  if (threaded()) {
+    free_slot(slot);
+  } else {
+    slot.frame.retire();
+    give_back_items(slot);
+  }
 }
 
-void Loader::produce() {
+void Loader::work(int worker) {
   flush_subnormals_to_zero();
-  uint64_t epoch = 0;
-  while (!stop_) {
-    position_ = {epoch, 0};
-    keys_->restart(epoch);
-    Slot::Kind kind = Slot::kElement;
-    while (kind == Slot::kElement) {
-      if (!wait_for_room()) return;
-      if (wanted_epoch_ > epoch) break;  // abandoned by the consumer
-      Slot& slot = *slots_[fill_at_];
-      fill_at_ = (fill_at_ + 1) % slots_.size();
-      make(slot, position_);
-      kind = slot.kind;
-      ++produced_;
-      produced_.notify_one();
-    }
-    if (kind == Slot::kError && !wait_for_epoch_after(epoch)) return;
-    epoch = std::max<uint64_t>(wanted_epoch_, kind == Slot::kEnd ? epoch + 1 : 0);
-  }
-}
-
-bool Loader::wait_for_room() {
-  while (!stop_) {
-    const uint32_t seen = wakes_;
-    if (produced_ - released_ < slots_.size()) return true;
-    if (!stop_) wakes_.wait(seen);
-  }
-  return false;
-}
-
-bool Loader::wait_for_epoch_after(uint64_t epoch) {
-  while (!stop_) {
-    const uint32_t seen = wakes_;
-    if (wanted_epoch_ > epoch) return true;
-    if (!stop_) wakes_.wait(seen);
-  }
-  return false;
-}
-
-void Loader::wake_producer() {
-  ++wakes_;
-  wakes_.notify_one();
-}
-
-Loader::Slot& Loader::wait_for_slot() {
+  const AllocatorScope scope(pipeline_allocator());  // what map functions make counts too
   for (;;) {
-    const uint32_t next = released_;
-    for (int spin = 0; produced_ == next && spin < kSpins; ++spin) _mm_pause();
-    produced_.wait(next);  // returns at once when there is something
-    Slot& slot = *slots_[take_at_];
-    if (slot.epoch == epoch_) return slot;
-    release_slot();  // left over from an epoch that was abandoned
+    Slot* slot = wait_for_free_slot(worker);
+    uint64_t number = 0;
+    if (!slot || !draw_in_turn(*slot, number)) return;
+    if (slot->kind == Slot::kElement) {
+      make(*slot);
+      if (slot->kind == Slot::kError) halt(slot->run);
+      if (!recipe_->deterministic) number = finished_++;
+    }
+    deliver(*slot, number);
   }
 }
 
-void Loader::release_slot() {
-  take_at_ = (take_at_ + 1) % slots_.size();
-  const uint32_t released = ++released_;
-  // A sleeping producer is woken when half of the ring is free, so that waking is paid for several elements
+/// Null when the loader ends.
+Loader::Slot* Loader::wait_for_free_slot(int worker) {
+  std::unique_lock lock(free_mutex_);
+  activated_.wait(lock, [&] { return stop_ || worker < active_; });
+  ++waiting_;
+  freed_.wait(lock, [&] { return stop_ || !free_.empty(); });
+  --waiting_;
+  if (stop_) return nullptr;
+  Slot* slot = free_.back();
+  free_.pop_back();
+  return slot;
+}
+
+/// False when the loader ends.
+bool Loader::draw_in_turn(Slot& slot, uint64_t& number) {
+  std::unique_lock lock(order_mutex_);
+  order_changed_.wait(lock, [&] { return stop_ || halted_run_ != run_; });
+  if (stop_) return false;
+  draw(slot);
+  if (slot.kind == Slot::kError) halt(slot.run);
+  if (recipe_->deterministic) {
+    number = drawn_++;
+  } else if (slot.kind != Slot::kElement) {
+    wait_for_workers();  // an epoch ends when all of its elements are there
+    number = finished_++;
+  }
+  ++in_flight_;
+  return true;
+}
+
+/// After an error nothing is made until the consumer has seen it and begins another epoch.
+void Loader::halt(uint64_t run) {
+  uint64_t newest = halted_run_;
+  while (newest < run && !halted_run_.compare_exchange_weak(newest, run)) continue;
+}
+
+void Loader::deliver(Slot& slot, uint64_t number) {
+  Cell& cell = cells_[number % slots_.size()];
+  cell.slot = &slot;
+  cell.delivered.store(static_cast<uint32_t>(number + 1), std::memory_order_release);
+  cell.delivered.notify_one();
+  --in_flight_;
+  in_flight_.notify_all();
+}
+
+/// Waits until no element is under way. The caller holds the order, so that none is begun.
+void Loader::wait_for_workers() {
+  while (const uint32_t under_way = in_flight_) in_flight_.wait(under_way);
+}
+
+Loader::Slot& Loader::wait_for_delivery() {
+  for (;;) {
+    Cell& cell = cells_[take_number_ % slots_.size()];
+    const auto wanted = static_cast<uint32_t>(take_number_ + 1);
+    uint32_t seen = cell.delivered.load(std::memory_order_acquire);
+    const bool waited = seen != wanted;
+    for (int spin = 0; seen != wanted && spin < kSpins; ++spin) {
+      _mm_pause();
+      seen = cell.delivered.load(std::memory_order_acquire);
+    }
+    while (seen != wanted) {
+      cell.delivered.wait(seen);
+      seen = cell.delivered.load(std::memory_order_acquire);
+    }
+    ++take_number_;
+    if (cell.slot->run != run_) {  // left over from what was abandoned
+      free_slot(*cell.slot);
+      continue;
+    }
+    if (const int workers = tuner_.on_delivery(waited); recipe_->workers == kAutotune) set_active(workers);
+    return *cell.slot;
+  }
+}
+
+void Loader::set_active(int workers) {
+  if (active_ == workers) return;
+  const std::scoped_lock lock(free_mutex_);
+  active_ = workers;
+  activated_.notify_all();
+}
+
+void Loader::free_slot(Slot& slot) {
+  if (slot.kind == Slot::kElement) {
+    slot.frame.retire();
+    give_back_items(slot);
+  }
+  const std::scoped_lock lock(free_mutex_);
+  free_.push_back(&slot);
+  // Sleeping workers are woken when half of the slots are free, so that waking is paid for several elements
   // at once.
-  if (produced_ - released <= slots_.size() / 2) wake_producer();
+  if (waiting_ > 0 && free_.size() * 2 >= slots_.size()) freed_.notify_all();
+}
+
+const Element* Loader::next_pending() {
+  Pending next = std::move(pending_.front());
+  pending_.pop_front();
+  held_pending_ = std::move(next.item);
+  if (next.kind == Slot::kElement) {
+    ++taken_;
+    return &held_pending_->element();
+  }
+  in_epoch_ = false;
+  return nullptr;
+}
+
+PipelineStats Loader::stats() const {
+  return {.workers = threaded() ? active_.load() : 0,
+          .elements_ahead = static_cast<int64_t>(slots_.size()),
+          .waits = tuner_.waits(),
+          .delivered = tuner_.delivered()};
 }
 
 }  // namespace isochron::data

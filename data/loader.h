@@ -1,13 +1,22 @@
-// Loader: delivers the elements of a recipe epoch by epoch, made on the calling thread or by a background
-// thread that fills a ring of frames ahead of the consumer.
+// Loader: delivers the elements of a recipe epoch by epoch, made on the calling thread or by worker threads
+// that fill slots ahead of the consumer.
+//
+// A worker takes a free slot, draws the next key (one worker at a time: that is the order), makes the element
+// (all at once), and delivers the slot under the key's number, or, where order doesn't matter, under the
+// number of elements finished so far.
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
+#include <deque>
 #include <exception>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "isochron/data/autotune.h"
 #include "isochron/data/frame.h"
 #include "isochron/data/keys.h"
 
@@ -21,58 +30,113 @@ class Loader {
   ~Loader();
 
   /// Begins the next epoch, abandoning what is left of the present one. Epochs count from 0.
-  void begin_epoch();
+  void begin_epoch() { begin_epoch(begun_ ? epoch_ + 1 : 0); }
+  void begin_epoch(uint64_t epoch);
   uint64_t epoch() const { return epoch_; }
   /// The next element, valid until the next call; null at the end of the epoch. Throws what making it threw;
   /// the epoch is over then.
   const Element* next();
 
+  /// Where the consumer stands: after the element that `next` gave last.
+  std::string state();
+  /// Stands where `state` says: `next` goes on from there. Throws kBadFormat for a state that is damaged or
+  /// another recipe's, and goes to the beginning of epoch 0 then.
+  void resume(std::string_view state);
+
+  PipelineStats stats() const;
+
  private:
-  void start_thread();
   struct Slot {
     enum Kind { kElement, kEnd, kError };
-    explicit Slot(const Recipe& recipe) : frame(recipe, recipe.levels.size() - 1) {}
+    explicit Slot(const Recipe& recipe);
     Frame frame;
+    std::vector<int64_t> key;
+    int64_t rows = 0;  // of the key
+    Position position;
     Kind kind = kEnd;
-    uint64_t epoch = 0;
+    uint64_t run = 0;
     const Element* element = nullptr;
     std::exception_ptr error;
   };
+  /// A place in the order of delivery.
+  struct Cell {
+    Slot* slot = nullptr;
+    std::atomic<uint32_t> delivered{0};  // one more than the number of what lies here, its low half
+  };
 
-  /// Makes the next element of the epoch, its end or its error in `slot`. Never throws.
-  void make(Slot& slot, Position& position);
+  bool threaded() const { return recipe_->prefetch_elems != 0; }
+  /// Whether a place in the order says all there is to say of the state.
+  bool small_state() const { return recipe_->rows && recipe_->deterministic; }
+  void start_threads();
+  void start_run(uint64_t epoch);
+  void draw(Slot& slot);
+  void make(Slot& slot);
+  void give_back_items(Slot& slot);
   void retire_held();
+  const Element* take(Slot& slot);
 
-  // The background thread and its ring. Slots [released_, produced_) hold what the consumer hasn't finished
-  // with.
-  void produce();
-  bool wait_for_room();
-  bool wait_for_epoch_after(uint64_t epoch);
-  void wake_producer();
-  Slot& wait_for_slot();
-  void release_slot();
+  // Workers.
+  void work(int worker);
+  Slot* wait_for_free_slot(int worker);
+  bool draw_in_turn(Slot& slot, uint64_t& number);
+  void deliver(Slot& slot, uint64_t number);
+  void halt(uint64_t run);
+
+  // Consumer.
+  Slot& wait_for_delivery();
+  void free_slot(Slot& slot);
+  void set_active(int workers);
+  void wait_for_workers();
+  const Element* next_pending();
+  void save_under_way(StateWriter& state);
+  void save_pending(StateWriter& state);
+  void restore_under_way(StateReader& state);
+  uint64_t fingerprint() const;
+  void read_state(StateReader& state);
 
   std::shared_ptr<const Recipe> recipe_;
-  std::unique_ptr<KeyStream> keys_;
-  std::vector<int64_t> key_;
+  Layout result_;  // of any element
+  std::unique_ptr<ItemStore> store_;
   std::vector<std::unique_ptr<Slot>> slots_;
-  Position position_;   // of the element that is made next
-  size_t fill_at_ = 0;  // slot that the producer fills next
+  std::unique_ptr<Cell[]> cells_;  // one a slot
 
-  // The consumer's state begins a cache line of its own, as does each counter: what one side writes all the
-  // time must not share a line with what the other does.
+  // The consumer's state begins a cache line of its own, as does what all sides write: what one side writes
+  // all the time must not share a line with what the other reads.
   alignas(64) uint64_t epoch_ = 0;  // that the consumer is in
-  size_t take_at_ = 0;              // slot that the consumer takes next
+  int64_t taken_ = 0;               // elements of it that the consumer took
   bool begun_ = false;              // any epoch
   bool in_epoch_ = false;           // the epoch has not ended
+  bool failed_ = false;             // it ended in an error
   Slot* held_ = nullptr;            // what the consumer has
+  uint64_t take_number_ = 0;        // of the delivery that the consumer takes next
+  struct Pending {
+    Slot::Kind kind;
+    std::unique_ptr<Item> item;
+  };
+  std::deque<Pending> pending_;         // restored elements, delivered before any new one
+  std::unique_ptr<Item> held_pending_;  // one that the consumer has
+  Autotuner tuner_;
 
-  alignas(64) std::atomic<uint32_t> produced_{0};  // slots filled so far, wrapping
-  alignas(64) std::atomic<uint32_t> released_{0};  // slots given back so far, wrapping
-  alignas(64) std::atomic<uint32_t> wakes_{0};     // raised to wake the producer
-  std::atomic<uint64_t> wanted_epoch_{0};
+  // The order, drawn by one thread at a time.
+  alignas(64) std::mutex order_mutex_;
+  std::condition_variable order_changed_;
+  std::unique_ptr<KeyStream> keys_;
+  Position position_;     // of the element that is drawn next
+  bool at_start_ = true;  // the keys must be restarted first
+  uint64_t run_ = 1;      // raised when the consumer goes elsewhere: what was made before is of no use
+  uint64_t drawn_ = 0;    // numbers given out, in order
+  std::atomic<uint64_t> finished_{0};    // numbers given out, where order doesn't matter
+  std::atomic<uint32_t> in_flight_{0};   // elements drawn and not yet delivered
+  std::atomic<uint64_t> halted_run_{0};  // nothing more is made in this run, as there was an error
+
+  alignas(64) std::mutex free_mutex_;
+  std::condition_variable freed_;
+  std::vector<Slot*> free_;
+  std::condition_variable activated_;
+  int waiting_ = 0;  // workers without a slot
+  std::atomic<int> active_{1};
   std::atomic<bool> stop_{false};
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace isochron::data

@@ -1,73 +1,78 @@
-// Recipe: what a Dataset describes, in the form that its machinery reads. keys.h turns it into row numbers,
-// frame.h turns row numbers into elements, loader.h runs both.
+// Recipe: what a Dataset describes, in the form that its machinery reads. keys.h turns it into an order of
+// rows, frame.h turns rows into elements, loader.h runs both.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "isochron/data/dataset.h"
+#include "isochron/data/layout.h"
+#include "isochron/data/source.h"
 
 namespace isochron::data {
-
-/// Names and specs that an element must have.
-struct Layout {
-  std::vector<std::string> names;
-  Signature specs;
-
-  static Layout of(const Element& element);
-  bool matches(const Element& element) const;
-  std::string str() const;
-};
-
-/// Elements of a level come in at most two forms: full, and the odd last batch.
-enum Form : int { kFull, kOdd };
 
 struct MapStage {
   int number;  // of the stage in the chain, from 1
   MapFunction function;
-  Layout results[2];  // by Form
+  std::vector<Layout> results;  // one for each form of the level
 };
 
-/// Level 0 holds rows; each `batch` makes a level whose elements stack those of the level below.
+/// Level 0 holds what the source gives; each `batch` makes a level whose elements stack those of the level
+/// below. Elements of a level come in a few forms: of a batch the full one and, maybe, the odd one at the
+/// end.
 struct Level {
-  int64_t batch_elems = 1;  // elements of the level below in a full one
-  int64_t rows = 1;         // source rows in a full element
-  Layout inputs[2];         // by Form, before the maps
-  std::vector<MapStage> maps;
+  int64_t batch_elems = 1;           // elements of the level below in a full one
+  int64_t rows = 1;                  // source rows in a full element
+  std::vector<Layout> inputs;        // before the maps
+  Layout memory;                     // what any of them needs room for: extents that differ are kAnyExtent
+  bool padded = false;               // smaller tensors are filled up with `padding`
+  std::vector<double> padding = {};  // one number a tensor
+  bool marks_valid = false;  // an odd batch is filled up too, and the last tensor says which elements count
+  std::vector<MapStage> maps = {};
 
-  const Layout& result(Form form) const { return maps.empty() ? inputs[form] : maps.back().results[form]; }
+  const std::vector<Layout>& results() const { return maps.empty() ? inputs : maps.back().results; }
 };
+
+inline constexpr size_t kFull = 0, kOdd = 1;  // forms of a batch
 
 /// A stage that acts on the order of elements.
 struct OrderStage {
-  enum Kind { kShuffle, kBatch, kRepeat, kTake, kSkip } kind;
-  int64_t elems = 0;  // buffer, batch, times, taken or skipped
+  enum Kind { kShuffle, kPermute, kBatch, kRepeat, kTake, kSkip, kShard } kind;
+  int64_t elems = 0;  // buffer, batch, times, taken, skipped or number of shards
+  int64_t index = 0;  // of the shard
   bool drop_remainder = false;
   ShuffleOptions shuffle = {};
-  uint64_t salt = 0;  // place among these stages: keeps apart shuffles that share a seed
-  int64_t rows = 1;   // source rows in a full element of the input
+  uint64_t salt = 0;       // place among these stages: keeps apart shuffles that share a seed
+  int64_t rows = 1;        // source rows in a full element of the input
+  int64_t input_size = 0;  // elements of the input an epoch, kInfinite or kUnknown
 };
 
 struct Recipe {
-  Element sources;
-  int64_t source_rows = 0;
+  // One of the two.
+  std::shared_ptr<const RowSource> rows;
+  std::shared_ptr<const StreamSource> stream;
+
   std::vector<OrderStage> order;
   std::vector<Level> levels;
-  int stages = 1;              // so far, from_tensor_slices included
-  int64_t size = 0;            // elements an epoch, or kInfinite
+  int stages = 1;              // so far, the source included
+  int64_t size = 0;            // elements an epoch, kInfinite or kUnknown
   int64_t odd_rows = 0;        // source rows in the odd last batch; 0 without one
   bool odd_is_last = true;     // it stands at the epoch's end and occurs once
-  int64_t prefetch_elems = 0;  // 0: no background thread
-};
+  bool seekable = true;        // any element can be gone to at once
+  int64_t prefetch_elems = 0;  // 0: made on the calling thread; kAutotune
+  int64_t workers = 1;         // threads that make elements ahead, or kAutotune
+  bool deterministic = true;   // elements come in order, however many workers
 
-/// Where an element stands, for errors.
-struct Position {
-  uint64_t epoch = 0;
-  int64_t element = 0;
+  const std::vector<Layout>& results() const { return levels.back().results(); }
 };
 
 /// Calls a map function. Throws Error naming the stage and the position for whatever the function throws.
-Element call_map(const MapStage& map, Element element, const Position& position, int64_t row);
+void call_map(const MapStage& map, Element& element, const Position& position);
+
+/// A dataset over `rows` or `stream`.
+Dataset make_dataset(std::shared_ptr<const RowSource> rows);
+Dataset make_dataset(std::shared_ptr<const StreamSource> stream);
 
 }  // namespace isochron::data

@@ -309,7 +309,7 @@ TEST(Map, ThatFailsReachesTheConsumerWithStageAndPlace) {
       return 0;
     };
     EXPECT_ERROR(consume(), ErrorCode::kInvalidArgument,
-                 "[map (stage 2)] element 3 of epoch 0, row 7: bad row");
+                 "[map (stage 2)] element 7 of epoch 0, row 7: bad row");
     EXPECT_THAT(seen, ElementsAre(0, 2, 4)) << "what came before is delivered";
     armed = false;
     seen.clear();
@@ -437,8 +437,8 @@ TEST(Batch, IsStaleOnceTheNextIsAskedFor) {
     EXPECT_EQ(at, batches.end());
     EXPECT_ERROR(last.raw(), ErrorCode::kStale, owner);
   };
-  check(from_tensor_slices(features(6)).batch(4), "the next batch of its dataset");
-  check(from_tensor_slices(features(6)).batch(4).prefetch(2), "the next batch of its dataset");
+  check(from_tensor_slices(features(6)).batch(4), "the next element of its dataset");
+  check(from_tensor_slices(features(6)).batch(4).prefetch(2), "the next element of its dataset");
   check(from_tensor_slices(features(2)), "the next element of its dataset");
 }
 

@@ -1,0 +1,367 @@
+#include "isochron/data/combine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "isochron/core/checked.h"
+#include "isochron/core/rng.h"
+#include "isochron/data/item.h"
+#include "isochron/data/loader.h"
+#include "isochron/data/recipe_rows.h"
+
+namespace isochron::data {
+namespace {
+
+using Recipes = std::vector<std::shared_ptr<const Recipe>>;
+
+Recipes recipes_of(std::span<const Dataset> datasets) {
+  Recipes result;
+  for (const Dataset& dataset : datasets) result.push_back(dataset.recipe());
+  return result;
+}
+
+std::vector<std::unique_ptr<RecipeRows>> rows_of(const Recipes& recipes) {
+  std::vector<std::unique_ptr<RecipeRows>> result;
+  for (const auto& recipe : recipes) result.push_back(std::make_unique<RecipeRows>(recipe));
+  return result;
+}
+
+bool all_rows(const Recipes& recipes) {
+  return std::ranges::all_of(recipes, [](const auto& recipe) { return RecipeRows::possible(*recipe); });
+}
+
+/// A stream over several datasets.
+class OverSeveral : public ElementStream {
+ public:
+  explicit OverSeveral(const Recipes& recipes) {
+    for (const auto& recipe : recipes) inputs_.push_back(std::make_unique<Loader>(recipe));
+  }
+  void restart(uint64_t epoch) override {
+    for (auto& input : inputs_) input->begin_epoch(epoch);
+  }
+  void save(StateWriter& state) const override {
+    for (const auto& input : inputs_) state.put_text(input->state());
+  }
+  void restore(StateReader& state) override {
+    for (auto& input : inputs_) input->resume(state.get_text());
+  }
+
+ protected:
+  std::vector<std::unique_ptr<Loader>> inputs_;
+};
+
+/// A source that is all it says: its layouts, its size, and how it is opened.
+class OpenedBy final : public StreamSource {
+ public:
+  using Open = std::function<std::unique_ptr<ElementStream>(const std::vector<Layout>&)>;
+  OpenedBy(std::vector<Layout> layouts, int64_t size, Open open)
+      : layouts_(std::move(layouts)), size_(size), open_(std::move(open)) {}
+  const std::vector<Layout>& layouts() const override { return layouts_; }
+  int64_t size() const override { return size_; }
+  std::unique_ptr<ElementStream> open() const override { return open_(layouts_); }
+
+ private:
+  std::vector<Layout> layouts_;
+  int64_t size_;
+  Open open_;
+};
+
+class ZipRows final : public RowSource {
+ public:
+  ZipRows(const Recipes& recipes, Layout layout) : parts_(rows_of(recipes)), layout_(std::move(layout)) {
+    rows_ = parts_[0]->rows();
+    for (const auto& part : parts_) rows_ = std::min(rows_, part->rows());
+  }
+  const Layout& layout() const override { return layout_; }
+  int64_t rows() const override { return rows_; }
+  void read(uint64_t epoch, int64_t row, std::span<std::byte* const> into) const override {
+    for (const auto& part : parts_) {
+      const size_t tensors = part->layout().specs.size();
+      part->read(epoch, row, into.first(tensors));
+      into = into.subspan(tensors);
+    }
+  }
+
+ private:
+  std::vector<std::unique_ptr<RecipeRows>> parts_;
+  Layout layout_;
+  int64_t rows_;
+};
+
+class ZipStream final : public OverSeveral {
+ public:
+  using OverSeveral::OverSeveral;
+  bool next(Item& item) override {
+    int to = 0;
+    for (auto& input : inputs_) {
+      const Element* element = input->next();
+      if (!element) return false;
+      for (int i = 0; i < element->size(); ++i, ++to) {
+        const Tensor& tensor = (*element)[i];
+        require(tensor.contiguous(), ErrorCode::kInvalidArgument, "zip",
+                "'{}' is strided; map it to contiguous()", element->name(i));
+        std::byte* room = item.room(to, tensor.shape());
+        if (tensor.size_bytes() > 0) std::memcpy(room, tensor.raw(), tensor.size_bytes());
+      }
+    }
+    return true;
+  }
+};
+
+class ConcatenatedRows final : public RowSource {
+ public:
+  explicit ConcatenatedRows(const Recipes& recipes) : parts_(rows_of(recipes)) {}
+  const Layout& layout() const override { return parts_[0]->layout(); }
+  int64_t rows() const override { return checked_add(parts_[0]->rows(), parts_[1]->rows(), "concatenate"); }
+  void read(uint64_t epoch, int64_t row, std::span<std::byte* const> into) const override {
+    const int64_t first = parts_[0]->rows();
+    parts_[row < first ? 0 : 1]->read(epoch, row < first ? row : row - first, into);
+  }
+
+ private:
+  std::vector<std::unique_ptr<RecipeRows>> parts_;
+};
+
+class ConcatenatedStream final : public OverSeveral {
+ public:
+  using OverSeveral::OverSeveral;
+  void restart(uint64_t epoch) override {
+    OverSeveral::restart(epoch);
+    at_ = 0;
+  }
+  bool next(Item& item) override {
+    for (; at_ < inputs_.size(); ++at_) {
+      if (const Element* element = inputs_[at_]->next()) {
+        item.copy(*element, "concatenate");
+        return true;
+      }
+    }
+    return false;
+  }
+  void save(StateWriter& state) const override {
+    state.put(static_cast<uint64_t>(at_));
+    OverSeveral::save(state);
+  }
+  void restore(StateReader& state) override {
+    at_ =
+        static_cast<size_t>(state.get_between(0, static_cast<int64_t>(inputs_.size()), "a dataset's number"));
+    OverSeveral::restore(state);
+  }
+
+ private:
+  size_t at_ = 0;
+};
+
+class SampledStream final : public OverSeveral {
+ public:
+  SampledStream(const Recipes& recipes, std::vector<double> weights, const SampleOptions& options)
+      : OverSeveral(recipes), weights_(std::move(weights)), options_(options), left_(weights_.size()) {}
+  void restart(uint64_t epoch) override {
+    OverSeveral::restart(epoch);
+    rng_ = Rng(options_.seed, epoch);
+    left_ = weights_;
+  }
+  bool next(Item& item) override {
+    for (;;) {
+      const double total = std::accumulate(left_.begin(), left_.end(), 0.0);
+      if (total == 0) return false;
+      const size_t at = drawn(rng_.uniform() * total);
+      if (const Element* element = inputs_[at]->next()) {
+        item.copy(*element, "sample_from_datasets");
+        return true;
+      }
+      if (options_.stop_on_empty_dataset) left_.assign(left_.size(), 0);
+      left_[at] = 0;
+    }
+  }
+  void save(StateWriter& state) const override {
+    state.put(rng_.state().stream);
+    state.put(rng_.state().position);
+    for (double weight : left_) state.put(static_cast<uint64_t>(weight > 0));
+    OverSeveral::save(state);
+  }
+  void restore(StateReader& state) override {
+    const uint64_t stream = state.get();
+    rng_ = Rng(Rng::State{options_.seed, stream, state.get()});
+    left_ = weights_;
+    for (double& weight : left_) {
+      if (state.get_between(0, 1, "0 or 1") == 0) weight = 0;
+    }
+    OverSeveral::restore(state);
+  }
+
+ private:
+  /// The dataset at which the weights add up to more than `sum`; by rounding there may be none, then the
+  /// last.
+  size_t drawn(double sum) const {
+    size_t last = 0;
+    for (size_t i = 0; i < left_.size(); ++i) {
+      if (left_[i] == 0) continue;
+      if (sum < left_[i]) return i;
+      sum -= left_[i];
+      last = i;
+    }
+    return last;
+  }
+
+  std::vector<double> weights_;
+  SampleOptions options_;
+  Rng rng_;
+  std::vector<double> left_;  // weights of the datasets that have not ended
+};
+
+class GeneratorStream final : public ElementStream {
+ public:
+  GeneratorStream(const Layout& layout, std::function<Generator(uint64_t)> make)
+      : layout_(layout), make_(std::move(make)) {}
+  void restart(uint64_t epoch) override {
+    epoch_ = epoch;
+    given_ = 0;
+    generator_ = make_(epoch);
+    require(generator_ != nullptr, ErrorCode::kInvalidArgument, "from_generator", "the generator is empty");
+  }
+  bool next(Item& item) override {
+    if (!generator_ || !generator_(item)) {
+      generator_ = nullptr;
+      return false;
+    }
+    ++given_;
+    return true;
+  }
+  void save(StateWriter& state) const override {
+    state.put(epoch_);
+    state.put(given_);
+    state.put(static_cast<uint64_t>(generator_ == nullptr));
+  }
+  void restore(StateReader& state) override {
+    const uint64_t epoch = state.get();
+    const int64_t given = state.get_between(0, INT64_MAX, "a number of elements");
+    const bool ended = state.get_between(0, 1, "0 or 1") == 1;
+    restart(epoch);
+    Item passed_over(layout_);
+    while (given_ < given) {
+      if (!next(passed_over)) state.refuse("a place that the generator reaches");
+    }
+    if (ended) generator_ = nullptr;
+  }
+
+ private:
+  const Layout& layout_;
+  std::function<Generator(uint64_t)> make_;
+  Generator generator_;
+  uint64_t epoch_ = 0;
+  int64_t given_ = 0;
+};
+
+void require_alike(std::span<const Dataset> datasets) {
+  std::vector<Layout> layouts;
+  for (const Dataset& dataset : datasets) layouts.push_back(merged(dataset.recipe()->results()));
+  static_cast<void>(merged(layouts));
+}
+
+/// All different layouts of the datasets' elements.
+std::vector<Layout> layouts_of(const Recipes& recipes) {
+  std::vector<Layout> result;
+  for (const auto& recipe : recipes) {
+    for (const Layout& layout : recipe->results()) {
+      if (std::ranges::find(result, layout) == result.end()) result.push_back(layout);
+    }
+  }
+  return result;
+}
+
+Dataset over_stream(std::vector<Layout> layouts, int64_t size, OpenedBy::Open open) {
+  return Dataset(std::make_shared<OpenedBy>(std::move(layouts), size, std::move(open)));
+}
+
+}  // namespace
+
+Dataset zip(std::initializer_list<std::pair<std::string_view, Dataset>> datasets) {
+  require(datasets.size() > 0, ErrorCode::kInvalidArgument, "zip", "needs at least one dataset");
+  Recipes recipes;
+  Layout layout;
+  Element names;  // refuses repeated and too many
+  int64_t size = kInfinite;
+  for (const auto& [name, dataset] : datasets) {
+    recipes.push_back(dataset.recipe());
+    const Layout part = merged(dataset.recipe()->results());
+    for (size_t i = 0; i < part.names.size(); ++i) {
+      layout.names.push_back(part.names.size() == 1 ? std::string(name)
+                                                    : fmt::format("{}/{}", name, part.names[i]));
+      layout.specs.push_back(part.specs[i]);
+      names.add(layout.names.back(), Tensor());
+    }
+    const int64_t more = dataset.size();
+    if (size == kInfinite || more == kUnknown) {
+      size = size == kUnknown ? kUnknown : more;
+    } else if (more >= 0 && size >= 0) {
+      size = std::min(size, more);
+    }
+  }
+  if (all_rows(recipes)) return Dataset(std::make_shared<ZipRows>(recipes, std::move(layout)));
+  return over_stream({layout}, size, [recipes](const auto&) { return std::make_unique<ZipStream>(recipes); });
+}
+
+Dataset concatenate(const Dataset& first, const Dataset& second) {
+  const Dataset both[] = {first, second};
+  require_alike(both);
+  require(first.size() != kInfinite, ErrorCode::kInvalidArgument, "concatenate",
+          "the first dataset has no end, so nothing would follow it");
+  const Recipes recipes = recipes_of(both);
+  if (all_rows(recipes) && recipes[0]->results() == recipes[1]->results()) {
+    return Dataset(std::make_shared<ConcatenatedRows>(recipes));
+  }
+  const bool known = first.size() >= 0 && second.size() >= 0;
+  const int64_t size = known                        ? first.size() + second.size()
+                       : second.size() == kInfinite ? kInfinite
+                                                    : kUnknown;
+  return over_stream(layouts_of(recipes), size,
+                     [recipes](const auto&) { return std::make_unique<ConcatenatedStream>(recipes); });
+}
+
+Dataset sample_from_datasets(const std::vector<Dataset>& datasets, const std::vector<double>& weights,
+                             SampleOptions options) {
+  constexpr std::string_view kWhere = "sample_from_datasets";
+  require(!datasets.empty() && datasets.size() == weights.size(), ErrorCode::kInvalidArgument, kWhere,
+          "{} datasets, {} weights; expected as many, at least one", datasets.size(), weights.size());
+  double total = 0;
+  for (double weight : weights) {
+    require(std::isfinite(weight) && weight >= 0, ErrorCode::kInvalidArgument, kWhere,
+            "a weight must be finite and >= 0, got {}", weight);
+    total += weight;
+  }
+  require(total > 0 && std::isfinite(total), ErrorCode::kInvalidArgument, kWhere, "the weights are all 0");
+  require_alike(datasets);
+  const Recipes recipes = recipes_of(datasets);
+  bool endless = false;
+  for (size_t i = 0; i < recipes.size(); ++i) endless |= weights[i] > 0 && recipes[i]->size == kInfinite;
+  int64_t size = endless && !options.stop_on_empty_dataset ? kInfinite : kUnknown;
+  if (!endless && !options.stop_on_empty_dataset) {
+    size = 0;
+    for (size_t i = 0; i < recipes.size(); ++i) {
+      if (weights[i] == 0) continue;
+      size = recipes[i]->size < 0 || size < 0 ? kUnknown : size + recipes[i]->size;
+    }
+  }
+  return over_stream(layouts_of(recipes), size, [recipes, weights, options](const auto&) {
+    return std::make_unique<SampledStream>(recipes, weights, options);
+  });
+}
+
+Dataset from_generator(std::vector<std::string> names, Signature signature,
+                       std::function<Generator(uint64_t epoch)> make) {
+  constexpr std::string_view kWhere = "from_generator";
+  require(make != nullptr, ErrorCode::kInvalidArgument, kWhere, "the function is empty");
+  require(!names.empty() && names.size() == signature.size(), ErrorCode::kInvalidArgument, kWhere,
+          "{} names, {} specs; expected as many, at least one", names.size(), signature.size());
+  Element checked;  // refuses repeated and too many
+  for (const std::string& name : names) checked.add(name, Tensor());
+  return over_stream({{std::move(names), std::move(signature)}}, kUnknown,
+                     [make = std::move(make)](const std::vector<Layout>& layouts) {
+                       return std::make_unique<GeneratorStream>(layouts[0], make);
+                     });
+}
+
+}  // namespace isochron::data

@@ -1,0 +1,102 @@
+#include "isochron/data/item.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "isochron/data/pipeline_memory.h"
+#include "isochron/memory/buffer.h"
+
+namespace isochron::data {
+
+/// Memory that grows; its tensors see the front of it.
+class Item::ItemStorage final : public Storage {
+ public:
+  ItemStorage() : Storage(nullptr, 0) {}
+  void reserve(size_t bytes) {
+    if (bytes <= size_bytes() && memory_) return;
+    memory_ = Buffer::create(pipeline_allocator(), bytes, "element");
+    rebind(memory_->data(), bytes);
+  }
+  std::string owner() const override { return "the next element of its dataset"; }
+
+ private:
+  Ref<Storage> memory_;
+};
+
+Item::Item(const Layout& layout) : layout_(&layout), shapes_(layout.names.size()) {
+  for (const std::string& name : layout.names) {
+    storages_.push_back(make_ref<ItemStorage>());
+    element_.add(name, Tensor());
+  }
+}
+
+std::byte* Item::room(int index, const Shape& shape) {
+  const auto at = static_cast<size_t>(index);
+  auto* storage = static_cast<ItemStorage*>(storages_[at].get());
+  storage->next_generation();
+  Tensor& tensor = element_[index];
+  if (tensor.defined() && tensor.shape() == shape) {
+    tensor.refresh();
+    return tensor.raw();
+  }
+  std::vector<Tensor>& known = shapes_[at];
+  const auto found = std::ranges::find_if(known, [&](const Tensor& other) { return other.shape() == shape; });
+  if (found != known.end()) {
+    tensor = found->refreshed();
+    return tensor.raw();
+  }
+  const TensorSpec spec{layout_->specs[at].dtype, shape};
+  storage->reserve(spec.size_bytes());
+  tensor = Tensor::over(storages_[at], spec);
+  if (known.size() == kMaxShapes) known.erase(known.begin());
+  known.push_back(tensor);
+  return tensor.raw();
+}
+
+void Item::retire() {
+  for (const Ref<Storage>& storage : storages_) storage->next_generation();
+}
+
+void Item::copy(const Element& element, std::string_view where) {
+  if (!layout_->matches(element)) {
+    fail(ErrorCode::kShapeMismatch, where, "expected {}, got {}", layout_->str(), element.str());
+  }
+  for (int i = 0; i < element.size(); ++i) {
+    const Tensor& tensor = element[i];
+    require(tensor.contiguous(), ErrorCode::kInvalidArgument, where,
+            "'{}' of an element is strided; give contiguous() of it", element.name(i));
+    std::byte* to = room(i, tensor.shape());
+    if (tensor.size_bytes() > 0) std::memcpy(to, tensor.raw(), tensor.size_bytes());
+  }
+}
+
+size_t Item::capacity_bytes() const {
+  size_t bytes = 0;
+  for (const Ref<Storage>& storage : storages_) bytes += storage->size_bytes();
+  return bytes;
+}
+
+void Item::save(StateWriter& state) const {
+  for (int i = 0; i < element_.size(); ++i) {
+    const Tensor& tensor = element_[i];
+    for (int64_t extent : tensor.shape()) state.put(extent);
+    state.put_bytes({tensor.raw(), tensor.size_bytes()});
+  }
+}
+
+void Item::restore(StateReader& state) {
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    TensorSpec spec = layout_->specs[i];
+    for (int64_t& extent : spec.shape) {
+      const int64_t read = state.get_between(0, INT64_MAX, "an extent");
+      if (extent != kAnyExtent && extent != read) state.refuse("an element of this dataset");
+      extent = read;
+    }
+    const auto bytes = state.get_bytes();
+    if (bytes.size() != spec.size_bytes()) state.refuse("an element's bytes");
+    std::byte* to = room(static_cast<int>(i), spec.shape);
+    if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+  }
+}
+
+}  // namespace isochron::data

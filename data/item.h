@@ -1,0 +1,49 @@
+// Item: memory for one element that is filled again and again: a batch of the pipeline, or what a source that
+// gives elements one after the other gave last.
+#pragma once
+
+#include <vector>
+
+#include "isochron/data/layout.h"
+#include "isochron/data/state.h"
+
+namespace isochron::data {
+
+class Item {
+ public:
+  /// `layout` may have extents that vary. It must outlive the item.
+  explicit Item(const Layout& layout);
+
+  /// Memory for tensor `index` with `shape`, which must fit the layout. What lay there before is stale. Asks
+  /// for new memory only where the tensor is larger than all before it. Throws kOutOfMemory, kOverflow.
+  std::byte* room(int index, const Shape& shape);
+  /// Memory for tensor `index`, whose shape the layout fixes.
+  std::byte* room(int index) { return room(index, layout_->specs[static_cast<size_t>(index)].shape); }
+  /// Takes a copy of an element of the same layout. Throws kShapeMismatch for one of another,
+  /// kInvalidArgument for strided tensors; `where` names the stage.
+  void copy(const Element& element, std::string_view where);
+
+  /// What was written last.
+  const Element& element() const { return element_; }
+  /// Ends its time: reading handles on it throws kStale from now on.
+  void retire();
+  const Layout& layout() const { return *layout_; }
+  /// Held by its tensors.
+  size_t capacity_bytes() const;
+
+  void save(StateWriter& state) const;
+  void restore(StateReader& state);
+
+ private:
+  class ItemStorage;
+
+  /// Handles that are kept for shapes that come again.
+  static constexpr size_t kMaxShapes = 8;
+
+  const Layout* layout_;
+  std::vector<Ref<Storage>> storages_;
+  std::vector<std::vector<Tensor>> shapes_;  // for each tensor, one handle a shape seen, newest last
+  Element element_;
+};
+
+}  // namespace isochron::data

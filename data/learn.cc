@@ -1,0 +1,140 @@
+#include "isochron/data/learn.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "isochron/data/frame.h"
+#include "isochron/data/item_store.h"
+#include "isochron/data/loader.h"
+
+namespace isochron::data {
+namespace {
+
+/// `rows` of the first rows, again and again where there are fewer.
+std::vector<int64_t> first_rows(int64_t rows, int64_t source_rows) {
+  std::vector<int64_t> key(static_cast<size_t>(rows));
+  for (size_t i = 0; i < key.size(); ++i) key[i] = static_cast<int64_t>(i) % source_rows;
+  return key;
+}
+
+void fill_with_zeros(Item& item, const Layout& layout) {
+  for (size_t i = 0; i < layout.specs.size(); ++i) {
+    Shape shape = layout.specs[i].shape;
+    for (int64_t& extent : shape) extent = extent == kAnyExtent ? 1 : extent;
+    std::byte* to = item.room(static_cast<int>(i), shape);
+    std::memset(to, 0, TensorSpec{layout.specs[i].dtype, shape}.size_bytes());
+  }
+}
+
+/// Keys of elements to show to a map function: one a form of the last level.
+class SampleKeys {
+ public:
+  explicit SampleKeys(const Recipe& recipe) : recipe_(recipe), store_(recipe.levels[0].memory) {
+    if (!recipe.stream) return;
+    number_ = store_.take();
+    const auto stream = recipe.stream->open();
+    stream->restart(0);
+    require(stream->next(ItemStore::at(number_).item), ErrorCode::kInvalidArgument, "map",
+            "the dataset gives no element to learn from");
+  }
+
+  std::vector<int64_t> key_of(size_t form) {
+    const bool batched = recipe_.levels.size() > 1;
+    const int64_t rows = batched && form == kOdd ? recipe_.odd_rows : recipe_.levels.back().rows;
+    if (recipe_.rows) return first_rows(rows, recipe_.rows->rows());
+    const std::vector<Layout>& forms = recipe_.levels.back().inputs;
+    Item& item = ItemStore::at(number_).item;
+    if (!batched && !forms[form].matches(item.element())) fill_with_zeros(item, forms[form]);
+    return std::vector<int64_t>(static_cast<size_t>(rows), number_);
+  }
+
+ private:
+  const Recipe& recipe_;
+  ItemStore store_;
+  int64_t number_ = 0;
+};
+
+Layout checked_layout(const Element& result) {
+  require(result.size() > 0, ErrorCode::kInvalidArgument, "map",
+          "the function gives an element without tensors");
+  for (int i = 0; i < result.size(); ++i) {
+    require(result[i].defined() && !result[i].is_value(), ErrorCode::kInvalidArgument, "map",
+            "the function leaves '{}' without content", result.name(i));
+  }
+  return Layout::of(result);
+}
+
+}  // namespace
+
+std::vector<Layout> learn_results(const Recipe& recipe, const MapStage& map, const Signature& declared) {
+  std::vector<Layout> results;
+  Frame frame(recipe, recipe.levels.size() - 1);
+  SampleKeys samples(recipe);
+  for (size_t form = 0; form < recipe.results().size(); ++form) {
+    const auto key = samples.key_of(form);
+    const Position position{0, 0, recipe.stream ? 0 : key[0]};
+    Element element = frame.fill(key, position);
+    call_map(map, element, position);
+    Layout learnt = checked_layout(element);
+    frame.retire();
+    if (!declared.empty()) {
+      Layout wanted{learnt.names, declared};
+      require(wanted.specs.size() == learnt.specs.size(), ErrorCode::kInvalidArgument, "map",
+              "{} tensors are declared, the function gives {}", wanted.specs.size(), learnt.str());
+      // What is declared is a full element; of an odd batch the first extent is its own.
+      for (size_t i = 0; form == kOdd && recipe.levels.size() > 1 && i < wanted.specs.size(); ++i) {
+        if (wanted.specs[i].shape.rank() > 0) wanted.specs[i].shape[0] = learnt.specs[i].shape[0];
+      }
+      learnt = std::move(wanted);
+    }
+    results.push_back(std::move(learnt));
+  }
+  return results;
+}
+
+Layout padded_layout(const Layout& layout, const PaddedBatchOptions& options, std::vector<double>& padding) {
+  Layout result = layout;
+  padding.assign(layout.names.size(), 0.0);
+  const auto index_of = [&](const std::string& name) {
+    const auto found = std::ranges::find(layout.names, name);
+    require(found != layout.names.end(), ErrorCode::kInvalidArgument, "padded_batch",
+            "an element has no '{}'; it is {}", name, layout.str());
+    return static_cast<size_t>(found - layout.names.begin());
+  };
+  for (const auto& [name, shape] : options.shapes) {
+    TensorSpec& spec = result.specs[index_of(name)];
+    require(shape.rank() == spec.shape.rank(), ErrorCode::kInvalidArgument, "padded_batch",
+            "'{}' is {}, its padded shape {}; the ranks must be equal", name, spec.str(), shape.str());
+    for (int axis = 0; axis < shape.rank(); ++axis) {
+      const bool fits =
+          spec.shape[axis] == kAnyExtent || shape[axis] == kAnyExtent || shape[axis] >= spec.shape[axis];
+      require(fits, ErrorCode::kInvalidArgument, "padded_batch", "'{}' is {}, more than its padded shape {}",
+              name, spec.str(), shape.str());
+      if (shape[axis] != kAnyExtent) spec.shape[axis] = shape[axis];
+    }
+  }
+  for (const auto& [name, value] : options.padding) padding[index_of(name)] = value;
+  return result;
+}
+
+const Element& first_element(const std::shared_ptr<const Recipe>& recipe, std::unique_ptr<Loader>& loader,
+                             std::string_view where) {
+  auto plain = std::make_shared<Recipe>(*recipe);
+  plain->prefetch_elems = 0;
+  plain->workers = 1;
+  loader = std::make_unique<Loader>(std::move(plain));
+  loader->begin_epoch();
+  const Element* first = loader->next();
+  require(first != nullptr, ErrorCode::kInvalidArgument, where, "the dataset gives no element to learn from");
+  return *first;
+}
+
+void drop_odd(Recipe& recipe) {
+  recipe.odd_rows = 0;
+  Level& level = recipe.levels.back();
+  if (level.inputs.size() <= kOdd || recipe.levels.size() == 1) return;
+  level.inputs.resize(1);
+  for (MapStage& map : level.maps) map.results.resize(1);
+}
+
+}  // namespace isochron::data

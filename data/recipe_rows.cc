@@ -1,0 +1,51 @@
+#include "isochron/data/recipe_rows.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace isochron::data {
+
+bool RecipeRows::possible(const Recipe& recipe) {
+  return recipe.rows && recipe.size >= 0 && recipe.results().size() == 1 && recipe.results()[kFull].fixed();
+}
+
+RecipeRows::Reader::Reader(const Recipe& recipe)
+    : keys(make_keys(recipe, nullptr)),
+      frame(recipe, recipe.levels.size() - 1),
+      key(static_cast<size_t>(recipe.levels.back().rows)) {}
+
+/// One that stands at the row, if there is one.
+std::unique_ptr<RecipeRows::Reader> RecipeRows::take_reader(uint64_t epoch, int64_t row) const {
+  const std::scoped_lock lock(mutex_);
+  if (idle_.empty()) return std::make_unique<Reader>(*recipe_);
+  auto found = std::ranges::find_if(
+      idle_, [&](const auto& reader) { return reader->epoch == epoch && reader->next == row; });
+  if (found == idle_.end()) found = idle_.end() - 1;
+  std::swap(*found, idle_.back());
+  auto reader = std::move(idle_.back());
+  idle_.pop_back();
+  return reader;
+}
+
+void RecipeRows::read(uint64_t epoch, int64_t row, std::span<std::byte* const> into) const {
+  auto reader = take_reader(epoch, row);
+  if (reader->epoch != epoch || reader->next != row) reader->keys->seek(epoch, row);
+  reader->epoch = epoch;
+  reader->next = -1;  // unknown, should the rest throw
+  const int64_t rows = reader->keys->next(reader->key.data());
+  const std::span<const int64_t> key(reader->key.data(), static_cast<size_t>(rows));
+  const Element& element = reader->frame.fill(key, {epoch, row, key[0]});
+  for (size_t i = 0; i < into.size(); ++i) {
+    const Tensor& tensor = element[static_cast<int>(i)];
+    require(tensor.contiguous(), ErrorCode::kInvalidArgument, "dataset",
+            "'{}' of a mapped element is strided; return contiguous() from the map function",
+            element.name(static_cast<int>(i)));
+    if (tensor.size_bytes() > 0) std::memcpy(into[i], tensor.raw(), tensor.size_bytes());
+  }
+  reader->frame.retire();
+  reader->next = row + 1;
+  const std::scoped_lock lock(mutex_);
+  idle_.push_back(std::move(reader));
+}
+
+}  // namespace isochron::data

@@ -1,0 +1,147 @@
+#include "isochron/data/shuffle_keys.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace isochron::data {
+
+uint64_t shuffle_stream(const OrderStage& stage, uint64_t epoch) {
+  return (stage.shuffle.reshuffle ? epoch : 0) ^ (stage.salt << 48);
+}
+
+uint64_t Draws::below(uint64_t place, uint64_t bound) {
+  if (const uint64_t number = place / 2; number != block_number_) {
+    block_ = philox4x32({static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32),
+                         static_cast<uint32_t>(stream_), static_cast<uint32_t>(stream_ >> 32)},
+                        {static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32)});
+    block_number_ = number;
+  }
+  const size_t at = place % 2 * 2;
+  const uint64_t word = uint64_t{block_[at]} << 32 | block_[at + 1];
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(word) * bound >> 64);
+}
+
+ShuffleKeys::ShuffleKeys(std::unique_ptr<KeyStream> input, const OrderStage& stage)
+    : KeysOver(std::move(input)),
+      stage_(stage),
+      keys_(static_cast<size_t>(stage.elems * stage.rows)),
+      lengths_(static_cast<size_t>(stage.elems)) {}
+
+void ShuffleKeys::begin(uint64_t epoch) {
+  for (size_t i = 0; i < filled_; ++i) input_->drop(key_at(i), lengths_[i]);
+  filled_ = 0;
+  drawn_ = 0;
+  draws_ = Draws(stage_.shuffle.seed, shuffle_stream(stage_, epoch));
+}
+
+void ShuffleKeys::restart(uint64_t epoch) {
+  begin(epoch);
+  input_->restart(epoch);
+  for (; filled_ < lengths_.size(); ++filled_) {
+    lengths_[filled_] = input_->next(key_at(filled_));
+    if (lengths_[filled_] == 0) break;
+  }
+}
+
+int64_t ShuffleKeys::next(int64_t* key) {
+  if (filled_ == 0) return 0;
+  const auto place = static_cast<size_t>(draws_.below(drawn_, filled_));
+  const int64_t length = lengths_[place];
+  std::copy_n(key_at(place), length, key);
+  const bool full = filled_ == lengths_.size();
+  lengths_[place] = full ? input_->next(key_at(place)) : 0;
+  ++drawn_;
+  if (lengths_[place] == 0) {  // nothing to put in its place but the last one
+    --filled_;
+    std::copy_n(key_at(filled_), lengths_[filled_], key_at(place));
+    lengths_[place] = lengths_[filled_];
+  }
+  return length;
+}
+
+/// The places in the input's order of what the buffer holds after `draws` draws.
+std::vector<int64_t> ShuffleKeys::held_after(int64_t draws) {
+  const auto buffer = static_cast<int64_t>(lengths_.size());
+  // As long as the input lasts, draw t puts input element buffer + t in place of what it took, so the last
+  // draw of a place says what lies there.
+  const int64_t refilled =
+      stage_.input_size == kInfinite ? draws : std::min(draws, stage_.input_size - buffer);
+  std::vector<int64_t> held(lengths_.size(), -1);
+  size_t unknown = held.size();
+  for (int64_t t = refilled - 1; t >= 0 && unknown > 0; --t) {
+    int64_t& place = held[draws_.below(static_cast<uint64_t>(t), held.size())];
+    if (place >= 0) continue;
+    place = buffer + t;
+    --unknown;
+  }
+  for (size_t i = 0; i < held.size(); ++i) {
+    if (held[i] < 0) held[i] = static_cast<int64_t>(i);
+  }
+  for (int64_t t = refilled; t < draws; ++t) {
+    held[draws_.below(static_cast<uint64_t>(t), held.size())] = held.back();
+    held.pop_back();
+  }
+  return held;
+}
+
+void ShuffleKeys::seek(uint64_t epoch, int64_t position) {
+  begin(epoch);
+  const std::vector<int64_t> held = held_after(position);
+  std::vector<size_t> by_place(held.size());
+  std::iota(by_place.begin(), by_place.end(), size_t{0});
+  std::ranges::sort(by_place, {}, [&](size_t i) { return held[i]; });
+  // Walking over a few elements costs less than going to one.
+  constexpr int64_t kWalk = 16;
+  std::vector<int64_t> walked_over(static_cast<size_t>(stage_.rows));
+  int64_t at = -1;
+  for (size_t i : by_place) {
+    if (at < 0 || held[i] - at > kWalk) {
+      input_->seek(epoch, held[i]);
+      at = held[i];
+    }
+    for (; at < held[i]; ++at) input_->next(walked_over.data());
+    lengths_[i] = input_->next(key_at(i));
+    ++at;
+  }
+  filled_ = held.size();
+  drawn_ = static_cast<uint64_t>(position);
+  const int64_t read = static_cast<int64_t>(lengths_.size()) + position;
+  input_->seek(epoch, stage_.input_size == kInfinite ? read : std::min(read, stage_.input_size));
+}
+
+void ShuffleKeys::save(StateWriter& state) const {
+  state.put(drawn_);
+  state.put(static_cast<uint64_t>(filled_));
+  for (size_t i = 0; i < filled_; ++i) {
+    state.put(lengths_[i]);
+    input_->save_key(state, key_at(i), lengths_[i]);
+  }
+  input_->save(state);
+}
+
+void ShuffleKeys::restore(StateReader& state, uint64_t epoch) {
+  begin(epoch);
+  drawn_ = state.get();
+  const auto filled = static_cast<size_t>(state.get_between(0, static_cast<int64_t>(lengths_.size()),
+                                                            "the number of elements in a shuffle's buffer"));
+  for (; filled_ < filled; ++filled_) {
+    lengths_[filled_] = state.get_between(1, stage_.rows, "the rows of an element");
+    input_->restore_key(state, key_at(filled_), lengths_[filled_]);
+  }
+  input_->restore(state, epoch);
+}
+
+int64_t PermuteKeys::next(int64_t* key) {
+  if (position_ == stage_.input_size) return 0;
+  input_->seek(epoch_, static_cast<int64_t>(order_(static_cast<uint64_t>(position_++))));
+  return input_->next(key);
+}
+
+void PermuteKeys::seek(uint64_t epoch, int64_t position) {
+  order_ = Permutation(static_cast<uint64_t>(stage_.input_size), stage_.shuffle.seed,
+                       shuffle_stream(stage_, epoch));
+  epoch_ = epoch;
+  position_ = position;
+}
+
+}  // namespace isochron::data

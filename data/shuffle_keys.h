@@ -1,0 +1,90 @@
+// The two ways to shuffle: through a buffer, and by a permutation of the whole epoch.
+#pragma once
+
+#include <vector>
+
+#include "isochron/data/keys.h"
+#include "isochron/data/permutation.h"
+
+namespace isochron::data {
+
+/// A stage over another stream, which stands where its input stands unless it says more.
+class KeysOver : public KeyStream {
+ public:
+  explicit KeysOver(std::unique_ptr<KeyStream> input) : input_(std::move(input)) {}
+  void restart(uint64_t epoch) override { input_->restart(epoch); }
+  void drop(const int64_t* key, int64_t rows) override { input_->drop(key, rows); }
+  void save(StateWriter& state) const override { input_->save(state); }
+  void restore(StateReader& state, uint64_t epoch) override { input_->restore(state, epoch); }
+  void save_key(StateWriter& state, const int64_t* key, int64_t rows) const override {
+    input_->save_key(state, key, rows);
+  }
+  void restore_key(StateReader& state, int64_t* key, int64_t rows) override {
+    input_->restore_key(state, key, rows);
+  }
+
+ protected:
+  std::unique_ptr<KeyStream> input_;
+};
+
+/// Which order of its epoch a shuffle uses, as a stream of Philox.
+uint64_t shuffle_stream(const OrderStage& stage, uint64_t epoch);
+
+/// Random numbers found by their place.
+class Draws {
+ public:
+  Draws() = default;
+  Draws(uint64_t seed, uint64_t stream) : seed_(seed), stream_(stream) {}
+  /// The draw at `place` in [0, bound); off from uniform by less than bound / 2^64.
+  uint64_t below(uint64_t place, uint64_t bound);
+
+ private:
+  uint64_t seed_ = 0, stream_ = 0;
+  uint64_t block_number_ = ~uint64_t{0};
+  PhiloxBlock block_{};
+};
+
+/// Every element is drawn from a buffer of the next ones. Draw t takes from the buffer and puts the element
+/// that comes t after its first fill there, so what it holds after t draws can be computed from t.
+class ShuffleKeys final : public KeysOver {
+ public:
+  ShuffleKeys(std::unique_ptr<KeyStream> input, const OrderStage& stage);
+  void restart(uint64_t epoch) override;
+  int64_t next(int64_t* key) override;
+  void seek(uint64_t epoch, int64_t position) override;
+  void save(StateWriter& state) const override;
+  void restore(StateReader& state, uint64_t epoch) override;
+
+ private:
+  int64_t* key_at(size_t index) { return keys_.data() + index * static_cast<size_t>(stage_.rows); }
+  const int64_t* key_at(size_t index) const {
+    return keys_.data() + index * static_cast<size_t>(stage_.rows);
+  }
+  void begin(uint64_t epoch);
+  std::vector<int64_t> held_after(int64_t draws);
+
+  OrderStage stage_;
+  Draws draws_;
+  uint64_t drawn_ = 0;            // in this epoch
+  std::vector<int64_t> keys_;     // (buffer, rows of a full element)
+  std::vector<int64_t> lengths_;  // rows in each
+  size_t filled_ = 0;             // below the buffer's size once the input has ended
+};
+
+/// The whole epoch in the order of a Permutation, in constant memory. Over rows only.
+class PermuteKeys final : public KeysOver {
+ public:
+  PermuteKeys(std::unique_ptr<KeyStream> input, const OrderStage& stage)
+      : KeysOver(std::move(input)), stage_(stage) {}
+  void restart(uint64_t epoch) override { seek(epoch, 0); }
+  int64_t next(int64_t* key) override;
+  void seek(uint64_t epoch, int64_t position) override;
+
+ private:
+  OrderStage stage_;
+  Permutation order_;
+  uint64_t epoch_ = 0;
+  int64_t position_ = 0;
+};
+
+}  // namespace isochron::data

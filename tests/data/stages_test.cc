@@ -1,0 +1,427 @@
+// The stages of the input pipeline that read elements: filter, interleave, unbatch, padded batches, caches,
+// and datasets made of several.
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "isochron/data/combine.h"
+#include "isochron/data/dataset.h"
+#include "isochron/data/item.h"
+#include "isochron/data/permutation.h"
+#include "isochron/data/pipeline_memory.h"
+#include "isochron/memory/buffer.h"
+#include "support/expect_error.h"
+
+namespace isochron::data {
+namespace {
+
+using testing::ElementsAre;
+
+Tensor numbers(int64_t rows) {
+  const Tensor tensor = empty({DType::kI64, {rows}});
+  std::iota(tensor.data<int64_t>(), tensor.data<int64_t>() + rows, 0);
+  return tensor;
+}
+
+Dataset rows(int64_t count, const char* name = "x") { return Dataset(Element{{name, numbers(count)}}); }
+
+std::vector<std::vector<double>> epoch_of(Dataset& dataset, int tensor = 0) {
+  std::vector<std::vector<double>> result;
+  for (const Element& element : dataset) result.push_back(element[tensor].to_vector());
+  return result;
+}
+std::vector<double> numbers_of(Dataset dataset, int tensor = 0) {
+  std::vector<double> result;
+  for (const auto& list : epoch_of(dataset, tensor)) result.insert(result.end(), list.begin(), list.end());
+  return result;
+}
+
+int64_t value(const Element& element) { return element["x"].item<int64_t>(); }
+
+/// f32 (n): 1, 2, ..., n, for n = 1, 2, ..., count.
+Dataset ragged(int64_t count) {
+  return from_generator({"x"}, {spec_of(DType::kF32, {kAnyExtent})}, [count](uint64_t) {
+    return [count, n = int64_t{0}](Item& item) mutable {
+      if (n == count) return false;
+      ++n;
+      auto* to = reinterpret_cast<float*>(item.room(0, {n}));
+      std::iota(to, to + n, 1.0f);
+      return true;
+    };
+  });
+}
+
+TEST(Filter, KeepsWhatIsAskedForInOrder) {
+  auto even = rows(10).filter([](const Element& e) { return value(e) % 2 == 0; });
+  EXPECT_EQ(even.size(), kUnknown);
+  EXPECT_THAT(numbers_of(even), ElementsAre(0, 2, 4, 6, 8));
+  auto pairs = from_tensor_slices(numbers(6), numbers(6)).filter([](const Tensor& a, const Tensor&) {
+    return a.item<int64_t>() > 3;
+  });
+  std::vector<double> seen;
+  for (auto& [a, b] : pairs) seen.push_back(b.item<double>());
+  EXPECT_THAT(seen, ElementsAre(4, 5));
+}
+
+TEST(Filter, ShufflesAndBatchesWhatIsLeft) {
+  auto batches = rows(100)
+                     .filter([](const Element& e) { return value(e) % 10 != 0; })
+                     .shuffle(40, {.seed = 2})
+                     .batch(8, {.drop_remainder = true})
+                     .prefetch(2);
+  std::set<double> seen;
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    auto order = epoch_of(batches);
+    EXPECT_EQ(order.size(), 11u);
+    for (const auto& batch : order) {
+      EXPECT_EQ(batch.size(), 8u);
+      for (double x : batch) EXPECT_NE(static_cast<int>(x) % 10, 0);
+      if (epoch == 0) seen.insert(batch.begin(), batch.end());
+    }
+  }
+  EXPECT_EQ(seen.size(), 88u) << "nothing twice";
+}
+
+TEST(Filter, ThatThrowsReachesTheConsumer) {
+  for (int64_t prefetch : {0, 2}) {
+    std::atomic<bool> armed{true};
+    Dataset filtered = rows(6).filter([&](const Element& e) {
+      if (armed && value(e) == 3) throw std::runtime_error("bad row");
+      return true;
+    });
+    if (prefetch > 0) filtered = filtered.prefetch(prefetch);
+    EXPECT_ERROR(epoch_of(filtered), ErrorCode::kInvalidArgument, "[filter] the function threw: bad row");
+    armed = false;
+    EXPECT_EQ(epoch_of(filtered).size(), 6u) << "the next epoch is whole";
+  }
+  EXPECT_ERROR(rows(3).filter(nullptr), ErrorCode::kInvalidArgument, "empty");
+}
+
+TEST(Batch, OfAnUnknownNumberMustSayWhatBecomesOfTheRemainder) {
+  const auto some = rows(10).filter([](const Element& e) { return value(e) != 4; });
+  EXPECT_ERROR(some.batch(4), ErrorCode::kInvalidArgument, "can't be planned");
+  auto dropped = some.batch(4, {.drop_remainder = true});
+  EXPECT_THAT(epoch_of(dropped), ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(5, 6, 7, 8)));
+  auto counted = some.cache().batch(4);
+  EXPECT_EQ(counted.size(), 3);
+  EXPECT_THAT(epoch_of(counted),
+              ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(5, 6, 7, 8), ElementsAre(9)));
+}
+
+TEST(Batch, FillsTheRemainderUpAndSaysSo) {
+  for (bool stream : {false, true}) {
+    Dataset source = rows(10);
+    if (stream) source = source.filter([](const Element&) { return true; });
+    auto padded = source.batch(4, {.pad_remainder = true});
+    EXPECT_EQ(padded.signatures().size(), 1u) << "one plan will do";
+    EXPECT_THAT(padded.names(), ElementsAre("x", "valid"));
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      EXPECT_THAT(epoch_of(padded),
+                  ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 5, 6, 7), ElementsAre(8, 9, 0, 0)));
+      EXPECT_THAT(epoch_of(padded, 1),
+                  ElementsAre(ElementsAre(1, 1, 1, 1), ElementsAre(1, 1, 1, 1), ElementsAre(1, 1, 0, 0)));
+    }
+  }
+  EXPECT_ERROR(rows(4).batch(2, {.drop_remainder = true, .pad_remainder = true}), ErrorCode::kInvalidArgument,
+               "either dropped or padded");
+  EXPECT_ERROR(rows(4, "valid").batch(3, {.pad_remainder = true}), ErrorCode::kInvalidArgument,
+               "'valid' already");
+}
+
+TEST(PaddedBatch, PadsToTheLargestOrToWhatIsAsked) {
+  EXPECT_ERROR(ragged(5).batch(2, {.drop_remainder = true}), ErrorCode::kInvalidArgument, "use padded_batch");
+  auto largest = ragged(5).padded_batch(2, {.drop_remainder = true, .padding = {{"x", -1}}});
+  std::vector<Tensor> seen;
+  std::vector<std::string> shapes;
+  std::vector<std::vector<double>> contents;
+  for (const Element& batch : largest) {
+    shapes.push_back(batch["x"].shape().str());
+    contents.push_back(batch["x"].to_vector());
+  }
+  EXPECT_THAT(shapes, ElementsAre("(2, 2)", "(2, 4)"));
+  EXPECT_THAT(contents, ElementsAre(ElementsAre(1, -1, 1, 2), ElementsAre(1, 2, 3, -1, 1, 2, 3, 4)));
+  auto fixed = ragged(3).padded_batch(2, {.pad_remainder = true, .shapes = {{"x", {4}}}});
+  EXPECT_EQ(fixed.signatures(), (std::vector<Signature>{{{DType::kF32, {2, 4}}, {DType::kBool, {2}}}}));
+  EXPECT_THAT(epoch_of(fixed),
+              ElementsAre(ElementsAre(1, 0, 0, 0, 1, 2, 0, 0), ElementsAre(1, 2, 3, 0, 0, 0, 0, 0)));
+  auto small = ragged(3).padded_batch(2, {.drop_remainder = true, .shapes = {{"x", {1}}}});
+  EXPECT_ERROR(epoch_of(small), ErrorCode::kShapeMismatch,
+               "'x' is (2), which does not fit the padded shape (1)");
+  EXPECT_ERROR(ragged(3).padded_batch(2, {.shapes = {{"y", {1}}}}), ErrorCode::kInvalidArgument,
+               "can't be planned");
+  EXPECT_ERROR(ragged(3).padded_batch(2, {.drop_remainder = true, .shapes = {{"y", {1}}}}),
+               ErrorCode::kInvalidArgument, "has no 'y'");
+}
+
+TEST(PaddedBatch, PadsEveryAxis) {
+  const auto grown = [](Element element) {
+    const int64_t n = element["x"].item<int64_t>() + 1;
+    const Tensor result = empty({DType::kI32, {n, 2}});
+    std::fill_n(result.data<int32_t>(), result.elems(), static_cast<int32_t>(n));
+    return Element{{"x", result}};
+  };
+  auto batches = rows(2)
+                     .map(grown, {.result = {spec_of(DType::kI32, {kAnyExtent, 2})}})
+                     .padded_batch(2, {.shapes = {{"x", {3, 3}}}, .padding = {{"x", 9}}});
+  EXPECT_THAT(epoch_of(batches),
+              ElementsAre(ElementsAre(1, 1, 9, 9, 9, 9, 9, 9, 9, 2, 2, 9, 2, 2, 9, 9, 9, 9)));
+}
+
+TEST(FlatMap, GivesTheElementsOfEachInTurn) {
+  const auto up_to = [](const Element& e) { return rows(value(e) + 1); };
+  EXPECT_THAT(numbers_of(rows(4).flat_map(up_to)), ElementsAre(0, 0, 1, 0, 1, 2, 0, 1, 2, 3));
+  EXPECT_THAT(numbers_of(rows(4).interleave(up_to, {.cycle = 2, .block = 2})),
+              ElementsAre(0, 0, 1, 0, 1, 2, 0, 1, 2, 3));
+  EXPECT_THAT(numbers_of(rows(3).interleave([](const Element&) { return rows(3); }, {.cycle = 3})),
+              ElementsAre(0, 0, 0, 1, 1, 1, 2, 2, 2));
+  // The example in tf.data's documentation of interleave.
+  const auto six_times = [](const Element& e) {
+    return Dataset(Element{{"x", empty({DType::kI64, {1}})}})
+        .map([n = value(e)](Element) {
+          const Tensor result = empty({DType::kI64, {}});
+          *result.data<int64_t>() = n;
+          return Element{{"x", result}};
+        })
+        .repeat(6);
+  };
+  EXPECT_THAT(
+      numbers_of(rows(6).skip(1).interleave(six_times, {.cycle = 2, .block = 4})),
+      ElementsAre(1, 1, 1, 1, 2, 2, 2, 2, 1, 1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 3, 3, 4, 4, 5, 5, 5, 5, 5, 5));
+  EXPECT_ERROR(rows(3).interleave(up_to, {.cycle = 0}), ErrorCode::kInvalidArgument, "must be >= 1");
+}
+
+TEST(Unbatch, GivesTheRowsOfBatches) {
+  EXPECT_EQ(rows(12).batch(4).unbatch().size(), 12);
+  EXPECT_THAT(numbers_of(rows(7).batch(3).unbatch().skip(1)), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_ERROR(rows(7).unbatch(), ErrorCode::kInvalidArgument, "'x' is a scalar");
+}
+
+TEST(Shard, GivesEveryNthAndTogetherAll) {
+  EXPECT_EQ(rows(10).shard(3, 0).size(), 4);
+  EXPECT_EQ(rows(10).shard(3, 1).size(), 3);
+  EXPECT_THAT(numbers_of(rows(10).shard(3, 1)), ElementsAre(1, 4, 7));
+  const auto all = [](const Element&) { return true; };
+  EXPECT_THAT(numbers_of(rows(10).filter(all).shard(4, 3)), ElementsAre(3, 7));
+  EXPECT_ERROR(rows(10).shard(3, 3), ErrorCode::kInvalidArgument, "0 <= index < shards");
+  EXPECT_ERROR(rows(2).shard(3, 2), ErrorCode::kInvalidArgument, "nothing is left");
+}
+
+TEST(Cache, RunsItsInputOnceAndKeepsIt) {
+  int calls = 0;
+  auto cached = rows(5)
+                    .map([&](Element element) {
+                      ++calls;
+                      return element;
+                    })
+                    .filter([](const Element& e) { return value(e) != 2; })
+                    .cache();
+  const int once = calls;
+  EXPECT_EQ(cached.size(), 4);
+  for (int epoch = 0; epoch < 3; ++epoch) EXPECT_THAT(numbers_of(cached), ElementsAre(0, 1, 3, 4));
+  EXPECT_EQ(calls, once);
+  EXPECT_ERROR(rows(100).cache(799), ErrorCode::kOutOfMemory, "exceed the limit of 799 bytes");
+  EXPECT_ERROR(rows(3).repeat().cache(), ErrorCode::kInvalidArgument, "no end");
+  EXPECT_ERROR(rows(3).filter([](const Element&) { return false; }).cache(), ErrorCode::kInvalidArgument,
+               "gives no element");
+}
+
+TEST(Cache, OfManyElementsOfUnknownNumberLiesInBlocks) {
+  auto cached = rows(300'000).filter([](const Element& e) { return value(e) % 7 != 0; }).cache();
+  EXPECT_EQ(cached.size(), 300'000 - 42'858);
+  auto batches = cached.shuffle(300'000, {.seed = 1}).batch(1000);
+  std::vector<double> seen = numbers_of(batches);
+  std::ranges::sort(seen);
+  EXPECT_EQ(seen[5], 6);
+  EXPECT_EQ(std::ranges::adjacent_find(seen), seen.end());
+  EXPECT_EQ(seen.back(), 299'998);
+}
+
+TEST(Zip, JoinsElementsUntilOneEnds) {
+  auto both = zip({{"a", rows(4)}, {"b", Dataset(Element{{"p", numbers(3)}, {"q", numbers(3)}})}});
+  EXPECT_THAT(both.names(), ElementsAre("a", "b/p", "b/q"));
+  EXPECT_EQ(both.size(), 3);
+  EXPECT_THAT(numbers_of(both, 2), ElementsAre(0, 1, 2));
+  auto streamed =
+      zip({{"a", rows(9).filter([](const Element& e) { return value(e) > 6; })}, {"b", rows(4).repeat()}});
+  EXPECT_EQ(streamed.size(), kUnknown);
+  EXPECT_THAT(numbers_of(streamed, 0), ElementsAre(7, 8));
+  EXPECT_THAT(numbers_of(streamed, 1), ElementsAre(0, 1));
+  EXPECT_ERROR(zip({{"a", rows(1)}, {"a", rows(1)}}), ErrorCode::kInvalidArgument, "twice");
+}
+
+TEST(Concatenate, GivesOneAfterTheOther) {
+  auto joined = concatenate(rows(2), rows(3));
+  EXPECT_EQ(joined.size(), 5);
+  EXPECT_THAT(numbers_of(joined.batch(2)), ElementsAre(0, 1, 0, 1, 2));
+  EXPECT_THAT(numbers_of(concatenate(rows(2), rows(3).repeat()).take(7)), ElementsAre(0, 1, 0, 1, 2, 0, 1));
+  EXPECT_ERROR(concatenate(rows(2).repeat(), rows(2)), ErrorCode::kInvalidArgument, "no end");
+  EXPECT_ERROR(concatenate(rows(2), rows(2, "y")), ErrorCode::kInvalidArgument, "the same names");
+}
+
+TEST(SampleFromDatasets, DrawsByWeight) {
+  const auto constant = [](int64_t n) {
+    return rows(1)
+        .map([n](Element) {
+          const Tensor result = empty({DType::kI64, {}});
+          *result.data<int64_t>() = n;
+          return Element{{"x", result}};
+        })
+        .repeat();
+  };
+  auto mixed = sample_from_datasets({constant(0), constant(1), constant(2)}, {1, 0, 3});
+  EXPECT_EQ(mixed.size(), kInfinite);
+  std::map<double, int> counts;
+  for (double x : numbers_of(mixed.take(4000))) ++counts[x];
+  EXPECT_EQ(counts[1], 0);
+  EXPECT_NEAR(counts[2], 3000, 110) << "four standard deviations";
+  auto all = sample_from_datasets({rows(5), rows(7)}, {1, 1});
+  EXPECT_EQ(all.size(), 12);
+  EXPECT_EQ(numbers_of(all).size(), 12u);
+  EXPECT_LT(
+      numbers_of(sample_from_datasets({rows(2), rows(100)}, {1, 1}, {.stop_on_empty_dataset = true})).size(),
+      40u);
+  EXPECT_ERROR(sample_from_datasets({rows(2)}, {1, 2}), ErrorCode::kInvalidArgument, "1 datasets, 2 weights");
+  EXPECT_ERROR(sample_from_datasets({rows(2)}, {0}), ErrorCode::kInvalidArgument, "all 0");
+}
+
+TEST(FromGenerator, BeginsAnewInEveryEpoch) {
+  auto dataset = ragged(3);
+  for (int epoch = 0; epoch < 2; ++epoch) EXPECT_THAT(numbers_of(dataset), ElementsAre(1, 1, 2, 1, 2, 3));
+  EXPECT_ERROR(from_generator({"a", "a"}, {{}, {}}, [](uint64_t) { return nullptr; }),
+               ErrorCode::kInvalidArgument, "twice");
+  auto broken = from_generator({"a"}, {{DType::kF32, {}}}, [](uint64_t) { return nullptr; });
+  EXPECT_ERROR(epoch_of(broken), ErrorCode::kInvalidArgument, "the generator is empty");
+}
+
+TEST(Map, ByManyThreadsGivesTheSameInTheSameOrder) {
+  const auto slow_and_fast = [](Element element) {
+    double sum = 0;  // more work for some than for others
+    for (int64_t i = 0; i < value(element) % 7 * 1000; ++i) sum += std::sqrt(static_cast<double>(i));
+    const Tensor result = empty({DType::kI64, {}});
+    *result.data<int64_t>() = value(element) * 2 + (sum < 0);
+    return Element{{"x", result}};
+  };
+  auto one = rows(300).map(slow_and_fast).shuffle(50).batch(7);
+  for (int64_t parallel : {int64_t{2}, int64_t{5}, kAutotune}) {
+    auto many = rows(300).map(slow_and_fast, {.parallel = parallel}).shuffle(50).batch(7);
+    auto reference = one;
+    for (int epoch = 0; epoch < 3; ++epoch) EXPECT_EQ(epoch_of(many), epoch_of(reference)) << parallel;
+    EXPECT_GE(many.stats().workers, 1);
+  }
+  auto any_order = rows(300).map(slow_and_fast, {.parallel = 3, .deterministic = false});
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    std::vector<double> seen;
+    for (const auto& list : epoch_of(any_order)) seen.push_back(list[0]);
+    std::ranges::sort(seen);
+    for (size_t i = 0; i < 300; ++i) ASSERT_EQ(seen[i], 2.0 * static_cast<double>(i));
+  }
+  EXPECT_ERROR(rows(3).map(slow_and_fast, {.parallel = 0}), ErrorCode::kInvalidArgument, "[1, 256]");
+}
+
+TEST(Map, ByManyThreadsStopsAtAnError) {
+  for (bool deterministic : {true, false}) {
+    std::atomic<bool> armed{false};
+    auto mapped = rows(50).map(
+        [&](Element element) {
+          if (armed && value(element) == 20) throw std::runtime_error("bad row");
+          return element;
+        },
+        {.parallel = 3, .deterministic = deterministic});
+    armed = true;
+    EXPECT_ERROR(epoch_of(mapped), ErrorCode::kInvalidArgument, "element 20 of epoch 0, row 20: bad row");
+    armed = false;
+    EXPECT_EQ(epoch_of(mapped).size(), 50u);
+  }
+}
+
+TEST(Map, KnowsWhereItsElementStands) {
+  const auto places = [](Dataset dataset) {
+    std::set<std::pair<int64_t, int64_t>> result;
+    for (const Element& batch : dataset) {
+      for (int64_t i = 0; i < batch["x"].elems(); ++i) {
+        result.insert({batch["x"].data<int64_t>()[i], batch["place"].data<int64_t>()[i]});
+      }
+    }
+    return result;
+  };
+  const MapFunction note = [](Element& element, const Position& position) {
+    EXPECT_EQ(position.row, value(element));
+    const Tensor place = empty({DType::kI64, {}});
+    *place.data<int64_t>() = position.element;
+    element.add("place", place);
+  };
+  const auto shuffled = rows(40).shuffle(40, {.seed = 6});
+  const auto expected = places(shuffled.map_with_position(note).batch(8));
+  EXPECT_EQ(expected.size(), 40u);
+  EXPECT_EQ(places(shuffled.map_with_position(note, {.parallel = 3}).batch(8)), expected);
+}
+
+TEST(Permutation, IsOneForEverySize) {
+  for (uint64_t size : {1u, 2u, 3u, 4u, 5u, 8u, 9u, 100u, 1000u, 4097u, 65536u}) {
+    const Permutation order(size, 7, 3);
+    std::vector<bool> seen(size);
+    for (uint64_t place = 0; place < size; ++place) {
+      const uint64_t element = order(place);
+      ASSERT_LT(element, size);
+      ASSERT_FALSE(seen[element]) << size;
+      seen[element] = true;
+    }
+  }
+}
+
+TEST(Permutation, PutsEveryElementAnywhere) {
+  constexpr uint64_t kSize = 10, kTries = 20'000;
+  std::vector<int> counts(kSize * kSize);
+  for (uint64_t seed = 0; seed < kTries; ++seed) {
+    const Permutation order(kSize, seed, 0);
+    for (uint64_t place = 0; place < kSize; ++place) ++counts[place * kSize + order(place)];
+  }
+  double chi_squared = 0;
+  const double expected = static_cast<double>(kTries) / kSize;
+  for (int n : counts) chi_squared += (n - expected) * (n - expected) / expected;
+  EXPECT_LT(chi_squared, 130.0) << "81 degrees of freedom at about p = 4e-4";
+}
+
+TEST(Shuffle, OfAWholeLargeEpochIsAPermutation) {
+  auto rows_of_it = rows(10'000).shuffle(10'000, {.seed = 2});
+  const auto first = numbers_of(rows_of_it), again = numbers_of(rows_of_it);
+  EXPECT_EQ(first, again) << "copies begin at epoch 0";
+  auto sorted = first;
+  std::ranges::sort(sorted);
+  for (size_t i = 0; i < sorted.size(); ++i) ASSERT_EQ(sorted[i], static_cast<double>(i));
+  double moved = 0;
+  for (size_t i = 0; i < first.size(); ++i) moved += std::abs(first[i] - static_cast<double>(i));
+  EXPECT_NEAR(moved / 1e4, 1e4 / 3, 150) << "a third of the way on average";
+}
+
+TEST(PipelineMemory, IsBoundedByTheBudget) {
+  const size_t budget = memory_budget_bytes();
+  EXPECT_GT(budget, size_t{16} << 20);
+  EXPECT_LE(budget, available_memory_bytes());
+  const size_t before = memory_in_use_bytes();
+  const auto wide = Dataset(Element{{"x", empty({DType::kF32, {64, 1 << 16}})}});  // 256 KiB a row
+  {
+    auto batches = wide.batch(8).prefetch();
+    for (const Element& batch : batches) ASSERT_EQ(batch["x"].extent(0), 8);
+    EXPECT_GE(memory_in_use_bytes() - before, size_t{8} * (size_t{1} << 21)) << "at least what is prefetched";
+  }
+  EXPECT_EQ(memory_in_use_bytes(), before) << "given back";
+  set_memory_budget(before + (size_t{9} << 20));  // room for four batches
+  {
+    auto batches = wide.batch(8).prefetch();
+    for (const Element& batch : batches) ASSERT_EQ(batch["x"].extent(0), 8);
+    EXPECT_EQ(batches.stats().elements_ahead, 4) << "as many as fit";
+    EXPECT_LE(memory_in_use_bytes(), memory_budget_bytes());
+  }
+  auto fixed = wide.batch(8).prefetch(10);
+  EXPECT_ERROR(epoch_of(fixed), ErrorCode::kOutOfMemory, "would exceed the budget");
+  EXPECT_ERROR(wide.cache(), ErrorCode::kOutOfMemory, "would exceed the budget");
+  set_memory_budget(budget);
+  EXPECT_EQ(memory_in_use_bytes(), before);
+}
+
+}  // namespace
+}  // namespace isochron::data
