@@ -84,13 +84,13 @@ void Tensor::throw_unreadable() const {
        impl_->storage->owner(), generation_, impl_->storage->generation());
 }
 
-void Tensor::check_typed(DType wanted) const {
+void Tensor::throw_not_typed(DType wanted) const {
   require(defined(), ErrorCode::kInvalidArgument, "tensor",
           "an undefined tensor has no content; assign one first");
   require(dtype() == wanted, ErrorCode::kDtypeMismatch, "tensor", "asked for {}, the tensor is {}",
           dtype_name(wanted), dtype_name(dtype()));
-  require(contiguous(), ErrorCode::kInvalidArgument, "tensor",
-          "{} is strided; call contiguous() before taking its address", spec().str());
+  fail(ErrorCode::kInvalidArgument, "tensor", "{} is strided; call contiguous() before taking its address",
+       spec().str());
 }
 
 double Tensor::item_f64() const {

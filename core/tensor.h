@@ -109,7 +109,8 @@ class Tensor {
   /// strided.
   template <typename T>
   T* data() const {
-    check_typed(dtype_of<T>);
+    if (!impl_ || impl_->spec.dtype != dtype_of<T> || !impl_->contiguous) [[unlikely]]
+      throw_not_typed(dtype_of<T>);
     return reinterpret_cast<T*>(raw());
   }
   /// The elements of a contiguous tensor. Throws as `data`.
@@ -129,7 +130,7 @@ class Tensor {
 
  private:
   [[noreturn]] void throw_unreadable() const;
-  void check_typed(DType dtype) const;
+  [[noreturn]] void throw_not_typed(DType wanted) const;
   double item_f64() const;
 
   Ref<TensorImpl> impl_;

@@ -40,13 +40,18 @@ void require_fixed(const Recipe& recipe, std::string_view where) {
 
 }  // namespace
 
-void call_map(const MapStage& map, Element& element, const Position& position) {
+void call_map(const MapStage& map, Element& element, Item* memory, const Position& position) {
   const auto refuse = [&](ErrorCode code, const char* text) {
     fail(code, fmt::format("map (stage {})", map.number), "element {} of epoch {}, row {}: {}",
          position.element, position.epoch, position.row, text);
   };
   try {
-    map.function(element, position);
+    if (map.into) {
+      map.into(element, *memory, position);
+      element = memory->element();
+    } else {
+      map.function(element, position);
+    }
   } catch (const Error& error) {
     refuse(error.code(), error.what());
   } catch (const std::exception& error) {
@@ -94,14 +99,31 @@ Dataset Dataset::map(std::function<Element(Element)> function, MapOptions option
 }
 
 Dataset Dataset::map_with_position(MapFunction function, MapOptions options) const {
-  constexpr int64_t kMaxParallel = 256;
   require(function != nullptr, ErrorCode::kInvalidArgument, "map", "the function is empty");
+  MapStage map{.number = recipe_->stages + 1, .function = std::move(function)};
+  map.results = learn_results(*recipe_, map, options.result);
+  return with_map(std::move(map), options);
+}
+
+Dataset Dataset::map_into(std::vector<std::string> names, Signature signature, IntoFunction function,
+                          MapOptions options) const {
+  require(function != nullptr, ErrorCode::kInvalidArgument, "map_into", "the function is empty");
+  require(!names.empty() && names.size() == signature.size(), ErrorCode::kInvalidArgument, "map_into",
+          "{} names, {} specs; expected as many, at least one", names.size(), signature.size());
+  require(options.result.empty(), ErrorCode::kInvalidArgument, "map_into",
+          "the result is declared by the signature, not in the options");
+  MapStage map{.number = recipe_->stages + 1, .into = std::move(function)};
+  map.results = declared_results(*recipe_, {std::move(names), std::move(signature)});
+  map.memory = merged(map.results);
+  return with_map(std::move(map), options);
+}
+
+Dataset Dataset::with_map(MapStage map, const MapOptions& options) const {
+  constexpr int64_t kMaxParallel = 256;
   require(options.parallel == kAutotune || (options.parallel >= 1 && options.parallel <= kMaxParallel),
           ErrorCode::kInvalidArgument, "map", "parallel: expected kAutotune or a count in [1, {}], got {}",
           kMaxParallel, options.parallel);
   auto recipe = next_stage(*recipe_);
-  MapStage map{recipe->stages, std::move(function), {}};
-  map.results = learn_results(*recipe_, map, options.result);
   recipe->levels.back().maps.push_back(std::move(map));
   if (options.parallel != 1) {
     const bool automatic = options.parallel == kAutotune || recipe->workers == kAutotune;

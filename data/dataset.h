@@ -30,7 +30,9 @@
 
 namespace isochron::data {
 
+struct MapStage;
 struct Recipe;
+class Item;
 class Loader;
 class RowSource;
 class StreamSource;
@@ -87,6 +89,8 @@ struct MapOptions {
 /// Puts an element in place of an element. Called from the pipeline's threads, from several at once only
 /// where `parallel` says so. Must be pure: it may be called again for the same element.
 using MapFunction = std::function<void(Element&, const Position&)>;
+/// Writes an element made from `input` to the memory that `output.room` gives; as pure as a MapFunction.
+using IntoFunction = std::function<void(const Element& input, Item& output, const Position&)>;
 
 class Dataset {
  public:
@@ -112,6 +116,12 @@ class Dataset {
   /// The same for a function that changes its element in place, or needs to know where it stands: a key for
   /// random numbers that doesn't depend on the number of threads.
   Dataset map_with_position(MapFunction function, MapOptions options = {}) const;
+  /// The same for a function that writes its result to memory that is used again and again, so that nothing
+  /// is allocated for an element. `names` and `signature` are those of the result, which `function` must
+  /// write whole; extents may be kAnyExtent. Throws kInvalidArgument for names and a signature that don't
+  /// fit.
+  Dataset map_into(std::vector<std::string> names, Signature signature, IntoFunction function,
+                   MapOptions options = {}) const;
   /// The elements for which `keep` is true. Its input is made one after the other, by the threads of its own
   /// `prefetch` and parallel maps if it has any.
   Dataset filter(std::function<bool(const Element&)> keep) const;
@@ -184,6 +194,7 @@ class Dataset {
  private:
   explicit Dataset(std::shared_ptr<const Recipe> recipe);
   Dataset after(std::shared_ptr<const StreamSource> stream) const;
+  Dataset with_map(MapStage map, const MapOptions& options) const;
   Dataset with_batches(int64_t batch_elems, const PaddedBatchOptions& options, bool padded) const;
   Loader& loader();
 

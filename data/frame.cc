@@ -20,8 +20,26 @@ class Frame::RowStorage final : public Storage {
   std::shared_ptr<const RowSource> source_;
 };
 
+namespace {
+
+/// Asks for memory and handles from the start, where shapes are known.
+void take_room(Item& item, const std::vector<Layout>& forms) {
+  for (const Layout& layout : forms) {
+    for (size_t i = 0; i < layout.specs.size(); ++i) {
+      const Shape& shape = layout.specs[i].shape;
+      if (!shape.contains(kAnyExtent)) item.room(static_cast<int>(i), shape);
+    }
+  }
+}
+
+}  // namespace
+
 Frame::Frame(const Recipe& recipe, size_t level)
     : recipe_(recipe), level_(recipe.levels[level]), memory_(level_.memory) {
+  for (const MapStage& map : level_.maps) {
+    outputs_.push_back(map.into ? std::make_unique<Item>(map.memory) : nullptr);
+    if (map.into) take_room(*outputs_.back(), map.results);
+  }
   if (level > 0) child_ = std::make_unique<Frame>(recipe, level - 1);
   if (recipe_.rows) {
     const size_t tensors = recipe.levels[0].memory.specs.size();
@@ -30,14 +48,7 @@ Frame::Frame(const Recipe& recipe, size_t level)
   }
   const bool in_memory = recipe_.rows && bases_[0] != nullptr;
   if (!child_ && in_memory) make_row_views();
-  // Memory of one's own and its handles, from the start where shapes are known.
-  if (!child_ && (recipe_.stream || in_memory)) return;
-  for (size_t form = 0; form < level_.inputs.size(); ++form) {
-    const Signature& specs = level_.inputs[form].specs;
-    for (size_t i = 0; i < specs.size(); ++i) {
-      if (!specs[i].shape.contains(kAnyExtent)) memory_.room(static_cast<int>(i), specs[i].shape);
-    }
-  }
+  if (child_ || (recipe_.rows && !in_memory)) take_room(memory_, level_.inputs);
 }
 
 void Frame::make_row_views() {
@@ -53,8 +64,9 @@ const Element& Frame::fill(std::span<const int64_t> key, const Position& positio
   if (level_.maps.empty()) return input;
   const size_t form = level_.inputs.size() == 1 ? 0 : form_of(input);
   result_ = input;
-  for (const MapStage& map : level_.maps) {
-    call_map(map, result_, position);
+  for (size_t i = 0; i < level_.maps.size(); ++i) {
+    const MapStage& map = level_.maps[i];
+    call_map(map, result_, outputs_[i].get(), position);
     if (!map.results[form].matches(result_)) {
       fail(ErrorCode::kShapeMismatch, fmt::format("map (stage {})", map.number),
            "element {} of epoch {}, row {}: expected {}, got {}; a map function gives every element the same "
@@ -67,6 +79,9 @@ const Element& Frame::fill(std::span<const int64_t> key, const Position& positio
 
 void Frame::retire() {
   memory_.retire();
+  for (const auto& output : outputs_) {
+    if (output) output->retire();
+  }
   for (const Ref<Storage>& storage : row_storages_) storage->next_generation();
 }
 

@@ -51,6 +51,8 @@ class Frame {
   std::vector<std::unique_ptr<Item>>
       ragged_;      // elements of a batch whose extents the largest of them decides
   Element result_;  // of the maps
+  std::vector<std::unique_ptr<Item>>
+      outputs_;  // one a map, where those put their results that write to memory
 };
 
 }  // namespace isochron::data

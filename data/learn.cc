@@ -66,6 +66,22 @@ Layout checked_layout(const Element& result) {
 
 }  // namespace
 
+std::vector<Layout> declared_results(const Recipe& recipe, const Layout& declared) {
+  const Level& level = recipe.levels.back();
+  std::vector<Layout> results;
+  for (size_t form = 0; form < level.inputs.size(); ++form) {
+    // What is declared is a full element; of an odd batch the first extent is its own.
+    Layout& result = results.emplace_back(declared);
+    if (recipe.levels.size() == 1 || form != kOdd) continue;
+    for (TensorSpec& spec : result.specs) {
+      if (spec.shape.rank() > 0 && spec.shape[0] == level.batch_elems) {
+        spec.shape[0] = level.inputs[kOdd].specs[0].shape[0];
+      }
+    }
+  }
+  return results;
+}
+
 std::vector<Layout> learn_results(const Recipe& recipe, const MapStage& map, const Signature& declared) {
   std::vector<Layout> results;
   Frame frame(recipe, recipe.levels.size() - 1);
@@ -74,22 +90,14 @@ std::vector<Layout> learn_results(const Recipe& recipe, const MapStage& map, con
     const auto key = samples.key_of(form);
     const Position position{0, 0, recipe.stream ? 0 : key[0]};
     Element element = frame.fill(key, position);
-    call_map(map, element, position);
-    Layout learnt = checked_layout(element);
+    call_map(map, element, nullptr, position);
+    results.push_back(checked_layout(element));
     frame.retire();
-    if (!declared.empty()) {
-      Layout wanted{learnt.names, declared};
-      require(wanted.specs.size() == learnt.specs.size(), ErrorCode::kInvalidArgument, "map",
-              "{} tensors are declared, the function gives {}", wanted.specs.size(), learnt.str());
-      // What is declared is a full element; of an odd batch the first extent is its own.
-      for (size_t i = 0; form == kOdd && recipe.levels.size() > 1 && i < wanted.specs.size(); ++i) {
-        if (wanted.specs[i].shape.rank() > 0) wanted.specs[i].shape[0] = learnt.specs[i].shape[0];
-      }
-      learnt = std::move(wanted);
-    }
-    results.push_back(std::move(learnt));
   }
-  return results;
+  if (declared.empty()) return results;
+  require(declared.size() == results[kFull].specs.size(), ErrorCode::kInvalidArgument, "map",
+          "{} tensors are declared, the function gives {}", declared.size(), results[kFull].str());
+  return declared_results(recipe, {results[kFull].names, declared});
 }
 
 Layout padded_layout(const Layout& layout, const PaddedBatchOptions& options, std::vector<double>& padding) {

@@ -12,6 +12,9 @@ namespace isochron::data {
 /// what the function causes, kInvalidArgument for results without content.
 std::vector<Layout> learn_results(const Recipe& recipe, const MapStage& map, const Signature& declared);
 
+/// The layouts of elements declared to be `declared`, one for each form of the last level.
+std::vector<Layout> declared_results(const Recipe& recipe, const Layout& declared);
+
 /// An element of `layout` padded as `options` say; writes one number a tensor to `padding`. Throws
 /// kInvalidArgument for unknown names and other ranks.
 Layout padded_layout(const Layout& layout, const PaddedBatchOptions& options, std::vector<double>& padding);

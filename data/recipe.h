@@ -15,8 +15,10 @@ namespace isochron::data {
 
 struct MapStage {
   int number;  // of the stage in the chain, from 1
-  MapFunction function;
-  std::vector<Layout> results;  // one for each form of the level
+  MapFunction function = {};
+  IntoFunction into = {};            // instead: writes to memory of the frame
+  std::vector<Layout> results = {};  // one for each form of the level
+  Layout memory = {};                // of `into`: what any result needs room for
 };
 
 /// Level 0 holds what the source gives; each `batch` makes a level whose elements stack those of the level
@@ -68,8 +70,9 @@ struct Recipe {
   const std::vector<Layout>& results() const { return levels.back().results(); }
 };
 
-/// Calls a map function. Throws Error naming the stage and the position for whatever the function throws.
-void call_map(const MapStage& map, Element& element, const Position& position);
+/// Calls a map function; `memory` is where it puts its result if it writes to memory. Throws Error naming the
+/// stage and the position for whatever the function throws.
+void call_map(const MapStage& map, Element& element, Item* memory, const Position& position);
 
 /// A dataset over `rows` or `stream`.
 Dataset make_dataset(std::shared_ptr<const RowSource> rows);

@@ -5,8 +5,11 @@
 #include <functional>
 #include <numeric>
 
+#include "isochron/data/buckets.h"
 #include "isochron/data/combine.h"
 #include "isochron/data/dataset.h"
+#include "isochron/data/item.h"
+#include "isochron/data/windows.h"
 #include "isochron/memory/buffer.h"
 #include "support/expect_error.h"
 
@@ -29,6 +32,19 @@ Element plus_hundred(Element element) {
 }
 
 bool not_of_three(const Element& element) { return element["x"].item<int64_t>() % 3 != 0; }
+
+/// i64 (n % 17) of n for n = 1, 2, ..., count.
+Dataset ragged(int64_t count) {
+  return from_generator({"x"}, {spec_of(DType::kI64, {kAnyExtent})}, [count](uint64_t epoch) {
+    return [count, epoch, n = int64_t{0}](Item& item) mutable {
+      if (n == count) return false;
+      ++n;
+      auto* to = reinterpret_cast<int64_t*>(item.room(0, {n % 17}));
+      std::fill_n(to, n % 17, n + static_cast<int64_t>(100 * epoch));
+      return true;
+    };
+  });
+}
 
 struct Chain {
   const char* name;
@@ -95,6 +111,27 @@ const std::vector<Chain>& chains() {
          return zip({{"a", rows(30).filter(not_of_three)}, {"b", rows(15)}});
        },
        false},
+      {"in buckets",
+       [] {
+         return bucket_by_sequence_length(
+                    ragged(30), [](const Element& e) { return e["x"].extent(0); },
+                    {.longest = {4, 9, 17}, .batch_elems = {2, 3, 4}, .drop_remainder = false})
+             .prefetch(2);
+       },
+       false},
+      {"generated", [] { return ragged(9).shuffle(4).padded_batch(3, {.drop_remainder = true}); }, false},
+      {"windows", [] { return from_windows(numbers(30), {.length = 4, .horizon = 1}).shuffle(9).batch(4); }},
+      {"into memory",
+       [] {
+         return rows(30)
+             .map_into({"x"}, {{DType::kI64, {}}},
+                       [](const Element& in, Item& out, const Position&) {
+                         *reinterpret_cast<int64_t*>(out.room(0)) = 7 - in["x"].item<int64_t>();
+                       },
+                       {.parallel = 2})
+             .shuffle(8)
+             .batch(4);
+       }},
       {"sampled",
        [] {
          return sample_from_datasets({rows(9), rows(20).map(plus_hundred)}, {0.3, 0.7}, {.seed = 4});

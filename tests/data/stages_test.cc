@@ -7,11 +7,13 @@
 #include <numeric>
 #include <set>
 
+#include "isochron/data/buckets.h"
 #include "isochron/data/combine.h"
 #include "isochron/data/dataset.h"
 #include "isochron/data/item.h"
 #include "isochron/data/permutation.h"
 #include "isochron/data/pipeline_memory.h"
+#include "isochron/data/windows.h"
 #include "isochron/memory/buffer.h"
 #include "support/expect_error.h"
 
@@ -168,6 +170,76 @@ TEST(PaddedBatch, PadsEveryAxis) {
                      .padded_batch(2, {.shapes = {{"x", {3, 3}}}, .padding = {{"x", 9}}});
   EXPECT_THAT(epoch_of(batches),
               ElementsAre(ElementsAre(1, 1, 9, 9, 9, 9, 9, 9, 9, 2, 2, 9, 2, 2, 9, 9, 9, 9)));
+}
+
+TEST(BucketBySequenceLength, BatchesElementsOfLikeLength) {
+  const auto length = [](const Element& element) { return element["x"].extent(0); };
+  auto dropped = bucket_by_sequence_length(ragged(9), length, {.longest = {2, 5, 9}, .batch_elems = {2}});
+  EXPECT_EQ(
+      dropped.signatures(),
+      (std::vector<Signature>{{{DType::kF32, {2, 2}}}, {{DType::kF32, {2, 5}}}, {{DType::kF32, {2, 9}}}}));
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    const auto batches = epoch_of(dropped);
+    ASSERT_EQ(batches.size(), 4u);
+    EXPECT_THAT(batches[0], ElementsAre(1, 0, 1, 2));
+    EXPECT_THAT(batches[1], ElementsAre(1, 2, 3, 0, 0, 1, 2, 3, 4, 0));
+    EXPECT_EQ(batches[2].size(), 18u) << "of 6 and 7";
+    EXPECT_EQ(batches[3].size(), 18u) << "of 8 and 9; the one of 5 is left out";
+  }
+  auto kept = bucket_by_sequence_length(ragged(5), length,
+                                        {.longest = {2, 5}, .batch_elems = {4, 2}, .drop_remainder = false});
+  EXPECT_THAT(epoch_of(kept),
+              ElementsAre(ElementsAre(1, 2, 3, 0, 0, 1, 2, 3, 4, 0), ElementsAre(1, 0, 1, 2, 0, 0, 0, 0),
+                          ElementsAre(1, 2, 3, 4, 5, 0, 0, 0, 0, 0)));
+  EXPECT_THAT(epoch_of(kept, 1), ElementsAre(ElementsAre(1, 1), ElementsAre(1, 1, 0, 0), ElementsAre(1, 0)));
+  auto mapped = kept.map([](Element element) { return element; }).prefetch(2);
+  EXPECT_EQ(epoch_of(mapped).size(), 3u);
+  EXPECT_EQ(mapped.signatures().size(), 2u);
+  auto short_ones = bucket_by_sequence_length(ragged(9), length, {.longest = {8}, .batch_elems = {2}});
+  EXPECT_ERROR(epoch_of(short_ones), ErrorCode::kShapeMismatch, "length 9 exceeds the last bucket's 8");
+  EXPECT_ERROR(bucket_by_sequence_length(rows(3), length, {.longest = {8}, .batch_elems = {2}}),
+               ErrorCode::kInvalidArgument, "use batch");
+  EXPECT_ERROR(bucket_by_sequence_length(ragged(3), length, {.longest = {8, 8}, .batch_elems = {2}}),
+               ErrorCode::kInvalidArgument, "ascending");
+  EXPECT_ERROR(bucket_by_sequence_length(ragged(3), length, {.longest = {8, 9}, .batch_elems = {2, 0}}),
+               ErrorCode::kInvalidArgument, "2 batch sizes >= 1");
+}
+
+TEST(FromWindows, SlidesOverASeries) {
+  auto windows = from_windows(numbers(8), {.length = 3, .horizon = 2});
+  EXPECT_THAT(windows.names(), ElementsAre("window", "target"));
+  EXPECT_EQ(windows.size(), 4);
+  EXPECT_THAT(epoch_of(windows)[1], ElementsAre(1, 2, 3));
+  EXPECT_THAT(epoch_of(windows, 1)[1], ElementsAre(4, 5));
+  auto apart = from_windows(numbers(10), {.length = 2, .horizon = 1, .stride = 3, .dilation = 2}).batch(2);
+  EXPECT_THAT(epoch_of(apart), ElementsAre(ElementsAre(0, 2, 3, 5)));
+  EXPECT_THAT(epoch_of(apart, 1), ElementsAre(ElementsAre(4, 7)));
+  EXPECT_EQ(window_count(4, {.length = 5}), 0);
+  EXPECT_ERROR(from_windows(numbers(4), {.length = 5}), ErrorCode::kInvalidArgument, "too few");
+  EXPECT_ERROR(from_windows(numbers(4), {.length = 0}), ErrorCode::kInvalidArgument, "must be >= 1");
+  EXPECT_ERROR(from_windows(numbers(4), {.length = INT64_MAX, .horizon = 1}), ErrorCode::kOverflow, "");
+}
+
+TEST(MapInto, WritesResultsWithoutTensorsOfTheirOwn) {
+  const auto squares = [](const Element& input, Item& output, const Position&) {
+    const int64_t n = value(input);
+    *reinterpret_cast<int64_t*>(output.room(0)) = n * n;
+  };
+  for (int64_t parallel : {1, 3}) {
+    auto batches =
+        rows(10).map_into({"square"}, {{DType::kI64, {}}}, squares, {.parallel = parallel}).batch(4);
+    EXPECT_THAT(batches.names(), ElementsAre("square"));
+    EXPECT_THAT(epoch_of(batches),
+                ElementsAre(ElementsAre(0, 1, 4, 9), ElementsAre(16, 25, 36, 49), ElementsAre(64, 81)));
+  }
+  const auto sums = [](const Element& input, Item& output, const Position&) {
+    *reinterpret_cast<int64_t*>(output.room(0, {})) = 0;
+    for (int64_t x : input["x"].span<int64_t>()) *reinterpret_cast<int64_t*>(output.element()[0].raw()) += x;
+  };
+  auto summed = rows(10).batch(4).map_into({"sum"}, {{DType::kI64, {}}}, sums);
+  EXPECT_THAT(numbers_of(summed), ElementsAre(6, 22, 17));
+  EXPECT_ERROR(rows(3).map_into({"a", "b"}, {{DType::kI64, {}}}, sums), ErrorCode::kInvalidArgument,
+               "2 names, 1 specs");
 }
 
 TEST(FlatMap, GivesTheElementsOfEachInTurn) {

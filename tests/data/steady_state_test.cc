@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <new>
 
 #include "isochron/data/dataset.h"
+#include "isochron/data/item.h"
 #include "isochron/memory/buffer.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -91,6 +93,32 @@ TEST(SteadyState, RowsAndMappedViewsAllocateNothing) {
   const auto swap = [](const Tensor& x, const Tensor& y) { return std::array{y, x}; };
   auto mapped = rows.map(swap).batch(8).prefetch(3);
   EXPECT_EQ(allocations_of_epochs(mapped, 5), 0);
+}
+
+TEST(SteadyState, MapsThatWriteToMemoryAllocateNothing) {
+  const Dataset rows(Element{{"0", ones({100, 10})}, {"1", ones({100, 1})}});
+  const auto twice = [](const Element& input, Item& output, const Position&) {
+    const auto from = input[0].span<float>();
+    auto* to = reinterpret_cast<float*>(output.room(0));
+    std::transform(from.begin(), from.end(), to, [](float x) { return 2 * x; });
+    *reinterpret_cast<float*>(output.room(1)) = input[1].item<float>();
+  };
+  const Signature row = {{DType::kF32, {10}}, {DType::kF32, {1}}};
+  for (int64_t parallel : {1, 2}) {
+    TupleDataset<2> batches(
+        rows.map_into({"0", "1"}, row, twice, {.parallel = parallel}).shuffle(50).batch(8).prefetch(3));
+    for (auto& [x, y] : batches) EXPECT_EQ(x.data<float>()[9], 2);
+    EXPECT_EQ(allocations_of_epochs(batches, 5), 0);
+  }
+}
+
+TEST(SteadyState, StreamsAllocateNothing) {
+  TupleDataset<2> left(Dataset(Element{{"0", ones({100, 10})}, {"1", ones({100, 1})}})
+                           .filter([](const Element&) { return true; })
+                           .shuffle(20)
+                           .batch(8, {.drop_remainder = true})
+                           .prefetch(3));
+  EXPECT_EQ(allocations_of_epochs(left, 5), 0);
 }
 
 }  // namespace
