@@ -40,3 +40,23 @@ function(isochron_library folder)
   install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/isochron/${folder}
           FILES_MATCHING PATTERN "*.h" PATTERN "cpu/*" EXCLUDE PATTERN "*-inl.h" EXCLUDE)
 endfunction()
+
+# isochron_messages(<folder> <name>.proto...): the private protobuf messages of a folder's sources, which include them as
+# "<folder>/<name>.pb.h".
+function(isochron_messages folder)
+  set(generated ${CMAKE_BINARY_DIR}/generated)
+  file(MAKE_DIRECTORY ${generated})
+  foreach(proto IN LISTS ARGN)
+    cmake_path(REMOVE_EXTENSION proto OUTPUT_VARIABLE name)
+    set(outputs ${generated}/${folder}/${name}.pb.cc ${generated}/${folder}/${name}.pb.h)
+    add_custom_command(
+      OUTPUT ${outputs}
+      COMMAND protobuf::protoc --proto_path=${CMAKE_CURRENT_SOURCE_DIR} --cpp_out=${generated} ${folder}/${proto}
+      WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}
+      DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/${proto})
+    target_sources(isochron_${folder} PRIVATE ${outputs})
+    set_source_files_properties(${outputs} PROPERTIES COMPILE_OPTIONS -w)
+  endforeach()
+  target_include_directories(isochron_${folder} SYSTEM PRIVATE $<BUILD_INTERFACE:${generated}>)
+  target_link_libraries(isochron_${folder} PRIVATE protobuf::libprotobuf-lite)
+endfunction()

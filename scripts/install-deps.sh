@@ -6,6 +6,7 @@ set -euo pipefail
 packages=(
   g++ make cmake ninja-build git python3 clang-format
   libdnnl-dev libeigen3-dev libhwy-dev libcli11-dev libfmt-dev nlohmann-json3-dev zlib1g-dev libisal-dev
+  libprotobuf-dev protobuf-compiler
   libgtest-dev libgmock-dev libbenchmark-dev
 )
 
@@ -34,12 +35,12 @@ install_debian_packages() {
 # Elsewhere packages have other names, so ask for what they provide: commands, and headers that the compiler finds.
 report_missing() {
   local missing=() tool probe header name
-  for tool in g++ make cmake ninja git python3 clang-format; do
+  for tool in g++ make cmake ninja git python3 clang-format protoc; do
     command -v "$tool" >/dev/null || missing+=("command $tool")
   done
   if command -v g++ >/dev/null; then
     for probe in "dnnl.hpp:oneDNN 2.6" "hwy/highway.h:Highway 1.0" "CLI/CLI.hpp:CLI11" "fmt/format.h:{fmt} 9" \
-      "nlohmann/json.hpp:nlohmann/json" "zlib.h:zlib" "isa-l/crc.h:ISA-L" "gtest/gtest.h:GoogleTest" "gmock/gmock.h:GoogleMock" \
+      "nlohmann/json.hpp:nlohmann/json" "zlib.h:zlib" "isa-l/crc.h:ISA-L" "google/protobuf/message_lite.h:protobuf 3.21" "gtest/gtest.h:GoogleTest" "gmock/gmock.h:GoogleMock" \
       "benchmark/benchmark.h:Google Benchmark" "Eigen/Core:Eigen 3.4"; do
       header=${probe%%:*} name=${probe#*:}
       printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$header" |
