@@ -17,6 +17,7 @@ namespace {
 constexpr int kGzipWindow = 15 + 16;
 constexpr int kZlibWindow = 15;
 constexpr size_t kSmallestBuffer = 16;
+constexpr size_t kFirstBytes = 4;
 
 }  // namespace
 
@@ -58,7 +59,7 @@ InputStream::InputStream(const std::filesystem::path& path, const InputStreamOpt
     require(file_bytes_ <= options.limit_bytes, ErrorCode::kBadFormat, where_,
             "has {} bytes, more than the limit of {}", file_bytes_, options.limit_bytes);
     // The first bytes tell what the file is, and stay as the first that are given or decompressed.
-    while (end_ < 2) {
+    while (end_ < kFirstBytes) {
       const size_t got = read_file(std::span(window_).subspan(end_));
       if (got == 0) break;
       end_ += got;

@@ -35,7 +35,8 @@ class InputStream {
   const std::string& where() const { return where_; }
   bool compressed() const;
 
-  /// Bytes that come next, at least one unless the stream has ended; valid until the next call. Throws kIo,
+  /// Bytes that come next, at least one unless the stream has ended, and at least four where a plain file of
+  /// as many begins; valid until the next call. Throws kIo,
   /// kBadFormat with the compressed offset where compressed data is damaged or truncated, or beyond the
   /// limit. CRCs of compressed data are verified at its end; several gzip members follow each other.
   std::span<const std::byte> peek();

@@ -4,7 +4,6 @@
 
 #include <thread>
 
-#include "isochron/core/file.h"
 #include "support/damage.h"
 #include "support/expect_error.h"
 #include "support/packed.h"
@@ -31,7 +30,7 @@ std::string counting(int numbers) {
 class InputStreams : public testing::Test {
  protected:
   std::string read(const std::string& content, const InputStreamOptions& options = {}) {
-    write_file_atomically(path_, content);
+    write_quickly(path_, content);
     InputStream stream(path_, options);
     return drained(stream);
   }
@@ -67,7 +66,7 @@ TEST_F(InputStreams, GiveMembersOneAfterTheOther) {
 TEST_F(InputStreams, GoWhereTheyAreSent) {
   for (const std::string& content :
        {text_, packed(text_), packed(text_.substr(0, 700)) + packed(text_.substr(700))}) {
-    write_file_atomically(path_, content);
+    write_quickly(path_, content);
     InputStream stream(path_, {.buffer_bytes = 256});
     for (const uint64_t place : {uint64_t{100000}, uint64_t{5}, uint64_t{99}, uint64_t{699}, uint64_t{0},
                                  uint64_t{text_.size() - 1}, uint64_t{text_.size()}, uint64_t{3}}) {
@@ -86,7 +85,7 @@ TEST_F(InputStreams, GoWhereTheyAreSent) {
 
 TEST_F(InputStreams, ReadPipesForward) {
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
-  std::thread writer([&] { write_file_atomically(path_, text_); });
+  std::thread writer([&] { write_quickly(path_, text_); });
   InputStream stream(path_);
   stream.seek(1000);
   EXPECT_EQ(drained(stream), text_.substr(1000));

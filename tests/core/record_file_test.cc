@@ -48,7 +48,7 @@ class Records : public testing::Test {
     return result;
   }
   std::vector<std::string> read_all(const std::string& content, const RecordReaderOptions& options = {}) {
-    write_file_atomically(path_, content);
+    write_quickly(path_, content);
     return read_all(options);
   }
   std::string content() { return text_of(read_file(path_)); }
@@ -84,7 +84,7 @@ TEST_F(Records, AreReadFromCompressedFiles) {
 TEST_F(Records, AreFoundAgainAtTheirPosition) {
   const std::string plain = content();
   for (const Compression compression : {Compression::kNone, Compression::kGzip}) {
-    write_file_atomically(path_, compression == Compression::kNone ? plain : packed(plain));
+    write_quickly(path_, compression == Compression::kNone ? plain : packed(plain));
     RecordReader reader(path_, {.compression = compression});
     std::vector<std::byte> record;
     std::vector<uint64_t> positions;
@@ -164,7 +164,7 @@ TEST_F(Records, HostileLengthsAskForNoMemory) {
     header += "some bytes";
     EXPECT_ERROR(read_all(header), ErrorCode::kBadFormat, "offset 0");
     const auto options = RecordReaderOptions{.compression = Compression::kGzip, .max_record_bytes = SIZE_MAX};
-    write_file_atomically(path_, packed(header));
+    write_quickly(path_, packed(header));
     RecordReader reader(path_, options);
     std::vector<std::byte> record;
     EXPECT_ERROR(reader.next(record), ErrorCode::kBadFormat, "truncated?");

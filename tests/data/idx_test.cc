@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include "isochron/core/file.h"
 #include "isochron/memory/buffer.h"
 #include "support/damage.h"
 #include "support/expect_error.h"
@@ -25,7 +24,7 @@ std::string idx(char code, const std::string& extents, const std::string& conten
 class Idx : public testing::Test {
  protected:
   Tensor read(const std::string& content, const IdxOptions& options = {}) {
-    write_file_atomically(path_, content);
+    write_quickly(path_, content);
     return read_idx(path_, options);
   }
   TempFolder folder_;
@@ -109,9 +108,7 @@ class MnistFiles : public testing::Test {
       write(part + "-labels-idx1-ubyte.gz", packed(idx(8, "\2", std::string("\x09\0", 2))));
     }
   }
-  void write(const std::string& name, const std::string& content) {
-    write_file_atomically(folder_ / name, content);
-  }
+  void write(const std::string& name, const std::string& content) { write_quickly(folder_ / name, content); }
   TempFolder folder_;
 };
 
