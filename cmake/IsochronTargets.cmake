@@ -12,6 +12,10 @@ if(ISOCHRON_SANITIZE STREQUAL "address")
   target_compile_options(isochron_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all
                                                     -fno-omit-frame-pointer)
   target_link_options(isochron_options INTERFACE -fsanitize=address,undefined)
+elseif(ISOCHRON_SANITIZE STREQUAL "fuzzer")
+  target_compile_options(isochron_options INTERFACE -fsanitize=fuzzer-no-link,address,undefined
+                                                    -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(isochron_options INTERFACE -fsanitize=address,undefined)
 elseif(ISOCHRON_SANITIZE STREQUAL "thread")
   target_compile_options(isochron_options INTERFACE -fsanitize=thread -fno-omit-frame-pointer)
   target_link_options(isochron_options INTERFACE -fsanitize=thread)

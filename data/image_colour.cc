@@ -19,7 +19,8 @@ float clipped(float value) { return std::clamp(value, 0.0f, 1.0f); }
 float blend(float value, float other, float share) { return clipped(other + share * (value - other)); }
 
 Colour turned_hue(const Colour& colour, float turn) {
-  const auto [low, high] = std::minmax({colour[0], colour[1], colour[2]});
+  const float low = std::min({colour[0], colour[1], colour[2]}),
+              high = std::max({colour[0], colour[1], colour[2]});
   const float range = high - low;
   if (range <= 0) return colour;
   float hue = 0;  // in sixths of the circle

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building and testing Isochron needs and is not there yet (Debian, Ubuntu). On another system it prints
-# what is missing and exits 1. Makes no package-manager call when nothing is missing.
+# what is missing and exits 1. Makes no package-manager call when nothing is missing. `install-deps.sh fuzz` installs what
+# the fuzzers need besides: clang from 15 on, as earlier ones lack _Float16.
 set -euo pipefail
 
 packages=(
@@ -9,6 +10,9 @@ packages=(
   libprotobuf-dev protobuf-compiler libjpeg-dev libpng-dev
   libgtest-dev libgmock-dev libbenchmark-dev
 )
+
+fuzz_packages=(clang-16 libclang-rt-16-dev libomp-16-dev)
+[[ ${1:-} == fuzz ]] && packages=("${fuzz_packages[@]}")
 
 install_debian_packages() {
   local installed missing=() package
@@ -53,6 +57,12 @@ report_missing() {
   printf '  %s\n' "${missing[@]}" >&2
   exit 1
 }
+
+# For the fuzzers the compiler tells the rest: -DCMAKE_CXX_COMPILER names another one.
+if [[ ${1:-} == fuzz ]] && ! command -v apt-get >/dev/null; then
+  command -v clang++-16 >/dev/null || { echo "the fuzzers need clang++-16 with its runtime and OpenMP" >&2; exit 1; }
+  exit 0
+fi
 
 if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
   install_debian_packages
