@@ -155,7 +155,7 @@ TEST(Images, HostileSizesAskForNoMemory) {
   EXPECT_ERROR(decode_image(bytes_of(png), 3, "a.png", none), ErrorCode::kBadFormat, "a.png");
 }
 
-TEST(Images, ManyScansAreRefused) {
+TEST(Images, ScansThatRepeatAreRefused) {
   // The scans of a progressive file, its first one many times over.
   const NpzFile golden = read_npz(ISOCHRON_SOURCE_DIR "/tests/golden/images_tf.npz");
   const std::string file = text_of(golden.at("jpeg_progressive.file"));
