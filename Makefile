@@ -22,7 +22,7 @@ sources = $$(find apps autograd bench core data examples graph memory nn observe
 configure = cmake --preset $(1) $(cmake_flags) --log-level=WARNING >/dev/null
 run_tests = ctest --test-dir build/$(1) --output-on-failure --no-tests=error --progress -j $(JOBS)
 
-.PHONY: help demo test asan tsan bench ops-reference format check-format check-layers install-check tidy deps clean
+.PHONY: help demo test asan tsan fuzz bench ops-reference format check-format check-layers install-check tidy deps clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,23 @@ tsan: deps  ## the tests under the thread sanitizer
 	$(call configure,tsan)
 	cmake --build --preset tsan -j $(JOBS)
 	TSAN_OPTIONS=halt_on_error=1 $(call run_tests,tsan)
+
+# Inputs that were found to go new ways are kept in build/fuzz/corpus for the next time; what breaks a target lies in
+# build/fuzz/findings, and after the mend belongs to tests/fuzz/seeds.
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS ?= $$(build/fuzz/bin/fuzz --list)
+fuzz: deps  ## libFuzzer on every parser, FUZZ_SECONDS each (clang 16)
+	@scripts/install-deps.sh fuzz
+	$(call configure,fuzz)
+	cmake --build --preset fuzz -j $(JOBS) --target fuzz
+	mkdir -p build/fuzz/findings
+	for target in $(FUZZ_TARGETS); do
+	  mkdir -p build/fuzz/corpus/$$target
+	  printf '\n%s, %s s\n' "$$target" "$(FUZZ_SECONDS)"
+	  build/fuzz/bin/fuzz --target=$$target -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=1024 -max_len=20000 \
+	    -print_final_stats=1 -verbosity=0 -artifact_prefix=build/fuzz/findings/$$target- \
+	    build/fuzz/corpus/$$target tests/fuzz/seeds/$$target
+	done
 
 # PyTorch, TensorFlow and JAX take some gigabytes and minutes to install, once; NAME is that of the file in bench/results.
 PEERS ?= build/peers
@@ -100,4 +117,4 @@ deps:  ## install missing packages (Debian, Ubuntu)
 	@scripts/install-deps.sh
 
 clean:  ## remove what the targets above made
-	@rm -rf build/release build/debug build/asan build/tsan $(OUT)
+	@rm -rf build/release build/debug build/asan build/tsan build/fuzz $(OUT)

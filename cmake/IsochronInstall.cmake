@@ -8,7 +8,8 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/isochronConfig.cmake.in
                               ${CMAKE_BINARY_DIR}/isochronConfig.cmake INSTALL_DESTINATION ${package_folder})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/isochronConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/isochronConfig.cmake ${CMAKE_BINARY_DIR}/isochronConfigVersion.cmake
-              ${CMAKE_CURRENT_LIST_DIR}/FindOneDNN.cmake DESTINATION ${package_folder})
+              ${CMAKE_CURRENT_LIST_DIR}/FindOneDNN.cmake ${CMAKE_CURRENT_LIST_DIR}/FindIsal.cmake
+        DESTINATION ${package_folder})
 
 install(DIRECTORY datasets DESTINATION ${CMAKE_INSTALL_DATADIR}/isochron)
 if(TARGET isochron_command)

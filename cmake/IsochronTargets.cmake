@@ -12,6 +12,10 @@ if(ISOCHRON_SANITIZE STREQUAL "address")
   target_compile_options(isochron_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all
                                                     -fno-omit-frame-pointer)
   target_link_options(isochron_options INTERFACE -fsanitize=address,undefined)
+elseif(ISOCHRON_SANITIZE STREQUAL "fuzzer")
+  target_compile_options(isochron_options INTERFACE -fsanitize=fuzzer-no-link,address,undefined
+                                                    -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(isochron_options INTERFACE -fsanitize=address,undefined)
 elseif(ISOCHRON_SANITIZE STREQUAL "thread")
   target_compile_options(isochron_options INTERFACE -fsanitize=thread -fno-omit-frame-pointer)
   target_link_options(isochron_options INTERFACE -fsanitize=thread)
@@ -39,4 +43,24 @@ function(isochron_library folder)
   install(TARGETS ${target} EXPORT isochronTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/isochron/${folder}
           FILES_MATCHING PATTERN "*.h" PATTERN "cpu/*" EXCLUDE PATTERN "*-inl.h" EXCLUDE)
+endfunction()
+
+# isochron_messages(<folder> <name>.proto...): the private protobuf messages of a folder's sources, which include them as
+# "<folder>/<name>.pb.h".
+function(isochron_messages folder)
+  set(generated ${CMAKE_BINARY_DIR}/generated)
+  file(MAKE_DIRECTORY ${generated})
+  foreach(proto IN LISTS ARGN)
+    cmake_path(REMOVE_EXTENSION proto OUTPUT_VARIABLE name)
+    set(outputs ${generated}/${folder}/${name}.pb.cc ${generated}/${folder}/${name}.pb.h)
+    add_custom_command(
+      OUTPUT ${outputs}
+      COMMAND protobuf::protoc --proto_path=${CMAKE_CURRENT_SOURCE_DIR} --cpp_out=${generated} ${folder}/${proto}
+      WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}
+      DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/${proto})
+    target_sources(isochron_${folder} PRIVATE ${outputs})
+    set_source_files_properties(${outputs} PROPERTIES COMPILE_OPTIONS -w)
+  endforeach()
+  target_include_directories(isochron_${folder} SYSTEM PRIVATE $<BUILD_INTERFACE:${generated}>)
+  target_link_libraries(isochron_${folder} PRIVATE protobuf::libprotobuf-lite)
 endfunction()

@@ -35,14 +35,15 @@ class Descriptor {
 }
 
 /// A pipe or device, to its end: its size isn't known before.
-std::vector<std::byte> read_stream(int descriptor, const std::filesystem::path& path, size_t limit_bytes) {
-  std::vector<std::byte> bytes;
+void read_stream(int descriptor, const std::filesystem::path& path, std::vector<std::byte>& bytes,
+                 size_t limit_bytes) {
   std::array<std::byte, 65536> part;
+  bytes.clear();
   for (;;) {
     const ssize_t got = ::read(descriptor, part.data(), part.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_errno(path, "read");
-    if (got == 0) return bytes;
+    if (got == 0) return;
     require(static_cast<size_t>(got) <= limit_bytes - bytes.size(), ErrorCode::kBadFormat, path.string(),
             "has more than the limit of {} bytes", limit_bytes);
     bytes.insert(bytes.end(), part.begin(), part.begin() + got);
@@ -52,24 +53,32 @@ std::vector<std::byte> read_stream(int descriptor, const std::filesystem::path& 
 }  // namespace
 
 std::vector<std::byte> read_file(const std::filesystem::path& path, size_t limit_bytes) {
+  std::vector<std::byte> bytes;
+  read_file(path, bytes, limit_bytes);
+  return bytes;
+}
+
+void read_file(const std::filesystem::path& path, std::vector<std::byte>& bytes, size_t limit_bytes) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) fail_errno(path, "open");
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) fail_errno(path, "stat");
-  require(!S_ISDIR(info.st_mode), ErrorCode::kIo, path.string(), "is a directory; expected a file");
-  require(static_cast<size_t>(info.st_size) <= limit_bytes, ErrorCode::kBadFormat, path.string(),
-          "has {} bytes, more than the limit of {}", info.st_size, limit_bytes);
-  if (!S_ISREG(info.st_mode)) return read_stream(file.get(), path, limit_bytes);
-  std::vector<std::byte> bytes(static_cast<size_t>(info.st_size));
+  // path.string() allocates: only where there is an error to report.
+  if (S_ISDIR(info.st_mode)) fail(ErrorCode::kIo, path.string(), "is a directory; expected a file");
+  if (static_cast<size_t>(info.st_size) > limit_bytes) {
+    fail(ErrorCode::kBadFormat, path.string(), "has {} bytes, more than the limit of {}", info.st_size,
+         limit_bytes);
+  }
+  if (!S_ISREG(info.st_mode)) return read_stream(file.get(), path, bytes, limit_bytes);
+  bytes.resize(static_cast<size_t>(info.st_size));
   size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t got = ::read(file.get(), bytes.data() + done, bytes.size() - done);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_errno(path, "read");
-    require(got > 0, ErrorCode::kIo, path.string(), "ends at byte {}, expected {}", done, bytes.size());
+    if (got == 0) fail(ErrorCode::kIo, path.string(), "ends at byte {}, expected {}", done, bytes.size());
     done += static_cast<size_t>(got);
   }
-  return bytes;
 }
 
 namespace {

@@ -15,6 +15,10 @@ namespace isochron {
 /// The bytes of `path`. Throws kIo (missing, unreadable) and kBadFormat when larger than `limit_bytes`.
 std::vector<std::byte> read_file(const std::filesystem::path& path, size_t limit_bytes = size_t{1} << 40);
 
+/// The same into `bytes`, whose memory is used again: reading file after file allocates nothing once the
+/// largest was read.
+void read_file(const std::filesystem::path& path, std::vector<std::byte>& bytes, size_t limit_bytes);
+
 /// Writes `content` to a temporary sibling, fsyncs it, renames it over `path` and fsyncs the directory. On
 /// any failure throws kIo, removes the temporary file and leaves what was at `path` untouched. A pipe or
 /// device at `path` is written to in place.

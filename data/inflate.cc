@@ -10,23 +10,18 @@
 namespace isochron::data {
 namespace {
 
-constexpr int kGzipWindow = 15 + 16;
 constexpr int kRawWindow = -15;
 constexpr size_t kMaxExpansion = 1032;
 
 class Inflater {
  public:
-  Inflater(std::span<const std::byte> input, int window, const std::string& where)
-      : input_(input), where_(where) {
-    require(inflateInit2(&stream_, window) == Z_OK, ErrorCode::kOutOfMemory, where,
+  Inflater(std::span<const std::byte> input, const std::string& where) : input_(input), where_(where) {
+    require(inflateInit2(&stream_, kRawWindow) == Z_OK, ErrorCode::kOutOfMemory, where,
             "zlib has no memory for its state");
   }
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
   ~Inflater() { inflateEnd(&stream_); }
-
-  size_t consumed() const { return consumed_; }
-  void next_member() { inflateReset(&stream_); }
 
   /// Inflates into `out`; returns the bytes written. `done` tells that the stream ended.
   size_t inflate_into(std::span<std::byte> out, bool& done) {
@@ -60,35 +55,12 @@ class Inflater {
 
 }  // namespace
 
-bool is_gzip(std::span<const std::byte> bytes) {
-  return bytes.size() >= 2 && bytes[0] == std::byte{0x1f} && bytes[1] == std::byte{0x8b};
-}
-
-std::vector<std::byte> gunzip(std::span<const std::byte> bytes, size_t limit_bytes,
-                              const std::string& where) {
-  constexpr size_t kPiece = size_t{1} << 16;
-  std::vector<std::byte> result;
-  Inflater inflater(bytes, kGzipWindow, where);
-  do {
-    for (bool done = false; !done;) {
-      const size_t before = result.size();
-      result.resize(before + kPiece);
-      result.resize(before + inflater.inflate_into(std::span(result).subspan(before), done));
-      require(result.size() <= limit_bytes, ErrorCode::kBadFormat, where,
-              "expands to more than the limit of {} bytes (at compressed byte {})", limit_bytes,
-              inflater.consumed());
-    }
-    inflater.next_member();
-  } while (inflater.consumed() < bytes.size());
-  return result;
-}
-
 std::vector<std::byte> inflate_raw(std::span<const std::byte> bytes, size_t size_bytes,
                                    const std::string& where) {
   require(size_bytes / kMaxExpansion <= bytes.size(), ErrorCode::kBadFormat, where,
           "{} compressed bytes can't give the {} bytes that the header promises", bytes.size(), size_bytes);
   std::vector<std::byte> result(size_bytes + 1);  // one more, to notice a stream that is too long
-  Inflater inflater(bytes, kRawWindow, where);
+  Inflater inflater(bytes, where);
   size_t filled = 0;
   for (bool done = false; !done && filled <= size_bytes;) {
     filled += inflater.inflate_into(std::span(result).subspan(filled), done);

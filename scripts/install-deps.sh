@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
 # Installs what building and testing Isochron needs and is not there yet (Debian, Ubuntu). On another system it prints
-# what is missing and exits 1. Makes no package-manager call when nothing is missing.
+# what is missing and exits 1. Makes no package-manager call when nothing is missing. `install-deps.sh fuzz` installs what
+# the fuzzers need besides: clang from 15 on, as earlier ones lack _Float16.
 set -euo pipefail
 
 packages=(
   g++ make cmake ninja-build git python3 clang-format
-  libdnnl-dev libeigen3-dev libhwy-dev libcli11-dev libfmt-dev nlohmann-json3-dev zlib1g-dev
+  libdnnl-dev libeigen3-dev libhwy-dev libcli11-dev libfmt-dev nlohmann-json3-dev zlib1g-dev libisal-dev
+  libprotobuf-dev protobuf-compiler libjpeg-dev libpng-dev
   libgtest-dev libgmock-dev libbenchmark-dev
 )
+
+fuzz_packages=(clang-16 libclang-rt-16-dev libomp-16-dev)
+[[ ${1:-} == fuzz ]] && packages=("${fuzz_packages[@]}")
 
 install_debian_packages() {
   local installed missing=() package
@@ -34,12 +39,13 @@ install_debian_packages() {
 # Elsewhere packages have other names, so ask for what they provide: commands, and headers that the compiler finds.
 report_missing() {
   local missing=() tool probe header name
-  for tool in g++ make cmake ninja git python3 clang-format; do
+  for tool in g++ make cmake ninja git python3 clang-format protoc; do
     command -v "$tool" >/dev/null || missing+=("command $tool")
   done
   if command -v g++ >/dev/null; then
     for probe in "dnnl.hpp:oneDNN 2.6" "hwy/highway.h:Highway 1.0" "CLI/CLI.hpp:CLI11" "fmt/format.h:{fmt} 9" \
-      "nlohmann/json.hpp:nlohmann/json" "zlib.h:zlib" "gtest/gtest.h:GoogleTest" "gmock/gmock.h:GoogleMock" \
+      "nlohmann/json.hpp:nlohmann/json" "zlib.h:zlib" "isa-l/crc.h:ISA-L" "google/protobuf/message_lite.h:protobuf 3.21" \
+      "jpeglib.h:libjpeg-turbo" "png.h:libpng 1.6" "gtest/gtest.h:GoogleTest" "gmock/gmock.h:GoogleMock" \
       "benchmark/benchmark.h:Google Benchmark" "Eigen/Core:Eigen 3.4"; do
       header=${probe%%:*} name=${probe#*:}
       printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$header" |
@@ -51,6 +57,12 @@ report_missing() {
   printf '  %s\n' "${missing[@]}" >&2
   exit 1
 }
+
+# For the fuzzers the compiler tells the rest: -DCMAKE_CXX_COMPILER names another one.
+if [[ ${1:-} == fuzz ]] && ! command -v apt-get >/dev/null; then
+  command -v clang++-16 >/dev/null || { echo "the fuzzers need clang++-16 with its runtime and OpenMP" >&2; exit 1; }
+  exit 0
+fi
 
 if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
   install_debian_packages

@@ -88,5 +88,38 @@ TEST_F(Cifar, SomethingElseInAFilesPlaceIsAnError) {
   EXPECT_ERROR(load(), ErrorCode::kIo, "data_batch_1.bin");
 }
 
+class CifarHundred : public Cifar {
+ protected:
+  static std::string record100(char coarse, char fine, char red) { return coarse + record(fine, red); }
+  Cifar100 load() { return load_cifar100(folder_.path()); }
+};
+
+TEST_F(CifarHundred, HasTwoLabelsARecord) {
+  std::filesystem::create_directory(folder_ / "cifar-100-binary");
+  write("cifar-100-binary/train.bin", record100(19, 99, 0) + record100(0, 7, 51));
+  write("cifar-100-binary/test.bin", record100(3, 42, 0));
+  const Cifar100 cifar = load();
+  EXPECT_EQ(cifar.train.images.spec(), (TensorSpec{DType::kF32, {2, 32, 32, 3}}));
+  EXPECT_THAT(cifar.train.labels.to_vector(), testing::ElementsAre(99, 7));
+  EXPECT_THAT(cifar.train.coarse_labels.to_vector(), testing::ElementsAre(19, 0));
+  EXPECT_THAT(cifar.test.labels.to_vector(), testing::ElementsAre(42));
+  EXPECT_FLOAT_EQ(cifar.train.images.span<float>()[32 * 32 * 3], 0.2f);
+  EXPECT_FLOAT_EQ(cifar.train.images.span<float>()[1], 0);
+  EXPECT_FLOAT_EQ(cifar.train.images.span<float>()[2], 1);
+}
+
+TEST_F(CifarHundred, BadFilesNameOffsetAndRecord) {
+  EXPECT_ERROR(load(), ErrorCode::kIo, "train.bin");
+  write("train.bin", record100(1, 1, 0) + record100(20, 1, 0));
+  EXPECT_ERROR(load(), ErrorCode::kBadFormat, "offset 3074: record 1 has the label 20; expected 0 to 19");
+  write("train.bin", record100(1, 100, 0));
+  EXPECT_ERROR(load(), ErrorCode::kBadFormat, "offset 1: record 0 has the label 100; expected 0 to 99");
+  const std::string whole = record100(1, 1, 0) + record100(1, 1, 0);
+  for (const size_t size : {size_t{0}, size_t{1}, kRecord, kRecord + 2, whole.size() - 1}) {
+    write("train.bin", whole.substr(0, size));
+    EXPECT_ERROR(load(), ErrorCode::kBadFormat, "train.bin] offset");
+  }
+}
+
 }  // namespace
 }  // namespace isochron::data

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <string_view>
 
 #include "isochron/core/error.h"
 
@@ -29,5 +31,13 @@ class TempFolder {
  private:
   std::filesystem::path path_;
 };
+
+/// Replaces what is at `path`, without waiting for the disk as the library does: tests write many files.
+inline void write_quickly(const std::filesystem::path& path, std::string_view content) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(content.data(), static_cast<std::streamsize>(content.size()));
+  file.close();
+  require(!file.fail(), ErrorCode::kIo, path.string(), "cannot be written");
+}
 
 }  // namespace isochron

@@ -1,0 +1,74 @@
+// InputStream: the bytes of a file one after the other, plain or decompressed on the way, through buffers of
+// fixed size: the way in for every format that is read from front to back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace isochron {
+
+/// How a file's bytes are packed. kAuto: gzip where it begins as such a file does, else plain.
+enum class Compression { kAuto, kNone, kGzip, kZlib };
+
+struct InputStreamOptions {
+  Compression compression = Compression::kAuto;
+  uint64_t limit_bytes = uint64_t{1} << 62;  // refuse files that give more, after decompression too
+  size_t buffer_bytes = size_t{1} << 16;
+};
+
+/// Once open, reading allocates nothing. An error leaves the stream where only `seek` may be called.
+class InputStream {
+ public:
+  /// Opens a file, pipe or device. Throws kIo (missing, a folder), kBadFormat when larger than the limit,
+  /// kInvalidArgument for buffers of less than 16 bytes.
+  explicit InputStream(const std::filesystem::path& path, const InputStreamOptions& options = {});
+  ~InputStream();
+  InputStream(const InputStream&) = delete;
+  InputStream& operator=(const InputStream&) = delete;
+
+  /// The path, for messages.
+  const std::string& where() const { return where_; }
+  bool compressed() const;
+
+  /// Bytes that come next, at least one unless the stream has ended, and at least four where a plain file of
+  /// as many begins; valid until the next call. Throws kIo,
+  /// kBadFormat with the compressed offset where compressed data is damaged or truncated, or beyond the
+  /// limit. CRCs of compressed data are verified at its end; several gzip members follow each other.
+  std::span<const std::byte> peek();
+  /// Goes on by `bytes` of those that `peek` showed.
+  void skip(size_t bytes) { begin_ += bytes; }
+  /// Fills `into` as far as the stream goes; returns the bytes filled. Throws as `peek`.
+  size_t read(std::span<std::byte> into);
+
+  /// Offset of the next byte in the plain, or decompressed, content.
+  uint64_t position() const { return window_offset_ + begin_; }
+  /// Goes to `position`. In compressed files everything before is decompressed again, unless it lies ahead.
+  /// Throws as `peek`; kIo when a pipe would have to go back, kBadFormat when the content ends before.
+  void seek(uint64_t position);
+  /// Bytes left, where that is known without reading on (plain files); else the largest number.
+  uint64_t most_bytes_left() const;
+
+ private:
+  struct Inflater;
+
+  size_t read_file(std::span<std::byte> into);
+  size_t inflate_more();
+  void restart();
+
+  std::string where_;
+  InputStreamOptions options_;
+  int descriptor_ = -1;
+  bool regular_ = false;
+  uint64_t file_bytes_ = 0;  // of a regular file
+  std::vector<std::byte> window_;
+  size_t begin_ = 0, end_ = 0;  // in window_: what is there and not yet taken
+  uint64_t window_offset_ = 0;  // of window_[0] in the content
+  std::unique_ptr<Inflater> inflater_;
+};
+
+}  // namespace isochron

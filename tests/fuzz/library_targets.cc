@@ -1,0 +1,76 @@
+// Parsers of the library's other files: weights, buffers to plan, recorded choices.
+#include <algorithm>
+
+#include "fuzz/memory_file.h"
+#include "fuzz/targets.h"
+#include "isochron/core/error.h"
+#include "isochron/core/file.h"
+#include "isochron/memory/plan_csv.h"
+#include "isochron/nn/safetensors.h"
+#include "isochron/ops/choices_file.h"
+#include "support/temp_folder.h"
+
+namespace isochron::fuzz {
+namespace {
+
+std::string_view text_of(Input input) { return {reinterpret_cast<const char*>(input.data()), input.size()}; }
+
+void parse_safetensors_header(Input input) {
+  uint64_t data_bytes = 0;
+  for (int i = 0; i < 2 && !input.empty(); ++i, input = input.subspan(1)) {
+    data_bytes = data_bytes << 8 | std::to_integer<uint64_t>(input[0]);
+  }
+  const nn::SafetensorsHeader header = nn::parse_safetensors_header(text_of(input), data_bytes, "input");
+  uint64_t covered = 0;
+  for (const nn::SafetensorsEntry& entry : header.entries) {
+    demand(entry.begin == covered, "safetensors: a gap or an overlap");
+    covered += entry.spec.size_bytes();
+  }
+  demand(covered == data_bytes, "safetensors: not all of the data is covered");
+}
+
+void parse_safetensors(Input input) {
+  const nn::SafetensorsFile file(file_of(input));
+  for (const nn::SafetensorsEntry& entry : file.entries()) {
+    demand(file.read(entry.name).spec() == entry.spec, "safetensors: another tensor than the header says");
+  }
+}
+
+void parse_plan(Input input) {
+  const BufferTable table = read_buffers_csv(file_of(input));
+  demand(table.ids.size() == table.requests.size(), "plan: ids and requests differ");
+  for (const BufferRequest& request : table.requests)
+    demand(request.lower < request.upper, "plan: an empty life");
+}
+
+/// The input as it is, or where it begins with '+', behind this machine's first lines and before a checksum
+/// that fits.
+void parse_choices(Input input) {
+  static const TempFolder folder;
+  static const std::string first_lines = [] {
+    ops::write_choices_file(folder / "choices", {});
+    const auto content = read_file(folder / "choices");
+    const std::string_view text = text_of(content);
+    return std::string(text.substr(0, text.find('\n', text.find('\n') + 1) + 1));
+  }();
+  if (!text_of(input).starts_with('+')) {
+    ops::read_choices_file(file_of(input));
+    return;
+  }
+  std::string text = first_lines + std::string(text_of(input).substr(1));
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  text += fmt::format("end {:016x}\n", hash);
+  ops::read_choices_file(file_of(std::as_bytes(std::span(text))));
+}
+
+}  // namespace
+
+std::vector<Target> internal::library_targets() {
+  return {{"choices", parse_choices},
+          {"plan", parse_plan},
+          {"safetensors", parse_safetensors},
+          {"safetensors_header", parse_safetensors_header}};
+}
+
+}  // namespace isochron::fuzz

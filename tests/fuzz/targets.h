@@ -1,0 +1,38 @@
+// The parsers of the project as functions of bytes that may be anything. libfuzzer/main.cc hands them to
+// libFuzzer (`make fuzz`); seeds_test.cc runs each over its seeds in tests/fuzz/seeds/<name>/.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace isochron::fuzz {
+
+using Input = std::span<const std::byte>;
+
+struct Target {
+  std::string name;
+  /// Parses the input as a user's program would and checks what holds of every result; what is wrong ends the
+  /// process. Errors that the parser may report come out as they are.
+  void (*parse)(Input input);
+};
+
+/// By name.
+const std::vector<Target>& targets();
+
+/// Runs a target; false when the input was refused with an error that bad input may cause. Any other
+/// exception goes on: it is a fault.
+bool accepts(const Target& target, Input input);
+
+/// Ends the process unless `condition` holds.
+void demand(bool condition, const char* what);
+
+namespace internal {
+std::vector<Target> data_targets();
+std::vector<Target> image_targets();
+std::vector<Target> library_targets();
+}  // namespace internal
+
+}  // namespace isochron::fuzz
