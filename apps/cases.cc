@@ -5,6 +5,7 @@
 
 #include "isochron/core/rng.h"
 #include "isochron/data/dataset.h"
+#include "isochron/data/item.h"
 #include "isochron/memory/buffer.h"
 #include "isochron/nn/gpt.h"
 #include "isochron/nn/losses.h"
@@ -174,6 +175,50 @@ class DataCase final : public CaseRun {
   int64_t rows_ = 0;
 };
 
+/// 10,000 rows of 100 floats through map, shuffle(1000), batch(32) and prefetch; the time is that of one row.
+class PipelineCase final : public CaseRun {
+ public:
+  static constexpr int64_t kRows = 10'000, kWidth = 100;
+
+  PipelineCase()
+      : batches_(
+            rows().map_into({"0"}, {{DType::kF32, {kWidth}}}, twice).shuffle(1000).batch(32).prefetch()) {}
+  void step() override {
+    for (const data::Element& batch : batches_) rows_ += batch[0].extent(0);
+  }
+  double units() const override { return kRows; }
+
+  static data::Dataset rows() {
+    Rng rng(kSeed);
+    return data::Dataset(data::Element{{"0", normal_numbers({kRows, kWidth}, rng)}});
+  }
+
+ private:
+  static void twice(const data::Element& input, data::Item& output, const data::Position&) {
+    const std::span<const float> from = input[0].span<float>();
+    std::transform(from.begin(), from.end(), reinterpret_cast<float*>(output.room(0)),
+                   [](float x) { return 2 * x; });
+  }
+
+  data::Dataset batches_;
+  int64_t rows_ = 0;
+};
+
+/// Those rows one by one through a map that returns what it got, on the calling thread; the time is that of
+/// one.
+class MapCase final : public CaseRun {
+ public:
+  MapCase() : rows_(PipelineCase::rows().map([](data::Element element) { return element; })) {}
+  void step() override {
+    for (const data::Element& row : rows_) elems_ += row[0].elems();
+  }
+  double units() const override { return PipelineCase::kRows; }
+
+ private:
+  data::Dataset rows_;
+  int64_t elems_ = 0;
+};
+
 constexpr int64_t kLoopIterations = 1000;
 constexpr double kLoopStart = 1.5;
 
@@ -236,6 +281,9 @@ const std::vector<BenchCase>& bench_cases() {
       {"epoch", "tiny on 1,000 rows: shuffle(1000).batch(32).prefetch(); an epoch of 32 steps",
        make<EpochCase>},
       {"data", "that pipeline alone; an epoch", make<DataCase>},
+      {"pipeline", "10,000 rows of 100 floats: map(2 x).shuffle(1000).batch(32).prefetch(); a row",
+       make<PipelineCase>},
+      {"map", "those rows one by one through map(x), on one thread; a row", make<MapCase>},
       {"growing_graph", "x = fmod(2 x, 7) as an in-graph while; an iteration", make<WhileCase>, "f64"},
       {"eager", "the same op by op; an op", make<EagerCase>, "f64"},
   };

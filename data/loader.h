@@ -91,7 +91,6 @@ class Loader {
   void save_under_way(StateWriter& state);
   void save_pending(StateWriter& state);
   void restore_under_way(StateReader& state);
-  uint64_t fingerprint() const;
   void read_state(StateReader& state);
 
   std::shared_ptr<const Recipe> recipe_;

@@ -26,10 +26,10 @@ class Fingerprint {
 
 }  // namespace
 
-uint64_t Loader::fingerprint() const {
+uint64_t fingerprint(const Recipe& recipe) {
   Fingerprint print;
-  print.add(recipe_->rows ? recipe_->rows->rows() : int64_t{-1});
-  for (const OrderStage& stage : recipe_->order) {
+  print.add(recipe.rows ? recipe.rows->rows() : int64_t{-1});
+  for (const OrderStage& stage : recipe.order) {
     print.add(static_cast<int64_t>(stage.kind));
     print.add(stage.elems);
     print.add(stage.index);
@@ -37,17 +37,17 @@ uint64_t Loader::fingerprint() const {
     print.add(stage.shuffle.seed);
     print.add(static_cast<int64_t>(stage.shuffle.reshuffle));
   }
-  for (const Level& level : recipe_->levels) {
+  for (const Level& level : recipe.levels) {
     print.add(level.batch_elems);
     print.add(level.inputs[kFull].str());
   }
-  print.add(result_.str());
+  print.add(merged(recipe.results()).str());
   return print.value();
 }
 
 std::string Loader::state() {
   StateWriter state;
-  state.put(fingerprint());
+  state.put(fingerprint(*recipe_));
   state.put(static_cast<uint64_t>(begun_));
   state.put(static_cast<uint64_t>(in_epoch_));
   state.put(epoch_);
@@ -108,7 +108,8 @@ void Loader::resume(std::string_view bytes) {
 }
 
 void Loader::read_state(StateReader& state) {
-  if (state.get() != fingerprint()) state.refuse("a state of a dataset made by the same chain of calls");
+  if (state.get() != fingerprint(*recipe_))
+    state.refuse("a state of a dataset made by the same chain of calls");
   const std::scoped_lock lock(order_mutex_);
   wait_for_workers();
   ++run_;

@@ -182,9 +182,9 @@ std::string_view npy_descr(DType dtype) {
   return kDescr[static_cast<int>(dtype)];
 }
 
-}  // namespace
-
-Tensor parse_npy(std::span<const std::byte> bytes, const std::string& where) {
+/// The header, and the elements' bytes.
+std::pair<NpyHeader, std::span<const std::byte>> parse_parts(std::span<const std::byte> bytes,
+                                                             const std::string& where) {
   ByteReader reader(bytes, where);
   const NpyHeader header = parse_header(reader);
   size_t size_bytes = 0;
@@ -196,6 +196,14 @@ Tensor parse_npy(std::span<const std::byte> bytes, const std::string& where) {
   }
   const auto content = reader.take(size_bytes, "elements");
   if (reader.left() != 0) reader.refuse("{} bytes follow the array of {}", reader.left(), header.spec.str());
+  return {header, content};
+}
+
+}  // namespace
+
+Tensor parse_npy(std::span<const std::byte> bytes, const std::string& where) {
+  const auto [header, content] = parse_parts(bytes, where);
+  const size_t size_bytes = content.size();
   const size_t item_bytes = dtype_size(header.spec.dtype);
   const Tensor result = empty(header.spec, "npy");
   if (size_bytes == 0) return result;
@@ -212,26 +220,37 @@ Tensor parse_npy(std::span<const std::byte> bytes, const std::string& where) {
   return result;
 }
 
+MappedNpy::MappedNpy(const std::filesystem::path& path) : file_(path) {
+  const auto [header, content] = parse_parts(file_.bytes(), file_.where());
+  require(!header.fortran_order && !header.swap_bytes, ErrorCode::kUnsupported, file_.where(),
+          "an array in Fortran order or big-endian can't be mapped; read_npy converts it");
+  spec_ = header.spec;
+  content_ = content;
+}
+
 Tensor read_npy(const std::filesystem::path& path) { return parse_npy(read_file(path), path.string()); }
 
-std::string format_npy(const Tensor& tensor) {
-  const Shape& shape = tensor.shape();
+std::string npy_header(const TensorSpec& spec, size_t least_bytes) {
+  const Shape& shape = spec.shape;
   std::string extents;
   for (int i = 0; i < shape.rank(); ++i) extents += fmt::format("{}{}", i ? ", " : "", shape[i]);
   std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}",
-                                   npy_descr(tensor.dtype()), extents, shape.rank() == 1 ? "," : "");
+                                   npy_descr(spec.dtype), extents, shape.rank() == 1 ? "," : "");
   constexpr size_t kPreambleBytes = 10;
   const size_t unpadded = kPreambleBytes + header.size() + 1;
-  header.append(align_up<size_t>(unpadded, 64) - unpadded, ' ').push_back('\n');
-
+  header.append(std::max(align_up<size_t>(unpadded, 64), least_bytes) - unpadded, ' ').push_back('\n');
   std::string result(kMagic);
   result.append({'\1', '\0', static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)});
-  result += header;
+  return result + header;
+}
+
+std::string format_npy(const Tensor& tensor) {
+  std::string result = npy_header(tensor.spec());
   const size_t begin = result.size();
   result.resize(checked_add(begin, tensor.size_bytes()));
   if (tensor.elems() > 0) {
-    copy_row_major(reinterpret_cast<std::byte*>(result.data() + begin), tensor.raw(), shape, tensor.strides(),
-                   dtype_size(tensor.dtype()));
+    copy_row_major(reinterpret_cast<std::byte*>(result.data() + begin), tensor.raw(), tensor.shape(),
+                   tensor.strides(), dtype_size(tensor.dtype()));
   }
   return result;
 }

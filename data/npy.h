@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "isochron/core/mapped_file.h"
 #include "isochron/core/tensor.h"
 
 namespace isochron::data {
@@ -21,9 +22,28 @@ Tensor read_npy(const std::filesystem::path& path);
 /// The same from bytes in memory; `where` names them in errors.
 Tensor parse_npy(std::span<const std::byte> bytes, const std::string& where);
 
+/// An array that stays in its file, mapped into memory.
+class MappedNpy {
+ public:
+  /// Throws as `read_npy`; kUnsupported for Fortran order and big-endian numbers.
+  explicit MappedNpy(const std::filesystem::path& path);
+
+  const TensorSpec& spec() const { return spec_; }
+  /// In row-major order, not aligned; a bool is any byte.
+  std::span<const std::byte> content() const { return content_; }
+  const MappedFile& file() const { return file_; }
+
+ private:
+  MappedFile file_;
+  TensorSpec spec_;
+  std::span<const std::byte> content_;
+};
+
 /// Writes `tensor` (any strides) as NPY version 1, complete or not at all. Throws kIo; kUnsupported for bf16,
 /// which NumPy lacks.
 void write_npy(const std::filesystem::path& path, const Tensor& tensor);
+/// What such a file begins with, for an array of `spec`; filled up to `least_bytes`, a multiple of 64.
+std::string npy_header(const TensorSpec& spec, size_t least_bytes = 0);
 /// The bytes that `write_npy` writes.
 std::string format_npy(const Tensor& tensor);
 

@@ -70,6 +70,9 @@ struct Recipe {
   const std::vector<Layout>& results() const { return levels.back().results(); }
 };
 
+/// A hash of what decides which elements come in which order, as far as it can be compared: functions can't.
+uint64_t fingerprint(const Recipe& recipe);
+
 /// Calls a map function; `memory` is where it puts its result if it writes to memory. Throws Error naming the
 /// stage and the position for whatever the function throws.
 void call_map(const MapStage& map, Element& element, Item* memory, const Position& position);
