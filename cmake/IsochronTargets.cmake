@@ -46,7 +46,7 @@ function(isochron_library folder)
 endfunction()
 
 # isochron_messages(<folder> <name>.proto...): the private protobuf messages of a folder's sources, which include them as
-# "<folder>/<name>.pb.h".
+# <folder/name.pb.h>: generated headers belong to no folder of the tree.
 function(isochron_messages folder)
   set(generated ${CMAKE_BINARY_DIR}/generated)
   file(MAKE_DIRECTORY ${generated})

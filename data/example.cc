@@ -1,11 +1,12 @@
 #include "isochron/data/example.h"
 
+#include <data/example.pb.h>
+
 #include <algorithm>
 #include <climits>
 #include <cmath>
 #include <cstring>
 
-#include "data/example.pb.h"
 #include "isochron/core/checked.h"
 #include "isochron/core/error.h"
 #include "isochron/memory/buffer.h"

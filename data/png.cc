@@ -42,6 +42,9 @@ void on_read(png_structp png, png_bytep into, size_t bytes) {
 bool read_header(Decoder& decoder) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
   png_set_read_fn(decoder.png, &decoder.left, on_read);
+  // Of all chunks beside the pixels only palette and transparency: texts could expand to gigabytes, and a
+  // gamma would change what grey means.
+  png_set_keep_unknown_chunks(decoder.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_read_info(decoder.png, decoder.info);
   return true;
 }

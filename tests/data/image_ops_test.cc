@@ -81,6 +81,17 @@ TEST(ImageResize, ReadsPartsAndAnyNumberOfChannels) {
                "(0");
 }
 
+TEST(ImageViews, AreMadeOfTensors) {
+  const Tensor image = empty({DType::kU8, {4, 6, 3}});
+  const ImageView<const uint8_t> all(image);
+  EXPECT_EQ(all.pixels, image.data<uint8_t>());
+  EXPECT_EQ(all.row(2), image.data<uint8_t>() + 36);
+  EXPECT_EQ(all.part(1, 2, 3, 4).row(1) - all.pixels, 2 * 18 + 6);
+  EXPECT_ERROR(ImageView<float>(image), ErrorCode::kDtypeMismatch, "expected f32, got u8(4, 6, 3)");
+  EXPECT_ERROR(ImageView<uint8_t>(empty({DType::kU8, {4, 6}})), ErrorCode::kShapeMismatch,
+               "(height, width, channels)");
+}
+
 TEST(ImageCrop, TakesTheMiddleOrARandomPlace) {
   Bytes image = counting(5 * 5), crop(9);
   center_crop(view(image, 5, 5, 1), view(crop, 3, 3, 1));

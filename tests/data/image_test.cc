@@ -1,6 +1,7 @@
 #include "isochron/data/image.h"
 
 #include <gmock/gmock.h>
+#include <zlib.h>
 
 #include <cmath>
 #include <map>
@@ -128,6 +129,23 @@ TEST(Images, AreConvertedBetweenGreyColourAndAlpha) {
   const auto alpha = decode_image(bytes_of(grey), 4, "a").to_vector();
   EXPECT_EQ(alpha[0], alpha[1]);
   EXPECT_EQ(alpha[3], 255);
+}
+
+TEST(Images, OfPngAreReadWithoutWhatStandsBesideThePixels) {
+  const Tensor image = picture(5, 6, 3);
+  std::string file = encode_png(image);
+  const auto plain = decode_image(bytes_of(file), 1, "a").to_vector();
+  std::string chunk = "gAMA";
+  for (const char byte : {0, 2, 0, 0}) chunk += byte;  // 1.31
+  const auto crc = static_cast<uint32_t>(
+      crc32(0, reinterpret_cast<const Bytef*>(chunk.data()), static_cast<uInt>(chunk.size())));
+  chunk = std::string("\0\0\0\4", 4) + chunk + std::string(4, '\0');
+  replace_number(chunk, 12, crc, 4);
+  file.insert(33, chunk);  // behind the header
+  EXPECT_EQ(decode_image(bytes_of(file), 1, "a").to_vector(), plain);
+  EXPECT_EQ(decode_image(bytes_of(file), 3, "a").to_vector(), image.to_vector());
+  file[45] = static_cast<char>(file[45] ^ 1);  // of the chunk's checksum
+  EXPECT_EQ(decode_image(bytes_of(file), 3, "a").to_vector(), image.to_vector());
 }
 
 TEST(Images, BeyondTheLimitsAreErrors) {
