@@ -249,7 +249,8 @@ int64_t Optimizer::phase() const { return accumulates() ? phase_.tensor().item<i
 
 void Optimizer::flush_next() {
   require_between_steps("flush_next", "");
-  if (accumulates()) flush_.assign(full({}, 1, DType::kBool));
+  static const Tensor yes = scalar(1, DType::kBool);  // an epoch's last step may allocate nothing either
+  if (accumulates()) flush_.assign(yes);
 }
 
 Tensor Optimizer::scaled(const Tensor& loss) const {

@@ -8,6 +8,7 @@
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/reduction.h"
+#include "isochron/ops/shape_ops.h"
 #include "support/expect_error.h"
 
 namespace isochron {
@@ -24,7 +25,7 @@ Tensors doubled(std::span<const Tensor> state) {
 }
 
 TEST(UpdateIf, ChangesVariablesInPlaceOnlyWhereThePredicateHolds) {
-  const Variable a(full({1000}, 3), "a");
+  const Variable a(full({100'000}, 3), "a");
   const Variable b(full({7, 5}, 1), "b");
   auto step = capture([&](const Tensor& predicate) {
     const Tensors results = update_if(predicate, Tensors{a, b}, doubled);
@@ -32,12 +33,12 @@ TEST(UpdateIf, ChangesVariablesInPlaceOnlyWhereThePredicateHolds) {
     b.assign(results[1]);
   });
   for (const bool go : {true, false, false, true}) step(flag(go));
-  EXPECT_EQ(a.tensor().to_vector(), std::vector<double>(1000, 12));
+  EXPECT_EQ(a.tensor().to_vector(), std::vector<double>(100'000, 12));
   EXPECT_EQ(b.tensor().to_vector(), std::vector<double>(35, 4));
   EXPECT_EQ(step.plan_report().instructions, 1u);
   EXPECT_EQ(step.plan_report().updates_in_place, 2);
   EXPECT_EQ(step.plan_report().updates_copied, 0);
-  EXPECT_EQ(step.plan_report().arena_bytes, 0u) << "no second copy of the state";
+  EXPECT_LT(step.plan_report().arena_bytes, a.size_bytes() / 4) << "no second copy of the state";
 }
 
 TEST(UpdateIf, RunsAtOnceOutsideACapture) {
@@ -52,17 +53,17 @@ TEST(UpdateIf, WhoReadsTheOldStateAfterwardsStillSeesIt) {
   options.plan.poison = true;
   auto step = capture(
       [&](const Tensor& predicate) {
-        const Tensor before = a;
-        a.assign(update_if(predicate, Tensors{before}, doubled)[0]);
-        return Tensors{before * 1.0, a.tensor() * 1.0};
+        const Tensor before = reshape(a, {10, 10});
+        a.assign(update_if(predicate, Tensors{a}, doubled)[0]);
+        return Tensors{before + 0.5, a.tensor() + 0.5};
       },
       options);
   const auto call = [&](bool go) {
     const auto results = step(flag(go));
     return std::pair(results[0].to_vector()[99], results[1].to_vector()[99]);
   };
-  EXPECT_EQ(call(true), std::pair(3.0, 6.0));
-  EXPECT_EQ(call(false), std::pair(6.0, 6.0));
+  EXPECT_EQ(call(true), std::pair(3.5, 6.5));
+  EXPECT_EQ(call(false), std::pair(6.5, 6.5));
 }
 
 TEST(UpdateIf, UpdatesNestAndUseTensorsFromOutside) {
