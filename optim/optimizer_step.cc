@@ -107,6 +107,7 @@ Optimizer::Update Optimizer::update_of(std::span<const Variable> parameters) con
 void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> gradients,
                      const Tensor& rows) {
   const Update update = update_of(parameters);
+  const graph::UnobservedScope unobserved;
   std::vector<Variable> targets = update.targets;
   for (const Variable& slot : scale_slots()) targets.push_back(slot);
   const std::vector<Tensor> state = values_of(targets);
