@@ -12,6 +12,7 @@ namespace isochron::graph {
 namespace {
 
 thread_local std::vector<ApplyObserver*> t_observers;
+thread_local int t_unobserved = 0;  // scopes open
 
 /// A prepared eager kernel with the call it serves.
 struct CacheEntry {
@@ -116,7 +117,10 @@ std::vector<Tensor> run_cached(const OpDef& op, std::span<const Tensor> inputs,
 
 void push_observer(ApplyObserver* observer) { t_observers.push_back(observer); }
 void remove_observer(ApplyObserver* observer) { std::erase(t_observers, observer); }
-bool observed() { return !t_observers.empty(); }
+bool observed() { return t_unobserved == 0 && !t_observers.empty(); }
+
+UnobservedScope::UnobservedScope() { ++t_unobserved; }
+UnobservedScope::~UnobservedScope() { --t_unobserved; }
 
 std::vector<Tensor> apply_eager(const OpDef& op, std::span<const Tensor> inputs,
                                 const Attributes& attributes) {
@@ -134,7 +138,8 @@ std::vector<Tensor> apply_eager(const OpDef& op, std::span<const Tensor> inputs,
 std::vector<Tensor> apply(const OpDef& op, std::span<const Tensor> inputs, Attributes attributes) {
   if (Capture* capture = Capture::current()) return capture->record(op, inputs, std::move(attributes));
   std::vector<Tensor> outputs = apply_eager(op, inputs, attributes);
-  for (size_t i = 0; i < t_observers.size(); ++i) t_observers[i]->on_apply(op, attributes, inputs, outputs);
+  for (size_t i = 0; t_unobserved == 0 && i < t_observers.size(); ++i)
+    t_observers[i]->on_apply(op, attributes, inputs, outputs);
   return outputs;
 }
 

@@ -21,6 +21,15 @@ void remove_observer(ApplyObserver* observer);
 /// True while some observer listens on this thread.
 bool observed();
 
+/// While it lives, observers of this thread see nothing: for updates, which tapes have no use for.
+class UnobservedScope {
+ public:
+  UnobservedScope();
+  ~UnobservedScope();
+  UnobservedScope(const UnobservedScope&) = delete;
+  UnobservedScope& operator=(const UnobservedScope&) = delete;
+};
+
 /// Calls `op`. Throws what its shape rule throws, naming the op. Strided inputs are made contiguous first.
 std::vector<Tensor> apply(const OpDef& op, std::span<const Tensor> inputs, Attributes attributes = {});
 /// The same for ops with one result.

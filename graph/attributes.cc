@@ -1,5 +1,7 @@
 #include "isochron/graph/attributes.h"
 
+#include <fmt/ranges.h>
+
 #include <functional>
 
 namespace isochron::graph {
@@ -19,6 +21,7 @@ std::string value_str(const AttributeValue& value) {
           [](int64_t v) { return std::to_string(v); }, [](double v) { return fmt::format("{:g}", v); },
           [](DType v) { return std::string(dtype_name(v)); }, [](const Dims& v) { return dims_str(v); },
           [](const std::string& v) { return "'" + v + "'"; },
+          [](const std::vector<double>& v) { return fmt::format("[{:g}]", fmt::join(v, " ")); },
           [](const std::shared_ptr<const AttributeObject>& v) { return v ? v->str() : std::string("null"); }},
       value);
 }
@@ -34,6 +37,11 @@ size_t value_hash(const AttributeValue& value) {
             return h;
           },
           [](const std::string& v) { return std::hash<std::string>()(v); },
+          [](const std::vector<double>& v) {
+            size_t h = v.size();
+            for (const double number : v) h = hash_mix(h, std::hash<double>()(number));
+            return h;
+          },
           [](const std::shared_ptr<const AttributeObject>& v) { return std::hash<const void*>()(v.get()); }},
       value);
 }

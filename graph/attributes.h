@@ -21,8 +21,8 @@ class AttributeObject {
   virtual std::string str() const = 0;
 };
 
-using AttributeValue =
-    std::variant<bool, int64_t, double, DType, Dims, std::string, std::shared_ptr<const AttributeObject>>;
+using AttributeValue = std::variant<bool, int64_t, double, DType, Dims, std::string, std::vector<double>,
+                                    std::shared_ptr<const AttributeObject>>;
 
 /// Ordered name -> value pairs. Names are string literals.
 class Attributes {

@@ -21,6 +21,8 @@ graph::Registry& mutable_registry() {
     register_interpolation(*registry);
     register_matrices(*registry);
     register_optimizers(*registry);
+    register_tensor_lists(*registry);
+    register_update_if(*registry);
     register_control(*registry);
     register_convolution(*registry);
     register_pooling(*registry);

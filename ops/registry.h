@@ -26,6 +26,8 @@ void register_sorting(graph::Registry& registry);
 void register_interpolation(graph::Registry& registry);
 void register_matrices(graph::Registry& registry);
 void register_optimizers(graph::Registry& registry);
+void register_tensor_lists(graph::Registry& registry);
+void register_update_if(graph::Registry& registry);
 void register_control(graph::Registry& registry);
 void register_convolution(graph::Registry& registry);
 void register_pooling(graph::Registry& registry);

@@ -1,7 +1,7 @@
 #include "isochron/optim/clipping.h"
 
 #include "isochron/ops/elementwise.h"
-#include "isochron/ops/reduction.h"
+#include "isochron/ops/tensor_lists.h"
 
 namespace isochron::optim {
 namespace {
@@ -14,25 +14,33 @@ std::vector<Tensor> each_defined(std::span<const Tensor> tensors, F f) {
   return result;
 }
 
+void check_norm(double max_norm, std::string_view where) {
+  require(max_norm > 0, ErrorCode::kInvalidArgument, where, "max_norm must be > 0, got {}", max_norm);
+}
+
 }  // namespace
 
 Tensor global_norm(std::span<const Tensor> tensors) {
-  Tensor total;
+  std::vector<Tensor> defined;
   for (const Tensor& tensor : tensors) {
-    if (!tensor.defined()) continue;
-    const Tensor squares = sum(square(tensor));
-    total = total.defined() ? total + squares : squares;
+    if (tensor.defined()) defined.push_back(tensor);
   }
-  require(total.defined(), ErrorCode::kInvalidArgument, "global_norm", "none of the {} tensors is defined",
+  require(!defined.empty(), ErrorCode::kInvalidArgument, "global_norm", "none of the {} tensors is defined",
           tensors.size());
-  return sqrt(total);
+  return cast(sqrt(square_sum(defined)), defined[0].dtype());
 }
 
 std::vector<Tensor> clip_by_global_norm(std::span<const Tensor> tensors, double max_norm) {
-  require(max_norm > 0, ErrorCode::kInvalidArgument, "clip_by_global_norm", "max_norm must be > 0, got {}",
-          max_norm);
+  check_norm(max_norm, "clip_by_global_norm");
   const Tensor factor = max_norm / maximum(global_norm(tensors), max_norm);
   return each_defined(tensors, [&](const Tensor& tensor) { return tensor * factor; });
+}
+
+std::vector<Tensor> clip_by_norm(std::span<const Tensor> tensors, double max_norm) {
+  check_norm(max_norm, "clip_by_norm");
+  return each_defined(tensors, [&](const Tensor& tensor) {
+    return tensor * (max_norm / maximum(global_norm({&tensor, 1}), max_norm));
+  });
 }
 
 std::vector<Tensor> clip_by_value(std::span<const Tensor> tensors, double limit) {

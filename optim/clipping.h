@@ -1,4 +1,5 @@
-// Gradient clipping, in ops: for use between `gradients` and `Optimizer::apply`.
+// Gradient clipping, in ops: for use between `gradients` and `Optimizer::apply`. Optimizers clip by
+// themselves where their step options ask for it (optim/step_options.h), at less cost.
 #pragma once
 
 #include <span>
@@ -8,13 +9,15 @@
 
 namespace isochron::optim {
 
-/// sqrt(sum of squares of all elements of all tensors); () of their dtype. Undefined tensors count as
-/// nothing. Throws kInvalidArgument when none is defined.
+/// sqrt(sum of squares of all elements of all tensors), added up in f64; () of their dtype, f32 or f64.
+/// Undefined tensors count as nothing. Throws kInvalidArgument when none is defined.
 Tensor global_norm(std::span<const Tensor> tensors);
 /// All tensors scaled by max_norm / max(norm, max_norm), so that their global norm is at most max_norm
 /// (Pascanu, Mikolov, Bengio: "On the difficulty of training recurrent neural networks", ICML 2013).
 /// Undefined ones stay so. Throws kInvalidArgument unless max_norm > 0.
 std::vector<Tensor> clip_by_global_norm(std::span<const Tensor> tensors, double max_norm);
+/// Each tensor scaled by max_norm / max(its norm, max_norm). Throws kInvalidArgument unless max_norm > 0.
+std::vector<Tensor> clip_by_norm(std::span<const Tensor> tensors, double max_norm);
 /// Every element clipped to [-limit, limit]. Throws kInvalidArgument unless limit > 0.
 std::vector<Tensor> clip_by_value(std::span<const Tensor> tensors, double limit);
 

@@ -2,21 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "isochron/autograd/autograd.h"
-#include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
 #include "isochron/ops/creation.h"
+#include "isochron/ops/elementwise.h"
 #include "isochron/ops/optimizer_updates.h"
 #include "isochron/ops/registry.h"
 
 namespace isochron::optim {
 namespace {
-
-void check_learning_rate(double learning_rate) {
-  require(std::isfinite(learning_rate) && learning_rate >= 0, ErrorCode::kInvalidArgument, "optimizer",
-          "the learning rate must be finite and >= 0, got {}", learning_rate);
-}
 
 std::vector<Variable> trainable_of(std::span<const Variable> parameters) {
   std::vector<Variable> result;
@@ -33,42 +29,11 @@ std::vector<Variable> trainable_of(std::span<const Variable> parameters) {
   return result;
 }
 
-}  // namespace
-
-Optimizer::Optimizer(std::string_view update_op, graph::Attributes attributes,
-                     std::vector<std::string> states, double learning_rate, WeightDecay weight_decay)
-    : op_(&ops::row(update_op)),
-      attributes_(std::move(attributes)),
-      weight_decay_(std::move(weight_decay)),
-      state_names_(std::move(states)) {
-  if (weight_decay_.rate != 0) attributes_.set("weight_decay", weight_decay_.rate);
-  ops::check_update_attributes(*op_, attributes_);
-  check_learning_rate(learning_rate);
-  learning_rate_ = Variable(full({}, learning_rate, DType::kF64), "learning_rate", false);
-  step_ = Variable(full({}, 0, DType::kI64), "step", false);
-}
-
-void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameters) {
-  const std::vector<Variable> trainable = trainable_of(parameters);
-  const std::vector<Tensor> sources(trainable.begin(), trainable.end());
-  if (graph::Capture::current()) {
-    apply(trainable, gradients(loss, sources));
-    return;
-  }
-  GradientTape* tape = GradientTape::current();
-  require(tape != nullptr, ErrorCode::kCaptureViolation, "minimize",
-          "nothing recorded how the loss came about; compute it in a captured function, or while a "
-          "GradientTape lives");
-  apply(trainable, tape->gradient(loss, sources));
-}
-
-void Optimizer::apply(std::span<const Variable> parameters, std::span<const Tensor> gradients) {
-  require(parameters.size() == gradients.size(), ErrorCode::kInvalidArgument, "optimizer",
-          "{} parameters, {} gradients", parameters.size(), gradients.size());
-  const std::vector<Variable> trainable = trainable_of(parameters);
-  const ops::UpdateLayout layout{trainable.size(), state_names_.size()};
-  std::vector<Tensor> inputs(layout.gradient(trainable.size()));
-  for (size_t i = 0, at = 0; i < parameters.size(); ++i) {
+/// The gradients of the trainable ones of `parameters`, each checked against its parameter.
+std::vector<Tensor> trainable_gradients(std::span<const Variable> parameters,
+                                        std::span<const Tensor> gradients) {
+  std::vector<Tensor> result;
+  for (size_t i = 0; i < parameters.size(); ++i) {
     if (!parameters[i].trainable()) continue;
     require(gradients[i].defined(), ErrorCode::kInvalidArgument, "optimizer",
             "the loss doesn't depend on parameter '{}'; freeze it with set_trainable(false), or leave it out",
@@ -79,49 +44,173 @@ void Optimizer::apply(std::span<const Variable> parameters, std::span<const Tens
            "optimizer", "parameter '{}' is {}, its gradient {}", parameters[i].name(),
            parameters[i].spec().str(), gradients[i].spec().str());
     }
-    inputs[layout.parameter(at)] = parameters[i];
-    inputs[layout.gradient(at++)] = gradients[i];
+    result.push_back(gradients[i]);
   }
-  if (entries_.empty()) make_states(trainable);
-  std::vector<Variable> targets = {step_};
-  targets.insert(targets.end(), trainable.begin(), trainable.end());
-  targets.resize(layout.gradient(0) - 1);
-  for (size_t i = 0; i < trainable.size(); ++i) {
-    const Entry& entry = entry_of(trainable[i], i);
-    for (size_t k = 0; k < layout.states; ++k) {
-      inputs[layout.state(k, i)] = entry.states[k];
-      targets[layout.state(k, i) - 1] = entry.states[k];
-    }
-  }
-  inputs[ops::UpdateLayout::kLearningRate] = learning_rate_;
-  inputs[ops::UpdateLayout::kStep] = step_;
-  // Tapes have no use for the update: eager, it passes them by.
-  const std::vector<Tensor> results = graph::Capture::current()
-                                          ? graph::apply(*op_, inputs, attributes_for(trainable))
-                                          : graph::apply_eager(*op_, inputs, attributes_for(trainable));
-  for (size_t i = 0; i < targets.size(); ++i) targets[i].assign(results[i]);
+  return result;
 }
 
-graph::Attributes Optimizer::attributes_for(std::span<const Variable> parameters) const {
-  graph::Attributes attributes = attributes_;
-  if (weight_decay_.rate == 0 || !weight_decay_.applies) return attributes;
-  std::string undecayed;
-  for (const Variable& parameter : parameters) undecayed += weight_decay_.applies(parameter) ? '0' : '1';
-  attributes.set("undecayed", std::move(undecayed));
-  return attributes;
+Variable slot(const char* name, double value, DType dtype) {
+  return Variable(full({}, value, dtype), name, false);
 }
 
-void Optimizer::make_states(std::span<const Variable> parameters) {
+void require_between_steps(std::string_view where, std::string_view instead) {
+  require(graph::Capture::current() == nullptr, ErrorCode::kCaptureViolation, where,
+          "it would happen at every replay; call it between steps{}", instead);
+}
+
+}  // namespace
+
+Optimizer::Optimizer(Rule rule, Schedule learning_rate, WeightDecay weight_decay, StepOptions options)
+    : op_(&ops::row(rule.op)),
+      attributes_(std::move(rule.attributes)),
+      states_(std::move(rule.states)),
+      schedule_(std::move(learning_rate)),
+      weight_decay_(std::move(weight_decay)),
+      options_(std::move(options)) {
+  ops::check_update_attributes(*op_, attributes_);
+  check_options();
+  const graph::EagerScope eager;
+  learning_rate_ = slot("learning_rate", schedule_.at(0), DType::kF64);
+  step_ = slot("step", 0, DType::kI64);
+  if (accumulates()) {
+    phase_ = slot("phase", 0, DType::kI64);
+    rows_ = slot("rows", 0, DType::kF64);
+    flush_ = slot("flush", 0, DType::kBool);
+  }
+  if (scales()) {
+    loss_scale_ = slot("loss_scale", options_.loss_scale.initial, DType::kF32);
+    clean_updates_ = slot("clean_updates", 0, DType::kI64);
+    skipped_ = slot("skipped_steps", 0, DType::kI64);
+  }
+}
+
+void Optimizer::check_options() const {
+  const auto check = [](bool good, std::string_view what, double value) {
+    require(good, ErrorCode::kInvalidArgument, "optimizer", "{}, got {}", what, value);
+  };
+  const auto natural = [](double value) { return std::isfinite(value) && value >= 0; };
+  check(natural(weight_decay_.rate), "the weight decay must be finite and >= 0", weight_decay_.rate);
+  for (const ParameterGroup& group : options_.groups) {
+    require(group.holds.defined(), ErrorCode::kInvalidArgument, "optimizer",
+            "a parameter group must say by `holds` what it holds");
+    check(natural(group.learning_rate_factor), "a group's learning rate factor must be finite and >= 0",
+          group.learning_rate_factor);
+    const double decay = group.weight_decay.value_or(0);
+    check(natural(decay), "a group's weight decay must be finite and >= 0", decay);
+  }
+  check(options_.accumulate >= 1, "accumulate must be >= 1", static_cast<double>(options_.accumulate));
+  const LossScale& scale = options_.loss_scale;
+  check(natural(scale.initial) && scale.initial <= 0x1p126, "a loss scale must lie in [0, 2^126]",
+        scale.initial);
+  check(scale.growth_interval >= 0, "growth_interval must be >= 0",
+        static_cast<double>(scale.growth_interval));
+  check(scale.growth_factor > 1 && std::isfinite(scale.growth_factor), "growth_factor must be above 1",
+        scale.growth_factor);
+  check(scale.backoff_factor > 0 && scale.backoff_factor < 1, "backoff_factor must lie in (0, 1)",
+        scale.backoff_factor);
+  const Clipping& clip = options_.clip;
+  for (const double limit : {clip.value, clip.norm, clip.global_norm})
+    check(natural(limit), "a clipping limit must be finite and >= 0", limit);
+  require((clip.value > 0) + (clip.norm > 0) + (clip.global_norm > 0) <= 1, ErrorCode::kInvalidArgument,
+          "optimizer", "at most one way of clipping, got value {}, norm {}, global_norm {}", clip.value,
+          clip.norm, clip.global_norm);
+  check(natural(options_.noise.eta), "the noise's eta must be finite and >= 0", options_.noise.eta);
+  check(natural(options_.noise.gamma), "the noise's gamma must be finite and >= 0", options_.noise.gamma);
+  check(options_.average_decay >= 0 && options_.average_decay < 1, "average_decay must lie in [0, 1)",
+        options_.average_decay);
+}
+
+void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameters, double rows) {
+  require(rows > 0 && std::isfinite(rows), ErrorCode::kInvalidArgument, "minimize",
+          "rows must be finite and > 0, got {}", rows);
+  minimize(loss, parameters, accumulates() ? scalar(rows, DType::kF64) : Tensor());
+}
+
+void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameters, const Tensor& rows) {
+  const std::vector<Variable> trainable = trainable_of(parameters);
+  const std::vector<Tensor> sources(trainable.begin(), trainable.end());
+  if (graph::Capture::current()) {
+    apply(trainable, gradients(scaled(loss), sources), rows);
+    return;
+  }
+  GradientTape* tape = GradientTape::current();
+  require(tape != nullptr, ErrorCode::kCaptureViolation, "minimize",
+          "nothing recorded how the loss came about; compute it in a captured function, or while a "
+          "GradientTape lives");
+  apply(trainable, tape->gradient(scaled(loss), sources), rows);
+}
+
+void Optimizer::apply(std::span<const Variable> parameters, std::span<const Tensor> gradients, double rows) {
+  require(rows > 0 && std::isfinite(rows), ErrorCode::kInvalidArgument, "optimizer",
+          "rows must be finite and > 0, got {}", rows);
+  apply(parameters, gradients, accumulates() ? scalar(rows, DType::kF64) : Tensor());
+}
+
+void Optimizer::apply(std::span<const Variable> parameters, std::span<const Tensor> gradients,
+                      const Tensor& rows) {
+  require(parameters.size() == gradients.size(), ErrorCode::kInvalidArgument, "optimizer",
+          "{} parameters, {} gradients", parameters.size(), gradients.size());
+  require(!accumulates() || (rows.defined() && rows.spec() == rows_.spec()), ErrorCode::kInvalidArgument,
+          "optimizer", "rows must be {}, got {}", TensorSpec{DType::kF64, {}}.str(),
+          rows.defined() ? rows.spec().str() : "an undefined tensor");
+  const std::vector<Variable> trainable = trainable_of(parameters);
+  std::vector<Tensor> checked = trainable_gradients(parameters, gradients);
+  prepare(trainable);
+  step(trainable, std::move(checked), rows);
+}
+
+void Optimizer::prepare(std::span<const Variable> parameters) {
+  const std::vector<Variable> trainable = trainable_of(parameters);
+  if (!entries_.empty()) return;
+  const graph::EagerScope eager;
+  std::set<std::string> names;
+  const auto own = [&](const Variable& parameter, std::string_view what, const Tensor& initial) {
+    std::string name = fmt::format("{}/{}", parameter.name(), what);
+    for (int n = 2; !names.insert(name).second; ++n)
+      name = fmt::format("{}_{}/{}", parameter.name(), n, what);
+    return Variable(initial, std::move(name), false);
+  };
   std::vector<Entry> entries;
-  for (const Variable& parameter : parameters) {
-    Entry entry{parameter, {}};
-    const Tensor zero = zeros(parameter.shape(), parameter.dtype());
-    for (const std::string& name : state_names_) {
-      entry.states.emplace_back(zero, fmt::format("{}/{}", parameter.name(), name), false);
+  for (const Variable& parameter : trainable) {
+    Entry entry{parameter, {}, {}, {}};
+    for (size_t k = 0; k < states_.size(); ++k) {
+      const Shape shape = ops::update_state_shape(*op_, parameter.shape(), k);
+      entry.states.push_back(
+          own(parameter, states_[k].name, full(shape, states_[k].initial, parameter.dtype())));
     }
+    const Tensor zero = zeros(parameter.shape(), parameter.dtype());
+    if (accumulates()) entry.gradient_sum = own(parameter, "gradient_sum", zero);
+    if (options_.average_decay > 0) entry.average = own(parameter, "average", parameter);
     entries.push_back(std::move(entry));
   }
   entries_ = std::move(entries);
+}
+
+graph::Attributes Optimizer::attributes_for(std::span<const Variable> parameters) const {
+  std::vector<double> rate_factors;
+  std::vector<double> weight_decays;
+  for (const Variable& parameter : parameters) {
+    const ParameterGroup* group = group_of(parameter);
+    const bool decays = !weight_decay_.applies.defined() || weight_decay_.applies(parameter);
+    rate_factors.push_back(group ? group->learning_rate_factor : 1);
+    weight_decays.push_back(group && group->weight_decay ? *group->weight_decay
+                                                         : (decays ? weight_decay_.rate : 0));
+  }
+  graph::Attributes attributes = attributes_;
+  const auto set = [&](std::string_view name, std::vector<double> numbers, double usual) {
+    const auto differs = [usual](double number) { return number != usual; };
+    if (std::any_of(numbers.begin(), numbers.end(), differs)) attributes.set(name, std::move(numbers));
+  };
+  set("rate_factors", std::move(rate_factors), 1);
+  set("weight_decays", std::move(weight_decays), 0);
+  return attributes;
+}
+
+const ParameterGroup* Optimizer::group_of(const Variable& parameter) const {
+  for (const ParameterGroup& group : options_.groups) {
+    if (group.holds(parameter)) return &group;
+  }
+  return nullptr;
 }
 
 const Optimizer::Entry& Optimizer::entry_of(const Variable& parameter, size_t hint) const {
@@ -138,19 +227,59 @@ const Optimizer::Entry& Optimizer::entry_of(const Variable& parameter, size_t hi
 double Optimizer::learning_rate() const { return learning_rate_.tensor().item<double>(); }
 
 void Optimizer::set_learning_rate(double learning_rate) {
-  check_learning_rate(learning_rate);
-  require(graph::Capture::current() == nullptr, ErrorCode::kCaptureViolation, "set_learning_rate",
-          "a number would be set at every replay; call it between steps, or compute the rate in ops and "
-          "assign it to learning_rate_slot()");
+  require(std::isfinite(learning_rate) && learning_rate >= 0, ErrorCode::kInvalidArgument, "optimizer",
+          "the learning rate must be finite and >= 0, got {}", learning_rate);
+  require(schedule_.constant(), ErrorCode::kInvalidArgument, "set_learning_rate",
+          "a schedule computes the learning rate of every step; make the optimizer with a number");
+  require_between_steps("set_learning_rate",
+                        ", or compute the rate in ops and assign it to learning_rate_slot()");
   learning_rate_.assign(full({}, learning_rate, DType::kF64));
+}
+
+void Optimizer::set_schedule(Schedule schedule) {
+  require_between_steps("set_schedule", "");
+  const double rate = schedule.at(step_count());
+  schedule_ = std::move(schedule);
+  learning_rate_.assign(full({}, rate, DType::kF64));
 }
 
 int64_t Optimizer::step_count() const { return step_.tensor().item<int64_t>(); }
 
+int64_t Optimizer::phase() const { return accumulates() ? phase_.tensor().item<int64_t>() : 0; }
+
+void Optimizer::flush_next() {
+  require_between_steps("flush_next", "");
+  static const Tensor yes = scalar(1, DType::kBool);  // an epoch's last step may allocate nothing either
+  if (accumulates()) flush_.assign(yes);
+}
+
+Tensor Optimizer::scaled(const Tensor& loss) const {
+  return scales() ? loss * cast(loss_scale_, loss.dtype()) : loss;
+}
+
+double Optimizer::loss_scale() const { return scales() ? loss_scale_.tensor().item<double>() : 1; }
+
+int64_t Optimizer::skipped_steps() const { return scales() ? skipped_.tensor().item<int64_t>() : 0; }
+
+std::vector<Variable> Optimizer::scale_slots() const {
+  if (!scales()) return {};
+  return {loss_scale_, clean_updates_, skipped_};
+}
+
+std::vector<Variable> Optimizer::parameters() const {
+  std::vector<Variable> result;
+  for (const Entry& entry : entries_) result.push_back(entry.parameter);
+  return result;
+}
+
 std::vector<Variable> Optimizer::state() const {
   std::vector<Variable> result = {learning_rate_, step_};
+  if (accumulates()) result.insert(result.end(), {phase_, rows_, flush_});
+  for (const Variable& slot_of_scale : scale_slots()) result.push_back(slot_of_scale);
   for (const Entry& entry : entries_) {
     result.insert(result.end(), entry.states.begin(), entry.states.end());
+    if (entry.gradient_sum.defined()) result.push_back(entry.gradient_sum);
+    if (entry.average.defined()) result.push_back(entry.average);
   }
   return result;
 }
@@ -159,8 +288,31 @@ size_t Optimizer::state_bytes() const {
   size_t bytes = 0;
   for (const Entry& entry : entries_) {
     for (const Variable& state : entry.states) bytes += state.size_bytes();
+    if (entry.gradient_sum.defined()) bytes += entry.gradient_sum.size_bytes();
+    if (entry.average.defined()) bytes += entry.average.size_bytes();
   }
   return bytes;
+}
+
+AveragedWeights::AveragedWeights(Optimizer& optimizer) {
+  require_between_steps("averaged weights", "");
+  require(optimizer.options_.average_decay > 0, ErrorCode::kInvalidArgument, "averaged weights",
+          "the optimizer keeps none; set average_decay in its step options");
+  for (const Optimizer::Entry& entry : optimizer.entries_)
+    pairs_.emplace_back(entry.parameter, entry.average);
+  exchange();
+}
+
+AveragedWeights::~AveragedWeights() { exchange(); }
+
+void AveragedWeights::exchange() {
+  for (const auto& [parameter, average] : pairs_) {
+    const Tensor a = parameter.tensor();
+    const Tensor b = average.tensor();
+    std::swap_ranges(a.raw(), a.raw() + a.size_bytes(), b.raw());
+    a.storage()->next_generation();
+    b.storage()->next_generation();
+  }
 }
 
 }  // namespace isochron::optim

@@ -1,6 +1,7 @@
-// Optimizer: what all optimizers share. It owns the slots (learning rate, steps done) and one set of states a
-// parameter, and turns gradients into one call of an update op (ops/optimizer_updates.h). The same calls
-// serve captured and eager code; captured, the update is in place.
+// Optimizer: what all optimizers share. It owns the slots (learning rate, steps done, and those that
+// accumulation and loss scaling need) and one set of states a parameter, and turns gradients into one call of
+// an update op (ops/optimizer_updates.h). The same calls serve captured and eager code; captured, the update
+// is in place.
 //
 // The kinds (optim/optimizers.h) differ only in what they give the constructor, so any of them may be moved
 // into an Optimizer.
@@ -13,16 +14,10 @@
 
 #include "isochron/graph/op.h"
 #include "isochron/graph/variable.h"
+#include "isochron/optim/schedules.h"
+#include "isochron/optim/step_options.h"
 
 namespace isochron::optim {
-
-/// Decoupled weight decay: parameters lose the share learning rate x `rate` of themselves before each update
-/// (Loshchilov and Hutter, ICLR 2019).
-struct WeightDecay {
-  double rate = 0;
-  /// Which parameters decay; all where empty. Commonly those with two axes or more, sparing biases and gains.
-  std::function<bool(const Variable& parameter)> applies = {};
-};
 
 class Optimizer {
  public:
@@ -32,53 +27,136 @@ class Optimizer {
   Optimizer& operator=(Optimizer&&) = default;
 
   /// One step down d loss / d parameters: differentiates (in a capture: the graph; else: what the innermost
-  /// GradientTape recorded) and applies. Parameters that aren't trainable are skipped. Throws
+  /// GradientTape recorded) and applies. The loss is a mean over `rows` samples, which matters where
+  /// micro-batches of different sizes are accumulated. Parameters that aren't trainable are skipped. Throws
   /// kCaptureViolation without capture and tape, and what `apply` throws.
-  void minimize(const Tensor& loss, std::span<const Variable> parameters);
+  void minimize(const Tensor& loss, std::span<const Variable> parameters, double rows = 1);
+  /// rows: f64 (), such as the number of tokens that aren't padding.
+  void minimize(const Tensor& loss, std::span<const Variable> parameters, const Tensor& rows);
   /// One step along gradients[i], the gradient of parameters[i]; parameters that aren't trainable are
-  /// skipped, whatever their gradient. The first call makes the states of its parameters, filled with zeros.
-  /// Throws kInvalidArgument: another number of gradients than parameters, a gradient that is missing, a
-  /// repeated parameter, nothing to update, a parameter that the first call did not have; kShapeMismatch and
-  /// kDtypeMismatch as the update op does. Nothing is changed then.
-  void apply(std::span<const Variable> parameters, std::span<const Tensor> gradients);
+  /// skipped, whatever their gradient. Under loss scaling: the gradients of `scaled(loss)`. The first call
+  /// makes the states of its parameters. Throws kInvalidArgument: another number of gradients than
+  /// parameters, a gradient that is missing, a repeated parameter, nothing to update, a parameter that the
+  /// first call did not have; kShapeMismatch and kDtypeMismatch as the update op does. Nothing is changed
+  /// then.
+  void apply(std::span<const Variable> parameters, std::span<const Tensor> gradients, double rows = 1);
+  void apply(std::span<const Variable> parameters, std::span<const Tensor> gradients, const Tensor& rows);
+  /// Makes the states of the trainable ones of `parameters` now, as the first step would: for restoring them
+  /// before it. Does nothing where they exist. Throws kInvalidArgument as `apply`.
+  void prepare(std::span<const Variable> parameters);
 
   /// The learning rate of the next step; f64. Reaches captured steps without a new capture.
   double learning_rate() const;
-  /// Throws kInvalidArgument unless it is finite and >= 0, kCaptureViolation in a capture (assign a tensor to
-  /// the slot there).
+  /// Throws kInvalidArgument unless it is finite and >= 0, or where a schedule computes it; kCaptureViolation
+  /// in a capture (assign a tensor to the slot there).
   void set_learning_rate(double learning_rate);
-  /// f64 (), for schedules computed in ops.
+  /// From the next update on the learning rate follows `schedule`, by the number of updates done. Takes
+  /// effect for captures made afterwards. Throws kCaptureViolation in a capture.
+  void set_schedule(Schedule schedule);
+  /// f64 ().
   const Variable& learning_rate_slot() const { return learning_rate_; }
-  /// Steps done so far. i64 ().
+  /// Updates done so far. i64 ().
   int64_t step_count() const;
   const Variable& step_slot() const { return step_; }
 
-  /// Everything that a checkpoint must save: the slots and the states made so far.
+  /// Micro-batches that one update takes.
+  int64_t accumulate() const { return options_.accumulate; }
+  /// How many of them the next update has already; the next micro-batch is number `phase()` of its group,
+  /// from 0.
+  int64_t phase() const;
+  /// Makes the next micro-batch the last of its group, however few there are: the end of an epoch. Reaches
+  /// captured steps without a new capture. Throws kCaptureViolation in a capture.
+  void flush_next();
+
+  /// loss x the loss scale: what to differentiate where `apply` is called by hand. `loss` itself without
+  /// scaling.
+  Tensor scaled(const Tensor& loss) const;
+  /// 1 without loss scaling.
+  double loss_scale() const;
+  /// Updates left out since their gradients weren't finite; 0 without loss scaling, which looks for that.
+  int64_t skipped_steps() const;
+
+  /// The parameters that it has states for, in the order of its first step.
+  std::vector<Variable> parameters() const;
+  /// Everything that a checkpoint must save, under names unique within the optimizer: the slots and the
+  /// states made so far.
   std::vector<Variable> state() const;
   /// Bytes of the states made so far, without the slots.
   size_t state_bytes() const;
 
  protected:
-  /// `states` are the names of the update op's states, in its order.
-  Optimizer(std::string_view update_op, graph::Attributes attributes, std::vector<std::string> states,
-            double learning_rate, WeightDecay weight_decay = {});
+  struct State {
+    std::string name;
+    double initial = 0;
+  };
+  /// An update op (ops/optimizer_updates.h) with its attributes, and its states in its order.
+  struct Rule {
+    std::string_view op;
+    graph::Attributes attributes;
+    std::vector<State> states;
+  };
+  Optimizer(Rule rule, Schedule learning_rate, WeightDecay weight_decay, StepOptions options);
 
  private:
+  friend class AveragedWeights;
   struct Entry {
     Variable parameter;
     std::vector<Variable> states;
+    Variable gradient_sum;  // where micro-batches are accumulated
+    Variable average;       // where averages are kept
   };
+  /// What one update changes, in the order of the update op's results, and what belongs to it.
+  struct Update;
+
+  bool accumulates() const { return options_.accumulate > 1; }
+  bool scales() const { return options_.loss_scale.initial > 0; }
+  void check_options() const;
+  std::vector<Variable> scale_slots() const;
+  const ParameterGroup* group_of(const Variable& parameter) const;
   graph::Attributes attributes_for(std::span<const Variable> parameters) const;
-  void make_states(std::span<const Variable> parameters);
   const Entry& entry_of(const Variable& parameter, size_t hint) const;
+
+  // optim/optimizer_step.cc
+  Update update_of(std::span<const Variable> parameters) const;
+  void step(std::span<const Variable> parameters, std::vector<Tensor> gradients, const Tensor& rows);
+  std::vector<Tensor> sum_up(const Update& update, std::span<const Tensor> gradients, const Tensor& rows,
+                             Tensor& total_rows, Tensor& due);
+  std::vector<Tensor> unscaled(const Update& update, std::span<const Tensor> state,
+                               std::span<const Tensor> gradients, const Tensor& total_rows) const;
+  std::vector<Tensor> updated(const Update& update, std::span<const Tensor> state,
+                              std::vector<Tensor> gradients, Tensor factor, const Tensor& squares) const;
 
   const graph::OpDef* op_;
   graph::Attributes attributes_;
+  std::vector<State> states_;
+  Schedule schedule_;
   WeightDecay weight_decay_;
-  std::vector<std::string> state_names_;
+  StepOptions options_;
   Variable learning_rate_;
   Variable step_;
+  Variable phase_;          // i64 (), defined where micro-batches are accumulated, as the next two
+  Variable rows_;           // f64 (), summed over the group so far
+  Variable flush_;          // bool ()
+  Variable loss_scale_;     // f32 (), defined under loss scaling, as the next two
+  Variable clean_updates_;  // i64 (), since the scale last changed
+  Variable skipped_;        // i64 ()
   std::vector<Entry> entries_;
+};
+
+/// While it lives, every parameter of the optimizer holds its average (StepOptions::average_decay), and the
+/// average holds the parameter: for evaluating, predicting or saving. No step may run meanwhile. Captured
+/// functions see the exchange without a new capture; it allocates nothing. Throws kInvalidArgument where no
+/// averages are kept, kCaptureViolation in a capture.
+class AveragedWeights {
+ public:
+  explicit AveragedWeights(Optimizer& optimizer);
+  ~AveragedWeights();
+  AveragedWeights(const AveragedWeights&) = delete;
+  AveragedWeights& operator=(const AveragedWeights&) = delete;
+
+ private:
+  void exchange();
+  std::vector<std::pair<Variable, Variable>> pairs_;
 };
 
 }  // namespace isochron::optim

@@ -1,10 +1,14 @@
-// The optimizers. Definitions and defaults are those of Keras 3 (keras.io/api/optimizers); the formulas stand
-// in ops/optimizer_updates.h, and named options give PyTorch's instead.
+// The optimizers. Definitions and defaults are those of Keras 3 (keras.io/api/optimizers); the formulas and
+// their papers stand in ops/optimizer_updates.h, and named options give PyTorch's instead.
 //
 //   auto optimizer = optim::Adam({.learning_rate = 1e-3});
 //   optimizer.minimize(loss, model.parameters());
 //
-// Decays (momentum, beta_1, beta_2, rho) outside [0, 1) or a negative epsilon throw kInvalidArgument.
+// All take a learning rate that is a number or a schedule (optim/schedules.h), a decoupled weight decay, and
+// `step`: parameter groups, accumulation, loss scale, clipping, noise, averages (optim/step_options.h).
+//
+// Decays (momentum, beta_1, beta_2, rho) outside [0, 1) or a negative epsilon throw kInvalidArgument, and so
+// do options outside the range that their comment names.
 #pragma once
 
 #include "isochron/optim/optimizer.h"
@@ -12,21 +16,22 @@
 namespace isochron::optim {
 
 struct SgdOptions {
-  double learning_rate = 0.01;
+  Schedule learning_rate = 0.01;
   double momentum = 0;
   bool nesterov = false;
   WeightDecay weight_decay = {};
   /// PyTorch's momentum: the velocity sums gradients, and the learning rate of the moment scales all of it.
   bool learning_rate_outside_velocity = false;
+  StepOptions step = {};
 };
-/// Stochastic gradient descent, with momentum where it is above 0.
+/// Stochastic gradient descent, with momentum where it is above 0. States: none, or one.
 class Sgd : public Optimizer {
  public:
   explicit Sgd(const SgdOptions& options = {});
 };
 
 struct AdamOptions {
-  double learning_rate = 1e-3;
+  Schedule learning_rate = 1e-3;
   double beta_1 = 0.9;
   double beta_2 = 0.999;
   /// Added to sqrt(v) before bias correction ("epsilon hat" of Kingma and Ba, section 2).
@@ -34,19 +39,23 @@ struct AdamOptions {
   bool amsgrad = false;
   /// PyTorch's Adam: epsilon is added to the bias-corrected root. (Its default is 1e-8.)
   bool epsilon_after_correction = false;
+  WeightDecay weight_decay = {};
+  StepOptions step = {};
 };
+/// States: two, with amsgrad three.
 class Adam : public Optimizer {
  public:
   explicit Adam(const AdamOptions& options = {});
 };
 
 struct AdamWOptions {
-  double learning_rate = 1e-3;
+  Schedule learning_rate = 1e-3;
   double beta_1 = 0.9;
   double beta_2 = 0.999;
   double epsilon = 1e-8;
   bool amsgrad = false;
   WeightDecay weight_decay = {.rate = 0.01};
+  StepOptions step = {};
 };
 /// Adam with decoupled weight decay (Loshchilov and Hutter: "Decoupled Weight Decay Regularization", ICLR
 /// 2019), as PyTorch defines it: epsilon is added to the bias-corrected root.
@@ -56,7 +65,7 @@ class AdamW : public Optimizer {
 };
 
 struct RmsPropOptions {
-  double learning_rate = 1e-3;
+  Schedule learning_rate = 1e-3;
   double rho = 0.9;
   double momentum = 0;
   /// Added to v under the root.
@@ -66,10 +75,121 @@ struct RmsPropOptions {
   bool epsilon_outside_root = false;
   /// PyTorch's momentum, as in SgdOptions.
   bool learning_rate_outside_velocity = false;
+  WeightDecay weight_decay = {};
+  StepOptions step = {};
 };
+/// States: one, one more if centered, one more with momentum.
 class RmsProp : public Optimizer {
  public:
   explicit RmsProp(const RmsPropOptions& options = {});
+};
+
+struct AdagradOptions {
+  Schedule learning_rate = 1e-3;
+  /// Where the sum of squares starts; >= 0.
+  double initial_square_sum = 0.1;
+  double epsilon = 1e-7;
+  /// PyTorch's Adagrad: sqrt(v) + epsilon. (Its defaults are learning rate 0.01, sum from 0, 1e-10.)
+  bool epsilon_outside_root = false;
+  WeightDecay weight_decay = {};
+  StepOptions step = {};
+};
+/// States: one.
+class Adagrad : public Optimizer {
+ public:
+  explicit Adagrad(const AdagradOptions& options = {});
+};
+
+struct AdadeltaOptions {
+  /// 1 in Zeiler's paper and in PyTorch.
+  Schedule learning_rate = 1e-3;
+  double rho = 0.95;
+  double epsilon = 1e-7;
+  WeightDecay weight_decay = {};
+  StepOptions step = {};
+};
+/// States: two.
+class Adadelta : public Optimizer {
+ public:
+  explicit Adadelta(const AdadeltaOptions& options = {});
+};
+
+struct AdamaxOptions {
+  Schedule learning_rate = 1e-3;
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-7;
+  /// PyTorch's Adamax: epsilon is added to the gradient before it enters the norm. (Its defaults are learning
+  /// rate 0.002 and 1e-8.)
+  bool epsilon_within_norm = false;
+  WeightDecay weight_decay = {};
+  StepOptions step = {};
+};
+/// States: two.
+class Adamax : public Optimizer {
+ public:
+  explicit Adamax(const AdamaxOptions& options = {});
+};
+
+struct NadamOptions {
+  Schedule learning_rate = 1e-3;
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-7;
+  /// How fast the momentum's schedule settles; >= 0. PyTorch's default is 0.004, with learning rate 0.002 and
+  /// 1e-8.
+  double momentum_decay = 1;
+  WeightDecay weight_decay = {};
+  StepOptions step = {};
+};
+/// States: two.
+class Nadam : public Optimizer {
+ public:
+  explicit Nadam(const NadamOptions& options = {});
+};
+
+struct LionOptions {
+  Schedule learning_rate = 1e-3;
+  double beta_1 = 0.9;
+  double beta_2 = 0.99;
+  WeightDecay weight_decay = {};
+  StepOptions step = {};
+};
+/// States: one.
+class Lion : public Optimizer {
+ public:
+  explicit Lion(const LionOptions& options = {});
+};
+
+struct AdafactorOptions {
+  /// At most; 1 / sqrt(step) where that is less.
+  Schedule learning_rate = 1e-3;
+  double beta_2_decay = -0.8;  // <= 0
+  double epsilon_1 = 1e-30;
+  double epsilon_2 = 1e-3;
+  double clip_threshold = 1;  // > 0
+  WeightDecay weight_decay = {};
+  StepOptions step = {};
+};
+/// States: of an R x C matrix R + C numbers, of a vector as many as it has.
+class Adafactor : public Optimizer {
+ public:
+  explicit Adafactor(const AdafactorOptions& options = {});
+};
+
+struct LambOptions {
+  Schedule learning_rate = 1e-3;
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-7;
+  /// Taken before the update, as Keras does; in You et al. it enters the move whose norm is taken.
+  WeightDecay weight_decay = {};
+  StepOptions step = {};
+};
+/// States: two.
+class Lamb : public Optimizer {
+ public:
+  explicit Lamb(const LambOptions& options = {});
 };
 
 }  // namespace isochron::optim

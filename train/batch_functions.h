@@ -63,6 +63,9 @@ struct BatchFunctions {
   /// Gives (N, ...) for N rows; traced with nn::training() false.
   BatchFunction predict = {};
   std::vector<NamedMetric> metrics = {};
+  /// What `train` updates with, where it accumulates micro-batches: the last group of an epoch is then
+  /// updated with whatever it holds, and steps that update are told apart from those that only sum.
+  optim::Optimizer* optimizer = nullptr;
 };
 
 /// The usual: element 0 of a batch goes through `model`, element 1 is the target. All three must outlive the

@@ -101,7 +101,8 @@ class Trainer::Fit {
   /// One iteration: the step on the batch at hand, then the fetching of the next.
   void step() {
     data::Dataset::Iterator& at = *at_;
-    if (recorder_ != nullptr) recorder_->begin_iteration(at->has(full_) ? 0 : 1);
+    const bool updates = prepare_update();
+    if (recorder_ != nullptr) recorder_->begin_iteration(at->has(full_) ? (updates ? 2 : 0) : 1);
     const int64_t began_ns = now_ns();
     {
       const OptionalPhase phase(recorder_, Phase::kCompute);
@@ -115,6 +116,15 @@ class Trainer::Fit {
     }
     durations_.add(now_ns() - began_ns);
     if (recorder_ != nullptr) recorder_->end_iteration();
+  }
+
+  /// Where micro-batches are accumulated: does this step update? The last one of an epoch does in any case.
+  bool prepare_update() {
+    optim::Optimizer* optimizer = trainer_.functions_.optimizer;
+    if (optimizer == nullptr || optimizer->accumulate() == 1) return false;
+    const bool last = run_.step + 1 == run_.steps_per_epoch;
+    if (last) optimizer->flush_next();
+    return last || optimizer->phase() + 1 == optimizer->accumulate();
   }
 
   void begin_data() {

@@ -1,9 +1,13 @@
 // `isochron train`: the bundled models, trained on the shipped data or on files of the same form.
+#include <fmt/ranges.h>
+
 #include <memory>
 
 #include "isochron/apps/commands.h"
 #include "isochron/apps/number_options.h"
+#include "isochron/apps/train/dry_run.h"
 #include "isochron/apps/train/families.h"
+#include "isochron/apps/train/optimizers.h"
 #include "isochron/core/error.h"
 #include "isochron/core/threads.h"
 #include "isochron/ops/choices.h"
@@ -18,7 +22,6 @@ void require_built(bool built, std::string_view option, std::string_view instead
 void refuse_what_is_not_built(const TrainOptions& options) {
   require_built(options.precision == "f32", "--precision " + options.precision, "f32 is");
   require_built(options.device == "cpu", "--device " + options.device, "cpu is");
-  require_built(options.accumulate == 1, "--accumulate", "use a larger --batch");
   require_built(options.checkpoint.empty() && !options.resume, "--checkpoint and --resume",
                 "train in one run");
   require_built(options.tensorboard.empty(), "--tensorboard", "--out writes CSV and JSON");
@@ -36,7 +39,11 @@ void run(const TrainOptions& options) {
     ops::set_deterministic(options.deterministic);
     require_folder_of(options.json);
     make_folder(options.out);
-    return model.train(options);
+    try {
+      model.train(options);
+    } catch (const DryRunDone&) {
+    }
+    return;
   }
   fail(ErrorCode::kInvalidArgument, "train", "no model '{}'; models are {}", options.model, names);
 }
@@ -72,15 +79,22 @@ void add_train(CLI::App& app) {
       ->check(whole_number(1));
   command->add_option("--batch", options->batch, "rows a step; default: the model's own")
       ->check(whole_number(1));
+  std::vector<std::string> optimizers;
+  for (const NamedOptimizer& optimizer : named_optimizers()) optimizers.push_back(optimizer.name);
   command
       ->add_option("--optimizer", options->optimizer,
-                   "adam, adamw, rmsprop, sgd or momentum; default: the model's own")
-      ->check(CLI::IsMember({"adam", "adamw", "rmsprop", "sgd", "momentum"}));
+                   fmt::format("{}; default: the model's own", fmt::join(optimizers, ", ")))
+      ->check(CLI::IsMember(optimizers));
   command
       ->add_option("--learning-rate", options->learning_rate,
-                   "the highest; default: the model's own, with another optimizer 0.001, 0.01 for sgd and "
-                   "momentum")
+                   "the highest; default: the model's own, with another optimizer what is usual for it")
       ->check(positive_number());
+  command
+      ->add_option("--accumulate", options->accumulate,
+                   "batches an update: their gradients are summed, weighted by rows")
+      ->check(whole_number(1, INT32_MAX));
+  command->add_flag("--dry-run", options->dry_run,
+                    "print what memory the training takes under SGD, RMSprop and Adam, and end");
   command->add_option("--seed", options->seed, "of weights, order and dropout")
       ->check(whole_number(0))
       ->capture_default_str();
@@ -98,7 +112,6 @@ void add_train(CLI::App& app) {
   command->add_option("--device", options->device, "cpu")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  command->add_option("--accumulate", options->accumulate, "not built yet")->check(whole_number(1));
   command->add_option("--checkpoint", options->checkpoint, "not built yet");
   command->add_flag("--resume", options->resume, "not built yet");
   command->add_option("--tensorboard", options->tensorboard, "not built yet");

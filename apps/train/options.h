@@ -19,6 +19,8 @@ struct TrainOptions {
   std::optional<double> learning_rate;
   uint64_t seed = 0;
   int threads = 0;
+  int accumulate = 1;
+  bool dry_run = false;
   bool deterministic = false;
   bool require_flat = false;
   std::filesystem::path json;
@@ -26,7 +28,6 @@ struct TrainOptions {
   // Accepted so that asking for them is answered, not ignored.
   std::string precision = "f32";
   std::string device = "cpu";
-  int accumulate = 1;
   std::filesystem::path checkpoint;
   bool resume = false;
   std::filesystem::path tensorboard;

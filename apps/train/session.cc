@@ -5,6 +5,8 @@
 
 #include "isochron/apps/allocation_counter.h"
 #include "isochron/apps/commands.h"
+#include "isochron/apps/train/dry_run.h"
+#include "isochron/apps/train/optimizers.h"
 #include "isochron/apps/train/page.h"
 #include "isochron/core/file.h"
 #include "isochron/core/threads.h"
@@ -16,32 +18,10 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// AdamW as usual for transformers: short memory of squares, decay of matrices alone.
-optim::AdamW adamw(double learning_rate) {
-  const auto matrices = [](const Variable& parameter) { return parameter.shape().rank() >= 2; };
-  return optim::AdamW(
-      {.learning_rate = learning_rate, .beta_2 = 0.99, .weight_decay = {.rate = 0.1, .applies = matrices}});
-}
-
-optim::Optimizer make_optimizer(const std::string& name, double learning_rate) {
-  if (name == "adamw") return adamw(learning_rate);
-  if (name == "rmsprop") return optim::RmsProp({.learning_rate = learning_rate});
-  if (name == "sgd") return optim::Sgd({.learning_rate = learning_rate});
-  if (name == "momentum") {
-    return optim::Sgd(
-        {.learning_rate = learning_rate, .momentum = 0.9, .learning_rate_outside_velocity = true});
-  }
-  return optim::Adam({.learning_rate = learning_rate});
-}
-
-double usual_learning_rate(const std::string& optimizer) {
-  return optimizer == "sgd" || optimizer == "momentum" ? 0.01 : 0.001;
-}
-
 double chosen_learning_rate(const TrainOptions& options, const TrainSettings& settings) {
   if (options.learning_rate) return *options.learning_rate;
   const bool own = options.optimizer.empty() || options.optimizer == settings.optimizer;
-  return own ? settings.learning_rate : usual_learning_rate(options.optimizer);
+  return own ? settings.learning_rate : optimizer_named(options.optimizer).learning_rate;
 }
 
 ordered_json epochs_json(const train::History& history) {
@@ -66,8 +46,8 @@ TrainSession::TrainSession(const TrainOptions& options, const TrainSettings& set
       batch_(options.batch > 0 ? options.batch : settings.batch),
       optimizer_name_(options.optimizer.empty() ? settings.optimizer : options.optimizer),
       learning_rate_(chosen_learning_rate(options, settings)),
-      optimizer_(make_optimizer(optimizer_name_, learning_rate_)),
-      recorder_({.classes = 2,
+      optimizer_(optimizer_named(optimizer_name_).make(learning_rate_, step_options())),
+      recorder_({.classes = options.accumulate > 1 ? 3 : 2,
                  .heap_allocations = allocations_counted() ? heap_allocations : nullptr,
                  .library_allocations = allocations_counted() ? library_allocations : nullptr}) {
   nn::set_initializer_seed(options.seed);
@@ -80,20 +60,23 @@ int64_t TrainSession::steps_per_epoch(train::Batches data) const {
 }
 
 train::Trainer TrainSession::trainer(train::BatchFunctions functions, train::Batches data) {
-  if (!settings_.decay) return train::Trainer(std::move(functions));
-  const int64_t total = epochs_ * steps_per_epoch(data);
-  const auto warmup = static_cast<int64_t>(settings_.warmup_share * static_cast<double>(total));
-  return train::Trainer(train::scheduled(
-      std::move(functions), optimizer_,
-      {.peak = learning_rate_, .warmup_steps = warmup, .total_steps = total, .final_share = 0.01}));
+  if (options_.dry_run) dry_run(functions, data, optimizer_, optimizer_name_, step_options());
+  if (settings_.decay) {
+    const int64_t updates = (steps_per_epoch(data) + options_.accumulate - 1) / options_.accumulate;
+    const int64_t total = epochs_ * updates;
+    const auto warmup = static_cast<int64_t>(settings_.warmup_share * static_cast<double>(total));
+    optimizer_.set_schedule(optim::warmup(warmup, optim::cosine(learning_rate_, total - warmup, 0.01)));
+  }
+  return train::Trainer(std::move(functions));
 }
 
 void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitOptions fit_options) {
-  fmt::print("{} epochs{}, batch {}, {}, learning rate {:g}{}{}\n", epochs_,
+  fmt::print("{} epochs{}, batch {}{}, {}, learning rate {:g}{}{}\n", epochs_,
              options_.steps + settings_.steps_per_epoch > 0
                  ? fmt::format(" of {} steps", steps_per_epoch(data))
                  : "",
-             batch_, optimizer_name_, learning_rate_, settings_.warmup_share > 0 ? " after warm-up" : "",
+             batch_, options_.accumulate > 1 ? fmt::format(", an update every {}", options_.accumulate) : "",
+             optimizer_name_, learning_rate_, settings_.warmup_share > 0 ? " after warm-up" : "",
              settings_.decay ? ", down by half a cosine" : "");
   std::fflush(stdout);
   fit_options.epochs = epochs_;
@@ -124,6 +107,7 @@ void TrainSession::write(const observe::RunReport& report, const TrainOutcome& o
                            {"optimizer", optimizer_name_},
                            {"learning_rate", learning_rate_},
                            {"batch", batch_},
+                           {"accumulate", options_.accumulate},
                            {"seed", options_.seed},
                            {"threads", compute_threads()},
                            {"epochs", epochs_json(history_)},

@@ -13,7 +13,6 @@
 #include "isochron/observe/recorder.h"
 #include "isochron/observe/report.h"
 #include "isochron/optim/optimizers.h"
-#include "isochron/train/schedule.h"
 #include "isochron/train/trainer.h"
 
 namespace isochron::apps {
@@ -65,7 +64,7 @@ class TrainSession {
 
   optim::Optimizer& optimizer() { return optimizer_; }
   /// Of functions that update with the session's optimizer, as train::supervised makes them, under its
-  /// schedule for training on `data`.
+  /// schedule for training on `data`. Throws DryRunDone where a dry run is asked for.
   train::Trainer trainer(train::BatchFunctions functions, train::Batches data);
   void fit(train::Trainer& trainer, train::Batches data, train::FitOptions fit_options = {});
 
@@ -76,6 +75,7 @@ class TrainSession {
   static constexpr int64_t kShuffleRows = 1 << 20;
 
   int64_t steps_per_epoch(train::Batches data) const;
+  optim::StepOptions step_options() const { return {.accumulate = options_.accumulate}; }
   void write(const observe::RunReport& report, const TrainOutcome& outcome) const;
 
   const TrainOptions& options_;

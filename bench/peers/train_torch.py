@@ -117,7 +117,7 @@ def load_text(places):
 
 
 def rate(step, total, warmup):
-    """Share of the highest learning rate: train::WarmupCosine with a final share of 0.01."""
+    """Share of the highest learning rate: as optim::warmup around optim::cosine with a final share of 0.01."""
     ramp = min(1.0, (step + 1) / max(1, warmup))
     along = min(max((step - warmup) / (total - warmup), 0.0), 1.0)
     return ramp * (0.01 + 0.99 * (0.5 + 0.5 * math.cos(math.pi * along)))

@@ -21,6 +21,25 @@ CONFIGURATIONS = {
         "RMSprop",
         {"lr": 0.004, "alpha": 0.8, "momentum": 0.5, "eps": 1e-5, "centered": True},
     ),
+    "adamw": ("AdamW", {}),
+    "adamw_set": ("AdamW", {"lr": 0.003, "betas": (0.85, 0.98), "eps": 1e-5, "weight_decay": 0.2, "amsgrad": True}),
+    "adagrad": ("Adagrad", {}),
+    "adadelta": ("Adadelta", {}),
+    "adadelta_set": ("Adadelta", {"lr": 0.5, "rho": 0.8, "eps": 1e-5}),
+    "adamax": ("Adamax", {}),
+    "adamax_set": ("Adamax", {"lr": 0.003, "betas": (0.85, 0.98), "eps": 1e-5}),
+    "nadam": ("NAdam", {}),
+    "nadam_set": (
+        "NAdam",
+        {
+            "lr": 0.003,
+            "betas": (0.85, 0.98),
+            "eps": 1e-5,
+            "momentum_decay": 0.1,
+            "weight_decay": 0.2,
+            "decoupled_weight_decay": True,
+        },
+    ),
 }
 
 
@@ -49,11 +68,12 @@ def main():
     hyperparameters = {}
     for key, (optimizer_name, arguments) in CONFIGURATIONS.items():
         for dtype, short in ((torch.float64, "f64"), (torch.float32, "f32")):
+            torch.set_default_dtype(dtype)  # which NAdam keeps its product of momenta in
             make_optimizer = lambda parameters: getattr(torch.optim, optimizer_name)(parameters, **arguments)
             values, optimizer = trajectory(make_optimizer, initial, gradients, dtype)
             for name, value in values.items():
                 arrays[f"{key}.{short}.{name}"] = value
-        wanted = "lr momentum dampening nesterov betas eps amsgrad alpha centered weight_decay".split()
+        wanted = "lr momentum dampening nesterov betas eps amsgrad alpha centered weight_decay rho momentum_decay".split()
         hyperparameters[key] = {"class": optimizer_name} | {
             k: optimizer.defaults[k] for k in wanted if k in optimizer.defaults
         }

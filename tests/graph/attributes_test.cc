@@ -16,8 +16,11 @@ TEST(Attributes, KeepOrderAndPrintEveryType) {
   attributes.set("dtype", DType::kBF16);
   attributes.set("axes", Dims{0, 2});
   attributes.set("mode", std::string("same"));
+  attributes.set("factors", std::vector<double>{1, 0.25});
   attributes.set("body", std::shared_ptr<const AttributeObject>(std::make_shared<Tag>()));
-  EXPECT_EQ(attributes.str(), "keep=true, axis=-1, rate=0.5, dtype=bf16, axes=(0, 2), mode='same', body=tag");
+  EXPECT_EQ(attributes.str(),
+            "keep=true, axis=-1, rate=0.5, dtype=bf16, axes=(0, 2), mode='same', "
+            "factors=[1 0.25], body=tag");
   EXPECT_TRUE(attributes.has_objects());
   EXPECT_EQ(attributes.object<Tag>("body")->str(), "tag");
   attributes.erase("body");

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 
 #include "isochron/data/npy.h"
 #include "isochron/graph/captured.h"
@@ -24,14 +25,16 @@ struct Case {
   std::string library;
   std::string configuration;
   std::function<Optimizer()> make;
+  bool one_kernel = true;
+  double f64_tolerance = 1e-10;
 };
 
-constexpr AdamOptions kTorchAdam = {.epsilon = 1e-8, .epsilon_after_correction = true};
-constexpr RmsPropOptions kTorchRmsProp = {.learning_rate = 0.01,
-                                          .rho = 0.99,
-                                          .epsilon = 1e-8,
-                                          .epsilon_outside_root = true,
-                                          .learning_rate_outside_velocity = true};
+const AdamOptions kTorchAdam = {.epsilon = 1e-8, .epsilon_after_correction = true};
+const RmsPropOptions kTorchRmsProp = {.learning_rate = 0.01,
+                                      .rho = 0.99,
+                                      .epsilon = 1e-8,
+                                      .epsilon_outside_root = true,
+                                      .learning_rate_outside_velocity = true};
 
 Optimizer sgd(SgdOptions options) { return Sgd(options); }
 Optimizer adam(AdamOptions options) { return Adam(options); }
@@ -46,6 +49,11 @@ Optimizer torch_rmsprop(std::function<void(RmsPropOptions&)> change) {
   change(options);
   return RmsProp(options);
 }
+
+Optimizer clipped(Clipping clip) { return Sgd({.learning_rate = 0.05, .step = {.clip = clip}}); }
+
+/// Keras takes the means of Adafactor in f32, also in f64.
+constexpr double kMeansInF32 = 1e-6;
 
 const std::vector<Case> kCases = {
     {"keras", "sgd", [] { return sgd({}); }},
@@ -68,6 +76,82 @@ const std::vector<Case> kCases = {
      [] {
        return rmsprop(
            {.learning_rate = 0.004, .rho = 0.8, .momentum = 0.5, .epsilon = 1e-5, .centered = true});
+     }},
+    {"keras", "adagrad", [] { return Adagrad(); }},
+    {"keras", "adagrad_set",
+     [] { return Adagrad({.learning_rate = 0.02, .initial_square_sum = 0.3, .epsilon = 1e-5}); }},
+    {"keras", "adadelta", [] { return Adadelta(); }},
+    {"keras", "adadelta_set", [] { return Adadelta({.learning_rate = 0.5, .rho = 0.8, .epsilon = 1e-5}); }},
+    {"keras", "adamax", [] { return Adamax(); }},
+    {"keras", "adamax_set",
+     [] { return Adamax({.learning_rate = 0.003, .beta_1 = 0.85, .beta_2 = 0.98, .epsilon = 1e-5}); }},
+    {"keras", "nadam", [] { return Nadam(); }},
+    {"keras", "nadam_set",
+     [] { return Nadam({.learning_rate = 0.003, .beta_1 = 0.85, .beta_2 = 0.98, .epsilon = 1e-5}); }},
+    {"keras", "lion", [] { return Lion(); }},
+    {"keras", "lion_set", [] { return Lion({.learning_rate = 0.003, .beta_1 = 0.85, .beta_2 = 0.95}); }},
+    {"keras", "lion_decay", [] { return Lion({.weight_decay = {.rate = 0.5}}); }},
+    {"keras", "adafactor", [] { return Adafactor(); }, true, kMeansInF32},
+    {"keras", "adafactor_set",
+     [] {
+       return Adafactor({.learning_rate = 0.3,
+                         .beta_2_decay = -0.6,
+                         .epsilon_1 = 1e-20,
+                         .epsilon_2 = 0.5,
+                         .clip_threshold = 0.25,
+                         .weight_decay = {.rate = 0.1}});
+     },
+     true, kMeansInF32},
+    {"keras", "lamb", [] { return Lamb(); }},
+    {"keras", "lamb_set",
+     [] {
+       return Lamb({.learning_rate = 0.02,
+                    .beta_1 = 0.85,
+                    .beta_2 = 0.98,
+                    .epsilon = 1e-5,
+                    .weight_decay = {.rate = 0.1}});
+     }},
+    {"keras", "clip_value", [] { return clipped({.value = 0.4}); }, false},
+    {"keras", "clip_norm", [] { return clipped({.norm = 0.7}); }, false},
+    {"keras", "clip_global_norm", [] { return clipped({.global_norm = 0.7}); }, false},
+    {"keras", "average", [] { return Sgd({.learning_rate = 0.05, .step = {.average_decay = 0.9}}); }, false},
+    {"torch", "adamw", [] { return AdamW(); }},
+    {"torch", "adamw_set",
+     [] {
+       return AdamW({.learning_rate = 0.003,
+                     .beta_1 = 0.85,
+                     .beta_2 = 0.98,
+                     .epsilon = 1e-5,
+                     .amsgrad = true,
+                     .weight_decay = {.rate = 0.2}});
+     }},
+    {"torch", "adagrad",
+     [] {
+       return Adagrad(
+           {.learning_rate = 0.01, .initial_square_sum = 0, .epsilon = 1e-10, .epsilon_outside_root = true});
+     }},
+    {"torch", "adadelta", [] { return Adadelta({.learning_rate = 1, .rho = 0.9, .epsilon = 1e-6}); }},
+    {"torch", "adadelta_set", [] { return Adadelta({.learning_rate = 0.5, .rho = 0.8, .epsilon = 1e-5}); }},
+    {"torch", "adamax",
+     [] { return Adamax({.learning_rate = 0.002, .epsilon = 1e-8, .epsilon_within_norm = true}); }},
+    {"torch", "adamax_set",
+     [] {
+       return Adamax({.learning_rate = 0.003,
+                      .beta_1 = 0.85,
+                      .beta_2 = 0.98,
+                      .epsilon = 1e-5,
+                      .epsilon_within_norm = true});
+     }},
+    {"torch", "nadam",
+     [] { return Nadam({.learning_rate = 0.002, .epsilon = 1e-8, .momentum_decay = 0.004}); }},
+    {"torch", "nadam_set",
+     [] {
+       return Nadam({.learning_rate = 0.003,
+                     .beta_1 = 0.85,
+                     .beta_2 = 0.98,
+                     .epsilon = 1e-5,
+                     .momentum_decay = 0.1,
+                     .weight_decay = {.rate = 0.2}});
      }},
     {"torch", "sgd", [] { return sgd({.learning_rate = 1e-3}); }},
     {"torch", "momentum",
@@ -143,12 +227,14 @@ void follow(const Case& c, DType dtype, bool captured) {
     const Tensor bias = row(file.at("gradients.bias"), t, dtype);
     captured ? step(kernel, bias) : update(kernel, bias);
     if (static_cast<double>(t + 1) != kept[next]) continue;
+    std::optional<AveragedWeights> averages;
+    if (c.configuration == "average") averages.emplace(optimizer);
     for (const Variable& parameter : parameters) {
       const std::string name = fmt::format("{}.{}.{}", c.configuration, dtype_name(dtype), parameter.name());
       const Tensor expected = row(file.at(name), static_cast<int64_t>(next), dtype);
       // In f32 Keras rounds 1 - beta_2, which shows as 1e-5 of the way that a parameter has gone.
       const bool f64 = dtype == DType::kF64;
-      EXPECT_TRUE(near(parameter, expected, f64 ? 1e-10 : 1e-5, f64 ? 1e-12 : 2e-6))
+      EXPECT_TRUE(near(parameter, expected, f64 ? c.f64_tolerance : 1e-5, f64 ? 1e-12 : 2e-6))
           << name << " after " << t + 1 << (captured ? " captured" : " eager");
     }
     ++next;
@@ -156,9 +242,11 @@ void follow(const Case& c, DType dtype, bool captured) {
   EXPECT_EQ(next, kept.size());
   EXPECT_EQ(optimizer.step_count(), 100);
   if (captured) {
-    EXPECT_EQ(step.plan_report().instructions, 1u);
     EXPECT_EQ(step.plan_report().updates_copied, 0);
-    EXPECT_EQ(step.plan_report().arena_bytes, 0u);
+  }
+  if (captured && c.one_kernel) {
+    EXPECT_EQ(step.plan_report().instructions, 1u);
+    EXPECT_LE(step.plan_report().arena_bytes, 128u) << "workspace at most";
   }
 }
 

@@ -135,6 +135,26 @@ TEST(Optimizer, APlanKeepsTheStorageOfFreedVariables) {
   EXPECT_LT(step(ones({64})).to_vector()[0], first);
 }
 
+TEST(Optimizer, TapesDontRecordUpdates) {
+  Variable p(zeros({2}), "p");
+  Adam adam({.step = {.loss_scale = LossScale::dynamic(), .clip = {.norm = 1}}});
+  GradientTape tape(true);
+  for (int i = 0; i < 3; ++i) adam.apply(std::vector{p}, std::vector{full({2}, i)});
+  EXPECT_EQ(tape.size(), 0u);
+  EXPECT_EQ(adam.step_count(), 3);
+}
+
+TEST(Optimizer, AScheduleMayReplaceTheNumber) {
+  Variable p(zeros({1}), "p");
+  Sgd sgd({.learning_rate = 1});
+  sgd.apply(std::vector{p}, std::vector{ones({1})});
+  sgd.set_schedule(step_decay(0.5, 2, 0.5));
+  EXPECT_EQ(sgd.learning_rate(), 0.5) << "that of step 1";
+  for (int i = 0; i < 2; ++i) sgd.apply(std::vector{p}, std::vector{ones({1})});
+  EXPECT_EQ(p.tensor().item<double>(), -1.75);
+  EXPECT_EQ(sgd.learning_rate(), 0.25);
+}
+
 TEST(Optimizer, RejectsWrongCalls) {
   Line line;
   Adam adam;

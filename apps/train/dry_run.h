@@ -1,0 +1,20 @@
+// `isochron train MODEL --dry-run`: what memory a training takes, weighed before its first step.
+#pragma once
+
+#include "isochron/apps/train/options.h"
+#include "isochron/optim/optimizer.h"
+#include "isochron/train/trainer.h"
+
+namespace isochron::apps {
+
+/// Thrown when a dry run has printed all it has to say; the command ends well.
+struct DryRunDone {};
+
+/// Prints what the parameters, the gradients, the optimizer's state and the rest of the arena take under SGD,
+/// RMSprop, Adam and `chosen`, for the largest batch of `data`. `functions` must update with `optimizer`,
+/// which is left changed.
+[[noreturn]] void dry_run(const train::BatchFunctions& functions, train::Batches data,
+                          optim::Optimizer& optimizer, const std::string& chosen,
+                          const optim::StepOptions& step);
+
+}  // namespace isochron::apps

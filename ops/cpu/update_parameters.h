@@ -1,0 +1,70 @@
+// What the kernels of ops/optimizer_updates.h share: where things stand, the numbers of a step, powers.
+#pragma once
+
+#include <cstring>
+#include <vector>
+
+#include "isochron/ops/optimizer_updates.h"
+
+namespace isochron::ops {
+
+/// Below this many elements a parallel region costs more than it saves.
+inline constexpr int64_t kParallelUpdateElems = int64_t{1} << 16;
+
+/// base^n for n >= 1 by its binary digits: exact to a few roundings, and quicker than std::pow.
+class Powers {
+ public:
+  explicit Powers(double base) {
+    for (double& square : squares_) {
+      square = base;
+      base *= base;
+    }
+  }
+  double operator()(uint64_t n) const {
+    double result = 1;
+    for (size_t i = 0; n != 0; ++i, n >>= 1) {
+      if (n & 1) result *= squares_[i];
+    }
+    return result;
+  }
+
+ private:
+  double squares_[64];
+};
+
+/// A call's layout, and what belongs to a parameter alone.
+struct UpdateParameters {
+  explicit UpdateParameters(const graph::KernelRequest& request)
+      : rate_factors(request.attributes.get_or<std::vector<double>>("rate_factors", {})),
+        weight_decays(request.attributes.get_or<std::vector<double>>("weight_decays", {})) {
+    layout.states = update_state_count(request.op, request.attributes);
+    layout.parameters = (request.inputs.size() - UpdateLayout::kNumbers) / (2 + layout.states);
+  }
+
+  struct Numbers {
+    double gradient_factor;
+    double rate;
+    int64_t step;  // from 1
+  };
+  /// Reads the call's numbers and writes the number of steps done.
+  Numbers begin(const graph::KernelArgs& args) const {
+    Numbers numbers;
+    std::memcpy(&numbers.gradient_factor, args.inputs[UpdateLayout::kGradientFactor], sizeof(double));
+    std::memcpy(&numbers.rate, args.inputs[UpdateLayout::kLearningRate], sizeof(double));
+    std::memcpy(&numbers.step, args.inputs[UpdateLayout::kStep], sizeof(int64_t));
+    ++numbers.step;
+    std::memcpy(args.outputs[0], &numbers.step, sizeof(int64_t));
+    return numbers;
+  }
+  double rate_factor(size_t parameter) const { return rate_factors.empty() ? 1 : rate_factors[parameter]; }
+  /// What weight decay leaves of the parameter at the learning rate `rate`.
+  double kept(size_t parameter, double rate) const {
+    return weight_decays.empty() ? 1 : 1 - rate * rate_factor(parameter) * weight_decays[parameter];
+  }
+
+  UpdateLayout layout;
+  std::vector<double> rate_factors;
+  std::vector<double> weight_decays;
+};
+
+}  // namespace isochron::ops

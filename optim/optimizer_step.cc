@@ -1,0 +1,197 @@
+// One step of an optimizer, from gradients to new parameters: summing over micro-batches, loss scale,
+// clipping, noise, rule, schedule, averages. Written once in ops, for capture and eager code.
+#include <cmath>
+
+#include "isochron/graph/apply.h"
+#include "isochron/ops/creation.h"
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/optimizer_updates.h"
+#include "isochron/ops/registry.h"
+#include "isochron/ops/shape_ops.h"
+#include "isochron/ops/slicing.h"
+#include "isochron/ops/tensor_lists.h"
+#include "isochron/ops/update_if.h"
+#include "isochron/optim/optimizer.h"
+
+namespace isochron::optim {
+
+/// The targets are in the order of the update op's results (step, parameters, states), then the learning rate
+/// under a schedule, then the averages where they are kept.
+struct Optimizer::Update {
+  ops::UpdateLayout layout;
+  graph::Attributes attributes;
+  std::vector<Variable> targets;
+  std::vector<Variable> gradient_sums;
+
+  size_t results() const { return layout.outputs(); }
+};
+
+namespace {
+
+std::vector<Tensor> values_of(std::span<const Variable> variables) {
+  return {variables.begin(), variables.end()};
+}
+
+const Tensor& one() {
+  static const Tensor number = scalar(1, DType::kF64);
+  return number;
+}
+
+/// What a gradient of norm sqrt(squares) x factor is multiplied by, so that its norm is at most `limit`.
+Tensor clipped_factor(const Tensor& factor, const Tensor& squares, double limit) {
+  return factor * (limit / maximum(sqrt(squares) * factor, limit));
+}
+
+/// Beyond it the reciprocal is subnormal in f32, and flushed to zero.
+constexpr double kLargestScale = 0x1p126;
+
+/// Draws of noise are numbered from here on, apart from those of other random ops.
+constexpr int64_t kFirstDraw = int64_t{1} << 30;
+
+/// Normal numbers that are a pure function of (seed, step, which gradient).
+Tensor standard_normal(const TensorSpec& spec, const Tensor& state, size_t index) {
+  static const graph::OpDef& op = ops::row("random_normal");
+  return graph::apply_one(op, {state},
+                          {{"shape", static_cast<Dims>(spec.shape)},
+                           {"a", 0.0},
+                           {"b", 1.0},
+                           {"dtype", spec.dtype},
+                           {"draw", kFirstDraw + static_cast<int64_t>(index)}});
+}
+
+void add_noise(const GradientNoise& noise, const Tensor& step, std::vector<Tensor>& gradients) {
+  const Tensor seed = full({1}, 0, DType::kI64);
+  *seed.data<int64_t>() = static_cast<int64_t>(noise.seed);
+  const Tensor state = concatenate({constant(seed), reshape(step, {1})});
+  const Tensor deviation = pow(cast(step, DType::kF64) + 1.0, -noise.gamma / 2) * std::sqrt(noise.eta);
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const TensorSpec spec = gradients[i].spec();
+    gradients[i] = gradients[i] + standard_normal(spec, state, i) * cast(deviation, spec.dtype);
+  }
+}
+
+/// The slots of LossScale after an update whose gradients were finite or not: scale, clean updates, skipped
+/// ones.
+std::vector<Tensor> next_scale(const LossScale& options, const Tensor& finite,
+                               std::span<const Tensor> slots) {
+  const Tensor skipped = slots[2] + cast(logical_not(finite), DType::kI64);
+  if (options.growth_interval == 0) return {slots[0], slots[1], skipped};
+  const Tensor zero = scalar(0, DType::kI64);
+  const Tensor clean = slots[1] + 1.0;
+  const Tensor due = clean >= static_cast<double>(options.growth_interval);
+  const Tensor larger = slots[0] * options.growth_factor;
+  const Tensor grown = where(logical_and(due, larger <= kLargestScale), larger, slots[0]);
+  return {where(finite, grown, slots[0] * options.backoff_factor),
+          where(logical_and(finite, logical_not(due)), clean, zero), skipped};
+}
+
+}  // namespace
+
+Optimizer::Update Optimizer::update_of(std::span<const Variable> parameters) const {
+  Update update{{parameters.size(), states_.size()}, attributes_for(parameters), {step_}, {}};
+  update.targets.insert(update.targets.end(), parameters.begin(), parameters.end());
+  update.targets.resize(update.results());
+  std::vector<Variable> averages;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Entry& entry = entry_of(parameters[i], i);
+    for (size_t k = 0; k < states_.size(); ++k)
+      update.targets[update.layout.state(k, i) - ops::UpdateLayout::kFirstAliased] = entry.states[k];
+    if (accumulates()) update.gradient_sums.push_back(entry.gradient_sum);
+    if (options_.average_decay > 0) averages.push_back(entry.average);
+  }
+  if (!schedule_.constant()) update.targets.push_back(learning_rate_);
+  update.targets.insert(update.targets.end(), averages.begin(), averages.end());
+  return update;
+}
+
+void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> gradients,
+                     const Tensor& rows) {
+  const Update update = update_of(parameters);
+  const graph::UnobservedScope unobserved;
+  std::vector<Variable> targets = update.targets;
+  for (const Variable& slot : scale_slots()) targets.push_back(slot);
+  const std::vector<Tensor> state = values_of(targets);
+  Tensor total_rows, due;
+  if (accumulates()) gradients = sum_up(update, gradients, rows, total_rows, due);
+  const auto change = [&](std::span<const Tensor> before) {
+    if (scales()) return unscaled(update, before, gradients, total_rows);
+    return updated(update, before, gradients, accumulates() ? 1.0 / total_rows : one(), {});
+  };
+  const std::vector<Tensor> results = accumulates() ? update_if(due, state, change) : change(state);
+  for (size_t i = 0; i < targets.size(); ++i) targets[i].assign(results[i]);
+}
+
+/// Adds the gradients to the sums of the group and counts. `due`: is this its last micro-batch?
+std::vector<Tensor> Optimizer::sum_up(const Update& update, std::span<const Tensor> gradients,
+                                      const Tensor& rows, Tensor& total_rows, Tensor& due) {
+  const Tensor phase = phase_;
+  const Tensor zero = scalar(0, DType::kI64);
+  const Tensor goes_on = cast(greater(phase, zero), DType::kF64);  // the first one starts over
+  total_rows = rows_.tensor() * goes_on + rows;
+  due = logical_or(flush_, phase >= static_cast<double>(options_.accumulate - 1));
+  const Tensor next_phase = where(due, zero, phase + 1.0);
+  std::vector<Tensor> sums = blend(goes_on, values_of(update.gradient_sums), rows, gradients);
+  for (size_t i = 0; i < sums.size(); ++i) update.gradient_sums[i].assign(sums[i]);
+  phase_.assign(next_phase);
+  rows_.assign(total_rows);
+  flush_.assign(scalar(0, DType::kBool));
+  return sums;
+}
+
+/// `updated` under a loss scale; the last of `state` are its slots.
+std::vector<Tensor> Optimizer::unscaled(const Update& update, std::span<const Tensor> state,
+                                        std::span<const Tensor> gradients, const Tensor& total_rows) const {
+  const std::span<const Tensor> slots = state.last(3);
+  const Tensor squares = square_sum(gradients);
+  const Tensor finite = is_finite(squares);
+  const Tensor scale = cast(slots[0], DType::kF64);
+  const Tensor factor = 1.0 / (total_rows.defined() ? scale * total_rows : scale);
+  std::vector<Tensor> results =
+      update_if(finite, state.first(state.size() - slots.size()), [&](std::span<const Tensor> before) {
+        return updated(update, before, {gradients.begin(), gradients.end()}, factor, squares);
+      });
+  for (Tensor& slot : next_scale(options_.loss_scale, finite, slots)) results.push_back(std::move(slot));
+  return results;
+}
+
+/// The new contents of the update's targets, whose present ones are `state`. The gradients still lack
+/// `factor`; `squares` is their sum of squares, where it is known.
+std::vector<Tensor> Optimizer::updated(const Update& update, std::span<const Tensor> state,
+                                       std::vector<Tensor> gradients, Tensor factor,
+                                       const Tensor& squares) const {
+  const Clipping& clip = options_.clip;
+  const bool one_by_one = clip.value > 0 || clip.norm > 0 || options_.noise.eta > 0;
+  if (clip.global_norm > 0) {
+    factor = clipped_factor(factor, squares.defined() ? squares : square_sum(gradients), clip.global_norm);
+  }
+  for (Tensor& gradient : gradients) {
+    if (!one_by_one) break;
+    const Tensor own = clip.norm > 0 ? clipped_factor(factor, square_sum({&gradient, 1}), clip.norm) : factor;
+    gradient = gradient * cast(own, gradient.dtype());
+    if (clip.value > 0) gradient = isochron::clip(gradient, -clip.value, clip.value);
+  }
+  if (one_by_one) factor = one();
+  if (options_.noise.eta > 0) add_noise(options_.noise, state[0], gradients);
+
+  std::vector<Tensor> inputs = {factor,
+                                schedule_.constant() ? learning_rate_.tensor() : state[update.results()]};
+  inputs.insert(inputs.end(), state.begin(), state.begin() + static_cast<std::ptrdiff_t>(update.results()));
+  inputs.insert(inputs.end(), gradients.begin(), gradients.end());
+  // Read before the update writes the step over itself. The first update's result is the first average.
+  Tensor kept, fresh;
+  if (options_.average_decay > 0) {
+    const Tensor one_before = greater(state[0], scalar(0, DType::kI64));
+    kept = cast(one_before, DType::kF64) * options_.average_decay;
+    fresh = 1.0 - kept;
+  }
+  std::vector<Tensor> results = graph::apply(*op_, inputs, update.attributes);
+  if (!schedule_.constant()) results.push_back(schedule_(results[0]));
+  if (options_.average_decay > 0) {
+    const std::span<const Tensor> parameters{results.data() + 1, update.layout.parameters};
+    for (Tensor& average : blend(kept, state.last(update.layout.parameters), fresh, parameters))
+      results.push_back(std::move(average));
+  }
+  return results;
+}
+
+}  // namespace isochron::optim
