@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "isochron/data/element.h"
+#include "isochron/graph/precision.h"
 #include "isochron/nn/losses.h"
 #include "isochron/nn/metrics.h"
 #include "isochron/nn/module.h"
@@ -63,6 +64,8 @@ struct BatchFunctions {
   /// Gives (N, ...) for N rows; traced with nn::training() false.
   BatchFunction predict = {};
   std::vector<NamedMetric> metrics = {};
+  /// What all three are captured in.
+  Precision precision = Precision::kF32;
 };
 
 /// The usual: element 0 of a batch goes through `model`, element 1 is the target. All three must outlive the

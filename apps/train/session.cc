@@ -10,6 +10,7 @@
 #include "isochron/core/threads.h"
 #include "isochron/nn/initializers.h"
 #include "isochron/ops/random.h"
+#include "isochron/ops/vector_target.h"
 
 namespace isochron::apps {
 namespace {
@@ -80,6 +81,7 @@ int64_t TrainSession::steps_per_epoch(train::Batches data) const {
 }
 
 train::Trainer TrainSession::trainer(train::BatchFunctions functions, train::Batches data) {
+  functions.precision = options_.precision;
   if (!settings_.decay) return train::Trainer(std::move(functions));
   const int64_t total = epochs_ * steps_per_epoch(data);
   const auto warmup = static_cast<int64_t>(settings_.warmup_share * static_cast<double>(total));
@@ -95,6 +97,7 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
                  : "",
              batch_, optimizer_name_, learning_rate_, settings_.warmup_share > 0 ? " after warm-up" : "",
              settings_.decay ? ", down by half a cosine" : "");
+  if (options_.precision != Precision::kF32) fmt::print("{}\n", ops::narrow_arithmetic(options_.precision));
   std::fflush(stdout);
   fit_options.epochs = epochs_;
   fit_options.recorder = &recorder_;
@@ -124,6 +127,7 @@ void TrainSession::write(const observe::RunReport& report, const TrainOutcome& o
                            {"optimizer", optimizer_name_},
                            {"learning_rate", learning_rate_},
                            {"batch", batch_},
+                           {"precision", precision_name(options_.precision)},
                            {"seed", options_.seed},
                            {"threads", compute_threads()},
                            {"epochs", epochs_json(history_)},
