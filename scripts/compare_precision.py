@@ -5,13 +5,15 @@
                                  [--model digits co2 gpt] [--bound 0.005] [--arguments "--epochs 3 --steps 200"]
 
 Prints a line per model and seed, and per model the mean over the seeds, with the loss on the training data in the last
-epoch, the one on the test data and what the precision changes of both. gpt is shortened to 3 epochs of 200 steps;
-everything else runs as by default, unless --arguments says more. Exits with 1 when the mean training loss of a model is
-higher than f32's by more than the bound.
+epoch, the one on the test data and what the precision changes of both. gpt is shortened to 3 epochs of 200 steps, and
+digits to 5 epochs: later it knows its images by heart, and at losses of 0.01 another order of sums in f32 changes them by
+more than the bound (--control shows it). --arguments come last and so replace these. Exits with 1 when the mean loss of
+a model, in training or on the test data, is higher than f32's by more than the bound.
 """
 
 import argparse
 import json
+import os
 import pathlib
 import shlex
 import statistics
@@ -19,7 +21,8 @@ import subprocess
 import sys
 import tempfile
 
-SHORTENED = {"gpt": ["--epochs", "3", "--steps", "200"]}
+SHORTENED = {"digits": ["--epochs", "5"], "gpt": ["--epochs", "3", "--steps", "200"]}
+CONTROL = "f32 avx2"
 
 
 def parse_arguments():
@@ -28,21 +31,29 @@ def parse_arguments():
     parser.add_argument("--precision", default="mixed_bf16", choices=["mixed_bf16", "mixed_f16"])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--model", nargs="+", default=["digits", "co2", "gpt"])
-    parser.add_argument("--bound", type=float, default=0.005, help="of the mean training loss, relative")
+    parser.add_argument("--bound", type=float, default=0.005, help="of the mean losses, relative")
+    parser.add_argument("--control", action="store_true", help="compare f32 with f32 at AVX2 instead: the same, summed otherwise")
     parser.add_argument("--arguments", default="", help="for isochron train, of every run")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.control:
+        arguments.precision = CONTROL
+    return arguments
 
 
 def train(arguments, model, precision, seed, folder):
     """(loss in training of the last epoch, loss on the test data)"""
     path = folder / "run.json"
-    command = [arguments.isochron, "train", model, "--precision", precision, "--seed", str(seed), "--json", str(path)]
+    environment = dict(os.environ)
+    if precision == CONTROL:
+        environment["ISOCHRON_VECTOR_TARGET"] = "avx2"
+    name = precision.split()[0]
+    command = [arguments.isochron, "train", model, "--precision", name, "--seed", str(seed), "--json", str(path)]
     command += SHORTENED.get(model, []) + shlex.split(arguments.arguments)
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode != 0:
         sys.exit(f"{shlex.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
     document = json.loads(path.read_text(encoding="utf-8"))
-    return document["epochs"][-1]["loss"], document["epochs"][-1].get("val_loss", document["test"].get("loss"))
+    return document["epochs"][-1]["loss"], document["test"].get("loss")
 
 
 def change(narrow, full):
@@ -70,7 +81,7 @@ def main():
                 row(model, seed, runs["f32"][-1], runs[arguments.precision][-1])
             means = [[statistics.mean(v) if None not in v else None for v in zip(*losses)] for losses in runs.values()]
             row(model, "mean", *means)
-            if means[1][0] > means[0][0] * (1 + arguments.bound):
+            if any(b > a * (1 + arguments.bound) for a, b in zip(*means) if a is not None):
                 worse.append(model)
     if worse:
         sys.exit(f"more than {100 * arguments.bound:g} % above f32: {', '.join(worse)}")
