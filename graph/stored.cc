@@ -13,9 +13,13 @@ TensorSpec widened(const TensorSpec& spec) {
   return {is_narrow(spec.dtype) ? DType::kF32 : spec.dtype, spec.shape};
 }
 
-std::vector<TensorSpec> widened(std::span<const TensorSpec> specs) {
+/// But for those of `kept`, a bit each.
+std::vector<TensorSpec> widened(std::span<const TensorSpec> specs, uint32_t kept = 0) {
   std::vector<TensorSpec> result;
-  for (const TensorSpec& spec : specs) result.push_back(widened(spec));
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const bool keep = i < 32 && ((kept >> i) & 1U) != 0;
+    result.push_back(keep ? specs[i] : widened(specs[i]));
+  }
   return result;
 }
 
@@ -32,16 +36,16 @@ std::vector<DType> stored_dtypes(std::string_view text) {
 /// Copies of the narrow operands in f32, the op's kernel on them, copies of its narrow results.
 class ThroughF32 final : public Kernel {
  public:
-  explicit ThroughF32(const KernelRequest& request)
+  ThroughF32(const KernelRequest& request, uint32_t narrow_inputs, uint32_t narrow_outputs)
       : inputs_(request.inputs.size()), outputs_(request.outputs.size()) {
-    const std::vector<TensorSpec> wide_inputs = widened(request.inputs);
-    const std::vector<TensorSpec> wide_outputs = widened(request.outputs);
+    const std::vector<TensorSpec> wide_inputs = widened(request.inputs, narrow_inputs);
+    const std::vector<TensorSpec> wide_outputs = widened(request.outputs, narrow_outputs);
     for (size_t i = 0; i < wide_inputs.size(); ++i) {
-      if (is_narrow(request.inputs[i].dtype)) add(request, request.inputs[i], wide_inputs[i], i, before_);
+      if (!(request.inputs[i] == wide_inputs[i])) add(request, request.inputs[i], wide_inputs[i], i, before_);
     }
     for (size_t i = 0; i < wide_outputs.size(); ++i) {
       const bool unread = !request.unread.empty() && request.unread[i];
-      if (is_narrow(request.outputs[i].dtype) && !unread)
+      if (!(request.outputs[i] == wide_outputs[i]) && !unread)
         add(request, wide_outputs[i], request.outputs[i], i, after_);
     }
     inner_ = request.op.prepare(
@@ -137,8 +141,9 @@ std::vector<TensorSpec> infer_stored(const OpDef& op, std::span<const TensorSpec
   return results;
 }
 
-std::unique_ptr<Kernel> prepare_through_f32(const KernelRequest& request) {
-  return std::make_unique<ThroughF32>(request);
+std::unique_ptr<Kernel> prepare_through_f32(const KernelRequest& request, uint32_t narrow_inputs,
+                                            uint32_t narrow_outputs) {
+  return std::make_unique<ThroughF32>(request, narrow_inputs, narrow_outputs);
 }
 
 std::unique_ptr<Kernel> prepare_kernel(const KernelRequest& request) {

@@ -33,7 +33,9 @@ std::vector<TensorSpec> infer_stored(const OpDef& op, std::span<const TensorSpec
 /// The kernel of any call: the op's own; where the call has the attribute, the one that the op has for it, or
 /// its f32 kernel between copies of the narrow tensors in its workspace. Throws as the op's preparation.
 std::unique_ptr<Kernel> prepare_kernel(const KernelRequest& request);
-/// The last of these.
-std::unique_ptr<Kernel> prepare_through_f32(const KernelRequest& request);
+/// The last of these. The tensors of `narrow_inputs` and `narrow_outputs`, a bit each, are given to the op's
+/// preparation as they are.
+std::unique_ptr<Kernel> prepare_through_f32(const KernelRequest& request, uint32_t narrow_inputs = 0,
+                                            uint32_t narrow_outputs = 0);
 
 }  // namespace isochron::graph

@@ -102,6 +102,26 @@ TEST_F(TrainCommand, UsageMistakesExitWithTwo) {
   EXPECT_THAT(train("regress --threads 1000"), Ends(2, "thread"));
 }
 
+TEST_F(TrainCommand, MixedPrecisionTrainsAsWellAndEqually) {
+  const auto trained = [this](const std::string& precision) {
+    const std::filesystem::path json = folder_.path() / "result.json";
+    const Outcome outcome = train("digits --epochs 2 --threads 1 --deterministic --precision " + precision +
+                                  " --json " + json.string());
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    EXPECT_EQ(outcome.text.find("\n" + precision + ": ") != std::string::npos, precision != "f32");
+    const nlohmann::json result = read_json(json);
+    EXPECT_EQ(result["precision"], precision);
+    return result["test"]["loss"].get<double>();
+  };
+  const double full = trained("f32");
+  for (const std::string precision : {"mixed_bf16", "mixed_f16"}) {
+    const double narrow = trained(precision);
+    EXPECT_NEAR(narrow, full, 0.02 * full);
+    EXPECT_NE(narrow, full);
+    EXPECT_EQ(narrow, trained(precision)) << "choices by rule: equal bits";
+  }
+}
+
 TEST_F(TrainCommand, WhatIsNotBuiltIsRefused) {
   EXPECT_THAT(train("regress --device cuda"), Ends(2, "--device cuda is not built yet"));
   EXPECT_THAT(train("regress --accumulate 8"), Ends(2, "--accumulate is not built yet"));
