@@ -8,11 +8,13 @@
 #include "isochron/apps/cases.h"
 #include "isochron/apps/commands.h"
 #include "isochron/apps/number_options.h"
+#include "isochron/apps/precision_option.h"
 #include "isochron/apps/profile.h"
 #include "isochron/core/clock.h"
 #include "isochron/core/threads.h"
 #include "isochron/observe/machine.h"
 #include "isochron/observe/report.h"
+#include "isochron/ops/vector_target.h"
 
 namespace isochron::apps {
 namespace {
@@ -24,7 +26,7 @@ constexpr size_t kMaxTimes = size_t{1} << 22;  // of the newest steps; prealloca
 
 struct Options {
   std::vector<std::string> cases;
-  std::string precision = "f32";
+  Precision precision = Precision::kF32;
   int threads = 0;
   double seconds = 3;
   int64_t steps = 0;
@@ -47,7 +49,8 @@ struct Measurement {
   double library_allocations = 0;
   size_t arena_bytes = 0;
   size_t lower_bound_bytes = 0;
-  double capture_ms = 0;  // trace, gradients, passes, plan with kernel choice
+  size_t activation_bytes = 0;  // that the backward pass keeps
+  double capture_ms = 0;        // trace, gradients, passes, plan with kernel choice
 };
 
 double quantile_us(std::vector<int64_t>& times, double fraction) {
@@ -63,7 +66,7 @@ double median_us(std::vector<int64_t> times) { return quantile_us(times, 0.5); }
 Measurement measure(const BenchCase& entry, CaseRun& run, const Options& options, int64_t rss_before_case) {
   Measurement result;
   result.name = entry.name;
-  result.precision = entry.precision;
+  result.precision = entry.trains ? precision_name(options.precision) : std::string_view(entry.precision);
   const int64_t warm_start = now_ns();
   for (int64_t i = 0; i < kMinWarmupSteps || (options.steps == 0 && now_ns() - warm_start < kWarmupNs); ++i)
     run.step();
@@ -106,6 +109,7 @@ Measurement measure(const BenchCase& entry, CaseRun& run, const Options& options
   if (CapturedFunction* captured = run.captured()) {
     result.arena_bytes = captured->plan_report().arena_bytes;
     result.lower_bound_bytes = captured->plan_report().lower_bound_bytes;
+    result.activation_bytes = captured->plan_report().activation_bytes;
     const TraceRecord& trace = captured->traces().back();
     result.capture_ms = static_cast<double>(trace.trace_ns + trace.passes_ns + trace.plan_ns) * 1e-6;
   }
@@ -128,33 +132,42 @@ nlohmann::ordered_json as_json(const Measurement& m) {
           {"library_allocations", m.library_allocations},
           {"arena_bytes", m.arena_bytes},
           {"lower_bound_bytes", m.lower_bound_bytes},
+          {"activation_bytes", m.activation_bytes},
           {"capture_ms", m.capture_ms}};
 }
 
 void run(const Options& options) {
-  require(options.precision == "f32", ErrorCode::kUnsupported, "bench", "precision '{}' is not built; f32 is",
-          options.precision);
   if (options.threads > 0) set_compute_threads(options.threads);
   std::vector<const BenchCase*> chosen;
-  for (const std::string& name : options.cases) chosen.push_back(&bench_case(name));
-  if (chosen.empty()) {
-    for (const BenchCase& entry : bench_cases()) chosen.push_back(&entry);
+  const bool mixed = options.precision != Precision::kF32;
+  for (const std::string& name : options.cases) {
+    chosen.push_back(&bench_case(name));
+    require(chosen.back()->trains || !mixed, ErrorCode::kInvalidArgument, "bench",
+            "case '{}' trains nothing, so it has no precision; leave --precision out", name);
   }
+  if (chosen.empty()) {
+    for (const BenchCase& entry : bench_cases()) {
+      if (entry.trains || !mixed) chosen.push_back(&entry);
+    }
+  }
+  if (!options.json && mixed) fmt::print("{}\n", ops::narrow_arithmetic(options.precision));
   if (!options.json) {
-    fmt::print("{:<16} {:>9} {:>11} {:>11} {:>11} {:>6} {:>9} {:>12} {:>12} {:>10}\n", "case", "steps", "p50",
-               "p99", "min", "drift", "heap/step", "library/step", "arena", "capture");
+    fmt::print("{:<16} {:>9} {:>11} {:>11} {:>11} {:>6} {:>9} {:>12} {:>12} {:>12} {:>10}\n", "case", "steps",
+               "p50", "p99", "min", "drift", "heap/step", "library/step", "arena", "activations", "capture");
   }
   for (const BenchCase* entry : chosen) {
     const int64_t rss_before = observe::Sensors().read().rss_bytes;
-    const std::unique_ptr<CaseRun> prepared = entry->make();
+    const std::unique_ptr<CaseRun> prepared = entry->make(options.precision);
     const Measurement m = measure(*entry, *prepared, options, rss_before);
     if (options.json) {
       fmt::print("{}\n", as_json(m).dump());
     } else {
-      fmt::print("{:<16} {:>9} {:>11} {:>11} {:>11} {:>6.3f} {:>9.3g} {:>12.3g} {:>12} {:>10}\n", m.name,
-                 m.steps, observe::duration_text(m.p50_us * 1e3), observe::duration_text(m.p99_us * 1e3),
-                 observe::duration_text(m.min_us * 1e3), m.drift, m.heap_allocations, m.library_allocations,
+      fmt::print("{:<16} {:>9} {:>11} {:>11} {:>11} {:>6.3f} {:>9.3g} {:>12.3g} {:>12} {:>12} {:>10}\n",
+                 m.name, m.steps, observe::duration_text(m.p50_us * 1e3),
+                 observe::duration_text(m.p99_us * 1e3), observe::duration_text(m.min_us * 1e3), m.drift,
+                 m.heap_allocations, m.library_allocations,
                  observe::bytes_text(static_cast<double>(m.arena_bytes)),
+                 observe::bytes_text(static_cast<double>(m.activation_bytes)),
                  observe::duration_text(m.capture_ms * 1e6));
       if (options.profile && prepared->captured()) print_profile(prepared->captured()->plan());
     }
@@ -171,7 +184,7 @@ void add_bench(CLI::App& app) {
   for (const BenchCase& entry : bench_cases())
     names += fmt::format("\n    {:<14} {}", entry.name, entry.what);
   command->add_option("--case", options->cases, "cases to run; default: all" + names);
-  command->add_option("--precision", options->precision, "f32")->capture_default_str();
+  add_precision_option(*command, options->precision);
   command->add_option("--threads", options->threads, "compute threads")->check(whole_number(1, INT32_MAX));
   command->add_option("--seconds", options->seconds, "to measure each case for")
       ->check(positive_number())

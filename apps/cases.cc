@@ -40,13 +40,13 @@ nn::Sequential tiny_model() { return nn::Sequential(nn::Dense(10, nn::Activation
 class TrainCase final : public CaseRun {
  public:
   TrainCase(std::unique_ptr<nn::Module> model, optim::Optimizer optimizer, train::Loss loss, Tensor x,
-            Tensor y)
+            Tensor y, Precision precision)
       : model_(std::move(model)),
         optimizer_(std::move(optimizer)),
         x_(std::move(x)),
         y_(std::move(y)),
         step_([this, loss](const Tensor& a, const Tensor& b) { return train(loss, a, b); },
-              {.name = "train_step"}) {
+              {.name = "train_step", .passes = {.precision = precision}}) {
     step_(x_, y_);
     step_.seal();
   }
@@ -69,44 +69,45 @@ class TrainCase final : public CaseRun {
 
 template <typename Model>
 std::unique_ptr<CaseRun> train_case(Model model, optim::Optimizer optimizer, train::Loss loss, Tensor x,
-                                    Tensor y) {
+                                    Tensor y, Precision precision) {
   return apps::train_case(std::make_unique<Model>(std::move(model)), std::move(optimizer), std::move(loss),
-                          std::move(x), std::move(y));
+                          std::move(x), std::move(y), precision);
 }
 
-std::unique_ptr<CaseRun> make_tiny() {
+std::unique_ptr<CaseRun> make_tiny(Precision precision) {
   Rng rng(kSeed);
   Tensor x = normal_numbers({32, 100}, rng);
   Tensor y = normal_numbers({32, 1}, rng);
-  return train_case(tiny_model(), optim::Adam(), nn::mean_squared_error, x, y);
+  return train_case(tiny_model(), optim::Adam(), nn::mean_squared_error, x, y, precision);
 }
 
-std::unique_ptr<CaseRun> make_mlp() {
+std::unique_ptr<CaseRun> make_mlp(Precision precision) {
   Rng rng(kSeed);
   Tensor x = normal_numbers({128, 784}, rng);
   Tensor y = random_labels({128}, 10, rng);
-  return train_case(nn::mlp({512, 512, 10}), optim::Adam(), nn::sparse_softmax_cross_entropy, x, y);
+  return train_case(nn::mlp({512, 512, 10}), optim::Adam(), nn::sparse_softmax_cross_entropy, x, y,
+                    precision);
 }
 
-std::unique_ptr<CaseRun> make_cnn() {
+std::unique_ptr<CaseRun> make_cnn(Precision precision) {
   Rng rng(kSeed);
   Tensor x = normal_numbers({64, 28, 28, 1}, rng);
   Tensor y = random_labels({64}, 10, rng);
   nn::Sequential model(nn::Conv2D(32, {3, 3}, nn::Activation::kRelu),
                        nn::Conv2D(64, {3, 3}, nn::Activation::kRelu), nn::MaxPool2D({2, 2}), nn::Flatten(),
                        nn::Dense(128, nn::Activation::kRelu), nn::Dense(10));
-  return train_case(std::move(model), optim::RmsProp(), nn::sparse_softmax_cross_entropy, x, y);
+  return train_case(std::move(model), optim::RmsProp(), nn::sparse_softmax_cross_entropy, x, y, precision);
 }
 
-std::unique_ptr<CaseRun> make_resnet20() {
+std::unique_ptr<CaseRun> make_resnet20(Precision precision) {
   Rng rng(kSeed);
   Tensor x = normal_numbers({32, 32, 32, 3}, rng);
   Tensor y = random_labels({32}, 10, rng);
   return train_case(nn::resnet20(), optim::Sgd({.learning_rate = 0.01, .momentum = 0.9}),
-                    nn::sparse_softmax_cross_entropy, x, y);
+                    nn::sparse_softmax_cross_entropy, x, y, precision);
 }
 
-std::unique_ptr<CaseRun> make_gpt() {
+std::unique_ptr<CaseRun> make_gpt(Precision precision) {
   Rng rng(kSeed);
   constexpr int64_t kVocabulary = 65;
   Tensor x = random_labels({12, 64}, kVocabulary, rng);
@@ -115,20 +116,21 @@ std::unique_ptr<CaseRun> make_gpt() {
   return train_case(
       nn::Gpt({.vocabulary = kVocabulary, .context = 64, .layers = 4, .heads = 4, .width = 128}),
       optim::AdamW({.beta_2 = 0.99, .weight_decay = {.rate = 0.1, .applies = matrices}}),
-      nn::sparse_softmax_cross_entropy, x, y);
+      nn::sparse_softmax_cross_entropy, x, y, precision);
 }
 
-std::unique_ptr<CaseRun> make_lstm() {
+std::unique_ptr<CaseRun> make_lstm(Precision precision) {
   Rng rng(kSeed);
   Tensor x = normal_numbers({64, 48, 8}, rng);
   Tensor y = normal_numbers({64, 1}, rng);
-  return train_case(nn::lstm_forecaster(), optim::Adam(), nn::mean_squared_error, x, y);
+  return train_case(nn::lstm_forecaster(), optim::Adam(), nn::mean_squared_error, x, y, precision);
 }
 
 /// One epoch of `tiny` on 1,000 rows through the input pipeline.
 class EpochCase final : public CaseRun {
  public:
-  EpochCase() : batches_(make_batches()), model_(tiny_model()), step_(make_step()) {
+  explicit EpochCase(Precision precision)
+      : batches_(make_batches()), model_(tiny_model()), step_(make_step(precision)) {
     for (const Signature& signature : batches_.signatures()) step_.prepare(signature);
     step_.seal();
   }
@@ -146,14 +148,14 @@ class EpochCase final : public CaseRun {
 
  private:
   using Function = std::function<Tensor(const Tensor&, const Tensor&)>;
-  Captured<Function> make_step() {
+  Captured<Function> make_step(Precision precision) {
     return Captured<Function>(
         [this](const Tensor& x, const Tensor& y) {
           const Tensor loss = nn::mean_squared_error(model_(x), y);
           optimizer_.minimize(loss, model_.parameters());
           return loss;
         },
-        {.name = "train_step"});
+        {.name = "train_step", .passes = {.precision = precision}});
   }
 
   data::TupleDataset<2> batches_;
@@ -255,16 +257,17 @@ class EagerCase final : public CaseRun {
 };
 
 template <typename T>
-std::unique_ptr<CaseRun> make() {
+std::unique_ptr<CaseRun> make(Precision) {
   return std::make_unique<T>();
 }
+std::unique_ptr<CaseRun> make_epoch(Precision precision) { return std::make_unique<EpochCase>(precision); }
 
 }  // namespace
 
 std::unique_ptr<CaseRun> train_case(std::unique_ptr<nn::Module> model, optim::Optimizer optimizer,
-                                    train::Loss loss, Tensor x, Tensor y) {
+                                    train::Loss loss, Tensor x, Tensor y, Precision precision) {
   return std::make_unique<TrainCase>(std::move(model), std::move(optimizer), std::move(loss), std::move(x),
-                                     std::move(y));
+                                     std::move(y), precision);
 }
 
 const std::vector<BenchCase>& bench_cases() {
@@ -278,14 +281,13 @@ const std::vector<BenchCase>& bench_cases() {
        make_lstm},
       {"gpt", "4 blocks of 4 heads, width 128, 12 sequences of 64 of 65 tokens, AdamW; a train step",
        make_gpt},
-      {"epoch", "tiny on 1,000 rows: shuffle(1000).batch(32).prefetch(); an epoch of 32 steps",
-       make<EpochCase>},
-      {"data", "that pipeline alone; an epoch", make<DataCase>},
+      {"epoch", "tiny on 1,000 rows: shuffle(1000).batch(32).prefetch(); an epoch of 32 steps", make_epoch},
+      {"data", "that pipeline alone; an epoch", make<DataCase>, "f32", false},
       {"pipeline", "10,000 rows of 100 floats: map(2 x).shuffle(1000).batch(32).prefetch(); a row",
-       make<PipelineCase>},
-      {"map", "those rows one by one through map(x), on one thread; a row", make<MapCase>},
-      {"growing_graph", "x = fmod(2 x, 7) as an in-graph while; an iteration", make<WhileCase>, "f64"},
-      {"eager", "the same op by op; an op", make<EagerCase>, "f64"},
+       make<PipelineCase>, "f32", false},
+      {"map", "those rows one by one through map(x), on one thread; a row", make<MapCase>, "f32", false},
+      {"growing_graph", "x = fmod(2 x, 7) as an in-graph while; an iteration", make<WhileCase>, "f64", false},
+      {"eager", "the same op by op; an op", make<EagerCase>, "f64", false},
   };
   return list;
 }

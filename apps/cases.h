@@ -28,13 +28,15 @@ class CaseRun {
 struct BenchCase {
   std::string name;
   std::string what;
-  std::unique_ptr<CaseRun> (*make)();
-  std::string precision = "f32";
+  std::unique_ptr<CaseRun> (*make)(Precision);
+  std::string precision = "f32";  // under the policy of that name
+  bool trains = true;             // and so is subject to a policy
 };
 
 /// A train step of `model` on one batch, again and again.
 std::unique_ptr<CaseRun> train_case(std::unique_ptr<nn::Module> model, optim::Optimizer optimizer,
-                                    train::Loss loss, Tensor x, Tensor y);
+                                    train::Loss loss, Tensor x, Tensor y,
+                                    Precision precision = Precision::kF32);
 
 const std::vector<BenchCase>& bench_cases();
 /// Throws kInvalidArgument listing the names.

@@ -108,6 +108,8 @@ void run() {
   print_rows("Libraries", {{"isochron", ISOCHRON_VERSION},
                            {"oneDNN", ops::onednn_version()},
                            {"vector instructions in use", vector_instructions()},
+                           {"bf16", ops::narrow_arithmetic(Precision::kMixedBf16)},
+                           {"f16", ops::narrow_arithmetic(Precision::kMixedF16)},
                            {"fmt", fmt::format("{}", FMT_VERSION)}});
   print_rows("Kept, and at most how much", caps());
   fmt::print("Advice\n");

@@ -8,6 +8,7 @@
 #include "isochron/apps/cases.h"
 #include "isochron/apps/commands.h"
 #include "isochron/apps/number_options.h"
+#include "isochron/apps/precision_option.h"
 #include "isochron/autograd/autograd.h"
 #include "isochron/core/clock.h"
 #include "isochron/core/file.h"
@@ -30,40 +31,46 @@ struct Options {
   std::vector<std::string> names;
   int threads = 0;
   double seconds = 0.5;
+  Precision precision = Precision::kF32;
   std::filesystem::path out;
 };
 
-std::unique_ptr<CaseRun> classifier(int64_t batch, int64_t inputs, const std::vector<int64_t>& widths) {
+std::unique_ptr<CaseRun> classifier(int64_t batch, int64_t inputs, const std::vector<int64_t>& widths,
+                                    Precision precision) {
   auto model = std::make_unique<nn::Sequential>(nn::mlp(widths));
   return train_case(std::move(model), optim::Adam(), nn::sparse_softmax_cross_entropy,
-                    random_normal({batch, inputs}), zeros({batch}, DType::kI64));
+                    random_normal({batch, inputs}), zeros({batch}, DType::kI64), precision);
 }
 
-std::unique_ptr<CaseRun> of_batch(int64_t batch) { return classifier(batch, 784, {512, 512, 10}); }
-std::unique_ptr<CaseRun> of_width(int64_t width) { return classifier(128, width, {width, width, 10}); }
-std::unique_ptr<CaseRun> of_depth(int64_t depth) {
+std::unique_ptr<CaseRun> of_batch(int64_t batch, Precision precision) {
+  return classifier(batch, 784, {512, 512, 10}, precision);
+}
+std::unique_ptr<CaseRun> of_width(int64_t width, Precision precision) {
+  return classifier(128, width, {width, width, 10}, precision);
+}
+std::unique_ptr<CaseRun> of_depth(int64_t depth, Precision precision) {
   std::vector<int64_t> widths(static_cast<size_t>(depth), 256);
   widths.push_back(10);
-  return classifier(128, 256, widths);
+  return classifier(128, 256, widths, precision);
 }
-std::unique_ptr<CaseRun> of_steps(int64_t steps) {
+std::unique_ptr<CaseRun> of_steps(int64_t steps, Precision precision) {
   return train_case(std::make_unique<nn::Sequential>(nn::lstm_forecaster()), optim::Adam(),
-                    nn::mean_squared_error, random_normal({64, steps, 8}), random_normal({64, 1}));
+                    nn::mean_squared_error, random_normal({64, steps, 8}), random_normal({64, 1}), precision);
 }
-std::unique_ptr<CaseRun> of_context(int64_t context) {
+std::unique_ptr<CaseRun> of_context(int64_t context, Precision precision) {
   auto model = std::make_unique<nn::Gpt>(nn::GptOptions{.vocabulary = 65, .context = context});
   return train_case(std::move(model), optim::AdamW(), nn::sparse_softmax_cross_entropy,
-                    zeros({12, context}, DType::kI64), zeros({12, context}, DType::kI64));
+                    zeros({12, context}, DType::kI64), zeros({12, context}, DType::kI64), precision);
 }
 
 /// Attention and its gradients alone, so that the arena shows what they need.
 class AttentionRun final : public CaseRun {
  public:
-  explicit AttentionRun(int64_t length)
+  AttentionRun(int64_t length, Precision precision)
       : q_(random_normal({1, length, 4, 64})),
         k_(random_normal({1, length, 4, 64})),
         v_(random_normal({1, length, 4, 64})),
-        step_(&AttentionRun::compute, {.name = "attention"}) {}
+        step_(&AttentionRun::compute, {.name = "attention", .passes = {.precision = precision}}) {}
   void step() override { step_(q_, k_, v_); }
   CapturedFunction* captured() override { return &step_; }
 
@@ -75,13 +82,15 @@ class AttentionRun final : public CaseRun {
   Tensor q_, k_, v_;
   Captured<std::vector<Tensor> (*)(const Tensor&, const Tensor&, const Tensor&)> step_;
 };
-std::unique_ptr<CaseRun> of_length(int64_t length) { return std::make_unique<AttentionRun>(length); }
+std::unique_ptr<CaseRun> of_length(int64_t length, Precision precision) {
+  return std::make_unique<AttentionRun>(length, precision);
+}
 
 struct Sweep {
   std::string name;
   std::string what;
   std::vector<int64_t> sizes;
-  std::unique_ptr<CaseRun> (*make)(int64_t size);
+  std::unique_ptr<CaseRun> (*make)(int64_t size, Precision precision);
 };
 
 const std::vector<Sweep>& sweeps() {
@@ -106,13 +115,13 @@ struct Point {
   size_t lower_bound_bytes = 0;
 };
 
-Point measure(const Sweep& sweep, int64_t size, double seconds) {
+Point measure(const Sweep& sweep, int64_t size, const Options& options) {
   constexpr size_t kLeastSteps = 5;
-  const std::unique_ptr<CaseRun> run = sweep.make(size);
+  const std::unique_ptr<CaseRun> run = sweep.make(size, options.precision);
   run->step();
   run->step();
   std::vector<int64_t> times;
-  const int64_t end = now_ns() + static_cast<int64_t>(seconds * 1e9);
+  const int64_t end = now_ns() + static_cast<int64_t>(options.seconds * 1e9);
   while (times.size() < kLeastSteps || now_ns() < end) {
     const int64_t start = now_ns();
     run->step();
@@ -178,7 +187,7 @@ void run(const Options& options) {
                                                            sweep.name) != options.names.end();
     if (!chosen) continue;
     std::vector<Point> points;
-    for (const int64_t size : sweep.sizes) points.push_back(measure(sweep, size, options.seconds));
+    for (const int64_t size : sweep.sizes) points.push_back(measure(sweep, size, options));
     print(sweep, points);
     if (!options.out.empty()) write(sweep, points, options.out);
   }
@@ -201,6 +210,7 @@ void add_sweep(CLI::App& app) {
   command->add_option("--seconds", options->seconds, "to measure each size for")
       ->check(positive_number())
       ->capture_default_str();
+  add_precision_option(*command, options->precision);
   command->add_option("--out", options->out, "folder for a CSV and a plot (SVG) of each");
   command->callback([options] { run(*options); });
 }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include "isochron/core/error.h"
 
@@ -74,6 +75,10 @@ ISOCHRON_DTYPE_OF(bool, DType::kBool)
 #undef ISOCHRON_DTYPE_OF
 template <typename T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
+
+/// What floats stored as E are computed in: f32 for the 16-bit ones.
+template <typename E>
+using ComputeType = std::conditional_t<sizeof(E) == 2, float, E>;
 
 /// Calls `f(T{})` with the C++ type of `dtype`; the result type must be the same for all.
 template <typename F>

@@ -6,6 +6,7 @@
 
 #include "isochron/core/threads.h"
 #include "isochron/graph/capture.h"
+#include "isochron/graph/stored.h"
 #include "isochron/memory/buffer.h"
 
 namespace isochron::graph {
@@ -40,7 +41,7 @@ void fill(CacheEntry& entry, const OpDef& op, int threads, std::span<const Tenso
   for (const Tensor& input : inputs) specs.push_back(input.spec());
   std::vector<TensorSpec> outputs = infer_outputs(op, specs, attributes);
   std::unique_ptr<Kernel> kernel;
-  if (op.prepare) kernel = op.prepare({op, specs, outputs, attributes, threads});
+  if (op.prepare) kernel = prepare_kernel({op, specs, outputs, attributes, threads});
   entry.op = &op;
   entry.threads = threads;
   entry.inputs = std::move(specs);

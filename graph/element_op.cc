@@ -55,6 +55,28 @@ TensorSpec ElementProgram::output_spec(int output) const {
   return {register_dtype(out.reg), out.reduced ? reduced_shape(shape, out.axes, out.keep_dims) : shape};
 }
 
+ElementProgram elementwise_program(ElementOp op, std::span<const TensorSpec> inputs,
+                                   const TensorSpec& output) {
+  ElementProgram program;
+  program.shape = output.shape;
+  ElementProgram::Instruction instruction{op, output.dtype, {0, 0, 0}};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    program.operands.push_back({inputs[i]});
+    instruction.operands[i] = static_cast<uint8_t>(i);
+  }
+  program.code.push_back(instruction);
+  program.outputs.push_back({static_cast<uint8_t>(inputs.size())});
+  return program;
+}
+
+ElementProgram reduction_program(const TensorSpec& input, ReduceKind kind, const Axes& axes, bool keep_dims) {
+  ElementProgram program;
+  program.shape = input.shape;
+  program.operands.push_back({input});
+  program.outputs.push_back({0, true, kind, axes, keep_dims});
+  return program;
+}
+
 std::string ElementProgram::str() const {
   std::string text = "{";
   for (size_t i = 0; i < operands.size(); ++i) {

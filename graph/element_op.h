@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -78,6 +79,12 @@ struct ElementProgram final : AttributeObject {
   TensorSpec output_spec(int output) const;
   std::string str() const override;
 };
-inline constexpr int kMaxProgramRegisters = 48;
+inline constexpr int kMaxProgramRegisters = 80;
+
+/// One instruction on all of `inputs`, over the shape of `output`.
+ElementProgram elementwise_program(ElementOp op, std::span<const TensorSpec> inputs,
+                                   const TensorSpec& output);
+/// A reduction of `input` alone; `axes` are normalised.
+ElementProgram reduction_program(const TensorSpec& input, ReduceKind kind, const Axes& axes, bool keep_dims);
 
 }  // namespace isochron::graph

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "isochron/graph/stored.h"
+
 namespace isochron::graph {
 namespace {
 
@@ -59,6 +61,7 @@ std::vector<TensorSpec> infer_outputs(const OpDef& op, std::span<const TensorSpe
                            : (op.max_inputs != op.min_inputs ? fmt::format(" to {}", op.max_inputs) : ""),
          count);
   }
+  if (is_stored(attributes)) return infer_stored(op, inputs, attributes);
   return op.infer({op, inputs, attributes});
 }
 

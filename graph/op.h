@@ -85,6 +85,21 @@ enum class FusionClass : uint8_t {
   kView,         // output 0 is input 0's bytes under another shape; no kernel
 };
 
+/// How an op stands under mixed precision (graph/precision.h). Elementwise ops, reductions and views need not
+/// say.
+enum class PrecisionRule : uint8_t {
+  kFull,    // computes in f32, on f32 operands
+  kFollow,  // computes in f32, on operands of either width; its results are narrow between narrow ones
+  kMoves,   // moves elements of any dtype: its results are as narrow as its operands
+  kLow,     // multiplies narrow operands and sums in f32
+};
+struct OpPrecision {
+  PrecisionRule rule = PrecisionRule::kFull;
+  /// Operands that stay f32, a bit each: statistics, parameters added to sums. Null: none.
+  uint32_t (*full_inputs)(const Attributes&) = nullptr;
+  uint32_t full_outputs = 0;  // results that stay f32
+};
+
 /// One input of a sample: uniform values in [low, high] of `dtype`, or `values` where the domain is special.
 struct InputSample {
   Shape shape;
@@ -117,6 +132,10 @@ struct OpDef {
   /// Gradients per input (undefined where there is none), written in ops. Null: not differentiable.
   std::vector<Tensor> (*gradient)(const GradientCall&) = nullptr;
   std::unique_ptr<Kernel> (*prepare)(const KernelRequest&) = nullptr;  // null only for views
+  /// As `prepare`, for a call whose tensors are partly stored in 16 bits (graph/stored.h); null, and a null
+  /// result: through copies in f32.
+  std::unique_ptr<Kernel> (*prepare_stored)(const KernelRequest&) = nullptr;
+  OpPrecision precision = {};
   FusionClass fusion = FusionClass::kOpaque;
   ElementOp element = ElementOp::kCopy;  // kElementwise
   ReduceKind reduce = ReduceKind::kSum;  // kReduction
@@ -152,7 +171,8 @@ class Registry {
   std::deque<OpDef> rows_;
 };
 
-/// Shape rules with the arity checked first; every caller goes through this.
+/// Shape rules with the arity checked first; every caller goes through this. Heeds the attribute `stored`
+/// (graph/stored.h).
 std::vector<TensorSpec> infer_outputs(const OpDef& op, std::span<const TensorSpec> inputs,
                                       const Attributes& attributes);
 

@@ -179,15 +179,27 @@ void remove_dead_code(Graph& graph) {
   graph.retain_nodes(keep);
 }
 
+namespace {
+
+/// A pass that needs no options.
+template <void (*kPass)(Graph&)>
+void plain(Graph& graph, const PassOptions&) {
+  kPass(graph);
+}
+
+}  // namespace
+
 const std::vector<PassInfo>& passes() {
   static const std::vector<PassInfo> list = {
-      {"dead_code", "drop what nothing needs", remove_dead_code},
-      {"fold_constants", "evaluate what only depends on constants", fold_constants},
-      {"simplify", "algebraic simplification", simplify_algebra},
-      {"cse", "merge common subexpressions", merge_common_subexpressions},
+      {"dead_code", "drop what nothing needs", plain<remove_dead_code>},
+      {"fold_constants", "evaluate what only depends on constants", plain<fold_constants>},
+      {"simplify", "algebraic simplification", plain<simplify_algebra>},
+      {"cse", "merge common subexpressions", plain<merge_common_subexpressions>},
       {"recompute", "compute inner values of checkpointed parts again where they are read later",
-       recompute_checkpoints},
-      {"fuse", "fuse elementwise chains with closing reductions", fuse_elementwise},
+       plain<recompute_checkpoints>},
+      {"fuse", "fuse elementwise chains with closing reductions", plain<fuse_elementwise>},
+      {"precision", "store tensors in 16 bits where the policy wants it",
+       [](Graph& graph, const PassOptions& options) { cast_to_precision(graph, options.precision); }},
   };
   return list;
 }
@@ -199,7 +211,7 @@ void run_passes(Graph& graph, const PassOptions& options) {
                                      [&name](const PassInfo& pass) { return pass.name == name; });
     require(known, ErrorCode::kInvalidArgument, "passes",
             "no pass '{}'; passes are dead_code, fold_constants, "
-            "simplify, cse, recompute, fuse, or all",
+            "simplify, cse, recompute, fuse, precision, or all",
             name);
   }
   const auto disabled = [&options](std::string_view name) {
@@ -209,7 +221,7 @@ void run_passes(Graph& graph, const PassOptions& options) {
   for (const PassInfo& pass : passes()) {
     if (disabled(pass.name)) continue;
     const std::string before = options.on_pass ? to_text(graph) : "";
-    pass.run(graph);
+    pass.run(graph, options);
     if (options.on_pass) options.on_pass(pass.name, before, to_text(graph));
   }
   if (options.memory_budget_bytes > 0) recompute_within(graph, options.memory_budget_bytes);

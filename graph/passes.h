@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "isochron/graph/graph.h"
+#include "isochron/graph/precision.h"
 
 namespace isochron::graph {
 
@@ -21,12 +22,14 @@ struct PassOptions {
   /// Values are computed again rather than kept until no more bytes than these are live at once, or nothing
   /// more can be gained; 0: no limit.
   size_t memory_budget_bytes = 0;
+  /// What the function computes in; eager calls stay f32.
+  Precision precision = Precision::kF32;
 };
 
 struct PassInfo {
   std::string_view name;
   std::string_view summary;
-  void (*run)(Graph&);
+  void (*run)(Graph&, const PassOptions&);
 };
 /// In the order in which they run.
 const std::vector<PassInfo>& passes();

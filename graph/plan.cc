@@ -8,6 +8,8 @@
 #include "isochron/core/clock.h"
 #include "isochron/core/counters.h"
 #include "isochron/core/threads.h"
+#include "isochron/graph/precision.h"
+#include "isochron/graph/stored.h"
 #include "isochron/memory/planner.h"
 
 namespace isochron::graph {
@@ -60,6 +62,7 @@ class PlanBuilder {
     place_in_arena();
     write_tables();
     plan_.report_.nodes = graph_.node_count();
+    plan_.report_.activation_bytes = activation_bytes(graph_);
   }
 
  private:
@@ -127,7 +130,7 @@ class PlanBuilder {
   /// May all reads of root `r` by node `i` be overwritten by its output `o`?
   bool reads_allow_alias(const Node& node, const Value* r, int o) const {
     if (!node.op->may_alias) return false;
-    const std::vector<TensorSpec> specs = node.input_specs();
+    const std::vector<TensorSpec> specs = defined_inputs(node.input_specs(), node.attributes);
     const OpCall call{*node.op, specs, node.attributes};
     for (size_t j = 0; j < node.inputs.size(); ++j) {
       if (root(node.inputs[j]) == r && !node.op->may_alias(call, o, static_cast<int>(j))) return false;
@@ -254,7 +257,9 @@ class PlanBuilder {
   Instruction describe(const Node& node, std::span<const TensorSpec> inputs,
                        std::span<const TensorSpec> outputs) const {
     Instruction result{node.name(), node.op->name, 0, 0, ""};
-    if (node.op->flops) result.flops = node.op->flops({*node.op, inputs, node.attributes});
+    if (node.op->flops) {
+      result.flops = node.op->flops({*node.op, defined_inputs(inputs, node.attributes), node.attributes});
+    }
     for (const TensorSpec& input : inputs) {
       result.bytes += static_cast<double>(input.size_bytes());
       result.shapes += fmt::format("{}{}", result.shapes.empty() ? "" : " ", input.shape.str());
@@ -272,7 +277,7 @@ class PlanBuilder {
       const std::vector<TensorSpec> outputs = node.output_specs();
       const auto unread = std::make_unique<bool[]>(node.outputs.size());
       for (size_t o = 0; o < node.outputs.size(); ++o) unread[o] = skipped(node, node.outputs[o]);
-      std::unique_ptr<Kernel> kernel = node.op->prepare(
+      std::unique_ptr<Kernel> kernel = prepare_kernel(
           {*node.op, inputs, outputs, node.attributes, threads_, {unread.get(), node.outputs.size()}});
       const size_t workspace = kernel->workspace_bytes();
       workspace_of_.push_back(workspace > 0 ? static_cast<int64_t>(buffers_.size()) : -1);

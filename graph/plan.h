@@ -42,7 +42,8 @@ struct PlanReport {
   size_t arena_bytes = 0;
   size_t lower_bound_bytes = 0;
   size_t alignment_waste_bytes = 0;
-  size_t bound_bytes = 0;  // variables and constants referred to
+  size_t bound_bytes = 0;       // variables and constants referred to
+  size_t activation_bytes = 0;  // see graph/precision.h
   int updates_in_place = 0;
   int updates_copied = 0;
   double flops = 0;

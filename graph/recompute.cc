@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "isochron/graph/passes.h"
+#include "isochron/graph/stored.h"
 
 namespace isochron::graph {
 namespace {
@@ -148,7 +149,9 @@ double time_of(const Node& node) {
   double bytes = 0;
   for (const TensorSpec& input : inputs) bytes += static_cast<double>(input.size_bytes());
   for (const Value* output : node.outputs) bytes += static_cast<double>(output->spec.size_bytes());
-  const double flops = node.op->flops ? node.op->flops({*node.op, inputs, node.attributes}) : 0;
+  const double flops =
+      node.op->flops ? node.op->flops({*node.op, defined_inputs(inputs, node.attributes), node.attributes})
+                     : 0;
   return flops / kFlopsPerNs + bytes / kBytesPerNs;
 }
 

@@ -352,6 +352,7 @@ OpDef row_of(const char* name, const char* summary) {
   op.name = name;
   op.summary = summary;
   op.tolerance = 30;
+  op.precision.rule = graph::PrecisionRule::kLow;
   return op;
 }
 
@@ -361,6 +362,7 @@ void register_forward(graph::Registry& registry) {
   op.max_inputs = 4;
   op.infer = infer_attention;
   op.gradient = attention_gradient;
+  op.precision.full_outputs = 0b10;  // the logs of the sums
   op.skips_unused_outputs = true;
   op.prepare = [](const graph::KernelRequest& request) {
     return prepare_attention(forward_shape({request.op, request.inputs, request.attributes}), request);
@@ -393,6 +395,9 @@ void register_gradient(graph::Registry& registry) {
   op.max_inputs = 7;
   op.infer = infer_gradient;
   op.gradient = attention_second_gradient;
+  op.precision.full_inputs = [](const Attributes& attributes) {  // the logs of the sums
+    return attributes.get<bool>("packed") ? 0b100U : 0b10000U;
+  };
   op.prepare = [](const graph::KernelRequest& request) {
     return prepare_attention_gradient(gradient_shape({request.op, request.inputs, request.attributes}),
                                       request);

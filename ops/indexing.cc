@@ -123,6 +123,7 @@ void add_gather(graph::Registry& registry) {
   op.infer = infer_gather;
   op.gradient = gather_gradient;
   op.prepare = prepare_gather;
+  op.precision.rule = graph::PrecisionRule::kMoves;
   op.reference = gather_reference;
   op.dtypes = kAnyDtype;
   const auto axis = [](int64_t i) { return Attributes{{"axis", i}}; };

@@ -128,6 +128,8 @@ void register_linear(graph::Registry& registry) {
   op.infer = infer_matmul;
   op.gradient = matmul_gradient;
   op.prepare = prepare_matmul;
+  op.prepare_stored = prepare_matmul;
+  op.precision.rule = graph::PrecisionRule::kLow;
   op.flops = matmul_flops;
   op.dtypes = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16};
   op.tolerance = 30;  // sums of up to 300 products

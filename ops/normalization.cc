@@ -215,6 +215,9 @@ void register_moments(graph::Registry& registry) {
   op.infer = infer_moments;
   op.gradient = moments_gradient;
   op.prepare = prepare_channel_moments;
+  op.prepare_stored = prepare_channel_moments;
+  op.precision.rule = graph::PrecisionRule::kFollow;
+  op.precision.full_outputs = 0b11;
   op.flops = [](const OpCall& call) { return 4.0 * static_cast<double>(call.inputs[0].shape.elems()); };
   op.reference = moments_reference;
   op.tolerance = 10;
@@ -233,6 +236,10 @@ void register_layer_norm(graph::Registry& registry) {
   op.infer = infer_layer_norm;
   op.gradient = layer_norm_gradient;
   op.prepare = prepare_layer_norm;
+  op.prepare_stored = prepare_layer_norm;
+  op.precision.rule = graph::PrecisionRule::kFollow;
+  op.precision.full_inputs = [](const Attributes&) { return 0b110U; };  // gamma and beta
+  op.precision.full_outputs = 0b110;
   op.skips_unused_outputs = true;
   op.may_alias = in_place;
   op.flops = per_element;
@@ -261,6 +268,10 @@ void register_layer_norm_gradient(graph::Registry& registry) {
   op.infer = infer_layer_norm_gradient;
   op.gradient = layer_norm_second_gradient;
   op.prepare = prepare_layer_norm_gradient;
+  op.prepare_stored = prepare_layer_norm_gradient;
+  op.precision.rule = graph::PrecisionRule::kFollow;
+  op.precision.full_inputs = [](const Attributes&) { return 0b10110U; };  // statistics and gamma
+  op.precision.full_outputs = 0b110;
   op.skips_unused_outputs = true;
   op.may_alias = in_place;
   op.flops = per_element;

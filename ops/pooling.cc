@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "isochron/graph/apply.h"
+#include "isochron/graph/stored.h"
 #include "isochron/ops/cpu/pooling.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/registry.h"
@@ -56,15 +57,21 @@ PoolingShape gradient_shape(const OpCall& call) {
   return s;
 }
 
+/// As small as they may be: they are kept for the backward pass.
+DType positions_dtype(const PoolingShape& s) {
+  constexpr int64_t kBytePositions = 256;
+  return s.window_elems() <= kBytePositions ? DType::kU8 : DType::kI32;
+}
+
 void require_positions(const OpCall& call, const PoolingShape& s) {
-  require_dtype(call, 1, DType::kI32);
+  require_dtype(call, 1, positions_dtype(s));
   require(call.inputs[1].shape == output_shape(s), ErrorCode::kShapeMismatch, call.op.name,
           "input 1 must be {}, got {}", output_shape(s).str(), call.inputs[1].str());
 }
 
 std::vector<TensorSpec> infer_max(const OpCall& call) {
-  const Shape shape = output_shape(forward_shape(call));
-  return {{call.inputs[0].dtype, shape}, {DType::kI32, shape}};
+  const PoolingShape s = forward_shape(call);
+  return {{call.inputs[0].dtype, output_shape(s)}, {positions_dtype(s), output_shape(s)}};
 }
 
 std::vector<TensorSpec> infer_average(const OpCall& call) {
@@ -235,6 +242,7 @@ OpDef row_of(const char* name, const char* summary) {
   op.name = name;
   op.summary = summary;
   op.dtypes = {DType::kF64, DType::kF32};
+  op.precision.rule = graph::PrecisionRule::kFollow;
   return op;
 }
 
@@ -259,19 +267,25 @@ std::vector<ErrorSample> window_errors() {
 }
 
 template <Pooling kPooling, auto kShape>
-std::unique_ptr<graph::Kernel> prepare(const graph::KernelRequest& request) {
-  return prepare_pooling(kPooling, kShape({request.op, request.inputs, request.attributes}), request);
+void set_kernels(OpDef& op) {
+  op.prepare = [](const graph::KernelRequest& request) {
+    return prepare_pooling(kPooling, kShape({request.op, request.inputs, request.attributes}), request);
+  };
+  op.prepare_stored = [](const graph::KernelRequest& request) {
+    const std::vector<TensorSpec> inputs = graph::defined_inputs(request.inputs, request.attributes);
+    return prepare_pooling(kPooling, kShape({request.op, inputs, request.attributes}), request);
+  };
 }
 
 InputSample positions_sample(const Sample& s) {
-  return {Shape(s.y), 0, static_cast<double>(Shape(s.window).elems() - 1), DType::kI32};
+  return {Shape(s.y), 0, static_cast<double>(Shape(s.window).elems() - 1), DType::kU8};
 }
 
 void register_max(graph::Registry& registry) {
   OpDef op = row_of("max_pool", "largest element of each window, and its position in the window");
   op.infer = infer_max;
   op.gradient = max_gradient;
-  op.prepare = prepare<Pooling::kMax, forward_shape>;
+  set_kernels<Pooling::kMax, forward_shape>(op);
   op.skips_unused_outputs = true;
   op.reference = max_reference;
   for (const Sample& s : pooling_samples()) op.samples.push_back({{{Shape(s.x)}}, s.attributes()});
@@ -282,13 +296,13 @@ void register_max(graph::Registry& registry) {
   gradient.min_inputs = gradient.max_inputs = 2;
   gradient.infer = infer_max_gradient;
   gradient.gradient = max_gradient_gradient;
-  gradient.prepare = prepare<Pooling::kMaxGradient, gradient_shape>;
+  set_kernels<Pooling::kMaxGradient, gradient_shape>(gradient);
   gradient.reference = max_gradient_reference;
   OpDef select = row_of("max_pool_select", "the element at a given position of each window");
   select.min_inputs = select.max_inputs = 2;
   select.infer = infer_select;
   select.gradient = select_gradient;
-  select.prepare = prepare<Pooling::kMaxSelect, forward_shape>;
+  set_kernels<Pooling::kMaxSelect, forward_shape>(select);
   select.reference = select_reference;
   for (const Sample& s : pooling_samples()) {
     gradient.samples.push_back({{{Shape(s.y)}, positions_sample(s)}, with_input_shape(s.attributes(), s.x)});
@@ -298,11 +312,11 @@ void register_max(graph::Registry& registry) {
   gradient.errors = {{{{DType::kF32, {2, 3, 4, 3}}, {DType::kF32, {2, 3, 4, 3}}},
                       with_input_shape(window, {2, 6, 8, 3}),
                       ErrorCode::kDtypeMismatch},
-                     {{{DType::kF32, {2, 3, 3, 3}}, {DType::kI32, {2, 3, 4, 3}}},
+                     {{{DType::kF32, {2, 3, 3, 3}}, {DType::kU8, {2, 3, 4, 3}}},
                       with_input_shape(window, {2, 6, 8, 3}),
                       ErrorCode::kShapeMismatch}};
   select.errors = {
-      {{{DType::kF32, {2, 6, 8, 3}}, {DType::kI32, {2, 3, 3, 3}}}, window, ErrorCode::kShapeMismatch}};
+      {{{DType::kF32, {2, 6, 8, 3}}, {DType::kU8, {2, 3, 3, 3}}}, window, ErrorCode::kShapeMismatch}};
   registry.add(std::move(gradient));
   registry.add(std::move(select));
 }
@@ -311,13 +325,13 @@ void register_average(graph::Registry& registry) {
   OpDef op = row_of("average_pool", "mean of each window's elements, those in the padding left out or zero");
   op.infer = infer_average;
   op.gradient = average_gradient;
-  op.prepare = prepare<Pooling::kAverage, forward_shape>;
+  set_kernels<Pooling::kAverage, forward_shape>(op);
   op.reference = average_reference;
   op.errors = window_errors();
   OpDef gradient = row_of("average_pool_gradient", "gradient of average_pool");
   gradient.infer = infer_average_gradient;
   gradient.gradient = average_gradient_gradient;
-  gradient.prepare = prepare<Pooling::kAverageGradient, gradient_shape>;
+  set_kernels<Pooling::kAverageGradient, gradient_shape>(gradient);
   gradient.reference = average_gradient_reference;
   for (const Sample& s : pooling_samples()) {
     for (const bool count_padding : {false, true}) {

@@ -297,6 +297,8 @@ void add_layer(graph::Registry& registry, std::string_view name, std::string_vie
   op.infer = infer_recurrent;
   op.gradient = recurrent_gradient;
   op.prepare = prepare_recurrent;
+  op.prepare_stored = prepare_stored_recurrent;
+  op.precision.rule = graph::PrecisionRule::kLow;
   op.skips_unused_outputs = true;
   op.flops = recurrent_flops;
   op.reference = recurrent_reference;
@@ -312,6 +314,8 @@ void add_layer(graph::Registry& registry, std::string_view name, std::string_vie
   gradient.infer = infer_recurrent_gradient;
   gradient.gradient = gradient_of_gradient;
   gradient.prepare = prepare_recurrent_gradient;
+  gradient.prepare_stored = prepare_stored_recurrent;
+  gradient.precision.rule = graph::PrecisionRule::kLow;
   gradient.skips_unused_outputs = true;
   gradient.flops = recurrent_flops;
   gradient.reference = recurrent_gradient_reference;

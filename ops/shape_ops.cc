@@ -150,6 +150,7 @@ void register_shapes(graph::Registry& registry) {
   transpose_op.infer = infer_transpose;
   transpose_op.gradient = transpose_gradient;
   transpose_op.prepare = prepare_transpose;
+  transpose_op.precision.rule = graph::PrecisionRule::kMoves;
   transpose_op.dtypes = kAnyDtype;
   transpose_op.samples = {{{{{3, 5}}}, {{"permutation", Dims{1, 0}}}},
                           {{{{2, 3, 4}}}, {{"permutation", Dims{2, 0, 1}}}},

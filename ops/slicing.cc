@@ -177,6 +177,7 @@ void add_slice(graph::Registry& registry) {
   op.infer = infer_slice;
   op.gradient = slice_gradient;
   op.prepare = prepare_slice;
+  op.precision.rule = graph::PrecisionRule::kMoves;
   op.reference = slice_reference;
   op.dtypes = kAnyDtype;
   op.samples = {{{{{7}}}, block({1}, {2}, {3})},
@@ -201,6 +202,7 @@ void add_pad(graph::Registry& registry) {
   op.infer = infer_pad;
   op.gradient = pad_gradient;
   op.prepare = prepare_pad;
+  op.precision.rule = graph::PrecisionRule::kMoves;
   op.reference = pad_reference;
   op.dtypes = kAnyDtype;
   op.samples = {{{{{3}}}, filled_block({2}, {1}, {6}, 0)},
@@ -224,6 +226,7 @@ void add_concatenate(graph::Registry& registry) {
   op.infer = infer_concatenate;
   op.gradient = concatenate_gradient;
   op.prepare = prepare_concatenate;
+  op.precision.rule = graph::PrecisionRule::kMoves;
   op.reference = concatenate_reference;
   op.dtypes = kAnyDtype;
   const auto axis = [](int64_t i) { return graph::Attributes{{"axis", i}}; };

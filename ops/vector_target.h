@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "isochron/core/dtype.h"
+#include "isochron/graph/precision.h"
+
 namespace isochron::ops {
 
 /// Applies `ISOCHRON_VECTOR_TARGET` (e.g. `sse4`, `avx2`, `avx3`, which is AVX-512; empty counts as unset) on
@@ -21,5 +24,11 @@ std::vector<std::string> vector_targets();
 std::string vector_target();
 /// The instruction set up to which oneDNN may go, e.g. "avx512_core". Throws as limit_vector_target.
 std::string onednn_target();
+/// Whether the processor, as far as it may be used, multiplies numbers of a 16-bit dtype and sums in f32.
+/// Without that kernels convert them to f32; none does f16 (oneDNN has none before 3.0). Throws as
+/// limit_vector_target.
+bool multiplies_in(DType dtype);
+/// One line for people: how this machine computes under `precision`. Throws as limit_vector_target.
+std::string narrow_arithmetic(Precision precision);
 
 }  // namespace isochron::ops

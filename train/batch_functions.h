@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "isochron/data/element.h"
+#include "isochron/graph/precision.h"
 #include "isochron/nn/losses.h"
 #include "isochron/nn/metrics.h"
 #include "isochron/nn/module.h"
@@ -66,6 +67,8 @@ struct BatchFunctions {
   /// What `train` updates with, where it accumulates micro-batches: the last group of an epoch is then
   /// updated with whatever it holds, and steps that update are told apart from those that only sum.
   optim::Optimizer* optimizer = nullptr;
+  /// What all three are captured in.
+  Precision precision = Precision::kF32;
 };
 
 /// The usual: element 0 of a batch goes through `model`, element 1 is the target. All three must outlive the

@@ -35,11 +35,12 @@ void LossTally::reset() {
   first_not_finite_.assign(zeros({}, DType::kI64));
 }
 
-BatchPlan::BatchPlan(std::string name, bool training, Function function)
+BatchPlan::BatchPlan(std::string name, bool training, Function function, Precision precision)
     : name_(std::move(name)),
       training_(training),
       function_(std::move(function)),
-      captured_([this](std::span<const Tensor> tensors) { return trace(tensors); }, {.name = name_}) {}
+      captured_([this](std::span<const Tensor> tensors) { return trace(tensors); },
+                {.name = name_, .passes = {.precision = precision}}) {}
 
 std::vector<Tensor> BatchPlan::trace(std::span<const Tensor> tensors) const {
   const nn::TrainingScope scope(training_);

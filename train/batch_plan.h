@@ -39,8 +39,8 @@ class BatchPlan {
  public:
   using Function = std::function<std::vector<Tensor>(const data::Element& batch)>;
 
-  /// Traced under nn::TrainingScope(training).
-  BatchPlan(std::string name, bool training, Function function);
+  /// Traced under nn::TrainingScope(training), captured in `precision`.
+  BatchPlan(std::string name, bool training, Function function, Precision precision = Precision::kF32);
   BatchPlan(const BatchPlan&) = delete;
   BatchPlan& operator=(const BatchPlan&) = delete;
 

@@ -196,17 +196,20 @@ class Trainer::Fit {
 
 Trainer::Trainer(BatchFunctions functions)
     : functions_(std::move(functions)),
-      train_("train step", true, counted(functions_.train)),
-      evaluate_("evaluation", false, counted(functions_.evaluate)),
-      predict_("prediction", false, [this](const data::Element& batch) {
-        require(functions_.predict != nullptr, ErrorCode::kUnsupported, "predict",
-                "the trainer was made without a predict function");
-        const Tensor prediction = functions_.predict(batch);
-        require(prediction.rank() >= 1 && prediction.extent(0) == rows_of(batch), ErrorCode::kShapeMismatch,
-                "predict", "{} rows give predictions {}; expected one a row", rows_of(batch),
-                prediction.spec().str());
-        return std::vector<Tensor>{prediction};
-      }) {
+      train_("train step", true, counted(functions_.train), functions_.precision),
+      evaluate_("evaluation", false, counted(functions_.evaluate), functions_.precision),
+      predict_(
+          "prediction", false,
+          [this](const data::Element& batch) {
+            require(functions_.predict != nullptr, ErrorCode::kUnsupported, "predict",
+                    "the trainer was made without a predict function");
+            const Tensor prediction = functions_.predict(batch);
+            require(prediction.rank() >= 1 && prediction.extent(0) == rows_of(batch),
+                    ErrorCode::kShapeMismatch, "predict", "{} rows give predictions {}; expected one a row",
+                    rows_of(batch), prediction.spec().str());
+            return std::vector<Tensor>{prediction};
+          },
+          functions_.precision) {
   for (const NamedMetric& entry : functions_.metrics) {
     require(!entry.name.empty() && entry.name != "loss" && entry.metric != nullptr,
             ErrorCode::kInvalidArgument, "trainer", "a metric needs a name other than 'loss' and an object");

@@ -5,6 +5,7 @@
 
 #include "isochron/apps/commands.h"
 #include "isochron/apps/number_options.h"
+#include "isochron/apps/precision_option.h"
 #include "isochron/apps/train/dry_run.h"
 #include "isochron/apps/train/families.h"
 #include "isochron/apps/train/optimizers.h"
@@ -20,7 +21,6 @@ void require_built(bool built, std::string_view option, std::string_view instead
 }
 
 void refuse_what_is_not_built(const TrainOptions& options) {
-  require_built(options.precision == "f32", "--precision " + options.precision, "f32 is");
   require_built(options.device == "cpu", "--device " + options.device, "cpu is");
   require_built(options.checkpoint.empty() && !options.resume, "--checkpoint and --resume",
                 "train in one run");
@@ -106,9 +106,7 @@ void add_train(CLI::App& app) {
   command->add_option("--json", options->json, "file for settings, epochs, test results and report");
   command->add_option("--out", options->out,
                       "folder for report.html, train.json, history.csv and windows.csv");
-  command->add_option("--precision", options->precision, "f32")
-      ->check(CLI::IsMember({"f32", "mixed_bf16", "mixed_f16"}))
-      ->capture_default_str();
+  add_precision_option(*command, options->precision);
   command->add_option("--device", options->device, "cpu")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();

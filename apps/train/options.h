@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "isochron/graph/precision.h"
+
 namespace isochron::apps {
 
 struct TrainOptions {
@@ -25,8 +27,8 @@ struct TrainOptions {
   bool require_flat = false;
   std::filesystem::path json;
   std::filesystem::path out;
+  Precision precision = Precision::kF32;
   // Accepted so that asking for them is answered, not ignored.
-  std::string precision = "f32";
   std::string device = "cpu";
   std::filesystem::path checkpoint;
   bool resume = false;

@@ -12,6 +12,7 @@
 #include "isochron/core/threads.h"
 #include "isochron/nn/initializers.h"
 #include "isochron/ops/random.h"
+#include "isochron/ops/vector_target.h"
 
 namespace isochron::apps {
 namespace {
@@ -60,6 +61,7 @@ int64_t TrainSession::steps_per_epoch(train::Batches data) const {
 }
 
 train::Trainer TrainSession::trainer(train::BatchFunctions functions, train::Batches data) {
+  functions.precision = options_.precision;
   if (options_.dry_run) dry_run(functions, data, optimizer_, optimizer_name_, step_options());
   if (settings_.decay) {
     const int64_t updates = (steps_per_epoch(data) + options_.accumulate - 1) / options_.accumulate;
@@ -78,6 +80,7 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
              batch_, options_.accumulate > 1 ? fmt::format(", an update every {}", options_.accumulate) : "",
              optimizer_name_, learning_rate_, settings_.warmup_share > 0 ? " after warm-up" : "",
              settings_.decay ? ", down by half a cosine" : "");
+  if (options_.precision != Precision::kF32) fmt::print("{}\n", ops::narrow_arithmetic(options_.precision));
   std::fflush(stdout);
   fit_options.epochs = epochs_;
   fit_options.recorder = &recorder_;
@@ -108,6 +111,7 @@ void TrainSession::write(const observe::RunReport& report, const TrainOutcome& o
                            {"learning_rate", learning_rate_},
                            {"batch", batch_},
                            {"accumulate", options_.accumulate},
+                           {"precision", precision_name(options_.precision)},
                            {"seed", options_.seed},
                            {"threads", compute_threads()},
                            {"epochs", epochs_json(history_)},

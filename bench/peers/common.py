@@ -184,6 +184,13 @@ def parse(framework, cases):
     return arguments
 
 
+def precision(arguments):
+    """As `isochron bench` names it; variants that compute in bf16 between f32 variables have it in their name."""
+    if arguments.case == "growing_graph":
+        return "f64"
+    return "mixed_bf16" if "bf16" in arguments.variant else "f32"
+
+
 def report(framework, version, arguments, durations_ns, extra):
     """Prints the measurement as one line of JSON; times are per step, epoch or iteration as the case says."""
     p50, p99 = np.percentile(durations_ns, [50, 99])
@@ -193,7 +200,7 @@ def report(framework, version, arguments, durations_ns, extra):
         "framework": framework,
         "version": version,
         "case": arguments.case,
-        "precision": "f64" if arguments.case == "growing_graph" else "f32",
+        "precision": precision(arguments),
         "threads": arguments.threads,
         "steps": len(durations_ns) * per_call,
         "p50_us": round(float(p50) / 1e3, 4),

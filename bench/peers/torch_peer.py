@@ -1,4 +1,5 @@
-"""PyTorch as a peer: eager, torch.compile (model, loss and optimizer each compiled), and its DataLoader.
+"""PyTorch as a peer: eager, torch.compile (model, loss and optimizer each compiled), both also under bf16 autocast,
+and its DataLoader.
 
     FOLDER/torch/bin/python torch_peer.py --case tiny --variant eager --threads 2 --seconds 5
 
@@ -11,11 +12,11 @@ ARGUMENTS = common.parse(
     "PyTorch",
     {
         "tiny": ["eager", "compile"],
-        "mlp": ["eager", "compile"],
-        "cnn": ["eager", "compile"],
-        "resnet20": ["eager", "compile"],
-        "lstm": ["eager", "compile"],
-        "gpt": ["eager", "compile"],
+        "mlp": ["eager", "compile", "bf16", "bf16_compile"],
+        "cnn": ["eager", "compile", "bf16", "bf16_compile"],
+        "resnet20": ["eager", "compile", "bf16", "bf16_compile"],
+        "lstm": ["eager", "compile", "bf16"],
+        "gpt": ["eager", "compile", "bf16", "bf16_compile"],
         "epoch": ["eager", "eager_randperm"],
         "data": ["loader", "loader_2_workers", "randperm"],
         "growing_graph": ["eager"],
@@ -63,17 +64,18 @@ def build(case):
     return model
 
 
-def stepper(case, compile_it):
+def stepper(case, variant):
     if case in ("resnet20", "lstm", "gpt"):
         model, optimizer, loss_function = torch_models.build(case)
     else:
         model, optimizer, loss_function = build_small(case)
 
     def loss_of(x, y):
-        return loss_function(model(x), y)
+        with torch.autocast("cpu", torch.bfloat16, enabled="bf16" in variant):
+            return loss_function(model(x), y)
 
     apply = optimizer.step
-    if compile_it:
+    if "compile" in variant:
         loss_of, apply = torch.compile(loss_of), torch.compile(optimizer.step)
 
     def step(x, y):
@@ -103,7 +105,7 @@ def steps():
         images = case in ("cnn", "resnet20")
         x = x.long() if case == "gpt" else x
         batches.append((x.permute(0, 3, 1, 2) if images else x, y if y.is_floating_point() else y.long()))
-    return common.measure_steps(stepper(case, ARGUMENTS.variant == "compile"), batches, ARGUMENTS.seconds)
+    return common.measure_steps(stepper(case, ARGUMENTS.variant), batches, ARGUMENTS.seconds)
 
 
 def shuffled(kind):
@@ -125,7 +127,7 @@ def shuffled(kind):
 
 
 def epochs():
-    batches, step = shuffled(ARGUMENTS.variant.removeprefix("eager_")), stepper("tiny", False)
+    batches, step = shuffled(ARGUMENTS.variant.removeprefix("eager_")), stepper("tiny", "eager")
 
     def epoch():
         seen = 0

@@ -20,8 +20,8 @@ using graph::KernelRequest;
 class TrialMemory {
  public:
   explicit TrialMemory(const KernelRequest& request) {
-    for (const TensorSpec& spec : request.inputs) inputs_.push_back(add(spec.size_bytes()));
-    for (const TensorSpec& spec : request.outputs) outputs_.push_back(add(spec.size_bytes()));
+    for (const TensorSpec& spec : request.inputs) inputs_.push_back(add(spec.size_bytes(), spec.dtype));
+    for (const TensorSpec& spec : request.outputs) outputs_.push_back(add(spec.size_bytes(), spec.dtype));
   }
   KernelArgs args(size_t workspace_bytes) {
     if (workspace_bytes > workspace_bytes_) {
@@ -36,20 +36,26 @@ class TrialMemory {
     size_t bytes;
     void operator()(std::byte* block) const { system_free(block, bytes); }
   };
-  std::byte* add(size_t bytes) {
-    static const std::vector<float> pattern = [] {
-      std::vector<float> numbers(61 * 16);
-      for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i % 61) * 0.01f;
-      return numbers;
+  template <typename T>
+  static std::span<const std::byte> pattern() {
+    static const std::vector<T> numbers = [] {
+      std::vector<T> result(61 * 32);
+      for (size_t i = 0; i < result.size(); ++i) result[i] = T(static_cast<float>(i % 61) * 0.01f);
+      return result;
     }();
+    return std::as_bytes(std::span(numbers));
+  }
+  std::byte* add(size_t bytes, DType dtype = DType::kF32) {
+    const std::span<const std::byte> numbers = dtype == DType::kBF16  ? pattern<bfloat16>()
+                                               : dtype == DType::kF16 ? pattern<float16>()
+                                                                      : pattern<float>();
     std::byte* block = static_cast<std::byte*>(system_allocate(bytes));
     require(block != nullptr, ErrorCode::kOutOfMemory, "choose_kernel",
             "no {} bytes to time implementations with; free memory, or choose by rule (set_deterministic)",
             bytes);
     blocks_.emplace_back(block, Free{bytes});
-    const size_t pattern_bytes = pattern.size() * sizeof(float);
-    for (size_t at = 0; at < bytes; at += pattern_bytes) {
-      std::memcpy(block + at, pattern.data(), std::min(pattern_bytes, bytes - at));
+    for (size_t at = 0; at < bytes; at += numbers.size()) {
+      std::memcpy(block + at, numbers.data(), std::min(numbers.size(), bytes - at));
     }
     return block;
   }

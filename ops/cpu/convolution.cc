@@ -4,11 +4,13 @@
 #include <cstring>
 #include <optional>
 
+#include "isochron/graph/stored.h"
 #include "isochron/ops/cpu/choose_kernel.h"
 #include "isochron/ops/cpu/convolution_plain.h"
 #include "isochron/ops/cpu/depthwise.h"
 #include "isochron/ops/cpu/onednn.h"
 #include "isochron/ops/cpu/winograd.h"
+#include "isochron/ops/vector_target.h"
 
 namespace isochron::ops {
 namespace {
@@ -49,7 +51,7 @@ memory::dims with_space(std::initializer_list<int64_t> leading, const Convolutio
 
 /// A kernel (spatial..., C / groups, O) as the library sees it: (O, C / groups, spatial...), with the groups
 /// split off in front where there are several.
-memory::desc kernel_desc(const ConvolutionShape& s) {
+memory::desc kernel_desc(const ConvolutionShape& s, memory::data_type type) {
   const int64_t position = s.group_channels() * s.outputs;
   memory::dims dims = with_space({s.group_outputs(), s.group_channels()}, s, &WindowAxis::window);
   memory::dims strides{1, s.outputs};
@@ -60,24 +62,35 @@ memory::desc kernel_desc(const ConvolutionShape& s) {
     dims.insert(dims.begin(), s.groups);
     strides.insert(strides.begin(), s.group_outputs());
   }
-  return {dims, memory::data_type::f32, strides};
+  return {dims, type, strides};
 }
+
+constexpr auto kNarrow = memory::data_type::bf16;  // the only 16-bit dtype that the library multiplies
+
+/// Of the three tensors of a call.
+struct LibraryTypes {
+  memory::data_type x = memory::data_type::f32;
+  memory::data_type kernel = memory::data_type::f32;
+  memory::data_type y = memory::data_type::f32;
+  bool narrow() const { return x == kNarrow || y == kNarrow; }
+};
 
 /// A call in oneDNN's terms: our layouts, and those that the primitive may choose itself.
 struct LibraryCallSpec {
-  LibraryCallSpec(const ConvolutionShape& s, Way way, bool with_bias) : bias(with_bias) {
-    constexpr auto kF32 = memory::data_type::f32;
+  LibraryCallSpec(const ConvolutionShape& s, Way way, bool with_bias, const LibraryTypes& types)
+      : bias(with_bias) {
     const memory::dims x_dims = with_space({s.batch, s.channels}, s, &WindowAxis::input);
     const memory::dims y_dims = with_space({s.batch, s.outputs}, s, &WindowAxis::output);
     const auto ours = s.planar() ? memory::format_tag::nhwc : memory::format_tag::ndhwc;
     const auto chosen = memory::format_tag::any;
-    x = memory::desc(x_dims, kF32, ours);
-    y = memory::desc(y_dims, kF32, ours);
-    x_asked = way == kPlain ? x : memory::desc(x_dims, kF32, chosen);
-    y_asked = way == kPlain ? y : memory::desc(y_dims, kF32, chosen);
-    kernel = kernel_desc(s);
-    kernel_asked = memory::desc(kernel.dims(), kF32, chosen);
-    bias_desc = bias ? memory::desc({s.outputs}, kF32, memory::format_tag::x) : memory::desc();
+    x = memory::desc(x_dims, types.x, ours);
+    y = memory::desc(y_dims, types.y, ours);
+    x_asked = way == kPlain ? x : memory::desc(x_dims, types.x, chosen);
+    y_asked = way == kPlain ? y : memory::desc(y_dims, types.y, chosen);
+    kernel = kernel_desc(s, types.kernel);
+    kernel_asked = memory::desc(kernel.dims(), types.kernel, chosen);
+    bias_desc =
+        bias ? memory::desc({s.outputs}, memory::data_type::f32, memory::format_tag::x) : memory::desc();
     stride = with_space({}, s, &WindowAxis::stride);
     dilation = with_space({}, s, &WindowAxis::dilation);
     for (int64_t& distance : dilation) --distance;  // theirs counts the elements between
@@ -120,11 +133,11 @@ Made make_forward(const LibraryCallSpec& c, int threads) {
                         threads);
 }
 
-Made make_input_gradient(const LibraryCallSpec& c, int threads) {
+Made make_input_gradient(const LibraryCallSpec& c, const LibraryCallSpec& forward, int threads) {
   const dnnl::convolution_backward_data::desc asked(c.algorithm, c.x_asked, c.kernel_asked, c.y_asked,
                                                     c.stride, c.dilation, c.before, c.after);
   const dnnl::convolution_backward_data::primitive_desc desc(asked, c.attributes, onednn::cpu_engine(),
-                                                             forward_desc(c));
+                                                             forward_desc(forward));
   if (worthless(desc.impl_info_str())) return {};
   return BoundPrimitive(dnnl::convolution_backward_data(desc),
                         {{DNNL_ARG_DIFF_DST, Port::kInput, 0, desc.diff_dst_desc(), c.y},
@@ -133,11 +146,11 @@ Made make_input_gradient(const LibraryCallSpec& c, int threads) {
                         desc.scratchpad_desc(), threads);
 }
 
-Made make_weight_gradient(const LibraryCallSpec& c, int threads) {
+Made make_weight_gradient(const LibraryCallSpec& c, const LibraryCallSpec& forward, int threads) {
   const dnnl::convolution_backward_weights::desc asked(c.algorithm, c.x_asked, c.kernel_asked, c.bias_desc,
                                                        c.y_asked, c.stride, c.dilation, c.before, c.after);
   const dnnl::convolution_backward_weights::primitive_desc desc(asked, c.attributes, onednn::cpu_engine(),
-                                                                forward_desc(c));
+                                                                forward_desc(forward));
   if (worthless(desc.impl_info_str())) return {};
   std::vector<onednn::Operand> operands{
       {DNNL_ARG_SRC, Port::kInput, 0, desc.src_desc(), c.x},
@@ -151,16 +164,21 @@ Made make_weight_gradient(const LibraryCallSpec& c, int threads) {
 }
 
 /// The primitive that serves a call in one way; empty where the library has none for it.
-Made make_primitive(ConvolutionPass pass, const ConvolutionShape& s, Way way, bool bias, int threads) {
+Made make_primitive(ConvolutionPass pass, const ConvolutionShape& s, Way way, bool bias, int threads,
+                    const LibraryTypes& types) {
   constexpr int64_t kWinogradChannels =
       16;  // its transforms don't pay below (10 times slower on one channel)
   if (way == kWinograd && std::min(s.channels, s.outputs) < kWinogradChannels) return {};
   onednn::use_threads(threads);
   try {
-    const LibraryCallSpec spec(s, way, bias);
+    const LibraryCallSpec spec(s, way, bias, types);
     if (pass == ConvolutionPass::kForward) return make_forward(spec, threads);
-    if (pass == ConvolutionPass::kInputGradient) return make_input_gradient(spec, threads);
-    return make_weight_gradient(spec, threads);
+    // The library derives a backward pass from a forward one, whose tensors are all of one dtype.
+    LibraryTypes forward_types;
+    if (types.narrow()) forward_types = {kNarrow, kNarrow, kNarrow};
+    const LibraryCallSpec forward(s, way, bias, forward_types);
+    if (pass == ConvolutionPass::kInputGradient) return make_input_gradient(spec, forward, threads);
+    return make_weight_gradient(spec, forward, threads);
   } catch (const dnnl::error& error) {
     if (error.status == dnnl_unimplemented || error.status == dnnl_invalid_arguments) return {};
     fail(ErrorCode::kOutOfMemory, "convolution", "oneDNN says: {}", error.what());
@@ -174,7 +192,7 @@ std::unique_ptr<Kernel> make_kernel(ConvolutionPass pass, const ConvolutionShape
     return prepare_depthwise_convolution(pass, s, bias, dtype, threads);
   }
   if (way == kPortable) return prepare_plain_convolution(pass, s, bias, dtype, threads);
-  Made made = make_primitive(pass, s, way, bias, threads);
+  Made made = make_primitive(pass, s, way, bias, threads, {});
   return made ? std::make_unique<LibraryConvolution>(std::move(*made)) : nullptr;
 }
 
@@ -204,6 +222,34 @@ std::unique_ptr<Kernel> prepare_convolution(ConvolutionPass pass, const Convolut
   if (is_depthwise(shape)) return choose_depthwise(pass, shape, request, threads, make);
   std::unique_ptr<Kernel> kernel = choose_kernel(request, threads, kTimedWays, make);
   return kernel ? std::move(kernel) : make(kPortable);
+}
+
+std::unique_ptr<Kernel> prepare_stored_convolution(ConvolutionPass pass, const ConvolutionShape& shape,
+                                                   const KernelRequest& request) {
+  const DType operands = request.inputs[0].dtype;
+  const DType result = request.outputs[0].dtype;
+  const bool uniform = graph::is_narrow(operands) && request.inputs[1].dtype == operands &&
+                       (result == operands || result == DType::kF32);
+  if (!uniform || shape.products() < kLibraryProducts || is_depthwise(shape)) return nullptr;
+  const bool bias =
+      pass == ConvolutionPass::kForward ? request.inputs.size() == 3 : request.outputs.size() == 2;
+  const int threads = shape.products() >= kThreadedProducts ? request.threads : 1;
+  LibraryTypes types{kNarrow, kNarrow, kNarrow};
+  if (result == DType::kF32) {
+    memory::data_type LibraryTypes::*const of_result = pass == ConvolutionPass::kForward ? &LibraryTypes::y
+                                                       : pass == ConvolutionPass::kInputGradient
+                                                           ? &LibraryTypes::x
+                                                           : &LibraryTypes::kernel;
+    types.*of_result = memory::data_type::f32;
+  }
+  constexpr std::string_view kWays[] = {"tiles", "nhwc", "blocked", "f32"};
+  return choose_kernel(request, threads, kWays, [&](size_t way) -> std::unique_ptr<Kernel> {
+    if (way == kTiles) return make_winograd(pass, shape, bias, threads, {operands, result});
+    if (way > kBlocked) return graph::prepare_through_f32(request);
+    if (!multiplies_in(operands)) return nullptr;
+    Made made = make_primitive(pass, shape, static_cast<Way>(way), bias, threads, types);
+    return made ? std::make_unique<LibraryConvolution>(std::move(*made)) : nullptr;
+  });
 }
 
 }  // namespace isochron::ops

@@ -737,25 +737,15 @@ std::unique_ptr<graph::Kernel> make_fused_kernel(const ElementProgram& program, 
 }
 
 std::unique_ptr<graph::Kernel> prepare_elementwise(const graph::KernelRequest& request) {
-  ElementProgram program;
-  program.shape = request.outputs[0].shape;
-  ElementProgram::Instruction instruction{request.op.element, request.outputs[0].dtype, {0, 0, 0}};
-  for (size_t i = 0; i < request.inputs.size(); ++i) {
-    program.operands.push_back({request.inputs[i]});
-    instruction.operands[i] = static_cast<uint8_t>(i);
-  }
-  program.code.push_back(instruction);
-  program.outputs.push_back({static_cast<uint8_t>(request.inputs.size())});
-  return make_fused_kernel(program, request.threads);
+  return make_fused_kernel(graph::elementwise_program(request.op.element, request.inputs, request.outputs[0]),
+                           request.threads);
 }
 
 std::unique_ptr<graph::Kernel> prepare_reduction(const graph::KernelRequest& request) {
-  ElementProgram program;
-  program.shape = request.inputs[0].shape;
-  program.operands.push_back({request.inputs[0]});
-  program.outputs.push_back({0, true, request.op.reduce, request.attributes.get<Dims>("axes"),
-                             request.attributes.get<bool>("keep_dims")});
-  return make_fused_kernel(program, request.threads);
+  return make_fused_kernel(
+      graph::reduction_program(request.inputs[0], request.op.reduce, request.attributes.get<Dims>("axes"),
+                               request.attributes.get<bool>("keep_dims")),
+      request.threads);
 }
 
 std::unique_ptr<graph::Kernel> prepare_fused(const graph::KernelRequest& request) {

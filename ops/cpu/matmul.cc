@@ -10,9 +10,10 @@
 #include "isochron/core/checked.h"
 #include "isochron/core/library_call.h"
 #include "isochron/core/threads.h"
+#include "isochron/graph/stored.h"
 #include "isochron/ops/cpu/choose_kernel.h"
 #include "isochron/ops/cpu/onednn.h"
-#include "isochron/ops/cpu/tile_functions.h"
+#include "isochron/ops/vector_target.h"
 
 namespace isochron::ops {
 namespace {
@@ -145,26 +146,32 @@ class MatmulKernel final : public graph::Kernel {
   bool packs_ = false;
 };
 
-/// One large f32 product by oneDNN's matmul primitive: faster than its BLAS function on some shapes.
+constexpr auto kF32 = dnnl::memory::data_type::f32;
+constexpr auto kBf16 = dnnl::memory::data_type::bf16;
+
+/// One large product by oneDNN's matmul primitive: faster than its BLAS function on some shapes.
 class PrimitiveMatmul final : public graph::Kernel {
  public:
-  PrimitiveMatmul(const Geometry& g, int threads) : primitive_(make(g, threads)) {}
+  PrimitiveMatmul(const Geometry& g, int threads, dnnl::memory::data_type operands = kF32,
+                  dnnl::memory::data_type result = kF32)
+      : primitive_(make(g, threads, operands, result)) {}
   size_t workspace_bytes() const override { return primitive_.workspace_bytes(); }
   void bind(const graph::KernelArgs& args) override { primitive_.bind(args); }
   void run(const graph::KernelArgs&) override { primitive_.run(); }
 
  private:
-  static onednn::BoundPrimitive make(const Geometry& g, int threads) {
+  static onednn::BoundPrimitive make(const Geometry& g, int threads, dnnl::memory::data_type operands,
+                                     dnnl::memory::data_type result) {
     using dnnl::memory;
     onednn::use_threads(threads);
     return onednn::translated("matmul", [&] {
-      const auto matrix = [](int64_t rows, int64_t columns, bool transposed) {
-        return memory::desc({rows, columns}, memory::data_type::f32,
+      const auto matrix = [](int64_t rows, int64_t columns, bool transposed, memory::data_type type) {
+        return memory::desc({rows, columns}, type,
                             transposed ? memory::dims{1, rows} : memory::dims{columns, 1});
       };
-      const memory::desc a = matrix(g.m, g.k, g.transpose_a);
-      const memory::desc b = matrix(g.k, g.n, g.transpose_b);
-      const memory::desc c = matrix(g.m, g.n, false);
+      const memory::desc a = matrix(g.m, g.k, g.transpose_a, operands);
+      const memory::desc b = matrix(g.k, g.n, g.transpose_b, operands);
+      const memory::desc c = matrix(g.m, g.n, false, result);
       dnnl::primitive_attr attributes;
       attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
       const dnnl::matmul::desc asked(a, b, c);
@@ -178,43 +185,6 @@ class PrimitiveMatmul final : public graph::Kernel {
   }
 
   onednn::BoundPrimitive primitive_;
-};
-
-/// 16-bit floats: widened to f32, multiplied there, rounded once.
-class HalfMatmulKernel final : public graph::Kernel {
- public:
-  HalfMatmulKernel(const graph::KernelRequest& request, const Geometry& geometry)
-      : a_elems_(request.inputs[0].shape.elems()),
-        b_elems_(request.inputs[1].shape.elems()),
-        c_elems_(request.outputs[0].shape.elems()),
-        widen_(tile_cast(request.inputs[0].dtype, DType::kF32)),
-        narrow_(tile_cast(DType::kF32, request.inputs[0].dtype)),
-        inner_(geometry, request.threads, products_of(geometry) >= kLargeProducts) {}
-
-  size_t workspace_bytes() const override { return offset_of(3) + inner_.workspace_bytes(); }
-
-  void run(const graph::KernelArgs& args) override {
-    float* a = reinterpret_cast<float*>(args.workspace);
-    float* b = reinterpret_cast<float*>(args.workspace + offset_of(1));
-    float* c = reinterpret_cast<float*>(args.workspace + offset_of(2));
-    widen_(a, args.inputs[0], nullptr, nullptr, a_elems_);
-    widen_(b, args.inputs[1], nullptr, nullptr, b_elems_);
-    inner_.multiply_all(a, b, c, reinterpret_cast<float*>(args.workspace + offset_of(3)));
-    narrow_(args.outputs[0], c, nullptr, nullptr, c_elems_);
-  }
-
- private:
-  size_t offset_of(int part) const {
-    const int64_t elems[] = {a_elems_, b_elems_, c_elems_};
-    size_t offset = 0;
-    for (int i = 0; i < part; ++i)
-      offset += align_up<size_t>(static_cast<size_t>(elems[i]) * sizeof(float), 64);
-    return offset;
-  }
-
-  int64_t a_elems_, b_elems_, c_elems_;
-  TileFunction widen_, narrow_;
-  MatmulKernel<float> inner_;
 };
 
 std::unique_ptr<graph::Kernel> prepare_f32(Geometry geometry, const graph::KernelRequest& request) {
@@ -233,6 +203,24 @@ std::unique_ptr<graph::Kernel> prepare_f32(Geometry geometry, const graph::Kerne
   });
 }
 
+/// Of 16-bit floats: by the processor's own products where it has them, else through f32. Sums run in f32,
+/// and the result is rounded once.
+std::unique_ptr<graph::Kernel> prepare_half(const Geometry& geometry, const graph::KernelRequest& request) {
+  const double products = products_of(geometry);
+  const bool own = request.inputs[0].dtype == DType::kBF16 && request.inputs[1].dtype == DType::kBF16 &&
+                   multiplies_in(DType::kBF16);
+  if (!own || products < kLargeProducts || geometry.offsets.size() != 1) {
+    return graph::prepare_through_f32(request);
+  }
+  const int threads = products >= kThreadedProducts ? request.threads : 1;
+  const auto result = request.outputs[0].dtype == DType::kF32 ? kF32 : kBf16;
+  constexpr std::string_view kWays[] = {"primitive", "f32"};
+  return choose_kernel(request, threads, kWays, [&](size_t way) -> std::unique_ptr<graph::Kernel> {
+    if (way == 1) return graph::prepare_through_f32(request);
+    return std::make_unique<PrimitiveMatmul>(geometry, threads, kBf16, result);
+  });
+}
+
 }  // namespace
 
 std::unique_ptr<graph::Kernel> prepare_matmul(const graph::KernelRequest& request) {
@@ -243,7 +231,7 @@ std::unique_ptr<graph::Kernel> prepare_matmul(const graph::KernelRequest& reques
     case DType::kF64:
       return std::make_unique<MatmulKernel<double>>(std::move(geometry), request.threads, false);
     default:
-      return std::make_unique<HalfMatmulKernel>(request, geometry);
+      return prepare_half(geometry, request);
   }
 }
 

@@ -1,5 +1,6 @@
 // Matrix multiply kernels: a register-tiled one in Highway for small products (no threads, no allocation),
-// oneDNN's for large ones in f32.
+// oneDNN's for large ones in f32, and in bf16 where the processor multiplies it; other products of 16-bit
+// floats go through f32.
 #pragma once
 
 #include <memory>
@@ -8,6 +9,7 @@
 
 namespace isochron::ops {
 
+/// Operands of one dtype; of 16-bit ones the result may be f32.
 std::unique_ptr<graph::Kernel> prepare_matmul(const graph::KernelRequest& request);
 
 /// c (m x n, contiguous) = a b for T = float or double. Element (i, p) of a is at a[i * a_row + p *

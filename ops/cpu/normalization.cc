@@ -13,7 +13,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "isochron/ops/cpu/tails-inl.h"
+#include "isochron/ops/cpu/narrow-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace isochron::ops {
@@ -23,29 +23,30 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr int64_t kBlockRows = 128;  // summed in the tensor's dtype before f64 takes over
 
 /// sums[c] += sum (x - first), squares[c] += sum (x - first)^2 over the rows of x.
-template <typename T>
-void add_moments(const T* x, const T* first, int64_t rows, int64_t channels, double* sums, double* squares) {
+template <typename E>
+void add_moments(const E* x, const E* first, int64_t rows, int64_t channels, double* sums, double* squares) {
+  using T = ComputeType<E>;
   const hn::ScalableTag<T> d;
   for (int64_t begin = 0; begin < rows; begin += kBlockRows) {
     const int64_t count = std::min(kBlockRows, rows - begin);
     each_vector(d, channels, [&](int64_t c, size_t lanes) HWY_ATTR {
-      const auto shift = load_lanes(d, first + c, lanes);
-      const T* from = x + begin * channels + c;
+      const auto shift = load_numbers(d, first + c, lanes);
+      const E* from = x + begin * channels + c;
       auto sum = hn::Zero(d);
       auto other_sum = hn::Zero(d);
       auto square = hn::Zero(d);
       auto other_square = hn::Zero(d);
       int64_t r = 0;
       for (; r + 2 <= count; r += 2, from += 2 * channels) {
-        const auto a = load_lanes(d, from, lanes) - shift;
-        const auto b = load_lanes(d, from + channels, lanes) - shift;
+        const auto a = load_numbers(d, from, lanes) - shift;
+        const auto b = load_numbers(d, from + channels, lanes) - shift;
         sum = sum + a;
         other_sum = other_sum + b;
         square = hn::MulAdd(a, a, square);
         other_square = hn::MulAdd(b, b, other_square);
       }
       if (r < count) {
-        const auto a = load_lanes(d, from, lanes) - shift;
+        const auto a = load_numbers(d, from, lanes) - shift;
         sum = sum + a;
         square = hn::MulAdd(a, a, square);
       }
@@ -70,20 +71,20 @@ HWY_INLINE T sum_run(int64_t n, Term term) {
   return hn::GetLane(hn::SumOfLanes(d, total));
 }
 
-template <typename T>
-void normalize_rows(const T* x, const T* gamma, const T* beta, double epsilon, bool centered, int64_t rows,
-                    int64_t columns, T* y, T* means, T* scales) {
+template <typename E, typename T = ComputeType<E>>
+void normalize_rows(const E* x, const T* gamma, const T* beta, double epsilon, bool centered, int64_t rows,
+                    int64_t columns, E* y, T* means, T* scales) {
   const hn::ScalableTag<T> d;
   for (int64_t r = 0; r < rows; ++r, x += columns) {
     T mean = 0;
     if (centered) {
-      mean =
-          sum_run<T>(columns, [&](int64_t i, size_t lanes) HWY_ATTR { return load_lanes(d, x + i, lanes); }) /
-          static_cast<T>(columns);
+      mean = sum_run<T>(columns,
+                        [&](int64_t i, size_t lanes) HWY_ATTR { return load_numbers(d, x + i, lanes); }) /
+             static_cast<T>(columns);
     }
     const auto center = hn::Set(d, mean);
     const T squares = sum_run<T>(columns, [&](int64_t i, size_t lanes) HWY_ATTR {
-      const auto e = load_lanes(d, x + i, lanes) - center;
+      const auto e = load_numbers(d, x + i, lanes) - center;
       const auto square = e * e;
       return lanes == hn::Lanes(d) ? square : hn::IfThenElseZero(hn::FirstN(d, lanes), square);
     });
@@ -94,21 +95,21 @@ void normalize_rows(const T* x, const T* gamma, const T* beta, double epsilon, b
     if (scales) scales[r] = scale;
     if (!y) continue;
     each_vector(d, columns, [&](int64_t i, size_t lanes) HWY_ATTR {
-      auto value = (load_lanes(d, x + i, lanes) - center) * factor;
+      auto value = (load_numbers(d, x + i, lanes) - center) * factor;
       if (gamma) value = value * load_lanes(d, gamma + i, lanes);
       if (beta) value = value + load_lanes(d, beta + i, lanes);
-      store_lanes(d, value, y + r * columns + i, lanes);
+      store_numbers(d, value, y + r * columns + i, lanes);
     });
   }
 }
 
 /// dx (where not null), and dgamma += dy normalised, dbeta += dy (where not null).
-template <typename T>
-void normalize_rows_gradient(const T* x, const T* means, const T* scales, const T* dy, const T* gamma,
-                             bool centered, int64_t rows, int64_t columns, T* dx, T* dgamma, T* dbeta) {
+template <typename E, typename T = ComputeType<E>>
+void normalize_rows_gradient(const E* x, const T* means, const T* scales, const E* dy, const T* gamma,
+                             bool centered, int64_t rows, int64_t columns, E* dx, T* dgamma, T* dbeta) {
   const hn::ScalableTag<T> d;
-  const auto weighted = [&](const T* from, int64_t i, size_t lanes) HWY_ATTR {
-    const auto g = load_lanes(d, from + i, lanes);
+  const auto weighted = [&](const E* from, int64_t i, size_t lanes) HWY_ATTR {
+    const auto g = load_numbers(d, from + i, lanes);
     return gamma ? g * load_lanes(d, gamma + i, lanes) : g;
   };
   const T share = T(1) / static_cast<T>(columns);
@@ -118,8 +119,8 @@ void normalize_rows_gradient(const T* x, const T* means, const T* scales, const 
     auto sum = hn::Zero(d);
     auto dot = hn::Zero(d);
     each_vector(d, columns, [&](int64_t i, size_t lanes) HWY_ATTR {
-      const auto normal = (load_lanes(d, x + i, lanes) - center) * scale;
-      const auto g = load_lanes(d, dy + i, lanes);  // 0 in lanes beyond the end
+      const auto normal = (load_numbers(d, x + i, lanes) - center) * scale;
+      const auto g = load_numbers(d, dy + i, lanes);  // 0 in lanes beyond the end
       const auto w = gamma ? g * load_lanes(d, gamma + i, lanes) : g;
       sum = sum + w;
       dot = hn::MulAdd(w, normal, dot);
@@ -130,29 +131,31 @@ void normalize_rows_gradient(const T* x, const T* means, const T* scales, const 
     const auto mean_sum = hn::Set(d, centered ? hn::GetLane(hn::SumOfLanes(d, sum)) * share : T(0));
     const auto mean_dot = hn::Set(d, hn::GetLane(hn::SumOfLanes(d, dot)) * share);
     each_vector(d, columns, [&](int64_t i, size_t lanes) HWY_ATTR {
-      const auto normal = (load_lanes(d, x + i, lanes) - center) * scale;
+      const auto normal = (load_numbers(d, x + i, lanes) - center) * scale;
       const auto value = weighted(dy, i, lanes) - hn::MulAdd(normal, mean_dot, mean_sum);
-      store_lanes(d, value * scale, dx + r * columns + i, lanes);
+      store_numbers(d, value * scale, dx + r * columns + i, lanes);
     });
   }
 }
 
-#define ISOCHRON_NORMALIZATION(T, suffix)                                                                    \
-  void add_moments_##suffix(const T* x, const T* first, int64_t rows, int64_t channels, double* sums,        \
+#define ISOCHRON_NORMALIZATION(E, T, suffix)                                                                 \
+  void add_moments_##suffix(const E* x, const E* first, int64_t rows, int64_t channels, double* sums,        \
                             double* squares) {                                                               \
     add_moments(x, first, rows, channels, sums, squares);                                                    \
   }                                                                                                          \
-  void normalize_rows_##suffix(const T* x, const T* gamma, const T* beta, double epsilon, bool centered,     \
-                               int64_t rows, int64_t columns, T* y, T* means, T* scales) {                   \
-    normalize_rows(x, gamma, beta, epsilon, centered, rows, columns, y, means, scales);                      \
+  void normalize_rows_##suffix(const E* x, const T* gamma, const T* beta, double epsilon, bool centered,     \
+                               int64_t rows, int64_t columns, E* y, T* means, T* scales) {                   \
+    normalize_rows<E>(x, gamma, beta, epsilon, centered, rows, columns, y, means, scales);                   \
   }                                                                                                          \
-  void normalize_rows_gradient_##suffix(const T* x, const T* means, const T* scales, const T* dy,            \
-                                        const T* gamma, bool centered, int64_t rows, int64_t columns, T* dx, \
+  void normalize_rows_gradient_##suffix(const E* x, const T* means, const T* scales, const E* dy,            \
+                                        const T* gamma, bool centered, int64_t rows, int64_t columns, E* dx, \
                                         T* dgamma, T* dbeta) {                                               \
-    normalize_rows_gradient(x, means, scales, dy, gamma, centered, rows, columns, dx, dgamma, dbeta);        \
+    normalize_rows_gradient<E>(x, means, scales, dy, gamma, centered, rows, columns, dx, dgamma, dbeta);     \
   }
-ISOCHRON_NORMALIZATION(float, f32)
-ISOCHRON_NORMALIZATION(double, f64)
+ISOCHRON_NORMALIZATION(float, float, f32)
+ISOCHRON_NORMALIZATION(double, double, f64)
+ISOCHRON_NORMALIZATION(float16, float, f16)
+ISOCHRON_NORMALIZATION(bfloat16, float, bf16)
 #undef ISOCHRON_NORMALIZATION
 
 }  // namespace HWY_NAMESPACE
@@ -164,10 +167,16 @@ namespace isochron::ops {
 
 HWY_EXPORT(add_moments_f32);
 HWY_EXPORT(add_moments_f64);
+HWY_EXPORT(add_moments_f16);
+HWY_EXPORT(add_moments_bf16);
 HWY_EXPORT(normalize_rows_f32);
 HWY_EXPORT(normalize_rows_f64);
+HWY_EXPORT(normalize_rows_f16);
+HWY_EXPORT(normalize_rows_bf16);
 HWY_EXPORT(normalize_rows_gradient_f32);
 HWY_EXPORT(normalize_rows_gradient_f64);
+HWY_EXPORT(normalize_rows_gradient_f16);
+HWY_EXPORT(normalize_rows_gradient_bf16);
 
 namespace {
 
@@ -176,21 +185,23 @@ using graph::KernelRequest;
 
 constexpr int64_t kGradientRows = 64;  // whose parameters' gradients are summed before f64 takes over
 
-template <typename T>
-class ChannelMomentsKernel final : public RowsKernel<T> {
+template <typename E>
+class ChannelMomentsKernel final : public RowsKernel<E> {
  public:
-  explicit ChannelMomentsKernel(const KernelRequest& request) : RowsKernel<T>(request) {}
+  explicit ChannelMomentsKernel(const KernelRequest& request) : RowsKernel<E>(request) {}
   size_t workspace_bytes() const override {
     return static_cast<size_t>(2 * this->threads_ * this->columns_) * sizeof(double);
   }
   void run(const KernelArgs& args) override {
-    const T* x = this->input(args, 0);
+    using T = ComputeType<E>;
+    const E* x = this->input(args, 0);
     const int64_t channels = this->columns_;
     double* parts = reinterpret_cast<double*>(args.workspace);  // (threads, 2, C)
     this->each_part([&](int64_t t, int64_t begin, int64_t end) {
       double* sums = parts + 2 * t * channels;
       std::fill_n(sums, 2 * channels, 0.0);
-      ISOCHRON_CALL(add_moments, x + begin * channels, x, end - begin, channels, sums, sums + channels);
+      ISOCHRON_CALL_STORED(add_moments, x + begin * channels, x, end - begin, channels, sums,
+                           sums + channels);
     });
     const double count = static_cast<double>(this->rows_);
     for (int64_t c = 0; c < channels; ++c) {
@@ -202,31 +213,31 @@ class ChannelMomentsKernel final : public RowsKernel<T> {
       }
       const double offset = sum / count;
       const double variance = square / count - offset * offset;
-      this->output(args, 0)[c] = static_cast<T>(static_cast<double>(x[c]) + offset);
-      this->output(args, 1)[c] = static_cast<T>(variance < 0 ? 0 : variance);  // NaN stays
+      this->number_output(args, 0)[c] = static_cast<T>(static_cast<double>(static_cast<T>(x[c])) + offset);
+      this->number_output(args, 1)[c] = static_cast<T>(variance < 0 ? 0 : variance);  // NaN stays
     }
   }
 };
 
-template <typename T>
-class LayerNormKernel final : public RowsKernel<T> {
+template <typename E>
+class LayerNormKernel final : public RowsKernel<E> {
  public:
   explicit LayerNormKernel(const KernelRequest& request)
-      : RowsKernel<T>(request),
+      : RowsKernel<E>(request),
         epsilon_(request.attributes.get<double>("epsilon")),
         centered_(request.attributes.get<bool>("centered")),
         inputs_(request.inputs.size()) {}
   void run(const KernelArgs& args) override {
-    const T* gamma = inputs_ > 1 ? this->input(args, 1) : nullptr;
-    const T* beta = inputs_ > 2 ? this->input(args, 2) : nullptr;
-    T* y = this->output(args, 0);
-    T* means = this->output(args, 1);
-    T* scales = this->output(args, 2);
+    const auto* gamma = inputs_ > 1 ? this->number_input(args, 1) : nullptr;
+    const auto* beta = inputs_ > 2 ? this->number_input(args, 2) : nullptr;
+    E* y = this->output(args, 0);
+    auto* means = this->number_output(args, 1);
+    auto* scales = this->number_output(args, 2);
     this->each_part([&](int64_t, int64_t begin, int64_t end) {
       const int64_t at = begin * this->columns_;
-      ISOCHRON_CALL(normalize_rows, this->input(args, 0) + at, gamma, beta, epsilon_, centered_, end - begin,
-                    this->columns_, y ? y + at : nullptr, means ? means + begin : nullptr,
-                    scales ? scales + begin : nullptr);
+      ISOCHRON_CALL_STORED(normalize_rows, this->input(args, 0) + at, gamma, beta, epsilon_, centered_,
+                           end - begin, this->columns_, y ? y + at : nullptr, means ? means + begin : nullptr,
+                           scales ? scales + begin : nullptr);
     });
   }
 
@@ -236,11 +247,12 @@ class LayerNormKernel final : public RowsKernel<T> {
   size_t inputs_;
 };
 
-template <typename T>
-class LayerNormGradientKernel final : public RowsKernel<T> {
+template <typename E>
+class LayerNormGradientKernel final : public RowsKernel<E> {
  public:
+  using T = ComputeType<E>;
   explicit LayerNormGradientKernel(const KernelRequest& request)
-      : RowsKernel<T>(request),
+      : RowsKernel<E>(request),
         centered_(request.attributes.get<bool>("centered")),
         scaled_(request.inputs.size() > 4),
         block_bytes_(align_up<size_t>(static_cast<size_t>(2 * this->columns_) * sizeof(T), 64)) {}
@@ -248,7 +260,7 @@ class LayerNormGradientKernel final : public RowsKernel<T> {
     return scaled_ ? static_cast<size_t>(this->threads_) * thread_bytes() : 0;
   }
   void run(const KernelArgs& args) override {
-    const T* gamma = scaled_ ? this->input(args, 4) : nullptr;
+    const T* gamma = scaled_ ? this->number_input(args, 4) : nullptr;
     this->each_part([&](int64_t t, int64_t begin, int64_t end) {
       if (scaled_) std::fill_n(totals(args, t), 2 * this->columns_, 0.0);
       for (int64_t first = begin; first < end; first += kGradientRows) {
@@ -275,10 +287,11 @@ class LayerNormGradientKernel final : public RowsKernel<T> {
     T* dgamma = scaled_ && args.outputs[1] ? block(args, t) : nullptr;
     T* dbeta = scaled_ && args.outputs[2] ? block(args, t) + columns : nullptr;
     if (scaled_) std::fill_n(block(args, t), 2 * columns, T(0));
-    T* dx = this->output(args, 0);
-    ISOCHRON_CALL(normalize_rows_gradient, this->input(args, 0) + at, this->input(args, 1) + first,
-                  this->input(args, 2) + first, this->input(args, 3) + at, gamma, centered_, count, columns,
-                  dx ? dx + at : nullptr, dgamma, dbeta);
+    E* dx = this->output(args, 0);
+    ISOCHRON_CALL_STORED(normalize_rows_gradient, this->input(args, 0) + at,
+                         this->number_input(args, 1) + first, this->number_input(args, 2) + first,
+                         this->input(args, 3) + at, gamma, centered_, count, columns, dx ? dx + at : nullptr,
+                         dgamma, dbeta);
     if (!scaled_) return;
     double* into = totals(args, t);
     for (int64_t i = 0; i < 2 * columns; ++i) into[i] += static_cast<double>(block(args, t)[i]);
@@ -286,7 +299,7 @@ class LayerNormGradientKernel final : public RowsKernel<T> {
 
   void store_totals(const KernelArgs& args) const {
     for (int part = 0; part < 2; ++part) {
-      T* to = this->output(args, 1 + part);
+      T* to = this->number_output(args, 1 + part);
       if (!to) continue;
       for (int64_t i = 0; i < this->columns_; ++i) {
         double total = 0;
@@ -303,13 +316,16 @@ class LayerNormGradientKernel final : public RowsKernel<T> {
 }  // namespace
 
 std::unique_ptr<graph::Kernel> prepare_channel_moments(const KernelRequest& request) {
-  return by_dtype<ChannelMomentsKernel>(request.inputs[0].dtype, request);
+  return by_stored_dtype<ChannelMomentsKernel>(request.inputs[0].dtype, request);
 }
 std::unique_ptr<graph::Kernel> prepare_layer_norm(const KernelRequest& request) {
-  return by_dtype<LayerNormKernel>(request.inputs[0].dtype, request);
+  if (request.outputs[0].dtype != request.inputs[0].dtype) return nullptr;
+  return by_stored_dtype<LayerNormKernel>(request.inputs[0].dtype, request);
 }
 std::unique_ptr<graph::Kernel> prepare_layer_norm_gradient(const KernelRequest& request) {
-  return by_dtype<LayerNormGradientKernel>(request.inputs[0].dtype, request);
+  const DType dtype = request.inputs[0].dtype;
+  if (request.inputs[3].dtype != dtype || request.outputs[0].dtype != dtype) return nullptr;
+  return by_stored_dtype<LayerNormGradientKernel>(dtype, request);
 }
 
 }  // namespace isochron::ops

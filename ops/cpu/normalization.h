@@ -7,6 +7,8 @@
 
 namespace isochron::ops {
 
+// x, y and their gradients may be stored in 16 bits, all in one dtype (else null), the others are f32 then.
+
 /// x (..., C); mean (C), variance (C).
 std::unique_ptr<graph::Kernel> prepare_channel_moments(const graph::KernelRequest& request);
 /// x (..., D) [, gamma (D) [, beta (D)]]; y, mean (...), 1 / deviation (...).

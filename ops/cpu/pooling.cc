@@ -4,6 +4,7 @@
 
 #include "isochron/core/checked.h"
 #include "isochron/core/threads.h"
+#include "isochron/graph/stored.h"
 
 namespace isochron::ops {
 namespace {
@@ -13,19 +14,28 @@ using graph::KernelArgs;
 constexpr int64_t kThreadedElems = 64 * 1024;  // input elements from which all threads pay
 constexpr size_t kCacheLine = 64;
 
-/// The function of a window of several elements takes them as a list: workspace, one list a thread.
-template <typename T>
+bool covers_once(const PoolingShape& s) {
+  const auto covers = [](const WindowAxis& axis) {
+    return axis.stride == axis.window && axis.before == 0 && axis.output * axis.stride == axis.input;
+  };
+  return covers(s.depth) && covers(s.height) && covers(s.width);
+}
+
+bool is_gradient(Pooling pooling) {
+  return pooling == Pooling::kMaxGradient || pooling == Pooling::kAverageGradient;
+}
+
+/// The function of a window of several elements takes them as a list: workspace, one list a thread. Numbers
+/// are stored as E, positions as P.
+template <typename E, typename P>
 class PoolingKernel final : public graph::Kernel {
  public:
   PoolingKernel(Pooling pooling, const PoolingShape& shape, int threads)
-      : pooling_(pooling), s_(shape), functions_(pooling_functions<T>()) {
+      : pooling_(pooling), s_(shape), functions_(pooling_functions<E, P>()) {
     const int64_t elems = s_.batch * s_.input_pixels() * s_.channels;
     threads_ = elems >= kThreadedElems ? threads : 1;
-    const auto covers_once = [](const WindowAxis& axis) {
-      return axis.stride == axis.window && axis.before == 0 && axis.output * axis.stride == axis.input;
-    };
-    covers_once_ = covers_once(s_.depth) && covers_once(s_.height) && covers_once(s_.width);
-    const size_t entry = sizeof(T*) + sizeof(int32_t);
+    covers_once_ = covers_once(s_);
+    const size_t entry = sizeof(E*) + sizeof(int32_t);
     if (lists())
       list_bytes_ = align_up(checked_mul(static_cast<size_t>(s_.window_elems()), entry), kCacheLine);
   }
@@ -34,7 +44,7 @@ class PoolingKernel final : public graph::Kernel {
 
   /// Rows of the output are independent; of its gradient images are, so that every sum has one order.
   void run(const KernelArgs& args) override {
-    const bool backward = pooling_ == Pooling::kMaxGradient || pooling_ == Pooling::kAverageGradient;
+    const bool backward = is_gradient(pooling_);
     const int64_t parts = backward ? s_.batch : s_.batch * s_.output_rows();
     parallel_for(threads_, threads_, [&](int64_t begin, int64_t end) {
       for (int64_t thread = begin; thread < end; ++thread) {
@@ -47,25 +57,26 @@ class PoolingKernel final : public graph::Kernel {
   }
 
  private:
-  template <typename P>
-  static P* at(std::byte* base, int64_t elems) {
-    return base ? reinterpret_cast<P*>(base) + elems : nullptr;
+  using T = ComputeType<E>;
+  template <typename Q>
+  static Q* at(std::byte* base, int64_t elems) {
+    return base ? reinterpret_cast<Q*>(base) + elems : nullptr;
   }
   bool lists() const { return pooling_ == Pooling::kMax || pooling_ == Pooling::kAverage; }
 
   void row_forward(const KernelArgs& args, int64_t row, std::byte* list) const {
-    const T* x = at<const T>(args.inputs[0], row / s_.output_rows() * s_.input_pixels() * s_.channels);
+    const E* x = at<const E>(args.inputs[0], row / s_.output_rows() * s_.input_pixels() * s_.channels);
     const int64_t out = row * s_.width.output * s_.channels;
-    T* y = at<T>(args.outputs[0], out);
-    int32_t* positions = pooling_ == Pooling::kMax         ? at<int32_t>(args.outputs[1], out)
-                         : pooling_ == Pooling::kMaxSelect ? at<int32_t>(args.inputs[1], out)
-                                                           : nullptr;
-    const T** rows = reinterpret_cast<const T**>(list);
+    E* y = at<E>(args.outputs[0], out);
+    P* positions = pooling_ == Pooling::kMax         ? at<P>(args.outputs[1], out)
+                   : pooling_ == Pooling::kMaxSelect ? at<P>(args.inputs[1], out)
+                                                     : nullptr;
+    const E** rows = reinterpret_cast<const E**>(list);
     int32_t* elements = reinterpret_cast<int32_t*>(rows + s_.window_elems());
     for (int64_t column = 0; column < s_.width.output; ++column) {
       int64_t count = 0;
       s_.each_source(row % s_.output_rows(), column, [&](int64_t pixel, int64_t k) {
-        const T* from = x + pixel * s_.channels;
+        const E* from = x + pixel * s_.channels;
         if (lists()) {
           rows[count] = from;
           elements[count] = static_cast<int32_t>(k);
@@ -86,16 +97,16 @@ class PoolingKernel final : public graph::Kernel {
 
   void image_backward(const KernelArgs& args, int64_t n) const {
     const int64_t out = n * s_.output_pixels() * s_.channels;
-    const T* g = at<const T>(args.inputs[0], out);
-    T* dx = at<T>(args.outputs[0], n * s_.input_pixels() * s_.channels);
+    const E* g = at<const E>(args.inputs[0], out);
+    E* dx = at<E>(args.outputs[0], n * s_.input_pixels() * s_.channels);
     const bool scatter = pooling_ == Pooling::kMaxGradient;
-    const int32_t* positions = scatter ? at<const int32_t>(args.inputs[1], out) : nullptr;
-    if (!covers_once_) std::fill_n(dx, s_.input_pixels() * s_.channels, T{0});
+    const P* positions = scatter ? at<const P>(args.inputs[1], out) : nullptr;
+    if (!covers_once_) std::fill_n(dx, s_.input_pixels() * s_.channels, E{});
     for (int64_t row = 0; row < s_.output_rows(); ++row) {
       for (int64_t column = 0; column < s_.width.output; ++column) {
         const T scale = scatter ? T{0} : factor(s_.inside(row, column));
         s_.each_source(row, column, [&](int64_t pixel, int64_t k) {
-          T* to = dx + pixel * s_.channels;
+          E* to = dx + pixel * s_.channels;
           if (scatter) {
             functions_.scatter(to, g, positions, static_cast<int32_t>(k), !covers_once_, s_.channels);
           } else {
@@ -115,20 +126,44 @@ class PoolingKernel final : public graph::Kernel {
 
   Pooling pooling_;
   PoolingShape s_;
-  const PoolingFunctions<T>& functions_;
+  const PoolingFunctions<E, P>& functions_;
   int threads_ = 1;
   size_t list_bytes_ = 0;
   bool covers_once_ = false;  // every input pixel lies under exactly one window: nothing to clear or add
 };
 
+template <typename E>
+std::unique_ptr<graph::Kernel> make_kernel(Pooling pooling, const PoolingShape& shape, bool bytes,
+                                           int threads) {
+  if (bytes) return std::make_unique<PoolingKernel<E, uint8_t>>(pooling, shape, threads);
+  return std::make_unique<PoolingKernel<E, int32_t>>(pooling, shape, threads);
+}
+
+/// Of the positions that a call reads or writes, if any.
+bool byte_positions(Pooling pooling, const graph::KernelRequest& request) {
+  const TensorSpec* positions = pooling == Pooling::kMax ? &request.outputs[1] : nullptr;
+  if (pooling == Pooling::kMaxGradient || pooling == Pooling::kMaxSelect) positions = &request.inputs[1];
+  return positions && positions->dtype == DType::kU8;
+}
+
 }  // namespace
 
 std::unique_ptr<graph::Kernel> prepare_pooling(Pooling pooling, const PoolingShape& shape,
                                                const graph::KernelRequest& request) {
-  if (request.inputs[0].dtype == DType::kF64) {
-    return std::make_unique<PoolingKernel<double>>(pooling, shape, request.threads);
+  const DType dtype = request.inputs[0].dtype;
+  const bool bytes = byte_positions(pooling, request);
+  if (request.outputs[0].dtype != dtype) return nullptr;
+  if (graph::is_narrow(dtype) && is_gradient(pooling) && !covers_once(shape)) return nullptr;
+  switch (dtype) {
+    case DType::kF64:
+      return make_kernel<double>(pooling, shape, bytes, request.threads);
+    case DType::kF16:
+      return make_kernel<float16>(pooling, shape, bytes, request.threads);
+    case DType::kBF16:
+      return make_kernel<bfloat16>(pooling, shape, bytes, request.threads);
+    default:
+      return make_kernel<float>(pooling, shape, bytes, request.threads);
   }
-  return std::make_unique<PoolingKernel<float>>(pooling, shape, request.threads);
 }
 
 }  // namespace isochron::ops

@@ -8,92 +8,128 @@
 
 #include <hwy/highway.h>
 
+#include "isochron/ops/cpu/narrow-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace isochron::ops {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Calls body(d, i) for whole vectors, then for single lanes.
-#define ISOCHRON_FOR_LANES(T, n, body)                          \
-  const hn::ScalableTag<T> whole;                               \
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(whole)); \
-  int64_t i = 0;                                                \
-  for (; i + lanes <= n; i += lanes) body(whole, i);            \
-  for (; i < n; ++i) body(hn::CappedTag<T, 1>(), i);
-
-template <typename T>
+/// Numbers are stored as E and computed as T, positions are stored as P.
+template <typename E, typename P>
 struct Functions {
-  static void max(const T* const* rows, const int32_t* positions, int64_t count, T* y, int32_t* at,
-                  int64_t n) {
+  using T = ComputeType<E>;
+  using D = hn::ScalableTag<T>;
+
+  static void max(const E* const* rows, const int32_t* positions, int64_t count, E* y, P* at, int64_t n) {
     // Positions ride along as numbers of T (exact: a window has far fewer than 2^24 elements).
-    const auto body = [=](auto d, int64_t c) HWY_ATTR {
-      auto best = hn::LoadU(d, rows[0] + c);
+    const D d;
+    each_vector(d, n, [=](int64_t c, size_t lanes) HWY_ATTR {
+      auto best = load_numbers(d, rows[0] + c, lanes);
       auto where = hn::Set(d, static_cast<T>(positions[0]));
       for (int64_t k = 1; k < count; ++k) {  // (Ne would be false on NaN in some instruction sets)
-        const auto x = hn::LoadU(d, rows[k] + c);
+        const auto x = load_numbers(d, rows[k] + c, lanes);
         const auto better = hn::Or(hn::Gt(x, best), hn::AndNot(hn::Eq(x, x), hn::Eq(best, best)));
         best = hn::IfThenElse(better, x, best);
         where = hn::IfThenElse(better, hn::Set(d, static_cast<T>(positions[k])), where);
       }
-      if (y) hn::StoreU(best, d, y + c);
-      if (at) hn::StoreU(integers(where), hn::Rebind<int32_t, decltype(d)>(), at + c);
-    };
-    ISOCHRON_FOR_LANES(T, n, body)
+      if (y) store_numbers(d, best, y + c, lanes);
+      if (at) store_positions(where, at + c, lanes);
+    });
   }
 
-  static void scaled_sum(const T* const* rows, int64_t count, T factor, T* y, int64_t n) {
-    const auto body = [=](auto d, int64_t c) HWY_ATTR {
+  static void scaled_sum(const E* const* rows, int64_t count, T factor, E* y, int64_t n) {
+    const D d;
+    each_vector(d, n, [=](int64_t c, size_t lanes) HWY_ATTR {
       auto total = hn::Zero(d);
-      for (int64_t k = 0; k < count; ++k) total = total + hn::LoadU(d, rows[k] + c);
-      hn::StoreU(total * hn::Set(d, factor), d, y + c);
-    };
-    ISOCHRON_FOR_LANES(T, n, body)
+      for (int64_t k = 0; k < count; ++k) total = total + load_numbers(d, rows[k] + c, lanes);
+      store_numbers(d, total * hn::Set(d, factor), y + c, lanes);
+    });
   }
 
-  static void scatter(T* dx, const T* g, const int32_t* at, int32_t position, bool add, int64_t n) {
-    const auto body = [=](auto d, int64_t c) HWY_ATTR {
-      const auto where = numbers(d, hn::LoadU(hn::Rebind<int32_t, decltype(d)>(), at + c));
-      const auto hit = hn::Eq(where, hn::Set(d, static_cast<T>(position)));
-      const auto value = hn::IfThenElseZero(hit, hn::LoadU(d, g + c));
-      hn::StoreU(add ? value + hn::LoadU(d, dx + c) : value, d, dx + c);
-    };
-    ISOCHRON_FOR_LANES(T, n, body)
+  static void scatter(E* dx, const E* g, const P* at, int32_t position, bool add, int64_t n) {
+    const D d;
+    each_vector(d, n, [=](int64_t c, size_t lanes) HWY_ATTR {
+      const auto hit = hn::Eq(load_positions(at + c, lanes), hn::Set(d, static_cast<T>(position)));
+      const auto value = hn::IfThenElseZero(hit, load_numbers(d, g + c, lanes));
+      store_numbers(d, add ? value + load_numbers(d, dx + c, lanes) : value, dx + c, lanes);
+    });
   }
 
-  static void scaled_add(T* dx, const T* g, T factor, bool add, int64_t n) {
-    const auto body = [=](auto d, int64_t c) HWY_ATTR {
-      const auto value = hn::LoadU(d, g + c) * hn::Set(d, factor);
-      hn::StoreU(add ? value + hn::LoadU(d, dx + c) : value, d, dx + c);
-    };
-    ISOCHRON_FOR_LANES(T, n, body)
+  static void scaled_add(E* dx, const E* g, T factor, bool add, int64_t n) {
+    const D d;
+    each_vector(d, n, [=](int64_t c, size_t lanes) HWY_ATTR {
+      const auto value = load_numbers(d, g + c, lanes) * hn::Set(d, factor);
+      store_numbers(d, add ? value + load_numbers(d, dx + c, lanes) : value, dx + c, lanes);
+    });
   }
 
  private:
-  template <class V>
-  static HWY_INLINE auto integers(V v) {
-    const hn::Rebind<int32_t, hn::DFromV<V>> di;
+  using Narrow = hn::Rebind<P, D>;
+  using Integers = hn::Rebind<int32_t, D>;
+
+  static HWY_INLINE void store_positions(hn::Vec<D> v, P* to, size_t lanes) {
+    const Integers integers;
     if constexpr (sizeof(T) == 4) {
-      return hn::ConvertTo(di, v);
+      store_integers(hn::ConvertTo(integers, v), to, lanes);
     } else {
-      return hn::DemoteTo(di, v);
+      store_integers(hn::DemoteTo(integers, v), to, lanes);
     }
   }
-  template <class D, class V>
-  static HWY_INLINE hn::Vec<D> numbers(D d, V v) {
-    if constexpr (sizeof(T) == 4) {
-      return hn::ConvertTo(d, v);
+  template <class V>
+  static HWY_INLINE void store_integers(V v, P* to, size_t lanes) {
+    const Narrow narrow;
+    const auto store = [&](P* whole) HWY_ATTR {
+      if constexpr (sizeof(P) == 4) {
+        hn::StoreU(v, narrow, whole);
+      } else {
+        hn::StoreU(hn::DemoteTo(narrow, v), narrow, whole);
+      }
+    };
+    if (lanes == hn::Lanes(D())) return store(to);
+    HWY_ALIGN P part[HWY_MAX_BYTES / sizeof(T)];
+    store(part);
+    std::memcpy(to, part, lanes * sizeof(P));
+  }
+  static HWY_INLINE hn::Vec<D> load_positions(const P* from, size_t lanes) {
+    HWY_ALIGN P part[HWY_MAX_BYTES / sizeof(T)] = {};
+    if (lanes != hn::Lanes(D())) {
+      std::memcpy(part, from, lanes * sizeof(P));
+      from = part;
+    }
+    const Integers integers;
+    const auto stored = hn::LoadU(Narrow(), from);
+    if constexpr (sizeof(P) == 4) {
+      return numbers(stored);
     } else {
-      return hn::PromoteTo(d, v);
+      return numbers(hn::PromoteTo(integers, stored));
+    }
+  }
+  template <class V>
+  static HWY_INLINE hn::Vec<D> numbers(V v) {
+    if constexpr (sizeof(T) == 4) {
+      return hn::ConvertTo(D(), v);
+    } else {
+      return hn::PromoteTo(D(), v);
     }
   }
 };
 
-template <typename T>
-constexpr PoolingFunctions<T> kTable{Functions<T>::max, Functions<T>::scaled_sum, Functions<T>::scatter,
-                                     Functions<T>::scaled_add};
+template <typename E, typename P>
+constexpr PoolingFunctions<E, P> kTable{Functions<E, P>::max, Functions<E, P>::scaled_sum,
+                                        Functions<E, P>::scatter, Functions<E, P>::scaled_add};
 
-const PoolingFunctions<float>* table_f32() { return &kTable<float>; }
-const PoolingFunctions<double>* table_f64() { return &kTable<double>; }
+#define ISOCHRON_POOLING_TABLE(E, P) \
+  const PoolingFunctions<E, P>* table_##E##_##P() { return &kTable<E, P>; }
+ISOCHRON_POOLING_TABLE(float, uint8_t)
+ISOCHRON_POOLING_TABLE(float, int32_t)
+ISOCHRON_POOLING_TABLE(double, uint8_t)
+ISOCHRON_POOLING_TABLE(double, int32_t)
+ISOCHRON_POOLING_TABLE(float16, uint8_t)
+ISOCHRON_POOLING_TABLE(float16, int32_t)
+ISOCHRON_POOLING_TABLE(bfloat16, uint8_t)
+ISOCHRON_POOLING_TABLE(bfloat16, int32_t)
+#undef ISOCHRON_POOLING_TABLE
 
 }  // namespace HWY_NAMESPACE
 }  // namespace isochron::ops
@@ -102,17 +138,21 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace isochron::ops {
 
-HWY_EXPORT(table_f32);
-HWY_EXPORT(table_f64);
-
-template <>
-const PoolingFunctions<float>& pooling_functions<float>() {
-  return *HWY_DYNAMIC_DISPATCH(table_f32)();
-}
-template <>
-const PoolingFunctions<double>& pooling_functions<double>() {
-  return *HWY_DYNAMIC_DISPATCH(table_f64)();
-}
+#define ISOCHRON_POOLING_TABLE(E, P)                        \
+  HWY_EXPORT(table_##E##_##P);                              \
+  template <>                                               \
+  const PoolingFunctions<E, P>& pooling_functions<E, P>() { \
+    return *HWY_DYNAMIC_DISPATCH(table_##E##_##P)();        \
+  }
+ISOCHRON_POOLING_TABLE(float, uint8_t)
+ISOCHRON_POOLING_TABLE(float, int32_t)
+ISOCHRON_POOLING_TABLE(double, uint8_t)
+ISOCHRON_POOLING_TABLE(double, int32_t)
+ISOCHRON_POOLING_TABLE(float16, uint8_t)
+ISOCHRON_POOLING_TABLE(float16, int32_t)
+ISOCHRON_POOLING_TABLE(bfloat16, uint8_t)
+ISOCHRON_POOLING_TABLE(bfloat16, int32_t)
+#undef ISOCHRON_POOLING_TABLE
 
 }  // namespace isochron::ops
 #endif  // HWY_ONCE

@@ -8,6 +8,7 @@
 
 #include "isochron/core/checked.h"
 #include "isochron/core/threads.h"
+#include "isochron/graph/stored.h"
 #include "isochron/ops/cpu/indexed.h"
 #include "isochron/ops/cpu/recurrent_blocks.h"
 
@@ -47,15 +48,16 @@ class Parts {
   size_t bytes_ = 0;
 };
 
-/// What both directions share: shape, packing, threads, rows.
-template <typename T>
+/// What both directions share: shape, packing, threads, rows. Tensors with an axis of time are stored as E.
+template <typename E>
 class RecurrentKernel : public graph::Kernel {
  protected:
+  using T = ComputeType<E>;
   explicit RecurrentKernel(const KernelRequest& request)
       : layout_(request.op, request.attributes),
         name_(request.op.name),
         gates_(layout_.lstm ? kLstmGates : kGruGates),
-        functions_(recurrent_functions<T>(layout_.lstm ? RecurrentCell::kLstm : RecurrentCell::kGru)) {
+        functions_(recurrent_functions<E>(layout_.lstm ? RecurrentCell::kLstm : RecurrentCell::kGru)) {
     const Shape& x = request.inputs[layout_.x()].shape;
     shape_ = {x[0],
               x[1],
@@ -84,6 +86,12 @@ class RecurrentKernel : public graph::Kernel {
   T* part(const KernelArgs& args, size_t at) const { return reinterpret_cast<T*>(args.workspace + at); }
   static const T* input(const KernelArgs& args, size_t index) {
     return reinterpret_cast<const T*>(args.inputs[index]);
+  }
+  static const E* sequence_input(const KernelArgs& args, size_t index) {
+    return reinterpret_cast<const E*>(args.inputs[index]);
+  }
+  static E* sequence_output(const KernelArgs& args, size_t index) {
+    return reinterpret_cast<E*>(args.outputs[index]);
   }
 
   /// Checked, as i64; null without lengths. Throws kOutOfRange.
@@ -133,7 +141,7 @@ class RecurrentKernel : public graph::Kernel {
   RecurrentLayout layout_;
   std::string name_;
   SlotGates gates_;
-  RecurrentFunctions<T> functions_;
+  RecurrentFunctions<T, E> functions_;
   RecurrentShape shape_;
   int64_t threads_ = 1;
   Parts parts_;
@@ -141,9 +149,10 @@ class RecurrentKernel : public graph::Kernel {
   size_t lengths_at_ = 0;
 };
 
-template <typename T>
-class RecurrentForwardKernel final : public RecurrentKernel<T> {
-  using Base = RecurrentKernel<T>;
+template <typename E>
+class RecurrentForwardKernel final : public RecurrentKernel<E> {
+  using Base = RecurrentKernel<E>;
+  using T = ComputeType<E>;
   using Base::layout_;
   using Base::shape_;
 
@@ -156,10 +165,10 @@ class RecurrentForwardKernel final : public RecurrentKernel<T> {
   }
 
   void run(const KernelArgs& args) override {
-    RecurrentForward<T> call{};
+    RecurrentForward<T, E> call{};
     call.shape = shape_;
     call.lengths = this->read_lengths(args);
-    call.x = this->input(args, layout_.x());
+    call.x = this->sequence_input(args, layout_.x());
     call.weights = pack_weights(args);
     call.bias = pack_bias(args);
     if (layout_.initial_state) {
@@ -167,12 +176,12 @@ class RecurrentForwardKernel final : public RecurrentKernel<T> {
       if (layout_.lstm) call.c0 = this->input(args, layout_.initial_cell());
     }
     const auto output = [&](size_t index) { return reinterpret_cast<T*>(args.outputs[index]); };
-    call.sequence = output(RecurrentLayout::kSequence);
+    call.sequence = this->sequence_output(args, RecurrentLayout::kSequence);
     call.h = output(RecurrentLayout::kHidden);
-    call.gates = output(layout_.gates());
+    call.gates = this->sequence_output(args, layout_.gates());
     if (layout_.lstm) {
       call.c = output(layout_.cell());
-      call.cells = output(layout_.cells());
+      call.cells = this->sequence_output(args, layout_.cells());
     }
     this->for_blocks([&](int64_t thread, int64_t begin, int64_t end) {
       this->functions_.forward(call, begin, end,
@@ -229,9 +238,10 @@ class RecurrentForwardKernel final : public RecurrentKernel<T> {
   size_t scratch_bytes_ = 0;
 };
 
-template <typename T>
-class RecurrentGradientKernel final : public RecurrentKernel<T> {
-  using Base = RecurrentKernel<T>;
+template <typename E>
+class RecurrentGradientKernel final : public RecurrentKernel<E> {
+  using Base = RecurrentKernel<E>;
+  using T = ComputeType<E>;
   using Base::layout_;
   using Base::shape_;
 
@@ -248,7 +258,7 @@ class RecurrentGradientKernel final : public RecurrentKernel<T> {
   }
 
   void run(const KernelArgs& args) override {
-    const RecurrentBackward<T> call = read(args);
+    const RecurrentBackward<T, E> call = read(args);
     const bool weights = args.outputs[1] || args.outputs[2] || args.outputs[3];
     if (weights) {
       for (int64_t i = 0; i < this->threads_; ++i) {
@@ -268,15 +278,15 @@ class RecurrentGradientKernel final : public RecurrentKernel<T> {
     return this->part(args, sums_at_ + static_cast<size_t>(thread) * sums_bytes_);
   }
 
-  RecurrentBackward<T> read(const KernelArgs& args) const {
-    RecurrentBackward<T> call{};
+  RecurrentBackward<T, E> read(const KernelArgs& args) const {
+    RecurrentBackward<T, E> call{};
     call.shape = shape_;
     call.chunk_steps = chunk_steps_;
     call.lengths = this->read_lengths(args);
-    call.x = this->input(args, layout_.x());
+    call.x = this->sequence_input(args, layout_.x());
     call.transposed = pack_transposed(args);
     const auto output = [&](size_t index) { return reinterpret_cast<T*>(args.outputs[index]); };
-    call.d_x = output(0);
+    call.d_x = this->sequence_output(args, 0);
     if (layout_.initial_state) {
       call.h0 = this->input(args, layout_.initial_hidden());
       call.d_h0 = output(4);
@@ -285,19 +295,20 @@ class RecurrentGradientKernel final : public RecurrentKernel<T> {
         call.d_c0 = output(5);
       }
     }
-    call.sequence = this->input(args, layout_.saved_sequence());
-    call.gates = this->input(args, layout_.saved_gates());
+    call.sequence = this->sequence_input(args, layout_.saved_sequence());
+    call.gates = this->sequence_input(args, layout_.saved_gates());
     const auto seed = [&](size_t of) -> const T* {
       const std::optional<size_t> index = layout_.seed(of);
       return index ? this->input(args, *index) : nullptr;
     };
-    call.d_sequence = seed(RecurrentLayout::kSequence);
+    const auto sequence_seed = [&](size_t of) { return reinterpret_cast<const E*>(seed(of)); };
+    call.d_sequence = sequence_seed(RecurrentLayout::kSequence);
     call.d_h = seed(RecurrentLayout::kHidden);
-    call.d_gates = seed(layout_.gates());
+    call.d_gates = sequence_seed(layout_.gates());
     if (layout_.lstm) {
-      call.cells = this->input(args, layout_.saved_cells());
+      call.cells = this->sequence_input(args, layout_.saved_cells());
       call.d_c = seed(layout_.cell());
-      call.d_cells = seed(layout_.cells());
+      call.d_cells = sequence_seed(layout_.cells());
     }
     return call;
   }
@@ -380,9 +391,16 @@ class RecurrentGradientKernel final : public RecurrentKernel<T> {
 
 template <template <typename> class K>
 std::unique_ptr<graph::Kernel> prepare_floating(const KernelRequest& request) {
-  const RecurrentLayout layout(request.op, request.attributes);
-  if (request.inputs[layout.x()].dtype == DType::kF32) return std::make_unique<K<float>>(request);
-  return std::make_unique<K<double>>(request);
+  switch (request.inputs[RecurrentLayout(request.op, request.attributes).x()].dtype) {
+    case DType::kF64:
+      return std::make_unique<K<double>>(request);
+    case DType::kF16:
+      return std::make_unique<K<float16>>(request);
+    case DType::kBF16:
+      return std::make_unique<K<bfloat16>>(request);
+    default:
+      return std::make_unique<K<float>>(request);
+  }
 }
 
 }  // namespace
@@ -392,6 +410,24 @@ std::unique_ptr<graph::Kernel> prepare_recurrent(const KernelRequest& request) {
 }
 std::unique_ptr<graph::Kernel> prepare_recurrent_gradient(const KernelRequest& request) {
   return prepare_floating<RecurrentGradientKernel>(request);
+}
+
+std::unique_ptr<graph::Kernel> prepare_stored_recurrent(const KernelRequest& request) {
+  const RecurrentLayout layout(request.op, request.attributes);
+  const DType dtype = request.inputs[layout.x()].dtype;
+  uint32_t inputs = 0;
+  uint32_t outputs = 0;
+  bool uniform = graph::is_narrow(dtype);
+  const auto add = [&](std::span<const TensorSpec> specs, size_t index, uint32_t& kept, bool read) {
+    if (specs[index].shape.rank() != 3 || !read) return;  // (N, T, ...), (T, N, ...)
+    uniform = uniform && specs[index].dtype == dtype && index < 32;
+    kept |= 1U << index;
+  };
+  for (size_t i = 0; i < request.inputs.size(); ++i) add(request.inputs, i, inputs, true);
+  for (size_t i = 0; i < request.outputs.size(); ++i) {
+    add(request.outputs, i, outputs, request.unread.empty() || !request.unread[i]);
+  }
+  return uniform ? graph::prepare_through_f32(request, inputs, outputs) : nullptr;
 }
 
 }  // namespace isochron::ops

@@ -49,5 +49,8 @@ struct RecurrentLayout {
 
 std::unique_ptr<graph::Kernel> prepare_recurrent(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_recurrent_gradient(const graph::KernelRequest& request);
+/// Either, with the tensors that have an axis of time read and written in 16 bits as they are. Null where
+/// these are not all of one dtype.
+std::unique_ptr<graph::Kernel> prepare_stored_recurrent(const graph::KernelRequest& request);
 
 }  // namespace isochron::ops

@@ -11,8 +11,8 @@
 
 #include <hwy/highway.h>
 
+#include "isochron/ops/cpu/narrow-inl.h"
 #include "isochron/ops/cpu/recurrent_math-inl.h"
-#include "isochron/ops/cpu/tails-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace isochron::ops {
@@ -116,26 +116,32 @@ class Group {
         valid_(static_cast<size_t>(std::min(shape.lanes, shape.units - first_))),
         full_(static_cast<int64_t>(valid_) == shape.lanes) {}
   /// Row `row` of an (..., H) tensor.
-  HWY_INLINE V load(const T* tensor, int64_t row) const { return load_at(tensor + row * units_ + first_); }
-  HWY_INLINE void store(V v, T* tensor, int64_t row) const { store_at(v, tensor + row * units_ + first_); }
+  template <typename E>
+  HWY_INLINE V load(const E* tensor, int64_t row) const {
+    return load_at(tensor + row * units_ + first_);
+  }
+  template <typename E>
+  HWY_INLINE void store(V v, E* tensor, int64_t row) const {
+    store_at(v, tensor + row * units_ + first_);
+  }
   /// Gate `gate` of row `row` of an (..., 4H) tensor.
-  HWY_INLINE V load_gate(const T* tensor, int64_t row, int64_t gate) const {
+  template <typename E>
+  HWY_INLINE V load_gate(const E* tensor, int64_t row, int64_t gate) const {
     return load_at(tensor + (row * kRecurrentSlots + gate) * units_ + first_);
   }
-  HWY_INLINE void store_gate(V v, T* tensor, int64_t row, int64_t gate) const {
+  template <typename E>
+  HWY_INLINE void store_gate(V v, E* tensor, int64_t row, int64_t gate) const {
     store_at(v, tensor + (row * kRecurrentSlots + gate) * units_ + first_);
   }
 
  private:
-  HWY_INLINE V load_at(const T* from) const {
-    return full_ ? hn::LoadU(D(), from) : masked_load(hn::FirstN(D(), valid_), D(), from);
+  template <typename E>
+  HWY_INLINE V load_at(const E* from) const {
+    return load_numbers(D(), from, full_ ? hn::Lanes(D()) : valid_);
   }
-  HWY_INLINE void store_at(V v, T* to) const {
-    if (full_) {
-      hn::StoreU(v, D(), to);
-    } else {
-      masked_store(v, hn::FirstN(D(), valid_), D(), to);
-    }
+  template <typename E>
+  HWY_INLINE void store_at(V v, E* to) const {
+    store_numbers(D(), v, to, full_ ? hn::Lanes(D()) : valid_);
   }
   int64_t units_;
   int64_t first_;
@@ -228,18 +234,20 @@ struct Gru {
   }
 };
 
-/// Copies `count` elements: rows are short, and a call of memcpy each would show.
-template <typename T>
-HWY_INLINE void copy_row(const T* from, int64_t count, T* to) {
-  const hn::ScalableTag<T> d;
+/// Copies `count` numbers: rows are short, and a call of memcpy each would show.
+template <typename From, typename To>
+HWY_INLINE void copy_row(const From* from, int64_t count, To* to) {
+  const hn::ScalableTag<ComputeType<To>> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) hn::StoreU(hn::LoadU(d, from + i), d, to + i);
-  for (; i < count; ++i) to[i] = from[i];
+  for (; i + lanes <= count; i += lanes) {
+    store_numbers(d, load_numbers(d, from + i, hn::Lanes(d)), to + i, hn::Lanes(d));
+  }
+  for (; i < count; ++i) to[i] = To(static_cast<ComputeType<From>>(from[i]));
 }
 
-template <typename T>
-void copy_rows(int64_t rows, int64_t count, const T* from, int64_t from_row, T* to, int64_t to_row) {
+template <typename From, typename To>
+void copy_rows(int64_t rows, int64_t count, const From* from, int64_t from_row, To* to, int64_t to_row) {
   for (int64_t r = 0; r < rows; ++r) copy_row(from + r * from_row, count, to + r * to_row);
 }
 
@@ -258,8 +266,8 @@ T* aligned_scratch(T* scratch) {
 }
 
 /// One group of units of one step, all rows: `sums` (rows x slot_columns) are the slots' sums.
-template <typename T, class Cell>
-void forward_cells(const RecurrentForward<T>& call, int64_t begin, int64_t rows, int64_t time, int64_t g,
+template <typename T, typename E, class Cell>
+void forward_cells(const RecurrentForward<T, E>& call, int64_t begin, int64_t rows, int64_t time, int64_t g,
                    const T* sums, const T* now, T* next, T* c) {
   const RecurrentShape& shape = call.shape;
   const hn::ScalableTag<T> d;
@@ -296,8 +304,8 @@ void forward_cells(const RecurrentForward<T>& call, int64_t begin, int64_t rows,
   }
 }
 
-template <typename T, class Cell>
-void forward_block(const RecurrentForward<T>& call, int64_t begin, int64_t end, T* scratch) {
+template <typename T, typename E, class Cell>
+void forward_block(const RecurrentForward<T, E>& call, int64_t begin, int64_t end, T* scratch) {
   const RecurrentShape& shape = call.shape;
   const int64_t rows = end - begin;
   const int64_t stride = shape.operand_stride();
@@ -316,7 +324,7 @@ void forward_block(const RecurrentForward<T>& call, int64_t begin, int64_t end, 
       const T* bias = call.bias + g * shape.slot_columns();
       product<T, kRecurrentSlots>(rows, left, call.weights + g * shape.depth() * shape.slot_columns(), bias,
                                   0, sums, shape.slot_columns());
-      forward_cells<T, Cell>(call, begin, rows, time, g, sums, now, next, c);
+      forward_cells<T, E, Cell>(call, begin, rows, time, g, sums, now, next, c);
     }
     std::swap(now, next);
   }
@@ -326,9 +334,9 @@ void forward_block(const RecurrentForward<T>& call, int64_t begin, int64_t end, 
 }
 
 /// The memory and the position of a block on its way back through time.
-template <typename T>
+template <typename T, typename E>
 struct BackwardBlock {
-  const RecurrentBackward<T>& call;
+  const RecurrentBackward<T, E>& call;
   int64_t begin;
   int64_t rows;
   T* operands;  // [x | h before], chunk_steps x rows x operand_stride
@@ -341,9 +349,9 @@ struct BackwardBlock {
 };
 
 /// [x_t | h_(t-1)] of all rows (0 beyond their length), into place `slot` of the chunk.
-template <typename T>
-void gather_operands(const BackwardBlock<T>& block, int64_t s, int64_t slot) {
-  const RecurrentBackward<T>& call = block.call;
+template <typename T, typename E>
+void gather_operands(const BackwardBlock<T, E>& block, int64_t s, int64_t slot) {
+  const RecurrentBackward<T, E>& call = block.call;
   const RecurrentShape& shape = call.shape;
   const int64_t stride = shape.operand_stride();
   T* to = block.operands + slot * block.rows * stride;
@@ -358,12 +366,11 @@ void gather_operands(const BackwardBlock<T>& block, int64_t s, int64_t slot) {
     copy_row(call.x + (n * shape.steps + time) * shape.features, shape.features, to);
     // In reverse a row's first step comes after those beyond its length.
     const bool first = before < 0 || (call.lengths && before >= call.lengths[n]);
-    const T* h = !first    ? call.sequence + (n * shape.steps + before) * shape.units
-                 : call.h0 ? call.h0 + n * shape.units
-                           : nullptr;
     T* h_to = to + shape.features;
-    if (h) {
-      copy_row(h, shape.units, h_to);
+    if (!first) {
+      copy_row(call.sequence + (n * shape.steps + before) * shape.units, shape.units, h_to);
+    } else if (call.h0) {
+      copy_row(call.h0 + n * shape.units, shape.units, h_to);
     } else {
       std::fill_n(h_to, shape.units, T(0));
     }
@@ -372,9 +379,10 @@ void gather_operands(const BackwardBlock<T>& block, int64_t s, int64_t slot) {
 }
 
 /// Row r and group g of one step: the slots' gradients, and what of the state's passes the products by.
-template <typename T, class Cell>
-HWY_INLINE void backward_cell(const BackwardBlock<T>& block, int64_t s, int64_t slot, int64_t r, int64_t g) {
-  const RecurrentBackward<T>& call = block.call;
+template <typename T, typename E, class Cell>
+HWY_INLINE void backward_cell(const BackwardBlock<T, E>& block, int64_t s, int64_t slot, int64_t r,
+                              int64_t g) {
+  const RecurrentBackward<T, E>& call = block.call;
   const RecurrentShape& shape = call.shape;
   const hn::ScalableTag<T> d;
   const Group<T> group(shape, g);
@@ -414,8 +422,8 @@ HWY_INLINE void backward_cell(const BackwardBlock<T>& block, int64_t s, int64_t 
 }
 
 /// d_weights += operands^T slots, d_bias += sum of slots, over the chunk's first `steps` steps.
-template <typename T>
-void add_weight_gradients(const BackwardBlock<T>& block, int64_t steps, T* d_weights, T* d_bias) {
+template <typename T, typename E>
+void add_weight_gradients(const BackwardBlock<T, E>& block, int64_t steps, T* d_weights, T* d_bias) {
   const RecurrentShape& shape = block.call.shape;
   const hn::ScalableTag<T> d;
   const int64_t count = steps * block.rows;
@@ -436,9 +444,9 @@ void add_weight_gradients(const BackwardBlock<T>& block, int64_t steps, T* d_wei
 }
 
 /// d_h += slots weights_h^T and d_x = slots weights_x^T for place `slot` of the chunk.
-template <typename T>
-void propagate(const BackwardBlock<T>& block, int64_t time, int64_t slot) {
-  const RecurrentBackward<T>& call = block.call;
+template <typename T, typename E>
+void propagate(const BackwardBlock<T, E>& block, int64_t time, int64_t slot) {
+  const RecurrentBackward<T, E>& call = block.call;
   const RecurrentShape& shape = call.shape;
   const Left<T> left{block.slots + slot * block.rows * shape.slot_columns(),
                      shape.slot_columns(),
@@ -458,12 +466,12 @@ void propagate(const BackwardBlock<T>& block, int64_t time, int64_t slot) {
                 shape.padded_units());
 }
 
-template <typename T, class Cell>
-void backward_block(const RecurrentBackward<T>& call, int64_t begin, int64_t end, T* d_weights, T* d_bias,
+template <typename T, typename E, class Cell>
+void backward_block(const RecurrentBackward<T, E>& call, int64_t begin, int64_t end, T* d_weights, T* d_bias,
                     T* scratch) {
   const RecurrentShape& shape = call.shape;
   const int64_t rows = end - begin;
-  BackwardBlock<T> block{call, begin, rows, nullptr, nullptr, nullptr, nullptr, nullptr};
+  BackwardBlock<T, E> block{call, begin, rows, nullptr, nullptr, nullptr, nullptr, nullptr};
   block.slots = aligned_scratch(scratch);
   block.d_h = block.slots + shape.groups() * block.chunk_rows() * shape.slot_columns();
   block.d_c = block.d_h + rows * shape.padded_units();
@@ -475,7 +483,7 @@ void backward_block(const RecurrentBackward<T>& call, int64_t begin, int64_t end
   for (int64_t s = shape.steps - 1; s >= 0; --s) {
     if (d_weights || !Cell::kHasCell) gather_operands(block, s, slot);
     for (int64_t r = 0; r < rows; ++r) {  // a row's groups lie side by side in what was saved
-      for (int64_t g = 0; g < shape.groups(); ++g) backward_cell<T, Cell>(block, s, slot, r, g);
+      for (int64_t g = 0; g < shape.groups(); ++g) backward_cell<T, E, Cell>(block, s, slot, r, g);
     }
     if (s > 0 || call.d_x || call.d_h0) propagate(block, shape.time(s), slot);
     if (++slot == call.chunk_steps || s == 0) {
@@ -489,14 +497,19 @@ void backward_block(const RecurrentBackward<T>& call, int64_t begin, int64_t end
   if (call.d_c0) copy_rows(rows, units, block.d_c, padded, call.d_c0 + begin * units, units);
 }
 
-template <typename T>
-RecurrentFunctions<T> functions_of(RecurrentCell cell) {
+template <typename E, typename T = ComputeType<E>>
+RecurrentFunctions<T, E> functions_of(RecurrentCell cell) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
-  if (cell == RecurrentCell::kLstm) return {lanes, forward_block<T, Lstm>, backward_block<T, Lstm>};
-  return {lanes, forward_block<T, Gru>, backward_block<T, Gru>};
+  if (cell == RecurrentCell::kLstm) return {lanes, forward_block<T, E, Lstm>, backward_block<T, E, Lstm>};
+  return {lanes, forward_block<T, E, Gru>, backward_block<T, E, Gru>};
 }
-RecurrentFunctions<float> recurrent_f32(RecurrentCell cell) { return functions_of<float>(cell); }
-RecurrentFunctions<double> recurrent_f64(RecurrentCell cell) { return functions_of<double>(cell); }
+#define ISOCHRON_RECURRENT(E) \
+  RecurrentFunctions<ComputeType<E>, E> recurrent_##E(RecurrentCell cell) { return functions_of<E>(cell); }
+ISOCHRON_RECURRENT(float)
+ISOCHRON_RECURRENT(double)
+ISOCHRON_RECURRENT(float16)
+ISOCHRON_RECURRENT(bfloat16)
+#undef ISOCHRON_RECURRENT
 
 }  // namespace HWY_NAMESPACE
 }  // namespace isochron::ops
@@ -505,17 +518,17 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace isochron::ops {
 
-HWY_EXPORT(recurrent_f32);
-HWY_EXPORT(recurrent_f64);
-
-template <>
-RecurrentFunctions<float> recurrent_functions(RecurrentCell cell) {
-  return HWY_DYNAMIC_DISPATCH(recurrent_f32)(cell);
-}
-template <>
-RecurrentFunctions<double> recurrent_functions(RecurrentCell cell) {
-  return HWY_DYNAMIC_DISPATCH(recurrent_f64)(cell);
-}
+#define ISOCHRON_RECURRENT(E)                                                        \
+  HWY_EXPORT(recurrent_##E);                                                         \
+  template <>                                                                        \
+  RecurrentFunctions<ComputeType<E>, E> recurrent_functions<E>(RecurrentCell cell) { \
+    return HWY_DYNAMIC_DISPATCH(recurrent_##E)(cell);                                \
+  }
+ISOCHRON_RECURRENT(float)
+ISOCHRON_RECURRENT(double)
+ISOCHRON_RECURRENT(float16)
+ISOCHRON_RECURRENT(bfloat16)
+#undef ISOCHRON_RECURRENT
 
 }  // namespace isochron::ops
 #endif  // HWY_ONCE

@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "isochron/core/dtype.h"
+
 namespace isochron::ops {
 
 inline constexpr int64_t kRecurrentSlots = 4;
@@ -35,61 +37,59 @@ struct RecurrentShape {
   int64_t time(int64_t s) const { return reverse ? steps - 1 - s : s; }
 };
 
-/// Tensors are the op's, whole; null where absent or unread. `lengths`: one a row, or null.
-template <typename T>
+/// Tensors are the op's, whole; null where absent or unread. `lengths`: one a row, or null. Those with an
+/// axis of time are stored as E, a 16-bit float or T itself.
+template <typename T, typename E>
 struct RecurrentForward {
   RecurrentShape shape;
   const int64_t* lengths;
-  const T* x;        // (N, T, C)
+  const E* x;        // (N, T, C)
   const T* weights;  // packed: groups x depth x slot_columns
   const T* bias;     // packed: groups x slot_columns
   const T* h0;       // (N, H)
   const T* c0;
-  T* sequence;  // (N, T, H)
+  E* sequence;  // (N, T, H)
   T* h;         // (N, H)
   T* c;
-  T* cells;  // (T, N, H)
-  T* gates;  // (T, N, 4H)
+  E* cells;  // (T, N, H)
+  E* gates;  // (T, N, 4H)
 };
 
-template <typename T>
+template <typename T, typename E>
 struct RecurrentBackward {
   RecurrentShape shape;
   const int64_t* lengths;
-  const T* x;
+  const E* x;
   const T* transposed;  // packed: slots x (columns of x, then of h), see `pack_columns`
   const T* h0;
   const T* c0;
-  const T* sequence;
-  const T* cells;
-  const T* gates;
-  const T* d_sequence;
+  const E* sequence;
+  const E* cells;
+  const E* gates;
+  const E* d_sequence;
   const T* d_h;
   const T* d_c;
-  const T* d_cells;
-  const T* d_gates;
-  T* d_x;
+  const E* d_cells;
+  const E* d_gates;
+  E* d_x;
   T* d_h0;
   T* d_c0;
   int64_t chunk_steps;  // steps whose slot gradients are gathered before the weights' product
 };
 
 /// The kernels of one instruction set. `rows`: [begin, end) of the batch, at most kRecurrentBlockRows.
-template <typename T>
+template <typename T, typename E>
 struct RecurrentFunctions {
   int64_t lanes;
-  void (*forward)(const RecurrentForward<T>& call, int64_t begin, int64_t end, T* scratch);
+  void (*forward)(const RecurrentForward<T, E>& call, int64_t begin, int64_t end, T* scratch);
   /// Adds to d_weights (packed as the weights) and d_bias (packed as the bias), both null if not wanted.
-  void (*backward)(const RecurrentBackward<T>& call, int64_t begin, int64_t end, T* d_weights, T* d_bias,
+  void (*backward)(const RecurrentBackward<T, E>& call, int64_t begin, int64_t end, T* d_weights, T* d_bias,
                    T* scratch);
 };
 enum class RecurrentCell : uint8_t { kLstm, kGru };
-template <typename T>
-RecurrentFunctions<T> recurrent_functions(RecurrentCell cell);
-template <>
-RecurrentFunctions<float> recurrent_functions(RecurrentCell cell);
-template <>
-RecurrentFunctions<double> recurrent_functions(RecurrentCell cell);
+/// For E = float, double, float16, bfloat16, with the type T that these are computed in.
+template <typename E>
+RecurrentFunctions<ComputeType<E>, E> recurrent_functions(RecurrentCell cell);
 
 /// Vectors of columns that a product computes at once from `left` on: 4, 2 or 1.
 inline int64_t panel_vectors(int64_t left) { return left >= 4 ? 4 : left >= 2 ? 2 : 1; }

@@ -11,6 +11,7 @@ namespace isochron::ops {
 
 TileFunction plain_tile_function(graph::ElementOp op, DType dtype);
 TileReduction plain_tile_reduction(graph::ReduceKind kind, DType dtype);
+TileFunction plain_tile_cast(DType from, DType to);
 
 namespace {
 
@@ -260,8 +261,13 @@ constexpr int64_t kBlock = 256;
 
 template <typename T>
 void widen(float* out, const void* in, int64_t n) {
-  const T* x = static_cast<const T*>(in);
-  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<float>(x[i]);
+  static const TileFunction function = tile_cast(dtype_of<T>, DType::kF32);
+  function(out, in, nullptr, nullptr, n);
+}
+template <typename T>
+void narrow(T* out, const float* in, int64_t n) {
+  static const TileFunction function = tile_cast(DType::kF32, dtype_of<T>);
+  function(out, in, nullptr, nullptr, n);
 }
 
 /// A 16-bit float op: widen a block, run the f32 function, round back. One template instance an op, since a
@@ -286,8 +292,7 @@ void through_f32(void* dst, const void* a, const void* b, const void* c, int64_t
       function(static_cast<char*>(dst) + at, a_operand, y, z, m);
     } else {
       function(r, a_operand, y, z, m);
-      T* out = static_cast<T*>(dst) + at;
-      for (int64_t i = 0; i < m; ++i) out[i] = T(r[i]);
+      narrow(static_cast<T*>(dst) + at, r, m);
     }
   }
 }
@@ -422,7 +427,7 @@ TileReduction plain_tile_reduction(ReduceKind kind, DType dtype) {
   });
 }
 
-TileFunction tile_cast(DType from, DType to) {
+TileFunction plain_tile_cast(DType from, DType to) {
   return dispatch_dtype(from, [to]<typename From>(From) {
     return dispatch_dtype(to, []<typename To>(To) -> TileFunction { return cast<To, From>; });
   });

@@ -105,4 +105,22 @@ std::string onednn_target() {
   return fmt::format("{:#x}", static_cast<unsigned>(isa));
 }
 
+bool multiplies_in(DType dtype) {
+  limit_vector_target();
+  return dtype == DType::kBF16 &&
+         (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
+}
+
+std::string narrow_arithmetic(Precision precision) {
+  if (precision == Precision::kF32) return "f32: nothing is stored in 16 bits";
+  const DType dtype = precision == Precision::kMixedBf16 ? DType::kBF16 : DType::kF16;
+  if (multiplies_in(dtype)) {
+    return fmt::format("{}: multiplied by the processor's {} instructions, summed in f32",
+                       precision_name(precision), dtype_name(dtype));
+  }
+  return fmt::format(
+      "{}: stored in {}, converted to f32 for every product (no {} instructions are used here)",
+      precision_name(precision), dtype_name(dtype), dtype_name(dtype));
+}
+
 }  // namespace isochron::ops

@@ -17,6 +17,7 @@
 
 #include "isochron/core/checked.h"
 #include "isochron/core/threads.h"
+#include "isochron/ops/cpu/narrow-inl.h"
 #include "isochron/ops/cpu/small_matmul-inl.h"
 
 #ifndef ISOCHRON_OPS_CPU_WINOGRAD_ONCE_
@@ -37,14 +38,14 @@ struct TileGrid {
   int64_t tiles() const { return batch * rows * columns; }
 };
 
-/// Where the elements of a patch or tile lie.
-template <int kExtent>
+/// Where the elements of a patch or tile lie, of type E.
+template <int kExtent, typename E>
 struct Positions {
-  const float* corner;  // of the first element, channel 0; outside the image perhaps
+  E* corner;  // of the first element, channel 0; outside the image perhaps
   int64_t row_elems, column_elems;
   int64_t h, w;
   bool whole;  // all of it lies inside
-  Positions(const TileGrid& g, const float* image, int64_t tile)
+  Positions(const TileGrid& g, E* image, int64_t tile)
       : row_elems(g.width * g.channels),
         column_elems(g.channels),
         h(tile / g.columns % g.rows * kTile - g.before_h),
@@ -57,7 +58,19 @@ struct Positions {
     return static_cast<uint64_t>(h + i) < static_cast<uint64_t>(g.height) &&
            static_cast<uint64_t>(w + j) < static_cast<uint64_t>(g.width);
   }
-  const float* at(int i, int j) const { return corner + i * row_elems + j * column_elems; }
+  E* at(int i, int j) const { return corner + i * row_elems + j * column_elems; }
+};
+
+/// Of tensors of one dtype.
+struct TransformsOf {
+  void (*patches)(const TileGrid&, const std::byte* image, int64_t first, int64_t count, int64_t pitch,
+                  float* v);
+  void (*gradient_tiles)(const TileGrid&, const std::byte* image, int64_t first, int64_t count, int64_t pitch,
+                         float* v);
+  void (*results)(const TileGrid&, const float* m, int64_t first, int64_t count, int64_t pitch,
+                  const float* bias, std::byte* image);
+  void (*kernel)(const std::byte* kernel, int64_t channels, int64_t outputs, bool turned, int64_t begin,
+                 int64_t end, int64_t pitch, float* u);
 };
 
 }  // namespace isochron::ops
@@ -154,12 +167,12 @@ HWY_INLINE void transform_square(Load load, Transform transform, Store store) {
 }
 
 /// v[point][i][pitch]: the patches of tiles [first, first + count).
-template <int kExtent, class Transform>
-HWY_INLINE void transform_tiles(const TileGrid& g, const float* image, int64_t first, int64_t count,
+template <int kExtent, typename E, class Transform>
+HWY_INLINE void transform_tiles(const TileGrid& g, const E* image, int64_t first, int64_t count,
                                 int64_t pitch, float* v, Transform transform) {
   const int64_t plane = count * pitch;
   for (int64_t i = 0; i < count; ++i) {
-    const Positions<kExtent> positions(g, image, first + i);
+    const Positions<kExtent, const E> positions(g, image, first + i);
     each_vector(D(), g.channels, [&](int64_t c, size_t lanes) HWY_ATTR {
       const auto store = [&](int row, int column, V x) HWY_ATTR {
         hn::StoreU(x, D(), v + (row * kPatch + column) * plane + i * pitch + c);
@@ -167,13 +180,14 @@ HWY_INLINE void transform_tiles(const TileGrid& g, const float* image, int64_t f
       if (positions.whole) {
         transform_square<kExtent, kPatch>(
             [&](int row, int column)
-                HWY_ATTR { return load_lanes(D(), positions.at(row, column) + c, lanes); },
+                HWY_ATTR { return load_numbers(D(), positions.at(row, column) + c, lanes); },
             transform, store);
       } else {
         transform_square<kExtent, kPatch>(
             [&](int row, int column) HWY_ATTR {
-              return positions.inside(g, row, column) ? load_lanes(D(), positions.at(row, column) + c, lanes)
-                                                      : hn::Zero(D());
+              return positions.inside(g, row, column)
+                         ? load_numbers(D(), positions.at(row, column) + c, lanes)
+                         : hn::Zero(D());
             },
             transform, store);
       }
@@ -181,23 +195,26 @@ HWY_INLINE void transform_tiles(const TileGrid& g, const float* image, int64_t f
   }
 }
 
-void winograd_patches(const TileGrid& g, const float* image, int64_t first, int64_t count, int64_t pitch,
+template <typename E>
+void winograd_patches(const TileGrid& g, const std::byte* image, int64_t first, int64_t count, int64_t pitch,
                       float* v) {
-  transform_tiles<kPatch>(g, image, first, count, pitch, v,
+  transform_tiles<kPatch>(g, reinterpret_cast<const E*>(image), first, count, pitch, v,
                           [](const V(&d)[kPatch], V(&t)[kPatch]) HWY_ATTR { transform_patch(d, t); });
 }
-void winograd_gradient_tiles(const TileGrid& g, const float* image, int64_t first, int64_t count,
+template <typename E>
+void winograd_gradient_tiles(const TileGrid& g, const std::byte* image, int64_t first, int64_t count,
                              int64_t pitch, float* v) {
-  transform_tiles<kTile>(g, image, first, count, pitch, v,
+  transform_tiles<kTile>(g, reinterpret_cast<const E*>(image), first, count, pitch, v,
                          [](const V(&y)[kTile], V(&m)[kPatch]) HWY_ATTR { spread_results(y, m); });
 }
 
 /// The results of tiles [first, first + count) from m[point][i][pitch], plus `bias` if there is one.
+template <typename E>
 void winograd_results(const TileGrid& g, const float* m, int64_t first, int64_t count, int64_t pitch,
-                      const float* bias, float* image) {
+                      const float* bias, std::byte* image) {
   const int64_t plane = count * pitch;
   for (int64_t i = 0; i < count; ++i) {
-    const Positions<kTile> positions(g, image, first + i);
+    const Positions<kTile, E> positions(g, reinterpret_cast<E*>(image), first + i);
     each_vector(D(), g.channels, [&](int64_t c, size_t lanes) HWY_ATTR {
       const V shift = bias ? load_lanes(D(), bias + c, lanes) : hn::Zero(D());
       const float* from = m + i * pitch + c;
@@ -215,7 +232,7 @@ void winograd_results(const TileGrid& g, const float* m, int64_t first, int64_t 
         gather_results(half[row], to);
         for (int j = 0; j < kTile; ++j) {
           if (!positions.whole && !positions.inside(g, row, j)) continue;
-          store_lanes(D(), to[j] + shift, image + (positions.at(row, j) - image) + c, lanes);
+          store_numbers(D(), to[j] + shift, positions.at(row, j) + c, lanes);
         }
       }
     });
@@ -224,8 +241,10 @@ void winograd_results(const TileGrid& g, const float* m, int64_t first, int64_t 
 
 /// u[point][channels][pitch] for channels [begin, end) of a kernel [tap][channels][outputs]; `turned` by half
 /// a turn.
-void winograd_kernel(const float* kernel, int64_t channels, int64_t outputs, bool turned, int64_t begin,
+template <typename E>
+void winograd_kernel(const std::byte* bytes, int64_t channels, int64_t outputs, bool turned, int64_t begin,
                      int64_t end, int64_t pitch, float* u) {
+  const E* kernel = reinterpret_cast<const E*>(bytes);
   const int64_t tap = channels * outputs;
   for (int64_t c = begin; c < end; ++c) {
     each_vector(D(), outputs, [&](int64_t o, size_t lanes) HWY_ATTR {
@@ -235,7 +254,7 @@ void winograd_kernel(const float* kernel, int64_t channels, int64_t outputs, boo
         V to[kPatch];
         for (int i = 0; i < kWindow; ++i) {
           const int at = i * kWindow + j;
-          window[i] = load_lanes(D(), kernel + (turned ? 8 - at : at) * tap + c * outputs + o, lanes);
+          window[i] = load_numbers(D(), kernel + (turned ? 8 - at : at) * tap + c * outputs + o, lanes);
         }
         transform_window(window, to);
         for (int i = 0; i < kPatch; ++i) half[i][j] = to[i];
@@ -313,6 +332,15 @@ void winograd_gradient_products(int64_t count, int64_t channels, int64_t outputs
   }
 }
 
+template <typename E>
+constexpr TransformsOf kTransforms{winograd_patches<E>, winograd_gradient_tiles<E>, winograd_results<E>,
+                                   winograd_kernel<E>};
+
+const TransformsOf* winograd_transforms(DType dtype) {
+  if (dtype == DType::kBF16) return &kTransforms<bfloat16>;
+  return dtype == DType::kF16 ? &kTransforms<float16> : &kTransforms<float>;
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace isochron::ops
 HWY_AFTER_NAMESPACE();
@@ -321,10 +349,7 @@ HWY_AFTER_NAMESPACE();
 namespace isochron::ops {
 namespace {
 
-HWY_EXPORT(winograd_patches);
-HWY_EXPORT(winograd_gradient_tiles);
-HWY_EXPORT(winograd_results);
-HWY_EXPORT(winograd_kernel);
+HWY_EXPORT(winograd_transforms);
 HWY_EXPORT(winograd_kernel_gradient);
 HWY_EXPORT(winograd_products);
 HWY_EXPORT(winograd_gradient_products);
@@ -357,11 +382,16 @@ int64_t block_tiles(int64_t pitches, int64_t tiles) {
 class WinogradCorrelation final : public graph::Kernel {
  public:
   /// `turned`: the kernel is [tap][outputs][channels] and turned around, as for the input gradient.
-  WinogradCorrelation(const TileGrid& image, const TileGrid& result, bool turned, bool bias, int threads)
+  WinogradCorrelation(const TileGrid& image, const TileGrid& result, bool turned, bool bias,
+                      const WinogradDtypes& dtypes, int threads)
       : image_(image),
         result_(result),
         turned_(turned),
         bias_(bias),
+        operand_dtype_(dtypes.operands),
+        of_operands_(*HWY_DYNAMIC_DISPATCH(winograd_transforms)(dtypes.operands)),
+        of_result_(*HWY_DYNAMIC_DISPATCH(winograd_transforms)(dtypes.result)),
+        of_turned_(*HWY_DYNAMIC_DISPATCH(winograd_transforms)(DType::kF32)),
         threads_(threads),
         v_pitch_(align_up<int64_t>(image.channels, kPitch)),
         u_pitch_(align_up<int64_t>(result.channels, kPitch)),
@@ -372,19 +402,22 @@ class WinogradCorrelation final : public graph::Kernel {
   }
 
   void run(const KernelArgs& args) override {
-    const float* image = reinterpret_cast<const float*>(args.inputs[0]);
-    const float* kernel = reinterpret_cast<const float*>(args.inputs[1]);
     const float* bias = bias_ ? reinterpret_cast<const float*>(args.inputs[2]) : nullptr;
-    float* result = reinterpret_cast<float*>(args.outputs[0]);
     float* u = reinterpret_cast<float*>(args.workspace);
     float* turned = u + kernel_elems();
     float* blocks = turned + turned_elems();
     const int64_t channels = image_.channels;
     const int64_t outputs = result_.channels;
     parallel_for(threads_, channels, [&](int64_t begin, int64_t end) {
-      if (turned_) exchange_channels(kernel, begin, end, turned);
-      HWY_DYNAMIC_DISPATCH(winograd_kernel)
-      (turned_ ? turned : kernel, channels, outputs, turned_, begin, end, u_pitch_, u);
+      if (!turned_) {
+        of_operands_.kernel(args.inputs[1], channels, outputs, false, begin, end, u_pitch_, u);
+        return;
+      }
+      dispatch_dtype(operand_dtype_, [&]<typename E>(E) {
+        exchange_channels(reinterpret_cast<const E*>(args.inputs[1]), begin, end, turned);
+      });
+      of_turned_.kernel(reinterpret_cast<const std::byte*>(turned), channels, outputs, true, begin, end,
+                        u_pitch_, u);
     });
     each_thread(threads_, [&](int64_t t) {
       float* v = blocks + t * thread_elems();
@@ -392,9 +425,9 @@ class WinogradCorrelation final : public graph::Kernel {
       const int64_t end = image_.tiles() * (t + 1) / threads_;
       for (int64_t first = image_.tiles() * t / threads_; first < end; first += block_) {
         const int64_t count = std::min(block_, end - first);
-        HWY_DYNAMIC_DISPATCH(winograd_patches)(image_, image, first, count, v_pitch_, v);
+        of_operands_.patches(image_, args.inputs[0], first, count, v_pitch_, v);
         HWY_DYNAMIC_DISPATCH(winograd_products)(count, channels, outputs, v, v_pitch_, u, u_pitch_, m);
-        HWY_DYNAMIC_DISPATCH(winograd_results)(result_, m, first, count, u_pitch_, bias, result);
+        of_result_.results(result_, m, first, count, u_pitch_, bias, args.outputs[0]);
       }
     });
   }
@@ -405,30 +438,37 @@ class WinogradCorrelation final : public graph::Kernel {
   int64_t thread_elems() const { return kPoints * block_ * (v_pitch_ + u_pitch_); }
 
   /// to[tap][channel][output] = kernel[tap][output][channel] for channels [begin, end).
-  void exchange_channels(const float* kernel, int64_t begin, int64_t end, float* to) const {
+  template <typename E>
+  void exchange_channels(const E* kernel, int64_t begin, int64_t end, float* to) const {
     const int64_t channels = image_.channels;
     const int64_t outputs = result_.channels;
     for (int64_t tap = 0; tap < 9; ++tap) {
       for (int64_t c = begin; c < end; ++c) {
-        const float* from = kernel + tap * channels * outputs + c;
+        const E* from = kernel + tap * channels * outputs + c;
         float* row = to + (tap * channels + c) * outputs;
-        for (int64_t o = 0; o < outputs; ++o) row[o] = from[o * channels];
+        for (int64_t o = 0; o < outputs; ++o) row[o] = static_cast<float>(from[o * channels]);
       }
     }
   }
 
   TileGrid image_, result_;
   bool turned_, bias_;
+  DType operand_dtype_;
+  const TransformsOf& of_operands_;
+  const TransformsOf& of_result_;
+  const TransformsOf& of_turned_;
   int threads_;
   int64_t v_pitch_, u_pitch_, block_;
 };
 
 class WinogradWeightGradient final : public graph::Kernel {
  public:
-  WinogradWeightGradient(const TileGrid& image, const TileGrid& result, bool bias, int threads)
+  WinogradWeightGradient(const TileGrid& image, const TileGrid& result, bool bias, DType operands,
+                         int threads)
       : image_(image),
         result_(result),
         bias_(bias),
+        of_operands_(*HWY_DYNAMIC_DISPATCH(winograd_transforms)(operands)),
         threads_(threads),
         v_pitch_(align_up<int64_t>(image.channels, kPitch)),
         m_pitch_(align_up<int64_t>(result.channels, kPitch)),
@@ -439,8 +479,6 @@ class WinogradWeightGradient final : public graph::Kernel {
   }
 
   void run(const KernelArgs& args) override {
-    const float* image = reinterpret_cast<const float*>(args.inputs[0]);
-    const float* gradient = reinterpret_cast<const float*>(args.inputs[1]);
     float* dkernel = reinterpret_cast<float*>(args.outputs[0]);
     float* workspace = reinterpret_cast<float*>(args.workspace);
     const int64_t channels = image_.channels;
@@ -455,8 +493,8 @@ class WinogradWeightGradient final : public graph::Kernel {
       const int64_t end = image_.tiles() * (t + 1) / threads_;
       for (int64_t first = begin; first < end; first += block_) {
         const int64_t count = std::min(block_, end - first);
-        HWY_DYNAMIC_DISPATCH(winograd_patches)(image_, image, first, count, v_pitch_, v);
-        HWY_DYNAMIC_DISPATCH(winograd_gradient_tiles)(result_, gradient, first, count, m_pitch_, m);
+        of_operands_.patches(image_, args.inputs[0], first, count, v_pitch_, v);
+        of_operands_.gradient_tiles(result_, args.inputs[1], first, count, m_pitch_, m);
         if (bias_) add_sums(m + kSumPoint * count * m_pitch_, count, sums);
         HWY_DYNAMIC_DISPATCH(winograd_gradient_products)
         (count, channels, outputs, v, v_pitch_, m, m_pitch_, first > begin, u);
@@ -489,6 +527,7 @@ class WinogradWeightGradient final : public graph::Kernel {
 
   TileGrid image_, result_;
   bool bias_;
+  const TransformsOf& of_operands_;
   int threads_;
   int64_t v_pitch_, m_pitch_, block_;
 };
@@ -505,23 +544,24 @@ bool serves(const ConvolutionShape& s) {
 }  // namespace
 
 std::unique_ptr<graph::Kernel> make_winograd(ConvolutionPass pass, const ConvolutionShape& s, bool bias,
-                                             int threads) {
+                                             int threads, const WinogradDtypes& dtypes) {
   if (!serves(s)) return nullptr;
+  if (pass == ConvolutionPass::kWeightGradient && dtypes.result != DType::kF32) return nullptr;
   const WindowAxis& h = s.height;
   const WindowAxis& w = s.width;
   if (pass == ConvolutionPass::kInputGradient) {
     const TileGrid image = grid_of(s.batch, h.output, w.output, s.outputs, h.input, w.input,
                                    kWindow - 1 - h.before, kWindow - 1 - w.before);
     const TileGrid result = grid_of(s.batch, h.input, w.input, s.channels, h.input, w.input, 0, 0);
-    return std::make_unique<WinogradCorrelation>(image, result, true, false, threads);
+    return std::make_unique<WinogradCorrelation>(image, result, true, false, dtypes, threads);
   }
   const TileGrid image =
       grid_of(s.batch, h.input, w.input, s.channels, h.output, w.output, h.before, w.before);
   const TileGrid result = grid_of(s.batch, h.output, w.output, s.outputs, h.output, w.output, 0, 0);
   if (pass == ConvolutionPass::kForward) {
-    return std::make_unique<WinogradCorrelation>(image, result, false, bias, threads);
+    return std::make_unique<WinogradCorrelation>(image, result, false, bias, dtypes, threads);
   }
-  return std::make_unique<WinogradWeightGradient>(image, result, bias, threads);
+  return std::make_unique<WinogradWeightGradient>(image, result, bias, dtypes.operands, threads);
 }
 
 }  // namespace isochron::ops

@@ -99,7 +99,24 @@ TEST_F(Command, BenchMeasuresACase) {
   EXPECT_GE(result["p99_us"], result["p50_us"]);
   EXPECT_LE(result["arena_bytes"], 1.02 * result["lower_bound_bytes"].get<double>());
   EXPECT_THAT(run_isochron("bench --case huge"), Ends(2, "huge"));
-  EXPECT_THAT(run_isochron("bench --precision f8"), Ends(2, "precision 'f8' is not built"));
+  EXPECT_THAT(run_isochron("bench --precision f8"), Ends(2, "f8 not in {f32,mixed_bf16,mixed_f16}"));
+}
+
+TEST_F(Command, BenchMeasuresACaseInMixedPrecision) {
+  const auto measured = [](const std::string& precision) {
+    const Outcome outcome =
+        run_isochron("bench --case tiny --steps 100 --threads 1 --json --precision " + precision);
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    return nlohmann::json::parse(outcome.text);
+  };
+  const nlohmann::json full = measured("f32");
+  for (const std::string precision : {"mixed_bf16", "mixed_f16"}) {
+    const nlohmann::json narrow = measured(precision);
+    EXPECT_EQ(narrow["precision"], precision);
+    EXPECT_EQ(narrow["heap_allocations"], 0);
+    EXPECT_LE(narrow["activation_bytes"], 0.55 * full["activation_bytes"].get<double>());
+  }
+  EXPECT_THAT(run_isochron("bench --case data --precision mixed_bf16"), Ends(2, "trains nothing"));
 }
 
 TEST_F(Command, PlanPlacesBuffersOfACsv) {

@@ -138,12 +138,32 @@ TEST_F(TrainCommand, UsageMistakesExitWithTwo) {
   EXPECT_THAT(train("regress --optimizer newton"), Ends(2, "newton"));
   EXPECT_THAT(train("regress --accumulate 0"), Ends(2, "--accumulate"));
   EXPECT_THAT(train("regress --steps 0"), Ends(2, "--steps"));
+  EXPECT_THAT(train("regress --precision f8"), Ends(2, "--precision"));
   EXPECT_THAT(train("regress --data x.csv"), Ends(2, "regress draws its own data"));
   EXPECT_THAT(train("regress --threads 1000"), Ends(2, "thread"));
 }
 
+TEST_F(TrainCommand, MixedPrecisionTrainsAsWellAndEqually) {
+  const auto trained = [this](const std::string& precision) {
+    const std::filesystem::path json = folder_.path() / "result.json";
+    const Outcome outcome = train("digits --epochs 2 --threads 1 --deterministic --precision " + precision +
+                                  " --json " + json.string());
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    EXPECT_EQ(outcome.text.find("\n" + precision + ": ") != std::string::npos, precision != "f32");
+    const nlohmann::json result = read_json(json);
+    EXPECT_EQ(result["precision"], precision);
+    return result["test"]["loss"].get<double>();
+  };
+  const double full = trained("f32");
+  for (const std::string precision : {"mixed_bf16", "mixed_f16"}) {
+    const double narrow = trained(precision);
+    EXPECT_NEAR(narrow, full, 0.02 * full);
+    EXPECT_NE(narrow, full);
+    EXPECT_EQ(narrow, trained(precision)) << "choices by rule: equal bits";
+  }
+}
+
 TEST_F(TrainCommand, WhatIsNotBuiltIsRefused) {
-  EXPECT_THAT(train("regress --precision mixed_bf16"), Ends(2, "--precision mixed_bf16 is not built yet"));
   EXPECT_THAT(train("regress --device cuda"), Ends(2, "--device cuda is not built yet"));
   EXPECT_THAT(train("regress --checkpoint d"), Ends(2, "--checkpoint and --resume is not built yet"));
   EXPECT_THAT(train("regress --resume"), Ends(2, "--checkpoint and --resume is not built yet"));

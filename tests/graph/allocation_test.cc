@@ -124,6 +124,26 @@ TEST(Allocations, NoneInAReplayedSgdStepOfTwoSignatures) {
   expect_still(step);
 }
 
+TEST(Allocations, NoneInAReplayedStepInMixedPrecision) {
+  for (const Precision precision : {Precision::kMixedBf16, Precision::kMixedF16}) {
+    Network network;
+    CaptureOptions options;
+    options.passes.precision = precision;
+    auto step = capture(
+        [&](const Tensor& x, const Tensor& y) {
+          const Tensor loss = network.loss(x, y);
+          const std::vector<Tensor> g = network.gradients_of(loss);
+          for (size_t i = 0; i < g.size(); ++i) {
+            const Tensor parameter = network.parameters[i].refreshed();
+            assign(parameter, parameter - g[i] * 0.01);
+          }
+          return loss;
+        },
+        options);
+    expect_still(step);
+  }
+}
+
 TEST(Allocations, NoneInAReplayedAdamStepOfTwoSignatures) {
   Network network;
   std::vector<Tensor> first_moments;

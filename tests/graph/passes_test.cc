@@ -182,7 +182,8 @@ TEST(Passes, AreSwitchedByNameAndShown) {
   };
   auto graph = trace({kVector}, function);
   run_passes(*graph, options);
-  EXPECT_THAT(ran, ElementsAre("dead_code", "fold_constants", "simplify", "cse", "recompute", "fuse"));
+  EXPECT_THAT(
+      ran, ElementsAre("dead_code", "fold_constants", "simplify", "cse", "recompute", "fuse", "precision"));
   EXPECT_THAT(op_names(*graph), ElementsAre("fused"));
   for (const PassInfo& pass : passes()) {
     ran.clear();

@@ -7,6 +7,7 @@
 #include "isochron/core/rng.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/captured.h"
+#include "isochron/graph/stored.h"
 #include "isochron/memory/buffer.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
@@ -460,6 +461,45 @@ Findings check_captured(const OpDef& op) {
                   eager[i].to_vector(), tolerance);
         }
       });
+}
+
+Findings check_stored(const OpDef& op) {
+  const uint32_t full_outputs = op.precision.full_outputs;
+  Findings findings;
+  for (const DType narrow : {DType::kBF16, DType::kF16}) {
+    for (const bool wide_results : {false, true}) {
+      const Findings found = for_samples(
+          op, {DType::kF32}, [&](Findings& into, DType, const OpSample& sample, std::vector<Tensor> inputs) {
+            const uint32_t full = op.precision.full_inputs ? op.precision.full_inputs(sample.attributes) : 0;
+            std::vector<Tensor> rounded = inputs;
+            for (size_t i = 0; i < inputs.size(); ++i) {
+              if (inputs[i].dtype() != DType::kF32 || ((full >> i) & 1U)) continue;
+              inputs[i] = cast(inputs[i], narrow);
+              rounded[i] = cast(inputs[i], DType::kF32);
+            }
+            const std::vector<Tensor> want = graph::apply(op, rounded, sample.attributes);
+            std::vector<DType> results;
+            for (size_t i = 0; i < want.size(); ++i) {
+              const bool full_output = wide_results || ((full_outputs >> i) & 1U);
+              const bool stays = want[i].dtype() != DType::kF32 || full_output;
+              results.push_back(stays ? want[i].dtype() : narrow);
+            }
+            graph::Attributes attributes = sample.attributes;
+            attributes.set(graph::kStored, graph::stored_text(results));
+            const std::vector<Tensor> got = graph::apply(op, inputs, attributes);
+            for (size_t i = 0; i < want.size(); ++i) {
+              const std::string what = fmt::format("{} stored as {}, output {}", describe(sample, narrow),
+                                                   graph::stored_text(results), i);
+              if (got[i].dtype() != results[i]) into.push_back(what + ": is " + got[i].spec().str());
+              Tolerance tolerance = tolerance_of(op, DType::kF32, want[i].dtype());
+              if (results[i] == narrow) tolerance.relative = tolerance_of({}, narrow, narrow).relative;
+              compare(into, what, got[i].to_vector(), want[i].to_vector(), tolerance);
+            }
+          });
+      findings.insert(findings.end(), found.begin(), found.end());
+    }
+  }
+  return findings;
 }
 
 Findings check_gradient(const OpDef& op) {

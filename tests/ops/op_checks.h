@@ -23,6 +23,9 @@ Findings check_strided(const graph::OpDef& op);
 Findings check_repeatable(const graph::OpDef& op);
 /// Captured equals eager: bit for bit with passes off, within tolerance with passes on, and when folded.
 Findings check_captured(const graph::OpDef& op);
+/// Calls on tensors stored in 16 bits (graph/stored.h) against the same in f32 on the rounded numbers, with
+/// results in 16 bits and in f32; for rows that follow or are low under mixed precision.
+Findings check_stored(const graph::OpDef& op);
 /// Gradients by tape and by capture against central differences, in f64.
 Findings check_gradient(const graph::OpDef& op);
 /// The gradient's own gradient, by tape and by capture, against central differences of the first.

@@ -59,6 +59,8 @@ std::string notes_text(const OpDef& op) {
   add(op.fusion == FusionClass::kView, "view");
   add(op.random, "random");
   add(op.side_effect, "side effect");
+  add(op.precision.rule == graph::PrecisionRule::kLow, "low");
+  add(op.precision.rule == graph::PrecisionRule::kFollow, "follows");
   return text;
 }
 
@@ -100,7 +102,11 @@ std::string reference_page() {
       "these ops, with their shapes, errors and precision, are in the headers of `ops/`.\n\n"
       "Last column: *gradient*: differentiable, twice; *gradient 0*: nothing flows through; *in place*: the\n"
       "result may take an input's memory; *view*: costs nothing; *random*: two calls are two draws; *side\n"
-      "effect*: runs though nobody reads the result.\n";
+      "effect*: runs though nobody reads the result. Under mixed precision an op is *low*, on operands in 16 "
+      "bits, or\n"
+      "*follows* those around it, computing in f32; element functions, reductions and ops that only move "
+      "elements\n"
+      "follow, too, and all others run in f32.\n";
   append_table(page, "Element functions, which fuse with each other",
                [](const OpDef& op) { return op.fusion == FusionClass::kElementwise; });
   append_table(page, "Reductions, which close a fused group",

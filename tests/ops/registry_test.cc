@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "isochron/graph/apply.h"
+#include "isochron/graph/stored.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/registry.h"
 #include "ops/op_checks.h"
@@ -30,6 +31,11 @@ bool differentiable(const OpDef& op) {
   return generated(op) && op.gradient && op.name != "stop_gradient";  // whose gradient is not the derivative
 }
 
+bool narrow(const OpDef& op) {
+  return generated(op) && (op.precision.rule == graph::PrecisionRule::kLow ||
+                           op.precision.rule == graph::PrecisionRule::kFollow);
+}
+
 class OpTest : public testing::TestWithParam<std::string> {
  protected:
   const OpDef& op() const { return ops::row(GetParam()); }
@@ -37,6 +43,7 @@ class OpTest : public testing::TestWithParam<std::string> {
 class EveryOp : public OpTest {};
 class SampledOp : public OpTest {};
 class DifferentiableOp : public OpTest {};
+class NarrowOp : public OpTest {};
 
 TEST_P(EveryOp, RejectsWrongCalls) { EXPECT_THAT(check_errors(op()), IsEmpty()); }
 
@@ -54,6 +61,8 @@ TEST_P(DifferentiableOp, GradientsAreThoseOfCentralDifferences) {
   EXPECT_THAT(check_second_gradient(op()), IsEmpty());
 }
 
+TEST_P(NarrowOp, ComputesOnTensorsStoredIn16Bits) { EXPECT_THAT(check_stored(op()), IsEmpty()); }
+
 TEST(Registry, OnlyOpsTestedByHandHaveNoGeneratedTests) {
   // Those that hold other graphs (control_test, scan_test, fusion_test) and those that draw (random_test).
   EXPECT_THAT(ops_that([](const OpDef& op) { return !generated(op); }),
@@ -65,6 +74,7 @@ std::string op_name(const testing::TestParamInfo<std::string>& row) { return row
 INSTANTIATE_TEST_SUITE_P(Registry, EveryOp, testing::ValuesIn(ops_that(any)), op_name);
 INSTANTIATE_TEST_SUITE_P(Registry, SampledOp, testing::ValuesIn(ops_that(generated)), op_name);
 INSTANTIATE_TEST_SUITE_P(Registry, DifferentiableOp, testing::ValuesIn(ops_that(differentiable)), op_name);
+INSTANTIATE_TEST_SUITE_P(Registry, NarrowOp, testing::ValuesIn(ops_that(narrow)), op_name);
 
 /// A copy of the row of `square`, to be broken. Lives on, as rows do: prepared kernels are found by its
 /// address.
@@ -97,6 +107,15 @@ TEST(OpChecks, ReportAWrongResult) {
   OpDef& op = broken_square();
   op.element = graph::ElementOp::kAbs;
   EXPECT_THAT(check_reference(op), Contains(HasSubstr("output 0: element 0 is")));
+}
+
+TEST(OpChecks, ReportAWrongNarrowKernel) {
+  static OpDef op = ops::row("matmul");
+  op.samples = {{{{{2, 2}}, {{2, 2}}}, {{"transpose_a", true}, {"transpose_b", false}}}};
+  op.prepare_stored = [](const graph::KernelRequest& request) {
+    return graph::prepare_through_f32({ops::row("add"), request.inputs, request.outputs, request.attributes});
+  };
+  EXPECT_THAT(check_stored(op), Contains(HasSubstr("stored as bf16, output 0: element 0 is")));
 }
 
 TEST(OpChecks, ReportARowThatAcceptsWhatItShouldReject) {

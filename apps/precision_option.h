@@ -1,0 +1,21 @@
+// The option --precision of the commands that train.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "isochron/graph/precision.h"
+
+namespace isochron::apps {
+
+/// `precision` keeps what it holds as the default, and must outlive the parsing.
+inline void add_precision_option(CLI::App& command, Precision& precision) {
+  command
+      .add_option_function<std::string>(
+          "--precision", [&precision](const std::string& name) { precision = parse_precision(name); },
+          "f32; mixed_bf16 and mixed_f16 store and multiply in 16 bits between f32 variables, sums and "
+          "losses")
+      ->check(CLI::IsMember(precision_names()))
+      ->default_str(std::string(precision_name(precision)));
+}
+
+}  // namespace isochron::apps

@@ -1,0 +1,38 @@
+// Mixed precision: which tensors of a captured step are stored in 16 bits, decided on the traced graph with
+// its gradients, after fusion. Variables stay f32 and are cast once a step; sums run in f32 everywhere.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "isochron/graph/graph.h"
+
+namespace isochron {
+
+/// In what a captured function computes. The mixed policies store operands and results of matrix products,
+/// convolutions, recurrent layers and attention in 16 bits, and what lies between two of these; softmax,
+/// losses, statistics, reductions, gradients of variables and the function's results stay f32. f16 holds
+/// numbers up to 65,504 only: gradients want a loss scale.
+enum class Precision : uint8_t { kF32, kMixedBf16, kMixedF16 };
+
+/// "f32", "mixed_bf16", "mixed_f16".
+std::string_view precision_name(Precision precision);
+/// The inverse. Throws kInvalidArgument listing the names.
+Precision parse_precision(std::string_view name);
+/// All names, in order.
+std::vector<std::string> precision_names();
+
+namespace graph {
+
+/// Casts to and from the policy's 16-bit type where the rows (OpDef::precision) want them; programs of fused
+/// ops cast where they read and write. Subgraphs of loops and conditionals stay f32. Does nothing for kF32.
+void cast_to_precision(Graph& graph, Precision precision);
+
+/// Of the tensors that exist when output 0 is computed (the loss of a train step), the bytes of those that
+/// are read later on and depend on the batch: what the backward pass keeps of the forward pass, its input
+/// included. 0 for a graph without outputs.
+size_t activation_bytes(const Graph& graph);
+
+}  // namespace graph
+}  // namespace isochron

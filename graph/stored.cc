@@ -1,0 +1,157 @@
+#include "isochron/graph/stored.h"
+
+#include <algorithm>
+
+#include "isochron/core/checked.h"
+
+namespace isochron::graph {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+TensorSpec widened(const TensorSpec& spec) {
+  return {is_narrow(spec.dtype) ? DType::kF32 : spec.dtype, spec.shape};
+}
+
+/// But for those of `kept`, a bit each.
+std::vector<TensorSpec> widened(std::span<const TensorSpec> specs, uint32_t kept = 0) {
+  std::vector<TensorSpec> result;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const bool keep = i < 32 && ((kept >> i) & 1U) != 0;
+    result.push_back(keep ? specs[i] : widened(specs[i]));
+  }
+  return result;
+}
+
+std::vector<DType> stored_dtypes(std::string_view text) {
+  std::vector<DType> result;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    result.push_back(parse_dtype(text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return result;
+}
+
+/// Copies of the narrow operands in f32, the op's kernel on them, copies of its narrow results.
+class ThroughF32 final : public Kernel {
+ public:
+  ThroughF32(const KernelRequest& request, uint32_t narrow_inputs, uint32_t narrow_outputs)
+      : inputs_(request.inputs.size()), outputs_(request.outputs.size()) {
+    const std::vector<TensorSpec> wide_inputs = widened(request.inputs, narrow_inputs);
+    const std::vector<TensorSpec> wide_outputs = widened(request.outputs, narrow_outputs);
+    for (size_t i = 0; i < wide_inputs.size(); ++i) {
+      if (!(request.inputs[i] == wide_inputs[i])) add(request, request.inputs[i], wide_inputs[i], i, before_);
+    }
+    for (size_t i = 0; i < wide_outputs.size(); ++i) {
+      const bool unread = !request.unread.empty() && request.unread[i];
+      if (!(request.outputs[i] == wide_outputs[i]) && !unread)
+        add(request, wide_outputs[i], request.outputs[i], i, after_);
+    }
+    inner_ = request.op.prepare(
+        {request.op, wide_inputs, wide_outputs, request.attributes, request.threads, request.unread});
+    inner_offset_ = reserve(inner_->workspace_bytes());
+  }
+
+  size_t workspace_bytes() const override { return bytes_; }
+
+  void bind(const KernelArgs& args) override {
+    std::copy_n(args.inputs, inputs_.size(), inputs_.begin());
+    std::copy_n(args.outputs, outputs_.size(), outputs_.begin());
+    for (Copy& copy : before_) {
+      copy.from = args.inputs[copy.index];
+      copy.to = inputs_[copy.index] = args.workspace + copy.offset;
+    }
+    for (Copy& copy : after_) {
+      copy.from = outputs_[copy.index] = args.workspace + copy.offset;
+      copy.to = args.outputs[copy.index];
+    }
+    for (Copy& copy : before_) copy.kernel->bind(copy.args(args.workspace));
+    inner_->bind(inner_args(args));
+    for (Copy& copy : after_) copy.kernel->bind(copy.args(args.workspace));
+  }
+
+  void run(const KernelArgs& args) override {
+    for (Copy& copy : before_) copy.kernel->run(copy.args(args.workspace));
+    inner_->run(inner_args(args));
+    for (Copy& copy : after_) copy.kernel->run(copy.args(args.workspace));
+  }
+
+ private:
+  struct Copy {
+    std::unique_ptr<Kernel> kernel;
+    size_t index;
+    size_t offset;            // of the f32 copy in the workspace
+    size_t workspace_offset;  // of the kernel's own workspace
+    std::byte* from = nullptr;
+    std::byte* to = nullptr;
+    KernelArgs args(std::byte* workspace) { return {&from, &to, workspace + workspace_offset}; }
+  };
+
+  size_t reserve(size_t bytes) {
+    const size_t offset = bytes_;
+    bytes_ = checked_add(bytes_, align_up(bytes, kAlignment));
+    return offset;
+  }
+
+  void add(const KernelRequest& request, const TensorSpec& from, const TensorSpec& to, size_t index,
+           std::vector<Copy>& copies) {
+    const OpDef& cast = request.op.registry->at("cast");
+    const Attributes attributes{{"dtype", to.dtype}};
+    Copy copy{cast.prepare({cast, {&from, 1}, {&to, 1}, attributes, request.threads}), index, 0, 0};
+    copy.offset = reserve(std::max(from.size_bytes(), to.size_bytes()));
+    copy.workspace_offset = reserve(copy.kernel->workspace_bytes());
+    copies.push_back(std::move(copy));
+  }
+
+  KernelArgs inner_args(const KernelArgs& args) const {
+    return {inputs_.data(), outputs_.data(), args.workspace + inner_offset_};
+  }
+
+  std::vector<Copy> before_;
+  std::vector<Copy> after_;
+  std::unique_ptr<Kernel> inner_;
+  std::vector<std::byte*> inputs_;
+  std::vector<std::byte*> outputs_;
+  size_t inner_offset_ = 0;
+  size_t bytes_ = 0;
+};
+
+}  // namespace
+
+std::string stored_text(std::span<const DType> results) {
+  std::string text;
+  for (const DType dtype : results) text += fmt::format("{}{}", text.empty() ? "" : " ", dtype_name(dtype));
+  return text;
+}
+
+std::vector<TensorSpec> defined_inputs(std::span<const TensorSpec> inputs, const Attributes& attributes) {
+  return is_stored(attributes) ? widened(inputs) : std::vector<TensorSpec>(inputs.begin(), inputs.end());
+}
+
+std::vector<TensorSpec> infer_stored(const OpDef& op, std::span<const TensorSpec> inputs,
+                                     const Attributes& attributes) {
+  const std::vector<TensorSpec> wide = widened(inputs);
+  std::vector<TensorSpec> results = op.infer({op, wide, attributes});
+  const std::vector<DType> dtypes = stored_dtypes(attributes.get<std::string>(kStored));
+  require(dtypes.size() == results.size(), ErrorCode::kInvalidArgument, op.name,
+          "'{}' = '{}' must name the dtypes of {} results", kStored, attributes.get<std::string>(kStored),
+          results.size());
+  for (size_t i = 0; i < results.size(); ++i) results[i].dtype = dtypes[i];
+  return results;
+}
+
+std::unique_ptr<Kernel> prepare_through_f32(const KernelRequest& request, uint32_t narrow_inputs,
+                                            uint32_t narrow_outputs) {
+  return std::make_unique<ThroughF32>(request, narrow_inputs, narrow_outputs);
+}
+
+std::unique_ptr<Kernel> prepare_kernel(const KernelRequest& request) {
+  if (!is_stored(request.attributes)) return request.op.prepare(request);
+  if (request.op.prepare_stored) {
+    if (std::unique_ptr<Kernel> kernel = request.op.prepare_stored(request)) return kernel;
+  }
+  return prepare_through_f32(request);
+}
+
+}  // namespace isochron::graph
