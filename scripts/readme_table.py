@@ -28,6 +28,8 @@ CASES = {
     "cnn": "28x28x1, two convolutions, two dense layers, batch 64, RMSprop",
     "epoch": "tiny's model for one epoch of 1,000 rows, shuffle(1000).batch(32).prefetch()",
     "data": "that epoch's batches alone",
+    "pipeline": "rows of 100 floats: map(2 x).shuffle(1000).batch(32).prefetch(), one row",
+    "map": "those rows one by one through map(x), one row",
     "growing_graph": "x = fmod(2 x, 7) in an in-graph while loop, one iteration",
     "eager": "one op run eagerly",
     "resnet20": "CIFAR ResNet-20, batch 32, momentum",

@@ -55,6 +55,13 @@ TrainSession::TrainSession(const TrainOptions& options, const TrainSettings& set
   random::set_seed(options.seed);
 }
 
+/// Gradients of f16 would vanish unscaled.
+optim::StepOptions TrainSession::step_options() const {
+  optim::StepOptions options{.accumulate = options_.accumulate};
+  if (options_.precision == Precision::kMixedF16) options.loss_scale = optim::LossScale::dynamic();
+  return options;
+}
+
 int64_t TrainSession::steps_per_epoch(train::Batches data) const {
   if (options_.steps > 0) return options_.steps;
   return settings_.steps_per_epoch > 0 ? settings_.steps_per_epoch : data.dataset().size();

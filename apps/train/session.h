@@ -75,7 +75,7 @@ class TrainSession {
   static constexpr int64_t kShuffleRows = 1 << 20;
 
   int64_t steps_per_epoch(train::Batches data) const;
-  optim::StepOptions step_options() const { return {.accumulate = options_.accumulate}; }
+  optim::StepOptions step_options() const;
   void write(const observe::RunReport& report, const TrainOutcome& outcome) const;
 
   const TrainOptions& options_;

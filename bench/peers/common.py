@@ -14,6 +14,8 @@ hands the durations to report(). The cases:
                    1e-3 with decay 0.1 of matrices, softmax cross-entropy
     epoch          tiny's model over 1,000 rows: shuffled, batches of 32 (the last has 8 rows); time per epoch
     data           the input of `epoch` alone; time per epoch
+    pipeline       10,000 rows of 100 floats: map(2 x), shuffle(1000), batch(32), prefetch; time per row
+    map            those rows one by one through a map that returns what it got, no thread beside; time per row
     growing_graph  x = fmod(x * 2, 7), a scalar in f64, 1,000 times; time per iteration
 """
 
@@ -35,6 +37,7 @@ LAYERS = {
     "cnn": [(3, 3, 1, 32), (3, 3, 32, 64), (12 * 12 * 64, 128), (128, 10)],
 }
 EPOCH_ROWS, EPOCH_BATCH = 1000, 32
+PIPELINE_ROWS = 10_000
 GROWING_ITERATIONS, GROWING_START = 1000, 1.1
 CHECK_STEPS = 20
 WARMUP_SECONDS, WARMUP_CALLS = 0.5, 20
@@ -102,6 +105,11 @@ def rows():
     return rng.standard_normal((EPOCH_ROWS, 100), np.float32), rng.standard_normal((EPOCH_ROWS, 1), np.float32)
 
 
+def pipeline_rows():
+    """(10000, 100), f32, of the cases `pipeline` and `map`."""
+    return np.random.default_rng(4).standard_normal((PIPELINE_ROWS, 100), np.float32)
+
+
 def time_calls(call, seconds):
     """Nanoseconds of each call() for `seconds`, after a warm-up that is not counted."""
     end = time.perf_counter() + WARMUP_SECONDS
@@ -141,6 +149,14 @@ def measure_epochs(epoch, seconds):
     if seen != EPOCH_ROWS:
         raise RuntimeError(f"an epoch saw {seen} rows of {EPOCH_ROWS}")
     return time_calls(epoch, seconds), {}
+
+
+def measure_rows(epoch, seconds):
+    """Times epoch(), which visits all rows of pipeline_rows() and returns how many it saw."""
+    seen = epoch()
+    if seen != PIPELINE_ROWS:
+        raise RuntimeError(f"an epoch saw {seen} rows of {PIPELINE_ROWS}")
+    return time_calls(epoch, seconds) / PIPELINE_ROWS, {}
 
 
 def measure_growing(run, seconds):
@@ -194,7 +210,7 @@ def precision(arguments):
 def report(framework, version, arguments, durations_ns, extra):
     """Prints the measurement as one line of JSON; times are per step, epoch or iteration as the case says."""
     p50, p99 = np.percentile(durations_ns, [50, 99])
-    per_call = GROWING_ITERATIONS if arguments.case == "growing_graph" else 1
+    per_call = {"growing_graph": GROWING_ITERATIONS, "pipeline": PIPELINE_ROWS, "map": PIPELINE_ROWS}.get(arguments.case, 1)
     record = {
         "peer": f"{framework} {arguments.variant}",
         "framework": framework,

@@ -7,7 +7,7 @@
 Every round runs everything once, one process at a time, so that a machine that slows for a while slows all alike; the
 medians over the rounds count. Whatever is missing or fails is named and left out. The file holds one JSON object a
 line: first the machine, versions, date and command line, then one measurement a line: the keys that the peers and
-`isochron bench --json` print (times are per step; per epoch for `epoch` and `data`, per iteration for `growing_graph`),
+`isochron bench --json` print (times are per step; per epoch for `epoch` and `data`, per row for `pipeline` and `map`, per iteration for `growing_graph`),
 with `framework` (absent for Isochron) and `rounds_p50_us`, the medians of each round.
 """
 
@@ -29,7 +29,7 @@ PEERS = {
     "JAX": ("tf", "jax_peer.py"),
     "PyTorch": ("torch", "torch_peer.py"),
 }
-CASES = ["tiny", "mlp", "cnn", "resnet20", "lstm", "gpt", "epoch", "data", "growing_graph"]
+CASES = ["tiny", "mlp", "cnn", "resnet20", "lstm", "gpt", "epoch", "data", "pipeline", "map", "growing_graph"]
 OURS = "isochron"
 MIXED_CASES = {"mlp", "cnn", "resnet20", "lstm", "gpt"}  # timed in mixed_bf16, too
 

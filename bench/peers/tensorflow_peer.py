@@ -16,6 +16,8 @@ ARGUMENTS = common.parse(
         "gpt": ["function", "xla"],
         "epoch": ["fit", "function", "xla"],
         "data": ["tf.data"],
+        "pipeline": ["tf.data", "tf.data parallel"],
+        "map": ["tf.data"],
         "growing_graph": ["eager", "function", "while", "while_xla"],
     },
 )
@@ -130,6 +132,17 @@ def data():
     return common.measure_epochs(lambda: sum(len(x) for x, _ in batches), ARGUMENTS.seconds)
 
 
+def rows():
+    data = tf.data.Dataset.from_tensor_slices(common.pipeline_rows())
+    if ARGUMENTS.case == "pipeline":
+        calls = tf.data.AUTOTUNE if ARGUMENTS.variant == "tf.data parallel" else None
+        data = data.map(lambda x: 2 * x, num_parallel_calls=calls)
+        data = data.shuffle(1000).batch(32).prefetch(tf.data.AUTOTUNE)
+        return common.measure_rows(lambda: sum(len(x) for x in data), ARGUMENTS.seconds)
+    data = data.map(lambda x: x)
+    return common.measure_rows(lambda: sum(1 for _ in data), ARGUMENTS.seconds)
+
+
 def growing_graph():
     count = common.GROWING_ITERATIONS
     start, two, seven = (tf.constant(value, tf.float64) for value in (common.GROWING_START, 2.0, 7.0))
@@ -154,5 +167,5 @@ def growing_graph():
 
 
 if __name__ == "__main__":
-    measure = {"epoch": epochs, "data": data, "growing_graph": growing_graph}.get(ARGUMENTS.case, steps)
+    measure = {"epoch": epochs, "data": data, "pipeline": rows, "map": rows, "growing_graph": growing_graph}.get(ARGUMENTS.case, steps)
     common.report("TensorFlow", tf.__version__, ARGUMENTS, *measure())

@@ -19,6 +19,8 @@ ARGUMENTS = common.parse(
         "gpt": ["eager", "compile", "bf16", "bf16_compile"],
         "epoch": ["eager", "eager_randperm"],
         "data": ["loader", "loader_2_workers", "randperm"],
+        "pipeline": ["loader", "loader_2_workers"],
+        "map": ["loader"],
         "growing_graph": ["eager"],
     },
 )
@@ -144,6 +146,32 @@ def data():
     return common.measure_epochs(lambda: sum(len(x) for x, _ in batches), ARGUMENTS.seconds)
 
 
+class MappedRows(torch.utils.data.Dataset):
+    """Rows through a function, one at a time, as a DataLoader asks for them."""
+
+    def __init__(self, function):
+        self.x, self.function = torch.from_numpy(common.pipeline_rows()), function
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, row):
+        return self.function(self.x[row])
+
+
+def twice(x):
+    return 2 * x
+
+
+def rows():
+    if ARGUMENTS.case == "map":
+        loader = DataLoader(MappedRows(lambda x: x), batch_size=None)
+        return common.measure_rows(lambda: sum(1 for _ in loader), ARGUMENTS.seconds)
+    workers = 2 if ARGUMENTS.variant == "loader_2_workers" else 0
+    loader = DataLoader(MappedRows(twice), 32, shuffle=True, num_workers=workers, persistent_workers=workers > 0)
+    return common.measure_rows(lambda: sum(len(x) for x in loader), ARGUMENTS.seconds)
+
+
 def growing_graph():
     start = torch.tensor(common.GROWING_START, dtype=torch.float64)
 
@@ -157,5 +185,5 @@ def growing_graph():
 
 
 if __name__ == "__main__":
-    measure = {"epoch": epochs, "data": data, "growing_graph": growing_graph}.get(ARGUMENTS.case, steps)
+    measure = {"epoch": epochs, "data": data, "pipeline": rows, "map": rows, "growing_graph": growing_graph}.get(ARGUMENTS.case, steps)
     common.report("PyTorch", torch.__version__, ARGUMENTS, *measure())
