@@ -58,7 +58,7 @@ struct ThreadMemory {
 
 }  // namespace
 
-ImageFolder::ImageFolder(const fs::path& folder, const ImageFolderOptions& options) : options_(options) {
+ImageFolder::ImageFolder(const ImageFolderOptions& options) : options_(options) {
   require(options.height >= 1 && options.width >= 1, ErrorCode::kInvalidArgument, "ImageFolder",
           "height and width are at least 1, got {} and {}", options.height, options.width);
   require(options.channels == 1 || options.channels == 3 || options.channels == 4,
@@ -67,6 +67,9 @@ ImageFolder::ImageFolder(const fs::path& folder, const ImageFolderOptions& optio
   require(options.dtype == DType::kU8 || options.dtype == DType::kF32, ErrorCode::kInvalidArgument,
           "ImageFolder", "images are u8 or f32, got {}", dtype_name(options.dtype));
   static_cast<void>(row_spec().size_bytes());
+}
+
+ImageFolder::ImageFolder(const fs::path& folder, const ImageFolderOptions& options) : ImageFolder(options) {
   for (const fs::path& class_folder : class_folders(folder)) {
     const auto label = static_cast<int64_t>(classes_.size());
     std::vector<fs::path> images = images_below(class_folder);
@@ -77,6 +80,15 @@ ImageFolder::ImageFolder(const fs::path& folder, const ImageFolderOptions& optio
   }
   require(!classes_.empty(), ErrorCode::kBadFormat, folder.string(),
           "holds no folder; expected one for each class");
+}
+
+ImageFolder::ImageFolder(std::span<const fs::path> files, std::span<const int64_t> labels,
+                         const ImageFolderOptions& options)
+    : ImageFolder(options) {
+  require(!files.empty() && (labels.empty() || labels.size() == files.size()), ErrorCode::kInvalidArgument,
+          "ImageFolder", "expected files with a label each, or none, got {} files and {} labels",
+          files.size(), labels.size());
+  for (size_t i = 0; i < files.size(); ++i) files_.push_back({files[i], labels.empty() ? 0 : labels[i]});
 }
 
 const ImageFolder::File& ImageFolder::at(int64_t row) const {

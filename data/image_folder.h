@@ -1,4 +1,5 @@
-// Images from a folder: one folder a class, in it files as JPEG or PNG, at any depth.
+// Images from a folder: one folder a class, in it files as JPEG or PNG, at any depth; or from a list of
+// files.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,12 @@ class ImageFolder {
   /// below 1, other channels or dtypes; kBadFormat for no class, or a class without images.
   ImageFolder(const std::filesystem::path& folder, const ImageFolderOptions& options);
 
+  /// Rows are these files, whatever they are called; `labels` has one for each, or is empty: all are 0 then.
+  /// There are no names of classes. Throws kInvalidArgument as above, for no file or another number of
+  /// labels.
+  ImageFolder(std::span<const std::filesystem::path> files, std::span<const int64_t> labels,
+              const ImageFolderOptions& options);
+
   /// The folders' names, sorted; labels are places in it.
   const std::vector<std::string>& classes() const { return classes_; }
   int64_t rows() const { return static_cast<int64_t>(files_.size()); }
@@ -50,6 +57,7 @@ class ImageFolder {
     std::filesystem::path path;
     int64_t label;
   };
+  explicit ImageFolder(const ImageFolderOptions& options);
   const File& at(int64_t row) const;
 
   ImageFolderOptions options_;

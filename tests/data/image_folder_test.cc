@@ -90,6 +90,21 @@ TEST_F(ImageFolders, ErrorsNameTheFile) {
   EXPECT_ERROR(row<uint8_t>(images, 1), ErrorCode::kIo, "dogs/a.jpg");
 }
 
+TEST_F(ImageFolders, MayBeAListOfFiles) {
+  const std::filesystem::path files[] = {folder_ / "dogs/b.PNG", folder_ / "cats/deep/z.jpeg"};
+  const int64_t labels[] = {7, 3};
+  const ImageFolderOptions options = {.height = 3, .width = 2};
+  const ImageFolder images(files, labels, options);
+  ASSERT_EQ(images.rows(), 2);
+  EXPECT_TRUE(images.classes().empty());
+  EXPECT_EQ(images.label(1), 3);
+  EXPECT_THAT(row<uint8_t>(images, 0), Each(40));
+  EXPECT_EQ(ImageFolder(files, {}, options).label(1), 0);
+  EXPECT_ERROR(ImageFolder(files, std::span(labels).first(1), options), ErrorCode::kInvalidArgument,
+               "2 files and 1 labels");
+  EXPECT_ERROR(ImageFolder({}, {}, options), ErrorCode::kInvalidArgument, "0 files");
+}
+
 TEST_F(ImageFolders, ThatArentAreErrors) {
   EXPECT_ERROR(ImageFolder(folder_ / "none", {.height = 3, .width = 2}), ErrorCode::kIo,
                "none] cannot be listed");

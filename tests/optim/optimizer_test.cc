@@ -1,11 +1,17 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
+
 #include "isochron/autograd/autograd.h"
+#include "isochron/core/threads.h"
+#include "isochron/graph/apply.h"
 #include "isochron/graph/captured.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/linear.h"
 #include "isochron/ops/reduction.h"
+#include "isochron/ops/shape_ops.h"
 #include "isochron/optim/clipping.h"
 #include "isochron/optim/optimizers.h"
 #include "support/expect_error.h"
@@ -133,6 +139,38 @@ TEST(Optimizer, APlanKeepsTheStorageOfFreedVariables) {
   optimizer.reset();
   p.reset();
   EXPECT_LT(step(ones({64})).to_vector()[0], first);
+}
+
+/// Parameters after three steps on large gradients, with `threads`.
+std::vector<double> on_threads(const std::function<Optimizer()>& make, int threads) {
+  set_compute_threads(threads);
+  Optimizer optimizer = make();
+  std::vector<double> numbers(300 * 301);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::sin(static_cast<double>(i));
+  const Variable p(from_vector({300, 301}, numbers), "p"), q(from_vector({300 * 301}, numbers), "q");
+  const Tensor g = from_vector({300, 301}, numbers) * 0.01;
+  for (int i = 0; i < 3; ++i)
+    optimizer.apply(std::vector{p, q}, std::vector{g + 0.1 * i, copy(reshape(g, {300 * 301}))});
+  std::vector<double> result = p.tensor().to_vector();
+  const std::vector<double> rest = q.tensor().to_vector();
+  result.insert(result.end(), rest.begin(), rest.end());
+  return result;
+}
+
+TEST(Optimizer, UpdatesAreTheSameBitsOnAnyNumberOfThreads) {
+  const int before = compute_threads();
+  const std::vector<std::function<Optimizer()>> kinds = {
+      [] { return Sgd({.momentum = 0.9}); },
+      [] { return Adam({.step = {.loss_scale = LossScale::fixed(1), .clip = {.global_norm = 0.5}}}); },
+      [] { return Adam({.step = {.accumulate = 2, .noise = {.eta = 0.1}, .average_decay = 0.9}}); },
+      [] { return Adafactor(); },
+      [] { return Lamb({.weight_decay = {.rate = 0.1}}); },
+  };
+  for (const auto& make : kinds) {
+    const std::vector<double> expected = on_threads(make, 1);
+    for (const int threads : {2, 3, 4}) EXPECT_EQ(on_threads(make, threads), expected) << threads;
+  }
+  set_compute_threads(before);
 }
 
 TEST(Optimizer, TapesDontRecordUpdates) {
