@@ -83,6 +83,17 @@ TEST(Trainer, LearnsALine) {
   EXPECT_EQ(f.optimizer.step_count(), 400);
 }
 
+TEST(Trainer, LearnsALineInMixedPrecision) {
+  Fixture f;
+  BatchFunctions functions = supervised(f.model, nn::mean_squared_error, f.optimizer);
+  functions.precision = Precision::kMixedBf16;
+  Trainer trainer(std::move(functions));
+  auto batches = f.line.batches();
+  EXPECT_LT(trainer.fit(batches, quiet(100)).last()["loss"], 1e-4);
+  EXPECT_THAT(graph::to_text(trainer.step().graph()), HasSubstr("bf16(2, 1)")) << "the kernel, cast";
+  for (const Variable& variable : f.model.parameters()) EXPECT_EQ(variable.dtype(), DType::kF32);
+}
+
 TEST(Trainer, PlansTheOddBatchAheadAndTracesNoMore) {
   Fixture f;
   auto batches = f.line.batches();
