@@ -1,6 +1,7 @@
 #include "isochron/data/dataset.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "isochron/core/checked.h"
 #include "isochron/data/loader.h"
@@ -248,6 +249,24 @@ int64_t Dataset::size() const { return recipe_->size; }
 Dataset::Iterator Dataset::begin() {
   if (!loader_) loader_ = std::make_unique<Loader>(recipe_);
   loader_->begin_epoch();
+  return Iterator(*loader_);
+}
+
+std::string Dataset::state() const {
+  return fmt::format("{} {}", loader_ ? loader_->epoch() : 0, loader_ ? loader_->taken() : 0);
+}
+
+Dataset::Iterator Dataset::resume(std::string_view state) {
+  uint64_t epoch = 0;
+  int64_t taken = 0;
+  const char* const end = state.data() + state.size();
+  const auto first = std::from_chars(state.data(), end, epoch);
+  const bool spaced = first.ec == std::errc() && first.ptr != end && *first.ptr == ' ';
+  const auto second = spaced ? std::from_chars(first.ptr + 1, end, taken) : first;
+  require(spaced && second.ec == std::errc() && second.ptr == end && taken >= 0, ErrorCode::kBadFormat,
+          "dataset", "'{}' is not the state of a dataset", state.substr(0, 100));
+  loader_ = std::make_unique<Loader>(recipe_);
+  loader_->resume(epoch, taken);
   return Iterator(*loader_);
 }
 

@@ -19,6 +19,8 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -93,6 +95,12 @@ class Dataset {
   /// Begins the next epoch; iterators of the one before throw kStale when advanced.
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
+
+  /// Where the iteration stands, after the element last taken; to be saved.
+  std::string state() const;
+  /// Goes on from a state of an equal recipe: the iterator is at the next element of that epoch, or at its
+  /// end; `begin` then begins the epoch after it. Throws kBadFormat for anything but a state.
+  Iterator resume(std::string_view state);
 
  private:
   explicit Dataset(std::shared_ptr<const Recipe> recipe);

@@ -41,6 +41,7 @@ void Loader::begin_epoch() {
   epoch_ = begun_ ? epoch_ + 1 : 0;
   in_epoch_ = true;
   begun_ = true;
+  taken_ = 0;
   if (recipe_->prefetch_elems == 0) {
     position_ = {epoch_, 0};
     keys_->restart(epoch_);
@@ -48,6 +49,26 @@ void Loader::begin_epoch() {
   }
   wanted_epoch_ = epoch_;
   wake_producer();
+}
+
+void Loader::resume(uint64_t epoch, int64_t taken) {
+  epoch_ = epoch;
+  in_epoch_ = true;
+  begun_ = true;
+  taken_ = taken;
+  if (recipe_->prefetch_elems == 0) {
+    position_ = {epoch, taken};
+    keys_->restart(epoch);
+    skip_keys(taken);
+    return;
+  }
+  first_ = {epoch, taken};
+  wanted_epoch_ = epoch;
+  start_thread();
+}
+
+void Loader::skip_keys(int64_t elems) {
+  while (elems > 0 && keys_->next(key_.data()) > 0) --elems;
 }
 
 void Loader::start_thread() {
@@ -69,6 +90,7 @@ const Element* Loader::next() {
     slot = &wait_for_slot();
   }
   if (slot->kind == Slot::kElement) {
+    ++taken_;
     held_ = slot;
     return slot->element;
   }
@@ -102,10 +124,11 @@ void Loader::retire_held() {
 
 void Loader::produce() {
   flush_subnormals_to_zero();
-  uint64_t epoch = 0;
+  uint64_t epoch = first_.epoch;
   while (!stop_) {
-    position_ = {epoch, 0};
+    position_ = {epoch, epoch == first_.epoch ? first_.element : 0};
     keys_->restart(epoch);
+    skip_keys(position_.element);
     Slot::Kind kind = Slot::kElement;
     while (kind == Slot::kElement) {
       if (!wait_for_room()) return;

@@ -22,13 +22,18 @@ class Loader {
 
   /// Begins the next epoch, abandoning what is left of the present one. Epochs count from 0.
   void begin_epoch();
+  /// Before any other call: goes on in `epoch` after its first `taken` elements.
+  void resume(uint64_t epoch, int64_t taken);
   uint64_t epoch() const { return epoch_; }
+  /// Elements of the epoch that the consumer took.
+  int64_t taken() const { return taken_; }
   /// The next element, valid until the next call; null at the end of the epoch. Throws what making it threw;
   /// the epoch is over then.
   const Element* next();
 
  private:
   void start_thread();
+  void skip_keys(int64_t elems);
   struct Slot {
     enum Kind { kElement, kEnd, kError };
     explicit Slot(const Recipe& recipe) : frame(recipe, recipe.levels.size() - 1) {}
@@ -58,11 +63,13 @@ class Loader {
   std::vector<std::unique_ptr<Slot>> slots_;
   Position position_;   // of the element that is made next
   size_t fill_at_ = 0;  // slot that the producer fills next
+  Position first_{};    // where the producer begins
 
   // The consumer's state begins a cache line of its own, as does each counter: what one side writes all the
   // time must not share a line with what the other does.
   alignas(64) uint64_t epoch_ = 0;  // that the consumer is in
   size_t take_at_ = 0;              // slot that the consumer takes next
+  int64_t taken_ = 0;               // elements of the epoch
   bool begun_ = false;              // any epoch
   bool in_epoch_ = false;           // the epoch has not ended
   Slot* held_ = nullptr;            // what the consumer has

@@ -1,5 +1,5 @@
 // Callbacks: their order, and what the ready-made ones do.
-#include "isochron/train/callback.h"
+#include "isochron/train/callbacks.h"
 
 #include <gmock/gmock.h>
 
@@ -101,7 +101,7 @@ TEST(EarlyStopping, WaitsForPatienceAndRestoresTheBest) {
     Variable weights{zeros({1}), "weights"}, mean{zeros({1}), "mean"};
   } model;
   const Variable& weights = model.weights;
-  EarlyStopping stopping({.patience = 1, .restore_best = &model});
+  EarlyStopping stopping({.patience = 2, .restore_best = &model});
   EXPECT_EQ(epochs_until_stop(stopping, {5, 3, 4, 2, 2, 2.5, 1}, weights), 6);
   EXPECT_EQ(stopping.best_epoch(), 4);
   EXPECT_EQ(stopping.best(), 2);
@@ -110,8 +110,8 @@ TEST(EarlyStopping, WaitsForPatienceAndRestoresTheBest) {
   EXPECT_EQ(stopping.best_epoch(), 3);
 }
 
-TEST(EarlyStopping, MindsGoalDeltaAndNaN) {
-  EarlyStopping highest({.goal = Goal::kMax});
+TEST(EarlyStopping, MindsModeDeltaAndNaN) {
+  EarlyStopping highest({.mode = Mode::kMax});
   EXPECT_EQ(epochs_until_stop(highest, {1, 2, 3, 3, 4}), 4);
   EarlyStopping delta({.min_delta = 0.5});
   EXPECT_EQ(epochs_until_stop(delta, {5, 4, 3.6, 1}), 3);
