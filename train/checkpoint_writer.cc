@@ -18,8 +18,8 @@ constexpr size_t kAlignment = 64;
 
 }  // namespace
 
-CheckpointWriter::CheckpointWriter(NamedVariables variables, const std::filesystem::path& folder)
-    : variables_(std::move(variables)), temporary_(folder) {
+CheckpointWriter::CheckpointWriter(NamedVariables variables, std::filesystem::path temporary_folder)
+    : variables_(std::move(variables)), temporary_folder_(std::move(temporary_folder)) {
   size_t bytes = 0;
   std::vector<size_t> offsets;
   for (const auto& [name, variable] : variables_) {
@@ -136,7 +136,7 @@ void CheckpointWriter::run() {
 
 void CheckpointWriter::write(const Staging& staging, const Request& request) const {
   const int64_t began_ns = now_ns();
-  save_checkpoint(request.path, variables_, staging.contents, request.document, temporary_.path());
+  save_checkpoint(request.path, variables_, staging.contents, request.document, temporary_folder_);
   for (const std::filesystem::path& old : request.replaced) {
     std::error_code ignored;
     std::filesystem::remove(old, ignored);

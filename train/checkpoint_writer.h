@@ -12,7 +12,6 @@
 #include <thread>
 #include <vector>
 
-#include "isochron/core/run_folder.h"
 #include "isochron/train/checkpoint.h"
 
 namespace isochron::train {
@@ -34,9 +33,9 @@ class CheckpointWriter {
     std::vector<std::filesystem::path> replaced;  // removed once the file is whole
   };
 
-  /// Two copies of `variables` are held: one that is being written, one that waits. `folder`, which must
-  /// exist, is where files go, and meanwhile lie in a folder of this process's own. Throws kOutOfMemory, kIo.
-  CheckpointWriter(NamedVariables variables, const std::filesystem::path& folder);
+  /// Two copies of `variables` are held: one that is being written, one that waits. Files lie in
+  /// `temporary_folder` until they are whole, see write_file_atomically. Throws kOutOfMemory.
+  CheckpointWriter(NamedVariables variables, std::filesystem::path temporary_folder);
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
   /// Finishes what was asked for; a failure then is an event kNotice. Call `flush` to learn of it.
@@ -62,7 +61,7 @@ class CheckpointWriter {
   void rethrow_failure();
 
   NamedVariables variables_;
-  RunFolder temporary_;
+  std::filesystem::path temporary_folder_;
   Staging staging_[2];
 
   mutable std::mutex mutex_;  // of all below

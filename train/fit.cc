@@ -84,6 +84,7 @@ History Trainer::Fit::run() {
   }
   notify(&Callback::on_train_end);
   history_.stopped = run_.stop_reason;
+  if (run_.interrupted) history_.interrupted_by = StopSignals::pending();
   if (!run_.stop_reason.empty()) progress_.note("stopped: " + run_.stop_reason);
   return std::move(history_);
 }

@@ -59,7 +59,7 @@ void ModelCheckpoint::on_train_begin(RunState& run) {
   next_step_ = options_.every_steps;
   next_ns_ = now_ns() + static_cast<int64_t>(options_.every_minutes * 60e9);
   writer_.reset();
-  temporary_.reset();
+  temporary_ = std::make_unique<RunFolder>(folder_);  // also removes what dead runs left
 }
 
 std::filesystem::path ModelCheckpoint::path_of(const RunState& run, const Results& results) const {
@@ -126,13 +126,12 @@ void ModelCheckpoint::save(RunState& run, bool wait) {
   std::string document = run.savable->document(options_.save_weights_only);
   std::vector<std::filesystem::path> replaced = take_replaced();
   if (options_.asynchronous) {
-    if (!writer_) writer_ = std::make_unique<CheckpointWriter>(variables, folder_);
+    if (!writer_) writer_ = std::make_unique<CheckpointWriter>(variables, temporary_->path());
     const auto dropped = writer_->save({path, std::move(document), std::move(replaced)});
     if (dropped) std::erase_if(files_, [&](const File& file) { return file.path == *dropped; });
     if (wait) writer_->flush();
     return;
   }
-  if (!temporary_) temporary_ = std::make_unique<RunFolder>(folder_);
   const int64_t began_ns = now_ns();
   save_checkpoint(path, variables, document, temporary_->path());
   for (const std::filesystem::path& old : replaced) {

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "isochron/core/run_folder.h"
 #include "isochron/train/callback.h"
 #include "isochron/train/callbacks.h"
 #include "isochron/train/checkpoint_writer.h"
@@ -89,8 +90,8 @@ class ModelCheckpoint : public Callback {
 
   ModelCheckpointOptions options_;
   std::filesystem::path folder_;
+  std::unique_ptr<RunFolder> temporary_;  // outlives the writer
   std::unique_ptr<CheckpointWriter> writer_;
-  std::unique_ptr<RunFolder> temporary_;  // without a writer
   CheckpointWriterStats stats_;           // of what was saved without one
   std::vector<File> files_;
   Best best_;

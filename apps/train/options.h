@@ -23,13 +23,14 @@ struct TrainOptions {
   bool require_flat = false;
   std::filesystem::path json;
   std::filesystem::path out;
+  std::filesystem::path checkpoint;
+  int64_t checkpoint_every = 0;  // steps; 0: every epoch
+  bool resume = false;
+  std::filesystem::path tensorboard;
   // Accepted so that asking for them is answered, not ignored.
   std::string precision = "f32";
   std::string device = "cpu";
   int accumulate = 1;
-  std::filesystem::path checkpoint;
-  bool resume = false;
-  std::filesystem::path tensorboard;
 };
 
 }  // namespace isochron::apps
