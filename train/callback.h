@@ -43,15 +43,15 @@ class SavableRun {
 
 /// Where a run of Trainer::fit stands.
 struct RunState {
-  int epoch = 0;                   // the present one, from 1
-  int epochs = 0;                  // asked for
-  int64_t step = 0;                // steps done in the present epoch
-  int64_t steps_per_epoch = 0;     // expected
-  int64_t total_steps = 0;         // done in all epochs, those before a resume too
-  std::vector<std::string> names;  // of the results that an epoch may have
-  std::string stop_reason;         // empty: go on
-  bool interrupted = false;        // the end came by a signal: there is more to do
-  SavableRun* savable = nullptr;   // during a fit
+  int epoch = 0;                        // the present one, from 1
+  int epochs = 0;                       // asked for
+  int64_t step = 0;                     // steps done in the present epoch
+  int64_t steps_per_epoch = 0;          // expected
+  int64_t total_steps = 0;              // done in all epochs, those before a resume too
+  std::vector<std::string> names = {};  // of the results that an epoch may have
+  std::string stop_reason = {};         // empty: go on
+  bool interrupted = false;             // the end came by a signal: there is more to do
+  SavableRun* savable = nullptr;        // during a fit
 
   /// Ends the training after the present step (from on_batch_end) or epoch. The first reason stands.
   void stop(std::string reason) {
