@@ -130,6 +130,13 @@ class Recorder {
   /// Ends warm-up: what was recorded so far is kept as totals only, windows, histogram, spikes and samples
   /// start anew. Call it once the plan is sealed and the queues are full. Between iterations.
   void seal();
+  /// What another process needs to go on recording this run: the windows and totals of its sealed part. Bytes
+  /// for the same build on the same machine.
+  std::string baseline() const;
+  /// As `seal`, and goes on from an earlier process's baseline, so that its windows belong to the run and a
+  /// restart hides no drift. Throws kBadFormat for anything but a baseline of this build; then nothing
+  /// changes.
+  void seal_and_continue(std::string_view baseline);
 
   const RunTotals& totals() const { return totals_; }
   /// Classes with at least one iteration.

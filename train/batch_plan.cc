@@ -41,11 +41,15 @@ NamedVariables LossTally::state() const {
   return result;
 }
 
-BatchPlan::BatchPlan(std::string name, bool training, Function function)
+BatchPlan::BatchPlan(std::string name, bool training, Function function, CaptureOptions options)
     : name_(std::move(name)),
       training_(training),
       function_(std::move(function)),
-      captured_([this](std::span<const Tensor> tensors) { return trace(tensors); }, {.name = name_}) {}
+      captured_([this](std::span<const Tensor> tensors) { return trace(tensors); },
+                [&] {
+                  options.name = name_;
+                  return std::move(options);
+                }()) {}
 
 std::vector<Tensor> BatchPlan::trace(std::span<const Tensor> tensors) const {
   const nn::TrainingScope scope(training_);

@@ -41,8 +41,8 @@ class BatchPlan {
  public:
   using Function = std::function<std::vector<Tensor>(const data::Element& batch)>;
 
-  /// Traced under nn::TrainingScope(training).
-  BatchPlan(std::string name, bool training, Function function);
+  /// Traced under nn::TrainingScope(training). `options` but for the name.
+  BatchPlan(std::string name, bool training, Function function, CaptureOptions options = {});
   BatchPlan(const BatchPlan&) = delete;
   BatchPlan& operator=(const BatchPlan&) = delete;
 

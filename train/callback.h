@@ -50,6 +50,7 @@ struct RunState {
   int64_t total_steps = 0;              // done in all epochs, those before a resume too
   std::vector<std::string> names = {};  // of the results that an epoch may have
   std::string stop_reason = {};         // empty: go on
+  std::string not_finite = {};          // what is NaN or infinite, and which op made it so
   bool interrupted = false;             // the end came by a signal: there is more to do
   SavableRun* savable = nullptr;        // during a fit
 
@@ -79,8 +80,8 @@ class Callback {
   /// `results`: the epoch's, with those of the validation under "val_...", when there was one.
   virtual void on_epoch_end(RunState&, const Results& /*results*/) {}
   virtual void on_train_end(RunState&) {}
-  /// The loss of step `step` of the present epoch was not finite. True: dealt with, which ends the training
-  /// in good order; otherwise fit throws kNotANumber.
+  /// After step `step` of the present epoch something was not finite: `RunState::not_finite`. True: dealt
+  /// with, which ends the training in good order; otherwise fit throws kNotANumber.
   virtual bool on_not_a_number(RunState&, int64_t /*step*/) { return false; }
 
   /// Called after every step too: it must cost next to nothing unless it saves.

@@ -151,8 +151,8 @@ void LearningRateScheduler::on_epoch_begin(RunState& run) {
   optimizer_.set_learning_rate(schedule_(run.epoch, optimizer_.learning_rate()));
 }
 
-bool TerminateOnNaN::on_not_a_number(RunState& run, int64_t step) {
-  run.stop(fmt::format("the loss of step {} of epoch {} is not a finite number", step, run.epoch));
+bool TerminateOnNaN::on_not_a_number(RunState& run, int64_t /*step*/) {
+  run.stop(run.not_finite);
   return true;
 }
 

@@ -71,10 +71,16 @@ History Trainer::Fit::run() {
   prepare(resumed ? &*resumed : nullptr);
   // Planning is warm-up, and so is the first epoch if another follows.
   if (recorder_ != nullptr && recorder_->totals().iterations + recorder_->totals().warmup_iterations == 0) {
-    recorder_->seal();
+    if (resumed) baseline_ = resumed->document.baseline;
+    seal();
   }
   notify(&Callback::on_train_begin);
   if (resumed) resume(*resumed);
+  if (options_.trace_not_finite && trainer_.functions_.weights) {
+    if (epoch_done_) trainer_.reset_tallies();  // of an earlier fit
+    good_.emplace(variables());
+    look_at_state(resumed ? resumed->document.data : std::string());
+  }
   first_epoch_ = run_.epoch + (epoch_done_ ? 1 : 0);
   try {
     epochs();
@@ -87,6 +93,19 @@ History Trainer::Fit::run() {
   if (run_.interrupted) history_.interrupted_by = StopSignals::pending();
   if (!run_.stop_reason.empty()) progress_.note("stopped: " + run_.stop_reason);
   return std::move(history_);
+}
+
+void Trainer::Fit::seal() {
+  if (baseline_.empty()) return recorder_->seal();
+  try {
+    recorder_->seal_and_continue(baseline_);
+  } catch (const Error& error) {
+    emit(
+        {EventKind::kNotice, "fit",
+         fmt::format("the times before the restart are left out of the flatness verdict: {}", error.what())});
+    baseline_.clear();
+    recorder_->seal();
+  }
 }
 
 void Trainer::Fit::epochs() {
@@ -108,7 +127,8 @@ void Trainer::Fit::begin_epoch() {
   seconds_before_ = 0;
   notify(&Callback::on_epoch_begin);
   if (recorder_ != nullptr && run_.epoch == first_epoch_ + 1 && recorder_->totals().warmup_iterations == 0) {
-    recorder_->seal();
+    seal();
+    warm_ = true;
   }
   trainer_.reset_tallies();
   results_ = {};  // that of the validation isn't this epoch's
@@ -175,6 +195,10 @@ void Trainer::Fit::fetch() {
 /// The declared point of a read within an epoch.
 void Trainer::Fit::report() {
   check_finite();
+  if (good_ && good_->due()) {
+    const OptionalPhase phase(recorder_, Phase::kCallbacks, "numerics");
+    look_at_state(dataset_.state());
+  }
   if (!options_.callbacks.empty()) {
     trainer_.read_tallies(results_, "");
     notify(&Callback::on_batch_end, results_);
@@ -188,15 +212,8 @@ void Trainer::Fit::report() {
 void Trainer::Fit::check_finite() {
   const int64_t step = trainer_.loss_.first_not_finite();
   if (step == 0 || not_finite_) return;
-  not_finite_ = true;
   const OptionalPhase phase(recorder_, Phase::kCallbacks);
-  for (Callback* callback : options_.callbacks) {
-    if (callback->on_not_a_number(run_, step)) return;
-  }
-  fail(ErrorCode::kNotANumber, "fit",
-       "the loss of step {} of epoch {} is NaN or infinite; lower the learning rate, clip the gradients, or "
-       "look for such numbers in the data",
-       step, run_.epoch);
+  not_a_number(step, fmt::format("the loss of step {} of epoch {} is NaN or infinite", step, run_.epoch));
 }
 
 void Trainer::Fit::validate(Results& results) {
@@ -213,6 +230,7 @@ void Trainer::Fit::end_epoch() {
   record.steps = run_.step;
   record.step_p50_ns = durations_.quantile(0.5);
   check_finite();
+  if (good_ && (good_->due() || run_.epoch >= options_.epochs)) look_at_state(dataset_.state());
   trainer_.read_tallies(record.results, "");
   if (options_.validation_data && run_.epoch % options_.validation_frequency == 0) validate(record.results);
   notify(&Callback::on_epoch_end, record.results);
@@ -306,6 +324,7 @@ std::string Trainer::Fit::document(bool weights_only) {
   document.data = dataset_.state();
   document.deterministic = ops::deterministic();
   document.choices = ops::recorded_choices();
+  document.baseline = warm_ && recorder_ != nullptr ? recorder_->baseline() : baseline_;
   const std::vector<std::string> names = names_of(options_.callbacks);
   for (size_t i = 0; i < names.size(); ++i) {
     document.callbacks.push_back({names[i], options_.callbacks[i]->state()});

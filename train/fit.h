@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "isochron/observe/histogram.h"
+#include "isochron/train/good_state.h"
 #include "isochron/train/progress.h"
 #include "isochron/train/run_document.h"
 #include "isochron/train/trainer.h"
@@ -33,6 +34,7 @@ class Trainer::Fit final : public SavableRun {
   void resume(const Resumed& resumed);
   void restore_callbacks(const Resumed& resumed);
 
+  void seal();
   void epochs();
   void begin_epoch();
   void steps();
@@ -41,6 +43,10 @@ class Trainer::Fit final : public SavableRun {
   void fetch();
   void report();
   void check_finite();
+  void look_at_state(const std::string& data);
+  void not_a_number(int64_t step, const std::string& what);
+  std::string find_origin();
+  std::string replay_checked();
   void validate(Results& results);
   void end_epoch();
   void save(SavePoint point);
@@ -66,12 +72,15 @@ class Trainer::Fit final : public SavableRun {
   bool epoch_done_ = true;     // the present epoch, and its validation
   bool not_finite_ = false;    // a loss was not
   int first_epoch_ = 0;        // of this process
+  std::string baseline_;       // the recorder's, of an earlier process
+  bool warm_ = false;          // the first epoch of this process is over, or there is no other
   double seconds_before_ = 0;  // of the epoch's steps in an earlier process
   int64_t epoch_began_ns_ = 0;
   observe::LogHistogram<uint32_t> durations_;
   std::optional<data::Dataset::Iterator> at_;
   bool fetch_due_ = false;  // `at_` stands at a batch that was trained on
   NamedVariables weights_, variables_;
+  std::optional<GoodState> good_;
 };
 
 }  // namespace isochron::train

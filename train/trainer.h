@@ -51,6 +51,11 @@ struct FitOptions {
   /// compute, callbacks, checkpoint and log. Sealed after the first epoch if more follow and it was not yet.
   observe::Recorder* recorder = nullptr;
   int64_t report_every = 100;  // steps between reads of the host: on_batch_end, the look for NaN
+  /// Where a loss, a parameter or the optimizer's state becomes NaN or infinite, says which op made it so:
+  /// the last good state, looked at and kept in memory now and then (0.5 % of the time at most, once the
+  /// bytes of all variables), is gone back to and the steps since are run again with every result looked
+  /// through. Needs BatchFunctions::weights.
+  bool trace_not_finite = true;
   /// SIGINT or SIGTERM ends the training in good order after the present step: callbacks save what they are
   /// to save then, on_train_end is called, and History::stopped says so. A second signal ends the process.
   bool finish_on_signals = false;
@@ -68,9 +73,9 @@ class Trainer {
   Trainer& operator=(const Trainer&) = delete;
 
   /// Trains. May be called again, with the same or other data, and goes on from where it was. Throws
-  /// kInvalidArgument for options out of range, kNotANumber naming epoch and step when a loss isn't finite
-  /// (unless a callback deals with it), and whatever planning, data and callbacks throw; then every parameter
-  /// is as the last full step left it.
+  /// kInvalidArgument for options out of range, kNotANumber naming epoch and step when a loss or a parameter
+  /// isn't finite (unless a callback deals with it), and whatever planning, data and callbacks throw; then
+  /// every parameter is as the last full step left it.
   ///
   /// Where a callback resumes (ModelCheckpoint, BackupAndRestore), everything is restored before the first
   /// step: variables, random numbers, data order, the callbacks' own states, the losses of the epoch so far,
