@@ -1,5 +1,6 @@
 #include "isochron/observe/event_file.h"
 
+#include <observe/events.pb.h>
 #include <unistd.h>
 
 #include <array>
@@ -9,7 +10,6 @@
 
 #include "isochron/core/error.h"
 #include "isochron/core/record_file.h"
-#include "observe/events.pb.h"
 
 namespace isochron::observe {
 namespace {
