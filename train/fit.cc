@@ -109,9 +109,12 @@ void Trainer::Fit::seal() {
 }
 
 void Trainer::Fit::epochs() {
-  while (run_.stop_reason.empty() && !(epoch_done_ && run_.epoch >= options_.epochs)) {
-    if (epoch_done_) begin_epoch();
-    if (!run_.stop_reason.empty()) return;
+  // An epoch that was stopped within still ends, also where it was resumed after that.
+  while (!epoch_done_ || (run_.stop_reason.empty() && run_.epoch < options_.epochs)) {
+    if (epoch_done_) {
+      begin_epoch();
+      if (!run_.stop_reason.empty()) return;
+    }
     epoch_began_ns_ = now_ns();
     steps();
     if (run_.interrupted) return;

@@ -128,8 +128,10 @@ TEST_F(TrainCommand, AResumedRunEndsWithTheSameWeights) {
   EXPECT_EQ(content_of(folder_ / "parts" / "weights.safetensors"),
             content_of(folder_ / "whole" / "weights.safetensors"));
   const Outcome again = train(run + whole + " --epochs 3 --resume --out " + (folder_ / "out").string());
-  EXPECT_THAT(again, Ends(0, "nothing was left to train"));
-  EXPECT_EQ(read_json(folder_ / "out" / "train.json")["epochs"].size(), 3u) << "those of the run before";
+  EXPECT_THAT(again, Ends(0, "cp-0003-00000060.safetensors (epoch 3, step 20)"));
+  const nlohmann::json result = read_json(folder_ / "out" / "train.json");
+  EXPECT_EQ(result["epochs"].size(), 3u) << "those of the run before";
+  EXPECT_EQ(result["report"]["iterations"], 2 * 20) << "and its times";
   EXPECT_THAT(train(run + whole), Ends(2, "holds checkpoints of an earlier run"));
 }
 
