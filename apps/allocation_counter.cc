@@ -7,6 +7,7 @@
 
 #include <atomic>
 
+#include "isochron/core/background_work.h"
 #include "isochron/core/library_call.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
@@ -24,6 +25,7 @@ std::atomic<bool> g_abort{false};
 
 #if ISOCHRON_COUNT_ALLOCATIONS
 void counted() {
+  if (BackgroundWork::active()) return;
   if (LibraryCall::active()) {
     g_library.fetch_add(1, std::memory_order_relaxed);
     return;

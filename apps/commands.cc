@@ -6,9 +6,10 @@
 #include <exception>
 #include <iostream>
 #include <new>
+#include <optional>
 
 #include "isochron/core/error.h"
-#include "isochron/core/event.h"
+#include "isochron/core/log.h"
 
 namespace isochron::apps {
 namespace {
@@ -34,7 +35,15 @@ int run(int argc, const char* const* argv) {
   add_sweep(app);
   add_plan(app);
   add_doctor(app);
+  std::optional<Log> log;
+  app.fallthrough();
+  for (CLI::App* command : app.get_subcommands({})) command->fallthrough();
+  app.add_option_function<std::string>(
+      "--log-level", [&log](const std::string& name) { log.emplace(log_level(name, "--log-level")); },
+      "what standard error shows besides errors: error (nothing), warning, info or debug; default: "
+      "ISOCHRON_LOG, else warning");
   try {
+    log.emplace(log_level_of_environment());
     app.parse(argc, argv);
     if (!app.get_subcommands().empty()) return 0;
     fmt::print(stderr, "{}", app.help());
@@ -45,6 +54,10 @@ int run(int argc, const char* const* argv) {
     std::fflush(stdout);
     complain(error.what());
     return kCheckFailed;
+  } catch (const Interrupted& interrupted) {
+    std::fflush(stdout);
+    complain(interrupted.what());
+    return 128 + interrupted.signal();
   } catch (const Error& error) {
     std::fflush(stdout);
     complain(error.what());
@@ -76,11 +89,7 @@ void make_folder(const std::filesystem::path& folder) {
 }
 
 int run_command(int argc, const char* const* argv) {
-  const int notices = add_event_sink([](const Event& event) {
-    if (event.kind == EventKind::kNotice) complain(fmt::format("warning: {}", event.text));
-  });
   const int status = run(argc, argv);
-  remove_event_sink(notices);
   std::cout.flush();
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good();
   if (written || status != 0) return status;

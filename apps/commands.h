@@ -14,6 +14,16 @@ class CheckFailed : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// A signal ended the work in good order: exit status 128 and the signal's number, as shells have it.
+class Interrupted : public std::runtime_error {
+ public:
+  Interrupted(int signal, const std::string& text) : std::runtime_error(text), signal_(signal) {}
+  int signal() const { return signal_; }
+
+ private:
+  int signal_;
+};
+
 void add_bench(CLI::App& app);
 void add_sweep(CLI::App& app);
 void add_compare(CLI::App& app);
@@ -28,7 +38,7 @@ void require_folder_of(const std::filesystem::path& file);
 void make_folder(const std::filesystem::path& folder);
 
 /// Parses and runs a command line. Returns the exit status: 0 done, 1 a check failed, 2 usage, 3 bad input, 4
-/// out of memory.
+/// out of memory, 130 and 143 ended by SIGINT and SIGTERM with everything saved.
 int run_command(int argc, const char* const* argv);
 
 }  // namespace isochron::apps

@@ -24,7 +24,7 @@ Sinks& sinks() {
 
 std::string_view event_kind_name(EventKind kind) {
   constexpr std::string_view kNames[] = {"trace", "plan",       "pool_growth", "pool_trim",
-                                         "retry", "data_error", "notice"};
+                                         "retry", "data_error", "notice",      "checkpoint"};
   return kNames[static_cast<int>(kind)];
 }
 

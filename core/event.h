@@ -1,5 +1,5 @@
-// Rare, named happenings that any layer reports and `observe` collects: a trace, a plan, a growth of a pool.
-// Nothing on the replay path emits.
+// Rare, named happenings that any layer reports and `observe` collects: a trace, a plan, a growth of a pool,
+// a checkpoint. Nothing on the replay path emits.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace isochron {
 
-enum class EventKind { kTrace, kPlan, kPoolGrowth, kPoolTrim, kRetry, kDataError, kNotice };
+enum class EventKind { kTrace, kPlan, kPoolGrowth, kPoolTrim, kRetry, kDataError, kNotice, kCheckpoint };
 
 struct Event {
   EventKind kind;

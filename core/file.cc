@@ -109,13 +109,15 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
 }
 
 void write_file_atomically(const std::filesystem::path& path,
-                           const std::function<void(const AppendFunction& append)>& content) {
+                           const std::function<void(const AppendFunction& append)>& content,
+                           const std::filesystem::path& temporary_folder) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
     write_special(path, content);
     return;
   }
-  const std::filesystem::path temporary = path.string() + ".tmp-" + std::to_string(::getpid());
+  const std::filesystem::path beside = temporary_folder.empty() ? path : temporary_folder / path.filename();
+  const std::filesystem::path temporary = beside.string() + ".tmp-" + std::to_string(::getpid());
   try {
     Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (file.get() < 0) fail_errno(path, "create");

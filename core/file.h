@@ -25,10 +25,12 @@ void read_file(const std::filesystem::path& path, std::vector<std::byte>& bytes,
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
 /// The same for content that is made piece by piece: `content` calls `append` in order. What it throws leaves
-/// the file as a failed write does.
+/// the file as a failed write does. `temporary_folder`: where the temporary file lies instead, in the same
+/// file system.
 using AppendFunction = std::function<void(std::string_view piece)>;
 void write_file_atomically(const std::filesystem::path& path,
-                           const std::function<void(const AppendFunction& append)>& content);
+                           const std::function<void(const AppendFunction& append)>& content,
+                           const std::filesystem::path& temporary_folder = {});
 
 /// A file open for reading anywhere in it; safe to use from several threads.
 class InputFile {

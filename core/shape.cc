@@ -43,6 +43,21 @@ std::string dims_str(const Dims& dims) {
   return text + ")";
 }
 
+Dims unravel(int64_t flat, const Shape& shape) {
+  Dims index = shape;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    index[axis] = flat % shape[axis];
+    flat /= shape[axis];
+  }
+  return index;
+}
+
+int64_t ravel(const Dims& index, const Shape& shape) {
+  int64_t flat = 0;
+  for (int axis = 0; axis < shape.rank(); ++axis) flat = flat * shape[axis] + index[axis];
+  return flat;
+}
+
 Strides contiguous_strides(const Shape& shape) {
   Strides strides = shape;
   int64_t stride = 1;

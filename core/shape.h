@@ -68,6 +68,10 @@ class Shape : public Dims {
 
 std::string dims_str(const Dims& dims);
 
+/// Row-major index and flat position, one from the other.
+Dims unravel(int64_t flat, const Shape& shape);
+int64_t ravel(const Dims& index, const Shape& shape);
+
 /// Row-major strides in elements; an empty axis counts as one. Throws kOverflow.
 Strides contiguous_strides(const Shape& shape);
 

@@ -8,6 +8,7 @@
 #include "isochron/core/clock.h"
 #include "isochron/core/counters.h"
 #include "isochron/core/threads.h"
+#include "isochron/graph/checked_kernel.h"
 #include "isochron/graph/precision.h"
 #include "isochron/graph/stored.h"
 #include "isochron/memory/planner.h"
@@ -49,7 +50,10 @@ struct ArenaBuffer {
 class PlanBuilder {
  public:
   PlanBuilder(const Graph& graph, const PlanOptions& options, Plan& plan)
-      : graph_(graph), plan_(plan), threads_(options.threads > 0 ? options.threads : compute_threads()) {}
+      : graph_(graph),
+        plan_(plan),
+        threads_(options.threads > 0 ? options.threads : compute_threads()),
+        check_numerics_(options.check_numerics) {}
 
   void build() {
     place_leaves();
@@ -279,6 +283,7 @@ class PlanBuilder {
       for (size_t o = 0; o < node.outputs.size(); ++o) unread[o] = skipped(node, node.outputs[o]);
       std::unique_ptr<Kernel> kernel = prepare_kernel(
           {*node.op, inputs, outputs, node.attributes, threads_, {unread.get(), node.outputs.size()}});
+      if (check_numerics_) kernel = checked_kernel(std::move(kernel), node);
       const size_t workspace = kernel->workspace_bytes();
       workspace_of_.push_back(workspace > 0 ? static_cast<int64_t>(buffers_.size()) : -1);
       if (workspace > 0) {
@@ -375,6 +380,7 @@ class PlanBuilder {
   const Graph& graph_;
   Plan& plan_;
   int threads_;
+  bool check_numerics_;
   std::vector<const Node*> order_;
   std::unordered_map<const Value*, Place> places_;        // of roots
   std::unordered_map<const Value*, const Value*> roots_;  // of views

@@ -16,6 +16,9 @@ struct PlanOptions {
   int threads = 0;  // 0: compute_threads()
   bool poison =
       false;  // debug: fill buffers with NaN bytes once they are dead, and red zones between them, and check
+  /// Debug: the first kernel whose floating result holds NaN or infinity throws kNotANumber
+  /// (graph/checked_kernel.h); those of sub-graphs count as their op's.
+  bool check_numerics = false;
 };
 
 /// One placed buffer, for reports and pictures.

@@ -374,7 +374,7 @@ void append_tensor(const SafetensorsSource& source, const AppendFunction& append
 }  // namespace
 
 void write_safetensors(const std::filesystem::path& path, Sources sources,
-                       const SafetensorsMetadata& metadata) {
+                       const SafetensorsMetadata& metadata, const std::filesystem::path& temporary_folder) {
   std::set<std::string_view> names;
   for (const SafetensorsSource& source : sources) {
     require(source.name != kMetadataKey && names.insert(source.name).second, ErrorCode::kInvalidArgument,
@@ -383,12 +383,13 @@ void write_safetensors(const std::filesystem::path& path, Sources sources,
   const graph::EagerScope eager;
   const std::vector<size_t> order = file_order(sources);
   const std::string header = format_header(sources, order, metadata);
-  write_file_atomically(path, [&](const AppendFunction& append) {
+  const auto content = [&](const AppendFunction& append) {
     const uint64_t header_bytes = header.size();
     append(text_of(&header_bytes, sizeof header_bytes));
     append(header);
     for (const size_t i : order) append_tensor(sources[i], append);
-  });
+  };
+  write_file_atomically(path, content, temporary_folder);
 }
 
 void write_safetensors(const std::filesystem::path& path,

@@ -75,8 +75,10 @@ struct SafetensorsSource {
 /// Writes tensors of any dtype, complete or not at all, one in memory at a time. Larger dtypes come first, so
 /// that every tensor is aligned; equal input gives equal bytes. Throws kIo, kInvalidArgument for a repeated,
 /// reserved ("__metadata__") or not UTF-8 name and for an undefined tensor or one of another spec.
+/// `temporary_folder`: see write_file_atomically.
 void write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsSource> sources,
-                       const SafetensorsMetadata& metadata = {});
+                       const SafetensorsMetadata& metadata = {},
+                       const std::filesystem::path& temporary_folder = {});
 /// The same for tensors that are there; contiguous ones are not copied.
 void write_safetensors(const std::filesystem::path& path,
                        std::span<const std::pair<std::string, Tensor>> tensors,

@@ -216,10 +216,9 @@ void require_fit(const LoadReport& report, const std::filesystem::path& path, co
   const bool names = options.strict && !(report.missing.empty() && report.unexpected.empty());
   if (!mismatched && !names) return;
   fail(mismatched ? ErrorCode::kShapeMismatch : ErrorCode::kOutOfRange, path.string(),
-       "the file and the model don't fit, nothing was loaded:{}{}{}\n  see LoadOptions (naming, strict, "
+       "the file and the model don't fit, nothing was loaded:{}\n  see LoadOptions (naming, strict, "
        "skip_mismatched)",
-       listed("missing in the file", report.missing), listed("unexpected in the file", report.unexpected),
-       listed("mismatched", report.mismatched));
+       report.str());
 }
 
 std::vector<Tensor> read_slot(const Slot& slot, const SafetensorsFile& file) {
@@ -233,6 +232,11 @@ std::vector<Tensor> read_slot(const Slot& slot, const SafetensorsFile& file) {
 }
 
 }  // namespace
+
+std::string LoadReport::str() const {
+  return listed("missing in the file", missing) + listed("unexpected in the file", unexpected) +
+         listed("mismatched", mismatched);
+}
 
 void save_weights(Module& module, const std::filesystem::path& path, const SaveOptions& options) {
   const Slots slots = slots_of(module, options.naming, "save_weights");

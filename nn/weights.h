@@ -51,6 +51,11 @@ struct LoadReport {
   std::vector<std::string> missing;
   std::vector<std::string> unexpected;
   std::vector<std::string> mismatched;  // "name: the file has ..., the model ..."
+
+  /// Whether nothing is missing, unexpected or mismatched.
+  bool fits() const { return missing.empty() && unexpected.empty() && mismatched.empty(); }
+  /// The three lists for people, each on a line of its own and cut short; empty when all fits.
+  std::string str() const;
 };
 
 /// Fills the module's variables from a file; floating dtypes are converted to each other. Either all that

@@ -20,11 +20,11 @@ class LogHistogram {
 
   LogHistogram() : counts_(kBuckets, Count{0}) {}
 
-  /// `value` >= 0, else counted as 0.
-  void add(int64_t value) {
+  /// `value` >= 0, else counted as 0; `times` over.
+  void add(int64_t value, int64_t times = 1) {
     const int bucket = bucket_of(value);
-    ++counts_[static_cast<size_t>(bucket)];
-    ++count_;
+    counts_[static_cast<size_t>(bucket)] += static_cast<Count>(times);
+    count_ += times;
     first_ = std::min(first_, bucket);
     last_ = std::max(last_, bucket);
   }

@@ -90,11 +90,8 @@ void Recorder::end_iteration() {
   charge(end);
   inside_ = false;
   const int64_t duration = end - begin_ns_;
-  if (options_.heap_allocations != nullptr) {
-    const int64_t made = options_.heap_allocations() - heap_at_begin_;
-    totals_.heap_allocations += made;
-    totals_.allocating_iterations += made > 0;
-  }
+  totals_.heap_allocations += heap_in_step_;
+  totals_.allocating_iterations += heap_in_step_ > 0;
   if (run_begin_ns_ == 0) {
     run_begin_ns_ = begin_ns_;
     totals_.min_ns = duration;

@@ -41,7 +41,7 @@ struct RecorderOptions {
   double spike_factor = 2;  // a spike lasts longer than this times its class's usual median
   int64_t sample_interval_ns = 5'000'000;      // doubles whenever the samples are full
   bool reference_kernel = true;                // time the fixed kernel between iterations, 1 % of the time
-  int64_t (*heap_allocations)() = nullptr;     // ever made by this project; read twice an iteration
+  int64_t (*heap_allocations)() = nullptr;     // ever made by this project; read with the clock
   int64_t (*library_allocations)() = nullptr;  // ever made inside libraries' calls; sampled
   std::vector<Gauge> gauges = {};              // at most kMaxGauges
   int64_t (*clock)() = now_ns;                 // monotonic ns; a simulated one makes a run exact
@@ -93,7 +93,8 @@ struct RunTotals {
   int64_t max_ns = 0;
   std::array<int64_t, kPhaseCount> phase_ns{};          // inside iterations
   std::array<int64_t, kPhaseCount> between_phase_ns{};  // between iterations, samples included
-  int64_t heap_allocations = 0;                         // inside iterations
+  int64_t heap_allocations = 0;                         // inside iterations, but for what follows
+  int64_t heap_allocations_beside = 0;                  // in phases callbacks, checkpoint and log
   int64_t allocating_iterations = 0;                    // iterations that made any
   int64_t spikes = 0;
   int64_t spike_excess_ns = 0;  // what they lasted above the usual
@@ -117,7 +118,8 @@ class Recorder {
     phase_ns_.fill(0);
     phase_ = Phase::kUnexplained;
     inside_ = true;
-    if (options_.heap_allocations != nullptr) heap_at_begin_ = options_.heap_allocations();
+    if (options_.heap_allocations != nullptr) heap_mark_ = options_.heap_allocations();
+    heap_in_step_ = 0;
     begin_ns_ = options_.clock();
     totals_.between_phase_ns[static_cast<size_t>(Phase::kUnexplained)] += begin_ns_ - mark_ns_;
     mark_ns_ = begin_ns_;
@@ -128,6 +130,13 @@ class Recorder {
   /// Ends warm-up: what was recorded so far is kept as totals only, windows, histogram, spikes and samples
   /// start anew. Call it once the plan is sealed and the queues are full. Between iterations.
   void seal();
+  /// What another process needs to go on recording this run: the windows and totals of its sealed part. Bytes
+  /// for the same build on the same machine.
+  std::string baseline() const;
+  /// As `seal`, and goes on from an earlier process's baseline, so that its windows belong to the run and a
+  /// restart hides no drift. Throws kBadFormat for anything but a baseline of this build; then nothing
+  /// changes.
+  void seal_and_continue(std::string_view baseline);
 
   const RunTotals& totals() const { return totals_; }
   /// Classes with at least one iteration.
@@ -171,6 +180,13 @@ class Recorder {
   void charge(int64_t now) {
     (inside_ ? phase_ns_ : totals_.between_phase_ns)[static_cast<size_t>(phase_)] += now - mark_ns_;
     mark_ns_ = now;
+    if (inside_ && options_.heap_allocations != nullptr) charge_allocations();
+  }
+  void charge_allocations() {
+    const int64_t made = options_.heap_allocations();
+    const bool beside = phase_ == Phase::kCallbacks || phase_ == Phase::kCheckpoint || phase_ == Phase::kLog;
+    (beside ? totals_.heap_allocations_beside : heap_in_step_) += made - heap_mark_;
+    heap_mark_ = made;
   }
   void time_reference(WindowSeries& series);
   void note_spike(int64_t duration_ns, const WindowSeries& series);
@@ -186,7 +202,8 @@ class Recorder {
   int64_t begin_ns_ = 0;
   int64_t mark_ns_ = 0;
   int64_t run_begin_ns_ = 0;
-  int64_t heap_at_begin_ = 0;
+  int64_t heap_mark_ = 0;
+  int64_t heap_in_step_ = 0;
   int64_t next_sample_ns_ = 0;
   int64_t sample_interval_ns_ = 0;
   int64_t sample_cost_ns_ = INT64_MAX;  // of the cheapest so far: one that was preempted says nothing

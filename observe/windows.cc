@@ -135,14 +135,42 @@ void WindowSeries::close() {
   closed_total_ns_ += open_.total_ns;
   closed_.push_back(open_);
   open_ = Window{};
-  if (closed_.size() == kMaxWindows) merge_pairs();
+  if (closed_.size() == kMaxWindows) {
+    merge_pairs(closed_);
+    length_ *= 2;
+  }
   update_usual();
 }
 
-void WindowSeries::merge_pairs() {
-  for (size_t i = 0; i < closed_.size() / 2; ++i) closed_[i] = merged(closed_[2 * i], closed_[2 * i + 1]);
-  closed_.resize(closed_.size() / 2);
-  length_ *= 2;
+void WindowSeries::merge_pairs(std::vector<Window>& windows) {
+  for (size_t i = 0; i < windows.size() / 2; ++i) windows[i] = merged(windows[2 * i], windows[2 * i + 1]);
+  windows.resize(windows.size() / 2);
+}
+
+std::pair<int64_t, std::vector<Window>> WindowSeries::condensed() const {
+  std::pair<int64_t, std::vector<Window>> result{length_, closed_};
+  while (result.second.size() > kMaxWindows / 2) {
+    merge_pairs(result.second);
+    result.first *= 2;
+  }
+  return result;
+}
+
+void WindowSeries::restore(int64_t length, std::span<const Window> windows) {
+  clear();
+  length_ = length;
+  closed_.assign(windows.begin(), windows.end());
+  for (const Window& window : closed_) {
+    closed_total_ns_ += window.total_ns;
+    for (int64_t i = 0; i < Window::kQuantiles; ++i) {
+      // So that all iterations are counted where 64 does not divide them.
+      const int64_t times =
+          window.iterations * (i + 1) / Window::kQuantiles - window.iterations * i / Window::kQuantiles;
+      if (times > 0)
+        run_histogram_.add(static_cast<int64_t>(window.quantiles_ns[static_cast<size_t>(i)]), times);
+    }
+  }
+  update_usual();
 }
 
 void WindowSeries::update_usual() {

@@ -11,7 +11,9 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "isochron/observe/histogram.h"
@@ -85,6 +87,11 @@ class WindowSeries {
     if (++open_.iterations == length_) close();
   }
   void clear();
+  /// Goes on from `windows` of `length` iterations each, at most kMaxWindows / 2 of them, whose durations are
+  /// known by their quantiles only.
+  void restore(int64_t length, std::span<const Window> windows);
+  /// The closed windows merged pairwise until there are at most kMaxWindows / 2, and their length.
+  std::pair<int64_t, std::vector<Window>> condensed() const;
 
   /// True when the reference kernel is to be timed. Call it once after each `add`.
   bool reference_due() { return --until_reference_ <= 0; }
@@ -121,7 +128,7 @@ class WindowSeries {
 
  private:
   void close();
-  void merge_pairs();
+  static void merge_pairs(std::vector<Window>& windows);
   void update_usual();
 
   std::vector<double> by_window(double (Window::*read)() const) const;

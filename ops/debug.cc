@@ -1,9 +1,9 @@
 #include "isochron/ops/debug.h"
 
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 
+#include "isochron/core/finite.h"
 #include "isochron/graph/apply.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
@@ -43,31 +43,9 @@ class PrintKernel final : public ObservingKernel {
 class CheckNumericsKernel final : public ObservingKernel {
   using ObservingKernel::ObservingKernel;
   void observe(std::byte* x) override {
-    dispatch_dtype(spec_.dtype, [&]<typename T>(T) {
-      if constexpr (is_floating(dtype_of<T>)) check(reinterpret_cast<const T*>(x));
-    });
-  }
-
-  template <typename T>
-  static bool bad(T x) {
-    if constexpr (sizeof(T) == 2) {
-      return !std::isfinite(static_cast<float>(x));
-    } else {
-      return !std::isfinite(x);
-    }
-  }
-
-  template <typename T>
-  void check(const T* x) const {
-    const int64_t elems = spec_.shape.elems();
-    int64_t first = 0;
-    while (first < elems && !bad(x[first])) ++first;
-    if (first == elems) return;
-    int64_t count = 0;
-    for (int64_t i = first; i < elems; ++i) count += bad(x[i]);
-    fail(ErrorCode::kNotANumber, "check_numerics",
-         "'{}' {}: {} of {} elements are NaN or infinite, the first at {}", label_, spec_.str(), count, elems,
-         dims_str(unravel(first, spec_.shape)));
+    const std::optional<NotFinite> found = find_not_finite(spec_, x);
+    if (!found) return;
+    fail(ErrorCode::kNotANumber, "check_numerics", "'{}' {}", label_, not_finite_text(spec_, *found));
   }
 };
 

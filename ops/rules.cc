@@ -64,21 +64,6 @@ int checked_axis(const OpCall& call, const Shape& shape) {
 
 std::vector<TensorSpec> infer_same(const OpCall& call) { return {call.inputs[0]}; }
 
-Dims unravel(int64_t flat, const Shape& shape) {
-  Dims index = shape;
-  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    index[axis] = flat % shape[axis];
-    flat /= shape[axis];
-  }
-  return index;
-}
-
-int64_t ravel(const Dims& index, const Shape& shape) {
-  int64_t flat = 0;
-  for (int axis = 0; axis < shape.rank(); ++axis) flat = flat * shape[axis] + index[axis];
-  return flat;
-}
-
 std::vector<Tensor> no_gradient(const GradientCall& call) { return std::vector<Tensor>(call.inputs.size()); }
 
 Tensor sum_to(const Tensor& gradient, const Shape& shape) {

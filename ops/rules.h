@@ -36,10 +36,6 @@ int checked_axis(const OpCall& call, const Shape& shape);
 /// The spec of input 0: for ops that keep shape and dtype.
 std::vector<TensorSpec> infer_same(const OpCall& call);
 
-/// Row-major index and flat position, one from the other.
-Dims unravel(int64_t flat, const Shape& shape);
-int64_t ravel(const Dims& index, const Shape& shape);
-
 /// No gradient for any input: for gradients that are zero everywhere (rounding, comparisons).
 std::vector<Tensor> no_gradient(const GradientCall& call);
 

@@ -8,12 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "isochron/core/error.h"
 #include "isochron/data/element.h"
 #include "isochron/graph/precision.h"
 #include "isochron/nn/losses.h"
 #include "isochron/nn/metrics.h"
 #include "isochron/nn/module.h"
 #include "isochron/optim/optimizer.h"
+#include "isochron/train/checkpoint.h"
 
 namespace isochron::train {
 
@@ -33,23 +35,33 @@ NamedMetric metric(std::string name, M values) {
 }
 
 /// A loss of the mean over a batch: a function of this project (`nn::mean_squared_error`) or any callable of
-/// (prediction, target).
+/// (prediction, target) or, to take sample weights, (prediction, target, weights (N)).
 class Loss {
  public:
   template <typename Options>
   Loss(Tensor (*function)(const Tensor&, const Tensor&, const Options&))
-      : function_([function](const Tensor& prediction, const Tensor& target) {
-          return function(prediction, target, {});
+      : function_([function](const Tensor& prediction, const Tensor& target, const Tensor& weights) {
+          return function(prediction, target, {.sample_weights = weights});
         }) {}
   template <typename F>
-  requires std::is_invocable_r_v<Tensor, F, const Tensor&, const Tensor&> Loss(F function)
+  requires std::is_invocable_r_v<Tensor, F, const Tensor&, const Tensor&, const Tensor&> Loss(F function)
       : function_(std::move(function)) {}
-  Tensor operator()(const Tensor& prediction, const Tensor& target) const {
-    return function_(prediction, target);
+  template <typename F>
+  requires(std::is_invocable_r_v<Tensor, F, const Tensor&, const Tensor&> &&
+           !std::is_invocable_v<F, const Tensor&, const Tensor&, const Tensor&>) Loss(F function)
+      : function_([function = std::move(function)](const Tensor& prediction, const Tensor& target,
+                                                   const Tensor& weights) {
+          require(!weights.defined(), ErrorCode::kUnsupported, "train",
+                  "this loss takes no sample weights; give it a third argument for them");
+          return function(prediction, target);
+        }) {}
+  /// `weights`: (N), undefined for none.
+  Tensor operator()(const Tensor& prediction, const Tensor& target, const Tensor& weights = {}) const {
+    return function_(prediction, target, weights);
   }
 
  private:
-  std::function<Tensor(const Tensor&, const Tensor&)> function_;
+  std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)> function_;
 };
 
 using BatchFunction = std::function<Tensor(const data::Element& batch)>;
@@ -69,11 +81,23 @@ struct BatchFunctions {
   optim::Optimizer* optimizer = nullptr;
   /// What all three are captured in.
   Precision precision = Precision::kF32;
+  /// For checkpoints, as weights_of and slots_of give them: the model's variables, and what else training
+  /// changes. Asked when everything is planned. Without `weights` nothing can be saved.
+  std::function<NamedVariables()> weights = {};
+  std::function<NamedVariables()> slots = {};
+};
+
+/// How much each sample of a batch counts in the loss, in training and in evaluation, by Keras's definition:
+/// the sum of the weighted losses is divided by the number of samples. Metrics aren't weighted.
+struct SampleWeighting {
+  bool from_batch = false;  // element 2 of a batch holds the weights, (N)
+  /// A factor for each class, by the label, or by the largest number of a target distribution; empty: none.
+  std::vector<double> class_weights = {};
 };
 
 /// The usual: element 0 of a batch goes through `model`, element 1 is the target. All three must outlive the
 /// result.
 BatchFunctions supervised(nn::Module& model, Loss loss, optim::Optimizer& optimizer,
-                          std::vector<NamedMetric> metrics = {});
+                          std::vector<NamedMetric> metrics = {}, SampleWeighting weighting = {});
 
 }  // namespace isochron::train

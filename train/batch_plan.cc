@@ -35,12 +35,21 @@ void LossTally::reset() {
   first_not_finite_.assign(zeros({}, DType::kI64));
 }
 
-BatchPlan::BatchPlan(std::string name, bool training, Function function, Precision precision)
+NamedVariables LossTally::state() const {
+  NamedVariables result = {{"batches", batches_}, {"first_not_finite", first_not_finite_}};
+  for (const Variable& sum : mean_.state()) result.emplace_back("mean/" + sum.name(), sum);
+  return result;
+}
+
+BatchPlan::BatchPlan(std::string name, bool training, Function function, CaptureOptions options)
     : name_(std::move(name)),
       training_(training),
       function_(std::move(function)),
       captured_([this](std::span<const Tensor> tensors) { return trace(tensors); },
-                {.name = name_, .passes = {.precision = precision}}) {}
+                [&] {
+                  options.name = name_;
+                  return std::move(options);
+                }()) {}
 
 std::vector<Tensor> BatchPlan::trace(std::span<const Tensor> tensors) const {
   const nn::TrainingScope scope(training_);
@@ -49,12 +58,23 @@ std::vector<Tensor> BatchPlan::trace(std::span<const Tensor> tensors) const {
   return function_(batch);
 }
 
-void BatchPlan::prepare(const data::Dataset& dataset) {
-  if (captured_.plan_count() == 0) element_names_ = dataset.names();
-  require(element_names_ == dataset.names(), ErrorCode::kInvalidArgument, name_,
+void BatchPlan::require_names(const std::vector<std::string>& names) {
+  if (captured_.plan_count() == 0) element_names_ = names;
+  require(element_names_ == names, ErrorCode::kInvalidArgument, name_,
           "was planned for elements ({}), this dataset's are ({}); rename them with map",
-          fmt::join(element_names_, ", "), fmt::join(dataset.names(), ", "));
+          fmt::join(element_names_, ", "), fmt::join(names, ", "));
+}
+
+void BatchPlan::prepare(const data::Dataset& dataset) {
+  require_names(dataset.names());
   for (const Signature& signature : dataset.signatures()) captured_.prepare(signature);
+}
+
+void BatchPlan::prepare(const data::Element& batch) {
+  std::vector<std::string> names;
+  for (int i = 0; i < batch.size(); ++i) names.push_back(batch.name(i));
+  require_names(names);
+  captured_.prepare(batch.signature());
 }
 
 std::span<const Tensor> BatchPlan::call(const data::Element& batch) {

@@ -28,6 +28,8 @@ class LossTally {
   double mean() const { return mean_.result(); }
   /// From 1: the first batch since the reset whose loss is NaN or infinite; 0 for none.
   int64_t first_not_finite() const { return first_not_finite_.tensor().item<int64_t>(); }
+  /// Everything that a checkpoint must save.
+  NamedVariables state() const;
 
  private:
   nn::Mean mean_;
@@ -39,20 +41,23 @@ class BatchPlan {
  public:
   using Function = std::function<std::vector<Tensor>(const data::Element& batch)>;
 
-  /// Traced under nn::TrainingScope(training), captured in `precision`.
-  BatchPlan(std::string name, bool training, Function function, Precision precision = Precision::kF32);
+  /// Traced under nn::TrainingScope(training). `options` but for the name.
+  BatchPlan(std::string name, bool training, Function function, CaptureOptions options = {});
   BatchPlan(const BatchPlan&) = delete;
   BatchPlan& operator=(const BatchPlan&) = delete;
 
   /// Traces and plans what is new among the signatures of `dataset`. Throws kInvalidArgument when its
   /// elements have other names than those of an earlier dataset: their order is part of the plan.
   void prepare(const data::Dataset& dataset);
+  /// The same for the signature of one batch.
+  void prepare(const data::Element& batch);
   /// Replays. `batch` must be of a prepared dataset.
   std::span<const Tensor> call(const data::Element& batch);
   const CapturedFunction& captured() const { return captured_; }
 
  private:
   std::vector<Tensor> trace(std::span<const Tensor> tensors) const;
+  void require_names(const std::vector<std::string>& names);
 
   std::string name_;
   bool training_;

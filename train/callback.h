@@ -1,34 +1,71 @@
-// Callbacks: what a program wants done at fixed points of Trainer::fit. They run between steps, on the host,
-// in the recorder's phase `callbacks`, so their time and allocations never pass for the step's.
+// Callback: what a program wants done at fixed points of Trainer::fit. Callbacks run between steps, on the
+// host, in the recorder's phase `callbacks` (saving in `checkpoint`), so their time and allocations never
+// pass for the step's. Ready-made ones are in train/callbacks.h and train/model_checkpoint.h.
 //
 // Order: on_train_begin, then for each epoch on_epoch_begin, on_batch_end after every `report_every`th step,
-// on_epoch_end (after the validation); last on_train_end. Several callbacks are called in the order given.
-// What a callback throws ends the training; parameters are then as the last full step left them.
+// on_evaluation_begin and on_evaluation_end around the validation, on_epoch_end; last on_train_end. Several
+// callbacks are called in the order given. on_save comes after all of them have seen the same point, so that
+// what is saved is the state of all. What a callback throws ends the training; parameters are then as the
+// last full step left them.
+//
+// A callback that remembers something between its calls gives it in `state` (and `variables`) and takes it
+// back in `restore`: a resumed run goes on as if it had never ended.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "isochron/nn/module.h"
-#include "isochron/optim/optimizer.h"
+#include "isochron/train/checkpoint.h"
 #include "isochron/train/results.h"
 
 namespace isochron::train {
 
+/// What a callback that saves may ask of the run.
+class SavableRun {
+ public:
+  virtual ~SavableRun() = default;
+  /// The model's. Throw kUnsupported when the trainer wasn't told of them (BatchFunctions::weights).
+  virtual const NamedVariables& weights() = 0;
+  /// The whole run's: weights, optimizer, tallies of the epoch, callbacks'.
+  virtual const NamedVariables& variables() = 0;
+  /// What goes with them as a checkpoint's document.
+  virtual std::string document(bool weights_only) = 0;
+  /// Of the epoch so far; at its end with those of the validation.
+  virtual const Results& results() = 0;
+  /// Whether the losses of the epoch so far are finite: what isn't is not worth saving. Throws kNotANumber,
+  /// unless a callback deals with it.
+  virtual bool finite() = 0;
+};
+
 /// Where a run of Trainer::fit stands.
 struct RunState {
-  int epoch = 0;                   // the present one, from 1
-  int epochs = 0;                  // asked for
-  int64_t step = 0;                // steps done in the present epoch
-  int64_t steps_per_epoch = 0;     // expected
-  std::vector<std::string> names;  // of the results that an epoch may have
-  std::string stop_reason;         // empty: go on
+  int epoch = 0;                        // the present one, from 1
+  int epochs = 0;                       // asked for
+  int64_t step = 0;                     // steps done in the present epoch
+  int64_t steps_per_epoch = 0;          // expected
+  int64_t total_steps = 0;              // done in all epochs, those before a resume too
+  std::vector<std::string> names = {};  // of the results that an epoch may have
+  std::string stop_reason = {};         // empty: go on
+  std::string not_finite = {};          // what is NaN or infinite, and which op made it so
+  bool interrupted = false;             // the end came by a signal: there is more to do
+  SavableRun* savable = nullptr;        // during a fit
 
   /// Ends the training after the present step (from on_batch_end) or epoch. The first reason stands.
   void stop(std::string reason) {
     if (stop_reason.empty()) stop_reason = std::move(reason);
   }
+};
+
+/// When there is something to save.
+enum class SavePoint {
+  kStep,       // after a step; on_batch_end, if it was due, is done
+  kEpoch,      // after an epoch, its validation and on_epoch_end
+  kSignal,     // the training ends by a signal, within an epoch or between two
+  kException,  // the training ends by an error other than a loss that isn't finite
 };
 
 class Callback {
@@ -38,12 +75,29 @@ class Callback {
   virtual void on_epoch_begin(RunState&) {}
   /// `results`: means over the epoch so far, read from the device for this call.
   virtual void on_batch_end(RunState&, const Results& /*results*/) {}
+  virtual void on_evaluation_begin(RunState&) {}
+  virtual void on_evaluation_end(RunState&) {}
   /// `results`: the epoch's, with those of the validation under "val_...", when there was one.
   virtual void on_epoch_end(RunState&, const Results& /*results*/) {}
   virtual void on_train_end(RunState&) {}
-  /// The loss of step `step` of the present epoch was not finite. True: dealt with, which ends the training
-  /// in good order; otherwise fit throws kNotANumber.
+  /// After step `step` of the present epoch something was not finite: `RunState::not_finite`. True: dealt
+  /// with, which ends the training in good order; otherwise fit throws kNotANumber.
   virtual bool on_not_a_number(RunState&, int64_t /*step*/) { return false; }
+
+  /// Called after every step too: it must cost next to nothing unless it saves.
+  virtual void on_save(RunState&, SavePoint) {}
+  /// A checkpoint that the run shall go on from, empty for none; asked before anything else. The first
+  /// callback that has one decides.
+  virtual std::filesystem::path resume_from() { return {}; }
+
+  /// What `restore` needs to go on from here, UTF-8; small, for it is made at every save.
+  virtual std::string state() const { return {}; }
+  /// After on_train_begin and before the first step. Throws kBadFormat for a text that no `state` gave.
+  virtual void restore(const RunState&, const std::string& /*state*/) {}
+  /// Larger state, saved as tensors under "callback/kind/name"; the same ones from on_train_begin on.
+  virtual NamedVariables variables() const { return {}; }
+  /// By which a saved state finds the callback again: "early_stopping".
+  virtual std::string_view kind() const { return "callback"; }
 };
 
 /// Functions in place of a class of one's own; empty ones are skipped.
@@ -55,6 +109,8 @@ class LambdaCallback : public Callback {
     std::function<void(RunState&, const Results&)> on_batch_end = {};
     std::function<void(RunState&, const Results&)> on_epoch_end = {};
     std::function<void(RunState&)> on_train_end = {};
+    std::function<std::string()> state = {};
+    std::function<void(const std::string& state)> restore = {};
   };
   explicit LambdaCallback(Functions functions) : functions_(std::move(functions)) {}
 
@@ -63,67 +119,12 @@ class LambdaCallback : public Callback {
   void on_batch_end(RunState& run, const Results& results) override;
   void on_epoch_end(RunState& run, const Results& results) override;
   void on_train_end(RunState& run) override;
+  std::string state() const override;
+  void restore(const RunState& run, const std::string& state) override;
+  std::string_view kind() const override { return "lambda"; }
 
  private:
   Functions functions_;
-};
-
-enum class Goal { kMin, kMax };
-
-struct EarlyStoppingOptions {
-  std::string monitor = "val_loss";
-  Goal goal = Goal::kMin;
-  double min_delta = 0;  // a smaller improvement is none
-  int patience = 0;      // epochs without improvement that are borne
-  /// Parameters and buffers of this model get back their content of the best epoch when training ends. Must
-  /// outlive the callback. Null: they stay as the last epoch left them.
-  nn::Module* restore_best = nullptr;
-};
-/// Ends the training when `monitor` no longer improves. Epochs that don't measure it are passed over. NaN
-/// is no improvement.
-class EarlyStopping : public Callback {
- public:
-  /// Throws kInvalidArgument for a negative or non-finite min_delta, a negative patience.
-  explicit EarlyStopping(EarlyStoppingOptions options = {});
-
-  /// Throws kInvalidArgument when nothing of the run is called `monitor`.
-  void on_train_begin(RunState& run) override;
-  void on_epoch_end(RunState& run, const Results& results) override;
-  void on_train_end(RunState& run) override;
-
-  /// From 1; 0 before any.
-  int best_epoch() const { return best_epoch_; }
-  double best() const { return best_; }
-
- private:
-  void keep();
-
-  EarlyStoppingOptions options_;
-  double best_ = 0;
-  int best_epoch_ = 0;
-  int waited_ = 0;
-  std::vector<std::pair<Variable, Tensor>> kept_;  // of restore_best, with the content of the best epoch
-};
-
-/// Sets the learning rate at the start of every epoch: rate = schedule(epoch from 1, present rate). It lives
-/// in a slot, so nothing is captured again.
-class LearningRateScheduler : public Callback {
- public:
-  using Schedule = std::function<double(int epoch, double learning_rate)>;
-  /// `optimizer` must outlive the callback.
-  LearningRateScheduler(optim::Optimizer& optimizer, Schedule schedule)
-      : optimizer_(optimizer), schedule_(std::move(schedule)) {}
-  void on_epoch_begin(RunState& run) override;
-
- private:
-  optim::Optimizer& optimizer_;
-  Schedule schedule_;
-};
-
-/// Ends the training in good order, instead of an error, when the loss is no finite number.
-class TerminateOnNaN : public Callback {
- public:
-  bool on_not_a_number(RunState& run, int64_t step) override;
 };
 
 }  // namespace isochron::train

@@ -49,6 +49,7 @@ struct History {
   std::deque<EpochRecord> epochs;  // oldest first
   int64_t dropped_epochs = 0;      // older ones, beyond kMaxEpochs
   std::string stopped;             // why training ended before the last epoch; empty when it did not
+  int interrupted_by = 0;          // the signal that ended it before its time; 0 for none
 
   /// The results of the newest epoch. Throws kInvalidArgument when there is none.
   const Results& last() const;

@@ -18,7 +18,7 @@
 #include "isochron/observe/recorder.h"
 #include "isochron/train/batch_functions.h"
 #include "isochron/train/batch_plan.h"
-#include "isochron/train/callback.h"
+#include "isochron/train/callbacks.h"
 #include "isochron/train/results.h"
 
 namespace isochron::train {
@@ -36,17 +36,29 @@ class Batches {
 };
 
 struct FitOptions {
-  int epochs = 1;
+  int epochs = 1;         // the last one, from 1
+  int initial_epoch = 0;  // epochs that count as done; a resumed run knows by itself
   /// Ends each epoch after so many batches; the next goes on where it ended, and from the start when there
   /// are no more. 0: an epoch is one pass.
   int64_t steps_per_epoch = 0;
+  /// Steps between two looks of the host at callbacks, signals and the clock; then so many are one iteration
+  /// of the recorder. Above 1 it saves the loop's own time where steps take microseconds.
+  int64_t steps_per_call = 1;
   std::optional<Batches> validation_data = {};
   int validation_frequency = 1;  // evaluate after every so many epochs
   std::vector<Callback*> callbacks = {};
   /// Every step is one iteration of it, the odd batch in a class of its own, with the phases data_wait,
-  /// compute, callbacks and log. Sealed after the first epoch if more follow and it was not yet.
+  /// compute, callbacks, checkpoint and log. Sealed after the first epoch if more follow and it was not yet.
   observe::Recorder* recorder = nullptr;
-  int64_t report_every = 100;    // steps between reads of the host: on_batch_end, the look for NaN
+  int64_t report_every = 100;  // steps between reads of the host: on_batch_end, the look for NaN
+  /// Where a loss, a parameter or the optimizer's state becomes NaN or infinite, says which op made it so:
+  /// the last good state, looked at and kept in memory now and then (0.5 % of the time at most, once the
+  /// bytes of all variables), is gone back to and the steps since are run again with every result looked
+  /// through. Needs BatchFunctions::weights.
+  bool trace_not_finite = true;
+  /// SIGINT or SIGTERM ends the training in good order after the present step: callbacks save what they are
+  /// to save then, on_train_end is called, and History::stopped says so. A second signal ends the process.
+  bool finish_on_signals = false;
   std::FILE* progress = stdout;  // one line an epoch; null: none
 };
 
@@ -54,16 +66,24 @@ class Trainer {
  public:
   /// Any step: see BatchFunctions. Throws kInvalidArgument for metrics without name or object.
   explicit Trainer(BatchFunctions functions);
-  /// supervised(model, loss, optimizer, metrics).
-  Trainer(nn::Module& model, Loss loss, optim::Optimizer& optimizer, std::vector<NamedMetric> metrics = {});
+  /// supervised(model, loss, optimizer, metrics, weighting).
+  Trainer(nn::Module& model, Loss loss, optim::Optimizer& optimizer, std::vector<NamedMetric> metrics = {},
+          SampleWeighting weighting = {});
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
   /// Trains. May be called again, with the same or other data, and goes on from where it was. Throws
-  /// kInvalidArgument for options out of range, kNotANumber naming epoch and step when a loss isn't finite
-  /// (unless a callback deals with it), and whatever planning, data and callbacks throw; then every parameter
-  /// is as the last full step left it.
+  /// kInvalidArgument for options out of range, kNotANumber naming epoch and step when a loss or a parameter
+  /// isn't finite (unless a callback deals with it), and whatever planning, data and callbacks throw; then
+  /// every parameter is as the last full step left it.
+  ///
+  /// Where a callback resumes (ModelCheckpoint, BackupAndRestore), everything is restored before the first
+  /// step: variables, random numbers, data order, the callbacks' own states, the losses of the epoch so far,
+  /// the history; N steps then equal K steps, a new process and N - K steps bit for bit, under the recorded
+  /// choices of kernels. Throws then as Checkpoint::restore too.
   History fit(Batches data, const FitOptions& options = {});
+  /// One step on one batch, planned at the first of its signature; gives its loss and metrics.
+  Results train_on_batch(const data::Element& batch);
   /// Mean loss and metrics over one pass; changes no parameter. Throws kInvalidArgument for endless data.
   Results evaluate(Batches data);
   /// The predictions of one pass, in its order: (rows, ...). Throws as `evaluate`.
@@ -79,6 +99,9 @@ class Trainer {
   void run_evaluation(data::Dataset& dataset);
   void reset_tallies();
   void read_tallies(Results& results, const std::string& prefix) const;
+
+  /// The sums of loss and metrics.
+  NamedVariables tallies() const;
 
   BatchFunctions functions_;
   LossTally loss_;

@@ -12,6 +12,7 @@
 #include "isochron/core/error.h"
 #include "isochron/core/threads.h"
 #include "isochron/ops/choices.h"
+#include "isochron/train/checkpoint_folder.h"
 
 namespace isochron::apps {
 namespace {
@@ -22,9 +23,15 @@ void require_built(bool built, std::string_view option, std::string_view instead
 
 void refuse_what_is_not_built(const TrainOptions& options) {
   require_built(options.device == "cpu", "--device " + options.device, "cpu is");
-  require_built(options.checkpoint.empty() && !options.resume, "--checkpoint and --resume",
-                "train in one run");
-  require_built(options.tensorboard.empty(), "--tensorboard", "--out writes CSV and JSON");
+}
+
+/// Checkpoints of two runs in one folder would be taken for one run's.
+void require_fresh_or_resumed(const TrainOptions& options) {
+  if (options.checkpoint.empty() || options.resume) return;
+  const auto found = train::newest_checkpoint(options.checkpoint);
+  require(!found, ErrorCode::kInvalidArgument, "train",
+          "{} holds checkpoints of an earlier run; go on with --resume, or name another folder",
+          options.checkpoint.string());
 }
 
 void run(const TrainOptions& options) {
@@ -39,6 +46,8 @@ void run(const TrainOptions& options) {
     ops::set_deterministic(options.deterministic);
     require_folder_of(options.json);
     make_folder(options.out);
+    make_folder(options.checkpoint);
+    require_fresh_or_resumed(options);
     try {
       model.train(options);
     } catch (const DryRunDone&) {
@@ -110,9 +119,21 @@ void add_train(CLI::App& app) {
   command->add_option("--device", options->device, "cpu")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  command->add_option("--checkpoint", options->checkpoint, "not built yet");
-  command->add_flag("--resume", options->resume, "not built yet");
-  command->add_option("--tensorboard", options->tensorboard, "not built yet");
+  CLI::Option* checkpoint = command->add_option(
+      "--checkpoint", options->checkpoint,
+      "folder for checkpoints: after every epoch and at the end by SIGINT or SIGTERM; the newest three are "
+      "kept; the trained weights go to weights.safetensors there");
+  command->add_option("--checkpoint-every", options->checkpoint_every, "steps between checkpoints, besides")
+      ->check(whole_number(1))
+      ->needs(checkpoint);
+  command
+      ->add_flag(
+          "--resume", options->resume,
+          "go on from the newest whole checkpoint in the folder, as if the run had never ended; begins "
+          "anew where there is none")
+      ->needs(checkpoint);
+  command->add_option("--tensorboard", options->tensorboard,
+                      "folder for event files: losses and metrics of training and validation");
   command->callback([options] { run(*options); });
 }
 

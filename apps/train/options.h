@@ -28,11 +28,12 @@ struct TrainOptions {
   std::filesystem::path json;
   std::filesystem::path out;
   Precision precision = Precision::kF32;
-  // Accepted so that asking for them is answered, not ignored.
-  std::string device = "cpu";
   std::filesystem::path checkpoint;
+  int64_t checkpoint_every = 0;  // steps; 0: every epoch
   bool resume = false;
   std::filesystem::path tensorboard;
+  // Accepted so that asking for them is answered, not ignored.
+  std::string device = "cpu";
 };
 
 }  // namespace isochron::apps

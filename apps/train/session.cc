@@ -68,6 +68,7 @@ int64_t TrainSession::steps_per_epoch(train::Batches data) const {
 }
 
 train::Trainer TrainSession::trainer(train::BatchFunctions functions, train::Batches data) {
+  weights_ = functions.weights;
   functions.precision = options_.precision;
   if (options_.dry_run) dry_run(functions, data, optimizer_, optimizer_name_, step_options());
   if (settings_.decay) {
@@ -92,27 +93,67 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   fit_options.epochs = epochs_;
   fit_options.recorder = &recorder_;
   if (options_.steps + settings_.steps_per_epoch > 0) fit_options.steps_per_epoch = steps_per_epoch(data);
+  fit_options.finish_on_signals = !options_.checkpoint.empty();
+  add_callbacks(fit_options.callbacks);
   history_ = trainer.fit(data, fit_options);
+  if (history_.interrupted_by != 0) {
+    throw Interrupted(history_.interrupted_by, fmt::format("{}; what was done is in {}, go on with --resume",
+                                                           history_.stopped, options_.checkpoint.string()));
+  }
+  if (!options_.checkpoint.empty()) save_weights();
+}
+
+void TrainSession::add_callbacks(std::vector<train::Callback*>& callbacks) {
+  if (!options_.tensorboard.empty()) {
+    scalars_.emplace(options_.tensorboard, train::TensorBoardOptions{.optimizer = &optimizer_});
+    callbacks.push_back(&*scalars_);
+  }
+  if (options_.checkpoint.empty()) return;
+  checkpoints_.emplace(
+      train::ModelCheckpointOptions{.filepath = options_.checkpoint / "cp-{epoch:04d}-{total_steps:08d}",
+                                    .every_steps = options_.checkpoint_every,
+                                    .keep_last = 3,
+                                    .resume = options_.resume});
+  callbacks.push_back(&*checkpoints_);
+}
+
+void TrainSession::save_weights() const {
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (const auto& [name, variable] : weights_()) tensors.emplace_back(name, variable.tensor());
+  const std::filesystem::path path = options_.checkpoint / "weights.safetensors";
+  nn::write_safetensors(path, tensors);
+  const train::CheckpointWriterStats stats = checkpoints_->stats();
+  fmt::print(
+      "weights are in {}; {} checkpoints written, {} coalesced, training waited {} for them ({} at most)\n",
+      path.string(), stats.saved, stats.coalesced,
+      observe::duration_text(static_cast<double>(stats.stall_ns)),
+      observe::duration_text(static_cast<double>(stats.longest_stall_ns)));
 }
 
 void TrainSession::finish(const TrainOutcome& outcome) {
   fmt::print("\ntest: {}\n{}", outcome.task, compared_text(outcome));
   fmt::print("{}\n", outcome.result);
   if (!outcome.sample.empty()) fmt::print("\na sample of its text:\n{}\n", outcome.sample);
-  const observe::RunReport report = observe::make_report(recorder_, "train " + options_.model);
-  fmt::print("\n{}", observe::table_text({&report, 1}));
+  std::optional<observe::RunReport> report;
+  if (recorder_.totals().iterations > 0) {
+    report = observe::make_report(recorder_, "train " + options_.model);
+    fmt::print("\n{}", observe::table_text({&*report, 1}));
+  } else {
+    fmt::print("\nnothing was left to train, so there is no time of a step to judge\n");
+  }
   std::fflush(stdout);
-  write(report, outcome);
+  write(report ? &*report : nullptr, outcome);
   for (const auto& [name, value] : outcome.test.items()) {
     require(!value.is_number() || std::isfinite(value.get<double>()), ErrorCode::kNotANumber, "train",
             "the test's {} is {}; try a smaller learning rate", name, value.get<double>());
   }
-  if (options_.require_flat && report.time.kind != observe::Flatness::kFlat) {
-    throw CheckFailed(fmt::format("the time of a step is not found flat: {}", report.time.reason));
+  if (options_.require_flat && (!report || report->time.kind != observe::Flatness::kFlat)) {
+    throw CheckFailed(fmt::format("the time of a step is not found flat: {}",
+                                  report ? report->time.reason : "no step was made"));
   }
 }
 
-void TrainSession::write(const observe::RunReport& report, const TrainOutcome& outcome) const {
+void TrainSession::write(const observe::RunReport* report, const TrainOutcome& outcome) const {
   ordered_json document = {{"model", options_.model},
                            {"optimizer", optimizer_name_},
                            {"learning_rate", learning_rate_},
@@ -122,8 +163,8 @@ void TrainSession::write(const observe::RunReport& report, const TrainOutcome& o
                            {"seed", options_.seed},
                            {"threads", compute_threads()},
                            {"epochs", epochs_json(history_)},
-                           {"test", outcome.test},
-                           {"report", ordered_json::parse(observe::to_json(report, -1))}};
+                           {"test", outcome.test}};
+  if (report != nullptr) document["report"] = ordered_json::parse(observe::to_json(*report, -1));
   if (!outcome.sample.empty()) document["sample"] = outcome.sample;
   // A sample may break off within a character, or a file hold other bytes than UTF-8.
   const std::string text = document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
@@ -134,9 +175,12 @@ void TrainSession::write(const observe::RunReport& report, const TrainOutcome& o
                   optimizer_name_, learning_rate_, options_.seed, compute_threads());
   write_file_atomically(options_.out / "train.json", text);
   write_file_atomically(options_.out / "history.csv", history_.csv());
-  write_file_atomically(options_.out / "windows.csv", observe::to_csv(report));
-  write_file_atomically(options_.out / "report.html", train_page(outcome, settings, history_, report));
-  fmt::print("report.html, train.json, history.csv and windows.csv are in {}\n", options_.out.string());
+  if (report != nullptr) {
+    write_file_atomically(options_.out / "windows.csv", observe::to_csv(*report));
+    write_file_atomically(options_.out / "report.html", train_page(outcome, settings, history_, *report));
+  }
+  fmt::print("{}train.json and history.csv are in {}\n",
+             report != nullptr ? "report.html, windows.csv, " : "", options_.out.string());
 }
 
 }  // namespace isochron::apps

@@ -3,7 +3,9 @@
 // the files of the families.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "isochron/observe/recorder.h"
 #include "isochron/observe/report.h"
 #include "isochron/optim/optimizers.h"
+#include "isochron/train/model_checkpoint.h"
 #include "isochron/train/trainer.h"
 
 namespace isochron::apps {
@@ -76,7 +79,11 @@ class TrainSession {
 
   int64_t steps_per_epoch(train::Batches data) const;
   optim::StepOptions step_options() const;
-  void write(const observe::RunReport& report, const TrainOutcome& outcome) const;
+  /// Saves and scalars as the options ask for.
+  void add_callbacks(std::vector<train::Callback*>& callbacks);
+  void save_weights() const;
+  /// `report` null: nothing was recorded.
+  void write(const observe::RunReport* report, const TrainOutcome& outcome) const;
 
   const TrainOptions& options_;
   TrainSettings settings_;
@@ -87,6 +94,9 @@ class TrainSession {
   optim::Optimizer optimizer_;
   observe::Recorder recorder_;
   train::History history_;
+  std::function<train::NamedVariables()> weights_;
+  std::optional<train::ModelCheckpoint> checkpoints_;
+  std::optional<train::TensorBoard> scalars_;
 };
 
 }  // namespace isochron::apps

@@ -141,6 +141,9 @@ TEST_F(TrainCommand, UsageMistakesExitWithTwo) {
   EXPECT_THAT(train("regress --precision f8"), Ends(2, "--precision"));
   EXPECT_THAT(train("regress --data x.csv"), Ends(2, "regress draws its own data"));
   EXPECT_THAT(train("regress --threads 1000"), Ends(2, "thread"));
+  EXPECT_THAT(train("regress --resume"), Ends(2, "--resume requires --checkpoint"));
+  EXPECT_THAT(train("regress --checkpoint d --checkpoint-every 0"), Ends(2, "--checkpoint-every"));
+  EXPECT_THAT(train("regress --log-level loud"), Ends(2, "log level 'loud' does not exist"));
 }
 
 TEST_F(TrainCommand, MixedPrecisionTrainsAsWellAndEqually) {
@@ -165,9 +168,37 @@ TEST_F(TrainCommand, MixedPrecisionTrainsAsWellAndEqually) {
 
 TEST_F(TrainCommand, WhatIsNotBuiltIsRefused) {
   EXPECT_THAT(train("regress --device cuda"), Ends(2, "--device cuda is not built yet"));
-  EXPECT_THAT(train("regress --checkpoint d"), Ends(2, "--checkpoint and --resume is not built yet"));
-  EXPECT_THAT(train("regress --resume"), Ends(2, "--checkpoint and --resume is not built yet"));
-  EXPECT_THAT(train("regress --tensorboard d"), Ends(2, "--tensorboard is not built yet"));
+}
+
+TEST_F(TrainCommand, AResumedRunEndsWithTheSameWeights) {
+  const std::string whole = (folder_ / "whole").string(), parts = (folder_ / "parts").string();
+  const std::string run = "digits --steps 20 --batch 16 --deterministic --checkpoint ";
+  const Outcome uninterrupted = train(run + whole + " --epochs 3 --resume --log-level info");
+  EXPECT_EQ(uninterrupted.status, 0) << uninterrupted.text;
+  EXPECT_THAT(uninterrupted.text, AllOf(HasSubstr("isochron: info: cp-0003-00000060.safetensors: written"),
+                                        HasSubstr("checkpoints written")));
+  // A run of two epochs has another schedule, so the first part is one that a signal ended.
+  const std::string interrupted = "timeout --signal=TERM --preserve-status 0.3 " +
+                                  std::string(ISOCHRON_COMMAND) + " train " + run + parts +
+                                  " --epochs 3 --checkpoint-every 4 >/dev/null 2>&1";
+  const int status = std::system(interrupted.c_str());
+  EXPECT_THAT(WEXITSTATUS(status), AnyOf(143, 0));
+  const Outcome resumed = train(run + parts + " --epochs 3 --checkpoint-every 4 --resume");
+  EXPECT_EQ(resumed.status, 0) << resumed.text;
+  EXPECT_EQ(content_of(folder_ / "parts" / "weights.safetensors"),
+            content_of(folder_ / "whole" / "weights.safetensors"));
+  const Outcome again = train(run + whole + " --epochs 3 --resume --out " + (folder_ / "out").string());
+  EXPECT_THAT(again, Ends(0, "cp-0003-00000060.safetensors (epoch 3, step 20)"));
+  const nlohmann::json result = read_json(folder_ / "out" / "train.json");
+  EXPECT_EQ(result["epochs"].size(), 3u) << "those of the run before";
+  EXPECT_EQ(result["report"]["iterations"], 2 * 20) << "and its times";
+  EXPECT_THAT(train(run + whole), Ends(2, "holds checkpoints of an earlier run"));
+}
+
+TEST_F(TrainCommand, WritesScalarsForTensorBoard) {
+  const Outcome outcome = train("digits --epochs 1 --steps 2 --tensorboard " + (folder_ / "logs").string());
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_FALSE(std::filesystem::is_empty(folder_ / "logs" / "train"));
 }
 
 TEST_F(TrainCommand, BadDataExitsWithThree) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "isochron/core/error.h"
 #include "observe/simulated_clock.h"
 
@@ -50,6 +52,86 @@ TEST(Recorder, TimeBetweenIterationsIsCountedApart) {
   EXPECT_EQ(recorder.totals().between_phase_ns, (PhaseTimes{0, 0, 0, 0, 0, 100, 0, 14}));
   EXPECT_EQ(recorder.totals().phase_ns, (PhaseTimes{0, 0, 0, 0, 0, 0, 0, 20}));
   EXPECT_EQ(recorder.totals().elapsed_ns, 10 + 57 + 10);
+}
+
+void record(Recorder& recorder, int iterations, int64_t first_ns, int64_t growth_ns) {
+  for (int i = 0; i < iterations; ++i) {
+    const IterationScope iteration(recorder, i % 10 == 9 ? 1 : 0);
+    const PhaseScope compute(recorder, Phase::kCompute);
+    spend(first_ns + i * growth_ns);
+  }
+}
+
+TEST(Recorder, GoesOnFromTheBaselineOfAnEarlierProcess) {
+  constexpr int kIterations = 3000;
+  Recorder whole(simulated()), before(simulated()), after(simulated());
+  record(whole, kIterations, 20'000, 4);
+  record(whole, kIterations, 20'000 + 4 * kIterations, 4);
+  record(before, kIterations, 20'000, 4);
+  record(after, 7, 90'000, 0);  // its warm-up
+  after.seal_and_continue(before.baseline());
+  EXPECT_EQ(after.baseline(), before.baseline()) << "nothing is lost when it is handed on again";
+  record(after, kIterations, 20'000 + 4 * kIterations, 4);
+  EXPECT_EQ(after.totals().iterations, 2 * kIterations);
+  EXPECT_EQ(after.totals().total_ns, whole.totals().total_ns);
+  EXPECT_EQ(after.totals().phase_ns, whole.totals().phase_ns);
+  EXPECT_EQ(after.totals().warmup_iterations, 7);
+  EXPECT_EQ(after.totals().min_ns, 20'000);
+  EXPECT_EQ(after.classes(), whole.classes());
+  const std::vector<double> medians = after.windows(0).medians();
+  EXPECT_LT(medians.front(), 21'000) << "the windows begin with those before the restart";
+  EXPECT_GT(medians.back(), 43'000);
+  EXPECT_TRUE(std::is_sorted(medians.begin(), medians.end()));
+  EXPECT_NEAR(after.duration_quantile(0.5), whole.duration_quantile(0.5), 300);
+}
+
+TEST(Recorder, RefusesWhatIsNoBaselineAndStaysAsItIs) {
+  Recorder recorder(simulated()), other({.classes = 2, .reference_kernel = false, .clock = simulated_now_ns});
+  record(recorder, 100, 1000, 1);
+  const std::string good = recorder.baseline();
+  const auto refused = [&](const std::string& bytes, const char* text) {
+    try {
+      recorder.seal_and_continue(bytes);
+      ADD_FAILURE() << "expected an error: " << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kBadFormat);
+      EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(recorder.baseline(), good);
+  };
+  for (size_t size = 0; size < good.size(); size += 7) refused(good.substr(0, size), "cut short");
+  refused(good + "x", "bytes are left");
+  refused(other.baseline(), "another number of classes");
+  std::string changed = good;
+  changed[0] = 'X';
+  refused(changed, "another version");
+  // A window's first number is the iteration that it begins with.
+  changed = good;
+  changed[changed.find("isobase1") + 8 + 8 + 8 * 8 + 8 * 8 + 16 + 7] = static_cast<char>(0x80);
+  refused(changed, "impossible numbers");
+}
+
+int64_t g_made = 0;
+
+TEST(Recorder, CountsAllocationsOfCallbacksAndSavesApart) {
+  RecorderOptions options = simulated();
+  options.heap_allocations = [] { return g_made; };
+  Recorder recorder(options);
+  for (int i = 0; i < 10; ++i) {
+    const IterationScope iteration(recorder);
+    g_made += 1;
+    {
+      const PhaseScope compute(recorder, Phase::kCompute);
+      g_made += 2;
+      const PhaseScope log(recorder, Phase::kLog);
+      g_made += 10;
+    }
+    const PhaseScope checkpoint(recorder, Phase::kCheckpoint);
+    g_made += 100;
+  }
+  EXPECT_EQ(recorder.totals().heap_allocations, 10 * 3);
+  EXPECT_EQ(recorder.totals().heap_allocations_beside, 10 * 110);
+  EXPECT_EQ(recorder.totals().allocating_iterations, 10);
 }
 
 TEST(Recorder, NamesTheOwnerOfPeriodicSpikes) {

@@ -1,16 +1,20 @@
 // Callbacks: their order, and what the ready-made ones do.
-#include "isochron/train/callback.h"
+#include "isochron/train/callbacks.h"
 
 #include <gmock/gmock.h>
 
+#include <fstream>
 #include <limits>
+#include <memory>
 
+#include "isochron/core/record_file.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/optim/optimizers.h"
 #include "isochron/train/trainer.h"
 #include "support/expect_error.h"
+#include "support/temp_folder.h"
 
 namespace isochron::train {
 namespace {
@@ -101,7 +105,7 @@ TEST(EarlyStopping, WaitsForPatienceAndRestoresTheBest) {
     Variable weights{zeros({1}), "weights"}, mean{zeros({1}), "mean"};
   } model;
   const Variable& weights = model.weights;
-  EarlyStopping stopping({.patience = 1, .restore_best = &model});
+  EarlyStopping stopping({.patience = 2, .restore_best = &model});
   EXPECT_EQ(epochs_until_stop(stopping, {5, 3, 4, 2, 2, 2.5, 1}, weights), 6);
   EXPECT_EQ(stopping.best_epoch(), 4);
   EXPECT_EQ(stopping.best(), 2);
@@ -110,8 +114,8 @@ TEST(EarlyStopping, WaitsForPatienceAndRestoresTheBest) {
   EXPECT_EQ(stopping.best_epoch(), 3);
 }
 
-TEST(EarlyStopping, MindsGoalDeltaAndNaN) {
-  EarlyStopping highest({.goal = Goal::kMax});
+TEST(EarlyStopping, MindsModeDeltaAndNaN) {
+  EarlyStopping highest({.mode = Mode::kMax});
   EXPECT_EQ(epochs_until_stop(highest, {1, 2, 3, 3, 4}), 4);
   EarlyStopping delta({.min_delta = 0.5});
   EXPECT_EQ(epochs_until_stop(delta, {5, 4, 3.6, 1}), 3);
@@ -145,6 +149,141 @@ TEST(LearningRateScheduler, ReachesTheCapturedStep) {
   trainer.fit(batches, {.epochs = 3, .callbacks = {&halve, &watch}, .progress = nullptr});
   EXPECT_THAT(weights, ElementsAre(-1, -1.5, -1.75));
   EXPECT_EQ(trainer.step().traces().size(), 1u);
+}
+
+/// The learning rates after each epoch of `values`.
+std::vector<double> rates_of(const ReduceLearningRateOnPlateauOptions& options,
+                             const std::vector<double>& values, size_t resume_before = 0) {
+  optim::Sgd optimizer({.learning_rate = 1});
+  auto callback = std::make_unique<ReduceLearningRateOnPlateau>(optimizer, options);
+  RunState run{.epochs = 100, .names = {"val_loss"}};
+  callback->on_train_begin(run);
+  std::vector<double> rates;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (i > 0 && i == resume_before) {
+      const std::string state = callback->state();
+      callback = std::make_unique<ReduceLearningRateOnPlateau>(optimizer, options);
+      callback->on_train_begin(run);
+      callback->restore(run, state);
+    }
+    ++run.epoch;
+    callback->on_epoch_end(run, {{"val_loss", values[i]}});
+    rates.push_back(optimizer.learning_rate());
+  }
+  return rates;
+}
+
+TEST(ReduceLearningRateOnPlateau, ReducesAfterPatienceAndCoolsDown) {
+  const std::vector<double> values = {5, 5, 5, 5, 5, 5, 4, 4, 4, 4, 4};
+  // What Keras 3.15.1 gives: tests/golden/make_plateau_keras.py.
+  const std::vector<double> cooled = {1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.125, 0.125, 0.125};
+  const ReduceLearningRateOnPlateauOptions options = {.factor = 0.5, .patience = 2, .cooldown = 2};
+  EXPECT_EQ(rates_of(options, values), cooled);
+  for (size_t i = 1; i < values.size(); ++i)
+    EXPECT_EQ(rates_of(options, values, i), cooled) << "resumed at " << i;
+  EXPECT_THAT(rates_of({.factor = 0.5, .patience = 1, .min_learning_rate = 0.4}, {5, 5, 5, 5}),
+              ElementsAre(1, 0.5, 0.4, 0.4));
+  EXPECT_THAT(rates_of({.factor = 0.5, .patience = 1, .min_delta = 0.5}, {5, 4.6, 4.4, 4.4}),
+              ElementsAre(1, 0.5, 0.5, 0.25));
+  EXPECT_THAT(rates_of({.mode = Mode::kMax, .factor = 0.5, .patience = 1}, {5, 6, 6}),
+              ElementsAre(1, 1, 0.5));
+  optim::Sgd optimizer;
+  EXPECT_ERROR(ReduceLearningRateOnPlateau(optimizer, {.factor = 1}), ErrorCode::kInvalidArgument, "factor");
+  EXPECT_ERROR(ReduceLearningRateOnPlateau(optimizer, {.patience = -1}), ErrorCode::kInvalidArgument,
+               "patience");
+  ReduceLearningRateOnPlateau plateau(optimizer);
+  EXPECT_ERROR(plateau.restore({}, "1 2"), ErrorCode::kBadFormat, "'1 2' is not the state of this callback");
+  EXPECT_ERROR(plateau.restore({}, "1 2 3 4"), ErrorCode::kBadFormat, "reduce_learning_rate_on_plateau");
+  EXPECT_ERROR(plateau.restore({}, "x 2 3"), ErrorCode::kBadFormat, "state");
+}
+
+TEST(EarlyStopping, MindsBaselineAndStart) {
+  EarlyStopping baseline({.patience = 2, .baseline = 3});
+  EXPECT_EQ(epochs_until_stop(baseline, {5, 4, 3.5, 3.4}), 0) << "improving each time";
+  EarlyStopping waits({.patience = 2, .baseline = 3});
+  EXPECT_EQ(epochs_until_stop(waits, {5, 5, 2}), 2)
+      << "an improvement that misses the baseline doesn't wait anew";
+  EarlyStopping late({.start_from_epoch = 3});
+  EXPECT_EQ(epochs_until_stop(late, {1, 2, 3, 4}), 4);
+}
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+TEST(CsvLogger, WritesARowAnEpochAndAppends) {
+  const TempFolder folder;
+  const std::filesystem::path path = folder / "log.csv";
+  std::ofstream(path) << "old content that is longer than what comes now, so that it must be cut off\n\n\n";
+  CsvLogger log(path);
+  Loop().fit({&log}, 2);
+  EXPECT_EQ(text_of(path), "epoch,loss,val_loss\n1,1,1\n2,1,1\n");
+  CsvLogger more(path, {.append = true});
+  Loop().fit({&more}, 1);
+  EXPECT_EQ(text_of(path), "epoch,loss,val_loss\n1,1,1\n2,1,1\n1,1,1\n");
+  CsvLogger other(path, {.separator = ';', .append = true});
+  EXPECT_ERROR(Loop().fit({&other}, 1), ErrorCode::kInvalidArgument, "its header is 'epoch,loss,val_loss'");
+  CsvLogger lost(folder / "none" / "log.csv");
+  EXPECT_ERROR(Loop().fit({&lost}, 1), ErrorCode::kIo, "log.csv");
+}
+
+TEST(CsvLogger, AResumedRunCutsOffWhatCameAfterTheCheckpoint) {
+  const TempFolder folder;
+  const std::filesystem::path path = folder / "log.csv";
+  RunState run{.epochs = 3, .names = {"loss"}};
+  std::string state;
+  {
+    CsvLogger log(path);
+    log.on_train_begin(run);
+    run.epoch = 1;
+    log.on_epoch_end(run, {{"loss", 0.5}});
+    state = log.state();
+    run.epoch = 2;
+    log.on_epoch_end(run, {{"loss", 0.25}});
+  }
+  CsvLogger log(path);
+  log.on_train_begin(run);
+  log.restore(run, state);
+  log.on_epoch_end(run, {{"loss", 0.125}});
+  log.on_train_end(run);
+  EXPECT_EQ(text_of(path), "epoch,loss\n1,0.5\n2,0.125\n");
+}
+
+/// The records of the one file in `folder`, each as its length.
+size_t records_in(const std::filesystem::path& folder) {
+  size_t records = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    RecordReader reader(entry.path());
+    std::vector<std::byte> record;
+    while (reader.next(record)) ++records;
+  }
+  return records;
+}
+
+TEST(TensorBoard, WritesScalarsOfTrainingAndValidation) {
+  const TempFolder folder;
+  optim::Sgd optimizer;
+  TensorBoard board(folder.path(), {.update_freq = 1, .optimizer = &optimizer});
+  Loop().fit({&board}, 2);
+  EXPECT_EQ(records_in(folder / "train"), 1u + 2 * (1 + 1 + 1))
+      << "version; an epoch: batch_loss, epoch_loss, rate";
+  EXPECT_EQ(records_in(folder / "validation"), 1u + 2);
+  TensorBoard resumed(folder.path());
+  RunState run{.epoch = 3, .total_steps = 6};
+  resumed.restore(run, "0");
+  resumed.on_epoch_end(run, {{"loss", 1}});
+  EXPECT_EQ(records_in(folder / "train"), 7u + 3) << "version, the step to forget from, the loss";
+}
+
+TEST(SwapWeights, ValidatesWithOthersAndEndsWithThem) {
+  std::vector<std::string> lines;
+  SwapWeights swap([&] { lines.push_back("swap"); });
+  Log log("", lines);
+  Loop().fit({&swap, &log}, 1);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "swap"), 3);
+  EXPECT_EQ(lines.back(), "1.3 end");
+  EXPECT_EQ(lines[lines.size() - 2], "swap") << "for good";
 }
 
 TEST(History, KeepsTheNewestEpochsAndWritesCsv) {

@@ -14,8 +14,10 @@
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/random.h"
 #include "isochron/ops/reduction.h"
+#include "isochron/ops/shape_ops.h"
 #include "isochron/ops/softmax.h"
 #include "isochron/optim/optimizers.h"
+#include "isochron/train/progress.h"
 #include "support/expect_error.h"
 
 namespace isochron::train {
@@ -237,6 +239,135 @@ TEST(Trainer, NamesEpochAndStepOfALossThatIsNoNumber) {
     EXPECT_THAT(history.stopped, HasSubstr("step 4 of epoch 1"));
     EXPECT_EQ(history.epochs.back().steps, 4);
   }
+}
+
+/// A model of one parameter w; its loss is the mean of log(w x), which is not finite for x = 0.
+struct LogLoss : nn::Module {
+  Tensor forward(const Tensor& x) override { return x * weight.tensor(); }
+  void members(nn::Members& list) override { list("weight", weight); }
+  Variable weight{ones({1}), "weight"};
+};
+
+TEST(Trainer, FindsTheOpThatMadeANumberInfinite) {
+  for (const int64_t report_every : {1, 2, 100}) {
+    LogLoss model;
+    optim::Sgd optimizer({.learning_rate = 0.01});
+    const auto loss = [](const Tensor& prediction, const Tensor&) { return mean(log(prediction)); };
+    Trainer trainer(model, loss, optimizer);
+    std::vector<double> values(20, 1.0);
+    values[13] = 0;
+    auto batches = data::from_tensor_slices(from_vector({20, 1}, values), ones({20, 1})).batch(4).prefetch();
+    FitOptions options = quiet(2);
+    options.report_every = report_every;
+    EXPECT_ERROR(trainer.fit(batches, options), ErrorCode::kNotANumber,
+                 "the loss of step 4 of epoch 1 is NaN or infinite: first in [log] node 'log");
+    optimizer.set_learning_rate(0.01);
+    model.weight.assign(ones({1}));
+    EXPECT_ERROR(trainer.fit(batches, options), ErrorCode::kNotANumber,
+                 "result 0, f32(4, 1): 1 of 4 elements are NaN or infinite, the first at (1, 0)");
+    options.trace_not_finite = false;
+    model.weight.assign(ones({1}));
+    EXPECT_ERROR(trainer.fit(batches, options), ErrorCode::kNotANumber, "is NaN or infinite; lower");
+  }
+}
+
+TEST(Trainer, FindsAnInfiniteGradientBehindAFiniteLoss) {
+  // The gradient of sqrt is infinite at 0, where its value is 0.
+  LogLoss model;
+  optim::Sgd optimizer({.learning_rate = 0.01});
+  const auto loss = [](const Tensor& prediction, const Tensor& target) {
+    return mean(sqrt(prediction - prediction * target));
+  };
+  Trainer trainer(model, loss, optimizer);
+  auto batches = data::from_tensor_slices(ones({4, 1}), ones({4, 1})).batch(4);
+  EXPECT_ERROR(trainer.fit(batches, quiet(1)), ErrorCode::kNotANumber,
+               "after step 1 of epoch 1 'weight' f32(1): 1 of 1 elements are NaN or infinite, the first at "
+               "(0): first in");
+}
+
+TEST(Trainer, NamesTheTensorOfABatchThatIsNotFinite) {
+  Fixture f;
+  std::vector<double> values(8, 1.0);
+  values[5] = std::numeric_limits<double>::infinity();
+  auto batches = data::from_tensor_slices(from_vector({4, 2}, values), ones({4, 1})).batch(4);
+  TerminateOnNaN terminate;
+  FitOptions options = quiet(1);
+  options.callbacks = {&terminate};
+  EXPECT_THAT(
+      f.trainer.fit(batches, options).stopped,
+      HasSubstr("the batch's '0' f32(4, 2): 1 of 8 elements are NaN or infinite, the first at (2, 1)"));
+}
+
+TEST(Trainer, ClassAndSampleWeightsScaleTheLossOfEachSample) {
+  const Tensor x = from_vector({4, 1}, {1, 2, 3, 4}), labels = from_vector({4}, {0, 1, 1, 0}, DType::kI64);
+  const Tensor weights = from_vector({4}, {1, 0, 2, 1});
+  struct Same : nn::Module {
+    Tensor forward(const Tensor& input) override { return input * scale.tensor(); }
+    void members(nn::Members& list) override { list("scale", scale); }
+    Variable scale{ones({1}), "scale"};
+  };
+  const auto loss = [](const Tensor& prediction, const Tensor&, const Tensor& sample_weights) {
+    const Tensor losses = reshape(prediction, {4});
+    return mean(sample_weights.defined() ? losses * sample_weights : losses);
+  };
+  const auto evaluated = [&](SampleWeighting weighting) {
+    Same model;
+    optim::Sgd optimizer;
+    Trainer trainer(model, loss, optimizer, {}, std::move(weighting));
+    auto batches = data::from_tensor_slices(x, labels, weights).batch(4);
+    return trainer.evaluate(batches)["loss"];
+  };
+  EXPECT_EQ(evaluated({}), 10.0 / 4);
+  EXPECT_EQ(evaluated({.from_batch = true}), (1 + 0 + 6 + 4) / 4.0);
+  EXPECT_EQ(evaluated({.class_weights = {1, 3}}), (1 + 6 + 9 + 4) / 4.0);
+  EXPECT_EQ(evaluated({.from_batch = true, .class_weights = {1, 3}}), (1 + 0 + 18 + 4) / 4.0);
+  EXPECT_ERROR(evaluated({.class_weights = {1}}), ErrorCode::kOutOfRange, "1");
+  Same model;
+  optim::Sgd optimizer;
+  Trainer deaf(model, [](const Tensor& prediction, const Tensor&) { return mean(prediction); }, optimizer, {},
+               {.from_batch = true});
+  auto batches = data::from_tensor_slices(x, labels, weights).batch(4);
+  EXPECT_ERROR(deaf.evaluate(batches), ErrorCode::kUnsupported, "takes no sample weights");
+  auto pairs = data::from_tensor_slices(x, labels).batch(4);
+  Trainer lacking(model, loss, optimizer, {}, {.from_batch = true});
+  EXPECT_ERROR(lacking.evaluate(pairs), ErrorCode::kInvalidArgument, "sample weights");
+}
+
+TEST(Trainer, TrainsOnOneBatch) {
+  Fixture f;
+  data::Element batch;
+  batch.add("0", f.line.inputs);
+  batch.add("1", f.line.targets);
+  const double first = f.trainer.train_on_batch(batch)["loss"];
+  for (int i = 0; i < 200; ++i) f.trainer.train_on_batch(batch);
+  EXPECT_LT(f.trainer.train_on_batch(batch)["loss"], 1e-3 * first);
+  EXPECT_EQ(f.optimizer.step_count(), 202);
+  EXPECT_EQ(f.trainer.step().plan_count(), 1u);
+}
+
+TEST(Trainer, InitialEpochCountsAsDone) {
+  Fixture f;
+  auto batches = f.line.batches();
+  FitOptions options = quiet(5);
+  options.initial_epoch = 3;
+  const History history = f.trainer.fit(batches, options);
+  EXPECT_THAT(history.epochs, SizeIs(2));
+  EXPECT_EQ(history.epochs.front().epoch, 4);
+}
+
+TEST(Progress, TellsThePaceOfTheNewestSteps) {
+  RecentSteps steps;
+  EXPECT_EQ(steps.quantile_ns(0.5), 0);
+  for (int i = 0; i < 1000; ++i) steps.add({.duration_ns = 1'000'000, .wait_ns = 0});
+  for (int i = 0; i < 461; ++i) steps.add({.duration_ns = 2'000'000, .wait_ns = 200'000});
+  for (int i = 0; i < 51; ++i) steps.add({.duration_ns = 4'000'000, .wait_ns = 400'000});
+  EXPECT_EQ(steps.size(), RecentSteps::kMaxSteps);
+  EXPECT_EQ(steps.quantile_ns(0.5), 2e6);
+  EXPECT_EQ(steps.quantile_ns(0.95), 4e6);
+  EXPECT_NEAR(steps.wait_share(), 0.1, 1e-12);
+  RunState run{.epoch = 2, .epochs = 3, .step = 40, .steps_per_epoch = 100};
+  EXPECT_EQ(pace_text(run, steps, 32),
+            "step p50 2.00 ms p95 4.00 ms  1.46e+04 samples/s  data wait 10 %  ETA 00:00:01");
 }
 
 TEST(Trainer, AStepThatFailsHalfwayUpdatesNothing) {

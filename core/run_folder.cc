@@ -1,0 +1,68 @@
+#include "isochron/core/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "isochron/core/error.h"
+
+namespace isochron {
+namespace {
+
+constexpr std::string_view kPrefix = ".isochron-run-";
+
+/// Takes the lock of the folder at `path`; -1 when another process has it or there is none.
+int try_lock(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (descriptor < 0) return -1;
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
+  ::close(descriptor);
+  return -1;
+}
+
+void remove_those_of_the_dead(const std::filesystem::path& parent) {
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator at(parent, ignored), end; !ignored && at != end;
+       at.increment(ignored)) {
+    if (!at->path().filename().string().starts_with(kPrefix)) continue;
+    const int lock = try_lock(at->path());
+    if (lock < 0) continue;
+    std::error_code failed;
+    std::filesystem::remove_all(at->path(), failed);
+    ::close(lock);
+  }
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const std::filesystem::path& parent) {
+  static std::atomic<int> made{0};
+  remove_those_of_the_dead(parent);
+  // Another process may take an unlocked folder for one of the dead in between: then the next number is
+  // tried.
+  constexpr int kAttempts = 16;
+  for (int attempt = 0; attempt < kAttempts && lock_ < 0; ++attempt) {
+    path_ = parent / fmt::format("{}{}-{}", kPrefix, ::getpid(), made++);
+    std::error_code failed;
+    std::filesystem::create_directory(path_, failed);
+    require(!failed, ErrorCode::kIo, path_.string(), "cannot create the folder: {}", failed.message());
+    lock_ = try_lock(path_);
+    if (lock_ >= 0 && !std::filesystem::exists(path_, failed)) {
+      ::close(lock_);
+      lock_ = -1;
+    }
+  }
+  require(lock_ >= 0, ErrorCode::kIo, path_.string(), "cannot lock the folder: {}", std::strerror(errno));
+}
+
+RunFolder::~RunFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+  ::close(lock_);
+}
+
+}  // namespace isochron

@@ -1,0 +1,26 @@
+// Where a process keeps files that are not whole yet: one folder of its own below the folder that they will
+// go to (a rename must stay within a file system), gone when the process is.
+#pragma once
+
+#include <filesystem>
+
+namespace isochron {
+
+/// `PARENT/.isochron-run-PID`, with a lock on it that the system gives back when the process dies, however it
+/// does. Making one removes those of dead processes, with all they hold.
+class RunFolder {
+ public:
+  /// Throws kIo. `parent` must exist.
+  explicit RunFolder(const std::filesystem::path& parent);
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+  ~RunFolder();  // removes it
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int lock_ = -1;
+};
+
+}  // namespace isochron

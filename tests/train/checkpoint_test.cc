@@ -1,0 +1,230 @@
+// Checkpoints as files: whole or absent, checked, refused as a whole.
+#include "isochron/train/checkpoint.h"
+
+#include <errno.h>
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "isochron/core/file.h"
+#include "isochron/nn/layers.h"
+#include "isochron/nn/sequential.h"
+#include "isochron/nn/weights.h"
+#include "isochron/ops/creation.h"
+#include "isochron/optim/optimizers.h"
+#include "isochron/train/checkpoint_folder.h"
+#include "isochron/train/checkpoint_writer.h"
+#include "support/expect_error.h"
+#include "support/failing_calls.h"
+#include "support/temp_folder.h"
+
+namespace isochron::train {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+NamedVariables some_variables(double number) {
+  return {{"dense/kernel", Variable(full({3, 2}, number), "kernel")},
+          {"dense/bias", Variable(full({2}, number + 0.5, DType::kF64), "bias")},
+          {"optimizer/step", Variable(full({}, 7, DType::kI64), "step", false)},
+          {"mask", Variable(full({3}, 1, DType::kBool), "mask", false)},
+          {"none", Variable(zeros({0, 4}), "none")}};
+}
+
+std::vector<std::vector<double>> content_of(const NamedVariables& variables) {
+  std::vector<std::vector<double>> all;
+  for (const auto& [name, variable] : variables) all.push_back(variable.tensor().to_vector());
+  return all;
+}
+
+TEST(Checkpoint, GivesBackWhatWasSaved) {
+  const TempFolder folder;
+  const NamedVariables saved = some_variables(0.25), loaded = some_variables(-1);
+  save_checkpoint(folder / "a", saved, "a document: {\"x\": 1}");
+  const Checkpoint checkpoint(folder / "a");
+  EXPECT_EQ(checkpoint.document(), "a document: {\"x\": 1}");
+  checkpoint.verify();
+  checkpoint.restore(loaded);
+  EXPECT_EQ(content_of(loaded), content_of(saved));
+}
+
+TEST(Checkpoint, ItsWeightsAreReadAsAnyWeightsFile) {
+  const TempFolder folder;
+  nn::Sequential model(nn::Dense(3), nn::Dense(1)), other(nn::Dense(3), nn::Dense(1));
+  for (nn::Sequential* each : {&model, &other}) each->build({DType::kF32, {4, 2}});
+  optim::Adam optimizer;
+  optimizer.apply(model.parameters(), std::vector<Tensor>{ones({2, 3}), ones({3}), ones({3, 1}), ones({1})});
+  NamedVariables all = weights_of(model);
+  for (auto& slot : slots_of(optimizer)) all.push_back(slot);
+  save_checkpoint(folder / "a", all, "");
+  EXPECT_EQ(nn::load_weights(other, folder / "a", {.strict = false}).loaded, 4u);
+  EXPECT_EQ(content_of(weights_of(other)), content_of(weights_of(model)));
+}
+
+TEST(Checkpoint, AnotherRunsIsRefusedAndNothingChanged) {
+  const TempFolder folder;
+  save_checkpoint(folder / "a", some_variables(0.25), "");
+  NamedVariables other = some_variables(3);
+  const auto before = content_of(other);
+  other[0].first = "conv/kernel";
+  EXPECT_ERROR(Checkpoint(folder / "a").restore(other), ErrorCode::kOutOfRange,
+               "missing in the file (1): conv/kernel");
+  EXPECT_ERROR(Checkpoint(folder / "a").restore(other), ErrorCode::kOutOfRange,
+               "unexpected in the file (1): dense/kernel");
+  other[0] = {"dense/kernel", Variable(full({2, 3}, 3), "kernel")};
+  EXPECT_ERROR(Checkpoint(folder / "a").restore(other), ErrorCode::kShapeMismatch,
+               "dense/kernel: the file has f32(3, 2), the run f32(2, 3)");
+  EXPECT_EQ(content_of(other), before);
+  nn::write_safetensors(folder / "weights", std::vector<std::pair<std::string, Tensor>>{{"x", ones({2})}});
+  EXPECT_ERROR(Checkpoint(folder / "weights"), ErrorCode::kBadFormat, "so no checkpoint");
+}
+
+TEST(Checkpoint, AFlippedBitIsFoundAndTheTensorNamed) {
+  const TempFolder folder;
+  const NamedVariables saved = some_variables(0.25);
+  save_checkpoint(folder / "a", saved, "the document");
+  std::vector<std::byte> bytes = read_file(folder / "a");
+  const size_t data = bytes.size() - 24 - 16 - 8 - 3;  // larger elements first
+  const auto damaged = [&](size_t at) {
+    std::vector<std::byte> copy = bytes;
+    copy[at] ^= std::byte{0x10};
+    std::ofstream(folder / "b") << std::string(reinterpret_cast<const char*>(copy.data()), copy.size());
+    return folder / "b";
+  };
+  EXPECT_ERROR(Checkpoint(damaged(data)).verify(), ErrorCode::kBadFormat,
+               "tensor 'dense/bias': its checksum is");
+  EXPECT_ERROR(Checkpoint(damaged(data + 16 + 8)).verify(), ErrorCode::kBadFormat, "tensor 'dense/kernel'");
+  const NamedVariables loaded = some_variables(-1);
+  const auto before = content_of(loaded);
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    // A bool is any byte but 0, and blanks end the header: neither holds anything.
+    if (bytes[at] == std::byte{' '} || at >= bytes.size() - 3) continue;
+    try {
+      Checkpoint(damaged(at)).restore(loaded);
+      ADD_FAILURE() << "a flipped bit at " << at << " of " << bytes.size() << " was not found";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("b]")) << "names the file";
+    }
+    ASSERT_EQ(content_of(loaded), before) << at;
+  }
+}
+
+TEST(Checkpoint, OneCutShortAtAnyByteIsRefused) {
+  const TempFolder folder;
+  save_checkpoint(folder / "a", some_variables(0.25), "the document");
+  const auto whole = fs::file_size(folder / "a");
+  for (uintmax_t size = whole; size-- > 0;) {
+    fs::resize_file(folder / "a", size);
+    EXPECT_ERROR(Checkpoint(folder / "a"), ErrorCode::kBadFormat, "byte ");
+  }
+}
+
+TEST(Checkpoint, AnyCallThatFailsLeavesTheOldOneWhole) {
+  const TempFolder folder;
+  const NamedVariables first = some_variables(1), second = some_variables(2), loaded = some_variables(0);
+  save_checkpoint(folder / "cp", first, "first");
+  fs::create_directory(folder / "temporary");
+  int64_t failed = 0;
+  for (int64_t call = 1;; ++call) {
+    bool done = false;
+    try {
+      const FailingCalls failing(call, ENOSPC);
+      save_checkpoint(folder / "cp", second, "second", folder / "temporary");
+      done = FailingCalls::made() < call;
+      // The last call makes the new name last, when the file has taken the place of the old: a system that
+      // can't do that has the new file whole, or the old.
+      EXPECT_GE(FailingCalls::made() + 1, call);
+    } catch (const Error& error) {
+      ++failed;
+      EXPECT_EQ(error.code(), ErrorCode::kIo);
+      EXPECT_THAT(error.what(), HasSubstr("No space left on device"));
+      Checkpoint(folder / "cp").restore(loaded);
+      EXPECT_EQ(content_of(loaded), content_of(first));
+      EXPECT_EQ(Checkpoint(folder / "cp").document(), "first");
+    }
+    EXPECT_TRUE(fs::is_empty(folder / "temporary"));
+    if (done) break;
+  }
+  EXPECT_GE(failed, 8) << "open, each piece, fsync and rename";
+  Checkpoint(folder / "cp").restore(loaded);
+  EXPECT_EQ(content_of(loaded), content_of(second));
+}
+
+TEST(CheckpointWriter, SavesWhatWasThereAtTheCall) {
+  const TempFolder folder;
+  const NamedVariables variables = some_variables(0), loaded = some_variables(0);
+  CheckpointWriter writer(variables, folder.path());
+  for (int i = 1; i <= 3; ++i) {
+    variables[0].second.assign(full({3, 2}, i));
+    writer.save({folder / fmt::format("{}.cp", i), fmt::format("document {}", i), {}});
+    variables[0].second.assign(full({3, 2}, -1));
+    writer.flush();
+    const Checkpoint checkpoint(folder / fmt::format("{}.cp", i));
+    checkpoint.restore(loaded);
+    EXPECT_EQ(loaded[0].second.tensor().to_vector(), std::vector<double>(6, i));
+    EXPECT_EQ(checkpoint.document(), fmt::format("document {}", i));
+  }
+  EXPECT_EQ(writer.stats().saved, 3);
+  EXPECT_EQ(writer.stats().coalesced, 0);
+}
+
+TEST(CheckpointWriter, CoalescesWhatOverlapsAndRemovesWhatIsReplaced) {
+  const TempFolder folder;
+  const NamedVariables variables = some_variables(0);
+  std::ofstream(folder / "old") << "x";
+  std::vector<fs::path> dropped;
+  CheckpointWriterStats stats;
+  constexpr int kSaves = 200;
+  {
+    CheckpointWriter writer(variables, folder.path());
+    for (int i = 0; i < kSaves; ++i) {
+      std::vector<fs::path> replaced;
+      if (i == 0) replaced.push_back(folder / "old");
+      const auto path = writer.save({folder / fmt::format("{}.cp", i), "", replaced});
+      if (path) dropped.push_back(*path);
+    }
+    writer.flush();
+    stats = writer.stats();
+  }
+  EXPECT_EQ(stats.saved + stats.coalesced, kSaves);
+  EXPECT_EQ(std::ssize(dropped), stats.coalesced);
+  for (const fs::path& path : dropped) EXPECT_FALSE(fs::exists(path));
+  EXPECT_TRUE(fs::exists(folder / fmt::format("{}.cp", kSaves - 1))) << "the last is always written";
+  EXPECT_FALSE(fs::exists(folder / "old"));
+}
+
+TEST(CheckpointWriter, AFailureReachesTheCallerOnceAndKeepsTheOldFile) {
+  const TempFolder folder;
+  const NamedVariables variables = some_variables(0);
+  std::ofstream(folder / "old") << "x";
+  CheckpointWriter writer(variables, folder.path());
+  {
+    const FailingCalls failing(2, EIO);
+    writer.save({folder / "a.cp", "", {folder / "old"}});
+    EXPECT_ERROR(writer.flush(), ErrorCode::kIo, "Input/output error");
+  }
+  EXPECT_TRUE(fs::exists(folder / "old"));
+  EXPECT_FALSE(fs::exists(folder / "a.cp"));
+  writer.flush();
+  writer.save({folder / "b.cp", "", {}});
+  writer.flush();
+  Checkpoint(folder / "b.cp").verify();
+}
+
+TEST(CheckpointPath, FillsTheTemplate) {
+  const Results results{{"loss", 0.123456}, {"val_loss", 2}, {"top-5", 1}};
+  EXPECT_EQ(checkpoint_path("runs/cp-{epoch:04d}", 7, 3, 63, results), "runs/cp-0007.safetensors");
+  EXPECT_EQ(checkpoint_path("cp-{val_loss:.4f}-{step}-{total_steps:08d}.safetensors", 7, 3, 63, results),
+            "cp-2.0000-3-00000063.safetensors");
+  EXPECT_ERROR(checkpoint_path("cp-{acc}", 7, 3, 63, results), ErrorCode::kInvalidArgument,
+               "it may hold epoch, step, total_steps, loss, val_loss");
+  EXPECT_ERROR(checkpoint_path("cp-{epoch:04q}", 7, 3, 63, results), ErrorCode::kInvalidArgument,
+               "'cp-{epoch:04q}'");
+}
+
+}  // namespace
+}  // namespace isochron::train

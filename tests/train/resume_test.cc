@@ -1,0 +1,286 @@
+// A run that ends at any step and goes on in new objects equals one that never ended, bit for bit.
+#include <gmock/gmock.h>
+
+#include <csignal>
+#include <fstream>
+#include <limits>
+#include <stdexcept>
+
+#include "isochron/core/event.h"
+#include "isochron/nn/compose.h"
+#include "isochron/nn/layers.h"
+#include "isochron/nn/normalization.h"
+#include "isochron/nn/sequential.h"
+#include "isochron/ops/creation.h"
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/random.h"
+#include "isochron/ops/reduction.h"
+#include "isochron/optim/optimizers.h"
+#include "isochron/train/checkpoint_folder.h"
+#include "isochron/train/model_checkpoint.h"
+#include "isochron/train/schedule.h"
+#include "isochron/train/trainer.h"
+#include "support/expect_error.h"
+#include "support/temp_folder.h"
+
+namespace isochron::train {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr int kEpochs = 4;
+constexpr int64_t kStepsAnEpoch = 6;  // the last of an odd batch
+
+/// What an interrupted run ends with; the rest of it happens in another Training.
+struct Stopped : std::runtime_error {
+  Stopped() : std::runtime_error("stopped") {}
+};
+
+/// Throws after `at` steps of this process; there is no order in which a process may end.
+class StopAfter : public Callback {
+ public:
+  explicit StopAfter(int64_t at) : at_(at) {}
+  void on_save(RunState& run, SavePoint) override {
+    if (run.total_steps == at_) throw Stopped();
+  }
+  std::string_view kind() const override { return "stop_after"; }
+
+ private:
+  int64_t at_;
+};
+
+/// Everything that a training has state in: dropout, batch normalisation, Adam, a schedule in the step,
+/// shuffled batches made ahead, metrics, early stopping that keeps the best weights, a plateau.
+struct Training {
+  explicit Training(uint64_t own_seed = 3) : seed(own_seed) {
+    Rng rng(7);
+    std::vector<double> x, y;
+    for (int row = 0; row < 42; ++row) {
+      for (int i = 0; i < 5; ++i) x.push_back(rng.uniform() - 0.5);
+      y.push_back(x.back() * 2 - x[x.size() - 2]);
+    }
+    inputs = from_vector({42, 5}, x);
+    targets = from_vector({42, 1}, y);
+  }
+
+  History fit(std::vector<Callback*> more, bool counted = false, int64_t steps_per_call = 1) {
+    nn::set_initializer_seed(seed);
+    random::set_seed(seed);
+    auto batches = data::from_tensor_slices(inputs, targets).shuffle(42, {.seed = 9}).batch(8).prefetch();
+    auto validation = data::from_tensor_slices(inputs, targets).take(16).batch(8);
+    Trainer trainer(scheduled(
+        supervised(model, nn::mean_squared_error, optimizer, {metric("mae", nn::MeanAbsoluteError())}),
+        optimizer, {.peak = 0.02, .warmup_steps = 3, .total_steps = 30}));
+    EarlyStopping stopping({.monitor = "mae", .patience = 100, .restore_best = &model});
+    std::vector<Callback*> callbacks = {&stopping};
+    callbacks.insert(callbacks.end(), more.begin(), more.end());
+    History history = trainer.fit(batches, {.epochs = kEpochs,
+                                            .steps_per_epoch = counted ? 5 : 0,
+                                            .steps_per_call = steps_per_call,
+                                            .validation_data = validation,
+                                            .callbacks = callbacks,
+                                            .report_every = 2,
+                                            .finish_on_signals = true,
+                                            .progress = nullptr});
+    best_epoch = stopping.best_epoch();
+    return history;
+  }
+
+  /// All variables and the random state, for comparison bit for bit.
+  std::vector<std::vector<double>> content() {
+    std::vector<std::vector<double>> all;
+    for (const auto& [name, variable] : weights_of(model)) all.push_back(variable.tensor().to_vector());
+    for (const auto& [name, variable] : slots_of(optimizer)) all.push_back(variable.tensor().to_vector());
+    all.push_back(random::default_generator().state().to_vector());
+    return all;
+  }
+
+  uint64_t seed;
+  Tensor inputs, targets;
+  nn::Sequential model{nn::Dense(16, nn::Activation::kRelu), nn::BatchNorm(), nn::Dropout(0.3), nn::Dense(1)};
+  optim::Adam optimizer;
+  int best_epoch = 0;
+};
+
+/// The numbers of a history that don't depend on time.
+std::vector<std::pair<int64_t, std::vector<std::pair<std::string, double>>>> numbers_of(
+    const History& history) {
+  std::vector<std::pair<int64_t, std::vector<std::pair<std::string, double>>>> all;
+  for (const EpochRecord& record : history.epochs) {
+    all.push_back({record.steps, {record.results.begin(), record.results.end()}});
+  }
+  return all;
+}
+
+ModelCheckpointOptions every_step_in(const TempFolder& folder) {
+  return {.filepath = folder / "cp-{epoch:04d}-{step:04d}", .every_steps = 1, .keep_last = 3, .resume = true};
+}
+
+/// A run that ends after `stop` steps, as far as it got to save.
+void train_until(int64_t stop, const ModelCheckpointOptions& options, bool counted = false,
+                 int64_t steps_per_call = 1) {
+  Training first;
+  ModelCheckpoint saving(options);
+  StopAfter stopper(stop);
+  EXPECT_THROW(first.fit({&saving, &stopper}, counted, steps_per_call), Stopped);
+}
+
+void expect_equal(const History& resumed, Training& second, const History& whole, Training& reference) {
+  EXPECT_TRUE(numbers_of(resumed) == numbers_of(whole));
+  EXPECT_TRUE(second.content() == reference.content());
+  EXPECT_EQ(second.best_epoch, reference.best_epoch);
+}
+
+TEST(Resume, AnyStepAndTheRestEqualTheWholeRun) {
+  Training reference;
+  const History whole = reference.fit({});
+  ASSERT_THAT(whole.epochs, SizeIs(kEpochs));
+  for (int64_t stop = 1; stop < kEpochs * kStepsAnEpoch; ++stop) {
+    SCOPED_TRACE(stop);
+    const TempFolder folder;
+    train_until(stop, every_step_in(folder));
+    Training second(stop);  // other weights, other draws: all must come from the file
+    ModelCheckpoint resuming(every_step_in(folder));
+    StopAfter never(-1);
+    const History resumed = second.fit({&resuming, &never});
+    expect_equal(resumed, second, whole, reference);
+    EXPECT_LE(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 4)
+        << "3 files are kept and the folder of temporary ones";
+  }
+}
+
+TEST(Resume, CountedEpochsGoOnWithinThePass) {
+  Training reference;
+  const History whole = reference.fit({}, true);
+  for (const int64_t stop : {1, 4, 5, 6, 9, 10, 11, 17}) {
+    SCOPED_TRACE(stop);
+    const TempFolder folder;
+    train_until(stop, every_step_in(folder), true);
+    Training second(stop);
+    ModelCheckpoint resuming(every_step_in(folder));
+    const History resumed = second.fit({&resuming}, true);
+    expect_equal(resumed, second, whole, reference);
+  }
+}
+
+TEST(Resume, SeveralStepsACallComputeTheSame) {
+  Training reference;
+  const History whole = reference.fit({});
+  Training other;
+  expect_equal(other.fit({}, false, 4), other, whole, reference);
+  const TempFolder folder;
+  train_until(10, every_step_in(folder), false, 4);
+  Training second(1);
+  ModelCheckpoint resuming(every_step_in(folder));
+  expect_equal(second.fit({&resuming}, false, 4), second, whole, reference);
+}
+
+TEST(Resume, ASignalEndsInGoodOrderAndNothingIsLost) {
+  Training reference;
+  const History whole = reference.fit({});
+  const TempFolder folder;
+  const ModelCheckpointOptions only_signals = {.filepath = folder / "cp", .every_epochs = 0, .resume = true};
+  Training first;
+  ModelCheckpoint saving(only_signals);
+  LambdaCallback raise({.on_batch_end = [&](RunState& run, const Results&) {
+    if (run.total_steps == 8) std::raise(SIGTERM);
+  }});
+  const History stopped = first.fit({&saving, &raise});
+  EXPECT_EQ(stopped.stopped, "interrupted by SIGTERM");
+  EXPECT_THAT(stopped.epochs, SizeIs(1));
+  Training second(1);
+  ModelCheckpoint resuming(only_signals);
+  LambdaCallback nothing({});
+  expect_equal(second.fit({&resuming, &nothing}), second, whole, reference);
+}
+
+TEST(Resume, AFinishedRunStaysFinished) {
+  const TempFolder folder;
+  Training first, second(8);
+  ModelCheckpoint saving(every_step_in(folder)), resuming(every_step_in(folder));
+  const History whole = first.fit({&saving});
+  expect_equal(second.fit({&resuming}), second, whole, first);
+}
+
+TEST(Resume, AnEmptyFolderStartsFreshAndDamagedFilesArePassedOver) {
+  const TempFolder folder;
+  Training reference, first, second(2);
+  const History whole = reference.fit({});
+  ModelCheckpointOptions options = every_step_in(folder);
+  options.keep_last = 0;
+  options.asynchronous = false;
+  ModelCheckpoint saving(options);
+  expect_equal(first.fit({&saving}), first, whole, reference);
+  fs::resize_file(folder / "cp-0004-0006.safetensors", 2000);
+  {
+    std::fstream file(folder / "cp-0004-0005.safetensors", std::ios::in | std::ios::out);
+    file.seekp(-5, std::ios::end);
+    file.put('x');
+  }
+  std::ofstream(folder / "cp-0009-0001.safetensors") << "no checkpoint";
+  std::vector<std::string> notices;
+  const int sink = add_event_sink([&](const Event& event) {
+    if (event.kind == EventKind::kNotice) notices.push_back(event.text);
+  });
+  const std::optional<FoundCheckpoint> found = newest_checkpoint(folder.path());
+  remove_event_sink(sink);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->path.filename(), "cp-0004-0004.safetensors");
+  EXPECT_THAT(notices, SizeIs(3));
+  EXPECT_THAT(notices, testing::Contains(HasSubstr("its checksum is")));
+  ModelCheckpoint resuming(options);
+  expect_equal(second.fit({&resuming}), second, whole, reference);
+}
+
+TEST(Resume, AnotherModelIsRefusedAndNothingChanged) {
+  const TempFolder folder;
+  Training first;
+  ModelCheckpoint saving(every_step_in(folder));
+  first.fit({&saving});
+  Training other(5);
+  other.model = nn::Sequential(nn::Dense(16), nn::Dense(2), nn::Dense(1));
+  ModelCheckpoint resuming(every_step_in(folder));
+  std::vector<double> before;
+  LambdaCallback watch({.on_train_begin = [&](RunState&) {
+    before = weights_of(other.model)[0].second.tensor().to_vector();
+  }});
+  EXPECT_ERROR(other.fit({&watch, &resuming}), ErrorCode::kShapeMismatch,
+               "the checkpoint is not of this run");
+  EXPECT_ERROR(other.fit({&resuming}), ErrorCode::kShapeMismatch, "missing in the file");
+  EXPECT_ERROR(other.fit({&resuming}), ErrorCode::kShapeMismatch, "batch_norm");
+  EXPECT_EQ(weights_of(other.model)[0].second.tensor().to_vector(), before);
+}
+
+TEST(Resume, ALossThatIsNoNumberIsNeverSaved) {
+  const TempFolder folder;
+  std::vector<double> values(20, 1.0);
+  values[13] = std::numeric_limits<double>::quiet_NaN();
+  auto batches = data::from_tensor_slices(from_vector({20, 1}, values), ones({20, 1})).batch(4);
+  TerminateOnNaN terminate;
+  for (const bool terminated : {false, true}) {
+    nn::Dense model(1);
+    optim::Sgd optimizer;
+    Trainer trainer(model, nn::mean_squared_error, optimizer);
+    ModelCheckpoint saving({.filepath = folder / "cp-{total_steps}",
+                            .every_steps = 1,
+                            .on_exception = true,
+                            .asynchronous = false});
+    FitOptions options{.epochs = 2, .callbacks = {&saving}, .progress = nullptr};
+    if (terminated) {
+      options.callbacks.push_back(&terminate);
+      EXPECT_THAT(trainer.fit(batches, options).stopped, HasSubstr("step 4 of epoch 1"));
+    } else {
+      EXPECT_ERROR(trainer.fit(batches, options), ErrorCode::kNotANumber, "step 4 of epoch 1");
+    }
+    EXPECT_FALSE(fs::exists(folder / "cp-4.safetensors"));
+    EXPECT_TRUE(fs::exists(folder / "cp-3.safetensors"));
+    fs::remove(folder / "cp-3.safetensors");
+  }
+}
+
+}  // namespace
+}  // namespace isochron::train

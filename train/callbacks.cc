@@ -1,0 +1,290 @@
+#include "isochron/train/callbacks.h"
+
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+
+#include "isochron/core/error.h"
+#include "isochron/graph/apply.h"
+#include "isochron/train/state_text.h"
+
+namespace isochron::train {
+
+bool Best::improves(double value, double reference) const {
+  if (std::isnan(value)) return false;
+  if (std::isnan(reference)) return true;
+  return mode_ == Mode::kMin ? value < reference - min_delta_ : value > reference + min_delta_;
+}
+
+bool Best::improves(double value) const {
+  return !std::isnan(value) && (!value_ || improves(value, *value_));
+}
+
+void require_measured(const RunState& run, const std::string& monitor, std::string_view where) {
+  require(std::find(run.names.begin(), run.names.end(), monitor) != run.names.end(),
+          ErrorCode::kInvalidArgument, where, "nothing measured is called '{}'; there is {}{}", monitor,
+          fmt::join(run.names, ", "),
+          monitor.starts_with("val_") ? "; fit needs validation_data for it" : "");
+}
+
+EarlyStopping::EarlyStopping(EarlyStoppingOptions options)
+    : options_(std::move(options)), best_(options_.mode, options_.min_delta) {
+  require(std::isfinite(options_.min_delta) && options_.min_delta >= 0, ErrorCode::kInvalidArgument,
+          "early_stopping", "min_delta must be finite and >= 0, got {}", options_.min_delta);
+  require(options_.patience >= 0, ErrorCode::kInvalidArgument, "early_stopping",
+          "patience must be >= 0, got {}", options_.patience);
+}
+
+void EarlyStopping::on_train_begin(RunState& run) {
+  require_measured(run, options_.monitor, "early_stopping");
+  best_ = Best(options_.mode, options_.min_delta);
+  best_epoch_ = 0;
+  waited_ = 0;
+  kept_.clear();
+  if (options_.restore_best == nullptr) return;
+  for (const auto& [name, variable] : weights_of(*options_.restore_best)) {
+    kept_.push_back({name, variable, Variable(variable.tensor(), name, false)});
+  }
+}
+
+void EarlyStopping::on_epoch_end(RunState& run, const Results& results) {
+  const double* value = results.find(options_.monitor);
+  if (value == nullptr || run.epoch < options_.start_from_epoch) return;
+  ++waited_;
+  if (best_.improves(*value)) {
+    best_.set(*value);
+    best_epoch_ = run.epoch;
+    keep();
+    if (!options_.baseline || best_.improves(*value, *options_.baseline)) waited_ = 0;
+    return;
+  }
+  if (waited_ < options_.patience) return;
+  run.stop(best_epoch_ == 0 ? fmt::format("{} is not a number", options_.monitor)
+                            : fmt::format("{} has not improved since epoch {} ({:.4g})", options_.monitor,
+                                          best_epoch_, *best_.value()));
+}
+
+void EarlyStopping::keep() const {
+  for (const Kept& kept : kept_) kept.best.assign(kept.variable.tensor());
+}
+
+void EarlyStopping::on_train_end(RunState& run) {
+  if (best_epoch_ == 0 || run.interrupted) return;
+  for (const Kept& kept : kept_) kept.variable.assign(kept.best.tensor());
+}
+
+std::string EarlyStopping::state() const {
+  return StateText().add(best_.value()).add(best_epoch_).add(waited_).str();
+}
+
+void EarlyStopping::restore(const RunState&, const std::string& state) {
+  StateReader reader(state, kind());
+  if (const std::optional<double> best = reader.optional()) best_.set(*best);
+  best_epoch_ = static_cast<int>(reader.whole());
+  waited_ = static_cast<int>(reader.whole());
+  reader.end();
+}
+
+NamedVariables EarlyStopping::variables() const {
+  NamedVariables result;
+  for (const Kept& kept : kept_) result.emplace_back(kept.name, kept.best);
+  return result;
+}
+
+ReduceLearningRateOnPlateau::ReduceLearningRateOnPlateau(optim::Optimizer& optimizer,
+                                                         ReduceLearningRateOnPlateauOptions options)
+    : optimizer_(optimizer), options_(std::move(options)), best_(options_.mode, options_.min_delta) {
+  require(options_.factor > 0 && options_.factor < 1, ErrorCode::kInvalidArgument, kind(),
+          "factor must lie in (0, 1), got {}", options_.factor);
+  require(options_.patience >= 0 && options_.cooldown >= 0, ErrorCode::kInvalidArgument, kind(),
+          "patience and cooldown must be >= 0, got {} and {}", options_.patience, options_.cooldown);
+  require(std::isfinite(options_.min_delta) && options_.min_delta >= 0 &&
+              std::isfinite(options_.min_learning_rate) && options_.min_learning_rate >= 0,
+          ErrorCode::kInvalidArgument, kind(),
+          "min_delta and min_learning_rate must be finite and >= 0, got {} and {}", options_.min_delta,
+          options_.min_learning_rate);
+}
+
+void ReduceLearningRateOnPlateau::on_train_begin(RunState& run) {
+  require_measured(run, options_.monitor, kind());
+  best_ = Best(options_.mode, options_.min_delta);
+  waited_ = cooling_ = 0;
+}
+
+void ReduceLearningRateOnPlateau::on_epoch_end(RunState&, const Results& results) {
+  const double* value = results.find(options_.monitor);
+  if (value == nullptr) return;
+  if (cooling_ > 0) {
+    --cooling_;
+    waited_ = 0;
+  }
+  if (best_.improves(*value)) {
+    best_.set(*value);
+    waited_ = 0;
+  } else if (cooling_ == 0 && ++waited_ >= options_.patience) {
+    const double rate = optimizer_.learning_rate();
+    if (rate <= options_.min_learning_rate) return;
+    optimizer_.set_learning_rate(std::max(rate * options_.factor, options_.min_learning_rate));
+    cooling_ = options_.cooldown;
+    waited_ = 0;
+  }
+}
+
+std::string ReduceLearningRateOnPlateau::state() const {
+  return StateText().add(best_.value()).add(waited_).add(cooling_).str();
+}
+
+void ReduceLearningRateOnPlateau::restore(const RunState&, const std::string& state) {
+  StateReader reader(state, kind());
+  if (const std::optional<double> best = reader.optional()) best_.set(*best);
+  waited_ = static_cast<int>(reader.whole());
+  cooling_ = static_cast<int>(reader.whole());
+  reader.end();
+}
+
+void LearningRateScheduler::on_epoch_begin(RunState& run) {
+  optimizer_.set_learning_rate(schedule_(run.epoch, optimizer_.learning_rate()));
+}
+
+bool TerminateOnNaN::on_not_a_number(RunState& run, int64_t /*step*/) {
+  run.stop(run.not_finite);
+  return true;
+}
+
+namespace {
+
+[[noreturn]] void fail_errno(const std::filesystem::path& path, std::string_view action) {
+  fail(ErrorCode::kIo, path.string(), "cannot {}: {}", action, std::strerror(errno));
+}
+
+/// The first line of the file, without its end; empty when there is none.
+std::string first_line(std::FILE* file) {
+  std::string line;
+  for (int c = std::fgetc(file); c != EOF && c != '\n' && line.size() < 65536; c = std::fgetc(file)) {
+    line += static_cast<char>(c);
+  }
+  return line;
+}
+
+}  // namespace
+
+void CsvLogger::on_train_begin(RunState& run) {
+  names_ = run.names;
+  header_ =
+      fmt::format("epoch{0}{1}", options_.separator, fmt::join(names_, std::string(1, options_.separator)));
+  fresh_ = !options_.append;
+  file_.reset(std::fopen(filename_.c_str(), options_.append ? "a+" : "r+"));
+  if (!file_ && !options_.append && errno == ENOENT) file_.reset(std::fopen(filename_.c_str(), "w+"));
+  if (!file_) fail_errno(filename_, "open");
+  if (!options_.append) return;
+  std::rewind(file_.get());
+  const std::string found = first_line(file_.get());
+  require(found.empty() || found == header_, ErrorCode::kInvalidArgument, filename_.string(),
+          "its header is '{}', this run's '{}'; use another file", found.substr(0, 200), header_);
+  std::fseek(file_.get(), 0, SEEK_END);
+  if (found.empty()) write(header_);
+}
+
+void CsvLogger::open() {
+  if (!fresh_) return;
+  fresh_ = false;
+  if (::ftruncate(::fileno(file_.get()), 0) != 0) fail_errno(filename_, "truncate");
+  std::rewind(file_.get());
+  write(header_);
+}
+
+void CsvLogger::write(const std::string& line) {
+  fmt::print(file_.get(), "{}\n", line);
+  if (std::fflush(file_.get()) != 0) fail_errno(filename_, "write");
+}
+
+void CsvLogger::on_epoch_end(RunState& run, const Results& results) {
+  open();
+  std::string line = fmt::format("{}", run.epoch);
+  for (const std::string& name : names_) {
+    const double* value = results.find(name);
+    line += options_.separator;
+    if (value != nullptr) line += fmt::format("{}", *value);
+  }
+  write(line);
+}
+
+void CsvLogger::on_train_end(RunState&) {
+  if (!file_) return;
+  open();
+  file_.reset();
+}
+
+std::string CsvLogger::state() const {
+  return StateText().add(fresh_ ? int64_t{0} : static_cast<int64_t>(std::ftell(file_.get()))).str();
+}
+
+void CsvLogger::restore(const RunState&, const std::string& state) {
+  StateReader reader(state, kind());
+  const int64_t length = reader.whole();
+  reader.end();
+  if (length == 0) return;
+  struct stat info {};
+  // A file that was lost or cut since is begun anew, or gone on with at its end.
+  if (::fstat(::fileno(file_.get()), &info) != 0 || info.st_size == 0) return;
+  fresh_ = false;
+  if (::ftruncate(::fileno(file_.get()), std::min<off_t>(info.st_size, length)) != 0) {
+    fail_errno(filename_, "truncate");
+  }
+  std::fseek(file_.get(), 0, SEEK_END);
+}
+
+observe::EventFile& TensorBoard::file(std::unique_ptr<observe::EventFile>& slot, const char* folder) const {
+  if (!slot) {
+    slot = std::make_unique<observe::EventFile>(log_dir_ / folder);
+    if (resumed_at_) slot->restart_at(*resumed_at_ + 1);
+  }
+  return *slot;
+}
+
+void TensorBoard::on_batch_end(RunState& run, const Results& results) {
+  if (options_.update_freq <= 0 || run.total_steps < next_batch_) return;
+  next_batch_ = run.total_steps + options_.update_freq;
+  observe::EventFile& events = file(train_, "train");
+  for (const auto& [name, value] : results) events.scalar("batch_" + name, run.total_steps, value);
+  events.flush();
+}
+
+void TensorBoard::on_epoch_end(RunState& run, const Results& results) {
+  constexpr std::string_view kValidation = "val_";
+  observe::EventFile& events = file(train_, "train");
+  for (const auto& [name, value] : results) {
+    if (name.starts_with(kValidation)) {
+      file(validation_, "validation")
+          .scalar("epoch_" + name.substr(kValidation.size()), run.total_steps, value);
+    } else {
+      events.scalar("epoch_" + name, run.total_steps, value);
+    }
+  }
+  if (options_.optimizer != nullptr) {
+    events.scalar("epoch_learning_rate", run.total_steps, options_.optimizer->learning_rate());
+  }
+  events.flush();
+  if (validation_) validation_->flush();
+}
+
+void TensorBoard::on_train_end(RunState&) {
+  train_.reset();
+  validation_.reset();
+}
+
+std::string TensorBoard::state() const { return StateText().add(next_batch_).str(); }
+
+void TensorBoard::restore(const RunState& run, const std::string& state) {
+  StateReader reader(state, kind());
+  next_batch_ = reader.whole();
+  reader.end();
+  resumed_at_ = run.total_steps;
+}
+
+}  // namespace isochron::train

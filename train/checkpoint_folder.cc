@@ -1,0 +1,89 @@
+#include "isochron/train/checkpoint_folder.h"
+
+#include <fmt/args.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "isochron/core/event.h"
+
+namespace isochron::train {
+namespace {
+
+constexpr std::string_view kExtension = ".safetensors";
+
+bool is_number_name(const std::string& name) {
+  return !name.empty() && name.find_first_not_of(
+                              "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                              "0123456789_") == std::string::npos;
+}
+
+void note_damaged(const std::filesystem::path& path, const std::exception& error) {
+  emit({EventKind::kNotice, path.filename().string(),
+        fmt::format("the checkpoint {} is passed over: {}", path.string(), error.what())});
+}
+
+}  // namespace
+
+std::filesystem::path checkpoint_path(const std::filesystem::path& name_template, int epoch, int64_t step,
+                                      int64_t total_steps, const Results& results) {
+  fmt::dynamic_format_arg_store<fmt::format_context> arguments;
+  arguments.push_back(fmt::arg("epoch", epoch));
+  arguments.push_back(fmt::arg("step", step));
+  arguments.push_back(fmt::arg("total_steps", total_steps));
+  std::string names = "epoch, step, total_steps";
+  for (const auto& [name, value] : results) {
+    if (!is_number_name(name)) continue;
+    arguments.push_back(fmt::arg(name.c_str(), value));
+    names += ", " + name;
+  }
+  std::string text;
+  try {
+    text = fmt::vformat(name_template.string(), arguments);
+  } catch (const fmt::format_error& error) {
+    fail(ErrorCode::kInvalidArgument, "checkpoint",
+         "the template '{}' can't be formatted ({}); it may hold {}", name_template.string(), error.what(),
+         names);
+  }
+  if (!text.ends_with(kExtension)) text += kExtension;
+  return text;
+}
+
+std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& folder) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  if (!fs::exists(folder, failed)) return std::nullopt;
+  std::vector<FoundCheckpoint> candidates;
+  fs::directory_iterator at(folder, failed);
+  require(!failed, ErrorCode::kIo, folder.string(), "cannot read the folder: {}", failed.message());
+  for (; at != fs::directory_iterator(); at.increment(failed)) {
+    if (at->path().extension() != kExtension || !at->is_regular_file(failed)) continue;
+    try {
+      // Weights in the same folder are none of a run's checkpoints, and no reason to warn.
+      const nn::SafetensorsFile file(at->path());
+      if (file.metadata().empty()) continue;
+      const Checkpoint checkpoint(at->path());
+      RunDocument document = RunDocument::parse(checkpoint.document(), at->path().string());
+      if (!document.weights_only) candidates.push_back({at->path(), std::move(document)});
+    } catch (const Error& error) {
+      note_damaged(at->path(), error);
+    }
+  }
+  std::sort(candidates.begin(), candidates.end(), [](const FoundCheckpoint& a, const FoundCheckpoint& b) {
+    const auto rank = [](const FoundCheckpoint& c) {
+      return std::tuple(c.document.total_steps, c.document.epoch_done);
+    };
+    return rank(a) != rank(b) ? rank(a) > rank(b) : a.path > b.path;
+  });
+  for (FoundCheckpoint& candidate : candidates) {
+    try {
+      Checkpoint(candidate.path).verify();
+      return std::move(candidate);
+    } catch (const Error& error) {
+      note_damaged(candidate.path, error);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace isochron::train

@@ -1,0 +1,78 @@
+// CheckpointWriter: saves while the training goes on. A save costs the caller one copy of the variables into
+// memory held since the construction; a thread of its own computes checksums, writes, and removes what a
+// newer file replaces.
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "isochron/train/checkpoint.h"
+
+namespace isochron::train {
+
+struct CheckpointWriterStats {
+  int64_t saved = 0;      // files written
+  int64_t coalesced = 0;  // saves that a later one replaced before they were begun
+  int64_t stall_ns = 0;   // that `save` took in all
+  int64_t longest_stall_ns = 0;
+  int64_t write_ns = 0;  // that the thread worked in all
+  size_t staging_bytes = 0;
+};
+
+class CheckpointWriter {
+ public:
+  struct Request {
+    std::filesystem::path path;
+    std::string document;
+    std::vector<std::filesystem::path> replaced;  // removed once the file is whole
+  };
+
+  /// Two copies of `variables` are held: one that is being written, one that waits. Files lie in
+  /// `temporary_folder` until they are whole, see write_file_atomically. Throws kOutOfMemory.
+  CheckpointWriter(NamedVariables variables, std::filesystem::path temporary_folder);
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+  /// Finishes what was asked for; a failure then is an event kNotice. Call `flush` to learn of it.
+  ~CheckpointWriter();
+
+  /// Has the present content saved. While the thread is busy one request waits; the next takes its place,
+  /// counted in `coalesced`, and removes its `replaced` files too; its path is returned. Throws what an
+  /// earlier write threw, once.
+  std::optional<std::filesystem::path> save(Request request);
+  /// Waits until all is written. Throws what a write threw, once.
+  void flush();
+  CheckpointWriterStats stats() const;
+
+ private:
+  struct Staging {
+    Ref<Storage> memory;
+    std::vector<const std::byte*> contents;  // of each variable
+  };
+
+  void fill(Staging& staging);
+  void run();
+  void write(const Staging& staging, const Request& request) const;
+  void rethrow_failure();
+
+  NamedVariables variables_;
+  std::filesystem::path temporary_folder_;
+  Staging staging_[2];
+
+  mutable std::mutex mutex_;  // of all below
+  std::condition_variable changed_;
+  std::optional<Request> waiting_;
+  int waiting_in_ = 0;    // the staging of `waiting_`, and where the next save goes
+  bool writing_ = false;  // from the other one
+  bool stop_ = false;
+  std::exception_ptr failure_;
+  CheckpointWriterStats stats_;
+  std::thread thread_;
+};
+
+}  // namespace isochron::train

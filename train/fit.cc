@@ -1,0 +1,436 @@
+#include "isochron/train/fit.h"
+
+#include <algorithm>
+#include <map>
+
+#include "isochron/core/clock.h"
+#include "isochron/core/event.h"
+#include "isochron/core/stop_signals.h"
+#include "isochron/ops/choices.h"
+#include "isochron/ops/creation.h"
+#include "isochron/ops/random.h"
+
+namespace isochron::train {
+namespace {
+
+using observe::Phase;
+
+/// A phase of the recorder, if there is one.
+class OptionalPhase {
+ public:
+  OptionalPhase(observe::Recorder* recorder, Phase phase, const char* label = nullptr) {
+    if (recorder != nullptr) scope_.emplace(*recorder, phase, label);
+  }
+
+ private:
+  std::optional<observe::PhaseScope> scope_;
+};
+
+/// What callbacks are called in a checkpoint: their kinds, numbered where one comes twice.
+std::vector<std::string> names_of(const std::vector<Callback*>& callbacks) {
+  std::vector<std::string> names;
+  std::map<std::string, int> seen;
+  for (const Callback* callback : callbacks) {
+    std::string name(callback->kind());
+    const int before = seen[name]++;
+    if (before > 0) name += fmt::format("#{}", before);
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+void notice(const std::filesystem::path& path, const std::string& text) {
+  emit({EventKind::kNotice, path.filename().string(),
+        fmt::format("resuming from {}: {}", path.string(), text)});
+}
+
+}  // namespace
+
+Trainer::Fit::Fit(Trainer& trainer, data::Dataset& dataset, const FitOptions& options)
+    : trainer_(trainer),
+      dataset_(dataset),
+      options_(options),
+      recorder_(options.recorder),
+      full_(dataset.signatures().front()),
+      progress_(options.progress, full_[0].shape.rank() > 0 ? full_[0].shape[0] : 1) {
+  run_.epoch = options.initial_epoch;
+  run_.epochs = options.epochs;
+  run_.steps_per_epoch = options.steps_per_epoch > 0 ? options.steps_per_epoch : dataset.size();
+  run_.savable = this;
+  trainer.read_tallies(results_, "");
+  for (const auto& [name, value] : results_) run_.names.push_back(name);
+  for (size_t i = 0; options.validation_data && i < trainer.functions_.metrics.size() + 1; ++i) {
+    run_.names.push_back("val_" + run_.names[i]);
+  }
+}
+
+History Trainer::Fit::run() {
+  std::optional<StopSignals> signals;
+  if (options_.finish_on_signals) signals.emplace();
+  const std::optional<Resumed> resumed = find_resumed();
+  prepare(resumed ? &*resumed : nullptr);
+  // Planning is warm-up, and so is the first epoch if another follows.
+  if (recorder_ != nullptr && recorder_->totals().iterations + recorder_->totals().warmup_iterations == 0) {
+    if (resumed) baseline_ = resumed->document.baseline;
+    seal();
+  }
+  notify(&Callback::on_train_begin);
+  if (resumed) resume(*resumed);
+  if (options_.trace_not_finite && trainer_.functions_.weights) {
+    if (epoch_done_) trainer_.reset_tallies();  // of an earlier fit
+    good_.emplace(variables());
+    look_at_state(resumed ? resumed->document.data : std::string());
+  }
+  first_epoch_ = run_.epoch + (epoch_done_ ? 1 : 0);
+  try {
+    epochs();
+  } catch (...) {
+    save_after_failure();
+    throw;
+  }
+  notify(&Callback::on_train_end);
+  history_.stopped = run_.stop_reason;
+  if (run_.interrupted) history_.interrupted_by = StopSignals::pending();
+  if (!run_.stop_reason.empty()) progress_.note("stopped: " + run_.stop_reason);
+  return std::move(history_);
+}
+
+void Trainer::Fit::seal() {
+  if (baseline_.empty()) return recorder_->seal();
+  try {
+    recorder_->seal_and_continue(baseline_);
+  } catch (const Error& error) {
+    emit(
+        {EventKind::kNotice, "fit",
+         fmt::format("the times before the restart are left out of the flatness verdict: {}", error.what())});
+    baseline_.clear();
+    recorder_->seal();
+  }
+}
+
+void Trainer::Fit::epochs() {
+  // An epoch that was stopped within still ends, also where it was resumed after that.
+  while (!epoch_done_ || (run_.stop_reason.empty() && run_.epoch < options_.epochs)) {
+    if (epoch_done_) {
+      begin_epoch();
+      if (!run_.stop_reason.empty()) return;
+    }
+    epoch_began_ns_ = now_ns();
+    steps();
+    if (run_.interrupted) return;
+    end_epoch();
+    if (StopSignals::pending() != 0 && run_.stop_reason.empty()) interrupt();
+  }
+}
+
+void Trainer::Fit::begin_epoch() {
+  ++run_.epoch;
+  run_.step = 0;
+  epoch_done_ = false;
+  seconds_before_ = 0;
+  notify(&Callback::on_epoch_begin);
+  if (recorder_ != nullptr && run_.epoch == first_epoch_ + 1 && recorder_->totals().warmup_iterations == 0) {
+    seal();
+    warm_ = true;
+  }
+  trainer_.reset_tallies();
+  results_ = {};  // that of the validation isn't this epoch's
+  trainer_.read_tallies(results_, "");
+  durations_.clear();
+}
+
+void Trainer::Fit::steps() {
+  const bool counted = options_.steps_per_epoch > 0;
+  if (fetch_due_) fetch();
+  // An epoch that goes on from a checkpoint may be at the end of its pass already.
+  if (!at_ || (*at_ == std::default_sentinel && (counted || run_.step == 0))) begin_data();
+  while (*at_ != std::default_sentinel && run_.stop_reason.empty() && !counted_out()) {
+    call();
+    if (run_.interrupted) return;
+    if (counted && !counted_out() && *at_ == std::default_sentinel) begin_data();
+  }
+}
+
+/// One iteration: the steps of one call, then the fetching of the next batch. What is saved in between stands
+/// after the batch last trained on, as the dataset does then.
+void Trainer::Fit::call() {
+  data::Dataset::Iterator& at = *at_;
+  const bool updates = prepare_update();
+  if (recorder_ != nullptr) recorder_->begin_iteration(at->has(full_) ? (updates ? 2 : 0) : 1);
+  const int64_t began_ns = now_ns(), first_step = run_.step;
+  int64_t steps = 0;
+  for (;;) {
+    {
+      const OptionalPhase phase(recorder_, Phase::kCompute);
+      trainer_.train_.call(*at);
+    }
+    ++run_.step;
+    ++run_.total_steps;
+    fetch_due_ = true;
+    if (++steps == options_.steps_per_call || counted_out()) break;
+    fetch();
+    if (at == std::default_sentinel) break;
+    prepare_update();
+  }
+  const int64_t trained_ns = now_ns();
+  if (run_.step / options_.report_every != first_step / options_.report_every) report();
+  save(SavePoint::kStep);
+  // Before the fetch, while the dataset stands where the training does.
+  if (StopSignals::pending() != 0 && run_.stop_reason.empty()) interrupt();
+  const int64_t saved_ns = now_ns();
+  if (fetch_due_ && !counted_out() && !run_.interrupted) fetch();
+  const int64_t ended_ns = now_ns();
+  durations_.add((ended_ns - began_ns) / steps);
+  progress_.add_step({.duration_ns = (trained_ns - began_ns + ended_ns - saved_ns) / steps,
+                      .wait_ns = (ended_ns - saved_ns) / steps});
+  if (recorder_ != nullptr) recorder_->end_iteration();
+}
+
+/// Where micro-batches are accumulated: does the next step update? The last one of an epoch does in any case.
+bool Trainer::Fit::prepare_update() {
+  optim::Optimizer* optimizer = trainer_.functions_.optimizer;
+  if (optimizer == nullptr || optimizer->accumulate() == 1) return false;
+  const bool last = run_.step + 1 == run_.steps_per_epoch;
+  if (last) optimizer->flush_next();
+  return last || optimizer->phase() + 1 == optimizer->accumulate();
+}
+
+void Trainer::Fit::begin_data() {
+  const OptionalPhase phase(recorder_, Phase::kDataWait);
+  at_.emplace(dataset_.begin());
+}
+
+void Trainer::Fit::fetch() {
+  const OptionalPhase phase(recorder_, Phase::kDataWait);
+  fetch_due_ = false;
+  ++*at_;
+}
+
+/// The declared point of a read within an epoch.
+void Trainer::Fit::report() {
+  check_finite();
+  if (good_ && good_->due()) {
+    const OptionalPhase phase(recorder_, Phase::kCallbacks, "numerics");
+    look_at_state(dataset_.state());
+  }
+  if (!options_.callbacks.empty()) {
+    trainer_.read_tallies(results_, "");
+    notify(&Callback::on_batch_end, results_);
+  }
+  if (!progress_.due()) return;
+  const OptionalPhase phase(recorder_, Phase::kLog, "progress");
+  trainer_.read_tallies(results_, "");
+  progress_.update(run_, results_);
+}
+
+void Trainer::Fit::check_finite() {
+  const int64_t step = trainer_.loss_.first_not_finite();
+  if (step == 0 || not_finite_) return;
+  const OptionalPhase phase(recorder_, Phase::kCallbacks);
+  not_a_number(step, fmt::format("the loss of step {} of epoch {} is NaN or infinite", step, run_.epoch));
+}
+
+void Trainer::Fit::validate(Results& results) {
+  notify(&Callback::on_evaluation_begin);
+  trainer_.run_evaluation(options_.validation_data->dataset());
+  notify(&Callback::on_evaluation_end);
+  trainer_.read_tallies(results, "val_");
+}
+
+void Trainer::Fit::end_epoch() {
+  EpochRecord record;
+  record.seconds = seconds_before_ + static_cast<double>(now_ns() - epoch_began_ns_) * 1e-9;
+  record.epoch = run_.epoch;
+  record.steps = run_.step;
+  record.step_p50_ns = durations_.quantile(0.5);
+  check_finite();
+  if (good_ && (good_->due() || run_.epoch >= options_.epochs)) look_at_state(dataset_.state());
+  trainer_.read_tallies(record.results, "");
+  if (options_.validation_data && run_.epoch % options_.validation_frequency == 0) validate(record.results);
+  notify(&Callback::on_epoch_end, record.results);
+  {
+    const OptionalPhase phase(recorder_, Phase::kLog, "progress");
+    progress_.finish(run_, record);
+  }
+  results_ = record.results;
+  append_history(history_text_, record);
+  const int64_t dropped = history_.dropped_epochs;
+  history_.add(std::move(record));
+  if (history_.dropped_epochs > dropped) {
+    history_text_.clear();
+    for (const EpochRecord& kept : history_.epochs) append_history(history_text_, kept);
+  }
+  epoch_done_ = true;
+  save(SavePoint::kEpoch);
+}
+
+void Trainer::Fit::save(SavePoint point) {
+  if (options_.callbacks.empty()) return;
+  const OptionalPhase phase(recorder_, Phase::kCheckpoint);
+  for (Callback* callback : options_.callbacks) callback->on_save(run_, point);
+}
+
+void Trainer::Fit::interrupt() {
+  run_.interrupted = true;
+  save(SavePoint::kSignal);
+  run_.stop(fmt::format("interrupted by {}", StopSignals::name(StopSignals::pending())));
+}
+
+void Trainer::Fit::save_after_failure() noexcept {
+  if (not_finite_) return;
+  try {
+    save(SavePoint::kException);
+  } catch (const std::exception& error) {
+    // The first failure is the one to be told of.
+    emit({EventKind::kNotice, "checkpoint",
+          fmt::format("nothing was saved after a failure: {}", error.what())});
+  }
+}
+
+void Trainer::Fit::notify(void (Callback::*hook)(RunState&, const Results&), const Results& results) {
+  const OptionalPhase phase(recorder_, Phase::kCallbacks);
+  for (Callback* callback : options_.callbacks) (callback->*hook)(run_, results);
+}
+
+void Trainer::Fit::notify(void (Callback::*hook)(RunState&)) {
+  const OptionalPhase phase(recorder_, Phase::kCallbacks);
+  for (Callback* callback : options_.callbacks) (callback->*hook)(run_);
+}
+
+const NamedVariables& Trainer::Fit::weights() {
+  const BatchFunctions& functions = trainer_.functions_;
+  require(functions.weights != nullptr, ErrorCode::kUnsupported, "fit",
+          "the trainer doesn't know what to save; set BatchFunctions::weights, and slots for what the "
+          "optimizer keeps");
+  if (weights_.empty()) weights_ = functions.weights();
+  return weights_;
+}
+
+const NamedVariables& Trainer::Fit::variables() {
+  if (!variables_.empty()) return variables_;
+  NamedVariables all = weights();
+  const auto append = [&all](const std::string& prefix, const NamedVariables& more) {
+    for (const auto& [name, variable] : more) all.emplace_back(prefix + name, variable);
+  };
+  if (trainer_.functions_.slots) append("", trainer_.functions_.slots());
+  append("", trainer_.tallies());
+  const std::vector<std::string> names = names_of(options_.callbacks);
+  for (size_t i = 0; i < names.size(); ++i) {
+    append(fmt::format("callback/{}/", names[i]), options_.callbacks[i]->variables());
+  }
+  return variables_ = std::move(all);
+}
+
+std::string Trainer::Fit::document(bool weights_only) {
+  RunDocument document;
+  document.weights_only = weights_only;
+  document.epoch = run_.epoch;
+  document.step = run_.step;
+  document.total_steps = run_.total_steps;
+  document.epoch_done = epoch_done_;
+  document.results = results();
+  if (weights_only) return document.str("");
+  document.epoch_seconds =
+      epoch_done_ ? 0 : seconds_before_ + static_cast<double>(now_ns() - epoch_began_ns_) * 1e-9;
+  document.stop_reason = run_.stop_reason;
+  const Tensor random = random::default_generator().state();
+  std::copy_n(random.data<int64_t>(), document.random.size(), document.random.begin());
+  document.data = dataset_.state();
+  document.deterministic = ops::deterministic();
+  document.choices = ops::recorded_choices();
+  document.baseline = warm_ && recorder_ != nullptr ? recorder_->baseline() : baseline_;
+  const std::vector<std::string> names = names_of(options_.callbacks);
+  for (size_t i = 0; i < names.size(); ++i) {
+    document.callbacks.push_back({names[i], options_.callbacks[i]->state()});
+  }
+  return document.str(history_text_);
+}
+
+const Results& Trainer::Fit::results() {
+  if (!epoch_done_) trainer_.read_tallies(results_, "");
+  return results_;
+}
+
+bool Trainer::Fit::finite() {
+  if (!epoch_done_) check_finite();
+  return !not_finite_;
+}
+
+std::optional<Trainer::Fit::Resumed> Trainer::Fit::find_resumed() const {
+  for (Callback* callback : options_.callbacks) {
+    const std::filesystem::path path = callback->resume_from();
+    if (path.empty()) continue;
+    Checkpoint checkpoint(path);
+    RunDocument document = RunDocument::parse(checkpoint.document(), path.string());
+    require(!document.weights_only, ErrorCode::kInvalidArgument, path.string(),
+            "holds weights alone, which nothing can be resumed from; read it with load_weights");
+    return Resumed{std::move(checkpoint), std::move(document)};
+  }
+  return std::nullopt;
+}
+
+void Trainer::Fit::prepare(const Resumed* resumed) {
+  if (resumed != nullptr) ops::restore_choices(resumed->document.choices);
+  const std::map<std::string, std::string> before = ops::recorded_choices();
+  trainer_.train_.prepare(dataset_);
+  if (options_.validation_data) trainer_.evaluate_.prepare(options_.validation_data->dataset());
+  if (resumed == nullptr) return;
+  const std::filesystem::path& path = resumed->checkpoint.path();
+  if (resumed->document.deterministic != ops::deterministic()) {
+    notice(path, fmt::format("its kernels were chosen by {}, these by {}; the run will not equal an "
+                             "uninterrupted one bit for bit",
+                             resumed->document.deterministic ? "rule" : "timing",
+                             ops::deterministic() ? "rule" : "timing"));
+  }
+  int64_t other = 0;
+  std::string first;
+  for (const auto& [call, name] : ops::recorded_choices()) {
+    const auto found = before.find(call);
+    if (found != before.end() && found->second == name) continue;
+    if (other++ == 0) first = call;
+  }
+  if (other == 0) return;
+  notice(path,
+         fmt::format("{} choices of kernels are not in it (such as that for {}) and were made anew; the "
+                     "run need not equal an uninterrupted one bit for bit",
+                     other, first));
+}
+
+void Trainer::Fit::resume(const Resumed& resumed) {
+  const RunDocument& document = resumed.document;
+  resumed.checkpoint.restore(variables());
+  random::default_generator().set_state(from_span<int64_t>({2}, document.random));
+  run_.epoch = document.epoch;
+  run_.step = document.step;
+  run_.total_steps = document.total_steps;
+  run_.stop_reason = document.stop_reason;
+  epoch_done_ = document.epoch_done;
+  seconds_before_ = document.epoch_seconds;
+  results_ = document.results;
+  for (const EpochRecord& record : document.history) {
+    append_history(history_text_, record);
+    history_.add(record);
+  }
+  restore_callbacks(resumed);
+  const OptionalPhase phase(recorder_, Phase::kDataWait);
+  at_.emplace(dataset_.resume(document.data));
+  progress_.note(fmt::format("resumed from {} (epoch {}, step {})", resumed.checkpoint.path().string(),
+                             document.epoch, document.step));
+}
+
+void Trainer::Fit::restore_callbacks(const Resumed& resumed) {
+  const std::vector<std::string> names = names_of(options_.callbacks);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto& states = resumed.document.callbacks;
+    const auto found =
+        std::find_if(states.begin(), states.end(), [&](const auto& saved) { return saved.kind == names[i]; });
+    if (found == states.end()) {
+      notice(resumed.checkpoint.path(),
+             fmt::format("it has no state of callback '{}', which begins anew", names[i]));
+    } else {
+      options_.callbacks[i]->restore(run_, found->state);
+    }
+  }
+}
+
+}  // namespace isochron::train

@@ -1,0 +1,87 @@
+// One run of Trainer::fit: the loop, and what of it is saved and restored.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "isochron/observe/histogram.h"
+#include "isochron/train/good_state.h"
+#include "isochron/train/progress.h"
+#include "isochron/train/run_document.h"
+#include "isochron/train/trainer.h"
+
+namespace isochron::train {
+
+class Trainer::Fit final : public SavableRun {
+ public:
+  Fit(Trainer& trainer, data::Dataset& dataset, const FitOptions& options);
+  History run();
+
+  const NamedVariables& weights() override;
+  const NamedVariables& variables() override;
+  std::string document(bool weights_only) override;
+  const Results& results() override;
+  bool finite() override;
+
+ private:
+  struct Resumed {
+    Checkpoint checkpoint;
+    RunDocument document;
+  };
+  std::optional<Resumed> find_resumed() const;
+  void prepare(const Resumed* resumed);
+  void resume(const Resumed& resumed);
+  void restore_callbacks(const Resumed& resumed);
+
+  void seal();
+  void epochs();
+  void begin_epoch();
+  void steps();
+  void call();
+  bool prepare_update();
+  void begin_data();
+  void fetch();
+  void report();
+  void check_finite();
+  void look_at_state(const std::string& data);
+  void not_a_number(int64_t step, const std::string& what);
+  std::string find_origin();
+  std::string replay_checked();
+  void validate(Results& results);
+  void end_epoch();
+  void save(SavePoint point);
+  void interrupt();
+  void save_after_failure() noexcept;
+
+  void notify(void (Callback::*hook)(RunState&, const Results&), const Results& results);
+  void notify(void (Callback::*hook)(RunState&));
+
+  /// Whether the epoch has all the steps that were asked for.
+  bool counted_out() const { return options_.steps_per_epoch > 0 && run_.step >= options_.steps_per_epoch; }
+
+  Trainer& trainer_;
+  data::Dataset& dataset_;
+  const FitOptions& options_;
+  observe::Recorder* recorder_;
+  data::Signature full_;
+  Progress progress_;
+  RunState run_;
+  History history_;
+  std::string history_text_;   // of all its records, for documents
+  Results results_;            // those of the epoch so far
+  bool epoch_done_ = true;     // the present epoch, and its validation
+  bool not_finite_ = false;    // a loss was not
+  int first_epoch_ = 0;        // of this process
+  std::string baseline_;       // the recorder's, of an earlier process
+  bool warm_ = false;          // the first epoch of this process is over, or there is no other
+  double seconds_before_ = 0;  // of the epoch's steps in an earlier process
+  int64_t epoch_began_ns_ = 0;
+  observe::LogHistogram<uint32_t> durations_;
+  std::optional<data::Dataset::Iterator> at_;
+  bool fetch_due_ = false;  // `at_` stands at a batch that was trained on
+  NamedVariables weights_, variables_;
+  std::optional<GoodState> good_;
+};
+
+}  // namespace isochron::train

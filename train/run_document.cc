@@ -1,0 +1,157 @@
+#include "isochron/train/run_document.h"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "isochron/core/error.h"
+
+namespace isochron::train {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// JSON knows no NaN and no infinity: those are texts.
+ordered_json number_json(double number) {
+  if (std::isfinite(number)) return number;
+  return std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf";
+}
+
+double number_of(const ordered_json& value) {
+  if (value.is_number()) return value.get<double>();
+  const std::string text = value.get<std::string>();
+  if (text == "inf") return std::numeric_limits<double>::infinity();
+  if (text == "-inf") return -std::numeric_limits<double>::infinity();
+  if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
+  throw std::invalid_argument("'" + text.substr(0, 20) + "' is no number");
+}
+
+ordered_json results_json(const Results& results) {
+  ordered_json json = ordered_json::object();
+  for (const auto& [name, value] : results) json[name] = number_json(value);
+  return json;
+}
+
+Results results_of(const ordered_json& json) {
+  Results results;
+  for (const auto& [name, value] : json.items()) results.set(name, number_of(value));
+  return results;
+}
+
+/// Any bytes as text that JSON can hold.
+std::string to_hex(const std::string& bytes) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  text.reserve(2 * bytes.size());
+  for (const char c : bytes) {
+    text += kDigits[static_cast<unsigned char>(c) >> 4];
+    text += kDigits[static_cast<unsigned char>(c) & 15];
+  }
+  return text;
+}
+
+std::string from_hex(const std::string& text) {
+  const auto digit = [](char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    throw std::invalid_argument("a hexadecimal digit was expected");
+  };
+  if (text.size() % 2 != 0) throw std::invalid_argument("hexadecimal digits come in pairs");
+  std::string bytes;
+  for (size_t i = 0; i < text.size(); i += 2) {
+    bytes += static_cast<char>(digit(text[i]) << 4 | digit(text[i + 1]));
+  }
+  return bytes;
+}
+
+ordered_json record_json(const EpochRecord& record) {
+  return {{"epoch", record.epoch},
+          {"steps", record.steps},
+          {"seconds", number_json(record.seconds)},
+          {"step_p50_ns", number_json(record.step_p50_ns)},
+          {"results", results_json(record.results)}};
+}
+
+EpochRecord record_of(const ordered_json& json) {
+  return {.epoch = json.at("epoch").get<int>(),
+          .steps = json.at("steps").get<int64_t>(),
+          .seconds = number_of(json.at("seconds")),
+          .step_p50_ns = number_of(json.at("step_p50_ns")),
+          .results = results_of(json.at("results"))};
+}
+
+RunDocument document_of(const ordered_json& json) {
+  RunDocument document;
+  document.weights_only = json.at("weights_only").get<bool>();
+  document.epoch = json.at("epoch").get<int>();
+  document.step = json.at("step").get<int64_t>();
+  document.total_steps = json.at("total_steps").get<int64_t>();
+  document.epoch_done = json.at("epoch_done").get<bool>();
+  document.results = results_of(json.at("results"));
+  if (document.epoch < 0 || document.step < 0 || document.total_steps < 0) {
+    throw std::invalid_argument("epoch and steps can't be negative");
+  }
+  if (document.weights_only) return document;
+  document.epoch_seconds = number_of(json.at("epoch_seconds"));
+  document.stop_reason = json.at("stop_reason").get<std::string>();
+  document.random = json.at("random").get<std::array<int64_t, 2>>();
+  document.data = from_hex(json.at("data").get<std::string>());
+  document.deterministic = json.at("deterministic").get<bool>();
+  document.choices = json.at("choices").get<std::map<std::string, std::string>>();
+  for (const ordered_json& callback : json.at("callbacks")) {
+    document.callbacks.push_back(
+        {callback.at("kind").get<std::string>(), callback.at("state").get<std::string>()});
+  }
+  document.baseline = from_hex(json.at("baseline").get<std::string>());
+  for (const ordered_json& record : json.at("history")) document.history.push_back(record_of(record));
+  return document;
+}
+
+}  // namespace
+
+std::string RunDocument::str(const std::string& history_text) const {
+  ordered_json json = {
+      {"weights_only", weights_only}, {"epoch", epoch},           {"step", step},
+      {"total_steps", total_steps},   {"epoch_done", epoch_done}, {"results", results_json(results)}};
+  if (!weights_only) {
+    json["epoch_seconds"] = number_json(epoch_seconds);
+    json["stop_reason"] = stop_reason;
+    json["random"] = random;
+    json["data"] = to_hex(data);
+    json["deterministic"] = deterministic;
+    json["choices"] = choices;
+    json["callbacks"] = ordered_json::array();
+    for (const auto& [kind, state] : callbacks) {
+      json["callbacks"].push_back({{"kind", kind}, {"state", state}});
+    }
+    json["baseline"] = to_hex(baseline);
+  }
+  std::string text;
+  try {
+    text = json.dump();
+  } catch (const nlohmann::json::exception&) {
+    fail(ErrorCode::kInvalidArgument, "checkpoint", "names and callbacks' states must be UTF-8");
+  }
+  if (weights_only) return text;
+  text.pop_back();
+  text += ",\"history\":[" + history_text + "]}";
+  return text;
+}
+
+RunDocument RunDocument::parse(const std::string& text, const std::string& where) {
+  try {
+    return document_of(ordered_json::parse(text));
+  } catch (const std::exception& error) {
+    fail(ErrorCode::kBadFormat, where,
+         "the document is not that of a run ({}); a loop of one's own reads its checkpoints with "
+         "train::Checkpoint",
+         std::string(error.what()).substr(0, 200));
+  }
+}
+
+void append_history(std::string& text, const EpochRecord& record) {
+  if (!text.empty()) text += ',';
+  text += record_json(record).dump();
+}
+
+}  // namespace isochron::train

@@ -1,0 +1,46 @@
+// The document of a run's checkpoint: all that Trainer::fit needs, beside the variables, to go on as if it
+// had never ended. JSON, one object.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "isochron/train/results.h"
+
+namespace isochron::train {
+
+struct RunDocument {
+  struct CallbackState {
+    std::string kind;
+    std::string state;
+  };
+
+  bool weights_only = false;  // then only what people want to know follows: position and results
+  int epoch = 0;              // the present one, from 1
+  int64_t step = 0;           // steps done in it
+  int64_t total_steps = 0;
+  bool epoch_done = false;                     // with its validation
+  double epoch_seconds = 0;                    // of the steps done in it
+  std::string stop_reason;                     // of a run that is over
+  Results results;                             // of the epoch so far
+  std::array<int64_t, 2> random{};             // the default generator's seed and step
+  std::string data;                            // Dataset::state(), any bytes
+  bool deterministic = false;                  // kernels chosen by rule
+  std::map<std::string, std::string> choices;  // ops::recorded_choices()
+  std::vector<CallbackState> callbacks;        // in fit's order
+  std::string baseline;                        // observe::Recorder::baseline(), any bytes
+  std::vector<EpochRecord> history;
+
+  /// `history_text`: that of `history`, made by `append_history`, so that it needn't be made at every save.
+  std::string str(const std::string& history_text) const;
+  /// Throws kBadFormat naming `where` and the entry for anything but a document.
+  static RunDocument parse(const std::string& text, const std::string& where);
+};
+
+/// Appends a record to the text of a history, which begins empty.
+void append_history(std::string& text, const EpochRecord& record);
+
+}  // namespace isochron::train
