@@ -18,7 +18,6 @@
 #include "isochron/optim/optimizers.h"
 #include "isochron/train/checkpoint_folder.h"
 #include "isochron/train/model_checkpoint.h"
-#include "isochron/train/schedule.h"
 #include "isochron/train/trainer.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
@@ -72,9 +71,8 @@ struct Training {
     random::set_seed(seed);
     auto batches = data::from_tensor_slices(inputs, targets).shuffle(42, {.seed = 9}).batch(8).prefetch();
     auto validation = data::from_tensor_slices(inputs, targets).take(16).batch(8);
-    Trainer trainer(scheduled(
-        supervised(model, nn::mean_squared_error, optimizer, {metric("mae", nn::MeanAbsoluteError())}),
-        optimizer, {.peak = 0.02, .warmup_steps = 3, .total_steps = 30}));
+    optimizer.set_schedule(optim::warmup(3, optim::cosine(0.02, 27)));
+    Trainer trainer(model, nn::mean_squared_error, optimizer, {metric("mae", nn::MeanAbsoluteError())});
     EarlyStopping stopping({.monitor = "mae", .patience = 100, .restore_best = &model});
     std::vector<Callback*> callbacks = {&stopping};
     callbacks.insert(callbacks.end(), more.begin(), more.end());
