@@ -64,10 +64,11 @@ TEST_P(DifferentiableOp, GradientsAreThoseOfCentralDifferences) {
 TEST_P(NarrowOp, ComputesOnTensorsStoredIn16Bits) { EXPECT_THAT(check_stored(op()), IsEmpty()); }
 
 TEST(Registry, OnlyOpsTestedByHandHaveNoGeneratedTests) {
-  // Those that hold other graphs (control_test, scan_test, fusion_test) and those that draw (random_test).
+  // Those that hold other graphs (control_test, scan_test, update_if_test, fusion_test) and those that draw
+  // (random_test).
   EXPECT_THAT(ops_that([](const OpDef& op) { return !generated(op); }),
-              UnorderedElementsAre("fused", "cond", "while_loop", "scan", "random_uniform", "random_normal",
-                                   "bernoulli"));
+              UnorderedElementsAre("fused", "cond", "while_loop", "scan", "update_if", "random_uniform",
+                                   "random_normal", "bernoulli"));
 }
 
 std::string op_name(const testing::TestParamInfo<std::string>& row) { return row.param; }
