@@ -129,8 +129,13 @@ void ModelCheckpoint::save(RunState& run, bool wait) {
   take_replaced();
   if (options_.asynchronous) {
     if (!writer_) writer_ = std::make_unique<CheckpointWriter>(variables, temporary_->path());
-    const auto dropped = writer_->save({path, std::move(document), replaced_});
-    if (dropped) std::erase_if(files_, [&](const File& file) { return file.path == *dropped; });
+    const auto dropped =
+        writer_->save({path, std::move(document), replaced_, /*always=*/saved_value_.has_value()});
+    // An earlier file of that name, if there is one, stays in the list.
+    std::error_code ignored;
+    if (dropped && !std::filesystem::exists(*dropped, ignored)) {
+      std::erase_if(files_, [&](const File& file) { return file.path == *dropped; });
+    }
     if (wait) writer_->flush();
     return;
   }
