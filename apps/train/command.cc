@@ -112,14 +112,14 @@ void add_train(CLI::App& app) {
       "--checkpoint", options->checkpoint,
       "folder for checkpoints: after every epoch and at the end by SIGINT or SIGTERM; the newest three are "
       "kept; the trained weights go to weights.safetensors there");
-  command
-      ->add_option("--checkpoint-every", options->checkpoint_every, "steps between checkpoints, besides")
+  command->add_option("--checkpoint-every", options->checkpoint_every, "steps between checkpoints, besides")
       ->check(whole_number(1))
       ->needs(checkpoint);
   command
-      ->add_flag("--resume", options->resume,
-                 "go on from the newest whole checkpoint in the folder, as if the run had never ended; begins "
-                 "anew where there is none")
+      ->add_flag(
+          "--resume", options->resume,
+          "go on from the newest whole checkpoint in the folder, as if the run had never ended; begins "
+          "anew where there is none")
       ->needs(checkpoint);
   command->add_option("--tensorboard", options->tensorboard,
                       "folder for event files: losses and metrics of training and validation");

@@ -104,9 +104,8 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   add_callbacks(fit_options.callbacks);
   history_ = trainer.fit(data, fit_options);
   if (history_.interrupted_by != 0) {
-    throw Interrupted(history_.interrupted_by,
-                      fmt::format("{}; what was done is in {}, go on with --resume", history_.stopped,
-                                  options_.checkpoint.string()));
+    throw Interrupted(history_.interrupted_by, fmt::format("{}; what was done is in {}, go on with --resume",
+                                                           history_.stopped, options_.checkpoint.string()));
   }
   if (!options_.checkpoint.empty()) save_weights();
 }
@@ -131,10 +130,11 @@ void TrainSession::save_weights() const {
   const std::filesystem::path path = options_.checkpoint / "weights.safetensors";
   nn::write_safetensors(path, tensors);
   const train::CheckpointWriterStats stats = checkpoints_->stats();
-  fmt::print("weights are in {}; {} checkpoints written, {} coalesced, training waited {} for them ({} at most)\n",
-             path.string(), stats.saved, stats.coalesced,
-             observe::duration_text(static_cast<double>(stats.stall_ns)),
-             observe::duration_text(static_cast<double>(stats.longest_stall_ns)));
+  fmt::print(
+      "weights are in {}; {} checkpoints written, {} coalesced, training waited {} for them ({} at most)\n",
+      path.string(), stats.saved, stats.coalesced,
+      observe::duration_text(static_cast<double>(stats.stall_ns)),
+      observe::duration_text(static_cast<double>(stats.longest_stall_ns)));
 }
 
 void TrainSession::finish(const TrainOutcome& outcome) {
@@ -161,14 +161,10 @@ void TrainSession::finish(const TrainOutcome& outcome) {
 }
 
 void TrainSession::write(const observe::RunReport* report, const TrainOutcome& outcome) const {
-  ordered_json document = {{"model", options_.model},
-                           {"optimizer", optimizer_name_},
-                           {"learning_rate", learning_rate_},
-                           {"batch", batch_},
-                           {"seed", options_.seed},
-                           {"threads", compute_threads()},
-                           {"epochs", epochs_json(history_)},
-                           {"test", outcome.test}};
+  ordered_json document = {{"model", options_.model},         {"optimizer", optimizer_name_},
+                           {"learning_rate", learning_rate_}, {"batch", batch_},
+                           {"seed", options_.seed},           {"threads", compute_threads()},
+                           {"epochs", epochs_json(history_)}, {"test", outcome.test}};
   if (report != nullptr) document["report"] = ordered_json::parse(observe::to_json(*report, -1));
   if (!outcome.sample.empty()) document["sample"] = outcome.sample;
   // A sample may break off within a character, or a file hold other bytes than UTF-8.
@@ -184,8 +180,8 @@ void TrainSession::write(const observe::RunReport* report, const TrainOutcome& o
     write_file_atomically(options_.out / "windows.csv", observe::to_csv(*report));
     write_file_atomically(options_.out / "report.html", train_page(outcome, settings, history_, *report));
   }
-  fmt::print("{}train.json and history.csv are in {}\n", report != nullptr ? "report.html, windows.csv, " : "",
-             options_.out.string());
+  fmt::print("{}train.json and history.csv are in {}\n",
+             report != nullptr ? "report.html, windows.csv, " : "", options_.out.string());
 }
 
 }  // namespace isochron::apps
