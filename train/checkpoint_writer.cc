@@ -67,11 +67,13 @@ void CheckpointWriter::fill(Staging& staging) {
 std::optional<std::filesystem::path> CheckpointWriter::save(Request request) {
   const int64_t began_ns = now_ns();
   std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !waiting_ || !waiting_->always; });
   rethrow_failure();
   std::optional<std::filesystem::path> dropped;
   if (waiting_) {
     ++stats_.coalesced;
-    if (waiting_->path != request.path) dropped = waiting_->path;
+    const bool written = writing_ && writing_path_ == waiting_->path;
+    if (waiting_->path != request.path && !written) dropped = waiting_->path;
     request.replaced.insert(request.replaced.end(), waiting_->replaced.begin(), waiting_->replaced.end());
     waiting_.reset();  // so that the thread leaves its memory alone
   }
@@ -114,6 +116,7 @@ void CheckpointWriter::run() {
     const Staging& staging = staging_[waiting_in_];
     waiting_in_ = 1 - waiting_in_;
     writing_ = true;
+    writing_path_ = request.path;
     lock.unlock();
     const int64_t began_ns = now_ns();
     std::exception_ptr failure;

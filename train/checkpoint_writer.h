@@ -31,6 +31,7 @@ class CheckpointWriter {
     std::filesystem::path path;
     std::string document;
     std::vector<std::filesystem::path> replaced;  // removed once the file is whole
+    bool always = false;                          // not to be coalesced: a save that comes too soon waits
   };
 
   /// Two copies of `variables` are held: one that is being written, one that waits. Files lie in
@@ -42,8 +43,8 @@ class CheckpointWriter {
   ~CheckpointWriter();
 
   /// Has the present content saved. While the thread is busy one request waits; the next takes its place,
-  /// counted in `coalesced`, and removes its `replaced` files too; its path is returned. Throws what an
-  /// earlier write threw, once.
+  /// counted in `coalesced`, and removes its `replaced` files too; its path is returned, unless a file of
+  /// that path is being written. Throws what an earlier write threw, once.
   std::optional<std::filesystem::path> save(Request request);
   /// Waits until all is written. Throws what a write threw, once.
   void flush();
@@ -69,6 +70,7 @@ class CheckpointWriter {
   std::optional<Request> waiting_;
   int waiting_in_ = 0;    // the staging of `waiting_`, and where the next save goes
   bool writing_ = false;  // from the other one
+  std::filesystem::path writing_path_;
   bool stop_ = false;
   std::exception_ptr failure_;
   CheckpointWriterStats stats_;

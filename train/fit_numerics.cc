@@ -56,8 +56,9 @@ std::string Trainer::Fit::replay_checked() {
   for (int64_t step = good_->total_steps() + 1; step <= run_.total_steps; ++step) {
     if (*at == std::default_sentinel) at.emplace(data.begin());
     const data::Element& batch = **at;
+    const int64_t ago = run_.total_steps - step;
     const std::string when =
-        step == run_.total_steps ? "" : fmt::format(" ({} steps before)", run_.total_steps - step);
+        ago < run_.step ? fmt::format(" (in step {})", run_.step - ago) : fmt::format(" ({} steps ago)", ago);
     for (int i = 0; i < batch.size(); ++i) {
       const Tensor tensor = batch[i].contiguous() ? batch[i] : graph::contiguous(batch[i]);
       if (const std::optional<NotFinite> found = find_not_finite(tensor.spec(), tensor.raw())) {

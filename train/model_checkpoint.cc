@@ -54,6 +54,7 @@ void ModelCheckpoint::on_train_begin(RunState& run) {
   require(!failed, ErrorCode::kIo, folder_.string(), "cannot create the folder: {}", failed.message());
   static_cast<void>(run.savable->weights());  // throws when there is nothing to save
   files_.clear();
+  replaced_.clear();
   best_ = Best(options_.mode);
   if (options_.initial_value_threshold) best_.set(*options_.initial_value_threshold);
   next_step_ = options_.every_steps;
@@ -118,26 +119,29 @@ void ModelCheckpoint::save(RunState& run, bool wait) {
   next_ns_ = now_ns() + static_cast<int64_t>(options_.every_minutes * 60e9);
   const std::filesystem::path path = path_of(run, run.savable->results());
   std::erase_if(files_, [&](const File& file) { return file.path == path; });
+  std::erase(replaced_, path);
   files_.push_back({path, saved_value_});
   const NamedVariables& variables =
       options_.save_weights_only ? run.savable->weights() : run.savable->variables();
-  // The list of files that the document holds has those to be removed too: should the process die before it
-  // removes them, the next one does.
+  // The state in the document has the files to be removed too: should the process die before it removes them,
+  // the next one does.
   std::string document = run.savable->document(options_.save_weights_only);
-  std::vector<std::filesystem::path> replaced = take_replaced();
+  take_replaced();
   if (options_.asynchronous) {
     if (!writer_) writer_ = std::make_unique<CheckpointWriter>(variables, temporary_->path());
-    const auto dropped = writer_->save({path, std::move(document), std::move(replaced)});
-    if (dropped) std::erase_if(files_, [&](const File& file) { return file.path == *dropped; });
+    const auto dropped =
+        writer_->save({path, std::move(document), replaced_, /*always=*/saved_value_.has_value()});
+    // An earlier file of that name, if there is one, stays in the list.
+    std::error_code ignored;
+    if (dropped && !std::filesystem::exists(*dropped, ignored)) {
+      std::erase_if(files_, [&](const File& file) { return file.path == *dropped; });
+    }
     if (wait) writer_->flush();
     return;
   }
   const int64_t began_ns = now_ns();
   save_checkpoint(path, variables, document, temporary_->path());
-  for (const std::filesystem::path& old : replaced) {
-    std::error_code ignored;
-    std::filesystem::remove(old, ignored);
-  }
+  remove_replaced();
   const int64_t took_ns = now_ns() - began_ns;
   ++stats_.saved;
   stats_.stall_ns += took_ns;
@@ -146,10 +150,21 @@ void ModelCheckpoint::save(RunState& run, bool wait) {
   emit({EventKind::kCheckpoint, path.filename().string(), "written", 0, took_ns});
 }
 
-std::vector<std::filesystem::path> ModelCheckpoint::take_replaced() {
-  std::vector<std::filesystem::path> replaced;
+void ModelCheckpoint::remove_replaced() {
+  for (const std::filesystem::path& old : replaced_) {
+    std::error_code ignored;
+    std::filesystem::remove(old, ignored);
+  }
+  replaced_.clear();
+}
+
+void ModelCheckpoint::take_replaced() {
+  std::erase_if(replaced_, [](const std::filesystem::path& path) {
+    std::error_code ignored;
+    return !std::filesystem::exists(path, ignored);
+  });
   const auto take = [&](std::vector<File>::iterator file) {
-    replaced.push_back(file->path);
+    replaced_.push_back(file->path);
     files_.erase(file);
   };
   while (options_.keep_last > 0 && files_.size() > static_cast<size_t>(options_.keep_last)) {
@@ -164,11 +179,12 @@ std::vector<std::filesystem::path> ModelCheckpoint::take_replaced() {
     });
     take(worst);
   }
-  return replaced;
 }
 
 void ModelCheckpoint::on_train_end(RunState&) {
   if (writer_) writer_->flush();
+  take_replaced();
+  remove_replaced();
 }
 
 CheckpointWriterStats ModelCheckpoint::stats() const { return writer_ ? writer_->stats() : stats_; }
@@ -181,14 +197,16 @@ std::vector<std::filesystem::path> ModelCheckpoint::files() const {
 
 std::string ModelCheckpoint::state() const {
   StateText text;
-  text.add(best_.value()).add(files_.size());
+  text.add(best_.value()).add(files_.size()).add(replaced_.size());
   for (const File& file : files_) text.add(file.value);
   // Names may hold blanks, so each has a line.
   std::string result = text.str();
-  for (const File& file : files_) {
+  const auto add_name = [&result](const std::filesystem::path& path) {
     result += '\n';
-    result += file.path.filename().string();
-  }
+    result += path.filename().string();
+  };
+  for (const File& file : files_) add_name(file.path);
+  for (const std::filesystem::path& path : replaced_) add_name(path);
   return result;
 }
 
@@ -196,21 +214,22 @@ void ModelCheckpoint::restore(const RunState& run, const std::string& state) {
   const size_t line = std::min(state.find('\n'), state.size());
   StateReader reader(std::string_view(state).substr(0, line), kind());
   if (const std::optional<double> best = reader.optional()) best_.set(*best);
-  const int64_t count = reader.whole();
-  std::vector<std::string_view> names;
+  const int64_t kept = reader.whole(), replaced = reader.whole();
+  std::vector<std::filesystem::path> paths;
   for (size_t at = line; at < state.size();) {
     const size_t end = std::min(state.find('\n', at + 1), state.size());
-    names.push_back(std::string_view(state).substr(at + 1, end - at - 1));
+    paths.push_back(folder_ / std::filesystem::path(state.substr(at + 1, end - at - 1)).filename());
     at = end;
   }
-  require(count == std::ssize(names), ErrorCode::kBadFormat, kind(),
-          "the state announces {} files and names {}", count, names.size());
-  for (const std::string_view name : names) {
+  require(kept >= 0 && replaced >= 0 && kept + replaced == std::ssize(paths), ErrorCode::kBadFormat, kind(),
+          "the state announces {} and {} files and names {}", kept, replaced, paths.size());
+  for (int64_t i = 0; i < kept; ++i) {
     const std::optional<double> value = reader.optional();
-    const std::filesystem::path path = folder_ / std::filesystem::path(name).filename();
     std::error_code ignored;
+    const std::filesystem::path& path = paths[static_cast<size_t>(i)];
     if (std::filesystem::exists(path, ignored)) files_.push_back({path, value});
   }
+  replaced_.assign(paths.begin() + kept, paths.end());
   reader.end();
   if (options_.every_steps > 0) {
     next_step_ = (run.total_steps / options_.every_steps + 1) * options_.every_steps;

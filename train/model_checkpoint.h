@@ -85,8 +85,9 @@ class ModelCheckpoint : public Callback {
   bool due_at_epoch(RunState& run);
   void save(RunState& run, bool wait);
   std::filesystem::path path_of(const RunState& run, const Results& results) const;
-  /// Takes those beyond keep_last and save_top_k from `files_`.
-  std::vector<std::filesystem::path> take_replaced();
+  /// Moves those beyond keep_last and save_top_k from `files_` to `replaced_`.
+  void take_replaced();
+  void remove_replaced();
 
   ModelCheckpointOptions options_;
   std::filesystem::path folder_;
@@ -94,6 +95,9 @@ class ModelCheckpoint : public Callback {
   std::unique_ptr<CheckpointWriter> writer_;
   CheckpointWriterStats stats_;  // of what was saved without one
   std::vector<File> files_;
+  /// To be removed once the next file is whole, as long as they are there: saves that are coalesced, and
+  /// processes that die, leave theirs to the next.
+  std::vector<std::filesystem::path> replaced_;
   Best best_;
   std::optional<double> saved_value_;  // of `monitor` at the epoch's end that is being saved
   int64_t next_step_ = 0;

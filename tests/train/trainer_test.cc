@@ -263,8 +263,9 @@ TEST(Trainer, FindsTheOpThatMadeANumberInfinite) {
                  "the loss of step 4 of epoch 1 is NaN or infinite: first in [log] node 'log");
     optimizer.set_learning_rate(0.01);
     model.weight.assign(ones({1}));
-    EXPECT_ERROR(trainer.fit(batches, options), ErrorCode::kNotANumber,
-                 "result 0, f32(4, 1): 1 of 4 elements are NaN or infinite, the first at (1, 0)");
+    EXPECT_ERROR(
+        trainer.fit(batches, options), ErrorCode::kNotANumber,
+        "result 0, f32(4, 1): 1 of 4 elements are NaN or infinite, the first at (1, 0) (in step 4);");
     options.trace_not_finite = false;
     model.weight.assign(ones({1}));
     EXPECT_ERROR(trainer.fit(batches, options), ErrorCode::kNotANumber, "is NaN or infinite; lower");

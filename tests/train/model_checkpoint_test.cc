@@ -1,0 +1,177 @@
+// Which files ModelCheckpoint writes and keeps, by its options.
+#include "isochron/train/model_checkpoint.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "isochron/nn/layers.h"
+#include "isochron/nn/losses.h"
+#include "isochron/nn/weights.h"
+#include "isochron/ops/creation.h"
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/reduction.h"
+#include "isochron/optim/optimizers.h"
+#include "isochron/train/trainer.h"
+#include "support/expect_error.h"
+#include "support/temp_folder.h"
+
+namespace isochron::train {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+/// A training of two steps an epoch whose losses after each epoch are given.
+struct Scripted {
+  explicit Scripted(std::vector<double> numbers) : losses(std::move(numbers)) {}
+
+  History fit(std::vector<Callback*> callbacks, int epochs = 0) {
+    LambdaCallback next({.on_epoch_begin = [this](RunState& run) {
+      level.assign(full({}, losses[static_cast<size_t>(run.epoch - 1)]));
+    }});
+    callbacks.insert(callbacks.begin(), &next);
+    return trainer.fit(batches, {.epochs = epochs > 0 ? epochs : static_cast<int>(losses.size()),
+                                 .callbacks = callbacks,
+                                 .report_every = 1,
+                                 .progress = nullptr});
+  }
+
+  std::vector<double> losses;
+  Variable weight{ones({3}), "weight"}, level{zeros({}), "level", false};
+  data::TupleDataset<1> batches = data::from_tensor_slices(ones({4})).batch(2);
+  Trainer trainer{
+      BatchFunctions{.train = [this](const data::Element& batch) { return mean(batch[0]) * level.tensor(); },
+                     .weights =
+                         [this] {
+                           return NamedVariables{{"weight", weight}};
+                         }}};
+};
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.is_regular_file()) names.push_back(entry.path().stem());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> kept(ModelCheckpointOptions options, const std::vector<double>& losses) {
+  const TempFolder folder;
+  options.filepath = folder / "cp-{epoch}-{step}";
+  options.monitor = "loss";
+  options.asynchronous = false;
+  ModelCheckpoint saving(options);
+  Scripted(losses).fit({&saving});
+  return names_in(folder.path());
+}
+
+TEST(ModelCheckpoint, SavesByEpochsAndSteps) {
+  EXPECT_THAT(kept({}, {1, 1, 1}), ElementsAre("cp-1-2", "cp-2-2", "cp-3-2"));
+  EXPECT_THAT(kept({.every_epochs = 2}, {1, 1, 1, 1}), ElementsAre("cp-2-2", "cp-4-2"));
+  EXPECT_THAT(kept({.every_epochs = 0, .every_steps = 3}, {1, 1, 1}), ElementsAre("cp-2-1", "cp-3-2"));
+  EXPECT_THAT(kept({.every_epochs = 0}, {1, 1}), IsEmpty());
+  EXPECT_THAT(kept({.every_epochs = 0, .every_minutes = 1e-12}, {1}), ElementsAre("cp-1-1", "cp-1-2"));
+}
+
+TEST(ModelCheckpoint, KeepsTheLastTheBestOrTheBestFew) {
+  EXPECT_THAT(kept({.keep_last = 2}, {1, 1, 1, 1}), ElementsAre("cp-3-2", "cp-4-2"));
+  EXPECT_THAT(kept({.save_best_only = true}, {5, 6, 4, 4, 3}), ElementsAre("cp-1-2", "cp-3-2", "cp-5-2"));
+  EXPECT_THAT(kept({.keep_last = 1, .save_best_only = true}, {5, 6, 4, 4}), ElementsAre("cp-3-2"));
+  EXPECT_THAT(kept({.mode = Mode::kMax, .save_best_only = true}, {5, 6, 4}), ElementsAre("cp-1-2", "cp-2-2"));
+  EXPECT_THAT(kept({.save_best_only = true, .initial_value_threshold = 4.5}, {5, 6, 4, 3}),
+              ElementsAre("cp-3-2", "cp-4-2"));
+  EXPECT_THAT(kept({.save_top_k = 2}, {5, 3, 6, 4, 2, 7}), ElementsAre("cp-2-2", "cp-5-2"));
+  EXPECT_THAT(kept({.mode = Mode::kMax, .save_top_k = 2}, {5, 3, 6, 4, 2, 7}),
+              ElementsAre("cp-3-2", "cp-6-2"));
+}
+
+TEST(ModelCheckpoint, WhatIsKeptGoesOnAfterAResume) {
+  const TempFolder folder;
+  const std::vector<double> losses = {5, 3, 6, 4, 2, 7};
+  const ModelCheckpointOptions options = {
+      .filepath = folder / "cp-{epoch}", .monitor = "loss", .save_top_k = 2, .resume = true};
+  {
+    ModelCheckpoint saving(options);
+    Scripted(losses).fit({&saving}, 4);
+  }
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("cp-2", "cp-4"));
+  ModelCheckpoint saving(options);
+  EXPECT_EQ(Scripted(losses).fit({&saving}).epochs.size(), 6u);
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("cp-2", "cp-5"));
+}
+
+TEST(ModelCheckpoint, WeightsAloneAreReadByLoadWeightsAndNeverResumedFrom) {
+  const TempFolder folder;
+  nn::Dense model(1), other(1);
+  optim::Adam optimizer;
+  Trainer trainer(model, nn::mean_squared_error, optimizer);
+  auto batches = data::from_tensor_slices(ones({4, 2}), ones({4, 1})).batch(2);
+  ModelCheckpoint saving({.filepath = folder / "weights-{loss:.1f}", .save_weights_only = true});
+  trainer.fit(batches, {.callbacks = {&saving}, .progress = nullptr});
+  ASSERT_EQ(saving.files().size(), 1u);
+  other.build({DType::kF32, {2, 2}});
+  EXPECT_EQ(nn::load_weights(other, saving.files()[0]).loaded, 2u);
+  EXPECT_EQ(other.kernel().tensor().to_vector(), model.kernel().tensor().to_vector());
+  ModelCheckpoint resuming({.filepath = folder / "cp", .resume = true});
+  EXPECT_EQ(resuming.resume_from(), fs::path());
+}
+
+TEST(ModelCheckpoint, SavesWhenTheTrainingFails) {
+  const TempFolder folder;
+  ModelCheckpoint saving({.filepath = folder / "cp-{total_steps}", .every_epochs = 0, .on_exception = true});
+  LambdaCallback fails({.on_batch_end = [](RunState& run, const Results&) {
+    if (run.total_steps == 3) throw std::runtime_error("the disk is gone");
+  }});
+  EXPECT_THROW(Scripted({1, 1}).fit({&saving, &fails}), std::runtime_error);
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("cp-3"));
+}
+
+TEST(ModelCheckpoint, RefusesWhatContradictsItself) {
+  const auto refused = [](const ModelCheckpointOptions& options, const char* text) {
+    EXPECT_ERROR(ModelCheckpoint(options), ErrorCode::kInvalidArgument, text);
+  };
+  refused({.filepath = "folder/"}, "filepath must name files");
+  refused({.filepath = "run-{epoch}/cp"}, "must not be a template");
+  refused({.every_epochs = -1}, ">= 0");
+  refused({.save_best_only = true, .save_top_k = 1}, "exclude each other");
+  refused({.save_weights_only = true, .resume = true}, "weights alone");
+  const TempFolder folder;
+  ModelCheckpoint unknown({.filepath = folder / "cp-{accuracy}"});
+  EXPECT_ERROR(Scripted({1}).fit({&unknown}), ErrorCode::kInvalidArgument, "it may hold epoch, step");
+  ModelCheckpoint unmeasured({.filepath = folder / "cp", .save_best_only = true});
+  EXPECT_ERROR(Scripted({1}).fit({&unmeasured}), ErrorCode::kInvalidArgument,
+               "nothing measured is called 'val_loss'");
+  Trainer bare({.train = [](const data::Element& batch) { return mean(batch[0]); }});
+  auto batches = data::from_tensor_slices(ones({4})).batch(2);
+  ModelCheckpoint nothing({.filepath = folder / "cp"});
+  EXPECT_ERROR(bare.fit(batches, {.callbacks = {&nothing}, .progress = nullptr}), ErrorCode::kUnsupported,
+               "set BatchFunctions::weights");
+}
+
+TEST(BackupAndRestore, GoesOnAndRemovesTheBackupWhenDone) {
+  const TempFolder folder;
+  LambdaCallback fails({.on_epoch_end = [](RunState& run, const Results&) {
+    if (run.epoch == 3) throw std::runtime_error("killed");
+  }});
+  {
+    BackupAndRestore backup(folder.path());
+    EXPECT_THROW(Scripted({4, 3, 2, 1}).fit({&backup, &fails}), std::runtime_error);
+  }
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("backup"));
+  BackupAndRestore backup(folder.path());
+  int first = 0;
+  LambdaCallback watch({.on_epoch_begin = [&](RunState& run) {
+    if (first == 0) first = run.epoch;
+  }});
+  const History history = Scripted({4, 3, 2, 1}).fit({&backup, &watch});
+  EXPECT_EQ(first, 3);
+  EXPECT_THAT(history.values("loss"), ElementsAre(4, 3, 2, 1));
+  EXPECT_TRUE(fs::is_empty(folder.path()) || names_in(folder.path()).empty());
+}
+
+}  // namespace
+}  // namespace isochron::train
