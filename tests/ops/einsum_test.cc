@@ -62,7 +62,7 @@ Tensor by_definition(const Case& example, const std::vector<Tensor>& tensors) {
       const int64_t value = at[static_cast<int>(letters.find(term[i]))];
       index.push_back(shape[static_cast<int>(i)] == 1 ? 0 : value);
     }
-    return static_cast<size_t>(ops::ravel(index, shape));
+    return static_cast<size_t>(ravel(index, shape));
   };
   Shape result_shape;
   for (const char c : terms.back()) result_shape.push_back(extents[c]);
@@ -70,7 +70,7 @@ Tensor by_definition(const Case& example, const std::vector<Tensor>& tensors) {
   for (const Tensor& tensor : tensors) values.push_back(tensor.to_vector());
   Values result(static_cast<size_t>(result_shape.elems()));
   for (int64_t n = 0; n < all.elems(); ++n) {
-    const Dims at = ops::unravel(n, all);
+    const Dims at = unravel(n, all);
     double product = 1;
     for (size_t k = 0; k < tensors.size(); ++k)
       product *= values[k][index_of(terms[k], at, tensors[k].shape())];
