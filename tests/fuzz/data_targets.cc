@@ -1,6 +1,7 @@
 // Parsers of data files.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <optional>
 
 #include "fuzz/memory_file.h"
@@ -9,6 +10,7 @@
 #include "isochron/core/record_file.h"
 #include "isochron/data/cifar.h"
 #include "isochron/data/csv.h"
+#include "isochron/data/dataset.h"
 #include "isochron/data/datasets.h"
 #include "isochron/data/example.h"
 #include "isochron/data/idx.h"
@@ -16,6 +18,7 @@
 #include "isochron/data/text.h"
 #include "isochron/data/text_lines.h"
 #include "isochron/data/token_file.h"
+#include "isochron/memory/buffer.h"
 #include "support/temp_folder.h"
 
 namespace isochron::fuzz {
@@ -202,6 +205,28 @@ void parse_example(Input input) {
   demand(std::ranges::equal(parser.ints(3), tokens), "example: written otherwise");
 }
 
+/// The state of an iteration over streams in streams, and some elements from there.
+void parse_dataset_state(Input input) {
+  static const Tensor numbers = [] {
+    Tensor tensor = empty({DType::kI64, {40}});
+    std::iota(tensor.data<int64_t>(), tensor.data<int64_t>() + 40, 0);
+    return tensor;
+  }();
+  const auto rows = [](int64_t count) { return data::Dataset(data::Element{{"x", numbers}}).take(count); };
+  data::Dataset dataset =
+      rows(40)
+          .filter([](const data::Element& e) { return e["x"].item<int64_t>() % 3 != 0; })
+          .shuffle(6, {.seed = 1})
+          .interleave([&](const data::Element& e) { return rows(1 + e["x"].item<int64_t>() % 4).shuffle(2); },
+                      {.cycle = 2})
+          .batch(3, {.drop_remainder = true});
+  auto at = dataset.resume({reinterpret_cast<const char*>(input.data()), input.size()});
+  for (int i = 0; i < 3 && at != std::default_sentinel; ++i, ++at) {
+    demand((*at)["x"].elems() == 3, "dataset state: a batch of another size");
+  }
+  dataset.state();
+}
+
 }  // namespace
 
 std::vector<Target> internal::data_targets() {
@@ -209,6 +234,7 @@ std::vector<Target> internal::data_targets() {
           {"cifar100", parse_cifar100},
           {"co2", parse_co2},
           {"csv", parse_csv},
+          {"dataset_state", parse_dataset_state},
           {"digits", parse_digits},
           {"example", parse_example},
           {"framed_records", parse_framed_records},

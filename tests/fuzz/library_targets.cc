@@ -1,4 +1,4 @@
-// Parsers of the library's other files: weights, buffers to plan, recorded choices.
+// Parsers of the library's other files: weights, buffers to plan, recorded choices, documents of checkpoints.
 #include <algorithm>
 
 #include "fuzz/memory_file.h"
@@ -8,6 +8,7 @@
 #include "isochron/memory/plan_csv.h"
 #include "isochron/nn/safetensors.h"
 #include "isochron/ops/choices_file.h"
+#include "isochron/train/run_document.h"
 #include "support/temp_folder.h"
 
 namespace isochron::fuzz {
@@ -64,10 +65,19 @@ void parse_choices(Input input) {
   ops::read_choices_file(file_of(std::as_bytes(std::span(text))));
 }
 
+void parse_run_document(Input input) {
+  const auto document = train::RunDocument::parse(std::string(text_of(input)), "input");
+  std::string history;
+  for (const train::EpochRecord& record : document.history) train::append_history(history, record);
+  const std::string text = document.str(history);
+  demand(train::RunDocument::parse(text, "output").str(history) == text, "run document: written otherwise");
+}
+
 }  // namespace
 
 std::vector<Target> internal::library_targets() {
   return {{"choices", parse_choices},
+          {"run_document", parse_run_document},
           {"plan", parse_plan},
           {"safetensors", parse_safetensors},
           {"safetensors_header", parse_safetensors_header}};
