@@ -1,0 +1,102 @@
+// What the fit loop's watching and saving cost: the network of the case `cnn` trained in turns without
+// either, with the look for numbers that aren't finite, and with a checkpoint every 100 steps besides.
+//   runtime_overhead [ROUNDS]
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+#include "isochron/core/clock.h"
+#include "isochron/core/rng.h"
+#include "isochron/data/dataset.h"
+#include "isochron/memory/buffer.h"
+#include "isochron/nn/convolution_layers.h"
+#include "isochron/nn/layers.h"
+#include "isochron/nn/losses.h"
+#include "isochron/nn/sequential.h"
+#include "isochron/optim/optimizers.h"
+#include "isochron/train/model_checkpoint.h"
+#include "isochron/train/trainer.h"
+
+namespace {
+
+using namespace isochron;
+
+constexpr int64_t kBatch = 64, kRows = 10 * kBatch, kSteps = 200;
+
+data::TupleDataset<2> batches() {
+  Rng rng(1);
+  const Tensor x = empty({DType::kF32, {kRows, 28, 28, 1}}), y = empty({DType::kI32, {kRows}});
+  for (float& value : x.span<float>()) value = static_cast<float>(rng.uniform());
+  for (int32_t& label : y.span<int32_t>()) label = static_cast<int32_t>(rng.below(10));
+  return data::from_tensor_slices(x, y).batch(kBatch).repeat().prefetch();
+}
+
+/// One training, gone on with step by step.
+struct Run {
+  nn::Sequential model{nn::Conv2D(32, {3, 3}, nn::Activation::kRelu),
+                       nn::Conv2D(64, {3, 3}, nn::Activation::kRelu),
+                       nn::MaxPool2D({2, 2}),
+                       nn::Flatten(),
+                       nn::Dense(128, nn::Activation::kRelu),
+                       nn::Dense(10)};
+  optim::RmsProp optimizer;
+  data::TupleDataset<2> data = batches();
+  train::Trainer trainer{model, nn::sparse_softmax_cross_entropy, optimizer};
+  int epochs = 0;
+
+  /// Nanoseconds of kSteps steps.
+  int64_t go_on(bool trace, std::vector<train::Callback*> callbacks) {
+    const int64_t began = now_ns();
+    trainer.fit(data, {.epochs = epochs + 1,
+                       .initial_epoch = epochs,
+                       .steps_per_epoch = kSteps,
+                       .callbacks = std::move(callbacks),
+                       .trace_not_finite = trace,
+                       .progress = nullptr});
+    ++epochs;
+    return now_ns() - began;
+  }
+};
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : 7;
+  if (rounds < 1) {
+    fmt::print(stderr, "usage: runtime_overhead [ROUNDS]\n");
+    return 2;
+  }
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / fmt::format("isochron-overhead-{}", now_ns());
+  train::ModelCheckpoint checkpoints(
+      {.filepath = folder / "cp-{total_steps:08d}", .every_epochs = 0, .every_steps = 100, .keep_last = 2});
+  Run plain, watched, saved;
+  for (Run* run : {&plain, &watched, &saved}) run->go_on(false, {});  // captured, and warm
+  std::vector<double> plain_ms, watched_share, saved_share;
+  for (int round = 0; round < rounds; ++round) {
+    const auto base = static_cast<double>(plain.go_on(false, {}));
+    const auto with_watch = static_cast<double>(watched.go_on(true, {}));
+    const auto with_saves = static_cast<double>(saved.go_on(true, {&checkpoints}));
+    const auto base_again = static_cast<double>(plain.go_on(false, {}));
+    const double around = (base + base_again) / 2;
+    plain_ms.push_back(around / kSteps * 1e-6);
+    watched_share.push_back(with_watch / around - 1);
+    saved_share.push_back(with_saves / around - 1);
+  }
+  const train::CheckpointWriterStats stats = checkpoints.stats();
+  fmt::print("cnn, {} steps a turn, {} turns: {:.2f} ms a step\n", kSteps, rounds, median(plain_ms));
+  fmt::print("look for numbers that aren't finite: {:+.2f} %\n", 100 * median(watched_share));
+  fmt::print(
+      "that, and a checkpoint every 100 steps: {:+.2f} %; {} saved, {} coalesced, waited {:.0f} us at most\n",
+      100 * median(saved_share), stats.saved, stats.coalesced,
+      static_cast<double>(stats.longest_stall_ns) * 1e-3);
+  std::filesystem::remove_all(folder);
+}
