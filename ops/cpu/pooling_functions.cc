@@ -89,12 +89,12 @@ struct Functions {
     if (lanes == hn::Lanes(D())) return store(to);
     HWY_ALIGN P part[HWY_MAX_BYTES / sizeof(T)];
     store(part);
-    std::memcpy(to, part, lanes * sizeof(P));
+    std::memcpy(to, part, std::min(lanes * sizeof(P), sizeof(part)));  // never more: for the compiler to see
   }
   static HWY_INLINE hn::Vec<D> load_positions(const P* from, size_t lanes) {
     HWY_ALIGN P part[HWY_MAX_BYTES / sizeof(T)] = {};
     if (lanes != hn::Lanes(D())) {
-      std::memcpy(part, from, lanes * sizeof(P));
+      std::memcpy(part, from, std::min(lanes * sizeof(P), sizeof(part)));
       from = part;
     }
     const Integers integers;
