@@ -8,6 +8,9 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "isochron/ops/cpu/narrow-inl.h"
 
 HWY_BEFORE_NAMESPACE();
