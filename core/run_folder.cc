@@ -65,4 +65,11 @@ RunFolder::~RunFolder() {
   ::close(lock_);
 }
 
+FolderLock::FolderLock(const std::filesystem::path& folder) : lock_(try_lock(folder)) {
+  require(lock_ >= 0, ErrorCode::kIo, folder.string(),
+          "is in use by another process, or is no folder; wait for its end, or name another folder");
+}
+
+FolderLock::~FolderLock() { ::close(lock_); }
+
 }  // namespace isochron

@@ -23,4 +23,17 @@ class RunFolder {
   int lock_ = -1;
 };
 
+/// Keeps a folder to one process, by a lock on it that the system gives back when the process dies.
+class FolderLock {
+ public:
+  /// Throws kIo when another process (or another lock of this one) has it, or it isn't there.
+  explicit FolderLock(const std::filesystem::path& folder);
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+  ~FolderLock();
+
+ private:
+  int lock_ = -1;
+};
+
 }  // namespace isochron

@@ -137,6 +137,7 @@ class BucketSource final : public StreamSource {
   const std::vector<Layout>& layouts() const override { return buckets_->batches; }
   int64_t size() const override { return buckets_->input->size == kInfinite ? kInfinite : kUnknown; }
   std::unique_ptr<ElementStream> open() const override { return std::make_unique<BucketStream>(buckets_); }
+  uint64_t fingerprint() const override { return data::fingerprint(*buckets_->input); }
 
  private:
   std::shared_ptr<const Buckets> buckets_;

@@ -1,12 +1,14 @@
 #include "isochron/data/combine.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 
 #include "isochron/core/checked.h"
 #include "isochron/core/rng.h"
+#include "isochron/data/fingerprint.h"
 #include "isochron/data/item.h"
 #include "isochron/data/loader.h"
 #include "isochron/data/recipe_rows.h"
@@ -26,6 +28,13 @@ std::vector<std::unique_ptr<RecipeRows>> rows_of(const Recipes& recipes) {
   std::vector<std::unique_ptr<RecipeRows>> result;
   for (const auto& recipe : recipes) result.push_back(std::make_unique<RecipeRows>(recipe));
   return result;
+}
+
+uint64_t fingerprint_of(std::string_view what, const Recipes& recipes) {
+  Fingerprint print;
+  print.add(what);
+  for (const auto& recipe : recipes) print.add(fingerprint(*recipe));
+  return print.value();
 }
 
 bool all_rows(const Recipes& recipes) {
@@ -56,26 +65,30 @@ class OverSeveral : public ElementStream {
 class OpenedBy final : public StreamSource {
  public:
   using Open = std::function<std::unique_ptr<ElementStream>(const std::vector<Layout>&)>;
-  OpenedBy(std::vector<Layout> layouts, int64_t size, Open open)
-      : layouts_(std::move(layouts)), size_(size), open_(std::move(open)) {}
+  OpenedBy(std::vector<Layout> layouts, int64_t size, uint64_t fingerprint, Open open)
+      : layouts_(std::move(layouts)), size_(size), fingerprint_(fingerprint), open_(std::move(open)) {}
   const std::vector<Layout>& layouts() const override { return layouts_; }
   int64_t size() const override { return size_; }
+  uint64_t fingerprint() const override { return fingerprint_; }
   std::unique_ptr<ElementStream> open() const override { return open_(layouts_); }
 
  private:
   std::vector<Layout> layouts_;
   int64_t size_;
+  uint64_t fingerprint_;
   Open open_;
 };
 
 class ZipRows final : public RowSource {
  public:
-  ZipRows(const Recipes& recipes, Layout layout) : parts_(rows_of(recipes)), layout_(std::move(layout)) {
+  ZipRows(const Recipes& recipes, Layout layout)
+      : fingerprint_(fingerprint_of("zip", recipes)), parts_(rows_of(recipes)), layout_(std::move(layout)) {
     rows_ = parts_[0]->rows();
     for (const auto& part : parts_) rows_ = std::min(rows_, part->rows());
   }
   const Layout& layout() const override { return layout_; }
   int64_t rows() const override { return rows_; }
+  uint64_t fingerprint() const override { return fingerprint_; }
   void read(uint64_t epoch, int64_t row, std::span<std::byte* const> into) const override {
     for (const auto& part : parts_) {
       const size_t tensors = part->layout().specs.size();
@@ -85,6 +98,7 @@ class ZipRows final : public RowSource {
   }
 
  private:
+  uint64_t fingerprint_;
   std::vector<std::unique_ptr<RecipeRows>> parts_;
   Layout layout_;
   int64_t rows_;
@@ -112,15 +126,18 @@ class ZipStream final : public OverSeveral {
 
 class ConcatenatedRows final : public RowSource {
  public:
-  explicit ConcatenatedRows(const Recipes& recipes) : parts_(rows_of(recipes)) {}
+  explicit ConcatenatedRows(const Recipes& recipes)
+      : fingerprint_(fingerprint_of("concatenate", recipes)), parts_(rows_of(recipes)) {}
   const Layout& layout() const override { return parts_[0]->layout(); }
   int64_t rows() const override { return checked_add(parts_[0]->rows(), parts_[1]->rows(), "concatenate"); }
+  uint64_t fingerprint() const override { return fingerprint_; }
   void read(uint64_t epoch, int64_t row, std::span<std::byte* const> into) const override {
     const int64_t first = parts_[0]->rows();
     parts_[row < first ? 0 : 1]->read(epoch, row < first ? row : row - first, into);
   }
 
  private:
+  uint64_t fingerprint_;
   std::vector<std::unique_ptr<RecipeRows>> parts_;
 };
 
@@ -272,8 +289,8 @@ std::vector<Layout> layouts_of(const Recipes& recipes) {
   return result;
 }
 
-Dataset over_stream(std::vector<Layout> layouts, int64_t size, OpenedBy::Open open) {
-  return Dataset(std::make_shared<OpenedBy>(std::move(layouts), size, std::move(open)));
+Dataset over_stream(std::vector<Layout> layouts, int64_t size, uint64_t fingerprint, OpenedBy::Open open) {
+  return Dataset(std::make_shared<OpenedBy>(std::move(layouts), size, fingerprint, std::move(open)));
 }
 
 }  // namespace
@@ -301,7 +318,8 @@ Dataset zip(std::initializer_list<std::pair<std::string_view, Dataset>> datasets
     }
   }
   if (all_rows(recipes)) return Dataset(std::make_shared<ZipRows>(recipes, std::move(layout)));
-  return over_stream({layout}, size, [recipes](const auto&) { return std::make_unique<ZipStream>(recipes); });
+  return over_stream({layout}, size, fingerprint_of("zip", recipes),
+                     [recipes](const auto&) { return std::make_unique<ZipStream>(recipes); });
 }
 
 Dataset concatenate(const Dataset& first, const Dataset& second) {
@@ -317,7 +335,7 @@ Dataset concatenate(const Dataset& first, const Dataset& second) {
   const int64_t size = known                        ? first.size() + second.size()
                        : second.size() == kInfinite ? kInfinite
                                                     : kUnknown;
-  return over_stream(layouts_of(recipes), size,
+  return over_stream(layouts_of(recipes), size, fingerprint_of("concatenate", recipes),
                      [recipes](const auto&) { return std::make_unique<ConcatenatedStream>(recipes); });
 }
 
@@ -345,7 +363,10 @@ Dataset sample_from_datasets(const std::vector<Dataset>& datasets, const std::ve
       size = recipes[i]->size < 0 || size < 0 ? kUnknown : size + recipes[i]->size;
     }
   }
-  return over_stream(layouts_of(recipes), size, [recipes, weights, options](const auto&) {
+  Fingerprint print;
+  print.add(fingerprint_of("sample", recipes)).add(options.seed);
+  for (double weight : weights) print.add(std::bit_cast<uint64_t>(weight));
+  return over_stream(layouts_of(recipes), size, print.value(), [recipes, weights, options](const auto&) {
     return std::make_unique<SampledStream>(recipes, weights, options);
   });
 }
@@ -359,6 +380,7 @@ Dataset from_generator(std::vector<std::string> names, Signature signature,
   Element checked;  // refuses repeated and too many
   for (const std::string& name : names) checked.add(name, Tensor());
   return over_stream({{std::move(names), std::move(signature)}}, kUnknown,
+                     Fingerprint().add("generator").value(),
                      [make = std::move(make)](const std::vector<Layout>& layouts) {
                        return std::make_unique<GeneratorStream>(layouts[0], make);
                      });

@@ -25,6 +25,7 @@ std::shared_ptr<Recipe> next_stage(const Recipe& recipe) {
 void add_order(Recipe& recipe, OrderStage stage) {
   stage.salt = recipe.order.size();
   stage.rows = recipe.levels.back().rows;
+  stage.odd_rows = recipe.odd_rows;
   stage.input_size = recipe.size;
   recipe.order.push_back(stage);
 }
@@ -56,6 +57,8 @@ void call_map(const MapStage& map, Element& element, Item* memory, const Positio
     refuse(error.code(), error.what());
   } catch (const std::exception& error) {
     refuse(ErrorCode::kInvalidArgument, error.what());
+  } catch (...) {
+    refuse(ErrorCode::kInvalidArgument, "the function threw something that is no exception");
   }
 }
 
@@ -86,6 +89,7 @@ Dataset::Dataset(std::shared_ptr<const StreamSource> stream) {
           "the source names no layout");
   auto recipe = std::make_shared<Recipe>();
   recipe->size = stream->size();
+  require(recipe->size != 0, ErrorCode::kInvalidArgument, "dataset", "the source has no element");
   recipe->levels.push_back({.inputs = stream->layouts(), .memory = merged(stream->layouts())});
   recipe->stream = std::move(stream);
   recipe_ = std::move(recipe);
@@ -124,6 +128,7 @@ Dataset Dataset::with_map(MapStage map, const MapOptions& options) const {
           ErrorCode::kInvalidArgument, "map", "parallel: expected kAutotune or a count in [1, {}], got {}",
           kMaxParallel, options.parallel);
   auto recipe = next_stage(*recipe_);
+  if (options.parallel == 1) map.one_at_a_time = std::make_shared<std::mutex>();
   recipe->levels.back().maps.push_back(std::move(map));
   if (options.parallel != 1) {
     const bool automatic = options.parallel == kAutotune || recipe->workers == kAutotune;
@@ -279,7 +284,7 @@ Dataset Dataset::shard(int64_t shards, int64_t index) const {
           "nothing is left: shard {} of {} elements", index, recipe_->size);
   auto recipe = next_stage(*recipe_);
   add_order(*recipe, {.kind = OrderStage::kShard, .elems = shards, .index = index});
-  if (recipe->size >= 0) recipe->size = (recipe->size - index + shards - 1) / shards;
+  if (recipe->size >= 0) recipe->size = (recipe->size - index - 1) / shards + 1;
   return Dataset(std::move(recipe));
 }
 
@@ -334,11 +339,11 @@ Dataset::Iterator Dataset::resume(std::string_view state) {
 PipelineStats Dataset::stats() const { return loader_ ? loader_->stats() : PipelineStats{}; }
 
 Dataset::Iterator::Iterator(Loader& loader)
-    : loader_(&loader), epoch_(loader.epoch()), element_(loader.next()) {}
+    : loader_(&loader), epoch_(loader.epoch()), loop_(loader.loop()), element_(loader.next()) {}
 
 Dataset::Iterator& Dataset::Iterator::operator++() {
-  require(loader_->epoch() == epoch_, ErrorCode::kStale, "dataset",
-          "this loop is over epoch {}, but epoch {} was begun; use one loop at a time", epoch_,
+  require(loader_->loop() == loop_, ErrorCode::kStale, "dataset",
+          "this loop is over epoch {}, but another, over epoch {}, was begun; use one loop at a time", epoch_,
           loader_->epoch());
   element_ = loader_->next();
   return *this;

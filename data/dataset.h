@@ -86,8 +86,9 @@ struct MapOptions {
   /// kAnyExtent here.
   Signature result = {};
 };
-/// Puts an element in place of an element. Called from the pipeline's threads, from several at once only
-/// where `parallel` says so. Must be pure: it may be called again for the same element.
+/// Puts tensors in place of an element's. Those it is given may be the source's own memory and are not to be
+/// written to. Called from the pipeline's threads, from several at once only where `parallel` says so. Must
+/// be pure: it may be called again for the same element.
 using MapFunction = std::function<void(Element&, const Position&)>;
 /// Writes an element made from `input` to the memory that `output.room` gives; as pure as a MapFunction.
 using IntoFunction = std::function<void(const Element& input, Item& output, const Position&)>;
@@ -113,7 +114,7 @@ class Dataset {
   /// signature; a different one, or an exception, is reported on delivery with stage, epoch, element and row.
   /// Throws kInvalidArgument for `parallel` outside kAutotune and [1, 256].
   Dataset map(std::function<Element(Element)> function, MapOptions options = {}) const;
-  /// The same for a function that changes its element in place, or needs to know where it stands: a key for
+  /// The same for a function that needs to know where it stands: a key for
   /// random numbers that doesn't depend on the number of threads.
   Dataset map_with_position(MapFunction function, MapOptions options = {}) const;
   /// The same for a function that writes its result to memory that is used again and again, so that nothing
@@ -220,7 +221,7 @@ class Dataset::Iterator {
   explicit Iterator(Loader& loader);
 
   Loader* loader_;
-  uint64_t epoch_;
+  uint64_t epoch_, loop_;
   const Element* element_;
 };
 

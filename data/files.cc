@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "isochron/core/mapped_file.h"
+#include "isochron/data/fingerprint.h"
 #include "isochron/data/item.h"
 #include "isochron/data/npy.h"
 #include "isochron/data/source.h"
@@ -24,6 +25,11 @@ class FileSource final : public StreamSource {
   }
   const std::vector<Layout>& layouts() const override { return layouts_; }
   int64_t size() const override { return kUnknown; }
+  uint64_t fingerprint() const override {
+    Fingerprint print;
+    for (const auto& file : files_) print.add(file.filename().string());
+    return print.value();
+  }
   std::unique_ptr<ElementStream> open() const override { return std::make_unique<Stream>(files_, format_); }
 
  private:

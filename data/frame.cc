@@ -34,18 +34,19 @@ void take_room(Item& item, const std::vector<Layout>& forms) {
 
 }  // namespace
 
-Frame::Frame(const Recipe& recipe, size_t level)
-    : recipe_(recipe), level_(recipe.levels[level]), memory_(level_.memory) {
+Frame::Frame(const Recipe& recipe, size_t level, bool concurrent)
+    : recipe_(recipe), concurrent_(concurrent), level_(recipe.levels[level]), memory_(level_.memory) {
   for (const MapStage& map : level_.maps) {
     outputs_.push_back(map.into ? std::make_unique<Item>(map.memory) : nullptr);
     if (map.into) take_room(*outputs_.back(), map.results);
   }
-  if (level > 0) child_ = std::make_unique<Frame>(recipe, level - 1);
+  if (level > 0) child_ = std::make_unique<Frame>(recipe, level - 1, concurrent);
   if (recipe_.rows) {
     const size_t tensors = recipe.levels[0].memory.specs.size();
     for (size_t i = 0; i < tensors; ++i) bases_.push_back(recipe_.rows->first_row(static_cast<int>(i)));
     into_.resize(tensors);
   }
+  if (std::ranges::find(bases_, nullptr) != bases_.end()) std::ranges::fill(bases_, nullptr);
   const bool in_memory = recipe_.rows && bases_[0] != nullptr;
   if (!child_ && in_memory) make_row_views();
   if (child_ || (recipe_.rows && !in_memory)) take_room(memory_, level_.inputs);
@@ -66,7 +67,11 @@ const Element& Frame::fill(std::span<const int64_t> key, const Position& positio
   result_ = input;
   for (size_t i = 0; i < level_.maps.size(); ++i) {
     const MapStage& map = level_.maps[i];
-    call_map(map, result_, outputs_[i].get(), position);
+    {
+      std::unique_lock<std::mutex> turn;
+      if (concurrent_ && map.one_at_a_time) turn = std::unique_lock(*map.one_at_a_time);
+      call_map(map, result_, outputs_[i].get(), position);
+    }
     if (!map.results[form].matches(result_)) {
       fail(ErrorCode::kShapeMismatch, fmt::format("map (stage {})", map.number),
            "element {} of epoch {}, row {}: expected {}, got {}; a map function gives every element the same "
@@ -110,6 +115,12 @@ const Element& Frame::stack(std::span<const int64_t> key, const Position& positi
   const auto child_rows = static_cast<int64_t>(child_->level_.rows);
   const int64_t elems = (static_cast<int64_t>(key.size()) + child_rows - 1) / child_rows;
   const bool full = level_.marks_valid || elems == level_.batch_elems;
+  const bool planned =
+      full || (level_.inputs.size() > kOdd && level_.inputs[kOdd].specs[0].shape[0] == elems);
+  require(
+      planned, ErrorCode::kShapeMismatch, "batch",
+      "a batch of {} elements instead of {}; the source gave another number of elements than its size() says",
+      elems, level_.batch_elems);
   const Layout& layout = level_.inputs[full ? kFull : kOdd];
   if (!layout.fixed()) {
     stack_ragged(key, position);

@@ -14,7 +14,8 @@ class Frame {
  public:
   /// A frame for elements of `level`, with all the memory it will need unless extents vary. `recipe` must
   /// outlive it.
-  Frame(const Recipe& recipe, size_t level);
+  /// `concurrent`: others make elements of the recipe at the same time.
+  Frame(const Recipe& recipe, size_t level, bool concurrent);
 
   /// Makes the element of `key`; it stays until the next `fill`, `retire`, or the end of the items that `key`
   /// names. `position`: of the element. Throws what a map function causes.
@@ -41,6 +42,7 @@ class Frame {
   size_t form_of(const Element& element) const;
 
   const Recipe& recipe_;
+  const bool concurrent_;
   const Level& level_;
   std::unique_ptr<Frame> child_;            // makes the elements of the level below; null on level 0
   Item memory_;                             // of a batch, or of a row that must be read

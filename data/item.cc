@@ -32,6 +32,8 @@ Item::Item(const Layout& layout) : layout_(&layout), shapes_(layout.names.size()
 
 std::byte* Item::room(int index, const Shape& shape) {
   const auto at = static_cast<size_t>(index);
+  if (at >= storages_.size()) [[unlikely]]
+    fail(ErrorCode::kOutOfRange, "element", "position {} is outside [0, {})", index, storages_.size());
   auto* storage = static_cast<ItemStorage*>(storages_[at].get());
   storage->next_generation();
   Tensor& tensor = element_[index];
@@ -45,12 +47,30 @@ std::byte* Item::room(int index, const Shape& shape) {
     tensor = found->refreshed();
     return tensor.raw();
   }
+  require_fits(at, shape);
   const TensorSpec spec{layout_->specs[at].dtype, shape};
   storage->reserve(spec.size_bytes());
   tensor = Tensor::over(storages_[at], spec);
   if (known.size() == kMaxShapes) known.erase(known.begin());
   known.push_back(tensor);
   return tensor.raw();
+}
+
+std::byte* Item::room(int index) {
+  const auto at = static_cast<size_t>(index);
+  if (at >= storages_.size()) [[unlikely]]
+    fail(ErrorCode::kOutOfRange, "element", "position {} is outside [0, {})", index, storages_.size());
+  return room(index, layout_->specs[at].shape);
+}
+
+void Item::require_fits(size_t index, const Shape& shape) const {
+  const Shape& declared = layout_->specs[index].shape;
+  bool fits = declared.rank() == shape.rank();
+  for (int axis = 0; fits && axis < shape.rank(); ++axis) {
+    fits = declared[axis] == kAnyExtent || declared[axis] == shape[axis];
+  }
+  require(fits, ErrorCode::kShapeMismatch, "element", "'{}' is declared {}, got {}", layout_->names[index],
+          declared.str(), shape.str());
 }
 
 void Item::retire() {

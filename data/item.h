@@ -18,7 +18,7 @@ class Item {
   /// for new memory only where the tensor is larger than all before it. Throws kOutOfMemory, kOverflow.
   std::byte* room(int index, const Shape& shape);
   /// Memory for tensor `index`, whose shape the layout fixes.
-  std::byte* room(int index) { return room(index, layout_->specs[static_cast<size_t>(index)].shape); }
+  std::byte* room(int index);
   /// Takes a copy of an element of the same layout. Throws kShapeMismatch for one of another,
   /// kInvalidArgument for strided tensors; `where` names the stage.
   void copy(const Element& element, std::string_view where);
@@ -36,6 +36,7 @@ class Item {
 
  private:
   class ItemStorage;
+  void require_fits(size_t index, const Shape& shape) const;
 
   /// Handles that are kept for shapes that come again.
   static constexpr size_t kMaxShapes = 8;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "isochron/core/rng.h"
+#include "isochron/core/checked.h"
 #include "isochron/data/shuffle_keys.h"
 
 namespace isochron::data {
@@ -24,7 +24,7 @@ class RowKeys final : public KeyStream {
     return 1;
   }
   void drop(const int64_t*, int64_t) override {}
-  void seek(uint64_t, int64_t position) override { row_ = position; }
+  void seek(uint64_t, int64_t position) override { row_ = std::clamp<int64_t>(position, 0, rows_); }
   void save(StateWriter& state) const override { state.put(row_); }
   void restore(StateReader& state, uint64_t) override { row_ = state.get_between(0, rows_, "a row"); }
   void save_key(StateWriter& state, const int64_t* key, int64_t rows) const override {
@@ -37,6 +37,8 @@ class RowKeys final : public KeyStream {
  private:
   int64_t rows_, row_ = 0;
 };
+
+constexpr int64_t kMostRows = int64_t{1} << 40;  // of a stream, in a state that is believed
 
 /// The items of a stream, one after the other.
 class StreamKeys final : public KeyStream {
@@ -69,7 +71,7 @@ class StreamKeys final : public KeyStream {
     stream_->save(state);
   }
   void restore(StateReader& state, uint64_t) override {
-    row_ = state.get_between(0, INT64_MAX, "a row");
+    row_ = state.get_between(0, kMostRows, "a row");
     stream_->restore(state);
   }
   void save_key(StateWriter& state, const int64_t* key, int64_t rows) const override {
@@ -81,7 +83,7 @@ class StreamKeys final : public KeyStream {
   void restore_key(StateReader& state, int64_t* key, int64_t rows) override {
     for (int64_t i = 0; i < rows; ++i) {
       key[i] = store_.take();
-      ItemStore::at(key[i]).row = state.get_between(0, INT64_MAX, "a row");
+      ItemStore::at(key[i]).row = state.get_between(0, kMostRows, "a row");
       ItemStore::at(key[i]).item.restore(state);
     }
   }
@@ -110,7 +112,7 @@ class BatchKeys final : public KeysOver {
     return rows;
   }
   void seek(uint64_t epoch, int64_t position) override {
-    const int64_t at = position * stage_.elems;
+    const int64_t at = checked_mul(position, stage_.elems, "dataset");
     input_->seek(epoch, stage_.input_size == kInfinite ? at : std::min(at, stage_.input_size));
   }
 
@@ -133,15 +135,18 @@ class RepeatKeys final : public KeysOver {
       : KeysOver(std::move(input)), stage_(stage) {}
   void restart(uint64_t epoch) override {
     go_to_pass(epoch, 0);
-    input_->restart(first_);
+    input_->restart(epoch_of_pass());
   }
   int64_t next(int64_t* key) override {
     int64_t rows = input_->next(key);
-    if (rows == 0 && (stage_.elems == kInfinite || pass_ + 1 < stage_.elems)) {
+    // An endless repeat of nothing would go on for ever, so it ends with a pass that gives nothing.
+    while (rows == 0 && (stage_.elems == kInfinite ? !pass_empty_ : pass_ + 1 < stage_.elems)) {
       ++pass_;
-      input_->restart(first_ + static_cast<uint64_t>(pass_));
+      pass_empty_ = true;
+      input_->restart(epoch_of_pass());
       rows = input_->next(key);
     }
+    if (rows > 0) pass_empty_ = false;
     return rows;
   }
   void seek(uint64_t epoch, int64_t position) override {
@@ -149,7 +154,7 @@ class RepeatKeys final : public KeysOver {
     if (stage_.elems != kInfinite) pass = std::min(pass, stage_.elems - 1);
     go_to_pass(epoch, pass);
     const int64_t passed = stage_.input_size == kInfinite ? 0 : pass * stage_.input_size;
-    input_->seek(first_ + static_cast<uint64_t>(pass), position - passed);
+    input_->seek(epoch_of_pass(), position - passed);
   }
   void save(StateWriter& state) const override {
     state.put(pass_);
@@ -158,19 +163,27 @@ class RepeatKeys final : public KeysOver {
   void restore(StateReader& state, uint64_t epoch) override {
     go_to_pass(epoch,
                state.get_between(0, stage_.elems == kInfinite ? INT64_MAX : stage_.elems - 1, "a pass"));
-    input_->restore(state, first_ + static_cast<uint64_t>(pass_));
+    input_->restore(state, epoch_of_pass());
   }
 
  private:
   void go_to_pass(uint64_t epoch, int64_t pass) {
-    constexpr uint64_t kPassesOfEndless = uint64_t{1} << 32;
-    first_ = epoch * (stage_.elems == kInfinite ? kPassesOfEndless : static_cast<uint64_t>(stage_.elems));
+    epoch_ = epoch;
     pass_ = pass;
+    pass_empty_ = true;
+  }
+  /// The input's epoch: passes are counted through the epochs. An endless repeat leaves room for 2^32 passes,
+  /// mixed so that nested ones don't meet.
+  uint64_t epoch_of_pass() const {
+    const auto pass = static_cast<uint64_t>(pass_);
+    if (stage_.elems != kInfinite) return epoch_ * static_cast<uint64_t>(stage_.elems) + pass;
+    return epoch_ == 0 ? pass : epoch_ * 0x9E3779B97F4A7C15u + pass;
   }
 
   OrderStage stage_;
   int64_t pass_ = 0;
-  uint64_t first_ = 0;
+  uint64_t epoch_ = 0;
+  bool pass_empty_ = true;
 };
 
 class TakeKeys final : public KeysOver {
@@ -221,7 +234,7 @@ class EveryKeys final : public KeysOver {
     return input_->next(key);
   }
   void seek(uint64_t epoch, int64_t position) override {
-    const int64_t at = first_ + position * stride_;
+    const int64_t at = checked_add(first_, checked_mul(position, stride_, "dataset"), "dataset");
     input_->seek(epoch, input_size_ == kInfinite ? at : std::min(at, input_size_));
     to_pass_over_ = 0;
   }

@@ -8,6 +8,7 @@ namespace isochron::data {
 namespace {
 
 bool matches_spec(const TensorSpec& expected, const Tensor& tensor) {
+  if (!tensor.defined() || tensor.is_value()) return false;
   if (expected.dtype != tensor.dtype() || expected.shape.rank() != tensor.rank()) return false;
   for (int axis = 0; axis < tensor.rank(); ++axis) {
     const int64_t extent = expected.shape[axis];

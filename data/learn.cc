@@ -84,7 +84,7 @@ std::vector<Layout> declared_results(const Recipe& recipe, const Layout& declare
 
 std::vector<Layout> learn_results(const Recipe& recipe, const MapStage& map, const Signature& declared) {
   std::vector<Layout> results;
-  Frame frame(recipe, recipe.levels.size() - 1);
+  Frame frame(recipe, recipe.levels.size() - 1, true);
   SampleKeys samples(recipe);
   for (size_t form = 0; form < recipe.results().size(); ++form) {
     const auto key = samples.key_of(form);

@@ -37,7 +37,7 @@ int64_t wanted_slots(const Recipe& recipe) {
 
 }  // namespace
 
-Loader::Slot::Slot(const Recipe& recipe) : frame(recipe, recipe.levels.size() - 1) {
+Loader::Slot::Slot(const Recipe& recipe) : frame(recipe, recipe.levels.size() - 1, recipe.workers != 1) {
   key.resize(static_cast<size_t>(recipe.levels.back().rows));
 }
 
@@ -54,7 +54,8 @@ Loader::Loader(std::shared_ptr<const Recipe> recipe)
       const bool enough =
           recipe_->prefetch_elems == kAutotune && static_cast<int64_t>(slots_.size()) >= 1 + kExtraSlots;
       if (error.code() != ErrorCode::kOutOfMemory || !enough) throw;
-      break;  // as many as the budget holds
+      slots_.resize(std::max<size_t>(1 + kExtraSlots, slots_.size() / 2));  // the rest is for maps and items
+      break;
     }
   }
   cells_ = std::make_unique<Cell[]>(slots_.size());
@@ -77,6 +78,7 @@ Loader::~Loader() {
 void Loader::begin_epoch(uint64_t epoch) {
   const bool elsewhere = !begun_ || in_epoch_ || failed_ || epoch != epoch_ + 1;
   retire_held();
+  ++loop_;
   epoch_ = epoch;
   taken_ = 0;
   in_epoch_ = begun_ = true;

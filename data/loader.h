@@ -33,6 +33,8 @@ class Loader {
   void begin_epoch() { begin_epoch(begun_ ? epoch_ + 1 : 0); }
   void begin_epoch(uint64_t epoch);
   uint64_t epoch() const { return epoch_; }
+  /// Another number after each begin and resume.
+  uint64_t loop() const { return loop_; }
   /// The next element, valid until the next call; null at the end of the epoch. Throws what making it threw;
   /// the epoch is over then.
   const Element* next();
@@ -103,11 +105,12 @@ class Loader {
   // all the time must not share a line with what the other reads.
   alignas(64) uint64_t epoch_ = 0;  // that the consumer is in
   int64_t taken_ = 0;               // elements of it that the consumer took
-  bool begun_ = false;              // any epoch
-  bool in_epoch_ = false;           // the epoch has not ended
-  bool failed_ = false;             // it ended in an error
-  Slot* held_ = nullptr;            // what the consumer has
-  uint64_t take_number_ = 0;        // of the delivery that the consumer takes next
+  uint64_t loop_ = 0;
+  bool begun_ = false;        // any epoch
+  bool in_epoch_ = false;     // the epoch has not ended
+  bool failed_ = false;       // it ended in an error
+  Slot* held_ = nullptr;      // what the consumer has
+  uint64_t take_number_ = 0;  // of the delivery that the consumer takes next
   struct Pending {
     Slot::Kind kind;
     std::unique_ptr<Item> item;

@@ -1,45 +1,33 @@
 // The part of the loader that saves and restores. Over rows, (epoch, position) is all there is to say.
 // Otherwise the state holds what is under way: the stream's own place, what stages have buffered, and the
 // elements that are finished but not taken.
+#include <bit>
+
+#include "isochron/data/fingerprint.h"
 #include "isochron/data/loader.h"
 
 namespace isochron::data {
 namespace {
 
-/// FNV-1a, over what decides which elements come in which order.
-class Fingerprint {
- public:
-  void add(uint64_t value) {
-    for (int shift = 0; shift < 64; shift += 8) {
-      hash_ = (hash_ ^ (value >> shift & 0xff)) * 0x100000001b3u;
-    }
-  }
-  void add(int64_t value) { add(static_cast<uint64_t>(value)); }
-  void add(std::string_view text) {
-    for (char c : text) add(static_cast<uint64_t>(static_cast<unsigned char>(c)));
-  }
-  uint64_t value() const { return hash_; }
-
- private:
-  uint64_t hash_ = 0xcbf29ce484222325u;
-};
+/// Of an epoch without end, for sums that stay in range.
+constexpr int64_t kMostElements = int64_t{1} << 40;
 
 }  // namespace
 
 uint64_t fingerprint(const Recipe& recipe) {
   Fingerprint print;
   print.add(recipe.rows ? recipe.rows->rows() : int64_t{-1});
+  print.add(recipe.rows ? recipe.rows->fingerprint() : recipe.stream->fingerprint());
   for (const OrderStage& stage : recipe.order) {
-    print.add(static_cast<int64_t>(stage.kind));
-    print.add(stage.elems);
-    print.add(stage.index);
+    print.add(static_cast<int64_t>(stage.kind)).add(stage.elems).add(stage.index);
     print.add(static_cast<int64_t>(stage.drop_remainder));
-    print.add(stage.shuffle.seed);
-    print.add(static_cast<int64_t>(stage.shuffle.reshuffle));
+    print.add(stage.shuffle.seed).add(static_cast<int64_t>(stage.shuffle.reshuffle));
   }
   for (const Level& level : recipe.levels) {
-    print.add(level.batch_elems);
-    print.add(level.inputs[kFull].str());
+    print.add(level.batch_elems).add(level.inputs[kFull].str());
+    print.add(static_cast<int64_t>(level.padded)).add(static_cast<int64_t>(level.marks_valid));
+    for (double padding : level.padding) print.add(std::bit_cast<uint64_t>(padding));
+    for (const MapStage& map : level.maps) print.add(map.results[kFull].str());
   }
   print.add(merged(recipe.results()).str());
   return print.value();
@@ -60,6 +48,13 @@ std::string Loader::state() {
 void Loader::save_under_way(StateWriter& state) {
   const std::scoped_lock lock(order_mutex_);
   wait_for_workers();
+  if (failed_) {  // what follows the error is of no use: the next epoch begins anew
+    state.put(int64_t{0});
+    state.put(epoch_ + 1);
+    state.put(int64_t{0});
+    state.put(uint64_t{1});
+    return;
+  }
   save_pending(state);
   state.put(position_.epoch);
   state.put(position_.element);
@@ -92,6 +87,7 @@ void Loader::save_pending(StateWriter& state) {
 
 void Loader::resume(std::string_view bytes) {
   retire_held();
+  ++loop_;
   held_pending_.reset();
   start_run(0);
   begun_ = in_epoch_ = failed_ = false;
@@ -116,7 +112,7 @@ void Loader::read_state(StateReader& state) {
   begun_ = state.get_between(0, 1, "0 or 1") == 1;
   in_epoch_ = state.get_between(0, 1, "0 or 1") == 1;
   epoch_ = state.get();
-  taken_ = state.get_between(0, recipe_->size < 0 ? INT64_MAX : recipe_->size, "a number of elements");
+  taken_ = state.get_between(0, recipe_->size < 0 ? kMostElements : recipe_->size, "a number of elements");
   const bool small = state.get_between(0, 1, "0 or 1") == 1;
   if (!begun_) return;
   if (!small) {
@@ -145,7 +141,7 @@ void Loader::restore_under_way(StateReader& state) {
     pending_.push_back(std::move(next));
   }
   position_.epoch = state.get();
-  position_.element = state.get_between(0, INT64_MAX, "a position");
+  position_.element = state.get_between(0, kMostElements, "a position");
   at_start_ = state.get_between(0, 1, "0 or 1") == 1;
   if (!at_start_) keys_->restore(state, position_.epoch);
 }

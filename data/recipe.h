@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,8 @@
 namespace isochron::data {
 
 struct MapStage {
-  int number;  // of the stage in the chain, from 1
+  int number;                                           // of the stage in the chain, from 1
+  std::shared_ptr<std::mutex> one_at_a_time = nullptr;  // held during a call; null where calls may overlap
   MapFunction function = {};
   IntoFunction into = {};            // instead: writes to memory of the frame
   std::vector<Layout> results = {};  // one for each form of the level
@@ -48,6 +50,7 @@ struct OrderStage {
   ShuffleOptions shuffle = {};
   uint64_t salt = 0;       // place among these stages: keeps apart shuffles that share a seed
   int64_t rows = 1;        // source rows in a full element of the input
+  int64_t odd_rows = 0;    // in an odd one; 0 where there is none
   int64_t input_size = 0;  // elements of the input an epoch, kInfinite or kUnknown
 };
 

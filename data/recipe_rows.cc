@@ -6,12 +6,17 @@
 namespace isochron::data {
 
 bool RecipeRows::possible(const Recipe& recipe) {
-  return recipe.rows && recipe.size >= 0 && recipe.results().size() == 1 && recipe.results()[kFull].fixed();
+  // Rows know no passes, so another order in each pass needs a stream; and going to a place must be cheap.
+  for (const OrderStage& stage : recipe.order) {
+    if (stage.kind == OrderStage::kPermute && stage.shuffle.reshuffle) return false;
+  }
+  return recipe.seekable && recipe.rows && recipe.size >= 0 && recipe.results().size() == 1 &&
+         recipe.results()[kFull].fixed();
 }
 
 RecipeRows::Reader::Reader(const Recipe& recipe)
     : keys(make_keys(recipe, nullptr)),
-      frame(recipe, recipe.levels.size() - 1),
+      frame(recipe, recipe.levels.size() - 1, true),
       key(static_cast<size_t>(recipe.levels.back().rows)) {}
 
 /// One that stands at the row, if there is one.

@@ -21,6 +21,7 @@ class RecipeRows final : public RowSource {
 
   const Layout& layout() const override { return recipe_->results()[kFull]; }
   int64_t rows() const override { return recipe_->size; }
+  uint64_t fingerprint() const override { return data::fingerprint(*recipe_); }
   void read(uint64_t epoch, int64_t row, std::span<std::byte* const> into) const override;
 
  private:

@@ -22,10 +22,15 @@ uint64_t Draws::below(uint64_t place, uint64_t bound) {
 }
 
 ShuffleKeys::ShuffleKeys(std::unique_ptr<KeyStream> input, const OrderStage& stage)
-    : KeysOver(std::move(input)),
-      stage_(stage),
-      keys_(static_cast<size_t>(stage.elems * stage.rows)),
-      lengths_(static_cast<size_t>(stage.elems)) {}
+    : KeysOver(std::move(input)), stage_(stage), capacity_(static_cast<size_t>(stage.elems)) {
+  // A stream may be far shorter than its buffer.
+  grow(stage.input_size < 0 ? std::min(capacity_, kFirstPlaces) : capacity_);
+}
+
+void ShuffleKeys::grow(size_t places) {
+  lengths_.resize(places);
+  keys_.resize(places * static_cast<size_t>(stage_.rows));
+}
 
 void ShuffleKeys::begin(uint64_t epoch) {
   for (size_t i = 0; i < filled_; ++i) input_->drop(key_at(i), lengths_[i]);
@@ -37,7 +42,8 @@ void ShuffleKeys::begin(uint64_t epoch) {
 void ShuffleKeys::restart(uint64_t epoch) {
   begin(epoch);
   input_->restart(epoch);
-  for (; filled_ < lengths_.size(); ++filled_) {
+  for (; filled_ < capacity_; ++filled_) {
+    if (filled_ == lengths_.size()) grow(std::min(capacity_, 2 * filled_));
     lengths_[filled_] = input_->next(key_at(filled_));
     if (lengths_[filled_] == 0) break;
   }
@@ -48,25 +54,35 @@ int64_t ShuffleKeys::next(int64_t* key) {
   const auto place = static_cast<size_t>(draws_.below(drawn_, filled_));
   const int64_t length = lengths_[place];
   std::copy_n(key_at(place), length, key);
-  const bool full = filled_ == lengths_.size();
-  lengths_[place] = full ? input_->next(key_at(place)) : 0;
+  const bool full = filled_ == capacity_;
   ++drawn_;
-  if (lengths_[place] == 0) {  // nothing to put in its place but the last one
-    --filled_;
-    std::copy_n(key_at(filled_), lengths_[filled_], key_at(place));
-    lengths_[place] = lengths_[filled_];
+  lengths_[place] = 0;
+  try {
+    if (full) lengths_[place] = input_->next(key_at(place));
+  } catch (...) {
+    fill_gap(place);
+    input_->drop(key, length);
+    throw;
   }
+  if (lengths_[place] == 0) fill_gap(place);
   return length;
+}
+
+/// Where there is nothing to put in an element's place but the last one.
+void ShuffleKeys::fill_gap(size_t place) {
+  --filled_;
+  std::copy_n(key_at(filled_), lengths_[filled_], key_at(place));
+  lengths_[place] = lengths_[filled_];
 }
 
 /// The places in the input's order of what the buffer holds after `draws` draws.
 std::vector<int64_t> ShuffleKeys::held_after(int64_t draws) {
-  const auto buffer = static_cast<int64_t>(lengths_.size());
+  const auto buffer = static_cast<int64_t>(capacity_);
   // As long as the input lasts, draw t puts input element buffer + t in place of what it took, so the last
   // draw of a place says what lies there.
   const int64_t refilled =
       stage_.input_size == kInfinite ? draws : std::min(draws, stage_.input_size - buffer);
-  std::vector<int64_t> held(lengths_.size(), -1);
+  std::vector<int64_t> held(capacity_, -1);
   size_t unknown = held.size();
   for (int64_t t = refilled - 1; t >= 0 && unknown > 0; --t) {
     int64_t& place = held[draws_.below(static_cast<uint64_t>(t), held.size())];
@@ -105,7 +121,7 @@ void ShuffleKeys::seek(uint64_t epoch, int64_t position) {
   }
   filled_ = held.size();
   drawn_ = static_cast<uint64_t>(position);
-  const int64_t read = static_cast<int64_t>(lengths_.size()) + position;
+  const int64_t read = static_cast<int64_t>(capacity_) + position;
   input_->seek(epoch, stage_.input_size == kInfinite ? read : std::min(read, stage_.input_size));
 }
 
@@ -122,10 +138,14 @@ void ShuffleKeys::save(StateWriter& state) const {
 void ShuffleKeys::restore(StateReader& state, uint64_t epoch) {
   begin(epoch);
   drawn_ = state.get();
-  const auto filled = static_cast<size_t>(state.get_between(0, static_cast<int64_t>(lengths_.size()),
-                                                            "the number of elements in a shuffle's buffer"));
+  const auto filled = static_cast<size_t>(
+      state.get_between(0, static_cast<int64_t>(capacity_), "the number of elements in a shuffle's buffer"));
   for (; filled_ < filled; ++filled_) {
+    if (filled_ == lengths_.size()) grow(std::min(capacity_, 2 * filled_));
     lengths_[filled_] = state.get_between(1, stage_.rows, "the rows of an element");
+    if (lengths_[filled_] != stage_.rows && lengths_[filled_] != stage_.odd_rows) {
+      state.refuse("the rows of an element");
+    }
     input_->restore_key(state, key_at(filled_), lengths_[filled_]);
   }
   input_->restore(state, epoch);

@@ -61,9 +61,14 @@ class ShuffleKeys final : public KeysOver {
     return keys_.data() + index * static_cast<size_t>(stage_.rows);
   }
   void begin(uint64_t epoch);
+  void fill_gap(size_t place);
+  void grow(size_t places);
   std::vector<int64_t> held_after(int64_t draws);
 
+  static constexpr size_t kFirstPlaces = 1024;
+
   OrderStage stage_;
+  size_t capacity_;
   Draws draws_;
   uint64_t drawn_ = 0;            // in this epoch
   std::vector<int64_t> keys_;     // (buffer, rows of a full element)
@@ -79,6 +84,10 @@ class PermuteKeys final : public KeysOver {
   void restart(uint64_t epoch) override { seek(epoch, 0); }
   int64_t next(int64_t* key) override;
   void seek(uint64_t epoch, int64_t position) override;
+  void save(StateWriter& state) const override { state.put(position_); }
+  void restore(StateReader& state, uint64_t epoch) override {
+    seek(epoch, state.get_between(0, stage_.input_size, "a place in a permutation"));
+  }
 
  private:
   OrderStage stage_;

@@ -110,7 +110,8 @@ void make_folder(const std::shared_ptr<const Recipe>& recipe, const std::filesys
 
 }  // namespace
 
-Dataset snapshot(const Dataset& dataset, const std::filesystem::path& folder, std::string_view version) {
+Dataset snapshot(const Dataset& dataset, const std::filesystem::path& place, std::string_view version) {
+  const std::filesystem::path folder = place.has_filename() ? place : place.parent_path();
   const std::shared_ptr<const Recipe>& recipe = dataset.recipe();
   require(version.find('\n') == std::string_view::npos, ErrorCode::kInvalidArgument, kWhere,
           "the version must be one line");

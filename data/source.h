@@ -23,6 +23,9 @@ class RowSource {
   /// Writes the tensors of a row to the addresses `into`. May be called from several threads at once. Throws
   /// what makes the row unreadable.
   virtual void read(uint64_t epoch, int64_t row, std::span<std::byte* const> into) const = 0;
+  /// Tells the source from others, as far as that can be told without reading it: files' names, options,
+  /// sources below.
+  virtual uint64_t fingerprint() const { return 0; }
   /// Where tensor `index` of the first row lies, when all rows lie in memory, one after the other; else null,
   /// the same answer for the whole life of the source.
   virtual std::byte* first_row(int /*index*/) const { return nullptr; }
@@ -52,6 +55,8 @@ class StreamSource {
   /// Elements an epoch, kInfinite or kUnknown.
   virtual int64_t size() const = 0;
   virtual std::unique_ptr<ElementStream> open() const = 0;
+  /// As RowSource's.
+  virtual uint64_t fingerprint() const { return 0; }
 };
 
 }  // namespace isochron::data

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "isochron/core/checked.h"
+#include "isochron/data/fingerprint.h"
 #include "isochron/data/learn.h"
 #include "isochron/data/loader.h"
 #include "isochron/data/pipeline_memory.h"
@@ -19,6 +20,7 @@ class OverInput : public StreamSource {
       : input_(std::move(input)), layouts_(std::move(layouts)), size_(size) {}
   const std::vector<Layout>& layouts() const override { return layouts_; }
   int64_t size() const override { return size_; }
+  uint64_t fingerprint() const override { return data::fingerprint(*input_); }
 
  protected:
   std::shared_ptr<const Recipe> input_;
@@ -37,6 +39,8 @@ auto in_stage(const char* stage, Call call) {
     throw;
   } catch (const std::exception& error) {
     fail(ErrorCode::kInvalidArgument, stage, "the function threw: {}", error.what());
+  } catch (...) {
+    fail(ErrorCode::kInvalidArgument, stage, "the function threw something that is no exception");
   }
 }
 
@@ -144,6 +148,9 @@ class UnbatchSource final : public OverInput {
       at_ = state.get_between(-1, INT64_MAX, "a row");
       if (at_ < 0) return;
       held_.restore(state);
+      for (int i = 0; i < held_.element().size(); ++i) {
+        if (held_.element()[i].extent(0) != held_.element()[0].extent(0)) state.refuse("a batch");
+      }
       if (at_ > held_.element()[0].extent(0)) state.refuse("a row of a batch");
       current_ = &held_.element();
     }
@@ -165,6 +172,9 @@ class InterleaveSource final : public OverInput {
       : OverInput(std::move(input), std::move(layouts), kUnknown),
         function_(std::move(function)),
         options_(options) {}
+  uint64_t fingerprint() const override {
+    return Fingerprint().add(OverInput::fingerprint()).add(options_.cycle).add(options_.block).value();
+  }
   std::unique_ptr<ElementStream> open() const override {
     return std::make_unique<Stream>(input_, function_, options_, layouts());
   }
@@ -253,7 +263,7 @@ class InterleaveSource final : public OverInput {
       if (!place.of) place.of = std::make_unique<Item>(input_layout_);
       place.of->copy(*element, "interleave");
       open_for(place);
-      place.dataset->begin_epoch(0);
+      place.dataset->begin_epoch(input_.epoch());
     }
     void open_for(Place& place) {
       auto recipe = in_stage("interleave", [&] { return function_(place.of->element()); });
@@ -288,6 +298,10 @@ class CachedRows final : public RowSource {
     const size_t all = std::max<size_t>(1, layout_.size_bytes());
     block_rows_ =
         input->size > 0 ? input->size : std::max<int64_t>(1, static_cast<int64_t>(kBlockBytes / all));
+    require(input->size < 0 || all <= limit_bytes / static_cast<size_t>(std::max<int64_t>(1, input->size)),
+            ErrorCode::kOutOfMemory, "cache",
+            "{} elements of {} bytes exceed the limit of {} bytes; raise it, or cache fewer", input->size,
+            all, limit_bytes);
     Loader loader(input);
     loader.begin_epoch(0);
     while (const Element* element = loader.next()) {
@@ -301,6 +315,7 @@ class CachedRows final : public RowSource {
 
   const Layout& layout() const override { return layout_; }
   int64_t rows() const override { return rows_; }
+  uint64_t fingerprint() const override { return fingerprint_; }
   void read(uint64_t, int64_t row, std::span<std::byte* const> into) const override {
     for (size_t i = 0; i < into.size(); ++i) std::memcpy(into[i], place(row, i), row_bytes_[i]);
   }
@@ -331,6 +346,7 @@ class CachedRows final : public RowSource {
     ++rows_;
   }
 
+  uint64_t fingerprint_;
   Layout layout_;
   std::vector<size_t> row_bytes_;
   int64_t block_rows_ = 1, rows_ = 0;

@@ -46,7 +46,7 @@ struct RunState {
   int epoch = 0;                        // the present one, from 1
   int epochs = 0;                       // asked for
   int64_t step = 0;                     // steps done in the present epoch
-  int64_t steps_per_epoch = 0;          // expected
+  int64_t steps_per_epoch = 0;          // expected; 0: not known
   int64_t total_steps = 0;              // done in all epochs, those before a resume too
   std::vector<std::string> names = {};  // of the results that an epoch may have
   std::string stop_reason = {};         // empty: go on

@@ -55,7 +55,8 @@ Trainer::Fit::Fit(Trainer& trainer, data::Dataset& dataset, const FitOptions& op
       progress_(options.progress, full_[0].shape.rank() > 0 ? full_[0].shape[0] : 1) {
   run_.epoch = options.initial_epoch;
   run_.epochs = options.epochs;
-  run_.steps_per_epoch = options.steps_per_epoch > 0 ? options.steps_per_epoch : dataset.size();
+  run_.steps_per_epoch =
+      options.steps_per_epoch > 0 ? options.steps_per_epoch : std::max<int64_t>(dataset.size(), 0);
   run_.savable = this;
   trainer.read_tallies(results_, "");
   for (const auto& [name, value] : results_) run_.names.push_back(name);
@@ -336,6 +337,8 @@ std::string Trainer::Fit::document(bool weights_only) {
   const Tensor random = random::default_generator().state();
   std::copy_n(random.data<int64_t>(), document.random.size(), document.random.begin());
   document.data = dataset_.state();
+  for (const FitOptions::Setting& setting : options_.settings)
+    document.settings[setting.name] = setting.value;
   document.deterministic = ops::deterministic();
   document.choices = ops::recorded_choices();
   document.baseline = warm_ && recorder_ != nullptr ? recorder_->baseline() : baseline_;
@@ -364,9 +367,27 @@ std::optional<Trainer::Fit::Resumed> Trainer::Fit::find_resumed() const {
     RunDocument document = RunDocument::parse(checkpoint.document(), path.string());
     require(!document.weights_only, ErrorCode::kInvalidArgument, path.string(),
             "holds weights alone, which nothing can be resumed from; read it with load_weights");
+    compare_settings(document, path);
     return Resumed{std::move(checkpoint), std::move(document)};
   }
   return std::nullopt;
+}
+
+void Trainer::Fit::compare_settings(const RunDocument& document, const std::filesystem::path& path) const {
+  std::string differences;
+  for (const FitOptions::Setting& setting : options_.settings) {
+    const auto found = document.settings.find(setting.name);
+    if (found == document.settings.end() || found->second == setting.value) continue;
+    const std::string text = fmt::format("{}: {} there, {} here", setting.name, found->second, setting.value);
+    if (setting.noted) {
+      notice(path, text + "; the run need not equal an uninterrupted one bit for bit");
+    } else {
+      differences += (differences.empty() ? "" : "; ") + text;
+    }
+  }
+  require(differences.empty(), ErrorCode::kInvalidArgument, path.string(),
+          "is of a run with other settings ({}); resume with the same, or begin in another folder",
+          differences);
 }
 
 void Trainer::Fit::prepare(const Resumed* resumed) {

@@ -30,6 +30,7 @@ class Trainer::Fit final : public SavableRun {
     RunDocument document;
   };
   std::optional<Resumed> find_resumed() const;
+  void compare_settings(const RunDocument& document, const std::filesystem::path& path) const;
   void prepare(const Resumed* resumed);
   void resume(const Resumed& resumed);
   void restore_callbacks(const Resumed& resumed);

@@ -41,7 +41,12 @@ void KeptVariables::restore() const {
 }
 
 GoodState::GoodState(const NamedVariables& variables)
-    : variables_(variables), was_finite_(variables.size(), 1), content_(variables) {}
+    : variables_(variables), was_finite_(variables.size(), 1), content_(variables) {
+  for (size_t i = 0; i < variables.size(); ++i) {
+    // Under loss scaling the sums of an overflowed group stay infinite until the next group starts over.
+    if (variables[i].first.ends_with("/gradient_sum")) was_finite_[i] = 0;
+  }
+}
 
 bool GoodState::due() const { return now_ns() >= due_ns_; }
 

@@ -46,7 +46,7 @@ class GoodState {
 
  private:
   const NamedVariables& variables_;
-  std::vector<char> was_finite_;
+  std::vector<char> was_finite_;  // and shall stay so
   KeptVariables content_;
   bool kept_ = false;
   int64_t total_steps_ = 0;

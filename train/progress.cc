@@ -73,8 +73,9 @@ bool Progress::due() const {
 }
 
 void Progress::update(const RunState& run, const Results& results) {
-  rewrite(fmt::format("Epoch {}/{}  {}/{}  {}  {}", run.epoch, run.epochs, run.step, run.steps_per_epoch,
-                      results.str(), pace_text(run, recent_, samples_per_step_)));
+  const std::string of = run.steps_per_epoch > 0 ? fmt::format("/{}", run.steps_per_epoch) : "";
+  rewrite(fmt::format("Epoch {}/{}  {}{}  {}  {}", run.epoch, run.epochs, run.step, of, results.str(),
+                      pace_text(run, recent_, samples_per_step_)));
   shown_ns_ = now_ns();
   if (terminal_) return;
   std::fputc('\n', file_);

@@ -96,6 +96,7 @@ RunDocument document_of(const ordered_json& json) {
   document.stop_reason = json.at("stop_reason").get<std::string>();
   document.random = json.at("random").get<std::array<int64_t, 2>>();
   document.data = from_hex(json.at("data").get<std::string>());
+  document.settings = json.at("settings").get<std::map<std::string, std::string>>();
   document.deterministic = json.at("deterministic").get<bool>();
   document.choices = json.at("choices").get<std::map<std::string, std::string>>();
   for (const ordered_json& callback : json.at("callbacks")) {
@@ -118,6 +119,7 @@ std::string RunDocument::str(const std::string& history_text) const {
     json["stop_reason"] = stop_reason;
     json["random"] = random;
     json["data"] = to_hex(data);
+    json["settings"] = settings;
     json["deterministic"] = deterministic;
     json["choices"] = choices;
     json["callbacks"] = ordered_json::array();

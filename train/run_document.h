@@ -22,16 +22,17 @@ struct RunDocument {
   int epoch = 0;              // the present one, from 1
   int64_t step = 0;           // steps done in it
   int64_t total_steps = 0;
-  bool epoch_done = false;                     // with its validation
-  double epoch_seconds = 0;                    // of the steps done in it
-  std::string stop_reason;                     // of a run that is over
-  Results results;                             // of the epoch so far
-  std::array<int64_t, 2> random{};             // the default generator's seed and step
-  std::string data;                            // Dataset::state(), any bytes
-  bool deterministic = false;                  // kernels chosen by rule
-  std::map<std::string, std::string> choices;  // ops::recorded_choices()
-  std::vector<CallbackState> callbacks;        // in fit's order
-  std::string baseline;                        // observe::Recorder::baseline(), any bytes
+  bool epoch_done = false;                      // with its validation
+  double epoch_seconds = 0;                     // of the steps done in it
+  std::string stop_reason;                      // of a run that is over
+  Results results;                              // of the epoch so far
+  std::array<int64_t, 2> random{};              // the default generator's seed and step
+  std::string data;                             // Dataset::state(), any bytes
+  std::map<std::string, std::string> settings;  // FitOptions::settings
+  bool deterministic = false;                   // kernels chosen by rule
+  std::map<std::string, std::string> choices;   // ops::recorded_choices()
+  std::vector<CallbackState> callbacks;         // in fit's order
+  std::string baseline;                         // observe::Recorder::baseline(), any bytes
   std::vector<EpochRecord> history;
 
   /// `history_text`: that of `history`, made by `append_history`, so that it needn't be made at every save.

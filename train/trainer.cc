@@ -76,6 +76,11 @@ History Trainer::fit(Batches data, const FitOptions& options) {
           "steps_per_epoch must be >= 0, got {}", options.steps_per_epoch);
   require(options.steps_per_epoch > 0 || data.dataset().size() != data::kInfinite,
           ErrorCode::kInvalidArgument, "fit", "the dataset has no end; set steps_per_epoch");
+  require(options.steps_per_epoch > 0 || data.dataset().size() != data::kUnknown ||
+              functions_.optimizer == nullptr || functions_.optimizer->accumulate() == 1,
+          ErrorCode::kUnsupported, "fit",
+          "where the number of batches isn't known, the last group of micro-batches can't be either; set "
+          "steps_per_epoch, or cache() the dataset, which counts them");
   require(options.validation_frequency >= 1 && options.report_every >= 1, ErrorCode::kInvalidArgument, "fit",
           "validation_frequency and report_every must be >= 1, got {} and {}", options.validation_frequency,
           options.report_every);

@@ -56,6 +56,14 @@ struct FitOptions {
   /// bytes of all variables), is gone back to and the steps since are run again with every result looked
   /// through. Needs BatchFunctions::weights.
   bool trace_not_finite = true;
+  /// What the run is made of beside what can be seen of model and data (batch size, seed, optimizer, ...),
+  /// saved with it: resuming under others throws kInvalidArgument listing the differences, or for those that
+  /// are only `noted` says so.
+  struct Setting {
+    std::string name, value;
+    bool noted = false;
+  };
+  std::vector<Setting> settings = {};
   /// SIGINT or SIGTERM ends the training in good order after the present step: callbacks save what they are
   /// to save then, on_train_end is called, and History::stopped says so. A second signal ends the process.
   bool finish_on_signals = false;

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <memory>
+#include <optional>
 
 #include "isochron/apps/commands.h"
 #include "isochron/apps/number_options.h"
@@ -10,6 +11,7 @@
 #include "isochron/apps/train/families.h"
 #include "isochron/apps/train/optimizers.h"
 #include "isochron/core/error.h"
+#include "isochron/core/run_folder.h"
 #include "isochron/core/threads.h"
 #include "isochron/ops/choices.h"
 #include "isochron/train/checkpoint_folder.h"
@@ -44,10 +46,15 @@ void run(const TrainOptions& options) {
     refuse_what_is_not_built(options);
     if (options.threads > 0) set_compute_threads(options.threads);
     ops::set_deterministic(options.deterministic);
-    require_folder_of(options.json);
-    make_folder(options.out);
-    make_folder(options.checkpoint);
-    require_fresh_or_resumed(options);
+    std::optional<FolderLock> lock;
+    if (!options.dry_run) {
+      require_folder_of(options.json);
+      make_folder(options.out);
+      make_folder(options.tensorboard);
+      make_folder(options.checkpoint);
+      if (!options.checkpoint.empty()) lock.emplace(options.checkpoint);
+      require_fresh_or_resumed(options);
+    }
     try {
       model.train(options);
     } catch (const DryRunDone&) {

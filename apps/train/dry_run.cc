@@ -25,7 +25,7 @@ MemoryRow weigh(const train::BatchFunctions& functions, const data::Dataset& dat
         for (size_t i = 0; i < tensors.size(); ++i) batch.add(names[i], tensors[i]);
         return std::vector<Tensor>{functions.train(batch)};
       },
-      {.name = "dry run"});
+      {.name = "dry run", .passes = {.precision = functions.precision}});
   step.prepare(dataset.signatures().front());
   size_t parameters = 0;
   for (const Variable& parameter : optimizer.parameters()) parameters += parameter.size_bytes();

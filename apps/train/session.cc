@@ -8,6 +8,7 @@
 #include "isochron/apps/train/dry_run.h"
 #include "isochron/apps/train/optimizers.h"
 #include "isochron/apps/train/page.h"
+#include "isochron/core/checked.h"
 #include "isochron/core/file.h"
 #include "isochron/core/threads.h"
 #include "isochron/nn/initializers.h"
@@ -62,6 +63,24 @@ optim::StepOptions TrainSession::step_options() const {
   return options;
 }
 
+/// What a resumed run must have in common with the one before.
+std::vector<train::FitOptions::Setting> TrainSession::settings(int64_t steps) const {
+  std::vector<train::FitOptions::Setting> all = {
+      {"model", options_.model},
+      {"--data", options_.data.string()},
+      {"--batch", std::to_string(batch_)},
+      {"--steps", std::to_string(steps)},
+      {"--seed", std::to_string(options_.seed)},
+      {"--optimizer", optimizer_name_},
+      {"--learning-rate", fmt::format("{}", learning_rate_)},
+      {"--accumulate", std::to_string(options_.accumulate)},
+      {"--precision", std::string(precision_name(options_.precision))},
+      {"--threads", std::to_string(compute_threads()), true}};
+  // The learning rate's way down depends on where it ends.
+  if (settings_.decay) all.push_back({"--epochs", std::to_string(epochs_)});
+  return all;
+}
+
 int64_t TrainSession::steps_per_epoch(train::Batches data) const {
   if (options_.steps > 0) return options_.steps;
   return settings_.steps_per_epoch > 0 ? settings_.steps_per_epoch : data.dataset().size();
@@ -73,7 +92,7 @@ train::Trainer TrainSession::trainer(train::BatchFunctions functions, train::Bat
   if (options_.dry_run) dry_run(functions, data, optimizer_, optimizer_name_, step_options());
   if (settings_.decay) {
     const int64_t updates = (steps_per_epoch(data) + options_.accumulate - 1) / options_.accumulate;
-    const int64_t total = epochs_ * updates;
+    const int64_t total = checked_mul<int64_t>(epochs_, updates, "train");
     const auto warmup = static_cast<int64_t>(settings_.warmup_share * static_cast<double>(total));
     optimizer_.set_schedule(optim::warmup(warmup, optim::cosine(learning_rate_, total - warmup, 0.01)));
   }
@@ -94,6 +113,7 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   fit_options.recorder = &recorder_;
   if (options_.steps + settings_.steps_per_epoch > 0) fit_options.steps_per_epoch = steps_per_epoch(data);
   fit_options.finish_on_signals = !options_.checkpoint.empty();
+  fit_options.settings = settings(fit_options.steps_per_epoch);
   add_callbacks(fit_options.callbacks);
   history_ = trainer.fit(data, fit_options);
   if (history_.interrupted_by != 0) {

@@ -79,6 +79,7 @@ class TrainSession {
 
   int64_t steps_per_epoch(train::Batches data) const;
   optim::StepOptions step_options() const;
+  std::vector<train::FitOptions::Setting> settings(int64_t steps) const;
   /// Saves and scalars as the options ask for.
   void add_callbacks(std::vector<train::Callback*>& callbacks);
   void save_weights() const;

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "apps/command.h"
+#include "isochron/core/run_folder.h"
 #include "support/temp_folder.h"
 
 namespace isochron::apps {
@@ -193,6 +194,38 @@ TEST_F(TrainCommand, AResumedRunEndsWithTheSameWeights) {
   EXPECT_EQ(result["epochs"].size(), 3u) << "those of the run before";
   EXPECT_EQ(result["report"]["iterations"], 2 * 20) << "and its times";
   EXPECT_THAT(train(run + whole), Ends(2, "holds checkpoints of an earlier run"));
+}
+
+TEST_F(TrainCommand, ARunIsResumedUnderItsOwnSettingsAlone) {
+  const std::string run = "regress --steps 20 --threads 1 --checkpoint " + (folder_ / "run").string();
+  EXPECT_THAT(train(run + " --epochs 1 --accumulate 2"), Ends(0, ""));
+  EXPECT_THAT(train(run + " --epochs 2 --resume --accumulate 5 --optimizer lamb --seed 3"),
+              Ends(2, "--seed: 0 there, 3 here; --optimizer: adam there, lamb here"));
+  EXPECT_THAT(train(run + " --epochs 2 --resume --accumulate 5"), Ends(2, "--accumulate: 2 there, 5 here"));
+  EXPECT_THAT(train(run + " --epochs 2 --resume --accumulate 2"), Ends(0, "")) << "more epochs are welcome";
+}
+
+TEST_F(TrainCommand, AFolderOfCheckpointsHasOneProcess) {
+  const std::filesystem::path folder = folder_ / "run";
+  std::filesystem::create_directory(folder);
+  const FolderLock lock(folder);
+  EXPECT_THAT(train("regress --epochs 1 --steps 5 --checkpoint " + folder.string()),
+              Ends(3, "is in use by another process"));
+}
+
+TEST_F(TrainCommand, AnOverflowThatWasSkippedIsNoFault) {
+  EXPECT_THAT(train("regress --epochs 1 --steps 4 --batch 1 --precision mixed_f16 --accumulate 4 --threads 1 "
+                    "--learning-rate 1e-4"),
+              Ends(0, ""));
+}
+
+TEST_F(TrainCommand, ADryRunWeighsItsPrecisionAndLeavesNothing) {
+  const std::string run = "digits --batch 256 --dry-run --checkpoint " + (folder_ / "new").string();
+  const Outcome full = train(run), narrow = train(run + " --precision mixed_bf16");
+  EXPECT_EQ(full.status, 0) << full.text;
+  EXPECT_EQ(narrow.status, 0) << narrow.text;
+  EXPECT_NE(full.text, narrow.text);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "new"));
 }
 
 TEST_F(TrainCommand, WritesScalarsForTensorBoard) {

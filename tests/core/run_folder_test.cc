@@ -47,5 +47,15 @@ TEST(RunFolder, ThoseOfDeadProcessesGoAndOfLivingOnesStay) {
   EXPECT_TRUE(fs::exists(next.path()));
 }
 
+TEST(FolderLock, KeepsOthersOutWhileItLives) {
+  const TempFolder folder;
+  {
+    const FolderLock lock(folder.path());
+    EXPECT_ERROR(FolderLock(folder.path()), ErrorCode::kIo, "is in use by another process");
+  }
+  EXPECT_NO_THROW(FolderLock(folder.path()));
+  EXPECT_ERROR(FolderLock(folder / "none"), ErrorCode::kIo, "is no folder");
+}
+
 }  // namespace
 }  // namespace isochron

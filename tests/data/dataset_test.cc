@@ -455,7 +455,7 @@ TEST(Dataset, AnIteratorOfAnAbandonedEpochIsStale) {
   auto batches = from_tensor_slices(labels(6)).batch(2);
   auto old = batches.begin();
   auto fresh = batches.begin();
-  EXPECT_ERROR(++old, ErrorCode::kStale, "this loop is over epoch 0, but epoch 1 was begun");
+  EXPECT_ERROR(++old, ErrorCode::kStale, "this loop is over epoch 0, but another, over epoch 1, was begun");
   EXPECT_NO_THROW(++fresh);
 }
 

@@ -205,6 +205,9 @@ TEST(Snapshot, IsMadeOnceAndReadAsRows) {
   EXPECT_EQ(epoch_of(second), epoch_of(first));
   EXPECT_THAT(epoch_of(second)[2], ElementsAre(6, 7));
   EXPECT_ERROR(snapshot(make(), folder / "kept", "2"), ErrorCode::kBadFormat, "another dataset or version");
+  EXPECT_ERROR(snapshot(Dataset(Element{{"x", x}}).skip(1).filter([](const Element&) { return true; }),
+                        folder / "kept"),
+               ErrorCode::kBadFormat, "another dataset or version");
   EXPECT_ERROR(snapshot(make().take(3), folder / "kept"), ErrorCode::kBadFormat,
                "another dataset or version");
   EXPECT_ERROR(snapshot(make(), folder / "kept" / "0.npy" / "no"), ErrorCode::kIo, "cannot be written");

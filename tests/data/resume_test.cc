@@ -2,6 +2,7 @@
 // in the same order, in this epoch and the next.
 #include <gmock/gmock.h>
 
+#include <cstring>
 #include <functional>
 #include <numeric>
 
@@ -99,13 +100,24 @@ const std::vector<Chain>& chains() {
        },
        false},
       {"flat", [] { return rows(5).flat_map([](const Element&) { return rows(4); }).prefetch(2); }, false},
-      {"joined", [] { return concatenate(rows(9).shuffle(4), rows(5).map(plus_hundred)).batch(4); }},
+      {"joined", [] { return concatenate(rows(9), rows(5).map(plus_hundred)).shuffle(4).batch(4); }},
+      {"joined in new orders",
+       [] { return concatenate(rows(9).shuffle(4), rows(5)).repeat(2).batch(4, {.drop_remainder = true}); },
+       false},
       {"joined streams", [] { return concatenate(rows(9).filter(not_of_three), rows(5)).prefetch(3); },
        false},
       {"zipped",
        [] {
-         return zip({{"a", rows(12).shuffle(4)}, {"b", rows(15).map(plus_hundred)}}).shuffle(5).batch(4);
+         return zip({{"a", rows(12)}, {"b", rows(15).map(plus_hundred)}}).shuffle(5).batch(4);
        }},
+      {"zipped in new orders",
+       [] {
+         return zip({{"a", rows(12).shuffle(4)}, {"b", rows(15)}}).shuffle(5);
+       },
+       false},
+      {"endless in endless", [] { return rows(6).shuffle(6).repeat().take(9).repeat().take(20).batch(3); }},
+      {"batches shuffled as a stream",
+       [] { return rows(40).filter(not_of_three).batch(3, {.drop_remainder = true}).shuffle(4); }, false},
       {"zipped streams",
        [] {
          return zip({{"a", rows(30).filter(not_of_three)}, {"b", rows(15)}});
@@ -215,6 +227,28 @@ TEST(Resume, OfOneMillionShuffledRowsIsAPlace) {
 }
 
 TEST(Resume, WithoutOrderLosesAndRepeatsNothing) {
+  // A permutation has no place of its own to say where it stands.
+  auto permuted = [] {
+    return rows(5000)
+        .shuffle(5000)
+        .map(plus_hundred, {.parallel = 2, .deterministic = false})
+        .batch(10)
+        .prefetch(3);
+  };
+  Dataset whole = permuted(), rest = permuted();
+  std::vector<double> numbers_seen;
+  auto first = whole.begin();
+  for (int i = 0; i < 100; ++i, ++first) {
+    for (double x : numbers_of(*first)) numbers_seen.push_back(x);
+  }
+  for (double x : numbers_of(*first)) numbers_seen.push_back(x);
+  for (const auto& element : rest_of(rest.resume(whole.state()))) {
+    numbers_seen.insert(numbers_seen.end(), element.begin(), element.end());
+  }
+  std::ranges::sort(numbers_seen);
+  EXPECT_EQ(numbers_seen.size(), 5000u);
+  EXPECT_EQ(std::ranges::adjacent_find(numbers_seen), numbers_seen.end());
+
   const auto make = [] {
     return rows(200).map(plus_hundred, {.parallel = 4, .deterministic = false}).prefetch(5);
   };
@@ -236,6 +270,34 @@ TEST(Resume, WithoutOrderLosesAndRepeatsNothing) {
   }
 }
 
+TEST(Resume, AfterAnErrorTheNextEpochIsWhole) {
+  for (int64_t prefetch : {0, 3}) {
+    bool armed = true;
+    const auto make = [&] {
+      Dataset dataset = from_generator({"x"}, {{DType::kI64, {}}}, [&](uint64_t epoch) {
+        return [&, epoch, n = int64_t{0}](Item& item) mutable {
+          if (n == 20) return false;
+          if (armed && epoch == 0 && n == 12) throw std::runtime_error("bad");
+          *reinterpret_cast<int64_t*>(item.room(0)) = 1000 * static_cast<int64_t>(epoch) + n++;
+          return true;
+        };
+      });
+      dataset = dataset.shuffle(6, {.seed = 2});
+      return prefetch == 0 ? dataset : dataset.prefetch(prefetch);
+    };
+    Dataset dataset = make(), other = make(), unbroken = make();
+    const auto consume = [&] { return rest_of(dataset.begin()).size(); };
+    EXPECT_ANY_THROW(consume());
+    const std::string state = dataset.state();
+    armed = false;
+    rest_of(unbroken.begin());
+    const Elements expected = rest_of(unbroken.begin());
+    EXPECT_EQ(rest_of(dataset.begin()), expected);
+    EXPECT_EQ(rest_of(other.resume(state)), Elements{});
+    EXPECT_EQ(rest_of(other.begin()), expected);
+  }
+}
+
 TEST(Resume, RefusesForeignAndDamagedStatesAndGoesOnFromTheBeginning) {
   for (const Chain& chain : chains()) {
     SCOPED_TRACE(chain.name);
@@ -251,6 +313,18 @@ TEST(Resume, RefusesForeignAndDamagedStatesAndGoesOnFromTheBeginning) {
     }
     EXPECT_ERROR(victim.resume(state + "x"), ErrorCode::kBadFormat, "its end");
     EXPECT_EQ(rest_of(victim.begin()), whole) << "epoch 0 again";
+    // Words that no state has, one at a time.
+    for (size_t word = 8; word + 8 <= state.size(); word += 8 * (1 + state.size() / 800)) {
+      for (uint64_t value : {uint64_t{0}, uint64_t{1}, uint64_t{1} << 62, ~uint64_t{0}, ~uint64_t{0} >> 1}) {
+        std::string damaged = state;
+        std::memcpy(damaged.data() + word, &value, 8);
+        try {
+          auto resumed = victim.resume(damaged);
+          for (int i = 0; i < 5 && resumed != std::default_sentinel; ++i) ++resumed;
+        } catch (const Error&) {
+        }
+      }
+    }
     // A flipped byte is refused, or gives another place or other numbers; nothing worse.
     for (size_t byte = 8; byte < state.size(); byte += 1 + state.size() / 97) {
       std::string damaged = state;

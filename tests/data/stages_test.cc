@@ -311,6 +311,45 @@ TEST(Cache, OfManyElementsOfUnknownNumberLiesInBlocks) {
   EXPECT_EQ(seen.back(), 299'998);
 }
 
+TEST(Zip, ShufflesAnewInEveryPass) {
+  auto joined = zip({{"a", rows(8).shuffle(8)}, {"b", rows(8)}}).repeat(2);
+  const auto order = numbers_of(joined);
+  EXPECT_NE(std::vector(order.begin(), order.begin() + 8), std::vector(order.begin() + 8, order.end()));
+}
+
+TEST(Map, RunsOneAtATimeUnlessItSaysMore) {
+  std::atomic<int> inside{0}, most{0};
+  const auto counted = [&](Element element) {
+    const int now = ++inside;
+    most = std::max(most.load(), now);
+    double sum = 0;
+    for (int i = 0; i < 2000; ++i) sum += std::sqrt(i);
+    --inside;
+    return sum < 0 ? Element{} : element;
+  };
+  auto mapped = rows(400).map(counted).map([](Element element) { return element; }, {.parallel = 4});
+  EXPECT_EQ(epoch_of(mapped).size(), 400u);
+  EXPECT_EQ(most, 1);
+}
+
+TEST(Batch, OfASourceThatGivesLessThanItSaysIsAnError) {
+  auto sometimes = from_generator({"x"}, {{DType::kI64, {}}}, [](uint64_t epoch) {
+    return [epoch, n = int64_t{0}](Item& item) mutable {
+      *reinterpret_cast<int64_t*>(item.room(0)) = n;
+      return epoch == 0 && n++ < 3;
+    };
+  });
+  auto batches = sometimes.repeat().take(8).batch(4);
+  EXPECT_ERROR(epoch_of(batches), ErrorCode::kShapeMismatch, "a batch of 3 elements instead of 4");
+}
+
+TEST(Item, RefusesOtherShapesThanItsLayouts) {
+  const Layout layout{{"x"}, {{DType::kF32, {4}}}};
+  Item item(layout);
+  EXPECT_ERROR(item.room(0, {1}), ErrorCode::kShapeMismatch, "'x' is declared (4), got (1)");
+  EXPECT_ERROR(item.room(1), ErrorCode::kOutOfRange, "position 1");
+}
+
 TEST(Zip, JoinsElementsUntilOneEnds) {
   auto both = zip({{"a", rows(4)}, {"b", Dataset(Element{{"p", numbers(3)}, {"q", numbers(3)}})}});
   EXPECT_THAT(both.names(), ElementsAre("a", "b/p", "b/q"));
@@ -485,7 +524,7 @@ TEST(PipelineMemory, IsBoundedByTheBudget) {
   {
     auto batches = wide.batch(8).prefetch();
     for (const Element& batch : batches) ASSERT_EQ(batch["x"].extent(0), 8);
-    EXPECT_EQ(batches.stats().elements_ahead, 4) << "as many as fit";
+    EXPECT_EQ(batches.stats().elements_ahead, 3) << "of four that fit; the rest is for maps and items";
     EXPECT_LE(memory_in_use_bytes(), memory_budget_bytes());
   }
   auto fixed = wide.batch(8).prefetch(10);
