@@ -95,7 +95,10 @@ const std::vector<Chain>& chains() {
       {"interleaved",
        [] {
          return rows(7).interleave(
-             [](const Element& element) { return rows(1 + element["x"].item<int64_t>()).shuffle(3); },
+             [](const Element& element) {
+               return rows(1 + static_cast<int64_t>(static_cast<uint64_t>(element["x"].item<int64_t>()) % 16))
+                   .shuffle(3);
+             },
              {.cycle = 3, .block = 2});
        },
        false},
