@@ -12,6 +12,7 @@
 #include "isochron/data/item.h"
 #include "isochron/data/loader.h"
 #include "isochron/data/recipe_rows.h"
+#include "isochron/data/stacking.h"
 
 namespace isochron::data {
 namespace {
@@ -113,11 +114,8 @@ class ZipStream final : public OverSeveral {
       const Element* element = input->next();
       if (!element) return false;
       for (int i = 0; i < element->size(); ++i, ++to) {
-        const Tensor& tensor = (*element)[i];
-        require(tensor.contiguous(), ErrorCode::kInvalidArgument, "zip",
-                "'{}' is strided; map it to contiguous()", element->name(i));
-        std::byte* room = item.room(to, tensor.shape());
-        if (tensor.size_bytes() > 0) std::memcpy(room, tensor.raw(), tensor.size_bytes());
+        require_contiguous(*element, i, "zip");
+        copy_tensor(*element, i, item.room(to, (*element)[i].shape()), "zip");
       }
     }
     return true;

@@ -221,8 +221,7 @@ void Frame::stack_ragged(std::span<const int64_t> key, const Position& position)
 void Frame::place(const Element& child, int64_t index) {
   for (int i = 0; i < child.size(); ++i) {
     const Tensor& tensor = child[i];
-    require(tensor.contiguous(), ErrorCode::kInvalidArgument, "batch",
-            "'{}' of a mapped element is strided; return contiguous() from the map function", child.name(i));
+    require_contiguous(child, i, "batch");
     const Tensor& batch = memory_.element()[i];
     const size_t place_bytes = batch.size_bytes() / static_cast<size_t>(batch.extent(0));
     std::byte* to = batch.raw() + static_cast<size_t>(index) * place_bytes;

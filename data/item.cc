@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "isochron/data/pipeline_memory.h"
+#include "isochron/data/stacking.h"
 #include "isochron/memory/buffer.h"
 
 namespace isochron::data {
@@ -82,11 +83,8 @@ void Item::copy(const Element& element, std::string_view where) {
     fail(ErrorCode::kShapeMismatch, where, "expected {}, got {}", layout_->str(), element.str());
   }
   for (int i = 0; i < element.size(); ++i) {
-    const Tensor& tensor = element[i];
-    require(tensor.contiguous(), ErrorCode::kInvalidArgument, where,
-            "'{}' of an element is strided; give contiguous() of it", element.name(i));
-    std::byte* to = room(i, tensor.shape());
-    if (tensor.size_bytes() > 0) std::memcpy(to, tensor.raw(), tensor.size_bytes());
+    require_contiguous(element, i, where);
+    copy_tensor(element, i, room(i, element[i].shape()), where);
   }
 }
 

@@ -1,4 +1,5 @@
 #include "isochron/data/recipe_rows.h"
+#include "isochron/data/stacking.h"
 
 #include <algorithm>
 #include <cstring>
@@ -40,13 +41,7 @@ void RecipeRows::read(uint64_t epoch, int64_t row, std::span<std::byte* const> i
   const int64_t rows = reader->keys->next(reader->key.data());
   const std::span<const int64_t> key(reader->key.data(), static_cast<size_t>(rows));
   const Element& element = reader->frame.fill(key, {epoch, row, key[0]});
-  for (size_t i = 0; i < into.size(); ++i) {
-    const Tensor& tensor = element[static_cast<int>(i)];
-    require(tensor.contiguous(), ErrorCode::kInvalidArgument, "dataset",
-            "'{}' of a mapped element is strided; return contiguous() from the map function",
-            element.name(static_cast<int>(i)));
-    if (tensor.size_bytes() > 0) std::memcpy(into[i], tensor.raw(), tensor.size_bytes());
-  }
+  for (size_t i = 0; i < into.size(); ++i) copy_tensor(element, static_cast<int>(i), into[i], "dataset");
   reader->frame.retire();
   reader->next = row + 1;
   const std::scoped_lock lock(mutex_);

@@ -9,6 +9,7 @@
 #include "isochron/data/files.h"
 #include "isochron/data/loader.h"
 #include "isochron/data/npy.h"
+#include "isochron/data/stacking.h"
 #include "isochron/memory/buffer.h"
 
 namespace isochron::data {
@@ -79,8 +80,7 @@ void write_elements(const std::shared_ptr<const Recipe>& recipe, const std::file
   while (const Element* element = loader.next()) {
     any = true;
     for (int i = 0; i < element->size(); ++i) {
-      require((*element)[i].contiguous(), ErrorCode::kInvalidArgument, kWhere,
-              "'{}' is strided; map it to contiguous()", element->name(i));
+      require_contiguous(*element, i, kWhere);
       arrays[static_cast<size_t>(i)]->append((*element)[i]);
     }
   }

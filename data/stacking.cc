@@ -50,6 +50,17 @@ struct PaddedCopy {
 
 }  // namespace
 
+void require_contiguous(const Element& element, int index, std::string_view where) {
+  require(element[index].contiguous(), ErrorCode::kInvalidArgument, where,
+          "'{}' of an element is strided; give contiguous() of it", element.name(index));
+}
+
+void copy_tensor(const Element& element, int index, std::byte* to, std::string_view where) {
+  require_contiguous(element, index, where);
+  const Tensor& tensor = element[index];
+  if (tensor.size_bytes() > 0) std::memcpy(to, tensor.raw(), tensor.size_bytes());
+}
+
 void copy_padded(const Tensor& from, const Shape& shape, double padding, std::byte* to,
                  std::string_view name) {
   for (int axis = 0; axis < shape.rank(); ++axis) {

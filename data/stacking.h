@@ -1,11 +1,16 @@
-// Copies between tensors of different extents: padding.
+// Copies of elements' tensors into memory, also into a block of larger extents: padding.
 #pragma once
 
 #include <string_view>
 
-#include "isochron/core/tensor.h"
+#include "isochron/data/element.h"
 
 namespace isochron::data {
+
+/// Throws kInvalidArgument for a strided tensor, `where` naming the stage that wants its bytes as they lie.
+void require_contiguous(const Element& element, int index, std::string_view where);
+/// Copies the bytes of such a tensor to `to`. Throws as `require_contiguous`.
+void copy_tensor(const Element& element, int index, std::byte* to, std::string_view where);
 
 /// Writes `from` (contiguous) to the front of each axis of a contiguous block of `shape` at `to`, and
 /// `padding`, rounded to its dtype, to the rest. Throws kShapeMismatch where it does not fit; `name` says

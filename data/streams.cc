@@ -8,6 +8,7 @@
 #include "isochron/data/learn.h"
 #include "isochron/data/loader.h"
 #include "isochron/data/pipeline_memory.h"
+#include "isochron/data/stacking.h"
 #include "isochron/memory/buffer.h"
 
 namespace isochron::data {
@@ -92,9 +93,7 @@ class UnbatchSource final : public OverInput {
     return std::make_shared<UnbatchSource>(std::move(input), std::vector{row}, rows);
   }
   using OverInput::OverInput;
-  std::unique_ptr<ElementStream> open() const override {
-    return std::make_unique<Stream>(input_, layouts()[0]);
-  }
+  std::unique_ptr<ElementStream> open() const override { return std::make_unique<Stream>(input_); }
 
  private:
   /// Elements in all batches of an epoch, where their number follows from the signatures.
@@ -108,8 +107,8 @@ class UnbatchSource final : public OverInput {
 
   class Stream final : public ElementStream {
    public:
-    Stream(const std::shared_ptr<const Recipe>& input, const Layout& row)
-        : batch_(merged(input->results())), held_(batch_), row_(row), input_(input) {}
+    explicit Stream(const std::shared_ptr<const Recipe>& input)
+        : batch_(merged(input->results())), held_(batch_), input_(input) {}
     void restart(uint64_t epoch) override {
       input_.begin_epoch(epoch);
       current_ = nullptr;
@@ -158,7 +157,6 @@ class UnbatchSource final : public OverInput {
    private:
     Layout batch_;
     Item held_;  // a restored batch
-    Layout row_;
     mutable Loader input_;
     const Element* current_ = nullptr;
     int64_t at_ = 0;  // row of it that comes next
@@ -339,9 +337,7 @@ class CachedRows final : public RowSource {
       }
     }
     for (int i = 0; i < element.size(); ++i) {
-      require(element[i].contiguous(), ErrorCode::kInvalidArgument, "cache",
-              "'{}' is strided; map it to contiguous()", element.name(i));
-      std::memcpy(place(rows_, static_cast<size_t>(i)), element[i].raw(), row_bytes_[static_cast<size_t>(i)]);
+      copy_tensor(element, i, place(rows_, static_cast<size_t>(i)), "cache");
     }
     ++rows_;
   }
