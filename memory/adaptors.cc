@@ -53,10 +53,15 @@ std::vector<TagUsage> TrackingAllocator::usage_by_tag() const {
   return result;
 }
 
+void LimitingAllocator::refuse(size_t bytes, std::string_view tag) const {
+  throw_out_of_memory("limit", bytes, tag, limit_bytes_, upstream_);
+}
+
 void* LimitingAllocator::allocate(size_t bytes, std::string_view tag) {
   size_t live = live_bytes_;
   do {
-    if (bytes > limit_bytes_ - live) throw_out_of_memory("limit", bytes, tag, limit_bytes_, upstream_);
+    const size_t limit = limit_bytes_;
+    if (live > limit || bytes > limit - live) refuse(bytes, tag);
   } while (!live_bytes_.compare_exchange_weak(live, live + bytes));
   try {
     return upstream_.allocate(bytes, tag);

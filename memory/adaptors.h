@@ -42,7 +42,7 @@ class TrackingAllocator final : public AllocatorAdaptor {
 };
 
 /// Lets at most `limit_bytes` asked-for bytes live at once.
-class LimitingAllocator final : public AllocatorAdaptor {
+class LimitingAllocator : public AllocatorAdaptor {
  public:
   LimitingAllocator(Allocator& upstream, size_t limit_bytes)
       : AllocatorAdaptor(upstream), limit_bytes_(limit_bytes) {}
@@ -50,9 +50,16 @@ class LimitingAllocator final : public AllocatorAdaptor {
   void* allocate(size_t bytes, std::string_view tag) override;
   void deallocate(void* pointer, size_t bytes) noexcept override;
   size_t limit_bytes() const { return limit_bytes_; }
+  /// From now on; what lives already stays.
+  void set_limit_bytes(size_t bytes) { limit_bytes_ = bytes; }
+  size_t live_bytes() const { return live_bytes_; }
+
+ protected:
+  /// Throws the kOutOfMemory of a request beyond the limit.
+  [[noreturn]] virtual void refuse(size_t bytes, std::string_view tag) const;
 
  private:
-  const size_t limit_bytes_;
+  std::atomic<size_t> limit_bytes_;
   std::atomic<size_t> live_bytes_{0};
 };
 
