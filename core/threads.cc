@@ -52,6 +52,8 @@ std::atomic<int>& thread_setting() {
   return setting;
 }
 
+thread_local int64_t t_parallel_loops = 0;
+
 }  // namespace
 
 int compute_threads() { return full_team() ? thread_setting().load(std::memory_order_relaxed) : 1; }
@@ -71,9 +73,12 @@ void flush_subnormals_to_zero() { _mm_setcsr(_mm_getcsr() | kFlushBits); }
 
 bool subnormals_flushed() { return (_mm_getcsr() & kFlushBits) == kFlushBits; }
 
+int64_t parallel_loops_begun() { return t_parallel_loops; }
+
 namespace internal {
 
 void parallel_ranges(int threads, int64_t count, RangeFunction function, void* context) {
+  ++t_parallel_loops;
 #pragma omp parallel num_threads(threads)
   {
     flush_subnormals_to_zero();

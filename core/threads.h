@@ -23,6 +23,9 @@ bool full_team();
 void flush_subnormals_to_zero();
 bool subnormals_flushed();
 
+/// Parallel loops that this thread has begun on more than one thread: whether a program works on the team.
+int64_t parallel_loops_begun();
+
 namespace internal {
 using RangeFunction = void (*)(void* context, int64_t begin, int64_t end);
 void parallel_ranges(int threads, int64_t count, RangeFunction function, void* context);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <immintrin.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -9,13 +10,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <fstream>
 #include <limits>
 #include <set>
+#include <span>
 #include <sstream>
 
 #include "isochron/core/clock.h"
+#include "isochron/core/threads.h"
 
 namespace isochron::observe {
 namespace {
@@ -170,26 +174,85 @@ SensorReading Sensors::read() const {
   return reading;
 }
 
-ReferenceKernel::ReferenceKernel() {
+ReferenceKernel::ReferenceKernel() : work_(static_cast<size_t>(compute_threads())) {
+  for (Work& work : work_) {
+    for (size_t i = 0; i < work.data.size(); ++i) work.data[i] = 1.0F + 1e-3F * static_cast<float>(i % 7);
+  }
+  use_team(false);
+}
+
+void ReferenceKernel::use_team(bool team) {
   constexpr int kTimings = 64;
-  for (size_t i = 0; i < data_.size(); ++i) data_[i] = 1.0F + 1e-3F * static_cast<float>(i % 7);
+  // A team of another size would have the OpenMP library make threads anew.
+  const bool whole = team && compute_threads() == static_cast<int>(work_.size());
+  threads_ = whole ? compute_threads() : 1;
   quiet_ns_ = std::numeric_limits<double>::infinity();
-  for (double& timing : latest_) timing = quiet_ns_;
+  latest_.fill(quiet_ns_);
+  next_ = 0;
   for (int i = 0; i < kTimings; ++i) time_ns();
 }
 
-double ReferenceKernel::run() {
-  const int64_t begin = now_ns();
-  for (int sweep = 0; sweep < kSweeps; ++sweep) {
-    for (float& elem : data_) elem = elem * 0.5F + 1.0F;  // converges to 2: never subnormal, never large
-    asm volatile("" : : "r"(data_.data()) : "memory");    // each sweep reads and writes anew
+namespace {
+
+void sweep(std::span<float> data, int times) {
+  for (int i = 0; i < times; ++i) {
+    for (float& elem : data) elem = elem * 0.5F + 1.0F;  // converges to 2: never subnormal, never large
+    asm volatile("" : : "r"(data.data()) : "memory");    // each sweep reads and writes anew
   }
+}
+
+/// Where the threads of a team meet, without the system. A thread that waits in vain, since another was
+/// interrupted, goes home; the others then wait in vain too.
+class MeetingPoint {
+ public:
+  explicit MeetingPoint(int threads) : threads_(threads) {}
+  /// True when all threads have come for the `times`-th time.
+  bool meet(int times) {
+    constexpr int kMostWaits = 1000;
+    here_.fetch_add(1, std::memory_order_acq_rel);
+    for (int i = 0; i < kMostWaits; ++i) {
+      if (here_.load(std::memory_order_acquire) >= times * threads_) return true;
+      _mm_pause();
+    }
+    return false;
+  }
+
+ private:
+  const int threads_;
+  std::atomic<int> here_ = 0;
+};
+
+}  // namespace
+
+double ReferenceKernel::run_alone() {
+  const int64_t begin = now_ns();
+  sweep(work_[0].data, kSweeps);
   return static_cast<double>(now_ns() - begin);
 }
 
+double ReferenceKernel::run_team() {
+  MeetingPoint point(threads_);
+  each_thread(threads_, [&](int64_t thread) {
+    double& ns = work_[static_cast<size_t>(thread)].ns;
+    ns = std::numeric_limits<double>::infinity();
+    sweep(work_[static_cast<size_t>(thread)].data, kSweeps / kRounds);
+    int times = 0;
+    if (!point.meet(++times)) return;
+    const int64_t begin = now_ns();
+    for (int64_t round = 1; round <= kRounds; ++round) {
+      sweep(work_[static_cast<size_t>((thread + round) % threads_)].data, kSweeps / kRounds);
+      if (!point.meet(++times)) return;
+    }
+    ns = static_cast<double>(now_ns() - begin);
+  });
+  double slowest = 0;
+  for (const Work& work : work_) slowest = std::max(slowest, work.ns);
+  return slowest;
+}
+
 double ReferenceKernel::time_ns() {
-  run();
-  const double ns = run();
+  if (threads_ == 1) run_alone();
+  const double ns = threads_ == 1 ? run_alone() : run_team();
   latest_[next_] = ns;
   next_ = (next_ + 1) % latest_.size();
   std::array<double, 5> sorted = latest_;

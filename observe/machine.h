@@ -61,23 +61,40 @@ class Sensors {
 /// A fixed piece of work that keeps a core's execution units busy: independent multiplies and adds over 1 KB.
 /// It slows with the clock and, above all, when another thread shares the core, which a dependent chain
 /// hardly notices and which on rented machines comes and goes unseen. About 1 us on a core of 2023.
+///
+/// On a team all threads do it at the same time, in rounds: each works on what its neighbour has just
+/// written, after all have met. That slows too where the host moves a machine's cores apart: a line of the
+/// other core then takes 350 ns instead of 45, and a step whose kernels share out their work takes up to
+/// twice as long while each core by itself is as fast as before.
 class ReferenceKernel {
  public:
+  /// Can run on one thread, and on all compute_threads() there are now.
   ReferenceKernel();
+  /// On one thread, as a new one is, or on the team. Forgets the lowest level. Doesn't allocate.
+  void use_team(bool team);
+  int threads() const { return threads_; }
   /// Runs it twice and returns the second duration in ns, the first having brought code and data back into
   /// the caches; at most `kMostTimes` quiet ones, since an interruption says nothing about speed.
   double time_ns();
   /// The lowest level seen: the smallest median of five timings.
   double quiet_ns() const { return quiet_ns_; }
-  size_t bytes() const { return sizeof(*this); }
+  size_t bytes() const { return sizeof(*this) + work_.capacity() * sizeof(Work); }
 
  private:
   static constexpr int kElems = 256;
   static constexpr int kSweeps = 32;
+  static constexpr int kRounds = 4;  // of a team
   static constexpr double kMostTimes = 4;
-  double run();
+  using Block = std::array<float, kElems>;
+  struct alignas(64) Work {
+    Block data;
+    double ns = 0;
+  };
+  double run_alone();
+  double run_team();
 
-  alignas(64) std::array<float, kElems> data_;
+  std::vector<Work> work_;  // a thread's
+  int threads_ = 1;
   std::array<double, 5> latest_{};
   size_t next_ = 0;
   double quiet_ns_ = 0;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "isochron/core/error.h"
+#include "isochron/core/threads.h"
 
 namespace isochron::observe {
 namespace {
@@ -72,6 +73,8 @@ void Recorder::restart() {
   sample_interval_ns_ = options_.sample_interval_ns;
   run_begin_ns_ = 0;
   waited_ns_ = sensors_.waited_ns();
+  parallel_loops_ = parallel_loops_begun();
+  reference_chosen_ = false;
   mark_ns_ = options_.clock();
   sample();
 }
@@ -119,6 +122,9 @@ void Recorder::time_reference(WindowSeries& series) {
   const int64_t waited_ns = sensors_.waited_ns();
   series.add_waited(waited_ns - waited_ns_);
   waited_ns_ = waited_ns;
+  if (!std::exchange(reference_chosen_, true)) {
+    reference_kernel_.use_team(parallel_loops_begun() > parallel_loops_);
+  }
   series.add_reference(reference_kernel_.time_ns(), reference_kernel_.quiet_ns(), iteration_ns);
   sampling_ns_ += static_cast<double>(options_.clock() - begin);
 }

@@ -156,6 +156,9 @@ class Recorder {
   /// Takes a sample now, between iterations; `end_iteration` does so by itself when one is due.
   void sample();
   Overhead overhead() const;
+  /// On how many threads the reference kernel runs: on the team where the first iterations after `seal` have
+  /// used it.
+  int reference_threads() const { return reference_kernel_.threads(); }
   const RecorderOptions& options() const { return options_; }
 
  private:
@@ -218,6 +221,8 @@ class Recorder {
   Sensors sensors_;
   int64_t waited_ns_ = 0;  // at the latest look
   ReferenceKernel reference_kernel_;
+  bool reference_chosen_ = false;  // on the team, if the first iterations have used it
+  int64_t parallel_loops_ = 0;     // before these
   double iteration_cost_ns_ = 0;
   double sampling_ns_ = 0;
 };

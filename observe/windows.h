@@ -95,7 +95,7 @@ class WindowSeries {
 
   /// True when the reference kernel is to be timed. Call it once after each `add`.
   bool reference_due() { return --until_reference_ <= 0; }
-  /// Adds a timing and decides when the next is due: about `kReferenceIntervalNs` later, as a number of
+  /// Adds a timing and decides when the next is due: `kReferenceInterval` quiet timings later, as a number of
   /// iterations, not as a time, for iterations are what medians and means count. `iteration_ns`: how far
   /// apart two iterations of this class are.
   void add_reference(double ns, double quiet_ns, double iteration_ns);
@@ -134,7 +134,7 @@ class WindowSeries {
   std::vector<double> by_window(double (Window::*read)() const) const;
   std::vector<double> by_reference(double (ReferenceTimes::*read)() const) const;
 
-  static constexpr double kReferenceIntervalNs = 2.5e5;
+  static constexpr double kReferenceInterval = 500;
   int64_t length_ = 1;
   int64_t until_reference_ = 1;
   int64_t closed_total_ns_ = 0;

@@ -1,3 +1,4 @@
+#include "isochron/core/threads.h"
 #include "isochron/observe/machine.h"
 
 #include <fcntl.h>
@@ -61,6 +62,23 @@ TEST(Sensors, ParseTheTimeWaitedForACore) {
 TEST(ReferenceKernel, TakesTime) {
   ReferenceKernel kernel;
   for (int i = 0; i < 100; ++i) EXPECT_GT(kernel.time_ns(), 100);
+}
+
+TEST(ReferenceKernel, RunsOnTheTeamAndBackOnOneThread) {
+  const int before = compute_threads();
+  set_compute_threads(2);
+  ReferenceKernel kernel;
+  EXPECT_EQ(kernel.threads(), 1);
+  kernel.use_team(true);
+  EXPECT_EQ(kernel.threads(), compute_threads());
+  for (int i = 0; i < 100; ++i) EXPECT_GT(kernel.time_ns(), 100);
+  EXPECT_GT(kernel.quiet_ns(), 100);
+  set_compute_threads(3);
+  kernel.use_team(true);
+  EXPECT_EQ(kernel.threads(), 1) << "a team of another size than it has memory for";
+  kernel.use_team(false);
+  EXPECT_EQ(kernel.threads(), 1);
+  set_compute_threads(before);
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include "isochron/core/threads.h"
 #include "isochron/observe/recorder.h"
 
 #include <gtest/gtest.h>
@@ -232,6 +233,23 @@ TEST(Recorder, ReferenceKernelIsTimedAlongWithTheWindows) {
   EXPECT_GT(timings, 2);
   EXPECT_LT(timings, 1000) << "not after each iteration";
   EXPECT_TRUE(Recorder({.reference_kernel = false}).windows(0).reference_typical().empty());
+}
+
+TEST(Recorder, ReferenceKernelRunsWhereTheProgramRuns) {
+  const int before = compute_threads();
+  set_compute_threads(2);
+  Recorder alone, on_the_team;
+  for (int i = 0; i < 10; ++i) IterationScope iteration(alone);
+  EXPECT_EQ(alone.reference_threads(), 1);
+  for (int i = 0; i < 10; ++i) {
+    IterationScope iteration(on_the_team);
+    each_thread(compute_threads(), [](int64_t) {});
+  }
+  EXPECT_EQ(on_the_team.reference_threads(), compute_threads());
+  on_the_team.seal();
+  for (int i = 0; i < 10; ++i) IterationScope iteration(on_the_team);
+  EXPECT_EQ(on_the_team.reference_threads(), 1) << "seal() looks anew";
+  set_compute_threads(before);
 }
 
 TEST(Recorder, ClassesHaveWindowsOfTheirOwn) {
