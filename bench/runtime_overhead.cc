@@ -24,7 +24,7 @@ namespace {
 
 using namespace isochron;
 
-constexpr int64_t kBatch = 64, kRows = 10 * kBatch, kSteps = 200;
+constexpr int64_t kBatch = 64, kRows = 10 * kBatch, kSteps = 550;
 
 data::TupleDataset<2> batches() {
   Rng rng(1);
