@@ -51,6 +51,22 @@ TEST(File, WrittenInPiecesIsReadBackAndAFailureLeavesTheOld) {
   EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("a"));
 }
 
+TEST(File, OfAnySizeIsWrittenWhole) {
+  const TempFolder folder;
+  constexpr size_t kPart = size_t{1} << 18;  // as it is written out
+  std::string text(3 * kPart + 1, ' ');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * i >> 7);
+  for (const size_t size : {kPart - 1, kPart, kPart + 1, 2 * kPart, 3 * kPart + 1}) {
+    const std::string_view whole = std::string_view(text).substr(0, size);
+    write_file_atomically(folder / "a", whole);
+    EXPECT_TRUE(text_of(folder / "a") == whole) << size << " bytes at once";
+    write_file_atomically(folder / "b", [&](const AppendFunction& append) {
+      for (size_t at = 0; at < size; at += 100'003) append(whole.substr(at, 100'003));
+    });
+    EXPECT_TRUE(text_of(folder / "b") == whole) << size << " bytes in pieces";
+  }
+}
+
 TEST(File, IsReadAnywhere) {
   const TempFolder folder;
   write_file_atomically(folder / "a", "012345");

@@ -125,7 +125,11 @@ TEST(Checkpoint, OneCutShortAtAnyByteIsRefused) {
 
 TEST(Checkpoint, AnyCallThatFailsLeavesTheOldOneWhole) {
   const TempFolder folder;
-  const NamedVariables first = some_variables(1), second = some_variables(2), loaded = some_variables(0);
+  NamedVariables first = some_variables(1), second = some_variables(2), loaded = some_variables(0);
+  // Large enough to be written out in several parts.
+  first.emplace_back("large", Variable(full({320'000}, 1), "large"));
+  second.emplace_back("large", Variable(full({320'000}, 2), "large"));
+  loaded.emplace_back("large", Variable(zeros({320'000}), "large"));
   save_checkpoint(folder / "cp", first, "first");
   fs::create_directory(folder / "temporary");
   int64_t failed = 0;
@@ -149,7 +153,7 @@ TEST(Checkpoint, AnyCallThatFailsLeavesTheOldOneWhole) {
     EXPECT_TRUE(fs::is_empty(folder / "temporary"));
     if (done) break;
   }
-  EXPECT_GE(failed, 8) << "open, each piece, fsync and rename";
+  EXPECT_GE(failed, 8) << "open, each part, fsync and rename";
   Checkpoint(folder / "cp").restore(loaded);
   EXPECT_EQ(content_of(loaded), content_of(second));
 }
