@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <cmath>
 #include <fstream>
 #include <limits>
 #include <set>
@@ -182,14 +183,24 @@ ReferenceKernel::ReferenceKernel() : work_(static_cast<size_t>(compute_threads()
 }
 
 void ReferenceKernel::use_team(bool team) {
-  constexpr int kTimings = 64;
   // A team of another size would have the OpenMP library make threads anew.
   const bool whole = team && compute_threads() == static_cast<int>(work_.size());
   threads_ = whole ? compute_threads() : 1;
+  if (settle()) return;
+  threads_ = 1;
+  settle();
+}
+
+bool ReferenceKernel::settle() {
+  constexpr int kTimings = 64;
   quiet_ns_ = std::numeric_limits<double>::infinity();
   latest_.fill(quiet_ns_);
-  next_ = 0;
-  for (int i = 0; i < kTimings; ++i) time_ns();
+  int met = 0;
+  for (int i = 0; i < kTimings; ++i) {
+    time_ns();
+    met += std::isfinite(latest_[next_]);
+  }
+  return 2 * met > kTimings && std::isfinite(quiet_ns_);
 }
 
 namespace {
@@ -253,8 +264,8 @@ double ReferenceKernel::run_team() {
 double ReferenceKernel::time_ns() {
   if (threads_ == 1) run_alone();
   const double ns = threads_ == 1 ? run_alone() : run_team();
-  latest_[next_] = ns;
   next_ = (next_ + 1) % latest_.size();
+  latest_[next_] = ns;
   std::array<double, 5> sorted = latest_;
   std::nth_element(sorted.begin(), sorted.begin() + 2, sorted.end());
   quiet_ns_ = std::min(quiet_ns_, sorted[2]);

@@ -70,7 +70,8 @@ class ReferenceKernel {
  public:
   /// Can run on one thread, and on all compute_threads() there are now.
   ReferenceKernel();
-  /// On one thread, as a new one is, or on the team. Forgets the lowest level. Doesn't allocate.
+  /// On one thread, as a new one is, or on the team, unless its threads come too late to meet: where they
+  /// sleep between two loops, or other programs have their cores. Forgets the lowest level. Doesn't allocate.
   void use_team(bool team);
   int threads() const { return threads_; }
   /// Runs it twice and returns the second duration in ns, the first having brought code and data back into
@@ -90,13 +91,14 @@ class ReferenceKernel {
     Block data;
     double ns = 0;
   };
+  bool settle();
   double run_alone();
   double run_team();
 
   std::vector<Work> work_;  // a thread's
   int threads_ = 1;
   std::array<double, 5> latest_{};
-  size_t next_ = 0;
+  size_t next_ = 0;  // of the latest timing
   double quiet_ns_ = 0;
 };
 
