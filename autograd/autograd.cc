@@ -4,6 +4,7 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -213,6 +214,7 @@ struct GradientTape::Impl final : graph::ApplyObserver {
     std::vector<Tensor> outputs;
   };
   std::deque<Record> records;  // addresses stay valid while a persistent tape records its own gradients
+  std::unordered_map<const void*, size_t> producers;  // of a persistent tape: the record that made a tensor
   std::unordered_set<const void*> watched;
   std::vector<Tensor> kept;  // watched tensors stay alive, so that their identity does
   bool restricted = false;
@@ -233,11 +235,42 @@ struct GradientTape::Impl final : graph::ApplyObserver {
     }
     records.push_back({&op, attributes, {inputs.begin(), inputs.end()}, {outputs.begin(), outputs.end()}});
     count(Counter::kTapeEntries, 1);
+    if (!persistent) return;
+    for (const Tensor& output : outputs) producers.insert_or_assign(key_of(output), records.size() - 1);
+  }
+
+  /// What led to `targets`, in order of execution: however much else a persistent tape holds, it costs
+  /// nothing.
+  std::vector<Entry> entries_before(std::span<const Tensor> targets) const {
+    std::vector<size_t> indices;
+    if (persistent) {
+      std::unordered_set<size_t> known;
+      const auto add = [&](const Tensor& tensor) {
+        const auto found = tensor.defined() ? producers.find(key_of(tensor)) : producers.end();
+        if (found != producers.end() && known.insert(found->second).second) indices.push_back(found->second);
+      };
+      for (const Tensor& target : targets) add(target);
+      for (size_t i = 0; i < indices.size(); ++i) {
+        for (const Tensor& input : records[indices[i]].inputs) add(input);
+      }
+      std::sort(indices.begin(), indices.end());
+    } else {
+      indices.resize(records.size());
+      std::iota(indices.begin(), indices.end(), size_t{0});
+    }
+    std::vector<Entry> entries;
+    entries.reserve(indices.size());
+    for (const size_t i : indices) {
+      const Record& record = records[i];
+      entries.push_back({record.op, &record.attributes, record.inputs, record.outputs});
+    }
+    return entries;
   }
 
   void clear() {
     count(Counter::kTapeEntries, -static_cast<int64_t>(records.size()));
     records.clear();
+    producers.clear();
     watched.clear();  // it holds results of the records too
     for (const Tensor& tensor : kept) watched.insert(key_of(tensor));
   }
@@ -284,11 +317,7 @@ std::vector<Tensor> GradientTape::gradient(std::span<const Tensor> targets, std:
   Impl& impl = *impl_;
   require(impl.persistent || !impl.used, ErrorCode::kInvalidArgument, "GradientTape",
           "gradient was called before and the tape has let go of its records; make it persistent");
-  std::vector<Entry> entries;
-  entries.reserve(impl.records.size());
-  for (const Impl::Record& record : impl.records) {
-    entries.push_back({record.op, &record.attributes, record.inputs, record.outputs});
-  }
+  const std::vector<Entry> entries = impl.entries_before(targets);
   // A tape that is used up doesn't record its own gradients; outer tapes do, which gives second derivatives,
   // and so does a persistent one.
   impl.recording = impl.persistent;
