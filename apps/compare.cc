@@ -29,8 +29,11 @@ struct ChapterEntry {
 };
 
 const std::vector<ChapterEntry>& known_chapters() {
-  static const std::vector<ChapterEntry> list = {{"gpu-memory", gpu_memory_chapter},
-                                                 {"growing-graph", growing_graph_chapter}};
+  static const std::vector<ChapterEntry> list = {{"long-run", long_run_chapter},
+                                                 {"every-epoch", every_epoch_chapter},
+                                                 {"gpu-memory", gpu_memory_chapter},
+                                                 {"growing-graph", growing_graph_chapter},
+                                                 {"transfers", transfers_chapter}};
   return list;
 }
 

@@ -20,6 +20,7 @@ enum class Counter : int {
   kTapeEntries,        // entries alive in gradient tapes
   kThreads,            // threads started by the library and alive
   kDropped,            // events not recorded because a bounded log was full
+  kWeightBytes,        // bytes of checkpoints and weights ever written
   kCount
 };
 inline constexpr int kCounterCount = static_cast<int>(Counter::kCount);

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "isochron/core/checked.h"
+#include "isochron/core/counters.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
 #include "isochron/memory/buffer.h"
@@ -390,6 +391,9 @@ void write_safetensors(const std::filesystem::path& path, Sources sources,
     for (const size_t i : order) append_tensor(sources[i], append);
   };
   write_file_atomically(path, content, temporary_folder);
+  int64_t bytes = static_cast<int64_t>(sizeof(uint64_t) + header.size());
+  for (const SafetensorsSource& source : sources) bytes += static_cast<int64_t>(source.spec.size_bytes());
+  count(Counter::kWeightBytes, bytes);
 }
 
 void write_safetensors(const std::filesystem::path& path,

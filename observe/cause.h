@@ -9,7 +9,9 @@
 //   phase.<phase>.share                       of the time inside iterations
 //   phase.<phase>.growth_share                of the growth from first to last tenth; only when time grows
 //   <series>.growing                          1 or 0, for sampled levels: rss_bytes, graph_nodes, a gauge
+//   <series>.drives_time                      where both grow: the power of the level that time follows
 //   <series>.per_iteration, .per_second       for all sampled series: what it gained, over the run
+//   disk_bytes.weights_share                  of the growth, what was written as checkpoints and weights
 //   stolen.share                              CPU time taken by the hypervisor, of the run
 //   overhead.share                            the recorder's own time, of the run
 // Gauges that rules know by name, when a caller supplies them: buffered_elements, cached_bytes, disk_bytes
@@ -59,7 +61,7 @@ struct CauseRule {
   std::string_view cause;
   std::string_view mend;
   unsigned explains = 0;  // of Symptom
-  std::array<Condition, 3> conditions{};
+  std::array<Condition, 5> conditions{};
 };
 /// The table; earlier rows are the more specific.
 std::span<const CauseRule> cause_rules();

@@ -216,8 +216,8 @@ std::vector<NamedSeries> Recorder::series() const {
   add("stolen_ns", true, [](const Sample& s) { return s.sensors.stolen_ns; });
   for (int i = 0; i < kCounterCount; ++i) {
     const Counter counter = static_cast<Counter>(i);
-    const bool cumulative =
-        counter == Counter::kTraces || counter == Counter::kSystemAllocations || counter == Counter::kDropped;
+    const bool cumulative = counter == Counter::kTraces || counter == Counter::kSystemAllocations ||
+                            counter == Counter::kDropped || counter == Counter::kWeightBytes;
     add(std::string(counter_name(counter)), cumulative,
         [i](const Sample& s) { return s.counters[static_cast<size_t>(i)]; });
   }

@@ -129,6 +129,14 @@ void add_phase_growth(Evidence& evidence, std::span<const Window> windows) {
   }
 }
 
+/// The power of a growing level that time has followed from the first tenth to the last: 1 where one is
+/// proportional to the other.
+double exponent(const FlatnessVerdict& time, const FlatnessVerdict& level) {
+  const double of_level = std::log(std::max(1.0, level.last_tenth) / std::max(1.0, level.first_tenth));
+  const double of_time = std::log(time.last_tenth / std::max(1.0, time.first_tenth));
+  return of_level > 0 ? of_time / of_level : 0;
+}
+
 void add_evidence(RunReport& report, const Recorder& recorder) {
   Evidence& evidence = report.evidence;
   const bool growing = report.time.kind == Flatness::kGrowing;
@@ -143,8 +151,15 @@ void add_evidence(RunReport& report, const Recorder& recorder) {
   for (const SeriesReport& series : report.series) {
     evidence.set(joined(series.name, "per_iteration"), series.per_iteration);
     evidence.set(joined(series.name, "per_second"), (series.last - series.first) / seconds);
-    if (series.verdict)
-      evidence.set(joined(series.name, "growing"), series.verdict->kind == Flatness::kGrowing);
+    if (!series.verdict) continue;
+    const bool series_grows = series.verdict->kind == Flatness::kGrowing;
+    evidence.set(joined(series.name, "growing"), series_grows);
+    if (growing && series_grows)
+      evidence.set(joined(series.name, "drives_time"), exponent(report.time, *series.verdict));
+  }
+  const double disk = evidence.get("disk_bytes.per_iteration").value_or(0);
+  if (disk > 0) {
+    evidence.set("disk_bytes.weights_share", evidence.get("weight_bytes.per_iteration").value_or(0) / disk);
   }
   if (const SeriesReport* stolen = report.find_series("stolen_ns")) {
     evidence.set("stolen.share",

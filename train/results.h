@@ -44,7 +44,7 @@ struct EpochRecord {
 
 /// The newest epochs of a run.
 struct History {
-  static constexpr size_t kMaxEpochs = 10'000;
+  static constexpr size_t kMaxEpochs = 2'000;
 
   std::deque<EpochRecord> epochs;  // oldest first
   int64_t dropped_epochs = 0;      // older ones, beyond kMaxEpochs

@@ -7,6 +7,7 @@
 
 #include "isochron/apps/allocation_counter.h"
 #include "isochron/core/clock.h"
+#include "isochron/core/error.h"
 #include "isochron/core/event.h"
 #include "isochron/core/threads.h"
 
@@ -51,7 +52,7 @@ class Progress {
   bool more() {
     if (loop_.max_iterations > 0 && iterations_ >= loop_.max_iterations) return false;
     if (options_.iterations > 0) return iterations_ < options_.iterations;
-    if (epochs_ < options_.epochs) return true;
+    if (epochs_ < options_.epochs || iterations_ < loop_.min_iterations) return true;
     if (iterations_ >= kIterationLimit) return false;
     const double seconds = static_cast<double>(recorder_.totals().total_ns) * 1e-9;
     return seconds < until_seconds_ || run_on(seconds);
@@ -60,7 +61,7 @@ class Progress {
   /// On a machine with other work the verdict may need more windows: a loop runs on until it is found flat,
   /// or twice in a row to have changed alike.
   bool run_on(double seconds) {
-    if (seconds >= kMostTimes * options_.seconds) return false;
+    if (seconds >= kMostTimes * options_.seconds || loop_.expected.time.empty()) return false;
     const Flatness found = make_report(recorder_, loop_.name, report_options(loop_)).time.kind;
     const bool confirmed = found_ == found && found != Flatness::kInconclusive;
     if (found == Flatness::kFlat || confirmed) return false;
@@ -112,12 +113,23 @@ std::vector<std::string> deviations(const Loop& loop, const LoopResult& result) 
   const RunReport& report = result.report;
   std::vector<std::string> found;
   const Expectation& expected = loop.expected;
-  if (std::find(expected.time.begin(), expected.time.end(), report.time.kind) == expected.time.end()) {
+  const bool time_as_expected = expected.time.empty() || std::find(expected.time.begin(), expected.time.end(),
+                                                                   report.time.kind) != expected.time.end();
+  if (!time_as_expected) {
     found.push_back(fmt::format("time was found {}, expected {}", flatness_name(report.time.kind),
                                 flatness_name(expected.time.front())));
   }
   const bool slow = report.times_slower.value_or(1) >= observe::kSlowFactor;
   if (expected.slow && !slow) found.push_back("was expected to be slow against the cured form");
+  for (const observe::SeriesReport& series : report.series) {
+    const bool grows = series.verdict && series.verdict->kind == Flatness::kGrowing;
+    if (series.name == expected.grows && !grows) {
+      found.push_back(fmt::format("{} was found {}, expected growing", series.name,
+                                  series.verdict ? flatness_name(series.verdict->kind) : "not judged"));
+    }
+    const bool level = series.name == "rss_bytes" || series.name == "disk_bytes";
+    if (loop.cured && level && grows) found.push_back(fmt::format("{} was found growing", series.name));
+  }
   if (!expected.cause.empty() && !names_cause(report, expected.cause)) {
     found.push_back(fmt::format("cause named: {}; expected '{}'", cause_list(report), expected.cause));
   }
@@ -125,11 +137,12 @@ std::vector<std::string> deviations(const Loop& loop, const LoopResult& result) 
   if (expected.cause.empty() && loop.cured && report.causes.size() > of_machine) {
     found.push_back(fmt::format("cause named: {}; expected none", cause_list(report)));
   }
+  const std::string owner =
+      report.spikes.label.empty() ? std::string(phase_name(report.spikes.owner)) : report.spikes.label;
   if (expected.spike_period &&
       (!report.spikes.period || report.spikes.period->length != *expected.spike_period ||
-       report.spikes.label != expected.spike_label)) {
-    found.push_back(fmt::format("spikes owned by '{}' with period {}; expected '{}' with period {}",
-                                report.spikes.label,
+       owner != expected.spike_label)) {
+    found.push_back(fmt::format("spikes owned by '{}' with period {}; expected '{}' with period {}", owner,
                                 report.spikes.period ? std::to_string(report.spikes.period->length) : "none",
                                 expected.spike_label, *expected.spike_period));
   }
@@ -161,26 +174,35 @@ LoopResult run_loop(const Loop& loop, const CompareOptions& options) {
   return result;
 }
 
+/// The index of the loop that `loop` is compared with.
+size_t held_against(const Chapter& chapter, const Loop& loop) {
+  const auto found = std::find_if(chapter.loops.begin(), chapter.loops.end(), [&](const Loop& other) {
+    return loop.against.empty() ? other.cured : other.name == loop.against;
+  });
+  require(found != chapter.loops.end(), ErrorCode::kInvalidArgument, chapter.name,
+          "'{}' has no loop to be held against", loop.name);
+  return static_cast<size_t>(found - chapter.loops.begin());
+}
+
 }  // namespace
 
 std::vector<LoopResult> run_chapter(const Chapter& chapter, const CompareOptions& options) {
   fmt::print("\n== {} ==  \"{}\"\n", chapter.name, chapter.complaint);
   std::vector<LoopResult> results;
   for (const Loop& loop : chapter.loops) results.push_back(run_loop(loop, options));
-  const auto cured =
-      std::find_if(chapter.loops.begin(), chapter.loops.end(), [](const Loop& l) { return l.cured; });
-  const size_t cured_index = static_cast<size_t>(cured - chapter.loops.begin());
-  const RunReport cured_report = results.at(cured_index).report;
+  // As they are before any is held against another.
   std::vector<RunReport> reports;
+  for (const LoopResult& result : results) reports.push_back(result.report);
   for (size_t i = 0; i < results.size(); ++i) {
-    RunReport same_work =
-        cured_report;  // the cured form's time for what one recorded iteration of this loop does
+    const size_t other = held_against(chapter, chapter.loops[i]);
+    // The other form's time for what one recorded iteration of this loop does.
+    RunReport same_work = reports[other];
     same_work.duration_ns.p50 *= static_cast<double>(chapter.loops[i].work_per_iteration) /
-                                 static_cast<double>(chapter.loops[cured_index].work_per_iteration);
+                                 static_cast<double>(chapter.loops[other].work_per_iteration);
     compare_with_cured(results[i].report, same_work);
     results[i].deviations = deviations(chapter.loops[i], results[i]);
-    reports.push_back(results[i].report);
   }
+  for (size_t i = 0; i < results.size(); ++i) reports[i] = results[i].report;
   fmt::print("\n{}", table_text(reports));
   for (const LoopResult& result : results) {
     for (const std::string& note : result.notes) fmt::print("  {}: {}\n", result.report.name, note);

@@ -22,10 +22,11 @@ struct CompareOptions {
 
 /// What documents say a loop should be found to be.
 struct Expectation {
-  std::vector<observe::Flatness> time = {observe::Flatness::kFlat};  // any of these
+  std::vector<observe::Flatness> time = {observe::Flatness::kFlat};  // any of these; empty: not judged
   bool slow = false;                                                 // against the cured form
+  std::string grows = {};                // a sampled series that must be found growing: "rss_bytes"
   std::string cause = {};                // a name that must be among the causes; empty: none named
-  std::optional<int> spike_period = {};  // spikes owned by `spike_label` return every so many steps
+  std::optional<int> spike_period = {};  // spikes owned by this label or phase return every so many steps
   std::string spike_label = {};
   bool no_allocations = false;         // of ours, per step, after warm-up
   bool reports_fragmentation = false;  // the notes say how fragmented the memory was
@@ -42,9 +43,11 @@ struct LoopContext {
 
 struct Loop {
   std::string name;
-  std::string what;    // one line: what it does
-  bool cured = false;  // the form others are held against: the first cured one
+  std::string what;          // one line: what it does
+  std::string against = {};  // the loop that its time is held against; empty: the first cured one
+  bool cured = false;
   int64_t iterations_per_epoch = 32;
+  int64_t min_iterations = 0;      // before the verdict may end it
   int64_t max_iterations = 0;      // 0: none; a loop that can't run on for ever
   int64_t work_per_iteration = 1;  // document iterations that one recorded iteration does
   Expectation expected = {};
@@ -66,8 +69,11 @@ struct LoopResult {
   std::vector<std::string> deviations;  // from the expectation; empty: as expected
 };
 
-Chapter growing_graph_chapter();
+Chapter long_run_chapter();
+Chapter every_epoch_chapter();
 Chapter gpu_memory_chapter();
+Chapter growing_graph_chapter();
+Chapter transfers_chapter();
 
 /// Runs all loops of a chapter and prints lines, table, causes and deviations.
 std::vector<LoopResult> run_chapter(const Chapter& chapter, const CompareOptions& options);

@@ -38,9 +38,12 @@ TEST(Cause, NamesWhatTheCatalogueAsksFor) {
   EXPECT_THAT(names(attribute(
                   evidence({{"time.growing", 1}, {"graph_nodes.growing", 1}, {"live_tensors.growing", 1}}))),
               ElementsAre("ops added in the loop"));
-  EXPECT_THAT(names(attribute(
-                  evidence({{"time.growing", 1}, {"tape_entries.growing", 1}, {"live_tensors.growing", 1}}))),
+  EXPECT_THAT(names(attribute(evidence(
+                  {{"time.growing", 1}, {"tape_entries.growing", 1}, {"tape_entries.drives_time", 0.8}}))),
               ElementsAre("ops added in the loop"));
+  EXPECT_THAT(names(attribute(evidence(
+                  {{"time.growing", 1}, {"tape_entries.growing", 1}, {"tape_entries.drives_time", 0.1}}))),
+              ElementsAre("retained losses or history"));
   EXPECT_THAT(names(attribute(evidence({{"tape_entries.growing", 1}, {"live_tensors.growing", 1}}))),
               ElementsAre("retained losses or history"));
   EXPECT_THAT(names(attribute(evidence({{"live_tensors.growing", 1}, {"rss_bytes.growing", 1}}))),
@@ -59,7 +62,7 @@ TEST(Cause, NamesWhatTheCatalogueAsksFor) {
               ElementsAre("synchronous or many small transfers"));
   EXPECT_THAT(names(attribute(evidence({{"time.slower", 3}, {"system_allocations.per_iteration", 20}}))),
               ElementsAre("system allocations in each step"));
-  EXPECT_THAT(names(attribute(evidence({{"disk_bytes.growing", 1}, {"phase.checkpoint.share", 0.1}}))),
+  EXPECT_THAT(names(attribute(evidence({{"disk_bytes.growing", 1}, {"disk_bytes.weights_share", 0.9}}))),
               ElementsAre("checkpoints pile up"));
   EXPECT_THAT(names(attribute(evidence({{"disk_bytes.growing", 1}}))),
               ElementsAre("event files and logs pile up"));

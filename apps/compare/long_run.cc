@@ -1,0 +1,393 @@
+// Chapter `long-run`: training that goes on past 1,500 iterations, on images (the shipped digits) and on a
+// series (weekly CO2). Slow or swelling where the loop keeps, makes again or reads again what it need not;
+// cured with the input as a pipeline, eight micro-batches an update and mixed precision.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include "isochron/apps/compare/chapter.h"
+#include "isochron/autograd/autograd.h"
+#include "isochron/data/dataset.h"
+#include "isochron/data/datasets.h"
+#include "isochron/data/item.h"
+#include "isochron/graph/apply.h"
+#include "isochron/nn/convolution_layers.h"
+#include "isochron/nn/layers.h"
+#include "isochron/nn/losses.h"
+#include "isochron/nn/recurrent.h"
+#include "isochron/nn/sequential.h"
+#include "isochron/ops/creation.h"
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/shape_ops.h"
+#include "isochron/ops/slicing.h"
+#include "isochron/optim/optimizers.h"
+#include "isochron/train/batch_plan.h"
+
+namespace isochron::apps {
+namespace {
+
+using observe::Flatness;
+using observe::IterationScope;
+using observe::Phase;
+using observe::PhaseScope;
+
+constexpr int64_t kBatch = 32;
+constexpr int64_t kAccumulate = 8;
+constexpr int64_t kIterations = 20'000;  // of the cured loops, at least; of a cache that swells, at most
+constexpr int64_t kRetainingIterations = 4'000;  // until the kept history takes some hundred megabytes
+constexpr int64_t kStepsPerEpoch = 44;           // 1,437 images
+
+/// A model with its loss and its input, rows named "x" and "y"; each loop has its own.
+struct Problem {
+  std::unique_ptr<nn::Module> model;
+  std::function<Tensor(const Tensor& prediction, const Tensor& target)> loss;
+  data::Dataset rows;
+
+  Tensor loss_of(const data::Element& batch) const { return loss((*model)(batch["x"]), batch["y"]); }
+  /// The documents' cure: rows -> map -> shuffle -> batch -> prefetch, buffers as large as memory allows.
+  data::Dataset batches(int64_t batch = kBatch) const {
+    return rows.shuffle(1000).batch(batch, {.drop_remainder = true}).repeat().prefetch(data::kAutotune);
+  }
+};
+
+/// `rows` with `shift` added to their "x", written straight to where their batch is put together.
+data::Dataset shifted(const data::Dataset& rows, float shift) {
+  const auto shifted_row = [shift](const data::Element& row, data::Item& result, const data::Position&) {
+    const std::span<const float> x = row["x"].span<float>();
+    std::ranges::transform(x, reinterpret_cast<float*>(result.room(0)),
+                           [shift](float v) { return v + shift; });
+    std::memcpy(result.room(1), row["y"].raw(), row["y"].size_bytes());
+  };
+  return rows.map_into({"x", "y"}, rows.signatures().front(), shifted_row);
+}
+
+Problem images() {
+  const data::LabelledImages digits = data::load_digits().train;
+  return {std::make_unique<nn::Sequential>(nn::Conv2D(8, {3, 3}, nn::Activation::kRelu), nn::Flatten(),
+                                           nn::Dense(10)),
+          [](const Tensor& logits, const Tensor& labels) {
+            return nn::sparse_softmax_cross_entropy(logits, labels);
+          },
+          shifted(data::Dataset({{"x", digits.images}, {"y", digits.labels}}), -0.5F)};
+}
+
+Problem series() {
+  constexpr int64_t kWeeks = 26;
+  const data::Co2Windows windows = data::load_co2({}, {.window_weeks = kWeeks}).train;
+  const Tensor x = reshape(windows.inputs, {windows.inputs.extent(0), kWeeks, 1});
+  return {std::make_unique<nn::Sequential>(nn::GRU(8), nn::Dense(1)),
+          [](const Tensor& prediction, const Tensor& target) {
+            return nn::mean_squared_error(prediction, target);
+          },
+          shifted(data::Dataset({{"x", x}, {"y", windows.targets}}), 0)};
+}
+
+/// What a loop leaves for its notes.
+struct Outcome {
+  double loss = 0;
+  size_t optimizer_bytes = 0;
+  size_t arena_bytes = 0;
+};
+
+/// `step` on batch after batch, in a class of its own at every `accumulate`th.
+void run_steps(LoopContext& context, data::Dataset& batches, int64_t accumulate,
+               const std::function<void(const data::Element& batch)>& step) {
+  auto at = batches.begin();
+  for (int64_t i = 1;; ++i) {
+    {
+      IterationScope iteration(context.recorder, accumulate > 1 && i % accumulate == 0 ? 1 : 0);
+      {
+        PhaseScope compute(context.recorder, Phase::kCompute);
+        step(*at);
+      }
+      PhaseScope fetch(context.recorder, Phase::kDataWait);
+      ++at;
+    }
+    if (!context.next()) return;
+  }
+}
+
+/// The cured loop: one captured step for every micro-batch.
+void run_captured(LoopContext& context, const Problem& problem, optim::Optimizer optimizer,
+                  Precision precision, Outcome& outcome,
+                  const std::function<void(const data::Element& batch)>& beside = {}) {
+  train::BatchPlan step("train_step", true,
+                        [&](const data::Element& batch) {
+                          const Tensor loss = problem.loss_of(batch);
+                          optimizer.minimize(loss, problem.model->parameters(), static_cast<double>(kBatch));
+                          return std::vector<Tensor>{loss};
+                        },
+                        {.passes = {.precision = precision}});
+  data::Dataset batches = problem.batches();
+  step.prepare(batches);
+  double loss = 0;
+  run_steps(context, batches, optimizer.accumulate(), [&](const data::Element& batch) {
+    loss = step.call(batch)[0].item<float>();
+    if (beside) beside(batch);
+  });
+  require(std::isfinite(loss), ErrorCode::kNotANumber, "long-run", "the loss is {}", loss);
+  outcome = {loss, optimizer.state_bytes(), step.captured().plan_report().arena_bytes};
+}
+
+/// Every batch that was ever trained on stays, under a key that never comes again: what a cache in front of a
+/// random augmentation does.
+void input_cached(LoopContext& context, int64_t& cached_bytes) {
+  std::map<int64_t, std::array<Tensor, 2>> cache;
+  Outcome outcome;
+  run_captured(context, images(), optim::Adam(), Precision::kF32, outcome, [&](const data::Element& batch) {
+    cache.emplace(static_cast<int64_t>(cache.size()),
+                  std::array<Tensor, 2>{copy(batch["x"]), copy(batch["y"])});
+    cached_bytes += static_cast<int64_t>(batch["x"].size_bytes() + batch["y"].size_bytes());
+  });
+}
+
+/// One tape for the whole training: what it has recorded holds every intermediate tensor of every step.
+void losses_kept(LoopContext& context) {
+  const Problem problem = images();
+  data::Dataset batches = problem.batches();
+  optim::Adam optimizer;
+  GradientTape tape(/*persistent=*/true);
+  std::vector<Tensor> losses;
+  run_steps(context, batches, 1, [&](const data::Element& batch) {
+    losses.push_back(problem.loss_of(batch));
+    optimizer.minimize(losses.back(), problem.model->parameters());
+  });
+}
+
+/// Its moments begin at zero in every step, so that Adam steps by the sign of the gradient alone.
+void optimizer_made_again(LoopContext& context, int64_t& made) {
+  const Problem problem = images();
+  data::Dataset batches = problem.batches();
+  run_steps(context, batches, 1, [&](const data::Element& batch) {
+    GradientTape tape;
+    optim::Adam optimizer;
+    ++made;
+    const Tensor loss = problem.loss_of(batch);
+    optimizer.minimize(loss, problem.model->parameters());
+  });
+}
+
+/// The whole file is read, unpacked and parsed for every batch.
+void read_again(LoopContext& context, int64_t& read_bytes) {
+  const Problem problem = images();
+  optim::Adam optimizer;
+  train::BatchPlan step("train_step", true, [&](const data::Element& batch) {
+    const Tensor loss = problem.loss_of(batch);
+    optimizer.minimize(loss, problem.model->parameters());
+    return std::vector<Tensor>{loss};
+  });
+  step.prepare(problem.batches());
+  const std::filesystem::path path = data::dataset_path("digits.csv.gz");
+  const auto file_bytes = static_cast<int64_t>(std::filesystem::file_size(path));
+  int64_t row = 0;
+  do {
+    IterationScope iteration(context.recorder);
+    data::Element batch;
+    {
+      PhaseScope fetch(context.recorder, Phase::kDataWait);
+      const data::LabelledImages all = data::load_digits(path).train;
+      read_bytes += file_bytes;
+      batch = {{"x", narrow(all.images, 0, row, kBatch) - 0.5},
+               {"y", copy(narrow(all.labels, 0, row, kBatch))}};
+      row = (row + kBatch) % (kStepsPerEpoch * kBatch);
+    }
+    PhaseScope compute(context.recorder, Phase::kCompute);
+    step.call(batch);
+  } while (context.next());
+}
+
+/// Plain gradient descent on the images, by one of three ways to make an update of 256 of them.
+class ThreeWays {
+ public:
+  enum Way { kListed, kAccumulated, kLargeBatch };
+
+  explicit ThreeWays(Way way)
+      : way_(way),
+        optimizer_({.learning_rate = 0.1, .step = {.accumulate = way == kAccumulated ? kAccumulate : 1}}),
+        batches_(problem_.batches(way == kLargeBatch ? kAccumulate * kBatch : kBatch)) {
+    step_.prepare(batches_);
+    sum_.prepare(batches_);
+  }
+  data::Dataset& batches() { return batches_; }
+  int64_t batches_an_update() const { return way_ == kLargeBatch ? 1 : kAccumulate; }
+  void step(const data::Element& batch) {
+    (way_ == kListed && ++steps_ % kAccumulate != 0 ? sum_ : step_).call(batch);
+  }
+  /// Mean over all images.
+  double loss() {
+    data::Dataset all = problem_.rows.batch(kStepsPerEpoch * kBatch, {.drop_remainder = true});
+    return problem_.loss_of(*all.begin()).item<float>();
+  }
+
+ private:
+  std::vector<Tensor> trace(const data::Element& batch, bool update) {
+    const Tensor loss = problem_.loss_of(batch);
+    const std::vector<Variable> parameters = problem_.model->parameters();
+    if (way_ == kListed) {
+      apply_as_listed(loss, parameters, update);
+    } else {
+      optimizer_.minimize(loss, parameters, static_cast<double>(batch["y"].extent(0)));
+    }
+    return {loss};
+  }
+  /// The sums that are to be collected over eight batches begin at zero in each of them: what is applied is
+  /// the eighth batch's gradient, divided by eight.
+  void apply_as_listed(const Tensor& loss, const std::vector<Variable>& parameters, bool update) {
+    const std::vector<Tensor> sources(parameters.begin(), parameters.end());
+    std::vector<Tensor> sums;
+    for (const Tensor& gradient : gradients(loss, sources)) {
+      sums.push_back(zeros_like(gradient) + gradient / static_cast<double>(kAccumulate));
+    }
+    if (update) optimizer_.apply(parameters, sums);
+  }
+
+  Way way_;
+  Problem problem_ = images();
+  optim::Sgd optimizer_;
+  data::Dataset batches_;
+  int64_t steps_ = 0;
+  train::BatchPlan step_{"train_step", true, [this](const data::Element& b) { return trace(b, true); }};
+  train::BatchPlan sum_{"sums_alone", true, [this](const data::Element& b) { return trace(b, false); }};
+};
+
+void accumulation_listed(LoopContext& context) {
+  ThreeWays listed(ThreeWays::kListed);
+  run_steps(context, listed.batches(), kAccumulate, [&](const data::Element& batch) { listed.step(batch); });
+}
+
+/// Trains by each way for as many updates and says where that led.
+std::vector<std::string> accumulation_notes() {
+  constexpr int64_t kUpdates = 200;
+  std::array<double, 3> losses{};
+  for (const auto way : {ThreeWays::kListed, ThreeWays::kAccumulated, ThreeWays::kLargeBatch}) {
+    ThreeWays training(way);
+    auto at = training.batches().begin();
+    for (int64_t i = 0; i < kUpdates * training.batches_an_update(); ++i, ++at) training.step(*at);
+    losses[way] = training.loss();
+  }
+  return {
+      fmt::format("trains wrongly: after {} updates the loss is {:.3f}; sums kept over 8 micro-batches "
+                  "give {:.3f}, batches of {} give {:.3f}",
+                  kUpdates, losses[0], losses[1], kAccumulate * kBatch, losses[2])};
+}
+
+std::string memory_note() {
+  const Problem problem = images();
+  data::Dataset batches = problem.batches();
+  static_cast<void>(problem.loss_of(*batches.begin()));  // builds the model
+  optim::Optimizer optimizers[] = {optim::Sgd(), optim::RmsProp(), optim::Adam()};
+  std::vector<std::string> bytes;
+  for (optim::Optimizer& optimizer : optimizers) {
+    optimizer.prepare(problem.model->parameters());
+    bytes.push_back(observe::bytes_text(static_cast<double>(optimizer.state_bytes())));
+  }
+  return fmt::format("an optimizer keeps beside the parameters: SGD {}, RMSprop {}, Adam {}", bytes[0],
+                     bytes[1], bytes[2]);
+}
+
+/// A loop that counts something of its own while it runs, for a gauge of that name.
+Loop counting_loop(std::string name, std::string what, Expectation expected, std::string gauge,
+                   bool cumulative, void (*run)(LoopContext& context, int64_t& count)) {
+  const auto count = std::make_shared<int64_t>(0);
+  Loop loop;
+  loop.name = std::move(name);
+  loop.what = std::move(what);
+  loop.iterations_per_epoch = kStepsPerEpoch;
+  loop.expected = std::move(expected);
+  loop.gauges = {
+      {std::move(gauge), [](void* at) { return *static_cast<int64_t*>(at); }, count.get(), cumulative}};
+  loop.run = [count, run](LoopContext& context) { run(context, *count); };
+  return loop;
+}
+
+Loop cured_loop(std::string name, std::string what, Problem (*problem)(), optim::Optimizer (*optimizer)(),
+                Precision precision) {
+  const auto outcome = std::make_shared<Outcome>();
+  Loop loop;
+  loop.name = std::move(name);
+  loop.what = std::move(what);
+  loop.cured = true;
+  loop.iterations_per_epoch = kStepsPerEpoch;
+  loop.min_iterations = kIterations;
+  loop.expected = {.no_allocations = true};
+  loop.run = [=](LoopContext& context) {
+    run_captured(context, problem(), optimizer(), precision, *outcome);
+  };
+  loop.notes = [outcome] {
+    return std::vector<std::string>{
+        fmt::format("last loss {:.3g}; arena {}, optimizer {}", outcome->loss,
+                    observe::bytes_text(static_cast<double>(outcome->arena_bytes)),
+                    observe::bytes_text(static_cast<double>(outcome->optimizer_bytes)))};
+  };
+  return loop;
+}
+
+optim::StepOptions in_eights(optim::LossScale scale = {}) {
+  return {.accumulate = kAccumulate, .loss_scale = scale};
+}
+
+}  // namespace
+
+Chapter long_run_chapter() {
+  Chapter chapter;
+  chapter.name = "long-run";
+  chapter.complaint = "training slows after 1,500 iterations, and memory is high";
+  const std::vector<Flatness> flat_or_growing = {Flatness::kFlat, Flatness::kGrowing};
+  chapter.loops.push_back(counting_loop(
+      "input cached without a bound", "every batch stays in a cache, under a key that never comes again",
+      {.time = flat_or_growing, .grows = "bytes_in_use", .cause = "prefetch or cache without a bound"},
+      "cached_bytes", false, input_cached));
+  chapter.loops.back().max_iterations = kIterations;
+  chapter.loops.push_back(
+      {.name = "losses kept with their history",
+       .what = "op by op under one tape, which holds every tensor of every step",
+       .iterations_per_epoch = kStepsPerEpoch,
+       .max_iterations = kRetainingIterations,
+       .expected = {.time = flat_or_growing, .grows = "bytes_in_use", .cause = "retained losses or history"},
+       .run = losses_kept});
+  chapter.loops.push_back(counting_loop("optimizer made again", "op by op, with a new Adam in every step",
+                                        {.slow = true, .cause = "optimizer state made again"},
+                                        "optimizer_states", true, optimizer_made_again));
+  chapter.loops.push_back(
+      counting_loop("data read again from disk", "the file is read, unpacked and parsed for every batch",
+                    {.slow = true, .cause = "starvation by the input"}, "disk_read_bytes", true, read_again));
+  chapter.loops.push_back({.name = "accumulation as listed",
+                           .what = "eight micro-batches an update, whose sums begin at zero in each",
+                           .iterations_per_epoch = kStepsPerEpoch,
+                           .run = accumulation_listed,
+                           .notes = accumulation_notes});
+  chapter.loops.push_back(cured_loop(
+      "images, Adam", "pipeline, 8 micro-batches an update, mixed_f16 with loss scaling", images,
+      [] { return optim::Optimizer(optim::Adam({.step = in_eights(optim::LossScale::dynamic())})); },
+      Precision::kMixedF16));
+  chapter.loops.push_back(cured_loop(
+      "images, RMSprop", "pipeline, 8 micro-batches an update, mixed_bf16", images,
+      [] { return optim::Optimizer(optim::RmsProp({.step = in_eights()})); }, Precision::kMixedBf16));
+  chapter.loops.push_back(cured_loop(
+      "series, Adam", "weekly CO2 through a GRU, 8 micro-batches an update, mixed_bf16", series,
+      [] { return optim::Optimizer(optim::Adam({.step = in_eights()})); }, Precision::kMixedBf16));
+  chapter.loops.push_back(cured_loop(
+      "series, RMSprop", "the same with RMSprop in f32", series,
+      [] { return optim::Optimizer(optim::RmsProp({.step = in_eights()})); }, Precision::kF32));
+  chapter.loops.back().notes = [notes = chapter.loops.back().notes] {
+    std::vector<std::string> all = notes();
+    all.push_back(memory_note());
+    return all;
+  };
+  chapter.summary =
+      "Nothing slows a loop after 1,500 iterations but what the loop itself keeps: a cache whose keys never "
+      "come again, or a tape that is never let go, take memory with every step, while an optimizer made "
+      "again "
+      "or a file read again cost the same in every step and are slow from the first one on. Accumulation "
+      "that "
+      "sets its sums to zero in every micro-batch is neither slow nor growing, it trains wrongly: an eighth "
+      "of "
+      "one micro-batch's gradient is what arrives. The cured loops take the same time at step 20,000 as at "
+      "step 100, and their memory is known before the first.";
+  return chapter;
+}
+
+}  // namespace isochron::apps

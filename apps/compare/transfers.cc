@@ -1,0 +1,223 @@
+// Chapter `transfers`: how batches get to the step. Slow where each is made in the loop and copied there in
+// small pieces, or decoded there; cured where a pipeline has the next batches ready. On the CPU, where a
+// copy to the device is a copy in memory; the loops say what it cost here.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+
+#include "isochron/apps/compare/chapter.h"
+#include "isochron/core/clock.h"
+#include "isochron/core/rng.h"
+#include "isochron/data/dataset.h"
+#include "isochron/data/image.h"
+#include "isochron/data/item.h"
+#include "isochron/graph/apply.h"
+#include "isochron/memory/buffer.h"
+#include "isochron/nn/layers.h"
+#include "isochron/nn/losses.h"
+#include "isochron/nn/sequential.h"
+#include "isochron/ops/creation.h"
+#include "isochron/ops/slicing.h"
+#include "isochron/optim/optimizers.h"
+#include "isochron/train/trainer.h"
+
+namespace isochron::apps {
+namespace {
+
+using observe::IterationScope;
+using observe::Phase;
+using observe::PhaseScope;
+
+constexpr int64_t kRows = 1024;
+constexpr int64_t kBatch = 32;
+constexpr int64_t kStepsPerEpoch = kRows / kBatch;
+constexpr int64_t kFeatures = 100;
+constexpr int64_t kSide = 32;  // of the images
+
+/// Dense(10) and Dense(1) with Adam and mean squared error, as the documents have it; each loop has its own.
+struct Problem {
+  nn::Sequential model{nn::Flatten(), nn::Dense(10, nn::Activation::kRelu), nn::Dense(1)};
+  optim::Adam optimizer;
+  train::Trainer trainer{model, nn::mean_squared_error, optimizer};
+};
+
+Tensor uniform(const Shape& shape, Rng& rng) {
+  Tensor result = empty({DType::kF32, shape});
+  for (float& value : result.span<float>()) value = static_cast<float>(rng.uniform());
+  return result;
+}
+
+/// `fetch` gives batch after batch, in phases of its own.
+void run_steps(LoopContext& context, const std::function<data::Element()>& fetch) {
+  Problem problem;
+  do {
+    IterationScope iteration(context.recorder);
+    const data::Element batch = fetch();
+    PhaseScope compute(context.recorder, Phase::kCompute);
+    problem.trainer.train_on_batch(batch);
+  } while (context.next());
+}
+
+void run_pipeline(LoopContext& context, data::Dataset batches) {
+  Problem problem;
+  batches = batches.repeat();
+  auto at = batches.begin();
+  do {
+    IterationScope iteration(context.recorder);
+    {
+      PhaseScope compute(context.recorder, Phase::kCompute);
+      problem.trainer.train_on_batch(*at);
+    }
+    PhaseScope fetch(context.recorder, Phase::kDataWait);
+    ++at;
+  } while (context.next());
+}
+
+/// What the loop that copies in pieces has copied, and for how long.
+struct Copies {
+  int64_t count = 0;
+  int64_t ns = 0;
+};
+
+/// A batch of random numbers is made on the host in every step, and every row of it copied on its own.
+void copied_in_pieces(LoopContext& context, Copies& copies) {
+  Rng rng(1);
+  std::vector<float> host(static_cast<size_t>(kBatch * (kFeatures + 1)));
+  run_steps(context, [&] {
+    {
+      PhaseScope making(context.recorder, Phase::kDataWait);
+      for (float& value : host) value = static_cast<float>(rng.uniform());
+    }
+    PhaseScope copying(context.recorder, Phase::kHostToDevice);
+    const int64_t began_ns = now_ns();
+    std::vector<Tensor> x, y;
+    for (size_t row = 0; row < static_cast<size_t>(kBatch); ++row) {
+      const std::span<const float> values(host.data() + row * (kFeatures + 1), kFeatures + 1);
+      x.push_back(from_span({kFeatures}, values.first(kFeatures)));
+      y.push_back(from_span({1}, values.last(1)));
+    }
+    data::Element batch{{"x", stack(x)}, {"y", stack(y)}};
+    copies.count += 2 * kBatch + 2;
+    copies.ns += now_ns() - began_ns;
+    return batch;
+  });
+}
+
+void from_slices(LoopContext& context) {
+  Rng rng(1);
+  const data::Dataset rows({{"x", uniform({kRows, kFeatures}, rng)}, {"y", uniform({kRows, 1}, rng)}});
+  run_pipeline(context, rows.shuffle(1000).batch(kBatch).prefetch());
+}
+
+/// PNG files in memory, of noise on a slope, and a target each.
+struct Pictures {
+  std::vector<std::string> files;
+  Tensor targets;
+
+  Pictures() {
+    Rng rng(2);
+    targets = uniform({kRows, 1}, rng);
+    Tensor image = empty({DType::kU8, {kSide, kSide, 3}});
+    for (int64_t i = 0; i < kRows; ++i) {
+      int64_t at = 0;
+      for (uint8_t& value : image.span<uint8_t>()) value = static_cast<uint8_t>(at++ / 16 + rng.below(32));
+      files.push_back(data::encode_png(image));
+    }
+  }
+  void decode(int64_t row, std::span<float> into) const {
+    std::array<std::byte, kSide * kSide * 3> pixels;
+    const std::string& file = files[static_cast<size_t>(row)];
+    data::decode_image(std::as_bytes(std::span(file)), 3, pixels, "picture");
+    std::ranges::transform(pixels, into.begin(),
+                           [](std::byte pixel) { return static_cast<float>(pixel) / 255.0F; });
+  }
+};
+
+void decoded_in_the_loop(LoopContext& context) {
+  const Pictures pictures;
+  int64_t row = 0;
+  run_steps(context, [&] {
+    PhaseScope fetch(context.recorder, Phase::kDataWait);
+    const Tensor x = empty({DType::kF32, {kBatch, kSide, kSide, 3}});
+    const size_t elems = static_cast<size_t>(x.elems() / kBatch);
+    for (size_t i = 0; i < static_cast<size_t>(kBatch); ++i) {
+      pictures.decode(row + static_cast<int64_t>(i), x.span<float>().subspan(i * elems, elems));
+    }
+    const Tensor y = copy(narrow(pictures.targets, 0, row, kBatch));
+    row = (row + kBatch) % kRows;
+    return data::Element{{"x", x}, {"y", y}};
+  });
+}
+
+void decoded_once(LoopContext& context) {
+  const auto pictures = std::make_shared<Pictures>();
+  const Tensor numbers = empty({DType::kI64, {kRows}});
+  for (int64_t i = 0; i < kRows; ++i) numbers.span<int64_t>()[static_cast<size_t>(i)] = i;
+  const auto decode = [pictures](const data::Element& row, data::Item& result, const data::Position&) {
+    auto* x = reinterpret_cast<float*>(result.room(0));
+    pictures->decode(row["number"].item<int64_t>(), {x, static_cast<size_t>(kSide * kSide * 3)});
+    std::memcpy(result.room(1), row["y"].raw(), row["y"].size_bytes());
+  };
+  const data::Dataset rows({{"number", numbers}, {"y", pictures->targets}});
+  const data::Dataset decoded =
+      rows.map_into({"x", "y"}, {{DType::kF32, {kSide, kSide, 3}}, {DType::kF32, {1}}}, decode,
+                    {.parallel = data::kAutotune});
+  run_pipeline(context, decoded.cache().shuffle(1000).batch(kBatch).prefetch());
+}
+
+}  // namespace
+
+Chapter transfers_chapter() {
+  constexpr const char* kSlices = "tensor slices, prefetched";
+  constexpr const char* kDecodedOnce = "decoded once, prefetched";
+  const auto copies = std::make_shared<Copies>();
+  Chapter chapter;
+  chapter.name = "transfers";
+  chapter.complaint = "execution slows progressively, waiting for its batches";
+  chapter.loops = {
+      {.name = "made and copied in the loop",
+       .what = "random batches made on the host, copied row by row, then train_on_batch",
+       .against = kSlices,
+       .iterations_per_epoch = kStepsPerEpoch,
+       .expected = {.slow = true, .cause = "synchronous or many small transfers"},
+       .run = [copies](LoopContext& context) { copied_in_pieces(context, *copies); },
+       .notes =
+           [copies] {
+             return std::vector<std::string>{fmt::format(
+                 "{} copies, {:.0f} ns each with the tensor that is made for it; there is no device to wait "
+                 "for",
+                 copies->count, static_cast<double>(copies->ns) / static_cast<double>(copies->count))};
+           }},
+      {.name = kSlices,
+       .what = "from_tensor_slices, shuffle(1000), batch, prefetch",
+       .cured = true,
+       .iterations_per_epoch = kStepsPerEpoch,
+       .expected = {.no_allocations = true},
+       .run = from_slices},
+      {.name = "decoded in the loop",
+       .what = "32 PNG files of 32 x 32 decoded before every step",
+       .against = kDecodedOnce,
+       .iterations_per_epoch = kStepsPerEpoch,
+       .expected = {.slow = true, .cause = "starvation by the input"},
+       .run = decoded_in_the_loop},
+      {.name = kDecodedOnce,
+       .what = "the same files decoded by the pipeline's threads, cached, shuffled, prefetched",
+       .against = kDecodedOnce,
+       .cured = true,
+       .iterations_per_epoch = kStepsPerEpoch,
+       .expected = {.no_allocations = true},
+       .run = decoded_once},
+  };
+  chapter.summary =
+      "Making a batch in the loop, and copying it there piece by piece, keeps the step waiting for work that "
+      "could have been done before; on a device each small copy would also wait for the one before it, here "
+      "it "
+      "costs an allocation and a call. Decoding files in the loop is the same complaint with a larger "
+      "number. "
+      "A pipeline does all of it on other threads while the step before runs, once where the result can be "
+      "kept, and hands over each batch in a place that is there from the beginning.";
+  return chapter;
+}
+
+}  // namespace isochron::apps
