@@ -66,6 +66,8 @@ std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& fo
       RunDocument document = RunDocument::parse(checkpoint.document(), at->path().string());
       if (!document.weights_only) candidates.push_back({at->path(), std::move(document)});
     } catch (const Error& error) {
+      // One of another version is whole: to begin anew beside it would lose its run.
+      if (error.code() == ErrorCode::kUnsupported) throw;
       note_damaged(at->path(), error);
     }
   }
