@@ -310,12 +310,12 @@ void Trainer::Fit::end_epoch() {
   }
   results_ = record.results;
   append_history(history_text_, record);
-  const int64_t dropped = history_.dropped_epochs;
-  history_.add(std::move(record));
-  if (history_.dropped_epochs > dropped) {
-    history_text_.clear();
-    for (const EpochRecord& kept : history_.epochs) append_history(history_text_, kept);
+  if (history_.epochs.size() == History::kMaxEpochs) {
+    std::string oldest;
+    append_history(oldest, history_.epochs.front());
+    history_text_.erase(0, oldest.size() + 1);  // with its comma
   }
+  history_.add(std::move(record));
   epoch_done_ = true;
   half_done_ = {};
   save(SavePoint::kEpoch);

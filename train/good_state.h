@@ -17,7 +17,8 @@ namespace isochron::train {
 /// and at every look.
 class FiniteWatch {
  public:
-  /// `variables` must outlive it.
+  /// `variables` must outlive it. Where one is called ".../loss_scale", those called ".../gradient_sum" may
+  /// overflow.
   explicit FiniteWatch(const NamedVariables& variables);
   /// What became NaN or infinite, as text for people; empty when nothing did.
   std::string look() const;

@@ -102,7 +102,8 @@ std::string RunDocument::str(const std::string& history_text) const {
   try {
     text = json.dump();
   } catch (const nlohmann::json::exception&) {
-    fail(ErrorCode::kInvalidArgument, "checkpoint", "names and callbacks' states must be UTF-8");
+    fail(ErrorCode::kInvalidArgument, "checkpoint",
+         "names (also those of files among the settings) and callbacks' states must be UTF-8");
   }
   if (weights_only) return text;
   text.pop_back();

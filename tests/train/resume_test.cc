@@ -392,6 +392,45 @@ TEST(Resume, TheDatasetsStateIsABlob) {
   EXPECT_LT(checkpoint.document().size(), 3000u);
 }
 
+TEST(Resume, TheDocumentHoldsTheNewestEpochsAlone) {
+  const TempFolder folder;
+  const Variable weight(ones({}), "weight");
+  Trainer trainer({.train = [&](const data::Element& batch) { return mean(batch[0] * weight.tensor()); },
+                   .weights =
+                       [&] {
+                         return NamedVariables{{"weight", weight}};
+                       }});
+  auto batches = data::from_tensor_slices(ones({1})).batch(1);
+  constexpr int kMore = static_cast<int>(History::kMaxEpochs) + 3;
+  ModelCheckpoint saving({.filepath = folder / "cp", .every_epochs = kMore});
+  trainer.fit(batches, {.epochs = kMore, .callbacks = {&saving}, .progress = nullptr});
+  const RunDocument document = newest_checkpoint(folder.path())->document;
+  ASSERT_EQ(document.history.size(), History::kMaxEpochs);
+  EXPECT_EQ(document.history.front().epoch, 4);
+  EXPECT_EQ(document.history.back().epoch, kMore);
+}
+
+TEST(Resume, NamesThatNoFileCanHoldEndTheRunBeforeItsFirstStep) {
+  const TempFolder folder;
+  const Variable weight(ones({}), "weight"), bias(ones({}), "bias");
+  int64_t steps = 0;
+  NamedVariables variables = {{"weight", weight}, {"weight", bias}};
+  Trainer trainer({.train = [&](const data::Element& batch) { return mean(batch[0] * weight.tensor()); },
+                   .weights = [&] { return variables; }});
+  auto batches = data::from_tensor_slices(ones({1})).batch(1);
+  ModelCheckpoint saving({.filepath = folder / "cp"});
+  LambdaCallback count({.on_batch_end = [&](RunState&, const Results&) { ++steps; }});
+  FitOptions options{.callbacks = {&saving, &count}, .report_every = 1, .progress = nullptr};
+  EXPECT_ERROR(trainer.fit(batches, options), ErrorCode::kInvalidArgument, "two variables are called");
+  variables[1].first = "bias";
+  options.settings = {{"--data", "\xff.csv"}};
+  EXPECT_ERROR(trainer.fit(batches, options), ErrorCode::kInvalidArgument, "must be UTF-8");
+  EXPECT_EQ(steps, 0);
+  options.settings.clear();
+  trainer.fit(batches, options);
+  EXPECT_EQ(steps, 1);
+}
+
 TEST(Resume, AVariableThatIsNotFiniteIsNeverSaved) {
   // The loss of each step is that before its update, which at the third makes the weight infinite.
   const TempFolder folder;
