@@ -49,8 +49,8 @@ struct FitOptions {
   std::vector<Callback*> callbacks = {};
   /// Every call of `steps_per_call` steps is one iteration of it, with the phases data_wait, compute,
   /// callbacks, checkpoint and log. Classes: 0 the usual one, 1 one with an odd batch or cut short by the end
-  /// of an epoch, 2 where micro-batches are accumulated one that updates more often than others. Sealed after
-  /// the first epoch if more follow and it was not yet.
+  /// of an epoch or of a pass, 2 where micro-batches are accumulated one that updates more often than others.
+  /// Sealed after the first epoch if more follow and it was not yet.
   observe::Recorder* recorder = nullptr;
   int64_t report_every = 100;  // steps between reads of the host: on_batch_end, the look for NaN
   /// Where a loss, a parameter or the optimizer's state becomes NaN or infinite, says which op made it so:
@@ -92,7 +92,8 @@ class Trainer {
   /// Where a callback resumes (ModelCheckpoint, BackupAndRestore), everything is restored before the first
   /// step: variables, random numbers, data order, the callbacks' own states, the losses of the epoch so far,
   /// the history; N steps then equal K steps, a new process and N - K steps bit for bit, under the recorded
-  /// choices of kernels. Throws then as Checkpoint::restore too.
+  /// choices of kernels. Throws then as Checkpoint::restore too, and no variable is
+  /// changed.
   History fit(Batches data, const FitOptions& options = {});
   /// One step on one batch, planned at the first of its signature; gives its loss and metrics.
   Results train_on_batch(const data::Element& batch);
