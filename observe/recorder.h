@@ -124,6 +124,8 @@ class Recorder {
     totals_.between_phase_ns[static_cast<size_t>(Phase::kUnexplained)] += begin_ns_ - mark_ns_;
     mark_ns_ = begin_ns_;
   }
+  /// The class of the present iteration, where only its course tells.
+  void set_class(int step_class) { class_ = step_class < last_class_ ? step_class : last_class_; }
   /// Must follow `begin_iteration`, with every scope closed.
   void end_iteration();
 

@@ -77,7 +77,7 @@ Optimizer::Optimizer(Rule rule, Schedule learning_rate, WeightDecay weight_decay
     rows_ = slot("rows", 0, DType::kF64);
     flush_ = slot("flush", 0, DType::kBool);
   }
-  if (scales()) {
+  if (scales_loss()) {
     loss_scale_ = slot("loss_scale", options_.loss_scale.initial, DType::kF32);
     clean_updates_ = slot("clean_updates", 0, DType::kI64);
     skipped_ = slot("skipped_steps", 0, DType::kI64);
@@ -108,6 +108,9 @@ void Optimizer::check_options() const {
         scale.growth_factor);
   check(scale.backoff_factor > 0 && scale.backoff_factor < 1, "backoff_factor must lie in (0, 1)",
         scale.backoff_factor);
+  check(scale.growth_interval == 0 || scale.initial == 0 ||
+            (scale.minimum >= 0x1p-126 && scale.minimum <= scale.initial),
+        "a changing loss scale's minimum must lie in [2^-126, initial]", scale.minimum);
   const Clipping& clip = options_.clip;
   for (const double limit : {clip.value, clip.norm, clip.global_norm})
     check(natural(limit), "a clipping limit must be finite and >= 0", limit);
@@ -254,15 +257,15 @@ void Optimizer::flush_next() {
 }
 
 Tensor Optimizer::scaled(const Tensor& loss) const {
-  return scales() ? loss * cast(loss_scale_, loss.dtype()) : loss;
+  return scales_loss() ? loss * cast(loss_scale_, loss.dtype()) : loss;
 }
 
-double Optimizer::loss_scale() const { return scales() ? loss_scale_.tensor().item<double>() : 1; }
+double Optimizer::loss_scale() const { return scales_loss() ? loss_scale_.tensor().item<double>() : 1; }
 
-int64_t Optimizer::skipped_steps() const { return scales() ? skipped_.tensor().item<int64_t>() : 0; }
+int64_t Optimizer::skipped_steps() const { return scales_loss() ? skipped_.tensor().item<int64_t>() : 0; }
 
 std::vector<Variable> Optimizer::scale_slots() const {
-  if (!scales()) return {};
+  if (!scales_loss()) return {};
   return {loss_scale_, clean_updates_, skipped_};
 }
 

@@ -71,6 +71,8 @@ class Optimizer {
   /// loss x the loss scale: what to differentiate where `apply` is called by hand. `loss` itself without
   /// scaling.
   Tensor scaled(const Tensor& loss) const;
+  /// Whether it scales the loss (StepOptions::loss_scale).
+  bool scales_loss() const { return options_.loss_scale.initial > 0; }
   /// 1 without loss scaling.
   double loss_scale() const;
   /// Updates left out since their gradients weren't finite; 0 without loss scaling, which looks for that.
@@ -109,7 +111,6 @@ class Optimizer {
   struct Update;
 
   bool accumulates() const { return options_.accumulate > 1; }
-  bool scales() const { return options_.loss_scale.initial > 0; }
   void check_options() const;
   std::vector<Variable> scale_slots() const;
   const ParameterGroup* group_of(const Variable& parameter) const;

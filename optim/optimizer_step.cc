@@ -81,8 +81,8 @@ std::vector<Tensor> next_scale(const LossScale& options, const Tensor& finite,
   const Tensor due = clean >= static_cast<double>(options.growth_interval);
   const Tensor larger = slots[0] * options.growth_factor;
   const Tensor grown = where(logical_and(due, larger <= kLargestScale), larger, slots[0]);
-  return {where(finite, grown, slots[0] * options.backoff_factor),
-          where(logical_and(finite, logical_not(due)), clean, zero), skipped};
+  const Tensor fallen = maximum(slots[0] * options.backoff_factor, options.minimum);
+  return {where(finite, grown, fallen), where(logical_and(finite, logical_not(due)), clean, zero), skipped};
 }
 
 }  // namespace
@@ -114,7 +114,7 @@ void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> g
   Tensor total_rows, due;
   if (accumulates()) gradients = sum_up(update, gradients, rows, total_rows, due);
   const auto change = [&](std::span<const Tensor> before) {
-    if (scales()) return unscaled(update, before, gradients, total_rows);
+    if (scales_loss()) return unscaled(update, before, gradients, total_rows);
     return updated(update, before, gradients, accumulates() ? 1.0 / total_rows : one(), {});
   };
   const std::vector<Tensor> results = accumulates() ? update_if(due, state, change) : change(state);

@@ -80,6 +80,7 @@ struct LossScale {
   int64_t growth_interval = 0;  // clean updates until it grows; 0: it never changes
   double growth_factor = 2;
   double backoff_factor = 0.5;
+  double minimum = 1;  // it falls no further; in [2^-126, initial] where it changes
 
   /// Grows after every 2,000 clean updates, falls on overflow: PyTorch's GradScaler, with a lower start (its
   /// own is 65,536).

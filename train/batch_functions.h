@@ -77,7 +77,8 @@ struct BatchFunctions {
   BatchFunction predict = {};
   std::vector<NamedMetric> metrics = {};
   /// What `train` updates with, where it accumulates micro-batches: the last group of an epoch is then
-  /// updated with whatever it holds, and steps that update are told apart from those that only sum.
+  /// updated with whatever it holds, and steps that update are told apart from those that only sum. Where it
+  /// scales the loss, results have its "loss_scale" and, of the whole run, its "skipped_steps".
   optim::Optimizer* optimizer = nullptr;
   /// What all three are captured in.
   Precision precision = Precision::kF32;

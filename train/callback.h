@@ -6,7 +6,7 @@
 // on_evaluation_begin and on_evaluation_end around the validation, on_epoch_end; last on_train_end. Several
 // callbacks are called in the order given. on_save comes after all of them have seen the same point, so that
 // what is saved is the state of all. What a callback throws ends the training; parameters are then as the
-// last full step left them.
+// last full step left them. on_evaluation_end is called after a validation that failed, too.
 //
 // A callback that remembers something between its calls gives it in `state` (and `variables`) and takes it
 // back in `restore`: a resumed run goes on as if it had never ended.
@@ -34,11 +34,14 @@ class SavableRun {
   virtual const NamedVariables& variables() = 0;
   /// What goes with them as a checkpoint's document.
   virtual std::string document(bool weights_only) = 0;
+  /// And the bytes beside it, unless only weights are saved.
+  virtual NamedBlobs blobs() = 0;
   /// Of the epoch so far; at its end with those of the validation.
   virtual const Results& results() = 0;
-  /// Whether the losses of the epoch so far are finite: what isn't is not worth saving. Throws kNotANumber,
-  /// unless a callback deals with it.
-  virtual bool finite() = 0;
+  /// Whether the losses of the epoch so far and all variables are finite, and a run resumed from what is
+  /// there now would go on right; where a failure left it in the middle of something, an event kNotice says
+  /// so. Throws kNotANumber, unless a callback deals with it.
+  virtual bool worth_saving() = 0;
 };
 
 /// Where a run of Trainer::fit stands.
@@ -65,7 +68,7 @@ enum class SavePoint {
   kStep,       // after a step; on_batch_end, if it was due, is done
   kEpoch,      // after an epoch, its validation and on_epoch_end
   kSignal,     // the training ends by a signal, within an epoch or between two
-  kException,  // the training ends by an error other than a loss that isn't finite
+  kException,  // the training ends by an error other than numbers that aren't finite
 };
 
 class Callback {
@@ -92,7 +95,9 @@ class Callback {
 
   /// What `restore` needs to go on from here, UTF-8; small, for it is made at every save.
   virtual std::string state() const { return {}; }
-  /// After on_train_begin and before the first step. Throws kBadFormat for a text that no `state` gave.
+  /// After on_train_begin and before the first step; variables have their contents only then, when every
+  /// callback took its state. Throws kBadFormat for a text that no `state` gave; on_train_begin comes before
+  /// the callback is used again.
   virtual void restore(const RunState&, const std::string& /*state*/) {}
   /// Larger state, saved as tensors under "callback/kind/name"; the same ones from on_train_begin on.
   virtual NamedVariables variables() const { return {}; }

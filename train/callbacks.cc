@@ -175,6 +175,7 @@ std::string first_line(std::FILE* file) {
 
 void CsvLogger::on_train_begin(RunState& run) {
   names_ = run.names;
+  resumed_at_.reset();
   header_ =
       fmt::format("epoch{0}{1}", options_.separator, fmt::join(names_, std::string(1, options_.separator)));
   fresh_ = !options_.append;
@@ -191,6 +192,11 @@ void CsvLogger::on_train_begin(RunState& run) {
 }
 
 void CsvLogger::open() {
+  if (resumed_at_) {
+    if (::ftruncate(::fileno(file_.get()), *resumed_at_) != 0) fail_errno(filename_, "truncate");
+    std::fseek(file_.get(), 0, SEEK_END);
+    resumed_at_.reset();
+  }
   if (!fresh_) return;
   fresh_ = false;
   if (::ftruncate(::fileno(file_.get()), 0) != 0) fail_errno(filename_, "truncate");
@@ -221,6 +227,7 @@ void CsvLogger::on_train_end(RunState&) {
 }
 
 std::string CsvLogger::state() const {
+  if (resumed_at_) return StateText().add(*resumed_at_).str();
   return StateText().add(fresh_ ? int64_t{0} : static_cast<int64_t>(std::ftell(file_.get()))).str();
 }
 
@@ -233,10 +240,7 @@ void CsvLogger::restore(const RunState&, const std::string& state) {
   // A file that was lost or cut since is begun anew, or gone on with at its end.
   if (::fstat(::fileno(file_.get()), &info) != 0 || info.st_size == 0) return;
   fresh_ = false;
-  if (::ftruncate(::fileno(file_.get()), std::min<off_t>(info.st_size, length)) != 0) {
-    fail_errno(filename_, "truncate");
-  }
-  std::fseek(file_.get(), 0, SEEK_END);
+  resumed_at_ = std::min<int64_t>(info.st_size, length);
 }
 
 observe::EventFile& TensorBoard::file(std::unique_ptr<observe::EventFile>& slot, const char* folder) const {

@@ -190,7 +190,9 @@ class CsvLogger : public Callback {
   CsvLoggerOptions options_;
   std::vector<std::string> names_;
   std::string header_;
-  bool fresh_ = false;  // nothing is written before the first row: a resume may follow
+  // Nothing is written or cut before the first row: a resume may follow, or fail.
+  bool fresh_ = false;
+  std::optional<int64_t> resumed_at_;  // where to cut then
   std::unique_ptr<std::FILE, Close> file_;
 };
 

@@ -12,10 +12,11 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr const char* kVersionKey = "isochron.checkpoint";
-constexpr const char* kVersion = "1";
+constexpr const char* kVersion = "2";
 constexpr const char* kDocumentKey = "isochron.document";
 constexpr const char* kDocumentChecksumKey = "isochron.document.crc32c";
 constexpr const char* kChecksumsKey = "isochron.crc32c";
+constexpr std::string_view kBlobPrefix = "isochron.blob/";
 
 uint32_t checksum(std::string_view text) { return crc32c(std::as_bytes(std::span(text))); }
 
@@ -62,23 +63,30 @@ NamedVariables slots_of(const optim::Optimizer& optimizer) {
 }
 
 void save_checkpoint(const std::filesystem::path& path, const NamedVariables& variables,
-                     const std::string& document, const std::filesystem::path& temporary_folder) {
+                     const std::string& document, const NamedBlobs& blobs,
+                     const std::filesystem::path& temporary_folder) {
   std::vector<const std::byte*> contents;
   for (const auto& [name, variable] : variables) contents.push_back(variable.tensor().raw());
-  save_checkpoint(path, variables, contents, document, temporary_folder);
+  save_checkpoint(path, variables, contents, document, blobs, temporary_folder);
 }
 
 void save_checkpoint(const std::filesystem::path& path, const NamedVariables& variables,
                      std::span<const std::byte* const> contents, const std::string& document,
-                     const std::filesystem::path& temporary_folder) {
+                     const NamedBlobs& blobs, const std::filesystem::path& temporary_folder) {
   ordered_json checksums = ordered_json::object();
   std::vector<nn::SafetensorsSource> sources;
-  for (size_t i = 0; i < variables.size(); ++i) {
-    const auto& [name, variable] = variables[i];
-    checksums[name] = crc32c({contents[i], variable.size_bytes()});
-    sources.push_back({name, variable.spec(), [spec = variable.spec(), bytes = contents[i]] {
+  const auto add = [&](const std::string& name, const TensorSpec& spec, std::span<const std::byte> content) {
+    checksums[name] = crc32c(content);
+    sources.push_back({name, spec, [spec, bytes = content.data()] {
                          return Tensor::from_external(const_cast<std::byte*>(bytes), spec);
                        }});
+  };
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const auto& [name, variable] = variables[i];
+    add(name, variable.spec(), {contents[i], variable.size_bytes()});
+  }
+  for (const auto& [name, bytes] : blobs) {
+    add(std::string(kBlobPrefix) + name, {DType::kU8, {std::ssize(bytes)}}, std::as_bytes(std::span(bytes)));
   }
   std::string list;
   try {
@@ -92,6 +100,21 @@ void save_checkpoint(const std::filesystem::path& path, const NamedVariables& va
                          {kDocumentChecksumKey, fmt::format("{}", checksum(document))},
                          {kChecksumsKey, list}},
                         temporary_folder);
+}
+
+void check_names(const NamedVariables& variables) {
+  ordered_json names = ordered_json::object();
+  for (const auto& [name, variable] : variables) {
+    require(!names.contains(name), ErrorCode::kInvalidArgument, "checkpoint",
+            "two variables are called '{}'; name layers, metrics and callbacks apart", name);
+    names[name] = 0;
+    try {
+      static_cast<void>(ordered_json(name).dump());
+    } catch (const nlohmann::json::exception&) {
+      fail(ErrorCode::kInvalidArgument, "checkpoint", "the name of a variable is not UTF-8, after '{}'",
+           names.size() > 1 ? std::prev(names.end(), 2).key() : "the beginning");
+    }
+  }
 }
 
 Checkpoint::Checkpoint(const std::filesystem::path& path) : path_(path), file_(path) {
@@ -108,6 +131,8 @@ Checkpoint::Checkpoint(const std::filesystem::path& path) : path_(path), file_(p
 
 Tensor Checkpoint::read(const std::string& name) const {
   const auto expected = checksums_.find(name);
+  require(file_.find(name) != nullptr, ErrorCode::kOutOfRange, path_.string(), "holds nothing called '{}'",
+          name.substr(0, 100));
   require(expected != checksums_.end(), ErrorCode::kBadFormat, path_.string(),
           "tensor '{}' has no checksum; the file is damaged", name.substr(0, 100));
   const Tensor tensor = file_.read(name);
@@ -118,11 +143,21 @@ Tensor Checkpoint::read(const std::string& name) const {
   return tensor;
 }
 
+std::string Checkpoint::blob(const std::string& name) const {
+  const Tensor tensor = read(std::string(kBlobPrefix) + name);
+  return {reinterpret_cast<const char*>(tensor.raw()), tensor.size_bytes()};
+}
+
 void Checkpoint::verify() const {
   for (const nn::SafetensorsEntry& entry : file_.entries()) static_cast<void>(read(entry.name));
 }
 
 void Checkpoint::restore(const NamedVariables& variables) const {
+  const std::vector<Tensor> contents = read(variables);
+  for (size_t i = 0; i < contents.size(); ++i) variables[i].second.assign(contents[i]);
+}
+
+std::vector<Tensor> Checkpoint::read(const NamedVariables& variables) const {
   nn::LoadReport report;
   std::set<std::string_view> known;
   for (const auto& [name, variable] : variables) {
@@ -136,13 +171,14 @@ void Checkpoint::restore(const NamedVariables& variables) const {
     }
   }
   for (const nn::SafetensorsEntry& entry : file_.entries()) {
-    if (!known.contains(entry.name)) report.unexpected.push_back(entry.name);
+    if (!known.contains(entry.name) && !entry.name.starts_with(kBlobPrefix))
+      report.unexpected.push_back(entry.name);
   }
   require(report.fits(), report.mismatched.empty() ? ErrorCode::kOutOfRange : ErrorCode::kShapeMismatch,
           path_.string(), "the checkpoint is not of this run, nothing was loaded:{}", report.str());
   std::vector<Tensor> contents;
   for (const auto& [name, variable] : variables) contents.push_back(read(name));
-  for (size_t i = 0; i < contents.size(); ++i) variables[i].second.assign(contents[i]);
+  return contents;
 }
 
 }  // namespace isochron::train

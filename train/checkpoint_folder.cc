@@ -58,14 +58,18 @@ std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& fo
   require(!failed, ErrorCode::kIo, folder.string(), "cannot read the folder: {}", failed.message());
   for (; at != fs::directory_iterator(); at.increment(failed)) {
     if (at->path().extension() != kExtension || !at->is_regular_file(failed)) continue;
+    bool opened = false;
     try {
       // Weights in the same folder are none of a run's checkpoints, and no reason to warn.
       const nn::SafetensorsFile file(at->path());
       if (file.metadata().empty()) continue;
+      opened = true;
       const Checkpoint checkpoint(at->path());
       RunDocument document = RunDocument::parse(checkpoint.document(), at->path().string());
       if (!document.weights_only) candidates.push_back({at->path(), std::move(document)});
     } catch (const Error& error) {
+      // One of another version is whole: to begin anew beside it would lose its run.
+      if (opened && error.code() == ErrorCode::kUnsupported) throw;
       note_damaged(at->path(), error);
     }
   }

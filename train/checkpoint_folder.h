@@ -24,7 +24,8 @@ struct FoundCheckpoint {
 };
 /// The newest whole one directly in `folder`: that with most steps done, every checksum of which is right.
 /// Files that are damaged are left out with an event kNotice each; weights alone and other files without.
-/// None when nothing is found, or no folder. Throws kIo for a folder that can't be read.
+/// None when nothing is found, or no folder. Throws kIo for a folder that can't be read, kUnsupported for a
+/// checkpoint of another version in it.
 std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& folder);
 
 }  // namespace isochron::train

@@ -139,7 +139,8 @@ void CheckpointWriter::run() {
 
 void CheckpointWriter::write(const Staging& staging, const Request& request) const {
   const int64_t began_ns = now_ns();
-  save_checkpoint(request.path, variables_, staging.contents, request.document, temporary_folder_);
+  save_checkpoint(request.path, variables_, staging.contents, request.document, request.blobs,
+                  temporary_folder_);
   for (const std::filesystem::path& old : request.replaced) {
     std::error_code ignored;
     std::filesystem::remove(old, ignored);

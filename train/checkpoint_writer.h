@@ -30,8 +30,9 @@ class CheckpointWriter {
   struct Request {
     std::filesystem::path path;
     std::string document;
-    std::vector<std::filesystem::path> replaced;  // removed once the file is whole
-    bool always = false;                          // not to be coalesced: a save that comes too soon waits
+    std::vector<std::filesystem::path> replaced = {};  // removed once the file is whole
+    bool always = false;  // not to be coalesced: a save that comes too soon waits
+    NamedBlobs blobs = {};
   };
 
   /// Two copies of `variables` are held: one that is being written, one that waits. Files lie in

@@ -15,6 +15,9 @@ namespace {
 
 using observe::Phase;
 
+/// After a failure a dataset no longer stands where the training does.
+constexpr std::string_view kReading = "reading data";
+
 /// A phase of the recorder, if there is one.
 class OptionalPhase {
  public:
@@ -51,14 +54,16 @@ Trainer::Fit::Fit(Trainer& trainer, data::Dataset& dataset, const FitOptions& op
       dataset_(dataset),
       options_(options),
       recorder_(options.recorder),
+      fresh_recorder_(recorder_ != nullptr &&
+                      recorder_->totals().iterations + recorder_->totals().warmup_iterations == 0),
       full_(dataset.signatures().front()),
-      progress_(options.progress, full_[0].shape.rank() > 0 ? full_[0].shape[0] : 1) {
+      progress_(options.progress, options.epoch_lines, full_[0].shape.rank() > 0 ? full_[0].shape[0] : 1) {
   run_.epoch = options.initial_epoch;
   run_.epochs = options.epochs;
   run_.steps_per_epoch =
       options.steps_per_epoch > 0 ? options.steps_per_epoch : std::max<int64_t>(dataset.size(), 0);
   run_.savable = this;
-  trainer.read_tallies(results_, "");
+  read_results(results_);
   for (const auto& [name, value] : results_) run_.names.push_back(name);
   for (size_t i = 0; options.validation_data && i < trainer.functions_.metrics.size() + 1; ++i) {
     run_.names.push_back("val_" + run_.names[i]);
@@ -70,19 +75,14 @@ History Trainer::Fit::run() {
   if (options_.finish_on_signals) signals.emplace();
   const std::optional<Resumed> resumed = find_resumed();
   prepare(resumed ? &*resumed : nullptr);
-  // Planning is warm-up, and so is the first epoch if another follows.
-  if (recorder_ != nullptr && recorder_->totals().iterations + recorder_->totals().warmup_iterations == 0) {
-    if (resumed) baseline_ = resumed->document.baseline;
-    seal();
-  }
   notify(&Callback::on_train_begin);
+  check_what_is_saved();
   if (resumed) resume(*resumed);
-  if (options_.trace_not_finite && trainer_.functions_.weights) {
-    if (epoch_done_) trainer_.reset_tallies();  // of an earlier fit
-    good_.emplace(variables());
-    look_at_state(resumed ? resumed->document.data : std::string());
-  }
   first_epoch_ = run_.epoch + (epoch_done_ ? 1 : 0);
+  // Planning is warm-up, and so is the first epoch if another follows.
+  if (fresh_recorder_) seal();
+  warm_ = first_epoch_ >= options_.epochs;
+  watch_numbers();
   try {
     epochs();
   } catch (...) {
@@ -94,6 +94,15 @@ History Trainer::Fit::run() {
   if (run_.interrupted) history_.interrupted_by = StopSignals::pending();
   if (!run_.stop_reason.empty()) progress_.note("stopped: " + run_.stop_reason);
   return std::move(history_);
+}
+
+void Trainer::Fit::watch_numbers() {
+  if (!trainer_.functions_.weights || (!options_.trace_not_finite && options_.callbacks.empty())) return;
+  if (epoch_done_) trainer_.reset_tallies();  // of an earlier fit
+  watch_.emplace(variables());
+  if (!options_.trace_not_finite) return;
+  good_.emplace(variables(), *watch_);
+  look_at_state();
 }
 
 void Trainer::Fit::seal() {
@@ -125,6 +134,7 @@ void Trainer::Fit::epochs() {
 }
 
 void Trainer::Fit::begin_epoch() {
+  half_done_ = "the start of an epoch";
   ++run_.epoch;
   run_.step = 0;
   epoch_done_ = false;
@@ -136,8 +146,9 @@ void Trainer::Fit::begin_epoch() {
   }
   trainer_.reset_tallies();
   results_ = {};  // that of the validation isn't this epoch's
-  trainer_.read_tallies(results_, "");
+  read_results(results_);
   durations_.clear();
+  half_done_ = {};
 }
 
 void Trainer::Fit::steps() {
@@ -155,25 +166,19 @@ void Trainer::Fit::steps() {
 /// One iteration: the steps of one call, then the fetching of the next batch. What is saved in between stands
 /// after the batch last trained on, as the dataset does then.
 void Trainer::Fit::call() {
-  data::Dataset::Iterator& at = *at_;
-  const bool updates = prepare_update();
-  if (recorder_ != nullptr) recorder_->begin_iteration(at->has(full_) ? (updates ? 2 : 0) : 1);
+  if (recorder_ != nullptr) recorder_->begin_iteration();
   const int64_t began_ns = now_ns(), first_step = run_.step;
-  int64_t steps = 0;
+  int64_t steps = 0, updates = 0;
+  bool odd = false;
   for (;;) {
-    {
-      const OptionalPhase phase(recorder_, Phase::kCompute);
-      trainer_.train_.call(*at);
-    }
-    ++run_.step;
-    ++run_.total_steps;
-    fetch_due_ = true;
+    odd = odd || !(*at_)->has(full_);
+    updates += train_step() ? 1 : 0;
     if (++steps == options_.steps_per_call || counted_out()) break;
     fetch();
-    if (at == std::default_sentinel) break;
-    prepare_update();
+    if (*at_ == std::default_sentinel) break;
   }
   const int64_t trained_ns = now_ns();
+  if (recorder_ != nullptr) recorder_->set_class(step_class(steps, updates, odd));
   if (run_.step / options_.report_every != first_step / options_.report_every) report();
   save(SavePoint::kStep);
   // Before the fetch, while the dataset stands where the training does.
@@ -187,24 +192,57 @@ void Trainer::Fit::call() {
   if (recorder_ != nullptr) recorder_->end_iteration();
 }
 
-/// Where micro-batches are accumulated: does the next step update? The last one of an epoch does in any case.
-bool Trainer::Fit::prepare_update() {
+/// 0: the usual call; 1: one with an odd batch, or cut short; 2: one that updates more often than others,
+/// where micro-batches are accumulated.
+int Trainer::Fit::step_class(int64_t steps, int64_t updates, bool odd) const {
+  if (odd || steps < options_.steps_per_call) return 1;
+  const optim::Optimizer* optimizer = trainer_.functions_.optimizer;
+  return updates > 0 && updates > steps / optimizer->accumulate() ? 2 : 0;
+}
+
+/// Whether it updated, where micro-batches are accumulated.
+bool Trainer::Fit::train_step() {
+  const bool updates = prepare_update(run_.step + 1);
+  const OptionalPhase phase(recorder_, Phase::kCompute);
+  half_done_ = "a step";
+  trainer_.train_.call(**at_);
+  ++run_.step;
+  ++run_.total_steps;
+  fetch_due_ = true;
+  half_done_ = {};
+  return updates;
+}
+
+/// Where micro-batches are accumulated: does step `step` of the epoch update? The last one does in any case.
+bool Trainer::Fit::prepare_update(int64_t step) {
   optim::Optimizer* optimizer = trainer_.functions_.optimizer;
   if (optimizer == nullptr || optimizer->accumulate() == 1) return false;
-  const bool last = run_.step + 1 == run_.steps_per_epoch;
+  const bool last = step == run_.steps_per_epoch;
   if (last) optimizer->flush_next();
   return last || optimizer->phase() + 1 == optimizer->accumulate();
 }
 
 void Trainer::Fit::begin_data() {
   const OptionalPhase phase(recorder_, Phase::kDataWait);
+  half_done_ = kReading;
   at_.emplace(dataset_.begin());
+  half_done_ = {};
 }
 
 void Trainer::Fit::fetch() {
   const OptionalPhase phase(recorder_, Phase::kDataWait);
   fetch_due_ = false;
+  half_done_ = kReading;
   ++*at_;
+  half_done_ = {};
+}
+
+void Trainer::Fit::read_results(Results& results) const {
+  trainer_.read_tallies(results, "");
+  const optim::Optimizer* optimizer = trainer_.functions_.optimizer;
+  if (optimizer == nullptr || !optimizer->scales_loss()) return;
+  results.set("loss_scale", optimizer->loss_scale());
+  results.set("skipped_steps", static_cast<double>(optimizer->skipped_steps()));
 }
 
 /// The declared point of a read within an epoch.
@@ -212,15 +250,15 @@ void Trainer::Fit::report() {
   check_finite();
   if (good_ && good_->due()) {
     const OptionalPhase phase(recorder_, Phase::kCallbacks, "numerics");
-    look_at_state(dataset_.state());
+    look_at_state();
   }
   if (!options_.callbacks.empty()) {
-    trainer_.read_tallies(results_, "");
+    read_results(results_);
     notify(&Callback::on_batch_end, results_);
   }
   if (!progress_.due()) return;
   const OptionalPhase phase(recorder_, Phase::kLog, "progress");
-  trainer_.read_tallies(results_, "");
+  read_results(results_);
   progress_.update(run_, results_);
 }
 
@@ -232,10 +270,26 @@ void Trainer::Fit::check_finite() {
 }
 
 void Trainer::Fit::validate(Results& results) {
+  KeptVariables tallies(trainer_.tallies());
+  tallies.keep();
   notify(&Callback::on_evaluation_begin);
-  trainer_.run_evaluation(options_.validation_data->dataset());
+  try {
+    trainer_.run_evaluation(options_.validation_data->dataset());
+  } catch (...) {
+    const std::exception_ptr failure = std::current_exception();
+    try {
+      notify(&Callback::on_evaluation_end);
+      tallies.restore();
+      half_done_ = {};  // it can be begun again
+    } catch (const std::exception& error) {
+      emit({EventKind::kNotice, "fit",
+            fmt::format("after the validation failed, so did on_evaluation_end: {}", error.what())});
+    }
+    std::rethrow_exception(failure);
+  }
   notify(&Callback::on_evaluation_end);
   trainer_.read_tallies(results, "val_");
+  trainer_.reset_tallies();  // a validation loss may well be infinite: not to be taken for the training's
 }
 
 void Trainer::Fit::end_epoch() {
@@ -245,8 +299,9 @@ void Trainer::Fit::end_epoch() {
   record.steps = run_.step;
   record.step_p50_ns = durations_.quantile(0.5);
   check_finite();
-  if (good_ && (good_->due() || run_.epoch >= options_.epochs)) look_at_state(dataset_.state());
-  trainer_.read_tallies(record.results, "");
+  if (good_ && (good_->due() || run_.epoch >= options_.epochs)) look_at_state();
+  read_results(record.results);
+  half_done_ = "the end of an epoch";
   if (options_.validation_data && run_.epoch % options_.validation_frequency == 0) validate(record.results);
   notify(&Callback::on_epoch_end, record.results);
   {
@@ -255,13 +310,14 @@ void Trainer::Fit::end_epoch() {
   }
   results_ = record.results;
   append_history(history_text_, record);
-  const int64_t dropped = history_.dropped_epochs;
-  history_.add(std::move(record));
-  if (history_.dropped_epochs > dropped) {
-    history_text_.clear();
-    for (const EpochRecord& kept : history_.epochs) append_history(history_text_, kept);
+  if (history_.epochs.size() == History::kMaxEpochs) {
+    std::string oldest;
+    append_history(oldest, history_.epochs.front());
+    history_text_.erase(0, oldest.size() + 1);  // with its comma
   }
+  history_.add(std::move(record));
   epoch_done_ = true;
+  half_done_ = {};
   save(SavePoint::kEpoch);
 }
 
@@ -336,12 +392,10 @@ std::string Trainer::Fit::document(bool weights_only) {
   document.stop_reason = run_.stop_reason;
   const Tensor random = random::default_generator().state();
   std::copy_n(random.data<int64_t>(), document.random.size(), document.random.begin());
-  document.data = dataset_.state();
   for (const FitOptions::Setting& setting : options_.settings)
     document.settings[setting.name] = setting.value;
   document.deterministic = ops::deterministic();
   document.choices = ops::recorded_choices();
-  document.baseline = warm_ && recorder_ != nullptr ? recorder_->baseline() : baseline_;
   const std::vector<std::string> names = names_of(options_.callbacks);
   for (size_t i = 0; i < names.size(); ++i) {
     document.callbacks.push_back({names[i], options_.callbacks[i]->state()});
@@ -349,13 +403,26 @@ std::string Trainer::Fit::document(bool weights_only) {
   return document.str(history_text_);
 }
 
+NamedBlobs Trainer::Fit::blobs() {
+  return {{kDataBlob, dataset_.state()},
+          {kBaselineBlob, warm_ && recorder_ != nullptr ? recorder_->baseline() : baseline_}};
+}
+
 const Results& Trainer::Fit::results() {
-  if (!epoch_done_) trainer_.read_tallies(results_, "");
+  if (!epoch_done_) read_results(results_);
   return results_;
 }
 
-bool Trainer::Fit::finite() {
+bool Trainer::Fit::worth_saving() {
+  if (!half_done_.empty()) {
+    emit({EventKind::kNotice, "checkpoint",
+          fmt::format("nothing was saved after a failure in the middle of {}: a resumed run could not go on "
+                      "right from there",
+                      half_done_)});
+    return false;
+  }
   if (!epoch_done_) check_finite();
+  if (!not_finite_ && watch_) check_variables(watch_->look());
   return !not_finite_;
 }
 
@@ -417,10 +484,19 @@ void Trainer::Fit::prepare(const Resumed* resumed) {
                      other, first));
 }
 
+/// What no checkpoint could hold is told of before the first step, if a callback has asked for what it saves.
+void Trainer::Fit::check_what_is_saved() {
+  if (weights_.empty()) return;
+  check_names(variables());
+  static_cast<void>(document(false));
+}
+
+/// Whatever may fail comes before anything of the program's is changed.
 void Trainer::Fit::resume(const Resumed& resumed) {
   const RunDocument& document = resumed.document;
-  resumed.checkpoint.restore(variables());
-  random::default_generator().set_state(from_span<int64_t>({2}, document.random));
+  const std::vector<Tensor> contents = resumed.checkpoint.read(variables());
+  const std::string data = resumed.checkpoint.blob(kDataBlob);
+  if (fresh_recorder_) baseline_ = resumed.checkpoint.blob(kBaselineBlob);
   run_.epoch = document.epoch;
   run_.step = document.step;
   run_.total_steps = document.total_steps;
@@ -433,8 +509,12 @@ void Trainer::Fit::resume(const Resumed& resumed) {
     history_.add(record);
   }
   restore_callbacks(resumed);
-  const OptionalPhase phase(recorder_, Phase::kDataWait);
-  at_.emplace(dataset_.resume(document.data));
+  {
+    const OptionalPhase phase(recorder_, Phase::kDataWait);
+    at_.emplace(dataset_.resume(data));
+  }
+  for (size_t i = 0; i < contents.size(); ++i) variables()[i].second.assign(contents[i]);
+  random::default_generator().set_state(from_span<int64_t>({2}, document.random));
   progress_.note(fmt::format("resumed from {} (epoch {}, step {})", resumed.checkpoint.path().string(),
                              document.epoch, document.step));
 }

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "isochron/observe/histogram.h"
@@ -21,8 +22,9 @@ class Trainer::Fit final : public SavableRun {
   const NamedVariables& weights() override;
   const NamedVariables& variables() override;
   std::string document(bool weights_only) override;
+  NamedBlobs blobs() override;
   const Results& results() override;
-  bool finite() override;
+  bool worth_saving() override;
 
  private:
   struct Resumed {
@@ -32,23 +34,30 @@ class Trainer::Fit final : public SavableRun {
   std::optional<Resumed> find_resumed() const;
   void compare_settings(const RunDocument& document, const std::filesystem::path& path) const;
   void prepare(const Resumed* resumed);
+  void check_what_is_saved();
   void resume(const Resumed& resumed);
   void restore_callbacks(const Resumed& resumed);
 
+  void watch_numbers();
   void seal();
   void epochs();
   void begin_epoch();
   void steps();
   void call();
-  bool prepare_update();
+  int step_class(int64_t steps, int64_t updates, bool odd) const;
+  bool train_step();
+  bool prepare_update(int64_t step);
   void begin_data();
   void fetch();
+  void read_results(Results& results) const;
   void report();
   void check_finite();
-  void look_at_state(const std::string& data);
+  void look_at_state();
+  void check_variables(const std::string& what);
   void not_a_number(int64_t step, const std::string& what);
   std::string find_origin();
-  std::string replay_checked();
+  std::string replay();
+  std::string origin_in(const data::Element& batch);
   void validate(Results& results);
   void end_epoch();
   void save(SavePoint point);
@@ -65,14 +74,17 @@ class Trainer::Fit final : public SavableRun {
   data::Dataset& dataset_;
   const FitOptions& options_;
   observe::Recorder* recorder_;
+  bool fresh_recorder_;  // it has recorded nothing before
   data::Signature full_;
   Progress progress_;
   RunState run_;
   History history_;
-  std::string history_text_;   // of all its records, for documents
-  Results results_;            // those of the epoch so far
-  bool epoch_done_ = true;     // the present epoch, and its validation
-  bool not_finite_ = false;    // a loss was not
+  std::string history_text_;  // of all its records, for documents
+  Results results_;           // those of the epoch so far
+  bool epoch_done_ = true;    // the present epoch, and its validation
+  bool not_finite_ = false;   // a loss or a variable is not
+  /// What is half done, so that no run could go on from what there is; empty between full steps.
+  std::string_view half_done_;
   int first_epoch_ = 0;        // of this process
   std::string baseline_;       // the recorder's, of an earlier process
   bool warm_ = false;          // the first epoch of this process is over, or there is no other
@@ -82,6 +94,7 @@ class Trainer::Fit final : public SavableRun {
   std::optional<data::Dataset::Iterator> at_;
   bool fetch_due_ = false;  // `at_` stands at a batch that was trained on
   NamedVariables weights_, variables_;
+  std::optional<FiniteWatch> watch_;
   std::optional<GoodState> good_;
 };
 

@@ -6,9 +6,13 @@
 
 namespace isochron::train {
 
-void Trainer::Fit::look_at_state(const std::string& data) {
+void Trainer::Fit::look_at_state() {
   if (not_finite_) return;
-  const std::string what = good_->look(run_.total_steps, data);
+  check_variables(good_->look(run_.total_steps, [this] { return at_ ? dataset_.state() : std::string(); }));
+}
+
+/// `what` became NaN or infinite; empty for nothing.
+void Trainer::Fit::check_variables(const std::string& what) {
   if (what.empty()) return;
   not_a_number(run_.step, fmt::format("after step {} of epoch {} {}", run_.step, run_.epoch, what));
 }
@@ -32,7 +36,7 @@ std::string Trainer::Fit::find_origin() {
   present.keep();
   std::string origin;
   try {
-    origin = replay_checked();
+    origin = replay();
   } catch (const std::exception& error) {
     emit({EventKind::kNotice, "fit",
           fmt::format("the steps before a number that isn't finite could not be run again: {}",
@@ -42,10 +46,43 @@ std::string Trainer::Fit::find_origin() {
   return origin;
 }
 
-/// Runs the steps since the last good state again, op by op; gives the first result that isn't finite.
-std::string Trainer::Fit::replay_checked() {
+/// Runs the steps since the last good state again, just as they were run, up to the one after which something
+/// isn't finite, and that one once more op by op. (What overflows within a step is no fault by itself: under
+/// loss scaling such steps are left out.)
+std::string Trainer::Fit::replay() {
   good_->restore();
   data::Dataset data = dataset_;
+  // Before the first batch of a dataset that an earlier fit left in the middle, a shuffle's order is another
+  // one: then nothing may be found.
+  std::optional<data::Dataset::Iterator> at =
+      good_->data().empty() ? data.begin() : data.resume(good_->data());
+  KeptVariables before(variables());
+  for (int64_t step = good_->total_steps() + 1; step <= run_.total_steps; ++step) {
+    if (*at == std::default_sentinel) at.emplace(data.begin());
+    const int64_t ago = run_.total_steps - step, of = run_.steps_per_epoch;
+    prepare_update(of > 0 ? ((run_.step - ago - 1) % of + of) % of + 1 : run_.step - ago);
+    before.keep();
+    trainer_.train_.call(**at);
+    if (trainer_.loss_.first_not_finite() != 0 || !watch_->look().empty()) {
+      before.restore();
+      const std::string origin = origin_in(**at);
+      if (origin.empty()) return {};
+      return origin + (ago < run_.step ? fmt::format(" (in step {})", run_.step - ago)
+                                       : fmt::format(" ({} steps ago)", ago));
+    }
+    ++*at;
+  }
+  return {};
+}
+
+/// The first result of the step on `batch` that isn't finite.
+std::string Trainer::Fit::origin_in(const data::Element& batch) {
+  for (int i = 0; i < batch.size(); ++i) {
+    const Tensor tensor = batch[i].contiguous() ? batch[i] : graph::contiguous(batch[i]);
+    if (const std::optional<NotFinite> found = find_not_finite(tensor.spec(), tensor.raw())) {
+      return fmt::format("the batch's '{}' {}", batch.name(i), not_finite_text(tensor.spec(), *found));
+    }
+  }
   std::vector<std::string> disabled;  // every pass but the one that decides what is computed
   for (const graph::PassInfo& pass : graph::passes()) {
     if (pass.name != "precision") disabled.emplace_back(pass.name);
@@ -53,31 +90,12 @@ std::string Trainer::Fit::replay_checked() {
   BatchPlan checked("checked train step", true, trainer_.counted(trainer_.functions_.train),
                     {.passes = {.disabled = disabled, .precision = trainer_.functions_.precision},
                      .plan = {.check_numerics = true}});
-  // Before the first batch of a dataset that an earlier fit left in the middle, a shuffle's order is another
-  // one: then nothing may be found.
-  std::optional<data::Dataset::Iterator> at =
-      good_->data().empty() ? data.begin() : data.resume(good_->data());
-  for (int64_t step = good_->total_steps() + 1; step <= run_.total_steps; ++step) {
-    if (*at == std::default_sentinel) at.emplace(data.begin());
-    const data::Element& batch = **at;
-    const int64_t ago = run_.total_steps - step;
-    const std::string when =
-        ago < run_.step ? fmt::format(" (in step {})", run_.step - ago) : fmt::format(" ({} steps ago)", ago);
-    for (int i = 0; i < batch.size(); ++i) {
-      const Tensor tensor = batch[i].contiguous() ? batch[i] : graph::contiguous(batch[i]);
-      if (const std::optional<NotFinite> found = find_not_finite(tensor.spec(), tensor.raw())) {
-        return fmt::format("the batch's '{}' {}{}", batch.name(i), not_finite_text(tensor.spec(), *found),
-                           when);
-      }
-    }
-    checked.prepare(batch);
-    try {
-      checked.call(batch);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::kNotANumber) throw;
-      return fmt::format("first in {}{}", error.what(), when);
-    }
-    ++*at;
+  checked.prepare(batch);
+  try {
+    checked.call(batch);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotANumber) throw;
+    return fmt::format("first in {}", error.what());
   }
   return {};
 }

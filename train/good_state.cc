@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "isochron/core/checked.h"
-#include "isochron/core/clock.h"
 #include "isochron/core/finite.h"
 #include "isochron/memory/buffer.h"
 #include "isochron/ops/creation.h"
@@ -40,32 +39,43 @@ void KeptVariables::restore() const {
   random::default_generator().set_state(random_);
 }
 
-GoodState::GoodState(const NamedVariables& variables)
-    : variables_(variables), was_finite_(variables.size(), 1), content_(variables) {
+FiniteWatch::FiniteWatch(const NamedVariables& variables)
+    : variables_(variables), watched_(variables.size(), 1) {
+  // Under loss scaling the sums of an overflowed group stay infinite until the next group starts over.
+  const bool scaled = std::any_of(variables.begin(), variables.end(),
+                                  [](const auto& entry) { return entry.first.ends_with("/loss_scale"); });
   for (size_t i = 0; i < variables.size(); ++i) {
-    // Under loss scaling the sums of an overflowed group stay infinite until the next group starts over.
-    if (variables[i].first.ends_with("/gradient_sum")) was_finite_[i] = 0;
+    const Tensor content = variables[i].second.tensor();
+    watched_[i] = content.elems() > 0 && !(scaled && variables[i].first.ends_with("/gradient_sum")) &&
+                  !find_not_finite(content.spec(), content.raw());
   }
 }
 
-bool GoodState::due() const { return now_ns() >= due_ns_; }
-
-std::string GoodState::look(int64_t total_steps, const std::string& data) {
-  const int64_t began_ns = now_ns();
-  for (size_t i = 0; i < variables_.size(); ++i) {
+std::string FiniteWatch::look() const {
+  for (size_t i = 0; i < watched_.size(); ++i) {
+    if (!watched_[i]) continue;
     const auto& [name, variable] = variables_[i];
     const Tensor content = variable.tensor();
-    if (!was_finite_[i] || content.elems() == 0) continue;
     const std::optional<NotFinite> found = find_not_finite(content.spec(), content.raw());
-    if (!found) continue;
-    if (kept_) return fmt::format("'{}' {}", name, not_finite_text(content.spec(), *found));
-    was_finite_[i] = 0;
+    if (found) return fmt::format("'{}' {}", name, not_finite_text(content.spec(), *found));
   }
+  return {};
+}
+
+GoodState::GoodState(const NamedVariables& variables, const FiniteWatch& watch, int64_t (*clock)())
+    : watch_(watch), clock_(clock), content_(variables) {}
+
+bool GoodState::due() const { return clock_() >= due_ns_; }
+
+std::string GoodState::look(int64_t total_steps, const std::function<std::string()>& data) {
+  const int64_t began_ns = clock_();
+  std::string what = watch_.look();
+  if (!what.empty()) return what;
+  data_ = data();  // before anything is kept: it may throw
   content_.keep();
   kept_ = true;
   total_steps_ = total_steps;
-  data_ = data;
-  const int64_t ended_ns = now_ns();
+  const int64_t ended_ns = clock_();
   due_ns_ = ended_ns + kSpacing * (ended_ns - began_ns);
   return {};
 }

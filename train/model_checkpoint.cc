@@ -109,7 +109,7 @@ void ModelCheckpoint::on_save(RunState& run, SavePoint point) {
       due = wait = options_.on_exception;
       break;
   }
-  if (due && run.savable->finite()) save(run, wait);
+  if (due && run.savable->worth_saving()) save(run, wait);
 }
 
 void ModelCheckpoint::save(RunState& run, bool wait) {
@@ -126,11 +126,12 @@ void ModelCheckpoint::save(RunState& run, bool wait) {
   // The state in the document has the files to be removed too: should the process die before it removes them,
   // the next one does.
   std::string document = run.savable->document(options_.save_weights_only);
+  NamedBlobs blobs = options_.save_weights_only ? NamedBlobs() : run.savable->blobs();
   take_replaced();
   if (options_.asynchronous) {
     if (!writer_) writer_ = std::make_unique<CheckpointWriter>(variables, temporary_->path());
-    const auto dropped =
-        writer_->save({path, std::move(document), replaced_, /*always=*/saved_value_.has_value()});
+    const auto dropped = writer_->save(
+        {path, std::move(document), replaced_, /*always=*/saved_value_.has_value(), std::move(blobs)});
     // An earlier file of that name, if there is one, stays in the list.
     std::error_code ignored;
     if (dropped && !std::filesystem::exists(*dropped, ignored)) {
@@ -140,7 +141,7 @@ void ModelCheckpoint::save(RunState& run, bool wait) {
     return;
   }
   const int64_t began_ns = now_ns();
-  save_checkpoint(path, variables, document, temporary_->path());
+  save_checkpoint(path, variables, document, blobs, temporary_->path());
   remove_replaced();
   const int64_t took_ns = now_ns() - began_ns;
   ++stats_.saved;

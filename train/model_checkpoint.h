@@ -30,11 +30,14 @@ struct ModelCheckpointOptions {
   bool save_weights_only = false;
 
   // When; several may be given.
-  int every_epochs = 1;       // 0: not by epochs
-  int64_t every_steps = 0;    // of all epochs; 0: not by steps
-  double every_minutes = 0;   // 0: not by time
-  bool on_signal = true;      // at the end by a signal (FitOptions::finish_on_signals)
-  bool on_exception = false;  // but not when the loss isn't finite
+  int every_epochs = 1;      // 0: not by epochs
+  int64_t every_steps = 0;   // of all epochs; 0: not by steps
+  double every_minutes = 0;  // 0: not by time
+  bool on_signal = true;     // at the end by a signal (FitOptions::finish_on_signals)
+  /// At the end by an error, other than numbers that aren't finite: the state after the last full step. After
+  /// one in the middle of a step, of the start or the end of an epoch (but for the validation itself), or of
+  /// reading data, nothing is saved, and an event kNotice says so: no resumed run could go on right.
+  bool on_exception = false;
 
   // Which are kept. What a file replaces is removed when it is whole, never before.
   int keep_last = 0;  // so many newest ones; 0: all

@@ -56,8 +56,9 @@ std::string pace_text(const RunState& run, const RecentSteps& steps, int64_t sam
   return text + fmt::format("  ETA {:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
 }
 
-Progress::Progress(std::FILE* file, int64_t samples_per_step)
+Progress::Progress(std::FILE* file, bool epochs, int64_t samples_per_step)
     : file_(file),
+      epochs_(file != nullptr && epochs),
       samples_per_step_(samples_per_step),
       terminal_(file != nullptr && isatty(fileno(file)) == 1),
       shown_ns_(now_ns()) {}
@@ -69,7 +70,7 @@ Progress::~Progress() {
 }
 
 bool Progress::due() const {
-  return file_ != nullptr && now_ns() - shown_ns_ >= (terminal_ ? kTerminalIntervalNs : kPlainIntervalNs);
+  return epochs_ && now_ns() - shown_ns_ >= (terminal_ ? kTerminalIntervalNs : kPlainIntervalNs);
 }
 
 void Progress::update(const RunState& run, const Results& results) {
@@ -84,7 +85,7 @@ void Progress::update(const RunState& run, const Results& results) {
 }
 
 void Progress::finish(const RunState& run, const EpochRecord& record) {
-  if (file_ == nullptr) return;
+  if (!epochs_) return;
   rewrite(epoch_line(run, record));
   std::fputc('\n', file_);
   std::fflush(file_);

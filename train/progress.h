@@ -42,8 +42,8 @@ std::string pace_text(const RunState& run, const RecentSteps& steps, int64_t sam
 
 class Progress {
  public:
-  /// `file` null: says nothing.
-  Progress(std::FILE* file, int64_t samples_per_step);
+  /// `file` null: says nothing. `epochs` false: only what `note` is given.
+  Progress(std::FILE* file, bool epochs, int64_t samples_per_step);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   /// Ends an unfinished line, so that an error begins one of its own.
@@ -54,7 +54,7 @@ class Progress {
   bool due() const;
   void update(const RunState& run, const Results& results);
   void finish(const RunState& run, const EpochRecord& record);
-  /// A line of its own: why training stopped.
+  /// A line of its own: where a run went on, why training stopped.
   void note(const std::string& text);
 
  private:
@@ -64,6 +64,7 @@ class Progress {
   void rewrite(const std::string& text);
 
   std::FILE* file_;
+  bool epochs_;
   int64_t samples_per_step_;
   bool terminal_;
   bool open_ = false;  // the line is not ended

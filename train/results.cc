@@ -1,6 +1,7 @@
 #include "isochron/train/results.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "isochron/core/error.h"
 
@@ -32,7 +33,9 @@ void Results::set(std::string_view name, double value) {
 std::string Results::str() const {
   std::string text;
   for (const auto& [name, value] : entries_) {
-    text += fmt::format("{}{} {:.4g}", text.empty() ? "" : "  ", name, value);
+    const bool whole = std::abs(value) < 1e9 && value == std::floor(value);
+    text += fmt::format("{}{} ", text.empty() ? "" : "  ", name);
+    text += whole ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
   }
   return text;
 }

@@ -27,7 +27,7 @@ class Results {
   bool empty() const { return entries_.empty(); }
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }
-  /// "loss 0.1234  accuracy 0.9561".
+  /// "loss 0.1234  accuracy 0.9561  skipped_steps 12345".
   std::string str() const;
 
  private:

@@ -38,32 +38,6 @@ Results results_of(const ordered_json& json) {
   return results;
 }
 
-/// Any bytes as text that JSON can hold.
-std::string to_hex(const std::string& bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  text.reserve(2 * bytes.size());
-  for (const char c : bytes) {
-    text += kDigits[static_cast<unsigned char>(c) >> 4];
-    text += kDigits[static_cast<unsigned char>(c) & 15];
-  }
-  return text;
-}
-
-std::string from_hex(const std::string& text) {
-  const auto digit = [](char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    throw std::invalid_argument("a hexadecimal digit was expected");
-  };
-  if (text.size() % 2 != 0) throw std::invalid_argument("hexadecimal digits come in pairs");
-  std::string bytes;
-  for (size_t i = 0; i < text.size(); i += 2) {
-    bytes += static_cast<char>(digit(text[i]) << 4 | digit(text[i + 1]));
-  }
-  return bytes;
-}
-
 ordered_json record_json(const EpochRecord& record) {
   return {{"epoch", record.epoch},
           {"steps", record.steps},
@@ -95,7 +69,6 @@ RunDocument document_of(const ordered_json& json) {
   document.epoch_seconds = number_of(json.at("epoch_seconds"));
   document.stop_reason = json.at("stop_reason").get<std::string>();
   document.random = json.at("random").get<std::array<int64_t, 2>>();
-  document.data = from_hex(json.at("data").get<std::string>());
   document.settings = json.at("settings").get<std::map<std::string, std::string>>();
   document.deterministic = json.at("deterministic").get<bool>();
   document.choices = json.at("choices").get<std::map<std::string, std::string>>();
@@ -103,7 +76,6 @@ RunDocument document_of(const ordered_json& json) {
     document.callbacks.push_back(
         {callback.at("kind").get<std::string>(), callback.at("state").get<std::string>()});
   }
-  document.baseline = from_hex(json.at("baseline").get<std::string>());
   for (const ordered_json& record : json.at("history")) document.history.push_back(record_of(record));
   return document;
 }
@@ -118,7 +90,6 @@ std::string RunDocument::str(const std::string& history_text) const {
     json["epoch_seconds"] = number_json(epoch_seconds);
     json["stop_reason"] = stop_reason;
     json["random"] = random;
-    json["data"] = to_hex(data);
     json["settings"] = settings;
     json["deterministic"] = deterministic;
     json["choices"] = choices;
@@ -126,13 +97,13 @@ std::string RunDocument::str(const std::string& history_text) const {
     for (const auto& [kind, state] : callbacks) {
       json["callbacks"].push_back({{"kind", kind}, {"state", state}});
     }
-    json["baseline"] = to_hex(baseline);
   }
   std::string text;
   try {
     text = json.dump();
   } catch (const nlohmann::json::exception&) {
-    fail(ErrorCode::kInvalidArgument, "checkpoint", "names and callbacks' states must be UTF-8");
+    fail(ErrorCode::kInvalidArgument, "checkpoint",
+         "names (also those of files among the settings) and callbacks' states must be UTF-8");
   }
   if (weights_only) return text;
   text.pop_back();

@@ -1,5 +1,6 @@
-// The document of a run's checkpoint: all that Trainer::fit needs, beside the variables, to go on as if it
-// had never ended. JSON, one object.
+// The document of a run's checkpoint: all that Trainer::fit needs, beside the variables and the blobs of what
+// may be large (the dataset's state, the recorder's baseline), to go on as if it had never ended. JSON, one
+// object.
 #pragma once
 
 #include <array>
@@ -11,6 +12,10 @@
 #include "isochron/train/results.h"
 
 namespace isochron::train {
+
+/// The names of a run's blobs: Dataset::state() and observe::Recorder::baseline().
+inline constexpr const char* kDataBlob = "data";
+inline constexpr const char* kBaselineBlob = "baseline";
 
 struct RunDocument {
   struct CallbackState {
@@ -27,12 +32,10 @@ struct RunDocument {
   std::string stop_reason;                      // of a run that is over
   Results results;                              // of the epoch so far
   std::array<int64_t, 2> random{};              // the default generator's seed and step
-  std::string data;                             // Dataset::state(), any bytes
   std::map<std::string, std::string> settings;  // FitOptions::settings
   bool deterministic = false;                   // kernels chosen by rule
   std::map<std::string, std::string> choices;   // ops::recorded_choices()
   std::vector<CallbackState> callbacks;         // in fit's order
-  std::string baseline;                         // observe::Recorder::baseline(), any bytes
   std::vector<EpochRecord> history;
 
   /// `history_text`: that of `history`, made by `append_history`, so that it needn't be made at every save.

@@ -1,5 +1,7 @@
 #include "isochron/train/trainer.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "isochron/memory/buffer.h"
@@ -13,6 +15,14 @@ int64_t rows_of(const data::Element& batch) { return batch[0].rank() > 0 ? batch
 void require_finite_pass(const data::Dataset& dataset, std::string_view where) {
   require(dataset.size() != data::kInfinite, ErrorCode::kInvalidArgument, where,
           "the dataset has no end; take() as many batches as one pass shall have");
+}
+
+/// Both go through one model by place: exchanged names would train on one thing and be judged on another.
+void require_same_names(const std::vector<std::string>& train, const std::vector<std::string>& validation) {
+  const auto common = static_cast<std::ptrdiff_t>(std::min(train.size(), validation.size()));
+  require(std::equal(train.begin(), train.begin() + common, validation.begin()), ErrorCode::kInvalidArgument,
+          "fit", "elements of data are ({}), those of validation_data ({}); rename them with map",
+          fmt::join(train, ", "), fmt::join(validation, ", "));
 }
 
 }  // namespace
@@ -35,8 +45,15 @@ Trainer::Trainer(BatchFunctions functions)
                },
                {.passes = {.precision = functions_.precision}}) {
   for (const NamedMetric& entry : functions_.metrics) {
-    require(!entry.name.empty() && entry.name != "loss" && entry.metric != nullptr,
-            ErrorCode::kInvalidArgument, "trainer", "a metric needs a name other than 'loss' and an object");
+    const bool own = entry.name == "loss" || entry.name == "loss_scale" || entry.name == "skipped_steps" ||
+                     entry.name.starts_with("val_");
+    const auto same = [&](const NamedMetric& other) { return other.name == entry.name; };
+    require(!entry.name.empty() && !own && entry.metric != nullptr, ErrorCode::kInvalidArgument, "trainer",
+            "a metric needs an object and a name other than 'loss', 'loss_scale', 'skipped_steps' and "
+            "'val_...', got '{}'",
+            entry.name);
+    require(std::count_if(functions_.metrics.begin(), functions_.metrics.end(), same) == 1,
+            ErrorCode::kInvalidArgument, "trainer", "two metrics are called '{}'", entry.name);
   }
 }
 
@@ -90,6 +107,7 @@ History Trainer::fit(Batches data, const FitOptions& options) {
     require_finite_pass(options.validation_data->dataset(), "fit");
     require(&options.validation_data->dataset() != &data.dataset(), ErrorCode::kInvalidArgument, "fit",
             "data and validation_data are the same object; pass a copy of the dataset");
+    require_same_names(data.dataset().names(), options.validation_data->dataset().names());
   }
   return Fit(*this, data.dataset(), options).run();
 }

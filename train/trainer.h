@@ -47,14 +47,16 @@ struct FitOptions {
   std::optional<Batches> validation_data = {};
   int validation_frequency = 1;  // evaluate after every so many epochs
   std::vector<Callback*> callbacks = {};
-  /// Every step is one iteration of it, the odd batch in a class of its own, with the phases data_wait,
-  /// compute, callbacks, checkpoint and log. Sealed after the first epoch if more follow and it was not yet.
+  /// Every call of `steps_per_call` steps is one iteration of it, with the phases data_wait, compute,
+  /// callbacks, checkpoint and log. Classes: 0 the usual one, 1 one with an odd batch or cut short by the end
+  /// of an epoch or of a pass, 2 where micro-batches are accumulated one that updates more often than others.
+  /// Sealed after the first epoch if more follow and it was not yet.
   observe::Recorder* recorder = nullptr;
   int64_t report_every = 100;  // steps between reads of the host: on_batch_end, the look for NaN
   /// Where a loss, a parameter or the optimizer's state becomes NaN or infinite, says which op made it so:
   /// the last good state, looked at and kept in memory now and then (0.5 % of the time at most, once the
-  /// bytes of all variables), is gone back to and the steps since are run again with every result looked
-  /// through. Needs BatchFunctions::weights.
+  /// bytes of all variables), is gone back to, the steps since are run again, and the one that did it with
+  /// every result looked through. Needs BatchFunctions::weights.
   bool trace_not_finite = true;
   /// What the run is made of beside what can be seen of model and data (batch size, seed, optimizer, ...),
   /// saved with it: resuming under others throws kInvalidArgument listing the differences, or for those that
@@ -67,7 +69,9 @@ struct FitOptions {
   /// SIGINT or SIGTERM ends the training in good order after the present step: callbacks save what they are
   /// to save then, on_train_end is called, and History::stopped says so. A second signal ends the process.
   bool finish_on_signals = false;
-  std::FILE* progress = stdout;  // one line an epoch; null: none
+  /// One line an epoch, and one where a run is resumed or ends before its last epoch; null: none.
+  std::FILE* progress = stdout;
+  bool epoch_lines = true;  // false: only the other ones
 };
 
 class Trainer {
@@ -88,7 +92,8 @@ class Trainer {
   /// Where a callback resumes (ModelCheckpoint, BackupAndRestore), everything is restored before the first
   /// step: variables, random numbers, data order, the callbacks' own states, the losses of the epoch so far,
   /// the history; N steps then equal K steps, a new process and N - K steps bit for bit, under the recorded
-  /// choices of kernels. Throws then as Checkpoint::restore too.
+  /// choices of kernels. Throws then as Checkpoint::restore too, and no variable is
+  /// changed.
   History fit(Batches data, const FitOptions& options = {});
   /// One step on one batch, planned at the first of its signature; gives its loss and metrics.
   Results train_on_batch(const data::Element& batch);

@@ -41,7 +41,7 @@ void train_regress(const TrainOptions& options) {
                                      fmt::print("Epoch {}, Time: {:.4f} seconds\n", run.epoch,
                                                 static_cast<double>(now_ns() - began_ns) * 1e-9);
                                    }});
-  session.fit(trainer, batches, {.callbacks = {&lines}, .progress = nullptr});
+  session.fit(trainer, batches, {.callbacks = {&lines}, .epoch_lines = false});
   auto all = data::from_tensor_slices(x, y).batch(1000);
   const double loss = trainer.evaluate(all)["loss"], mean = variance(y);
   session.finish({.title = "A small network on random numbers",

@@ -164,6 +164,9 @@ TEST_F(TrainCommand, MixedPrecisionTrainsAsWellAndEqually) {
     EXPECT_NEAR(narrow, full, 0.02 * full);
     EXPECT_NE(narrow, full);
     EXPECT_EQ(narrow, trained(precision)) << "choices by rule: equal bits";
+    const nlohmann::json last = read_json(folder_.path() / "result.json")["epochs"][1];
+    EXPECT_EQ(last.contains("loss_scale"), precision == "mixed_f16");
+    EXPECT_EQ(last.contains("skipped_steps"), precision == "mixed_f16");
   }
 }
 
@@ -203,6 +206,17 @@ TEST_F(TrainCommand, ARunIsResumedUnderItsOwnSettingsAlone) {
               Ends(2, "--seed: 0 there, 3 here; --optimizer: adam there, lamb here"));
   EXPECT_THAT(train(run + " --epochs 2 --resume --accumulate 5"), Ends(2, "--accumulate: 2 there, 5 here"));
   EXPECT_THAT(train(run + " --epochs 2 --resume --accumulate 2"), Ends(0, "")) << "more epochs are welcome";
+}
+
+TEST_F(TrainCommand, EveryKindOfModelSaysWhereItGoesOn) {
+  for (const std::string model : {"regress", "mlp", "co2", "gpt"}) {
+    const std::string run =
+        model + " --epochs 1 --steps 3 --batch 4 --threads 1 --checkpoint " + (folder_ / model).string();
+    const Outcome fresh = train(run);
+    EXPECT_EQ(fresh.status, 0) << fresh.text;
+    EXPECT_THAT(fresh.text, Not(HasSubstr("resumed from")));
+    EXPECT_THAT(train(run + " --resume"), Ends(0, "resumed from")) << model;
+  }
 }
 
 TEST_F(TrainCommand, AFolderOfCheckpointsHasOneProcess) {

@@ -124,7 +124,27 @@ TEST(LossScale, GrowsNoFurtherThanItsReciprocalIsANormalNumber) {
   EXPECT_EQ(p.tensor().item<double>(), -3);
 }
 
+TEST(LossScale, FallsNoFurtherThanItsMinimum) {
+  for (const double minimum : {1.0, 0.5, 0x1p-126}) {
+    const Variable p(zeros({1}), "p");
+    Sgd sgd({.learning_rate = 1,
+             .step = {.loss_scale = {.initial = minimum * 4, .growth_interval = 2, .minimum = minimum}}});
+    auto step = capture([&](const Tensor& x) { sgd.minimize(sum(p.tensor() * x), std::vector{p}); });
+    for (int i = 0; i < 200; ++i) step(full({1}, kInfinity));
+    EXPECT_EQ(sgd.loss_scale(), minimum);
+    EXPECT_EQ(sgd.skipped_steps(), 200);
+    step(full({1}, 1));
+    step(full({1}, 1));
+    EXPECT_EQ(sgd.loss_scale(), 2 * minimum) << "and grows again";
+    EXPECT_EQ(p.tensor().item<double>(), -2);
+  }
+}
+
 TEST(LossScale, RejectsWrongOptions) {
+  EXPECT_ERROR(Sgd({.step = {.loss_scale = {.initial = 2, .growth_interval = 1, .minimum = 0}}}),
+               ErrorCode::kInvalidArgument, "minimum");
+  EXPECT_ERROR(Sgd({.step = {.loss_scale = {.initial = 2, .growth_interval = 1, .minimum = 4}}}),
+               ErrorCode::kInvalidArgument, "minimum");
   EXPECT_ERROR(Sgd({.step = {.loss_scale = {.initial = -1}}}), ErrorCode::kInvalidArgument, "loss scale");
   EXPECT_ERROR(Sgd({.step = {.loss_scale = {.initial = 1, .growth_factor = 1}}}), ErrorCode::kInvalidArgument,
                "growth_factor");

@@ -1,13 +1,16 @@
 // Accumulation of micro-batches in the fit loop: the end of an epoch, classes of steps, no allocation.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "isochron/apps/allocation_counter.h"
 #include "isochron/core/rng.h"
 #include "isochron/nn/layers.h"
 #include "isochron/nn/sequential.h"
 #include "isochron/ops/creation.h"
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/reduction.h"
 #include "isochron/optim/optimizers.h"
 #include "isochron/train/trainer.h"
+#include "support/expect_error.h"
 
 namespace isochron::train {
 namespace {
@@ -61,6 +64,89 @@ TEST(TrainerAccumulation, StepsThatUpdateAreAClassOfTheirOwn) {
   observe::Recorder recorder({.classes = 3});
   fixture.trainer.fit(batches, {.epochs = 4, .recorder = &recorder, .progress = nullptr});
   EXPECT_EQ(recorder.classes(), (std::vector<int>{0, 1, 2}));
+}
+
+TEST(TrainerAccumulation, CallsOfSeveralStepsAreOfOneClassEach) {
+  const auto classes = [](int64_t steps_per_call, int64_t accumulate, int64_t batch) {
+    Fixture fixture({.accumulate = accumulate});
+    auto batches = Fixture::batches(batch);
+    observe::Recorder recorder({.classes = 3});
+    fixture.trainer.fit(
+        batches, {.epochs = 4, .steps_per_call = steps_per_call, .recorder = &recorder, .progress = nullptr});
+    return recorder.classes();
+  };
+  EXPECT_EQ(classes(2, 1, 5), (std::vector<int>{0})) << "10 full batches";
+  EXPECT_EQ(classes(2, 1, 16), (std::vector<int>{0, 1})) << "the odd batch is the second of its call";
+  EXPECT_EQ(classes(4, 1, 5), (std::vector<int>{0, 1})) << "4, 4, 2";
+  EXPECT_EQ(classes(2, 2, 5), (std::vector<int>{0})) << "each updates once, in its second step";
+  EXPECT_EQ(classes(2, 4, 5), (std::vector<int>{0, 2})) << "the second of two updates, in its second step";
+}
+
+TEST(TrainerAccumulation, FindsTheOpBehindTheUpdateOfAnEpochsLastStep) {
+  // The gradient of mean(log(w x)) is 1 / w, so w is 1, then 0.4, then, by the epoch's last step, negative.
+  const Variable w(ones({1}), "w");
+  optim::Sgd optimizer({.learning_rate = 0.6, .step = {.accumulate = 2}});
+  Trainer trainer({.train =
+                       [&](const data::Element& batch) {
+                         const Tensor loss = mean(log(batch[0] * w.tensor()));
+                         optimizer.minimize(loss, std::vector{w});
+                         return loss;
+                       },
+                   .optimizer = &optimizer,
+                   .weights =
+                       [&] {
+                         return NamedVariables{{"w", w}};
+                       },
+                   .slots = [&] { return slots_of(optimizer); }});
+  auto batches = data::from_tensor_slices(ones({6})).batch(2);
+  EXPECT_ERROR(trainer.fit(batches, {.epochs = 3, .report_every = 1, .progress = nullptr}),
+               ErrorCode::kNotANumber, "the loss of step 1 of epoch 2 is NaN or infinite: first in [log]");
+}
+
+TEST(TrainerLossScale, AnOverflowIsNotTheOriginOfANumber) {
+  // The scaled gradient, mean(x) x 2^126, overflows in the first steps; the fourth batch has a loss of
+  // log(0).
+  for (const int64_t accumulate : {1, 2}) {
+    const Variable w(ones({1}), "w");
+    optim::Sgd optimizer(
+        {.learning_rate = 1e-3,
+         .step = {.accumulate = accumulate, .loss_scale = {.initial = 0x1p126, .growth_interval = 1000}}});
+    Trainer trainer({.train =
+                         [&](const data::Element& batch) {
+                           const Tensor loss = mean(log(batch[0] * w.tensor())) + mean(batch[0] * w.tensor());
+                           optimizer.minimize(loss, std::vector{w});
+                           return loss;
+                         },
+                     .optimizer = &optimizer,
+                     .weights =
+                         [&] {
+                           return NamedVariables{{"w", w}};
+                         },
+                     .slots = [&] { return slots_of(optimizer); }});
+    auto batches =
+        data::from_tensor_slices(from_vector({10}, {9, 9, 9, 9, 9, 9, 0, 9, 9, 9}, DType::kF32)).batch(2);
+    EXPECT_ERROR(trainer.fit(batches, {.progress = nullptr}), ErrorCode::kNotANumber,
+                 "the loss of step 4 of epoch 1 is NaN or infinite: first in [log]");
+    EXPECT_GT(optimizer.skipped_steps(), 0);
+  }
+}
+
+TEST(TrainerLossScale, ResultsTellTheScaleAndTheSkippedSteps) {
+  Fixture fixture({.loss_scale = {.initial = 0x1p120, .growth_interval = 1000}});
+  std::vector<double> targets(50, 0.0);
+  targets[2] = 1e12;
+  auto batches =
+      data::from_tensor_slices(ones({50, 2}), from_vector({50, 1}, targets, DType::kF32)).batch(16);
+  std::vector<std::string> names;
+  LambdaCallback watch({.on_train_begin = [&](RunState& run) { names = run.names; }});
+  const History history = fixture.trainer.fit(
+      batches, {.epochs = 2, .validation_data = {}, .callbacks = {&watch}, .progress = nullptr});
+  EXPECT_EQ(names, (std::vector<std::string>{"loss", "loss_scale", "skipped_steps"}));
+  EXPECT_EQ(history.values("skipped_steps"), (std::vector<double>{1, 2}));
+  EXPECT_EQ(history.values("loss_scale"), (std::vector<double>{0x1p119, 0x1p118}));
+  EXPECT_NE(history.csv().find(",skipped_steps"), std::string::npos);
+  EXPECT_EQ((Results{{"loss", 0.123456}, {"loss_scale", 32768}, {"skipped_steps", 2}}).str(),
+            "loss 0.1235  loss_scale 32768  skipped_steps 2");
 }
 
 TEST(TrainerAccumulation, AStepAllocatesNothing) {

@@ -245,6 +245,8 @@ TEST(CsvLogger, AResumedRunCutsOffWhatCameAfterTheCheckpoint) {
   CsvLogger log(path);
   log.on_train_begin(run);
   log.restore(run, state);
+  EXPECT_EQ(text_of(path), "epoch,loss\n1,0.5\n2,0.25\n")
+      << "a run that isn't resumed after all cuts nothing";
   log.on_epoch_end(run, {{"loss", 0.125}});
   log.on_train_end(run);
   EXPECT_EQ(text_of(path), "epoch,loss\n1,0.5\n2,0.125\n");
@@ -284,6 +286,24 @@ TEST(SwapWeights, ValidatesWithOthersAndEndsWithThem) {
   EXPECT_EQ(std::count(lines.begin(), lines.end(), "swap"), 3);
   EXPECT_EQ(lines.back(), "1.3 end");
   EXPECT_EQ(lines[lines.size() - 2], "swap") << "for good";
+}
+
+TEST(SwapWeights, SwapsBackWhenTheValidationFails) {
+  int swapped = 0;
+  SwapWeights swap([&] { ++swapped; });
+  Trainer trainer({.train = [](const data::Element& batch) { return mean(batch[0]); },
+                   .evaluate = [](const data::Element& batch) { return mean(batch[0]); }});
+  auto batches = data::from_tensor_slices(ones({4})).batch(4);
+  int calls = 0;
+  auto failing = data::from_tensor_slices(ones({4}))
+                     .map([&](const Tensor& x) {
+                       if (++calls > 1) throw std::runtime_error("disk gone");
+                       return x;
+                     })
+                     .batch(4);
+  EXPECT_ERROR(trainer.fit(batches, {.validation_data = failing, .callbacks = {&swap}, .progress = nullptr}),
+               ErrorCode::kInvalidArgument, "disk gone");
+  EXPECT_EQ(swapped, 2);
 }
 
 TEST(History, KeepsTheNewestEpochsAndWritesCsv) {

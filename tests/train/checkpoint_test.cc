@@ -113,6 +113,51 @@ TEST(Checkpoint, AFlippedBitIsFoundAndTheTensorNamed) {
   }
 }
 
+TEST(Checkpoint, BlobsAreTensorsAndNoPartOfTheHeader) {
+  const TempFolder folder;
+  std::string bytes(300'000, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7);
+  const NamedVariables saved = some_variables(0.25), loaded = some_variables(-1);
+  save_checkpoint(folder / "a", saved, "the document", {{"data", bytes}, {"none", ""}});
+  const Checkpoint checkpoint(folder / "a");
+  EXPECT_EQ(checkpoint.blob("data"), bytes);
+  EXPECT_EQ(checkpoint.blob("none"), "");
+  EXPECT_ERROR(checkpoint.blob("other"), ErrorCode::kOutOfRange, "nothing called 'isochron.blob/other'");
+  checkpoint.restore(loaded);
+  EXPECT_EQ(content_of(loaded), content_of(saved));
+  EXPECT_LT(fs::file_size(folder / "a"), bytes.size() + 2000) << "not as text";
+  std::fstream file(folder / "a", std::ios::in | std::ios::out);
+  file.seekp(-1000, std::ios::end);
+  file.put('x').put('y');
+  file.close();
+  EXPECT_ERROR(Checkpoint(folder / "a").blob("data"), ErrorCode::kBadFormat,
+               "tensor 'isochron.blob/data': its checksum is");
+  EXPECT_ERROR(Checkpoint(folder / "a").verify(), ErrorCode::kBadFormat, "isochron.blob/data");
+}
+
+TEST(Checkpoint, OneOfAnotherVersionIsRefusedAndNeverPassedOver) {
+  const TempFolder folder;
+  save_checkpoint(folder / "a.safetensors", some_variables(0.25), "the document");
+  std::vector<std::byte> bytes = read_file(folder / "a.safetensors");
+  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::string version = "\"isochron.checkpoint\":\"2\"";
+  ASSERT_NE(text.find(version), std::string::npos);
+  text[text.find(version) + version.size() - 2] = '1';
+  std::ofstream(folder / "a.safetensors") << text;
+  EXPECT_ERROR(Checkpoint(folder / "a.safetensors"), ErrorCode::kUnsupported,
+               "is a checkpoint of version '1'; this library reads version 2");
+  EXPECT_ERROR(newest_checkpoint(folder.path()), ErrorCode::kUnsupported, "version '1'");
+}
+
+TEST(Checkpoint, NamesThatNoFileCanHoldAreToldOf) {
+  NamedVariables variables = some_variables(0);
+  check_names(variables);
+  variables[3].first = "dense/bias";
+  EXPECT_ERROR(check_names(variables), ErrorCode::kInvalidArgument, "two variables are called 'dense/bias'");
+  variables[3].first = "mask\xff";
+  EXPECT_ERROR(check_names(variables), ErrorCode::kInvalidArgument, "is not UTF-8");
+}
+
 TEST(Checkpoint, OneCutShortAtAnyByteIsRefused) {
   const TempFolder folder;
   save_checkpoint(folder / "a", some_variables(0.25), "the document");
@@ -137,7 +182,7 @@ TEST(Checkpoint, AnyCallThatFailsLeavesTheOldOneWhole) {
     bool done = false;
     try {
       const FailingCalls failing(call, ENOSPC);
-      save_checkpoint(folder / "cp", second, "second", folder / "temporary");
+      save_checkpoint(folder / "cp", second, "second", {{"data", "bytes"}}, folder / "temporary");
       done = FailingCalls::made() < call;
       // The last call makes the new name last, when the file has taken the place of the old: a system that
       // can't do that has the new file whole, or the old.
@@ -164,13 +209,16 @@ TEST(CheckpointWriter, SavesWhatWasThereAtTheCall) {
   CheckpointWriter writer(variables, folder.path());
   for (int i = 1; i <= 3; ++i) {
     variables[0].second.assign(full({3, 2}, i));
-    writer.save({folder / fmt::format("{}.cp", i), fmt::format("document {}", i), {}});
+    writer.save({.path = folder / fmt::format("{}.cp", i),
+                 .document = fmt::format("document {}", i),
+                 .blobs = {{"data", fmt::format("blob {}", i)}}});
     variables[0].second.assign(full({3, 2}, -1));
     writer.flush();
     const Checkpoint checkpoint(folder / fmt::format("{}.cp", i));
     checkpoint.restore(loaded);
     EXPECT_EQ(loaded[0].second.tensor().to_vector(), std::vector<double>(6, i));
     EXPECT_EQ(checkpoint.document(), fmt::format("document {}", i));
+    EXPECT_EQ(checkpoint.blob("data"), fmt::format("blob {}", i));
   }
   EXPECT_EQ(writer.stats().saved, 3);
   EXPECT_EQ(writer.stats().coalesced, 0);

@@ -70,7 +70,13 @@ struct Training {
     nn::set_initializer_seed(seed);
     random::set_seed(seed);
     auto batches = data::from_tensor_slices(inputs, targets).shuffle(42, {.seed = 9}).batch(8).prefetch();
-    auto validation = data::from_tensor_slices(inputs, targets).take(16).batch(8);
+    auto validation = data::from_tensor_slices(inputs, targets)
+                          .map([this](const Tensor& x, const Tensor& y) {
+                            if (validation_fails) throw Stopped();
+                            return std::array{x, y};
+                          })
+                          .take(16)
+                          .batch(8);
     optimizer.set_schedule(optim::warmup(3, optim::cosine(0.02, 27)));
     Trainer trainer(model, nn::mean_squared_error, optimizer, {metric("mae", nn::MeanAbsoluteError())});
     EarlyStopping stopping({.monitor = "mae", .patience = 100, .restore_best = &model});
@@ -102,6 +108,23 @@ struct Training {
   nn::Sequential model{nn::Dense(16, nn::Activation::kRelu), nn::BatchNorm(), nn::Dropout(0.3), nn::Dense(1)};
   optim::Adam optimizer;
   int best_epoch = 0;
+  bool validation_fails = false;
+};
+
+/// Notices while it lives.
+class Notices {
+ public:
+  Notices() {
+    sink_ = add_event_sink([this](const Event& event) {
+      if (event.kind == EventKind::kNotice) texts_.push_back(event.text);
+    });
+  }
+  ~Notices() { remove_event_sink(sink_); }
+  const std::vector<std::string>& texts() const { return texts_; }
+
+ private:
+  int sink_;
+  std::vector<std::string> texts_;
 };
 
 /// The numbers of a history that don't depend on time.
@@ -220,16 +243,12 @@ TEST(Resume, AnEmptyFolderStartsFreshAndDamagedFilesArePassedOver) {
     file.put('x');
   }
   std::ofstream(folder / "cp-0009-0001.safetensors") << "no checkpoint";
-  std::vector<std::string> notices;
-  const int sink = add_event_sink([&](const Event& event) {
-    if (event.kind == EventKind::kNotice) notices.push_back(event.text);
-  });
+  const Notices notices;
   const std::optional<FoundCheckpoint> found = newest_checkpoint(folder.path());
-  remove_event_sink(sink);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->path.filename(), "cp-0004-0004.safetensors");
-  EXPECT_THAT(notices, SizeIs(3));
-  EXPECT_THAT(notices, testing::Contains(HasSubstr("its checksum is")));
+  EXPECT_THAT(notices.texts(), SizeIs(3));
+  EXPECT_THAT(notices.texts(), testing::Contains(HasSubstr("its checksum is")));
   ModelCheckpoint resuming(options);
   expect_equal(second.fit({&resuming}), second, whole, reference);
 }
@@ -251,6 +270,241 @@ TEST(Resume, AnotherModelIsRefusedAndNothingChanged) {
   EXPECT_ERROR(other.fit({&resuming}), ErrorCode::kShapeMismatch, "missing in the file");
   EXPECT_ERROR(other.fit({&resuming}), ErrorCode::kShapeMismatch, "batch_norm");
   EXPECT_EQ(weights_of(other.model)[0].second.tensor().to_vector(), before);
+}
+
+TEST(Resume, OneThatFailsChangesNothing) {
+  const TempFolder folder;
+  train_until(8, every_step_in(folder));
+  const auto expect_refused = [&](Callback& more, const Tensor& inputs, ErrorCode code, const char* text) {
+    Training second(5);
+    second.inputs = inputs;
+    std::vector<std::vector<double>> before;
+    LambdaCallback watch({.on_train_begin = [&](RunState&) { before = second.content(); }});
+    ModelCheckpoint resuming(every_step_in(folder));
+    EXPECT_ERROR(second.fit({&resuming, &more, &watch}), code, text);
+    EXPECT_THAT(before, testing::Not(IsEmpty()));
+    EXPECT_TRUE(second.content() == before);
+  };
+  // StopAfter's state is the empty text, which is none of a logger's.
+  struct Damaged : StopAfter {
+    Damaged() : StopAfter(-1) {}
+    void restore(const RunState&, const std::string&) override {
+      fail(ErrorCode::kBadFormat, "damaged", "this state is not mine");
+    }
+  } damaged;
+  const Training any;
+  expect_refused(damaged, any.inputs, ErrorCode::kBadFormat, "this state is not mine");
+  // A dataset of other rows, whose state it can't be.
+  struct FewerRows : Training {
+    FewerRows() : Training(5) { targets = zeros({40, 1}); }
+  } fewer;
+  fewer.inputs = zeros({40, 5});
+  std::vector<std::vector<double>> before;
+  LambdaCallback watch({.on_train_begin = [&](RunState&) { before = fewer.content(); }});
+  ModelCheckpoint resuming(every_step_in(folder));
+  EXPECT_ERROR(fewer.fit({&resuming, &watch}), ErrorCode::kBadFormat, "made by the same chain of calls");
+  EXPECT_TRUE(fewer.content() == before);
+}
+
+/// How a training ends that fails where `callbacks` or the validation do, and what was saved then.
+void expect_resumable_after(const char* what, std::vector<Callback*> callbacks, bool validation, bool saved) {
+  SCOPED_TRACE(what);
+  Training reference;
+  const History whole = reference.fit({});
+  const TempFolder folder;
+  const ModelCheckpointOptions options = {
+      .filepath = folder / "cp", .every_epochs = 0, .on_exception = true, .resume = true};
+  const Notices notices;
+  {
+    Training first;
+    ModelCheckpoint saving(options);
+    LambdaCallback fails_validation(
+        {.on_epoch_begin = [&](RunState& run) { first.validation_fails = validation && run.epoch == 2; }});
+    callbacks.insert(callbacks.begin(), {&saving, &fails_validation});
+    EXPECT_ANY_THROW(first.fit(callbacks));
+  }
+  EXPECT_EQ(fs::exists(folder / "cp.safetensors"), saved);
+  EXPECT_EQ(notices.texts().size(), saved ? 0u : 1u);
+  if (!saved) {
+    ASSERT_THAT(notices.texts(), testing::Contains(HasSubstr("nothing was saved after a failure")));
+    return;
+  }
+  Training second(2);
+  ModelCheckpoint resuming(options);
+  expect_equal(second.fit({&resuming}), second, whole, reference);
+}
+
+TEST(Resume, AFailureOfTheDataSavesNothing) {
+  const TempFolder folder;
+  nn::Dense model(1);
+  optim::Sgd optimizer;
+  Trainer trainer(model, nn::mean_squared_error, optimizer);
+  auto batches = data::from_tensor_slices(arange(20, DType::kF32), ones({20, 1}))
+                     .map([](const Tensor& x, const Tensor& y) {
+                       if (x.item<float>() == 13) throw std::runtime_error("disk gone");
+                       return std::array{ones({1}), y};
+                     })
+                     .batch(4);
+  const Notices notices;
+  ModelCheckpoint saving({.filepath = folder / "cp-{total_steps}",
+                          .every_steps = 2,
+                          .on_exception = true,
+                          .asynchronous = false});
+  EXPECT_ERROR(trainer.fit(batches, {.callbacks = {&saving}, .progress = nullptr}),
+               ErrorCode::kInvalidArgument, "disk gone");
+  EXPECT_FALSE(fs::exists(folder / "cp-3.safetensors"));
+  EXPECT_TRUE(fs::exists(folder / "cp-2.safetensors"));
+  EXPECT_THAT(notices.texts(), ElementsAre(HasSubstr("in the middle of reading data")));
+}
+
+TEST(Resume, AFailureSavesAWholeStateOrNothing) {
+  const auto at_epoch_2 = [](RunState& run) {
+    if (run.epoch == 2) throw Stopped();
+  };
+  const auto with_results = [at_epoch_2](RunState& run, const Results&) { at_epoch_2(run); };
+  LambdaCallback begin({.on_epoch_begin = at_epoch_2}), batch({.on_batch_end = with_results}),
+      end({.on_epoch_end = with_results});
+  expect_resumable_after("the start of an epoch", {&begin}, false, false);
+  expect_resumable_after("a batch's end", {&batch}, false, true);
+  expect_resumable_after("the validation", {}, true, true);
+  expect_resumable_after("the end of an epoch", {&end}, false, false);
+  struct FailsSaving : Callback {
+    void on_save(RunState& run, SavePoint point) override {
+      if (point == SavePoint::kStep && run.total_steps == 11) throw Stopped();
+    }
+  } saving;
+  expect_resumable_after("saving", {&saving}, false, true);
+}
+
+TEST(Resume, TheDatasetsStateIsABlob) {
+  const TempFolder folder;
+  nn::Dense model(1);
+  optim::Sgd optimizer;
+  Trainer trainer(model, nn::mean_squared_error, optimizer);
+  auto batches = data::from_tensor_slices(ones({4000, 8}), ones({4000, 1}))
+                     .filter([](const Tensor&, const Tensor&) { return true; })
+                     .shuffle(1000)
+                     .batch(4, {.drop_remainder = true});
+  ModelCheckpoint saving({.filepath = folder / "cp", .every_epochs = 0, .every_steps = 3});
+  trainer.fit(batches, {.steps_per_epoch = 3, .callbacks = {&saving}, .progress = nullptr});
+  const Checkpoint checkpoint(folder / "cp.safetensors");
+  EXPECT_GT(checkpoint.blob(kDataBlob).size(), 1000 * 9 * sizeof(float)) << "the buffer's rows";
+  EXPECT_LT(checkpoint.document().size(), 3000u);
+}
+
+TEST(Resume, TheDocumentHoldsTheNewestEpochsAlone) {
+  const TempFolder folder;
+  const Variable weight(ones({}), "weight");
+  Trainer trainer({.train = [&](const data::Element& batch) { return mean(batch[0] * weight.tensor()); },
+                   .weights =
+                       [&] {
+                         return NamedVariables{{"weight", weight}};
+                       }});
+  auto batches = data::from_tensor_slices(ones({1})).batch(1);
+  constexpr int kMore = static_cast<int>(History::kMaxEpochs) + 3;
+  ModelCheckpoint saving({.filepath = folder / "cp", .every_epochs = kMore});
+  trainer.fit(batches, {.epochs = kMore, .callbacks = {&saving}, .progress = nullptr});
+  const RunDocument document = newest_checkpoint(folder.path())->document;
+  ASSERT_EQ(document.history.size(), History::kMaxEpochs);
+  EXPECT_EQ(document.history.front().epoch, 4);
+  EXPECT_EQ(document.history.back().epoch, kMore);
+}
+
+TEST(Resume, NamesThatNoFileCanHoldEndTheRunBeforeItsFirstStep) {
+  const TempFolder folder;
+  const Variable weight(ones({}), "weight"), bias(ones({}), "bias");
+  int64_t steps = 0;
+  NamedVariables variables = {{"weight", weight}, {"weight", bias}};
+  Trainer trainer({.train = [&](const data::Element& batch) { return mean(batch[0] * weight.tensor()); },
+                   .weights = [&] { return variables; }});
+  auto batches = data::from_tensor_slices(ones({1})).batch(1);
+  ModelCheckpoint saving({.filepath = folder / "cp"});
+  LambdaCallback count({.on_batch_end = [&](RunState&, const Results&) { ++steps; }});
+  FitOptions options{.callbacks = {&saving, &count}, .report_every = 1, .progress = nullptr};
+  EXPECT_ERROR(trainer.fit(batches, options), ErrorCode::kInvalidArgument, "two variables are called");
+  variables[1].first = "bias";
+  options.settings = {{"--data", "\xff.csv"}};
+  EXPECT_ERROR(trainer.fit(batches, options), ErrorCode::kInvalidArgument, "must be UTF-8");
+  EXPECT_EQ(steps, 0);
+  options.settings.clear();
+  trainer.fit(batches, options);
+  EXPECT_EQ(steps, 1);
+}
+
+TEST(Resume, AVariableThatIsNotFiniteIsNeverSaved) {
+  // The loss of each step is that before its update, which at the third makes the weight infinite.
+  const TempFolder folder;
+  const Variable weight(ones({}), "weight");
+  Trainer trainer({.train =
+                       [&](const data::Element& batch) {
+                         const Tensor value = mean(batch[0]);
+                         weight.assign(weight.tensor() * 1e15);
+                         return value;
+                       },
+                   .weights =
+                       [&] {
+                         return NamedVariables{{"weight", weight}};
+                       }});
+  auto batches = data::from_tensor_slices(ones({20})).batch(4);
+  for (const bool traced : {true, false}) {
+    weight.assign(ones({}));
+    ModelCheckpoint saving({.filepath = folder / "cp-{total_steps}",
+                            .every_steps = 1,
+                            .on_exception = true,
+                            .keep_last = 1,
+                            .asynchronous = false});
+    const FitOptions options{.callbacks = {&saving}, .trace_not_finite = traced, .progress = nullptr};
+    EXPECT_ERROR(trainer.fit(batches, options), ErrorCode::kNotANumber, "after step 3 of epoch 1 'weight'");
+    EXPECT_EQ(newest_checkpoint(folder.path())->path.filename().string(), "cp-2.safetensors");
+    TerminateOnNaN terminate;
+    FitOptions ending = options;
+    ending.callbacks.push_back(&terminate);
+    weight.assign(ones({}));
+    EXPECT_THAT(trainer.fit(batches, ending).stopped, HasSubstr("'weight'"));
+    EXPECT_FALSE(fs::exists(folder / "cp-3.safetensors"));
+  }
+}
+
+TEST(Resume, AnInfiniteValidationLossHindersNoSave) {
+  const TempFolder folder;
+  const Variable weight(ones({}), "weight");
+  const auto loss = [&](const data::Element& batch) { return mean(log(batch[0] * weight.tensor())); };
+  Trainer trainer({.train = loss, .evaluate = loss, .weights = [&] {
+                     return NamedVariables{{"weight", weight}};
+                   }});
+  auto batches = data::from_tensor_slices(ones({8})).batch(4);
+  auto validation = data::from_tensor_slices(zeros({4})).batch(4);
+  ModelCheckpoint saving({.filepath = folder / "cp-{epoch}"});
+  trainer.fit(batches,
+              {.epochs = 2, .validation_data = validation, .callbacks = {&saving}, .progress = nullptr});
+  EXPECT_TRUE(fs::exists(folder / "cp-2.safetensors"));
+}
+
+TEST(Resume, ARunOfOneEpochKeepsItsTimes) {
+  const TempFolder folder;
+  const auto train = [&](int64_t stop) {
+    const Variable weight(ones({}), "weight");
+    Trainer trainer({.train = [&](const data::Element& batch) { return mean(batch[0] * weight.tensor()); },
+                     .weights =
+                         [&] {
+                           return NamedVariables{{"weight", weight}};
+                         }});
+    auto batches = data::from_tensor_slices(ones({40})).batch(4);
+    observe::Recorder recorder;
+    ModelCheckpoint saving(every_step_in(folder));
+    StopAfter stopping(stop);
+    const FitOptions options{.callbacks = {&saving, &stopping}, .recorder = &recorder, .progress = nullptr};
+    if (stop > 0) {
+      EXPECT_THROW(trainer.fit(batches, options), Stopped);
+    } else {
+      trainer.fit(batches, options);
+    }
+    return recorder.totals().iterations;
+  };
+  train(4);
+  train(8);
+  // The iteration that was not over when its checkpoint was made is in none.
+  EXPECT_EQ(train(0), 10 - 2);
 }
 
 TEST(Resume, ALossThatIsNoNumberIsNeverSaved) {

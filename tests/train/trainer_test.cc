@@ -432,26 +432,45 @@ TEST(Trainer, RefusesWhatCannotTrain) {
   EXPECT_ERROR(vector_loss.predict(lonely), ErrorCode::kUnsupported, "without a predict function");
   EXPECT_ERROR(Trainer({.train = {}, .metrics = {{"loss", nullptr}}}), ErrorCode::kInvalidArgument,
                "a metric needs");
+  const auto named_twice = [](const char* a, const char* b) {
+    return Trainer(
+        {.train = {}, .metrics = {metric(a, nn::MeanAbsoluteError()), metric(b, nn::MeanAbsoluteError())}});
+  };
+  EXPECT_ERROR(named_twice("mae", "mae"), ErrorCode::kInvalidArgument, "two metrics are called 'mae'");
+  EXPECT_ERROR(named_twice("mae", "val_loss"), ErrorCode::kInvalidArgument, "got 'val_loss'");
+  data::Dataset exchanged =
+      data::from_tensor_slices({{"y", f.line.targets}, {"x", f.line.inputs}}).batch(kBatch);
+  options = quiet(1);
+  options.validation_data = exchanged;
+  Fixture other;
+  EXPECT_ERROR(other.trainer.fit(named, options), ErrorCode::kInvalidArgument,
+               "elements of data are (x, y), those of validation_data (y, x)");
+  EXPECT_EQ(other.optimizer.step_count(), 0);
 }
 
 TEST(Trainer, PrintsALineAnEpoch) {
-  Fixture f;
-  auto batches = f.line.batches();
-  std::FILE* file = std::tmpfile();
-  ASSERT_NE(file, nullptr);
-  FitOptions options = quiet(2);
-  options.progress = file;
-  LambdaCallback stop({.on_epoch_end = [](RunState& run, const Results&) {
-    if (run.epoch == 2) run.stop("enough");
-  }});
-  options.callbacks = {&stop};
-  f.trainer.fit(batches, options);
-  std::rewind(file);
-  std::string text(1000, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file));
-  std::fclose(file);
-  EXPECT_THAT(text, testing::MatchesRegex("Epoch 1/2  loss [0-9.e-]+  mae [0-9.e-]+  [0-9.]+ [mun]?s  "
-                                          "step p50 [0-9.]+ [mun]?s\nEpoch 2/2  .*\nstopped: enough\n"));
+  const auto printed = [](bool epoch_lines) {
+    Fixture f;
+    auto batches = f.line.batches();
+    std::FILE* file = std::tmpfile();
+    FitOptions options = quiet(2);
+    options.progress = file;
+    options.epoch_lines = epoch_lines;
+    LambdaCallback stop({.on_epoch_end = [](RunState& run, const Results&) {
+      if (run.epoch == 2) run.stop("enough");
+    }});
+    options.callbacks = {&stop};
+    f.trainer.fit(batches, options);
+    std::rewind(file);
+    std::string text(1000, '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), file));
+    std::fclose(file);
+    return text;
+  };
+  EXPECT_EQ(printed(false), "stopped: enough\n");
+  EXPECT_THAT(printed(true),
+              testing::MatchesRegex("Epoch 1/2  loss [0-9.e-]+  mae [0-9.e-]+  [0-9.]+ [mun]?s  "
+                                    "step p50 [0-9.]+ [mun]?s\nEpoch 2/2  .*\nstopped: enough\n"));
 }
 
 }  // namespace
