@@ -13,6 +13,8 @@ namespace {
 
 /// The next sample comes after at least this many times what the cheapest one took.
 constexpr int64_t kSamplingShare = 100;
+/// And the next timing of the reference kernel after so many times what one takes on average.
+constexpr double kReferenceSpacing = 100;
 
 RecorderOptions checked(RecorderOptions options) {
   const auto check = [](bool condition, std::string_view mend) {
@@ -75,6 +77,8 @@ void Recorder::restart() {
   waited_ns_ = sensors_.waited_ns();
   parallel_loops_ = parallel_loops_begun();
   reference_chosen_ = false;
+  reference_ns_ = 0;
+  references_ = 0;
   mark_ns_ = options_.clock();
   sample();
 }
@@ -116,17 +120,21 @@ void Recorder::end_iteration() {
 }
 
 void Recorder::time_reference(WindowSeries& series) {
+  if (!std::exchange(reference_chosen_, true)) {
+    reference_kernel_.use_team(parallel_loops_begun() > parallel_loops_);
+  }
   const int64_t begin = options_.clock();
   const double iteration_ns =
       static_cast<double>(totals_.total_ns) / static_cast<double>(series.iterations());
   const int64_t waited_ns = sensors_.waited_ns();
   series.add_waited(waited_ns - waited_ns_);
   waited_ns_ = waited_ns;
-  if (!std::exchange(reference_chosen_, true)) {
-    reference_kernel_.use_team(parallel_loops_begun() > parallel_loops_);
-  }
-  series.add_reference(reference_kernel_.time_ns(), reference_kernel_.quiet_ns(), iteration_ns);
-  sampling_ns_ += static_cast<double>(options_.clock() - begin);
+  const double ns = reference_kernel_.time_ns();
+  const auto cost_ns = static_cast<double>(options_.clock() - begin);
+  sampling_ns_ += cost_ns;
+  reference_ns_ += cost_ns;
+  const double mean_cost_ns = reference_ns_ / static_cast<double>(++references_);
+  series.add_reference(ns, reference_kernel_.quiet_ns(), kReferenceSpacing * mean_cost_ns, iteration_ns);
 }
 
 void Recorder::note_spike(int64_t duration_ns, const WindowSeries& series) {

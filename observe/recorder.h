@@ -225,6 +225,8 @@ class Recorder {
   ReferenceKernel reference_kernel_;
   bool reference_chosen_ = false;  // on the team, if the first iterations have used it
   int64_t parallel_loops_ = 0;     // before these
+  double reference_ns_ = 0;        // what its timings took
+  int64_t references_ = 0;
   double iteration_cost_ns_ = 0;
   double sampling_ns_ = 0;
 };

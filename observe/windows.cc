@@ -93,10 +93,9 @@ std::vector<double> WindowSeries::medians() const { return by_window(&Window::me
 std::vector<double> WindowSeries::means() const { return by_window(&Window::mean_ns); }
 std::vector<double> WindowSeries::waited() const { return by_window(&Window::mean_waited_ns); }
 
-void WindowSeries::add_reference(double ns, double quiet_ns, double iteration_ns) {
+void WindowSeries::add_reference(double ns, double quiet_ns, double spacing_ns, double iteration_ns) {
   open_.reference.add(ns, quiet_ns);
-  until_reference_ =
-      std::max<int64_t>(1, std::llround(kReferenceInterval * quiet_ns / std::max(1.0, iteration_ns)));
+  until_reference_ = std::max<int64_t>(1, std::llround(spacing_ns / std::max(1.0, iteration_ns)));
 }
 
 std::vector<double> WindowSeries::by_reference(double (ReferenceTimes::*read)() const) const {

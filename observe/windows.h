@@ -95,10 +95,10 @@ class WindowSeries {
 
   /// True when the reference kernel is to be timed. Call it once after each `add`.
   bool reference_due() { return --until_reference_ <= 0; }
-  /// Adds a timing and decides when the next is due: `kReferenceInterval` quiet timings later, as a number of
-  /// iterations, not as a time, for iterations are what medians and means count. `iteration_ns`: how far
-  /// apart two iterations of this class are.
-  void add_reference(double ns, double quiet_ns, double iteration_ns);
+  /// Adds a timing and decides when the next is due: about `spacing_ns` later, as a number of iterations, not
+  /// as a time, for iterations are what medians and means count. `iteration_ns`: how far apart two iterations
+  /// of this class are.
+  void add_reference(double ns, double quiet_ns, double spacing_ns, double iteration_ns);
   void add_waited(int64_t ns) { open_.waited_ns += ns; }
 
   const std::vector<Window>& closed() const { return closed_; }
@@ -134,7 +134,6 @@ class WindowSeries {
   std::vector<double> by_window(double (Window::*read)() const) const;
   std::vector<double> by_reference(double (ReferenceTimes::*read)() const) const;
 
-  static constexpr double kReferenceInterval = 500;
   int64_t length_ = 1;
   int64_t until_reference_ = 1;
   int64_t closed_total_ns_ = 0;

@@ -52,7 +52,7 @@ struct Problem {
   }
 };
 
-/// A folder that is gone at the end, and what its files take.
+/// A folder that is gone at the end, and what the files in it take, but for those that are being written.
 class Folder {
  public:
   Folder() : run_(std::filesystem::temp_directory_path()) {}
@@ -61,6 +61,7 @@ class Folder {
     int64_t total = 0;
     std::error_code gone;  // a file that is being replaced
     for (std::filesystem::recursive_directory_iterator at(path(), gone), end; at != end; at.increment(gone)) {
+      if (at->path().filename().string().starts_with('.')) at.disable_recursion_pending();
       const uintmax_t size = at->file_size(gone);
       if (!gone) total += static_cast<int64_t>(size);
     }

@@ -72,8 +72,42 @@ TEST_F(Command, CompareGrowsTheGraphOnlyWhereOpsAreAdded) {
   }
 }
 
+TEST_F(Command, CompareShowsWhatALongRunKeeps) {
+  auto loops = compare("long-run", 400);
+  ASSERT_EQ(loops.size(), 9u);
+  EXPECT_GE(per_step(loops["input cached without a bound"], "live_tensors"), 2);
+  EXPECT_GT(per_step(loops["losses kept with their history"], "tape_entries"), 5);
+  EXPECT_EQ(per_step(loops["optimizer made again"], "optimizer_states"), 1);
+  EXPECT_GT(per_step(loops["data read again from disk"], "disk_read_bytes"), 10'000);
+  EXPECT_THAT(loops["accumulation as listed"]["notes"][0], HasSubstr("trains wrongly"));
+  for (const char* cured : {"images, Adam", "images, RMSprop", "series, Adam", "series, RMSprop"}) {
+    EXPECT_TRUE(loops[cured]["cured"]) << cured;
+    EXPECT_EQ(per_step(loops[cured], "traces"), 0) << cured;
+    EXPECT_EQ(per_step(loops[cured], "tape_entries"), 0) << cured;
+    if (loops[cured].contains("heap_allocations_per_step")) {
+      EXPECT_EQ(loops[cured]["heap_allocations_per_step"], 0) << cured;
+    }
+  }
+}
+
+TEST_F(Command, CompareShowsWhatEveryEpochLeaves) {
+  auto loops = compare("every-epoch", 20 * 44);
+  ASSERT_EQ(loops.size(), 4u);
+  EXPECT_GT(per_step(loops["every checkpoint kept"], "disk_bytes"), 1000);
+  EXPECT_GT(per_step(loops["files left behind"], "disk_bytes"), 300);
+  EXPECT_THAT(loops["last few kept"]["notes"][0], HasSubstr("removed now"));
+}
+
+TEST_F(Command, CompareFeedsTheStepInFourWays) {
+  auto loops = compare("transfers", 64);
+  ASSERT_EQ(loops.size(), 4u);
+  EXPECT_THAT(loops["made and copied in the loop"]["notes"][0], HasSubstr("66 copies a step"));
+  EXPECT_EQ(per_step(loops["tensor slices, prefetched"], "system_allocations"), 0);
+  EXPECT_EQ(per_step(loops["decoded once, prefetched"], "traces"), 0);
+}
+
 TEST_F(Command, CompareSaysWhatIsWrongBeforeItRuns) {
-  EXPECT_THAT(run_isochron("compare weather"), Ends(2, "no chapter 'weather'; chapters are gpu-memory"));
+  EXPECT_THAT(run_isochron("compare weather"), Ends(2, "no chapter 'weather'; chapters are long-run"));
   EXPECT_THAT(run_isochron("compare growing-graph --device cuda"), Ends(2, "this build computes on the cpu"));
   const std::string nowhere = (folder_.path() / "no" / "r.json").string();
   EXPECT_THAT(run_isochron("compare growing-graph --json " + nowhere), Ends(3, "make it first"));

@@ -64,6 +64,8 @@ TEST(Cause, NamesWhatTheCatalogueAsksFor) {
               ElementsAre("system allocations in each step"));
   EXPECT_THAT(names(attribute(evidence({{"disk_bytes.growing", 1}, {"disk_bytes.weights_share", 0.9}}))),
               ElementsAre("checkpoints pile up"));
+  EXPECT_THAT(names(attribute(evidence({{"time.growing", 1}, {"phase.checkpoint.growth_share", 0.9}}))),
+              ElementsAre("checkpoints block"));
   EXPECT_THAT(names(attribute(evidence({{"disk_bytes.growing", 1}}))),
               ElementsAre("event files and logs pile up"));
   EXPECT_THAT(names(attribute(evidence({{"time.machine_slowed", 1}}))),
