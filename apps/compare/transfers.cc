@@ -198,9 +198,10 @@ Chapter transfers_chapter() {
        .notes =
            [copies] {
              return std::vector<std::string>{fmt::format(
-                 "{} copies, {:.0f} ns each with the tensor that is made for it; there is no device to wait "
-                 "for",
-                 copies->count, static_cast<double>(copies->ns) / static_cast<double>(copies->count))};
+                 "{} copies a step, {:.0f} ns each with the tensor that is made for it; there is no device "
+                 "to "
+                 "wait for",
+                 2 * kBatch + 2, static_cast<double>(copies->ns) / static_cast<double>(copies->count))};
            }},
       {.name = kSlices,
        .what = "from_tensor_slices, shuffle(1000), batch, prefetch",
