@@ -15,7 +15,8 @@ class KeyStream {
   virtual ~KeyStream() = default;
   /// Goes to the beginning of an epoch. The keys of an epoch are a function of the recipe and its number.
   virtual void restart(uint64_t epoch) = 0;
-  /// Writes the next key; returns its number of rows, 0 at the end of the epoch.
+  /// Writes the next key; returns its number of rows, 0 at the end of the epoch. May throw Interrupted
+  /// (interrupt.h).
   virtual int64_t next(int64_t* key) = 0;
   /// Gives back a key that nobody will use.
   virtual void drop(const int64_t* key, int64_t rows) = 0;

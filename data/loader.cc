@@ -64,6 +64,7 @@ Loader::Loader(std::shared_ptr<const Recipe> recipe)
 
 Loader::~Loader() {
   if (threads_.empty()) return;
+  interrupt_.request(Interrupt::kAbandon);
   {
     const std::scoped_lock lock(order_mutex_, free_mutex_);
     stop_ = true;
@@ -89,12 +90,11 @@ void Loader::begin_epoch(uint64_t epoch) {
 
 /// From here on elements are made from the beginning of `epoch`.
 void Loader::start_run(uint64_t epoch) {
-  const std::scoped_lock lock(order_mutex_);
+  const OrderHold hold(*this, Interrupt::kAbandon);
   ++run_;
   position_ = {epoch, 0, 0};
   at_start_ = true;
   pending_.clear();
-  order_changed_.notify_all();
 }
 
 void Loader::start_threads() {
@@ -110,6 +110,13 @@ void Loader::start_threads() {
 }
 
 const Element* Loader::next() {
+  if (!t_drawing.interrupt) return advance();
+  const DrawingScope users({t_drawing.interrupt, false});  // code of theirs reads a dataset
+  return advance();
+}
+
+const Element* Loader::advance() {
+  throw_if_interrupted();
   retire_held();
   if (!in_epoch_) return nullptr;
   if (!pending_.empty()) return next_pending();
@@ -134,7 +141,7 @@ const Element* Loader::take(Slot& slot) {
   return nullptr;
 }
 
-/// Draws the next key of the order, its end or its error. Never throws.
+/// Draws the next key of the order, its end or its error. Throws Interrupted and nothing else.
 void Loader::draw(Slot& slot) {
   slot.run = run_;
   slot.error = nullptr;
@@ -143,6 +150,8 @@ void Loader::draw(Slot& slot) {
     if (at_start_) keys_->restart(position_.epoch);
     at_start_ = false;
     slot.rows = keys_->next(slot.key.data());
+  } catch (const Interrupted&) {
+    throw;
   } catch (...) {
     slot.kind = Slot::kError;
     slot.error = std::current_exception();
@@ -160,8 +169,9 @@ void Loader::draw(Slot& slot) {
   }
 }
 
-/// Makes the element of the slot's key, or its error. Never throws.
+/// Makes the element of the slot's key, or its error. Never throws, and isn't interrupted.
 void Loader::make(Slot& slot) {
+  const DrawingScope no_drawing({});
   try {
     slot.element = &slot.frame.fill({slot.key.data(), static_cast<size_t>(slot.rows)}, slot.position);
   } catch (...) {
@@ -219,9 +229,16 @@ Loader::Slot* Loader::wait_for_free_slot(int worker) {
 /// False when the loader ends.
 bool Loader::draw_in_turn(Slot& slot, uint64_t& number) {
   std::unique_lock lock(order_mutex_);
-  order_changed_.wait(lock, [&] { return stop_ || halted_run_ != run_; });
-  if (stop_) return false;
-  draw(slot);
+  for (bool drawn = false; !drawn;) {
+    order_changed_.wait(lock, [&] { return stop_ || (!interrupt_.requested() && halted_run_ != run_); });
+    if (stop_) return false;
+    try {
+      const DrawingScope drawing({&interrupt_, true});
+      draw(slot);
+      drawn = true;
+    } catch (const Interrupted&) {
+    }
+  }
   if (slot.kind == Slot::kError) halt(slot.run);
   if (recipe_->deterministic) {
     number = drawn_++;
@@ -242,8 +259,11 @@ void Loader::halt(uint64_t run) {
 void Loader::deliver(Slot& slot, uint64_t number) {
   Cell& cell = cells_[number % slots_.size()];
   cell.slot = &slot;
-  cell.delivered.store(static_cast<uint32_t>(number + 1), std::memory_order_release);
-  cell.delivered.notify_one();
+  cell.delivered = static_cast<uint32_t>(number + 1);
+  if (awaited_ == &cell) {
+    const std::scoped_lock lock(consumer_.mutex);
+    consumer_.woken.notify_one();
+  }
   --in_flight_;
   in_flight_.notify_all();
 }
@@ -263,10 +283,7 @@ Loader::Slot& Loader::wait_for_delivery() {
       _mm_pause();
       seen = cell.delivered.load(std::memory_order_acquire);
     }
-    while (seen != wanted) {
-      cell.delivered.wait(seen);
-      seen = cell.delivered.load(std::memory_order_acquire);
-    }
+    if (seen != wanted) sleep_until(cell, wanted);
     ++take_number_;
     if (cell.slot->run != run_) {  // left over from what was abandoned
       free_slot(*cell.slot);
@@ -275,6 +292,16 @@ Loader::Slot& Loader::wait_for_delivery() {
     if (const int workers = tuner_.on_delivery(waited); recipe_->workers == kAutotune) set_active(workers);
     return *cell.slot;
   }
+}
+
+/// Throws Interrupted where a stage reads this loader.
+void Loader::sleep_until(const Cell& cell, uint32_t delivered) {
+  const Interrupt::Sleep sleep(t_drawing.interrupt, consumer_);
+  std::unique_lock lock(consumer_.mutex);
+  awaited_ = &cell;
+  consumer_.woken.wait(lock, [&] { return cell.delivered == delivered || interrupted(); });
+  awaited_ = nullptr;
+  if (cell.delivered != delivered) throw Interrupted{};
 }
 
 void Loader::set_active(int workers) {
@@ -305,6 +332,8 @@ const Element* Loader::next_pending() {
     return &held_pending_->element();
   }
   in_epoch_ = false;
+  failed_ = next.kind == Slot::kError;
+  if (failed_) std::rethrow_exception(next.error);
   return nullptr;
 }
 

@@ -61,6 +61,7 @@ class ShuffleKeys final : public KeysOver {
     return keys_.data() + index * static_cast<size_t>(stage_.rows);
   }
   void begin(uint64_t epoch);
+  void fill();
   void fill_gap(size_t place);
   void grow(size_t places);
   std::vector<int64_t> held_after(int64_t draws);
@@ -73,7 +74,7 @@ class ShuffleKeys final : public KeysOver {
   uint64_t drawn_ = 0;            // in this epoch
   std::vector<int64_t> keys_;     // (buffer, rows of a full element)
   std::vector<int64_t> lengths_;  // rows in each
-  size_t filled_ = 0;             // below the buffer's size once the input has ended
+  size_t filled_ = 0;  // below the buffer's size before the first draw, and once the input has ended
 };
 
 /// The whole epoch in the order of a Permutation, in constant memory. Over rows only.

@@ -95,7 +95,8 @@ TEST(Filter, ThatThrowsReachesTheConsumer) {
       return true;
     });
     if (prefetch > 0) filtered = filtered.prefetch(prefetch);
-    EXPECT_ERROR(epoch_of(filtered), ErrorCode::kInvalidArgument, "[filter] the function threw: bad row");
+    EXPECT_ERROR(epoch_of(filtered), ErrorCode::kInvalidArgument,
+                 "[filter (stage 2)] element 3 of epoch 0: bad row");
     armed = false;
     EXPECT_EQ(epoch_of(filtered).size(), 6u) << "the next epoch is whole";
   }
