@@ -326,6 +326,20 @@ std::vector<Layout> layouts_of(const Recipes& recipes) {
   return result;
 }
 
+int64_t larger(int64_t a, int64_t b) { return a == kAutotune || b == kAutotune ? kAutotune : std::max(a, b); }
+
+/// Made by threads as all that it is made of allow.
+Dataset over_rows(std::shared_ptr<const RowSource> rows, const Recipes& recipes) {
+  auto recipe = std::make_shared<Recipe>(*Dataset(std::move(rows)).recipe());
+  recipe->deterministic = false;
+  for (const auto& input : recipes) {
+    recipe->prefetch_elems = larger(recipe->prefetch_elems, input->prefetch_elems);
+    recipe->workers = larger(recipe->workers, input->workers);
+    recipe->deterministic |= input->deterministic;
+  }
+  return Dataset(std::move(recipe));
+}
+
 Dataset over_stream(std::vector<Layout> layouts, int64_t size, uint64_t fingerprint, OpenedBy::Open open) {
   return Dataset(std::make_shared<OpenedBy>(std::move(layouts), size, fingerprint, std::move(open)));
 }
@@ -354,7 +368,7 @@ Dataset zip(std::initializer_list<std::pair<std::string_view, Dataset>> datasets
       size = std::min(size, more);
     }
   }
-  if (all_rows(recipes)) return Dataset(std::make_shared<ZipRows>(recipes, std::move(layout)));
+  if (all_rows(recipes)) return over_rows(std::make_shared<ZipRows>(recipes, std::move(layout)), recipes);
   return over_stream({layout}, size, fingerprint_of("zip", recipes),
                      [recipes](const auto&) { return std::make_unique<ZipStream>(recipes); });
 }
@@ -366,7 +380,7 @@ Dataset concatenate(const Dataset& first, const Dataset& second) {
           "the first dataset has no end, so nothing would follow it");
   const Recipes recipes = recipes_of(both);
   if (all_rows(recipes) && recipes[0]->results() == recipes[1]->results()) {
-    return Dataset(std::make_shared<ConcatenatedRows>(recipes));
+    return over_rows(std::make_shared<ConcatenatedRows>(recipes), recipes);
   }
   const bool known = first.size() >= 0 && second.size() >= 0;
   const int64_t size = known                        ? first.size() + second.size()

@@ -167,9 +167,11 @@ class Dataset {
   /// throws.
   Dataset cache(size_t limit_bytes = SIZE_MAX) const;
   /// Elements are made by a background thread (by several where a map is parallel), up to `elems` ahead and
-  /// on into the next epoch. kAutotune: 32 MiB of them, at least 2, at most 16, fewer where the memory budget
-  /// ends (pipeline_memory.h). Wherever it stands in the chain, the queue stands at its end. Throws
-  /// kInvalidArgument unless kAutotune or in [1, 1024].
+  /// on into the next epoch. kAutotune: 32 MiB of them, at least 2, at most 16, and one more
+  /// for every further worker; fewer, down to one, where the memory budget ends (pipeline_memory.h): that one
+  /// doesn't fit, or that a number given doesn't, is kOutOfMemory before the first element. Wherever it
+  /// stands in the chain, the queue stands at its end. Throws kInvalidArgument unless kAutotune or in [1,
+  /// 1024].
   Dataset prefetch(int64_t elems = kAutotune) const;
 
   /// The signatures that elements may have: that of a full element, then that of an odd last batch if there

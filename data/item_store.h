@@ -17,6 +17,11 @@ class ItemStore {
     explicit Held(const Layout& layout) : item(layout) {}
     Item item;
     int64_t row = 0;  // how many its stream gave before it in this epoch
+
+   private:
+    static constexpr size_t kBytesInLists =
+        4 * sizeof(void*);  // that of all and that of the free, at twice their size
+    MemoryCharge charge_{sizeof(Held) - sizeof(Item) + kHeapBlockBytes + kBytesInLists};
   };
 
   /// `layout` must outlive the store.

@@ -18,6 +18,10 @@ namespace {
 constexpr int64_t kExtraSlots = 2;
 constexpr int64_t kMostAutotuned = 16, kLeastAutotuned = 2;
 constexpr size_t kAutotunedBytes = size_t{32} << 20;
+constexpr size_t kGuessedBytes = size_t{1} << 20;  // of an element whose extents vary
+/// Of what the budget has left, for slots whose number is chosen here; the rest is for items and for what
+/// maps make meanwhile.
+constexpr size_t kSlotsShare = 3, kSlotsShareBelow = 4;
 /// About 20 us: longer than making a usual batch, shorter than what sleeping and waking cost together.
 constexpr int kSpins = 500;
 
@@ -26,13 +30,30 @@ int most_workers(const Recipe& recipe) {
                                      : static_cast<int>(recipe.workers);
 }
 
+size_t bytes_or_guess(const Layout& layout) { return layout.fixed() ? layout.size_bytes() : kGuessedBytes; }
+
+/// What making an element takes, and keeps until the slot's next: batches, and what maps give. Maps that give
+/// views take less.
+size_t slot_bytes(const Recipe& recipe) {
+  size_t bytes = 1;
+  for (size_t level = 0; level < recipe.levels.size(); ++level) {
+    const bool in_memory = level == 0 && (recipe.stream || recipe.rows->first_row(0) != nullptr);
+    if (!in_memory) bytes += bytes_or_guess(recipe.levels[level].memory);
+    for (const MapStage& map : recipe.levels[level].maps) bytes += bytes_or_guess(map.results[kFull]);
+  }
+  return bytes;
+}
+
 int64_t wanted_slots(const Recipe& recipe) {
   if (recipe.prefetch_elems == 0) return 1;
   if (recipe.prefetch_elems != kAutotune) return recipe.prefetch_elems + kExtraSlots;
-  const Layout& full = recipe.results()[kFull];
-  const size_t bytes = full.fixed() ? std::max<size_t>(1, full.size_bytes()) : size_t{1} << 20;
+  const size_t bytes = slot_bytes(recipe), budget = memory_budget_bytes();
   const auto fitting = static_cast<int64_t>(kAutotunedBytes / bytes);
-  return std::clamp(fitting, kLeastAutotuned, kMostAutotuned) + most_workers(recipe) - 1 + kExtraSlots;
+  const int64_t wanted =
+      std::clamp(fitting, kLeastAutotuned, kMostAutotuned) + most_workers(recipe) - 1 + kExtraSlots;
+  const size_t left = budget - std::min(budget, memory_in_use_bytes());
+  const auto most = static_cast<int64_t>(left / kSlotsShareBelow * kSlotsShare / bytes);
+  return std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, most));
 }
 
 }  // namespace
@@ -51,10 +72,9 @@ Loader::Loader(std::shared_ptr<const Recipe> recipe)
     try {
       slots_.push_back(std::make_unique<Slot>(*recipe_));
     } catch (const Error& error) {
-      const bool enough =
-          recipe_->prefetch_elems == kAutotune && static_cast<int64_t>(slots_.size()) >= 1 + kExtraSlots;
+      const bool enough = recipe_->prefetch_elems == kAutotune && !slots_.empty();
       if (error.code() != ErrorCode::kOutOfMemory || !enough) throw;
-      slots_.resize(std::max<size_t>(1 + kExtraSlots, slots_.size() / 2));  // the rest is for maps and items
+      slots_.resize(std::max<size_t>(1, slots_.size() * kSlotsShare / kSlotsShareBelow));
       break;
     }
   }
@@ -79,6 +99,7 @@ Loader::~Loader() {
 void Loader::begin_epoch(uint64_t epoch) {
   const bool elsewhere = !begun_ || in_epoch_ || failed_ || epoch != epoch_ + 1;
   retire_held();
+  tuner_.on_pause();
   ++loop_;
   epoch_ = epoch;
   taken_ = 0;
@@ -279,6 +300,7 @@ Loader::Slot& Loader::wait_for_delivery() {
     const auto wanted = static_cast<uint32_t>(take_number_ + 1);
     uint32_t seen = cell.delivered.load(std::memory_order_acquire);
     const bool waited = seen != wanted;
+    if (waited) tuner_.on_wait();
     for (int spin = 0; seen != wanted && spin < kSpins; ++spin) {
       _mm_pause();
       seen = cell.delivered.load(std::memory_order_acquire);

@@ -30,6 +30,7 @@ ShuffleKeys::ShuffleKeys(std::unique_ptr<KeyStream> input, const OrderStage& sta
 }
 
 void ShuffleKeys::grow(size_t places) {
+  charge_.add((places - lengths_.size()) * sizeof(int64_t) * static_cast<size_t>(1 + stage_.rows));
   lengths_.resize(places);
   keys_.resize(places * static_cast<size_t>(stage_.rows));
 }

@@ -5,6 +5,7 @@
 
 #include "isochron/data/keys.h"
 #include "isochron/data/permutation.h"
+#include "isochron/data/pipeline_memory.h"
 
 namespace isochron::data {
 
@@ -71,6 +72,7 @@ class ShuffleKeys final : public KeysOver {
   OrderStage stage_;
   size_t capacity_;
   Draws draws_;
+  MemoryCharge charge_;           // for the two below
   uint64_t drawn_ = 0;            // in this epoch
   std::vector<int64_t> keys_;     // (buffer, rows of a full element)
   std::vector<int64_t> lengths_;  // rows in each
