@@ -252,7 +252,10 @@ Dataset Dataset::with_batches(int64_t batch_elems, const PaddedBatchOptions& opt
   }
   level.memory = merged(level.inputs);
   recipe->odd_rows = odd * below.rows;
-  add_order(*recipe, {.kind = OrderStage::kBatch, .elems = held, .drop_remainder = options.drop_remainder});
+  add_order(*recipe, {.kind = OrderStage::kBatch,
+                      .elems = held,
+                      .drop_remainder = options.drop_remainder,
+                      .pad_remainder = options.pad_remainder});
   if (size >= 0) recipe->size = size / held + (size % held > 0 && !options.drop_remainder);
   recipe->odd_is_last = true;
   recipe->levels.push_back(std::move(level));

@@ -113,7 +113,11 @@ const Element& Frame::read_row(int64_t row, const Position& position) {
 
 const Element& Frame::stack(std::span<const int64_t> key, const Position& position) {
   const auto child_rows = static_cast<int64_t>(child_->level_.rows);
-  const int64_t elems = (static_cast<int64_t>(key.size()) + child_rows - 1) / child_rows;
+  int64_t elems = (static_cast<int64_t>(key.size()) + child_rows - 1) / child_rows;
+  if (level_.marks_valid) {
+    while (key[static_cast<size_t>((elems - 1) * child_rows)] == kNoRow) --elems;
+    key = key.first(static_cast<size_t>(elems * child_rows));
+  }
   const bool full = level_.marks_valid || elems == level_.batch_elems;
   const bool planned =
       full || (level_.inputs.size() > kOdd && level_.inputs[kOdd].specs[0].shape[0] == elems);
@@ -179,7 +183,8 @@ void Frame::each_child(std::span<const int64_t> key, const Position& position, U
   for (size_t at = 0, n = 0; at < key.size(); at += child_rows, ++n) {
     const auto child_key = key.subspan(at, std::min(child_rows, key.size() - at));
     child_->retire();
-    if (const size_t ahead = at + kPrefetchedElems * child_rows; in_memory && ahead < key.size()) {
+    if (const size_t ahead = at + kPrefetchedElems * child_rows;
+        in_memory && ahead < key.size() && key[ahead] != kNoRow) {
       prefetch_row(key[ahead]);
     }
     const auto index = static_cast<int64_t>(n);

@@ -29,6 +29,7 @@ class ItemStore {
 
   /// An item to be filled; its number stays valid, from any thread, until it is given back.
   int64_t take();
+  /// kNoRow stands for none.
   void give_back(std::span<const int64_t> numbers);
   static Held& at(int64_t number) { return *reinterpret_cast<Held*>(number); }
 

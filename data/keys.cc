@@ -33,7 +33,7 @@ class RowKeys final : public KeyStream {
     for (int64_t i = 0; i < rows; ++i) state.put(key[i]);
   }
   void restore_key(StateReader& state, int64_t* key, int64_t rows) override {
-    for (int64_t i = 0; i < rows; ++i) key[i] = state.get_between(0, rows_ - 1, "a row");
+    for (int64_t i = 0; i < rows; ++i) key[i] = state.get_between(kNoRow, rows_ - 1, "a row");
   }
 
  private:
@@ -79,14 +79,17 @@ class StreamKeys final : public KeyStream {
   }
   void save_key(StateWriter& state, const int64_t* key, int64_t rows) const override {
     for (int64_t i = 0; i < rows; ++i) {
-      state.put(ItemStore::at(key[i]).row);
+      state.put(key[i] == kNoRow ? kNoRow : ItemStore::at(key[i]).row);
+      if (key[i] == kNoRow) continue;
       ItemStore::at(key[i]).item.save(state);
     }
   }
   void restore_key(StateReader& state, int64_t* key, int64_t rows) override {
     for (int64_t i = 0; i < rows; ++i) {
-      key[i] = store_.take();
-      ItemStore::at(key[i]).row = state.get_between(0, kMostRows, "a row");
+      const int64_t row = state.get_between(kNoRow, kMostRows, "a row");
+      key[i] = row == kNoRow ? kNoRow : store_.take();
+      if (row == kNoRow) continue;
+      ItemStore::at(key[i]).row = row;
       ItemStore::at(key[i]).item.restore(state);
     }
   }
@@ -112,6 +115,11 @@ class BatchKeys final : public KeysOver {
     for (int64_t elems = std::exchange(begun_elems_, 0); elems < stage_.elems; ++elems) {
       const int64_t more = next_or_leave(key, rows, elems);
       if (more == 0) {
+        if (rows > 0 && stage_.pad_remainder) {
+          const int64_t full = stage_.elems * stage_.rows;
+          std::fill(key + rows, key + full, kNoRow);
+          return full;
+        }
         if (!stage_.drop_remainder) return rows;
         input_->drop(key, rows);
         return 0;
@@ -321,6 +329,19 @@ std::unique_ptr<KeyStream> make_stage(std::unique_ptr<KeyStream> input, const Or
 }
 
 }  // namespace
+
+bool is_key(const Recipe& recipe, size_t level, std::span<const int64_t> key) {
+  if (level == 0) return key.size() == 1 && key[0] != kNoRow;
+  const auto child_rows = static_cast<size_t>(recipe.levels[level - 1].rows);
+  for (size_t at = 0; at < key.size(); at += child_rows) {
+    const auto rest = key.subspan(at);
+    if (at > 0 && recipe.levels[level].marks_valid && rest[0] == kNoRow) {
+      return std::ranges::all_of(rest, [](int64_t row) { return row == kNoRow; });
+    }
+    if (!is_key(recipe, level - 1, rest.first(std::min(child_rows, rest.size())))) return false;
+  }
+  return !key.empty();
+}
 
 std::unique_ptr<KeyStream> make_keys(const Recipe& recipe, ItemStore* store) {
   std::unique_ptr<KeyStream> keys;

@@ -171,6 +171,7 @@ void Loader::draw(Slot& slot) {
     if (at_start_) keys_->restart(position_.epoch);
     at_start_ = false;
     slot.rows = keys_->next(slot.key.data());
+    if (restored_ && slot.rows > 0) refuse_damaged_key(slot);
   } catch (const Interrupted&) {
     throw;
   } catch (...) {
@@ -188,6 +189,15 @@ void Loader::draw(Slot& slot) {
     position_ = {position_.epoch + 1, 0, 0};
     at_start_ = true;
   }
+}
+
+/// Throws kBadFormat for a key that is none.
+void Loader::refuse_damaged_key(Slot& slot) {
+  const std::span<const int64_t> key(slot.key.data(), static_cast<size_t>(slot.rows));
+  if (is_key(*recipe_, recipe_->levels.size() - 1, key)) return;
+  keys_->drop(slot.key.data(), std::exchange(slot.rows, 0));
+  fail(ErrorCode::kBadFormat, "dataset state",
+       "expected an element's rows; the state is damaged, or that of another dataset");
 }
 
 /// Makes the element of the slot's key, or its error. Never throws, and isn't interrupted.
@@ -281,8 +291,9 @@ void Loader::deliver(Slot& slot, uint64_t number) {
   Cell& cell = cells_[number % slots_.size()];
   cell.slot = &slot;
   cell.delivered = static_cast<uint32_t>(number + 1);
+  cell.delivered.notify_one();
   if (awaited_ == &cell) {
-    const std::scoped_lock lock(consumer_.mutex);
+    { const std::scoped_lock lock(consumer_.mutex); }  // it sleeps by now
     consumer_.woken.notify_one();
   }
   --in_flight_;
@@ -318,6 +329,10 @@ Loader::Slot& Loader::wait_for_delivery() {
 
 /// Throws Interrupted where a stage reads this loader.
 void Loader::sleep_until(const Cell& cell, uint32_t delivered) {
+  if (!t_drawing.interrupt) {  // nothing else wakes it, and this costs less
+    for (uint32_t seen; (seen = cell.delivered) != delivered;) cell.delivered.wait(seen);
+    return;
+  }
   const Interrupt::Sleep sleep(t_drawing.interrupt, consumer_);
   std::unique_lock lock(consumer_.mutex);
   awaited_ = &cell;

@@ -80,6 +80,7 @@ class Loader {
   void start_threads();
   void start_run(uint64_t epoch);
   void draw(Slot& slot);
+  void refuse_damaged_key(Slot& slot);
   void make(Slot& slot);
   void give_back_items(Slot& slot);
   void retire_held();
@@ -128,7 +129,7 @@ class Loader {
   std::deque<Pending> pending_;         // restored elements, delivered before any new one
   std::unique_ptr<Item> held_pending_;  // one that the consumer has
   Autotuner tuner_;
-  Waiter consumer_;                            // sleeps here for
+  Waiter consumer_;                            // a stage that reads this loader sleeps here for
   std::atomic<const Cell*> awaited_{nullptr};  // this delivery
 
   // The order, drawn by one thread at a time.
@@ -136,10 +137,11 @@ class Loader {
   std::condition_variable order_changed_;
   Interrupt interrupt_;  // of the draw in progress; no other begins while it is requested
   std::unique_ptr<KeyStream> keys_;
-  Position position_;     // of the element that is drawn next
-  bool at_start_ = true;  // the keys must be restarted first
-  uint64_t run_ = 1;      // raised when the consumer goes elsewhere: what was made before is of no use
-  uint64_t drawn_ = 0;    // numbers given out, in order
+  Position position_;      // of the element that is drawn next
+  bool at_start_ = true;   // the keys must be restarted first
+  bool restored_ = false;  // keys may be those of a damaged state
+  uint64_t run_ = 1;       // raised when the consumer goes elsewhere: what was made before is of no use
+  uint64_t drawn_ = 0;     // numbers given out, in order
   std::atomic<uint64_t> finished_{0};    // numbers given out, where order doesn't matter
   std::atomic<uint32_t> in_flight_{0};   // elements drawn and not yet delivered
   std::atomic<uint64_t> halted_run_{0};  // nothing more is made in this run, as there was an error

@@ -176,7 +176,9 @@ void Loader::restore_under_way(StateReader& state) {
   position_.epoch = state.get();
   position_.element = state.get_between(0, kMostElements, "a position");
   at_start_ = state.get_between(0, 1, "0 or 1") == 1;
-  if (!at_start_) keys_->restore(state, position_.epoch);
+  if (at_start_) return;
+  restored_ = true;
+  keys_->restore(state, position_.epoch);
 }
 
 }  // namespace isochron::data

@@ -49,6 +49,7 @@ struct OrderStage {
   int64_t elems = 0;  // buffer, batch, times, taken, skipped or number of shards
   int64_t index = 0;  // of the shard
   bool drop_remainder = false;
+  bool pad_remainder = false;
   ShuffleOptions shuffle = {};
   uint64_t salt = 0;       // place among these stages: keeps apart shuffles that share a seed
   int64_t rows = 1;        // source rows in a full element of the input

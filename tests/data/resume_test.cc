@@ -135,6 +135,16 @@ const std::vector<Chain>& chains() {
        },
        false},
       {"generated", [] { return ragged(9).shuffle(4).padded_batch(3, {.drop_remainder = true}); }, false},
+      {"batches filled up, in batches",
+       [] {
+         return rows(25)
+             .filter(not_of_three)
+             .batch(3, {.pad_remainder = true})
+             .repeat(2)
+             .shuffle(3)
+             .batch(2, {.drop_remainder = true});
+       },
+       false},
       {"windows", [] { return from_windows(numbers(30), {.length = 4, .horizon = 1}).shuffle(9).batch(4); }},
       {"into memory",
        [] {

@@ -621,5 +621,12 @@ TEST(Cache, OfTheSameDatasetHasTheSameFingerprint) {
             fingerprint(*rows(9).batch(3).unbatch().cache().batch(3).recipe()));
 }
 
+TEST(Batch, OfBatchesThatAreFilledUp) {
+  const auto padded = [] { return rows(5).batch(2, {.pad_remainder = true}); };
+  Dataset twice = padded().repeat(2).batch(2);
+  EXPECT_THAT(numbers_of(twice), ElementsAre(0, 1, 2, 3, 4, 0, 0, 1, 2, 3, 4, 0));
+  EXPECT_THAT(numbers_of(twice, 1), ElementsAre(1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0));
+}
+
 }  // namespace
 }  // namespace isochron::data
