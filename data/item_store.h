@@ -20,7 +20,7 @@ class ItemStore {
 
    private:
     static constexpr size_t kBytesInLists =
-        4 * sizeof(void*);  // that of all and that of the free, at twice their size
+        4 * sizeof(void*);  // of all, and of the free, at twice their size
     MemoryCharge charge_{sizeof(Held) - sizeof(Item) + kHeapBlockBytes + kBytesInLists};
   };
 

@@ -91,6 +91,7 @@ const std::vector<Chain>& chains() {
        [] { return rows(40).filter(not_of_three).map(plus_hundred, {.parallel = 3}).take(21).prefetch(4); },
        false},
       {"filtered, cut", [] { return rows(60).filter(not_of_three).skip(2).shard(3, 2).take(9); }, false},
+      {"filtered, endless", [] { return rows(7).filter(not_of_three).repeat().take(13); }, false},
       {"unbatched", [] { return rows(22).batch(4).unbatch().shuffle(4); }, false},
       {"interleaved",
        [] {
