@@ -202,9 +202,16 @@ void Loader::refuse_damaged_key(Slot& slot) {
 
 /// Makes the element of the slot's key, or its error. Never throws, and isn't interrupted.
 void Loader::make(Slot& slot) {
-  const DrawingScope no_drawing({});
-  try {
+  const auto fill = [&] {
     slot.element = &slot.frame.fill({slot.key.data(), static_cast<size_t>(slot.rows)}, slot.position);
+  };
+  try {
+    if (!t_drawing.interrupt) {
+      fill();
+    } else {
+      const DrawingScope no_drawing({});
+      fill();
+    }
   } catch (...) {
     slot.kind = Slot::kError;
     slot.error = std::current_exception();
