@@ -40,7 +40,7 @@ class RowKeys final : public KeyStream {
   int64_t rows_, row_ = 0;
 };
 
-constexpr int64_t kMostRows = int64_t{1} << 40;  // of a stream, in a state that is believed
+constexpr int64_t kMostRows = int64_t{1} << 40;  // of a stream, or passes, in a state that is believed
 
 /// The items of a stream, one after the other.
 class StreamKeys final : public KeyStream {
@@ -209,7 +209,7 @@ class RepeatKeys final : public KeysOver {
   }
   void restore(StateReader& state, uint64_t epoch) override {
     go_to_pass(epoch,
-               state.get_between(0, stage_.elems == kInfinite ? INT64_MAX : stage_.elems - 1, "a pass"));
+               state.get_between(0, stage_.elems == kInfinite ? kMostRows : stage_.elems - 1, "a pass"));
     pass_empty_ = state.get_between(0, 1, "0 or 1") == 1;
     input_->restore(state, epoch_of_pass());
   }
