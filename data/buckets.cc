@@ -16,6 +16,7 @@ constexpr std::string_view kWhere = "bucket_by_sequence_length";
 /// The options, and what follows from them.
 struct Buckets {
   std::shared_ptr<const Recipe> input;
+  int number;  // of the stage
   Layout row;
   std::function<int64_t(const Element&)> length;
   BucketOptions options;
@@ -36,12 +37,16 @@ class BucketStream final : public ElementStream {
 
   bool next(Item& item) override {
     while (!ended_) {
-      const Element* element = input_.next();
+      const Element* element = input_.advance();
       if (!element) {
         ended_ = true;
         break;
       }
-      const size_t at = bucket_of(*element);
+      const size_t at = in_stage(kWhere, buckets_->number, input_.position(), [&] {
+        const size_t bucket = bucket_of(*element);
+        require_fits(*element, bucket);
+        return bucket;
+      });
       Bucket& bucket = held_[at];
       if (bucket.filled == bucket.elements.size()) {
         bucket.elements.push_back(std::make_unique<Item>(buckets_->row));
@@ -101,6 +106,14 @@ class BucketStream final : public ElementStream {
     return static_cast<size_t>(found - longest.begin());
   }
 
+  void require_fits(const Element& element, size_t bucket) const {
+    const Signature& batch = buckets_->batches[bucket].specs;
+    for (int i = 0; i < element.size(); ++i) {
+      const Shape place(batch[static_cast<size_t>(i)].shape.span().subspan(1));
+      require_paddable(element[i], place, element.name(i));
+    }
+  }
+
   /// Makes the batch of a bucket and empties it.
   void write(size_t at, Item& item) {
     Bucket& bucket = held_[at];
@@ -149,6 +162,7 @@ Dataset bucket_by_sequence_length(const Dataset& dataset, std::function<int64_t(
                                   BucketOptions options) {
   auto buckets = std::make_shared<Buckets>();
   buckets->input = dataset.recipe();
+  buckets->number = dataset.recipe()->stages + 1;
   buckets->row = merged(dataset.recipe()->results());
   require(length != nullptr, ErrorCode::kInvalidArgument, kWhere, "the function is empty");
   require(!options.longest.empty() && std::ranges::is_sorted(options.longest, std::less_equal<>{}) &&
@@ -178,7 +192,11 @@ Dataset bucket_by_sequence_length(const Dataset& dataset, std::function<int64_t(
   }
   buckets->length = std::move(length);
   buckets->options = std::move(options);
-  return Dataset(std::make_shared<BucketSource>(std::move(buckets)));
+  const int number = buckets->number;
+  auto recipe =
+      std::make_shared<Recipe>(*Dataset(std::make_shared<BucketSource>(std::move(buckets))).recipe());
+  recipe->stages = number;
+  return Dataset(std::move(recipe));
 }
 
 }  // namespace isochron::data

@@ -107,19 +107,55 @@ class ZipRows final : public RowSource {
 
 class ZipStream final : public OverSeveral {
  public:
-  using OverSeveral::OverSeveral;
+  explicit ZipStream(const Recipes& recipes) : OverSeveral(recipes) {
+    layouts_.reserve(recipes.size());
+    for (const auto& recipe : recipes) layouts_.push_back(merged(recipe->results()));
+    for (const Layout& layout : layouts_) restored_.push_back(std::make_unique<Item>(layout));
+  }
+  void restart(uint64_t epoch) override {
+    OverSeveral::restart(epoch);
+    parts_.clear();
+  }
   bool next(Item& item) override {
+    while (parts_.size() < inputs_.size()) {
+      const Element* part = inputs_[parts_.size()]->advance();
+      if (!part) return false;
+      parts_.push_back(part);
+    }
     int to = 0;
-    for (auto& input : inputs_) {
-      const Element* element = input->next();
-      if (!element) return false;
-      for (int i = 0; i < element->size(); ++i, ++to) {
-        require_contiguous(*element, i, "zip");
-        copy_tensor(*element, i, item.room(to, (*element)[i].shape()), "zip");
+    for (const Element* part : parts_) {
+      for (int i = 0; i < part->size(); ++i, ++to) {
+        require_contiguous(*part, i, "zip");
+        copy_tensor(*part, i, item.room(to, (*part)[i].shape()), "zip");
       }
     }
+    parts_.clear();
     return true;
   }
+  void save(StateWriter& state) const override {
+    state.put(static_cast<uint64_t>(parts_.size()));
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      Item copy(layouts_[i]);
+      copy.copy(*parts_[i], "zip");
+      copy.save(state);
+    }
+    OverSeveral::save(state);
+  }
+  void restore(StateReader& state) override {
+    parts_.clear();
+    const int64_t parts = state.get_between(0, static_cast<int64_t>(inputs_.size()), "a dataset's number");
+    while (static_cast<int64_t>(parts_.size()) < parts) {
+      Item& part = *restored_[parts_.size()];
+      part.restore(state);
+      parts_.push_back(&part.element());
+    }
+    OverSeveral::restore(state);
+  }
+
+ private:
+  std::vector<Layout> layouts_;
+  std::vector<std::unique_ptr<Item>> restored_;
+  std::vector<const Element*> parts_;  // of the next element; some, where its draw was interrupted
 };
 
 class ConcatenatedRows final : public RowSource {
@@ -148,7 +184,7 @@ class ConcatenatedStream final : public OverSeveral {
   }
   bool next(Item& item) override {
     for (; at_ < inputs_.size(); ++at_) {
-      if (const Element* element = inputs_[at_]->next()) {
+      if (const Element* element = inputs_[at_]->advance()) {
         item.copy(*element, "concatenate");
         return true;
       }
@@ -182,8 +218,11 @@ class SampledStream final : public OverSeveral {
     for (;;) {
       const double total = std::accumulate(left_.begin(), left_.end(), 0.0);
       if (total == 0) return false;
-      const size_t at = drawn(rng_.uniform() * total);
-      if (const Element* element = inputs_[at]->next()) {
+      Rng rng = rng_;  // stays, should the draw be interrupted
+      const size_t at = drawn(rng.uniform() * total);
+      const Element* element = inputs_[at]->advance();
+      rng_ = rng;
+      if (element) {
         item.copy(*element, "sample_from_datasets");
         return true;
       }
@@ -287,6 +326,20 @@ std::vector<Layout> layouts_of(const Recipes& recipes) {
   return result;
 }
 
+int64_t larger(int64_t a, int64_t b) { return a == kAutotune || b == kAutotune ? kAutotune : std::max(a, b); }
+
+/// Made by threads as all that it is made of allow.
+Dataset over_rows(std::shared_ptr<const RowSource> rows, const Recipes& recipes) {
+  auto recipe = std::make_shared<Recipe>(*Dataset(std::move(rows)).recipe());
+  recipe->deterministic = false;
+  for (const auto& input : recipes) {
+    recipe->prefetch_elems = larger(recipe->prefetch_elems, input->prefetch_elems);
+    recipe->workers = larger(recipe->workers, input->workers);
+    recipe->deterministic |= input->deterministic;
+  }
+  return Dataset(std::move(recipe));
+}
+
 Dataset over_stream(std::vector<Layout> layouts, int64_t size, uint64_t fingerprint, OpenedBy::Open open) {
   return Dataset(std::make_shared<OpenedBy>(std::move(layouts), size, fingerprint, std::move(open)));
 }
@@ -315,7 +368,7 @@ Dataset zip(std::initializer_list<std::pair<std::string_view, Dataset>> datasets
       size = std::min(size, more);
     }
   }
-  if (all_rows(recipes)) return Dataset(std::make_shared<ZipRows>(recipes, std::move(layout)));
+  if (all_rows(recipes)) return over_rows(std::make_shared<ZipRows>(recipes, std::move(layout)), recipes);
   return over_stream({layout}, size, fingerprint_of("zip", recipes),
                      [recipes](const auto&) { return std::make_unique<ZipStream>(recipes); });
 }
@@ -327,7 +380,7 @@ Dataset concatenate(const Dataset& first, const Dataset& second) {
           "the first dataset has no end, so nothing would follow it");
   const Recipes recipes = recipes_of(both);
   if (all_rows(recipes) && recipes[0]->results() == recipes[1]->results()) {
-    return Dataset(std::make_shared<ConcatenatedRows>(recipes));
+    return over_rows(std::make_shared<ConcatenatedRows>(recipes), recipes);
   }
   const bool known = first.size() >= 0 && second.size() >= 0;
   const int64_t size = known                        ? first.size() + second.size()

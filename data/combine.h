@@ -12,11 +12,14 @@ namespace isochron::data {
 
 /// Elements that join those of `datasets`, the first with the first and so on, until one ends. A dataset of
 /// one tensor gives it under the name given; one of several gives them as "name/tensor". Over rows where all
-/// are. Throws kInvalidArgument: no dataset, repeated names, too many tensors.
+/// are: its elements are then made by as many threads as the most parallel of the datasets, as far ahead as
+/// the one that prefetches most, and in order unless none of them keeps it. Elsewhere each dataset keeps
+/// threads of its own. Throws kInvalidArgument: no dataset, repeated names, too many tensors.
 Dataset zip(std::initializer_list<std::pair<std::string_view, Dataset>> datasets);
 
-/// The elements of `first`, then those of `second`. Over rows where both are and have one signature. Throws
-/// kInvalidArgument for different names, dtypes or ranks, or a first one without end.
+/// The elements of `first`, then those of `second`. Over rows where both are and have one signature, made by
+/// threads as `zip` says. Throws kInvalidArgument for different names, dtypes or ranks, or a first one
+/// without end.
 Dataset concatenate(const Dataset& first, const Dataset& second);
 
 struct SampleOptions {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "isochron/core/checked.h"
+#include "isochron/data/interrupt.h"
 #include "isochron/data/learn.h"
 #include "isochron/data/loader.h"
 #include "isochron/data/slices.h"
@@ -41,18 +42,16 @@ void require_fixed(const Recipe& recipe, std::string_view where) {
 
 }  // namespace
 
-void call_map(const MapStage& map, Element& element, Item* memory, const Position& position) {
+void rethrow_in_stage(std::string_view stage, int number, const Position& position) {
   const auto refuse = [&](ErrorCode code, const char* text) {
-    fail(code, fmt::format("map (stage {})", map.number), "element {} of epoch {}, row {}: {}",
-         position.element, position.epoch, position.row, text);
+    const std::string row = position.row == kNoRow ? "" : fmt::format(", row {}", position.row);
+    fail(code, fmt::format("{} (stage {})", stage, number), "element {} of epoch {}{}: {}", position.element,
+         position.epoch, row, text);
   };
   try {
-    if (map.into) {
-      map.into(element, *memory, position);
-      element = memory->element();
-    } else {
-      map.function(element, position);
-    }
+    throw;
+  } catch (const Interrupted&) {
+    throw;
   } catch (const Error& error) {
     refuse(error.code(), error.what());
   } catch (const std::exception& error) {
@@ -60,6 +59,18 @@ void call_map(const MapStage& map, Element& element, Item* memory, const Positio
   } catch (...) {
     refuse(ErrorCode::kInvalidArgument, "the function threw something that is no exception");
   }
+  __builtin_unreachable();
+}
+
+void call_map(const MapStage& map, Element& element, Item* memory, const Position& position) {
+  in_stage("map", map.number, position, [&] {
+    if (map.into) {
+      map.into(element, *memory, position);
+      element = memory->element();
+    } else {
+      map.function(element, position);
+    }
+  });
 }
 
 Dataset::Dataset(std::shared_ptr<const Recipe> recipe) : recipe_(std::move(recipe)) {}
@@ -145,18 +156,23 @@ Dataset Dataset::filter(std::function<bool(const Element&)> keep) const {
 }
 
 Dataset Dataset::flat_map(std::function<Dataset(const Element&)> function) const {
-  return interleave(std::move(function), {.cycle = 1});
+  return interleaved(std::move(function), {.cycle = 1}, "flat_map");
 }
 
 Dataset Dataset::interleave(std::function<Dataset(const Element&)> function,
                             InterleaveOptions options) const {
-  require(function != nullptr, ErrorCode::kInvalidArgument, "interleave", "the function is empty");
-  require(options.cycle >= 1 && options.block >= 1, ErrorCode::kInvalidArgument, "interleave",
+  return interleaved(std::move(function), options, "interleave");
+}
+
+Dataset Dataset::interleaved(std::function<Dataset(const Element&)> function, InterleaveOptions options,
+                             const char* where) const {
+  require(function != nullptr, ErrorCode::kInvalidArgument, where, "the function is empty");
+  require(options.cycle >= 1 && options.block >= 1, ErrorCode::kInvalidArgument, where,
           "cycle and block must be >= 1, got {} and {}", options.cycle, options.block);
   return after(interleave_source(
       recipe_,
       [function = std::move(function)](const Element& element) { return function(element).recipe(); },
-      options));
+      options, where));
 }
 
 Dataset Dataset::unbatch() const { return after(unbatch_source(recipe_)); }
@@ -219,6 +235,7 @@ Dataset Dataset::with_batches(int64_t batch_elems, const PaddedBatchOptions& opt
   const int64_t held = size < 0 || options.pad_remainder ? batch_elems : std::min(batch_elems, size);
   const int64_t odd = size < 0 || options.drop_remainder || options.pad_remainder ? 0 : size % held;
   Level level;
+  level.number = recipe->stages;
   level.batch_elems = held;
   level.rows = checked_mul(below.rows, held, where);
   level.padded = padded;
@@ -235,7 +252,10 @@ Dataset Dataset::with_batches(int64_t batch_elems, const PaddedBatchOptions& opt
   }
   level.memory = merged(level.inputs);
   recipe->odd_rows = odd * below.rows;
-  add_order(*recipe, {.kind = OrderStage::kBatch, .elems = held, .drop_remainder = options.drop_remainder});
+  add_order(*recipe, {.kind = OrderStage::kBatch,
+                      .elems = held,
+                      .drop_remainder = options.drop_remainder,
+                      .pad_remainder = options.pad_remainder});
   if (size >= 0) recipe->size = size / held + (size % held > 0 && !options.drop_remainder);
   recipe->odd_is_last = true;
   recipe->levels.push_back(std::move(level));

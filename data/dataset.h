@@ -70,6 +70,8 @@ struct InterleaveOptions {
   int64_t block = 1;  // elements of each before it is the next one's turn
 };
 
+/// Of elements that are made of no row, or of one that isn't known.
+inline constexpr int64_t kNoRow = -1;
 /// Where an element stands.
 struct Position {
   uint64_t epoch = 0;
@@ -104,10 +106,13 @@ class Dataset {
   /// Over a source of one's own. Throws kInvalidArgument for one without rows.
   explicit Dataset(std::shared_ptr<const RowSource> rows);
   explicit Dataset(std::shared_ptr<const StreamSource> stream);
+  /// What `recipe` describes, for datasets made of datasets.
+  explicit Dataset(std::shared_ptr<const Recipe> recipe);
   Dataset(const Dataset& other);
   Dataset(Dataset&&) noexcept;
   Dataset& operator=(Dataset other) noexcept;
-  ~Dataset();  // stops and joins the pipeline's threads
+  /// Stops and joins the pipeline's threads; waits for functions of users that are at work.
+  ~Dataset();
 
   /// `function` applied to every element. It is called here once for each signature of the input, on elements
   /// made of the first ones, to learn its result's signature. All results must have the same names and
@@ -162,9 +167,11 @@ class Dataset {
   /// throws.
   Dataset cache(size_t limit_bytes = SIZE_MAX) const;
   /// Elements are made by a background thread (by several where a map is parallel), up to `elems` ahead and
-  /// on into the next epoch. kAutotune: 32 MiB of them, at least 2, at most 16, fewer where the memory budget
-  /// ends (pipeline_memory.h). Wherever it stands in the chain, the queue stands at its end. Throws
-  /// kInvalidArgument unless kAutotune or in [1, 1024].
+  /// on into the next epoch. kAutotune: 32 MiB of them, at least 2, at most 16, and one more
+  /// for every further worker; fewer, down to one, where the memory budget ends (pipeline_memory.h): that one
+  /// doesn't fit, or that a number given doesn't, is kOutOfMemory before the first element. Wherever it
+  /// stands in the chain, the queue stands at its end. Throws kInvalidArgument unless kAutotune or in [1,
+  /// 1024].
   Dataset prefetch(int64_t elems = kAutotune) const;
 
   /// The signatures that elements may have: that of a full element, then that of an odd last batch if there
@@ -180,8 +187,8 @@ class Dataset {
   std::default_sentinel_t end() const { return {}; }
 
   /// Where the iteration stands: after the element that an iterator gave last. Some 50 bytes over rows; else
-  /// also what stages hold (a shuffle's buffer, elements made ahead). Throws the error that is due next, if a
-  /// stream met one.
+  /// also what stages hold (a shuffle's buffer, elements made ahead, an error that was met ahead). Waits for
+  /// functions of users that are at work (maps, generators), not for an element to be found.
   std::string state();
   /// Goes on from `state`, of a dataset made by the same chain of calls over an equal source: the iterator is
   /// at the next element of that epoch, or at its end. Throws kBadFormat for a damaged or foreign state.
@@ -193,7 +200,8 @@ class Dataset {
   const std::shared_ptr<const Recipe>& recipe() const { return recipe_; }
 
  private:
-  explicit Dataset(std::shared_ptr<const Recipe> recipe);
+  Dataset interleaved(std::function<Dataset(const Element&)> function, InterleaveOptions options,
+                      const char* where) const;
   Dataset after(std::shared_ptr<const StreamSource> stream) const;
   Dataset with_map(MapStage map, const MapOptions& options) const;
   Dataset with_batches(int64_t batch_elems, const PaddedBatchOptions& options, bool padded) const;

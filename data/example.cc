@@ -74,16 +74,22 @@ TensorSpec ExampleParser::tensor_spec(size_t feature) const {
   return {dtype_of_kind(spec.kind), *spec.shape};
 }
 
-void ExampleParser::parse(std::span<const std::byte> example, std::string_view where) {
+std::string ExamplePlace::str() const {
+  return offset_bytes_ ? fmt::format("{}, record at byte {}", name_, *offset_bytes_) : std::string(name_);
+}
+
+void ExampleParser::parse(std::span<const std::byte> example, const ExamplePlace& where) {
+  const auto demand = [&]<typename... Args>(bool holds, fmt::format_string<Args...> format, Args&&... args) {
+    if (!holds) fail(ErrorCode::kBadFormat, where.str(), format, std::forward<Args>(args)...);
+  };
   std::fill(message_->found.begin(), message_->found.end(), nullptr);
   const bool whole = example.size() <= INT_MAX &&
                      message_->example.ParseFromArray(example.data(), static_cast<int>(example.size()));
-  require(whole, ErrorCode::kBadFormat, where, "{} bytes that are no whole Example", example.size());
+  demand(whole, "{} bytes that are no whole Example", example.size());
   for (const wire::FeatureEntry& entry : message_->example.features().feature()) {
     for (size_t i = 0; i < specs_.size(); ++i) {
       if (entry.key() != specs_[i].name) continue;
-      require(message_->found[i] == nullptr, ErrorCode::kBadFormat, where, "feature '{}' is there twice",
-              specs_[i].name);
+      demand(message_->found[i] == nullptr, "feature '{}' is there twice", specs_[i].name);
       message_->found[i] = &entry.value();
     }
   }
@@ -94,22 +100,20 @@ void ExampleParser::parse(std::span<const std::byte> example, std::string_view w
                        !(feature->has_bytes_list() || feature->has_int64_list() || feature->has_float_list());
     if (empty) {
       message_->found[i] = nullptr;
-      require(!spec.shape || spec.missing, ErrorCode::kBadFormat, where, "feature '{}' is absent", spec.name);
+      demand(!spec.shape || spec.missing, "feature '{}' is absent", spec.name);
       continue;
     }
-    require(has(*feature, spec.kind), ErrorCode::kBadFormat, where, "feature '{}' holds no {}", spec.name,
-            kind_name(spec.kind));
+    demand(has(*feature, spec.kind), "feature '{}' holds no {}", spec.name, kind_name(spec.kind));
     if (!spec.shape) continue;
     const auto expected = static_cast<size_t>(spec.shape->elems());
     if (spec.kind == FeatureKind::kBytes) {
-      require(strings(i) == 1, ErrorCode::kBadFormat, where, "feature '{}' has {} strings; expected one",
-              spec.name, strings(i));
+      demand(strings(i) == 1, "feature '{}' has {} strings; expected one", spec.name, strings(i));
     }
     const size_t got = spec.kind == FeatureKind::kBytes   ? string(i, 0).size()
                        : spec.kind == FeatureKind::kInt64 ? ints(i).size()
                                                           : floats(i).size();
-    require(got == expected, ErrorCode::kBadFormat, where, "feature '{}' has {} {}; expected {} of them",
-            spec.name, got, spec.kind == FeatureKind::kBytes ? "bytes" : "values", expected);
+    demand(got == expected, "feature '{}' has {} {}; expected {} of them", spec.name, got,
+           spec.kind == FeatureKind::kBytes ? "bytes" : "values", expected);
   }
 }
 

@@ -27,6 +27,20 @@ struct FeatureSpec {
   std::optional<double> missing = {};  // the value of a fixed feature that is absent; none: an error
 };
 
+/// Which example: names it in errors, and costs nothing before there is one.
+class ExamplePlace {
+ public:
+  ExamplePlace(std::string_view name) : name_(name) {}  // NOLINT: a name is a place
+  ExamplePlace(const char* name) : name_(name) {}       // NOLINT
+  /// The record that begins at a byte of a file.
+  ExamplePlace(std::string_view file, uint64_t offset_bytes) : name_(file), offset_bytes_(offset_bytes) {}
+  std::string str() const;
+
+ private:
+  std::string_view name_;
+  std::optional<uint64_t> offset_bytes_;
+};
+
 /// Takes examples apart, one at a time; one thread may use a parser at a time. Once it has seen examples as
 /// large as those to come, parsing allocates nothing. Features that no spec names are passed over.
 class ExampleParser {
@@ -39,10 +53,10 @@ class ExampleParser {
   /// Of a fixed feature: f32, i64 or u8 of its shape. Throws kInvalidArgument for one of any length.
   TensorSpec tensor_spec(size_t feature) const;
 
-  /// Takes `example` apart; what the functions below give refers to it until the next call. `where` names it
-  /// in errors (file, record). Throws kBadFormat when it isn't a whole Example, and naming the feature when
-  /// one is absent, there twice, of another kind, or of another number of values than its spec has.
-  void parse(std::span<const std::byte> example, std::string_view where);
+  /// Takes `example` apart; what the functions below give refers to it until the next call. Throws kBadFormat
+  /// when it isn't a whole Example, and naming the feature when one is absent, there twice, of another kind,
+  /// or of another number of values than its spec has.
+  void parse(std::span<const std::byte> example, const ExamplePlace& where);
 
   /// The values of a feature by its place in `specs()`. Throws kInvalidArgument for a feature of another
   /// kind.

@@ -111,7 +111,7 @@ struct ExampleFormat : RecordFormat {
     const uint64_t offset = reader.position();
     if (!reader.next(record)) return false;
     if (!parser || parser.use_count() > 1) parser = std::make_shared<ExampleParser>(*features);
-    parser->parse(record, fmt::format("{}, record at byte {}", path.string(), offset));
+    parser->parse(record, {path.native(), offset});
     for (size_t i = 0; i < features->size(); ++i) write(i, item);
     return true;
   }

@@ -113,7 +113,11 @@ const Element& Frame::read_row(int64_t row, const Position& position) {
 
 const Element& Frame::stack(std::span<const int64_t> key, const Position& position) {
   const auto child_rows = static_cast<int64_t>(child_->level_.rows);
-  const int64_t elems = (static_cast<int64_t>(key.size()) + child_rows - 1) / child_rows;
+  int64_t elems = (static_cast<int64_t>(key.size()) + child_rows - 1) / child_rows;
+  if (level_.marks_valid) {
+    while (key[static_cast<size_t>((elems - 1) * child_rows)] == kNoRow) --elems;
+    key = key.first(static_cast<size_t>(elems * child_rows));
+  }
   const bool full = level_.marks_valid || elems == level_.batch_elems;
   const bool planned =
       full || (level_.inputs.size() > kOdd && level_.inputs[kOdd].specs[0].shape[0] == elems);
@@ -130,7 +134,8 @@ const Element& Frame::stack(std::span<const int64_t> key, const Position& positi
   if (recipe_.rows && !child_->child_ && child_->level_.maps.empty() && !level_.padded) {
     gather_rows(key, position);
   } else {
-    each_child(key, position, [&](const Element& child, int64_t index) { place(child, index); });
+    each_child(key, position,
+               [&](const Element& child, int64_t index) { place(child, index, key, position); });
   }
   if (level_.marks_valid) mark_valid(elems);
   return memory_.element();
@@ -178,13 +183,20 @@ void Frame::each_child(std::span<const int64_t> key, const Position& position, U
   for (size_t at = 0, n = 0; at < key.size(); at += child_rows, ++n) {
     const auto child_key = key.subspan(at, std::min(child_rows, key.size() - at));
     child_->retire();
-    if (const size_t ahead = at + kPrefetchedElems * child_rows; in_memory && ahead < key.size()) {
+    if (const size_t ahead = at + kPrefetchedElems * child_rows;
+        in_memory && ahead < key.size() && key[ahead] != kNoRow) {
       prefetch_row(key[ahead]);
     }
-    const Position place{position.epoch, position.element * level_.batch_elems + static_cast<int64_t>(n),
-                         recipe_.stream ? ItemStore::at(child_key[0]).row : child_key[0]};
-    use(child_->fill(child_key, place), static_cast<int64_t>(n));
+    const auto index = static_cast<int64_t>(n);
+    use(child_->fill(child_key, child_position(key, position, index)), index);
   }
+}
+
+/// Of the `index`th element in a batch.
+Position Frame::child_position(std::span<const int64_t> key, const Position& position, int64_t index) const {
+  const int64_t first = key[static_cast<size_t>(index * child_->level_.rows)];
+  return {position.epoch, position.element * level_.batch_elems + index,
+          recipe_.stream ? ItemStore::at(first).row : first};
 }
 
 /// A batch whose extents are those of its largest elements.
@@ -209,7 +221,9 @@ void Frame::stack_ragged(std::span<const int64_t> key, const Position& position)
     }
     memory_.room(static_cast<int>(i), shape);
   }
-  for (int64_t n = 0; n < elems; ++n) place(ragged_[static_cast<size_t>(n)]->element(), n);
+  for (int64_t n = 0; n < elems; ++n) {
+    place(ragged_[static_cast<size_t>(n)]->element(), n, key, position);
+  }
   if (level_.marks_valid) {
     const int last = memory_.element().size() - 1;
     memory_.room(last, level_.inputs[kFull].specs[static_cast<size_t>(last)].shape);
@@ -218,7 +232,8 @@ void Frame::stack_ragged(std::span<const int64_t> key, const Position& position)
 }
 
 /// Copies an element to its place in the batch.
-void Frame::place(const Element& child, int64_t index) {
+void Frame::place(const Element& child, int64_t index, std::span<const int64_t> key,
+                  const Position& position) {
   for (int i = 0; i < child.size(); ++i) {
     const Tensor& tensor = child[i];
     require_contiguous(child, i, "batch");
@@ -229,7 +244,11 @@ void Frame::place(const Element& child, int64_t index) {
       std::memcpy(to, tensor.raw(), place_bytes);
     } else {
       const Shape place_shape(batch.shape().span().subspan(1));
-      copy_padded(tensor, place_shape, level_.padding[static_cast<size_t>(i)], to, child.name(i));
+      try {
+        copy_padded(tensor, place_shape, level_.padding[static_cast<size_t>(i)], to, child.name(i));
+      } catch (...) {
+        rethrow_in_stage("padded_batch", level_.number, child_position(key, position, index));
+      }
     }
   }
 }

@@ -36,7 +36,8 @@ class Frame {
   template <typename Use>
   void each_child(std::span<const int64_t> key, const Position& position, Use use);
   void stack_ragged(std::span<const int64_t> key, const Position& position);
-  void place(const Element& child, int64_t index);
+  void place(const Element& child, int64_t index, std::span<const int64_t> key, const Position& position);
+  Position child_position(std::span<const int64_t> key, const Position& position, int64_t index) const;
   void prefetch_row(int64_t row) const;
   void mark_valid(int64_t elems);
   size_t form_of(const Element& element) const;

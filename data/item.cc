@@ -24,7 +24,19 @@ class Item::ItemStorage final : public Storage {
   Ref<Storage> memory_;
 };
 
-Item::Item(const Layout& layout) : layout_(&layout), shapes_(layout.names.size()) {
+// What a tensor of an item takes beside its content: the storage and the places of both in lists; the pool's
+// own line for its block and what is rounded up there.
+constexpr size_t kPoolBlockBytes = 2 * kCpuAlignment;
+const size_t Item::kTensorBytes = sizeof(ItemStorage) + kHeapBlockBytes + sizeof(Ref<Storage>) +
+                                  sizeof(std::vector<Tensor>) + kPoolBlockBytes;
+// And each handle on it.
+constexpr size_t kHandleBytes = sizeof(TensorImpl) + kHeapBlockBytes + sizeof(Tensor);
+
+Item::Item(const Layout& layout)
+    : charge_(sizeof(Item) + 2 * kHeapBlockBytes + layout.names.size() * kTensorBytes),
+      layout_(&layout),
+      shapes_(layout.names.size()) {
+  storages_.reserve(layout.names.size());
   for (const std::string& name : layout.names) {
     storages_.push_back(make_ref<ItemStorage>());
     element_.add(name, Tensor());
@@ -51,10 +63,34 @@ std::byte* Item::room(int index, const Shape& shape) {
   require_fits(at, shape);
   const TensorSpec spec{layout_->specs[at].dtype, shape};
   storage->reserve(spec.size_bytes());
-  tensor = Tensor::over(storages_[at], spec);
-  if (known.size() == kMaxShapes) known.erase(known.begin());
-  known.push_back(tensor);
+  tensor = handle_for(at, spec).refreshed();
   return tensor.raw();
+}
+
+/// A handle on tensor `index` that has not had this shape, or had it too long ago.
+Tensor& Item::handle_for(size_t index, const TensorSpec& spec) {
+  std::vector<Tensor>& known = shapes_[index];
+  if (known.size() == kMaxShapes) {
+    element_[static_cast<int>(index)] = Tensor();
+    const auto old =
+        std::ranges::find_if(known, [](const Tensor& handle) { return handle.impl()->unique(); });
+    if (old != known.end()) {
+      TensorImpl& impl = *old->impl();
+      impl.spec = spec;
+      impl.strides = contiguous_strides(spec.shape);
+      impl.elems = spec.shape.elems();
+      std::rotate(old, old + 1, known.end());
+      return known.back();
+    }
+    known.erase(known.begin());
+  }
+  if (known.size() == known.capacity()) {
+    // Twice as many, as the vector does; those that it has now were charged for.
+    const size_t more = std::max<size_t>(1, known.size());
+    charge_.add(more * kHandleBytes + (known.empty() ? kHeapBlockBytes : 0));
+    known.reserve(known.size() + more);
+  }
+  return known.emplace_back(Tensor::over(storages_[index], spec));
 }
 
 std::byte* Item::room(int index) {
@@ -86,12 +122,6 @@ void Item::copy(const Element& element, std::string_view where) {
     require_contiguous(element, i, where);
     copy_tensor(element, i, room(i, element[i].shape()), where);
   }
-}
-
-size_t Item::capacity_bytes() const {
-  size_t bytes = 0;
-  for (const Ref<Storage>& storage : storages_) bytes += storage->size_bytes();
-  return bytes;
 }
 
 void Item::save(StateWriter& state) const {

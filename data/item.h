@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "isochron/data/layout.h"
+#include "isochron/data/pipeline_memory.h"
 #include "isochron/data/state.h"
 
 namespace isochron::data {
@@ -28,19 +29,22 @@ class Item {
   /// Ends its time: reading handles on it throws kStale from now on.
   void retire();
   const Layout& layout() const { return *layout_; }
-  /// Held by its tensors.
-  size_t capacity_bytes() const;
 
   void save(StateWriter& state) const;
   void restore(StateReader& state);
 
  private:
   class ItemStorage;
+  static const size_t kTensorBytes;
   void require_fits(size_t index, const Shape& shape) const;
 
-  /// Handles that are kept for shapes that come again.
+  Tensor& handle_for(size_t index, const TensorSpec& spec);
+
+  /// Handles that are kept for shapes that come again; a further shape takes the oldest one that nobody else
+  /// has.
   static constexpr size_t kMaxShapes = 8;
 
+  MemoryCharge charge_;  // for all below, and the item itself
   const Layout* layout_;
   std::vector<Ref<Storage>> storages_;
   std::vector<std::vector<Tensor>> shapes_;  // for each tensor, one handle a shape seen, newest last

@@ -1,5 +1,7 @@
 #include "isochron/data/item_store.h"
 
+#include "isochron/data/dataset.h"
+
 namespace isochron::data {
 
 int64_t ItemStore::take() {
@@ -17,6 +19,7 @@ int64_t ItemStore::take() {
 void ItemStore::give_back(std::span<const int64_t> numbers) {
   const std::scoped_lock lock(mutex_);
   for (int64_t number : numbers) {
+    if (number == kNoRow) continue;
     at(number).item.retire();
     free_.push_back(number);
   }

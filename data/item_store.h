@@ -17,6 +17,11 @@ class ItemStore {
     explicit Held(const Layout& layout) : item(layout) {}
     Item item;
     int64_t row = 0;  // how many its stream gave before it in this epoch
+
+   private:
+    static constexpr size_t kBytesInLists =
+        4 * sizeof(void*);  // of all, and of the free, at twice their size
+    MemoryCharge charge_{sizeof(Held) - sizeof(Item) + kHeapBlockBytes + kBytesInLists};
   };
 
   /// `layout` must outlive the store.
@@ -24,6 +29,7 @@ class ItemStore {
 
   /// An item to be filled; its number stays valid, from any thread, until it is given back.
   int64_t take();
+  /// kNoRow stands for none.
   void give_back(std::span<const int64_t> numbers);
   static Held& at(int64_t number) { return *reinterpret_cast<Held*>(number); }
 

@@ -1,9 +1,11 @@
 #include "isochron/data/keys.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "isochron/core/checked.h"
+#include "isochron/data/interrupt.h"
 #include "isochron/data/shuffle_keys.h"
 
 namespace isochron::data {
@@ -31,14 +33,14 @@ class RowKeys final : public KeyStream {
     for (int64_t i = 0; i < rows; ++i) state.put(key[i]);
   }
   void restore_key(StateReader& state, int64_t* key, int64_t rows) override {
-    for (int64_t i = 0; i < rows; ++i) key[i] = state.get_between(0, rows_ - 1, "a row");
+    for (int64_t i = 0; i < rows; ++i) key[i] = state.get_between(kNoRow, rows_ - 1, "a row");
   }
 
  private:
   int64_t rows_, row_ = 0;
 };
 
-constexpr int64_t kMostRows = int64_t{1} << 40;  // of a stream, in a state that is believed
+constexpr int64_t kMostRows = int64_t{1} << 40;  // of a stream, or passes, in a state that is believed
 
 /// The items of a stream, one after the other.
 class StreamKeys final : public KeyStream {
@@ -49,6 +51,7 @@ class StreamKeys final : public KeyStream {
     row_ = 0;
   }
   int64_t next(int64_t* key) override {
+    throw_if_interrupted();
     *key = store_.take();
     bool more = false;
     try {
@@ -76,14 +79,17 @@ class StreamKeys final : public KeyStream {
   }
   void save_key(StateWriter& state, const int64_t* key, int64_t rows) const override {
     for (int64_t i = 0; i < rows; ++i) {
-      state.put(ItemStore::at(key[i]).row);
+      state.put(key[i] == kNoRow ? kNoRow : ItemStore::at(key[i]).row);
+      if (key[i] == kNoRow) continue;
       ItemStore::at(key[i]).item.save(state);
     }
   }
   void restore_key(StateReader& state, int64_t* key, int64_t rows) override {
     for (int64_t i = 0; i < rows; ++i) {
-      key[i] = store_.take();
-      ItemStore::at(key[i]).row = state.get_between(0, kMostRows, "a row");
+      const int64_t row = state.get_between(kNoRow, kMostRows, "a row");
+      key[i] = row == kNoRow ? kNoRow : store_.take();
+      if (row == kNoRow) continue;
+      ItemStore::at(key[i]).row = row;
       ItemStore::at(key[i]).item.restore(state);
     }
   }
@@ -98,11 +104,22 @@ class BatchKeys final : public KeysOver {
  public:
   BatchKeys(std::unique_ptr<KeyStream> input, const OrderStage& stage)
       : KeysOver(std::move(input)), stage_(stage) {}
+  void restart(uint64_t epoch) override {
+    drop_begun();
+    input_->restart(epoch);
+  }
   int64_t next(int64_t* key) override {
-    int64_t rows = 0;
-    for (int64_t i = 0; i < stage_.elems; ++i) {
-      const int64_t more = next_or_drop(key, rows);
+    auto rows = static_cast<int64_t>(begun_.size());
+    std::ranges::copy(begun_, key);
+    begun_.clear();
+    for (int64_t elems = std::exchange(begun_elems_, 0); elems < stage_.elems; ++elems) {
+      const int64_t more = next_or_leave(key, rows, elems);
       if (more == 0) {
+        if (rows > 0 && stage_.pad_remainder) {
+          const int64_t full = stage_.elems * stage_.rows;
+          std::fill(key + rows, key + full, kNoRow);
+          return full;
+        }
         if (!stage_.drop_remainder) return rows;
         input_->drop(key, rows);
         return 0;
@@ -112,21 +129,50 @@ class BatchKeys final : public KeysOver {
     return rows;
   }
   void seek(uint64_t epoch, int64_t position) override {
+    drop_begun();
     const int64_t at = checked_mul(position, stage_.elems, "dataset");
     input_->seek(epoch, stage_.input_size == kInfinite ? at : std::min(at, stage_.input_size));
   }
 
+  void save(StateWriter& state) const override {
+    state.put(begun_elems_);
+    state.put(static_cast<uint64_t>(begun_.size()));
+    input_->save_key(state, begun_.data(), static_cast<int64_t>(begun_.size()));
+    input_->save(state);
+  }
+  void restore(StateReader& state, uint64_t epoch) override {
+    drop_begun();
+    const int64_t elems = state.get_between(0, stage_.elems - 1, "the elements of a batch");
+    const int64_t rows = state.get_between(elems, elems * stage_.rows, "the rows of a batch");
+    std::vector<int64_t> begun(static_cast<size_t>(rows));
+    input_->restore_key(state, begun.data(), rows);
+    begun_ = std::move(begun);
+    begun_elems_ = elems;
+    input_->restore(state, epoch);
+  }
+
  private:
-  int64_t next_or_drop(int64_t* key, int64_t rows) {
+  int64_t next_or_leave(int64_t* key, int64_t rows, int64_t elems) {
     try {
       return input_->next(key + rows);
+    } catch (const Interrupted&) {
+      begun_.assign(key, key + rows);
+      begun_elems_ = elems;
+      throw;
     } catch (...) {
       input_->drop(key, rows);
       throw;
     }
   }
+  void drop_begun() {
+    input_->drop(begun_.data(), static_cast<int64_t>(begun_.size()));
+    begun_.clear();
+    begun_elems_ = 0;
+  }
 
   OrderStage stage_;
+  std::vector<int64_t> begun_;  // key of a batch whose draw was interrupted
+  int64_t begun_elems_ = 0;     // elements in it
 };
 
 class RepeatKeys final : public KeysOver {
@@ -158,11 +204,13 @@ class RepeatKeys final : public KeysOver {
   }
   void save(StateWriter& state) const override {
     state.put(pass_);
+    state.put(static_cast<uint64_t>(pass_empty_));
     input_->save(state);
   }
   void restore(StateReader& state, uint64_t epoch) override {
     go_to_pass(epoch,
-               state.get_between(0, stage_.elems == kInfinite ? INT64_MAX : stage_.elems - 1, "a pass"));
+               state.get_between(0, stage_.elems == kInfinite ? kMostRows : stage_.elems - 1, "a pass"));
+    pass_empty_ = state.get_between(0, 1, "0 or 1") == 1;
     input_->restore(state, epoch_of_pass());
   }
 
@@ -193,7 +241,12 @@ class TakeKeys final : public KeysOver {
     input_->restart(epoch);
     left_ = elems_;
   }
-  int64_t next(int64_t* key) override { return left_ > 0 && left_-- > 0 ? input_->next(key) : 0; }
+  int64_t next(int64_t* key) override {
+    if (left_ <= 0) return 0;
+    const int64_t rows = input_->next(key);
+    --left_;
+    return rows;
+  }
   void seek(uint64_t epoch, int64_t position) override {
     input_->seek(epoch, position);
     left_ = elems_ - position;
@@ -226,12 +279,14 @@ class EveryKeys final : public KeysOver {
   }
   int64_t next(int64_t* key) override {
     for (; to_pass_over_ > 0; --to_pass_over_) {
+      throw_if_interrupted();
       const int64_t rows = input_->next(passed_over_.data());
       if (rows == 0) return 0;
       input_->drop(passed_over_.data(), rows);
     }
+    const int64_t rows = input_->next(key);
     to_pass_over_ = stride_ - 1;
-    return input_->next(key);
+    return rows;
   }
   void seek(uint64_t epoch, int64_t position) override {
     const int64_t at = checked_add(first_, checked_mul(position, stride_, "dataset"), "dataset");
@@ -274,6 +329,19 @@ std::unique_ptr<KeyStream> make_stage(std::unique_ptr<KeyStream> input, const Or
 }
 
 }  // namespace
+
+bool is_key(const Recipe& recipe, size_t level, std::span<const int64_t> key) {
+  if (level == 0) return key.size() == 1 && key[0] != kNoRow;
+  const auto child_rows = static_cast<size_t>(recipe.levels[level - 1].rows);
+  for (size_t at = 0; at < key.size(); at += child_rows) {
+    const auto rest = key.subspan(at);
+    if (at > 0 && recipe.levels[level].marks_valid && rest[0] == kNoRow) {
+      return std::ranges::all_of(rest, [](int64_t row) { return row == kNoRow; });
+    }
+    if (!is_key(recipe, level - 1, rest.first(std::min(child_rows, rest.size())))) return false;
+  }
+  return !key.empty();
+}
 
 std::unique_ptr<KeyStream> make_keys(const Recipe& recipe, ItemStore* store) {
   std::unique_ptr<KeyStream> keys;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "isochron/data/frame.h"
+#include "isochron/data/interrupt.h"
 #include "isochron/data/item_store.h"
 #include "isochron/data/loader.h"
 
@@ -33,6 +34,7 @@ class SampleKeys {
     if (!recipe.stream) return;
     number_ = store_.take();
     const auto stream = recipe.stream->open();
+    const DrawingScope users({t_drawing.interrupt, false});  // a function of theirs may be making the dataset
     stream->restart(0);
     require(stream->next(ItemStore::at(number_).item), ErrorCode::kInvalidArgument, "map",
             "the dataset gives no element to learn from");

@@ -18,6 +18,10 @@ namespace {
 constexpr int64_t kExtraSlots = 2;
 constexpr int64_t kMostAutotuned = 16, kLeastAutotuned = 2;
 constexpr size_t kAutotunedBytes = size_t{32} << 20;
+constexpr size_t kGuessedBytes = size_t{1} << 20;  // of an element whose extents vary
+/// Of what the budget has left, for slots whose number is chosen here; the rest is for items and for what
+/// maps make meanwhile.
+constexpr size_t kSlotsShare = 3, kSlotsShareBelow = 4;
 /// About 20 us: longer than making a usual batch, shorter than what sleeping and waking cost together.
 constexpr int kSpins = 500;
 
@@ -26,13 +30,30 @@ int most_workers(const Recipe& recipe) {
                                      : static_cast<int>(recipe.workers);
 }
 
+size_t bytes_or_guess(const Layout& layout) { return layout.fixed() ? layout.size_bytes() : kGuessedBytes; }
+
+/// What making an element takes, and keeps until the slot's next: batches, and what maps give. Maps that give
+/// views take less.
+size_t slot_bytes(const Recipe& recipe) {
+  size_t bytes = 1;
+  for (size_t level = 0; level < recipe.levels.size(); ++level) {
+    const bool in_memory = level == 0 && (recipe.stream || recipe.rows->first_row(0) != nullptr);
+    if (!in_memory) bytes += bytes_or_guess(recipe.levels[level].memory);
+    for (const MapStage& map : recipe.levels[level].maps) bytes += bytes_or_guess(map.results[kFull]);
+  }
+  return bytes;
+}
+
 int64_t wanted_slots(const Recipe& recipe) {
   if (recipe.prefetch_elems == 0) return 1;
   if (recipe.prefetch_elems != kAutotune) return recipe.prefetch_elems + kExtraSlots;
-  const Layout& full = recipe.results()[kFull];
-  const size_t bytes = full.fixed() ? std::max<size_t>(1, full.size_bytes()) : size_t{1} << 20;
+  const size_t bytes = slot_bytes(recipe), budget = memory_budget_bytes();
   const auto fitting = static_cast<int64_t>(kAutotunedBytes / bytes);
-  return std::clamp(fitting, kLeastAutotuned, kMostAutotuned) + most_workers(recipe) - 1 + kExtraSlots;
+  const int64_t wanted =
+      std::clamp(fitting, kLeastAutotuned, kMostAutotuned) + most_workers(recipe) - 1 + kExtraSlots;
+  const size_t left = budget - std::min(budget, memory_in_use_bytes());
+  const auto most = static_cast<int64_t>(left / kSlotsShareBelow * kSlotsShare / bytes);
+  return std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, most));
 }
 
 }  // namespace
@@ -51,10 +72,9 @@ Loader::Loader(std::shared_ptr<const Recipe> recipe)
     try {
       slots_.push_back(std::make_unique<Slot>(*recipe_));
     } catch (const Error& error) {
-      const bool enough =
-          recipe_->prefetch_elems == kAutotune && static_cast<int64_t>(slots_.size()) >= 1 + kExtraSlots;
+      const bool enough = recipe_->prefetch_elems == kAutotune && !slots_.empty();
       if (error.code() != ErrorCode::kOutOfMemory || !enough) throw;
-      slots_.resize(std::max<size_t>(1 + kExtraSlots, slots_.size() / 2));  // the rest is for maps and items
+      slots_.resize(std::max<size_t>(1, slots_.size() * kSlotsShare / kSlotsShareBelow));
       break;
     }
   }
@@ -64,6 +84,7 @@ Loader::Loader(std::shared_ptr<const Recipe> recipe)
 
 Loader::~Loader() {
   if (threads_.empty()) return;
+  interrupt_.request(Interrupt::kAbandon);
   {
     const std::scoped_lock lock(order_mutex_, free_mutex_);
     stop_ = true;
@@ -78,6 +99,7 @@ Loader::~Loader() {
 void Loader::begin_epoch(uint64_t epoch) {
   const bool elsewhere = !begun_ || in_epoch_ || failed_ || epoch != epoch_ + 1;
   retire_held();
+  tuner_.on_pause();
   ++loop_;
   epoch_ = epoch;
   taken_ = 0;
@@ -89,12 +111,11 @@ void Loader::begin_epoch(uint64_t epoch) {
 
 /// From here on elements are made from the beginning of `epoch`.
 void Loader::start_run(uint64_t epoch) {
-  const std::scoped_lock lock(order_mutex_);
+  const OrderHold hold(*this, Interrupt::kAbandon);
   ++run_;
   position_ = {epoch, 0, 0};
   at_start_ = true;
   pending_.clear();
-  order_changed_.notify_all();
 }
 
 void Loader::start_threads() {
@@ -110,6 +131,13 @@ void Loader::start_threads() {
 }
 
 const Element* Loader::next() {
+  if (!t_drawing.interrupt) return advance();
+  const DrawingScope users({t_drawing.interrupt, false});  // code of theirs reads a dataset
+  return advance();
+}
+
+const Element* Loader::advance() {
+  throw_if_interrupted();
   retire_held();
   if (!in_epoch_) return nullptr;
   if (!pending_.empty()) return next_pending();
@@ -134,7 +162,7 @@ const Element* Loader::take(Slot& slot) {
   return nullptr;
 }
 
-/// Draws the next key of the order, its end or its error. Never throws.
+/// Draws the next key of the order, its end or its error. Throws Interrupted and nothing else.
 void Loader::draw(Slot& slot) {
   slot.run = run_;
   slot.error = nullptr;
@@ -143,6 +171,9 @@ void Loader::draw(Slot& slot) {
     if (at_start_) keys_->restart(position_.epoch);
     at_start_ = false;
     slot.rows = keys_->next(slot.key.data());
+    if (restored_ && slot.rows > 0) refuse_damaged_key(slot);
+  } catch (const Interrupted&) {
+    throw;
   } catch (...) {
     slot.kind = Slot::kError;
     slot.error = std::current_exception();
@@ -160,10 +191,27 @@ void Loader::draw(Slot& slot) {
   }
 }
 
-/// Makes the element of the slot's key, or its error. Never throws.
+/// Throws kBadFormat for a key that is none.
+void Loader::refuse_damaged_key(Slot& slot) {
+  const std::span<const int64_t> key(slot.key.data(), static_cast<size_t>(slot.rows));
+  if (is_key(*recipe_, recipe_->levels.size() - 1, key)) return;
+  keys_->drop(slot.key.data(), std::exchange(slot.rows, 0));
+  fail(ErrorCode::kBadFormat, "dataset state",
+       "expected an element's rows; the state is damaged, or that of another dataset");
+}
+
+/// Makes the element of the slot's key, or its error. Never throws, and isn't interrupted.
 void Loader::make(Slot& slot) {
-  try {
+  const auto fill = [&] {
     slot.element = &slot.frame.fill({slot.key.data(), static_cast<size_t>(slot.rows)}, slot.position);
+  };
+  try {
+    if (!t_drawing.interrupt) {
+      fill();
+    } else {
+      const DrawingScope no_drawing({});
+      fill();
+    }
   } catch (...) {
     slot.kind = Slot::kError;
     slot.error = std::current_exception();
@@ -219,9 +267,16 @@ Loader::Slot* Loader::wait_for_free_slot(int worker) {
 /// False when the loader ends.
 bool Loader::draw_in_turn(Slot& slot, uint64_t& number) {
   std::unique_lock lock(order_mutex_);
-  order_changed_.wait(lock, [&] { return stop_ || halted_run_ != run_; });
-  if (stop_) return false;
-  draw(slot);
+  for (bool drawn = false; !drawn;) {
+    order_changed_.wait(lock, [&] { return stop_ || (!interrupt_.requested() && halted_run_ != run_); });
+    if (stop_) return false;
+    try {
+      const DrawingScope drawing({&interrupt_, true});
+      draw(slot);
+      drawn = true;
+    } catch (const Interrupted&) {
+    }
+  }
   if (slot.kind == Slot::kError) halt(slot.run);
   if (recipe_->deterministic) {
     number = drawn_++;
@@ -242,8 +297,12 @@ void Loader::halt(uint64_t run) {
 void Loader::deliver(Slot& slot, uint64_t number) {
   Cell& cell = cells_[number % slots_.size()];
   cell.slot = &slot;
-  cell.delivered.store(static_cast<uint32_t>(number + 1), std::memory_order_release);
+  cell.delivered = static_cast<uint32_t>(number + 1);
   cell.delivered.notify_one();
+  if (awaited_ == &cell) {
+    { const std::scoped_lock lock(consumer_.mutex); }  // it sleeps by now
+    consumer_.woken.notify_one();
+  }
   --in_flight_;
   in_flight_.notify_all();
 }
@@ -259,14 +318,12 @@ Loader::Slot& Loader::wait_for_delivery() {
     const auto wanted = static_cast<uint32_t>(take_number_ + 1);
     uint32_t seen = cell.delivered.load(std::memory_order_acquire);
     const bool waited = seen != wanted;
+    if (waited) tuner_.on_wait();
     for (int spin = 0; seen != wanted && spin < kSpins; ++spin) {
       _mm_pause();
       seen = cell.delivered.load(std::memory_order_acquire);
     }
-    while (seen != wanted) {
-      cell.delivered.wait(seen);
-      seen = cell.delivered.load(std::memory_order_acquire);
-    }
+    if (seen != wanted) sleep_until(cell, wanted);
     ++take_number_;
     if (cell.slot->run != run_) {  // left over from what was abandoned
       free_slot(*cell.slot);
@@ -275,6 +332,20 @@ Loader::Slot& Loader::wait_for_delivery() {
     if (const int workers = tuner_.on_delivery(waited); recipe_->workers == kAutotune) set_active(workers);
     return *cell.slot;
   }
+}
+
+/// Throws Interrupted where a stage reads this loader.
+void Loader::sleep_until(const Cell& cell, uint32_t delivered) {
+  if (!t_drawing.interrupt) {  // nothing else wakes it, and this costs less
+    for (uint32_t seen; (seen = cell.delivered) != delivered;) cell.delivered.wait(seen);
+    return;
+  }
+  const Interrupt::Sleep sleep(t_drawing.interrupt, consumer_);
+  std::unique_lock lock(consumer_.mutex);
+  awaited_ = &cell;
+  consumer_.woken.wait(lock, [&] { return cell.delivered == delivered || interrupted(); });
+  awaited_ = nullptr;
+  if (cell.delivered != delivered) throw Interrupted{};
 }
 
 void Loader::set_active(int workers) {
@@ -305,6 +376,8 @@ const Element* Loader::next_pending() {
     return &held_pending_->element();
   }
   in_epoch_ = false;
+  failed_ = next.kind == Slot::kError;
+  if (failed_) std::rethrow_exception(next.error);
   return nullptr;
 }
 

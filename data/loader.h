@@ -18,6 +18,7 @@
 
 #include "isochron/data/autotune.h"
 #include "isochron/data/frame.h"
+#include "isochron/data/interrupt.h"
 #include "isochron/data/keys.h"
 
 namespace isochron::data {
@@ -38,8 +39,13 @@ class Loader {
   /// The next element, valid until the next call; null at the end of the epoch. Throws what making it threw;
   /// the epoch is over then.
   const Element* next();
+  /// The same for a stage that reads this loader: throws Interrupted too (interrupt.h).
+  const Element* advance();
+  /// Of the element that was given last, as far as this loader knows: not its row.
+  Position position() const { return {epoch_, taken_ - 1, kNoRow}; }
 
-  /// Where the consumer stands: after the element that `next` gave last.
+  /// Where the consumer stands: after the element that `next` gave last. A draw in progress is paused, except
+  /// in code of users, and the elements that are being made are finished.
   std::string state();
   /// Stands where `state` says: `next` goes on from there. Throws kBadFormat for a state that is damaged or
   /// another recipe's, and goes to the beginning of epoch 0 then.
@@ -66,12 +72,15 @@ class Loader {
     std::atomic<uint32_t> delivered{0};  // one more than the number of what lies here, its low half
   };
 
+  class OrderHold;
+
   bool threaded() const { return recipe_->prefetch_elems != 0; }
   /// Whether a place in the order says all there is to say of the state.
   bool small_state() const { return recipe_->rows && recipe_->deterministic; }
   void start_threads();
   void start_run(uint64_t epoch);
   void draw(Slot& slot);
+  void refuse_damaged_key(Slot& slot);
   void make(Slot& slot);
   void give_back_items(Slot& slot);
   void retire_held();
@@ -86,12 +95,13 @@ class Loader {
 
   // Consumer.
   Slot& wait_for_delivery();
+  void sleep_until(const Cell& cell, uint32_t delivered);
   void free_slot(Slot& slot);
   void set_active(int workers);
   void wait_for_workers();
   const Element* next_pending();
   void save_under_way(StateWriter& state);
-  void save_pending(StateWriter& state);
+  bool save_pending(StateWriter& state);
   void restore_under_way(StateReader& state);
   void read_state(StateReader& state);
 
@@ -114,19 +124,24 @@ class Loader {
   struct Pending {
     Slot::Kind kind;
     std::unique_ptr<Item> item;
+    std::exception_ptr error;
   };
   std::deque<Pending> pending_;         // restored elements, delivered before any new one
   std::unique_ptr<Item> held_pending_;  // one that the consumer has
   Autotuner tuner_;
+  Waiter consumer_;                            // a stage that reads this loader sleeps here for
+  std::atomic<const Cell*> awaited_{nullptr};  // this delivery
 
   // The order, drawn by one thread at a time.
   alignas(64) std::mutex order_mutex_;
   std::condition_variable order_changed_;
+  Interrupt interrupt_;  // of the draw in progress; no other begins while it is requested
   std::unique_ptr<KeyStream> keys_;
-  Position position_;     // of the element that is drawn next
-  bool at_start_ = true;  // the keys must be restarted first
-  uint64_t run_ = 1;      // raised when the consumer goes elsewhere: what was made before is of no use
-  uint64_t drawn_ = 0;    // numbers given out, in order
+  Position position_;      // of the element that is drawn next
+  bool at_start_ = true;   // the keys must be restarted first
+  bool restored_ = false;  // keys may be those of a damaged state
+  uint64_t run_ = 1;       // raised when the consumer goes elsewhere: what was made before is of no use
+  uint64_t drawn_ = 0;     // numbers given out, in order
   std::atomic<uint64_t> finished_{0};    // numbers given out, where order doesn't matter
   std::atomic<uint32_t> in_flight_{0};   // elements drawn and not yet delivered
   std::atomic<uint64_t> halted_run_{0};  // nothing more is made in this run, as there was an error
@@ -139,6 +154,25 @@ class Loader {
   std::atomic<int> active_{1};
   std::atomic<bool> stop_{false};
   std::vector<std::thread> threads_;
+};
+
+/// The order, taken from the workers; a draw that was paused goes on when the hold ends.
+class Loader::OrderHold {
+ public:
+  OrderHold(Loader& loader, Interrupt::Kind kind) : loader_(loader) {
+    loader.interrupt_.request(kind);
+    lock_ = std::unique_lock(loader.order_mutex_);
+  }
+  ~OrderHold() {
+    loader_.interrupt_.clear();
+    loader_.order_changed_.notify_all();
+  }
+  OrderHold(const OrderHold&) = delete;
+  OrderHold& operator=(const OrderHold&) = delete;
+
+ private:
+  Loader& loader_;
+  std::unique_lock<std::mutex> lock_;
 };
 
 }  // namespace isochron::data

@@ -68,4 +68,12 @@ void set_memory_budget(size_t bytes) { budget_allocator().set_limit_bytes(bytes)
 size_t memory_in_use_bytes() { return budget_allocator().live_bytes(); }
 Allocator& pipeline_allocator() { return budget_allocator(); }
 
+void MemoryCharge::add(size_t bytes) {
+  budget_allocator().claim(bytes, "pipeline");
+  bytes_ += bytes;
+}
+MemoryCharge::~MemoryCharge() {
+  if (bytes_ > 0) budget_allocator().release(bytes_);
+}
+
 }  // namespace isochron::data

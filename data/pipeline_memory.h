@@ -1,8 +1,13 @@
-// The memory that all pipelines of the process may hold together: finished elements, items, what map
-// functions make on the pipelines' threads, caches.
+// The memory that all pipelines of the process may hold together: finished elements, items with their
+// handles, shuffles' buffers, what map functions make on the pipelines' threads, caches.
+//
+// Not counted: what the system keeps of files that are mapped or read (the page cache, which it gives up when
+// memory is short), readers' buffers, sources that are tensors, states while they are written, and the
+// threads' stacks.
 #pragma once
 
 #include <cstddef>
+#include <utility>
 
 #include "isochron/memory/allocator.h"
 
@@ -18,6 +23,24 @@ size_t memory_in_use_bytes();
 
 /// Where pipelines take their memory from. Throws kOutOfMemory beyond the budget.
 Allocator& pipeline_allocator();
+
+/// Memory that doesn't come from `pipeline_allocator` and counts as if it did; given back with the object.
+class MemoryCharge {
+ public:
+  MemoryCharge() = default;
+  explicit MemoryCharge(size_t bytes) { add(bytes); }
+  MemoryCharge(MemoryCharge&& other) noexcept : bytes_(std::exchange(other.bytes_, 0)) {}
+  MemoryCharge& operator=(MemoryCharge&&) = delete;
+  ~MemoryCharge();
+  /// Throws kOutOfMemory beyond the budget, and then nothing has changed.
+  void add(size_t bytes);
+
+ private:
+  size_t bytes_ = 0;
+};
+
+/// What a block of the heap takes beside its content.
+inline constexpr size_t kHeapBlockBytes = 16;
 
 /// Memory that this process could still take: what the system has available, or what the control group
 /// leaves, whichever is less.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "isochron/data/dataset.h"
@@ -27,6 +28,7 @@ struct MapStage {
 /// below. Elements of a level come in a few forms: of a batch the full one and, maybe, the odd one at the
 /// end.
 struct Level {
+  int number = 1;                    // of the stage that makes it
   int64_t batch_elems = 1;           // elements of the level below in a full one
   int64_t rows = 1;                  // source rows in a full element
   std::vector<Layout> inputs;        // before the maps
@@ -47,6 +49,7 @@ struct OrderStage {
   int64_t elems = 0;  // buffer, batch, times, taken, skipped or number of shards
   int64_t index = 0;  // of the shard
   bool drop_remainder = false;
+  bool pad_remainder = false;
   ShuffleOptions shuffle = {};
   uint64_t salt = 0;       // place among these stages: keeps apart shuffles that share a seed
   int64_t rows = 1;        // source rows in a full element of the input
@@ -76,12 +79,21 @@ struct Recipe {
 /// A hash of what decides which elements come in which order, as far as it can be compared: functions can't.
 uint64_t fingerprint(const Recipe& recipe);
 
+/// Throws what is being caught as an Error that names the stage and the element: the one way in which errors
+/// of users' functions reach the consumer. Lets Interrupted through.
+[[noreturn]] void rethrow_in_stage(std::string_view stage, int number, const Position& position);
+/// Calls a function of users on the element at `position`; throws as `rethrow_in_stage`.
+template <typename Call>
+auto in_stage(std::string_view stage, int number, const Position& position, Call call) {
+  try {
+    return call();
+  } catch (...) {
+    rethrow_in_stage(stage, number, position);
+  }
+}
+
 /// Calls a map function; `memory` is where it puts its result if it writes to memory. Throws Error naming the
 /// stage and the position for whatever the function throws.
 void call_map(const MapStage& map, Element& element, Item* memory, const Position& position);
-
-/// A dataset over `rows` or `stream`.
-Dataset make_dataset(std::shared_ptr<const RowSource> rows);
-Dataset make_dataset(std::shared_ptr<const StreamSource> stream);
 
 }  // namespace isochron::data

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "isochron/data/interrupt.h"
+
 namespace isochron::data {
 
 uint64_t shuffle_stream(const OrderStage& stage, uint64_t epoch) {
@@ -28,6 +30,7 @@ ShuffleKeys::ShuffleKeys(std::unique_ptr<KeyStream> input, const OrderStage& sta
 }
 
 void ShuffleKeys::grow(size_t places) {
+  charge_.add((places - lengths_.size()) * sizeof(int64_t) * static_cast<size_t>(1 + stage_.rows));
   lengths_.resize(places);
   keys_.resize(places * static_cast<size_t>(stage_.rows));
 }
@@ -42,7 +45,12 @@ void ShuffleKeys::begin(uint64_t epoch) {
 void ShuffleKeys::restart(uint64_t epoch) {
   begin(epoch);
   input_->restart(epoch);
+}
+
+/// Before the first draw.
+void ShuffleKeys::fill() {
   for (; filled_ < capacity_; ++filled_) {
+    throw_if_interrupted();
     if (filled_ == lengths_.size()) grow(std::min(capacity_, 2 * filled_));
     lengths_[filled_] = input_->next(key_at(filled_));
     if (lengths_[filled_] == 0) break;
@@ -50,21 +58,20 @@ void ShuffleKeys::restart(uint64_t epoch) {
 }
 
 int64_t ShuffleKeys::next(int64_t* key) {
+  if (drawn_ == 0 && filled_ < capacity_) fill();
   if (filled_ == 0) return 0;
   const auto place = static_cast<size_t>(draws_.below(drawn_, filled_));
-  const int64_t length = lengths_[place];
-  std::copy_n(key_at(place), length, key);
   const bool full = filled_ == capacity_;
+  int64_t length = full ? input_->next(key) : 0;  // of what comes in its place
   ++drawn_;
-  lengths_[place] = 0;
-  try {
-    if (full) lengths_[place] = input_->next(key_at(place));
-  } catch (...) {
+  if (length > 0) {
+    std::swap_ranges(key, key + stage_.rows, key_at(place));
+    std::swap(length, lengths_[place]);
+  } else {
+    length = lengths_[place];
+    std::copy_n(key_at(place), length, key);
     fill_gap(place);
-    input_->drop(key, length);
-    throw;
   }
-  if (lengths_[place] == 0) fill_gap(place);
   return length;
 }
 
@@ -143,9 +150,6 @@ void ShuffleKeys::restore(StateReader& state, uint64_t epoch) {
   for (; filled_ < filled; ++filled_) {
     if (filled_ == lengths_.size()) grow(std::min(capacity_, 2 * filled_));
     lengths_[filled_] = state.get_between(1, stage_.rows, "the rows of an element");
-    if (lengths_[filled_] != stage_.rows && lengths_[filled_] != stage_.odd_rows) {
-      state.refuse("the rows of an element");
-    }
     input_->restore_key(state, key_at(filled_), lengths_[filled_]);
   }
   input_->restore(state, epoch);
@@ -153,8 +157,10 @@ void ShuffleKeys::restore(StateReader& state, uint64_t epoch) {
 
 int64_t PermuteKeys::next(int64_t* key) {
   if (position_ == stage_.input_size) return 0;
-  input_->seek(epoch_, static_cast<int64_t>(order_(static_cast<uint64_t>(position_++))));
-  return input_->next(key);
+  input_->seek(epoch_, static_cast<int64_t>(order_(static_cast<uint64_t>(position_))));
+  const int64_t rows = input_->next(key);
+  ++position_;
+  return rows;
 }
 
 void PermuteKeys::seek(uint64_t epoch, int64_t position) {

@@ -5,6 +5,7 @@
 
 #include "isochron/data/keys.h"
 #include "isochron/data/permutation.h"
+#include "isochron/data/pipeline_memory.h"
 
 namespace isochron::data {
 
@@ -61,6 +62,7 @@ class ShuffleKeys final : public KeysOver {
     return keys_.data() + index * static_cast<size_t>(stage_.rows);
   }
   void begin(uint64_t epoch);
+  void fill();
   void fill_gap(size_t place);
   void grow(size_t places);
   std::vector<int64_t> held_after(int64_t draws);
@@ -70,10 +72,11 @@ class ShuffleKeys final : public KeysOver {
   OrderStage stage_;
   size_t capacity_;
   Draws draws_;
+  MemoryCharge charge_;           // for the two below
   uint64_t drawn_ = 0;            // in this epoch
   std::vector<int64_t> keys_;     // (buffer, rows of a full element)
   std::vector<int64_t> lengths_;  // rows in each
-  size_t filled_ = 0;             // below the buffer's size once the input has ended
+  size_t filled_ = 0;  // below the buffer's size before the first draw, and once the input has ended
 };
 
 /// The whole epoch in the order of a Permutation, in constant memory. Over rows only.

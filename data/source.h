@@ -38,7 +38,9 @@ class ElementStream {
 
   /// Goes to the beginning of an epoch. Its elements are a function of the source and the epoch alone.
   virtual void restart(uint64_t epoch) = 0;
-  /// Writes the next element; false at the end of the epoch, and from then on.
+  /// Writes the next element; false at the end of the epoch, and from then on. One that reads another stream
+  /// lets through what that throws and stands where it stood: it may be an interrupt (interrupt.h), after
+  /// which `next` or `save` is called.
   virtual bool next(Item& item) = 0;
   /// Where it stands, and back. `restore` is called in place of `restart`.
   virtual void save(StateWriter& state) const = 0;

@@ -61,13 +61,18 @@ void copy_tensor(const Element& element, int index, std::byte* to, std::string_v
   if (tensor.size_bytes() > 0) std::memcpy(to, tensor.raw(), tensor.size_bytes());
 }
 
+void require_paddable(const Tensor& tensor, const Shape& shape, std::string_view name) {
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (tensor.shape()[axis] <= shape[axis]) continue;
+    fail(ErrorCode::kShapeMismatch, "padding",
+         "'{}' is {}, which does not fit the padded shape {}; pad to more, or cut it in a map", name,
+         tensor.shape().str(), shape.str());
+  }
+}
+
 void copy_padded(const Tensor& from, const Shape& shape, double padding, std::byte* to,
                  std::string_view name) {
-  for (int axis = 0; axis < shape.rank(); ++axis) {
-    require(from.shape()[axis] <= shape[axis], ErrorCode::kShapeMismatch, "padded_batch",
-            "'{}' is {}, which does not fit the padded shape {}; pad to more, or cut it in a map", name,
-            from.shape().str(), shape.str());
-  }
+  require_paddable(from, shape, name);
   if (shape.elems() == 0) return;
   dispatch_dtype(from.dtype(), [&](auto type) {
     using T = decltype(type);

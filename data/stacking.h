@@ -12,9 +12,11 @@ void require_contiguous(const Element& element, int index, std::string_view wher
 /// Copies the bytes of such a tensor to `to`. Throws as `require_contiguous`.
 void copy_tensor(const Element& element, int index, std::byte* to, std::string_view where);
 
+/// Throws kShapeMismatch where `tensor` is larger than `shape` on an axis; `name` says which tensor.
+void require_paddable(const Tensor& tensor, const Shape& shape, std::string_view name);
+
 /// Writes `from` (contiguous) to the front of each axis of a contiguous block of `shape` at `to`, and
-/// `padding`, rounded to its dtype, to the rest. Throws kShapeMismatch where it does not fit; `name` says
-/// which tensor.
+/// `padding`, rounded to its dtype, to the rest. Throws as `require_paddable`.
 void copy_padded(const Tensor& from, const Shape& shape, double padding, std::byte* to,
                  std::string_view name);
 

@@ -31,20 +31,6 @@ class OverInput : public StreamSource {
   int64_t size_;
 };
 
-/// What a user's function throws, said of its stage.
-template <typename Call>
-auto in_stage(const char* stage, Call call) {
-  try {
-    return call();
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& error) {
-    fail(ErrorCode::kInvalidArgument, stage, "the function threw: {}", error.what());
-  } catch (...) {
-    fail(ErrorCode::kInvalidArgument, stage, "the function threw something that is no exception");
-  }
-}
-
 class FilterSource final : public OverInput {
  public:
   FilterSource(std::shared_ptr<const Recipe> input, std::function<bool(const Element&)> keep)
@@ -55,12 +41,12 @@ class FilterSource final : public OverInput {
  private:
   class Stream final : public ElementStream {
    public:
-    Stream(std::shared_ptr<const Recipe> input, std::function<bool(const Element&)> keep)
-        : input_(std::move(input)), keep_(std::move(keep)) {}
+    Stream(const std::shared_ptr<const Recipe>& input, std::function<bool(const Element&)> keep)
+        : number_(input->stages + 1), input_(input), keep_(std::move(keep)) {}
     void restart(uint64_t epoch) override { input_.begin_epoch(epoch); }
     bool next(Item& item) override {
-      while (const Element* element = input_.next()) {
-        if (!in_stage("filter", [&] { return keep_(*element); })) continue;
+      while (const Element* element = input_.advance()) {
+        if (!in_stage("filter", number_, input_.position(), [&] { return keep_(*element); })) continue;
         item.copy(*element, "filter");
         return true;
       }
@@ -70,6 +56,7 @@ class FilterSource final : public OverInput {
     void restore(StateReader& state) override { input_.resume(state.get_text()); }
 
    private:
+    int number_;
     mutable Loader input_;
     std::function<bool(const Element&)> keep_;
   };
@@ -115,7 +102,8 @@ class UnbatchSource final : public OverInput {
     }
     bool next(Item& item) override {
       while (!current_ || at_ == (*current_)[0].extent(0)) {
-        current_ = input_.next();
+        current_ = nullptr;
+        current_ = input_.advance();
         if (!current_) return false;
         at_ = 0;
         for (int i = 1; i < current_->size(); ++i) {
@@ -166,26 +154,29 @@ class UnbatchSource final : public OverInput {
 class InterleaveSource final : public OverInput {
  public:
   InterleaveSource(std::shared_ptr<const Recipe> input, RecipeFunction function,
-                   const InterleaveOptions& options, std::vector<Layout> layouts)
+                   const InterleaveOptions& options, const char* where, std::vector<Layout> layouts)
       : OverInput(std::move(input), std::move(layouts), kUnknown),
         function_(std::move(function)),
-        options_(options) {}
+        options_(options),
+        where_(where) {}
   uint64_t fingerprint() const override {
     return Fingerprint().add(OverInput::fingerprint()).add(options_.cycle).add(options_.block).value();
   }
   std::unique_ptr<ElementStream> open() const override {
-    return std::make_unique<Stream>(input_, function_, options_, layouts());
+    return std::make_unique<Stream>(input_, function_, options_, where_, layouts());
   }
 
  private:
   class Stream final : public ElementStream {
    public:
-    Stream(std::shared_ptr<const Recipe> input, RecipeFunction function, const InterleaveOptions& options,
-           const std::vector<Layout>& layouts)
+    Stream(const std::shared_ptr<const Recipe>& input, RecipeFunction function,
+           const InterleaveOptions& options, const char* where, const std::vector<Layout>& layouts)
         : input_layout_(merged(input->results())),
-          input_(std::move(input)),
+          number_(input->stages + 1),
+          input_(input),
           function_(std::move(function)),
           options_(options),
+          where_(where),
           layout_(merged(layouts)),
           places_(static_cast<size_t>(options.cycle)) {}
 
@@ -203,8 +194,8 @@ class InterleaveSource final : public OverInput {
         if (!place.dataset && more_) open_next(place);
         if (place.dataset) {
           idle = 0;
-          if (const Element* element = place.dataset->next()) {
-            item.copy(*element, "interleave");
+          if (const Element* element = place.dataset->advance()) {
+            item.copy(*element, where_);
             if (++given_ == options_.block) to_next_place();
             return true;
           }
@@ -226,6 +217,8 @@ class InterleaveSource final : public OverInput {
         state.put(static_cast<uint64_t>(place.dataset != nullptr));
         if (!place.dataset) continue;
         place.of->save(state);
+        state.put(place.position.epoch);
+        state.put(place.position.element);
         state.put_text(place.dataset->state());
       }
     }
@@ -239,6 +232,8 @@ class InterleaveSource final : public OverInput {
         if (state.get_between(0, 1, "0 or 1") == 0) continue;
         if (!place.of) place.of = std::make_unique<Item>(input_layout_);
         place.of->restore(state);
+        place.position.epoch = state.get();
+        place.position.element = state.get_between(0, INT64_MAX, "an element's number");
         open_for(place);
         place.dataset->resume(state.get_text());
       }
@@ -247,6 +242,7 @@ class InterleaveSource final : public OverInput {
    private:
     struct Place {
       std::unique_ptr<Item> of;  // the element that the dataset is for
+      Position position;         // its own
       std::unique_ptr<Loader> dataset;
     };
 
@@ -255,27 +251,33 @@ class InterleaveSource final : public OverInput {
       given_ = 0;
     }
     void open_next(Place& place) {
-      const Element* element = input_.next();
+      const Element* element = input_.advance();
       more_ = element != nullptr;
       if (!more_) return;
       if (!place.of) place.of = std::make_unique<Item>(input_layout_);
-      place.of->copy(*element, "interleave");
+      place.of->copy(*element, where_);
+      place.position = input_.position();
       open_for(place);
       place.dataset->begin_epoch(input_.epoch());
     }
     void open_for(Place& place) {
-      auto recipe = in_stage("interleave", [&] { return function_(place.of->element()); });
-      if (const Layout got = merged(recipe->results()); !(got == layout_) && layout_.fixed()) {
-        fail(ErrorCode::kShapeMismatch, "interleave", "expected a dataset of {}, got one of {}",
-             layout_.str(), got.str());
-      }
-      place.dataset = std::make_unique<Loader>(std::move(recipe));
+      place.dataset = in_stage(where_, number_, place.position, [&] {
+        auto recipe = function_(place.of->element());
+        const Layout got = merged(recipe->results());
+        if (!(got == layout_) && layout_.fixed()) {
+          fail(ErrorCode::kShapeMismatch, where_, "expected a dataset of {}, got one of {}", layout_.str(),
+               got.str());
+        }
+        return std::make_unique<Loader>(std::move(recipe));
+      });
     }
 
     Layout input_layout_;
+    int number_;
     mutable Loader input_;
     RecipeFunction function_;
     InterleaveOptions options_;
+    const char* where_;
     Layout layout_;
     std::vector<Place> places_;
     size_t at_ = 0;      // place whose turn it is
@@ -285,13 +287,14 @@ class InterleaveSource final : public OverInput {
 
   RecipeFunction function_;
   InterleaveOptions options_;
+  const char* where_;
 };
 
 /// Rows in blocks of equal size, the last one shorter.
 class CachedRows final : public RowSource {
  public:
   CachedRows(const std::shared_ptr<const Recipe>& input, size_t limit_bytes)
-      : layout_(input->results()[kFull]) {
+      : fingerprint_(data::fingerprint(*input)), layout_(input->results()[kFull]) {
     for (const TensorSpec& spec : layout_.specs) row_bytes_.push_back(spec.size_bytes());
     const size_t all = std::max<size_t>(1, layout_.size_bytes());
     block_rows_ =
@@ -358,11 +361,11 @@ std::shared_ptr<const StreamSource> filter_source(std::shared_ptr<const Recipe> 
 
 std::shared_ptr<const StreamSource> interleave_source(std::shared_ptr<const Recipe> input,
                                                       RecipeFunction function,
-                                                      const InterleaveOptions& options) {
+                                                      const InterleaveOptions& options, const char* where) {
   std::unique_ptr<Loader> loader;
-  const Element& first = first_element(input, loader, "interleave");
-  const auto sample = in_stage("interleave", [&] { return function(first); });
-  return std::make_shared<InterleaveSource>(std::move(input), std::move(function), options,
+  const Element& first = first_element(input, loader, where);
+  const auto sample = in_stage(where, input->stages + 1, loader->position(), [&] { return function(first); });
+  return std::make_shared<InterleaveSource>(std::move(input), std::move(function), options, where,
                                             sample->results());
 }
 

@@ -16,7 +16,7 @@ std::shared_ptr<const StreamSource> filter_source(std::shared_ptr<const Recipe> 
                                                   std::function<bool(const Element&)> keep);
 std::shared_ptr<const StreamSource> interleave_source(std::shared_ptr<const Recipe> input,
                                                       RecipeFunction function,
-                                                      const InterleaveOptions& options);
+                                                      const InterleaveOptions& options, const char* where);
 std::shared_ptr<const StreamSource> unbatch_source(std::shared_ptr<const Recipe> input);
 /// Runs `input` once and keeps its elements as rows.
 std::shared_ptr<const RowSource> cached_rows(const std::shared_ptr<const Recipe>& input, size_t limit_bytes);

@@ -57,23 +57,27 @@ void LimitingAllocator::refuse(size_t bytes, std::string_view tag) const {
   throw_out_of_memory("limit", bytes, tag, limit_bytes_, upstream_);
 }
 
-void* LimitingAllocator::allocate(size_t bytes, std::string_view tag) {
+void LimitingAllocator::claim(size_t bytes, std::string_view tag) {
   size_t live = live_bytes_;
   do {
     const size_t limit = limit_bytes_;
     if (live > limit || bytes > limit - live) refuse(bytes, tag);
   } while (!live_bytes_.compare_exchange_weak(live, live + bytes));
+}
+
+void* LimitingAllocator::allocate(size_t bytes, std::string_view tag) {
+  claim(bytes, tag);
   try {
     return upstream_.allocate(bytes, tag);
   } catch (...) {
-    live_bytes_ -= bytes;
+    release(bytes);
     throw;
   }
 }
 
 void LimitingAllocator::deallocate(void* pointer, size_t bytes) noexcept {
   upstream_.deallocate(pointer, bytes);
-  live_bytes_ -= bytes;
+  release(bytes);
 }
 
 void* FailingAllocator::allocate(size_t bytes, std::string_view tag) {

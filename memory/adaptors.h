@@ -49,6 +49,9 @@ class LimitingAllocator : public AllocatorAdaptor {
   /// Throws kOutOfMemory beyond the limit, as upstream does otherwise.
   void* allocate(size_t bytes, std::string_view tag) override;
   void deallocate(void* pointer, size_t bytes) noexcept override;
+  /// Counts bytes that live elsewhere. Throws as `allocate`, and then nothing has changed.
+  void claim(size_t bytes, std::string_view tag);
+  void release(size_t bytes) noexcept { live_bytes_ -= bytes; }
   size_t limit_bytes() const { return limit_bytes_; }
   /// From now on; what lives already stays.
   void set_limit_bytes(size_t bytes) { limit_bytes_ = bytes; }

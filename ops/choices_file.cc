@@ -7,6 +7,7 @@
 
 #include "isochron/core/error.h"
 #include "isochron/core/file.h"
+#include "isochron/core/hash.h"
 #include "isochron/ops/choices.h"
 #include "isochron/ops/libraries.h"
 #include "isochron/ops/vector_target.h"
@@ -22,12 +23,7 @@ constexpr std::string_view kSuffix = ".txt";
 constexpr size_t kMaxLineBytes = 1024;
 constexpr size_t kMaxFileBytes = (kMaxRecordedChoices + 3) * kMaxLineBytes;
 
-/// FNV-1a.
-uint64_t hash_of(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
+uint64_t hash_of(std::string_view text) { return hash_more(kHashOfNothing, text); }
 
 std::string processor_name() {
   std::ifstream file("/proc/cpuinfo");

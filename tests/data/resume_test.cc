@@ -91,6 +91,7 @@ const std::vector<Chain>& chains() {
        [] { return rows(40).filter(not_of_three).map(plus_hundred, {.parallel = 3}).take(21).prefetch(4); },
        false},
       {"filtered, cut", [] { return rows(60).filter(not_of_three).skip(2).shard(3, 2).take(9); }, false},
+      {"filtered, endless", [] { return rows(7).filter(not_of_three).repeat().take(13); }, false},
       {"unbatched", [] { return rows(22).batch(4).unbatch().shuffle(4); }, false},
       {"interleaved",
        [] {
@@ -135,6 +136,16 @@ const std::vector<Chain>& chains() {
        },
        false},
       {"generated", [] { return ragged(9).shuffle(4).padded_batch(3, {.drop_remainder = true}); }, false},
+      {"batches filled up, in batches",
+       [] {
+         return rows(25)
+             .filter(not_of_three)
+             .batch(3, {.pad_remainder = true})
+             .repeat(2)
+             .shuffle(3)
+             .batch(2, {.drop_remainder = true});
+       },
+       false},
       {"windows", [] { return from_windows(numbers(30), {.length = 4, .horizon = 1}).shuffle(9).batch(4); }},
       {"into memory",
        [] {

@@ -13,6 +13,7 @@
 #include "isochron/data/item.h"
 #include "isochron/data/permutation.h"
 #include "isochron/data/pipeline_memory.h"
+#include "isochron/data/recipe.h"
 #include "isochron/data/windows.h"
 #include "isochron/memory/buffer.h"
 #include "support/expect_error.h"
@@ -95,7 +96,8 @@ TEST(Filter, ThatThrowsReachesTheConsumer) {
       return true;
     });
     if (prefetch > 0) filtered = filtered.prefetch(prefetch);
-    EXPECT_ERROR(epoch_of(filtered), ErrorCode::kInvalidArgument, "[filter] the function threw: bad row");
+    EXPECT_ERROR(epoch_of(filtered), ErrorCode::kInvalidArgument,
+                 "[filter (stage 2)] element 3 of epoch 0: bad row");
     armed = false;
     EXPECT_EQ(epoch_of(filtered).size(), 6u) << "the next epoch is whole";
   }
@@ -532,6 +534,98 @@ TEST(PipelineMemory, IsBoundedByTheBudget) {
   EXPECT_ERROR(wide.cache(), ErrorCode::kOutOfMemory, "would exceed the budget");
   set_memory_budget(budget);
   EXPECT_EQ(memory_in_use_bytes(), before);
+}
+
+/// What is left of the budget while it lives.
+class BudgetLeft {
+ public:
+  explicit BudgetLeft(size_t bytes) { set_memory_budget(memory_in_use_bytes() + bytes); }
+  ~BudgetLeft() { set_memory_budget(before_); }
+  BudgetLeft(const BudgetLeft&) = delete;
+  BudgetLeft& operator=(const BudgetLeft&) = delete;
+
+ private:
+  size_t before_ = memory_budget_bytes();
+};
+
+TEST(PipelineMemory, OneElementAlwaysMoves) {
+  constexpr int64_t kWide = 1 << 16;  // f32, 256 KiB
+  const auto widened = [](const Element& e) {
+    const Tensor result = empty({DType::kF32, {kWide}});
+    std::ranges::fill(result.span<float>(), static_cast<float>(value(e)));
+    return Element{{"x", result}};
+  };
+  const auto wide_into = [](const Element& e, Item& out, const Position&) {
+    std::fill_n(reinterpret_cast<float*>(out.room(0)), kWide, static_cast<float>(value(e)));
+  };
+  const Dataset by_map = rows(40).map(widened, {.parallel = 24});
+  const Dataset into = rows(40).map_into({"x"}, {{DType::kF32, {kWide}}}, wide_into, {.parallel = 24});
+  for (const Dataset& made : {by_map, into}) {
+    for (const size_t left : {size_t{300} << 10, size_t{1} << 20, size_t{4} << 20}) {
+      const BudgetLeft budget(left);
+      Dataset dataset = made;
+      int64_t at = 0;
+      for (const Element& element : dataset) {
+        EXPECT_EQ(element["x"].data<float>()[0], static_cast<float>(at++));
+        EXPECT_LE(memory_in_use_bytes(), memory_budget_bytes());
+      }
+      EXPECT_EQ(at, 40);
+    }
+  }
+  const BudgetLeft budget(size_t{200} << 10);
+  Dataset none = into;
+  EXPECT_ERROR(none.begin(), ErrorCode::kOutOfMemory, "would exceed the budget");
+}
+
+TEST(PipelineMemory, OfTinyElementsIsBoundedToo) {
+  const BudgetLeft budget(size_t{4} << 20);
+  {
+    Dataset held = rows(1'000'000).filter([](const Element&) { return true; }).shuffle(1'000'000);
+    EXPECT_ERROR(epoch_of(held), ErrorCode::kOutOfMemory, "would exceed the budget");
+    EXPECT_LE(memory_in_use_bytes(), memory_budget_bytes());
+  }
+  Dataset fits = rows(10'000).filter([](const Element&) { return true; }).shuffle(1000);
+  EXPECT_EQ(epoch_of(fits).size(), 10'000u);
+}
+
+TEST(Zip, IsMadeByTheThreadsOfItsDatasets) {
+  const auto same = [](Element e) { return e; };
+  const Dataset plain = rows(12), ahead = rows(12).prefetch(5),
+                parallel = rows(12).map(same, {.parallel = 3}),
+                automatic = rows(12).map(same, {.parallel = kAutotune}),
+                loose = rows(12).map(same, {.parallel = 2, .deterministic = false});
+  const auto expect = [](const Dataset& made, int64_t prefetch_elems, int64_t workers, bool deterministic) {
+    EXPECT_EQ(made.recipe()->prefetch_elems, prefetch_elems);
+    EXPECT_EQ(made.recipe()->workers, workers);
+    EXPECT_EQ(made.recipe()->deterministic, deterministic);
+    Dataset run = made;
+    EXPECT_FALSE(epoch_of(run).empty());
+  };
+  const auto zipped = [](const Dataset& a, const Dataset& b) { return zip({{"a", a}, {"b", b}}); };
+  for (const auto& join : {std::function<Dataset(const Dataset&, const Dataset&)>(zipped),
+                           std::function<Dataset(const Dataset&, const Dataset&)>(concatenate)}) {
+    expect(join(plain, plain), 0, 1, true);
+    expect(join(plain, ahead), 5, 1, true);
+    expect(join(parallel, plain), kAutotune, 3, true);
+    expect(join(parallel, loose), kAutotune, 3, true);
+    expect(join(ahead, automatic), kAutotune, kAutotune, true);
+    expect(join(loose, loose), kAutotune, 2, false);
+  }
+  EXPECT_EQ(numbers_of(zipped(parallel, plain), 1), numbers_of(plain));
+}
+
+TEST(Cache, OfTheSameDatasetHasTheSameFingerprint) {
+  const auto cached = [](int64_t count) { return rows(count).map([](Element e) { return e; }).cache(); };
+  EXPECT_EQ(fingerprint(*cached(9).recipe()), fingerprint(*cached(9).recipe()));
+  EXPECT_NE(fingerprint(*cached(9).batch(3).recipe()),
+            fingerprint(*rows(9).batch(3).unbatch().cache().batch(3).recipe()));
+}
+
+TEST(Batch, OfBatchesThatAreFilledUp) {
+  const auto padded = [] { return rows(5).batch(2, {.pad_remainder = true}); };
+  Dataset twice = padded().repeat(2).batch(2);
+  EXPECT_THAT(numbers_of(twice), ElementsAre(0, 1, 2, 3, 4, 0, 0, 1, 2, 3, 4, 0));
+  EXPECT_THAT(numbers_of(twice, 1), ElementsAre(1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0));
 }
 
 }  // namespace

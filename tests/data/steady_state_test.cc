@@ -8,9 +8,15 @@
 #include <cstdlib>
 #include <new>
 
+#include "isochron/core/record_file.h"
+#include "isochron/data/combine.h"
 #include "isochron/data/dataset.h"
+#include "isochron/data/example.h"
+#include "isochron/data/files.h"
 #include "isochron/data/item.h"
+#include "isochron/data/pipeline_memory.h"
 #include "isochron/memory/buffer.h"
+#include "support/temp_folder.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define ISOCHRON_COUNTS_ALLOCATIONS 0
@@ -119,6 +125,73 @@ TEST(SteadyState, StreamsAllocateNothing) {
                            .batch(8, {.drop_remainder = true})
                            .prefetch(3));
   EXPECT_EQ(allocations_of_epochs(left, 5), 0);
+}
+
+long allocations_of(Dataset& dataset, int warm_up, int epochs) {
+  const auto one_epoch = [&] {
+    for (const Element& element : dataset) EXPECT_TRUE(element[0].defined());
+  };
+  for (int epoch = 0; epoch < warm_up; ++epoch) one_epoch();
+  const long before = g_allocations;
+  for (int epoch = 0; epoch < epochs; ++epoch) one_epoch();
+  return g_allocations - before;
+}
+
+TEST(SteadyState, ManyShapesAllocateNothing) {
+  Dataset ragged = from_generator({"x"}, {spec_of(DType::kF32, {kAnyExtent})}, [](uint64_t) {
+                     return [n = int64_t{0}](Item& item) mutable {
+                       const int64_t extent = 1 + 7 * n % 40;
+                       std::fill_n(reinterpret_cast<float*>(item.room(0, {extent})), extent, 1.0f);
+                       return n++ < 200;
+                     };
+                   }).shuffle(9);
+  EXPECT_EQ(allocations_of(ragged, 20, 20), 0);
+  Dataset batches = ragged.padded_batch(3, {.drop_remainder = true});
+  EXPECT_EQ(allocations_of(batches, 20, 20), 0);
+}
+
+TEST(SteadyState, RecordsAllocateNothing) {
+  const TempFolder folder;
+  const auto allocations = [&](int records) {
+    const auto path = folder / fmt::format("{}.tfrecord", records);
+    {
+      RecordWriter writer(path);
+      ExampleBuilder builder;
+      std::string bytes;
+      for (int i = 0; i < records; ++i) {
+        builder.clear();
+        builder.add("x", std::array{1.0f, 2.0f});
+        builder.serialize(bytes);
+        writer.write(std::as_bytes(std::span(bytes)));
+      }
+      writer.close();
+    }
+    Dataset examples = from_examples({path}, {{.name = "x", .kind = FeatureKind::kFloat, .shape = Shape{2}}});
+    return allocations_of(examples, 2, 1);
+  };
+  EXPECT_EQ(allocations(500), allocations(50)) << "those of opening the file";
+}
+
+/// What is really taken, in the heap and in the pool of pipelines.
+size_t taken_bytes() {
+  const auto heap = mallinfo2();
+  return heap.uordblks + heap.hblkhd + pipeline_allocator().stats().in_use_bytes;
+}
+
+TEST(PipelineMemory, CountsWhatTinyElementsTake) {
+  constexpr int64_t kElems = 20'000;
+  for (const size_t tensors : {size_t{1}, size_t{3}}) {
+    Element source;
+    for (size_t i = 0; i < tensors; ++i)
+      source.add(std::string(1, static_cast<char>('a' + i)), ones({2 * kElems}));
+    Dataset held = Dataset(source).filter([](const Element&) { return true; }).shuffle(kElems);
+    const size_t counted_before = memory_in_use_bytes(), taken_before = taken_bytes();
+    held.begin();
+    const size_t counted = memory_in_use_bytes() - counted_before, taken = taken_bytes() - taken_before;
+    EXPECT_GT(counted, kElems * sizeof(float));
+    EXPECT_LE(taken, counted + counted / 20) << tensors << " tensors";
+    EXPECT_GE(taken, counted - counted / 5);
+  }
 }
 
 }  // namespace

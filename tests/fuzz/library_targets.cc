@@ -5,6 +5,7 @@
 #include "fuzz/targets.h"
 #include "isochron/core/error.h"
 #include "isochron/core/file.h"
+#include "isochron/core/hash.h"
 #include "isochron/memory/plan_csv.h"
 #include "isochron/nn/safetensors.h"
 #include "isochron/ops/choices_file.h"
@@ -59,9 +60,7 @@ void parse_choices(Input input) {
     return;
   }
   std::string text = first_lines + std::string(text_of(input).substr(1));
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  text += fmt::format("end {:016x}\n", hash);
+  text += fmt::format("end {:016x}\n", hash_more(kHashOfNothing, text));
   ops::read_choices_file(file_of(std::as_bytes(std::span(text))));
 }
 

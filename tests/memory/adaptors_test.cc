@@ -77,6 +77,18 @@ TEST(Limiting, ARefusalUpstreamTakesNothingFromTheLimit) {
   limiting.deallocate(held, 1 << 19);
 }
 
+TEST(Limiting, CountsWhatIsClaimed) {
+  PoolAllocator pool;
+  LimitingAllocator limiting(pool, 1000);
+  limiting.claim(600, "elsewhere");
+  EXPECT_EQ(limiting.live_bytes(), 600u);
+  EXPECT_THROW(limiting.allocate(401, "a"), Error);
+  EXPECT_THROW(limiting.claim(401, "elsewhere"), Error);
+  limiting.deallocate(limiting.allocate(400, "b"), 400);
+  limiting.release(600);
+  EXPECT_EQ(limiting.live_bytes(), 0u);
+}
+
 TEST(Failing, FailsTheNthAndNoOther) {
   for (int64_t n = 1; n <= 5; ++n) {
     PoolAllocator pool;
