@@ -183,24 +183,38 @@ ReferenceKernel::ReferenceKernel() : work_(static_cast<size_t>(compute_threads()
 }
 
 void ReferenceKernel::use_team(bool team) {
+  constexpr int kTimings = 64;
+  alone_.clear();
   // A team of another size would have the OpenMP library make threads anew.
-  const bool whole = team && compute_threads() == static_cast<int>(work_.size());
-  threads_ = whole ? compute_threads() : 1;
-  if (settle()) return;
-  threads_ = 1;
-  settle();
+  threads_ = team && compute_threads() == static_cast<int>(work_.size()) ? compute_threads() : 1;
+  if (threads_ > 1 && !team_meets()) threads_ = 1;
+  for (int i = 0; i < kTimings; ++i) time_ns();
 }
 
-bool ReferenceKernel::settle() {
+bool ReferenceKernel::team_meets() {
   constexpr int kTimings = 64;
-  quiet_ns_ = std::numeric_limits<double>::infinity();
-  latest_.fill(quiet_ns_);
+  team_.clear();
   int met = 0;
   for (int i = 0; i < kTimings; ++i) {
-    time_ns();
-    met += std::isfinite(latest_[next_]);
+    const double ns = run_team();
+    team_.add(ns);
+    met += std::isfinite(ns);
   }
-  return 2 * met > kTimings && std::isfinite(quiet_ns_);
+  return 2 * met > kTimings && std::isfinite(team_.lowest);
+}
+
+void ReferenceKernel::Level::clear() {
+  lowest = std::numeric_limits<double>::infinity();
+  latest.fill(lowest);
+  next = 0;
+}
+
+void ReferenceKernel::Level::add(double ns) {
+  latest[next] = ns;
+  next = (next + 1) % latest.size();
+  std::array<double, 5> sorted = latest;
+  std::nth_element(sorted.begin(), sorted.begin() + 2, sorted.end());
+  lowest = std::min(lowest, sorted[2]);
 }
 
 namespace {
@@ -262,14 +276,15 @@ double ReferenceKernel::run_team() {
 }
 
 double ReferenceKernel::time_ns() {
-  if (threads_ == 1) run_alone();
-  const double ns = threads_ == 1 ? run_alone() : run_team();
-  next_ = (next_ + 1) % latest_.size();
-  latest_[next_] = ns;
-  std::array<double, 5> sorted = latest_;
-  std::nth_element(sorted.begin(), sorted.begin() + 2, sorted.end());
-  quiet_ns_ = std::min(quiet_ns_, sorted[2]);
-  return std::min(ns, kMostTimes * quiet_ns_);
+  run_alone();
+  double ns = run_alone();
+  alone_.add(ns);
+  if (threads_ > 1) {
+    const double team_ns = run_team();
+    team_.add(team_ns);
+    if (team_ns > kApart * team_.lowest) ns *= team_ns / team_.lowest;
+  }
+  return std::min(ns, kMostTimes * alone_.lowest);
 }
 
 int64_t open_file_handles() {

@@ -62,23 +62,26 @@ class Sensors {
 /// It slows with the clock and, above all, when another thread shares the core, which a dependent chain
 /// hardly notices and which on rented machines comes and goes unseen. About 1 us on a core of 2023.
 ///
-/// On a team all threads do it at the same time, in rounds: each works on what its neighbour has just
-/// written, after all have met. That slows too where the host moves a machine's cores apart: a line of the
-/// other core then takes 350 ns instead of 45, and a step whose kernels share out their work takes up to
-/// twice as long while each core by itself is as fast as before.
+/// On a team all threads do it at the same time as well, in rounds: each works on what its neighbour has just
+/// written, after all have met. That shows when the host moves a machine's cores apart: a line of the other
+/// core then takes 350 ns instead of 45, and a step whose kernels share out their work takes up to twice as
+/// long while each core by itself is as fast as before.
 class ReferenceKernel {
  public:
   /// Can run on one thread, and on all compute_threads() there are now.
   ReferenceKernel();
-  /// On one thread, as a new one is, or on the team, unless its threads come too late to meet: where they
-  /// sleep between two loops, or other programs have their cores. Forgets the lowest level. Doesn't allocate.
+  /// On one thread, as a new one is, or on the team too, unless its threads come too late to meet: where they
+  /// sleep between two loops, or other programs have their cores. Forgets the lowest levels. Doesn't
+  /// allocate.
   void use_team(bool team);
   int threads() const { return threads_; }
-  /// Runs it twice and returns the second duration in ns, the first having brought code and data back into
-  /// the caches; at most `kMostTimes` quiet ones, since an interruption says nothing about speed.
+  /// Runs it twice on this thread and returns the second duration in ns, the first having brought code and
+  /// data back into the caches; on a team times what its duration is above the lowest, where that is more
+  /// than half as much again. At most `kMostTimes` quiet ones, since an interruption says nothing about
+  /// speed.
   double time_ns();
-  /// The lowest level seen: the smallest median of five timings.
-  double quiet_ns() const { return quiet_ns_; }
+  /// The lowest level seen on one thread: the smallest median of five timings.
+  double quiet_ns() const { return alone_.lowest; }
   size_t bytes() const { return sizeof(*this) + work_.capacity() * sizeof(Work); }
 
  private:
@@ -86,20 +89,27 @@ class ReferenceKernel {
   static constexpr int kSweeps = 32;
   static constexpr int kRounds = 4;  // of a team
   static constexpr double kMostTimes = 4;
+  static constexpr double kApart = 1.5;  // a team's timing beyond its lowest: more than the clock's wandering
   using Block = std::array<float, kElems>;
   struct alignas(64) Work {
     Block data;
     double ns = 0;
   };
-  bool settle();
+  struct Level {
+    std::array<double, 5> latest;
+    size_t next;
+    double lowest;
+    Level() { clear(); }
+    void clear();
+    void add(double ns);
+  };
+  bool team_meets();
   double run_alone();
   double run_team();
 
   std::vector<Work> work_;  // a thread's
   int threads_ = 1;
-  std::array<double, 5> latest_{};
-  size_t next_ = 0;  // of the latest timing
-  double quiet_ns_ = 0;
+  Level alone_, team_;
 };
 
 /// File descriptors this process has open; -1 where /proc is missing. Doesn't allocate; fits a recorder's
