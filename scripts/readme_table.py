@@ -161,7 +161,7 @@ def memory_table(best):
             continue
         ours = f"{row[OURS]['memory_mb']:.1f} ({row[OURS].get('arena_bytes', 0) * 1e-6:.1f})"
         cells = [f"{row[name]['memory_mb']:.1f}" if "memory_mb" in row.get(name, {}) else "" for name in peers]
-        lines.append(f"| `{key[0]}` | " + " | ".join([ours, *cells]) + " |")
+        lines.append(f"| `{key[0]}` {key[1]} | " + " | ".join([ours, *cells]) + " |")
     return "\n".join(lines)
 
 
