@@ -174,9 +174,8 @@ void name_causes(RunReport& report) {
   report.causes = attribute(report.evidence);
   const SpikeReport& spikes = report.spikes;
   if (!spikes.period) return;
-  const std::string owner = spikes.label.empty() ? std::string(phase_name(spikes.owner)) : spikes.label;
   report.causes.push_back(
-      {fmt::format("spikes owned by {}, period {}", owner, spikes.period->length),
+      {fmt::format("spikes owned by {}, period {}", spikes.owner_name(), spikes.period->length),
        "do it less often, in smaller parts, or on another thread",
        fmt::format("{} spikes, {:.0f} % of the newest of this owner on the beat, {:.1f} % of the time",
                    spikes.count, 100 * spikes.period->share, 100 * spikes.time_share)});

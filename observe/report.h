@@ -73,6 +73,9 @@ struct SpikeReport {
   std::optional<Period> period;  // of that owner's
   double time_share = 0;         // of all spikes' excess in the run's time
   std::vector<Spike> largest;
+
+  /// The label, or the phase where there is none.
+  std::string owner_name() const { return label.empty() ? std::string(phase_name(owner)) : label; }
 };
 
 /// A closed window of one class.

@@ -137,8 +137,7 @@ std::vector<std::string> deviations(const Loop& loop, const LoopResult& result) 
   if (expected.cause.empty() && loop.cured && report.causes.size() > of_machine) {
     found.push_back(fmt::format("cause named: {}; expected none", cause_list(report)));
   }
-  const std::string owner =
-      report.spikes.label.empty() ? std::string(phase_name(report.spikes.owner)) : report.spikes.label;
+  const std::string owner = report.spikes.owner_name();
   if (expected.spike_period &&
       (!report.spikes.period || report.spikes.period->length != *expected.spike_period ||
        owner != expected.spike_label)) {
@@ -185,6 +184,23 @@ size_t held_against(const Chapter& chapter, const Loop& loop) {
 }
 
 }  // namespace
+
+void run_steps(LoopContext& context, data::Dataset& batches,
+               const std::function<void(const data::Element& batch)>& step, int64_t accumulate) {
+  auto at = batches.begin();
+  for (int64_t i = 1;; ++i) {
+    {
+      observe::IterationScope iteration(context.recorder, accumulate > 1 && i % accumulate == 0 ? 1 : 0);
+      {
+        observe::PhaseScope compute(context.recorder, observe::Phase::kCompute);
+        step(*at);
+      }
+      observe::PhaseScope fetch(context.recorder, observe::Phase::kDataWait);
+      ++at;
+    }
+    if (!context.next()) return;
+  }
+}
 
 std::vector<LoopResult> run_chapter(const Chapter& chapter, const CompareOptions& options) {
   fmt::print("\n== {} ==  \"{}\"\n", chapter.name, chapter.complaint);

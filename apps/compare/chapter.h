@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "isochron/data/dataset.h"
 #include "isochron/observe/recorder.h"
 #include "isochron/observe/report.h"
 
@@ -40,6 +41,11 @@ struct LoopContext {
   /// recorder after the first epoch.
   std::function<bool()> next;
 };
+
+/// `step` on batch after batch of a dataset without end until the loop has had enough: computing, then the
+/// fetching of the next batch. Every `accumulate`th iteration is of a class of its own.
+void run_steps(LoopContext& context, data::Dataset& batches,
+               const std::function<void(const data::Element& batch)>& step, int64_t accumulate = 1);
 
 struct Loop {
   std::string name;

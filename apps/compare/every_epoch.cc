@@ -23,10 +23,6 @@
 namespace isochron::apps {
 namespace {
 
-using observe::IterationScope;
-using observe::Phase;
-using observe::PhaseScope;
-
 constexpr int64_t kBatch = 32;
 constexpr int64_t kStepsPerEpoch = 44;  // 1,437 images
 constexpr int kSaveEvery = 5;           // epochs
@@ -74,23 +70,12 @@ class Folder {
 
 void op_by_op(LoopContext& context) {
   Problem problem;
-  for (;;) {
-    auto at = problem.batches.begin();
-    while (at != std::default_sentinel) {
-      {
-        IterationScope iteration(context.recorder);
-        {
-          PhaseScope compute(context.recorder, Phase::kCompute);
-          GradientTape tape;
-          const Tensor loss = problem.loss_of(*at);
-          problem.optimizer.minimize(loss, problem.model.parameters());
-        }
-        PhaseScope fetch(context.recorder, Phase::kDataWait);
-        ++at;
-      }
-      if (!context.next()) return;
-    }
-  }
+  data::Dataset batches = problem.batches.repeat();
+  run_steps(context, batches, [&](const data::Element& batch) {
+    GradientTape tape;
+    const Tensor loss = problem.loss_of(batch);
+    problem.optimizer.minimize(loss, problem.model.parameters());
+  });
 }
 
 /// Tells the loop of every iteration, once their epoch is over, and ends the training when it has had enough.

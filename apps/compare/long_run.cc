@@ -92,42 +92,31 @@ struct Outcome {
   size_t arena_bytes = 0;
 };
 
-/// `step` on batch after batch, in a class of its own at every `accumulate`th.
-void run_steps(LoopContext& context, data::Dataset& batches, int64_t accumulate,
-               const std::function<void(const data::Element& batch)>& step) {
-  auto at = batches.begin();
-  for (int64_t i = 1;; ++i) {
-    {
-      IterationScope iteration(context.recorder, accumulate > 1 && i % accumulate == 0 ? 1 : 0);
-      {
-        PhaseScope compute(context.recorder, Phase::kCompute);
-        step(*at);
-      }
-      PhaseScope fetch(context.recorder, Phase::kDataWait);
-      ++at;
-    }
-    if (!context.next()) return;
-  }
+/// One step of `optimizer` on a batch, to be captured.
+train::BatchPlan::Function training(const Problem& problem, optim::Optimizer& optimizer) {
+  return [&](const data::Element& batch) {
+    const Tensor loss = problem.loss_of(batch);
+    optimizer.minimize(loss, problem.model->parameters(), static_cast<double>(kBatch));
+    return std::vector<Tensor>{loss};
+  };
 }
 
 /// The cured loop: one captured step for every micro-batch.
 void run_captured(LoopContext& context, const Problem& problem, optim::Optimizer optimizer,
                   Precision precision, Outcome& outcome,
                   const std::function<void(const data::Element& batch)>& beside = {}) {
-  train::BatchPlan step("train_step", true,
-                        [&](const data::Element& batch) {
-                          const Tensor loss = problem.loss_of(batch);
-                          optimizer.minimize(loss, problem.model->parameters(), static_cast<double>(kBatch));
-                          return std::vector<Tensor>{loss};
-                        },
+  train::BatchPlan step("train_step", true, training(problem, optimizer),
                         {.passes = {.precision = precision}});
   data::Dataset batches = problem.batches();
   step.prepare(batches);
   double loss = 0;
-  run_steps(context, batches, optimizer.accumulate(), [&](const data::Element& batch) {
-    loss = step.call(batch)[0].item<float>();
-    if (beside) beside(batch);
-  });
+  run_steps(
+      context, batches,
+      [&](const data::Element& batch) {
+        loss = step.call(batch)[0].item<float>();
+        if (beside) beside(batch);
+      },
+      optimizer.accumulate());
   require(std::isfinite(loss), ErrorCode::kNotANumber, "long-run", "the loss is {}", loss);
   outcome = {loss, optimizer.state_bytes(), step.captured().plan_report().arena_bytes};
 }
@@ -151,7 +140,7 @@ void losses_kept(LoopContext& context) {
   optim::Adam optimizer;
   GradientTape tape(/*persistent=*/true);
   std::vector<Tensor> losses;
-  run_steps(context, batches, 1, [&](const data::Element& batch) {
+  run_steps(context, batches, [&](const data::Element& batch) {
     losses.push_back(problem.loss_of(batch));
     optimizer.minimize(losses.back(), problem.model->parameters());
   });
@@ -161,7 +150,7 @@ void losses_kept(LoopContext& context) {
 void optimizer_made_again(LoopContext& context, int64_t& made) {
   const Problem problem = images();
   data::Dataset batches = problem.batches();
-  run_steps(context, batches, 1, [&](const data::Element& batch) {
+  run_steps(context, batches, [&](const data::Element& batch) {
     GradientTape tape;
     optim::Adam optimizer;
     ++made;
@@ -174,11 +163,7 @@ void optimizer_made_again(LoopContext& context, int64_t& made) {
 void read_again(LoopContext& context, int64_t& read_bytes) {
   const Problem problem = images();
   optim::Adam optimizer;
-  train::BatchPlan step("train_step", true, [&](const data::Element& batch) {
-    const Tensor loss = problem.loss_of(batch);
-    optimizer.minimize(loss, problem.model->parameters());
-    return std::vector<Tensor>{loss};
-  });
+  train::BatchPlan step("train_step", true, training(problem, optimizer));
   step.prepare(problem.batches());
   const std::filesystem::path path = data::dataset_path("digits.csv.gz");
   const auto file_bytes = static_cast<int64_t>(std::filesystem::file_size(path));
@@ -255,7 +240,8 @@ class ThreeWays {
 
 void accumulation_listed(LoopContext& context) {
   ThreeWays listed(ThreeWays::kListed);
-  run_steps(context, listed.batches(), kAccumulate, [&](const data::Element& batch) { listed.step(batch); });
+  run_steps(
+      context, listed.batches(), [&](const data::Element& batch) { listed.step(batch); }, kAccumulate);
 }
 
 /// Trains by each way for as many updates and says where that led.

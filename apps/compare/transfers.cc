@@ -58,7 +58,7 @@ Tensor uniform(const Shape& shape, Rng& rng) {
 }
 
 /// `fetch` gives batch after batch, in phases of its own.
-void run_steps(LoopContext& context, int64_t units, const std::function<data::Element()>& fetch) {
+void run_fetching(LoopContext& context, int64_t units, const std::function<data::Element()>& fetch) {
   Problem problem(units);
   train::Trainer trainer(problem.model, nn::mean_squared_error, problem.optimizer);
   do {
@@ -75,16 +75,7 @@ void run_pipeline(LoopContext& context, int64_t units, data::Dataset batches) {
                         [&](const data::Element& batch) { return std::vector{problem.train(batch)}; });
   step.prepare(batches);
   batches = batches.repeat();
-  auto at = batches.begin();
-  do {
-    IterationScope iteration(context.recorder);
-    {
-      PhaseScope compute(context.recorder, Phase::kCompute);
-      step.call(*at);
-    }
-    PhaseScope fetch(context.recorder, Phase::kDataWait);
-    ++at;
-  } while (context.next());
+  run_steps(context, batches, [&](const data::Element& batch) { step.call(batch); });
 }
 
 /// What the loop that copies in pieces has copied, and for how long.
@@ -97,7 +88,7 @@ struct Copies {
 void copied_in_pieces(LoopContext& context, Copies& copies) {
   Rng rng(1);
   std::vector<float> host(static_cast<size_t>(kBatch * (kFeatures + 1)));
-  run_steps(context, kUnits, [&] {
+  run_fetching(context, kUnits, [&] {
     {
       PhaseScope making(context.recorder, Phase::kDataWait);
       for (float& value : host) value = static_cast<float>(rng.uniform());
@@ -150,7 +141,7 @@ struct Pictures {
 void decoded_in_the_loop(LoopContext& context) {
   const Pictures pictures;
   int64_t row = 0;
-  run_steps(context, kUnitsForPictures, [&] {
+  run_fetching(context, kUnitsForPictures, [&] {
     PhaseScope fetch(context.recorder, Phase::kDataWait);
     const Tensor x = empty({DType::kF32, {kBatch, kSide, kSide, 3}});
     const size_t elems = static_cast<size_t>(x.elems() / kBatch);
