@@ -93,10 +93,22 @@ void Tensor::throw_not_typed(DType wanted) const {
        spec().str());
 }
 
+void Tensor::throw_out_of_range() const {
+  fail(ErrorCode::kOutOfRange, "item", "{} doesn't fit the whole number asked for; ask for a double", str());
+}
+
 double Tensor::item_f64() const {
   require(defined() && elems() == 1, ErrorCode::kShapeMismatch, "item", "expected one element, got {}",
           defined() ? spec().str() : "an undefined tensor");
   return element_as_f64(raw(), dtype());
+}
+
+int64_t Tensor::item_i64() const {
+  const double value = item_f64();
+  if (dtype() == DType::kI64) return *data<int64_t>();  // which a double doesn't hold exactly
+  constexpr double kMost = 0x1p63;
+  if (!(value >= -kMost && value < kMost)) throw_out_of_range();
+  return static_cast<int64_t>(value);
 }
 
 std::vector<double> Tensor::to_vector() const {

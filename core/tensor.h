@@ -5,6 +5,8 @@
 
 #include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "isochron/core/device.h"
@@ -118,10 +120,18 @@ class Tensor {
   std::span<T> span() const {
     return {data<T>(), static_cast<size_t>(elems())};
   }
-  /// The single element, converted to `T`. Throws kShapeMismatch unless there is exactly one element.
+  /// The single element, converted to `T`: whole numbers exactly, fractions cut off. Throws kShapeMismatch unless
+  /// there is exactly one element, kOutOfRange where `T` is a whole number that can't hold it.
   template <typename T>
   T item() const {
-    return static_cast<T>(item_f64());
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      const int64_t value = item_i64();
+      if (!std::in_range<T>(value)) [[unlikely]]
+        throw_out_of_range();
+      return static_cast<T>(value);
+    } else {
+      return static_cast<T>(item_f64());
+    }
   }
   /// All elements in row-major order, converted to double; any strides. Throws as `raw`.
   std::vector<double> to_vector() const;
@@ -131,7 +141,9 @@ class Tensor {
  private:
   [[noreturn]] void throw_unreadable() const;
   [[noreturn]] void throw_not_typed(DType wanted) const;
+  [[noreturn]] void throw_out_of_range() const;
   double item_f64() const;
+  int64_t item_i64() const;
 
   Ref<TensorImpl> impl_;
   uint64_t generation_ = 0;

@@ -22,7 +22,9 @@ std::string signature_str(std::span<const TensorSpec> signature) {
   return text + ")";
 }
 
-/// The arena of one plan. Replaying makes every view of the previous results stale.
+/// The arena that all plans of a function share, for only one runs at a time: what a call has warmed up in the
+/// caches is warm for the next, whatever its signature. Replaying makes every view of the previous results
+/// stale.
 class ArenaStorage final : public Storage {
  public:
   ArenaStorage(Ref<Storage> memory, std::string name)
@@ -38,11 +40,19 @@ struct PlannedCall {
   Signature signature;
   std::unique_ptr<graph::Graph> graph;
   std::unique_ptr<graph::Plan> plan;
-  Ref<Storage> arena;
   std::vector<Ref<TensorImpl>> output_impls;
   std::vector<Tensor> outputs;
   std::vector<Tensor> packed;  // contiguous copies of strided arguments, alive for the call
   uint64_t last_call = 0;
+
+  void bind(const Ref<Storage>& arena) {
+    plan->bind_arena(arena->data());
+    output_impls.clear();
+    for (size_t i = 0; i < graph->outputs().size(); ++i) {
+      const size_t offset = static_cast<size_t>(plan->output(i) - arena->data());
+      output_impls.push_back(Tensor::over(arena, graph->outputs()[i]->spec, offset).impl());
+    }
+  }
 };
 
 }  // namespace
@@ -51,6 +61,7 @@ struct CapturedFunction::Impl {
   TraceFunction function;
   CaptureOptions options;
   std::vector<std::unique_ptr<PlannedCall>> calls;
+  Ref<Storage> arena;  // as long as the longest plan needs
   PlannedCall* newest = nullptr;
   std::vector<TraceRecord> traces;
   uint64_t call_count = 0;
@@ -73,15 +84,14 @@ struct CapturedFunction::Impl {
     return nullptr;
   }
 
-  /// `leaving`, if any, makes room for the new plan once it is made.
-  std::unique_ptr<PlannedCall> trace(const Signature& signature, const PlannedCall* leaving);
+  std::unique_ptr<PlannedCall> trace(const Signature& signature);
+  void provide_arena(const PlannedCall& call);
   void plan(PlannedCall& call, int64_t& passed) const;
   PlannedCall* add(const Signature& signature);
   void record(TraceRecord entry);
 };
 
-std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& signature,
-                                                           const PlannedCall* leaving) {
+std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& signature) {
   require(graph::Capture::current() == nullptr, ErrorCode::kCaptureViolation, options.name,
           "a captured function can't be traced inside another capture; call the plain function there");
   auto call = std::make_unique<PlannedCall>();
@@ -107,24 +117,9 @@ std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& sign
   const int64_t traced = now_ns();
   int64_t passed = traced;
   plan(*call, passed);
-  size_t arena_bytes = call->plan->arena_bytes();
-  for (const auto& other : calls) {
-    if (other.get() != leaving) arena_bytes += other->plan->arena_bytes();
-  }
-  require(arena_bytes <= options.max_arena_bytes, ErrorCode::kOutOfMemory, options.name,
-          "planning {} needs {} bytes of arena, with the other plans {}; the limit is {}",
-          signature_str(signature), call->plan->arena_bytes(), arena_bytes, options.max_arena_bytes);
-  call->arena = Ref<Storage>(make_ref<ArenaStorage>(
-      allocate_buffer(std::max<size_t>(call->plan->arena_bytes(), 1), "arena"), options.name));
-  std::fill_n(call->arena->data(), call->plan->arena_bytes(),
-              std::byte{0});  // page faults now, not in the first step
-  call->plan->bind_arena(call->arena->data());
-  for (size_t i = 0; i < call->graph->outputs().size(); ++i) {
-    const size_t offset = static_cast<size_t>(call->plan->output(i) - call->arena->data());
-    const TensorSpec& spec = call->graph->outputs()[i]->spec;
-    call->output_impls.push_back(Tensor::over(call->arena, spec, offset).impl());
-  }
-  call->outputs.resize(call->output_impls.size());
+  provide_arena(*call);
+  call->bind(arena);
+  call->outputs.resize(call->graph->outputs().size());
   call->packed.resize(signature.size());
   entry.signature = signature_str(signature);
   entry.trace_ns = traced - start;
@@ -133,6 +128,21 @@ std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& sign
   entry.nodes = call->graph->node_count();
   record(std::move(entry));
   return call;
+}
+
+/// Makes the arena as long as `call` needs; a longer one takes the place of the one there is, and results in that
+/// become stale.
+void CapturedFunction::Impl::provide_arena(const PlannedCall& call) {
+  const size_t bytes = std::max<size_t>(call.plan->arena_bytes(), 1);
+  require(bytes <= options.max_arena_bytes, ErrorCode::kOutOfMemory, options.name,
+          "planning {} needs {} bytes of arena; the limit is {}", signature_str(call.signature), bytes,
+          options.max_arena_bytes);
+  if (arena && arena->size_bytes() >= bytes) return;
+  Ref<Storage> longer(make_ref<ArenaStorage>(allocate_buffer(bytes, "arena"), options.name));
+  std::fill_n(longer->data(), bytes, std::byte{0});  // page faults now, not in the first step
+  for (const auto& other : calls) other->bind(longer);
+  if (arena) arena->next_generation();
+  arena = std::move(longer);
 }
 
 /// Passes and plan of a traced graph. Under a budget that the passes alone don't meet, since they know no
@@ -182,7 +192,7 @@ PlannedCall* CapturedFunction::Impl::add(const Signature& signature) {
                           : std::min_element(calls.begin(), calls.end(), [](const auto& a, const auto& b) {
                               return a->last_call < b->last_call;
                             });
-  std::unique_ptr<PlannedCall> made = trace(signature, oldest == calls.end() ? nullptr : oldest->get());
+  std::unique_ptr<PlannedCall> made = trace(signature);
   if (oldest != calls.end()) {
     calls.erase(oldest);
     ++evictions;
@@ -227,12 +237,12 @@ std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> ar
       argument = &call->packed[i];
     }
     require(
-        argument->storage().get() != call->arena.get(), ErrorCode::kStale, impl.options.name,
+        argument->storage().get() != impl.arena.get(), ErrorCode::kStale, impl.options.name,
         "argument {} is this function's own previous result, which the call overwrites; pass copy() of it",
         i);
     call->plan->bind_input(i, argument->raw());
   }
-  call->arena->next_generation();
+  impl.arena->next_generation();
   if (!subnormals_flushed()) [[unlikely]]
     flush_subnormals_to_zero();
   if (impl.options.plan.poison) [[unlikely]] {
@@ -278,8 +288,10 @@ const graph::Graph& CapturedFunction::graph() const {
 }
 
 std::string CapturedFunction::report() const {
-  std::string text = fmt::format("captured '{}': {} plans, {} evicted{}\n", impl_->options.name,
-                                 impl_->calls.size(), impl_->evictions, impl_->sealed ? ", sealed" : "");
+  std::string text = fmt::format("captured '{}': {} plans in an arena of {} bytes, {} evicted{}\n",
+                                 impl_->options.name, impl_->calls.size(),
+                                 impl_->arena ? impl_->arena->size_bytes() : 0, impl_->evictions,
+                                 impl_->sealed ? ", sealed" : "");
   for (const auto& call : impl_->calls) {
     const graph::PlanReport& plan = call->plan->report();
     text += fmt::format(

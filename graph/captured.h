@@ -1,5 +1,5 @@
 // `capture(fn)`: the user's way from a C++ function on tensors to a step that is traced once per signature,
-// planned into one arena and replayed. Replaying makes no allocation, no node, no plan.
+// planned into one arena, which its plans share, and replayed. Replaying makes no allocation, no node, no plan.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ struct CaptureOptions {
   graph::PlanOptions plan = {};
   /// The most plans kept; the least recently used one goes when an unseen signature needs room.
   size_t max_plans = 16;
-  /// The most bytes all arenas together may take. Throws kOutOfMemory at planning beyond it.
+  /// The most bytes the arena may take. Throws kOutOfMemory at planning beyond it.
   size_t max_arena_bytes = size_t{1} << 40;
 };
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <optional>
 
 #include "isochron/core/error.h"
 #include "isochron/observe/machine_speed.h"
@@ -66,10 +68,11 @@ void check(const FlatnessInput& input, const FlatnessOptions& options) {
   check_values(input.reference_means, "mean reference time");
   check_values(input.waited, "waiting time");
   require(
-      options.bound > 0 && options.confidence > 0 && options.confidence < 1 && options.min_windows >= 0 &&
-          options.max_warmup >= 0 && options.max_warmup <= 0.5 && options.replicates >= 39,
+      options.bound > 0 && options.confidence > 0.5 && options.confidence < 1 && options.min_windows >= 0 &&
+          options.max_warmup >= 0 && options.max_warmup <= 0.5 && options.replicates >= 39 && options.series >= 1,
       ErrorCode::kInvalidArgument, "judge_flatness",
-      "options out of range: need bound > 0, confidence in (0, 1), max_warmup in [0, 0.5], replicates >= 39");
+      "options out of range: need bound > 0, confidence in (0.5, 1), max_warmup in [0, 0.5], replicates >= 39, "
+      "series >= 1");
 }
 
 /// First window after warm-up: the truncation that minimises the standard error of the mean of what remains,
@@ -182,13 +185,17 @@ void fit(Track& track) {
   for (size_t i = 0; i < n; ++i) track.residuals.push_back((points[i] - track.fit[i]) * correction);
 }
 
+/// What changes are relative to: the first tenth's level.
+double baseline_of(std::span<const double> points) {
+  const double largest = *std::max_element(points.begin(), points.end());
+  const double baseline = std::max(median(points.first(tenth(points.size()))), kSmallestBaseline * largest);
+  return baseline > 0 ? baseline : 1;  // all zero
+}
+
 Track make_track(std::span<const double> values, Level level) {
   Track track{level, group(values), 1, 0, {}, {}, {}, {}};
   const size_t n = track.points.size();
-  const double largest = *std::max_element(track.points.begin(), track.points.end());
-  const double start = median(std::span<const double>(track.points).first(tenth(n)));
-  track.baseline = std::max(start, kSmallestBaseline * largest);
-  if (track.baseline == 0) track.baseline = 1;  // all zero
+  track.baseline = baseline_of(track.points);
   track.change_point = pettitt(track.points, static_cast<int>(tenth(n))).index;
   fit(track);
   Values scratch;
@@ -248,39 +255,47 @@ std::vector<Values> bootstrap_errors(std::span<const Track> tracks, const Flatne
   return errors;
 }
 
-/// Half widths that hold for all statistics together with the given confidence: the quantile of the
-/// studentised maximum.
-Values joint_half_widths(const std::vector<Values>& errors, double confidence) {
-  Values deviations;
+/// Half widths of the intervals: those within which each statistic by itself passes two one-sided tests with
+/// the given confidence, and those which hold for all together (by the quantile of the studentised maximum).
+struct HalfWidths {
+  Values own;
+  Values joint;
+};
+
+HalfWidths half_widths_of(const std::vector<Values>& errors, const FlatnessOptions& options) {
+  const size_t replicates = errors[0].size();
+  HalfWidths result;
+  Values maxima(replicates, 0);
   for (const Values& of_one : errors) {
+    Values sizes;
     double squares = 0;
-    for (double error : of_one) squares += error * error;
-    deviations.push_back(std::sqrt(squares / static_cast<double>(of_one.size())));
-  }
-  Values maxima(errors[0].size(), 0);
-  for (size_t s = 0; s < errors.size(); ++s) {
-    if (deviations[s] == 0) continue;
-    for (size_t r = 0; r < maxima.size(); ++r) {
-      maxima[r] = std::max(maxima[r], std::fabs(errors[s][r]) / deviations[s]);
+    for (const double error : of_one) {
+      sizes.push_back(std::fabs(error));
+      squares += error * error;
     }
+    const double deviation = std::sqrt(squares / static_cast<double>(replicates));
+    result.own.push_back(quantile(sizes, 2 * options.confidence - 1));
+    result.joint.push_back(deviation);
+    if (deviation == 0) continue;
+    for (size_t r = 0; r < replicates; ++r) maxima[r] = std::max(maxima[r], sizes[r] / deviation);
   }
-  const double critical = quantile(maxima, confidence);
-  for (double& deviation : deviations) deviation *= critical;
-  return deviations;
+  const double critical = quantile(maxima, 1 - (1 - options.confidence) / options.series);
+  for (double& width : result.joint) width *= critical;
+  return result;
 }
 
-Flatness decide(std::span<const ChangeEstimate> estimates, double bound) {
-  bool flat = true;
-  const ChangeEstimate* outside = nullptr;
+bool within(const ChangeEstimate& estimate, double bound) {
+  return estimate.low >= -bound && estimate.high <= bound;
+}
+
+/// Of estimates with their joint intervals the largest that lies beyond the bound.
+const ChangeEstimate* beyond(std::span<const ChangeEstimate> estimates, double bound) {
+  const ChangeEstimate* largest = nullptr;
   for (const ChangeEstimate& estimate : estimates) {
-    flat = flat && estimate.low >= -bound && estimate.high <= bound;
-    const bool beyond = estimate.low > bound || estimate.high < -bound;
-    if (beyond && (outside == nullptr || std::fabs(estimate.change) > std::fabs(outside->change)))
-      outside = &estimate;
+    if (estimate.low <= bound && estimate.high >= -bound) continue;
+    if (largest == nullptr || std::fabs(estimate.change) > std::fabs(largest->change)) largest = &estimate;
   }
-  if (flat) return Flatness::kFlat;
-  if (outside == nullptr) return Flatness::kInconclusive;
-  return outside->change > 0 ? Flatness::kGrowing : Flatness::kShrinking;
+  return largest;
 }
 
 /// How many times longer a run must be: half widths shrink with the root of its length. A change that can't
@@ -289,7 +304,7 @@ Flatness decide(std::span<const ChangeEstimate> estimates, double bound) {
 double factor_to_decide(std::span<const ChangeEstimate> estimates, double bound) {
   double factor = 1;
   for (const ChangeEstimate& estimate : estimates) {
-    if (estimate.low >= -bound && estimate.high <= bound) continue;
+    if (within(estimate, bound)) continue;
     const double half_width = 0.5 * (estimate.high - estimate.low);
     const bool none = estimate.low <= 0 && estimate.high >= 0;
     const double needed = none ? 0.5 * bound : std::fabs(bound - std::fabs(estimate.change));
@@ -332,11 +347,26 @@ void explain(FlatnessVerdict& verdict, const FlatnessInput& input, const Flatnes
   verdict.iterations_to_decide = factor == 0 ? 0 : std::ceil(factor * iterations);
 }
 
-/// The judgement without a look at the machine. Where `input` is a correction of `before`, the intervals
-/// allow for its being off by a part of what it did to each statistic.
+/// Relative changes of other values at the track's statistics.
+Statistics changes_at(const Track& track, std::span<const double> values) {
+  const Values points = group(values);
+  Values scratch;
+  Statistics changes = statistics_of(track, points, scratch);
+  for (double& change : changes) change /= baseline_of(points);
+  return changes;
+}
+
+/// What a series was before it was corrected, and what it would be, had the correction been a little larger.
+struct Correction {
+  FlatnessInput before;
+  FlatnessInput moved;
+};
+
+/// The judgement without a look at the machine. Where `input` has been corrected, the intervals allow for the
+/// error of that.
 FlatnessVerdict judge(const FlatnessInput& input, const FlatnessOptions& options,
-                      const FlatnessInput* before = nullptr) {
-  constexpr double kCorrectionError = 0.1;
+                      const Correction* correction = nullptr) {
+  constexpr double kModelError = 0.02;  // of what the correction did to a statistic
   FlatnessVerdict verdict;
   verdict.bound = options.bound;
   const size_t begin = warmup_end(input.medians, options);
@@ -348,18 +378,33 @@ FlatnessVerdict judge(const FlatnessInput& input, const FlatnessOptions& options
     return verdict;
   }
   const std::vector<Track> tracks = make_tracks(input, begin);
-  const std::vector<Track> tracks_before = before == nullptr ? tracks : make_tracks(*before, begin);
-  const Values half_widths = joint_half_widths(bootstrap_errors(tracks, options), options.confidence);
+  const HalfWidths widths = half_widths_of(bootstrap_errors(tracks, options), options);
+  std::vector<ChangeEstimate> joint;
   for (size_t t = 0; t < tracks.size(); ++t) {
+    const auto changes_of = [&](const FlatnessInput& other) {
+      return changes_at(tracks[t], (t == 0 ? other.medians : other.means).subspan(begin));
+    };
+    const Statistics before = correction == nullptr ? Statistics{} : changes_of(correction->before);
+    const Statistics moved = correction == nullptr ? Statistics{} : changes_of(correction->moved);
     for (size_t s = 0; s < kStatistics; ++s) {
       const double change = tracks[t].observed[s] / tracks[t].baseline;
-      const double corrected_by = change - tracks_before[t].observed[s] / tracks_before[t].baseline;
-      const double half_width = half_widths[t * kStatistics + s] + kCorrectionError * std::fabs(corrected_by);
-      verdict.estimates.push_back({kStatisticNames[t][s], change, change - half_width, change + half_width});
-      verdict.smallest_detectable_change = std::max(verdict.smallest_detectable_change, half_width);
+      const double error = correction == nullptr
+                               ? 0
+                               : std::hypot(moved[s] - change, kModelError * (before[s] - change));
+      const double own = std::hypot(widths.own[t * kStatistics + s], error);
+      const double all = std::hypot(widths.joint[t * kStatistics + s], error);
+      verdict.estimates.push_back({kStatisticNames[t][s], change, change - own, change + own});
+      joint.push_back({kStatisticNames[t][s], change, change - all, change + all});
+      verdict.smallest_detectable_change = std::max(verdict.smallest_detectable_change, own);
     }
   }
-  verdict.kind = decide(verdict.estimates, options.bound);
+  const auto is_within = [&](const ChangeEstimate& estimate) { return within(estimate, options.bound); };
+  if (std::ranges::all_of(verdict.estimates, is_within)) {
+    verdict.kind = Flatness::kFlat;
+  } else if (const ChangeEstimate* outside = beyond(joint, options.bound); outside != nullptr) {
+    verdict.kind = outside->change > 0 ? Flatness::kGrowing : Flatness::kShrinking;
+    verdict.estimates = joint;
+  }
   verdict.largest = *std::max_element(verdict.estimates.begin(), verdict.estimates.end(),
                                       [](const ChangeEstimate& a, const ChangeEstimate& b) {
                                         return std::fabs(a.change) < std::fabs(b.change);
@@ -398,33 +443,73 @@ Values without_waiting(const FlatnessInput& input) {
   return means;
 }
 
-/// The verdict on what remains of the series once the machine is taken out.
+/// Windows' medians and means.
+struct Levels {
+  Values medians;
+  Values means;
+};
+
+Levels at(const Levels& levels, std::span<const size_t> indices) {
+  return {at(levels.medians, indices), at(levels.means, indices)};
+}
+
+FlatnessInput input_of(const Levels& levels, const FlatnessInput& input) {
+  FlatnessInput result = input;
+  result.medians = levels.medians;
+  result.means = levels.means;
+  return result;
+}
+
+/// How the machine's part in the means is found: by the kernel's means, or as it is in the medians.
+enum class MeansBy { kMeans, kMedians };
+
+/// The series without the machine's part.
+Levels corrected(const FlatnessInput& input, const ReferenceSeries& kernel, MeansBy means_by,
+                 const EvenSpeedOptions& options) {
+  Levels result{at_even_speed(input.medians, kernel.typical, kernel, options), without_waiting(input)};
+  if (means_by == MeansBy::kMeans) {
+    result.means = at_even_speed(result.means, kernel.means, kernel, options);
+  } else {
+    for (size_t i = 0; i < result.means.size(); ++i)
+      result.means[i] *= input.medians[i] > 0 ? result.medians[i] / input.medians[i] : 1;
+  }
+  return result;
+}
+
+/// The sharpest verdict on what remains of the series once the machine is taken out. Two things are a matter of
+/// the run: whether the kernel's mean in a window tells more about the steps' mean there than what it did to
+/// their median, and whether disturbed windows are corrected well enough to be judged with the others. The
+/// widths of the intervals tell, which know nothing of the change.
 FlatnessVerdict judge_at_even_speed(const FlatnessInput& input, const FlatnessOptions& options,
                                     double least) {
-  const std::span<const double> reference_means =
-      input.reference_means.empty() ? input.reference : input.reference_means;
-  const std::vector<size_t> kept = undisturbed(reference_means);
-  const double share = static_cast<double>(kept.size()) / static_cast<double>(reference_means.size());
-  FlatnessOptions own = options;
-  own.min_windows = static_cast<int>(options.min_windows * share);
-  const Values medians_before = at(input.medians, kept);
-  const Values means_before = at(input.means, kept);
-  const Values medians = at(at_even_speed(input.medians, input.reference, least), kept);
-  const Values means = at(at_even_speed(without_waiting(input), reference_means, least), kept);
-  FlatnessInput before = input;
-  before.medians = medians_before;
-  before.means = means_before;
-  before.iterations_per_window = input.iterations_per_window / share;
-  FlatnessInput after = before;
-  after.medians = medians;
-  after.means = means;
-  FlatnessVerdict verdict = judge(after, own, &before);
-  if (!verdict.estimates.empty()) {
-    const size_t first = static_cast<size_t>(verdict.warmup_windows);
-    const size_t change = first + static_cast<size_t>(verdict.change_point);
-    verdict.change_point = static_cast<int>(kept[std::min(change, kept.size() - 1)] - kept[first]);
+  constexpr double kErrors = 2;  // of the exponents, for 95 %
+  const ReferenceSeries kernel{input.reference,
+                               input.reference_means.empty() ? input.reference : input.reference_means};
+  const Levels measured{{input.medians.begin(), input.medians.end()}, {input.means.begin(), input.means.end()}};
+  std::optional<FlatnessVerdict> sharpest;
+  for (const std::vector<size_t>& kept : {undisturbed(kernel), unmixed(kernel)}) {
+    for (const MeansBy means_by : {MeansBy::kMeans, MeansBy::kMedians}) {
+      const Levels before = at(measured, kept);
+      const Levels after = at(corrected(input, kernel, means_by, {.least = least}), kept);
+      const Levels moved = at(corrected(input, kernel, means_by, {.least = least, .errors = kErrors}), kept);
+      const double share = static_cast<double>(kept.size()) / static_cast<double>(input.medians.size());
+      FlatnessOptions own = options;
+      own.min_windows = static_cast<int>(options.min_windows * share);
+      FlatnessInput judged = input_of(after, input);
+      judged.iterations_per_window = input.iterations_per_window / share;
+      const Correction correction{input_of(before, input), input_of(moved, input)};
+      FlatnessVerdict verdict = judge(judged, own, &correction);
+      if (!verdict.estimates.empty()) {
+        const size_t first = static_cast<size_t>(verdict.warmup_windows);
+        const size_t change = first + static_cast<size_t>(verdict.change_point);
+        verdict.change_point = static_cast<int>(kept[std::min(change, kept.size() - 1)] - kept[first]);
+      }
+      const bool none = !sharpest || sharpest->estimates.empty();
+      if (none || verdict.smallest_detectable_change < sharpest->smallest_detectable_change)
+        sharpest = std::move(verdict);
+    }
   }
-  return verdict;
+  return *std::move(sharpest);
 }
 
 /// True when the reference kernel itself took longer and longer.
@@ -478,7 +563,6 @@ FlatnessVerdict judge_classes(std::span<const ClassInput> classes, const Flatnes
         classes.begin(), classes.end(),
         [](const ClassInput& a, const ClassInput& b) { return a.time_share < b.time_share; }));
   }
-  const double confidence = 1 - (1 - options.confidence) / static_cast<double>(judged.size());
   const auto weight =
       [](const FlatnessVerdict& verdict) {  // growing decides before shrinking before inconclusive
         constexpr int kWeights[] = {0, 3, 2, 1};
@@ -489,7 +573,7 @@ FlatnessVerdict judge_classes(std::span<const ClassInput> classes, const Flatnes
   bool machine_slowed = false;
   for (const ClassInput* one : judged) {
     FlatnessOptions own = options;
-    own.confidence = confidence;
+    own.series *= static_cast<int>(judged.size());
     own.bound *= std::clamp(kMinorShare / std::max(1e-9, one->time_share), 1.0, kMostBound);
     FlatnessVerdict verdict = judge_flatness(one->input, own);
     machine_slowed = machine_slowed || verdict.machine_slowed;

@@ -32,7 +32,8 @@ std::string_view flatness_name(Flatness flatness);
 
 struct FlatnessOptions {
   double bound = 0.05;       // largest change over the run that is still flat, relative to the first tenth
-  double confidence = 0.95;  // joint, over all statistics
+  double confidence = 0.95;  // of either claim, flat and growing
+  int series = 1;            // that growth is looked for in: they share its confidence
   int min_windows = 64;      // a verdict other than inconclusive needs as many windows after warm-up,
   double min_seconds = 2;    // and as long a run where its length is known
   double max_warmup = 0.1;   // largest part of the windows that the settling rule may exclude
@@ -51,7 +52,8 @@ struct FlatnessInput {
   std::optional<double> seconds = std::nullopt;  // how long the run took; unknown: not required
 };
 
-/// One statistic's relative change over the run with its joint interval: 0.05 is 5 % up.
+/// One statistic's relative change over the run, 0.05 is 5 % up, with the interval that decides: where growing or
+/// shrinking is found the joint one at the confidence (95 %), else its own between two one-sided tests (90 %).
 struct ChangeEstimate {
   std::string_view name;  // "trend of medians", "last tenth of means", ...
   double change = 0;
@@ -67,7 +69,7 @@ struct FlatnessVerdict {
   std::vector<ChangeEstimate> estimates;
   double first_tenth = 0;  // level of the medians, in the series' unit, after warm-up
   double last_tenth = 0;
-  double slope = 0;  // Theil-Sen, unit per iteration, with its (joint) interval
+  double slope = 0;  // Theil-Sen, unit per iteration, with its interval
   Interval slope_interval;
   MannKendall trend_test;
   int change_point = 0;       // window, counted from the first after warm-up
@@ -89,8 +91,8 @@ struct FlatnessVerdict {
 /// is no number or negative, or for options out of their range.
 FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions& options = {});
 
-/// The verdict over steps of several classes (plan, accumulation phase), each judged within itself with the
-/// confidence shared out (Bonferroni). A class with less than `kMinorShare` of the time is left out when it
+/// The verdict over steps of several classes (plan, accumulation phase), each judged within itself, with the
+/// confidence of growing shared out (Bonferroni). A class with less than `kMinorShare` of the time is left out when it
 /// has too few windows and not half that share, else its bound is wider in proportion, at most five times:
 /// what may pass of each stays within a tenth of the bound over the whole run; growing in any class is
 /// growing, flat needs all. Numbers are those of the class that decides. Throws kInvalidArgument when there

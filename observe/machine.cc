@@ -142,22 +142,40 @@ std::string_view read_short(int fd, char (&text)[kShortText]) {
   return {text, static_cast<size_t>(std::max<ssize_t>(size, 0))};
 }
 
+int open_schedule() { return ::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC); }
+
 }  // namespace
 
 Sensors::Sensors()
     : statm_(::open("/proc/self/statm", O_RDONLY | O_CLOEXEC)),
       stat_(::open("/proc/stat", O_RDONLY | O_CLOEXEC)),
-      schedule_(::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) {}
+      schedules_(static_cast<size_t>(compute_threads())) {
+  for (int& schedule : schedules_) schedule = open_schedule();
+}
 
 Sensors::~Sensors() {
-  for (const int fd : {statm_, stat_, schedule_}) {
-    if (fd >= 0) ::close(fd);
-  }
+  ::close(statm_);
+  ::close(stat_);
+  for (const int schedule : schedules_) ::close(schedule);
+}
+
+void Sensors::watch_team(bool team) {
+  watched_ = 1;
+  if (!team || compute_threads() != static_cast<int>(schedules_.size())) return;
+  each_thread(compute_threads(), [&](int64_t thread) {
+    const int own = thread == 0 ? -1 : open_schedule();
+    if (own < 0) return;
+    ::dup3(own, schedules_[static_cast<size_t>(thread)], O_CLOEXEC);
+    ::close(own);
+  });
+  watched_ = schedules_.size();
 }
 
 int64_t Sensors::waited_ns() const {
+  int64_t total = 0;
   char text[kShortText];
-  return internal::parse_waited_ns(read_short(schedule_, text));
+  for (size_t i = 0; i < watched_; ++i) total += internal::parse_waited_ns(read_short(schedules_[i], text));
+  return total;
 }
 
 SensorReading Sensors::read() const {

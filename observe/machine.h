@@ -49,13 +49,17 @@ class Sensors {
   ~Sensors();
   SensorReading read() const;
   /// How long the thread that made this object has waited for a core while it could have run, in ns since its
-  /// start; 0 where the system doesn't tell.
+  /// start, and with it what others of the team did after `watch_team`: a step whose kernels share out their
+  /// work waits for each of them. 0 where the system doesn't tell.
   int64_t waited_ns() const;
+  /// As many handles are open afterwards as before.
+  void watch_team(bool team);
 
  private:
   int statm_ = -1;
   int stat_ = -1;
-  int schedule_ = -1;
+  std::vector<int> schedules_;  // this thread's, and a place for each of the team's others
+  size_t watched_ = 1;
 };
 
 /// A fixed piece of work that keeps a core's execution units busy: independent multiplies and adds over 1 KB.

@@ -121,13 +121,16 @@ void Recorder::end_iteration() {
 
 void Recorder::time_reference(WindowSeries& series) {
   if (!std::exchange(reference_chosen_, true)) {
-    reference_kernel_.use_team(parallel_loops_begun() > parallel_loops_);
+    const bool team = parallel_loops_begun() > parallel_loops_;
+    reference_kernel_.use_team(team);
+    sensors_.watch_team(team);
+    waited_ns_ = sensors_.waited_ns();
   }
   const int64_t begin = options_.clock();
   const double iteration_ns =
       static_cast<double>(totals_.total_ns) / static_cast<double>(series.iterations());
   const int64_t waited_ns = sensors_.waited_ns();
-  series.add_waited(waited_ns - waited_ns_);
+  series.add_waited(std::max<int64_t>(waited_ns - waited_ns_, 0));  // less: a thread of the team has ended
   waited_ns_ = waited_ns;
   const double ns = reference_kernel_.time_ns();
   const auto cost_ns = static_cast<double>(options_.clock() - begin);

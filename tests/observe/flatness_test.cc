@@ -286,6 +286,30 @@ TEST(Flatness, WaitingForACoreIsTakenOutOfTheMeans) {
   EXPECT_NE(judge_flatness(unknown).kind, Flatness::kFlat);
 }
 
+/// A run during most of which the host had moved the cores apart, with a kernel whose means stray.
+FlatnessVerdict judge_moved_cores(double change, uint64_t seed) {
+  Rng rng(seed);
+  std::vector<double> medians, means, reference, reference_means;
+  for (int i = 0; i < 190; ++i) {
+    const bool apart = i / 30 % 3 != 0;
+    const double program = drift(i / 190.0, change);
+    medians.push_back(475 * program * (apart ? 1.82 : 1) * gaussian(rng, 0.01));
+    means.push_back(medians.back() * 1.03 * gaussian(rng, 0.01));
+    reference.push_back(540 * (apart ? 3.1 : 1) * gaussian(rng, 0.01));
+    reference_means.push_back(reference.back() * (apart || rng.uniform() < 0.5 ? 1 : 1 + 0.25 * rng.uniform()));
+  }
+  return judge_flatness(
+      {.medians = medians, .means = means, .reference = reference, .reference_means = reference_means});
+}
+
+TEST(Flatness, WellCorrectedWindowsAreJudgedWithTheOthers) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const FlatnessVerdict verdict = judge_moved_cores(0, seed);
+    EXPECT_EQ(verdict.kind, Flatness::kFlat) << seed << ": " << verdict.reason;
+    EXPECT_EQ(judge_moved_cores(0.15, seed).kind, Flatness::kGrowing) << seed;
+  }
+}
+
 TEST(Flatness, SharedCoreHidesNoGrowth) {
   const auto stretches = [](int i) { return i / 6 % 4 == 1; };
   const auto always = [](int) { return true; };

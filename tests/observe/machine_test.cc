@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "isochron/core/clock.h"
 #include "isochron/core/threads.h"
 
 namespace isochron::observe {
@@ -59,6 +60,32 @@ TEST(Sensors, ParseTheTimeWaitedForACore) {
   EXPECT_EQ(internal::parse_waited_ns(""), 0);
   const Sensors sensors;
   EXPECT_GE(sensors.waited_ns(), 0);
+}
+
+TEST(Sensors, WatchTheWholeTeamWithAsManyHandles) {
+  const int before = compute_threads();
+  set_compute_threads(3);
+  each_thread(3, [](int64_t) {});
+  Sensors sensors;
+  const int64_t handles = open_file_handles();
+  for (const bool team : {true, false, true}) {
+    sensors.watch_team(team);
+    EXPECT_GE(sensors.waited_ns(), 0);
+    EXPECT_EQ(open_file_handles(), handles);
+  }
+  // Three threads that keep two cores or one busy wait for each other.
+  const int64_t waited = sensors.waited_ns();
+  if (describe_machine().usable_cores < 3) {
+    each_thread(3, [](int64_t) {
+      for (const int64_t end = now_ns() + 50'000'000; now_ns() < end;) {
+      }
+    });
+    EXPECT_GT(sensors.waited_ns(), waited + 10'000'000);
+  }
+  set_compute_threads(2);
+  sensors.watch_team(true);  // another team: this thread alone
+  EXPECT_EQ(open_file_handles(), handles);
+  set_compute_threads(before);
 }
 
 TEST(ReferenceKernel, TakesTime) {

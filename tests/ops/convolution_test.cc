@@ -9,6 +9,7 @@
 #include "isochron/core/rng.h"
 #include "isochron/core/threads.h"
 #include "isochron/data/npy.h"
+#include "isochron/graph/apply.h"
 #include "isochron/graph/captured.h"
 #include "isochron/memory/buffer.h"
 #include "isochron/ops/choices.h"
@@ -217,7 +218,7 @@ TEST(Convolution, CapturedTrainStepKeepsToItsMemory) {
   const auto run_step = [&](DType dtype) {
     const auto a = arguments(dtype);
     std::vector<Tensor> results;
-    for (const Tensor& result : step(a[0], a[1], a[2], a[3])) results.push_back(cast(result, DType::kF64));
+    for (const Tensor& result : step(a[0], a[1], a[2], a[3])) results.push_back(graph::copy(cast(result, DType::kF64)));
     return results;
   };
   const std::vector<Tensor> expected = run_step(DType::kF64);
