@@ -20,19 +20,27 @@ using synthetic::Series;
 constexpr int kWindows = 128;
 constexpr int kPerWindow = 64;
 
+struct Run {
+  Series series;
+  std::vector<double> reference;  // typical and mean times of the reference kernel; empty: none
+  std::vector<double> reference_means;
+};
+
 struct Kind {
   std::string name;
   /// A run whose level changes by `change` in all.
-  std::function<Series(double change, uint64_t seed)> make;
+  std::function<Run(double change, uint64_t seed)> make;
 };
 
 Kind per_iteration(std::string name, std::function<double(double, int, double, Rng&)> duration,
                    int windows_of = kPerWindow) {
   return {std::move(name), [duration, windows_of](double change, uint64_t seed) {
-            return synthetic::make_series(kWindows, windows_of, seed,
-                                          [&](double position, int iteration, Rng& rng) {
-                                            return duration(position, iteration, change, rng);
-                                          });
+            return Run{synthetic::make_series(kWindows, windows_of, seed,
+                                              [&](double position, int iteration, Rng& rng) {
+                                                return duration(position, iteration, change, rng);
+                                              }),
+                       {},
+                       {}};
           }};
 }
 
@@ -41,11 +49,55 @@ Kind per_window(std::string name, double rho, double deviation) {
   return {std::move(name), [=](double change, uint64_t seed) {
             synthetic::Autoregressive noise(rho, deviation);
             double factor = 1;
-            return synthetic::make_series(
+            return Run{synthetic::make_series(
+                           kWindows, kPerWindow, seed,
+                           [&](double position, int iteration, Rng& rng) {
+                             if (iteration % kPerWindow == 0) factor = noise(rng);
+                             return synthetic::drift(position, change) * factor *
+                                    synthetic::gaussian(rng, 0.05);
+                           }),
+                       {},
+                       {}};
+          }};
+}
+
+/// A machine that is disturbed for stretches of `stretch` windows on average, a share of the time, and whose clock
+/// wanders by 2 %: the kernel then takes `kernel` times as long, the program `program` times, give or take 1 % a
+/// window.
+struct Disturbance {
+  double share;
+  double stretch;
+  double kernel;
+  double program;
+};
+
+Kind disturbed(std::string name, Disturbance d) {
+  return {std::move(name), [d](double change, uint64_t seed) {
+            constexpr double kIterations = kPerWindow;
+            synthetic::Autoregressive clock(0.9, 0.02);
+            Rng machine(seed, 0xC0DE);
+            Run run;
+            bool now = machine.uniform() < d.share;
+            double speed = 1, part = 0, factor = 1;
+            run.series = synthetic::make_series(
                 kWindows, kPerWindow, seed, [&](double position, int iteration, Rng& rng) {
-                  if (iteration % kPerWindow == 0) factor = noise(rng);
-                  return synthetic::drift(position, change) * factor * synthetic::gaussian(rng, 0.05);
+                  if (iteration % kPerWindow == 0) {
+                    const bool before = now;
+                    const double leaving = (now ? 1 - d.share : d.share) / (d.stretch * 2 * d.share * (1 - d.share));
+                    if (machine.uniform() < leaving) now = !now;
+                    part = now == before ? (now ? 1 : 0) : machine.uniform();  // of the window
+                    speed = clock(machine);
+                    factor = 1 + (d.program - 1) * synthetic::gaussian(machine, 0.01);
+                    const double level = 550 * speed * synthetic::gaussian(machine, 0.003);
+                    run.reference.push_back(level * (part > 0.5 ? d.kernel : 1));
+                    run.reference_means.push_back(level * (1 + (d.kernel - 1) * part) *
+                                                  synthetic::gaussian(machine, 0.02));
+                  }
+                  const bool slow = iteration % kPerWindow < part * kIterations;
+                  return synthetic::drift(position, change) * speed * (slow ? factor : 1) *
+                         synthetic::gaussian(rng, 0.05);
                 });
+            return run;
           }};
 }
 
@@ -81,6 +133,8 @@ std::vector<Kind> kinds() {
   all.push_back(per_window("drift, windows AR(1) 0.5, 2 %", 0.5, 0.02));
   all.push_back(per_window("drift, windows AR(1) 0.9, 2 %", 0.9, 0.02));
   all.push_back(per_window("drift, windows AR(1) 0.9, 10 %", 0.9, 0.1));
+  all.push_back(disturbed("drift, cores moved apart half of the time", {0.5, 15, 3.1, 1.82}));
+  all.push_back(disturbed("drift, core shared a fifth of the time", {0.2, 4, 2.25, 1.5}));
   // Medians don't move: 2 % of the iterations grow until the mean has changed by `change`.
   all.push_back(per_iteration("rare spikes grow, noise 5 %", [](double p, int, double change, Rng& rng) {
     return gaussian(rng, 0.05) + (rng.uniform() < 0.02 ? 50 * change * p : 0);
@@ -89,14 +143,17 @@ std::vector<Kind> kinds() {
 }
 
 void print_row(const std::string& name, double multiple, int count, const FlatnessOptions& options,
-               const std::function<Series(uint64_t)>& make) {
+               const std::function<Run(uint64_t)>& make) {
   std::array<int, 4> said{};
   int64_t judging_ns = 0;
   for (int i = 0; i < count; ++i) {
-    const Series series = make(static_cast<uint64_t>(i) + 1);
+    const Run run = make(static_cast<uint64_t>(i) + 1);
     const int64_t begin = now_ns();
-    const FlatnessVerdict verdict =
-        judge_flatness({.medians = series.medians, .means = series.means}, options);
+    const FlatnessVerdict verdict = judge_flatness({.medians = run.series.medians,
+                                                    .means = run.series.means,
+                                                    .reference = run.reference,
+                                                    .reference_means = run.reference_means},
+                                                   options);
     judging_ns += now_ns() - begin;
     ++said[static_cast<size_t>(verdict.kind)];
   }

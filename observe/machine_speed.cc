@@ -16,7 +16,7 @@ namespace {
 /// for a part of the time, beyond because the cores were moved apart.
 constexpr std::array kBands{1.05, 1.5, std::numeric_limits<double>::infinity()};
 constexpr double kLost = 1.15;   // disturbed for so long that not every program bears the correction
-constexpr double kMixed = 1.15;  // a mean beyond the typical time: the machine changed within the window
+constexpr double kMixed = 0.15;  // of the typical time, that the mean is off: the machine changed within the window
 constexpr double kMostExponent = 2;
 constexpr size_t kMostApart = 8;  // windows whose difference is the machine's
 
@@ -28,7 +28,9 @@ size_t band_of(double times_usual) {
                              kBands.begin());
 }
 
-bool mixed(const ReferenceSeries& kernel, size_t i) { return kernel.means[i] > kMixed * kernel.typical[i]; }
+bool mixed(const ReferenceSeries& kernel, size_t i) {
+  return std::fabs(kernel.means[i] - kernel.typical[i]) > kMixed * kernel.typical[i];
+}
 
 /// Logarithms of the ratios of values so many windows apart, less their median, which is the trend's.
 std::vector<double> changes(std::span<const double> values, size_t apart) {

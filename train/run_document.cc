@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "isochron/core/error.h"
 
@@ -26,6 +27,16 @@ double number_of(const ordered_json& value) {
   throw std::invalid_argument("'" + text.substr(0, 20) + "' is no number");
 }
 
+/// The library would cut off fractions, and convert what fits no 64 bits.
+template <typename Int>
+Int whole_of(const ordered_json& value) {
+  const bool unfit = value.is_number_unsigned() && !std::in_range<Int>(value.get<uint64_t>());
+  if (!value.is_number_integer() || unfit || !std::in_range<Int>(value.get<int64_t>())) {
+    throw std::invalid_argument(value.dump().substr(0, 20) + " is no whole number, or too large a one");
+  }
+  return value.get<Int>();
+}
+
 ordered_json results_json(const Results& results) {
   ordered_json json = ordered_json::object();
   for (const auto& [name, value] : results) json[name] = number_json(value);
@@ -47,8 +58,8 @@ ordered_json record_json(const EpochRecord& record) {
 }
 
 EpochRecord record_of(const ordered_json& json) {
-  return {.epoch = json.at("epoch").get<int>(),
-          .steps = json.at("steps").get<int64_t>(),
+  return {.epoch = whole_of<int>(json.at("epoch")),
+          .steps = whole_of<int64_t>(json.at("steps")),
           .seconds = number_of(json.at("seconds")),
           .step_p50_ns = number_of(json.at("step_p50_ns")),
           .results = results_of(json.at("results"))};
@@ -57,9 +68,9 @@ EpochRecord record_of(const ordered_json& json) {
 RunDocument document_of(const ordered_json& json) {
   RunDocument document;
   document.weights_only = json.at("weights_only").get<bool>();
-  document.epoch = json.at("epoch").get<int>();
-  document.step = json.at("step").get<int64_t>();
-  document.total_steps = json.at("total_steps").get<int64_t>();
+  document.epoch = whole_of<int>(json.at("epoch"));
+  document.step = whole_of<int64_t>(json.at("step"));
+  document.total_steps = whole_of<int64_t>(json.at("total_steps"));
   document.epoch_done = json.at("epoch_done").get<bool>();
   document.results = results_of(json.at("results"));
   if (document.epoch < 0 || document.step < 0 || document.total_steps < 0) {
@@ -68,7 +79,8 @@ RunDocument document_of(const ordered_json& json) {
   if (document.weights_only) return document;
   document.epoch_seconds = number_of(json.at("epoch_seconds"));
   document.stop_reason = json.at("stop_reason").get<std::string>();
-  document.random = json.at("random").get<std::array<int64_t, 2>>();
+  const ordered_json& random = json.at("random");
+  document.random = {whole_of<int64_t>(random.at(0)), whole_of<int64_t>(random.at(1))};
   document.settings = json.at("settings").get<std::map<std::string, std::string>>();
   document.deterministic = json.at("deterministic").get<bool>();
   document.choices = json.at("choices").get<std::map<std::string, std::string>>();
