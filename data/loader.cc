@@ -1,10 +1,14 @@
 #include "isochron/data/loader.h"
 
 #include <immintrin.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
 #include <system_error>
 
+#include "isochron/core/clock.h"
 #include "isochron/core/counters.h"
 #include "isochron/core/error.h"
 #include "isochron/core/threads.h"
@@ -22,6 +26,9 @@ constexpr size_t kGuessedBytes = size_t{1} << 20;  // of an element whose extent
 /// Of what the budget has left, for slots whose number is chosen here; the rest is for items and for what
 /// maps make meanwhile.
 constexpr size_t kSlotsShare = 3, kSlotsShareBelow = 4;
+/// How late naps may end; by default 50 us, in which fast consumers would be through with all slots.
+constexpr unsigned long kTimerSlackNs = 1000;
+constexpr int64_t kShortestNapNs = 60'000;
 /// About 20 us: longer than making a usual batch, shorter than what sleeping and waking cost together.
 constexpr int kSpins = 500;
 
@@ -237,6 +244,7 @@ void Loader::retire_held() {
 
 void Loader::work(int worker) {
   flush_subnormals_to_zero();
+  ::prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
   const AllocatorScope scope(pipeline_allocator());  // what map functions make counts too
   for (;;) {
     Slot* slot = wait_for_free_slot(worker);
@@ -251,13 +259,32 @@ void Loader::work(int worker) {
   }
 }
 
-/// Null when the loader ends.
+/// Null when the loader ends. A worker without a slot sleeps for as long as the consumer will take to free half of
+/// them, so that no step of the consumer's has to wake it, which would cost that step 5 to 50 us.
 Loader::Slot* Loader::wait_for_free_slot(int worker) {
   std::unique_lock lock(free_mutex_);
   activated_.wait(lock, [&] { return stop_ || worker < active_; });
-  ++waiting_;
-  freed_.wait(lock, [&] { return stop_ || !free_.empty(); });
-  --waiting_;
+  const auto ready = [&] { return stop_ || !free_.empty(); };
+  if (!ready()) {
+    std::optional<int64_t> nap_ns = pace_.nap_ns(now_ns(), freed_count_, slots_.size());
+    if (nap_ns && *nap_ns < kShortestNapNs) {  // sooner than it would fall asleep and awake
+      const uint64_t awaited = freed_count_ + std::max<size_t>(1, slots_.size() / 2);
+      lock.unlock();
+      for (const int64_t end = now_ns() + 2 * kShortestNapNs; !stop_ && freed_count_ < awaited && now_ns() < end;)
+        _mm_pause();
+      lock.lock();
+    }
+    ++waiting_;
+    while (!ready()) {
+      if (nap_ns) {
+        freed_.wait_for(lock, std::chrono::nanoseconds(*nap_ns));
+        nap_ns = pace_.next_nap_ns(*nap_ns);
+      } else {
+        freed_.wait(lock);
+      }
+    }
+    --waiting_;
+  }
   if (stop_) return nullptr;
   Slot* slot = free_.back();
   free_.pop_back();
@@ -318,7 +345,10 @@ Loader::Slot& Loader::wait_for_delivery() {
     const auto wanted = static_cast<uint32_t>(take_number_ + 1);
     uint32_t seen = cell.delivered.load(std::memory_order_acquire);
     const bool waited = seen != wanted;
-    if (waited) tuner_.on_wait();
+    if (waited) {
+      tuner_.on_wait();
+      wake_workers();
+    }
     for (int spin = 0; seen != wanted && spin < kSpins; ++spin) {
       _mm_pause();
       seen = cell.delivered.load(std::memory_order_acquire);
@@ -362,9 +392,17 @@ void Loader::free_slot(Slot& slot) {
   }
   const std::scoped_lock lock(free_mutex_);
   free_.push_back(&slot);
-  // Sleeping workers are woken when half of the slots are free, so that waking is paid for several elements
-  // at once.
-  if (waiting_ > 0 && free_.size() * 2 >= slots_.size()) freed_.notify_all();
+  ++freed_count_;
+  // The consumer goes faster than the workers thought.
+  const size_t reserve = std::max<size_t>(1, slots_.size() / 4);
+  if (waiting_ > 0 && free_.size() + reserve >= slots_.size()) freed_.notify_all();
+}
+
+/// For a consumer that found nothing.
+void Loader::wake_workers() {
+  if (waiting_ == 0) return;
+  const std::scoped_lock lock(free_mutex_);
+  if (!free_.empty()) freed_.notify_all();
 }
 
 const Element* Loader::next_pending() {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "isochron/data/autotune.h"
+#include "isochron/data/consumer_pace.h"
 #include "isochron/data/frame.h"
 #include "isochron/data/interrupt.h"
 #include "isochron/data/keys.h"
@@ -97,6 +98,7 @@ class Loader {
   Slot& wait_for_delivery();
   void sleep_until(const Cell& cell, uint32_t delivered);
   void free_slot(Slot& slot);
+  void wake_workers();
   void set_active(int workers);
   void wait_for_workers();
   const Element* next_pending();
@@ -150,7 +152,9 @@ class Loader {
   std::condition_variable freed_;
   std::vector<Slot*> free_;
   std::condition_variable activated_;
-  int waiting_ = 0;  // workers without a slot
+  std::atomic<int> waiting_ = 0;  // workers without a slot
+  std::atomic<uint64_t> freed_count_ = 0;
+  ConsumerPace pace_;
   std::atomic<int> active_{1};
   std::atomic<bool> stop_{false};
   std::vector<std::thread> threads_;

@@ -1,0 +1,43 @@
+// ConsumerPace: how long a loader's worker may sleep when all slots are full, by how fast the consumer has freed them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace isochron::data {
+
+/// Not for several threads at once.
+class ConsumerPace {
+ public:
+  static constexpr int64_t kLongestNapNs = 100'000'000;
+
+  /// A worker finds no free slot at `now_ns`, when `freed` have been freed since the beginning. Returns how long
+  /// it takes until half of the `slots` are free, nothing where that isn't known: then the worker is to be woken.
+  std::optional<int64_t> nap_ns(int64_t now_ns, uint64_t freed, size_t slots) {
+    if (freed > freed_) {
+      if (began_ns_ > 0) {
+        const int64_t latest = (now_ns - began_ns_) / static_cast<int64_t>(freed - freed_);
+        slot_ns_ = slot_ns_ > 0 ? std::min(latest, 2 * slot_ns_) : latest;  // a pause is no pace
+      }
+      began_ns_ = now_ns;
+      freed_ = freed;
+    }
+    if (slot_ns_ == 0) return std::nullopt;
+    const int64_t half = static_cast<int64_t>(std::max<size_t>(1, slots / 2)) * slot_ns_;
+    return std::min(half, kLongestNapNs);
+  }
+  /// What follows a nap at whose end no slot was free: a longer one, in the end nothing.
+  std::optional<int64_t> next_nap_ns(int64_t nap_ns) const {
+    if (nap_ns >= kLongestNapNs) return std::nullopt;
+    return std::min(2 * nap_ns, kLongestNapNs);
+  }
+
+ private:
+  int64_t began_ns_ = 0;  // when a worker last found none
+  uint64_t freed_ = 0;
+  int64_t slot_ns_ = 0;
+};
+
+}  // namespace isochron::data
