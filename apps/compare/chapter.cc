@@ -20,6 +20,9 @@ using observe::RunReport;
 /// Iterations that the recorder may see before a run without end in sight is stopped.
 constexpr int64_t kIterationLimit = 50'000'000;
 
+/// Short enough that a loop of a tenth of a second has the samples that a verdict on its memory and disk needs.
+constexpr int64_t kSampleIntervalNs = 1'000'000;
+
 /// A loop whose verdict isn't settled runs at most so many times as long as asked.
 constexpr double kMostTimes = 20;
 
@@ -161,7 +164,8 @@ std::vector<std::string> deviations(const Loop& loop, const LoopResult& result) 
 
 LoopResult run_loop(const Loop& loop, const CompareOptions& options) {
   fmt::print("\n  {}: {}\n", loop.name, loop.what);
-  observe::Recorder recorder({.heap_allocations = allocations_counted() ? heap_allocations : nullptr,
+  observe::Recorder recorder({.sample_interval_ns = kSampleIntervalNs,
+                              .heap_allocations = allocations_counted() ? heap_allocations : nullptr,
                               .library_allocations = allocations_counted() ? library_allocations : nullptr,
                               .gauges = loop.gauges});
   Progress progress(loop, options, recorder);
