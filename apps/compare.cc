@@ -5,6 +5,7 @@
 
 #include "isochron/apps/commands.h"
 #include "isochron/apps/compare/chapter.h"
+#include "isochron/apps/compare/page.h"
 #include "isochron/apps/number_options.h"
 #include "isochron/core/error.h"
 #include "isochron/core/file.h"
@@ -82,9 +83,11 @@ void run(const Options& options) {
   for (const std::string& name : options.chapters) chapters.push_back(make_chapter(name));
 
   nlohmann::json document = {{"chapters", nlohmann::json::array()}};
+  std::vector<ChapterResult> all;
   size_t unexpected = 0;
   for (const Chapter& chapter : chapters) {
-    const std::vector<LoopResult> results = run_chapter(chapter, options.run);
+    all.push_back({&chapter, run_chapter(chapter, options.run)});
+    const std::vector<LoopResult>& results = all.back().loops;
     nlohmann::json loops = nlohmann::json::array();
     for (size_t i = 0; i < results.size(); ++i) {
       loops.push_back(loop_json(chapter.loops[i], results[i]));
@@ -99,7 +102,8 @@ void run(const Options& options) {
   if (!options.json.empty()) write_file_atomically(options.json, text);
   if (!options.out.empty()) {
     write_file_atomically(options.out / "compare.json", text);
-    fmt::print("\nWindows of every loop and compare.json are in {}\n", options.out.string());
+    write_file_atomically(options.out / "report.html", compare_page(all));
+    fmt::print("\nreport.html, compare.json and every loop's windows are in {}\n", options.out.string());
   }
   if (options.require_expected && unexpected > 0) {
     throw CheckFailed(fmt::format("{} loops were not found to be what is expected of them", unexpected));
@@ -126,7 +130,8 @@ void add_compare(CLI::App& app) {
       ->check(positive_number())
       ->capture_default_str();
   command->add_option("--threads", options->threads, "compute threads")->check(whole_number(1, INT32_MAX));
-  command->add_option("--out", options->out, "folder for compare.json and each loop's windows as CSV");
+  command->add_option("--out", options->out,
+                      "folder for report.html, compare.json and each loop's windows as CSV");
   command->add_option("--json", options->json, "file for the whole result as JSON");
   command->add_flag("--quiet", options->run.quiet, "no line per epoch");
   command->add_flag("--require-expected", options->require_expected,

@@ -49,21 +49,20 @@ Kind per_window(std::string name, double rho, double deviation) {
   return {std::move(name), [=](double change, uint64_t seed) {
             synthetic::Autoregressive noise(rho, deviation);
             double factor = 1;
-            return Run{synthetic::make_series(
-                           kWindows, kPerWindow, seed,
-                           [&](double position, int iteration, Rng& rng) {
-                             if (iteration % kPerWindow == 0) factor = noise(rng);
-                             return synthetic::drift(position, change) * factor *
-                                    synthetic::gaussian(rng, 0.05);
-                           }),
+            return Run{synthetic::make_series(kWindows, kPerWindow, seed,
+                                              [&](double position, int iteration, Rng& rng) {
+                                                if (iteration % kPerWindow == 0) factor = noise(rng);
+                                                return synthetic::drift(position, change) * factor *
+                                                       synthetic::gaussian(rng, 0.05);
+                                              }),
                        {},
                        {}};
           }};
 }
 
-/// A machine that is disturbed for stretches of `stretch` windows on average, a share of the time, and whose clock
-/// wanders by 2 %: the kernel then takes `kernel` times as long, the program `program` times, give or take 1 % a
-/// window.
+/// A machine that is disturbed for stretches of `stretch` windows on average, a share of the time, and whose
+/// clock wanders by 2 %: the kernel then takes `kernel` times as long, the program `program` times, give or
+/// take 1 % a window.
 struct Disturbance {
   double share;
   double stretch;
@@ -83,7 +82,8 @@ Kind disturbed(std::string name, Disturbance d) {
                 kWindows, kPerWindow, seed, [&](double position, int iteration, Rng& rng) {
                   if (iteration % kPerWindow == 0) {
                     const bool before = now;
-                    const double leaving = (now ? 1 - d.share : d.share) / (d.stretch * 2 * d.share * (1 - d.share));
+                    const double leaving =
+                        (now ? 1 - d.share : d.share) / (d.stretch * 2 * d.share * (1 - d.share));
                     if (machine.uniform() < leaving) now = !now;
                     part = now == before ? (now ? 1 : 0) : machine.uniform();  // of the window
                     speed = clock(machine);

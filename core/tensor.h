@@ -120,8 +120,8 @@ class Tensor {
   std::span<T> span() const {
     return {data<T>(), static_cast<size_t>(elems())};
   }
-  /// The single element, converted to `T`: whole numbers exactly, fractions cut off. Throws kShapeMismatch unless
-  /// there is exactly one element, kOutOfRange where `T` is a whole number that can't hold it.
+  /// The single element, converted to `T`: whole numbers exactly, fractions cut off. Throws kShapeMismatch
+  /// unless there is exactly one element, kOutOfRange where `T` is a whole number that can't hold it.
   template <typename T>
   T item() const {
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {

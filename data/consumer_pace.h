@@ -1,4 +1,5 @@
-// ConsumerPace: how long a loader's worker may sleep when all slots are full, by how fast the consumer has freed them.
+// ConsumerPace: how long a loader's worker may sleep when all slots are full, by how fast the consumer has
+// freed them.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +14,9 @@ class ConsumerPace {
  public:
   static constexpr int64_t kLongestNapNs = 100'000'000;
 
-  /// A worker finds no free slot at `now_ns`, when `freed` have been freed since the beginning. Returns how long
-  /// it takes until half of the `slots` are free, nothing where that isn't known: then the worker is to be woken.
+  /// A worker finds no free slot at `now_ns`, when `freed` have been freed since the beginning. Returns how
+  /// long it takes until half of the `slots` are free, nothing where that isn't known: then the worker is to
+  /// be woken.
   std::optional<int64_t> nap_ns(int64_t now_ns, uint64_t freed, size_t slots) {
     if (freed > freed_) {
       if (began_ns_ > 0) {

@@ -259,8 +259,8 @@ void Loader::work(int worker) {
   }
 }
 
-/// Null when the loader ends. A worker without a slot sleeps for as long as the consumer will take to free half of
-/// them, so that no step of the consumer's has to wake it, which would cost that step 5 to 50 us.
+/// Null when the loader ends. A worker without a slot sleeps for as long as the consumer will take to free
+/// half of them, so that no step of the consumer's has to wake it, which would cost that step 5 to 50 us.
 Loader::Slot* Loader::wait_for_free_slot(int worker) {
   std::unique_lock lock(free_mutex_);
   activated_.wait(lock, [&] { return stop_ || worker < active_; });
@@ -270,7 +270,8 @@ Loader::Slot* Loader::wait_for_free_slot(int worker) {
     if (nap_ns && *nap_ns < kShortestNapNs) {  // sooner than it would fall asleep and awake
       const uint64_t awaited = freed_count_ + std::max<size_t>(1, slots_.size() / 2);
       lock.unlock();
-      for (const int64_t end = now_ns() + 2 * kShortestNapNs; !stop_ && freed_count_ < awaited && now_ns() < end;)
+      for (const int64_t end = now_ns() + 2 * kShortestNapNs;
+           !stop_ && freed_count_ < awaited && now_ns() < end;)
         _mm_pause();
       lock.lock();
     }

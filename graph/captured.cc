@@ -22,9 +22,9 @@ std::string signature_str(std::span<const TensorSpec> signature) {
   return text + ")";
 }
 
-/// The arena that all plans of a function share, for only one runs at a time: what a call has warmed up in the
-/// caches is warm for the next, whatever its signature. Replaying makes every view of the previous results
-/// stale.
+/// The arena that all plans of a function share, for only one runs at a time: what a call has warmed up in
+/// the caches is warm for the next, whatever its signature. Replaying makes every view of the previous
+/// results stale.
 class ArenaStorage final : public Storage {
  public:
   ArenaStorage(Ref<Storage> memory, std::string name)
@@ -130,8 +130,8 @@ std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& sign
   return call;
 }
 
-/// Makes the arena as long as `call` needs; a longer one takes the place of the one there is, and results in that
-/// become stale.
+/// Makes the arena as long as `call` needs; a longer one takes the place of the one there is, and results in
+/// that become stale.
 void CapturedFunction::Impl::provide_arena(const PlannedCall& call) {
   const size_t bytes = std::max<size_t>(call.plan->arena_bytes(), 1);
   require(bytes <= options.max_arena_bytes, ErrorCode::kOutOfMemory, options.name,
@@ -288,10 +288,10 @@ const graph::Graph& CapturedFunction::graph() const {
 }
 
 std::string CapturedFunction::report() const {
-  std::string text = fmt::format("captured '{}': {} plans in an arena of {} bytes, {} evicted{}\n",
-                                 impl_->options.name, impl_->calls.size(),
-                                 impl_->arena ? impl_->arena->size_bytes() : 0, impl_->evictions,
-                                 impl_->sealed ? ", sealed" : "");
+  std::string text =
+      fmt::format("captured '{}': {} plans in an arena of {} bytes, {} evicted{}\n", impl_->options.name,
+                  impl_->calls.size(), impl_->arena ? impl_->arena->size_bytes() : 0, impl_->evictions,
+                  impl_->sealed ? ", sealed" : "");
   for (const auto& call : impl_->calls) {
     const graph::PlanReport& plan = call->plan->report();
     text += fmt::format(

@@ -1,5 +1,6 @@
 // `capture(fn)`: the user's way from a C++ function on tensors to a step that is traced once per signature,
-// planned into one arena, which its plans share, and replayed. Replaying makes no allocation, no node, no plan.
+// planned into one arena, which its plans share, and replayed. Replaying makes no allocation, no node, no
+// plan.
 #pragma once
 
 #include <array>

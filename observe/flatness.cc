@@ -67,12 +67,13 @@ void check(const FlatnessInput& input, const FlatnessOptions& options) {
   check_values(input.reference, "reference time");
   check_values(input.reference_means, "mean reference time");
   check_values(input.waited, "waiting time");
-  require(
-      options.bound > 0 && options.confidence > 0.5 && options.confidence < 1 && options.min_windows >= 0 &&
-          options.max_warmup >= 0 && options.max_warmup <= 0.5 && options.replicates >= 39 && options.series >= 1,
-      ErrorCode::kInvalidArgument, "judge_flatness",
-      "options out of range: need bound > 0, confidence in (0.5, 1), max_warmup in [0, 0.5], replicates >= 39, "
-      "series >= 1");
+  require(options.bound > 0 && options.confidence > 0.5 && options.confidence < 1 &&
+              options.min_windows >= 0 && options.max_warmup >= 0 && options.max_warmup <= 0.5 &&
+              options.replicates >= 39 && options.series >= 1,
+          ErrorCode::kInvalidArgument, "judge_flatness",
+          "options out of range: need bound > 0, confidence in (0.5, 1), max_warmup in [0, 0.5], replicates "
+          ">= 39, "
+          "series >= 1");
 }
 
 /// First window after warm-up: the truncation that minimises the standard error of the mean of what remains,
@@ -388,9 +389,8 @@ FlatnessVerdict judge(const FlatnessInput& input, const FlatnessOptions& options
     const Statistics moved = correction == nullptr ? Statistics{} : changes_of(correction->moved);
     for (size_t s = 0; s < kStatistics; ++s) {
       const double change = tracks[t].observed[s] / tracks[t].baseline;
-      const double error = correction == nullptr
-                               ? 0
-                               : std::hypot(moved[s] - change, kModelError * (before[s] - change));
+      const double error =
+          correction == nullptr ? 0 : std::hypot(moved[s] - change, kModelError * (before[s] - change));
       const double own = std::hypot(widths.own[t * kStatistics + s], error);
       const double all = std::hypot(widths.joint[t * kStatistics + s], error);
       verdict.estimates.push_back({kStatisticNames[t][s], change, change - own, change + own});
@@ -476,16 +476,17 @@ Levels corrected(const FlatnessInput& input, const ReferenceSeries& kernel, Mean
   return result;
 }
 
-/// The sharpest verdict on what remains of the series once the machine is taken out. Two things are a matter of
-/// the run: whether the kernel's mean in a window tells more about the steps' mean there than what it did to
-/// their median, and whether disturbed windows are corrected well enough to be judged with the others. The
+/// The sharpest verdict on what remains of the series once the machine is taken out. Two things are a matter
+/// of the run: whether the kernel's mean in a window tells more about the steps' mean there than what it did
+/// to their median, and whether disturbed windows are corrected well enough to be judged with the others. The
 /// widths of the intervals tell, which know nothing of the change.
 FlatnessVerdict judge_at_even_speed(const FlatnessInput& input, const FlatnessOptions& options,
                                     double least) {
   constexpr double kErrors = 2;  // of the exponents, for 95 %
   const ReferenceSeries kernel{input.reference,
                                input.reference_means.empty() ? input.reference : input.reference_means};
-  const Levels measured{{input.medians.begin(), input.medians.end()}, {input.means.begin(), input.means.end()}};
+  const Levels measured{{input.medians.begin(), input.medians.end()},
+                        {input.means.begin(), input.means.end()}};
   std::optional<FlatnessVerdict> sharpest;
   for (const std::vector<size_t>& kept : {undisturbed(kernel), unmixed(kernel)}) {
     for (const MeansBy means_by : {MeansBy::kMeans, MeansBy::kMedians}) {

@@ -52,8 +52,9 @@ struct FlatnessInput {
   std::optional<double> seconds = std::nullopt;  // how long the run took; unknown: not required
 };
 
-/// One statistic's relative change over the run, 0.05 is 5 % up, with the interval that decides: where growing or
-/// shrinking is found the joint one at the confidence (95 %), else its own between two one-sided tests (90 %).
+/// One statistic's relative change over the run, 0.05 is 5 % up, with the interval that decides: where
+/// growing or shrinking is found the joint one at the confidence (95 %), else its own between two one-sided
+/// tests (90 %).
 struct ChangeEstimate {
   std::string_view name;  // "trend of medians", "last tenth of means", ...
   double change = 0;
@@ -92,11 +93,11 @@ struct FlatnessVerdict {
 FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions& options = {});
 
 /// The verdict over steps of several classes (plan, accumulation phase), each judged within itself, with the
-/// confidence of growing shared out (Bonferroni). A class with less than `kMinorShare` of the time is left out when it
-/// has too few windows and not half that share, else its bound is wider in proportion, at most five times:
-/// what may pass of each stays within a tenth of the bound over the whole run; growing in any class is
-/// growing, flat needs all. Numbers are those of the class that decides. Throws kInvalidArgument when there
-/// is no class.
+/// confidence of growing shared out (Bonferroni). A class with less than `kMinorShare` of the time is left
+/// out when it has too few windows and not half that share, else its bound is wider in proportion, at most
+/// five times: what may pass of each stays within a tenth of the bound over the whole run; growing in any
+/// class is growing, flat needs all. Numbers are those of the class that decides. Throws kInvalidArgument
+/// when there is no class.
 struct ClassInput {
   FlatnessInput input;
   double time_share = 1;  // of the run's time

@@ -12,11 +12,12 @@
 namespace isochron::observe {
 namespace {
 
-/// Times the usual: up to the first by the clock's frequency, up to the second because somebody else had the core
-/// for a part of the time, beyond because the cores were moved apart.
+/// Times the usual: up to the first by the clock's frequency, up to the second because somebody else had the
+/// core for a part of the time, beyond because the cores were moved apart.
 constexpr std::array kBands{1.05, 1.5, std::numeric_limits<double>::infinity()};
-constexpr double kLost = 1.15;   // disturbed for so long that not every program bears the correction
-constexpr double kMixed = 0.15;  // of the typical time, that the mean is off: the machine changed within the window
+constexpr double kLost = 1.15;  // disturbed for so long that not every program bears the correction
+constexpr double kMixed =
+    0.15;  // of the typical time, that the mean is off: the machine changed within the window
 constexpr double kMostExponent = 2;
 constexpr size_t kMostApart = 8;  // windows whose difference is the machine's
 
@@ -65,9 +66,9 @@ struct Exponent {
   double error = 0;  // standard
 };
 
-/// The exponents that take the kernel's changes to the series', by the band of the more disturbed of two windows:
-/// the median of the pairs' exponents, weighted by the square of what the kernel changed. Nothing where it
-/// didn't change by more than `least_change` (a logarithm) between any.
+/// The exponents that take the kernel's changes to the series', by the band of the more disturbed of two
+/// windows: the median of the pairs' exponents, weighted by the square of what the kernel changed. Nothing
+/// where it didn't change by more than `least_change` (a logarithm) between any.
 std::array<std::optional<Exponent>, kBands.size()> exponents(std::span<const double> values,
                                                              std::span<const double> reference,
                                                              const ReferenceSeries& kernel,

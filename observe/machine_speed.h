@@ -20,10 +20,10 @@ struct EvenSpeedOptions {
 
 /// The series as it would have been on a machine of even speed: each value divided by a power of `reference`
 /// (the typical times or the means) over its usual value. The exponents, one each for small changes of speed
-/// (clock frequency), for disturbances (somebody else has a share of the core), and for large ones (cores moved
-/// apart), are what the series shows between near windows, with the trends of both taken out; in [0, 2]. Windows
-/// in which the machine changed tell nothing about them. Returned as it is where a value or a time isn't
-/// positive. Lengths must agree.
+/// (clock frequency), for disturbances (somebody else has a share of the core), and for large ones (cores
+/// moved apart), are what the series shows between near windows, with the trends of both taken out; in [0,
+/// 2]. Windows in which the machine changed tell nothing about them. Returned as it is where a value or a
+/// time isn't positive. Lengths must agree.
 std::vector<double> at_even_speed(std::span<const double> values, std::span<const double> reference,
                                   const ReferenceSeries& kernel, const EvenSpeedOptions& options = {});
 

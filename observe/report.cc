@@ -55,7 +55,7 @@ std::vector<SeriesReport> judge_series(const Recorder& recorder, const FlatnessO
   const double iterations = static_cast<double>(std::max<int64_t>(1, covered));
   std::vector<SeriesReport> result;
   for (NamedSeries& series : recorder.series()) {
-    SeriesReport report{std::move(series.name), series.cumulative, 0, 0, 0, std::nullopt};
+    SeriesReport report{std::move(series.name), series.cumulative, 0, 0, 0, std::nullopt, {}};
     if (!series.values.empty()) {
       report.first = series.values.front();
       report.last = series.values.back();
@@ -69,6 +69,7 @@ std::vector<SeriesReport> judge_series(const Recorder& recorder, const FlatnessO
                           .seconds = static_cast<double>(recorder.totals().elapsed_ns) * 1e-9},
                          options);
     }
+    report.values = std::move(series.values);
     result.push_back(std::move(report));
   }
   return result;
@@ -214,6 +215,7 @@ RunReport make_report(const Recorder& recorder, std::string name, const ReportOp
   report.time = judge_time(recorder, options.time);
   report.level_options = options.levels;
   report.series = judge_series(recorder, options.levels);
+  for (const Sample& sample : recorder.samples()) report.sample_iterations.push_back(sample.iteration);
   for (size_t p = 0; p < kPhaseCount; ++p) {
     report.phase_ns[p] = static_cast<double>(totals.phase_ns[p]) / iterations;
     report.between_phase_ns[p] = static_cast<double>(totals.between_phase_ns[p]) / iterations;

@@ -64,6 +64,7 @@ struct SeriesReport {
   double last = 0;
   double per_iteration = 0;                // gained over the run
   std::optional<FlatnessVerdict> verdict;  // levels only
+  std::vector<double> values = {};         // one a sample; not in the JSON
 };
 
 struct SpikeReport {
@@ -94,6 +95,7 @@ struct RunReport {
   FlatnessVerdict time;
   FlatnessOptions level_options;
   std::vector<SeriesReport> series;
+  std::vector<int64_t> sample_iterations;              // done when the series' values were read
   std::array<double, kPhaseCount> phase_ns{};          // mean per iteration
   std::array<double, kPhaseCount> between_phase_ns{};  // the same, between iterations
   SpikeReport spikes;

@@ -20,7 +20,8 @@ using observe::RunReport;
 /// Iterations that the recorder may see before a run without end in sight is stopped.
 constexpr int64_t kIterationLimit = 50'000'000;
 
-/// Short enough that a loop of a tenth of a second has the samples that a verdict on its memory and disk needs.
+/// Short enough that a loop of a tenth of a second has the samples that a verdict on its memory and disk
+/// needs.
 constexpr int64_t kSampleIntervalNs = 1'000'000;
 
 /// A loop whose verdict isn't settled runs at most so many times as long as asked.

@@ -24,7 +24,8 @@ namespace isochron::apps {
 namespace {
 
 constexpr int64_t kBatch = 32;
-constexpr int64_t kPasses = 10;  // over 1,437 images an epoch: saving every 2 ms would be no training of anyone's
+constexpr int64_t kPasses =
+    10;  // over 1,437 images an epoch: saving every 2 ms would be no training of anyone's
 constexpr int64_t kStepsPerEpoch = kPasses * 44;
 constexpr int kSaveEvery = 5;         // epochs
 constexpr int64_t kMostEpochs = 150;  // of the loops that leave files behind

@@ -106,6 +106,22 @@ TEST_F(Command, CompareFeedsTheStepInFourWays) {
   EXPECT_EQ(per_step(loops["decoded once, prefetched"], "traces"), 0);
 }
 
+TEST_F(Command, CompareWritesOnePageOfAllChapters) {
+  const std::filesystem::path out = folder_.path() / "out";
+  ASSERT_EQ(
+      run_isochron("compare gpu-memory growing-graph --quiet --iterations 200 --out " + out.string()).status,
+      0);
+  std::ifstream file(out / "report.html");
+  const std::string page(std::istreambuf_iterator<char>(file), {});
+  EXPECT_THAT(page, AllOf(HasSubstr("<!doctype html>"), HasSubstr("of 10 loops were found"),
+                          HasSubstr("<h2>gpu-memory</h2>"), HasSubstr("<h2>growing-graph</h2>"),
+                          HasSubstr("<summary><b>in-graph while</b>"), HasSubstr("Where its time goes"),
+                          HasSubstr("prefers-color-scheme: dark"), HasSubstr("</html>")));
+  EXPECT_THAT(page, Not(AnyOf(HasSubstr("src="), HasSubstr("href="), HasSubstr("url(")))) << "self-contained";
+  EXPECT_TRUE(std::filesystem::exists(out / "compare.json"));
+  EXPECT_TRUE(std::filesystem::exists(out / "gpu-memory-planned-arena.csv"));
+}
+
 TEST_F(Command, CompareSaysWhatIsWrongBeforeItRuns) {
   EXPECT_THAT(run_isochron("compare weather"), Ends(2, "no chapter 'weather'; chapters are long-run"));
   EXPECT_THAT(run_isochron("compare growing-graph --device cuda"), Ends(2, "this build computes on the cpu"));

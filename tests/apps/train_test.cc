@@ -66,8 +66,10 @@ TEST_F(TrainCommand, WritesWhatItFound) {
   EXPECT_TRUE(std::filesystem::exists(out / "history.csv"));
   EXPECT_TRUE(std::filesystem::exists(out / "windows.csv"));
   const std::string page = content_of(out / "report.html");
-  EXPECT_THAT(page, AllOf(HasSubstr("<!doctype html>"), HasSubstr("Loss in training"),
-                          HasSubstr("always the mean"), HasSubstr("prefers-color-scheme: dark")));
+  EXPECT_THAT(page,
+              AllOf(HasSubstr("<!doctype html>"), HasSubstr("Loss in training"), HasSubstr("always the mean"),
+                    HasSubstr("prefers-color-scheme: dark"), HasSubstr("did it stay even?"),
+                    HasSubstr("Time of an iteration over the run"), HasSubstr("Where its time goes")));
   EXPECT_THAT(page, Not(AnyOf(HasSubstr("src="), HasSubstr("href="), HasSubstr("url(")))) << "self-contained";
 }
 

@@ -10,7 +10,8 @@ TEST(ConsumerPace, NapsUntilHalfOfTheSlotsAreFree) {
   EXPECT_EQ(pace.nap_ns(1000, 18, 18), std::nullopt) << "how fast the consumer is isn't known yet";
   EXPECT_EQ(pace.nap_ns(1000 + 18 * 20'000, 36, 18), 9 * 20'000);
   EXPECT_EQ(pace.nap_ns(1000 + 27 * 20'000, 45, 18), 9 * 20'000);
-  EXPECT_EQ(pace.nap_ns(1000 + 28 * 20'000, 45, 18), 9 * 20'000) << "a second worker, with nothing new to tell";
+  EXPECT_EQ(pace.nap_ns(1000 + 28 * 20'000, 45, 18), 9 * 20'000)
+      << "a second worker, with nothing new to tell";
   EXPECT_EQ(pace.nap_ns(1000 + 27 * 20'000 + 90 * 5'000, 135, 18), 9 * 5'000) << "it goes faster at once";
 }
 
@@ -18,7 +19,8 @@ TEST(ConsumerPace, APauseIsNoPace) {
   ConsumerPace pace;
   pace.nap_ns(1000, 10, 10);
   EXPECT_EQ(pace.nap_ns(1000 + 10 * 1000, 20, 10), 5 * 1000);
-  EXPECT_EQ(pace.nap_ns(1'000'000'000, 30, 10), 2 * 5 * 1000) << "twice as slow at most from one look to the next";
+  EXPECT_EQ(pace.nap_ns(1'000'000'000, 30, 10), 2 * 5 * 1000)
+      << "twice as slow at most from one look to the next";
   ConsumerPace slow;
   slow.nap_ns(1000, 10, 10);
   EXPECT_EQ(slow.nap_ns(60'000'000'000, 20, 10), ConsumerPace::kLongestNapNs);

@@ -205,8 +205,8 @@ void parse_example(Input input) {
   demand(std::ranges::equal(parser.ints(3), tokens), "example: written otherwise");
 }
 
-/// The state of an iteration over streams in streams, and some elements from there. A buffered element may be any
-/// number, which the function has to bear with.
+/// The state of an iteration over streams in streams, and some elements from there. A buffered element may be
+/// any number, which the function has to bear with.
 void parse_dataset_state(Input input) {
   static const Tensor numbers = [] {
     Tensor tensor = empty({DType::kI64, {40}});
@@ -218,8 +218,9 @@ void parse_dataset_state(Input input) {
       rows(40)
           .filter([](const data::Element& e) { return e["x"].item<int64_t>() % 3 != 0; })
           .shuffle(6, {.seed = 1})
-          .interleave([&](const data::Element& e) { return rows(1 + (e["x"].item<int64_t>() & 3)).shuffle(2); },
-                      {.cycle = 2})
+          .interleave(
+              [&](const data::Element& e) { return rows(1 + (e["x"].item<int64_t>() & 3)).shuffle(2); },
+              {.cycle = 2})
           .batch(3, {.drop_remainder = true});
   auto at = dataset.resume({reinterpret_cast<const char*>(input.data()), input.size()});
   for (int i = 0; i < 3 && at != std::default_sentinel; ++i, ++at) {

@@ -296,7 +296,8 @@ FlatnessVerdict judge_moved_cores(double change, uint64_t seed) {
     medians.push_back(475 * program * (apart ? 1.82 : 1) * gaussian(rng, 0.01));
     means.push_back(medians.back() * 1.03 * gaussian(rng, 0.01));
     reference.push_back(540 * (apart ? 3.1 : 1) * gaussian(rng, 0.01));
-    reference_means.push_back(reference.back() * (apart || rng.uniform() < 0.5 ? 1 : 1 + 0.25 * rng.uniform()));
+    reference_means.push_back(reference.back() *
+                              (apart || rng.uniform() < 0.5 ? 1 : 1 + 0.25 * rng.uniform()));
   }
   return judge_flatness(
       {.medians = medians, .means = means, .reference = reference, .reference_means = reference_means});

@@ -218,7 +218,8 @@ TEST(Convolution, CapturedTrainStepKeepsToItsMemory) {
   const auto run_step = [&](DType dtype) {
     const auto a = arguments(dtype);
     std::vector<Tensor> results;
-    for (const Tensor& result : step(a[0], a[1], a[2], a[3])) results.push_back(graph::copy(cast(result, DType::kF64)));
+    for (const Tensor& result : step(a[0], a[1], a[2], a[3]))
+      results.push_back(graph::copy(cast(result, DType::kF64)));
     return results;
   };
   const std::vector<Tensor> expected = run_step(DType::kF64);

@@ -1,0 +1,112 @@
+#include "isochron/apps/compare/page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "isochron/observe/page.h"
+
+namespace isochron::apps {
+namespace {
+
+using observe::escape_markup;
+using observe::Plot;
+using observe::RunReport;
+
+/// Each loop's time over its own run, whatever its length.
+Plot loops_plot(const ChapterResult& result) {
+  Plot plot{.title = "Time of an iteration, from each loop's beginning to its end",
+            .x_label = "% of the run",
+            .y_label = "us",
+            .log_y = true};
+  for (const LoopResult& loop : result.loops) {
+    const RunReport& report = loop.report;
+    if (report.windows.empty()) continue;
+    const int shown = report.windows.front().step_class;
+    observe::PlotSeries series{.name = report.name};
+    const double last = static_cast<double>(report.windows.back().window.last_iteration) + 1;
+    for (const observe::WindowReport& one : report.windows) {
+      if (one.step_class != shown) continue;
+      series.x.push_back(50 * static_cast<double>(one.window.first_iteration + one.window.last_iteration) /
+                         last);
+      series.y.push_back(one.window.median_ns() / 1e3);
+    }
+    plot.series.push_back(std::move(series));
+  }
+  return plot;
+}
+
+std::string memory_text(const RunReport& report) {
+  const observe::SeriesReport* resident = report.find_series("rss_bytes");
+  const observe::SeriesReport* disk = report.find_series("disk_bytes");
+  std::string text;
+  for (const auto& [series, what] : {std::pair{resident, ""}, {disk, " on disk"}}) {
+    if (series == nullptr) continue;
+    const double gained = series->last - series->first;
+    text += fmt::format("{}{}{}{}", text.empty() ? "" : "<br>", gained < 0 ? "-" : "+",
+                        observe::bytes_text(std::fabs(gained)), what);
+    if (series->verdict) text += fmt::format(" {}", observe::verdict_markup(*series->verdict));
+  }
+  return text;
+}
+
+std::string chapter_table(const ChapterResult& result) {
+  std::string text =
+      "<div class=\"scroll\"><table>\n<tr><th>loop</th><th>iteration</th><th>slower</th><th "
+      "class=\"text\">time"
+      "</th><th class=\"text\">memory</th><th class=\"text\">cause</th></tr>\n";
+  for (size_t i = 0; i < result.loops.size(); ++i) {
+    const RunReport& report = result.loops[i].report;
+    text += fmt::format(
+        "<tr{}><td>{}</td><td>{}</td><td>{}</td><td class=\"text\">{}</td><td class=\"text\">{}</td><td "
+        "class=\"prose\">{}</td></tr>\n",
+        result.chapter->loops[i].cured ? " class=\"own\"" : "", escape_markup(report.name),
+        observe::duration_text(report.duration_ns.p50),
+        report.times_slower ? fmt::format("{:.3g}x", *report.times_slower) : "-",
+        observe::verdict_markup(report.time), memory_text(report),
+        report.causes.empty() ? "-" : escape_markup(report.causes.front().name));
+  }
+  return text + "</table></div>\n";
+}
+
+std::string chapter_section(const ChapterResult& result) {
+  std::string text = fmt::format(
+      "<h2>{}</h2>\n<p>The complaint: \"{}\".</p>\n<p>{}</p>\n", escape_markup(result.chapter->name),
+      escape_markup(result.chapter->complaint), escape_markup(result.chapter->summary));
+  text += chapter_table(result);
+  if (const Plot plot = loops_plot(result); !plot.series.empty()) text += observe::html_figure(plot);
+  for (size_t i = 0; i < result.loops.size(); ++i) {
+    const LoopResult& loop = result.loops[i];
+    text += fmt::format("<details><summary><b>{}</b>: {}</summary>\n", escape_markup(loop.report.name),
+                        escape_markup(result.chapter->loops[i].what));
+    for (const std::string& deviation : loop.deviations)
+      text += fmt::format("<p><b>Not as expected:</b> {}.</p>\n", escape_markup(deviation));
+    for (const std::string& note : loop.notes) text += fmt::format("<p>{}.</p>\n", escape_markup(note));
+    text += observe::run_section(loop.report) + "</details>\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string compare_page(std::span<const ChapterResult> chapters) {
+  size_t loops = 0, expected = 0;
+  for (const ChapterResult& result : chapters) {
+    loops += result.loops.size();
+    expected += static_cast<size_t>(
+        std::ranges::count_if(result.loops, [](const LoopResult& loop) { return loop.deviations.empty(); }));
+  }
+  std::string body = fmt::format(
+      "<p class=\"result\">{} of {} loops were found to be what is expected of them.</p>\n<p>Each chapter "
+      "runs the "
+      "loops of one complaint about training that slows down, as they are written and cured (bold), on the "
+      "same "
+      "model and data. <i>Slower</i> is against the cured form; the verdicts are over each loop's own "
+      "run.</p>\n",
+      expected, loops);
+  for (const ChapterResult& result : chapters) body += chapter_section(result);
+  return observe::html_page("Training that slows down, and its cures", body);
+}
+
+}  // namespace isochron::apps

@@ -1,0 +1,218 @@
+#include "isochron/observe/page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace isochron::observe {
+namespace {
+
+constexpr std::string_view kStyle = R"(
+:root { color-scheme: light dark; --ink: #1b1f24; --paper: #ffffff; --faint: #f3f4f6; --line: #d5d9de;
+        --flat: #1a7f37; --growing: #c4262e; --unsure: #8a6100; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e4e7eb; --paper: #14171b; --faint: #1e2329; --line: #3a414a;
+          --flat: #57c26d; --growing: #ff7b72; --unsure: #e3b341; }
+}
+body { margin: 0 auto; max-width: 800px; padding: 16px; color: var(--ink); background: var(--paper);
+       font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+h1 { font-size: 1.5em; line-height: 1.25; margin: 0.4em 0; }
+h2 { font-size: 1.15em; margin: 1.8em 0 0.6em; }
+h3 { font-size: 1em; margin: 1.4em 0 0.4em; }
+.result { font-size: 1.1em; padding: 12px 14px; border-left: 4px solid #3987e5; background: var(--faint); }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { text-align: right; padding: 5px 0 5px 18px; border-bottom: 1px solid var(--line); vertical-align: top;
+         overflow-wrap: normal; white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; padding-left: 0; white-space: normal; min-width: 7em; }
+td.text, th.text { text-align: left; }
+td.prose { text-align: left; white-space: normal; }
+tr.own td { font-weight: 600; }
+figure { margin: 20px 0; }
+pre { background: var(--faint); padding: 12px; overflow-x: auto; font-size: 0.85em; white-space: pre-wrap; }
+details { border-top: 1px solid var(--line); padding: 6px 0; }
+summary { cursor: pointer; }
+.flat { color: var(--flat); font-weight: 600; }
+.growing, .shrinking { color: var(--growing); font-weight: 600; }
+.inconclusive { color: var(--unsure); font-weight: 600; }
+.bar { display: flex; height: 18px; border-radius: 3px; overflow: hidden; margin: 10px 0; background: var(--faint); }
+.key { display: inline-block; width: 0.8em; height: 0.8em; border-radius: 2px; margin-right: 0.5em; }
+.small { font-size: 0.88em; opacity: 0.85; }
+.narrow { display: none; }
+@media (max-width: 640px) { .wide { display: none; } .narrow { display: block; } th, td { padding-left: 10px; } }
+)";
+
+constexpr std::array<std::string_view, kPhaseCount> kPhaseColours = {
+    "#e8a33d", "#c061cb", "#3987e5", "#2ea583", "#8d99a6", "#d9544f", "#7a6cc9", "#b0b7bf"};
+
+/// The class of steps with most of the time.
+int main_class(const RunReport& report) {
+  std::map<int, int64_t> time;
+  for (const WindowReport& one : report.windows) time[one.step_class] += one.window.total_ns;
+  const auto most = std::ranges::max_element(time, {}, [](const auto& entry) { return entry.second; });
+  return most == time.end() ? 0 : most->first;
+}
+
+Plot time_plot(const RunReport& report) {
+  Plot plot{
+      .title = "Time of an iteration over the run", .x_label = "iteration", .y_label = "us", .whole_x = true};
+  PlotSeries medians{.name = "median of a window"};
+  PlotSeries means{.name = "mean of a window", .dashed = true};
+  const int shown = main_class(report);
+  for (const WindowReport& one : report.windows) {
+    if (one.step_class != shown) continue;
+    const double middle = 0.5 * static_cast<double>(one.window.first_iteration + one.window.last_iteration);
+    medians.x.push_back(middle);
+    medians.y.push_back(one.window.median_ns() / 1e3);
+    means.x.push_back(middle);
+    means.y.push_back(one.window.mean_ns() / 1e3);
+  }
+  if (medians.y.empty()) return plot;
+  const auto [low, high] = std::ranges::minmax(medians.y);
+  plot.log_y = low > 0 && high > 10 * low;
+  // From zero, so that an even run looks even.
+  if (!plot.log_y) plot.series.push_back({.name = {}, .x = {medians.x.front()}, .y = {0}, .line = false});
+  plot.series.push_back(std::move(medians));
+  plot.series.push_back(std::move(means));
+  return plot;
+}
+
+/// Levels that hold memory or disk, and hold any.
+Plot memory_plot(const RunReport& report) {
+  constexpr std::pair<std::string_view, std::string_view> kShown[] = {{"rss_bytes", "resident"},
+                                                                      {"bytes_in_use", "tensors"},
+                                                                      {"cached_bytes", "caches"},
+                                                                      {"bytes_reserved", "reserved"},
+                                                                      {"disk_bytes", "files on disk"}};
+  Plot plot{
+      .title = "Memory and disk over the run", .x_label = "iteration", .y_label = "MB", .whole_x = true};
+  for (const auto& [name, label] : kShown) {
+    const SeriesReport* series = report.find_series(name);
+    if (series == nullptr || series->values.size() < 2) continue;
+    if (std::ranges::max(series->values) < 1e5) continue;
+    PlotSeries line{.name = std::string(label)};
+    for (size_t i = 0; i < series->values.size(); ++i) {
+      line.x.push_back(static_cast<double>(report.sample_iterations[i]));
+      line.y.push_back(series->values[i] / 1e6);
+    }
+    plot.series.push_back(std::move(line));
+  }
+  if (!plot.series.empty()) plot.series.push_back({.name = {}, .x = {0}, .y = {0}, .line = false});
+  return plot;
+}
+
+std::string phases_markup(const RunReport& report) {
+  const double mean = std::max(1.0, report.duration_ns.mean);
+  std::string bar = "<div class=\"bar\">";
+  std::string rows;
+  for (size_t p = 0; p < kPhaseCount; ++p) {
+    const double share = 100 * report.phase_ns[p] / mean;
+    if (share < 0.05) continue;
+    bar += fmt::format("<div style=\"width:{:.2f}%;background:{}\"></div>", share, kPhaseColours[p]);
+    rows += fmt::format(
+        "<tr><td><span class=\"key\" style=\"background:{}\"></span>{}</td><td>{}</td><td>{:.1f} "
+        "%</td></tr>\n",
+        kPhaseColours[p], phase_name(static_cast<Phase>(p)), duration_text(report.phase_ns[p]), share);
+  }
+  return fmt::format(
+      "<h3>Where its time goes</h3>\n{}</div>\n<table>\n<tr><th>phase</th><th>an iteration</th>"
+      "<th>share</th></tr>\n{}</table>\n",
+      bar, rows);
+}
+
+std::string causes_markup(const RunReport& report) {
+  if (report.causes.empty()) return "";
+  std::string text = "<h3>Causes</h3>\n<ul>\n";
+  for (const Cause& cause : report.causes) {
+    text += fmt::format("<li><b>{}</b>: {}. <span class=\"small\">({})</span></li>\n",
+                        escape_markup(cause.name), escape_markup(cause.mend), escape_markup(cause.evidence));
+  }
+  return text + "</ul>\n";
+}
+
+std::string levels_markup(const RunReport& report) {
+  std::string rows;
+  for (const SeriesReport& series : report.series) {
+    if (!series.verdict || (series.first == 0 && series.last == 0)) continue;
+    const bool bytes = series.name.find("bytes") != std::string::npos;
+    const auto amount = [&](double value) {
+      return bytes ? bytes_text(value) : fmt::format("{:.6g}", value);
+    };
+    rows += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", escape_markup(series.name),
+                        amount(series.first), amount(series.last), verdict_markup(*series.verdict));
+  }
+  if (rows.empty()) return "";
+  return "<h3>What it held</h3>\n<div class=\"scroll\"><table>\n<tr><th>level</th><th>at first</th><th>at "
+         "last"
+         "</th><th>verdict</th></tr>\n" +
+         rows + "</table></div>\n";
+}
+
+std::string spikes_markup(const RunReport& report) {
+  const SpikeReport& spikes = report.spikes;
+  if (spikes.count == 0) return "<p>No iteration took more than twice the usual.</p>\n";
+  std::string text = fmt::format(
+      "<p>{} iterations took more than twice the usual, {:.1f} % of the time in all; "
+      "most of it in <b>{}</b>",
+      spikes.count, 100 * spikes.time_share, escape_markup(spikes.owner_name()));
+  if (spikes.period) text += fmt::format(", every {} iterations", spikes.period->length);
+  text += fmt::format(". The longest: {} at iteration {}.</p>\n",
+                      duration_text(static_cast<double>(spikes.largest.front().duration_ns)),
+                      spikes.largest.front().iteration);
+  return text;
+}
+
+std::string allocations_markup(const RunReport& report) {
+  std::string text = "<p>Allocations an iteration: ";
+  if (report.heap_allocations_per_step)
+    text += fmt::format("{:.4g} of its own on the heap, ", *report.heap_allocations_per_step);
+  if (report.library_allocations_per_step)
+    text += fmt::format("{:.4g} by libraries, ", *report.library_allocations_per_step);
+  return text + fmt::format("{:.4g} from the system.</p>\n", report.system_allocations_per_step);
+}
+
+}  // namespace
+
+std::string html_page(std::string_view title, std::string_view body) {
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{0}</title>\n"
+      "<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n{2}</body>\n</html>\n",
+      escape_markup(title), kStyle, body);
+}
+
+std::string html_figure(const Plot& plot) {
+  return fmt::format("<figure>\n<div class=\"wide\">{}</div>\n<div class=\"narrow\">{}</div>\n</figure>\n",
+                     plot_svg(plot, {.width = 768, .height = 330}),
+                     plot_svg(plot, {.width = 358, .height = 300}));
+}
+
+std::string verdict_markup(const FlatnessVerdict& verdict) {
+  const std::string_view name = flatness_name(verdict.kind);
+  return fmt::format("<span class=\"{0}\">{0}</span>", name);
+}
+
+std::string run_section(const RunReport& report) {
+  std::string text = fmt::format(
+      "<p class=\"result\">The time of an iteration is {}: {}.</p>\n<p>{} iterations in {:.3g} s, after {} "
+      "of "
+      "warm-up. Median {}, 99 % within {}, the longest {}.</p>\n",
+      verdict_markup(report.time), escape_markup(report.time.reason), report.iterations, report.seconds,
+      report.warmup_iterations, duration_text(report.duration_ns.p50), duration_text(report.duration_ns.p99),
+      duration_text(report.duration_ns.max));
+  text += causes_markup(report);
+  if (const Plot plot = time_plot(report); !plot.series.empty()) text += html_figure(plot);
+  text += spikes_markup(report);
+  text += phases_markup(report);
+  if (const Plot plot = memory_plot(report); !plot.series.empty()) text += html_figure(plot);
+  text += levels_markup(report);
+  text += allocations_markup(report);
+  text += fmt::format(
+      "<p class=\"small\">Recording took {} an iteration and {} besides, and {} of memory. {}.</p>\n",
+      duration_text(report.overhead.per_iteration_ns), duration_text(report.overhead.sampling_ns),
+      bytes_text(static_cast<double>(report.overhead.bytes)), escape_markup(machine_text(report.machine)));
+  return text;
+}
+
+}  // namespace isochron::observe
