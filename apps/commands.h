@@ -24,6 +24,7 @@ class Interrupted : public std::runtime_error {
   int signal_;
 };
 
+void add_analyze(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_sweep(CLI::App& app);
 void add_compare(CLI::App& app);

@@ -69,7 +69,8 @@ Plot time_plot(const RunReport& report) {
     means.y.push_back(one.window.mean_ns() / 1e3);
   }
   if (medians.y.empty()) return plot;
-  const auto [low, high] = std::ranges::minmax(medians.y);
+  const double low = std::min(std::ranges::min(medians.y), std::ranges::min(means.y));
+  const double high = std::max(std::ranges::max(medians.y), std::ranges::max(means.y));
   plot.log_y = low > 0 && high > 10 * low;
   // From zero, so that an even run looks even.
   if (!plot.log_y) plot.series.push_back({.name = {}, .x = {medians.x.front()}, .y = {0}, .line = false});
@@ -204,6 +205,7 @@ std::string run_section(const RunReport& report) {
   text += causes_markup(report);
   if (const Plot plot = time_plot(report); !plot.series.empty()) text += html_figure(plot);
   text += spikes_markup(report);
+  if (report.durations_only) return text;
   text += phases_markup(report);
   if (const Plot plot = memory_plot(report); !plot.series.empty()) text += html_figure(plot);
   text += levels_markup(report);

@@ -240,6 +240,43 @@ RunReport make_report(const Recorder& recorder, std::string name, const ReportOp
   return report;
 }
 
+namespace {
+
+thread_local int64_t t_simulated_ns = 0;
+
+}  // namespace
+
+RunReport make_report(std::span<const double> durations_ns, std::string name, int64_t warmup,
+                      const ReportOptions& options) {
+  const auto count = static_cast<int64_t>(durations_ns.size());
+  require(warmup >= 0 && warmup < count, ErrorCode::kInvalidArgument, name,
+          "of {} iterations, {} are warm-up; at least one must remain", count, warmup);
+  t_simulated_ns = 0;
+  Recorder recorder(
+      {.classes = 1, .sample_interval_ns = int64_t{1} << 62, .reference_kernel = false, .clock = [] {
+         return t_simulated_ns;
+       }});
+  for (int64_t i = 0; i < count; ++i) {
+    const double ns = durations_ns[static_cast<size_t>(i)];
+    require(ns > 0 && ns < 0x1p62 - static_cast<double>(t_simulated_ns), ErrorCode::kInvalidArgument, name,
+            "iteration {} of {} lasted {} ns", i + 1, count, ns);
+    if (i == warmup && warmup > 0) recorder.seal();
+    recorder.begin_iteration();
+    t_simulated_ns += std::max<int64_t>(1, std::llround(ns));
+    recorder.end_iteration();
+  }
+  RunReport report = make_report(recorder, std::move(name), options);
+  report.durations_only = true;
+  report.series.clear();
+  report.sample_iterations.clear();
+  report.machine = {};
+  report.overhead = {};
+  report.evidence = options.facts;
+  report.evidence.set("time.growing", report.time.kind == Flatness::kGrowing);
+  name_causes(report);
+  return report;
+}
+
 void compare_with_cured(RunReport& report, const RunReport& cured) {
   report.times_slower = report.duration_ns.p50 / std::max(1.0, cured.duration_ns.p50);
   report.evidence.set("time.slower", *report.times_slower);

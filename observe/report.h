@@ -87,6 +87,7 @@ struct WindowReport {
 
 struct RunReport {
   std::string name;
+  bool durations_only = false;  // another program's: nothing is known of memory, phases and machine
   int64_t iterations = 0;
   int64_t warmup_iterations = 0;
   double seconds = 0;
@@ -116,6 +117,12 @@ struct RunReport {
 
 /// Judges what `recorder` holds. Throws kInvalidArgument when it holds no iteration (after its seal).
 RunReport make_report(const Recorder& recorder, std::string name, const ReportOptions& options = {});
+
+/// The same for another program's iterations, of which only the durations in ns are known, in order; the
+/// first `warmup` are left out. Throws kInvalidArgument when none is left, or one isn't above 0 or above
+/// 2^62.
+RunReport make_report(std::span<const double> durations_ns, std::string name, int64_t warmup = 0,
+                      const ReportOptions& options = {});
 
 /// States how slow `report` is against `cured` (1 for the cured form itself) and names causes anew.
 void compare_with_cured(RunReport& report, const RunReport& cured);

@@ -7,6 +7,7 @@
 
 #include "apps/command.h"
 #include "isochron/core/file.h"
+#include "isochron/core/rng.h"
 #include "isochron/ops/vector_target.h"
 #include "support/temp_folder.h"
 
@@ -120,6 +121,58 @@ TEST_F(Command, CompareWritesOnePageOfAllChapters) {
   EXPECT_THAT(page, Not(AnyOf(HasSubstr("src="), HasSubstr("href="), HasSubstr("url(")))) << "self-contained";
   EXPECT_TRUE(std::filesystem::exists(out / "compare.json"));
   EXPECT_TRUE(std::filesystem::exists(out / "gpu-memory-planned-arena.csv"));
+}
+
+TEST_F(Command, AnalyzeJudgesATableOfAnotherProgram) {
+  Rng rng(7);
+  std::string table = "step,loss,step_ms\n";
+  for (int i = 0; i < 4000; ++i) {
+    const double ms = (12 + 3.0 * i / 4000) * (1 + 0.02 * rng.normal()) * (i % 100 == 99 ? 5 : 1);
+    table += fmt::format("{},{:.3f},{:.4f}\n", i, 1.0, ms);
+  }
+  const std::string file = write("steps.csv", table).string();
+  const std::filesystem::path json = folder_.path() / "steps.json", page = folder_.path() / "steps.html";
+  const Outcome outcome = run_isochron("analyze " + file + " --column step_ms --out " + page.string() +
+                                       " --json " + json.string());
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("4000 iterations, median 13.5"), HasSubstr("growing"),
+                                  HasSubstr("spikes return every 100 iterations")));
+  const nlohmann::json result = read_json(json);
+  EXPECT_EQ(result["time"]["kind"], "growing");
+  EXPECT_NEAR(result["time"]["change"].get<double>(), 0.25, 0.04);
+  EXPECT_TRUE(result["series"].empty()) << "nothing is known of that program's memory";
+  std::ifstream written(page);
+  const std::string text(std::istreambuf_iterator<char>(written), {});
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("Time of an iteration over the run"), Not(HasSubstr("Where its time goes"))));
+  EXPECT_EQ(run_isochron("analyze " + file + " --column step_ms --bound 60").status, 0);
+  EXPECT_THAT(run_isochron("analyze " + file + " --column step_ms --require-flat"),
+              Ends(1, "not found flat"));
+  EXPECT_THAT(run_isochron("analyze " + file + " --column step_ms --warmup 4000"),
+              Ends(2, "at least one must remain"));
+  EXPECT_THAT(run_isochron("analyze " + file), Ends(2, "say which holds the times with --column"));
+  EXPECT_THAT(run_isochron("analyze " + file + " --column loss"), Ends(2, "give --unit"));
+}
+
+TEST_F(Command, AnalyzeJudgesALog) {
+  std::string log = "Starting\n";
+  for (int i = 1; i <= 200; ++i) {
+    log += fmt::format("Epoch {}/200\n32/32 - {}s {}ms/step - loss: 0.5\n", i, i % 2, 20 + i % 3);
+  }
+  const std::string file = write("keras.log", log).string();
+  const Outcome outcome =
+      run_isochron("analyze " + file + " --pattern '([0-9.]+)(ms|us|s)/step' --require-flat");
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("200 iterations, median 21.0 ms"));
+  EXPECT_THAT(run_isochron("analyze " + file + " --pattern 'took ([0-9]+)'"),
+              Ends(3, "is in none of 401 lines"));
+  EXPECT_THAT(run_isochron("analyze " + file + " --pattern '(('"), Ends(2, "no regular expression"));
+  EXPECT_THAT(run_isochron("analyze " + file + " --pattern 'ms'"), Ends(2, "no group"));
+  EXPECT_THAT(run_isochron("analyze " + file + " --pattern 'Epoch ([0-9]+)'"), Ends(2, "line 2"));
+  EXPECT_THAT(run_isochron("analyze " + file + " --pattern '(loss): '"), Ends(3, "'loss' is no number"));
+  EXPECT_THAT(run_isochron("analyze " + (folder_.path() / "none.csv").string()), Ends(3, "none.csv"));
+  EXPECT_THAT(run_isochron("analyze " + write("zero.csv", "1\n0\n").string() + " --unit s"),
+              Ends(3, "time 2 of 2 is 0"));
 }
 
 TEST_F(Command, CompareSaysWhatIsWrongBeforeItRuns) {
