@@ -1,12 +1,12 @@
 // `isochron analyze`: the verdict on another program's iterations, by their times in a table or a log.
 #include <fmt/format.h>
+#include <regex.h>
 
 #include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -86,31 +86,53 @@ std::vector<double> times_of_table(const Options& options) {
   return times;
 }
 
+/// A POSIX extended regular expression with a group for the time, and perhaps one for its unit.
+class TimePattern {
+ public:
+  explicit TimePattern(const std::string& text) {
+    const int error = ::regcomp(&expression_, text.c_str(), REG_EXTENDED);
+    char why[200] = {};
+    if (error != 0) ::regerror(error, &expression_, why, sizeof why);
+    require(error == 0, ErrorCode::kInvalidArgument, "--pattern", "'{}' is no regular expression: {}", text,
+            why);
+    if (expression_.re_nsub > 0) return;
+    ::regfree(&expression_);
+    fail(ErrorCode::kInvalidArgument, "--pattern", "'{}' has no group in round brackets for the time", text);
+  }
+  TimePattern(const TimePattern&) = delete;
+  TimePattern& operator=(const TimePattern&) = delete;
+  ~TimePattern() { ::regfree(&expression_); }
+
+  /// The groups' texts, empty for what isn't there; nothing where the line doesn't match.
+  std::optional<std::pair<std::string, std::string>> find(const std::string& line) const {
+    regmatch_t groups[3];
+    if (::regexec(&expression_, line.c_str(), 3, groups, 0) != 0) return std::nullopt;
+    const auto text = [&](const regmatch_t& group) {
+      return group.rm_so < 0 ? std::string()
+                             : line.substr(static_cast<size_t>(group.rm_so),
+                                           static_cast<size_t>(group.rm_eo - group.rm_so));
+    };
+    return std::pair(text(groups[1]), text(groups[2]));
+  }
+
+ private:
+  regex_t expression_;
+};
+
 /// A time from each line of a log in which the pattern is found: its first group, in the unit of its second.
 std::vector<double> times_of_log(const Options& options) {
-  constexpr size_t kLongestLine = 4096;  // what follows isn't searched: the library's search is recursive
-  std::regex pattern;
-  try {
-    pattern = std::regex(options.pattern);
-  } catch (const std::regex_error& error) {
-    fail(ErrorCode::kInvalidArgument, "--pattern", "'{}' is no regular expression: {}", options.pattern,
-         error.what());
-  }
-  require(pattern.mark_count() >= 1, ErrorCode::kInvalidArgument, "--pattern",
-          "'{}' has no group in round brackets for the time", options.pattern);
+  const TimePattern pattern(options.pattern);
   data::TextLineReader lines(options.path);
   std::vector<double> times;
   for (std::string line; lines.next(line);) {
-    line.resize(std::min(line.size(), kLongestLine));
-    std::smatch match;
-    if (!std::regex_search(line, match, pattern)) continue;
+    const auto found = pattern.find(line);
+    if (!found) continue;
+    const auto& [number, unit] = *found;
     const std::string where = fmt::format("{}, line {}", options.path.string(), lines.position().lines);
-    const std::string number = match[1].str();
     double value = 0;
     const auto [rest, error] = std::from_chars(number.data(), number.data() + number.size(), value);
     require(error == std::errc() && rest == number.data() + number.size(), ErrorCode::kBadFormat, where,
             "'{}' is no number", number);
-    const std::string unit = match.size() > 2 ? match[2].str() : "";
     times.push_back(value * chosen_unit(options, unit_ns(unit), where));
   }
   require(!times.empty(), ErrorCode::kBadFormat, options.path.string(),
@@ -159,7 +181,8 @@ void add_analyze(CLI::App& app) {
       "the table's column of times: its name, or in a table without a header its number from 0");
   command->add_option(
       "--pattern", options->pattern,
-      "regular expression whose first group is the time in each line of a log, its second the unit");
+      "POSIX extended regular expression whose first group is the time in each line of a log, its second "
+      "the unit");
   command
       ->add_option("--unit", options->unit, "of the times; default: as the column's name or the pattern says")
       ->check(CLI::IsMember({"ns", "us", "ms", "s"}));
