@@ -487,15 +487,26 @@ FlatnessVerdict judge_at_even_speed(const FlatnessInput& input, const FlatnessOp
                                input.reference_means.empty() ? input.reference : input.reference_means};
   const Levels measured{{input.medians.begin(), input.medians.end()},
                         {input.means.begin(), input.means.end()}};
+  struct Attempt {
+    Levels after;
+    Levels moved;
+  };
+  std::vector<Attempt> attempts;
+  for (const MeansBy means_by : {MeansBy::kMeans, MeansBy::kMedians}) {
+    attempts.push_back({corrected(input, kernel, means_by, {.least = least}),
+                        corrected(input, kernel, means_by, {.least = least, .errors = kErrors})});
+  }
+  std::vector<std::vector<size_t>> choices{undisturbed(kernel)};
+  if (std::vector<size_t> kept = unmixed(kernel); kept != choices[0]) choices.push_back(std::move(kept));
   std::optional<FlatnessVerdict> sharpest;
-  for (const std::vector<size_t>& kept : {undisturbed(kernel), unmixed(kernel)}) {
-    for (const MeansBy means_by : {MeansBy::kMeans, MeansBy::kMedians}) {
-      const Levels before = at(measured, kept);
-      const Levels after = at(corrected(input, kernel, means_by, {.least = least}), kept);
-      const Levels moved = at(corrected(input, kernel, means_by, {.least = least, .errors = kErrors}), kept);
-      const double share = static_cast<double>(kept.size()) / static_cast<double>(input.medians.size());
-      FlatnessOptions own = options;
-      own.min_windows = static_cast<int>(options.min_windows * share);
+  for (const std::vector<size_t>& kept : choices) {
+    const Levels before = at(measured, kept);
+    const double share = static_cast<double>(kept.size()) / static_cast<double>(input.medians.size());
+    FlatnessOptions own = options;
+    own.min_windows = static_cast<int>(options.min_windows * share);
+    for (const Attempt& attempt : attempts) {
+      const Levels after = at(attempt.after, kept);
+      const Levels moved = at(attempt.moved, kept);
       FlatnessInput judged = input_of(after, input);
       judged.iterations_per_window = input.iterations_per_window / share;
       const Correction correction{input_of(before, input), input_of(moved, input)};

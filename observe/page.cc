@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 namespace isochron::observe {
 namespace {
@@ -46,27 +45,17 @@ summary { cursor: pointer; }
 constexpr std::array<std::string_view, kPhaseCount> kPhaseColours = {
     "#e8a33d", "#c061cb", "#3987e5", "#2ea583", "#8d99a6", "#d9544f", "#7a6cc9", "#b0b7bf"};
 
-/// The class of steps with most of the time.
-int main_class(const RunReport& report) {
-  std::map<int, int64_t> time;
-  for (const WindowReport& one : report.windows) time[one.step_class] += one.window.total_ns;
-  const auto most = std::ranges::max_element(time, {}, [](const auto& entry) { return entry.second; });
-  return most == time.end() ? 0 : most->first;
-}
-
 Plot time_plot(const RunReport& report) {
   Plot plot{
       .title = "Time of an iteration over the run", .x_label = "iteration", .y_label = "us", .whole_x = true};
   PlotSeries medians{.name = "median of a window"};
   PlotSeries means{.name = "mean of a window", .dashed = true};
-  const int shown = main_class(report);
-  for (const WindowReport& one : report.windows) {
-    if (one.step_class != shown) continue;
-    const double middle = 0.5 * static_cast<double>(one.window.first_iteration + one.window.last_iteration);
+  for (const Window& window : main_windows(report)) {
+    const double middle = 0.5 * static_cast<double>(window.first_iteration + window.last_iteration);
     medians.x.push_back(middle);
-    medians.y.push_back(one.window.median_ns() / 1e3);
+    medians.y.push_back(window.median_ns() / 1e3);
     means.x.push_back(middle);
-    means.y.push_back(one.window.mean_ns() / 1e3);
+    means.y.push_back(window.mean_ns() / 1e3);
   }
   if (medians.y.empty()) return plot;
   const double low = std::min(std::ranges::min(medians.y), std::ranges::min(means.y));

@@ -191,6 +191,17 @@ const SeriesReport* RunReport::find_series(std::string_view name_of_series) cons
   return found == series.end() ? nullptr : &*found;
 }
 
+std::vector<Window> main_windows(const RunReport& report) {
+  std::map<int, int64_t> time;
+  for (const WindowReport& one : report.windows) time[one.step_class] += one.window.total_ns;
+  const auto most = std::ranges::max_element(time, {}, [](const auto& entry) { return entry.second; });
+  std::vector<Window> result;
+  for (const WindowReport& one : report.windows) {
+    if (one.step_class == most->first) result.push_back(one.window);
+  }
+  return result;
+}
+
 RunReport make_report(const Recorder& recorder, std::string name, const ReportOptions& options) {
   const RunTotals& totals = recorder.totals();
   require(totals.iterations > 0, ErrorCode::kInvalidArgument, "make_report", "'{}' has recorded no iteration",

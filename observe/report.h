@@ -140,5 +140,10 @@ std::string to_csv(const RunReport& report);
 std::string duration_text(double ns);
 /// "512 B", "3.40 MB".
 std::string bytes_text(double bytes);
+/// "+3.40 MB", "-512 B": what a level of bytes has gained over the run.
+std::string gained_text(const SeriesReport& series);
+
+/// The windows of the class of steps with most of the time, in order.
+std::vector<Window> main_windows(const RunReport& report);
 
 }  // namespace isochron::observe

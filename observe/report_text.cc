@@ -43,9 +43,8 @@ std::string verdict_cell(const FlatnessVerdict& verdict) {
 std::string memory_cell(const RunReport& report) {
   const SeriesReport* rss = report.find_series("rss_bytes");
   if (rss == nullptr) return "-";
-  const double gained = rss->last - rss->first;
   const std::string_view verdict = rss->verdict ? flatness_name(rss->verdict->kind) : "";
-  return fmt::format("{}{} {}", gained < 0 ? "-" : "+", bytes_text(std::fabs(gained)), verdict);
+  return fmt::format("{} {}", gained_text(*rss), verdict);
 }
 
 std::string slope_cell(const FlatnessVerdict& time) {
@@ -181,6 +180,11 @@ std::string bytes_text(double bytes) {
   if (bytes < 1e6) return fmt::format("{:.2f} KB", bytes * 1e-3);
   if (bytes < 1e9) return fmt::format("{:.2f} MB", bytes * 1e-6);
   return fmt::format("{:.2f} GB", bytes * 1e-9);
+}
+
+std::string gained_text(const SeriesReport& series) {
+  const double gained = series.last - series.first;
+  return fmt::format("{}{}", gained < 0 ? "-" : "+", bytes_text(std::fabs(gained)));
 }
 
 std::string table_text(std::span<const RunReport> reports) {

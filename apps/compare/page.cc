@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "isochron/observe/page.h"
 
@@ -23,14 +22,11 @@ Plot loops_plot(const ChapterResult& result) {
   for (const LoopResult& loop : result.loops) {
     const RunReport& report = loop.report;
     if (report.windows.empty()) continue;
-    const int shown = report.windows.front().step_class;
     observe::PlotSeries series{.name = report.name};
     const double last = static_cast<double>(report.windows.back().window.last_iteration) + 1;
-    for (const observe::WindowReport& one : report.windows) {
-      if (one.step_class != shown) continue;
-      series.x.push_back(50 * static_cast<double>(one.window.first_iteration + one.window.last_iteration) /
-                         last);
-      series.y.push_back(one.window.median_ns() / 1e3);
+    for (const observe::Window& window : main_windows(report)) {
+      series.x.push_back(50 * static_cast<double>(window.first_iteration + window.last_iteration) / last);
+      series.y.push_back(window.median_ns() / 1e3);
     }
     plot.series.push_back(std::move(series));
   }
@@ -43,9 +39,7 @@ std::string memory_text(const RunReport& report) {
   std::string text;
   for (const auto& [series, what] : {std::pair{resident, ""}, {disk, " on disk"}}) {
     if (series == nullptr) continue;
-    const double gained = series->last - series->first;
-    text += fmt::format("{}{}{}{}", text.empty() ? "" : "<br>", gained < 0 ? "-" : "+",
-                        observe::bytes_text(std::fabs(gained)), what);
+    text += fmt::format("{}{}{}", text.empty() ? "" : "<br>", gained_text(*series), what);
     if (series->verdict) text += fmt::format(" {}", observe::verdict_markup(*series->verdict));
   }
   return text;
