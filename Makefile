@@ -22,7 +22,7 @@ sources = $$(find apps autograd bench core data examples graph memory nn observe
 configure = cmake --preset $(1) $(cmake_flags) --log-level=WARNING >/dev/null
 run_tests = ctest --test-dir build/$(1) --output-on-failure --no-tests=error --progress -j $(JOBS)
 
-.PHONY: help demo test asan tsan fuzz bench ops-reference format check-format check-layers install-check tidy deps clean
+.PHONY: help demo test asan tsan fuzz bench export-tools ops-reference format check-format check-layers install-check tidy deps clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,7 +38,7 @@ demo: deps  ## build, train on the shipped data, run the comparisons; results in
 	}
 	run train-digits train digits
 	run train-co2 train co2 --out $(OUT)/co2
-	run compare compare gpu-memory growing-graph --out $(OUT) --json $(OUT)/compare.json
+	run compare compare gpu-memory growing-graph --budget 60 --out $(OUT) --json $(OUT)/compare.json
 	printf '\nResults are in %s:\n' "$$(realpath $(OUT))"
 	ls $(OUT) | sed 's/^/  /'
 
@@ -87,6 +87,10 @@ bench: deps  ## the reference cases beside PyTorch, TensorFlow and JAX; results 
 	[ -x $(PEERS)/torch/bin/python ] && [ -x $(PEERS)/tf/bin/python ] || bench/peers/setup.sh $(PEERS)
 	bench/peers/run_all.py --peers $(PEERS) --isochron $(command) --rounds $(ROUNDS) --seconds $(SECONDS_EACH) --name $(NAME)
 	scripts/readme_table.py --results bench/results/$(NAME).json
+
+export-tools:  ## TensorBoard in build/tools, for the test that reads event files with it
+	@[ -x build/tools/bin/python ] || python3 -m venv build/tools
+	build/tools/bin/python -m pip install --quiet tensorboard
 
 ops-reference: deps  ## write docs/ops.md from the registry of ops
 	@$(call configure,release)

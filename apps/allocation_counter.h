@@ -1,5 +1,8 @@
-// Counts every allocation of the process by interposing malloc and its relatives. Linked into the command and
-// into tests that need it, never into the library; absent under sanitizers, which interpose themselves.
+// Counts every allocation of the process by interposing malloc and its relatives, and tells sealed sections
+// (core/sealed.h) of allocations, threads and file handles (pthread_create, open and its relatives). Linked
+// into the command and into tests that need it, never into the library; absent under sanitizers, which
+// interpose themselves. A user's program has it by linking isochron::allocation_counter and calling
+// allocations_counted().
 #pragma once
 
 #include <cstdint>

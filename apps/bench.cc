@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "isochron/apps/allocation_counter.h"
 #include "isochron/apps/cases.h"
@@ -11,10 +12,12 @@
 #include "isochron/apps/precision_option.h"
 #include "isochron/apps/profile.h"
 #include "isochron/core/clock.h"
+#include "isochron/core/sealed.h"
 #include "isochron/core/threads.h"
 #include "isochron/observe/machine.h"
 #include "isochron/observe/report.h"
 #include "isochron/ops/vector_target.h"
+#include "isochron/train/memory_watch.h"
 
 namespace isochron::apps {
 namespace {
@@ -32,6 +35,8 @@ struct Options {
   int64_t steps = 0;
   bool json = false;
   bool profile = false;
+  bool enforce_sealed = false;
+  bool memory = false;
 };
 
 struct Measurement {
@@ -73,6 +78,8 @@ Measurement measure(const BenchCase& entry, CaseRun& run, const Options& options
   std::vector<int64_t> times(options.steps > 0 ? std::min(static_cast<size_t>(options.steps), kMaxTimes)
                                                : kMaxTimes);
   std::fill(times.begin(), times.end(), 0);  // its page faults belong to the warm-up
+  std::optional<Seal> seal;
+  if (options.enforce_sealed) seal.emplace();
   observe::Sensors sensors;
   const int64_t rss_before = sensors.read().rss_bytes;
   const int64_t heap_before = heap_allocations();
@@ -80,7 +87,11 @@ Measurement measure(const BenchCase& entry, CaseRun& run, const Options& options
   const int64_t end = now_ns() + static_cast<int64_t>(std::min(options.seconds, kMostSeconds) * 1e9);
   int64_t now = now_ns();
   do {
-    run.step();
+    {
+      const SealedSection section(seal ? &*seal : nullptr);
+      run.step();
+    }
+    if (seal) seal->check(entry.name, result.steps + 1);
     const int64_t after = now_ns();
     times[static_cast<size_t>(result.steps++) % times.size()] = after - now;
     now = after;
@@ -159,8 +170,13 @@ void run(const Options& options) {
     const int64_t rss_before = observe::Sensors().read().rss_bytes;
     const std::unique_ptr<CaseRun> prepared = entry->make(options.precision);
     const Measurement m = measure(*entry, *prepared, options, rss_before);
+    const observe::MemoryMoment memory =
+        options.memory ? train::memory_moment(entry->name, m.steps) : observe::MemoryMoment();
     if (options.json) {
-      fmt::print("{}\n", as_json(m).dump());
+      nlohmann::ordered_json json = as_json(m);
+      if (options.memory)
+        json["memory"] = nlohmann::ordered_json::parse(observe::memory_json({&memory, 1}, -1));
+      fmt::print("{}\n", json.dump());
     } else {
       fmt::print("{:<16} {:>9} {:>11} {:>11} {:>11} {:>6.3f} {:>9.3g} {:>12.3g} {:>12} {:>12} {:>10}\n",
                  m.name, m.steps, observe::duration_text(m.p50_us * 1e3),
@@ -169,6 +185,7 @@ void run(const Options& options) {
                  observe::bytes_text(static_cast<double>(m.arena_bytes)),
                  observe::bytes_text(static_cast<double>(m.activation_bytes)),
                  observe::duration_text(m.capture_ms * 1e6));
+      if (options.memory) fmt::print("{}", observe::memory_text({&memory, 1}));
       if (options.profile && prepared->captured()) print_profile(prepared->captured()->plan());
     }
     std::fflush(stdout);
@@ -192,6 +209,10 @@ void add_bench(CLI::App& app) {
   command->add_option("--steps", options->steps, "to measure instead of a time")->check(whole_number(1));
   command->add_flag("--json", options->json, "one JSON object a line");
   command->add_flag("--profile", options->profile, "where a step's time goes, kernel by kernel");
+  command->add_flag("--enforce-sealed", options->enforce_sealed,
+                    "end with an error and the stack of the place where a step first makes something");
+  command->add_flag("--memory", options->memory,
+                    "the resident set by owner, and allocators by tag, after each case");
   command->callback([options] { run(*options); });
 }
 

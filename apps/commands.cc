@@ -33,6 +33,8 @@ int run(int argc, const char* const* argv) {
   add_train(app);
   add_bench(app);
   add_sweep(app);
+  add_report(app);
+  add_watch(app);
   add_analyze(app);
   add_plan(app);
   add_doctor(app);

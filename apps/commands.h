@@ -30,7 +30,9 @@ void add_sweep(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_doctor(CLI::App& app);
 void add_plan(CLI::App& app);
+void add_report(CLI::App& app);
 void add_train(CLI::App& app);
+void add_watch(CLI::App& app);
 
 /// Throws kIo, before any work is done, unless the folder that `file` is to be written to exists. An empty
 /// path is not written.

@@ -6,6 +6,8 @@
 #include "isochron/apps/commands.h"
 #include "isochron/apps/compare/chapter.h"
 #include "isochron/apps/compare/page.h"
+#include "isochron/apps/compare/run.h"
+#include "isochron/apps/compare/tally.h"
 #include "isochron/apps/number_options.h"
 #include "isochron/core/error.h"
 #include "isochron/core/file.h"
@@ -18,9 +20,10 @@ struct Options {
   std::vector<std::string> chapters;
   CompareOptions run;
   std::string device = "cpu";
-  std::filesystem::path out;
+  std::filesystem::path out = "isochron-compare";
   std::filesystem::path json;
   int threads = 0;
+  int repeat = 1;
   bool require_expected = false;
 };
 
@@ -63,57 +66,102 @@ nlohmann::json loop_json(const Loop& loop, const LoopResult& result) {
   object["what"] = loop.what;
   object["cured"] = loop.cured;
   object["verdict"] = observe::flatness_name(result.report.time.kind);
+  object["settled"] = result.settled;
   object["work_per_iteration"] = loop.work_per_iteration;
   object["notes"] = result.notes;
   object["as_expected"] = result.deviations.empty();
-  object["deviations"] = result.deviations;
+  object["deviations"] = nlohmann::json::array();
+  for (const Deviation& deviation : result.deviations) object["deviations"].push_back(deviation.text);
   return object;
 }
 
-void run(const Options& options) {
-  require(options.device == "cpu", ErrorCode::kUnsupported, "compare",
-          "device '{}' is not built; this build computes on the cpu", options.device);
-  if (options.threads > 0) set_compute_threads(options.threads);
-  make_folder(options.out);
-  require_folder_of(options.json);
+nlohmann::json chapter_json(const ChapterResult& result) {
+  nlohmann::json object = {{"chapter", result.chapter->name},
+                           {"complaint", result.chapter->complaint},
+                           {"summary", result.chapter->summary},
+                           {"loops", nlohmann::json::array()},
+                           {"tables", nlohmann::json::array()}};
+  for (size_t i = 0; i < result.loops.size(); ++i) {
+    object["loops"].push_back(loop_json(result.chapter->loops[i], result.loops[i]));
+  }
+  for (const Table& table : result.tables) object["tables"].push_back(table_json(table));
+  return object;
+}
+
+std::string json_text(std::span<const ChapterResult> results) {
+  nlohmann::json document = {{"chapters", nlohmann::json::array()}};
+  for (const ChapterResult& result : results) document["chapters"].push_back(chapter_json(result));
+  return document.dump(2) + "\n";
+}
+
+/// The page, the data behind it, each chapter's figure and each loop's windows.
+void write_results(std::span<const ChapterResult> results, const std::filesystem::path& folder) {
+  make_folder(folder);
+  for (const ChapterResult& result : results) {
+    if (const std::string figure = chapter_figure(result); !figure.empty()) {
+      write_file_atomically(folder / fmt::format("{}.svg", result.chapter->name), figure);
+    }
+    for (const LoopResult& loop : result.loops) {
+      const std::string name = fmt::format("{}-{}.csv", result.chapter->name, file_name(loop.report.name));
+      write_file_atomically(folder / name, to_csv(loop.report));
+    }
+  }
+  write_file_atomically(folder / "compare.json", json_text(results));
+  write_file_atomically(folder / "report.html", compare_page(results));
+}
+
+/// One run of all chapters that were asked for, written to `folder`.
+void run_once(const Options& options, const std::filesystem::path& folder, Tally& tally) {
   std::vector<Chapter> chapters;
   if (options.chapters.empty()) {
     for (const ChapterEntry& entry : known_chapters()) chapters.push_back(entry.make());
   }
   for (const std::string& name : options.chapters) chapters.push_back(make_chapter(name));
+  const std::vector<ChapterResult> results = run_chapters(chapters, options.run);
+  for (const ChapterResult& result : results) fmt::print("{}", chapter_text(result));
+  tally.add(results);
+  write_results(results, folder);
+  if (!options.json.empty()) write_file_atomically(options.json, json_text(results));
+  fmt::print("\n{}.\nreport.html, compare.json, the chapters' figures and every loop's windows are in {}\n",
+             tally.latest_text(), folder.string());
+  std::fflush(stdout);
+}
 
-  nlohmann::json document = {{"chapters", nlohmann::json::array()}};
-  std::vector<ChapterResult> all;
-  size_t unexpected = 0;
-  for (const Chapter& chapter : chapters) {
-    all.push_back({&chapter, run_chapter(chapter, options.run)});
-    const std::vector<LoopResult>& results = all.back().loops;
-    nlohmann::json loops = nlohmann::json::array();
-    for (size_t i = 0; i < results.size(); ++i) {
-      loops.push_back(loop_json(chapter.loops[i], results[i]));
-      unexpected += !results[i].deviations.empty();
-      if (options.out.empty()) continue;
-      const std::string name = fmt::format("{}-{}.csv", chapter.name, file_name(results[i].report.name));
-      write_file_atomically(options.out / name, to_csv(results[i].report));
-    }
-    document["chapters"].push_back({{"chapter", chapter.name}, {"loops", std::move(loops)}});
+void run(const Options& options) {
+  require(options.device == "cpu", ErrorCode::kUnsupported, "compare",
+          "device '{}' is not built; this build computes on the cpu", options.device);
+  for (const std::string& name : options.chapters) make_chapter(name);
+  if (options.threads > 0) set_compute_threads(options.threads);
+  make_folder(options.out);
+  require_folder_of(options.json);
+
+  Tally tally;
+  for (int i = 1; i <= options.repeat; ++i) {
+    if (options.repeat > 1) fmt::print("\nRun {} of {}\n", i, options.repeat);
+    run_once(options, options.repeat > 1 ? options.out / fmt::format("run-{}", i) : options.out, tally);
+    if (options.repeat == 1) continue;
+    write_file_atomically(options.out / "tally.json", tally.json().dump(2) + "\n");  // whatever comes
+    fmt::print("\n{}", tally.text());
+    std::fflush(stdout);
   }
-  const std::string text = document.dump(2) + "\n";
-  if (!options.json.empty()) write_file_atomically(options.json, text);
-  if (!options.out.empty()) {
-    write_file_atomically(options.out / "compare.json", text);
-    write_file_atomically(options.out / "report.html", compare_page(all));
-    fmt::print("\nreport.html, compare.json and every loop's windows are in {}\n", options.out.string());
+  if (options.require_expected && tally.not_as_expected() > 0) {
+    throw CheckFailed(
+        fmt::format("{} loops were not found to be what is expected of them", tally.not_as_expected()));
   }
-  if (options.require_expected && unexpected > 0) {
-    throw CheckFailed(fmt::format("{} loops were not found to be what is expected of them", unexpected));
-  }
+}
+
+/// What `--long` sets where nothing else is asked for.
+void run_at_length(CompareOptions& run, const CLI::App& command) {
+  run.at_length = true;
+  if (command.count("--seconds") == 0) run.seconds = 20;
+  if (command.count("--budget") == 0) run.budget_seconds = 1800;
 }
 
 }  // namespace
 
 void add_compare(CLI::App& app) {
   auto options = std::make_shared<Options>();
+  auto at_length = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand(
       "compare", "run the documents' training loops, slow and cured side by side, with a verdict");
   command->add_option("chapters", options->chapters,
@@ -126,17 +174,39 @@ void add_compare(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--iterations", options->run.iterations, "stop each loop after so many iterations")
       ->check(whole_number(0));
-  command->add_option("--seconds", options->run.seconds, "of recorded iterations a loop, for its verdict")
+  command
+      ->add_option("--seconds", options->run.seconds,
+                   "of recorded iterations a loop before its verdict is looked at; with --long 20")
       ->check(positive_number())
       ->capture_default_str();
+  command
+      ->add_option("--budget", options->run.budget_seconds,
+                   "seconds for all loops together, beyond which no loop goes on; with --long 1800")
+      ->check(positive_number())
+      ->capture_default_str();
+  command->add_flag(
+      "--long", *at_length,
+      "run at length: 20 s a loop, half an hour in all, ten times the iterations of a long run");
+  command
+      ->add_option(
+          "--repeat", options->repeat,
+          "run everything so many times, each into a folder run-N, and count what loops are found to be")
+      ->check(whole_number(1, 1000))
+      ->capture_default_str();
   command->add_option("--threads", options->threads, "compute threads")->check(whole_number(1, INT32_MAX));
-  command->add_option("--out", options->out,
-                      "folder for report.html, compare.json and each loop's windows as CSV");
+  command
+      ->add_option(
+          "--out", options->out,
+          "folder for report.html, compare.json, NAME.svg of each chapter and each loop's windows as CSV")
+      ->capture_default_str();
   command->add_option("--json", options->json, "file for the whole result as JSON");
   command->add_flag("--quiet", options->run.quiet, "no line per epoch");
   command->add_flag("--require-expected", options->require_expected,
                     "exit with 1 unless every loop is found to be what is expected of it");
-  command->callback([options] { run(*options); });
+  command->callback([options, at_length, command] {
+    if (*at_length) run_at_length(options->run, *command);
+    run(*options);
+  });
 }
 
 }  // namespace isochron::apps

@@ -1,22 +1,35 @@
 // `isochron doctor`: the machine, the libraries, and the cap of everything that is kept.
+#include <algorithm>
 #include <cstdio>
 
 #include "isochron/apps/commands.h"
+#include "isochron/core/sealed.h"
 #include "isochron/core/threads.h"
+#include "isochron/core/written_files.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/captured.h"
 #include "isochron/memory/pool.h"
 #include "isochron/observe/machine.h"
+#include "isochron/observe/machine_load.h"
+#include "isochron/observe/plan_picture.h"
 #include "isochron/observe/recorder.h"
 #include "isochron/observe/report.h"
+#include "isochron/observe/trace.h"
 #include "isochron/ops/choices.h"
 #include "isochron/ops/choices_file.h"
 #include "isochron/ops/libraries.h"
 #include "isochron/ops/vector_target.h"
+#include "isochron/train/graph_dump.h"
+#include "isochron/train/memory_watch.h"
 #include "isochron/train/results.h"
+#include "isochron/train/tensor_board.h"
 
 namespace isochron::apps {
 namespace {
+
+/// What is worth a word.
+constexpr double kBusyCores = 0.25, kStolenCores = 0.02, kLittleMemory = 0.1;
+constexpr double kLoadSeconds = 0.3;
 
 struct Cap {
   std::string what;
@@ -57,13 +70,54 @@ std::vector<Cap> caps() {
       {"samples of a recorder", fmt::format("{}, then every other goes", observe::Recorder::kMaxSamples)},
       {"spikes of a recorder", fmt::format("{} newest and {} largest", observe::Recorder::kMaxRecentSpikes,
                                            observe::Recorder::kMaxLargestSpikes)},
+      {"events of a recorder", fmt::format("{} first and {} newest of each kind", observe::EventLog::kFirst,
+                                           observe::EventLog::kNewest)},
+      {"moments of a memory watch",
+       fmt::format("{}, of {} tags each, the others summed", train::MemoryWatch::kMaxMoments,
+                   observe::MemoryMoment::kMaxTags)},
+      {"stacks of a sealed loop", fmt::format("the first of each of {} kinds, {} frames; {} bytes",
+                                              kMadeCount, StackTrace::kMaxFrames, sizeof(Seal))},
+      {"shapes of a plan's picture", fmt::format("{}, thinner ones are drawn together", observe::kMaxShapes)},
+      {"the ledger of memory", "one entry an allocator alive; tags lie in the blocks' headers"},
+      {"iterations of a recorder that traced", fmt::format("the newest {}", observe::Recorder::kMaxTracings)},
+      {"names of files written", fmt::format("{}, oldest goes", kMaxWrittenFiles)},
+      {"spans and counters of a trace",
+       fmt::format("{} newest a thread of {} threads, only while one is recorded",
+                   observe::TraceOptions{}.events_per_thread, TraceBuffer::kMaxThreads)},
+      {"events in a trace", fmt::format("{}, oldest goes", observe::TraceRecorder::kMaxMarks)},
+      {"names of traced kernels and functions", fmt::format("{} in the process", kMaxTraceNames)},
+      {"graphs written by --graphs",
+       fmt::format("{} traces of {} stages", train::GraphDump::kMaxTraces, train::GraphDump::kMaxStages)},
+      {"nodes of a graph for TensorBoard", fmt::format("{}", observe::EventFile::kMaxGraphNodes)},
+      {"histograms for TensorBoard",
+       fmt::format("{} of weights and of gradients an epoch, {} buckets", train::TensorBoard::kMaxHistograms,
+                   observe::HistogramSummary::kMaxBuckets)},
       {"epochs of a training history", fmt::format("{}, oldest goes", train::History::kMaxEpochs)},
       {"records of a gradient tape", "until gradient() or the tape's end; counted as tape_entries"},
   };
 }
 
-std::vector<std::string> advice(const observe::MachineDescription& machine) {
+std::vector<std::string> advice(const observe::MachineDescription& machine,
+                                const observe::MachineLoad& load) {
   std::vector<std::string> lines;
+  const double others = load.busy_cores - load.own_cores;
+  if (others > kBusyCores) {
+    lines.push_back(
+        fmt::format("other programs use {:.1f} cores: steps will be slower and times noisier", others));
+  }
+  if (load.stolen_cores > kStolenCores) {
+    lines.push_back(fmt::format(
+        "the hypervisor gives {:.2f} cores' time to others; nothing here can mend that", load.stolen_cores));
+  }
+  const auto total = static_cast<double>(machine.memory_limit_bytes.value_or(machine.memory_bytes));
+  if (load.available_bytes > 0 && static_cast<double>(load.available_bytes) < kLittleMemory * total) {
+    lines.push_back(fmt::format("only {} of memory are available: pipelines take at most a quarter of that",
+                                observe::bytes_text(static_cast<double>(load.available_bytes))));
+  }
+  if (load.swap_bytes > 0) {
+    lines.push_back(fmt::format("{} are swapped out: what is fetched back shows as major page faults",
+                                observe::bytes_text(static_cast<double>(load.swap_bytes))));
+  }
   if (machine.usable_cores < machine.cores) {
     lines.push_back(fmt::format("this process may use {} of {} cores", machine.usable_cores, machine.cores));
   }
@@ -94,6 +148,7 @@ void print_rows(std::string_view title, const std::vector<Cap>& rows) {
 
 void run() {
   const observe::MachineDescription machine = observe::describe_machine();
+  const observe::MachineLoad load = observe::measure_load(kLoadSeconds);
   print_rows("Machine",
              {{"processor", observe::machine_text(machine)},
               {"kernel", machine.kernel},
@@ -104,16 +159,22 @@ void run() {
               {"transparent huge pages",
                machine.transparent_huge_pages.empty() ? "unknown" : machine.transparent_huge_pages},
               {"frequency governor", machine.governor.empty() ? "unknown" : machine.governor},
+              {"in use by other programs",
+               fmt::format("{:.1f} cores now, load average {:.2f}",
+                           std::max(0.0, load.busy_cores - load.own_cores), load.load_average)},
+              {"memory available", observe::bytes_text(static_cast<double>(load.available_bytes))},
               {"compute threads", std::to_string(compute_threads())}});
-  print_rows("Libraries", {{"isochron", ISOCHRON_VERSION},
-                           {"oneDNN", ops::onednn_version()},
-                           {"vector instructions in use", vector_instructions()},
-                           {"bf16", ops::narrow_arithmetic(Precision::kMixedBf16)},
-                           {"f16", ops::narrow_arithmetic(Precision::kMixedF16)},
-                           {"fmt", fmt::format("{}", FMT_VERSION)}});
+  print_rows("Libraries",
+             {{"isochron", ISOCHRON_VERSION},
+              {"oneDNN", ops::onednn_version()},
+              {"vector instructions in use", vector_instructions()},
+              {"bf16", ops::narrow_arithmetic(Precision::kMixedBf16)},
+              {"f16", ops::narrow_arithmetic(Precision::kMixedF16)},
+              {"NVTX ranges", built_with_nvtx() ? "built in; sent while a profiler listens" : "not built in"},
+              {"fmt", fmt::format("{}", FMT_VERSION)}});
   print_rows("Kept, and at most how much", caps());
   fmt::print("Advice\n");
-  for (const std::string& line : advice(machine)) fmt::print("  {}\n", line);
+  for (const std::string& line : advice(machine, load)) fmt::print("  {}\n", line);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // `isochron plan`: the memory planner on a file of buffers.
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -6,7 +7,9 @@
 
 #include "isochron/apps/commands.h"
 #include "isochron/apps/number_options.h"
+#include "isochron/core/file.h"
 #include "isochron/memory/plan_csv.h"
+#include "isochron/observe/plan_picture.h"
 
 namespace isochron::apps {
 namespace {
@@ -15,7 +18,27 @@ struct Options {
   std::filesystem::path path;
   size_t capacity_bytes = 0;
   size_t alignment = PlannerOptions{}.alignment;
+  std::filesystem::path picture;
 };
+
+/// Numbers of a file may be larger than any machine's memory or time, so a plan whose time or arena doesn't
+/// fit is refused by the picture, not by the planner.
+observe::PlanPicture picture_of(const BufferTable& table, const MemoryPlan& plan, const std::string& title) {
+  observe::PlanPicture picture{.title = title,
+                               .kernels = 1,
+                               .arena_bytes = static_cast<int64_t>(std::max<size_t>(plan.arena_bytes, 1)),
+                               .lower_bound_bytes = static_cast<int64_t>(plan.lower_bound_bytes),
+                               .peak_kernel = plan.peak_time,
+                               .kinds = {"buffer"}};
+  for (size_t i = 0; i < table.ids.size(); ++i) {
+    const BufferRequest& request = table.requests[i];
+    picture.kernels = std::max(picture.kernels, request.upper);
+    picture.buffers.push_back({table.ids[i], 0, request.lower, request.upper,
+                               static_cast<int64_t>(request.size_bytes),
+                               static_cast<int64_t>(plan.offsets[i])});
+  }
+  return picture;
+}
 
 void run(const Options& options) {
   const BufferTable table = read_buffers_csv(options.path);
@@ -24,6 +47,10 @@ void run(const Options& options) {
   if (options.capacity_bytes > 0) planner.capacity_bytes = options.capacity_bytes;
   const MemoryPlan plan = plan_memory(table.requests, planner);
   check_plan(table.requests, plan, planner.alignment);
+  if (!options.picture.empty()) {
+    const observe::PlanPicture picture = picture_of(table, plan, options.path.filename().string());
+    write_file_atomically(options.picture, observe::plan_svg(picture));
+  }
   std::ostringstream csv;
   write_plan_csv(csv, table, plan);
   std::cout << csv.str() << std::flush;
@@ -43,6 +70,9 @@ void add_plan(CLI::App& app) {
       ->check(whole_number(1));
   command->add_option("--alignment", options->alignment, "of every offset, a power of two")
       ->capture_default_str();
+  command->add_option(
+      "--picture", options->picture,
+      "SVG file for a picture of the plan: time from left to right, offsets from bottom to top");
   command->footer("Prints the same rows with an offset column; a summary goes to standard error.");
   command->callback([options] { run(*options); });
 }

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "isochron/core/counters.h"
+#include "isochron/core/sealed.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
 #include "isochron/ops/creation.h"
@@ -191,6 +192,7 @@ std::vector<Tensor> gradients(std::span<const Tensor> targets, std::span<const T
   graph::Capture* capture = graph::Capture::current();
   require(capture != nullptr, ErrorCode::kCaptureViolation, "gradients",
           "is for captured functions; outside a capture record with a GradientTape");
+  capture->note_gradients();
   std::vector<Tensor> lifted_targets;
   std::vector<Tensor> lifted_sources;
   const auto lifted = [capture](const Tensor& tensor) {
@@ -235,6 +237,7 @@ struct GradientTape::Impl final : graph::ApplyObserver {
     }
     records.push_back({&op, attributes, {inputs.begin(), inputs.end()}, {outputs.begin(), outputs.end()}});
     count(Counter::kTapeEntries, 1);
+    note_made(Made::kTapeEntry);
     if (!persistent) return;
     for (const Tensor& output : outputs) producers.insert_or_assign(key_of(output), records.size() - 1);
   }

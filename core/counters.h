@@ -21,10 +21,22 @@ enum class Counter : int {
   kThreads,            // threads started by the library and alive
   kDropped,            // events not recorded because a bounded log was full
   kWeightBytes,        // bytes of checkpoints and weights ever written
+  kPipelineBytes,      // bytes held by input pipelines: buffers, caches, elements made ahead
+  kHooks,              // callbacks, event receivers and observers of ops alive
+  kOptimizerStates,    // optimizers that ever made their states
+  kMemoryRetries,      // requests for memory ever refused, or served only after free memory was given back
+  kHostCopies,         // tensors ever made by copying numbers of the program's
+  kHostCopyBytes,      // bytes of these
+  kPlanSwitches,       // calls of captured functions ever made with another plan than the call before
+  kOddTraces,          // traces ever made for a batch that only has fewer rows than the one before
+  kNodesMade,          // nodes ever added to a graph
+  kNotFinite,  // NaN and infinity ever met where the program looked: in item(), in a watch of variables
   kCount
 };
 inline constexpr int kCounterCount = static_cast<int>(Counter::kCount);
 
+/// Whether a counter is an ever growing total, rather than what there is now.
+bool is_total(Counter counter);
 /// Short stable name, e.g. "live_tensors"; used in JSON and CSV.
 std::string_view counter_name(Counter counter);
 
@@ -38,5 +50,23 @@ inline void count(Counter counter, int64_t delta) {
 inline int64_t counter_value(Counter counter) {
   return internal::g_counters[static_cast<int>(counter)].load(std::memory_order_relaxed);
 }
+
+namespace internal {
+inline constinit thread_local int64_t t_own_bytes = 0;
+}
+/// Bytes of eager tensors' buffers that this thread has made, less those that it has given back: with
+/// kBytesInUse, whether what grows is made here or by other threads.
+inline void count_own_bytes(int64_t delta) { internal::t_own_bytes += delta; }
+inline int64_t own_bytes() { return internal::t_own_bytes; }
+
+/// A member that counts the objects that hold it.
+template <Counter kCounter>
+class Counted {
+ public:
+  Counted() { count(kCounter, 1); }
+  Counted(const Counted&) : Counted() {}
+  Counted& operator=(const Counted&) = default;
+  ~Counted() { count(kCounter, -1); }
+};
 
 }  // namespace isochron

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "isochron/core/clock.h"
+#include "isochron/core/counters.h"
 
 namespace isochron {
 namespace {
@@ -31,12 +32,15 @@ std::string_view event_kind_name(EventKind kind) {
 int add_event_sink(EventSink sink) {
   std::lock_guard lock(sinks().mutex);
   sinks().list.emplace_back(sinks().next, std::move(sink));
+  count(Counter::kHooks, 1);
   return sinks().next++;
 }
 
 void remove_event_sink(int number) {
   std::lock_guard lock(sinks().mutex);
-  std::erase_if(sinks().list, [number](const auto& entry) { return entry.first == number; });
+  const size_t removed =
+      std::erase_if(sinks().list, [number](const auto& entry) { return entry.first == number; });
+  count(Counter::kHooks, -static_cast<int64_t>(removed));
 }
 
 void emit(Event event) {

@@ -17,6 +17,8 @@ struct Event {
   std::string text;         // one line for people
   int64_t time_ns = 0;      // when, on the project's clock
   int64_t duration_ns = 0;  // what it cost
+  std::string before = {};  // what has changed, where something has: of a trace, the signature of the latest
+  std::string after = {};   // one before it, and its own
 };
 
 std::string_view event_kind_name(EventKind kind);

@@ -1,7 +1,10 @@
 #include "isochron/core/tensor.h"
 
+#include <cmath>
+
 #include "isochron/core/checked.h"
 #include "isochron/core/counters.h"
+#include "isochron/core/sealed.h"
 
 namespace isochron {
 namespace {
@@ -38,11 +41,13 @@ TensorImpl::TensorImpl(TensorSpec s, Strides st, Ref<Storage> storage_in, size_t
     : spec(s), strides(st), elems(spec.shape.elems()), offset_bytes(offset), storage(std::move(storage_in)) {
   contiguous = elems == 0 || is_contiguous(spec.shape, strides);
   count(Counter::kLiveTensors, 1);
+  note_made(Made::kTensor);
 }
 
 TensorImpl::TensorImpl(TensorSpec s, Ref<ValueBase> v)
     : spec(s), strides(contiguous_strides(s.shape)), elems(spec.shape.elems()), value(std::move(v)) {
   count(Counter::kLiveTensors, 1);
+  note_made(Made::kTensor);
 }
 
 TensorImpl::~TensorImpl() { count(Counter::kLiveTensors, -1); }
@@ -100,7 +105,10 @@ void Tensor::throw_out_of_range() const {
 double Tensor::item_f64() const {
   require(defined() && elems() == 1, ErrorCode::kShapeMismatch, "item", "expected one element, got {}",
           defined() ? spec().str() : "an undefined tensor");
-  return element_as_f64(raw(), dtype());
+  const double value = element_as_f64(raw(), dtype());
+  if (!std::isfinite(value)) [[unlikely]]
+    count(Counter::kNotFinite, 1);
+  return value;
 }
 
 int64_t Tensor::item_i64() const {

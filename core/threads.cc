@@ -12,6 +12,8 @@
 #include <fstream>
 
 #include "isochron/core/error.h"
+#include "isochron/core/sealed.h"
+#include "isochron/core/trace.h"
 
 namespace isochron {
 namespace {
@@ -53,6 +55,7 @@ std::atomic<int>& thread_setting() {
 }
 
 thread_local int64_t t_parallel_loops = 0;
+constinit TraceLabel kPart(TraceCategory::kTeam, "part of a parallel loop");
 
 }  // namespace
 
@@ -79,13 +82,16 @@ namespace internal {
 
 void parallel_ranges(int threads, int64_t count, RangeFunction function, void* context) {
   ++t_parallel_loops;
+  Seal* const seal = t_seal;
 #pragma omp parallel num_threads(threads)
   {
+    const SealedSection section(seal);  // the team works for the loop's thread
     flush_subnormals_to_zero();
     const int64_t team = omp_get_num_threads();
     const int64_t rank = omp_get_thread_num();
     const int64_t begin = count * rank / team;
     const int64_t end = count * (rank + 1) / team;
+    const TraceSpan span(kPart, end - begin);
     if (begin < end) function(context, begin, end);
   }
 }

@@ -287,7 +287,9 @@ class TupleDataset<N>::Iterator {
   using difference_type = std::ptrdiff_t;
 
   explicit Iterator(Dataset::Iterator at) : at_(at) { take_apart(); }
-  const value_type& operator*() const { return tensors_; }
+  const value_type& operator*() const& { return tensors_; }
+  /// Of an iterator that is about to go, as in `const auto& [x, y] = *dataset.begin()`.
+  value_type operator*() && { return std::move(tensors_); }
   const value_type* operator->() const { return &tensors_; }
   Iterator& operator++() {
     ++at_;

@@ -12,6 +12,7 @@
 #include "isochron/core/counters.h"
 #include "isochron/core/error.h"
 #include "isochron/core/threads.h"
+#include "isochron/core/trace.h"
 #include "isochron/data/pipeline_memory.h"
 #include "isochron/memory/buffer.h"
 
@@ -31,6 +32,12 @@ constexpr unsigned long kTimerSlackNs = 1000;
 constexpr int64_t kShortestNapNs = 60'000;
 /// About 20 us: longer than making a usual batch, shorter than what sleeping and waking cost together.
 constexpr int kSpins = 500;
+
+constinit TraceLabel kDraw(TraceCategory::kData, "draw");
+constinit TraceLabel kMake(TraceCategory::kData, "make element");
+constinit TraceLabel kWait(TraceCategory::kData, "wait for element");
+constinit TraceLabel kWaitForSlot(TraceCategory::kData, "wait for slot");
+constinit TraceLabel kReady(TraceCategory::kData, "elements ready");
 
 int most_workers(const Recipe& recipe) {
   return recipe.workers == kAutotune ? std::max(1, static_cast<int>(std::thread::hardware_concurrency()))
@@ -171,6 +178,7 @@ const Element* Loader::take(Slot& slot) {
 
 /// Draws the next key of the order, its end or its error. Throws Interrupted and nothing else.
 void Loader::draw(Slot& slot) {
+  const TraceSpan span(kDraw);
   slot.run = run_;
   slot.error = nullptr;
   slot.rows = 0;
@@ -209,6 +217,7 @@ void Loader::refuse_damaged_key(Slot& slot) {
 
 /// Makes the element of the slot's key, or its error. Never throws, and isn't interrupted.
 void Loader::make(Slot& slot) {
+  const TraceSpan span(kMake);
   const auto fill = [&] {
     slot.element = &slot.frame.fill({slot.key.data(), static_cast<size_t>(slot.rows)}, slot.position);
   };
@@ -244,6 +253,7 @@ void Loader::retire_held() {
 
 void Loader::work(int worker) {
   flush_subnormals_to_zero();
+  name_trace_thread(fmt::format("loader worker {}", worker));
   ::prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
   const AllocatorScope scope(pipeline_allocator());  // what map functions make counts too
   for (;;) {
@@ -266,6 +276,7 @@ Loader::Slot* Loader::wait_for_free_slot(int worker) {
   activated_.wait(lock, [&] { return stop_ || worker < active_; });
   const auto ready = [&] { return stop_ || !free_.empty(); };
   if (!ready()) {
+    const TraceSpan span(kWaitForSlot);
     std::optional<int64_t> nap_ns = pace_.nap_ns(now_ns(), freed_count_, slots_.size());
     if (nap_ns && *nap_ns < kShortestNapNs) {  // sooner than it would fall asleep and awake
       const uint64_t awaited = freed_count_ + std::max<size_t>(1, slots_.size() / 2);
@@ -346,7 +357,11 @@ Loader::Slot& Loader::wait_for_delivery() {
     const auto wanted = static_cast<uint32_t>(take_number_ + 1);
     uint32_t seen = cell.delivered.load(std::memory_order_acquire);
     const bool waited = seen != wanted;
+    if (tracing()) [[unlikely]]
+      trace_counter(kReady, ready());
+    std::optional<TraceSpan> span;
     if (waited) {
+      span.emplace(kWait);
       tuner_.on_wait();
       wake_workers();
     }
@@ -363,6 +378,17 @@ Loader::Slot& Loader::wait_for_delivery() {
     if (const int workers = tuner_.on_delivery(waited); recipe_->workers == kAutotune) set_active(workers);
     return *cell.slot;
   }
+}
+
+/// Elements that the consumer could take without waiting.
+int64_t Loader::ready() const {
+  uint64_t number = take_number_;
+  while (number < take_number_ + slots_.size() &&
+         cells_[number % slots_.size()].delivered.load(std::memory_order_relaxed) ==
+             static_cast<uint32_t>(number + 1)) {
+    ++number;
+  }
+  return static_cast<int64_t>(number - take_number_);
 }
 
 /// Throws Interrupted where a stage reads this loader.

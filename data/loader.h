@@ -96,6 +96,7 @@ class Loader {
 
   // Consumer.
   Slot& wait_for_delivery();
+  int64_t ready() const;
   void sleep_until(const Cell& cell, uint32_t delivered);
   void free_slot(Slot& slot);
   void wake_workers();

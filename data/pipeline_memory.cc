@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "isochron/core/counters.h"
 #include "isochron/core/error.h"
 #include "isochron/memory/adaptors.h"
 #include "isochron/memory/pool.h"
@@ -31,6 +32,15 @@ std::optional<size_t> left(const char* limit_path, const char* used_path) {
 class BudgetAllocator final : public LimitingAllocator {
  public:
   using LimitingAllocator::LimitingAllocator;
+  void* allocate(size_t bytes, std::string_view tag) override {
+    void* const pointer = LimitingAllocator::allocate(bytes, tag);
+    count(Counter::kPipelineBytes, static_cast<int64_t>(bytes));
+    return pointer;
+  }
+  void deallocate(void* pointer, size_t bytes) noexcept override {
+    LimitingAllocator::deallocate(pointer, bytes);
+    count(Counter::kPipelineBytes, -static_cast<int64_t>(bytes));
+  }
 
  private:
   [[noreturn]] void refuse(size_t bytes, std::string_view tag) const override {
@@ -70,10 +80,13 @@ Allocator& pipeline_allocator() { return budget_allocator(); }
 
 void MemoryCharge::add(size_t bytes) {
   budget_allocator().claim(bytes, "pipeline");
+  count(Counter::kPipelineBytes, static_cast<int64_t>(bytes));
   bytes_ += bytes;
 }
 MemoryCharge::~MemoryCharge() {
-  if (bytes_ > 0) budget_allocator().release(bytes_);
+  if (bytes_ == 0) return;
+  budget_allocator().release(bytes_);
+  count(Counter::kPipelineBytes, -static_cast<int64_t>(bytes_));
 }
 
 }  // namespace isochron::data

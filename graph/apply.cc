@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "isochron/core/counters.h"
 #include "isochron/core/threads.h"
 #include "isochron/graph/capture.h"
 #include "isochron/graph/stored.h"
@@ -116,8 +117,13 @@ std::vector<Tensor> run_cached(const OpDef& op, std::span<const Tensor> inputs,
 
 }  // namespace
 
-void push_observer(ApplyObserver* observer) { t_observers.push_back(observer); }
-void remove_observer(ApplyObserver* observer) { std::erase(t_observers, observer); }
+void push_observer(ApplyObserver* observer) {
+  t_observers.push_back(observer);
+  count(Counter::kHooks, 1);
+}
+void remove_observer(ApplyObserver* observer) {
+  count(Counter::kHooks, -static_cast<int64_t>(std::erase(t_observers, observer)));
+}
 bool observed() { return t_unobserved == 0 && !t_observers.empty(); }
 
 UnobservedScope::UnobservedScope() { ++t_unobserved; }

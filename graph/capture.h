@@ -44,6 +44,12 @@ class Capture {
   /// undefined.
   Tensor loop_index() const;
   void set_loop_index(const Tensor& index) { loop_index_ = index; }
+  /// Called when gradients in this graph are first asked for: it holds the forward pass alone.
+  void set_on_first_gradients(std::function<void()> hook) { on_first_gradients_ = std::move(hook); }
+  /// For autograd, before it adds the first op of a backward pass.
+  void note_gradients() {
+    if (on_first_gradients_) std::exchange(on_first_gradients_, nullptr)();
+  }
   /// A number for the next random op, unique within the outermost capture and equal between traces.
   int64_t next_random_id();
 
@@ -64,6 +70,7 @@ class Capture {
   std::vector<std::pair<Value*, Value*>> captured_;
   Tensor loop_index_;
   int64_t random_ids_ = 0;
+  std::function<void()> on_first_gradients_;
 };
 
 /// Runs outside any capture for its lifetime: eager work (creating a variable) in the middle of a trace.

@@ -1,25 +1,50 @@
 #include "isochron/graph/captured.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "isochron/core/clock.h"
 #include "isochron/core/counters.h"
 #include "isochron/core/event.h"
+#include "isochron/core/sealed.h"
 #include "isochron/core/threads.h"
+#include "isochron/core/trace.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
+#include "isochron/graph/stages.h"
 #include "isochron/memory/buffer.h"
 
 namespace isochron {
 namespace {
 
 constexpr size_t kMaxTraceRecords = 256;
+constinit TraceLabel kTracing(TraceCategory::kCapture, "trace");
+constinit TraceLabel kPassing(TraceCategory::kCapture, "passes");
+constinit TraceLabel kPlanning(TraceCategory::kCapture, "plan");
+std::atomic<int64_t> g_traces{0};
 
 std::string signature_str(std::span<const TensorSpec> signature) {
   std::string text = "(";
   for (const TensorSpec& spec : signature)
     text += fmt::format("{}{}", text.size() > 1 ? ", " : "", spec.str());
   return text + ")";
+}
+
+/// Whether `other` is `usual` but for fewer rows: an odd last batch.
+bool has_fewer_rows(const Signature& other, const Signature& usual) {
+  if (other.size() != usual.size()) return false;
+  bool fewer = false;
+  for (size_t i = 0; i < other.size(); ++i) {
+    const Shape &a = other[i].shape, &b = usual[i].shape;
+    if (other[i] == usual[i]) continue;
+    if (other[i].dtype != usual[i].dtype || a.rank() != b.rank() || a.rank() == 0 || a[0] >= b[0])
+      return false;
+    for (int axis = 1; axis < a.rank(); ++axis) {
+      if (a[axis] != b[axis]) return false;
+    }
+    fewer = true;
+  }
+  return fewer;
 }
 
 /// The arena that all plans of a function share, for only one runs at a time: what a call has warmed up in
@@ -67,6 +92,7 @@ struct CapturedFunction::Impl {
   uint64_t call_count = 0;
   size_t evictions = 0;
   bool sealed = false;
+  uint32_t trace_number = 0;  // of the name by which calls are traced
 
   bool matches(const PlannedCall& call, std::span<const Tensor* const> arguments) const {
     if (call.signature.size() != arguments.size()) return false;
@@ -79,14 +105,17 @@ struct CapturedFunction::Impl {
   PlannedCall* find(std::span<const Tensor* const> arguments) {
     if (newest && matches(*newest, arguments)) return newest;
     for (const auto& call : calls) {
-      if (matches(*call, arguments)) return newest = call.get();
+      if (!matches(*call, arguments)) continue;
+      count(Counter::kPlanSwitches, 1);
+      return newest = call.get();
     }
     return nullptr;
   }
 
   std::unique_ptr<PlannedCall> trace(const Signature& signature);
   void provide_arena(const PlannedCall& call);
-  void plan(PlannedCall& call, int64_t& passed) const;
+  void plan(PlannedCall& call, const graph::PassOptions& options_of_passes, int64_t& passed) const;
+  graph::PassOptions passes_shown(const Signature& signature) const;
   PlannedCall* add(const Signature& signature);
   void record(TraceRecord entry);
 };
@@ -94,13 +123,17 @@ struct CapturedFunction::Impl {
 std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& signature) {
   require(graph::Capture::current() == nullptr, ErrorCode::kCaptureViolation, options.name,
           "a captured function can't be traced inside another capture; call the plain function there");
+  note_made(Made::kTrace);
   auto call = std::make_unique<PlannedCall>();
   TraceRecord entry;
   call->signature = signature;
   call->graph = std::make_unique<graph::Graph>();
+  const graph::PassOptions passes = passes_shown(signature);
   const int64_t start = now_ns();
   {
+    const TraceSpan span(kTracing);
     graph::Capture capture(*call->graph);
+    if (passes.on_stage) capture.set_on_first_gradients([&] { passes.on_stage("forward", *call->graph); });
     std::vector<Tensor> arguments;
     for (const TensorSpec& spec : signature)
       arguments.push_back(graph::Graph::tensor_of(call->graph->add_input(spec)));
@@ -116,7 +149,9 @@ std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& sign
   entry.traced_nodes = call->graph->node_count();
   const int64_t traced = now_ns();
   int64_t passed = traced;
-  plan(*call, passed);
+  if (passes.on_stage) passes.on_stage("traced", *call->graph);
+  plan(*call, passes, passed);
+  if (passes.on_stage) passes.on_stage("planned", *call->graph);
   provide_arena(*call);
   call->bind(arena);
   call->outputs.resize(call->graph->outputs().size());
@@ -147,12 +182,13 @@ void CapturedFunction::Impl::provide_arena(const PlannedCall& call) {
 
 /// Passes and plan of a traced graph. Under a budget that the passes alone don't meet, since they know no
 /// workspaces and no gaps, they are given a smaller one. `passed`: when the passes of the last attempt ended.
-void CapturedFunction::Impl::plan(PlannedCall& call, int64_t& passed) const {
-  const size_t budget = options.passes.memory_budget_bytes;
+void CapturedFunction::Impl::plan(PlannedCall& call, const graph::PassOptions& options_of_passes,
+                                  int64_t& passed) const {
+  const size_t budget = options_of_passes.memory_budget_bytes;
   constexpr int kAttempts = 5;
   constexpr double kSafety = 0.97;
   const std::unique_ptr<graph::Graph> traced = budget > 0 ? call.graph->clone() : nullptr;
-  graph::PassOptions passes = options.passes;
+  graph::PassOptions passes = options_of_passes;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (attempt > 0) {
       passes.memory_budget_bytes = std::max<size_t>(
@@ -162,14 +198,33 @@ void CapturedFunction::Impl::plan(PlannedCall& call, int64_t& passed) const {
       call.plan.reset();
       call.graph = traced->clone();
     }
-    graph::run_passes(*call.graph, passes);
+    {
+      const TraceSpan span(kPassing);
+      graph::run_passes(*call.graph, passes);
+    }
     passed = now_ns();
+    const TraceSpan span(kPlanning);
     call.plan = std::make_unique<graph::Plan>(*call.graph, options.plan);
+    if (trace_prepared()) call.plan->name_kernels();
     if (budget == 0 || call.plan->arena_bytes() <= budget) return;
   }
   fail(ErrorCode::kOutOfMemory, options.name,
        "the smallest plan found for {} needs {} bytes, the memory budget is {}; give it more, or fewer rows",
        signature_str(call.signature), call.plan->arena_bytes(), budget);
+}
+
+/// The options of the passes, with everybody called who wants to see stages.
+graph::PassOptions CapturedFunction::Impl::passes_shown(const Signature& signature) const {
+  graph::PassOptions passes = options.passes;
+  graph::GraphStageSink sink = graph::graph_stage_sink();
+  if (!sink) return passes;
+  passes.on_stage = [own = options.passes.on_stage, sink = std::move(sink), name = options.name,
+                     text = signature_str(signature),
+                     number = ++g_traces](std::string_view stage, const graph::Graph& graph) {
+    if (own) own(stage, graph);
+    sink({name, text, number, stage, graph});
+  };
+  return passes;
 }
 
 void CapturedFunction::Impl::record(TraceRecord entry) {
@@ -178,7 +233,7 @@ void CapturedFunction::Impl::record(TraceRecord entry) {
   emit({EventKind::kTrace, options.name,
         fmt::format("traced {} nodes for {}{}{}", entry.traced_nodes, entry.signature,
                     entry.changed.empty() ? "" : ", was ", entry.changed.empty() ? "" : entry.changed),
-        0, cost});
+        0, cost, newest ? signature_str(newest->signature) : "", entry.signature});
   if (traces.size() == kMaxTraceRecords) {
     traces.erase(traces.begin());
     count(Counter::kDropped, 1);
@@ -205,6 +260,8 @@ CapturedFunction::CapturedFunction(TraceFunction function, CaptureOptions option
   require(options.max_plans >= 1, ErrorCode::kInvalidArgument, "capture", "max_plans must be at least 1");
   impl_->function = std::move(function);
   impl_->options = std::move(options);
+  impl_->trace_number = trace_name(TraceCategory::kCall, impl_->options.name);
+  enable_nvtx_for_tool();
 }
 CapturedFunction::~CapturedFunction() = default;
 CapturedFunction::CapturedFunction(CapturedFunction&&) noexcept = default;
@@ -227,6 +284,7 @@ std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> ar
             "signature {} was not planned before sealing (planned: {}); prepare() it, or pad or drop the odd "
             "batch",
             signature_str(signature), impl.newest ? signature_str(impl.newest->signature) : "none");
+    if (impl.newest && has_fewer_rows(signature, impl.newest->signature)) count(Counter::kOddTraces, 1);
     call = impl.add(signature);
   }
   call->last_call = ++impl.call_count;
@@ -245,6 +303,7 @@ std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> ar
   impl.arena->next_generation();
   if (!subnormals_flushed()) [[unlikely]]
     flush_subnormals_to_zero();
+  const TraceSpan span(impl.trace_number);
   if (impl.options.plan.poison) [[unlikely]] {
     call->plan->run_checked();
   } else {
@@ -279,6 +338,13 @@ const graph::PlanReport& CapturedFunction::plan_report() const {
   require(impl_->newest != nullptr, ErrorCode::kInvalidArgument, impl_->options.name,
           "has not been called yet");
   return impl_->newest->plan->report();
+}
+
+CapturedFunction::Planned CapturedFunction::largest_plan() const {
+  require(!impl_->calls.empty(), ErrorCode::kInvalidArgument, impl_->options.name, "has not been traced yet");
+  const auto largest = std::ranges::max_element(
+      impl_->calls, {}, [](const auto& call) { return call->plan->report().arena_bytes; });
+  return {*(*largest)->graph, (*largest)->plan->report()};
 }
 
 const graph::Graph& CapturedFunction::graph() const {

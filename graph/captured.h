@@ -68,6 +68,12 @@ class CapturedFunction {
   const graph::PlanReport& plan_report() const;
   /// Running it again by hand reads the arguments of its last call, which must be alive.
   graph::Plan& plan();
+  /// The plan that needs most memory, and its graph. Throws kInvalidArgument before the first trace.
+  struct Planned {
+    const graph::Graph& graph;
+    const graph::PlanReport& report;
+  };
+  Planned largest_plan() const;
   /// The newest call's graph as planned.
   const graph::Graph& graph() const;
   /// For people: signatures, nodes, bound tensors, frozen scalars, arena and bound of each plan.

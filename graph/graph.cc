@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "isochron/core/counters.h"
+#include "isochron/core/sealed.h"
 
 namespace isochron::graph {
 namespace {
@@ -71,6 +72,8 @@ Node* Graph::add_node(const OpDef& op, std::span<Value* const> inputs, Attribute
   }
   nodes_.push_back(std::move(node));
   count(Counter::kGraphNodes, 1);
+  note_made(Made::kNode);
+  count(Counter::kNodesMade, 1);
   return nodes_.back().get();
 }
 

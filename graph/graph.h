@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "isochron/core/graph_listing.h"
 #include "isochron/graph/op.h"
 
 namespace isochron::graph {
@@ -110,7 +111,14 @@ struct SubGraph final : AttributeObject {
 
 /// One line a node: `%7 = matmul(%1, %2) {transpose_a=true} : f32(32, 10)  # dense`.
 std::string to_text(const Graph& graph);
-/// Graphviz, for `dot -Tsvg`.
+/// Graphviz, for `dot -Tsvg`: fused kernels and the bodies of loops and conditionals are clusters
+/// (graph/dot.cc).
 std::string to_dot(const Graph& graph);
+
+/// What bound tensors are called, by the address of their first byte.
+using BoundNames = std::unordered_map<const std::byte*, std::string>;
+/// The graph as a list, its bound values first and its updates and outputs last (graph/listing.cc). Bodies of
+/// loops and conditionals lie in the scope of their node, "scan_3/body/".
+GraphListing list_nodes(const Graph& graph, const BoundNames& names = {});
 
 }  // namespace isochron::graph

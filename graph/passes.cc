@@ -220,9 +220,8 @@ void run_passes(Graph& graph, const PassOptions& options) {
   };
   for (const PassInfo& pass : passes()) {
     if (disabled(pass.name)) continue;
-    const std::string before = options.on_pass ? to_text(graph) : "";
     pass.run(graph, options);
-    if (options.on_pass) options.on_pass(pass.name, before, to_text(graph));
+    if (options.on_stage) options.on_stage(pass.name, graph);
   }
   if (options.memory_budget_bytes > 0) recompute_within(graph, options.memory_budget_bytes);
 }

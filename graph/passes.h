@@ -1,5 +1,5 @@
 // Graph to graph: what a captured step goes through between tracing and planning. Each pass has a name by
-// which it can be switched off, and shows its graph before and after on request.
+// which it can be switched off, and shows what it made on request.
 #pragma once
 
 #include <functional>
@@ -16,9 +16,9 @@ namespace isochron::graph {
 struct PassOptions {
   /// Names of passes to leave out; "all" leaves out every one. Unknown names throw kInvalidArgument.
   std::vector<std::string> disabled = {};
-  /// Called after each pass with its name and the graph's text before and after.
-  std::function<void(std::string_view pass, const std::string& before, const std::string& after)> on_pass =
-      {};
+  /// Called with the graph after each pass, by the pass's name. A captured function (captured.h) shows its
+  /// other stages too: "forward", as it is when gradients are first asked for; "traced"; last "planned".
+  std::function<void(std::string_view stage, const Graph& graph)> on_stage = {};
   /// Values are computed again rather than kept until no more bytes than these are live at once, or nothing
   /// more can be gained; 0: no limit.
   size_t memory_budget_bytes = 0;

@@ -7,6 +7,7 @@
 
 #include "isochron/core/clock.h"
 #include "isochron/core/counters.h"
+#include "isochron/core/sealed.h"
 #include "isochron/core/threads.h"
 #include "isochron/graph/checked_kernel.h"
 #include "isochron/graph/precision.h"
@@ -17,7 +18,8 @@ namespace isochron::graph {
 namespace {
 
 constexpr size_t kRedZoneBytes = 64;
-constexpr int kPoisonByte = 0xFF;  // a NaN in every floating dtype
+constexpr size_t kMaxShapesTraced = 100;  // characters: an update has all parameters
+constexpr int kPoisonByte = 0xFF;         // a NaN in every floating dtype
 
 class CopyKernel final : public Kernel {
  public:
@@ -29,6 +31,14 @@ class CopyKernel final : public Kernel {
 
  private:
   size_t bytes_;
+};
+
+thread_local bool t_inside_kernel = false;
+
+/// While this thread runs the kernels of a traced plan.
+struct InsideKernel {
+  InsideKernel() { t_inside_kernel = true; }
+  ~InsideKernel() { t_inside_kernel = false; }
 };
 
 /// Where a value's bytes are. Views and in-place results share the place of their root.
@@ -43,6 +53,7 @@ struct ArenaBuffer {
   size_t bytes = 0;
   int64_t lower = 0;
   int64_t upper = 0;
+  BufferKind kind = BufferKind::kTemporary;
 };
 
 }  // namespace
@@ -181,11 +192,17 @@ class PlanBuilder {
         places_[value] = places_.at(reused);
         ArenaBuffer& buffer = buffers_[places_[value].index];
         buffer.upper = std::max(buffer.upper, upper_of(value, now));
+        if (buffer.kind == BufferKind::kTemporary) buffer.kind = kind_of(value);
         continue;
       }
       places_[value] = {Place::Kind::kArena, buffers_.size(), nullptr};
-      buffers_.push_back({node.name(), value->spec.size_bytes(), now, upper_of(value, now)});
+      buffers_.push_back({node.name(), value->spec.size_bytes(), now, upper_of(value, now), kind_of(value)});
     }
+  }
+
+  BufferKind kind_of(const Value* value) const {
+    const auto found = kinds_.find(value);
+    return found == kinds_.end() ? BufferKind::kTemporary : found->second;
   }
 
   /// An output that nobody reads and whose kernel does without it.
@@ -219,7 +236,7 @@ class PlanBuilder {
   Place place_of(const Value* value) const { return places_.at(root(value)); }
 
   Place new_buffer(const std::string& owner, size_t bytes, int64_t lower, int64_t upper) {
-    buffers_.push_back({owner, bytes, lower, upper});
+    buffers_.push_back({owner, bytes, lower, upper, BufferKind::kOutput});
     return {Place::Kind::kArena, buffers_.size() - 1, nullptr};
   }
 
@@ -234,6 +251,7 @@ class PlanBuilder {
         place = copy;
       }
       buffers_[place.index].upper = end + 2;
+      buffers_[place.index].kind = BufferKind::kOutput;
       outputs_.push_back(place);
     }
   }
@@ -287,8 +305,8 @@ class PlanBuilder {
       const size_t workspace = kernel->workspace_bytes();
       workspace_of_.push_back(workspace > 0 ? static_cast<int64_t>(buffers_.size()) : -1);
       if (workspace > 0) {
-        buffers_.push_back(
-            {"workspace of " + node.name(), workspace, static_cast<int64_t>(i), static_cast<int64_t>(i) + 1});
+        buffers_.push_back({"workspace of " + node.name(), workspace, static_cast<int64_t>(i),
+                            static_cast<int64_t>(i) + 1, BufferKind::kWorkspace});
       }
       plan_.instructions_.push_back(describe(node, inputs, outputs));
       plan_.report_.flops += plan_.instructions_.back().flops;
@@ -313,7 +331,7 @@ class PlanBuilder {
     report.peak_instruction = placed.peak_time;
     for (size_t i = 0; i < buffers_.size(); ++i) {
       const ArenaBuffer& b = buffers_[i];
-      report.buffers.push_back({b.owner, b.lower, b.upper, b.bytes, placed.offsets[i]});
+      report.buffers.push_back({b.owner, b.lower, b.upper, b.bytes, placed.offsets[i], b.kind});
     }
   }
 
@@ -381,6 +399,7 @@ class PlanBuilder {
   Plan& plan_;
   int threads_;
   bool check_numerics_;
+  std::unordered_map<const Value*, BufferKind> kinds_ = value_kinds(graph_);
   std::vector<const Node*> order_;
   std::unordered_map<const Value*, Place> places_;        // of roots
   std::unordered_map<const Value*, const Value*> roots_;  // of views
@@ -399,6 +418,7 @@ class PlanBuilder {
 };
 
 Plan::Plan(const Graph& graph, const PlanOptions& options) : poison_(options.poison) {
+  note_made(Made::kPlan);
   PlanBuilder(graph, options, *this).build();
   count(Counter::kPlans, 1);
 }
@@ -426,6 +446,26 @@ void Plan::rebind_input(size_t index, std::byte* address) {
   inputs_[index] = address;
   for (size_t slot : input_slots_[index]) pointers_[slot] = address;
   for (size_t step : input_steps_[index]) steps_[step].kernel->bind(steps_[step].args);
+}
+
+void Plan::name_kernels() {
+  if (!trace_names_.empty()) return;
+  trace_names_.reserve(steps_.size());
+  for (const Instruction& i : instructions_) {
+    const std::string shapes =
+        i.shapes.size() <= kMaxShapesTraced ? i.shapes : i.shapes.substr(0, kMaxShapesTraced) + "...";
+    trace_names_.push_back(trace_name(TraceCategory::kKernel, i.name, {i.op, shapes, i.flops, i.bytes}));
+  }
+}
+
+void Plan::run_traced() {
+  if (t_inside_kernel) return run_plainly();  // a loop's body, which counts as its op's kernel
+  name_kernels();
+  const InsideKernel inside;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const TraceSpan span(trace_names_[i]);
+    steps_[i].kernel->run(steps_[i].args);
+  }
 }
 
 void Plan::run_profiled(std::span<int64_t> times_ns) {

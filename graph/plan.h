@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "isochron/core/trace.h"
+#include "isochron/graph/buffer_kinds.h"
 #include "isochron/graph/graph.h"
 
 namespace isochron::graph {
@@ -28,6 +30,7 @@ struct PlannedBuffer {
   int64_t upper = 0;
   size_t size_bytes = 0;
   size_t offset = 0;
+  BufferKind kind = BufferKind::kTemporary;
 };
 
 /// What one instruction of a plan does, for profiles.
@@ -80,8 +83,12 @@ class Plan {
   }
   /// Runs every kernel in order on the calling thread. All inputs and the arena must be bound.
   void run() {
-    for (const Step& step : steps_) step.kernel->run(step.args);
+    if (tracing()) [[unlikely]]
+      return run_traced();
+    run_plainly();
   }
+  /// Makes the names by which kernels are traced (core/trace.h), as the first traced run would.
+  void name_kernels();
   /// As `run`, with the nanoseconds of each instruction added to `times_ns` (one entry an instruction).
   void run_profiled(std::span<int64_t> times_ns);
   /// As `run`, poisoning dead buffers and checking red zones after each instruction (options.poison).
@@ -102,11 +109,16 @@ class Plan {
     size_t source;  // input index, or arena offset
   };
   void rebind_input(size_t index, std::byte* address);
+  void run_plainly() {
+    for (const Step& step : steps_) step.kernel->run(step.args);
+  }
+  void run_traced();
 
   std::vector<std::unique_ptr<Kernel>> kernels_;
   std::vector<Step> steps_;
   std::vector<Instruction> instructions_;
-  std::vector<std::byte*> pointers_;  // all args, sliced by steps
+  std::vector<uint32_t> trace_names_;  // one an instruction; empty until somebody traces
+  std::vector<std::byte*> pointers_;   // all args, sliced by steps
   std::vector<Patch> arena_patches_;
   std::vector<std::pair<size_t, size_t>> workspace_patches_;  // step, arena offset
   std::vector<std::vector<size_t>> input_slots_;              // input -> positions in pointers_

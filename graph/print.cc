@@ -1,4 +1,4 @@
-// Text and Graphviz forms of a graph.
+// A graph as text.
 #include "isochron/graph/graph.h"
 
 namespace isochron::graph {
@@ -44,54 +44,12 @@ void append_text(const Graph& graph, const std::string& indent, std::string& tex
   text += fmt::format("{}return {}\n", indent, value_list(graph.outputs()));
 }
 
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += c;
-  }
-  return result;
-}
-
-std::string dot_id(const Value* value) {
-  return value->producer ? fmt::format("n{}", value->producer->id) : fmt::format("v{}", value->id);
-}
-
 }  // namespace
 
 std::string to_text(const Graph& graph) {
   std::string text;
   append_text(graph, "", text);
   return text;
-}
-
-std::string to_dot(const Graph& graph) {
-  std::string text =
-      "digraph isochron {\n  rankdir=TB;\n  node [shape=box, fontname=\"Helvetica\", fontsize=10];\n";
-  for (const Value* value : graph.inputs()) {
-    text += fmt::format("  v{} [label=\"input {}\\n{}\", shape=ellipse];\n", value->id, value->index,
-                        value->spec.str());
-  }
-  for (const Value* value : graph.bound()) {
-    text += fmt::format("  v{} [label=\"{}\\n{}\", shape={}];\n", value->id,
-                        value->constant() ? "constant" : "bound", value->spec.str(),
-                        value->constant() ? "plaintext" : "cylinder");
-  }
-  for (const auto& node : graph.nodes()) {
-    text += fmt::format("  n{} [label=\"{}\"];\n", node->id, escaped(node->scope + node->op->name));
-    for (const Value* input : node->inputs) {
-      text += fmt::format("  {} -> n{} [label=\"{}\"];\n", dot_id(input), node->id, input->spec.str());
-    }
-  }
-  for (size_t i = 0; i < graph.outputs().size(); ++i) {
-    text += fmt::format("  out{} [label=\"output {}\", shape=ellipse];\n  {} -> out{};\n", i, i,
-                        dot_id(graph.outputs()[i]), i);
-  }
-  for (const Update& update : graph.updates()) {
-    text += fmt::format("  {} -> {} [style=dashed, label=\"update\"];\n", dot_id(update.value),
-                        dot_id(update.target));
-  }
-  return text + "}\n";
 }
 
 }  // namespace isochron::graph

@@ -29,7 +29,7 @@ Variable::Variable(const Tensor& initial, std::string name, bool trainable) {
           "or in an EagerScope",
           name);
   const Tensor source = graph::contiguous(initial);
-  Ref<Storage> memory = allocate_buffer(source.size_bytes(), "variable");
+  Ref<Storage> memory = allocate_buffer(source.size_bytes(), trainable ? "weights" : "state");
   if (source.elems() > 0) std::memcpy(memory->data(), source.raw(), source.size_bytes());
   state_ = make_ref<State>();
   state_->tensor =

@@ -1,5 +1,6 @@
 #include "isochron/memory/allocator.h"
 
+#include "isochron/core/counters.h"
 #include "isochron/core/error.h"
 
 namespace isochron {
@@ -16,6 +17,7 @@ std::string describe_usage(const std::vector<TagUsage>& usage) {
 
 void throw_out_of_memory(std::string_view where, size_t bytes, std::string_view tag, size_t limit_bytes,
                          const Allocator& allocator) {
+  count(Counter::kMemoryRetries, 1);
   const AllocatorStats stats = allocator.stats();
   fail(ErrorCode::kOutOfMemory, where,
        "no memory for {} bytes of '{}': limit {}, in use {} of {} reserved (by tag: {}), largest free block "

@@ -6,6 +6,7 @@
 
 #include "isochron/core/counters.h"
 #include "isochron/core/error.h"
+#include "isochron/memory/ledger.h"
 #include "isochron/memory/system_memory.h"
 
 namespace isochron {
@@ -16,9 +17,11 @@ ArenaAllocator::ArenaAllocator(size_t capacity_bytes)
   if (base_ == nullptr) throw_out_of_memory("arena", capacity_bytes, "arena", kNoByteLimit, *this);
   stats_.reserved_bytes = capacity_bytes_;
   stats_.system_allocations = 1;
+  internal::enter_ledger(*this);
 }
 
 ArenaAllocator::~ArenaAllocator() {
+  internal::leave_ledger(*this);
   assert(stats_.live_allocations == 0 && "an arena must outlive what it handed out");
   count(Counter::kBytesInUse, -static_cast<int64_t>(stats_.in_use_bytes));
   system_free(base_, capacity_bytes_);

@@ -3,12 +3,18 @@
 #include <atomic>
 #include <new>
 
+#include "isochron/core/counters.h"
 #include "isochron/memory/pool.h"
 
 namespace isochron {
 namespace {
 
 constexpr size_t kBufferHeaderBytes = kCpuAlignment;
+
+/// About what an allocator counts as in use for a buffer, with rounding and a header of its own.
+int64_t counted_bytes(size_t block_bytes) {
+  return static_cast<int64_t>(((block_bytes + (kCpuAlignment - 1)) & ~(kCpuAlignment - 1)) + kCpuAlignment);
+}
 
 constinit thread_local Allocator* t_scoped_allocator = nullptr;
 
@@ -25,6 +31,7 @@ Ref<Storage> Buffer::create(Allocator& allocator, size_t bytes, std::string_view
   if (bytes > SIZE_MAX - kBufferHeaderBytes)
     throw_out_of_memory("buffer", bytes, tag, kNoByteLimit, allocator);
   auto* block = static_cast<std::byte*>(allocator.allocate(bytes + kBufferHeaderBytes, tag));
+  count_own_bytes(counted_bytes(bytes + kBufferHeaderBytes));
   return Ref<Storage>(new (block) Buffer(allocator, block + kBufferHeaderBytes, bytes));
 }
 
@@ -32,6 +39,7 @@ void Buffer::destroy() {
   Allocator& allocator = *allocator_;
   const size_t block_bytes = size_bytes() + kBufferHeaderBytes;
   this->~Buffer();
+  count_own_bytes(-counted_bytes(block_bytes));
   allocator.deallocate(this, block_bytes);
 }
 

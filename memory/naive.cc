@@ -3,15 +3,22 @@
 #include <cassert>
 
 #include "isochron/core/counters.h"
+#include "isochron/core/sealed.h"
+#include "isochron/memory/ledger.h"
 #include "isochron/memory/system_memory.h"
 
 namespace isochron {
 
+NaiveAllocator::NaiveAllocator() { internal::enter_ledger(*this); }
+
 NaiveAllocator::~NaiveAllocator() {
+  internal::leave_ledger(*this);
   assert(live_allocations_ == 0 && "an allocator must outlive what it handed out");
 }
 
 void* NaiveAllocator::allocate(size_t bytes, std::string_view tag) {
+  note_made(Made::kAllocation, bytes, tag);
+  const UnsealedScope noted;
   void* pointer = system_allocate(bytes);
   if (pointer == nullptr) throw_out_of_memory("naive", bytes, tag, kNoByteLimit, *this);
   const size_t block = system_block_bytes(bytes);

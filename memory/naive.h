@@ -10,6 +10,7 @@ namespace isochron {
 
 class NaiveAllocator final : public Allocator {
  public:
+  NaiveAllocator();
   ~NaiveAllocator() override;
   void* allocate(size_t bytes, std::string_view tag) override;
   void deallocate(void* pointer, size_t bytes) noexcept override;

@@ -12,6 +12,8 @@
 #include "isochron/core/clock.h"
 #include "isochron/core/counters.h"
 #include "isochron/core/event.h"
+#include "isochron/core/sealed.h"
+#include "isochron/memory/ledger.h"
 #include "isochron/memory/system_memory.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -50,9 +52,11 @@ PoolAllocator::PoolAllocator(const PoolOptions& options)
   require(options.initial_bytes > 0 && options.initial_bytes <= options.max_bytes,
           ErrorCode::kInvalidArgument, "pool", "initial_bytes {} must lie in [1, max_bytes {}]",
           options.initial_bytes, options.max_bytes);
+  internal::enter_ledger(*this);
 }
 
 PoolAllocator::~PoolAllocator() {
+  internal::leave_ledger(*this);
   assert(stats_.live_allocations == 0 && "a pool must outlive what it handed out");
   for (const Chunk& chunk : chunks_) {
     ASAN_UNPOISON_MEMORY_REGION(chunk.first, chunk.bytes);
@@ -118,6 +122,7 @@ void* PoolAllocator::hand_out(Block* block, size_t bytes, std::string_view tag) 
   ++stats_.live_allocations;
   ++stats_.total_allocations;
   count(Counter::kBytesInUse, static_cast<int64_t>(block->bytes));
+  note_made(Made::kAllocation, bytes, tag);
   ASAN_UNPOISON_MEMORY_REGION(block->data(), bytes);
   return block->data();
 }
@@ -250,12 +255,15 @@ bool PoolAllocator::grow(size_t block_bytes) {
   if (!options_.grow_on_demand) {
     return needed <= options_.initial_bytes && add_chunk(options_.initial_bytes & ~(kCpuAlignment - 1));
   }
-  if (needed > options_.max_bytes - stats_.reserved_bytes) release_free_chunks();
+  if (needed > options_.max_bytes - stats_.reserved_bytes && release_free_chunks() > 0) {
+    count(Counter::kMemoryRetries, 1);
+  }
   const size_t room = (options_.max_bytes - stats_.reserved_bytes) & ~(kCpuAlignment - 1);
   if (needed > room) return false;
   const size_t wanted = std::max(needed, std::min(align_up(next_chunk_bytes_, kCpuAlignment), room));
   if (!add_chunk(wanted) && !add_chunk(needed)) {
     if (release_free_chunks() == 0 || !add_chunk(needed)) return false;
+    count(Counter::kMemoryRetries, 1);
   }
   next_chunk_bytes_ =
       std::max(options_.initial_bytes, std::min(next_chunk_bytes_ * 2, options_.max_chunk_bytes));
@@ -330,9 +338,11 @@ std::vector<TagUsage> PoolAllocator::usage_by_tag() const {
     for (const Chunk& chunk : chunks_) {
       for (Block* block = chunk.first; block->state != Block::State::kEnd; block = block->after()) {
         if (block->state != Block::State::kUsed) continue;
-        TagUsage& usage = tags[std::string(block->tag, block->tag_length)];
-        usage.bytes += block->requested_bytes;
-        ++usage.allocations;
+        const std::string_view tag(block->tag, block->tag_length);
+        auto found = tags.find(tag);
+        if (found == tags.end()) found = tags.emplace(tag, TagUsage{}).first;
+        found->second.bytes += block->requested_bytes;
+        ++found->second.allocations;
       }
     }
   }

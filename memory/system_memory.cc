@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
@@ -21,6 +22,8 @@ constexpr size_t kMappedBytes = SIZE_MAX;
 #else
 constexpr size_t kMappedBytes = size_t{1} << 20;
 #endif
+
+std::atomic<size_t> g_mapped_bytes{0};
 
 size_t page_bytes() {
   static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -64,11 +67,14 @@ size_t system_block_bytes(size_t bytes) noexcept {
   return (bytes + (kCpuAlignment - 1)) & ~(kCpuAlignment - 1);  // wraps to 0 at the very end of the range
 }
 
+size_t system_mapped_bytes() noexcept { return g_mapped_bytes.load(std::memory_order_relaxed); }
+
 void* system_allocate(size_t bytes) noexcept {
   const size_t block = system_block_bytes(bytes);
   if (block == 0 || block > SIZE_MAX / 2) return nullptr;
   void* pointer = block >= kMappedBytes ? map(block) : std::aligned_alloc(kCpuAlignment, block);
   if (pointer == nullptr) return nullptr;
+  if (block >= kMappedBytes) g_mapped_bytes.fetch_add(mapped_bytes(block), std::memory_order_relaxed);
   count(Counter::kSystemAllocations, 1);
   count(Counter::kBytesReserved, static_cast<int64_t>(block));
   return pointer;
@@ -79,6 +85,7 @@ void system_free(void* pointer, size_t bytes) noexcept {
   const size_t block = system_block_bytes(bytes);
   if (block >= kMappedBytes) {
     munmap(pointer, mapped_bytes(block));
+    g_mapped_bytes.fetch_sub(mapped_bytes(block), std::memory_order_relaxed);
   } else {
     std::free(pointer);
   }

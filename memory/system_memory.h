@@ -16,5 +16,7 @@ void system_free(void* pointer, size_t bytes) noexcept;
 /// What `system_allocate` counts for `bytes`: a multiple of kCpuAlignment, at least one. 0 when it overflows.
 /// A block with pages of its own also has the rest of its last page.
 size_t system_block_bytes(size_t bytes) noexcept;
+/// Held now in blocks with pages of their own, whole pages counted: all of it resident, unless swapped out.
+size_t system_mapped_bytes() noexcept;
 
 }  // namespace isochron

@@ -10,6 +10,7 @@
 
 #include "isochron/core/checked.h"
 #include "isochron/core/counters.h"
+#include "isochron/core/written_files.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
 #include "isochron/memory/buffer.h"
@@ -394,6 +395,7 @@ void write_safetensors(const std::filesystem::path& path, Sources sources,
   int64_t bytes = static_cast<int64_t>(sizeof(uint64_t) + header.size());
   for (const SafetensorsSource& source : sources) bytes += static_cast<int64_t>(source.spec.size_bytes());
   count(Counter::kWeightBytes, bytes);
+  note_written_file(FileKind::kWeights, path);
 }
 
 void write_safetensors(const std::filesystem::path& path,

@@ -13,10 +13,11 @@ static_assert(std::is_trivially_copyable_v<Window>);
 
 /// In front of the windows of all classes.
 struct Head {
-  char magic[8] = {'i', 's', 'o', 'b', 'a', 's', 'e', '1'};
+  char magic[8] = {'i', 's', 'o', 'b', 'a', 's', 'e', '2'};
   uint64_t window_bytes = sizeof(Window);
   int64_t classes = 0;
   int64_t iterations = 0;
+  int64_t timed_iterations = 0;
   int64_t total_ns = 0;
   int64_t elapsed_ns = 0;
   int64_t min_ns = 0;
@@ -51,8 +52,9 @@ T take(std::string_view& bytes) {
 
 Window take_window(std::string_view& bytes, int64_t length) {
   Window window = take<Window>(bytes);
-  bool sane = window.iterations == length && window.first_iteration >= 0 && window.total_ns >= 0 &&
-              window.last_iteration >= window.first_iteration && std::isfinite(window.reference.total_ns);
+  bool sane = window.iterations == length && window.passed >= 0 && window.first_iteration >= 0 &&
+              window.total_ns >= 0 && window.last_iteration >= window.first_iteration &&
+              std::isfinite(window.reference.total_ns);
   for (size_t i = 0; i < window.quantiles_ns.size(); ++i) {
     sane &= std::isfinite(window.quantiles_ns[i]) && window.quantiles_ns[i] >= 0 &&
             (i == 0 || window.quantiles_ns[i] >= window.quantiles_ns[i - 1]);
@@ -67,6 +69,7 @@ std::string Recorder::baseline() const {
   std::string bytes;
   append(bytes, Head{.classes = options_.classes,
                      .iterations = totals_.iterations,
+                     .timed_iterations = totals_.timed_iterations,
                      .total_ns = totals_.total_ns,
                      .elapsed_ns = totals_.elapsed_ns,
                      .min_ns = totals_.min_ns,
@@ -89,7 +92,9 @@ void Recorder::seal_and_continue(std::string_view bytes) {
     refuse("another version");
   }
   if (head.classes != options_.classes) refuse("another number of classes");
-  if (head.iterations < 0 || head.total_ns < 0 || head.elapsed_ns < 0) refuse("negative totals");
+  if (head.timed_iterations < 0 || head.iterations < head.timed_iterations || head.total_ns < 0 ||
+      head.elapsed_ns < 0)
+    refuse("negative totals");
   std::vector<std::pair<int64_t, std::vector<Window>>> classes;
   for (int64_t c = 0; c < head.classes; ++c) {
     const auto [length, count] = take<ClassHead>(bytes);
@@ -101,6 +106,7 @@ void Recorder::seal_and_continue(std::string_view bytes) {
   seal();
   for (size_t c = 0; c < classes.size(); ++c) windows_[c].restore(classes[c].first, classes[c].second);
   totals_.iterations = head.iterations;
+  totals_.timed_iterations = head.timed_iterations;
   totals_.total_ns = head.total_ns;
   totals_.elapsed_ns = head.elapsed_ns;
   totals_.min_ns = head.min_ns;

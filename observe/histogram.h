@@ -57,6 +57,15 @@ class LogHistogram {
     for (; next < n; ++next) results[next] = Value{0};
   }
 
+  /// Calls `visit(lower_edge, upper_edge, count)` for every bucket that holds anything, ascending.
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    for (int bucket = first_; bucket <= last_; ++bucket) {
+      const Count count = counts_[static_cast<size_t>(bucket)];
+      if (count != 0) visit(lower_edge(bucket), lower_edge(bucket) + width(bucket), count);
+    }
+  }
+
   template <typename Other>
   void add_all(const LogHistogram<Other>& other) {
     if (other.count() == 0) return;

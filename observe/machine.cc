@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <immintrin.h>
+#include <malloc.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -21,6 +22,10 @@
 
 #include "isochron/core/clock.h"
 #include "isochron/core/threads.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+extern "C" size_t __sanitizer_get_current_allocated_bytes();  // GCC has no header for it
+#endif
 
 namespace isochron::observe {
 namespace {
@@ -134,28 +139,58 @@ std::string machine_text(const MachineDescription& machine) {
 
 namespace {
 
-constexpr size_t kShortText = 256;
+struct HeapUse {
+  int64_t in_use_bytes = kUnknownReading;
+  int64_t free_bytes = kUnknownReading;
+};
 
-/// The beginning of an open file of /proc, in `text`; empty where it can't be read.
-std::string_view read_short(int fd, char (&text)[kShortText]) {
-  const ssize_t size = fd < 0 ? -1 : ::pread(fd, text, kShortText, 0);
-  return {text, static_cast<size_t>(std::max<ssize_t>(size, 0))};
+/// Walks through all free blocks: 0.3 us each.
+HeapUse heap_use() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return {static_cast<int64_t>(__sanitizer_get_current_allocated_bytes()), kUnknownReading};
+#elif defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
+  const struct mallinfo2 info = mallinfo2();
+  return {static_cast<int64_t>(info.uordblks + info.hblkhd), static_cast<int64_t>(info.fordblks)};
+#else
+  return {};
+#endif
 }
 
-int open_schedule() { return ::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC); }
+/// What `Sensors::read_slow` reads, in this order.
+enum SlowFile { kStatus, kQuota, kOldQuota, kThrottles, kClock };
+constexpr const char* kSlowPaths[] = {"/proc/self/status", "/sys/fs/cgroup/cpu.stat",
+                                      "/sys/fs/cgroup/cpu/cpu.stat",
+                                      "/sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count",
+                                      "/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq"};
+
+std::atomic<int64_t> g_read_by_sensors{0};  // bytes
+
+/// The beginning of an open file, in `text`; empty where it can't be read.
+std::string_view read_file(int fd, std::span<char> text) {
+  const ssize_t size = fd < 0 ? -1 : ::pread(fd, text.data(), text.size(), 0);
+  if (size <= 0) return {};
+  g_read_by_sensors.fetch_add(size, std::memory_order_relaxed);
+  return {text.data(), static_cast<size_t>(size)};
+}
+
+int open_to_read(const char* path) { return ::open(path, O_RDONLY | O_CLOEXEC); }
+int open_schedule() { return open_to_read("/proc/thread-self/schedstat"); }
 
 }  // namespace
 
 Sensors::Sensors()
-    : statm_(::open("/proc/self/statm", O_RDONLY | O_CLOEXEC)),
-      stat_(::open("/proc/stat", O_RDONLY | O_CLOEXEC)),
+    : statm_(open_to_read("/proc/self/statm")),
+      stat_(open_to_read("/proc/stat")),
+      io_(open_to_read("/proc/self/io")),
       schedules_(static_cast<size_t>(compute_threads())) {
+  static_assert(std::size(kSlowPaths) == kSlowFiles);
+  for (size_t i = 0; i < kSlowFiles; ++i) slow_[i] = open_to_read(kSlowPaths[i]);
   for (int& schedule : schedules_) schedule = open_schedule();
 }
 
 Sensors::~Sensors() {
-  ::close(statm_);
-  ::close(stat_);
+  for (const int fd : {statm_, stat_, io_}) ::close(fd);
+  for (const int fd : slow_) ::close(fd);
   for (const int schedule : schedules_) ::close(schedule);
 }
 
@@ -171,26 +206,65 @@ void Sensors::watch_team(bool team) {
   watched_ = schedules_.size();
 }
 
-int64_t Sensors::waited_ns() const {
+int64_t Sensors::waited_ns() {
   int64_t total = 0;
   char text[kShortText];
-  for (size_t i = 0; i < watched_; ++i) total += internal::parse_waited_ns(read_short(schedules_[i], text));
+  for (size_t i = 0; i < watched_; ++i) total += internal::parse_waited_ns(read_file(schedules_[i], text));
   return total;
 }
 
-SensorReading Sensors::read() const {
+SensorReading Sensors::read() {
   SensorReading reading;
+  read(reading);
+  read_slow(reading);
+  return reading;
+}
+
+void Sensors::read(SensorReading& reading) {
   char text[kShortText];
-  reading.rss_bytes = internal::parse_resident_pages(read_short(statm_, text)) * sysconf(_SC_PAGESIZE);
-  reading.stolen_ns =
-      internal::parse_stolen_ns(read_short(stat_, text), 1'000'000'000 / sysconf(_SC_CLK_TCK));
+  reading.rss_bytes = internal::parse_resident_pages(read_file(statm_, text)) * sysconf(_SC_PAGESIZE);
   if (rusage usage; getrusage(RUSAGE_SELF, &usage) == 0) {
     reading.minor_faults = usage.ru_minflt;
     reading.major_faults = usage.ru_majflt;
     reading.voluntary_switches = usage.ru_nvcsw;
     reading.involuntary_switches = usage.ru_nivcsw;
   }
-  return reading;
+  if (rusage usage; getrusage(RUSAGE_THREAD, &usage) == 0) reading.own_waits = usage.ru_nvcsw;
+  const int64_t own_bytes = g_read_by_sensors;  // the system counts a read once it is done
+  const std::string_view io = read_file(io_, text);
+  reading.read_bytes = std::max<int64_t>(internal::parse_named(io, "rchar: ").value_or(0) - own_bytes, 0);
+  reading.written_bytes = internal::parse_named(io, "wchar: ").value_or(0);
+}
+
+void Sensors::read_slow(SensorReading& reading) {
+  char text[kLongText];
+  const HeapUse heap = heap_use();
+  reading.heap_bytes = heap.in_use_bytes;
+  reading.heap_free_bytes = heap.free_bytes;
+  reading.stolen_ns = internal::parse_stolen_ns(read_file(stat_, text), 1'000'000'000 / sysconf(_SC_CLK_TCK));
+  const auto swapped_kb = internal::parse_named(read_file(slow_[kStatus], text), "VmSwap:");
+  reading.swap_bytes = swapped_kb ? *swapped_kb * 1024 : kUnknownReading;
+  reading.throttled_ns = kUnknownReading;
+  if (const auto us = internal::parse_named(read_file(slow_[kQuota], text), "throttled_usec ")) {
+    reading.throttled_ns = *us * 1000;
+  } else if (const auto ns = internal::parse_named(read_file(slow_[kOldQuota], text), "throttled_time ")) {
+    reading.throttled_ns = *ns;
+  }
+  reading.thermal_throttles = parse_int(read_file(slow_[kThrottles], text)).value_or(kUnknownReading);
+  reading.clock_khz = parse_int(read_file(slow_[kClock], text)).value_or(kUnknownReading);
+}
+
+bool take_subnormal_note() {
+#ifdef __SSE2__
+  constexpr unsigned kOperandSubnormal = 1U << 1, kTiny = 1U << 4, kFlush = 1U << 15;
+  const unsigned state = _mm_getcsr();
+  if ((state & (kOperandSubnormal | kTiny)) == 0) return false;
+  _mm_setcsr(state & ~(kOperandSubnormal | kTiny));
+  // A tiny result that is flushed is noted too, and costs nothing.
+  return (state & kOperandSubnormal) != 0 || (state & kFlush) == 0;
+#else
+  return false;
+#endif
 }
 
 ReferenceKernel::ReferenceKernel() : work_(static_cast<size_t>(compute_threads())) {
@@ -336,6 +410,16 @@ int64_t parse_resident_pages(std::string_view text) { return parse_int(word(text
 
 // time on a core, time waiting for one, time slices
 int64_t parse_waited_ns(std::string_view text) { return parse_int(word(text, 1)).value_or(0); }
+
+std::optional<int64_t> parse_named(std::string_view text, std::string_view name) {
+  for (size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
+    if (at != 0 && text[at - 1] != '\n') continue;
+    text.remove_prefix(at + name.size());
+    text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+    return parse_int(text);
+  }
+  return std::nullopt;
+}
 
 }  // namespace internal
 }  // namespace isochron::observe

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,37 +31,89 @@ MachineDescription describe_machine();
 /// "AMD EPYC, 2 cores, 8.0 GB, avx2 avx512f": one line.
 std::string machine_text(const MachineDescription& machine);
 
-/// Readings of this process and machine, cumulative since their start but for `rss_bytes`.
+/// What nobody tells.
+inline constexpr int64_t kUnknownReading = -1;
+
+/// Readings of this process, its machine and its device. Levels where it says so, else totals since the
+/// start.
 struct SensorReading {
-  int64_t rss_bytes = 0;  // may lag by 64 pages per core: the kernel counts in batches
+  int64_t rss_bytes = 0;  // level; may lag by 64 pages per core: the kernel counts in batches
   int64_t minor_faults = 0;
   int64_t major_faults = 0;
   int64_t voluntary_switches = 0;
   int64_t involuntary_switches = 0;
-  int64_t stolen_ns = 0;  // CPU time the hypervisor gave to others, over all cores
+  int64_t own_waits = 0;      // how often the recording thread gave up its core to wait
+  int64_t read_bytes = 0;     // from files and pipes, less what the sensors read themselves
+  int64_t written_bytes = 0;  // to files, pipes and terminals
+
+  // Of the slow group; kUnknownReading where the system doesn't tell.
+  int64_t heap_bytes = kUnknownReading;         // level: handed out by malloc
+  int64_t heap_free_bytes = kUnknownReading;    // level: kept by malloc, free
+  int64_t swap_bytes = kUnknownReading;         // level
+  int64_t stolen_ns = 0;                        // CPU time the hypervisor gave to others, over all cores
+  int64_t throttled_ns = kUnknownReading;       // the control group's quota was used up
+  int64_t thermal_throttles = kUnknownReading;  // of core 0
+  int64_t clock_khz = kUnknownReading;          // level: of core 0
+
+  // Of a device, where one supplies them.
+  int64_t device_in_use_bytes = kUnknownReading;    // level
+  int64_t device_reserved_bytes = kUnknownReading;  // level
+  int64_t device_retries = kUnknownReading;  // requests that succeeded after free memory was given back
+  int64_t pinned_bytes = kUnknownReading;    // level: of the host, page-locked for a device
 };
 
-/// Reads them without allocating; keeps the files of /proc open that it reads.
-class Sensors {
+/// Where a recorder reads the machine from (RecorderOptions::sensors). Another source in place of `Sensors`
+/// plays a machine that throttles, swaps or steals, or adds what a device tells. Called on the recording
+/// thread; nothing may allocate.
+class SensorSource {
+ public:
+  virtual ~SensorSource() = default;
+  /// Sets everything but the slow group.
+  virtual void read(SensorReading& reading) = 0;
+  /// Sets the slow group, which may take long: the heap is walked through block by block, and the system
+  /// takes 10 to 100 us for its own statistics.
+  virtual void read_slow(SensorReading& reading) = 0;
+  /// How long the recording thread has waited for a core while it could have run, in ns since its start, and
+  /// with it what others of the team did after `watch_team`: a step whose kernels share out their work waits
+  /// for each of them. 0 where the system doesn't tell.
+  virtual int64_t waited_ns() = 0;
+  virtual void watch_team(bool team) = 0;
+  /// What the reference kernel takes now, in place of running it.
+  virtual std::optional<double> reference_ns() { return std::nullopt; }
+};
+
+/// The machine's own, for the thread that makes the object. Keeps the files of /proc and /sys open that it
+/// reads.
+class Sensors final : public SensorSource {
  public:
   Sensors();
   Sensors(const Sensors&) = delete;
   Sensors& operator=(const Sensors&) = delete;
-  ~Sensors();
-  SensorReading read() const;
-  /// How long the thread that made this object has waited for a core while it could have run, in ns since its
-  /// start, and with it what others of the team did after `watch_team`: a step whose kernels share out their
-  /// work waits for each of them. 0 where the system doesn't tell.
-  int64_t waited_ns() const;
+  ~Sensors() override;
+  void read(SensorReading& reading) override;
+  void read_slow(SensorReading& reading) override;
+  /// Both.
+  SensorReading read();
+  int64_t waited_ns() override;
   /// As many handles are open afterwards as before.
-  void watch_team(bool team);
+  void watch_team(bool team) override;
 
  private:
+  static constexpr size_t kShortText = 256;
+  static constexpr size_t kLongText = 2048;
+  static constexpr size_t kSlowFiles = 5;
+
   int statm_ = -1;
   int stat_ = -1;
-  std::vector<int> schedules_;  // this thread's, and a place for each of the team's others
+  int io_ = -1;
+  std::array<int, kSlowFiles> slow_{};  // as kSlowPaths (machine.cc)
+  std::vector<int> schedules_;          // this thread's, and a place for each of the team's others
   size_t watched_ = 1;
 };
+
+/// Whether the calling thread has computed with subnormal numbers, not flushed to zero, since the last call:
+/// the processor notes it at no cost. False where it can't tell.
+bool take_subnormal_note();
 
 /// A fixed piece of work that keeps a core's execution units busy: independent multiplies and adds over 1 KB.
 /// It slows with the clock and, above all, when another thread shares the core, which a dependent chain
@@ -127,6 +180,9 @@ int64_t parse_stolen_ns(std::string_view text, int64_t tick_ns);
 int64_t parse_resident_pages(std::string_view text);
 /// Time on the run queue in ns from the text of /proc/thread-self/schedstat; 0 when malformed.
 int64_t parse_waited_ns(std::string_view text);
+/// The number after `name` in a text of lines "name number", as in /proc/self/io ("rchar: ") or a control
+/// group's cpu.stat ("throttled_usec "); empty when there is none.
+std::optional<int64_t> parse_named(std::string_view text, std::string_view name);
 }  // namespace internal
 
 }  // namespace isochron::observe

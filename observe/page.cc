@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 namespace isochron::observe {
 namespace {
@@ -45,26 +46,34 @@ summary { cursor: pointer; }
 constexpr std::array<std::string_view, kPhaseCount> kPhaseColours = {
     "#e8a33d", "#c061cb", "#3987e5", "#2ea583", "#8d99a6", "#d9544f", "#7a6cc9", "#b0b7bf"};
 
+/// Of a window's quantiles the one nearest to 95 %.
+constexpr size_t kNearlyAll = 60;
+
 Plot time_plot(const RunReport& report) {
   Plot plot{
       .title = "Time of an iteration over the run", .x_label = "iteration", .y_label = "us", .whole_x = true};
   PlotSeries medians{.name = "median of a window"};
   PlotSeries means{.name = "mean of a window", .dashed = true};
+  PlotSeries nearly_all{.name = "95 % within", .dashed = true};
   for (const Window& window : main_windows(report)) {
     const double middle = 0.5 * static_cast<double>(window.first_iteration + window.last_iteration);
     medians.x.push_back(middle);
     medians.y.push_back(window.median_ns() / 1e3);
     means.x.push_back(middle);
     means.y.push_back(window.mean_ns() / 1e3);
+    nearly_all.x.push_back(middle);
+    nearly_all.y.push_back(window.quantiles_ns[kNearlyAll] / 1e3);
   }
   if (medians.y.empty()) return plot;
   const double low = std::min(std::ranges::min(medians.y), std::ranges::min(means.y));
-  const double high = std::max(std::ranges::max(medians.y), std::ranges::max(means.y));
+  const double high =
+      std::max({std::ranges::max(medians.y), std::ranges::max(means.y), std::ranges::max(nearly_all.y)});
   plot.log_y = low > 0 && high > 10 * low;
   // From zero, so that an even run looks even.
   if (!plot.log_y) plot.series.push_back({.name = {}, .x = {medians.x.front()}, .y = {0}, .line = false});
   plot.series.push_back(std::move(medians));
   plot.series.push_back(std::move(means));
+  plot.series.push_back(std::move(nearly_all));
   return plot;
 }
 
@@ -89,6 +98,39 @@ Plot memory_plot(const RunReport& report) {
     plot.series.push_back(std::move(line));
   }
   if (!plot.series.empty()) plot.series.push_back({.name = {}, .x = {0}, .y = {0}, .line = false});
+  return plot;
+}
+
+/// Mean time of an iteration in each window, by phase, one upon the other.
+Plot phases_plot(const RunReport& report) {
+  Plot plot{.title = "Where the time of an iteration goes, over the run",
+            .x_label = "iteration",
+            .y_label = "us",
+            .whole_x = true,
+            .filled = true};
+  const std::vector<Window> windows = main_windows(report);
+  if (windows.size() < 2) return plot;
+  std::vector<double> sums(windows.size(), 0.0);
+  const double mean = std::max(1.0, report.duration_ns.mean);
+  for (size_t p = 0; p < kPhaseCount; ++p) {
+    if (report.phase_ns[p] < 0.005 * mean) continue;  // a hair's breadth
+    PlotSeries series{.name = std::string(phase_name(static_cast<Phase>(p))),
+                      .x = {},
+                      .y = {},
+                      .colour = std::string(kPhaseColours[p])};
+    for (size_t w = 0; w < windows.size(); ++w) {
+      const Window& window = windows[w];
+      sums[w] += static_cast<double>(window.phase_ns[p]) / static_cast<double>(window.iterations) / 1e3;
+      series.x.push_back(0.5 * static_cast<double>(window.first_iteration + window.last_iteration));
+      series.y.push_back(sums[w]);
+    }
+    plot.series.push_back(std::move(series));
+  }
+  if (plot.series.size() < 2) plot.series.clear();  // one colour tells nothing
+  if (!plot.series.empty()) {
+    // From zero.
+    plot.series.push_back({.name = {}, .x = {plot.series[0].x.front()}, .y = {0}});
+  }
   return plot;
 }
 
@@ -162,6 +204,94 @@ std::string allocations_markup(const RunReport& report) {
   return text + fmt::format("{:.4g} from the system.</p>\n", report.system_allocations_per_step);
 }
 
+/// Spikes over the run, by owner, with what is usual.
+Plot spike_plot(const RunReport& report) {
+  Plot plot{.title = "Spikes by their owner",
+            .x_label = "iteration",
+            .y_label = "ms",
+            .log_y = true,
+            .whole_x = true};
+  std::map<std::string, std::map<int64_t, const SpikeRecord*>>
+      by_owner;  // each once: the largest are often new
+  for (const auto* spikes : {&report.spikes.recent, &report.spikes.largest}) {
+    for (const SpikeRecord& spike : *spikes) {
+      const std::string owner = spike.label.empty() ? std::string(phase_name(spike.owner)) : spike.label;
+      by_owner[owner][spike.iteration] = &spike;
+    }
+  }
+  constexpr size_t kMostOwners = 5;
+  if (by_owner.empty() || by_owner.size() > kMostOwners || report.iterations < 2) return plot;
+  for (const auto& [owner, spikes] : by_owner) {
+    PlotSeries series{.name = owner, .x = {}, .y = {}, .line = false, .markers = true};
+    for (const auto& [iteration, spike] : spikes) {
+      series.x.push_back(static_cast<double>(iteration));
+      series.y.push_back(static_cast<double>(spike->duration_ns) / 1e6);
+    }
+    plot.series.push_back(std::move(series));
+  }
+  const double usual = report.duration_ns.p50 / 1e6;
+  plot.series.push_back({.name = "median of the run",
+                         .x = {0, static_cast<double>(report.iterations)},
+                         .y = {usual, usual},
+                         .dashed = true});
+  return plot;
+}
+
+/// Signatures that captured functions were traced for, side by side with the ones before, and their cost.
+std::string traces_markup(const RunReport& report) {
+  const EventTotals& all = report.events.of(EventKind::kTrace);
+  if (all.count == 0) return "";
+  std::string rows;
+  size_t shown = 0;
+  for (const Event& event : report.events.events) {
+    if (event.kind != EventKind::kTrace) continue;
+    ++shown;
+    rows += fmt::format(
+        "<tr><td class=\"text\">{}</td><td class=\"prose\">{}</td><td "
+        "class=\"prose\">{}</td><td>{}</td><td>{}</td></tr>\n",
+        escape_markup(event.name), event.before.empty() ? "first" : escape_markup(event.before),
+        escape_markup(event.after), duration_text(static_cast<double>(event.duration_ns)),
+        duration_text(static_cast<double>(event.time_ns - report.begin_ns)));
+  }
+  const auto count = static_cast<size_t>(all.count);
+  return fmt::format(
+      "<h3>What was traced</h3>\n<p>{} traces took {}{}.</p>\n<div class=\"scroll\"><table>\n<tr><th "
+      "class=\"text\">function</th><th class=\"text\">signature before</th><th class=\"text\">its own</th>"
+      "<th>cost</th><th>after</th></tr>\n{}</table></div>\n",
+      all.count, duration_text(static_cast<double>(all.total_ns)),
+      shown < count ? fmt::format("; {} of them are shown", shown) : "", rows);
+}
+
+std::string checkpoints_markup(const RunReport& report) {
+  const EventTotals& all = report.events.of(EventKind::kCheckpoint);
+  if (all.count == 0) return "";
+  return fmt::format("<p>{} checkpoints were written, in {} each on average, {} at most.</p>\n", all.count,
+                     duration_text(static_cast<double>(all.total_ns) / static_cast<double>(all.count)),
+                     duration_text(static_cast<double>(all.longest_ns)));
+}
+
+std::string block_markup(const Paragraph& paragraph) {
+  constexpr std::string_view kOpen[] = {"<p class=\"result\">", "<p>", "<p class=\"small\">", "<pre>"};
+  const bool code = paragraph.style == Paragraph::Style::kCode;
+  return fmt::format("{}{}{}\n", kOpen[static_cast<size_t>(paragraph.style)], escape_markup(paragraph.text),
+                     code ? "</pre>" : "</p>");
+}
+
+std::string block_markup(const Table& table) {
+  std::string text = table.title.empty() ? "" : fmt::format("<h3>{}</h3>\n", escape_markup(table.title));
+  text += "<div class=\"scroll\"><table>\n<tr>";
+  for (const std::string& column : table.columns) text += fmt::format("<th>{}</th>", escape_markup(column));
+  text += "</tr>\n";
+  for (size_t r = 0; r < table.rows.size(); ++r) {
+    text += static_cast<int>(r) == table.own_row ? "<tr class=\"own\">" : "<tr>";
+    for (const std::string& cell : table.rows[r]) text += fmt::format("<td>{}</td>", escape_markup(cell));
+    text += "</tr>\n";
+  }
+  return text + "</table></div>\n";
+}
+
+std::string block_markup(const Plot& plot) { return html_figure(plot); }
+
 }  // namespace
 
 std::string html_page(std::string_view title, std::string_view body) {
@@ -178,6 +308,21 @@ std::string html_figure(const Plot& plot) {
                      plot_svg(plot, {.width = 358, .height = 300}));
 }
 
+std::string record_page(const RunRecord& record) {
+  std::string body;
+  for (const RecordPart& part : record.parts) {
+    if (!part.heading.empty()) body += fmt::format("<h2>{}</h2>\n", escape_markup(part.heading));
+    for (const Block& block : part.blocks) {
+      body += std::visit([](const auto& one) { return block_markup(one); }, block);
+    }
+    if (part.run) body += run_section(make_report(*part.run));
+    if (part.kernels && part.kernels->steps > 0) body += kernel_table_section(*part.kernels);
+    body += memory_section(part.memory);
+    if (part.plan) body += plan_section(*part.plan);
+  }
+  return html_page(record.title, body);
+}
+
 std::string verdict_markup(const FlatnessVerdict& verdict) {
   const std::string_view name = flatness_name(verdict.kind);
   return fmt::format("<span class=\"{0}\">{0}</span>", name);
@@ -191,17 +336,31 @@ std::string run_section(const RunReport& report) {
       verdict_markup(report.time), escape_markup(report.time.reason), report.iterations, report.seconds,
       report.warmup_iterations, duration_text(report.duration_ns.p50), duration_text(report.duration_ns.p99),
       duration_text(report.duration_ns.max));
+  if (report.drift_seconds) {
+    text += fmt::format("<p>The growth cost <b>{}</b> of this run: what it took beyond its first pace.</p>\n",
+                        duration_text(*report.drift_seconds * 1e9));
+  }
   text += causes_markup(report);
   if (const Plot plot = time_plot(report); !plot.series.empty()) text += html_figure(plot);
   text += spikes_markup(report);
+  if (const Plot plot = spike_plot(report); !plot.series.empty()) text += html_figure(plot);
   if (report.durations_only) return text;
   text += phases_markup(report);
+  if (const Plot plot = phases_plot(report); !plot.series.empty()) text += html_figure(plot);
   if (const Plot plot = memory_plot(report); !plot.series.empty()) text += html_figure(plot);
   text += levels_markup(report);
   text += allocations_markup(report);
+  text += traces_markup(report);
+  text += checkpoints_markup(report);
+  const double timed = report.overhead.timed_share;
+  const std::string sampled =
+      timed < 1 ? fmt::format(" (one in {:.3g}, drawn by chance, was timed)", 1 / timed) : "";
   text += fmt::format(
-      "<p class=\"small\">Recording took {} an iteration and {} besides, and {} of memory. {}.</p>\n",
-      duration_text(report.overhead.per_iteration_ns), duration_text(report.overhead.sampling_ns),
+      "<p class=\"small\">Recording took {:.2f} % of the time, {} an iteration on average{} and {} besides, "
+      "and "
+      "{} of memory. {}.</p>\n",
+      100 * report.evidence.get("overhead.share").value_or(0),
+      duration_text(report.overhead.per_iteration_ns), sampled, duration_text(report.overhead.sampling_ns),
       bytes_text(static_cast<double>(report.overhead.bytes)), escape_markup(machine_text(report.machine)));
   return text;
 }

@@ -8,6 +8,7 @@
 
 #include "isochron/observe/plot.h"
 #include "isochron/observe/report.h"
+#include "isochron/observe/run_record.h"
 
 namespace isochron::observe {
 
@@ -18,9 +19,12 @@ std::string html_page(std::string_view title, std::string_view body);
 std::string html_figure(const Plot& plot);
 
 /// A run for people: the verdict in words, causes with what mends them, the time of an iteration over the
-/// run, where it went, memory over the run, what was allocated, spikes, the recorder's own cost and the
-/// machine.
+/// run, where it went, spikes by owner, memory over the run, what was allocated, what was traced again and at
+/// which cost, checkpoints, the recorder's own cost and the machine.
 std::string run_section(const RunReport& report);
+
+/// The page of a record: every part's blocks, and what its run amounts to.
+std::string record_page(const RunRecord& record);
 
 /// The class's mark-up of a verdict: <span class="flat">flat</span>.
 std::string verdict_markup(const FlatnessVerdict& verdict);

@@ -146,12 +146,19 @@ class Drawing {
     }
     text_ += legend_;
     draw_axes();
-    for (size_t i = 0; i < plot_.series.size(); ++i) draw(plot_.series[i], colour(i));
+    if (plot_.filled) {  // the upper ones first, so that the lower ones cover what isn't theirs
+      for (size_t i = plot_.series.size(); i-- > 0;) fill(plot_.series[i], colour(i));
+    } else {
+      for (size_t i = 0; i < plot_.series.size(); ++i) draw(plot_.series[i], colour(i));
+    }
     return text_ + "</svg>\n";
   }
 
  private:
-  static const char* colour(size_t series) { return kColours[series % kColours.size()]; }
+  const char* colour(size_t series) const {
+    const std::string& own = plot_.series[series].colour;
+    return own.empty() ? kColours[series % kColours.size()] : own.c_str();
+  }
 
   void find_ranges() {
     for (const PlotSeries& series : plot_.series) {
@@ -204,7 +211,11 @@ class Drawing {
       }
       any = true;
       const double middle = y + kText / 2;
-      if (series.line) {
+      if (plot_.filled) {
+        legend_ +=
+            fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:g}\" height=\"{:g}\" fill=\"{}\"/>\n", x,
+                        middle - kText / 2, kSwatch, kText, colour(i));
+      } else if (series.line) {
         legend_ += fmt::format(
             "<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" "
             "stroke-width=\"2.5\"{}/>\n",
@@ -266,6 +277,14 @@ class Drawing {
     }
   }
 
+  void fill(const PlotSeries& series, const char* with) {
+    for (const std::vector<Spot>& piece : line_pieces(series, x_, y_)) {
+      text_ += fmt::format("<polygon fill=\"{}\" points=\"{:.1f},{:.1f} ", with, piece.front().x, y_.begin);
+      for (const Spot& spot : piece) text_ += fmt::format("{:.1f},{:.1f} ", spot.x, spot.y);
+      text_ += fmt::format("{:.1f},{:.1f}\"/>\n", piece.back().x, y_.begin);
+    }
+  }
+
   static std::string dot(const Spot& at, const char* with) {
     return fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" fill=\"{}\"/>\n", at.x, at.y, with);
   }
@@ -286,6 +305,18 @@ std::string plot_svg(const Plot& plot, const PlotSize& size) {
           ErrorCode::kInvalidArgument, "plot", "expected a size of at least 120 x 100, got {:g} x {:g}",
           size.width, size.height);
   return Drawing(plot, size).svg();
+}
+
+std::string svg_file(const Plot& plot, const PlotSize& size) {
+  constexpr double kMargin = 12;
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:g} {1:g}\" width=\"{0:g}\" "
+      "height=\"{1:g}\">\n"
+      "<style>:root {{ color: #1b1f24; background: #ffffff; }}\n"
+      "@media (prefers-color-scheme: dark) {{ :root {{ color: #e4e7eb; background: #14171b; }} }}</style>\n"
+      "<svg x=\"{2:g}\" y=\"{2:g}\" width=\"{3:g}\" height=\"{4:g}\">\n{5}</svg>\n</svg>\n",
+      size.width + 2 * kMargin, size.height + 2 * kMargin, kMargin, size.width, size.height,
+      plot_svg(plot, size));
 }
 
 std::string escape_markup(std::string_view text) {

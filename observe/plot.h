@@ -18,6 +18,7 @@ struct PlotSeries {
   bool line = true;
   bool markers = false;  // a dot at every point
   bool dashed = false;
+  std::string colour = {};  // "#3987e5"; empty: the next of the plot's own
 };
 
 struct Plot {
@@ -27,6 +28,7 @@ struct Plot {
   bool log_x = false;
   bool log_y = false;
   bool whole_x = false;  // ticks at whole numbers only: epochs, threads
+  bool filled = false;   // each line's area down to the one before: parts of a whole, summed up by the caller
   std::vector<PlotSeries> series = {};
 };
 
@@ -42,6 +44,10 @@ struct PlotSize {
 /// VLDB 2014). Throws kInvalidArgument: no point to draw, x and y of different lengths, a size below 120 x
 /// 100 or not finite.
 std::string plot_svg(const Plot& plot, const PlotSize& size = {});
+
+/// The same as a file of its own: on paper that is light or dark as the reader's system is. Throws as
+/// `plot_svg`.
+std::string svg_file(const Plot& plot, const PlotSize& size = {});
 
 /// `text` with &, <, > and quotes as entities.
 std::string escape_markup(std::string_view text);

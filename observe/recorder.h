@@ -11,18 +11,22 @@
 //   }
 //   RunReport report = make_report(recorder, "my loop");   // report.h
 //
-// Cost of an iteration without scopes: two reads of the project's clock and about ten ns of arithmetic; each
-// scope adds two reads of the clock. `overhead()` states what the recorder itself has cost. For one thread.
+// A timed iteration costs two reads of the project's clock, two more for each scope, and some ten ns. Where
+// that is more than `timing_share` of the time, iterations are timed by a random sample and the others cost a
+// few ns: quantiles and means are the sample's, counts and allocations still those of all. `overhead()`
+// states what the recorder itself has cost, and how many iterations were timed. For one thread.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "isochron/core/clock.h"
 #include "isochron/core/counters.h"
+#include "isochron/observe/event_log.h"
 #include "isochron/observe/machine.h"
 #include "isochron/observe/windows.h"
 
@@ -39,12 +43,17 @@ struct Gauge {
 struct RecorderOptions {
   int classes = 4;          // step classes told apart; higher numbers share the last; 330 KB each
   double spike_factor = 2;  // a spike lasts longer than this times its class's usual median
-  int64_t sample_interval_ns = 5'000'000;      // doubles whenever the samples are full
-  bool reference_kernel = true;                // time the fixed kernel between iterations, 1 % of the time
+  int64_t sample_interval_ns = 5'000'000;  // doubles whenever the samples are full
+  bool reference_kernel = true;            // time the fixed kernel between iterations
+  // What each may take of the time.
+  double timing_share = 0.002;                 // timing iterations; 0: every one is timed, whatever it costs
+  double reference_share = 0.001;              // the reference kernel, in (0, 1]
+  double sampling_share = 0.001;               // samples of the process, in (0, 1]; its slow sensors as much
   int64_t (*heap_allocations)() = nullptr;     // ever made by this project; read with the clock
   int64_t (*library_allocations)() = nullptr;  // ever made inside libraries' calls; sampled
   std::vector<Gauge> gauges = {};              // at most kMaxGauges
   int64_t (*clock)() = now_ns;                 // monotonic ns; a simulated one makes a run exact
+  SensorSource* sensors = nullptr;             // must outlive the recorder; null: the machine's own
 };
 
 struct Spike {
@@ -74,9 +83,25 @@ struct NamedSeries {
   std::vector<double> values;
 };
 
+/// What was seen in single iterations, one after each sample.
+struct Looks {
+  int64_t iterations = 0;
+  int64_t subnormal = 0;                            // of them, that computed with subnormal numbers
+  std::array<int64_t, kPhaseCount> gained_bytes{};  // of tensors made by this thread, net, by phase
+  int64_t gained_elsewhere_bytes = 0;               // by other threads
+};
+
+/// Labels of spikes whose iteration traced a plan; ran another plan than the one before; finished writing a
+/// checkpoint or weights, in no phase of its own.
+inline constexpr const char* kTracedLabel = "a plan traced";
+inline constexpr const char* kOtherPlanLabel = "another plan";
+inline constexpr const char* kSavedLabel = "weights written";
+
 /// What the recorder itself costs.
 struct Overhead {
-  double per_iteration_ns = 0;  // measured at construction, clock reads included, without scopes
+  double per_iteration_ns =
+      0;                   // on average; of costs measured at construction, clock reads and scopes included
+  double timed_share = 1;  // of the iterations
   double sampling_ns =
       0;             // spent in samples and the reference kernel so far, outside of any iteration's duration
   size_t bytes = 0;  // held, all of it since construction
@@ -85,20 +110,23 @@ struct Overhead {
 /// Totals over the sealed part of the run.
 struct RunTotals {
   int64_t iterations = 0;
+  int64_t timed_iterations = 0;   // of them; all times below but `elapsed_ns` are theirs
   int64_t warmup_iterations = 0;  // before `seal`
   int64_t warmup_ns = 0;
   int64_t total_ns = 0;    // inside iterations
   int64_t elapsed_ns = 0;  // from the first begin to the last end
   int64_t min_ns = 0;
   int64_t max_ns = 0;
-  std::array<int64_t, kPhaseCount> phase_ns{};          // inside iterations
-  std::array<int64_t, kPhaseCount> between_phase_ns{};  // between iterations, samples included
-  int64_t heap_allocations = 0;                         // inside iterations, but for what follows
-  int64_t heap_allocations_beside = 0;                  // in phases callbacks, checkpoint and log
-  int64_t allocating_iterations = 0;                    // iterations that made any
+  std::array<int64_t, kPhaseCount> phase_ns{};  // inside iterations
+  /// Between iterations, samples included; what lies in no scope only behind a timed iteration.
+  std::array<int64_t, kPhaseCount> between_phase_ns{};
+  int64_t heap_allocations = 0;         // inside iterations, but for what follows
+  int64_t heap_allocations_beside = 0;  // in phases callbacks, checkpoint and log
+  int64_t allocating_iterations = 0;    // iterations that made any
   int64_t spikes = 0;
   int64_t spike_excess_ns = 0;  // what they lasted above the usual
   std::array<int64_t, kPhaseCount> spikes_by_owner{};
+  std::array<int64_t, kPhaseCount> spike_excess_by_owner_ns{};
 };
 
 class Recorder {
@@ -106,28 +134,39 @@ class Recorder {
   static constexpr int kMaxSamples = 256;
   static constexpr int kMaxRecentSpikes = 512;
   static constexpr int kMaxLargestSpikes = 16;
+  static constexpr int kMaxTracings = 512;
 
   /// Throws kInvalidArgument for options out of range (classes outside [1, 64], more than Sample::kMaxGauges
-  /// gauges, a gauge without reader or name, spike_factor <= 1, sample_interval_ns < 1, no clock).
+  /// gauges, a gauge without reader or name, spike_factor <= 1, sample_interval_ns < 1, a share out of its
+  /// range, no clock).
   explicit Recorder(RecorderOptions options = {});
 
   /// `step_class` >= 0 tells apart steps that differ by design: plan, accumulation phase.
   void begin_iteration(int step_class = 0) {
     class_ = step_class < last_class_ ? step_class : last_class_;
-    label_ns_.fill(0);
-    phase_ns_.fill(0);
     phase_ = Phase::kUnexplained;
-    inside_ = true;
     if (options_.heap_allocations != nullptr) heap_mark_ = options_.heap_allocations();
     heap_in_step_ = 0;
-    begin_ns_ = options_.clock();
-    totals_.between_phase_ns[static_cast<size_t>(Phase::kUnexplained)] += begin_ns_ - mark_ns_;
-    mark_ns_ = begin_ns_;
+    timed_ = untimed_left_ == 0;
+    if (timed_ || marked_) begin_timed();
+    inside_ = true;
   }
   /// The class of the present iteration, where only its course tells.
   void set_class(int step_class) { class_ = step_class < last_class_ ? step_class : last_class_; }
   /// Must follow `begin_iteration`, with every scope closed.
-  void end_iteration();
+  void end_iteration() {
+    look_for_traces();
+    if (timed_) return end_timed();
+    if (options_.heap_allocations != nullptr) charge_allocations();
+    inside_ = false;
+    totals_.heap_allocations += heap_in_step_;
+    totals_.allocating_iterations += heap_in_step_ > 0;
+    ++totals_.iterations;
+    --untimed_left_;
+    windows_[static_cast<size_t>(class_)].pass();
+  }
+  /// Whether the present iteration, or between two the latest one, is timed.
+  bool timed() const { return timed_; }
 
   /// Ends warm-up: what was recorded so far is kept as totals only, windows, histogram, spikes and samples
   /// start anew. Call it once the plan is sealed and the queues are full. Between iterations.
@@ -155,9 +194,22 @@ class Recorder {
   std::vector<Spike> recent_spikes() const;
   const std::vector<Spike>& largest_spikes() const { return largest_spikes_; }
 
+  const Looks& looks() const { return looks_; }
+  /// The newest iterations that traced a plan when the one before didn't, oldest first.
+  std::vector<int64_t> tracings() const;
+  /// How many files the process had noted (core/written_files.h) when this run began.
+  int64_t files_before() const { return files_before_; }
+  /// What samples and the reference kernel would have taken of the time had nothing interrupted them.
+  double undisturbed_sampling_ns() const {
+    return sample_cost_.sum_ns + slow_cost_.sum_ns + reference_cost_.sum_ns;
+  }
+
   /// Takes a sample now, between iterations; `end_iteration` does so by itself when one is due.
   void sample();
   Overhead overhead() const;
+  /// Rare events since this recorder was made, of all the process.
+  const EventLog& events() const { return events_; }
+  int64_t begin_ns() const { return made_ns_; }
   /// On how many threads the reference kernel runs: on the team where the first iterations after `seal` have
   /// used it.
   int reference_threads() const { return reference_kernel_.threads(); }
@@ -166,25 +218,38 @@ class Recorder {
  private:
   friend class PhaseScope;
   Phase enter(Phase phase) {
-    const int64_t now = options_.clock();
-    charge(now);
+    if (reads_clock()) {
+      charge(options_.clock());
+      scopes_ += inside_;
+    } else if (options_.heap_allocations != nullptr) {
+      charge_allocations();
+    }
     const Phase outer = phase_;
     phase_ = phase;
     return outer;
   }
   void leave(Phase outer, int64_t entered_ns, const char* label) {
-    const int64_t now = options_.clock();
-    charge(now);
-    const size_t phase = static_cast<size_t>(phase_);
-    if (label != nullptr && now - entered_ns > label_ns_[phase]) {
-      label_ns_[phase] = now - entered_ns;
-      labels_[phase] = label;
+    if (reads_clock()) {
+      const int64_t now = options_.clock();
+      charge(now);
+      const size_t phase = static_cast<size_t>(phase_);
+      if (label != nullptr && now - entered_ns > label_ns_[phase]) {
+        label_ns_[phase] = now - entered_ns;
+        labels_[phase] = label;
+      }
+    } else if (options_.heap_allocations != nullptr) {
+      charge_allocations();
     }
     phase_ = outer;
   }
+  /// Scopes between iterations are always timed: they are few, and long.
+  bool reads_clock() const { return timed_ || !inside_; }
   void charge(int64_t now) {
-    (inside_ ? phase_ns_ : totals_.between_phase_ns)[static_cast<size_t>(phase_)] += now - mark_ns_;
+    if (marked_)
+      (inside_ ? phase_ns_ : totals_.between_phase_ns)[static_cast<size_t>(phase_)] += now - mark_ns_;
     mark_ns_ = now;
+    marked_ = true;
+    if (looking_) charge_memory();
     if (inside_ && options_.heap_allocations != nullptr) charge_allocations();
   }
   void charge_allocations() {
@@ -193,7 +258,23 @@ class Recorder {
     (beside ? totals_.heap_allocations_beside : heap_in_step_) += made - heap_mark_;
     heap_mark_ = made;
   }
+  void look_for_traces() {
+    const int64_t traces = counter_value(Counter::kTraces);
+    if (traces != traces_mark_ || traced_) [[unlikely]]
+      note_tracing(traces);
+  }
+  void note_tracing(int64_t traces);
+  void charge_memory();
+  void begin_look();
+  void end_look();
+  const char* label_of_happening() const;
+  void begin_timed();
+  void end_timed();
+  void draw_untimed();
+  double timed_cost_ns() const;
+  double timing_cost_ns() const;
   void time_reference(WindowSeries& series);
+  void share_waited(int64_t waited_ns);
   void note_spike(int64_t duration_ns, const WindowSeries& series);
   void calibrate();
   void restart();
@@ -203,6 +284,12 @@ class Recorder {
   int last_class_ = 0;
   int class_ = 0;
   bool inside_ = false;
+  bool timed_ = true;
+  bool marked_ = false;       // `mark_ns_` is when the present phase began
+  int64_t untimed_left_ = 0;  // iterations until the next that is timed
+  int64_t timed_here_ = 0;    // iterations timed since `seal` by this process
+  int64_t scopes_ = 0;        // entered in them
+  uint64_t random_ = 1;
   Phase phase_ = Phase::kUnexplained;
   int64_t begin_ns_ = 0;
   int64_t mark_ns_ = 0;
@@ -211,7 +298,6 @@ class Recorder {
   int64_t heap_in_step_ = 0;
   int64_t next_sample_ns_ = 0;
   int64_t sample_interval_ns_ = 0;
-  int64_t sample_cost_ns_ = INT64_MAX;  // of the cheapest so far: one that was preempted says nothing
   PhaseTimes phase_ns_{};
   PhaseTimes label_ns_{};
   std::array<const char*, kPhaseCount> labels_{};
@@ -220,15 +306,38 @@ class Recorder {
   std::vector<Sample> samples_;
   std::vector<Spike> recent_spikes_;
   std::vector<Spike> largest_spikes_;
-  Sensors sensors_;
-  int64_t waited_ns_ = 0;  // at the latest look
+  EventLog events_;
+  int64_t made_ns_ = now_ns();
+  std::unique_ptr<Sensors> own_sensors_;  // where none are given
+  SensorSource& sensors_;
+  SensorReading reading_;  // the latest
+  int64_t next_slow_ns_ = 0;
+  int64_t waited_ns_ = 0;                        // at the latest look
+  bool look_due_ = false, looking_ = false;      // at the next timed iteration, at the present one
+  int64_t bytes_mark_ = 0, own_bytes_mark_ = 0;  // while looking
+  Looks looks_;
+  bool traced_ = false;  // in the latest iteration
+  int64_t traces_mark_ = 0, switches_mark_ = 0, weights_mark_ = 0;
+  std::vector<int64_t> tracings_;
+  int64_t tracings_ever_ = 0;
+  int64_t files_before_ = 0;
+  std::vector<int64_t> looked_at_ns_;  // each class's total then
   ReferenceKernel reference_kernel_;
   bool reference_chosen_ = false;  // on the team, if the first iterations have used it
   int64_t parallel_loops_ = 0;     // before these
   double reference_ns_ = 0;        // what its timings took
   int64_t references_ = 0;
-  double iteration_cost_ns_ = 0;
+  double iteration_cost_ns_ = 0, scope_cost_ns_ = 0, untimed_cost_ns_ = 0;
+  double played_quiet_ns_ = 0;  // the lowest of a played reference kernel
   double sampling_ns_ = 0;
+  /// Of samples, of slow sensors, of reference kernels: the cheapest, and the sum of costs that are no more
+  /// than a few times that.
+  struct Cost {
+    int64_t cheapest_ns = INT64_MAX;
+    double sum_ns = 0;
+    void add(int64_t ns);
+  };
+  Cost sample_cost_, slow_cost_, reference_cost_;
 };
 
 /// Charges the time of a scope to `phase`, less what scopes inside it take. `label`, a string that outlives

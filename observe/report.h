@@ -14,12 +14,15 @@
 //   between iterations spikes           {count, owner, label, period, period_share, time_share, largest:
 //   [{iteration, duration_ns, owner,
 //                    label}]}
-//   causes           [{name, mend, evidence}]
+//   causes           [{name, mend, evidence, consequences: [name]}]
 //   allocations      {heap_per_step, library_per_step, system_per_step, allocating_steps}
+//   drift_seconds    growing runs: what the growth cost (else null)
 //   times_slower     against the cured form
-//   overhead         {per_iteration_ns, sampling_ns, bytes}
-//   environment      {cpu, cores, usable_cores, core_quota, memory_bytes, memory_limit_bytes,
-//   transparent_huge_pages,
+//   events           {kind: {count, total_ns, longest_ns}} for kinds that happened
+//   retraces         [{name, before, after, cost_ns, at_s}], of those that are kept (event_log.h)
+//   overhead         {per_iteration_ns, timed_share (of the iterations), share (of the run's time),
+//   sampling_ns, bytes} environment      {cpu, cores, usable_cores, core_quota, memory_bytes,
+//   memory_limit_bytes, transparent_huge_pages,
 //                    governor, kernel, virtual_machine, isa}
 //
 // CSV, one row a window: class, window, first_iteration, last_iteration, iterations, median_ns, mean_ns,
@@ -34,18 +37,9 @@
 #include <string>
 #include <vector>
 
-#include "isochron/observe/cause.h"
-#include "isochron/observe/flatness.h"
-#include "isochron/observe/machine.h"
-#include "isochron/observe/recorder.h"
+#include "isochron/observe/run_data.h"
 
 namespace isochron::observe {
-
-struct ReportOptions {
-  FlatnessOptions time;
-  FlatnessOptions levels{.bound = 0.02};  // memory, disk and counts
-  Evidence facts;                         // what the caller knows beyond the recorder
-};
 
 struct Durations {  // ns
   double min = 0;
@@ -71,9 +65,10 @@ struct SpikeReport {
   int64_t count = 0;
   Phase owner = Phase::kUnexplained;  // with `label`, the owner that cost most among the newest spikes
   std::string label;
-  std::optional<Period> period;  // of that owner's
-  double time_share = 0;         // of all spikes' excess in the run's time
-  std::vector<Spike> largest;
+  std::optional<Period> period;      // of that owner's
+  double time_share = 0;             // of all spikes' excess in the run's time
+  std::vector<SpikeRecord> largest;  // largest first
+  std::vector<SpikeRecord> recent;   // the newest, oldest first
 
   /// The label, or the phase where there is none.
   std::string owner_name() const { return label.empty() ? std::string(phase_name(owner)) : label; }
@@ -94,6 +89,9 @@ struct RunReport {
   Durations duration_ns;
   FlatnessOptions options;
   FlatnessVerdict time;
+  /// Growing runs only: what this one took beyond what it would have, had every iteration gone on as in the
+  /// first tenth.
+  std::optional<double> drift_seconds;
   FlatnessOptions level_options;
   std::vector<SeriesReport> series;
   std::vector<int64_t> sample_iterations;              // done when the series' values were read
@@ -106,6 +104,8 @@ struct RunReport {
   double system_allocations_per_step = 0;
   int64_t allocating_steps = 0;
   std::optional<double> times_slower;  // median against the cured form's
+  int64_t begin_ns = 0;                // when recording began, on the events' clock
+  EventRecords events;
   Overhead overhead;
   MachineDescription machine;
   std::vector<WindowReport> windows;
@@ -115,14 +115,16 @@ struct RunReport {
   const SeriesReport* find_series(std::string_view name_of_series) const;
 };
 
-/// Judges what `recorder` holds. Throws kInvalidArgument when it holds no iteration (after its seal).
-RunReport make_report(const Recorder& recorder, std::string name, const ReportOptions& options = {});
-
-/// The same for another program's iterations, of which only the durations in ns are known, in order; the
-/// first `warmup` are left out. Throws kInvalidArgument when none is left, or one isn't above 0 or above
-/// 2^62.
-RunReport make_report(std::span<const double> durations_ns, std::string name, int64_t warmup = 0,
-                      const ReportOptions& options = {});
+/// Judges a run. Throws as the verdict does for windows that no recorder makes.
+RunReport make_report(const RunData& data);
+/// Of what `recorder` holds, and of another program's durations, as `run_data` takes them.
+inline RunReport make_report(const Recorder& recorder, std::string name, const ReportOptions& options = {}) {
+  return make_report(run_data(recorder, std::move(name), options));
+}
+inline RunReport make_report(std::span<const double> durations_ns, std::string name, int64_t warmup = 0,
+                             const ReportOptions& options = {}) {
+  return make_report(run_data(durations_ns, std::move(name), warmup, options));
+}
 
 /// States how slow `report` is against `cured` (1 for the cured form itself) and names causes anew.
 void compare_with_cured(RunReport& report, const RunReport& cured);

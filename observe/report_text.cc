@@ -6,33 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "isochron/observe/report.h"
+#include "isochron/observe/text_table.h"
 
 namespace isochron::observe {
 namespace {
 
 using Json = nlohmann::ordered_json;
 using Row = std::vector<std::string>;
-
-/// Text in columns, two blanks between; the first column and the last flush left, the others right.
-std::string aligned(const std::vector<Row>& rows) {
-  std::vector<size_t> widths;
-  for (const Row& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()), 0);
-    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
-  }
-  std::string text;
-  for (const Row& row : rows) {
-    std::string line;
-    for (size_t c = 0; c < row.size(); ++c) {
-      const bool left = c == 0 || c + 1 == row.size();
-      const std::string padding(widths[c] - row[c].size(), ' ');
-      line += (c == 0 ? "" : "  ") + (left ? row[c] + padding : padding + row[c]);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
-}
 
 std::string verdict_cell(const FlatnessVerdict& verdict) {
   std::string text(flatness_name(verdict.kind));
@@ -120,11 +100,11 @@ Json phases_json(const std::array<double, kPhaseCount>& phases) {
 
 Json spikes_json(const SpikeReport& spikes) {
   Json largest = Json::array();
-  for (const Spike& spike : spikes.largest) {
+  for (const SpikeRecord& spike : spikes.largest) {
     largest.push_back({{"iteration", spike.iteration},
                        {"duration_ns", spike.duration_ns},
                        {"owner", phase_name(spike.owner)},
-                       {"label", spike.label == nullptr ? "" : spike.label}});
+                       {"label", spike.label}});
   }
   return {{"count", spikes.count},
           {"owner", phase_name(spikes.owner)},
@@ -145,6 +125,30 @@ Json series_json(const RunReport& report) {
                  {"per_iteration", series.per_iteration}};
     if (series.verdict) json["verdict"] = verdict_json(*series.verdict, report.level_options);
     list.push_back(std::move(json));
+  }
+  return list;
+}
+
+Json events_json(const RunReport& report) {
+  Json json = Json::object();
+  for (int k = 0; k < kEventKinds; ++k) {
+    const EventTotals& totals = report.events.totals[static_cast<size_t>(k)];
+    if (totals.count == 0) continue;
+    json[std::string(event_kind_name(static_cast<EventKind>(k)))] = {
+        {"count", totals.count}, {"total_ns", totals.total_ns}, {"longest_ns", totals.longest_ns}};
+  }
+  return json;
+}
+
+Json retraces_json(const RunReport& report) {
+  Json list = Json::array();
+  for (const Event& event : report.events.events) {
+    if (event.kind != EventKind::kTrace || event.before.empty()) continue;
+    list.push_back({{"name", event.name},
+                    {"before", event.before},
+                    {"after", event.after},
+                    {"cost_ns", event.duration_ns},
+                    {"at_s", static_cast<double>(event.time_ns - report.begin_ns) * 1e-9}});
   }
   return list;
 }
@@ -171,7 +175,9 @@ std::string duration_text(double ns) {
   if (ns < 1e3) return fmt::format("{:#.3g} ns", ns);
   if (ns < 1e6) return fmt::format("{:#.3g} us", ns * 1e-3);
   if (ns < 1e9) return fmt::format("{:#.3g} ms", ns * 1e-6);
-  return fmt::format("{:.2f} s", ns * 1e-9);
+  if (ns < 120e9) return fmt::format("{:.2f} s", ns * 1e-9);
+  if (ns < 7200e9) return fmt::format("{:#.3g} min", ns / 60e9);
+  return fmt::format("{:#.3g} h", ns / 3600e9);
 }
 
 std::string bytes_text(double bytes) {
@@ -196,11 +202,15 @@ std::string table_text(std::span<const RunReport> reports) {
     times.push_back(time_row(report));
     resources.push_back(resource_row(report));
   }
-  std::string text = aligned(times) + "\n" + aligned(resources) + "\n";
+  std::string text = aligned_text(times) + "\n" + aligned_text(resources) + "\n";
   for (const RunReport& report : reports) {
     if (report.time.kind == Flatness::kInconclusive) {
       text += fmt::format("  {}: inconclusive: {}; about {:.3g} steps would decide\n", report.name,
                           report.time.reason, report.time.iterations_to_decide);
+    }
+    if (report.drift_seconds) {
+      text += fmt::format("  {}: the growth cost {} of this run's {}\n", report.name,
+                          duration_text(*report.drift_seconds * 1e9), duration_text(report.seconds * 1e9));
     }
     for (const SeriesReport& series : report.series) {
       if (!series.verdict || series.verdict->kind != Flatness::kGrowing) continue;
@@ -209,6 +219,8 @@ std::string table_text(std::span<const RunReport> reports) {
     }
     for (const Cause& cause : report.causes) {
       text += fmt::format("  {}: {} ({}); {}\n", report.name, cause.name, cause.evidence, cause.mend);
+      if (!cause.consequences.empty())
+        text += fmt::format("  {}: follows from it: {}\n", report.name, fmt::join(cause.consequences, ", "));
     }
   }
   return text;
@@ -221,7 +233,10 @@ void print_table(std::FILE* file, std::span<const RunReport> reports) {
 std::string to_json(const RunReport& report, int indent) {
   Json causes = Json::array();
   for (const Cause& cause : report.causes) {
-    causes.push_back({{"name", cause.name}, {"mend", cause.mend}, {"evidence", cause.evidence}});
+    causes.push_back({{"name", cause.name},
+                      {"mend", cause.mend},
+                      {"evidence", cause.evidence},
+                      {"consequences", cause.consequences}});
   }
   const Durations& duration = report.duration_ns;
   const Json json = {{"name", report.name},
@@ -236,6 +251,7 @@ std::string to_json(const RunReport& report, int indent) {
                        {"p999", duration.p999},
                        {"max", duration.max}}},
                      {"time", verdict_json(report.time, report.options)},
+                     {"drift_seconds", number_or_null(report.drift_seconds)},
                      {"series", series_json(report)},
                      {"phases_ns", phases_json(report.phase_ns)},
                      {"between_phases_ns", phases_json(report.between_phase_ns)},
@@ -247,8 +263,12 @@ std::string to_json(const RunReport& report, int indent) {
                        {"system_per_step", report.system_allocations_per_step},
                        {"allocating_steps", report.allocating_steps}}},
                      {"times_slower", number_or_null(report.times_slower)},
+                     {"events", events_json(report)},
+                     {"retraces", retraces_json(report)},
                      {"overhead",
                       {{"per_iteration_ns", report.overhead.per_iteration_ns},
+                       {"timed_share", report.overhead.timed_share},
+                       {"share", report.evidence.get("overhead.share").value_or(0)},
                        {"sampling_ns", report.overhead.sampling_ns},
                        {"bytes", report.overhead.bytes}}},
                      {"environment", environment_json(report.machine)}};

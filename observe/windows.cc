@@ -19,6 +19,7 @@ Window merged(const Window& older, const Window& newer) {
   Window result = newer;
   result.first_iteration = older.first_iteration;
   result.iterations += older.iterations;
+  result.passed += older.passed;
   result.total_ns += older.total_ns;
   result.max_ns = std::max(older.max_ns, newer.max_ns);
   for (size_t p = 0; p < kPhaseCount; ++p) result.phase_ns[p] += older.phase_ns[p];
@@ -29,6 +30,26 @@ Window merged(const Window& older, const Window& newer) {
              newer.quantiles_ns.end(), both.begin());
   for (size_t i = 0; i < Window::kQuantiles; ++i)
     result.quantiles_ns[i] = 0.5F * (both[2 * i] + both[2 * i + 1]);
+  return result;
+}
+
+std::vector<double> by_window(std::span<const Window> windows, double (Window::*read)() const) {
+  std::vector<double> result;
+  result.reserve(windows.size());
+  for (const Window& window : windows) result.push_back((window.*read)());
+  return result;
+}
+
+std::vector<double> by_reference(std::span<const Window> windows, double (ReferenceTimes::*read)() const) {
+  const auto timed = [](const Window& window) { return window.reference.count > 0; };
+  const auto first = std::ranges::find_if(windows, timed);
+  std::vector<double> result;
+  if (first == windows.end()) return result;
+  double latest = (first->reference.*read)();
+  for (const Window& window : windows) {
+    if (timed(window)) latest = (window.reference.*read)();
+    result.push_back(latest);
+  }
   return result;
 }
 
@@ -65,6 +86,26 @@ double Window::median_ns() const {
   return std::accumulate(middle.begin(), middle.end(), 0.0) / static_cast<double>(middle.size());
 }
 
+std::vector<double> window_medians(std::span<const Window> windows) {
+  return by_window(windows, &Window::median_ns);
+}
+
+std::vector<double> window_means(std::span<const Window> windows) {
+  return by_window(windows, &Window::mean_ns);
+}
+
+std::vector<double> window_waited(std::span<const Window> windows) {
+  return by_window(windows, &Window::mean_waited_ns);
+}
+
+std::vector<double> window_reference_typical(std::span<const Window> windows) {
+  return by_reference(windows, &ReferenceTimes::typical_ns);
+}
+
+std::vector<double> window_reference_means(std::span<const Window> windows) {
+  return by_reference(windows, &ReferenceTimes::mean_ns);
+}
+
 WindowSeries::WindowSeries() {
   closed_.resize(kMaxWindows);  // and not only reserved: its pages must be resident before the first step
   closed_.clear();
@@ -82,40 +123,10 @@ void WindowSeries::clear() {
   usual_phase_ns_.fill(0);
 }
 
-std::vector<double> WindowSeries::by_window(double (Window::*read)() const) const {
-  std::vector<double> result;
-  result.reserve(closed_.size());
-  for (const Window& window : closed_) result.push_back((window.*read)());
-  return result;
-}
-
-std::vector<double> WindowSeries::medians() const { return by_window(&Window::median_ns); }
-std::vector<double> WindowSeries::means() const { return by_window(&Window::mean_ns); }
-std::vector<double> WindowSeries::waited() const { return by_window(&Window::mean_waited_ns); }
-
 void WindowSeries::add_reference(double ns, double quiet_ns, double spacing_ns, double iteration_ns) {
   open_.reference.add(ns, quiet_ns);
   until_reference_ = std::max<int64_t>(1, std::llround(spacing_ns / std::max(1.0, iteration_ns)));
 }
-
-std::vector<double> WindowSeries::by_reference(double (ReferenceTimes::*read)() const) const {
-  const auto timed = [](const Window& window) { return window.reference.count > 0; };
-  const auto first = std::find_if(closed_.begin(), closed_.end(), timed);
-  std::vector<double> result;
-  if (first == closed_.end()) return result;
-  double latest = (first->reference.*read)();
-  for (const Window& window : closed_) {
-    if (timed(window)) latest = (window.reference.*read)();
-    result.push_back(latest);
-  }
-  return result;
-}
-
-std::vector<double> WindowSeries::reference_typical() const {
-  return by_reference(&ReferenceTimes::typical_ns);
-}
-
-std::vector<double> WindowSeries::reference_means() const { return by_reference(&ReferenceTimes::mean_ns); }
 
 void WindowSeries::add_to(LogHistogram<int64_t>& histogram) const {
   histogram.add_all(run_histogram_);

@@ -57,7 +57,8 @@ struct Window {
   static constexpr int kQuantiles = 64;
   int64_t first_iteration = 0;  // of the run
   int64_t last_iteration = 0;
-  int64_t iterations = 0;  // of this class
+  int64_t iterations = 0;  // of this class, timed
+  int64_t passed = 0;      // and those between them that were not
   int64_t total_ns = 0;
   int64_t max_ns = 0;
   PhaseTimes phase_ns{};
@@ -69,8 +70,20 @@ struct Window {
   /// 400 ns would jump by 2.5 %.
   double median_ns() const;
   double mean_ns() const { return static_cast<double>(total_ns) / static_cast<double>(iterations); }
-  double mean_waited_ns() const { return static_cast<double>(waited_ns) / static_cast<double>(iterations); }
+  /// Per iteration, those that weren't timed too.
+  double mean_waited_ns() const {
+    return static_cast<double>(waited_ns) / static_cast<double>(iterations + passed);
+  }
 };
+
+std::vector<double> window_medians(std::span<const Window> windows);
+std::vector<double> window_means(std::span<const Window> windows);
+/// Typical and mean time of the reference kernel in each window, that of its neighbour where it was not timed
+/// in one; empty when it never was.
+std::vector<double> window_reference_typical(std::span<const Window> windows);
+std::vector<double> window_reference_means(std::span<const Window> windows);
+/// Time that an iteration of each window waited for a core, on average.
+std::vector<double> window_waited(std::span<const Window> windows);
 
 class WindowSeries {
  public:
@@ -86,6 +99,8 @@ class WindowSeries {
     open_histogram_.add(duration_ns);
     if (++open_.iterations == length_) close();
   }
+  /// An iteration that wasn't timed.
+  void pass() { ++open_.passed; }
   void clear();
   /// Goes on from `windows` of `length` iterations each, at most kMaxWindows / 2 of them, whose durations are
   /// known by their quantiles only.
@@ -104,17 +119,9 @@ class WindowSeries {
   const std::vector<Window>& closed() const { return closed_; }
   /// Iterations a window has now.
   int64_t length() const { return length_; }
-  /// All iterations added, those of the open window too.
+  /// All iterations timed, those of the open window too.
   int64_t iterations() const { return run_histogram_.count() + open_.iterations; }
   int64_t total_ns() const { return closed_total_ns_ + open_.total_ns; }
-  std::vector<double> medians() const;
-  std::vector<double> means() const;
-  /// Typical and mean time of the reference kernel in each closed window, that of its neighbour where it was
-  /// not timed in one; empty when it never was.
-  std::vector<double> reference_typical() const;
-  std::vector<double> reference_means() const;
-  /// Time that an iteration of each closed window waited for a core, on average.
-  std::vector<double> waited() const;
 
   /// Median duration of the last windows, 0 until there are `kUsualWindows` of them; and mean time of a phase
   /// there.
@@ -130,9 +137,6 @@ class WindowSeries {
   void close();
   static void merge_pairs(std::vector<Window>& windows);
   void update_usual();
-
-  std::vector<double> by_window(double (Window::*read)() const) const;
-  std::vector<double> by_reference(double (ReferenceTimes::*read)() const) const;
 
   int64_t length_ = 1;
   int64_t until_reference_ = 1;

@@ -3,10 +3,19 @@
 #include <array>
 #include <cstring>
 
+#include "isochron/core/counters.h"
 #include "isochron/memory/buffer.h"
 #include "isochron/ops/cpu/tile_functions.h"
 
 namespace isochron {
+namespace {
+
+void count_host_copy(const Tensor& tensor) {
+  count(Counter::kHostCopies, 1);
+  count(Counter::kHostCopyBytes, static_cast<int64_t>(tensor.size_bytes()));
+}
+
+}  // namespace
 
 Tensor full(const Shape& shape, double number, DType dtype) {
   Tensor result = empty({dtype, shape}, "full");
@@ -42,6 +51,7 @@ Tensor from_vector(const Shape& shape, const std::vector<double>& values, DType 
   require(shape.elems() == static_cast<int64_t>(values.size()), ErrorCode::kShapeMismatch, "from_vector",
           "shape {} has {} elements, got {} values", shape.str(), shape.elems(), values.size());
   Tensor result = empty({dtype, shape}, "from_vector");
+  count_host_copy(result);
   for (size_t i = 0; i < values.size(); ++i) {
     ops::store_number(result.raw() + i * dtype_size(dtype), dtype, values[i]);
   }
@@ -63,6 +73,7 @@ Tensor copy_in(const TensorSpec& spec, const void* data, size_t count) {
   require(spec.shape.elems() == static_cast<int64_t>(count), ErrorCode::kShapeMismatch, "from_span",
           "shape {} has {} elements, got {} values", spec.shape.str(), spec.shape.elems(), count);
   Tensor result = empty(spec, "from_span");
+  count_host_copy(result);
   if (count > 0) std::memcpy(result.raw(), data, result.size_bytes());
   return result;
 }

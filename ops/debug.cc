@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "isochron/core/counters.h"
 #include "isochron/core/finite.h"
 #include "isochron/graph/apply.h"
 #include "isochron/ops/registry.h"
@@ -45,6 +46,7 @@ class CheckNumericsKernel final : public ObservingKernel {
   void observe(std::byte* x) override {
     const std::optional<NotFinite> found = find_not_finite(spec_, x);
     if (!found) return;
+    count(Counter::kNotFinite, 1);
     fail(ErrorCode::kNotANumber, "check_numerics", "'{}' {}", label_, not_finite_text(spec_, *found));
   }
 };

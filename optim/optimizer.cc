@@ -5,6 +5,7 @@
 #include <set>
 
 #include "isochron/autograd/autograd.h"
+#include "isochron/core/counters.h"
 #include "isochron/graph/capture.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
@@ -175,7 +176,7 @@ void Optimizer::prepare(std::span<const Variable> parameters) {
   };
   std::vector<Entry> entries;
   for (const Variable& parameter : trainable) {
-    Entry entry{parameter, {}, {}, {}};
+    Entry entry{parameter, {}, {}, {}, {}};
     for (size_t k = 0; k < states_.size(); ++k) {
       const Shape shape = ops::update_state_shape(*op_, parameter.shape(), k);
       entry.states.push_back(
@@ -184,9 +185,11 @@ void Optimizer::prepare(std::span<const Variable> parameters) {
     const Tensor zero = zeros(parameter.shape(), parameter.dtype());
     if (accumulates()) entry.gradient_sum = own(parameter, "gradient_sum", zero);
     if (options_.average_decay > 0) entry.average = own(parameter, "average", parameter);
+    if (options_.keep_gradients) entry.gradient = Variable(zero, parameter.name(), false);
     entries.push_back(std::move(entry));
   }
   entries_ = std::move(entries);
+  count(Counter::kOptimizerStates, 1);
 }
 
 graph::Attributes Optimizer::attributes_for(std::span<const Variable> parameters) const {
@@ -275,6 +278,14 @@ std::vector<Variable> Optimizer::parameters() const {
   return result;
 }
 
+std::vector<Variable> Optimizer::kept_gradients() const {
+  std::vector<Variable> result;
+  for (const Entry& entry : entries_) {
+    if (entry.gradient.defined()) result.push_back(entry.gradient);
+  }
+  return result;
+}
+
 std::vector<Variable> Optimizer::state() const {
   std::vector<Variable> result = {learning_rate_, step_};
   if (accumulates()) result.insert(result.end(), {phase_, rows_, flush_});
@@ -293,6 +304,7 @@ size_t Optimizer::state_bytes() const {
     for (const Variable& state : entry.states) bytes += state.size_bytes();
     if (entry.gradient_sum.defined()) bytes += entry.gradient_sum.size_bytes();
     if (entry.average.defined()) bytes += entry.average.size_bytes();
+    if (entry.gradient.defined()) bytes += entry.gradient.size_bytes();
   }
   return bytes;
 }

@@ -80,6 +80,9 @@ class Optimizer {
 
   /// The parameters that it has states for, in the order of its first step.
   std::vector<Variable> parameters() const;
+  /// The newest gradients of its parameters, under their names: StepOptions::keep_gradients. Empty without,
+  /// and before the first step.
+  std::vector<Variable> kept_gradients() const;
   /// Everything that a checkpoint must save, under names unique within the optimizer: the slots and the
   /// states made so far.
   std::vector<Variable> state() const;
@@ -106,6 +109,7 @@ class Optimizer {
     std::vector<Variable> states;
     Variable gradient_sum;  // where micro-batches are accumulated
     Variable average;       // where averages are kept
+    Variable gradient;      // where gradients are
   };
   /// What one update changes, in the order of the update op's results, and what belongs to it.
   struct Update;
@@ -120,6 +124,7 @@ class Optimizer {
   // optim/optimizer_step.cc
   Update update_of(std::span<const Variable> parameters) const;
   void step(std::span<const Variable> parameters, std::vector<Tensor> gradients, const Tensor& rows);
+  void keep(std::span<const Variable> parameters, std::span<const Tensor> gradients);
   std::vector<Tensor> sum_up(const Update& update, std::span<const Tensor> gradients, const Tensor& rows,
                              Tensor& total_rows, Tensor& due);
   std::vector<Tensor> unscaled(const Update& update, std::span<const Tensor> state,

@@ -111,6 +111,7 @@ void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> g
   std::vector<Variable> targets = update.targets;
   for (const Variable& slot : scale_slots()) targets.push_back(slot);
   const std::vector<Tensor> state = values_of(targets);
+  if (options_.keep_gradients) keep(parameters, gradients);
   Tensor total_rows, due;
   if (accumulates()) gradients = sum_up(update, gradients, rows, total_rows, due);
   const auto change = [&](std::span<const Tensor> before) {
@@ -119,6 +120,14 @@ void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> g
   };
   const std::vector<Tensor> results = accumulates() ? update_if(due, state, change) : change(state);
   for (size_t i = 0; i < targets.size(); ++i) targets[i].assign(results[i]);
+}
+
+void Optimizer::keep(std::span<const Variable> parameters, std::span<const Tensor> gradients) {
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Tensor& gradient = gradients[i];
+    entry_of(parameters[i], i)
+        .gradient.assign(scales_loss() ? gradient / cast(loss_scale_, gradient.dtype()) : gradient);
+  }
 }
 
 /// Adds the gradients to the sums of the group and counts. `due`: is this its last micro-batch?

@@ -101,6 +101,10 @@ struct StepOptions {
   /// parameter after each update, starting at the first update's result (Keras's use_ema). In (0, 1); 0:
   /// none. See AveragedWeights.
   double average_decay = 0;
+  /// Keeps the gradients of the newest micro-batch, unscaled and before clipping, for looking at between
+  /// steps (Optimizer::kept_gradients). Takes their bytes, and they leave the arena's reuse; checkpoints
+  /// don't hold them.
+  bool keep_gradients = false;
 };
 
 }  // namespace isochron::optim

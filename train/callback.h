@@ -19,8 +19,14 @@
 #include <utility>
 #include <vector>
 
+#include "isochron/core/counters.h"
+#include "isochron/observe/histogram.h"
 #include "isochron/train/checkpoint.h"
 #include "isochron/train/results.h"
+
+namespace isochron {
+class CapturedFunction;
+}
 
 namespace isochron::train {
 
@@ -46,16 +52,18 @@ class SavableRun {
 
 /// Where a run of Trainer::fit stands.
 struct RunState {
-  int epoch = 0;                        // the present one, from 1
-  int epochs = 0;                       // asked for
-  int64_t step = 0;                     // steps done in the present epoch
-  int64_t steps_per_epoch = 0;          // expected; 0: not known
-  int64_t total_steps = 0;              // done in all epochs, those before a resume too
-  std::vector<std::string> names = {};  // of the results that an epoch may have
-  std::string stop_reason = {};         // empty: go on
-  std::string not_finite = {};          // what is NaN or infinite, and which op made it so
-  bool interrupted = false;             // the end came by a signal: there is more to do
-  SavableRun* savable = nullptr;        // during a fit
+  int epoch = 0;                               // the present one, from 1
+  int epochs = 0;                              // asked for
+  int64_t step = 0;                            // steps done in the present epoch
+  int64_t steps_per_epoch = 0;                 // expected; 0: not known
+  int64_t total_steps = 0;                     // done in all epochs, those before a resume too
+  std::vector<std::string> names = {};         // of the results that an epoch may have
+  std::string stop_reason = {};                // empty: go on
+  std::string not_finite = {};                 // what is NaN or infinite, and which op made it so
+  bool interrupted = false;                    // the end came by a signal: there is more to do
+  SavableRun* savable = nullptr;               // during a fit, as the next two
+  const CapturedFunction* captured = nullptr;  // the train step, planned
+  const observe::LogHistogram<uint32_t>* step_ns = nullptr;  // how long the epoch's steps took so far
 
   /// Ends the training after the present step (from on_batch_end) or epoch. The first reason stands.
   void stop(std::string reason) {
@@ -103,6 +111,9 @@ class Callback {
   virtual NamedVariables variables() const { return {}; }
   /// By which a saved state finds the callback again: "early_stopping".
   virtual std::string_view kind() const { return "callback"; }
+
+ private:
+  [[no_unique_address]] Counted<Counter::kHooks> counted_;  // those that pile up are seen
 };
 
 /// Functions in place of a class of one's own; empty ones are skipped.

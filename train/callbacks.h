@@ -1,5 +1,6 @@
 // Ready-made callbacks, by the definitions of Keras 3 (keras.io/api/callbacks) and with its names for their
-// options; epochs count from 1. Those that save are in train/model_checkpoint.h.
+// options; epochs count from 1. Those that save are in train/model_checkpoint.h,
+// that for TensorBoard is in train/tensor_board.h.
 #pragma once
 
 #include <cstdio>
@@ -12,7 +13,6 @@
 #include <vector>
 
 #include "isochron/nn/module.h"
-#include "isochron/observe/event_file.h"
 #include "isochron/optim/optimizer.h"
 #include "isochron/train/callback.h"
 
@@ -194,37 +194,6 @@ class CsvLogger : public Callback {
   bool fresh_ = false;
   std::optional<int64_t> resumed_at_;  // where to cut then
   std::unique_ptr<std::FILE, Close> file_;
-};
-
-struct TensorBoardOptions {
-  /// Also every so many steps, at the next on_batch_end, as "batch_..."; 0: only at the end of epochs.
-  int64_t update_freq = 0;
-  const optim::Optimizer* optimizer = nullptr;  // whose learning rate is written too
-};
-/// Scalars for TensorBoard, in Keras's places and under its names: LOG_DIR/train and LOG_DIR/validation,
-/// "epoch_loss", "batch_loss". All by the steps done, so that a resumed run, which writes new files, can tell
-/// TensorBoard from which step on to forget the older ones.
-class TensorBoard : public Callback {
- public:
-  explicit TensorBoard(std::filesystem::path log_dir, TensorBoardOptions options = {})
-      : log_dir_(std::move(log_dir)), options_(options) {}
-  void on_batch_end(RunState& run, const Results& results) override;
-  void on_epoch_end(RunState& run, const Results& results) override;
-  /// Throws kIo where the files can't be written.
-  void on_train_end(RunState& run) override;
-  /// The step from which on "batch_..." is due.
-  std::string state() const override;
-  void restore(const RunState& run, const std::string& state) override;
-  std::string_view kind() const override { return "tensor_board"; }
-
- private:
-  observe::EventFile& file(std::unique_ptr<observe::EventFile>& slot, const char* folder) const;
-
-  std::filesystem::path log_dir_;
-  TensorBoardOptions options_;
-  std::unique_ptr<observe::EventFile> train_, validation_;  // made when there is something to write
-  int64_t next_batch_ = 0;
-  std::optional<int64_t> resumed_at_;  // steps done then
 };
 
 }  // namespace isochron::train

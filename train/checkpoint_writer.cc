@@ -9,12 +9,14 @@
 #include "isochron/core/clock.h"
 #include "isochron/core/counters.h"
 #include "isochron/core/event.h"
+#include "isochron/core/trace.h"
 #include "isochron/memory/buffer.h"
 
 namespace isochron::train {
 namespace {
 
 constexpr size_t kAlignment = 64;
+constinit TraceLabel kWriting(TraceCategory::kFile, "write checkpoint");
 
 }  // namespace
 
@@ -107,6 +109,7 @@ void CheckpointWriter::rethrow_failure() {
 
 void CheckpointWriter::run() {
   const BackgroundWork background;
+  name_trace_thread("checkpoint writer");
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return waiting_ || stop_; });
@@ -138,6 +141,7 @@ void CheckpointWriter::run() {
 }
 
 void CheckpointWriter::write(const Staging& staging, const Request& request) const {
+  const TraceSpan span(kWriting);
   const int64_t began_ns = now_ns();
   save_checkpoint(request.path, variables_, staging.contents, request.document, request.blobs,
                   temporary_folder_);

@@ -6,6 +6,7 @@
 #include "isochron/core/clock.h"
 #include "isochron/core/event.h"
 #include "isochron/core/stop_signals.h"
+#include "isochron/core/trace.h"
 #include "isochron/ops/choices.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/random.h"
@@ -18,15 +19,28 @@ using observe::Phase;
 /// After a failure a dataset no longer stands where the training does.
 constexpr std::string_view kReading = "reading data";
 
-/// A phase of the recorder, if there is one.
+constinit TraceLabel kStep(TraceCategory::kStep, "step");
+constinit TraceLabel kPhases[] = {
+    {TraceCategory::kPhase, "data_wait"}, {TraceCategory::kPhase, "host_to_device"},
+    {TraceCategory::kPhase, "compute"},   {TraceCategory::kPhase, "update"},
+    {TraceCategory::kPhase, "callbacks"}, {TraceCategory::kPhase, "checkpoint"},
+    {TraceCategory::kPhase, "log"},       {TraceCategory::kPhase, "unexplained"}};
+static_assert(std::size(kPhases) == observe::kPhaseCount);
+
+/// A phase of the recorder, if there is one, and of the trace. Callbacks, checkpoints and logs are no part of
+/// a sealed iteration.
 class OptionalPhase {
  public:
-  OptionalPhase(observe::Recorder* recorder, Phase phase, const char* label = nullptr) {
+  OptionalPhase(observe::Recorder* recorder, Phase phase, const char* label = nullptr)
+      : span_(kPhases[static_cast<size_t>(phase)]) {
     if (recorder != nullptr) scope_.emplace(*recorder, phase, label);
+    if (phase == Phase::kCallbacks || phase == Phase::kCheckpoint || phase == Phase::kLog) beside_.emplace();
   }
 
  private:
+  TraceSpan span_;
   std::optional<observe::PhaseScope> scope_;
+  std::optional<UnsealedScope> beside_;
 };
 
 /// What callbacks are called in a checkpoint: their kinds, numbered where one comes twice.
@@ -63,6 +77,8 @@ Trainer::Fit::Fit(Trainer& trainer, data::Dataset& dataset, const FitOptions& op
   run_.steps_per_epoch =
       options.steps_per_epoch > 0 ? options.steps_per_epoch : std::max<int64_t>(dataset.size(), 0);
   run_.savable = this;
+  run_.captured = &trainer.train_.captured();
+  run_.step_ns = &durations_;
   read_results(results_);
   for (const auto& [name, value] : results_) run_.names.push_back(name);
   for (size_t i = 0; options.validation_data && i < trainer.functions_.metrics.size() + 1; ++i) {
@@ -83,12 +99,15 @@ History Trainer::Fit::run() {
   if (fresh_recorder_) seal();
   warm_ = first_epoch_ >= options_.epochs;
   watch_numbers();
+  if (options_.enforce_sealed) seal_.emplace();
   try {
     epochs();
   } catch (...) {
+    if (options_.traced.recorder != nullptr) options_.traced.recorder->stop();
     save_after_failure();
     throw;
   }
+  if (options_.traced.recorder != nullptr) options_.traced.recorder->stop();
   notify(&Callback::on_train_end);
   history_.stopped = run_.stop_reason;
   if (run_.interrupted) history_.interrupted_by = StopSignals::pending();
@@ -140,6 +159,10 @@ void Trainer::Fit::begin_epoch() {
   epoch_done_ = false;
   seconds_before_ = 0;
   notify(&Callback::on_epoch_begin);
+  if (options_.traced.warm_up && options_.traced.recorder != nullptr && run_.epoch > first_epoch_) {
+    options_.traced.recorder->stop();
+    traced_ = true;
+  }
   if (recorder_ != nullptr && run_.epoch == first_epoch_ + 1 && recorder_->totals().warmup_iterations == 0) {
     seal();
     warm_ = true;
@@ -157,17 +180,38 @@ void Trainer::Fit::steps() {
   // An epoch that goes on from a checkpoint may be at the end of its pass already.
   if (!at_ || (*at_ == std::default_sentinel && (counted || run_.step == 0))) begin_data();
   while (*at_ != std::default_sentinel && run_.stop_reason.empty() && !counted_out()) {
+    begin_trace();
     call();
+    end_trace();
     if (run_.interrupted) return;
     if (counted && !counted_out() && *at_ == std::default_sentinel) begin_data();
   }
 }
 
+void Trainer::Fit::call() {
+  const TraceSpan span(kStep, run_.total_steps + 1);
+  if (recorder_ != nullptr) recorder_->begin_iteration();
+  {
+    const SealedSection section(enforced_seal());
+    iterate();
+  }
+  if (recorder_ != nullptr) recorder_->end_iteration();
+  if (seal_) seal_->check("fit", run_.total_steps);
+}
+
+Seal* Trainer::Fit::enforced_seal() {
+  if (!seal_) return nullptr;
+  const bool warm =
+      run_.epoch > first_epoch_ || (options_.epochs <= first_epoch_ && run_.step >= options_.report_every);
+  return warm ? &*seal_ : nullptr;
+}
+
 /// One iteration: the steps of one call, then the fetching of the next batch. What is saved in between stands
 /// after the batch last trained on, as the dataset does then.
-void Trainer::Fit::call() {
-  if (recorder_ != nullptr) recorder_->begin_iteration();
-  const int64_t began_ns = now_ns(), first_step = run_.step;
+void Trainer::Fit::iterate() {
+  // A recorder that lets this one pass untimed has its reasons.
+  const bool timed = recorder_ == nullptr || recorder_->timed();
+  const int64_t began_ns = timed ? now_ns() : 0, first_step = run_.step;
   int64_t steps = 0, updates = 0;
   bool odd = false;
   for (;;) {
@@ -177,19 +221,39 @@ void Trainer::Fit::call() {
     fetch();
     if (*at_ == std::default_sentinel) break;
   }
-  const int64_t trained_ns = now_ns();
+  const int64_t trained_ns = timed ? now_ns() : 0;
   if (recorder_ != nullptr) recorder_->set_class(step_class(steps, updates, odd));
   if (run_.step / options_.report_every != first_step / options_.report_every) report();
   save(SavePoint::kStep);
   // Before the fetch, while the dataset stands where the training does.
   if (StopSignals::pending() != 0 && run_.stop_reason.empty()) interrupt();
-  const int64_t saved_ns = now_ns();
+  const int64_t saved_ns = timed ? now_ns() : 0;
   if (fetch_due_ && !counted_out() && !run_.interrupted) fetch();
-  const int64_t ended_ns = now_ns();
-  durations_.add((ended_ns - began_ns) / steps);
-  progress_.add_step({.duration_ns = (trained_ns - began_ns + ended_ns - saved_ns) / steps,
-                      .wait_ns = (ended_ns - saved_ns) / steps});
-  if (recorder_ != nullptr) recorder_->end_iteration();
+  if (timed) {
+    const int64_t ended_ns = now_ns();
+    durations_.add((ended_ns - began_ns) / steps);
+    progress_.add_step({.duration_ns = (trained_ns - began_ns + ended_ns - saved_ns) / steps,
+                        .wait_ns = (ended_ns - saved_ns) / steps});
+  }
+}
+
+/// Before a call of steps: are those that a trace is asked for among them?
+void Trainer::Fit::begin_trace() {
+  const FitOptions::TracedSteps& traced = options_.traced;
+  if (traced.recorder == nullptr || traced.recorder->recording()) return;
+  const int64_t last = steps_here_ + options_.steps_per_call;
+  if (!traced_ && last >= traced.first && steps_here_ < traced.last) traced.recorder->start();
+}
+
+void Trainer::Fit::end_trace() {
+  const FitOptions::TracedSteps& traced = options_.traced;
+  if (traced.recorder == nullptr || !traced.recorder->recording()) return;
+  traced.recorder->sample_memory();
+  const bool only_epoch = first_epoch_ >= options_.epochs;
+  if (steps_here_ < traced.last) return;
+  traced.recorder->stop();
+  traced_ = true;
+  if (traced.warm_up && only_epoch && fresh_recorder_) seal();
 }
 
 /// 0: the usual call; 1: one with an odd batch, or cut short; 2: one that updates more often than others,
@@ -208,6 +272,7 @@ bool Trainer::Fit::train_step() {
   trainer_.train_.call(**at_);
   ++run_.step;
   ++run_.total_steps;
+  ++steps_here_;
   fetch_due_ = true;
   half_done_ = {};
   return updates;
@@ -328,6 +393,7 @@ void Trainer::Fit::save(SavePoint point) {
 }
 
 void Trainer::Fit::interrupt() {
+  const UnsealedScope ending;
   run_.interrupted = true;
   save(SavePoint::kSignal);
   run_.stop(fmt::format("interrupted by {}", StopSignals::name(StopSignals::pending())));

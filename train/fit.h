@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "isochron/core/sealed.h"
 #include "isochron/observe/histogram.h"
 #include "isochron/train/good_state.h"
 #include "isochron/train/progress.h"
@@ -44,6 +45,11 @@ class Trainer::Fit final : public SavableRun {
   void begin_epoch();
   void steps();
   void call();
+  void iterate();
+  /// Null during warm-up, and where nothing is enforced.
+  Seal* enforced_seal();
+  void begin_trace();
+  void end_trace();
   int step_class(int64_t steps, int64_t updates, bool odd) const;
   bool train_step();
   bool prepare_update(int64_t step);
@@ -86,6 +92,8 @@ class Trainer::Fit final : public SavableRun {
   /// What is half done, so that no run could go on from what there is; empty between full steps.
   std::string_view half_done_;
   int first_epoch_ = 0;        // of this process
+  int64_t steps_here_ = 0;     // done in this process
+  bool traced_ = false;        // the recording for a trace is over
   std::string baseline_;       // the recorder's, of an earlier process
   bool warm_ = false;          // the first epoch of this process is over, or there is no other
   double seconds_before_ = 0;  // of the epoch's steps in an earlier process
@@ -94,6 +102,7 @@ class Trainer::Fit final : public SavableRun {
   std::optional<data::Dataset::Iterator> at_;
   bool fetch_due_ = false;  // `at_` stands at a batch that was trained on
   NamedVariables weights_, variables_;
+  std::optional<Seal> seal_;  // where that is enforced
   std::optional<FiniteWatch> watch_;
   std::optional<GoodState> good_;
 };

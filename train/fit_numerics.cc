@@ -1,4 +1,5 @@
 // What a fit does about numbers that aren't finite: it finds out where they come from.
+#include "isochron/core/counters.h"
 #include "isochron/core/event.h"
 #include "isochron/core/finite.h"
 #include "isochron/graph/apply.h"
@@ -19,6 +20,7 @@ void Trainer::Fit::check_variables(const std::string& what) {
 
 void Trainer::Fit::not_a_number(int64_t step, const std::string& what) {
   not_finite_ = true;
+  count(Counter::kNotFinite, 1);
   const std::string origin = find_origin();
   run_.not_finite = origin.empty() ? what : fmt::format("{}: {}", what, origin);
   for (Callback* callback : options_.callbacks) {

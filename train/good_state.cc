@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "isochron/core/checked.h"
+#include "isochron/core/counters.h"
 #include "isochron/core/finite.h"
 #include "isochron/memory/buffer.h"
 #include "isochron/ops/creation.h"
@@ -57,7 +58,9 @@ std::string FiniteWatch::look() const {
     const auto& [name, variable] = variables_[i];
     const Tensor content = variable.tensor();
     const std::optional<NotFinite> found = find_not_finite(content.spec(), content.raw());
-    if (found) return fmt::format("'{}' {}", name, not_finite_text(content.spec(), *found));
+    if (!found) continue;
+    count(Counter::kNotFinite, 1);
+    return fmt::format("'{}' {}", name, not_finite_text(content.spec(), *found));
   }
   return {};
 }

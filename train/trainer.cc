@@ -101,6 +101,10 @@ History Trainer::fit(Batches data, const FitOptions& options) {
   require(options.validation_frequency >= 1 && options.report_every >= 1, ErrorCode::kInvalidArgument, "fit",
           "validation_frequency and report_every must be >= 1, got {} and {}", options.validation_frequency,
           options.report_every);
+  require(options.traced.recorder == nullptr ||
+              (options.traced.first >= 1 && options.traced.last >= options.traced.first),
+          ErrorCode::kInvalidArgument, "fit", "traced steps must be a range from 1 on, got {} to {}",
+          options.traced.first, options.traced.last);
   require(std::find(options.callbacks.begin(), options.callbacks.end(), nullptr) == options.callbacks.end(),
           ErrorCode::kInvalidArgument, "fit", "a callback is null");
   if (options.validation_data) {

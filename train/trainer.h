@@ -16,6 +16,7 @@
 
 #include "isochron/data/dataset.h"
 #include "isochron/observe/recorder.h"
+#include "isochron/observe/trace.h"
 #include "isochron/train/batch_functions.h"
 #include "isochron/train/batch_plan.h"
 #include "isochron/train/callbacks.h"
@@ -52,6 +53,21 @@ struct FitOptions {
   /// of an epoch or of a pass, 2 where micro-batches are accumulated one that updates more often than others.
   /// Sealed after the first epoch if more follow and it was not yet.
   observe::Recorder* recorder = nullptr;
+  /// After warm-up (the first epoch of this process; where there is no other, its first `report_every` steps)
+  /// throws kSealed at the end of the first iteration in which fetching, training or reading the loss made
+  /// anything (core/sealed.h), with the stack of where. Callbacks, logs and checkpoints are counted apart.
+  bool enforce_sealed = false;
+  /// Which steps of this fit are recorded for a trace: from 1, both ends included, whole calls of
+  /// `steps_per_call`. Tracing them costs time (observe/trace.h). As `warm_up` they are no part of what
+  /// `recorder` has measured: where there is one epoch alone, it is sealed after them; where there are more,
+  /// the first is warm-up anyway, and the recording ends with it.
+  struct TracedSteps {
+    observe::TraceRecorder* recorder = nullptr;  // must outlive the fit
+    int64_t first = 1;
+    int64_t last = 0;
+    bool warm_up = false;
+  };
+  TracedSteps traced = {};
   int64_t report_every = 100;  // steps between reads of the host: on_batch_end, the look for NaN
   /// Where a loss, a parameter or the optimizer's state becomes NaN or infinite, says which op made it so:
   /// the last good state, looked at and kept in memory now and then (0.5 % of the time at most, once the

@@ -1,5 +1,6 @@
-// A chapter of `isochron compare`: the loops of one document, each in its slow and cured forms, run on the
-// same model and data until a verdict is possible, and held against what each should be found to be.
+// A chapter of `isochron compare`: the loops of one document, each in its slow and cured forms, on the same
+// model and data, with what each should be found to be; and the tables of what else the document is about.
+// compare/run.h runs them.
 #pragma once
 
 #include <functional>
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "isochron/apps/compare/table.h"
 #include "isochron/data/dataset.h"
 #include "isochron/observe/recorder.h"
 #include "isochron/observe/report.h"
@@ -16,9 +18,10 @@ namespace isochron::apps {
 struct CompareOptions {
   int epochs = 10;         // the document's, each with its line
   int64_t iterations = 0;  // at most so many a loop; 0: as the verdict needs
-  double seconds =
-      2.6;             // of recorded iterations for the verdict; up to twenty times that until it is settled
-  bool quiet = false;  // no line per epoch
+  double seconds = 2.3;    // of recorded iterations a loop before its verdict is looked at, and between looks
+  double budget_seconds = 165;  // of all loops and tables together; see compare/budget.h
+  bool at_length = false;       // ten times as many iterations of the loops that run on and on
+  bool quiet = false;           // no line per epoch
 };
 
 /// What documents say a loop should be found to be.
@@ -38,7 +41,7 @@ struct LoopContext {
   observe::Recorder& recorder;
   const CompareOptions& options;
   /// To be called after each iteration: false when the loop is to end. Prints the epoch lines and seals the
-  /// recorder after the first epoch.
+  /// recorder after the first epoch. Not within an iteration.
   std::function<bool()> next;
 };
 
@@ -53,12 +56,12 @@ struct Loop {
   std::string against = {};  // the loop that its time is held against; empty: the first cured one
   bool cured = false;
   int64_t iterations_per_epoch = 32;
-  int64_t min_iterations = 0;      // before the verdict may end it
+  int64_t min_iterations = 0;      // before the verdict may end it; ten times as many at length
   int64_t max_iterations = 0;      // 0: none; a loop that can't run on for ever
   int64_t work_per_iteration = 1;  // document iterations that one recorded iteration does
   Expectation expected = {};
   std::vector<observe::Gauge> gauges = {};
-  std::function<void(LoopContext&)> run = {};
+  std::function<void(LoopContext&)> run = {};            // from the beginning, whenever it is called
   std::function<std::vector<std::string>()> notes = {};  // after the run, for people: "fragmentation 12 %"
 };
 
@@ -67,21 +70,53 @@ struct Chapter {
   std::string complaint;
   std::vector<Loop> loops;
   std::string summary;  // three sentences on what is seen
+  /// Made once the loops have run, each in about so many seconds.
+  std::vector<std::function<Table(double seconds)>> tables = {};
+};
+
+/// What a loop was found to be against what documents say.
+enum class Finding {
+  kAsExpected,
+  kUndecided,  // nothing was found that they don't say, but not all that they say
+  kOtherwise,
+};
+
+struct Deviation {
+  std::string kind;  // without numbers: "time growing"
+  std::string text;
+  bool undecided = false;
 };
 
 struct LoopResult {
   observe::RunReport report;
   std::vector<std::string> notes;
-  std::vector<std::string> deviations;  // from the expectation; empty: as expected
+  std::vector<Deviation> deviations;  // from the expectation; empty: as expected
+  bool settled = true;                // false: its verdict would have needed more time
+
+  Finding finding() const {
+    Finding finding = Finding::kAsExpected;
+    for (const Deviation& deviation : deviations) {
+      if (!deviation.undecided) return Finding::kOtherwise;
+      finding = Finding::kUndecided;
+    }
+    return finding;
+  }
 };
+
+struct ChapterResult {
+  const Chapter* chapter;
+  std::vector<LoopResult> loops;  // one for each of the chapter's
+  std::vector<Table> tables;
+};
+
+/// How `result` departs from what `loop` should be found to be. To be called once it was held against its
+/// cured form.
+std::vector<Deviation> deviations_of(const Loop& loop, const LoopResult& result);
 
 Chapter long_run_chapter();
 Chapter every_epoch_chapter();
 Chapter gpu_memory_chapter();
 Chapter growing_graph_chapter();
 Chapter transfers_chapter();
-
-/// Runs all loops of a chapter and prints lines, table, causes and deviations.
-std::vector<LoopResult> run_chapter(const Chapter& chapter, const CompareOptions& options);
 
 }  // namespace isochron::apps

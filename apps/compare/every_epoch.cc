@@ -6,73 +6,25 @@
 #include <memory>
 
 #include "isochron/apps/compare/chapter.h"
+#include "isochron/apps/compare/digits_training.h"
+#include "isochron/apps/compare/every_epoch_tables.h"
 #include "isochron/autograd/autograd.h"
-#include "isochron/core/run_folder.h"
-#include "isochron/data/dataset.h"
-#include "isochron/data/datasets.h"
-#include "isochron/nn/layers.h"
-#include "isochron/nn/losses.h"
-#include "isochron/nn/sequential.h"
-#include "isochron/ops/indexing.h"
-#include "isochron/ops/shape_ops.h"
-#include "isochron/optim/optimizers.h"
+#include "isochron/core/event.h"
 #include "isochron/train/callbacks.h"
 #include "isochron/train/model_checkpoint.h"
-#include "isochron/train/trainer.h"
+#include "isochron/train/tensor_board.h"
 
 namespace isochron::apps {
 namespace {
 
-constexpr int64_t kBatch = 32;
 constexpr int64_t kPasses =
     10;  // over 1,437 images an epoch: saving every 2 ms would be no training of anyone's
-constexpr int64_t kStepsPerEpoch = kPasses * 44;
+constexpr int64_t kStepsPerEpoch = kPasses * kDigitsSteps;
 constexpr int kSaveEvery = 5;         // epochs
 constexpr int64_t kMostEpochs = 150;  // of the loops that leave files behind
 
-/// The document's loop: batches named "images" and "labels", probabilities after a softmax, categorical
-/// cross-entropy. Each loop has its own.
-struct Problem {
-  data::Dataset batches = make_batches();
-  nn::Sequential model{nn::Flatten(), nn::Dense(64, nn::Activation::kRelu),
-                       nn::Dense(10, nn::Activation::kSoftmax)};
-  optim::Adam optimizer;
-
-  static data::Dataset make_batches() {
-    const data::LabelledImages digits = data::load_digits().train;
-    return data::Dataset({{"images", digits.images}, {"labels", one_hot(digits.labels, 10)}})
-        .shuffle(1000)
-        .batch(kBatch, {.drop_remainder = true})
-        .repeat(kPasses)
-        .prefetch();
-  }
-  Tensor loss_of(const data::Element& batch) {
-    return nn::categorical_cross_entropy(model(batch["images"]), batch["labels"]);
-  }
-};
-
-/// A folder that is gone at the end, and what the files in it take, but for those that are being written.
-class Folder {
- public:
-  Folder() : run_(std::filesystem::temp_directory_path()) {}
-  const std::filesystem::path& path() const { return run_.path(); }
-  int64_t bytes() const {
-    int64_t total = 0;
-    std::error_code gone;  // a file that is being replaced
-    for (std::filesystem::recursive_directory_iterator at(path(), gone), end; at != end; at.increment(gone)) {
-      if (at->path().filename().string().starts_with('.')) at.disable_recursion_pending();
-      const uintmax_t size = at->file_size(gone);
-      if (!gone) total += static_cast<int64_t>(size);
-    }
-    return total;
-  }
-
- private:
-  RunFolder run_;
-};
-
 void op_by_op(LoopContext& context) {
-  Problem problem;
+  DigitsTraining problem(kPasses);
   data::Dataset batches = problem.batches.repeat();
   run_steps(context, batches, [&](const data::Element& batch) {
     GradientTape tape;
@@ -96,10 +48,8 @@ class Counts : public train::Callback {
 };
 
 void run_compiled(LoopContext& context, std::vector<train::Callback*> callbacks, int64_t report_every = 100) {
-  Problem problem;
-  train::Trainer trainer(
-      problem.model, [](const Tensor& p, const Tensor& t) { return nn::categorical_cross_entropy(p, t); },
-      problem.optimizer);
+  DigitsTraining problem(kPasses);
+  train::Trainer trainer = problem.trainer();
   Counts counts(context);
   callbacks.push_back(&counts);
   trainer.fit(problem.batches, {.epochs = std::numeric_limits<int>::max(),
@@ -109,7 +59,7 @@ void run_compiled(LoopContext& context, std::vector<train::Callback*> callbacks,
                                 .progress = nullptr});
 }
 
-void every_checkpoint_kept(LoopContext& context, const Folder& folder) {
+void every_checkpoint_kept(LoopContext& context, const TemporaryFolder& folder) {
   train::ModelCheckpoint checkpoints({.filepath = folder.path() / "cp-{total_steps:08d}",
                                       .every_epochs = 0,
                                       .every_steps = kStepsPerEpoch,
@@ -125,7 +75,8 @@ class Litter : public train::Callback {
     log_ << "epoch " << run.epoch << " step " << run.step << " loss " << results["loss"] << std::endl;
   }
   void on_epoch_end(train::RunState& run, const train::Results& results) override {
-    train::TensorBoard board(folder_ / fmt::format("events-{:04d}", run.epoch));
+    train::TensorBoard board(folder_ / fmt::format("events-{:04d}", run.epoch),
+                             {.write_graph = false, .write_memory = false});
     board.on_epoch_end(run, results);
     board.on_train_end(run);
     std::ofstream(folder_ / fmt::format("batch-{:04d}.tmp", run.epoch)) << std::string(1 << 14, 'x');
@@ -136,31 +87,51 @@ class Litter : public train::Callback {
   std::ofstream log_;
 };
 
-void everything_logged(LoopContext& context, const Folder& folder) {
+void everything_logged(LoopContext& context, const TemporaryFolder& folder) {
   Litter litter(folder.path());
   run_compiled(context, {&litter}, 1);
 }
 
-void last_few_kept(LoopContext& context, const Folder& folder) {
+/// The documents' line for each file that is saved, within the first `epochs` epochs.
+class SavedLines {
+ public:
+  explicit SavedLines(const CompareOptions& options)
+      : left_(options.quiet ? 0 : options.epochs / kSaveEvery),
+        sink_(add_event_sink([this](const Event& event) {
+          if (event.kind != EventKind::kCheckpoint || left_ <= 0) return;
+          --left_;
+          fmt::print("    {} saved\n", event.name);
+        })) {}
+  SavedLines(const SavedLines&) = delete;
+  SavedLines& operator=(const SavedLines&) = delete;
+  ~SavedLines() { remove_event_sink(sink_); }
+
+ private:
+  int left_;
+  int sink_;
+};
+
+void last_few_kept(LoopContext& context, const TemporaryFolder& folder) {
   train::ModelCheckpoint checkpoints({.filepath = folder.path() / "cp-{epoch:04d}",
                                       .save_weights_only = true,
                                       .every_epochs = kSaveEvery,
                                       .keep_last = 3});
+  const SavedLines lines(context.options);
   run_compiled(context, {&checkpoints});
 }
 
-Loop with_folder(Loop loop, void (*run)(LoopContext& context, const Folder& folder)) {
-  const auto folder = std::make_shared<std::unique_ptr<Folder>>();
+Loop with_folder(Loop loop, void (*run)(LoopContext& context, const TemporaryFolder& folder)) {
+  const auto folder = std::make_shared<std::unique_ptr<TemporaryFolder>>();
   const auto bytes = std::make_shared<int64_t>(0);
   loop.iterations_per_epoch = kStepsPerEpoch;
   loop.gauges = {{"disk_bytes",
                   [](void* at) {
-                    const auto& held = *static_cast<std::unique_ptr<Folder>*>(at);
+                    const auto& held = *static_cast<std::unique_ptr<TemporaryFolder>*>(at);
                     return held ? held->bytes() : 0;
                   },
                   folder.get()}};
   loop.run = [folder, bytes, run](LoopContext& context) {
-    *folder = std::make_unique<Folder>();
+    *folder = std::make_unique<TemporaryFolder>();
     run(context, **folder);
     *bytes = (*folder)->bytes();
     folder->reset();
@@ -205,6 +176,8 @@ Chapter every_epoch_chapter() {
                                        .cured = true,
                                        .expected = {.no_allocations = true}},
                                       last_few_kept));
+  chapter.tables = {checkpoints_table, files_table, log_levels_table, metrics_table,
+                    shrinking_gradients_table};
   chapter.summary =
       "Training op by op builds its graph again in every step: slow, but as slow at the end as at the "
       "beginning. What makes epochs longer is what each of them leaves: checkpoints that are all kept, event "

@@ -3,19 +3,13 @@
 #include <memory>
 
 #include "isochron/apps/compare/chapter.h"
-#include "isochron/autograd/autograd.h"
-#include "isochron/core/rng.h"
-#include "isochron/data/dataset.h"
+#include "isochron/apps/compare/gpu_memory_tables.h"
+#include "isochron/apps/compare/small_training.h"
 #include "isochron/graph/captured.h"
 #include "isochron/memory/adaptors.h"
 #include "isochron/memory/buffer.h"
 #include "isochron/memory/naive.h"
 #include "isochron/memory/pool.h"
-#include "isochron/nn/layers.h"
-#include "isochron/nn/losses.h"
-#include "isochron/nn/sequential.h"
-#include "isochron/ops/creation.h"
-#include "isochron/optim/optimizers.h"
 
 namespace isochron::apps {
 namespace {
@@ -24,41 +18,9 @@ using observe::IterationScope;
 using observe::Phase;
 using observe::PhaseScope;
 
-constexpr int64_t kRows = 1000;
-constexpr int64_t kBatch = 32;
-constexpr int64_t kStepsPerEpoch = (kRows + kBatch - 1) / kBatch;  // the last has 8 rows
 constexpr int kCollectEvery = 10;
 constexpr size_t kPoolBytes = size_t{1} << 20;
 constexpr const char* kCollection = "collection";
-
-/// Model, optimizer and data of the document; each loop has its own.
-struct Problem {
-  Problem() : batches(make_batches()) {}
-
-  static data::TupleDataset<2> make_batches() {
-    Rng rng(1);
-    Tensor x = empty({DType::kF32, {kRows, 100}});
-    Tensor y = empty({DType::kF32, {kRows, 1}});
-    for (float& value : x.span<float>()) value = static_cast<float>(rng.normal());
-    for (float& value : y.span<float>()) value = static_cast<float>(rng.normal());
-    return data::from_tensor_slices(x, y).batch(kBatch);
-  }
-
-  Tensor train_step(const Tensor& x, const Tensor& y) {
-    const Tensor loss = nn::mean_squared_error(model(x), y);
-    optimizer.minimize(loss, model.parameters());
-    return loss;
-  }
-
-  data::TupleDataset<2> batches;
-  nn::Sequential model{nn::Dense(10, nn::Activation::kRelu), nn::Dense(1)};
-  optim::Adam optimizer{{.learning_rate = 1e-3}};
-};
-
-void eager_step(Problem& problem, const Tensor& x, const Tensor& y) {
-  GradientTape tape;
-  problem.train_step(x, y);
-}
 
 /// Gives all free memory back and takes anew what a step needs, so that the whole price stands under one
 /// name.
@@ -71,8 +33,8 @@ void collect_garbage(Allocator& allocator) {
 /// the whole run (parameters, optimizer states, batches) is made before, so that a collection finds nothing
 /// in its way.
 void run_eager(LoopContext& context, Allocator& allocator, bool collect) {
-  Problem problem;
-  for (const auto& [x, y] : problem.batches) eager_step(problem, x, y);
+  SmallTraining problem;
+  for (const auto& [x, y] : problem.batches) problem.eager_step(x, y);
   AllocatorScope scope(allocator);
   int64_t steps = 0;
   for (;;) {
@@ -81,7 +43,7 @@ void run_eager(LoopContext& context, Allocator& allocator, bool collect) {
         IterationScope iteration(context.recorder);
         {
           PhaseScope compute(context.recorder, Phase::kCompute);
-          eager_step(problem, x, y);
+          problem.eager_step(x, y);
         }
         if (collect && ++steps % kCollectEvery == 0) {
           PhaseScope collection(context.recorder, Phase::kCallbacks, kCollection);
@@ -95,14 +57,14 @@ void run_eager(LoopContext& context, Allocator& allocator, bool collect) {
 
 /// The step captured: one arena, planned before the first step for both batch sizes.
 void run_arena(LoopContext& context) {
-  Problem problem;
+  SmallTraining problem;
   auto step = capture([&problem](const Tensor& x, const Tensor& y) { return problem.train_step(x, y); },
                       problem.batches.signatures(), {.name = "train_step"});
   step.seal();
   for (;;) {
     for (const auto& [x, y] : problem.batches) {
       {
-        IterationScope iteration(context.recorder, x.extent(0) == kBatch ? 0 : 1);  // each has its plan
+        IterationScope iteration(context.recorder, x.extent(0) == kSmallBatch ? 0 : 1);  // each has its plan
         PhaseScope compute(context.recorder, Phase::kCompute);
         step(x, y);
       }
@@ -117,21 +79,13 @@ struct Memory {
   std::unique_ptr<TrackingAllocator> tracked;
 };
 
-std::shared_ptr<Memory> naive_memory() {
-  auto memory = std::make_shared<Memory>();
-  memory->base = std::make_unique<NaiveAllocator>();
-  memory->tracked = std::make_unique<TrackingAllocator>(*memory->base);
-  return memory;
+Memory tracked(std::unique_ptr<Allocator> base) {
+  auto tracked = std::make_unique<TrackingAllocator>(*base);
+  return {std::move(base), std::move(tracked)};
 }
-
-std::shared_ptr<Memory> pool_memory() {
-  auto memory = std::make_shared<Memory>();
-  PoolOptions options;
-  options.initial_bytes = kPoolBytes;
-  options.grow_on_demand = true;
-  memory->base = std::make_unique<PoolAllocator>(options);
-  memory->tracked = std::make_unique<TrackingAllocator>(*memory->base);
-  return memory;
+Memory naive_memory() { return tracked(std::make_unique<NaiveAllocator>()); }
+Memory pool_memory() {
+  return tracked(std::make_unique<PoolAllocator>(PoolOptions{.initial_bytes = kPoolBytes}));
 }
 
 std::vector<std::string> memory_notes(const Memory& memory) {
@@ -145,14 +99,18 @@ std::vector<std::string> memory_notes(const Memory& memory) {
       observe::bytes_text(static_cast<double>(stats.largest_free_bytes)))};
 }
 
-Loop eager_loop(std::string name, std::string what, const std::shared_ptr<Memory>& memory, bool collect,
+Loop eager_loop(std::string name, std::string what, Memory (*make_memory)(), bool collect,
                 Expectation expected) {
+  const auto memory = std::make_shared<Memory>();
   Loop loop;
   loop.name = std::move(name);
   loop.what = std::move(what);
-  loop.iterations_per_epoch = kStepsPerEpoch;
+  loop.iterations_per_epoch = kSmallSteps;
   loop.expected = std::move(expected);
-  loop.run = [memory, collect](LoopContext& context) { run_eager(context, *memory->tracked, collect); };
+  loop.run = [=](LoopContext& context) {
+    *memory = make_memory();
+    run_eager(context, *memory->tracked, collect);
+  };
   loop.notes = [memory] { return memory_notes(*memory); };
   return loop;
 }
@@ -163,23 +121,24 @@ Chapter gpu_memory_chapter() {
   Chapter chapter;
   chapter.name = "gpu-memory";
   chapter.complaint = "epoch time rises, memory fragments";
-  chapter.loops.push_back(eager_loop(
-      "naive", "op by op; every tensor is its own allocation from the system", naive_memory(), false,
-      {.slow = true, .cause = "system allocations in each step", .reports_fragmentation = true}));
+  chapter.loops.push_back(
+      eager_loop("naive", "op by op; every tensor is its own allocation from the system", naive_memory, false,
+                 {.slow = true, .cause = "system allocations in each step", .reports_fragmentation = true}));
   chapter.loops.push_back(eager_loop("growth on demand", "op by op; a pool that grows when it must",
-                                     pool_memory(), false, {.reports_fragmentation = true}));
+                                     pool_memory, false, {.reports_fragmentation = true}));
   chapter.loops.push_back(
       eager_loop("explicit collection", "the same, its free memory given back and taken anew every 10 steps",
-                 pool_memory(), true,
+                 pool_memory, true,
                  {.spike_period = kCollectEvery, .spike_label = kCollection, .reports_fragmentation = true}));
   Loop arena;
   arena.name = "planned arena";
   arena.what = "the whole step captured and planned into one arena";
   arena.cured = true;
-  arena.iterations_per_epoch = kStepsPerEpoch;
+  arena.iterations_per_epoch = kSmallSteps;
   arena.expected = {.no_allocations = true};
   arena.run = run_arena;
   chapter.loops.push_back(std::move(arena));
+  chapter.tables = {fragmentation_table, growth_table, kept_alive_table};
   chapter.summary =
       "Naive allocation asks the system for every tensor of every step. A pool asks once and then reuses "
       "what it has, and "

@@ -1,27 +1,20 @@
 // Chapter `long-run`: training that goes on past 1,500 iterations, on images (the shipped digits) and on a
 // series (weekly CO2). Slow or swelling where the loop keeps, makes again or reads again what it need not;
 // cured with the input as a pipeline, eight micro-batches an update and mixed precision.
-#include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <memory>
 
 #include "isochron/apps/compare/chapter.h"
+#include "isochron/apps/compare/image_or_series.h"
+#include "isochron/apps/compare/long_run_tables.h"
 #include "isochron/autograd/autograd.h"
 #include "isochron/data/dataset.h"
 #include "isochron/data/datasets.h"
-#include "isochron/data/item.h"
 #include "isochron/graph/apply.h"
-#include "isochron/nn/convolution_layers.h"
-#include "isochron/nn/layers.h"
-#include "isochron/nn/losses.h"
-#include "isochron/nn/recurrent.h"
-#include "isochron/nn/sequential.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
-#include "isochron/ops/shape_ops.h"
 #include "isochron/ops/slicing.h"
 #include "isochron/optim/optimizers.h"
 #include "isochron/train/batch_plan.h"
@@ -34,56 +27,10 @@ using observe::IterationScope;
 using observe::Phase;
 using observe::PhaseScope;
 
-constexpr int64_t kBatch = 32;
 constexpr int64_t kAccumulate = 8;
 constexpr int64_t kIterations = 20'000;  // of the cured loops, at least; of a cache that swells, at most
 constexpr int64_t kRetainingIterations = 4'000;  // until the kept history takes some hundred megabytes
 constexpr int64_t kStepsPerEpoch = 44;           // 1,437 images
-
-/// A model with its loss and its input, rows named "x" and "y"; each loop has its own.
-struct Problem {
-  std::unique_ptr<nn::Module> model;
-  std::function<Tensor(const Tensor& prediction, const Tensor& target)> loss;
-  data::Dataset rows;
-
-  Tensor loss_of(const data::Element& batch) const { return loss((*model)(batch["x"]), batch["y"]); }
-  /// The documents' cure: rows -> map -> shuffle -> batch -> prefetch, buffers as large as memory allows.
-  data::Dataset batches(int64_t batch = kBatch) const {
-    return rows.shuffle(1000).batch(batch, {.drop_remainder = true}).repeat().prefetch(data::kAutotune);
-  }
-};
-
-/// `rows` with `shift` added to their "x", written straight to where their batch is put together.
-data::Dataset shifted(const data::Dataset& rows, float shift) {
-  const auto shifted_row = [shift](const data::Element& row, data::Item& result, const data::Position&) {
-    const std::span<const float> x = row["x"].span<float>();
-    std::ranges::transform(x, reinterpret_cast<float*>(result.room(0)),
-                           [shift](float v) { return v + shift; });
-    std::memcpy(result.room(1), row["y"].raw(), row["y"].size_bytes());
-  };
-  return rows.map_into({"x", "y"}, rows.signatures().front(), shifted_row);
-}
-
-Problem images() {
-  const data::LabelledImages digits = data::load_digits().train;
-  return {std::make_unique<nn::Sequential>(nn::Conv2D(8, {3, 3}, nn::Activation::kRelu), nn::Flatten(),
-                                           nn::Dense(10)),
-          [](const Tensor& logits, const Tensor& labels) {
-            return nn::sparse_softmax_cross_entropy(logits, labels);
-          },
-          shifted(data::Dataset({{"x", digits.images}, {"y", digits.labels}}), -0.5F)};
-}
-
-Problem series() {
-  constexpr int64_t kWeeks = 26;
-  const data::Co2Windows windows = data::load_co2({}, {.window_weeks = kWeeks}).train;
-  const Tensor x = reshape(windows.inputs, {windows.inputs.extent(0), kWeeks, 1});
-  return {std::make_unique<nn::Sequential>(nn::GRU(8), nn::Dense(1)),
-          [](const Tensor& prediction, const Tensor& target) {
-            return nn::mean_squared_error(prediction, target);
-          },
-          shifted(data::Dataset({{"x", x}, {"y", windows.targets}}), 0)};
-}
 
 /// What a loop leaves for its notes.
 struct Outcome {
@@ -92,17 +39,8 @@ struct Outcome {
   size_t arena_bytes = 0;
 };
 
-/// One step of `optimizer` on a batch, to be captured.
-train::BatchPlan::Function training(const Problem& problem, optim::Optimizer& optimizer) {
-  return [&](const data::Element& batch) {
-    const Tensor loss = problem.loss_of(batch);
-    optimizer.minimize(loss, problem.model->parameters(), static_cast<double>(kBatch));
-    return std::vector<Tensor>{loss};
-  };
-}
-
 /// The cured loop: one captured step for every micro-batch.
-void run_captured(LoopContext& context, const Problem& problem, optim::Optimizer optimizer,
+void run_captured(LoopContext& context, const ImageOrSeries& problem, optim::Optimizer optimizer,
                   Precision precision, Outcome& outcome,
                   const std::function<void(const data::Element& batch)>& beside = {}) {
   train::BatchPlan step("train_step", true, training(problem, optimizer),
@@ -135,7 +73,7 @@ void input_cached(LoopContext& context, int64_t& cached_bytes) {
 
 /// One tape for the whole training: what it has recorded holds every intermediate tensor of every step.
 void losses_kept(LoopContext& context) {
-  const Problem problem = images();
+  const ImageOrSeries problem = images();
   data::Dataset batches = problem.batches();
   optim::Adam optimizer;
   GradientTape tape(/*persistent=*/true);
@@ -148,7 +86,7 @@ void losses_kept(LoopContext& context) {
 
 /// Its moments begin at zero in every step, so that Adam steps by the sign of the gradient alone.
 void optimizer_made_again(LoopContext& context, int64_t& made) {
-  const Problem problem = images();
+  const ImageOrSeries problem = images();
   data::Dataset batches = problem.batches();
   run_steps(context, batches, [&](const data::Element& batch) {
     GradientTape tape;
@@ -161,7 +99,7 @@ void optimizer_made_again(LoopContext& context, int64_t& made) {
 
 /// The whole file is read, unpacked and parsed for every batch.
 void read_again(LoopContext& context, int64_t& read_bytes) {
-  const Problem problem = images();
+  const ImageOrSeries problem = images();
   optim::Adam optimizer;
   train::BatchPlan step("train_step", true, training(problem, optimizer));
   step.prepare(problem.batches());
@@ -175,9 +113,9 @@ void read_again(LoopContext& context, int64_t& read_bytes) {
       PhaseScope fetch(context.recorder, Phase::kDataWait);
       const data::LabelledImages all = data::load_digits(path).train;
       read_bytes += file_bytes;
-      batch = {{"x", narrow(all.images, 0, row, kBatch) - 0.5},
-               {"y", copy(narrow(all.labels, 0, row, kBatch))}};
-      row = (row + kBatch) % (kStepsPerEpoch * kBatch);
+      batch = {{"x", narrow(all.images, 0, row, kLongRunBatch) - 0.5},
+               {"y", copy(narrow(all.labels, 0, row, kLongRunBatch))}};
+      row = (row + kLongRunBatch) % (kStepsPerEpoch * kLongRunBatch);
     }
     PhaseScope compute(context.recorder, Phase::kCompute);
     step.call(batch);
@@ -192,7 +130,7 @@ class ThreeWays {
   explicit ThreeWays(Way way)
       : way_(way),
         optimizer_({.learning_rate = 0.1, .step = {.accumulate = way == kAccumulated ? kAccumulate : 1}}),
-        batches_(problem_.batches(way == kLargeBatch ? kAccumulate * kBatch : kBatch)) {
+        batches_(problem_.batches(way == kLargeBatch ? kAccumulate * kLongRunBatch : kLongRunBatch)) {
     step_.prepare(batches_);
     sum_.prepare(batches_);
   }
@@ -203,7 +141,7 @@ class ThreeWays {
   }
   /// Mean over all images.
   double loss() {
-    data::Dataset all = problem_.rows.batch(kStepsPerEpoch * kBatch, {.drop_remainder = true});
+    data::Dataset all = problem_.rows.batch(kStepsPerEpoch * kLongRunBatch, {.drop_remainder = true});
     return problem_.loss_of(*all.begin()).item<float>();
   }
 
@@ -230,7 +168,7 @@ class ThreeWays {
   }
 
   Way way_;
-  Problem problem_ = images();
+  ImageOrSeries problem_ = images();
   optim::Sgd optimizer_;
   data::Dataset batches_;
   int64_t steps_ = 0;
@@ -257,21 +195,7 @@ std::vector<std::string> accumulation_notes() {
   return {
       fmt::format("trains wrongly: after {} updates the loss is {:.3f}; sums kept over 8 micro-batches "
                   "give {:.3f}, batches of {} give {:.3f}",
-                  kUpdates, losses[0], losses[1], kAccumulate * kBatch, losses[2])};
-}
-
-std::string memory_note() {
-  const Problem problem = images();
-  data::Dataset batches = problem.batches();
-  static_cast<void>(problem.loss_of(*batches.begin()));  // builds the model
-  optim::Optimizer optimizers[] = {optim::Sgd(), optim::RmsProp(), optim::Adam()};
-  std::vector<std::string> bytes;
-  for (optim::Optimizer& optimizer : optimizers) {
-    optimizer.prepare(problem.model->parameters());
-    bytes.push_back(observe::bytes_text(static_cast<double>(optimizer.state_bytes())));
-  }
-  return fmt::format("an optimizer keeps beside the parameters: SGD {}, RMSprop {}, Adam {}", bytes[0],
-                     bytes[1], bytes[2]);
+                  kUpdates, losses[0], losses[1], kAccumulate * kLongRunBatch, losses[2])};
 }
 
 /// A loop that counts something of its own while it runs, for a gauge of that name.
@@ -285,12 +209,15 @@ Loop counting_loop(std::string name, std::string what, Expectation expected, std
   loop.expected = std::move(expected);
   loop.gauges = {
       {std::move(gauge), [](void* at) { return *static_cast<int64_t*>(at); }, count.get(), cumulative}};
-  loop.run = [count, run](LoopContext& context) { run(context, *count); };
+  loop.run = [count, run](LoopContext& context) {
+    *count = 0;
+    run(context, *count);
+  };
   return loop;
 }
 
-Loop cured_loop(std::string name, std::string what, Problem (*problem)(), optim::Optimizer (*optimizer)(),
-                Precision precision) {
+Loop cured_loop(std::string name, std::string what, ImageOrSeries (*problem)(),
+                optim::Optimizer (*optimizer)(), Precision precision) {
   const auto outcome = std::make_shared<Outcome>();
   Loop loop;
   loop.name = std::move(name);
@@ -358,11 +285,7 @@ Chapter long_run_chapter() {
   chapter.loops.push_back(cured_loop(
       "series, RMSprop", "the same with RMSprop in f32", series,
       [] { return optim::Optimizer(optim::RmsProp({.step = in_eights()})); }, Precision::kF32));
-  chapter.loops.back().notes = [notes = chapter.loops.back().notes] {
-    std::vector<std::string> all = notes();
-    all.push_back(memory_note());
-    return all;
-  };
+  chapter.tables = {optimizers_table, accumulation_table, precisions_table};
   chapter.summary =
       "Nothing slows a loop after 1,500 iterations but what the loop itself keeps: a cache whose keys never "
       "come again, or a tape that is never let go, take memory with every step, while an optimizer made "

@@ -13,16 +13,17 @@ using observe::escape_markup;
 using observe::Plot;
 using observe::RunReport;
 
-/// Each loop's time over its own run, whatever its length.
+/// Each loop's time over its own run, whatever its length; cured forms dashed.
 Plot loops_plot(const ChapterResult& result) {
-  Plot plot{.title = "Time of an iteration, from each loop's beginning to its end",
+  Plot plot{.title = fmt::format("{}: time of an iteration, from each loop's beginning to its end",
+                                 result.chapter->name),
             .x_label = "% of the run",
             .y_label = "us",
             .log_y = true};
-  for (const LoopResult& loop : result.loops) {
-    const RunReport& report = loop.report;
+  for (size_t i = 0; i < result.loops.size(); ++i) {
+    const RunReport& report = result.loops[i].report;
     if (report.windows.empty()) continue;
-    observe::PlotSeries series{.name = report.name};
+    observe::PlotSeries series{.name = report.name, .dashed = result.chapter->loops[i].cured};
     const double last = static_cast<double>(report.windows.back().window.last_iteration) + 1;
     for (const observe::Window& window : main_windows(report)) {
       series.x.push_back(50 * static_cast<double>(window.first_iteration + window.last_iteration) / last);
@@ -70,12 +71,13 @@ std::string chapter_section(const ChapterResult& result) {
       escape_markup(result.chapter->complaint), escape_markup(result.chapter->summary));
   text += chapter_table(result);
   if (const Plot plot = loops_plot(result); !plot.series.empty()) text += observe::html_figure(plot);
+  for (const Table& table : result.tables) text += table_markup(table);
   for (size_t i = 0; i < result.loops.size(); ++i) {
     const LoopResult& loop = result.loops[i];
     text += fmt::format("<details><summary><b>{}</b>: {}</summary>\n", escape_markup(loop.report.name),
                         escape_markup(result.chapter->loops[i].what));
-    for (const std::string& deviation : loop.deviations)
-      text += fmt::format("<p><b>Not as expected:</b> {}.</p>\n", escape_markup(deviation));
+    for (const Deviation& deviation : loop.deviations)
+      text += fmt::format("<p><b>Not as expected:</b> {}.</p>\n", escape_markup(deviation.text));
     for (const std::string& note : loop.notes) text += fmt::format("<p>{}.</p>\n", escape_markup(note));
     text += observe::run_section(loop.report) + "</details>\n";
   }
@@ -101,6 +103,11 @@ std::string compare_page(std::span<const ChapterResult> chapters) {
       expected, loops);
   for (const ChapterResult& result : chapters) body += chapter_section(result);
   return observe::html_page("Training that slows down, and its cures", body);
+}
+
+std::string chapter_figure(const ChapterResult& result) {
+  const Plot plot = loops_plot(result);
+  return plot.series.empty() ? "" : observe::svg_file(plot, {.width = 800, .height = 380});
 }
 
 }  // namespace isochron::apps

@@ -1,4 +1,5 @@
-// The page that `isochron compare --out` writes: all chapters that ran, each loop beside its cured form.
+// What `isochron compare` writes for readers: the page of all chapters that ran, each loop beside its cured
+// form, and each chapter's figure by itself.
 #pragma once
 
 #include <span>
@@ -9,11 +10,9 @@
 
 namespace isochron::apps {
 
-struct ChapterResult {
-  const Chapter* chapter;
-  std::vector<LoopResult> loops;  // one for each of the chapter's
-};
-
 std::string compare_page(std::span<const ChapterResult> chapters);
+
+/// The chapter's figure as an SVG file; empty where no loop has a window to draw.
+std::string chapter_figure(const ChapterResult& result);
 
 }  // namespace isochron::apps

@@ -1,6 +1,7 @@
 // `isochron train`: the bundled models, trained on the shipped data or on files of the same form.
 #include <fmt/ranges.h>
 
+#include <charconv>
 #include <memory>
 #include <optional>
 
@@ -17,6 +18,22 @@
 #include "isochron/train/checkpoint_folder.h"
 
 namespace isochron::apps {
+
+std::optional<StepRange> parse_steps(const std::string& text) {
+  const size_t colon = text.find(':');
+  const auto number = [](std::string_view digits) {
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    return error == std::errc() && end == digits.data() + digits.size() ? value : -1;
+  };
+  const std::string_view all = text;
+  const StepRange range = colon == std::string::npos
+                              ? StepRange{1, number(all)}
+                              : StepRange{number(all.substr(0, colon)), number(all.substr(colon + 1))};
+  if (range.first < 1 || range.last < range.first) return std::nullopt;
+  return range;
+}
+
 namespace {
 
 void require_built(bool built, std::string_view option, std::string_view instead) {
@@ -36,6 +53,16 @@ void require_fresh_or_resumed(const TrainOptions& options) {
           options.checkpoint.string());
 }
 
+/// "FROM:TO" or "N".
+CLI::Validator step_range() {
+  return CLI::Validator(
+      [](std::string& text) {
+        return parse_steps(text) ? std::string()
+                                 : fmt::format("expected N or FROM:TO with 1 <= FROM <= TO, got '{}'", text);
+      },
+      "N|FROM:TO");
+}
+
 void run(const TrainOptions& options) {
   std::string names;
   for (const TrainableModel& model : trainable_models()) {
@@ -51,6 +78,8 @@ void run(const TrainOptions& options) {
       require_folder_of(options.json);
       make_folder(options.out);
       make_folder(options.tensorboard);
+      make_folder(options.graphs);
+      require_folder_of(options.trace);
       make_folder(options.checkpoint);
       if (!options.checkpoint.empty()) lock.emplace(options.checkpoint);
       require_fresh_or_resumed(options);
@@ -119,6 +148,19 @@ void add_train(CLI::App& app) {
                     "choose kernels by rule, not by timing: equal runs give equal bits");
   command->add_flag("--require-flat", options->require_flat,
                     "exit with 1 unless the time of a step is found flat over the run");
+  command->add_flag(
+      "--enforce-sealed", options->enforce_sealed,
+      "end with an error and the stack of the place where a step after warm-up first makes something: an "
+      "allocation, tensor, graph node, plan, thread or file handle");
+  command
+      ->add_option(
+          "--memory-at", options->memory_at,
+          "steps, counted over all epochs, after which memory is written down: by tag, live objects, and the "
+          "resident set by owner; also after warm-up and at the end; default with --out and --json: 1,000 "
+          "and "
+          "each power of ten beyond")
+      ->delimiter(',')
+      ->check(whole_number(1));
   command->add_option("--json", options->json, "file for settings, epochs, test results and report");
   command->add_option("--out", options->out,
                       "folder for report.html, train.json, history.csv and windows.csv");
@@ -139,8 +181,26 @@ void add_train(CLI::App& app) {
           "go on from the newest whole checkpoint in the folder, as if the run had never ended; begins "
           "anew where there is none")
       ->needs(checkpoint);
-  command->add_option("--tensorboard", options->tensorboard,
-                      "folder for event files: losses and metrics of training and validation");
+  CLI::Option* tensorboard = command->add_option(
+      "--tensorboard", options->tensorboard,
+      "folder for event files: losses and metrics of training and validation, memory, the graph, and every "
+      "epoch histograms of weights and step times");
+  command
+      ->add_flag("--gradient-histograms", options->gradient_histograms,
+                 "of the last step of every epoch, besides; keeps the gradients, which takes their bytes")
+      ->needs(tensorboard);
+  CLI::Option* trace = command->add_option(
+      "--trace", options->trace,
+      "file for a trace of some steps, for ui.perfetto.dev or chrome://tracing: kernels, phases, threads, "
+      "queue, memory");
+  command
+      ->add_option("--trace-steps", options->trace_steps,
+                   "which steps of this process to trace: FROM:TO, or the first N; default: steps 3 to 34")
+      ->check(step_range())
+      ->needs(trace);
+  command->add_option("--graphs", options->graphs,
+                      "folder for the graphs of all captured functions, a stage each from trace to plan: "
+                      "Graphviz and TensorBoard");
   command->callback([options] { run(*options); });
 }
 

@@ -10,6 +10,14 @@
 
 namespace isochron::apps {
 
+/// Both ends included, from 1.
+struct StepRange {
+  int64_t first = 1;
+  int64_t last = 0;
+};
+/// "FROM:TO", or "N" for the first N; nothing for any other text.
+std::optional<StepRange> parse_steps(const std::string& text);
+
 struct TrainOptions {
   std::string model;
   std::filesystem::path data;
@@ -25,6 +33,8 @@ struct TrainOptions {
   bool dry_run = false;
   bool deterministic = false;
   bool require_flat = false;
+  bool enforce_sealed = false;
+  std::vector<int64_t> memory_at;  // steps
   std::filesystem::path json;
   std::filesystem::path out;
   Precision precision = Precision::kF32;
@@ -32,6 +42,10 @@ struct TrainOptions {
   int64_t checkpoint_every = 0;  // steps; 0: every epoch
   bool resume = false;
   std::filesystem::path tensorboard;
+  bool gradient_histograms = false;
+  std::filesystem::path trace;
+  std::string trace_steps;  // "N" or "FROM:TO"; empty: chosen here
+  std::filesystem::path graphs;
   // Accepted so that asking for them is answered, not ignored.
   std::string device = "cpu";
 };

@@ -2,28 +2,22 @@
 
 #include <algorithm>
 
-#include "isochron/observe/page.h"
-
 namespace isochron::apps {
 namespace {
 
-using observe::escape_markup;
-using observe::html_figure;
+using observe::Paragraph;
 using observe::Plot;
+using observe::Table;
 
-std::string compared_table(const TrainOutcome& outcome) {
-  std::string text = "<table>\n<tr><th>test</th>";
-  for (const std::string& measure : outcome.measures) {
-    text += fmt::format("<th>{}</th>", escape_markup(measure));
-  }
-  text += "</tr>\n";
+Table compared_table(const TrainOutcome& outcome) {
+  Table table{.columns = {"test"}, .rows = {}, .own_row = 0};
+  table.columns.insert(table.columns.end(), outcome.measures.begin(), outcome.measures.end());
   for (const ComparedRow& row : outcome.compared) {
-    text += fmt::format("<tr{}><td>{}</td>", &row == &outcome.compared[0] ? " class=\"own\"" : "",
-                        escape_markup(row.name));
-    for (const double value : row.values) text += fmt::format("<td>{:.4g}</td>", value);
-    text += "</tr>\n";
+    std::vector<std::string> cells = {row.name};
+    for (const double value : row.values) cells.push_back(fmt::format("{:.4g}", value));
+    table.rows.push_back(std::move(cells));
   }
-  return text + "</table>\n";
+  return table;
 }
 
 /// Loss against epochs, of training and, where measured, of validation.
@@ -83,20 +77,25 @@ std::string compared_text(const TrainOutcome& outcome) {
   return text;
 }
 
-std::string train_page(const TrainOutcome& outcome, const std::string& settings,
-                       const train::History& history, const observe::RunReport& report) {
-  std::string body =
-      fmt::format("<p class=\"result\">{}</p>\n<p>Tested on {}.</p>\n{}", escape_markup(outcome.result),
-                  escape_markup(outcome.task), compared_table(outcome));
-  for (const Plot& plot : outcome.plots) body += html_figure(plot);
+observe::RunRecord train_record(const TrainOutcome& outcome, const std::string& summary,
+                                std::vector<std::pair<std::string, std::string>> settings,
+                                const train::History& history, observe::RunData run) {
+  observe::RunRecord record{.title = outcome.title, .settings = std::move(settings), .parts = {}};
+  observe::RecordPart outcome_part;
+  std::vector<observe::Block>& blocks = outcome_part.blocks;
+  blocks.push_back(Paragraph{Paragraph::Style::kResult, outcome.result});
+  blocks.push_back(Paragraph{Paragraph::Style::kText, fmt::format("Tested on {}.", outcome.task)});
+  blocks.push_back(compared_table(outcome));
+  for (const Plot& plot : outcome.plots) blocks.push_back(plot);
   if (!outcome.sample.empty()) {
-    body += fmt::format("<h2>A sample of its text</h2>\n<pre>{}</pre>\n",
-                        escape_markup(valid_text(outcome.sample)));
+    blocks.push_back(Paragraph{Paragraph::Style::kText, "A sample of its text:"});
+    blocks.push_back(Paragraph{Paragraph::Style::kCode, valid_text(outcome.sample)});
   }
-  body += html_figure(loss_plot(history));
-  body += "<h2>The run: did it stay even?</h2>\n" + observe::run_section(report);
-  body += fmt::format("<p class=\"small\">{}.</p>\n", escape_markup(settings));
-  return observe::html_page(outcome.title, body);
+  blocks.push_back(loss_plot(history));
+  record.parts.push_back(std::move(outcome_part));
+  record.parts.push_back({.heading = "The run: did it stay even?", .blocks = {}, .run = std::move(run)});
+  record.parts.push_back({.blocks = {Paragraph{Paragraph::Style::kSmall, summary + "."}}});
+  return record;
 }
 
 }  // namespace isochron::apps

@@ -1,18 +1,20 @@
-// The page that `isochron train --out` writes: one HTML file that needs nothing else, light or dark as the
-// reader's system is, wide or narrow.
+// What `isochron train` keeps of a run: the record that `isochron report` reads, and that its page is made
+// of.
 #pragma once
 
 #include <string>
 
 #include "isochron/apps/train/session.h"
+#include "isochron/observe/run_record.h"
 
 namespace isochron::apps {
 
 /// The rows of what the model is held against, aligned, a line each.
 std::string compared_text(const TrainOutcome& outcome);
 
-/// `settings`: one line for people.
-std::string train_page(const TrainOutcome& outcome, const std::string& settings,
-                       const train::History& history, const observe::RunReport& report);
+/// `summary`: the settings in one line for people.
+observe::RunRecord train_record(const TrainOutcome& outcome, const std::string& summary,
+                                std::vector<std::pair<std::string, std::string>> settings,
+                                const train::History& history, observe::RunData run);
 
 }  // namespace isochron::apps

@@ -12,6 +12,8 @@
 #include "isochron/core/file.h"
 #include "isochron/core/threads.h"
 #include "isochron/nn/initializers.h"
+#include "isochron/observe/kernel_table.h"
+#include "isochron/observe/page.h"
 #include "isochron/ops/random.h"
 #include "isochron/ops/vector_target.h"
 
@@ -19,6 +21,11 @@ namespace isochron::apps {
 namespace {
 
 using nlohmann::ordered_json;
+
+// Recorded unless the command says otherwise, as far as the first epoch goes: behind the first two, which
+// find caches cold.
+constexpr StepRange kTracedSteps{3, 34};
+constexpr size_t kKernelsShown = 12;
 
 double chosen_learning_rate(const TrainOptions& options, const TrainSettings& settings) {
   if (options.learning_rate) return *options.learning_rate;
@@ -59,6 +66,7 @@ TrainSession::TrainSession(const TrainOptions& options, const TrainSettings& set
 /// Gradients of f16 would vanish unscaled.
 optim::StepOptions TrainSession::step_options() const {
   optim::StepOptions options{.accumulate = options_.accumulate};
+  options.keep_gradients = options_.gradient_histograms;
   if (options_.precision == Precision::kMixedF16) options.loss_scale = optim::LossScale::dynamic();
   return options;
 }
@@ -111,11 +119,18 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   std::fflush(stdout);
   fit_options.epochs = epochs_;
   fit_options.recorder = &recorder_;
+  fit_options.enforce_sealed = options_.enforce_sealed;
   if (options_.steps + settings_.steps_per_epoch > 0) fit_options.steps_per_epoch = steps_per_epoch(data);
   fit_options.finish_on_signals = !options_.checkpoint.empty();
   fit_options.settings = settings(fit_options.steps_per_epoch);
   add_callbacks(fit_options.callbacks);
+  fit_options.traced = traced_steps(steps_per_epoch(data));
+  if (!options_.graphs.empty()) graphs_.emplace(options_.graphs);
   history_ = trainer.fit(data, fit_options);
+  if (!options_.out.empty() && trainer.step().plan_count() > 0) {
+    plan_ = train::plan_picture(trainer.step(), "The plan of a train step");
+  }
+  write_trace();
   if (history_.interrupted_by != 0) {
     throw Interrupted(history_.interrupted_by, fmt::format("{}; what was done is in {}, go on with --resume",
                                                            history_.stopped, options_.checkpoint.string()));
@@ -124,9 +139,17 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
 }
 
 void TrainSession::add_callbacks(std::vector<train::Callback*>& callbacks) {
+  watch_.emplace(recorder_,
+                 train::RunWatchOptions{.folder = options_.out, .title = "train " + options_.model});
+  callbacks.push_back(&*watch_);
   if (!options_.tensorboard.empty()) {
-    scalars_.emplace(options_.tensorboard, train::TensorBoardOptions{.optimizer = &optimizer_});
-    callbacks.push_back(&*scalars_);
+    tensor_board_.emplace(options_.tensorboard,
+                          train::TensorBoardOptions{.optimizer = &optimizer_, .histogram_freq = 1});
+    callbacks.push_back(&*tensor_board_);
+  }
+  if (!options_.memory_at.empty() || !options_.out.empty() || !options_.json.empty()) {
+    memory_.emplace(train::MemoryWatchOptions{options_.memory_at});
+    callbacks.push_back(&*memory_);
   }
   if (options_.checkpoint.empty()) return;
   checkpoints_.emplace(
@@ -135,6 +158,30 @@ void TrainSession::add_callbacks(std::vector<train::Callback*>& callbacks) {
                                     .keep_last = 3,
                                     .resume = options_.resume});
   callbacks.push_back(&*checkpoints_);
+}
+
+train::FitOptions::TracedSteps TrainSession::traced_steps(int64_t steps_per_epoch) {
+  if (options_.trace.empty() && options_.out.empty()) return {};
+  trace_.emplace();
+  if (!options_.trace_steps.empty()) {
+    const StepRange asked = *parse_steps(options_.trace_steps);
+    return {&*trace_, asked.first, asked.last};
+  }
+  const bool few = steps_per_epoch > 0 && steps_per_epoch < 2 * kTracedSteps.first;
+  return {&*trace_, few ? 1 : kTracedSteps.first, kTracedSteps.last, true};
+}
+
+void TrainSession::write_trace() {
+  if (!trace_) return;
+  kernels_ = observe::kernel_table(*trace_, "train step");
+  const observe::KernelTable& table = *kernels_;
+  if (!options_.out.empty()) {
+    write_file_atomically(options_.out / "kernels.json", observe::kernel_table_json(table) + "\n");
+  }
+  if (options_.trace.empty()) return;
+  trace_->write(options_.trace);
+  fmt::print("{}the trace is in {}; open it in ui.perfetto.dev or chrome://tracing\n",
+             observe::kernel_table_text(table, kKernelsShown), options_.trace.string());
 }
 
 void TrainSession::save_weights() const {
@@ -154,15 +201,26 @@ void TrainSession::finish(const TrainOutcome& outcome) {
   fmt::print("\ntest: {}\n{}", outcome.task, compared_text(outcome));
   fmt::print("{}\n", outcome.result);
   if (!outcome.sample.empty()) fmt::print("\na sample of its text:\n{}\n", outcome.sample);
+  std::optional<observe::RunData> run;
   std::optional<observe::RunReport> report;
   if (recorder_.totals().iterations > 0) {
-    report = observe::make_report(recorder_, "train " + options_.model);
+    run = observe::run_data(recorder_, "train " + options_.model);
+    report = observe::make_report(*run);
     fmt::print("\n{}", observe::table_text({&*report, 1}));
   } else {
     fmt::print("\nnothing was left to train, so there is no time of a step to judge\n");
   }
+  if (memory_ && !options_.memory_at.empty()) {
+    fmt::print("\n{}", observe::memory_text(memory_->moments()));
+  } else if (memory_) {
+    fmt::print("\n{}", observe::memory_growth_text(memory_->moments()));
+  }
+  if (graphs_) {
+    graphs_->write_csv();
+    fmt::print("\n{}graphs are in {}\n", graphs_->table(), options_.graphs.string());
+  }
   std::fflush(stdout);
-  write(report ? &*report : nullptr, outcome);
+  write(report ? &*report : nullptr, std::move(run), outcome);
   for (const auto& [name, value] : outcome.test.items()) {
     require(!value.is_number() || std::isfinite(value.get<double>()), ErrorCode::kNotANumber, "train",
             "the test's {} is {}; try a smaller learning rate", name, value.get<double>());
@@ -173,7 +231,8 @@ void TrainSession::finish(const TrainOutcome& outcome) {
   }
 }
 
-void TrainSession::write(const observe::RunReport* report, const TrainOutcome& outcome) const {
+void TrainSession::write(const observe::RunReport* report, std::optional<observe::RunData> run,
+                         const TrainOutcome& outcome) const {
   ordered_json document = {{"model", options_.model},
                            {"optimizer", optimizer_name_},
                            {"learning_rate", learning_rate_},
@@ -185,22 +244,33 @@ void TrainSession::write(const observe::RunReport* report, const TrainOutcome& o
                            {"epochs", epochs_json(history_)},
                            {"test", outcome.test}};
   if (report != nullptr) document["report"] = ordered_json::parse(observe::to_json(*report, -1));
+  if (memory_) document["memory"] = ordered_json::parse(observe::memory_json(memory_->moments(), -1));
   if (!outcome.sample.empty()) document["sample"] = outcome.sample;
   // A sample may break off within a character, or a file hold other bytes than UTF-8.
   const std::string text = document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
   if (!options_.json.empty()) write_file_atomically(options_.json, text);
   if (options_.out.empty()) return;
-  const std::string settings =
+  const std::string summary =
       fmt::format("{} epochs, batch {}, {}, learning rate {:g}, seed {}, {} threads", epochs_, batch_,
                   optimizer_name_, learning_rate_, options_.seed, compute_threads());
   write_file_atomically(options_.out / "train.json", text);
   write_file_atomically(options_.out / "history.csv", history_.csv());
   if (report != nullptr) {
     write_file_atomically(options_.out / "windows.csv", observe::to_csv(*report));
-    write_file_atomically(options_.out / "report.html", train_page(outcome, settings, history_, *report));
+    std::vector<std::pair<std::string, std::string>> told;
+    for (const auto& setting : settings(options_.steps)) told.emplace_back(setting.name, setting.value);
+    if (!settings_.decay) told.emplace_back("--epochs", std::to_string(epochs_));
+    told.emplace_back("version", ISOCHRON_VERSION);
+    observe::RunRecord record = train_record(outcome, summary, std::move(told), history_, std::move(*run));
+    record.parts.insert(record.parts.end() - 1,
+                        {.heading = "Memory", .memory = memory_->moments(), .plan = plan_});
+    if (kernels_) record.parts.insert(record.parts.end() - 2, {.kernels = kernels_});
+    observe::write_run_record(options_.out / observe::kRunRecordFile, record);
+    write_file_atomically(options_.out / "report.html", observe::record_page(record));
   }
-  fmt::print("{}train.json and history.csv are in {}\n",
-             report != nullptr ? "report.html, windows.csv, " : "", options_.out.string());
+  if (plan_) write_file_atomically(options_.out / "plan.svg", observe::plan_svg(*plan_));
+  fmt::print("{}train.json, history.csv, kernels.json and plan.svg are in {}\n",
+             report != nullptr ? "report.html, run.json, windows.csv, " : "", options_.out.string());
 }
 
 }  // namespace isochron::apps

@@ -11,11 +11,18 @@
 #include <vector>
 
 #include "isochron/apps/train/options.h"
+#include "isochron/observe/kernel_table.h"
 #include "isochron/observe/plot.h"
 #include "isochron/observe/recorder.h"
 #include "isochron/observe/report.h"
+#include "isochron/observe/trace.h"
 #include "isochron/optim/optimizers.h"
+#include "isochron/train/graph_dump.h"
+#include "isochron/train/memory_watch.h"
 #include "isochron/train/model_checkpoint.h"
+#include "isochron/train/plan_picture.h"
+#include "isochron/train/run_watch.h"
+#include "isochron/train/tensor_board.h"
 #include "isochron/train/trainer.h"
 
 namespace isochron::apps {
@@ -82,9 +89,13 @@ class TrainSession {
   std::vector<train::FitOptions::Setting> settings(int64_t steps) const;
   /// Saves and scalars as the options ask for.
   void add_callbacks(std::vector<train::Callback*>& callbacks);
+  /// Which steps are recorded, for the trace that is asked for and the table of kernels.
+  train::FitOptions::TracedSteps traced_steps(int64_t steps_per_epoch);
+  void write_trace();
   void save_weights() const;
   /// `report` null: nothing was recorded.
-  void write(const observe::RunReport* report, const TrainOutcome& outcome) const;
+  void write(const observe::RunReport* report, std::optional<observe::RunData> run,
+             const TrainOutcome& outcome) const;
 
   const TrainOptions& options_;
   TrainSettings settings_;
@@ -97,7 +108,13 @@ class TrainSession {
   train::History history_;
   std::function<train::NamedVariables()> weights_;
   std::optional<train::ModelCheckpoint> checkpoints_;
-  std::optional<train::TensorBoard> scalars_;
+  std::optional<train::RunWatch> watch_;
+  std::optional<train::MemoryWatch> memory_;
+  std::optional<observe::PlanPicture> plan_;  // of a full batch
+  std::optional<train::TensorBoard> tensor_board_;
+  std::optional<observe::TraceRecorder> trace_;
+  std::optional<observe::KernelTable> kernels_;
+  std::optional<train::GraphDump> graphs_;
 };
 
 }  // namespace isochron::apps

@@ -18,8 +18,10 @@ struct Outcome {
   std::string text;  // both streams
 };
 
-inline Outcome run_isochron(const std::string& arguments) {
-  const std::string line = std::string(ISOCHRON_COMMAND) + " " + arguments + " 2>&1";
+/// `in`: the working directory, the test's own where it is empty.
+inline Outcome run_isochron(const std::string& arguments, const std::filesystem::path& in = {}) {
+  const std::string line = (in.empty() ? std::string() : "cd '" + in.string() + "' && ") +
+                           std::string(ISOCHRON_COMMAND) + " " + arguments + " 2>&1";
   Outcome outcome;
   std::FILE* pipe = popen(line.c_str(), "r");
   if (pipe == nullptr) return outcome;

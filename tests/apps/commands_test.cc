@@ -1,8 +1,7 @@
-// compare, bench, plan and doctor. Counts are held to their values; times are not, they are the machine's.
+// bench, analyze, plan and doctor. Counts are held to their values; times are not, they are the machine's.
 #include <gmock/gmock.h>
 
 #include <fstream>
-#include <map>
 #include <set>
 
 #include "apps/command.h"
@@ -19,27 +18,6 @@ using testing::HasSubstr;
 
 class Command : public testing::Test {
  protected:
-  /// The loops of one short run of a chapter, by name.
-  std::map<std::string, nlohmann::json> compare(const std::string& chapter, int iterations) {
-    const std::filesystem::path json = folder_.path() / "compare.json";
-    outcome_ = run_isochron("compare " + chapter + " --iterations " + std::to_string(iterations) +
-                            " --epochs 3 --json " + json.string());
-    EXPECT_EQ(outcome_.status, 0) << outcome_.text;
-    const nlohmann::json document = read_json(json);
-    EXPECT_EQ(document["chapters"][0]["chapter"], chapter);
-    std::map<std::string, nlohmann::json> loops;
-    for (const nlohmann::json& loop : document["chapters"][0]["loops"]) loops[loop["name"]] = loop;
-    return loops;
-  }
-
-  static double per_step(const nlohmann::json& loop, const std::string& name) {
-    for (const nlohmann::json& series : loop["series"]) {
-      if (series["name"] == name) return series["per_iteration"];
-    }
-    ADD_FAILURE() << "no series " << name;
-    return -1;
-  }
-
   std::filesystem::path write(const std::string& name, const std::string& content) {
     std::ofstream(folder_.path() / name) << content;
     return folder_.path() / name;
@@ -48,80 +26,6 @@ class Command : public testing::Test {
   TempFolder folder_;
   Outcome outcome_;
 };
-
-TEST_F(Command, CompareCountsWhatEachWayOfAllocatingCosts) {
-  auto loops = compare("gpu-memory", 320);
-  ASSERT_EQ(loops.size(), 4u);
-  EXPECT_GT(per_step(loops["naive"], "system_allocations"), 20);
-  EXPECT_EQ(per_step(loops["growth on demand"], "system_allocations"), 0);
-  EXPECT_NEAR(per_step(loops["explicit collection"], "system_allocations"), 0.1, 0.02);
-  EXPECT_EQ(per_step(loops["planned arena"], "system_allocations"), 0);
-  EXPECT_EQ(per_step(loops["planned arena"], "traces"), 0);
-  EXPECT_THAT(outcome_.text, AllOf(HasSubstr("Epoch 3, Time: "), HasSubstr("fragmentation")));
-}
-
-TEST_F(Command, CompareGrowsTheGraphOnlyWhereOpsAreAdded) {
-  auto loops = compare("growing-graph", 300);
-  ASSERT_EQ(loops.size(), 6u);
-  EXPECT_EQ(per_step(loops["ops added in the loop"], "graph_nodes"), 2);
-  EXPECT_EQ(per_step(loops["history kept by a tape"], "tape_entries"), 2);
-  EXPECT_EQ(per_step(loops["shapes that change"], "traces"), 1);
-  for (const char* cured : {"graph built once", "compiled as a whole", "in-graph while"}) {
-    EXPECT_TRUE(loops[cured]["cured"]) << cured;
-    EXPECT_EQ(per_step(loops[cured], "graph_nodes"), 0) << cured;
-    EXPECT_EQ(per_step(loops[cured], "traces"), 0) << cured;
-  }
-}
-
-TEST_F(Command, CompareShowsWhatALongRunKeeps) {
-  auto loops = compare("long-run", 400);
-  ASSERT_EQ(loops.size(), 9u);
-  EXPECT_GE(per_step(loops["input cached without a bound"], "live_tensors"), 2);
-  EXPECT_GT(per_step(loops["losses kept with their history"], "tape_entries"), 5);
-  EXPECT_EQ(per_step(loops["optimizer made again"], "optimizer_states"), 1);
-  EXPECT_GT(per_step(loops["data read again from disk"], "disk_read_bytes"), 10'000);
-  EXPECT_THAT(loops["accumulation as listed"]["notes"][0], HasSubstr("trains wrongly"));
-  for (const char* cured : {"images, Adam", "images, RMSprop", "series, Adam", "series, RMSprop"}) {
-    EXPECT_TRUE(loops[cured]["cured"]) << cured;
-    EXPECT_EQ(per_step(loops[cured], "traces"), 0) << cured;
-    EXPECT_EQ(per_step(loops[cured], "tape_entries"), 0) << cured;
-    if (loops[cured].contains("heap_allocations_per_step")) {
-      EXPECT_EQ(loops[cured]["heap_allocations_per_step"], 0) << cured;
-    }
-  }
-}
-
-TEST_F(Command, CompareShowsWhatEveryEpochLeaves) {
-  auto loops = compare("every-epoch", 20 * 440);
-  ASSERT_EQ(loops.size(), 4u);
-  EXPECT_GT(per_step(loops["every checkpoint kept"], "disk_bytes"), 100);
-  EXPECT_GT(per_step(loops["files left behind"], "disk_bytes"), 30);
-  EXPECT_THAT(loops["last few kept"]["notes"][0], HasSubstr("removed now"));
-}
-
-TEST_F(Command, CompareFeedsTheStepInFourWays) {
-  auto loops = compare("transfers", 64);
-  ASSERT_EQ(loops.size(), 4u);
-  EXPECT_THAT(loops["made and copied in the loop"]["notes"][0], HasSubstr("66 copies a step"));
-  EXPECT_EQ(per_step(loops["tensor slices, prefetched"], "system_allocations"), 0);
-  EXPECT_EQ(per_step(loops["decoded once, prefetched"], "traces"), 0);
-}
-
-TEST_F(Command, CompareWritesOnePageOfAllChapters) {
-  const std::filesystem::path out = folder_.path() / "out";
-  ASSERT_EQ(
-      run_isochron("compare gpu-memory growing-graph --quiet --iterations 200 --out " + out.string()).status,
-      0);
-  std::ifstream file(out / "report.html");
-  const std::string page(std::istreambuf_iterator<char>(file), {});
-  EXPECT_THAT(page, AllOf(HasSubstr("<!doctype html>"), HasSubstr("of 10 loops were found"),
-                          HasSubstr("<h2>gpu-memory</h2>"), HasSubstr("<h2>growing-graph</h2>"),
-                          HasSubstr("<summary><b>in-graph while</b>"), HasSubstr("Where its time goes"),
-                          HasSubstr("prefers-color-scheme: dark"), HasSubstr("</html>")));
-  EXPECT_THAT(page, Not(AnyOf(HasSubstr("src="), HasSubstr("href="), HasSubstr("url(")))) << "self-contained";
-  EXPECT_TRUE(std::filesystem::exists(out / "compare.json"));
-  EXPECT_TRUE(std::filesystem::exists(out / "gpu-memory-planned-arena.csv"));
-}
 
 TEST_F(Command, AnalyzeJudgesATableOfAnotherProgram) {
   Rng rng(7);
@@ -173,20 +77,6 @@ TEST_F(Command, AnalyzeJudgesALog) {
   EXPECT_THAT(run_isochron("analyze " + (folder_.path() / "none.csv").string()), Ends(3, "none.csv"));
   EXPECT_THAT(run_isochron("analyze " + write("zero.csv", "1\n0\n").string() + " --unit s"),
               Ends(3, "time 2 of 2 is 0"));
-}
-
-TEST_F(Command, CompareSaysWhatIsWrongBeforeItRuns) {
-  EXPECT_THAT(run_isochron("compare weather"), Ends(2, "no chapter 'weather'; chapters are long-run"));
-  EXPECT_THAT(run_isochron("compare growing-graph --device cuda"), Ends(2, "this build computes on the cpu"));
-  const std::string nowhere = (folder_.path() / "no" / "r.json").string();
-  EXPECT_THAT(run_isochron("compare growing-graph --json " + nowhere), Ends(3, "make it first"));
-}
-
-TEST_F(Command, CompareFailsWhereAShortRunDecidesNothing) {
-  EXPECT_EQ(run_isochron("compare growing-graph --quiet --iterations 1").status, 0);
-  EXPECT_EQ(run_isochron("compare gpu-memory --quiet --iterations 32").status, 0);
-  EXPECT_THAT(run_isochron("compare gpu-memory --quiet --iterations 64 --require-expected"),
-              Ends(1, "were not found to be what is expected of them"));
 }
 
 TEST_F(Command, BenchMeasuresACase) {

@@ -1,4 +1,5 @@
 // `isochron train` as a user meets it: the built command, its exit status and what it prints.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -71,6 +72,40 @@ TEST_F(TrainCommand, WritesWhatItFound) {
                     HasSubstr("prefers-color-scheme: dark"), HasSubstr("did it stay even?"),
                     HasSubstr("Time of an iteration over the run"), HasSubstr("Where its time goes")));
   EXPECT_THAT(page, Not(AnyOf(HasSubstr("src="), HasSubstr("href="), HasSubstr("url(")))) << "self-contained";
+}
+
+TEST_F(TrainCommand, ItsRunIsReportedAgainComparedAndWatched) {
+  const std::string a = (folder_.path() / "a").string(), b = (folder_.path() / "b").string();
+  ASSERT_EQ(train("regress --epochs 3 --out " + a).status, 0);
+  ASSERT_EQ(train("regress --epochs 3 --batch 64 --out " + b).status, 0);
+  const std::string page = content_of(folder_.path() / "a" / "report.html");
+  std::filesystem::remove(folder_.path() / "a" / "report.html");
+  const Outcome again = run_isochron("report " + a);
+  EXPECT_THAT(again, Ends(0, "train regress"));
+  EXPECT_EQ(content_of(folder_.path() / "a" / "report.html"), page) << "made of run.json, as the first";
+  const std::filesystem::path verdicts = folder_.path() / "verdicts.json";
+  EXPECT_THAT(run_isochron("report " + a + "/run.json --bound 50 --json " + verdicts.string()),
+              Ends(0, "train regress"));
+  EXPECT_EQ(read_json(verdicts)[0]["time"]["bound"], 0.5);
+  EXPECT_THAT(run_isochron("report " + a + " --require-flat"), Ends(1, "not found flat"));
+
+  const std::filesystem::path both = folder_.path() / "both.html";
+  const Outcome compared = run_isochron(fmt::format("report {} {} --out {}", a, b, both.string()));
+  EXPECT_THAT(compared, Ends(0, "--batch"));
+  EXPECT_THAT(compared.text, HasSubstr("median step"));
+  EXPECT_THAT(content_of(both), HasSubstr("Settings that differ"));
+
+  EXPECT_THAT(run_isochron("watch " + a), Ends(0, "the run is over"));
+  EXPECT_THAT(run_isochron("watch --once " + a), Ends(0, "epoch 3 of 3"));
+}
+
+TEST_F(TrainCommand, ReportsOfNothingAreErrors) {
+  EXPECT_THAT(run_isochron("report " + folder_.path().string()), Ends(3, "run.json"));
+  EXPECT_THAT(run_isochron("watch " + folder_.path().string()), Ends(3, "live.json"));
+  write("run.json", "{\"format\": \"isochron run 1\"}");
+  EXPECT_THAT(run_isochron("report " + folder_.path().string()), Ends(3, "not the record of a run"));
+  write("live.json", "{\"format\": \"isochron live 1\", \"step\": 1}");
+  EXPECT_THAT(run_isochron("watch " + folder_.path().string()), Ends(3, "live.json"));
 }
 
 TEST_F(TrainCommand, SameSeedSameLosses) {
@@ -248,6 +283,27 @@ TEST_F(TrainCommand, WritesScalarsForTensorBoard) {
   const Outcome outcome = train("digits --epochs 1 --steps 2 --tensorboard " + (folder_ / "logs").string());
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_FALSE(std::filesystem::is_empty(folder_ / "logs" / "train"));
+}
+
+TEST_F(TrainCommand, WritesATraceTheTableOfKernelsAndTheGraphs) {
+  const Outcome outcome = train(
+      fmt::format("regress --epochs 2 --steps 20 --trace {0}/trace.json --graphs {0}/graphs --out {0}/out",
+                  folder_.path().string()));
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("kernels of 'train step', 18 calls recorded"),
+                                  HasSubstr("graphs of 'train step' for (f32(32, ")));
+  EXPECT_FALSE(read_json(folder_ / "trace.json")["traceEvents"].empty());
+  EXPECT_EQ(read_json(folder_ / "out" / "kernels.json")["steps"], 18) << "of the first epoch, from 3";
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "graphs" / "01-train_step" / "00-forward.dot"));
+}
+
+TEST_F(TrainCommand, TracedStepsMustBeARange) {
+  const std::string trace = "regress --trace " + (folder_ / "trace.json").string() + " --trace-steps ";
+  for (const char* steps : {"5:2", "0", "-1", "1:", ":3", "2:x", "1:2:3", "99999999999999999999"}) {
+    EXPECT_THAT(train(trace + steps), Ends(2, "expected N or FROM:TO")) << steps;
+  }
+  EXPECT_THAT(train("regress --trace-steps 3"), Ends(2, "--trace"));
+  EXPECT_THAT(train("regress --trace /nowhere/trace.json"), Ends(3, "/nowhere"));
 }
 
 TEST_F(TrainCommand, BadDataExitsWithThree) {

@@ -451,6 +451,13 @@ TEST(Batch, OutlivesItsDatasetWhenHeld) {
   EXPECT_THAT(kept.to_vector(), ElementsAre(0, 1, 2, 3));
 }
 
+TEST(Batch, IsTakenApartFromAnIteratorThatIsGone) {
+  auto batches = from_tensor_slices(features(4), labels(4)).batch(2);
+  const auto& [x, y] = *batches.begin();
+  EXPECT_THAT(y.to_vector(), ElementsAre(0, 1));
+  EXPECT_EQ(x.shape(), (Shape{2, 3}));
+}
+
 TEST(Dataset, AnIteratorOfAnAbandonedEpochIsStale) {
   auto batches = from_tensor_slices(labels(6)).batch(2);
   auto old = batches.begin();

@@ -8,6 +8,7 @@
 #include "isochron/core/hash.h"
 #include "isochron/memory/plan_csv.h"
 #include "isochron/nn/safetensors.h"
+#include "isochron/observe/page.h"
 #include "isochron/ops/choices_file.h"
 #include "isochron/train/run_document.h"
 #include "support/temp_folder.h"
@@ -64,6 +65,15 @@ void parse_choices(Input input) {
   ops::read_choices_file(file_of(std::as_bytes(std::span(text))));
 }
 
+/// What is accepted can be written, read, judged and drawn.
+void parse_run_record(Input input) {
+  const observe::RunRecord record = observe::parse_run_record(text_of(input), "input");
+  const std::string text = observe::to_json(record);
+  demand(observe::to_json(observe::parse_run_record(text, "its own")) == text,
+         "run_record: another one when read again");
+  demand(!observe::record_page(record).empty(), "run_record: no page");
+}
+
 void parse_run_document(Input input) {
   const auto document = train::RunDocument::parse(std::string(text_of(input)), "input");
   std::string history;
@@ -75,11 +85,9 @@ void parse_run_document(Input input) {
 }  // namespace
 
 std::vector<Target> internal::library_targets() {
-  return {{"choices", parse_choices},
-          {"run_document", parse_run_document},
-          {"plan", parse_plan},
-          {"safetensors", parse_safetensors},
-          {"safetensors_header", parse_safetensors_header}};
+  return {{"choices", parse_choices},         {"run_document", parse_run_document},
+          {"run_record", parse_run_record},   {"plan", parse_plan},
+          {"safetensors", parse_safetensors}, {"safetensors_header", parse_safetensors_header}};
 }
 
 }  // namespace isochron::fuzz

@@ -42,7 +42,7 @@ TEST(Print, DotHasNodesEdgesOutputsAndUpdates) {
   EXPECT_THAT(dot, HasSubstr("n0 [label=\"dense/matmul\"];"));
   EXPECT_THAT(dot, HasSubstr("v0 -> n0 [label=\"f32(4, 3)\"];"));
   EXPECT_THAT(dot, HasSubstr("n1 -> out0;"));
-  EXPECT_THAT(dot, HasSubstr("n2 -> v1 [style=dashed, label=\"update\"];"));
+  EXPECT_THAT(dot, HasSubstr("n2 -> v1 [style=dashed, constraint=false, label=\"update\"];"));
   EXPECT_THAT(dot, testing::EndsWith("}\n"));
 }
 

@@ -1,4 +1,5 @@
 #include "isochron/observe/machine.h"
+#include "isochron/observe/machine_load.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -8,6 +9,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <fstream>
+#include <vector>
 
 #include "isochron/core/clock.h"
 #include "isochron/core/threads.h"
@@ -34,7 +37,7 @@ TEST(Machine, ParsesTheKernelsTables) {
 }
 
 TEST(Sensors, SeeResidentMemoryAndFaultsGrow) {
-  const Sensors sensors;
+  Sensors sensors;
   const SensorReading before = sensors.read();
   constexpr size_t kBytes = size_t{64} << 20;
   void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -44,6 +47,40 @@ TEST(Sensors, SeeResidentMemoryAndFaultsGrow) {
   munmap(memory, kBytes);
   EXPECT_GT(after.rss_bytes - before.rss_bytes, static_cast<int64_t>(kBytes / 2));
   EXPECT_GT(after.minor_faults, before.minor_faults);
+}
+
+TEST(Sensors, FindNumbersByTheirName) {
+  constexpr std::string_view kIo = "rchar: 6976\nwchar: 12\nsyscr: 10\n";
+  EXPECT_EQ(internal::parse_named(kIo, "rchar: "), 6976);
+  EXPECT_EQ(internal::parse_named(kIo, "wchar: "), 12);
+  EXPECT_EQ(internal::parse_named(kIo, "char: "), std::nullopt) << "a name begins a line";
+  EXPECT_EQ(internal::parse_named("VmSwap:\t    2048 kB\n", "VmSwap:"), 2048);
+  EXPECT_EQ(internal::parse_named("VmSwap:", "VmSwap:"), std::nullopt);
+  EXPECT_EQ(internal::parse_named("", "rchar: "), std::nullopt);
+}
+
+TEST(Sensors, SeeWhatTheProgramReadsAndNotWhatTheyRead) {
+  Sensors sensors;
+  const int64_t before = sensors.read().read_bytes;
+  for (int i = 0; i < 50; ++i) {
+    sensors.read();
+    sensors.waited_ns();
+  }
+  EXPECT_LT(sensors.read().read_bytes - before, 2000);
+  std::vector<char> bytes(100'000);
+  std::ifstream("/dev/zero", std::ios::binary).read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  EXPECT_GE(sensors.read().read_bytes - before, 100'000);
+}
+
+TEST(Sensors, NoteSubnormalNumbers) {
+  static_cast<void>(take_subnormal_note());
+  volatile float small = 1e-37F;
+  const volatile float normal = small * 2.0F;
+  static_cast<void>(normal);
+  EXPECT_FALSE(take_subnormal_note());
+  small = small * 1e-3F;
+  EXPECT_TRUE(take_subnormal_note());
+  EXPECT_FALSE(take_subnormal_note()) << "the note is taken";
 }
 
 TEST(Sensors, CountFileHandles) {
@@ -58,7 +95,7 @@ TEST(Sensors, CountFileHandles) {
 TEST(Sensors, ParseTheTimeWaitedForACore) {
   EXPECT_EQ(internal::parse_waited_ns("1184033 3112046 17\n"), 3112046);
   EXPECT_EQ(internal::parse_waited_ns(""), 0);
-  const Sensors sensors;
+  Sensors sensors;
   EXPECT_GE(sensors.waited_ns(), 0);
 }
 
@@ -120,6 +157,27 @@ TEST(ReferenceKernel, IsFiniteWhereTheTeamHasTooFewCores) {
   kernel.use_team(true);
   for (int i = 0; i < 20; ++i) EXPECT_TRUE(std::isfinite(kernel.time_ns()));
   set_compute_threads(before);
+}
+
+TEST(MachineLoad, ReadsTheSystemsTexts) {
+  const auto ticks = internal::parse_cpu_ticks("cpu  10 20 30 1000 5 2 3 7 0 0\ncpu0 1 2 3 4 5 6 7 8 9 0\n");
+  EXPECT_EQ(ticks.busy, 65);
+  EXPECT_EQ(ticks.stolen, 7);
+  EXPECT_EQ(internal::parse_cpu_ticks("cpu  10 20\n").busy, 0);
+  EXPECT_EQ(internal::parse_cpu_ticks("").busy, 0);
+  constexpr std::string_view kMemory = "MemTotal:  100 kB\nMemAvailable:   42 kB\nSwapFree: 7 kB";
+  EXPECT_EQ(internal::parse_memory_field(kMemory, "MemAvailable"), 42 * 1024);
+  EXPECT_EQ(internal::parse_memory_field(kMemory, "SwapFree"), 7 * 1024);
+  EXPECT_EQ(internal::parse_memory_field(kMemory, "Mem"), 0);
+  EXPECT_EQ(internal::parse_memory_field(kMemory, "SwapTotal"), 0);
+}
+
+TEST(MachineLoad, LooksAtThisMachine) {
+  const MachineLoad load = measure_load(0.05);
+  EXPECT_GE(load.busy_cores, 0);
+  EXPECT_GE(load.own_cores, 0);
+  EXPECT_GT(load.available_bytes, 1'000'000);
+  EXPECT_GE(load.swap_bytes, 0);
 }
 
 }  // namespace

@@ -172,5 +172,19 @@ TEST(PlotSvg, RejectsWhatCannotBeDrawn) {
                "at least 120 x 100");
 }
 
+TEST(PlotSvg, FillsPartsOfAWholeFromTheTopOneDown) {
+  Plot plot{.title = "parts", .filled = true};
+  plot.series.push_back({.name = "low", .x = {0, 1}, .y = {1, 2}});
+  plot.series.push_back({.name = "high", .x = {0, 1}, .y = {3, 5}});
+  const std::string svg = plot_svg(plot);
+  const size_t first = svg.find("<polygon"), second = svg.find("<polygon", first + 1);
+  ASSERT_NE(second, std::string::npos);
+  EXPECT_EQ(svg.find("<polyline"), std::string::npos);
+  const auto colour_at = [&](size_t at) { return svg.substr(svg.find("fill=\"", at) + 6, 7); };
+  const size_t low_swatch = svg.find("<rect"), high_swatch = svg.find("<rect", low_swatch + 1);
+  EXPECT_EQ(colour_at(first), colour_at(high_swatch)) << "the upper is drawn first";
+  EXPECT_EQ(colour_at(second), colour_at(low_swatch));
+}
+
 }  // namespace
 }  // namespace isochron::observe

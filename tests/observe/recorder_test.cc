@@ -12,7 +12,9 @@
 namespace isochron::observe {
 namespace {
 
-RecorderOptions simulated() { return {.reference_kernel = false, .clock = simulated_now_ns}; }
+RecorderOptions simulated() {
+  return {.reference_kernel = false, .timing_share = 0, .clock = simulated_now_ns};
+}
 
 TEST(Recorder, PhasesAddUpToTheIterationAndNestExclusively) {
   Recorder recorder(simulated());
@@ -80,7 +82,7 @@ TEST(Recorder, GoesOnFromTheBaselineOfAnEarlierProcess) {
   EXPECT_EQ(after.totals().warmup_iterations, 7);
   EXPECT_EQ(after.totals().min_ns, 20'000);
   EXPECT_EQ(after.classes(), whole.classes());
-  const std::vector<double> medians = after.windows(0).medians();
+  const std::vector<double> medians = window_medians(after.windows(0).closed());
   EXPECT_LT(medians.front(), 21'000) << "the windows begin with those before the restart";
   EXPECT_GT(medians.back(), 43'000);
   EXPECT_TRUE(std::is_sorted(medians.begin(), medians.end()));
@@ -88,7 +90,8 @@ TEST(Recorder, GoesOnFromTheBaselineOfAnEarlierProcess) {
 }
 
 TEST(Recorder, RefusesWhatIsNoBaselineAndStaysAsItIs) {
-  Recorder recorder(simulated()), other({.classes = 2, .reference_kernel = false, .clock = simulated_now_ns});
+  Recorder recorder(simulated()),
+      other({.classes = 2, .reference_kernel = false, .timing_share = 0, .clock = simulated_now_ns});
   record(recorder, 100, 1000, 1);
   const std::string good = recorder.baseline();
   const auto refused = [&](const std::string& bytes, const char* text) {
@@ -109,7 +112,7 @@ TEST(Recorder, RefusesWhatIsNoBaselineAndStaysAsItIs) {
   refused(changed, "another version");
   // A window's first number is the iteration that it begins with.
   changed = good;
-  changed[changed.find("isobase1") + 8 + 8 + 8 * 8 + 8 * 8 + 16 + 7] = static_cast<char>(0x80);
+  changed[changed.find("isobase2") + 8 + 8 + 9 * 8 + 8 * 8 + 16 + 7] = static_cast<char>(0x80);
   refused(changed, "impossible numbers");
 }
 
@@ -219,21 +222,21 @@ TEST(Recorder, SamplesStayBoundedAndFollowGaugesAndCounters) {
 }
 
 TEST(Recorder, ReferenceKernelIsTimedAlongWithTheWindows) {
-  Recorder recorder;
+  Recorder recorder({.timing_share = 0, .reference_share = 0.01});
   for (int i = 0; i < 3000; ++i) {
     IterationScope iteration(recorder);
     for (int64_t end = now_ns() + 2000; now_ns() < end;) {
     }
   }
   const WindowSeries& windows = recorder.windows(0);
-  ASSERT_EQ(windows.reference_typical().size(), windows.closed().size());
-  ASSERT_EQ(windows.reference_means().size(), windows.closed().size());
-  for (double ns : windows.reference_typical()) EXPECT_GT(ns, 100);
+  ASSERT_EQ(window_reference_typical(windows.closed()).size(), windows.closed().size());
+  ASSERT_EQ(window_reference_means(windows.closed()).size(), windows.closed().size());
+  for (double ns : window_reference_typical(windows.closed())) EXPECT_GT(ns, 100);
   int64_t timings = 0;
   for (const Window& window : windows.closed()) timings += window.reference.count;
   EXPECT_GT(timings, 2);
   EXPECT_LT(timings, 1000) << "not after each iteration";
-  EXPECT_TRUE(Recorder({.reference_kernel = false}).windows(0).reference_typical().empty());
+  EXPECT_TRUE(window_reference_typical(Recorder({.reference_kernel = false}).windows(0).closed()).empty());
 }
 
 TEST(Recorder, ReferenceKernelRunsWhereTheProgramRuns) {
@@ -248,15 +251,90 @@ TEST(Recorder, ReferenceKernelRunsWhereTheProgramRuns) {
     each_thread(compute_threads(), [](int64_t) {});
   }
   EXPECT_LE(recorder.reference_threads(), compute_threads());  // alone where the team doesn't come together
-  for (const double ns : recorder.windows(0).reference_typical()) EXPECT_TRUE(std::isfinite(ns));
+  for (const double ns : window_reference_typical(recorder.windows(0).closed()))
+    EXPECT_TRUE(std::isfinite(ns));
   recorder.seal();
   for (int i = 0; i < 10; ++i) IterationScope iteration(recorder);
   EXPECT_EQ(recorder.reference_threads(), 1) << "seal() looks anew";
   set_compute_threads(before);
 }
 
+/// A machine of which everything is known.
+class PlayedSensors final : public SensorSource {
+ public:
+  void read(SensorReading& reading) override {
+    reading.rss_bytes = 1000 + 10 * reads_++;
+    reading.pinned_bytes = 7;
+  }
+  void read_slow(SensorReading& reading) override {
+    ++slow_reads_;
+    reading.heap_bytes = 5;
+    reading.stolen_ns = 3;
+  }
+  int64_t waited_ns() override { return 0; }
+  void watch_team(bool) override {}
+  std::optional<double> reference_ns() override { return 1234; }
+  int64_t reads_ = 0, slow_reads_ = 0;
+};
+
+TEST(Recorder, ReadsTheMachineThatItIsGiven) {
+  PlayedSensors sensors;
+  Recorder recorder({.clock = simulated_now_ns, .sensors = &sensors});
+  for (int i = 0; i < 300; ++i) {
+    const IterationScope iteration(recorder);
+    spend(1'000'000);
+  }
+  recorder.sample();
+  EXPECT_GT(sensors.slow_reads_, 0);
+  EXPECT_EQ(sensors.reads_, static_cast<int64_t>(recorder.samples().size()));
+  const SensorReading& last = recorder.samples().back().sensors;
+  EXPECT_EQ(last.rss_bytes, 1000 + 10 * (sensors.reads_ - 1));
+  EXPECT_EQ(last.heap_bytes, 5);
+  EXPECT_EQ(last.stolen_ns, 3);
+  std::vector<std::string> names;
+  for (const NamedSeries& series : recorder.series()) names.push_back(series.name);
+  EXPECT_EQ(std::ranges::count(names, "pinned_bytes"), 1);
+  EXPECT_EQ(std::ranges::count(names, "swap_bytes"), 0) << "what nobody tells is no series";
+  for (const Window& window : recorder.windows(0).closed()) {
+    if (window.reference.count > 0) {
+      EXPECT_DOUBLE_EQ(window.reference.mean_ns(), 1234);
+    }
+  }
+}
+
+TEST(Recorder, LooksAtIterationsAfterSamples) {
+  RecorderOptions options = simulated();
+  options.sample_interval_ns = 1;
+  Recorder recorder(options);
+  for (int i = 0; i < 100; ++i) {
+    const IterationScope iteration(recorder);
+    spend(1000);
+    const PhaseScope fetch(recorder, Phase::kDataWait);
+    count(Counter::kBytesInUse, 300);
+    count_own_bytes(100);
+  }
+  count(Counter::kBytesInUse, -300 * 100);
+  count_own_bytes(-100 * 100);
+  const Looks& looks = recorder.looks();
+  EXPECT_GE(looks.iterations, 99);
+  EXPECT_EQ(looks.gained_bytes[static_cast<size_t>(Phase::kDataWait)], 100 * looks.iterations);
+  EXPECT_EQ(looks.gained_elsewhere_bytes, 200 * looks.iterations);
+}
+
+TEST(Recorder, RemembersWhereTracingBegan) {
+  Recorder recorder(simulated());
+  for (int i = 0; i < 2000; ++i) {
+    const IterationScope iteration(recorder);
+    spend(1000);
+    if (i % 50 == 7 || i % 50 == 8) count(Counter::kTraces, 1);
+  }
+  const std::vector<int64_t> tracings = recorder.tracings();
+  ASSERT_EQ(tracings.size(), 40U);
+  for (size_t i = 0; i < tracings.size(); ++i) EXPECT_EQ(tracings[i], static_cast<int64_t>(50 * i + 7));
+}
+
 TEST(Recorder, ClassesHaveWindowsOfTheirOwn) {
-  Recorder recorder({.classes = 3});
+  Recorder recorder({.classes = 3, .timing_share = 0});
   for (int i = 0; i < 90; ++i) IterationScope iteration(recorder, i % 5 == 4 ? 7 : i % 2);
   EXPECT_EQ(recorder.classes(), (std::vector<int>{0, 1, 2}));
   EXPECT_EQ(recorder.windows(2).iterations(), 18);
@@ -309,7 +387,83 @@ TEST(Recorder, HoldsTheSameBytesHoweverLongItRuns) {
   EXPECT_GT(recorder.overhead().sampling_ns, 0);
 }
 
+/// Long enough that some are left out, whatever a read of the clock costs.
+constexpr int kShortIterations = 200'000;
+
+TEST(Recorder, TimesARandomSampleOfShortIterations) {
+  RecorderOptions options = simulated();
+  options.timing_share = 0.001;
+  options.heap_allocations = fake_allocations;
+  Recorder recorder(options);
+  int64_t elapsed = 0;
+  for (int i = 0; i < kShortIterations; ++i) {
+    recorder.begin_iteration();
+    {
+      const PhaseScope compute(recorder, Phase::kCompute);
+      spend(i % 4 == 3 ? 1600 : 800);
+    }
+    elapsed += i % 4 == 3 ? 1600 : 800;
+    if (i % 2 == 0) ++g_allocations;
+    recorder.end_iteration();
+    spend(500);
+    elapsed += 500;
+  }
+  const RunTotals& totals = recorder.totals();
+  EXPECT_EQ(totals.iterations, kShortIterations);
+  EXPECT_EQ(totals.heap_allocations, kShortIterations / 2);
+  EXPECT_EQ(totals.allocating_iterations, kShortIterations / 2);
+  ASSERT_GT(totals.timed_iterations, 300);
+  ASSERT_LT(totals.timed_iterations, kShortIterations / 4);
+  EXPECT_DOUBLE_EQ(recorder.overhead().timed_share,
+                   static_cast<double>(totals.timed_iterations) / kShortIterations);
+  // Of three in four 800, of one 1600: a sample on a beat would find one of them only.
+  const auto timed = static_cast<double>(totals.timed_iterations);
+  const double sampling_error = 4 * 800 * std::sqrt(0.25 * 0.75 / timed);
+  EXPECT_NEAR(static_cast<double>(totals.total_ns) / timed, 1000, sampling_error);
+  EXPECT_EQ(totals.phase_ns[static_cast<size_t>(Phase::kCompute)], totals.total_ns);
+  EXPECT_NEAR(static_cast<double>(totals.between_phase_ns[static_cast<size_t>(Phase::kUnexplained)]) / timed,
+              500, 5);
+  EXPECT_NEAR(static_cast<double>(totals.elapsed_ns), static_cast<double>(elapsed),
+              0.02 * static_cast<double>(elapsed));
+  int64_t covered = 0;
+  for (const Window& window : recorder.windows(0).closed()) covered += window.iterations + window.passed;
+  EXPECT_NEAR(static_cast<double>(covered), kShortIterations, 0.03 * kShortIterations);
+}
+
+TEST(Recorder, TimesEveryIterationThatIsLongEnough) {
+  RecorderOptions options = simulated();
+  options.timing_share = 0.002;
+  Recorder recorder(options);
+  for (int i = 0; i < 1000; ++i) {
+    const IterationScope iteration(recorder);
+    spend(10'000'000);
+  }
+  EXPECT_EQ(recorder.totals().timed_iterations, 1000);
+  EXPECT_EQ(recorder.overhead().timed_share, 1);
+}
+
+TEST(Recorder, ScopesBetweenIterationsCountWhetherTimedOrNot) {
+  RecorderOptions options = simulated();
+  options.timing_share = 0.001;
+  Recorder recorder(options);
+  for (int i = 0; i < kShortIterations; ++i) {
+    {
+      const IterationScope iteration(recorder);
+      spend(1000);
+    }
+    if (i % 1000 != 0) continue;
+    const PhaseScope save(recorder, Phase::kCheckpoint);
+    spend(100'000);
+  }
+  EXPECT_EQ(recorder.totals().between_phase_ns[static_cast<size_t>(Phase::kCheckpoint)],
+            100'000 * (kShortIterations / 1000));
+  EXPECT_EQ(recorder.totals().between_phase_ns[static_cast<size_t>(Phase::kUnexplained)], 0);
+}
+
 TEST(Recorder, RejectsBadOptions) {
+  EXPECT_THROW(Recorder({.timing_share = -0.1}), Error);
+  EXPECT_THROW(Recorder({.reference_share = 0}), Error);
+  EXPECT_THROW(Recorder({.sampling_share = 2}), Error);
   EXPECT_THROW(Recorder({.classes = 0}), Error);
   EXPECT_THROW(Recorder({.spike_factor = 1}), Error);
   EXPECT_THROW(Recorder({.sample_interval_ns = 0}), Error);

@@ -9,6 +9,7 @@
 #include "isochron/graph/captured.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
+#include "isochron/ops/reduction.h"
 #include "isochron/optim/clipping.h"
 #include "isochron/optim/optimizers.h"
 #include "support/expect_error.h"
@@ -259,6 +260,37 @@ TEST(StepOptions, RejectsWrongOnes) {
   EXPECT_ERROR(Sgd({.weight_decay = {.rate = -1}}), ErrorCode::kInvalidArgument, "weight decay");
   EXPECT_ERROR(Adafactor({.clip_threshold = 0}), ErrorCode::kInvalidArgument, "clip_threshold");
   EXPECT_ERROR(Adagrad({.initial_square_sum = -1}), ErrorCode::kInvalidArgument, "initial_square_sum");
+}
+
+TEST(KeptGradients, AreThoseOfTheNewestStepUnscaledAndUnclipped) {
+  Three three;
+  Sgd sgd({.learning_rate = 0.5,
+           .step = {.loss_scale = LossScale::fixed(8), .clip = {.value = 0.25}, .keep_gradients = true}});
+  EXPECT_TRUE(sgd.kept_gradients().empty());
+  const size_t saved = (sgd.prepare(three.parameters()), sgd.state().size());
+  for (const double gradient : {1.0, 3.0}) sgd.apply(three.parameters(), three.gradients(8 * gradient));
+  const std::vector<Variable> kept = sgd.kept_gradients();
+  ASSERT_EQ(kept.size(), 3u);
+  EXPECT_EQ(kept[0].name(), "kernel");
+  EXPECT_EQ(kept[0].tensor().to_vector(), std::vector<double>(6, 3));
+  EXPECT_EQ(sgd.state().size(), saved) << "no checkpoint holds them";
+  Sgd without({.learning_rate = 0.5});
+  without.apply(three.parameters(), three.gradients(1));
+  EXPECT_TRUE(without.kept_gradients().empty());
+}
+
+TEST(KeptGradients, OfACapturedStepAndItsLastMicroBatch) {
+  const Variable weight(ones({3}), "weight");
+  Sgd sgd({.learning_rate = 0.5, .step = {.accumulate = 2, .keep_gradients = true}});
+  auto step = capture([&](const Tensor& x) {
+    const Tensor loss = sum(weight.tensor() * x);
+    sgd.minimize(loss, {&weight, 1});
+    return loss;
+  });
+  for (const double x : {1.0, 2.0, 5.0}) {
+    step(full({3}, x));
+    EXPECT_EQ(sgd.kept_gradients()[0].tensor().to_vector(), std::vector<double>(3, x));
+  }
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <limits>
 #include <memory>
 
-#include "isochron/core/record_file.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/reduction.h"
@@ -250,32 +249,6 @@ TEST(CsvLogger, AResumedRunCutsOffWhatCameAfterTheCheckpoint) {
   log.on_epoch_end(run, {{"loss", 0.125}});
   log.on_train_end(run);
   EXPECT_EQ(text_of(path), "epoch,loss\n1,0.5\n2,0.125\n");
-}
-
-/// The records of the one file in `folder`, each as its length.
-size_t records_in(const std::filesystem::path& folder) {
-  size_t records = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    RecordReader reader(entry.path());
-    std::vector<std::byte> record;
-    while (reader.next(record)) ++records;
-  }
-  return records;
-}
-
-TEST(TensorBoard, WritesScalarsOfTrainingAndValidation) {
-  const TempFolder folder;
-  optim::Sgd optimizer;
-  TensorBoard board(folder.path(), {.update_freq = 1, .optimizer = &optimizer});
-  Loop().fit({&board}, 2);
-  EXPECT_EQ(records_in(folder / "train"), 1u + 2 * (1 + 1 + 1))
-      << "version; an epoch: batch_loss, epoch_loss, rate";
-  EXPECT_EQ(records_in(folder / "validation"), 1u + 2);
-  TensorBoard resumed(folder.path());
-  RunState run{.epoch = 3, .total_steps = 6};
-  resumed.restore(run, "0");
-  resumed.on_epoch_end(run, {{"loss", 1}});
-  EXPECT_EQ(records_in(folder / "train"), 7u + 3) << "version, the step to forget from, the loss";
 }
 
 TEST(SwapWeights, ValidatesWithOthersAndEndsWithThem) {

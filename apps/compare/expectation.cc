@@ -1,0 +1,109 @@
+// How a loop departs from what documents say it should be found to be.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "isochron/apps/compare/chapter.h"
+
+namespace isochron::apps {
+namespace {
+
+using observe::Flatness;
+using observe::RunReport;
+
+bool names_cause(const RunReport& report, const std::string& cause) {
+  return std::ranges::any_of(report.causes, [&cause](const observe::Cause& c) {
+    return c.name == cause || std::ranges::find(c.consequences, cause) != c.consequences.end();
+  });
+}
+
+std::string cause_list(const RunReport& report) {
+  std::string text;
+  for (const observe::Cause& cause : report.causes) text += (text.empty() ? "" : ", ") + cause.name;
+  return text.empty() ? "none" : text;
+}
+
+void check_time(const Loop& loop, const RunReport& report, std::vector<Deviation>& found) {
+  const std::vector<Flatness>& expected = loop.expected.time;
+  const Flatness kind = report.time.kind;
+  if (!expected.empty() && std::ranges::find(expected, kind) == expected.end()) {
+    found.push_back(
+        {fmt::format("time {}", flatness_name(kind)),
+         fmt::format("time was found {}, expected {}", flatness_name(kind), flatness_name(expected.front())),
+         kind == Flatness::kInconclusive});
+  }
+  if (loop.expected.slow && report.times_slower.value_or(1) < observe::kSlowFactor) {
+    found.push_back({"not slow", "was expected to be slow against the cured form"});
+  }
+}
+
+void check_levels(const Loop& loop, const RunReport& report, std::vector<Deviation>& found) {
+  for (const observe::SeriesReport& series : report.series) {
+    const bool grows = series.verdict && series.verdict->kind == Flatness::kGrowing;
+    if (series.name == loop.expected.grows && !grows) {
+      const std::string_view kind = series.verdict ? flatness_name(series.verdict->kind) : "not judged";
+      found.push_back({fmt::format("{} {}", series.name, kind),
+                       fmt::format("{} was found {}, expected growing", series.name, kind),
+                       series.verdict && series.verdict->kind == Flatness::kInconclusive});
+    }
+    const bool level = series.name == "rss_bytes" || series.name == "disk_bytes";
+    if (loop.cured && level && grows) {
+      found.push_back(
+          {fmt::format("{} growing", series.name), fmt::format("{} was found growing", series.name)});
+    }
+  }
+}
+
+void check_causes(const Loop& loop, const RunReport& report, std::vector<Deviation>& found) {
+  const Expectation& expected = loop.expected;
+  if (!expected.cause.empty() && !names_cause(report, expected.cause)) {
+    // A cause is named for a symptom; where that isn't decided, no cause can be.
+    found.push_back({fmt::format("cause {}", cause_list(report)),
+                     fmt::format("cause named: {}; expected '{}'", cause_list(report), expected.cause),
+                     report.time.kind == Flatness::kInconclusive && report.causes.empty()});
+  }
+  const size_t of_machine = report.time.machine_slowed ? 1 : 0;  // no fault of the loop's
+  if (expected.cause.empty() && loop.cured && report.causes.size() > of_machine) {
+    found.push_back({fmt::format("cause {}", cause_list(report)),
+                     fmt::format("cause named: {}; expected none", cause_list(report))});
+  }
+}
+
+void check_spikes(const Loop& loop, const RunReport& report, std::vector<Deviation>& found) {
+  const Expectation& expected = loop.expected;
+  if (!expected.spike_period) return;
+  const std::string owner = report.spikes.owner_name();
+  if (report.spikes.period && report.spikes.period->length == *expected.spike_period &&
+      owner == expected.spike_label) {
+    return;
+  }
+  const std::string period =
+      report.spikes.period ? fmt::format("{}", report.spikes.period->length) : std::string("none");
+  found.push_back({fmt::format("spikes of {}, period {}", owner, period),
+                   fmt::format("spikes owned by '{}' with period {}; expected '{}' with period {}", owner,
+                               period, expected.spike_label, *expected.spike_period)});
+}
+
+}  // namespace
+
+std::vector<Deviation> deviations_of(const Loop& loop, const LoopResult& result) {
+  const RunReport& report = result.report;
+  std::vector<Deviation> found;
+  check_time(loop, report, found);
+  check_levels(loop, report, found);
+  check_causes(loop, report, found);
+  check_spikes(loop, report, found);
+  const auto says_fragmentation = [](const std::string& note) {
+    return note.find("fragmentation") != std::string::npos;
+  };
+  if (loop.expected.reports_fragmentation && std::ranges::none_of(result.notes, says_fragmentation)) {
+    found.push_back({"no fragmentation", "no note says how fragmented the memory was"});
+  }
+  if (loop.expected.no_allocations && report.heap_allocations_per_step.value_or(0) > 0) {
+    found.push_back({"allocations", fmt::format("{:g} heap allocations a step, expected none",
+                                                *report.heap_allocations_per_step)});
+  }
+  return found;
+}
+
+}  // namespace isochron::apps

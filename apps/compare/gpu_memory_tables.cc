@@ -1,0 +1,204 @@
+// How memory fragments, grows and stays alive, measured.
+#include "isochron/apps/compare/gpu_memory_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "isochron/apps/compare/small_training.h"
+#include "isochron/core/clock.h"
+#include "isochron/core/counters.h"
+#include "isochron/core/error.h"
+#include "isochron/graph/apply.h"
+#include "isochron/graph/captured.h"
+#include "isochron/memory/adaptors.h"
+#include "isochron/memory/pool.h"
+#include "isochron/observe/report.h"
+#include "isochron/ops/creation.h"
+
+namespace isochron::apps {
+namespace {
+
+using observe::bytes_text;
+
+std::string bytes(size_t count) { return bytes_text(static_cast<double>(count)); }
+
+std::vector<std::string> pool_row(std::string name, const AllocatorStats& stats) {
+  return {std::move(name),
+          fmt::format("{}", stats.total_allocations),
+          bytes(stats.peak_in_use_bytes),
+          bytes(stats.reserved_bytes),
+          bytes(stats.free_bytes),
+          bytes(stats.largest_free_bytes),
+          fmt::format("{:.1f} %", 100 * stats.fragmentation())};
+}
+
+/// Until the time is over, at least so many times.
+void repeat(double seconds, int64_t least, const std::function<void()>& what) {
+  const int64_t until_ns = now_ns() + static_cast<int64_t>(seconds * 1e9);
+  for (int64_t i = 0; i < least || now_ns() < until_ns; ++i) what();
+}
+
+AllocatorStats of_steps(double seconds) {
+  PoolAllocator pool;
+  SmallTraining training;
+  const AllocatorScope scope(pool);
+  repeat(seconds, 10, [&] {
+    for (const auto& [x, y] : training.batches) training.eager_step(x, y);
+  });
+  return pool.stats();
+}
+
+/// The same step on 1 to 256 rows, at random.
+AllocatorStats of_any_batch(double seconds) {
+  PoolAllocator pool;
+  SmallTraining training;
+  Rng rng(3);
+  const AllocatorScope scope(pool);
+  repeat(seconds, 300, [&] {
+    const auto rows = static_cast<int64_t>(1 + rng.below(256));
+    training.eager_step(full({rows, 100}, 0.5), full({rows, 1}, 0.5));
+  });
+  return pool.stats();
+}
+
+/// 256 blocks of 64 B to 1 MiB (evenly over the powers of two), of which a random one is replaced each time.
+AllocatorStats of_random_lifetimes(double seconds) {
+  PoolAllocator pool;
+  Rng rng(4);
+  struct Block {
+    void* pointer = nullptr;
+    size_t bytes = 0;
+  };
+  std::vector<Block> blocks(256);
+  repeat(seconds, 20'000, [&] {
+    Block& block = blocks[rng.below(blocks.size())];
+    if (block.pointer != nullptr) pool.deallocate(block.pointer, block.bytes);
+    block.bytes = static_cast<size_t>(std::exp2(6 + 14 * rng.uniform()));
+    block.pointer = pool.allocate(block.bytes, "block");
+  });
+  const AllocatorStats stats = pool.stats();
+  for (const Block& block : blocks) {
+    if (block.pointer != nullptr) pool.deallocate(block.pointer, block.bytes);
+  }
+  return stats;
+}
+
+}  // namespace
+
+Table fragmentation_table(double seconds) {
+  Table table{.title = "Fragmentation of the pool (1 - largest free block / all that is free)",
+              .columns = {"what takes memory", "allocations", "in use at most", "reserved", "free",
+                          "largest free", "fragmentation"},
+              .rows = {},
+              .says = ""};
+  const AllocatorStats steps = of_steps(seconds / 3);
+  const AllocatorStats random = of_random_lifetimes(seconds / 3);
+  table.rows.push_back(pool_row("this training, op by op", steps));
+  const AllocatorStats any_batch = of_any_batch(seconds / 3);
+  table.rows.push_back(pool_row("the same, 1 to 256 rows a batch", any_batch));
+  table.rows.push_back(pool_row("256 blocks of 64 B to 1 MiB, replaced at random", random));
+  SmallTraining training;
+  auto step = capture([&](const Tensor& x, const Tensor& y) { return training.train_step(x, y); },
+                      training.batches.signatures());
+  const auto& [first_x, first_y] = *training.batches.begin();
+  step(first_x, first_y);
+  const graph::PlanReport& plan = step.plan_report();
+  table.rows.push_back({"this training, planned", "1", bytes(plan.lower_bound_bytes), bytes(plan.arena_bytes),
+                        "-", "-", fmt::format("{:.1f} %", 100 * (plan.arena_ratio() - 1))});
+  table.says = fmt::format(
+      "This training {} the pool: after {} allocations it holds {}, taken at first, of whose free part "
+      "{:.1f} % is in "
+      "pieces ({:.1f} % with batches of any size, kept by size and merged when one is asked for that none "
+      "fits); blocks "
+      "of random lifetimes make it hold {:.2f} times what is in use.",
+      steps.fragmentation() < 0.1 ? "doesn't fragment" : "fragments", steps.total_allocations,
+      bytes(steps.reserved_bytes), 100 * steps.fragmentation(), 100 * any_batch.fragmentation(),
+      static_cast<double>(random.reserved_bytes) / static_cast<double>(random.peak_in_use_bytes));
+  return table;
+}
+
+Table growth_table(double /*seconds*/) {
+  Table table{
+      .title = "Asking a pool to grow on demand",
+      .columns = {"when", "what comes"},
+      .rows = {},
+      .says =
+          "It must be said before the first use, as the document's cure must; later it is an error, not a "
+          "setting that has no effect."};
+  const auto asked = [&](const char* when, PoolAllocator& pool) {
+    std::string answer = "granted";
+    try {
+      pool.set_memory_growth(true);
+    } catch (const Error& error) {
+      answer = error.what();
+    }
+    table.rows.push_back({when, answer});
+  };
+  PoolAllocator pool({.grow_on_demand = false});
+  asked("before its first use", pool);
+  void* block = pool.allocate(1000, "tensor");
+  asked("once in use", pool);
+  pool.deallocate(block, 1000);
+  return table;
+}
+
+Table kept_alive_table(double /*seconds*/) {
+  constexpr int kSteps = 100;
+  Table table{.title = fmt::format("What stays alive after {} steps, by what the loop keeps of each", kSteps),
+              .columns = {"kept", "live tensors", "bytes in use", "most of it"},
+              .rows = {},
+              .says = ""};
+  size_t number_bytes = 0, last_bytes = 0;
+  const auto row = [&](const char* name, bool one_tape, const std::function<void(const Tensor& loss)>& keep) {
+    SmallTraining training;
+    std::vector<std::pair<Tensor, Tensor>> batches;
+    for (const auto& [x, y] : training.batches) batches.emplace_back(copy(x), copy(y));
+    training.eager_step(batches[0].first, batches[0].second);  // parameters and optimizer state
+    PoolAllocator pool;
+    TrackingAllocator tracked(pool);
+    {
+      const AllocatorScope scope(tracked);
+      const int64_t before = counter_value(Counter::kLiveTensors);
+      GradientTape tape(/*persistent=*/true);
+      tape.set_paused(!one_tape);
+      for (size_t i = 0; i < kSteps; ++i) {
+        const auto& [x, y] = batches[i % batches.size()];
+        keep(one_tape ? training.train_step(x, y) : training.eager_step(x, y));
+      }
+      const AllocatorStats stats = tracked.stats();
+      const std::vector<TagUsage> usage = tracked.usage_by_tag();
+      table.rows.push_back({name, fmt::format("{}", counter_value(Counter::kLiveTensors) - before),
+                            bytes(stats.requested_bytes),
+                            usage.empty()
+                                ? std::string("-")
+                                : fmt::format("{}: {} in {}", usage.front().tag, bytes(usage.front().bytes),
+                                              usage.front().allocations)});
+      last_bytes = stats.requested_bytes;
+      keep(Tensor());  // lets go before the allocator does
+    }
+  };
+  row("nothing", false, [](const Tensor&) {});
+  std::vector<float> numbers;
+  row("the loss as a number", false, [&](const Tensor& loss) {
+    if (loss.defined()) numbers.push_back(loss.item<float>());
+  });
+  number_bytes = last_bytes;
+  std::vector<Tensor> losses;
+  const auto keep_loss = [&](const Tensor& loss) {
+    loss.defined() ? losses.push_back(loss) : losses.clear();
+  };
+  row("the loss as a tensor", false, keep_loss);
+  row("the loss, under one tape for all steps", true, keep_loss);
+  table.says = fmt::format(
+      "A number keeps {} alive, a tensor itself, and one under a tape every tensor of its step: {} in {} "
+      "steps, though "
+      "the list holds a hundred numbers in each case.",
+      bytes(number_bytes), bytes(last_bytes), kSteps);
+  return table;
+}
+
+}  // namespace isochron::apps

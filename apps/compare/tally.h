@@ -1,0 +1,44 @@
+// What loops were found to be over many runs of `compare` in a row: as expected, undecided, or otherwise.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "isochron/apps/compare/chapter.h"
+
+namespace isochron::apps {
+
+class Tally {
+ public:
+  void add(std::span<const ChapterResult> chapters);
+
+  /// One line on the latest run: "27 loops: 26 as expected, 1 undecided, 0 otherwise".
+  std::string latest_text() const;
+  /// A row a loop, sums with shares, and what was found otherwise, how often.
+  std::string text() const;
+  /// {runs, as_expected, undecided, otherwise, loops: [{chapter, loop, as_expected, undecided, otherwise,
+  /// deviations: {text: times}}]}
+  nlohmann::json json() const;
+  int64_t not_as_expected() const { return sum().all() - sum().expected; }
+
+ private:
+  struct Counts {
+    int64_t expected = 0, undecided = 0, otherwise = 0;
+    void add(Finding finding);
+    int64_t all() const { return expected + undecided + otherwise; }
+  };
+  struct Row {
+    std::string chapter, loop;
+    Counts counts;
+    std::vector<std::pair<std::string, int64_t>> deviations;  // in the order of their first appearance
+  };
+  Counts sum() const;
+
+  int64_t runs_ = 0;
+  Counts latest_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace isochron::apps

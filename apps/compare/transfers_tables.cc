@@ -1,0 +1,139 @@
+// NaN and infinity: who is named for them, and what looking for them costs.
+#include "isochron/apps/compare/transfers_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "isochron/apps/compare/measure.h"
+#include "isochron/core/error.h"
+#include "isochron/core/rng.h"
+#include "isochron/data/dataset.h"
+#include "isochron/graph/variable.h"
+#include "isochron/memory/buffer.h"
+#include "isochron/nn/layers.h"
+#include "isochron/nn/losses.h"
+#include "isochron/nn/sequential.h"
+#include "isochron/observe/report.h"
+#include "isochron/ops/creation.h"
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/reduction.h"
+#include "isochron/optim/optimizers.h"
+#include "isochron/train/trainer.h"
+
+namespace isochron::apps {
+namespace {
+
+using observe::duration_text;
+
+constexpr int64_t kRows = 320, kFeatures = 100, kBatch = 32;
+
+Tensor uniform(const Shape& shape, Rng& rng) {
+  Tensor result = empty({DType::kF32, shape});
+  for (float& value : result.span<float>()) value = static_cast<float>(rng.uniform());
+  return result;
+}
+
+/// A training on random numbers; `spoilt`, a row of x, may be spoilt before it begins.
+struct Spoilt {
+  Tensor x, y;
+  nn::Sequential model{nn::Dense(32, nn::Activation::kRelu), nn::Dense(1)};
+  optim::Sgd optimizer{{.learning_rate = 0.01}};
+
+  Spoilt() {
+    Rng rng(5);
+    x = uniform({kRows, kFeatures}, rng);
+    y = uniform({kRows, 1}, rng);
+  }
+  data::Dataset batches() const { return data::Dataset({{"x", x}, {"y", y}}).batch(kBatch); }
+  /// What a fit says of it, up to the advice.
+  std::string verdict(const train::Loss& loss) {
+    train::Trainer trainer(model, loss, optimizer);
+    data::Dataset data = batches();
+    try {
+      trainer.fit(data, {.epochs = 3, .progress = nullptr});
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      return text.substr(0, text.find("; lower the learning rate"));
+    }
+    return "nothing";
+  }
+};
+
+std::string of_data() {
+  Spoilt training;
+  training.x.span<float>()[static_cast<size_t>(170 * kFeatures + 7)] =
+      std::numeric_limits<float>::quiet_NaN();
+  return training.verdict(nn::mean_squared_error);
+}
+
+std::string of_loss() {
+  Spoilt training;
+  return training.verdict(
+      [](const Tensor& prediction, const Tensor&) { return mean(log(prediction - 100.0)); });
+}
+
+std::string of_gradient() {
+  Spoilt training;
+  // The root's value is 0 where its derivative is infinite.
+  return training.verdict(
+      [](const Tensor& prediction, const Tensor&) { return mean(sqrt(prediction - prediction)); });
+}
+
+std::string of_learning_rate() {
+  Spoilt training;
+  training.optimizer.set_learning_rate(1e20);
+  return training.verdict(nn::mean_squared_error);
+}
+
+}  // namespace
+
+Table culprits_table(double /*seconds*/) {
+  return {
+      .title = "NaN and infinity, planted one at a time",
+      .columns = {"planted", "what fit says"},
+      .rows = {{"a NaN in row 170 of the data", of_data()},
+               {"the logarithm of negative numbers as the loss", of_loss()},
+               {"a root at zero: finite loss, infinite gradient", of_gradient()},
+               {"a learning rate of 1e20", of_learning_rate()}},
+      .says =
+          "Each is found after the step in which it came about, and named by the tensor or the op that was "
+          "first: the last good state is gone back to, and the steps since are run again and looked "
+          "through."};
+}
+
+Table checks_table(double seconds) {
+  constexpr int kEpochs = 20;
+  Spoilt training;
+  train::Trainer trainer(training.model, nn::mean_squared_error, training.optimizer);
+  data::Dataset data = training.batches();
+  int epochs = 0;
+  const auto fit = [&](bool trace, int64_t report_every) {
+    epochs += kEpochs;
+    trainer.fit(data, {.epochs = epochs,
+                       .initial_epoch = epochs - kEpochs,
+                       .report_every = report_every,
+                       .trace_not_finite = trace,
+                       .progress = nullptr});
+  };
+  const std::function<void()> ways[] = {[&] { fit(false, 100); }, [&] { fit(true, 100); },
+                                        [&] { fit(true, 1); }};
+  const std::vector<double> times = times_in_turns(ways, seconds);
+  const double steps = kEpochs * static_cast<double>(kRows / kBatch);
+  Table table{.title = "What looking for them costs",
+              .columns = {"looked at", "a step", "of not looking for whose fault"},
+              .rows = {},
+              .says = ""};
+  const char* names[] = {"the loss, every 100 steps", "and the last good state kept, to name the culprit",
+                         "and the loss after every step"};
+  for (size_t i = 0; i < times.size(); ++i) {
+    table.rows.push_back(
+        {names[i], duration_text(times[i] / steps), fmt::format("{:.3f}x", times[i] / times[0])});
+  }
+  table.says = fmt::format("Being able to name the culprit costs {:+.1f} % of a step.",
+                           100 * (times[1] / times[0] - 1));
+  return table;
+}
+
+}  // namespace isochron::apps

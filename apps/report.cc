@@ -1,0 +1,103 @@
+// `isochron report`: the verdict and the page of a run again from what it recorded, or two runs side by side.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "isochron/apps/commands.h"
+#include "isochron/apps/number_options.h"
+#include "isochron/core/error.h"
+#include "isochron/core/file.h"
+#include "isochron/observe/page.h"
+#include "isochron/observe/run_comparison.h"
+
+namespace isochron::apps {
+namespace {
+
+using observe::RunRecord;
+using observe::RunReport;
+
+struct Options {
+  std::filesystem::path path, other;
+  double bound_percent = 0;  // 0: the run's own
+  std::filesystem::path out, json;
+  bool require_flat = false;
+};
+
+RunRecord read(const std::filesystem::path& path, const Options& options) {
+  RunRecord record = observe::read_run_record(path);
+  for (observe::RecordPart& part : record.parts) {
+    if (part.run && options.bound_percent > 0) part.run->options.time.bound = options.bound_percent / 100;
+  }
+  return record;
+}
+
+std::vector<RunReport> reports_of(const RunRecord& record) {
+  std::vector<RunReport> reports;
+  for (const observe::RecordPart& part : record.parts) {
+    if (part.run) reports.push_back(make_report(*part.run));
+  }
+  return reports;
+}
+
+void write_page(const std::filesystem::path& path, const RunRecord& record) {
+  write_file_atomically(path, observe::record_page(record));
+  fmt::print("the report is in {}\n", path.string());
+}
+
+void report_one(const Options& options) {
+  const RunRecord record = read(options.path, options);
+  const std::vector<RunReport> reports = reports_of(record);
+  fmt::print("{}\n\n{}", record.title, observe::table_text(reports));
+  if (!options.json.empty()) {
+    std::string list;
+    for (const RunReport& report : reports) list += (list.empty() ? "" : ",\n") + to_json(report);
+    write_file_atomically(options.json, "[" + list + "]\n");
+  }
+  const bool folder = std::filesystem::is_directory(options.path);
+  if (!options.out.empty() || folder)
+    write_page(options.out.empty() ? options.path / "report.html" : options.out, record);
+  if (!options.require_flat) return;
+  for (const RunReport& report : reports) {
+    if (report.time.kind == observe::Flatness::kFlat) continue;
+    throw CheckFailed(fmt::format("the time of an iteration of '{}' is not found flat: {}", report.name,
+                                  report.time.reason));
+  }
+}
+
+void report_both(const Options& options) {
+  const RunRecord first = read(options.path, options), second = read(options.other, options);
+  const observe::RunComparison comparison = observe::compare_records(first, second);
+  const std::string names[] = {options.path.string(), options.other.string()};
+  fmt::print("{}", observe::comparison_text(comparison, names[0], names[1]));
+  require(options.json.empty(), ErrorCode::kInvalidArgument, "--json",
+          "is for one run; for two there is --out");
+  if (options.out.empty()) return;
+  write_page(options.out, observe::comparison_record(comparison, reports_of(first).front(),
+                                                     reports_of(second).front(), names[0], names[1]));
+}
+
+}  // namespace
+
+void add_report(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "report", "the verdict and the page of a run again from what it recorded, or two runs side by side");
+  command->add_option("run", options->path, "folder that `train --out` wrote, or its run.json")->required();
+  command->add_option("other", options->other, "a second one, to hold against the first");
+  command
+      ->add_option("--bound", options->bound_percent,
+                   "the largest change in % that is still flat; default: the run's own")
+      ->check(positive_number());
+  command->add_option("--out", options->out,
+                      "HTML file for the page; default: report.html in the folder, of two runs none");
+  command->add_option("--json", options->json, "file for the verdicts as JSON, a list");
+  command->add_flag("--require-flat", options->require_flat, "exit with 1 unless the verdict is flat");
+  command->callback([options] {
+    require_folder_of(options->out);
+    require_folder_of(options->json);
+    options->other.empty() ? report_one(*options) : report_both(*options);
+  });
+}
+
+}  // namespace isochron::apps

@@ -1,0 +1,135 @@
+// `isochron watch`: a live view in the terminal of a run that writes to a folder.
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "isochron/apps/commands.h"
+#include "isochron/apps/number_options.h"
+#include "isochron/core/error.h"
+#include "isochron/core/file.h"
+#include "isochron/core/stop_signals.h"
+#include "isochron/observe/report.h"
+
+namespace isochron::apps {
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  std::filesystem::path folder;
+  double interval_seconds = 1;
+  bool once = false;
+};
+
+json read_live(const std::filesystem::path& path) {
+  const std::vector<std::byte> bytes = read_file(path, size_t{1} << 20);
+  try {
+    json live = json::parse(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+    if (live.at("format") != "isochron live 1") throw std::invalid_argument("its format is another");
+    return live;
+  } catch (const std::exception& error) {
+    fail(ErrorCode::kBadFormat, path.string(), "not what a run says of itself: {}",
+         std::string(error.what()).substr(0, 200));
+  }
+}
+
+/// One character a value, from nothing at 0 to a full block at the largest, so that an even run looks even.
+std::string bars(const std::vector<double>& values) {
+  constexpr const char* kBars[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  const double highest = values.empty() ? 0 : std::ranges::max(values);
+  std::string text;
+  for (const double value : values) {
+    const double share = highest > 0 ? std::clamp(value / highest, 0.0, 1.0) : 0;
+    text += kBars[static_cast<size_t>(std::lround(8 * share))];
+  }
+  return text;
+}
+
+std::string view(const json& live) {
+  const auto number = [&](const char* name) { return live.at(name).get<double>(); };
+  const double steps = number("step"), of = number("steps_per_epoch"), epochs = number("epochs");
+  std::string text =
+      fmt::format("{}  process {}\n", live.at("title").get<std::string>(), live.at("process").get<int64_t>());
+  text += fmt::format("epoch {:.0f} of {:.0f}, step {:.0f}{}; {:.0f} steps in {}\n", number("epoch"), epochs,
+                      steps, of > 0 ? fmt::format(" of {:.0f}", of) : "", number("total_steps"),
+                      observe::duration_text(number("seconds") * 1e9));
+  std::string results;
+  for (const auto& [name, value] : live.at("results").items()) {
+    results += fmt::format("{}{} {:.4g}", results.empty() ? "" : "  ", name,
+                           value.is_number() ? value.get<double>() : 0);
+  }
+  if (!results.empty()) text += results + "\n";
+  const auto medians = live.at("medians_ns").get<std::vector<double>>();
+  text += fmt::format(
+      "\nstep   median {}, 99 % within {}; {:.0f} spikes; {:.1f} % of the time is waiting for data\n",
+      observe::duration_text(number("p50_ns")), observe::duration_text(number("p99_ns")), number("spikes"),
+      100 * number("data_wait_share"));
+  if (!medians.empty()) {
+    text += fmt::format("over the run, from 0 to {}:\n  {}\n",
+                        observe::duration_text(std::ranges::max(medians)), bars(medians));
+  }
+  const double gained = number("rss_bytes") - number("rss_first_bytes");
+  text +=
+      fmt::format("memory {} resident, {}{} since the first look\n", observe::bytes_text(number("rss_bytes")),
+                  gained < 0 ? "" : "+", observe::bytes_text(gained));
+  if (const auto alarm = live.at("alarm").get<std::string>(); !alarm.empty())
+    text += fmt::format("ALARM  {}\n", alarm);
+  return text;
+}
+
+bool alive(int64_t process) { return ::kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM; }
+
+void run(const Options& options) {
+  const std::filesystem::path path = options.folder / "live.json";
+  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  for (;;) {
+    const json live = read_live(path);
+    const std::string text = view(live);
+    if (terminal && !options.once) fmt::print("\x1b[H\x1b[J");
+    fmt::print("{}", text);
+    if (!terminal && !options.once) fmt::print("\n");
+    std::fflush(stdout);
+    if (live.at("finished").get<bool>()) {
+      const auto reason = live.at("stop_reason").get<std::string>();
+      fmt::print("the run is over{}{}\n", reason.empty() ? "" : ": ", reason);
+      return;
+    }
+    if (!alive(live.at("process").get<int64_t>())) {
+      fmt::print("the run's process is gone, without an end of its own\n");
+      return;
+    }
+    if (options.once) return;
+    std::this_thread::sleep_for(std::chrono::duration<double>(options.interval_seconds));
+  }
+}
+
+}  // namespace
+
+void add_watch(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("watch", "a live view of a run that writes to a folder, until it is over");
+  command->add_option("folder", options->folder, "what `train --out` was given")->required();
+  command->add_option("--interval", options->interval_seconds, "seconds between two looks")
+      ->check(positive_number())
+      ->capture_default_str();
+  command->add_flag("--once", options->once, "one look, and end");
+  command->callback([options] {
+    try {
+      run(*options);
+    } catch (const json::exception& error) {
+      fail(ErrorCode::kBadFormat, (options->folder / "live.json").string(), "lacks something: {}",
+           error.what());
+    }
+  });
+}
+
+}  // namespace isochron::apps

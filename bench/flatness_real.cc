@@ -1,0 +1,173 @@
+// Measures how often the flatness verdict errs on real training with a drift planted in it: a network trains,
+// and beside each step the loop walks over what it has kept, which grows until a step takes longer by a
+// multiple of the bound. Runs with and without drift take turns, so that the machine's moods meet both alike.
+// Prints a table of docs/flatness.md.
+//   flatness_real [RUNS_PER_ROW [SECONDS_PER_RUN]]
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <functional>
+#include <list>
+#include <string>
+#include <vector>
+
+#include "isochron/autograd/autograd.h"
+#include "isochron/core/clock.h"
+#include "isochron/core/rng.h"
+#include "isochron/core/threads.h"
+#include "isochron/graph/captured.h"
+#include "isochron/memory/buffer.h"
+#include "isochron/nn/layers.h"
+#include "isochron/nn/losses.h"
+#include "isochron/nn/sequential.h"
+#include "isochron/observe/report.h"
+#include "isochron/optim/optimizers.h"
+
+namespace {
+
+using namespace isochron;
+using namespace isochron::observe;
+
+constexpr int64_t kRows = 64, kFeatures = 64;
+/// Of a run, before it is recorded: buffers grow, the kernel's choices are made, caches fill.
+constexpr int kWarmUp = 2000;
+
+Tensor random_tensor(Shape shape, uint64_t seed) {
+  Rng rng(seed);
+  const Tensor tensor = empty({DType::kF32, std::move(shape)});
+  for (float& value : tensor.span<float>()) value = static_cast<float>(rng.normal());
+  return tensor;
+}
+
+using Step = std::function<Tensor(const Tensor&, const Tensor&)>;
+
+/// A network and the step that trains it, captured or op by op.
+struct Training {
+  explicit Training(bool is_captured) : captured(is_captured) {}
+
+  Tensor step_of(const Tensor& a, const Tensor& b) {
+    const Tensor loss = nn::mean_squared_error(model(a), b);
+    optimizer.minimize(loss, model.parameters());
+    return loss;
+  }
+  void step() {
+    if (captured) {
+      replayed(x, y);
+      return;
+    }
+    const GradientTape tape;
+    step_of(x, y);
+  }
+
+  bool captured;
+  nn::Sequential model{nn::Dense(64, nn::Activation::kRelu), nn::Dense(1)};
+  optim::Adam optimizer{{.learning_rate = 1e-3}};
+  Tensor x = random_tensor({kRows, kFeatures}, 1), y = random_tensor({kRows, 1}, 2);
+  Captured<Step> replayed = capture(Step([this](const Tensor& a, const Tensor& b) { return step_of(a, b); }));
+};
+
+/// What a loop keeps, and walks over in every step: `reach` nodes of a list.
+class History {
+ public:
+  explicit History(size_t nodes) : nodes_(nodes) {}
+  double walk(size_t reach) {
+    double sum = 0;
+    auto at = nodes_.begin();
+    for (size_t i = 0; i < reach; ++i, ++at) sum += *at;
+    return sum;
+  }
+  size_t size() const { return nodes_.size(); }
+
+ private:
+  std::list<double> nodes_;
+};
+
+/// How the walk's part of the largest grows over the run, from position 0 to 1.
+struct Plant {
+  const char* name;
+  bool drifts;
+  double (*part)(double position);
+};
+constexpr Plant kPlants[] = {
+    {"nothing", false, [](double) { return 0.0; }},
+    {"history kept, walked over in each step", true, [](double position) { return position; }},
+    {"a hook more from the middle on", true, [](double position) { return position < 0.5 ? 0.0 : 1.0; }},
+};
+
+volatile double g_sink;
+
+double median_ns(const std::function<void()>& work, int times) {
+  std::vector<double> ns;
+  for (int i = 0; i < times; ++i) {
+    const int64_t began = now_ns();
+    work();
+    ns.push_back(static_cast<double>(now_ns() - began));
+  }
+  return median(ns);
+}
+
+RunReport run(bool captured, const Plant& plant, double change, double seconds) {
+  Training training(captured);
+  History history(100'000);
+  for (int i = 0; i < kWarmUp; ++i) training.step();
+  const double step_ns = median_ns([&] { training.step(); }, 2001);
+  const double node_ns = median_ns([&] { g_sink = history.walk(10'000); }, 201) / 10'000;
+  const auto most = std::min(history.size(), static_cast<size_t>(change * step_ns / node_ns));
+  const auto iterations = static_cast<int64_t>(seconds * 1e9 / step_ns);
+  Recorder recorder;
+  for (int64_t i = 0; i < iterations; ++i) {
+    const IterationScope iteration(recorder);
+    const double position = static_cast<double>(i) / static_cast<double>(iterations);
+    training.step();
+    g_sink = history.walk(static_cast<size_t>(plant.part(position) * static_cast<double>(most)));
+  }
+  return make_report(recorder, plant.name);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int count = argc > 1 ? std::atoi(argv[1]) : 30;
+  const double seconds = argc > 2 ? std::atof(argv[2]) : 4;
+  if (count < 1 || seconds <= 0) {
+    fmt::print(stderr, "usage: flatness_real [RUNS_PER_ROW [SECONDS_PER_RUN]]\n");
+    return 2;
+  }
+  set_compute_threads(1);
+  const double bound = FlatnessOptions{}.bound;
+  struct Row {
+    bool captured;
+    const Plant* plant;
+    int runs = 0;
+    int machine = 0;
+    std::array<int, 4> said{};
+  };
+  std::vector<Row> rows;
+  for (const bool captured : {true, false}) {
+    for (const Plant& plant : kPlants) rows.push_back({.captured = captured, .plant = &plant});
+  }
+  for (int i = 0; i < count; ++i) {
+    for (Row& row : rows) {
+      const int times = row.plant->drifts ? 1 : 2;  // as many runs without drift as with one
+      for (int k = 0; k < times; ++k) {
+        const RunReport report = run(row.captured, *row.plant, 2 * bound, seconds);
+        ++row.runs;
+        ++row.said[static_cast<size_t>(report.time.kind)];
+        row.machine += report.time.machine_slowed;
+      }
+    }
+    fmt::print(stderr, "round {} of {}\n", i + 1, count);
+  }
+  fmt::print(
+      "| step | planted | drift / bound | runs | flat | growing | shrinking | inconclusive | machine slowed "
+      "|\n");
+  fmt::print("|---|---|---|---|---|---|---|---|---|\n");
+  for (const Row& row : rows) {
+    const auto of = [&](Flatness kind) { return row.said[static_cast<size_t>(kind)]; };
+    fmt::print("| {} | {} | {} x | {} | {} | {} | {} | {} | {} |\n", row.captured ? "captured" : "op by op",
+               row.plant->name, row.plant->drifts ? 2 : 0, row.runs, of(Flatness::kFlat),
+               of(Flatness::kGrowing), of(Flatness::kShrinking), of(Flatness::kInconclusive), row.machine);
+  }
+}

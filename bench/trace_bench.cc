@@ -1,0 +1,52 @@
+// What tracing costs: a span and a counter, off and recorded; and a captured step of small kernels, off and
+// recorded.
+#include <benchmark/benchmark.h>
+
+#include "isochron/core/trace.h"
+#include "isochron/graph/captured.h"
+#include "isochron/ops/creation.h"
+#include "isochron/ops/linear.h"
+
+namespace {
+
+using namespace isochron;
+
+constinit TraceLabel kSpan(TraceCategory::kData, "span");
+constinit TraceLabel kLevel(TraceCategory::kMemory, "level");
+
+/// Recorded where the benchmark's argument is 1.
+void measure(benchmark::State& state, auto work) {
+  TraceBuffer buffer(size_t{1} << 16);
+  if (state.range(0) == 1) buffer.start();
+  for (auto _ : state) work();
+  buffer.stop();
+}
+
+void span(benchmark::State& state) {
+  measure(state, [] {
+    const TraceSpan one(kSpan);
+    benchmark::ClobberMemory();
+  });
+}
+
+void counter(benchmark::State& state) {
+  measure(state, [] { trace_counter(kLevel, 1); });
+}
+
+/// 16 small products, a kernel each.
+void step(benchmark::State& state) {
+  auto captured = capture([](const Tensor& x) {
+    Tensor y = x;
+    for (int i = 0; i < 16; ++i) y = matmul(y, x);
+    return y;
+  });
+  const Tensor x = full({4, 4}, 0.25);
+  captured(x);
+  measure(state, [&] { benchmark::DoNotOptimize(captured(x)); });
+}
+
+BENCHMARK(span)->ArgName("recorded")->Arg(0)->Arg(1);
+BENCHMARK(counter)->ArgName("recorded")->Arg(0)->Arg(1);
+BENCHMARK(step)->ArgName("recorded")->Arg(0)->Arg(1);
+
+}  // namespace

@@ -1,0 +1,348 @@
+#include "isochron/observe/evidence.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "isochron/core/written_files.h"
+#include "isochron/observe/statistics.h"
+
+namespace isochron::observe {
+namespace {
+
+/// A level that rises in so many of seven steps, by so much in all, grows without any doubt.
+constexpr double kSteadily = 6.0 / 7;
+constexpr double kPlainly = 1.2;
+
+std::string joined(std::string_view head, std::string_view tail) { return fmt::format("{}.{}", head, tail); }
+
+/// Mean ns per iteration of every phase over some windows.
+std::array<double, kPhaseCount> phase_means(std::span<const Window> windows) {
+  PhaseTimes sums{};
+  int64_t iterations = 0;
+  for (const Window& window : windows) {
+    iterations += window.iterations;
+    for (size_t p = 0; p < kPhaseCount; ++p) sums[p] += window.phase_ns[p];
+  }
+  std::array<double, kPhaseCount> means{};
+  for (size_t p = 0; p < kPhaseCount; ++p) {
+    means[p] = static_cast<double>(sums[p]) / static_cast<double>(std::max<int64_t>(1, iterations));
+  }
+  return means;
+}
+
+void add_phase_growth(Evidence& evidence, std::span<const Window> windows) {
+  const size_t tenth = std::max<size_t>(1, windows.size() / 10);
+  if (windows.size() < 2 * tenth) return;
+  const auto first = phase_means(windows.first(tenth));
+  const auto last = phase_means(windows.last(tenth));
+  double growth = 0;
+  for (size_t p = 0; p < kPhaseCount; ++p) growth += last[p] - first[p];
+  if (growth <= 0) return;
+  for (size_t p = 0; p < kPhaseCount; ++p) {
+    evidence.set(fmt::format("phase.{}.growth_share", phase_name(static_cast<Phase>(p))),
+                 (last[p] - first[p]) / growth);
+  }
+}
+
+/// The power of a growing level that time has followed from the first tenth to the last: 1 where one is
+/// proportional to the other.
+double exponent(const FlatnessVerdict& time, const FlatnessVerdict& level) {
+  const double of_level = std::log(std::max(1.0, level.last_tenth) / std::max(1.0, level.first_tenth));
+  const double of_time = std::log(time.last_tenth / std::max(1.0, time.first_tenth));
+  return of_level > 0 ? of_time / of_level : 0;
+}
+
+/// How steadily a level rises: the run in eight parts, each by its median; the share of steps between them
+/// that go up. 0 where either half of the run gains less than a tenth of the whole, or a step gives back as
+/// much: what fills once and then stays is no steady rise.
+double rise(std::span<const double> values) {
+  constexpr size_t kParts = 8;
+  constexpr double kPart = 0.1;
+  if (values.size() < 2 * kParts) return 0;
+  std::array<double, kParts> levels{};
+  for (size_t i = 0; i < kParts; ++i) {
+    const size_t begin = i * values.size() / kParts, end = (i + 1) * values.size() / kParts;
+    levels[i] = median(values.subspan(begin, end - begin));
+  }
+  const double gained = levels.back() - levels.front();
+  const double middle = (levels[kParts / 2 - 1] + levels[kParts / 2]) / 2;
+  const double least = kPart * gained;
+  if (gained <= 0 || middle - levels.front() < least || levels.back() - middle < least) return 0;
+  int up = 0;
+  for (size_t i = 1; i < kParts; ++i) {
+    if (levels[i] < levels[i - 1] - least) return 0;
+    up += levels[i] > levels[i - 1];
+  }
+  return up / (kParts - 1.0);
+}
+
+/// By how much faster a total grows in the last third of the iterations than in the first.
+void add_speed_up(RunReport& report, const SeriesReport& series) {
+  const size_t count = series.values.size();
+  if (count < 6) return;
+  const auto rate = [&](size_t begin, size_t end) {
+    const int64_t iterations = report.sample_iterations[end] - report.sample_iterations[begin];
+    return iterations > 0 ? (series.values[end] - series.values[begin]) / static_cast<double>(iterations) : 0;
+  };
+  const double early = rate(0, count / 3), late = rate(count - 1 - count / 3, count - 1);
+  if (early > 0) report.evidence.set(joined(series.name, "speed_up"), late / early);
+}
+
+/// The part of what `held` has gained that isn't in use.
+void add_slack(Evidence& evidence, std::string name, std::string_view held, std::string_view used) {
+  const double more_held = evidence.get(joined(held, "gained")).value_or(0);
+  const double more_used = std::max(0.0, evidence.get(joined(used, "gained")).value_or(0));
+  if (more_held > 0) evidence.set(std::move(name), 1 - more_used / more_held);
+}
+
+/// Where the run splits into a quick beginning and a slower rest, and how the two differ.
+struct Beginning {
+  double times_slower = 1;    // the rest, by means of windows
+  double usually_slower = 1;  // by medians
+  int64_t until = 0;          // iteration
+};
+
+/// By least squares over the means of windows, within the first half: what waits for room may do so in lumps,
+/// which medians don't see. Nothing when the halves of the rest differ by half or more: then it isn't a
+/// beginning that is unlike the rest.
+std::optional<Beginning> quick_beginning(std::span<const Window> windows) {
+  constexpr size_t kLeastWindows = 16;
+  constexpr double kLevel = 1.5;
+  if (windows.size() < kLeastWindows) return std::nullopt;
+  std::vector<double> means;
+  for (const Window& window : windows) means.push_back(window.mean_ns());
+  const std::span<const double> all(means);
+  size_t best = 0;
+  double most = 0;  // of the squares that the split takes away
+  double before = 0;
+  const double total = mean(all) * static_cast<double>(all.size());
+  for (size_t k = 1; k <= all.size() / 2; ++k) {
+    before += all[k - 1];
+    const auto n = static_cast<double>(all.size()), first = static_cast<double>(k);
+    const double apart = (total - before) / (n - first) - before / first;
+    const double taken = apart * apart * first * (n - first) / n;
+    if (apart <= 0 || taken <= most) continue;
+    most = taken;
+    best = k;
+  }
+  if (best == 0) return std::nullopt;
+  const std::span<const double> rest = all.subspan(best);
+  const double early = mean(rest.first(rest.size() / 2)), late = mean(rest.subspan(rest.size() / 2));
+  if (late > kLevel * early || early > kLevel * late) return std::nullopt;
+  std::vector<double> medians;
+  for (const Window& window : windows) medians.push_back(window.median_ns());
+  const std::span<const double> usual(medians);
+  return Beginning{mean(rest) / std::max(1.0, mean(all.first(best))),
+                   median(usual.subspan(best)) / std::max(1.0, median(usual.first(best))),
+                   windows[best].first_iteration};
+}
+
+/// The last of `values` that was read before `iteration`.
+double value_at(const RunReport& report, const SeriesReport& series, int64_t iteration) {
+  double value = series.values.front();
+  for (size_t i = 0; i < series.values.size() && report.sample_iterations[i] <= iteration; ++i)
+    value = series.values[i];
+  return value;
+}
+
+/// A beginning that looks fast while a queue takes the work: once it is full, the loop waits.
+void add_beginning(Evidence& evidence, const RunReport& report) {
+  const auto beginning = quick_beginning(main_windows(report));
+  if (!beginning) return;
+  evidence.set("time.quick_beginning", beginning->times_slower);
+  evidence.set("time.usually_slower_after", beginning->usually_slower);
+  const double before = static_cast<double>(beginning->until);
+  const double after = static_cast<double>(report.iterations) - before;
+  if (before <= 0 || after <= 0 || report.sample_iterations.size() < 2) return;
+  if (const SeriesReport* waits = report.find_series("own_waits")) {
+    const double until = value_at(report, *waits, beginning->until);
+    evidence.set("own_waits.before", (until - waits->first) / before);
+    evidence.set("own_waits.more", (waits->last - until) / after - (until - waits->first) / before);
+  }
+  if (const SeriesReport* queue = report.find_series("queue_depth")) {
+    const double full = value_at(report, *queue, beginning->until);
+    evidence.set("queue_depth.fills",
+                 full > 0 && queue->first <= full / 2 && std::fabs(queue->last - full) <= full / 2);
+  }
+}
+
+/// The share of `series`, a total of ns, in the time between two samples.
+double share_of_time(const RunReport& report, const SeriesReport& series, size_t begin, size_t end) {
+  const double ns = series.values[end] - series.values[begin];
+  const double iterations =
+      static_cast<double>(report.sample_iterations[end] - report.sample_iterations[begin]);
+  const double ns_an_iteration = report.seconds * 1e9 / static_cast<double>(report.iterations);
+  return iterations > 0 ? ns / (iterations * ns_an_iteration) : 0;
+}
+
+/// What the machine did: of the time, and how much more of it in the second half.
+void add_machine(Evidence& evidence, const RunReport& report) {
+  const double cores = std::max(1, report.machine.cores);
+  const auto add = [&](const char* name, const char* series_name, double per) {
+    const SeriesReport* series = report.find_series(series_name);
+    if (series == nullptr) return;
+    evidence.set(joined(name, "share"), (series->last - series->first) * 1e-9 / report.seconds / per);
+    const size_t count = series->values.size();
+    if (count < 4) return;
+    evidence.set(joined(name, "more"), (share_of_time(report, *series, count / 2, count - 1) -
+                                        share_of_time(report, *series, 0, count / 2)) /
+                                           per);
+  };
+  add("stolen", "stolen_ns", cores);
+  add("throttled", "throttled_ns", 1);
+  if (const SeriesReport* clock = report.find_series("clock_khz")) {
+    const std::span<const double> values(clock->values);
+    const size_t tenth = std::max<size_t>(1, values.size() / 10);
+    const double first = median(values.first(tenth)), last = median(values.last(tenth));
+    if (first > 0) evidence.set("clock_khz.drop", 1 - last / first);
+  }
+}
+
+/// Saving is the owner of spikes also where the program gave it no phase.
+Phase owner_of(const SpikeReport& spikes) {
+  return spikes.label == kSavedLabel ? Phase::kCheckpoint : spikes.owner;
+}
+
+/// What was written that is no checkpoint: event files, logs, output.
+void add_logs(Evidence& evidence) {
+  for (const char* per : {"per_iteration", "per_second"}) {
+    evidence.set(joined("logs", per), evidence.get(joined("written_bytes", per)).value_or(0) -
+                                          evidence.get(joined("weight_bytes", per)).value_or(0));
+  }
+}
+
+}  // namespace
+
+void add_evidence(const Recorder& recorder, Evidence& evidence) {
+  const Looks& looks = recorder.looks();
+  if (looks.iterations > 0) {
+    const auto count = static_cast<double>(looks.iterations);
+    evidence.set("subnormals.share", static_cast<double>(looks.subnormal) / count);
+    int64_t all = looks.gained_elsewhere_bytes;
+    for (const int64_t bytes : looks.gained_bytes) all += bytes;
+    const int64_t input = looks.gained_bytes[static_cast<size_t>(Phase::kDataWait)] +
+                          looks.gained_bytes[static_cast<size_t>(Phase::kHostToDevice)] +
+                          looks.gained_elsewhere_bytes;
+    const double share = all > 0 ? static_cast<double>(input) / static_cast<double>(all) : 0;
+    // A batch that is made in one phase and let go in another is no gain of the first.
+    constexpr double kMostOfGain = 2.5;
+    evidence.set("gained_bytes.input_share", share > kMostOfGain ? 0 : share);
+  }
+  const RunTotals& totals = recorder.totals();
+  const auto usual_ns = static_cast<double>(totals.total_ns - totals.spike_excess_ns);
+  for (size_t p = 0; p < kPhaseCount && usual_ns > 0; ++p) {
+    const auto of_phase = static_cast<double>(totals.phase_ns[p] - totals.spike_excess_by_owner_ns[p]);
+    evidence.set(fmt::format("phase.{}.usual_share", phase_name(static_cast<Phase>(p))), of_phase / usual_ns);
+  }
+  evidence.set("overhead.undisturbed_ns", recorder.undisturbed_sampling_ns());
+  const std::vector<int64_t> tracings = recorder.tracings();
+  evidence.set("traces.separate", static_cast<double>(tracings.size()));
+  if (const std::optional<Period> period = find_period(tracings)) {
+    evidence.set("traces.period", static_cast<double>(period->length));
+  }
+  const auto add_files = [&](const char* name, FileKind kind) {
+    const FilesLeft files = files_left(kind, recorder.files_before());
+    evidence.set(joined(name, "left"), static_cast<double>(files.left));
+    if (files.written > 0) {
+      evidence.set(joined(name, "left_share"),
+                   static_cast<double>(files.left) / static_cast<double>(files.written));
+    }
+  };
+  add_files("weight_files", FileKind::kWeights);
+  add_files("event_files", FileKind::kEvents);
+  if (!recorder.samples().empty()) {
+    // Up to now: a number that isn't finite often ends the run.
+    const auto counter = static_cast<size_t>(Counter::kNotFinite);
+    evidence.set("not_finite.met", static_cast<double>(counter_value(Counter::kNotFinite) -
+                                                       recorder.samples().front().counters[counter]));
+  }
+}
+
+void add_evidence(RunReport& report) {
+  Evidence& evidence = report.evidence;
+  const bool growing = report.time.kind == Flatness::kGrowing;
+  evidence.set("run.iterations", static_cast<double>(report.iterations));
+  evidence.set("time.growing", growing);
+  evidence.set("time.machine_slowed", report.time.machine_slowed);
+  if (report.durations_only) return;
+  const double mean = std::max(1.0, report.duration_ns.mean);
+  for (size_t p = 0; p < kPhaseCount; ++p) {
+    evidence.set(fmt::format("phase.{}.share", phase_name(static_cast<Phase>(p))), report.phase_ns[p] / mean);
+  }
+  if (growing) add_phase_growth(evidence, main_windows(report));
+  const double seconds = std::max(1e-9, report.seconds);
+  for (const SeriesReport& series : report.series) {
+    evidence.set(joined(series.name, "per_iteration"), series.per_iteration);
+    evidence.set(joined(series.name, "per_second"), (series.last - series.first) / seconds);
+    evidence.set(joined(series.name, "gained"), series.last - series.first);
+    evidence.set(joined(series.name, "last"), series.last);
+    if (series.cumulative) add_speed_up(report, series);
+    if (!series.verdict) continue;
+    const double steadily = rise(series.values);
+    evidence.set(joined(series.name, "rise"), steadily);
+    // A run too short for a verdict may still show it plainly.
+    const bool plain = series.verdict->kind == Flatness::kInconclusive && steadily >= kSteadily &&
+                       series.last > kPlainly * std::max(1.0, series.first);
+    const bool series_grows = series.verdict->kind == Flatness::kGrowing || plain;
+    evidence.set(joined(series.name, "growing"), series_grows);
+    if (growing && series_grows)
+      evidence.set(joined(series.name, "drives_time"), exponent(report.time, *series.verdict));
+  }
+  const double disk = evidence.get("disk_bytes.per_iteration").value_or(0);
+  if (disk > 0) {
+    evidence.set("disk_bytes.weights_share", evidence.get("weight_bytes.per_iteration").value_or(0) / disk);
+  }
+  add_slack(evidence, "pool.slack", "bytes_reserved", "bytes_in_use");
+  add_slack(evidence, "device.slack", "device_reserved_bytes", "device_in_use_bytes");
+  const double reserved = evidence.get("device_reserved_bytes.last").value_or(0);
+  if (reserved > 0) {
+    evidence.set("device.free_share", 1 - evidence.get("device_in_use_bytes.last").value_or(0) / reserved);
+  }
+  const double heap_free = std::max(0.0, evidence.get("heap_free_bytes.gained").value_or(0));
+  const double heap_used = std::max(0.0, evidence.get("heap_bytes.gained").value_or(0));
+  if (heap_free > 0) evidence.set("heap.slack", heap_free / (heap_free + heap_used));
+  const double copies = evidence.get("host_copies.gained").value_or(0);
+  if (copies > 0) {
+    evidence.set("host_copies.bytes_each", evidence.get("host_copy_bytes.gained").value_or(0) / copies);
+  }
+  constexpr double kFaultNs = 500;
+  evidence.set("minor_faults.share", evidence.get("minor_faults.per_iteration").value_or(0) * kFaultNs /
+                                         std::max(1.0, report.duration_ns.p50));
+  add_logs(evidence);
+  add_beginning(evidence, report);
+  add_machine(evidence, report);
+  const double in_checkpoints = report.phase_ns[static_cast<size_t>(Phase::kCheckpoint)] +
+                                report.between_phase_ns[static_cast<size_t>(Phase::kCheckpoint)];
+  evidence.set("phase.checkpoint.share_of_run",
+               in_checkpoints * static_cast<double>(report.iterations) * 1e-9 / seconds);
+  if (report.spikes.period) {
+    evidence.set(fmt::format("spikes.{}.time_share", phase_name(owner_of(report.spikes))),
+                 report.spikes.time_share);
+    if (report.spikes.label == kOtherPlanLabel || report.spikes.label == kTracedLabel)
+      evidence.set("spikes.plan_period", report.spikes.period->length);
+  }
+  const double own_ns = report.overhead.per_iteration_ns * static_cast<double>(report.iterations) +
+                        evidence.get("overhead.undisturbed_ns").value_or(report.overhead.sampling_ns);
+  evidence.set("overhead.share", own_ns * 1e-9 / seconds);
+}
+
+void name_causes(RunReport& report) {
+  report.causes = attribute(report.evidence);
+  const SpikeReport& spikes = report.spikes;
+  if (!spikes.period) return;
+  std::string name = fmt::format("spikes owned by {}, period {}", spikes.owner_name(), spikes.period->length);
+  const bool of_plan = spikes.label == kOtherPlanLabel || spikes.label == kTracedLabel;
+  for (Cause& cause : report.causes) {
+    if (!owns_spikes(cause.name, owner_of(spikes), of_plan)) continue;
+    cause.consequences.push_back(std::move(name));
+    return;
+  }
+  report.causes.push_back(
+      {std::move(name), "do it less often, in smaller parts, or on another thread",
+       fmt::format("{} spikes, {:.0f} % of the newest of this owner on the beat, {:.1f} % of the time",
+                   spikes.count, 100 * spikes.period->share, 100 * spikes.time_share)});
+}
+
+}  // namespace isochron::observe

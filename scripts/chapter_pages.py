@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Rewrites the measured parts of docs/chapters/*.md and their figures, so that no number there is typed by hand.
+
+    isochron compare --out FOLDER && scripts/chapter_pages.py FOLDER [--pages docs/chapters]
+
+`<!-- loops -->` is filled with the chapter's loops, `<!-- tables -->` with its tables, both from FOLDER/compare.json and up
+to `<!-- end -->`; FOLDER/NAME.svg is copied beside NAME.md. Chapters that FOLDER lacks stay as they are.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import shutil
+import sys
+
+
+def duration(ns):
+    for unit, size in (("ns", 1), ("us", 1e3), ("ms", 1e6), ("s", 1e9)):
+        if ns < 1000 * size or unit == "s":
+            return f"{ns / size:.3g} {unit}"
+
+
+def amount(count):
+    for unit, size in (("B", 1), ("KB", 1e3), ("MB", 1e6), ("GB", 1e9)):
+        if abs(count) < 1000 * size or unit == "GB":
+            return f"{count / size:+.3g} {unit}"
+
+
+def level(loop, name, what):
+    """What a sampled level has gained, with its verdict; "" where it wasn't sampled."""
+    for series in loop["series"]:
+        if series["name"] == name:
+            verdict = (series.get("verdict") or {}).get("kind", "")
+            return f"{amount(series['last'] - series['first'])}{what} {verdict}".strip()
+    return ""
+
+
+def markdown_table(columns, rows):
+    escaped = [[cell.replace("|", "\\|") for cell in row] for row in [columns, *rows]]
+    lines = ["| " + " | ".join(row) + " |" for row in escaped]
+    return "\n".join([lines[0], "|" + "---|" * len(columns), *lines[1:]])
+
+
+def loops_text(chapter):
+    rows = []
+    for loop in chapter["loops"]:
+        verdict = loop["time"]["kind"]
+        if loop["time"].get("statistic"):
+            verdict += f" {100 * loop['time']['change']:+.1f} %"
+        name = f"**{loop['name']}**" if loop["cured"] else loop["name"]
+        levels = [level(loop, "rss_bytes", ""), level(loop, "disk_bytes", " on disk")]
+        causes = ", ".join(cause["name"] for cause in loop["causes"]) or "-"
+        slower = f"{loop['times_slower']:.3g}x" if loop.get("times_slower") else "-"
+        rows.append([name, duration(loop["duration_ns"]["p50"]), slower, verdict, str(loop["iterations"]),
+                     "; ".join(text for text in levels if text), causes])
+    columns = ["loop (cured forms bold)", "an iteration", "slower", "time", "iterations", "memory and disk", "causes named"]
+    notes = [f"- {loop['name']}: {note}." for loop in chapter["loops"] for note in loop["notes"]]
+    machine = chapter["loops"][0]["environment"]
+    where = (f"{machine['cpu']}, {machine['usable_cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB, "
+             f"{machine['kernel']}.")
+    unsettled = [loop["name"] for loop in chapter["loops"] if not loop["settled"]]
+    if unsettled:
+        where += (" Not settled in the time of this run, as other programs had their part of the machine: "
+                  f"{', '.join(unsettled)}.")
+    return "\n\n".join(part for part in [markdown_table(columns, rows), "\n".join(notes), f"Measured on {where}"] if part)
+
+
+def tables_text(chapter):
+    parts = []
+    for table in chapter["tables"]:
+        parts += [f"**{table['title']}**", markdown_table(table["columns"], table["rows"]), table["says"]]
+    return "\n\n".join(parts)
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    parser = argparse.ArgumentParser(description="Rewrites the measured parts of the chapters' pages.")
+    parser.add_argument("folder", type=pathlib.Path, help="what `isochron compare --out` has written")
+    parser.add_argument("--pages", type=pathlib.Path, default=root / "docs/chapters")
+    arguments = parser.parse_args()
+    results = arguments.folder / "compare.json"
+    if not results.is_file():
+        sys.exit(f"{results}: not there; make it with `isochron compare --out {arguments.folder}`")
+    marker = re.compile(r"<!-- (loops|tables) -->\n.*?<!-- end -->", re.DOTALL)
+    for chapter in json.loads(results.read_text(encoding="utf-8"))["chapters"]:
+        page = arguments.pages / f"{chapter['chapter']}.md"
+        texts = {"loops": loops_text(chapter), "tables": tables_text(chapter)}
+        text, count = marker.subn(lambda match: f"<!-- {match[1]} -->\n{texts[match[1]]}\n<!-- end -->",
+                                  page.read_text(encoding="utf-8"))
+        if count != 2:
+            sys.exit(f"{page}: expected a part for loops and one for tables, found {count}")
+        page.write_text(text, encoding="utf-8")
+        shutil.copyfile(arguments.folder / f"{chapter['chapter']}.svg", page.with_suffix(".svg"))
+        print(f"{page.name}: {len(chapter['loops'])} loops, {len(chapter['tables'])} tables")
+
+
+if __name__ == "__main__":
+    main()

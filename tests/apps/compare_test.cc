@@ -1,0 +1,348 @@
+// compare: its loops and tables as the command runs them, the budget of time, what is made of findings.
+// Counts are held to their values; times are not, they are the machine's.
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <map>
+
+#include "apps/command.h"
+#include "isochron/apps/compare/budget.h"
+#include "isochron/apps/compare/page.h"
+#include "isochron/apps/compare/run.h"
+#include "isochron/apps/compare/tally.h"
+#include "observe/simulated_clock.h"
+#include "support/temp_folder.h"
+
+namespace isochron::apps {
+namespace {
+
+using observe::Flatness;
+using testing::AllOf;
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::Not;
+
+std::string content(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class Compare : public testing::Test {
+ protected:
+  /// The loops of one short run of a chapter, by name.
+  std::map<std::string, nlohmann::json> compare(const std::string& chapter, int iterations) {
+    outcome_ = run_isochron(fmt::format("compare {} --iterations {} --epochs 3 --out {}", chapter, iterations,
+                                        folder_.path().string()));
+    EXPECT_EQ(outcome_.status, 0) << outcome_.text;
+    const nlohmann::json document = read_json(folder_ / "compare.json");
+    EXPECT_EQ(document["chapters"][0]["chapter"], chapter);
+    tables_ = document["chapters"][0]["tables"];
+    std::map<std::string, nlohmann::json> loops;
+    for (const nlohmann::json& loop : document["chapters"][0]["loops"]) loops[loop["name"]] = loop;
+    return loops;
+  }
+
+  static double per_step(const nlohmann::json& loop, const std::string& name) {
+    for (const nlohmann::json& series : loop["series"]) {
+      if (series["name"] == name) return series["per_iteration"];
+    }
+    ADD_FAILURE() << "no series " << name;
+    return -1;
+  }
+
+  /// The chapter's table of that title's beginning, its cells by column of one row.
+  std::map<std::string, std::string> row(const std::string& title, const std::string& name) {
+    for (const nlohmann::json& table : tables_) {
+      if (!table["title"].get<std::string>().starts_with(title)) continue;
+      EXPECT_FALSE(table["says"].get<std::string>().empty()) << title;
+      for (const nlohmann::json& cells : table["rows"]) {
+        if (cells[0] != name) continue;
+        std::map<std::string, std::string> found;
+        for (size_t c = 0; c < cells.size(); ++c) found[table["columns"][c]] = cells[c];
+        return found;
+      }
+    }
+    ADD_FAILURE() << "no row '" << name << "' in a table '" << title << "...'";
+    return {};
+  }
+  int64_t number(const std::string& title, const std::string& name, const std::string& column) {
+    return std::atoll(row(title, name)[column].c_str());
+  }
+
+  TempFolder folder_;
+  Outcome outcome_;
+  nlohmann::json tables_;
+};
+
+TEST_F(Compare, CountsWhatEachWayOfAllocatingCosts) {
+  auto loops = compare("gpu-memory", 320);
+  ASSERT_EQ(loops.size(), 4u);
+  EXPECT_GT(per_step(loops["naive"], "system_allocations"), 20);
+  EXPECT_EQ(per_step(loops["growth on demand"], "system_allocations"), 0);
+  EXPECT_NEAR(per_step(loops["explicit collection"], "system_allocations"), 0.1, 0.02);
+  EXPECT_EQ(per_step(loops["planned arena"], "system_allocations"), 0);
+  EXPECT_EQ(per_step(loops["planned arena"], "traces"), 0);
+  EXPECT_THAT(outcome_.text, AllOf(HasSubstr("Epoch 3, Time: "), HasSubstr("fragmentation")));
+  EXPECT_THAT(row("Fragmentation", "this training, planned")["fragmentation"], "0.0 %");
+  EXPECT_THAT(row("Asking a pool", "before its first use")["what comes"], "granted");
+  EXPECT_THAT(row("Asking a pool", "once in use")["what comes"], HasSubstr("set memory growth before"));
+  EXPECT_EQ(number("What stays alive", "nothing", "live tensors"), 0);
+  EXPECT_EQ(number("What stays alive", "the loss as a number", "live tensors"), 0);
+  EXPECT_EQ(number("What stays alive", "the loss as a tensor", "live tensors"), 100);
+  EXPECT_GT(number("What stays alive", "the loss, under one tape for all steps", "live tensors"), 1000);
+}
+
+TEST_F(Compare, GrowsTheGraphOnlyWhereOpsAreAdded) {
+  auto loops = compare("growing-graph", 300);
+  ASSERT_EQ(loops.size(), 6u);
+  EXPECT_EQ(per_step(loops["ops added in the loop"], "graph_nodes"), 2);
+  EXPECT_EQ(per_step(loops["history kept by a tape"], "tape_entries"), 2);
+  EXPECT_EQ(per_step(loops["shapes that change"], "traces"), 1);
+  for (const char* cured : {"graph built once", "compiled as a whole", "in-graph while"}) {
+    EXPECT_TRUE(loops[cured]["cured"]) << cured;
+    EXPECT_EQ(per_step(loops[cured], "graph_nodes"), 0) << cured;
+    EXPECT_EQ(per_step(loops[cured], "traces"), 0) << cured;
+  }
+}
+
+TEST_F(Compare, ShowsWhatPassesAndLoopsOfTheGraphSave) {
+  compare("growing-graph", 10);
+  const auto nodes = [&](const std::string& passes) { return number("Passes", passes, "nodes planned"); };
+  EXPECT_LT(nodes("all on"), nodes("all off"));
+  for (const char* pass : {"fold_constants", "simplify", "cse", "fuse"}) {
+    EXPECT_GT(nodes(fmt::format("without {}", pass)), nodes("all on"))
+        << "the step leaves it nothing to do: " << pass;
+  }
+  EXPECT_EQ(nodes("all off"), number("Passes", "all off", "nodes traced"));
+  const auto unrolled = [&](int steps) {
+    return number("Loops", fmt::format("recurrent network, {} steps, unrolled", steps), "nodes");
+  };
+  EXPECT_GT(unrolled(256), 10 * unrolled(16));
+  EXPECT_EQ(number("Loops", "recurrent network, 256 steps, a scan", "nodes"),
+            number("Loops", "recurrent network, 16 steps, a scan", "nodes"));
+  EXPECT_FALSE(row("What the gradient costs", "2000").empty());
+}
+
+TEST_F(Compare, ShowsWhatALongRunKeeps) {
+  auto loops = compare("long-run", 400);
+  ASSERT_EQ(loops.size(), 9u);
+  EXPECT_GE(per_step(loops["input cached without a bound"], "live_tensors"), 2);
+  EXPECT_GT(per_step(loops["losses kept with their history"], "tape_entries"), 5);
+  EXPECT_EQ(per_step(loops["optimizer made again"], "optimizer_states"), 1);
+  EXPECT_GT(per_step(loops["data read again from disk"], "disk_read_bytes"), 10'000);
+  EXPECT_THAT(loops["accumulation as listed"]["notes"][0], HasSubstr("trains wrongly"));
+  for (const char* cured : {"images, Adam", "images, RMSprop", "series, Adam", "series, RMSprop"}) {
+    EXPECT_TRUE(loops[cured]["cured"]) << cured;
+    EXPECT_EQ(per_step(loops[cured], "traces"), 0) << cured;
+    EXPECT_EQ(per_step(loops[cured], "tape_entries"), 0) << cured;
+    if (loops[cured].contains("heap_allocations_per_step")) {
+      EXPECT_EQ(loops[cured]["heap_allocations_per_step"], 0) << cured;
+    }
+  }
+  EXPECT_EQ(row("What an optimizer keeps", "SGD")["its state"], "0 B");
+  EXPECT_EQ(row("What an optimizer keeps", "RMSprop")["its state"], "11.88 KB");
+  EXPECT_EQ(row("What an optimizer keeps", "Adam")["its state"], "23.76 KB");
+  EXPECT_EQ(row("64 images an update", "8")["batches an update"], "8");
+  EXPECT_LT(std::atof(row("64 images an update", "4")["times the arena"].c_str()), 0.5);
+  EXPECT_NE(row("Precision", "mixed_bf16")["activations"], row("Precision", "f32")["activations"]);
+}
+
+TEST_F(Compare, ShowsWhatEveryEpochLeaves) {
+  auto loops = compare("every-epoch", 20 * 440);
+  ASSERT_EQ(loops.size(), 4u);
+  EXPECT_GT(per_step(loops["every checkpoint kept"], "disk_bytes"), 100);
+  EXPECT_GT(per_step(loops["files left behind"], "disk_bytes"), 30);
+  EXPECT_THAT(loops["last few kept"]["notes"][0], HasSubstr("removed now"));
+}
+
+TEST_F(Compare, ShowsWhatCanBeSavedOfFilesAndLines) {
+  compare("every-epoch", 440);
+  EXPECT_EQ(number("Ways to save", "every epoch, all state, the loop waits", "files left"), 10);
+  const int64_t kept =
+      number("Ways to save", "every epoch, the last 3 kept, in the background", "files left");
+  EXPECT_THAT(kept, AllOf(testing::Ge(1), testing::Le(3)))
+      << "a save that the next one overtakes leaves no file";
+  EXPECT_EQ(number("Temporary files", "after its end", "files there"), 0);
+  EXPECT_EQ(number("Temporary files", "after another was killed (SIGKILL)", "files there"), 3);
+  EXPECT_EQ(number("Temporary files", "after the next one has started", "files there"), 0);
+  EXPECT_EQ(number("Log levels", "error: nothing but errors", "lines"), 0);
+  EXPECT_THAT(number("Log levels", "info: each checkpoint", "lines"), AllOf(testing::Ge(1), testing::Le(5)))
+      << "a save that the next one overtakes has no line";
+  EXPECT_EQ(number("Log levels", "a line of the program's own in every step", "lines"), 5 * 220);
+  EXPECT_EQ(row("The accuracy so far", "4400")["kept by it"], "16 B");
+  EXPECT_FALSE(row("The gradient of a dense layer's kernel", "1e-40").empty());
+}
+
+TEST_F(Compare, PrintsALineForEachFileThatIsSaved) {
+  compare("every-epoch", 440 * 5);  // --epochs 3: none of the first three is saved
+  EXPECT_THAT(outcome_.text, Not(HasSubstr("saved\n")));
+  const Outcome outcome = run_isochron(
+      fmt::format("compare every-epoch --iterations {} --out {}", 440 * 5, folder_.path().string()));
+  EXPECT_THAT(outcome, Ends(0, "    cp-0005.safetensors saved\n"));
+}
+
+TEST_F(Compare, FeedsTheStepInFiveWays) {
+  auto loops = compare("transfers", 64);
+  ASSERT_EQ(loops.size(), 5u);
+  EXPECT_THAT(loops["made and copied in the loop"]["notes"][0], HasSubstr("66 copies a step"));
+  EXPECT_EQ(per_step(loops["tensor slices, prefetched"], "system_allocations"), 0);
+  EXPECT_EQ(per_step(loops["decoded once, prefetched"], "traces"), 0);
+  EXPECT_THAT(
+      row("NaN and infinity", "a NaN in row 170 of the data")["what fit says"],
+      HasSubstr(
+          "the batch's 'x' f32(32, 100): 1 of 3200 elements are NaN or infinite, the first at (10, 7)"));
+  EXPECT_THAT(row("NaN and infinity", "the logarithm of negative numbers as the loss")["what fit says"],
+              HasSubstr("first in [log]"));
+}
+
+TEST_F(Compare, WritesOnePageOfAllChapters) {
+  const std::filesystem::path out = folder_.path() / "out";
+  const Outcome outcome =
+      run_isochron("compare gpu-memory growing-graph --quiet --iterations 200 --out " + out.string());
+  ASSERT_THAT(outcome, Ends(0, "every loop's windows are in " + out.string() + "\n"));
+  const std::string page = content(out / "report.html");
+  EXPECT_THAT(page, AllOf(HasSubstr("<!doctype html>"), HasSubstr("of 10 loops were found"),
+                          HasSubstr("<h2>gpu-memory</h2>"), HasSubstr("<h2>growing-graph</h2>"),
+                          HasSubstr("<summary><b>in-graph while</b>"), HasSubstr("Where its time goes"),
+                          HasSubstr("<h3>Passes switched off one by one"),
+                          HasSubstr("prefers-color-scheme: dark"), HasSubstr("</html>")));
+  EXPECT_THAT(page, Not(AnyOf(HasSubstr("src="), HasSubstr("href="), HasSubstr("url(")))) << "self-contained";
+  EXPECT_TRUE(std::filesystem::exists(out / "gpu-memory-planned-arena.csv"));
+  const std::string figure = content(out / "gpu-memory.svg");
+  EXPECT_THAT(figure, AllOf(testing::StartsWith("<svg xmlns="), HasSubstr("planned arena"),
+                            HasSubstr("prefers-color-scheme: dark")));
+}
+
+TEST_F(Compare, WritesIntoAFolderOfItsOwnWithoutBeingTold) {
+  const Outcome outcome = run_isochron("compare gpu-memory --quiet --iterations 100", /*in=*/folder_.path());
+  EXPECT_THAT(outcome, Ends(0, "are in isochron-compare\n"));
+  EXPECT_TRUE(std::filesystem::exists(folder_.path() / "isochron-compare" / "report.html"));
+}
+
+TEST_F(Compare, CountsWhatLoopsAreFoundToBeOverManyRuns) {
+  const Outcome outcome =
+      run_isochron("compare gpu-memory --quiet --iterations 64 --repeat 2 --out " + folder_.path().string());
+  ASSERT_THAT(outcome, Ends(0, "  2 runs\n"));
+  const nlohmann::json tally = read_json(folder_ / "tally.json");
+  EXPECT_EQ(tally["runs"], 2);
+  ASSERT_EQ(tally["loops"].size(), 4u);
+  const nlohmann::json& naive = tally["loops"][0];
+  EXPECT_EQ(naive["loop"], "naive");
+  EXPECT_EQ(naive["as_expected"], 0) << "64 iterations decide nothing";
+  EXPECT_EQ(naive["undecided"].get<int>() + naive["otherwise"].get<int>(), 2);
+  for (const char* run : {"run-1", "run-2"}) {
+    EXPECT_TRUE(std::filesystem::exists(folder_.path() / run / "report.html")) << run;
+  }
+}
+
+TEST_F(Compare, SaysWhatItsBudgetWasSpentOn) {
+  // Less than the least that loops need: each of them has its least time, and none goes on.
+  const Outcome outcome =
+      run_isochron("compare gpu-memory --quiet --seconds 0.05 --budget 0.1 --out " + folder_.path().string());
+  EXPECT_THAT(outcome, Ends(0, "4 loops share 0.1 s: 0.05 s of iterations each"));
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("not settled yet"), HasSubstr(" s of 0.1 were spent"),
+                                  Not(HasSubstr("to be settled"))));
+}
+
+TEST_F(Compare, SaysWhatIsWrongBeforeItRuns) {
+  EXPECT_THAT(run_isochron("compare weather"), Ends(2, "no chapter 'weather'; chapters are long-run"));
+  EXPECT_THAT(run_isochron("compare growing-graph --device cuda"), Ends(2, "this build computes on the cpu"));
+  const std::string nowhere = (folder_.path() / "no" / "r.json").string();
+  EXPECT_THAT(run_isochron("compare growing-graph --json " + nowhere, folder_.path()),
+              Ends(3, "make it first"));
+  EXPECT_THAT(run_isochron("compare --repeat 0"), Ends(2, "expected a whole number from 1 to 1000, got '0'"));
+  EXPECT_THAT(run_isochron("compare --budget -1"), Ends(2, "expected a finite number above 0, got '-1'"));
+}
+
+TEST_F(Compare, FailsWhereAShortRunDecidesNothing) {
+  const std::string out = " --out " + folder_.path().string();
+  EXPECT_EQ(run_isochron("compare growing-graph --quiet --iterations 1" + out).status, 0);
+  EXPECT_EQ(run_isochron("compare gpu-memory --quiet --iterations 32" + out).status, 0);
+  EXPECT_THAT(run_isochron("compare gpu-memory --quiet --iterations 64 --require-expected" + out),
+              Ends(1, "were not found to be what is expected of them"));
+}
+
+TEST(CompareBudget, LeavesEveryLoopToComeItsLeast) {
+  const int64_t began_ns = observe::g_simulated_ns;
+  Budget budget(100, 10, 5, observe::simulated_now_ns);
+  budget.begin_loop();
+  EXPECT_DOUBLE_EQ(budget.to_go_on(), (100 - 9 * 5) / 8.0);
+  observe::spend(90'000'000'000);
+  budget.begin_loop();
+  EXPECT_EQ(budget.to_go_on(), 0) << "the eight to come need more than the ten seconds that are left";
+  EXPECT_DOUBLE_EQ(budget.spent(), 90);
+  EXPECT_DOUBLE_EQ(budget.to_run_again(2), 5);
+  EXPECT_EQ(budget.to_run_again(3), 0) << "3.3 s are too little for any";
+  observe::g_simulated_ns = began_ns;
+}
+
+/// A loop found to be `kind`, with the cured form `slower` times as fast.
+LoopResult found(Flatness kind, double slower = 1) {
+  LoopResult result;
+  result.report.name = "loop";
+  result.report.time.kind = kind;
+  result.report.times_slower = slower;
+  return result;
+}
+
+TEST(CompareFinding, TellsUndecidedFromOtherwise) {
+  const Loop cured{.name = "loop", .what = "", .cured = true};
+  const auto finding = [](const Loop& loop, LoopResult result) {
+    result.deviations = deviations_of(loop, result);
+    return result.finding();
+  };
+  EXPECT_EQ(finding(cured, found(Flatness::kFlat)), Finding::kAsExpected);
+  EXPECT_EQ(finding(cured, found(Flatness::kInconclusive)), Finding::kUndecided);
+  EXPECT_EQ(finding(cured, found(Flatness::kGrowing)), Finding::kOtherwise);
+  const Loop growing{.name = "loop",
+                     .what = "",
+                     .expected = {.time = {Flatness::kGrowing}, .cause = "ops added in the loop"}};
+  EXPECT_EQ(finding(growing, found(Flatness::kFlat)), Finding::kOtherwise);
+  EXPECT_EQ(finding(growing, found(Flatness::kInconclusive)), Finding::kUndecided);
+  LoopResult wrong_cause = found(Flatness::kGrowing);
+  wrong_cause.report.causes = {{"unexplained", "", ""}};
+  EXPECT_EQ(finding(growing, wrong_cause), Finding::kOtherwise);
+  const Loop slow{.name = "loop", .what = "", .expected = {.slow = true}};
+  EXPECT_EQ(finding(slow, found(Flatness::kFlat, 3)), Finding::kAsExpected);
+  EXPECT_EQ(finding(slow, found(Flatness::kFlat, 1.05)), Finding::kOtherwise);
+}
+
+TEST(CompareTally, SumsAndSharesOfRuns) {
+  const Chapter chapter{.name = "gpu-memory",
+                        .complaint = "",
+                        .loops = {{.name = "loop", .what = "", .cured = true}},
+                        .summary = ""};
+  Tally tally;
+  for (const Flatness kind :
+       {Flatness::kFlat, Flatness::kFlat, Flatness::kInconclusive, Flatness::kGrowing}) {
+    ChapterResult result{&chapter, {found(kind)}, {}};
+    result.loops[0].deviations = deviations_of(chapter.loops[0], result.loops[0]);
+    tally.add({&result, 1});
+  }
+  EXPECT_EQ(tally.not_as_expected(), 2);
+  EXPECT_EQ(tally.latest_text(), "1 loops: 0 as expected, 0 undecided, 1 otherwise");
+  EXPECT_THAT(tally.text(), AllOf(HasSubstr("4 runs"), HasSubstr("gpu-memory: loop"),
+                                  HasSubstr("time inconclusive (1x), time growing (1x)"),
+                                  HasSubstr("50.0 % as expected, 25.0 % undecided, 25.0 % otherwise")));
+  EXPECT_EQ(tally.json()["loops"][0]["deviations"]["time growing"], 1);
+}
+
+TEST(CompareTable, HasOneFormForEach) {
+  const Table table{.title = "Ways <a & b>",
+                    .columns = {"way", "bytes", "says"},
+                    .rows = {{"first", "12.5 KB", "yes"}, {"the second", "3 B", "no"}},
+                    .says = "One is smaller."};
+  EXPECT_EQ(table_text(table),
+            "  Ways <a & b>\n"
+            "  way           bytes  says\n"
+            "  first       12.5 KB  yes\n"
+            "  the second      3 B  no\n"
+            "  One is smaller.\n");
+  EXPECT_EQ(table_json(table)["rows"][1][1], "3 B");
+  EXPECT_THAT(table_markup(table),
+              AllOf(HasSubstr("<h3>Ways &lt;a &amp; b&gt;</h3>"), HasSubstr("<td>12.5 KB</td>"),
+                    HasSubstr("<td class=\"prose\">yes</td>"), HasSubstr("<p>One is smaller.</p>")));
+}
+
+}  // namespace
+}  // namespace isochron::apps

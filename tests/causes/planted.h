@@ -1,0 +1,59 @@
+// Faults planted on purpose, and healthy loops: each a real loop over a real model, recorded as a user would,
+// with one thing wrong. What can't be planted (a clock that throttles, a hypervisor that steals, swap, a
+// device) is played through the recorder's sensors. The fault matrix runs them all:
+// tests/causes/matrix_test.cc and bench/fault_matrix.cc.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "isochron/observe/recorder.h"
+#include "isochron/observe/report.h"
+
+namespace isochron::causes {
+
+struct Planted {
+  std::string_view cause;  // to be named; empty: none
+  std::string_view what;   // one line
+  observe::RunReport (*run)();
+  bool played = false;  // through the sensors
+};
+
+std::vector<Planted> planted_graph();
+std::vector<Planted> planted_history();
+std::vector<Planted> planted_memory();
+std::vector<Planted> planted_input();
+std::vector<Planted> planted_numbers();
+std::vector<Planted> planted_machine();
+std::vector<Planted> planted_files();
+std::vector<Planted> healthy_loops();
+/// All of them, healthy loops first.
+std::vector<Planted> all_planted();
+
+/// How long a loop goes on.
+struct Extent {
+  int64_t warmup = 50;       // iterations, before the recorder is sealed
+  int64_t least = 200;       // iterations,
+  double seconds = 0.35;     // and time in iterations; up to 4 times as long until its time is settled
+  int64_t most = INT64_MAX;  // iterations of a loop that can't go on for ever
+};
+
+/// Options that all planted loops share.
+observe::RecorderOptions recorder_options();
+/// Enough samples and windows are all that is asked for, whatever the time they took.
+observe::ReportOptions report_options();
+
+/// Runs `step` in an iteration again and again, and judges. Where time isn't found flat, or to have changed
+/// twice in a row, it runs on: a machine with other work needs longer.
+observe::RunReport run_loop(const std::function<void(observe::Recorder& recorder, int64_t i)>& step,
+                            const Extent& extent = {}, observe::RecorderOptions options = recorder_options());
+
+/// Whether it is a cause outside the program.
+bool of_machine(std::string_view cause);
+/// What the report names, but for causes outside the program where none was planted: those may be true.
+std::vector<std::string> named(const observe::RunReport& report, std::string_view planted);
+
+}  // namespace isochron::causes

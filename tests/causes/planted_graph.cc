@@ -1,0 +1,158 @@
+#include <array>
+
+#include "causes/models.h"
+#include "causes/planted.h"
+#include "isochron/graph/captured.h"
+#include "isochron/graph/plan.h"
+#include "isochron/memory/buffer.h"
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/reduction.h"
+#include "isochron/ops/registry.h"
+#include "isochron/ops/slicing.h"
+
+namespace isochron::causes {
+namespace {
+
+using observe::Phase;
+using observe::PhaseScope;
+using observe::Recorder;
+using observe::RunReport;
+
+constexpr std::string_view kOpsAdded = "ops added in the loop";
+constexpr std::string_view kRetraced = "retraced for new signatures";
+constexpr std::string_view kOddBatch = "the odd last batch";
+
+/// Two more nodes each iteration, and the whole graph planned and run again.
+RunReport nodes_added() {
+  graph::Graph graph;
+  const Tensor x = normal({4, 4}, 1);
+  graph::Value* value = graph.add_input(x.spec());
+  graph::Value* factor = graph.add_bound(scalar(0.999));
+  return run_loop(
+      [&](Recorder& recorder, int64_t) {
+        const PhaseScope compute(recorder, Phase::kCompute);
+        const std::array<graph::Value*, 2> operands{value, factor};
+        value = graph.add_node(ops::row("mul"), operands, {})->outputs[0];
+        const std::array<graph::Value*, 1> summed{value};
+        graph.outputs() = {
+            graph.add_node(ops::row("sum"), summed, {{"axes", Dims{0, 1}}, {"keep_dims", false}})
+                ->outputs[0]};
+        graph::Plan plan(graph);
+        const Ref<Storage> arena = allocate_buffer(plan.arena_bytes(), "arena");
+        plan.bind_arena(arena->data());
+        plan.bind_input(0, x.raw());
+        plan.run();
+      },
+      {.warmup = 5, .most = 900});
+}
+
+/// A carried value under a tape that is never reset, differentiated each time through all that ever happened.
+RunReport carried_value_differentiated() {
+  const Tensor first = normal({8, 8}, 3);
+  Tensor carried = first;
+  GradientTape tape(/*persistent=*/true);
+  return run_loop(
+      [&](Recorder&, int64_t) {
+        carried = tanh(carried * 1.01);
+        const Tensor total = sum(carried);
+        tape.set_paused(true);
+        static_cast<void>(tape.gradient(total, first));
+        tape.set_paused(false);
+      },
+      {.warmup = 5, .most = 700});
+}
+
+/// The body is unrolled once more in each iteration, and captured anew.
+RunReport unrolled_further() {
+  const Tensor x = normal({16, 16}, 4);
+  return run_loop(
+      [&](Recorder& recorder, int64_t i) {
+        const PhaseScope compute(recorder, Phase::kCompute);
+        auto step = capture(
+            [i](const Tensor& input) {
+              Tensor y = input;
+              for (int64_t k = 0; k <= i; ++k) y = tanh(y);
+              return sum(y);
+            },
+            {.name = "unrolled"});
+        static_cast<void>(step(x).item<float>());
+      },
+      {.warmup = 5, .most = 250});
+}
+
+/// Another number of rows in each step; old plans go.
+RunReport rows_change() {
+  Regression problem;
+  auto step = capture([&](const Tensor& x, const Tensor& y) { return problem.train(x, y); },
+                      {.name = "train_step", .max_plans = 4});
+  return run_loop([&](Recorder& recorder, int64_t i) {
+    const PhaseScope compute(recorder, Phase::kCompute);
+    const int64_t rows = 1 + i * 7 % 64;
+    step(narrow(problem.x, 0, 0, rows), narrow(problem.y, 0, 0, rows));
+  });
+}
+
+/// Sequences as long as they happen to be.
+RunReport lengths_change() {
+  auto step = capture([](const Tensor& x) { return sum(tanh(x) * x); }, {.name = "sequence"});
+  std::vector<Tensor> inputs;
+  for (int64_t length = 1; length <= 40; ++length) inputs.push_back(normal({8, length}, 5));
+  return run_loop([&](Recorder&, int64_t i) {
+    static_cast<void>(step(inputs[static_cast<size_t>(i * 13) % inputs.size()]).item<float>());
+  });
+}
+
+/// The function is captured in the loop.
+RunReport captured_in_the_loop() {
+  Regression problem;
+  const Tensor x = narrow(problem.x, 0, 0, 32), y = narrow(problem.y, 0, 0, 32);
+  return run_loop([&](Recorder& recorder, int64_t) {
+    const PhaseScope compute(recorder, Phase::kCompute);
+    auto step = capture([&](const Tensor& a, const Tensor& b) { return problem.loss(a, b); });
+    step(x, y);
+  });
+}
+
+/// Epochs of `steps` batches, the last of `odd` rows; with room for one plan the two drive each other out.
+RunReport odd_batch(int64_t steps, int64_t odd, size_t max_plans, const Extent& extent) {
+  constexpr int64_t kRows = 32;
+  Regression problem(steps * kRows);
+  auto step = capture([&](const Tensor& x, const Tensor& y) { return problem.train(x, y); },
+                      {.name = "train_step", .max_plans = max_plans});
+  auto batches = problem.rows().take((steps - 1) * kRows + odd).batch(kRows);
+  auto at = batches.begin();
+  return run_loop(
+      [&](Recorder& recorder, int64_t) {
+        if (at == std::default_sentinel) at = batches.begin();
+        {
+          const PhaseScope compute(recorder, Phase::kCompute);
+          const auto& [x, y] = *at;
+          step(x, y);
+        }
+        const PhaseScope fetch(recorder, Phase::kDataWait);
+        ++at;
+      },
+      extent);
+}
+
+RunReport odd_batch_drives_out() { return odd_batch(25, 8, 1, {}); }
+RunReport odd_batch_of_long_epochs() { return odd_batch(120, 31, 1, {.least = 1000}); }
+/// Traced in the middle of the run, once.
+RunReport odd_batch_unprepared() { return odd_batch(900, 5, 16, {.warmup = 20, .least = 3000}); }
+
+}  // namespace
+
+std::vector<Planted> planted_graph() {
+  return {
+      {kOpsAdded, "nodes added to a graph that is planned and run again", nodes_added},
+      {kOpsAdded, "a carried value differentiated through all that happened", carried_value_differentiated},
+      {kOpsAdded, "a body unrolled once more each time", unrolled_further},
+      {kRetraced, "another number of rows in each step", rows_change},
+      {kRetraced, "sequences of many lengths", lengths_change},
+      {kRetraced, "the function captured in the loop", captured_in_the_loop},
+      {kOddBatch, "room for one plan, 25 steps an epoch", odd_batch_drives_out},
+      {kOddBatch, "room for one plan, 120 steps an epoch", odd_batch_of_long_epochs},
+      {kOddBatch, "not planned beforehand", odd_batch_unprepared}};
+}
+
+}  // namespace isochron::causes

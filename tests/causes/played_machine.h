@@ -1,0 +1,40 @@
+// A machine that does what it is told, under a clock that moves only with the loop: for what can't be
+// planted.
+#pragma once
+
+#include <functional>
+
+#include "causes/planted.h"
+#include "isochron/core/rng.h"
+
+namespace isochron::causes {
+
+class PlayedMachine final : public observe::SensorSource {
+ public:
+  /// `change` sets what differs from a quiet machine's readings, `part` of the run being over.
+  using Change = std::function<void(observe::SensorReading& reading, double part)>;
+  explicit PlayedMachine(Change change) : change_(std::move(change)) {}
+
+  /// A loop of steps of 1 ms on this machine, at most `slowdown` times as long after the first two fifths;
+  /// the reference kernel slows alike.
+  observe::RunReport run(double slowdown = 1);
+
+  void read(observe::SensorReading& reading) override {
+    reading = {};
+    reading.rss_bytes = int64_t{1} << 30;
+    change_(reading, part_);
+  }
+  void read_slow(observe::SensorReading&) override {}  // `read` has set all
+  int64_t waited_ns() override { return 0; }
+  void watch_team(bool) override {}
+  std::optional<double> reference_ns() override { return 1000 * speed_; }
+
+ private:
+  static int64_t now();
+
+  Change change_;
+  double part_ = 0;
+  double speed_ = 1;
+};
+
+}  // namespace isochron::causes
