@@ -84,7 +84,10 @@ nlohmann::json chapter_json(const ChapterResult& result) {
   for (size_t i = 0; i < result.loops.size(); ++i) {
     object["loops"].push_back(loop_json(result.chapter->loops[i], result.loops[i]));
   }
-  for (const Table& table : result.tables) object["tables"].push_back(table_json(table));
+  for (const observe::Table& table : result.tables) {
+    object["tables"].push_back(
+        {{"title", table.title}, {"columns", table.columns}, {"rows", table.rows}, {"says", table.says}});
+  }
   return object;
 }
 

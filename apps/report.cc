@@ -48,7 +48,7 @@ void write_page(const std::filesystem::path& path, const RunRecord& record) {
 void report_one(const Options& options) {
   const RunRecord record = read(options.path, options);
   const std::vector<RunReport> reports = reports_of(record);
-  fmt::print("{}\n\n{}", record.title, observe::table_text(reports));
+  fmt::print("{}\n\n{}", record.title, observe::summary_text(reports));
   if (!options.json.empty()) {
     std::string list;
     for (const RunReport& report : reports) list += (list.empty() ? "" : ",\n") + to_json(report);

@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
       }
       fmt::print(stderr, "{:5.2f} s  {} / {}: {}{}\n", static_cast<double>(now_ns() - began_ns) * 1e-9, cause,
                  planted.what, fmt::join(found, ", "), right ? "" : "   <-- wrong");
-      if (!right) fmt::print(stderr, "{}", observe::table_text({&report, 1}));
+      if (!right) fmt::print(stderr, "{}", observe::summary_text({&report, 1}));
     }
   }
   print_text(names, rows);

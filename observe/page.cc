@@ -277,18 +277,7 @@ std::string block_markup(const Paragraph& paragraph) {
                      code ? "</pre>" : "</p>");
 }
 
-std::string block_markup(const Table& table) {
-  std::string text = table.title.empty() ? "" : fmt::format("<h3>{}</h3>\n", escape_markup(table.title));
-  text += "<div class=\"scroll\"><table>\n<tr>";
-  for (const std::string& column : table.columns) text += fmt::format("<th>{}</th>", escape_markup(column));
-  text += "</tr>\n";
-  for (size_t r = 0; r < table.rows.size(); ++r) {
-    text += static_cast<int>(r) == table.own_row ? "<tr class=\"own\">" : "<tr>";
-    for (const std::string& cell : table.rows[r]) text += fmt::format("<td>{}</td>", escape_markup(cell));
-    text += "</tr>\n";
-  }
-  return text + "</table></div>\n";
-}
+std::string block_markup(const Table& table) { return table_markup(table); }
 
 std::string block_markup(const Plot& plot) { return html_figure(plot); }
 

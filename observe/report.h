@@ -131,7 +131,7 @@ void compare_with_cured(RunReport& report, const RunReport& cured);
 
 /// Reports side by side: times and their verdict, then what was used and the first cause, one line a loop
 /// each; reasons and all causes below. Columns aligned, ends with a newline.
-std::string table_text(std::span<const RunReport> reports);
+std::string summary_text(std::span<const RunReport> reports);
 void print_table(std::FILE* file, std::span<const RunReport> reports);
 /// One JSON object; `indent` < 0 gives a single line.
 std::string to_json(const RunReport& report, int indent = 2);

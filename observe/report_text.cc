@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "isochron/observe/report.h"
-#include "isochron/observe/text_table.h"
+#include "isochron/observe/table.h"
 
 namespace isochron::observe {
 namespace {
@@ -193,7 +193,7 @@ std::string gained_text(const SeriesReport& series) {
   return fmt::format("{}{}", gained < 0 ? "-" : "+", bytes_text(std::fabs(gained)));
 }
 
-std::string table_text(std::span<const RunReport> reports) {
+std::string summary_text(std::span<const RunReport> reports) {
   std::vector<Row> times{
       {"loop", "median", "p99", "slower", "first 1/10", "last 1/10", "slope ns/step", "time"}};
   std::vector<Row> resources{
@@ -227,7 +227,7 @@ std::string table_text(std::span<const RunReport> reports) {
 }
 
 void print_table(std::FILE* file, std::span<const RunReport> reports) {
-  fmt::print(file, "{}", table_text(reports));
+  fmt::print(file, "{}", summary_text(reports));
 }
 
 std::string to_json(const RunReport& report, int indent) {

@@ -8,7 +8,7 @@
 #include "isochron/core/error.h"
 #include "isochron/observe/report.h"
 #include "isochron/observe/statistics.h"
-#include "isochron/observe/text_table.h"
+#include "isochron/observe/table.h"
 
 namespace isochron::observe {
 namespace {

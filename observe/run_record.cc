@@ -162,11 +162,8 @@ Json block_json(const Paragraph& paragraph) {
 }
 
 Json block_json(const Table& table) {
-  return {{"kind", "table"},
-          {"title", table.title},
-          {"columns", table.columns},
-          {"rows", table.rows},
-          {"own_row", table.own_row}};
+  return {{"kind", "table"},    {"title", table.title},     {"columns", table.columns},
+          {"rows", table.rows}, {"own_row", table.own_row}, {"says", table.says}};
 }
 
 Json block_json(const Plot& plot) {
@@ -412,11 +409,12 @@ RunData run_of(const Json& json) {
 
 Table table_of(const Json& json) {
   Table table{text_of(json, "title"), json.at("columns").get<std::vector<std::string>>(),
-              json.at("rows").get<std::vector<std::vector<std::string>>>(), -1};
+              json.at("rows").get<std::vector<std::vector<std::string>>>()};
   for (const auto& row : table.rows) {
     expect(row.size() == table.columns.size(),
            fmt::format("a row of a table has {} cells for {} columns", row.size(), table.columns.size()));
   }
+  table.says = text_of(json, "says");
   if (json.at("own_row") != -1) table.own_row = small(json, "own_row", 0, std::ssize(table.rows) - 1);
   return table;
 }

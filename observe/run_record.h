@@ -9,7 +9,7 @@
 //            memory_report.h, plan_picture.h and kernel_table.h write them
 //     blocks [{kind: "result" | "text" | "small" | "code", text} | {kind: "table", title, columns, rows:
 //     [[text]],
-//            own_row} | {kind: "plot", title, x_label, y_label, log_x, log_y, whole_x, filled, series:
+//            own_row, says} | {kind: "plot", title, x_label, y_label, log_x, log_y, whole_x, filled, series:
 //            [{name, x, y, line, markers, dashed}]}]
 //     run, times in ns, whole numbers unless said otherwise:
 //       name, durations_only (another program's iterations; only times are known), allocations_counted
@@ -49,6 +49,7 @@
 #include "isochron/observe/plan_picture.h"
 #include "isochron/observe/plot.h"
 #include "isochron/observe/run_data.h"
+#include "isochron/observe/table.h"
 
 namespace isochron::observe {
 
@@ -56,14 +57,6 @@ struct Paragraph {
   enum class Style { kResult, kText, kSmall, kCode };  // kCode keeps its lines
   Style style = Style::kText;
   std::string text;
-};
-
-/// A row has as many cells as there are columns.
-struct Table {
-  std::string title = {};
-  std::vector<std::string> columns;
-  std::vector<std::vector<std::string>> rows;
-  int own_row = -1;  // the one that the others are compared with
 };
 
 using Block = std::variant<Paragraph, Table, Plot>;

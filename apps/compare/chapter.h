@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "isochron/apps/compare/table.h"
 #include "isochron/data/dataset.h"
 #include "isochron/observe/recorder.h"
 #include "isochron/observe/report.h"
+#include "isochron/observe/table.h"
 
 namespace isochron::apps {
 
@@ -71,7 +71,7 @@ struct Chapter {
   std::vector<Loop> loops;
   std::string summary;  // three sentences on what is seen
   /// Made once the loops have run, each in about so many seconds.
-  std::vector<std::function<Table(double seconds)>> tables = {};
+  std::vector<std::function<observe::Table(double seconds)>> tables = {};
 };
 
 /// What a loop was found to be against what documents say.
@@ -106,7 +106,7 @@ struct LoopResult {
 struct ChapterResult {
   const Chapter* chapter;
   std::vector<LoopResult> loops;  // one for each of the chapter's
-  std::vector<Table> tables;
+  std::vector<observe::Table> tables;
 };
 
 /// How `result` departs from what `loop` should be found to be. To be called once it was held against its

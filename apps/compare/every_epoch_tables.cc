@@ -54,7 +54,7 @@ double step_ns(const train::History& history) {
 
 }  // namespace
 
-Table checkpoints_table(double seconds) {
+observe::Table checkpoints_table(double seconds) {
   const int epochs = std::max(10, static_cast<int>(40 * seconds));
   struct Policy {
     std::string name;
@@ -69,7 +69,7 @@ Table checkpoints_table(double seconds) {
       {"every 5 epochs, the last 3 kept, in the background",
        {.save_weights_only = true, .every_epochs = 5, .keep_last = 3}},
   };
-  Table table{
+  observe::Table table{
       .title = fmt::format("Ways to save, over {} epochs of {} steps", epochs, kPasses * kDigitsSteps),
       .columns = {"policy", "written", "the loop waited", "at most", "files left", "on disk"},
       .rows = {},
@@ -117,9 +117,9 @@ void run_that_is_killed(const std::filesystem::path& parent) {
 
 }  // namespace
 
-Table files_table(double /*seconds*/) {
+observe::Table files_table(double /*seconds*/) {
   const TemporaryFolder place;
-  Table table{
+  observe::Table table{
       .title = "Temporary files of a run",
       .columns = {"when", "files there"},
       .rows = {},
@@ -187,12 +187,13 @@ Logged logged_training(LogLevel level, bool every_step, int epochs) {
 
 }  // namespace
 
-Table log_levels_table(double seconds) {
+observe::Table log_levels_table(double seconds) {
   const int epochs = std::max(5, static_cast<int>(40 * seconds));
-  Table table{.title = fmt::format("Log levels, over {} epochs of {} steps", epochs, kPasses * kDigitsSteps),
-              .columns = {"what is logged", "lines", "a step"},
-              .rows = {},
-              .says = ""};
+  observe::Table table{
+      .title = fmt::format("Log levels, over {} epochs of {} steps", epochs, kPasses * kDigitsSteps),
+      .columns = {"what is logged", "lines", "a step"},
+      .rows = {},
+      .says = ""};
   double quiet_ns = 0;
   const std::pair<LogLevel, const char*> levels[] = {
       {LogLevel::kError, "error: nothing but errors"},
@@ -236,7 +237,7 @@ double accuracy_of(const Predictions& all) {
 
 }  // namespace
 
-Table metrics_table(double seconds) {
+observe::Table metrics_table(double seconds) {
   DigitsTraining problem(1);
   Predictions all;
   nn::CategoricalAccuracy streaming;
@@ -244,10 +245,11 @@ Table metrics_table(double seconds) {
       capture([&](const Tensor& scores, const Tensor& targets) { streaming.update(scores, targets); });
   data::Dataset batches = problem.batches.repeat();
   auto at = batches.begin();
-  Table table{.title = "The accuracy so far, in a step",
-              .columns = {"at step", "from a list of predictions", "kept", "streaming", "kept by it"},
-              .rows = {},
-              .says = ""};
+  observe::Table table{
+      .title = "The accuracy so far, in a step",
+      .columns = {"at step", "from a list of predictions", "kept", "streaming", "kept by it"},
+      .rows = {},
+      .says = ""};
   size_t kept_bytes = 0;
   double list_ns = 0, streaming_ns = 0;
   for (const size_t step : {size_t{44}, size_t{440}, size_t{4400}}) {
@@ -304,11 +306,12 @@ class SubnormalsKept {
 
 }  // namespace
 
-Table shrinking_gradients_table(double seconds) {
-  Table table{.title = "The gradient of a dense layer's kernel as gradients shrink, (64, 32) by (32, 10)",
-              .columns = {"gradient of the loss", "it takes", "with subnormal numbers kept"},
-              .rows = {},
-              .says = ""};
+observe::Table shrinking_gradients_table(double seconds) {
+  observe::Table table{
+      .title = "The gradient of a dense layer's kernel as gradients shrink, (64, 32) by (32, 10)",
+      .columns = {"gradient of the loss", "it takes", "with subnormal numbers kept"},
+      .rows = {},
+      .says = ""};
   double normal_ns = 0, subnormal_ns = 0, flushed_ns = 0;
   const Tensor x = full({64, 32}, 0.5);
   for (const double size : {1e-2, 1e-10, 1e-30, 1e-40}) {

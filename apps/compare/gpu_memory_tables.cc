@@ -89,12 +89,12 @@ AllocatorStats of_random_lifetimes(double seconds) {
 
 }  // namespace
 
-Table fragmentation_table(double seconds) {
-  Table table{.title = "Fragmentation of the pool (1 - largest free block / all that is free)",
-              .columns = {"what takes memory", "allocations", "in use at most", "reserved", "free",
-                          "largest free", "fragmentation"},
-              .rows = {},
-              .says = ""};
+observe::Table fragmentation_table(double seconds) {
+  observe::Table table{.title = "Fragmentation of the pool (1 - largest free block / all that is free)",
+                       .columns = {"what takes memory", "allocations", "in use at most", "reserved", "free",
+                                   "largest free", "fragmentation"},
+                       .rows = {},
+                       .says = ""};
   const AllocatorStats steps = of_steps(seconds / 3);
   const AllocatorStats random = of_random_lifetimes(seconds / 3);
   table.rows.push_back(pool_row("this training, op by op", steps));
@@ -121,8 +121,8 @@ Table fragmentation_table(double seconds) {
   return table;
 }
 
-Table growth_table(double /*seconds*/) {
-  Table table{
+observe::Table growth_table(double /*seconds*/) {
+  observe::Table table{
       .title = "Asking a pool to grow on demand",
       .columns = {"when", "what comes"},
       .rows = {},
@@ -146,12 +146,13 @@ Table growth_table(double /*seconds*/) {
   return table;
 }
 
-Table kept_alive_table(double /*seconds*/) {
+observe::Table kept_alive_table(double /*seconds*/) {
   constexpr int kSteps = 100;
-  Table table{.title = fmt::format("What stays alive after {} steps, by what the loop keeps of each", kSteps),
-              .columns = {"kept", "live tensors", "bytes in use", "most of it"},
-              .rows = {},
-              .says = ""};
+  observe::Table table{
+      .title = fmt::format("What stays alive after {} steps, by what the loop keeps of each", kSteps),
+      .columns = {"kept", "live tensors", "bytes in use", "most of it"},
+      .rows = {},
+      .says = ""};
   size_t number_bytes = 0, last_bytes = 0;
   const auto row = [&](const char* name, bool one_tape, const std::function<void(const Tensor& loss)>& keep) {
     SmallTraining training;

@@ -1,15 +1,15 @@
 // The tables of `gpu-memory`, each made in about so many seconds.
 #pragma once
 
-#include "isochron/apps/compare/table.h"
+#include "isochron/observe/table.h"
 
 namespace isochron::apps {
 
 /// How fragmented the pool is under this training, under batches of any size, and under random lifetimes.
-Table fragmentation_table(double seconds);
+observe::Table fragmentation_table(double seconds);
 /// Asking for growth on demand before and after the first use.
-Table growth_table(double seconds);
+observe::Table growth_table(double seconds);
 /// What a loop can keep of its steps, and how much memory stays alive for it.
-Table kept_alive_table(double seconds);
+observe::Table kept_alive_table(double seconds);
 
 }  // namespace isochron::apps

@@ -57,7 +57,7 @@ struct Variant {
 
 }  // namespace
 
-Table passes_table(double seconds) {
+observe::Table passes_table(double seconds) {
   std::vector<Variant> variants{{"all on", {}}};
   for (const graph::PassInfo& pass : graph::passes()) {
     // These two have nothing to do unless a function asks for them.
@@ -80,7 +80,7 @@ Table passes_table(double seconds) {
     });
   }
   const std::vector<double> times = times_in_turns(calls, seconds);
-  Table table{
+  observe::Table table{
       .title = "Passes switched off one by one, on a train step that leaves each something to do",
       .columns = {"passes", "nodes traced", "nodes planned", "kernels", "arena", "a step", "of all on"},
       .rows = {},
@@ -136,7 +136,7 @@ Tensor branches(const Tensor& x, int64_t n) {
 
 }  // namespace
 
-Table control_flow_table(double seconds) {
+observe::Table control_flow_table(double seconds) {
   struct Case {
     std::string name;
     std::unique_ptr<CapturedFunction> step;
@@ -169,7 +169,7 @@ Table control_flow_table(double seconds) {
     });
   }
   const std::vector<double> times = times_in_turns(calls, seconds);
-  Table table{
+  observe::Table table{
       .title = "Loops and branches inside the compiled function, with their gradient",
       .columns = {"what", "nodes", "captured in", "arena", "a call"},
       .rows = {},
@@ -217,12 +217,12 @@ double gradient_of_one(int64_t times, double seconds) {
 
 }  // namespace
 
-Table gradient_table(double seconds) {
+observe::Table gradient_table(double seconds) {
   constexpr int64_t kTimes[] = {100, 500, 1000, 2000};
-  Table table{.title = "What the gradient costs at an iteration",
-              .columns = {"iteration", "one tape for all", "a tape each"},
-              .rows = {},
-              .says = ""};
+  observe::Table table{.title = "What the gradient costs at an iteration",
+                       .columns = {"iteration", "one tape for all", "a tape each"},
+                       .rows = {},
+                       .says = ""};
   double first = 0, last = 0, each = 0;
   for (const int64_t times : kTimes) {
     last = gradient_of_all(times, seconds / 8);

@@ -67,7 +67,7 @@ std::vector<double> step_times(const std::vector<std::unique_ptr<Training>>& tra
 
 }  // namespace
 
-Table optimizers_table(double seconds) {
+observe::Table optimizers_table(double seconds) {
   std::vector<std::unique_ptr<Training>> trainings;
   trainings.push_back(std::make_unique<Training>(optim::Sgd()));
   trainings.push_back(std::make_unique<Training>(optim::Sgd({.momentum = 0.9})));
@@ -75,10 +75,10 @@ Table optimizers_table(double seconds) {
   trainings.push_back(std::make_unique<Training>(optim::Adam()));
   const char* names[] = {"SGD", "SGD with momentum", "RMSprop", "Adam"};
   const std::vector<double> times = step_times(trainings, std::vector<int64_t>(trainings.size(), 1), seconds);
-  Table table{.title = "What an optimizer keeps beside the parameters, on the images",
-              .columns = {"optimizer", "its state", "arena of the step", "a step"},
-              .rows = {},
-              .says = ""};
+  observe::Table table{.title = "What an optimizer keeps beside the parameters, on the images",
+                       .columns = {"optimizer", "its state", "arena of the step", "a step"},
+                       .rows = {},
+                       .says = ""};
   for (size_t i = 0; i < trainings.size(); ++i) {
     table.rows.push_back({names[i], bytes(trainings[i]->state_bytes()),
                           bytes(trainings[i]->plan().arena_bytes), duration_text(times[i])});
@@ -90,7 +90,7 @@ Table optimizers_table(double seconds) {
   return table;
 }
 
-Table accumulation_table(double seconds) {
+observe::Table accumulation_table(double seconds) {
   constexpr int64_t kImages = 64, kUpdates = 100;
   std::vector<std::unique_ptr<Training>> trainings;
   std::vector<int64_t> batches_an_update;
@@ -100,11 +100,11 @@ Table accumulation_table(double seconds) {
                                                    Precision::kF32, batch));
   }
   const std::vector<double> times = step_times(trainings, batches_an_update, seconds);
-  Table table{.title = fmt::format("{} images an update: batch size against accumulation", kImages),
-              .columns = {"batch", "batches an update", "arena", "times the arena", "an update",
-                          "times the update", fmt::format("loss after {} updates", kUpdates)},
-              .rows = {},
-              .says = ""};
+  observe::Table table{.title = fmt::format("{} images an update: batch size against accumulation", kImages),
+                       .columns = {"batch", "batches an update", "arena", "times the arena", "an update",
+                                   "times the update", fmt::format("loss after {} updates", kUpdates)},
+                       .rows = {},
+                       .says = ""};
   const auto ratio = [](double value, double first) { return fmt::format("{:.2f}x", value / first); };
   for (size_t i = 0; i < trainings.size(); ++i) {
     const int64_t batches = batches_an_update[i];
@@ -124,7 +124,7 @@ Table accumulation_table(double seconds) {
   return table;
 }
 
-Table precisions_table(double seconds) {
+observe::Table precisions_table(double seconds) {
   const Precision precisions[] = {Precision::kF32, Precision::kMixedBf16, Precision::kMixedF16};
   const auto optimizer = [](Precision precision) {
     return optim::Adam({.step = {.loss_scale = precision == Precision::kMixedF16 ? optim::LossScale::dynamic()
@@ -135,10 +135,10 @@ Table precisions_table(double seconds) {
     trainings.push_back(std::make_unique<Training>(optimizer(precision), precision));
   }
   const std::vector<double> times = step_times(trainings, std::vector<int64_t>(trainings.size(), 1), seconds);
-  Table table{.title = "Precision, on the images",
-              .columns = {"policy", "activations", "arena", "a step", "loss after 500 steps"},
-              .rows = {},
-              .says = ""};
+  observe::Table table{.title = "Precision, on the images",
+                       .columns = {"policy", "activations", "arena", "a step", "loss after 500 steps"},
+                       .rows = {},
+                       .says = ""};
   for (size_t i = 0; i < trainings.size(); ++i) {
     const graph::PlanReport& plan = trainings[i]->plan();
     Training fresh(optimizer(precisions[i]), precisions[i]);

@@ -71,7 +71,7 @@ std::string chapter_section(const ChapterResult& result) {
       escape_markup(result.chapter->complaint), escape_markup(result.chapter->summary));
   text += chapter_table(result);
   if (const Plot plot = loops_plot(result); !plot.series.empty()) text += observe::html_figure(plot);
-  for (const Table& table : result.tables) text += table_markup(table);
+  for (const observe::Table& table : result.tables) text += observe::table_markup(table);
   for (size_t i = 0; i < result.loops.size(); ++i) {
     const LoopResult& loop = result.loops[i];
     text += fmt::format("<details><summary><b>{}</b>: {}</summary>\n", escape_markup(loop.report.name),

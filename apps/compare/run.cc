@@ -272,11 +272,11 @@ std::vector<ChapterResult> run_chapters(std::span<const Chapter> chapters, const
 std::string chapter_text(const ChapterResult& result) {
   std::vector<RunReport> reports;
   for (const LoopResult& loop : result.loops) reports.push_back(loop.report);
-  std::string text = fmt::format("\n== {} ==\n\n{}", result.chapter->name, table_text(reports));
+  std::string text = fmt::format("\n== {} ==\n\n{}", result.chapter->name, observe::summary_text(reports));
   for (const LoopResult& loop : result.loops) {
     for (const std::string& note : loop.notes) text += fmt::format("  {}: {}\n", loop.report.name, note);
   }
-  for (const Table& table : result.tables) text += fmt::format("\n{}", table_text(table));
+  for (const observe::Table& table : result.tables) text += fmt::format("\n{}", observe::table_text(table));
   text += fmt::format("\n{}\n", result.chapter->summary);
   for (const LoopResult& loop : result.loops) {
     for (const Deviation& deviation : loop.deviations)

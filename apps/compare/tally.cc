@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "isochron/apps/compare/table.h"
+#include "isochron/observe/table.h"
 
 namespace isochron::apps {
 
@@ -56,10 +56,10 @@ std::string Tally::latest_text() const {
 }
 
 std::string Tally::text() const {
-  Table table{.title = fmt::format("{} runs", runs_),
-              .columns = {"loop", "as expected", "undecided", "otherwise", "found instead"},
-              .rows = {},
-              .says = {}};
+  observe::Table table{.title = fmt::format("{} runs", runs_),
+                       .columns = {"loop", "as expected", "undecided", "otherwise", "found instead"},
+                       .rows = {},
+                       .says = {}};
   const auto numbers = [](const Counts& counts) {
     return std::vector<std::string>{fmt::format("{}", counts.expected), fmt::format("{}", counts.undecided),
                                     fmt::format("{}", counts.otherwise)};
@@ -83,7 +83,7 @@ std::string Tally::text() const {
   };
   table.says = fmt::format("{:.1f} % as expected, {:.1f} % undecided, {:.1f} % otherwise.",
                            share(all.expected), share(all.undecided), share(all.otherwise));
-  return table_text(table);
+  return observe::table_text(table);
 }
 
 nlohmann::json Tally::json() const {

@@ -89,7 +89,7 @@ std::string of_learning_rate() {
 
 }  // namespace
 
-Table culprits_table(double /*seconds*/) {
+observe::Table culprits_table(double /*seconds*/) {
   return {
       .title = "NaN and infinity, planted one at a time",
       .columns = {"planted", "what fit says"},
@@ -103,7 +103,7 @@ Table culprits_table(double /*seconds*/) {
           "through."};
 }
 
-Table checks_table(double seconds) {
+observe::Table checks_table(double seconds) {
   constexpr int kEpochs = 20;
   Spoilt training;
   train::Trainer trainer(training.model, nn::mean_squared_error, training.optimizer);
@@ -121,10 +121,10 @@ Table checks_table(double seconds) {
                                         [&] { fit(true, 1); }};
   const std::vector<double> times = times_in_turns(ways, seconds);
   const double steps = kEpochs * static_cast<double>(kRows / kBatch);
-  Table table{.title = "What looking for them costs",
-              .columns = {"looked at", "a step", "of not looking for whose fault"},
-              .rows = {},
-              .says = ""};
+  observe::Table table{.title = "What looking for them costs",
+                       .columns = {"looked at", "a step", "of not looking for whose fault"},
+                       .rows = {},
+                       .says = ""};
   const char* names[] = {"the loss, every 100 steps", "and the last good state kept, to name the culprit",
                          "and the loss after every step"};
   for (size_t i = 0; i < times.size(); ++i) {

@@ -206,7 +206,7 @@ void TrainSession::finish(const TrainOutcome& outcome) {
   if (recorder_.totals().iterations > 0) {
     run = observe::run_data(recorder_, "train " + options_.model);
     report = observe::make_report(*run);
-    fmt::print("\n{}", observe::table_text({&*report, 1}));
+    fmt::print("\n{}", observe::summary_text({&*report, 1}));
   } else {
     fmt::print("\nnothing was left to train, so there is no time of a step to judge\n");
   }

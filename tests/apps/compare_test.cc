@@ -327,22 +327,5 @@ TEST(CompareTally, SumsAndSharesOfRuns) {
   EXPECT_EQ(tally.json()["loops"][0]["deviations"]["time growing"], 1);
 }
 
-TEST(CompareTable, HasOneFormForEach) {
-  const Table table{.title = "Ways <a & b>",
-                    .columns = {"way", "bytes", "says"},
-                    .rows = {{"first", "12.5 KB", "yes"}, {"the second", "3 B", "no"}},
-                    .says = "One is smaller."};
-  EXPECT_EQ(table_text(table),
-            "  Ways <a & b>\n"
-            "  way           bytes  says\n"
-            "  first       12.5 KB  yes\n"
-            "  the second      3 B  no\n"
-            "  One is smaller.\n");
-  EXPECT_EQ(table_json(table)["rows"][1][1], "3 B");
-  EXPECT_THAT(table_markup(table),
-              AllOf(HasSubstr("<h3>Ways &lt;a &amp; b&gt;</h3>"), HasSubstr("<td>12.5 KB</td>"),
-                    HasSubstr("<td class=\"prose\">yes</td>"), HasSubstr("<p>One is smaller.</p>")));
-}
-
 }  // namespace
 }  // namespace isochron::apps

@@ -34,7 +34,7 @@ TEST_P(FaultMatrix, NamesThisFaultAndNoOther) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const observe::RunReport report = planted.run();
     if (named(report, planted.cause) == expected) return;
-    found += observe::table_text({&report, 1});
+    found += observe::summary_text({&report, 1});
   }
   const observe::MachineLoad load = observe::measure_load(kLookSeconds);
   if (const double others = load.busy_cores - load.own_cores; others > kBusyCores) {

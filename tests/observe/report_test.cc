@@ -206,7 +206,7 @@ TEST(Report, PrintsManyLoopsAligned) {
   compare_with_cured(reports[1], reports[1]);
   EXPECT_DOUBLE_EQ(*reports[1].times_slower, 1);
   EXPECT_NEAR(*reports[0].times_slower, 2, 0.01);
-  const std::string text = table_text(reports);
+  const std::string text = summary_text(reports);
   std::vector<std::string> lines;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = text.find('\n', begin);
@@ -250,7 +250,7 @@ TEST(Report, ShortRunIsInconclusive) {
   const RunReport report = run_loop("short", {.iterations = 1000});  // 0.2 s
   EXPECT_EQ(report.time.kind, Flatness::kInconclusive);
   EXPECT_THAT(report.time.reason, HasSubstr("too short"));
-  EXPECT_THAT(table_text({&report, 1}), HasSubstr("steps would decide"));
+  EXPECT_THAT(summary_text({&report, 1}), HasSubstr("steps would decide"));
 }
 
 TEST(Report, RefusesAnEmptyRecorder) {

@@ -61,7 +61,8 @@ RunRecord some_record() {
       {.heading = "First",
        .blocks = {Paragraph{Paragraph::Style::kResult, "it <worked>"},
                   Paragraph{Paragraph::Style::kCode, "a\n  b"},
-                  Table{"numbers", {"what", "n"}, {{"own", "1"}, {"other", "2"}}, 0}, plot}});
+                  Table{"numbers", {"what", "n"}, {{"own", "1"}, {"other", "2"}}, 0, "one is less than two"},
+                  plot}});
   record.parts.push_back({.heading = "The run", .blocks = {}, .run = some_run()});
   return record;
 }
@@ -90,8 +91,8 @@ TEST(RunRecord, PageHoldsBlocksAndTheRun) {
   const std::string page = record_page(some_record());
   for (const char* text :
        {"<h2>First</h2>", "it &lt;worked&gt;", "<pre>a\n  b</pre>", "<tr class=\"own\"><td>own</td>",
-        "<h2>The run</h2>", "The time of an iteration is", "f32(32, 100)", "signature before",
-        "1 checkpoints were written", "Spikes by their owner"}) {
+        "<h2>The run</h2>", "<p>one is less than two</p>", "The time of an iteration is", "f32(32, 100)",
+        "signature before", "1 checkpoints were written", "Spikes by their owner"}) {
     EXPECT_THAT(page, HasSubstr(text));
   }
 }
@@ -104,7 +105,7 @@ TEST(RunRecord, GrowthIsCounted) {
   // From 1 to 1.5 of 100 us over 20,000 steps: 0.5 s more than at first; the first tenth is 2.5 % up itself.
   ASSERT_TRUE(report.drift_seconds.has_value());
   EXPECT_NEAR(*report.drift_seconds, 0.45, 0.02);
-  EXPECT_THAT(table_text({&report, 1}), HasSubstr("the growth cost"));
+  EXPECT_THAT(summary_text({&report, 1}), HasSubstr("the growth cost"));
 }
 
 TEST(RunRecord, RefusesWhatNoRunWrote) {
