@@ -25,9 +25,10 @@ h3 { font-size: 1em; margin: 1.4em 0 0.4em; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: 5px 0 5px 18px; border-bottom: 1px solid var(--line); vertical-align: top;
          overflow-wrap: normal; white-space: nowrap; }
+th { white-space: normal; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; white-space: normal; min-width: 7em; }
 td.text, th.text { text-align: left; }
-td.prose { text-align: left; white-space: normal; }
+td.prose, th.prose { text-align: left; white-space: normal; }
 tr.own td { font-weight: 600; }
 figure { margin: 20px 0; }
 pre { background: var(--faint); padding: 12px; overflow-x: auto; font-size: 0.85em; white-space: pre-wrap; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "isochron/apps/compare/tally.h"
 #include "isochron/observe/page.h"
 
 namespace isochron::apps {
@@ -24,8 +25,9 @@ Plot loops_plot(const ChapterResult& result) {
     const RunReport& report = result.loops[i].report;
     if (report.windows.empty()) continue;
     observe::PlotSeries series{.name = report.name, .dashed = result.chapter->loops[i].cured};
-    const double last = static_cast<double>(report.windows.back().window.last_iteration) + 1;
-    for (const observe::Window& window : main_windows(report)) {
+    const std::vector<observe::Window> windows = main_windows(report);
+    const double last = static_cast<double>(windows.back().last_iteration) + 1;
+    for (const observe::Window& window : windows) {
       series.x.push_back(50 * static_cast<double>(window.first_iteration + window.last_iteration) / last);
       series.y.push_back(window.median_ns() / 1e3);
     }
@@ -87,20 +89,14 @@ std::string chapter_section(const ChapterResult& result) {
 }  // namespace
 
 std::string compare_page(std::span<const ChapterResult> chapters) {
-  size_t loops = 0, expected = 0;
-  for (const ChapterResult& result : chapters) {
-    loops += result.loops.size();
-    expected += static_cast<size_t>(
-        std::ranges::count_if(result.loops, [](const LoopResult& loop) { return loop.deviations.empty(); }));
-  }
+  Tally tally;
+  tally.add(chapters);
   std::string body = fmt::format(
-      "<p class=\"result\">{} of {} loops were found to be what is expected of them.</p>\n<p>Each chapter "
-      "runs the "
-      "loops of one complaint about training that slows down, as they are written and cured (bold), on the "
-      "same "
+      "<p class=\"result\">{}.</p>\n<p>Each chapter runs the loops of one complaint about training that "
+      "slows down, as they are written and cured (bold), on the same "
       "model and data. <i>Slower</i> is against the cured form; the verdicts are over each loop's own "
       "run.</p>\n",
-      expected, loops);
+      tally.latest_text());
   for (const ChapterResult& result : chapters) body += chapter_section(result);
   return observe::html_page("Training that slows down, and its cures", body);
 }
