@@ -1,6 +1,8 @@
 // What a recorder hands to the process that goes on with its run.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <type_traits>
 
 #include "isochron/core/error.h"
@@ -13,7 +15,7 @@ static_assert(std::is_trivially_copyable_v<Window>);
 
 /// In front of the windows of all classes.
 struct Head {
-  char magic[8] = {'i', 's', 'o', 'b', 'a', 's', 'e', '2'};
+  char magic[8] = {'i', 's', 'o', 'b', 'a', 's', 'e', '3'};
   uint64_t window_bytes = sizeof(Window);
   int64_t classes = 0;
   int64_t iterations = 0;
@@ -50,15 +52,18 @@ T take(std::string_view& bytes) {
   return value;
 }
 
+bool ascend(std::span<const float> quantiles) {
+  return std::ranges::is_sorted(quantiles) && quantiles.front() >= 0 && std::isfinite(quantiles.back()) &&
+         std::ranges::none_of(quantiles, [](float ns) { return std::isnan(ns); });
+}
+
 Window take_window(std::string_view& bytes, int64_t length) {
   Window window = take<Window>(bytes);
   bool sane = window.iterations == length && window.passed >= 0 && window.first_iteration >= 0 &&
               window.total_ns >= 0 && window.last_iteration >= window.first_iteration &&
               std::isfinite(window.reference.total_ns);
-  for (size_t i = 0; i < window.quantiles_ns.size(); ++i) {
-    sane &= std::isfinite(window.quantiles_ns[i]) && window.quantiles_ns[i] >= 0 &&
-            (i == 0 || window.quantiles_ns[i] >= window.quantiles_ns[i - 1]);
-  }
+  sane &= ascend(window.quantiles_ns) && ascend(window.quiet.quantiles_ns) && window.quiet.iterations >= 0 &&
+          window.quiet.total_ns >= 0;
   if (!sane) refuse("a window holds impossible numbers");
   return window;
 }

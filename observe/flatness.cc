@@ -67,6 +67,16 @@ void check(const FlatnessInput& input, const FlatnessOptions& options) {
   check_values(input.reference, "reference time");
   check_values(input.reference_means, "mean reference time");
   check_values(input.waited, "waiting time");
+  same_length(input.quiet_medians, "medians of quiet iterations");
+  same_length(input.quiet_means, "means of quiet iterations");
+  same_length(input.quiet_shares, "shares of quiet iterations");
+  check_values(input.quiet_medians, "median of quiet iterations");
+  check_values(input.quiet_means, "mean of quiet iterations");
+  check_values(input.quiet_shares, "share of quiet iterations");
+  require(input.quiet_shares.empty() == input.quiet_medians.empty() &&
+              input.quiet_shares.empty() == input.quiet_means.empty(),
+          ErrorCode::kInvalidArgument, "judge_flatness",
+          "medians, means and shares of quiet iterations come together");
   require(options.bound > 0 && options.confidence > 0.5 && options.confidence < 1 &&
               options.min_windows >= 0 && options.max_warmup >= 0 && options.max_warmup <= 0.5 &&
               options.replicates >= 39 && options.series >= 1,
@@ -476,10 +486,54 @@ Levels corrected(const FlatnessInput& input, const ReferenceSeries& kernel, Mean
   return result;
 }
 
-/// The sharpest verdict on what remains of the series once the machine is taken out. Two things are a matter
-/// of the run: whether the kernel's mean in a window tells more about the steps' mean there than what it did
-/// to their median, and whether disturbed windows are corrected well enough to be judged with the others. The
-/// widths of the intervals tell, which know nothing of the change.
+/// The windows with enough quiet iterations to be judged by these alone; none where they are too few, in all
+/// or in the first or last tenth.
+std::vector<size_t> quiet_windows(const FlatnessInput& input) {
+  constexpr double kEnough = 0.2;  // of a window's iterations
+  std::vector<size_t> kept;
+  const size_t n = input.quiet_shares.size();
+  for (size_t i = 0; i < n; ++i) {
+    if (input.quiet_shares[i] >= kEnough) kept.push_back(i);
+  }
+  const size_t end = n == 0 ? 0 : tenth(n);
+  const auto in_first = static_cast<size_t>(std::ranges::lower_bound(kept, end) - kept.begin());
+  const auto in_last = static_cast<size_t>(kept.end() - std::ranges::lower_bound(kept, n - end));
+  if (3 * kept.size() < n || 4 * in_first < end || 4 * in_last < end) kept.clear();
+  return kept;
+}
+
+/// Indices within the judged part of a series, as those of all its windows.
+void count_all_windows(FlatnessVerdict& verdict, const std::vector<size_t>& kept) {
+  if (verdict.estimates.empty()) return;
+  const size_t first = static_cast<size_t>(verdict.warmup_windows);
+  const size_t change = first + static_cast<size_t>(verdict.change_point);
+  verdict.change_point = static_cast<int>(kept[std::min(change, kept.size() - 1)] - kept[first]);
+}
+
+/// The verdict on quiet iterations alone; nothing where there aren't enough.
+std::optional<FlatnessVerdict> judge_quiet(const FlatnessInput& input, const FlatnessOptions& options) {
+  const std::vector<size_t> kept = quiet_windows(input);
+  if (kept.empty()) return std::nullopt;
+  FlatnessInput quiet = input;
+  quiet.medians = input.quiet_medians;
+  quiet.means = input.quiet_means;
+  const Levels all{{quiet.medians.begin(), quiet.medians.end()}, without_waiting(quiet)};
+  const Levels levels = at(all, kept);
+  const double share = static_cast<double>(kept.size()) / static_cast<double>(input.medians.size());
+  FlatnessOptions own = options;
+  own.min_windows = static_cast<int>(options.min_windows * share);
+  FlatnessInput judged = input_of(levels, input);
+  judged.iterations_per_window = input.iterations_per_window / share;
+  FlatnessVerdict verdict = judge(judged, own);
+  count_all_windows(verdict, kept);
+  return verdict;
+}
+
+/// The sharpest verdict on what remains of the series once the machine is taken out. Three things are a
+/// matter of the run: whether the kernel's mean in a window tells more about the steps' mean there than what
+/// it did to their median, whether disturbed windows are corrected well enough to be judged with the others,
+/// and whether the iterations that were not disturbed say enough by themselves. The widths of the intervals
+/// tell, which know nothing of the change.
 FlatnessVerdict judge_at_even_speed(const FlatnessInput& input, const FlatnessOptions& options,
                                     double least) {
   constexpr double kErrors = 2;  // of the exponents, for 95 %
@@ -498,7 +552,7 @@ FlatnessVerdict judge_at_even_speed(const FlatnessInput& input, const FlatnessOp
   }
   std::vector<std::vector<size_t>> choices{undisturbed(kernel)};
   if (std::vector<size_t> kept = unmixed(kernel); kept != choices[0]) choices.push_back(std::move(kept));
-  std::optional<FlatnessVerdict> sharpest;
+  std::optional<FlatnessVerdict> sharpest = judge_quiet(input, options);
   for (const std::vector<size_t>& kept : choices) {
     const Levels before = at(measured, kept);
     const double share = static_cast<double>(kept.size()) / static_cast<double>(input.medians.size());
@@ -511,11 +565,7 @@ FlatnessVerdict judge_at_even_speed(const FlatnessInput& input, const FlatnessOp
       judged.iterations_per_window = input.iterations_per_window / share;
       const Correction correction{input_of(before, input), input_of(moved, input)};
       FlatnessVerdict verdict = judge(judged, own, &correction);
-      if (!verdict.estimates.empty()) {
-        const size_t first = static_cast<size_t>(verdict.warmup_windows);
-        const size_t change = first + static_cast<size_t>(verdict.change_point);
-        verdict.change_point = static_cast<int>(kept[std::min(change, kept.size() - 1)] - kept[first]);
-      }
+      count_all_windows(verdict, kept);
       const bool none = !sharpest || sharpest->estimates.empty();
       if (none || verdict.smallest_detectable_change < sharpest->smallest_detectable_change)
         sharpest = std::move(verdict);
@@ -554,8 +604,10 @@ FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions
     // alike.
     even = judge_at_even_speed(input, options, 1);
   }
-  if (growing && !cleared() && (!slowed || even.kind == Flatness::kGrowing)) return verdict;
   const bool sharper = even.smallest_detectable_change < verdict.smallest_detectable_change;
+  // Growth that a sharper look doesn't find may be the machine's.
+  const bool doubtful = sharper && even.kind == Flatness::kInconclusive;
+  if (growing && !cleared() && !doubtful && (!slowed || even.kind == Flatness::kGrowing)) return verdict;
   if (even.kind == verdict.kind && !sharper) return verdict;
   even.machine_slowed = growing && cleared();
   even.reason = fmt::format("{}{}, at even speed of the machine",

@@ -48,6 +48,11 @@ struct FlatnessInput {
   std::span<const double> reference = {};        // typical time of the fixed reference kernel per window
   std::span<const double> reference_means = {};  // and its mean; empty: the same
   std::span<const double> waited = {};           // for a core, of each window's mean; empty: not known
+  /// Of the iterations that the machine left alone (windows.h: QuietIterations), and their share of each
+  /// window's; empty: not known. Where the share is 0 the others mean nothing.
+  std::span<const double> quiet_medians = {};
+  std::span<const double> quiet_means = {};
+  std::span<const double> quiet_shares = {};
   double iterations_per_window = 1;
   std::optional<double> seconds = std::nullopt;  // how long the run took; unknown: not required
 };

@@ -13,12 +13,14 @@ namespace {
 FlatnessVerdict judge_time(const RunData& data) {
   struct Columns {
     std::vector<double> medians, means, reference, reference_means, waited;
+    std::vector<double> quiet_medians, quiet_means, quiet_shares;
   };
   std::vector<Columns> columns;
   for (const ClassData& one : data.classes) {
     columns.push_back({window_medians(one.windows), window_means(one.windows),
                        window_reference_typical(one.windows), window_reference_means(one.windows),
-                       window_waited(one.windows)});
+                       window_waited(one.windows), window_quiet_medians(one.windows),
+                       window_quiet_means(one.windows), window_quiet_shares(one.windows)});
   }
   std::vector<ClassInput> inputs;
   for (size_t i = 0; i < data.classes.size(); ++i) {
@@ -29,6 +31,9 @@ FlatnessVerdict judge_time(const RunData& data) {
                        .reference = columns[i].reference,
                        .reference_means = columns[i].reference_means,
                        .waited = columns[i].waited,
+                       .quiet_medians = columns[i].quiet_medians,
+                       .quiet_means = columns[i].quiet_means,
+                       .quiet_shares = columns[i].quiet_shares,
                        .iterations_per_window = data.classes[i].window_iterations,
                        .seconds = static_cast<double>(data.totals.elapsed_ns) * 1e-9},
                       share});

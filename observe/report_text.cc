@@ -278,7 +278,7 @@ std::string to_json(const RunReport& report, int indent) {
 std::string to_csv(const RunReport& report) {
   std::string text =
       "class,window,first_iteration,last_iteration,iterations,median_ns,mean_ns,max_ns,reference_ns,"
-      "reference_mean_ns,waited_ns";
+      "reference_mean_ns,waited_ns,quiet_iterations,quiet_median_ns,quiet_mean_ns";
   for (size_t p = 0; p < kPhaseCount; ++p) text += fmt::format(",{}_ns", phase_name(static_cast<Phase>(p)));
   text += "\n";
   int index = 0;
@@ -291,6 +291,10 @@ std::string to_csv(const RunReport& report) {
                     window.last_iteration, window.iterations, window.median_ns(), window.mean_ns(),
                     window.max_ns, timed ? fmt::format("{:.0f}", window.reference.typical_ns()) : "",
                     timed ? fmt::format("{:.0f}", window.reference.mean_ns()) : "", window.mean_waited_ns());
+    const QuietIterations& quiet = window.quiet;
+    text += quiet.iterations > 0
+                ? fmt::format(",{},{:.1f},{:.1f}", quiet.iterations, quiet.median_ns(), quiet.mean_ns())
+                : ",0,,";
     for (int64_t phase_ns : window.phase_ns) {
       text += fmt::format(",{:.1f}", static_cast<double>(phase_ns) / static_cast<double>(window.iterations));
     }

@@ -50,9 +50,12 @@ Json totals_json(const RunTotals& totals) {
 
 Json window_json(const Window& window) {
   const ReferenceTimes& reference = window.reference;
-  Json quantiles = Json::array();
   // As many digits as tell floats apart.
-  for (const float ns : window.quantiles_ns) quantiles.push_back(std::stod(fmt::format("{:.9g}", ns)));
+  const auto floats = [](std::span<const float> values) {
+    Json list = Json::array();
+    for (const float value : values) list.push_back(std::stod(fmt::format("{:.9g}", value)));
+    return list;
+  };
   return {{"first", window.first_iteration},
           {"last", window.last_iteration},
           {"iterations", window.iterations},
@@ -62,7 +65,11 @@ Json window_json(const Window& window) {
           {"phase_ns", window.phase_ns},
           {"reference", {reference.count, reference.disturbed, reference.total_ns, reference.disturbed_ns}},
           {"waited_ns", window.waited_ns},
-          {"quantiles_ns", std::move(quantiles)}};
+          {"quantiles_ns", floats(window.quantiles_ns)},
+          {"quiet",
+           {{"iterations", window.quiet.iterations},
+            {"total_ns", window.quiet.total_ns},
+            {"quantiles_ns", floats(window.quiet.quantiles_ns)}}}};
 }
 
 Json spikes_json(const std::vector<SpikeRecord>& spikes) {
@@ -275,6 +282,17 @@ RunTotals totals_of(const Json& json) {
   return totals;
 }
 
+void fill_quantiles(std::span<float> quantiles, const Json& json) {
+  const std::vector<double> numbers = numbers_of(json, "quantiles_ns");
+  expect(numbers.size() == quantiles.size(),
+         fmt::format("'quantiles_ns' has not {} numbers", quantiles.size()));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    expect(numbers[i] >= (i == 0 ? 0 : numbers[i - 1]) && numbers[i] <= kLargest,
+           "'quantiles_ns' don't ascend from 0");
+    quantiles[i] = static_cast<float>(numbers[i]);
+  }
+}
+
 Window window_of(const Json& json) {
   Window window;
   window.first_iteration = whole(json, "first");
@@ -294,14 +312,11 @@ Window window_of(const Json& json) {
   expect(window.reference.disturbed <= window.reference.count,
          "more of 'reference' was disturbed than timed");
   window.waited_ns = whole(json, "waited_ns");
-  const std::vector<double> quantiles = numbers_of(json, "quantiles_ns");
-  expect(quantiles.size() == Window::kQuantiles,
-         fmt::format("'quantiles_ns' has not {} numbers", Window::kQuantiles));
-  for (size_t i = 0; i < quantiles.size(); ++i) {
-    expect(quantiles[i] >= (i == 0 ? 0 : quantiles[i - 1]) && quantiles[i] <= kLargest,
-           "'quantiles_ns' don't ascend from 0");
-    window.quantiles_ns[i] = static_cast<float>(quantiles[i]);
-  }
+  fill_quantiles(window.quantiles_ns, json);
+  const Json& quiet = json.at("quiet");
+  window.quiet.iterations = whole(quiet, "iterations");
+  window.quiet.total_ns = whole(quiet, "total_ns");
+  fill_quantiles(window.quiet.quantiles_ns, quiet);
   return window;
 }
 

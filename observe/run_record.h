@@ -21,7 +21,8 @@
 //       classes         [{class, total_ns, window_iterations, windows: [{first, last, iterations, passed,
 //       total_ns,
 //                       max_ns, phase_ns, reference: [count, disturbed, total_ns, disturbed_ns], waited_ns,
-//                       quantiles_ns}]}]; quantiles at (i + 0.5) / 64
+//                       quantiles_ns, quiet: {iterations, total_ns, quantiles_ns}}]}]; quantiles at
+//                       (i + 0.5) / 64, of quiet iterations at (i + 0.5) / 16
 //       sample_iterations
 //       series          [{name, cumulative, values}], a value a sample
 //       recent_spikes   [{iteration, duration_ns, usual_ns, owner, label}]; largest_spikes the same

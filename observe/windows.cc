@@ -8,11 +8,17 @@
 namespace isochron::observe {
 namespace {
 
-constexpr std::array<double, Window::kQuantiles> quantile_fractions() {
-  std::array<double, Window::kQuantiles> fractions{};
-  for (int i = 0; i < Window::kQuantiles; ++i)
-    fractions[static_cast<size_t>(i)] = (i + 0.5) / Window::kQuantiles;
+template <int kQuantiles>
+constexpr std::array<double, kQuantiles> quantile_fractions() {
+  std::array<double, kQuantiles> fractions{};
+  for (int i = 0; i < kQuantiles; ++i) fractions[static_cast<size_t>(i)] = (i + 0.5) / kQuantiles;
   return fractions;
+}
+
+/// Mean of the middle quarter.
+double middle_of(std::span<const float> quantiles) {
+  const auto middle = quantiles.subspan(3 * quantiles.size() / 8, quantiles.size() / 4);
+  return std::accumulate(middle.begin(), middle.end(), 0.0) / static_cast<double>(middle.size());
 }
 
 Window merged(const Window& older, const Window& newer) {
@@ -25,6 +31,7 @@ Window merged(const Window& older, const Window& newer) {
   for (size_t p = 0; p < kPhaseCount; ++p) result.phase_ns[p] += older.phase_ns[p];
   result.reference.add(older.reference);
   result.waited_ns += older.waited_ns;
+  result.quiet.add(older.quiet);
   std::array<float, 2 * Window::kQuantiles> both;
   std::merge(older.quantiles_ns.begin(), older.quantiles_ns.end(), newer.quantiles_ns.begin(),
              newer.quantiles_ns.end(), both.begin());
@@ -81,10 +88,34 @@ double ReferenceTimes::typical_ns() const {
                                : (total_ns - disturbed_ns) / static_cast<double>(count - disturbed);
 }
 
-double Window::median_ns() const {
-  const auto middle = std::span<const float>(quantiles_ns).subspan(3 * kQuantiles / 8, kQuantiles / 4);
-  return std::accumulate(middle.begin(), middle.end(), 0.0) / static_cast<double>(middle.size());
+/// The quantiles of both together: each is the mean of a sixteenth of them all, by weight.
+void QuietIterations::add(const QuietIterations& other) {
+  if (other.iterations == 0) return;
+  std::array<std::pair<float, double>, 2 * kQuantiles> both;  // and their weights
+  for (size_t i = 0; i < kQuantiles; ++i) {
+    both[i] = {quantiles_ns[i], static_cast<double>(iterations)};
+    both[kQuantiles + i] = {other.quantiles_ns[i], static_cast<double>(other.iterations)};
+  }
+  std::ranges::sort(both);
+  iterations += other.iterations;
+  total_ns += other.total_ns;
+  const auto part = static_cast<double>(iterations);
+  auto next = both.begin();
+  for (float& quantile : quantiles_ns) {
+    double sum = 0, open = part;
+    while (open > 0 && next != both.end()) {
+      const double taken = std::min(open, next->second);
+      sum += taken * static_cast<double>(next->first);
+      open -= taken;
+      if ((next->second -= taken) == 0) ++next;
+    }
+    quantile = static_cast<float>(sum / part);
+  }
 }
+
+double QuietIterations::median_ns() const { return middle_of(quantiles_ns); }
+
+double Window::median_ns() const { return middle_of(quantiles_ns); }
 
 std::vector<double> window_medians(std::span<const Window> windows) {
   return by_window(windows, &Window::median_ns);
@@ -92,6 +123,27 @@ std::vector<double> window_medians(std::span<const Window> windows) {
 
 std::vector<double> window_means(std::span<const Window> windows) {
   return by_window(windows, &Window::mean_ns);
+}
+
+std::vector<double> window_quiet_medians(std::span<const Window> windows) {
+  std::vector<double> result;
+  for (const Window& window : windows)
+    result.push_back(window.quiet.iterations > 0 ? window.quiet.median_ns() : 0);
+  return result;
+}
+
+std::vector<double> window_quiet_means(std::span<const Window> windows) {
+  std::vector<double> result;
+  for (const Window& window : windows)
+    result.push_back(window.quiet.iterations > 0 ? window.quiet.mean_ns() : 0);
+  return result;
+}
+
+std::vector<double> window_quiet_shares(std::span<const Window> windows) {
+  std::vector<double> result;
+  for (const Window& window : windows)
+    result.push_back(static_cast<double>(window.quiet.iterations) / static_cast<double>(window.iterations));
+  return result;
 }
 
 std::vector<double> window_waited(std::span<const Window> windows) {
@@ -118,13 +170,28 @@ void WindowSeries::clear() {
   open_ = Window{};
   closed_.clear();
   open_histogram_.clear();
+  quiet_histogram_.clear();
+  pending_ = 0;
+  was_quiet_ = false;
   run_histogram_.clear();
   usual_ns_ = 0;
   usual_phase_ns_.fill(0);
 }
 
 void WindowSeries::add_reference(double ns, double quiet_ns, double spacing_ns, double iteration_ns) {
+  const int64_t disturbed = open_.reference.disturbed;
   open_.reference.add(ns, quiet_ns);
+  const bool quiet = open_.reference.disturbed == disturbed;
+  if (quiet && was_quiet_) {
+    for (int i = 0; i < pending_; ++i) {
+      const int64_t duration_ns = pending_ns_[static_cast<size_t>(i)];
+      quiet_histogram_.add(duration_ns);
+      open_.quiet.total_ns += duration_ns;
+    }
+    open_.quiet.iterations += pending_;
+  }
+  pending_ = 0;
+  was_quiet_ = quiet;
   until_reference_ = std::max<int64_t>(1, std::llround(spacing_ns / std::max(1.0, iteration_ns)));
 }
 
@@ -135,12 +202,18 @@ void WindowSeries::add_to(LogHistogram<int64_t>& histogram) const {
 
 size_t WindowSeries::bytes() const {
   return sizeof(*this) + closed_.capacity() * sizeof(Window) + open_histogram_.bytes() +
-         run_histogram_.bytes();
+         quiet_histogram_.bytes() + run_histogram_.bytes();
 }
 
 void WindowSeries::close() {
-  static constexpr auto kFractions = quantile_fractions();
+  static constexpr auto kFractions = quantile_fractions<Window::kQuantiles>();
+  static constexpr auto kQuietFractions = quantile_fractions<QuietIterations::kQuantiles>();
   open_histogram_.quantiles(kFractions.data(), Window::kQuantiles, open_.quantiles_ns.data());
+  if (open_.quiet.iterations > 0) {
+    quiet_histogram_.quantiles(kQuietFractions.data(), QuietIterations::kQuantiles,
+                               open_.quiet.quantiles_ns.data());
+    quiet_histogram_.clear();
+  }
   run_histogram_.add_all(open_histogram_);
   open_histogram_.clear();
   closed_total_ns_ += open_.total_ns;

@@ -53,6 +53,21 @@ struct ReferenceTimes {
   double typical_ns() const;
 };
 
+/// The iterations of a window that the machine left alone: the reference kernel was undisturbed before and
+/// after them. A neighbour's work comes and goes within a window, and what it does to an iteration is another
+/// thing in every loop; these are free of it, whatever it does.
+struct QuietIterations {
+  static constexpr int kQuantiles = 16;
+  int64_t iterations = 0;
+  int64_t total_ns = 0;
+  std::array<float, kQuantiles> quantiles_ns{};  // at (i + 0.5) / 16, ascending
+
+  void add(const QuietIterations& other);
+  /// As those of Window; they need an iteration.
+  double median_ns() const;
+  double mean_ns() const { return static_cast<double>(total_ns) / static_cast<double>(iterations); }
+};
+
 struct Window {
   static constexpr int kQuantiles = 64;
   int64_t first_iteration = 0;  // of the run
@@ -65,6 +80,7 @@ struct Window {
   ReferenceTimes reference;
   int64_t waited_ns = 0;  // of the time, for a core that others had, as far as the system tells
   std::array<float, kQuantiles> quantiles_ns{};  // at (i + 0.5) / 64, ascending
+  QuietIterations quiet;
 
   /// Mean of the middle quarter of the durations: for a clock that ticks every 10 ns, the median of steps of
   /// 400 ns would jump by 2.5 %.
@@ -82,6 +98,10 @@ std::vector<double> window_means(std::span<const Window> windows);
 /// in one; empty when it never was.
 std::vector<double> window_reference_typical(std::span<const Window> windows);
 std::vector<double> window_reference_means(std::span<const Window> windows);
+/// Median and mean of each window's quiet iterations, 0 where it has none, and their share of its iterations.
+std::vector<double> window_quiet_medians(std::span<const Window> windows);
+std::vector<double> window_quiet_means(std::span<const Window> windows);
+std::vector<double> window_quiet_shares(std::span<const Window> windows);
 /// Time that an iteration of each window waited for a core, on average.
 std::vector<double> window_waited(std::span<const Window> windows);
 
@@ -97,6 +117,7 @@ class WindowSeries {
     if (duration_ns > open_.max_ns) open_.max_ns = duration_ns;
     for (size_t p = 0; p < kPhaseCount; ++p) open_.phase_ns[p] += phase_ns[p];
     open_histogram_.add(duration_ns);
+    if (pending_ < kMostPending) pending_ns_[static_cast<size_t>(pending_++)] = duration_ns;
     if (++open_.iterations == length_) close();
   }
   /// An iteration that wasn't timed.
@@ -110,9 +131,10 @@ class WindowSeries {
 
   /// True when the reference kernel is to be timed. Call it once after each `add`.
   bool reference_due() { return --until_reference_ <= 0; }
-  /// Adds a timing and decides when the next is due: about `spacing_ns` later, as a number of iterations, not
-  /// as a time, for iterations are what medians and means count. `iteration_ns`: how far apart two iterations
-  /// of this class are.
+  /// Adds a timing, which tells whether the iterations since the one before were quiet (they count for the
+  /// window that is open now, the first `kMostPending` of them), and decides when the next is due: about
+  /// `spacing_ns` later, as a number of iterations, not as a time, for iterations are what medians and means
+  /// count. `iteration_ns`: how far apart two iterations of this class are.
   void add_reference(double ns, double quiet_ns, double spacing_ns, double iteration_ns);
   void add_waited(int64_t ns) { open_.waited_ns += ns; }
 
@@ -134,6 +156,8 @@ class WindowSeries {
   size_t bytes() const;
 
  private:
+  static constexpr int kMostPending = 256;
+
   void close();
   static void merge_pairs(std::vector<Window>& windows);
   void update_usual();
@@ -144,6 +168,10 @@ class WindowSeries {
   Window open_;
   std::vector<Window> closed_;
   LogHistogram<uint32_t> open_histogram_;
+  LogHistogram<uint32_t> quiet_histogram_;          // of the open window's quiet iterations
+  std::array<int64_t, kMostPending> pending_ns_{};  // durations since the latest reference timing
+  int pending_ = 0;
+  bool was_quiet_ = false;  // that timing
   LogHistogram<int64_t> run_histogram_;
   double usual_ns_ = 0;
   std::array<double, kPhaseCount> usual_phase_ns_{};

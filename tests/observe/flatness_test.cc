@@ -286,6 +286,57 @@ TEST(Flatness, WaitingForACoreIsTakenOutOfTheMeans) {
   EXPECT_NE(judge_flatness(unknown).kind, Flatness::kFlat);
 }
 
+/// A run beside a neighbour that works in short bursts, more of them later on: what they do to the program
+/// can't be told from the kernel's time in the windows. A part of each window's iterations was quiet.
+struct Bursts {
+  Bursts(double change, uint64_t seed, const std::function<double(int)>& quiet_share) {
+    Rng rng(seed);
+    for (int i = 0; i < 160; ++i) {
+      const double program = 1000 * drift(i / 160.0, change);
+      const double bursts = rng.uniform() * (0.4 + 0.4 * i / 160.0);
+      medians.push_back(program * (1 + 0.4 * bursts * rng.uniform()) * gaussian(rng, 0.01));
+      means.push_back(program * (1 + 0.4 * bursts) * gaussian(rng, 0.01));
+      reference.push_back(550 * gaussian(rng, 0.01));
+      reference_means.push_back(550 * (1 + rng.uniform() * bursts));
+      shares.push_back(quiet_share(i));
+      quiet_medians.push_back(shares.back() > 0 ? program * gaussian(rng, 0.01) : 0);
+      quiet_means.push_back(shares.back() > 0 ? program * gaussian(rng, 0.015) : 0);
+    }
+  }
+  FlatnessVerdict judge(bool quiet_known = true) const {
+    FlatnessInput input{
+        .medians = medians, .means = means, .reference = reference, .reference_means = reference_means};
+    if (quiet_known) {
+      input.quiet_medians = quiet_medians;
+      input.quiet_means = quiet_means;
+      input.quiet_shares = shares;
+    }
+    return judge_flatness(input);
+  }
+  std::vector<double> medians, means, reference, reference_means, quiet_medians, quiet_means, shares;
+};
+
+TEST(Flatness, QuietIterationsDecideBesideANeighbour) {
+  const auto half = [](int i) { return i % 5 == 0 ? 0 : 0.5; };
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    EXPECT_NE(Bursts(0, seed, half).judge(false).kind, Flatness::kFlat)
+        << seed << ": the bursts are too weak";
+    EXPECT_EQ(Bursts(0, seed, half).judge().kind, Flatness::kFlat) << seed;
+    EXPECT_EQ(Bursts(0.12, seed, half).judge().kind, Flatness::kGrowing) << seed;
+  }
+}
+
+TEST(Flatness, TooFewQuietIterationsSayNothing) {
+  const auto never_at_the_end = [](int i) { return i < 140 ? 0.5 : 0; };
+  const auto hardly = [](int) { return 0.05; };
+  const auto seldom = [](int i) { return i % 4 == 0 ? 0.9 : 0; };
+  for (const auto& share : std::vector<std::function<double(int)>>{never_at_the_end, hardly, seldom}) {
+    const Bursts bursts(0, 1, share);
+    EXPECT_EQ(bursts.judge().kind, bursts.judge(false).kind);
+    EXPECT_EQ(bursts.judge().smallest_detectable_change, bursts.judge(false).smallest_detectable_change);
+  }
+}
+
 /// A run during most of which the host had moved the cores apart, with a kernel whose means stray.
 FlatnessVerdict judge_moved_cores(double change, uint64_t seed) {
   Rng rng(seed);
@@ -415,6 +466,9 @@ TEST(Flatness, RejectsBadInput) {
   EXPECT_EQ(code_of({.medians = good, .means = nan}), ErrorCode::kNotANumber);
   EXPECT_EQ(code_of({.medians = negative}), ErrorCode::kInvalidArgument);
   EXPECT_EQ(code_of({.medians = good, .means = shorter}), ErrorCode::kShapeMismatch);
+  EXPECT_EQ(code_of({.medians = good, .quiet_medians = good, .quiet_means = good, .quiet_shares = shorter}),
+            ErrorCode::kShapeMismatch);
+  EXPECT_EQ(code_of({.medians = good, .quiet_medians = good}), ErrorCode::kInvalidArgument);
   EXPECT_EQ(code_of({.medians = good}, {.bound = 0}), ErrorCode::kInvalidArgument);
   EXPECT_EQ(code_of({.medians = good}, {.confidence = 1}), ErrorCode::kInvalidArgument);
 }

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "isochron/core/rng.h"
 #include "isochron/observe/statistics.h"
@@ -78,6 +80,58 @@ TEST(Windows, MergedMediansStayWithinTheSamplingErrorOfExactOnes) {
         static_cast<size_t>(window.first_iteration), static_cast<size_t>(window.iterations)));
     EXPECT_NEAR(window.median_ns() / exact, 1, sampling_error) << window.first_iteration;
   }
+}
+
+/// An iteration each 100 ns, or 300 while a neighbour works, which it does in `busy` of them; the reference
+/// kernel is timed after every fourth.
+WindowSeries beside_a_neighbour(int64_t iterations, const std::function<bool(int64_t)>& busy,
+                                const std::function<int64_t(int64_t)>& quiet_ns) {
+  WindowSeries windows;
+  for (int64_t i = 0; i < iterations; ++i) {
+    windows.add(i, busy(i) ? 300 : quiet_ns(i), {});
+    if (windows.reference_due()) windows.add_reference(busy(i) ? 20 : 10, 10, 400, 100);
+  }
+  return windows;
+}
+
+TEST(Windows, QuietIterationsLieBetweenUndisturbedTimings) {
+  const auto busy = [](int64_t i) { return i / 12 % 3 == 1; };  // 12 of every 36
+  const WindowSeries windows = beside_a_neighbour(100'000, busy, [](int64_t) { return 100; });
+  int64_t iterations = 0, quiet = 0;
+  for (const Window& window : windows.closed()) {
+    iterations += window.iterations;
+    quiet += window.quiet.iterations;
+    EXPECT_GT(window.mean_ns(), 150);
+    if (window.quiet.iterations == 0) continue;
+    EXPECT_DOUBLE_EQ(window.quiet.mean_ns(), 100) << window.first_iteration;
+    EXPECT_NEAR(window.quiet.median_ns(), 100, 0.5);
+  }
+  // Of the 24 quiet ones of every 36 the first and the last three aren't known to be.
+  EXPECT_NEAR(static_cast<double>(quiet) / static_cast<double>(iterations), 20.0 / 36, 0.01);
+}
+
+TEST(Windows, QuietMediansOfMergedWindowsAreThoseOfAllTheirIterations) {
+  Rng rng(4);
+  std::vector<double> durations;
+  const WindowSeries windows = beside_a_neighbour(
+      1 << 16, [](int64_t i) { return i % 1000 < 300; },
+      [&](int64_t) {
+        durations.push_back(std::floor(1e5 * std::exp(0.3 * rng.normal())));
+        return static_cast<int64_t>(durations.back());
+      });
+  const double sampling_error = 1.2533 * 0.3 / std::sqrt(0.7 * static_cast<double>(windows.length()));
+  for (const Window& window : windows.closed()) {
+    if (2 * window.quiet.iterations < window.iterations) continue;
+    EXPECT_NEAR(window.quiet.median_ns() / median(durations), 1, 4 * sampling_error);
+    EXPECT_TRUE(std::ranges::is_sorted(window.quiet.quantiles_ns));
+  }
+}
+
+TEST(Windows, WithoutTimingsNothingIsKnownToBeQuiet) {
+  WindowSeries windows;
+  for (int64_t i = 0; i < 5000; ++i) windows.add(i, 100, {});
+  for (const double share : window_quiet_shares(windows.closed())) EXPECT_EQ(share, 0);
+  for (const double ns : window_quiet_medians(windows.closed())) EXPECT_EQ(ns, 0);
 }
 
 TEST(Windows, SplitPhases) {
