@@ -179,7 +179,7 @@ void add_compare(CLI::App& app) {
       ->check(whole_number(0));
   command
       ->add_option("--seconds", options->run.seconds,
-                   "of recorded iterations a loop before its verdict is looked at; with --long 20")
+                   "that each loop runs for before its verdict is looked at; with --long 20")
       ->check(positive_number())
       ->capture_default_str();
   command

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "isochron/core/counters.h"
+#include "isochron/memory/lasting.h"
 #include "isochron/memory/pool.h"
 
 namespace isochron {
@@ -19,12 +20,16 @@ int64_t counted_bytes(size_t block_bytes) {
 constinit thread_local Allocator* t_scoped_allocator = nullptr;
 
 std::atomic<Allocator*>& process_default() {
-  // Never destroyed: tensors in statics may still give memory back.
-  static std::atomic<Allocator*> instance{new PoolAllocator};
+  static std::atomic<Allocator*> instance{&lasting_allocator()};
   return instance;
 }
 
 }  // namespace
+
+Allocator& lasting_allocator() {
+  static Allocator& instance = *new PoolAllocator;
+  return instance;
+}
 
 Ref<Storage> Buffer::create(Allocator& allocator, size_t bytes, std::string_view tag) {
   static_assert(sizeof(Buffer) <= kBufferHeaderBytes);

@@ -517,7 +517,7 @@ std::optional<FlatnessVerdict> judge_quiet(const FlatnessInput& input, const Fla
   FlatnessInput quiet = input;
   quiet.medians = input.quiet_medians;
   quiet.means = input.quiet_means;
-  const Levels all{{quiet.medians.begin(), quiet.medians.end()}, without_waiting(quiet)};
+  const Levels all{{quiet.medians.begin(), quiet.medians.end()}, {quiet.means.begin(), quiet.means.end()}};
   const Levels levels = at(all, kept);
   const double share = static_cast<double>(kept.size()) / static_cast<double>(input.medians.size());
   FlatnessOptions own = options;

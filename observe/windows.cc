@@ -21,6 +21,9 @@ double middle_of(std::span<const float> quantiles) {
   return std::accumulate(middle.begin(), middle.end(), 0.0) / static_cast<double>(middle.size());
 }
 
+/// Of the time of quiet iterations, for a core.
+constexpr double kMostWaiting = 0.02;
+
 Window merged(const Window& older, const Window& newer) {
   Window result = newer;
   result.first_iteration = older.first_iteration;
@@ -172,6 +175,7 @@ void WindowSeries::clear() {
   open_histogram_.clear();
   quiet_histogram_.clear();
   pending_ = 0;
+  pending_waited_ns_ = 0;
   was_quiet_ = false;
   run_histogram_.clear();
   usual_ns_ = 0;
@@ -182,15 +186,17 @@ void WindowSeries::add_reference(double ns, double quiet_ns, double spacing_ns, 
   const int64_t disturbed = open_.reference.disturbed;
   open_.reference.add(ns, quiet_ns);
   const bool quiet = open_.reference.disturbed == disturbed;
-  if (quiet && was_quiet_) {
-    for (int i = 0; i < pending_; ++i) {
-      const int64_t duration_ns = pending_ns_[static_cast<size_t>(i)];
-      quiet_histogram_.add(duration_ns);
-      open_.quiet.total_ns += duration_ns;
-    }
+  const auto pending = std::span<const int64_t>(pending_ns_).first(static_cast<size_t>(pending_));
+  const int64_t pending_ns = std::accumulate(pending.begin(), pending.end(), int64_t{0});
+  const bool waited =
+      static_cast<double>(pending_waited_ns_) > kMostWaiting * static_cast<double>(pending_ns);
+  if (quiet && was_quiet_ && !waited) {
+    for (const int64_t duration_ns : pending) quiet_histogram_.add(duration_ns);
+    open_.quiet.total_ns += pending_ns;
     open_.quiet.iterations += pending_;
   }
   pending_ = 0;
+  pending_waited_ns_ = 0;
   was_quiet_ = quiet;
   until_reference_ = std::max<int64_t>(1, std::llround(spacing_ns / std::max(1.0, iteration_ns)));
 }

@@ -54,8 +54,9 @@ struct ReferenceTimes {
 };
 
 /// The iterations of a window that the machine left alone: the reference kernel was undisturbed before and
-/// after them. A neighbour's work comes and goes within a window, and what it does to an iteration is another
-/// thing in every loop; these are free of it, whatever it does.
+/// after them, and hardly any time between was spent waiting for a core. A neighbour's work comes and goes
+/// within a window, and what it does to an iteration is another thing in every loop; these are free of it,
+/// whatever it does.
 struct QuietIterations {
   static constexpr int kQuantiles = 16;
   int64_t iterations = 0;
@@ -136,7 +137,10 @@ class WindowSeries {
   /// `spacing_ns` later, as a number of iterations, not as a time, for iterations are what medians and means
   /// count. `iteration_ns`: how far apart two iterations of this class are.
   void add_reference(double ns, double quiet_ns, double spacing_ns, double iteration_ns);
-  void add_waited(int64_t ns) { open_.waited_ns += ns; }
+  void add_waited(int64_t ns) {
+    open_.waited_ns += ns;
+    pending_waited_ns_ += ns;
+  }
 
   const std::vector<Window>& closed() const { return closed_; }
   /// Iterations a window has now.
@@ -171,6 +175,7 @@ class WindowSeries {
   LogHistogram<uint32_t> quiet_histogram_;          // of the open window's quiet iterations
   std::array<int64_t, kMostPending> pending_ns_{};  // durations since the latest reference timing
   int pending_ = 0;
+  int64_t pending_waited_ns_ = 0;
   bool was_quiet_ = false;  // that timing
   LogHistogram<int64_t> run_histogram_;
   double usual_ns_ = 0;

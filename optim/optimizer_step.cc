@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "isochron/graph/apply.h"
+#include "isochron/memory/buffer.h"
+#include "isochron/memory/lasting.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/optimizer_updates.h"
@@ -33,7 +35,10 @@ std::vector<Tensor> values_of(std::span<const Variable> variables) {
 }
 
 const Tensor& one() {
-  static const Tensor number = scalar(1, DType::kF64);
+  static const Tensor number = [] {
+    const AllocatorScope scope(lasting_allocator());
+    return scalar(1, DType::kF64);
+  }();
   return number;
 }
 

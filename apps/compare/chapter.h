@@ -16,17 +16,17 @@
 namespace isochron::apps {
 
 struct CompareOptions {
-  int epochs = 10;         // the document's, each with its line
-  int64_t iterations = 0;  // at most so many a loop; 0: as the verdict needs
-  double seconds = 2.3;    // of recorded iterations a loop before its verdict is looked at, and between looks
-  double budget_seconds = 165;  // of all loops and tables together; see compare/budget.h
+  int epochs = 10;              // the document's, each with its line
+  int64_t iterations = 0;       // at most so many a loop; 0: as the verdict needs
+  double seconds = 3;           // that every loop runs for before its verdict is looked at
+  double budget_seconds = 165;  // of all loops and tables together, beyond which nothing goes on
   bool at_length = false;       // ten times as many iterations of the loops that run on and on
   bool quiet = false;           // no line per epoch
 };
 
 /// What documents say a loop should be found to be.
 struct Expectation {
-  std::vector<observe::Flatness> time = {observe::Flatness::kFlat};  // any of these; empty: not judged
+  std::vector<observe::Flatness> time = {observe::Flatness::kFlat};  // one of these; empty: not judged
   bool slow = false;                                                 // against the cured form
   std::string grows = {};                // a sampled series that must be found growing: "rss_bytes"
   std::string cause = {};                // a name that must be among the causes; empty: none named
@@ -34,14 +34,17 @@ struct Expectation {
   std::string spike_label = {};
   bool no_allocations = false;         // of ours, per step, after warm-up
   bool reports_fragmentation = false;  // the notes say how fragmented the memory was
+
+  /// Flat or growing, or anything: then a verdict between the two is none that is missing.
+  bool leaves_time_open() const { return time.size() != 1; }
 };
 
 /// One run of a loop, in progress.
 struct LoopContext {
   observe::Recorder& recorder;
   const CompareOptions& options;
-  /// To be called after each iteration: false when the loop is to end. Prints the epoch lines and seals the
-  /// recorder after the first epoch. Not within an iteration.
+  /// To be called after each iteration: false when the loop is to end. Prints the epoch lines, seals the
+  /// recorder after `warmup_epochs`, and waits for the loop's next turn. Not within an iteration.
   std::function<bool()> next;
 };
 
@@ -56,6 +59,7 @@ struct Loop {
   std::string against = {};  // the loop that its time is held against; empty: the first cured one
   bool cured = false;
   int64_t iterations_per_epoch = 32;
+  int warmup_epochs = 1;           // what they do once (plans, first saves) is not the loop
   int64_t min_iterations = 0;      // before the verdict may end it; ten times as many at length
   int64_t max_iterations = 0;      // 0: none; a loop that can't run on for ever
   int64_t work_per_iteration = 1;  // document iterations that one recorded iteration does

@@ -18,7 +18,8 @@ namespace isochron::apps {
 namespace {
 
 constexpr int64_t kPasses =
-    10;  // over 1,437 images an epoch: saving every 2 ms would be no training of anyone's
+    10;                   // over 1,437 images an epoch: saving every 2 ms would be no training of anyone's
+constexpr int kKept = 3;  // files, of one every five epochs
 constexpr int64_t kStepsPerEpoch = kPasses * kDigitsSteps;
 constexpr int kSaveEvery = 5;         // epochs
 constexpr int64_t kMostEpochs = 150;  // of the loops that leave files behind
@@ -115,7 +116,7 @@ void last_few_kept(LoopContext& context, const TemporaryFolder& folder) {
   train::ModelCheckpoint checkpoints({.filepath = folder.path() / "cp-{epoch:04d}",
                                       .save_weights_only = true,
                                       .every_epochs = kSaveEvery,
-                                      .keep_last = 3});
+                                      .keep_last = kKept});
   const SavedLines lines(context.options);
   run_compiled(context, {&checkpoints});
 }
@@ -174,6 +175,7 @@ Chapter every_epoch_chapter() {
                                        .what = "one compiled step; weights saved every 5 epochs in the "
                                                "background, the last 3 files kept",
                                        .cured = true,
+                                       .warmup_epochs = 5 * (kKept + 1),  // until a file was removed
                                        .expected = {.no_allocations = true}},
                                       last_few_kept));
   chapter.tables = {checkpoints_table, files_table, log_levels_table, metrics_table,

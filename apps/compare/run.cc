@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
+#include <variant>
 
 #include "isochron/apps/allocation_counter.h"
-#include "isochron/apps/compare/budget.h"
+#include "isochron/apps/compare/worker.h"
 #include "isochron/core/clock.h"
 #include "isochron/core/error.h"
+#include "isochron/observe/run_record.h"
 
 namespace isochron::apps {
 namespace {
@@ -26,8 +29,15 @@ constexpr int64_t kSampleIntervalNs = 1'000'000;
 /// More than a recorder takes by itself: the loops are short, and every iteration that spikes is looked for.
 constexpr double kTimingShare = 0.05, kWatchingShare = 0.01;
 
-/// What a loop takes beside its recorded seconds, as a part of them: data, first plans, the reference kernel.
-constexpr double kLeastTimes = 1.4;
+/// Short against the run, so that each part of it meets all moods of the machine; long against the
+/// milliseconds that threads which stood still take to spread over the cores again.
+constexpr double kTurnSeconds = 0.2;
+
+/// What making a table takes, at most, of the time it is given.
+constexpr double kTableTimes = 1.5;
+
+/// The next look at a loop that isn't settled comes when it has run so many times as long.
+constexpr double kNextLook = 1.5;
 
 constexpr int64_t kTimesAtLength = 10;
 
@@ -38,16 +48,11 @@ observe::ReportOptions report_options(const Loop& loop) {
   return options;
 }
 
-/// Counts iterations and epochs of one loop; decides when it has run long enough.
+/// Counts iterations and epochs of one loop, in its own process; waits between its turns.
 class Progress {
  public:
-  Progress(const Loop& loop, const CompareOptions& options, observe::Recorder& recorder, double go_on_seconds)
-      : loop_(loop),
-        options_(options),
-        recorder_(recorder),
-        until_seconds_(options.seconds),
-        go_on_seconds_(go_on_seconds),
-        epoch_began_ns_(now_ns()) {}
+  Progress(const Loop& loop, const CompareOptions& options, observe::Recorder& recorder, Turns& turns)
+      : loop_(loop), options_(options), recorder_(recorder), turns_(turns), epoch_began_ns_(running_ns()) {}
 
   bool next() {
     ++iterations_;
@@ -57,138 +62,159 @@ class Progress {
     return false;
   }
 
+  /// What was recorded, and what the loop says of it.
+  std::string record() const {
+    observe::RunRecord record{.title = loop_.name, .parts = {}};
+    record.parts.push_back({.run = run_data(recorder_, loop_.name, report_options(loop_))});
+    if (loop_.notes) {
+      for (std::string& note : loop_.notes())
+        record.parts[0].blocks.push_back(observe::Paragraph{.text = std::move(note)});
+    }
+    return to_json(record);
+  }
+
  private:
   bool more() {
     if (loop_.max_iterations > 0 && iterations_ >= loop_.max_iterations) return false;
     if (options_.iterations > 0) return iterations_ < options_.iterations;
-    const int64_t least = loop_.min_iterations * (options_.at_length ? kTimesAtLength : 1);
-    if (epochs_ < options_.epochs || iterations_ < least) return true;
     if (iterations_ >= kIterationLimit) return false;
-    const double seconds = static_cast<double>(recorder_.totals().elapsed_ns) * 1e-9;
-    return seconds < until_seconds_ || go_on(seconds);
-  }
-
-  /// On a machine with other work the verdict may need more windows: a loop goes on while it is inconclusive.
-  bool go_on(double seconds) {
-    if (loop_.expected.time.empty()) return false;
-    if (loop_.max_iterations > 0) return true;
-    if (make_report(recorder_, loop_.name, report_options(loop_)).time.kind != Flatness::kInconclusive)
-      return false;
-    const int64_t now = now_ns();
-    if (go_on_until_ns_ == 0) go_on_until_ns_ = now + static_cast<int64_t>(go_on_seconds_ * 1e9);
-    until_seconds_ = seconds + options_.seconds;
-    return now < go_on_until_ns_;
+    if (!turns_.over(running_ns())) return true;
+    const bool ended = ended_ || !turns_.wait([this] { return record(); });
+    ended_ = ended;
+    // The least is run in any case.
+    const int64_t least = loop_.min_iterations * (options_.at_length ? kTimesAtLength : 1);
+    return !ended || epochs_ < options_.epochs || iterations_ < least;
   }
 
   void end_epoch() {
-    const int64_t now = now_ns();
+    const int64_t now = running_ns();
     ++epochs_;
     if (epochs_ <= options_.epochs && !options_.quiet) {
       fmt::print("    Epoch {}, Time: {:.4f} seconds\n", epochs_,
                  static_cast<double>(now - epoch_began_ns_) * 1e-9);
     }
-    // What the first epoch does once (plans, first growth of a pool) is warm-up, not the loop.
     const bool last = options_.iterations > 0 && iterations_ >= options_.iterations;
-    if (epochs_ == 1 && loop_.max_iterations == 0 && !last) recorder_.seal();
-    epoch_began_ns_ = now_ns();
+    if (epochs_ == loop_.warmup_epochs && loop_.max_iterations == 0 && !last) recorder_.seal();
+    epoch_began_ns_ = running_ns();
   }
 
   const Loop& loop_;
   const CompareOptions& options_;
   observe::Recorder& recorder_;
+  Turns& turns_;
   int64_t iterations_ = 0;
   int epochs_ = 0;
-  double until_seconds_;
-  double go_on_seconds_;
-  int64_t go_on_until_ns_ = 0;  // 0: not looked at yet
+  bool ended_ = false;
   int64_t epoch_began_ns_;
 };
 
-std::string outcome_text(const LoopResult& result) {
-  const observe::FlatnessVerdict& time = result.report.time;
-  std::string text = fmt::format("{} an iteration, {}", observe::duration_text(result.report.duration_ns.p50),
-                                 flatness_name(time.kind));
-  if (!time.largest.name.empty()) text += fmt::format(" {:+.1f} %", 100 * time.largest.change);
-  return text + (result.settled ? "" : ", not settled yet");
-}
-
-/// What was found flat is settled. A change must be found in two runs in a row: what happens to the machine
-/// in one of them is all over that run's windows, and looking at these again would find it again.
-bool is_settled(const Loop& loop, Flatness found, std::optional<Flatness> before) {
-  return loop.expected.time.empty() || found == Flatness::kFlat ||
-         (found != Flatness::kInconclusive && found == before);
-}
-
-/// `go_on_seconds`: for how long it may go on beyond its least time to be settled. `before`: what an earlier
-/// run of it has found.
-LoopResult run_loop(const Loop& loop, const CompareOptions& options, double go_on_seconds,
-                    std::optional<Flatness> before = {}) {
-  fmt::print("\n  {}: {}\n", loop.name, loop.what);
+std::string run_loop(const Loop& loop, const CompareOptions& options, Turns& turns) {
   observe::Recorder recorder({.sample_interval_ns = kSampleIntervalNs,
                               .timing_share = kTimingShare,
                               .reference_share = kWatchingShare,
                               .sampling_share = kWatchingShare,
                               .heap_allocations = allocations_counted() ? heap_allocations : nullptr,
                               .library_allocations = allocations_counted() ? library_allocations : nullptr,
-                              .gauges = loop.gauges});
-  Progress progress(loop, options, recorder, go_on_seconds);
+                              .gauges = loop.gauges,
+                              .clock = running_ns});
+  Progress progress(loop, options, recorder, turns);
   LoopContext context{recorder, options, [&progress] { return progress.next(); }};
   loop.run(context);
-  LoopResult result;
-  result.report = make_report(recorder, loop.name, report_options(loop));
-  result.settled = options.iterations > 0 || is_settled(loop, result.report.time.kind, before);
-  if (loop.notes) result.notes = loop.notes();
-  fmt::print("    {}\n", outcome_text(result));
-  std::fflush(stdout);
-  return result;
+  return progress.record();
 }
 
-/// Whether a change was found that no second run has confirmed.
-bool is_change(const LoopResult& result) {
-  return !result.settled && result.report.time.kind != Flatness::kInconclusive;
+std::string run_tables(const Chapter& chapter, double seconds) {
+  observe::RunRecord record{.title = chapter.name, .parts = {}};
+  std::vector<observe::Block>& blocks = record.parts.emplace_back().blocks;
+  for (const auto& make_table : chapter.tables) blocks.emplace_back(make_table(seconds));
+  return to_json(record);
 }
 
-/// The second run of a loop that was found to change: what follows the first counts.
-void look_for_change_again(const Loop& loop, const CompareOptions& options, LoopResult& result) {
-  fmt::print("\n  Once more, as a change must be found twice in a row:");
-  CompareOptions again = options;
-  again.quiet = true;
-  result = run_loop(loop, again, 0, result.report.time.kind);
+std::string outcome_text(const LoopResult& result) {
+  const observe::FlatnessVerdict& time = result.report.time;
+  std::string text = fmt::format("{} an iteration, {}", observe::duration_text(result.report.duration_ns.p50),
+                                 flatness_name(time.kind));
+  if (!time.largest.name.empty()) text += fmt::format(" {:+.1f} %", 100 * time.largest.change);
+  return text + (result.settled ? "" : ", not settled");
 }
 
-/// Runs what isn't settled again and again for the time that is left. What was found last counts.
-void run_again(std::vector<ChapterResult>& results, const CompareOptions& options, const Budget& budget) {
-  std::vector<std::pair<const Loop*, LoopResult*>> open;
-  for (ChapterResult& result : results) {
-    for (size_t i = 0; i < result.loops.size(); ++i)
-      open.emplace_back(&result.chapter->loops[i], &result.loops[i]);
+/// A loop on its way through its turns.
+class Running {
+ public:
+  Running(const Loop& loop, const CompareOptions& options)
+      : loop_(loop),
+        options_(options),
+        worker_([&loop, &options](Turns& turns) { return run_loop(loop, options, turns); }),
+        next_look_(options.seconds) {}
+
+  /// `more_time`: beyond what every loop has.
+  bool wants_turn(bool more_time) const {
+    if (worker_.ended()) return false;
+    return options_.iterations > 0 || spent_ < options_.seconds || (more_time && !result_.settled);
   }
-  const double least = kLeastTimes * options.seconds;
-  CompareOptions again = options;
-  again.quiet = true;
-  for (;;) {
-    std::erase_if(open, [](const auto& entry) { return entry.second->settled; });
-    auto to_come = static_cast<int64_t>(open.size());
-    for (const auto& [loop, result] : open) {
-      const double share = std::max(budget.to_run_again(to_come--), std::min(budget.to_run_again(1), least));
-      if (share == 0) return;
-      const Flatness found = result->report.time.kind;
-      fmt::print(
-          "\n  Once more, {}, for at most {:.0f} s:",
-          found == Flatness::kInconclusive ? "to be settled" : "as a change must be found twice in a row",
-          share);
-      *result = run_loop(*loop, again, share - least, found);
+  void turn() {
+    const int64_t began_ns = now_ns();
+    worker_.run(kTurnSeconds);
+    // The first one makes data and plans too.
+    spent_ += std::min(2 * kTurnSeconds, static_cast<double>(now_ns() - began_ns) * 1e-9);
+    if (worker_.ended() || options_.iterations > 0 || spent_ < next_look_) return;
+    take(worker_.snapshot());
+    next_look_ = std::max(next_look_ * kNextLook, spent_);
+  }
+
+  /// Ends it. What was settled stays as it was found.
+  LoopResult finish() {
+    const bool settled = result_.settled && !worker_.ended();
+    const std::string record = worker_.finish();
+    if (settled) {
+      result_.notes = notes_of(parse(record));
+    } else {
+      take(record);
     }
-    if (open.empty()) return;
+    fmt::print("\n  {}: {}\n{}    {}\n", loop_.name, loop_.what, worker_.printed(), outcome_text(result_));
+    return std::move(result_);
   }
-}
 
-/// A change that no second run has confirmed is none to speak of.
+ private:
+  observe::RunRecord parse(const std::string& record) const {
+    return observe::parse_run_record(record, loop_.name);
+  }
+  static std::vector<std::string> notes_of(const observe::RunRecord& record) {
+    std::vector<std::string> notes;
+    for (const observe::Block& block : record.parts.at(0).blocks)
+      notes.push_back(std::get<observe::Paragraph>(block).text);
+    return notes;
+  }
+
+  /// What was found flat is settled, and where documents leave open whether time grows, so is all else. A
+  /// change must be found twice, as long as the loop can go on: what happens to the machine at a run's end
+  /// looks like one.
+  void take(const std::string& text) {
+    const observe::RunRecord record = parse(text);
+    result_.notes = notes_of(record);
+    result_.report = make_report(*record.parts.at(0).run);
+    const Flatness found = result_.report.time.kind;
+    const bool again = found != Flatness::kInconclusive && found == found_;
+    result_.settled = options_.iterations > 0 || loop_.expected.leaves_time_open() ||
+                      found == Flatness::kFlat || again || (loop_.max_iterations > 0 && worker_.ended());
+    found_ = found;
+  }
+
+  const Loop& loop_;
+  const CompareOptions& options_;
+  Worker worker_;
+  double spent_ = 0;
+  double next_look_;
+  std::optional<Flatness> found_;  // at the latest look
+  LoopResult result_{.report = {}, .notes = {}, .deviations = {}, .settled = false};
+};
+
+/// A change that no second look has confirmed is none to speak of.
 void withdraw(LoopResult& result) {
   observe::FlatnessVerdict& time = result.report.time;
-  if (!is_change(result)) return;
-  time.reason = fmt::format("{} in one run ({}), which no second run has confirmed", flatness_name(time.kind),
-                            time.reason);
+  if (result.settled || time.kind == Flatness::kInconclusive) return;
+  time.reason = fmt::format("{} at one look ({}), which no second one has confirmed",
+                            flatness_name(time.kind), time.reason);
   time.kind = Flatness::kInconclusive;
   result.report.evidence.set("time.growing", 0);
 }
@@ -240,32 +266,55 @@ void run_steps(LoopContext& context, data::Dataset& batches,
 }
 
 std::vector<ChapterResult> run_chapters(std::span<const Chapter> chapters, const CompareOptions& options) {
-  int64_t loops = 0;
-  for (const Chapter& chapter : chapters) loops += static_cast<int64_t>(chapter.loops.size());
-  Budget budget(options.budget_seconds, loops, kLeastTimes * options.seconds);
+  const int64_t began_ns = now_ns();
+  const auto spent = [began_ns] { return static_cast<double>(now_ns() - began_ns) * 1e-9; };
+  std::vector<std::vector<std::unique_ptr<Running>>> running;
+  size_t loops = 0, tables = 0;
+  for (const Chapter& chapter : chapters) {
+    auto& own = running.emplace_back();
+    for (const Loop& loop : chapter.loops) own.push_back(std::make_unique<Running>(loop, options));
+    loops += chapter.loops.size();
+    tables += chapter.tables.size();
+  }
+  const double table_seconds = options.iterations > 0 ? 0.1 : options.seconds / 5;
   if (options.iterations == 0) {
     fmt::print(
-        "{} loops share {:g} s: {:g} s of iterations each; what is left goes to those that need more.\n",
-        loops, options.budget_seconds, options.seconds);
+        "{} loops run in turns, each in a process of its own: {:g} s each, and what isn't settled then for "
+        "longer, {:g} s "
+        "in all.\n",
+        loops, options.seconds, options.budget_seconds);
+    std::fflush(stdout);
+  }
+  const double until = options.budget_seconds - static_cast<double>(tables) * table_seconds * kTableTimes;
+  for (bool any = true; any;) {
+    any = false;
+    for (const auto& own : running) {
+      for (const std::unique_ptr<Running>& loop : own) {
+        if (!loop->wants_turn(spent() < until)) continue;
+        loop->turn();
+        any = true;
+      }
+    }
   }
   std::vector<ChapterResult> results;
-  for (const Chapter& chapter : chapters) {
+  for (size_t c = 0; c < chapters.size(); ++c) {
+    const Chapter& chapter = chapters[c];
     fmt::print("\n== {} ==  \"{}\"\n", chapter.name, chapter.complaint);
     ChapterResult result{&chapter, {}, {}};
-    for (const Loop& loop : chapter.loops) {
-      budget.begin_loop();
-      result.loops.push_back(run_loop(loop, options, budget.to_go_on()));
-      if (is_change(result.loops.back())) look_for_change_again(loop, options, result.loops.back());
+    for (const std::unique_ptr<Running>& loop : running[c]) result.loops.push_back(loop->finish());
+    std::fflush(stdout);
+    if (!chapter.tables.empty()) {
+      Worker worker([&](Turns&) { return run_tables(chapter, table_seconds); });
+      worker.run(1);
+      const observe::RunRecord record = observe::parse_run_record(worker.finish(), chapter.name);
+      for (const observe::Block& block : record.parts.at(0).blocks)
+        result.tables.push_back(std::get<observe::Table>(block));
     }
-    const double table_seconds = options.iterations > 0 ? 0.1 : options.seconds / 4;
-    for (const auto& make_table : chapter.tables) result.tables.push_back(make_table(table_seconds));
+    compare_forms(result);
     results.push_back(std::move(result));
   }
-  run_again(results, options, budget);
-  for (ChapterResult& result : results) compare_forms(result);
-  if (options.iterations == 0) {
-    fmt::print("\n{:.0f} s of {:g} were spent.\n", budget.spent(), budget.seconds());
-  }
+  if (options.iterations == 0)
+    fmt::print("\n{:.0f} s of {:g} were spent.\n", spent(), options.budget_seconds);
   return results;
 }
 

@@ -9,9 +9,11 @@
 
 namespace isochron::apps {
 
-/// Runs all loops within `options.budget_seconds` as far as each loop's least time allows, and prints what
-/// happens: the documents' lines per epoch and a verdict for each. Loops that aren't settled are run again
-/// from the beginning for the time that is left. Then makes the tables. `chapters` must outlive the result.
+/// Runs all loops in turns of some hundredths of a second, each in a process of its own, so that what the
+/// machine does from one second to the next meets them all, and all parts of each. Every loop has
+/// `options.seconds`, and what isn't settled then goes on while `options.budget_seconds` allow. Then makes
+/// the tables. Prints the documents' lines per epoch and a verdict for each. `chapters` must outlive the
+/// result. Nothing may have been computed in parallel by this process before (see compare/worker.h).
 std::vector<ChapterResult> run_chapters(std::span<const Chapter> chapters, const CompareOptions& options);
 
 /// The loops side by side, what they left to say, the tables, the three sentences, deviations. Ends with a

@@ -7,6 +7,8 @@
 #include "isochron/core/threads.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/captured.h"
+#include "isochron/memory/buffer.h"
+#include "isochron/memory/pool.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/linear.h"
@@ -52,6 +54,22 @@ TEST(Optimizer, CapturedStepEqualsEagerStepBitForBit) {
   }
   EXPECT_EQ(captured_line.weight.tensor().to_vector(), eager_line.weight.tensor().to_vector());
   EXPECT_EQ(captured_line.bias.tensor().to_vector(), eager_line.bias.tensor().to_vector());
+}
+
+TEST(Optimizer, KeepsNothingOfAnAllocatorThatIsGone) {
+  for (int i = 0; i < 2; ++i) {  // what the first one leaves behind in statics would be read by the second
+    PoolAllocator pool;
+    const AllocatorScope scope(pool);
+    Line line;
+    Adam adam({.step = {.accumulate = 2}});
+    for (int micro = 0; micro < 3; ++micro) {
+      const GradientTape tape;
+      const Tensor loss = line.loss(kX, kY);
+      adam.minimize(loss, line.parameters());
+      adam.flush_next();
+    }
+    EXPECT_TRUE(std::isfinite(line.weight.tensor().to_vector()[0]));
+  }
 }
 
 TEST(Optimizer, ReducesTheLoss) {

@@ -1,0 +1,224 @@
+#include "isochron/apps/compare/worker.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "isochron/core/clock.h"
+#include "isochron/core/error.h"
+
+namespace isochron::apps {
+namespace {
+
+/// What the caller sends: the length of a turn in ns, or one of these.
+constexpr int64_t kEndWork = 0, kTellMore = -1;
+
+/// What the worker answers, in front of `bytes` of text.
+enum class Answer : int64_t { kTurnIsOver, kSnapshot, kResult, kError };
+struct Head {
+  Answer answer{};
+  int64_t code = 0;  // of an error
+  int64_t bytes = 0;
+};
+
+int64_t g_paused_ns = 0;
+
+/// False at the end of the stream.
+bool read_all(int channel, void* data, size_t bytes) {
+  auto* at = static_cast<char*>(data);
+  while (bytes > 0) {
+    const ssize_t got = read(channel, at, bytes);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    at += got;
+    bytes -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
+bool write_all(int channel, const void* data, size_t bytes) {
+  const auto* at = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t put = ::send(channel, at, bytes, MSG_NOSIGNAL);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    at += put;
+    bytes -= static_cast<size_t>(put);
+  }
+  return true;
+}
+
+void answer(int channel, Answer kind, const std::string& text = "", int64_t code = 0) {
+  const Head head{kind, code, static_cast<int64_t>(text.size())};
+  // Without a caller there is nobody to tell, and nothing to go on for.
+  if (!write_all(channel, &head, sizeof head) || !write_all(channel, text.data(), text.size())) _exit(1);
+}
+
+void answer_error(int channel, const std::exception& error) {
+  const auto* own = dynamic_cast<const Error*>(&error);
+  const std::string where = own != nullptr ? own->where() : "worker";
+  std::string text = error.what();
+  if (own != nullptr) text.erase(0, where.size() + 3);  // "[where] "
+  answer(channel, Answer::kError, where + "\n" + text,
+         static_cast<int64_t>(own != nullptr ? own->code() : ErrorCode::kUnsupported));
+}
+
+/// A copy of this process answers, and is gone.
+void answer_from_copy(int channel, const std::function<std::string()>& snapshot) {
+  const pid_t copy = fork();
+  if (copy < 0) {
+    return answer_error(channel, Error(ErrorCode::kIo, "worker", "no process for a snapshot"));
+  }
+  if (copy > 0) {
+    waitpid(copy, nullptr, 0);
+    return;
+  }
+  try {
+    answer(channel, Answer::kSnapshot, snapshot());
+  } catch (const std::exception& error) {
+    answer_error(channel, error);
+  }
+  _exit(0);
+}
+
+}  // namespace
+
+int64_t running_ns() { return now_ns() - g_paused_ns; }
+
+bool Turns::wait(const std::function<std::string()>& snapshot) {
+  const int64_t paused_ns = now_ns();
+  answer(channel_, Answer::kTurnIsOver);
+  int64_t turn_ns = kTellMore;
+  while (turn_ns == kTellMore) {
+    if (!read_all(channel_, &turn_ns, sizeof turn_ns)) _exit(1);
+    if (turn_ns == kTellMore) answer_from_copy(channel_, snapshot);
+  }
+  const int64_t now = now_ns();
+  g_paused_ns += now - paused_ns;
+  until_ns_ = running_ns() + turn_ns;
+  return turn_ns != kEndWork;
+}
+
+struct Worker::Message {
+  Head head;
+  std::string text;
+};
+
+Worker::Worker(const Work& work) {
+  std::array<int, 2> ends{};
+  require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0, ErrorCode::kIo, "worker",
+          "no channel: {}", std::strerror(errno));
+  output_ = memfd_create("output", MFD_CLOEXEC);
+  require(output_ >= 0, ErrorCode::kIo, "worker", "no memory for what it prints: {}", std::strerror(errno));
+  std::fflush(nullptr);  // else both would print it
+  const pid_t caller = getpid();
+  process_ = fork();
+  require(process_ >= 0, ErrorCode::kIo, "worker", "no process: {}", std::strerror(errno));
+  if (process_ > 0) {
+    close(ends[1]);
+    channel_ = ends[0];
+    await();
+    return;
+  }
+  close(ends[0]);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != caller) _exit(1);
+  dup2(output_, STDOUT_FILENO);
+  try {
+    Turns turns(ends[1]);
+    if (!turns.wait([] { return std::string(); })) _exit(0);
+    const std::string result = work(turns);
+    std::fflush(nullptr);
+    answer(ends[1], Answer::kResult, result);
+  } catch (const std::exception& error) {
+    std::fflush(nullptr);
+    answer_error(ends[1], error);
+  }
+  _exit(0);  // what the caller has made is the caller's to unmake
+}
+
+Worker::~Worker() {
+  kill(process_, SIGKILL);
+  waitpid(process_, nullptr, 0);
+  close(channel_);
+  close(output_);
+}
+
+void Worker::send(int64_t turn_ns) {
+  kill(process_, SIGCONT);
+  write_all(channel_, &turn_ns, sizeof turn_ns);  // a process that died is told by what it doesn't answer
+}
+
+Worker::Message Worker::receive() {
+  Message message;
+  bool whole = read_all(channel_, &message.head, sizeof message.head);
+  if (whole) {
+    message.text.resize(static_cast<size_t>(message.head.bytes));
+    whole = read_all(channel_, message.text.data(), message.text.size());
+  }
+  if (!whole) {
+    ended_ = true;
+    int status = 0;
+    waitpid(process_, &status, WNOHANG);
+    fail(ErrorCode::kIo, "worker", "its process ended without a result{}",
+         WIFSIGNALED(status) ? fmt::format(", by signal {}", WTERMSIG(status)) : std::string());
+  }
+  if (message.head.answer == Answer::kError) {
+    ended_ = true;
+    const size_t end = message.text.find('\n');  // of where it was thrown
+    throw Error(static_cast<ErrorCode>(message.head.code), message.text.substr(0, end),
+                message.text.substr(end + 1));
+  }
+  return message;
+}
+
+void Worker::await() {
+  Message message = receive();
+  if (message.head.answer == Answer::kResult) {
+    ended_ = true;
+    result_ = std::move(message.text);
+    return;
+  }
+  kill(process_, SIGSTOP);
+}
+
+void Worker::run(double seconds) {
+  send(static_cast<int64_t>(seconds * 1e9));
+  await();
+}
+
+std::string Worker::snapshot() {
+  send(kTellMore);
+  std::string text = receive().text;
+  kill(process_, SIGSTOP);
+  return text;
+}
+
+std::string Worker::finish() {
+  while (!ended_) {
+    send(kEndWork);
+    await();
+  }
+  return result_;
+}
+
+std::string Worker::printed() const {
+  std::string text;
+  std::array<char, 4096> part{};
+  for (off_t at = 0;;) {
+    const ssize_t got = pread(output_, part.data(), part.size(), at);
+    if (got <= 0) return text;
+    text.append(part.data(), static_cast<size_t>(got));
+    at += got;
+  }
+}
+
+}  // namespace isochron::apps
