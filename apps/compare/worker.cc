@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "isochron/core/clock.h"
 #include "isochron/core/error.h"
@@ -146,8 +147,10 @@ Worker::Worker(const Work& work) {
 }
 
 Worker::~Worker() {
-  kill(process_, SIGKILL);
-  waitpid(process_, nullptr, 0);
+  if (process_ > 0) {
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+  }
   close(channel_);
   close(output_);
 }
@@ -167,7 +170,7 @@ Worker::Message Worker::receive() {
   if (!whole) {
     ended_ = true;
     int status = 0;
-    waitpid(process_, &status, WNOHANG);
+    waitpid(std::exchange(process_, 0), &status, 0);
     fail(ErrorCode::kIo, "worker", "its process ended without a result{}",
          WIFSIGNALED(status) ? fmt::format(", by signal {}", WTERMSIG(status)) : std::string());
   }

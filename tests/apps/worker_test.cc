@@ -1,0 +1,118 @@
+#include "isochron/apps/compare/worker.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "isochron/core/clock.h"
+#include "isochron/core/error.h"
+#include "support/expect_error.h"
+
+namespace isochron::apps {
+namespace {
+
+/// Counts until it is told to end.
+std::string count(Turns& turns) {
+  int64_t counted = 0;
+  const auto told = [&counted] { return fmt::format("{}", counted); };
+  do {
+    while (!turns.over(running_ns())) ++counted;
+  } while (turns.wait(told));
+  return told();
+}
+
+int64_t number(const std::string& text) { return std::atoll(text.c_str()); }
+
+TEST(Worker, GoesOnFromTurnToTurnUntilItIsToEnd) {
+  Worker worker(count);
+  worker.run(0.002);
+  const int64_t first = number(worker.snapshot());
+  EXPECT_GT(first, 0);
+  EXPECT_EQ(number(worker.snapshot()), first) << "it stands still between its turns";
+  worker.run(0.002);
+  const int64_t second = number(worker.snapshot());
+  EXPECT_GT(second, first);
+  EXPECT_FALSE(worker.ended());
+  EXPECT_EQ(number(worker.finish()), second);
+  EXPECT_TRUE(worker.ended());
+}
+
+TEST(Worker, TwoTakeTurnsWithoutKnowingOfEachOther) {
+  Worker a(count), b(count);
+  for (int i = 0; i < 3; ++i) {
+    a.run(0.001);
+    b.run(0.001);
+  }
+  EXPECT_GT(number(a.finish()), 0);
+  EXPECT_GT(number(b.finish()), 0);
+}
+
+TEST(Worker, ItsClockStandsStillBetweenTurns) {
+  Worker worker([](Turns& turns) {
+    const int64_t running = running_ns(), real = now_ns();
+    turns.wait([] { return std::string(); });
+    const int64_t ran = running_ns() - running, passed = now_ns() - real;
+    return fmt::format("{} {}", ran, passed);
+  });
+  worker.run(0.001);
+  usleep(20'000);
+  long long ran = 0, passed = 0;
+  ASSERT_EQ(std::sscanf(worker.finish().c_str(), "%lld %lld", &ran, &passed), 2);
+  EXPECT_GE(passed, 20'000'000);
+  EXPECT_LT(ran, passed);
+}
+
+TEST(Worker, WorkThatEndsByItselfNeedsOneTurn) {
+  const std::string long_text(1 << 20, 'x');
+  Worker worker([&](Turns&) { return long_text; });
+  worker.run(0.001);
+  EXPECT_TRUE(worker.ended());
+  EXPECT_EQ(worker.finish(), long_text);
+}
+
+TEST(Worker, WhatItPrintsIsKept) {
+  std::fputs("before ", stdout);  // not flushed: it must not be printed twice
+  Worker worker([](Turns&) {
+    fmt::print("one\n");
+    std::fflush(stdout);
+    fmt::print("two\n");
+    return std::string();
+  });
+  worker.run(0.001);
+  EXPECT_EQ(worker.printed(), "one\ntwo\n");
+}
+
+TEST(Worker, WhatItThrowsReachesTheCaller) {
+  Worker own(
+      [](Turns&) -> std::string { fail(ErrorCode::kBadFormat, "a file", "not what it should be:\n{}", 7); });
+  try {
+    own.run(0.001);
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kBadFormat);
+    EXPECT_EQ(error.where(), "a file");
+    EXPECT_STREQ(error.what(), "[a file] not what it should be:\n7");
+  }
+  EXPECT_TRUE(own.ended());
+  Worker other([](Turns&) -> std::string { throw std::runtime_error("of another kind"); });
+  EXPECT_ERROR(other.run(0.001), ErrorCode::kUnsupported, "of another kind");
+}
+
+TEST(Worker, ADeadProcessIsAnError) {
+  Worker killed([](Turns&) {
+    raise(SIGKILL);
+    return std::string();
+  });
+  EXPECT_ERROR(killed.run(0.001), ErrorCode::kIo, "its process ended without a result, by signal 9");
+  Worker left([](Turns&) -> std::string { _exit(3); });
+  EXPECT_ERROR(left.run(0.001), ErrorCode::kIo, "its process ended without a result");
+}
+
+}  // namespace
+}  // namespace isochron::apps
