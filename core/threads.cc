@@ -72,7 +72,9 @@ void set_compute_threads(int threads) {
   thread_setting().store(threads);
 }
 
-void flush_subnormals_to_zero() { _mm_setcsr(_mm_getcsr() | kFlushBits); }
+void flush_subnormals_to_zero() {
+  if (!subnormals_flushed()) _mm_setcsr(_mm_getcsr() | kFlushBits);  // setting takes longer than looking
+}
 
 bool subnormals_flushed() { return (_mm_getcsr() & kFlushBits) == kFlushBits; }
 

@@ -19,7 +19,8 @@ void set_compute_threads(int threads);
 /// OMP_MAX_ACTIVE_LEVELS is 0. Switches OpenMP's dynamic teams off for this thread.
 bool full_team();
 
-/// Turns on flush-to-zero and denormals-are-zero for the calling thread (subnormals cost up to 100x).
+/// Turns on flush-to-zero and denormals-are-zero for the calling thread (subnormals cost up to 100x). Every
+/// op does so for the threads it runs on, eager or captured, so that results don't depend on which these are.
 void flush_subnormals_to_zero();
 bool subnormals_flushed();
 

@@ -84,6 +84,7 @@ std::vector<Tensor> run(CacheEntry& entry, std::span<const Tensor> inputs) {
   if (workspace_bytes > 0) workspace = allocate_buffer(workspace_bytes, "workspace");
   const KernelArgs args{in, out, workspace ? workspace->data() : nullptr};
   entry.kernel->bind(args);
+  flush_subnormals_to_zero();
   entry.kernel->run(args);
   return outputs;
 }

@@ -301,8 +301,7 @@ std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> ar
     call->plan->bind_input(i, argument->raw());
   }
   impl.arena->next_generation();
-  if (!subnormals_flushed()) [[unlikely]]
-    flush_subnormals_to_zero();
+  flush_subnormals_to_zero();
   const TraceSpan span(impl.trace_number);
   if (impl.options.plan.poison) [[unlikely]] {
     call->plan->run_checked();

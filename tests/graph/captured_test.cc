@@ -2,6 +2,7 @@
 #include "isochron/graph/captured.h"
 
 #include <gmock/gmock.h>
+#include <immintrin.h>
 
 #include <stdexcept>
 #include <thread>
@@ -310,6 +311,23 @@ TEST(CapturedFunction, AnotherThreadRunsEagerWhileThisOneCaptures) {
   EXPECT_EQ(step(vec({1})).item<int>(), 2);
   EXPECT_EQ(eager, 2);
   EXPECT_EQ(step.traces()[0].traced_nodes, 1u);
+}
+
+/// A thread that nobody told otherwise computes with subnormals; what an op gives doesn't depend on it.
+TEST(CapturedFunction, SubnormalsAreFlushedAsByEagerOps) {
+  std::vector<double> eager, captured;
+  std::thread fresh([&] {
+    _mm_setcsr(0x1f80);  // the default; a thread begins with its maker's
+    eager = (vec({1e-38, 1}) * 0.1).to_vector();
+  });
+  fresh.join();
+  std::thread other([&] {
+    _mm_setcsr(0x1f80);
+    captured = capture([](const Tensor& x) { return x * 0.1; })(vec({1e-38, 1})).to_vector();
+  });
+  other.join();
+  EXPECT_THAT(eager, ElementsAre(0, 0.1F));
+  EXPECT_EQ(captured, eager);
 }
 
 TEST(CapturedFunction, AsksForACallBeforeItReports) {
