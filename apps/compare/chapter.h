@@ -18,7 +18,7 @@ namespace isochron::apps {
 struct CompareOptions {
   int epochs = 10;              // the document's, each with its line
   int64_t iterations = 0;       // at most so many a loop; 0: as the verdict needs
-  double seconds = 3;           // that every loop runs for before its verdict is looked at
+  double seconds = 2.5;         // that every loop runs for before its verdict is looked at
   double budget_seconds = 165;  // of all loops and tables together, beyond which nothing goes on
   bool at_length = false;       // ten times as many iterations of the loops that run on and on
   bool quiet = false;           // no line per epoch

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "isochron/apps/allocation_counter.h"
+#include "isochron/apps/compare/alternate.h"
 #include "isochron/apps/compare/worker.h"
 #include "isochron/core/clock.h"
 #include "isochron/core/error.h"
@@ -39,7 +40,16 @@ constexpr double kTableTimes = 1.5;
 /// The next look at a loop that isn't settled comes when it has run so many times as long.
 constexpr double kNextLook = 1.5;
 
+/// What a loop and its twin take at most for their pairs of turns, before the run, and after it before each
+/// of so many looks at them.
+constexpr double kBesideSeconds = 2;
+constexpr int kLooksBeside = 3;
+
 constexpr int64_t kTimesAtLength = 10;
+
+int64_t least_iterations(const Loop& loop, const CompareOptions& options) {
+  return loop.min_iterations * (options.at_length ? kTimesAtLength : 1);
+}
 
 /// A loop that ends by itself is judged on what there is, however fast the machine was through with it.
 observe::ReportOptions report_options(const Loop& loop) {
@@ -55,7 +65,9 @@ class Progress {
       : loop_(loop), options_(options), recorder_(recorder), turns_(turns), epoch_began_ns_(running_ns()) {}
 
   bool next() {
+    if (turns_.take_anew()) begin_anew();
     ++iterations_;
+    add_to_turn();
     if (iterations_ % loop_.iterations_per_epoch == 0) end_epoch();
     if (more()) return true;
     recorder_.sample();  // while what the loop holds is there; a short run has no other since its beginning
@@ -82,8 +94,22 @@ class Progress {
     const bool ended = ended_ || !turns_.wait([this] { return record(); });
     ended_ = ended;
     // The least is run in any case.
-    const int64_t least = loop_.min_iterations * (options_.at_length ? kTimesAtLength : 1);
-    return !ended || epochs_ < options_.epochs || iterations_ < least;
+    return !ended || epochs_ < options_.epochs || iterations_ < least_iterations(loop_, options_);
+  }
+
+  /// What was timed since it was last done: an iteration, or an epoch of a loop that tells of its iterations
+  /// then.
+  void add_to_turn() {
+    const observe::RunTotals& totals = recorder_.totals();
+    if (warm_ && totals.timed_iterations > added_iterations_)
+      turns_.add((totals.total_ns - added_ns_) / (totals.timed_iterations - added_iterations_));
+    added_iterations_ = totals.timed_iterations;
+    added_ns_ = totals.total_ns;
+  }
+
+  void begin_anew() {
+    recorder_.seal();
+    added_iterations_ = added_ns_ = 0;
   }
 
   void end_epoch() {
@@ -94,7 +120,10 @@ class Progress {
                  static_cast<double>(now - epoch_began_ns_) * 1e-9);
     }
     const bool last = options_.iterations > 0 && iterations_ >= options_.iterations;
-    if (epochs_ == loop_.warmup_epochs && loop_.max_iterations == 0 && !last) recorder_.seal();
+    if (epochs_ == loop_.warmup_epochs && loop_.max_iterations == 0 && !last) {
+      begin_anew();
+      warm_ = true;
+    }
     epoch_began_ns_ = running_ns();
   }
 
@@ -105,10 +134,13 @@ class Progress {
   int64_t iterations_ = 0;
   int epochs_ = 0;
   bool ended_ = false;
+  bool warm_ = false;
+  int64_t added_iterations_ = 0, added_ns_ = 0;  // what turns have, of the recorder's totals
   int64_t epoch_began_ns_;
 };
 
 std::string run_loop(const Loop& loop, const CompareOptions& options, Turns& turns) {
+  TurnSensors sensors;
   observe::Recorder recorder({.sample_interval_ns = kSampleIntervalNs,
                               .timing_share = kTimingShare,
                               .reference_share = kWatchingShare,
@@ -116,7 +148,8 @@ std::string run_loop(const Loop& loop, const CompareOptions& options, Turns& tur
                               .heap_allocations = allocations_counted() ? heap_allocations : nullptr,
                               .library_allocations = allocations_counted() ? library_allocations : nullptr,
                               .gauges = loop.gauges,
-                              .clock = running_ns});
+                              .clock = running_ns,
+                              .sensors = &sensors});
   Progress progress(loop, options, recorder, turns);
   LoopContext context{recorder, options, [&progress] { return progress.next(); }};
   loop.run(context);
@@ -142,40 +175,70 @@ std::string outcome_text(const LoopResult& result) {
 class Running {
  public:
   Running(const Loop& loop, const CompareOptions& options)
-      : loop_(loop),
-        options_(options),
-        worker_([&loop, &options](Turns& turns) { return run_loop(loop, options, turns); }),
-        next_look_(options.seconds) {}
+      : loop_(loop), options_(options), worker_(begin()), next_look_(options.seconds) {
+    const bool goes_on = loop.max_iterations == 0 && options.iterations == 0;
+    if (goes_on && !loop.expected.leaves_time_open()) twin_ = begin();
+  }
 
-  /// `more_time`: beyond what every loop has.
+  /// Has warmed up, and its twin, and was beside it for the first time; the run begins.
+  void prepare() {
+    if (!twin_) return;
+    for (Worker* worker : {worker_.get(), twin_.get()}) {
+      while (!worker->ended() && worker->run(kTurnSeconds / 4).iterations == 0) continue;
+      // What counts as settling in a run's verdict.
+      if (!worker->ended()) worker->run(observe::FlatnessOptions{}.max_warmup * options_.seconds);
+    }
+    if (!worker_->ended() && !twin_->ended()) alternate(*worker_, *twin_, kBesideSeconds, random_, before_);
+  }
+
+  /// `more_time`: beyond what every loop has, for a loop that ends by itself.
   bool wants_turn(bool more_time) const {
-    if (worker_.ended()) return false;
-    return options_.iterations > 0 || spent_ < options_.seconds || (more_time && !result_.settled);
+    if (worker_->ended()) return false;
+    if (options_.iterations > 0 || spent_ < options_.seconds) return true;
+    if (loop_.max_iterations == 0) return result_.report.iterations < least_iterations(loop_, options_);
+    return more_time && !result_.settled;
   }
   void turn() {
     const int64_t began_ns = now_ns();
-    worker_.run(kTurnSeconds);
+    worker_->run(kTurnSeconds, spent_ == 0 && twin_);
     // The first one makes data and plans too.
     spent_ += std::min(2 * kTurnSeconds, static_cast<double>(now_ns() - began_ns) * 1e-9);
-    if (worker_.ended() || options_.iterations > 0 || spent_ < next_look_) return;
-    take(worker_.snapshot());
+    if (worker_->ended() || options_.iterations > 0 || spent_ < next_look_) return;
+    take(worker_->snapshot());
     next_look_ = std::max(next_look_ * kNextLook, spent_);
   }
 
-  /// Ends it. What was settled stays as it was found.
+  /// Whether it is to be beside its twin again.
+  bool wants_twin() const { return twin_ && !worker_->ended() && !result_.settled; }
+  void look_beside_twin() {
+    alternate(*worker_, *twin_, kBesideSeconds, random_, after_);
+    const observe::FlatnessVerdict found = judge_side_by_side(alone_, before_, after_);
+    RunReport& report = result_.report;
+    report.time = found;
+    report.evidence.set("time.growing", found.kind == Flatness::kGrowing);
+    report.evidence.set("time.machine_slowed", found.machine_slowed);
+    if (found.kind != Flatness::kGrowing) report.drift_seconds = std::nullopt;
+    result_.settled = found.kind != Flatness::kInconclusive;
+  }
+
+  /// Ends it. What was found while it went on stays as it was found.
   LoopResult finish() {
-    const bool settled = result_.settled && !worker_.ended();
-    const std::string record = worker_.finish();
-    if (settled) {
+    const bool found = looked_ && (result_.settled || loop_.max_iterations == 0);
+    twin_.reset();
+    const std::string record = worker_->finish();
+    if (found) {
       result_.notes = notes_of(parse(record));
     } else {
       take(record);
     }
-    fmt::print("\n  {}: {}\n{}    {}\n", loop_.name, loop_.what, worker_.printed(), outcome_text(result_));
+    fmt::print("\n  {}: {}\n{}    {}\n", loop_.name, loop_.what, worker_->printed(), outcome_text(result_));
     return std::move(result_);
   }
 
  private:
+  std::unique_ptr<Worker> begin() const {
+    return std::make_unique<Worker>([this](Turns& turns) { return run_loop(loop_, options_, turns); });
+  }
   observe::RunRecord parse(const std::string& record) const {
     return observe::parse_run_record(record, loop_.name);
   }
@@ -186,26 +249,34 @@ class Running {
     return notes;
   }
 
-  /// What was found flat is settled, and where documents leave open whether time grows, so is all else. A
-  /// change must be found twice, as long as the loop can go on: what happens to the machine at a run's end
-  /// looks like one.
+  /// What was found flat is settled. Where documents leave open whether time grows, so is what isn't decided;
+  /// a change must be found twice there, for what happens to the machine at a run's end looks like one.
   void take(const std::string& text) {
     const observe::RunRecord record = parse(text);
     result_.notes = notes_of(record);
     result_.report = make_report(*record.parts.at(0).run);
-    const Flatness found = result_.report.time.kind;
-    const bool again = found != Flatness::kInconclusive && found == found_;
-    result_.settled = options_.iterations > 0 || loop_.expected.leaves_time_open() ||
-                      found == Flatness::kFlat || again || (loop_.max_iterations > 0 && worker_.ended());
+    alone_ = result_.report.time;
+    looked_ = true;
+    const Flatness found = alone_.kind;
+    const bool open = loop_.expected.leaves_time_open();
+    const bool ends = loop_.max_iterations > 0;
+    result_.settled =
+        options_.iterations > 0 || found == Flatness::kFlat || (open && found == Flatness::kInconclusive) ||
+        (ends && found != Flatness::kInconclusive && found == found_) || (ends && !open && worker_->ended());
     found_ = found;
   }
 
   const Loop& loop_;
   const CompareOptions& options_;
-  Worker worker_;
+  std::unique_ptr<Worker> worker_;
   double spent_ = 0;
   double next_look_;
+  bool looked_ = false;
   std::optional<Flatness> found_;  // at the latest look
+  observe::FlatnessVerdict alone_;
+  std::unique_ptr<Worker> twin_;
+  std::vector<observe::TurnPair> before_, after_;
+  Rng random_{1};
   LoopResult result_{.report = {}, .notes = {}, .deviations = {}, .settled = false};
 };
 
@@ -279,13 +350,15 @@ std::vector<ChapterResult> run_chapters(std::span<const Chapter> chapters, const
   const double table_seconds = options.iterations > 0 ? 0.1 : options.seconds / 5;
   if (options.iterations == 0) {
     fmt::print(
-        "{} loops run in turns, each in a process of its own: {:g} s each, and what isn't settled then for "
-        "longer, {:g} s "
-        "in all.\n",
+        "{} loops run in turns, each in a process of its own: {:g} s each, and time beside a twin that "
+        "stands still meanwhile, {:g} s in all.\n",
         loops, options.seconds, options.budget_seconds);
     std::fflush(stdout);
   }
   const double until = options.budget_seconds - static_cast<double>(tables) * table_seconds * kTableTimes;
+  for (const auto& own : running) {
+    for (const std::unique_ptr<Running>& loop : own) loop->prepare();
+  }
   for (bool any = true; any;) {
     any = false;
     for (const auto& own : running) {
@@ -293,6 +366,13 @@ std::vector<ChapterResult> run_chapters(std::span<const Chapter> chapters, const
         if (!loop->wants_turn(spent() < until)) continue;
         loop->turn();
         any = true;
+      }
+    }
+  }
+  for (int look = 0; look < kLooksBeside; ++look) {
+    for (const auto& own : running) {
+      for (const std::unique_ptr<Running>& loop : own) {
+        if (loop->wants_twin() && spent() < until) loop->look_beside_twin();
       }
     }
   }

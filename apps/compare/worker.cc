@@ -1,5 +1,6 @@
 #include "isochron/apps/compare/worker.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -7,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -19,18 +21,23 @@
 namespace isochron::apps {
 namespace {
 
-/// What the caller sends: the length of a turn in ns, or one of these.
+/// What the caller sends.
+struct Order {
+  int64_t turn_ns = 0;  // or one of these
+  int64_t anew = 0;
+};
 constexpr int64_t kEndWork = 0, kTellMore = -1;
 
 /// What the worker answers, in front of `bytes` of text.
 enum class Answer : int64_t { kTurnIsOver, kSnapshot, kResult, kError };
 struct Head {
   Answer answer{};
-  int64_t code = 0;  // of an error
+  observe::TurnTimes times;  // of a turn that is over
+  int64_t code = 0;          // of an error
   int64_t bytes = 0;
 };
 
-int64_t g_paused_ns = 0;
+int64_t g_paused_ns = 0, g_turn = 0;
 
 /// False at the end of the stream.
 bool read_all(int channel, void* data, size_t bytes) {
@@ -57,8 +64,9 @@ bool write_all(int channel, const void* data, size_t bytes) {
   return true;
 }
 
-void answer(int channel, Answer kind, const std::string& text = "", int64_t code = 0) {
-  const Head head{kind, code, static_cast<int64_t>(text.size())};
+void answer(int channel, Answer kind, const std::string& text = "", int64_t code = 0,
+            const observe::TurnTimes& times = {}) {
+  const Head head{kind, times, code, static_cast<int64_t>(text.size())};
   // Without a caller there is nobody to tell, and nothing to go on for.
   if (!write_all(channel, &head, sizeof head) || !write_all(channel, text.data(), text.size())) _exit(1);
 }
@@ -94,18 +102,48 @@ void answer_from_copy(int channel, const std::function<std::string()>& snapshot)
 
 int64_t running_ns() { return now_ns() - g_paused_ns; }
 
+void TurnSensors::read_slow(observe::SensorReading& reading) {
+  sensors_.read_slow(reading);
+  const observe::SensorReading before = std::exchange(real_, reading);
+  if (std::exchange(turn_, g_turn) == g_turn) {
+    own_.stolen_ns += reading.stolen_ns - before.stolen_ns;
+    if (reading.thermal_throttles != observe::kUnknownReading)
+      own_.thermal_throttles += reading.thermal_throttles - before.thermal_throttles;
+  }
+  reading.stolen_ns = own_.stolen_ns;
+  if (reading.thermal_throttles != observe::kUnknownReading)
+    reading.thermal_throttles = own_.thermal_throttles;
+}
+
+observe::TurnTimes Turns::take_times() {
+  return observe::turn_times(
+      std::span(durations_ns_).first(std::min(std::exchange(added_, 0), kMostDurations)));
+}
+
 bool Turns::wait(const std::function<std::string()>& snapshot) {
   const int64_t paused_ns = now_ns();
-  answer(channel_, Answer::kTurnIsOver);
-  int64_t turn_ns = kTellMore;
-  while (turn_ns == kTellMore) {
-    if (!read_all(channel_, &turn_ns, sizeof turn_ns)) _exit(1);
-    if (turn_ns == kTellMore) answer_from_copy(channel_, snapshot);
+  answer(channel_, Answer::kTurnIsOver, "", 0, take_times());
+  Order order{.turn_ns = kTellMore};
+  while (order.turn_ns == kTellMore) {
+    if (!read_all(channel_, &order, sizeof order)) _exit(1);
+    if (order.turn_ns == kTellMore) answer_from_copy(channel_, snapshot);
   }
   const int64_t now = now_ns();
   g_paused_ns += now - paused_ns;
-  until_ns_ = running_ns() + turn_ns;
-  return turn_ns != kEndWork;
+  ++g_turn;
+  until_ns_ = running_ns() + order.turn_ns;
+  anew_ = order.anew != 0;
+  return order.turn_ns != kEndWork;
+}
+
+std::vector<int> cores() {
+  cpu_set_t set;
+  std::vector<int> result;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return {0};
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) result.push_back(core);
+  }
+  return result;
 }
 
 struct Worker::Message {
@@ -155,9 +193,10 @@ Worker::~Worker() {
   close(output_);
 }
 
-void Worker::send(int64_t turn_ns) {
+void Worker::send(int64_t turn_ns, bool anew) {
+  const Order order{turn_ns, anew};
   kill(process_, SIGCONT);
-  write_all(channel_, &turn_ns, sizeof turn_ns);  // a process that died is told by what it doesn't answer
+  write_all(channel_, &order, sizeof order);  // a process that died is told by what it doesn't answer
 }
 
 Worker::Message Worker::receive() {
@@ -183,19 +222,27 @@ Worker::Message Worker::receive() {
   return message;
 }
 
-void Worker::await() {
+observe::TurnTimes Worker::await() {
   Message message = receive();
   if (message.head.answer == Answer::kResult) {
     ended_ = true;
     result_ = std::move(message.text);
-    return;
+    return {};
   }
   kill(process_, SIGSTOP);
+  return message.head.times;
 }
 
-void Worker::run(double seconds) {
-  send(static_cast<int64_t>(seconds * 1e9));
-  await();
+observe::TurnTimes Worker::run(double seconds, bool anew) {
+  send(static_cast<int64_t>(seconds * 1e9), anew);
+  return await();
+}
+
+void Worker::stay_on(const std::vector<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) CPU_SET(core, &set);
+  if (process_ > 0) sched_setaffinity(process_, sizeof set, &set);
 }
 
 std::string Worker::snapshot() {

@@ -10,27 +10,64 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include "isochron/observe/machine.h"
+#include "isochron/observe/side_by_side.h"
 
 namespace isochron::apps {
 
 /// Monotonic ns of the turns that this process has had; where it is no worker, those of the clock.
 int64_t running_ns();
 
+/// The machine's own sensors, but of the totals of the whole machine only what they rise by between two
+/// readings within a turn: the rest may be others' turns.
+class TurnSensors final : public observe::SensorSource {
+ public:
+  void read(observe::SensorReading& reading) override { sensors_.read(reading); }
+  void read_slow(observe::SensorReading& reading) override;
+  int64_t waited_ns() override { return sensors_.waited_ns(); }
+  void watch_team(bool team) override { sensors_.watch_team(team); }
+
+ private:
+  observe::Sensors sensors_;
+  int64_t turn_ = -1;  // of the latest reading
+  observe::SensorReading real_, own_{.thermal_throttles = 0};
+};
+
 /// The worker's side: `work` asks between its iterations.
 class Turns {
  public:
-  explicit Turns(int channel) : channel_(channel) {}
+  explicit Turns(int channel) : channel_(channel), durations_ns_(kMostDurations) {}
+
+  /// An iteration of this turn that counts for its times, of which the latest 4096 are kept.
+  void add(int64_t duration_ns) {
+    durations_ns_[added_ % kMostDurations] = static_cast<double>(duration_ns);
+    ++added_;
+  }
 
   /// Whether the present turn is over. Costs a reading of `running_ns`, unless the caller has one.
   bool over(int64_t now_ns) const { return now_ns >= until_ns_; }
   /// Waits for the next turn; false: there is none, the work is to end. `snapshot` tells what is known so
   /// far, if it is asked for: in a copy of the process, so that it leaves no trace in this one.
   bool wait(const std::function<std::string()>& snapshot);
+  /// Whether the present turn begins the run anew: what was before it was warm-up. Once for each such turn.
+  bool take_anew() { return std::exchange(anew_, false); }
 
  private:
+  static constexpr size_t kMostDurations = 4096;
+  observe::TurnTimes take_times();
+
   int channel_;
   int64_t until_ns_ = 0;
+  bool anew_ = false;
+  std::vector<double> durations_ns_;
+  size_t added_ = 0;
 };
+
+/// Cores that this process may run on.
+std::vector<int> cores();
 
 class Worker {
  public:
@@ -43,9 +80,11 @@ class Worker {
   /// Kills it where it hasn't ended.
   ~Worker();
 
-  /// A turn; returns when it is over, or the work has ended. Throws what the work has thrown, as text, and
-  /// kIo where the process died.
-  void run(double seconds);
+  /// A turn; returns the times of what it added (Turns::add) when it is over, nothing when the work has
+  /// ended. `anew`: see Turns. Throws what the work has thrown, as text, and kIo where the process died.
+  observe::TurnTimes run(double seconds, bool anew = false);
+  /// From the next turn on its first thread stays on these of `cores()`; the others stay where they may.
+  void stay_on(const std::vector<int>& cores);
   bool ended() const { return ended_; }
   /// What is known of the work so far; not once it has ended.
   std::string snapshot();
@@ -56,9 +95,9 @@ class Worker {
 
  private:
   struct Message;
-  void send(int64_t turn_ns);
+  void send(int64_t turn_ns, bool anew = false);
   Message receive();
-  void await();
+  observe::TurnTimes await();
 
   pid_t process_ = 0;
   int channel_ = -1;
