@@ -5,10 +5,12 @@
 
 #include <array>
 #include <cstdlib>
+#include <functional>
 #include <string>
 
 #include "isochron/core/clock.h"
 #include "isochron/observe/flatness.h"
+#include "isochron/observe/side_by_side.h"
 #include "observe/synthetic.h"
 
 namespace {
@@ -142,18 +144,15 @@ std::vector<Kind> kinds() {
   return all;
 }
 
-void print_row(const std::string& name, double multiple, int count, const FlatnessOptions& options,
-               const std::function<Run(uint64_t)>& make) {
+/// `make` gives the judging of one run.
+void print_row_of(const std::string& name, double multiple, int count,
+                  const std::function<std::function<FlatnessVerdict()>(uint64_t seed)>& make) {
   std::array<int, 4> said{};
   int64_t judging_ns = 0;
   for (int i = 0; i < count; ++i) {
-    const Run run = make(static_cast<uint64_t>(i) + 1);
+    const auto judge = make(static_cast<uint64_t>(i) + 1);
     const int64_t begin = now_ns();
-    const FlatnessVerdict verdict = judge_flatness({.medians = run.series.medians,
-                                                    .means = run.series.means,
-                                                    .reference = run.reference,
-                                                    .reference_means = run.reference_means},
-                                                   options);
+    const FlatnessVerdict verdict = judge();
     judging_ns += now_ns() - begin;
     ++said[static_cast<size_t>(verdict.kind)];
   }
@@ -162,6 +161,35 @@ void print_row(const std::string& name, double multiple, int count, const Flatne
              share(Flatness::kFlat), share(Flatness::kGrowing), share(Flatness::kShrinking),
              share(Flatness::kInconclusive), static_cast<double>(judging_ns) / count / 1e6);
   std::fflush(stdout);
+}
+
+void print_row(const Kind& kind, double multiple, int count, const FlatnessOptions& options) {
+  print_row_of(kind.name, multiple, count, [&](uint64_t seed) {
+    return [run = kind.make(multiple * options.bound, seed), &options] {
+      return judge_flatness({.medians = run.series.medians,
+                             .means = run.series.means,
+                             .reference = run.reference,
+                             .reference_means = run.reference_means},
+                            options);
+    };
+  });
+}
+
+/// The verdict beside a twin, on a machine that is slower by 70 % half of the time.
+void print_row_beside_twin(double multiple, int count, const FlatnessOptions& options) {
+  constexpr int kPairs = 150;
+  constexpr double kPlacement = 1.1;  // the twin is slower
+  print_row_of(
+      fmt::format("beside a twin, {0} and {0} pairs of turns, machine slower half of the time", kPairs),
+      multiple, count, [&](uint64_t seed) {
+        Rng rng(seed);
+        FlatnessVerdict alone;
+        alone.bound = options.bound;
+        const std::vector<TurnPair> before = synthetic::make_pairs(kPairs, kPerWindow, 0, kPlacement, rng);
+        const std::vector<TurnPair> after =
+            synthetic::make_pairs(kPairs, kPerWindow, multiple * options.bound, kPlacement, rng);
+        return [=] { return judge_side_by_side(alone, before, after); };
+      });
 }
 
 }  // namespace
@@ -178,11 +206,10 @@ int main(int argc, char** argv) {
   fmt::print(
       "| run | true change / bound | flat % | growing % | shrinking % | inconclusive % | ms a verdict |\n");
   fmt::print("|---|---|---|---|---|---|---|\n");
+  constexpr std::array kMultiples = {0.0, 1.0, 2.0};
   for (const Kind& kind : kinds()) {
-    for (double multiple : {0.0, 1.0, 2.0}) {
-      print_row(kind.name, multiple, count, options,
-                [&](uint64_t seed) { return kind.make(multiple * options.bound, seed); });
-    }
+    for (const double multiple : kMultiples) print_row(kind, multiple, count, options);
   }
+  for (const double multiple : kMultiples) print_row_beside_twin(multiple, count, options);
   return 0;
 }

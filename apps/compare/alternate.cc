@@ -8,8 +8,8 @@ namespace {
 constexpr double kTurnSeconds = 0.003;
 /// After a change of core its caches fill again.
 constexpr size_t kPairsOnCore = 8;
-/// For turns in which nothing was timed.
-constexpr double kMostTimes = 10;
+/// Turns in which nothing was timed.
+constexpr size_t kMostInVain = 500;
 /// The error of a change is that of two levels; as long as this they go on in any case, which makes it one
 /// that is known.
 constexpr double kErrorWanted = 0.006;
@@ -21,10 +21,10 @@ void alternate(Worker& loop, Worker& twin, double seconds, Rng& random,
                std::vector<observe::TurnPair>& pairs) {
   const std::vector<int> all = cores();
   const int64_t began_ns = now_ns();
-  for (size_t i = 0;; ++i) {
+  const size_t before = pairs.size();
+  for (size_t i = 0; i < kMostInVain + pairs.size() - before; ++i) {
     const double spent = static_cast<double>(now_ns() - began_ns) * 1e-9;
-    const bool some = pairs.size() >= observe::kLeastTurnPairs;
-    if (spent > (some ? 1 : kMostTimes) * seconds) break;
+    if (spent > seconds && pairs.size() >= observe::kLeastTurnPairs) break;
     if (i % kPairsOnCore == 0) {
       if (spent > kLeastSeconds && observe::turn_pairs_error(pairs) <= kErrorWanted) break;
       const int core = all[i / kPairsOnCore % all.size()];

@@ -9,11 +9,12 @@
 
 namespace isochron::apps {
 
-/// Runs all loops in turns of some hundredths of a second, each in a process of its own, so that what the
-/// machine does from one second to the next meets them all, and all parts of each. Every loop has
-/// `options.seconds`, and what isn't settled then goes on while `options.budget_seconds` allow. Then makes
-/// the tables. Prints the documents' lines per epoch and a verdict for each. `chapters` must outlive the
-/// result. Nothing may have been computed in parallel by this process before (see compare/worker.h).
+/// Runs all loops in turns of 0.2 s, each in a process of its own, so that what the machine does from one
+/// second to the next meets them all, and all parts of each. Every loop has `options.seconds`; one that runs
+/// on is beside its twin before and after (observe/side_by_side.h), as long as `options.budget_seconds`
+/// allow. Then makes the tables. Prints the documents' lines per epoch and a verdict for each. `chapters`
+/// must outlive the result. Nothing may have been computed in parallel by this process before (see
+/// compare/worker.h).
 std::vector<ChapterResult> run_chapters(std::span<const Chapter> chapters, const CompareOptions& options);
 
 /// The loops side by side, what they left to say, the tables, the three sentences, deviations. Ends with a

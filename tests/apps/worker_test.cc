@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "isochron/apps/compare/alternate.h"
 #include "isochron/core/clock.h"
 #include "isochron/core/error.h"
 #include "support/expect_error.h"
@@ -66,6 +67,81 @@ TEST(Worker, ItsClockStandsStillBetweenTurns) {
   ASSERT_EQ(std::sscanf(worker.finish().c_str(), "%lld %lld", &ran, &passed), 2);
   EXPECT_GE(passed, 20'000'000);
   EXPECT_LT(ran, passed);
+}
+
+/// An iteration takes 10 us of this thread.
+std::string iterate(Turns& turns) {
+  int64_t begun_anew = 0;
+  const auto told = [&begun_anew] { return fmt::format("{}", begun_anew); };
+  do {
+    begun_anew += turns.take_anew();
+    while (!turns.over(running_ns())) {
+      const int64_t began_ns = now_ns();
+      while (now_ns() - began_ns < 10'000) continue;
+      turns.add(now_ns() - began_ns);
+    }
+  } while (turns.wait(told));
+  return told();
+}
+
+TEST(Worker, ATurnGivesItsTimes) {
+  Worker worker(iterate);
+  const observe::TurnTimes times = worker.run(0.002);
+  EXPECT_GT(times.iterations, 0);
+  EXPECT_GE(times.median_ns, 10'000);
+  EXPECT_GE(times.usual_ns, 10'000);
+  EXPECT_EQ(worker.run(0.05, true).iterations > 4096, false) << "so many are kept";
+  EXPECT_EQ(worker.run(1e-9).iterations, 0) << "each turn has its own";
+  EXPECT_EQ(worker.finish(), "1") << "turns that begin anew";
+}
+
+TEST(Worker, StaysWhereItIsPut) {
+  Worker worker([](Turns& turns) {
+    std::string seen;
+    while (turns.wait([] { return std::string(); })) seen += fmt::format("{} ", cores().size());
+    return seen;
+  });
+  const std::vector<int> all = cores();
+  ASSERT_FALSE(all.empty());
+  worker.run(0.001);
+  worker.stay_on({all.back()});
+  worker.run(0.001);
+  worker.stay_on(all);
+  worker.run(0.001);
+  EXPECT_EQ(worker.finish(), fmt::format("1 {} ", all.size()));
+}
+
+TEST(Alternate, GivesBothTheirTurns) {
+  Worker loop(iterate), twin(iterate);
+  Rng rng(1);
+  std::vector<observe::TurnPair> pairs;
+  alternate(loop, twin, 0.01, rng, pairs);
+  EXPECT_GE(pairs.size(), observe::kLeastTurnPairs);
+  for (const observe::TurnPair& pair : pairs) {
+    EXPECT_GE(pair.loop.median_ns, 10'000);
+    EXPECT_GE(pair.twin.median_ns, 10'000);
+  }
+  const size_t before = pairs.size();
+  alternate(loop, twin, 1, rng, pairs);
+  EXPECT_GT(pairs.size(), before) << "they are added to";
+}
+
+TEST(Alternate, GivesUpOnLoopsThatTimeNothing) {
+  Worker loop(count), twin(iterate);
+  Rng rng(1);
+  std::vector<observe::TurnPair> pairs;
+  alternate(loop, twin, 0.01, rng, pairs);
+  EXPECT_TRUE(pairs.empty());
+}
+
+TEST(Alternate, EndsWithTheLoop) {
+  Worker loop([](Turns&) { return std::string("at once"); });
+  Worker twin(iterate);
+  Rng rng(1);
+  std::vector<observe::TurnPair> pairs;
+  alternate(loop, twin, 10, rng, pairs);
+  EXPECT_TRUE(loop.ended());
+  EXPECT_TRUE(pairs.empty());
 }
 
 TEST(Worker, WorkThatEndsByItselfNeedsOneTurn) {

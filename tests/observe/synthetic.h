@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "isochron/core/rng.h"
+#include "isochron/observe/side_by_side.h"
 #include "isochron/observe/statistics.h"
 
 namespace isochron::observe::synthetic {
@@ -67,5 +68,30 @@ class Autoregressive {
   double value_ = 0;
   bool started_ = false;
 };
+
+/// Pairs of turns of `iterations` of a loop and its twin, which is `placement` times slower by where it has
+/// its memory, after the loop has changed by `change`. Half of the time, for eight pairs on average, the
+/// machine takes 1.7 times as long, and a turn in ten stalls for as long as 40 iterations.
+inline std::vector<TurnPair> make_pairs(int count, int iterations, double change, double placement,
+                                        Rng& rng) {
+  std::vector<TurnPair> pairs;
+  std::vector<double> durations(static_cast<size_t>(iterations));
+  bool slow = false;
+  const auto turn = [&](double level) {
+    if (rng.uniform() < 1.0 / 16) slow = !slow;
+    for (double& duration : durations) duration = 1000 * level * (slow ? 1.7 : 1) * (1 + 0.05 * rng.normal());
+    if (rng.uniform() < 0.1) durations[rng.next_u32() % durations.size()] *= 40;
+    return turn_times(durations);
+  };
+  for (int i = 0; i < count; ++i) {
+    TurnPair pair;
+    const bool loop_first = rng.uniform() < 0.5;
+    if (loop_first) pair.loop = turn(1 + change);
+    pair.twin = turn(placement);
+    if (!loop_first) pair.loop = turn(1 + change);
+    pairs.push_back(pair);
+  }
+  return pairs;
+}
 
 }  // namespace isochron::observe::synthetic
