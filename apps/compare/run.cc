@@ -188,7 +188,7 @@ class Running {
       // What counts as settling in a run's verdict.
       if (!worker->ended()) worker->run(observe::FlatnessOptions{}.max_warmup * options_.seconds);
     }
-    if (!worker_->ended() && !twin_->ended()) alternate(*worker_, *twin_, kBesideSeconds, random_, before_);
+    if (!worker_->ended() && !twin_->ended()) take_turns(before_);
   }
 
   /// `more_time`: beyond what every loop has, for a loop that ends by itself.
@@ -209,9 +209,9 @@ class Running {
   }
 
   /// Whether it is to be beside its twin again.
-  bool wants_twin() const { return twin_ && !worker_->ended() && !result_.settled; }
+  bool wants_twin() const { return !before_.empty() && !worker_->ended() && !result_.settled; }
   void look_beside_twin() {
-    alternate(*worker_, *twin_, kBesideSeconds, random_, after_);
+    take_turns(after_);
     const observe::FlatnessVerdict found = judge_side_by_side(alone_, before_, after_);
     RunReport& report = result_.report;
     report.time = found;
@@ -236,6 +236,9 @@ class Running {
   }
 
  private:
+  void take_turns(std::vector<observe::TurnPair>& pairs) {
+    alternate(*worker_, *twin_, std::min(kBesideSeconds, options_.seconds), random_, pairs);
+  }
   std::unique_ptr<Worker> begin() const {
     return std::make_unique<Worker>([this](Turns& turns) { return run_loop(loop_, options_, turns); });
   }
@@ -357,7 +360,9 @@ std::vector<ChapterResult> run_chapters(std::span<const Chapter> chapters, const
   }
   const double until = options.budget_seconds - static_cast<double>(tables) * table_seconds * kTableTimes;
   for (const auto& own : running) {
-    for (const std::unique_ptr<Running>& loop : own) loop->prepare();
+    for (const std::unique_ptr<Running>& loop : own) {
+      if (spent() < until) loop->prepare();
+    }
   }
   for (bool any = true; any;) {
     any = false;

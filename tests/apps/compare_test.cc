@@ -241,6 +241,22 @@ TEST_F(Compare, SaysWhatItsBudgetWasSpentOn) {
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("not settled"), HasSubstr(" s of 0.1 were spent")));
 }
 
+TEST_F(Compare, HoldsLoopsThatRunOnBesideTheirTwins) {
+  // Too short for a verdict of their own.
+  const Outcome outcome = run_isochron("compare growing-graph --quiet --seconds 0.1 --budget 200 --out " +
+                                       folder_.path().string());
+  EXPECT_THAT(outcome, Ends(0, "and time beside a twin that stands still meanwhile, 200 s in all"));
+  const nlohmann::json result = read_json(folder_.path() / "compare.json");
+  int beside_twin = 0;
+  for (const auto& loop : result.at("chapters").at(0).at("loops")) {
+    const auto reason = loop.at("time").at("reason").get<std::string>();
+    if (reason.find("pairs of turns") == std::string::npos) continue;
+    ++beside_twin;
+    EXPECT_THAT(reason, HasSubstr("usual means beside the twin"));
+  }
+  EXPECT_EQ(beside_twin, 4) << "the two others end by themselves";
+}
+
 TEST_F(Compare, SaysWhatIsWrongBeforeItRuns) {
   EXPECT_THAT(run_isochron("compare weather"), Ends(2, "no chapter 'weather'; chapters are long-run"));
   EXPECT_THAT(run_isochron("compare growing-graph --device cuda"), Ends(2, "this build computes on the cpu"));
