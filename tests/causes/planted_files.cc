@@ -58,22 +58,25 @@ RunReport event_files_left() {
   });
 }
 
+/// Few epochs: each has its line in the history, which checkpoints carry.
 RunReport fit_saving(const train::ModelCheckpointOptions& options, int epochs) {
   Regression problem(1024, 32, 512);
   auto batches = problem.rows().shuffle(256).batch(64).prefetch();
   train::Trainer trainer(problem.model, nn::mean_squared_error, problem.optimizer);
   Recorder recorder(recorder_options());
   train::ModelCheckpoint checkpoints(options);
-  trainer.fit(batches,
-              {.epochs = epochs, .callbacks = {&checkpoints}, .recorder = &recorder, .progress = nullptr});
+  trainer.fit(batches, {.epochs = epochs,
+                        .steps_per_epoch = 480,
+                        .callbacks = {&checkpoints},
+                        .recorder = &recorder,
+                        .progress = nullptr});
   recorder.sample();
   return make_report(recorder, "fit", report_options());
 }
 
 RunReport every_checkpoint_kept() {
   const TempFolder folder;
-  return fit_saving({.filepath = folder / "cp-{total_steps:06d}", .every_epochs = 0, .every_steps = 200},
-                    300);
+  return fit_saving({.filepath = folder / "cp-{total_steps:06d}", .every_epochs = 0, .every_steps = 200}, 10);
 }
 
 /// The program's own way to save, on a thread of its own.
@@ -100,7 +103,7 @@ RunReport saves_waited_for() {
                      .every_steps = 60,
                      .keep_last = 2,
                      .asynchronous = false},
-                    60);
+                    2);
 }
 
 /// A file of the program's own that is replaced again and again, through to the disk.
