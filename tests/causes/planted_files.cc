@@ -76,7 +76,7 @@ RunReport fit_saving(const train::ModelCheckpointOptions& options, int epochs) {
 
 RunReport every_checkpoint_kept() {
   const TempFolder folder;
-  return fit_saving({.filepath = folder / "cp-{total_steps:06d}", .every_epochs = 0, .every_steps = 200}, 10);
+  return fit_saving({.filepath = folder / "cp-{total_steps:06d}", .every_epochs = 0, .every_steps = 800}, 32);
 }
 
 /// The program's own way to save, on a thread of its own.

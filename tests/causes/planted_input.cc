@@ -186,7 +186,7 @@ RunReport file_parsed_each_step() {
 RunReport numbers_read_each_step() {
   const TempFolder folder;
   const std::filesystem::path path = folder / "rows.bin";
-  const Tensor all = normal({1024, 33}, 11);
+  const Tensor all = normal({8192, 33}, 11);
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(all.raw()), static_cast<std::streamsize>(all.size_bytes()));
   const Tensor x = zeros({kBatch, 32}), y = zeros({kBatch, 1});
