@@ -301,6 +301,12 @@ TEST(CompareFinding, TellsUndecidedFromOtherwise) {
   LoopResult wrong_cause = found(Flatness::kGrowing);
   wrong_cause.report.causes = {{"unexplained", "", ""}};
   EXPECT_EQ(finding(growing, wrong_cause), Finding::kOtherwise);
+  // What the machine did is named, and is no fault of the loop's.
+  LoopResult disturbed = found(Flatness::kFlat);
+  disturbed.report.causes = {{"stolen CPU time", "", ""}, {"the machine slowed, not the program", "", ""}};
+  EXPECT_EQ(finding(cured, disturbed), Finding::kAsExpected);
+  disturbed.report.causes.push_back({"unexplained", "", ""});
+  EXPECT_EQ(finding(cured, disturbed), Finding::kOtherwise);
   const Loop slow{.name = "loop", .what = "", .expected = {.slow = true}};
   EXPECT_EQ(finding(slow, found(Flatness::kFlat, 3)), Finding::kAsExpected);
   EXPECT_EQ(finding(slow, found(Flatness::kFlat, 1.05)), Finding::kOtherwise);
