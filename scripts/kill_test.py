@@ -4,8 +4,8 @@ their weights against those of a run that was never killed: they must be equal b
 
 usage: kill_test.py COMMAND [--kills N] [--seed S] [--model MODEL] [ARGUMENT...]
 
-Every resumed run must find its newest checkpoint whole, that is, say nothing on standard error. Arguments that are not
-named here go to `isochron train MODEL`.
+Every resumed run must find its newest checkpoint whole, that is, say nothing on standard error but that its steps take
+longer as it goes on: on a busy machine they may. Arguments that are not named here go to `isochron train MODEL`.
 """
 
 import argparse
@@ -24,11 +24,19 @@ def train(options, folder):
             "--checkpoint-every", "3", *options.arguments]
 
 
+def complaints(errors):
+    return "".join(line for line in errors.splitlines(keepends=True) if line.strip() and "steps take longer" not in line)
+
+
+def fail(command, status, errors):
+    sys.exit(f"kill_test: status {status} of {' '.join(map(str, command))}:\n{errors}")
+
+
 def run_to_end(command, environment):
     began = time.monotonic()
     done = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    if done.returncode != 0 or done.stderr:
-        sys.exit(f"kill_test: status {done.returncode} of {' '.join(command)}:\n{done.stderr}")
+    if done.returncode != 0 or complaints(done.stderr):
+        fail(command, done.returncode, done.stderr)
     return time.monotonic() - began
 
 
@@ -42,8 +50,8 @@ def killed(command, environment, after_seconds):
         process.kill()
         _, errors = process.communicate()
         was_killed = True
-    if errors or (not was_killed and process.returncode != 0):
-        sys.exit(f"kill_test: status {process.returncode} of {' '.join(command)}:\n{errors}")
+    if complaints(errors) or (not was_killed and process.returncode != 0):
+        fail(command, process.returncode, errors)
     return was_killed
 
 
