@@ -185,10 +185,10 @@ void print_row_beside_twin(double multiple, int count, const FlatnessOptions& op
         Rng rng(seed);
         FlatnessVerdict alone;
         alone.bound = options.bound;
-        const std::vector<TurnPair> before = synthetic::make_pairs(kPairs, kPerWindow, 0, kPlacement, rng);
-        const std::vector<TurnPair> after =
-            synthetic::make_pairs(kPairs, kPerWindow, multiple * options.bound, kPlacement, rng);
-        return [=] { return judge_side_by_side(alone, before, after); };
+        TwinTurns turns;
+        turns.before = synthetic::make_pairs(kPairs, kPerWindow, 0, kPlacement, rng);
+        turns.after = synthetic::make_pairs(kPairs, kPerWindow, multiple * options.bound, kPlacement, rng);
+        return [=] { return judge_side_by_side(alone, turns); };
       });
 }
 

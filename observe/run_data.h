@@ -13,6 +13,7 @@
 #include "isochron/observe/flatness.h"
 #include "isochron/observe/machine.h"
 #include "isochron/observe/recorder.h"
+#include "isochron/observe/side_by_side.h"
 
 namespace isochron::observe {
 
@@ -56,6 +57,7 @@ struct RunData {
   EventRecords events;
   Overhead overhead;
   MachineDescription machine;
+  TwinTurns turns;  // beside a twin; none where there was none
   ReportOptions options;
 };
 

@@ -72,6 +72,15 @@ Json window_json(const Window& window) {
             {"quantiles_ns", floats(window.quiet.quantiles_ns)}}}};
 }
 
+Json turns_json(const std::vector<TurnPair>& pairs) {
+  Json list = Json::array();
+  for (const auto& [loop, twin] : pairs) {
+    list.push_back({loop.iterations, loop.median_ns, loop.usual_ns, twin.iterations, twin.median_ns,
+                    twin.usual_ns});
+  }
+  return list;
+}
+
 Json spikes_json(const std::vector<SpikeRecord>& spikes) {
   Json list = Json::array();
   for (const SpikeRecord& spike : spikes) {
@@ -159,6 +168,7 @@ Json run_json(const RunData& data) {
             {"sampling_ns", data.overhead.sampling_ns},
             {"bytes", data.overhead.bytes}}},
           {"machine", machine_json(data.machine)},
+          {"turns", {{"before", turns_json(data.turns.before)}, {"after", turns_json(data.turns.after)}}},
           {"time", options_json(data.options.time)},
           {"levels", options_json(data.options.levels)},
           {"facts", data.options.facts.values()}};
@@ -320,6 +330,22 @@ Window window_of(const Json& json) {
   return window;
 }
 
+std::vector<TurnPair> turns_of(const Json& json, const char* name) {
+  std::vector<TurnPair> pairs;
+  for (const Json& one : json.at(name)) {
+    expect(one.is_array() && one.size() == 6, fmt::format("a turn of '{}' has not six numbers", name));
+    std::array<double, 6> numbers{};
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = number_of(one[i], name);
+      expect(numbers[i] >= 1e-3 && numbers[i] <= kLargest, fmt::format("a turn of '{}' has no times", name));
+    }
+    pairs.push_back({{static_cast<int64_t>(numbers[0]), numbers[1], numbers[2]},
+                     {static_cast<int64_t>(numbers[3]), numbers[4], numbers[5]}});
+  }
+  expect(pairs.size() <= TwinTurns::kMostPairs, fmt::format("more than {} turns", TwinTurns::kMostPairs));
+  return pairs;
+}
+
 std::vector<SpikeRecord> spikes_of(const Json& json) {
   std::vector<SpikeRecord> spikes;
   for (const Json& one : json) {
@@ -414,6 +440,9 @@ RunData run_of(const Json& json) {
   data.overhead = {amount(overhead, "per_iteration_ns"), amount(overhead, "timed_share"),
                    amount(overhead, "sampling_ns"), static_cast<size_t>(whole(overhead, "bytes"))};
   data.machine = machine_of(json.at("machine"));
+  if (json.contains("turns")) {  // runs of before have none
+    data.turns = {turns_of(json.at("turns"), "before"), turns_of(json.at("turns"), "after")};
+  }
   data.options.time = options_of(json.at("time"));
   data.options.levels = options_of(json.at("levels"));
   for (const auto& [name, value] : json.at("facts").items()) {

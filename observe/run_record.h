@@ -31,6 +31,8 @@
 //       overhead        {per_iteration_ns, timed_share, sampling_ns, bytes}
 //       machine         {cpu, cores, usable_cores, core_quota, memory_bytes, memory_limit_bytes,
 //                       transparent_huge_pages, governor, kernel, virtual_machine, isa}
+//       turns           {before, after: [[iterations, median_ns, usual_ns, of the twin the same]]}, numbers;
+//                       absent in runs of before
 //       time, levels    {bound, confidence, series, min_windows, min_seconds, max_warmup, replicates, seed}:
 //       how it is
 //                       judged

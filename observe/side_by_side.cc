@@ -85,8 +85,8 @@ double turn_pairs_error(std::span<const TurnPair> pairs) {
   return std::max(level_of(pairs, &TurnTimes::median_ns).error, level_of(pairs, &TurnTimes::usual_ns).error);
 }
 
-FlatnessVerdict judge_side_by_side(FlatnessVerdict alone, std::span<const TurnPair> before,
-                                   std::span<const TurnPair> after) {
+FlatnessVerdict judge_side_by_side(FlatnessVerdict alone, const TwinTurns& turns) {
+  const auto& [before, after] = turns;
   if (std::min(before.size(), after.size()) < kLeastTurnPairs) return alone;
   FlatnessVerdict verdict = alone;
   verdict.estimates.clear();

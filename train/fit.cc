@@ -196,6 +196,7 @@ void Trainer::Fit::call() {
     iterate();
   }
   if (recorder_ != nullptr) recorder_->end_iteration();
+  if (options_.after_iteration) options_.after_iteration();
   if (seal_) seal_->check("fit", run_.total_steps);
 }
 

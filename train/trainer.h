@@ -53,6 +53,9 @@ struct FitOptions {
   /// of an epoch or of a pass, 2 where micro-batches are accumulated one that updates more often than others.
   /// Sealed after the first epoch if more follow and it was not yet.
   observe::Recorder* recorder = nullptr;
+  /// Called after every iteration of the recorder, outside of it; with no recorder after every call of
+  /// `steps_per_call` steps. What it throws ends the training.
+  std::function<void()> after_iteration = {};
   /// After warm-up (the first epoch of this process; where there is no other, its first `report_every` steps)
   /// throws kSealed at the end of the first iteration in which fetching, training or reading the loss made
   /// anything (core/sealed.h), with the stack of where. Callbacks, logs and checkpoints are counted apart.

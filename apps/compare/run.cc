@@ -8,8 +8,8 @@
 #include <variant>
 
 #include "isochron/apps/allocation_counter.h"
-#include "isochron/apps/compare/alternate.h"
-#include "isochron/apps/compare/worker.h"
+#include "isochron/observe/alternate.h"
+#include "isochron/observe/worker.h"
 #include "isochron/core/clock.h"
 #include "isochron/core/error.h"
 #include "isochron/observe/run_record.h"
@@ -61,8 +61,8 @@ observe::ReportOptions report_options(const Loop& loop) {
 /// Counts iterations and epochs of one loop, in its own process; waits between its turns.
 class Progress {
  public:
-  Progress(const Loop& loop, const CompareOptions& options, observe::Recorder& recorder, Turns& turns)
-      : loop_(loop), options_(options), recorder_(recorder), turns_(turns), epoch_began_ns_(running_ns()) {}
+  Progress(const Loop& loop, const CompareOptions& options, observe::Recorder& recorder, observe::Turns& turns)
+      : loop_(loop), options_(options), recorder_(recorder), turns_(turns), epoch_began_ns_(observe::running_ns()) {}
 
   bool next() {
     if (turns_.take_anew()) begin_anew();
@@ -90,7 +90,7 @@ class Progress {
     if (loop_.max_iterations > 0 && iterations_ >= loop_.max_iterations) return false;
     if (options_.iterations > 0) return iterations_ < options_.iterations;
     if (iterations_ >= kIterationLimit) return false;
-    if (!turns_.over(running_ns())) return true;
+    if (!turns_.over(observe::running_ns())) return true;
     const bool ended = ended_ || !turns_.wait([this] { return record(); });
     ended_ = ended;
     // The least is run in any case.
@@ -113,7 +113,7 @@ class Progress {
   }
 
   void end_epoch() {
-    const int64_t now = running_ns();
+    const int64_t now = observe::running_ns();
     ++epochs_;
     if (epochs_ <= options_.epochs && !options_.quiet) {
       fmt::print("    Epoch {}, Time: {:.4f} seconds\n", epochs_,
@@ -124,13 +124,13 @@ class Progress {
       begin_anew();
       warm_ = true;
     }
-    epoch_began_ns_ = running_ns();
+    epoch_began_ns_ = observe::running_ns();
   }
 
   const Loop& loop_;
   const CompareOptions& options_;
   observe::Recorder& recorder_;
-  Turns& turns_;
+  observe::Turns& turns_;
   int64_t iterations_ = 0;
   int epochs_ = 0;
   bool ended_ = false;
@@ -139,8 +139,8 @@ class Progress {
   int64_t epoch_began_ns_;
 };
 
-std::string run_loop(const Loop& loop, const CompareOptions& options, Turns& turns) {
-  TurnSensors sensors;
+std::string run_loop(const Loop& loop, const CompareOptions& options, observe::Turns& turns) {
+  observe::TurnSensors sensors;
   observe::Recorder recorder({.sample_interval_ns = kSampleIntervalNs,
                               .timing_share = kTimingShare,
                               .reference_share = kWatchingShare,
@@ -148,7 +148,7 @@ std::string run_loop(const Loop& loop, const CompareOptions& options, Turns& tur
                               .heap_allocations = allocations_counted() ? heap_allocations : nullptr,
                               .library_allocations = allocations_counted() ? library_allocations : nullptr,
                               .gauges = loop.gauges,
-                              .clock = running_ns,
+                              .clock = observe::running_ns,
                               .sensors = &sensors});
   Progress progress(loop, options, recorder, turns);
   LoopContext context{recorder, options, [&progress] { return progress.next(); }};
@@ -183,12 +183,12 @@ class Running {
   /// Has warmed up, and its twin, and was beside it for the first time; the run begins.
   void prepare() {
     if (!twin_) return;
-    for (Worker* worker : {worker_.get(), twin_.get()}) {
+    for (observe::Worker* worker : {worker_.get(), twin_.get()}) {
       while (!worker->ended() && worker->run(kTurnSeconds / 4).iterations == 0) continue;
       // What counts as settling in a run's verdict.
       if (!worker->ended()) worker->run(observe::FlatnessOptions{}.max_warmup * options_.seconds);
     }
-    if (!worker_->ended() && !twin_->ended()) take_turns(before_);
+    if (!worker_->ended() && !twin_->ended()) take_turns(turns_before_);
   }
 
   /// `more_time`: beyond what every loop has, for a loop that ends by itself.
@@ -209,16 +209,11 @@ class Running {
   }
 
   /// Whether it is to be beside its twin again.
-  bool wants_twin() const { return !before_.empty() && !worker_->ended() && !result_.settled; }
+  bool wants_twin() const { return !turns_before_.empty() && !worker_->ended() && !result_.settled; }
   void look_beside_twin() {
-    take_turns(after_);
-    const observe::FlatnessVerdict found = judge_side_by_side(alone_, before_, after_);
-    RunReport& report = result_.report;
-    report.time = found;
-    report.evidence.set("time.growing", found.kind == Flatness::kGrowing);
-    report.evidence.set("time.machine_slowed", found.machine_slowed);
-    if (found.kind != Flatness::kGrowing) report.drift_seconds = std::nullopt;
-    result_.settled = found.kind != Flatness::kInconclusive;
+    take_turns(data_.turns.after);
+    result_.report = make_report(data_);
+    result_.settled = result_.report.time.kind != Flatness::kInconclusive;
   }
 
   /// Ends it. What was found while it went on stays as it was found.
@@ -237,10 +232,10 @@ class Running {
 
  private:
   void take_turns(std::vector<observe::TurnPair>& pairs) {
-    alternate(*worker_, *twin_, std::min(kBesideSeconds, options_.seconds), random_, pairs);
+    observe::alternate(*worker_, *twin_, std::min(kBesideSeconds, options_.seconds), pairs);
   }
-  std::unique_ptr<Worker> begin() const {
-    return std::make_unique<Worker>([this](Turns& turns) { return run_loop(loop_, options_, turns); });
+  std::unique_ptr<observe::Worker> begin() const {
+    return std::make_unique<observe::Worker>([this](observe::Turns& turns) { return run_loop(loop_, options_, turns); });
   }
   observe::RunRecord parse(const std::string& record) const {
     return observe::parse_run_record(record, loop_.name);
@@ -257,10 +252,11 @@ class Running {
   void take(const std::string& text) {
     const observe::RunRecord record = parse(text);
     result_.notes = notes_of(record);
-    result_.report = make_report(*record.parts.at(0).run);
-    alone_ = result_.report.time;
+    data_ = *record.parts.at(0).run;
+    data_.turns.before = turns_before_;
+    result_.report = make_report(data_);
     looked_ = true;
-    const Flatness found = alone_.kind;
+    const Flatness found = result_.report.time.kind;
     const bool open = loop_.expected.leaves_time_open();
     const bool ends = loop_.max_iterations > 0;
     result_.settled =
@@ -271,15 +267,14 @@ class Running {
 
   const Loop& loop_;
   const CompareOptions& options_;
-  std::unique_ptr<Worker> worker_;
+  std::unique_ptr<observe::Worker> worker_;
   double spent_ = 0;
   double next_look_;
   bool looked_ = false;
   std::optional<Flatness> found_;  // at the latest look
-  observe::FlatnessVerdict alone_;
-  std::unique_ptr<Worker> twin_;
-  std::vector<observe::TurnPair> before_, after_;
-  Rng random_{1};
+  observe::RunData data_;  // at the latest look
+  std::unique_ptr<observe::Worker> twin_;
+  std::vector<observe::TurnPair> turns_before_;
   LoopResult result_{.report = {}, .notes = {}, .deviations = {}, .settled = false};
 };
 
@@ -389,7 +384,7 @@ std::vector<ChapterResult> run_chapters(std::span<const Chapter> chapters, const
     for (const std::unique_ptr<Running>& loop : running[c]) result.loops.push_back(loop->finish());
     std::fflush(stdout);
     if (!chapter.tables.empty()) {
-      Worker worker([&](Turns&) { return run_tables(chapter, table_seconds); });
+      observe::Worker worker([&](observe::Turns&) { return run_tables(chapter, table_seconds); });
       worker.run(1);
       const observe::RunRecord record = observe::parse_run_record(worker.finish(), chapter.name);
       for (const observe::Block& block : record.parts.at(0).blocks)

@@ -14,7 +14,7 @@ namespace isochron::apps {
 /// on is beside its twin before and after (observe/side_by_side.h), as long as `options.budget_seconds`
 /// allow. Then makes the tables. Prints the documents' lines per epoch and a verdict for each. `chapters`
 /// must outlive the result. Nothing may have been computed in parallel by this process before (see
-/// compare/worker.h).
+/// observe/worker.h).
 std::vector<ChapterResult> run_chapters(std::span<const Chapter> chapters, const CompareOptions& options);
 
 /// The loops side by side, what they left to say, the tables, the three sentences, deviations. Ends with a

@@ -2,6 +2,8 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
+#include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -11,6 +13,7 @@
 #include "isochron/apps/train/dry_run.h"
 #include "isochron/apps/train/families.h"
 #include "isochron/apps/train/optimizers.h"
+#include "isochron/apps/train/session.h"
 #include "isochron/core/error.h"
 #include "isochron/core/run_folder.h"
 #include "isochron/core/threads.h"
@@ -63,6 +66,51 @@ CLI::Validator step_range() {
       "N|FROM:TO");
 }
 
+/// The same training in a process of its own, which leaves nothing behind.
+std::string train_as_twin(const TrainableModel& model, TrainOptions options, observe::Turns& turns) {
+  const RunFolder folder(std::filesystem::temp_directory_path());
+  const auto own = [&](std::filesystem::path& path, const char* name) {
+    if (path.empty()) return;
+    path = folder.path() / name;
+    make_folder(path);
+  };
+  own(options.checkpoint, "checkpoint");
+  own(options.tensorboard, "tensorboard");
+  for (std::filesystem::path* path : {&options.out, &options.json, &options.trace, &options.graphs})
+    path->clear();
+  options.memory_at.clear();
+  options.turns = &turns;
+  if (std::freopen("/dev/null", "w", stderr) == nullptr) return {};  // its notices would be a second time
+  try {
+    model.train(options);
+  } catch (const TwinDone&) {
+  }
+  return {};
+}
+
+void train(const TrainableModel& model, TrainOptions options) {
+  std::optional<observe::Worker> twin;
+  if (options.beside_twin) {
+    twin.emplace([&](observe::Turns& turns) { return train_as_twin(model, options, turns); });
+    options.twin = &*twin;
+  }
+  std::optional<FolderLock> lock;  // made behind the fork, which would hold it as well
+  if (!options.dry_run) {
+    require_folder_of(options.json);
+    make_folder(options.out);
+    make_folder(options.tensorboard);
+    make_folder(options.graphs);
+    require_folder_of(options.trace);
+    make_folder(options.checkpoint);
+    if (!options.checkpoint.empty()) lock.emplace(options.checkpoint);
+    require_fresh_or_resumed(options);
+  }
+  try {
+    model.train(options);
+  } catch (const DryRunDone&) {
+  }
+}
+
 void run(const TrainOptions& options) {
   std::string names;
   for (const TrainableModel& model : trainable_models()) {
@@ -73,21 +121,7 @@ void run(const TrainOptions& options) {
     refuse_what_is_not_built(options);
     if (options.threads > 0) set_compute_threads(options.threads);
     ops::set_deterministic(options.deterministic);
-    std::optional<FolderLock> lock;
-    if (!options.dry_run) {
-      require_folder_of(options.json);
-      make_folder(options.out);
-      make_folder(options.tensorboard);
-      make_folder(options.graphs);
-      require_folder_of(options.trace);
-      make_folder(options.checkpoint);
-      if (!options.checkpoint.empty()) lock.emplace(options.checkpoint);
-      require_fresh_or_resumed(options);
-    }
-    try {
-      model.train(options);
-    } catch (const DryRunDone&) {
-    }
+    train(model, options);
     return;
   }
   fail(ErrorCode::kInvalidArgument, "train", "no model '{}'; models are {}", options.model, names);
@@ -148,6 +182,11 @@ void add_train(CLI::App& app) {
                     "choose kernels by rule, not by timing: equal runs give equal bits");
   command->add_flag("--require-flat", options->require_flat,
                     "exit with 1 unless the time of a step is found flat over the run");
+  CLI::Option* beside_twin = command->add_flag(
+      "--beside-twin", options->beside_twin,
+      "judge the time of a step beside a second process that trains the same: both take turns of some "
+      "milliseconds before and after, and it stands still in between, so that a machine whose speed changes "
+      "has no part in the verdict; some seconds longer, and the memory of two");
   command->add_flag(
       "--enforce-sealed", options->enforce_sealed,
       "end with an error and the stack of the place where a step after warm-up first makes something: an "
@@ -180,7 +219,8 @@ void add_train(CLI::App& app) {
           "--resume", options->resume,
           "go on from the newest whole checkpoint in the folder, as if the run had never ended; begins "
           "anew where there is none")
-      ->needs(checkpoint);
+      ->needs(checkpoint)
+      ->excludes(beside_twin);
   CLI::Option* tensorboard = command->add_option(
       "--tensorboard", options->tensorboard,
       "folder for event files: losses and metrics of training and validation, memory, the graph, and every "

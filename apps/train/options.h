@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "isochron/graph/precision.h"
+#include "isochron/observe/worker.h"
 
 namespace isochron::apps {
 
@@ -33,6 +35,9 @@ struct TrainOptions {
   bool dry_run = false;
   bool deterministic = false;
   bool require_flat = false;
+  bool beside_twin = false;
+  observe::Worker* twin = nullptr;  // which runs beside this training,
+  observe::Turns* turns = nullptr;  // or whose this one is
   bool enforce_sealed = false;
   std::vector<int64_t> memory_at;  // steps
   std::filesystem::path json;

@@ -9,6 +9,7 @@
 #include "isochron/apps/train/optimizers.h"
 #include "isochron/apps/train/page.h"
 #include "isochron/core/checked.h"
+#include "isochron/core/clock.h"
 #include "isochron/core/file.h"
 #include "isochron/core/threads.h"
 #include "isochron/nn/initializers.h"
@@ -58,7 +59,8 @@ TrainSession::TrainSession(const TrainOptions& options, const TrainSettings& set
       optimizer_(optimizer_named(optimizer_name_).make(learning_rate_, step_options())),
       recorder_({.classes = options.accumulate > 1 ? 3 : 2,
                  .heap_allocations = allocations_counted() ? heap_allocations : nullptr,
-                 .library_allocations = allocations_counted() ? library_allocations : nullptr}) {
+                 .library_allocations = allocations_counted() ? library_allocations : nullptr,
+                 .clock = options.beside_twin ? observe::running_ns : now_ns}) {
   nn::set_initializer_seed(options.seed);
   random::set_seed(options.seed);
 }
@@ -124,6 +126,15 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   fit_options.finish_on_signals = !options_.checkpoint.empty();
   fit_options.settings = settings(fit_options.steps_per_epoch);
   add_callbacks(fit_options.callbacks);
+  if (options_.beside_twin) {
+    const int64_t steps_each = steps_per_epoch(data);
+    require(epochs_ > 1 && steps_each > 0, ErrorCode::kInvalidArgument, "train",
+            "--beside-twin needs two epochs or more of a known number of steps");
+    if (options_.twin != nullptr) beside_twin_.emplace(*options_.twin);
+    fit_options.after_iteration = [this, all = checked_mul<int64_t>(epochs_, steps_each, "train")] {
+      after_iteration(all);
+    };
+  }
   fit_options.traced = traced_steps(steps_per_epoch(data));
   if (!options_.graphs.empty()) graphs_.emplace(options_.graphs);
   history_ = trainer.fit(data, fit_options);
@@ -136,6 +147,24 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
                                                            history_.stopped, options_.checkpoint.string()));
   }
   if (!options_.checkpoint.empty()) save_weights();
+}
+
+void TrainSession::after_iteration(int64_t iterations_in_all) {
+  const observe::RunTotals& totals = recorder_.totals();
+  if (totals.warmup_iterations == 0) return;
+  if (totals.timed_iterations < timed_iterations_) timed_iterations_ = total_ns_ = 0;  // sealed since
+  const int64_t timed = totals.timed_iterations - std::exchange(timed_iterations_, totals.timed_iterations);
+  const int64_t duration_ns = totals.total_ns - std::exchange(total_ns_, totals.total_ns);
+  if (options_.turns != nullptr) {
+    if (timed > 0) options_.turns->add(duration_ns);
+    const bool over = options_.turns->over(observe::running_ns());
+    if (over && !options_.turns->wait([] { return std::string(); })) throw TwinDone();
+  } else if (timed > 0) {
+    const int64_t left = iterations_in_all - totals.warmup_iterations - totals.iterations;
+    const auto mark = beside_twin_->next(duration_ns, left);
+    if (mark == observe::BesideTwin::Mark::kRunBegins) recorder_.seal();
+    if (mark == observe::BesideTwin::Mark::kRunEnds) run_ = observe::run_data(recorder_, "train " + options_.model);
+  }
 }
 
 void TrainSession::add_callbacks(std::vector<train::Callback*>& callbacks) {
@@ -204,9 +233,15 @@ void TrainSession::finish(const TrainOutcome& outcome) {
   std::optional<observe::RunData> run;
   std::optional<observe::RunReport> report;
   if (recorder_.totals().iterations > 0) {
-    run = observe::run_data(recorder_, "train " + options_.model);
+    run = run_ ? std::move(run_) : observe::run_data(recorder_, "train " + options_.model);
+    if (beside_twin_) run->turns = beside_twin_->turns();
     report = observe::make_report(*run);
     fmt::print("\n{}", observe::summary_text({&*report, 1}));
+    if (beside_twin_ && run->turns.after.size() < observe::kLeastTurnPairs) {
+      fmt::print("  the training was too short to be beside its twin twice; time is judged without\n");
+    } else if (beside_twin_) {
+      fmt::print("  {}: {}\n", report->name, report->time.reason);
+    }
   } else {
     fmt::print("\nnothing was left to train, so there is no time of a step to judge\n");
   }

@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "isochron/apps/train/options.h"
+#include "isochron/observe/alternate.h"
 #include "isochron/observe/kernel_table.h"
 #include "isochron/observe/plot.h"
 #include "isochron/observe/recorder.h"
 #include "isochron/observe/report.h"
+#include "isochron/observe/run_data.h"
 #include "isochron/observe/trace.h"
 #include "isochron/optim/optimizers.h"
 #include "isochron/train/graph_dump.h"
@@ -26,6 +28,9 @@
 #include "isochron/train/trainer.h"
 
 namespace isochron::apps {
+
+/// Thrown in a training that was another's twin when that one needs it no more.
+struct TwinDone {};
 
 /// A model's own settings.
 struct TrainSettings {
@@ -93,6 +98,8 @@ class TrainSession {
   train::FitOptions::TracedSteps traced_steps(int64_t steps_per_epoch);
   void write_trace();
   void save_weights() const;
+  /// Where there is a twin: its turns, and this training's beside it.
+  void after_iteration(int64_t iterations_in_all);
   /// `report` null: nothing was recorded.
   void write(const observe::RunReport* report, std::optional<observe::RunData> run,
              const TrainOutcome& outcome) const;
@@ -105,6 +112,9 @@ class TrainSession {
   double learning_rate_;
   optim::Optimizer optimizer_;
   observe::Recorder recorder_;
+  std::optional<observe::BesideTwin> beside_twin_;
+  std::optional<observe::RunData> run_;  // where it ended before the training, which was beside its twin then
+  int64_t timed_iterations_ = 0, total_ns_ = 0;  // of the recorder's, what turns were told of
   train::History history_;
   std::function<train::NamedVariables()> weights_;
   std::optional<train::ModelCheckpoint> checkpoints_;

@@ -236,6 +236,35 @@ TEST_F(TrainCommand, AResumedRunEndsWithTheSameWeights) {
   EXPECT_THAT(train(run + whole), Ends(2, "holds checkpoints of an earlier run"));
 }
 
+TEST_F(TrainCommand, IsBesideItsTwinAndTrainsAsWithout) {
+  const std::string run = "regress --epochs 8 --steps 50000 --deterministic --checkpoint ";
+  const std::string with = (folder_ / "with").string(), without = (folder_ / "without").string();
+  const Outcome beside = train(run + with + " --beside-twin --tensorboard " + (folder_ / "tb").string() +
+                               " --out " + (folder_ / "out").string());
+  ASSERT_EQ(beside.status, 0) << beside.text;
+  EXPECT_THAT(beside.text, HasSubstr("usual means beside the twin"));
+  EXPECT_EQ(train(run + without).status, 0);
+  EXPECT_EQ(content_of(folder_ / "with" / "weights.safetensors"),
+            content_of(folder_ / "without" / "weights.safetensors"));
+  const nlohmann::json result = read_json(folder_ / "out" / "train.json");
+  EXPECT_EQ(result["epochs"].size(), 8u);
+  EXPECT_THAT(result["report"]["time"]["reason"].get<std::string>(), HasSubstr("pairs of turns"));
+  // What is judged again later is judged beside the twin too.
+  const Outcome again = run_isochron("report " + (folder_ / "out").string() + " --json " +
+                                     (folder_ / "again.json").string());
+  EXPECT_EQ(again.status, 0) << again.text;
+  EXPECT_THAT(content_of(folder_ / "again.json"), HasSubstr("usual means beside the twin"));
+}
+
+TEST_F(TrainCommand, ATwinNeedsARunOfKnownLength) {
+  EXPECT_THAT(train("regress --epochs 1 --steps 20 --beside-twin"),
+              Ends(2, "--beside-twin needs two epochs or more of a known number of steps"));
+  EXPECT_THAT(train("regress --epochs 2 --steps 200 --beside-twin"),
+              Ends(0, "too short to be beside its twin twice"));
+  EXPECT_THAT(train("regress --beside-twin --resume --checkpoint " + (folder_ / "run").string()),
+              Ends(2, "excludes"));
+}
+
 TEST_F(TrainCommand, ARunIsResumedUnderItsOwnSettingsAlone) {
   const std::string run = "regress --steps 20 --threads 1 --checkpoint " + (folder_ / "run").string();
   EXPECT_THAT(train(run + " --epochs 1 --accumulate 2"), Ends(0, ""));

@@ -11,6 +11,7 @@
 #include "isochron/core/event.h"
 #include "isochron/core/rng.h"
 #include "isochron/observe/page.h"
+#include "observe/synthetic.h"
 #include "isochron/observe/report.h"
 #include "observe/simulated_clock.h"
 #include "support/temp_folder.h"
@@ -108,6 +109,25 @@ TEST(RunRecord, GrowthIsCounted) {
   EXPECT_THAT(summary_text({&report, 1}), HasSubstr("the growth cost"));
 }
 
+TEST(RunRecord, TurnsBesideATwinDecide) {
+  RunRecord record = some_record();
+  RunData& run = *record.parts[1].run;
+  Rng rng(1);
+  run.turns = {synthetic::make_pairs(100, 60, 0, 1, rng), synthetic::make_pairs(100, 60, 0.5, 1, rng)};
+  const RunRecord read = parse_run_record(to_json(record), "x.json");
+  const RunData& again = *read.parts[1].run;
+  ASSERT_EQ(again.turns.after.size(), 100u);
+  EXPECT_EQ(again.turns.after[7].loop.median_ns, run.turns.after[7].loop.median_ns);
+  EXPECT_EQ(again.turns.before[7].twin.iterations, run.turns.before[7].twin.iterations);
+  const RunReport report = make_report(again);
+  EXPECT_EQ(report.time.kind, Flatness::kGrowing);
+  EXPECT_THAT(report.time.reason, HasSubstr("in 100 and 100 pairs of turns"));
+  // A run of before has no turns.
+  ordered_json json = ordered_json::parse(to_json(record));
+  json["parts"][1]["run"].erase("turns");
+  EXPECT_TRUE(parse_run_record(json.dump(), "x.json").parts[1].run->turns.after.empty());
+}
+
 TEST(RunRecord, RefusesWhatNoRunWrote) {
   const std::string good = to_json(some_record());
   const auto refuses = [&](const std::function<void(ordered_json&)>& change, const char* text) {
@@ -130,6 +150,8 @@ TEST(RunRecord, RefusesWhatNoRunWrote) {
   refuses([&](auto& json) { run(json)["totals"]["total_ns"] = 1e300; }, "'total_ns'");
   refuses([&](auto& json) { run(json)["totals"]["phase_ns"].push_back(0); }, "'phase_ns'");
   refuses([&](auto& json) { run(json)["classes"] = ordered_json::array(); }, "no class");
+  refuses([&](auto& json) { run(json)["turns"]["before"] = {{1, 2, 3}}; }, "six numbers");
+  refuses([&](auto& json) { run(json)["turns"]["after"] = {{1, 2, 3, 4, 5, 0}}; }, "no times");
   refuses([&](auto& json) { run(json)["classes"][0]["windows"][3]["quantiles_ns"][1] = 0; }, "ascend");
   refuses([&](auto& json) { run(json)["classes"][0]["windows"][3]["last"] = -5; }, "'last'");
   refuses([&](auto& json) { run(json)["series"][0]["values"].push_back(1); }, "samples");

@@ -24,9 +24,10 @@ FlatnessVerdict alone(Flatness kind) {
 /// After a run that changed the loop by `change`; the twin is a tenth slower, before and after.
 FlatnessVerdict judge(double change, uint64_t seed, Flatness found_alone = Flatness::kInconclusive) {
   Rng rng(seed);
-  const std::vector<TurnPair> before = synthetic::make_pairs(150, 60, 0, 1.1, rng);
-  const std::vector<TurnPair> after = synthetic::make_pairs(150, 60, change, 1.1, rng);
-  return judge_side_by_side(alone(found_alone), before, after);
+  TwinTurns turns;
+  turns.before = synthetic::make_pairs(150, 60, 0, 1.1, rng);
+  turns.after = synthetic::make_pairs(150, 60, change, 1.1, rng);
+  return judge_side_by_side(alone(found_alone), turns);
 }
 
 TEST(TurnTimes, AreThoseOfUsualIterations) {
@@ -98,12 +99,12 @@ TEST(SideBySide, SaysNothingOfTooFewPairsAndRefusesEmptyTurns) {
   Rng rng(1);
   const std::vector<TurnPair> few = synthetic::make_pairs(15, 60, 0, 1, rng);
   std::vector<TurnPair> many = synthetic::make_pairs(16, 60, 0, 1, rng);
-  EXPECT_EQ(judge_side_by_side(alone(Flatness::kGrowing), few, many).reason, "as found alone");
+  EXPECT_EQ(judge_side_by_side(alone(Flatness::kGrowing), {few, many}).reason, "as found alone");
   EXPECT_EQ(turn_pairs_error(few), std::numeric_limits<double>::infinity());
   EXPECT_GT(turn_pairs_error(many), 0);
   EXPECT_LT(turn_pairs_error(synthetic::make_pairs(1000, 60, 0, 1, rng)), turn_pairs_error(many));
   many[3].twin = {};
-  EXPECT_ERROR(judge_side_by_side(alone(Flatness::kFlat), many, many), ErrorCode::kInvalidArgument,
+  EXPECT_ERROR(judge_side_by_side(alone(Flatness::kFlat), {many, many}), ErrorCode::kInvalidArgument,
                "a turn without iterations");
 }
 

@@ -1,4 +1,4 @@
-#include "isochron/apps/compare/worker.h"
+#include "isochron/observe/worker.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -10,12 +10,12 @@
 #include <cstdlib>
 #include <string>
 
-#include "isochron/apps/compare/alternate.h"
+#include "isochron/observe/alternate.h"
 #include "isochron/core/clock.h"
 #include "isochron/core/error.h"
 #include "support/expect_error.h"
 
-namespace isochron::apps {
+namespace isochron::observe {
 namespace {
 
 /// Counts until it is told to end.
@@ -86,7 +86,7 @@ std::string iterate(Turns& turns) {
 
 TEST(Worker, ATurnGivesItsTimes) {
   Worker worker(iterate);
-  const observe::TurnTimes times = worker.run(0.002);
+  const TurnTimes times = worker.run(0.002);
   EXPECT_GT(times.iterations, 0);
   EXPECT_GE(times.median_ns, 10'000);
   EXPECT_GE(times.usual_ns, 10'000);
@@ -113,33 +113,70 @@ TEST(Worker, StaysWhereItIsPut) {
 
 TEST(Alternate, GivesBothTheirTurns) {
   Worker loop(iterate), twin(iterate);
-  Rng rng(1);
-  std::vector<observe::TurnPair> pairs;
-  alternate(loop, twin, 0.01, rng, pairs);
-  EXPECT_GE(pairs.size(), observe::kLeastTurnPairs);
-  for (const observe::TurnPair& pair : pairs) {
+  std::vector<TurnPair> pairs;
+  alternate(loop, twin, 0.01, pairs);
+  EXPECT_GE(pairs.size(), kLeastTurnPairs);
+  for (const TurnPair& pair : pairs) {
     EXPECT_GE(pair.loop.median_ns, 10'000);
     EXPECT_GE(pair.twin.median_ns, 10'000);
   }
   const size_t before = pairs.size();
-  alternate(loop, twin, 1, rng, pairs);
+  alternate(loop, twin, 1, pairs);
   EXPECT_GT(pairs.size(), before) << "they are added to";
 }
 
 TEST(Alternate, GivesUpOnLoopsThatTimeNothing) {
   Worker loop(count), twin(iterate);
-  Rng rng(1);
-  std::vector<observe::TurnPair> pairs;
-  alternate(loop, twin, 0.01, rng, pairs);
+  std::vector<TurnPair> pairs;
+  alternate(loop, twin, 0.01, pairs);
   EXPECT_TRUE(pairs.empty());
+}
+
+/// Iterations of 20 us until `left` are left.
+BesideTwin::Mark go_on(BesideTwin& beside, int64_t& left, int64_t until) {
+  while (left > until) {
+    const int64_t began_ns = running_ns();
+    while (running_ns() - began_ns < 20'000) continue;
+    const BesideTwin::Mark mark = beside.next(running_ns() - began_ns, --left);
+    if (mark != BesideTwin::Mark::kNone) return mark;
+  }
+  return BesideTwin::Mark::kNone;
+}
+
+TEST(BesideTwin, IsBesideItBeforeTheRunAndAtItsEnd) {
+  Worker twin(iterate);
+  BesideTwin beside(twin);
+  int64_t left = 10'000'000;
+  ASSERT_EQ(go_on(beside, left, 0), BesideTwin::Mark::kRunBegins);
+  EXPECT_GE(beside.turns().before.size(), kLeastTurnPairs);
+  EXPECT_EQ(go_on(beside, left, left - 1000), BesideTwin::Mark::kNone) << "200 s of it are left";
+  EXPECT_TRUE(beside.turns().after.empty());
+  left = 1000;
+  ASSERT_EQ(go_on(beside, left, 0), BesideTwin::Mark::kRunEnds);
+  for (int tries = 0; beside.turns().after.size() < kLeastTurnPairs && tries < 1000; ++tries) {
+    left = 1000;
+    EXPECT_EQ(go_on(beside, left, 0), BesideTwin::Mark::kNone);
+  }
+  EXPECT_GE(beside.turns().after.size(), kLeastTurnPairs);
+  for (const TurnPair& pair : beside.turns().after) {
+    EXPECT_GE(pair.loop.median_ns, 20'000);
+    EXPECT_GE(pair.twin.median_ns, 10'000);
+  }
+}
+
+TEST(BesideTwin, GoesOnAloneWithoutATwin) {
+  Worker twin([](Turns&) { return std::string("at once"); });
+  BesideTwin beside(twin);
+  int64_t left = 1000;
+  EXPECT_EQ(go_on(beside, left, 0), BesideTwin::Mark::kNone);
+  EXPECT_TRUE(beside.turns().before.empty());
 }
 
 TEST(Alternate, EndsWithTheLoop) {
   Worker loop([](Turns&) { return std::string("at once"); });
   Worker twin(iterate);
-  Rng rng(1);
-  std::vector<observe::TurnPair> pairs;
-  alternate(loop, twin, 10, rng, pairs);
+  std::vector<TurnPair> pairs;
+  alternate(loop, twin, 10, pairs);
   EXPECT_TRUE(loop.ended());
   EXPECT_TRUE(pairs.empty());
 }
@@ -191,4 +228,4 @@ TEST(Worker, ADeadProcessIsAnError) {
 }
 
 }  // namespace
-}  // namespace isochron::apps
+}  // namespace isochron::observe

@@ -7,8 +7,10 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,36 +18,63 @@
 #include "isochron/observe/machine.h"
 #include "isochron/observe/side_by_side.h"
 
-namespace isochron::apps {
+namespace isochron::observe {
 
-/// Monotonic ns of the turns that this process has had; where it is no worker, those of the clock.
+/// Monotonic ns without those that this process stood still: between a worker's turns, and in StandStill.
 int64_t running_ns();
+
+/// While it lives, others have their turns and `running_ns` doesn't go on.
+class StandStill {
+ public:
+  StandStill();
+  StandStill(const StandStill&) = delete;
+  StandStill& operator=(const StandStill&) = delete;
+  ~StandStill();
+
+ private:
+  int64_t began_ns_;
+};
+
+/// The durations of a turn's iterations.
+class TurnLog {
+ public:
+  TurnLog() : durations_ns_(kMost) {}
+  /// The latest 4096 are kept.
+  void add(int64_t duration_ns) {
+    durations_ns_[added_ % kMost] = static_cast<double>(duration_ns);
+    ++added_;
+  }
+  /// What was added, which goes.
+  TurnTimes take() { return turn_times(std::span(durations_ns_).first(std::min(std::exchange(added_, 0), kMost))); }
+
+ private:
+  static constexpr size_t kMost = 4096;
+  std::vector<double> durations_ns_;
+  size_t added_ = 0;
+};
 
 /// The machine's own sensors, but of the totals of the whole machine only what they rise by between two
 /// readings within a turn: the rest may be others' turns.
-class TurnSensors final : public observe::SensorSource {
+class TurnSensors final : public SensorSource {
  public:
-  void read(observe::SensorReading& reading) override { sensors_.read(reading); }
-  void read_slow(observe::SensorReading& reading) override;
+  void read(SensorReading& reading) override { sensors_.read(reading); }
+  void read_slow(SensorReading& reading) override;
   int64_t waited_ns() override { return sensors_.waited_ns(); }
   void watch_team(bool team) override { sensors_.watch_team(team); }
 
  private:
-  observe::Sensors sensors_;
+  Sensors sensors_;
   int64_t turn_ = -1;  // of the latest reading
-  observe::SensorReading real_, own_{.thermal_throttles = 0};
+  SensorReading real_, own_{.thermal_throttles = 0};
 };
 
 /// The worker's side: `work` asks between its iterations.
 class Turns {
  public:
-  explicit Turns(int channel) : channel_(channel), durations_ns_(kMostDurations) {}
+  explicit Turns(int channel) : channel_(channel) {}
 
-  /// An iteration of this turn that counts for its times, of which the latest 4096 are kept.
-  void add(int64_t duration_ns) {
-    durations_ns_[added_ % kMostDurations] = static_cast<double>(duration_ns);
-    ++added_;
-  }
+  /// An iteration of this turn that counts for its times.
+  void add(int64_t duration_ns) { log_.add(duration_ns); }
 
   /// Whether the present turn is over. Costs a reading of `running_ns`, unless the caller has one.
   bool over(int64_t now_ns) const { return now_ns >= until_ns_; }
@@ -56,18 +85,16 @@ class Turns {
   bool take_anew() { return std::exchange(anew_, false); }
 
  private:
-  static constexpr size_t kMostDurations = 4096;
-  observe::TurnTimes take_times();
-
   int channel_;
   int64_t until_ns_ = 0;
   bool anew_ = false;
-  std::vector<double> durations_ns_;
-  size_t added_ = 0;
+  TurnLog log_;
 };
 
 /// Cores that this process may run on.
 std::vector<int> cores();
+/// The calling thread stays on these.
+void stay_on(const std::vector<int>& cores);
 
 class Worker {
  public:
@@ -82,7 +109,7 @@ class Worker {
 
   /// A turn; returns the times of what it added (Turns::add) when it is over, nothing when the work has
   /// ended. `anew`: see Turns. Throws what the work has thrown, as text, and kIo where the process died.
-  observe::TurnTimes run(double seconds, bool anew = false);
+  TurnTimes run(double seconds, bool anew = false);
   /// From the next turn on its first thread stays on these of `cores()`; the others stay where they may.
   void stay_on(const std::vector<int>& cores);
   bool ended() const { return ended_; }
@@ -97,7 +124,7 @@ class Worker {
   struct Message;
   void send(int64_t turn_ns, bool anew = false);
   Message receive();
-  observe::TurnTimes await();
+  TurnTimes await();
 
   pid_t process_ = 0;
   int channel_ = -1;
@@ -106,4 +133,4 @@ class Worker {
   std::string result_;
 };
 
-}  // namespace isochron::apps
+}  // namespace isochron::observe

@@ -1,4 +1,4 @@
-#include "isochron/apps/compare/worker.h"
+#include "isochron/observe/worker.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -18,7 +18,7 @@
 #include "isochron/core/clock.h"
 #include "isochron/core/error.h"
 
-namespace isochron::apps {
+namespace isochron::observe {
 namespace {
 
 /// What the caller sends.
@@ -32,7 +32,7 @@ constexpr int64_t kEndWork = 0, kTellMore = -1;
 enum class Answer : int64_t { kTurnIsOver, kSnapshot, kResult, kError };
 struct Head {
   Answer answer{};
-  observe::TurnTimes times;  // of a turn that is over
+  TurnTimes times;  // of a turn that is over
   int64_t code = 0;          // of an error
   int64_t bytes = 0;
 };
@@ -65,7 +65,7 @@ bool write_all(int channel, const void* data, size_t bytes) {
 }
 
 void answer(int channel, Answer kind, const std::string& text = "", int64_t code = 0,
-            const observe::TurnTimes& times = {}) {
+            const TurnTimes& times = {}) {
   const Head head{kind, times, code, static_cast<int64_t>(text.size())};
   // Without a caller there is nobody to tell, and nothing to go on for.
   if (!write_all(channel, &head, sizeof head) || !write_all(channel, text.data(), text.size())) _exit(1);
@@ -98,43 +98,54 @@ void answer_from_copy(int channel, const std::function<std::string()>& snapshot)
   _exit(0);
 }
 
+/// A thread, by its number; 0: the calling one.
+void keep_on(pid_t thread, const std::vector<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) CPU_SET(core, &set);
+  sched_setaffinity(thread, sizeof set, &set);  // a wish
+}
+
 }  // namespace
 
 int64_t running_ns() { return now_ns() - g_paused_ns; }
 
-void TurnSensors::read_slow(observe::SensorReading& reading) {
+StandStill::StandStill() : began_ns_(now_ns()) {}
+
+StandStill::~StandStill() {
+  g_paused_ns += now_ns() - began_ns_;
+  ++g_turn;
+}
+
+void TurnSensors::read_slow(SensorReading& reading) {
   sensors_.read_slow(reading);
-  const observe::SensorReading before = std::exchange(real_, reading);
+  const SensorReading before = std::exchange(real_, reading);
   if (std::exchange(turn_, g_turn) == g_turn) {
     own_.stolen_ns += reading.stolen_ns - before.stolen_ns;
-    if (reading.thermal_throttles != observe::kUnknownReading)
+    if (reading.thermal_throttles != kUnknownReading)
       own_.thermal_throttles += reading.thermal_throttles - before.thermal_throttles;
   }
   reading.stolen_ns = own_.stolen_ns;
-  if (reading.thermal_throttles != observe::kUnknownReading)
+  if (reading.thermal_throttles != kUnknownReading)
     reading.thermal_throttles = own_.thermal_throttles;
 }
 
-observe::TurnTimes Turns::take_times() {
-  return observe::turn_times(
-      std::span(durations_ns_).first(std::min(std::exchange(added_, 0), kMostDurations)));
-}
-
 bool Turns::wait(const std::function<std::string()>& snapshot) {
-  const int64_t paused_ns = now_ns();
-  answer(channel_, Answer::kTurnIsOver, "", 0, take_times());
   Order order{.turn_ns = kTellMore};
-  while (order.turn_ns == kTellMore) {
-    if (!read_all(channel_, &order, sizeof order)) _exit(1);
-    if (order.turn_ns == kTellMore) answer_from_copy(channel_, snapshot);
+  {
+    const StandStill pause;
+    answer(channel_, Answer::kTurnIsOver, "", 0, log_.take());
+    while (order.turn_ns == kTellMore) {
+      if (!read_all(channel_, &order, sizeof order)) _exit(1);
+      if (order.turn_ns == kTellMore) answer_from_copy(channel_, snapshot);
+    }
   }
-  const int64_t now = now_ns();
-  g_paused_ns += now - paused_ns;
-  ++g_turn;
   until_ns_ = running_ns() + order.turn_ns;
   anew_ = order.anew != 0;
   return order.turn_ns != kEndWork;
 }
+
+void stay_on(const std::vector<int>& cores) { keep_on(0, cores); }
 
 std::vector<int> cores() {
   cpu_set_t set;
@@ -222,7 +233,7 @@ Worker::Message Worker::receive() {
   return message;
 }
 
-observe::TurnTimes Worker::await() {
+TurnTimes Worker::await() {
   Message message = receive();
   if (message.head.answer == Answer::kResult) {
     ended_ = true;
@@ -233,16 +244,13 @@ observe::TurnTimes Worker::await() {
   return message.head.times;
 }
 
-observe::TurnTimes Worker::run(double seconds, bool anew) {
+TurnTimes Worker::run(double seconds, bool anew) {
   send(static_cast<int64_t>(seconds * 1e9), anew);
   return await();
 }
 
 void Worker::stay_on(const std::vector<int>& cores) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const int core : cores) CPU_SET(core, &set);
-  if (process_ > 0) sched_setaffinity(process_, sizeof set, &set);
+  if (process_ > 0) keep_on(process_, cores);
 }
 
 std::string Worker::snapshot() {
@@ -271,4 +279,4 @@ std::string Worker::printed() const {
   }
 }
 
-}  // namespace isochron::apps
+}  // namespace isochron::observe

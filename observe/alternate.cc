@@ -1,0 +1,123 @@
+#include "isochron/observe/alternate.h"
+
+#include "isochron/core/clock.h"
+
+namespace isochron::observe {
+namespace {
+
+constexpr double kTurnSeconds = 0.003;
+/// After a change of core its caches fill again.
+constexpr size_t kPairsOnCore = 8;
+/// Turns in which nothing was timed.
+constexpr size_t kMostInVain = 500;
+/// The error of a change is that of two levels; as long as this they go on in any case, which makes it one
+/// that is known.
+constexpr double kErrorWanted = 0.006;
+constexpr double kLeastSeconds = 0.4;
+
+/// Of a loop that is this process: each time beside its twin, and the time of its own to go that is kept for
+/// the second; until then that of a twin that warms up.
+constexpr double kBesideSeconds = 2;
+constexpr double kOwnSecondsLeft = 1.5;
+constexpr double kWarmUpTurnSeconds = 0.05;
+
+}  // namespace
+
+Alternation::Alternation(double seconds, uint64_t seed)
+    : seconds_(seconds), cores_(observe::cores()), random_(seed), began_ns_(now_ns()) {}
+
+bool Alternation::next(const std::vector<TurnPair>& pairs, Turn& turn) {
+  const double spent = static_cast<double>(now_ns() - began_ns_) * 1e-9;
+  const bool move = turns_ % kPairsOnCore == 0;
+  if (pairs.size() >= TwinTurns::kMostPairs || turns_ >= kMostInVain + pairs.size()) return false;
+  if (spent > seconds_ && pairs.size() >= kLeastTurnPairs) return false;
+  if (move && spent > kLeastSeconds && turn_pairs_error(pairs) <= kErrorWanted) return false;
+  turn.seconds = kTurnSeconds * (0.5 + random_.uniform());
+  turn.loop_first = random_.uniform() < 0.5;
+  turn.core = move ? cores_[turns_ / kPairsOnCore % cores_.size()] : -1;
+  ++turns_;
+  return true;
+}
+
+void alternate(Worker& loop, Worker& twin, double seconds, std::vector<TurnPair>& pairs) {
+  Alternation alternation(seconds, pairs.size() + 1);
+  Alternation::Turn turn;
+  while (alternation.next(pairs, turn)) {
+    if (turn.core >= 0) {
+      loop.stay_on({turn.core});
+      twin.stay_on({turn.core});
+    }
+    TurnPair pair;
+    if (turn.loop_first) pair.loop = loop.run(turn.seconds);
+    pair.twin = twin.run(turn.seconds);
+    if (!turn.loop_first) pair.loop = loop.run(turn.seconds);
+    if (loop.ended() || twin.ended()) break;
+    if (pair.loop.iterations > 0 && pair.twin.iterations > 0) pairs.push_back(pair);
+  }
+  loop.stay_on(alternation.cores());
+  twin.stay_on(alternation.cores());
+}
+
+BesideTwin::Mark BesideTwin::next(int64_t duration_ns, int64_t left) {
+  switch (stage_) {
+    case Stage::kWarmUp:
+      while (!twin_.ended() && twins_turn().iterations == 0) continue;
+      begin(Stage::kBefore);
+      return Mark::kNone;
+    case Stage::kRun: {
+      ran_ns_ += duration_ns;
+      ++ran_;
+      const double usual_ns = static_cast<double>(ran_ns_) / static_cast<double>(ran_);
+      if (usual_ns * static_cast<double>(left) > kOwnSecondsLeft * 1e9) return Mark::kNone;
+      begin(Stage::kAfter);
+      return Mark::kRunEnds;
+    }
+    case Stage::kBefore:
+    case Stage::kAfter: {
+      log_.add(duration_ns);
+      if (running_ns() < turn_ends_ns_) return Mark::kNone;
+      end_turn();
+      return stage_ == Stage::kRun ? Mark::kRunBegins : Mark::kNone;
+    }
+    case Stage::kEnd:
+      return Mark::kNone;
+  }
+  return Mark::kNone;
+}
+
+void BesideTwin::begin(Stage stage) {
+  stage_ = twin_.ended() ? Stage::kEnd : stage;
+  if (stage_ == Stage::kEnd) return;
+  alternation_.emplace(kBesideSeconds, stage == Stage::kBefore ? 1 : 2);
+  begin_turn();
+}
+
+void BesideTwin::begin_turn() {
+  if (twin_.ended() || !alternation_->next(pairs(), turn_)) {
+    stay_on(alternation_->cores());
+    if (!twin_.ended()) twin_.stay_on(alternation_->cores());
+    stage_ = stage_ == Stage::kBefore && !twin_.ended() ? Stage::kRun : Stage::kEnd;
+    return;
+  }
+  if (turn_.core >= 0) {
+    stay_on({turn_.core});
+    twin_.stay_on({turn_.core});
+  }
+  if (!turn_.loop_first) pair_.twin = twins_turn();
+  log_.take();
+  turn_ends_ns_ = running_ns() + static_cast<int64_t>(turn_.seconds * 1e9);
+}
+
+void BesideTwin::end_turn() {
+  pair_.loop = log_.take();
+  if (turn_.loop_first && !twin_.ended()) pair_.twin = twins_turn();
+  if (!twin_.ended() && pair_.loop.iterations > 0 && pair_.twin.iterations > 0) pairs().push_back(pair_);
+  begin_turn();
+}
+
+TurnTimes BesideTwin::twins_turn() {
+  const StandStill pause;
+  return twin_.run(stage_ == Stage::kWarmUp ? kWarmUpTurnSeconds : turn_.seconds);
+}
+
+}  // namespace isochron::observe
