@@ -1,6 +1,11 @@
 #include "isochron/observe/alternate.h"
 
+#include <atomic>
+#include <exception>
+#include <functional>
+
 #include "isochron/core/clock.h"
+#include "isochron/core/threads.h"
 
 namespace isochron::observe {
 namespace {
@@ -20,6 +25,24 @@ constexpr double kLeastSeconds = 0.4;
 constexpr double kBesideSeconds = 2;
 constexpr double kOwnSecondsLeft = 1.5;
 constexpr double kWarmUpTurnSeconds = 0.05;
+
+/// Runs `body` while the others of this thread's team sleep, where it has worked with one: between parallel
+/// loops they look for the next for some ms, or for good (OMP_WAIT_POLICY), on the core of the twin's team.
+void while_team_sleeps(const std::function<void()>& body) {
+  std::atomic<bool> over = false;
+  std::exception_ptr error;
+  each_thread(parallel_loops_begun() > 0 ? compute_threads() : 1, [&](int64_t thread) {
+    if (thread > 0) return over.wait(false);
+    try {
+      body();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    over = true;
+    over.notify_all();
+  });
+  if (error) std::rethrow_exception(error);
+}
 
 }  // namespace
 
@@ -44,8 +67,8 @@ void alternate(Worker& loop, Worker& twin, double seconds, std::vector<TurnPair>
   Alternation::Turn turn;
   while (alternation.next(pairs, turn)) {
     if (turn.core >= 0) {
-      loop.stay_on({turn.core});
-      twin.stay_on({turn.core});
+      loop.stay_on(turn.core, alternation.cores());
+      twin.stay_on(turn.core, alternation.cores());
     }
     TurnPair pair;
     if (turn.loop_first) pair.loop = loop.run(turn.seconds);
@@ -54,8 +77,8 @@ void alternate(Worker& loop, Worker& twin, double seconds, std::vector<TurnPair>
     if (loop.ended() || twin.ended()) break;
     if (pair.loop.iterations > 0 && pair.twin.iterations > 0) pairs.push_back(pair);
   }
-  loop.stay_on(alternation.cores());
-  twin.stay_on(alternation.cores());
+  loop.stay_on(-1, alternation.cores());
+  twin.stay_on(-1, alternation.cores());
 }
 
 BesideTwin::Mark BesideTwin::next(int64_t duration_ns, int64_t left) {
@@ -94,14 +117,14 @@ void BesideTwin::begin(Stage stage) {
 
 void BesideTwin::begin_turn() {
   if (twin_.ended() || !alternation_->next(pairs(), turn_)) {
-    stay_on(alternation_->cores());
-    if (!twin_.ended()) twin_.stay_on(alternation_->cores());
+    stay_on(-1, alternation_->cores());
+    if (!twin_.ended()) twin_.stay_on(-1, alternation_->cores());
     stage_ = stage_ == Stage::kBefore && !twin_.ended() ? Stage::kRun : Stage::kEnd;
     return;
   }
   if (turn_.core >= 0) {
-    stay_on({turn_.core});
-    twin_.stay_on({turn_.core});
+    stay_on(turn_.core, alternation_->cores());
+    twin_.stay_on(turn_.core, alternation_->cores());
   }
   if (!turn_.loop_first) pair_.twin = twins_turn();
   log_.take();
@@ -117,7 +140,10 @@ void BesideTwin::end_turn() {
 
 TurnTimes BesideTwin::twins_turn() {
   const StandStill pause;
-  return twin_.run(stage_ == Stage::kWarmUp ? kWarmUpTurnSeconds : turn_.seconds);
+  TurnTimes times;
+  while_team_sleeps(
+      [&] { times = twin_.run(stage_ == Stage::kWarmUp ? kWarmUpTurnSeconds : turn_.seconds); });
+  return times;
 }
 
 }  // namespace isochron::observe

@@ -1,5 +1,6 @@
-// A loop and its twin in alternation: turns of some 3 ms, of random length and order, so that nothing periodic
-// favours one, and on one core at a time, whose neighbours both have. What that is for: side_by_side.h.
+// A loop and its twin in alternation: turns of some 3 ms, of random length and order, so that nothing
+// periodic favours one, their first threads on one core at a time, whose neighbours both have, and their
+// others off it. What that is for: side_by_side.h.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ class Alternation {
   struct Turn {
     double seconds = 0;      // of either
     bool loop_first = true;  // else its twin
-    int core = -1;           // that both go to first; -1: they stay where they are
+    int core = -1;           // that the first thread of both goes to before; -1: they stay where they are
   };
   /// The next one; false: no more.
   bool next(const std::vector<TurnPair>& pairs, Turn& turn);
@@ -38,9 +39,9 @@ class Alternation {
 /// Gives both their turns and adds what they took to `pairs`. Ends early when one of them does.
 void alternate(Worker& loop, Worker& twin, double seconds, std::vector<TurnPair>& pairs);
 
-/// For a loop that is this process: it calls `next` after each of its iterations, and its twin has turns within
-/// these calls, on whose time `running_ns` stands still. Before the run both are beside each other, then the
-/// loop runs, and shortly before its end they are again.
+/// For a loop that is this process: it calls `next` after each of its iterations, and its twin has turns
+/// within these calls, on whose time `running_ns` stands still. Before the run both are beside each other,
+/// then the loop runs, and shortly before its end they are again.
 class BesideTwin {
  public:
   /// `twin` does the same work, its turns' iterations noted by Turns::add.

@@ -295,20 +295,6 @@ HalfWidths half_widths_of(const std::vector<Values>& errors, const FlatnessOptio
   return result;
 }
 
-bool within(const ChangeEstimate& estimate, double bound) {
-  return estimate.low >= -bound && estimate.high <= bound;
-}
-
-/// Of estimates with their joint intervals the largest that lies beyond the bound.
-const ChangeEstimate* beyond(std::span<const ChangeEstimate> estimates, double bound) {
-  const ChangeEstimate* largest = nullptr;
-  for (const ChangeEstimate& estimate : estimates) {
-    if (estimate.low <= bound && estimate.high >= -bound) continue;
-    if (largest == nullptr || std::fabs(estimate.change) > std::fabs(largest->change)) largest = &estimate;
-  }
-  return largest;
-}
-
 /// How many times longer a run must be: half widths shrink with the root of its length. A change that can't
 /// be told from none is taken for none, which needs an interval of half the bound; any other must come clear
 /// of the bound.
@@ -408,17 +394,7 @@ FlatnessVerdict judge(const FlatnessInput& input, const FlatnessOptions& options
       verdict.smallest_detectable_change = std::max(verdict.smallest_detectable_change, own);
     }
   }
-  const auto is_within = [&](const ChangeEstimate& estimate) { return within(estimate, options.bound); };
-  if (std::ranges::all_of(verdict.estimates, is_within)) {
-    verdict.kind = Flatness::kFlat;
-  } else if (const ChangeEstimate* outside = beyond(joint, options.bound); outside != nullptr) {
-    verdict.kind = outside->change > 0 ? Flatness::kGrowing : Flatness::kShrinking;
-    verdict.estimates = joint;
-  }
-  verdict.largest = *std::max_element(verdict.estimates.begin(), verdict.estimates.end(),
-                                      [](const ChangeEstimate& a, const ChangeEstimate& b) {
-                                        return std::fabs(a.change) < std::fabs(b.change);
-                                      });
+  decide(verdict, std::move(joint));
   verdict.first_tenth = median(medians.first(tenth(medians.size())));
   verdict.last_tenth = median(medians.last(tenth(medians.size())));
   const size_t grouped = group_size(medians.size());
@@ -589,6 +565,31 @@ bool reference_slowed(const FlatnessInput& input, const FlatnessOptions& options
 std::string_view flatness_name(Flatness flatness) {
   constexpr std::string_view kNames[] = {"flat", "growing", "shrinking", "inconclusive"};
   return kNames[static_cast<size_t>(flatness)];
+}
+
+bool within(const ChangeEstimate& estimate, double bound) {
+  return estimate.low >= -bound && estimate.high <= bound;
+}
+
+void decide(FlatnessVerdict& verdict, std::vector<ChangeEstimate> joint) {
+  const double bound = verdict.bound;
+  const auto lesser = [](const ChangeEstimate& a, const ChangeEstimate& b) {
+    return std::fabs(a.change) < std::fabs(b.change);
+  };
+  std::vector<ChangeEstimate> beyond;
+  std::ranges::copy_if(joint, std::back_inserter(beyond),
+                       [bound](const ChangeEstimate& e) { return e.low > bound || e.high < -bound; });
+  if (std::ranges::all_of(verdict.estimates, [bound](const auto& e) { return within(e, bound); })) {
+    verdict.kind = Flatness::kFlat;
+  } else if (!beyond.empty()) {
+    verdict.largest = *std::ranges::max_element(beyond, lesser);
+    verdict.kind = verdict.largest.change > 0 ? Flatness::kGrowing : Flatness::kShrinking;
+    verdict.estimates = std::move(joint);
+    return;
+  } else {
+    verdict.kind = Flatness::kInconclusive;
+  }
+  verdict.largest = *std::ranges::max_element(verdict.estimates, lesser);
 }
 
 FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions& options) {

@@ -71,7 +71,7 @@ struct FlatnessVerdict {
   Flatness kind = Flatness::kInconclusive;
   bool machine_slowed = false;  // growing as measured, but not once the machine's speed is taken out, as here
   double bound = 0;             // what it was held against
-  ChangeEstimate largest;       // the statistic with the largest absolute change
+  ChangeEstimate largest;       // the largest absolute one; of growing or shrinking beyond the bound
   std::vector<ChangeEstimate> estimates;
   double first_tenth = 0;  // level of the medians, in the series' unit, after warm-up
   double last_tenth = 0;
@@ -112,5 +112,12 @@ FlatnessVerdict judge_classes(std::span<const ClassInput> classes, const Flatnes
 
 /// "flat: +0.4 % [-0.8 %, +1.5 %] (trend of medians)", for tables and logs.
 std::string verdict_text(const FlatnessVerdict& verdict);
+
+/// Whether the whole interval lies within the bound.
+bool within(const ChangeEstimate& estimate, double bound);
+/// Sets `kind`, `estimates` and `largest` by the bound, for other ways of estimating a change: flat where
+/// each of `estimates` lies within it, else growing or shrinking where one of the `joint` intervals lies
+/// beyond it, else inconclusive.
+void decide(FlatnessVerdict& verdict, std::vector<ChangeEstimate> joint);
 
 }  // namespace isochron::observe

@@ -75,8 +75,8 @@ Json window_json(const Window& window) {
 Json turns_json(const std::vector<TurnPair>& pairs) {
   Json list = Json::array();
   for (const auto& [loop, twin] : pairs) {
-    list.push_back({loop.iterations, loop.median_ns, loop.usual_ns, twin.iterations, twin.median_ns,
-                    twin.usual_ns});
+    list.push_back(
+        {loop.iterations, loop.median_ns, loop.usual_ns, twin.iterations, twin.median_ns, twin.usual_ns});
   }
   return list;
 }

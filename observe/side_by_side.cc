@@ -99,31 +99,15 @@ FlatnessVerdict judge_side_by_side(FlatnessVerdict alone, const TwinTurns& turns
   };
   add("medians beside the twin", &TurnTimes::median_ns);
   add("usual means beside the twin", &TurnTimes::usual_ns);
-  const double bound = verdict.bound;
-  const auto within = [bound](const ChangeEstimate& e) { return e.low >= -bound && e.high <= bound; };
-  const auto beyond = [bound](const ChangeEstimate& e) { return e.low > bound || e.high < -bound; };
-  const auto lesser = [](const ChangeEstimate& a, const ChangeEstimate& b) {
-    return std::fabs(a.change) < std::fabs(b.change);
-  };
-  if (std::ranges::all_of(verdict.estimates, within)) {
-    verdict.kind = Flatness::kFlat;
-  } else if (std::ranges::any_of(joint, beyond)) {
-    verdict.estimates = joint;
-    verdict.kind =
-        std::ranges::max_element(joint, lesser)->change > 0 ? Flatness::kGrowing : Flatness::kShrinking;
-  } else if (alone.kind == Flatness::kFlat) {
-    return alone;
-  } else {
-    verdict.kind = Flatness::kInconclusive;
-  }
-  verdict.largest = *std::ranges::max_element(verdict.estimates, lesser);
+  decide(verdict, std::move(joint));
+  if (verdict.kind == Flatness::kInconclusive && alone.kind == Flatness::kFlat) return alone;
   verdict.smallest_detectable_change = 0;
   for (const ChangeEstimate& e : verdict.estimates)
     verdict.smallest_detectable_change = std::max(verdict.smallest_detectable_change, 0.5 * (e.high - e.low));
   if (verdict.kind != Flatness::kInconclusive) verdict.iterations_to_decide = 0;
   verdict.reason = fmt::format("{} and {}, in {} and {} pairs of turns; the bound is {:.1f} %",
                                interval_text(verdict.estimates[0]), interval_text(verdict.estimates[1]),
-                               before.size(), after.size(), 100 * bound);
+                               before.size(), after.size(), 100 * verdict.bound);
   const bool changed = alone.kind == Flatness::kGrowing || alone.kind == Flatness::kShrinking;
   verdict.machine_slowed = changed && verdict.kind == Flatness::kFlat;
   if (changed && verdict.kind != alone.kind)

@@ -45,13 +45,13 @@ inline constexpr size_t kLeastTurnPairs = 16;
 /// kLeastTurnPairs.
 double turn_pairs_error(std::span<const TurnPair> pairs);
 
-/// What `turns` say of the run between them, which on its own was found to be `alone`: flat when the change of
-/// both, medians and usual means, lies within the bound, growing or shrinking when one lies beyond it; this
-/// decides, and where it is neither, a run that is flat by itself stays so, and any other is inconclusive. A
-/// level is the mean logarithm of the pairs' ratios without a fifth of them on either side; its standard error
-/// is that of such a mean (Tukey and McLaughlin, "Less Vulnerable Confidence and Significance Procedures",
-/// Sankhya A 25, 1963). The confidence, 95 %, holds over three looks. `alone` where there are too few pairs.
-/// Throws kInvalidArgument for a turn without iterations.
+/// What `turns` say of the run between them, which on its own was found to be `alone`: flat when the change
+/// of both, medians and usual means, lies within the bound, growing or shrinking when one lies beyond it;
+/// this decides, and where it is neither, a run that is flat by itself stays so, and any other is
+/// inconclusive. A level is the mean logarithm of the pairs' ratios without a fifth of them on either side;
+/// its standard error is that of such a mean (Tukey and McLaughlin, "Less Vulnerable Confidence and
+/// Significance Procedures", Sankhya A 25, 1963). The confidence, 95 %, holds over three looks. `alone` where
+/// there are too few pairs. Throws kInvalidArgument for a turn without iterations.
 FlatnessVerdict judge_side_by_side(FlatnessVerdict alone, const TwinTurns& turns);
 
 }  // namespace isochron::observe

@@ -1,5 +1,6 @@
 #include "isochron/observe/worker.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -13,6 +14,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "isochron/core/clock.h"
@@ -32,8 +36,8 @@ constexpr int64_t kEndWork = 0, kTellMore = -1;
 enum class Answer : int64_t { kTurnIsOver, kSnapshot, kResult, kError };
 struct Head {
   Answer answer{};
-  TurnTimes times;  // of a turn that is over
-  int64_t code = 0;          // of an error
+  TurnTimes times;   // of a turn that is over
+  int64_t code = 0;  // of an error
   int64_t bytes = 0;
 };
 
@@ -106,6 +110,16 @@ void keep_on(pid_t thread, const std::vector<int>& cores) {
   sched_setaffinity(thread, sizeof set, &set);  // a wish
 }
 
+void place_threads(pid_t process, int core, const std::vector<int>& cores) {
+  std::vector<int> others = cores;
+  if (cores.size() > 1) std::erase(others, core);
+  std::error_code none;
+  for (const auto& task : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", process), none)) {
+    const auto thread = static_cast<pid_t>(std::stol(task.path().filename()));
+    keep_on(thread, core >= 0 && thread == process ? std::vector{core} : others);
+  }
+}
+
 }  // namespace
 
 int64_t running_ns() { return now_ns() - g_paused_ns; }
@@ -126,8 +140,7 @@ void TurnSensors::read_slow(SensorReading& reading) {
       own_.thermal_throttles += reading.thermal_throttles - before.thermal_throttles;
   }
   reading.stolen_ns = own_.stolen_ns;
-  if (reading.thermal_throttles != kUnknownReading)
-    reading.thermal_throttles = own_.thermal_throttles;
+  if (reading.thermal_throttles != kUnknownReading) reading.thermal_throttles = own_.thermal_throttles;
 }
 
 bool Turns::wait(const std::function<std::string()>& snapshot) {
@@ -145,7 +158,7 @@ bool Turns::wait(const std::function<std::string()>& snapshot) {
   return order.turn_ns != kEndWork;
 }
 
-void stay_on(const std::vector<int>& cores) { keep_on(0, cores); }
+void stay_on(int core, const std::vector<int>& cores) { place_threads(getpid(), core, cores); }
 
 std::vector<int> cores() {
   cpu_set_t set;
@@ -249,8 +262,8 @@ TurnTimes Worker::run(double seconds, bool anew) {
   return await();
 }
 
-void Worker::stay_on(const std::vector<int>& cores) {
-  if (process_ > 0) keep_on(process_, cores);
+void Worker::stay_on(int core, const std::vector<int>& cores) {
+  if (process_ > 0) place_threads(process_, core, cores);
 }
 
 std::string Worker::snapshot() {

@@ -45,7 +45,9 @@ class TurnLog {
     ++added_;
   }
   /// What was added, which goes.
-  TurnTimes take() { return turn_times(std::span(durations_ns_).first(std::min(std::exchange(added_, 0), kMost))); }
+  TurnTimes take() {
+    return turn_times(std::span(durations_ns_).first(std::min(std::exchange(added_, 0), kMost)));
+  }
 
  private:
   static constexpr size_t kMost = 4096;
@@ -93,8 +95,9 @@ class Turns {
 
 /// Cores that this process may run on.
 std::vector<int> cores();
-/// The calling thread stays on these.
-void stay_on(const std::vector<int>& cores);
+/// This process's first thread stays on `core`, its others on the rest of `cores` where there are more; -1:
+/// all of them go where they like among `cores`.
+void stay_on(int core, const std::vector<int>& cores);
 
 class Worker {
  public:
@@ -110,8 +113,8 @@ class Worker {
   /// A turn; returns the times of what it added (Turns::add) when it is over, nothing when the work has
   /// ended. `anew`: see Turns. Throws what the work has thrown, as text, and kIo where the process died.
   TurnTimes run(double seconds, bool anew = false);
-  /// From the next turn on its first thread stays on these of `cores()`; the others stay where they may.
-  void stay_on(const std::vector<int>& cores);
+  /// From the next turn on, as the function of that name.
+  void stay_on(int core, const std::vector<int>& cores);
   bool ended() const { return ended_; }
   /// What is known of the work so far; not once it has ended.
   std::string snapshot();

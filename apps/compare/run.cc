@@ -8,11 +8,11 @@
 #include <variant>
 
 #include "isochron/apps/allocation_counter.h"
-#include "isochron/observe/alternate.h"
-#include "isochron/observe/worker.h"
 #include "isochron/core/clock.h"
 #include "isochron/core/error.h"
+#include "isochron/observe/alternate.h"
 #include "isochron/observe/run_record.h"
+#include "isochron/observe/worker.h"
 
 namespace isochron::apps {
 namespace {
@@ -61,8 +61,13 @@ observe::ReportOptions report_options(const Loop& loop) {
 /// Counts iterations and epochs of one loop, in its own process; waits between its turns.
 class Progress {
  public:
-  Progress(const Loop& loop, const CompareOptions& options, observe::Recorder& recorder, observe::Turns& turns)
-      : loop_(loop), options_(options), recorder_(recorder), turns_(turns), epoch_began_ns_(observe::running_ns()) {}
+  Progress(const Loop& loop, const CompareOptions& options, observe::Recorder& recorder,
+           observe::Turns& turns)
+      : loop_(loop),
+        options_(options),
+        recorder_(recorder),
+        turns_(turns),
+        epoch_began_ns_(observe::running_ns()) {}
 
   bool next() {
     if (turns_.take_anew()) begin_anew();
@@ -235,7 +240,8 @@ class Running {
     observe::alternate(*worker_, *twin_, std::min(kBesideSeconds, options_.seconds), pairs);
   }
   std::unique_ptr<observe::Worker> begin() const {
-    return std::make_unique<observe::Worker>([this](observe::Turns& turns) { return run_loop(loop_, options_, turns); });
+    return std::make_unique<observe::Worker>(
+        [this](observe::Turns& turns) { return run_loop(loop_, options_, turns); });
   }
   observe::RunRecord parse(const std::string& record) const {
     return observe::parse_run_record(record, loop_.name);
@@ -272,7 +278,7 @@ class Running {
   double next_look_;
   bool looked_ = false;
   std::optional<Flatness> found_;  // at the latest look
-  observe::RunData data_;  // at the latest look
+  observe::RunData data_;          // at the latest look
   std::unique_ptr<observe::Worker> twin_;
   std::vector<observe::TurnPair> turns_before_;
   LoopResult result_{.report = {}, .notes = {}, .deviations = {}, .settled = false};

@@ -79,6 +79,7 @@ std::string train_as_twin(const TrainableModel& model, TrainOptions options, obs
   for (std::filesystem::path* path : {&options.out, &options.json, &options.trace, &options.graphs})
     path->clear();
   options.memory_at.clear();
+  options.require_flat = false;
   options.turns = &turns;
   if (std::freopen("/dev/null", "w", stderr) == nullptr) return {};  // its notices would be a second time
   try {
@@ -90,7 +91,7 @@ std::string train_as_twin(const TrainableModel& model, TrainOptions options, obs
 
 void train(const TrainableModel& model, TrainOptions options) {
   std::optional<observe::Worker> twin;
-  if (options.beside_twin) {
+  if (options.beside_twin.value_or(options.require_flat && !options.resume && !options.dry_run)) {
     twin.emplace([&](observe::Turns& turns) { return train_as_twin(model, options, turns); });
     options.twin = &*twin;
   }
@@ -182,11 +183,12 @@ void add_train(CLI::App& app) {
                     "choose kernels by rule, not by timing: equal runs give equal bits");
   command->add_flag("--require-flat", options->require_flat,
                     "exit with 1 unless the time of a step is found flat over the run");
-  CLI::Option* beside_twin = command->add_flag(
-      "--beside-twin", options->beside_twin,
+  CLI::Option* beside_twin = command->add_flag_function(
+      "--beside-twin,!--no-beside-twin", [options](int64_t count) { options->beside_twin = count > 0; },
       "judge the time of a step beside a second process that trains the same: both take turns of some "
       "milliseconds before and after, and it stands still in between, so that a machine whose speed changes "
-      "has no part in the verdict; some seconds longer, and the memory of two");
+      "has no part in the verdict; some seconds longer, and the memory of two; default with --require-flat "
+      "where the number of steps is known and the run isn't resumed");
   command->add_flag(
       "--enforce-sealed", options->enforce_sealed,
       "end with an error and the stack of the place where a step after warm-up first makes something: an "

@@ -35,7 +35,7 @@ struct TrainOptions {
   bool dry_run = false;
   bool deterministic = false;
   bool require_flat = false;
-  bool beside_twin = false;
+  std::optional<bool> beside_twin;  // else where flat is required and a twin can be had
   observe::Worker* twin = nullptr;  // which runs beside this training,
   observe::Turns* turns = nullptr;  // or whose this one is
   bool enforce_sealed = false;

@@ -57,10 +57,11 @@ TrainSession::TrainSession(const TrainOptions& options, const TrainSettings& set
       optimizer_name_(options.optimizer.empty() ? settings.optimizer : options.optimizer),
       learning_rate_(chosen_learning_rate(options, settings)),
       optimizer_(optimizer_named(optimizer_name_).make(learning_rate_, step_options())),
-      recorder_({.classes = options.accumulate > 1 ? 3 : 2,
-                 .heap_allocations = allocations_counted() ? heap_allocations : nullptr,
-                 .library_allocations = allocations_counted() ? library_allocations : nullptr,
-                 .clock = options.beside_twin ? observe::running_ns : now_ns}) {
+      recorder_(
+          {.classes = options.accumulate > 1 ? 3 : 2,
+           .heap_allocations = allocations_counted() ? heap_allocations : nullptr,
+           .library_allocations = allocations_counted() ? library_allocations : nullptr,
+           .clock = options.twin != nullptr || options.turns != nullptr ? observe::running_ns : now_ns}) {
   nn::set_initializer_seed(options.seed);
   random::set_seed(options.seed);
 }
@@ -126,15 +127,8 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   fit_options.finish_on_signals = !options_.checkpoint.empty();
   fit_options.settings = settings(fit_options.steps_per_epoch);
   add_callbacks(fit_options.callbacks);
-  if (options_.beside_twin) {
-    const int64_t steps_each = steps_per_epoch(data);
-    require(epochs_ > 1 && steps_each > 0, ErrorCode::kInvalidArgument, "train",
-            "--beside-twin needs two epochs or more of a known number of steps");
-    if (options_.twin != nullptr) beside_twin_.emplace(*options_.twin);
-    fit_options.after_iteration = [this, all = checked_mul<int64_t>(epochs_, steps_each, "train")] {
-      after_iteration(all);
-    };
-  }
+  if (options_.twin != nullptr || options_.turns != nullptr)
+    run_beside_twin(fit_options, steps_per_epoch(data));
   fit_options.traced = traced_steps(steps_per_epoch(data));
   if (!options_.graphs.empty()) graphs_.emplace(options_.graphs);
   history_ = trainer.fit(data, fit_options);
@@ -147,6 +141,17 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
                                                            history_.stopped, options_.checkpoint.string()));
   }
   if (!options_.checkpoint.empty()) save_weights();
+}
+
+void TrainSession::run_beside_twin(train::FitOptions& fit_options, int64_t steps_each) {
+  const bool known = epochs_ > 1 && steps_each > 0;
+  require(known || !options_.beside_twin.value_or(false), ErrorCode::kInvalidArgument, "train",
+          "--beside-twin needs two epochs or more of a known number of steps");
+  if (!known) return;
+  if (options_.twin != nullptr) beside_twin_.emplace(*options_.twin);
+  fit_options.after_iteration = [this, all = checked_mul<int64_t>(epochs_, steps_each, "train")] {
+    after_iteration(all);
+  };
 }
 
 void TrainSession::after_iteration(int64_t iterations_in_all) {
@@ -163,7 +168,8 @@ void TrainSession::after_iteration(int64_t iterations_in_all) {
     const int64_t left = iterations_in_all - totals.warmup_iterations - totals.iterations;
     const auto mark = beside_twin_->next(duration_ns, left);
     if (mark == observe::BesideTwin::Mark::kRunBegins) recorder_.seal();
-    if (mark == observe::BesideTwin::Mark::kRunEnds) run_ = observe::run_data(recorder_, "train " + options_.model);
+    if (mark == observe::BesideTwin::Mark::kRunEnds)
+      run_ = observe::run_data(recorder_, "train " + options_.model);
   }
 }
 

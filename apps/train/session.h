@@ -99,6 +99,7 @@ class TrainSession {
   void write_trace();
   void save_weights() const;
   /// Where there is a twin: its turns, and this training's beside it.
+  void run_beside_twin(train::FitOptions& fit_options, int64_t steps_each);
   void after_iteration(int64_t iterations_in_all);
   /// `report` null: nothing was recorded.
   void write(const observe::RunReport* report, std::optional<observe::RunData> run,

@@ -250,8 +250,8 @@ TEST_F(TrainCommand, IsBesideItsTwinAndTrainsAsWithout) {
   EXPECT_EQ(result["epochs"].size(), 8u);
   EXPECT_THAT(result["report"]["time"]["reason"].get<std::string>(), HasSubstr("pairs of turns"));
   // What is judged again later is judged beside the twin too.
-  const Outcome again = run_isochron("report " + (folder_ / "out").string() + " --json " +
-                                     (folder_ / "again.json").string());
+  const Outcome again =
+      run_isochron("report " + (folder_ / "out").string() + " --json " + (folder_ / "again.json").string());
   EXPECT_EQ(again.status, 0) << again.text;
   EXPECT_THAT(content_of(folder_ / "again.json"), HasSubstr("usual means beside the twin"));
 }
@@ -261,6 +261,11 @@ TEST_F(TrainCommand, ATwinNeedsARunOfKnownLength) {
               Ends(2, "--beside-twin needs two epochs or more of a known number of steps"));
   EXPECT_THAT(train("regress --epochs 2 --steps 200 --beside-twin"),
               Ends(0, "too short to be beside its twin twice"));
+  EXPECT_THAT(train("regress --epochs 2 --steps 200 --require-flat"),
+              Ends(1, "too short to be beside its twin twice"));
+  const Outcome alone = train("regress --epochs 2 --steps 200 --require-flat --no-beside-twin");
+  EXPECT_THAT(alone, Ends(1, "is not found flat: too short"));
+  EXPECT_THAT(alone.text, Not(HasSubstr("twin")));
   EXPECT_THAT(train("regress --beside-twin --resume --checkpoint " + (folder_ / "run").string()),
               Ends(2, "excludes"));
 }

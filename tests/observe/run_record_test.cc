@@ -11,9 +11,9 @@
 #include "isochron/core/event.h"
 #include "isochron/core/rng.h"
 #include "isochron/observe/page.h"
-#include "observe/synthetic.h"
 #include "isochron/observe/report.h"
 #include "observe/simulated_clock.h"
+#include "observe/synthetic.h"
 #include "support/temp_folder.h"
 
 namespace isochron::observe {

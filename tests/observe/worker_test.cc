@@ -3,16 +3,19 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
 #include <signal.h>
 #include <unistd.h>
+#include <semaphore>
+#include <thread>
 
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
-#include "isochron/observe/alternate.h"
 #include "isochron/core/clock.h"
 #include "isochron/core/error.h"
+#include "isochron/observe/alternate.h"
 #include "support/expect_error.h"
 
 namespace isochron::observe {
@@ -97,18 +100,33 @@ TEST(Worker, ATurnGivesItsTimes) {
 
 TEST(Worker, StaysWhereItIsPut) {
   Worker worker([](Turns& turns) {
+    std::binary_semaphore asked(0), answered(0);
+    size_t others = 0;
+    std::jthread other([&](const std::stop_token& stop) {
+      for (asked.acquire(); !stop.stop_requested(); asked.acquire()) {
+        others = cores().size();
+        answered.release();
+      }
+    });
     std::string seen;
-    while (turns.wait([] { return std::string(); })) seen += fmt::format("{} ", cores().size());
+    do {
+      asked.release();
+      answered.acquire();
+      seen += fmt::format("{}/{} ", cores().size(), others);
+    } while (turns.wait([] { return std::string(); }));
+    other.request_stop();
+    asked.release();
     return seen;
   });
   const std::vector<int> all = cores();
   ASSERT_FALSE(all.empty());
   worker.run(0.001);
-  worker.stay_on({all.back()});
+  worker.stay_on(all.back(), all);
   worker.run(0.001);
-  worker.stay_on(all);
+  worker.stay_on(-1, all);
   worker.run(0.001);
-  EXPECT_EQ(worker.finish(), fmt::format("1 {} ", all.size()));
+  EXPECT_EQ(worker.finish(),
+            fmt::format("{0}/{0} 1/{1} {0}/{0} ", all.size(), std::max<size_t>(1, all.size() - 1)));
 }
 
 TEST(Alternate, GivesBothTheirTurns) {
