@@ -185,9 +185,9 @@ ResidentSet reconcile(std::string_view smaps, const OwnMemory& own, const HeapTo
   rest -= own.mapped;
   const int64_t blocks = std::clamp<int64_t>(rest, 0, heap.mapped);  // of malloc's with mappings of their own
   rest -= blocks;
+  const int64_t in_arenas = std::min(heap.in_use, heap_resident);
   heap_resident += blocks - from_malloc;
-  set.heap =
-      std::clamp<int64_t>(heap.in_use + heap.mapped - from_malloc, 0, std::max<int64_t>(heap_resident, 0));
+  set.heap = std::max<int64_t>(in_arenas + blocks - from_malloc, 0);
   set.heap_slack = heap_resident - set.heap;
   set.unexplained = rest;
   return set;

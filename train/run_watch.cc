@@ -9,6 +9,7 @@
 
 #include "isochron/core/clock.h"
 #include "isochron/core/event.h"
+#include "isochron/memory/system_memory.h"
 #include "isochron/observe/run_record.h"
 
 namespace isochron::train {
@@ -46,7 +47,9 @@ void RunWatch::on_train_end(RunState& run) { write(run, true); }
 
 void RunWatch::look(const RunState& run, const Results& results) {
   if (alarm_.due()) {
-    if (const auto report = alarm_.look()) {
+    const auto report = alarm_.look();
+    give_back_free_heap();  // a look is rare, and takes up to a MB
+    if (report) {
       const std::string cause = report->causes.empty() ? "" : "; cause: " + report->causes.front().name;
       alarm_text_ =
           fmt::format("steps take longer as the run goes on: {}{}", verdict_text(report->time), cause);

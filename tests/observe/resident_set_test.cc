@@ -75,6 +75,12 @@ TEST(ResidentSet, BlocksOfMallocThatAreNotResidentAreNotClaimed) {
   EXPECT_EQ(set.heap_slack, 0);
 }
 
+TEST(ResidentSet, WhatIsFreeShowsBesideBlocksThatAreNotResident) {
+  const ResidentSet set = reconciled({}, {.in_use = 1200 * kKb, .mapped = 900 * kMb});
+  EXPECT_EQ(set.heap_slack, (2000 + 100 - 1200) * kKb);
+  EXPECT_EQ(set.heap, (1200 + 8100 + 4096 + 12) * kKb);
+}
+
 TEST(ResidentSet, SurvivesAnyText) {
   const auto nothing = [](uint64_t, uint64_t) { return int64_t{0}; };
   for (const std::string_view text :
