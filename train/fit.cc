@@ -375,7 +375,12 @@ void Trainer::Fit::end_epoch() {
     progress_.finish(run_, record);
   }
   results_ = record.results;
+  const bool first = history_text_.empty();
   append_history(history_text_, record);
+  if (first) {  // as long as it will be, so that neither it nor the checkpoints' documents grow with the run
+    const auto epochs_to_come = static_cast<size_t>(options_.epochs - run_.epoch + 1);
+    history_text_.reserve(std::min(epochs_to_come, History::kMaxEpochs) * (history_text_.size() * 5 / 4));
+  }
   if (history_.epochs.size() == History::kMaxEpochs) {
     std::string oldest;
     append_history(oldest, history_.epochs.front());

@@ -119,7 +119,10 @@ std::string RunDocument::str(const std::string& history_text) const {
   }
   if (weights_only) return text;
   text.pop_back();
-  text += ",\"history\":[" + history_text + "]}";
+  text.reserve(text.size() + history_text.capacity() + 32);  // of one size, whatever the epoch
+  text += ",\"history\":[";
+  text += history_text;
+  text += "]}";
   return text;
 }
 
