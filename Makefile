@@ -88,8 +88,9 @@ bench: deps  ## the reference cases beside PyTorch, TensorFlow and JAX; results 
 	bench/peers/run_all.py --peers $(PEERS) --isochron $(command) --rounds $(ROUNDS) --seconds $(SECONDS_EACH) --name $(NAME)
 	scripts/readme_table.py --results bench/results/$(NAME).json
 
-export-tools:  ## TensorBoard in build/tools, for the test that reads event files with it
-	@[ -x build/tools/bin/python ] || python3 -m venv build/tools
+export-tools:  ## Chromium, Graphviz and, in build/tools, TensorBoard: for the tests that open exports with them
+	@scripts/install-deps.sh viewers
+	[ -x build/tools/bin/python ] || python3 -m venv build/tools
 	build/tools/bin/python -m pip install --quiet tensorboard
 
 ops-reference: deps  ## write docs/ops.md from the registry of ops

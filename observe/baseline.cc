@@ -71,7 +71,9 @@ Window take_window(std::string_view& bytes, int64_t length) {
 }  // namespace
 
 std::string Recorder::baseline() const {
-  std::string bytes;
+  std::string bytes;  // of one size, however long the run, so that each has the room of the one before
+  bytes.reserve(sizeof(Head) +
+                windows_.size() * (sizeof(ClassHead) + WindowSeries::kMaxWindows / 2 * sizeof(Window)));
   append(bytes, Head{.classes = options_.classes,
                      .iterations = totals_.iterations,
                      .timed_iterations = totals_.timed_iterations,

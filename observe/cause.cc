@@ -420,6 +420,8 @@ std::optional<double> Evidence::get(std::string_view name) const {
 std::span<const CauseRule> cause_rules() { return kRules; }
 std::span<const CatalogueEntry> catalogue() { return kCatalogue; }
 
+bool of_machine(std::string_view cause) { return cause == kMachine || cause == kStolen || cause == kClocks; }
+
 bool brings_along(std::string_view root, std::string_view other) {
   const std::span<const std::string_view> brings = entry_of(root).brings;
   return std::ranges::find(brings, other) != brings.end();

@@ -112,6 +112,9 @@ bool brings_along(std::string_view root, std::string_view other);
 /// Whether periodic spikes of `phase`, or those whose iterations traced or changed plans, are this cause's.
 bool owns_spikes(std::string_view cause, Phase phase, bool of_plan);
 
+/// Whether it is the machine's, and no fault of the program's.
+bool of_machine(std::string_view cause);
+
 struct Cause {
   std::string name;                            // as in the catalogue, or "unexplained"
   std::string mend;                            // what to do

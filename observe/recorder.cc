@@ -99,7 +99,7 @@ void Recorder::restart() {
   traces_mark_ = counter_value(Counter::kTraces);
   traced_ = looking_ = false;
   looks_ = {};
-  sample_cost_.sum_ns = slow_cost_.sum_ns = reference_cost_.sum_ns = 0;
+  for (Cost* cost : {&sample_cost_, &slow_cost_, &reference_cost_}) cost->sum_ns = cost->count = 0;
   files_before_ = written_files();
   next_slow_ns_ = 0;
   sample_interval_ns_ = options_.sample_interval_ns;
@@ -224,6 +224,7 @@ void Recorder::Cost::add(int64_t ns) {
   constexpr int64_t kMostTimes = 8;
   cheapest_ns = std::min(cheapest_ns, ns);
   sum_ns += static_cast<double>(std::min(ns, kMostTimes * cheapest_ns));
+  ++count;
 }
 
 void Recorder::note_tracing(int64_t traces) {
@@ -284,7 +285,10 @@ void Recorder::time_reference(WindowSeries& series) {
   reference_cost_.add(static_cast<int64_t>(cost_ns));
   reference_ns_ += cost_ns;
   const double mean_cost_ns = reference_ns_ / static_cast<double>(++references_);
-  series.add_reference(ns, quiet_ns, mean_cost_ns / options_.reference_share, iteration_ns);
+  // A class with a hundredth of the time has a tenth of the timings, so that all together keep to the share.
+  const double part = static_cast<double>(series.total_ns()) / static_cast<double>(totals_.total_ns);
+  const double share = options_.reference_share * std::sqrt(std::clamp(part, 0.01, 1.0));
+  series.add_reference(ns, quiet_ns, mean_cost_ns / share, iteration_ns);
 }
 
 void Recorder::note_spike(int64_t duration_ns, const WindowSeries& series) {
@@ -323,6 +327,7 @@ void Recorder::note_spike(int64_t duration_ns, const WindowSeries& series) {
 }
 
 void Recorder::sample() {
+  constexpr size_t kSoonSamples = 96;
   const int64_t begin = options_.clock();
   Sample sample;
   sample.iteration = totals_.iterations;
@@ -330,9 +335,7 @@ void Recorder::sample() {
   for (int i = 0; i < kCounterCount; ++i) {
     sample.counters[static_cast<size_t>(i)] = counter_value(static_cast<Counter>(i));
   }
-  const auto spacing_ns = [this](int64_t cost_ns) {
-    return std::llround(static_cast<double>(cost_ns) / options_.sampling_share);
-  };
+  const auto spacing_ns = [this](double cost_ns) { return std::llround(cost_ns / options_.sampling_share); };
   sensors_.read(reading_);
   int64_t slow_ns = 0;
   if (begin >= next_slow_ns_) {
@@ -341,7 +344,7 @@ void Recorder::sample() {
     const int64_t slow_end = options_.clock();
     slow_ns = slow_end - slow_begin;
     slow_cost_.add(slow_ns);
-    next_slow_ns_ = slow_end + spacing_ns(slow_ns);
+    next_slow_ns_ = slow_end + 2 * spacing_ns(static_cast<double>(slow_ns));
   }
   sample.sensors = reading_;
   if (options_.heap_allocations != nullptr) sample.heap_allocations = options_.heap_allocations();
@@ -358,8 +361,11 @@ void Recorder::sample() {
   const int64_t end = options_.clock();
   sampling_ns_ += static_cast<double>(end - begin);
   sample_cost_.add(end - begin - slow_ns);
-  // By the cheapest so far: one that was interrupted says nothing.
-  next_sample_ns_ = end + std::max<int64_t>(sample_interval_ns_, spacing_ns(sample_cost_.cheapest_ns));
+  // As many as a verdict needs come soon, by the cheapest so far; later ones by the mean, in which one that
+  // was interrupted counts for little.
+  const double cost_ns =
+      samples_.size() < kSoonSamples ? static_cast<double>(sample_cost_.cheapest_ns) : sample_cost_.mean_ns();
+  next_sample_ns_ = end + std::max<int64_t>(sample_interval_ns_, spacing_ns(cost_ns));
   look_due_ = true;
 }
 

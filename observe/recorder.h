@@ -46,9 +46,9 @@ struct RecorderOptions {
   int64_t sample_interval_ns = 5'000'000;  // doubles whenever the samples are full
   bool reference_kernel = true;            // time the fixed kernel between iterations
   // What each may take of the time.
-  double timing_share = 0.002;                 // timing iterations; 0: every one is timed, whatever it costs
-  double reference_share = 0.001;              // the reference kernel, in (0, 1]
-  double sampling_share = 0.001;               // samples of the process, in (0, 1]; its slow sensors as much
+  double timing_share = 0.0015;     // timing iterations; 0: every one is timed, whatever it costs
+  double reference_share = 0.0008;  // the reference kernel, in (0, 1]
+  double sampling_share = 0.0008;   // samples of the process, in (0, 1]; its slow sensors half as much
   int64_t (*heap_allocations)() = nullptr;     // ever made by this project; read with the clock
   int64_t (*library_allocations)() = nullptr;  // ever made inside libraries' calls; sampled
   std::vector<Gauge> gauges = {};              // at most kMaxGauges
@@ -335,7 +335,9 @@ class Recorder {
   struct Cost {
     int64_t cheapest_ns = INT64_MAX;
     double sum_ns = 0;
+    int64_t count = 0;
     void add(int64_t ns);
+    double mean_ns() const { return sum_ns / static_cast<double>(count); }
   };
   Cost sample_cost_, slow_cost_, reference_cost_;
 };

@@ -85,10 +85,11 @@ double turn_pairs_error(std::span<const TurnPair> pairs) {
   return std::max(level_of(pairs, &TurnTimes::median_ns).error, level_of(pairs, &TurnTimes::usual_ns).error);
 }
 
-FlatnessVerdict judge_side_by_side(FlatnessVerdict alone, const TwinTurns& turns) {
+FlatnessVerdict judge_side_by_side(FlatnessVerdict alone, const TwinTurns& turns, double bound) {
   const auto& [before, after] = turns;
   if (std::min(before.size(), after.size()) < kLeastTurnPairs) return alone;
   FlatnessVerdict verdict = alone;
+  verdict.bound = bound;  // that of `alone` may be a class's own
   verdict.estimates.clear();
   std::vector<ChangeEstimate> joint;
   const auto add = [&](std::string_view name, double TurnTimes::*time) {

@@ -132,6 +132,11 @@ def test_chromium(command, folder):
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
         skip("no Chromium here")
+    empty = subprocess.run([program, "--headless", "--no-sandbox", "--disable-gpu",
+                            f"--user-data-dir={folder / 'first-profile'}", "--dump-dom", "about:blank"],
+                           capture_output=True, text=True)
+    if "<html>" not in empty.stdout:
+        skip(f"Chromium opens no page here:\n{empty.stderr}")
     path = folder / "trace.json"
     run([command, "train", "digits", "--epochs", 1, "--steps", 8, "--trace", path])
     text = path.read_text(encoding="utf-8")

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what building and testing Isochron needs and is not there yet (Debian, Ubuntu). On another system it prints
 # what is missing and exits 1. Makes no package-manager call when nothing is missing. `install-deps.sh fuzz` installs what
-# the fuzzers need besides: clang from 15 on, as earlier ones lack _Float16.
+# the fuzzers need besides: clang from 15 on, as earlier ones lack _Float16; `install-deps.sh viewers` the programs that
+# open what is exported.
 set -euo pipefail
 
 packages=(
@@ -12,7 +13,11 @@ packages=(
 )
 
 fuzz_packages=(clang-16 libclang-rt-16-dev libomp-16-dev)
-[[ ${1:-} == fuzz ]] && packages=("${fuzz_packages[@]}")
+viewer_packages=(chromium graphviz python3-venv)
+case ${1:-} in
+fuzz) packages=("${fuzz_packages[@]}") ;;
+viewers) packages=("${viewer_packages[@]}") ;;
+esac
 
 install_debian_packages() {
   local installed missing=() package
@@ -58,6 +63,10 @@ report_missing() {
   exit 1
 }
 
+if [[ ${1:-} == viewers ]] && ! command -v apt-get >/dev/null; then
+  echo "the tests of exports use chromium, dot (Graphviz) and python3 with venv, and are skipped without"
+  exit 0
+fi
 # For the fuzzers the compiler tells the rest: -DCMAKE_CXX_COMPILER names another one.
 if [[ ${1:-} == fuzz ]] && ! command -v apt-get >/dev/null; then
   command -v clang++-16 >/dev/null || { echo "the fuzzers need clang++-16 with its runtime and OpenMP" >&2; exit 1; }

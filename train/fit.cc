@@ -144,7 +144,7 @@ void Trainer::Fit::epochs() {
       begin_epoch();
       if (!run_.stop_reason.empty()) return;
     }
-    epoch_began_ns_ = now_ns();
+    epoch_began_ns_ = now();
     steps();
     if (run_.interrupted) return;
     end_epoch();
@@ -360,7 +360,7 @@ void Trainer::Fit::validate(Results& results) {
 
 void Trainer::Fit::end_epoch() {
   EpochRecord record;
-  record.seconds = seconds_before_ + static_cast<double>(now_ns() - epoch_began_ns_) * 1e-9;
+  record.seconds = seconds_before_ + static_cast<double>(now() - epoch_began_ns_) * 1e-9;
   record.epoch = run_.epoch;
   record.steps = run_.step;
   record.step_p50_ns = durations_.quantile(0.5);
@@ -460,7 +460,7 @@ std::string Trainer::Fit::document(bool weights_only) {
   document.results = results();
   if (weights_only) return document.str("");
   document.epoch_seconds =
-      epoch_done_ ? 0 : seconds_before_ + static_cast<double>(now_ns() - epoch_began_ns_) * 1e-9;
+      epoch_done_ ? 0 : seconds_before_ + static_cast<double>(now() - epoch_began_ns_) * 1e-9;
   document.stop_reason = run_.stop_reason;
   const Tensor random = random::default_generator().state();
   std::copy_n(random.data<int64_t>(), document.random.size(), document.random.begin());

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "isochron/core/clock.h"
 #include "isochron/core/sealed.h"
 #include "isochron/observe/histogram.h"
 #include "isochron/train/good_state.h"
@@ -73,6 +74,8 @@ class Trainer::Fit final : public SavableRun {
   void notify(void (Callback::*hook)(RunState&, const Results&), const Results& results);
   void notify(void (Callback::*hook)(RunState&));
 
+  /// By the recorder's clock, which may stand still while others have their turns.
+  int64_t now() const { return recorder_ != nullptr ? recorder_->options().clock() : now_ns(); }
   /// Whether the epoch has all the steps that were asked for.
   bool counted_out() const { return options_.steps_per_epoch > 0 && run_.step >= options_.steps_per_epoch; }
 

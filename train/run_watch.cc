@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "isochron/core/clock.h"
 #include "isochron/core/event.h"
@@ -41,31 +42,35 @@ RunWatch::RunWatch(const observe::Recorder& recorder, RunWatchOptions options)
 
 void RunWatch::on_batch_end(RunState& run, const Results& results) { look(run, results); }
 
-void RunWatch::on_epoch_end(RunState& run, const Results& results) { look(run, results); }
+void RunWatch::on_epoch_end(RunState& run, const Results& results) {
+  if (recorder_.totals().timed_iterations > 0 && !std::exchange(rehearsed_, true)) {
+    // The pages of a look's code, and the room that looks and saves take in the heap, belong to warm-up.
+    static_cast<void>(make_report(recorder_, options_.title));
+  }
+  look(run, results);
+}
 
 void RunWatch::on_train_end(RunState& run) { write(run, true); }
 
 void RunWatch::look(const RunState& run, const Results& results) {
   if (alarm_.due()) {
-    const auto report = alarm_.look();
+    if (const auto report = alarm_.look()) raise(*report);
     give_back_free_heap();  // a look is rare, and takes up to a MB
-    if (report) {
-      const std::string cause = report->causes.empty() ? "" : "; cause: " + report->causes.front().name;
-      alarm_text_ =
-          fmt::format("steps take longer as the run goes on: {}{}", verdict_text(report->time), cause);
-      emit({EventKind::kNotice, options_.title, alarm_text_});
-      if (!options_.folder.empty()) {
-        observe::RunRecord record{.title = options_.title + ", when its steps began to take longer",
-                                  .parts = {}};
-        record.parts.push_back({.heading = alarm_text_, .run = run_data(recorder_, options_.title)});
-        write_run_record(options_.folder / "drift.json", record);
-      }
-    }
   }
   if (options_.folder.empty() || now_ns() < next_write_ns_) return;
   next_write_ns_ = now_ns() + std::llround(options_.interval_seconds * 1e9);
   results_ = results;
   write(run, false);
+}
+
+void RunWatch::raise(const observe::RunReport& report) {
+  const std::string cause = report.causes.empty() ? "" : "; cause: " + report.causes.front().name;
+  alarm_text_ = fmt::format("steps take longer as the run goes on: {}{}", verdict_text(report.time), cause);
+  emit({EventKind::kNotice, options_.title, alarm_text_});
+  if (options_.folder.empty()) return;
+  observe::RunRecord record{.title = options_.title + ", when its steps began to take longer", .parts = {}};
+  record.parts.push_back({.heading = alarm_text_, .run = run_data(recorder_, options_.title)});
+  write_run_record(options_.folder / "drift.json", record);
 }
 
 void RunWatch::write(const RunState& run, bool finished) {

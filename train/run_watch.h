@@ -43,12 +43,14 @@ class RunWatch : public Callback {
 
  private:
   void look(const RunState& run, const Results& results);
+  void raise(const observe::RunReport& report);
   void write(const RunState& run, bool finished);
 
   const observe::Recorder& recorder_;
   RunWatchOptions options_;
   observe::DriftAlarm alarm_;
   std::string alarm_text_;
+  bool rehearsed_ = false;
   Results results_;
   int64_t next_write_ns_ = 0;
 };

@@ -55,12 +55,6 @@ void check_levels(const Loop& loop, const RunReport& report, std::vector<Deviati
   }
 }
 
-/// No fault of the loop's.
-bool of_machine(std::string_view cause) {
-  return cause == "the machine slowed, not the program" || cause == "stolen CPU time" ||
-         cause == "clocks or throttling";
-}
-
 void check_causes(const Loop& loop, const RunReport& report, std::vector<Deviation>& found) {
   const Expectation& expected = loop.expected;
   if (!expected.cause.empty() && !names_cause(report, expected.cause)) {
@@ -69,7 +63,8 @@ void check_causes(const Loop& loop, const RunReport& report, std::vector<Deviati
                      fmt::format("cause named: {}; expected '{}'", cause_list(report), expected.cause),
                      report.time.kind == Flatness::kInconclusive && report.causes.empty()});
   }
-  const bool own = !std::ranges::all_of(report.causes, [](const auto& c) { return of_machine(c.name); });
+  const bool own =
+      !std::ranges::all_of(report.causes, [](const auto& c) { return observe::of_machine(c.name); });
   if (expected.cause.empty() && loop.cured && own) {
     found.push_back({fmt::format("cause {}", cause_list(report)),
                      fmt::format("cause named: {}; expected none", cause_list(report))});

@@ -67,15 +67,10 @@ observe::RunReport run_loop(const std::function<void(observe::Recorder& recorder
   }
 }
 
-bool of_machine(std::string_view cause) {
-  return cause == "the machine slowed, not the program" || cause == "stolen CPU time" ||
-         cause == "clocks or throttling";
-}
-
 std::vector<std::string> named(const observe::RunReport& report, std::string_view planted) {
   std::vector<std::string> names;
   for (const observe::Cause& cause : report.causes) {
-    if (!of_machine(cause.name) || of_machine(planted)) names.push_back(cause.name);
+    if (!observe::of_machine(cause.name) || observe::of_machine(planted)) names.push_back(cause.name);
   }
   return names;
 }

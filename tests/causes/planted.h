@@ -51,8 +51,6 @@ observe::ReportOptions report_options();
 observe::RunReport run_loop(const std::function<void(observe::Recorder& recorder, int64_t i)>& step,
                             const Extent& extent = {}, observe::RecorderOptions options = recorder_options());
 
-/// Whether it is a cause outside the program.
-bool of_machine(std::string_view cause);
 /// What the report names, but for causes outside the program where none was planted: those may be true.
 std::vector<std::string> named(const observe::RunReport& report, std::string_view planted);
 

@@ -95,6 +95,17 @@ TEST(SideBySide, LeavesOpenWhatLiesOnTheBound) {
   EXPECT_GE(open, 15);
 }
 
+TEST(SideBySide, HoldsTheWholeRunAgainstItsBoundWhateverAClassWasAllowed) {
+  Rng rng(1);
+  const TwinTurns turns{synthetic::make_pairs(150, 60, 0, 1, rng),
+                        synthetic::make_pairs(150, 60, 0.12, 1, rng)};
+  FlatnessVerdict of_a_class = alone(Flatness::kInconclusive);
+  of_a_class.bound = 0.25;
+  const FlatnessVerdict verdict = judge_side_by_side(of_a_class, turns, 0.05);
+  EXPECT_EQ(verdict.kind, Flatness::kGrowing) << verdict.reason;
+  EXPECT_EQ(verdict.bound, 0.05);
+}
+
 TEST(SideBySide, SaysNothingOfTooFewPairsAndRefusesEmptyTurns) {
   Rng rng(1);
   const std::vector<TurnPair> few = synthetic::make_pairs(15, 60, 0, 1, rng);
