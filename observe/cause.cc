@@ -298,7 +298,7 @@ constexpr CauseRule kRules[] = {
     {kQueue,
      "wait for the work in each measured step, or bound the queue to what runs",
      kTimeGrows | kAlways,
-     {{{"time.quick_beginning", kAtLeast, 3}, {"queue_depth.fills", kAtLeast, 0.5}}}},
+     {{{"time.quick_beginning", kAtLeast, 2}, {"queue_depth.fills", kAtLeast, 0.5}}}},
     {kAllocations,
      "plan the step into an arena",
      kSlow,
