@@ -2,7 +2,8 @@
 // and beside each step the loop walks over what it has kept, which grows until a step takes longer by a
 // multiple of the bound. Runs with and without drift take turns, so that the machine's moods meet both alike.
 // Prints a table of docs/flatness.md.
-//   flatness_real [RUNS_PER_ROW [SECONDS_PER_RUN]]
+// Each run is beside its twin, unless the third argument is `alone`.
+//   flatness_real [RUNS_PER_ROW [SECONDS_PER_RUN [alone]]]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +11,9 @@
 #include <cstdlib>
 #include <functional>
 #include <list>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "isochron/autograd/autograd.h"
@@ -22,7 +25,9 @@
 #include "isochron/nn/layers.h"
 #include "isochron/nn/losses.h"
 #include "isochron/nn/sequential.h"
+#include "isochron/observe/alternate.h"
 #include "isochron/observe/report.h"
+#include "isochron/observe/run_data.h"
 #include "isochron/optim/optimizers.h"
 
 namespace {
@@ -108,22 +113,75 @@ double median_ns(const std::function<void()>& work, int times) {
   return median(ns);
 }
 
-RunReport run(bool captured, const Plant& plant, double change, double seconds) {
-  Training training(captured);
-  History history(100'000);
-  for (int i = 0; i < kWarmUp; ++i) training.step();
-  const double step_ns = median_ns([&] { training.step(); }, 2001);
-  const double node_ns = median_ns([&] { g_sink = history.walk(10'000); }, 201) / 10'000;
-  const auto most = std::min(history.size(), static_cast<size_t>(change * step_ns / node_ns));
-  const auto iterations = static_cast<int64_t>(seconds * 1e9 / step_ns);
-  Recorder recorder;
-  for (int64_t i = 0; i < iterations; ++i) {
-    const IterationScope iteration(recorder);
-    const double position = static_cast<double>(i) / static_cast<double>(iterations);
-    training.step();
-    g_sink = history.walk(static_cast<size_t>(plant.part(position) * static_cast<double>(most)));
+/// The training with its plant, warm.
+class Loop {
+ public:
+  Loop(bool captured, double change) : training_(captured), history_(100'000) {
+    for (int i = 0; i < kWarmUp; ++i) training_.step();
+    step_ns_ = median_ns([&] { training_.step(); }, 2001);
+    const double node_ns = median_ns([&] { g_sink = history_.walk(10'000); }, 201) / 10'000;
+    most_ = std::min(history_.size(), static_cast<size_t>(change * step_ns_ / node_ns));
   }
-  return make_report(recorder, plant.name);
+  void step(double part) {
+    training_.step();
+    g_sink = history_.walk(static_cast<size_t>(part * static_cast<double>(most_)));
+  }
+  double step_ns() const { return step_ns_; }
+
+ private:
+  Training training_;
+  History history_;
+  double step_ns_ = 0;
+  size_t most_ = 0;
+};
+
+std::string twin_of(bool captured, double change, Turns& turns) {
+  Loop loop(captured, change);
+  do {
+    for (int64_t began = running_ns(), now = began; !turns.over(now); began = now) {
+      loop.step(0);
+      now = running_ns();
+      turns.add(now - began);
+    }
+  } while (turns.wait([] { return std::string(); }));
+  return {};
+}
+
+RunReport run(bool captured, const Plant& plant, double change, double seconds, bool beside_twin) {
+  std::optional<Worker> twin;
+  if (beside_twin) twin.emplace([&](Turns& turns) { return twin_of(captured, change, turns); });
+  Loop loop(captured, change);
+  const auto iterations = static_cast<int64_t>(seconds * 1e9 / loop.step_ns());
+  const auto after = static_cast<int64_t>(2e9 / loop.step_ns());  // beside the twin, at most
+  Recorder recorder({.clock = running_ns});
+  std::optional<BesideTwin> beside;
+  if (twin) beside.emplace(*twin);
+  RunData data;
+  bool running = !beside, ended = false;
+  for (int64_t i = 0; i < iterations + (beside ? after : 0);) {
+    const int64_t began = running_ns();
+    {
+      const IterationScope iteration(recorder);
+      const double position = static_cast<double>(i) / static_cast<double>(iterations);
+      loop.step(plant.part(std::min(position, 1.0)));
+    }
+    if (beside) {
+      const auto mark = beside->next(running_ns() - began, iterations + after - i);
+      if (mark == BesideTwin::Mark::kRunBegins) {
+        recorder.seal();
+        running = true;
+      }
+      if (mark == BesideTwin::Mark::kRunEnds) {
+        data = run_data(recorder, plant.name);
+        ended = true;
+      }
+      if (ended && i % 1000 == 0 && turn_pairs_error(beside->turns().after) < 0.006) break;
+    }
+    i += running;
+  }
+  if (!ended) data = run_data(recorder, plant.name);
+  if (beside) data.turns = beside->turns();
+  return make_report(data);
 }
 
 }  // namespace
@@ -131,8 +189,9 @@ RunReport run(bool captured, const Plant& plant, double change, double seconds) 
 int main(int argc, char** argv) {
   const int count = argc > 1 ? std::atoi(argv[1]) : 30;
   const double seconds = argc > 2 ? std::atof(argv[2]) : 4;
+  const bool beside_twin = argc < 4 || std::string_view(argv[3]) != "alone";
   if (count < 1 || seconds <= 0) {
-    fmt::print(stderr, "usage: flatness_real [RUNS_PER_ROW [SECONDS_PER_RUN]]\n");
+    fmt::print(stderr, "usage: flatness_real [RUNS_PER_ROW [SECONDS_PER_RUN [alone]]]\n");
     return 2;
   }
   set_compute_threads(1);
@@ -152,7 +211,7 @@ int main(int argc, char** argv) {
     for (Row& row : rows) {
       const int times = row.plant->drifts ? 1 : 2;  // as many runs without drift as with one
       for (int k = 0; k < times; ++k) {
-        const RunReport report = run(row.captured, *row.plant, 2 * bound, seconds);
+        const RunReport report = run(row.captured, *row.plant, 2 * bound, seconds, beside_twin);
         ++row.runs;
         ++row.said[static_cast<size_t>(report.time.kind)];
         row.machine += report.time.machine_slowed;
