@@ -243,8 +243,8 @@ TEST_F(Compare, SaysWhatItsBudgetWasSpentOn) {
 
 TEST_F(Compare, HoldsLoopsThatRunOnBesideTheirTwins) {
   // Long enough for a verdict.
-  const Outcome outcome = run_isochron("compare growing-graph --quiet --seconds 3 --budget 200 --out " +
-                                       folder_.path().string());
+  const Outcome outcome =
+      run_isochron("compare growing-graph --quiet --seconds 3 --budget 200 --out " + folder_.path().string());
   EXPECT_THAT(outcome, Ends(0, "and time beside a twin that stands still meanwhile, 200 s in all"));
   const nlohmann::json result = read_json(folder_.path() / "compare.json");
   int decided_beside_twin = 0;
