@@ -237,8 +237,16 @@ TEST_F(TrainCommand, AResumedRunEndsWithTheSameWeights) {
   EXPECT_THAT(train(run + whole), Ends(2, "holds checkpoints of an earlier run"));
 }
 
+/// Some seconds of steps in eight epochs, of the smallest model.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kStepsAnEpoch = 5'000;
+#else
+constexpr int kStepsAnEpoch = 100'000;
+#endif
+
 TEST_F(TrainCommand, IsBesideItsTwinAndTrainsAsWithout) {
-  const std::string run = "regress --epochs 8 --steps 50000 --deterministic --checkpoint ";
+  const std::string run =
+      fmt::format("regress --epochs 8 --steps {} --deterministic --checkpoint ", kStepsAnEpoch);
   const std::string with = (folder_ / "with").string(), without = (folder_ / "without").string();
   const Outcome beside = train(run + with + " --beside-twin --tensorboard " + (folder_ / "tb").string() +
                                " --out " + (folder_ / "out").string());
