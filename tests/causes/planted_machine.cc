@@ -101,6 +101,7 @@ RunReport launched_by_spinning() {
     compute_for(60'000);
   });
   observe::RecorderOptions options = recorder_options();
+  options.timing_share = 0.02;  // so that of launches, a us each, enough are timed
   options.gauges = {{"queue_depth", [](void* at) { return static_cast<Stream*>(at)->depth(); }, &stream}};
   return run_loop([&](Recorder&, int64_t) { stream.launch_spinning(); }, kFillsInTheRun, options);
 }
