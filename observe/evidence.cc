@@ -105,17 +105,14 @@ struct Beginning {
 };
 
 /// By least squares over the means of windows, within the first half: what waits for room may do so in lumps,
-/// which medians don't see. A window that a neighbour held up counts for no more than twice the middle one.
-/// Nothing when the halves of the rest differ by half or more: then it isn't a beginning that is unlike the
-/// rest.
+/// which medians don't see. Nothing when the halves of the rest differ by half or more: then it isn't a
+/// beginning that is unlike the rest.
 std::optional<Beginning> quick_beginning(std::span<const Window> windows) {
   constexpr size_t kLeastWindows = 16;
   constexpr double kLevel = 1.5;
   if (windows.size() < kLeastWindows) return std::nullopt;
   std::vector<double> means;
   for (const Window& window : windows) means.push_back(window.mean_ns());
-  const double most_of_one = 2 * median(means);
-  for (double& mean_ns : means) mean_ns = std::min(mean_ns, most_of_one);
   const std::span<const double> all(means);
   size_t best = 0;
   double most = 0;  // of the squares that the split takes away
@@ -132,12 +129,12 @@ std::optional<Beginning> quick_beginning(std::span<const Window> windows) {
   }
   if (best == 0) return std::nullopt;
   const std::span<const double> rest = all.subspan(best);
-  const double early = median(rest.first(rest.size() / 2)), late = median(rest.subspan(rest.size() / 2));
+  const double early = mean(rest.first(rest.size() / 2)), late = mean(rest.subspan(rest.size() / 2));
   if (late > kLevel * early || early > kLevel * late) return std::nullopt;
   std::vector<double> medians;
   for (const Window& window : windows) medians.push_back(window.median_ns());
   const std::span<const double> usual(medians);
-  return Beginning{median(rest) / std::max(1.0, median(all.first(best))),
+  return Beginning{mean(rest) / std::max(1.0, mean(all.first(best))),
                    median(usual.subspan(best)) / std::max(1.0, median(usual.first(best))),
                    windows[best].first_iteration};
 }
