@@ -176,7 +176,8 @@ void print_row(const Kind& kind, double multiple, int count, const FlatnessOptio
 }
 
 constexpr int kPairs = 150;
-const std::string kBesideTwin = "beside a twin, 150 and 150 pairs of turns, machine slower half of the time";
+const std::string kBesideTwin =
+    fmt::format("beside a twin, {0} and {0} pairs of turns, machine slower half of the time", kPairs);
 
 /// On a machine that is slower by 70 % half of the time.
 void print_row_beside_twin(double multiple, int count, const FlatnessOptions& options) {

@@ -17,12 +17,11 @@ constexpr size_t kPairsOnCore = 8;
 constexpr size_t kMostInVain = 500;
 /// The error of a change is that of two levels; as long as this they go on in any case, which makes it one
 /// that is known.
-constexpr double kErrorWanted = 0.006;
+constexpr double kErrorWanted = 0.004;
 constexpr double kLeastSeconds = 0.4;
 
-/// Of a loop that is this process: each time beside its twin, and the time of its own to go that is kept for
-/// the second; until then that of a twin that warms up.
-constexpr double kBesideSeconds = 2;
+/// Of a loop that is this process: the time to go that is kept for its second time beside the twin, and a
+/// turn of a twin that warms up.
 constexpr double kOwnSecondsLeft = 1.5;
 constexpr double kWarmUpTurnSeconds = 0.05;
 
@@ -111,7 +110,7 @@ BesideTwin::Mark BesideTwin::next(int64_t duration_ns, int64_t left) {
 void BesideTwin::begin(Stage stage) {
   stage_ = twin_.ended() ? Stage::kEnd : stage;
   if (stage_ == Stage::kEnd) return;
-  alternation_.emplace(kBesideSeconds, stage == Stage::kBefore ? 1 : 2);
+  alternation_.emplace(kBesideTwinSeconds, stage == Stage::kBefore ? 1 : 2);
   begin_turn();
 }
 

@@ -13,7 +13,10 @@
 
 namespace isochron::observe {
 
-/// Plans the turns, and says when there are enough: once these tell a change of 2 % from none, or when
+/// What a loop and its twin take at most for their pairs of turns, each time.
+inline constexpr double kBesideTwinSeconds = 2;
+
+/// Plans the turns, and says when there are enough: once these tell a change of 1.5 % from none, or when
 /// `seconds` have passed and there are kLeastTurnPairs, or hundreds of turns were in vain.
 class Alternation {
  public:

@@ -85,7 +85,7 @@ struct FlatnessVerdict {
   double smallest_detectable_change =
       0;  // half the widest interval: less than this could not be told from none
   /// Iterations of such a run (in all) that would bring a decision if the change stays what it is; 0 when
-  /// decided, infinity when the change sits on the bound.
+  /// decided, infinity when the change sits on the bound, or turns beside a twin decide.
   double iterations_to_decide = 0;
   std::string reason;  // one line for people
 };

@@ -17,6 +17,9 @@ namespace {
 constexpr int64_t kAllTimed = 64;
 /// However short they are, one in so many is timed.
 constexpr double kMostUntimed = 1000;
+/// Timing has twice its share at the beginning, one and a half of it after so long, and ever less: short runs
+/// have enough windows, and long ones pay little.
+constexpr double kEarlyNs = 1e8;
 
 RecorderOptions checked(RecorderOptions options) {
   const auto check = [](bool condition, std::string_view mend) {
@@ -189,7 +192,9 @@ void Recorder::draw_untimed() {
   if (totals_.timed_iterations < kAllTimed) return;
   const double usual_ns =
       static_cast<double>(totals_.total_ns) / static_cast<double>(totals_.timed_iterations);
-  const double every = timed_cost_ns() / (options_.timing_share * std::max(1.0, usual_ns));
+  const double early = kEarlyNs / (kEarlyNs + static_cast<double>(totals_.elapsed_ns));
+  const double share = options_.timing_share * (1 + early);
+  const double every = timed_cost_ns() / (share * std::max(1.0, usual_ns));
   if (every <= 1) return;
   random_ ^= random_ << 13;  // Marsaglia, "Xorshift RNGs", Journal of Statistical Software 8, 2003
   random_ ^= random_ >> 7;

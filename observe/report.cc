@@ -146,9 +146,8 @@ RunReport make_report(const RunData& data) {
                         static_cast<double>(totals.max_ns)};
   report.options = data.options.time;
   report.time = judge_time(data);
-  const bool brief =
-      report.seconds < data.options.time.min_seconds;  // nothing to tell of, beside a twin either
-  if (!brief) report.time = judge_side_by_side(std::move(report.time), data.turns, data.options.time.bound);
+  if (report.seconds >= data.options.time.min_seconds)
+    report.time = judge_side_by_side(std::move(report.time), data.turns, data.options.time.bound);
   report.level_options = data.options.levels;
   report.series = judge_series(data);
   report.sample_iterations = data.sample_iterations;

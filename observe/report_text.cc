@@ -205,8 +205,10 @@ std::string summary_text(std::span<const RunReport> reports) {
   std::string text = aligned_text(times) + "\n" + aligned_text(resources) + "\n";
   for (const RunReport& report : reports) {
     if (report.time.kind == Flatness::kInconclusive) {
-      text += fmt::format("  {}: inconclusive: {}; about {:.3g} steps would decide\n", report.name,
-                          report.time.reason, report.time.iterations_to_decide);
+      text += fmt::format("  {}: inconclusive: {}", report.name, report.time.reason);
+      if (std::isfinite(report.time.iterations_to_decide))
+        text += fmt::format("; about {:.3g} steps would decide", report.time.iterations_to_decide);
+      text += "\n";
     }
     if (report.drift_seconds) {
       text += fmt::format("  {}: the growth cost {} of this run's {}\n", report.name,

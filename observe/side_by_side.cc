@@ -105,7 +105,9 @@ FlatnessVerdict judge_side_by_side(FlatnessVerdict alone, const TwinTurns& turns
   verdict.smallest_detectable_change = 0;
   for (const ChangeEstimate& e : verdict.estimates)
     verdict.smallest_detectable_change = std::max(verdict.smallest_detectable_change, 0.5 * (e.high - e.low));
-  if (verdict.kind != Flatness::kInconclusive) verdict.iterations_to_decide = 0;
+  // More turns would decide, not more iterations.
+  const bool decided = verdict.kind != Flatness::kInconclusive;
+  verdict.iterations_to_decide = decided ? 0 : std::numeric_limits<double>::infinity();
   verdict.reason = fmt::format("{} and {}, in {} and {} pairs of turns; the bound is {:.1f} %",
                                interval_text(verdict.estimates[0]), interval_text(verdict.estimates[1]),
                                before.size(), after.size(), 100 * verdict.bound);

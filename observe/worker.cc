@@ -102,7 +102,7 @@ void answer_from_copy(int channel, const std::function<std::string()>& snapshot)
   _exit(0);
 }
 
-/// A thread, by its number; 0: the calling one.
+/// A thread, by its number.
 void keep_on(pid_t thread, const std::vector<int>& cores) {
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -40,9 +40,7 @@ constexpr double kTableTimes = 1.5;
 /// The next look at a loop that isn't settled comes when it has run so many times as long.
 constexpr double kNextLook = 1.5;
 
-/// What a loop and its twin take at most for their pairs of turns, before the run, and after it before each
-/// of so many looks at them.
-constexpr double kBesideSeconds = 2;
+/// So often a loop is beside its twin after its run, and looked at.
 constexpr int kLooksBeside = 3;
 
 constexpr int64_t kTimesAtLength = 10;
@@ -237,7 +235,7 @@ class Running {
 
  private:
   void take_turns(std::vector<observe::TurnPair>& pairs) {
-    observe::alternate(*worker_, *twin_, std::min(kBesideSeconds, options_.seconds), pairs);
+    observe::alternate(*worker_, *twin_, std::min(observe::kBesideTwinSeconds, options_.seconds), pairs);
   }
   std::unique_ptr<observe::Worker> begin() const {
     return std::make_unique<observe::Worker>(

@@ -36,7 +36,7 @@ double chosen_learning_rate(const TrainOptions& options, const TrainSettings& se
 
 ordered_json epochs_json(const train::History& history) {
   ordered_json epochs = ordered_json::array();
-  for (const train::EpochRecord& record : history.epochs) {
+  for (const train::EpochRecord& record : history.epochs()) {
     ordered_json line = {{"epoch", record.epoch},
                          {"steps", record.steps},
                          {"seconds", record.seconds},
@@ -57,11 +57,10 @@ TrainSession::TrainSession(const TrainOptions& options, const TrainSettings& set
       optimizer_name_(options.optimizer.empty() ? settings.optimizer : options.optimizer),
       learning_rate_(chosen_learning_rate(options, settings)),
       optimizer_(optimizer_named(optimizer_name_).make(learning_rate_, step_options())),
-      recorder_(
-          {.classes = options.accumulate > 1 ? 3 : 2,
-           .heap_allocations = allocations_counted() ? heap_allocations : nullptr,
-           .library_allocations = allocations_counted() ? library_allocations : nullptr,
-           .clock = options.twin != nullptr || options.turns != nullptr ? observe::running_ns : now_ns}) {
+      recorder_({.classes = options.accumulate > 1 ? 3 : 2,
+                 .heap_allocations = allocations_counted() ? heap_allocations : nullptr,
+                 .library_allocations = allocations_counted() ? library_allocations : nullptr,
+                 .clock = takes_turns() ? observe::running_ns : now_ns}) {
   nn::set_initializer_seed(options.seed);
   random::set_seed(options.seed);
 }
@@ -127,8 +126,7 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   fit_options.finish_on_signals = !options_.checkpoint.empty();
   fit_options.settings = settings(fit_options.steps_per_epoch);
   add_callbacks(fit_options.callbacks);
-  if (options_.twin != nullptr || options_.turns != nullptr)
-    run_beside_twin(fit_options, steps_per_epoch(data));
+  if (takes_turns()) run_beside_twin(fit_options, steps_per_epoch(data));
   fit_options.traced = traced_steps(steps_per_epoch(data));
   if (!options_.graphs.empty()) graphs_.emplace(options_.graphs);
   history_ = trainer.fit(data, fit_options);

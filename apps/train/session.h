@@ -98,6 +98,8 @@ class TrainSession {
   train::FitOptions::TracedSteps traced_steps(int64_t steps_per_epoch);
   void write_trace();
   void save_weights() const;
+  /// Of this process and another: with its twin, or as one.
+  bool takes_turns() const { return options_.twin != nullptr || options_.turns != nullptr; }
   /// Where there is a twin: its turns, and this training's beside it.
   void run_beside_twin(train::FitOptions& fit_options, int64_t steps_each);
   void after_iteration(int64_t iterations_in_all);

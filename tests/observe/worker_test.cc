@@ -6,12 +6,12 @@
 
 #include <signal.h>
 #include <unistd.h>
-#include <semaphore>
-#include <thread>
 
 #include <cstdio>
 #include <cstdlib>
+#include <semaphore>
 #include <string>
+#include <thread>
 
 #include "isochron/core/clock.h"
 #include "isochron/core/error.h"
