@@ -80,7 +80,7 @@ std::vector<Cap> caps() {
       {"shapes of a plan's picture", fmt::format("{}, thinner ones are drawn together", observe::kMaxShapes)},
       {"the ledger of memory", "one entry an allocator alive; tags lie in the blocks' headers"},
       {"iterations of a recorder that traced", fmt::format("the newest {}", observe::Recorder::kMaxTracings)},
-      {"names of files written", fmt::format("{}, oldest goes", kMaxWrittenFiles)},
+      {"names of files written", fmt::format("{} a kind, oldest goes", kMaxWrittenFiles)},
       {"spans and counters of a trace",
        fmt::format("{} newest a thread of {} threads, only while one is recorded",
                    observe::TraceOptions{}.events_per_thread, TraceBuffer::kMaxThreads)},

@@ -106,7 +106,10 @@ int main(int argc, char** argv) {
       }
       fmt::print(stderr, "{:5.2f} s  {} / {}: {}{}\n", static_cast<double>(now_ns() - began_ns) * 1e-9, cause,
                  planted.what, fmt::join(found, ", "), right ? "" : "   <-- wrong");
-      if (!right) fmt::print(stderr, "{}", observe::summary_text({&report, 1}));
+      if (right) continue;
+      fmt::print(stderr, "{}", observe::summary_text({&report, 1}));
+      for (const auto& [name, value] : report.evidence.values())
+        fmt::print(stderr, "  {} {:.6g}\n", name, value);
     }
   }
   print_text(names, rows);

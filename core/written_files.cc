@@ -1,23 +1,32 @@
 #include "isochron/core/written_files.h"
 
 #include <algorithm>
-#include <deque>
+#include <array>
 #include <mutex>
+#include <new>
 #include <set>
+#include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 namespace isochron {
 namespace {
 
 struct Note {
-  int64_t number;
-  FileKind kind;
-  std::filesystem::path path;
+  int64_t number = 0;
+  std::string path;
+};
+
+/// The newest of one kind, in a ring.
+struct Ring {
+  std::vector<Note> notes;
+  size_t written = 0;
 };
 
 struct Notes {
   std::mutex mutex;
-  std::deque<Note> newest;
+  std::array<Ring, 2> rings;  // by FileKind
   int64_t ever = 0;
 };
 
@@ -26,16 +35,28 @@ Notes& notes() {
   return *instance;
 }
 
+/// Longer paths take more with them.
+constexpr size_t kUsualPath = 160;
+
+void make_room(Ring& ring) {
+  std::vector<Note> made(kMaxWrittenFiles);
+  for (Note& note : made) note.path.reserve(kUsualPath);
+  ring.notes = std::move(made);
+}
+
 }  // namespace
 
 void note_written_file(FileKind kind, const std::filesystem::path& path) noexcept {
   try {
     std::error_code unknown;
-    std::filesystem::path absolute = std::filesystem::absolute(path, unknown);
+    const std::filesystem::path absolute = std::filesystem::absolute(path, unknown);
     std::lock_guard lock(notes().mutex);
-    notes().newest.push_back({notes().ever, kind, std::move(absolute)});
-    ++notes().ever;
-    if (notes().newest.size() > kMaxWrittenFiles) notes().newest.pop_front();
+    Ring& ring = notes().rings[static_cast<size_t>(kind)];
+    if (ring.notes.empty()) make_room(ring);
+    Note& note = ring.notes[ring.written % ring.notes.size()];
+    note.path = absolute.native();
+    note.number = notes().ever++;
+    ++ring.written;
   } catch (const std::bad_alloc&) {
   }
 }
@@ -46,15 +67,16 @@ int64_t written_files() {
 }
 
 FilesLeft files_left(FileKind kind, int64_t since) {
-  std::set<std::filesystem::path> paths;
+  std::set<std::string> paths;
   {
     std::lock_guard lock(notes().mutex);
-    for (const Note& note : notes().newest) {
-      if (note.kind == kind && note.number >= since) paths.insert(note.path);
+    const Ring& ring = notes().rings[static_cast<size_t>(kind)];
+    for (size_t i = 0; i < std::min(ring.written, ring.notes.size()); ++i) {
+      if (ring.notes[i].number >= since) paths.insert(ring.notes[i].path);
     }
   }
   FilesLeft result;
-  for (const std::filesystem::path& path : paths) {
+  for (const std::string& path : paths) {
     std::error_code unknown;
     ++result.written;
     result.left += std::filesystem::exists(path, unknown);

@@ -1,6 +1,6 @@
 // The files that this process has written and left: checkpoints and weights, event files. Whoever writes one
-// notes it; whether it is still there is looked up when somebody asks. At most `kMaxWrittenFiles` are
-// remembered, the oldest goes.
+// notes it; whether it is still there is looked up when somebody asks. At most `kMaxWrittenFiles` of a
+// kind are remembered, in memory taken with the first; the oldest goes.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace isochron {
 
 enum class FileKind { kWeights, kEvents };
 
-inline constexpr int kMaxWrittenFiles = 1024;
+inline constexpr int kMaxWrittenFiles = 256;
 
 /// Throws nothing: what can't be remembered isn't.
 void note_written_file(FileKind kind, const std::filesystem::path& path) noexcept;

@@ -22,7 +22,7 @@
 //   <series>.drives_time                      where both grow: the power of the level that time follows
 //   <series>.per_iteration, .per_second       for all sampled series: what it gained, over the run
 //   <series>.speed_up                         for totals: the rate in the last third against the first
-//   <series>.gained, .last                    what it gained in all; where it ended
+//   <series>.gained, .last                    what it gained (a level: its last eighth); its end
 //   pool.slack, heap.slack, device.slack      of what is held more than at first, what is not in use
 //   device.free_share                         of what a device holds at the end, what is not in use
 //   gained_bytes.input_share                  of what iterations left in use, what fetching brought
@@ -32,7 +32,7 @@
 //   weight_files.left, event_files.left       written in this run and still there
 //   weight_files.left_share, event_files...   the same, of the written ones
 //   minor_faults.share                        of a typical iteration, at half a microsecond each
-//   logs.per_iteration, logs.per_second       bytes written that are no checkpoints
+//   logs.per_iteration, logs.per_second       bytes written that are no checkpoints, as a median
 //   own_waits.before                          waits of an iteration in the quick beginning
 //   own_waits.more                            after it, less those
 //   queue_depth.fills                         1 when the gauge was filled by then

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "isochron/core/written_files.h"
 #include "isochron/observe/statistics.h"
@@ -54,18 +55,26 @@ double exponent(const FlatnessVerdict& time, const FlatnessVerdict& level) {
   return of_level > 0 ? of_time / of_level : 0;
 }
 
-/// How steadily a level rises: the run in eight parts, each by its median; the share of steps between them
-/// that go up. 0 where either half of the run gains less than a tenth of the whole, or a step gives back as
-/// much: what fills once and then stays is no steady rise.
-double rise(std::span<const double> values) {
-  constexpr size_t kParts = 8;
-  constexpr double kPart = 0.1;
-  if (values.size() < 2 * kParts) return 0;
-  std::array<double, kParts> levels{};
+constexpr size_t kParts = 8;
+/// The medians of eight parts of a run.
+using Levels = std::array<double, kParts>;
+
+/// Nothing of fewer than two values a part.
+std::optional<Levels> levels_of(std::span<const double> values) {
+  if (values.size() < 2 * kParts) return std::nullopt;
+  Levels levels{};
   for (size_t i = 0; i < kParts; ++i) {
     const size_t begin = i * values.size() / kParts, end = (i + 1) * values.size() / kParts;
     levels[i] = median(values.subspan(begin, end - begin));
   }
+  return levels;
+}
+
+/// How steadily a level rises: the share of steps between the parts that go up. 0 where either half of the
+/// run gains less than a tenth of the whole, or a step gives back as much: what fills once and then stays is
+/// no steady rise.
+double rise(const Levels& levels) {
+  constexpr double kPart = 0.1;
   const double gained = levels.back() - levels.front();
   const double middle = (levels[kParts / 2 - 1] + levels[kParts / 2]) / 2;
   const double least = kPart * gained;
@@ -162,7 +171,10 @@ void add_beginning(Evidence& evidence, const RunReport& report) {
     evidence.set("own_waits.more", (waits->last - until) / after - (until - waits->first) / before);
   }
   if (const SeriesReport* queue = report.find_series("queue_depth")) {
-    const double full = value_at(report, *queue, beginning->until);
+    // By the first sample after it: a beginning may be over before there was another.
+    const auto& at = report.sample_iterations;
+    const auto soon = std::lower_bound(at.begin(), at.end() - 1, beginning->until) - at.begin();
+    const double full = queue->values[static_cast<size_t>(soon)];
     evidence.set("queue_depth.fills",
                  full > 0 && queue->first <= full / 2 && std::fabs(queue->last - full) <= full / 2);
   }
@@ -205,12 +217,25 @@ Phase owner_of(const SpikeReport& spikes) {
   return spikes.label == kSavedLabel ? Phase::kCheckpoint : spikes.owner;
 }
 
-/// What was written that is no checkpoint: event files, logs, output.
-void add_logs(Evidence& evidence) {
-  for (const char* per : {"per_iteration", "per_second"}) {
-    evidence.set(joined("logs", per), evidence.get(joined("written_bytes", per)).value_or(0) -
-                                          evidence.get(joined("weight_bytes", per)).value_or(0));
+/// What was written that is no checkpoint: event files, logs, output. The median rate of eight parts of the
+/// run, in which what is written once counts for nothing.
+void add_logs(RunReport& report) {
+  const SeriesReport* written = report.find_series("written_bytes");
+  const SeriesReport* weights = report.find_series("weight_bytes");
+  if (written == nullptr || weights == nullptr || written->values.size() < 2) return;
+  const size_t last = written->values.size() - 1, parts = std::min(kParts, last);
+  const auto logged = [&](size_t i) { return written->values[i] - weights->values[i]; };
+  std::vector<double> rates;
+  for (size_t part = 0; part < parts; ++part) {
+    const size_t begin = part * last / parts, end = (part + 1) * last / parts;
+    const int64_t iterations = report.sample_iterations[end] - report.sample_iterations[begin];
+    if (iterations > 0) rates.push_back((logged(end) - logged(begin)) / static_cast<double>(iterations));
   }
+  if (rates.empty()) return;
+  const double rate = median(rates);
+  report.evidence.set("logs.per_iteration", rate);
+  report.evidence.set("logs.per_second",
+                      rate * static_cast<double>(report.iterations) / std::max(1e-9, report.seconds));
 }
 
 }  // namespace
@@ -280,8 +305,11 @@ void add_evidence(RunReport& report) {
     evidence.set(joined(series.name, "last"), series.last);
     if (series.cumulative) add_speed_up(report, series);
     if (!series.verdict) continue;
-    const double steadily = rise(series.values);
+    const auto levels = levels_of(series.values);
+    const double steadily = levels ? rise(*levels) : 0;
     evidence.set(joined(series.name, "rise"), steadily);
+    // What is there for a moment, such as a save under way, is no gain.
+    if (levels) evidence.set(joined(series.name, "gained"), levels->back() - levels->front());
     // A run too short for a verdict may still show it plainly.
     const bool plain = series.verdict->kind == Flatness::kInconclusive && steadily >= kSteadily &&
                        series.last > kPlainly * std::max(1.0, series.first);
@@ -310,7 +338,7 @@ void add_evidence(RunReport& report) {
   constexpr double kFaultNs = 500;
   evidence.set("minor_faults.share", evidence.get("minor_faults.per_iteration").value_or(0) * kFaultNs /
                                          std::max(1.0, report.duration_ns.p50));
-  add_logs(evidence);
+  add_logs(report);
   add_beginning(evidence, report);
   add_machine(evidence, report);
   const double in_checkpoints = report.phase_ns[static_cast<size_t>(Phase::kCheckpoint)] +

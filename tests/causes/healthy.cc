@@ -1,3 +1,5 @@
+#include <fstream>
+
 #include "causes/models.h"
 #include "causes/planted.h"
 #include "isochron/data/datasets.h"
@@ -116,11 +118,12 @@ RunReport forecaster() {
   return make_report(recorder, "co2", report_options());
 }
 
-/// A vector of the newest losses, a log line now and then: what is bounded is no fault.
+/// A vector of the newest losses, a log line now and then, a long file once: what is bounded is no fault.
 RunReport bounded_history() {
   Regression problem(256);
   auto step = capture([&](const Tensor& x, const Tensor& y) { return problem.train(x, y); });
   std::vector<float> newest(100);
+  const TempFolder folder;
   return run_loop([&](Recorder& recorder, int64_t i) {
     {
       const PhaseScope compute(recorder, Phase::kCompute);
@@ -129,6 +132,10 @@ RunReport bounded_history() {
     const PhaseScope callbacks(recorder, Phase::kCallbacks);
     std::string text;
     for (int k = 0; k < 4; ++k) text += fmt::format(" {:.3f}", newest[static_cast<size_t>(k)]);
+    if (i != 500) return;
+    std::ofstream summary(folder / "summary");
+    for (int line = 0; line < 50'000; ++line)
+      summary << "a line of a table that is as long as a line may well be, and no longer\n";
   });
 }
 

@@ -33,6 +33,15 @@ TEST(WrittenFiles, RemembersTheNewestOnly) {
   EXPECT_EQ(files_left(FileKind::kEvents, before).written, kMaxWrittenFiles);
 }
 
+TEST(WrittenFiles, OfOneKindDriveOutNoneOfAnother) {
+  const TempFolder folder;
+  const int64_t before = written_files();
+  note_written_file(FileKind::kEvents, folder / "events");
+  for (int i = 0; i < 2 * kMaxWrittenFiles; ++i)
+    note_written_file(FileKind::kWeights, folder / std::to_string(i));
+  EXPECT_EQ(files_left(FileKind::kEvents, before).written, 1);
+}
+
 TEST(Counters, AreNamedEachDifferently) {
   for (int i = 0; i < kCounterCount; ++i) {
     EXPECT_FALSE(counter_name(static_cast<Counter>(i)).empty());

@@ -63,7 +63,7 @@ TEST(Cause, NamesWhatTheCatalogueAsksFor) {
   EXPECT_THAT(names(attribute(
                   evidence({{"rss_bytes.growing", 1}, {"bytes_reserved.growing", 1}, {"pool.slack", 1}}))),
               ElementsAre("host heap fragmentation"));
-  EXPECT_THAT(names(attribute(evidence({{"rss_bytes.growing", 1}, {"buffered_elements.growing", 1}}))),
+  EXPECT_THAT(names(attribute(evidence({{"buffered_elements.growing", 1}, {"buffered_elements.rise", 1}}))),
               ElementsAre("prefetch or cache without a bound"));
   EXPECT_THAT(names(attribute(evidence({{"time.slower", 3}, {"phase.data_wait.usual_share", 0.6}}))),
               ElementsAre("starvation by the input"));
