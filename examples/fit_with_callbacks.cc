@@ -40,7 +40,7 @@ int main() {
 
   const train::Results results = trainer.evaluate(validation);
   fmt::print("best epoch {} of {}; {} epochs had a mean error below 0.05\n", stopping.best_epoch(),
-             history.epochs.size(), small_errors);
+             history.epochs().size(), small_errors);
   fmt::print("validation with the best parameters: {}\n", results.str());
   return results["loss"] < 1e-3 && small_errors > 0 ? 0 : 1;
 }

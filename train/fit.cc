@@ -375,21 +375,26 @@ void Trainer::Fit::end_epoch() {
     progress_.finish(run_, record);
   }
   results_ = record.results;
-  const bool first = history_text_.empty();
-  append_history(history_text_, record);
-  if (first) {  // as long as it will be, so that neither it nor the checkpoints' documents grow with the run
-    const auto epochs_to_come = static_cast<size_t>(options_.epochs - run_.epoch + 1);
-    history_text_.reserve(std::min(epochs_to_come, History::kMaxEpochs) * (history_text_.size() * 5 / 4));
-  }
-  if (history_.epochs.size() == History::kMaxEpochs) {
-    std::string oldest;
-    append_history(oldest, history_.epochs.front());
-    history_text_.erase(0, oldest.size() + 1);  // with its comma
-  }
-  history_.add(std::move(record));
+  add_to_history(record);
   epoch_done_ = true;
   half_done_ = {};
   save(SavePoint::kEpoch);
+}
+
+void Trainer::Fit::add_to_history(const EpochRecord& record) {
+  append_history(history_text_, record);
+  if (history_.epochs()
+          .empty()) {  // as long as they will be, so that checkpoints' documents don't grow either
+    const size_t epochs = std::min(static_cast<size_t>(options_.epochs), History::kMaxEpochs);
+    history_.reserve(epochs);
+    history_text_.reserve(epochs * (history_text_.size() * 5 / 4));
+  }
+  if (history_.epochs().size() == History::kMaxEpochs) {
+    std::string oldest;
+    append_history(oldest, history_.epochs().front());
+    history_text_.erase(0, oldest.size() + 1);  // with its comma
+  }
+  history_.add(record);
 }
 
 void Trainer::Fit::save(SavePoint point) {
@@ -576,10 +581,7 @@ void Trainer::Fit::resume(const Resumed& resumed) {
   epoch_done_ = document.epoch_done;
   seconds_before_ = document.epoch_seconds;
   results_ = document.results;
-  for (const EpochRecord& record : document.history) {
-    append_history(history_text_, record);
-    history_.add(record);
-  }
+  for (const EpochRecord& record : document.history) add_to_history(record);
   restore_callbacks(resumed);
   {
     const OptionalPhase phase(recorder_, Phase::kDataWait);

@@ -67,6 +67,7 @@ class Trainer::Fit final : public SavableRun {
   std::string origin_in(const data::Element& batch);
   void validate(Results& results);
   void end_epoch();
+  void add_to_history(const EpochRecord& record);
   void save(SavePoint point);
   void interrupt();
   void save_after_failure() noexcept;

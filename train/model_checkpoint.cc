@@ -120,6 +120,7 @@ void ModelCheckpoint::save(RunState& run, bool wait) {
   const std::filesystem::path path = path_of(run, run.savable->results());
   std::erase_if(files_, [&](const File& file) { return file.path == path; });
   std::erase(replaced_, path);
+  if (options_.keep_last == 0 && options_.save_top_k == 0) files_.clear();  // all stay, so none need be known
   files_.push_back({path, saved_value_});
   const NamedVariables& variables =
       options_.save_weights_only ? run.savable->weights() : run.savable->variables();

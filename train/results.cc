@@ -41,13 +41,13 @@ std::string Results::str() const {
 }
 
 const Results& History::last() const {
-  require(!epochs.empty(), ErrorCode::kInvalidArgument, "history", "holds no epoch");
-  return epochs.back().results;
+  require(size_ > 0, ErrorCode::kInvalidArgument, "history", "holds no epoch");
+  return epochs().back().results;
 }
 
 std::vector<double> History::values(std::string_view name) const {
   std::vector<double> result;
-  for (const EpochRecord& record : epochs) {
+  for (const EpochRecord& record : epochs()) {
     if (const double* value = record.results.find(name)) result.push_back(*value);
   }
   if (result.empty()) static_cast<void>(last()[name]);  // throws, with the names there are
@@ -56,7 +56,7 @@ std::vector<double> History::values(std::string_view name) const {
 
 std::string History::csv() const {
   std::vector<std::string> names;
-  for (const EpochRecord& record : epochs) {
+  for (const EpochRecord& record : epochs()) {
     for (const auto& [name, value] : record.results) {
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     }
@@ -64,7 +64,7 @@ std::string History::csv() const {
   std::string text = "epoch,steps,seconds,step_p50_ns";
   for (const std::string& name : names) text += "," + name;
   text += "\n";
-  for (const EpochRecord& record : epochs) {
+  for (const EpochRecord& record : epochs()) {
     text += fmt::format("{},{},{},{}", record.epoch, record.steps, record.seconds, record.step_p50_ns);
     for (const std::string& name : names) {
       const double* value = record.results.find(name);
@@ -75,12 +75,14 @@ std::string History::csv() const {
   return text;
 }
 
-void History::add(EpochRecord record) {
-  if (epochs.size() == kMaxEpochs) {
-    epochs.pop_front();
+void History::add(const EpochRecord& record) {
+  if (size_ == kMaxEpochs) {
+    std::rotate(made_.begin(), made_.begin() + 1, made_.end());
+    --size_;
     ++dropped_epochs;
   }
-  epochs.push_back(std::move(record));
+  if (size_ == made_.size()) made_.resize(std::max(size_ + 1, std::min(reserved_, kMaxEpochs)), record);
+  made_[size_++] = record;
 }
 
 }  // namespace isochron::train

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -46,11 +46,12 @@ struct EpochRecord {
 struct History {
   static constexpr size_t kMaxEpochs = 2'000;
 
-  std::deque<EpochRecord> epochs;  // oldest first
-  int64_t dropped_epochs = 0;      // older ones, beyond kMaxEpochs
-  std::string stopped;             // why training ended before the last epoch; empty when it did not
-  int interrupted_by = 0;          // the signal that ended it before its time; 0 for none
+  int64_t dropped_epochs = 0;  // older ones, beyond kMaxEpochs
+  std::string stopped;         // why training ended before the last epoch; empty when it did not
+  int interrupted_by = 0;      // the signal that ended it before its time; 0 for none
 
+  /// Oldest first.
+  std::span<const EpochRecord> epochs() const { return std::span(made_).first(size_); }
   /// The results of the newest epoch. Throws kInvalidArgument when there is none.
   const Results& last() const;
   /// One number an epoch, oldest first; epochs without it are left out. Throws kInvalidArgument when no epoch
@@ -59,7 +60,15 @@ struct History {
   /// A header and one row an epoch: epoch, steps, seconds, step_p50_ns, then every name; empty where an epoch
   /// lacks it.
   std::string csv() const;
-  void add(EpochRecord record);
+
+  /// The first record to be added makes room for so many like it; as long as they are, none takes memory.
+  void reserve(size_t epochs) { reserved_ = epochs; }
+  void add(const EpochRecord& record);
+
+ private:
+  std::vector<EpochRecord> made_;  // the first `size_` of them are records, the others room for more
+  size_t size_ = 0;
+  size_t reserved_ = 0;
 };
 
 }  // namespace isochron::train

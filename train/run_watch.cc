@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -44,10 +45,12 @@ void RunWatch::on_batch_end(RunState& run, const Results& results) { look(run, r
 
 void RunWatch::on_epoch_end(RunState& run, const Results& results) {
   if (recorder_.totals().timed_iterations > 0 && !std::exchange(rehearsed_, true)) {
-    // The pages of a look's code, and the room that looks and saves take in the heap, belong to warm-up.
+    // The pages of a look's code belong to warm-up.
     static_cast<void>(make_report(recorder_, options_.title));
   }
   look(run, results);
+  // What the first saves leave free would stay resident to the end.
+  if (std::has_single_bit(++epochs_ended_)) give_back_free_heap();
 }
 
 void RunWatch::on_train_end(RunState& run) { write(run, true); }

@@ -14,6 +14,7 @@
 // FOLDER/drift.json: at the alarm, the run's record (observe/run_record.h).
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -51,6 +52,7 @@ class RunWatch : public Callback {
   observe::DriftAlarm alarm_;
   std::string alarm_text_;
   bool rehearsed_ = false;
+  uint32_t epochs_ended_ = 0;
   Results results_;
   int64_t next_write_ns_ = 0;
 };

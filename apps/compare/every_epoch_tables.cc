@@ -46,7 +46,7 @@ int64_t files_in(const std::filesystem::path& folder) {
 /// Time of a step in the fastest epoch, callbacks included.
 double step_ns(const train::History& history) {
   double least = std::numeric_limits<double>::infinity();
-  for (const train::EpochRecord& epoch : history.epochs) {
+  for (const train::EpochRecord& epoch : history.epochs()) {
     least = std::min(least, 1e9 * epoch.seconds / static_cast<double>(epoch.steps));
   }
   return least;

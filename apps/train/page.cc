@@ -26,8 +26,8 @@ Plot loss_plot(const train::History& history) {
       .title = "Loss in training", .x_label = "epoch", .y_label = "mean loss of the epoch", .whole_x = true};
   const std::pair<const char*, const char*> lines[] = {{"loss", "training"}, {"val_loss", "validation"}};
   for (const auto& [name, label] : lines) {
-    observe::PlotSeries series{.name = label, .x = {}, .y = {}, .markers = history.epochs.size() <= 40};
-    for (const train::EpochRecord& record : history.epochs) {
+    observe::PlotSeries series{.name = label, .x = {}, .y = {}, .markers = history.epochs().size() <= 40};
+    for (const train::EpochRecord& record : history.epochs()) {
       if (const double* value = record.results.find(name)) {
         series.x.push_back(record.epoch);
         series.y.push_back(*value);

@@ -52,7 +52,7 @@ TEST(TrainerAccumulation, TheLastGroupOfAnEpochIsUpdatedWithWhatItHolds) {
     const History b = large.trainer.fit(large_batches, {.progress = nullptr});
     EXPECT_EQ(small.optimizer.step_count(), 2 * epoch);
     EXPECT_EQ(small.optimizer.phase(), 0);
-    EXPECT_NEAR(a.epochs[0].results["loss"], b.epochs[0].results["loss"], 1e-5);
+    EXPECT_NEAR(a.epochs()[0].results["loss"], b.epochs()[0].results["loss"], 1e-5);
   }
   for (size_t i = 0; i < 2; ++i) EXPECT_NEAR(small.weights()[i], large.weights()[i], 1e-5);
   EXPECT_EQ(small.trainer.step().traces().size(), 2u) << "one for each batch size";

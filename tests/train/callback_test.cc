@@ -75,8 +75,8 @@ TEST(Callback, StopEndsTheEpochAfterTheStep) {
   }});
   const History history = Loop().fit({&stop}, 5);
   EXPECT_EQ(history.stopped, "first");
-  ASSERT_EQ(history.epochs.size(), 1u);
-  EXPECT_EQ(history.epochs[0].steps, 2);
+  ASSERT_EQ(history.epochs().size(), 1u);
+  EXPECT_EQ(history.epochs()[0].steps, 2);
 }
 
 /// Calls a callback as a run with these values an epoch would; returns the epoch that stops, 0 for none.
@@ -284,9 +284,9 @@ TEST(History, KeepsTheNewestEpochsAndWritesCsv) {
   for (int epoch = 1; epoch <= static_cast<int>(History::kMaxEpochs) + 2; ++epoch) {
     history.add({.epoch = epoch, .steps = 4, .seconds = 0.5, .step_p50_ns = 100, .results = {{"loss", 2}}});
   }
-  EXPECT_EQ(history.epochs.size(), History::kMaxEpochs);
+  EXPECT_EQ(history.epochs().size(), History::kMaxEpochs);
   EXPECT_EQ(history.dropped_epochs, 2);
-  EXPECT_EQ(history.epochs.front().epoch, 3);
+  EXPECT_EQ(history.epochs().front().epoch, 3);
   History two;
   two.add({.epoch = 1, .steps = 4, .seconds = 0.5, .step_p50_ns = 100, .results = {{"loss", 2}}});
   two.add({.epoch = 2,

@@ -100,7 +100,7 @@ TEST(ModelCheckpoint, WhatIsKeptGoesOnAfterAResume) {
   }
   EXPECT_THAT(names_in(folder.path()), ElementsAre("cp-2", "cp-4"));
   ModelCheckpoint saving(options);
-  EXPECT_EQ(Scripted(losses).fit({&saving}).epochs.size(), 6u);
+  EXPECT_EQ(Scripted(losses).fit({&saving}).epochs().size(), 6u);
   EXPECT_THAT(names_in(folder.path()), ElementsAre("cp-2", "cp-5"));
 }
 

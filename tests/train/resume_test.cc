@@ -131,7 +131,7 @@ class Notices {
 std::vector<std::pair<int64_t, std::vector<std::pair<std::string, double>>>> numbers_of(
     const History& history) {
   std::vector<std::pair<int64_t, std::vector<std::pair<std::string, double>>>> all;
-  for (const EpochRecord& record : history.epochs) {
+  for (const EpochRecord& record : history.epochs()) {
     all.push_back({record.steps, {record.results.begin(), record.results.end()}});
   }
   return all;
@@ -159,7 +159,7 @@ void expect_equal(const History& resumed, Training& second, const History& whole
 TEST(Resume, AnyStepAndTheRestEqualTheWholeRun) {
   Training reference;
   const History whole = reference.fit({});
-  ASSERT_THAT(whole.epochs, SizeIs(kEpochs));
+  ASSERT_THAT(whole.epochs(), SizeIs(kEpochs));
   for (int64_t stop = 1; stop < kEpochs * kStepsAnEpoch; ++stop) {
     SCOPED_TRACE(stop);
     const TempFolder folder;
@@ -212,7 +212,7 @@ TEST(Resume, ASignalEndsInGoodOrderAndNothingIsLost) {
   }});
   const History stopped = first.fit({&saving, &raise});
   EXPECT_EQ(stopped.stopped, "interrupted by SIGTERM");
-  EXPECT_THAT(stopped.epochs, SizeIs(1));
+  EXPECT_THAT(stopped.epochs(), SizeIs(1));
   Training second(1);
   ModelCheckpoint resuming(only_signals);
   LambdaCallback nothing({});

@@ -77,9 +77,9 @@ TEST(Trainer, LearnsALine) {
   const History history = f.trainer.fit(batches, quiet(100));
   EXPECT_LT(history.last()["loss"], 1e-6);
   EXPECT_LT(history.last()["mae"], 1e-3);
-  EXPECT_EQ(history.epochs.size(), 100u);
-  EXPECT_EQ(history.epochs.front().steps, 4);
-  EXPECT_EQ(history.epochs.front().epoch, 1);
+  EXPECT_EQ(history.epochs().size(), 100u);
+  EXPECT_EQ(history.epochs().front().steps, 4);
+  EXPECT_EQ(history.epochs().front().epoch, 1);
   EXPECT_EQ(history.stopped, "");
   EXPECT_THAT(f.parameters(), testing::Pointwise(testing::DoubleNear(1e-3), {2.0, -1.0, 0.5}));
   EXPECT_EQ(f.optimizer.step_count(), 400);
@@ -237,7 +237,7 @@ TEST(Trainer, NamesEpochAndStepOfALossThatIsNoNumber) {
     options.callbacks = {&terminate};
     const History history = trainer.fit(batches, options);
     EXPECT_THAT(history.stopped, HasSubstr("step 4 of epoch 1"));
-    EXPECT_EQ(history.epochs.back().steps, 4);
+    EXPECT_EQ(history.epochs().back().steps, 4);
   }
 }
 
@@ -352,8 +352,8 @@ TEST(Trainer, InitialEpochCountsAsDone) {
   FitOptions options = quiet(5);
   options.initial_epoch = 3;
   const History history = f.trainer.fit(batches, options);
-  EXPECT_THAT(history.epochs, SizeIs(2));
-  EXPECT_EQ(history.epochs.front().epoch, 4);
+  EXPECT_THAT(history.epochs(), SizeIs(2));
+  EXPECT_EQ(history.epochs().front().epoch, 4);
 }
 
 TEST(Progress, TellsThePaceOfTheNewestSteps) {
