@@ -6,12 +6,29 @@ std::array<std::atomic<int64_t>, kCounterCount> g_counters{};
 }
 
 std::string_view counter_name(Counter counter) {
-  constexpr std::string_view kNames[kCounterCount] = {
-      "live_tensors",   "graph_nodes",     "plans",         "traces",           "system_allocations",
-      "bytes_reserved", "bytes_in_use",    "tape_entries",  "threads",          "dropped",
-      "weight_bytes",   "pipeline_bytes",  "hooks",         "optimizer_states", "memory_retries",
-      "host_copies",    "host_copy_bytes", "plan_switches", "odd_traces",       "nodes_made",
-      "not_finite"};
+  constexpr std::string_view kNames[kCounterCount] = {"live_tensors",
+                                                      "graph_nodes",
+                                                      "plans",
+                                                      "traces",
+                                                      "system_allocations",
+                                                      "bytes_reserved",
+                                                      "bytes_in_use",
+                                                      "tape_entries",
+                                                      "threads",
+                                                      "dropped",
+                                                      "weight_bytes",
+                                                      "pipeline_bytes",
+                                                      "hooks",
+                                                      "optimizer_states",
+                                                      "memory_retries",
+                                                      "host_copies",
+                                                      "host_copy_bytes",
+                                                      "plan_switches",
+                                                      "odd_traces",
+                                                      "nodes_made",
+                                                      "not_finite",
+                                                      "device_bytes_reserved",
+                                                      "device_bytes_in_use"};
   return kNames[static_cast<int>(counter)];
 }
 
@@ -26,6 +43,8 @@ bool is_total(Counter counter) {
     case Counter::kThreads:
     case Counter::kPipelineBytes:
     case Counter::kHooks:
+    case Counter::kDeviceBytesReserved:
+    case Counter::kDeviceBytesInUse:
       return false;
     default:
       return true;

@@ -31,6 +31,8 @@ enum class Counter : int {
   kOddTraces,          // traces ever made for a batch that only has fewer rows than the one before
   kNodesMade,          // nodes ever added to a graph
   kNotFinite,  // NaN and infinity ever met where the program looked: in item(), in a watch of variables
+  kDeviceBytesReserved,  // bytes held from devices by our allocators
+  kDeviceBytesInUse,     // bytes of devices handed out by our allocators
   kCount
 };
 inline constexpr int kCounterCount = static_cast<int>(Counter::kCount);

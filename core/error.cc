@@ -30,6 +30,10 @@ std::string_view error_code_name(ErrorCode code) {
       return "stale";
     case ErrorCode::kUnsupported:
       return "unsupported";
+    case ErrorCode::kDevice:
+      return "device";
+    case ErrorCode::kDeviceLost:
+      return "device_lost";
   }
   return "unknown";
 }
@@ -38,6 +42,9 @@ int exit_code(ErrorCode code) {
   switch (code) {
     case ErrorCode::kOutOfMemory:
       return 4;
+    case ErrorCode::kDevice:
+    case ErrorCode::kDeviceLost:
+      return 5;
     case ErrorCode::kInvalidArgument:
     case ErrorCode::kUnsupported:
       return 2;

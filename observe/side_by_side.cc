@@ -86,7 +86,7 @@ double turn_pairs_error(std::span<const TurnPair> pairs) {
 }
 
 FlatnessVerdict judge_side_by_side(FlatnessVerdict alone, const TwinTurns& turns, double bound) {
-  const auto& [before, after] = turns;
+  const std::span<const TurnPair> before = turns.before, after = turns.after;
   if (std::min(before.size(), after.size()) < kLeastTurnPairs) return alone;
   FlatnessVerdict verdict = alone;
   verdict.bound = bound;  // that of `alone` may be a class's own

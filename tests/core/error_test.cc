@@ -25,10 +25,10 @@ TEST(Error, RequireThrowsOnlyWhenTheConditionFails) {
 
 TEST(Error, EveryCodeHasItsOwnName) {
   std::set<std::string_view> names;
-  for (int code = 0; code <= static_cast<int>(ErrorCode::kUnsupported); ++code) {
+  for (int code = 0; code <= static_cast<int>(ErrorCode::kDeviceLost); ++code) {
     names.insert(error_code_name(static_cast<ErrorCode>(code)));
   }
-  EXPECT_EQ(names.size(), static_cast<size_t>(ErrorCode::kUnsupported) + 1);
+  EXPECT_EQ(names.size(), static_cast<size_t>(ErrorCode::kDeviceLost) + 1);
   EXPECT_FALSE(names.contains("unknown"));
 }
 
@@ -36,6 +36,7 @@ TEST(Error, ExitCodesFollowTheCommandsContract) {
   EXPECT_EQ(exit_code(ErrorCode::kNotANumber), 1);
   EXPECT_EQ(exit_code(ErrorCode::kInvalidArgument), 2);
   EXPECT_EQ(exit_code(ErrorCode::kUnsupported), 2);
+  EXPECT_EQ(exit_code(ErrorCode::kDeviceLost), 5);
   for (ErrorCode bad_input : {ErrorCode::kShapeMismatch, ErrorCode::kDtypeMismatch, ErrorCode::kOutOfRange,
                               ErrorCode::kOverflow, ErrorCode::kIo, ErrorCode::kBadFormat}) {
     EXPECT_EQ(exit_code(bad_input), 3) << error_code_name(bad_input);

@@ -12,8 +12,10 @@
 #include "isochron/core/rng.h"
 #include "isochron/memory/adaptors.h"
 #include "isochron/memory/arena.h"
+#include "isochron/memory/cuda/device_allocators.h"
 #include "isochron/memory/naive.h"
 #include "isochron/memory/pool.h"
+#include "support/simulated_driver.h"
 
 // Requests that no machine can meet must come back as null here too.
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
@@ -53,7 +55,19 @@ class Stack {
 struct Case {
   const char* name;
   std::function<void(Stack&)> build;
+  Counter in_use = Counter::kBytesInUse;
 };
+
+/// Addresses of the simulated device are the host's.
+std::shared_ptr<cuda::SimulatedContext> device() {
+  static const auto context =
+      std::make_shared<cuda::SimulatedContext>(cuda::simulated_device(size_t{256} << 20));
+  return context;
+}
+cuda::Stream device_stream() {
+  static const cuda::Stream stream = device()->create_stream(false);
+  return stream;
+}
 
 class Conformance : public testing::TestWithParam<Case> {
  protected:
@@ -118,7 +132,7 @@ TEST_P(Conformance, BlocksNeverOverlapUnderRandomTraffic) {
 }
 
 TEST_P(Conformance, StatisticsAddUp) {
-  const int64_t in_use_before = counter_value(Counter::kBytesInUse);
+  const int64_t in_use_before = counter_value(GetParam().in_use);
   const AllocatorStats before = allocator_.stats();
   EXPECT_EQ(before.live_allocations, 0);
   const Held a = take(allocator_, 1000, 1), b = take(allocator_, 50000, 2);
@@ -130,7 +144,7 @@ TEST_P(Conformance, StatisticsAddUp) {
   EXPECT_LE(during.in_use_bytes + during.free_bytes, during.reserved_bytes);
   EXPECT_LE(during.largest_free_bytes, during.free_bytes);
   EXPECT_GE(during.system_allocations, 1);
-  EXPECT_EQ(counter_value(Counter::kBytesInUse) - in_use_before,
+  EXPECT_EQ(counter_value(GetParam().in_use) - in_use_before,
             static_cast<int64_t>(during.in_use_bytes - before.in_use_bytes));
   give(allocator_, a);
   give(allocator_, b);
@@ -193,6 +207,18 @@ TEST_P(Conformance, ServesThreadsAtOnce) {
 }
 
 const Case kCases[] = {
+    {"device_pool", [](Stack& s) { s.add<cuda::DevicePool>(device()); }, Counter::kDeviceBytesInUse},
+    {"device_pool_limited_and_tracked",
+     [](Stack& s) {
+       s.add<cuda::DevicePool>(device(), cuda::DevicePoolOptions{.initial_bytes = 100'000})
+           .add<LimitingAllocator>(kArenaBytes)
+           .add<TrackingAllocator>();
+     },
+     Counter::kDeviceBytesInUse},
+    {"device_naive", [](Stack& s) { s.add<cuda::NaiveDeviceAllocator>(device()); },
+     Counter::kDeviceBytesInUse},
+    {"device_async", [](Stack& s) { s.add<cuda::AsyncDeviceAllocator>(device(), device_stream()); },
+     Counter::kDeviceBytesInUse},
     {"naive", [](Stack& s) { s.add<NaiveAllocator>(); }},
     {"pool", [](Stack& s) { s.add<PoolAllocator>(); }},
     {"pool_of_small_chunks",

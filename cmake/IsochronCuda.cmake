@@ -1,0 +1,29 @@
+# CUDA serves through libraries that are loaded at run time (core/cuda/shared_library.h), so a build needs headers alone.
+# ISOCHRON_CUDA has the choice.
+find_path(CUDA_INCLUDE_DIR cuda.h
+          HINTS ENV CUDA_PATH ENV CUDA_HOME PATHS /usr/local/cuda /opt/cuda PATH_SUFFIXES include)
+mark_as_advanced(CUDA_INCLUDE_DIR)
+set(ISOCHRON_WITH_CUDA FALSE)
+if(ISOCHRON_CUDA AND CUDA_INCLUDE_DIR)
+  file(STRINGS ${CUDA_INCLUDE_DIR}/cuda.h cuda_version REGEX "^#define CUDA_VERSION [0-9]+")
+  string(REGEX REPLACE "[^0-9]" "" cuda_version "${cuda_version}")
+  if(cuda_version GREATER_EQUAL 13000)
+    set(ISOCHRON_WITH_CUDA TRUE)
+  else()
+    set(cuda_found " (${CUDA_INCLUDE_DIR}/cuda.h is of version ${cuda_version})")
+  endif()
+endif()
+if(ISOCHRON_CUDA AND NOT ISOCHRON_CUDA STREQUAL "AUTO" AND NOT ISOCHRON_WITH_CUDA)
+  message(FATAL_ERROR "ISOCHRON_CUDA is on, but no CUDA Toolkit of 13.0 or later is found${cuda_found}; set CUDA_PATH")
+endif()
+
+# isochron_cuda(<folder> <source>...): the sources that include its headers.
+function(isochron_cuda folder)
+  target_link_libraries(isochron_${folder} PRIVATE ${CMAKE_DL_LIBS})
+  if(NOT ISOCHRON_WITH_CUDA)
+    return()
+  endif()
+  list(TRANSFORM ARGN PREPEND ${folder}/cuda/)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_DEFINITIONS ISOCHRON_CUDA
+                              COMPILE_OPTIONS "-isystem;${CUDA_INCLUDE_DIR}")
+endfunction()

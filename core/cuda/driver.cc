@@ -1,0 +1,33 @@
+#include "isochron/core/cuda/driver.h"
+
+#include "isochron/core/error.h"
+
+namespace isochron::cuda {
+namespace {
+
+std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+}  // namespace
+
+void require_served(int driver_version, const DeviceProperties& device) {
+  require(driver_version >= kOldestDriver, ErrorCode::kUnsupported, "cuda",
+          "the driver serves CUDA {}, {} is needed; install a newer driver", version_text(driver_version),
+          version_text(kOldestDriver));
+  require(10 * device.major + device.minor >= kOldestDevice, ErrorCode::kUnsupported, "cuda",
+          "{} has compute capability {}.{}, {}.{} is needed; run with --device cpu", device.name,
+          device.major, device.minor, kOldestDevice / 10, kOldestDevice % 10);
+  require(device.virtual_memory && device.memory_pools, ErrorCode::kUnsupported, "cuda",
+          "{} offers no {}, which the arena needs; run with --device cpu", device.name,
+          device.virtual_memory ? "memory pools" : "virtual memory");
+}
+
+#ifndef ISOCHRON_CUDA
+bool built_with_cuda() { return false; }
+
+Driver& machine_driver() {
+  fail(ErrorCode::kUnsupported, "cuda",
+       "this was built without CUDA; configure with -DISOCHRON_CUDA=ON where the toolkit is installed");
+}
+#endif
+
+}  // namespace isochron::cuda

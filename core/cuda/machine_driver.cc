@@ -1,0 +1,457 @@
+// The driver of this machine, loaded at run time. Only this file sees <cuda.h>, and only for its types:
+// nothing is linked.
+#ifdef ISOCHRON_CUDA
+
+#include <cuda.h>
+
+#include <array>
+#include <mutex>
+#include <vector>
+
+#include "isochron/core/cuda/driver.h"
+#include "isochron/core/cuda/shared_library.h"
+#include "isochron/core/error.h"
+
+namespace isochron::cuda {
+namespace {
+
+// clang-format off
+#define ISOCHRON_CUDA_CALLS(X) \
+  X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) \
+  X(cuDeviceTotalMem) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent) X(cuCtxGetCurrent) \
+  X(cuGetErrorName) X(cuGetErrorString) X(cuMemGetInfo) X(cuMemGetAllocationGranularity) X(cuMemAddressReserve) \
+  X(cuMemAddressFree) X(cuMemCreate) X(cuMemRelease) X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess) X(cuMemAlloc) \
+  X(cuMemFree) X(cuMemAllocAsync) X(cuMemFreeAsync) X(cuDeviceGetDefaultMemPool) X(cuMemPoolSetAttribute) \
+  X(cuMemPoolGetAttribute) X(cuMemPoolTrimTo) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuStreamCreateWithPriority) \
+  X(cuCtxGetStreamPriorityRange) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamQuery) X(cuStreamWaitEvent) \
+  X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventSynchronize) X(cuEventQuery) X(cuEventElapsedTime) \
+  X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemsetD8Async) X(cuModuleLoadData) \
+  X(cuModuleUnload) X(cuModuleGetFunction) X(cuFuncSetAttribute) X(cuLaunchKernel) X(cuStreamBeginCapture) \
+  X(cuStreamEndCapture) X(cuGraphGetNodes) X(cuGraphNodeGetType) X(cuGraphInstantiateWithFlags) X(cuGraphDestroy) \
+  X(cuGraphExecDestroy) X(cuGraphUpload) X(cuGraphLaunch)
+// clang-format on
+
+/// The driver's functions under the names that <cuda.h> gives their newest versions.
+struct Calls {
+#define X(name) decltype(&::name) name = nullptr;
+  ISOCHRON_CUDA_CALLS(X)
+#undef X
+
+  explicit Calls(const SharedLibrary& library) {
+#define ISOCHRON_TEXT_OF(name) #name
+#define X(name) library.find(this->name, ISOCHRON_TEXT_OF(name));
+    ISOCHRON_CUDA_CALLS(X)
+#undef X
+#undef ISOCHRON_TEXT_OF
+  }
+
+  /// Throws for anything but success. `allowed`: an outcome that the caller looks at.
+  CUresult check(CUresult result, const char* call, CUresult allowed = CUDA_SUCCESS) const {
+    if (result == CUDA_SUCCESS || result == allowed) return result;
+    const char *name = "unknown", *text = "no text";
+    cuGetErrorName(result, &name);
+    cuGetErrorString(result, &text);
+    fail(code_of(result), "cuda", "{}: {} ({}: {})", call, text, name, static_cast<int>(result));
+  }
+
+ private:
+  static ErrorCode code_of(CUresult result) {
+    switch (result) {
+      case CUDA_ERROR_OUT_OF_MEMORY:
+        return ErrorCode::kOutOfMemory;
+      case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
+      case CUDA_ERROR_STREAM_CAPTURE_INVALIDATED:
+      case CUDA_ERROR_STREAM_CAPTURE_MERGE:
+      case CUDA_ERROR_STREAM_CAPTURE_UNMATCHED:
+      case CUDA_ERROR_STREAM_CAPTURE_UNJOINED:
+      case CUDA_ERROR_STREAM_CAPTURE_ISOLATION:
+      case CUDA_ERROR_STREAM_CAPTURE_IMPLICIT:
+      case CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD:
+        return ErrorCode::kCaptureViolation;
+      case CUDA_ERROR_NO_DEVICE:
+      case CUDA_ERROR_NO_BINARY_FOR_GPU:
+      case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
+      case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
+        return ErrorCode::kUnsupported;
+      case CUDA_ERROR_ECC_UNCORRECTABLE:
+      case CUDA_ERROR_DEVICE_UNAVAILABLE:
+      case CUDA_ERROR_ILLEGAL_ADDRESS:
+      case CUDA_ERROR_LAUNCH_TIMEOUT:
+      case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+      case CUDA_ERROR_ASSERT:
+      case CUDA_ERROR_HARDWARE_STACK_ERROR:
+      case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+      case CUDA_ERROR_MISALIGNED_ADDRESS:
+      case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+      case CUDA_ERROR_INVALID_PC:
+      case CUDA_ERROR_LAUNCH_FAILED:
+        return ErrorCode::kDeviceLost;
+      default:
+        return ErrorCode::kDevice;
+    }
+  }
+};
+
+#define ISOCHRON_CALL(function, ...) calls_.check(calls_.function(__VA_ARGS__), #function)
+
+template <typename Handle, typename Raw>
+Handle handle_of(Raw* raw) {
+  return static_cast<Handle>(reinterpret_cast<uintptr_t>(raw));
+}
+CUstream raw(Stream stream) { return reinterpret_cast<CUstream>(stream); }
+CUevent raw(Event event) { return reinterpret_cast<CUevent>(event); }
+CUmodule raw(Module module) { return reinterpret_cast<CUmodule>(module); }
+CUfunction raw(Function function) { return reinterpret_cast<CUfunction>(function); }
+CUgraph raw(Graph graph) { return reinterpret_cast<CUgraph>(graph); }
+CUgraphExec raw(GraphExec graph) { return reinterpret_cast<CUgraphExec>(graph); }
+
+class MachineContext final : public Context {
+ public:
+  MachineContext(const Calls& calls, int index, CUdevice device, DeviceProperties properties)
+      : calls_(calls), index_(index), device_(device), properties_(std::move(properties)) {
+    ISOCHRON_CALL(cuDevicePrimaryCtxRetain, &context_, device_);
+    enter();
+    location_ = {CU_MEM_LOCATION_TYPE_DEVICE, {device_}};
+    allocation_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    allocation_.location = location_;
+    ISOCHRON_CALL(cuDeviceGetDefaultMemPool, &pool_, device_);
+    // What is given back stays in the pool: the next step asks for it again.
+    cuuint64_t all = UINT64_MAX;
+    ISOCHRON_CALL(cuMemPoolSetAttribute, pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all);
+  }
+  ~MachineContext() override { calls_.cuDevicePrimaryCtxRelease(device_); }
+
+  int index() const override { return index_; }
+  const DeviceProperties& properties() const override { return properties_; }
+
+  MemoryInfo memory_info() override {
+    enter();
+    MemoryInfo info;
+    ISOCHRON_CALL(cuMemGetInfo, &info.free_bytes, &info.total_bytes);
+    return info;
+  }
+
+  size_t granularity() override {
+    enter();
+    size_t bytes = 0;
+    ISOCHRON_CALL(cuMemGetAllocationGranularity, &bytes, &allocation_, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+    return bytes;
+  }
+  DevicePtr reserve(size_t bytes) override {
+    enter();
+    CUdeviceptr pointer = 0;
+    ISOCHRON_CALL(cuMemAddressReserve, &pointer, bytes, 0, 0, 0);
+    return pointer;
+  }
+  void release(DevicePtr pointer, size_t bytes) override {
+    enter();
+    ISOCHRON_CALL(cuMemAddressFree, pointer, bytes);
+  }
+  PhysicalMemory create(size_t bytes) override {
+    enter();
+    CUmemGenericAllocationHandle memory = 0;
+    ISOCHRON_CALL(cuMemCreate, &memory, bytes, &allocation_, 0);
+    return static_cast<PhysicalMemory>(memory);
+  }
+  void destroy(PhysicalMemory memory) override {
+    enter();
+    ISOCHRON_CALL(cuMemRelease, static_cast<CUmemGenericAllocationHandle>(memory));
+  }
+  void map(DevicePtr pointer, size_t bytes, PhysicalMemory memory) override {
+    enter();
+    ISOCHRON_CALL(cuMemMap, pointer, bytes, 0, static_cast<CUmemGenericAllocationHandle>(memory), 0);
+    const CUmemAccessDesc access{location_, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    const CUresult allowed = calls_.cuMemSetAccess(pointer, bytes, &access, 1);
+    if (allowed != CUDA_SUCCESS) calls_.cuMemUnmap(pointer, bytes);
+    calls_.check(allowed, "cuMemSetAccess");
+  }
+  void unmap(DevicePtr pointer, size_t bytes) override {
+    enter();
+    ISOCHRON_CALL(cuMemUnmap, pointer, bytes);
+  }
+
+  DevicePtr allocate(size_t bytes) override {
+    enter();
+    CUdeviceptr pointer = 0;
+    ISOCHRON_CALL(cuMemAlloc, &pointer, bytes);
+    return pointer;
+  }
+  void free(DevicePtr pointer) override {
+    enter();
+    ISOCHRON_CALL(cuMemFree, pointer);
+  }
+  DevicePtr allocate_async(size_t bytes, Stream stream) override {
+    enter();
+    CUdeviceptr pointer = 0;
+    ISOCHRON_CALL(cuMemAllocAsync, &pointer, bytes, raw(stream));
+    return pointer;
+  }
+  void free_async(DevicePtr pointer, Stream stream) override {
+    enter();
+    ISOCHRON_CALL(cuMemFreeAsync, pointer, raw(stream));
+  }
+  size_t pool_reserved_bytes() override { return pool_attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT); }
+  size_t pool_used_bytes() override { return pool_attribute(CU_MEMPOOL_ATTR_USED_MEM_CURRENT); }
+  void pool_trim() override {
+    enter();
+    ISOCHRON_CALL(cuMemPoolTrimTo, pool_, 0);
+  }
+  void* allocate_pinned(size_t bytes) override {
+    enter();
+    void* pointer = nullptr;
+    ISOCHRON_CALL(cuMemHostAlloc, &pointer, bytes, CU_MEMHOSTALLOC_PORTABLE);
+    return pointer;
+  }
+  void free_pinned(void* pointer) override {
+    enter();
+    ISOCHRON_CALL(cuMemFreeHost, pointer);
+  }
+
+  Stream create_stream(bool urgent) override {
+    enter();
+    int least = 0, most = 0;
+    ISOCHRON_CALL(cuCtxGetStreamPriorityRange, &least, &most);
+    CUstream stream = nullptr;
+    ISOCHRON_CALL(cuStreamCreateWithPriority, &stream, CU_STREAM_NON_BLOCKING, urgent ? most : least);
+    return handle_of<Stream>(stream);
+  }
+  void destroy(Stream stream) override {
+    enter();
+    ISOCHRON_CALL(cuStreamDestroy, raw(stream));
+  }
+  void synchronize(Stream stream) override {
+    enter();
+    ISOCHRON_CALL(cuStreamSynchronize, raw(stream));
+  }
+  bool done(Stream stream) override {
+    enter();
+    return calls_.check(calls_.cuStreamQuery(raw(stream)), "cuStreamQuery", CUDA_ERROR_NOT_READY) ==
+           CUDA_SUCCESS;
+  }
+  void wait(Stream stream, Event event) override {
+    enter();
+    ISOCHRON_CALL(cuStreamWaitEvent, raw(stream), raw(event), CU_EVENT_WAIT_DEFAULT);
+  }
+  Event create_event(bool timed) override {
+    enter();
+    CUevent event = nullptr;
+    ISOCHRON_CALL(cuEventCreate, &event, timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING);
+    return handle_of<Event>(event);
+  }
+  void destroy(Event event) override {
+    enter();
+    ISOCHRON_CALL(cuEventDestroy, raw(event));
+  }
+  void record(Event event, Stream stream) override {
+    enter();
+    ISOCHRON_CALL(cuEventRecord, raw(event), raw(stream));
+  }
+  void synchronize(Event event) override {
+    enter();
+    ISOCHRON_CALL(cuEventSynchronize, raw(event));
+  }
+  bool done(Event event) override {
+    enter();
+    return calls_.check(calls_.cuEventQuery(raw(event)), "cuEventQuery", CUDA_ERROR_NOT_READY) ==
+           CUDA_SUCCESS;
+  }
+  double elapsed_ns(Event begin, Event end) override {
+    enter();
+    float milliseconds = 0;
+    ISOCHRON_CALL(cuEventElapsedTime, &milliseconds, raw(begin), raw(end));
+    return 1e6 * static_cast<double>(milliseconds);
+  }
+
+  void copy_to_device(DevicePtr to, const void* from, size_t bytes, Stream stream) override {
+    enter();
+    ISOCHRON_CALL(cuMemcpyHtoDAsync, to, from, bytes, raw(stream));
+  }
+  void copy_to_host(void* to, DevicePtr from, size_t bytes, Stream stream) override {
+    enter();
+    ISOCHRON_CALL(cuMemcpyDtoHAsync, to, from, bytes, raw(stream));
+  }
+  void copy(DevicePtr to, DevicePtr from, size_t bytes, Stream stream) override {
+    enter();
+    ISOCHRON_CALL(cuMemcpyDtoDAsync, to, from, bytes, raw(stream));
+  }
+  void fill(DevicePtr to, uint8_t value, size_t bytes, Stream stream) override {
+    enter();
+    ISOCHRON_CALL(cuMemsetD8Async, to, value, bytes, raw(stream));
+  }
+
+  Module load(std::span<const char> image) override {
+    enter();
+    CUmodule module = nullptr;
+    ISOCHRON_CALL(cuModuleLoadData, &module, image.data());
+    return handle_of<Module>(module);
+  }
+  void unload(Module module) override {
+    enter();
+    ISOCHRON_CALL(cuModuleUnload, raw(module));
+  }
+  Function function(Module module, const std::string& name) override {
+    enter();
+    CUfunction function = nullptr;
+    ISOCHRON_CALL(cuModuleGetFunction, &function, raw(module), name.c_str());
+    return handle_of<Function>(function);
+  }
+  void allow_shared_bytes(Function function, size_t bytes) override {
+    enter();
+    ISOCHRON_CALL(cuFuncSetAttribute, raw(function), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                  static_cast<int>(bytes));
+  }
+  void launch(Function function, const LaunchSize& size, std::span<void* const> arguments,
+              Stream stream) override {
+    enter();
+    ISOCHRON_CALL(cuLaunchKernel, raw(function), size.grid[0], size.grid[1], size.grid[2], size.block[0],
+                  size.block[1], size.block[2], size.shared_bytes, raw(stream),
+                  const_cast<void**>(arguments.data()), nullptr);
+  }
+
+  void begin_capture(Stream stream) override {
+    enter();
+    ISOCHRON_CALL(cuStreamBeginCapture, raw(stream), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  }
+  Graph end_capture(Stream stream) override {
+    enter();
+    CUgraph graph = nullptr;
+    ISOCHRON_CALL(cuStreamEndCapture, raw(stream), &graph);
+    return handle_of<Graph>(graph);
+  }
+  GraphCounts counts(Graph graph) override {
+    enter();
+    size_t count = 0;
+    ISOCHRON_CALL(cuGraphGetNodes, raw(graph), nullptr, &count);
+    std::vector<CUgraphNode> nodes(count);
+    if (count > 0) ISOCHRON_CALL(cuGraphGetNodes, raw(graph), nodes.data(), &count);
+    GraphCounts counts;
+    for (const CUgraphNode node : nodes) {
+      CUgraphNodeType type{};
+      ISOCHRON_CALL(cuGraphNodeGetType, node, &type);
+      (type == CU_GRAPH_NODE_TYPE_KERNEL   ? counts.kernels
+       : type == CU_GRAPH_NODE_TYPE_MEMCPY ? counts.copies
+       : type == CU_GRAPH_NODE_TYPE_MEMSET ? counts.memsets
+                                           : counts.others)++;
+    }
+    return counts;
+  }
+  GraphExec instantiate(Graph graph) override {
+    enter();
+    CUgraphExec exec = nullptr;
+    ISOCHRON_CALL(cuGraphInstantiateWithFlags, &exec, raw(graph), 0);
+    return handle_of<GraphExec>(exec);
+  }
+  void destroy(Graph graph) override {
+    enter();
+    ISOCHRON_CALL(cuGraphDestroy, raw(graph));
+  }
+  void destroy(GraphExec graph) override {
+    enter();
+    ISOCHRON_CALL(cuGraphExecDestroy, raw(graph));
+  }
+  void upload(GraphExec graph, Stream stream) override {
+    enter();
+    ISOCHRON_CALL(cuGraphUpload, raw(graph), raw(stream));
+  }
+  void launch(GraphExec graph, Stream stream) override {
+    enter();
+    ISOCHRON_CALL(cuGraphLaunch, raw(graph), raw(stream));
+  }
+
+ private:
+  /// The driver has a current context for each thread.
+  void enter() {
+    static thread_local CUcontext entered = nullptr;
+    if (entered == context_) return;
+    ISOCHRON_CALL(cuCtxSetCurrent, context_);
+    entered = context_;
+  }
+  size_t pool_attribute(CUmemPool_attribute attribute) {
+    enter();
+    cuuint64_t value = 0;
+    ISOCHRON_CALL(cuMemPoolGetAttribute, pool_, attribute, &value);
+    return value;
+  }
+
+  const Calls& calls_;
+  const int index_;
+  const CUdevice device_;
+  const DeviceProperties properties_;
+  CUcontext context_ = nullptr;
+  CUmemoryPool pool_ = nullptr;
+  CUmemLocation location_{};
+  CUmemAllocationProp allocation_{};
+};
+
+class MachineDriver final : public Driver {
+ public:
+  MachineDriver()
+      : library_("the CUDA driver", {"libcuda.so.1"}, "install NVIDIA's driver, or run with --device cpu"),
+        calls_(library_) {
+    ISOCHRON_CALL(cuInit, 0);
+    ISOCHRON_CALL(cuDriverGetVersion, &version_);
+    ISOCHRON_CALL(cuDeviceGetCount, &count_);
+    require(count_ > 0, ErrorCode::kUnsupported, "cuda",
+            "no device is visible; see nvidia-smi and CUDA_VISIBLE_DEVICES, or run with --device cpu");
+    opened_.resize(static_cast<size_t>(count_));
+  }
+
+  int version() override { return version_; }
+  int device_count() override { return count_; }
+
+  std::shared_ptr<Context> open(int index) override {
+    require(index >= 0 && index < count_, ErrorCode::kUnsupported, "cuda",
+            "device {} of {}; they count from 0", index, count_);
+    std::lock_guard lock(mutex_);
+    std::weak_ptr<Context>& opened = opened_[static_cast<size_t>(index)];
+    if (auto context = opened.lock()) return context;
+    CUdevice device = 0;
+    ISOCHRON_CALL(cuDeviceGet, &device, index);
+    const DeviceProperties properties = properties_of(device);
+    require_served(version_, properties);
+    auto context = std::make_shared<MachineContext>(calls_, index, device, properties);
+    opened = context;
+    return context;
+  }
+
+ private:
+  DeviceProperties properties_of(CUdevice device) const {
+    const auto attribute = [&](CUdevice_attribute which) {
+      int value = 0;
+      ISOCHRON_CALL(cuDeviceGetAttribute, &value, which, device);
+      return value;
+    };
+    std::array<char, 256> name{};
+    ISOCHRON_CALL(cuDeviceGetName, name.data(), static_cast<int>(name.size()), device);
+    DeviceProperties properties;
+    properties.name = name.data();
+    properties.major = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+    properties.minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+    properties.multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    properties.shared_bytes_per_block =
+        static_cast<size_t>(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
+    properties.virtual_memory = attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 0;
+    properties.memory_pools = attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0;
+    ISOCHRON_CALL(cuDeviceTotalMem, &properties.total_bytes, device);
+    return properties;
+  }
+
+  SharedLibrary library_;
+  Calls calls_;
+  int version_ = 0, count_ = 0;
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<Context>> opened_;
+};
+
+}  // namespace
+
+bool built_with_cuda() { return true; }
+
+Driver& machine_driver() {
+  static MachineDriver driver;  // tried again by the next call where it throws
+  return driver;
+}
+
+}  // namespace isochron::cuda
+
+#endif

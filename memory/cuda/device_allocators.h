@@ -1,0 +1,123 @@
+// Device memory behind the interface of all allocators, so that limits, tags, logs and planted failures are
+// the adaptors of memory/adaptors.h. What they hand out is an address on the device, not to be touched by the
+// host.
+//
+// All assume that whoever uses the memory does so in one stream, or has waited: a block that comes back may
+// be handed out again while the device still works on what it held, which is right as long as the next user's
+// work comes later in the same stream.
+//
+// DevicePool is the one to use. The other two are what it is compared with.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "isochron/memory/allocator.h"
+#include "isochron/memory/cuda/device_range.h"
+
+namespace isochron::cuda {
+
+/// Every device allocation starts at a multiple of this: what cuMemAlloc grants, and the widest access of a
+/// warp.
+inline constexpr size_t kDeviceAlignment = 256;
+
+struct DevicePoolOptions {
+  size_t initial_bytes = size_t{2} << 20;  // taken at first use
+  bool grow_on_demand = true;              // false: the first memory is all there will be
+  size_t max_bytes = kNoByteLimit;         // reserved never exceeds this, nor the device's memory
+};
+
+/// Blocks cut from one range that grows in place, doubling: the smallest free block that fits is split, and a
+/// block that comes back joins its free neighbours. As all addresses follow each other, memory that was added
+/// joins what was free at the end, and no chunk is left behind half used.
+class DevicePool final : public Allocator {
+ public:
+  /// Takes no memory yet. Throws kInvalidArgument unless 0 < initial_bytes <= max_bytes.
+  explicit DevicePool(std::shared_ptr<Context> context, const DevicePoolOptions& options = {});
+  ~DevicePool() override;
+
+  void* allocate(size_t bytes, std::string_view tag) override;
+  void deallocate(void* pointer, size_t bytes) noexcept override;
+  /// Gives back what is free at the end of the range. The device must be done with it.
+  size_t trim() override;
+  AllocatorStats stats() const override;
+  std::vector<TagUsage> usage_by_tag() const override;
+  /// From now on no memory is taken from the device: a request that doesn't fit throws kSealed.
+  void seal() { range_.seal(); }
+
+ private:
+  struct Block {
+    size_t bytes = 0;
+    bool used = false;
+    std::string tag = {};
+  };
+  using Blocks = std::map<size_t, Block>;  // by offset
+
+  /// A free block joins its free neighbours.
+  void add_free(size_t offset, size_t bytes);
+  Blocks::iterator fitting(size_t bytes);
+  bool grow(size_t bytes);
+
+  const std::shared_ptr<Context> context_;
+  const DevicePoolOptions options_;
+  DeviceRange range_;
+  mutable std::mutex mutex_;
+  Blocks blocks_;                                // all of what is mapped
+  std::set<std::pair<size_t, size_t>> by_size_;  // of the free ones: bytes, offset
+  AllocatorStats stats_;
+};
+
+/// What each request costs where nothing is kept: the driver is asked for every block.
+class DirectDeviceAllocator : public Allocator {
+ public:
+  ~DirectDeviceAllocator() override;
+  void* allocate(size_t bytes, std::string_view tag) override;
+  void deallocate(void* pointer, size_t bytes) noexcept override;
+  size_t trim() override { return 0; }
+  AllocatorStats stats() const override;
+
+ protected:
+  explicit DirectDeviceAllocator(std::shared_ptr<Context> context) : context_(std::move(context)) {}
+  virtual DevicePtr take(size_t bytes) = 0;
+  virtual void give(DevicePtr pointer) = 0;
+
+  const std::shared_ptr<Context> context_;
+
+ private:
+  mutable std::mutex mutex_;
+  AllocatorStats stats_;
+};
+
+/// cuMemAlloc and cuMemFree: both wait for the device, which is the slow form.
+class NaiveDeviceAllocator final : public DirectDeviceAllocator {
+ public:
+  explicit NaiveDeviceAllocator(std::shared_ptr<Context> context)
+      : DirectDeviceAllocator(std::move(context)) {}
+
+ private:
+  DevicePtr take(size_t bytes) override { return context_->allocate(bytes); }
+  void give(DevicePtr pointer) override { context_->free(pointer); }
+};
+
+/// The driver's own pool, in the order of `stream`.
+class AsyncDeviceAllocator final : public DirectDeviceAllocator {
+ public:
+  AsyncDeviceAllocator(std::shared_ptr<Context> context, Stream stream)
+      : DirectDeviceAllocator(std::move(context)), stream_(stream) {}
+  /// Gives back what the pool holds and nobody uses.
+  size_t trim() override;
+  /// Reserved is what the pool holds.
+  AllocatorStats stats() const override;
+
+ private:
+  DevicePtr take(size_t bytes) override { return context_->allocate_async(bytes, stream_); }
+  void give(DevicePtr pointer) override { context_->free_async(pointer, stream_); }
+
+  const Stream stream_;
+};
+
+}  // namespace isochron::cuda
