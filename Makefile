@@ -22,7 +22,7 @@ sources = $$(find apps autograd bench core data examples graph memory nn observe
 configure = cmake --preset $(1) $(cmake_flags) --log-level=WARNING >/dev/null
 run_tests = ctest --test-dir build/$(1) --output-on-failure --no-tests=error --progress -j $(JOBS)
 
-.PHONY: help demo test asan tsan fuzz bench export-tools ops-reference format check-format check-layers install-check tidy deps clean
+.PHONY: help demo test cuda asan tsan fuzz bench export-tools ops-reference format check-format check-layers install-check tidy deps clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,12 @@ asan: deps  ## the tests under the address and undefined-behaviour sanitizers
 	@$(call configure,asan)
 	cmake --build --preset asan -j $(JOBS)
 	UBSAN_OPTIONS=print_stacktrace=1 $(call run_tests,asan)
+
+# The toolkit's headers and libraries are enough: no device is needed, and what runs on one is skipped without.
+cuda: deps  ## the tests of a build that demands the CUDA Toolkit
+	@$(call configure,cuda)
+	cmake --build --preset cuda -j $(JOBS)
+	$(call run_tests,cuda)
 
 # ThreadSanitizer can't see libgomp's barriers, so compute runs on one thread there; the pipeline's threads stay.
 tsan: deps  ## the tests under the thread sanitizer

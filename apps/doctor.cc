@@ -3,6 +3,8 @@
 #include <cstdio>
 
 #include "isochron/apps/commands.h"
+#include "isochron/core/cuda/driver.h"
+#include "isochron/core/error.h"
 #include "isochron/core/sealed.h"
 #include "isochron/core/threads.h"
 #include "isochron/core/written_files.h"
@@ -47,6 +49,17 @@ std::string choices_on_disk() {
   }
   return fmt::format("{} in {} ({}), {} such files; delete it to time anew", ops::kMaxRecordedChoices,
                      path.string(), now, ops::kMaxChoicesFiles);
+}
+
+/// Which devices there are, or what is missing.
+std::string cuda_text() {
+  try {
+    cuda::Driver& driver = cuda::machine_driver();
+    return fmt::format("driver {}.{}, {} device(s); nothing runs on one yet (docs/gpu.md)",
+                       driver.version() / 1000, driver.version() % 1000 / 10, driver.device_count());
+  } catch (const Error& error) {
+    return std::string(error.what()).substr(error.where().size() + 3);  // "[where] "
+  }
 }
 
 std::string vector_instructions() {
@@ -170,6 +183,7 @@ void run() {
               {"vector instructions in use", vector_instructions()},
               {"bf16", ops::narrow_arithmetic(Precision::kMixedBf16)},
               {"f16", ops::narrow_arithmetic(Precision::kMixedF16)},
+              {"CUDA", cuda_text()},
               {"NVTX ranges", built_with_nvtx() ? "built in; sent while a profiler listens" : "not built in"},
               {"fmt", fmt::format("{}", FMT_VERSION)}});
   print_rows("Kept, and at most how much", caps());

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "isochron/ops/cpu/tile_functions.h"
+#include "isochron/ops/scalar_functors.h"
 
 namespace isochron::ops {
 
@@ -44,132 +45,30 @@ void where(void* dst, const void* condition, const void* b, const void* c, int64
   const T* y = static_cast<const T*>(c);
   for (int64_t i = 0; i < n; ++i) out[i] = choose[i] ? x[i] : y[i];
 }
-template <typename T>
-void clip(void* dst, const void* a, const void* low, const void* high, int64_t n) {
-  T* out = static_cast<T*>(dst);
-  const T* x = static_cast<const T*>(a);
-  const T* lo = static_cast<const T*>(low);
-  const T* hi = static_cast<const T*>(high);
-  for (int64_t i = 0; i < n; ++i) out[i] = std::min(std::max(x[i], lo[i]), hi[i]);
-}
-template <typename T>
-void mul_add(void* dst, const void* a, const void* b, const void* c, int64_t n) {
-  T* out = static_cast<T*>(dst);
+template <typename R, typename T, auto kFunction>
+void ternary(void* dst, const void* a, const void* b, const void* c, int64_t n) {
+  R* out = static_cast<R*>(dst);
   const T* x = static_cast<const T*>(a);
   const T* y = static_cast<const T*>(b);
   const T* z = static_cast<const T*>(c);
-  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(static_cast<T>(x[i] * y[i]) + z[i]);
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(kFunction(x[i], y[i], z[i]));
 }
-
-// Integers wrap as unsigned (signed overflow is undefined), and x / 0 and x mod 0 are 0, as in NumPy.
-template <typename T>
-struct Wrap {
-  using U = std::make_unsigned_t<T>;
-  static T add(T a, T b) { return static_cast<T>(static_cast<U>(a) + static_cast<U>(b)); }
-  static T sub(T a, T b) { return static_cast<T>(static_cast<U>(a) - static_cast<U>(b)); }
-  static T mul(T a, T b) {
-    return static_cast<T>(static_cast<uint64_t>(static_cast<U>(a)) * static_cast<U>(b));
-  }
-  static T div(T a, T b) {
-    if (b == 0) return 0;
-    if constexpr (std::is_signed_v<T>) {
-      if (b == -1) return sub(0, a);
-    }
-    return static_cast<T>(a / b);
-  }
-  static T mod(T a, T b) {
-    if (b == 0) return 0;
-    if constexpr (std::is_signed_v<T>) {
-      if (b == -1) return 0;
-    }
-    return static_cast<T>(a % b);
-  }
-  static T pow(T base, T exponent) {
-    if constexpr (std::is_signed_v<T>) {
-      if (exponent < 0) return base == 1 ? 1 : (base == -1 ? (exponent % 2 ? -1 : 1) : 0);
-    }
-    T result = 1;
-    for (U e = static_cast<U>(exponent); e > 0; e = static_cast<U>(e >> 1)) {
-      if (e & 1) result = mul(result, base);
-      base = mul(base, base);
-    }
-    return result;
-  }
-  static T neg(T a) { return sub(0, a); }
-  static T abs(T a) { return a < 0 ? neg(a) : a; }
-  static T sign(T a) { return static_cast<T>((a > 0) - (a < 0)); }
-  static T square(T a) { return mul(a, a); }
-  static T relu(T a) { return std::max<T>(a, 0); }
-  static T relu6(T a) { return std::clamp<T>(a, 0, 6); }
-  static T same(T a) { return a; }
-  static T maximum(T a, T b) { return std::max(a, b); }
-  static T minimum(T a, T b) { return std::min(a, b); }
-};
-
-template <typename T>
-bool equal(T a, T b) {
-  return a == b;
-}
-template <typename T>
-bool not_equal(T a, T b) {
-  return a != b;
-}
-template <typename T>
-bool less(T a, T b) {
-  return a < b;
-}
-template <typename T>
-bool less_equal(T a, T b) {
-  return a <= b;
-}
-template <typename T>
-bool greater(T a, T b) {
-  return a > b;
-}
-template <typename T>
-bool greater_equal(T a, T b) {
-  return a >= b;
-}
-template <typename T>
-bool is_nan(T a) {
-  return a != a;
-}
-template <typename T>
-bool is_finite(T a) {
-  return std::isfinite(a);
-}
-template <typename T>
-T power(T a, T b) {
-  return std::pow(a, b);
-}
-template <typename T>
-T modulo(T a, T b) {
-  return std::fmod(a, b);
-}
-template <typename T>
-T arc_tangent(T a, T b) {
-  return std::atan2(a, b);
-}
-bool both(bool a, bool b) { return a && b; }
-bool either(bool a, bool b) { return a || b; }
-bool negated(bool a) { return !a; }
-bool same_bool(bool a) { return a; }
 
 template <typename T>
 TileFunction comparison(ElementOp op) {
   switch (op) {
     case ElementOp::kEqual:
-      return binary<bool, T, equal<T>>;
+      return binary<bool, T, scalar::Comparisons<T>::equal>;
     case ElementOp::kNotEqual:
-      return binary<bool, T, not_equal<T>>;
+      return binary<bool, T, scalar::Comparisons<T>::not_equal>;
     case ElementOp::kLess:
-      return binary<bool, T, less<T>>;
+      return binary<bool, T, scalar::Comparisons<T>::less>;
     case ElementOp::kLessEqual:
-      return binary<bool, T, less_equal<T>>;
+      return binary<bool, T, scalar::Comparisons<T>::less_equal>;
     case ElementOp::kGreater:
-      return binary<bool, T, greater<T>>;
+      return binary<bool, T, scalar::Comparisons<T>::greater>;
     case ElementOp::kGreaterEqual:
-      return binary<bool, T, greater_equal<T>>;
+      return binary<bool, T, scalar::Comparisons<T>::greater_equal>;
     default:
       return nullptr;
   }
@@ -179,15 +78,15 @@ template <typename T>
 TileFunction float_only(ElementOp op) {
   switch (op) {
     case ElementOp::kIsNan:
-      return unary<bool, T, is_nan<T>>;
+      return unary<bool, T, scalar::FloatRest<T>::is_nan>;
     case ElementOp::kIsFinite:
-      return unary<bool, T, is_finite<T>>;
+      return unary<bool, T, scalar::FloatRest<T>::is_finite>;
     case ElementOp::kPow:
-      return binary<T, T, power<T>>;
+      return binary<T, T, scalar::FloatRest<T>::pow>;
     case ElementOp::kMod:
-      return binary<T, T, modulo<T>>;
+      return binary<T, T, scalar::FloatRest<T>::fmod>;
     case ElementOp::kAtan2:
-      return binary<T, T, arc_tangent<T>>;
+      return binary<T, T, scalar::FloatRest<T>::atan2>;
     default:
       return nullptr;
   }
@@ -195,14 +94,14 @@ TileFunction float_only(ElementOp op) {
 
 template <typename T>
 TileFunction integer_function(ElementOp op) {
-  using W = Wrap<T>;
+  using W = scalar::Whole<T>;
   switch (op) {
     case ElementOp::kCopy:
     case ElementOp::kFloor:
     case ElementOp::kCeil:
     case ElementOp::kRound:
     case ElementOp::kTrunc:
-      return unary<T, T, W::same>;
+      return unary<T, T, W::copy>;
     case ElementOp::kNeg:
       return unary<T, T, W::neg>;
     case ElementOp::kAbs:
@@ -224,7 +123,7 @@ TileFunction integer_function(ElementOp op) {
     case ElementOp::kDiv:
       return binary<T, T, W::div>;
     case ElementOp::kMod:
-      return binary<T, T, W::mod>;
+      return binary<T, T, W::fmod>;
     case ElementOp::kPow:
       return binary<T, T, W::pow>;
     case ElementOp::kMaximum:
@@ -232,9 +131,9 @@ TileFunction integer_function(ElementOp op) {
     case ElementOp::kMinimum:
       return binary<T, T, W::minimum>;
     case ElementOp::kClip:
-      return clip<T>;
+      return ternary<T, T, W::clip>;
     case ElementOp::kMulAdd:
-      return mul_add<T>;
+      return ternary<T, T, W::mul_add>;
     default:
       return nullptr;
   }
@@ -243,15 +142,15 @@ TileFunction integer_function(ElementOp op) {
 TileFunction bool_function(ElementOp op) {
   switch (op) {
     case ElementOp::kCopy:
-      return unary<bool, bool, same_bool>;
+      return unary<bool, bool, scalar::Truth::copy>;
     case ElementOp::kLogicalNot:
-      return unary<bool, bool, negated>;
+      return unary<bool, bool, scalar::Truth::logical_not>;
     case ElementOp::kLogicalAnd:
     case ElementOp::kMinimum:
-      return binary<bool, bool, both>;
+      return binary<bool, bool, scalar::Truth::logical_and>;
     case ElementOp::kLogicalOr:
     case ElementOp::kMaximum:
-      return binary<bool, bool, either>;
+      return binary<bool, bool, scalar::Truth::logical_or>;
     default:
       return nullptr;
   }
@@ -344,10 +243,10 @@ TileScalar reduce_integers(const void* a, int64_t n) {
     switch (kKind) {
       case ReduceKind::kSum:
       case ReduceKind::kMean:
-        result = Wrap<int64_t>::add(result, value);
+        result = scalar::Whole<int64_t>::add(result, value);
         break;
       case ReduceKind::kProd:
-        result = Wrap<int64_t>::mul(result, value);
+        result = scalar::Whole<int64_t>::mul(result, value);
         break;
       case ReduceKind::kMax:
         result = std::max(result, value);

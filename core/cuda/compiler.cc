@@ -1,0 +1,111 @@
+#include "isochron/core/cuda/compiler.h"
+
+#include "isochron/core/cuda/shared_library.h"
+#include "isochron/core/error.h"
+
+#ifdef ISOCHRON_CUDA
+#include <nvrtc.h>
+
+#include <mutex>
+#endif
+
+namespace isochron::cuda {
+
+#ifndef ISOCHRON_CUDA
+
+Compiler& machine_compiler() {
+  fail(ErrorCode::kUnsupported, "cuda",
+       "this was built without CUDA; configure with -DISOCHRON_CUDA=ON where the toolkit is installed");
+}
+
+#else
+
+namespace {
+
+// clang-format off
+#define ISOCHRON_NVRTC_CALLS(X) \
+  X(nvrtcVersion) X(nvrtcCreateProgram) X(nvrtcDestroyProgram) X(nvrtcCompileProgram) X(nvrtcGetProgramLogSize) \
+  X(nvrtcGetProgramLog) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) X(nvrtcGetErrorString) X(nvrtcGetNumSupportedArchs) \
+  X(nvrtcGetSupportedArchs)
+// clang-format on
+
+constexpr size_t kMostLog = 4000;  // characters of an error text
+
+class Nvrtc final : public Compiler {
+ public:
+  Nvrtc()
+      : library_("NVRTC",
+                 {"libnvrtc.so.13", "/usr/local/cuda/lib64/libnvrtc.so.13",
+                  "/usr/local/cuda/lib64/libnvrtc.so", "libnvrtc.so"},
+                 "install the CUDA Toolkit, or put its folder of libraries in LD_LIBRARY_PATH") {
+#define X(name) library_.find(this->name, #name);
+    ISOCHRON_NVRTC_CALLS(X)
+#undef X
+    int major = 0, minor = 0;
+    check(nvrtcVersion(&major, &minor), "nvrtcVersion");
+    version_ = 1000 * major + 10 * minor;
+    int count = 0;
+    check(nvrtcGetNumSupportedArchs(&count), "nvrtcGetNumSupportedArchs");
+    known_.resize(static_cast<size_t>(count));
+    check(nvrtcGetSupportedArchs(known_.data()), "nvrtcGetSupportedArchs");
+  }
+
+  int version() override { return version_; }
+
+  std::vector<char> compile(const std::string& text, const std::string& name, int major, int minor) override {
+    const int wanted = 10 * major + minor;
+    bool known = false;
+    for (const int arch : known_) known |= arch == wanted;
+    require(known, ErrorCode::kUnsupported, "cuda",
+            "NVRTC {}.{} doesn't compile for compute capability {}.{}", version_ / 1000, version_ % 1000 / 10,
+            major, minor);
+    nvrtcProgram program = nullptr;
+    std::lock_guard lock(mutex_);
+    check(nvrtcCreateProgram(&program, text.c_str(), name.c_str(), 0, nullptr, nullptr),
+          "nvrtcCreateProgram");
+    const std::string arch = fmt::format("--gpu-architecture=sm_{}", wanted);
+    // Sums and products are fused where the text says so alone, as on the CPU.
+    const char* options[] = {arch.c_str(), "--std=c++17", "--fmad=false"};
+    const nvrtcResult result = nvrtcCompileProgram(program, 3, options);
+    std::string log;
+    std::vector<char> cubin;
+    size_t size = 0;
+    if (result != NVRTC_SUCCESS) {
+      if (nvrtcGetProgramLogSize(program, &size) == NVRTC_SUCCESS && size > 1) {
+        log.resize(size);
+        nvrtcGetProgramLog(program, log.data());
+      }
+    } else if (nvrtcGetCUBINSize(program, &size) == NVRTC_SUCCESS) {
+      cubin.resize(size);
+      if (nvrtcGetCUBIN(program, cubin.data()) != NVRTC_SUCCESS) cubin.clear();
+    }
+    nvrtcDestroyProgram(&program);
+    require(result == NVRTC_SUCCESS && !cubin.empty(), ErrorCode::kBadFormat, name, "{}: {}",
+            nvrtcGetErrorString(result), log.substr(0, kMostLog));
+    return cubin;
+  }
+
+ private:
+  void check(nvrtcResult result, const char* call) const {
+    require(result == NVRTC_SUCCESS, ErrorCode::kDevice, "cuda", "{}: {}", call, nvrtcGetErrorString(result));
+  }
+
+#define X(name) decltype(&::name) name = nullptr;
+  ISOCHRON_NVRTC_CALLS(X)
+#undef X
+  SharedLibrary library_;
+  int version_ = 0;
+  std::vector<int> known_;
+  std::mutex mutex_;
+};
+
+}  // namespace
+
+Compiler& machine_compiler() {
+  static Nvrtc compiler;  // tried again by the next call where it throws
+  return compiler;
+}
+
+#endif
+
+}  // namespace isochron::cuda

@@ -1,0 +1,27 @@
+// CUDA C++ text to a device's code while the program runs: NVRTC, loaded at run time, needs no device.
+// Compiling takes some 0.1 to 1 s a text.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace isochron::cuda {
+
+class Compiler {
+ public:
+  virtual ~Compiler() = default;
+  /// As 13000 for 13.0.
+  virtual int version() = 0;
+  /// A cubin for compute capability `major`.`minor`. `name` stands for the text in messages. Throws
+  /// kUnsupported for a device that this compiler doesn't know, kBadFormat with its messages for a text with
+  /// errors.
+  virtual std::vector<char> compile(const std::string& text, const std::string& name, int major,
+                                    int minor) = 0;
+};
+
+/// That of this machine; one for the process. Throws kUnsupported where this was built without CUDA, and
+/// where the library is missing.
+Compiler& machine_compiler();
+
+}  // namespace isochron::cuda

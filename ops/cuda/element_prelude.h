@@ -1,0 +1,139 @@
+// What generated kernels begin with: types, the element functions as classes by dtype, and casts. It follows
+// scalar_functors.h and functors-inl.h in the text that NVRTC compiles; on the host a test compiles the same.
+#ifndef ISOCHRON_OPS_CUDA_ELEMENT_PRELUDE_H_
+#define ISOCHRON_OPS_CUDA_ELEMENT_PRELUDE_H_
+
+namespace isochron {
+namespace scalar {
+
+template <typename T>
+struct Floats : ops::scalar_target::Functors<ScalarMath<T>>, FloatRest<T> {};
+
+/// Storage of 16-bit floats; computed with in f32, rounded to nearest even.
+struct float16 {
+  unsigned short bits;
+};
+struct bfloat16 {
+  unsigned short bits;
+};
+
+#ifdef __CUDACC_RTC__
+ISOCHRON_SCALAR float widen(float16 x) {
+  float result;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(x.bits));
+  return result;
+}
+ISOCHRON_SCALAR float16 to_float16(float x) {
+  float16 result;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(result.bits) : "f"(x));
+  return result;
+}
+ISOCHRON_SCALAR unsigned bits_of(float x) { return __float_as_uint(x); }
+ISOCHRON_SCALAR float float_of(unsigned bits) { return __uint_as_float(bits); }
+ISOCHRON_SCALAR double double_of(unsigned long long bits) {
+  return __longlong_as_double(static_cast<long long>(bits));
+}
+#else
+ISOCHRON_SCALAR float widen(float16 x) {
+  _Float16 half;
+  __builtin_memcpy(&half, &x.bits, 2);
+  return static_cast<float>(half);
+}
+ISOCHRON_SCALAR float16 to_float16(float x) {
+  const _Float16 half = static_cast<_Float16>(x);
+  float16 result;
+  __builtin_memcpy(&result.bits, &half, 2);
+  return result;
+}
+ISOCHRON_SCALAR unsigned bits_of(float x) {
+  unsigned bits;
+  __builtin_memcpy(&bits, &x, 4);
+  return bits;
+}
+ISOCHRON_SCALAR float float_of(unsigned bits) {
+  float x;
+  __builtin_memcpy(&x, &bits, 4);
+  return x;
+}
+ISOCHRON_SCALAR double double_of(unsigned long long bits) {
+  double x;
+  __builtin_memcpy(&x, &bits, 8);
+  return x;
+}
+#endif
+ISOCHRON_SCALAR float widen(bfloat16 x) { return float_of(static_cast<unsigned>(x.bits) << 16); }
+ISOCHRON_SCALAR bfloat16 to_bfloat16(float x) {
+  const unsigned u = bits_of(x);
+  const bool nan = (u & 0x7fffffffu) > 0x7f800000u;
+  const unsigned rounded = nan ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  return {static_cast<unsigned short>(rounded)};
+}
+template <typename T>
+ISOCHRON_SCALAR T widen(T x) {
+  return x;
+}
+
+/// From the number that is computed with to what is stored.
+template <typename Stored>
+struct Store {
+  ISOCHRON_SCALAR Stored of(Stored x) { return x; }
+};
+template <>
+struct Store<float16> {
+  ISOCHRON_SCALAR float16 of(float x) { return to_float16(x); }
+};
+template <>
+struct Store<bfloat16> {
+  ISOCHRON_SCALAR bfloat16 of(float x) { return to_bfloat16(x); }
+};
+/// The nearest number that can be stored.
+template <typename Stored, typename T>
+ISOCHRON_SCALAR T rounded(T x) {
+  return widen(Store<Stored>::of(x));
+}
+
+template <typename To>
+struct Cast {
+  template <typename From>
+  ISOCHRON_SCALAR To of(From x) {
+    return static_cast<To>(x);
+  }
+};
+template <>
+struct Cast<bool> {
+  template <typename From>
+  ISOCHRON_SCALAR bool of(From x) {
+    return x != From(0);
+  }
+};
+
+// How reductions fold b into a. NaN stays.
+struct SumOf {
+  template <typename T>
+  ISOCHRON_SCALAR T of(T a, T b) {
+    return a + b;
+  }
+};
+struct ProductOf {
+  template <typename T>
+  ISOCHRON_SCALAR T of(T a, T b) {
+    return a * b;
+  }
+};
+struct MaximumOf {
+  template <typename T>
+  ISOCHRON_SCALAR T of(T a, T b) {
+    return b > a || b != b ? b : a;
+  }
+};
+struct MinimumOf {
+  template <typename T>
+  ISOCHRON_SCALAR T of(T a, T b) {
+    return b < a || b != b ? b : a;
+  }
+};
+
+}  // namespace scalar
+}  // namespace isochron
+
+#endif

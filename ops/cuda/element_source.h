@@ -1,0 +1,38 @@
+// From an element program to CUDA C++ text: a loop over the elements that computes each in registers, and for
+// each closing reduction a kernel of its own that folds what it computes. Which thread folds what, and in
+// which order, depends on the shapes alone, so that results are the same bits at each run. Nothing here needs
+// a device.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "isochron/graph/element_op.h"
+
+namespace isochron::ops {
+
+/// One kernel of a source. All of a source have the same parameters: the address of each operand that is no
+/// number, then of each output, then of the workspace.
+struct ElementLaunch {
+  std::string function;
+  std::array<unsigned, 2> grid{1, 1};
+  unsigned block = 1;
+};
+
+struct ElementSource {
+  std::string text;                     // behind element_prelude()
+  std::vector<ElementLaunch> launches;  // in this order; none where there is no element
+  size_t workspace_bytes = 0;           // partial results of large reductions
+};
+
+/// `name`: what its functions' names begin with. `multiprocessors`: of the device, at which sizes are aimed.
+/// Throws kUnsupported for an op that isn't defined on its operands' dtype, as the CPU's kernels do.
+ElementSource element_source(const graph::ElementProgram& program, const std::string& name,
+                             int multiprocessors);
+
+/// What stands before all sources: types and element functions.
+const std::string& element_prelude();
+
+}  // namespace isochron::ops

@@ -1,0 +1,13 @@
+// Files of this folder and its neighbours as text, for compilers at run time (isochron_texts in
+// cmake/IsochronTargets.cmake).
+#pragma once
+
+#include <string_view>
+
+namespace isochron::ops::texts {
+
+extern const std::string_view kScalarFunctors;  // ops/scalar_functors.h
+extern const std::string_view kFunctors;        // ops/functors-inl.h
+extern const std::string_view kElementPrelude;  // ops/cuda/element_prelude.h
+
+}  // namespace isochron::ops::texts
