@@ -102,8 +102,9 @@ class Nvrtc final : public Compiler {
 }  // namespace
 
 Compiler& machine_compiler() {
-  static Nvrtc compiler;  // tried again by the next call where it throws
-  return compiler;
+  // Never unloaded, for what it holds it holds to the end; tried again by the next call where it throws.
+  static Nvrtc* const compiler = new Nvrtc;
+  return *compiler;
 }
 
 #endif

@@ -448,8 +448,9 @@ class MachineDriver final : public Driver {
 bool built_with_cuda() { return true; }
 
 Driver& machine_driver() {
-  static MachineDriver driver;  // tried again by the next call where it throws
-  return driver;
+  // Never unloaded, for contexts may outlive every static; tried again by the next call where it throws.
+  static MachineDriver* const driver = new MachineDriver;
+  return *driver;
 }
 
 }  // namespace isochron::cuda
