@@ -128,4 +128,4 @@ deps:  ## install missing packages (Debian, Ubuntu)
 	@scripts/install-deps.sh
 
 clean:  ## remove what the targets above made
-	@rm -rf build/release build/debug build/asan build/tsan build/fuzz $(OUT)
+	@rm -rf build/release build/cuda build/debug build/asan build/tsan build/fuzz $(OUT)

@@ -42,7 +42,7 @@ function(isochron_library folder)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${folder})
   install(TARGETS ${target} EXPORT isochronTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/isochron/${folder}
-          FILES_MATCHING PATTERN "*.h" PATTERN "cpu/*" EXCLUDE PATTERN "*-inl.h" EXCLUDE)
+          FILES_MATCHING PATTERN "*.h" REGEX "/ops/c(pu|uda)/" EXCLUDE PATTERN "*-inl.h" EXCLUDE)
 endfunction()
 
 # isochron_messages(<folder> <name>.proto...): the private protobuf messages of a folder's sources, which include them as

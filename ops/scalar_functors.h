@@ -19,7 +19,8 @@
 #define ISOCHRON_SCALAR static ISOCHRON_INLINE
 
 namespace isochron {
-namespace scalar {
+namespace ops {
+namespace element {
 
 template <typename T>
 struct Limits;
@@ -193,5 +194,6 @@ struct Truth : Comparisons<bool> {
   ISOCHRON_SCALAR bool maximum(bool a, bool b) { return a || b; }
 };
 
-}  // namespace scalar
+}  // namespace element
+}  // namespace ops
 }  // namespace isochron

@@ -58,17 +58,17 @@ template <typename T>
 TileFunction comparison(ElementOp op) {
   switch (op) {
     case ElementOp::kEqual:
-      return binary<bool, T, scalar::Comparisons<T>::equal>;
+      return binary<bool, T, element::Comparisons<T>::equal>;
     case ElementOp::kNotEqual:
-      return binary<bool, T, scalar::Comparisons<T>::not_equal>;
+      return binary<bool, T, element::Comparisons<T>::not_equal>;
     case ElementOp::kLess:
-      return binary<bool, T, scalar::Comparisons<T>::less>;
+      return binary<bool, T, element::Comparisons<T>::less>;
     case ElementOp::kLessEqual:
-      return binary<bool, T, scalar::Comparisons<T>::less_equal>;
+      return binary<bool, T, element::Comparisons<T>::less_equal>;
     case ElementOp::kGreater:
-      return binary<bool, T, scalar::Comparisons<T>::greater>;
+      return binary<bool, T, element::Comparisons<T>::greater>;
     case ElementOp::kGreaterEqual:
-      return binary<bool, T, scalar::Comparisons<T>::greater_equal>;
+      return binary<bool, T, element::Comparisons<T>::greater_equal>;
     default:
       return nullptr;
   }
@@ -78,15 +78,15 @@ template <typename T>
 TileFunction float_only(ElementOp op) {
   switch (op) {
     case ElementOp::kIsNan:
-      return unary<bool, T, scalar::FloatRest<T>::is_nan>;
+      return unary<bool, T, element::FloatRest<T>::is_nan>;
     case ElementOp::kIsFinite:
-      return unary<bool, T, scalar::FloatRest<T>::is_finite>;
+      return unary<bool, T, element::FloatRest<T>::is_finite>;
     case ElementOp::kPow:
-      return binary<T, T, scalar::FloatRest<T>::pow>;
+      return binary<T, T, element::FloatRest<T>::pow>;
     case ElementOp::kMod:
-      return binary<T, T, scalar::FloatRest<T>::fmod>;
+      return binary<T, T, element::FloatRest<T>::fmod>;
     case ElementOp::kAtan2:
-      return binary<T, T, scalar::FloatRest<T>::atan2>;
+      return binary<T, T, element::FloatRest<T>::atan2>;
     default:
       return nullptr;
   }
@@ -94,7 +94,7 @@ TileFunction float_only(ElementOp op) {
 
 template <typename T>
 TileFunction integer_function(ElementOp op) {
-  using W = scalar::Whole<T>;
+  using W = element::Whole<T>;
   switch (op) {
     case ElementOp::kCopy:
     case ElementOp::kFloor:
@@ -142,15 +142,15 @@ TileFunction integer_function(ElementOp op) {
 TileFunction bool_function(ElementOp op) {
   switch (op) {
     case ElementOp::kCopy:
-      return unary<bool, bool, scalar::Truth::copy>;
+      return unary<bool, bool, element::Truth::copy>;
     case ElementOp::kLogicalNot:
-      return unary<bool, bool, scalar::Truth::logical_not>;
+      return unary<bool, bool, element::Truth::logical_not>;
     case ElementOp::kLogicalAnd:
     case ElementOp::kMinimum:
-      return binary<bool, bool, scalar::Truth::logical_and>;
+      return binary<bool, bool, element::Truth::logical_and>;
     case ElementOp::kLogicalOr:
     case ElementOp::kMaximum:
-      return binary<bool, bool, scalar::Truth::logical_or>;
+      return binary<bool, bool, element::Truth::logical_or>;
     default:
       return nullptr;
   }
@@ -243,10 +243,10 @@ TileScalar reduce_integers(const void* a, int64_t n) {
     switch (kKind) {
       case ReduceKind::kSum:
       case ReduceKind::kMean:
-        result = scalar::Whole<int64_t>::add(result, value);
+        result = element::Whole<int64_t>::add(result, value);
         break;
       case ReduceKind::kProd:
-        result = scalar::Whole<int64_t>::mul(result, value);
+        result = element::Whole<int64_t>::mul(result, value);
         break;
       case ReduceKind::kMax:
         result = std::max(result, value);

@@ -4,10 +4,11 @@
 #define ISOCHRON_OPS_CUDA_ELEMENT_PRELUDE_H_
 
 namespace isochron {
-namespace scalar {
+namespace ops {
+namespace element {
 
 template <typename T>
-struct Floats : ops::scalar_target::Functors<ScalarMath<T>>, FloatRest<T> {};
+struct Floats : scalar_target::Functors<ScalarMath<T>>, FloatRest<T> {};
 
 /// Storage of 16-bit floats; computed with in f32, rounded to nearest even.
 struct float16 {
@@ -133,7 +134,8 @@ struct MinimumOf {
   }
 };
 
-}  // namespace scalar
+}  // namespace element
+}  // namespace ops
 }  // namespace isochron
 
 #endif

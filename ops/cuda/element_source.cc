@@ -393,7 +393,7 @@ const std::string& element_prelude() {
       "#define HWY_BEFORE_NAMESPACE() static_assert(true, \"\")\n"
       "#define HWY_AFTER_NAMESPACE() static_assert(true, \"\")\n" +
       std::string(texts::kFunctors) + std::string(texts::kElementPrelude) +
-      "\nusing namespace isochron::scalar;\n";
+      "\nusing namespace isochron::ops::element;\n";
   return text;
 }
 
