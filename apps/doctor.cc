@@ -55,8 +55,8 @@ std::string choices_on_disk() {
 std::string cuda_text() {
   try {
     cuda::Driver& driver = cuda::machine_driver();
-    return fmt::format("driver {}.{}, {} device(s); nothing runs on one yet (docs/gpu.md)",
-                       driver.version() / 1000, driver.version() % 1000 / 10, driver.device_count());
+    return fmt::format("driver {}, {} device(s); nothing runs on one yet (docs/gpu.md)",
+                       cuda::version_text(driver.version()), driver.device_count());
   } catch (const Error& error) {
     return std::string(error.what()).substr(error.where().size() + 3);  // "[where] "
   }

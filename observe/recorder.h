@@ -46,8 +46,7 @@ struct RecorderOptions {
   int64_t sample_interval_ns = 5'000'000;  // doubles whenever the samples are full
   bool reference_kernel = true;            // time the fixed kernel between iterations
   // What each may take of the time.
-  double timing_share =
-      0.0011;  // timing iterations, twice that at first; 0: all are timed, whatever it costs
+  double timing_share = 0.0011;     // timing iterations, twice that at first; 0: all are timed
   double reference_share = 0.0008;  // the reference kernel, in (0, 1]
   double sampling_share = 0.0008;   // samples of the process, in (0, 1]; its slow sensors half as much
   int64_t (*heap_allocations)() = nullptr;     // ever made by this project; read with the clock

@@ -51,8 +51,8 @@ double turn_pairs_error(std::span<const TurnPair> pairs);
 /// inconclusive. A level is the mean logarithm of the pairs' ratios without a fifth of them on either side;
 /// its standard error is that of such a mean (Tukey and McLaughlin, "Less Vulnerable Confidence and
 /// Significance Procedures", Sankhya A 25, 1963). The confidence, 95 %, holds over three looks. `alone` where
-/// there are too few pairs. `bound`: the run's. Throws kInvalidArgument for a turn
-/// without iterations.
+/// there are too few pairs. `bound`: the run's. Throws kInvalidArgument for a turn without
+/// iterations.
 FlatnessVerdict judge_side_by_side(FlatnessVerdict alone, const TwinTurns& turns,
                                    double bound = FlatnessOptions{}.bound);
 

@@ -1,5 +1,6 @@
 #include "isochron/core/cuda/compiler.h"
 
+#include "isochron/core/cuda/driver.h"
 #include "isochron/core/cuda/shared_library.h"
 #include "isochron/core/error.h"
 
@@ -56,9 +57,8 @@ class Nvrtc final : public Compiler {
     const int wanted = 10 * major + minor;
     bool known = false;
     for (const int arch : known_) known |= arch == wanted;
-    require(known, ErrorCode::kUnsupported, "cuda",
-            "NVRTC {}.{} doesn't compile for compute capability {}.{}", version_ / 1000, version_ % 1000 / 10,
-            major, minor);
+    require(known, ErrorCode::kUnsupported, "cuda", "NVRTC {} doesn\'t compile for compute capability {}.{}",
+            version_text(version_), major, minor);
     nvrtcProgram program = nullptr;
     std::lock_guard lock(mutex_);
     check(nvrtcCreateProgram(&program, text.c_str(), name.c_str(), 0, nullptr, nullptr),

@@ -3,11 +3,7 @@
 #include "isochron/core/error.h"
 
 namespace isochron::cuda {
-namespace {
-
 std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
-
-}  // namespace
 
 void require_served(int driver_version, const DeviceProperties& device) {
   require(driver_version >= kOldestDriver, ErrorCode::kUnsupported, "cuda",

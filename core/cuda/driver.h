@@ -157,6 +157,9 @@ inline constexpr int kOldestDevice = 75;
 /// The oldest driver: that of the toolkit this was built and tested with.
 inline constexpr int kOldestDriver = 13000;
 
+/// "13.0" of 13000.
+std::string version_text(int version);
+
 /// Throws kUnsupported naming what was found, and the mend, for a device or driver that isn't served.
 void require_served(int driver_version, const DeviceProperties& device);
 

@@ -19,6 +19,21 @@ size_t block_bytes(size_t bytes) {
   return std::max(kDeviceAlignment, (bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment);
 }
 
+void note_taken(AllocatorStats& stats, size_t bytes, size_t block) {
+  stats.in_use_bytes += block;
+  stats.requested_bytes += bytes;
+  stats.peak_in_use_bytes = std::max(stats.peak_in_use_bytes, stats.in_use_bytes);
+  ++stats.live_allocations;
+  ++stats.total_allocations;
+  count(Counter::kDeviceBytesInUse, static_cast<int64_t>(block));
+}
+void note_given(AllocatorStats& stats, size_t bytes, size_t block) {
+  stats.in_use_bytes -= block;
+  stats.requested_bytes -= bytes;
+  --stats.live_allocations;
+  count(Counter::kDeviceBytesInUse, -static_cast<int64_t>(block));
+}
+
 [[noreturn]] void throw_device_out_of_memory(Context& context, size_t bytes, std::string_view tag,
                                              size_t limit_bytes, const Allocator& allocator) {
   const MemoryInfo info = context.memory_info();
@@ -107,12 +122,7 @@ void* DevicePool::allocate(size_t bytes, std::string_view tag) {
         blocks_[offset + block] = {rest};
         by_size_.emplace(rest, offset + block);
       }
-      stats_.in_use_bytes += block;
-      stats_.requested_bytes += bytes;
-      stats_.peak_in_use_bytes = std::max(stats_.peak_in_use_bytes, stats_.in_use_bytes);
-      ++stats_.live_allocations;
-      ++stats_.total_allocations;
-      count(Counter::kDeviceBytesInUse, static_cast<int64_t>(block));
+      note_taken(stats_, bytes, block);
       return pointer_of(range_.base() + offset);
     }
   }
@@ -124,10 +134,7 @@ void DevicePool::deallocate(void* pointer, size_t bytes) noexcept {
   const auto found = blocks_.find(address_of(pointer) - range_.base());
   assert(found != blocks_.end() && found->second.used && "not of this pool");
   const size_t block = found->second.bytes;
-  stats_.in_use_bytes -= block;
-  stats_.requested_bytes -= bytes;
-  --stats_.live_allocations;
-  count(Counter::kDeviceBytesInUse, -static_cast<int64_t>(block));
+  note_given(stats_, bytes, block);
   const size_t offset = found->first;
   blocks_.erase(found);
   add_free(offset, block);
@@ -190,12 +197,7 @@ void* DirectDeviceAllocator::allocate(size_t bytes, std::string_view tag) {
   }
   if (address == 0) throw_device_out_of_memory(*context_, bytes, tag, kNoByteLimit, *this);
   std::lock_guard lock(mutex_);
-  stats_.in_use_bytes += block;
-  stats_.requested_bytes += bytes;
-  stats_.peak_in_use_bytes = std::max(stats_.peak_in_use_bytes, stats_.in_use_bytes);
-  ++stats_.live_allocations;
-  ++stats_.total_allocations;
-  count(Counter::kDeviceBytesInUse, static_cast<int64_t>(block));
+  note_taken(stats_, bytes, block);
   count(Counter::kDeviceBytesReserved, static_cast<int64_t>(block));
   return pointer_of(address);
 }
@@ -207,10 +209,7 @@ void DirectDeviceAllocator::deallocate(void* pointer, size_t bytes) noexcept {
   } catch (const Error&) {  // of a device that is lost, whose memory is gone
   }
   std::lock_guard lock(mutex_);
-  stats_.in_use_bytes -= block;
-  stats_.requested_bytes -= bytes;
-  --stats_.live_allocations;
-  count(Counter::kDeviceBytesInUse, -static_cast<int64_t>(block));
+  note_given(stats_, bytes, block);
   count(Counter::kDeviceBytesReserved, -static_cast<int64_t>(block));
 }
 
