@@ -1,4 +1,5 @@
-// `isochron doctor`: the machine, the libraries, and the cap of everything that is kept.
+// `isochron doctor`: the machine, the libraries, and the cap of everything that is kept; and whether a device
+// computes what the CPU does.
 #include <algorithm>
 #include <cstdio>
 
@@ -10,6 +11,7 @@
 #include "isochron/core/written_files.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/captured.h"
+#include "isochron/memory/cuda/gpu.h"
 #include "isochron/memory/pool.h"
 #include "isochron/observe/machine.h"
 #include "isochron/observe/machine_load.h"
@@ -19,7 +21,9 @@
 #include "isochron/observe/trace.h"
 #include "isochron/ops/choices.h"
 #include "isochron/ops/choices_file.h"
+#include "isochron/ops/device_checks.h"
 #include "isochron/ops/libraries.h"
+#include "isochron/ops/registry.h"
 #include "isochron/ops/vector_target.h"
 #include "isochron/train/graph_dump.h"
 #include "isochron/train/memory_watch.h"
@@ -55,7 +59,7 @@ std::string choices_on_disk() {
 std::string cuda_text() {
   try {
     cuda::Driver& driver = cuda::machine_driver();
-    return fmt::format("driver {}, {} device(s); nothing runs on one yet (docs/gpu.md)",
+    return fmt::format("driver {}, {} device(s); what runs on one so far: docs/gpu.md",
                        cuda::version_text(driver.version()), driver.device_count());
   } catch (const Error& error) {
     return std::string(error.what()).substr(error.where().size() + 3);  // "[where] "
@@ -191,11 +195,46 @@ void run() {
   for (const std::string& line : advice(machine, load)) fmt::print("  {}\n", line);
 }
 
+/// Each op that has a kernel for the device, there and here.
+void verify() {
+  const auto gpu = cuda::gpu({DeviceKind::kCuda, 0});
+  const cuda::DeviceProperties& device = gpu->context().properties();
+  fmt::print("{}, compute capability {}.{}, {} multiprocessors, {}\n", device.name, device.major,
+             device.minor, device.multiprocessors,
+             observe::bytes_text(static_cast<double>(device.total_bytes)));
+  size_t calls = 0, wrong = 0;
+  const std::vector<ops::DeviceCheck> checks = ops::check_device(gpu, ops::registry());
+  for (const ops::DeviceCheck& check : checks) {
+    calls += static_cast<size_t>(check.calls);
+    wrong += check.findings.size();
+    if (check.findings.empty()) continue;
+    fmt::print("{}: {} of {} calls differ\n", check.op, check.findings.size(), check.calls);
+    for (const std::string& finding : check.findings) fmt::print("  {}\n", finding);
+  }
+  if (wrong > 0)
+    throw CheckFailed(fmt::format("{} of {} calls differ between {} and the CPU", wrong, calls, device.name));
+  fmt::print("{} calls of {} ops: all agree with the CPU\n", calls, checks.size());
+}
+
 }  // namespace
 
 void add_doctor(CLI::App& app) {
-  app.add_subcommand("doctor", "the machine, the libraries, and the cap of everything that is kept")
-      ->callback(run);
+  CLI::App* command =
+      app.add_subcommand("doctor", "the machine, the libraries, and the cap of everything that is kept");
+  auto device = std::make_shared<std::string>("cpu");
+  auto asked = std::make_shared<bool>(false);
+  command->add_option("--device", *device, "cpu, or cuda with --verify")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  command->add_flag(
+      "--verify", *asked,
+      "run every op that has a kernel for the device there and on the CPU, and compare; exit with 1 "
+      "where they differ");
+  command->callback([device, asked] {
+    require(*asked == (*device == "cuda"), ErrorCode::kInvalidArgument, "doctor",
+            "--verify and --device cuda go together: the CPU is what a device is compared with");
+    return *asked ? verify() : run();
+  });
 }
 
 }  // namespace isochron::apps

@@ -1,7 +1,8 @@
-// Where a tensor lives. Only the CPU executes today; the type exists so that signatures don't change.
+// Where a tensor lives.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace isochron {
 
@@ -11,6 +12,9 @@ struct Device {
   DeviceKind kind = DeviceKind::kCpu;
   int16_t index = 0;
   friend bool operator==(const Device&, const Device&) = default;
+  bool is_cpu() const { return kind == DeviceKind::kCpu; }
+  /// "cpu", "cuda:0".
+  std::string str() const { return is_cpu() ? "cpu" : "cuda:" + std::to_string(index); }
 };
 
 }  // namespace isochron

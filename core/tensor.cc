@@ -1,6 +1,8 @@
 #include "isochron/core/tensor.h"
 
+#include <array>
 #include <cmath>
+#include <cstring>
 
 #include "isochron/core/checked.h"
 #include "isochron/core/counters.h"
@@ -36,6 +38,14 @@ double element_as_f64(const std::byte* address, DType dtype) {
 }
 
 }  // namespace
+
+void Storage::read(size_t offset, std::byte* to, size_t bytes) const {
+  if (bytes > 0) std::memcpy(to, data_ + offset, bytes);
+}
+
+void Storage::write(size_t offset, const std::byte* from, size_t bytes) {
+  if (bytes > 0) std::memcpy(data_ + offset, from, bytes);
+}
 
 TensorImpl::TensorImpl(TensorSpec s, Strides st, Ref<Storage> storage_in, size_t offset)
     : spec(s), strides(st), elems(spec.shape.elems()), offset_bytes(offset), storage(std::move(storage_in)) {
@@ -84,9 +94,11 @@ void Tensor::throw_unreadable() const {
           "function and "
           "read the result, or use where/cond instead of branching on it",
           spec().str());
-  fail(ErrorCode::kStale, "tensor",
-       "{} was replaced by {} (made at generation {}, now {}); keep a copy() to read it later", spec().str(),
-       impl_->storage->owner(), generation_, impl_->storage->generation());
+  require(!stale(), ErrorCode::kStale, "tensor",
+          "{} was replaced by {} (made at generation {}, now {}); keep a copy() to read it later",
+          spec().str(), impl_->storage->owner(), generation_, impl_->storage->generation());
+  fail(ErrorCode::kDevice, "tensor", "{} lives on {}; copy it to the CPU with to_device() to read it there",
+       spec().str(), device().str());
 }
 
 void Tensor::throw_not_typed(DType wanted) const {
@@ -105,7 +117,15 @@ void Tensor::throw_out_of_range() const {
 double Tensor::item_f64() const {
   require(defined() && elems() == 1, ErrorCode::kShapeMismatch, "item", "expected one element, got {}",
           defined() ? spec().str() : "an undefined tensor");
-  const double value = element_as_f64(raw(), dtype());
+  double value;
+  if (device().is_cpu()) {
+    value = element_as_f64(raw(), dtype());
+  } else {
+    static_cast<void>(device_address());
+    alignas(8) std::array<std::byte, 8> bytes;
+    storage()->read(impl_->offset_bytes, bytes.data(), size_bytes());
+    value = element_as_f64(bytes.data(), dtype());
+  }
   if (!std::isfinite(value)) [[unlikely]]
     count(Counter::kNotFinite, 1);
   return value;
@@ -113,14 +133,24 @@ double Tensor::item_f64() const {
 
 int64_t Tensor::item_i64() const {
   const double value = item_f64();
-  if (dtype() == DType::kI64) return *data<int64_t>();  // which a double doesn't hold exactly
+  if (dtype() == DType::kI64) {  // which a double doesn't hold exactly
+    int64_t exact = 0;
+    storage()->read(impl_->offset_bytes, reinterpret_cast<std::byte*>(&exact), sizeof(exact));
+    return exact;
+  }
   constexpr double kMost = 0x1p63;
   if (!(value >= -kMost && value < kMost)) throw_out_of_range();
   return static_cast<int64_t>(value);
 }
 
 std::vector<double> Tensor::to_vector() const {
-  const std::byte* base = raw();
+  std::vector<std::byte> fetched;
+  const std::byte* base = device_address();
+  if (!device().is_cpu()) {  // where all tensors are contiguous
+    fetched.resize(size_bytes());
+    storage()->read(impl_->offset_bytes, fetched.data(), fetched.size());
+    base = fetched.data();
+  }
   std::vector<double> result;
   result.reserve(static_cast<size_t>(elems()));
   Dims index = shape();

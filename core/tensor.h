@@ -19,10 +19,13 @@ namespace isochron {
 ///
 /// `generation` counts how often the content was replaced as a whole (a variable assigned, a plan replayed, a
 /// batch slot refilled). A tensor remembers the generation it was made under; reading it later throws kStale.
+///
+/// Bytes on a device other than the CPU have an address that the host must not touch.
 class Storage : public RefCounted {
  public:
   std::byte* data() const { return data_; }
   size_t size_bytes() const { return size_bytes_; }
+  Device device() const { return device_; }
   uint64_t generation() const { return generation_; }
   void next_generation() { ++generation_; }
   /// Content is known never to change, so that the graph may fold it.
@@ -31,8 +34,14 @@ class Storage : public RefCounted {
   /// Who replaces the content, for the kStale text: "variable 'w'", "the next call of the captured step".
   virtual std::string owner() const { return "its owner"; }
 
+  /// Copies between its bytes from `offset` on and memory of the host, which is free when this returns. On a
+  /// device they come after all work that was given to it before; `read` waits for that.
+  virtual void read(size_t offset, std::byte* to, size_t bytes) const;
+  virtual void write(size_t offset, const std::byte* from, size_t bytes);
+
  protected:
-  Storage(std::byte* data, size_t size_bytes) : data_(data), size_bytes_(size_bytes) {}
+  Storage(std::byte* data, size_t size_bytes, Device device = {})
+      : data_(data), size_bytes_(size_bytes), device_(device) {}
   void rebind(std::byte* data, size_t size_bytes) {
     data_ = data;
     size_bytes_ = size_bytes;
@@ -42,6 +51,7 @@ class Storage : public RefCounted {
   std::byte* data_;
   size_t size_bytes_;
   uint64_t generation_ = 0;
+  Device device_;
   bool constant_ = false;
 };
 
@@ -88,7 +98,8 @@ class Tensor {
   size_t size_bytes() const { return static_cast<size_t>(impl_->elems) * dtype_size(dtype()); }
   const Strides& strides() const { return impl_->strides; }
   bool contiguous() const { return impl_->contiguous; }
-  Device device() const { return {}; }
+  /// Of a graph value, whose plan isn't made yet: the CPU.
+  Device device() const { return impl_->storage ? impl_->storage->device() : Device{}; }
 
   /// True while this tensor stands for a value of a graph under capture (it has no content yet).
   bool is_value() const { return impl_ && impl_->value; }
@@ -101,8 +112,16 @@ class Tensor {
   void refresh() { generation_ = impl_->storage ? impl_->storage->generation() : 0; }
   bool stale() const { return impl_->storage && impl_->storage->generation() != generation_; }
 
-  /// Address of the first element. Throws kCaptureViolation for a graph value, kStale for a replaced content.
+  /// Address of the first element. Throws kCaptureViolation for a graph value, kStale for a replaced content,
+  /// kDevice for a tensor that isn't in the host's memory.
   std::byte* raw() const {
+    if (!impl_ || !impl_->storage || impl_->storage->generation() != generation_ ||
+        !impl_->storage->device().is_cpu()) [[unlikely]]
+      throw_unreadable();
+    return impl_->storage->data() + impl_->offset_bytes;
+  }
+  /// As `raw`, on whichever device it lives: for that device's kernels and copies, not to be read here.
+  std::byte* device_address() const {
     if (!impl_ || !impl_->storage || impl_->storage->generation() != generation_) [[unlikely]]
       throw_unreadable();
     return impl_->storage->data() + impl_->offset_bytes;
@@ -120,8 +139,9 @@ class Tensor {
   std::span<T> span() const {
     return {data<T>(), static_cast<size_t>(elems())};
   }
-  /// The single element, converted to `T`: whole numbers exactly, fractions cut off. Throws kShapeMismatch
-  /// unless there is exactly one element, kOutOfRange where `T` is a whole number that can't hold it.
+  /// The single element, converted to `T`: whole numbers exactly, fractions cut off. Waits for the device
+  /// where that isn't the CPU, as `to_vector` and `str` do. Throws kShapeMismatch unless there is exactly one
+  /// element, kOutOfRange where `T` is a whole number that can't hold it.
   template <typename T>
   T item() const {
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {

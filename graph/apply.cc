@@ -9,6 +9,7 @@
 #include "isochron/graph/capture.h"
 #include "isochron/graph/stored.h"
 #include "isochron/memory/buffer.h"
+#include "isochron/memory/cuda/gpu.h"
 
 namespace isochron::graph {
 namespace {
@@ -135,6 +136,11 @@ std::vector<Tensor> apply_eager(const OpDef& op, std::span<const Tensor> inputs,
   bool plain = true;
   for (size_t i = 0; i < inputs.size(); ++i) {
     require(inputs[i].defined(), ErrorCode::kInvalidArgument, op.name, "input {} is undefined", i);
+    require(
+        inputs[i].is_value() || inputs[i].device().is_cpu(), ErrorCode::kDevice, op.name,
+        "input {}, {}, lives on {}, where only captured functions run; capture() the step with that device "
+        "in its plan's options, or copy the tensor to the CPU with to_device()",
+        i, inputs[i].spec().str(), inputs[i].device().str());
     plain = plain && inputs[i].contiguous();
   }
   if (plain) return run_cached(op, inputs, attributes);
@@ -156,6 +162,31 @@ Tensor apply_one(const OpDef& op, std::initializer_list<Tensor> inputs, Attribut
       apply(op, std::span<const Tensor>(inputs.begin(), inputs.size()), std::move(attributes))[0]);
 }
 
+namespace {
+
+uint64_t address_of(const Tensor& tensor) { return reinterpret_cast<uintptr_t>(tensor.device_address()); }
+
+/// From one contiguous tensor to another of the same size, wherever they live. Between two of a device it is
+/// put in its stream; else it is done when this returns.
+void copy_bytes(const Tensor& from, const Tensor& to) {
+  const size_t bytes = from.size_bytes();
+  if (from.device().is_cpu() && to.device().is_cpu()) {
+    if (bytes > 0) std::memmove(to.raw(), from.raw(), bytes);
+  } else if (to.device().is_cpu()) {
+    static_cast<void>(from.device_address());
+    from.storage()->read(from.impl()->offset_bytes, to.raw(), bytes);
+  } else if (from.device().is_cpu()) {
+    to.storage()->write(to.impl()->offset_bytes, from.raw(), bytes);
+  } else if (from.device() == to.device()) {
+    const auto gpu = cuda::gpu(from.device());
+    if (bytes > 0) gpu->context().copy(address_of(to), address_of(from), bytes, gpu->stream());
+  } else {
+    copy_bytes(to_device(from, {}), to);
+  }
+}
+
+}  // namespace
+
 void assign(const Tensor& target, const Tensor& value) {
   require(target.defined() && value.defined(), ErrorCode::kInvalidArgument, "assign",
           "an operand is undefined");
@@ -173,12 +204,17 @@ void assign(const Tensor& target, const Tensor& value) {
           target.spec().str());
   require(!target.storage()->constant(), ErrorCode::kInvalidArgument, "assign", "the target is a constant");
   const Tensor source = contiguous(value);
-  const std::byte* from = source.raw();
-  std::memmove(target.refreshed().raw(), from, target.size_bytes());
+  copy_bytes(source, target.refreshed());
   target.storage()->next_generation();
 }
 
 Tensor copy(const Tensor& tensor) {
+  if (!tensor.device().is_cpu()) {
+    const auto gpu = cuda::gpu(tensor.device());
+    const Tensor result = Tensor::over(gpu->allocate(tensor.size_bytes(), "copy"), tensor.spec());
+    copy_bytes(tensor, result);
+    return result;
+  }
   Tensor result = empty(tensor.spec(), "copy");
   if (tensor.contiguous()) {
     if (tensor.elems() > 0) std::memcpy(result.raw(), tensor.raw(), tensor.size_bytes());
@@ -195,6 +231,21 @@ Tensor copy(const Tensor& tensor) {
     std::memcpy(out, base + offset * static_cast<int64_t>(size), size);
     for (int i = tensor.rank() - 1; i >= 0 && ++index[i] == tensor.shape()[i]; --i) index[i] = 0;
   }
+  return result;
+}
+
+Tensor to_device(const Tensor& tensor, Device device) {
+  require(tensor.defined() && !tensor.is_value(), ErrorCode::kCaptureViolation, "to_device",
+          "takes a tensor with content; a captured function runs on the device of its plan's options");
+  if (tensor.device() == device) return contiguous(tensor);
+  const Tensor source = contiguous(tensor);
+  if (device.is_cpu()) {
+    const Tensor result = empty(source.spec(), "copy");
+    copy_bytes(source, result);
+    return result;
+  }
+  const Tensor result = Tensor::over(cuda::gpu(device)->allocate(source.size_bytes(), "copy"), source.spec());
+  copy_bytes(source, result);
   return result;
 }
 

@@ -39,14 +39,17 @@ std::vector<Tensor> apply_eager(const OpDef& op, std::span<const Tensor> inputs,
                                 const Attributes& attributes);
 
 /// Replaces the content of `target` (a variable's tensor) by `value`: at once when eager, at the end of each
-/// replay when capturing; later reads in the same capture see the new value. Throws kShapeMismatch,
-/// kDtypeMismatch.
+/// replay when capturing; later reads in the same capture see the new value. When eager, they may live on
+/// different devices. Throws kShapeMismatch, kDtypeMismatch.
 void assign(const Tensor& target, const Tensor& value);
 
 /// A contiguous tensor with the same elements; `tensor` itself when it is one already.
 Tensor contiguous(const Tensor& tensor);
-/// An eager copy that nobody else writes to.
+/// An eager copy, on the same device, that nobody else writes to.
 Tensor copy(const Tensor& tensor);
+/// A contiguous tensor with the same elements on `device`; `tensor` itself where it is one already. Waits for
+/// the copy. Throws kUnsupported where there is no such device, kOutOfMemory.
+Tensor to_device(const Tensor& tensor, Device device);
 
 /// Entries the per-thread cache of eager kernels may hold.
 inline constexpr int kEagerCacheEntries = 256;
@@ -57,4 +60,5 @@ namespace isochron {
 // What programs call by its plain name.
 using graph::contiguous;
 using graph::copy;
+using graph::to_device;
 }  // namespace isochron

@@ -13,6 +13,8 @@
 #include "isochron/graph/capture.h"
 #include "isochron/graph/stages.h"
 #include "isochron/memory/buffer.h"
+#include "isochron/memory/cuda/gpu.h"
+#include "isochron/memory/storage_over.h"
 
 namespace isochron {
 namespace {
@@ -50,16 +52,28 @@ bool has_fewer_rows(const Signature& other, const Signature& usual) {
 /// The arena that all plans of a function share, for only one runs at a time: what a call has warmed up in
 /// the caches is warm for the next, whatever its signature. Replaying makes every view of the previous
 /// results stale.
-class ArenaStorage final : public Storage {
+class ArenaStorage final : public StorageOver {
  public:
   ArenaStorage(Ref<Storage> memory, std::string name)
-      : Storage(memory->data(), memory->size_bytes()), memory_(std::move(memory)), name_(std::move(name)) {}
+      : StorageOver(std::move(memory)), name_(std::move(name)) {}
   std::string owner() const override { return fmt::format("the next call of captured '{}'", name_); }
 
  private:
-  Ref<Storage> memory_;
   std::string name_;
 };
+
+/// Its pages are touched now, not in the first step.
+Ref<Storage> zeroed_bytes(Device device, size_t bytes, std::string_view tag) {
+  if (device.is_cpu()) {
+    Ref<Storage> memory = allocate_buffer(bytes, tag);
+    std::fill_n(memory->data(), bytes, std::byte{0});
+    return memory;
+  }
+  const auto gpu = cuda::gpu(device);
+  Ref<Storage> memory = gpu->allocate(bytes, tag);
+  gpu->context().fill(reinterpret_cast<uintptr_t>(memory->data()), 0, bytes, gpu->stream());
+  return memory;
+}
 
 struct PlannedCall {
   Signature signature;
@@ -68,6 +82,8 @@ struct PlannedCall {
   std::vector<Ref<TensorImpl>> output_impls;
   std::vector<Tensor> outputs;
   std::vector<Tensor> packed;  // contiguous copies of strided arguments, alive for the call
+  // On a device: where arguments that come from the CPU are copied to; null until one does.
+  std::vector<Ref<Storage>> slots;
   uint64_t last_call = 0;
 
   void bind(const Ref<Storage>& arena) {
@@ -113,6 +129,7 @@ struct CapturedFunction::Impl {
   }
 
   std::unique_ptr<PlannedCall> trace(const Signature& signature);
+  std::byte* address_of(PlannedCall& call, size_t index, const Tensor& argument) const;
   void provide_arena(const PlannedCall& call);
   void plan(PlannedCall& call, const graph::PassOptions& options_of_passes, int64_t& passed) const;
   graph::PassOptions passes_shown(const Signature& signature) const;
@@ -156,6 +173,7 @@ std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& sign
   call->bind(arena);
   call->outputs.resize(call->graph->outputs().size());
   call->packed.resize(signature.size());
+  call->slots.resize(signature.size());
   entry.signature = signature_str(signature);
   entry.trace_ns = traced - start;
   entry.passes_ns = passed - traced;
@@ -163,6 +181,20 @@ std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& sign
   entry.nodes = call->graph->node_count();
   record(std::move(entry));
   return call;
+}
+
+/// Where the plan reads an argument: a device has a copy of what lives on the CPU.
+std::byte* CapturedFunction::Impl::address_of(PlannedCall& call, size_t index, const Tensor& argument) const {
+  const Device device = options.plan.device;
+  if (device.is_cpu()) return argument.raw();
+  if (argument.device() == device) return argument.device_address();
+  require(argument.device().is_cpu(), ErrorCode::kDevice, options.name,
+          "argument {}, {}, lives on {}; the plan is for {}, and takes what is there or on the CPU", index,
+          argument.spec().str(), argument.device().str(), device.str());
+  Ref<Storage>& slot = call.slots[index];
+  if (!slot) slot = cuda::gpu(device)->allocate(std::max<size_t>(argument.size_bytes(), 1), "arguments");
+  slot->write(0, argument.raw(), argument.size_bytes());
+  return slot->data();
 }
 
 /// Makes the arena as long as `call` needs; a longer one takes the place of the one there is, and results in
@@ -173,8 +205,8 @@ void CapturedFunction::Impl::provide_arena(const PlannedCall& call) {
           "planning {} needs {} bytes of arena; the limit is {}", signature_str(call.signature), bytes,
           options.max_arena_bytes);
   if (arena && arena->size_bytes() >= bytes) return;
-  Ref<Storage> longer(make_ref<ArenaStorage>(allocate_buffer(bytes, "arena"), options.name));
-  std::fill_n(longer->data(), bytes, std::byte{0});  // page faults now, not in the first step
+  Ref<Storage> longer(
+      make_ref<ArenaStorage>(zeroed_bytes(options.plan.device, bytes, "arena"), options.name));
   for (const auto& other : calls) other->bind(longer);
   if (arena) arena->next_generation();
   arena = std::move(longer);
@@ -298,7 +330,7 @@ std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> ar
         argument->storage().get() != impl.arena.get(), ErrorCode::kStale, impl.options.name,
         "argument {} is this function's own previous result, which the call overwrites; pass copy() of it",
         i);
-    call->plan->bind_input(i, argument->raw());
+    call->plan->bind_input(i, impl.address_of(*call, i, *argument));
   }
   impl.arena->next_generation();
   flush_subnormals_to_zero();

@@ -10,9 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "isochron/core/cuda/driver.h"
 #include "isochron/core/tensor.h"
 #include "isochron/graph/attributes.h"
 #include "isochron/graph/element_op.h"
+
+namespace isochron::cuda {
+class KernelModule;
+}
 
 namespace isochron::graph {
 
@@ -24,9 +29,11 @@ struct KernelArgs {
   std::byte* const* inputs = nullptr;
   std::byte* const* outputs = nullptr;
   std::byte* workspace = nullptr;
+  cuda::Stream stream = cuda::Stream::kNone;  // where a kernel for a device puts its work
 };
 
-/// A prepared kernel. Preparation may allocate; `bind` and `run` may not.
+/// A prepared kernel. Preparation may allocate; `bind` and `run` may not. One for a device does nothing in
+/// `run` but to put work in the stream that it is given, which may be under capture.
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -48,8 +55,9 @@ struct KernelRequest {
   std::span<const TensorSpec> inputs;
   std::span<const TensorSpec> outputs;
   const Attributes& attributes;
-  int threads = 1;                    // the most this kernel may use: 1 or compute_threads()
-  std::span<const bool> unread = {};  // outputs whose address will be null; empty: none
+  int threads = 1;                       // the most this kernel may use: 1 or compute_threads()
+  std::span<const bool> unread = {};     // outputs whose address will be null; empty: none
+  cuda::KernelModule* module = nullptr;  // of the device that the kernel is for; null: the CPU
 };
 
 /// How gradients in rows ask for further gradients without knowing autograd.
@@ -132,6 +140,8 @@ struct OpDef {
   /// Gradients per input (undefined where there is none), written in ops. Null: not differentiable.
   std::vector<Tensor> (*gradient)(const GradientCall&) = nullptr;
   std::unique_ptr<Kernel> (*prepare)(const KernelRequest&) = nullptr;  // null only for views
+  /// For the device of the request's module; null: there is none for it yet.
+  std::unique_ptr<Kernel> (*prepare_cuda)(const KernelRequest&) = nullptr;
   /// As `prepare`, for a call whose tensors are partly stored in 16 bits (graph/stored.h); null, and a null
   /// result: through copies in f32.
   std::unique_ptr<Kernel> (*prepare_stored)(const KernelRequest&) = nullptr;

@@ -2,7 +2,9 @@
 #include "isochron/graph/plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <set>
 #include <unordered_set>
 
 #include "isochron/core/clock.h"
@@ -12,6 +14,7 @@
 #include "isochron/graph/checked_kernel.h"
 #include "isochron/graph/precision.h"
 #include "isochron/graph/stored.h"
+#include "isochron/memory/buffer.h"
 #include "isochron/memory/planner.h"
 
 namespace isochron::graph {
@@ -58,13 +61,37 @@ struct ArenaBuffer {
 
 }  // namespace
 
+/// As CopyKernel, in a device's stream.
+class DeviceCopyKernel final : public Kernel {
+ public:
+  DeviceCopyKernel(cuda::Context& context, size_t bytes) : context_(context), bytes_(bytes) {}
+  void run(const KernelArgs& args) override {
+    if (bytes_ > 0 && args.outputs[0] != args.inputs[0])
+      context_.copy(reinterpret_cast<uintptr_t>(args.outputs[0]), reinterpret_cast<uintptr_t>(args.inputs[0]),
+                    bytes_, args.stream);
+  }
+
+ private:
+  cuda::Context& context_;
+  size_t bytes_;
+};
+
 class PlanBuilder {
  public:
   PlanBuilder(const Graph& graph, const PlanOptions& options, Plan& plan)
       : graph_(graph),
         plan_(plan),
         threads_(options.threads > 0 ? options.threads : compute_threads()),
-        check_numerics_(options.check_numerics) {}
+        check_numerics_(options.check_numerics) {
+    plan_.report_.device = options.device;
+    if (options.device.is_cpu()) return;
+    require(!options.poison && !options.check_numerics, ErrorCode::kUnsupported, "plan",
+            "poison and check_numerics are for the CPU; this plan is for {}", options.device.str());
+    gpu_ = cuda::gpu(options.device);
+    require_kernels();
+    plan_.module_ = std::make_unique<cuda::KernelModule>(gpu_->shared_context(), gpu_->compiler());
+    plan_.replay_ = std::make_unique<DeviceReplay>(gpu_);
+  }
 
   void build() {
     place_leaves();
@@ -74,6 +101,7 @@ class PlanBuilder {
     place_outputs();
     place_update_copies();
     prepare_kernels();
+    if (gpu_) plan_.module_->load();
     place_in_arena();
     write_tables();
     plan_.report_.nodes = graph_.node_count();
@@ -88,14 +116,46 @@ class PlanBuilder {
     std::string name;
   };
 
+  /// All ops that the device can't run, at once.
+  void require_kernels() const {
+    std::set<std::string> missing;
+    for (const auto& node : graph_.nodes()) {
+      if (node->op->fusion != FusionClass::kView && node->op->prepare_cuda == nullptr)
+        missing.insert(node->op->name);
+    }
+    require(missing.empty(), ErrorCode::kUnsupported, "plan",
+            "there is no kernel for {} of: {}; plan for the CPU", gpu_->device().str(),
+            fmt::join(missing, ", "));
+  }
+
+  /// Where the plan finds a bound value.
+  std::byte* bound_address(const Value* value) {
+    const Ref<Storage>& storage = value->bound.storage();
+    const size_t offset = value->bound.impl()->offset_bytes;
+    const Device device = plan_.report_.device;
+    if (storage->device() == device) {
+      plan_.kept_.push_back(storage);
+      return storage->data() + offset;
+    }
+    require(
+        storage->constant(), ErrorCode::kDevice, "plan",
+        "{}, which changes with {}, lives on {}, and the plan is for {}; move it there before it is captured",
+        value->spec.str(), storage->owner(), storage->device().str(), device.str());
+    std::vector<std::byte> bytes(value->spec.size_bytes());
+    storage->read(offset, bytes.data(), bytes.size());
+    Ref<Storage> copy =
+        gpu_ ? gpu_->allocate(bytes.size(), "constants") : allocate_buffer(bytes.size(), "constants");
+    copy->write(0, bytes.data(), bytes.size());
+    plan_.kept_.push_back(copy);
+    return copy->data();
+  }
+
   void place_leaves() {
     for (const Value* input : graph_.inputs()) {
       places_[input] = {Place::Kind::kInput, static_cast<size_t>(input->index), nullptr};
     }
     for (const Value* value : graph_.bound()) {
-      const Ref<Storage>& storage = value->bound.storage();
-      places_[value] = {Place::Kind::kBound, 0, storage->data() + value->bound.impl()->offset_bytes};
-      plan_.kept_.push_back(storage);
+      places_[value] = {Place::Kind::kBound, 0, bound_address(value)};
       plan_.report_.bound_bytes += value->spec.size_bytes();
     }
   }
@@ -299,8 +359,13 @@ class PlanBuilder {
       const std::vector<TensorSpec> outputs = node.output_specs();
       const auto unread = std::make_unique<bool[]>(node.outputs.size());
       for (size_t o = 0; o < node.outputs.size(); ++o) unread[o] = skipped(node, node.outputs[o]);
-      std::unique_ptr<Kernel> kernel = prepare_kernel(
-          {*node.op, inputs, outputs, node.attributes, threads_, {unread.get(), node.outputs.size()}});
+      std::unique_ptr<Kernel> kernel = prepare_kernel({*node.op,
+                                                       inputs,
+                                                       outputs,
+                                                       node.attributes,
+                                                       threads_,
+                                                       {unread.get(), node.outputs.size()},
+                                                       plan_.module_.get()});
       if (check_numerics_) kernel = checked_kernel(std::move(kernel), node);
       const size_t workspace = kernel->workspace_bytes();
       workspace_of_.push_back(workspace > 0 ? static_cast<int64_t>(buffers_.size()) : -1);
@@ -314,7 +379,11 @@ class PlanBuilder {
     }
     for (const CopyStep& copy : copies_) {
       plan_.instructions_.push_back({copy.name, "", 0, 2.0 * static_cast<double>(copy.bytes), ""});
-      plan_.kernels_.push_back(std::make_unique<CopyKernel>(copy.bytes));
+      if (gpu_) {
+        plan_.kernels_.push_back(std::make_unique<DeviceCopyKernel>(gpu_->context(), copy.bytes));
+      } else {
+        plan_.kernels_.push_back(std::make_unique<CopyKernel>(copy.bytes));
+      }
     }
   }
 
@@ -323,7 +392,9 @@ class PlanBuilder {
     for (const ArenaBuffer& buffer : buffers_) {
       requests.push_back({buffer.lower, buffer.upper, buffer.bytes + (plan_.poison_ ? kRedZoneBytes : 0)});
     }
-    const MemoryPlan placed = plan_memory(requests);
+    PlannerOptions options;
+    if (gpu_) options.alignment = cuda::kDeviceAlignment;
+    const MemoryPlan placed = plan_memory(requests, options);
     PlanReport& report = plan_.report_;
     report.arena_bytes = placed.arena_bytes;
     report.lower_bound_bytes = placed.lower_bound_bytes;
@@ -382,7 +453,7 @@ class PlanBuilder {
     for (size_t i = 0; i < starts.size(); ++i) {
       plan_.steps_.push_back(
           {plan_.kernels_[i].get(),
-           {plan_.pointers_.data() + starts[i].first, plan_.pointers_.data() + starts[i].second, nullptr}});
+           {plan_.pointers_.data() + starts[i].first, plan_.pointers_.data() + starts[i].second}});
     }
     for (const Place& place : outputs_) plan_.output_offsets_.push_back(offset_of(place));
     plan_.output_addresses_.assign(outputs_.size(), nullptr);
@@ -399,6 +470,7 @@ class PlanBuilder {
   Plan& plan_;
   int threads_;
   bool check_numerics_;
+  std::shared_ptr<cuda::Gpu> gpu_;  // null: the CPU
   std::unordered_map<const Value*, BufferKind> kinds_ = value_kinds(graph_);
   std::vector<const Node*> order_;
   std::unordered_map<const Value*, Place> places_;        // of roots
@@ -433,6 +505,7 @@ void Plan::bind_arena(std::byte* arena) {
   for (const auto& [step, offset] : workspace_patches_) steps_[step].args.workspace = arena + offset;
   for (size_t i = 0; i < output_offsets_.size(); ++i) output_addresses_[i] = arena + output_offsets_[i];
   if (poison_) std::memset(arena, kPoisonByte, report_.arena_bytes);
+  if (replay_) replay_->forget();
   for (const Step& step : steps_) step.kernel->bind(step.args);
 }
 
@@ -458,6 +531,19 @@ void Plan::name_kernels() {
   }
 }
 
+/// On a device, or traced.
+void Plan::run_elsewhere() {
+  if (!replay_) return run_traced();
+  replay_->run(inputs_, [this](cuda::Stream stream) { enqueue(stream); });
+}
+
+void Plan::enqueue(cuda::Stream stream) {
+  for (Step& step : steps_) {
+    step.args.stream = stream;
+    step.kernel->run(step.args);
+  }
+}
+
 void Plan::run_traced() {
   if (t_inside_kernel) return run_plainly();  // a loop's body, which counts as its op's kernel
   name_kernels();
@@ -469,11 +555,28 @@ void Plan::run_traced() {
 }
 
 void Plan::run_profiled(std::span<int64_t> times_ns) {
+  if (replay_) return profile_on_device(times_ns);
   for (size_t i = 0; i < steps_.size(); ++i) {
     const int64_t start = now_ns();
     steps_[i].kernel->run(steps_[i].args);
     times_ns[i] += now_ns() - start;
   }
+}
+
+void Plan::profile_on_device(std::span<int64_t> times_ns) {
+  cuda::Context& context = replay_->gpu().context();
+  const cuda::Stream stream = replay_->gpu().stream();
+  const cuda::Event begin = context.create_event(true), end = context.create_event(true);
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    context.record(begin, stream);
+    steps_[i].args.stream = stream;
+    steps_[i].kernel->run(steps_[i].args);
+    context.record(end, stream);
+    context.synchronize(end);
+    times_ns[i] += std::llround(context.elapsed_ns(begin, end));
+  }
+  context.destroy(begin);
+  context.destroy(end);
 }
 
 void Plan::run_checked() {

@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "isochron/core/cuda/kernel_module.h"
 #include "isochron/core/trace.h"
 #include "isochron/graph/buffer_kinds.h"
+#include "isochron/graph/device_replay.h"
 #include "isochron/graph/graph.h"
 
 namespace isochron::graph {
@@ -21,6 +23,10 @@ struct PlanOptions {
   /// Debug: the first kernel whose floating result holds NaN or infinity throws kNotANumber
   /// (graph/checked_kernel.h); those of sub-graphs count as their op's.
   bool check_numerics = false;
+  /// Where it runs. Variables must live there; constants are copied. Each op needs a kernel for it
+  /// (kUnsupported names those that have none); poison, check_numerics and memory budgets are the CPU's alone
+  /// so far.
+  Device device = {};
 };
 
 /// One placed buffer, for reports and pictures.
@@ -54,6 +60,7 @@ struct PlanReport {
   int updates_copied = 0;
   double flops = 0;
   int64_t peak_instruction = 0;
+  Device device;
   std::vector<PlannedBuffer> buffers;
   double arena_ratio() const {
     return lower_bound_bytes ? static_cast<double>(arena_bytes) / static_cast<double>(lower_bound_bytes)
@@ -73,7 +80,7 @@ class Plan {
 
   size_t arena_bytes() const { return report_.arena_bytes; }
   const PlanReport& report() const { return report_; }
-  /// Fixes the arena's address (64-byte aligned, `arena_bytes` long).
+  /// Fixes the arena's address (64-byte aligned, on a device by kDeviceAlignment; `arena_bytes` long).
   void bind_arena(std::byte* arena);
   /// Fixes the address of input `index`; cheap when unchanged. Throws kInvalidArgument for the memory of a
   /// variable that the plan updates: the step would read it half old, half new.
@@ -81,15 +88,17 @@ class Plan {
     if (inputs_[index] != address) [[unlikely]]
       rebind_input(index, address);
   }
-  /// Runs every kernel in order on the calling thread. All inputs and the arena must be bound.
+  /// Runs every kernel in order on the calling thread; on a device, launches what was recorded of them and
+  /// returns. All inputs and the arena must be bound.
   void run() {
-    if (tracing()) [[unlikely]]
-      return run_traced();
+    if (replay_ || tracing()) [[unlikely]]
+      return run_elsewhere();
     run_plainly();
   }
   /// Makes the names by which kernels are traced (core/trace.h), as the first traced run would.
   void name_kernels();
-  /// As `run`, with the nanoseconds of each instruction added to `times_ns` (one entry an instruction).
+  /// As `run`, with the nanoseconds of each instruction added to `times_ns` (one entry an instruction). On a
+  /// device they are its own, each instruction launched alone.
   void run_profiled(std::span<int64_t> times_ns);
   /// As `run`, poisoning dead buffers and checking red zones after each instruction (options.poison).
   void run_checked();
@@ -112,7 +121,10 @@ class Plan {
   void run_plainly() {
     for (const Step& step : steps_) step.kernel->run(step.args);
   }
+  void run_elsewhere();
   void run_traced();
+  void enqueue(cuda::Stream stream);
+  void profile_on_device(std::span<int64_t> times_ns);
 
   std::vector<std::unique_ptr<Kernel>> kernels_;
   std::vector<Step> steps_;
@@ -134,6 +146,9 @@ class Plan {
   bool arena_bound_ = false;
   PlanReport report_;
   bool poison_ = false;
+  // On a device alone.
+  std::unique_ptr<cuda::KernelModule> module_;
+  std::unique_ptr<DeviceReplay> replay_;
 };
 
 }  // namespace isochron::graph

@@ -9,6 +9,14 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
+/// By the row's preparation for the device of the request.
+std::unique_ptr<Kernel> prepare_on(const KernelRequest& request) {
+  if (request.module == nullptr) return request.op.prepare(request);
+  require(request.op.prepare_cuda != nullptr, ErrorCode::kUnsupported, request.op.name,
+          "there is no kernel for CUDA");
+  return request.op.prepare_cuda(request);
+}
+
 TensorSpec widened(const TensorSpec& spec) {
   return {is_narrow(spec.dtype) ? DType::kF32 : spec.dtype, spec.shape};
 }
@@ -48,8 +56,8 @@ class ThroughF32 final : public Kernel {
       if (!(request.outputs[i] == wide_outputs[i]) && !unread)
         add(request, wide_outputs[i], request.outputs[i], i, after_);
     }
-    inner_ = request.op.prepare(
-        {request.op, wide_inputs, wide_outputs, request.attributes, request.threads, request.unread});
+    inner_ = prepare_on({request.op, wide_inputs, wide_outputs, request.attributes, request.threads,
+                         request.unread, request.module});
     inner_offset_ = reserve(inner_->workspace_bytes());
   }
 
@@ -66,15 +74,15 @@ class ThroughF32 final : public Kernel {
       copy.from = outputs_[copy.index] = args.workspace + copy.offset;
       copy.to = args.outputs[copy.index];
     }
-    for (Copy& copy : before_) copy.kernel->bind(copy.args(args.workspace));
+    for (Copy& copy : before_) copy.kernel->bind(copy.args(args));
     inner_->bind(inner_args(args));
-    for (Copy& copy : after_) copy.kernel->bind(copy.args(args.workspace));
+    for (Copy& copy : after_) copy.kernel->bind(copy.args(args));
   }
 
   void run(const KernelArgs& args) override {
-    for (Copy& copy : before_) copy.kernel->run(copy.args(args.workspace));
+    for (Copy& copy : before_) copy.kernel->run(copy.args(args));
     inner_->run(inner_args(args));
-    for (Copy& copy : after_) copy.kernel->run(copy.args(args.workspace));
+    for (Copy& copy : after_) copy.kernel->run(copy.args(args));
   }
 
  private:
@@ -85,7 +93,7 @@ class ThroughF32 final : public Kernel {
     size_t workspace_offset;  // of the kernel's own workspace
     std::byte* from = nullptr;
     std::byte* to = nullptr;
-    KernelArgs args(std::byte* workspace) { return {&from, &to, workspace + workspace_offset}; }
+    KernelArgs args(const KernelArgs& of) { return {&from, &to, of.workspace + workspace_offset, of.stream}; }
   };
 
   size_t reserve(size_t bytes) {
@@ -98,14 +106,15 @@ class ThroughF32 final : public Kernel {
            std::vector<Copy>& copies) {
     const OpDef& cast = request.op.registry->at("cast");
     const Attributes attributes{{"dtype", to.dtype}};
-    Copy copy{cast.prepare({cast, {&from, 1}, {&to, 1}, attributes, request.threads}), index, 0, 0};
+    Copy copy{prepare_on({cast, {&from, 1}, {&to, 1}, attributes, request.threads, {}, request.module}),
+              index, 0, 0};
     copy.offset = reserve(std::max(from.size_bytes(), to.size_bytes()));
     copy.workspace_offset = reserve(copy.kernel->workspace_bytes());
     copies.push_back(std::move(copy));
   }
 
   KernelArgs inner_args(const KernelArgs& args) const {
-    return {inputs_.data(), outputs_.data(), args.workspace + inner_offset_};
+    return {inputs_.data(), outputs_.data(), args.workspace + inner_offset_, args.stream};
   }
 
   std::vector<Copy> before_;
@@ -147,8 +156,8 @@ std::unique_ptr<Kernel> prepare_through_f32(const KernelRequest& request, uint32
 }
 
 std::unique_ptr<Kernel> prepare_kernel(const KernelRequest& request) {
-  if (!is_stored(request.attributes)) return request.op.prepare(request);
-  if (request.op.prepare_stored) {
+  if (!is_stored(request.attributes)) return prepare_on(request);
+  if (request.op.prepare_stored && request.module == nullptr) {
     if (std::unique_ptr<Kernel> kernel = request.op.prepare_stored(request)) return kernel;
   }
   return prepare_through_f32(request);

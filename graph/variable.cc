@@ -1,24 +1,34 @@
 #include "isochron/graph/variable.h"
 
-#include <cstring>
-
 #include "isochron/graph/apply.h"
 #include "isochron/memory/buffer.h"
+#include "isochron/memory/cuda/gpu.h"
+#include "isochron/memory/storage_over.h"
 
 namespace isochron {
 namespace {
 
 /// A buffer that knows whose content it is.
-class VariableStorage final : public Storage {
+class VariableStorage final : public StorageOver {
  public:
   VariableStorage(Ref<Storage> memory, std::string name)
-      : Storage(memory->data(), memory->size_bytes()), memory_(std::move(memory)), name_(std::move(name)) {}
+      : StorageOver(std::move(memory)), name_(std::move(name)) {}
   std::string owner() const override { return fmt::format("an assignment to variable '{}'", name_); }
 
  private:
-  Ref<Storage> memory_;
   std::string name_;
 };
+
+/// Of `source`, which is contiguous and lives anywhere.
+Tensor content_on(Device device, const Tensor& source, std::string_view tag, std::string name) {
+  Ref<Storage> memory = device.is_cpu() ? allocate_buffer(source.size_bytes(), tag)
+                                        : cuda::gpu(device)->allocate(source.size_bytes(), tag);
+  const Tensor result = Tensor::over(
+      Ref<Storage>(make_ref<VariableStorage>(std::move(memory), std::move(name))), source.spec());
+  const Tensor host = to_device(source, {});
+  result.storage()->write(0, host.raw(), host.size_bytes());
+  return result;
+}
 
 }  // namespace
 
@@ -29,13 +39,21 @@ Variable::Variable(const Tensor& initial, std::string name, bool trainable) {
           "or in an EagerScope",
           name);
   const Tensor source = graph::contiguous(initial);
-  Ref<Storage> memory = allocate_buffer(source.size_bytes(), trainable ? "weights" : "state");
-  if (source.elems() > 0) std::memcpy(memory->data(), source.raw(), source.size_bytes());
   state_ = make_ref<State>();
-  state_->tensor =
-      Tensor::over(Ref<Storage>(make_ref<VariableStorage>(std::move(memory), name)), source.spec());
+  state_->tensor = content_on(source.device(), source, trainable ? "weights" : "state", name);
   state_->name = std::move(name);
   state_->trainable = trainable;
+}
+
+void Variable::move_to(Device device) const {
+  if (this->device() == device) return;
+  Tensor& here = state_->tensor;
+  here.refresh();
+  require(here.storage()->unique(), ErrorCode::kInvalidArgument, "variable",
+          "'{}' can't move from {} to {}: a captured function or a tensor refers to it; move it before it is "
+          "used",
+          name(), this->device().str(), device.str());
+  here = content_on(device, here, trainable() ? "weights" : "state", name());
 }
 
 void Variable::assign(const Tensor& value) const { graph::assign(tensor(), value); }

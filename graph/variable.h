@@ -37,6 +37,11 @@ class Variable {
   operator Tensor() const { return tensor(); }  // NOLINT: reads as its content
   /// Replaces the content, as graph::assign does: at once, or in a capture at the end of each replay.
   void assign(const Tensor& value) const;
+  Device device() const { return state_->tensor.device(); }
+  /// Moves the content to `device`, where all handles find it. Throws kInvalidArgument where a captured
+  /// function or another tensor refers to where it is now: move it before it is first used. Throws as
+  /// to_device.
+  void move_to(Device device) const;
 
   /// The same variable, not equal content.
   friend bool operator==(const Variable& a, const Variable& b) { return a.state_ == b.state_; }

@@ -6,6 +6,7 @@
 #include "isochron/graph/apply.h"
 #include "isochron/ops/cpu/fused.h"
 #include "isochron/ops/creation.h"
+#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
 
@@ -305,6 +306,7 @@ OpDef base(std::string_view name, std::string_view summary, ElementOp element, I
   op.infer = infer;
   op.gradient = gradient;
   op.prepare = prepare_elementwise;
+  op.prepare_cuda = prepare_elementwise_cuda;
   op.fusion = FusionClass::kElementwise;
   op.element = element;
   op.may_alias = elementwise_alias;
@@ -491,6 +493,7 @@ void register_elementwise(graph::Registry& registry) {
   fused.max_inputs = -1;
   fused.infer = infer_fused;
   fused.prepare = prepare_fused;
+  fused.prepare_cuda = prepare_fused_cuda;
   fused.may_alias = fused_alias;
   fused.flops = fused_flops;
   registry.add(std::move(fused));

@@ -2,6 +2,7 @@
 
 #include "isochron/graph/apply.h"
 #include "isochron/ops/cpu/matmul.h"
+#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
 #include "isochron/ops/shape_ops.h"
@@ -128,6 +129,7 @@ void register_linear(graph::Registry& registry) {
   op.infer = infer_matmul;
   op.gradient = matmul_gradient;
   op.prepare = prepare_matmul;
+  op.prepare_cuda = prepare_matmul_cuda;
   op.prepare_stored = prepare_matmul;
   op.precision.rule = graph::PrecisionRule::kLow;
   op.flops = matmul_flops;

@@ -4,6 +4,7 @@
 
 #include "isochron/graph/apply.h"
 #include "isochron/ops/cpu/normalization.h"
+#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/registry.h"
@@ -215,6 +216,7 @@ void register_moments(graph::Registry& registry) {
   op.infer = infer_moments;
   op.gradient = moments_gradient;
   op.prepare = prepare_channel_moments;
+  op.prepare_cuda = prepare_channel_moments_cuda;
   op.prepare_stored = prepare_channel_moments;
   op.precision.rule = graph::PrecisionRule::kFollow;
   op.precision.full_outputs = 0b11;
@@ -236,6 +238,7 @@ void register_layer_norm(graph::Registry& registry) {
   op.infer = infer_layer_norm;
   op.gradient = layer_norm_gradient;
   op.prepare = prepare_layer_norm;
+  op.prepare_cuda = prepare_layer_norm_cuda;
   op.prepare_stored = prepare_layer_norm;
   op.precision.rule = graph::PrecisionRule::kFollow;
   op.precision.full_inputs = [](const Attributes&) { return 0b110U; };  // gamma and beta
@@ -268,6 +271,7 @@ void register_layer_norm_gradient(graph::Registry& registry) {
   op.infer = infer_layer_norm_gradient;
   op.gradient = layer_norm_second_gradient;
   op.prepare = prepare_layer_norm_gradient;
+  op.prepare_cuda = prepare_layer_norm_gradient_cuda;
   op.prepare_stored = prepare_layer_norm_gradient;
   op.precision.rule = graph::PrecisionRule::kFollow;
   op.precision.full_inputs = [](const Attributes&) { return 0b10110U; };  // statistics and gamma

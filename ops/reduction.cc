@@ -6,6 +6,7 @@
 #include "isochron/graph/apply.h"
 #include "isochron/ops/cpu/fused.h"
 #include "isochron/ops/creation.h"
+#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
@@ -109,6 +110,7 @@ void add_reduction(graph::Registry& registry, ReduceKind kind, std::string_view 
   op.infer = infer_reduction;
   op.gradient = gradient;
   op.prepare = prepare_reduction;
+  op.prepare_cuda = prepare_reduction_cuda;
   op.fusion = graph::FusionClass::kReduction;
   op.reduce = kind;
   op.flops = reduction_flops;

@@ -22,23 +22,12 @@ namespace isochron {
 namespace ops {
 namespace element {
 
-template <typename T>
-struct Limits;
-template <>
-struct Limits<float> {
-  static constexpr bool kF32 = true;
-};
-template <>
-struct Limits<double> {
-  static constexpr bool kF32 = false;
-};
-
 /// See functors-inl.h; a value and a truth in place of vectors and masks.
 template <typename T>
 struct ScalarMath {
   using V = T;
   using Mask = bool;
-  static constexpr bool kF32 = Limits<T>::kF32;
+  static constexpr bool kF32 = sizeof(T) == 4;
 
   ISOCHRON_SCALAR T set(double x) { return static_cast<T>(x); }
   ISOCHRON_SCALAR T neg(T x) { return -x; }
@@ -49,6 +38,9 @@ struct ScalarMath {
   ISOCHRON_SCALAR T round(T x) { return ISOCHRON_MATH(rint)(x); }  // halves to even
   ISOCHRON_SCALAR T trunc(T x) { return ISOCHRON_MATH(trunc)(x); }
   ISOCHRON_SCALAR T mul_add(T a, T b, T c) { return ISOCHRON_MATH(fma)(a, b, c); }
+  ISOCHRON_SCALAR T neg_mul_add(T a, T b, T c) { return ISOCHRON_MATH(fma)(-a, b, c); }
+  ISOCHRON_SCALAR T mul_sub(T a, T b, T c) { return ISOCHRON_MATH(fma)(a, b, -c); }
+  ISOCHRON_SCALAR T max(T a, T b) { return a > b ? a : b; }
   ISOCHRON_SCALAR bool less(T a, T b) { return a < b; }
   ISOCHRON_SCALAR bool is_nan(T x) { return x != x; }
   ISOCHRON_SCALAR T select(bool m, T yes, T no) { return m ? yes : no; }

@@ -6,6 +6,7 @@
 #include "isochron/graph/apply.h"
 #include "isochron/ops/cpu/fused.h"
 #include "isochron/ops/cpu/strided_copy.h"
+#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
 
@@ -150,6 +151,7 @@ void register_shapes(graph::Registry& registry) {
   transpose_op.infer = infer_transpose;
   transpose_op.gradient = transpose_gradient;
   transpose_op.prepare = prepare_transpose;
+  transpose_op.prepare_cuda = prepare_transpose_cuda;
   transpose_op.precision.rule = graph::PrecisionRule::kMoves;
   transpose_op.dtypes = kAnyDtype;
   transpose_op.samples = {{{{{3, 5}}}, {{"permutation", Dims{1, 0}}}},
@@ -170,6 +172,7 @@ void register_shapes(graph::Registry& registry) {
   broadcast.infer = infer_broadcast_to;
   broadcast.gradient = broadcast_gradient;
   broadcast.prepare = prepare_elementwise;
+  broadcast.prepare_cuda = prepare_elementwise_cuda;
   broadcast.fusion = graph::FusionClass::kElementwise;
   broadcast.element = graph::ElementOp::kCopy;
   broadcast.dtypes = kAnyDtype;

@@ -4,6 +4,7 @@
 #include "isochron/graph/apply.h"
 #include "isochron/ops/cpu/placement.h"
 #include "isochron/ops/cpu/strided_copy.h"
+#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
 #include "isochron/ops/shape_ops.h"
@@ -177,6 +178,7 @@ void add_slice(graph::Registry& registry) {
   op.infer = infer_slice;
   op.gradient = slice_gradient;
   op.prepare = prepare_slice;
+  op.prepare_cuda = prepare_slice_cuda;
   op.precision.rule = graph::PrecisionRule::kMoves;
   op.reference = slice_reference;
   op.dtypes = kAnyDtype;
@@ -202,6 +204,7 @@ void add_pad(graph::Registry& registry) {
   op.infer = infer_pad;
   op.gradient = pad_gradient;
   op.prepare = prepare_pad;
+  op.prepare_cuda = prepare_pad_cuda;
   op.precision.rule = graph::PrecisionRule::kMoves;
   op.reference = pad_reference;
   op.dtypes = kAnyDtype;
@@ -226,6 +229,7 @@ void add_concatenate(graph::Registry& registry) {
   op.infer = infer_concatenate;
   op.gradient = concatenate_gradient;
   op.prepare = prepare_concatenate;
+  op.prepare_cuda = prepare_concatenate_cuda;
   op.precision.rule = graph::PrecisionRule::kMoves;
   op.reference = concatenate_reference;
   op.dtypes = kAnyDtype;

@@ -5,6 +5,7 @@
 
 #include "isochron/graph/apply.h"
 #include "isochron/ops/cpu/softmax.h"
+#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/indexing.h"
 #include "isochron/ops/reduction.h"
@@ -164,11 +165,13 @@ void register_softmax(graph::Registry& registry) {
                                            {{{DType::kI64, {2}}}, {}, ErrorCode::kDtypeMismatch}};
   OpDef soft = row_op("softmax", "e^x / sum e^x over the last axis", infer_rows, softmax_gradient,
                       prepare_softmax, softmax_reference);
+  soft.prepare_cuda = prepare_softmax_cuda;
   soft.samples = samples;
   soft.errors = errors;
   registry.add(std::move(soft));
   OpDef logarithm = row_op("log_softmax", "x - log sum e^x over the last axis", infer_rows,
                            log_softmax_gradient, prepare_log_softmax, log_softmax_reference);
+  logarithm.prepare_cuda = prepare_log_softmax_cuda;
   logarithm.samples = samples;
   logarithm.errors = errors;
   registry.add(std::move(logarithm));
@@ -176,6 +179,7 @@ void register_softmax(graph::Registry& registry) {
   OpDef loss =
       row_op("sparse_softmax_cross_entropy", "-log softmax(logits)[label] of each row", infer_cross_entropy,
              cross_entropy_gradient, prepare_cross_entropy, cross_entropy_reference);
+  loss.prepare_cuda = prepare_cross_entropy_cuda;
   loss.min_inputs = loss.max_inputs = 2;
   loss.differentiable = {0};
   loss.samples = {{{{{4, 10}, -5, 5}, labels_of({4}, {0, 9, 3, 3})}},
@@ -189,6 +193,7 @@ void register_softmax(graph::Registry& registry) {
       row_op("sparse_softmax_cross_entropy_gradient", "(softmax(logits) - one_hot(label)) g of each row",
              infer_cross_entropy_gradient, cross_entropy_second_gradient, prepare_cross_entropy_gradient,
              cross_entropy_gradient_reference);
+  gradient.prepare_cuda = prepare_cross_entropy_gradient_cuda;
   gradient.min_inputs = gradient.max_inputs = 3;
   gradient.differentiable = {0, 2};
   gradient.samples = {{{{{4, 10}, -5, 5}, labels_of({4}, {0, 9, 3, 3}), {{4}}}},

@@ -135,6 +135,7 @@ void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameter
 void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameters, const Tensor& rows) {
   const std::vector<Variable> trainable = trainable_of(parameters);
   const std::vector<Tensor> sources(trainable.begin(), trainable.end());
+  prepare(trainable);  // before the loss scale is read, which may have to move
   if (graph::Capture::current()) {
     apply(trainable, gradients(scaled(loss), sources), rows);
     return;
@@ -191,6 +192,9 @@ void Optimizer::prepare(std::span<const Variable> parameters) {
     entries.push_back(std::move(entry));
   }
   entries_ = std::move(entries);
+  const Device device = trainable.front().device();
+  for (const Variable& slot_or_state : state()) slot_or_state.move_to(device);
+  for (const Variable& gradient : kept_gradients()) gradient.move_to(device);
   count(Counter::kOptimizerStates, 1);
 }
 

@@ -13,6 +13,7 @@
 #include "isochron/graph/stored.h"
 #include "isochron/ops/cpu/choose_kernel.h"
 #include "isochron/ops/cpu/onednn.h"
+#include "isochron/ops/matmul_geometry.h"
 #include "isochron/ops/vector_target.h"
 
 namespace isochron::ops {
@@ -34,40 +35,16 @@ double products_of(const Geometry& g) {
 }
 
 Geometry read_geometry(const graph::KernelRequest& request) {
-  Geometry g{};
-  g.transpose_a = request.attributes.get<bool>("transpose_a");
-  g.transpose_b = request.attributes.get<bool>("transpose_b");
-  const Shape& a = request.inputs[0].shape;
-  const Shape& b = request.inputs[1].shape;
-  const Shape& c = request.outputs[0].shape;
-  g.m = c[c.rank() - 2];
-  g.n = c[c.rank() - 1];
-  g.k = a[a.rank() - (g.transpose_a ? 2 : 1)];
-  Shape batch;
-  for (int i = 0; i + 2 < c.rank(); ++i) batch.push_back(c[i]);
-  const auto strides_of = [&](const Shape& shape) {
-    Shape lead;
-    for (int i = 0; i + 2 < shape.rank(); ++i) lead.push_back(shape[i]);
-    return broadcast_strides(lead, contiguous_strides(lead), batch);
-  };
-  if (b.rank() == 2 && !g.transpose_a && batch.rank() > 0 &&
-      batch.elems() == a.elems() / std::max<int64_t>(1, g.m * g.k)) {
-    g.m *= batch.elems();  // one right-hand side for all: rows of all batch entries are rows of one product
-    g.offsets.emplace_back(0, 0);
-    return g;
-  }
-  const Strides sa = strides_of(a);
-  const Strides sb = strides_of(b);
-  for (int64_t i = 0; i < batch.elems(); ++i) {
-    int64_t rest = i;
-    int64_t oa = 0;
-    int64_t ob = 0;
-    for (int axis = batch.rank() - 1; axis >= 0; --axis) {
-      oa += rest % batch[axis] * sa[axis];
-      ob += rest % batch[axis] * sb[axis];
-      rest /= batch[axis];
+  const MatmulGeometry shape = matmul_geometry(request);
+  Geometry g{shape.m, shape.n, shape.k, shape.transpose_a, shape.transpose_b, {}};
+  for (int64_t i = 0; i < shape.batch.elems(); ++i) {
+    int64_t rest = i, a = 0, b = 0;
+    for (int axis = shape.batch.rank() - 1; axis >= 0; --axis) {
+      a += rest % shape.batch[axis] * shape.a_matrices[axis];
+      b += rest % shape.batch[axis] * shape.b_matrices[axis];
+      rest /= shape.batch[axis];
     }
-    g.offsets.emplace_back(oa * g.m * g.k, ob * g.k * g.n);
+    g.offsets.emplace_back(a * g.m * g.k, b * g.k * g.n);
   }
   return g;
 }

@@ -75,8 +75,8 @@ class LambKernel final : public NormKernel {
     numbers_ = parameters_.begin(args);
     const auto step = static_cast<uint64_t>(numbers_.step);
     lamb_.gradient_factor = numbers_.gradient_factor;
-    lamb_.mean_factor = 1 / (1 - beta_1_(step));
-    lamb_.root_factor = 1 / std::sqrt(1 - beta_2_(step));
+    lamb_.mean_factor = 1 / (1 - element::power(beta_1_, step));
+    lamb_.root_factor = 1 / std::sqrt(1 - element::power(beta_2_, step));
     auto* sums = reinterpret_cast<SquareSums*>(args.workspace);
     each_block(
         [&](size_t b) { sums[b] = functions_.lamb_moments(lamb_for(blocks_[b]), run_of(args, blocks_[b])); });
@@ -135,8 +135,8 @@ class LambKernel final : public NormKernel {
     }
   }
 
-  Powers beta_1_;
-  Powers beta_2_;
+  double beta_1_;
+  double beta_2_;
   LambNumbers lamb_;
   std::vector<Block> blocks_;  // in the order of the parameters
   std::vector<double> rates_;

@@ -5,32 +5,12 @@
 #include <vector>
 
 #include "isochron/ops/optimizer_updates.h"
+#include "isochron/ops/update_numbers.h"
 
 namespace isochron::ops {
 
 /// Below this many elements a parallel region costs more than it saves.
 inline constexpr int64_t kParallelUpdateElems = int64_t{1} << 16;
-
-/// base^n for n >= 1 by its binary digits: exact to a few roundings, and quicker than std::pow.
-class Powers {
- public:
-  explicit Powers(double base) {
-    for (double& square : squares_) {
-      square = base;
-      base *= base;
-    }
-  }
-  double operator()(uint64_t n) const {
-    double result = 1;
-    for (size_t i = 0; n != 0; ++i, n >>= 1) {
-      if (n & 1) result *= squares_[i];
-    }
-    return result;
-  }
-
- private:
-  double squares_[64];
-};
 
 /// A call's layout, and what belongs to a parameter alone.
 struct UpdateParameters {
@@ -56,10 +36,11 @@ struct UpdateParameters {
     std::memcpy(args.outputs[0], &numbers.step, sizeof(int64_t));
     return numbers;
   }
+  double weight_decay(size_t parameter) const { return weight_decays.empty() ? 0 : weight_decays[parameter]; }
   double rate_factor(size_t parameter) const { return rate_factors.empty() ? 1 : rate_factors[parameter]; }
   /// What weight decay leaves of the parameter at the learning rate `rate`.
   double kept(size_t parameter, double rate) const {
-    return weight_decays.empty() ? 1 : 1 - rate * rate_factor(parameter) * weight_decays[parameter];
+    return 1 - rate * rate_factor(parameter) * weight_decay(parameter);
   }
 
   UpdateLayout layout;

@@ -80,6 +80,10 @@ struct VectorMath {
   static HWY_INLINE V round(V x) { return hn::Round(x); }
   static HWY_INLINE V trunc(V x) { return hn::Trunc(x); }
   static HWY_INLINE V mul_add(V a, V b, V c) { return hn::MulAdd(a, b, c); }
+  static HWY_INLINE V neg_mul_add(V a, V b, V c) { return hn::NegMulAdd(a, b, c); }
+  static HWY_INLINE V mul_sub(V a, V b, V c) { return hn::MulSub(a, b, c); }
+  /// The greater; a NaN in `b` stays.
+  static HWY_INLINE V max(V a, V b) { return hn::Max(a, b); }
   static HWY_INLINE Mask less(V a, V b) { return hn::Lt(a, b); }
   static HWY_INLINE Mask is_nan(V x) { return hn::IsNaN(x); }  // hn::Ne is an ordered comparison
   static HWY_INLINE V select(Mask m, V yes, V no) { return hn::IfThenElse(m, yes, no); }

@@ -108,6 +108,25 @@ struct Cast<bool> {
   }
 };
 
+#ifdef __CUDACC_RTC__
+/// `index`, which must lie in [0, extent); else the device says so and stops for good.
+ISOCHRON_SCALAR unsigned checked_index(long long index, unsigned extent, const char* op) {
+  if (index >= 0 && index < extent) return static_cast<unsigned>(index);
+  printf("%s: index %lld is outside [0, %u)\n", op, index, extent);
+  asm("trap;");
+  return 0;
+}
+#else
+/// What went wrong in the kernels that run on the host, which go on at 0.
+extern "C" char host_fault[256];
+char host_fault[256] = "";
+ISOCHRON_SCALAR unsigned checked_index(long long index, unsigned extent, const char* op) {
+  if (index >= 0 && index < extent) return static_cast<unsigned>(index);
+  __builtin_snprintf(host_fault, sizeof(host_fault), "%s: index %lld is outside [0, %u)", op, index, extent);
+  return 0;
+}
+#endif
+
 // How reductions fold b into a. NaN stays.
 struct SumOf {
   template <typename T>

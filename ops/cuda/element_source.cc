@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "isochron/core/error.h"
+#include "isochron/ops/cuda/index_text.h"
 #include "isochron/ops/cuda/texts.h"
 
 namespace isochron::ops {
@@ -22,15 +23,7 @@ constexpr int64_t kWarp = 32;       // neighbouring addresses are read at once
 constexpr int64_t kFoldsEach = 16;  // elements that a thread folds before more blocks are worth it
 constexpr int64_t kMostSplits = 64;
 
-std::string_view stored_type(DType dtype) {
-  constexpr std::string_view kTypes[kDTypeCount] = {"double",    "float", "float16",       "bfloat16",
-                                                    "long long", "int",   "unsigned char", "bool"};
-  return kTypes[static_cast<int>(dtype)];
-}
 bool is_half(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
-/// What a register of this dtype is in the text.
-std::string_view computed_type(DType dtype) { return is_half(dtype) ? "float" : stored_type(dtype); }
-
 std::string functions_of(DType dtype) {
   if (is_floating(dtype)) return fmt::format("Floats<{}>", computed_type(dtype));
   return dtype == DType::kBool ? "Truth" : fmt::format("Whole<{}>", stored_type(dtype));
@@ -92,40 +85,6 @@ bool is_defined(ElementOp op, DType dtype) {
   }
 }
 
-/// An axis, or neighbouring ones that count on in one stride.
-struct Axis {
-  int64_t extent;
-  int64_t stride;
-};
-
-/// Outermost first; those of one extent are left out, neighbours that count on are joined.
-std::vector<Axis> joined(std::span<const Axis> axes) {
-  std::vector<Axis> result;
-  for (const Axis& axis : axes) {
-    if (axis.extent == 1) continue;
-    if (!result.empty() && result.back().stride == axis.stride * axis.extent) {
-      result.back() = {result.back().extent * axis.extent, axis.stride};
-    } else {
-      result.push_back(axis);
-    }
-  }
-  return result;
-}
-
-/// The offset of element `index` among those that `axes` count through.
-std::string offset_text(const std::string& index, const std::vector<Axis>& axes) {
-  std::string text;
-  int64_t below = 1;  // elements of the axes further in
-  for (size_t a = axes.size(); a-- > 0;) {
-    const auto& [extent, stride] = axes[a];
-    std::string term = below == 1 ? index : fmt::format("{} / {}u", index, below);
-    if (a > 0) term = fmt::format("({}) % {}u", term, extent);  // the outermost stays within by itself
-    if (stride != 0) text += fmt::format("{}({}) * {}u", text.empty() ? "" : " + ", term, stride);
-    below *= extent;
-  }
-  return text.empty() ? "0u" : text;
-}
-
 class Writer {
  public:
   Writer(const ElementProgram& program, std::string name, int multiprocessors)
@@ -146,10 +105,10 @@ class Writer {
     for (size_t o = 0; o < program_.outputs.size(); ++o) {
       if (!program_.outputs[o].reduced) plain.push_back(o);
     }
-    if (!plain.empty()) write_loop(plain);
     for (size_t o = 0; o < program_.outputs.size(); ++o) {
       if (program_.outputs[o].reduced) write_reduction(o);
     }
+    if (!plain.empty()) write_loop(plain);  // last, for it may overwrite what all read
     return std::move(source_);
   }
 
@@ -197,9 +156,7 @@ class Writer {
     if (operand.immediate) return number_text(operand.value, operand.spec.dtype);
     const Strides strides =
         broadcast_strides(operand.spec.shape, contiguous_strides(operand.spec.shape), program_.shape);
-    std::vector<Axis> axes;
-    for (int a = 0; a < program_.shape.rank(); ++a) axes.push_back({program_.shape[a], strides[a]});
-    return fmt::format("widen(in{}[{}])", r, offset_text("i", joined(axes)));
+    return fmt::format("widen(in{}[{}])", r, offset_text("i", joined_axes(program_.shape, strides)));
   }
 
   std::string result_text(size_t c) const {
@@ -255,7 +212,7 @@ class Writer {
     const Shape& shape = program_.shape;
     const Strides strides = contiguous_strides(shape);
     const Axes& reduced = output.axes;
-    std::vector<Axis> kept_axes, folded_axes;
+    std::vector<IndexAxis> kept_axes, folded_axes;
     int64_t results = 1, count = 1;
     bool inner_folded = true;
     for (int a = 0; a < shape.rank(); ++a) {
@@ -293,8 +250,8 @@ class Writer {
         "    const {4} i = base + {12};\n",
         type, kBlock, inner_folded ? fmt::format("% {}u", along) : fmt::format("/ {}u", across),
         inner_folded ? fmt::format("/ {}u", along) : fmt::format("% {}u", across), index_type_, across,
-        identity, results, offset_text("j", joined(kept_axes)), along, count, along * splits,
-        offset_text("k", joined(folded_axes)));
+        identity, results, offset_text("j", joined_axes(kept_axes)), along, count, along * splits,
+        offset_text("k", joined_axes(folded_axes)));
     const int reg = output.reg;
     source_.text += compute({&reg, 1});
     source_.text += fmt::format(

@@ -9,5 +9,10 @@ namespace isochron::ops::texts {
 extern const std::string_view kScalarFunctors;  // ops/scalar_functors.h
 extern const std::string_view kFunctors;        // ops/functors-inl.h
 extern const std::string_view kElementPrelude;  // ops/cuda/element_prelude.h
+extern const std::string_view kMatmul;          // ops/cuda/matmul_text.h
+extern const std::string_view kRows;            // ops/cuda/rows_text.h
+extern const std::string_view kUpdateNumbers;   // ops/update_numbers.h
+extern const std::string_view kUpdateRules;     // ops/update_rules-inl.h
+extern const std::string_view kUpdate;          // ops/cuda/update_text.h
 
 }  // namespace isochron::ops::texts

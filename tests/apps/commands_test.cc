@@ -130,6 +130,12 @@ TEST_F(Command, DoctorNamesMachineLibrariesAndCaps) {
                                   HasSubstr("compute threads"), HasSubstr("switched off (ISOCHRON_CACHE)")));
 }
 
+TEST_F(Command, DoctorComparesADeviceAlone) {
+  EXPECT_THAT(run_isochron("doctor --verify"), Ends(2, "go together"));
+  EXPECT_THAT(run_isochron("doctor --device cuda"), Ends(2, "go together"));
+  EXPECT_EQ(run_isochron("doctor --device tpu --verify").status, 2);
+}
+
 TEST_F(Command, TheVectorInstructionsCanBeLimited) {
   const auto limited = [](const std::string& target, const std::string& command) {
     return run_isochron("--version >/dev/null; ISOCHRON_VECTOR_TARGET=" + target +

@@ -12,86 +12,25 @@
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/reduction.h"
+#include "isochron/ops/samples.h"
 
 namespace isochron {
 namespace {
 
-using graph::InputSample;
 using graph::OpDef;
 using graph::OpSample;
+using ops::agrees;
+using ops::make_inputs;
+using ops::tested_dtypes;
+using ops::Tolerance;
+using ops::tolerance_of;
 using Values = std::vector<double>;
-
-const std::vector<DType>& tested_dtypes(const OpDef& op) {
-  static const std::vector<DType> usual = {DType::kF64, DType::kF32};
-  return op.dtypes.empty() ? usual : op.dtypes;
-}
-
-std::string describe(const OpSample& sample, DType dtype) {
-  std::string text = std::string(dtype_name(dtype));
-  for (const InputSample& input : sample.inputs) text += fmt::format(" {}", input.shape.str());
-  return fmt::format("{} {}", text, sample.attributes.str());
-}
-
-Values random_values(const InputSample& input, DType dtype, Rng& rng) {
-  Values values(static_cast<size_t>(input.shape.elems()));
-  for (double& value : values) {
-    const double unit = rng.uniform();
-    if (is_floating(dtype)) {
-      value = input.low + unit * (input.high - input.low);
-      continue;
-    }
-    const bool natural = dtype == DType::kU8 || dtype == DType::kBool;
-    const double low = natural ? std::max(0.0, std::ceil(input.low)) : std::ceil(input.low);
-    const double high = dtype == DType::kBool ? 1.0 : std::floor(input.high);
-    value = low + std::floor(unit * std::max(1.0, high - low + 1));
-  }
-  return values;
-}
-
-struct Tolerance {
-  double relative;
-  double absolute;
-};
-
-Tolerance tolerance_of(const OpDef& op, DType computed, DType result) {
-  const auto of = [](DType dtype) -> Tolerance {
-    switch (dtype) {
-      case DType::kF64:
-        return {1e-12, 1e-12};
-      case DType::kF32:
-        return {1.3e-6, 1e-5};
-      case DType::kF16:
-        return {1e-3, 1e-5};
-      case DType::kBF16:
-        return {1.6e-2, 1e-5};
-      default:
-        return {0, 0};
-    }
-  };
-  if (!is_floating(result)) return {0, 0};
-  const Tolerance a = of(computed);
-  const Tolerance b = of(result);
-  return {op.tolerance * std::max(a.relative, b.relative), op.tolerance * std::max(a.absolute, b.absolute)};
-}
-
-bool agrees(double got, double want, Tolerance tolerance) {
-  if (std::isnan(got) || std::isnan(want)) return std::isnan(got) && std::isnan(want);
-  if (got == want) return true;
-  return std::abs(got - want) <= tolerance.absolute + tolerance.relative * std::abs(want);
-}
 
 /// Appends the first element in which the two differ.
 void compare(Findings& findings, const std::string& what, const Values& got, const Values& want,
              Tolerance tolerance) {
-  if (got.size() != want.size()) {
-    findings.push_back(fmt::format("{}: {} elements, expected {}", what, got.size(), want.size()));
-    return;
-  }
-  for (size_t i = 0; i < got.size(); ++i) {
-    if (agrees(got[i], want[i], tolerance)) continue;
-    findings.push_back(fmt::format("{}: element {} is {:.17g}, expected {:.17g}", what, i, got[i], want[i]));
-    return;
-  }
+  const std::string difference = ops::difference_of(got, want, tolerance);
+  if (!difference.empty()) findings.push_back(fmt::format("{}: {}", what, difference));
 }
 
 bool same_bits(const Tensor& a, const Tensor& b) {
@@ -116,7 +55,7 @@ Findings for_samples(const OpDef& op, const std::vector<DType>& dtypes, Body bod
       try {
         body(findings, dtype, sample, make_inputs(sample, dtype));
       } catch (const Error& error) {
-        findings.push_back(fmt::format("{}: {}", describe(sample, dtype), error.what()));
+        findings.push_back(fmt::format("{}: {}", ops::sample_text(sample, dtype), error.what()));
       }
     }
   }
@@ -371,17 +310,6 @@ void expect_rejected(Findings& findings, const OpDef& op, const std::vector<Tens
 
 }  // namespace
 
-std::vector<Tensor> make_inputs(const OpSample& sample, DType dtype) {
-  Rng rng(7);
-  std::vector<Tensor> inputs;
-  for (const InputSample& input : sample.inputs) {
-    const DType own = input.dtype.value_or(dtype);
-    inputs.push_back(
-        from_vector(input.shape, input.values.empty() ? random_values(input, own, rng) : input.values, own));
-  }
-  return inputs;
-}
-
 Findings check_reference(const OpDef& op) {
   return for_samples(
       op, tested_dtypes(op),
@@ -396,7 +324,7 @@ Findings check_reference(const OpDef& op) {
         const std::vector<Tensor> outputs = graph::apply(op, inputs, sample.attributes);
         const std::vector<Values> expected = op.reference({op, specs, sample.attributes}, inferred, values);
         for (size_t i = 0; i < inferred.size(); ++i) {
-          const std::string what = fmt::format("{}: output {}", describe(sample, dtype), i);
+          const std::string what = fmt::format("{}: output {}", ops::sample_text(sample, dtype), i);
           if (!(outputs[i].spec() == inferred[i])) {
             findings.push_back(
                 fmt::format("{} is {}, inferred {}", what, outputs[i].spec().str(), inferred[i].str()));
@@ -415,7 +343,7 @@ Findings check_strided(const OpDef& op) {
         std::vector<std::vector<std::byte>> memory(inputs.size());
         std::vector<Tensor> strided;
         for (size_t i = 0; i < inputs.size(); ++i) strided.push_back(strided_view(inputs[i], memory[i]));
-        compare_bits(findings, describe(sample, dtype) + ", strided",
+        compare_bits(findings, ops::sample_text(sample, dtype) + ", strided",
                      graph::apply(op, strided, sample.attributes),
                      graph::apply(op, inputs, sample.attributes));
       });
@@ -426,7 +354,7 @@ Findings check_repeatable(const OpDef& op) {
       op, tested_dtypes(op),
       [&](Findings& findings, DType dtype, const OpSample& sample, const std::vector<Tensor>& inputs) {
         const std::vector<Tensor> first = graph::apply(op, inputs, sample.attributes);
-        compare_bits(findings, describe(sample, dtype) + ", second run",
+        compare_bits(findings, ops::sample_text(sample, dtype) + ", second run",
                      graph::apply(op, inputs, sample.attributes), first);
       });
 }
@@ -435,7 +363,7 @@ Findings check_captured(const OpDef& op) {
   return for_samples(
       op, tested_dtypes(op),
       [&](Findings& findings, DType dtype, const OpSample& sample, const std::vector<Tensor>& inputs) {
-        const std::string what = describe(sample, dtype);
+        const std::string what = ops::sample_text(sample, dtype);
         const std::vector<Tensor> eager = graph::apply(op, inputs, sample.attributes);
         const auto traced = [&](std::span<const Tensor> arguments) {
           return graph::apply(op, arguments, sample.attributes);
@@ -488,8 +416,9 @@ Findings check_stored(const OpDef& op) {
             attributes.set(graph::kStored, graph::stored_text(results));
             const std::vector<Tensor> got = graph::apply(op, inputs, attributes);
             for (size_t i = 0; i < want.size(); ++i) {
-              const std::string what = fmt::format("{} stored as {}, output {}", describe(sample, narrow),
-                                                   graph::stored_text(results), i);
+              const std::string what =
+                  fmt::format("{} stored as {}, output {}", ops::sample_text(sample, narrow),
+                              graph::stored_text(results), i);
               if (got[i].dtype() != results[i]) into.push_back(what + ": is " + got[i].spec().str());
               Tolerance tolerance = tolerance_of(op, DType::kF32, want[i].dtype());
               if (results[i] == narrow) tolerance.relative = tolerance_of({}, narrow, narrow).relative;
@@ -508,7 +437,7 @@ Findings check_gradient(const OpDef& op) {
       op, {DType::kF64},
       [&](Findings& findings, DType dtype, const OpSample& sample, const std::vector<Tensor>& inputs) {
         const std::optional<Problem> problem = problem_of(op, sample, inputs);
-        if (problem) check_derivatives(findings, describe(sample, dtype), *problem);
+        if (problem) check_derivatives(findings, ops::sample_text(sample, dtype), *problem);
       });
 }
 
@@ -519,7 +448,7 @@ Findings check_second_gradient(const OpDef& op) {
       [&](Findings& findings, DType dtype, const OpSample& sample, const std::vector<Tensor>& inputs) {
         const std::optional<Problem> problem = problem_of(op, sample, inputs);
         if (!problem) return;
-        check_derivatives(findings, describe(sample, dtype) + ", second", gradient_problem(*problem));
+        check_derivatives(findings, ops::sample_text(sample, dtype) + ", second", gradient_problem(*problem));
       });
 }
 

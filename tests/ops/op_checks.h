@@ -12,9 +12,6 @@ namespace isochron {
 
 using Findings = std::vector<std::string>;
 
-/// Inputs of `sample`: reproducible values of the sample's ranges in `dtype` (or the input's own).
-std::vector<Tensor> make_inputs(const graph::OpSample& sample, DType dtype);
-
 /// Every sample in every dtype of the row against its reference in doubles, and against the inferred specs.
 Findings check_reference(const graph::OpDef& op);
 /// Inputs laid out with transposed, padded or negative strides give the same bits as contiguous ones.

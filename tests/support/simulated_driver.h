@@ -50,6 +50,13 @@ class SimulatedContext final : public Context {
   using Kernel = std::function<void(const LaunchSize& size, std::span<void* const> arguments)>;
   /// Modules whose image is `name` have one kernel of that name, with arguments of these sizes.
   void add_kernel(const std::string& name, std::vector<size_t> argument_bytes, Kernel kernel);
+  struct LoadedKernel {
+    std::vector<size_t> argument_bytes;
+    Kernel kernel;
+  };
+  /// What gives the kernels of any other image, by name.
+  using Loader = std::function<std::map<std::string, LoadedKernel>(std::span<const char> image)>;
+  void set_loader(Loader loader) { loader_ = std::move(loader); }
   /// How often a call was made: "allocate", "launch graph".
   int64_t calls(const std::string& call) const;
   void forget_calls() { calls_.clear(); }
@@ -140,10 +147,6 @@ class SimulatedContext final : public Context {
     std::optional<std::vector<size_t>> captured;
     int64_t time_ns = 0;
   };
-  struct LoadedKernel {
-    std::vector<size_t> argument_bytes;
-    Kernel kernel;
-  };
 
   /// Notes a call, and throws where it is to fail or the device is lost.
   void enter(const std::string& call);
@@ -189,7 +192,8 @@ class SimulatedContext final : public Context {
   uintptr_t records_ = 0;
   std::set<uintptr_t> recorded_;  // done
   std::map<std::string, LoadedKernel> kernels_;
-  std::map<uintptr_t, std::string> modules_;
+  Loader loader_;
+  std::map<uintptr_t, std::map<std::string, LoadedKernel>> modules_;
   std::map<uintptr_t, LoadedKernel> functions_;
   std::optional<Capture> capture_;
   std::map<uintptr_t, std::vector<Node>> graphs_, executables_;

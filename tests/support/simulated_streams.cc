@@ -190,9 +190,14 @@ Module SimulatedContext::load(std::span<const char> image) {
   std::lock_guard lock(mutex_);
   enter_outside_capture("load");
   const std::string name(image.data(), strnlen(image.data(), image.size()));
-  require(kernels_.contains(name), ErrorCode::kUnsupported, "cuda", "load: no kernel '{}' for this device",
-          name);
-  modules_[next_handle_] = name;
+  const auto known = kernels_.find(name);
+  require(known != kernels_.end() || loader_, ErrorCode::kUnsupported, "cuda",
+          "load: no kernel '{}' for this device", name);
+  if (known != kernels_.end()) {
+    modules_[next_handle_] = {*known};
+  } else {
+    modules_[next_handle_] = loader_(image);
+  }
   return static_cast<Module>(next_handle_++);
 }
 
@@ -207,9 +212,9 @@ Function SimulatedContext::function(Module module, const std::string& name) {
   std::lock_guard lock(mutex_);
   enter_outside_capture("function");
   const auto found = modules_.find(static_cast<uintptr_t>(module));
-  require(found != modules_.end() && found->second == name, ErrorCode::kDevice, "cuda", "function: no '{}'",
-          name);
-  functions_[next_handle_] = kernels_.at(name);
+  require(found != modules_.end() && found->second.contains(name), ErrorCode::kDevice, "cuda",
+          "function: no '{}'", name);
+  functions_[next_handle_] = found->second.at(name);
   return static_cast<Function>(next_handle_++);
 }
 

@@ -1,0 +1,46 @@
+#include "isochron/core/cuda/kernel_module.h"
+
+#include <utility>
+
+#include "isochron/core/error.h"
+
+namespace isochron::cuda {
+
+KernelModule::KernelModule(std::shared_ptr<Context> context, Compiler& compiler)
+    : context_(std::move(context)), compiler_(compiler) {}
+
+KernelModule::~KernelModule() {
+  if (module_ == Module::kNone) return;
+  try {
+    context_->unload(module_);
+  } catch (const Error&) {  // of a device that is lost, with all it had
+  }
+}
+
+std::string KernelModule::unique_name(std::string_view what) { return fmt::format("{}_{}", what, named_++); }
+
+void KernelModule::add_shared(const std::string& text) {
+  if (shared_.insert(text).second) text_ += text;
+}
+
+size_t KernelModule::add_function(std::string name) {
+  names_.push_back(std::move(name));
+  return names_.size() - 1;
+}
+
+void KernelModule::load() {
+  if (names_.empty()) return;
+  const DeviceProperties& properties = device();
+  const std::vector<char> image = compiler_.compile(text_, "kernels", properties.major, properties.minor);
+  module_ = context_->load(image);
+  for (const std::string& name : names_) functions_.push_back(context_->function(module_, name));
+}
+
+void KernelModule::launch(size_t function, const LaunchSize& size, std::span<void* const> arguments,
+                          Stream stream) const {
+  require(function < functions_.size(), ErrorCode::kInvalidArgument, "cuda",
+          "a kernel is launched before its module is loaded");
+  context_->launch(functions_[function], size, arguments, stream);
+}
+
+}  // namespace isochron::cuda

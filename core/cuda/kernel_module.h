@@ -1,0 +1,54 @@
+// The device code of a plan. Kernels add their text while they are prepared; it is compiled and loaded at
+// once, for a compiler's start costs more than a kernel; then each finds its functions by number.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "isochron/core/cuda/compiler.h"
+#include "isochron/core/cuda/driver.h"
+
+namespace isochron::cuda {
+
+class KernelModule {
+ public:
+  KernelModule(std::shared_ptr<Context> context, Compiler& compiler);
+  ~KernelModule();
+  KernelModule(const KernelModule&) = delete;
+  KernelModule& operator=(const KernelModule&) = delete;
+
+  Context& context() const { return *context_; }
+  const DeviceProperties& device() const { return context_->properties(); }
+
+  /// `what` with a number: no other function of this module is called so.
+  std::string unique_name(std::string_view what);
+  /// Text that comes before what is added afterwards; the same text again adds nothing.
+  void add_shared(const std::string& text);
+  void add(const std::string& text) { text_ += text; }
+  /// The number of a function of the text.
+  size_t add_function(std::string name);
+
+  /// Compiles the text and finds its functions; nothing to do where none was added. Throws as the compiler
+  /// and the driver do.
+  void load();
+  /// Puts a function in `stream`; `arguments` are the addresses of its arguments, read at once. After `load`.
+  void launch(size_t function, const LaunchSize& size, std::span<void* const> arguments, Stream stream) const;
+
+  const std::string& text() const { return text_; }
+
+ private:
+  const std::shared_ptr<Context> context_;
+  Compiler& compiler_;
+  std::string text_;
+  std::set<std::string> shared_;
+  std::vector<std::string> names_;
+  std::vector<Function> functions_;
+  Module module_ = Module::kNone;
+  int named_ = 0;
+};
+
+}  // namespace isochron::cuda

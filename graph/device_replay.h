@@ -1,0 +1,50 @@
+// A plan's work on a device, recorded once as a CUDA graph and launched as a whole at every step: one call of
+// the driver a step, however many kernels it has.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "isochron/memory/cuda/gpu.h"
+
+namespace isochron::graph {
+
+class DeviceReplay {
+ public:
+  /// Recordings kept, one for each set of input addresses: batches take turns in a few fixed slots.
+  static constexpr size_t kMostRecordings = 4;
+
+  explicit DeviceReplay(std::shared_ptr<cuda::Gpu> gpu) : gpu_(std::move(gpu)) {}
+  ~DeviceReplay();
+  DeviceReplay(const DeviceReplay&) = delete;
+  DeviceReplay& operator=(const DeviceReplay&) = delete;
+
+  /// Launches what was recorded for `inputs`. Else calls `enqueue`, which puts all work in the stream that it
+  /// is given, and records that first; the least recently used recording goes where there are too many.
+  /// Throws kCaptureViolation where a call can't be captured, kOutOfMemory.
+  void run(std::span<std::byte* const> inputs, const std::function<void(cuda::Stream)>& enqueue);
+  /// The addresses within have changed.
+  void forget();
+
+  cuda::Gpu& gpu() const { return *gpu_; }
+  size_t recordings() const { return recordings_.size(); }
+  /// Of the newest recording.
+  const cuda::GraphCounts& counts() const { return counts_; }
+
+ private:
+  struct Recording {
+    std::vector<std::byte*> inputs;
+    cuda::GraphExec graph = cuda::GraphExec::kNone;
+    uint64_t last_run = 0;
+  };
+  cuda::GraphExec record(const std::function<void(cuda::Stream)>& enqueue);
+
+  const std::shared_ptr<cuda::Gpu> gpu_;
+  std::vector<Recording> recordings_;
+  cuda::GraphCounts counts_;
+  uint64_t runs_ = 0;
+};
+
+}  // namespace isochron::graph

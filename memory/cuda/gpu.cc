@@ -1,0 +1,92 @@
+#include "isochron/memory/cuda/gpu.h"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "isochron/core/error.h"
+
+namespace isochron::cuda {
+namespace {
+
+class DeviceBuffer final : public Storage {
+ public:
+  DeviceBuffer(std::shared_ptr<Gpu> gpu, std::byte* address, size_t bytes)
+      : Storage(address, bytes, gpu->device()), gpu_(std::move(gpu)) {}
+  ~DeviceBuffer() override { gpu_->pool().deallocate(data(), size_bytes()); }
+
+  std::string owner() const override { return "the next write to its buffer"; }
+  void read(size_t offset, std::byte* to, size_t bytes) const override {
+    if (bytes == 0) return;
+    gpu_->context().copy_to_host(to, address(offset), bytes, gpu_->stream());
+    gpu_->synchronize();
+  }
+  void write(size_t offset, const std::byte* from, size_t bytes) override {
+    if (bytes == 0) return;
+    gpu_->context().copy_to_device(address(offset), from, bytes, gpu_->stream());
+  }
+
+ private:
+  DevicePtr address(size_t offset) const { return reinterpret_cast<uintptr_t>(data()) + offset; }
+
+  const std::shared_ptr<Gpu> gpu_;
+};
+
+struct OpenGpus {
+  std::mutex mutex;
+  std::map<int, std::shared_ptr<Gpu>> by_index;
+};
+
+/// Never destroyed: what is alive at the process' end has its device.
+OpenGpus& open_gpus() {
+  static OpenGpus& gpus = *new OpenGpus;
+  return gpus;
+}
+
+}  // namespace
+
+std::shared_ptr<Gpu> Gpu::create(std::shared_ptr<Context> context, Compiler& compiler,
+                                 const DevicePoolOptions& memory) {
+  return std::shared_ptr<Gpu>(new Gpu(std::move(context), compiler, memory));
+}
+
+Gpu::Gpu(std::shared_ptr<Context> context, Compiler& compiler, const DevicePoolOptions& memory)
+    : context_(std::move(context)),
+      compiler_(compiler),
+      pool_(context_, memory),
+      stream_(context_->create_stream(false)) {}
+
+Gpu::~Gpu() {
+  try {
+    context_->synchronize(stream_);
+    context_->destroy(stream_);
+  } catch (const Error&) {  // of a device that is lost, with all it had
+  }
+}
+
+Ref<Storage> Gpu::allocate(size_t bytes, std::string_view tag) {
+  auto* address = static_cast<std::byte*>(pool_.allocate(bytes, tag));
+  try {
+    return make_ref<DeviceBuffer>(shared_from_this(), address, bytes);
+  } catch (...) {
+    pool_.deallocate(address, bytes);
+    throw;
+  }
+}
+
+std::shared_ptr<Gpu> gpu(Device device) {
+  require(!device.is_cpu(), ErrorCode::kInvalidArgument, "cuda", "{} is no CUDA device", device.str());
+  OpenGpus& gpus = open_gpus();
+  const std::lock_guard lock(gpus.mutex);
+  std::shared_ptr<Gpu>& found = gpus.by_index[device.index];
+  if (!found) found = Gpu::create(machine_driver().open(device.index), machine_compiler());
+  return found;
+}
+
+std::shared_ptr<Gpu> set_gpu(int index, std::shared_ptr<Gpu> replacement) {
+  OpenGpus& gpus = open_gpus();
+  const std::lock_guard lock(gpus.mutex);
+  return std::exchange(gpus.by_index[index], std::move(replacement));
+}
+
+}  // namespace isochron::cuda

@@ -1,0 +1,51 @@
+// A device as the framework uses it: the context, the stream in which steps run, the pool that its tensors
+// come from, the compiler of its kernels.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "isochron/core/cuda/compiler.h"
+#include "isochron/core/cuda/driver.h"
+#include "isochron/core/tensor.h"
+#include "isochron/memory/cuda/device_allocators.h"
+
+namespace isochron::cuda {
+
+class Gpu : public std::enable_shared_from_this<Gpu> {
+ public:
+  static std::shared_ptr<Gpu> create(std::shared_ptr<Context> context, Compiler& compiler,
+                                     const DevicePoolOptions& memory = {});
+  ~Gpu();
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  Device device() const { return {DeviceKind::kCuda, static_cast<int16_t>(context_->index())}; }
+  Context& context() const { return *context_; }
+  const std::shared_ptr<Context>& shared_context() const { return context_; }
+  Compiler& compiler() const { return compiler_; }
+  /// All work on tensors is put here, so that what comes later sees what was done before.
+  Stream stream() const { return stream_; }
+  DevicePool& pool() { return pool_; }
+
+  /// Bytes of unspecified content, at a multiple of kDeviceAlignment. They keep this alive. Throws
+  /// kOutOfMemory.
+  Ref<Storage> allocate(size_t bytes, std::string_view tag);
+  void synchronize() { context_->synchronize(stream_); }
+
+ private:
+  Gpu(std::shared_ptr<Context> context, Compiler& compiler, const DevicePoolOptions& memory);
+
+  const std::shared_ptr<Context> context_;
+  Compiler& compiler_;
+  DevicePool pool_;
+  const Stream stream_;
+};
+
+/// That of this process; opened when it is first asked for. Throws kInvalidArgument for the CPU, and as
+/// machine_driver, Driver::open and machine_compiler do.
+std::shared_ptr<Gpu> gpu(Device device);
+/// Which one `gpu` returns for its index from now on; returns the one before.
+std::shared_ptr<Gpu> set_gpu(int index, std::shared_ptr<Gpu> replacement);
+
+}  // namespace isochron::cuda

@@ -1,0 +1,51 @@
+#include "isochron/ops/cuda/index_text.h"
+
+#include "isochron/core/error.h"
+
+namespace isochron::ops {
+
+std::vector<IndexAxis> joined_axes(std::span<const IndexAxis> axes) {
+  std::vector<IndexAxis> result;
+  for (const IndexAxis& axis : axes) {
+    if (axis.extent == 1) continue;
+    if (!result.empty() && result.back().stride == axis.stride * axis.extent) {
+      result.back() = {result.back().extent * axis.extent, axis.stride};
+    } else {
+      result.push_back(axis);
+    }
+  }
+  return result;
+}
+
+std::vector<IndexAxis> joined_axes(const Shape& shape, const Strides& strides) {
+  std::vector<IndexAxis> axes;
+  for (int a = 0; a < shape.rank(); ++a) axes.push_back({shape[a], strides[a]});
+  return joined_axes(axes);
+}
+
+std::string offset_text(const std::string& index, const std::vector<IndexAxis>& axes,
+                        std::string_view suffix) {
+  std::string text;
+  int64_t below = 1;  // elements of the axes further in
+  for (size_t a = axes.size(); a-- > 0;) {
+    const auto& [extent, stride] = axes[a];
+    std::string term = below == 1 ? index : fmt::format("{} / {}{}", index, below, suffix);
+    if (a > 0)
+      term = fmt::format("({}) % {}{}", term, extent, suffix);  // the outermost stays within by itself
+    if (stride != 0) text += fmt::format("{}({}) * {}{}", text.empty() ? "" : " + ", term, stride, suffix);
+    below *= extent;
+  }
+  return text.empty() ? fmt::format("0{}", suffix) : text;
+}
+
+std::string_view stored_type(DType dtype) {
+  constexpr std::string_view kTypes[kDTypeCount] = {"double",    "float", "float16",       "bfloat16",
+                                                    "long long", "int",   "unsigned char", "bool"};
+  return kTypes[static_cast<int>(dtype)];
+}
+
+std::string_view computed_type(DType dtype) {
+  return dtype == DType::kF16 || dtype == DType::kBF16 ? "float" : stored_type(dtype);
+}
+
+}  // namespace isochron::ops

@@ -1,0 +1,38 @@
+// Preparation of kernels for a device (graph/op.h, OpDef::prepare_cuda): text is added to the request's
+// module, and launched once that is loaded. All results are the same bits at each run.
+#pragma once
+
+#include <memory>
+
+#include "isochron/graph/op.h"
+
+namespace isochron::ops {
+
+std::unique_ptr<graph::Kernel> prepare_elementwise_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_reduction_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_fused_cuda(const graph::KernelRequest& request);
+// An index outside of its range, where the CPU throws kOutOfRange, ends the device (kDeviceLost) with a line
+// on standard output: nothing there can throw.
+std::unique_ptr<graph::Kernel> prepare_softmax_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_log_softmax_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_cross_entropy_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_cross_entropy_gradient_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_layer_norm_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_layer_norm_gradient_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_channel_moments_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_transpose_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_slice_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_pad_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_concatenate_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_gather_cuda(const graph::KernelRequest& request);
+/// Rows of one index are added in their order.
+std::unique_ptr<graph::Kernel> prepare_scatter_add_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_one_hot_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_argmax_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_argmin_cuda(const graph::KernelRequest& request);
+/// Sums in f32, of f64 in f64.
+std::unique_ptr<graph::Kernel> prepare_matmul_cuda(const graph::KernelRequest& request);
+/// All rows with a rule of ops/update_settings.h but Nadam.
+std::unique_ptr<graph::Kernel> prepare_update_cuda(const graph::KernelRequest& request);
+
+}  // namespace isochron::ops

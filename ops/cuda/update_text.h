@@ -1,0 +1,57 @@
+// Optimizer updates of generated kernels: all parameters of a call in one launch. Behind element_prelude(),
+// update_numbers.h and update_rules-inl.h in their text.
+#ifndef ISOCHRON_OPS_CUDA_UPDATE_TEXT_H_
+#define ISOCHRON_OPS_CUDA_UPDATE_TEXT_H_
+
+namespace isochron {
+namespace ops {
+namespace element {
+
+constexpr unsigned kUpdateThreads = 256;
+constexpr unsigned kUpdateBlock = 1024;  // elements of a block, all of one parameter
+
+template <unsigned kCount>
+struct Addresses {
+  void* at[kCount];
+};
+
+/// Which of `count` parameters a block works on, by the first block of each.
+ISOCHRON_SCALAR unsigned parameter_of(const unsigned* first_block, unsigned count, unsigned block) {
+  unsigned low = 0, high = count;
+  while (high - low > 1) {
+    const unsigned middle = (low + high) / 2;
+    if (first_block[middle] <= block) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+/// This thread's part of the elements from `begin` on. `at`: parameter, states, gradient, and where the new
+/// parameter and the new states go.
+template <template <class> class RuleOf, typename T>
+ISOCHRON_SCALAR void update_elements(const UpdateNumbers& numbers, void* const* at, unsigned long long begin,
+                                     unsigned long long elems) {
+  using M = ScalarMath<T>;
+  using Rule = RuleOf<M>;
+  const Rule rule(numbers);
+  const T kept = M::set(numbers.kept), factor = M::set(numbers.gradient_factor);
+  for (unsigned long long i = begin + threadIdx.x; i < begin + kUpdateBlock && i < elems;
+       i += kUpdateThreads) {
+    T s[Rule::kStates + 1];
+    for (int k = 0; k < Rule::kStates; ++k) s[k] = static_cast<const T*>(at[1 + k])[i];
+    const T p = rule(static_cast<const T*>(at[0])[i] * kept,
+                     static_cast<const T*>(at[1 + Rule::kStates])[i] * factor, s);
+    void* const* to = at + 2 + Rule::kStates;
+    static_cast<T*>(to[0])[i] = p;
+    for (int k = 0; k < Rule::kStates; ++k) static_cast<T*>(to[1 + k])[i] = s[k];
+  }
+}
+
+}  // namespace element
+}  // namespace ops
+}  // namespace isochron
+
+#endif

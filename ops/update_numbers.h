@@ -1,0 +1,87 @@
+// What an optimizer's step needs besides the arrays: from a rule's settings, the learning rate and the number
+// of the step. Compiled by NVRTC too, behind scalar_functors.h, whose macro is defined then: no headers
+// there.
+#pragma once
+
+#ifndef ISOCHRON_SCALAR
+#include "isochron/ops/scalar_functors.h"
+#endif
+
+namespace isochron {
+namespace ops {
+namespace element {
+
+/// The parameter moves by -rate * direction.
+struct UpdateNumbers {
+  double gradient_factor = 1;
+  double rate = 0;
+  double fresh_rate = 0;  // of the newest gradient itself
+  double momentum = 0;
+  double velocity_rate = 0;    // factor of what enters the velocity
+  double new_1 = 0;            // weight of the newest gradient in the first moment
+  double old_2 = 0;            // weight of the second moment so far
+  double new_2 = 0;            // weight of the newest gradient's square in it
+  double root_factor = 1;      // of the second moment's root
+  double epsilon_inside = 0;   // under the root
+  double epsilon_outside = 0;  // beside it
+  double kept = 1;             // what weight decay leaves of the parameter
+};
+
+enum class Correction { kNone, kFirst, kBoth };  // of which moments that begin at 0
+
+struct UpdateSettings {
+  UpdateNumbers fixed;  // but for what depends on the step
+  double beta_1 = 0;
+  double beta_2 = 0;
+  Correction correction = Correction::kNone;
+  bool epsilon_after_correction = false;
+  bool rate_in_velocity = false;  // where the velocity is made of steps, not of gradients
+};
+
+/// base^n for n >= 1 by its binary digits: exact to a few roundings, and the same everywhere.
+ISOCHRON_SCALAR double power(double base, unsigned long long n) {
+  double result = 1;
+  for (; n != 0; n >>= 1) {
+    if (n & 1) result *= base;
+    base *= base;
+  }
+  return result;
+}
+
+/// `step` counts from 1.
+ISOCHRON_SCALAR UpdateNumbers update_numbers(const UpdateSettings& settings, double gradient_factor,
+                                             double rate, long long step) {
+  UpdateNumbers numbers = settings.fixed;
+  const unsigned long long t = static_cast<unsigned long long>(step);
+  numbers.gradient_factor = gradient_factor;
+  numbers.rate = settings.rate_in_velocity ? 1 : rate;
+  numbers.velocity_rate = settings.rate_in_velocity ? rate : 1;
+  if (settings.correction != Correction::kNone) numbers.rate = rate / (1 - power(settings.beta_1, t));
+  if (settings.correction == Correction::kBoth) {
+    const double correction_2 = ISOCHRON_MATH(sqrt)(1 - power(settings.beta_2, t));
+    if (settings.epsilon_after_correction) {
+      numbers.root_factor = 1 / correction_2;
+    } else {
+      numbers.rate *= correction_2;
+    }
+  }
+  return numbers;
+}
+
+/// Of one parameter, that learns at `rate_factor` times the rate and decays by `decay` times what it learns
+/// at.
+ISOCHRON_SCALAR UpdateNumbers numbers_of(const UpdateSettings& settings, UpdateNumbers numbers, double rate,
+                                         double rate_factor, double decay) {
+  if (settings.rate_in_velocity) {
+    numbers.velocity_rate *= rate_factor;
+  } else {
+    numbers.rate *= rate_factor;
+  }
+  numbers.fresh_rate *= rate_factor;
+  numbers.kept = 1 - rate * rate_factor * decay;
+  return numbers;
+}
+
+}  // namespace element
+}  // namespace ops
+}  // namespace isochron

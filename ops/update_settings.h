@@ -1,0 +1,34 @@
+// What a row of ops/optimizer_updates.h and its attributes ask of the kernels: one of the rules of
+// update_rules-inl.h, and its settings.
+#pragma once
+
+#include <string_view>
+
+#include "isochron/graph/op.h"
+#include "isochron/ops/update_numbers.h"
+
+namespace isochron::ops {
+
+// X(rule): a class template in update_rules-inl.h.
+#define ISOCHRON_UPDATE_RULES(X) \
+  X(Sgd)                         \
+  X(Momentum)                    \
+  X(Nesterov)                    \
+  X(Adam)                        \
+  X(Amsgrad) X(Rms) X(RmsMomentum) X(Centered) X(CenteredMomentum) X(Adadelta) X(Adamax) X(Nadam) X(Lion)
+
+enum class UpdateRule {
+#define X(rule) k##rule,
+  ISOCHRON_UPDATE_RULES(X)
+#undef X
+};
+/// The class template's name.
+std::string_view update_rule_name(UpdateRule rule);
+
+struct UpdateDefinition {
+  UpdateRule rule = UpdateRule::kSgd;
+  element::UpdateSettings settings;  // but for Nadam's rates, which follow from all steps so far
+};
+UpdateDefinition update_definition(const graph::OpDef& op, const graph::Attributes& attributes);
+
+}  // namespace isochron::ops

@@ -1,0 +1,214 @@
+// A training step captured for a device: one launch a step, on the CPU's numbers, with nothing made or waited
+// for once it is warm. The device is simulated; its kernels are the real ones' text.
+#include <gmock/gmock.h>
+
+#include "isochron/core/rng.h"
+#include "isochron/graph/apply.h"
+#include "isochron/graph/captured.h"
+#include "isochron/graph/variable.h"
+#include "isochron/ops/creation.h"
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/linear.h"
+#include "isochron/ops/reduction.h"
+#include "isochron/ops/sorting.h"
+#include "isochron/optim/optimizers.h"
+#include "support/expect_error.h"
+#include "support/host_compiler.h"
+
+namespace isochron {
+namespace {
+
+constexpr Device kDevice = SimulatedGpu::kDevice;
+
+Tensor random(const Shape& shape, uint64_t seed) {
+  Rng rng(seed);
+  std::vector<double> values(static_cast<size_t>(shape.elems()));
+  for (double& value : values) value = 2 * rng.uniform() - 1;
+  return from_vector(shape, values);
+}
+
+/// A network of two layers and its optimizer, on any device.
+struct Network {
+  Variable w1{random({12, 9}, 1), "w1"}, b1{random({9}, 2), "b1"}, w2{random({9, 1}, 3), "w2"};
+  optim::Adam optimizer{{.learning_rate = 0.01}};
+
+  std::vector<Variable> parameters() const { return {w1, b1, w2}; }
+  void move_to(Device device) const {
+    for (const Variable& parameter : parameters()) parameter.move_to(device);
+  }
+  auto step(Device device) {
+    CaptureOptions options;
+    options.plan.device = device;
+    return capture(
+        [this](const Tensor& x, const Tensor& y) {
+          const Tensor hidden = relu(matmul(x, w1) + b1);
+          const Tensor loss = mean(square(matmul(hidden, w2) - y));
+          optimizer.minimize(loss, parameters());
+          return loss;
+        },
+        options);
+  }
+};
+
+const Tensor kX = random({20, 12}, 4);
+const Tensor kY = random({20, 1}, 5);
+
+void expect_near(const std::vector<double>& got, const std::vector<double>& want, double tolerance) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], tolerance) << i;
+}
+
+TEST(DeviceTraining, LearnsWhatTheCpuLearns) {
+  SimulatedGpu simulated;
+  Network here, there;
+  there.move_to(kDevice);
+  auto on_cpu = here.step({});
+  auto on_device = there.step(kDevice);
+  for (int i = 0; i < 30; ++i) {
+    const double want = on_cpu(kX, kY).item<double>();
+    EXPECT_NEAR(on_device(kX, kY).item<double>(), want, 1e-5) << "step " << i;
+  }
+  for (size_t p = 0; p < 3; ++p) {
+    EXPECT_EQ(there.parameters()[p].device(), kDevice);
+    expect_near(there.parameters()[p].tensor().to_vector(), here.parameters()[p].tensor().to_vector(), 1e-5);
+  }
+  EXPECT_EQ(there.optimizer.step_count(), 30);
+}
+
+TEST(DeviceTraining, AStepIsOneLaunchAndNothingElse) {
+  SimulatedGpu simulated;
+  Network network;
+  network.move_to(kDevice);
+  auto step = network.step(kDevice);
+  const Tensor x = to_device(kX, kDevice), y = to_device(kY, kDevice);
+  step(x, y);
+  EXPECT_EQ(simulated.compiler.compilations, 1);
+  const size_t used = simulated.context->used_bytes();
+  simulated.context->forget_calls();
+  for (int i = 0; i < 50; ++i) step(x, y);
+  EXPECT_EQ(simulated.context->calls("launch graph"), 50);
+  for (const char* call : {"launch", "allocate", "create", "map", "reserve", "synchronize", "begin_capture",
+                           "instantiate", "load", "copy_to_device", "copy_to_host", "copy", "fill"})
+    EXPECT_EQ(simulated.context->calls(call), 0) << call;
+  EXPECT_EQ(simulated.context->used_bytes(), used);
+  // What lives on the CPU is copied, and nothing else is done.
+  step(kX, kY);
+  simulated.context->forget_calls();
+  for (int i = 0; i < 10; ++i) step(kX, kY);
+  EXPECT_EQ(simulated.context->calls("launch graph"), 10);
+  EXPECT_EQ(simulated.context->calls("copy_to_device"), 20);
+  EXPECT_EQ(simulated.context->calls("synchronize") + simulated.context->calls("allocate") +
+                simulated.context->calls("begin_capture"),
+            0);
+}
+
+TEST(DeviceTraining, BatchSlotsTakeTurnsWithoutBeingRecordedAgain) {
+  SimulatedGpu simulated;
+  Network network;
+  network.move_to(kDevice);
+  auto step = network.step(kDevice);
+  std::vector<Tensor> slots;
+  for (uint64_t s = 0; s < 6; ++s) slots.push_back(to_device(random({20, 12}, s), kDevice));
+  const Tensor y = to_device(kY, kDevice);
+  for (int i = 0; i < 12; ++i) step(slots[static_cast<size_t>(i % 4)], y);
+  EXPECT_EQ(simulated.context->calls("begin_capture"), 4);
+  step(slots[4], y);  // takes the place of slot 0's, the one longest unused
+  step(slots[3], y);
+  step(slots[4], y);
+  EXPECT_EQ(simulated.context->calls("begin_capture"), 5);
+  step(slots[0], y);
+  EXPECT_EQ(simulated.context->calls("begin_capture"), 6);
+}
+
+TEST(DeviceTraining, InstructionsAreTimedOneByOne) {
+  SimulatedGpu simulated;
+  Network network;
+  network.move_to(kDevice);
+  auto step = network.step(kDevice);
+  step(kX, kY);
+  std::vector<int64_t> times(step.plan().instruction_count());
+  step.plan().run_profiled(times);
+  EXPECT_THAT(times, testing::Each(testing::Gt(0)));
+  EXPECT_EQ(network.optimizer.step_count(), 2);
+}
+
+TEST(DeviceTraining, OpsWithoutAKernelAreNamedTogether) {
+  SimulatedGpu simulated;
+  CaptureOptions options;
+  options.plan.device = kDevice;
+  auto step = capture([](const Tensor& x) { return top_k(x, 2).first; }, options);
+  EXPECT_ERROR(step(kX), ErrorCode::kUnsupported, "no kernel for cuda:0 of: top_k");
+}
+
+TEST(DeviceTraining, MixedDevicesAreRefused) {
+  SimulatedGpu simulated;
+  const Variable w(random({12, 9}, 1), "w");
+  CaptureOptions options;
+  options.plan.device = kDevice;
+  auto step = capture([&](const Tensor& x) { return matmul(x, w); }, options);
+  EXPECT_ERROR(step(kX), ErrorCode::kDevice,
+               "which changes with an assignment to variable 'w', lives on cpu, and the plan is for cuda:0");
+  const Tensor x = to_device(kX, kDevice);
+  EXPECT_ERROR(matmul(x, w), ErrorCode::kDevice, "lives on cuda:0, where only captured functions run");
+  EXPECT_ERROR(x.raw(), ErrorCode::kDevice, "copy it to the CPU with to_device()");
+  auto on_cpu = capture([&](const Tensor& a) { return matmul(a, w); });
+  EXPECT_ERROR(on_cpu(x), ErrorCode::kDevice, "lives on cuda:0");
+}
+
+TEST(DeviceTraining, AVariableInUseStaysWhereItIs) {
+  SimulatedGpu simulated;
+  const Variable w(random({12, 9}, 1), "w");
+  auto step = capture([&](const Tensor& x) { return matmul(x, w); });
+  step(kX);
+  EXPECT_ERROR(w.move_to(kDevice), ErrorCode::kInvalidArgument, "'w' can't move from cpu to cuda:0");
+  EXPECT_TRUE(w.device().is_cpu());
+}
+
+TEST(DeviceTraining, ContentGoesThereAndBack) {
+  SimulatedGpu simulated;
+  const Variable w(kX, "w");
+  w.move_to(kDevice);
+  EXPECT_EQ(w.tensor().to_vector(), kX.to_vector());
+  w.assign(zeros({20, 12}));
+  EXPECT_THAT(w.tensor().to_vector(), testing::Each(0));
+  w.assign(to_device(kX, kDevice));
+  EXPECT_EQ(to_device(w, {}).to_vector(), kX.to_vector());
+  EXPECT_EQ(copy(w).to_vector(), kX.to_vector());
+  w.move_to({});
+  EXPECT_EQ(w.tensor().to_vector(), kX.to_vector());
+  EXPECT_EQ(to_device(scalar(7, DType::kI64), kDevice).item<int64_t>(), 7);
+}
+
+TEST(DeviceTraining, TooLittleMemoryIsSaidAtPlanning) {
+  SimulatedGpu simulated(cuda::simulated_device(size_t{1} << 20));
+  CaptureOptions options;
+  options.plan.device = kDevice;
+  auto step = capture([](const Tensor& x) { return exp(matmul(x, x, true)); }, options);
+  EXPECT_ERROR(step(random({1, 700}, 1)), ErrorCode::kOutOfMemory, "arena");
+  EXPECT_EQ(step.plan_count(), 0u);
+}
+
+TEST(DeviceTraining, AFaultEndsTheDevice) {
+  SimulatedGpu simulated;
+  Network network;
+  network.move_to(kDevice);
+  auto step = network.step(kDevice);
+  step(kX, kY);
+  simulated.context->fail("launch graph", 1, ErrorCode::kDeviceLost);
+  EXPECT_ERROR(step(kX, kY), ErrorCode::kDeviceLost, "");
+}
+
+TEST(DeviceTraining, WhatCantBeRecordedIsAnErrorAndLeavesNothingUnderWay) {
+  SimulatedGpu simulated;
+  Network network;
+  network.move_to(kDevice);
+  auto step = network.step(kDevice);
+  simulated.context->fail("launch", 3, ErrorCode::kDevice);
+  EXPECT_ERROR(step(kX, kY), ErrorCode::kDevice, "launch");
+  const double loss = step(kX, kY).item<double>();
+  EXPECT_GT(loss, 0);
+  EXPECT_EQ(network.optimizer.step_count(), 1);
+}
+
+}  // namespace
+}  // namespace isochron
