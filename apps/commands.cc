@@ -25,6 +25,13 @@ void complain(const std::string& message) noexcept {
   std::fprintf(stderr, "isochron: %s\n", message.c_str());
 }
 
+/// An empty value is a shell's variable that isn't set; to go on without what was asked for would lose it.
+void refuse_empty(CLI::Option& option) {
+  if (option.get_items_expected_max() == 0) return;  // a flag
+  option.check(
+      [](const std::string& value) { return std::string(value.empty() ? "the value is empty" : ""); });
+}
+
 int run(int argc, const char* const* argv) {
   CLI::App app("Isochron: training whose every iteration takes the same time, with proof", "isochron");
   app.require_subcommand(0, 1);
@@ -40,7 +47,10 @@ int run(int argc, const char* const* argv) {
   add_doctor(app);
   std::optional<Log> log;
   app.fallthrough();
-  for (CLI::App* command : app.get_subcommands({})) command->fallthrough();
+  for (CLI::App* command : app.get_subcommands({})) {
+    command->fallthrough();
+    for (CLI::Option* option : command->get_options()) refuse_empty(*option);
+  }
   app.add_option_function<std::string>(
       "--log-level", [&log](const std::string& name) { log.emplace(log_level(name, "--log-level")); },
       "what standard error shows besides errors: error (nothing), warning, info or debug; default: "

@@ -19,6 +19,8 @@
 //   <series>.growing                          1 or 0, for sampled levels: rss_bytes, a gauge
 //   <series>.rise                             for them: how many of the run's eight parts lie above
 //                                             the one before, as a share; 0 where a half gains little
+//   heap_bytes.doublings                      how many of the newest jumps of the heap in use are each about
+//                                             twice the one before: a list that grows
 //   <series>.drives_time                      where both grow: the power of the level that time follows
 //   <series>.per_iteration, .per_second       for all sampled series: what it gained, over the run
 //   <series>.speed_up                         for totals: the rate in the last third against the first

@@ -87,6 +87,21 @@ double rise(const Levels& levels) {
   return up / (kParts - 1.0);
 }
 
+/// How many of the newest jumps of a level are each about twice the one before: a list that grows takes twice
+/// the room when it is full, and then nothing for long, which is no steady rise.
+int doublings(std::span<const double> values) {
+  constexpr double kJump = 16384, kLeast = 1.1, kMost = 2.7;
+  std::vector<double> jumps;
+  for (size_t i = 1; i < values.size(); ++i) {
+    if (std::abs(values[i] - values[i - 1]) >= kJump) jumps.push_back(values[i] - values[i - 1]);
+  }
+  int count = 0;
+  for (size_t i = jumps.size(); i-- > 1; ++count) {
+    if (jumps[i - 1] <= 0 || jumps[i] < kLeast * jumps[i - 1] || jumps[i] > kMost * jumps[i - 1]) break;
+  }
+  return count == 0 ? 0 : count + 1;
+}
+
 /// By how much faster a total grows in the last third of the iterations than in the first.
 void add_speed_up(RunReport& report, const SeriesReport& series) {
   const size_t count = series.values.size();
@@ -317,6 +332,12 @@ void add_evidence(RunReport& report) {
     evidence.set(joined(series.name, "growing"), series_grows);
     if (growing && series_grows)
       evidence.set(joined(series.name, "drives_time"), exponent(report.time, *series.verdict));
+  }
+  const SeriesReport *heap = report.find_series("heap_bytes"), *free = report.find_series("heap_free_bytes");
+  if (heap != nullptr && free != nullptr && heap->values.size() == free->values.size()) {
+    std::vector<double> live;
+    for (size_t i = 0; i < heap->values.size(); ++i) live.push_back(heap->values[i] - free->values[i]);
+    evidence.set("heap_bytes.doublings", doublings(live));
   }
   const double disk = evidence.get("disk_bytes.per_iteration").value_or(0);
   if (disk > 0) {

@@ -251,7 +251,7 @@ class Running {
     return notes;
   }
 
-  /// What was found flat is settled. Where documents leave open whether time grows, so is what isn't decided;
+  /// What was found flat is settled. Where nothing is expected of time, so is what isn't decided;
   /// a change must be found twice there, for what happens to the machine at a run's end looks like one.
   void take(const std::string& text) {
     const observe::RunRecord record = parse(text);

@@ -75,7 +75,7 @@ void train_forecaster(const TrainOptions& options, const TrainSettings& settings
   auto test = data::from_tensor_slices(sequences(co2.test.inputs), co2.test.targets).batch(256);
   train::Trainer trainer =
       session.trainer(train::supervised(*model, nn::mean_squared_error, session.optimizer()), batches);
-  session.fit(trainer, batches);
+  session.fit(trainer, batches, {.validation_data = test});
   const Tensor predictions = trainer.predict(test);
   const data::ForecastError error = co2.error(co2.test, predictions);
   const auto row = [](const std::string& who, const data::ForecastError& e) {

@@ -142,7 +142,7 @@ void train_classifier(const TrainOptions& options, const Classifier& classifier)
       session.trainer(train::supervised(*model, nn::sparse_softmax_cross_entropy, session.optimizer(),
                                         {train::metric("accuracy", nn::SparseCategoricalAccuracy())}),
                       batches);
-  session.fit(trainer, batches);
+  session.fit(trainer, batches, {.validation_data = test});
   const train::Results results = trainer.evaluate(test);
   const double accuracy = results["accuracy"];
   session.finish(

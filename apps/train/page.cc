@@ -35,6 +35,7 @@ Plot loss_plot(const train::History& history) {
     }
     if (!series.x.empty()) plot.series.push_back(std::move(series));
   }
+  if (plot.series.empty()) return plot;  // interrupted in the first epoch
   const std::vector<double>& y = plot.series.front().y;
   const auto [low, high] = std::ranges::minmax(y);
   plot.log_y = low > 0 && high > 10 * low;
@@ -84,14 +85,16 @@ observe::RunRecord train_record(const TrainOutcome& outcome, const std::string& 
   observe::RecordPart outcome_part;
   std::vector<observe::Block>& blocks = outcome_part.blocks;
   blocks.push_back(Paragraph{Paragraph::Style::kResult, outcome.result});
-  blocks.push_back(Paragraph{Paragraph::Style::kText, fmt::format("Tested on {}.", outcome.task)});
-  blocks.push_back(compared_table(outcome));
+  if (!outcome.task.empty()) {
+    blocks.push_back(Paragraph{Paragraph::Style::kText, fmt::format("Tested on {}.", outcome.task)});
+    blocks.push_back(compared_table(outcome));
+  }
   for (const Plot& plot : outcome.plots) blocks.push_back(plot);
   if (!outcome.sample.empty()) {
     blocks.push_back(Paragraph{Paragraph::Style::kText, "A sample of its text:"});
     blocks.push_back(Paragraph{Paragraph::Style::kCode, valid_text(outcome.sample)});
   }
-  blocks.push_back(loss_plot(history));
+  if (Plot plot = loss_plot(history); !plot.series.empty()) blocks.push_back(std::move(plot));
   record.parts.push_back(std::move(outcome_part));
   record.parts.push_back({.heading = "The run: did it stay even?", .blocks = {}, .run = std::move(run)});
   record.parts.push_back({.blocks = {Paragraph{Paragraph::Style::kSmall, summary + "."}}});

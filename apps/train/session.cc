@@ -135,8 +135,10 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   }
   write_trace();
   if (history_.interrupted_by != 0) {
-    throw Interrupted(history_.interrupted_by, fmt::format("{}; what was done is in {}, go on with --resume",
-                                                           history_.stopped, options_.checkpoint.string()));
+    const std::string text = fmt::format("{}; what was done is in {}, go on with --resume", history_.stopped,
+                                         options_.checkpoint.string());
+    judge({.title = "train " + options_.model + ", interrupted", .result = "No test: " + text + "."});
+    throw Interrupted(history_.interrupted_by, text);
   }
   if (!options_.checkpoint.empty()) save_weights();
 }
@@ -234,6 +236,18 @@ void TrainSession::finish(const TrainOutcome& outcome) {
   fmt::print("\ntest: {}\n{}", outcome.task, compared_text(outcome));
   fmt::print("{}\n", outcome.result);
   if (!outcome.sample.empty()) fmt::print("\na sample of its text:\n{}\n", outcome.sample);
+  const std::optional<observe::RunReport> report = judge(outcome);
+  for (const auto& [name, value] : outcome.test.items()) {
+    require(!value.is_number() || std::isfinite(value.get<double>()), ErrorCode::kNotANumber, "train",
+            "the test's {} is {}; try a smaller learning rate", name, value.get<double>());
+  }
+  if (options_.require_flat && (!report || report->time.kind != observe::Flatness::kFlat)) {
+    throw CheckFailed(fmt::format("the time of a step is not found flat: {}",
+                                  report ? report->time.reason : "no step was made"));
+  }
+}
+
+std::optional<observe::RunReport> TrainSession::judge(const TrainOutcome& outcome) {
   std::optional<observe::RunData> run;
   std::optional<observe::RunReport> report;
   if (recorder_.totals().iterations > 0) {
@@ -260,14 +274,7 @@ void TrainSession::finish(const TrainOutcome& outcome) {
   }
   std::fflush(stdout);
   write(report ? &*report : nullptr, std::move(run), outcome);
-  for (const auto& [name, value] : outcome.test.items()) {
-    require(!value.is_number() || std::isfinite(value.get<double>()), ErrorCode::kNotANumber, "train",
-            "the test's {} is {}; try a smaller learning rate", name, value.get<double>());
-  }
-  if (options_.require_flat && (!report || report->time.kind != observe::Flatness::kFlat)) {
-    throw CheckFailed(fmt::format("the time of a step is not found flat: {}",
-                                  report ? report->time.reason : "no step was made"));
-  }
+  return report;
 }
 
 void TrainSession::write(const observe::RunReport* report, std::optional<observe::RunData> run,

@@ -103,6 +103,8 @@ class TrainSession {
   /// Where there is a twin: its turns, and this training's beside it.
   void run_beside_twin(train::FitOptions& fit_options, int64_t steps_each);
   void after_iteration(int64_t iterations_in_all);
+  /// Prints and writes what can be told of the run; null where no step was made.
+  std::optional<observe::RunReport> judge(const TrainOutcome& outcome);
   /// `report` null: nothing was recorded.
   void write(const observe::RunReport* report, std::optional<observe::RunData> run,
              const TrainOutcome& outcome) const;

@@ -212,6 +212,27 @@ TEST_F(TrainCommand, WhatIsNotBuiltIsRefused) {
   EXPECT_THAT(train("regress --device cuda"), Ends(2, "--device cuda is not built yet"));
 }
 
+TEST_F(TrainCommand, AnEmptyValueIsNoValue) {
+  EXPECT_THAT(train("regress --checkpoint ''"), Ends(2, "the value is empty"));
+  EXPECT_THAT(train("regress --out="), Ends(2, ""));
+}
+
+TEST_F(TrainCommand, AnInterruptedRunIsJudgedToo) {
+  const std::string run = "digits --epochs 400 --steps 20 --batch 16 --checkpoint " +
+                          (folder_ / "saved").string() + " --out " + (folder_ / "out").string();
+  const std::string command = "timeout --signal=TERM --preserve-status 6 " + std::string(ISOCHRON_COMMAND) +
+                              " train " + run + " >" + (folder_ / "text").string() + " 2>&1";
+  ASSERT_EQ(WEXITSTATUS(std::system(command.c_str())), 143) << content_of(folder_ / "text");
+  EXPECT_THAT(content_of(folder_ / "text"),
+              AllOf(HasSubstr("train digits"), HasSubstr("go on with --resume")));
+  const nlohmann::json result = read_json(folder_ / "out" / "train.json");
+  EXPECT_GT(result["epochs"].size(), 1u);
+  EXPECT_GT(result["epochs"][0]["val_accuracy"].get<double>(), 0) << "measured after every epoch";
+  EXPECT_GT(result["report"]["iterations"].get<int64_t>(), 4);
+  EXPECT_THAT(content_of(folder_ / "out" / "report.html"), HasSubstr("interrupted"));
+  EXPECT_THAT(run_isochron("report " + (folder_ / "out").string()), Ends(0, "train digits"));
+}
+
 TEST_F(TrainCommand, AResumedRunEndsWithTheSameWeights) {
   const std::string whole = (folder_ / "whole").string(), parts = (folder_ / "parts").string();
   const std::string run = "digits --steps 20 --batch 16 --deterministic --checkpoint ";
