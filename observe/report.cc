@@ -175,7 +175,9 @@ RunReport make_report(const RunData& data) {
   for (const ClassData& one : data.classes) {
     for (const Window& window : one.windows) report.windows.push_back({one.step_class, window});
   }
-  if (report.time.kind == Flatness::kGrowing) report.drift_seconds = drift_seconds(data);
+  // A first tenth on a machine that was slow just then leaves no growth to sum up.
+  if (const double drift = drift_seconds(data); report.time.kind == Flatness::kGrowing && drift > 0)
+    report.drift_seconds = drift;
   report.evidence = data.options.facts;
   add_evidence(report);
   name_causes(report);

@@ -135,7 +135,8 @@ void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameter
 void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameters, const Tensor& rows) {
   const std::vector<Variable> trainable = trainable_of(parameters);
   const std::vector<Tensor> sources(trainable.begin(), trainable.end());
-  prepare(trainable);  // before the loss scale is read, which may have to move
+  // Before the loss scale is read, which has to move.
+  if (scales_loss() && !trainable.front().device().is_cpu()) prepare(trainable);
   if (graph::Capture::current()) {
     apply(trainable, gradients(scaled(loss), sources), rows);
     return;

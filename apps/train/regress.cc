@@ -29,7 +29,8 @@ void train_regress(const TrainOptions& options) {
   TrainSession session(options, {.epochs = 10, .batch = 32, .decay = false});
   const Tensor x = random_normal({1000, 100});
   const Tensor y = random_normal({1000, 1});
-  fmt::print("regress: 1000 rows of 100 standard normal numbers, targets as well\n");
+  const Tensor other_x = random_normal({200, 100}), other_y = random_normal({200, 1});
+  fmt::print("regress: 1000 rows of 100 standard normal numbers, targets as well; 200 more to validate on\n");
   nn::Sequential model = nn::mlp({10, 1});
   auto batches = session.batches(data::from_tensor_slices(x, y));
   train::Trainer trainer =
@@ -41,7 +42,8 @@ void train_regress(const TrainOptions& options) {
                                      fmt::print("Epoch {}, Time: {:.4f} seconds\n", run.epoch,
                                                 static_cast<double>(now_ns() - began_ns) * 1e-9);
                                    }});
-  session.fit(trainer, batches, {.callbacks = {&lines}, .epoch_lines = false});
+  auto others = data::from_tensor_slices(other_x, other_y).batch(200);
+  session.fit(trainer, batches, {.validation_data = others, .callbacks = {&lines}, .epoch_lines = false});
   auto all = data::from_tensor_slices(x, y).batch(1000);
   const double loss = trainer.evaluate(all)["loss"], mean = variance(y);
   session.finish({.title = "A small network on random numbers",
