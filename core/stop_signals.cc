@@ -1,21 +1,30 @@
 #include "isochron/core/stop_signals.h"
 
+#include "isochron/core/clock.h"
 #include "isochron/core/error.h"
 
 namespace isochron {
 namespace {
 
 constexpr std::array<int, 2> kSignals = {SIGINT, SIGTERM};
+// Within this a second signal is the first one's echo: `timeout`, for one, sends it to the process and to its
+// group.
+constexpr int64_t kSameRequestNs = 300'000'000;
 bool g_alive = false;
+volatile int64_t g_first_ns = 0;
 
 }  // namespace
 
 volatile std::sig_atomic_t StopSignals::pending_ = 0;
 
 void StopSignals::note(int signal) {
-  pending_ = signal;
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+  if (pending_ == 0) {
+    g_first_ns = now_ns();
+    pending_ = signal;
+  } else if (now_ns() - g_first_ns >= kSameRequestNs) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);  // delivered when this returns
+  }
 }
 
 StopSignals::StopSignals() {

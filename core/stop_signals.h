@@ -8,8 +8,8 @@
 
 namespace isochron {
 
-/// While it lives, the first SIGINT or SIGTERM is only noted; a second one ends the process as usual. What
-/// handled them before does so again afterwards. One at a time in a process.
+/// While it lives, the first SIGINT or SIGTERM is only noted; a second one, 0.3 s later or more, ends the
+/// process as usual. What handled them before does so again afterwards. One at a time in a process.
 class StopSignals {
  public:
   StopSignals();

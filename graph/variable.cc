@@ -49,7 +49,7 @@ void Variable::move_to(Device device) const {
   if (this->device() == device) return;
   Tensor& here = state_->tensor;
   here.refresh();
-  require(here.storage()->unique(), ErrorCode::kInvalidArgument, "variable",
+  require(here.impl()->unique() && here.storage()->unique(), ErrorCode::kInvalidArgument, "variable",
           "'{}' can't move from {} to {}: a captured function or a tensor refers to it; move it before it is "
           "used",
           name(), this->device().str(), device.str());

@@ -338,7 +338,7 @@ constexpr CauseRule kRules[] = {
     {kLogs,
      "log less often, and rotate",
      kDiskGrows | kAlways,
-     {{{"logs.per_iteration", kAtLeast, 8}, {"logs.per_second", kAtLeast, 2000}}}},
+     {{{"logs.per_iteration", kAtLeast, 32}, {"logs.per_second", kAtLeast, 2000}}}},
     {kProfiler,
      "sample less often, time longer steps, or use fewer scopes",
      kSlow,

@@ -7,6 +7,7 @@
 #include "isochron/memory/buffer.h"
 #include "isochron/ops/cpu/random.h"
 #include "isochron/ops/creation.h"
+#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
@@ -164,6 +165,7 @@ void register_random(graph::Registry& registry) {
       random_row("random_uniform", "uniform numbers in [a, b)", -1, 2.5, 3, {DType::kF32, DType::kF64});
   uniform.infer = infer_uniform;
   uniform.prepare = prepare<Distribution::kUniform>;
+  uniform.prepare_cuda = prepare_uniform_cuda;
   uniform.reference = uniform_reference;
   uniform.errors.push_back(bad_dtype);
   registry.add(std::move(uniform));
@@ -172,6 +174,7 @@ void register_random(graph::Registry& registry) {
                             {DType::kF32, DType::kF64});
   normal.infer = infer_normal;
   normal.prepare = prepare<Distribution::kNormal>;
+  normal.prepare_cuda = prepare_normal_cuda;
   normal.reference = normal_reference;
   normal.tolerance = 10;  // logarithm, cosine and sine in f32
   normal.errors.push_back(bad_dtype);
@@ -180,6 +183,7 @@ void register_random(graph::Registry& registry) {
   OpDef bernoulli_op = random_row("bernoulli", "true with probability a", 0.3, 0, 1.5, {DType::kBool});
   bernoulli_op.infer = infer_bernoulli;
   bernoulli_op.prepare = prepare<Distribution::kBernoulli>;
+  bernoulli_op.prepare_cuda = prepare_bernoulli_cuda;
   bernoulli_op.reference = bernoulli_reference;
   registry.add(std::move(bernoulli_op));
 }
@@ -218,6 +222,15 @@ void Generator::set_seed(uint64_t seed) {
 
 Tensor Generator::state() const { return graph::copy(state_.refreshed()); }
 
+void Generator::move_to(Device device) {
+  if (state_.device() == device) return;
+  state_.refresh();
+  require(state_.impl()->unique() && state_.storage()->unique(), ErrorCode::kInvalidArgument, "generator",
+          "its state can't move from {} to {}: a captured function refers to it; move it before it is used",
+          state_.device().str(), device.str());
+  state_ = graph::to_device(state_, device);
+}
+
 void Generator::set_state(const Tensor& state) {
   const graph::EagerScope eager;
   graph::assign(state_, state);
@@ -227,6 +240,8 @@ Tensor Generator::advance() {
   const Tensor state = state_.refreshed();
   graph::Capture* outermost = graph::Capture::current();
   if (!outermost) {
+    require(state.device().is_cpu(), ErrorCode::kDevice, "generator",
+            "it lives on {}, where only captured functions draw", state.device().str());
     const int64_t* now = state.data<int64_t>();
     const int64_t next[] = {now[0], now[1] + 1};
     const Tensor drawn = from_span<int64_t>({2}, next);

@@ -19,6 +19,9 @@ class Generator {
   void set_seed(uint64_t seed);
   /// i64(2), to be saved.
   Tensor state() const;
+  /// Where captured functions that draw from it run; those on the CPU and eager draws need it there. Throws
+  /// kInvalidArgument once a captured function has drawn from it.
+  void move_to(Device device);
   /// Continues from a saved state. Throws kShapeMismatch, kDtypeMismatch.
   void set_state(const Tensor& state);
   /// The state for the next draw: advanced, at once or (once) in the capture that is open.

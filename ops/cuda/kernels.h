@@ -25,6 +25,9 @@ std::unique_ptr<graph::Kernel> prepare_slice_cuda(const graph::KernelRequest& re
 std::unique_ptr<graph::Kernel> prepare_pad_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_concatenate_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_gather_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_uniform_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_normal_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_bernoulli_cuda(const graph::KernelRequest& request);
 /// Rows of one index are added in their order.
 std::unique_ptr<graph::Kernel> prepare_scatter_add_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_one_hot_cuda(const graph::KernelRequest& request);

@@ -218,7 +218,7 @@ TEST_F(TrainCommand, AnEmptyValueIsNoValue) {
 }
 
 TEST_F(TrainCommand, AnInterruptedRunIsJudgedToo) {
-  const std::string run = "digits --epochs 400 --steps 20 --batch 16 --checkpoint " +
+  const std::string run = "digits --epochs 4000 --steps 4 --batch 16 --checkpoint " +
                           (folder_ / "saved").string() + " --out " + (folder_ / "out").string();
   const std::string command = "timeout --signal=TERM --preserve-status 6 " + std::string(ISOCHRON_COMMAND) +
                               " train " + run + " >" + (folder_ / "text").string() + " 2>&1";

@@ -8,8 +8,14 @@
 #include "isochron/graph/variable.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
+#include "isochron/ops/indexing.h"
 #include "isochron/ops/linear.h"
+#include "isochron/ops/normalization.h"
+#include "isochron/ops/random.h"
 #include "isochron/ops/reduction.h"
+#include "isochron/ops/shape_ops.h"
+#include "isochron/ops/slicing.h"
+#include "isochron/ops/softmax.h"
 #include "isochron/ops/sorting.h"
 #include "isochron/optim/optimizers.h"
 #include "support/expect_error.h"
@@ -118,6 +124,67 @@ TEST(DeviceTraining, BatchSlotsTakeTurnsWithoutBeingRecordedAgain) {
   EXPECT_EQ(simulated.context->calls("begin_capture"), 5);
   step(slots[0], y);
   EXPECT_EQ(simulated.context->calls("begin_capture"), 6);
+}
+
+TEST(DeviceTraining, DropoutDrawsWhatTheCpuDraws) {
+  SimulatedGpu simulated;
+  random::Generator here(7), there(7);
+  there.move_to(kDevice);
+  const auto step = [](random::Generator& generator) {
+    return [&generator](const Tensor& x) { return dropout(x, 0.5, true, generator); };
+  };
+  auto on_cpu = capture(step(here));
+  CaptureOptions options;
+  options.plan.device = kDevice;
+  auto on_device = capture(step(there), options);
+  std::vector<double> before;
+  for (int i = 0; i < 5; ++i) {
+    const std::vector<double> drawn = on_device(kX).to_vector();
+    EXPECT_EQ(drawn, on_cpu(kX).to_vector());
+    EXPECT_NE(drawn, before) << "each replay draws anew";
+    before = drawn;
+  }
+  EXPECT_EQ(there.state().to_vector(), here.state().to_vector());
+  EXPECT_ERROR(there.move_to({}), ErrorCode::kInvalidArgument, "a captured function refers to it");
+  EXPECT_ERROR(bernoulli({2}, 0.5, there), ErrorCode::kDevice, "where only captured functions draw");
+}
+
+TEST(DeviceTraining, AClassifierOfTokensLearnsWhatTheCpuLearns) {
+  SimulatedGpu simulated;
+  struct Model {
+    Variable table{random({11, 6}, 1), "table"}, gamma{ones({6}), "gamma"}, beta{zeros({6}), "beta"},
+        w{random({6, 4}, 2), "w"};
+    optim::RmsProp optimizer{{.learning_rate = 0.01, .momentum = 0.9, .centered = true}};
+    std::vector<Variable> parameters() const { return {table, gamma, beta, w}; }
+    auto step(Device device) {
+      CaptureOptions options;
+      options.plan.device = device;
+      return capture(
+          [this](const Tensor& tokens, const Tensor& labels) {
+            const Tensor rows = layer_norm(gather(table, tokens, 0), gamma, beta);
+            const Tensor halves = concatenate({narrow(rows, 1, 3, 3), narrow(rows, 1, 0, 3)}, 1);
+            const Tensor logits = matmul(halves, w);
+            const Tensor loss = mean(sparse_softmax_cross_entropy(logits, labels));
+            optimizer.minimize(loss, parameters());
+            return std::pair(loss, argmax(logits, 1));
+          },
+          options);
+    }
+  };
+  const Tensor tokens = from_vector({13}, {1, 4, 4, 0, 10, 7, 4, 2, 2, 9, 1, 0, 5}, DType::kI64);
+  const Tensor labels = from_vector({13}, {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0}, DType::kI64);
+  Model here, there;
+  for (const Variable& parameter : there.parameters()) parameter.move_to(kDevice);
+  auto on_cpu = here.step({}), on_device = there.step(kDevice);
+  for (int i = 0; i < 10; ++i) {
+    const auto [want, classes] = on_cpu(tokens, labels);
+    const auto [got, same] = on_device(tokens, labels);
+    EXPECT_NEAR(got.item<double>(), want.item<double>(), 1e-4) << "step " << i;
+    EXPECT_EQ(same.to_vector(), classes.to_vector());
+  }
+  const Tensor wrong = from_vector({13}, std::vector<double>(13, 11), DType::kI64);
+  EXPECT_ERROR(on_device(wrong, labels).first.item<double>(), ErrorCode::kDeviceLost,
+               "gather: index 11 is outside [0, 11)");
 }
 
 TEST(DeviceTraining, InstructionsAreTimedOneByOne) {

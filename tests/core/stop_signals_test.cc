@@ -1,0 +1,46 @@
+#include "isochron/core/stop_signals.h"
+
+#include <gmock/gmock.h>
+
+#include <csignal>
+
+#include "isochron/core/clock.h"
+
+namespace isochron {
+namespace {
+
+void wait_ns(int64_t ns) {
+  for (const int64_t end = now_ns() + ns; now_ns() < end;) continue;
+}
+
+TEST(StopSignals, AnEchoIsTheSameRequest) {
+  const StopSignals signals;
+  EXPECT_EQ(StopSignals::pending(), 0);
+  std::raise(SIGTERM);
+  EXPECT_EQ(StopSignals::pending(), SIGTERM);
+  std::raise(SIGTERM);  // as `timeout` sends it, to the process and to its group
+  std::raise(SIGINT);
+  EXPECT_EQ(StopSignals::pending(), SIGTERM) << "the first one's";
+}
+
+TEST(StopSignalsDeathTest, AnotherRequestEndsTheProcess) {
+  EXPECT_EXIT(
+      {
+        const StopSignals signals;
+        std::raise(SIGTERM);
+        wait_ns(400'000'000);
+        std::raise(SIGINT);
+        std::exit(0);
+      },
+      testing::KilledBySignal(SIGINT), "");
+}
+
+TEST(StopSignals, WhatHandledThemBeforeDoesSoAgain) {
+  std::signal(SIGINT, SIG_IGN);
+  { const StopSignals signals; }
+  std::raise(SIGINT);
+  EXPECT_EQ(std::signal(SIGINT, SIG_DFL), SIG_IGN);
+}
+
+}  // namespace
+}  // namespace isochron
