@@ -20,7 +20,7 @@ using graph::Kernel;
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-constexpr double kLibraryProducts = 64 * 1024;    // multiply-adds from which a call of oneDNN pays
+constexpr double kLibraryProducts = 4 * 1024;     // multiply-adds from which a call of oneDNN pays
 constexpr double kThreadedProducts = 256 * 1024;  // and from which all threads do
 
 class LibraryConvolution final : public Kernel {
