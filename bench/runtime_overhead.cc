@@ -90,6 +90,7 @@ int main(int argc, char** argv) {
     plain_ms.push_back(around / kSteps * 1e-6);
     watched_share.push_back(with_watch / around - 1);
     saved_share.push_back(with_saves / around - 1);
+    fmt::print(stderr, "round {} of {}\n", round + 1, rounds);
   }
   const train::CheckpointWriterStats stats = checkpoints.stats();
   fmt::print("cnn, {} steps a turn, {} turns: {:.2f} ms a step\n", kSteps, rounds, median(plain_ms));

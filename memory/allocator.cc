@@ -1,9 +1,25 @@
 #include "isochron/memory/allocator.h"
 
+#include <algorithm>
+
 #include "isochron/core/counters.h"
 #include "isochron/core/error.h"
 
 namespace isochron {
+
+void AllocatorStats::take(size_t requested, size_t block) {
+  in_use_bytes += block;
+  requested_bytes += requested;
+  peak_in_use_bytes = std::max(peak_in_use_bytes, in_use_bytes);
+  ++live_allocations;
+  ++total_allocations;
+}
+
+void AllocatorStats::give(size_t requested, size_t block) {
+  in_use_bytes -= block;
+  requested_bytes -= requested;
+  --live_allocations;
+}
 
 std::string describe_usage(const std::vector<TagUsage>& usage) {
   constexpr size_t kShown = 4;

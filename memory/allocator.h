@@ -29,6 +29,10 @@ struct AllocatorStats {
   int64_t total_allocations = 0;   // successful `allocate` calls so far
   int64_t system_allocations = 0;  // blocks taken from the system so far
 
+  /// One more live allocation of `requested` bytes, that takes `block`.
+  void take(size_t requested, size_t block);
+  /// One less.
+  void give(size_t requested, size_t block);
   /// 1 - largest_free / free: 0 when all that is free is one block, near 1 when it is crumbs.
   double fragmentation() const {
     return free_bytes == 0 ? 0.0

@@ -1,6 +1,5 @@
 #include "isochron/memory/arena.h"
 
-#include <algorithm>
 #include <cassert>
 #include <mutex>
 
@@ -33,11 +32,7 @@ void* ArenaAllocator::allocate(size_t bytes, std::string_view tag) {
     std::lock_guard lock(lock_);
     if (block != 0 && block <= capacity_bytes_ - stats_.in_use_bytes) {
       std::byte* result = base_ + stats_.in_use_bytes;
-      stats_.in_use_bytes += block;
-      stats_.requested_bytes += bytes;
-      stats_.peak_in_use_bytes = std::max(stats_.peak_in_use_bytes, stats_.in_use_bytes);
-      ++stats_.live_allocations;
-      ++stats_.total_allocations;
+      stats_.take(bytes, block);
       count(Counter::kBytesInUse, static_cast<int64_t>(block));
       return result;
     }
@@ -47,8 +42,7 @@ void* ArenaAllocator::allocate(size_t bytes, std::string_view tag) {
 
 void ArenaAllocator::deallocate(void*, size_t bytes) noexcept {
   std::lock_guard lock(lock_);
-  stats_.requested_bytes -= bytes;
-  --stats_.live_allocations;
+  stats_.give(bytes, 0);  // its block goes with all others
 }
 
 void ArenaAllocator::reset() {

@@ -36,8 +36,9 @@ constexpr int64_t kEndWork = 0, kTellMore = -1;
 enum class Answer : int64_t { kTurnIsOver, kSnapshot, kResult, kError };
 struct Head {
   Answer answer{};
-  TurnTimes times;   // of a turn that is over
-  int64_t code = 0;  // of an error
+  TurnTimes times = {};   // of a turn that is over
+  int64_t run_ended = 0;  // with it
+  int64_t code = 0;       // of an error
   int64_t bytes = 0;
 };
 
@@ -68,9 +69,8 @@ bool write_all(int channel, const void* data, size_t bytes) {
   return true;
 }
 
-void answer(int channel, Answer kind, const std::string& text = "", int64_t code = 0,
-            const TurnTimes& times = {}) {
-  const Head head{kind, times, code, static_cast<int64_t>(text.size())};
+void answer(int channel, Head head, const std::string& text = "") {
+  head.bytes = static_cast<int64_t>(text.size());
   // Without a caller there is nobody to tell, and nothing to go on for.
   if (!write_all(channel, &head, sizeof head) || !write_all(channel, text.data(), text.size())) _exit(1);
 }
@@ -80,8 +80,8 @@ void answer_error(int channel, const std::exception& error) {
   const std::string where = own != nullptr ? own->where() : "worker";
   std::string text = error.what();
   if (own != nullptr) text.erase(0, where.size() + 3);  // "[where] "
-  answer(channel, Answer::kError, where + "\n" + text,
-         static_cast<int64_t>(own != nullptr ? own->code() : ErrorCode::kUnsupported));
+  const ErrorCode code = own != nullptr ? own->code() : ErrorCode::kUnsupported;
+  answer(channel, {.answer = Answer::kError, .code = static_cast<int64_t>(code)}, where + "\n" + text);
 }
 
 /// A copy of this process answers, and is gone.
@@ -95,7 +95,7 @@ void answer_from_copy(int channel, const std::function<std::string()>& snapshot)
     return;
   }
   try {
-    answer(channel, Answer::kSnapshot, snapshot());
+    answer(channel, {.answer = Answer::kSnapshot}, snapshot());
   } catch (const std::exception& error) {
     answer_error(channel, error);
   }
@@ -147,7 +147,7 @@ bool Turns::wait(const std::function<std::string()>& snapshot) {
   Order order{.turn_ns = kTellMore};
   {
     const StandStill pause;
-    answer(channel_, Answer::kTurnIsOver, "", 0, log_.take());
+    answer(channel_, {.answer = Answer::kTurnIsOver, .times = log_.take(), .run_ended = run_ended_});
     while (order.turn_ns == kTellMore) {
       if (!read_all(channel_, &order, sizeof order)) _exit(1);
       if (order.turn_ns == kTellMore) answer_from_copy(channel_, snapshot);
@@ -200,7 +200,7 @@ Worker::Worker(const Work& work) {
     if (!turns.wait([] { return std::string(); })) _exit(0);
     const std::string result = work(turns);
     std::fflush(nullptr);
-    answer(ends[1], Answer::kResult, result);
+    answer(ends[1], {.answer = Answer::kResult}, result);
   } catch (const std::exception& error) {
     std::fflush(nullptr);
     answer_error(ends[1], error);
@@ -254,6 +254,7 @@ TurnTimes Worker::await() {
     return {};
   }
   kill(process_, SIGSTOP);
+  run_ended_ = message.head.run_ended != 0;
   return message.head.times;
 }
 

@@ -85,11 +85,14 @@ class Turns {
   bool wait(const std::function<std::string()>& snapshot);
   /// Whether the present turn begins the run anew: what was before it was warm-up. Once for each such turn.
   bool take_anew() { return std::exchange(anew_, false); }
+  /// The work has come to what it was to do; turns from now on are for comparison alone.
+  void end_run() { run_ended_ = true; }
 
  private:
   int channel_;
   int64_t until_ns_ = 0;
   bool anew_ = false;
+  bool run_ended_ = false;
   TurnLog log_;
 };
 
@@ -116,6 +119,8 @@ class Worker {
   /// From the next turn on, as the function of that name.
   void stay_on(int core, const std::vector<int>& cores);
   bool ended() const { return ended_; }
+  /// Whether it has, or has said so (Turns::end_run).
+  bool run_ended() const { return ended_ || run_ended_; }
   /// What is known of the work so far; not once it has ended.
   std::string snapshot();
   /// Lets it end where it hasn't; its result.
@@ -133,6 +138,7 @@ class Worker {
   int channel_ = -1;
   int output_ = -1;
   bool ended_ = false;
+  bool run_ended_ = false;
   std::string result_;
 };
 

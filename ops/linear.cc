@@ -3,6 +3,7 @@
 #include "isochron/graph/apply.h"
 #include "isochron/ops/cpu/matmul.h"
 #include "isochron/ops/cuda/kernels.h"
+#include "isochron/ops/matmul_geometry.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
 #include "isochron/ops/shape_ops.h"
@@ -15,12 +16,6 @@ struct MatmulShape {
   int64_t m, n, k;
   Shape batch;
 };
-
-Shape leading(const Shape& shape) {
-  Shape result;
-  for (int i = 0; i + 2 < shape.rank(); ++i) result.push_back(shape[i]);
-  return result;
-}
 
 MatmulShape matmul_shape(const OpCall& call) {
   require_floating(call, 0);
@@ -41,7 +36,7 @@ MatmulShape matmul_shape(const OpCall& call) {
          ta ? "^T" : "", b.str(), tb ? "^T" : "", would_fit ? "; transpose the second operand?" : "");
   }
   return {a[ra - (ta ? 1 : 2)], b[rb - (tb ? 2 : 1)], ka,
-          broadcast_shapes(leading(a), leading(b), call.op.name)};
+          broadcast_shapes(matmul_batch(a), matmul_batch(b), call.op.name)};
 }
 
 std::vector<TensorSpec> infer_matmul(const OpCall& call) {
@@ -92,7 +87,7 @@ std::vector<std::vector<double>> matmul_reference(const OpCall& call, std::span<
   const bool ta = call.attributes.get<bool>("transpose_a");
   const bool tb = call.attributes.get<bool>("transpose_b");
   const auto batch_offset = [&](const Shape& shape, int64_t index) {
-    const Shape lead = leading(shape);
+    const Shape lead = matmul_batch(shape);
     const Strides strides = broadcast_strides(lead, contiguous_strides(lead), s.batch);
     int64_t offset = 0;
     for (int axis = s.batch.rank() - 1; axis >= 0; --axis) {

@@ -3,15 +3,12 @@
 #include <algorithm>
 
 namespace isochron::ops {
-namespace {
 
-Shape leading(const Shape& shape) {
-  Shape lead;
-  for (int i = 0; i + 2 < shape.rank(); ++i) lead.push_back(shape[i]);
-  return lead;
+Shape matmul_batch(const Shape& shape) {
+  Shape batch;
+  for (int i = 0; i + 2 < shape.rank(); ++i) batch.push_back(shape[i]);
+  return batch;
 }
-
-}  // namespace
 
 MatmulGeometry matmul_geometry(const graph::KernelRequest& request) {
   MatmulGeometry g;
@@ -23,7 +20,7 @@ MatmulGeometry matmul_geometry(const graph::KernelRequest& request) {
   g.m = c[c.rank() - 2];
   g.n = c[c.rank() - 1];
   g.k = a[a.rank() - (g.transpose_a ? 2 : 1)];
-  const Shape batch = leading(c);
+  const Shape batch = matmul_batch(c);
   if (b.rank() == 2 && !g.transpose_a && batch.rank() > 0 &&
       batch.elems() == a.elems() / std::max<int64_t>(1, g.m * g.k)) {
     g.m *= batch.elems();
@@ -31,7 +28,7 @@ MatmulGeometry matmul_geometry(const graph::KernelRequest& request) {
   }
   g.batch = batch;
   const auto matrices = [&](const Shape& shape) {
-    const Shape lead = leading(shape);
+    const Shape lead = matmul_batch(shape);
     return broadcast_strides(lead, contiguous_strides(lead), batch);
   };
   g.a_matrices = matrices(a);

@@ -15,6 +15,9 @@ struct MatmulGeometry {
   Strides a_matrices, b_matrices;
 };
 
+/// The axes before the last two: of the products.
+Shape matmul_batch(const Shape& shape);
+
 /// One right-hand side for all: rows of all batch entries become rows of one product.
 MatmulGeometry matmul_geometry(const graph::KernelRequest& request);
 

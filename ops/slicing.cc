@@ -2,6 +2,7 @@
 
 #include "isochron/core/checked.h"
 #include "isochron/graph/apply.h"
+#include "isochron/ops/block_view.h"
 #include "isochron/ops/cpu/placement.h"
 #include "isochron/ops/cpu/strided_copy.h"
 #include "isochron/ops/cuda/kernels.h"
@@ -51,16 +52,8 @@ std::vector<TensorSpec> infer_pad(const OpCall& call) {
 }
 
 std::unique_ptr<graph::Kernel> prepare_slice(const graph::KernelRequest& request) {
-  const Dims& starts = request.attributes.get<Dims>("starts");
-  const Dims& steps = request.attributes.get<Dims>("steps");
-  Strides strides = contiguous_strides(request.inputs[0].shape);
-  int64_t offset = 0;
-  for (int i = 0; i < strides.rank(); ++i) {
-    offset += starts[i] * strides[i];
-    strides[i] =
-        request.outputs[0].shape[i] > 1 ? strides[i] * steps[i] : 0;  // a huge step takes one element
-  }
-  return make_strided_copy(request.outputs[0], strides, offset, request.threads);
+  const BlockView view = block_view(request.attributes, request.outputs[0].shape, request.inputs[0].shape);
+  return make_strided_copy(request.outputs[0], view.strides, view.offset, request.threads);
 }
 
 Tensor apply_pad(const Tensor& x, const Dims& starts, const Dims& steps, const Shape& shape, double value) {

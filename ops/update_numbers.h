@@ -68,6 +68,9 @@ ISOCHRON_SCALAR UpdateNumbers update_numbers(const UpdateSettings& settings, dou
   return numbers;
 }
 
+/// What weight decay leaves of a parameter that learns at `rate`.
+ISOCHRON_SCALAR double kept_share(double rate, double decay) { return 1 - rate * decay; }
+
 /// Of one parameter, that learns at `rate_factor` times the rate and decays by `decay` times what it learns
 /// at.
 ISOCHRON_SCALAR UpdateNumbers numbers_of(const UpdateSettings& settings, UpdateNumbers numbers, double rate,
@@ -78,7 +81,7 @@ ISOCHRON_SCALAR UpdateNumbers numbers_of(const UpdateSettings& settings, UpdateN
     numbers.rate *= rate_factor;
   }
   numbers.fresh_rate *= rate_factor;
-  numbers.kept = 1 - rate * rate_factor * decay;
+  numbers.kept = kept_share(rate * rate_factor, decay);
   return numbers;
 }
 

@@ -42,23 +42,36 @@ using Momentum = MomentumRule<M, false>;
 template <class M>
 using Nesterov = MomentumRule<M, true>;
 
+/// The two moments of Adam and its kin, as s[0] and s[1].
+template <class M>
+struct Moments {
+  using V = typename M::V;
+  V new_1, new_2, root_factor, epsilon;
+  explicit HWY_INLINE Moments(const UpdateNumbers& n)
+      : new_1(M::set(n.new_1)),
+        new_2(M::set(n.new_2)),
+        root_factor(M::set(n.root_factor)),
+        epsilon(M::set(n.epsilon_outside)) {}
+  HWY_INLINE void take(V g, V* s) const {
+    s[0] = M::mul_add(g - s[0], new_1, s[0]);
+    s[1] = M::mul_add(M::mul_sub(g, g, s[1]), new_2, s[1]);
+  }
+  /// What the first moment is divided by; `second`: the second moment.
+  HWY_INLINE V divisor(V second) const { return M::mul_add(M::sqrt(second), root_factor, epsilon); }
+};
+
 template <class M, bool kAmsgrad>
 struct AdamRule {
   static constexpr int kStates = kAmsgrad ? 3 : 2;
   using V = typename M::V;
-  V rate, new_1, new_2, root_factor, epsilon;
-  explicit HWY_INLINE AdamRule(const UpdateNumbers& n)
-      : rate(M::set(n.rate)),
-        new_1(M::set(n.new_1)),
-        new_2(M::set(n.new_2)),
-        root_factor(M::set(n.root_factor)),
-        epsilon(M::set(n.epsilon_outside)) {}
+  V rate;
+  Moments<M> moments;
+  explicit HWY_INLINE AdamRule(const UpdateNumbers& n) : rate(M::set(n.rate)), moments(n) {}
   HWY_INLINE V operator()(V p, V g, V* s) const {
-    s[0] = M::mul_add(g - s[0], new_1, s[0]);
-    s[1] = M::mul_add(M::mul_sub(g, g, s[1]), new_2, s[1]);
+    moments.take(g, s);
     V v = s[1];
     if constexpr (kAmsgrad) v = s[2] = M::max(s[2], v);
-    return p - (rate * s[0]) / M::mul_add(M::sqrt(v), root_factor, epsilon);
+    return p - (rate * s[0]) / moments.divisor(v);
   }
 };
 template <class M>
@@ -143,18 +156,13 @@ template <class M>
 struct Nadam {
   static constexpr int kStates = 2;
   using V = typename M::V;
-  V rate, fresh_rate, new_1, new_2, root_factor, epsilon;
+  V rate, fresh_rate;
+  Moments<M> moments;
   explicit HWY_INLINE Nadam(const UpdateNumbers& n)
-      : rate(M::set(n.rate)),
-        fresh_rate(M::set(n.fresh_rate)),
-        new_1(M::set(n.new_1)),
-        new_2(M::set(n.new_2)),
-        root_factor(M::set(n.root_factor)),
-        epsilon(M::set(n.epsilon_outside)) {}
+      : rate(M::set(n.rate)), fresh_rate(M::set(n.fresh_rate)), moments(n) {}
   HWY_INLINE V operator()(V p, V g, V* s) const {
-    s[0] = M::mul_add(g - s[0], new_1, s[0]);
-    s[1] = M::mul_add(M::mul_sub(g, g, s[1]), new_2, s[1]);
-    return p - M::mul_add(rate, s[0], fresh_rate * g) / M::mul_add(M::sqrt(s[1]), root_factor, epsilon);
+    moments.take(g, s);
+    return p - M::mul_add(rate, s[0], fresh_rate * g) / moments.divisor(s[1]);
   }
 };
 

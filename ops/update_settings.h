@@ -10,12 +10,12 @@
 namespace isochron::ops {
 
 // X(rule): a class template in update_rules-inl.h.
-#define ISOCHRON_UPDATE_RULES(X) \
-  X(Sgd)                         \
-  X(Momentum)                    \
-  X(Nesterov)                    \
-  X(Adam)                        \
-  X(Amsgrad) X(Rms) X(RmsMomentum) X(Centered) X(CenteredMomentum) X(Adadelta) X(Adamax) X(Nadam) X(Lion)
+// clang-format off
+#define ISOCHRON_UPDATE_RULES(X)                                              \
+  X(Sgd) X(Momentum) X(Nesterov) X(Adam) X(Amsgrad)                           \
+  X(Rms) X(RmsMomentum) X(Centered) X(CenteredMomentum) X(Adadelta) X(Adamax) \
+  X(Nadam) X(Lion)
+// clang-format on
 
 enum class UpdateRule {
 #define X(rule) k##rule,

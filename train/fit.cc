@@ -383,8 +383,7 @@ void Trainer::Fit::end_epoch() {
 
 void Trainer::Fit::add_to_history(const EpochRecord& record) {
   append_history(history_text_, record);
-  if (history_.epochs()
-          .empty()) {  // as long as they will be, so that checkpoints' documents don't grow either
+  if (history_.epochs().empty()) {  // as long as they will be
     const size_t epochs = std::min(static_cast<size_t>(options_.epochs), History::kMaxEpochs);
     history_.reserve(epochs);
     history_text_.reserve(epochs * (history_text_.size() * 5 / 4));
@@ -392,7 +391,7 @@ void Trainer::Fit::add_to_history(const EpochRecord& record) {
   if (history_.epochs().size() == History::kMaxEpochs) {
     std::string oldest;
     append_history(oldest, history_.epochs().front());
-    history_text_.erase(0, oldest.size() + 1);  // with its comma
+    history_text_.erase(0, oldest.size());
   }
   history_.add(record);
 }
@@ -463,7 +462,7 @@ std::string Trainer::Fit::document(bool weights_only) {
   document.total_steps = run_.total_steps;
   document.epoch_done = epoch_done_;
   document.results = results();
-  if (weights_only) return document.str("");
+  if (weights_only) return document.str();
   document.epoch_seconds =
       epoch_done_ ? 0 : seconds_before_ + static_cast<double>(now() - epoch_began_ns_) * 1e-9;
   document.stop_reason = run_.stop_reason;
@@ -477,12 +476,16 @@ std::string Trainer::Fit::document(bool weights_only) {
   for (size_t i = 0; i < names.size(); ++i) {
     document.callbacks.push_back({names[i], options_.callbacks[i]->state()});
   }
-  return document.str(history_text_);
+  return document.str();
 }
 
 NamedBlobs Trainer::Fit::blobs() {
+  std::string history;
+  history.reserve(history_text_.capacity());  // of one size, whatever the epoch
+  history += history_text_;
   return {{kDataBlob, dataset_.state()},
-          {kBaselineBlob, warm_ && recorder_ != nullptr ? recorder_->baseline() : baseline_}};
+          {kBaselineBlob, warm_ && recorder_ != nullptr ? recorder_->baseline() : baseline_},
+          {kHistoryBlob, std::move(history)}};
 }
 
 const Results& Trainer::Fit::results() {
@@ -573,6 +576,8 @@ void Trainer::Fit::resume(const Resumed& resumed) {
   const RunDocument& document = resumed.document;
   const std::vector<Tensor> contents = resumed.checkpoint.read(variables());
   const std::string data = resumed.checkpoint.blob(kDataBlob);
+  const std::vector<EpochRecord> history =
+      parse_history(resumed.checkpoint.blob(kHistoryBlob), resumed.checkpoint.path().string());
   if (fresh_recorder_) baseline_ = resumed.checkpoint.blob(kBaselineBlob);
   run_.epoch = document.epoch;
   run_.step = document.step;
@@ -581,7 +586,7 @@ void Trainer::Fit::resume(const Resumed& resumed) {
   epoch_done_ = document.epoch_done;
   seconds_before_ = document.epoch_seconds;
   results_ = document.results;
-  for (const EpochRecord& record : document.history) add_to_history(record);
+  for (const EpochRecord& record : history) add_to_history(record);
   restore_callbacks(resumed);
   {
     const OptionalPhase phase(recorder_, Phase::kDataWait);

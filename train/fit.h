@@ -89,7 +89,7 @@ class Trainer::Fit final : public SavableRun {
   Progress progress_;
   RunState run_;
   History history_;
-  std::string history_text_;  // of all its records, for documents
+  std::string history_text_;  // of all its records, for checkpoints
   Results results_;           // those of the epoch so far
   bool epoch_done_ = true;    // the present epoch, and its validation
   bool not_finite_ = false;   // a loss or a variable is not

@@ -1,5 +1,6 @@
 #include "isochron/train/run_document.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -88,13 +89,12 @@ RunDocument document_of(const ordered_json& json) {
     document.callbacks.push_back(
         {callback.at("kind").get<std::string>(), callback.at("state").get<std::string>()});
   }
-  for (const ordered_json& record : json.at("history")) document.history.push_back(record_of(record));
   return document;
 }
 
 }  // namespace
 
-std::string RunDocument::str(const std::string& history_text) const {
+std::string RunDocument::str() const {
   ordered_json json = {
       {"weights_only", weights_only}, {"epoch", epoch},           {"step", step},
       {"total_steps", total_steps},   {"epoch_done", epoch_done}, {"results", results_json(results)}};
@@ -110,20 +110,12 @@ std::string RunDocument::str(const std::string& history_text) const {
       json["callbacks"].push_back({{"kind", kind}, {"state", state}});
     }
   }
-  std::string text;
   try {
-    text = json.dump();
+    return json.dump();
   } catch (const nlohmann::json::exception&) {
     fail(ErrorCode::kInvalidArgument, "checkpoint",
          "names (also those of files among the settings) and callbacks' states must be UTF-8");
   }
-  if (weights_only) return text;
-  text.pop_back();
-  text.reserve(text.size() + history_text.capacity() + 32);  // of one size, whatever the epoch
-  text += ",\"history\":[";
-  text += history_text;
-  text += "]}";
-  return text;
 }
 
 RunDocument RunDocument::parse(const std::string& text, const std::string& where) {
@@ -138,8 +130,23 @@ RunDocument RunDocument::parse(const std::string& text, const std::string& where
 }
 
 void append_history(std::string& text, const EpochRecord& record) {
-  if (!text.empty()) text += ',';
   text += record_json(record).dump();
+  text += '\n';
+}
+
+std::vector<EpochRecord> parse_history(std::string_view text, const std::string& where) {
+  std::vector<EpochRecord> history;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    try {
+      history.push_back(record_of(ordered_json::parse(text.substr(0, end))));
+    } catch (const std::exception& error) {
+      fail(ErrorCode::kBadFormat, where, "line {} of the history is no epoch's record ({})",
+           history.size() + 1, std::string(error.what()).substr(0, 200));
+    }
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return history;
 }
 
 }  // namespace isochron::train

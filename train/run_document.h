@@ -1,21 +1,23 @@
 // The document of a run's checkpoint: all that Trainer::fit needs, beside the variables and the blobs of what
-// may be large (the dataset's state, the recorder's baseline), to go on as if it had never ended. JSON, one
-// object.
+// may be large (the dataset's state, the recorder's baseline, the history), to go on as if it had never
+// ended. JSON, one object.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "isochron/train/results.h"
 
 namespace isochron::train {
 
-/// The names of a run's blobs: Dataset::state() and observe::Recorder::baseline().
+/// The names of a run's blobs: Dataset::state(), observe::Recorder::baseline(), and the text of the history.
 inline constexpr const char* kDataBlob = "data";
 inline constexpr const char* kBaselineBlob = "baseline";
+inline constexpr const char* kHistoryBlob = "history";
 
 struct RunDocument {
   struct CallbackState {
@@ -36,15 +38,15 @@ struct RunDocument {
   bool deterministic = false;                   // kernels chosen by rule
   std::map<std::string, std::string> choices;   // ops::recorded_choices()
   std::vector<CallbackState> callbacks;         // in fit's order
-  std::vector<EpochRecord> history;
 
-  /// `history_text`: that of `history`, made by `append_history`, so that it needn't be made at every save.
-  std::string str(const std::string& history_text) const;
+  std::string str() const;
   /// Throws kBadFormat naming `where` and the entry for anything but a document.
   static RunDocument parse(const std::string& text, const std::string& where);
 };
 
-/// Appends a record to the text of a history, which begins empty.
+/// Appends a record to the text of a history: a line of JSON each.
 void append_history(std::string& text, const EpochRecord& record);
+/// The records of such a text. Throws kBadFormat naming `where` and the line for anything else.
+std::vector<EpochRecord> parse_history(std::string_view text, const std::string& where);
 
 }  // namespace isochron::train

@@ -3,6 +3,7 @@
 // compare/run.h runs them.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -37,6 +38,9 @@ struct Expectation {
 
   /// Nothing is expected of the time.
   bool leaves_time_open() const { return time.empty(); }
+  bool allows(observe::Flatness found) const {
+    return leaves_time_open() || std::find(time.begin(), time.end(), found) != time.end();
+  }
 };
 
 /// One run of a loop, in progress.
@@ -61,7 +65,7 @@ struct Loop {
   int64_t iterations_per_epoch = 32;
   int warmup_epochs = 1;           // what they do once (plans, first saves) is not the loop
   int64_t min_iterations = 0;      // before the verdict may end it; ten times as many at length
-  int64_t max_iterations = 0;      // 0: none; a loop that can't run on for ever
+  int64_t max_iterations = 0;      // of its run, 0: none; for a loop that can't go on for ever
   int64_t work_per_iteration = 1;  // document iterations that one recorded iteration does
   Expectation expected = {};
   std::vector<observe::Gauge> gauges = {};

@@ -49,6 +49,13 @@ int64_t least_iterations(const Loop& loop, const CompareOptions& options) {
   return loop.min_iterations * (options.at_length ? kTimesAtLength : 1);
 }
 
+/// Whether its time is held against that of another process that stands still while it runs. One that is
+/// bound to grow needs none.
+bool has_twin(const Loop& loop, const CompareOptions& options) {
+  if (options.iterations > 0 || loop.expected.leaves_time_open()) return false;
+  return loop.max_iterations == 0 || loop.expected.allows(Flatness::kFlat);
+}
+
 /// A loop that ends by itself is judged on what there is, however fast the machine was through with it.
 observe::ReportOptions report_options(const Loop& loop) {
   observe::ReportOptions options;
@@ -65,11 +72,17 @@ class Progress {
         options_(options),
         recorder_(recorder),
         turns_(turns),
+        has_twin_(has_twin(loop, options)),
+        in_run_(!has_twin_),
         epoch_began_ns_(observe::running_ns()) {}
 
   bool next() {
-    if (turns_.take_anew()) begin_anew();
+    if (turns_.take_anew()) {
+      begin_anew();
+      in_run_ = true;
+    }
     ++iterations_;
+    run_iterations_ += in_run_;
     add_to_turn();
     if (iterations_ % loop_.iterations_per_epoch == 0) end_epoch();
     if (more()) return true;
@@ -90,10 +103,15 @@ class Progress {
 
  private:
   bool more() {
-    if (loop_.max_iterations > 0 && iterations_ >= loop_.max_iterations) return false;
+    const bool at_end = loop_.max_iterations > 0 && run_iterations_ == loop_.max_iterations;
+    if (at_end && !has_twin_) return false;
     if (options_.iterations > 0) return iterations_ < options_.iterations;
     if (iterations_ >= kIterationLimit) return false;
-    if (!turns_.over(observe::running_ns())) return true;
+    if (at_end) {
+      turns_.end_run();
+    } else if (!turns_.over(observe::running_ns())) {
+      return true;
+    }
     const bool ended = ended_ || !turns_.wait([this] { return record(); });
     ended_ = ended;
     // The least is run in any case.
@@ -123,7 +141,8 @@ class Progress {
                  static_cast<double>(now - epoch_began_ns_) * 1e-9);
     }
     const bool last = options_.iterations > 0 && iterations_ >= options_.iterations;
-    if (epochs_ == loop_.warmup_epochs && loop_.max_iterations == 0 && !last) {
+    const bool settles = loop_.max_iterations == 0 || has_twin_;
+    if (epochs_ == loop_.warmup_epochs && settles && !last) {
       begin_anew();
       warm_ = true;
     }
@@ -134,7 +153,9 @@ class Progress {
   const CompareOptions& options_;
   observe::Recorder& recorder_;
   observe::Turns& turns_;
-  int64_t iterations_ = 0;
+  const bool has_twin_;
+  bool in_run_;  // not beside the twin before it
+  int64_t iterations_ = 0, run_iterations_ = 0;
   int epochs_ = 0;
   bool ended_ = false;
   bool warm_ = false;
@@ -178,9 +199,12 @@ std::string outcome_text(const LoopResult& result) {
 class Running {
  public:
   Running(const Loop& loop, const CompareOptions& options)
-      : loop_(loop), options_(options), worker_(begin()), next_look_(options.seconds) {
-    const bool goes_on = loop.max_iterations == 0 && options.iterations == 0;
-    if (goes_on && !loop.expected.leaves_time_open()) twin_ = begin();
+      : loop_(loop),
+        options_(options),
+        ends_(loop.max_iterations > 0 && !has_twin(loop, options)),
+        worker_(begin()),
+        next_look_(options.seconds) {
+    if (has_twin(loop, options)) twin_ = begin();
   }
 
   /// Has warmed up, and its twin, and was beside it for the first time; the run begins.
@@ -196,7 +220,7 @@ class Running {
 
   /// `more_time`: beyond what every loop has, for a loop that ends by itself.
   bool wants_turn(bool more_time) const {
-    if (worker_->ended()) return false;
+    if (worker_->run_ended()) return false;
     if (options_.iterations > 0 || spent_ < options_.seconds) return true;
     if (loop_.max_iterations == 0) return result_.report.iterations < least_iterations(loop_, options_);
     return more_time && !result_.settled;
@@ -206,7 +230,8 @@ class Running {
     worker_->run(kTurnSeconds, spent_ == 0 && twin_);
     // The first one makes data and plans too.
     spent_ += std::min(2 * kTurnSeconds, static_cast<double>(now_ns() - began_ns) * 1e-9);
-    if (worker_->ended() || options_.iterations > 0 || spent_ < next_look_) return;
+    if (worker_->ended() || options_.iterations > 0) return;
+    if (spent_ < next_look_ && !worker_->run_ended()) return;
     take(worker_->snapshot());
     next_look_ = std::max(next_look_ * kNextLook, spent_);
   }
@@ -221,7 +246,7 @@ class Running {
 
   /// Ends it. What was found while it went on stays as it was found.
   LoopResult finish() {
-    const bool found = looked_ && (result_.settled || loop_.max_iterations == 0);
+    const bool found = looked_ && (result_.settled || !ends_);
     twin_.reset();
     const std::string record = worker_->finish();
     if (found) {
@@ -262,15 +287,16 @@ class Running {
     looked_ = true;
     const Flatness found = result_.report.time.kind;
     const bool open = loop_.expected.leaves_time_open();
-    const bool ends = loop_.max_iterations > 0;
-    result_.settled =
-        options_.iterations > 0 || found == Flatness::kFlat || (open && found == Flatness::kInconclusive) ||
-        (ends && found != Flatness::kInconclusive && found == found_) || (ends && !open && worker_->ended());
+    result_.settled = options_.iterations > 0 || found == Flatness::kFlat ||
+                      (open && found == Flatness::kInconclusive) ||
+                      (ends_ && found != Flatness::kInconclusive && found == found_) ||
+                      (ends_ && !open && worker_->ended());
     found_ = found;
   }
 
   const Loop& loop_;
   const CompareOptions& options_;
+  const bool ends_;  // by itself
   std::unique_ptr<observe::Worker> worker_;
   double spent_ = 0;
   double next_look_;

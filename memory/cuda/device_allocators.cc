@@ -20,17 +20,11 @@ size_t block_bytes(size_t bytes) {
 }
 
 void note_taken(AllocatorStats& stats, size_t bytes, size_t block) {
-  stats.in_use_bytes += block;
-  stats.requested_bytes += bytes;
-  stats.peak_in_use_bytes = std::max(stats.peak_in_use_bytes, stats.in_use_bytes);
-  ++stats.live_allocations;
-  ++stats.total_allocations;
+  stats.take(bytes, block);
   count(Counter::kDeviceBytesInUse, static_cast<int64_t>(block));
 }
 void note_given(AllocatorStats& stats, size_t bytes, size_t block) {
-  stats.in_use_bytes -= block;
-  stats.requested_bytes -= bytes;
-  --stats.live_allocations;
+  stats.give(bytes, block);
   count(Counter::kDeviceBytesInUse, -static_cast<int64_t>(block));
 }
 

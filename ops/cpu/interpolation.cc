@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "isochron/ops/cpu/axis_view.h"
+#include "isochron/ops/cpu/axis_kernels.h"
 
 namespace isochron::ops {
 namespace {

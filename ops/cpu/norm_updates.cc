@@ -5,7 +5,7 @@
 
 #include "isochron/core/threads.h"
 #include "isochron/ops/cpu/norm_functions.h"
-#include "isochron/ops/cpu/update_parameters.h"
+#include "isochron/ops/update_parameters.h"
 
 namespace isochron::ops {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "isochron/core/threads.h"
-#include "isochron/ops/cpu/update_parameters.h"
+#include "isochron/ops/update_parameters.h"
 #include "isochron/ops/update_settings.h"
 
 #undef HWY_TARGET_INCLUDE

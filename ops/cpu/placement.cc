@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "isochron/core/threads.h"
+#include "isochron/ops/axis_view.h"
+#include "isochron/ops/block_view.h"
 #include "isochron/ops/cpu/tile_functions.h"
 
 namespace isochron::ops {
@@ -16,14 +18,10 @@ class PadKernel final : public graph::Kernel {
   PadKernel(const graph::KernelRequest& request)
       : dtype_(request.outputs[0].dtype), out_elems_(request.outputs[0].shape.elems()) {
     const Shape& in = request.inputs[0].shape;
-    const Dims& starts = request.attributes.get<Dims>("starts");
-    const Dims& steps = request.attributes.get<Dims>("steps");
-    const Strides out_strides = contiguous_strides(request.outputs[0].shape);
-    for (int i = 0; i < in.rank(); ++i) {
-      offset_ += starts[i] * out_strides[i];
-      outer_.push_back(in[i]);
-      strides_.push_back(out_strides[i] * steps[i]);
-    }
+    const BlockView view = block_view(request.attributes, in, request.outputs[0].shape);
+    offset_ = view.offset;
+    strides_ = view.strides;
+    outer_ = in;
     if (in.rank() == 0) {
       outer_.push_back(1);
       strides_.push_back(1);
@@ -79,11 +77,11 @@ class PadKernel final : public graph::Kernel {
 class ConcatenateKernel final : public graph::Kernel {
  public:
   ConcatenateKernel(const graph::KernelRequest& request) {
-    const int axis = static_cast<int>(request.attributes.get<int64_t>("axis"));
+    const int axis = axis_of(request);
     const Shape& out = request.outputs[0].shape;
-    for (int i = 0; i < axis; ++i) rows_ *= out[i];
-    size_t inner_bytes = dtype_size(request.outputs[0].dtype);
-    for (int i = axis + 1; i < out.rank(); ++i) inner_bytes *= static_cast<size_t>(out[i]);
+    const AxisView view(out, axis);
+    rows_ = view.outer;
+    const size_t inner_bytes = static_cast<size_t>(view.inner) * dtype_size(request.outputs[0].dtype);
     for (const TensorSpec& input : request.inputs) {
       row_bytes_.push_back(static_cast<size_t>(input.shape[axis]) * inner_bytes);
       out_row_bytes_ += row_bytes_.back();
@@ -105,7 +103,7 @@ class ConcatenateKernel final : public graph::Kernel {
   }
 
  private:
-  int64_t rows_ = 1;
+  int64_t rows_ = 0;
   int threads_ = 1;
   std::vector<size_t> row_bytes_;
   size_t out_row_bytes_ = 0;

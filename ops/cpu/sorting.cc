@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "isochron/core/checked.h"
-#include "isochron/ops/cpu/axis_view.h"
+#include "isochron/ops/cpu/axis_kernels.h"
 
 namespace isochron::ops {
 namespace {

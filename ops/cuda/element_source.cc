@@ -1,13 +1,12 @@
 #include "isochron/ops/cuda/element_source.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <span>
 #include <utility>
 
 #include "isochron/core/error.h"
-#include "isochron/ops/cuda/index_text.h"
+#include "isochron/ops/cuda/kernel_text.h"
 #include "isochron/ops/cuda/texts.h"
 
 namespace isochron::ops {
@@ -23,29 +22,9 @@ constexpr int64_t kWarp = 32;       // neighbouring addresses are read at once
 constexpr int64_t kFoldsEach = 16;  // elements that a thread folds before more blocks are worth it
 constexpr int64_t kMostSplits = 64;
 
-bool is_half(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 std::string functions_of(DType dtype) {
   if (is_floating(dtype)) return fmt::format("Floats<{}>", computed_type(dtype));
   return dtype == DType::kBool ? "Truth" : fmt::format("Whole<{}>", stored_type(dtype));
-}
-
-std::string number_text(double value, DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-      return fmt::format("double_of({:#x}ULL)", std::bit_cast<uint64_t>(value));
-    case DType::kF32:
-      return fmt::format("float_of({:#x}u)", std::bit_cast<uint32_t>(static_cast<float>(value)));
-    case DType::kF16:
-      return fmt::format("float_of({:#x}u)",
-                         std::bit_cast<uint32_t>(static_cast<float>(float16(static_cast<float>(value)))));
-    case DType::kBF16:
-      return fmt::format("float_of({:#x}u)",
-                         std::bit_cast<uint32_t>(static_cast<float>(bfloat16(static_cast<float>(value)))));
-    case DType::kBool:
-      return value != 0 ? "true" : "false";
-    default:
-      return fmt::format("static_cast<{}>({}LL)", stored_type(dtype), static_cast<int64_t>(value));
-  }
 }
 
 /// Whether the CPU's kernels have it too.
@@ -349,7 +328,7 @@ const std::string& element_prelude() {
       "\n#define HWY_INLINE ISOCHRON_INLINE\n#define HWY_NAMESPACE scalar_target\n"
       "#define HWY_BEFORE_NAMESPACE() static_assert(true, \"\")\n"
       "#define HWY_AFTER_NAMESPACE() static_assert(true, \"\")\n" +
-      std::string(texts::kFunctors) + std::string(texts::kElementPrelude) +
+      std::string(texts::kFunctors) + std::string(texts::kBlockSizes) + std::string(texts::kElementPrelude) +
       "\nusing namespace isochron::ops::element;\n";
   return text;
 }

@@ -1,12 +1,14 @@
 // A kernel for a device that is some launches, one after the other.
 #pragma once
 
-#include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "isochron/core/cuda/kernel_module.h"
+#include "isochron/graph/element_op.h"
 #include "isochron/graph/op.h"
+#include "isochron/ops/cuda/kernel_text.h"
 
 namespace isochron::ops {
 
@@ -16,42 +18,29 @@ struct Slot {
   size_t index = 0;
 };
 
+/// What the driver takes for an argument that is an address: where that address is.
+inline void* argument_of(std::byte* const& address) { return const_cast<std::byte**>(&address); }
+
+/// `blocks` in a row, of `threads`. Throws kUnsupported for more than a launch has.
+cuda::LaunchSize row_of_blocks(const graph::KernelRequest& request, int64_t blocks, unsigned threads);
+
 class LaunchKernel final : public graph::Kernel {
  public:
-  LaunchKernel(const graph::KernelRequest& request, size_t workspace_bytes)
-      : module_(*request.module), workspace_bytes_(workspace_bytes) {
-    for (size_t i = 0; i < request.inputs.size(); ++i) all_.push_back({Slot::kInput, i});
-    for (size_t o = 0; o < request.outputs.size(); ++o) all_.push_back({Slot::kOutput, o});
-    all_.push_back({Slot::kWorkspace, 0});
-  }
+  explicit LaunchKernel(const graph::KernelRequest& request);
 
-  /// A function of the module's text that takes the addresses of all inputs, all outputs, and the workspace.
-  void add(const std::string& function, const cuda::LaunchSize& size) { add(function, size, all_); }
-  /// One that takes these.
-  void add(const std::string& function, const cuda::LaunchSize& size, std::vector<Slot> slots) {
-    std::vector<void*> arguments(slots.size());
-    launches_.push_back({module_.add_function(function), size, std::move(slots), std::move(arguments)});
-  }
-  /// What `other`, of the same call, does, after what is there.
-  void add_all(const LaunchKernel& other) {
-    launches_.insert(launches_.end(), other.launches_.begin(), other.launches_.end());
-    need_workspace(other.workspace_bytes_);
-  }
-  void need_workspace(size_t bytes) { workspace_bytes_ = std::max(workspace_bytes_, bytes); }
+  /// A function of the request's module with this body, whose parameters are `const IN0* in0`, ..., `OUT0*
+  /// out0`, ..., `void* workspace`, with the names `type` gives the call's dtypes; outputs that nobody reads
+  /// are null. The body of one whose threads wait for each other begins with "// threads meet".
+  void add(const graph::KernelRequest& request, std::string_view body, const cuda::LaunchSize& size,
+           std::string_view (*type)(DType) = stored_type);
+  /// An element program whose operands are the call's inputs and whose outputs are its outputs.
+  void add_program(const graph::ElementProgram& program) { add_program(program, all_); }
+  /// One whose operands and outputs are these.
+  void add_program(const graph::ElementProgram& program, std::vector<Slot> slots);
 
+  cuda::KernelModule& module() const { return module_; }
   size_t workspace_bytes() const override { return workspace_bytes_; }
-  void run(const graph::KernelArgs& args) override {
-    for (Launch& launch : launches_) {
-      for (size_t a = 0; a < launch.slots.size(); ++a) {
-        const auto [kind, index] = launch.slots[a];
-        std::byte* const& address = kind == Slot::kInput    ? args.inputs[index]
-                                    : kind == Slot::kOutput ? args.outputs[index]
-                                                            : args.workspace;
-        launch.arguments[a] = const_cast<std::byte**>(&address);
-      }
-      module_.launch(launch.function, launch.size, launch.arguments, args.stream);
-    }
-  }
+  void run(const graph::KernelArgs& args) override;
 
  private:
   struct Launch {
@@ -60,9 +49,11 @@ class LaunchKernel final : public graph::Kernel {
     std::vector<Slot> slots;
     std::vector<void*> arguments;
   };
+  void add_launch(const std::string& function, const cuda::LaunchSize& size, std::vector<Slot> slots);
 
   cuda::KernelModule& module_;
-  size_t workspace_bytes_;
+  const std::string name_;
+  size_t workspace_bytes_ = 0;
   std::vector<Slot> all_;
   std::vector<Launch> launches_;
 };

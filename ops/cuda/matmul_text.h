@@ -7,17 +7,19 @@ namespace isochron {
 namespace ops {
 namespace element {
 
-/// The 16 x 16 elements from (`row`, `column`) on of c (m x n) = a (m x k) times b (k x n), by 256 threads.
-/// Sums run in `Sum`, in the order of k.
-template <typename T, typename Sum, bool kTransposeA, bool kTransposeB>
+/// Tile (`tile_row`, `tile_column`) of c (m x n) = a (m x k) times b (k x n), a thread an element. Sums run
+/// in `Sum`, in the order of k.
+template <typename Sum, bool kTransposeA, bool kTransposeB, typename T>
 ISOCHRON_SCALAR void multiply_tile(const T* a, const T* b, T* c, unsigned m, unsigned n, unsigned k,
-                                   unsigned row, unsigned column) {
+                                   unsigned tile_row, unsigned tile_column) {
   using Wide = unsigned long long;
-  __shared__ Sum left[16][17];   // [row][p]
-  __shared__ Sum right[16][17];  // [p][column]
-  const unsigned y = threadIdx.x / 16u, x = threadIdx.x % 16u;
+  constexpr unsigned kTile = kMatmulTile;
+  const unsigned row = tile_row * kTile, column = tile_column * kTile;
+  __shared__ Sum left[kTile][kTile + 1];   // [row][p]
+  __shared__ Sum right[kTile][kTile + 1];  // [p][column]
+  const unsigned y = threadIdx.x / kTile, x = threadIdx.x % kTile;
   Sum sum = 0;
-  for (unsigned p = 0; p < k; p += 16u) {
+  for (unsigned p = 0; p < k; p += kTile) {
     // Neighbouring threads read neighbouring elements, whichever way the matrix lies.
     const unsigned a_row = kTransposeA ? x : y, a_p = kTransposeA ? y : x;
     const unsigned b_p = kTransposeB ? x : y, b_column = kTransposeB ? y : x;
@@ -30,7 +32,7 @@ ISOCHRON_SCALAR void multiply_tile(const T* a, const T* b, T* c, unsigned m, uns
     left[a_row][a_p] = from_a;
     right[b_p][b_column] = from_b;
     __syncthreads();
-    for (unsigned q = 0; q < 16u; ++q) sum = ScalarMath<Sum>::mul_add(left[y][q], right[q][x], sum);
+    for (unsigned q = 0; q < kTile; ++q) sum = ScalarMath<Sum>::mul_add(left[y][q], right[q][x], sum);
     __syncthreads();
   }
   if (row + y < m && column + x < n) c[Wide(row + y) * n + (column + x)] = Store<T>::of(sum);

@@ -1,8 +1,8 @@
 // Ops that move elements of any dtype on a device, and those that look for a place.
 #include <algorithm>
 
-#include "isochron/ops/cuda/element_source.h"
-#include "isochron/ops/cuda/index_text.h"
+#include "isochron/ops/axis_view.h"
+#include "isochron/ops/block_view.h"
 #include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/cuda/launches.h"
 
@@ -11,8 +11,7 @@ namespace {
 
 using graph::KernelRequest;
 
-constexpr int64_t kBlock = 256;
-constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
+constexpr unsigned kThreads = 256;
 
 /// An unsigned type of the size.
 std::string_view moved_type(DType dtype) {
@@ -28,66 +27,37 @@ std::string_view moved_type(DType dtype) {
   }
 }
 
-/// Adds a function with the call's inputs `in0`... and outputs `out0`..., whose `body` a thread runs for each
-/// element `i` of `elems`, a signed number of 64 bits.
+/// Adds a function whose `body` a thread runs for each element `i` of `elems`, a signed number of 64 bits.
 void add_loop(LaunchKernel& kernel, const KernelRequest& request, int64_t elems, const std::string& body) {
   if (elems == 0) return;
-  const int64_t blocks = (elems + kBlock - 1) / kBlock;
-  require(blocks <= kMostBlocks, ErrorCode::kUnsupported, request.op.name,
-          "{} elements are too many for one launch", elems);
-  cuda::KernelModule& module = *request.module;
-  const std::string name = module.unique_name(request.op.name);
-  std::string parameters;
-  for (size_t i = 0; i < request.inputs.size(); ++i)
-    parameters += fmt::format("const {}* in{}, ", moved_type(request.inputs[i].dtype), i);
-  for (size_t o = 0; o < request.outputs.size(); ++o)
-    parameters += fmt::format("{}* out{}, ", moved_type(request.outputs[o].dtype), o);
-  module.add_shared(element_prelude());
-  module.add(fmt::format(
-      "extern \"C\" __global__ void {0}({1}void* workspace) {{\n"
-      "  const long long i = blockIdx.x * {2}ll + threadIdx.x;\n  if (i >= {3}ll) return;\n  {4}\n}}\n",
-      name, parameters, kBlock, elems, body));
-  kernel.add(name, {.grid = {static_cast<unsigned>(blocks), 1, 1}, .block = {kBlock, 1, 1}});
+  kernel.add(
+      request,
+      fmt::format("const long long i = blockIdx.x * {}ll + threadIdx.x;\n  if (i >= {}ll) return;\n  {}",
+                  kThreads, elems, body),
+      row_of_blocks(request, (elems + kThreads - 1) / kThreads, kThreads), moved_type);
 }
 
-/// The offset of element `index` under signed strides, of either sign.
-std::string signed_offset(const std::string& index, const Shape& shape, const Strides& strides,
-                          int64_t offset) {
-  return fmt::format("{}ll + {}", offset, offset_text(index, joined_axes(shape, strides), "ll"));
+/// Where element `i` of the part lies in the whole.
+std::string place_text(const BlockView& view, const Shape& part) {
+  return fmt::format("{}ll + {}", view.offset, offset_text("i", joined_axes(part, view.strides), "ll"));
 }
 
-/// out[i] = in[offset + strides . index of i].
-std::unique_ptr<graph::Kernel> strided_copy(const KernelRequest& request, const Strides& strides,
-                                            int64_t offset) {
-  auto kernel = std::make_unique<LaunchKernel>(request, 0);
+std::unique_ptr<graph::Kernel> strided_copy(const KernelRequest& request, const BlockView& from) {
+  auto kernel = std::make_unique<LaunchKernel>(request);
   const Shape& shape = request.outputs[0].shape;
-  add_loop(*kernel, request, shape.elems(),
-           fmt::format("out0[i] = in0[{}];", signed_offset("i", shape, strides, offset)));
+  add_loop(*kernel, request, shape.elems(), fmt::format("out0[i] = in0[{}];", place_text(from, shape)));
   return kernel;
 }
 
-/// Extents before, at and behind an axis.
-struct AroundAxis {
-  int64_t outer = 1, extent = 1, inner = 1;
-  AroundAxis(const Shape& shape, int axis) : extent(shape[axis]) {
-    for (int i = 0; i < axis; ++i) outer *= shape[i];
-    for (int i = axis + 1; i < shape.rank(); ++i) inner *= shape[i];
-  }
-};
-
-int axis_of(const KernelRequest& request) {
-  return static_cast<int>(request.attributes.get<int64_t>("axis"));
-}
-
-std::string number_text(double value, DType dtype) {
-  return fmt::format("Store<{}>::of(static_cast<{}>({:.17g}))", stored_type(dtype), computed_type(dtype),
-                     value);
+/// `value` as it is stored.
+std::string stored_text(double value, DType dtype) {
+  return fmt::format("Store<{}>::of({})", stored_type(dtype), number_text(value, dtype));
 }
 
 /// Position of the first largest (or smallest) element along an axis; the first NaN wins.
 std::unique_ptr<graph::Kernel> prepare_arg(const KernelRequest& request, std::string_view better) {
-  auto kernel = std::make_unique<LaunchKernel>(request, 0);
-  const AroundAxis around(request.inputs[0].shape, axis_of(request));
+  auto kernel = std::make_unique<LaunchKernel>(request);
+  const AxisView around(request.inputs[0].shape, axis_of(request));
   const DType dtype = request.inputs[0].dtype;
   add_loop(*kernel, request, request.outputs[0].shape.elems(),
            fmt::format("const {0}* x = reinterpret_cast<const {0}*>(in0) + i / {1}ll * {2}ll + i % {1}ll;\n"
@@ -107,48 +77,32 @@ std::unique_ptr<graph::Kernel> prepare_arg(const KernelRequest& request, std::st
 std::unique_ptr<graph::Kernel> prepare_transpose_cuda(const KernelRequest& request) {
   const Dims& permutation = request.attributes.get<Dims>("permutation");
   const Strides source = contiguous_strides(request.inputs[0].shape);
-  Strides strides = source;
-  for (int i = 0; i < strides.rank(); ++i) strides[i] = source[static_cast<int>(permutation[i])];
-  return strided_copy(request, strides, 0);
+  BlockView view{source};
+  for (int i = 0; i < source.rank(); ++i) view.strides[i] = source[static_cast<int>(permutation[i])];
+  return strided_copy(request, view);
 }
 
 std::unique_ptr<graph::Kernel> prepare_slice_cuda(const KernelRequest& request) {
-  const Dims& starts = request.attributes.get<Dims>("starts");
-  const Dims& steps = request.attributes.get<Dims>("steps");
-  Strides strides = contiguous_strides(request.inputs[0].shape);
-  int64_t offset = 0;
-  for (int i = 0; i < strides.rank(); ++i) {
-    offset += starts[i] * strides[i];
-    strides[i] =
-        request.outputs[0].shape[i] > 1 ? strides[i] * steps[i] : 0;  // a huge step takes one element
-  }
-  return strided_copy(request, strides, offset);
+  return strided_copy(request,
+                      block_view(request.attributes, request.outputs[0].shape, request.inputs[0].shape));
 }
 
 std::unique_ptr<graph::Kernel> prepare_pad_cuda(const KernelRequest& request) {
-  const Dims& starts = request.attributes.get<Dims>("starts");
-  const Dims& steps = request.attributes.get<Dims>("steps");
   const Shape& part = request.inputs[0].shape;
   const TensorSpec& whole = request.outputs[0];
-  auto kernel = std::make_unique<LaunchKernel>(request, 0);
+  auto kernel = std::make_unique<LaunchKernel>(request);
   add_loop(*kernel, request, whole.shape.elems(),
            fmt::format("reinterpret_cast<{}*>(out0)[i] = {};", stored_type(whole.dtype),
-                       number_text(request.attributes.get<double>("value"), whole.dtype)));
-  Strides strides = contiguous_strides(whole.shape);
-  int64_t offset = 0;
-  for (int i = 0; i < strides.rank(); ++i) {
-    offset += part[i] > 0 ? starts[i] * strides[i] : 0;
-    strides[i] = part[i] > 1 ? strides[i] * steps[i] : 0;
-  }
-  add_loop(*kernel, request, part.elems(),
-           fmt::format("out0[{}] = in0[i];", signed_offset("i", part, strides, offset)));
+                       stored_text(request.attributes.get<double>("value"), whole.dtype)));
+  const BlockView view = block_view(request.attributes, part, whole.shape);
+  add_loop(*kernel, request, part.elems(), fmt::format("out0[{}] = in0[i];", place_text(view, part)));
   return kernel;
 }
 
 std::unique_ptr<graph::Kernel> prepare_concatenate_cuda(const KernelRequest& request) {
-  auto kernel = std::make_unique<LaunchKernel>(request, 0);
+  auto kernel = std::make_unique<LaunchKernel>(request);
   const int axis = axis_of(request);
-  const AroundAxis out(request.outputs[0].shape, axis);
+  const AxisView out(request.outputs[0].shape, axis);
   int64_t start = 0;
   for (size_t k = 0; k < request.inputs.size(); ++k) {
     const Shape& shape = request.inputs[k].shape;
@@ -162,8 +116,8 @@ std::unique_ptr<graph::Kernel> prepare_concatenate_cuda(const KernelRequest& req
 }
 
 std::unique_ptr<graph::Kernel> prepare_gather_cuda(const KernelRequest& request) {
-  auto kernel = std::make_unique<LaunchKernel>(request, 0);
-  const AroundAxis from(request.inputs[0].shape, axis_of(request));
+  auto kernel = std::make_unique<LaunchKernel>(request);
+  const AxisView from(request.inputs[0].shape, axis_of(request));
   const TensorSpec& indices = request.inputs[1];
   const int64_t count = std::max<int64_t>(indices.shape.elems(), 1);
   add_loop(*kernel, request, request.outputs[0].shape.elems(),
@@ -177,7 +131,7 @@ std::unique_ptr<graph::Kernel> prepare_gather_cuda(const KernelRequest& request)
 }
 
 std::unique_ptr<graph::Kernel> prepare_one_hot_cuda(const KernelRequest& request) {
-  auto kernel = std::make_unique<LaunchKernel>(request, 0);
+  auto kernel = std::make_unique<LaunchKernel>(request);
   const DType dtype = request.outputs[0].dtype;
   add_loop(
       *kernel, request, request.outputs[0].shape.elems(),
@@ -186,7 +140,7 @@ std::unique_ptr<graph::Kernel> prepare_one_hot_cuda(const KernelRequest& request
           "  reinterpret_cast<{2}*>(out0)[i] = checked_index(index, {1}u, \"one_hot\") == i % {1}ll ? {3} "
           ": {4};",
           stored_type(request.inputs[0].dtype), request.attributes.get<int64_t>("depth"), stored_type(dtype),
-          number_text(1, dtype), number_text(0, dtype)));
+          stored_text(1, dtype), stored_text(0, dtype)));
   return kernel;
 }
 

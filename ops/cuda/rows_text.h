@@ -1,4 +1,4 @@
-// Kernels over rows, a block of 256 threads each; behind element_prelude() in their text. T is what is stored
+// Kernels over rows, a block of kRowThreads each; behind element_prelude() in their text. T is what is stored
 // and computed with, float or double; sums join as trees, the same at each run.
 #ifndef ISOCHRON_OPS_CUDA_ROWS_TEXT_H_
 #define ISOCHRON_OPS_CUDA_ROWS_TEXT_H_
@@ -6,8 +6,6 @@
 namespace isochron {
 namespace ops {
 namespace element {
-
-constexpr unsigned kRowThreads = 256;
 
 /// What the threads of a block have, folded: all get it.
 template <typename Fold, typename T>

@@ -7,9 +7,6 @@ namespace isochron {
 namespace ops {
 namespace element {
 
-constexpr unsigned kUpdateThreads = 256;
-constexpr unsigned kUpdateBlock = 1024;  // elements of a block, all of one parameter
-
 template <unsigned kCount>
 struct Addresses {
   void* at[kCount];

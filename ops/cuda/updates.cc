@@ -1,30 +1,22 @@
 // Optimizer updates on a device.
-#include <bit>
-
-#include "isochron/core/cuda/kernel_module.h"
+#include "isochron/ops/cuda/block_sizes.h"
 #include "isochron/ops/cuda/element_source.h"
-#include "isochron/ops/cuda/index_text.h"
 #include "isochron/ops/cuda/kernels.h"
+#include "isochron/ops/cuda/launches.h"
 #include "isochron/ops/cuda/texts.h"
-#include "isochron/ops/optimizer_updates.h"
+#include "isochron/ops/update_parameters.h"
 #include "isochron/ops/update_settings.h"
 
 namespace isochron::ops {
 namespace {
 
-constexpr int64_t kElemsOfBlock = 1024;  // as in update_text.h
-constexpr unsigned kThreads = 256;
 constexpr size_t kMostAddresses = 480;  // of a launch, whose parameters have 4 KiB
 
-std::string text_of(double number) {
-  return fmt::format("double_of({:#x}ull)", std::bit_cast<uint64_t>(number));
-}
-
-/// As the body of a function that returns it.
-std::string text_of(const element::UpdateSettings& settings) {
+/// Text that defines `settings`.
+std::string settings_text(const element::UpdateSettings& settings) {
   std::string text = "  UpdateSettings settings;\n";
   const auto set = [&text](std::string_view field, double value) {
-    text += fmt::format("  settings.{} = {};\n", field, text_of(value));
+    text += fmt::format("  settings.{} = {};\n", field, exact_text(value));
   };
   set("fixed.momentum", settings.fixed.momentum);
   set("fixed.new_1", settings.fixed.new_1);
@@ -52,7 +44,7 @@ std::string table(std::string_view type, const std::string& name, size_t count, 
 class DeviceUpdateKernel final : public graph::Kernel {
  public:
   explicit DeviceUpdateKernel(const graph::KernelRequest& request)
-      : module_(*request.module), layout_(layout_of(request)) {
+      : module_(*request.module), parameters_(request), layout_(parameters_.layout) {
     module_.add_shared(element_prelude());
     for (const std::string_view text : {texts::kUpdateNumbers, texts::kUpdateRules, texts::kUpdate})
       module_.add_shared(std::string(text));
@@ -73,9 +65,6 @@ class DeviceUpdateKernel final : public graph::Kernel {
   }
 
   void run(const graph::KernelArgs& args) override {
-    const auto address = [](std::byte* const& pointer) {
-      return static_cast<void*>(const_cast<std::byte**>(&pointer));
-    };
     for (Launch& launch : launches_) {
       size_t a = 0;
       for (const size_t i : launch.parameters) {
@@ -86,13 +75,13 @@ class DeviceUpdateKernel final : public graph::Kernel {
         for (size_t k = 0; k < layout_.states; ++k)
           launch.addresses[a++] = args.outputs[layout_.state(k, i) - UpdateLayout::kFirstAliased];
       }
-      void* const arguments[] = {address(args.inputs[UpdateLayout::kGradientFactor]),
-                                 address(args.inputs[UpdateLayout::kLearningRate]),
-                                 address(args.inputs[UpdateLayout::kStep]), launch.addresses.data()};
+      void* const arguments[] = {argument_of(args.inputs[UpdateLayout::kGradientFactor]),
+                                 argument_of(args.inputs[UpdateLayout::kLearningRate]),
+                                 argument_of(args.inputs[UpdateLayout::kStep]), launch.addresses.data()};
       module_.launch(launch.function, launch.size, arguments, args.stream);
     }
     // Last, for it may overwrite what all read.
-    void* const arguments[] = {address(args.inputs[UpdateLayout::kStep]), address(args.outputs[0])};
+    void* const arguments[] = {argument_of(args.inputs[UpdateLayout::kStep]), argument_of(args.outputs[0])};
     module_.launch(count_step_, {}, arguments, args.stream);
   }
 
@@ -104,16 +93,10 @@ class DeviceUpdateKernel final : public graph::Kernel {
     std::vector<std::byte*> addresses;
   };
 
-  static UpdateLayout layout_of(const graph::KernelRequest& request) {
-    const size_t states = update_state_count(request.op, request.attributes);
-    return {(request.inputs.size() - UpdateLayout::kNumbers) / (2 + states), states};
-  }
   size_t addresses_each() const { return 3 + 2 * layout_.states; }
 
   void add_launch(const graph::KernelRequest& request, std::vector<size_t> parameters) {
     const UpdateDefinition definition = update_definition(request.op, request.attributes);
-    const auto factors = request.attributes.get_or<std::vector<double>>("rate_factors", {});
-    const auto decays = request.attributes.get_or<std::vector<double>>("weight_decays", {});
     const std::string name = module_.unique_name(request.op.name);
     const size_t count = parameters.size();
     const auto elems = [&](size_t i) {
@@ -121,39 +104,36 @@ class DeviceUpdateKernel final : public graph::Kernel {
     };
     std::vector<int64_t> first_block(1, 0);
     for (size_t i = 0; i < count; ++i)
-      first_block.push_back(first_block.back() + (elems(i) + kElemsOfBlock - 1) / kElemsOfBlock);
+      first_block.push_back(first_block.back() +
+                            (elems(i) + element::kUpdateBlock - 1) / element::kUpdateBlock);
     std::string text =
         table("unsigned", name + "_first_block", count, [&](size_t i) { return first_block[i]; });
     text += table("unsigned long long", name + "_elems", count, elems);
-    text += table("double", name + "_factor", count, [&](size_t i) {
-      return fmt::format("{:.17g}", factors.empty() ? 1.0 : factors[parameters[i]]);
-    });
-    text += table("double", name + "_decay", count, [&](size_t i) {
-      return fmt::format("{:.17g}", decays.empty() ? 0.0 : decays[parameters[i]]);
-    });
+    text += table("double", name + "_factor", count,
+                  [&](size_t i) { return fmt::format("{:.17g}", parameters_.rate_factor(parameters[i])); });
+    text += table("double", name + "_decay", count,
+                  [&](size_t i) { return fmt::format("{:.17g}", parameters_.weight_decay(parameters[i])); });
     text += fmt::format(
-        "extern \"C\" __global__ void {0}(const double* gradient_factor, const double* rate, const long "
-        "long* step, "
-        "Addresses<{1}> tensors) {{\n{2}"
+        "extern \"C\" __global__ void {0}(const double* gradient_factor, const double* rate,\n"
+        "    const long long* step, Addresses<{1}> tensors) {{\n{2}"
         "  const unsigned i = parameter_of({0}_first_block, {3}u, blockIdx.x);\n"
-        "  const UpdateNumbers numbers = numbers_of(settings, update_numbers(settings, *gradient_factor, "
-        "*rate, "
-        "*step + 1), *rate, {0}_factor[i], {0}_decay[i]);\n"
-        "  update_elements<isochron::ops::scalar_target::{4}, {5}>(numbers, tensors.at + i * {6}u, "
-        "(blockIdx.x - {0}_first_block[i]) * static_cast<unsigned long long>(kUpdateBlock), "
+        "  const UpdateNumbers numbers = numbers_of(settings,\n"
+        "      update_numbers(settings, *gradient_factor, *rate, *step + 1), *rate, {0}_factor[i], "
+        "{0}_decay[i]);\n"
+        "  update_elements<isochron::ops::scalar_target::{4}, {5}>(numbers, tensors.at + i * {6}u,\n"
+        "      (blockIdx.x - {0}_first_block[i]) * static_cast<unsigned long long>(kUpdateBlock), "
         "{0}_elems[i]);\n}}\n",
-        name, count * addresses_each(), text_of(definition.settings), count,
+        name, count * addresses_each(), settings_text(definition.settings), count,
         update_rule_name(definition.rule), stored_type(request.inputs.back().dtype), addresses_each());
     module_.add(text);
-    const auto blocks = static_cast<unsigned>(first_block.back());
     launches_.push_back({module_.add_function(name),
-                         {.grid = {blocks, 1, 1}, .block = {kThreads, 1, 1}},
-                         std::move(parameters),
-                         std::vector<std::byte*>(count * addresses_each())});
+                         row_of_blocks(request, first_block.back(), element::kUpdateThreads),
+                         std::move(parameters), std::vector<std::byte*>(count * addresses_each())});
   }
 
   cuda::KernelModule& module_;
-  const UpdateLayout layout_;
+  const UpdateParameters parameters_;
+  const UpdateLayout& layout_;
   std::vector<Launch> launches_;
   size_t count_step_ = 0;
 };

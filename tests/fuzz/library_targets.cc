@@ -76,18 +76,30 @@ void parse_run_record(Input input) {
 
 void parse_run_document(Input input) {
   const auto document = train::RunDocument::parse(std::string(text_of(input)), "input");
-  std::string history;
-  for (const train::EpochRecord& record : document.history) train::append_history(history, record);
-  const std::string text = document.str(history);
-  demand(train::RunDocument::parse(text, "output").str(history) == text, "run document: written otherwise");
+  const std::string text = document.str();
+  demand(train::RunDocument::parse(text, "output").str() == text, "run document: written otherwise");
+}
+
+void parse_history(Input input) {
+  const auto text_of_all = [](const std::vector<train::EpochRecord>& records) {
+    std::string text;
+    for (const train::EpochRecord& record : records) train::append_history(text, record);
+    return text;
+  };
+  const std::string text = text_of_all(train::parse_history(text_of(input), "input"));
+  demand(text_of_all(train::parse_history(text, "output")) == text, "history: written otherwise");
 }
 
 }  // namespace
 
 std::vector<Target> internal::library_targets() {
-  return {{"choices", parse_choices},         {"run_document", parse_run_document},
-          {"run_record", parse_run_record},   {"plan", parse_plan},
-          {"safetensors", parse_safetensors}, {"safetensors_header", parse_safetensors_header}};
+  return {{"choices", parse_choices},
+          {"history", parse_history},
+          {"plan", parse_plan},
+          {"run_document", parse_run_document},
+          {"run_record", parse_run_record},
+          {"safetensors", parse_safetensors},
+          {"safetensors_header", parse_safetensors_header}};
 }
 
 }  // namespace isochron::fuzz

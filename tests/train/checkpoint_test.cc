@@ -140,12 +140,12 @@ TEST(Checkpoint, OneOfAnotherVersionIsRefusedAndNeverPassedOver) {
   save_checkpoint(folder / "a.safetensors", some_variables(0.25), "the document");
   std::vector<std::byte> bytes = read_file(folder / "a.safetensors");
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const std::string version = "\"isochron.checkpoint\":\"2\"";
+  const std::string version = "\"isochron.checkpoint\":\"3\"";
   ASSERT_NE(text.find(version), std::string::npos);
   text[text.find(version) + version.size() - 2] = '1';
   std::ofstream(folder / "a.safetensors") << text;
   EXPECT_ERROR(Checkpoint(folder / "a.safetensors"), ErrorCode::kUnsupported,
-               "is a checkpoint of version '1'; this library reads version 2");
+               "is a checkpoint of version '1'; this library reads version 3");
   EXPECT_ERROR(newest_checkpoint(folder.path()), ErrorCode::kUnsupported, "version '1'");
 }
 

@@ -404,10 +404,11 @@ TEST(Resume, TheDocumentHoldsTheNewestEpochsAlone) {
   constexpr int kMore = static_cast<int>(History::kMaxEpochs) + 3;
   ModelCheckpoint saving({.filepath = folder / "cp", .every_epochs = kMore});
   trainer.fit(batches, {.epochs = kMore, .callbacks = {&saving}, .progress = nullptr});
-  const RunDocument document = newest_checkpoint(folder.path())->document;
-  ASSERT_EQ(document.history.size(), History::kMaxEpochs);
-  EXPECT_EQ(document.history.front().epoch, 4);
-  EXPECT_EQ(document.history.back().epoch, kMore);
+  const Checkpoint checkpoint(newest_checkpoint(folder.path())->path);
+  const std::vector<EpochRecord> saved = parse_history(checkpoint.blob(kHistoryBlob), "it");
+  ASSERT_EQ(saved.size(), History::kMaxEpochs);
+  EXPECT_EQ(saved.front().epoch, 4);
+  EXPECT_EQ(saved.back().epoch, kMore);
 }
 
 TEST(Resume, NamesThatNoFileCanHoldEndTheRunBeforeItsFirstStep) {

@@ -14,23 +14,36 @@ TEST(RunDocument, ComesBackAsItWasWritten) {
   document.epoch = 3;
   document.step = (int64_t{1} << 62) + 1;
   document.random = {5, -7};
-  std::string history;
-  EpochRecord record;
-  record.epoch = 3;
-  record.steps = 12;
-  append_history(history, record);
-  const std::string text = document.str(history);
+  const std::string text = document.str();
   const RunDocument read = RunDocument::parse(text, "here");
   EXPECT_EQ(read.step, document.step);
   EXPECT_EQ(read.random, document.random);
-  EXPECT_EQ(read.history.size(), 1u);
-  EXPECT_EQ(read.str(history), text);
+  EXPECT_EQ(read.str(), text);
+}
+
+TEST(RunDocument, HistoryIsALineAnEpoch) {
+  EpochRecord record;
+  record.results.set("loss", 0.25);
+  std::string text;
+  for (record.epoch = 1; record.epoch <= 3; ++record.epoch) {
+    record.steps = 12 * record.epoch;
+    append_history(text, record);
+  }
+  const std::vector<EpochRecord> read = parse_history(text, "here");
+  ASSERT_EQ(read.size(), 3u);
+  EXPECT_EQ(read[2].epoch, 3);
+  EXPECT_EQ(read[2].steps, 36);
+  EXPECT_EQ(read[2].results["loss"], 0.25);
+  EXPECT_TRUE(parse_history("", "here").empty());
+  EXPECT_ERROR(parse_history(text.substr(0, text.size() - 5), "here"), ErrorCode::kBadFormat,
+               "line 3 of the history is no epoch's record");
+  EXPECT_ERROR(parse_history(text + "\n", "here"), ErrorCode::kBadFormat, "line 4 of the history");
 }
 
 TEST(RunDocument, WholeNumbersMustBeWholeAndFit) {
   RunDocument document;
   document.step = 12345;
-  const std::string text = document.str("");
+  const std::string text = document.str();
   const size_t at = text.find("12345");
   for (const char* unfit : {"1e300", "-1e300", "2.5", "9223372036854775808", "true", "\"7\"", "null", "[]"}) {
     std::string changed = text;

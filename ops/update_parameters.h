@@ -1,4 +1,4 @@
-// What the kernels of ops/optimizer_updates.h share: where things stand, the numbers of a step, powers.
+// What the kernels of ops/optimizer_updates.h share: where things stand, and what belongs to a parameter.
 #pragma once
 
 #include <cstring>
@@ -40,7 +40,7 @@ struct UpdateParameters {
   double rate_factor(size_t parameter) const { return rate_factors.empty() ? 1 : rate_factors[parameter]; }
   /// What weight decay leaves of the parameter at the learning rate `rate`.
   double kept(size_t parameter, double rate) const {
-    return 1 - rate * rate_factor(parameter) * weight_decay(parameter);
+    return element::kept_share(rate * rate_factor(parameter), weight_decay(parameter));
   }
 
   UpdateLayout layout;

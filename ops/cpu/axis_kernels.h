@@ -1,34 +1,19 @@
-// What kernels that work along one axis share: the tensor seen around it, its columns shared out to threads,
-// arrays of indices, and numbers widened to what they are summed in.
+// What kernels that work along one axis share: columns shared out to threads, arrays of indices, and numbers
+// widened to what they are summed in.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
-#include "isochron/core/shape.h"
+#include "isochron/core/dtype.h"
 #include "isochron/core/threads.h"
-#include "isochron/graph/op.h"
+#include "isochron/ops/axis_view.h"
 
 namespace isochron::ops {
 
 /// Elements that make it worth while to wake the other threads.
 inline constexpr int64_t kElemsPerThread = 32 * 1024;
-
-/// A tensor seen around one axis: (outer, extent, inner).
-struct AxisView {
-  int64_t outer = 1;
-  int64_t extent = 1;
-  int64_t inner = 1;
-  AxisView(const Shape& shape, int axis) : extent(shape[axis]) {
-    for (int i = 0; i < axis; ++i) outer *= shape[i];
-    for (int i = axis + 1; i < shape.rank(); ++i) inner *= shape[i];
-  }
-};
-
-inline int axis_of(const graph::KernelRequest& request) {
-  return static_cast<int>(request.attributes.get<int64_t>("axis"));
-}
 
 /// Calls `body(outer, begin, end)` for runs of at most `longest` inner positions that together cover all of
 /// (outer, inner), each run on one thread.

@@ -1,4 +1,6 @@
-#include "isochron/ops/cuda/index_text.h"
+#include "isochron/ops/cuda/kernel_text.h"
+
+#include <bit>
 
 #include "isochron/core/error.h"
 
@@ -44,8 +46,32 @@ std::string_view stored_type(DType dtype) {
   return kTypes[static_cast<int>(dtype)];
 }
 
-std::string_view computed_type(DType dtype) {
-  return dtype == DType::kF16 || dtype == DType::kBF16 ? "float" : stored_type(dtype);
+bool is_half(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
+
+std::string_view computed_type(DType dtype) { return is_half(dtype) ? "float" : stored_type(dtype); }
+
+std::string exact_text(double value) {
+  return fmt::format("double_of({:#x}ull)", std::bit_cast<uint64_t>(value));
+}
+
+std::string number_text(double value, DType dtype) {
+  const auto narrow = [](float number) {
+    return fmt::format("float_of({:#x}u)", std::bit_cast<uint32_t>(number));
+  };
+  switch (dtype) {
+    case DType::kF64:
+      return exact_text(value);
+    case DType::kF32:
+      return narrow(static_cast<float>(value));
+    case DType::kF16:
+      return narrow(static_cast<float>(float16(static_cast<float>(value))));
+    case DType::kBF16:
+      return narrow(static_cast<float>(bfloat16(static_cast<float>(value))));
+    case DType::kBool:
+      return value != 0 ? "true" : "false";
+    default:
+      return fmt::format("static_cast<{}>({}LL)", stored_type(dtype), static_cast<int64_t>(value));
+  }
 }
 
 }  // namespace isochron::ops

@@ -1,4 +1,4 @@
-// Text of what generated kernels compute their addresses by.
+// Pieces of the text of generated kernels: addresses, types, numbers.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,14 @@ std::vector<IndexAxis> joined_axes(const Shape& shape, const Strides& strides);
 std::string offset_text(const std::string& index, const std::vector<IndexAxis>& axes,
                         std::string_view suffix = "u");
 
+bool is_half(DType dtype);
 /// How the prelude calls what is stored in memory, and what is computed with.
 std::string_view stored_type(DType dtype);
 std::string_view computed_type(DType dtype);
+
+/// `value` to the bit.
+std::string exact_text(double value);
+/// What `value` is as `dtype`, as it is computed with.
+std::string number_text(double value, DType dtype);
 
 }  // namespace isochron::ops

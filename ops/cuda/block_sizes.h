@@ -1,0 +1,19 @@
+// How many threads and elements a block of the kernels has, for the host that launches them and in their
+// text.
+#ifndef ISOCHRON_OPS_CUDA_BLOCK_SIZES_H_
+#define ISOCHRON_OPS_CUDA_BLOCK_SIZES_H_
+
+namespace isochron {
+namespace ops {
+namespace element {
+
+constexpr unsigned kRowThreads = 256;     // of a row, rows_text.h
+constexpr unsigned kMatmulTile = 16;      // its square are the threads of a tile, matmul_text.h
+constexpr unsigned kUpdateThreads = 256;  // update_text.h
+constexpr unsigned kUpdateBlock = 1024;   // elements that they update, all of one parameter
+
+}  // namespace element
+}  // namespace ops
+}  // namespace isochron
+
+#endif

@@ -1,0 +1,66 @@
+#include "isochron/ops/cuda/launches.h"
+
+#include <algorithm>
+
+#include "isochron/core/error.h"
+#include "isochron/ops/cuda/element_source.h"
+
+namespace isochron::ops {
+
+cuda::LaunchSize row_of_blocks(const graph::KernelRequest& request, int64_t blocks, unsigned threads) {
+  constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
+  require(blocks <= kMostBlocks, ErrorCode::kUnsupported, request.op.name,
+          "{} would take {} blocks, more than a launch has", request.outputs[0].str(), blocks);
+  return {.grid = {static_cast<unsigned>(blocks), 1, 1}, .block = {threads, 1, 1}};
+}
+
+LaunchKernel::LaunchKernel(const graph::KernelRequest& request)
+    : module_(*request.module), name_(request.op.name) {
+  for (size_t i = 0; i < request.inputs.size(); ++i) all_.push_back({Slot::kInput, i});
+  for (size_t o = 0; o < request.outputs.size(); ++o) all_.push_back({Slot::kOutput, o});
+  module_.add_shared(element_prelude());
+}
+
+void LaunchKernel::add(const graph::KernelRequest& request, std::string_view body,
+                       const cuda::LaunchSize& size, std::string_view (*type)(DType)) {
+  const std::string name = module_.unique_name(name_);
+  std::string parameters;
+  for (size_t i = 0; i < request.inputs.size(); ++i)
+    parameters += fmt::format("const {}* in{}, ", type(request.inputs[i].dtype), i);
+  for (size_t o = 0; o < request.outputs.size(); ++o)
+    parameters += fmt::format("{}* out{}, ", type(request.outputs[o].dtype), o);
+  module_.add(fmt::format("extern \"C\" __global__ void {}({}void* workspace) {{\n  {}\n}}\n", name,
+                          parameters, body));
+  add_launch(name, size, all_);
+}
+
+void LaunchKernel::add_program(const graph::ElementProgram& program, std::vector<Slot> slots) {
+  const ElementSource source =
+      element_source(program, module_.unique_name(name_), module_.device().multiprocessors);
+  module_.add(source.text);
+  workspace_bytes_ = std::max(workspace_bytes_, source.workspace_bytes);
+  for (const ElementLaunch& launch : source.launches)
+    add_launch(launch.function, {.grid = {launch.grid[0], launch.grid[1], 1}, .block = {launch.block, 1, 1}},
+               slots);
+}
+
+void LaunchKernel::add_launch(const std::string& function, const cuda::LaunchSize& size,
+                              std::vector<Slot> slots) {
+  slots.push_back({Slot::kWorkspace, 0});
+  std::vector<void*> arguments(slots.size());
+  launches_.push_back({module_.add_function(function), size, std::move(slots), std::move(arguments)});
+}
+
+void LaunchKernel::run(const graph::KernelArgs& args) {
+  for (Launch& launch : launches_) {
+    for (size_t a = 0; a < launch.slots.size(); ++a) {
+      const auto [kind, index] = launch.slots[a];
+      launch.arguments[a] = argument_of(kind == Slot::kInput    ? args.inputs[index]
+                                        : kind == Slot::kOutput ? args.outputs[index]
+                                                                : args.workspace);
+    }
+    module_.launch(launch.function, launch.size, launch.arguments, args.stream);
+  }
+}
+
+}  // namespace isochron::ops
