@@ -47,6 +47,25 @@ TEST(Worker, GoesOnFromTurnToTurnUntilItIsToEnd) {
   EXPECT_TRUE(worker.ended());
 }
 
+TEST(Worker, HasTurnsForComparisonAfterItsRun) {
+  Worker worker([](Turns& turns) {
+    int64_t counted = 0;
+    const auto told = [&counted] { return fmt::format("{}", counted); };
+    for (bool more = true; more;) {
+      if (++counted == 1000) turns.end_run();
+      if (counted == 1000 || turns.over(running_ns())) more = turns.wait(told);
+    }
+    return told();
+  });
+  while (!worker.run_ended()) worker.run(0.001);
+  EXPECT_EQ(number(worker.snapshot()), 1000) << "its turn was over with its run";
+  EXPECT_FALSE(worker.ended());
+  worker.run(0.002);
+  EXPECT_GT(number(worker.snapshot()), 1000);
+  EXPECT_TRUE(worker.run_ended());
+  EXPECT_GT(number(worker.finish()), 1000);
+}
+
 TEST(Worker, TwoTakeTurnsWithoutKnowingOfEachOther) {
   Worker a(count), b(count);
   for (int i = 0; i < 3; ++i) {
