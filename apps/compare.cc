@@ -8,6 +8,7 @@
 #include "isochron/apps/compare/page.h"
 #include "isochron/apps/compare/run.h"
 #include "isochron/apps/compare/tally.h"
+#include "isochron/apps/device_option.h"
 #include "isochron/apps/number_options.h"
 #include "isochron/core/error.h"
 #include "isochron/core/file.h"
@@ -19,7 +20,7 @@ namespace {
 struct Options {
   std::vector<std::string> chapters;
   CompareOptions run;
-  std::string device = "cpu";
+  Device device = {};
   std::filesystem::path out = "isochron-compare";
   std::filesystem::path json;
   int threads = 0;
@@ -131,8 +132,8 @@ void run_once(const Options& options, const std::filesystem::path& folder, Tally
 }
 
 void run(const Options& options) {
-  require(options.device == "cpu", ErrorCode::kUnsupported, "compare",
-          "device '{}' is not built; this build computes on the cpu", options.device);
+  require(options.device.is_cpu(), ErrorCode::kUnsupported, "compare",
+          "chapters don't run on {} yet, but on the cpu", options.device.str());
   for (const std::string& name : options.chapters) make_chapter(name);
   if (options.threads > 0) set_compute_threads(options.threads);
   make_folder(options.out);
@@ -169,7 +170,7 @@ void add_compare(CLI::App& app) {
       "compare", "run the documents' training loops, slow and cured side by side, with a verdict");
   command->add_option("chapters", options->chapters,
                       "chapters to run: " + chapter_names() + "; default: all");
-  command->add_option("--device", options->device, "cpu")->capture_default_str();
+  add_device_option(*command, options->device, "where the loops run; the cpu so far");
   command
       ->add_option("--epochs", options->run.epochs,
                    "epochs that print a line; loops run on for their verdict")

@@ -4,7 +4,10 @@
 #include <cstdio>
 
 #include "isochron/apps/commands.h"
+#include "isochron/apps/device_option.h"
+#include "isochron/core/cache_folder.h"
 #include "isochron/core/cuda/driver.h"
+#include "isochron/core/cuda/kernel_cache.h"
 #include "isochron/core/error.h"
 #include "isochron/core/sealed.h"
 #include "isochron/core/threads.h"
@@ -55,6 +58,12 @@ std::string choices_on_disk() {
                      path.string(), now, ops::kMaxChoicesFiles);
 }
 
+std::string kernels_on_disk() {
+  const std::filesystem::path folder = cache_folder();
+  if (folder.empty()) return "switched off (ISOCHRON_CACHE)";
+  return fmt::format("{} files in {}", cuda::KernelCache::kMostFiles, folder.string());
+}
+
 /// Which devices there are, or what is missing.
 std::string cuda_text() {
   try {
@@ -81,6 +90,7 @@ std::vector<Cap> caps() {
       {"oneDNN primitives", "1,024, kept by oneDNN (ONEDNN_PRIMITIVE_CACHE_CAPACITY)"},
       {"choices of kernels by timing", fmt::format("{} in memory", ops::kMaxRecordedChoices)},
       {"the same on disk", choices_on_disk()},
+      {"kernels compiled for devices", kernels_on_disk()},
       {"free memory of the pool", "what was in use at the peak; trim() returns it"},
       {"prefetched batches", "16 or 32 MiB, whichever is less, under kAutotune"},
       {"windows of a recorder", "256 a step class, then pairs merge"},
@@ -196,8 +206,8 @@ void run() {
 }
 
 /// Each op that has a kernel for the device, there and here.
-void verify() {
-  const auto gpu = cuda::gpu({DeviceKind::kCuda, 0});
+void verify(Device asked) {
+  const auto gpu = cuda::gpu(asked);
   const cuda::DeviceProperties& device = gpu->context().properties();
   fmt::print("{}, compute capability {}.{}, {} multiprocessors, {}\n", device.name, device.major,
              device.minor, device.multiprocessors,
@@ -221,19 +231,17 @@ void verify() {
 void add_doctor(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("doctor", "the machine, the libraries, and the cap of everything that is kept");
-  auto device = std::make_shared<std::string>("cpu");
+  auto device = std::make_shared<Device>();
   auto asked = std::make_shared<bool>(false);
-  command->add_option("--device", *device, "cpu, or cuda with --verify")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str();
+  add_device_option(*command, *device, "cuda with --verify");
   command->add_flag(
       "--verify", *asked,
       "run every op that has a kernel for the device there and on the CPU, and compare; exit with 1 "
       "where they differ");
   command->callback([device, asked] {
-    require(*asked == (*device == "cuda"), ErrorCode::kInvalidArgument, "doctor",
+    require(*asked != device->is_cpu(), ErrorCode::kInvalidArgument, "doctor",
             "--verify and --device cuda go together: the CPU is what a device is compared with");
-    return *asked ? verify() : run();
+    return *asked ? verify(*device) : run();
   });
 }
 

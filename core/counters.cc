@@ -28,7 +28,9 @@ std::string_view counter_name(Counter counter) {
                                                       "nodes_made",
                                                       "not_finite",
                                                       "device_bytes_reserved",
-                                                      "device_bytes_in_use"};
+                                                      "device_bytes_in_use",
+                                                      "transfer_bytes",
+                                                      "exposed_copy_ns"};
   return kNames[static_cast<int>(counter)];
 }
 

@@ -33,6 +33,8 @@ enum class Counter : int {
   kNotFinite,  // NaN and infinity ever met where the program looked: in item(), in a watch of variables
   kDeviceBytesReserved,  // bytes held from devices by our allocators
   kDeviceBytesInUse,     // bytes of devices handed out by our allocators
+  kTransferBytes,        // bytes of batches ever brought to devices
+  kExposedCopyNs,        // ns that devices ever had nothing to do but wait for these
   kCount
 };
 inline constexpr int kCounterCount = static_cast<int>(Counter::kCount);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace isochron {
 
@@ -16,5 +17,8 @@ struct Device {
   /// "cpu", "cuda:0".
   std::string str() const { return is_cpu() ? "cpu" : "cuda:" + std::to_string(index); }
 };
+
+/// Of "cpu", "cuda" (the first one) or "cuda:1". Throws kInvalidArgument for anything else.
+Device parse_device(std::string_view text);
 
 }  // namespace isochron

@@ -114,18 +114,17 @@ void Tensor::throw_out_of_range() const {
   fail(ErrorCode::kOutOfRange, "item", "{} doesn't fit the whole number asked for; ask for a double", str());
 }
 
+void Tensor::read(std::byte* to) const {
+  static_cast<void>(device_address());
+  impl_->storage->read(impl_->offset_bytes, to, size_bytes());
+}
+
 double Tensor::item_f64() const {
   require(defined() && elems() == 1, ErrorCode::kShapeMismatch, "item", "expected one element, got {}",
           defined() ? spec().str() : "an undefined tensor");
-  double value;
-  if (device().is_cpu()) {
-    value = element_as_f64(raw(), dtype());
-  } else {
-    static_cast<void>(device_address());
-    alignas(8) std::array<std::byte, 8> bytes;
-    storage()->read(impl_->offset_bytes, bytes.data(), size_bytes());
-    value = element_as_f64(bytes.data(), dtype());
-  }
+  alignas(8) std::array<std::byte, 8> bytes;
+  read(bytes.data());
+  const double value = element_as_f64(bytes.data(), dtype());
   if (!std::isfinite(value)) [[unlikely]]
     count(Counter::kNotFinite, 1);
   return value;
@@ -135,7 +134,7 @@ int64_t Tensor::item_i64() const {
   const double value = item_f64();
   if (dtype() == DType::kI64) {  // which a double doesn't hold exactly
     int64_t exact = 0;
-    storage()->read(impl_->offset_bytes, reinterpret_cast<std::byte*>(&exact), sizeof(exact));
+    read(reinterpret_cast<std::byte*>(&exact));
     return exact;
   }
   constexpr double kMost = 0x1p63;
@@ -148,7 +147,7 @@ std::vector<double> Tensor::to_vector() const {
   const std::byte* base = device_address();
   if (!device().is_cpu()) {  // where all tensors are contiguous
     fetched.resize(size_bytes());
-    storage()->read(impl_->offset_bytes, fetched.data(), fetched.size());
+    read(fetched.data());
     base = fetched.data();
   }
   std::vector<double> result;

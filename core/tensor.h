@@ -120,6 +120,9 @@ class Tensor {
       throw_unreadable();
     return impl_->storage->data() + impl_->offset_bytes;
   }
+  /// Copies all bytes of a contiguous tensor to the host, from whichever device, and waits for them. Throws
+  /// kCaptureViolation and kStale as `raw`.
+  void read(std::byte* to) const;
   /// As `raw`, on whichever device it lives: for that device's kernels and copies, not to be read here.
   std::byte* device_address() const {
     if (!impl_ || !impl_->storage || impl_->storage->generation() != generation_) [[unlikely]]

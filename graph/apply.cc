@@ -173,8 +173,7 @@ void copy_bytes(const Tensor& from, const Tensor& to) {
   if (from.device().is_cpu() && to.device().is_cpu()) {
     if (bytes > 0) std::memmove(to.raw(), from.raw(), bytes);
   } else if (to.device().is_cpu()) {
-    static_cast<void>(from.device_address());
-    from.storage()->read(from.impl()->offset_bytes, to.raw(), bytes);
+    from.read(to.raw());
   } else if (from.device().is_cpu()) {
     to.storage()->write(to.impl()->offset_bytes, from.raw(), bytes);
   } else if (from.device() == to.device()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include "isochron/core/clock.h"
 #include "isochron/core/counters.h"
@@ -12,8 +13,10 @@
 #include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
 #include "isochron/graph/stages.h"
+#include "isochron/graph/variable.h"
 #include "isochron/memory/buffer.h"
 #include "isochron/memory/cuda/gpu.h"
+#include "isochron/memory/cuda/transfer_ring.h"
 #include "isochron/memory/storage_over.h"
 
 namespace isochron {
@@ -82,8 +85,11 @@ struct PlannedCall {
   std::vector<Ref<TensorImpl>> output_impls;
   std::vector<Tensor> outputs;
   std::vector<Tensor> packed;  // contiguous copies of strided arguments, alive for the call
-  // On a device: where arguments that come from the CPU are copied to; null until one does.
-  std::vector<Ref<Storage>> slots;
+  // On a device: the present call's arguments that come from the CPU (null for others), and what brings them;
+  // null until one does.
+  std::vector<const std::byte*> parts;
+  bool transfers = false;
+  std::unique_ptr<cuda::TransferRing> ring;
   uint64_t last_call = 0;
 
   void bind(const Ref<Storage>& arena) {
@@ -129,7 +135,9 @@ struct CapturedFunction::Impl {
   }
 
   std::unique_ptr<PlannedCall> trace(const Signature& signature);
-  std::byte* address_of(PlannedCall& call, size_t index, const Tensor& argument) const;
+  void take(PlannedCall& call, size_t index, const Tensor& argument) const;
+  void begin_transfer(PlannedCall& call) const;
+  static void end_transfer(PlannedCall& call);
   void provide_arena(const PlannedCall& call);
   void plan(PlannedCall& call, const graph::PassOptions& options_of_passes, int64_t& passed) const;
   graph::PassOptions passes_shown(const Signature& signature) const;
@@ -149,6 +157,7 @@ std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& sign
   const int64_t start = now_ns();
   {
     const TraceSpan span(kTracing);
+    const VariableDeviceScope variables_there(options.plan.device);
     graph::Capture capture(*call->graph);
     if (passes.on_stage) capture.set_on_first_gradients([&] { passes.on_stage("forward", *call->graph); });
     std::vector<Tensor> arguments;
@@ -173,7 +182,7 @@ std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& sign
   call->bind(arena);
   call->outputs.resize(call->graph->outputs().size());
   call->packed.resize(signature.size());
-  call->slots.resize(signature.size());
+  call->parts.resize(signature.size());
   entry.signature = signature_str(signature);
   entry.trace_ns = traced - start;
   entry.passes_ns = passed - traced;
@@ -183,18 +192,33 @@ std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& sign
   return call;
 }
 
-/// Where the plan reads an argument: a device has a copy of what lives on the CPU.
-std::byte* CapturedFunction::Impl::address_of(PlannedCall& call, size_t index, const Tensor& argument) const {
+/// Where a plan for a device reads an argument. What lives on the CPU is noted, to be brought there.
+void CapturedFunction::Impl::take(PlannedCall& call, size_t index, const Tensor& argument) const {
   const Device device = options.plan.device;
-  if (device.is_cpu()) return argument.raw();
-  if (argument.device() == device) return argument.device_address();
+  call.parts[index] = nullptr;
+  if (argument.device() == device) return call.plan->bind_input(index, argument.device_address());
   require(argument.device().is_cpu(), ErrorCode::kDevice, options.name,
           "argument {}, {}, lives on {}; the plan is for {}, and takes what is there or on the CPU", index,
           argument.spec().str(), argument.device().str(), device.str());
-  Ref<Storage>& slot = call.slots[index];
-  if (!slot) slot = cuda::gpu(device)->allocate(std::max<size_t>(argument.size_bytes(), 1), "arguments");
-  slot->write(0, argument.raw(), argument.size_bytes());
-  return slot->data();
+  call.parts[index] = argument.raw();
+  call.transfers = true;
+}
+
+void CapturedFunction::Impl::begin_transfer(PlannedCall& call) const {
+  if (!call.transfers) return;
+  if (!call.ring) [[unlikely]] {
+    std::vector<size_t> bytes;
+    for (const TensorSpec& spec : call.signature) bytes.push_back(spec.size_bytes());
+    call.ring = std::make_unique<cuda::TransferRing>(cuda::gpu(options.plan.device), bytes);
+  }
+  const std::span<std::byte* const> there = call.ring->begin(call.parts);
+  for (size_t i = 0; i < there.size(); ++i) {
+    if (call.parts[i] != nullptr) call.plan->bind_input(i, there[i]);
+  }
+}
+
+void CapturedFunction::Impl::end_transfer(PlannedCall& call) {
+  if (std::exchange(call.transfers, false)) call.ring->end();
 }
 
 /// Makes the arena as long as `call` needs; a longer one takes the place of the one there is, and results in
@@ -320,6 +344,8 @@ std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> ar
     call = impl.add(signature);
   }
   call->last_call = ++impl.call_count;
+  const bool on_device = !impl.options.plan.device.is_cpu();
+  call->transfers = false;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Tensor* argument = arguments[i];
     if (!argument->contiguous()) [[unlikely]] {
@@ -330,8 +356,14 @@ std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> ar
         argument->storage().get() != impl.arena.get(), ErrorCode::kStale, impl.options.name,
         "argument {} is this function's own previous result, which the call overwrites; pass copy() of it",
         i);
-    call->plan->bind_input(i, impl.address_of(*call, i, *argument));
+    if (on_device) [[unlikely]] {
+      impl.take(*call, i, *argument);
+    } else {
+      call->plan->bind_input(i, argument->raw());
+    }
   }
+  if (on_device) [[unlikely]]
+    impl.begin_transfer(*call);
   impl.arena->next_generation();
   flush_subnormals_to_zero();
   const TraceSpan span(impl.trace_number);
@@ -340,6 +372,8 @@ std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> ar
   } else {
     call->plan->run();
   }
+  if (on_device) [[unlikely]]
+    impl.end_transfer(*call);
   for (size_t i = 0; i < call->outputs.size(); ++i) call->outputs[i] = Tensor(call->output_impls[i]);
   return call->outputs;
 }
@@ -363,6 +397,14 @@ graph::Plan& CapturedFunction::plan() {
   require(impl_->newest != nullptr, ErrorCode::kInvalidArgument, impl_->options.name,
           "has not been called yet");
   return *impl_->newest->plan;
+}
+
+cuda::TransferStats CapturedFunction::transfer_stats() const {
+  cuda::TransferStats all;
+  for (const auto& call : impl_->calls) {
+    if (call->ring) all.add(call->ring->stats());
+  }
+  return all;
 }
 
 const graph::PlanReport& CapturedFunction::plan_report() const {

@@ -15,6 +15,7 @@
 
 #include "isochron/graph/passes.h"
 #include "isochron/graph/plan.h"
+#include "isochron/memory/cuda/transfer_stats.h"
 
 namespace isochron {
 
@@ -64,6 +65,10 @@ class CapturedFunction {
   size_t plan_count() const;
   size_t evictions() const;
   const std::vector<TraceRecord>& traces() const;  // the newest 256
+  /// Of the plans that are kept, where they are for a device: what it cost to bring it arguments from the
+  /// CPU. These travel by way of a few slots of memory that both can reach, while the step before is computed
+  /// (memory/cuda/transfer_ring.h).
+  cuda::TransferStats transfer_stats() const;
   /// The plan of the newest call. Throws kInvalidArgument before the first.
   const graph::PlanReport& plan_report() const;
   /// Running it again by hand reads the arguments of its last call, which must be alive.

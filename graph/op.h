@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "isochron/core/cuda/driver.h"
+#include "isochron/core/cuda/handles.h"
 #include "isochron/core/tensor.h"
 #include "isochron/graph/attributes.h"
 #include "isochron/graph/element_op.h"

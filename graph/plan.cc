@@ -9,9 +9,11 @@
 
 #include "isochron/core/clock.h"
 #include "isochron/core/counters.h"
+#include "isochron/core/cuda/kernel_module.h"
 #include "isochron/core/sealed.h"
 #include "isochron/core/threads.h"
 #include "isochron/graph/checked_kernel.h"
+#include "isochron/graph/device_replay.h"
 #include "isochron/graph/precision.h"
 #include "isochron/graph/stored.h"
 #include "isochron/memory/buffer.h"
@@ -89,7 +91,10 @@ class PlanBuilder {
             "poison and check_numerics are for the CPU; this plan is for {}", options.device.str());
     gpu_ = cuda::gpu(options.device);
     require_kernels();
+    module_ = options.module;
+    if (module_ != nullptr) return;
     plan_.module_ = std::make_unique<cuda::KernelModule>(gpu_->shared_context(), gpu_->compiler());
+    module_ = plan_.module_.get();
     plan_.replay_ = std::make_unique<DeviceReplay>(gpu_);
   }
 
@@ -101,7 +106,7 @@ class PlanBuilder {
     place_outputs();
     place_update_copies();
     prepare_kernels();
-    if (gpu_) plan_.module_->load();
+    if (plan_.module_) plan_.module_->load();
     place_in_arena();
     write_tables();
     plan_.report_.nodes = graph_.node_count();
@@ -365,7 +370,7 @@ class PlanBuilder {
                                                        node.attributes,
                                                        threads_,
                                                        {unread.get(), node.outputs.size()},
-                                                       plan_.module_.get()});
+                                                       module_});
       if (check_numerics_) kernel = checked_kernel(std::move(kernel), node);
       const size_t workspace = kernel->workspace_bytes();
       workspace_of_.push_back(workspace > 0 ? static_cast<int64_t>(buffers_.size()) : -1);
@@ -471,6 +476,7 @@ class PlanBuilder {
   int threads_;
   bool check_numerics_;
   std::shared_ptr<cuda::Gpu> gpu_;  // null: the CPU
+  cuda::KernelModule* module_ = nullptr;
   std::unordered_map<const Value*, BufferKind> kinds_ = value_kinds(graph_);
   std::vector<const Node*> order_;
   std::unordered_map<const Value*, Place> places_;        // of roots

@@ -8,13 +8,17 @@
 #include <string>
 #include <vector>
 
-#include "isochron/core/cuda/kernel_module.h"
 #include "isochron/core/trace.h"
 #include "isochron/graph/buffer_kinds.h"
-#include "isochron/graph/device_replay.h"
 #include "isochron/graph/graph.h"
 
+namespace isochron::cuda {
+class KernelModule;
+}
+
 namespace isochron::graph {
+
+class DeviceReplay;
 
 struct PlanOptions {
   int threads = 0;  // 0: compute_threads()
@@ -27,6 +31,8 @@ struct PlanOptions {
   /// (kUnsupported names those that have none); poison, check_numerics and memory budgets are the CPU's alone
   /// so far.
   Device device = {};
+  /// On a device, of a plan that is a part of another's kernel: that one's module.
+  cuda::KernelModule* module = nullptr;
 };
 
 /// One placed buffer, for reports and pictures.
@@ -80,7 +86,7 @@ class Plan {
 
   size_t arena_bytes() const { return report_.arena_bytes; }
   const PlanReport& report() const { return report_; }
-  /// Fixes the arena's address (64-byte aligned, on a device by kDeviceAlignment; `arena_bytes` long).
+  /// Fixes the arena's address (64-byte aligned, `arena_bytes` long).
   void bind_arena(std::byte* arena);
   /// Fixes the address of input `index`; cheap when unchanged. Throws kInvalidArgument for the memory of a
   /// variable that the plan updates: the step would read it half old, half new.
@@ -100,6 +106,8 @@ class Plan {
   /// As `run`, with the nanoseconds of each instruction added to `times_ns` (one entry an instruction). On a
   /// device they are its own, each instruction launched alone.
   void run_profiled(std::span<int64_t> times_ns);
+  /// On a device: puts every kernel's work in `stream`, which may be under capture.
+  void enqueue(cuda::Stream stream);
   /// As `run`, poisoning dead buffers and checking red zones after each instruction (options.poison).
   void run_checked();
   /// Where output `index` is found after `run`. Valid once the arena is bound.
@@ -123,7 +131,6 @@ class Plan {
   }
   void run_elsewhere();
   void run_traced();
-  void enqueue(cuda::Stream stream);
   void profile_on_device(std::span<int64_t> times_ns);
 
   std::vector<std::unique_ptr<Kernel>> kernels_;

@@ -1,5 +1,7 @@
 #include "isochron/graph/variable.h"
 
+#include <utility>
+
 #include "isochron/graph/apply.h"
 #include "isochron/memory/buffer.h"
 #include "isochron/memory/cuda/gpu.h"
@@ -7,6 +9,8 @@
 
 namespace isochron {
 namespace {
+
+thread_local std::optional<Device> t_device;  // of variables to come; none: where their content is
 
 /// A buffer that knows whose content it is.
 class VariableStorage final : public StorageOver {
@@ -32,6 +36,9 @@ Tensor content_on(Device device, const Tensor& source, std::string_view tag, std
 
 }  // namespace
 
+VariableDeviceScope::VariableDeviceScope(Device device) : before_(std::exchange(t_device, device)) {}
+VariableDeviceScope::~VariableDeviceScope() { t_device = before_; }
+
 Variable::Variable(const Tensor& initial, std::string name, bool trainable) {
   require(initial.defined(), ErrorCode::kInvalidArgument, "variable", "'{}' needs an initial content", name);
   require(!initial.is_value(), ErrorCode::kCaptureViolation, "variable",
@@ -40,7 +47,8 @@ Variable::Variable(const Tensor& initial, std::string name, bool trainable) {
           name);
   const Tensor source = graph::contiguous(initial);
   state_ = make_ref<State>();
-  state_->tensor = content_on(source.device(), source, trainable ? "weights" : "state", name);
+  state_->tensor =
+      content_on(t_device.value_or(source.device()), source, trainable ? "weights" : "state", name);
   state_->name = std::move(name);
   state_->trainable = trainable;
 }

@@ -2,12 +2,27 @@
 // learning rates. Captured functions refer to it by address, so changing it never means capturing again.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "isochron/core/tensor.h"
 
 namespace isochron {
+
+/// While it lives, variables that this thread makes live on `device`, whatever they are made of. Open while a
+/// function is captured, for the device of its plan: so layers that build their parameters then build them
+/// there.
+class VariableDeviceScope {
+ public:
+  explicit VariableDeviceScope(Device device);
+  ~VariableDeviceScope();
+  VariableDeviceScope(const VariableDeviceScope&) = delete;
+  VariableDeviceScope& operator=(const VariableDeviceScope&) = delete;
+
+ private:
+  std::optional<Device> before_;
+};
 
 /// A handle on shared, fixed storage; copying the handle copies no content. Stands for its present content
 /// wherever a Tensor is taken. The storage lives as long as any handle, tensor or plan refers to it.

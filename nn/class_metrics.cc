@@ -87,29 +87,32 @@ void ClassMetric::update_classes(const Tensor& scores, const Tensor& labels, con
   add_to(kWeight, sum(weights));
 }
 
-ClassMetric::Counts ClassMetric::counts_of(size_t index) const {
-  return {sum_of(kBoth)[index], sum_of(kPredicted)[index], sum_of(kActual)[index]};
+template <typename Visit>
+void ClassMetric::for_each_class(Visit visit) const {
+  const Tensor of_both = sum_of(kBoth), of_predicted = sum_of(kPredicted), of_actual = sum_of(kActual);
+  const auto both = of_both.span<double>(), predicted = of_predicted.span<double>(),
+             actual = of_actual.span<double>();
+  for (size_t i = 0; i < both.size(); ++i) visit(Counts{both[i], predicted[i], actual[i]});
 }
 
 std::vector<double> ClassMetric::per_class() const {
   std::vector<double> result;
-  for (size_t i = 0; i < sum_of(kBoth).size(); ++i) result.push_back(of(counts_of(i)));
+  for_each_class([&](const Counts& counts) { result.push_back(of(counts)); });
   return result;
 }
 
 double ClassMetric::result() const {
-  if (sum_of(kWeight)[0] == 0) return kNothing;
+  if (sum_of(kWeight).item<double>() == 0) return kNothing;
   Counts all;
   double total = 0;
   double weight = 0;
-  for (size_t i = 0; i < sum_of(kBoth).size(); ++i) {
-    const Counts c = counts_of(i);
+  for_each_class([&](const Counts& c) {
     all = {all.both + c.both, all.predicted + c.predicted, all.actual + c.actual};
     const double occurred = c.predicted + c.actual > 0 ? 1 : 0;
     const double share = options_.average == Average::kWeighted ? c.actual : occurred;
     total += share * of(c);
     weight += share;
-  }
+  });
   return options_.average == Average::kMicro ? of(all) : ratio(total, weight);
 }
 
@@ -180,8 +183,8 @@ void AreaUnderCurve::update(const Tensor& prediction, const Tensor& target, cons
 
 double AreaUnderCurve::result() const {
   // Bin b holds what exceeds b thresholds: from the highest threshold down, the positives grow by a bin.
-  const std::span<const double> positives = sum_of(kPositives);
-  const std::span<const double> negatives = sum_of(kNegatives);
+  const Tensor of_positives = sum_of(kPositives), of_negatives = sum_of(kNegatives);
+  const auto positives = of_positives.span<double>(), negatives = of_negatives.span<double>();
   Point higher;
   double area = 0;
   for (size_t bin = positives.size(); bin-- > 1;) {

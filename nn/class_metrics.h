@@ -46,7 +46,9 @@ class ClassMetric : public Metric {
   virtual double of(const Counts& counts) const = 0;
 
  private:
-  Counts counts_of(size_t index) const;
+  /// Calls `visit(counts)` for each class.
+  template <typename Visit>
+  void for_each_class(Visit visit) const;
   void update_binary(const Tensor& prediction, const Tensor& target, const Tensor& sample_weights);
   void update_classes(const Tensor& scores, const Tensor& labels, const Tensor& sample_weights);
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
@@ -54,10 +55,10 @@ void Metric::reset() {
   for (const Variable& sum : state_) sum.assign(zeros(sum.shape(), DType::kF64));
 }
 
-std::span<const double> Metric::sum_of(size_t index) const {
+Tensor Metric::sum_of(size_t index) const {
   require(graph::Capture::current() == nullptr, ErrorCode::kCaptureViolation, "metric",
           "result() is read between steps, not in a capture");
-  return state_[index].tensor().span<double>();
+  return to_device(state_[index].tensor(), {});
 }
 
 void Metric::add_to(size_t index, const Tensor& amount) const {
@@ -76,8 +77,8 @@ Tensor weight_column(const Tensor& sample_weights, const Shape& shape, std::stri
 MeanMetric::MeanMetric(Finish finish) : Metric({{"total", {}}, {"weight", {}}}), finish_(finish) {}
 
 double MeanMetric::result() const {
-  const double total = sum_of(0)[0];
-  const double weight = sum_of(1)[0];
+  const double total = sum_of(0).item<double>();
+  const double weight = sum_of(1).item<double>();
   if (weight == 0) return std::numeric_limits<double>::quiet_NaN();
   return finish_ == Finish::kMean ? total / weight : std::sqrt(total / weight);
 }
@@ -187,9 +188,9 @@ void R2Score::update(const Tensor& prediction, const Tensor& target, const Tenso
 }
 
 double R2Score::result() const {
-  if (sum_of(kWeight)[0] == 0) return std::numeric_limits<double>::quiet_NaN();
-  const std::span<const double> deviations = sum_of(kDeviations);
-  const std::span<const double> errors = sum_of(kErrors);
+  if (sum_of(kWeight).item<double>() == 0) return std::numeric_limits<double>::quiet_NaN();
+  const Tensor of_deviations = sum_of(kDeviations), of_errors = sum_of(kErrors);
+  const auto deviations = of_deviations.span<double>(), errors = of_errors.span<double>();
   double total = 0;
   for (size_t i = 0; i < errors.size(); ++i) {
     total += deviations[i] > 0 ? 1 - errors[i] / deviations[i] : errors[i] == 0 ? 1.0 : 0.0;

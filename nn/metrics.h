@@ -34,9 +34,9 @@ class Metric {
   Metric(Metric&&) = default;
   Metric& operator=(Metric&&) = default;
 
-  /// The numbers in sum `index`, valid until the next update; reading them allocates nothing. Throws
-  /// kCaptureViolation in a capture.
-  std::span<const double> sum_of(size_t index) const;
+  /// The numbers in sum `index`, on the CPU, valid until the next update. Where they are kept on the CPU,
+  /// reading them allocates nothing. Throws kCaptureViolation in a capture.
+  Tensor sum_of(size_t index) const;
   /// Adds to sum `index`, whose shape `amount` has.
   void add_to(size_t index, const Tensor& amount) const;
 

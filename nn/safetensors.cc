@@ -368,8 +368,7 @@ void append_tensor(const SafetensorsSource& source, const AppendFunction& append
           "tensor '{}' is {}, announced as {}", source.name, made.defined() ? made.spec().str() : "undefined",
           source.spec.str());
   if (made.elems() == 0) return;
-  static_cast<void>(made.raw());  // throws for a value of a graph or replaced content
-  const Tensor tensor = contiguous(made);
+  const Tensor tensor = to_device(made, {});  // throws for a value of a graph or replaced content
   append(text_of(tensor.raw(), tensor.size_bytes()));
 }
 

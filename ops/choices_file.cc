@@ -1,10 +1,10 @@
 #include "isochron/ops/choices_file.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <vector>
 
+#include "isochron/core/cache_folder.h"
 #include "isochron/core/error.h"
 #include "isochron/core/file.h"
 #include "isochron/core/hash.h"
@@ -43,17 +43,6 @@ const std::string& machine() {
   return *text;
 }
 
-fs::path folder() {
-  const auto variable = [](const char* name) -> std::string {
-    const char* text = std::getenv(name);
-    return text ? text : "";
-  };
-  if (const std::string own = variable("ISOCHRON_CACHE"); !own.empty()) return own == "off" ? "" : own;
-  if (const fs::path cache = variable("XDG_CACHE_HOME"); cache.is_absolute()) return cache / "isochron";
-  if (const fs::path home = variable("HOME"); home.is_absolute()) return home / ".cache" / "isochron";
-  return {};
-}
-
 bool fits_a_line(const std::string& call, const std::string& name) {
   const auto plain = [](char c) { return static_cast<unsigned char>(c) >= ' '; };
   return !name.empty() && call.size() + name.size() + 2 <= kMaxLineBytes &&
@@ -72,24 +61,10 @@ std::string_view take_line(std::string_view& text, const fs::path& path) {
 
 std::string last_line(std::string_view before) { return fmt::format("end {:016x}", hash_of(before)); }
 
-/// Leaves the newest kMaxChoicesFiles of `folder`.
-void remove_old_files(const fs::path& folder) {
-  std::vector<std::pair<fs::file_time_type, fs::path>> files;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
-    const fs::file_time_type time = at->last_write_time(error);
-    if (!error) files.emplace_back(time, at->path());
-  }
-  std::sort(files.rbegin(), files.rend());
-  for (size_t i = kMaxChoicesFiles; i < files.size(); ++i) fs::remove(files[i].second, error);
-}
-
 }  // namespace
 
 fs::path choices_path() {
-  const fs::path in = folder();
+  const fs::path in = cache_folder();
   return in.empty() ? in : in / fmt::format("{}{:016x}{}", kPrefix, hash_of(machine()), kSuffix);
 }
 
@@ -133,7 +108,7 @@ void write_choices_file(const fs::path& path, const std::map<std::string, std::s
     if (fits_a_line(call, name)) text += fmt::format("{}\t{}\n", name, call);
   }
   write_file_atomically(path, text + last_line(text) + "\n");
-  remove_old_files(path.parent_path());
+  keep_newest_files(path.parent_path(), kPrefix, kSuffix, kMaxChoicesFiles);
 }
 
 }  // namespace isochron::ops

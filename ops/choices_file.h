@@ -1,9 +1,9 @@
 // Where choices made by timing outlive the process: one small text file a machine in the user's cache folder.
 // ops/choices.h decides what is kept; here are the file's place, form and limits.
 //
-// The folder is `$ISOCHRON_CACHE`, else `$XDG_CACHE_HOME/isochron`, else `~/.cache/isochron`;
-// `ISOCHRON_CACHE=off` switches the file off. Its name holds a hash of what a timing depends on besides the
-// call: processor, vector instructions in use (ops/vector_target.h), versions of this library and of oneDNN.
+// It lies in the user's cache folder (core/cache_folder.h). Its name holds a hash of what a timing depends on
+// besides the call: processor, vector instructions in use (ops/vector_target.h), versions of this library and
+// of oneDNN.
 #pragma once
 
 #include <filesystem>

@@ -7,6 +7,8 @@
 #include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
 #include "isochron/ops/creation.h"
+#include "isochron/ops/cuda/control.h"
+#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
@@ -51,11 +53,11 @@ std::vector<TensorSpec> infer_cond(const OpCall& call) {
   return outputs;
 }
 
-class CondKernel final : public graph::Kernel {
+class CondKernel : public graph::Kernel {
  public:
   explicit CondKernel(const KernelRequest& request)
-      : then_(request.attributes.object<SubGraph>("then")->graph->clone(), request.threads),
-        otherwise_(request.attributes.object<SubGraph>("else")->graph->clone(), request.threads),
+      : then_(request.attributes.object<SubGraph>("then")->graph->clone(), request),
+        otherwise_(request.attributes.object<SubGraph>("else")->graph->clone(), request),
         inputs_(request.inputs.size()) {
     for (const TensorSpec& spec : request.outputs) sizes_.push_back(spec.size_bytes());
   }
@@ -74,11 +76,29 @@ class CondKernel final : public graph::Kernel {
     }
   }
 
- private:
+ protected:
   SubPlan then_;
   SubPlan otherwise_;
   size_t inputs_;
   std::vector<size_t> sizes_;
+};
+
+class DeviceCondKernel final : public CondKernel {
+ public:
+  explicit DeviceCondKernel(const KernelRequest& request) : CondKernel(request), control_(*request.module) {}
+  void run(const KernelArgs& args) override {
+    for (const bool wanted : {true, false}) {
+      control_.run_if(args.stream, args.inputs[0], wanted, [&](cuda::Stream stream) {
+        Plan& plan = wanted ? then_.plan() : otherwise_.plan();
+        plan.enqueue(stream);
+        for (size_t i = 0; i < sizes_.size(); ++i)
+          copy_on_device(control_.context(), args.outputs[i], plan.output(i), sizes_[i], stream);
+      });
+    }
+  }
+
+ private:
+  DeviceControl control_;
 };
 
 /// Gradients within one branch: its nodes again, then backward, zeros where it doesn't depend on an input.
@@ -161,11 +181,11 @@ std::unique_ptr<Graph> body_in_place(const Graph& body) {
   return graph;
 }
 
-class WhileKernel final : public graph::Kernel {
+class WhileKernel : public graph::Kernel {
  public:
   explicit WhileKernel(const KernelRequest& request)
-      : condition_(request.attributes.object<SubGraph>("condition")->graph->clone(), request.threads),
-        body_(body_in_place(*request.attributes.object<SubGraph>("body")->graph), request.threads),
+      : condition_(request.attributes.object<SubGraph>("condition")->graph->clone(), request),
+        body_(body_in_place(*request.attributes.object<SubGraph>("body")->graph), request),
         states_(state_count(request.attributes)),
         inputs_(request.inputs.size()),
         bound_(bound_of(request.attributes)) {
@@ -214,7 +234,7 @@ class WhileKernel final : public graph::Kernel {
     if (args.outputs[states_]) std::memcpy(args.outputs[states_], &iteration, sizeof(iteration));
   }
 
- private:
+ protected:
   void save(const KernelArgs& args, int64_t iteration) const {
     for (size_t i = 0; i < states_; ++i) {
       std::byte* stack = args.outputs[states_ + 1 + i];
@@ -232,6 +252,39 @@ class WhileKernel final : public graph::Kernel {
   std::vector<size_t> sizes_;
   std::vector<int64_t> own_;  // workspace offset of a state that nobody reads afterwards, or -1
   std::vector<std::byte*> state_;
+};
+
+class DeviceWhileKernel final : public WhileKernel {
+ public:
+  explicit DeviceWhileKernel(const KernelRequest& request)
+      : WhileKernel(request), control_(*request.module), loop_(*request.module) {}
+  void run(const KernelArgs& args) override {
+    std::byte* const iteration = args.workspace;
+    std::byte* const goes_on = args.workspace + sizeof(int64_t);
+    for (size_t i = 0; i < states_; ++i)
+      copy_on_device(control_.context(), state_[i], args.inputs[i], sizes_[i], args.stream);
+    loop_.set_number(args.stream, iteration, 0);
+    const auto test = [&](cuda::Stream stream) {
+      condition_.plan().enqueue(stream);
+      loop_.test(stream, condition_.plan().output(0), iteration, bound_, goes_on);
+    };
+    test(args.stream);
+    control_.run_while(args.stream, goes_on, [&](cuda::Stream stream) {
+      for (size_t i = 0; bound_ >= 0 && i < states_; ++i) {
+        std::byte* const stack = args.outputs[states_ + 1 + i];
+        if (stack != nullptr) loop_.save_row(stream, state_[i], stack, iteration, sizes_[i]);
+      }
+      body_.plan().enqueue(stream);
+      loop_.count_iteration(stream, iteration);
+      test(stream);
+    });
+    if (args.outputs[states_] != nullptr)
+      copy_on_device(control_.context(), args.outputs[states_], iteration, sizeof(int64_t), args.stream);
+  }
+
+ private:
+  DeviceControl control_;
+  DeviceLoop loop_;
 };
 
 /// What the backward loop carries, by position in its state: 0 is the number of iterations still to undo.
@@ -377,6 +430,7 @@ void register_control(graph::Registry& registry) {
   cond_op.infer = infer_cond;
   cond_op.gradient = cond_gradient;
   cond_op.prepare = prepare<CondKernel>;
+  cond_op.prepare_cuda = prepare<DeviceCondKernel>;
   cond_op.flops = cond_flops;
   registry.add(std::move(cond_op));
 
@@ -387,6 +441,7 @@ void register_control(graph::Registry& registry) {
   while_op.infer = infer_while;
   while_op.gradient = while_gradient;
   while_op.prepare = prepare<WhileKernel>;
+  while_op.prepare_cuda = prepare<DeviceWhileKernel>;
   while_op.skips_unused_outputs = true;
   registry.add(std::move(while_op));
 
@@ -397,6 +452,7 @@ void register_control(graph::Registry& registry) {
   row_op.infer = infer_stack_row;
   row_op.gradient = stack_row_gradient;
   row_op.prepare = prepare<StackRowKernel>;
+  row_op.prepare_cuda = prepare_stack_row_cuda;
   row_op.reference = stack_row_reference;
   row_op.differentiable = {0};
   row_op.samples = {{{{{4, 3}}, {{}, 0, 0, DType::kI64, {2}}}},

@@ -1,6 +1,8 @@
 #include "isochron/ops/random.h"
 
+#include <array>
 #include <cmath>
+#include <span>
 
 #include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
@@ -220,7 +222,10 @@ void Generator::set_seed(uint64_t seed) {
   graph::assign(state_, state_of(seed));
 }
 
-Tensor Generator::state() const { return graph::copy(state_.refreshed()); }
+Tensor Generator::state() const {
+  const Tensor now = state_.refreshed();
+  return now.device().is_cpu() ? graph::copy(now) : graph::to_device(now, {});
+}
 
 void Generator::move_to(Device device) {
   if (state_.device() == device) return;
@@ -240,10 +245,9 @@ Tensor Generator::advance() {
   const Tensor state = state_.refreshed();
   graph::Capture* outermost = graph::Capture::current();
   if (!outermost) {
-    require(state.device().is_cpu(), ErrorCode::kDevice, "generator",
-            "it lives on {}, where only captured functions draw", state.device().str());
-    const int64_t* now = state.data<int64_t>();
-    const int64_t next[] = {now[0], now[1] + 1};
+    std::array<int64_t, 2> next;
+    state.read(std::as_writable_bytes(std::span(next)).data());
+    ++next[1];
     const Tensor drawn = from_span<int64_t>({2}, next);
     graph::assign(state_, drawn);
     return drawn;

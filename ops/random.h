@@ -17,10 +17,10 @@ class Generator {
   explicit Generator(uint64_t seed = 0);
   /// Starts over at step 0; captures drawing from this generator notice at their next call.
   void set_seed(uint64_t seed);
-  /// i64(2), to be saved.
+  /// i64(2) on the CPU, to be saved.
   Tensor state() const;
-  /// Where captured functions that draw from it run; those on the CPU and eager draws need it there. Throws
-  /// kInvalidArgument once a captured function has drawn from it.
+  /// Where captured functions that draw from it run. Eager draws are the CPU's in any case, and wait for the
+  /// state. Throws kInvalidArgument once a captured function has drawn from it.
   void move_to(Device device);
   /// Continues from a saved state. Throws kShapeMismatch, kDtypeMismatch.
   void set_state(const Tensor& state);

@@ -5,6 +5,7 @@
 #include "isochron/core/checked.h"
 #include "isochron/graph/apply.h"
 #include "isochron/ops/creation.h"
+#include "isochron/ops/cuda/control.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
@@ -90,11 +91,11 @@ std::unique_ptr<Graph> body_in_place(const ScanLayout& layout, std::span<const b
   return graph;
 }
 
-class ScanKernel final : public graph::Kernel {
+class ScanKernel : public graph::Kernel {
  public:
   explicit ScanKernel(const KernelRequest& request)
       : layout_(request.attributes),
-        body_(body_in_place(layout_, request.unread), request.threads),
+        body_(body_in_place(layout_, request.unread), request),
         inputs_(request.inputs.size()) {
     size_t offset = 64 + body_.arena_bytes();
     const auto place = [&offset](size_t bytes) {
@@ -137,11 +138,23 @@ class ScanKernel final : public graph::Kernel {
   }
 
   void run(const KernelArgs& args) override {
+    const auto move = [](std::byte* to, const std::byte* from, size_t bytes) {
+      if (bytes > 0) std::memmove(to, from, bytes);
+    };
+    run_steps(
+        args, move, [&](int64_t row) { std::memcpy(args.workspace, &row, sizeof(row)); },
+        [this] { body_.plan().run(); });
+  }
+
+ protected:
+  /// `move(to, from, bytes)`, `set_row` and `body` act where the kernel runs.
+  template <typename Move, typename SetRow, typename Body>
+  void run_steps(const KernelArgs& args, const Move& move, const SetRow& set_row, const Body& body) {
     for (size_t i = 0; i < layout_.states; ++i) move(state_[i], args.inputs[i], state_bytes_[i]);
     for (int64_t s = 0; s < layout_.steps; ++s) {
       const int64_t row = layout_.reverse ? layout_.steps - 1 - s : s;
       const size_t at = static_cast<size_t>(row);
-      std::memcpy(args.workspace, &row, sizeof(row));
+      set_row(row);
       for (size_t i = 0; i < layout_.sequences; ++i) {
         move(args.workspace + slices_at_[i], args.inputs[layout_.states + i] + at * slice_bytes_[i],
              slice_bytes_[i]);
@@ -150,16 +163,11 @@ class ScanKernel final : public graph::Kernel {
         std::byte* saved = args.outputs[layout_.first_saved() + i];
         if (saved) move(saved + at * state_bytes_[i], state_[i], state_bytes_[i]);
       }
-      body_.plan().run();
+      body();
       for (size_t i = 0; i < read_.size(); ++i) {
         move(args.outputs[read_[i]] + at * output_bytes_[i], body_.plan().output(i), output_bytes_[i]);
       }
     }
-  }
-
- private:
-  static void move(std::byte* to, const std::byte* from, size_t bytes) {
-    if (bytes > 0) std::memmove(to, from, bytes);
   }
 
   ScanLayout layout_;
@@ -173,6 +181,26 @@ class ScanKernel final : public graph::Kernel {
   std::vector<size_t> slices_at_;  // in the workspace
   std::vector<size_t> read_;       // outputs that somebody reads
   std::vector<size_t> output_bytes_;
+};
+
+/// All steps one after the other in what is recorded.
+class DeviceScanKernel final : public ScanKernel {
+ public:
+  explicit DeviceScanKernel(const KernelRequest& request)
+      : ScanKernel(request), context_(request.module->context()), loop_(*request.module) {}
+  void run(const KernelArgs& args) override {
+    run_steps(
+        args,
+        [&](std::byte* to, const std::byte* from, size_t bytes) {
+          copy_on_device(context_, to, from, bytes, args.stream);
+        },
+        [&](int64_t row) { loop_.set_number(args.stream, args.workspace, row); },
+        [&] { body_.plan().enqueue(args.stream); });
+  }
+
+ private:
+  cuda::Context& context_;
+  DeviceLoop loop_;
 };
 
 /// What the backward scan reads and carries, as positions among the forward op's inputs and outputs.
@@ -277,6 +305,9 @@ void register_scan(graph::Registry& registry) {
   op.gradient = scan_gradient;
   op.prepare = [](const KernelRequest& request) -> std::unique_ptr<graph::Kernel> {
     return std::make_unique<ScanKernel>(request);
+  };
+  op.prepare_cuda = [](const KernelRequest& request) -> std::unique_ptr<graph::Kernel> {
+    return std::make_unique<DeviceScanKernel>(request);
   };
   op.skips_unused_outputs = true;
   op.flops = scan_flops;

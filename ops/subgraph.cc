@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "isochron/core/checked.h"
+#include "isochron/core/cuda/kernel_module.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/passes.h"
 
@@ -15,9 +16,14 @@ std::shared_ptr<const graph::AttributeObject> as_attribute(std::unique_ptr<Graph
   return std::make_shared<graph::SubGraph>(std::move(graph));
 }
 
-SubPlan::SubPlan(std::unique_ptr<Graph> graph, int threads) : graph_(std::move(graph)) {
+SubPlan::SubPlan(std::unique_ptr<Graph> graph, const graph::KernelRequest& request)
+    : graph_(std::move(graph)) {
   graph::run_passes(*graph_);
-  plan_ = std::make_unique<graph::Plan>(*graph_, graph::PlanOptions{threads, false});
+  graph::PlanOptions options;
+  options.threads = request.threads;
+  options.module = request.module;
+  if (request.module != nullptr) options.device = request.module->target();
+  plan_ = std::make_unique<graph::Plan>(*graph_, options);
 }
 size_t SubPlan::arena_bytes() const { return align_up<size_t>(plan_->arena_bytes(), 64); }
 

@@ -13,11 +13,12 @@ namespace isochron::ops {
 /// `graph` as an attribute of a node.
 std::shared_ptr<const graph::AttributeObject> as_attribute(std::unique_ptr<graph::Graph> graph);
 
-/// A sub-graph made ready to run: optimised and planned.
+/// A sub-graph made ready to run within a kernel: optimised, and planned for where that runs.
 class SubPlan {
  public:
-  SubPlan(std::unique_ptr<graph::Graph> graph, int threads);
+  SubPlan(std::unique_ptr<graph::Graph> graph, const graph::KernelRequest& request);
   graph::Plan& plan() { return *plan_; }
+  /// A multiple of 64.
   size_t arena_bytes() const;
 
  private:

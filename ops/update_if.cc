@@ -4,6 +4,7 @@
 
 #include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
+#include "isochron/ops/cuda/control.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
 #include "isochron/ops/subgraph.h"
@@ -57,10 +58,10 @@ std::unique_ptr<Graph> in_place(const Graph& update) {
   return graph;
 }
 
-class UpdateIfKernel final : public graph::Kernel {
+class UpdateIfKernel : public graph::Kernel {
  public:
   explicit UpdateIfKernel(const KernelRequest& request)
-      : update_(in_place(*request.attributes.object<SubGraph>("update")->graph), request.threads),
+      : update_(in_place(*request.attributes.object<SubGraph>("update")->graph), request),
         inputs_(request.inputs.size()) {
     for (const TensorSpec& spec : request.outputs) sizes_.push_back(spec.size_bytes());
   }
@@ -79,10 +80,25 @@ class UpdateIfKernel final : public graph::Kernel {
     if (*reinterpret_cast<const bool*>(args.inputs[0])) update_.plan().run();
   }
 
- private:
+ protected:
   SubPlan update_;
   size_t inputs_;
   std::vector<size_t> sizes_;  // of the state
+};
+
+class DeviceUpdateIfKernel final : public UpdateIfKernel {
+ public:
+  explicit DeviceUpdateIfKernel(const KernelRequest& request)
+      : UpdateIfKernel(request), control_(*request.module) {}
+  void run(const KernelArgs& args) override {
+    for (size_t i = 0; i < sizes_.size(); ++i)
+      copy_on_device(control_.context(), args.outputs[i], args.inputs[i + 1], sizes_[i], args.stream);
+    control_.run_if(args.stream, args.inputs[0], true,
+                    [this](cuda::Stream stream) { update_.plan().enqueue(stream); });
+  }
+
+ private:
+  DeviceControl control_;
 };
 
 double update_if_flops(const OpCall& call) {
@@ -100,6 +116,9 @@ void register_update_if(graph::Registry& registry) {
   op.infer = infer_update_if;
   op.prepare = [](const KernelRequest& request) -> std::unique_ptr<graph::Kernel> {
     return std::make_unique<UpdateIfKernel>(request);
+  };
+  op.prepare_cuda = [](const KernelRequest& request) -> std::unique_ptr<graph::Kernel> {
+    return std::make_unique<DeviceUpdateIfKernel>(request);
   };
   op.may_alias = update_if_alias;
   op.flops = update_if_flops;

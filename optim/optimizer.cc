@@ -6,6 +6,7 @@
 
 #include "isochron/autograd/autograd.h"
 #include "isochron/core/counters.h"
+#include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
 #include "isochron/memory/buffer.h"
 #include "isochron/memory/lasting.h"
@@ -332,11 +333,9 @@ AveragedWeights::~AveragedWeights() { exchange(); }
 
 void AveragedWeights::exchange() {
   for (const auto& [parameter, average] : pairs_) {
-    const Tensor a = parameter.tensor();
-    const Tensor b = average.tensor();
-    std::swap_ranges(a.raw(), a.raw() + a.size_bytes(), b.raw());
-    a.storage()->next_generation();
-    b.storage()->next_generation();
+    const Tensor kept = copy(parameter.tensor());
+    parameter.assign(average.tensor());
+    average.assign(kept);
   }
 }
 

@@ -82,6 +82,9 @@ struct BatchFunctions {
   optim::Optimizer* optimizer = nullptr;
   /// What all three are captured in.
   Precision precision = Precision::kF32;
+  /// Where they run. Parameters that layers build at their first call are built there; those that are built
+  /// already, and variables of one's own, must be moved (Variable::move_to).
+  Device device = {};
   /// For checkpoints, as weights_of and slots_of give them: the model's variables, and what else training
   /// changes. Asked when everything is planned. Without `weights` nothing can be saved.
   std::function<NamedVariables()> weights = {};

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "isochron/core/crc32c.h"
+#include "isochron/graph/apply.h"
 #include "isochron/nn/weights.h"
 
 namespace isochron::train {
@@ -65,8 +66,12 @@ NamedVariables slots_of(const optim::Optimizer& optimizer) {
 void save_checkpoint(const std::filesystem::path& path, const NamedVariables& variables,
                      const std::string& document, const NamedBlobs& blobs,
                      const std::filesystem::path& temporary_folder) {
+  std::vector<Tensor> tensors;  // on the CPU
   std::vector<const std::byte*> contents;
-  for (const auto& [name, variable] : variables) contents.push_back(variable.tensor().raw());
+  for (const auto& [name, variable] : variables) {
+    tensors.push_back(to_device(variable.tensor(), {}));
+    contents.push_back(tensors.back().raw());
+  }
   save_checkpoint(path, variables, contents, document, blobs, temporary_folder);
 }
 

@@ -60,9 +60,7 @@ CheckpointWriter::~CheckpointWriter() {
 
 void CheckpointWriter::fill(Staging& staging) {
   for (size_t i = 0; i < variables_.size(); ++i) {
-    const Variable& variable = variables_[i].second;
-    if (variable.elems() == 0) continue;
-    std::memcpy(const_cast<std::byte*>(staging.contents[i]), variable.tensor().raw(), variable.size_bytes());
+    variables_[i].second.tensor().read(const_cast<std::byte*>(staging.contents[i]));
   }
 }
 

@@ -32,7 +32,8 @@ void Trainer::Fit::not_a_number(int64_t step, const std::string& what) {
 }
 
 std::string Trainer::Fit::find_origin() {
-  if (!good_ || !good_->kept()) return {};
+  // Only the CPU's plans look at every result.
+  if (!good_ || !good_->kept() || !trainer_.functions_.device.is_cpu()) return {};
   // What the last full step left stays, for whoever wants to look at it.
   KeptVariables present(variables());
   present.keep();

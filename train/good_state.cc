@@ -6,6 +6,7 @@
 #include "isochron/core/checked.h"
 #include "isochron/core/counters.h"
 #include "isochron/core/finite.h"
+#include "isochron/graph/apply.h"
 #include "isochron/memory/buffer.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/random.h"
@@ -26,8 +27,7 @@ KeptVariables::KeptVariables(const NamedVariables& variables) : random_(zeros({2
 
 void KeptVariables::keep() {
   for (size_t i = 0; i < variables_.size(); ++i) {
-    const Tensor content = variables_[i].tensor();
-    if (content.elems() > 0) std::memcpy(memory_->data() + offsets_[i], content.raw(), content.size_bytes());
+    variables_[i].tensor().read(memory_->data() + offsets_[i]);
   }
   const Tensor random = random::default_generator().state();
   std::copy_n(random.data<int64_t>(), 2, random_.data<int64_t>());
@@ -46,7 +46,7 @@ FiniteWatch::FiniteWatch(const NamedVariables& variables)
   const bool scaled = std::any_of(variables.begin(), variables.end(),
                                   [](const auto& entry) { return entry.first.ends_with("/loss_scale"); });
   for (size_t i = 0; i < variables.size(); ++i) {
-    const Tensor content = variables[i].second.tensor();
+    const Tensor content = to_device(variables[i].second.tensor(), {});
     watched_[i] = content.elems() > 0 && !(scaled && variables[i].first.ends_with("/gradient_sum")) &&
                   !find_not_finite(content.spec(), content.raw());
   }
@@ -56,7 +56,7 @@ std::string FiniteWatch::look() const {
   for (size_t i = 0; i < watched_.size(); ++i) {
     if (!watched_[i]) continue;
     const auto& [name, variable] = variables_[i];
-    const Tensor content = variable.tensor();
+    const Tensor content = to_device(variable.tensor(), {});
     const std::optional<NotFinite> found = find_not_finite(content.spec(), content.raw());
     if (!found) continue;
     count(Counter::kNotFinite, 1);

@@ -4,6 +4,7 @@
 
 #include "isochron/core/counters.h"
 #include "isochron/core/error.h"
+#include "isochron/graph/apply.h"
 #include "isochron/graph/captured.h"
 #include "isochron/memory/buffer.h"
 #include "isochron/observe/machine.h"
@@ -13,10 +14,10 @@ namespace isochron::train {
 namespace {
 
 /// Null where its numbers can't be shown as a histogram: counters, narrow types.
-std::optional<observe::HistogramSummary> summary_of(const Tensor& tensor) {
-  const auto count = static_cast<size_t>(tensor.elems());
-  if (tensor.dtype() == DType::kF32) return observe::summarise(std::span(tensor.data<float>(), count));
-  if (tensor.dtype() == DType::kF64) return observe::summarise(std::span(tensor.data<double>(), count));
+std::optional<observe::HistogramSummary> summary_of(const Tensor& anywhere) {
+  const Tensor tensor = to_device(anywhere, {});
+  if (tensor.dtype() == DType::kF32) return observe::summarise(tensor.span<float>());
+  if (tensor.dtype() == DType::kF64) return observe::summarise(tensor.span<double>());
   return std::nullopt;
 }
 
@@ -51,7 +52,8 @@ graph::BoundNames names_of(const RunState& run) {
   graph::BoundNames names;
   if (run.savable == nullptr) return names;
   try {
-    for (const auto& [name, variable] : run.savable->variables()) names[variable.tensor().raw()] = name;
+    for (const auto& [name, variable] : run.savable->variables())
+      names[variable.tensor().device_address()] = name;
   } catch (const Error& error) {  // the trainer wasn't told of them
     if (error.code() != ErrorCode::kUnsupported) throw;
   }

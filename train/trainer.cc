@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "isochron/memory/buffer.h"
+#include "isochron/ops/random.h"
 #include "isochron/train/fit.h"
 
 namespace isochron::train {
@@ -29,21 +30,20 @@ void require_same_names(const std::vector<std::string>& train, const std::vector
 
 Trainer::Trainer(BatchFunctions functions)
     : functions_(std::move(functions)),
-      train_("train step", true, counted(functions_.train), {.passes = {.precision = functions_.precision}}),
-      evaluate_("evaluation", false, counted(functions_.evaluate),
-                {.passes = {.precision = functions_.precision}}),
-      predict_("prediction", false,
-               [this](const data::Element& batch) {
-                 require(functions_.predict != nullptr, ErrorCode::kUnsupported, "predict",
-                         "the trainer was made without a predict function");
-                 const Tensor prediction = functions_.predict(batch);
-                 require(prediction.rank() >= 1 && prediction.extent(0) == rows_of(batch),
-                         ErrorCode::kShapeMismatch, "predict",
-                         "{} rows give predictions {}; expected one a row", rows_of(batch),
-                         prediction.spec().str());
-                 return std::vector<Tensor>{prediction};
-               },
-               {.passes = {.precision = functions_.precision}}) {
+      train_("train step", true, counted(functions_.train), capture_options()),
+      evaluate_("evaluation", false, counted(functions_.evaluate), capture_options()),
+      predict_(
+          "prediction", false,
+          [this](const data::Element& batch) {
+            require(functions_.predict != nullptr, ErrorCode::kUnsupported, "predict",
+                    "the trainer was made without a predict function");
+            const Tensor prediction = functions_.predict(batch);
+            require(prediction.rank() >= 1 && prediction.extent(0) == rows_of(batch),
+                    ErrorCode::kShapeMismatch, "predict", "{} rows give predictions {}; expected one a row",
+                    rows_of(batch), prediction.spec().str());
+            return std::vector<Tensor>{prediction};
+          },
+          capture_options()) {
   for (const NamedMetric& entry : functions_.metrics) {
     const bool own = entry.name == "loss" || entry.name == "loss_scale" || entry.name == "skipped_steps" ||
                      entry.name.starts_with("val_");
@@ -55,11 +55,18 @@ Trainer::Trainer(BatchFunctions functions)
     require(std::count_if(functions_.metrics.begin(), functions_.metrics.end(), same) == 1,
             ErrorCode::kInvalidArgument, "trainer", "two metrics are called '{}'", entry.name);
   }
+  if (functions_.device.is_cpu()) return;
+  for (const auto& [name, sum] : tallies()) sum.move_to(functions_.device);
+  random::default_generator().move_to(functions_.device);
 }
 
 Trainer::Trainer(nn::Module& model, Loss loss, optim::Optimizer& optimizer, std::vector<NamedMetric> metrics,
                  SampleWeighting weighting)
     : Trainer(supervised(model, std::move(loss), optimizer, std::move(metrics), std::move(weighting))) {}
+
+CaptureOptions Trainer::capture_options() const {
+  return {.passes = {.precision = functions_.precision}, .plan = {.device = functions_.device}};
+}
 
 BatchPlan::Function Trainer::counted(BatchFunction function) {
   return [this, function = std::move(function)](const data::Element& batch) {
@@ -158,7 +165,8 @@ Tensor Trainer::predict(Batches data) {
   int64_t rows = 0;
   for (const data::Element& batch : data.dataset()) {
     const Tensor& prediction = predict_.call(batch)[0];
-    bytes.insert(bytes.end(), prediction.raw(), prediction.raw() + prediction.size_bytes());
+    bytes.resize(bytes.size() + prediction.size_bytes());
+    prediction.read(bytes.data() + bytes.size() - prediction.size_bytes());
     rows += prediction.extent(0);
     if (!spec) spec = prediction.spec();
   }

@@ -95,7 +95,8 @@ struct FitOptions {
 
 class Trainer {
  public:
-  /// Any step: see BatchFunctions. Throws kInvalidArgument for metrics without name or object.
+  /// Any step: see BatchFunctions. On a device other than the CPU the sums of the metrics and the default
+  /// generator move there. Throws kInvalidArgument for metrics without name or object.
   explicit Trainer(BatchFunctions functions);
   /// supervised(model, loss, optimizer, metrics, weighting).
   Trainer(nn::Module& model, Loss loss, optim::Optimizer& optimizer, std::vector<NamedMetric> metrics = {},
@@ -127,6 +128,7 @@ class Trainer {
  private:
   class Fit;
 
+  CaptureOptions capture_options() const;
   BatchPlan::Function counted(BatchFunction function);
   void run_evaluation(data::Dataset& dataset);
   void reset_tallies();

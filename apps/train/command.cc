@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "isochron/apps/commands.h"
+#include "isochron/apps/device_option.h"
 #include "isochron/apps/number_options.h"
 #include "isochron/apps/precision_option.h"
 #include "isochron/apps/train/dry_run.h"
@@ -17,6 +18,7 @@
 #include "isochron/core/error.h"
 #include "isochron/core/run_folder.h"
 #include "isochron/core/threads.h"
+#include "isochron/memory/cuda/gpu.h"
 #include "isochron/ops/choices.h"
 #include "isochron/train/checkpoint_folder.h"
 
@@ -39,12 +41,14 @@ std::optional<StepRange> parse_steps(const std::string& text) {
 
 namespace {
 
-void require_built(bool built, std::string_view option, std::string_view instead) {
-  require(built, ErrorCode::kUnsupported, "train", "{} is not built yet; {}", option, instead);
-}
-
-void refuse_what_is_not_built(const TrainOptions& options) {
-  require_built(options.device == "cpu", "--device " + options.device, "cpu is");
+/// Opens the device before any work is done. Throws kUnsupported where it can't be had, and for what goes
+/// with the CPU alone.
+void open_device(const TrainOptions& options) {
+  if (options.device.is_cpu()) return;
+  require(!options.beside_twin.value_or(false) && !options.dry_run, ErrorCode::kUnsupported, "train",
+          "{} is for the CPU alone so far; leave --device or that out",
+          options.dry_run ? "--dry-run" : "--beside-twin");
+  static_cast<void>(cuda::gpu(options.device));
 }
 
 /// Checkpoints of two runs in one folder would be taken for one run's.
@@ -91,7 +95,8 @@ std::string train_as_twin(const TrainableModel& model, TrainOptions options, obs
 
 void train(const TrainableModel& model, TrainOptions options) {
   std::optional<observe::Worker> twin;
-  if (options.beside_twin.value_or(options.require_flat && !options.resume && !options.dry_run)) {
+  const bool alone = options.resume || options.dry_run || !options.device.is_cpu();
+  if (options.beside_twin.value_or(options.require_flat && !alone)) {
     twin.emplace([&](observe::Turns& turns) { return train_as_twin(model, options, turns); });
     options.twin = &*twin;
   }
@@ -119,7 +124,7 @@ void run(const TrainOptions& options) {
       names += (names.empty() ? "" : ", ") + model.name;
       continue;
     }
-    refuse_what_is_not_built(options);
+    open_device(options);
     if (options.threads > 0) set_compute_threads(options.threads);
     ops::set_deterministic(options.deterministic);
     train(model, options);
@@ -206,9 +211,8 @@ void add_train(CLI::App& app) {
   command->add_option("--out", options->out,
                       "folder for report.html, train.json, history.csv and windows.csv");
   add_precision_option(*command, options->precision);
-  command->add_option("--device", options->device, "cpu")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str();
+  add_device_option(*command, options->device,
+                    "where the steps run; on cuda, models whose ops all have kernels there (docs/gpu.md)");
   CLI::Option* checkpoint = command->add_option(
       "--checkpoint", options->checkpoint,
       "folder for checkpoints: after every epoch and at the end by SIGINT or SIGTERM; the newest three are "

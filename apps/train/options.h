@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "isochron/core/device.h"
 #include "isochron/graph/precision.h"
 #include "isochron/observe/worker.h"
 
@@ -51,8 +52,7 @@ struct TrainOptions {
   std::filesystem::path trace;
   std::string trace_steps;  // "N" or "FROM:TO"; empty: chosen here
   std::filesystem::path graphs;
-  // Accepted so that asking for them is answered, not ignored.
-  std::string device = "cpu";
+  Device device = {};
 };
 
 }  // namespace isochron::apps

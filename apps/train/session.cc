@@ -85,7 +85,8 @@ std::vector<train::FitOptions::Setting> TrainSession::settings(int64_t steps) co
       {"--learning-rate", fmt::format("{}", learning_rate_)},
       {"--accumulate", std::to_string(options_.accumulate)},
       {"--precision", std::string(precision_name(options_.precision))},
-      {"--threads", std::to_string(compute_threads()), true}};
+      {"--threads", std::to_string(compute_threads()), true},
+      {"--device", options_.device.str(), true}};
   // The learning rate's way down depends on where it ends.
   if (settings_.decay) all.push_back({"--epochs", std::to_string(epochs_)});
   return all;
@@ -99,6 +100,7 @@ int64_t TrainSession::steps_per_epoch(train::Batches data) const {
 train::Trainer TrainSession::trainer(train::BatchFunctions functions, train::Batches data) {
   weights_ = functions.weights;
   functions.precision = options_.precision;
+  functions.device = options_.device;
   if (options_.dry_run) dry_run(functions, data, optimizer_, optimizer_name_, step_options());
   if (settings_.decay) {
     const int64_t updates = (steps_per_epoch(data) + options_.accumulate - 1) / options_.accumulate;

@@ -1,6 +1,9 @@
 #include "isochron/core/cuda/compiler.h"
 
+#include "isochron/core/cache_folder.h"
 #include "isochron/core/cuda/driver.h"
+#include "isochron/core/cuda/kernel_cache.h"
+#include "isochron/core/cuda/linker.h"
 #include "isochron/core/cuda/shared_library.h"
 #include "isochron/core/error.h"
 
@@ -53,7 +56,8 @@ class Nvrtc final : public Compiler {
 
   int version() override { return version_; }
 
-  std::vector<char> compile(const std::string& text, const std::string& name, int major, int minor) override {
+  std::vector<char> compile(const std::string& text, const std::string& name, int major, int minor,
+                            bool device_runtime) override {
     const int wanted = 10 * major + minor;
     bool known = false;
     for (const int arch : known_) known |= arch == wanted;
@@ -65,8 +69,8 @@ class Nvrtc final : public Compiler {
           "nvrtcCreateProgram");
     const std::string arch = fmt::format("--gpu-architecture=sm_{}", wanted);
     // Sums and products are fused where the text says so alone, as on the CPU.
-    const char* options[] = {arch.c_str(), "--std=c++17", "--fmad=false"};
-    const nvrtcResult result = nvrtcCompileProgram(program, 3, options);
+    const char* options[] = {arch.c_str(), "--std=c++17", "--fmad=false", "--relocatable-device-code=true"};
+    const nvrtcResult result = nvrtcCompileProgram(program, device_runtime ? 4 : 3, options);
     std::string log;
     std::vector<char> cubin;
     size_t size = 0;
@@ -82,7 +86,9 @@ class Nvrtc final : public Compiler {
     nvrtcDestroyProgram(&program);
     require(result == NVRTC_SUCCESS && !cubin.empty(), ErrorCode::kBadFormat, name, "{}: {}",
             nvrtcGetErrorString(result), log.substr(0, kMostLog));
-    return cubin;
+    if (!device_runtime) return cubin;
+    if (!linker_) linker_ = std::make_unique<Linker>();
+    return linker_->link(cubin, fmt::format("sm_{}", wanted));
   }
 
  private:
@@ -96,6 +102,7 @@ class Nvrtc final : public Compiler {
   SharedLibrary library_;
   int version_ = 0;
   std::vector<int> known_;
+  std::unique_ptr<Linker> linker_;  // once one is needed
   std::mutex mutex_;
 };
 
@@ -103,7 +110,7 @@ class Nvrtc final : public Compiler {
 
 Compiler& machine_compiler() {
   // Never unloaded, for what it holds it holds to the end; tried again by the next call where it throws.
-  static Nvrtc* const compiler = new Nvrtc;
+  static auto* const compiler = new KernelCache(*new Nvrtc, cache_folder());
   return *compiler;
 }
 

@@ -13,14 +13,16 @@ class Compiler {
   virtual ~Compiler() = default;
   /// As 13000 for 13.0.
   virtual int version() = 0;
-  /// A cubin for compute capability `major`.`minor`. `name` stands for the text in messages. Throws
-  /// kUnsupported for a device that this compiler doesn't know, kBadFormat with its messages for a text with
-  /// errors.
-  virtual std::vector<char> compile(const std::string& text, const std::string& name, int major,
-                                    int minor) = 0;
+  /// A cubin for compute capability `major`.`minor`. `name` stands for the text in messages;
+  /// `device_runtime`: the text calls functions of libcudadevrt, which is linked to it. Throws kUnsupported
+  /// for a device that this compiler doesn't know and where that library is missing, kBadFormat with its
+  /// messages for a text with errors.
+  virtual std::vector<char> compile(const std::string& text, const std::string& name, int major, int minor,
+                                    bool device_runtime) = 0;
 };
 
-/// That of this machine; one for the process. Throws kUnsupported where this was built without CUDA, and
+/// That of this machine; one for the process. What it compiles is kept on disk (core/cuda/kernel_cache.h).
+/// Throws kUnsupported where this was built without CUDA, and
 /// where the library is missing.
 Compiler& machine_compiler();
 

@@ -16,20 +16,9 @@
 #include <string>
 #include <string_view>
 
+#include "isochron/core/cuda/handles.h"
+
 namespace isochron::cuda {
-
-/// An address on a device, 0 for none.
-using DevicePtr = uint64_t;
-
-// The driver's handles, 0 for none.
-enum class Stream : uintptr_t { kNone = 0 };
-enum class Event : uintptr_t { kNone = 0 };
-enum class Module : uintptr_t { kNone = 0 };
-enum class Function : uintptr_t { kNone = 0 };
-enum class Graph : uintptr_t { kNone = 0 };
-enum class GraphExec : uintptr_t { kNone = 0 };
-/// Memory without an address.
-enum class PhysicalMemory : uintptr_t { kNone = 0 };
 
 struct DeviceProperties {
   std::string name;
@@ -57,6 +46,7 @@ struct GraphCounts {
   int kernels = 0;
   int copies = 0;
   int memsets = 0;
+  int conditionals = 0;  // what is within them isn't counted
   int others = 0;
 };
 
@@ -133,6 +123,14 @@ class Context {
   virtual void begin_capture(Stream stream) = 0;
   /// kCaptureViolation where a call was made that can't be captured.
   virtual Graph end_capture(Stream stream) = 0;
+  virtual bool capturing(Stream stream) = 0;
+  /// In a capture of `stream`: one that is 0 at each launch of what it becomes. Kernels set it.
+  virtual Condition create_condition(Stream stream) = 0;
+  /// In a capture of `stream`, behind what is in it: what is put in the stream that is returned, until
+  /// `end_body`, runs where the condition isn't 0 then; `repeats`: and again as long as it isn't. Kernels,
+  /// copies, fills and other such parts alone.
+  virtual Stream begin_body(Stream stream, Condition condition, bool repeats) = 0;
+  virtual void end_body(Stream body) = 0;
   virtual GraphCounts counts(Graph graph) = 0;
   virtual GraphExec instantiate(Graph graph) = 0;  // kOutOfMemory
   /// What the first launch would have to bring to the device.

@@ -31,7 +31,8 @@ size_t KernelModule::add_function(std::string name) {
 void KernelModule::load() {
   if (names_.empty()) return;
   const DeviceProperties& properties = device();
-  const std::vector<char> image = compiler_.compile(text_, "kernels", properties.major, properties.minor);
+  const std::vector<char> image =
+      compiler_.compile(text_, "kernels", properties.major, properties.minor, device_runtime_);
   module_ = context_->load(image);
   for (const std::string& name : names_) functions_.push_back(context_->function(module_, name));
 }

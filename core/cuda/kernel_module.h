@@ -11,6 +11,7 @@
 
 #include "isochron/core/cuda/compiler.h"
 #include "isochron/core/cuda/driver.h"
+#include "isochron/core/device.h"
 
 namespace isochron::cuda {
 
@@ -23,12 +24,15 @@ class KernelModule {
 
   Context& context() const { return *context_; }
   const DeviceProperties& device() const { return context_->properties(); }
+  Device target() const { return {DeviceKind::kCuda, static_cast<int16_t>(context_->index())}; }
 
   /// `what` with a number: no other function of this module is called so.
   std::string unique_name(std::string_view what);
   /// Text that comes before what is added afterwards; the same text again adds nothing.
   void add_shared(const std::string& text);
   void add(const std::string& text) { text_ += text; }
+  /// The text calls what device code alone has in a library: cudaGraphSetConditional.
+  void need_device_runtime() { device_runtime_ = true; }
   /// The number of a function of the text.
   size_t add_function(std::string name);
 
@@ -49,6 +53,7 @@ class KernelModule {
   std::vector<Function> functions_;
   Module module_ = Module::kNone;
   int named_ = 0;
+  bool device_runtime_ = false;
 };
 
 }  // namespace isochron::cuda

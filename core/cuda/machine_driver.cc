@@ -28,7 +28,9 @@ namespace {
   X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemsetD8Async) X(cuModuleLoadData) \
   X(cuModuleUnload) X(cuModuleGetFunction) X(cuFuncSetAttribute) X(cuLaunchKernel) X(cuStreamBeginCapture) \
   X(cuStreamEndCapture) X(cuGraphGetNodes) X(cuGraphNodeGetType) X(cuGraphInstantiateWithFlags) X(cuGraphDestroy) \
-  X(cuGraphExecDestroy) X(cuGraphUpload) X(cuGraphLaunch)
+  X(cuGraphExecDestroy) X(cuGraphUpload) X(cuGraphLaunch) X(cuStreamIsCapturing) X(cuStreamGetCaptureInfo) \
+  X(cuStreamUpdateCaptureDependencies) X(cuStreamBeginCaptureToGraph) X(cuGraphAddNode) \
+  X(cuGraphConditionalHandleCreate)
 // clang-format on
 
 /// The driver's functions under the names that <cuda.h> gives their newest versions.
@@ -119,7 +121,10 @@ class MachineContext final : public Context {
     cuuint64_t all = UINT64_MAX;
     ISOCHRON_CALL(cuMemPoolSetAttribute, pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all);
   }
-  ~MachineContext() override { calls_.cuDevicePrimaryCtxRelease(device_); }
+  ~MachineContext() override {
+    for (const Stream stream : spare_streams_) calls_.cuStreamDestroy(raw(stream));
+    calls_.cuDevicePrimaryCtxRelease(device_);
+  }
 
   int index() const override { return index_; }
   const DeviceProperties& properties() const override { return properties_; }
@@ -310,6 +315,8 @@ class MachineContext final : public Context {
 
   void begin_capture(Stream stream) override {
     enter();
+    const std::lock_guard lock(bodies_mutex_);
+    while (spare_streams_.size() < kDeepestBody) spare_streams_.push_back(create_stream(false));
     ISOCHRON_CALL(cuStreamBeginCapture, raw(stream), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
   }
   Graph end_capture(Stream stream) override {
@@ -317,6 +324,48 @@ class MachineContext final : public Context {
     CUgraph graph = nullptr;
     ISOCHRON_CALL(cuStreamEndCapture, raw(stream), &graph);
     return handle_of<Graph>(graph);
+  }
+  bool capturing(Stream stream) override {
+    enter();
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    ISOCHRON_CALL(cuStreamIsCapturing, raw(stream), &status);
+    return status != CU_STREAM_CAPTURE_STATUS_NONE;
+  }
+  Condition create_condition(Stream stream) override {
+    enter();
+    CUgraphConditionalHandle handle = 0;
+    ISOCHRON_CALL(cuGraphConditionalHandleCreate, &handle, open_capture(stream).graph, context_, 0,
+                  CU_GRAPH_COND_ASSIGN_DEFAULT);
+    return static_cast<Condition>(handle);
+  }
+  Stream begin_body(Stream stream, Condition condition, bool repeats) override {
+    enter();
+    const OpenCapture open = open_capture(stream);
+    CUgraphNodeParams params{};
+    params.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+    params.conditional.handle = static_cast<CUgraphConditionalHandle>(condition);
+    params.conditional.type = repeats ? CU_GRAPH_COND_TYPE_WHILE : CU_GRAPH_COND_TYPE_IF;
+    params.conditional.size = 1;
+    params.conditional.ctx = context_;
+    CUgraphNode node = nullptr;
+    ISOCHRON_CALL(cuGraphAddNode, &node, open.graph, open.dependencies, open.edges, open.count, &params);
+    ISOCHRON_CALL(cuStreamUpdateCaptureDependencies, raw(stream), &node, nullptr, 1,
+                  CU_STREAM_SET_CAPTURE_DEPENDENCIES);
+    const std::lock_guard lock(bodies_mutex_);
+    require(!spare_streams_.empty(), ErrorCode::kUnsupported, "cuda",
+            "conditional parts within each other more than {} deep", kDeepestBody);
+    const Stream body = spare_streams_.back();
+    ISOCHRON_CALL(cuStreamBeginCaptureToGraph, raw(body), params.conditional.phGraph_out[0], nullptr, nullptr,
+                  0, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    spare_streams_.pop_back();
+    return body;
+  }
+  void end_body(Stream body) override {
+    enter();
+    CUgraph graph = nullptr;
+    const std::lock_guard lock(bodies_mutex_);
+    spare_streams_.push_back(body);
+    ISOCHRON_CALL(cuStreamEndCapture, raw(body), &graph);
   }
   GraphCounts counts(Graph graph) override {
     enter();
@@ -328,10 +377,11 @@ class MachineContext final : public Context {
     for (const CUgraphNode node : nodes) {
       CUgraphNodeType type{};
       ISOCHRON_CALL(cuGraphNodeGetType, node, &type);
-      (type == CU_GRAPH_NODE_TYPE_KERNEL   ? counts.kernels
-       : type == CU_GRAPH_NODE_TYPE_MEMCPY ? counts.copies
-       : type == CU_GRAPH_NODE_TYPE_MEMSET ? counts.memsets
-                                           : counts.others)++;
+      (type == CU_GRAPH_NODE_TYPE_KERNEL        ? counts.kernels
+       : type == CU_GRAPH_NODE_TYPE_MEMCPY      ? counts.copies
+       : type == CU_GRAPH_NODE_TYPE_MEMSET      ? counts.memsets
+       : type == CU_GRAPH_NODE_TYPE_CONDITIONAL ? counts.conditionals
+                                                : counts.others)++;
     }
     return counts;
   }
@@ -373,6 +423,23 @@ class MachineContext final : public Context {
     return value;
   }
 
+  /// A capture under way: its graph, and what comes next in it follows.
+  struct OpenCapture {
+    CUgraph graph = nullptr;
+    const CUgraphNode* dependencies = nullptr;
+    const CUgraphEdgeData* edges = nullptr;
+    size_t count = 0;
+  };
+  OpenCapture open_capture(Stream stream) {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    OpenCapture open;
+    ISOCHRON_CALL(cuStreamGetCaptureInfo, raw(stream), &status, nullptr, &open.graph, &open.dependencies,
+                  &open.edges, &open.count);
+    require(status == CU_STREAM_CAPTURE_STATUS_ACTIVE, ErrorCode::kCaptureViolation, "cuda",
+            "a conditional part outside of a capture");
+    return open;
+  }
+
   const Calls& calls_;
   const int index_;
   const CUdevice device_;
@@ -381,6 +448,10 @@ class MachineContext final : public Context {
   CUmemoryPool pool_ = nullptr;
   CUmemLocation location_{};
   CUmemAllocationProp allocation_{};
+  // For the bodies of conditional parts: made before a capture, within which nothing may be.
+  static constexpr size_t kDeepestBody = 8;
+  std::mutex bodies_mutex_;
+  std::vector<Stream> spare_streams_;
 };
 
 class MachineDriver final : public Driver {

@@ -109,6 +109,10 @@ struct Cast<bool> {
 };
 
 #ifdef __CUDACC_RTC__
+extern "C" __device__ void cudaGraphSetConditional(unsigned long long condition, unsigned value);
+ISOCHRON_SCALAR void set_condition(unsigned long long condition, bool value) {
+  cudaGraphSetConditional(condition, value);
+}
 /// `index`, which must lie in [0, extent); else the device says so and stops for good.
 ISOCHRON_SCALAR unsigned checked_index(long long index, unsigned extent, const char* op) {
   if (index >= 0 && index < extent) return static_cast<unsigned>(index);
@@ -117,6 +121,9 @@ ISOCHRON_SCALAR unsigned checked_index(long long index, unsigned extent, const c
   return 0;
 }
 #else
+ISOCHRON_SCALAR void set_condition(unsigned long long condition, bool value) {
+  *reinterpret_cast<unsigned*>(condition) = value;
+}
 /// What went wrong in the kernels that run on the host, which go on at 0.
 extern "C" char host_fault[256];
 char host_fault[256] = "";

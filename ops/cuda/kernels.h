@@ -13,6 +13,9 @@ std::unique_ptr<graph::Kernel> prepare_reduction_cuda(const graph::KernelRequest
 std::unique_ptr<graph::Kernel> prepare_fused_cuda(const graph::KernelRequest& request);
 // An index outside of its range, where the CPU throws kOutOfRange, ends the device (kDeviceLost) with a line
 // on standard output: nothing there can throw.
+std::unique_ptr<graph::Kernel> prepare_square_sum_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_blend_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_stack_row_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_softmax_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_log_softmax_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_cross_entropy_cuda(const graph::KernelRequest& request);

@@ -1,7 +1,5 @@
 #include "isochron/ops/cuda/launches.h"
 
-#include <algorithm>
-
 #include "isochron/core/error.h"
 #include "isochron/ops/cuda/element_source.h"
 
@@ -38,7 +36,7 @@ void LaunchKernel::add_program(const graph::ElementProgram& program, std::vector
   const ElementSource source =
       element_source(program, module_.unique_name(name_), module_.device().multiprocessors);
   module_.add(source.text);
-  workspace_bytes_ = std::max(workspace_bytes_, source.workspace_bytes);
+  need_workspace(source.workspace_bytes);
   for (const ElementLaunch& launch : source.launches)
     add_launch(launch.function, {.grid = {launch.grid[0], launch.grid[1], 1}, .block = {launch.block, 1, 1}},
                slots);

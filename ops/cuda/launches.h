@@ -1,6 +1,7 @@
 // A kernel for a device that is some launches, one after the other.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,7 +39,8 @@ class LaunchKernel final : public graph::Kernel {
   /// One whose operands and outputs are these.
   void add_program(const graph::ElementProgram& program, std::vector<Slot> slots);
 
-  cuda::KernelModule& module() const { return module_; }
+  void need_workspace(size_t bytes) { workspace_bytes_ = std::max(workspace_bytes_, bytes); }
+
   size_t workspace_bytes() const override { return workspace_bytes_; }
   void run(const graph::KernelArgs& args) override;
 

@@ -130,6 +130,16 @@ std::unique_ptr<graph::Kernel> prepare_gather_cuda(const KernelRequest& request)
   return kernel;
 }
 
+std::unique_ptr<graph::Kernel> prepare_stack_row_cuda(const KernelRequest& request) {
+  auto kernel = std::make_unique<LaunchKernel>(request);
+  const int64_t elems = request.outputs[0].shape.elems();
+  add_loop(*kernel, request, elems,
+           fmt::format("const long long index = reinterpret_cast<const long long*>(in1)[0];\n"
+                       "  out0[i] = in0[checked_index(index, {}u, \"stack_row\") * {}ll + i];",
+                       request.inputs[0].shape[0], elems));
+  return kernel;
+}
+
 std::unique_ptr<graph::Kernel> prepare_one_hot_cuda(const KernelRequest& request) {
   auto kernel = std::make_unique<LaunchKernel>(request);
   const DType dtype = request.outputs[0].dtype;

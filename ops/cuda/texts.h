@@ -10,6 +10,7 @@ extern const std::string_view kScalarFunctors;  // ops/scalar_functors.h
 extern const std::string_view kFunctors;        // ops/functors-inl.h
 extern const std::string_view kBlockSizes;      // ops/cuda/block_sizes.h
 extern const std::string_view kElementPrelude;  // ops/cuda/element_prelude.h
+extern const std::string_view kLoops;           // ops/cuda/loop_text.h
 extern const std::string_view kMatmul;          // ops/cuda/matmul_text.h
 extern const std::string_view kRandom;          // ops/cuda/random_text.h
 extern const std::string_view kRows;            // ops/cuda/rows_text.h

@@ -208,8 +208,10 @@ TEST_F(TrainCommand, MixedPrecisionTrainsAsWellAndEqually) {
   }
 }
 
-TEST_F(TrainCommand, WhatIsNotBuiltIsRefused) {
-  EXPECT_THAT(train("regress --device cuda"), Ends(2, "--device cuda is not built yet"));
+TEST_F(TrainCommand, ADeviceThatCantBeHadIsSaidAtOnce) {
+  EXPECT_THAT(train("regress --device tpu"), Ends(2, "'tpu' is no device; devices are cpu, cuda and cuda:N"));
+  EXPECT_THAT(train("regress --device cuda --dry-run"), Ends(2, "--dry-run is for the CPU alone so far"));
+  EXPECT_THAT(train("regress --device cuda:99"), Ends(2, "[cuda]")) << "no driver, or no such device";
 }
 
 TEST_F(TrainCommand, AnEmptyValueIsNoValue) {

@@ -282,9 +282,10 @@ TEST(DeviceElements, ATextWithErrorsIsRefusedWithTheCompilersWords) {
   } catch (const Error& error) {
     GTEST_SKIP() << error.what();
   }
-  EXPECT_ERROR(compiler->compile("__global__ void f() { g(); }", "a_text", 9, 0), ErrorCode::kBadFormat,
-               "identifier \"g\" is undefined");
-  EXPECT_ERROR(compiler->compile("", "a_text", 1, 0), ErrorCode::kUnsupported, "compute capability 1.0");
+  EXPECT_ERROR(compiler->compile("__global__ void f() { g(); }", "a_text", 9, 0, false),
+               ErrorCode::kBadFormat, "identifier \"g\" is undefined");
+  EXPECT_ERROR(compiler->compile("", "a_text", 1, 0, false), ErrorCode::kUnsupported,
+               "compute capability 1.0");
 }
 
 TEST(DeviceElements, NothingIsLaunchedForNoElement) {

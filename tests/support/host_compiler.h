@@ -17,7 +17,8 @@ namespace isochron {
 
 /// Compiles `text` for a device where the toolkit is, though nothing here can run what comes of it.
 /// `functions` are in it then.
-inline void compile_for_devices(const std::string& text, const std::vector<std::string>& functions) {
+inline void compile_for_devices(const std::string& text, const std::vector<std::string>& functions,
+                                bool device_runtime = false) {
   cuda::Compiler* compiler = nullptr;
   try {
     compiler = &cuda::machine_compiler();
@@ -25,7 +26,7 @@ inline void compile_for_devices(const std::string& text, const std::vector<std::
     GTEST_LOG_(INFO) << "not compiled for a device: " << error.what();
     return;
   }
-  const std::vector<char> cubin = compiler->compile(text, "device_code", 9, 0);
+  const std::vector<char> cubin = compiler->compile(text, "device_code", 9, 0, device_runtime);
   const std::string names(cubin.begin(), cubin.end());
   for (const std::string& function : functions)
     EXPECT_NE(names.find(function), std::string::npos) << function << " isn't in the device's code";
@@ -36,13 +37,14 @@ class HostCompiler final : public cuda::Compiler {
   /// `also_for_devices`: what each text must be good for, too.
   explicit HostCompiler(bool also_for_devices = false) : also_for_devices_(also_for_devices) {}
   int version() override { return 13000; }
-  std::vector<char> compile(const std::string& text, const std::string&, int, int) override {
+  std::vector<char> compile(const std::string& text, const std::string&, int, int,
+                            bool device_runtime) override {
     ++compilations;
     kernels_.push_back(std::make_shared<HostKernels>(text));
     if (also_for_devices_) {
       std::vector<std::string> functions;
       for (const auto& [name, meet] : kernels_.back()->functions()) functions.push_back(name);
-      compile_for_devices(text, functions);
+      compile_for_devices(text, functions, device_runtime);
     }
     const std::string image = "host kernels " + std::to_string(kernels_.size() - 1);
     return {image.begin(), image.end()};

@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -108,6 +109,10 @@ class SimulatedContext final : public Context {
               Stream stream) override;
   void begin_capture(Stream stream) override;
   Graph end_capture(Stream stream) override;
+  bool capturing(Stream stream) override;
+  Condition create_condition(Stream stream) override;
+  Stream begin_body(Stream stream, Condition condition, bool repeats) override;
+  void end_body(Stream body) override;
   GraphCounts counts(Graph graph) override;
   GraphExec instantiate(Graph graph) override;
   void upload(GraphExec graph, Stream stream) override;
@@ -116,12 +121,16 @@ class SimulatedContext final : public Context {
   void launch(GraphExec graph, Stream stream) override;
 
  private:
-  enum class NodeKind { kKernel, kCopy, kMemset };
+  enum class NodeKind { kKernel, kCopy, kMemset, kConditional };
   using Work = std::function<void()>;
   struct Node {
     NodeKind kind;
     Work work;
     std::vector<size_t> after;
+    // Of a conditional one.
+    uint64_t condition = 0;
+    bool repeats = false;
+    std::vector<Node> body = {};
   };
   struct Operation {
     Work work;                       // or
@@ -134,8 +143,16 @@ class SimulatedContext final : public Context {
   };
   struct Capture {
     uintptr_t origin = 0;
-    std::vector<Node> nodes;
+    std::vector<Node> nodes;  // of the innermost body that is open
     bool broken = false;
+    struct Outer {
+      uintptr_t stream;  // of what the body is a part of
+      uintptr_t body;
+      uint64_t condition;
+      bool repeats;
+      std::vector<Node> nodes;
+    };
+    std::vector<Outer> outer;
   };
   struct StreamState {
     std::deque<Operation> operations;
@@ -156,6 +173,7 @@ class SimulatedContext final : public Context {
   /// Runs one operation of a stream that is ready; false where all wait.
   bool run_one();
   void run_graph(const std::vector<Node>& nodes);
+  void run_node(const Node& node);
   void run_work(const Work& work);
   void check_range(const char* call, DevicePtr pointer, size_t bytes) const;
   bool pinned(const void* pointer, size_t bytes) const;
@@ -197,6 +215,7 @@ class SimulatedContext final : public Context {
   std::map<uintptr_t, LoadedKernel> functions_;
   std::optional<Capture> capture_;
   std::map<uintptr_t, std::vector<Node>> graphs_, executables_;
+  std::map<uint64_t, std::unique_ptr<unsigned>> conditions_;  // by address, as kernels are given them
 };
 
 class SimulatedDriver final : public Driver {

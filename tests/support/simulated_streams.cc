@@ -285,11 +285,56 @@ Graph SimulatedContext::end_capture(Stream stream) {
     state.last.clear();
   }
   enter("end_capture");
+  require(capture.outer.empty(), ErrorCode::kCaptureViolation, "cuda", "end_capture: a body is still open");
   require(!capture.broken, ErrorCode::kCaptureViolation, "cuda", "end_capture: a call broke it");
   require(!unjoined, ErrorCode::kCaptureViolation, "cuda",
           "end_capture: a stream that was forked isn't joined");
   graphs_[next_handle_] = std::move(capture.nodes);
   return static_cast<Graph>(next_handle_++);
+}
+
+bool SimulatedContext::capturing(Stream stream) {
+  std::lock_guard lock(mutex_);
+  return at(stream).captured;
+}
+
+Condition SimulatedContext::create_condition(Stream stream) {
+  std::lock_guard lock(mutex_);
+  enter("create_condition");
+  require(at(stream).captured, ErrorCode::kCaptureViolation, "cuda",
+          "create_condition: outside of a capture");
+  auto value = std::make_unique<unsigned>(0);
+  const auto address = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(value.get()));
+  conditions_[address] = std::move(value);
+  return static_cast<Condition>(address);
+}
+
+Stream SimulatedContext::begin_body(Stream stream, Condition condition, bool repeats) {
+  std::lock_guard lock(mutex_);
+  enter("begin_body");
+  require(at(stream).captured && conditions_.contains(static_cast<uint64_t>(condition)),
+          ErrorCode::kCaptureViolation, "cuda", "begin_body: outside of a capture, or without a condition");
+  const uintptr_t body = next_handle_++;
+  streams_[body].captured = true;
+  capture_->outer.push_back({static_cast<uintptr_t>(stream), body, static_cast<uint64_t>(condition), repeats,
+                             std::exchange(capture_->nodes, {})});
+  return static_cast<Stream>(body);
+}
+
+void SimulatedContext::end_body(Stream body) {
+  std::lock_guard lock(mutex_);
+  enter("end_body");
+  require(capture_ && !capture_->outer.empty() && capture_->outer.back().body == static_cast<uintptr_t>(body),
+          ErrorCode::kCaptureViolation, "cuda", "end_body: not of the body that is open");
+  Capture::Outer outer = std::move(capture_->outer.back());
+  capture_->outer.pop_back();
+  streams_.erase(static_cast<uintptr_t>(body));
+  StreamState& to = at(static_cast<Stream>(outer.stream));
+  Node node{NodeKind::kConditional, {},
+            std::move(to.last),     outer.condition,
+            outer.repeats,          std::exchange(capture_->nodes, std::move(outer.nodes))};
+  capture_->nodes.push_back(std::move(node));
+  to.last = {capture_->nodes.size() - 1};
 }
 
 GraphCounts SimulatedContext::counts(Graph graph) {
@@ -300,6 +345,7 @@ GraphCounts SimulatedContext::counts(Graph graph) {
     counts.kernels += node.kind == NodeKind::kKernel;
     counts.copies += node.kind == NodeKind::kCopy;
     counts.memsets += node.kind == NodeKind::kMemset;
+    counts.conditionals += node.kind == NodeKind::kConditional;
   }
   return counts;
 }
@@ -342,8 +388,19 @@ void SimulatedContext::run_graph(const std::vector<Node>& nodes) {
     }
     const size_t chosen = ready[std::min(
         ready.size() - 1, static_cast<size_t>(random_.uniform() * static_cast<double>(ready.size())))];
-    nodes[chosen].work();
+    run_node(nodes[chosen]);
     done[chosen] = true;
+  }
+}
+
+void SimulatedContext::run_node(const Node& node) {
+  if (node.kind != NodeKind::kConditional) return node.work();
+  constexpr int kForEver = 1'000'000;
+  const unsigned& condition = *conditions_.at(node.condition);
+  for (int i = 0; condition != 0; ++i) {
+    require(i < kForEver, ErrorCode::kDevice, "cuda", "a conditional part repeats for ever");
+    run_graph(node.body);
+    if (!node.repeats) return;
   }
 }
 
@@ -352,7 +409,10 @@ void SimulatedContext::launch(GraphExec graph, Stream stream) {
   enter_outside_capture("launch graph");
   const auto found = executables_.find(static_cast<uintptr_t>(graph));
   require(found != executables_.end(), ErrorCode::kDevice, "cuda", "launch: no such graph");
-  put(stream, NodeKind::kKernel, [this, &nodes = found->second] { run_graph(nodes); });
+  put(stream, NodeKind::kKernel, [this, &nodes = found->second] {
+    for (auto& [address, value] : conditions_) *value = 0;
+    run_graph(nodes);
+  });
 }
 
 }  // namespace isochron::cuda

@@ -1,0 +1,82 @@
+#include "isochron/core/cuda/kernel_cache.h"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "isochron/core/cache_folder.h"
+#include "isochron/core/crc32c.h"
+#include "isochron/core/error.h"
+#include "isochron/core/event.h"
+#include "isochron/core/file.h"
+#include "isochron/core/hash.h"
+
+namespace isochron::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "kernels-", kSuffix = ".cubin";
+constexpr size_t kMostFileBytes = size_t{1} << 28;
+
+uint32_t checksum(std::string_view text) { return crc32c(std::as_bytes(std::span(text))); }
+
+/// What a file begins with; `kernels` are its rest.
+std::string header(const std::string& of, std::string_view kernels) {
+  return fmt::format("isochron kernels 1\n{}\n{} bytes, crc32c {:08x}\n", of, kernels.size(),
+                     checksum(kernels));
+}
+
+/// Nothing for a file that doesn't hold the kernels `of`, whole.
+std::optional<std::vector<char>> read_kernels(const fs::path& path, const std::string& of) {
+  const std::vector<std::byte> bytes = read_file(path, kMostFileBytes);
+  const std::string_view all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const size_t begin = header(of, "").size();  // at least: its numbers may have more digits
+  for (size_t at = begin, lines = 0; at <= all.size() && lines < 32; ++at, ++lines) {
+    if (all[at - 1] != '\n') continue;
+    const std::string_view kernels = all.substr(at);
+    if (all.substr(0, at) == header(of, kernels)) return std::vector<char>(kernels.begin(), kernels.end());
+  }
+  return std::nullopt;
+}
+
+void notice(const fs::path& path, const std::string& text) {
+  emit({EventKind::kNotice, "kernel cache", fmt::format("{}: {}", path.string(), text)});
+}
+
+}  // namespace
+
+std::vector<char> KernelCache::compile(const std::string& text, const std::string& name, int major, int minor,
+                                       bool device_runtime) {
+  if (folder_.empty()) return compiler_.compile(text, name, major, minor, device_runtime);
+  const std::string of =
+      fmt::format("NVRTC {} for {}.{}{}, a text of {} bytes, crc32c {:08x}", compiler_.version(), major,
+                  minor, device_runtime ? " with the device runtime" : "", text.size(), checksum(text));
+  const uint64_t hash = hash_more(hash_more(kHashOfNothing, of), text);
+  const fs::path path = folder_ / fmt::format("{}{:016x}{}", kPrefix, hash, kSuffix);
+  std::error_code none;
+  if (fs::exists(path, none)) {
+    try {
+      if (std::optional<std::vector<char>> kernels = read_kernels(path, of)) {
+        fs::last_write_time(path, fs::file_time_type::clock::now(), none);  // used again
+        return std::move(*kernels);
+      }
+      notice(path, "isn't whole; compiled anew");
+    } catch (const Error& error) {
+      notice(path, error.what());
+    }
+  }
+  std::vector<char> kernels = compiler_.compile(text, name, major, minor, device_runtime);
+  const std::string_view content(kernels.data(), kernels.size());
+  try {
+    fs::create_directories(folder_, none);
+    write_file_atomically(path, header(of, content) + std::string(content));
+    keep_newest_files(folder_, kPrefix, kSuffix, kMostFiles);
+  } catch (const Error& error) {
+    notice(path, error.what());
+  }
+  return kernels;
+}
+
+}  // namespace isochron::cuda

@@ -1,0 +1,123 @@
+#include "isochron/memory/cuda/transfer_ring.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "isochron/core/checked.h"
+#include "isochron/core/clock.h"
+#include "isochron/core/counters.h"
+#include "isochron/core/error.h"
+
+namespace isochron::cuda {
+namespace {
+
+std::vector<size_t> offsets_of(std::span<const size_t> part_bytes) {
+  std::vector<size_t> offsets(1, 0);
+  for (const size_t bytes : part_bytes)
+    offsets.push_back(checked_add(offsets.back(), align_up(bytes, kDeviceAlignment)));
+  return offsets;
+}
+
+}  // namespace
+
+TransferRing::TransferRing(std::shared_ptr<Gpu> gpu, std::span<const size_t> part_bytes)
+    : gpu_(std::move(gpu)),
+      stream_(gpu_->context().create_stream(true)),
+      offsets_(offsets_of(part_bytes)),
+      part_bytes_(part_bytes.begin(), part_bytes.end()),
+      slots_(kSlots),
+      marks_(kSlots + 1) {
+  const size_t bytes = std::max<size_t>(offsets_.back(), 1);
+  Context& context = gpu_->context();
+  try {
+    for (Slot& slot : slots_) {
+      slot.device = gpu_->allocate(bytes, "batches");
+      slot.pinned = static_cast<std::byte*>(context.allocate_pinned(bytes));
+      for (size_t p = 0; p < part_bytes.size(); ++p) slot.parts.push_back(slot.device->data() + offsets_[p]);
+    }
+    for (Marks& marks : marks_) {
+      for (Event* event : {&marks.begun, &marks.copied, &marks.used}) *event = context.create_event(true);
+    }
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+TransferRing::~TransferRing() { release(); }
+
+void TransferRing::release() {
+  Context& context = gpu_->context();
+  try {
+    context.synchronize(stream_);
+    gpu_->synchronize();
+    for (const Marks& marks : marks_) {
+      for (const Event event : {marks.begun, marks.copied, marks.used})
+        if (event != Event::kNone) context.destroy(event);
+    }
+    for (const Slot& slot : slots_)
+      if (slot.pinned != nullptr) context.free_pinned(slot.pinned);
+    context.destroy(stream_);
+  } catch (const Error&) {  // of a device that is lost, with all it had
+  }
+}
+
+std::span<std::byte* const> TransferRing::begin(std::span<const std::byte* const> parts) {
+  require(parts.size() == part_bytes_.size(), ErrorCode::kInvalidArgument, "transfer",
+          "a batch of {} parts, expected {}", parts.size(), part_bytes_.size());
+  Context& context = gpu_->context();
+  if (batches_ >= static_cast<int64_t>(kSlots)) retire(batches_ - static_cast<int64_t>(kSlots));
+  Slot& slot = slots_[static_cast<size_t>(batches_) % kSlots];
+  Marks& marks = marks_of(batches_);
+  marks.bytes = 0;
+  context.record(marks.begun, stream_);
+  for (size_t p = 0; p < parts.size();) {
+    // A run of parts that are all copied is one copy.
+    size_t end = p;
+    while (end < parts.size() && parts[end] != nullptr) {
+      std::memcpy(slot.pinned + offsets_[end], parts[end], part_bytes_[end]);
+      ++end;
+    }
+    if (end > p) {
+      const size_t bytes = offsets_[end - 1] + part_bytes_[end - 1] - offsets_[p];
+      if (bytes > 0)
+        context.copy_to_device(reinterpret_cast<uintptr_t>(slot.parts[p]), slot.pinned + offsets_[p], bytes,
+                               stream_);
+      marks.bytes += bytes;
+    }
+    p = std::max(end, p + 1);
+  }
+  context.record(marks.copied, stream_);
+  context.wait(gpu_->stream(), marks.copied);
+  return slot.parts;
+}
+
+void TransferRing::end() {
+  gpu_->context().record(marks_of(batches_).used, gpu_->stream());
+  ++batches_;
+}
+
+/// Waits until a batch was used, and takes down what its copy cost.
+void TransferRing::retire(int64_t batch) {
+  Context& context = gpu_->context();
+  const Marks& marks = marks_of(batch);
+  if (!context.done(marks.used)) {
+    const int64_t began_ns = now_ns();
+    context.synchronize(marks.used);
+    stats_.waited_ns += static_cast<double>(now_ns() - began_ns);
+  }
+  ++stats_.transfers;
+  stats_.bytes += static_cast<int64_t>(marks.bytes);
+  stats_.copy_ns += context.elapsed_ns(marks.begun, marks.copied);
+  count(Counter::kTransferBytes, static_cast<int64_t>(marks.bytes));
+  if (batch == 0) return;
+  // The device was through with the step before, and this batch wasn't there yet. A copy that began later
+  // than that waited for the host, which isn't the copy's fault.
+  const Event step_before = marks_of(batch - 1).used;
+  const double idle_ns = context.elapsed_ns(step_before, marks.copied);
+  const double exposed_ns = std::clamp(idle_ns, 0.0, context.elapsed_ns(marks.begun, marks.copied));
+  stats_.exposed_ns += exposed_ns;
+  count(Counter::kExposedCopyNs, static_cast<int64_t>(exposed_ns));
+}
+
+}  // namespace isochron::cuda

@@ -1,0 +1,60 @@
+// Batches on their way to a device: page-locked memory and the device's own, each in a few fixed slots, and a
+// stream for the copies, so that the next batch travels while the device computes on this one.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "isochron/memory/cuda/gpu.h"
+#include "isochron/memory/cuda/transfer_stats.h"
+
+namespace isochron::cuda {
+
+/// Not for several threads at once.
+class TransferRing {
+ public:
+  static constexpr size_t kSlots = 2;
+
+  /// A batch has parts of these sizes, in bytes. All memory is taken now. Throws kOutOfMemory.
+  TransferRing(std::shared_ptr<Gpu> gpu, std::span<const size_t> part_bytes);
+  ~TransferRing();
+  TransferRing(const TransferRing&) = delete;
+  TransferRing& operator=(const TransferRing&) = delete;
+
+  /// Takes a batch, whose memory is free when this returns; null for a part that needs no copy. What is put
+  /// in the device's stream from now on finds it at the addresses that are returned. All parts together are
+  /// one copy. Waits only while the step of kSlots batches before is still to be done: so far, and no
+  /// farther, the host runs ahead.
+  std::span<std::byte* const> begin(std::span<const std::byte* const> parts);
+  /// What reads the newest batch is in the device's stream.
+  void end();
+  /// Of the batches so far but for the newest kSlots, which may be under way.
+  const TransferStats& stats() const { return stats_; }
+
+ private:
+  struct Slot {
+    std::byte* pinned = nullptr;
+    Ref<Storage> device;
+    std::vector<std::byte*> parts;  // on the device
+  };
+  /// Timed. One more of them than slots, so that a step's end outlives the next one's copy.
+  struct Marks {
+    Event begun = Event::kNone, copied = Event::kNone, used = Event::kNone;
+    size_t bytes = 0;
+  };
+  Marks& marks_of(int64_t batch) { return marks_[static_cast<size_t>(batch) % marks_.size()]; }
+  void retire(int64_t batch);
+  void release();
+
+  const std::shared_ptr<Gpu> gpu_;
+  const Stream stream_;
+  std::vector<size_t> offsets_;  // of the parts, and where the last one ends
+  std::vector<size_t> part_bytes_;
+  std::vector<Slot> slots_;
+  std::vector<Marks> marks_;
+  int64_t batches_ = 0;
+  TransferStats stats_;
+};
+
+}  // namespace isochron::cuda

@@ -1,0 +1,157 @@
+// Batches that travel beside the steps, on a simulated device that runs its streams in any order it may.
+#include "isochron/memory/cuda/transfer_ring.h"
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <vector>
+
+#include "isochron/core/error.h"
+#include "support/expect_error.h"
+#include "support/simulated_driver.h"
+
+namespace isochron::cuda {
+namespace {
+
+class NoCompiler final : public Compiler {
+ public:
+  int version() override { return 13000; }
+  std::vector<char> compile(const std::string&, const std::string&, int, int, bool) override { return {}; }
+};
+
+struct Device {
+  explicit Device(const SimulatedDevice& device = {})
+      : context(std::make_shared<SimulatedContext>(device)), gpu(Gpu::create(context, compiler)) {
+    // What a step does: adds the batch's two parts to its sums.
+    context->add_kernel("add", {sizeof(void*), sizeof(void*), sizeof(void*), sizeof(int)},
+                        [](const LaunchSize&, std::span<void* const> arguments) {
+                          const auto* a = *static_cast<const int32_t**>(arguments[0]);
+                          const auto* b = *static_cast<const int64_t**>(arguments[1]);
+                          auto* sums = *static_cast<int64_t**>(arguments[2]);
+                          sums[*static_cast<int*>(arguments[3])] += 1000 * a[0] + a[2] + b[0];
+                        });
+    const std::string image = "add";
+    add = context->function(context->load({image.data(), image.size()}), "add");
+  }
+  void step(std::byte* a, std::byte* b, std::byte* sums, int index) {
+    void* arguments[] = {&a, &b, &sums, &index};
+    context->launch(add, {}, arguments, gpu->stream());
+  }
+
+  NoCompiler compiler;
+  std::shared_ptr<SimulatedContext> context;
+  std::shared_ptr<Gpu> gpu;
+  Function add{};
+};
+
+constexpr size_t kParts[] = {3 * sizeof(int32_t), sizeof(int64_t)};
+constexpr int kBatches = 40;
+
+TEST(TransferRing, EachStepFindsItsBatch) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SimulatedDevice properties;
+    properties.seed = seed;
+    Device device(properties);
+    TransferRing ring(device.gpu, kParts);
+    const Ref<Storage> sums = device.gpu->allocate(kBatches * sizeof(int64_t), "sums");
+    device.context->fill(reinterpret_cast<uintptr_t>(sums->data()), 0, sums->size_bytes(),
+                         device.gpu->stream());
+    int32_t a[3];  // overwritten as soon as a batch was taken
+    int64_t b;
+    for (int i = 0; i < kBatches; ++i) {
+      a[0] = a[1] = a[2] = i;
+      b = 1'000'000 * i;
+      const std::byte* parts[] = {reinterpret_cast<const std::byte*>(a),
+                                  reinterpret_cast<const std::byte*>(&b)};
+      const auto there = ring.begin(parts);
+      device.step(there[0], there[1], sums->data(), i);
+      ring.end();
+    }
+    std::vector<int64_t> got(kBatches);
+    sums->read(0, reinterpret_cast<std::byte*>(got.data()), sums->size_bytes());
+    for (int i = 0; i < kBatches; ++i) EXPECT_EQ(got[static_cast<size_t>(i)], 1'001'001 * i) << seed;
+    EXPECT_EQ(device.context->calls("copy_to_device"), kBatches) << "one copy for both parts";
+    EXPECT_EQ(ring.stats().transfers, kBatches - 2);
+    EXPECT_LE(ring.stats().exposed_ns, ring.stats().copy_ns);
+    EXPECT_GT(ring.stats().bytes, 0);
+  }
+}
+
+TEST(TransferRing, TheHostRunsAheadByItsSlotsAlone) {
+  Device device;
+  TransferRing ring(device.gpu, kParts);
+  const Ref<Storage> sums = device.gpu->allocate(kBatches * sizeof(int64_t), "sums");
+  const std::byte nothing[16] = {};
+  const std::byte* parts[] = {nothing, nothing};
+  size_t most = 0;
+  for (int i = 0; i < kBatches; ++i) {
+    const auto there = ring.begin(parts);
+    device.step(there[0], there[1], sums->data(), i);
+    ring.end();
+    most = std::max(most, device.context->pending());
+  }
+  // Of each batch: two records and a copy, a wait, a step and its record.
+  EXPECT_LE(most, 6 * (TransferRing::kSlots + 1));
+}
+
+TEST(TransferRing, PartsThatAreThereAreLeftOut) {
+  Device device;
+  TransferRing ring(device.gpu, kParts);
+  const int64_t b = 7;
+  const std::byte* parts[] = {nullptr, reinterpret_cast<const std::byte*>(&b)};
+  const auto there = ring.begin(parts);
+  ring.end();
+  int64_t got = 0;
+  device.context->copy_to_host(&got, reinterpret_cast<uintptr_t>(there[1]), sizeof got, device.gpu->stream());
+  device.gpu->synchronize();
+  EXPECT_EQ(got, 7);
+  const std::byte* none[] = {nullptr, nullptr};
+  ring.begin(none);
+  ring.end();
+  EXPECT_EQ(device.context->calls("copy_to_device"), 1);
+  EXPECT_ERROR(ring.begin({parts, 1}), ErrorCode::kInvalidArgument, "a batch of 1 parts, expected 2");
+}
+
+TEST(TransferRing, NothingIsTakenOnceItIsMade) {
+  Device device;
+  TransferRing ring(device.gpu, kParts);
+  device.context->forget_calls();
+  const std::byte nothing[16] = {};
+  const std::byte* parts[] = {nothing, nothing};
+  for (int i = 0; i < 10; ++i) {
+    ring.begin(parts);
+    ring.end();
+  }
+  for (const char* call : {"allocate", "allocate_pinned", "create", "map", "create_event", "create_stream"})
+    EXPECT_EQ(device.context->calls(call), 0) << call;
+}
+
+TEST(TransferRing, WhatFailsGivesAllBack) {
+  for (const char* call : {"allocate_pinned", "create_event"}) {
+    for (int number = 1; number <= 2; ++number) {
+      Device device;
+      const size_t used = device.gpu->pool().stats().in_use_bytes;
+      device.context->fail(call, number, ErrorCode::kOutOfMemory);
+      EXPECT_ERROR(TransferRing(device.gpu, kParts), ErrorCode::kOutOfMemory, "");
+      EXPECT_EQ(device.gpu->pool().stats().in_use_bytes, used);
+      const TransferRing again(device.gpu, kParts);
+    }
+  }
+}
+
+TEST(TransferRing, AFailedCopyLeavesTheRingUsable) {
+  Device device;
+  TransferRing ring(device.gpu, kParts);
+  const std::byte nothing[16] = {};
+  const std::byte* parts[] = {nothing, nothing};
+  device.context->fail("copy_to_device", 1, ErrorCode::kDevice);
+  EXPECT_ERROR(ring.begin(parts), ErrorCode::kDevice, "");
+  for (int i = 0; i < 5; ++i) {
+    ring.begin(parts);
+    ring.end();
+  }
+  EXPECT_EQ(ring.stats().transfers, 3);
+}
+
+}  // namespace
+}  // namespace isochron::cuda

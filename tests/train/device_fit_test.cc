@@ -1,0 +1,235 @@
+// Trainer::fit on a simulated device: the numbers of the CPU, checkpoints that either side can go on from,
+// and a host that waits only where it reads.
+#include <gmock/gmock.h>
+
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+
+#include "isochron/core/rng.h"
+#include "isochron/graph/apply.h"
+#include "isochron/nn/class_metrics.h"
+#include "isochron/nn/compose.h"
+#include "isochron/nn/layers.h"
+#include "isochron/nn/normalization.h"
+#include "isochron/nn/sequential.h"
+#include "isochron/nn/weights.h"
+#include "isochron/ops/creation.h"
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/random.h"
+#include "isochron/optim/optimizers.h"
+#include "isochron/train/checkpoint_folder.h"
+#include "isochron/train/model_checkpoint.h"
+#include "isochron/train/tensor_board.h"
+#include "isochron/train/trainer.h"
+#include "support/expect_error.h"
+#include "support/host_compiler.h"
+#include "support/temp_folder.h"
+
+namespace isochron::train {
+namespace {
+
+constexpr Device kDevice = SimulatedGpu::kDevice;
+constexpr int kEpochs = 3;
+
+struct Stopped : std::runtime_error {
+  Stopped() : std::runtime_error("stopped") {}
+};
+class StopAfter : public Callback {
+ public:
+  explicit StopAfter(int64_t at) : at_(at) {}
+  void on_save(RunState& run, SavePoint) override {
+    if (run.total_steps == at_) throw Stopped();
+  }
+  std::string_view kind() const override { return "stop_after"; }
+
+ private:
+  int64_t at_;
+};
+
+/// Dropout, batch normalisation, Adam under a schedule, averaged weights, metrics, early stopping that keeps
+/// the best weights.
+struct Training {
+  explicit Training(Device where) : device(where) {
+    Rng rng(7);
+    std::vector<double> x, y;
+    for (int row = 0; row < 42; ++row) {
+      for (int i = 0; i < 5; ++i) x.push_back(rng.uniform() - 0.5);
+      y.push_back(x.back() * 2 - x[x.size() - 2]);
+    }
+    inputs = from_vector({42, 5}, x);
+    targets = from_vector({42, 1}, y);
+  }
+  ~Training() { random::default_generator().move_to({}); }
+
+  Trainer trainer() {
+    BatchFunctions functions =
+        supervised(model, nn::mean_squared_error, optimizer,
+                   {metric("mae", nn::MeanAbsoluteError()), metric("r2", nn::R2Score())});
+    functions.device = device;
+    return Trainer(std::move(functions));
+  }
+  History fit(std::vector<Callback*> more) {
+    nn::set_initializer_seed(3);
+    random::set_seed(3);
+    auto batches = data::from_tensor_slices(inputs, targets).shuffle(42, {.seed = 9}).batch(8).prefetch();
+    auto validation = data::from_tensor_slices(inputs, targets).take(16).batch(8);
+    optimizer.set_schedule(optim::warmup(3, optim::cosine(0.02, 27)));
+    Trainer trained = trainer();
+    EarlyStopping stopping({.monitor = "mae", .patience = 100, .restore_best = &model});
+    std::vector<Callback*> callbacks = {&stopping};
+    callbacks.insert(callbacks.end(), more.begin(), more.end());
+    return trained.fit(batches, {.epochs = kEpochs,
+                                 .validation_data = validation,
+                                 .callbacks = callbacks,
+                                 .report_every = 2,
+                                 .progress = nullptr});
+  }
+  std::vector<std::vector<double>> content() {
+    std::vector<std::vector<double>> all;
+    for (const auto& [name, variable] : weights_of(model)) all.push_back(variable.tensor().to_vector());
+    for (const auto& [name, variable] : slots_of(optimizer)) all.push_back(variable.tensor().to_vector());
+    all.push_back(random::default_generator().state().to_vector());
+    return all;
+  }
+
+  const Device device;
+  Tensor inputs, targets;
+  nn::Sequential model{nn::Dense(16, nn::Activation::kRelu), nn::BatchNorm(), nn::Dropout(0.3), nn::Dense(1)};
+  optim::Adam optimizer{{.step = {.average_decay = 0.9}}};
+};
+
+void expect_near(const std::vector<double>& got, const std::vector<double>& want, double tolerance) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], tolerance) << i;
+}
+
+TEST(DeviceFit, LearnsWhatTheCpuLearns) {
+  const SimulatedGpu simulated;
+  Training here({}), there(kDevice);
+  const History want = here.fit({}), got = there.fit({});
+  for (const char* name : {"loss", "mae", "r2", "val_loss", "val_mae", "val_r2"})
+    expect_near(got.values(name), want.values(name), 1e-4);
+  for (const auto& [name, variable] : weights_of(there.model)) EXPECT_EQ(variable.device(), kDevice) << name;
+  for (const auto& [name, variable] : slots_of(there.optimizer))
+    EXPECT_EQ(variable.device(), kDevice) << name;
+  const auto want_content = here.content(), got_content = there.content();
+  ASSERT_EQ(got_content.size(), want_content.size());
+  for (size_t i = 0; i < got_content.size(); ++i) expect_near(got_content[i], want_content[i], 1e-4);
+}
+
+TEST(DeviceFit, EvaluatesAndPredicts) {
+  const SimulatedGpu simulated;
+  Training here({}), there(kDevice);
+  here.fit({});
+  there.fit({});
+  auto batches = data::from_tensor_slices(here.inputs, here.targets).batch(16);  // the last of ten rows
+  Trainer on_cpu = here.trainer(), on_device = there.trainer();
+  const Results want = on_cpu.evaluate(batches), got = on_device.evaluate(batches);
+  for (const auto& [name, value] : want) EXPECT_NEAR(got[name], value, 1e-4) << name;
+  expect_near(on_device.predict(batches).to_vector(), on_cpu.predict(batches).to_vector(), 1e-4);
+  {
+    const optim::AveragedWeights averaged(there.optimizer);
+    EXPECT_NE(on_device.predict(batches).to_vector(), on_cpu.predict(batches).to_vector());
+  }
+  expect_near(on_device.predict(batches).to_vector(), on_cpu.predict(batches).to_vector(), 1e-4);
+}
+
+TEST(DeviceFit, AResumedRunEqualsOneThatNeverEnded) {
+  const SimulatedGpu simulated;
+  std::vector<std::vector<double>> whole;
+  {
+    Training training(kDevice);
+    training.fit({});
+    whole = training.content();
+  }
+  for (const int64_t at : {1, 8}) {
+    const TempFolder folder;
+    {
+      Training training(kDevice);
+      ModelCheckpoint saving({.filepath = folder / "cp-{total_steps}", .every_epochs = 0, .every_steps = 1});
+      StopAfter stop(at);
+      EXPECT_THROW(training.fit({&saving, &stop}), Stopped);
+    }
+    Training training(kDevice);
+    ModelCheckpoint resuming({.filepath = folder / "cp-{total_steps}", .resume = true});
+    training.fit({&resuming});
+    EXPECT_EQ(training.content(), whole) << "stopped after step " << at;
+  }
+}
+
+TEST(DeviceFit, GoesOnFromWhatTheCpuSaved) {
+  const SimulatedGpu simulated;
+  const TempFolder folder;
+  Training here({});
+  {
+    Training first({});
+    ModelCheckpoint saving({.filepath = folder / "cp-{total_steps}", .every_epochs = 0, .every_steps = 1});
+    StopAfter stop(8);
+    EXPECT_THROW(first.fit({&saving, &stop}), Stopped);
+  }
+  here.fit({});
+  Training there(kDevice);
+  ModelCheckpoint resuming({.filepath = folder / "cp-{total_steps}", .resume = true});
+  there.fit({&resuming});
+  const auto want = here.content(), got = there.content();
+  for (size_t i = 0; i < got.size(); ++i) expect_near(got[i], want[i], 1e-4);
+}
+
+TEST(DeviceFit, WeightsAreSavedAndLoaded) {
+  const SimulatedGpu simulated;
+  const TempFolder folder;
+  Training there(kDevice);
+  there.fit({});
+  nn::save_weights(there.model, folder / "weights.safetensors");
+  const auto saved = there.content();
+  for (const auto& [name, variable] : weights_of(there.model)) variable.assign(zeros(variable.shape()));
+  nn::load_weights(there.model, folder / "weights.safetensors");
+  EXPECT_EQ(there.content(), saved);
+}
+
+TEST(DeviceFit, TheHostWaitsOnlyWhereItReads) {
+  const SimulatedGpu simulated;
+  const auto calls_of = [&](int64_t steps) {
+    Training training(kDevice);
+    auto batches = data::from_tensor_slices(training.inputs, training.targets).batch(42).repeat();
+    Trainer trainer = training.trainer();
+    trainer.fit(batches, {.steps_per_epoch = 1, .trace_not_finite = false, .progress = nullptr});
+    simulated.context->forget_calls();
+    trainer.fit(
+        batches,
+        {.steps_per_epoch = steps, .report_every = 1000, .trace_not_finite = false, .progress = nullptr});
+    EXPECT_EQ(simulated.context->calls("launch graph"), steps);
+    return std::pair(simulated.context->calls("synchronize"), simulated.context->calls("allocate"));
+  };
+  EXPECT_EQ(calls_of(5), calls_of(50));
+}
+
+TEST(DeviceFit, ALossThatIsntFiniteEndsIt) {
+  const SimulatedGpu simulated;
+  Training training(kDevice);
+  training.inputs.span<float>()[17] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_ERROR(training.fit({}), ErrorCode::kNotANumber, "lower the learning rate");
+}
+
+TEST(DeviceFit, TensorBoardHasItsWeights) {
+  const SimulatedGpu simulated;
+  const TempFolder folder;
+  Training training(kDevice);
+  TensorBoard board(folder / "logs", {.optimizer = &training.optimizer, .histogram_freq = 1});
+  training.fit({&board});
+  EXPECT_FALSE(std::filesystem::is_empty(folder / "logs"));
+}
+
+TEST(DeviceFit, WhatWasBuiltElsewhereMustBeMoved) {
+  const SimulatedGpu simulated;
+  Training left(kDevice), moved(kDevice);
+  left.model(left.inputs);  // eager: built on the CPU
+  EXPECT_ERROR(left.fit({}), ErrorCode::kDevice, "move it there before it is captured");
+  moved.model(moved.inputs);
+  for (const auto& [name, variable] : weights_of(moved.model)) variable.move_to(kDevice);
+  EXPECT_EQ(moved.fit({}).epochs().size(), static_cast<size_t>(kEpochs));
+}
+
+}  // namespace
+}  // namespace isochron::train
