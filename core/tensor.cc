@@ -131,12 +131,12 @@ double Tensor::item_f64() const {
 }
 
 int64_t Tensor::item_i64() const {
-  const double value = item_f64();
-  if (dtype() == DType::kI64) {  // which a double doesn't hold exactly
+  if (defined() && elems() == 1 && dtype() == DType::kI64) {  // which a double doesn't hold exactly
     int64_t exact = 0;
     read(reinterpret_cast<std::byte*>(&exact));
     return exact;
   }
+  const double value = item_f64();
   constexpr double kMost = 0x1p63;
   if (!(value >= -kMost && value < kMost)) throw_out_of_range();
   return static_cast<int64_t>(value);

@@ -135,8 +135,8 @@ struct CapturedFunction::Impl {
   }
 
   std::unique_ptr<PlannedCall> trace(const Signature& signature);
-  void take(PlannedCall& call, size_t index, const Tensor& argument) const;
-  void begin_transfer(PlannedCall& call) const;
+  void make_ring(PlannedCall& call) const;
+  void bind_on_device(PlannedCall& call, std::span<const Tensor* const> arguments) const;
   static void end_transfer(PlannedCall& call);
   void provide_arena(const PlannedCall& call);
   void plan(PlannedCall& call, const graph::PassOptions& options_of_passes, int64_t& passed) const;
@@ -192,29 +192,39 @@ std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& sign
   return call;
 }
 
-/// Where a plan for a device reads an argument. What lives on the CPU is noted, to be brought there.
-void CapturedFunction::Impl::take(PlannedCall& call, size_t index, const Tensor& argument) const {
-  const Device device = options.plan.device;
-  call.parts[index] = nullptr;
-  if (argument.device() == device) return call.plan->bind_input(index, argument.device_address());
-  require(argument.device().is_cpu(), ErrorCode::kDevice, options.name,
-          "argument {}, {}, lives on {}; the plan is for {}, and takes what is there or on the CPU", index,
-          argument.spec().str(), argument.device().str(), device.str());
-  call.parts[index] = argument.raw();
-  call.transfers = true;
+/// Makes the ring by which all arguments come from the CPU, and records the plan for each of its slots.
+void CapturedFunction::Impl::make_ring(PlannedCall& call) const {
+  std::vector<size_t> bytes;
+  for (const TensorSpec& spec : call.signature) bytes.push_back(spec.size_bytes());
+  call.ring = std::make_unique<cuda::TransferRing>(cuda::gpu(options.plan.device), bytes);
+  for (size_t slot = 0; slot < cuda::TransferRing::kSlots; ++slot) {
+    const std::span<std::byte* const> there = call.ring->addresses(slot);
+    for (size_t i = 0; i < there.size(); ++i) call.plan->bind_input(i, there[i]);
+    call.plan->record();
+  }
 }
 
-void CapturedFunction::Impl::begin_transfer(PlannedCall& call) const {
-  if (!call.transfers) return;
-  if (!call.ring) [[unlikely]] {
-    std::vector<size_t> bytes;
-    for (const TensorSpec& spec : call.signature) bytes.push_back(spec.size_bytes());
-    call.ring = std::make_unique<cuda::TransferRing>(cuda::gpu(options.plan.device), bytes);
+/// Binds the arguments of a plan for a device, where those that live on the CPU are brought.
+void CapturedFunction::Impl::bind_on_device(PlannedCall& call,
+                                            std::span<const Tensor* const> arguments) const {
+  const Device device = options.plan.device;
+  call.transfers = false;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Tensor& argument = arguments[i]->contiguous() ? *arguments[i] : call.packed[i];
+    require(argument.device() == device || argument.device().is_cpu(), ErrorCode::kDevice, options.name,
+            "argument {}, {}, lives on {}; the plan is for {}, and takes what is there or on the CPU", i,
+            argument.spec().str(), argument.device().str(), device.str());
+    call.parts[i] = argument.device().is_cpu() ? argument.raw() : nullptr;
+    call.transfers |= call.parts[i] != nullptr;
   }
-  const std::span<std::byte* const> there = call.ring->begin(call.parts);
-  for (size_t i = 0; i < there.size(); ++i) {
-    if (call.parts[i] != nullptr) call.plan->bind_input(i, there[i]);
+  std::span<std::byte* const> there;
+  if (call.transfers) {
+    if (!call.ring) [[unlikely]]
+      make_ring(call);
+    there = call.ring->begin(call.parts);
   }
+  for (size_t i = 0; i < arguments.size(); ++i)
+    call.plan->bind_input(i, call.parts[i] != nullptr ? there[i] : arguments[i]->device_address());
 }
 
 void CapturedFunction::Impl::end_transfer(PlannedCall& call) {
@@ -345,7 +355,6 @@ std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> ar
   }
   call->last_call = ++impl.call_count;
   const bool on_device = !impl.options.plan.device.is_cpu();
-  call->transfers = false;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Tensor* argument = arguments[i];
     if (!argument->contiguous()) [[unlikely]] {
@@ -356,14 +365,10 @@ std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> ar
         argument->storage().get() != impl.arena.get(), ErrorCode::kStale, impl.options.name,
         "argument {} is this function's own previous result, which the call overwrites; pass copy() of it",
         i);
-    if (on_device) [[unlikely]] {
-      impl.take(*call, i, *argument);
-    } else {
-      call->plan->bind_input(i, argument->raw());
-    }
+    if (!on_device) call->plan->bind_input(i, argument->raw());
   }
   if (on_device) [[unlikely]]
-    impl.begin_transfer(*call);
+    impl.bind_on_device(*call, arguments);
   impl.arena->next_generation();
   flush_subnormals_to_zero();
   const TraceSpan span(impl.trace_number);
@@ -384,7 +389,8 @@ void CapturedFunction::prepare(const Signature& signature) {
   for (const auto& call : impl_->calls) {
     if (call->signature == signature) return;
   }
-  impl_->add(signature);
+  PlannedCall* call = impl_->add(signature);
+  if (!impl_->options.plan.device.is_cpu()) impl_->make_ring(*call);
 }
 
 void CapturedFunction::seal() { impl_->sealed = true; }

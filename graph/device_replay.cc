@@ -15,6 +15,11 @@ DeviceReplay::~DeviceReplay() {
 }
 
 void DeviceReplay::run(std::span<std::byte* const> inputs, const std::function<void(cuda::Stream)>& enqueue) {
+  gpu_->context().launch(prepare(inputs, enqueue), gpu_->stream());
+}
+
+cuda::GraphExec DeviceReplay::prepare(std::span<std::byte* const> inputs,
+                                      const std::function<void(cuda::Stream)>& enqueue) {
   auto found = std::ranges::find_if(
       recordings_, [&](const Recording& one) { return std::ranges::equal(one.inputs, inputs); });
   if (found == recordings_.end()) [[unlikely]] {
@@ -30,7 +35,7 @@ void DeviceReplay::run(std::span<std::byte* const> inputs, const std::function<v
     found = std::prev(recordings_.end());
   }
   found->last_run = ++runs_;
-  gpu_->context().launch(found->graph, gpu_->stream());
+  return found->graph;
 }
 
 cuda::GraphExec DeviceReplay::record(const std::function<void(cuda::Stream)>& enqueue) {
@@ -47,16 +52,22 @@ cuda::GraphExec DeviceReplay::record(const std::function<void(cuda::Stream)>& en
     throw;
   }
   const cuda::Graph graph = context.end_capture(stream);
+  cuda::GraphExec executable = cuda::GraphExec::kNone;
   try {
     counts_ = context.counts(graph);
-    const cuda::GraphExec executable = context.instantiate(graph);
-    context.destroy(graph);
-    context.upload(executable, stream);
-    return executable;
+    executable = context.instantiate(graph);
   } catch (...) {
     context.destroy(graph);
     throw;
   }
+  context.destroy(graph);
+  try {
+    context.upload(executable, stream);
+  } catch (...) {
+    context.destroy(executable);
+    throw;
+  }
+  return executable;
 }
 
 void DeviceReplay::forget() {

@@ -25,6 +25,9 @@ class DeviceReplay {
   /// is given, and records that first; the least recently used recording goes where there are too many.
   /// Throws kCaptureViolation where a call can't be captured, kOutOfMemory.
   void run(std::span<std::byte* const> inputs, const std::function<void(cuda::Stream)>& enqueue);
+  /// As `run`, but for the launch.
+  cuda::GraphExec prepare(std::span<std::byte* const> inputs,
+                          const std::function<void(cuda::Stream)>& enqueue);
   /// The addresses within have changed.
   void forget();
 

@@ -543,6 +543,10 @@ void Plan::run_elsewhere() {
   replay_->run(inputs_, [this](cuda::Stream stream) { enqueue(stream); });
 }
 
+void Plan::record() {
+  if (replay_) replay_->prepare(inputs_, [this](cuda::Stream stream) { enqueue(stream); });
+}
+
 void Plan::enqueue(cuda::Stream stream) {
   for (Step& step : steps_) {
     step.args.stream = stream;

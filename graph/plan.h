@@ -106,6 +106,8 @@ class Plan {
   /// As `run`, with the nanoseconds of each instruction added to `times_ns` (one entry an instruction). On a
   /// device they are its own, each instruction launched alone.
   void run_profiled(std::span<int64_t> times_ns);
+  /// On a device: records what `run` would launch, so that it needn't.
+  void record();
   /// On a device: puts every kernel's work in `stream`, which may be under capture.
   void enqueue(cuda::Stream stream);
   /// As `run`, poisoning dead buffers and checking red zones after each instruction (options.poison).

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "isochron/core/sealed.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
 #include "isochron/ops/creation.h"
@@ -58,6 +59,7 @@ void Metric::reset() {
 Tensor Metric::sum_of(size_t index) const {
   require(graph::Capture::current() == nullptr, ErrorCode::kCaptureViolation, "metric",
           "result() is read between steps, not in a capture");
+  const UnsealedScope reading;  // of a device, which takes memory for it
   return to_device(state_[index].tensor(), {});
 }
 

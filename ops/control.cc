@@ -264,9 +264,15 @@ class DeviceWhileKernel final : public WhileKernel {
     for (size_t i = 0; i < states_; ++i)
       copy_on_device(control_.context(), state_[i], args.inputs[i], sizes_[i], args.stream);
     loop_.set_number(args.stream, iteration, 0);
-    const auto test = [&](cuda::Stream stream) {
+    const auto ask = [&](cuda::Stream stream) {
       condition_.plan().enqueue(stream);
-      loop_.test(stream, condition_.plan().output(0), iteration, bound_, goes_on);
+      copy_on_device(control_.context(), goes_on, condition_.plan().output(0), sizeof(bool), stream);
+    };
+    // Beyond the bound the condition isn't asked: it may read what is there for so many iterations alone.
+    const auto test = [&](cuda::Stream stream) {
+      if (bound_ < 0) return ask(stream);
+      loop_.test_bound(stream, iteration, bound_, goes_on);
+      control_.run_if(stream, goes_on, true, ask);
     };
     test(args.stream);
     control_.run_while(args.stream, goes_on, [&](cuda::Stream stream) {

@@ -6,6 +6,7 @@
 
 #include "isochron/autograd/autograd.h"
 #include "isochron/core/counters.h"
+#include "isochron/core/event.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
 #include "isochron/memory/buffer.h"
@@ -329,13 +330,27 @@ AveragedWeights::AveragedWeights(Optimizer& optimizer) {
   exchange();
 }
 
-AveragedWeights::~AveragedWeights() { exchange(); }
+AveragedWeights::~AveragedWeights() {
+  try {
+    exchange();
+  } catch (const Error& error) {  // of a device that is lost, with all it had
+    emit({EventKind::kNotice, "averaged weights", error.what()});
+  }
+}
 
 void AveragedWeights::exchange() {
   for (const auto& [parameter, average] : pairs_) {
-    const Tensor kept = copy(parameter.tensor());
-    parameter.assign(average.tensor());
-    average.assign(kept);
+    const Tensor a = parameter.tensor();
+    const Tensor b = average.tensor();
+    if (!a.device().is_cpu()) {
+      const Tensor kept = copy(a);
+      parameter.assign(b);
+      average.assign(kept);
+      continue;
+    }
+    std::swap_ranges(a.raw(), a.raw() + a.size_bytes(), b.raw());
+    a.storage()->next_generation();
+    b.storage()->next_generation();
   }
 }
 

@@ -151,8 +151,8 @@ class Optimizer {
 
 /// While it lives, every parameter of the optimizer holds its average (StepOptions::average_decay), and the
 /// average holds the parameter: for evaluating, predicting or saving. No step may run meanwhile. Captured
-/// functions see the exchange without a new capture; it allocates nothing. Throws kInvalidArgument where no
-/// averages are kept, kCaptureViolation in a capture.
+/// functions see the exchange without a new capture; on the CPU it allocates nothing. Throws kInvalidArgument
+/// where no averages are kept, kCaptureViolation in a capture.
 class AveragedWeights {
  public:
   explicit AveragedWeights(Optimizer& optimizer);

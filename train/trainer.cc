@@ -55,7 +55,6 @@ Trainer::Trainer(BatchFunctions functions)
     require(std::count_if(functions_.metrics.begin(), functions_.metrics.end(), same) == 1,
             ErrorCode::kInvalidArgument, "trainer", "two metrics are called '{}'", entry.name);
   }
-  if (functions_.device.is_cpu()) return;
   for (const auto& [name, sum] : tallies()) sum.move_to(functions_.device);
   random::default_generator().move_to(functions_.device);
 }

@@ -95,8 +95,8 @@ struct FitOptions {
 
 class Trainer {
  public:
-  /// Any step: see BatchFunctions. On a device other than the CPU the sums of the metrics and the default
-  /// generator move there. Throws kInvalidArgument for metrics without name or object.
+  /// Any step: see BatchFunctions. The sums of the metrics and the default generator move to the device.
+  /// Throws kInvalidArgument for metrics without name or object, and where these are in use elsewhere.
   explicit Trainer(BatchFunctions functions);
   /// supervised(model, loss, optimizer, metrics, weighting).
   Trainer(nn::Module& model, Loss loss, optim::Optimizer& optimizer, std::vector<NamedMetric> metrics = {},

@@ -68,9 +68,10 @@ class Nvrtc final : public Compiler {
     check(nvrtcCreateProgram(&program, text.c_str(), name.c_str(), 0, nullptr, nullptr),
           "nvrtcCreateProgram");
     const std::string arch = fmt::format("--gpu-architecture=sm_{}", wanted);
-    // Sums and products are fused where the text says so alone, as on the CPU.
-    const char* options[] = {arch.c_str(), "--std=c++17", "--fmad=false", "--relocatable-device-code=true"};
-    const nvrtcResult result = nvrtcCompileProgram(program, device_runtime ? 4 : 3, options);
+    std::vector<const char*> options(std::begin(kCompileOptions), std::end(kCompileOptions));
+    options.push_back(arch.c_str());
+    if (device_runtime) options.push_back("--relocatable-device-code=true");
+    const nvrtcResult result = nvrtcCompileProgram(program, static_cast<int>(options.size()), options.data());
     std::string log;
     std::vector<char> cubin;
     size_t size = 0;

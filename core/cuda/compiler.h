@@ -8,6 +8,9 @@
 
 namespace isochron::cuda {
 
+/// What texts are compiled with. Sums and products are fused where the text says so alone, as on the CPU.
+inline constexpr const char* kCompileOptions[] = {"--std=c++17", "--fmad=false"};
+
 class Compiler {
  public:
   virtual ~Compiler() = default;

@@ -1,5 +1,7 @@
 #include "isochron/core/cuda/kernel_cache.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <optional>
 #include <span>
@@ -51,8 +53,9 @@ std::vector<char> KernelCache::compile(const std::string& text, const std::strin
                                        bool device_runtime) {
   if (folder_.empty()) return compiler_.compile(text, name, major, minor, device_runtime);
   const std::string of =
-      fmt::format("NVRTC {} for {}.{}{}, a text of {} bytes, crc32c {:08x}", compiler_.version(), major,
-                  minor, device_runtime ? " with the device runtime" : "", text.size(), checksum(text));
+      fmt::format("NVRTC {} {} for {}.{}{}, a text of {} bytes, crc32c {:08x}", compiler_.version(),
+                  fmt::join(kCompileOptions, " "), major, minor,
+                  device_runtime ? " with the device runtime" : "", text.size(), checksum(text));
   const uint64_t hash = hash_more(hash_more(kHashOfNothing, of), text);
   const fs::path path = folder_ / fmt::format("{}{:016x}{}", kPrefix, hash, kSuffix);
   std::error_code none;

@@ -363,9 +363,14 @@ class MachineContext final : public Context {
   void end_body(Stream body) override {
     enter();
     CUgraph graph = nullptr;
+    const CUresult result = calls_.cuStreamEndCapture(raw(body), &graph);
     const std::lock_guard lock(bodies_mutex_);
-    spare_streams_.push_back(body);
-    ISOCHRON_CALL(cuStreamEndCapture, raw(body), &graph);
+    if (result == CUDA_SUCCESS) {
+      spare_streams_.push_back(body);
+    } else {
+      calls_.cuStreamDestroy(raw(body));
+    }
+    calls_.check(result, "cuStreamEndCapture");
   }
   GraphCounts counts(Graph graph) override {
     enter();

@@ -35,6 +35,7 @@ TransferRing::TransferRing(std::shared_ptr<Gpu> gpu, std::span<const size_t> par
       slot.pinned = static_cast<std::byte*>(context.allocate_pinned(bytes));
       for (size_t p = 0; p < part_bytes.size(); ++p) slot.parts.push_back(slot.device->data() + offsets_[p]);
     }
+    gpu_->synchronize();  // work that is still to come may use what these blocks were before
     for (Marks& marks : marks_) {
       for (Event* event : {&marks.begun, &marks.copied, &marks.used}) *event = context.create_event(true);
     }
@@ -66,7 +67,8 @@ std::span<std::byte* const> TransferRing::begin(std::span<const std::byte* const
   require(parts.size() == part_bytes_.size(), ErrorCode::kInvalidArgument, "transfer",
           "a batch of {} parts, expected {}", parts.size(), part_bytes_.size());
   Context& context = gpu_->context();
-  if (batches_ >= static_cast<int64_t>(kSlots)) retire(batches_ - static_cast<int64_t>(kSlots));
+  // Once each, also where a batch is begun anew after a failure.
+  for (; retired_ + static_cast<int64_t>(kSlots) <= batches_; ++retired_) retire(retired_);
   Slot& slot = slots_[static_cast<size_t>(batches_) % kSlots];
   Marks& marks = marks_of(batches_);
   marks.bytes = 0;

@@ -27,6 +27,8 @@ class TransferRing {
   /// one copy. Waits only while the step of kSlots batches before is still to be done: so far, and no
   /// farther, the host runs ahead.
   std::span<std::byte* const> begin(std::span<const std::byte* const> parts);
+  /// Where the parts of a batch in each slot are, for what must know it beforehand.
+  std::span<std::byte* const> addresses(size_t slot) const { return slots_[slot].parts; }
   /// What reads the newest batch is in the device's stream.
   void end();
   /// Of the batches so far but for the newest kSlots, which may be under way.
@@ -53,7 +55,7 @@ class TransferRing {
   std::vector<size_t> part_bytes_;
   std::vector<Slot> slots_;
   std::vector<Marks> marks_;
-  int64_t batches_ = 0;
+  int64_t batches_ = 0, retired_ = 0;
   TransferStats stats_;
 };
 

@@ -82,7 +82,7 @@ DeviceLoop::DeviceLoop(cuda::KernelModule& module) : module_(module) {
   module.add_shared(std::string(texts::kLoops));
   set_number_ = module.add_function("set_number");
   count_iteration_ = module.add_function("count_iteration");
-  test_loop_ = module.add_function("test_loop");
+  test_bound_ = module.add_function("test_bound");
   save_row_ = module.add_function("save_row");
 }
 
@@ -96,10 +96,10 @@ void DeviceLoop::count_iteration(cuda::Stream stream, std::byte* iteration) cons
   module_.launch(count_iteration_, {}, arguments, stream);
 }
 
-void DeviceLoop::test(cuda::Stream stream, const std::byte* condition, const std::byte* iteration,
-                      int64_t bound, std::byte* goes_on) const {
-  void* arguments[] = {&condition, &iteration, &bound, &goes_on};
-  module_.launch(test_loop_, {}, arguments, stream);
+void DeviceLoop::test_bound(cuda::Stream stream, const std::byte* iteration, int64_t bound,
+                            std::byte* goes_on) const {
+  void* arguments[] = {&iteration, &bound, &goes_on};
+  module_.launch(test_bound_, {}, arguments, stream);
 }
 
 void DeviceLoop::save_row(cuda::Stream stream, const std::byte* row, std::byte* stack, const std::byte* index,

@@ -40,16 +40,15 @@ class DeviceLoop {
 
   void set_number(cuda::Stream stream, std::byte* number, int64_t value) const;
   void count_iteration(cuda::Stream stream, std::byte* iteration) const;
-  /// Sets the bool at `goes_on`: that at `condition`, and false from iteration `bound` on where that is >= 0.
-  void test(cuda::Stream stream, const std::byte* condition, const std::byte* iteration, int64_t bound,
-            std::byte* goes_on) const;
+  /// Sets the bool at `goes_on`: false from iteration `bound` on.
+  void test_bound(cuda::Stream stream, const std::byte* iteration, int64_t bound, std::byte* goes_on) const;
   /// Copies `bytes` to that row of `stack` whose number, an i64, is at `index`.
   void save_row(cuda::Stream stream, const std::byte* row, std::byte* stack, const std::byte* index,
                 size_t bytes) const;
 
  private:
   cuda::KernelModule& module_;
-  size_t set_number_, count_iteration_, test_loop_, save_row_;
+  size_t set_number_, count_iteration_, test_bound_, save_row_;
 };
 
 /// Copies on a device, in `stream`.

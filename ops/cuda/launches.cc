@@ -20,16 +20,17 @@ LaunchKernel::LaunchKernel(const graph::KernelRequest& request)
 }
 
 void LaunchKernel::add(const graph::KernelRequest& request, std::string_view body,
-                       const cuda::LaunchSize& size, std::string_view (*type)(DType)) {
+                       const cuda::LaunchSize& size, std::vector<Slot> slots,
+                       std::string_view (*type)(DType)) {
   const std::string name = module_.unique_name(name_);
   std::string parameters;
-  for (size_t i = 0; i < request.inputs.size(); ++i)
-    parameters += fmt::format("const {}* in{}, ", type(request.inputs[i].dtype), i);
-  for (size_t o = 0; o < request.outputs.size(); ++o)
-    parameters += fmt::format("{}* out{}, ", type(request.outputs[o].dtype), o);
+  for (const auto [kind, i] : slots) {
+    parameters += kind == Slot::kInput ? fmt::format("const {}* in{}, ", type(request.inputs[i].dtype), i)
+                                       : fmt::format("{}* out{}, ", type(request.outputs[i].dtype), i);
+  }
   module_.add(fmt::format("extern \"C\" __global__ void {}({}void* workspace) {{\n  {}\n}}\n", name,
                           parameters, body));
-  add_launch(name, size, all_);
+  add_launch(name, size, std::move(slots));
 }
 
 void LaunchKernel::add_program(const graph::ElementProgram& program, std::vector<Slot> slots) {

@@ -33,7 +33,12 @@ class LaunchKernel final : public graph::Kernel {
   /// out0`, ..., `void* workspace`, with the names `type` gives the call's dtypes; outputs that nobody reads
   /// are null. The body of one whose threads wait for each other begins with "// threads meet".
   void add(const graph::KernelRequest& request, std::string_view body, const cuda::LaunchSize& size,
-           std::string_view (*type)(DType) = stored_type);
+           std::string_view (*type)(DType) = stored_type) {
+    add(request, body, size, all_, type);
+  }
+  /// One with these parameters and `workspace`.
+  void add(const graph::KernelRequest& request, std::string_view body, const cuda::LaunchSize& size,
+           std::vector<Slot> slots, std::string_view (*type)(DType) = stored_type);
   /// An element program whose operands are the call's inputs and whose outputs are its outputs.
   void add_program(const graph::ElementProgram& program) { add_program(program, all_); }
   /// One whose operands and outputs are these.

@@ -6,10 +6,9 @@ extern "C" __global__ void set_number(long long* number, long long value) { *num
 
 extern "C" __global__ void count_iteration(long long* iteration) { ++*iteration; }
 
-/// Whether a loop goes on: as its condition says, and within its bound (below 0: none).
-extern "C" __global__ void test_loop(const bool* condition, const long long* iteration, long long bound,
-                                     bool* goes_on) {
-  *goes_on = *condition && (bound < 0 || *iteration < bound);
+/// Whether a loop that has a bound may go on.
+extern "C" __global__ void test_bound(const long long* iteration, long long bound, bool* goes_on) {
+  *goes_on = *iteration < bound;
 }
 
 /// Row `*index` of a stack of rows of so many bytes.

@@ -22,9 +22,6 @@ constexpr int64_t kMostBlocks = 256;  // of a tensor
 
 /// Each block of each tensor sums its part; one block sums these.
 std::unique_ptr<graph::Kernel> prepare_square_sum_cuda(const KernelRequest& request) {
-  constexpr size_t kMostTensors = 480;  // addresses in the 4 KiB of a launch's parameters
-  require(request.inputs.size() <= kMostTensors, ErrorCode::kUnsupported, request.op.name,
-          "{} tensors, more than the {} of one launch", request.inputs.size(), kMostTensors);
   auto kernel = std::make_unique<LaunchKernel>(request);
   request.module->add_shared(std::string(texts::kRows));
   int64_t parts = 0;
@@ -40,7 +37,7 @@ std::unique_ptr<graph::Kernel> prepare_square_sum_cuda(const KernelRequest& requ
                     "  sum = folded_by_block<SumOf>(parts, sum);\n"
                     "  if (threadIdx.x == 0) static_cast<double*>(workspace)[{3} + blockIdx.x] = sum;",
                     elems, blocks * kRowThreads, t, parts),
-        row_of_blocks(request, blocks, kRowThreads));
+        row_of_blocks(request, blocks, kRowThreads), {{Slot::kInput, t}});
     parts += blocks;
   }
   kernel->need_workspace(static_cast<size_t>(parts) * sizeof(double));
@@ -50,7 +47,7 @@ std::unique_ptr<graph::Kernel> prepare_square_sum_cuda(const KernelRequest& requ
                           "static_cast<const double*>(workspace)[i];\n"
                           "  sum = folded_by_block<SumOf>(parts, sum);\n  if (threadIdx.x == 0) *out0 = sum;",
                           parts),
-              row_of_blocks(request, 1, kRowThreads));
+              row_of_blocks(request, 1, kRowThreads), {{Slot::kOutput, 0}});
   return kernel;
 }
 

@@ -242,6 +242,22 @@ TEST(DeviceTraining, ALoopRunsAsOftenAsTheDeviceFinds) {
   for (const double start : {0.1, 1.0, 30.0}) expect_the_same(function, {random({2, 3}, 3) * 0.01 + start});
 }
 
+TEST(DeviceTraining, BeyondItsBoundALoopsConditionIsntAsked) {
+  const auto function = [](std::span<const Tensor> inputs) {
+    const Tensor x = inputs[0];
+    const std::vector<Tensor> end = while_loop(
+        [&](std::span<const Tensor> state) {
+          return sum(gather(x, reshape(state[0], {1}), 0)) < 100.0;  // there are so many rows, and no more
+        },
+        [&](std::span<const Tensor> state) {
+          return std::vector<Tensor>{state[0] + 1.0, state[1] + gather(x, reshape(state[0], {1}), 0)};
+        },
+        {constant(zeros({}, DType::kI64)), constant(zeros({1, 3}))}, {.max_iterations = 4});
+    return std::vector<Tensor>{end[1]};
+  };
+  expect_the_same(function, {random({4, 3}, 3)});
+}
+
 TEST(DeviceTraining, AScanIsUnrolledInWhatIsRecorded) {
   const auto function = [](std::span<const Tensor> inputs) {
     const Tensor x = inputs[0], w = inputs[1];

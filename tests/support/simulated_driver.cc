@@ -37,7 +37,7 @@ void SimulatedContext::add_kernel(const std::string& name, std::vector<size_t> a
 }
 
 int64_t SimulatedContext::calls(const std::string& call) const {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   const auto found = calls_.find(call);
   return found == calls_.end() ? 0 : found->second;
 }
@@ -47,7 +47,7 @@ void SimulatedContext::fail(const std::string& call, int64_t number, ErrorCode c
 }
 
 size_t SimulatedContext::pending() const {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   size_t count = 0;
   for (const auto& [handle, stream] : streams_) {
     for (const Operation& operation : stream.operations) count += !operation.frees;
@@ -111,13 +111,13 @@ void SimulatedContext::take(const char* call, size_t bytes) {
 }
 
 MemoryInfo SimulatedContext::memory_info() {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("memory_info");
   return {device_.properties.total_bytes - used_bytes_, device_.properties.total_bytes};
 }
 
 DevicePtr SimulatedContext::reserve(size_t bytes) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("reserve");
   require(bytes > 0 && bytes % granularity() == 0, ErrorCode::kDevice, "cuda", "reserve: {} bytes", bytes);
   void* begin =
@@ -129,7 +129,7 @@ DevicePtr SimulatedContext::reserve(size_t bytes) {
 }
 
 void SimulatedContext::release(DevicePtr pointer, size_t bytes) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("release");
   const auto found = reserved_.find(pointer);
   require(found != reserved_.end() && found->second.bytes == bytes, ErrorCode::kDevice, "cuda",
@@ -142,7 +142,7 @@ void SimulatedContext::release(DevicePtr pointer, size_t bytes) {
 }
 
 PhysicalMemory SimulatedContext::create(size_t bytes) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("create");
   require(bytes > 0 && bytes % granularity() == 0, ErrorCode::kDevice, "cuda", "create: {} bytes", bytes);
   take("create", bytes);
@@ -151,7 +151,7 @@ PhysicalMemory SimulatedContext::create(size_t bytes) {
 }
 
 void SimulatedContext::destroy(PhysicalMemory memory) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("destroy memory");
   const auto found = physical_.find(static_cast<uintptr_t>(memory));
   require(found != physical_.end(), ErrorCode::kDevice, "cuda", "destroy: no such memory");
@@ -166,7 +166,7 @@ void SimulatedContext::destroy(PhysicalMemory memory) {
 }
 
 void SimulatedContext::map(DevicePtr pointer, size_t bytes, PhysicalMemory memory) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("map");
   const auto physical = physical_.find(static_cast<uintptr_t>(memory));
   require(physical != physical_.end() && physical->second == bytes, ErrorCode::kDevice, "cuda",
@@ -186,7 +186,7 @@ void SimulatedContext::map(DevicePtr pointer, size_t bytes, PhysicalMemory memor
 }
 
 void SimulatedContext::unmap(DevicePtr pointer, size_t bytes) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter_outside_capture("unmap");
   const auto found = mapped_.find(pointer);
   require(found != mapped_.end() && found->second.second == bytes, ErrorCode::kDevice, "cuda",
@@ -200,7 +200,7 @@ void SimulatedContext::unmap(DevicePtr pointer, size_t bytes) {
 }
 
 DevicePtr SimulatedContext::allocate(size_t bytes) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter_outside_capture("allocate");
   while (run_one()) continue;
   const size_t block = rounded(std::max<size_t>(bytes, 1), kAlignment);
@@ -212,7 +212,7 @@ DevicePtr SimulatedContext::allocate(size_t bytes) {
 }
 
 void SimulatedContext::free(DevicePtr pointer) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter_outside_capture("free");
   while (run_one()) continue;
   const auto found = live_.find(pointer);
@@ -224,7 +224,7 @@ void SimulatedContext::free(DevicePtr pointer) {
 }
 
 DevicePtr SimulatedContext::allocate_async(size_t bytes, Stream stream) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter_outside_capture("allocate_async");
   static_cast<void>(at(stream));
   const size_t block = rounded(std::max<size_t>(bytes, 1), kAlignment);
@@ -243,7 +243,7 @@ DevicePtr SimulatedContext::allocate_async(size_t bytes, Stream stream) {
 }
 
 void SimulatedContext::free_async(DevicePtr pointer, Stream stream) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter_outside_capture("free_async");
   const auto found = live_.find(pointer);
   require(found != live_.end() && found->second.pool, ErrorCode::kDevice, "cuda",
@@ -257,7 +257,7 @@ void SimulatedContext::free_async(DevicePtr pointer, Stream stream) {
 }
 
 void SimulatedContext::pool_trim() {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("pool_trim");
   const size_t kept = rounded(pool_used_bytes_, granularity());
   used_bytes_ -= pool_reserved_bytes_ - kept;
@@ -265,7 +265,7 @@ void SimulatedContext::pool_trim() {
 }
 
 void* SimulatedContext::allocate_pinned(size_t bytes) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("allocate_pinned");
   const size_t block = rounded(std::max<size_t>(bytes, 1), 4096);
   void* pointer = std::aligned_alloc(4096, block);
@@ -275,7 +275,7 @@ void* SimulatedContext::allocate_pinned(size_t bytes) {
 }
 
 void SimulatedContext::free_pinned(void* pointer) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("free_pinned");
   require(pinned_.erase(reinterpret_cast<uintptr_t>(pointer)) == 1, ErrorCode::kDevice, "cuda",
           "free_pinned: not page-locked");

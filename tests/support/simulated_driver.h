@@ -19,6 +19,7 @@
 #include "isochron/core/cuda/driver.h"
 #include "isochron/core/error.h"
 #include "isochron/core/rng.h"
+#include "isochron/core/sealed.h"
 
 namespace isochron::cuda {
 
@@ -165,6 +166,12 @@ class SimulatedContext final : public Context {
     int64_t time_ns = 0;
   };
 
+  /// In a call. What the simulation itself takes is nothing that the caller makes.
+  struct Inside {
+    explicit Inside(std::recursive_mutex& mutex) : lock(mutex) {}
+    UnsealedScope unsealed;
+    std::lock_guard<std::recursive_mutex> lock;
+  };
   /// Notes a call, and throws where it is to fail or the device is lost.
   void enter(const std::string& call);
   /// A call that a capture doesn't allow.

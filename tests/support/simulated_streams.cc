@@ -9,14 +9,14 @@
 namespace isochron::cuda {
 
 Stream SimulatedContext::create_stream(bool) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("create_stream");
   streams_[next_handle_];
   return static_cast<Stream>(next_handle_++);
 }
 
 void SimulatedContext::destroy(Stream stream) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("destroy stream");
   while (!at(stream).operations.empty() && run_one()) continue;
   streams_.erase(static_cast<uintptr_t>(stream));
@@ -48,7 +48,7 @@ bool SimulatedContext::run_one() {
 }
 
 void SimulatedContext::synchronize(Stream stream) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter_outside_capture("synchronize");
   while (!at(stream).operations.empty()) {
     require(run_one(), ErrorCode::kDevice, "cuda", "synchronize: every stream waits for what never comes");
@@ -56,27 +56,27 @@ void SimulatedContext::synchronize(Stream stream) {
 }
 
 bool SimulatedContext::done(Stream stream) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter_outside_capture("done");
   if (!at(stream).operations.empty()) run_one();
   return at(stream).operations.empty();
 }
 
 Event SimulatedContext::create_event(bool) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("create_event");
   events_[next_handle_];
   return static_cast<Event>(next_handle_++);
 }
 
 void SimulatedContext::destroy(Event event) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("destroy event");
   events_.erase(static_cast<uintptr_t>(event));
 }
 
 void SimulatedContext::record(Event event, Stream stream) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("record");
   StreamState& from = at(stream);
   EventState& state = at(event);
@@ -96,7 +96,7 @@ void SimulatedContext::record(Event event, Stream stream) {
 }
 
 void SimulatedContext::wait(Stream stream, Event event) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("wait");
   const EventState& state = at(event);
   StreamState& to = at(stream);
@@ -112,7 +112,7 @@ void SimulatedContext::wait(Stream stream, Event event) {
 }
 
 void SimulatedContext::synchronize(Event event) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter_outside_capture("synchronize event");
   const uintptr_t record = at(event).record;
   while (record > 0 && !recorded_.contains(record)) {
@@ -121,7 +121,7 @@ void SimulatedContext::synchronize(Event event) {
 }
 
 bool SimulatedContext::done(Event event) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter_outside_capture("done event");
   const uintptr_t record = at(event).record;
   if (record > 0 && !recorded_.contains(record)) run_one();
@@ -129,7 +129,7 @@ bool SimulatedContext::done(Event event) {
 }
 
 double SimulatedContext::elapsed_ns(Event begin, Event end) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("elapsed");
   return static_cast<double>(at(end).time_ns - at(begin).time_ns);
 }
@@ -145,7 +145,7 @@ void SimulatedContext::put(Stream stream, NodeKind kind, Work work) {
 }
 
 void SimulatedContext::copy_to_device(DevicePtr to, const void* from, size_t bytes, Stream stream) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("copy_to_device");
   check_range("copy_to_device", to, bytes);
   const auto put_copy = [&](Work work) { put(stream, NodeKind::kCopy, std::move(work)); };
@@ -160,7 +160,7 @@ void SimulatedContext::copy_to_device(DevicePtr to, const void* from, size_t byt
 }
 
 void SimulatedContext::copy_to_host(void* to, DevicePtr from, size_t bytes, Stream stream) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("copy_to_host");
   check_range("copy_to_host", from, bytes);
   put(stream, NodeKind::kCopy, [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
@@ -171,7 +171,7 @@ void SimulatedContext::copy_to_host(void* to, DevicePtr from, size_t bytes, Stre
 }
 
 void SimulatedContext::copy(DevicePtr to, DevicePtr from, size_t bytes, Stream stream) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("copy");
   check_range("copy", to, bytes);
   check_range("copy", from, bytes);
@@ -180,14 +180,14 @@ void SimulatedContext::copy(DevicePtr to, DevicePtr from, size_t bytes, Stream s
 }
 
 void SimulatedContext::fill(DevicePtr to, uint8_t value, size_t bytes, Stream stream) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("fill");
   check_range("fill", to, bytes);
   put(stream, NodeKind::kMemset, [=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
 }
 
 Module SimulatedContext::load(std::span<const char> image) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter_outside_capture("load");
   const std::string name(image.data(), strnlen(image.data(), image.size()));
   const auto known = kernels_.find(name);
@@ -202,14 +202,14 @@ Module SimulatedContext::load(std::span<const char> image) {
 }
 
 void SimulatedContext::unload(Module module) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter_outside_capture("unload");
   require(modules_.erase(static_cast<uintptr_t>(module)) == 1, ErrorCode::kDevice, "cuda",
           "unload: no such module");
 }
 
 Function SimulatedContext::function(Module module, const std::string& name) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter_outside_capture("function");
   const auto found = modules_.find(static_cast<uintptr_t>(module));
   require(found != modules_.end() && found->second.contains(name), ErrorCode::kDevice, "cuda",
@@ -219,7 +219,7 @@ Function SimulatedContext::function(Module module, const std::string& name) {
 }
 
 void SimulatedContext::allow_shared_bytes(Function, size_t bytes) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("allow_shared_bytes");
   require(bytes <= device_.properties.shared_bytes_per_block, ErrorCode::kDevice, "cuda",
           "allow_shared_bytes: {} of {}", bytes, device_.properties.shared_bytes_per_block);
@@ -227,7 +227,7 @@ void SimulatedContext::allow_shared_bytes(Function, size_t bytes) {
 
 void SimulatedContext::launch(Function function, const LaunchSize& size, std::span<void* const> arguments,
                               Stream stream) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("launch");
   const auto found = functions_.find(static_cast<uintptr_t>(function));
   require(found != functions_.end(), ErrorCode::kDevice, "cuda", "launch: no such function");
@@ -252,7 +252,7 @@ void SimulatedContext::launch(Function function, const LaunchSize& size, std::sp
 }
 
 void SimulatedContext::begin_capture(Stream stream) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("begin_capture");
   require(!capture_, ErrorCode::kCaptureViolation, "cuda", "begin_capture: one is under way");
   StreamState& origin = at(stream);
@@ -263,7 +263,7 @@ void SimulatedContext::begin_capture(Stream stream) {
 }
 
 Graph SimulatedContext::end_capture(Stream stream) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   require(capture_ && capture_->origin == static_cast<uintptr_t>(stream), ErrorCode::kCaptureViolation,
           "cuda", "end_capture: not of the stream where it began");
   Capture capture = std::move(*capture_);
@@ -294,12 +294,12 @@ Graph SimulatedContext::end_capture(Stream stream) {
 }
 
 bool SimulatedContext::capturing(Stream stream) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   return at(stream).captured;
 }
 
 Condition SimulatedContext::create_condition(Stream stream) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("create_condition");
   require(at(stream).captured, ErrorCode::kCaptureViolation, "cuda",
           "create_condition: outside of a capture");
@@ -310,7 +310,7 @@ Condition SimulatedContext::create_condition(Stream stream) {
 }
 
 Stream SimulatedContext::begin_body(Stream stream, Condition condition, bool repeats) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("begin_body");
   require(at(stream).captured && conditions_.contains(static_cast<uint64_t>(condition)),
           ErrorCode::kCaptureViolation, "cuda", "begin_body: outside of a capture, or without a condition");
@@ -322,7 +322,7 @@ Stream SimulatedContext::begin_body(Stream stream, Condition condition, bool rep
 }
 
 void SimulatedContext::end_body(Stream body) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("end_body");
   require(capture_ && !capture_->outer.empty() && capture_->outer.back().body == static_cast<uintptr_t>(body),
           ErrorCode::kCaptureViolation, "cuda", "end_body: not of the body that is open");
@@ -338,7 +338,7 @@ void SimulatedContext::end_body(Stream body) {
 }
 
 GraphCounts SimulatedContext::counts(Graph graph) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("counts");
   GraphCounts counts;
   for (const Node& node : graphs_.at(static_cast<uintptr_t>(graph))) {
@@ -351,27 +351,27 @@ GraphCounts SimulatedContext::counts(Graph graph) {
 }
 
 GraphExec SimulatedContext::instantiate(Graph graph) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter_outside_capture("instantiate");
   executables_[next_handle_] = graphs_.at(static_cast<uintptr_t>(graph));
   return static_cast<GraphExec>(next_handle_++);
 }
 
 void SimulatedContext::upload(GraphExec graph, Stream) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter_outside_capture("upload");
   require(executables_.contains(static_cast<uintptr_t>(graph)), ErrorCode::kDevice, "cuda",
           "upload: no such graph");
 }
 
 void SimulatedContext::destroy(Graph graph) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("destroy graph");
   graphs_.erase(static_cast<uintptr_t>(graph));
 }
 
 void SimulatedContext::destroy(GraphExec graph) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter("destroy executable");
   while (run_one()) continue;
   executables_.erase(static_cast<uintptr_t>(graph));
@@ -405,7 +405,7 @@ void SimulatedContext::run_node(const Node& node) {
 }
 
 void SimulatedContext::launch(GraphExec graph, Stream stream) {
-  std::lock_guard lock(mutex_);
+  const Inside here(mutex_);
   enter_outside_capture("launch graph");
   const auto found = executables_.find(static_cast<uintptr_t>(graph));
   require(found != executables_.end(), ErrorCode::kDevice, "cuda", "launch: no such graph");

@@ -205,6 +205,32 @@ TEST(DeviceFit, TheHostWaitsOnlyWhereItReads) {
   EXPECT_EQ(calls_of(5), calls_of(50));
 }
 
+TEST(DeviceFit, NothingIsMadeOnceItIsWarm) {
+  const SimulatedGpu simulated;
+  const TempFolder folder;
+  Training training(kDevice);
+  auto batches =
+      data::from_tensor_slices(training.inputs, training.targets).batch(8);  // the last of two rows
+  auto validation = data::from_tensor_slices(training.inputs, training.targets).take(16).batch(8);
+  Trainer trainer = training.trainer();
+  CsvLogger report(folder / "epochs.csv");
+  const History history = trainer.fit(batches, {.epochs = 3,
+                                                .validation_data = validation,
+                                                .callbacks = {&report},
+                                                .enforce_sealed = true,
+                                                .report_every = 2,
+                                                .trace_not_finite = false,
+                                                .progress = nullptr});
+  EXPECT_EQ(history.epochs().size(), 3u);
+}
+
+TEST(DeviceFit, ATrainingOnTheCpuMayFollow) {
+  const SimulatedGpu simulated;
+  Training there(kDevice), here({});
+  there.fit({});
+  EXPECT_EQ(here.fit({}).epochs().size(), static_cast<size_t>(kEpochs));
+}
+
 TEST(DeviceFit, ALossThatIsntFiniteEndsIt) {
   const SimulatedGpu simulated;
   Training training(kDevice);
