@@ -258,27 +258,6 @@ TEST_F(Compare, HoldsLoopsThatRunOnBesideTheirTwins) {
   EXPECT_GE(decided_beside_twin, 4) << "the two others end by themselves";
 }
 
-TEST_F(Compare, WhatEndsByItselfAndMayBeFlatHasATwinToo) {
-  const Outcome outcome =
-      run_isochron("compare long-run --quiet --seconds 0.5 --budget 60 --out " + folder_.path().string());
-  EXPECT_EQ(outcome.status, 0) << outcome.text;
-  const nlohmann::json result = read_json(folder_.path() / "compare.json");
-  int found = 0;
-  for (const auto& [name, most] :
-       {std::pair("input cached without a bound", 20'000), {"losses kept with their history", 4'000}}) {
-    for (const auto& loop : result.at("chapters").at(0).at("loops")) {
-      if (loop.at("name") != name) continue;
-      ++found;
-      EXPECT_LE(loop.at("iterations").get<int64_t>(), most)
-          << name << ": its turns beside the twin are not its run";
-      const auto reason = loop.at("time").at("reason").get<std::string>();
-      EXPECT_TRUE(reason.find("pairs of turns") != std::string::npos || loop.at("time").at("kind") == "flat")
-          << reason;
-    }
-  }
-  EXPECT_EQ(found, 2);
-}
-
 TEST_F(Compare, SaysWhatIsWrongBeforeItRuns) {
   EXPECT_THAT(run_isochron("compare weather"), Ends(2, "no chapter 'weather'; chapters are long-run"));
   EXPECT_THAT(run_isochron("compare growing-graph --device cuda"),
