@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "isochron/core/error.h"
-
 #include "isochron/ops/cuda/element_source.h"
 #include "isochron/ops/cuda/texts.h"
 

@@ -4,7 +4,6 @@
 
 #include <limits>
 #include <numeric>
-#include <stdexcept>
 
 #include "isochron/core/rng.h"
 #include "isochron/graph/apply.h"
@@ -24,6 +23,7 @@
 #include "isochron/train/trainer.h"
 #include "support/expect_error.h"
 #include "support/host_compiler.h"
+#include "support/stop_after.h"
 #include "support/temp_folder.h"
 
 namespace isochron::train {
@@ -31,21 +31,6 @@ namespace {
 
 constexpr Device kDevice = SimulatedGpu::kDevice;
 constexpr int kEpochs = 3;
-
-struct Stopped : std::runtime_error {
-  Stopped() : std::runtime_error("stopped") {}
-};
-class StopAfter : public Callback {
- public:
-  explicit StopAfter(int64_t at) : at_(at) {}
-  void on_save(RunState& run, SavePoint) override {
-    if (run.total_steps == at_) throw Stopped();
-  }
-  std::string_view kind() const override { return "stop_after"; }
-
- private:
-  int64_t at_;
-};
 
 /// Dropout, batch normalisation, Adam under a schedule, averaged weights, metrics, early stopping that keeps
 /// the best weights.

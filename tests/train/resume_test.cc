@@ -20,6 +20,7 @@
 #include "isochron/train/model_checkpoint.h"
 #include "isochron/train/trainer.h"
 #include "support/expect_error.h"
+#include "support/stop_after.h"
 #include "support/temp_folder.h"
 
 namespace isochron::train {
@@ -33,24 +34,6 @@ using testing::SizeIs;
 
 constexpr int kEpochs = 4;
 constexpr int64_t kStepsAnEpoch = 6;  // the last of an odd batch
-
-/// What an interrupted run ends with; the rest of it happens in another Training.
-struct Stopped : std::runtime_error {
-  Stopped() : std::runtime_error("stopped") {}
-};
-
-/// Throws after `at` steps of this process; there is no order in which a process may end.
-class StopAfter : public Callback {
- public:
-  explicit StopAfter(int64_t at) : at_(at) {}
-  void on_save(RunState& run, SavePoint) override {
-    if (run.total_steps == at_) throw Stopped();
-  }
-  std::string_view kind() const override { return "stop_after"; }
-
- private:
-  int64_t at_;
-};
 
 /// Everything that a training has state in: dropout, batch normalisation, Adam, a schedule in the step,
 /// shuffled batches made ahead, metrics, early stopping that keeps the best weights, a plateau.

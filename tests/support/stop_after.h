@@ -1,0 +1,30 @@
+// A fit that ends in its middle, as a process that dies.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string_view>
+
+#include "isochron/train/callback.h"
+
+namespace isochron::train {
+
+/// What an interrupted run ends with; the rest of it happens in another Training.
+struct Stopped : std::runtime_error {
+  Stopped() : std::runtime_error("stopped") {}
+};
+
+/// Throws after `at` steps of this process; there is no order in which a process may end.
+class StopAfter : public Callback {
+ public:
+  explicit StopAfter(int64_t at) : at_(at) {}
+  void on_save(RunState& run, SavePoint) override {
+    if (run.total_steps == at_) throw Stopped();
+  }
+  std::string_view kind() const override { return "stop_after"; }
+
+ private:
+  int64_t at_;
+};
+
+}  // namespace isochron::train
