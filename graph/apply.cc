@@ -164,8 +164,6 @@ Tensor apply_one(const OpDef& op, std::initializer_list<Tensor> inputs, Attribut
 
 namespace {
 
-uint64_t address_of(const Tensor& tensor) { return reinterpret_cast<uintptr_t>(tensor.device_address()); }
-
 /// From one contiguous tensor to another of the same size, wherever they live. Between two of a device it is
 /// put in its stream; else it is done when this returns.
 void copy_bytes(const Tensor& from, const Tensor& to) {
@@ -178,7 +176,7 @@ void copy_bytes(const Tensor& from, const Tensor& to) {
     to.storage()->write(to.impl()->offset_bytes, from.raw(), bytes);
   } else if (from.device() == to.device()) {
     const auto gpu = cuda::gpu(from.device());
-    if (bytes > 0) gpu->context().copy(address_of(to), address_of(from), bytes, gpu->stream());
+    cuda::copy_within(gpu->context(), to.device_address(), from.device_address(), bytes, gpu->stream());
   } else {
     copy_bytes(to_device(from, {}), to);
   }

@@ -78,6 +78,35 @@ Ref<Storage> zeroed_bytes(Device device, size_t bytes, std::string_view tag) {
   return memory;
 }
 
+std::string megabytes(size_t bytes) { return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6); }
+
+/// Of a plan that doesn't fit: what is live at its fullest moment, and which batch would fit.
+std::string shortage_text(const graph::PlanReport& report, const Signature& signature, size_t available) {
+  constexpr size_t kNamed = 3;
+  std::vector<const graph::PlannedBuffer*> live;
+  for (const graph::PlannedBuffer& buffer : report.buffers) {
+    if (buffer.lower <= report.peak_instruction && report.peak_instruction < buffer.upper)
+      live.push_back(&buffer);
+  }
+  std::ranges::sort(live, std::ranges::greater(), &graph::PlannedBuffer::size_bytes);
+  std::string text = fmt::format("the plan for {} needs {}, of which live at once are",
+                                 signature_str(signature), megabytes(report.arena_bytes));
+  for (size_t i = 0; i < std::min(live.size(), kNamed); ++i)
+    text += fmt::format("{} {} ({})", i == 0 ? "" : ",", live[i]->owner, megabytes(live[i]->size_bytes));
+  if (live.size() > kNamed) text += fmt::format(" and {} smaller ones", live.size() - kNamed);
+  text += fmt::format("; {} can be had", megabytes(available));
+  const auto rows_of = [](const TensorSpec& spec) { return spec.shape.rank() == 0 ? 0 : spec.shape[0]; };
+  const int64_t rows = signature.empty() ? 0 : rows_of(signature[0]);
+  const bool batch = rows > 1 && std::ranges::all_of(signature, [&](const TensorSpec& spec) {
+                       return rows_of(spec) == rows;
+                     });
+  const double share = static_cast<double>(available) / static_cast<double>(report.arena_bytes);
+  const auto fit = static_cast<int64_t>(static_cast<double>(rows) * share);
+  if (batch && fit > 0 && fit < rows)
+    text += fmt::format(", which is enough for about {} of the {} rows", fit, rows);
+  return text;
+}
+
 struct PlannedCall {
   Signature signature;
   std::unique_ptr<graph::Graph> graph;
@@ -235,12 +264,22 @@ void CapturedFunction::Impl::end_transfer(PlannedCall& call) {
 /// that become stale.
 void CapturedFunction::Impl::provide_arena(const PlannedCall& call) {
   const size_t bytes = std::max<size_t>(call.plan->arena_bytes(), 1);
-  require(bytes <= options.max_arena_bytes, ErrorCode::kOutOfMemory, options.name,
-          "planning {} needs {} bytes of arena; the limit is {}", signature_str(call.signature), bytes,
-          options.max_arena_bytes);
+  const Device device = options.plan.device;
+  const auto refuse = [&](const std::string& reason, size_t available) {
+    fail(ErrorCode::kOutOfMemory, options.name, "{}: {}", reason,
+         shortage_text(call.plan->report(), call.signature, available));
+  };
+  if (bytes > options.max_arena_bytes)
+    refuse(fmt::format("the limit is {} bytes of arena", options.max_arena_bytes), options.max_arena_bytes);
   if (arena && arena->size_bytes() >= bytes) return;
-  Ref<Storage> longer(
-      make_ref<ArenaStorage>(zeroed_bytes(options.plan.device, bytes, "arena"), options.name));
+  Ref<Storage> memory;
+  try {
+    memory = zeroed_bytes(device, bytes, "arena");
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kOutOfMemory || device.is_cpu()) throw;
+    refuse(error.what(), cuda::gpu(device)->available_bytes());
+  }
+  Ref<Storage> longer(make_ref<ArenaStorage>(std::move(memory), options.name));
   for (const auto& other : calls) other->bind(longer);
   if (arena) arena->next_generation();
   arena = std::move(longer);
@@ -282,6 +321,7 @@ void CapturedFunction::Impl::plan(PlannedCall& call, const graph::PassOptions& o
 /// The options of the passes, with everybody called who wants to see stages.
 graph::PassOptions CapturedFunction::Impl::passes_shown(const Signature& signature) const {
   graph::PassOptions passes = options.passes;
+  passes.device = options.plan.device;
   graph::GraphStageSink sink = graph::graph_stage_sink();
   if (!sink) return passes;
   passes.on_stage = [own = options.passes.on_stage, sink = std::move(sink), name = options.name,
@@ -324,6 +364,9 @@ PlannedCall* CapturedFunction::Impl::add(const Signature& signature) {
 
 CapturedFunction::CapturedFunction(TraceFunction function, CaptureOptions options) : impl_(new Impl) {
   require(options.max_plans >= 1, ErrorCode::kInvalidArgument, "capture", "max_plans must be at least 1");
+  options.plan.tf32 = options.passes.precision == Precision::kTf32;
+  require(!options.plan.tf32 || !options.plan.device.is_cpu(), ErrorCode::kUnsupported, "capture",
+          "tf32 is what CUDA devices multiply in; plan for one, or compute in f32");
   impl_->function = std::move(function);
   impl_->options = std::move(options);
   impl_->trace_number = trace_name(TraceCategory::kCall, impl_->options.name);

@@ -10,6 +10,7 @@ namespace isochron::graph {
 DeviceReplay::~DeviceReplay() {
   try {
     forget();
+    if (recording_stream_ != cuda::Stream::kNone) gpu_->context().destroy(recording_stream_);
   } catch (const Error&) {  // of a device that is lost, with all it had
   }
 }
@@ -40,7 +41,8 @@ cuda::GraphExec DeviceReplay::prepare(std::span<std::byte* const> inputs,
 
 cuda::GraphExec DeviceReplay::record(const std::function<void(cuda::Stream)>& enqueue) {
   cuda::Context& context = gpu_->context();
-  const cuda::Stream stream = gpu_->stream();
+  if (recording_stream_ == cuda::Stream::kNone) recording_stream_ = context.create_stream(false);
+  const cuda::Stream stream = recording_stream_;
   context.begin_capture(stream);
   try {
     enqueue(stream);
@@ -62,7 +64,7 @@ cuda::GraphExec DeviceReplay::record(const std::function<void(cuda::Stream)>& en
   }
   context.destroy(graph);
   try {
-    context.upload(executable, stream);
+    context.upload(executable, gpu_->stream());
   } catch (...) {
     context.destroy(executable);
     throw;

@@ -45,6 +45,8 @@ class DeviceReplay {
   cuda::GraphExec record(const std::function<void(cuda::Stream)>& enqueue);
 
   const std::shared_ptr<cuda::Gpu> gpu_;
+  /// Nothing runs in it. Another thread may copy and draw in the device's own one while a recording is made.
+  cuda::Stream recording_stream_ = cuda::Stream::kNone;
   std::vector<Recording> recordings_;
   cuda::GraphCounts counts_;
   uint64_t runs_ = 0;

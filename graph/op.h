@@ -145,6 +145,11 @@ struct OpDef {
   /// As `prepare`, for a call whose tensors are partly stored in 16 bits (graph/stored.h); null, and a null
   /// result: through copies in f32.
   std::unique_ptr<Kernel> (*prepare_stored)(const KernelRequest&) = nullptr;
+  /// The same for the device of the request's module.
+  std::unique_ptr<Kernel> (*prepare_stored_cuda)(const KernelRequest&) = nullptr;
+  /// All results of the call in other ops, by which it runs on a device where the row has no kernel of its
+  /// own. Null: there are none.
+  std::vector<Tensor> (*compose)(const OpCall& call, std::span<const Tensor> inputs) = nullptr;
   OpPrecision precision = {};
   FusionClass fusion = FusionClass::kOpaque;
   ElementOp element = ElementOp::kCopy;  // kElementwise

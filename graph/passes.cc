@@ -218,6 +218,10 @@ void run_passes(Graph& graph, const PassOptions& options) {
     return std::any_of(options.disabled.begin(), options.disabled.end(),
                        [name](const std::string& d) { return d == name || d == "all"; });
   };
+  if (!options.device.is_cpu()) {
+    compose_for_device(graph);
+    if (options.on_stage) options.on_stage("composed", graph);
+  }
   for (const PassInfo& pass : passes()) {
     if (disabled(pass.name)) continue;
     pass.run(graph, options);

@@ -17,13 +17,16 @@ struct PassOptions {
   /// Names of passes to leave out; "all" leaves out every one. Unknown names throw kInvalidArgument.
   std::vector<std::string> disabled = {};
   /// Called with the graph after each pass, by the pass's name. A captured function (captured.h) shows its
-  /// other stages too: "forward", as it is when gradients are first asked for; "traced"; last "planned".
+  /// other stages too: "forward", as it is when gradients are first asked for; "traced"; for a device
+  /// "composed"; last "planned".
   std::function<void(std::string_view stage, const Graph& graph)> on_stage = {};
   /// Values are computed again rather than kept until no more bytes than these are live at once, or nothing
   /// more can be gained; 0: no limit.
   size_t memory_budget_bytes = 0;
   /// What the function computes in; eager calls stay f32.
   Precision precision = Precision::kF32;
+  /// Where it is to run. A captured function sets it to its plan's.
+  Device device = {};
 };
 
 struct PassInfo {
@@ -35,6 +38,9 @@ struct PassInfo {
 const std::vector<PassInfo>& passes();
 void run_passes(Graph& graph, const PassOptions& options = {});
 
+/// Puts compositions of ops (OpDef::compose) in place of those that have no kernel for a device; before all
+/// passes, for a graph that is to run there (graph/compose.cc).
+void compose_for_device(Graph& graph);
 /// Evaluates nodes whose inputs are all constants.
 void fold_constants(Graph& graph);
 /// x+0, x*1, x/1, --x, pow(x, 1), pow(x, 2), cast to the same dtype, reshape chains, transposes into matrix

@@ -68,9 +68,7 @@ class DeviceCopyKernel final : public Kernel {
  public:
   DeviceCopyKernel(cuda::Context& context, size_t bytes) : context_(context), bytes_(bytes) {}
   void run(const KernelArgs& args) override {
-    if (bytes_ > 0 && args.outputs[0] != args.inputs[0])
-      context_.copy(reinterpret_cast<uintptr_t>(args.outputs[0]), reinterpret_cast<uintptr_t>(args.inputs[0]),
-                    bytes_, args.stream);
+    cuda::copy_within(context_, args.outputs[0], args.inputs[0], bytes_, args.stream);
   }
 
  private:
@@ -93,7 +91,8 @@ class PlanBuilder {
     require_kernels();
     module_ = options.module;
     if (module_ != nullptr) return;
-    plan_.module_ = std::make_unique<cuda::KernelModule>(gpu_->shared_context(), gpu_->compiler());
+    plan_.module_ =
+        std::make_unique<cuda::KernelModule>(gpu_->shared_context(), gpu_->sources(), options.tf32);
     module_ = plan_.module_.get();
     plan_.replay_ = std::make_unique<DeviceReplay>(gpu_);
   }
@@ -142,8 +141,10 @@ class PlanBuilder {
       plan_.kept_.push_back(storage);
       return storage->data() + offset;
     }
+    // What the graph alone holds nobody changes.
+    const bool constant = storage->constant() || (storage->unique() && value->bound.impl()->unique());
     require(
-        storage->constant(), ErrorCode::kDevice, "plan",
+        constant, ErrorCode::kDevice, "plan",
         "{}, which changes with {}, lives on {}, and the plan is for {}; move it there before it is captured",
         value->spec.str(), storage->owner(), storage->device().str(), device.str());
     std::vector<std::byte> bytes(value->spec.size_bytes());

@@ -31,6 +31,8 @@ struct PlanOptions {
   /// (kUnsupported names those that have none); poison, check_numerics and memory budgets are the CPU's alone
   /// so far.
   Device device = {};
+  /// On a device: Precision::kTf32. A captured function sets it.
+  bool tf32 = false;
   /// On a device, of a plan that is a part of another's kernel: that one's module.
   cuda::KernelModule* module = nullptr;
 };

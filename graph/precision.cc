@@ -11,7 +11,7 @@
 namespace isochron {
 namespace {
 
-constexpr std::array<std::string_view, 3> kNames = {"f32", "mixed_bf16", "mixed_f16"};
+constexpr std::array<std::string_view, 4> kNames = {"f32", "mixed_bf16", "mixed_f16", "tf32"};
 
 }  // namespace
 
@@ -22,7 +22,7 @@ std::vector<std::string> precision_names() { return {kNames.begin(), kNames.end(
 Precision parse_precision(std::string_view name) {
   const auto found = std::find(kNames.begin(), kNames.end(), name);
   require(found != kNames.end(), ErrorCode::kInvalidArgument, "precision",
-          "no precision '{}'; there are f32, mixed_bf16 and mixed_f16", name);
+          "no precision '{}'; there are f32, mixed_bf16, mixed_f16 and tf32", name);
   return static_cast<Precision>(found - kNames.begin());
 }
 
@@ -301,7 +301,8 @@ class CastPass {
 }  // namespace
 
 void cast_to_precision(Graph& graph, Precision precision) {
-  if (precision == Precision::kF32 || graph.nodes().empty()) return;
+  const bool narrow = precision == Precision::kMixedBf16 || precision == Precision::kMixedF16;
+  if (!narrow || graph.nodes().empty()) return;
   CastPass(graph, precision == Precision::kMixedBf16 ? DType::kBF16 : DType::kF16).run();
 }
 

@@ -13,10 +13,12 @@ namespace isochron {
 /// In what a captured function computes. The mixed policies store operands and results of matrix products,
 /// convolutions, recurrent layers and attention in 16 bits, and what lies between two of these; softmax,
 /// losses, statistics, reductions, gradients of variables and the function's results stay f32. f16 holds
-/// numbers up to 65,504 only: gradients want a loss scale.
-enum class Precision : uint8_t { kF32, kMixedBf16, kMixedF16 };
+/// numbers up to 65,504 only: gradients want a loss scale. kTf32 stores f32, and on a CUDA device rounds the
+/// factors of matrix products and convolutions to 10 bits of fraction (relative error up to 2^-11 a factor);
+/// for a CPU, which has no units for it, it is refused.
+enum class Precision : uint8_t { kF32, kMixedBf16, kMixedF16, kTf32 };
 
-/// "f32", "mixed_bf16", "mixed_f16".
+/// "f32", "mixed_bf16", "mixed_f16", "tf32".
 std::string_view precision_name(Precision precision);
 /// The inverse. Throws kInvalidArgument listing the names.
 Precision parse_precision(std::string_view name);
@@ -26,7 +28,8 @@ std::vector<std::string> precision_names();
 namespace graph {
 
 /// Casts to and from the policy's 16-bit type where the rows (OpDef::precision) want them; programs of fused
-/// ops cast where they read and write. Subgraphs of loops and conditionals stay f32. Does nothing for kF32.
+/// ops cast where they read and write. Subgraphs of loops and conditionals stay f32. Does nothing for kF32
+/// and kTf32.
 void cast_to_precision(Graph& graph, Precision precision);
 
 /// Of the tensors that exist when output 0 is computed (the loss of a train step), the bytes of those that

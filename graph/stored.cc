@@ -157,8 +157,9 @@ std::unique_ptr<Kernel> prepare_through_f32(const KernelRequest& request, uint32
 
 std::unique_ptr<Kernel> prepare_kernel(const KernelRequest& request) {
   if (!is_stored(request.attributes)) return prepare_on(request);
-  if (request.op.prepare_stored && request.module == nullptr) {
-    if (std::unique_ptr<Kernel> kernel = request.op.prepare_stored(request)) return kernel;
+  const auto prepare = request.module == nullptr ? request.op.prepare_stored : request.op.prepare_stored_cuda;
+  if (prepare != nullptr) {
+    if (std::unique_ptr<Kernel> kernel = prepare(request)) return kernel;
   }
   return prepare_through_f32(request);
 }

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "isochron/core/rng.h"
+#include "isochron/graph/apply.h"
 #include "isochron/graph/captured.h"
 #include "isochron/memory/buffer.h"
 #include "isochron/ops/elementwise.h"
@@ -106,8 +107,11 @@ std::vector<int64_t> generate(Gpt& model, std::span<const int64_t> prompt, const
             "token {} is outside the vocabulary of {}", token, sizes.vocabulary);
   }
   const TrainingScope inference(false);
-  auto score = capture([&model](const Tensor& tokens) { return cast(model(tokens), DType::kF32); },
-                       {.name = "generate"});
+  CaptureOptions capturing{.name = "generate"};
+  const std::vector<Variable> parameters = model.parameters();
+  if (!parameters.empty()) capturing.plan.device = parameters.front().device();
+  auto score =
+      capture([&model](const Tensor& tokens) { return cast(model(tokens), DType::kF32); }, capturing);
   std::vector<int64_t> text(prompt.begin(), prompt.end());
   Tensor window = empty({DType::kI64, {1, sizes.context}});
   Rng rng(options.seed);
@@ -117,7 +121,7 @@ std::vector<int64_t> generate(Gpt& model, std::span<const int64_t> prompt, const
     const std::span<int64_t> tokens = window.span<int64_t>();
     std::fill(std::copy(text.end() - static_cast<std::ptrdiff_t>(seen), text.end(), tokens.begin()),
               tokens.end(), 0);
-    const Tensor logits = score(window);
+    const Tensor logits = to_device(score(window), {});
     text.push_back(draw(logits.span<float>().subspan((seen - 1) * static_cast<size_t>(sizes.vocabulary),
                                                      static_cast<size_t>(sizes.vocabulary)),
                         options, rng));

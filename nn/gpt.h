@@ -64,8 +64,8 @@ struct GenerateOptions {
   uint64_t seed = 0;
 };
 /// Continues `prompt` (not empty) by `count` tokens and returns these. The model sees the last `context`
-/// tokens, in one captured function whatever their number. Throws kInvalidArgument, kOutOfRange for tokens
-/// outside the vocabulary, kNotANumber when the model computes NaN.
+/// tokens, in one captured function whatever their number, on the device where its parameters are. Throws
+/// kInvalidArgument, kOutOfRange for tokens outside the vocabulary, kNotANumber when the model computes NaN.
 std::vector<int64_t> generate(Gpt& model, std::span<const int64_t> prompt,
                               const GenerateOptions& options = {});
 

@@ -112,11 +112,18 @@ class Composition {
     scores_ = where(seen, scores_, full({}, -std::numeric_limits<double>::infinity(), scores_.dtype()));
   }
 
-  /// Log of the sums, (N, H, T). Not defined for queries that see no key.
+  /// Log of the sums, (N, H, T); 0 for queries that see no key.
   Tensor log_sums() const {
-    const Tensor most = stop_gradient(max(scores_, {-1}, true));
-    const Tensor logs = log(sum(exp(scores_ - most), {-1}, true)) + most;
+    const auto [most, exponentials, sums] = softmax_parts();
+    const Tensor logs = where(sums > 0.0, log(sums) + most, scalar(0, sums.dtype()));
     return reshape(logs, {s_.batch, s_.heads, s_.queries});
+  }
+
+  /// (N, T, H, D); 0 for queries that see no key.
+  Tensor result() const {
+    const auto [most, exponentials, sums] = softmax_parts();
+    const Tensor share = where(sums > 0.0, 1.0 / sums, scalar(0, sums.dtype()));
+    return ungrouped(matmul(exponentials, v_) * share);
   }
 
   /// dq, dk, dv or dqkv from the result, the log sums and the result's gradient.
@@ -134,6 +141,16 @@ class Composition {
   }
 
  private:
+  struct SoftmaxParts {
+    Tensor most, exponentials, sums;
+  };
+  SoftmaxParts softmax_parts() const {
+    const Tensor largest = stop_gradient(max(scores_, {-1}, true));
+    const Tensor none = full({}, -std::numeric_limits<double>::infinity(), scores_.dtype());
+    const Tensor most = where(largest > none, largest, scalar(0, scores_.dtype()));
+    const Tensor exponentials = exp(scores_ - most);
+    return {most, exponentials, sum(exponentials, {-1}, true)};
+  }
   /// (N, L, heads, D) as (N, K, heads / K, L, D).
   Tensor grouped(const Tensor& x, int64_t share) const {
     return transpose(reshape(x, {s_.batch, x.extent(1), s_.key_heads, share, s_.width}), {0, 2, 3, 1, 4});
@@ -154,6 +171,20 @@ class Composition {
   AttentionShape s_;
   Tensor q_, k_, v_, scores_;
 };
+
+std::vector<Tensor> compose_attention(const OpCall& call, std::span<const Tensor> inputs) {
+  const AttentionShape s = forward_shape(call);
+  const size_t heads = head_inputs(call);
+  const Composition of(s, inputs.first(heads), s.masked ? inputs[heads] : Tensor());
+  return {of.result(), of.log_sums()};
+}
+
+std::vector<Tensor> compose_gradient(const OpCall& call, std::span<const Tensor> inputs) {
+  const AttentionShape s = gradient_shape(call);
+  const size_t heads = head_inputs(call);
+  const Composition of(s, inputs.first(heads), s.masked ? inputs[heads + 3] : Tensor());
+  return of.gradients(inputs[heads], inputs[heads + 1], inputs[heads + 2]);
+}
 
 OpCall call_of(const GradientCall& call, std::vector<TensorSpec>& specs) {
   for (const Tensor& input : call.inputs) specs.push_back(input.spec());
@@ -362,6 +393,7 @@ void register_forward(graph::Registry& registry) {
   op.max_inputs = 4;
   op.infer = infer_attention;
   op.gradient = attention_gradient;
+  op.compose = compose_attention;
   op.precision.full_outputs = 0b10;  // the logs of the sums
   op.skips_unused_outputs = true;
   op.prepare = [](const graph::KernelRequest& request) {
@@ -395,6 +427,7 @@ void register_gradient(graph::Registry& registry) {
   op.max_inputs = 7;
   op.infer = infer_gradient;
   op.gradient = attention_second_gradient;
+  op.compose = compose_gradient;
   op.precision.full_inputs = [](const Attributes& attributes) {  // the logs of the sums
     return attributes.get<bool>("packed") ? 0b100U : 0b10000U;
   };

@@ -92,7 +92,7 @@ class DeviceCondKernel final : public CondKernel {
         Plan& plan = wanted ? then_.plan() : otherwise_.plan();
         plan.enqueue(stream);
         for (size_t i = 0; i < sizes_.size(); ++i)
-          copy_on_device(control_.context(), args.outputs[i], plan.output(i), sizes_[i], stream);
+          cuda::copy_within(control_.context(), args.outputs[i], plan.output(i), sizes_[i], stream);
       });
     }
   }
@@ -262,11 +262,11 @@ class DeviceWhileKernel final : public WhileKernel {
     std::byte* const iteration = args.workspace;
     std::byte* const goes_on = args.workspace + sizeof(int64_t);
     for (size_t i = 0; i < states_; ++i)
-      copy_on_device(control_.context(), state_[i], args.inputs[i], sizes_[i], args.stream);
+      cuda::copy_within(control_.context(), state_[i], args.inputs[i], sizes_[i], args.stream);
     loop_.set_number(args.stream, iteration, 0);
     const auto ask = [&](cuda::Stream stream) {
       condition_.plan().enqueue(stream);
-      copy_on_device(control_.context(), goes_on, condition_.plan().output(0), sizeof(bool), stream);
+      cuda::copy_within(control_.context(), goes_on, condition_.plan().output(0), sizeof(bool), stream);
     };
     // Beyond the bound the condition isn't asked: it may read what is there for so many iterations alone.
     const auto test = [&](cuda::Stream stream) {
@@ -285,7 +285,7 @@ class DeviceWhileKernel final : public WhileKernel {
       test(stream);
     });
     if (args.outputs[states_] != nullptr)
-      copy_on_device(control_.context(), args.outputs[states_], iteration, sizeof(int64_t), args.stream);
+      cuda::copy_within(control_.context(), args.outputs[states_], iteration, sizeof(int64_t), args.stream);
   }
 
  private:

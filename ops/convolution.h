@@ -92,5 +92,11 @@ struct ConvolutionShape : SlidingWindow {
   }
 };
 
+/// Which of the three is computed from the other two:
+///   kForward         inputs x, kernel [, bias]; output y
+///   kInputGradient   inputs dy, kernel;         output dx
+///   kWeightGradient  inputs x, dy;              outputs dkernel [, dbias]
+enum class ConvolutionPass { kForward, kInputGradient, kWeightGradient };
+
 }  // namespace ops
 }  // namespace isochron

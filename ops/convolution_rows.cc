@@ -5,6 +5,7 @@
 #include "isochron/graph/apply.h"
 #include "isochron/graph/stored.h"
 #include "isochron/ops/cpu/convolution.h"
+#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
@@ -61,6 +62,10 @@ void set_kernels(OpDef& op) {
   op.prepare_stored = [](const graph::KernelRequest& request) {
     const std::vector<TensorSpec> inputs = graph::defined_inputs(request.inputs, request.attributes);
     return prepare_stored_convolution(kPass, kShape({request.op, inputs, request.attributes}), request);
+  };
+  op.prepare_cuda = op.prepare_stored_cuda = [](const graph::KernelRequest& request) {
+    const std::vector<TensorSpec> inputs = graph::defined_inputs(request.inputs, request.attributes);
+    return prepare_convolution_cuda(kPass, kShape({request.op, inputs, request.attributes}), request);
   };
 }
 

@@ -33,7 +33,7 @@ class Checker {
   }
 
   void run() {
-    cuda::KernelModule module(gpu_->shared_context(), gpu_->compiler());
+    cuda::KernelModule module(gpu_->shared_context(), gpu_->sources());
     for (Call& call : calls_) guarded(call, [&] { prepare(call, module); });
     module.load();
     for (Call& call : calls_) {

@@ -126,6 +126,7 @@ void register_linear(graph::Registry& registry) {
   op.prepare = prepare_matmul;
   op.prepare_cuda = prepare_matmul_cuda;
   op.prepare_stored = prepare_matmul;
+  op.prepare_stored_cuda = prepare_matmul_cuda;
   op.precision.rule = graph::PrecisionRule::kLow;
   op.flops = matmul_flops;
   op.dtypes = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16};

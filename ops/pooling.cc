@@ -7,6 +7,7 @@
 #include "isochron/graph/apply.h"
 #include "isochron/graph/stored.h"
 #include "isochron/ops/cpu/pooling.h"
+#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
@@ -274,6 +275,10 @@ void set_kernels(OpDef& op) {
   op.prepare_stored = [](const graph::KernelRequest& request) {
     const std::vector<TensorSpec> inputs = graph::defined_inputs(request.inputs, request.attributes);
     return prepare_pooling(kPooling, kShape({request.op, inputs, request.attributes}), request);
+  };
+  op.prepare_cuda = op.prepare_stored_cuda = [](const graph::KernelRequest& request) {
+    const std::vector<TensorSpec> inputs = graph::defined_inputs(request.inputs, request.attributes);
+    return prepare_pooling_cuda(kPooling, kShape({request.op, inputs, request.attributes}), request);
   };
 }
 

@@ -45,5 +45,14 @@ struct PoolingShape : SlidingWindow {
   bool count_padding = false;
 };
 
+///   kMax              input x;               outputs y, positions (either null: not wanted)
+///   kMaxGradient      inputs dy, positions;  output dx
+///   kMaxSelect        inputs x, positions;   output y: the elements at `positions`
+///   kAverage          input x;               output y
+///   kAverageGradient  input dy;              output dx
+/// `positions` (u8, i32 where a window has more than 256 elements) counts the elements of a window,
+/// row-major.
+enum class Pooling { kMax, kMaxGradient, kMaxSelect, kAverage, kAverageGradient };
+
 }  // namespace ops
 }  // namespace isochron

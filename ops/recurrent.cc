@@ -10,6 +10,7 @@
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/linear.h"
+#include "isochron/ops/recurrent_composition.h"
 #include "isochron/ops/recurrent_reference.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
@@ -139,82 +140,13 @@ std::vector<Tensor> recurrent_gradient(const GradientCall& call) {
   return result;
 }
 
-/// What a step gives: the next state and the four gates that the op keeps.
-struct Step {
-  Tensor h;
-  Tensor c;
-  Tensor gates;
-};
-
-Step step_of(bool lstm, const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& kernel,
-             const Tensor& recurrent_kernel, const Tensor& bias) {
-  if (lstm) {
-    const std::vector<Tensor> sums = split(matmul(x, kernel) + matmul(h, recurrent_kernel) + bias, 4, -1);
-    const Tensor i = sigmoid(sums[0]);
-    const Tensor f = sigmoid(sums[1]);
-    const Tensor g = tanh(sums[2]);
-    const Tensor o = sigmoid(sums[3]);
-    const Tensor next = f * c + i * g;
-    return {o * tanh(next), next, concatenate({i, f, g, o}, -1)};
-  }
-  const std::vector<Tensor> biases = split(bias, 2);
-  const std::vector<Tensor> from_x = split(matmul(x, kernel) + biases[0], 3, -1);
-  const std::vector<Tensor> from_h = split(matmul(h, recurrent_kernel) + biases[1], 3, -1);
-  const Tensor z = sigmoid(from_x[0] + from_h[0]);
-  const Tensor r = sigmoid(from_x[1] + from_h[1]);
-  const Tensor n = tanh(from_x[2] + r * from_h[2]);
-  return {z * h + (1.0 - z) * n, Tensor(), concatenate({z, r, n, from_h[2]}, -1)};
-}
-
-/// The forward op step by step in elementary ops, which can be differentiated any number of times.
-std::vector<Tensor> unrolled(const RecurrentLayout& layout, bool reverse, std::span<const Tensor> inputs) {
-  const Tensor& x = inputs[0];
-  const int64_t steps = x.extent(1);
-  const Tensor zero = constant(zeros({x.extent(0), inputs[2].extent(0)}, x.dtype()));
-  Tensor h = layout.initial_state ? inputs[4] : zero;
-  Tensor c = layout.initial_state && layout.lstm ? inputs[5] : zero;
-  std::vector<Tensor> sequence(static_cast<size_t>(steps));
-  std::vector<Tensor> cells(static_cast<size_t>(steps));
-  std::vector<Tensor> gates(static_cast<size_t>(steps));
-  for (int64_t s = 0; s < steps; ++s) {
-    const int64_t time = reverse ? steps - 1 - s : s;
-    const size_t at = static_cast<size_t>(time);
-    const Tensor now = reshape(narrow(x, 1, time, 1), {x.extent(0), x.extent(2)});
-    Step step = step_of(layout.lstm, now, h, c, inputs[1], inputs[2], inputs[3]);
-    sequence[at] = step.h;
-    if (layout.lengths) {
-      const Tensor active = reshape(
-          less(constant(full({1}, static_cast<double>(time), DType::kI64)), cast(inputs.back(), DType::kI64)),
-          {x.extent(0), 1});
-      const Tensor none = scalar(0, x.dtype());
-      sequence[at] = where(active, step.h, none);
-      step.gates = where(active, step.gates, none);
-      step.h = where(active, step.h, h);
-      if (layout.lstm) step.c = where(active, step.c, c);
-    }
-    h = step.h;
-    c = step.c;
-    cells[at] = c;
-    gates[at] = step.gates;
-  }
-  const auto stacked = [&](const std::vector<Tensor>& list, int64_t axis, int64_t columns) {
-    if (steps > 0) return stack(list, axis);
-    const int64_t rows = x.extent(0);
-    return constant(zeros(axis == 1 ? Shape{rows, 0, columns} : Shape{0, rows, columns}, x.dtype()));
-  };
-  const int64_t units = zero.extent(1);
-  const Tensor all = stacked(sequence, 1, units);
-  const Tensor all_gates = stacked(gates, 0, 4 * units);
-  if (!layout.lstm) return {all, h, all_gates};
-  return {all, h, c, stacked(cells, 0, units), all_gates};
-}
-
 /// The gradient op as elementary ops in the open capture: by its inputs, the gradients it gives. What the
 /// forward op gave is computed again and so gets no gradient of its own.
 std::vector<Tensor> unrolled_gradient(const GradientCall& call, const RecurrentLayout& layout,
                                       std::span<const Tensor> inputs) {
   const std::span<const Tensor> forward = inputs.subspan(layout.first(), layout.forward_inputs());
-  const std::vector<Tensor> outputs = unrolled(layout, call.attributes.get<bool>("reverse"), forward);
+  const std::vector<Tensor> outputs =
+      compose_recurrent(layout, call.attributes.get<bool>("reverse"), forward);
   std::vector<Tensor> targets;
   for (const int64_t output : layout.seeds) targets.push_back(outputs[static_cast<size_t>(output)]);
   return call.context.gradients(targets, inputs.first(layout.first()), forward.first(call.outputs.size()));
@@ -298,6 +230,9 @@ void add_layer(graph::Registry& registry, std::string_view name, std::string_vie
   op.gradient = recurrent_gradient;
   op.prepare = prepare_recurrent;
   op.prepare_stored = prepare_stored_recurrent;
+  op.compose = [](const OpCall& call, std::span<const Tensor> inputs) {
+    return compose_recurrent({call.op, call.attributes}, call.attributes.get<bool>("reverse"), inputs);
+  };
   op.precision.rule = graph::PrecisionRule::kLow;
   op.skips_unused_outputs = true;
   op.flops = recurrent_flops;
@@ -315,6 +250,10 @@ void add_layer(graph::Registry& registry, std::string_view name, std::string_vie
   gradient.gradient = gradient_of_gradient;
   gradient.prepare = prepare_recurrent_gradient;
   gradient.prepare_stored = prepare_stored_recurrent;
+  gradient.compose = [](const OpCall& call, std::span<const Tensor> inputs) {
+    return compose_recurrent_gradient({call.op, call.attributes}, call.attributes.get<bool>("reverse"),
+                                      inputs);
+  };
   gradient.precision.rule = graph::PrecisionRule::kLow;
   gradient.skips_unused_outputs = true;
   gradient.flops = recurrent_flops;
@@ -394,14 +333,16 @@ GruResult gru(const Tensor& x, const Tensor& kernel, const Tensor& recurrent_ker
 
 LstmState lstm_step(const Tensor& x, const LstmState& state, const Tensor& kernel,
                     const Tensor& recurrent_kernel, const Tensor& bias) {
-  const ops::Step step =
-      ops::step_of(true, x, state.h, state.c, kernel, recurrent_kernel, bias_or_zeros(bias, kernel, true));
+  const ops::RecurrentStep step = ops::recurrent_step(true, matmul(x, kernel), state.h, state.c,
+                                                      recurrent_kernel, bias_or_zeros(bias, kernel, true));
   return {step.h, step.c};
 }
 
 Tensor gru_step(const Tensor& x, const Tensor& h, const Tensor& kernel, const Tensor& recurrent_kernel,
                 const Tensor& bias) {
-  return ops::step_of(false, x, h, Tensor(), kernel, recurrent_kernel, bias_or_zeros(bias, kernel, false)).h;
+  return ops::recurrent_step(false, matmul(x, kernel), h, Tensor(), recurrent_kernel,
+                             bias_or_zeros(bias, kernel, false))
+      .h;
 }
 
 }  // namespace isochron

@@ -17,7 +17,8 @@
 // bits for any thread count; gradients of the kernels and the bias for a fixed one. The gradient of the
 // gradient runs step by step in elementary ops.
 //
-// All throw kShapeMismatch, kDtypeMismatch; at run time kOutOfRange for a length outside [0, T].
+// All throw kShapeMismatch, kDtypeMismatch; at run time kOutOfRange for a length outside [0, T], which on a
+// device, where nothing can throw, counts as 0 or T.
 #pragma once
 
 #include "isochron/core/tensor.h"

@@ -192,7 +192,7 @@ class DeviceScanKernel final : public ScanKernel {
     run_steps(
         args,
         [&](std::byte* to, const std::byte* from, size_t bytes) {
-          copy_on_device(context_, to, from, bytes, args.stream);
+          cuda::copy_within(context_, to, from, bytes, args.stream);
         },
         [&](int64_t row) { loop_.set_number(args.stream, args.workspace, row); },
         [&] { body_.plan().enqueue(args.stream); });

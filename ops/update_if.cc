@@ -92,7 +92,7 @@ class DeviceUpdateIfKernel final : public UpdateIfKernel {
       : UpdateIfKernel(request), control_(*request.module) {}
   void run(const KernelArgs& args) override {
     for (size_t i = 0; i < sizes_.size(); ++i)
-      copy_on_device(control_.context(), args.outputs[i], args.inputs[i + 1], sizes_[i], args.stream);
+      cuda::copy_within(control_.context(), args.outputs[i], args.inputs[i + 1], sizes_[i], args.stream);
     control_.run_if(args.stream, args.inputs[0], true,
                     [this](cuda::Stream stream) { update_.plan().enqueue(stream); });
   }

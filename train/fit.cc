@@ -145,6 +145,7 @@ void Trainer::Fit::epochs() {
       if (!run_.stop_reason.empty()) return;
     }
     epoch_began_ns_ = now();
+    if (trainer_.functions_.optimizer != nullptr) summed_ = trainer_.functions_.optimizer->phase();
     steps();
     if (run_.interrupted) return;
     end_epoch();
@@ -267,7 +268,7 @@ int Trainer::Fit::step_class(int64_t steps, int64_t updates, bool odd) const {
 
 /// Whether it updated, where micro-batches are accumulated.
 bool Trainer::Fit::train_step() {
-  const bool updates = prepare_update(run_.step + 1);
+  const bool flushed = flush_last(run_.step + 1);
   const OptionalPhase phase(recorder_, Phase::kCompute);
   half_done_ = "a step";
   trainer_.train_.call(**at_);
@@ -276,16 +277,19 @@ bool Trainer::Fit::train_step() {
   ++steps_here_;
   fetch_due_ = true;
   half_done_ = {};
-  return updates;
+  const optim::Optimizer* optimizer = trainer_.functions_.optimizer;
+  if (optimizer == nullptr || optimizer->accumulate() == 1) return false;
+  summed_ = flushed || summed_ + 1 == optimizer->accumulate() ? 0 : summed_ + 1;
+  return summed_ == 0;
 }
 
-/// Where micro-batches are accumulated: does step `step` of the epoch update? The last one does in any case.
-bool Trainer::Fit::prepare_update(int64_t step) {
+/// Where micro-batches are accumulated, the last step of an epoch updates in any case: is step `step` that
+/// one?
+bool Trainer::Fit::flush_last(int64_t step) {
   optim::Optimizer* optimizer = trainer_.functions_.optimizer;
-  if (optimizer == nullptr || optimizer->accumulate() == 1) return false;
   const bool last = step == run_.steps_per_epoch;
-  if (last) optimizer->flush_next();
-  return last || optimizer->phase() + 1 == optimizer->accumulate();
+  if (last && optimizer != nullptr) optimizer->flush_next();
+  return last;
 }
 
 void Trainer::Fit::begin_data() {

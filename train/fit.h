@@ -53,7 +53,7 @@ class Trainer::Fit final : public SavableRun {
   void end_trace();
   int step_class(int64_t steps, int64_t updates, bool odd) const;
   bool train_step();
-  bool prepare_update(int64_t step);
+  bool flush_last(int64_t step);
   void begin_data();
   void fetch();
   void read_results(Results& results) const;
@@ -104,6 +104,9 @@ class Trainer::Fit final : public SavableRun {
   int64_t epoch_began_ns_ = 0;
   observe::LogHistogram<uint32_t> durations_;
   std::optional<data::Dataset::Iterator> at_;
+  /// Micro-batches that the next update has already; counted here, as a read of the optimizer's count would
+  /// wait for a device.
+  int64_t summed_ = 0;
   bool fetch_due_ = false;  // `at_` stands at a batch that was trained on
   NamedVariables weights_, variables_;
   std::optional<Seal> seal_;  // where that is enforced

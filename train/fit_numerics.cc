@@ -63,7 +63,7 @@ std::string Trainer::Fit::replay() {
   for (int64_t step = good_->total_steps() + 1; step <= run_.total_steps; ++step) {
     if (*at == std::default_sentinel) at.emplace(data.begin());
     const int64_t ago = run_.total_steps - step, of = run_.steps_per_epoch;
-    prepare_update(of > 0 ? ((run_.step - ago - 1) % of + of) % of + 1 : run_.step - ago);
+    flush_last(of > 0 ? ((run_.step - ago - 1) % of + of) % of + 1 : run_.step - ago);
     before.keep();
     trainer_.train_.call(**at);
     if (trainer_.loss_.first_not_finite() != 0 || !watch_->look().empty()) {

@@ -6,6 +6,7 @@
 #include "isochron/apps/train/families.h"
 #include "isochron/apps/train/session.h"
 #include "isochron/data/text.h"
+#include "isochron/graph/apply.h"
 #include "isochron/nn/gpt.h"
 #include "isochron/nn/losses.h"
 #include "isochron/ops/creation.h"
@@ -45,7 +46,7 @@ data::Text load_text(const fs::path& path) {
 
 /// `functions` on (tokens, tokens one later), of batches of the windows' first places: the text lies in
 /// memory once, and each step gathers its windows from it.
-train::BatchFunctions on_windows(train::BatchFunctions functions, const data::Text& text) {
+train::BatchFunctions on_windows(train::BatchFunctions functions, const data::Text& text, Device device) {
   const auto gathered = [](train::BatchFunction function, const Tensor& tokens) {
     return [function = std::move(function), tokens](const data::Element& batch) {
       const Tensor places = reshape(batch[0], {batch[0].extent(0), 1}) + arange(kContext);
@@ -53,8 +54,8 @@ train::BatchFunctions on_windows(train::BatchFunctions functions, const data::Te
       return function(data::Element{{"tokens", window(places)}, {"next", window(places + 1)}});
     };
   };
-  functions.train = gathered(std::move(functions.train), text.train);
-  functions.evaluate = gathered(std::move(functions.evaluate), text.validation);
+  functions.train = gathered(std::move(functions.train), to_device(text.train, device));
+  functions.evaluate = gathered(std::move(functions.evaluate), to_device(text.validation, device));
   functions.predict = {};
   return functions;
 }
@@ -111,7 +112,8 @@ void train_gpt(const TrainOptions& options) {
   auto batches = session.batches(data::from_tensor_slices(starts));
   auto validation = data::from_tensor_slices(held_out).batch(session.batch());
   train::Trainer trainer = session.trainer(
-      on_windows(train::supervised(model, nn::sparse_softmax_cross_entropy, session.optimizer()), text),
+      on_windows(train::supervised(model, nn::sparse_softmax_cross_entropy, session.optimizer()), text,
+                 options.device),
       batches);
   session.fit(trainer, batches, {.validation_data = validation});
   const double loss = trainer.evaluate(validation)["loss"];

@@ -61,6 +61,8 @@ class Context {
 
   virtual int index() const = 0;
   virtual const DeviceProperties& properties() const = 0;
+  /// What libraries do on the calling thread from now on is done on this device.
+  virtual void make_current() = 0;
   virtual MemoryInfo memory_info() = 0;
 
   // Addresses and memory apart. All sizes and addresses are multiples of `granularity()`.
@@ -139,6 +141,12 @@ class Context {
   virtual void destroy(GraphExec graph) = 0;
   virtual void launch(GraphExec graph, Stream stream) = 0;
 };
+
+/// From one tensor's bytes on a device to another's there, in stream order; nothing where they are the same.
+inline void copy_within(Context& context, std::byte* to, const std::byte* from, size_t bytes, Stream stream) {
+  if (bytes > 0 && to != from)
+    context.copy(reinterpret_cast<uintptr_t>(to), reinterpret_cast<uintptr_t>(from), bytes, stream);
+}
 
 class Driver {
  public:

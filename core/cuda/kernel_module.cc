@@ -6,8 +6,8 @@
 
 namespace isochron::cuda {
 
-KernelModule::KernelModule(std::shared_ptr<Context> context, Compiler& compiler)
-    : context_(std::move(context)), compiler_(compiler) {}
+KernelModule::KernelModule(std::shared_ptr<Context> context, const KernelSources& sources, bool tf32)
+    : context_(std::move(context)), sources_(sources), tf32_(tf32) {}
 
 KernelModule::~KernelModule() {
   if (module_ == Module::kNone) return;
@@ -32,7 +32,7 @@ void KernelModule::load() {
   if (names_.empty()) return;
   const DeviceProperties& properties = device();
   const std::vector<char> image =
-      compiler_.compile(text_, "kernels", properties.major, properties.minor, device_runtime_);
+      sources_.compiler->compile(text_, "kernels", properties.major, properties.minor, device_runtime_);
   module_ = context_->load(image);
   for (const std::string& name : names_) functions_.push_back(context_->function(module_, name));
 }

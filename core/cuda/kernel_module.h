@@ -9,21 +9,24 @@
 #include <string_view>
 #include <vector>
 
-#include "isochron/core/cuda/compiler.h"
 #include "isochron/core/cuda/driver.h"
+#include "isochron/core/cuda/kernel_sources.h"
 #include "isochron/core/device.h"
 
 namespace isochron::cuda {
 
 class KernelModule {
  public:
-  KernelModule(std::shared_ptr<Context> context, Compiler& compiler);
+  /// `tf32`: libraries may round f32 factors (ProductSpec::tf32).
+  KernelModule(std::shared_ptr<Context> context, const KernelSources& sources, bool tf32 = false);
   ~KernelModule();
   KernelModule(const KernelModule&) = delete;
   KernelModule& operator=(const KernelModule&) = delete;
 
   Context& context() const { return *context_; }
   const DeviceProperties& device() const { return context_->properties(); }
+  const KernelSources& sources() const { return sources_; }
+  bool tf32() const { return tf32_; }
   Device target() const { return {DeviceKind::kCuda, static_cast<int16_t>(context_->index())}; }
 
   /// `what` with a number: no other function of this module is called so.
@@ -46,7 +49,8 @@ class KernelModule {
 
  private:
   const std::shared_ptr<Context> context_;
-  Compiler& compiler_;
+  const KernelSources sources_;
+  const bool tf32_;
   std::string text_;
   std::set<std::string> shared_;
   std::vector<std::string> names_;

@@ -30,7 +30,7 @@ namespace {
   X(cuStreamEndCapture) X(cuGraphGetNodes) X(cuGraphNodeGetType) X(cuGraphInstantiateWithFlags) X(cuGraphDestroy) \
   X(cuGraphExecDestroy) X(cuGraphUpload) X(cuGraphLaunch) X(cuStreamIsCapturing) X(cuStreamGetCaptureInfo) \
   X(cuStreamUpdateCaptureDependencies) X(cuStreamBeginCaptureToGraph) X(cuGraphAddNode) \
-  X(cuGraphConditionalHandleCreate)
+  X(cuGraphConditionalHandleCreate) X(cuPointerGetAttribute)
 // clang-format on
 
 /// The driver's functions under the names that <cuda.h> gives their newest versions.
@@ -120,6 +120,8 @@ class MachineContext final : public Context {
     // What is given back stays in the pool: the next step asks for it again.
     cuuint64_t all = UINT64_MAX;
     ISOCHRON_CALL(cuMemPoolSetAttribute, pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all);
+    ISOCHRON_CALL(cuDeviceGetAttribute, &reads_pageable_memory_, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
+                  device_);
   }
   ~MachineContext() override {
     for (const Stream stream : spare_streams_) calls_.cuStreamDestroy(raw(stream));
@@ -128,6 +130,7 @@ class MachineContext final : public Context {
 
   int index() const override { return index_; }
   const DeviceProperties& properties() const override { return properties_; }
+  void make_current() override { enter(); }
 
   MemoryInfo memory_info() override {
     enter();
@@ -270,6 +273,8 @@ class MachineContext final : public Context {
   void copy_to_device(DevicePtr to, const void* from, size_t bytes, Stream stream) override {
     enter();
     ISOCHRON_CALL(cuMemcpyHtoDAsync, to, from, bytes, raw(stream));
+    // Elsewhere the driver has staged what isn't page-locked before it returns.
+    if (reads_pageable_memory_ != 0 && !page_locked(from)) synchronize(stream);
   }
   void copy_to_host(void* to, DevicePtr from, size_t bytes, Stream stream) override {
     enter();
@@ -421,6 +426,12 @@ class MachineContext final : public Context {
     ISOCHRON_CALL(cuCtxSetCurrent, context_);
     entered = context_;
   }
+  bool page_locked(const void* pointer) {
+    CUmemorytype type{};  // of memory that the driver doesn't know there is none
+    return calls_.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                        reinterpret_cast<CUdeviceptr>(pointer)) == CUDA_SUCCESS &&
+           type == CU_MEMORYTYPE_HOST;
+  }
   size_t pool_attribute(CUmemPool_attribute attribute) {
     enter();
     cuuint64_t value = 0;
@@ -451,6 +462,7 @@ class MachineContext final : public Context {
   const DeviceProperties properties_;
   CUcontext context_ = nullptr;
   CUmemoryPool pool_ = nullptr;
+  int reads_pageable_memory_ = 0;  // it, not the driver
   CUmemLocation location_{};
   CUmemAllocationProp allocation_{};
   // For the bodies of conditional parts: made before a capture, within which nothing may be.

@@ -1,5 +1,6 @@
 #include "isochron/memory/cuda/gpu.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -45,14 +46,15 @@ OpenGpus& open_gpus() {
 
 }  // namespace
 
-std::shared_ptr<Gpu> Gpu::create(std::shared_ptr<Context> context, Compiler& compiler,
+std::shared_ptr<Gpu> Gpu::create(std::shared_ptr<Context> context, const KernelSources& sources,
                                  const DevicePoolOptions& memory) {
-  return std::shared_ptr<Gpu>(new Gpu(std::move(context), compiler, memory));
+  return std::shared_ptr<Gpu>(new Gpu(std::move(context), sources, memory));
 }
 
-Gpu::Gpu(std::shared_ptr<Context> context, Compiler& compiler, const DevicePoolOptions& memory)
+Gpu::Gpu(std::shared_ptr<Context> context, const KernelSources& sources, const DevicePoolOptions& memory)
     : context_(std::move(context)),
-      compiler_(compiler),
+      sources_(sources),
+      memory_(memory),
       pool_(context_, memory),
       stream_(context_->create_stream(false)) {}
 
@@ -74,12 +76,27 @@ Ref<Storage> Gpu::allocate(size_t bytes, std::string_view tag) {
   }
 }
 
+size_t Gpu::available_bytes() {
+  const AllocatorStats stats = pool_.stats();
+  const size_t more = memory_.max_bytes > stats.reserved_bytes ? memory_.max_bytes - stats.reserved_bytes : 0;
+  return stats.free_bytes + std::min(more, context_->memory_info().free_bytes);
+}
+
+void limit_memory(Device device, size_t bytes) {
+  require(bytes > 0, ErrorCode::kInvalidArgument, "cuda", "a memory limit of 0 bytes");
+  const std::shared_ptr<Gpu> before = gpu(device);
+  DevicePoolOptions memory;
+  memory.max_bytes = bytes;
+  memory.initial_bytes = std::min(memory.initial_bytes, bytes);
+  set_gpu(device.index, Gpu::create(before->shared_context(), before->sources(), memory));
+}
+
 std::shared_ptr<Gpu> gpu(Device device) {
   require(!device.is_cpu(), ErrorCode::kInvalidArgument, "cuda", "{} is no CUDA device", device.str());
   OpenGpus& gpus = open_gpus();
   const std::lock_guard lock(gpus.mutex);
   std::shared_ptr<Gpu>& found = gpus.by_index[device.index];
-  if (!found) found = Gpu::create(machine_driver().open(device.index), machine_compiler());
+  if (!found) found = Gpu::create(machine_driver().open(device.index), machine_sources());
   return found;
 }
 

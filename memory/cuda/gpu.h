@@ -1,12 +1,12 @@
 // A device as the framework uses it: the context, the stream in which steps run, the pool that its tensors
-// come from, the compiler of its kernels.
+// come from, where its kernels come from.
 #pragma once
 
 #include <memory>
 #include <string_view>
 
-#include "isochron/core/cuda/compiler.h"
 #include "isochron/core/cuda/driver.h"
+#include "isochron/core/cuda/kernel_sources.h"
 #include "isochron/core/tensor.h"
 #include "isochron/memory/cuda/device_allocators.h"
 
@@ -14,7 +14,7 @@ namespace isochron::cuda {
 
 class Gpu : public std::enable_shared_from_this<Gpu> {
  public:
-  static std::shared_ptr<Gpu> create(std::shared_ptr<Context> context, Compiler& compiler,
+  static std::shared_ptr<Gpu> create(std::shared_ptr<Context> context, const KernelSources& sources,
                                      const DevicePoolOptions& memory = {});
   ~Gpu();
   Gpu(const Gpu&) = delete;
@@ -23,10 +23,13 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   Device device() const { return {DeviceKind::kCuda, static_cast<int16_t>(context_->index())}; }
   Context& context() const { return *context_; }
   const std::shared_ptr<Context>& shared_context() const { return context_; }
-  Compiler& compiler() const { return compiler_; }
+  const KernelSources& sources() const { return sources_; }
   /// All work on tensors is put here, so that what comes later sees what was done before.
   Stream stream() const { return stream_; }
   DevicePool& pool() { return pool_; }
+  /// What tensors could still take at most: what the pool has free, and what it may take from the device. One
+  /// tensor may find less in one piece.
+  size_t available_bytes();
 
   /// Bytes of unspecified content, at a multiple of kDeviceAlignment. They keep this alive. Throws
   /// kOutOfMemory.
@@ -34,17 +37,21 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   void synchronize() { context_->synchronize(stream_); }
 
  private:
-  Gpu(std::shared_ptr<Context> context, Compiler& compiler, const DevicePoolOptions& memory);
+  Gpu(std::shared_ptr<Context> context, const KernelSources& sources, const DevicePoolOptions& memory);
 
   const std::shared_ptr<Context> context_;
-  Compiler& compiler_;
+  const KernelSources sources_;
+  const DevicePoolOptions memory_;
   DevicePool pool_;
   const Stream stream_;
 };
 
 /// That of this process; opened when it is first asked for. Throws kInvalidArgument for the CPU, and as
-/// machine_driver, Driver::open and machine_compiler do.
+/// machine_driver, Driver::open and machine_sources do.
 std::shared_ptr<Gpu> gpu(Device device);
+/// Tensors there take no more than `bytes` in all. Before anything lives there. Throws as `gpu`, and
+/// kInvalidArgument for 0.
+void limit_memory(Device device, size_t bytes);
 /// Which one `gpu` returns for its index from now on; returns the one before.
 std::shared_ptr<Gpu> set_gpu(int index, std::shared_ptr<Gpu> replacement);
 

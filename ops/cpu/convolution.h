@@ -9,12 +9,6 @@
 
 namespace isochron::ops {
 
-/// Which of the three is computed from the other two:
-///   kForward         inputs x, kernel [, bias]; output y
-///   kInputGradient   inputs dy, kernel;         output dx
-///   kWeightGradient  inputs x, dy;              outputs dkernel [, dbias]
-enum class ConvolutionPass { kForward, kInputGradient, kWeightGradient };
-
 std::unique_ptr<graph::Kernel> prepare_convolution(ConvolutionPass pass, const ConvolutionShape& shape,
                                                    const graph::KernelRequest& request);
 /// The same for images and kernels stored in one 16-bit dtype, the result in that or f32; biases are f32.

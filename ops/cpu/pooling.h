@@ -8,15 +8,6 @@
 
 namespace isochron::ops {
 
-///   kMax              input x;               outputs y, positions (either null: not wanted)
-///   kMaxGradient      inputs dy, positions;  output dx
-///   kMaxSelect        inputs x, positions;   output y: the elements at `positions`
-///   kAverage          input x;               output y
-///   kAverageGradient  input dy;              output dx
-/// `positions` (u8, i32 where a window has more than 256 elements) counts the elements of a window,
-/// row-major.
-enum class Pooling { kMax, kMaxGradient, kMaxSelect, kAverage, kAverageGradient };
-
 /// f32 or f64, or 16-bit floats in and out. Null where gradients of windows that overlap would be summed in
 /// 16 bits, and where dtypes differ.
 std::unique_ptr<graph::Kernel> prepare_pooling(Pooling pooling, const PoolingShape& shape,

@@ -113,6 +113,7 @@ bool multiplies_in(DType dtype) {
 
 std::string narrow_arithmetic(Precision precision) {
   if (precision == Precision::kF32) return "f32: nothing is stored in 16 bits";
+  if (precision == Precision::kTf32) return "tf32: factors are rounded to 10 bits of fraction on the device";
   const DType dtype = precision == Precision::kMixedBf16 ? DType::kBF16 : DType::kF16;
   if (multiplies_in(dtype)) {
     return fmt::format("{}: multiplied by the processor's {} instructions, summed in f32",

@@ -112,10 +112,4 @@ void DeviceLoop::save_row(cuda::Stream stream, const std::byte* row, std::byte* 
   module_.launch(save_row_, {.grid = {blocks, 1, 1}, .block = {kThreads, 1, 1}}, arguments, stream);
 }
 
-void copy_on_device(cuda::Context& context, std::byte* to, const std::byte* from, size_t bytes,
-                    cuda::Stream stream) {
-  if (bytes > 0 && to != from)
-    context.copy(reinterpret_cast<uintptr_t>(to), reinterpret_cast<uintptr_t>(from), bytes, stream);
-}
-
 }  // namespace isochron::ops

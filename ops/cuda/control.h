@@ -51,8 +51,4 @@ class DeviceLoop {
   size_t set_number_, count_iteration_, test_bound_, save_row_;
 };
 
-/// Copies on a device, in `stream`.
-void copy_on_device(cuda::Context& context, std::byte* to, const std::byte* from, size_t bytes,
-                    cuda::Stream stream);
-
 }  // namespace isochron::ops

@@ -87,6 +87,10 @@ template <>
 struct Store<bfloat16> {
   ISOCHRON_SCALAR bfloat16 of(float x) { return to_bfloat16(x); }
 };
+template <typename Stored, typename T>
+ISOCHRON_SCALAR void put(Stored* to, T x) {
+  *to = Store<Stored>::of(x);
+}
 /// The nearest number that can be stored.
 template <typename Stored, typename T>
 ISOCHRON_SCALAR T rounded(T x) {

@@ -74,4 +74,15 @@ std::string number_text(double value, DType dtype) {
   }
 }
 
+std::string window_text(const graph::KernelRequest& request, const SlidingWindow& window) {
+  std::string text;
+  for (const WindowAxis& axis : {window.depth, window.height, window.width}) {
+    require(axis.before + axis.input + axis.after < int64_t{1} << 31, ErrorCode::kUnsupported,
+            request.op.name, "{} with its padding is longer than its kernel counts", request.inputs[0].str());
+    text += fmt::format("{}{{{}, {}, {}, {}, {}, {}}}", text.empty() ? "" : ", ", axis.input, axis.window,
+                        axis.stride, axis.dilation, axis.before, axis.output);
+  }
+  return "{" + text + "}";
+}
+
 }  // namespace isochron::ops

@@ -9,6 +9,8 @@
 
 #include "isochron/core/dtype.h"
 #include "isochron/core/shape.h"
+#include "isochron/graph/op.h"
+#include "isochron/ops/window.h"
 
 namespace isochron::ops {
 
@@ -36,5 +38,8 @@ std::string_view computed_type(DType dtype);
 std::string exact_text(double value);
 /// What `value` is as `dtype`, as it is computed with.
 std::string number_text(double value, DType dtype);
+
+/// A Window of window_text.h. Throws kUnsupported where it counts further than that does.
+std::string window_text(const graph::KernelRequest& request, const SlidingWindow& window);
 
 }  // namespace isochron::ops

@@ -5,6 +5,8 @@
 #include <memory>
 
 #include "isochron/graph/op.h"
+#include "isochron/ops/convolution.h"
+#include "isochron/ops/pooling.h"
 
 namespace isochron::ops {
 
@@ -36,8 +38,13 @@ std::unique_ptr<graph::Kernel> prepare_scatter_add_cuda(const graph::KernelReque
 std::unique_ptr<graph::Kernel> prepare_one_hot_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_argmax_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_argmin_cuda(const graph::KernelRequest& request);
-/// Sums in f32, of f64 in f64.
+/// Sums in f32, of f64 in f64. By the machine's library of products where the call is one of those.
 std::unique_ptr<graph::Kernel> prepare_matmul_cuda(const graph::KernelRequest& request);
+/// Images and kernels in one floating dtype, biases in any.
+std::unique_ptr<graph::Kernel> prepare_convolution_cuda(ConvolutionPass pass, const ConvolutionShape& shape,
+                                                        const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_pooling_cuda(Pooling pooling, const PoolingShape& shape,
+                                                    const graph::KernelRequest& request);
 /// All rows with a rule of ops/update_settings.h but Nadam.
 std::unique_ptr<graph::Kernel> prepare_update_cuda(const graph::KernelRequest& request);
 

@@ -1,17 +1,70 @@
-// Matrix products on a device.
+// Matrix products on a device: by the machine's library where it computes the like, else by a kernel of one
+// tile a block.
 #include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
 
+#include "isochron/core/cuda/products.h"
 #include "isochron/ops/cuda/block_sizes.h"
 #include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/cuda/launches.h"
+#include "isochron/ops/cuda/library_kernel.h"
 #include "isochron/ops/cuda/texts.h"
 #include "isochron/ops/matmul_geometry.h"
 
 namespace isochron::ops {
+namespace {
 
-std::unique_ptr<graph::Kernel> prepare_matmul_cuda(const graph::KernelRequest& request) {
+using cuda::ProductSpec;
+using graph::KernelRequest;
+
+/// `request` as the library is told of it, for which rows are columns: the transposed result is the product
+/// of the transposed factors in the other order. None where it takes several calls: nothing to multiply, or a
+/// batch that counts through an operand in more than one stride.
+std::optional<ProductSpec> product_spec(const KernelRequest& request, const MatmulGeometry& g) {
+  const int64_t count = g.batch.elems();
+  const DType factors = request.inputs[0].dtype, result = request.outputs[0].dtype;
+  if (g.m == 0 || g.n == 0 || g.k == 0 || count == 0) return {};
+  if (request.inputs[1].dtype != factors || (result != factors && result != DType::kF32)) return {};
+  const auto step_of = [&](const Strides& matrices) -> std::optional<int64_t> {
+    const std::vector<IndexAxis> axes = joined_axes(g.batch, matrices);
+    if (axes.size() > 1) return {};
+    return axes.empty() ? 0 : axes[0].stride;
+  };
+  const std::optional<int64_t> a_step = step_of(g.a_matrices), b_step = step_of(g.b_matrices);
+  if (!a_step || !b_step) return {};
+  return ProductSpec{.m = g.n,
+                     .n = g.m,
+                     .k = g.k,
+                     .transpose_a = g.transpose_b,
+                     .transpose_b = g.transpose_a,
+                     .a_lead = g.transpose_b ? g.k : g.n,
+                     .b_lead = g.transpose_a ? g.m : g.k,
+                     .c_lead = g.n,
+                     .count = count,
+                     .a_step = *b_step * g.k * g.n,
+                     .b_step = *a_step * g.m * g.k,
+                     .c_step = g.m * g.n,
+                     .factors = factors,
+                     .result = result,
+                     .tf32 = request.module->tf32()};
+}
+
+/// Null where the library has no way, or there is none.
+std::unique_ptr<graph::Kernel> prepare_by_library(const KernelRequest& request, const MatmulGeometry& g) {
+  cuda::ProductLibrary* library = request.module->sources().products;
+  if (library == nullptr) return nullptr;
+  const std::optional<ProductSpec> spec = product_spec(request, g);
+  if (!spec) return nullptr;
+  const std::vector<Slot> tensors = {{Slot::kInput, 1}, {Slot::kInput, 0}, {Slot::kOutput, 0}};
+  std::unique_ptr<cuda::LibraryCall> call = fastest(request, fmt::format("cublasLt {}", library->version()),
+                                                    library->ways(request.module->context(), *spec), tensors);
+  return call ? std::make_unique<LibraryKernel>(std::move(call), tensors) : nullptr;
+}
+
+std::unique_ptr<graph::Kernel> prepare_tiles(const KernelRequest& request, const MatmulGeometry& g) {
   using element::kMatmulTile;
-  const MatmulGeometry g = matmul_geometry(request);
   auto kernel = std::make_unique<LaunchKernel>(request);
   const int64_t rows = (g.m + kMatmulTile - 1) / kMatmulTile, columns = (g.n + kMatmulTile - 1) / kMatmulTile;
   const int64_t blocks = rows * columns * g.batch.elems();
@@ -32,6 +85,14 @@ std::unique_ptr<graph::Kernel> prepare_matmul_cuda(const graph::KernelRequest& r
                   g.k, columns, columns),
       row_of_blocks(request, blocks, kMatmulTile * kMatmulTile));
   return kernel;
+}
+
+}  // namespace
+
+std::unique_ptr<graph::Kernel> prepare_matmul_cuda(const KernelRequest& request) {
+  const MatmulGeometry g = matmul_geometry(request);
+  if (std::unique_ptr<graph::Kernel> kernel = prepare_by_library(request, g)) return kernel;
+  return prepare_tiles(request, g);
 }
 
 }  // namespace isochron::ops

@@ -21,7 +21,7 @@ class NoCompiler final : public Compiler {
 
 struct Device {
   explicit Device(const SimulatedDevice& device = {})
-      : context(std::make_shared<SimulatedContext>(device)), gpu(Gpu::create(context, compiler)) {
+      : context(std::make_shared<SimulatedContext>(device)), gpu(Gpu::create(context, {&compiler})) {
     // What a step does: adds the batch's two parts to its sums.
     context->add_kernel("add", {sizeof(void*), sizeof(void*), sizeof(void*), sizeof(int)},
                         [](const LaunchSize&, std::span<void* const> arguments) {

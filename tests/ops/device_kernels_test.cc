@@ -1,7 +1,15 @@
 // Rows' kernels for a device, on a simulated one, against the CPU's.
 #include <gmock/gmock.h>
 
+#include <vector>
+
+#include "isochron/graph/captured.h"
+#include "isochron/ops/choices.h"
+#include "isochron/ops/convolution.h"
+#include "isochron/ops/creation.h"
 #include "isochron/ops/device_checks.h"
+#include "isochron/ops/linear.h"
+#include "isochron/ops/reduction.h"
 #include "isochron/ops/registry.h"
 #include "support/expect_error.h"
 #include "support/host_compiler.h"
@@ -27,6 +35,82 @@ TEST(DeviceKernels, AgreeWithTheCpu) {
     for (const std::string& finding : check.findings) ADD_FAILURE() << check.op << ": " << finding;
   }
   EXPECT_GT(calls, 200);
+}
+
+TEST(DeviceKernels, ProductsAndConvolutionsNeedNoLibrary) {
+  const SimulatedGpu simulated({}, true, false);
+  const auto checks =
+      ops::check_device(simulated.gpu, ops::registry(), [](const graph::OpDef& op, DType, size_t) {
+        return op.name == "matmul" || op.name.starts_with("convolution");
+      });
+  for (const ops::DeviceCheck& check : checks) EXPECT_THAT(check.findings, testing::IsEmpty()) << check.op;
+  EXPECT_EQ(simulated.products.specs.size() + simulated.convolutions.specs.size(), 0u);
+}
+
+TEST(DeviceKernels, ProductsOfWholeBatchesAreOneCallOfTheLibrary) {
+  SimulatedGpu simulated;
+  CaptureOptions options;
+  options.plan.device = SimulatedGpu::kDevice;
+  const auto spec_of = [&](const Shape& a, const Shape& b, bool transpose_a, bool transpose_b) {
+    simulated.products.specs.clear();
+    auto product = capture(
+        [&](const Tensor& x, const Tensor& y) { return matmul(x, y, transpose_a, transpose_b); }, options);
+    product(ones(a), ones(b));
+    return simulated.products.specs;
+  };
+  // Rows are the library's columns, so b comes first.
+  auto specs = spec_of({2, 3, 4, 5}, {2, 3, 5, 6}, false, false);
+  ASSERT_EQ(specs.size(), 1u);
+  EXPECT_THAT(std::vector<int64_t>({specs[0].m, specs[0].n, specs[0].k, specs[0].count}),
+              testing::ElementsAre(6, 4, 5, 6));
+  EXPECT_THAT(std::vector<int64_t>({specs[0].a_lead, specs[0].b_lead, specs[0].c_lead}),
+              testing::ElementsAre(6, 5, 6));
+  EXPECT_THAT(std::vector<int64_t>({specs[0].a_step, specs[0].b_step, specs[0].c_step}),
+              testing::ElementsAre(30, 20, 24));
+  specs = spec_of({7, 4, 5}, {6, 5}, false, true);  // one product of 28 rows
+  ASSERT_EQ(specs.size(), 1u);
+  EXPECT_TRUE(specs[0].transpose_a);
+  EXPECT_FALSE(specs[0].transpose_b);
+  EXPECT_THAT(std::vector<int64_t>({specs[0].m, specs[0].n, specs[0].count, specs[0].a_lead}),
+              testing::ElementsAre(6, 28, 1, 5));
+  EXPECT_EQ(spec_of({2, 1, 4, 5}, {1, 3, 5, 6}, false, false).size(), 0u)
+      << "no one stride leads through them";
+  EXPECT_EQ(spec_of({4, 0}, {0, 6}, false, false).size(), 0u);
+}
+
+TEST(DeviceKernels, Tf32IsAskedForAlone) {
+  SimulatedGpu simulated;
+  const auto step = [](const Tensor& x, const Tensor& kernel) { return sum(conv2d(matmul(x, x), kernel)); };
+  for (const bool tf32 : {false, true}) {
+    CaptureOptions options;
+    options.plan.device = SimulatedGpu::kDevice;
+    options.passes.precision = tf32 ? Precision::kTf32 : Precision::kF32;
+    capture(step, options)(ones({1, 5, 3, 3}), ones({2, 2, 3, 4}));
+    EXPECT_EQ(simulated.products.specs.back().tf32, tf32);
+    EXPECT_EQ(simulated.convolutions.specs.back().tf32, tf32);
+  }
+  CaptureOptions here;
+  here.passes.precision = Precision::kTf32;
+  EXPECT_ERROR(capture(step, here), ErrorCode::kUnsupported, "plan for one, or compute in f32");
+}
+
+TEST(DeviceKernels, TheFastestProductIsRemembered) {
+  SimulatedGpu simulated;
+  ops::forget_choices();
+  CaptureOptions options;
+  options.plan.device = SimulatedGpu::kDevice;
+  auto product = capture([](const Tensor& x) { return matmul(x, x); }, options);
+  product(ones({9, 9}));
+  EXPECT_THAT(ops::recorded_choices(),
+              testing::Contains(testing::Pair(testing::HasSubstr("Simulated Device by cublasLt 130000"),
+                                              testing::StartsWith("simulated "))));
+  const size_t used = simulated.context->used_bytes();
+  simulated.context->fail("allocate", 1, ErrorCode::kOutOfMemory);
+  auto other = capture([](const Tensor& x) { return matmul(x, x); }, options);
+  EXPECT_EQ(other(ones({8, 8})).to_vector(), std::vector<double>(64, 8))
+      << "the first way, without memory to time";
+  EXPECT_GE(simulated.context->used_bytes(), used);
+  ops::forget_choices();
 }
 
 TEST(DeviceKernels, AWrongKernelIsFound) {

@@ -2,12 +2,15 @@
 // for once it is warm. The device is simulated; its kernels are the real ones' text.
 #include <gmock/gmock.h>
 
+#include <array>
 #include <limits>
+#include <thread>
 
 #include "isochron/autograd/autograd.h"
 #include "isochron/core/rng.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/captured.h"
+#include "isochron/graph/device_replay.h"
 #include "isochron/graph/variable.h"
 #include "isochron/ops/control.h"
 #include "isochron/ops/creation.h"
@@ -301,6 +304,19 @@ TEST(DeviceTraining, AccumulatesAndScalesItsLossAsTheCpuDoes) {
     expect_near(there.parameters()[p].tensor().to_vector(), here.parameters()[p].tensor().to_vector(), 1e-5);
 }
 
+TEST(DeviceTraining, OthersUseTheDeviceWhileItsWorkIsRecorded) {
+  SimulatedGpu simulated;
+  const std::shared_ptr<cuda::Gpu> gpu = cuda::gpu(kDevice);
+  const Tensor from = to_device(kX, kDevice), to = to_device(zeros(kX.shape()), kDevice);
+  graph::DeviceReplay replay(gpu);
+  const std::array<std::byte*, 1> inputs = {from.device_address()};
+  replay.run(inputs, [&](cuda::Stream stream) {
+    std::thread([&] { EXPECT_EQ(to_device(kY, kDevice).to_vector(), kY.to_vector()); }).join();
+    cuda::copy_within(gpu->context(), to.device_address(), from.device_address(), from.size_bytes(), stream);
+  });
+  EXPECT_EQ(to.to_vector(), kX.to_vector());
+}
+
 TEST(DeviceTraining, InstructionsAreTimedOneByOne) {
   SimulatedGpu simulated;
   Network network;
@@ -366,6 +382,9 @@ TEST(DeviceTraining, TooLittleMemoryIsSaidAtPlanning) {
   options.plan.device = kDevice;
   auto step = capture([](const Tensor& x) { return exp(matmul(x, x, true)); }, options);
   EXPECT_ERROR(step(random({1, 700}, 1)), ErrorCode::kOutOfMemory, "arena");
+  EXPECT_ERROR(step(random({1, 700}, 1)), ErrorCode::kOutOfMemory, "live at once are matmul_");
+  auto rows = capture([](const Tensor& x) { return matmul(exp(x), x, false, true); }, options);
+  EXPECT_ERROR(rows(random({700, 5}, 1)), ErrorCode::kOutOfMemory, " of the 700 rows");
   EXPECT_EQ(step.plan_count(), 0u);
 }
 

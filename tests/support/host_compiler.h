@@ -11,7 +11,9 @@
 #include "isochron/core/cuda/compiler.h"
 #include "isochron/memory/cuda/gpu.h"
 #include "support/host_kernels.h"
+#include "support/simulated_convolutions.h"
 #include "support/simulated_driver.h"
+#include "support/simulated_products.h"
 
 namespace isochron {
 
@@ -75,10 +77,12 @@ class HostCompiler final : public cuda::Compiler {
 /// While it lives, the process' device 0 is simulated.
 class SimulatedGpu {
  public:
-  explicit SimulatedGpu(const cuda::SimulatedDevice& device = {}, bool also_for_devices = false)
+  explicit SimulatedGpu(const cuda::SimulatedDevice& device = {}, bool also_for_devices = false,
+                        bool libraries = true)
       : compiler(also_for_devices), context(std::make_shared<cuda::SimulatedContext>(device)) {
     context->set_loader(compiler.loader());
-    gpu = cuda::Gpu::create(context, compiler);
+    gpu = cuda::Gpu::create(context, libraries ? cuda::KernelSources{&compiler, &products, &convolutions}
+                                               : cuda::KernelSources{&compiler});
     before_ = cuda::set_gpu(0, gpu);
   }
   ~SimulatedGpu() { cuda::set_gpu(0, std::move(before_)); }
@@ -87,6 +91,8 @@ class SimulatedGpu {
 
   static constexpr Device kDevice{DeviceKind::kCuda, 0};
   HostCompiler compiler;
+  cuda::SimulatedProducts products;
+  cuda::SimulatedConvolutions convolutions;
   std::shared_ptr<cuda::SimulatedContext> context;
   std::shared_ptr<cuda::Gpu> gpu;
 

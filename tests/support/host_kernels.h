@@ -59,7 +59,7 @@ class HostKernels {
   /// By name; whether the threads of a block meet.
   const std::map<std::string, bool>& functions() const { return functions_; }
   std::vector<size_t> argument_bytes(const std::string& function) const {
-    std::vector<size_t> sizes(64);
+    std::vector<size_t> sizes(4096 / sizeof(void*));  // more parameters no kernel has
     sizes.resize(find<size_t(size_t*)>("sizes_" + function)(sizes.data()));
     return sizes;
   }

@@ -68,7 +68,7 @@ void SimulatedContext::enter(const std::string& call) {
 
 void SimulatedContext::enter_outside_capture(const std::string& call) {
   enter(call);
-  if (!capture_) return;
+  if (!capture_ || capture_->thread != std::this_thread::get_id()) return;
   capture_->broken = true;
   isochron::fail(ErrorCode::kCaptureViolation, "cuda", "{} while a stream is captured", call);
 }

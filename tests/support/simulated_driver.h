@@ -14,6 +14,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "isochron/core/cuda/driver.h"
@@ -65,11 +66,14 @@ class SimulatedContext final : public Context {
   /// The `number`-th of these calls from now on throws, and no other.
   void fail(const std::string& call, int64_t number, ErrorCode code);
   size_t used_bytes() const { return used_bytes_; }
+  /// As a library's kernel.
+  void launch(std::function<void()> kernel, Stream stream);
   /// Operations that are put in streams and not done, but for those that free memory.
   size_t pending() const;
 
   int index() const override { return index_; }
   const DeviceProperties& properties() const override { return device_.properties; }
+  void make_current() override {}
   MemoryInfo memory_info() override;
   size_t granularity() override { return device_.granularity_bytes; }
   DevicePtr reserve(size_t bytes) override;
@@ -143,6 +147,7 @@ class SimulatedContext final : public Context {
     bool pool = false;
   };
   struct Capture {
+    std::thread::id thread = std::this_thread::get_id();  // others may do what it may not
     uintptr_t origin = 0;
     std::vector<Node> nodes;  // of the innermost body that is open
     bool broken = false;
@@ -174,7 +179,7 @@ class SimulatedContext final : public Context {
   };
   /// Notes a call, and throws where it is to fail or the device is lost.
   void enter(const std::string& call);
-  /// A call that a capture doesn't allow.
+  /// A call that a capture doesn't allow to its thread.
   void enter_outside_capture(const std::string& call);
   void put(Stream stream, NodeKind kind, Work work);
   /// Runs one operation of a stream that is ready; false where all wait.

@@ -251,6 +251,12 @@ void SimulatedContext::launch(Function function, const LaunchSize& size, std::sp
   });
 }
 
+void SimulatedContext::launch(std::function<void()> kernel, Stream stream) {
+  const Inside here(mutex_);
+  enter("launch");
+  put(stream, NodeKind::kKernel, std::move(kernel));
+}
+
 void SimulatedContext::begin_capture(Stream stream) {
   const Inside here(mutex_);
   enter("begin_capture");

@@ -1,0 +1,49 @@
+// Convolutions of a library, and their gradients.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "isochron/core/cuda/driver.h"
+#include "isochron/core/cuda/library_call.h"
+#include "isochron/core/dtype.h"
+
+namespace isochron::cuda {
+
+/// One of images x (batch, input..., channels) with a kernel (window..., channels / groups, outputs) to y
+/// (batch, output..., outputs), each in row-major order; `dx` and `dkernel` are its gradients by them.
+struct ConvolutionSpec {
+  enum class Pass : uint8_t { kForward, kInputGradient, kWeightGradient } pass = Pass::kForward;
+  struct Axis {
+    int64_t input = 1, window = 1, stride = 1, dilation = 1, before = 0, after = 0, output = 1;
+  };
+  /// Spatial axes, the first `axes` of these: 2 or 3.
+  std::array<Axis, 3> axis = {};
+  int axes = 2;
+  int64_t batch = 0, channels = 0, outputs = 0, groups = 1;
+  /// Of images, of the kernel, and of y, in whichever the pass reads or writes them; floating. Sums are in
+  /// f32.
+  DType x = DType::kF32, kernel = DType::kF32, y = DType::kF32;
+  /// As in ProductSpec.
+  bool tf32 = false;
+};
+
+class ConvolutionLibrary {
+ public:
+  virtual ~ConvolutionLibrary() = default;
+  virtual int64_t version() = 0;
+  /// As ProductLibrary::ways; tensors are x, kernel, y: what the pass reads and writes of images, kernel and
+  /// results.
+  virtual LibraryCalls ways(Context& context, const ConvolutionSpec& spec) = 0;
+};
+
+/// cuDNN of this machine; one for the process. Null where it isn't found, which is told once as an event
+/// kNotice.
+ConvolutionLibrary* machine_convolutions();
+/// Ways for a device that needn't be here, as cuDNN describes it in JSON
+/// (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION): they can't be put in a stream. Null as above.
+std::unique_ptr<ConvolutionLibrary> convolutions_for(const std::string& described_device);
+
+}  // namespace isochron::cuda

@@ -1,0 +1,264 @@
+// cuBLASLt, loaded at run time.
+#ifdef ISOCHRON_CUDA
+
+#include <cublasLt.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "isochron/core/cuda/products.h"
+#include "isochron/core/cuda/shared_library.h"
+#include "isochron/core/error.h"
+#include "isochron/core/event.h"
+
+namespace isochron::cuda {
+namespace {
+
+// clang-format off
+#define ISOCHRON_CUBLASLT_CALLS(X) \
+  X(cublasLtCreate) X(cublasLtGetVersion) X(cublasLtGetStatusString) X(cublasLtMatmul) X(cublasLtMatmulDescCreate) \
+  X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate) \
+  X(cublasLtMatrixLayoutDestroy) X(cublasLtMatrixLayoutSetAttribute) X(cublasLtMatmulPreferenceCreate) \
+  X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatmulAlgoGetHeuristic) \
+  X(cublasLtMatmulAlgoConfigGetAttribute)
+// clang-format on
+
+struct Calls {
+#define X(name) decltype(&::name) name = nullptr;
+  ISOCHRON_CUBLASLT_CALLS(X)
+#undef X
+
+  void check(cublasStatus_t status, const char* call) const {
+    require(status == CUBLAS_STATUS_SUCCESS, ErrorCode::kDevice, "cuda", "{}: {}", call,
+            cublasLtGetStatusString(status));
+  }
+};
+
+#define ISOCHRON_CALL(function, ...) calls_.check(calls_.function(__VA_ARGS__), #function)
+
+cudaDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+      return CUDA_R_64F;
+    case DType::kF16:
+      return CUDA_R_16F;
+    case DType::kBF16:
+      return CUDA_R_16BF;
+    default:
+      return CUDA_R_32F;
+  }
+}
+
+/// A product as the library is told of it.
+class Description {
+ public:
+  Description(const Calls& calls, const ProductSpec& spec) : calls_(calls) {
+    try {
+      const bool f64 = spec.factors == DType::kF64;
+      const cublasComputeType_t sums = f64         ? CUBLAS_COMPUTE_64F
+                                       : spec.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                   : CUBLAS_COMPUTE_32F;
+      ISOCHRON_CALL(cublasLtMatmulDescCreate, &product, sums, f64 ? CUDA_R_64F : CUDA_R_32F);
+      set(CUBLASLT_MATMUL_DESC_TRANSA, spec.transpose_a);
+      set(CUBLASLT_MATMUL_DESC_TRANSB, spec.transpose_b);
+      a = layout(spec.factors, spec.transpose_a ? spec.k : spec.m, spec.transpose_a ? spec.m : spec.k,
+                 spec.a_lead, spec.count, spec.a_step);
+      b = layout(spec.factors, spec.transpose_b ? spec.n : spec.k, spec.transpose_b ? spec.k : spec.n,
+                 spec.b_lead, spec.count, spec.b_step);
+      c = layout(spec.result, spec.m, spec.n, spec.c_lead, spec.count, spec.c_step);
+    } catch (...) {
+      destroy();
+      throw;
+    }
+  }
+  ~Description() { destroy(); }
+  Description(const Description&) = delete;
+  Description& operator=(const Description&) = delete;
+
+  cublasLtMatmulDesc_t product = nullptr;
+  cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
+
+ private:
+  void set(cublasLtMatmulDescAttributes_t attribute, bool transpose) {
+    const cublasOperation_t operation = transpose ? CUBLAS_OP_T : CUBLAS_OP_N;
+    ISOCHRON_CALL(cublasLtMatmulDescSetAttribute, product, attribute, &operation, sizeof operation);
+  }
+  cublasLtMatrixLayout_t layout(DType dtype, int64_t rows, int64_t columns, int64_t lead, int64_t count,
+                                int64_t step) {
+    cublasLtMatrixLayout_t made = nullptr;
+    ISOCHRON_CALL(cublasLtMatrixLayoutCreate, &made, type_of(dtype), static_cast<uint64_t>(rows),
+                  static_cast<uint64_t>(columns), lead);
+    layouts_.push_back(made);
+    const auto matrices = static_cast<int32_t>(count);
+    ISOCHRON_CALL(cublasLtMatrixLayoutSetAttribute, made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &matrices,
+                  sizeof matrices);
+    ISOCHRON_CALL(cublasLtMatrixLayoutSetAttribute, made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step,
+                  sizeof step);
+    return made;
+  }
+  void destroy() {
+    for (const cublasLtMatrixLayout_t each : layouts_) calls_.cublasLtMatrixLayoutDestroy(each);
+    if (product != nullptr) calls_.cublasLtMatmulDescDestroy(product);
+  }
+
+  const Calls& calls_;
+  std::vector<cublasLtMatrixLayout_t> layouts_;
+};
+
+class CublasLtProduct final : public LibraryCall {
+ public:
+  CublasLtProduct(const Calls& calls, cublasLtHandle_t handle, std::shared_ptr<const Description> description,
+                  const cublasLtMatmulHeuristicResult_t& found, bool f64)
+      : calls_(calls),
+        handle_(handle),
+        description_(std::move(description)),
+        algorithm_(found.algo),
+        workspace_bytes_(found.workspaceSize),
+        f64_(f64) {}
+
+  std::string name() const override {
+    return fmt::format(
+        "cublasLt {} tile {} stages {} split {} reduction {} swizzle {} option {} shape {} cluster {}",
+        setting<int32_t>(CUBLASLT_ALGO_CONFIG_ID), setting<uint32_t>(CUBLASLT_ALGO_CONFIG_TILE_ID),
+        setting<uint32_t>(CUBLASLT_ALGO_CONFIG_STAGES_ID), setting<uint32_t>(CUBLASLT_ALGO_CONFIG_SPLITK_NUM),
+        setting<uint32_t>(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME),
+        setting<uint32_t>(CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING),
+        setting<uint32_t>(CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION),
+        setting<uint16_t>(CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID),
+        setting<uint16_t>(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID));
+  }
+  size_t workspace_bytes() const override { return workspace_bytes_; }
+  void enqueue(std::span<const DevicePtr> tensors, DevicePtr workspace, Stream stream) override {
+    const double one_f64 = 1, zero_f64 = 0;
+    const float one_f32 = 1, zero_f32 = 0;
+    const void* one = f64_ ? static_cast<const void*>(&one_f64) : &one_f32;
+    const void* zero = f64_ ? static_cast<const void*>(&zero_f64) : &zero_f32;
+    auto* result = reinterpret_cast<void*>(tensors[2]);
+    ISOCHRON_CALL(cublasLtMatmul, handle_, description_->product, one,
+                  reinterpret_cast<const void*>(tensors[0]), description_->a,
+                  reinterpret_cast<const void*>(tensors[1]), description_->b, zero, result, description_->c,
+                  result, description_->c, &algorithm_, reinterpret_cast<void*>(workspace), workspace_bytes_,
+                  reinterpret_cast<cudaStream_t>(stream));
+  }
+
+ private:
+  template <typename T>
+  T setting(cublasLtMatmulAlgoConfigAttributes_t attribute) const {
+    T value{};
+    size_t written = 0;
+    calls_.cublasLtMatmulAlgoConfigGetAttribute(&algorithm_, attribute, &value, sizeof value, &written);
+    return value;
+  }
+
+  const Calls& calls_;
+  const cublasLtHandle_t handle_;
+  const std::shared_ptr<const Description> description_;
+  const cublasLtMatmulAlgo_t algorithm_;
+  const size_t workspace_bytes_;
+  const bool f64_;
+};
+
+class CublasLt final : public ProductLibrary {
+ public:
+  CublasLt()
+      : library_("cuBLASLt",
+                 {"libcublasLt.so.13", "/usr/local/cuda/lib64/libcublasLt.so.13",
+                  "/usr/local/cuda/lib64/libcublasLt.so", "libcublasLt.so"},
+                 "install the CUDA Toolkit, or put its folder of libraries in LD_LIBRARY_PATH") {
+#define X(name) library_.find(calls_.name, #name);
+    ISOCHRON_CUBLASLT_CALLS(X)
+#undef X
+  }
+
+  int64_t version() override { return static_cast<int64_t>(calls_.cublasLtGetVersion()); }
+
+  LibraryCalls ways(Context& context, const ProductSpec& spec) override {
+    cuda::check(spec);
+    const auto description = std::make_shared<const Description>(calls_, spec);
+    const Preference preference(calls_);
+    const cublasLtHandle_t handle = handle_for(context);
+    std::vector<cublasLtMatmulHeuristicResult_t> found(kMostLibraryCalls);
+    int count = 0;
+    const cublasStatus_t status = calls_.cublasLtMatmulAlgoGetHeuristic(
+        handle, description->product, description->a, description->b, description->c, description->c,
+        preference.made, kMostLibraryCalls, found.data(), &count);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
+    calls_.check(status, "cublasLtMatmulAlgoGetHeuristic");
+    LibraryCalls result;
+    for (int i = 0; i < count; ++i) {
+      const cublasLtMatmulHeuristicResult_t& one = found[static_cast<size_t>(i)];
+      if (one.state == CUBLAS_STATUS_SUCCESS)
+        result.push_back(
+            std::make_unique<CublasLtProduct>(calls_, handle, description, one, spec.factors == DType::kF64));
+    }
+    return result;
+  }
+
+ private:
+  struct Preference {
+    explicit Preference(const Calls& calls) : calls_(calls) {
+      ISOCHRON_CALL(cublasLtMatmulPreferenceCreate, &made);
+      try {
+        set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kMostLibraryWorkspace));
+        // Parts of a sum are added in f32 and in their order, or not made.
+        set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+            static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+        for (const auto attribute :
+             {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+              CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+          set(attribute, static_cast<uint32_t>(kLibraryAlignment));
+      } catch (...) {
+        calls_.cublasLtMatmulPreferenceDestroy(made);
+        throw;
+      }
+    }
+    ~Preference() { calls_.cublasLtMatmulPreferenceDestroy(made); }
+    Preference(const Preference&) = delete;
+    Preference& operator=(const Preference&) = delete;
+    template <typename T>
+    void set(cublasLtMatmulPreferenceAttributes_t attribute, T value) {
+      ISOCHRON_CALL(cublasLtMatmulPreferenceSetAttribute, made, attribute, &value, sizeof value);
+    }
+
+    const Calls& calls_;
+    cublasLtMatmulPreference_t made = nullptr;
+  };
+
+  /// One a device, kept to the end: plans refer to it.
+  cublasLtHandle_t handle_for(Context& context) {
+    const std::lock_guard lock(mutex_);
+    cublasLtHandle_t& handle = handles_[context.index()];
+    if (handle == nullptr) {
+      context.make_current();
+      ISOCHRON_CALL(cublasLtCreate, &handle);
+    }
+    return handle;
+  }
+
+  const SharedLibrary library_;
+  Calls calls_;
+  std::mutex mutex_;
+  std::map<int, cublasLtHandle_t> handles_;
+};
+
+}  // namespace
+
+ProductLibrary* machine_products() {
+  static ProductLibrary* const library = []() -> ProductLibrary* {
+    try {
+      return new CublasLt;  // never unloaded, as plans of static objects refer to it
+    } catch (const Error& error) {
+      emit({EventKind::kNotice, "cuda",
+            fmt::format("matrix products run in plain kernels, which are slow: {}", error.what())});
+      return nullptr;
+    }
+  }();
+  return library;
+}
+
+}  // namespace isochron::cuda
+
+#endif

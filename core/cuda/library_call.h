@@ -1,0 +1,34 @@
+// One way in which a library computes something: found while a plan is made, put in its stream among the
+// other kernels.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "isochron/core/cuda/handles.h"
+
+namespace isochron::cuda {
+
+class LibraryCall {
+ public:
+  virtual ~LibraryCall() = default;
+  /// Tells it from the other ways, the same in every process with this version of the library on such a
+  /// device.
+  virtual std::string name() const = 0;
+  virtual size_t workspace_bytes() const = 0;
+  /// `tensors`, in the order that who made this says, and `workspace` are multiples of kLibraryAlignment.
+  /// Equal runs give equal bits. Throws kDevice.
+  virtual void enqueue(std::span<const DevicePtr> tensors, DevicePtr workspace, Stream stream) = 0;
+};
+
+using LibraryCalls = std::vector<std::unique_ptr<LibraryCall>>;
+
+inline constexpr size_t kLibraryAlignment = 16;
+/// What a call may need at most: as much as NVIDIA advises for its newest devices.
+inline constexpr size_t kMostLibraryWorkspace = size_t{32} << 20;
+/// How many of a library's ways are compared by timing.
+inline constexpr int kMostLibraryCalls = 8;
+
+}  // namespace isochron::cuda

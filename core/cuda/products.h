@@ -1,0 +1,46 @@
+// Matrix products of a library, chosen while a plan is made and put in its stream among the other kernels.
+#pragma once
+
+#include <cstdint>
+
+#include "isochron/core/cuda/driver.h"
+#include "isochron/core/cuda/library_call.h"
+#include "isochron/core/dtype.h"
+
+namespace isochron::cuda {
+
+/// c = op(a) op(b), `count` times. Matrices are stored by columns, one column `*_lead` elements from the
+/// next, one matrix `*_step` elements from the next (0: all products take the same). op(a) has m rows and k
+/// columns, op(b) has k and n.
+struct ProductSpec {
+  int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;
+  int64_t a_lead = 0, b_lead = 0, c_lead = 0;
+  int64_t count = 1;
+  int64_t a_step = 0, b_step = 0, c_step = 0;
+  /// Of a and b, and of c: all kF64; or kF32, kF16, kBF16 with a c of the same or kF32. Sums are in f32,
+  /// those of f64 in f64.
+  DType factors = DType::kF32, result = DType::kF32;
+  /// Factors in f32 are rounded to 10 bits of fraction first, for the device's fast units (relative error up
+  /// to 2^-11 a factor).
+  bool tf32 = false;
+};
+
+class ProductLibrary {
+ public:
+  virtual ~ProductLibrary() = default;
+  virtual int64_t version() = 0;
+  /// At most kMostLibraryCalls ways, whose tensors are a, b and c, those first that the library expects to be
+  /// fastest; empty where it has none. Throws kDevice, kInvalidArgument for a spec that contradicts itself.
+  virtual LibraryCalls ways(Context& context, const ProductSpec& spec) = 0;
+};
+
+/// Throws kInvalidArgument where a matrix's columns overlap, an extent is below 1 or dtypes don't go
+/// together.
+void check(const ProductSpec& spec);
+
+/// cuBLASLt of this machine; one for the process. Null where it isn't found, which is told once as an event
+/// kNotice.
+ProductLibrary* machine_products();
+
+}  // namespace isochron::cuda

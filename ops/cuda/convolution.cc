@@ -1,0 +1,217 @@
+// Convolutions on a device: by the machine's library where it has a way, else as implicit matrix products.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "isochron/core/cuda/convolutions.h"
+#include "isochron/core/error.h"
+#include "isochron/ops/cuda/block_sizes.h"
+#include "isochron/ops/cuda/kernels.h"
+#include "isochron/ops/cuda/launches.h"
+#include "isochron/ops/cuda/library_kernel.h"
+#include "isochron/ops/cuda/texts.h"
+
+namespace isochron::ops {
+namespace {
+
+using element::kMatmulTile;
+using element::kRowThreads;
+using graph::KernelRequest;
+
+constexpr int64_t kBlocksEach = 4;         // a multiprocessor has, so that none waits for work
+constexpr int64_t kLeastPixelsEach = 128;  // that a part of the weights' sum is worth a block for
+constexpr int64_t kMostParts = 64;         // of that sum
+
+int64_t tiles_of(int64_t extent) { return (extent + kMatmulTile - 1) / kMatmulTile; }
+
+/// A product a group: its rows and columns in tiles.
+struct Tiles {
+  int64_t across, each, all;
+  Tiles(const ConvolutionShape& s, int64_t rows, int64_t columns)
+      : across(tiles_of(columns)), each(tiles_of(rows) * across), all(each * s.groups) {}
+};
+
+std::string_view sum_type(const KernelRequest& request) {
+  return request.inputs[0].dtype == DType::kF64 ? "double" : "float";
+}
+
+/// The text that begins all three: the convolution and the block's tile.
+std::string opening(const KernelRequest& request, const ConvolutionShape& s, const Tiles& tiles) {
+  const int64_t numbers[] = {s.batch * std::max(s.input_pixels(), s.output_pixels()),
+                             s.window_elems() * std::max(s.channels, s.outputs), tiles.all};
+  for (const int64_t number : numbers)
+    require(number < int64_t{1} << 31, ErrorCode::kUnsupported, request.op.name,
+            "{} and {} make more pixels, or products a pixel, than its kernel counts",
+            request.inputs[0].str(), request.inputs[1].str());
+  request.module->add_shared(std::string(texts::kMatmul));
+  request.module->add_shared(std::string(texts::kWindow));
+  request.module->add_shared(std::string(texts::kConvolution));
+  return fmt::format(
+      "// threads meet\n  constexpr Convolution s = {{{}, {}, {}, {}, {}}};\n"
+      "  const Tile tile = tile_of(blockIdx.x % {}u, {}u, {}u);\n",
+      window_text(request, s), s.batch, s.channels, s.outputs, s.groups, tiles.all, tiles.each, tiles.across);
+}
+
+cuda::LaunchSize blocks_of(const KernelRequest& request, int64_t blocks) {
+  return row_of_blocks(request, blocks, kMatmulTile * kMatmulTile);
+}
+
+void add_forward(LaunchKernel& kernel, const KernelRequest& request, const ConvolutionShape& s) {
+  const Tiles tiles(s, s.batch * s.output_pixels(), s.group_outputs());
+  if (tiles.all == 0) return;
+  kernel.add(request,
+             opening(request, s, tiles) +
+                 fmt::format("  convolve_tile<{0}>(s, in0, in1, {1}, out0, tile);", sum_type(request),
+                             request.inputs.size() == 3 ? "in2" : "static_cast<const float*>(nullptr)"),
+             blocks_of(request, tiles.all));
+}
+
+void add_input_gradient(LaunchKernel& kernel, const KernelRequest& request, const ConvolutionShape& s) {
+  const Tiles tiles(s, s.batch * s.input_pixels(), s.group_channels());
+  if (tiles.all == 0) return;
+  kernel.add(
+      request,
+      opening(request, s, tiles) +
+          fmt::format("  convolve_input_gradient_tile<{}>(s, in0, in1, out0, tile);", sum_type(request)),
+      blocks_of(request, tiles.all));
+}
+
+/// Parts of the sum over pixels, each by its blocks; then these are added in their order.
+void add_weight_gradient(LaunchKernel& kernel, const KernelRequest& request, const ConvolutionShape& s) {
+  const bool bias = request.outputs.size() == 2;
+  const int64_t rows = s.window_elems() * s.group_channels() + (bias ? 1 : 0), elems = rows * s.outputs;
+  const Tiles tiles(s, rows, s.group_outputs());
+  if (tiles.all == 0) return;
+  const int64_t pixels = s.batch * s.output_pixels();
+  const int64_t wanted = kBlocksEach * request.module->device().multiprocessors / tiles.all;
+  const int64_t parts = std::clamp<int64_t>(std::min(wanted, pixels / kLeastPixelsEach), 1, kMostParts);
+  const int64_t pixels_each = (pixels + parts - 1) / parts;
+  const std::string_view sum = sum_type(request);
+  kernel.need_workspace(static_cast<size_t>(parts * elems) *
+                        dtype_size(request.inputs[0].dtype == DType::kF64 ? DType::kF64 : DType::kF32));
+  kernel.add(request,
+             opening(request, s, tiles) +
+                 fmt::format(
+                     "  const unsigned part = blockIdx.x / {}u, begin = part * {}u;\n"
+                     "  convolve_weight_gradient_tile<{}>(s, in0, in1, {}, static_cast<{}*>(workspace) + "
+                     "part * {}ull, begin, begin + {}u < {}u ? begin + {}u : {}u, tile);",
+                     tiles.all, pixels_each, sum, bias, sum, elems, pixels_each, pixels, pixels_each, pixels),
+             blocks_of(request, parts * tiles.all), {{Slot::kInput, 0}, {Slot::kInput, 1}});
+  std::vector<Slot> outputs = {{Slot::kOutput, 0}};
+  if (bias) outputs.push_back({Slot::kOutput, 1});
+  kernel.add(
+      request,
+      fmt::format(
+          "const unsigned long long i = blockIdx.x * {0}ull + threadIdx.x;\n  if (i >= {1}ull) return;\n"
+          "  {2} sum = 0;\n  for (int part = 0; part < {3}; ++part) sum += "
+          "static_cast<const {2}*>(workspace)[part * {1}ull + i];\n  {4}put(out0 + i, sum);",
+          kRowThreads, elems, sum, parts,
+          bias ? fmt::format("if (i >= {0}ull) put(out1 + (i - {0}ull), sum); else ", elems - s.outputs)
+               : ""),
+      row_of_blocks(request, (elems + kRowThreads - 1) / kRowThreads, kRowThreads), outputs);
+}
+
+/// Where images, kernel and results are among a call's tensors.
+struct Places {
+  Slot x, kernel, y;
+};
+Places places_of(ConvolutionPass pass) {
+  constexpr Slot kFirst{Slot::kInput, 0}, kSecond{Slot::kInput, 1}, kResult{Slot::kOutput, 0};
+  switch (pass) {
+    case ConvolutionPass::kInputGradient:
+      return {kResult, kSecond, kFirst};
+    case ConvolutionPass::kWeightGradient:
+      return {kFirst, kResult, kSecond};
+    default:
+      return {kFirst, kSecond, kResult};
+  }
+}
+
+cuda::ConvolutionSpec library_spec(ConvolutionPass pass, const ConvolutionShape& s,
+                                   const KernelRequest& request, const Places& places) {
+  using Pass = cuda::ConvolutionSpec::Pass;
+  const auto dtype_at = [&](const Slot& slot) {
+    return (slot.kind == Slot::kInput ? request.inputs[slot.index] : request.outputs[slot.index]).dtype;
+  };
+  const auto axis = [](const WindowAxis& a) {
+    return cuda::ConvolutionSpec::Axis{a.input, a.window, a.stride, a.dilation, a.before, a.after, a.output};
+  };
+  cuda::ConvolutionSpec spec;
+  spec.pass = pass == ConvolutionPass::kForward         ? Pass::kForward
+              : pass == ConvolutionPass::kInputGradient ? Pass::kInputGradient
+                                                        : Pass::kWeightGradient;
+  spec.axes = s.planar() ? 2 : 3;
+  spec.axis = s.planar() ? std::array{axis(s.height), axis(s.width), cuda::ConvolutionSpec::Axis{}}
+                         : std::array{axis(s.depth), axis(s.height), axis(s.width)};
+  spec.batch = s.batch;
+  spec.channels = s.channels;
+  spec.outputs = s.outputs;
+  spec.groups = s.groups;
+  spec.x = dtype_at(places.x);
+  spec.kernel = dtype_at(places.kernel);
+  spec.y = dtype_at(places.y);
+  spec.tf32 = request.module->tf32();
+  return spec;
+}
+
+/// What a library's call leaves to do: the bias, or its gradient. Null: nothing.
+std::unique_ptr<graph::Kernel> bias_kernel(ConvolutionPass pass, const ConvolutionShape& s,
+                                           const KernelRequest& request) {
+  auto kernel = std::make_unique<LaunchKernel>(request);
+  if (pass == ConvolutionPass::kForward && request.inputs.size() == 3) {
+    const int64_t elems = request.outputs[0].shape.elems();
+    kernel->add(request,
+                fmt::format("const unsigned long long i = blockIdx.x * {}ull + threadIdx.x;\n"
+                            "  if (i < {}ull) put(out0 + i, widen(out0[i]) + widen(in2[i % {}u]));",
+                            kRowThreads, elems, s.outputs),
+                row_of_blocks(request, (elems + kRowThreads - 1) / kRowThreads, kRowThreads),
+                {{Slot::kInput, 2}, {Slot::kOutput, 0}});
+    return kernel;
+  }
+  if (pass != ConvolutionPass::kWeightGradient || request.outputs.size() != 2) return nullptr;
+  const DType result = request.outputs[1].dtype;
+  graph::ElementProgram program;
+  program.shape = {s.batch * s.output_pixels(), s.outputs};
+  program.operands = {{{request.inputs[1].dtype, program.shape}}};
+  program.code = {{graph::ElementOp::kCast, result, {0}}};
+  program.outputs = {{1, true, graph::ReduceKind::kSum, {0}}};
+  kernel->add_program(program, {{Slot::kInput, 1}, {Slot::kOutput, 1}});
+  return kernel;
+}
+
+/// Null where the library has no way, or there is none.
+std::unique_ptr<graph::Kernel> prepare_by_library(ConvolutionPass pass, const ConvolutionShape& s,
+                                                  const KernelRequest& request) {
+  cuda::ConvolutionLibrary* library = request.module->sources().convolutions;
+  const bool empty = s.batch == 0 || s.channels == 0 || s.outputs == 0;
+  if (library == nullptr || empty || request.inputs[0].dtype == DType::kF64) return nullptr;
+  const Places places = places_of(pass);
+  const std::vector<Slot> tensors = {places.x, places.kernel, places.y};
+  std::unique_ptr<cuda::LibraryCall> call =
+      fastest(request, fmt::format("cudnn {}", library->version()),
+              library->ways(request.module->context(), library_spec(pass, s, request, places)), tensors);
+  if (!call) return nullptr;
+  return std::make_unique<LibraryKernel>(std::move(call), tensors, bias_kernel(pass, s, request));
+}
+
+}  // namespace
+
+std::unique_ptr<graph::Kernel> prepare_convolution_cuda(ConvolutionPass pass, const ConvolutionShape& shape,
+                                                        const KernelRequest& request) {
+  if (std::unique_ptr<graph::Kernel> by_library = prepare_by_library(pass, shape, request)) return by_library;
+  auto kernel = std::make_unique<LaunchKernel>(request);
+  switch (pass) {
+    case ConvolutionPass::kForward:
+      add_forward(*kernel, request, shape);
+      break;
+    case ConvolutionPass::kInputGradient:
+      add_input_gradient(*kernel, request, shape);
+      break;
+    case ConvolutionPass::kWeightGradient:
+      add_weight_gradient(*kernel, request, shape);
+      break;
+  }
+  return kernel;
+}
+
+}  // namespace isochron::ops

@@ -1,0 +1,178 @@
+#include "isochron/ops/recurrent_composition.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "isochron/ops/cpu/recurrent.h"
+#include "isochron/ops/creation.h"
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/linear.h"
+#include "isochron/ops/reduction.h"
+#include "isochron/ops/shape_ops.h"
+#include "isochron/ops/slicing.h"
+
+namespace isochron::ops {
+namespace {
+
+/// A sequence's rows and steps, and which of them the lengths leave out.
+class Steps {
+ public:
+  /// `of`: a tensor (N, T, ...); `lengths` undefined: all.
+  Steps(const Tensor& of, bool reverse, const Tensor& lengths)
+      : rows_(of.extent(0)), count_(of.extent(1)), reverse_(reverse), dtype_(of.dtype()) {
+    if (lengths.defined()) lengths_ = cast(lengths, DType::kI64);
+  }
+
+  int64_t rows() const { return rows_; }
+  int64_t count() const { return count_; }
+  /// The time of the step that is number `step`.
+  int64_t time(int64_t step) const { return reverse_ ? count_ - 1 - step : step; }
+  /// (N, C) of a tensor (N, T, C), or of (T, N, C).
+  Tensor at(const Tensor& sequence, int64_t step) const {
+    return reshape(narrow(sequence, 1, time(step), 1), {rows_, sequence.extent(2)});
+  }
+  Tensor at_leading(const Tensor& sequence, int64_t step) const {
+    return reshape(narrow(sequence, 0, time(step), 1), {rows_, sequence.extent(2)});
+  }
+  /// Where the step is one of a row's, `there`, else `beyond`.
+  Tensor within(int64_t step, const Tensor& there, const Tensor& beyond) const {
+    if (!lengths_.defined()) return there;
+    const Tensor now = constant(full({1}, static_cast<double>(time(step)), DType::kI64));
+    return where(reshape(less(now, lengths_), {rows_, 1}), there, beyond);
+  }
+  /// By step, (N, T, C) or, where `leading`, (T, N, C).
+  Tensor stacked(const std::vector<Tensor>& by_step, bool leading, int64_t columns) const {
+    if (count_ == 0) {
+      return constant(zeros(leading ? Shape{0, rows_, columns} : Shape{rows_, 0, columns}, dtype_));
+    }
+    std::vector<Tensor> by_time = by_step;
+    if (reverse_) std::ranges::reverse(by_time);
+    return stack(by_time, leading ? 0 : 1);
+  }
+
+ private:
+  int64_t rows_, count_;
+  bool reverse_;
+  DType dtype_;
+  Tensor lengths_;
+};
+
+}  // namespace
+
+RecurrentStep recurrent_step(bool lstm, const Tensor& from_x, const Tensor& h, const Tensor& c,
+                             const Tensor& recurrent_kernel, const Tensor& bias) {
+  if (lstm) {
+    const std::vector<Tensor> sums = split(from_x + matmul(h, recurrent_kernel) + bias, 4, -1);
+    const Tensor i = sigmoid(sums[0]);
+    const Tensor f = sigmoid(sums[1]);
+    const Tensor g = tanh(sums[2]);
+    const Tensor o = sigmoid(sums[3]);
+    const Tensor next = f * c + i * g;
+    return {o * tanh(next), next, concatenate({i, f, g, o}, -1)};
+  }
+  const std::vector<Tensor> biases = split(bias, 2);
+  const std::vector<Tensor> input = split(from_x + biases[0], 3, -1);
+  const std::vector<Tensor> state = split(matmul(h, recurrent_kernel) + biases[1], 3, -1);
+  const Tensor z = sigmoid(input[0] + state[0]);
+  const Tensor r = sigmoid(input[1] + state[1]);
+  const Tensor n = tanh(input[2] + r * state[2]);
+  return {z * h + (1.0 - z) * n, Tensor(), concatenate({z, r, n, state[2]}, -1)};
+}
+
+std::vector<Tensor> compose_recurrent(const RecurrentLayout& layout, bool reverse,
+                                      std::span<const Tensor> inputs) {
+  const Tensor &x = inputs[0], &recurrent_kernel = inputs[2], &bias = inputs[3];
+  const Steps steps(x, reverse, layout.lengths ? inputs.back() : Tensor());
+  const int64_t units = recurrent_kernel.extent(0);
+  const Tensor zero = constant(zeros({steps.rows(), units}, x.dtype())), none = scalar(0, x.dtype());
+  Tensor h = layout.initial_state ? inputs[4] : zero;
+  Tensor c = layout.initial_state && layout.lstm ? inputs[5] : zero;
+  const Tensor from_x = matmul(x, inputs[1]);
+  std::vector<Tensor> sequence, cells, gates;
+  for (int64_t s = 0; s < steps.count(); ++s) {
+    const RecurrentStep step = recurrent_step(layout.lstm, steps.at(from_x, s), h, c, recurrent_kernel, bias);
+    sequence.push_back(steps.within(s, step.h, none));
+    gates.push_back(steps.within(s, step.gates, none));
+    h = steps.within(s, step.h, h);
+    if (layout.lstm) c = steps.within(s, step.c, c);
+    cells.push_back(c);
+  }
+  const Tensor all = steps.stacked(sequence, false, units);
+  const Tensor all_gates = steps.stacked(gates, true, 4 * units);
+  if (!layout.lstm) return {all, h, all_gates};
+  return {all, h, c, steps.stacked(cells, true, units), all_gates};
+}
+
+std::vector<Tensor> compose_recurrent_gradient(const RecurrentLayout& layout, bool reverse,
+                                               std::span<const Tensor> inputs) {
+  const Tensor &x = inputs[layout.x()], &kernel = inputs[layout.kernel()];
+  const Tensor& recurrent_kernel = inputs[layout.recurrent_kernel()];
+  const Tensor &sequence = inputs[layout.saved_sequence()], &gates = inputs[layout.saved_gates()];
+  const Steps steps(x, reverse, layout.lengths ? inputs[layout.lengths_input()] : Tensor());
+  const int64_t units = recurrent_kernel.extent(0), columns = recurrent_kernel.extent(1);
+  const Tensor zero = constant(zeros({steps.rows(), units}, x.dtype())), none = scalar(0, x.dtype());
+  const Tensor first_h = layout.initial_state ? inputs[layout.initial_hidden()] : zero;
+  const Tensor first_c = layout.initial_state && layout.lstm ? inputs[layout.initial_cell()] : zero;
+  const auto seed = [&](size_t output) {
+    const std::optional<size_t> found = layout.seed(output);
+    return found ? inputs[*found] : Tensor();
+  };
+  const Tensor of_sequence = seed(RecurrentLayout::kSequence), of_gates = seed(layout.gates());
+  const Tensor of_h = seed(RecurrentLayout::kHidden);
+  const Tensor of_c = layout.lstm ? seed(layout.cell()) : Tensor();
+  const Tensor of_cells = layout.lstm ? seed(layout.cells()) : Tensor();
+
+  Tensor dh = of_h.defined() ? of_h : zero, dc = of_c.defined() ? of_c : zero;
+  // Of the sums that the gates are functions of: of their part from x, and for a GRU of that from h.
+  std::vector<Tensor> from_x(static_cast<size_t>(steps.count())), from_h = from_x, before = from_x;
+  for (int64_t s = steps.count() - 1; s >= 0; --s) {
+    const auto at = static_cast<size_t>(s);
+    const std::vector<Tensor> gate = split(steps.at_leading(gates, s), 4, -1);
+    std::vector<Tensor> more(4, none);  // of the gates themselves
+    if (of_gates.defined()) more = split(steps.at_leading(of_gates, s), 4, -1);
+    const Tensor h_before = s > 0 ? steps.within(s - 1, steps.at(sequence, s - 1), first_h) : first_h;
+    const Tensor here = of_sequence.defined() ? dh + steps.at(of_sequence, s) : dh;
+    Tensor to_h, to_c;  // of the state before, but for its products
+    if (layout.lstm) {
+      if (of_cells.defined()) dc = dc + steps.at_leading(of_cells, s);
+      const Tensor &i = gate[0], &f = gate[1], &g = gate[2], &o = gate[3];
+      const Tensor& cells = inputs[layout.saved_cells()];
+      const Tensor c_before = s > 0 ? steps.at_leading(cells, s - 1) : first_c;
+      const Tensor c = tanh(steps.at_leading(cells, s));
+      const Tensor cell = dc + here * o * (1.0 - c * c);
+      const Tensor sums =
+          concatenate({(cell * g + more[0]) * i * (1.0 - i), (cell * c_before + more[1]) * f * (1.0 - f),
+                       (cell * i + more[2]) * (1.0 - g * g), (here * c + more[3]) * o * (1.0 - o)},
+                      -1);
+      from_x[at] = from_h[at] = steps.within(s, sums, none);
+      dc = steps.within(s, cell * f, dc);
+    } else {
+      const Tensor &z = gate[0], &r = gate[1], &n = gate[2], &state = gate[3];
+      const Tensor of_z = (here * (h_before - n) + more[0]) * z * (1.0 - z);
+      const Tensor of_n = (here * (1.0 - z) + more[2]) * (1.0 - n * n);
+      const Tensor of_r = (of_n * state + more[1]) * r * (1.0 - r);
+      from_x[at] = steps.within(s, concatenate({of_z, of_r, of_n}, -1), none);
+      from_h[at] = steps.within(s, concatenate({of_z, of_r, of_n * r + more[3]}, -1), none);
+      to_h = here * z;
+    }
+    const Tensor product = matmul(from_h[at], recurrent_kernel, false, true);
+    dh = steps.within(s, to_h.defined() ? to_h + product : product, dh);
+    before[at] = h_before;
+  }
+  const auto rows_of = [&](const Tensor& t) {
+    return reshape(t, {steps.rows() * steps.count(), t.extent(2)});
+  };
+  const Tensor all_from_x = steps.stacked(from_x, false, columns);
+  const Tensor all_from_h = layout.lstm ? all_from_x : steps.stacked(from_h, false, columns);
+  const Tensor all_before = steps.stacked(before, false, units);
+  const Tensor bias = sum(all_from_x, {0, 1});
+  std::vector<Tensor> result = {matmul(all_from_x, kernel, false, true),
+                                matmul(rows_of(x), rows_of(all_from_x), true),
+                                matmul(rows_of(all_before), rows_of(all_from_h), true),
+                                layout.lstm ? bias : stack({bias, sum(all_from_h, {0, 1})})};
+  if (layout.initial_state) result.push_back(dh);
+  if (layout.initial_state && layout.lstm) result.push_back(dc);
+  return result;
+}
+
+}  // namespace isochron::ops

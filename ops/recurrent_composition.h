@@ -1,0 +1,31 @@
+// The recurrent ops in elementary ones: one step, whole layers, and their gradients from what the forward op
+// kept.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "isochron/core/tensor.h"
+
+namespace isochron::ops {
+
+struct RecurrentLayout;  // ops/cpu/recurrent.h
+
+/// What a step gives: the next state and the four gates that the op keeps.
+struct RecurrentStep {
+  Tensor h;
+  Tensor c;
+  Tensor gates;
+};
+/// `from_x`: the input's product with the kernel, (N, gates H).
+RecurrentStep recurrent_step(bool lstm, const Tensor& from_x, const Tensor& h, const Tensor& c,
+                             const Tensor& recurrent_kernel, const Tensor& bias);
+
+/// The forward op step by step; differentiable any number of times. `inputs` are the forward op's.
+std::vector<Tensor> compose_recurrent(const RecurrentLayout& layout, bool reverse,
+                                      std::span<const Tensor> inputs);
+/// The gradient op, back through the steps.
+std::vector<Tensor> compose_recurrent_gradient(const RecurrentLayout& layout, bool reverse,
+                                               std::span<const Tensor> inputs);
+
+}  // namespace isochron::ops

@@ -1,0 +1,77 @@
+// The bundled trainers on a simulated device, beside the CPU.
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "apps/command.h"
+#include "isochron/apps/commands.h"
+#include "support/host_compiler.h"
+#include "support/temp_folder.h"
+
+namespace isochron::apps {
+namespace {
+
+struct Training {
+  const char* name;
+  std::string arguments;
+};
+
+class TrainedOnADevice : public testing::TestWithParam<Training> {};
+
+/// The command in this process, whose device is simulated.
+Outcome run(const std::string& line) {
+  std::vector<std::string> words = {"isochron"};
+  std::istringstream text(line);
+  for (std::string word; text >> word;) words.push_back(word);
+  std::vector<const char*> argv;
+  for (const std::string& word : words) argv.push_back(word.c_str());
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const int status = run_command(static_cast<int>(argv.size()), argv.data());
+  return {status, testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr()};
+}
+
+/// Losses of training and test.
+std::vector<double> losses(const std::string& arguments, const std::string& device,
+                           const std::filesystem::path& json) {
+  const Outcome outcome =
+      run("train " + arguments + " --seed 3 --device " + device + " --json " + json.string());
+  EXPECT_EQ(outcome.status, 0) << arguments << " on " << device << ":\n" << outcome.text;
+  if (outcome.status != 0) return {};
+  const nlohmann::json document = read_json(json);
+  std::vector<double> result;
+  for (const auto& epoch : document["epochs"]) result.push_back(epoch["loss"].get<double>());
+  if (document["test"].contains("loss")) result.push_back(document["test"]["loss"].get<double>());
+  return result;
+}
+
+TEST(TrainingOnADevice, KeepsToItsMemoryLimit) {
+  const TempFolder folder;
+  const SimulatedGpu simulated(cuda::simulated_device(size_t{256} << 20));
+  EXPECT_FALSE(losses("regress --epochs 1 --steps 3 --memory-limit 4MB", "cuda", folder / "a.json").empty());
+  EXPECT_LE(cuda::gpu(SimulatedGpu::kDevice)->pool().stats().reserved_bytes, 4'000'000u);
+  const Outcome outcome = run("train digits --device cuda --epochs 1 --batch 256 --memory-limit 4MB");
+  EXPECT_THAT(outcome, Ends(4, " of the 256 rows"));
+  EXPECT_THAT(run("train regress --memory-limit 4MB"), Ends(2, "name one with --device"));
+}
+
+TEST_P(TrainedOnADevice, LearnsWhatTheCpuLearns) {
+  const TempFolder folder;
+  const SimulatedGpu simulated(cuda::simulated_device(size_t{256} << 20));
+  const std::vector<double> here = losses(GetParam().arguments, "cpu", folder / "cpu.json");
+  const std::vector<double> there = losses(GetParam().arguments, "cuda", folder / "cuda.json");
+  ASSERT_EQ(there.size(), here.size());
+  ASSERT_FALSE(here.empty());
+  for (size_t i = 0; i < here.size(); ++i) EXPECT_NEAR(there[i], here[i], 2e-3 * std::abs(here[i])) << i;
+  EXPECT_GT(simulated.context->calls("launch graph"), 0);
+}
+
+// Of others the simulation is slow: their layers are tested smaller (tests/train/device_models_test.cc).
+INSTANTIATE_TEST_SUITE_P(Models, TrainedOnADevice,
+                         testing::Values(Training{"regress", "regress --epochs 1 --steps 3"},
+                                         Training{"digits", "digits --epochs 1 --steps 3 --batch 8"},
+                                         Training{"tcn", "tcn --epochs 1 --steps 2 --batch 4"}),
+                         [](const auto& training) { return std::string(training.param.name); });
+
+}  // namespace
+}  // namespace isochron::apps

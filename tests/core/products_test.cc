@@ -1,0 +1,56 @@
+// Matrix products of a library: what is refused, and what the real one takes without a device.
+#include "isochron/core/cuda/products.h"
+
+#include <gtest/gtest.h>
+
+#include "support/expect_error.h"
+#include "support/simulated_driver.h"
+
+namespace isochron::cuda {
+namespace {
+
+const ProductSpec kSpec{
+    .m = 3, .n = 4, .k = 5, .a_lead = 3, .b_lead = 5, .c_lead = 3, .count = 2, .a_step = 15, .c_step = 12};
+
+template <typename Change>
+ProductSpec changed(const Change& change) {
+  ProductSpec spec = kSpec;
+  change(spec);
+  return spec;
+}
+
+TEST(Products, WhatContradictsItselfIsRefused) {
+  check(kSpec);
+  const auto refused = [](const auto& change, const char* text) {
+    EXPECT_ERROR(check(changed(change)), ErrorCode::kInvalidArgument, text);
+  };
+  refused([](ProductSpec& s) { s.k = 0; }, "an extent below 1");
+  refused([](ProductSpec& s) { s.a_lead = 2; }, "columns overlap");
+  refused([](ProductSpec& s) { s.transpose_a = true; }, "columns overlap");
+  refused([](ProductSpec& s) { s.c_step = 11; }, "results overlap");
+  refused([](ProductSpec& s) { s.factors = DType::kF16, s.result = DType::kBF16; }, "another dtype");
+  refused([](ProductSpec& s) { s.factors = DType::kF32, s.result = DType::kF64; }, "another dtype");
+  refused([](ProductSpec& s) { s.factors = s.result = DType::kI32; }, "no floating dtype");
+}
+
+/// Without a device it gets as far as to be told all of a product, and each setting is checked by it.
+TEST(Products, TheMachinesLibraryTakesItsDescription) {
+  ProductLibrary* library = machine_products();
+  if (library == nullptr) GTEST_SKIP() << "cuBLASLt is not here";
+  EXPECT_GE(library->version(), 130000);
+  SimulatedContext context;
+  for (const DType factors : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16}) {
+    const ProductSpec spec = changed([&](ProductSpec& s) {
+      s.factors = s.result = factors;
+      s.tf32 = factors == DType::kF32;
+    });
+    try {
+      EXPECT_FALSE(library->ways(context, spec).empty());
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("cublasLtCreate"), std::string::npos) << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace isochron::cuda

@@ -1,0 +1,86 @@
+// A library of matrix products for the simulated device: two ways, both by the definition on matrices stored
+// by columns, as the real one is told of them.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "isochron/core/cuda/products.h"
+#include "support/simulated_driver.h"
+
+namespace isochron::cuda {
+
+class SimulatedProducts final : public ProductLibrary {
+ public:
+  int64_t version() override { return 130000; }
+  LibraryCalls ways(Context& context, const ProductSpec& spec) override {
+    check(spec);
+    specs.push_back(spec);
+    LibraryCalls result;
+    for (const size_t bytes : {size_t{0}, size_t{512}})
+      result.push_back(std::make_unique<Call>(dynamic_cast<SimulatedContext&>(context), spec, bytes));
+    return result;
+  }
+
+  std::vector<ProductSpec> specs;  // of all that was asked for
+
+ private:
+  class Call final : public LibraryCall {
+   public:
+    Call(SimulatedContext& context, const ProductSpec& spec, size_t workspace_bytes)
+        : context_(context), spec_(spec), workspace_bytes_(workspace_bytes) {}
+    std::string name() const override { return "simulated " + std::to_string(workspace_bytes_); }
+    size_t workspace_bytes() const override { return workspace_bytes_; }
+    void enqueue(std::span<const DevicePtr> tensors, DevicePtr workspace, Stream stream) override {
+      context_.launch(
+          [=, a = tensors[0], b = tensors[1], c = tensors[2], spec = spec_, bytes = workspace_bytes_] {
+            std::memset(reinterpret_cast<void*>(workspace), 0xA5, bytes);
+            switch (spec.factors) {
+              case DType::kF64:
+                return multiply<double, double, double>(spec, a, b, c);
+              case DType::kF32:
+                return multiply<float, float, float>(spec, a, b, c);
+              case DType::kF16:
+                return multiply_narrow<float16>(spec, a, b, c);
+              default:
+                return multiply_narrow<bfloat16>(spec, a, b, c);
+            }
+          },
+          stream);
+    }
+
+   private:
+    template <typename T>
+    static void multiply_narrow(const ProductSpec& spec, DevicePtr a, DevicePtr b, DevicePtr c) {
+      if (spec.result == DType::kF32) return multiply<T, float, float>(spec, a, b, c);
+      multiply<T, T, float>(spec, a, b, c);
+    }
+    template <typename Factor, typename Result, typename Sum>
+    static void multiply(const ProductSpec& spec, DevicePtr a_at, DevicePtr b_at, DevicePtr c_at) {
+      const auto* a = reinterpret_cast<const Factor*>(a_at);
+      const auto* b = reinterpret_cast<const Factor*>(b_at);
+      auto* c = reinterpret_cast<Result*>(c_at);
+      for (int64_t i = 0; i < spec.count; ++i, a += spec.a_step, b += spec.b_step, c += spec.c_step) {
+        for (int64_t column = 0; column < spec.n; ++column) {
+          for (int64_t row = 0; row < spec.m; ++row) {
+            Sum sum = 0;
+            for (int64_t p = 0; p < spec.k; ++p)
+              sum +=
+                  static_cast<Sum>(spec.transpose_a ? a[p + row * spec.a_lead] : a[row + p * spec.a_lead]) *
+                  static_cast<Sum>(spec.transpose_b ? b[column + p * spec.b_lead]
+                                                    : b[p + column * spec.b_lead]);
+            c[row + column * spec.c_lead] = static_cast<Result>(sum);
+          }
+        }
+      }
+    }
+
+    SimulatedContext& context_;
+    const ProductSpec spec_;
+    const size_t workspace_bytes_;
+  };
+};
+
+}  // namespace isochron::cuda
