@@ -17,6 +17,7 @@
 #include "isochron/observe/page.h"
 #include "isochron/ops/random.h"
 #include "isochron/ops/vector_target.h"
+#include "isochron/train/checkpoint_folder.h"
 
 namespace isochron::apps {
 namespace {
@@ -131,7 +132,12 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   if (takes_turns()) run_beside_twin(fit_options, steps_per_epoch(data));
   fit_options.traced = traced_steps(steps_per_epoch(data));
   if (!options_.graphs.empty()) graphs_.emplace(options_.graphs);
-  history_ = trainer.fit(data, fit_options);
+  try {
+    history_ = trainer.fit(data, fit_options);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kDeviceLost) throw;
+    fail(ErrorCode::kDeviceLost, "train", "{}; {}", error.what(), way_on());
+  }
   if (!options_.out.empty() && trainer.step().plan_count() > 0) {
     plan_ = train::plan_picture(trainer.step(), "The plan of a train step");
   }
@@ -143,6 +149,14 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
     throw Interrupted(history_.interrupted_by, text);
   }
   if (!options_.checkpoint.empty()) save_weights();
+}
+
+/// After the device was lost, with all that wasn't saved.
+std::string TrainSession::way_on() const {
+  if (options_.checkpoint.empty()) return "nothing was saved, for which --checkpoint names a folder";
+  const auto found = train::newest_checkpoint(options_.checkpoint);
+  if (!found) return fmt::format("no checkpoint was in {} yet", options_.checkpoint.string());
+  return fmt::format("the last good checkpoint is {}; go on from it with --resume", found->path.string());
 }
 
 void TrainSession::run_beside_twin(train::FitOptions& fit_options, int64_t steps_each) {

@@ -55,6 +55,22 @@ TEST(TrainingOnADevice, KeepsToItsMemoryLimit) {
   EXPECT_THAT(run("train regress --memory-limit 4MB"), Ends(2, "name one with --device"));
 }
 
+TEST(TrainingOnADevice, ALostOneLeavesTheLastCheckpoint) {
+  const TempFolder folder;
+  const std::string line =
+      "train regress --device cuda --epochs 5 --steps 4 --checkpoint " + (folder / "saved").string();
+  {
+    const SimulatedGpu simulated;
+    simulated.context->fail("launch graph", 14, ErrorCode::kDeviceLost);  // validation has some of them
+    const Outcome lost = run(line);
+    EXPECT_THAT(lost, Ends(5, "the last good checkpoint is " + (folder / "saved").string()));
+  }
+  const SimulatedGpu another;
+  EXPECT_THAT(run(line + " --resume"), Ends(0, "test: "));
+  another.context->fail("launch graph", 2, ErrorCode::kDeviceLost);
+  EXPECT_THAT(run("train regress --device cuda --epochs 1 --steps 4"), Ends(5, "nothing was saved"));
+}
+
 TEST_P(TrainedOnADevice, LearnsWhatTheCpuLearns) {
   const TempFolder folder;
   const SimulatedGpu simulated(cuda::simulated_device(size_t{256} << 20));
