@@ -1,6 +1,7 @@
 // The bundled trainers on a simulated device, beside the CPU.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <sstream>
 
 #include "apps/command.h"
@@ -18,16 +19,20 @@ struct Training {
 
 class TrainedOnADevice : public testing::TestWithParam<Training> {};
 
-/// The command in this process, whose device is simulated.
-Outcome run(const std::string& line) {
+/// The command in this process, whose device is simulated; its exit status.
+int status_of(const std::string& line) {
   std::vector<std::string> words = {"isochron"};
   std::istringstream text(line);
   for (std::string word; text >> word;) words.push_back(word);
   std::vector<const char*> argv;
   for (const std::string& word : words) argv.push_back(word.c_str());
+  return run_command(static_cast<int>(argv.size()), argv.data());
+}
+
+Outcome run(const std::string& line) {
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
-  const int status = run_command(static_cast<int>(argv.size()), argv.data());
+  const int status = status_of(line);
   return {status, testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr()};
 }
 
@@ -55,20 +60,23 @@ TEST(TrainingOnADevice, KeepsToItsMemoryLimit) {
   EXPECT_THAT(run("train regress --memory-limit 4MB"), Ends(2, "name one with --device"));
 }
 
+/// Ends the process, as a lost device leaves nothing to go on with.
+[[noreturn]] void lose_device(const std::string& line, int64_t launch) {
+  const SimulatedGpu simulated;
+  simulated.context->fail("launch graph", launch, ErrorCode::kDeviceLost);
+  std::_Exit(status_of(line));
+}
+
 TEST(TrainingOnADevice, ALostOneLeavesTheLastCheckpoint) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
   const TempFolder folder;
-  const std::string line =
-      "train regress --device cuda --epochs 5 --steps 4 --checkpoint " + (folder / "saved").string();
-  {
-    const SimulatedGpu simulated;
-    simulated.context->fail("launch graph", 14, ErrorCode::kDeviceLost);  // validation has some of them
-    const Outcome lost = run(line);
-    EXPECT_THAT(lost, Ends(5, "the last good checkpoint is " + (folder / "saved").string()));
-  }
-  const SimulatedGpu another;
-  EXPECT_THAT(run(line + " --resume"), Ends(0, "test: "));
-  another.context->fail("launch graph", 2, ErrorCode::kDeviceLost);
-  EXPECT_THAT(run("train regress --device cuda --epochs 1 --steps 4"), Ends(5, "nothing was saved"));
+  const std::string line = "train regress --device cuda --epochs 5 --steps 4",
+                    saved = (folder / "saved").string();
+  EXPECT_EXIT(lose_device(line, 2), testing::ExitedWithCode(5), "nothing was saved, for which --checkpoint");
+  EXPECT_EXIT(lose_device(line + " --checkpoint " + saved, 2), testing::ExitedWithCode(5),
+              "no checkpoint was in");
+  EXPECT_EXIT(lose_device(line + " --checkpoint-every 1 --checkpoint " + saved, 14),
+              testing::ExitedWithCode(5), "the last good checkpoint is .*; go on from it with --resume");
 }
 
 TEST_P(TrainedOnADevice, LearnsWhatTheCpuLearns) {
