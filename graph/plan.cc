@@ -141,10 +141,8 @@ class PlanBuilder {
       plan_.kept_.push_back(storage);
       return storage->data() + offset;
     }
-    // What the graph alone holds nobody changes.
-    const bool constant = storage->constant() || (storage->unique() && value->bound.impl()->unique());
     require(
-        constant, ErrorCode::kDevice, "plan",
+        storage->constant(), ErrorCode::kDevice, "plan",
         "{}, which changes with {}, lives on {}, and the plan is for {}; move it there before it is captured",
         value->spec.str(), storage->owner(), storage->device().str(), device.str());
     std::vector<std::byte> bytes(value->spec.size_bytes());

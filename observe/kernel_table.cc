@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "isochron/core/error.h"
+#include "isochron/observe/json_numbers-inl.h"
 #include "isochron/observe/plot.h"
 #include "isochron/observe/report.h"
 
@@ -181,7 +182,7 @@ KernelTable parse_kernel_table(std::string_view json, std::string_view where) {
     const auto document = nlohmann::json::parse(json);
     KernelTable table;
     document.at("function").get_to(table.function);
-    document.at("steps").get_to(table.steps);
+    table.steps = whole(document, "steps");
     document.at("ns_per_step").get_to(table.ns_per_step);
     document.at("between_ns_per_step").get_to(table.between_ns_per_step);
     for (const nlohmann::json& kernel : document.at("kernels")) {
@@ -189,7 +190,7 @@ KernelTable parse_kernel_table(std::string_view json, std::string_view where) {
       kernel.at("name").get_to(row.name);
       kernel.at("op").get_to(row.op);
       kernel.at("shapes").get_to(row.shapes);
-      kernel.at("calls").get_to(row.calls);
+      row.calls = whole(kernel, "calls");
       kernel.at("ns_per_call").get_to(row.ns_per_call);
       kernel.at("ns_per_step").get_to(row.ns_per_step);
       kernel.at("share").get_to(row.share);
@@ -197,7 +198,7 @@ KernelTable parse_kernel_table(std::string_view json, std::string_view where) {
       kernel.at("bytes").get_to(row.bytes);
     }
     return table;
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const std::exception& error) {
     fail(ErrorCode::kBadFormat, where, "expected a table of kernels: {}", error.what());
   }
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "isochron/core/error.h"
+#include "isochron/observe/json_numbers-inl.h"
 #include "isochron/observe/plot.h"
 #include "isochron/observe/report.h"
 
@@ -173,17 +174,18 @@ Json json_of(const MemoryMoment& moment) {
 }
 
 MemoryMoment moment_of(const Json& json) {
-  MemoryMoment moment{.name = json.at("name").get<std::string>(), .step = json.at("step").get<int64_t>()};
+  MemoryMoment moment{.name = json.at("name").get<std::string>(), .step = whole(json, "step")};
   for (const Json& tag : json.at("tags")) {
-    moment.tags.push_back(
-        {tag.at("tag").get<std::string>(), tag.at("bytes").get<int64_t>(), tag.at("blocks").get<int64_t>()});
+    moment.tags.push_back({tag.at("tag").get<std::string>(), whole(tag, "bytes", -kLargestWhole),
+                           whole(tag, "blocks", -kLargestWhole)});
   }
   for (const auto& [name, count] : json.at("live").items())
-    moment.live.push_back({name, count.get<int64_t>()});
+    moment.live.push_back({name, whole_of(count, name, -kLargestWhole)});
   const Json& resident = json.at("resident");
-  moment.resident.total = resident.at("total").get<int64_t>();
+  moment.resident.total = whole(resident, "total", -kLargestWhole);
   for (const ResidentPart& part : resident_parts()) {
-    moment.resident.*part.bytes = resident.at(std::string(part.name)).get<int64_t>();
+    const std::string name(part.name);
+    moment.resident.*part.bytes = whole_of(resident.at(name), name, -kLargestWhole);
   }
   return moment;
 }
@@ -282,7 +284,7 @@ std::vector<MemoryMoment> memory_from_json(std::string_view text, std::string_vi
     const Json json = Json::parse(text);
     for (const Json& moment : json.at("moments")) moments.push_back(moment_of(moment));
     return moments;
-  } catch (const Json::exception& error) {
+  } catch (const std::exception& error) {
     fail(ErrorCode::kBadFormat, where, "expected the moments that memory_json writes: {}", error.what());
   }
 }

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "isochron/core/error.h"
+#include "isochron/observe/json_numbers-inl.h"
 #include "isochron/observe/report.h"
 
 namespace isochron::observe {
@@ -363,23 +364,24 @@ PlanPicture plan_from_json(std::string_view text, std::string_view where) {
   try {
     const Json json = Json::parse(text);
     PlanPicture picture{.title = json.at("title").get<std::string>(),
-                        .kernels = json.at("kernels").get<int64_t>(),
-                        .arena_bytes = json.at("arena_bytes").get<int64_t>(),
-                        .lower_bound_bytes = json.at("lower_bound_bytes").get<int64_t>(),
-                        .peak_kernel = json.at("peak_kernel").get<int64_t>(),
+                        .kernels = whole(json, "kernels"),
+                        .arena_bytes = whole(json, "arena_bytes"),
+                        .lower_bound_bytes = whole(json, "lower_bound_bytes"),
+                        .peak_kernel = whole(json, "peak_kernel"),
                         .names = json.at("names").get<std::vector<std::string>>(),
                         .kinds = json.at("kinds").get<std::vector<std::string>>()};
     for (const Json& buffer : json.at("buffers")) {
-      picture.buffers.push_back({buffer.at(0).get<std::string>(), buffer.at(1).get<int>(),
-                                 buffer.at(2).get<int64_t>(), buffer.at(3).get<int64_t>(),
-                                 buffer.at(4).get<int64_t>(), buffer.at(5).get<int64_t>()});
+      const auto number = [&](size_t place) { return whole_of(buffer.at(place), "a buffer's number"); };
+      const int64_t kind = std::min<int64_t>(number(1), PlanPicture::kMaxKinds);  // which is none
+      picture.buffers.push_back({buffer.at(0).get<std::string>(), static_cast<int>(kind), number(2),
+                                 number(3), number(4), number(5)});
     }
     check(picture, {.width = 960, .height = 480});
     return picture;
-  } catch (const Json::exception& error) {
-    fail(ErrorCode::kBadFormat, where, "expected the plan that plan_json writes: {}", error.what());
   } catch (const Error& error) {
     fail(ErrorCode::kBadFormat, where, "holds no plan: {}", error.what());
+  } catch (const std::exception& error) {
+    fail(ErrorCode::kBadFormat, where, "expected the plan that plan_json writes: {}", error.what());
   }
 }
 

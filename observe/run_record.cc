@@ -8,6 +8,7 @@
 
 #include "isochron/core/error.h"
 #include "isochron/core/file.h"
+#include "isochron/observe/json_numbers-inl.h"
 
 namespace isochron::observe {
 namespace {
@@ -205,22 +206,6 @@ void expect(bool condition, const std::string& text) {
   if (!condition) throw std::invalid_argument(text);
 }
 
-/// So that sums over all windows fit, and doubles hold them. A run of a hundred days has fewer ns.
-constexpr int64_t kLargest = int64_t{1} << 53;
-
-/// A whole number in [low, kLargest]. The library would cut off fractions, and convert what fits no 64 bits.
-int64_t whole_of(const Json& value, const char* name, int64_t low = 0) {
-  const bool fits = value.is_number_integer() &&
-                    (!value.is_number_unsigned() || value.get<uint64_t>() <= static_cast<uint64_t>(kLargest));
-  expect(fits && value.get<int64_t>() >= low && value.get<int64_t>() <= kLargest,
-         fmt::format("'{}' is no whole number in [{}, 2^53]", name, low));
-  return value.get<int64_t>();
-}
-
-int64_t whole(const Json& json, const char* name, int64_t low = 0) {
-  return whole_of(json.at(name), name, low);
-}
-
 int small(const Json& json, const char* name, int64_t low, int64_t high) {
   const int64_t value = whole(json, name, low);
   expect(value <= high, fmt::format("'{}' is {}, more than {}", name, value, high));
@@ -297,7 +282,7 @@ void fill_quantiles(std::span<float> quantiles, const Json& json) {
   expect(numbers.size() == quantiles.size(),
          fmt::format("'quantiles_ns' has not {} numbers", quantiles.size()));
   for (size_t i = 0; i < numbers.size(); ++i) {
-    expect(numbers[i] >= (i == 0 ? 0 : numbers[i - 1]) && numbers[i] <= kLargest,
+    expect(numbers[i] >= (i == 0 ? 0 : numbers[i - 1]) && numbers[i] <= kLargestWhole,
            "'quantiles_ns' don't ascend from 0");
     quantiles[i] = static_cast<float>(numbers[i]);
   }
@@ -315,7 +300,7 @@ Window window_of(const Json& json) {
   const std::vector<double> reference = numbers_of(json, "reference");
   expect(reference.size() == 4, "'reference' has not four numbers");
   for (const double value : reference) {
-    expect(value >= 0 && value <= kLargest, "'reference' holds no number from 0");
+    expect(value >= 0 && value <= kLargestWhole, "'reference' holds no number from 0");
   }
   window.reference = {static_cast<int64_t>(reference[0]), static_cast<int64_t>(reference[1]), reference[2],
                       reference[3]};
@@ -337,7 +322,8 @@ std::vector<TurnPair> turns_of(const Json& json, const char* name) {
     std::array<double, 6> numbers{};
     for (size_t i = 0; i < numbers.size(); ++i) {
       numbers[i] = number_of(one[i], name);
-      expect(numbers[i] >= 1e-3 && numbers[i] <= kLargest, fmt::format("a turn of '{}' has no times", name));
+      expect(numbers[i] >= 1e-3 && numbers[i] <= kLargestWhole,
+             fmt::format("a turn of '{}' has no times", name));
     }
     pairs.push_back({{static_cast<int64_t>(numbers[0]), numbers[1], numbers[2]},
                      {static_cast<int64_t>(numbers[3]), numbers[4], numbers[5]}});
@@ -427,7 +413,7 @@ RunData run_of(const Json& json) {
          "there are spikes, but 'largest_spikes' is empty");
   for (const Json& one : json.at("events")) {
     const double at_ns = number_of(one.at("at_s"), "at_s") * 1e9;
-    expect(std::abs(at_ns) <= kLargest, "'at_s' is no time");
+    expect(std::abs(at_ns) <= kLargestWhole, "'at_s' is no time");
     data.events.events.push_back({event_kind_of(text_of(one, "kind")), text_of(one, "name"),
                                   text_of(one, "text"), std::llround(at_ns), whole(one, "duration_ns"),
                                   text_of(one, "before"), text_of(one, "after")});

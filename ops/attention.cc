@@ -102,10 +102,11 @@ class Composition {
   /// `mask` may be undefined.
   Composition(const AttentionShape& s, std::span<const Tensor> heads, const Tensor& mask) : s_(s) {
     const Tensor& first = heads[0];
+    // Scaled first: in 16 bits products may be too large.
     q_ = grouped(s.packed ? narrow(first, 2, 0, s.heads) : first, s.heads / s.key_heads);
     k_ = grouped(s.packed ? narrow(first, 2, s.heads, s.key_heads) : heads[1], 1);
     v_ = grouped(s.packed ? narrow(first, 2, s.heads + s.key_heads, s.key_heads) : heads[2], 1);
-    scores_ = matmul(q_, k_, false, true) * s.scale;
+    scores_ = matmul(q_ * s.scale, k_, false, true);
     if (!s.causal && !s.masked) return;
     Tensor seen = constant(visible());
     if (s.masked) seen = logical_and(seen, reshape(mask, {s.batch, 1, 1, 1, s.keys}));

@@ -18,11 +18,11 @@ std::shared_ptr<const graph::AttributeObject> as_attribute(std::unique_ptr<Graph
 
 SubPlan::SubPlan(std::unique_ptr<Graph> graph, const graph::KernelRequest& request)
     : graph_(std::move(graph)) {
-  graph::run_passes(*graph_);
   graph::PlanOptions options;
   options.threads = request.threads;
   options.module = request.module;
   if (request.module != nullptr) options.device = request.module->target();
+  graph::run_passes(*graph_, {.device = options.device});
   plan_ = std::make_unique<graph::Plan>(*graph_, options);
 }
 size_t SubPlan::arena_bytes() const { return align_up<size_t>(plan_->arena_bytes(), 64); }

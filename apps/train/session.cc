@@ -1,5 +1,6 @@
 #include "isochron/apps/train/session.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -10,6 +11,7 @@
 #include "isochron/apps/train/page.h"
 #include "isochron/core/checked.h"
 #include "isochron/core/clock.h"
+#include "isochron/core/crc32c.h"
 #include "isochron/core/file.h"
 #include "isochron/core/threads.h"
 #include "isochron/nn/initializers.h"
@@ -74,11 +76,36 @@ optim::StepOptions TrainSession::step_options() const {
   return options;
 }
 
+namespace {
+
+/// Of a file, or of all those in a folder and below it in the order of their names; of the shipped data,
+/// which has no path, none.
+std::string checksum_of(const std::filesystem::path& data) {
+  namespace fs = std::filesystem;
+  if (data.empty()) return "shipped";
+  std::vector<fs::path> files;
+  if (!fs::is_directory(data))
+    files.push_back(data);
+  else
+    for (const auto& entry : fs::recursive_directory_iterator(data))
+      if (entry.is_regular_file()) files.push_back(entry.path());
+  std::ranges::sort(files);
+  uint32_t sum = 0;
+  std::vector<std::byte> bytes;
+  for (const fs::path& file : files) {
+    read_file(file, bytes, size_t{1} << 40);
+    sum = crc32c(bytes, sum);
+  }
+  return fmt::format("{:08x}", sum);
+}
+
+}  // namespace
+
 /// What a resumed run must have in common with the one before.
 std::vector<train::FitOptions::Setting> TrainSession::settings(int64_t steps) const {
   std::vector<train::FitOptions::Setting> all = {
       {"model", options_.model},
-      {"--data", options_.data.string()},
+      {"content of --data", checksum_of(options_.data)},
       {"--batch", std::to_string(batch_)},
       {"--steps", std::to_string(steps)},
       {"--seed", std::to_string(options_.seed)},
@@ -87,7 +114,8 @@ std::vector<train::FitOptions::Setting> TrainSession::settings(int64_t steps) co
       {"--accumulate", std::to_string(options_.accumulate)},
       {"--precision", std::string(precision_name(options_.precision))},
       {"--threads", std::to_string(compute_threads()), true},
-      {"--device", options_.device.str(), true}};
+      {"--device", options_.device.str(), true},
+      {"vector instructions", ops::vector_target(), true}};
   // The learning rate's way down depends on where it ends.
   if (settings_.decay) all.push_back({"--epochs", std::to_string(epochs_)});
   return all;
@@ -322,6 +350,7 @@ void TrainSession::write(const observe::RunReport* report, std::optional<observe
     std::vector<std::pair<std::string, std::string>> told;
     for (const auto& setting : settings(options_.steps)) told.emplace_back(setting.name, setting.value);
     if (!settings_.decay) told.emplace_back("--epochs", std::to_string(epochs_));
+    if (!options_.data.empty()) told.emplace_back("--data", options_.data.string());
     told.emplace_back("version", ISOCHRON_VERSION);
     observe::RunRecord record = train_record(outcome, summary, std::move(told), history_, std::move(*run));
     record.parts.insert(record.parts.end() - 1,

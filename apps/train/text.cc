@@ -49,7 +49,7 @@ data::Text load_text(const fs::path& path) {
 train::BatchFunctions on_windows(train::BatchFunctions functions, const data::Text& text, Device device) {
   const auto gathered = [](train::BatchFunction function, const Tensor& tokens) {
     return [function = std::move(function), tokens](const data::Element& batch) {
-      const Tensor places = reshape(batch[0], {batch[0].extent(0), 1}) + arange(kContext);
+      const Tensor places = reshape(batch[0], {batch[0].extent(0), 1}) + constant(arange(kContext));
       const auto window = [&](const Tensor& at) { return cast(gather(tokens, at), DType::kI64); };
       return function(data::Element{{"tokens", window(places)}, {"next", window(places + 1)}});
     };

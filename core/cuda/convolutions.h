@@ -12,8 +12,8 @@
 
 namespace isochron::cuda {
 
-/// One of images x (batch, input..., channels) with a kernel (window..., channels / groups, outputs) to y
-/// (batch, output..., outputs), each in row-major order; `dx` and `dkernel` are its gradients by them.
+/// One of images x (batch, input..., channels) with a kernel (outputs, window..., channels / groups) to y
+/// (batch, output..., outputs), each in row-major order, or one of its gradients by images or kernel.
 struct ConvolutionSpec {
   enum class Pass : uint8_t { kForward, kInputGradient, kWeightGradient } pass = Pass::kForward;
   struct Axis {
@@ -23,9 +23,8 @@ struct ConvolutionSpec {
   std::array<Axis, 3> axis = {};
   int axes = 2;
   int64_t batch = 0, channels = 0, outputs = 0, groups = 1;
-  /// Of images, of the kernel, and of y, in whichever the pass reads or writes them; floating. Sums are in
-  /// f32.
-  DType x = DType::kF32, kernel = DType::kF32, y = DType::kF32;
+  /// Of all three: kF32, kF16 or kBF16. Sums are in f32.
+  DType dtype = DType::kF32;
   /// As in ProductSpec.
   bool tf32 = false;
 };

@@ -6,9 +6,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "isochron/core/crc32c.h"
 #include "isochron/core/cuda/products.h"
 #include "isochron/core/cuda/shared_library.h"
 #include "isochron/core/error.h"
@@ -58,9 +60,10 @@ class Description {
   Description(const Calls& calls, const ProductSpec& spec) : calls_(calls) {
     try {
       const bool f64 = spec.factors == DType::kF64;
-      const cublasComputeType_t sums = f64         ? CUBLAS_COMPUTE_64F
-                                       : spec.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                                   : CUBLAS_COMPUTE_32F;
+      const bool tf32 = spec.tf32 && spec.factors == DType::kF32;
+      const cublasComputeType_t sums = f64    ? CUBLAS_COMPUTE_64F
+                                       : tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                              : CUBLAS_COMPUTE_32F;
       ISOCHRON_CALL(cublasLtMatmulDescCreate, &product, sums, f64 ? CUDA_R_64F : CUDA_R_32F);
       set(CUBLASLT_MATMUL_DESC_TRANSA, spec.transpose_a);
       set(CUBLASLT_MATMUL_DESC_TRANSB, spec.transpose_b);
@@ -117,18 +120,15 @@ class CublasLtProduct final : public LibraryCall {
         description_(std::move(description)),
         algorithm_(found.algo),
         workspace_bytes_(found.workspaceSize),
-        f64_(f64) {}
+        f64_(f64) {
+    size_t written = 0;
+    ISOCHRON_CALL(cublasLtMatmulAlgoConfigGetAttribute, &algorithm_, CUBLASLT_ALGO_CONFIG_ID, &id_,
+                  sizeof id_, &written);
+  }
 
   std::string name() const override {
-    return fmt::format(
-        "cublasLt {} tile {} stages {} split {} reduction {} swizzle {} option {} shape {} cluster {}",
-        setting<int32_t>(CUBLASLT_ALGO_CONFIG_ID), setting<uint32_t>(CUBLASLT_ALGO_CONFIG_TILE_ID),
-        setting<uint32_t>(CUBLASLT_ALGO_CONFIG_STAGES_ID), setting<uint32_t>(CUBLASLT_ALGO_CONFIG_SPLITK_NUM),
-        setting<uint32_t>(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME),
-        setting<uint32_t>(CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING),
-        setting<uint32_t>(CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION),
-        setting<uint16_t>(CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID),
-        setting<uint16_t>(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID));
+    // All of what the library calls the algorithm; the number alone is for people.
+    return fmt::format("cublasLt {} {:08x}", id_, crc32c(std::as_bytes(std::span(algorithm_.data))));
   }
   size_t workspace_bytes() const override { return workspace_bytes_; }
   void enqueue(std::span<const DevicePtr> tensors, DevicePtr workspace, Stream stream) override {
@@ -145,20 +145,13 @@ class CublasLtProduct final : public LibraryCall {
   }
 
  private:
-  template <typename T>
-  T setting(cublasLtMatmulAlgoConfigAttributes_t attribute) const {
-    T value{};
-    size_t written = 0;
-    calls_.cublasLtMatmulAlgoConfigGetAttribute(&algorithm_, attribute, &value, sizeof value, &written);
-    return value;
-  }
-
   const Calls& calls_;
   const cublasLtHandle_t handle_;
   const std::shared_ptr<const Description> description_;
   const cublasLtMatmulAlgo_t algorithm_;
   const size_t workspace_bytes_;
   const bool f64_;
+  int32_t id_ = 0;
 };
 
 class CublasLt final : public ProductLibrary {
@@ -171,6 +164,8 @@ class CublasLt final : public ProductLibrary {
 #define X(name) library_.find(calls_.name, #name);
     ISOCHRON_CUBLASLT_CALLS(X)
 #undef X
+    require(version() >= kOldestVersion, ErrorCode::kUnsupported, "cuda",
+            "cuBLASLt {} is too old; {} or later is needed", version(), kOldestVersion);
   }
 
   int64_t version() override { return static_cast<int64_t>(calls_.cublasLtGetVersion()); }
@@ -179,7 +174,8 @@ class CublasLt final : public ProductLibrary {
     cuda::check(spec);
     const auto description = std::make_shared<const Description>(calls_, spec);
     const Preference preference(calls_);
-    const cublasLtHandle_t handle = handle_for(context);
+    context.make_current();
+    const cublasLtHandle_t handle = handle_for(context.index());
     std::vector<cublasLtMatmulHeuristicResult_t> found(kMostLibraryCalls);
     int count = 0;
     const cublasStatus_t status = calls_.cublasLtMatmulAlgoGetHeuristic(
@@ -228,15 +224,14 @@ class CublasLt final : public ProductLibrary {
   };
 
   /// One a device, kept to the end: plans refer to it.
-  cublasLtHandle_t handle_for(Context& context) {
+  cublasLtHandle_t handle_for(int device) {
     const std::lock_guard lock(mutex_);
-    cublasLtHandle_t& handle = handles_[context.index()];
-    if (handle == nullptr) {
-      context.make_current();
-      ISOCHRON_CALL(cublasLtCreate, &handle);
-    }
+    cublasLtHandle_t& handle = handles_[device];
+    if (handle == nullptr) ISOCHRON_CALL(cublasLtCreate, &handle);
     return handle;
   }
+
+  static constexpr int64_t kOldestVersion = 130000;
 
   const SharedLibrary library_;
   Calls calls_;

@@ -224,7 +224,10 @@ class Cudnn final : public ConvolutionLibrary {
   int64_t version() override { return static_cast<int64_t>(calls_.cudnnGetVersion()); }
 
   LibraryCalls ways(Context& context, const ConvolutionSpec& spec) override {
-    const std::shared_ptr<Handle> handle = described_.empty() ? handle_for(context) : nullptr;
+    context.make_current();
+    const std::shared_ptr<Handle> handle = described_.empty() ? handle_for(context.index()) : nullptr;
+    std::unique_lock<std::mutex> lock;  // plans read the handle
+    if (handle) lock = std::unique_lock(handle->mutex);
     const std::shared_ptr<const Description> description = describe(spec, handle.get());
     LibraryCalls result;
     for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
@@ -260,19 +263,20 @@ class Cudnn final : public ConvolutionLibrary {
     for (int a = 0; a < spec.axes; ++a) dimensions.push_back(spec.axis[static_cast<size_t>(a)].*extent);
     return tensor(id, dtype, dimensions, strides);
   }
-  /// (spatial..., channels of a group, outputs).
+  /// (outputs, spatial..., channels of a group): the library's engines know a kernel beside images with their
+  /// channels last in no other order, whatever strides they are told.
   Descriptor kernel(const ConvolutionSpec& spec) {
     const int64_t channels = spec.channels / spec.groups;
     std::vector<int64_t> dimensions = {spec.outputs, channels},
                          strides(static_cast<size_t>(spec.axes) + 2, 1);
-    strides[1] = spec.outputs;
-    int64_t stride = channels * spec.outputs;
+    int64_t stride = channels;
     for (int a = spec.axes - 1; a >= 0; --a) {
       strides[static_cast<size_t>(a) + 2] = stride;
       stride *= spec.axis[static_cast<size_t>(a)].window;
     }
+    strides[0] = stride;
     for (int a = 0; a < spec.axes; ++a) dimensions.push_back(spec.axis[static_cast<size_t>(a)].window);
-    return tensor(kKernel, spec.kernel, dimensions, strides);
+    return tensor(kKernel, spec.dtype, dimensions, strides);
   }
   Descriptor window(const ConvolutionSpec& spec) {
     const auto each = [&](int64_t ConvolutionSpec::Axis::*number) {
@@ -327,9 +331,9 @@ class Cudnn final : public ConvolutionLibrary {
   /// `handle`: null for the described device.
   std::shared_ptr<const Description> describe(const ConvolutionSpec& spec, const Handle* handle) {
     const Names names = names_of(spec.pass);
-    Description d{image(kX, spec.x, spec, spec.channels, &ConvolutionSpec::Axis::input),
+    Description d{image(kX, spec.dtype, spec, spec.channels, &ConvolutionSpec::Axis::input),
                   kernel(spec),
-                  image(kY, spec.y, spec, spec.outputs, &ConvolutionSpec::Axis::output),
+                  image(kY, spec.dtype, spec, spec.outputs, &ConvolutionSpec::Axis::output),
                   window(spec),
                   make(names.operation),
                   make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR),
@@ -353,14 +357,13 @@ class Cudnn final : public ConvolutionLibrary {
 
   /// Whether equal runs give equal bits, and f32 stays f32 unless it needn't.
   bool allowed(const ConvolutionSpec& spec, const std::vector<cudnnBackendNumericalNote_t>& notes) const {
-    const bool f32 = spec.x == DType::kF32 && spec.kernel == DType::kF32 && spec.y == DType::kF32;
+    const bool f32 = spec.dtype == DType::kF32 && !spec.tf32;
     for (const cudnnBackendNumericalNote_t note : notes) {
       if (note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC ||
-          note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)
+          note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION ||
+          note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)
         return false;
-      const bool narrows =
-          note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE || note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
-      if (f32 && !spec.tf32 && narrows) return false;
+      if (f32 && note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE) return false;
     }
     return true;
   }
@@ -401,12 +404,11 @@ class Cudnn final : public ConvolutionLibrary {
     }
   }
 
-  std::shared_ptr<Handle> handle_for(Context& context) {
+  std::shared_ptr<Handle> handle_for(int device) {
     const std::lock_guard lock(mutex_);
-    std::shared_ptr<Handle>& handle = handles_[context.index()];
+    std::shared_ptr<Handle>& handle = handles_[device];
     if (!handle) {
       auto made = std::make_shared<Handle>();
-      context.make_current();
       ISOCHRON_CALL(cudnnCreate, &made->handle);
       handle = std::move(made);
     }

@@ -83,11 +83,15 @@ size_t Gpu::available_bytes() {
 }
 
 void limit_memory(Device device, size_t bytes) {
-  require(bytes > 0, ErrorCode::kInvalidArgument, "cuda", "a memory limit of 0 bytes");
   const std::shared_ptr<Gpu> before = gpu(device);
+  require(before->pool().stats().live_allocations == 0, ErrorCode::kInvalidArgument, "cuda",
+          "tensors live on {} already; limit its memory before", device.str());
+  const size_t step = before->context().granularity();
+  require(bytes >= step, ErrorCode::kInvalidArgument, "cuda",
+          "a memory limit of {} bytes; {} takes at least {} at once", bytes, device.str(), step);
   DevicePoolOptions memory;
-  memory.max_bytes = bytes;
-  memory.initial_bytes = std::min(memory.initial_bytes, bytes);
+  memory.max_bytes = bytes / step * step;
+  memory.initial_bytes = std::min(memory.initial_bytes, memory.max_bytes);
   set_gpu(device.index, Gpu::create(before->shared_context(), before->sources(), memory));
 }
 

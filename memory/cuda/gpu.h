@@ -49,8 +49,8 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
 /// That of this process; opened when it is first asked for. Throws kInvalidArgument for the CPU, and as
 /// machine_driver, Driver::open and machine_sources do.
 std::shared_ptr<Gpu> gpu(Device device);
-/// Tensors there take no more than `bytes` in all. Before anything lives there. Throws as `gpu`, and
-/// kInvalidArgument for 0.
+/// Tensors there take no more than `bytes` in all, in whole steps of the driver's granularity. Throws as
+/// `gpu`, and kInvalidArgument for less than one step and where something lives there already.
 void limit_memory(Device device, size_t bytes);
 /// Which one `gpu` returns for its index from now on; returns the one before.
 std::shared_ptr<Gpu> set_gpu(int index, std::shared_ptr<Gpu> replacement);

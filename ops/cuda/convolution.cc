@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "isochron/core/checked.h"
 #include "isochron/core/cuda/convolutions.h"
 #include "isochron/core/error.h"
 #include "isochron/ops/cuda/block_sizes.h"
@@ -111,28 +112,8 @@ void add_weight_gradient(LaunchKernel& kernel, const KernelRequest& request, con
       row_of_blocks(request, (elems + kRowThreads - 1) / kRowThreads, kRowThreads), outputs);
 }
 
-/// Where images, kernel and results are among a call's tensors.
-struct Places {
-  Slot x, kernel, y;
-};
-Places places_of(ConvolutionPass pass) {
-  constexpr Slot kFirst{Slot::kInput, 0}, kSecond{Slot::kInput, 1}, kResult{Slot::kOutput, 0};
-  switch (pass) {
-    case ConvolutionPass::kInputGradient:
-      return {kResult, kSecond, kFirst};
-    case ConvolutionPass::kWeightGradient:
-      return {kFirst, kResult, kSecond};
-    default:
-      return {kFirst, kSecond, kResult};
-  }
-}
-
-cuda::ConvolutionSpec library_spec(ConvolutionPass pass, const ConvolutionShape& s,
-                                   const KernelRequest& request, const Places& places) {
+cuda::ConvolutionSpec library_spec(ConvolutionPass pass, const ConvolutionShape& s, DType dtype, bool tf32) {
   using Pass = cuda::ConvolutionSpec::Pass;
-  const auto dtype_at = [&](const Slot& slot) {
-    return (slot.kind == Slot::kInput ? request.inputs[slot.index] : request.outputs[slot.index]).dtype;
-  };
   const auto axis = [](const WindowAxis& a) {
     return cuda::ConvolutionSpec::Axis{a.input, a.window, a.stride, a.dilation, a.before, a.after, a.output};
   };
@@ -147,51 +128,123 @@ cuda::ConvolutionSpec library_spec(ConvolutionPass pass, const ConvolutionShape&
   spec.channels = s.channels;
   spec.outputs = s.outputs;
   spec.groups = s.groups;
-  spec.x = dtype_at(places.x);
-  spec.kernel = dtype_at(places.kernel);
-  spec.y = dtype_at(places.y);
-  spec.tf32 = request.module->tf32();
+  spec.dtype = dtype;
+  spec.tf32 = tf32;
   return spec;
 }
 
-/// What a library's call leaves to do: the bias, or its gradient. Null: nothing.
-std::unique_ptr<graph::Kernel> bias_kernel(ConvolutionPass pass, const ConvolutionShape& s,
-                                           const KernelRequest& request) {
-  auto kernel = std::make_unique<LaunchKernel>(request);
-  if (pass == ConvolutionPass::kForward && request.inputs.size() == 3) {
-    const int64_t elems = request.outputs[0].shape.elems();
-    kernel->add(request,
-                fmt::format("const unsigned long long i = blockIdx.x * {}ull + threadIdx.x;\n"
-                            "  if (i < {}ull) put(out0 + i, widen(out0[i]) + widen(in2[i % {}u]));",
-                            kRowThreads, elems, s.outputs),
-                row_of_blocks(request, (elems + kRowThreads - 1) / kRowThreads, kRowThreads),
-                {{Slot::kInput, 2}, {Slot::kOutput, 0}});
+/// A call by the library, whose kernel has its outputs first and is of the images' dtype: a copy at the
+/// beginning of the workspace.
+class ByLibrary {
+ public:
+  ByLibrary(ConvolutionPass pass, const ConvolutionShape& s, const KernelRequest& request)
+      : pass_(pass),
+        s_(s),
+        request_(request),
+        dtype_(request.inputs[0].dtype),
+        kernel_elems_(s.window_elems() * s.group_channels() * s.outputs) {}
+
+  LibraryParts parts() {
+    constexpr Slot kFirst{Slot::kInput, 0}, kSecond{Slot::kInput, 1}, kResult{Slot::kOutput, 0};
+    constexpr Slot kKernel{Slot::kWorkspace, 0};
+    LibraryParts parts;
+    parts.tensor_bytes = align_up(kernel_bytes(), kWorkspaceAlignment);
+    switch (pass_) {
+      case ConvolutionPass::kForward:
+        parts.tensors = {kFirst, kKernel, kResult};
+        parts.before = to_workspace();
+        if (request_.inputs.size() == 3) parts.after = plus_bias();
+        break;
+      case ConvolutionPass::kInputGradient:
+        parts.tensors = {kResult, kKernel, kFirst};
+        parts.before = to_workspace();
+        break;
+      case ConvolutionPass::kWeightGradient:
+        parts.tensors = {kFirst, kKernel, kSecond};
+        parts.after = from_workspace();
+        break;
+    }
+    return parts;
+  }
+  /// Of images, kernel and results.
+  std::vector<size_t> bytes() const {
+    const size_t size = dtype_size(dtype_);
+    return {static_cast<size_t>(s_.batch * s_.input_pixels() * s_.channels) * size, kernel_bytes(),
+            static_cast<size_t>(s_.batch * s_.output_pixels() * s_.outputs) * size};
+  }
+
+ private:
+  static constexpr size_t kWorkspaceAlignment = 256;
+
+  size_t kernel_bytes() const { return static_cast<size_t>(kernel_elems_) * dtype_size(dtype_); }
+
+  void add_loop(LaunchKernel& kernel, int64_t elems, const std::string& body, std::vector<Slot> slots) const {
+    kernel.add(request_,
+               fmt::format("const unsigned long long i = blockIdx.x * {}ull + threadIdx.x;\n"
+                           "  if (i < {}ull) {}",
+                           kRowThreads, elems, body),
+               row_of_blocks(request_, (elems + kRowThreads - 1) / kRowThreads, kRowThreads),
+               std::move(slots));
+  }
+  std::unique_ptr<graph::Kernel> to_workspace() const {
+    auto kernel = std::make_unique<LaunchKernel>(request_);
+    add_loop(*kernel, kernel_elems_,
+             fmt::format("put(static_cast<{}*>(workspace) + i, widen(in1[i % {}ull * {}ull + i / {}ull]));",
+                         stored_type(dtype_), rows(), s_.outputs, rows()),
+             {{Slot::kInput, 1}});
     return kernel;
   }
-  if (pass != ConvolutionPass::kWeightGradient || request.outputs.size() != 2) return nullptr;
-  const DType result = request.outputs[1].dtype;
-  graph::ElementProgram program;
-  program.shape = {s.batch * s.output_pixels(), s.outputs};
-  program.operands = {{{request.inputs[1].dtype, program.shape}}};
-  program.code = {{graph::ElementOp::kCast, result, {0}}};
-  program.outputs = {{1, true, graph::ReduceKind::kSum, {0}}};
-  kernel->add_program(program, {{Slot::kInput, 1}, {Slot::kOutput, 1}});
-  return kernel;
-}
+  /// d kernel, and d bias.
+  std::unique_ptr<graph::Kernel> from_workspace() const {
+    auto kernel = std::make_unique<LaunchKernel>(request_);
+    add_loop(
+        *kernel, kernel_elems_,
+        fmt::format("put(out0 + i, widen(static_cast<const {}*>(workspace)[i % {}ull * {}ull + i / {}ull]));",
+                    stored_type(dtype_), s_.outputs, rows(), s_.outputs),
+        {{Slot::kOutput, 0}});
+    if (request_.outputs.size() < 2) return kernel;
+    graph::ElementProgram program;
+    program.shape = {s_.batch * s_.output_pixels(), s_.outputs};
+    program.operands = {{{request_.inputs[1].dtype, program.shape}}};
+    program.code = {{graph::ElementOp::kCast, request_.outputs[1].dtype, {0}}};
+    program.outputs = {{1, true, graph::ReduceKind::kSum, {0}}};
+    kernel->add_program(program, {{Slot::kInput, 1}, {Slot::kOutput, 1}});
+    return kernel;
+  }
+  std::unique_ptr<graph::Kernel> plus_bias() const {
+    auto kernel = std::make_unique<LaunchKernel>(request_);
+    add_loop(*kernel, request_.outputs[0].shape.elems(),
+             fmt::format("put(out0 + i, widen(out0[i]) + widen(in2[i % {}u]));", s_.outputs),
+             {{Slot::kInput, 2}, {Slot::kOutput, 0}});
+    return kernel;
+  }
+  /// Elements of a kernel's output.
+  int64_t rows() const { return s_.window_elems() * s_.group_channels(); }
+
+  const ConvolutionPass pass_;
+  const ConvolutionShape& s_;
+  const KernelRequest& request_;
+  const DType dtype_;
+  const int64_t kernel_elems_;
+};
 
 /// Null where the library has no way, or there is none.
 std::unique_ptr<graph::Kernel> prepare_by_library(ConvolutionPass pass, const ConvolutionShape& s,
                                                   const KernelRequest& request) {
   cuda::ConvolutionLibrary* library = request.module->sources().convolutions;
+  const DType dtype = request.inputs[0].dtype;
   const bool empty = s.batch == 0 || s.channels == 0 || s.outputs == 0;
-  if (library == nullptr || empty || request.inputs[0].dtype == DType::kF64) return nullptr;
-  const Places places = places_of(pass);
-  const std::vector<Slot> tensors = {places.x, places.kernel, places.y};
-  std::unique_ptr<cuda::LibraryCall> call =
-      fastest(request, fmt::format("cudnn {}", library->version()),
-              library->ways(request.module->context(), library_spec(pass, s, request, places)), tensors);
-  if (!call) return nullptr;
-  return std::make_unique<LibraryKernel>(std::move(call), tensors, bias_kernel(pass, s, request));
+  // The library's images are all of one dtype.
+  const DType other =
+      pass == ConvolutionPass::kWeightGradient ? request.inputs[1].dtype : request.outputs[0].dtype;
+  if (library == nullptr || empty || dtype == DType::kF64 || other != dtype) return nullptr;
+  ByLibrary call(pass, s, request);
+  LibraryParts parts = call.parts();
+  parts.call = choose_way(
+      request, fmt::format("cudnn {}", library->version()),
+      library->ways(request.module->context(), library_spec(pass, s, dtype, request.module->tf32())),
+      call.bytes());
+  return parts.call ? std::make_unique<LibraryKernel>(std::move(parts)) : nullptr;
 }
 
 }  // namespace

@@ -46,18 +46,17 @@ void LaunchKernel::add_program(const graph::ElementProgram& program, std::vector
 void LaunchKernel::add_launch(const std::string& function, const cuda::LaunchSize& size,
                               std::vector<Slot> slots) {
   slots.push_back({Slot::kWorkspace, 0});
-  std::vector<void*> arguments(slots.size());
-  launches_.push_back({module_.add_function(function), size, std::move(slots), std::move(arguments)});
+  Launch& launch = launches_.emplace_back();
+  launch.function = module_.add_function(function);
+  launch.size = size;
+  launch.addresses.resize(slots.size());
+  for (std::byte*& address : launch.addresses) launch.arguments.push_back(&address);
+  launch.slots = std::move(slots);
 }
 
 void LaunchKernel::run(const graph::KernelArgs& args) {
   for (Launch& launch : launches_) {
-    for (size_t a = 0; a < launch.slots.size(); ++a) {
-      const auto [kind, index] = launch.slots[a];
-      launch.arguments[a] = argument_of(kind == Slot::kInput    ? args.inputs[index]
-                                        : kind == Slot::kOutput ? args.outputs[index]
-                                                                : args.workspace);
-    }
+    for (size_t a = 0; a < launch.slots.size(); ++a) launch.addresses[a] = launch.slots[a].address(args);
     module_.launch(launch.function, launch.size, launch.arguments, args.stream);
   }
 }

@@ -16,7 +16,13 @@ namespace isochron::ops {
 /// One of a call's addresses.
 struct Slot {
   enum Kind : uint8_t { kInput, kOutput, kWorkspace } kind = kInput;
-  size_t index = 0;
+  size_t index = 0;  // of an input or output; in the workspace the offset in bytes
+
+  std::byte* address(const graph::KernelArgs& args) const {
+    return kind == kInput    ? args.inputs[index]
+           : kind == kOutput ? args.outputs[index]
+                             : args.workspace + index;
+  }
 };
 
 /// What the driver takes for an argument that is an address: where that address is.
@@ -44,6 +50,9 @@ class LaunchKernel final : public graph::Kernel {
   /// One whose operands and outputs are these.
   void add_program(const graph::ElementProgram& program, std::vector<Slot> slots);
 
+  /// All inputs, then all outputs.
+  const std::vector<Slot>& all_slots() const { return all_; }
+
   void need_workspace(size_t bytes) { workspace_bytes_ = std::max(workspace_bytes_, bytes); }
 
   size_t workspace_bytes() const override { return workspace_bytes_; }
@@ -54,7 +63,8 @@ class LaunchKernel final : public graph::Kernel {
     size_t function;
     cuda::LaunchSize size;
     std::vector<Slot> slots;
-    std::vector<void*> arguments;
+    std::vector<std::byte*> addresses;
+    std::vector<void*> arguments;  // where those are
   };
   void add_launch(const std::string& function, const cuda::LaunchSize& size, std::vector<Slot> slots);
 

@@ -5,7 +5,9 @@
 #include <string_view>
 #include <utility>
 
+#include "isochron/core/checked.h"
 #include "isochron/core/error.h"
+#include "isochron/core/event.h"
 #include "isochron/ops/choices.h"
 
 namespace isochron::ops {
@@ -18,24 +20,15 @@ using graph::KernelRequest;
 
 constexpr int kRunsATiming = 5;  // a run by itself may be shorter than waiting for it
 
-DevicePtr address_of(const KernelArgs& args, const Slot& slot) {
-  const std::byte* address = slot.kind == Slot::kInput    ? args.inputs[slot.index]
-                             : slot.kind == Slot::kOutput ? args.outputs[slot.index]
-                                                          : args.workspace;
-  return reinterpret_cast<uintptr_t>(address);
-}
+DevicePtr pointer_of(const std::byte* address) { return reinterpret_cast<uintptr_t>(address); }
 
 /// Memory for the tensors of a call, and a stream. Its content is 0: that is as good as any to time with.
 class Trial {
  public:
-  Trial(const KernelRequest& request, const std::vector<Slot>& tensors, size_t workspace_bytes)
-      : context_(request.module->context()), stream_(context_.create_stream(false)) {
+  Trial(cuda::Context& context, const std::vector<size_t>& bytes, size_t workspace_bytes)
+      : context_(context), stream_(context_.create_stream(false)) {
     try {
-      for (const Slot& slot : tensors) {
-        const TensorSpec& spec =
-            slot.kind == Slot::kInput ? request.inputs[slot.index] : request.outputs[slot.index];
-        add(spec.size_bytes());
-      }
+      for (const size_t each : bytes) add(each);
       add(workspace_bytes);
     } catch (...) {
       give_back();
@@ -46,8 +39,8 @@ class Trial {
   Trial(const Trial&) = delete;
   Trial& operator=(const Trial&) = delete;
 
-  void run(LibraryCall& call) {
-    for (int run = 0; run < kRunsATiming; ++run)
+  void run(LibraryCall& call, int times) {
+    for (int run = 0; run < times; ++run)
       call.enqueue(std::span(made_).first(made_.size() - 1), made_.back(), stream_);
     context_.synchronize(stream_);
   }
@@ -55,7 +48,7 @@ class Trial {
  private:
   void add(size_t bytes) {
     made_.push_back(context_.allocate(std::max<size_t>(bytes, 1)));
-    context_.fill(made_.back(), 0, bytes, stream_);
+    if (bytes > 0) context_.fill(made_.back(), 0, bytes, stream_);
   }
   void give_back() noexcept {
     try {
@@ -71,41 +64,46 @@ class Trial {
   std::vector<DevicePtr> made_;
 };
 
+/// Of what is asked for, of whom.
+std::string describe(const KernelRequest& request, const std::string& library) {
+  std::string call = request.op.name;
+  for (const TensorSpec& spec : request.inputs) call += fmt::format(" {}", spec.str());
+  return call + fmt::format(" {} {}on {} by {}", request.attributes.str(),
+                            request.module->tf32() ? "tf32 " : "", request.module->device().name, library);
+}
+
 }  // namespace
 
-LibraryKernel::LibraryKernel(std::unique_ptr<LibraryCall> call, std::vector<Slot> tensors,
-                             std::unique_ptr<graph::Kernel> after)
-    : call_(std::move(call)), tensors_(std::move(tensors)), after_(std::move(after)) {}
+LibraryKernel::LibraryKernel(LibraryParts parts)
+    : parts_(std::move(parts)), addresses_(parts_.tensors.size()) {}
 
 size_t LibraryKernel::workspace_bytes() const {
-  return std::max(call_->workspace_bytes(), after_ ? after_->workspace_bytes() : 0);
+  return std::max({checked_add(parts_.tensor_bytes, parts_.call->workspace_bytes()),
+                   parts_.before ? parts_.before->workspace_bytes() : 0,
+                   parts_.after ? parts_.after->workspace_bytes() : 0});
 }
 
 void LibraryKernel::bind(const KernelArgs& args) {
-  for (const Slot& slot : tensors_) {
-    const DevicePtr address = address_of(args, slot);
+  for (const Slot& slot : parts_.tensors) {
+    const DevicePtr address = pointer_of(slot.address(args));
     require(address % cuda::kLibraryAlignment == 0, ErrorCode::kInvalidArgument, "cuda",
-            "a tensor of {} begins at {:#x}, which is no multiple of {} bytes; copy it first", call_->name(),
-            address, cuda::kLibraryAlignment);
+            "a tensor of {} begins at {:#x}, which is no multiple of {} bytes; copy it first",
+            parts_.call->name(), address, cuda::kLibraryAlignment);
   }
-  if (after_) after_->bind(args);
+  if (parts_.before) parts_.before->bind(args);
+  if (parts_.after) parts_.after->bind(args);
 }
 
 void LibraryKernel::run(const KernelArgs& args) {
-  std::vector<DevicePtr> addresses;
-  for (const Slot& slot : tensors_) addresses.push_back(address_of(args, slot));
-  call_->enqueue(addresses, reinterpret_cast<uintptr_t>(args.workspace), args.stream);
-  if (after_) after_->run(args);
+  if (parts_.before) parts_.before->run(args);
+  for (size_t t = 0; t < addresses_.size(); ++t) addresses_[t] = pointer_of(parts_.tensors[t].address(args));
+  parts_.call->enqueue(addresses_, pointer_of(args.workspace + parts_.tensor_bytes), args.stream);
+  if (parts_.after) parts_.after->run(args);
 }
 
-std::unique_ptr<LibraryCall> fastest(const KernelRequest& request, const std::string& library,
-                                     cuda::LibraryCalls ways, const std::vector<Slot>& tensors) {
-  if (ways.empty()) return nullptr;
-  if (ways.size() == 1) return std::move(ways.front());
-  std::string call = request.op.name;
-  for (const TensorSpec& spec : request.inputs) call += fmt::format(" {}", spec.str());
-  call += fmt::format(" {} {}on {} by {}", request.attributes.str(), request.module->tf32() ? "tf32 " : "",
-                      request.module->device().name, library);
+std::unique_ptr<LibraryCall> choose_way(const KernelRequest& request, const std::string& library,
+                                        cuda::LibraryCalls ways, const std::vector<size_t>& bytes) {
+  const std::string call = describe(request, library);
   std::vector<std::string> names;
   size_t workspace_bytes = 0;
   for (const auto& way : ways) {
@@ -114,18 +112,27 @@ std::unique_ptr<LibraryCall> fastest(const KernelRequest& request, const std::st
   }
   const std::vector<std::string_view> views(names.begin(), names.end());
   std::optional<Trial> trial;
-  size_t chosen = 0;
+  size_t chosen = ways.size();
   try {
     chosen = choose(call, views, [&](size_t way) -> std::function<void()> {
-      return [&, way] {
-        if (!trial) trial.emplace(request, tensors, workspace_bytes);
-        trial->run(*ways[way]);
-      };
+      if (!trial) trial.emplace(request.module->context(), bytes, workspace_bytes);
+      try {
+        trial->run(*ways[way], 1);
+      } catch (const Error& error) {
+        if (error.code() == ErrorCode::kDeviceLost) throw;
+        return {};  // the library was wrong about it
+      }
+      return [&, way] { trial->run(*ways[way], kRunsATiming); };
     });
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kOutOfMemory) throw;
+    chosen = 0;
+    restore_choices({{call, names[0]}});  // equal calls run equal code
   }
-  return std::move(ways[chosen]);
+  if (chosen < ways.size()) return std::move(ways[chosen]);
+  emit({EventKind::kNotice, request.op.name,
+        call + " has no way to compute it; a plain kernel does, which is slow"});
+  return nullptr;
 }
 
 }  // namespace isochron::ops

@@ -10,12 +10,18 @@
 
 namespace isochron::ops {
 
+/// A call with what goes before and after it.
+struct LibraryParts {
+  std::unique_ptr<cuda::LibraryCall> call;
+  std::vector<Slot> tensors;  // the library's, among the call's addresses
+  /// Of the workspace, at its beginning, for tensors that lie there; the library's own follows.
+  size_t tensor_bytes = 0;
+  std::unique_ptr<graph::Kernel> before = nullptr, after = nullptr;
+};
+
 class LibraryKernel final : public graph::Kernel {
  public:
-  /// `tensors`: which of the call's addresses are the library's tensors. `after`, which may be null, runs
-  /// behind it.
-  LibraryKernel(std::unique_ptr<cuda::LibraryCall> call, std::vector<Slot> tensors,
-                std::unique_ptr<graph::Kernel> after = nullptr);
+  explicit LibraryKernel(LibraryParts parts);
 
   size_t workspace_bytes() const override;
   /// Throws kInvalidArgument for an address that isn't a multiple of kLibraryAlignment.
@@ -23,14 +29,15 @@ class LibraryKernel final : public graph::Kernel {
   void run(const graph::KernelArgs& args) override;
 
  private:
-  const std::unique_ptr<cuda::LibraryCall> call_;
-  const std::vector<Slot> tensors_;
-  const std::unique_ptr<graph::Kernel> after_;
+  const LibraryParts parts_;
+  std::vector<cuda::DevicePtr> addresses_;
 };
 
-/// The fastest of `ways` (see choose in ops/choices.h), timed on memory of their own, which is given back;
-/// the first where there is none left to time with. `library`: its name and version. Null: there are none.
-std::unique_ptr<cuda::LibraryCall> fastest(const graph::KernelRequest& request, const std::string& library,
-                                           cuda::LibraryCalls ways, const std::vector<Slot>& tensors);
+/// One of `ways`, those that the library expects to be fastest first: the fastest of them (see choose in
+/// ops/choices.h), timed on memory of their own, which is given back; the first where there is none left to
+/// time with. Ways that fail are left out. `library`: its name and version; `bytes`: of each tensor. Null:
+/// there is none, which is told as an event kNotice.
+std::unique_ptr<cuda::LibraryCall> choose_way(const graph::KernelRequest& request, const std::string& library,
+                                              cuda::LibraryCalls ways, const std::vector<size_t>& bytes);
 
 }  // namespace isochron::ops

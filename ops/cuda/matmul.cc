@@ -57,10 +57,13 @@ std::unique_ptr<graph::Kernel> prepare_by_library(const KernelRequest& request, 
   if (library == nullptr) return nullptr;
   const std::optional<ProductSpec> spec = product_spec(request, g);
   if (!spec) return nullptr;
-  const std::vector<Slot> tensors = {{Slot::kInput, 1}, {Slot::kInput, 0}, {Slot::kOutput, 0}};
-  std::unique_ptr<cuda::LibraryCall> call = fastest(request, fmt::format("cublasLt {}", library->version()),
-                                                    library->ways(request.module->context(), *spec), tensors);
-  return call ? std::make_unique<LibraryKernel>(std::move(call), tensors) : nullptr;
+  LibraryParts parts;
+  parts.tensors = {{Slot::kInput, 1}, {Slot::kInput, 0}, {Slot::kOutput, 0}};
+  parts.call = choose_way(
+      request, fmt::format("cublasLt {}", library->version()),
+      library->ways(request.module->context(), *spec),
+      {request.inputs[1].size_bytes(), request.inputs[0].size_bytes(), request.outputs[0].size_bytes()});
+  return parts.call ? std::make_unique<LibraryKernel>(std::move(parts)) : nullptr;
 }
 
 std::unique_ptr<graph::Kernel> prepare_tiles(const KernelRequest& request, const MatmulGeometry& g) {

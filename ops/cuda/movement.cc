@@ -28,13 +28,18 @@ std::string_view moved_type(DType dtype) {
 }
 
 /// Adds a function whose `body` a thread runs for each element `i` of `elems`, a signed number of 64 bits.
-void add_loop(LaunchKernel& kernel, const KernelRequest& request, int64_t elems, const std::string& body) {
+void add_loop(LaunchKernel& kernel, const KernelRequest& request, int64_t elems, const std::string& body,
+              std::vector<Slot> slots) {
   if (elems == 0) return;
   kernel.add(
       request,
       fmt::format("const long long i = blockIdx.x * {}ll + threadIdx.x;\n  if (i >= {}ll) return;\n  {}",
                   kThreads, elems, body),
-      row_of_blocks(request, (elems + kThreads - 1) / kThreads, kThreads), moved_type);
+      row_of_blocks(request, (elems + kThreads - 1) / kThreads, kThreads), std::move(slots), moved_type);
+}
+/// With all of the call's tensors.
+void add_loop(LaunchKernel& kernel, const KernelRequest& request, int64_t elems, const std::string& body) {
+  add_loop(kernel, request, elems, body, kernel.all_slots());
 }
 
 /// Where element `i` of the part lies in the whole.
@@ -109,7 +114,8 @@ std::unique_ptr<graph::Kernel> prepare_concatenate_cuda(const KernelRequest& req
     const int64_t run = shape[axis] * out.inner;
     add_loop(*kernel, request, shape.elems(),
              fmt::format("out0[i / {0}ll * {1}ll + {2}ll + i % {0}ll] = in{3}[i];", run,
-                         out.extent * out.inner, start, k));
+                         out.extent * out.inner, start, k),
+             {{Slot::kInput, k}, {Slot::kOutput, 0}});
     start += run;
   }
   return kernel;

@@ -1,4 +1,6 @@
 // Pooling on a device.
+#include <algorithm>
+
 #include "isochron/core/error.h"
 #include "isochron/ops/cuda/block_sizes.h"
 #include "isochron/ops/cuda/kernels.h"
@@ -45,6 +47,8 @@ std::unique_ptr<graph::Kernel> prepare_pooling_cuda(Pooling pooling, const Pooli
   const int64_t others = backward ? s.output_pixels() : s.input_pixels();
   const int64_t elems = s.batch * pixels * s.channels;
   if (elems == 0) return kernel;
+  require(std::max(pixels, others) < int64_t{1} << 31, ErrorCode::kUnsupported, request.op.name,
+          "{} has more pixels than its kernel counts", request.inputs[0].str());
   request.module->add_shared(std::string(texts::kWindow));
   request.module->add_shared(std::string(texts::kPooling));
   const std::string_view sum = request.inputs[0].dtype == DType::kF64 ? "double" : "float";

@@ -52,12 +52,19 @@ std::vector<double> losses(const std::string& arguments, const std::string& devi
 
 TEST(TrainingOnADevice, KeepsToItsMemoryLimit) {
   const TempFolder folder;
-  const SimulatedGpu simulated(cuda::simulated_device(size_t{256} << 20));
-  EXPECT_FALSE(losses("regress --epochs 1 --steps 3 --memory-limit 4MB", "cuda", folder / "a.json").empty());
-  EXPECT_LE(cuda::gpu(SimulatedGpu::kDevice)->pool().stats().reserved_bytes, 4'000'000u);
-  const Outcome outcome = run("train digits --device cuda --epochs 1 --batch 256 --memory-limit 4MB");
-  EXPECT_THAT(outcome, Ends(4, " of the 256 rows"));
   EXPECT_THAT(run("train regress --memory-limit 4MB"), Ends(2, "name one with --device"));
+  {
+    const SimulatedGpu simulated;
+    EXPECT_THAT(run("train regress --device cuda --memory-limit 1kB"),
+                Ends(2, "takes at least 65536 at once"));
+    EXPECT_FALSE(
+        losses("regress --epochs 1 --steps 3 --memory-limit 4MB", "cuda", folder / "a.json").empty());
+    EXPECT_LE(cuda::gpu(SimulatedGpu::kDevice)->pool().stats().reserved_bytes, 4'000'000u);
+    EXPECT_THAT(run("train regress --device cuda --memory-limit 4MB"), Ends(2, "limit its memory before"));
+  }
+  const SimulatedGpu another;
+  EXPECT_THAT(run("train digits --device cuda --epochs 1 --batch 256 --memory-limit 4MB"),
+              Ends(4, " of the 256 rows"));
 }
 
 /// Ends the process, as a lost device leaves nothing to go on with.

@@ -310,6 +310,22 @@ TEST_F(TrainCommand, ARunIsResumedUnderItsOwnSettingsAlone) {
   EXPECT_THAT(train(run + " --epochs 2 --resume --accumulate 2"), Ends(0, "")) << "more epochs are welcome";
 }
 
+TEST_F(TrainCommand, ARunIsResumedOnItsOwnDataAlone) {
+  std::string row;
+  for (int i = 0; i < 64; ++i) row += "3,";
+  const std::string one = row + "1\n", two = row + "2\n";
+  std::string both;
+  for (int i = 0; i < 10; ++i) both += one + two;
+  const std::string run =
+      "digits --batch 4 --steps 2 --checkpoint " + (folder_ / "run").string() + " --data ";
+  EXPECT_THAT(train(run + write("a.csv", both).string() + " --epochs 2"), Ends(0, ""));
+  EXPECT_THAT(train(run + write("b.csv", both).string() + " --epochs 2 --resume"), Ends(0, "resumed from"))
+      << "the same elsewhere";
+  EXPECT_THAT(train(run + write("b.csv", two + one + both.substr(one.size() + two.size())).string() +
+                    " --epochs 2 --resume"),
+              Ends(2, "content of --data: "));
+}
+
 TEST_F(TrainCommand, EveryKindOfModelSaysWhereItGoesOn) {
   for (const std::string model : {"regress", "mlp", "co2", "gpt"}) {
     const std::string run =

@@ -24,14 +24,7 @@ constexpr const char* kH100 =
 ConvolutionSpec spec_of(Pass pass, DType dtype) {
   // As ResNet's stages begin: 3x3 at stride 2, `same`, so with padding on one side alone.
   const ConvolutionSpec::Axis axis{.input = 32, .window = 3, .stride = 2, .after = 1, .output = 16};
-  return {.pass = pass,
-          .axis = {axis, axis},
-          .batch = 32,
-          .channels = 16,
-          .outputs = 32,
-          .x = dtype,
-          .kernel = dtype,
-          .y = dtype};
+  return {.pass = pass, .axis = {axis, axis}, .batch = 32, .channels = 16, .outputs = 32, .dtype = dtype};
 }
 
 class Convolutions : public testing::Test {

@@ -69,6 +69,9 @@ TEST(MemoryReport, ComesBackFromItsJson) {
        {"", "[]", "{\"moments\": [{\"name\": 5}]}", "{\"moments\": [{}]}", "{\"moments\": 3}"}) {
     EXPECT_ERROR(memory_from_json(bad, "run.json"), ErrorCode::kBadFormat, "run.json");
   }
+  std::string large = memory_json(moments(), -1);
+  large.replace(large.find("20000000"), 8, "1.95e+28");
+  EXPECT_ERROR(memory_from_json(large, "run.json"), ErrorCode::kBadFormat, "no whole number");
 }
 
 TEST(MemoryReport, SectionIsMarkup) {

@@ -93,6 +93,11 @@ TEST(PlanPicture, ComesBackFromItsJson) {
   for (const std::string bad : {"", "{}", "[1]"}) {
     EXPECT_ERROR(plan_from_json(bad, "train.json"), ErrorCode::kBadFormat, "train.json");
   }
+  for (const char* number : {"1.95e+28", "2.5", "18446744073709551615"}) {
+    std::string large = plan_json(small(), -1);
+    large.replace(large.find("4096"), 4, number);
+    EXPECT_ERROR(plan_from_json(large, "train.json"), ErrorCode::kBadFormat, "no whole number");
+  }
   PlanPicture outside = small();
   outside.buffers[0].offset = 4000;
   EXPECT_ERROR(plan_from_json(plan_json(outside), "train.json"), ErrorCode::kBadFormat,

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "isochron/core/event.h"
 #include "isochron/graph/captured.h"
 #include "isochron/ops/choices.h"
 #include "isochron/ops/convolution.h"
@@ -76,6 +77,29 @@ TEST(DeviceKernels, ProductsOfWholeBatchesAreOneCallOfTheLibrary) {
   EXPECT_EQ(spec_of({2, 1, 4, 5}, {1, 3, 5, 6}, false, false).size(), 0u)
       << "no one stride leads through them";
   EXPECT_EQ(spec_of({4, 0}, {0, 6}, false, false).size(), 0u);
+}
+
+TEST(DeviceKernels, WaysThatFailAreLeftOut) {
+  SimulatedGpu simulated;
+  simulated.products.failing = {0};
+  CaptureOptions options;
+  options.plan.device = SimulatedGpu::kDevice;
+  const auto square = [](const Tensor& x) { return matmul(x, x); };
+  EXPECT_EQ(capture(square, options)(ones({7, 7})).to_vector(), std::vector<double>(49, 7))
+      << "the other one";
+  std::string told;
+  const int sink = add_event_sink([&](const Event& event) { told += event.text; });
+  simulated.products.failing = {0, 512};
+  EXPECT_EQ(capture(square, options)(ones({6, 6})).to_vector(), std::vector<double>(36, 6))
+      << "a plain kernel";
+  simulated.convolutions.none_for_batch = 3;
+  const auto convolve = [](const Tensor& x, const Tensor& kernel) { return conv2d(x, kernel); };
+  EXPECT_EQ(capture(convolve, options)(ones({3, 2, 2, 1}), ones({1, 1, 1, 2})).to_vector(),
+            std::vector<double>(24, 1));
+  remove_event_sink(sink);
+  EXPECT_THAT(
+      told, testing::AllOf(testing::HasSubstr("matmul f32(6, 6)"), testing::HasSubstr("convolution f32(3, 2"),
+                           testing::HasSubstr("a plain kernel does, which is slow")));
 }
 
 TEST(DeviceKernels, Tf32IsAskedForAlone) {

@@ -17,12 +17,13 @@ class SimulatedConvolutions final : public ConvolutionLibrary {
   LibraryCalls ways(Context& context, const ConvolutionSpec& spec) override {
     specs.push_back(spec);
     LibraryCalls result;
-    if (spec.x == spec.kernel && spec.x == spec.y)  // else it has none, as the real one at times
+    if (spec.batch != none_for_batch)
       result.push_back(std::make_unique<Call>(dynamic_cast<SimulatedContext&>(context), spec));
     return result;
   }
 
   std::vector<ConvolutionSpec> specs;  // of all that was asked for
+  int64_t none_for_batch = 0;          // there is no way for images in batches of so many
 
  private:
   using Pass = ConvolutionSpec::Pass;
@@ -35,8 +36,8 @@ class SimulatedConvolutions final : public ConvolutionLibrary {
     void enqueue(std::span<const DevicePtr> tensors, DevicePtr, Stream stream) override {
       context_.launch(
           [spec = spec_, x = tensors[0], kernel = tensors[1], y = tensors[2]] {
-            if (spec.x == DType::kF32) return run<float>(spec, x, kernel, y);
-            if (spec.x == DType::kF16) return run<float16>(spec, x, kernel, y);
+            if (spec.dtype == DType::kF32) return run<float>(spec, x, kernel, y);
+            if (spec.dtype == DType::kF16) return run<float16>(spec, x, kernel, y);
             run<bfloat16>(spec, x, kernel, y);
           },
           stream);
@@ -69,7 +70,7 @@ class SimulatedConvolutions final : public ConvolutionLibrary {
             for (int64_t o = 0; o < s.outputs; ++o) {
               for (int64_t c = 0; c < depth; ++c) {
                 const int64_t xi = (n * inputs + pixel) * s.channels + o / share * depth + c;
-                const int64_t ki = (k * depth + c) * s.outputs + o, yi = (n * outputs + p) * s.outputs + o;
+                const int64_t ki = (o * elems + k) * depth + c, yi = (n * outputs + p) * s.outputs + o;
                 const auto of = [](const T* tensor, int64_t i) { return static_cast<float>(tensor[i]); };
                 if (s.pass == Pass::kForward) result[static_cast<size_t>(yi)] += of(x, xi) * of(kernel, ki);
                 if (s.pass == Pass::kInputGradient)

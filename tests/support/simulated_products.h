@@ -4,10 +4,12 @@
 
 #include <cstring>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "isochron/core/cuda/products.h"
+#include "isochron/core/error.h"
 #include "support/simulated_driver.h"
 
 namespace isochron::cuda {
@@ -20,20 +22,23 @@ class SimulatedProducts final : public ProductLibrary {
     specs.push_back(spec);
     LibraryCalls result;
     for (const size_t bytes : {size_t{0}, size_t{512}})
-      result.push_back(std::make_unique<Call>(dynamic_cast<SimulatedContext&>(context), spec, bytes));
+      result.push_back(std::make_unique<Call>(dynamic_cast<SimulatedContext&>(context), spec, bytes,
+                                              failing.contains(bytes)));
     return result;
   }
 
   std::vector<ProductSpec> specs;  // of all that was asked for
+  std::set<size_t> failing;        // ways that fail, by their workspace
 
  private:
   class Call final : public LibraryCall {
    public:
-    Call(SimulatedContext& context, const ProductSpec& spec, size_t workspace_bytes)
-        : context_(context), spec_(spec), workspace_bytes_(workspace_bytes) {}
+    Call(SimulatedContext& context, const ProductSpec& spec, size_t workspace_bytes, bool fails)
+        : context_(context), spec_(spec), workspace_bytes_(workspace_bytes), fails_(fails) {}
     std::string name() const override { return "simulated " + std::to_string(workspace_bytes_); }
     size_t workspace_bytes() const override { return workspace_bytes_; }
     void enqueue(std::span<const DevicePtr> tensors, DevicePtr workspace, Stream stream) override {
+      require(!fails_, ErrorCode::kDevice, "cuda", "this way fails");
       context_.launch(
           [=, a = tensors[0], b = tensors[1], c = tensors[2], spec = spec_, bytes = workspace_bytes_] {
             std::memset(reinterpret_cast<void*>(workspace), 0xA5, bytes);
@@ -80,6 +85,7 @@ class SimulatedProducts final : public ProductLibrary {
     SimulatedContext& context_;
     const ProductSpec spec_;
     const size_t workspace_bytes_;
+    const bool fails_;
   };
 };
 

@@ -1,0 +1,33 @@
+// Whole numbers out of documents that anybody may have written. The library's own get() cuts off fractions,
+// and converting what fits no 64 bits is undefined.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string_view>
+
+namespace isochron::observe {
+
+/// So that sums of many fit, and doubles hold them: a run of a hundred days has fewer ns.
+inline constexpr int64_t kLargestWhole = int64_t{1} << 53;
+
+/// A whole number in [low, kLargestWhole]; throws std::invalid_argument naming it otherwise.
+template <typename Json>
+int64_t whole_of(const Json& value, std::string_view name, int64_t low = 0) {
+  const bool fits =
+      value.is_number_integer() &&
+      (!value.is_number_unsigned() || value.template get<uint64_t>() <= static_cast<uint64_t>(kLargestWhole));
+  if (!fits || value.template get<int64_t>() < low || value.template get<int64_t>() > kLargestWhole)
+    throw std::invalid_argument(fmt::format("'{}' is no whole number in [{}, 2^53]", name, low));
+  return value.template get<int64_t>();
+}
+
+/// That of the member `name`; throws as `at` too.
+template <typename Json>
+int64_t whole(const Json& json, const char* name, int64_t low = 0) {
+  return whole_of(json.at(name), name, low);
+}
+
+}  // namespace isochron::observe
