@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "support/expect_error.h"
+#include "support/leaks_of_others.h"
 #include "support/simulated_driver.h"
 
 namespace isochron::cuda {
@@ -40,6 +41,7 @@ class Convolutions : public testing::Test {
     }
     return all;
   }
+  const LeaksOfOthers leaks;
   const std::unique_ptr<ConvolutionLibrary> library = convolutions_for(kH100);
   SimulatedContext context;
 };

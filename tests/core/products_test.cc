@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "support/expect_error.h"
+#include "support/leaks_of_others.h"
 #include "support/simulated_driver.h"
 
 namespace isochron::cuda {
@@ -35,6 +36,7 @@ TEST(Products, WhatContradictsItselfIsRefused) {
 
 /// Without a device it gets as far as to be told all of a product, and each setting is checked by it.
 TEST(Products, TheMachinesLibraryTakesItsDescription) {
+  const LeaksOfOthers leaks;
   ProductLibrary* library = machine_products();
   if (library == nullptr) GTEST_SKIP() << "cuBLASLt is not here";
   EXPECT_GE(library->version(), 130000);

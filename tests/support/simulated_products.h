@@ -41,7 +41,7 @@ class SimulatedProducts final : public ProductLibrary {
       require(!fails_, ErrorCode::kDevice, "cuda", "this way fails");
       context_.launch(
           [=, a = tensors[0], b = tensors[1], c = tensors[2], spec = spec_, bytes = workspace_bytes_] {
-            std::memset(reinterpret_cast<void*>(workspace), 0xA5, bytes);
+            if (bytes > 0) std::memset(reinterpret_cast<void*>(workspace), 0xA5, bytes);
             switch (spec.factors) {
               case DType::kF64:
                 return multiply<double, double, double>(spec, a, b, c);
