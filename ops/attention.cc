@@ -110,7 +110,8 @@ class Composition {
     if (!s.causal && !s.masked) return;
     Tensor seen = constant(visible());
     if (s.masked) seen = logical_and(seen, reshape(mask, {s.batch, 1, 1, 1, s.keys}));
-    scores_ = where(seen, scores_, full({}, -std::numeric_limits<double>::infinity(), scores_.dtype()));
+    scores_ =
+        where(seen, scores_, constant(full({}, -std::numeric_limits<double>::infinity(), scores_.dtype())));
   }
 
   /// Log of the sums, (N, H, T); 0 for queries that see no key.
@@ -147,7 +148,7 @@ class Composition {
   };
   SoftmaxParts softmax_parts() const {
     const Tensor largest = stop_gradient(max(scores_, {-1}, true));
-    const Tensor none = full({}, -std::numeric_limits<double>::infinity(), scores_.dtype());
+    const Tensor none = constant(full({}, -std::numeric_limits<double>::infinity(), scores_.dtype()));
     const Tensor most = where(largest > none, largest, scalar(0, scores_.dtype()));
     const Tensor exponentials = exp(scores_ - most);
     return {most, exponentials, sum(exponentials, {-1}, true)};
