@@ -16,6 +16,7 @@
 #include "isochron/core/error.h"
 #include "isochron/core/file.h"
 #include "isochron/core/stop_signals.h"
+#include "isochron/observe/json_numbers-inl.h"
 #include "isochron/observe/report.h"
 
 namespace isochron::apps {
@@ -53,11 +54,12 @@ std::string bars(const std::vector<double>& values) {
   return text;
 }
 
+int64_t process_of(const json& live) { return observe::whole(live, "process", 1); }
+
 std::string view(const json& live) {
   const auto number = [&](const char* name) { return live.at(name).get<double>(); };
   const double steps = number("step"), of = number("steps_per_epoch"), epochs = number("epochs");
-  std::string text =
-      fmt::format("{}  process {}\n", live.at("title").get<std::string>(), live.at("process").get<int64_t>());
+  std::string text = fmt::format("{}  process {}\n", live.at("title").get<std::string>(), process_of(live));
   text += fmt::format("epoch {:.0f} of {:.0f}, step {:.0f}{}; {:.0f} steps in {}\n", number("epoch"), epochs,
                       steps, of > 0 ? fmt::format(" of {:.0f}", of) : "", number("total_steps"),
                       observe::duration_text(number("seconds") * 1e9));
@@ -102,7 +104,7 @@ void run(const Options& options) {
       fmt::print("the run is over{}{}\n", reason.empty() ? "" : ": ", reason);
       return;
     }
-    if (!alive(live.at("process").get<int64_t>())) {
+    if (!alive(process_of(live))) {
       fmt::print("the run's process is gone, without an end of its own\n");
       return;
     }
@@ -128,6 +130,8 @@ void add_watch(CLI::App& app) {
     } catch (const json::exception& error) {
       fail(ErrorCode::kBadFormat, (options->folder / "live.json").string(), "lacks something: {}",
            error.what());
+    } catch (const std::invalid_argument& error) {
+      fail(ErrorCode::kBadFormat, (options->folder / "live.json").string(), "{}", error.what());
     }
   });
 }

@@ -110,8 +110,7 @@ class Composition {
     if (!s.causal && !s.masked) return;
     Tensor seen = constant(visible());
     if (s.masked) seen = logical_and(seen, reshape(mask, {s.batch, 1, 1, 1, s.keys}));
-    scores_ =
-        where(seen, scores_, constant(full({}, -std::numeric_limits<double>::infinity(), scores_.dtype())));
+    scores_ = where(seen, scores_, nothing_seen());
   }
 
   /// Log of the sums, (N, H, T); 0 for queries that see no key.
@@ -148,10 +147,13 @@ class Composition {
   };
   SoftmaxParts softmax_parts() const {
     const Tensor largest = stop_gradient(max(scores_, {-1}, true));
-    const Tensor none = constant(full({}, -std::numeric_limits<double>::infinity(), scores_.dtype()));
-    const Tensor most = where(largest > none, largest, scalar(0, scores_.dtype()));
+    const Tensor most = where(largest > nothing_seen(), largest, scalar(0, scores_.dtype()));
     const Tensor exponentials = exp(scores_ - most);
     return {most, exponentials, sum(exponentials, {-1}, true)};
+  }
+  /// The score of a key that isn't seen.
+  Tensor nothing_seen() const {
+    return constant(full({}, -std::numeric_limits<double>::infinity(), scores_.dtype()));
   }
   /// (N, L, heads, D) as (N, K, heads / K, L, D).
   Tensor grouped(const Tensor& x, int64_t share) const {

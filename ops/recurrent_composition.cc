@@ -94,7 +94,8 @@ std::vector<Tensor> compose_recurrent(const RecurrentLayout& layout, bool revers
     sequence.push_back(steps.within(s, step.h, none));
     gates.push_back(steps.within(s, step.gates, none));
     h = steps.within(s, step.h, h);
-    if (layout.lstm) c = steps.within(s, step.c, c);
+    if (!layout.lstm) continue;
+    c = steps.within(s, step.c, c);
     cells.push_back(c);
   }
   const Tensor all = steps.stacked(sequence, false, units);
@@ -132,7 +133,7 @@ std::vector<Tensor> compose_recurrent_gradient(const RecurrentLayout& layout, bo
     if (of_gates.defined()) more = split(steps.at_leading(of_gates, s), 4, -1);
     const Tensor h_before = s > 0 ? steps.within(s - 1, steps.at(sequence, s - 1), first_h) : first_h;
     const Tensor here = of_sequence.defined() ? dh + steps.at(of_sequence, s) : dh;
-    Tensor to_h, to_c;  // of the state before, but for its products
+    Tensor to_h;  // of the state before, but for its product
     if (layout.lstm) {
       if (of_cells.defined()) dc = dc + steps.at_leading(of_cells, s);
       const Tensor &i = gate[0], &f = gate[1], &g = gate[2], &o = gate[3];

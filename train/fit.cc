@@ -145,7 +145,7 @@ void Trainer::Fit::epochs() {
       if (!run_.stop_reason.empty()) return;
     }
     epoch_began_ns_ = now();
-    if (trainer_.functions_.optimizer != nullptr) summed_ = trainer_.functions_.optimizer->phase();
+    if (accumulating() != nullptr) summed_ = accumulating()->phase();
     steps();
     if (run_.interrupted) return;
     end_epoch();
@@ -266,6 +266,12 @@ int Trainer::Fit::step_class(int64_t steps, int64_t updates, bool odd) const {
   return updates > 0 && updates > steps / optimizer->accumulate() ? 2 : 0;
 }
 
+/// What updates, where micro-batches are accumulated; else null.
+optim::Optimizer* Trainer::Fit::accumulating() const {
+  optim::Optimizer* optimizer = trainer_.functions_.optimizer;
+  return optimizer != nullptr && optimizer->accumulate() > 1 ? optimizer : nullptr;
+}
+
 /// Whether it updated, where micro-batches are accumulated.
 bool Trainer::Fit::train_step() {
   const bool flushed = flush_last(run_.step + 1);
@@ -277,8 +283,8 @@ bool Trainer::Fit::train_step() {
   ++steps_here_;
   fetch_due_ = true;
   half_done_ = {};
-  const optim::Optimizer* optimizer = trainer_.functions_.optimizer;
-  if (optimizer == nullptr || optimizer->accumulate() == 1) return false;
+  const optim::Optimizer* optimizer = accumulating();
+  if (optimizer == nullptr) return false;
   summed_ = flushed || summed_ + 1 == optimizer->accumulate() ? 0 : summed_ + 1;
   return summed_ == 0;
 }
@@ -286,7 +292,7 @@ bool Trainer::Fit::train_step() {
 /// Where micro-batches are accumulated, the last step of an epoch updates in any case: is step `step` that
 /// one?
 bool Trainer::Fit::flush_last(int64_t step) {
-  optim::Optimizer* optimizer = trainer_.functions_.optimizer;
+  optim::Optimizer* optimizer = accumulating();
   const bool last = step == run_.steps_per_epoch;
   if (last && optimizer != nullptr) optimizer->flush_next();
   return last;

@@ -53,6 +53,7 @@ class Trainer::Fit final : public SavableRun {
   void end_trace();
   int step_class(int64_t steps, int64_t updates, bool odd) const;
   bool train_step();
+  optim::Optimizer* accumulating() const;
   bool flush_last(int64_t step);
   void begin_data();
   void fetch();

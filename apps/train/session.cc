@@ -105,7 +105,6 @@ std::string checksum_of(const std::filesystem::path& data) {
 std::vector<train::FitOptions::Setting> TrainSession::settings(int64_t steps) const {
   std::vector<train::FitOptions::Setting> all = {
       {"model", options_.model},
-      {"content of --data", checksum_of(options_.data)},
       {"--batch", std::to_string(batch_)},
       {"--steps", std::to_string(steps)},
       {"--seed", std::to_string(options_.seed)},
@@ -116,6 +115,7 @@ std::vector<train::FitOptions::Setting> TrainSession::settings(int64_t steps) co
       {"--threads", std::to_string(compute_threads()), true},
       {"--device", options_.device.str(), true},
       {"vector instructions", ops::vector_target(), true}};
+  if (!data_checksum_.empty()) all.push_back({"content of --data", data_checksum_});
   // The learning rate's way down depends on where it ends.
   if (settings_.decay) all.push_back({"--epochs", std::to_string(epochs_)});
   return all;
@@ -155,6 +155,7 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   fit_options.enforce_sealed = options_.enforce_sealed;
   if (options_.steps + settings_.steps_per_epoch > 0) fit_options.steps_per_epoch = steps_per_epoch(data);
   fit_options.finish_on_signals = !options_.checkpoint.empty();
+  if (!options_.checkpoint.empty()) data_checksum_ = checksum_of(options_.data);
   fit_options.settings = settings(fit_options.steps_per_epoch);
   add_callbacks(fit_options.callbacks);
   if (takes_turns()) run_beside_twin(fit_options, steps_per_epoch(data));

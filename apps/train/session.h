@@ -121,6 +121,7 @@ class TrainSession {
   std::optional<observe::BesideTwin> beside_twin_;
   std::optional<observe::RunData> run_;  // where it ended before the training, which was beside its twin then
   int64_t timed_iterations_ = 0, total_ns_ = 0;  // of the recorder's, what turns were told of
+  std::string data_checksum_;  // of the content of --data, where checkpoints say on what they were made
   train::History history_;
   std::function<train::NamedVariables()> weights_;
   std::optional<train::ModelCheckpoint> checkpoints_;

@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 
-#include "isochron/core/cuda/driver.h"
 #include "isochron/core/cuda/library_call.h"
 #include "isochron/core/dtype.h"
 
@@ -14,6 +13,7 @@ namespace isochron::cuda {
 
 /// One of images x (batch, input..., channels) with a kernel (outputs, window..., channels / groups) to y
 /// (batch, output..., outputs), each in row-major order, or one of its gradients by images or kernel.
+/// A call's tensors are x, kernel and y: what it reads and writes of images, kernel and results.
 struct ConvolutionSpec {
   enum class Pass : uint8_t { kForward, kInputGradient, kWeightGradient } pass = Pass::kForward;
   struct Axis {
@@ -29,14 +29,7 @@ struct ConvolutionSpec {
   bool tf32 = false;
 };
 
-class ConvolutionLibrary {
- public:
-  virtual ~ConvolutionLibrary() = default;
-  virtual int64_t version() = 0;
-  /// As ProductLibrary::ways; tensors are x, kernel, y: what the pass reads and writes of images, kernel and
-  /// results.
-  virtual LibraryCalls ways(Context& context, const ConvolutionSpec& spec) = 0;
-};
+using ConvolutionLibrary = KernelLibrary<ConvolutionSpec>;
 
 /// cuDNN of this machine; one for the process. Null where it isn't found, which is told once as an event
 /// kNotice.

@@ -14,7 +14,6 @@
 #include "isochron/core/cuda/products.h"
 #include "isochron/core/cuda/shared_library.h"
 #include "isochron/core/error.h"
-#include "isochron/core/event.h"
 
 namespace isochron::cuda {
 namespace {
@@ -242,15 +241,7 @@ class CublasLt final : public ProductLibrary {
 }  // namespace
 
 ProductLibrary* machine_products() {
-  static ProductLibrary* const library = []() -> ProductLibrary* {
-    try {
-      return new CublasLt;  // never unloaded, as plans of static objects refer to it
-    } catch (const Error& error) {
-      emit({EventKind::kNotice, "cuda",
-            fmt::format("matrix products run in plain kernels, which are slow: {}", error.what())});
-      return nullptr;
-    }
-  }();
+  static ProductLibrary* const library = library_or_notice<CublasLt>("matrix products");
   return library;
 }
 

@@ -12,7 +12,6 @@
 
 #include "isochron/core/cuda/shared_library.h"
 #include "isochron/core/error.h"
-#include "isochron/core/event.h"
 #endif
 
 namespace isochron::cuda {
@@ -423,15 +422,7 @@ class Cudnn final : public ConvolutionLibrary {
 
 /// Null where the library isn't found.
 const Calls* machine_calls() {
-  static const Calls* const calls = []() -> const Calls* {
-    try {
-      return new Calls;  // never unloaded, as plans of static objects refer to it
-    } catch (const Error& error) {
-      emit({EventKind::kNotice, "cuda",
-            fmt::format("convolutions run in plain kernels, which are slow: {}", error.what())});
-      return nullptr;
-    }
-  }();
+  static const Calls* const calls = library_or_notice<Calls>("convolutions");
   return calls;
 }
 

@@ -2,12 +2,13 @@
 // other kernels.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "isochron/core/cuda/handles.h"
+#include "isochron/core/cuda/driver.h"
 
 namespace isochron::cuda {
 
@@ -30,5 +31,17 @@ inline constexpr size_t kLibraryAlignment = 16;
 inline constexpr size_t kMostLibraryWorkspace = size_t{32} << 20;
 /// How many of a library's ways are compared by timing.
 inline constexpr int kMostLibraryCalls = 8;
+
+/// A library that computes what a Spec describes.
+template <typename Spec>
+class KernelLibrary {
+ public:
+  virtual ~KernelLibrary() = default;
+  virtual int64_t version() = 0;
+  /// At most kMostLibraryCalls ways, those first that the library expects to be fastest; empty where it has
+  /// none. The spec says which tensors they take. Throws kDevice, and kInvalidArgument for a spec that
+  /// contradicts itself.
+  virtual LibraryCalls ways(Context& context, const Spec& spec) = 0;
+};
 
 }  // namespace isochron::cuda

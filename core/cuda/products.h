@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "isochron/core/cuda/driver.h"
 #include "isochron/core/cuda/library_call.h"
 #include "isochron/core/dtype.h"
 
@@ -11,7 +10,7 @@ namespace isochron::cuda {
 
 /// c = op(a) op(b), `count` times. Matrices are stored by columns, one column `*_lead` elements from the
 /// next, one matrix `*_step` elements from the next (0: all products take the same). op(a) has m rows and k
-/// columns, op(b) has k and n.
+/// columns, op(b) has k and n. A call's tensors are a, b and c.
 struct ProductSpec {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
@@ -26,14 +25,7 @@ struct ProductSpec {
   bool tf32 = false;
 };
 
-class ProductLibrary {
- public:
-  virtual ~ProductLibrary() = default;
-  virtual int64_t version() = 0;
-  /// At most kMostLibraryCalls ways, whose tensors are a, b and c, those first that the library expects to be
-  /// fastest; empty where it has none. Throws kDevice, kInvalidArgument for a spec that contradicts itself.
-  virtual LibraryCalls ways(Context& context, const ProductSpec& spec) = 0;
-};
+using ProductLibrary = KernelLibrary<ProductSpec>;
 
 /// Throws kInvalidArgument where a matrix's columns overlap, an extent is below 1 or dtypes don't go
 /// together.

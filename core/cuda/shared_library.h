@@ -3,6 +3,10 @@
 
 #include <initializer_list>
 #include <string>
+#include <string_view>
+
+#include "isochron/core/error.h"
+#include "isochron/core/event.h"
 
 namespace isochron::cuda {
 
@@ -27,5 +31,18 @@ class SharedLibrary {
   std::string what_;
   void* handle_ = nullptr;
 };
+
+/// Made for good, as plans of static objects may refer to it; null where it isn't to be had here, which is
+/// told as an event kNotice: `what` run in plain kernels.
+template <typename Library>
+Library* library_or_notice(std::string_view what) {
+  try {
+    return new Library;
+  } catch (const Error& error) {
+    emit({EventKind::kNotice, "cuda",
+          fmt::format("{} run in plain kernels, which are slow: {}", what, error.what())});
+    return nullptr;
+  }
+}
 
 }  // namespace isochron::cuda

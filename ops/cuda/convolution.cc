@@ -16,7 +16,6 @@ namespace isochron::ops {
 namespace {
 
 using element::kMatmulTile;
-using element::kRowThreads;
 using graph::KernelRequest;
 
 constexpr int64_t kBlocksEach = 4;         // a multiprocessor has, so that none waits for work
@@ -100,16 +99,14 @@ void add_weight_gradient(LaunchKernel& kernel, const KernelRequest& request, con
              blocks_of(request, parts * tiles.all), {{Slot::kInput, 0}, {Slot::kInput, 1}});
   std::vector<Slot> outputs = {{Slot::kOutput, 0}};
   if (bias) outputs.push_back({Slot::kOutput, 1});
-  kernel.add(
-      request,
+  kernel.add_loop(
+      request, elems,
       fmt::format(
-          "const unsigned long long i = blockIdx.x * {0}ull + threadIdx.x;\n  if (i >= {1}ull) return;\n"
-          "  {2} sum = 0;\n  for (int part = 0; part < {3}; ++part) sum += "
-          "static_cast<const {2}*>(workspace)[part * {1}ull + i];\n  {4}put(out0 + i, sum);",
-          kRowThreads, elems, sum, parts,
-          bias ? fmt::format("if (i >= {0}ull) put(out1 + (i - {0}ull), sum); else ", elems - s.outputs)
-               : ""),
-      row_of_blocks(request, (elems + kRowThreads - 1) / kRowThreads, kRowThreads), outputs);
+          "{0} sum = 0;\n  for (int part = 0; part < {1}; ++part) sum += "
+          "static_cast<const {0}*>(workspace)[part * {2}ll + i];\n  {3}put(out0 + i, sum);",
+          sum, parts, elems,
+          bias ? fmt::format("if (i >= {0}ll) put(out1 + (i - {0}ll), sum); else ", elems - s.outputs) : ""),
+      outputs);
 }
 
 cuda::ConvolutionSpec library_spec(ConvolutionPass pass, const ConvolutionShape& s, DType dtype, bool tf32) {
@@ -178,27 +175,20 @@ class ByLibrary {
 
   size_t kernel_bytes() const { return static_cast<size_t>(kernel_elems_) * dtype_size(dtype_); }
 
-  void add_loop(LaunchKernel& kernel, int64_t elems, const std::string& body, std::vector<Slot> slots) const {
-    kernel.add(request_,
-               fmt::format("const unsigned long long i = blockIdx.x * {}ull + threadIdx.x;\n"
-                           "  if (i < {}ull) {}",
-                           kRowThreads, elems, body),
-               row_of_blocks(request_, (elems + kRowThreads - 1) / kRowThreads, kRowThreads),
-               std::move(slots));
-  }
   std::unique_ptr<graph::Kernel> to_workspace() const {
     auto kernel = std::make_unique<LaunchKernel>(request_);
-    add_loop(*kernel, kernel_elems_,
-             fmt::format("put(static_cast<{}*>(workspace) + i, widen(in1[i % {}ull * {}ull + i / {}ull]));",
-                         stored_type(dtype_), rows(), s_.outputs, rows()),
-             {{Slot::kInput, 1}});
+    kernel->add_loop(
+        request_, kernel_elems_,
+        fmt::format("put(static_cast<{}*>(workspace) + i, widen(in1[i % {}ull * {}ull + i / {}ull]));",
+                    stored_type(dtype_), rows(), s_.outputs, rows()),
+        {{Slot::kInput, 1}});
     return kernel;
   }
   /// d kernel, and d bias.
   std::unique_ptr<graph::Kernel> from_workspace() const {
     auto kernel = std::make_unique<LaunchKernel>(request_);
-    add_loop(
-        *kernel, kernel_elems_,
+    kernel->add_loop(
+        request_, kernel_elems_,
         fmt::format("put(out0 + i, widen(static_cast<const {}*>(workspace)[i % {}ull * {}ull + i / {}ull]));",
                     stored_type(dtype_), s_.outputs, rows(), s_.outputs),
         {{Slot::kOutput, 0}});
@@ -213,9 +203,9 @@ class ByLibrary {
   }
   std::unique_ptr<graph::Kernel> plus_bias() const {
     auto kernel = std::make_unique<LaunchKernel>(request_);
-    add_loop(*kernel, request_.outputs[0].shape.elems(),
-             fmt::format("put(out0 + i, widen(out0[i]) + widen(in2[i % {}u]));", s_.outputs),
-             {{Slot::kInput, 2}, {Slot::kOutput, 0}});
+    kernel->add_loop(request_, request_.outputs[0].shape.elems(),
+                     fmt::format("put(out0 + i, widen(out0[i]) + widen(in2[i % {}u]));", s_.outputs),
+                     {{Slot::kInput, 2}, {Slot::kOutput, 0}});
     return kernel;
   }
   /// Elements of a kernel's output.

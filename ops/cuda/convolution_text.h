@@ -24,20 +24,27 @@ ISOCHRON_SCALAR Tile tile_of(unsigned block, unsigned tiles, unsigned tiles_acro
   return {tile / tiles_across, tile % tiles_across, block / tiles};
 }
 
+/// Of the images, what group `group` multiplies with row (window element, channel) `kernel_row` of its
+/// kernel for output pixel `pixel` of all images; 0 in the padding.
+template <typename Sum, typename X>
+ISOCHRON_SCALAR Sum image_element(const Convolution& s, const X* x, unsigned pixel, unsigned kernel_row,
+                                  unsigned group) {
+  const int pixels = s.window.output_pixels(), depth = s.group_channels();
+  const int from = s.window.source(pixel % pixels, kernel_row / depth);
+  if (from < 0) return 0;
+  const unsigned long long at =
+      static_cast<unsigned long long>(pixel / pixels) * s.window.input_pixels() + from;
+  return widen(x[at * s.channels + group * depth + kernel_row % depth]);
+}
+
 /// y: rows are output pixels of all images, columns a group's outputs; `bias` may be null.
 template <typename Sum, typename X, typename K, typename B, typename Y>
 ISOCHRON_SCALAR void convolve_tile(const Convolution& s, const X* x, const K* kernel, const B* bias, Y* y,
                                    const Tile& tile) {
   using Wide = unsigned long long;
-  const int pixels = s.window.output_pixels(), depth = s.group_channels();
-  const int first_channel = tile.group * depth, first_output = tile.group * s.group_outputs();
+  const int first_output = tile.group * s.group_outputs();
   product_tile<Sum, false, false>(
-      [&](unsigned row, unsigned p) -> Sum {
-        const int from = s.window.source(row % pixels, p / depth);
-        if (from < 0) return 0;
-        const Wide pixel = Wide(row / pixels) * s.window.input_pixels() + from;
-        return widen(x[pixel * s.channels + first_channel + p % depth]);
-      },
+      [&](unsigned row, unsigned p) -> Sum { return image_element<Sum>(s, x, row, p, tile.group); },
       [&](unsigned p, unsigned column) -> Sum {
         return widen(kernel[Wide(p) * s.outputs + first_output + column]);
       },
@@ -45,7 +52,8 @@ ISOCHRON_SCALAR void convolve_tile(const Convolution& s, const X* x, const K* ke
         if (bias) sum += widen(bias[first_output + column]);
         put(y + Wide(row) * s.outputs + first_output + column, sum);
       },
-      s.batch* pixels, s.group_outputs(), 0, s.window.elems() * depth, tile.row, tile.column);
+      s.batch* s.window.output_pixels(), s.group_outputs(), 0, s.window.elems() * s.group_channels(),
+      tile.row, tile.column);
 }
 
 /// dx: rows are input pixels of all images, columns a group's channels.
@@ -79,16 +87,11 @@ ISOCHRON_SCALAR void convolve_weight_gradient_tile(const Convolution& s, const X
                                                    Sum* sums, unsigned begin, unsigned end,
                                                    const Tile& tile) {
   using Wide = unsigned long long;
-  const int pixels = s.window.output_pixels(), depth = s.group_channels();
-  const unsigned rows = s.window.elems() * depth;
-  const int first_channel = tile.group * depth, first_output = tile.group * s.group_outputs();
+  const unsigned rows = s.window.elems() * s.group_channels();
+  const int first_output = tile.group * s.group_outputs();
   product_tile<Sum, true, false>(
       [&](unsigned row, unsigned p) -> Sum {
-        if (row == rows) return 1;
-        const int from = s.window.source(p % pixels, row / depth);
-        if (from < 0) return 0;
-        const Wide pixel = Wide(p / pixels) * s.window.input_pixels() + from;
-        return widen(x[pixel * s.channels + first_channel + row % depth]);
+        return row == rows ? Sum(1) : image_element<Sum>(s, x, p, row, tile.group);
       },
       [&](unsigned p, unsigned column) -> Sum {
         return widen(g[Wide(p) * s.outputs + first_output + column]);

@@ -33,6 +33,16 @@ void LaunchKernel::add(const graph::KernelRequest& request, std::string_view bod
   add_launch(name, size, std::move(slots));
 }
 
+void LaunchKernel::add_loop(const graph::KernelRequest& request, int64_t elems, std::string_view body,
+                            std::vector<Slot> slots, std::string_view (*type)(DType)) {
+  constexpr unsigned kThreads = 256;
+  if (elems == 0) return;
+  add(request,
+      fmt::format("const long long i = blockIdx.x * {}ll + threadIdx.x;\n  if (i >= {}ll) return;\n  {}",
+                  kThreads, elems, body),
+      row_of_blocks(request, (elems + kThreads - 1) / kThreads, kThreads), std::move(slots), type);
+}
+
 void LaunchKernel::add_program(const graph::ElementProgram& program, std::vector<Slot> slots) {
   const ElementSource source =
       element_source(program, module_.unique_name(name_), module_.device().multiprocessors);

@@ -45,13 +45,18 @@ class LaunchKernel final : public graph::Kernel {
   /// One with these parameters and `workspace`.
   void add(const graph::KernelRequest& request, std::string_view body, const cuda::LaunchSize& size,
            std::vector<Slot> slots, std::string_view (*type)(DType) = stored_type);
+  /// One whose threads each run `body`, without those above, for one `i` in [0, elems); none for none.
+  void add_loop(const graph::KernelRequest& request, int64_t elems, std::string_view body,
+                std::vector<Slot> slots, std::string_view (*type)(DType) = stored_type);
+  /// The same with all of the call's tensors.
+  void add_loop(const graph::KernelRequest& request, int64_t elems, std::string_view body,
+                std::string_view (*type)(DType) = stored_type) {
+    add_loop(request, elems, body, all_, type);
+  }
   /// An element program whose operands are the call's inputs and whose outputs are its outputs.
   void add_program(const graph::ElementProgram& program) { add_program(program, all_); }
   /// One whose operands and outputs are these.
   void add_program(const graph::ElementProgram& program, std::vector<Slot> slots);
-
-  /// All inputs, then all outputs.
-  const std::vector<Slot>& all_slots() const { return all_; }
 
   void need_workspace(size_t bytes) { workspace_bytes_ = std::max(workspace_bytes_, bytes); }
 

@@ -11,8 +11,6 @@ namespace {
 
 using graph::KernelRequest;
 
-constexpr unsigned kThreads = 256;
-
 /// An unsigned type of the size.
 std::string_view moved_type(DType dtype) {
   switch (dtype_size(dtype)) {
@@ -27,19 +25,11 @@ std::string_view moved_type(DType dtype) {
   }
 }
 
-/// Adds a function whose `body` a thread runs for each element `i` of `elems`, a signed number of 64 bits.
+/// As LaunchKernel::add_loop, with elements that are moved as they are.
+template <typename... Slots>
 void add_loop(LaunchKernel& kernel, const KernelRequest& request, int64_t elems, const std::string& body,
-              std::vector<Slot> slots) {
-  if (elems == 0) return;
-  kernel.add(
-      request,
-      fmt::format("const long long i = blockIdx.x * {}ll + threadIdx.x;\n  if (i >= {}ll) return;\n  {}",
-                  kThreads, elems, body),
-      row_of_blocks(request, (elems + kThreads - 1) / kThreads, kThreads), std::move(slots), moved_type);
-}
-/// With all of the call's tensors.
-void add_loop(LaunchKernel& kernel, const KernelRequest& request, int64_t elems, const std::string& body) {
-  add_loop(kernel, request, elems, body, kernel.all_slots());
+              Slots... slots) {
+  kernel.add_loop(request, elems, body, slots..., moved_type);
 }
 
 /// Where element `i` of the part lies in the whole.
@@ -115,7 +105,7 @@ std::unique_ptr<graph::Kernel> prepare_concatenate_cuda(const KernelRequest& req
     add_loop(*kernel, request, shape.elems(),
              fmt::format("out0[i / {0}ll * {1}ll + {2}ll + i % {0}ll] = in{3}[i];", run,
                          out.extent * out.inner, start, k),
-             {{Slot::kInput, k}, {Slot::kOutput, 0}});
+             std::vector<Slot>{{Slot::kInput, k}, {Slot::kOutput, 0}});
     start += run;
   }
   return kernel;

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "isochron/core/error.h"
-#include "isochron/ops/cuda/block_sizes.h"
 #include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/cuda/launches.h"
 #include "isochron/ops/cuda/texts.h"
@@ -40,7 +39,6 @@ std::string element_text(Pooling pooling, std::string_view sum, const std::strin
 
 std::unique_ptr<graph::Kernel> prepare_pooling_cuda(Pooling pooling, const PoolingShape& s,
                                                     const graph::KernelRequest& request) {
-  using element::kRowThreads;
   auto kernel = std::make_unique<LaunchKernel>(request);
   const bool backward = pooling == Pooling::kMaxGradient || pooling == Pooling::kAverageGradient;
   const int64_t pixels = backward ? s.input_pixels() : s.output_pixels();  // of the result's images
@@ -52,15 +50,12 @@ std::unique_ptr<graph::Kernel> prepare_pooling_cuda(Pooling pooling, const Pooli
   request.module->add_shared(std::string(texts::kWindow));
   request.module->add_shared(std::string(texts::kPooling));
   const std::string_view sum = request.inputs[0].dtype == DType::kF64 ? "double" : "float";
-  kernel->add(
-      request,
-      fmt::format(
-          "const unsigned long long i = blockIdx.x * {}ull + threadIdx.x;\n  if (i >= {}ull) return;\n"
-          "  constexpr Window window = {};\n  const int pixel = i / {}u % {}u;\n"
-          "  const unsigned long long from = i / {}ull * {}ull + i % {}u;\n  {}",
-          kRowThreads, elems, window_text(request, s), s.channels, pixels, pixels * s.channels,
-          others * s.channels, s.channels, element_text(pooling, sum, "from", s.channels, s.count_padding)),
-      row_of_blocks(request, (elems + kRowThreads - 1) / kRowThreads, kRowThreads));
+  kernel->add_loop(
+      request, elems,
+      fmt::format("constexpr Window window = {};\n  const int pixel = i / {}u % {}u;\n"
+                  "  const unsigned long long from = i / {}ull * {}ull + i % {}u;\n  {}",
+                  window_text(request, s), s.channels, pixels, pixels * s.channels, others * s.channels,
+                  s.channels, element_text(pooling, sum, "from", s.channels, s.count_padding)));
   return kernel;
 }
 

@@ -98,6 +98,11 @@ TEST_F(TrainCommand, ItsRunIsReportedAgainComparedAndWatched) {
 
   EXPECT_THAT(run_isochron("watch " + a), Ends(0, "the run is over"));
   EXPECT_THAT(run_isochron("watch --once " + a), Ends(0, "epoch 3 of 3"));
+
+  nlohmann::json live = read_json(folder_.path() / "a" / "live.json");
+  live["process"] = 1e30;
+  write("live.json", live.dump());
+  EXPECT_THAT(run_isochron("watch " + folder_.path().string()), Ends(3, "'process' is no whole number"));
 }
 
 TEST_F(TrainCommand, ReportsOfNothingAreErrors) {
