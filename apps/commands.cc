@@ -92,6 +92,8 @@ void require_folder_of(const std::filesystem::path& file) {
   std::error_code ignored;
   require(folder.empty() || std::filesystem::is_directory(folder, ignored), ErrorCode::kIo, file.string(),
           "there is no folder {}; make it first", folder.string());
+  require(!std::filesystem::is_directory(file, ignored), ErrorCode::kIo, file.string(),
+          "is a folder; expected a file's name");
 }
 
 void make_folder(const std::filesystem::path& folder) {

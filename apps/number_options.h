@@ -19,8 +19,9 @@ inline CLI::Validator whole_number(int64_t least, int64_t most = INT64_MAX) {
         const char* end = text.data() + text.size();
         const auto [stop, status] = std::from_chars(text.data(), end, value);
         if (status == std::errc{} && stop == end && value >= least && value <= most) return "";
-        const std::string range =
-            most == INT64_MAX ? fmt::format(">= {}", least) : fmt::format("from {} to {}", least, most);
+        const std::string range = most == INT64_MAX && status != std::errc::result_out_of_range
+                                      ? fmt::format(">= {}", least)
+                                      : fmt::format("from {} to {}", least, most);
         return fmt::format("expected a whole number {}, got '{}'", range, text);
       },
       "");

@@ -1,6 +1,9 @@
 #include "isochron/core/file.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -103,19 +106,17 @@ class PartWriter {
   PartWriter(int descriptor, const std::filesystem::path& path)
       : descriptor_(descriptor),
         path_(path),
-        part_(static_cast<char*>(std::aligned_alloc(kAlignment, kPart))) {
-    require(part_ != nullptr, ErrorCode::kOutOfMemory, path.string(), "no memory to write through");
+        part_(::mmap(nullptr, kPart, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    require(part_ != MAP_FAILED, ErrorCode::kOutOfMemory, path.string(), "no memory to write through");
   }
   PartWriter(const PartWriter&) = delete;
   PartWriter& operator=(const PartWriter&) = delete;
-  ~PartWriter() {
-    std::free(part_);  // of aligned_alloc
-  }
+  ~PartWriter() { ::munmap(part_, kPart); }
 
   void append(std::string_view piece) {
     while (!piece.empty()) {
       const size_t count = std::min(piece.size(), kPart - used_);
-      std::memcpy(part_ + used_, piece.data(), count);
+      std::memcpy(part() + used_, piece.data(), count);
       used_ += count;
       piece.remove_prefix(count);
       if (used_ == kPart) flush_part();
@@ -123,25 +124,26 @@ class PartWriter {
   }
   void finish() {
     set_direct(false);
-    write_all(descriptor_, path_, {part_, used_});
+    write_all(descriptor_, path_, {part(), used_});
   }
 
  private:
   static constexpr size_t kPart = size_t{1} << 18;
   static constexpr size_t kAlignment = 4096;
 
+  char* part() const { return static_cast<char*>(part_); }
   void flush_part() {
     if (!tried_) set_direct(true);
     tried_ = true;
     size_t done = 0;
     while (direct_ && done < kPart) {
-      const ssize_t wrote = ::write(descriptor_, part_ + done, kPart - done);
+      const ssize_t wrote = ::write(descriptor_, part() + done, kPart - done);
       if (wrote < 0 && errno == EINTR) continue;
       if (wrote < 0 && errno != EINVAL) fail_errno(path_, "write");
       if (wrote > 0) done += static_cast<size_t>(wrote);
       if (wrote < 0 || done % kAlignment != 0) set_direct(false);  // it can't after all
     }
-    write_all(descriptor_, path_, {part_ + done, kPart - done});
+    write_all(descriptor_, path_, {part() + done, kPart - done});
     used_ = 0;
   }
   void set_direct(bool direct) {
@@ -152,17 +154,39 @@ class PartWriter {
 
   const int descriptor_;
   const std::filesystem::path& path_;
-  char* const part_;
+  void* const part_;  // mapped, so that its pages go with it and leave no hole in the heap
   size_t used_ = 0;
   bool tried_ = false;
   bool direct_ = false;
 };
 
+constexpr std::string_view kTemporary = ".tmp-";
+
+/// Removes what processes left of `file` that died as they wrote it. Of those that live the number is known
+/// here, and on another machine they hold a lock.
+void remove_those_of_the_dead(const std::filesystem::path& file) {
+  const std::string prefix = file.filename().string() + std::string(kTemporary);
+  std::error_code ignored;
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  for (std::filesystem::directory_iterator at(folder, ignored), end; !ignored && at != end;
+       at.increment(ignored)) {
+    const std::string name = at->path().filename().string();
+    if (!name.starts_with(prefix)) continue;
+    const int process = std::atoi(name.c_str() + prefix.size());
+    if (process <= 0 || ::kill(process, 0) == 0 || errno != ESRCH) continue;
+    Descriptor left(::open(at->path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (left.get() >= 0 && ::flock(left.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(at->path().c_str());
+  }
+}
+
 /// A pipe or a device can't be replaced by a file: it is written to.
 void write_special(const std::filesystem::path& path,
                    const std::function<void(const AppendFunction& append)>& content) {
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  // Without a reader, a pipe would have the opening wait for ever.
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0 && errno == ENXIO) fail(ErrorCode::kIo, path.string(), "is a pipe that nobody reads");
   if (file.get() < 0) fail_errno(path, "open");
+  ::fcntl(file.get(), F_SETFL, ::fcntl(file.get(), F_GETFL) & ~O_NONBLOCK);
   content([&](std::string_view piece) { write_all(file.get(), path, piece); });
   if (file.close() != 0) fail_errno(path, "close");
 }
@@ -182,10 +206,13 @@ void write_file_atomically(const std::filesystem::path& path,
     return;
   }
   const std::filesystem::path beside = temporary_folder.empty() ? path : temporary_folder / path.filename();
-  const std::filesystem::path temporary = beside.string() + ".tmp-" + std::to_string(::getpid());
+  const std::filesystem::path temporary =
+      beside.string() + std::string(kTemporary) + std::to_string(::getpid());
+  if (temporary_folder.empty()) remove_those_of_the_dead(path);
   try {
     Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (file.get() < 0) fail_errno(path, "create");
+    ::flock(file.get(), LOCK_EX | LOCK_NB);
     PartWriter writer(file.get(), path);
     content([&](std::string_view piece) { writer.append(piece); });
     writer.finish();

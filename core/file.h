@@ -20,8 +20,9 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, size_t limit
 void read_file(const std::filesystem::path& path, std::vector<std::byte>& bytes, size_t limit_bytes);
 
 /// Writes `content` to a temporary sibling, fsyncs it, renames it over `path` and fsyncs the directory. On
-/// any failure throws kIo, removes the temporary file and leaves what was at `path` untouched. A pipe or
-/// device at `path` is written to in place.
+/// any failure throws kIo, removes the temporary file and leaves what was at `path` untouched; so does the
+/// next write of `path` with those of processes that died. A pipe or device at `path` is written to in place;
+/// kIo for a pipe that nobody reads.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
 /// The same for content that is made piece by piece: `content` calls `append` in order. What it throws leaves

@@ -315,6 +315,17 @@ void require_alike(std::span<const Dataset> datasets) {
   static_cast<void>(merged(layouts));
 }
 
+/// What a dataset's elements are in a zip of `size` elements: all but the last, and that one.
+std::pair<Layout, Layout> zipped_forms(const Recipe& recipe, int64_t size) {
+  const std::vector<Layout>& forms = recipe.results();
+  if (forms.size() == 1) return {forms[0], forms[0]};
+  if (recipe.odd_rows == 0 || !recipe.odd_is_last || recipe.size < 0 || size < 0) {
+    const Layout any = merged(forms);
+    return {any, any};
+  }
+  return {forms[kFull], forms[recipe.size == size ? kOdd : kFull]};
+}
+
 /// All different layouts of the datasets' elements.
 std::vector<Layout> layouts_of(const Recipes& recipes) {
   std::vector<Layout> result;
@@ -349,18 +360,10 @@ Dataset over_stream(std::vector<Layout> layouts, int64_t size, uint64_t fingerpr
 Dataset zip(std::initializer_list<std::pair<std::string_view, Dataset>> datasets) {
   require(datasets.size() > 0, ErrorCode::kInvalidArgument, "zip", "needs at least one dataset");
   Recipes recipes;
-  Layout layout;
   Element names;  // refuses repeated and too many
   int64_t size = kInfinite;
   for (const auto& [name, dataset] : datasets) {
     recipes.push_back(dataset.recipe());
-    const Layout part = merged(dataset.recipe()->results());
-    for (size_t i = 0; i < part.names.size(); ++i) {
-      layout.names.push_back(part.names.size() == 1 ? std::string(name)
-                                                    : fmt::format("{}/{}", name, part.names[i]));
-      layout.specs.push_back(part.specs[i]);
-      names.add(layout.names.back(), Tensor());
-    }
     const int64_t more = dataset.size();
     if (size == kInfinite || more == kUnknown) {
       size = size == kUnknown ? kUnknown : more;
@@ -368,8 +371,23 @@ Dataset zip(std::initializer_list<std::pair<std::string_view, Dataset>> datasets
       size = std::min(size, more);
     }
   }
-  if (all_rows(recipes)) return over_rows(std::make_shared<ZipRows>(recipes, std::move(layout)), recipes);
-  return over_stream({layout}, size, fingerprint_of("zip", recipes),
+  Layout full, last;
+  size_t part = 0;
+  for (const auto& [name, dataset] : datasets) {
+    const auto [of_full, of_last] = zipped_forms(*recipes[part++], size);
+    for (size_t i = 0; i < of_full.names.size(); ++i) {
+      full.names.push_back(of_full.names.size() == 1 ? std::string(name)
+                                                     : fmt::format("{}/{}", name, of_full.names[i]));
+      full.specs.push_back(of_full.specs[i]);
+      last.specs.push_back(of_last.specs[i]);
+      names.add(full.names.back(), Tensor());
+    }
+  }
+  last.names = full.names;
+  if (all_rows(recipes)) return over_rows(std::make_shared<ZipRows>(recipes, std::move(full)), recipes);
+  std::vector<Layout> layouts = {std::move(full)};
+  if (last.specs != layouts[0].specs) layouts.push_back(std::move(last));
+  return over_stream(std::move(layouts), size, fingerprint_of("zip", recipes),
                      [recipes](const auto&) { return std::make_unique<ZipStream>(recipes); });
 }
 
@@ -401,7 +419,8 @@ Dataset sample_from_datasets(const std::vector<Dataset>& datasets, const std::ve
             "a weight must be finite and >= 0, got {}", weight);
     total += weight;
   }
-  require(total > 0 && std::isfinite(total), ErrorCode::kInvalidArgument, kWhere, "the weights are all 0");
+  require(total > 0, ErrorCode::kInvalidArgument, kWhere, "the weights are all 0");
+  require(std::isfinite(total), ErrorCode::kInvalidArgument, kWhere, "the sum of the weights overflows");
   require_alike(datasets);
   const Recipes recipes = recipes_of(datasets);
   bool endless = false;

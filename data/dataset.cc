@@ -169,6 +169,9 @@ Dataset Dataset::interleaved(std::function<Dataset(const Element&)> function, In
   require(function != nullptr, ErrorCode::kInvalidArgument, where, "the function is empty");
   require(options.cycle >= 1 && options.block >= 1, ErrorCode::kInvalidArgument, where,
           "cycle and block must be >= 1, got {} and {}", options.cycle, options.block);
+  constexpr int64_t kMaxCycle = 65'536;
+  require(options.cycle <= kMaxCycle, ErrorCode::kInvalidArgument, where, "cycle must be <= {}, got {}",
+          kMaxCycle, options.cycle);
   return after(interleave_source(
       recipe_,
       [function = std::move(function)](const Element& element) { return function(element).recipe(); },

@@ -115,9 +115,9 @@ class Dataset {
   ~Dataset();
 
   /// `function` applied to every element. It is called here once for each signature of the input, on elements
-  /// made of the first ones, to learn its result's signature. All results must have the same names and
-  /// signature; a different one, or an exception, is reported on delivery with stage, epoch, element and row.
-  /// Throws kInvalidArgument for `parallel` outside kAutotune and [1, 256].
+  /// made of the first ones (of zeros where there is none), to learn its result's signature. All results must
+  /// have the same names and signature; a different one, or an exception, is reported on delivery with stage,
+  /// epoch, element and row. Throws kInvalidArgument for `parallel` outside kAutotune and [1, 256].
   Dataset map(std::function<Element(Element)> function, MapOptions options = {}) const;
   /// The same for a function that needs to know where it stands: a key for
   /// random numbers that doesn't depend on the number of threads.

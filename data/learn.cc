@@ -36,8 +36,9 @@ class SampleKeys {
     const auto stream = recipe.stream->open();
     const DrawingScope users({t_drawing.interrupt, false});  // a function of theirs may be making the dataset
     stream->restart(0);
-    require(stream->next(ItemStore::at(number_).item), ErrorCode::kInvalidArgument, "map",
-            "the dataset gives no element to learn from");
+    // A dataset within another's flat_map may well be empty: then one of zeros serves.
+    if (!stream->next(ItemStore::at(number_).item))
+      fill_with_zeros(ItemStore::at(number_).item, recipe.levels[0].inputs[kFull]);
   }
 
   std::vector<int64_t> key_of(size_t form) {

@@ -194,7 +194,8 @@ class InterleaveSource final : public OverInput {
         if (!place.dataset && more_) open_next(place);
         if (place.dataset) {
           idle = 0;
-          if (const Element* element = place.dataset->advance()) {
+          const auto advance = [&place] { return place.dataset->advance(); };
+          if (const Element* element = in_stage(where_, number_, place.position, advance)) {
             item.copy(*element, where_);
             if (++given_ == options_.block) to_next_place();
             return true;

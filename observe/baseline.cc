@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "isochron/core/error.h"
+#include "isochron/core/reserve_resident.h"
 #include "isochron/observe/recorder.h"
 
 namespace isochron::observe {
@@ -70,10 +71,11 @@ Window take_window(std::string_view& bytes, int64_t length) {
 
 }  // namespace
 
-std::string Recorder::baseline() const {
-  std::string bytes;  // of one size, however long the run, so that each has the room of the one before
-  bytes.reserve(sizeof(Head) +
-                windows_.size() * (sizeof(ClassHead) + WindowSeries::kMaxWindows / 2 * sizeof(Window)));
+std::string Recorder::baseline(std::string bytes) const {
+  bytes.clear();
+  reserve_resident(  // of one size, however long the run
+      bytes,
+      sizeof(Head) + windows_.size() * (sizeof(ClassHead) + WindowSeries::kMaxWindows / 2 * sizeof(Window)));
   append(bytes, Head{.classes = options_.classes,
                      .iterations = totals_.iterations,
                      .timed_iterations = totals_.timed_iterations,
@@ -85,9 +87,8 @@ std::string Recorder::baseline() const {
                      .allocating_iterations = totals_.allocating_iterations,
                      .phase_ns = totals_.phase_ns});
   for (const WindowSeries& series : windows_) {
-    const auto [length, windows] = series.condensed();
-    append(bytes, ClassHead{length, std::ssize(windows)});
-    for (const Window& window : windows) append(bytes, window);
+    append(bytes, ClassHead{series.condensed_length(), series.condensed_count()});
+    for (int64_t i = 0; i < series.condensed_count(); ++i) append(bytes, series.condensed(i));
   }
   return bytes;
 }

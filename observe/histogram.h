@@ -41,14 +41,27 @@ class LogHistogram {
   /// Fills `results` with the quantiles at `n` ascending `fractions`, in one pass over the touched buckets.
   template <typename Value>
   void quantiles(const double* fractions, int n, Value* results) const {
-    double below = 0;
-    int next = 0;
-    for (int bucket = first_; bucket <= last_ && next < n; ++bucket) {
-      const double here = static_cast<double>(counts_[static_cast<size_t>(bucket)]);
+    joint_quantiles([this](auto visit) { visit(*this); }, fractions, n, results);
+  }
+  /// The same of what several histograms hold together; `for_each` calls its argument with each of them.
+  template <typename ForEach, typename Value>
+  static void joint_quantiles(ForEach for_each, const double* fractions, int n, Value* results) {
+    double all = 0, below = 0;
+    int next = 0, first = kBuckets, last = -1;
+    for_each([&](const auto& histogram) {
+      all += static_cast<double>(histogram.count_);
+      first = std::min(first, histogram.first_);
+      last = std::max(last, histogram.last_);
+    });
+    for (int bucket = first; bucket <= last && next < n; ++bucket) {
+      double here = 0;
+      for_each([&](const auto& histogram) {
+        here += static_cast<double>(histogram.counts_[static_cast<size_t>(bucket)]);
+      });
       if (here == 0) continue;
       for (; next < n; ++next) {
-        const double target = fractions[next] * static_cast<double>(count_) - below;
-        if (target > here && bucket < last_) break;
+        const double target = fractions[next] * all - below;
+        if (target > here && bucket < last) break;
         const double inside = std::clamp(target / here, 0.0, 1.0);
         results[next] = static_cast<Value>(lower_edge(bucket) + inside * width(bucket));
       }

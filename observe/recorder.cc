@@ -385,9 +385,13 @@ std::vector<int> Recorder::classes() const {
 double Recorder::duration_quantile(double fraction) const {
   require(fraction >= 0 && fraction <= 1, ErrorCode::kOutOfRange, "recorder", "fraction {} is not in [0, 1]",
           fraction);
-  LogHistogram<int64_t> all;
-  for (const WindowSeries& series : windows_) series.add_to(all);
-  return all.quantile(fraction);
+  double result = 0;
+  LogHistogram<int64_t>::joint_quantiles(
+      [this](auto visit) {
+        for (const WindowSeries& series : windows_) series.for_each_histogram(visit);
+      },
+      &fraction, 1, &result);
+  return result;
 }
 
 std::vector<NamedSeries> Recorder::series() const {

@@ -172,8 +172,9 @@ class Recorder {
   /// start anew. Call it once the plan is sealed and the queues are full. Between iterations.
   void seal();
   /// What another process needs to go on recording this run: the windows and totals of its sealed part. Bytes
-  /// for the same build on the same machine.
-  std::string baseline() const;
+  /// for the same build on the same machine. They take the place of what is in `memory`, whose room is used
+  /// again.
+  std::string baseline(std::string memory = {}) const;
   /// As `seal`, and goes on from an earlier process's baseline, so that its windows belong to the run and a
   /// restart hides no drift. Throws kBadFormat for anything but a baseline of this build; then nothing
   /// changes.

@@ -142,7 +142,8 @@ std::string to_csv(const RunReport& report);
 std::string duration_text(double ns);
 /// "512 B", "3.40 MB".
 std::string bytes_text(double bytes);
-/// "+3.40 MB", "-512 B": what a level of bytes has gained over the run.
+/// "+3.40 MB", "-512 B": what a level of bytes has gained from the first tenth of the run to the last, by
+/// their medians; from its beginning to its end where it wasn't judged.
 std::string gained_text(const SeriesReport& series);
 
 /// The windows of the class of steps with most of the time, in order.

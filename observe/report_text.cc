@@ -189,7 +189,9 @@ std::string bytes_text(double bytes) {
 }
 
 std::string gained_text(const SeriesReport& series) {
-  const double gained = series.last - series.first;
+  const bool judged = series.verdict && series.verdict->windows > 0;
+  const double gained =
+      judged ? series.verdict->last_tenth - series.verdict->first_tenth : series.last - series.first;
   return fmt::format("{}{}", gained < 0 ? "-" : "+", bytes_text(std::fabs(gained)));
 }
 

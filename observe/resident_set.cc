@@ -9,7 +9,8 @@
 #include <charconv>
 #include <fstream>
 #include <set>
-#include <sstream>
+#include <string>
+#include <utility>
 
 namespace isochron::observe {
 namespace {
@@ -21,22 +22,15 @@ constexpr uint64_t kGuardBytes = 4096;
 struct Mapping {
   uint64_t begin = 0;
   uint64_t end = 0;
-  std::string_view access = {};  // "rw-p"
+  std::string access = {};  // "rw-p"
   bool of_file = false;
-  std::string_view path = {};  // of a file, or "[heap]"
+  std::string path = {};  // of a file, or "[heap]"
   int64_t resident = 0;
 
   uint64_t size() const { return end - begin; }
   bool anonymous() const { return !of_file && (path.empty() || path.starts_with("[anon")); }
   bool guard() const { return anonymous() && access.starts_with("---"); }
 };
-
-std::string_view next_line(std::string_view& text) {
-  const size_t end = std::min(text.find('\n'), text.size());
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return line;
-}
 
 std::string_view next_word(std::string_view& line) {
   line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
@@ -53,10 +47,10 @@ uint64_t number(std::string_view word, int base = 10) {
 }
 
 /// "55d0-55e0 rw-p 00000000 fd:00 1234   /usr/bin/x", each followed by lines "Rss:   12 kB".
-std::vector<Mapping> parse_mappings(std::string_view smaps) {
+std::vector<Mapping> parse_mappings(std::istream& smaps) {
   std::vector<Mapping> mappings;
-  while (!smaps.empty()) {
-    std::string_view line = next_line(smaps);
+  for (std::string text; std::getline(smaps, text);) {
+    std::string_view line = text;
     const std::string_view first = next_word(line);
     if (first == "Rss:") {
       if (!mappings.empty()) mappings.back().resident = static_cast<int64_t>(number(next_word(line)) * 1024);
@@ -71,19 +65,12 @@ std::vector<Mapping> parse_mappings(std::string_view smaps) {
     mapping.of_file = next_word(line) != "0";
     line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
     mapping.path = line;
-    mappings.push_back(mapping);
+    mappings.push_back(std::move(mapping));
   }
   return mappings;
 }
 
 bool executable(const Mapping& mapping) { return mapping.access.size() > 2 && mapping.access[2] == 'x'; }
-
-std::string read_text(const char* path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return std::move(text).str();
-}
 
 HeapTotals heap_totals() {
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -133,8 +120,7 @@ const std::vector<ResidentPart>& resident_parts() {
 
 namespace internal {
 
-ResidentSet reconcile(std::string_view smaps, const OwnMemory& own, const HeapTotals& heap,
-                      uint64_t stack_bytes,
+ResidentSet reconcile(std::istream& smaps, const OwnMemory& own, const HeapTotals& heap, uint64_t stack_bytes,
                       const std::function<int64_t(uint64_t begin, uint64_t end)>& resident) {
   const std::vector<Mapping> mappings = parse_mappings(smaps);
   std::set<std::string_view> programs;  // files of which a part is code
@@ -196,8 +182,8 @@ ResidentSet reconcile(std::string_view smaps, const OwnMemory& own, const HeapTo
 }  // namespace internal
 
 ResidentSet read_resident_set(const OwnMemory& own) {
-  const HeapTotals heap = heap_totals();  // before the text takes its share of the heap
-  const std::string smaps = read_text("/proc/self/smaps");
+  const HeapTotals heap = heap_totals();  // before the mappings take their share of the heap
+  std::ifstream smaps("/proc/self/smaps");
   return internal::reconcile(smaps, own, heap, default_stack_bytes(), resident_bytes);
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <istream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -59,8 +60,7 @@ ResidentSet read_resident_set(const OwnMemory& own);
 namespace internal {
 /// The same of a given text of smaps. `resident(begin, end)` tells how many bytes of a part of a mapping are
 /// resident; `stack_bytes` is how long a thread's stack may become.
-ResidentSet reconcile(std::string_view smaps, const OwnMemory& own, const HeapTotals& heap,
-                      uint64_t stack_bytes,
+ResidentSet reconcile(std::istream& smaps, const OwnMemory& own, const HeapTotals& heap, uint64_t stack_bytes,
                       const std::function<int64_t(uint64_t begin, uint64_t end)>& resident);
 }  // namespace internal
 

@@ -201,11 +201,6 @@ void WindowSeries::add_reference(double ns, double quiet_ns, double spacing_ns, 
   until_reference_ = std::max<int64_t>(1, std::llround(spacing_ns / std::max(1.0, iteration_ns)));
 }
 
-void WindowSeries::add_to(LogHistogram<int64_t>& histogram) const {
-  histogram.add_all(run_histogram_);
-  histogram.add_all(open_histogram_);
-}
-
 size_t WindowSeries::bytes() const {
   return sizeof(*this) + closed_.capacity() * sizeof(Window) + open_histogram_.bytes() +
          quiet_histogram_.bytes() + run_histogram_.bytes();
@@ -237,13 +232,9 @@ void WindowSeries::merge_pairs(std::vector<Window>& windows) {
   windows.resize(windows.size() / 2);
 }
 
-std::pair<int64_t, std::vector<Window>> WindowSeries::condensed() const {
-  std::pair<int64_t, std::vector<Window>> result{length_, closed_};
-  while (result.second.size() > kMaxWindows / 2) {
-    merge_pairs(result.second);
-    result.first *= 2;
-  }
-  return result;
+Window WindowSeries::condensed(int64_t i) const {
+  const size_t first = static_cast<size_t>(i * pairing());
+  return pairing() == 1 ? closed_[first] : merged(closed_[first], closed_[first + 1]);
 }
 
 void WindowSeries::restore(int64_t length, std::span<const Window> windows) {

@@ -127,8 +127,10 @@ class WindowSeries {
   /// Goes on from `windows` of `length` iterations each, at most kMaxWindows / 2 of them, whose durations are
   /// known by their quantiles only.
   void restore(int64_t length, std::span<const Window> windows);
-  /// The closed windows merged pairwise until there are at most kMaxWindows / 2, and their length.
-  std::pair<int64_t, std::vector<Window>> condensed() const;
+  /// The closed windows, in pairs where there are more than kMaxWindows / 2.
+  Window condensed(int64_t i) const;
+  int64_t condensed_count() const { return std::ssize(closed_) / pairing(); }
+  int64_t condensed_length() const { return length_ * pairing(); }
 
   /// True when the reference kernel is to be timed. Call it once after each `add`.
   bool reference_due() { return --until_reference_ <= 0; }
@@ -155,8 +157,12 @@ class WindowSeries {
   double usual_ns() const { return usual_ns_; }
   double usual_phase_ns(Phase phase) const { return usual_phase_ns_[static_cast<size_t>(phase)]; }
 
-  /// Adds all durations to `histogram`.
-  void add_to(LogHistogram<int64_t>& histogram) const;
+  /// Calls `visit` with each of those that hold all durations together.
+  template <typename Visit>
+  void for_each_histogram(Visit visit) const {
+    visit(run_histogram_);
+    visit(open_histogram_);
+  }
   size_t bytes() const;
 
  private:
@@ -165,6 +171,7 @@ class WindowSeries {
   void close();
   static void merge_pairs(std::vector<Window>& windows);
   void update_usual();
+  int64_t pairing() const { return std::ssize(closed_) > kMaxWindows / 2 ? 2 : 1; }
 
   int64_t length_ = 1;
   int64_t until_reference_ = 1;

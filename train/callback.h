@@ -40,8 +40,9 @@ class SavableRun {
   virtual const NamedVariables& variables() = 0;
   /// What goes with them as a checkpoint's document.
   virtual std::string document(bool weights_only) = 0;
-  /// And the bytes beside it, unless only weights are saved.
-  virtual NamedBlobs blobs() = 0;
+  /// And the bytes beside it, unless only weights are saved. They take the place of what is in `blobs`, whose
+  /// room is used again.
+  virtual void blobs(NamedBlobs& blobs) = 0;
   /// Of the epoch so far; at its end with those of the validation.
   virtual const Results& results() = 0;
   /// Whether the losses of the epoch so far and all variables are finite, and a run resumed from what is

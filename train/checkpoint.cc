@@ -13,7 +13,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr const char* kVersionKey = "isochron.checkpoint";
-constexpr const char* kVersion = "3";
+constexpr const char* kVersion = "4";
 constexpr const char* kDocumentKey = "isochron.document";
 constexpr const char* kDocumentChecksumKey = "isochron.document.crc32c";
 constexpr const char* kChecksumsKey = "isochron.crc32c";

@@ -3,6 +3,7 @@
 #include <fmt/args.h>
 
 #include <algorithm>
+#include <regex>
 #include <vector>
 
 #include "isochron/core/event.h"
@@ -38,6 +39,9 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& name_template
     names += ", " + name;
   }
   std::string text;
+  static const std::regex too_wide(R"(\{\w+:[^{}]*\d{4})");
+  require(!std::regex_search(name_template.string(), too_wide), ErrorCode::kInvalidArgument, "checkpoint",
+          "the template '{}' asks for more characters than a file name can have", name_template.string());
   try {
     text = fmt::vformat(name_template.string(), arguments);
   } catch (const fmt::format_error& error) {

@@ -20,7 +20,8 @@ constinit TraceLabel kWriting(TraceCategory::kFile, "write checkpoint");
 
 }  // namespace
 
-CheckpointWriter::CheckpointWriter(NamedVariables variables, std::filesystem::path temporary_folder)
+CheckpointWriter::CheckpointWriter(NamedVariables variables, std::filesystem::path temporary_folder,
+                                   const std::function<void(NamedBlobs&)>& first_blobs)
     : variables_(std::move(variables)), temporary_folder_(std::move(temporary_folder)) {
   size_t bytes = 0;
   std::vector<size_t> offsets;
@@ -31,6 +32,7 @@ CheckpointWriter::CheckpointWriter(NamedVariables variables, std::filesystem::pa
   for (Staging& staging : staging_) {
     staging.memory = allocate_buffer(std::max<size_t>(bytes, 1), "checkpoint staging");
     std::memset(staging.memory->data(), 0, bytes);  // page faults now, not in the first save
+    if (first_blobs) first_blobs(staging.blobs);
     for (const size_t offset : offsets) staging.contents.push_back(staging.memory->data() + offset);
   }
   stats_.staging_bytes = 2 * bytes;
@@ -64,7 +66,7 @@ void CheckpointWriter::fill(Staging& staging) {
   }
 }
 
-std::optional<std::filesystem::path> CheckpointWriter::save(Request request) {
+std::optional<std::filesystem::path> CheckpointWriter::save(Request request, NamedBlobs& blobs) {
   const int64_t began_ns = now_ns();
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !waiting_ || !waiting_->always; });
@@ -80,6 +82,7 @@ std::optional<std::filesystem::path> CheckpointWriter::save(Request request) {
   std::erase(request.replaced, request.path);
   lock.unlock();
   fill(staging_[waiting_in_]);
+  staging_[waiting_in_].blobs.swap(blobs);
   lock.lock();
   waiting_ = std::move(request);
   const int64_t stall_ns = now_ns() - began_ns;
@@ -141,7 +144,7 @@ void CheckpointWriter::run() {
 void CheckpointWriter::write(const Staging& staging, const Request& request) const {
   const TraceSpan span(kWriting);
   const int64_t began_ns = now_ns();
-  save_checkpoint(request.path, variables_, staging.contents, request.document, request.blobs,
+  save_checkpoint(request.path, variables_, staging.contents, request.document, staging.blobs,
                   temporary_folder_);
   for (const std::filesystem::path& old : request.replaced) {
     std::error_code ignored;

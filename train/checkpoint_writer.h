@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -32,12 +33,13 @@ class CheckpointWriter {
     std::string document;
     std::vector<std::filesystem::path> replaced = {};  // removed once the file is whole
     bool always = false;  // not to be coalesced: a save that comes too soon waits
-    NamedBlobs blobs = {};
   };
 
   /// Two copies of `variables` are held: one that is being written, one that waits. Files lie in
-  /// `temporary_folder` until they are whole, see write_file_atomically. Throws kOutOfMemory.
-  CheckpointWriter(NamedVariables variables, std::filesystem::path temporary_folder);
+  /// `temporary_folder` until they are whole, see write_file_atomically. `first_blobs`, called for each copy,
+  /// takes the room of its blobs, which are there from the beginning then. Throws kOutOfMemory.
+  CheckpointWriter(NamedVariables variables, std::filesystem::path temporary_folder,
+                   const std::function<void(NamedBlobs&)>& first_blobs = {});
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
   /// Finishes what was asked for; a failure then is an event kNotice. Call `flush` to learn of it.
@@ -45,8 +47,13 @@ class CheckpointWriter {
 
   /// Has the present content saved. While the thread is busy one request waits; the next takes its place,
   /// counted in `coalesced`, and removes its `replaced` files too; its path is returned, unless a file of
-  /// that path is being written. Throws what an earlier write threw, once.
-  std::optional<std::filesystem::path> save(Request request);
+  /// that path is being written. The blobs are taken in exchange for those of an earlier save, whose room the
+  /// next ones can have. Throws what an earlier write threw, once.
+  std::optional<std::filesystem::path> save(Request request, NamedBlobs& blobs);
+  std::optional<std::filesystem::path> save(Request request) {
+    NamedBlobs none;
+    return save(std::move(request), none);
+  }
   /// Waits until all is written. Throws what a write threw, once.
   void flush();
   CheckpointWriterStats stats() const;
@@ -55,6 +62,7 @@ class CheckpointWriter {
   struct Staging {
     Ref<Storage> memory;
     std::vector<const std::byte*> contents;  // of each variable
+    NamedBlobs blobs;
   };
 
   void fill(Staging& staging);

@@ -5,6 +5,7 @@
 
 #include "isochron/core/clock.h"
 #include "isochron/core/event.h"
+#include "isochron/core/reserve_resident.h"
 #include "isochron/core/stop_signals.h"
 #include "isochron/core/trace.h"
 #include "isochron/ops/choices.h"
@@ -101,6 +102,7 @@ History Trainer::Fit::run() {
   watch_numbers();
   if (options_.enforce_sealed) seal_.emplace();
   try {
+    if (resumed) ask_the_others(resumed->document);
     epochs();
   } catch (...) {
     if (options_.traced.recorder != nullptr) options_.traced.recorder->stop();
@@ -197,8 +199,11 @@ void Trainer::Fit::call() {
     iterate();
   }
   if (recorder_ != nullptr) recorder_->end_iteration();
+  // The dataset stands one batch beyond the training now, unless the epoch is over.
+  if (!fetch_due_) half_done_ = "the change to the next batch";
   if (options_.after_iteration) options_.after_iteration();
   if (seal_) seal_->check("fit", run_.total_steps);
+  half_done_ = {};
 }
 
 Seal* Trainer::Fit::enforced_seal() {
@@ -302,6 +307,7 @@ void Trainer::Fit::begin_data() {
   const OptionalPhase phase(recorder_, Phase::kDataWait);
   half_done_ = kReading;
   at_.emplace(dataset_.begin());
+  require(*at_ != std::default_sentinel, ErrorCode::kInvalidArgument, "fit", "the data give no batch");
   half_done_ = {};
 }
 
@@ -396,7 +402,7 @@ void Trainer::Fit::add_to_history(const EpochRecord& record) {
   if (history_.epochs().empty()) {  // as long as they will be
     const size_t epochs = std::min(static_cast<size_t>(options_.epochs), History::kMaxEpochs);
     history_.reserve(epochs);
-    history_text_.reserve(epochs * (history_text_.size() * 5 / 4));
+    reserve_resident(history_text_, epochs * (history_text_.size() * 5 / 4));
   }
   if (history_.epochs().size() == History::kMaxEpochs) {
     std::string oldest;
@@ -409,7 +415,24 @@ void Trainer::Fit::add_to_history(const EpochRecord& record) {
 void Trainer::Fit::save(SavePoint point) {
   if (options_.callbacks.empty()) return;
   const OptionalPhase phase(recorder_, Phase::kCheckpoint);
-  for (Callback* callback : options_.callbacks) callback->on_save(run_, point);
+  const bool passes = point == SavePoint::kStep || point == SavePoint::kEpoch;
+  asked_ = passes ? 0 : std::ssize(options_.callbacks);
+  for (Callback* callback : options_.callbacks) {
+    if (passes) ++asked_;
+    callback->on_save(run_, point);
+  }
+}
+
+/// Has those callbacks save that the process before didn't come to ask, after another had saved.
+void Trainer::Fit::ask_the_others(const RunDocument& document) {
+  const OptionalPhase phase(recorder_, Phase::kCheckpoint);
+  const std::vector<std::string> names = names_of(options_.callbacks);
+  const auto others = std::span(document.callbacks).subspan(static_cast<size_t>(document.asked));
+  asked_ = std::ssize(options_.callbacks);
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (std::ranges::find(others, names[i], &RunDocument::CallbackState::kind) == others.end()) continue;
+    options_.callbacks[i]->on_save(run_, epoch_done_ ? SavePoint::kEpoch : SavePoint::kStep);
+  }
 }
 
 void Trainer::Fit::interrupt() {
@@ -486,16 +509,17 @@ std::string Trainer::Fit::document(bool weights_only) {
   for (size_t i = 0; i < names.size(); ++i) {
     document.callbacks.push_back({names[i], options_.callbacks[i]->state()});
   }
+  document.asked = asked_;
   return document.str();
 }
 
-NamedBlobs Trainer::Fit::blobs() {
-  std::string history;
-  history.reserve(history_text_.capacity());  // of one size, whatever the epoch
-  history += history_text_;
-  return {{kDataBlob, dataset_.state()},
-          {kBaselineBlob, warm_ && recorder_ != nullptr ? recorder_->baseline() : baseline_},
-          {kHistoryBlob, std::move(history)}};
+void Trainer::Fit::blobs(NamedBlobs& blobs) {
+  blobs[kDataBlob] = dataset_.state();
+  std::string& baseline = blobs[kBaselineBlob];
+  baseline = warm_ && recorder_ != nullptr ? recorder_->baseline(std::move(baseline)) : baseline_;
+  std::string& history = blobs[kHistoryBlob];
+  reserve_resident(history, history_text_.capacity());  // of one size, whatever the epoch
+  history = history_text_;
 }
 
 const Results& Trainer::Fit::results() {

@@ -24,7 +24,7 @@ class Trainer::Fit final : public SavableRun {
   const NamedVariables& weights() override;
   const NamedVariables& variables() override;
   std::string document(bool weights_only) override;
-  NamedBlobs blobs() override;
+  void blobs(NamedBlobs& blobs) override;
   const Results& results() override;
   bool worth_saving() override;
 
@@ -70,6 +70,7 @@ class Trainer::Fit final : public SavableRun {
   void end_epoch();
   void add_to_history(const EpochRecord& record);
   void save(SavePoint point);
+  void ask_the_others(const RunDocument& document);
   void interrupt();
   void save_after_failure() noexcept;
 
@@ -92,6 +93,7 @@ class Trainer::Fit final : public SavableRun {
   History history_;
   std::string history_text_;  // of all its records, for checkpoints
   Results results_;           // those of the epoch so far
+  int64_t asked_ = 0;         // callbacks, to save at the present point
   bool epoch_done_ = true;    // the present epoch, and its validation
   bool not_finite_ = false;   // a loss or a variable is not
   /// What is half done, so that no run could go on from what there is; empty between full steps.

@@ -127,12 +127,16 @@ void ModelCheckpoint::save(RunState& run, bool wait) {
   // The state in the document has the files to be removed too: should the process die before it removes them,
   // the next one does.
   std::string document = run.savable->document(options_.save_weights_only);
-  NamedBlobs blobs = options_.save_weights_only ? NamedBlobs() : run.savable->blobs();
+  if (!options_.save_weights_only) run.savable->blobs(blobs_);
   take_replaced();
   if (options_.asynchronous) {
-    if (!writer_) writer_ = std::make_unique<CheckpointWriter>(variables, temporary_->path());
-    const auto dropped = writer_->save(
-        {path, std::move(document), replaced_, /*always=*/saved_value_.has_value(), std::move(blobs)});
+    if (!writer_) {
+      writer_ = std::make_unique<CheckpointWriter>(variables, temporary_->path(), [&](NamedBlobs& blobs) {
+        if (!options_.save_weights_only) run.savable->blobs(blobs);
+      });
+    }
+    const auto dropped =
+        writer_->save({path, std::move(document), replaced_, /*always=*/saved_value_.has_value()}, blobs_);
     // An earlier file of that name, if there is one, stays in the list.
     std::error_code ignored;
     if (dropped && !std::filesystem::exists(*dropped, ignored)) {
@@ -142,7 +146,7 @@ void ModelCheckpoint::save(RunState& run, bool wait) {
     return;
   }
   const int64_t began_ns = now_ns();
-  save_checkpoint(path, variables, document, blobs, temporary_->path());
+  save_checkpoint(path, variables, document, blobs_, temporary_->path());
   remove_replaced();
   const int64_t took_ns = now_ns() - began_ns;
   ++stats_.saved;
@@ -199,7 +203,7 @@ std::vector<std::filesystem::path> ModelCheckpoint::files() const {
 
 std::string ModelCheckpoint::state() const {
   StateText text;
-  text.add(best_.value()).add(files_.size()).add(replaced_.size());
+  text.add(best_.value()).add(next_step_).add(files_.size()).add(replaced_.size());
   for (const File& file : files_) text.add(file.value);
   // Names may hold blanks, so each has a line.
   std::string result = text.str();
@@ -216,7 +220,7 @@ void ModelCheckpoint::restore(const RunState& run, const std::string& state) {
   const size_t line = std::min(state.find('\n'), state.size());
   StateReader reader(std::string_view(state).substr(0, line), kind());
   if (const std::optional<double> best = reader.optional()) best_.set(*best);
-  const int64_t kept = reader.whole(), replaced = reader.whole();
+  const int64_t next = reader.whole(), kept = reader.whole(), replaced = reader.whole();
   std::vector<std::filesystem::path> paths;
   for (size_t at = line; at < state.size();) {
     const size_t end = std::min(state.find('\n', at + 1), state.size());
@@ -235,6 +239,8 @@ void ModelCheckpoint::restore(const RunState& run, const std::string& state) {
   reader.end();
   if (options_.every_steps > 0) {
     next_step_ = (run.total_steps / options_.every_steps + 1) * options_.every_steps;
+    // Where another callback's save was resumed from, its own of the same step may be due.
+    if (next == run.total_steps && next % options_.every_steps == 0) next_step_ = next;
   }
 }
 

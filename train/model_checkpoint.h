@@ -35,8 +35,9 @@ struct ModelCheckpointOptions {
   double every_minutes = 0;  // 0: not by time
   bool on_signal = true;     // at the end by a signal (FitOptions::finish_on_signals)
   /// At the end by an error, other than numbers that aren't finite: the state after the last full step. After
-  /// one in the middle of a step, of the start or the end of an epoch (but for the validation itself), or of
-  /// reading data, nothing is saved, and an event kNotice says so: no resumed run could go on right.
+  /// one in the middle of a step, of the start or the end of an epoch (but for the validation itself), of
+  /// reading data, or where the next batch is at hand (FitOptions::after_iteration, a seal), nothing is
+  /// saved, and an event kNotice says so: no resumed run could go on right.
   bool on_exception = false;
 
   // Which are kept. What a file replaces is removed when it is whole, never before.
@@ -102,6 +103,7 @@ class ModelCheckpoint : public Callback {
   /// To be removed once the next file is whole, as long as they are there: saves that are coalesced, and
   /// processes that die, leave theirs to the next.
   std::vector<std::filesystem::path> replaced_;
+  NamedBlobs blobs_;  // room for the next save's
   Best best_;
   std::optional<double> saved_value_;  // of `monitor` at the epoch's end that is being saved
   int64_t next_step_ = 0;

@@ -89,6 +89,10 @@ RunDocument document_of(const ordered_json& json) {
     document.callbacks.push_back(
         {callback.at("kind").get<std::string>(), callback.at("state").get<std::string>()});
   }
+  document.asked = whole_of<int64_t>(json.at("asked"));
+  if (document.asked < 0 || document.asked > std::ssize(document.callbacks)) {
+    throw std::invalid_argument(fmt::format("'asked' must be in [0, {}]", document.callbacks.size()));
+  }
   return document;
 }
 
@@ -109,6 +113,7 @@ std::string RunDocument::str() const {
     for (const auto& [kind, state] : callbacks) {
       json["callbacks"].push_back({{"kind", kind}, {"state", state}});
     }
+    json["asked"] = asked;
   }
   try {
     return json.dump();

@@ -38,6 +38,9 @@ struct RunDocument {
   bool deterministic = false;                   // kernels chosen by rule
   std::map<std::string, std::string> choices;   // ops::recorded_choices()
   std::vector<CallbackState> callbacks;         // in fit's order
+  /// So many of them had been asked to save at this point when this was written. A resumed run asks the
+  /// others, whose files would be missing for good otherwise.
+  int64_t asked = 0;
 
   std::string str() const;
   /// Throws kBadFormat naming `where` and the entry for anything but a document.

@@ -144,7 +144,12 @@ NamedVariables Trainer::tallies() const {
 
 void Trainer::run_evaluation(data::Dataset& dataset) {
   reset_tallies();
-  for (const data::Element& batch : dataset) evaluate_.call(batch);
+  bool any = false;
+  for (const data::Element& batch : dataset) {
+    evaluate_.call(batch);
+    any = true;
+  }
+  require(any, ErrorCode::kInvalidArgument, "evaluate", "the data give no batch");
 }
 
 Results Trainer::evaluate(Batches data) {
@@ -169,6 +174,7 @@ Tensor Trainer::predict(Batches data) {
     rows += prediction.extent(0);
     if (!spec) spec = prediction.spec();
   }
+  require(spec.has_value(), ErrorCode::kInvalidArgument, "predict", "the data give no batch");
   spec->shape[0] = rows;
   const Tensor result = empty(*spec, "predictions");
   std::copy(bytes.begin(), bytes.end(), result.raw());

@@ -172,15 +172,18 @@ struct FactoredMove {
   D d;
   const T* gradient;
   const T* column;
-  V factor, scale;
+  V factor, root_scale;
   explicit FactoredMove(const FactoredRow& row)
       : gradient(as<T>(row.gradient)),
         column(as<T>(row.column)),
         factor(hn::Set(d, static_cast<T>(row.gradient_factor))),
-        scale(hn::Set(d, static_cast<T>(row.scale))) {}
+        root_scale(hn::Set(d, static_cast<T>(std::sqrt(row.scale)))) {}
   HWY_INLINE V operator()(int64_t i, size_t lanes) const {
-    const V moment = load_lanes(d, column + i, lanes) * scale;
-    const V move = load_lanes(d, gradient + i, lanes) * factor / hn::Sqrt(moment);
+    // The product of the roots has a range that of the moments lacks: where a whole row and a whole column of
+    // the gradient are zero, both are about epsilon_1, 1e-30.
+    const V root = hn::Sqrt(load_lanes(d, column + i, lanes)) * root_scale;
+    const V least = hn::Set(d, std::numeric_limits<T>::min());
+    const V move = load_lanes(d, gradient + i, lanes) * factor / hn::Max(root, least);
     return hn::IfThenElseZero(hn::FirstN(d, lanes), move);
   }
 };

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <fstream>
 #include <string>
 
 #include "support/expect_error.h"
@@ -103,6 +106,24 @@ TEST(File, FailedRenameLeavesTheOldAndNoTemporary) {
   EXPECT_ERROR(write_file_atomically(folder / "taken", "new"), ErrorCode::kIo, "cannot rename");
   EXPECT_EQ(text_of(folder / "taken" / "inside"), "old");
   EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("taken"));
+}
+
+TEST(File, RemovesWhatTheDeadLeft) {
+  const TempFolder folder;
+  const pid_t dead = fork();
+  if (dead == 0) _exit(0);
+  ASSERT_EQ(waitpid(dead, nullptr, 0), dead);
+  const std::string of_dead = fmt::format("a.tmp-{}", dead), of_other = fmt::format("b.tmp-{}", dead),
+                    of_living = fmt::format("a.tmp-{}", getppid());
+  for (const std::string& name : {of_dead, of_other, of_living}) std::ofstream(folder / name) << "part";
+  write_file_atomically(folder / "a", "whole");
+  EXPECT_THAT(names_in(folder.path()), testing::UnorderedElementsAre("a", of_other, of_living));
+}
+
+TEST(File, APipeThatNobodyReadsIsAnError) {
+  const TempFolder folder;
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_ERROR(write_file_atomically(folder / "pipe", "x"), ErrorCode::kIo, "nobody reads");
 }
 
 TEST(File, FailedWriteLeavesTheOldAndNoTemporary) {

@@ -265,6 +265,30 @@ TEST(FlatMap, GivesTheElementsOfEachInTurn) {
       numbers_of(rows(6).skip(1).interleave(six_times, {.cycle = 2, .block = 4})),
       ElementsAre(1, 1, 1, 1, 2, 2, 2, 2, 1, 1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 3, 3, 4, 4, 5, 5, 5, 5, 5, 5));
   EXPECT_ERROR(rows(3).interleave(up_to, {.cycle = 0}), ErrorCode::kInvalidArgument, "must be >= 1");
+  EXPECT_ERROR(rows(3).interleave(up_to, {.cycle = INT64_MAX}), ErrorCode::kInvalidArgument, "cycle must be");
+}
+
+TEST(FlatMap, TakesDatasetsWithoutElements) {
+  const auto odd = [](const Element& e) { return value(e) % 2 == 1; };
+  const auto plus = [](const Element& e) {
+    const Tensor result = empty({DType::kI64, {}});
+    *result.data<int64_t>() = value(e) + 10;
+    return Element{{"x", result}};
+  };
+  const auto odd_below = [&](const Element& e) { return rows(value(e) + 1).filter(odd).map(plus); };
+  EXPECT_THAT(numbers_of(rows(4).flat_map(odd_below)), ElementsAre(11, 11, 11, 13));
+  EXPECT_THAT(numbers_of(rows(4).filter([](const Element&) { return false; }).map(plus)), ElementsAre());
+}
+
+TEST(FlatMap, SaysOfWhichElementTheDatasetIsThatFails) {
+  auto failing = rows(3).flat_map([](const Element& outer) {
+    return rows(4).map([of = value(outer)](Element e) {
+      if (of == 2 && value(e) == 1) throw std::runtime_error("broken");
+      return e;
+    });
+  });
+  EXPECT_ERROR(numbers_of(failing), ErrorCode::kInvalidArgument,
+               "[flat_map (stage 2)] element 2 of epoch 0: [map (stage 2)] element 1 of epoch 0, row 1");
 }
 
 TEST(Unbatch, GivesTheRowsOfBatches) {
@@ -363,6 +387,28 @@ TEST(Zip, JoinsElementsUntilOneEnds) {
   EXPECT_THAT(numbers_of(streamed, 0), ElementsAre(7, 8));
   EXPECT_THAT(numbers_of(streamed, 1), ElementsAre(0, 1));
   EXPECT_ERROR(zip({{"a", rows(1)}, {"a", rows(1)}}), ErrorCode::kInvalidArgument, "twice");
+}
+
+TEST(Zip, OfBatchesKnowsTheOddOne) {
+  const auto forms = [](const Dataset& dataset) {
+    std::vector<std::string> texts;
+    for (const Signature& form : dataset.signatures()) {
+      std::string text;
+      for (const TensorSpec& spec : form) text += spec.shape.str();
+      texts.push_back(text);
+    }
+    return texts;
+  };
+  const auto same = [](Element e) { return e; };
+  auto both = zip({{"a", rows(10).batch(4)}, {"b", rows(10).map(same).batch(4)}});
+  EXPECT_THAT(forms(both), ElementsAre("(4)(4)", "(2)(2)"));
+  EXPECT_EQ(forms(both.map(same)), forms(both));
+  EXPECT_THAT(numbers_of(both.map(same), 1), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
+  EXPECT_THAT(forms(zip({{"a", rows(10).batch(4)}, {"b", rows(14).batch(4)}})),
+              ElementsAre("(4)(4)", "(2)(4)"));
+  EXPECT_THAT(forms(zip({{"a", rows(10).batch(4)}, {"b", rows(8).batch(4)}})), ElementsAre("(4)(4)"));
+  EXPECT_THAT(forms(zip({{"a", rows(10).batch(4).repeat(2)}, {"b", rows(24).batch(4)}})),
+              ElementsAre("(-1)(4)"));
 }
 
 TEST(Concatenate, GivesOneAfterTheOther) {

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -43,7 +45,8 @@ constexpr std::string_view kSmaps =
     "7ffc00100000-7ffc00102000 r-xp 00000000 00:00 0      [vdso]\nRss:                   8 kB\n";
 
 ResidentSet reconciled(const OwnMemory& own, const HeapTotals& heap) {
-  return internal::reconcile(kSmaps, own, heap, 8 * kMb, [](uint64_t begin, uint64_t end) {
+  std::istringstream smaps{std::string(kSmaps)};
+  return internal::reconcile(smaps, own, heap, 8 * kMb, [](uint64_t begin, uint64_t end) {
     EXPECT_EQ(begin, 0x7f0020001000u);
     EXPECT_EQ(end - begin, static_cast<uint64_t>(8 * kMb - 4096));
     return 100 * kKb;
@@ -83,9 +86,10 @@ TEST(ResidentSet, WhatIsFreeShowsBesideBlocksThatAreNotResident) {
 
 TEST(ResidentSet, SurvivesAnyText) {
   const auto nothing = [](uint64_t, uint64_t) { return int64_t{0}; };
-  for (const std::string_view text :
+  for (const std::string text :
        {"", "\n\n", "Rss: 5 kB\n", "zz-yy\nRss: x kB", "1-2", "7f-80 rw-p 0 0:0 0\nRss:"}) {
-    EXPECT_EQ(internal::reconcile(text, {}, {}, 0, nothing).total, 0) << text;
+    std::istringstream smaps(text);
+    EXPECT_EQ(internal::reconcile(smaps, {}, {}, 0, nothing).total, 0) << text;
   }
 }
 

@@ -1,4 +1,4 @@
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cmath>
 #include <functional>
@@ -253,6 +253,22 @@ TEST(Optimizer, CenteredRmspropStaysFiniteUnderAConstantGradient) {
   RmsProp rmsprop({.centered = true, .epsilon_outside_root = true});
   for (int i = 0; i < 500; ++i) rmsprop.apply(std::vector{p}, std::vector{full({1}, 1e3)});
   EXPECT_TRUE(std::isfinite(p.tensor().item<float>()));
+}
+
+TEST(Optimizer, AdafactorStaysFiniteWhereRowsAndColumnsOfTheGradientAreZero) {
+  // As those of units that are never active are: the second moments there are epsilon_1, whose product no f32
+  // holds.
+  const std::vector<double> gradient = {0, 0, 0, 0, 0, 0.3, -2, 0, 0, 1, 0.1, 0};
+  const Variable p(ones({3, 4}), "p"), exact(ones({3, 4}, DType::kF64), "exact");
+  Adafactor narrow, wide;
+  for (int i = 0; i < 3; ++i) {
+    narrow.apply(std::vector{p}, std::vector{from_vector({3, 4}, gradient)});
+    wide.apply(std::vector{exact}, std::vector{from_vector({3, 4}, gradient, DType::kF64)});
+  }
+  const std::vector<double> expected = exact.tensor().to_vector();
+  EXPECT_EQ(expected[0], 1);
+  EXPECT_NE(expected[6], 1);
+  EXPECT_THAT(p.tensor().to_vector(), testing::Pointwise(testing::DoubleNear(1e-6), expected));
 }
 
 TEST(Clipping, ScalesToTheGlobalNorm) {

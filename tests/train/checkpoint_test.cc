@@ -140,12 +140,12 @@ TEST(Checkpoint, OneOfAnotherVersionIsRefusedAndNeverPassedOver) {
   save_checkpoint(folder / "a.safetensors", some_variables(0.25), "the document");
   std::vector<std::byte> bytes = read_file(folder / "a.safetensors");
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const std::string version = "\"isochron.checkpoint\":\"3\"";
+  const std::string version = "\"isochron.checkpoint\":\"4\"";
   ASSERT_NE(text.find(version), std::string::npos);
   text[text.find(version) + version.size() - 2] = '1';
   std::ofstream(folder / "a.safetensors") << text;
   EXPECT_ERROR(Checkpoint(folder / "a.safetensors"), ErrorCode::kUnsupported,
-               "is a checkpoint of version '1'; this library reads version 3");
+               "is a checkpoint of version '1'; this library reads version 4");
   EXPECT_ERROR(newest_checkpoint(folder.path()), ErrorCode::kUnsupported, "version '1'");
 }
 
@@ -207,11 +207,12 @@ TEST(CheckpointWriter, SavesWhatWasThereAtTheCall) {
   const TempFolder folder;
   const NamedVariables variables = some_variables(0), loaded = some_variables(0);
   CheckpointWriter writer(variables, folder.path());
+  NamedBlobs blobs;
   for (int i = 1; i <= 3; ++i) {
     variables[0].second.assign(full({3, 2}, i));
-    writer.save({.path = folder / fmt::format("{}.cp", i),
-                 .document = fmt::format("document {}", i),
-                 .blobs = {{"data", fmt::format("blob {}", i)}}});
+    blobs["data"] = fmt::format("blob {}", i);
+    writer.save({.path = folder / fmt::format("{}.cp", i), .document = fmt::format("document {}", i)}, blobs);
+    blobs["data"] += ", changed after the call";
     variables[0].second.assign(full({3, 2}, -1));
     writer.flush();
     const Checkpoint checkpoint(folder / fmt::format("{}.cp", i));
@@ -276,6 +277,9 @@ TEST(CheckpointPath, FillsTheTemplate) {
                "it may hold epoch, step, total_steps, loss, val_loss");
   EXPECT_ERROR(checkpoint_path("cp-{epoch:04q}", 7, 3, 63, results), ErrorCode::kInvalidArgument,
                "'cp-{epoch:04q}'");
+  EXPECT_ERROR(checkpoint_path("cp-{epoch:0999999999d}", 7, 3, 63, results), ErrorCode::kInvalidArgument,
+               "more characters than a file name");
+  EXPECT_EQ(checkpoint_path("a:20261123/{epoch}", 7, 3, 63, results), "a:20261123/7.safetensors");
 }
 
 }  // namespace

@@ -70,6 +70,7 @@ struct Training {
                                             .steps_per_call = steps_per_call,
                                             .validation_data = validation,
                                             .callbacks = callbacks,
+                                            .after_iteration = after_iteration,
                                             .report_every = 2,
                                             .finish_on_signals = true,
                                             .progress = nullptr});
@@ -92,6 +93,7 @@ struct Training {
   optim::Adam optimizer;
   int best_epoch = 0;
   bool validation_fails = false;
+  std::function<void()> after_iteration;
 };
 
 /// Notices while it lives.
@@ -290,7 +292,8 @@ TEST(Resume, OneThatFailsChangesNothing) {
 }
 
 /// How a training ends that fails where `callbacks` or the validation do, and what was saved then.
-void expect_resumable_after(const char* what, std::vector<Callback*> callbacks, bool validation, bool saved) {
+void expect_resumable_after(const char* what, std::vector<Callback*> callbacks, bool validation, bool saved,
+                            std::function<void()> after_iteration = {}) {
   SCOPED_TRACE(what);
   Training reference;
   const History whole = reference.fit({});
@@ -300,6 +303,7 @@ void expect_resumable_after(const char* what, std::vector<Callback*> callbacks, 
   const Notices notices;
   {
     Training first;
+    first.after_iteration = std::move(after_iteration);
     ModelCheckpoint saving(options);
     LambdaCallback fails_validation(
         {.on_epoch_begin = [&](RunState& run) { first.validation_fails = validation && run.epoch == 2; }});
@@ -357,6 +361,72 @@ TEST(Resume, AFailureSavesAWholeStateOrNothing) {
     }
   } saving;
   expect_resumable_after("saving", {&saving}, false, true);
+  expect_resumable_after("the next batch was fetched", {}, false, false, [calls = 0]() mutable {
+    if (++calls == 9) throw Stopped();
+  });
+}
+
+/// Ends the process, so to speak, between two callbacks that save.
+struct EndsBetween : Callback {
+  EndsBetween(SavePoint where, int64_t after) : point(where), step(after) {}
+  void on_save(RunState& run, SavePoint at) override {
+    if (at == point && run.total_steps >= step) throw Stopped();
+  }
+  std::string_view kind() const override { return "ends_between"; }
+
+  SavePoint point;
+  int64_t step;
+};
+
+TEST(Resume, WhoWasToSaveAfterTheOneResumedFromStillDoes) {
+  const auto files_of = [](const TempFolder& folder, const ModelCheckpoint& checkpoints) {
+    std::vector<std::string> kept, there;
+    for (const fs::path& file : checkpoints.files()) kept.push_back(file.filename());
+    for (const auto& entry : fs::directory_iterator(folder / "own"))
+      if (entry.is_regular_file()) there.push_back(entry.path().filename());
+    std::ranges::sort(kept);
+    std::ranges::sort(there);
+    EXPECT_EQ(kept, there);
+    return there;
+  };
+  const auto every_time = [](const TempFolder& folder) {
+    return ModelCheckpointOptions{
+        .filepath = folder / "cp-{total_steps}", .every_steps = 5, .asynchronous = false, .resume = true};
+  };
+  for (const bool by_epoch : {true, false}) {
+    SCOPED_TRACE(by_epoch);
+    const auto own = [by_epoch](const TempFolder& folder) {
+      return by_epoch ? ModelCheckpointOptions{.filepath = folder / "own" / "cp-{epoch}",
+                                               .monitor = "mae",
+                                               .save_top_k = 2,
+                                               .asynchronous = false}
+                      : ModelCheckpointOptions{.filepath = folder / "own" / "cp-{total_steps}",
+                                               .every_epochs = 0,
+                                               .every_steps = 5,
+                                               .keep_last = 3,
+                                               .asynchronous = false};
+    };
+    const TempFolder whole_folder;
+    Training reference;
+    ModelCheckpoint whole_first(every_time(whole_folder)), whole_own(own(whole_folder));
+    const History whole = reference.fit({&whole_first, &whole_own});
+    const std::vector<std::string> expected = files_of(whole_folder, whole_own);
+    for (const int64_t after : {5, 10, 13, 20}) {
+      SCOPED_TRACE(after);
+      const TempFolder folder;
+      {
+        Training first;
+        ModelCheckpoint resumed(every_time(folder)), others(own(folder));
+        EndsBetween between(by_epoch ? SavePoint::kEpoch : SavePoint::kStep, after);
+        if (!by_epoch && after % 5 != 0) continue;
+        EXPECT_THROW(first.fit({&resumed, &between, &others}), Stopped);
+      }
+      Training second(2);
+      ModelCheckpoint resumed(every_time(folder)), others(own(folder));
+      expect_equal(second.fit({&resumed, &others}), second, whole, reference);
+      EXPECT_EQ(files_of(folder, others), expected);
+    }
+  }
 }
 
 TEST(Resume, TheDatasetsStateIsABlob) {

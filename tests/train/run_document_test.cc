@@ -14,10 +14,13 @@ TEST(RunDocument, ComesBackAsItWasWritten) {
   document.epoch = 3;
   document.step = (int64_t{1} << 62) + 1;
   document.random = {5, -7};
+  document.callbacks = {{"a", "1"}, {"b", ""}};
+  document.asked = 1;
   const std::string text = document.str();
   const RunDocument read = RunDocument::parse(text, "here");
   EXPECT_EQ(read.step, document.step);
   EXPECT_EQ(read.random, document.random);
+  EXPECT_EQ(read.asked, 1);
   EXPECT_EQ(read.str(), text);
 }
 

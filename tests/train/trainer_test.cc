@@ -195,6 +195,11 @@ TEST(Trainer, EvaluatesAndPredictsWithoutDropout) {
   for (size_t i = 0; i < p.size(); ++i) squares += (p[i] - y[i]) * (p[i] - y[i]);
   EXPECT_NEAR(squares / kRows, first, 1e-5 * first) << "rows in order, the odd batch included";
   EXPECT_NE(trainer.fit(batches, quiet(1)).last()["loss"], first) << "training drops";
+  auto none = line.rows()
+                  .filter([](const Tensor&, const Tensor&) { return false; })
+                  .batch(kBatch, {.drop_remainder = true});
+  EXPECT_ERROR(trainer.evaluate(none), ErrorCode::kInvalidArgument, "[evaluate] the data give no batch");
+  EXPECT_ERROR(trainer.predict(none), ErrorCode::kInvalidArgument, "[predict] the data give no batch");
 }
 
 TEST(Trainer, StepsPerEpochGoesOnWhereTheEpochEnded) {
@@ -219,6 +224,9 @@ TEST(Trainer, StepsPerEpochGoesOnWhereTheEpochEnded) {
   data::Dataset endless = rows.repeat().batch(1);
   EXPECT_ERROR(trainer.fit(endless, quiet(1)), ErrorCode::kInvalidArgument, "set steps_per_epoch");
   EXPECT_ERROR(trainer.evaluate(endless), ErrorCode::kInvalidArgument, "no end");
+  data::Dataset nothing =
+      rows.filter([](const data::Element&) { return false; }).batch(1, {.drop_remainder = true});
+  EXPECT_ERROR(trainer.fit(nothing, options), ErrorCode::kInvalidArgument, "[fit] the data give no batch");
   trainer.fit(endless, options);
   EXPECT_THAT(seen, ElementsAre(0, 1, 2, 3, 4, 5, 0, 1));
 }
