@@ -1,5 +1,5 @@
-// Room that is resident from the beginning: what is only reserved becomes so page by page as it is filled, and
-// looks like memory that grows.
+// Room that is resident from the beginning: what is only reserved becomes so page by page as it is filled,
+// and looks like memory that grows.
 #pragma once
 
 #include <cstddef>
