@@ -115,8 +115,15 @@ int main(int argc, char** argv) {
   const train::CheckpointWriterStats stats = checkpoints.stats();
   fmt::print("cnn, {} steps a turn, {} turns: {:.2f} ms a step\n", kSteps, rounds, median(plain_ms));
   fmt::print("look for numbers that aren't finite: {}\n", share_text(watched_share));
-  fmt::print("that, and a checkpoint every 100 steps: {}; {} saved, {} coalesced, waited {:.0f} us at most\n",
-             share_text(saved_share), stats.saved, stats.coalesced,
-             static_cast<double>(stats.longest_stall_ns) * 1e-3);
+  fmt::print("that, and a checkpoint every 100 steps: {}\n", share_text(saved_share));
+  const auto saves = static_cast<double>(std::max<int64_t>(stats.saved, 1));
+  const double stall_ns = static_cast<double>(stats.stall_ns) / saves,
+               write_ns = static_cast<double>(stats.write_ns) / saves;
+  fmt::print(
+      "a save has the training wait {:.0f} us ({:.0f} at most), {:.3f} % of 100 steps; its thread takes "
+      "{:.1f} "
+      "ms beside it\n",
+      stall_ns * 1e-3, static_cast<double>(stats.longest_stall_ns) * 1e-3,
+      stall_ns * 1e-4 / median(plain_ms) * 1e-2, write_ns * 1e-6);
   std::filesystem::remove_all(folder);
 }
