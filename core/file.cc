@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -106,17 +105,19 @@ class PartWriter {
   PartWriter(int descriptor, const std::filesystem::path& path)
       : descriptor_(descriptor),
         path_(path),
-        part_(::mmap(nullptr, kPart, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
-    require(part_ != MAP_FAILED, ErrorCode::kOutOfMemory, path.string(), "no memory to write through");
+        part_(static_cast<char*>(std::aligned_alloc(kAlignment, kPart))) {
+    require(part_ != nullptr, ErrorCode::kOutOfMemory, path.string(), "no memory to write through");
   }
   PartWriter(const PartWriter&) = delete;
   PartWriter& operator=(const PartWriter&) = delete;
-  ~PartWriter() { ::munmap(part_, kPart); }
+  ~PartWriter() {
+    std::free(part_);  // of aligned_alloc
+  }
 
   void append(std::string_view piece) {
     while (!piece.empty()) {
       const size_t count = std::min(piece.size(), kPart - used_);
-      std::memcpy(part() + used_, piece.data(), count);
+      std::memcpy(part_ + used_, piece.data(), count);
       used_ += count;
       piece.remove_prefix(count);
       if (used_ == kPart) flush_part();
@@ -124,26 +125,25 @@ class PartWriter {
   }
   void finish() {
     set_direct(false);
-    write_all(descriptor_, path_, {part(), used_});
+    write_all(descriptor_, path_, {part_, used_});
   }
 
  private:
   static constexpr size_t kPart = size_t{1} << 18;
   static constexpr size_t kAlignment = 4096;
 
-  char* part() const { return static_cast<char*>(part_); }
   void flush_part() {
     if (!tried_) set_direct(true);
     tried_ = true;
     size_t done = 0;
     while (direct_ && done < kPart) {
-      const ssize_t wrote = ::write(descriptor_, part() + done, kPart - done);
+      const ssize_t wrote = ::write(descriptor_, part_ + done, kPart - done);
       if (wrote < 0 && errno == EINTR) continue;
       if (wrote < 0 && errno != EINVAL) fail_errno(path_, "write");
       if (wrote > 0) done += static_cast<size_t>(wrote);
       if (wrote < 0 || done % kAlignment != 0) set_direct(false);  // it can't after all
     }
-    write_all(descriptor_, path_, {part() + done, kPart - done});
+    write_all(descriptor_, path_, {part_ + done, kPart - done});
     used_ = 0;
   }
   void set_direct(bool direct) {
@@ -154,7 +154,7 @@ class PartWriter {
 
   const int descriptor_;
   const std::filesystem::path& path_;
-  void* const part_;  // mapped, so that its pages go with it and leave no hole in the heap
+  char* const part_;
   size_t used_ = 0;
   bool tried_ = false;
   bool direct_ = false;

@@ -212,7 +212,7 @@ TEST_F(Command, NumbersThatDontFitAreRefused) {
   EXPECT_THAT(run_isochron("compare --seconds 1e999"), Ends(2, "expected a finite number above 0"));
   EXPECT_THAT(run_isochron("train regress --seed -1"), Ends(2, "expected a whole number >= 0, got '-1'"));
   EXPECT_THAT(run_isochron("train regress --batch 99999999999999999999"),
-              Ends(2, "expected a whole number >= 1"));
+              Ends(2, "expected a whole number from 1 to 9223372036854775807"));
   EXPECT_THAT(run_isochron("plan x.csv --capacity -1"), Ends(2, "expected a whole number >= 1, got '-1'"));
 }
 
