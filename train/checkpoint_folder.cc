@@ -3,7 +3,7 @@
 #include <fmt/args.h>
 
 #include <algorithm>
-#include <regex>
+#include <string_view>
 #include <vector>
 
 #include "isochron/core/event.h"
@@ -17,6 +17,19 @@ bool is_number_name(const std::string& name) {
   return !name.empty() && name.find_first_not_of(
                               "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                               "0123456789_") == std::string::npos;
+}
+
+/// Whether a field of a template, "{epoch:04d}", names a width or precision of four digits or more.
+bool too_wide(std::string_view name_template) {
+  for (size_t begin = 0; (begin = name_template.find('{', begin)) != std::string_view::npos; ++begin) {
+    const std::string_view field = name_template.substr(begin, name_template.find('}', begin) - begin);
+    int digits = 0;
+    for (size_t at = field.find(':'); at < field.size(); ++at) {
+      digits = field[at] >= '0' && field[at] <= '9' ? digits + 1 : 0;
+      if (digits > 3) return true;
+    }
+  }
+  return false;
 }
 
 void note_damaged(const std::filesystem::path& path, const std::exception& error) {
@@ -39,8 +52,7 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& name_template
     names += ", " + name;
   }
   std::string text;
-  static const std::regex too_wide(R"(\{\w+:[^{}]*\d{4})");
-  require(!std::regex_search(name_template.string(), too_wide), ErrorCode::kInvalidArgument, "checkpoint",
+  require(!too_wide(name_template.string()), ErrorCode::kInvalidArgument, "checkpoint",
           "the template '{}' asks for more characters than a file name can have", name_template.string());
   try {
     text = fmt::vformat(name_template.string(), arguments);
