@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include "isochron/core/error.h"
 #include "isochron/observe/evidence.h"
@@ -87,9 +88,22 @@ SpikeReport summarise_spikes(const RunData& data) {
     return a.second.excess_ns < b.second.excess_ns;
   });
   if (costliest == groups.end()) return report;
-  report.owner = costliest->first.first;
-  report.label = costliest->first.second;
-  report.period = find_period(costliest->second.iterations);
+  const auto own = [&report](const auto& group) {
+    std::tie(report.owner, report.label) = group.first;
+    report.period = find_period(group.second.iterations);
+  };
+  own(*costliest);
+  if (report.period || !report.label.empty()) return report;
+  // What interrupts a program at any time may cost more than what the program itself does on a beat, and has
+  // no name there.
+  constexpr double kLeastPart = 0.25;
+  double most = kLeastPart * costliest->second.excess_ns;
+  for (const auto& group : groups) {
+    if (group.first.second.empty() || group.second.excess_ns < most) continue;
+    if (!find_period(group.second.iterations)) continue;
+    own(group);
+    most = group.second.excess_ns;
+  }
   return report;
 }
 

@@ -63,7 +63,9 @@ struct SeriesReport {
 
 struct SpikeReport {
   int64_t count = 0;
-  Phase owner = Phase::kUnexplained;  // with `label`, the owner that cost most among the newest spikes
+  /// With `label`, the owner that cost most among the newest spikes; where that is a phase without a label
+  /// and keeps no beat, one with a label that does goes before it, from a quarter of its cost on.
+  Phase owner = Phase::kUnexplained;
   std::string label;
   std::optional<Period> period;      // of that owner's
   double time_share = 0;             // of all spikes' excess in the run's time

@@ -152,9 +152,10 @@ TEST(Cause, CatalogueHasEachOfTheRulesOnceAndNoCycle) {
 struct Loop {
   int iterations = 20'000;
   int64_t base_ns = 200'000;
-  int64_t growth_ns = 0;      // the i-th step takes i * growth_ns longer,
-  int64_t nodes = 0;          // and adds so many graph nodes
-  int64_t collection_ns = 0;  // every tenth step ends with a collection
+  int64_t growth_ns = 0;        // the i-th step takes i * growth_ns longer,
+  int64_t nodes = 0;            // and adds so many graph nodes
+  int64_t collection_ns = 0;    // every tenth step ends with a collection
+  int64_t interruption_ns = 0;  // one step in a hundred, by chance, is interrupted
 };
 
 RunReport run_loop(const std::string& name, const Loop& loop) {
@@ -166,6 +167,7 @@ RunReport run_loop(const std::string& name, const Loop& loop) {
       PhaseScope compute(recorder, Phase::kCompute);
       spend(static_cast<int64_t>(static_cast<double>(loop.base_ns + i * loop.growth_ns) *
                                  (1 + 0.1 * rng.uniform())));
+      if (loop.interruption_ns > 0 && rng.uniform() < 0.01) spend(loop.interruption_ns);
     }
     count(Counter::kGraphNodes, loop.nodes);
     if (i % 10 != 9 || loop.collection_ns == 0) continue;
@@ -197,6 +199,19 @@ TEST(Report, PeriodicSpikesAreOwned) {
   EXPECT_EQ(report.spikes.owner, Phase::kCallbacks);
   EXPECT_EQ(report.time.kind, Flatness::kFlat);
   EXPECT_THAT(names(report.causes), ::testing::ElementsAre("spikes owned by collection, period 10"));
+}
+
+TEST(Report, WhatInterruptsAProgramDoesntHideWhatItDoesOnABeat) {
+  const SpikeReport hidden =
+      run_loop("interrupted", {.collection_ns = 400'000, .interruption_ns = 8'000'000}).spikes;
+  EXPECT_EQ(hidden.owner_name(), "collection");
+  ASSERT_TRUE(hidden.period);
+  EXPECT_EQ(hidden.period->length, 10);
+  const SpikeReport mostly =
+      run_loop("mostly interrupted", {.collection_ns = 400'000, .interruption_ns = 80'000'000}).spikes;
+  EXPECT_EQ(mostly.owner, Phase::kCompute);
+  EXPECT_EQ(mostly.label, "");
+  EXPECT_FALSE(mostly.period);
 }
 
 TEST(Report, PrintsManyLoopsAligned) {
