@@ -121,9 +121,9 @@ int main(int argc, char** argv) {
                write_ns = static_cast<double>(stats.write_ns) / saves;
   fmt::print(
       "a save has the training wait {:.0f} us ({:.0f} at most), {:.3f} % of 100 steps; its thread takes "
-      "{:.1f} "
-      "ms beside it\n",
-      stall_ns * 1e-3, static_cast<double>(stats.longest_stall_ns) * 1e-3,
-      stall_ns * 1e-4 / median(plain_ms) * 1e-2, write_ns * 1e-6);
+      "{:.1f} ms "
+      "beside it\n",
+      stall_ns * 1e-3, static_cast<double>(stats.longest_stall_ns) * 1e-3, stall_ns * 1e-6 / median(plain_ms),
+      write_ns * 1e-6);
   std::filesystem::remove_all(folder);
 }

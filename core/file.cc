@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "isochron/core/error.h"
+#include "isochron/core/run_folder.h"
 
 namespace isochron {
 namespace {
@@ -162,21 +163,13 @@ class PartWriter {
 
 constexpr std::string_view kTemporary = ".tmp-";
 
-/// Removes what processes left of `file` that died as they wrote it. Of those that live the number is known
-/// here, and on another machine they hold a lock.
-void remove_those_of_the_dead(const std::filesystem::path& file) {
-  const std::string prefix = file.filename().string() + std::string(kTemporary);
-  std::error_code ignored;
-  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
-  for (std::filesystem::directory_iterator at(folder, ignored), end; !ignored && at != end;
-       at.increment(ignored)) {
-    const std::string name = at->path().filename().string();
-    if (!name.starts_with(prefix)) continue;
-    const int process = std::atoi(name.c_str() + prefix.size());
-    if (process <= 0 || ::kill(process, 0) == 0 || errno != ESRCH) continue;
-    Descriptor left(::open(at->path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    if (left.get() >= 0 && ::flock(left.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(at->path().c_str());
-  }
+/// Whether `name` is that of a temporary file of `path` whose process is none of this machine; of another
+/// machine's the lock tells.
+bool of_no_process_here(const std::string& name, const std::filesystem::path& path) {
+  const std::string prefix = path.filename().string() + std::string(kTemporary);
+  if (!name.starts_with(prefix)) return false;
+  const int process = std::atoi(name.c_str() + prefix.size());
+  return process > 0 && ::kill(process, 0) != 0 && errno == ESRCH;
 }
 
 /// A pipe or a device can't be replaced by a file: it is written to.
@@ -208,7 +201,13 @@ void write_file_atomically(const std::filesystem::path& path,
   const std::filesystem::path beside = temporary_folder.empty() ? path : temporary_folder / path.filename();
   const std::filesystem::path temporary =
       beside.string() + std::string(kTemporary) + std::to_string(::getpid());
-  if (temporary_folder.empty()) remove_those_of_the_dead(path);
+  const std::filesystem::path folder =
+      path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  if (temporary_folder.empty()) {
+    remove_those_of_the_dead(folder, [&path](const std::filesystem::directory_entry& entry) {
+      return of_no_process_here(entry.path().filename().string(), path);
+    });
+  }
   try {
     Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (file.get() < 0) fail_errno(path, "create");
@@ -223,8 +222,6 @@ void write_file_atomically(const std::filesystem::path& path,
     ::unlink(temporary.c_str());
     throw;
   }
-  const std::filesystem::path folder =
-      path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
   Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory.get() >= 0) ::fsync(directory.get());
 }

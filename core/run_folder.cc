@@ -15,21 +15,25 @@ namespace {
 
 constexpr std::string_view kPrefix = ".isochron-run-";
 
-/// Takes the lock of the folder at `path`; -1 when another process has it or there is none.
-int try_lock(const std::filesystem::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+/// Takes the lock of what is at `path`; -1 when another process has it or there is nothing of that kind.
+int try_lock(const std::filesystem::path& path, int kind) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | kind | O_CLOEXEC | O_NOFOLLOW);
   if (descriptor < 0) return -1;
   if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
   ::close(descriptor);
   return -1;
 }
 
-void remove_those_of_the_dead(const std::filesystem::path& parent) {
+}  // namespace
+
+void remove_those_of_the_dead(
+    const std::filesystem::path& parent,
+    const std::function<bool(const std::filesystem::directory_entry& entry)>& may_be_theirs) {
   std::error_code ignored;
   for (std::filesystem::directory_iterator at(parent, ignored), end; !ignored && at != end;
        at.increment(ignored)) {
-    if (!at->path().filename().string().starts_with(kPrefix)) continue;
-    const int lock = try_lock(at->path());
+    if (!may_be_theirs(*at)) continue;
+    const int lock = try_lock(at->path(), O_NONBLOCK);
     if (lock < 0) continue;
     std::error_code failed;
     std::filesystem::remove_all(at->path(), failed);
@@ -37,11 +41,12 @@ void remove_those_of_the_dead(const std::filesystem::path& parent) {
   }
 }
 
-}  // namespace
-
 RunFolder::RunFolder(const std::filesystem::path& parent) {
   static std::atomic<int> made{0};
-  remove_those_of_the_dead(parent);
+  remove_those_of_the_dead(parent, [](const std::filesystem::directory_entry& entry) {
+    std::error_code ignored;
+    return entry.path().filename().string().starts_with(kPrefix) && entry.is_directory(ignored);
+  });
   // Another process may take an unlocked folder for one of the dead in between: then the next number is
   // tried.
   constexpr int kAttempts = 16;
@@ -50,7 +55,7 @@ RunFolder::RunFolder(const std::filesystem::path& parent) {
     std::error_code failed;
     std::filesystem::create_directory(path_, failed);
     require(!failed, ErrorCode::kIo, path_.string(), "cannot create the folder: {}", failed.message());
-    lock_ = try_lock(path_);
+    lock_ = try_lock(path_, O_DIRECTORY);
     if (lock_ >= 0 && !std::filesystem::exists(path_, failed)) {
       ::close(lock_);
       lock_ = -1;
@@ -65,7 +70,7 @@ RunFolder::~RunFolder() {
   ::close(lock_);
 }
 
-FolderLock::FolderLock(const std::filesystem::path& folder) : lock_(try_lock(folder)) {
+FolderLock::FolderLock(const std::filesystem::path& folder) : lock_(try_lock(folder, O_DIRECTORY)) {
   require(lock_ >= 0, ErrorCode::kIo, folder.string(),
           "is in use by another process, or is no folder; wait for its end, or name another folder");
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 
 namespace isochron {
 
@@ -22,6 +23,12 @@ class RunFolder {
   std::filesystem::path path_;
   int lock_ = -1;
 };
+
+/// Removes what processes left in `parent` that died: of the entries that may be theirs, those on which
+/// nobody holds a lock.
+void remove_those_of_the_dead(
+    const std::filesystem::path& parent,
+    const std::function<bool(const std::filesystem::directory_entry& entry)>& may_be_theirs);
 
 /// Keeps a folder to one process, by a lock on it that the system gives back when the process dies.
 class FolderLock {

@@ -41,6 +41,8 @@ void note_damaged(const std::filesystem::path& path, const std::exception& error
 
 std::filesystem::path checkpoint_path(const std::filesystem::path& name_template, int epoch, int64_t step,
                                       int64_t total_steps, const Results& results) {
+  require(!too_wide(name_template.string()), ErrorCode::kInvalidArgument, "checkpoint",
+          "the template '{}' asks for more characters than a file name can have", name_template.string());
   fmt::dynamic_format_arg_store<fmt::format_context> arguments;
   arguments.push_back(fmt::arg("epoch", epoch));
   arguments.push_back(fmt::arg("step", step));
@@ -52,8 +54,6 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& name_template
     names += ", " + name;
   }
   std::string text;
-  require(!too_wide(name_template.string()), ErrorCode::kInvalidArgument, "checkpoint",
-          "the template '{}' asks for more characters than a file name can have", name_template.string());
   try {
     text = fmt::vformat(name_template.string(), arguments);
   } catch (const fmt::format_error& error) {
