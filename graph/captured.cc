@@ -6,6 +6,7 @@
 
 #include "isochron/core/clock.h"
 #include "isochron/core/counters.h"
+#include "isochron/core/cuda/library_call.h"
 #include "isochron/core/event.h"
 #include "isochron/core/sealed.h"
 #include "isochron/core/threads.h"
@@ -113,7 +114,7 @@ struct PlannedCall {
   std::unique_ptr<graph::Plan> plan;
   std::vector<Ref<TensorImpl>> output_impls;
   std::vector<Tensor> outputs;
-  std::vector<Tensor> packed;  // contiguous copies of strided arguments, alive for the call
+  std::vector<Tensor> packed;  // copies of arguments that are strided or, on a device, begin anywhere
   // On a device: the present call's arguments that come from the CPU (null for others), and what brings them;
   // null until one does.
   std::vector<const std::byte*> parts;
@@ -166,6 +167,7 @@ struct CapturedFunction::Impl {
   std::unique_ptr<PlannedCall> trace(const Signature& signature);
   void make_ring(PlannedCall& call) const;
   void bind_on_device(PlannedCall& call, std::span<const Tensor* const> arguments) const;
+  std::byte* address_for(PlannedCall& call, size_t index, const Tensor& argument) const;
   static void end_transfer(PlannedCall& call);
   void provide_arena(const PlannedCall& call);
   void plan(PlannedCall& call, const graph::PassOptions& options_of_passes, int64_t& passed) const;
@@ -252,8 +254,27 @@ void CapturedFunction::Impl::bind_on_device(PlannedCall& call,
       make_ring(call);
     there = call.ring->begin(call.parts);
   }
-  for (size_t i = 0; i < arguments.size(); ++i)
-    call.plan->bind_input(i, call.parts[i] != nullptr ? there[i] : arguments[i]->device_address());
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    call.plan->bind_input(i, call.parts[i] != nullptr ? there[i] : address_for(call, i, *arguments[i]));
+  }
+}
+
+/// Where the plan finds an argument that lives on its device: in a copy if it begins where libraries take
+/// nothing, as a part of another tensor may.
+std::byte* CapturedFunction::Impl::address_for(PlannedCall& call, size_t index,
+                                               const Tensor& argument) const {
+  Tensor& packed = call.packed[index];
+  const Tensor& content = argument.contiguous() ? argument : packed;
+  std::byte* const address = content.device_address();
+  if (reinterpret_cast<uintptr_t>(address) % cuda::kLibraryAlignment == 0) return address;
+  if (!packed.defined() || packed.device() != argument.device()) {
+    packed = graph::copy(argument);
+  } else {
+    cuda::Gpu& gpu = *cuda::gpu(argument.device());
+    cuda::copy_within(gpu.context(), packed.device_address(), address, argument.spec().size_bytes(),
+                      gpu.stream());
+  }
+  return packed.device_address();
 }
 
 void CapturedFunction::Impl::end_transfer(PlannedCall& call) {

@@ -4,11 +4,14 @@
 #include <memory>
 
 #include "isochron/graph/graph.h"
+#include "isochron/memory/cuda/gpu.h"
 
 namespace isochron::graph {
 
 /// `kernel`, the one of `node`, whose every run throws kNotANumber when a floating result of it holds NaN or
-/// infinity, naming node, op, result, how many and the first. Results are left as computed.
-std::unique_ptr<Kernel> checked_kernel(std::unique_ptr<Kernel> kernel, const Node& node);
+/// infinity, naming node, op, result, how many and the first. Results are left as computed. `gpu`: null for
+/// kernels of the CPU; else the host waits for each run and copies its results.
+std::unique_ptr<Kernel> checked_kernel(std::unique_ptr<Kernel> kernel, const Node& node,
+                                       std::shared_ptr<cuda::Gpu> gpu = nullptr);
 
 }  // namespace isochron::graph

@@ -43,26 +43,8 @@ cuda::GraphExec DeviceReplay::record(const std::function<void(cuda::Stream)>& en
   cuda::Context& context = gpu_->context();
   if (recording_stream_ == cuda::Stream::kNone) recording_stream_ = context.create_stream(false);
   const cuda::Stream stream = recording_stream_;
-  context.begin_capture(stream);
-  try {
-    enqueue(stream);
-  } catch (...) {
-    try {
-      context.destroy(context.end_capture(stream));
-    } catch (const Error&) {  // says less than what broke it
-    }
-    throw;
-  }
-  const cuda::Graph graph = context.end_capture(stream);
-  cuda::GraphExec executable = cuda::GraphExec::kNone;
-  try {
-    counts_ = context.counts(graph);
-    executable = context.instantiate(graph);
-  } catch (...) {
-    context.destroy(graph);
-    throw;
-  }
-  context.destroy(graph);
+  const cuda::GraphExec executable = capture_graph(
+      context, stream, [&] { enqueue(stream); }, &counts_);
   try {
     context.upload(executable, gpu_->stream());
   } catch (...) {

@@ -16,6 +16,7 @@
 #include "isochron/graph/device_replay.h"
 #include "isochron/graph/precision.h"
 #include "isochron/graph/stored.h"
+#include "isochron/memory/allocator.h"
 #include "isochron/memory/buffer.h"
 #include "isochron/memory/planner.h"
 
@@ -85,8 +86,8 @@ class PlanBuilder {
         check_numerics_(options.check_numerics) {
     plan_.report_.device = options.device;
     if (options.device.is_cpu()) return;
-    require(!options.poison && !options.check_numerics, ErrorCode::kUnsupported, "plan",
-            "poison and check_numerics are for the CPU; this plan is for {}", options.device.str());
+    require(!options.poison, ErrorCode::kUnsupported, "plan", "poison is for the CPU; this plan is for {}",
+            options.device.str());
     gpu_ = cuda::gpu(options.device);
     require_kernels();
     module_ = options.module;
@@ -370,7 +371,7 @@ class PlanBuilder {
                                                        threads_,
                                                        {unread.get(), node.outputs.size()},
                                                        module_});
-      if (check_numerics_) kernel = checked_kernel(std::move(kernel), node);
+      if (check_numerics_) kernel = checked_kernel(std::move(kernel), node, gpu_);
       const size_t workspace = kernel->workspace_bytes();
       workspace_of_.push_back(workspace > 0 ? static_cast<int64_t>(buffers_.size()) : -1);
       if (workspace > 0) {
@@ -416,7 +417,7 @@ class PlanBuilder {
     const size_t slot = plan_.pointers_.size();
     plan_.pointers_.push_back(place.kind == Place::Kind::kBound ? place.address : nullptr);
     if (place.kind == Place::Kind::kArena) {
-      plan_.arena_patches_.push_back({slot, offset_of(place)});
+      plan_.arena_patches_.push_back({slot, place.index});
     } else if (place.kind == Place::Kind::kInput) {
       plan_.input_slots_[place.index].push_back(slot);
       if (plan_.input_steps_[place.index].empty() || plan_.input_steps_[place.index].back() != step) {
@@ -443,8 +444,7 @@ class PlanBuilder {
       }
       starts.emplace_back(in, out);
       if (workspace_of_[i] >= 0) {
-        plan_.workspace_patches_.emplace_back(
-            i, plan_.report_.buffers[static_cast<size_t>(workspace_of_[i])].offset);
+        plan_.workspace_patches_.push_back({i, static_cast<size_t>(workspace_of_[i])});
       }
     }
     for (const CopyStep& copy : copies_) {
@@ -494,9 +494,37 @@ class PlanBuilder {
   std::vector<Place> outputs_;
 };
 
-Plan::Plan(const Graph& graph, const PlanOptions& options) : poison_(options.poison) {
+/// The buffers of a plan that come from an allocator.
+struct Plan::Unplanned {
+  struct Buffer {
+    std::byte* address = nullptr;
+    std::vector<size_t> slots, workspaces;  // pointers to it, and the steps whose workspace it is
+  };
+  Unplanned(Allocator& from, const Plan& plan)
+      : allocator(from),
+        buffers(plan.report_.buffers.size()),
+        taken(plan.copies_begin_ + 1),
+        given(plan.copies_begin_ + 1) {
+    for (const auto& [slot, buffer] : plan.arena_patches_) buffers[buffer].slots.push_back(slot);
+    for (const auto& [step, buffer] : plan.workspace_patches_) buffers[buffer].workspaces.push_back(step);
+    for (size_t b = 0; b < buffers.size(); ++b) {
+      const PlannedBuffer& planned = plan.report_.buffers[b];
+      if (planned.kind == BufferKind::kOutput) continue;
+      taken[std::min(static_cast<size_t>(planned.lower), plan.copies_begin_)].push_back(b);
+      given[std::min(static_cast<size_t>(planned.upper) - 1, plan.copies_begin_)].push_back(b);
+    }
+  }
+
+  Allocator& allocator;
+  std::vector<Buffer> buffers;
+  std::vector<std::vector<size_t>> taken, given;  // at each instruction; the copies are the last one
+};
+
+Plan::Plan(const Graph& graph, const PlanOptions& options)
+    : poison_(options.poison), looks_(options.check_numerics) {
   note_made(Made::kPlan);
   PlanBuilder(graph, options, *this).build();
+  if (options.allocator != nullptr) unplanned_ = std::make_unique<Unplanned>(*options.allocator, *this);
   count(Counter::kPlans, 1);
 }
 
@@ -506,8 +534,9 @@ void Plan::bind_arena(std::byte* arena) {
   if (arena_bound_ && arena == arena_) return;
   arena_bound_ = true;
   arena_ = arena;
-  for (const Patch& patch : arena_patches_) pointers_[patch.slot] = arena + patch.source;
-  for (const auto& [step, offset] : workspace_patches_) steps_[step].args.workspace = arena + offset;
+  const auto address_of = [&](size_t buffer) { return arena + report_.buffers[buffer].offset; };
+  for (const auto& [slot, buffer] : arena_patches_) pointers_[slot] = address_of(buffer);
+  for (const auto& [step, buffer] : workspace_patches_) steps_[step].args.workspace = address_of(buffer);
   for (size_t i = 0; i < output_offsets_.size(); ++i) output_addresses_[i] = arena + output_offsets_[i];
   if (poison_) std::memset(arena, kPoisonByte, report_.arena_bytes);
   if (replay_) replay_->forget();
@@ -538,12 +567,47 @@ void Plan::name_kernels() {
 
 /// On a device, or traced.
 void Plan::run_elsewhere() {
+  if (unplanned_) return run_unplanned();
   if (!replay_) return run_traced();
+  if (looks_) return enqueue(replay_->gpu().stream());
   replay_->run(inputs_, [this](cuda::Stream stream) { enqueue(stream); });
 }
 
+void Plan::run_unplanned() {
+  Unplanned& u = *unplanned_;
+  const cuda::Stream stream = replay_ ? replay_->gpu().stream() : cuda::Stream::kNone;
+  const auto give = [&](size_t b) {
+    std::byte*& address = u.buffers[b].address;
+    if (address != nullptr) u.allocator.deallocate(address, report_.buffers[b].size_bytes);
+    address = nullptr;
+  };
+  try {
+    for (size_t now = 0; now <= copies_begin_; ++now) {
+      for (const size_t b : u.taken[now]) {
+        Unplanned::Buffer& buffer = u.buffers[b];
+        const PlannedBuffer& planned = report_.buffers[b];
+        buffer.address = static_cast<std::byte*>(u.allocator.allocate(planned.size_bytes, planned.owner));
+        for (const size_t slot : buffer.slots) pointers_[slot] = buffer.address;
+        for (const size_t step : buffer.workspaces) steps_[step].args.workspace = buffer.address;
+      }
+      const size_t end = now < copies_begin_ ? now + 1 : steps_.size();
+      for (size_t i = now; i < end; ++i) {
+        Step& step = steps_[i];
+        step.args.stream = stream;
+        step.kernel->bind(step.args);
+        step.kernel->run(step.args);
+      }
+      for (const size_t b : u.given[now]) give(b);
+    }
+  } catch (...) {
+    for (size_t b = 0; b < u.buffers.size(); ++b) give(b);
+    throw;
+  }
+}
+
 void Plan::record() {
-  if (replay_) replay_->prepare(inputs_, [this](cuda::Stream stream) { enqueue(stream); });
+  if (replay_ && !looks_ && !unplanned_)
+    replay_->prepare(inputs_, [this](cuda::Stream stream) { enqueue(stream); });
 }
 
 void Plan::enqueue(cuda::Stream stream) {
@@ -564,6 +628,8 @@ void Plan::run_traced() {
 }
 
 void Plan::run_profiled(std::span<int64_t> times_ns) {
+  require(!unplanned_, ErrorCode::kUnsupported, "plan",
+          "its buffers come from an allocator at each run; profile a plan without one");
   if (replay_) return profile_on_device(times_ns);
   for (size_t i = 0; i < steps_.size(); ++i) {
     const int64_t start = now_ns();

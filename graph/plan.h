@@ -12,6 +12,9 @@
 #include "isochron/graph/buffer_kinds.h"
 #include "isochron/graph/graph.h"
 
+namespace isochron {
+class Allocator;
+}
 namespace isochron::cuda {
 class KernelModule;
 }
@@ -25,14 +28,18 @@ struct PlanOptions {
   bool poison =
       false;  // debug: fill buffers with NaN bytes once they are dead, and red zones between them, and check
   /// Debug: the first kernel whose floating result holds NaN or infinity throws kNotANumber
-  /// (graph/checked_kernel.h); those of sub-graphs count as their op's.
+  /// (graph/checked_kernel.h); those of sub-graphs count as their op's. On a device the kernels are launched
+  /// one by one then.
   bool check_numerics = false;
   /// Where it runs. Variables must live there; constants are copied. Each op needs a kernel for it
-  /// (kUnsupported names those that have none); poison, check_numerics and memory budgets are the CPU's alone
-  /// so far.
+  /// (kUnsupported names those that have none); poison and memory budgets are the CPU's alone so far.
   Device device = {};
   /// On a device: Precision::kTf32. A captured function sets it.
   bool tf32 = false;
+  /// For comparison with frameworks that don't plan memory: every buffer but results is taken from it by the
+  /// first instruction that uses it and given back after the last, at every run; on a device the instructions
+  /// are launched one by one. Hands out what the plan's device can use, and outlives the plan.
+  Allocator* allocator = nullptr;
   /// On a device, of a plan that is a part of another's kernel: that one's module.
   cuda::KernelModule* module = nullptr;
 };
@@ -99,14 +106,14 @@ class Plan {
   /// Runs every kernel in order on the calling thread; on a device, launches what was recorded of them and
   /// returns. All inputs and the arena must be bound.
   void run() {
-    if (replay_ || tracing()) [[unlikely]]
+    if (replay_ || unplanned_ || tracing()) [[unlikely]]
       return run_elsewhere();
     run_plainly();
   }
   /// Makes the names by which kernels are traced (core/trace.h), as the first traced run would.
   void name_kernels();
   /// As `run`, with the nanoseconds of each instruction added to `times_ns` (one entry an instruction). On a
-  /// device they are its own, each instruction launched alone.
+  /// device they are its own, each instruction launched alone. Throws kUnsupported with options.allocator.
   void run_profiled(std::span<int64_t> times_ns);
   /// On a device: records what `run` would launch, so that it needn't.
   void record();
@@ -125,15 +132,17 @@ class Plan {
     Kernel* kernel;
     KernelArgs args;
   };
-  struct Patch {  // a pointer that is an input's or the arena's
+  struct Patch {  // a pointer into a buffer
     size_t slot;
-    size_t source;  // input index, or arena offset
+    size_t buffer;
   };
+  struct Unplanned;
   void rebind_input(size_t index, std::byte* address);
   void run_plainly() {
     for (const Step& step : steps_) step.kernel->run(step.args);
   }
   void run_elsewhere();
+  void run_unplanned();
   void run_traced();
   void profile_on_device(std::span<int64_t> times_ns);
 
@@ -143,9 +152,9 @@ class Plan {
   std::vector<uint32_t> trace_names_;  // one an instruction; empty until somebody traces
   std::vector<std::byte*> pointers_;   // all args, sliced by steps
   std::vector<Patch> arena_patches_;
-  std::vector<std::pair<size_t, size_t>> workspace_patches_;  // step, arena offset
-  std::vector<std::vector<size_t>> input_slots_;              // input -> positions in pointers_
-  std::vector<std::vector<size_t>> input_steps_;              // input -> steps to bind again
+  std::vector<Patch> workspace_patches_;          // of steps
+  std::vector<std::vector<size_t>> input_slots_;  // input -> positions in pointers_
+  std::vector<std::vector<size_t>> input_steps_;  // input -> steps to bind again
   std::vector<std::byte*> inputs_;
   std::vector<size_t> input_bytes_;
   std::vector<size_t> output_offsets_;
@@ -157,6 +166,8 @@ class Plan {
   bool arena_bound_ = false;
   PlanReport report_;
   bool poison_ = false;
+  bool looks_ = false;                    // check_numerics
+  std::unique_ptr<Unplanned> unplanned_;  // options.allocator
   // On a device alone.
   std::unique_ptr<cuda::KernelModule> module_;
   std::unique_ptr<DeviceReplay> replay_;

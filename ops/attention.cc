@@ -4,8 +4,10 @@
 #include <limits>
 
 #include "isochron/graph/apply.h"
+#include "isochron/graph/stored.h"
 #include "isochron/ops/cpu/attention.h"
 #include "isochron/ops/creation.h"
+#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/linear.h"
 #include "isochron/ops/reduction.h"
@@ -75,6 +77,12 @@ AttentionShape attention_shape(const OpCall& call, size_t others) {
 
 AttentionShape forward_shape(const OpCall& call) { return attention_shape(call, 0); }
 AttentionShape gradient_shape(const OpCall& call) { return attention_shape(call, 3); }
+
+/// Of a call whose heads may be stored in 16 bits.
+AttentionShape shape_of(const graph::KernelRequest& request, AttentionShape (*shape)(const OpCall&)) {
+  const std::vector<TensorSpec> inputs = graph::defined_inputs(request.inputs, request.attributes);
+  return shape({request.op, inputs, request.attributes});
+}
 
 std::vector<TensorSpec> infer_attention(const OpCall& call) {
   const AttentionShape s = forward_shape(call);
@@ -175,20 +183,6 @@ class Composition {
   AttentionShape s_;
   Tensor q_, k_, v_, scores_;
 };
-
-std::vector<Tensor> compose_attention(const OpCall& call, std::span<const Tensor> inputs) {
-  const AttentionShape s = forward_shape(call);
-  const size_t heads = head_inputs(call);
-  const Composition of(s, inputs.first(heads), s.masked ? inputs[heads] : Tensor());
-  return {of.result(), of.log_sums()};
-}
-
-std::vector<Tensor> compose_gradient(const OpCall& call, std::span<const Tensor> inputs) {
-  const AttentionShape s = gradient_shape(call);
-  const size_t heads = head_inputs(call);
-  const Composition of(s, inputs.first(heads), s.masked ? inputs[heads + 3] : Tensor());
-  return of.gradients(inputs[heads], inputs[heads + 1], inputs[heads + 2]);
-}
 
 OpCall call_of(const GradientCall& call, std::vector<TensorSpec>& specs) {
   for (const Tensor& input : call.inputs) specs.push_back(input.spec());
@@ -379,7 +373,9 @@ std::vector<Sample> samples() {
           {sample_shape(2, 2, 5, 1, 1, 4, false, true, true)},
           {sample_shape(2, 5, 5, 2, 2, 3, true, true, false)},
           {sample_shape(1, 3, 3, 4, 2, 2, true, false, true)},
-          {sample_shape(1, 67, 70, 1, 1, 2, false, true, false)}};
+          {sample_shape(1, 67, 70, 1, 1, 2, false, true, false)},
+          {sample_shape(1, 5, 3, 2, 1, 4, false, true, false)},
+          {sample_shape(1, 3, 34, 2, 2, 37, false, false, true)}};
 }
 
 OpDef row_of(const char* name, const char* summary) {
@@ -397,11 +393,13 @@ void register_forward(graph::Registry& registry) {
   op.max_inputs = 4;
   op.infer = infer_attention;
   op.gradient = attention_gradient;
-  op.compose = compose_attention;
   op.precision.full_outputs = 0b10;  // the logs of the sums
   op.skips_unused_outputs = true;
   op.prepare = [](const graph::KernelRequest& request) {
     return prepare_attention(forward_shape({request.op, request.inputs, request.attributes}), request);
+  };
+  op.prepare_cuda = op.prepare_stored_cuda = [](const graph::KernelRequest& request) {
+    return prepare_attention_cuda(shape_of(request, forward_shape), request);
   };
   op.flops = [](const OpCall& call) { return 4 * forward_shape(call).products(); };
   op.reference = attention_reference;
@@ -431,13 +429,15 @@ void register_gradient(graph::Registry& registry) {
   op.max_inputs = 7;
   op.infer = infer_gradient;
   op.gradient = attention_second_gradient;
-  op.compose = compose_gradient;
   op.precision.full_inputs = [](const Attributes& attributes) {  // the logs of the sums
     return attributes.get<bool>("packed") ? 0b100U : 0b10000U;
   };
   op.prepare = [](const graph::KernelRequest& request) {
     return prepare_attention_gradient(gradient_shape({request.op, request.inputs, request.attributes}),
                                       request);
+  };
+  op.prepare_cuda = op.prepare_stored_cuda = [](const graph::KernelRequest& request) {
+    return prepare_attention_gradient_cuda(shape_of(request, gradient_shape), request);
   };
   op.flops = [](const OpCall& call) { return 10 * gradient_shape(call).products(); };
   op.reference = gradient_reference;

@@ -2,6 +2,8 @@
 
 #include "isochron/core/cuda/kernel_module.h"
 #include "isochron/graph/apply.h"
+#include "isochron/graph/stored.h"
+#include "isochron/ops/elementwise.h"
 #include "isochron/ops/samples.h"
 
 namespace isochron::ops {
@@ -12,13 +14,18 @@ constexpr size_t kCallsOfModule = 64;  // compiled together
 struct Call {
   const graph::OpDef* op;
   DType dtype;
+  bool stored;  // a call in f32 of which mixed precision stores tensors in `dtype`
   const graph::OpSample* sample;
   DeviceCheck* check;
-  std::vector<Tensor> inputs, expected;
-  std::unique_ptr<graph::Kernel> kernel;
+  graph::Attributes attributes = {};
+  std::vector<Tensor> inputs = {}, expected = {};
+  std::vector<TensorSpec> outputs = {};
+  std::unique_ptr<graph::Kernel> kernel = nullptr;
 
+  DType computed() const { return stored ? DType::kF32 : dtype; }
   void report(const std::string& text) const {
-    check->findings.push_back(fmt::format("{}: {}", sample_text(*sample, dtype), text));
+    check->findings.push_back(
+        fmt::format("{}{}: {}", stored ? "stored " : "", sample_text(*sample, dtype), text));
   }
 };
 
@@ -54,12 +61,41 @@ class Checker {
   }
 
   static void prepare(Call& call, cuda::KernelModule& module) {
-    call.inputs = make_inputs(*call.sample, call.dtype);
-    call.expected = graph::apply_eager(*call.op, call.inputs, call.sample->attributes);
-    std::vector<TensorSpec> inputs, outputs;
+    call.attributes = call.sample->attributes;
+    call.inputs = make_inputs(*call.sample, call.computed());
+    if (call.stored) round_inputs(call);
+    call.expected =
+        graph::apply_eager(*call.op, call.stored ? widened(call.inputs) : call.inputs, call.attributes);
+    std::vector<TensorSpec> inputs;
     for (const Tensor& input : call.inputs) inputs.push_back(input.spec());
-    for (const Tensor& output : call.expected) outputs.push_back(output.spec());
-    call.kernel = call.op->prepare_cuda({*call.op, inputs, outputs, call.sample->attributes, 1, {}, &module});
+    for (const Tensor& output : call.expected) call.outputs.push_back(output.spec());
+    if (call.stored) store_outputs(call);
+    call.kernel = graph::prepare_kernel({*call.op, inputs, call.outputs, call.attributes, 1, {}, &module});
+  }
+
+  /// The tensors that mixed precision narrows, in `call.dtype`.
+  static void round_inputs(Call& call) {
+    const graph::OpPrecision& precision = call.op->precision;
+    const uint32_t full = precision.full_inputs != nullptr ? precision.full_inputs(call.attributes) : 0;
+    for (size_t i = 0; i < call.inputs.size(); ++i) {
+      if (call.inputs[i].dtype() == DType::kF32 && ((full >> i) & 1U) == 0)
+        call.inputs[i] = cast(call.inputs[i], call.dtype);
+    }
+  }
+  static void store_outputs(Call& call) {
+    std::vector<DType> dtypes;
+    for (size_t o = 0; o < call.outputs.size(); ++o) {
+      DType& dtype = call.outputs[o].dtype;
+      if (dtype == DType::kF32 && ((call.op->precision.full_outputs >> o) & 1U) == 0) dtype = call.dtype;
+      dtypes.push_back(dtype);
+    }
+    call.attributes.set(graph::kStored, graph::stored_text(dtypes));
+  }
+  static std::vector<Tensor> widened(const std::vector<Tensor>& inputs) {
+    std::vector<Tensor> result;
+    for (const Tensor& input : inputs)
+      result.push_back(graph::is_narrow(input.dtype()) ? cast(input, DType::kF32) : input);
+    return result;
   }
 
   void compare(Call& call) {
@@ -69,8 +105,8 @@ class Checker {
       inputs.push_back(graph::to_device(input, gpu_->device()));
       in.push_back(inputs.back().device_address());
     }
-    for (const Tensor& expected : call.expected) {
-      outputs.push_back(Tensor::over(gpu_->allocate(expected.size_bytes(), "check"), expected.spec()));
+    for (const TensorSpec& spec : call.outputs) {
+      outputs.push_back(Tensor::over(gpu_->allocate(spec.size_bytes(), "check"), spec));
       out.push_back(outputs.back().device_address());
     }
     Ref<Storage> workspace;
@@ -81,9 +117,14 @@ class Checker {
     call.kernel->bind(args);
     call.kernel->run(args);
     for (size_t o = 0; o < outputs.size(); ++o) {
-      Tolerance tolerance = tolerance_of(*call.op, call.dtype, outputs[o].dtype());
+      Tolerance tolerance = tolerance_of(*call.op, call.computed(), call.expected[o].dtype());
       tolerance.relative *= 2;
       tolerance.absolute *= 2;
+      if (call.stored) {  // the result, and what is rounded on the way to it
+        const double rounding = call.dtype == DType::kBF16 ? 0x1p-7 : 0x1p-10;
+        tolerance.relative += rounding;
+        tolerance.absolute += rounding;
+      }
       const std::string difference =
           difference_of(outputs[o].to_vector(), call.expected[o].to_vector(), tolerance);
       if (!difference.empty()) return call.report(fmt::format("output {}: {}", o, difference));
@@ -105,12 +146,15 @@ std::vector<DeviceCheck> check_device(
   for (const graph::OpDef& op : registry.rows()) {
     if (op.prepare_cuda == nullptr || op.samples.empty()) continue;
     checks.push_back({op.name, 0, {}});
-    for (const DType dtype : tested_dtypes(op)) {
+    const auto add = [&](DType dtype, bool stored) {
       for (size_t s = 0; s < op.samples.size(); ++s) {
         if (!selected || selected(op, dtype, s))
-          checker.add({&op, dtype, &op.samples[s], &checks.back(), {}, {}, nullptr});
+          checker.add({&op, dtype, stored, &op.samples[s], &checks.back()});
       }
-    }
+    };
+    for (const DType dtype : tested_dtypes(op)) add(dtype, false);
+    if (op.prepare_stored_cuda == nullptr) continue;
+    for (const DType narrow : {DType::kBF16, DType::kF16}) add(narrow, true);
   }
   checker.run();
   return checks;

@@ -216,7 +216,7 @@ void register_moments(graph::Registry& registry) {
   op.infer = infer_moments;
   op.gradient = moments_gradient;
   op.prepare = prepare_channel_moments;
-  op.prepare_cuda = prepare_channel_moments_cuda;
+  op.prepare_cuda = op.prepare_stored_cuda = prepare_channel_moments_cuda;
   op.prepare_stored = prepare_channel_moments;
   op.precision.rule = graph::PrecisionRule::kFollow;
   op.precision.full_outputs = 0b11;
@@ -238,7 +238,7 @@ void register_layer_norm(graph::Registry& registry) {
   op.infer = infer_layer_norm;
   op.gradient = layer_norm_gradient;
   op.prepare = prepare_layer_norm;
-  op.prepare_cuda = prepare_layer_norm_cuda;
+  op.prepare_cuda = op.prepare_stored_cuda = prepare_layer_norm_cuda;
   op.prepare_stored = prepare_layer_norm;
   op.precision.rule = graph::PrecisionRule::kFollow;
   op.precision.full_inputs = [](const Attributes&) { return 0b110U; };  // gamma and beta
@@ -271,7 +271,7 @@ void register_layer_norm_gradient(graph::Registry& registry) {
   op.infer = infer_layer_norm_gradient;
   op.gradient = layer_norm_second_gradient;
   op.prepare = prepare_layer_norm_gradient;
-  op.prepare_cuda = prepare_layer_norm_gradient_cuda;
+  op.prepare_cuda = op.prepare_stored_cuda = prepare_layer_norm_gradient_cuda;
   op.prepare_stored = prepare_layer_norm_gradient;
   op.precision.rule = graph::PrecisionRule::kFollow;
   op.precision.full_inputs = [](const Attributes&) { return 0b10110U; };  // statistics and gamma

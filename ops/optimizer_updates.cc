@@ -7,6 +7,7 @@
 #include "isochron/ops/cpu/norm_updates.h"
 #include "isochron/ops/cpu/optimizer_updates.h"
 #include "isochron/ops/cuda/kernels.h"
+#include "isochron/ops/optimizer_compositions.h"
 #include "isochron/ops/optimizer_references.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
@@ -153,8 +154,9 @@ void add_update(graph::Registry& registry, std::string_view name, std::string_vi
   op.max_inputs = -1;
   op.infer = infer_update;
   op.prepare = prepare;
-  // Nadam's rates follow from all steps before, which no kernel of a device counts up.
-  if (prepare == prepare_optimizer_update && name != "nadam_update") op.prepare_cuda = prepare_update_cuda;
+  if (prepare == prepare_optimizer_update) op.prepare_cuda = prepare_update_cuda;
+  if (prepare == prepare_lamb_update) op.compose = compose_lamb_update;
+  if (prepare == prepare_adafactor_update) op.compose = compose_adafactor_update;
   op.may_alias = update_alias;
   op.flops = update_flops;
   op.reference = update_reference(name);

@@ -1,8 +1,9 @@
 // The rows by which optimizers change parameters. One call updates all parameters of a model, and in place
 // when captured; optim/ holds the classes that people use.
 //
-//   inputs   gradient factor f64 (), learning rate f64 (), steps done i64 (), p1..pn, k lists of n states,
-//   g1..gn outputs  steps done + 1, new p1..pn, new states
+//   inputs   gradient factor f64 (), learning rate f64 (), steps done i64 (), p1..pn,
+//            k lists of n states, g1..gn
+//   outputs  steps done + 1, new p1..pn, new states
 //
 // All of a parameter, its states and its gradient have one dtype, f32 or f64; they share a shape unless said
 // otherwise. Output o may be written over input o + 2. Every gradient is first multiplied by the factor: what
@@ -21,20 +22,23 @@
 //   adagrad_update    k = 1 (v)       v += g g;  w -= r g / sqrt(v + epsilon)
 //   adadelta_update   k = 2 (v, d)    v = rho v + (1 - rho) g g;  x = g sqrt(d + epsilon) / sqrt(v + epsilon)
 //                                     d = rho d + (1 - rho) x x;  w -= r x
-//   adamax_update     k = 2 (m, u)    m as Adam's;  u = max(beta_2 u, |g|);  w -= r / (1 - beta_1^t) * m / (u
-//   + epsilon) nadam_update      k = 2 (m, v)    as Adam's;  c_t = beta_1 (1 - 0.96^(t momentum_decay) / 2);
-//   C_t = c_1 ... c_t
+//   adamax_update     k = 2 (m, u)    m as Adam's;  u = max(beta_2 u, |g|)
+//                                     w -= r / (1 - beta_1^t) * m / (u + epsilon)
+//   nadam_update      k = 2 (m, v)    as Adam's;  C_t = c_1 ... c_t
+//                                     c_t = beta_1 (1 - 0.96^(t momentum_decay) / 2)
 //                                     w -= r (c_{t+1} m / (1 - C_{t+1}) + (1 - c_t) g / (1 - C_t))
 //                                          / (sqrt(v / (1 - beta_2^t)) + epsilon)
 //   lion_update       k = 1 (m)       w -= r sign(beta_1 m + (1 - beta_1) g);  m = beta_2 m + (1 - beta_2) g
-//   lamb_update       k = 2 (m, v)    as Adam's;  x = m / (1 - beta_1^t) / (sqrt(v / (1 - beta_2^t)) +
-//   epsilon)
+//   lamb_update       k = 2 (m, v)    as Adam's
+//                                     x = m / (1 - beta_1^t) / (sqrt(v / (1 - beta_2^t)) + epsilon)
 //                                     w -= r x |w| / |x|, without the fraction where a norm is 0
 //   adafactor_update  k = 2 (a, c)    b = 1 - t^beta_2_decay;  q = g g + epsilon_1
-//                                     a = b a + (1 - b) mean of q over the last axis, (..., R) for w (..., R,
-//                                     C) c = b c + (1 - b) mean of q over the last but one, (..., C) x = g /
-//                                     sqrt(a / (mean of a over R) * c) w -= min(r, 1 / sqrt(t))
-//                                     max(epsilon_2, rms w) x / max(1, rms x / clip_threshold)
+//                                     for w (..., R, C), with c (..., C):
+//                                     a = b a + (1 - b) mean of q over the last axis, (..., R)
+//                                     c = b c + (1 - b) mean of q over the last but one
+//                                     x = g / sqrt(a / (mean of a over R) * c)
+//                                     w -= min(r, 1 / sqrt(t)) max(epsilon_2, rms w) x
+//                                          / max(1, rms x / clip_threshold)
 //                     w of rank < 2:  a = b a + (1 - b) q;  x = g / sqrt(a);  c is empty, (0)
 //
 // (Kingma and Ba: "Adam", ICLR 2015, also for Adamax; Reddi et al.: "On the Convergence of Adam and Beyond",

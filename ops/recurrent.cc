@@ -8,6 +8,7 @@
 #include "isochron/graph/capture.h"
 #include "isochron/ops/cpu/recurrent.h"
 #include "isochron/ops/creation.h"
+#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/linear.h"
 #include "isochron/ops/recurrent_composition.h"
@@ -230,9 +231,7 @@ void add_layer(graph::Registry& registry, std::string_view name, std::string_vie
   op.gradient = recurrent_gradient;
   op.prepare = prepare_recurrent;
   op.prepare_stored = prepare_stored_recurrent;
-  op.compose = [](const OpCall& call, std::span<const Tensor> inputs) {
-    return compose_recurrent({call.op, call.attributes}, call.attributes.get<bool>("reverse"), inputs);
-  };
+  op.prepare_cuda = prepare_recurrent_cuda;
   op.precision.rule = graph::PrecisionRule::kLow;
   op.skips_unused_outputs = true;
   op.flops = recurrent_flops;
@@ -250,10 +249,7 @@ void add_layer(graph::Registry& registry, std::string_view name, std::string_vie
   gradient.gradient = gradient_of_gradient;
   gradient.prepare = prepare_recurrent_gradient;
   gradient.prepare_stored = prepare_stored_recurrent;
-  gradient.compose = [](const OpCall& call, std::span<const Tensor> inputs) {
-    return compose_recurrent_gradient({call.op, call.attributes}, call.attributes.get<bool>("reverse"),
-                                      inputs);
-  };
+  gradient.prepare_cuda = prepare_recurrent_gradient_cuda;
   gradient.precision.rule = graph::PrecisionRule::kLow;
   gradient.skips_unused_outputs = true;
   gradient.flops = recurrent_flops;

@@ -1,5 +1,4 @@
-// The recurrent ops in elementary ones: one step, whole layers, and their gradients from what the forward op
-// kept.
+// The recurrent ops in elementary ones: one step, and whole layers.
 #pragma once
 
 #include <span>
@@ -24,8 +23,5 @@ RecurrentStep recurrent_step(bool lstm, const Tensor& from_x, const Tensor& h, c
 /// The forward op step by step; differentiable any number of times. `inputs` are the forward op's.
 std::vector<Tensor> compose_recurrent(const RecurrentLayout& layout, bool reverse,
                                       std::span<const Tensor> inputs);
-/// The gradient op, back through the steps.
-std::vector<Tensor> compose_recurrent_gradient(const RecurrentLayout& layout, bool reverse,
-                                               std::span<const Tensor> inputs);
 
 }  // namespace isochron::ops

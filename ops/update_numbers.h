@@ -27,13 +27,15 @@ struct UpdateNumbers {
   double kept = 1;             // what weight decay leaves of the parameter
 };
 
-enum class Correction { kNone, kFirst, kBoth };  // of which moments that begin at 0
+/// Of which moments that begin at 0; kNesterov: of both, the first one a step ahead, as Nadam's.
+enum class Correction { kNone, kFirst, kBoth, kNesterov };
 
 struct UpdateSettings {
   UpdateNumbers fixed;  // but for what depends on the step
   double beta_1 = 0;
   double beta_2 = 0;
   Correction correction = Correction::kNone;
+  double fading = 0;  // of what Nadam's momenta lack of beta_1: by e^-fading a step
   bool epsilon_after_correction = false;
   bool rate_in_velocity = false;  // where the velocity is made of steps, not of gradients
 };
@@ -48,6 +50,30 @@ ISOCHRON_SCALAR double power(double base, unsigned long long n) {
   return result;
 }
 
+/// Nadam's momentum of step t, c_t = beta_1 (1 - e^(-fading t) / 2).
+ISOCHRON_SCALAR double nadam_momentum(const UpdateSettings& settings, unsigned long long t) {
+  return settings.beta_1 * (1 - 0.5 * ISOCHRON_MATH(exp)(-settings.fading * static_cast<double>(t)));
+}
+
+/// c_1 ... c_t, to 1e-15 of 1. As log(1 - x / 2) = -sum_k (x / 2)^k / k, its logarithm without beta_1 is a
+/// sum of geometric series in t.
+ISOCHRON_SCALAR double nadam_product(const UpdateSettings& settings, unsigned long long t) {
+  const double product = power(settings.beta_1, t);
+  if (product < 1e-18) return product;
+  const double first = ISOCHRON_MATH(expm1)(-settings.fading);
+  const double all = ISOCHRON_MATH(expm1)(-settings.fading * static_cast<double>(t));
+  double sum = 0, half = 1;        // 1 / 2^k
+  double one_step = 0, steps = 0;  // e^(-fading k) - 1 and e^(-fading k t) - 1
+  for (int k = 1; k <= 52; ++k) {
+    half /= 2;
+    one_step += first + one_step * first;
+    steps += all + steps * all;
+    const double series = one_step == 0 ? static_cast<double>(t) : (1 + one_step) * (steps / one_step);
+    sum += half / k * series;
+  }
+  return product * ISOCHRON_MATH(exp)(-sum);
+}
+
 /// `step` counts from 1.
 ISOCHRON_SCALAR UpdateNumbers update_numbers(const UpdateSettings& settings, double gradient_factor,
                                              double rate, long long step) {
@@ -56,8 +82,14 @@ ISOCHRON_SCALAR UpdateNumbers update_numbers(const UpdateSettings& settings, dou
   numbers.gradient_factor = gradient_factor;
   numbers.rate = settings.rate_in_velocity ? 1 : rate;
   numbers.velocity_rate = settings.rate_in_velocity ? rate : 1;
-  if (settings.correction != Correction::kNone) numbers.rate = rate / (1 - power(settings.beta_1, t));
-  if (settings.correction == Correction::kBoth) {
+  if (settings.correction == Correction::kNesterov) {
+    const double product = nadam_product(settings, t), next = nadam_momentum(settings, t + 1);
+    numbers.rate = rate * next / (1 - product * next);
+    numbers.fresh_rate = rate * (1 - nadam_momentum(settings, t)) / (1 - product);
+  } else if (settings.correction != Correction::kNone) {
+    numbers.rate = rate / (1 - power(settings.beta_1, t));
+  }
+  if (settings.correction == Correction::kBoth || settings.correction == Correction::kNesterov) {
     const double correction_2 = ISOCHRON_MATH(sqrt)(1 - power(settings.beta_2, t));
     if (settings.epsilon_after_correction) {
       numbers.root_factor = 1 / correction_2;

@@ -14,12 +14,15 @@ inline constexpr int64_t kParallelUpdateElems = int64_t{1} << 16;
 
 /// A call's layout, and what belongs to a parameter alone.
 struct UpdateParameters {
-  explicit UpdateParameters(const graph::KernelRequest& request)
-      : rate_factors(request.attributes.get_or<std::vector<double>>("rate_factors", {})),
-        weight_decays(request.attributes.get_or<std::vector<double>>("weight_decays", {})) {
-    layout.states = update_state_count(request.op, request.attributes);
-    layout.parameters = (request.inputs.size() - UpdateLayout::kNumbers) / (2 + layout.states);
+  /// Of a call, which has so many inputs.
+  UpdateParameters(const graph::OpDef& op, const graph::Attributes& attributes, size_t inputs)
+      : rate_factors(attributes.get_or<std::vector<double>>("rate_factors", {})),
+        weight_decays(attributes.get_or<std::vector<double>>("weight_decays", {})) {
+    layout.states = update_state_count(op, attributes);
+    layout.parameters = (inputs - UpdateLayout::kNumbers) / (2 + layout.states);
   }
+  explicit UpdateParameters(const graph::KernelRequest& request)
+      : UpdateParameters(request.op, request.attributes, request.inputs.size()) {}
 
   struct Numbers {
     double gradient_factor;

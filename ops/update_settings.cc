@@ -1,6 +1,7 @@
 #include "isochron/ops/update_settings.h"
 
 #include <array>
+#include <cmath>
 
 namespace isochron::ops {
 namespace {
@@ -60,6 +61,11 @@ UpdateDefinition update_definition(const graph::OpDef& op, const graph::Attribut
   settings.rate_in_velocity =
       fixed.momentum > 0 && !attributes.get_or("learning_rate_outside_velocity", false);
   if (rule == UpdateRule::kAdam || rule == UpdateRule::kAmsgrad) settings.correction = Correction::kBoth;
+  if (rule == UpdateRule::kNadam) {
+    settings.correction = Correction::kNesterov;
+    settings.fading = -std::log(0.96) * attributes.get<double>("momentum_decay");
+    settings.epsilon_after_correction = true;
+  }
   if (rule == UpdateRule::kAdamax) settings.correction = Correction::kFirst;
   (epsilon_outside(rule, attributes) ? fixed.epsilon_outside : fixed.epsilon_inside) =
       attributes.get_or<double>("epsilon", 0.0);

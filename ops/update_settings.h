@@ -27,7 +27,7 @@ std::string_view update_rule_name(UpdateRule rule);
 
 struct UpdateDefinition {
   UpdateRule rule = UpdateRule::kSgd;
-  element::UpdateSettings settings;  // but for Nadam's rates, which follow from all steps so far
+  element::UpdateSettings settings;
 };
 UpdateDefinition update_definition(const graph::OpDef& op, const graph::Attributes& attributes);
 

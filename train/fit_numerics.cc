@@ -32,8 +32,7 @@ void Trainer::Fit::not_a_number(int64_t step, const std::string& what) {
 }
 
 std::string Trainer::Fit::find_origin() {
-  // Only the CPU's plans look at every result.
-  if (!good_ || !good_->kept() || !trainer_.functions_.device.is_cpu()) return {};
+  if (!good_ || !good_->kept()) return {};
   // What the last full step left stays, for whoever wants to look at it.
   KeptVariables present(variables());
   present.keep();
@@ -81,18 +80,18 @@ std::string Trainer::Fit::replay() {
 /// The first result of the step on `batch` that isn't finite.
 std::string Trainer::Fit::origin_in(const data::Element& batch) {
   for (int i = 0; i < batch.size(); ++i) {
-    const Tensor tensor = batch[i].contiguous() ? batch[i] : graph::contiguous(batch[i]);
+    Tensor tensor = to_device(batch[i], {});
+    if (!tensor.contiguous()) tensor = graph::contiguous(tensor);
     if (const std::optional<NotFinite> found = find_not_finite(tensor.spec(), tensor.raw())) {
       return fmt::format("the batch's '{}' {}", batch.name(i), not_finite_text(tensor.spec(), *found));
     }
   }
-  std::vector<std::string> disabled;  // every pass but the one that decides what is computed
-  for (const graph::PassInfo& pass : graph::passes()) {
-    if (pass.name != "precision") disabled.emplace_back(pass.name);
+  CaptureOptions options = trainer_.capture_options();
+  options.plan.check_numerics = true;
+  for (const graph::PassInfo& pass : graph::passes()) {  // all but the one that decides what is computed
+    if (pass.name != "precision") options.passes.disabled.emplace_back(pass.name);
   }
-  BatchPlan checked("checked train step", true, trainer_.counted(trainer_.functions_.train),
-                    {.passes = {.disabled = disabled, .precision = trainer_.functions_.precision},
-                     .plan = {.check_numerics = true}});
+  BatchPlan checked("checked train step", true, trainer_.counted(trainer_.functions_.train), options);
   checked.prepare(batch);
   try {
     checked.call(batch);

@@ -3,6 +3,7 @@
 #include "isochron/core/error.h"
 
 namespace isochron::cuda {
+
 std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
 void require_served(int driver_version, const DeviceProperties& device) {
@@ -15,6 +16,31 @@ void require_served(int driver_version, const DeviceProperties& device) {
   require(device.virtual_memory && device.memory_pools, ErrorCode::kUnsupported, "cuda",
           "{} offers no {}, which the arena needs; run with --device cpu", device.name,
           device.virtual_memory ? "memory pools" : "virtual memory");
+}
+
+GraphExec capture_graph(Context& context, Stream stream, const std::function<void()>& enqueue,
+                        GraphCounts* counts) {
+  context.begin_capture(stream);
+  try {
+    enqueue();
+  } catch (...) {
+    try {
+      context.destroy(context.end_capture(stream));
+    } catch (const Error&) {  // says less than what broke it
+    }
+    throw;
+  }
+  const Graph graph = context.end_capture(stream);
+  GraphExec executable = GraphExec::kNone;
+  try {
+    if (counts != nullptr) *counts = context.counts(graph);
+    executable = context.instantiate(graph);
+  } catch (...) {
+    context.destroy(graph);
+    throw;
+  }
+  context.destroy(graph);
+  return executable;
 }
 
 #ifndef ISOCHRON_CUDA

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,7 +23,8 @@ namespace isochron::cuda {
 
 struct DeviceProperties {
   std::string name;
-  int major = 0, minor = 0;  // compute capability
+  std::string pci_bus_id = {};  // as "0000:65:00.0"
+  int major = 0, minor = 0;     // compute capability
   int multiprocessors = 0;
   size_t total_bytes = 0;
   size_t shared_bytes_per_block = 0;  // the most that a kernel may ask for
@@ -147,6 +149,12 @@ inline void copy_within(Context& context, std::byte* to, const std::byte* from, 
   if (bytes > 0 && to != from)
     context.copy(reinterpret_cast<uintptr_t>(to), reinterpret_cast<uintptr_t>(from), bytes, stream);
 }
+
+/// What `enqueue` puts in `stream`, as something that one launch runs; the caller destroys it. `counts`,
+/// where it isn't null, gets what it consists of. Throws as `enqueue`, kCaptureViolation where a call can't
+/// be captured, and kOutOfMemory; nothing is under capture then.
+GraphExec capture_graph(Context& context, Stream stream, const std::function<void()>& enqueue,
+                        GraphCounts* counts = nullptr);
 
 class Driver {
  public:

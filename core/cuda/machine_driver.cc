@@ -17,7 +17,7 @@ namespace {
 
 // clang-format off
 #define ISOCHRON_CUDA_CALLS(X) \
-  X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) \
+  X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetPCIBusId) X(cuDeviceGetAttribute) \
   X(cuDeviceTotalMem) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent) X(cuCtxGetCurrent) \
   X(cuGetErrorName) X(cuGetErrorString) X(cuMemGetInfo) X(cuMemGetAllocationGranularity) X(cuMemAddressReserve) \
   X(cuMemAddressFree) X(cuMemCreate) X(cuMemRelease) X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess) X(cuMemAlloc) \
@@ -513,6 +513,8 @@ class MachineDriver final : public Driver {
     ISOCHRON_CALL(cuDeviceGetName, name.data(), static_cast<int>(name.size()), device);
     DeviceProperties properties;
     properties.name = name.data();
+    ISOCHRON_CALL(cuDeviceGetPCIBusId, name.data(), static_cast<int>(name.size()), device);
+    properties.pci_bus_id = name.data();
     properties.major = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
     properties.minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
     properties.multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);

@@ -1,6 +1,5 @@
 #include "isochron/ops/cpu/optimizer_updates.h"
 
-#include <cmath>
 #include <vector>
 
 #include "isochron/core/threads.h"
@@ -94,42 +93,12 @@ namespace {
 
 HWY_EXPORT(update_function);
 
-/// Nadam's momenta c_t = beta_1 (1 - 0.96^(t decay) / 2) and their product from 1 to t. What is multiplied up
-/// is the product without beta_1: it ends to change once 0.96^(t decay) vanishes beside 1, so starting in the
-/// middle of a run costs little.
-class NadamMomenta {
- public:
-  NadamMomenta(double beta_1, double decay) : beta_1_(beta_1), decay_(decay) {}
-  double momentum(int64_t t) const { return beta_1_ * share(t); }
-  double product(int64_t t) {
-    if (t < t_) {
-      t_ = 0;
-      shares_ = 1;
-    }
-    while (t_ < t) {
-      const double factor = share(++t_);
-      shares_ *= factor;
-      if (factor == 1) t_ = t;
-    }
-    return element::power(beta_1_, static_cast<uint64_t>(t)) * shares_;
-  }
-
- private:
-  double share(int64_t t) const { return 1 - 0.5 * std::pow(0.96, static_cast<double>(t) * decay_); }
-
-  double beta_1_;
-  double decay_;
-  int64_t t_ = 0;
-  double shares_ = 1;
-};
-
 class UpdateKernel final : public graph::Kernel {
  public:
   explicit UpdateKernel(const graph::KernelRequest& request)
       : parameters_(request),
         elem_bytes_(dtype_size(request.inputs.back().dtype)),
-        definition_(update_definition(request.op, request.attributes)),
-        momenta_(definition_.settings.beta_1, request.attributes.get_or<double>("momentum_decay", 1.0)) {
+        definition_(update_definition(request.op, request.attributes)) {
     starts_.push_back(0);
     for (size_t i = 0; i < parameters_.layout.parameters; ++i) {
       starts_.push_back(starts_.back() + request.inputs[parameters_.layout.parameter(i)].shape.elems());
@@ -142,22 +111,11 @@ class UpdateKernel final : public graph::Kernel {
     const UpdateParameters::Numbers call = parameters_.begin(args);
     rate_ = call.rate;
     numbers_ = element::update_numbers(definition_.settings, call.gradient_factor, call.rate, call.step);
-    if (definition_.rule == UpdateRule::kNadam) set_nadam_rates(call.rate, call.step);
     parallel_for(threads_, starts_.back(),
                  [&](int64_t begin, int64_t end) { update_range(args, begin, end); });
   }
 
  private:
-  /// `step` counts from 1.
-  void set_nadam_rates(double rate, int64_t step) {
-    const double product = momenta_.product(step);
-    const double next = momenta_.momentum(step + 1);
-    numbers_.rate = rate * next / (1 - product * next);
-    numbers_.fresh_rate = rate * (1 - momenta_.momentum(step)) / (1 - product);
-    numbers_.root_factor =
-        1 / std::sqrt(1 - element::power(definition_.settings.beta_2, static_cast<uint64_t>(step)));
-  }
-
   element::UpdateNumbers numbers_for(size_t parameter) const {
     return element::numbers_of(definition_.settings, numbers_, rate_, parameters_.rate_factor(parameter),
                                parameters_.weight_decay(parameter));
@@ -186,7 +144,6 @@ class UpdateKernel final : public graph::Kernel {
   UpdateParameters parameters_;
   size_t elem_bytes_;
   UpdateDefinition definition_;
-  NadamMomenta momenta_;
   double rate_ = 0;
   std::vector<int64_t> starts_;  // of each parameter's elements, and their total
   int threads_ = 1;

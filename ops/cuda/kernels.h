@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "isochron/graph/op.h"
+#include "isochron/ops/attention.h"
 #include "isochron/ops/convolution.h"
 #include "isochron/ops/pooling.h"
 
@@ -45,7 +46,15 @@ std::unique_ptr<graph::Kernel> prepare_convolution_cuda(ConvolutionPass pass, co
                                                         const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_pooling_cuda(Pooling pooling, const PoolingShape& shape,
                                                     const graph::KernelRequest& request);
-/// All rows with a rule of ops/update_settings.h but Nadam.
+/// A launch and a product a step.
+std::unique_ptr<graph::Kernel> prepare_recurrent_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_recurrent_gradient_cuda(const graph::KernelRequest& request);
+/// Heads in any floating dtypes; no scores are stored.
+std::unique_ptr<graph::Kernel> prepare_attention_cuda(const AttentionShape& shape,
+                                                      const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_attention_gradient_cuda(const AttentionShape& shape,
+                                                               const graph::KernelRequest& request);
+/// All rows with a rule of ops/update_settings.h.
 std::unique_ptr<graph::Kernel> prepare_update_cuda(const graph::KernelRequest& request);
 
 }  // namespace isochron::ops

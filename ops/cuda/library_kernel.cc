@@ -18,7 +18,7 @@ using cuda::LibraryCall;
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-constexpr int kRunsATiming = 5;  // a run by itself may be shorter than waiting for it
+constexpr int kRunsATiming = 20;  // of one launch: what the host does for a call may take longer than a run
 
 DevicePtr pointer_of(const std::byte* address) { return reinterpret_cast<uintptr_t>(address); }
 
@@ -39,9 +39,19 @@ class Trial {
   Trial(const Trial&) = delete;
   Trial& operator=(const Trial&) = delete;
 
-  void run(LibraryCall& call, int times) {
-    for (int run = 0; run < times; ++run)
-      call.enqueue(std::span(made_).first(made_.size() - 1), made_.back(), stream_);
+  void run_once(LibraryCall& call) {
+    enqueue(call);
+    context_.synchronize(stream_);
+  }
+  /// kRunsATiming runs as one launch.
+  cuda::GraphExec record(LibraryCall& call) {
+    recorded_.push_back(capture_graph(context_, stream_, [&] {
+      for (int run = 0; run < kRunsATiming; ++run) enqueue(call);
+    }));
+    return recorded_.back();
+  }
+  void launch(cuda::GraphExec runs) {
+    context_.launch(runs, stream_);
     context_.synchronize(stream_);
   }
 
@@ -50,9 +60,13 @@ class Trial {
     made_.push_back(context_.allocate(std::max<size_t>(bytes, 1)));
     if (bytes > 0) context_.fill(made_.back(), 0, bytes, stream_);
   }
+  void enqueue(LibraryCall& call) {
+    call.enqueue(std::span(made_).first(made_.size() - 1), made_.back(), stream_);
+  }
   void give_back() noexcept {
     try {
       context_.synchronize(stream_);
+      for (const cuda::GraphExec each : recorded_) context_.destroy(each);
       for (const DevicePtr each : made_) context_.free(each);
       context_.destroy(stream_);
     } catch (const Error&) {  // of a device that is lost, with all it had
@@ -62,6 +76,7 @@ class Trial {
   cuda::Context& context_;
   const cuda::Stream stream_;
   std::vector<DevicePtr> made_;
+  std::vector<cuda::GraphExec> recorded_;
 };
 
 /// Of what is asked for, of whom.
@@ -117,12 +132,12 @@ std::unique_ptr<LibraryCall> choose_way(const KernelRequest& request, const std:
     chosen = choose(call, views, [&](size_t way) -> std::function<void()> {
       if (!trial) trial.emplace(request.module->context(), bytes, workspace_bytes);
       try {
-        trial->run(*ways[way], 1);
+        trial->run_once(*ways[way]);
+        return [&trial, runs = trial->record(*ways[way])] { trial->launch(runs); };
       } catch (const Error& error) {
-        if (error.code() == ErrorCode::kDeviceLost) throw;
-        return {};  // the library was wrong about it
+        if (error.code() == ErrorCode::kDeviceLost || error.code() == ErrorCode::kOutOfMemory) throw;
+        return {};  // the library was wrong about it, or it can't be captured
       }
-      return [&, way] { trial->run(*ways[way], kRunsATiming); };
     });
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kOutOfMemory) throw;

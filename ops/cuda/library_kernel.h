@@ -35,8 +35,8 @@ class LibraryKernel final : public graph::Kernel {
 
 /// One of `ways`, those that the library expects to be fastest first: the fastest of them (see choose in
 /// ops/choices.h), timed on memory of their own, which is given back; the first where there is none left to
-/// time with. Ways that fail are left out. `library`: its name and version; `bytes`: of each tensor. Null:
-/// there is none, which is told as an event kNotice.
+/// time with. Ways that fail, or can't be captured, are left out. `library`: its name and version; `bytes`:
+/// of each tensor. Null: there is none, which is told as an event kNotice.
 std::unique_ptr<cuda::LibraryCall> choose_way(const graph::KernelRequest& request, const std::string& library,
                                               cuda::LibraryCalls ways, const std::vector<size_t>& bytes);
 

@@ -24,7 +24,7 @@ unsigned counted(const KernelRequest& request, int64_t count) {
 }
 
 /// Adds a function that has a block for each row of the first input. `call` is what it does, with {n} for the
-/// row's length, {at} for the offset of its first element and {T} for its type.
+/// row's length, {at} for the offset of its first element and {T} for what is computed with.
 void add_rows(LaunchKernel& kernel, const KernelRequest& request, std::string_view call) {
   const TensorSpec& x = request.inputs[0];
   const int64_t columns = x.shape.back();
@@ -35,7 +35,7 @@ void add_rows(LaunchKernel& kernel, const KernelRequest& request, std::string_vi
                  "// threads meet\n  const unsigned row = blockIdx.x;\n  {}",
                  fmt::format(fmt::runtime(call), fmt::arg("n", fmt::format("{}u", counted(request, columns))),
                              fmt::arg("at", fmt::format("row * {}ull", columns)),
-                             fmt::arg("T", stored_type(x.dtype)))),
+                             fmt::arg("T", computed_type(x.dtype)))),
              row_of_blocks(request, x.shape.elems() / columns, kRowThreads));
 }
 
@@ -43,6 +43,11 @@ std::unique_ptr<graph::Kernel> row_kernel(const KernelRequest& request, std::str
   auto kernel = std::make_unique<LaunchKernel>(request);
   add_rows(*kernel, request, call);
   return kernel;
+}
+
+/// In what a call computes whose first input may be stored in 16 bits.
+DType computed_dtype(const KernelRequest& request) {
+  return is_half(request.inputs[0].dtype) ? DType::kF32 : request.inputs[0].dtype;
 }
 
 /// (rows, columns) of a tensor whose last axis are the columns.
@@ -73,14 +78,14 @@ std::unique_ptr<graph::Kernel> prepare_layer_norm_cuda(const KernelRequest& requ
                   "out2 ? out2 + row : out2, {{n}}, {});",
                   request.attributes.get<bool>("centered"), request.inputs.size() > 1 ? "in1" : "nullptr",
                   request.inputs.size() > 2 ? "in2" : "nullptr",
-                  number_text(request.attributes.get<double>("epsilon"), request.inputs[0].dtype)));
+                  number_text(request.attributes.get<double>("epsilon"), computed_dtype(request))));
 }
 
 std::unique_ptr<graph::Kernel> prepare_layer_norm_gradient_cuda(const KernelRequest& request) {
   const bool centered = request.attributes.get<bool>("centered");
   const bool weighted = request.inputs.size() > 4;
   auto kernel = std::make_unique<LaunchKernel>(request);
-  const DType dtype = request.inputs[0].dtype;
+  const DType dtype = computed_dtype(request);
   const Shape shape = as_rows(request.inputs[0].shape);
   const auto read = [&](size_t output) { return request.unread.empty() || !request.unread[output]; };
   if (weighted && shape[0] > 0 && (read(1) || read(2))) {
@@ -88,18 +93,23 @@ std::unique_ptr<graph::Kernel> prepare_layer_norm_gradient_cuda(const KernelRequ
     const Shape column{shape[0], 1};
     ElementProgram program;
     program.shape = shape;
-    program.operands = {{{dtype, shape}}, {{dtype, column}}, {{dtype, column}}, {{dtype, shape}}};
-    program.code = {{ElementOp::kSub, dtype, {0, 1}}};
-    const uint8_t centred = centered ? 4 : 0;
-    program.code.push_back({ElementOp::kMul, dtype, {centred, 2}});
-    program.code.push_back({ElementOp::kMul, dtype, {5, 3}});
+    program.operands = {{{request.inputs[0].dtype, shape}},
+                        {{dtype, column}},
+                        {{dtype, column}},
+                        {{request.inputs[3].dtype, shape}}};
+    constexpr uint8_t kX = 4, kG = 5, kCentred = 6, kNormal = 7, kProduct = 8;
+    program.code = {{ElementOp::kCast, dtype, {0}},
+                    {ElementOp::kCast, dtype, {3}},
+                    {ElementOp::kSub, dtype, {kX, 1}},
+                    {ElementOp::kMul, dtype, {centered ? kCentred : kX, 2}},
+                    {ElementOp::kMul, dtype, {kNormal, kG}}};
     std::vector<Slot> slots = {{Slot::kInput, 0}, {Slot::kInput, 1}, {Slot::kInput, 2}, {Slot::kInput, 3}};
     if (read(1)) {
-      program.outputs.push_back({6, true, ReduceKind::kSum, {0}});
+      program.outputs.push_back({kProduct, true, ReduceKind::kSum, {0}});
       slots.push_back({Slot::kOutput, 1});
     }
     if (read(2)) {
-      program.outputs.push_back({3, true, ReduceKind::kSum, {0}});
+      program.outputs.push_back({kG, true, ReduceKind::kSum, {0}});
       slots.push_back({Slot::kOutput, 2});
     }
     kernel->add_program(program, slots);
@@ -113,18 +123,20 @@ std::unique_ptr<graph::Kernel> prepare_layer_norm_gradient_cuda(const KernelRequ
 
 std::unique_ptr<graph::Kernel> prepare_channel_moments_cuda(const KernelRequest& request) {
   auto kernel = std::make_unique<LaunchKernel>(request);
-  const DType dtype = request.inputs[0].dtype;
+  const DType dtype = computed_dtype(request), stored = request.inputs[0].dtype;
   const Shape shape = as_rows(request.inputs[0].shape), channels{shape[1]};
   ElementProgram mean;
   mean.shape = shape;
-  mean.operands = {{{dtype, shape}}};
-  mean.outputs = {{0, true, ReduceKind::kMean, {0}}};
+  mean.operands = {{{stored, shape}}};
+  mean.code = {{ElementOp::kCast, dtype, {0}}};
+  mean.outputs = {{1, true, ReduceKind::kMean, {0}}};
   kernel->add_program(mean, {{Slot::kInput, 0}, {Slot::kOutput, 0}});
   ElementProgram variance;
   variance.shape = shape;
-  variance.operands = {{{dtype, shape}}, {{dtype, channels}}};
-  variance.code = {{ElementOp::kSub, dtype, {0, 1}}, {ElementOp::kSquare, dtype, {2}}};
-  variance.outputs = {{3, true, ReduceKind::kMean, {0}}};
+  variance.operands = {{{stored, shape}}, {{dtype, channels}}};
+  variance.code = {
+      {ElementOp::kCast, dtype, {0}}, {ElementOp::kSub, dtype, {2, 1}}, {ElementOp::kSquare, dtype, {3}}};
+  variance.outputs = {{4, true, ReduceKind::kMean, {0}}};
   kernel->add_program(variance, {{Slot::kInput, 0}, {Slot::kOutput, 0}, {Slot::kOutput, 1}});
   return kernel;
 }

@@ -1,5 +1,6 @@
-// Kernels over rows, a block of kRowThreads each; behind element_prelude() in their text. T is what is stored
-// and computed with, float or double; sums join as trees, the same at each run.
+// Kernels over rows, a block of kRowThreads each; behind element_prelude() in their text. T is what is
+// computed with and, unless said otherwise, stored, float or double; sums join as trees, the same at each
+// run.
 #ifndef ISOCHRON_OPS_CUDA_ROWS_TEXT_H_
 #define ISOCHRON_OPS_CUDA_ROWS_TEXT_H_
 
@@ -69,47 +70,51 @@ ISOCHRON_SCALAR void cross_entropy_gradient_row(const T* x, long long label, T g
   }
 }
 
-/// `gamma`, `beta`, `mean` and `scale` may be null.
-template <typename T, bool kCentered>
-ISOCHRON_SCALAR void layer_norm_row(const T* x, const T* gamma, const T* beta, T* y, T* mean, T* scale,
+/// `gamma`, `beta`, `mean` and `scale` may be null. T is what is computed with; x and y may be stored in 16
+/// bits.
+template <typename T, bool kCentered, typename X, typename Y>
+ISOCHRON_SCALAR void layer_norm_row(const X* x, const T* gamma, const T* beta, Y* y, T* mean, T* scale,
                                     unsigned n, T epsilon) {
   __shared__ T parts[kRowThreads];
   T average = 0;
   if (kCentered) {
-    for (unsigned i = threadIdx.x; i < n; i += kRowThreads) average += x[i];
+    for (unsigned i = threadIdx.x; i < n; i += kRowThreads) average += widen(x[i]);
     average = folded_by_block<SumOf>(parts, average) / T(n);
   }
   T squares = 0;
-  for (unsigned i = threadIdx.x; i < n; i += kRowThreads) squares += (x[i] - average) * (x[i] - average);
+  for (unsigned i = threadIdx.x; i < n; i += kRowThreads) {
+    const T distance = widen(x[i]) - average;
+    squares += distance * distance;
+  }
   const T factor = T(1) / ScalarMath<T>::sqrt(folded_by_block<SumOf>(parts, squares) / T(n) + epsilon);
   for (unsigned i = threadIdx.x; i < n; i += kRowThreads) {
-    T value = (x[i] - average) * factor;
+    T value = (widen(x[i]) - average) * factor;
     if (gamma) value *= gamma[i];
     if (beta) value += beta[i];
-    y[i] = value;
+    put(y + i, value);
   }
   if (threadIdx.x > 0) return;
   if (mean) *mean = average;
   if (scale) *scale = factor;
 }
 
-/// The gradient of the row; `gamma` may be null.
-template <typename T, bool kCentered>
-ISOCHRON_SCALAR void layer_norm_gradient_row(const T* x, T mean, T scale, const T* g, const T* gamma, T* dx,
+/// The gradient of the row; `gamma` may be null. x, g and dx may be stored in 16 bits.
+template <typename T, bool kCentered, typename X, typename G, typename D>
+ISOCHRON_SCALAR void layer_norm_gradient_row(const X* x, T mean, T scale, const G* g, const T* gamma, D* dx,
                                              unsigned n) {
   __shared__ T parts[kRowThreads];
   T sum = 0, dot = 0;
   for (unsigned i = threadIdx.x; i < n; i += kRowThreads) {
-    const T weighted = gamma ? g[i] * gamma[i] : g[i];
+    const T weighted = gamma ? widen(g[i]) * gamma[i] : widen(g[i]);
     if (kCentered) sum += weighted;
-    dot += weighted * ((x[i] - (kCentered ? mean : T(0))) * scale);
+    dot += weighted * ((widen(x[i]) - (kCentered ? mean : T(0))) * scale);
   }
   if (kCentered) sum = folded_by_block<SumOf>(parts, sum) / T(n);
   dot = folded_by_block<SumOf>(parts, dot) / T(n);
   for (unsigned i = threadIdx.x; i < n; i += kRowThreads) {
-    const T weighted = gamma ? g[i] * gamma[i] : g[i];
-    const T normal = (x[i] - (kCentered ? mean : T(0))) * scale;
-    dx[i] = scale * (weighted - sum - normal * dot);
+    const T weighted = gamma ? widen(g[i]) * gamma[i] : widen(g[i]);
+    const T normal = (widen(x[i]) - (kCentered ? mean : T(0))) * scale;
+    put(dx + i, scale * (weighted - sum - normal * dot));
   }
 }
 

@@ -26,6 +26,7 @@ std::string settings_text(const element::UpdateSettings& settings) {
   set("fixed.epsilon_outside", settings.fixed.epsilon_outside);
   set("beta_1", settings.beta_1);
   set("beta_2", settings.beta_2);
+  set("fading", settings.fading);
   text += fmt::format(
       "  settings.correction = static_cast<Correction>({});\n  settings.epsilon_after_correction = {};\n"
       "  settings.rate_in_velocity = {};\n",

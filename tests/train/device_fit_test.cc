@@ -16,6 +16,7 @@
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/random.h"
+#include "isochron/ops/reduction.h"
 #include "isochron/optim/optimizers.h"
 #include "isochron/train/checkpoint_folder.h"
 #include "isochron/train/model_checkpoint.h"
@@ -222,7 +223,24 @@ TEST(DeviceFit, ALossThatIsntFiniteEndsIt) {
   const SimulatedGpu simulated;
   Training training(kDevice);
   training.inputs.span<float>()[17] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_ERROR(training.fit({}), ErrorCode::kNotANumber, "lower the learning rate");
+  EXPECT_ERROR(training.fit({}), ErrorCode::kNotANumber, "f32(8, 5): 1 of 40 elements are NaN or infinite");
+}
+
+TEST(DeviceFit, FindsTheOpThatMadeANumberInfinite) {
+  const SimulatedGpu simulated;
+  nn::Sequential model{nn::Dense(1)};
+  optim::Sgd optimizer({.learning_rate = 0.01});
+  const auto loss = [](const Tensor& prediction, const Tensor& target) {
+    return mean(prediction * log(target));
+  };
+  BatchFunctions functions = supervised(model, loss, optimizer);
+  functions.device = kDevice;
+  Trainer trainer(std::move(functions));
+  std::vector<double> values(20, 1.0);
+  values[13] = 0;
+  auto batches = data::from_tensor_slices(ones({20, 1}), from_vector({20, 1}, values)).batch(4);
+  EXPECT_ERROR(trainer.fit(batches, {.report_every = 2, .progress = nullptr}), ErrorCode::kNotANumber,
+               "the loss of step 4 of epoch 1 is NaN or infinite: first in [log] node 'log");
 }
 
 TEST(DeviceFit, TensorBoardHasItsWeights) {

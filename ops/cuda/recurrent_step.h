@@ -1,0 +1,40 @@
+// What the kernels of recurrent layers are told of a step, by the host and in their text.
+#ifndef ISOCHRON_OPS_CUDA_RECURRENT_STEP_H_
+#define ISOCHRON_OPS_CUDA_RECURRENT_STEP_H_
+
+namespace isochron {
+namespace ops {
+namespace element {
+
+/// All in the dtype that the layer computes in, with N rows, T steps, H units and G sums a unit (LSTM 4, GRU
+/// 3). What isn't there, or nobody reads, is null.
+struct RecurrentStep {
+  const void* from_x;   // (N, T, G H): the input's products
+  const void* product;  // (N, G H): the state's
+  const void* bias;     // (G H), of a GRU (2, G H)
+  const void* lengths;  // (N)
+  void *h, *c;          // (N, H): the states, which the step replaces
+  void* sequence;       // (N, T, H)
+  void* cells;          // (T, N, H)
+  void* gates;          // (T, N, 4 H)
+  long long time;
+};
+
+/// A step on the way back.
+struct RecurrentGradientStep {
+  const void *sequence, *cells, *gates, *lengths;  // as above
+  const void *first_h, *first_c;                   // (N, H)
+  const void *of_sequence, *of_cells, *of_gates;   // gradients of those
+  const void* product;                             // (N, H): what the sums of the step after give it
+  void *dh, *dc;                                   // (N, H): of the states, but for that product
+  void* sums;                                      // (N, G H): of what the state's product goes into
+  void *all_from_x, *all_from_h;                   // (N, T, G H): of the input's and of the state's sums
+  void* before;                                    // (N, T, H): the states before each step
+  long long time, time_before;                     // -1: there is none
+};
+
+}  // namespace element
+}  // namespace ops
+}  // namespace isochron
+
+#endif
