@@ -6,6 +6,7 @@
 #include "isochron/apps/commands.h"
 #include "isochron/apps/device_option.h"
 #include "isochron/core/cache_folder.h"
+#include "isochron/core/cuda/device_monitor.h"
 #include "isochron/core/cuda/driver.h"
 #include "isochron/core/cuda/kernel_cache.h"
 #include "isochron/core/error.h"
@@ -205,6 +206,19 @@ void run() {
   for (const std::string& line : advice(machine, load)) fmt::print("  {}\n", line);
 }
 
+/// What the device says of itself.
+std::string conditions_text(const cuda::DeviceProperties& device) {
+  const auto monitor = cuda::machine_monitor(device);
+  if (!monitor) return "no NVML: its clock, temperature and throttling stay unknown";
+  const cuda::DeviceConditions now = monitor->read();
+  const auto told = [](const std::optional<int64_t>& value, double per, const char* unit) {
+    return value ? fmt::format("{:g} {}", static_cast<double>(*value) / per, unit) : std::string("unknown");
+  };
+  return fmt::format("clock {}, temperature {}, below its clocks {} since the driver was loaded",
+                     told(now.clock_khz, 1e3, "MHz"), told(now.temperature, 1, "C"),
+                     told(now.throttled_ns, 1e9, "s"));
+}
+
 /// Each op that has a kernel for the device, there and here.
 void verify(Device asked) {
   const auto gpu = cuda::gpu(asked);
@@ -212,6 +226,7 @@ void verify(Device asked) {
   fmt::print("{}, compute capability {}.{}, {} multiprocessors, {}\n", device.name, device.major,
              device.minor, device.multiprocessors,
              observe::bytes_text(static_cast<double>(device.total_bytes)));
+  fmt::print("{}\n", conditions_text(device));
   size_t calls = 0, wrong = 0;
   const std::vector<ops::DeviceCheck> checks = ops::check_device(gpu, ops::registry());
   for (const ops::DeviceCheck& check : checks) {

@@ -42,7 +42,8 @@
 //   not_finite.met                            NaN and infinity where the program looked
 //   stolen.share, throttled.share             CPU time taken by the hypervisor, by a quota, of the run
 //   stolen.more, throttled.more               the share in the second half less that in the first
-//   clock_khz.drop                            from the first to the last tenth, relative
+//   device_throttled.share, ....more          the same of the time a device ran below its clocks
+//   clock_khz.drop, device_clock_khz.drop     from the first to the last tenth, relative
 //   overhead.undisturbed_ns                   of samples and reference kernel, had nothing interrupted them
 //   overhead.share                            the recorder's own time, of the run
 // Gauges that rules know by name, when a caller supplies them: buffered_elements, cached_bytes, disk_bytes,

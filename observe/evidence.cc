@@ -219,11 +219,14 @@ void add_machine(Evidence& evidence, const RunReport& report) {
   };
   add("stolen", "stolen_ns", cores);
   add("throttled", "throttled_ns", 1);
-  if (const SeriesReport* clock = report.find_series("clock_khz")) {
+  add("device_throttled", "device_throttled_ns", 1);
+  for (const char* name : {"clock_khz", "device_clock_khz"}) {
+    const SeriesReport* clock = report.find_series(name);
+    if (clock == nullptr) continue;
     const std::span<const double> values(clock->values);
     const size_t tenth = std::max<size_t>(1, values.size() / 10);
     const double first = median(values.first(tenth)), last = median(values.last(tenth));
-    if (first > 0) evidence.set("clock_khz.drop", 1 - last / first);
+    if (first > 0) evidence.set(joined(name, "drop"), 1 - last / first);
   }
 }
 

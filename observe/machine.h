@@ -58,8 +58,11 @@ struct SensorReading {
   // Of a device, where one supplies them.
   int64_t device_in_use_bytes = kUnknownReading;    // level
   int64_t device_reserved_bytes = kUnknownReading;  // level
-  int64_t device_retries = kUnknownReading;  // requests that succeeded after free memory was given back
-  int64_t pinned_bytes = kUnknownReading;    // level: of the host, page-locked for a device
+  int64_t device_retries = kUnknownReading;       // requests that succeeded after free memory was given back
+  int64_t pinned_bytes = kUnknownReading;         // level: of the host, page-locked for a device
+  int64_t device_clock_khz = kUnknownReading;     // level
+  int64_t device_temperature = kUnknownReading;   // level: degrees Celsius
+  int64_t device_throttled_ns = kUnknownReading;  // below its clocks, by temperature or power limit
 };
 
 /// Where a recorder reads the machine from (RecorderOptions::sensors). Another source in place of `Sensors`

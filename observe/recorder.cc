@@ -426,6 +426,9 @@ std::vector<NamedSeries> Recorder::series() const {
   add_known("device_reserved_bytes", false, &SensorReading::device_reserved_bytes);
   add_known("device_retries", true, &SensorReading::device_retries);
   add_known("pinned_bytes", false, &SensorReading::pinned_bytes);
+  add_known("device_clock_khz", false, &SensorReading::device_clock_khz);
+  add_known("device_temperature", false, &SensorReading::device_temperature);
+  add_known("device_throttled_ns", true, &SensorReading::device_throttled_ns);
   for (int i = 0; i < kCounterCount; ++i) {
     const Counter counter = static_cast<Counter>(i);
     add(std::string(counter_name(counter)), is_total(counter),

@@ -60,10 +60,13 @@ TrainSession::TrainSession(const TrainOptions& options, const TrainSettings& set
       optimizer_name_(options.optimizer.empty() ? settings.optimizer : options.optimizer),
       learning_rate_(chosen_learning_rate(options, settings)),
       optimizer_(optimizer_named(optimizer_name_).make(learning_rate_, step_options())),
+      sensors_(options.device.is_cpu() ? nullptr
+                                       : std::make_unique<train::DeviceSensors>(cuda::gpu(options.device))),
       recorder_({.classes = options.accumulate > 1 ? 3 : 2,
                  .heap_allocations = allocations_counted() ? heap_allocations : nullptr,
                  .library_allocations = allocations_counted() ? library_allocations : nullptr,
-                 .clock = takes_turns() ? observe::running_ns : now_ns}) {
+                 .clock = takes_turns() ? observe::running_ns : now_ns,
+                 .sensors = sensors_.get()}) {
   nn::set_initializer_seed(options.seed);
   random::set_seed(options.seed);
 }
@@ -280,7 +283,7 @@ void TrainSession::save_weights() const {
 void TrainSession::finish(const TrainOutcome& outcome) {
   fmt::print("\ntest: {}\n{}", outcome.task, compared_text(outcome));
   fmt::print("{}\n", outcome.result);
-  if (!outcome.sample.empty()) fmt::print("\na sample of its text:\n{}\n", outcome.sample);
+  if (!outcome.sample.empty()) fmt::print("\na sample of its text:\n{}\n", valid_text(outcome.sample));
   const std::optional<observe::RunReport> report = judge(outcome);
   for (const auto& [name, value] : outcome.test.items()) {
     require(!value.is_number() || std::isfinite(value.get<double>()), ErrorCode::kNotANumber, "train",

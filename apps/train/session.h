@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 #include "isochron/observe/run_data.h"
 #include "isochron/observe/trace.h"
 #include "isochron/optim/optimizers.h"
+#include "isochron/train/device_sensors.h"
 #include "isochron/train/graph_dump.h"
 #include "isochron/train/memory_watch.h"
 #include "isochron/train/model_checkpoint.h"
@@ -117,6 +119,7 @@ class TrainSession {
   std::string optimizer_name_;
   double learning_rate_;
   optim::Optimizer optimizer_;
+  std::unique_ptr<train::DeviceSensors> sensors_;  // of the device; null: it trains on the CPU
   observe::Recorder recorder_;
   std::optional<observe::BesideTwin> beside_twin_;
   std::optional<observe::RunData> run_;  // where it ended before the training, which was beside its twin then

@@ -120,6 +120,18 @@ RunReport too_hot() {
          })
       .run(1.4);
 }
+RunReport device_too_hot() {
+  return PlayedMachine([](SensorReading& reading, double part) {
+           reading.device_throttled_ns = static_cast<int64_t>(part * part * 2e9);
+         })
+      .run(1.4, true);
+}
+RunReport clock_of_device_falls() {
+  return PlayedMachine([](SensorReading& reading, double part) {
+           reading.device_clock_khz = static_cast<int64_t>(1'980'000 / (1 + 0.6 * part));
+         })
+      .run(1.6, true);
+}
 RunReport quota_used_up() {
   return PlayedMachine([](SensorReading& reading, double part) {
            reading.throttled_ns = static_cast<int64_t>(part * 0.3 * 4e9);
@@ -173,7 +185,8 @@ RunReport steps_of_nothing() {
 
 int64_t PlayedMachine::now() { return g_played_ns; }
 
-RunReport PlayedMachine::run(double slowdown) {
+RunReport PlayedMachine::run(double slowdown, bool on_device) {
+  on_device_ = on_device;
   constexpr int64_t kIterations = 4000;
   constexpr double kStepNs = 1e6;
   g_played_ns = 1'000'000'000;
@@ -201,6 +214,8 @@ std::vector<Planted> planted_machine() {
           {kQueue, "the same where the launcher spins, with a gauge", launched_by_spinning},
           {kClocks, "the clock falls", clock_falls, true},
           {kClocks, "the processor throttles itself", too_hot, true},
+          {kClocks, "the device throttles itself", device_too_hot, true},
+          {kClocks, "its clock falls", clock_of_device_falls, true},
           {kClocks, "the control group's quota is used up", quota_used_up, true},
           {kStolen, "the hypervisor takes more and more", stolen_more_and_more, true},
           {kStolen, "the hypervisor takes a share all along", stolen_all_along, true},

@@ -16,8 +16,8 @@ class PlayedMachine final : public observe::SensorSource {
   explicit PlayedMachine(Change change) : change_(std::move(change)) {}
 
   /// A loop of steps of 1 ms on this machine, at most `slowdown` times as long after the first two fifths;
-  /// the reference kernel slows alike.
-  observe::RunReport run(double slowdown = 1);
+  /// the reference kernel slows alike, unless a device does the work.
+  observe::RunReport run(double slowdown = 1, bool on_device = false);
 
   void read(observe::SensorReading& reading) override {
     reading = {};
@@ -27,7 +27,7 @@ class PlayedMachine final : public observe::SensorSource {
   void read_slow(observe::SensorReading&) override {}  // `read` has set all
   int64_t waited_ns() override { return 0; }
   void watch_team(bool) override {}
-  std::optional<double> reference_ns() override { return 1000 * speed_; }
+  std::optional<double> reference_ns() override { return 1000 * (on_device_ ? 1 : speed_); }
 
  private:
   static int64_t now();
@@ -35,6 +35,7 @@ class PlayedMachine final : public observe::SensorSource {
   Change change_;
   double part_ = 0;
   double speed_ = 1;
+  bool on_device_ = false;
 };
 
 }  // namespace isochron::causes

@@ -1,0 +1,80 @@
+#include "isochron/core/cuda/device_monitor.h"
+
+#include <utility>
+
+#include "isochron/core/cuda/shared_library.h"
+
+namespace isochron::cuda {
+namespace {
+
+// Of NVML's interface (docs.nvidia.com/deploy/nvml-api), whose header no package of the toolkit needs.
+using NvmlDevice = void*;
+constexpr int kNvmlSuccess = 0;
+constexpr int kNvmlClockSm = 1;
+constexpr int kNvmlTemperatureGpu = 0;
+constexpr int kNvmlPolicyPower = 0, kNvmlPolicyThermal = 1;
+struct NvmlViolationTime {
+  unsigned long long reference_us;
+  unsigned long long violation_ns;
+};
+
+struct Calls {
+  int (*nvmlInit_v2)() = nullptr;
+  int (*nvmlShutdown)() = nullptr;
+  int (*nvmlDeviceGetHandleByPciBusId_v2)(const char*, NvmlDevice*) = nullptr;
+  int (*nvmlDeviceGetClockInfo)(NvmlDevice, int, unsigned*) = nullptr;
+  int (*nvmlDeviceGetTemperature)(NvmlDevice, int, unsigned*) = nullptr;
+  int (*nvmlDeviceGetViolationStatus)(NvmlDevice, int, NvmlViolationTime*) = nullptr;
+};
+
+class NvmlMonitor final : public DeviceMonitor {
+ public:
+  NvmlMonitor(const DeviceProperties& device, const std::string& library)
+      : library_("NVML", {library.c_str()}, "install the driver's libraries") {
+#define ISOCHRON_FIND(name) library_.find(calls_.name, #name)
+    ISOCHRON_FIND(nvmlInit_v2);
+    ISOCHRON_FIND(nvmlShutdown);
+    ISOCHRON_FIND(nvmlDeviceGetHandleByPciBusId_v2);
+    ISOCHRON_FIND(nvmlDeviceGetClockInfo);
+    ISOCHRON_FIND(nvmlDeviceGetTemperature);
+    ISOCHRON_FIND(nvmlDeviceGetViolationStatus);
+#undef ISOCHRON_FIND
+    require(calls_.nvmlInit_v2() == kNvmlSuccess, ErrorCode::kUnsupported, "cuda", "NVML doesn't start");
+    if (calls_.nvmlDeviceGetHandleByPciBusId_v2(device.pci_bus_id.c_str(), &device_) == kNvmlSuccess) return;
+    calls_.nvmlShutdown();
+    fail(ErrorCode::kUnsupported, "cuda", "NVML knows no device at {}", device.pci_bus_id);
+  }
+  ~NvmlMonitor() override { calls_.nvmlShutdown(); }
+
+  DeviceConditions read() override {
+    DeviceConditions now;
+    unsigned value = 0;
+    if (calls_.nvmlDeviceGetClockInfo(device_, kNvmlClockSm, &value) == kNvmlSuccess)
+      now.clock_khz = int64_t{1000} * value;
+    if (calls_.nvmlDeviceGetTemperature(device_, kNvmlTemperatureGpu, &value) == kNvmlSuccess)
+      now.temperature = value;
+    for (const int policy : {kNvmlPolicyPower, kNvmlPolicyThermal}) {
+      NvmlViolationTime time{};
+      if (calls_.nvmlDeviceGetViolationStatus(device_, policy, &time) == kNvmlSuccess)
+        now.throttled_ns = now.throttled_ns.value_or(0) + static_cast<int64_t>(time.violation_ns);
+    }
+    return now;
+  }
+
+ private:
+  const SharedLibrary library_;
+  Calls calls_;
+  NvmlDevice device_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceMonitor> machine_monitor(const DeviceProperties& device, const std::string& library) {
+  try {
+    return std::make_unique<NvmlMonitor>(device, library);
+  } catch (const Error&) {  // what it would tell is left out
+    return nullptr;
+  }
+}
+
+}  // namespace isochron::cuda
