@@ -42,7 +42,8 @@ Plot loss_plot(const train::History& history) {
   return plot;
 }
 
-/// Bytes that are no UTF-8 as question marks, so that the page stays valid.
+}  // namespace
+
 std::string valid_text(const std::string& text) {
   std::string result;
   for (size_t i = 0; i < text.size();) {
@@ -61,8 +62,6 @@ std::string valid_text(const std::string& text) {
   }
   return result;
 }
-
-}  // namespace
 
 std::string compared_text(const TrainOutcome& outcome) {
   size_t widest = 0;

@@ -9,6 +9,9 @@
 
 namespace isochron::apps {
 
+/// Bytes that are no UTF-8 as question marks: a sample of a model may break off within a character.
+std::string valid_text(const std::string& text);
+
 /// The rows of what the model is held against, aligned, a line each.
 std::string compared_text(const TrainOutcome& outcome);
 

@@ -480,6 +480,15 @@ TEST_F(TrainCommand, GptLearnsAnAlternationAndWritesIt) {
   EXPECT_THAT(result["sample"].get<std::string>(), HasSubstr("abababab"));
 }
 
+TEST_F(TrainCommand, GptPrintsASampleOfAnyBytesAsText) {
+  std::string bytes;
+  while (bytes.size() < 4000) bytes += "\x85\xfe";
+  const Outcome outcome =
+      train("gpt --epochs 1 --steps 2 --batch 2 --data " + write("bytes", bytes).string());
+  EXPECT_THAT(outcome, Ends(0, "a sample of its text:"));
+  EXPECT_NO_THROW(nlohmann::json(outcome.text).dump()) << "is no UTF-8";
+}
+
 TEST_F(TrainCommand, GptNeedsText) {
   EXPECT_THAT(train("gpt --data " + (folder_ / "none").string()), Ends(3, "none"));
   EXPECT_THAT(train("gpt --data " + folder_.path().string()), Ends(3, "no text found"));
