@@ -8,12 +8,14 @@
 #include "isochron/apps/allocation_counter.h"
 #include "isochron/apps/cases.h"
 #include "isochron/apps/commands.h"
+#include "isochron/apps/device_option.h"
 #include "isochron/apps/number_options.h"
 #include "isochron/apps/precision_option.h"
 #include "isochron/apps/profile.h"
 #include "isochron/core/clock.h"
 #include "isochron/core/sealed.h"
 #include "isochron/core/threads.h"
+#include "isochron/memory/cuda/gpu.h"
 #include "isochron/observe/machine.h"
 #include "isochron/observe/report.h"
 #include "isochron/ops/vector_target.h"
@@ -29,7 +31,7 @@ constexpr size_t kMaxTimes = size_t{1} << 22;  // of the newest steps; prealloca
 
 struct Options {
   std::vector<std::string> cases;
-  Precision precision = Precision::kF32;
+  CaseOptions how;
   int threads = 0;
   double seconds = 3;
   int64_t steps = 0;
@@ -42,6 +44,7 @@ struct Options {
 struct Measurement {
   std::string name;
   std::string precision;
+  std::string device;
   int64_t steps = 0;
   double p50_us = 0;
   double p99_us = 0;
@@ -71,7 +74,9 @@ double median_us(std::vector<int64_t> times) { return quantile_us(times, 0.5); }
 Measurement measure(const BenchCase& entry, CaseRun& run, const Options& options, int64_t rss_before_case) {
   Measurement result;
   result.name = entry.name;
-  result.precision = entry.trains ? precision_name(options.precision) : std::string_view(entry.precision);
+  result.precision = entry.trains ? precision_name(options.how.precision) : std::string_view(entry.precision);
+  result.device =
+      options.how.device.is_cpu() ? "cpu" : cuda::gpu(options.how.device)->context().properties().name;
   const int64_t warm_start = now_ns();
   for (int64_t i = 0; i < kMinWarmupSteps || (options.steps == 0 && now_ns() - warm_start < kWarmupNs); ++i)
     run.step();
@@ -130,6 +135,7 @@ Measurement measure(const BenchCase& entry, CaseRun& run, const Options& options
 nlohmann::ordered_json as_json(const Measurement& m) {
   return {{"case", m.name},
           {"precision", m.precision},
+          {"device", m.device},
           {"threads", compute_threads()},
           {"steps", m.steps},
           {"p50_us", m.p50_us},
@@ -150,25 +156,27 @@ nlohmann::ordered_json as_json(const Measurement& m) {
 void run(const Options& options) {
   if (options.threads > 0) set_compute_threads(options.threads);
   std::vector<const BenchCase*> chosen;
-  const bool mixed = options.precision != Precision::kF32;
+  const bool mixed = options.how.precision != Precision::kF32, there = !options.how.device.is_cpu();
   for (const std::string& name : options.cases) {
     chosen.push_back(&bench_case(name));
     require(chosen.back()->trains || !mixed, ErrorCode::kInvalidArgument, "bench",
             "case '{}' trains nothing, so it has no precision; leave --precision out", name);
+    require(chosen.back()->trains || !there, ErrorCode::kUnsupported, "bench",
+            "case '{}' trains nothing, and runs on the cpu; leave --device out", name);
   }
   if (chosen.empty()) {
     for (const BenchCase& entry : bench_cases()) {
-      if (entry.trains || !mixed) chosen.push_back(&entry);
+      if (entry.trains || !(mixed || there)) chosen.push_back(&entry);
     }
   }
-  if (!options.json && mixed) fmt::print("{}\n", ops::narrow_arithmetic(options.precision));
+  if (!options.json && mixed && !there) fmt::print("{}\n", ops::narrow_arithmetic(options.how.precision));
   if (!options.json) {
     fmt::print("{:<16} {:>9} {:>11} {:>11} {:>11} {:>6} {:>9} {:>12} {:>12} {:>12} {:>10}\n", "case", "steps",
                "p50", "p99", "min", "drift", "heap/step", "library/step", "arena", "activations", "capture");
   }
   for (const BenchCase* entry : chosen) {
     const int64_t rss_before = observe::Sensors().read().rss_bytes;
-    const std::unique_ptr<CaseRun> prepared = entry->make(options.precision);
+    const std::unique_ptr<CaseRun> prepared = entry->make(options.how);
     const Measurement m = measure(*entry, *prepared, options, rss_before);
     const observe::MemoryMoment memory =
         options.memory ? train::memory_moment(entry->name, m.steps) : observe::MemoryMoment();
@@ -201,7 +209,8 @@ void add_bench(CLI::App& app) {
   for (const BenchCase& entry : bench_cases())
     names += fmt::format("\n    {:<14} {}", entry.name, entry.what);
   command->add_option("--case", options->cases, "cases to run; default: all" + names);
-  add_precision_option(*command, options->precision);
+  add_precision_option(*command, options->how.precision);
+  add_device_option(*command, options->how.device, "where train steps run");
   command->add_option("--threads", options->threads, "compute threads")->check(whole_number(1, INT32_MAX));
   command->add_option("--seconds", options->seconds, "to measure each case for")
       ->check(positive_number())

@@ -6,7 +6,9 @@
 #include "isochron/core/rng.h"
 #include "isochron/data/dataset.h"
 #include "isochron/data/item.h"
+#include "isochron/graph/apply.h"
 #include "isochron/memory/buffer.h"
+#include "isochron/memory/cuda/gpu.h"
 #include "isochron/nn/gpt.h"
 #include "isochron/nn/losses.h"
 #include "isochron/nn/models.h"
@@ -34,23 +36,36 @@ Tensor random_labels(const Shape& shape, uint64_t classes, Rng& rng) {
   return result;
 }
 
+CaptureOptions capture_options(std::string name, const CaseOptions& options) {
+  return {.name = std::move(name),
+          .passes = {.precision = options.precision},
+          .plan = {.device = options.device}};
+}
+
+/// Null: on the CPU.
+std::shared_ptr<cuda::Gpu> gpu_of(Device device) { return device.is_cpu() ? nullptr : cuda::gpu(device); }
+
 nn::Sequential tiny_model() { return nn::Sequential(nn::Dense(10, nn::Activation::kRelu), nn::Dense(1)); }
 
 /// A model trained on one batch again and again.
 class TrainCase final : public CaseRun {
  public:
   TrainCase(std::unique_ptr<nn::Module> model, optim::Optimizer optimizer, train::Loss loss, Tensor x,
-            Tensor y, Precision precision)
+            Tensor y, const CaseOptions& options)
       : model_(std::move(model)),
         optimizer_(std::move(optimizer)),
-        x_(std::move(x)),
-        y_(std::move(y)),
+        x_(to_device(x, options.device)),
+        y_(to_device(y, options.device)),
+        gpu_(gpu_of(options.device)),
         step_([this, loss](const Tensor& a, const Tensor& b) { return train(loss, a, b); },
-              {.name = "train_step", .passes = {.precision = precision}}) {
-    step_(x_, y_);
+              capture_options("train_step", options)) {
+    step();
     step_.seal();
   }
-  void step() override { step_(x_, y_); }
+  void step() override {
+    step_(x_, y_);
+    if (gpu_) gpu_->synchronize();
+  }
   CapturedFunction* captured() override { return &step_; }
 
  private:
@@ -64,50 +79,50 @@ class TrainCase final : public CaseRun {
   optim::Optimizer optimizer_;
   Tensor x_;
   Tensor y_;
+  std::shared_ptr<cuda::Gpu> gpu_;  // null: on the CPU
   Captured<std::function<Tensor(const Tensor&, const Tensor&)>> step_;
 };
 
 template <typename Model>
 std::unique_ptr<CaseRun> train_case(Model model, optim::Optimizer optimizer, train::Loss loss, Tensor x,
-                                    Tensor y, Precision precision) {
+                                    Tensor y, const CaseOptions& options) {
   return apps::train_case(std::make_unique<Model>(std::move(model)), std::move(optimizer), std::move(loss),
-                          std::move(x), std::move(y), precision);
+                          std::move(x), std::move(y), options);
 }
 
-std::unique_ptr<CaseRun> make_tiny(Precision precision) {
+std::unique_ptr<CaseRun> make_tiny(const CaseOptions& options) {
   Rng rng(kSeed);
   Tensor x = normal_numbers({32, 100}, rng);
   Tensor y = normal_numbers({32, 1}, rng);
-  return train_case(tiny_model(), optim::Adam(), nn::mean_squared_error, x, y, precision);
+  return train_case(tiny_model(), optim::Adam(), nn::mean_squared_error, x, y, options);
 }
 
-std::unique_ptr<CaseRun> make_mlp(Precision precision) {
+std::unique_ptr<CaseRun> make_mlp(const CaseOptions& options) {
   Rng rng(kSeed);
   Tensor x = normal_numbers({128, 784}, rng);
   Tensor y = random_labels({128}, 10, rng);
-  return train_case(nn::mlp({512, 512, 10}), optim::Adam(), nn::sparse_softmax_cross_entropy, x, y,
-                    precision);
+  return train_case(nn::mlp({512, 512, 10}), optim::Adam(), nn::sparse_softmax_cross_entropy, x, y, options);
 }
 
-std::unique_ptr<CaseRun> make_cnn(Precision precision) {
+std::unique_ptr<CaseRun> make_cnn(const CaseOptions& options) {
   Rng rng(kSeed);
   Tensor x = normal_numbers({64, 28, 28, 1}, rng);
   Tensor y = random_labels({64}, 10, rng);
   nn::Sequential model(nn::Conv2D(32, {3, 3}, nn::Activation::kRelu),
                        nn::Conv2D(64, {3, 3}, nn::Activation::kRelu), nn::MaxPool2D({2, 2}), nn::Flatten(),
                        nn::Dense(128, nn::Activation::kRelu), nn::Dense(10));
-  return train_case(std::move(model), optim::RmsProp(), nn::sparse_softmax_cross_entropy, x, y, precision);
+  return train_case(std::move(model), optim::RmsProp(), nn::sparse_softmax_cross_entropy, x, y, options);
 }
 
-std::unique_ptr<CaseRun> make_resnet20(Precision precision) {
+std::unique_ptr<CaseRun> make_resnet20(const CaseOptions& options) {
   Rng rng(kSeed);
   Tensor x = normal_numbers({32, 32, 32, 3}, rng);
   Tensor y = random_labels({32}, 10, rng);
   return train_case(nn::resnet20(), optim::Sgd({.learning_rate = 0.01, .momentum = 0.9}),
-                    nn::sparse_softmax_cross_entropy, x, y, precision);
+                    nn::sparse_softmax_cross_entropy, x, y, options);
 }
 
-std::unique_ptr<CaseRun> make_gpt(Precision precision) {
+std::unique_ptr<CaseRun> make_gpt(const CaseOptions& options) {
   Rng rng(kSeed);
   constexpr int64_t kVocabulary = 65;
   Tensor x = random_labels({12, 64}, kVocabulary, rng);
@@ -116,26 +131,30 @@ std::unique_ptr<CaseRun> make_gpt(Precision precision) {
   return train_case(
       nn::Gpt({.vocabulary = kVocabulary, .context = 64, .layers = 4, .heads = 4, .width = 128}),
       optim::AdamW({.beta_2 = 0.99, .weight_decay = {.rate = 0.1, .applies = matrices}}),
-      nn::sparse_softmax_cross_entropy, x, y, precision);
+      nn::sparse_softmax_cross_entropy, x, y, options);
 }
 
-std::unique_ptr<CaseRun> make_lstm(Precision precision) {
+std::unique_ptr<CaseRun> make_lstm(const CaseOptions& options) {
   Rng rng(kSeed);
   Tensor x = normal_numbers({64, 48, 8}, rng);
   Tensor y = normal_numbers({64, 1}, rng);
-  return train_case(nn::lstm_forecaster(), optim::Adam(), nn::mean_squared_error, x, y, precision);
+  return train_case(nn::lstm_forecaster(), optim::Adam(), nn::mean_squared_error, x, y, options);
 }
 
 /// One epoch of `tiny` on 1,000 rows through the input pipeline.
 class EpochCase final : public CaseRun {
  public:
-  explicit EpochCase(Precision precision)
-      : batches_(make_batches()), model_(tiny_model()), step_(make_step(precision)) {
+  explicit EpochCase(const CaseOptions& options)
+      : batches_(make_batches()),
+        model_(tiny_model()),
+        gpu_(gpu_of(options.device)),
+        step_(make_step(options)) {
     for (const Signature& signature : batches_.signatures()) step_.prepare(signature);
     step_.seal();
   }
   void step() override {
     for (const auto& [x, y] : batches_) step_(x, y);
+    if (gpu_) gpu_->synchronize();
   }
   CapturedFunction* captured() override { return &step_; }
 
@@ -148,19 +167,20 @@ class EpochCase final : public CaseRun {
 
  private:
   using Function = std::function<Tensor(const Tensor&, const Tensor&)>;
-  Captured<Function> make_step(Precision precision) {
+  Captured<Function> make_step(const CaseOptions& options) {
     return Captured<Function>(
         [this](const Tensor& x, const Tensor& y) {
           const Tensor loss = nn::mean_squared_error(model_(x), y);
           optimizer_.minimize(loss, model_.parameters());
           return loss;
         },
-        {.name = "train_step", .passes = {.precision = precision}});
+        capture_options("train_step", options));
   }
 
   data::TupleDataset<2> batches_;
   nn::Sequential model_;
   optim::Adam optimizer_;
+  std::shared_ptr<cuda::Gpu> gpu_;
   Captured<Function> step_;
 };
 
@@ -257,17 +277,19 @@ class EagerCase final : public CaseRun {
 };
 
 template <typename T>
-std::unique_ptr<CaseRun> make(Precision) {
+std::unique_ptr<CaseRun> make(const CaseOptions&) {
   return std::make_unique<T>();
 }
-std::unique_ptr<CaseRun> make_epoch(Precision precision) { return std::make_unique<EpochCase>(precision); }
+std::unique_ptr<CaseRun> make_epoch(const CaseOptions& options) {
+  return std::make_unique<EpochCase>(options);
+}
 
 }  // namespace
 
 std::unique_ptr<CaseRun> train_case(std::unique_ptr<nn::Module> model, optim::Optimizer optimizer,
-                                    train::Loss loss, Tensor x, Tensor y, Precision precision) {
+                                    train::Loss loss, Tensor x, Tensor y, const CaseOptions& options) {
   return std::make_unique<TrainCase>(std::move(model), std::move(optimizer), std::move(loss), std::move(x),
-                                     std::move(y), precision);
+                                     std::move(y), options);
 }
 
 const std::vector<BenchCase>& bench_cases() {

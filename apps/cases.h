@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "isochron/core/device.h"
 #include "isochron/graph/captured.h"
 #include "isochron/nn/module.h"
 #include "isochron/optim/optimizer.h"
@@ -25,18 +26,24 @@ class CaseRun {
   virtual double units() const { return 1; }
 };
 
+/// How it computes, and where.
+struct CaseOptions {
+  Precision precision = Precision::kF32;
+  Device device = {};
+};
+
 struct BenchCase {
   std::string name;
   std::string what;
-  std::unique_ptr<CaseRun> (*make)(Precision);
+  std::unique_ptr<CaseRun> (*make)(const CaseOptions&);
   std::string precision = "f32";  // under the policy of that name
-  bool trains = true;             // and so is subject to a policy
+  bool trains = true;             // and so is subject to a policy, and runs on devices
 };
 
-/// A train step of `model` on one batch, again and again.
+/// A train step of `model` on one batch, again and again. On a device the batch lies there, and a step's time
+/// ends when its loss could be read.
 std::unique_ptr<CaseRun> train_case(std::unique_ptr<nn::Module> model, optim::Optimizer optimizer,
-                                    train::Loss loss, Tensor x, Tensor y,
-                                    Precision precision = Precision::kF32);
+                                    train::Loss loss, Tensor x, Tensor y, const CaseOptions& options = {});
 
 const std::vector<BenchCase>& bench_cases();
 /// Throws kInvalidArgument listing the names.

@@ -30,15 +30,21 @@ struct Options {
 
 struct ChapterEntry {
   std::string name;
-  Chapter (*make)();
+  Chapter (*make)(Device device);
+  bool on_devices = false;  // else on the CPU alone
 };
 
+template <Chapter (*make)()>
+Chapter on_cpu(Device) {
+  return make();
+}
+
 const std::vector<ChapterEntry>& known_chapters() {
-  static const std::vector<ChapterEntry> list = {{"long-run", long_run_chapter},
-                                                 {"every-epoch", every_epoch_chapter},
-                                                 {"gpu-memory", gpu_memory_chapter},
-                                                 {"growing-graph", growing_graph_chapter},
-                                                 {"transfers", transfers_chapter}};
+  static const std::vector<ChapterEntry> list = {{"long-run", on_cpu<long_run_chapter>},
+                                                 {"every-epoch", on_cpu<every_epoch_chapter>},
+                                                 {"gpu-memory", gpu_memory_chapter, true},
+                                                 {"growing-graph", on_cpu<growing_graph_chapter>},
+                                                 {"transfers", transfers_chapter, true}};
   return list;
 }
 
@@ -48,11 +54,28 @@ std::string chapter_names() {
   return text;
 }
 
-Chapter make_chapter(const std::string& name) {
+/// Throws kInvalidArgument for a name that there isn't, and kUnsupported for a chapter that doesn't run on
+/// `device`.
+const ChapterEntry& find_chapter(const std::string& name, Device device) {
   for (const ChapterEntry& entry : known_chapters()) {
-    if (entry.name == name) return entry.make();
+    if (entry.name != name) continue;
+    require(device.is_cpu() || entry.on_devices, ErrorCode::kUnsupported, "compare",
+            "{} runs on the cpu; on {} run gpu-memory and transfers", name, device.str());
+    return entry;
   }
   fail(ErrorCode::kInvalidArgument, "compare", "no chapter '{}'; chapters are {}", name, chapter_names());
+}
+
+/// Those that were asked for; else all that run on the device.
+std::vector<Chapter> make_chapters(const Options& options) {
+  std::vector<Chapter> chapters;
+  for (const std::string& name : options.chapters)
+    chapters.push_back(find_chapter(name, options.device).make(options.device));
+  if (!chapters.empty()) return chapters;
+  for (const ChapterEntry& entry : known_chapters()) {
+    if (options.device.is_cpu() || entry.on_devices) chapters.push_back(entry.make(options.device));
+  }
+  return chapters;
 }
 
 /// "ops added in the loop" as a file name.
@@ -116,11 +139,7 @@ void write_results(std::span<const ChapterResult> results, const std::filesystem
 
 /// One run of all chapters that were asked for, written to `folder`.
 void run_once(const Options& options, const std::filesystem::path& folder, Tally& tally) {
-  std::vector<Chapter> chapters;
-  if (options.chapters.empty()) {
-    for (const ChapterEntry& entry : known_chapters()) chapters.push_back(entry.make());
-  }
-  for (const std::string& name : options.chapters) chapters.push_back(make_chapter(name));
+  const std::vector<Chapter> chapters = make_chapters(options);
   const std::vector<ChapterResult> results = run_chapters(chapters, options.run);
   for (const ChapterResult& result : results) fmt::print("{}", chapter_text(result));
   tally.add(results);
@@ -132,9 +151,7 @@ void run_once(const Options& options, const std::filesystem::path& folder, Tally
 }
 
 void run(const Options& options) {
-  require(options.device.is_cpu(), ErrorCode::kUnsupported, "compare",
-          "chapters don't run on {} yet, but on the cpu", options.device.str());
-  for (const std::string& name : options.chapters) make_chapter(name);
+  for (const std::string& name : options.chapters) find_chapter(name, options.device);
   if (options.threads > 0) set_compute_threads(options.threads);
   make_folder(options.out);
   require_folder_of(options.json);
@@ -170,7 +187,7 @@ void add_compare(CLI::App& app) {
       "compare", "run the documents' training loops, slow and cured side by side, with a verdict");
   command->add_option("chapters", options->chapters,
                       "chapters to run: " + chapter_names() + "; default: all");
-  add_device_option(*command, options->device, "where the loops run; the cpu so far");
+  add_device_option(*command, options->device, "where the loops run; on cuda: gpu-memory and transfers");
   command
       ->add_option("--epochs", options->run.epochs,
                    "epochs that print a line; loops run on for their verdict")

@@ -6,7 +6,9 @@
 #include <map>
 
 #include "isochron/core/clock.h"
+#include "isochron/graph/apply.h"
 #include "isochron/graph/captured.h"
+#include "isochron/memory/cuda/gpu.h"
 #include "isochron/observe/report.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
@@ -38,20 +40,27 @@ double median(std::vector<int64_t> times) {
 
 }  // namespace
 
-MachineLimits measure_limits(size_t working_set_bytes) {
-  constexpr int64_t kSide = 768;
-  constexpr int64_t kLeastElems = 64 * 1024;
+MachineLimits measure_limits(size_t working_set_bytes, Device device) {
+  const int64_t side = device.is_cpu() ? 768 : 4096;
+  const int64_t least_elems = int64_t{1} << (device.is_cpu() ? 16 : 26);
   MachineLimits limits;
-  const Tensor square = full({kSide, kSide}, 0.5);
-  auto product = capture([](const Tensor& a, const Tensor& b) { return matmul(a, b); });
-  product(square, square);
-  limits.flops_per_ns = 2.0 * kSide * kSide * kSide / shortest_ns([&] { product(square, square); });
-  const int64_t elems = std::max(kLeastElems, static_cast<int64_t>(working_set_bytes / (3 * sizeof(float))));
-  const Tensor a = full({elems}, 0.5);
-  const Tensor b = full({elems}, 0.25);
-  auto sum = capture([](const Tensor& x, const Tensor& y) { return x + y; });
-  sum(a, b);
-  limits.bytes_per_ns = static_cast<double>(3 * elems) * sizeof(float) / shortest_ns([&] { sum(a, b); });
+  const auto gpu = device.is_cpu() ? nullptr : cuda::gpu(device);
+  const auto shortest_of = [&](auto& function, const Tensor& a, const Tensor& b) {
+    function(a, b);
+    return shortest_ns([&] {
+      function(a, b);
+      if (gpu) gpu->synchronize();
+    });
+  };
+  CaptureOptions options;
+  options.plan.device = device;
+  const Tensor square = to_device(full({side, side}, 0.5), device);
+  auto product = capture([](const Tensor& a, const Tensor& b) { return matmul(a, b); }, options);
+  limits.flops_per_ns = 2.0 * static_cast<double>(side * side * side) / shortest_of(product, square, square);
+  const int64_t elems = std::max(least_elems, static_cast<int64_t>(working_set_bytes / (3 * sizeof(float))));
+  const Tensor a = to_device(full({elems}, 0.5), device), b = to_device(full({elems}, 0.25), device);
+  auto sum = capture([](const Tensor& x, const Tensor& y) { return x + y; }, options);
+  limits.bytes_per_ns = static_cast<double>(3 * elems) * sizeof(float) / shortest_of(sum, a, b);
   return limits;
 }
 
@@ -69,7 +78,7 @@ double Profile::limit_ns() const {
 
 Profile profile(graph::Plan& plan) {
   Profile result;
-  result.limits = measure_limits(plan.arena_bytes() + plan.report().bound_bytes);
+  result.limits = measure_limits(plan.arena_bytes() + plan.report().bound_bytes, plan.report().device);
   const size_t count = plan.instruction_count();
   std::vector<std::vector<int64_t>> times(count);
   std::vector<int64_t> round(count);

@@ -4,16 +4,17 @@
 #include <string>
 #include <vector>
 
+#include "isochron/core/device.h"
 #include "isochron/graph/plan.h"
 
 namespace isochron::apps {
 
-/// What the machine reaches with compute_threads(), measured.
+/// What the machine reaches with compute_threads(), or a device, measured.
 struct MachineLimits {
   double flops_per_ns = 0;  // of a large f32 matrix product
   double bytes_per_ns = 0;  // read and written by an addition over `working_set_bytes`
 };
-MachineLimits measure_limits(size_t working_set_bytes);
+MachineLimits measure_limits(size_t working_set_bytes, Device device = {});
 
 struct ProfileLine {
   std::string name;

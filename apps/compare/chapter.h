@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "isochron/core/device.h"
 #include "isochron/data/dataset.h"
 #include "isochron/observe/recorder.h"
 #include "isochron/observe/report.h"
@@ -123,8 +124,8 @@ std::vector<Deviation> deviations_of(const Loop& loop, const LoopResult& result)
 
 Chapter long_run_chapter();
 Chapter every_epoch_chapter();
-Chapter gpu_memory_chapter();
+Chapter gpu_memory_chapter(Device device);
 Chapter growing_graph_chapter();
-Chapter transfers_chapter();
+Chapter transfers_chapter(Device device);
 
 }  // namespace isochron::apps

@@ -1,5 +1,6 @@
 // Chapter `gpu-memory`: the document's model, Dense(10, relu) on 100 inputs and Dense(1), Adam at 0.001, mean
-// squared error, 1,000 rows in batches of 32, run with four ways of getting memory.
+// squared error, 1,000 rows in batches of 32, run with four ways of getting memory, the CPU's or a device's.
+#include <functional>
 #include <memory>
 
 #include "isochron/apps/compare/chapter.h"
@@ -8,6 +9,7 @@
 #include "isochron/graph/captured.h"
 #include "isochron/memory/adaptors.h"
 #include "isochron/memory/buffer.h"
+#include "isochron/memory/cuda/gpu.h"
 #include "isochron/memory/naive.h"
 #include "isochron/memory/pool.h"
 
@@ -29,25 +31,23 @@ void collect_garbage(Allocator& allocator) {
   allocator.deallocate(allocator.allocate(kPoolBytes / 2, kCollection), kPoolBytes / 2);
 }
 
-/// The step op by op: every intermediate tensor is an allocation of its own from `allocator`. What lives for
-/// the whole run (parameters, optimizer states, batches) is made before, so that a collection finds nothing
-/// in its way.
-void run_eager(LoopContext& context, Allocator& allocator, bool collect) {
-  SmallTraining problem;
-  for (const auto& [x, y] : problem.batches) problem.eager_step(x, y);
-  AllocatorScope scope(allocator);
+/// `step` on all batches again and again, and `collect`, where there is one, in every tenth iteration.
+/// `planned`: batches of another size, which have another plan, are a class of their own.
+void run_batches(LoopContext& context, SmallTraining& problem, bool planned,
+                 const std::function<void(const Tensor& x, const Tensor& y)>& step,
+                 const std::function<void()>& collect = {}) {
   int64_t steps = 0;
   for (;;) {
     for (const auto& [x, y] : problem.batches) {
       {
-        IterationScope iteration(context.recorder);
+        IterationScope iteration(context.recorder, planned && x.extent(0) != kSmallBatch ? 1 : 0);
         {
           PhaseScope compute(context.recorder, Phase::kCompute);
-          problem.eager_step(x, y);
+          step(x, y);
         }
         if (collect && ++steps % kCollectEvery == 0) {
           PhaseScope collection(context.recorder, Phase::kCallbacks, kCollection);
-          collect_garbage(allocator);
+          collect();
         }
       }
       if (!context.next()) return;
@@ -55,22 +55,35 @@ void run_eager(LoopContext& context, Allocator& allocator, bool collect) {
   }
 }
 
-/// The step captured: one arena, planned before the first step for both batch sizes.
-void run_arena(LoopContext& context) {
+/// The step op by op: every intermediate tensor is an allocation of its own from `allocator`. What lives for
+/// the whole run (parameters, optimizer states, batches) is made before, so that a collection finds nothing
+/// in its way.
+void run_eager(LoopContext& context, Allocator& allocator, const std::function<void()>& collect) {
   SmallTraining problem;
-  auto step = capture([&problem](const Tensor& x, const Tensor& y) { return problem.train_step(x, y); },
-                      problem.batches.signatures(), {.name = "train_step"});
+  for (const auto& [x, y] : problem.batches) problem.eager_step(x, y);
+  AllocatorScope scope(allocator);
+  run_batches(
+      context, problem, false, [&](const Tensor& x, const Tensor& y) { problem.eager_step(x, y); }, collect);
+}
+
+/// The step captured, a plan for each of both batch sizes made before the first step; buffers come from
+/// `allocator`, or from one arena where it is null. On a device the host waits for each step, as one that
+/// reads its loss.
+void run_captured(LoopContext& context, Device device, Allocator* allocator,
+                  const std::function<void()>& collect) {
+  SmallTraining problem;
+  auto step = capture([&](const Tensor& x, const Tensor& y) { return problem.train_step(x, y); },
+                      problem.batches.signatures(),
+                      {.name = "train_step", .plan = {.device = device, .allocator = allocator}});
   step.seal();
-  for (;;) {
-    for (const auto& [x, y] : problem.batches) {
-      {
-        IterationScope iteration(context.recorder, x.extent(0) == kSmallBatch ? 0 : 1);  // each has its plan
-        PhaseScope compute(context.recorder, Phase::kCompute);
+  const auto gpu = device.is_cpu() ? nullptr : cuda::gpu(device);
+  run_batches(
+      context, problem, true,
+      [&](const Tensor& x, const Tensor& y) {
         step(x, y);
-      }
-      if (!context.next()) return;
-    }
-  }
+        if (gpu) gpu->synchronize();
+      },
+      collect);
 }
 
 /// An allocator with its notes, shared by a loop's two functions.
@@ -83,9 +96,14 @@ Memory tracked(std::unique_ptr<Allocator> base) {
   auto tracked = std::make_unique<TrackingAllocator>(*base);
   return {std::move(base), std::move(tracked)};
 }
-Memory naive_memory() { return tracked(std::make_unique<NaiveAllocator>()); }
-Memory pool_memory() {
-  return tracked(std::make_unique<PoolAllocator>(PoolOptions{.initial_bytes = kPoolBytes}));
+Memory naive_memory(Device device) {
+  if (device.is_cpu()) return tracked(std::make_unique<NaiveAllocator>());
+  return tracked(std::make_unique<cuda::NaiveDeviceAllocator>(cuda::gpu(device)->shared_context()));
+}
+Memory pool_memory(Device device) {
+  if (device.is_cpu())
+    return tracked(std::make_unique<PoolAllocator>(PoolOptions{.initial_bytes = kPoolBytes}));
+  return tracked(std::make_unique<cuda::DevicePool>(cuda::gpu(device)->shared_context()));
 }
 
 std::vector<std::string> memory_notes(const Memory& memory) {
@@ -99,17 +117,24 @@ std::vector<std::string> memory_notes(const Memory& memory) {
       observe::bytes_text(static_cast<double>(stats.largest_free_bytes)))};
 }
 
-Loop eager_loop(std::string name, std::string what, Memory (*make_memory)(), bool collect,
-                Expectation expected) {
+/// On a device, where no op runs by itself, the step's kernels are launched one by one.
+Loop unplanned_loop(Device device, std::string name, const std::string& what, Memory (*make_memory)(Device),
+                    bool collect, Expectation expected) {
   const auto memory = std::make_shared<Memory>();
   Loop loop;
   loop.name = std::move(name);
-  loop.what = std::move(what);
+  loop.what = (device.is_cpu() ? "op by op; " : "kernel by kernel; ") + what;
   loop.iterations_per_epoch = kSmallSteps;
   loop.expected = std::move(expected);
   loop.run = [=](LoopContext& context) {
-    *memory = make_memory();
-    run_eager(context, *memory->tracked, collect);
+    *memory = make_memory(device);
+    Allocator& allocator = *memory->tracked;
+    const std::function<void()> collection = [&] { collect_garbage(allocator); };
+    if (device.is_cpu()) {
+      run_eager(context, allocator, collect ? collection : nullptr);
+    } else {
+      run_captured(context, device, &allocator, collect ? collection : nullptr);
+    }
   };
   loop.notes = [memory] { return memory_notes(*memory); };
   return loop;
@@ -117,28 +142,32 @@ Loop eager_loop(std::string name, std::string what, Memory (*make_memory)(), boo
 
 }  // namespace
 
-Chapter gpu_memory_chapter() {
+Chapter gpu_memory_chapter(Device device) {
   Chapter chapter;
   chapter.name = "gpu-memory";
   chapter.complaint = "epoch time rises, memory fragments";
-  chapter.loops.push_back(
-      eager_loop("naive", "op by op; every tensor is its own allocation from the system", naive_memory, false,
-                 {.slow = true, .cause = "system allocations in each step", .reports_fragmentation = true}));
-  chapter.loops.push_back(eager_loop("growth on demand", "op by op; a pool that grows when it must",
-                                     pool_memory, false, {.reports_fragmentation = true}));
-  chapter.loops.push_back(
-      eager_loop("explicit collection", "the same, its free memory given back and taken anew every 10 steps",
-                 pool_memory, true,
-                 {.spike_period = kCollectEvery, .spike_label = kCollection, .reports_fragmentation = true}));
+  chapter.loops.push_back(unplanned_loop(
+      device, "naive",
+      fmt::format("every tensor is its own allocation from the {}", device.is_cpu() ? "system" : "driver"),
+      naive_memory, false,
+      {.slow = true, .cause = "system allocations in each step", .reports_fragmentation = true}));
+  chapter.loops.push_back(unplanned_loop(device, "growth on demand", "a pool that grows when it must",
+                                         pool_memory, false, {.reports_fragmentation = true}));
+  chapter.loops.push_back(unplanned_loop(
+      device, "explicit collection", "a pool whose free memory is given back and taken anew every 10 steps",
+      pool_memory, true,
+      {.spike_period = kCollectEvery, .spike_label = kCollection, .reports_fragmentation = true}));
   Loop arena;
   arena.name = "planned arena";
   arena.what = "the whole step captured and planned into one arena";
   arena.cured = true;
   arena.iterations_per_epoch = kSmallSteps;
   arena.expected = {.no_allocations = true};
-  arena.run = run_arena;
+  arena.run = [device](LoopContext& context) { run_captured(context, device, nullptr, {}); };
   chapter.loops.push_back(std::move(arena));
   chapter.tables = {fragmentation_table, growth_table, kept_alive_table};
+  if (!device.is_cpu())
+    chapter.tables = {[device](double seconds) { return device_fragmentation_table(device, seconds); }};
   chapter.summary =
       "Naive allocation asks the system for every tensor of every step. A pool asks once and then reuses "
       "what it has, and "

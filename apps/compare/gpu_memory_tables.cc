@@ -15,6 +15,7 @@
 #include "isochron/graph/apply.h"
 #include "isochron/graph/captured.h"
 #include "isochron/memory/adaptors.h"
+#include "isochron/memory/cuda/gpu.h"
 #include "isochron/memory/pool.h"
 #include "isochron/observe/report.h"
 #include "isochron/ops/creation.h"
@@ -66,8 +67,7 @@ AllocatorStats of_any_batch(double seconds) {
 }
 
 /// 256 blocks of 64 B to 1 MiB (evenly over the powers of two), of which a random one is replaced each time.
-AllocatorStats of_random_lifetimes(double seconds) {
-  PoolAllocator pool;
+AllocatorStats of_random_lifetimes(Allocator& pool, double seconds) {
   Rng rng(4);
   struct Block {
     void* pointer = nullptr;
@@ -87,28 +87,49 @@ AllocatorStats of_random_lifetimes(double seconds) {
   return stats;
 }
 
-}  // namespace
-
-observe::Table fragmentation_table(double seconds) {
-  observe::Table table{.title = "Fragmentation of the pool (1 - largest free block / all that is free)",
-                       .columns = {"what takes memory", "allocations", "in use at most", "reserved", "free",
-                                   "largest free", "fragmentation"},
-                       .rows = {},
-                       .says = ""};
-  const AllocatorStats steps = of_steps(seconds / 3);
-  const AllocatorStats random = of_random_lifetimes(seconds / 3);
-  table.rows.push_back(pool_row("this training, op by op", steps));
-  const AllocatorStats any_batch = of_any_batch(seconds / 3);
-  table.rows.push_back(pool_row("the same, 1 to 256 rows a batch", any_batch));
-  table.rows.push_back(pool_row("256 blocks of 64 B to 1 MiB, replaced at random", random));
+std::vector<std::string> planned_row(Device device) {
   SmallTraining training;
   auto step = capture([&](const Tensor& x, const Tensor& y) { return training.train_step(x, y); },
-                      training.batches.signatures());
+                      training.batches.signatures(), {.plan = {.device = device}});
   const auto& [first_x, first_y] = *training.batches.begin();
   step(first_x, first_y);
   const graph::PlanReport& plan = step.plan_report();
-  table.rows.push_back({"this training, planned", "1", bytes(plan.lower_bound_bytes), bytes(plan.arena_bytes),
-                        "-", "-", fmt::format("{:.1f} %", 100 * (plan.arena_ratio() - 1))});
+  return {"this training, planned",
+          "1",
+          bytes(plan.lower_bound_bytes),
+          bytes(plan.arena_bytes),
+          "-",
+          "-",
+          fmt::format("{:.1f} %", 100 * (plan.arena_ratio() - 1))};
+}
+
+observe::Table empty_fragmentation_table() {
+  return {.title = "Fragmentation of the pool (1 - largest free block / all that is free)",
+          .columns = {"what takes memory", "allocations", "in use at most", "reserved", "free",
+                      "largest free", "fragmentation"},
+          .rows = {},
+          .says = ""};
+}
+
+/// How much more is held than was ever in use.
+double held_beyond_use(const AllocatorStats& stats) {
+  return static_cast<double>(stats.reserved_bytes) / static_cast<double>(stats.peak_in_use_bytes);
+}
+
+constexpr const char* kRandomLifetimes = "256 blocks of 64 B to 1 MiB, replaced at random";
+
+}  // namespace
+
+observe::Table fragmentation_table(double seconds) {
+  observe::Table table = empty_fragmentation_table();
+  const AllocatorStats steps = of_steps(seconds / 3);
+  PoolAllocator pool;
+  const AllocatorStats random = of_random_lifetimes(pool, seconds / 3);
+  table.rows.push_back(pool_row("this training, op by op", steps));
+  const AllocatorStats any_batch = of_any_batch(seconds / 3);
+  table.rows.push_back(pool_row("the same, 1 to 256 rows a batch", any_batch));
+  table.rows.push_back(pool_row(kRandomLifetimes, random));
+  table.rows.push_back(planned_row({}));
   table.says = fmt::format(
       "This training {} the pool: after {} allocations it holds {}, taken at first, of whose free part "
       "{:.1f} % is in "
@@ -117,7 +138,23 @@ observe::Table fragmentation_table(double seconds) {
       "of random lifetimes make it hold {:.2f} times what is in use.",
       steps.fragmentation() < 0.1 ? "doesn't fragment" : "fragments", steps.total_allocations,
       bytes(steps.reserved_bytes), 100 * steps.fragmentation(), 100 * any_batch.fragmentation(),
-      static_cast<double>(random.reserved_bytes) / static_cast<double>(random.peak_in_use_bytes));
+      held_beyond_use(random));
+  return table;
+}
+
+observe::Table device_fragmentation_table(Device device, double seconds) {
+  observe::Table table = empty_fragmentation_table();
+  AllocatorStats random;
+  {
+    cuda::DevicePool pool(cuda::gpu(device)->shared_context());
+    random = of_random_lifetimes(pool, seconds);
+  }
+  table.rows = {pool_row(kRandomLifetimes, random), planned_row(device)};
+  table.says = fmt::format(
+      "Blocks of random lifetimes make the device's pool hold {:.2f} times what is in use, of whose free "
+      "part "
+      "{:.1f} % is in pieces; the plan's one block has no pieces.",
+      held_beyond_use(random), 100 * random.fragmentation());
   return table;
 }
 

@@ -1,12 +1,15 @@
 // The tables of `gpu-memory`, each made in about so many seconds.
 #pragma once
 
+#include "isochron/core/device.h"
 #include "isochron/observe/table.h"
 
 namespace isochron::apps {
 
 /// How fragmented the pool is under this training, under batches of any size, and under random lifetimes.
 observe::Table fragmentation_table(double seconds);
+/// How fragmented the pool of a device is under random lifetimes, and a plan for it.
+observe::Table device_fragmentation_table(Device device, double seconds);
 /// Asking for growth on demand before and after the first use.
 observe::Table growth_table(double seconds);
 /// What a loop can keep of its steps, and how much memory stays alive for it.

@@ -1,6 +1,7 @@
 // Chapter `transfers`: how batches get to the step. Slow where each is made in the loop and copied there in
-// small pieces, or decoded there; cured where a pipeline has the next batches ready. On the CPU, where a
-// copy to the device is a copy in memory; the loops say what it cost here.
+// small pieces, or decoded there; cured where a pipeline has the next batches ready. On the CPU a copy to the
+// device is a copy in memory, and the loops say what it cost here; on a device pieces are copied from
+// pageable memory one by one, and the pipeline's batches through the page-locked slots of a ring.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -15,6 +16,7 @@
 #include "isochron/data/item.h"
 #include "isochron/graph/apply.h"
 #include "isochron/memory/buffer.h"
+#include "isochron/memory/cuda/gpu.h"
 #include "isochron/nn/layers.h"
 #include "isochron/nn/losses.h"
 #include "isochron/nn/sequential.h"
@@ -34,7 +36,6 @@ using observe::PhaseScope;
 constexpr int64_t kRows = 1024;
 constexpr int64_t kBatch = 32;
 constexpr int64_t kStepsPerEpoch = kRows / kBatch;
-constexpr int64_t kRowsAtOnce = 4096;
 constexpr const char* kShuffle = "shuffle";
 constexpr int64_t kFeatures = 100;
 constexpr int64_t kSide = 16;  // of the images
@@ -62,9 +63,13 @@ Tensor uniform(const Shape& shape, Rng& rng) {
 }
 
 /// `fetch` gives batch after batch, in phases of its own.
-void run_fetching(LoopContext& context, int64_t units, const std::function<data::Element()>& fetch) {
+void run_fetching(LoopContext& context, Device device, int64_t units,
+                  const std::function<data::Element()>& fetch) {
   Problem problem(units);
-  train::Trainer trainer(problem.model, nn::mean_squared_error, problem.optimizer);
+  train::BatchFunctions functions =
+      train::supervised(problem.model, nn::mean_squared_error, problem.optimizer);
+  functions.device = device;
+  train::Trainer trainer(std::move(functions));
   do {
     IterationScope iteration(context.recorder);
     const data::Element batch = fetch();
@@ -73,14 +78,18 @@ void run_fetching(LoopContext& context, int64_t units, const std::function<data:
   } while (context.next());
 }
 
-void run_pipeline(LoopContext& context, int64_t units, data::Dataset batches) {
+void run_pipeline(LoopContext& context, Device device, int64_t units, data::Dataset batches) {
   Problem problem(units);
   train::BatchPlan step("train_step", true,
-                        [&](const data::Element& batch) { return std::vector{problem.train(batch)}; });
+                        [&](const data::Element& batch) { return std::vector{problem.train(batch)}; },
+                        {.plan = {.device = device}});
   step.prepare(batches);
   batches = batches.repeat();
   run_steps(context, batches, [&](const data::Element& batch) { step.call(batch); });
 }
+
+/// Of rows; on the CPU then once more, to be a batch.
+int64_t copies_a_step(Device device) { return 2 * kBatch + (device.is_cpu() ? 2 : 0); }
 
 /// What the loop that copies in pieces has copied, and for how long.
 struct Copies {
@@ -88,25 +97,51 @@ struct Copies {
   int64_t ns = 0;
 };
 
+/// Rows of x and y one after the other, each copied to the CPU's memory on its own.
+data::Element gathered(std::span<const float> host) {
+  std::vector<Tensor> x, y;
+  for (size_t row = 0; row < static_cast<size_t>(kBatch); ++row) {
+    const std::span<const float> values = host.subspan(row * (kFeatures + 1), kFeatures + 1);
+    x.push_back(from_span({kFeatures}, values.first(kFeatures)));
+    y.push_back(from_span({1}, values.last(1)));
+  }
+  return {{"x", stack(x)}, {"y", stack(y)}};
+}
+
+Tensor on_device(Device device, const Shape& shape) {
+  const TensorSpec spec{DType::kF32, shape};
+  return Tensor::over(cuda::gpu(device)->allocate(spec.size_bytes(), "batch"), spec);
+}
+
+/// The same to a device's, from pageable memory, each waited for.
+data::Element gathered_on(Device device, std::span<const float> host) {
+  const Tensor x = on_device(device, {kBatch, kFeatures}), y = on_device(device, {kBatch, 1});
+  const auto put = [&](const Tensor& to, size_t row, std::span<const float> values) {
+    to.storage()->write(row * values.size_bytes(), reinterpret_cast<const std::byte*>(values.data()),
+                        values.size_bytes());
+    cuda::gpu(device)->synchronize();
+  };
+  for (size_t row = 0; row < static_cast<size_t>(kBatch); ++row) {
+    const std::span<const float> values = host.subspan(row * (kFeatures + 1), kFeatures + 1);
+    put(x, row, values.first(kFeatures));
+    put(y, row, values.last(1));
+  }
+  return {{"x", x}, {"y", y}};
+}
+
 /// A batch of random numbers is made on the host in every step, and every row of it copied on its own.
-void copied_in_pieces(LoopContext& context, Copies& copies) {
+void copied_in_pieces(LoopContext& context, Device device, Copies& copies) {
   Rng rng(1);
   std::vector<float> host(static_cast<size_t>(kBatch * (kFeatures + 1)));
-  run_fetching(context, kUnits, [&] {
+  run_fetching(context, device, kUnits, [&] {
     {
       PhaseScope making(context.recorder, Phase::kDataWait);
       for (float& value : host) value = static_cast<float>(rng.uniform());
     }
     PhaseScope copying(context.recorder, Phase::kHostToDevice);
     const int64_t began_ns = now_ns();
-    std::vector<Tensor> x, y;
-    for (size_t row = 0; row < static_cast<size_t>(kBatch); ++row) {
-      const std::span<const float> values(host.data() + row * (kFeatures + 1), kFeatures + 1);
-      x.push_back(from_span({kFeatures}, values.first(kFeatures)));
-      y.push_back(from_span({1}, values.last(1)));
-    }
-    data::Element batch{{"x", stack(x)}, {"y", stack(y)}};
-    copies.count += 2 * kBatch + 2;
+    data::Element batch = device.is_cpu() ? gathered(host) : gathered_on(device, host);
+    copies.count += copies_a_step(device);
     copies.ns += now_ns() - began_ns;
     return batch;
   });
@@ -114,13 +149,24 @@ void copied_in_pieces(LoopContext& context, Copies& copies) {
 
 /// All rows are shuffled at once at the beginning of an epoch, row by row, and copied to where batches are
 /// cut from: a spike in one step of an epoch, and nothing in the others.
-void shuffled_at_once(LoopContext& context) {
+void shuffled_at_once(LoopContext& context, Device device) {
   Rng rng(1);
   std::vector<std::array<Tensor, 2>> rows;
-  for (int64_t i = 0; i < kRowsAtOnce; ++i) rows.push_back({uniform({kFeatures}, rng), uniform({1}, rng)});
+  for (int64_t i = 0; i < kRows; ++i) rows.push_back({uniform({kFeatures}, rng), uniform({1}, rng)});
   Tensor x, y;
+  Ref<Storage> x_slot, y_slot;
   int64_t row = 0;
-  run_fetching(context, kUnits, [&] {
+  // The batch's rows of `from`; on a device always in the same place, which is `slot`.
+  const auto cut = [&](const Tensor& from, Ref<Storage>& slot) {
+    if (device.is_cpu()) return copy(narrow(from, 0, row, kBatch));
+    const TensorSpec spec{from.dtype(), {kBatch, from.extent(1)}};
+    if (!slot) slot = cuda::gpu(device)->allocate(spec.size_bytes(), "batch");
+    const size_t row_bytes = spec.size_bytes() / kBatch;
+    graph::assign(Tensor::over(slot, spec),
+                  Tensor::over(from.storage(), spec, static_cast<size_t>(row) * row_bytes));
+    return Tensor::over(slot, spec);
+  };
+  run_fetching(context, device, kUnits, [&] {
     if (row == 0) {
       PhaseScope shuffle(context.recorder, Phase::kDataWait, kShuffle);
       for (size_t i = rows.size() - 1; i > 0; --i) std::swap(rows[i], rows[rng.below(i + 1)]);
@@ -129,20 +175,20 @@ void shuffled_at_once(LoopContext& context) {
         all_x.push_back(copy(one_x));
         all_y.push_back(copy(one_y));
       }
-      x = stack(all_x);
-      y = stack(all_y);
+      x = to_device(stack(all_x), device);
+      y = to_device(stack(all_y), device);
     }
     PhaseScope cutting(context.recorder, Phase::kDataWait);
-    data::Element batch{{"x", copy(narrow(x, 0, row, kBatch))}, {"y", copy(narrow(y, 0, row, kBatch))}};
-    row = (row + kBatch) % kRowsAtOnce;
+    data::Element batch{{"x", cut(x, x_slot)}, {"y", cut(y, y_slot)}};
+    row = (row + kBatch) % kRows;
     return batch;
   });
 }
 
-void from_slices(LoopContext& context) {
+void from_slices(LoopContext& context, Device device) {
   Rng rng(1);
   const data::Dataset rows({{"x", uniform({kRows, kFeatures}, rng)}, {"y", uniform({kRows, 1}, rng)}});
-  run_pipeline(context, kUnits, rows.shuffle(1000).batch(kBatch).prefetch());
+  run_pipeline(context, device, kUnits, rows.shuffle(1000).batch(kBatch).prefetch());
 }
 
 /// PNG files in memory, of noise on a slope, and a target each.
@@ -169,10 +215,10 @@ struct Pictures {
   }
 };
 
-void decoded_in_the_loop(LoopContext& context) {
+void decoded_in_the_loop(LoopContext& context, Device device) {
   const Pictures pictures;
   int64_t row = 0;
-  run_fetching(context, kUnitsForPictures, [&] {
+  run_fetching(context, device, kUnitsForPictures, [&] {
     PhaseScope fetch(context.recorder, Phase::kDataWait);
     const Tensor x = empty({DType::kF32, {kBatch, kSide, kSide, 3}});
     const size_t elems = static_cast<size_t>(x.elems() / kBatch);
@@ -185,7 +231,7 @@ void decoded_in_the_loop(LoopContext& context) {
   });
 }
 
-void decoded_once(LoopContext& context) {
+void decoded_once(LoopContext& context, Device device) {
   const auto pictures = std::make_shared<Pictures>();
   const Tensor numbers = empty({DType::kI64, {kRows}});
   for (int64_t i = 0; i < kRows; ++i) numbers.span<int64_t>()[static_cast<size_t>(i)] = i;
@@ -198,12 +244,12 @@ void decoded_once(LoopContext& context) {
   const data::Dataset decoded =
       rows.map_into({"x", "y"}, {{DType::kF32, {kSide, kSide, 3}}, {DType::kF32, {1}}}, decode,
                     {.parallel = data::kAutotune});
-  run_pipeline(context, kUnitsForPictures, decoded.cache().shuffle(1000).batch(kBatch).prefetch());
+  run_pipeline(context, device, kUnitsForPictures, decoded.cache().shuffle(1000).batch(kBatch).prefetch());
 }
 
 }  // namespace
 
-Chapter transfers_chapter() {
+Chapter transfers_chapter(Device device) {
   constexpr const char* kSlices = "tensor slices, prefetched";
   constexpr const char* kDecodedOnce = "decoded once, prefetched";
   const auto copies = std::make_shared<Copies>();
@@ -217,46 +263,46 @@ Chapter transfers_chapter() {
        .iterations_per_epoch = kStepsPerEpoch,
        .expected = {.slow = true, .cause = "synchronous or many small transfers"},
        .run =
-           [copies](LoopContext& context) {
+           [copies, device](LoopContext& context) {
              *copies = {};
-             copied_in_pieces(context, *copies);
+             copied_in_pieces(context, device, *copies);
            },
        .notes =
-           [copies] {
+           [copies, device] {
+             const double each = static_cast<double>(copies->ns) / static_cast<double>(copies->count);
              return std::vector<std::string>{fmt::format(
-                 "{} copies a step, {:.0f} ns each with the tensor that is made for it; there is no device "
-                 "to "
-                 "wait for",
-                 2 * kBatch + 2, static_cast<double>(copies->ns) / static_cast<double>(copies->count))};
+                 "{} copies a step, {:.0f} ns each {}", copies_a_step(device), each,
+                 device.is_cpu() ? "with the tensor that is made for it; there is no device to wait for"
+                                 : "from pageable memory, with the wait for it")};
            }},
       {.name = "shuffled at once each epoch",
-       .what =
-           "4,096 rows shuffled and copied together at the beginning of each epoch, then cut into batches",
+       .what = "all rows shuffled and copied together at the beginning of each epoch, then cut into batches",
        .against = kSlices,
-       .iterations_per_epoch = kRowsAtOnce / kBatch,
-       .expected = {.spike_period = static_cast<int>(kRowsAtOnce / kBatch), .spike_label = kShuffle},
-       .run = shuffled_at_once},
+       .iterations_per_epoch = kStepsPerEpoch,
+       .expected = {.spike_period = static_cast<int>(kStepsPerEpoch), .spike_label = kShuffle},
+       .run = [device](LoopContext& context) { shuffled_at_once(context, device); }},
       {.name = kSlices,
        .what = "from_tensor_slices, shuffle(1000), batch, prefetch",
        .cured = true,
        .iterations_per_epoch = kStepsPerEpoch,
        .expected = {.no_allocations = true},
-       .run = from_slices},
+       .run = [device](LoopContext& context) { from_slices(context, device); }},
       {.name = "decoded in the loop",
        .what = "32 PNG files of 16 x 16 decoded before every step",
        .against = kDecodedOnce,
        .iterations_per_epoch = kStepsPerEpoch,
        .expected = {.slow = true, .cause = "starvation by the input"},
-       .run = decoded_in_the_loop},
+       .run = [device](LoopContext& context) { decoded_in_the_loop(context, device); }},
       {.name = kDecodedOnce,
        .what = "the same files decoded by the pipeline's threads, cached, shuffled, prefetched",
        .against = kDecodedOnce,
        .cured = true,
        .iterations_per_epoch = kStepsPerEpoch,
        .expected = {.no_allocations = true},
-       .run = decoded_once},
+       .run = [device](LoopContext& context) { decoded_once(context, device); }},
   };
-  chapter.tables = {culprits_table, checks_table};
+  chapter.tables = {[device](double) { return culprits_table(device); },
+                    [device](double seconds) { return checks_table(device, seconds); }};
   chapter.summary =
       "Making a batch in the loop, and copying it there piece by piece, keeps the step waiting for work that "
       "could have "

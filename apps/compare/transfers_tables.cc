@@ -37,22 +37,28 @@ Tensor uniform(const Shape& shape, Rng& rng) {
 
 /// A training on random numbers; `spoilt`, a row of x, may be spoilt before it begins.
 struct Spoilt {
+  const Device device;
   Tensor x, y;
   nn::Sequential model{nn::Dense(32, nn::Activation::kRelu), nn::Dense(1)};
   optim::Sgd optimizer{{.learning_rate = 0.01}};
 
-  Spoilt() {
+  explicit Spoilt(Device where) : device(where) {
     Rng rng(5);
     x = uniform({kRows, kFeatures}, rng);
     y = uniform({kRows, 1}, rng);
   }
   data::Dataset batches() const { return data::Dataset({{"x", x}, {"y", y}}).batch(kBatch); }
+  train::Trainer trainer(const train::Loss& loss) {
+    train::BatchFunctions functions = train::supervised(model, loss, optimizer);
+    functions.device = device;
+    return train::Trainer(std::move(functions));
+  }
   /// What a fit says of it, up to the advice.
   std::string verdict(const train::Loss& loss) {
-    train::Trainer trainer(model, loss, optimizer);
+    train::Trainer trained = trainer(loss);
     data::Dataset data = batches();
     try {
-      trainer.fit(data, {.epochs = 3, .progress = nullptr});
+      trained.fit(data, {.epochs = 3, .progress = nullptr});
     } catch (const Error& error) {
       const std::string text = error.what();
       return text.substr(0, text.find("; lower the learning rate"));
@@ -61,52 +67,52 @@ struct Spoilt {
   }
 };
 
-std::string of_data() {
-  Spoilt training;
+std::string of_data(Device device) {
+  Spoilt training(device);
   training.x.span<float>()[static_cast<size_t>(170 * kFeatures + 7)] =
       std::numeric_limits<float>::quiet_NaN();
   return training.verdict(nn::mean_squared_error);
 }
 
-std::string of_loss() {
-  Spoilt training;
+std::string of_loss(Device device) {
+  Spoilt training(device);
   return training.verdict(
       [](const Tensor& prediction, const Tensor&) { return mean(log(prediction - 100.0)); });
 }
 
-std::string of_gradient() {
-  Spoilt training;
+std::string of_gradient(Device device) {
+  Spoilt training(device);
   // The root's value is 0 where its derivative is infinite.
   return training.verdict(
       [](const Tensor& prediction, const Tensor&) { return mean(sqrt(prediction - prediction)); });
 }
 
-std::string of_learning_rate() {
-  Spoilt training;
+std::string of_learning_rate(Device device) {
+  Spoilt training(device);
   training.optimizer.set_learning_rate(1e20);
   return training.verdict(nn::mean_squared_error);
 }
 
 }  // namespace
 
-observe::Table culprits_table(double /*seconds*/) {
+observe::Table culprits_table(Device device) {
   return {
       .title = "NaN and infinity, planted one at a time",
       .columns = {"planted", "what fit says"},
-      .rows = {{"a NaN in row 170 of the data", of_data()},
-               {"the logarithm of negative numbers as the loss", of_loss()},
-               {"a root at zero: finite loss, infinite gradient", of_gradient()},
-               {"a learning rate of 1e20", of_learning_rate()}},
+      .rows = {{"a NaN in row 170 of the data", of_data(device)},
+               {"the logarithm of negative numbers as the loss", of_loss(device)},
+               {"a root at zero: finite loss, infinite gradient", of_gradient(device)},
+               {"a learning rate of 1e20", of_learning_rate(device)}},
       .says =
           "Each is found after the step in which it came about, and named by the tensor or the op that was "
           "first: the last good state is gone back to, and the steps since are run again and looked "
           "through."};
 }
 
-observe::Table checks_table(double seconds) {
+observe::Table checks_table(Device device, double seconds) {
   constexpr int kEpochs = 20;
-  Spoilt training;
-  train::Trainer trainer(training.model, nn::mean_squared_error, training.optimizer);
+  Spoilt training(device);
+  train::Trainer trainer = training.trainer(nn::mean_squared_error);
   data::Dataset data = training.batches();
   int epochs = 0;
   const auto fit = [&](bool trace, int64_t report_every) {

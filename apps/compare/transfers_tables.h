@@ -1,13 +1,14 @@
-// The tables of `transfers`, each made in about so many seconds.
+// The tables of `transfers`, of trainings on a device or the CPU.
 #pragma once
 
+#include "isochron/core/device.h"
 #include "isochron/observe/table.h"
 
 namespace isochron::apps {
 
 /// Numbers that aren't finite, planted in data, loss and gradient, and who is named for them.
-observe::Table culprits_table(double seconds);
-/// What looking for such numbers costs a step.
-observe::Table checks_table(double seconds);
+observe::Table culprits_table(Device device);
+/// What looking for such numbers costs a step; made in about so many seconds.
+observe::Table checks_table(Device device, double seconds);
 
 }  // namespace isochron::apps

@@ -169,10 +169,10 @@ def measure_growing(run, seconds):
     return time_calls(run, seconds) / GROWING_ITERATIONS, {}
 
 
-def parse(framework, cases):
+def parse(framework, cases, devices=False):
     """Parses the command line, and sets the thread count for libraries that read it when they are loaded.
 
-    cases: {case: [variants]}. With --list, prints them as JSON and ends.
+    cases: {case: [variants]}. With --list, prints them as JSON and ends. devices: takes --device, too.
     """
     parser = argparse.ArgumentParser(
         description=f"Times {framework} on one case and prints one JSON object.",
@@ -181,6 +181,8 @@ def parse(framework, cases):
     parser.add_argument("--case", choices=list(cases))
     parser.add_argument("--variant", help="the case's first variant by default")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    if devices:
+        parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="where train steps run")
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--list", action="store_true", help="print cases and variants as JSON")
     arguments = parser.parse_args()
@@ -204,7 +206,7 @@ def precision(arguments):
     """As `isochron bench` names it; variants that compute in bf16 between f32 variables have it in their name."""
     if arguments.case == "growing_graph":
         return "f64"
-    return "mixed_bf16" if "bf16" in arguments.variant else "f32"
+    return "mixed_bf16" if "bf16" in arguments.variant else "tf32" if "tf32" in arguments.variant else "f32"
 
 
 def report(framework, version, arguments, durations_ns, extra):

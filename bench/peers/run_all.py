@@ -3,6 +3,7 @@
 
     bench/peers/setup.sh FOLDER                     once: the peers' environments
     bench/peers/run_all.py --peers FOLDER --isochron build/release/bin/isochron [--rounds 3] [--seconds 3] [--name NAME]
+    bench/peers/run_all.py --peers FOLDER --isochron build/cuda/bin/isochron --device cuda    train steps there, beside PyTorch
 
 Every round runs everything once, one process at a time, so that a machine that slows for a while slows all alike; the
 medians over the rounds count. Whatever is missing or fails is named and left out. The file holds one JSON object a
@@ -31,7 +32,10 @@ PEERS = {
 }
 CASES = ["tiny", "mlp", "cnn", "resnet20", "lstm", "gpt", "epoch", "data", "pipeline", "map", "growing_graph"]
 OURS = "isochron"
-MIXED_CASES = {"mlp", "cnn", "resnet20", "lstm", "gpt"}  # timed in mixed_bf16, too
+MIXED_CASES = {"mlp", "cnn", "resnet20", "lstm", "gpt"}  # timed in mixed_bf16, and tf32 on a device, too
+DEVICE_CASES = ["tiny", *sorted(MIXED_CASES, key=CASES.index)]
+DEVICE_PEERS = ["PyTorch"]
+PRECISIONS = ["f32", "tf32", "mixed_bf16"]
 
 
 def parse_arguments():
@@ -40,6 +44,7 @@ def parse_arguments():
     parser.add_argument("--isochron", type=pathlib.Path, help="the isochron command; left out, only peers are timed")
     parser.add_argument("--case", nargs="+", choices=CASES, default=CASES)
     parser.add_argument("--only", nargs="+", choices=list(PEERS), default=list(PEERS), help="frameworks to time")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="where train steps run")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, os.cpu_count()], help="each count is timed")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3.0)
@@ -48,27 +53,33 @@ def parse_arguments():
     if arguments.rounds < 1 or arguments.seconds <= 0 or min(arguments.threads) < 1:
         parser.error("--rounds, --seconds and --threads must be positive")
     arguments.threads = sorted(set(arguments.threads))
+    if arguments.device != "cpu":
+        arguments.case = [case for case in arguments.case if case in DEVICE_CASES]
+        arguments.only = [peer for peer in arguments.only if peer in DEVICE_PEERS]
+        arguments.threads = arguments.threads[-1:]
     return arguments
 
 
 def plan(arguments):
     """[(label, command without --threads and --seconds)], and what is left out and why."""
     entries, missing = [], []
+    place = [] if arguments.device == "cpu" else ["--device", arguments.device]
     for case in arguments.case:
         if arguments.isochron is not None:
-            command = [str(arguments.isochron), "bench", "--json", "--case", case]
+            command = [str(arguments.isochron), "bench", "--json", "--case", case, *place]
             entries.append((f"{OURS} {case}", command))
             if case in MIXED_CASES:
-                entries.append((f"{OURS} {case} mixed_bf16", [*command, "--precision", "mixed_bf16"]))
+                for precision in PRECISIONS[1 if place else 2 :]:
+                    entries.append((f"{OURS} {case} {precision}", [*command, "--precision", precision]))
         for framework in arguments.only:
             environment, script = PEERS[framework]
             python = arguments.peers / environment / "bin/python"
             if not python.is_file():
                 missing.append(f"{framework}: there is no {python}; make it with setup.sh")
                 continue
-            listed = subprocess.run([python, HERE / script, "--list"], check=True, capture_output=True, text=True)
+            listed = subprocess.run([python, HERE / script, "--list", *place], check=True, capture_output=True, text=True)
             for variant in json.loads(listed.stdout).get(case, []):
-                command = [str(python), str(HERE / script), "--case", case, "--variant", variant]
+                command = [str(python), str(HERE / script), "--case", case, "--variant", variant, *place]
                 entries.append((f"{framework} {case} {variant}", command))
     return entries, list(dict.fromkeys(missing))
 
@@ -152,11 +163,12 @@ def time_text(us):
 
 def print_table(results):
     """Per case and precision: the fastest thread count of each, its time over Isochron's (or the fastest's, without it)."""
-    for case, mixed in [(case, mixed) for case in CASES for mixed in (False, True)]:
+    for case, precision in [(case, precision) for case in CASES for precision in PRECISIONS]:
         best = {}
         for record in results:
             name = record.get("peer", OURS)
-            if record["case"] == case and (record["precision"] == "mixed_bf16") == mixed:
+            own = record["precision"] if record["precision"] in PRECISIONS else PRECISIONS[0]  # f64
+            if record["case"] == case and own == precision:
                 if name not in best or record["p50_us"] < best[name]["p50_us"]:
                     best[name] = record
         if not best:
@@ -164,7 +176,7 @@ def print_table(results):
         ordered = sorted(best.items(), key=lambda item: item[1]["p50_us"])
         base_name = OURS if OURS in best else ordered[0][0]
         base = best[base_name]["p50_us"]
-        title = f"{case} mixed_bf16" if mixed else case
+        title = case if precision == PRECISIONS[0] else f"{case} {precision}"
         print(f"\n{title:<28}{'p50':>11}{'p99':>11}{'threads':>9}   x {base_name}")
         for name, record in ordered:
             times = f"{time_text(record['p50_us']):>11}{time_text(record['p99_us']):>11}"
@@ -206,6 +218,7 @@ def main():
         sys.exit("nothing was measured")
     about = {
         "machine": machine(),
+        **({"device": device} if (device := next((r["device"] for r in results if "device" in r), "cpu")) != "cpu" else {}),
         "versions": {r["framework"]: r["version"] for r in results if "framework" in r},
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "command": shlex.join(["bench/peers/run_all.py", *sys.argv[1:]]),

@@ -101,15 +101,15 @@ def initialize(model):
     return model
 
 
-def build(case):
+def build(case, device="cpu"):
     """(model, optimizer, loss(prediction, y))."""
     if case == "resnet20":
-        model = initialize(ResNet20()).to(memory_format=torch.channels_last)
+        model = initialize(ResNet20()).to(device, memory_format=torch.channels_last)
         return model, torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, foreach=True), F.cross_entropy
     if case == "lstm":
-        model = initialize(Forecaster())
+        model = initialize(Forecaster()).to(device)
         return model, torch.optim.Adam(model.parameters(), 1e-3, eps=1e-7, fused=True), F.mse_loss
-    model = initialize(Gpt(**common.GPT))
+    model = initialize(Gpt(**common.GPT)).to(device)
     matrices = [p for p in model.parameters() if p.dim() >= 2]
     others = [p for p in model.parameters() if p.dim() < 2]
     groups = [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]

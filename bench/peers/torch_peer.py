@@ -2,28 +2,37 @@
 and its DataLoader.
 
     FOLDER/torch/bin/python torch_peer.py --case tiny --variant eager --threads 2 --seconds 5
+    FOLDER/torch/bin/python torch_peer.py --case gpt --variant bf16_compile --device cuda
 
 Hyperparameters are those of Keras. Adam takes its fused form, images the channels_last layout: both are faster here.
+On a CUDA device batches lie there, a step's time ends when its loss could be read, and torch.compile has
+mode="reduce-overhead"; variants with tf32 in their name let products and convolutions round f32 to TF32.
 """
 
+import sys
+
 import common
+
+TF32 = ["tf32", "tf32_compile"] if "cuda" in sys.argv else []  # on devices alone
 
 ARGUMENTS = common.parse(
     "PyTorch",
     {
         "tiny": ["eager", "compile"],
-        "mlp": ["eager", "compile", "bf16", "bf16_compile"],
-        "cnn": ["eager", "compile", "bf16", "bf16_compile"],
-        "resnet20": ["eager", "compile", "bf16", "bf16_compile"],
-        "lstm": ["eager", "compile", "bf16"],
-        "gpt": ["eager", "compile", "bf16", "bf16_compile"],
+        "mlp": ["eager", "compile", "bf16", "bf16_compile", *TF32],
+        "cnn": ["eager", "compile", "bf16", "bf16_compile", *TF32],
+        "resnet20": ["eager", "compile", "bf16", "bf16_compile", *TF32],
+        "lstm": ["eager", "compile", "bf16", *TF32],
+        "gpt": ["eager", "compile", "bf16", "bf16_compile", *TF32],
         "epoch": ["eager", "eager_randperm"],
         "data": ["loader", "loader_2_workers", "randperm"],
         "pipeline": ["loader", "loader_2_workers"],
         "map": ["loader"],
         "growing_graph": ["eager"],
     },
+    devices=True,
 )
+DEVICE = ARGUMENTS.device
 
 import torch
 import torch.nn.functional as F
@@ -33,6 +42,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 torch.set_num_threads(ARGUMENTS.threads)
 torch.set_num_interop_threads(1)
+torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = "tf32" in ARGUMENTS.variant
+torch.backends.cudnn.benchmark = True
 
 
 def build(case):
@@ -68,30 +79,33 @@ def build(case):
 
 def stepper(case, variant):
     if case in ("resnet20", "lstm", "gpt"):
-        model, optimizer, loss_function = torch_models.build(case)
+        model, optimizer, loss_function = torch_models.build(case, DEVICE)
     else:
         model, optimizer, loss_function = build_small(case)
 
     def loss_of(x, y):
-        with torch.autocast("cpu", torch.bfloat16, enabled="bf16" in variant):
+        with torch.autocast(DEVICE, torch.bfloat16, enabled="bf16" in variant):
             return loss_function(model(x), y)
 
     apply = optimizer.step
     if "compile" in variant:
-        loss_of, apply = torch.compile(loss_of), torch.compile(optimizer.step)
+        mode = "reduce-overhead" if DEVICE == "cuda" else None
+        loss_of, apply = torch.compile(loss_of, mode=mode), torch.compile(optimizer.step, mode=mode)
 
     def step(x, y):
         optimizer.zero_grad(set_to_none=True)
         loss = loss_of(x, y)
         loss.backward()
         apply()
+        if DEVICE == "cuda":
+            torch.cuda.synchronize()
         return loss.detach()
 
     return step
 
 
 def build_small(case):
-    model = build(case)
+    model = build(case).to(DEVICE)
     if case == "cnn":
         optimizer = torch.optim.RMSprop(model.parameters(), 1e-3, alpha=0.9, eps=1e-7, foreach=True)
     else:
@@ -103,7 +117,7 @@ def steps():
     case = ARGUMENTS.case
     batches = []
     for x, y in common.batches(case):
-        x, y = torch.from_numpy(x), torch.from_numpy(y)
+        x, y = torch.from_numpy(x).to(DEVICE), torch.from_numpy(y).to(DEVICE)
         images = case in ("cnn", "resnet20")
         x = x.long() if case == "gpt" else x
         batches.append((x.permute(0, 3, 1, 2) if images else x, y if y.is_floating_point() else y.long()))
@@ -185,5 +199,7 @@ def growing_graph():
 
 
 if __name__ == "__main__":
+    if DEVICE == "cuda" and ARGUMENTS.case not in common.BATCHES:
+        sys.exit(f"{ARGUMENTS.case} is timed on the cpu; leave --device out")
     measure = {"epoch": epochs, "data": data, "pipeline": rows, "map": rows, "growing_graph": growing_graph}.get(ARGUMENTS.case, steps)
     common.report("PyTorch", torch.__version__, ARGUMENTS, *measure())

@@ -261,7 +261,7 @@ TEST_F(Compare, HoldsLoopsThatRunOnBesideTheirTwins) {
 TEST_F(Compare, SaysWhatIsWrongBeforeItRuns) {
   EXPECT_THAT(run_isochron("compare weather"), Ends(2, "no chapter 'weather'; chapters are long-run"));
   EXPECT_THAT(run_isochron("compare growing-graph --device cuda"),
-              Ends(2, "chapters don't run on cuda:0 yet"));
+              Ends(2, "growing-graph runs on the cpu; on cuda:0 run gpu-memory and transfers"));
   const std::string nowhere = (folder_.path() / "no" / "r.json").string();
   EXPECT_THAT(run_isochron("compare growing-graph --json " + nowhere, folder_.path()),
               Ends(3, "make it first"));

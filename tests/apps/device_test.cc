@@ -67,6 +67,28 @@ TEST(TrainingOnADevice, KeepsToItsMemoryLimit) {
               Ends(4, " of the 256 rows"));
 }
 
+TEST(OnADevice, CasesOfTheBenchAreTimed) {
+  const SimulatedGpu simulated;
+  const Outcome outcome = run("bench --case tiny --device cuda --steps 5 --json");
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  const nlohmann::json measured = nlohmann::json::parse(outcome.text);
+  EXPECT_EQ(measured["device"], "Simulated Device");
+  EXPECT_EQ(measured["steps"], 5);
+  EXPECT_THAT(run("bench --case data --device cuda"), Ends(2, "runs on the cpu; leave --device out"));
+}
+
+TEST(OnADevice, ChaptersRun) {
+  const TempFolder folder;
+  const SimulatedGpu simulated;
+  const Outcome outcome = run("compare gpu-memory transfers --device cuda --quiet --iterations 64 --out " +
+                              folder.path().string());
+  EXPECT_THAT(outcome, Ends(0, "9 loops: "));
+  const nlohmann::json document = read_json(folder / "compare.json");
+  const auto& naive = document["chapters"][0]["loops"][0];
+  EXPECT_THAT(naive["what"].get<std::string>(), testing::HasSubstr("kernel by kernel"));
+  EXPECT_EQ(document["chapters"][1]["loops"].size(), 5u);
+}
+
 /// Ends the process, as a lost device leaves nothing to go on with.
 [[noreturn]] void lose_device(const std::string& line, int64_t launch) {
   const SimulatedGpu simulated;
