@@ -7,6 +7,7 @@
 #include "isochron/graph/apply.h"
 #include "isochron/observe/recorder.h"
 #include "isochron/ops/creation.h"
+#include "observe/simulated_clock.h"
 #include "support/host_compiler.h"
 
 namespace isochron::train {
@@ -27,8 +28,8 @@ TEST(DeviceSensors, ARecorderKeepsWhatTheDeviceTells) {
   DeviceSensors sensors(simulated.gpu, std::make_unique<PlayedMonitor>());
   observe::RecorderOptions options;
   options.sensors = &sensors;
-  options.sampling_share = 1;
   options.sample_interval_ns = 1;
+  options.clock = observe::simulated_now_ns;  // reads cost nothing, so that every sample is a whole one
   observe::Recorder recorder(std::move(options));
   std::vector<Tensor> kept;
   for (int i = 0; i < 20; ++i) {
