@@ -58,7 +58,9 @@ struct Measurement {
   size_t arena_bytes = 0;
   size_t lower_bound_bytes = 0;
   size_t activation_bytes = 0;  // that the backward pass keeps
-  double capture_ms = 0;        // trace, gradients, passes, plan with kernel choice
+  size_t instructions = 0;
+  size_t longest_chain = 0;  // of them, one after another
+  double capture_ms = 0;     // trace, gradients, passes, plan with kernel choice
 };
 
 double quantile_us(std::vector<int64_t>& times, double fraction) {
@@ -126,6 +128,8 @@ Measurement measure(const BenchCase& entry, CaseRun& run, const Options& options
     result.arena_bytes = captured->plan_report().arena_bytes;
     result.lower_bound_bytes = captured->plan_report().lower_bound_bytes;
     result.activation_bytes = captured->plan_report().activation_bytes;
+    result.instructions = captured->plan_report().instructions;
+    result.longest_chain = captured->plan_report().longest_chain;
     const TraceRecord& trace = captured->traces().back();
     result.capture_ms = static_cast<double>(trace.trace_ns + trace.passes_ns + trace.plan_ns) * 1e-6;
   }
@@ -150,6 +154,8 @@ nlohmann::ordered_json as_json(const Measurement& m) {
           {"arena_bytes", m.arena_bytes},
           {"lower_bound_bytes", m.lower_bound_bytes},
           {"activation_bytes", m.activation_bytes},
+          {"instructions", m.instructions},
+          {"longest_chain", m.longest_chain},
           {"capture_ms", m.capture_ms}};
 }
 
@@ -211,6 +217,8 @@ void add_bench(CLI::App& app) {
   command->add_option("--case", options->cases, "cases to run; default: all" + names);
   add_precision_option(*command, options->how.precision);
   add_device_option(*command, options->how.device, "where train steps run");
+  command->add_flag("!--in-order", options->how.side_by_side,
+                    "on a device, kernels one after another, also those that need nothing of each other");
   command->add_option("--threads", options->threads, "compute threads")->check(whole_number(1, INT32_MAX));
   command->add_option("--seconds", options->seconds, "to measure each case for")
       ->check(positive_number())

@@ -39,7 +39,7 @@ Tensor random_labels(const Shape& shape, uint64_t classes, Rng& rng) {
 CaptureOptions capture_options(std::string name, const CaseOptions& options) {
   return {.name = std::move(name),
           .passes = {.precision = options.precision},
-          .plan = {.device = options.device}};
+          .plan = {.device = options.device, .side_by_side = options.side_by_side}};
 }
 
 /// Null: on the CPU.

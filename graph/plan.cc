@@ -13,6 +13,7 @@
 #include "isochron/core/sealed.h"
 #include "isochron/core/threads.h"
 #include "isochron/graph/checked_kernel.h"
+#include "isochron/graph/dependencies.h"
 #include "isochron/graph/device_replay.h"
 #include "isochron/graph/precision.h"
 #include "isochron/graph/stored.h"
@@ -85,10 +86,12 @@ class PlanBuilder {
         threads_(options.threads > 0 ? options.threads : compute_threads()),
         check_numerics_(options.check_numerics) {
     plan_.report_.device = options.device;
+    side_by_side_ = options.side_by_side && !options.device.is_cpu();
     if (options.device.is_cpu()) return;
     require(!options.poison, ErrorCode::kUnsupported, "plan", "poison is for the CPU; this plan is for {}",
             options.device.str());
     gpu_ = cuda::gpu(options.device);
+    plan_.context_ = &gpu_->context();
     require_kernels();
     module_ = options.module;
     if (module_ != nullptr) return;
@@ -109,6 +112,8 @@ class PlanBuilder {
     if (plan_.module_) plan_.module_->load();
     place_in_arena();
     write_tables();
+    plan_.report_.longest_chain = plan_.steps_.size();
+    if (side_by_side_) find_dependencies();
     plan_.report_.nodes = graph_.node_count();
     plan_.report_.activation_bytes = activation_bytes(graph_);
   }
@@ -470,10 +475,39 @@ class PlanBuilder {
     }
   }
 
+  void find_dependencies() {
+    constexpr int kArena = 0, kBound = 1;
+    std::vector<std::vector<MemoryUse>> uses(plan_.steps_.size());
+    const auto add = [&](size_t step, const Place& place, size_t bytes, bool writes) {
+      if (place.kind == Place::Kind::kArena) {
+        const PlannedBuffer& buffer = plan_.report_.buffers[place.index];
+        uses[step].push_back({kArena, buffer.offset, buffer.offset + buffer.size_bytes, writes});
+      } else if (place.kind == Place::Kind::kBound) {
+        const auto address = reinterpret_cast<uintptr_t>(place.address);
+        uses[step].push_back({kBound, address, address + bytes, writes});
+      }  // no instruction writes inputs
+    };
+    for (size_t i = 0; i < order_.size(); ++i) {
+      for (const Value* input : order_[i]->inputs) add(i, place_of(input), input->spec.size_bytes(), false);
+      for (const Value* output : order_[i]->outputs) {
+        if (!skipped(*order_[i], output)) add(i, places_.at(output), output->spec.size_bytes(), true);
+      }
+      if (workspace_of_[i] >= 0)
+        add(i, {Place::Kind::kArena, static_cast<size_t>(workspace_of_[i]), nullptr}, 0, true);
+    }
+    for (size_t i = 0; i < copies_.size(); ++i) {
+      add(order_.size() + i, copies_[i].from, copies_[i].bytes, false);
+      add(order_.size() + i, copies_[i].to, copies_[i].bytes, true);
+    }
+    plan_.after_ = dependencies(uses);
+    plan_.report_.longest_chain = longest_chain(plan_.after_);
+  }
+
   const Graph& graph_;
   Plan& plan_;
   int threads_;
   bool check_numerics_;
+  bool side_by_side_ = false;
   std::shared_ptr<cuda::Gpu> gpu_;  // null: the CPU
   cuda::KernelModule* module_ = nullptr;
   std::unordered_map<const Value*, BufferKind> kinds_ = value_kinds(graph_);
@@ -611,10 +645,40 @@ void Plan::record() {
 }
 
 void Plan::enqueue(cuda::Stream stream) {
+  if (!after_.empty() && context_->capturing(stream)) return enqueue_side_by_side(stream);
   for (Step& step : steps_) {
     step.args.stream = stream;
     step.kernel->run(step.args);
   }
+}
+
+/// Each instruction follows those that it waits for, and what comes after the plan all that none follows.
+void Plan::enqueue_side_by_side(cuda::Stream stream) {
+  using Nodes = std::vector<cuda::GraphNode>;
+  const Nodes before = context_->followed(stream);
+  std::vector<Nodes> ends(steps_.size());
+  std::vector<bool> open(steps_.size(), true);
+  const auto follow = [&](Nodes nodes) {
+    std::ranges::sort(nodes);
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    context_->follow(stream, nodes);
+  };
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    Nodes nodes = after_[i].empty() ? before : Nodes();
+    for (const size_t step : after_[i]) {
+      nodes.insert(nodes.end(), ends[step].begin(), ends[step].end());
+      open[step] = false;
+    }
+    follow(std::move(nodes));
+    steps_[i].args.stream = stream;
+    steps_[i].kernel->run(steps_[i].args);
+    ends[i] = context_->followed(stream);
+  }
+  Nodes last;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (open[i]) last.insert(last.end(), ends[i].begin(), ends[i].end());
+  }
+  follow(std::move(last));
 }
 
 void Plan::run_traced() {

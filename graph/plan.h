@@ -16,8 +16,9 @@ namespace isochron {
 class Allocator;
 }
 namespace isochron::cuda {
+class Context;
 class KernelModule;
-}
+}  // namespace isochron::cuda
 
 namespace isochron::graph {
 
@@ -36,6 +37,8 @@ struct PlanOptions {
   Device device = {};
   /// On a device: Precision::kTf32. A captured function sets it.
   bool tf32 = false;
+  /// On a device: instructions that don't need each other's results and share no memory may run side by side.
+  bool side_by_side = true;
   /// For comparison with frameworks that don't plan memory: every buffer but results is taken from it by the
   /// first instruction that uses it and given back after the last, at every run; on a device the instructions
   /// are launched one by one. Hands out what the plan's device can use, and outlives the plan.
@@ -75,6 +78,7 @@ struct PlanReport {
   int updates_copied = 0;
   double flops = 0;
   int64_t peak_instruction = 0;
+  size_t longest_chain = 0;  // instructions that must run one after another
   Device device;
   std::vector<PlannedBuffer> buffers;
   double arena_ratio() const {
@@ -142,6 +146,7 @@ class Plan {
     for (const Step& step : steps_) step.kernel->run(step.args);
   }
   void run_elsewhere();
+  void enqueue_side_by_side(cuda::Stream stream);
   void run_unplanned();
   void run_traced();
   void profile_on_device(std::span<int64_t> times_ns);
@@ -171,6 +176,8 @@ class Plan {
   // On a device alone.
   std::unique_ptr<cuda::KernelModule> module_;
   std::unique_ptr<DeviceReplay> replay_;
+  cuda::Context* context_ = nullptr;
+  std::vector<std::vector<size_t>> after_;  // of each instruction, those that it waits for
 };
 
 }  // namespace isochron::graph

@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "isochron/core/cuda/handles.h"
 
@@ -128,6 +129,10 @@ class Context {
   /// kCaptureViolation where a call was made that can't be captured.
   virtual Graph end_capture(Stream stream) = 0;
   virtual bool capturing(Stream stream) = 0;
+  /// In a capture of `stream`: what comes next in it follows these, and whatever else is in the stream only
+  /// if they do. The whole graph is one launch, joined or not.
+  virtual void follow(Stream stream, std::span<const GraphNode> nodes) = 0;
+  virtual std::vector<GraphNode> followed(Stream stream) = 0;
   /// In a capture of `stream`: one that is 0 at each launch of what it becomes. Kernels set it.
   virtual Condition create_condition(Stream stream) = 0;
   /// In a capture of `stream`, behind what is in it: what is put in the stream that is returned, until

@@ -14,6 +14,8 @@ enum class Module : uintptr_t { kNone = 0 };
 enum class Function : uintptr_t { kNone = 0 };
 enum class Graph : uintptr_t { kNone = 0 };
 enum class GraphExec : uintptr_t { kNone = 0 };
+/// A part of a graph that is being captured.
+enum class GraphNode : uintptr_t { kNone = 0 };
 /// Memory without an address.
 enum class PhysicalMemory : uintptr_t { kNone = 0 };
 /// What a part of a graph waits for to be set by kernels, to which it is given as a number of 64 bits.

@@ -105,6 +105,7 @@ CUevent raw(Event event) { return reinterpret_cast<CUevent>(event); }
 CUmodule raw(Module module) { return reinterpret_cast<CUmodule>(module); }
 CUfunction raw(Function function) { return reinterpret_cast<CUfunction>(function); }
 CUgraph raw(Graph graph) { return reinterpret_cast<CUgraph>(graph); }
+CUgraphNode raw(GraphNode node) { return reinterpret_cast<CUgraphNode>(node); }
 CUgraphExec raw(GraphExec graph) { return reinterpret_cast<CUgraphExec>(graph); }
 
 class MachineContext final : public Context {
@@ -336,6 +337,20 @@ class MachineContext final : public Context {
     ISOCHRON_CALL(cuStreamIsCapturing, raw(stream), &status);
     return status != CU_STREAM_CAPTURE_STATUS_NONE;
   }
+  void follow(Stream stream, std::span<const GraphNode> nodes) override {
+    enter();
+    std::vector<CUgraphNode> all;
+    for (const GraphNode node : nodes) all.push_back(raw(node));
+    ISOCHRON_CALL(cuStreamUpdateCaptureDependencies, raw(stream), all.data(), nullptr, all.size(),
+                  CU_STREAM_SET_CAPTURE_DEPENDENCIES);
+  }
+  std::vector<GraphNode> followed(Stream stream) override {
+    enter();
+    const OpenCapture open = open_capture(stream);
+    std::vector<GraphNode> nodes;
+    for (size_t i = 0; i < open.count; ++i) nodes.push_back(handle_of<GraphNode>(open.dependencies[i]));
+    return nodes;
+  }
   Condition create_condition(Stream stream) override {
     enter();
     CUgraphConditionalHandle handle = 0;
@@ -452,7 +467,7 @@ class MachineContext final : public Context {
     ISOCHRON_CALL(cuStreamGetCaptureInfo, raw(stream), &status, nullptr, &open.graph, &open.dependencies,
                   &open.edges, &open.count);
     require(status == CU_STREAM_CAPTURE_STATUS_ACTIVE, ErrorCode::kCaptureViolation, "cuda",
-            "a conditional part outside of a capture");
+            "no capture of the stream is under way");
     return open;
   }
 

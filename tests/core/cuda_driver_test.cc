@@ -120,6 +120,31 @@ TEST_F(Simulated, ACapturedStepRunsAtEachLaunchWithItsBranchesJoined) {
   device_.destroy(step);
 }
 
+TEST_F(Simulated, PartsOfAGraphFollowThoseThatTheyAreToldTo) {
+  const Function add = add_kernel();
+  const DevicePtr a = device_.allocate(4), b = device_.allocate(4);
+  device_.fill(a, 0, 4, stream_);
+  device_.begin_capture(stream_);
+  EXPECT_TRUE(device_.followed(stream_).empty());
+  launch(add, a, 1, 1, stream_);
+  const std::vector<GraphNode> first = device_.followed(stream_);
+  ASSERT_EQ(first.size(), 1u);
+  device_.follow(stream_, {});
+  device_.fill(b, 0, 4, stream_);
+  launch(add, b, 1, 10, stream_);
+  const GraphNode both[] = {first[0], device_.followed(stream_)[0]};
+  device_.follow(stream_, both);
+  device_.copy(a, b, 4, stream_);
+  const GraphExec step = device_.instantiate(device_.end_capture(stream_));
+  int result = 0;
+  for (int i = 0; i < 20; ++i) {
+    device_.launch(step, stream_);
+    device_.copy_to_host(&result, a, 4, stream_);
+    ASSERT_EQ(result, 10);
+  }
+  EXPECT_ERROR(device_.follow(stream_, first), ErrorCode::kCaptureViolation, "outside of a capture");
+}
+
 TEST_F(Simulated, WhatCannotBeCapturedIsRefused) {
   const Function add = add_kernel();
   const DevicePtr at = device_.allocate(4);

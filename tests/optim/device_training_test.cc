@@ -50,9 +50,10 @@ struct Network {
   void move_to(Device device) const {
     for (const Variable& parameter : parameters()) parameter.move_to(device);
   }
-  auto step(Device device) {
+  auto step(Device device, bool side_by_side = true) {
     CaptureOptions options;
     options.plan.device = device;
+    options.plan.side_by_side = side_by_side;
     return capture(
         [this](const Tensor& x, const Tensor& y) {
           const Tensor hidden = relu(matmul(x, w1) + b1);
@@ -146,6 +147,25 @@ TEST(DeviceTraining, AStepIsOneLaunchAndNothingElse) {
   EXPECT_EQ(simulated.context->calls("synchronize") + simulated.context->calls("allocate") +
                 simulated.context->calls("begin_capture"),
             0);
+}
+
+TEST(DeviceTraining, WhatNeedsNothingOfEachOtherRunsSideBySideWithTheSameBits) {
+  const auto train = [](bool side_by_side) {
+    SimulatedGpu simulated;
+    Network network;
+    network.move_to(kDevice);
+    auto step = network.step(kDevice, side_by_side);
+    std::vector<double> losses;
+    for (int i = 0; i < 20; ++i) losses.push_back(step(kX, kY).item<double>());
+    const graph::PlanReport& report = step.plan_report();
+    return std::tuple(losses, report.longest_chain, report.instructions);
+  };
+  const auto [forked, forked_chain, instructions] = train(true);
+  const auto [in_order, chain, all] = train(false);
+  EXPECT_EQ(forked, in_order);
+  EXPECT_EQ(chain, all);
+  EXPECT_EQ(instructions, all);
+  EXPECT_LT(forked_chain, all) << "the gradients of a layer's weights and of its input";
 }
 
 TEST(DeviceTraining, BatchSlotsTakeTurnsWithoutBeingRecordedAgain) {

@@ -115,6 +115,8 @@ class SimulatedContext final : public Context {
   void begin_capture(Stream stream) override;
   Graph end_capture(Stream stream) override;
   bool capturing(Stream stream) override;
+  void follow(Stream stream, std::span<const GraphNode> nodes) override;
+  std::vector<GraphNode> followed(Stream stream) override;
   Condition create_condition(Stream stream) override;
   Stream begin_body(Stream stream, Condition condition, bool repeats) override;
   void end_body(Stream body) override;

@@ -304,6 +304,29 @@ bool SimulatedContext::capturing(Stream stream) {
   return at(stream).captured;
 }
 
+void SimulatedContext::follow(Stream stream, std::span<const GraphNode> nodes) {
+  const Inside here(mutex_);
+  enter("follow");
+  StreamState& state = at(stream);
+  require(state.captured, ErrorCode::kCaptureViolation, "cuda", "follow: outside of a capture");
+  state.last.clear();
+  for (const GraphNode node : nodes) {
+    const size_t index = static_cast<uintptr_t>(node) - 1;
+    require(index < capture_->nodes.size() && std::ranges::find(state.last, index) == state.last.end(),
+            ErrorCode::kDevice, "cuda", "follow: no such node here, or the same twice");
+    state.last.push_back(index);
+  }
+}
+
+std::vector<GraphNode> SimulatedContext::followed(Stream stream) {
+  const Inside here(mutex_);
+  enter("followed");
+  require(at(stream).captured, ErrorCode::kCaptureViolation, "cuda", "followed: outside of a capture");
+  std::vector<GraphNode> nodes;
+  for (const size_t index : at(stream).last) nodes.push_back(static_cast<GraphNode>(index + 1));
+  return nodes;
+}
+
 Condition SimulatedContext::create_condition(Stream stream) {
   const Inside here(mutex_);
   enter("create_condition");
