@@ -28,6 +28,7 @@ std::vector<std::vector<size_t>> dependencies(std::span<const std::vector<Memory
   for (size_t i = 0; i < steps.size(); ++i) {
     std::vector<size_t> touched;
     for (const MemoryUse& use : steps[i]) {
+      if (use.begin == use.end) continue;
       for (const Seen& before : seen) {
         if ((use.writes || before.use.writes) && overlap(use, before.use)) touched.push_back(before.step);
       }

@@ -476,7 +476,7 @@ class PlanBuilder {
   }
 
   void find_dependencies() {
-    constexpr int kArena = 0, kBound = 1;
+    constexpr int kArena = 0, kBound = 1, kInputs = 2;  // and one space an input: loops write their state
     std::vector<std::vector<MemoryUse>> uses(plan_.steps_.size());
     const auto add = [&](size_t step, const Place& place, size_t bytes, bool writes) {
       if (place.kind == Place::Kind::kArena) {
@@ -485,7 +485,9 @@ class PlanBuilder {
       } else if (place.kind == Place::Kind::kBound) {
         const auto address = reinterpret_cast<uintptr_t>(place.address);
         uses[step].push_back({kBound, address, address + bytes, writes});
-      }  // no instruction writes inputs
+      } else {
+        uses[step].push_back({kInputs + static_cast<int>(place.index), 0, bytes, writes});
+      }
     };
     for (size_t i = 0; i < order_.size(); ++i) {
       for (const Value* input : order_[i]->inputs) add(i, place_of(input), input->spec.size_bytes(), false);
