@@ -14,7 +14,9 @@
 namespace isochron::observe {
 namespace {
 
-constexpr double kText = 12, kTitle = 14, kCharacter = 0.58;  // height; width of a character in heights
+constexpr double kText = 12, kTitle = 14;  // heights
+/// Widths of a character in heights: the mean of a text; that of digits in the widest of usual fonts.
+constexpr double kCharacter = 0.58, kDigit = 0.65;
 constexpr double kLegendLine = 18, kSwatch = 18, kGap = 6;
 /// At least 3:1 against white and against nearly black.
 constexpr std::array<const char*, 6> kColours = {"#3987e5", "#d9730d", "#2a9d5c",
@@ -29,9 +31,9 @@ struct Range {
   }
 };
 
-double text_width(std::string_view text, double height = kText) {
+double text_width(std::string_view text, double character = kCharacter) {
   const auto starts = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
-  return static_cast<double>(std::ranges::count_if(text, starts)) * kCharacter * height;
+  return static_cast<double>(std::ranges::count_if(text, starts)) * character * kText;
 }
 
 /// From numbers to places along one axis.
@@ -183,7 +185,7 @@ class Drawing {
     y_.begin = size_.height - (plot_.x_label.empty() ? 1.5 : 3) * kText - kGap;
     set_ticks(y_, static_cast<int>((y_.begin - y_.end) / (3 * kText)));
     double widest = 0;
-    for (const std::string& label : y_.labels) widest = std::max(widest, text_width(label));
+    for (const std::string& label : y_.labels) widest = std::max(widest, text_width(label, kDigit));
     x_.begin = widest + kGap;
     x_.end = size_.width - 2 * kText;
     set_ticks(x_, static_cast<int>((x_.end - x_.begin) / (6 * kText)), plot_.whole_x);

@@ -119,6 +119,17 @@ TEST(PlotSvg, EqualFactorsAreEqualDistancesOnALogarithmicAxis) {
   EXPECT_NEAR(at[0].second - at[1].second, at[1].second - at[2].second, 0.2);
 }
 
+TEST(PlotSvg, LongLabelsOfTheUpwardAxisHaveRoom) {
+  constexpr double kDigitWidth = 0.636 * 12;  // of DejaVu Sans, the widest that is common
+  Plot plot = plot_of({0, 1}, {1, 10000});
+  plot.log_y = true;
+  const std::string svg = plot_svg(plot);
+  const size_t label = svg.find(">10000<");
+  ASSERT_NE(label, std::string::npos);
+  const size_t x = svg.rfind("x=\"", label) + 3;
+  EXPECT_GE(std::stod(svg.substr(x)), 5 * kDigitWidth);
+}
+
 TEST(PlotSvg, LeavesOutWhatHasNoPlaceAndInterruptsTheLine) {
   EXPECT_EQ(lines_of(plot_svg(plot_of({0, 1, 2, 3, 4}, {1, 2, NAN, 3, kInfinity}))).size(), 2u);
   Plot plot = plot_of({0, 1, 2, 3}, {1, 0, 5, 6});
