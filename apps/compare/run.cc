@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <variant>
@@ -315,6 +316,7 @@ void withdraw(LoopResult& result) {
   time.reason = fmt::format("{} at one look ({}), which no second one has confirmed",
                             flatness_name(time.kind), time.reason);
   time.kind = Flatness::kInconclusive;
+  time.iterations_to_decide = std::numeric_limits<double>::infinity();  // another look would
   result.report.evidence.set("time.growing", 0);
 }
 
