@@ -28,11 +28,15 @@ def amount(count):
 
 
 def level(loop, name, what):
-    """What a sampled level has gained, with its verdict; "" where it wasn't sampled."""
+    """What a sampled level has gained, as the report counts it: from the first tenth of the run to the last; with its
+    verdict. "" where it wasn't sampled."""
     for series in loop["series"]:
         if series["name"] == name:
-            verdict = (series.get("verdict") or {}).get("kind", "")
-            return f"{amount(series['last'] - series['first'])}{what} {verdict}".strip()
+            verdict = series.get("verdict") or {}
+            begin, end = verdict.get("first_tenth"), verdict.get("last_tenth")
+            if begin is None or end is None:
+                begin, end = series["first"], series["last"]
+            return f"{amount(end - begin)}{what} {verdict.get('kind', '')}".strip()
     return ""
 
 
