@@ -3,12 +3,12 @@
 #include <array>
 #include <cmath>
 
+#include "isochron/apps/device_wait.h"
 #include "isochron/core/rng.h"
 #include "isochron/data/dataset.h"
 #include "isochron/data/item.h"
 #include "isochron/graph/apply.h"
 #include "isochron/memory/buffer.h"
-#include "isochron/memory/cuda/gpu.h"
 #include "isochron/nn/gpt.h"
 #include "isochron/nn/losses.h"
 #include "isochron/nn/models.h"
@@ -42,9 +42,6 @@ CaptureOptions capture_options(std::string name, const CaseOptions& options) {
           .plan = {.device = options.device, .side_by_side = options.side_by_side}};
 }
 
-/// Null: on the CPU.
-std::shared_ptr<cuda::Gpu> gpu_of(Device device) { return device.is_cpu() ? nullptr : cuda::gpu(device); }
-
 nn::Sequential tiny_model() { return nn::Sequential(nn::Dense(10, nn::Activation::kRelu), nn::Dense(1)); }
 
 /// A model trained on one batch again and again.
@@ -56,7 +53,7 @@ class TrainCase final : public CaseRun {
         optimizer_(std::move(optimizer)),
         x_(to_device(x, options.device)),
         y_(to_device(y, options.device)),
-        gpu_(gpu_of(options.device)),
+        wait_(options.device),
         step_([this, loss](const Tensor& a, const Tensor& b) { return train(loss, a, b); },
               capture_options("train_step", options)) {
     step();
@@ -64,7 +61,7 @@ class TrainCase final : public CaseRun {
   }
   void step() override {
     step_(x_, y_);
-    if (gpu_) gpu_->synchronize();
+    wait_();
   }
   CapturedFunction* captured() override { return &step_; }
 
@@ -79,7 +76,7 @@ class TrainCase final : public CaseRun {
   optim::Optimizer optimizer_;
   Tensor x_;
   Tensor y_;
-  std::shared_ptr<cuda::Gpu> gpu_;  // null: on the CPU
+  DeviceWait wait_;
   Captured<std::function<Tensor(const Tensor&, const Tensor&)>> step_;
 };
 
@@ -145,16 +142,13 @@ std::unique_ptr<CaseRun> make_lstm(const CaseOptions& options) {
 class EpochCase final : public CaseRun {
  public:
   explicit EpochCase(const CaseOptions& options)
-      : batches_(make_batches()),
-        model_(tiny_model()),
-        gpu_(gpu_of(options.device)),
-        step_(make_step(options)) {
+      : batches_(make_batches()), model_(tiny_model()), wait_(options.device), step_(make_step(options)) {
     for (const Signature& signature : batches_.signatures()) step_.prepare(signature);
     step_.seal();
   }
   void step() override {
     for (const auto& [x, y] : batches_) step_(x, y);
-    if (gpu_) gpu_->synchronize();
+    wait_();
   }
   CapturedFunction* captured() override { return &step_; }
 
@@ -180,7 +174,7 @@ class EpochCase final : public CaseRun {
   data::TupleDataset<2> batches_;
   nn::Sequential model_;
   optim::Adam optimizer_;
-  std::shared_ptr<cuda::Gpu> gpu_;
+  DeviceWait wait_;
   Captured<Function> step_;
 };
 

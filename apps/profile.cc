@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <map>
 
+#include "isochron/apps/device_wait.h"
 #include "isochron/core/clock.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/captured.h"
-#include "isochron/memory/cuda/gpu.h"
 #include "isochron/observe/report.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
@@ -44,12 +44,12 @@ MachineLimits measure_limits(size_t working_set_bytes, Device device) {
   const int64_t side = device.is_cpu() ? 768 : 4096;
   const int64_t least_elems = int64_t{1} << (device.is_cpu() ? 16 : 26);
   MachineLimits limits;
-  const auto gpu = device.is_cpu() ? nullptr : cuda::gpu(device);
+  const DeviceWait wait(device);
   const auto shortest_of = [&](auto& function, const Tensor& a, const Tensor& b) {
     function(a, b);
     return shortest_ns([&] {
       function(a, b);
-      if (gpu) gpu->synchronize();
+      wait();
     });
   };
   CaptureOptions options;

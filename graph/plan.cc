@@ -48,6 +48,13 @@ struct InsideKernel {
   ~InsideKernel() { t_inside_kernel = false; }
 };
 
+/// Runs an instruction of a plan, on a device in `stream`.
+template <typename Step>
+void put(Step& step, cuda::Stream stream) {
+  step.args.stream = stream;
+  step.kernel->run(step.args);
+}
+
 /// Where a value's bytes are. Views and in-place results share the place of their root.
 struct Place {
   enum class Kind : uint8_t { kArena, kInput, kBound } kind = Kind::kArena;
@@ -628,10 +635,8 @@ void Plan::run_unplanned() {
       }
       const size_t end = now < copies_begin_ ? now + 1 : steps_.size();
       for (size_t i = now; i < end; ++i) {
-        Step& step = steps_[i];
-        step.args.stream = stream;
-        step.kernel->bind(step.args);
-        step.kernel->run(step.args);
+        steps_[i].kernel->bind(steps_[i].args);
+        put(steps_[i], stream);
       }
       for (const size_t b : u.given[now]) give(b);
     }
@@ -648,10 +653,7 @@ void Plan::record() {
 
 void Plan::enqueue(cuda::Stream stream) {
   if (!after_.empty() && context_->capturing(stream)) return enqueue_side_by_side(stream);
-  for (Step& step : steps_) {
-    step.args.stream = stream;
-    step.kernel->run(step.args);
-  }
+  for (Step& step : steps_) put(step, stream);
 }
 
 /// Each instruction follows those that it waits for, and what comes after the plan all that none follows.
@@ -672,8 +674,7 @@ void Plan::enqueue_side_by_side(cuda::Stream stream) {
       open[step] = false;
     }
     follow(std::move(nodes));
-    steps_[i].args.stream = stream;
-    steps_[i].kernel->run(steps_[i].args);
+    put(steps_[i], stream);
     ends[i] = context_->followed(stream);
   }
   Nodes last;
@@ -710,8 +711,7 @@ void Plan::profile_on_device(std::span<int64_t> times_ns) {
   const cuda::Event begin = context.create_event(true), end = context.create_event(true);
   for (size_t i = 0; i < steps_.size(); ++i) {
     context.record(begin, stream);
-    steps_[i].args.stream = stream;
-    steps_[i].kernel->run(steps_[i].args);
+    put(steps_[i], stream);
     context.record(end, stream);
     context.synchronize(end);
     times_ns[i] += std::llround(context.elapsed_ns(begin, end));

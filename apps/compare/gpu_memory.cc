@@ -6,6 +6,7 @@
 #include "isochron/apps/compare/chapter.h"
 #include "isochron/apps/compare/gpu_memory_tables.h"
 #include "isochron/apps/compare/small_training.h"
+#include "isochron/apps/device_wait.h"
 #include "isochron/graph/captured.h"
 #include "isochron/memory/adaptors.h"
 #include "isochron/memory/buffer.h"
@@ -76,12 +77,12 @@ void run_captured(LoopContext& context, Device device, Allocator* allocator,
                       problem.batches.signatures(),
                       {.name = "train_step", .plan = {.device = device, .allocator = allocator}});
   step.seal();
-  const auto gpu = device.is_cpu() ? nullptr : cuda::gpu(device);
+  const DeviceWait wait(device);
   run_batches(
       context, problem, true,
       [&](const Tensor& x, const Tensor& y) {
         step(x, y);
-        if (gpu) gpu->synchronize();
+        wait();
       },
       collect);
 }

@@ -97,14 +97,22 @@ struct Copies {
   int64_t ns = 0;
 };
 
-/// Rows of x and y one after the other, each copied to the CPU's memory on its own.
-data::Element gathered(std::span<const float> host) {
-  std::vector<Tensor> x, y;
+/// `use(row, x, y)` of each row of a batch of such rows one after the other.
+template <typename Use>
+void for_each_row(std::span<const float> host, const Use& use) {
   for (size_t row = 0; row < static_cast<size_t>(kBatch); ++row) {
     const std::span<const float> values = host.subspan(row * (kFeatures + 1), kFeatures + 1);
-    x.push_back(from_span({kFeatures}, values.first(kFeatures)));
-    y.push_back(from_span({1}, values.last(1)));
+    use(row, values.first(kFeatures), values.last(1));
   }
+}
+
+/// Each row of x and y copied to the CPU's memory on its own.
+data::Element gathered(std::span<const float> host) {
+  std::vector<Tensor> x, y;
+  for_each_row(host, [&](size_t, std::span<const float> x_row, std::span<const float> y_row) {
+    x.push_back(from_span({kFeatures}, x_row));
+    y.push_back(from_span({1}, y_row));
+  });
   return {{"x", stack(x)}, {"y", stack(y)}};
 }
 
@@ -121,11 +129,10 @@ data::Element gathered_on(Device device, std::span<const float> host) {
                         values.size_bytes());
     cuda::gpu(device)->synchronize();
   };
-  for (size_t row = 0; row < static_cast<size_t>(kBatch); ++row) {
-    const std::span<const float> values = host.subspan(row * (kFeatures + 1), kFeatures + 1);
-    put(x, row, values.first(kFeatures));
-    put(y, row, values.last(1));
-  }
+  for_each_row(host, [&](size_t row, std::span<const float> x_row, std::span<const float> y_row) {
+    put(x, row, x_row);
+    put(y, row, y_row);
+  });
   return {{"x", x}, {"y", y}};
 }
 

@@ -67,17 +67,21 @@ TEST(TrainingOnADevice, KeepsToItsMemoryLimit) {
               Ends(4, " of the 256 rows"));
 }
 
+/// Of JSON; sanitizers add theirs.
+nlohmann::json first_line(const Outcome& outcome) {
+  return nlohmann::json::parse(outcome.text.substr(0, outcome.text.find('\n')));
+}
+
 TEST(OnADevice, CasesOfTheBenchAreTimed) {
   const SimulatedGpu simulated;
   const Outcome outcome = run("bench --case tiny --device cuda --steps 5 --json");
   ASSERT_EQ(outcome.status, 0) << outcome.text;
-  const std::string line = outcome.text.substr(0, outcome.text.find('\n'));  // sanitizers add theirs
-  const nlohmann::json measured = nlohmann::json::parse(line);
+  const nlohmann::json measured = first_line(outcome);
   EXPECT_EQ(measured["device"], "Simulated Device");
   EXPECT_EQ(measured["steps"], 5);
   EXPECT_LT(measured["longest_chain"], measured["instructions"]);
   const Outcome in_order = run("bench --case tiny --device cuda --steps 5 --json --in-order");
-  const nlohmann::json linear = nlohmann::json::parse(in_order.text.substr(0, in_order.text.find('\n')));
+  const nlohmann::json linear = first_line(in_order);
   EXPECT_EQ(linear["longest_chain"], linear["instructions"]);
   EXPECT_THAT(run("bench --case data --device cuda"), Ends(2, "runs on the cpu; leave --device out"));
 }
