@@ -66,6 +66,12 @@ bool is_number(std::string_view field) {
   return std::from_chars(field.data(), field.data() + field.size(), value).ec == std::errc();
 }
 
+/// In ns, of a time that the file gives in units of `unit` ns.
+double time_ns(double value, double unit, const std::string& where) {
+  require(value > 0, ErrorCode::kBadFormat, where, "expected a time above 0, got {}", value);
+  return value * unit;
+}
+
 /// A table's column of times: the one named, or the only one.
 std::vector<double> times_of_table(const Options& options) {
   std::string first;
@@ -78,11 +84,12 @@ std::vector<double> times_of_table(const Options& options) {
     require(!several, ErrorCode::kInvalidArgument, options.path.string(),
             "has several columns ({}); say which holds the times with --column", first.substr(0, 200));
   }
-  const data::CsvTable table = data::read_csv(options.path, csv);
-  const double unit =
-      chosen_unit(options, table.names.empty() ? std::nullopt : unit_of_name(table.names[0]), table.where);
+  data::CsvReader rows(options.path, csv);
+  const double unit = chosen_unit(
+      options, rows.names().empty() ? std::nullopt : unit_of_name(rows.names()[0]), options.path.string());
   std::vector<double> times;
-  for (const double value : table.values.span<double>()) times.push_back(value * unit);
+  for (double value = 0; rows.next({&value, 1});)
+    times.push_back(time_ns(value, unit, fmt::format("{}, line {}", options.path.string(), rows.line())));
   return times;
 }
 
@@ -133,7 +140,7 @@ std::vector<double> times_of_log(const Options& options) {
     const auto [rest, error] = std::from_chars(number.data(), number.data() + number.size(), value);
     require(error == std::errc() && rest == number.data() + number.size(), ErrorCode::kBadFormat, where,
             "'{}' is no number", number);
-    times.push_back(value * chosen_unit(options, unit_ns(unit), where));
+    times.push_back(time_ns(value, chosen_unit(options, unit_ns(unit), where), where));
   }
   require(!times.empty(), ErrorCode::kBadFormat, options.path.string(),
           "the pattern '{}' is in none of {} lines", options.pattern, lines.position().lines);
@@ -144,10 +151,6 @@ void run(const Options& options) {
   require_folder_of(options.out);
   require_folder_of(options.json);
   const std::vector<double> times = options.pattern.empty() ? times_of_table(options) : times_of_log(options);
-  for (size_t i = 0; i < times.size(); ++i) {
-    require(times[i] > 0, ErrorCode::kBadFormat, options.path.string(),
-            "time {} of {} is {}; expected one above 0", i + 1, times.size(), times[i]);
-  }
   observe::ReportOptions report_options;
   report_options.time.bound = options.bound_percent / 100;
   report_options.time.min_seconds = 0;  // times between other things don't add up to a run's length

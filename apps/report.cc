@@ -1,8 +1,10 @@
 // `isochron report`: the verdict and the page of a run again from what it recorded, or two runs side by side.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <vector>
 
 #include "isochron/apps/commands.h"
 #include "isochron/apps/number_options.h"
@@ -65,16 +67,28 @@ void report_one(const Options& options) {
   }
 }
 
+/// The run of a folder or file, or those of the folders within a folder.
+std::vector<RunRecord> read_runs(const std::filesystem::path& path, const Options& options) {
+  std::vector<std::filesystem::path> folders;
+  if (std::filesystem::is_directory(path) && !std::filesystem::exists(path / observe::kRunRecordFile)) {
+    for (const auto& entry : std::filesystem::directory_iterator(path)) {
+      if (std::filesystem::exists(entry.path() / observe::kRunRecordFile)) folders.push_back(entry.path());
+    }
+    std::ranges::sort(folders);
+  }
+  if (folders.empty()) folders.push_back(path);
+  std::vector<RunRecord> records;
+  for (const std::filesystem::path& folder : folders) records.push_back(read(folder, options));
+  return records;
+}
+
 void report_both(const Options& options) {
-  const RunRecord first = read(options.path, options), second = read(options.other, options);
-  const observe::RunComparison comparison = observe::compare_records(first, second);
+  const observe::RunComparison comparison =
+      observe::compare_records(read_runs(options.path, options), read_runs(options.other, options));
   const std::string names[] = {options.path.string(), options.other.string()};
   fmt::print("{}", observe::comparison_text(comparison, names[0], names[1]));
-  require(options.json.empty(), ErrorCode::kInvalidArgument, "--json",
-          "is for one run; for two there is --out");
-  if (options.out.empty()) return;
-  write_page(options.out, observe::comparison_record(comparison, reports_of(first).front(),
-                                                     reports_of(second).front(), names[0], names[1]));
+  if (!options.out.empty())
+    write_page(options.out, observe::comparison_record(comparison, names[0], names[1]));
 }
 
 }  // namespace
@@ -84,7 +98,9 @@ void add_report(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "report", "the verdict and the page of a run again from what it recorded, or two runs side by side");
   command->add_option("run", options->path, "folder that `train --out` wrote, or its run.json")->required();
-  command->add_option("other", options->other, "a second one, to hold against the first");
+  command->add_option(
+      "other", options->other,
+      "a second one, to hold against the first; either may be a folder of several runs' folders");
   command
       ->add_option("--bound", options->bound_percent,
                    "the largest change in % that is still flat; default: the run's own")
@@ -96,7 +112,10 @@ void add_report(CLI::App& app) {
   command->callback([options] {
     require_folder_of(options->out);
     require_folder_of(options->json);
-    options->other.empty() ? report_one(*options) : report_both(*options);
+    if (options->other.empty()) return report_one(*options);
+    require(options->json.empty() && !options->require_flat, ErrorCode::kInvalidArgument, "report",
+            "{} is for one run; for two there is --out", options->json.empty() ? "--require-flat" : "--json");
+    report_both(*options);
   });
 }
 

@@ -38,7 +38,7 @@ json read_live(const std::filesystem::path& path) {
     return live;
   } catch (const std::exception& error) {
     fail(ErrorCode::kBadFormat, path.string(), "not what a run says of itself: {}",
-         std::string(error.what()).substr(0, 200));
+         observe::complaint(error));
   }
 }
 
@@ -60,8 +60,10 @@ std::string view(const json& live) {
   const auto number = [&](const char* name) { return live.at(name).get<double>(); };
   const double steps = number("step"), of = number("steps_per_epoch"), epochs = number("epochs");
   std::string text = fmt::format("{}  process {}\n", live.at("title").get<std::string>(), process_of(live));
-  text += fmt::format("epoch {:.0f} of {:.0f}, step {:.0f}{}; {:.0f} steps in {}\n", number("epoch"), epochs,
-                      steps, of > 0 ? fmt::format(" of {:.0f}", of) : "", number("total_steps"),
+  const double total = number("total_steps"), recorded = number("recorded_steps");
+  text += fmt::format("epoch {:.0f} of {:.0f}, step {:.0f}{}; {:.0f} steps, {}{:.0f} in {}\n",
+                      number("epoch"), epochs, steps, of > 0 ? fmt::format(" of {:.0f}", of) : "", total,
+                      recorded < total ? "since warm-up " : "", recorded,
                       observe::duration_text(number("seconds") * 1e9));
   std::string results;
   for (const auto& [name, value] : live.at("results").items()) {
@@ -129,7 +131,7 @@ void add_watch(CLI::App& app) {
       run(*options);
     } catch (const json::exception& error) {
       fail(ErrorCode::kBadFormat, (options->folder / "live.json").string(), "lacks something: {}",
-           error.what());
+           observe::complaint(error));
     } catch (const std::invalid_argument& error) {
       fail(ErrorCode::kBadFormat, (options->folder / "live.json").string(), "{}", error.what());
     }

@@ -96,7 +96,7 @@ double CsvReader::number(size_t column) const {
   std::string_view text = trimmed(scanner_.field(column));
   if (text.empty()) {
     require(options_.missing == MissingValue::kNan, ErrorCode::kBadFormat, where,
-            "line {}, column {}: no value; fill it in or read with MissingValue::kNan", line, column + 1);
+            "line {}, column {}: no value; fill it in, or read missing values as NaN", line, column + 1);
     return std::numeric_limits<double>::quiet_NaN();
   }
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
@@ -109,9 +109,8 @@ double CsvReader::number(size_t column) const {
          text.substr(0, kShown), line == 1 ? "; is the first row a header?" : "");
   }
   if (!std::isfinite(value) && !options_.allow_non_finite) {
-    fail(ErrorCode::kBadFormat, where,
-         "line {}, column {}: expected a finite number, got '{}' (CsvOptions::allow_non_finite accepts it)",
-         line, column + 1, text.substr(0, kShown));
+    fail(ErrorCode::kBadFormat, where, "line {}, column {}: expected a finite number, got '{}'", line,
+         column + 1, text.substr(0, kShown));
   }
   return value;
 }

@@ -60,6 +60,8 @@ class CsvReader {
   /// Reads the next row's numbers into `row` (columns() of them); false at the end. Throws as `read_csv`, and
   /// kInvalidArgument for a row of another size; after an error only `seek` may be called.
   bool next(std::span<double> row);
+  /// Of the file, from 1, of the row that `next` gave.
+  int64_t line() const { return scanner_.line(); }
   /// Field `column` of the file, from 0, of the row that `next` gave, as text. Throws kOutOfRange.
   std::string_view text(size_t column) const;
 

@@ -1,5 +1,6 @@
 #include "isochron/data/element.h"
 
+#include <array>
 #include <mutex>
 #include <set>
 
@@ -45,25 +46,23 @@ void Element::add(std::string_view name, Tensor tensor) {
   require(size_ < kMaxElementTensors, ErrorCode::kInvalidArgument, "element", "holds at most {} tensors",
           kMaxElementTensors);
   require(!contains(name), ErrorCode::kInvalidArgument, "element", "the name '{}' appears twice", name);
-  names_[static_cast<size_t>(size_)] = kept_name(name);
-  tensors_[static_cast<size_t>(size_)] = std::move(tensor);
+  std::construct_at(field(size_), Field{kept_name(name), std::move(tensor)});
   ++size_;
 }
 
 bool Element::contains(std::string_view name) const {
   for (int i = 0; i < size_; ++i) {
-    if (*names_[static_cast<size_t>(i)] == name) return true;
+    if (*field(i)->name == name) return true;
   }
   return false;
 }
 
-size_t Element::index_of(std::string_view name) const {
-  for (size_t i = 0; i < static_cast<size_t>(size_); ++i) {
-    if (*names_[i] == name) return i;
+int Element::index_of(std::string_view name) const {
+  for (int i = 0; i < size_; ++i) {
+    if (*field(i)->name == name) return i;
   }
   std::string known;
-  for (int i = 0; i < size_; ++i)
-    known += fmt::format("{}'{}'", i ? ", " : "", *names_[static_cast<size_t>(i)]);
+  for (int i = 0; i < size_; ++i) known += fmt::format("{}'{}'", i ? ", " : "", *field(i)->name);
   fail(ErrorCode::kInvalidArgument, "element", "has no '{}'; its names are {}", name, known);
 }
 
@@ -73,23 +72,25 @@ void Element::throw_out_of_range(int index) const {
 
 bool Element::has(const Signature& signature) const {
   if (signature.size() != static_cast<size_t>(size_)) return false;
-  for (size_t i = 0; i < signature.size(); ++i) {
-    if (!tensors_[i].defined() || !(tensors_[i].spec() == signature[i])) return false;
+  for (int i = 0; i < size_; ++i) {
+    const Tensor& tensor = field(i)->tensor;
+    if (!tensor.defined() || !(tensor.spec() == signature[static_cast<size_t>(i)])) return false;
   }
   return true;
 }
 
 Signature Element::signature() const {
   Signature result;
-  for (int i = 0; i < size_; ++i) result.push_back(tensors_[static_cast<size_t>(i)].spec());
+  for (int i = 0; i < size_; ++i) result.push_back(field(i)->tensor.spec());
   return result;
 }
 
 std::string Element::str() const {
   std::string text;
-  for (size_t i = 0; i < static_cast<size_t>(size_); ++i) {
-    text += fmt::format("{}{}: {}", i ? ", " : "", *names_[i],
-                        tensors_[i].defined() ? tensors_[i].spec().str() : "undefined");
+  for (int i = 0; i < size_; ++i) {
+    const auto& [name, tensor] = *field(i);
+    text +=
+        fmt::format("{}{}: {}", i ? ", " : "", *name, tensor.defined() ? tensor.spec().str() : "undefined");
   }
   return text;
 }

@@ -17,14 +17,16 @@ namespace {
 constexpr size_t kPoints = 64;  // the statistics work on about as many points: longer series are grouped
 constexpr size_t kFewest = 4;   // below, no statistic has a meaning
 constexpr double kSmallestBaseline =
-    1e-3;                         // of the largest value: growth from zero is at most a thousandfold
-constexpr double kMostBound = 5;  // times the bound, for a class with hardly any of the time
+    1e-3;                            // of the largest value: growth from zero is at most a thousandfold
+constexpr double kMostBound = 5;     // times the bound, for a class with hardly any of the time
+constexpr double kMostLonger = 1e4;  // times: no advice to make a run still longer
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 using Level = double (*)(std::span<const double>);
 using Values = std::vector<double>;
 
 /// The three statistics of one track, as differences in the track's unit.
+enum Statistic : size_t { kTrend, kLastTenth, kStep };
 using Statistics = std::array<double, 3>;
 constexpr size_t kStatistics = std::tuple_size_v<Statistics>;
 constexpr std::string_view kStatisticNames[2][kStatistics] = {
@@ -37,8 +39,9 @@ struct Track {
   Values points;
   double baseline = 1;
   int change_point = 0;
-  Values fit;  // the points without noise
-  Values residuals;
+  Values fit = {};                       // the points without noise
+  std::optional<Statistic> shaped = {};  // whose shape that has; none: constant
+  Values residuals = {};
   Statistics observed{};
   Statistics of_fit{};
 };
@@ -176,7 +179,7 @@ void fit(Track& track) {
   Values step(n, median(points.first(k)));
   std::fill(step.begin() + static_cast<std::ptrdiff_t>(k), step.end(), median(points.subspan(k)));
   double best_score = kInfinity;
-  const auto offer = [&](int parameters, Values model) {
+  const auto offer = [&](int parameters, Values model, std::optional<Statistic> shaped) {
     if (model.empty()) return;
     double deviation = 0;
     for (size_t i = 0; i < n; ++i) deviation += std::fabs(points[i] - model[i]);
@@ -186,11 +189,12 @@ void fit(Track& track) {
     if (score >= best_score) return;
     best_score = score;
     track.fit = std::move(model);
+    track.shaped = shaped;
   };
-  offer(1, Values(n, level));
-  offer(2, std::move(straight));
-  offer(3, std::move(step));
-  offer(8, monotone_curve(points));
+  offer(1, Values(n, level), std::nullopt);
+  offer(2, std::move(straight), kTrend);
+  offer(3, std::move(step), kStep);
+  offer(8, monotone_curve(points), kLastTenth);
   const double correction =
       std::sqrt(static_cast<double>(n) / static_cast<double>(n - std::min<size_t>(n - 1, 3)));
   for (size_t i = 0; i < n; ++i) track.residuals.push_back((points[i] - track.fit[i]) * correction);
@@ -204,7 +208,7 @@ double baseline_of(std::span<const double> points) {
 }
 
 Track make_track(std::span<const double> values, Level level) {
-  Track track{level, group(values), 1, 0, {}, {}, {}, {}};
+  Track track{.level = level, .points = group(values)};
   const size_t n = track.points.size();
   track.baseline = baseline_of(track.points);
   track.change_point = pettitt(track.points, static_cast<int>(tenth(n))).index;
@@ -296,27 +300,33 @@ HalfWidths half_widths_of(const std::vector<Values>& errors, const FlatnessOptio
 }
 
 /// How many times longer a run must be: half widths shrink with the root of its length. A change that can't
-/// be told from none is taken for none, which needs an interval of half the bound; any other must come clear
-/// of the bound.
-double factor_to_decide(std::span<const ChangeEstimate> estimates, double bound) {
-  double factor = 1;
-  for (const ChangeEstimate& estimate : estimates) {
-    if (within(estimate, bound)) continue;
-    const double half_width = 0.5 * (estimate.high - estimate.low);
-    const bool none = estimate.low <= 0 && estimate.high >= 0;
-    const double needed = none ? 0.5 * bound : std::fabs(bound - std::fabs(estimate.change));
-    if (half_width <= needed) continue;
-    factor = std::max(factor, needed > 0 ? (half_width / needed) * (half_width / needed) : kInfinity);
+/// be told from none is taken for none, which needs an interval of half the bound in all statistics. Any
+/// other must come clear of the bound: growth in the joint interval of one statistic, a change within the
+/// bound in each by itself.
+double factor_to_decide(std::span<const ChangeEstimate> own, std::span<const ChangeEstimate> joint,
+                        double bound) {
+  const auto factor_of = [](const ChangeEstimate& estimate, double needed) {
+    const double ratio = 0.5 * (estimate.high - estimate.low) / needed;
+    return needed > 0 ? ratio * ratio : kInfinity;
+  };
+  double flat = 1, beyond = kInfinity;
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (within(own[i], bound)) continue;
+    const double excess = std::fabs(own[i].change) - bound;
+    const bool none = own[i].low <= 0 && own[i].high >= 0;
+    if (excess > 0 && !none) beyond = std::min(beyond, factor_of(joint[i], excess));
+    flat = std::max(flat, factor_of(own[i], none ? 0.5 * bound : -excess));
   }
-  return factor;
+  const double factor = std::isfinite(beyond) ? beyond : flat;
+  return factor <= kMostLonger ? factor : kInfinity;
 }
 
 std::string percent(double change) { return fmt::format("{:+.2f} %", 100 * change); }
 
-void explain(FlatnessVerdict& verdict, const FlatnessInput& input, const FlatnessOptions& options) {
+/// Sets `reason` and, as `factor` times the run's, the iterations that would decide; 0 where it is decided.
+void explain(FlatnessVerdict& verdict, const FlatnessInput& input, const FlatnessOptions& options,
+             double factor) {
   const double iterations = static_cast<double>(input.medians.size()) * input.iterations_per_window;
-  double factor =
-      verdict.kind == Flatness::kInconclusive ? factor_to_decide(verdict.estimates, options.bound) : 0;
   const bool few = verdict.windows < options.min_windows;
   const bool brief = input.seconds && *input.seconds < options.min_seconds;
   if (few || brief) {
@@ -359,6 +369,21 @@ struct Correction {
   FlatnessInput moved;
 };
 
+/// Of the changes beyond the bound, the one that has the shape of what happened is told: a trend through a
+/// step is steeper than the step.
+void name_by_shape(FlatnessVerdict& verdict, std::span<const Track> tracks) {
+  if (verdict.kind != Flatness::kGrowing && verdict.kind != Flatness::kShrinking) return;
+  const double sign = verdict.kind == Flatness::kGrowing ? 1 : -1;
+  for (size_t t = 0; t < tracks.size(); ++t) {
+    if (!tracks[t].shaped) continue;
+    const ChangeEstimate& shaped = verdict.estimates[t * kStatistics + *tracks[t].shaped];
+    const double nearest = sign > 0 ? shaped.low : -shaped.high;
+    if (nearest <= verdict.bound) continue;
+    verdict.largest = shaped;
+    return;
+  }
+}
+
 /// The judgement without a look at the machine. Where `input` has been corrected, the intervals allow for the
 /// error of that.
 FlatnessVerdict judge(const FlatnessInput& input, const FlatnessOptions& options,
@@ -371,7 +396,7 @@ FlatnessVerdict judge(const FlatnessInput& input, const FlatnessOptions& options
   verdict.warmup_windows = static_cast<int>(begin);
   verdict.windows = static_cast<int>(medians.size());
   if (medians.size() < kFewest) {
-    explain(verdict, input, options);
+    explain(verdict, input, options, 1);
     return verdict;
   }
   const std::vector<Track> tracks = make_tracks(input, begin);
@@ -394,7 +419,9 @@ FlatnessVerdict judge(const FlatnessInput& input, const FlatnessOptions& options
       verdict.smallest_detectable_change = std::max(verdict.smallest_detectable_change, own);
     }
   }
+  const double factor = factor_to_decide(verdict.estimates, joint, options.bound);
   decide(verdict, std::move(joint));
+  name_by_shape(verdict, tracks);
   verdict.first_tenth = median(medians.first(tenth(medians.size())));
   verdict.last_tenth = median(medians.last(tenth(medians.size())));
   const size_t grouped = group_size(medians.size());
@@ -408,7 +435,7 @@ FlatnessVerdict judge(const FlatnessInput& input, const FlatnessOptions& options
   const ChangePoint change_point = pettitt(medians, static_cast<int>(tenth(medians.size())));
   verdict.change_point = change_point.index;
   verdict.change_point_p = change_point.p_value;
-  explain(verdict, input, options);
+  explain(verdict, input, options, verdict.kind == Flatness::kInconclusive ? factor : 0);
   return verdict;
 }
 
@@ -573,12 +600,12 @@ bool within(const ChangeEstimate& estimate, double bound) {
 
 void decide(FlatnessVerdict& verdict, std::vector<ChangeEstimate> joint) {
   const double bound = verdict.bound;
+  const auto beyond_bound = [bound](const ChangeEstimate& e) { return e.low > bound || e.high < -bound; };
   const auto lesser = [](const ChangeEstimate& a, const ChangeEstimate& b) {
     return std::fabs(a.change) < std::fabs(b.change);
   };
   std::vector<ChangeEstimate> beyond;
-  std::ranges::copy_if(joint, std::back_inserter(beyond),
-                       [bound](const ChangeEstimate& e) { return e.low > bound || e.high < -bound; });
+  std::ranges::copy_if(joint, std::back_inserter(beyond), beyond_bound);
   if (std::ranges::all_of(verdict.estimates, [bound](const auto& e) { return within(e, bound); })) {
     verdict.kind = Flatness::kFlat;
   } else if (!beyond.empty()) {
@@ -588,6 +615,9 @@ void decide(FlatnessVerdict& verdict, std::vector<ChangeEstimate> joint) {
     return;
   } else {
     verdict.kind = Flatness::kInconclusive;
+    for (size_t i = 0; i < joint.size(); ++i) {  // what isn't flat may still be growth
+      if (beyond_bound(verdict.estimates[i])) verdict.estimates[i] = joint[i];
+    }
   }
   verdict.largest = *std::ranges::max_element(verdict.estimates, lesser);
 }

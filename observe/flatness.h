@@ -57,9 +57,9 @@ struct FlatnessInput {
   std::optional<double> seconds = std::nullopt;  // how long the run took; unknown: not required
 };
 
-/// One statistic's relative change over the run, 0.05 is 5 % up, with the interval that decides: where
-/// growing or shrinking is found the joint one at the confidence (95 %), else its own between two one-sided
-/// tests (90 %).
+/// One statistic's relative change over the run, 0.05 is 5 % up, with the interval that decides: its own
+/// between two one-sided tests (90 %); where growing or shrinking is found, or flat is ruled out by this
+/// statistic, the joint one at the confidence (95 %).
 struct ChangeEstimate {
   std::string_view name;  // "trend of medians", "last tenth of means", ...
   double change = 0;
@@ -71,7 +71,7 @@ struct FlatnessVerdict {
   Flatness kind = Flatness::kInconclusive;
   bool machine_slowed = false;  // growing as measured, but not once the machine's speed is taken out, as here
   double bound = 0;             // what it was held against
-  ChangeEstimate largest;       // the largest absolute one; of growing or shrinking beyond the bound
+  ChangeEstimate largest;       // largest absolute one; beyond the bound, the one of the shape it has
   std::vector<ChangeEstimate> estimates;
   double first_tenth = 0;  // level of the medians, in the series' unit, after warm-up
   double last_tenth = 0;
@@ -85,7 +85,8 @@ struct FlatnessVerdict {
   double smallest_detectable_change =
       0;  // half the widest interval: less than this could not be told from none
   /// Iterations of such a run (in all) that would bring a decision if the change stays what it is; 0 when
-  /// decided, infinity when the change sits on the bound, or turns beside a twin decide.
+  /// decided, infinity when the change sits on the bound (it would take 10,000 times more), or turns beside
+  /// a twin decide.
   double iterations_to_decide = 0;
   std::string reason;  // one line for people
 };

@@ -1,11 +1,14 @@
-// Whole numbers out of documents that anybody may have written. The library's own get() cuts off fractions,
-// and converting what fits no 64 bits is undefined.
+// Whole numbers out of documents that anybody may have written, and what is wrong with these. The library's
+// own get() cuts off fractions, and converting what fits no 64 bits is undefined.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 
 namespace isochron::observe {
@@ -28,6 +31,14 @@ int64_t whole_of(const Json& value, std::string_view name, int64_t low = 0) {
 template <typename Json>
 int64_t whole(const Json& json, const char* name, int64_t low = 0) {
   return whole_of(json.at(name), name, low);
+}
+
+/// What an error says of a document, for people: without the library's own name of it, and not too long.
+inline std::string complaint(const std::exception& error) {
+  constexpr size_t kMost = 200;
+  std::string_view text = error.what();
+  if (text.starts_with("[json.exception.")) text.remove_prefix(std::min(text.find(']') + 2, text.size()));
+  return std::string(text.substr(0, kMost));
 }
 
 }  // namespace isochron::observe

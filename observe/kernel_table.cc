@@ -199,7 +199,7 @@ KernelTable parse_kernel_table(std::string_view json, std::string_view where) {
     }
     return table;
   } catch (const std::exception& error) {
-    fail(ErrorCode::kBadFormat, where, "expected a table of kernels: {}", error.what());
+    fail(ErrorCode::kBadFormat, where, "expected a table of kernels: {}", complaint(error));
   }
 }
 

@@ -285,7 +285,7 @@ std::vector<MemoryMoment> memory_from_json(std::string_view text, std::string_vi
     for (const Json& moment : json.at("moments")) moments.push_back(moment_of(moment));
     return moments;
   } catch (const std::exception& error) {
-    fail(ErrorCode::kBadFormat, where, "expected the moments that memory_json writes: {}", error.what());
+    fail(ErrorCode::kBadFormat, where, "expected the moments that memory_json writes: {}", complaint(error));
   }
 }
 

@@ -381,7 +381,7 @@ PlanPicture plan_from_json(std::string_view text, std::string_view where) {
   } catch (const Error& error) {
     fail(ErrorCode::kBadFormat, where, "holds no plan: {}", error.what());
   } catch (const std::exception& error) {
-    fail(ErrorCode::kBadFormat, where, "expected the plan that plan_json writes: {}", error.what());
+    fail(ErrorCode::kBadFormat, where, "expected the plan that plan_json writes: {}", complaint(error));
   }
 }
 

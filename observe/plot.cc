@@ -14,7 +14,7 @@
 namespace isochron::observe {
 namespace {
 
-constexpr double kText = 12, kTitle = 14;  // heights
+constexpr double kText = 12, kTitle = 14, kTitleLine = 18;  // heights
 /// Widths of a character in heights: the mean of a text; that of digits in the widest of usual fonts.
 constexpr double kCharacter = 0.58, kDigit = 0.65;
 constexpr double kLegendLine = 18, kSwatch = 18, kGap = 6;
@@ -31,9 +31,25 @@ struct Range {
   }
 };
 
-double text_width(std::string_view text, double character = kCharacter) {
+double text_width(std::string_view text, double character = kCharacter, double height = kText) {
   const auto starts = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
-  return static_cast<double>(std::ranges::count_if(text, starts)) * character * kText;
+  return static_cast<double>(std::ranges::count_if(text, starts)) * character * height;
+}
+
+/// The words of a title in lines no wider than `width`, where no word is.
+std::vector<std::string_view> title_lines(std::string_view title, double width) {
+  std::vector<std::string_view> lines;
+  while (!title.empty()) {
+    size_t end = std::min(title.find(' '), title.size());
+    while (end < title.size()) {
+      const size_t next = std::min(title.find(' ', end + 1), title.size());
+      if (text_width(title.substr(0, next), kCharacter, kTitle) > width) break;
+      end = next;
+    }
+    lines.push_back(title.substr(0, end));
+    title.remove_prefix(std::min(end + 1, title.size()));
+  }
+  return lines;
 }
 
 /// From numbers to places along one axis.
@@ -129,7 +145,8 @@ std::vector<std::vector<Spot>> line_pieces(const PlotSeries& series, const Axis&
 
 class Drawing {
  public:
-  Drawing(const Plot& plot, const PlotSize& size) : plot_(plot), size_(size) {
+  Drawing(const Plot& plot, const PlotSize& size)
+      : plot_(plot), size_(size), title_(title_lines(plot.title, size.width)) {
     x_.logarithmic = plot.log_x;
     y_.logarithmic = plot.log_y;
     find_ranges();
@@ -142,9 +159,9 @@ class Drawing {
         "style=\"max-width:100%;height:auto\" role=\"img\" aria-label=\"{}\" "
         "font-family=\"system-ui,sans-serif\" font-size=\"{:g}\" fill=\"currentColor\">\n",
         size_.width, size_.height, size_.width, escape_markup(plot_.title), kText);
-    if (!plot_.title.empty()) {
+    for (size_t i = 0; i < title_.size(); ++i) {
       text_ += fmt::format("<text x=\"0\" y=\"{:g}\" font-size=\"{:g}\" font-weight=\"600\">{}</text>\n",
-                           kTitle, kTitle, escape_markup(plot_.title));
+                           kTitle + static_cast<double>(i) * kTitleLine, kTitle, escape_markup(title_[i]));
     }
     text_ += legend_;
     draw_axes();
@@ -179,7 +196,7 @@ class Drawing {
   }
 
   void lay_out() {
-    double top = plot_.title.empty() ? kGap : kTitle + kGap + 4;
+    double top = kGap + kTitleLine * static_cast<double>(title_.size());
     top = lay_out_legend(top) + (plot_.y_label.empty() ? 0 : kText + kGap) + kGap;
     y_.end = top;
     y_.begin = size_.height - (plot_.x_label.empty() ? 1.5 : 3) * kText - kGap;
@@ -296,6 +313,7 @@ class Drawing {
 
   const Plot& plot_;
   PlotSize size_;
+  std::vector<std::string_view> title_;
   Axis x_, y_;
   std::string legend_, text_;
 };

@@ -172,12 +172,14 @@ Json environment_json(const MachineDescription& machine) {
 
 std::string duration_text(double ns) {
   if (ns < 0) return fmt::format("-{}", duration_text(-ns));
-  if (ns < 1e3) return fmt::format("{:#.3g} ns", ns);
-  if (ns < 1e6) return fmt::format("{:#.3g} us", ns * 1e-3);
-  if (ns < 1e9) return fmt::format("{:#.3g} ms", ns * 1e-6);
+  constexpr double kThousand = 999.5;  // from there three digits would round to 1.00e+03
+  if (ns < kThousand) return fmt::format("{:#.3g} ns", ns);
+  if (ns < kThousand * 1e3) return fmt::format("{:#.3g} us", ns * 1e-3);
+  if (ns < kThousand * 1e6) return fmt::format("{:#.3g} ms", ns * 1e-6);
   if (ns < 120e9) return fmt::format("{:.2f} s", ns * 1e-9);
   if (ns < 7200e9) return fmt::format("{:#.3g} min", ns / 60e9);
-  return fmt::format("{:#.3g} h", ns / 3600e9);
+  const double hours = ns / 3600e9;
+  return hours < kThousand ? fmt::format("{:#.3g} h", hours) : fmt::format("{:.0f} h", hours);
 }
 
 std::string bytes_text(double bytes) {

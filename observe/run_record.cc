@@ -537,8 +537,7 @@ RunRecord parse_run_record(std::string_view text, std::string_view where) {
   try {
     return record_of(Json::parse(text));
   } catch (const std::exception& error) {
-    fail(ErrorCode::kBadFormat, where, "not the record of a run: {}",
-         std::string(error.what()).substr(0, 200));
+    fail(ErrorCode::kBadFormat, where, "not the record of a run: {}", complaint(error));
   }
 }
 

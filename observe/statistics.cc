@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numbers>
 #include <numeric>
 
 #include "isochron/core/error.h"
@@ -248,6 +249,28 @@ Interval bootstrap_interval(std::span<const double> values,
   const double tail = 0.5 * (1 - options.confidence);
   return {2 * estimate - quantile_of_sorted(replicates, 1 - tail),
           2 * estimate - quantile_of_sorted(replicates, tail)};
+}
+
+double student_quantile(double confidence, int degrees) {
+  require(confidence > 0 && confidence < 1 && degrees >= 1, ErrorCode::kInvalidArgument, "student_quantile",
+          "needs a confidence in (0, 1) and degrees of freedom >= 1, got {} and {}", confidence, degrees);
+  const auto within = [degrees](double t) {
+    const double angle = std::atan(t / std::sqrt(degrees)), cosine = std::cos(angle);
+    const bool odd = degrees % 2 == 1;
+    double term = odd ? cosine : 1, sum = degrees == 1 ? 0 : term;
+    for (int k = odd ? 2 : 1; k < degrees - 2; k += 2) {
+      term *= cosine * cosine * k / (k + 1);
+      sum += term;
+    }
+    return odd ? 2 / std::numbers::pi * (angle + std::sin(angle) * sum) : std::sin(angle) * sum;
+  };
+  double low = 0, high = 1;
+  while (within(high) < confidence) high *= 2;
+  while (high - low > 1e-10 * high) {
+    const double middle = low + 0.5 * (high - low);
+    (within(middle) < confidence ? low : high) = middle;
+  }
+  return high;
 }
 
 std::optional<Period> find_period(std::span<const int64_t> iterations) {

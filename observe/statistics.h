@@ -83,6 +83,11 @@ Interval bootstrap_interval(std::span<const double> values,
                             const std::function<double(std::span<const double>)>& statistic,
                             const BootstrapOptions& options = {});
 
+/// The distance from 0 within which Student's t of whole `degrees` >= 1 lies with probability `confidence` in
+/// (0, 1), else kInvalidArgument; to 1e-9 of itself. Abramowitz and Stegun, "Handbook of Mathematical
+/// Functions", 26.7.3 and 26.7.4.
+double student_quantile(double confidence, int degrees);
+
 /// A period found in the iterations at which something happened.
 struct Period {
   int64_t length = 0;   // iterations

@@ -98,6 +98,8 @@ class Callback {
 
   /// Called after every step too: it must cost next to nothing unless it saves.
   virtual void on_save(RunState&, SavePoint) {}
+  /// Whether what on_save does is writing checkpoints, whose time is told apart from the callbacks'.
+  virtual bool saves() const { return false; }
   /// A checkpoint that the run shall go on from, empty for none; asked before anything else. The first
   /// callback that has one decides.
   virtual std::filesystem::path resume_from() { return {}; }

@@ -413,13 +413,16 @@ void Trainer::Fit::add_to_history(const EpochRecord& record) {
 }
 
 void Trainer::Fit::save(SavePoint point) {
-  if (options_.callbacks.empty()) return;
-  const OptionalPhase phase(recorder_, Phase::kCheckpoint);
   const bool passes = point == SavePoint::kStep || point == SavePoint::kEpoch;
   asked_ = passes ? 0 : std::ssize(options_.callbacks);
-  for (Callback* callback : options_.callbacks) {
-    if (passes) ++asked_;
-    callback->on_save(run_, point);
+  const std::vector<Callback*>& callbacks = options_.callbacks;
+  for (size_t i = 0; i < callbacks.size();) {
+    const bool saving = callbacks[i]->saves();
+    const OptionalPhase phase(recorder_, saving ? Phase::kCheckpoint : Phase::kCallbacks);
+    for (; i < callbacks.size() && callbacks[i]->saves() == saving; ++i) {
+      if (passes) ++asked_;
+      callbacks[i]->on_save(run_, point);
+    }
   }
 }
 

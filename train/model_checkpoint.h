@@ -66,6 +66,7 @@ class ModelCheckpoint : public Callback {
   void on_train_begin(RunState& run) override;
   /// Throws kIo, also for an earlier save that failed since.
   void on_save(RunState& run, SavePoint point) override;
+  bool saves() const override { return true; }
   /// Waits until all is written. Throws as `on_save`.
   void on_train_end(RunState& run) override;
   std::filesystem::path resume_from() override;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "isochron/core/error.h"
+#include "isochron/observe/json_numbers-inl.h"
 
 namespace isochron::train {
 namespace {
@@ -130,7 +131,7 @@ RunDocument RunDocument::parse(const std::string& text, const std::string& where
     fail(ErrorCode::kBadFormat, where,
          "the document is not that of a run ({}); a loop of one's own reads its checkpoints with "
          "train::Checkpoint",
-         std::string(error.what()).substr(0, 200));
+         observe::complaint(error));
   }
 }
 
@@ -147,7 +148,7 @@ std::vector<EpochRecord> parse_history(std::string_view text, const std::string&
       history.push_back(record_of(ordered_json::parse(text.substr(0, end))));
     } catch (const std::exception& error) {
       fail(ErrorCode::kBadFormat, where, "line {} of the history is no epoch's record ({})",
-           history.size() + 1, std::string(error.what()).substr(0, 200));
+           history.size() + 1, observe::complaint(error));
     }
     text.remove_prefix(std::min(end + 1, text.size()));
   }

@@ -94,6 +94,7 @@ void RunWatch::write(const RunState& run, bool finished) {
       {"step", run.step},
       {"steps_per_epoch", run.steps_per_epoch},
       {"total_steps", run.total_steps},
+      {"recorded_steps", totals.iterations},
       {"seconds", static_cast<double>(totals.elapsed_ns) * 1e-9},
       {"results", std::move(results)},
       {"p50_ns", recorder_.duration_quantile(0.5)},

@@ -5,7 +5,7 @@
 //   format       "isochron live 1"
 //   title, process (its id), finished, stop_reason
 //   epoch, epochs, step, steps_per_epoch (0: not known), total_steps
-//   seconds      of recorded time
+//   recorded_steps, seconds    since warm-up, as everything below
 //   results      {name: number}
 //   p50_ns, p99_ns
 //   data_wait_share, rss_bytes, rss_first_bytes, spikes

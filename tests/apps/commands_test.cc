@@ -76,7 +76,7 @@ TEST_F(Command, AnalyzeJudgesALog) {
   EXPECT_THAT(run_isochron("analyze " + file + " --pattern '(loss): '"), Ends(3, "'loss' is no number"));
   EXPECT_THAT(run_isochron("analyze " + (folder_.path() / "none.csv").string()), Ends(3, "none.csv"));
   EXPECT_THAT(run_isochron("analyze " + write("zero.csv", "1\n0\n").string() + " --unit s"),
-              Ends(3, "time 2 of 2 is 0"));
+              Ends(3, "line 2] expected a time above 0, got 0"));
 }
 
 TEST_F(Command, BenchMeasuresACase) {

@@ -95,6 +95,11 @@ TEST_F(TrainCommand, ItsRunIsReportedAgainComparedAndWatched) {
   EXPECT_THAT(compared, Ends(0, "--batch"));
   EXPECT_THAT(compared.text, HasSubstr("median step"));
   EXPECT_THAT(content_of(both), HasSubstr("Settings that differ"));
+  EXPECT_THAT(run_isochron(fmt::format("report {} {} --json x", a, b)), Ends(2, "is for one run"));
+  EXPECT_THAT(run_isochron(fmt::format("report {} {} --require-flat", a, b)), Ends(2, "is for one run"));
+  EXPECT_THAT(run_isochron(fmt::format("report {} {}", folder_.path().string(), b)),
+              Ends(0, "over 2 and 1 runs"))
+      << "a folder of runs' folders";
 
   EXPECT_THAT(run_isochron("watch " + a), Ends(0, "the run is over"));
   EXPECT_THAT(run_isochron("watch --once " + a), Ends(0, "epoch 3 of 3"));
@@ -110,6 +115,9 @@ TEST_F(TrainCommand, ReportsOfNothingAreErrors) {
   EXPECT_THAT(run_isochron("watch " + folder_.path().string()), Ends(3, "live.json"));
   write("run.json", "{\"format\": \"isochron run 1\"}");
   EXPECT_THAT(run_isochron("report " + folder_.path().string()), Ends(3, "not the record of a run"));
+  write("run.json", "{\"format\": \"isoch");
+  EXPECT_THAT(run_isochron("report " + folder_.path().string()).text,
+              AllOf(HasSubstr("parse error at line 1"), Not(HasSubstr("json.exception"))));
   write("live.json", "{\"format\": \"isochron live 1\", \"step\": 1}");
   EXPECT_THAT(run_isochron("watch " + folder_.path().string()), Ends(3, "live.json"));
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <limits>
 
@@ -100,6 +101,37 @@ TEST(Flatness, StepIsGrowingAndItsPlaceIsTold) {
   EXPECT_EQ(verdict.kind, Flatness::kGrowing);
   EXPECT_NEAR(verdict.change_point + verdict.warmup_windows, 64, 2);
   EXPECT_LT(verdict.change_point_p, 1e-3);
+}
+
+TEST(Flatness, ChangeIsToldAtItsSize) {
+  const auto told = [](double size, const Duration& duration) {
+    for (uint64_t seed = 1; seed <= 8; ++seed) {
+      const ChangeEstimate largest = judge(make_series(128, 32, seed, duration)).largest;
+      EXPECT_NEAR(largest.change, size, 0.015) << largest.name << ", seed " << seed;
+    }
+  };
+  told(0.2, [](double p, int, Rng& rng) { return step(p, 0.2) * gaussian(rng, 0.02); });
+  told(-0.2, [](double p, int, Rng& rng) { return step(p, -0.2) * gaussian(rng, 0.02); });
+  told(0.2 / 1.01, [](double p, int, Rng& rng) { return drift(p, 0.2) * gaussian(rng, 0.02); });
+}
+
+TEST(Flatness, InconclusiveSaysWhatIsMissing) {
+  int seen = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    const double size = 0.001 * static_cast<double>(seed);
+    const Series series = make_series(
+        128, 32, seed, [size](double p, int, Rng& rng) { return step(p, size) * gaussian(rng, 0.08); });
+    for (const double bound : {0.05, 1e-9}) {
+      const FlatnessVerdict verdict = judge(series, {.bound = bound});
+      if (verdict.kind != Flatness::kInconclusive) continue;
+      ++seen;
+      EXPECT_GT(verdict.iterations_to_decide, 128);
+      EXPECT_TRUE(verdict.iterations_to_decide <= 128e4 || !std::isfinite(verdict.iterations_to_decide));
+      for (const ChangeEstimate& one : verdict.estimates)
+        EXPECT_TRUE(one.low <= bound && one.high >= -bound) << one.name << " lies beyond, seed " << seed;
+    }
+  }
+  EXPECT_GT(seen, 20);
 }
 
 TEST(Flatness, DecreaseIsShrinking) {

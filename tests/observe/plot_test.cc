@@ -130,6 +130,17 @@ TEST(PlotSvg, LongLabelsOfTheUpwardAxisHaveRoom) {
   EXPECT_GE(std::stod(svg.substr(x)), 5 * kDigitWidth);
 }
 
+TEST(PlotSvg, LongTitlesTakeLinesEnough) {
+  Plot plot = plot_of({1, 2}, {1, 2});
+  plot.title = "Where the time of an iteration goes, over the whole of a very long run of many steps";
+  const auto lines = [&](double width) {
+    return count_of(plot_svg(plot, {.width = width, .height = 300}), "font-weight=\"600\"");
+  };
+  EXPECT_EQ(lines(1000), 1U);
+  EXPECT_EQ(lines(358), 2U);
+  EXPECT_GT(lines(150), 4U);
+}
+
 TEST(PlotSvg, LeavesOutWhatHasNoPlaceAndInterruptsTheLine) {
   EXPECT_EQ(lines_of(plot_svg(plot_of({0, 1, 2, 3, 4}, {1, 2, NAN, 3, kInfinity}))).size(), 2u);
   Plot plot = plot_of({0, 1, 2, 3}, {1, 0, 5, 6});

@@ -7,6 +7,7 @@
 
 #include "isochron/core/error.h"
 #include "observe/synthetic.h"
+#include "support/expect_error.h"
 
 namespace isochron::observe {
 namespace {
@@ -159,6 +160,18 @@ TEST(Period, FindsNoneInChance) {
     EXPECT_FALSE(find_period(spikes)) << "seed " << seed;
   }
   EXPECT_FALSE(find_period(std::vector<int64_t>{10, 20, 30}));
+}
+
+TEST(StudentQuantile, IsThatOfTheTables) {
+  EXPECT_NEAR(student_quantile(0.95, 1), 12.70620474, 1e-7);
+  EXPECT_NEAR(student_quantile(0.95, 2), 4.30265273, 1e-7);
+  EXPECT_NEAR(student_quantile(0.95, 3), 3.18244631, 1e-7);
+  EXPECT_NEAR(student_quantile(0.95, 4), 2.77644511, 1e-7);
+  EXPECT_NEAR(student_quantile(0.99, 7), 3.49948330, 1e-7);
+  EXPECT_NEAR(student_quantile(0.5, 30), 0.68275569, 1e-7);
+  EXPECT_NEAR(student_quantile(0.95, 100'000), 1.95998771, 1e-6);
+  EXPECT_ERROR(static_cast<void>(student_quantile(0.95, 0)), ErrorCode::kInvalidArgument, "degrees");
+  EXPECT_ERROR(static_cast<void>(student_quantile(1, 4)), ErrorCode::kInvalidArgument, "confidence");
 }
 
 }  // namespace

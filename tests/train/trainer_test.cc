@@ -148,6 +148,32 @@ TEST(Trainer, RecordsPhasesAndTheOddBatchAsAClass) {
   EXPECT_GT(total(observe::Phase::kDataWait), 0);
 }
 
+TEST(Trainer, OnlyCallbacksThatSaveTakeTimeForCheckpoints) {
+  struct Saver final : Callback {
+    bool saving;
+    int asked = 0;
+    explicit Saver(bool saves) : saving(saves) {}
+    void on_save(RunState&, SavePoint) override { ++asked; }
+    bool saves() const override { return saving; }
+  };
+  const auto checkpoint_ns = [](bool saves) {
+    Fixture f;
+    auto batches = f.line.batches();
+    observe::Recorder recorder;
+    FitOptions options = quiet(50);
+    options.recorder = &recorder;
+    Saver other(false), saver(saves), last(false);
+    options.callbacks = {&other, &saver, &last};
+    f.trainer.fit(batches, options);
+    EXPECT_GT(saver.asked, 50 * 4);
+    EXPECT_EQ(other.asked, saver.asked);
+    EXPECT_EQ(last.asked, saver.asked);
+    return recorder.totals().phase_ns[static_cast<size_t>(observe::Phase::kCheckpoint)];
+  };
+  EXPECT_EQ(checkpoint_ns(false), 0);
+  EXPECT_GT(checkpoint_ns(true), 0);
+}
+
 TEST(Trainer, SameSeedSameLosses) {
   const auto losses = [] {
     Fixture f;
