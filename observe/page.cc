@@ -41,7 +41,14 @@ summary { cursor: pointer; }
 .key { display: inline-block; width: 0.8em; height: 0.8em; border-radius: 2px; margin-right: 0.5em; }
 .small { font-size: 0.88em; opacity: 0.85; }
 .narrow { display: none; }
-@media (max-width: 640px) { .wide { display: none; } .narrow { display: block; } th, td { padding-left: 10px; } }
+@media (max-width: 640px) {
+  .wide { display: none; } .narrow { display: block; } th, td { padding-left: 10px; }
+  .loops tbody, .loops table { display: block; }
+  .loops tr { display: grid; grid-template-columns: 1fr 5.2em 4em 6.2em; border-bottom: 1px solid var(--line); }
+  .loops th, .loops td { border: none; }
+  .loops .more { grid-column: 1 / -1; padding: 0 0 4px 0; white-space: normal; }
+  .loops th.more, .loops .none { display: none; }
+}
 )";
 
 constexpr std::array<std::string_view, kPhaseCount> kPhaseColours = {

@@ -17,6 +17,7 @@ namespace {
 constexpr double kText = 12, kTitle = 14, kTitleLine = 18;  // heights
 /// Widths of a character in heights: the mean of a text; that of digits in the widest of usual fonts.
 constexpr double kCharacter = 0.58, kDigit = 0.65;
+constexpr double kLeastArea = 0.5;  // of the height, for the plot itself
 constexpr double kLegendLine = 18, kSwatch = 18, kGap = 6;
 /// At least 3:1 against white and against nearly black.
 constexpr std::array<const char*, 6> kColours = {"#3987e5", "#d9730d", "#2a9d5c",
@@ -147,11 +148,17 @@ class Drawing {
  public:
   Drawing(const Plot& plot, const PlotSize& size)
       : plot_(plot), size_(size), title_(title_lines(plot.title, size.width)) {
+    require(
+        std::isfinite(size.width) && std::isfinite(size.height) && size.width >= 120 && size.height >= 100,
+        ErrorCode::kInvalidArgument, "plot", "expected a size of at least 120 x 100, got {:g} x {:g}",
+        size.width, size.height);
     x_.logarithmic = plot.log_x;
     y_.logarithmic = plot.log_y;
     find_ranges();
     lay_out();
   }
+
+  const PlotSize& size() const { return size_; }
 
   std::string svg() {
     text_ = fmt::format(
@@ -198,8 +205,10 @@ class Drawing {
   void lay_out() {
     double top = kGap + kTitleLine * static_cast<double>(title_.size());
     top = lay_out_legend(top) + (plot_.y_label.empty() ? 0 : kText + kGap) + kGap;
+    const double bottom = (plot_.x_label.empty() ? 1.5 : 3) * kText + kGap;
     y_.end = top;
-    y_.begin = size_.height - (plot_.x_label.empty() ? 1.5 : 3) * kText - kGap;
+    y_.begin = std::max(size_.height - bottom, top + kLeastArea * size_.height);
+    size_.height = y_.begin + bottom;
     set_ticks(y_, static_cast<int>((y_.begin - y_.end) / (3 * kText)));
     double widest = 0;
     for (const std::string& label : y_.labels) widest = std::max(widest, text_width(label, kDigit));
@@ -320,23 +329,19 @@ class Drawing {
 
 }  // namespace
 
-std::string plot_svg(const Plot& plot, const PlotSize& size) {
-  require(std::isfinite(size.width) && std::isfinite(size.height) && size.width >= 120 && size.height >= 100,
-          ErrorCode::kInvalidArgument, "plot", "expected a size of at least 120 x 100, got {:g} x {:g}",
-          size.width, size.height);
-  return Drawing(plot, size).svg();
-}
+std::string plot_svg(const Plot& plot, const PlotSize& size) { return Drawing(plot, size).svg(); }
 
 std::string svg_file(const Plot& plot, const PlotSize& size) {
   constexpr double kMargin = 12;
+  Drawing drawing(plot, size);
+  const auto& [width, height] = drawing.size();
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:g} {1:g}\" width=\"{0:g}\" "
       "height=\"{1:g}\">\n"
       "<style>:root {{ color: #1b1f24; background: #ffffff; }}\n"
       "@media (prefers-color-scheme: dark) {{ :root {{ color: #e4e7eb; background: #14171b; }} }}</style>\n"
       "<svg x=\"{2:g}\" y=\"{2:g}\" width=\"{3:g}\" height=\"{4:g}\">\n{5}</svg>\n</svg>\n",
-      size.width + 2 * kMargin, size.height + 2 * kMargin, kMargin, size.width, size.height,
-      plot_svg(plot, size));
+      width + 2 * kMargin, height + 2 * kMargin, kMargin, width, height, drawing.svg());
 }
 
 std::string escape_markup(std::string_view text) {

@@ -48,21 +48,24 @@ std::string memory_text(const RunReport& report) {
   return text;
 }
 
+/// On a narrow screen memory and cause stand below the rest of a row (observe/page.cc).
 std::string chapter_table(const ChapterResult& result) {
   std::string text =
-      "<div class=\"scroll\"><table>\n<tr><th>loop</th><th>iteration</th><th>slower</th><th "
-      "class=\"text\">time"
-      "</th><th class=\"text\">memory</th><th class=\"text\">cause</th></tr>\n";
+      "<div class=\"scroll loops\"><table>\n<tr><th>loop</th><th>iteration</th><th>slower</th><th "
+      "class=\"text\">time</th><th class=\"text more\">memory</th><th class=\"text more\">cause</th></tr>\n";
   for (size_t i = 0; i < result.loops.size(); ++i) {
     const RunReport& report = result.loops[i].report;
+    const std::string memory = memory_text(report);
+    const bool none = report.causes.empty();
     text += fmt::format(
-        "<tr{}><td>{}</td><td>{}</td><td>{}</td><td class=\"text\">{}</td><td class=\"text\">{}</td><td "
-        "class=\"prose\">{}</td></tr>\n",
+        "<tr{}><td>{}</td><td>{}</td><td>{}</td><td class=\"text\">{}</td><td class=\"text "
+        "more{}\">{}</td><td "
+        "class=\"prose more{}\">{}</td></tr>\n",
         result.chapter->loops[i].cured ? " class=\"own\"" : "", escape_markup(report.name),
         observe::duration_text(report.duration_ns.p50),
         report.times_slower ? fmt::format("{:.3g}x", *report.times_slower) : "-",
-        observe::verdict_markup(report.time), memory_text(report),
-        report.causes.empty() ? "-" : escape_markup(report.causes.front().name));
+        observe::verdict_markup(report.time), memory.empty() ? " none" : "", memory, none ? " none" : "",
+        none ? "-" : escape_markup(report.causes.front().name));
   }
   return text + "</table></div>\n";
 }
