@@ -32,8 +32,8 @@ struct Plot {
   std::vector<PlotSeries> series = {};
 };
 
-/// In units of the drawing; text is 12 of them high. Where title and legend would leave the plot less than half
-/// of the height, it is higher by what that lacks.
+/// In units of the drawing; text is 12 of them high. Where title and legend would leave the plot less than
+/// half of the height, it is higher by what that lacks.
 struct PlotSize {
   double width = 760;
   double height = 320;
