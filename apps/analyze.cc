@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <regex.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -56,7 +57,7 @@ std::optional<double> unit_of_name(std::string_view name) {
 double chosen_unit(const Options& options, std::optional<double> found, const std::string& where) {
   if (!options.unit.empty()) return unit_ns(options.unit).value();  // one of those the parser lets pass
   require(found.has_value(), ErrorCode::kInvalidArgument, where,
-          "nothing says in which unit the times are; give --unit ns, us, ms or s");
+          "nothing says in which unit the times are; give --unit ns, us, ms, s or min");
   return *found;
 }
 
@@ -72,15 +73,22 @@ double time_ns(double value, double unit, const std::string& where) {
   return value * unit;
 }
 
+/// What the first line has most of, in front of the others; a comma where it has none.
+char separator_of(std::string_view line) {
+  constexpr std::string_view kSeparators = ",;\t";
+  return *std::ranges::max_element(kSeparators, {}, [&](char c) { return std::ranges::count(line, c); });
+}
+
 /// A table's column of times: the one named, or the only one.
 std::vector<double> times_of_table(const Options& options) {
   std::string first;
   data::TextLineReader(options.path).next(first);
-  data::CsvOptions csv{.header = !is_number(first.substr(0, first.find(',')))};
+  const char separator = separator_of(first);
+  data::CsvOptions csv{.header = !is_number(first.substr(0, first.find(separator))), .separator = separator};
   if (!options.column.empty()) {
     csv.columns = {options.column};
   } else {
-    const bool several = first.find(',') != std::string::npos;
+    const bool several = first.find(separator) != std::string::npos;
     require(!several, ErrorCode::kInvalidArgument, options.path.string(),
             "has several columns ({}); say which holds the times with --column", first.substr(0, 200));
   }
@@ -177,18 +185,22 @@ void add_analyze(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "analyze", "the verdict on iteration times that another program wrote to a table or log");
-  command->add_option("file", options->path, "CSV (also .gz), a row an iteration; with --pattern any text")
+  command
+      ->add_option("file", options->path,
+                   "CSV (also .gz; separated by , or ; or tabs), a row an iteration; with --pattern any text")
       ->required();
-  command->add_option(
+  CLI::Option* column = command->add_option(
       "--column", options->column,
       "the table's column of times: its name, or in a table without a header its number from 0");
-  command->add_option(
-      "--pattern", options->pattern,
-      "POSIX extended regular expression whose first group is the time in each line of a log, its second "
-      "the unit");
+  command
+      ->add_option(
+          "--pattern", options->pattern,
+          "POSIX extended regular expression whose first group is the time in each line of a log, its "
+          "second the unit")
+      ->excludes(column);
   command
       ->add_option("--unit", options->unit, "of the times; default: as the column's name or the pattern says")
-      ->check(CLI::IsMember({"ns", "us", "ms", "s"}));
+      ->check(CLI::IsMember({"ns", "us", "ms", "s", "min"}));
   command->add_option("--warmup", options->warmup, "iterations at the beginning to leave out")
       ->check(whole_number(0))
       ->capture_default_str();

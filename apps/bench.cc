@@ -219,7 +219,8 @@ void add_bench(CLI::App& app) {
   add_device_option(*command, options->how.device, "where train steps run");
   command->add_flag("!--in-order", options->how.side_by_side,
                     "on a device, kernels one after another, also those that need nothing of each other");
-  command->add_option("--threads", options->threads, "compute threads")->check(whole_number(1, INT32_MAX));
+  command->add_option("--threads", options->threads, "compute threads")
+      ->check(whole_number(1, kMostComputeThreads));
   command->add_option("--seconds", options->seconds, "to measure each case for")
       ->check(positive_number())
       ->capture_default_str();

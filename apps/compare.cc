@@ -214,7 +214,8 @@ void add_compare(CLI::App& app) {
           "run everything so many times, each into a folder run-N, and count what loops are found to be")
       ->check(whole_number(1, 1000))
       ->capture_default_str();
-  command->add_option("--threads", options->threads, "compute threads")->check(whole_number(1, INT32_MAX));
+  command->add_option("--threads", options->threads, "compute threads")
+      ->check(whole_number(1, kMostComputeThreads));
   command
       ->add_option(
           "--out", options->out,

@@ -47,9 +47,26 @@ void write_page(const std::filesystem::path& path, const RunRecord& record) {
   fmt::print("the report is in {}\n", path.string());
 }
 
+/// The folders of runs in a folder that isn't one.
+std::vector<std::filesystem::path> runs_within(const std::filesystem::path& path) {
+  std::vector<std::filesystem::path> folders;
+  if (!std::filesystem::is_directory(path) || std::filesystem::exists(path / observe::kRunRecordFile))
+    return folders;
+  for (const auto& entry : std::filesystem::directory_iterator(path)) {
+    if (std::filesystem::exists(entry.path() / observe::kRunRecordFile)) folders.push_back(entry.path());
+  }
+  std::ranges::sort(folders);
+  return folders;
+}
+
 void report_one(const Options& options) {
+  const std::vector<std::filesystem::path> runs = runs_within(options.path);
+  require(runs.empty(), ErrorCode::kInvalidArgument, options.path.string(),
+          "holds no {} but {} folders with one, such as {}; name one of these, or two folders of such runs",
+          observe::kRunRecordFile, runs.size(), runs.empty() ? "" : runs.front().filename().string());
   const RunRecord record = read(options.path, options);
   const std::vector<RunReport> reports = reports_of(record);
+  require(!reports.empty(), ErrorCode::kBadFormat, options.path.string(), "holds no run");
   fmt::print("{}\n\n{}", record.title, observe::summary_text(reports));
   if (!options.json.empty()) {
     std::string list;
@@ -69,13 +86,7 @@ void report_one(const Options& options) {
 
 /// The run of a folder or file, or those of the folders within a folder.
 std::vector<RunRecord> read_runs(const std::filesystem::path& path, const Options& options) {
-  std::vector<std::filesystem::path> folders;
-  if (std::filesystem::is_directory(path) && !std::filesystem::exists(path / observe::kRunRecordFile)) {
-    for (const auto& entry : std::filesystem::directory_iterator(path)) {
-      if (std::filesystem::exists(entry.path() / observe::kRunRecordFile)) folders.push_back(entry.path());
-    }
-    std::ranges::sort(folders);
-  }
+  std::vector<std::filesystem::path> folders = runs_within(path);
   if (folders.empty()) folders.push_back(path);
   std::vector<RunRecord> records;
   for (const std::filesystem::path& folder : folders) records.push_back(read(folder, options));

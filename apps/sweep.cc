@@ -207,7 +207,8 @@ void add_sweep(CLI::App& app) {
     names.push_back(sweep.name);
   }
   command->add_option("name", options->names, what)->check(CLI::IsMember(names));
-  command->add_option("--threads", options->threads, "compute threads")->check(whole_number(1, INT32_MAX));
+  command->add_option("--threads", options->threads, "compute threads")
+      ->check(whole_number(1, kMostComputeThreads));
   command->add_option("--seconds", options->seconds, "to measure each size for")
       ->check(positive_number())
       ->capture_default_str();

@@ -19,10 +19,9 @@ namespace isochron {
 namespace {
 
 constexpr unsigned kFlushBits = 0x8040;  // FTZ | DAZ in MXCSR
-constexpr int kMaxThreads = 256;
 
 /// What OMP_THREAD_LIMIT leaves, too: libraries compute wrongly in a team smaller than the one asked for.
-int most_threads() { return std::clamp(omp_get_thread_limit(), 1, kMaxThreads); }
+int most_threads() { return std::clamp(omp_get_thread_limit(), 1, kMostComputeThreads); }
 
 /// Cores allowed by the cgroup v2 quota, or a large number without one.
 double quota_cores() {

@@ -11,8 +11,9 @@ namespace isochron {
 /// Threads a large kernel uses. Default: the cores this process may run on (affinity, cgroup quota and
 /// OMP_THREAD_LIMIT respected), at most 64; `ISOCHRON_THREADS` overrides it. 1 where there is no full_team().
 int compute_threads();
-/// Sets it; takes effect for plans made afterwards. Throws kInvalidArgument outside [1, 256], or beyond
-/// OMP_THREAD_LIMIT.
+inline constexpr int kMostComputeThreads = 256;
+/// Sets it; takes effect for plans made afterwards. Throws kInvalidArgument outside [1, kMostComputeThreads],
+/// or beyond OMP_THREAD_LIMIT.
 void set_compute_threads(int threads);
 
 /// Will a region that this thread opens get all the threads it asks for? Not within another region, nor where

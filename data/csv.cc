@@ -22,6 +22,16 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
+/// The beginning of a field that may hold anything, fit for a terminal.
+std::string shown(std::string_view text) {
+  constexpr size_t kMost = 40;
+  std::string result(text.substr(0, kMost));
+  for (char& c : result) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return result;
+}
+
 size_t place_of(std::string_view name, const std::vector<std::string>& names, const std::string& where) {
   const auto found = std::ranges::find(names, name);
   require(found != names.end(), ErrorCode::kBadFormat, where, "no column '{}'; the columns are: {}", name,
@@ -90,13 +100,12 @@ bool CsvReader::next(std::span<double> row) {
 }
 
 double CsvReader::number(size_t column) const {
-  constexpr size_t kShown = 40;
   const std::string& where = stream_.where();
   const int64_t line = scanner_.line();
   std::string_view text = trimmed(scanner_.field(column));
   if (text.empty()) {
     require(options_.missing == MissingValue::kNan, ErrorCode::kBadFormat, where,
-            "line {}, column {}: no value; fill it in, or read missing values as NaN", line, column + 1);
+            "line {}, column {}: no value, expected a number", line, column + 1);
     return std::numeric_limits<double>::quiet_NaN();
   }
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
@@ -106,11 +115,11 @@ double CsvReader::number(size_t column) const {
     value = std::strtod(std::string(text).c_str(), nullptr);  // 0 or infinity
   if (status == std::errc::invalid_argument || stop != text.data() + text.size()) {
     fail(ErrorCode::kBadFormat, where, "line {}, column {}: expected a number, got '{}'{}", line, column + 1,
-         text.substr(0, kShown), line == 1 ? "; is the first row a header?" : "");
+         shown(text), line == 1 ? "; is the first row a header?" : "");
   }
   if (!std::isfinite(value) && !options_.allow_non_finite) {
     fail(ErrorCode::kBadFormat, where, "line {}, column {}: expected a finite number, got '{}'", line,
-         column + 1, text.substr(0, kShown));
+         column + 1, shown(text));
   }
   return value;
 }

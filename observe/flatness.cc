@@ -20,6 +20,7 @@ constexpr double kSmallestBaseline =
     1e-3;                            // of the largest value: growth from zero is at most a thousandfold
 constexpr double kMostBound = 5;     // times the bound, for a class with hardly any of the time
 constexpr double kMostLonger = 1e4;  // times: no advice to make a run still longer
+constexpr double kForMost = 2.3;     // times the length that decides half of such runs: four fifths of them
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 using Level = double (*)(std::span<const double>);
@@ -90,33 +91,41 @@ void check(const FlatnessInput& input, const FlatnessOptions& options) {
 }
 
 /// First window after warm-up: the truncation that minimises the standard error of the mean of what remains,
-/// once the trend of the settled part is taken out (else steady growth would pass for settling).
+/// once the trend of the settled part is taken out (else steady growth would pass for settling). None where
+/// that lies later than warm-up may, behind a beginning that was lower: what rises then is no settling.
 size_t warmup_end(std::span<const double> medians, const FlatnessOptions& options) {
+  constexpr double kLookedAt = 0.25;
   const size_t n = medians.size();
   const size_t spare =
       n > static_cast<size_t>(options.min_windows) ? n - static_cast<size_t>(options.min_windows) : 0;
   const size_t most = std::min(static_cast<size_t>(options.max_warmup * static_cast<double>(n)), spare);
   if (most == 0) return 0;
+  const size_t looked_at = std::max(most, static_cast<size_t>(kLookedAt * static_cast<double>(n)));
   const Line trend = theil_sen(medians.subspan(most));
   const double negligible = 1e-9 * std::fabs(median(medians));  // rounding must not look like settling
+  struct Truncation {
+    size_t at = 0;
+    double error = kInfinity;
+  };
+  Truncation best, best_of_all;
   double sum = 0;
   double squares = 0;
-  size_t best = 0;
-  double best_error = kInfinity;
   for (size_t i = n; i-- > 0;) {
     const double index = static_cast<double>(i) - static_cast<double>(most);
     const double residual = medians[i] - trend.intercept - trend.slope * index;
     sum += residual;
     squares += residual * residual;
-    if (i > most) continue;
+    if (i > looked_at) continue;
     const double count = static_cast<double>(n - i);
     const double variance = std::max(squares - sum * sum / count, negligible * negligible * count);
-    const double error = variance / (count * count);
-    if (error > best_error) continue;
-    best = i;
-    best_error = error;
+    const Truncation here{i, variance / (count * count)};
+    if (here.error <= best_of_all.error) best_of_all = here;
+    if (i <= most && here.error <= best.error) best = here;
   }
-  return best;
+  if (best_of_all.at <= most) return best.at;
+  const double before = median(medians.first(best_of_all.at)),
+               after = median(medians.subspan(best_of_all.at));
+  return after > (1 + 0.5 * options.bound) * before ? 0 : best.at;
 }
 
 size_t group_size(size_t windows) { return std::max<size_t>(1, (windows + kPoints / 2) / kPoints); }
@@ -166,18 +175,32 @@ Values monotone_curve(std::span<const double> points) {
   return curve;
 }
 
+/// Where the points change from one level to another, a tenth of them on either side at least, by least
+/// absolute deviations. Pettitt's test finds that they change, but not well where when one side is short.
+size_t best_step(std::span<const double> points) {
+  const size_t n = points.size();
+  size_t best = tenth(n);
+  double least = kInfinity;
+  for (size_t k = best; k + tenth(n) <= n; ++k) {
+    const double before = median(points.first(k)), after = median(points.subspan(k));
+    double deviation = 0;
+    for (size_t i = 0; i < n; ++i) deviation += std::fabs(points[i] - (i < k ? before : after));
+    if (deviation >= least) continue;
+    least = deviation;
+    best = k;
+  }
+  return best;
+}
+
 /// The simplest of constant, line, step and monotone curve that explains the points, by the Bayesian
 /// information criterion for Laplace noise (which forgives outliers).
-void fit(Track& track) {
+void fit(Track& track, bool corrected) {
   const std::span<const double> points = track.points;
   const size_t n = points.size();
-  const size_t k = static_cast<size_t>(track.change_point);
   const double level = median(points);
   const Line line = theil_sen(points);
   Values straight(n);
   for (size_t i = 0; i < n; ++i) straight[i] = line.intercept + line.slope * static_cast<double>(i);
-  Values step(n, median(points.first(k)));
-  std::fill(step.begin() + static_cast<std::ptrdiff_t>(k), step.end(), median(points.subspan(k)));
   double best_score = kInfinity;
   const auto offer = [&](int parameters, Values model, std::optional<Statistic> shaped) {
     if (model.empty()) return;
@@ -193,11 +216,21 @@ void fit(Track& track) {
   };
   offer(1, Values(n, level), std::nullopt);
   offer(2, std::move(straight), kTrend);
+  const size_t k = best_step(points);
+  Values step(n, median(points.first(k)));
+  std::fill(step.begin() + static_cast<std::ptrdiff_t>(k), step.end(), median(points.subspan(k)));
   offer(3, std::move(step), kStep);
   offer(8, monotone_curve(points), kLastTenth);
   const double correction =
       std::sqrt(static_cast<double>(n) / static_cast<double>(n - std::min<size_t>(n - 1, 3)));
   for (size_t i = 0; i < n; ++i) track.residuals.push_back((points[i] - track.fit[i]) * correction);
+  constexpr double kEvident = 6;  // times the noise: then the step is where it was fitted
+  Values noise;
+  for (const double residual : track.residuals) noise.push_back(std::fabs(residual));
+  const double size = std::fabs(track.fit.back() - track.fit.front());
+  // In a corrected series it may be what the correction has left.
+  if (track.shaped == kStep && !corrected && size > kEvident * median(noise))
+    track.change_point = static_cast<int>(k);
 }
 
 /// What changes are relative to: the first tenth's level.
@@ -207,12 +240,12 @@ double baseline_of(std::span<const double> points) {
   return baseline > 0 ? baseline : 1;  // all zero
 }
 
-Track make_track(std::span<const double> values, Level level) {
+Track make_track(std::span<const double> values, Level level, bool corrected) {
   Track track{.level = level, .points = group(values)};
   const size_t n = track.points.size();
   track.baseline = baseline_of(track.points);
   track.change_point = pettitt(track.points, static_cast<int>(tenth(n))).index;
-  fit(track);
+  fit(track, corrected);
   Values scratch;
   track.observed = statistics_of(track, track.points, scratch);
   track.of_fit = statistics_of(track, track.fit, scratch);
@@ -220,9 +253,9 @@ Track make_track(std::span<const double> values, Level level) {
 }
 
 /// Of the medians and, where there are any, the means.
-std::vector<Track> make_tracks(const FlatnessInput& input, size_t begin) {
-  std::vector<Track> tracks{make_track(input.medians.subspan(begin), median)};
-  if (!input.means.empty()) tracks.push_back(make_track(input.means.subspan(begin), midmean));
+std::vector<Track> make_tracks(const FlatnessInput& input, size_t begin, bool corrected) {
+  std::vector<Track> tracks{make_track(input.medians.subspan(begin), median, corrected)};
+  if (!input.means.empty()) tracks.push_back(make_track(input.means.subspan(begin), midmean, corrected));
   return tracks;
 }
 
@@ -306,8 +339,8 @@ HalfWidths half_widths_of(const std::vector<Values>& errors, const FlatnessOptio
 double factor_to_decide(std::span<const ChangeEstimate> own, std::span<const ChangeEstimate> joint,
                         double bound) {
   const auto factor_of = [](const ChangeEstimate& estimate, double needed) {
-    const double ratio = 0.5 * (estimate.high - estimate.low) / needed;
-    return needed > 0 ? ratio * ratio : kInfinity;
+    const double ratio = (estimate.high - estimate.change) / needed;
+    return needed > 0 ? kForMost * ratio * ratio : kInfinity;
   };
   double flat = 1, beyond = kInfinity;
   for (size_t i = 0; i < own.size(); ++i) {
@@ -319,6 +352,12 @@ double factor_to_decide(std::span<const ChangeEstimate> own, std::span<const Cha
   }
   const double factor = std::isfinite(beyond) ? beyond : flat;
   return factor <= kMostLonger ? factor : kInfinity;
+}
+
+/// The one that may be farthest from none.
+const ChangeEstimate& farthest(std::span<const ChangeEstimate> estimates) {
+  return *std::ranges::max_element(
+      estimates, {}, [](const ChangeEstimate& e) { return std::max(std::fabs(e.low), std::fabs(e.high)); });
 }
 
 std::string percent(double change) { return fmt::format("{:+.2f} %", 100 * change); }
@@ -340,10 +379,7 @@ void explain(FlatnessVerdict& verdict, const FlatnessInput& input, const Flatnes
   } else if (verdict.estimates.empty()) {
     verdict.reason = "fewer than four windows";
   } else if (verdict.kind == Flatness::kInconclusive) {
-    const auto reach = [](const ChangeEstimate& e) { return std::max(std::fabs(e.low), std::fabs(e.high)); };
-    const ChangeEstimate& widest = *std::max_element(
-        verdict.estimates.begin(), verdict.estimates.end(),
-        [&](const ChangeEstimate& a, const ChangeEstimate& b) { return reach(a) < reach(b); });
+    const ChangeEstimate& widest = farthest(verdict.estimates);
     verdict.reason = fmt::format("{} may be {} to {}, the bound is {:.1f} %", widest.name,
                                  percent(widest.low), percent(widest.high), 100 * options.bound);
   } else if (verdict.kind == Flatness::kFlat) {
@@ -368,6 +404,39 @@ struct Correction {
   FlatnessInput before;
   FlatnessInput moved;
 };
+
+/// What long iterations in a few of the windows add to the mean, in the first and in the second half of the
+/// run, as a share of the usual mean. The two longest windows of each half are left out: a stall is no
+/// growth.
+std::array<double, 2> rare_excess(std::span<const double> means) {
+  constexpr size_t kStalls = 2;
+  const double usual = midmean(means);
+  std::array<double, 2> shares{};
+  for (const size_t half : {size_t{0}, size_t{1}}) {
+    const size_t count = means.size() / 2;
+    Values excess;
+    for (const double value : half == 0 ? means.first(count) : means.last(count))
+      excess.push_back(std::max(0.0, value - usual));
+    std::ranges::sort(excess);
+    for (size_t i = 0; i + kStalls < excess.size(); ++i) shares[half] += excess[i];
+    shares[half] /= usual > 0 ? usual * static_cast<double>(count) : kInfinity;
+  }
+  return shares;
+}
+
+/// The levels of medians and means say nothing of what only a few windows have. Where that has changed by
+/// twice the bound, the run isn't called flat.
+void doubt_rare_iterations(FlatnessVerdict& verdict, std::span<const double> means) {
+  if (verdict.kind != Flatness::kFlat || means.empty()) return;
+  const auto [first, second] = rare_excess(means);
+  if (std::fabs(second - first) <= 2 * verdict.bound) return;
+  verdict.kind = Flatness::kInconclusive;
+  verdict.iterations_to_decide = kInfinity;
+  verdict.reason = fmt::format(
+      "the usual iteration is flat, but long ones add {:.1f} % to it in the first half and {:.1f} % in the "
+      "second",
+      100 * first, 100 * second);
+}
 
 /// Of the changes beyond the bound, the one that has the shape of what happened is told: a trend through a
 /// step is steeper than the step.
@@ -399,8 +468,11 @@ FlatnessVerdict judge(const FlatnessInput& input, const FlatnessOptions& options
     explain(verdict, input, options, 1);
     return verdict;
   }
-  const std::vector<Track> tracks = make_tracks(input, begin);
+  const std::vector<Track> tracks = make_tracks(input, begin, correction != nullptr);
   const HalfWidths widths = half_widths_of(bootstrap_errors(tracks, options), options);
+  const auto lowest = [](double change, double half_width) {  // nothing falls by more than all of it
+    return std::min(change, std::max(-1.0, change - half_width));
+  };
   std::vector<ChangeEstimate> joint;
   for (size_t t = 0; t < tracks.size(); ++t) {
     const auto changes_of = [&](const FlatnessInput& other) {
@@ -414,8 +486,8 @@ FlatnessVerdict judge(const FlatnessInput& input, const FlatnessOptions& options
           correction == nullptr ? 0 : std::hypot(moved[s] - change, kModelError * (before[s] - change));
       const double own = std::hypot(widths.own[t * kStatistics + s], error);
       const double all = std::hypot(widths.joint[t * kStatistics + s], error);
-      verdict.estimates.push_back({kStatisticNames[t][s], change, change - own, change + own});
-      joint.push_back({kStatisticNames[t][s], change, change - all, change + all});
+      verdict.estimates.push_back({kStatisticNames[t][s], change, lowest(change, own), change + own});
+      joint.push_back({kStatisticNames[t][s], change, lowest(change, all), change + all});
       verdict.smallest_detectable_change = std::max(verdict.smallest_detectable_change, own);
     }
   }
@@ -436,6 +508,7 @@ FlatnessVerdict judge(const FlatnessInput& input, const FlatnessOptions& options
   verdict.change_point = change_point.index;
   verdict.change_point_p = change_point.p_value;
   explain(verdict, input, options, verdict.kind == Flatness::kInconclusive ? factor : 0);
+  if (!input.means.empty()) doubt_rare_iterations(verdict, input.means.subspan(begin));
   return verdict;
 }
 
@@ -447,13 +520,13 @@ Values at(std::span<const double> values, std::span<const size_t> indices) {
   return result;
 }
 
-/// The means without the time in which the program could have run but others had the core. At least a tenth
-/// remains: the waiting is read between iterations, and may belong to a neighbour.
-Values without_waiting(const FlatnessInput& input) {
-  Values means(input.means.begin(), input.means.end());
-  if (input.waited.empty()) return means;
-  for (size_t i = 0; i < means.size(); ++i) means[i] = std::max(0.1 * means[i], means[i] - input.waited[i]);
-  return means;
+/// Windows' levels without the time in which the program could have run but others had the core. At least a
+/// tenth remains: the waiting is read between iterations, and may belong to a neighbour.
+Values without_waiting(std::span<const double> levels, std::span<const double> waited) {
+  Values result(levels.begin(), levels.end());
+  if (waited.empty()) return result;
+  for (size_t i = 0; i < result.size(); ++i) result[i] = std::max(0.1 * result[i], result[i] - waited[i]);
+  return result;
 }
 
 /// Windows' medians and means.
@@ -475,11 +548,16 @@ FlatnessInput input_of(const Levels& levels, const FlatnessInput& input) {
 
 /// How the machine's part in the means is found: by the kernel's means, or as it is in the medians.
 enum class MeansBy { kMeans, kMedians };
+/// Whether waiting for a core is spread over the iterations, so that it is in the medians too, or in a few.
+enum class Waiting { kInFew, kInAll };
 
 /// The series without the machine's part.
-Levels corrected(const FlatnessInput& input, const ReferenceSeries& kernel, MeansBy means_by,
+Levels corrected(const FlatnessInput& input, const ReferenceSeries& kernel, MeansBy means_by, Waiting waiting,
                  const EvenSpeedOptions& options) {
-  Levels result{at_even_speed(input.medians, kernel.typical, kernel, options), without_waiting(input)};
+  Levels result{
+      without_waiting(input.medians, waiting == Waiting::kInAll ? input.waited : std::span<const double>{}),
+      without_waiting(input.means, input.waited)};
+  result.medians = at_even_speed(result.medians, kernel.typical, kernel, options);
   if (means_by == MeansBy::kMeans) {
     result.means = at_even_speed(result.means, kernel.means, kernel, options);
   } else {
@@ -532,11 +610,17 @@ std::optional<FlatnessVerdict> judge_quiet(const FlatnessInput& input, const Fla
   return verdict;
 }
 
-/// The sharpest verdict on what remains of the series once the machine is taken out. Three things are a
+/// Whether enough time was spent waiting for a core to matter.
+bool waits(const FlatnessInput& input) {
+  constexpr double kMatters = 0.02;
+  return !input.waited.empty() && mean(input.waited) > kMatters * mean(input.means);
+}
+
+/// The sharpest verdict on what remains of the series once the machine is taken out. Four things are a
 /// matter of the run: whether the kernel's mean in a window tells more about the steps' mean there than what
-/// it did to their median, whether disturbed windows are corrected well enough to be judged with the others,
-/// and whether the iterations that were not disturbed say enough by themselves. The widths of the intervals
-/// tell, which know nothing of the change.
+/// it did to their median, whether waiting for a core is in all iterations or in a few, whether disturbed
+/// windows are corrected well enough to be judged with the others, and whether the iterations that were not
+/// disturbed say enough by themselves. The widths of the intervals tell, which know nothing of the change.
 FlatnessVerdict judge_at_even_speed(const FlatnessInput& input, const FlatnessOptions& options,
                                     double least) {
   constexpr double kErrors = 2;  // of the exponents, for 95 %
@@ -549,10 +633,13 @@ FlatnessVerdict judge_at_even_speed(const FlatnessInput& input, const FlatnessOp
     Levels moved;
   };
   std::vector<Attempt> attempts;
-  for (const MeansBy means_by : {MeansBy::kMeans, MeansBy::kMedians}) {
-    attempts.push_back({corrected(input, kernel, means_by, {.least = least}),
-                        corrected(input, kernel, means_by, {.least = least, .errors = kErrors})});
-  }
+  const auto offer = [&](MeansBy means_by, Waiting waiting) {
+    attempts.push_back({corrected(input, kernel, means_by, waiting, {.least = least}),
+                        corrected(input, kernel, means_by, waiting, {.least = least, .errors = kErrors})});
+  };
+  offer(MeansBy::kMeans, Waiting::kInFew);
+  offer(MeansBy::kMedians, Waiting::kInFew);
+  if (waits(input)) offer(MeansBy::kMeans, Waiting::kInAll);
   std::vector<std::vector<size_t>> choices{undisturbed(kernel)};
   if (std::vector<size_t> kept = unmixed(kernel); kept != choices[0]) choices.push_back(std::move(kept));
   std::optional<FlatnessVerdict> sharpest = judge_quiet(input, options);
@@ -619,7 +706,8 @@ void decide(FlatnessVerdict& verdict, std::vector<ChangeEstimate> joint) {
       if (beyond_bound(verdict.estimates[i])) verdict.estimates[i] = joint[i];
     }
   }
-  verdict.largest = *std::ranges::max_element(verdict.estimates, lesser);
+  verdict.largest = verdict.kind == Flatness::kFlat ? *std::ranges::max_element(verdict.estimates, lesser)
+                                                    : farthest(verdict.estimates);
 }
 
 FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions& options) {
@@ -634,6 +722,14 @@ FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions
     // A machine that slows steadily shows nothing between neighbours; then the program is taken to slow
     // alike.
     even = judge_at_even_speed(input, options, 1);
+  }
+  if (growing && even.kind == Flatness::kShrinking && waits(input)) {
+    // Not all of the waiting is in the steps: what they did without it lies between.
+    even.reason = fmt::format("{} as measured, {} without the time that was waited for a core",
+                              percent(verdict.largest.change), percent(even.largest.change));
+    even.kind = Flatness::kInconclusive;
+    even.iterations_to_decide = kInfinity;
+    return even;
   }
   const bool sharper = even.smallest_detectable_change < verdict.smallest_detectable_change;
   // Growth that a sharper look doesn't find may be the machine's.

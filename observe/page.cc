@@ -43,6 +43,7 @@ summary { cursor: pointer; }
 .narrow { display: none; }
 @media (max-width: 640px) {
   .wide { display: none; } .narrow { display: block; } th, td { padding-left: 10px; }
+  table { font-size: 0.88em; } th:not(:first-child) { overflow-wrap: anywhere; }
   .loops tbody, .loops table { display: block; }
   .loops tr { display: grid; grid-template-columns: 1fr 5.2em 4em 6.2em; border-bottom: 1px solid var(--line); }
   .loops th, .loops td { border: none; }

@@ -254,7 +254,11 @@ const char* Recorder::label_of_happening() const {
 
 /// A wait since the latest look may have met any class: each has its part by the time that it took since
 /// then.
-void Recorder::share_waited(int64_t waited_ns) {
+void Recorder::read_waited() {
+  const int64_t now_ns = sensors_.waited_ns();
+  const int64_t waited_ns =
+      std::max<int64_t>(now_ns - waited_ns_, 0);  // less: a thread of the team has ended
+  waited_ns_ = now_ns;
   int64_t all_ns = 0;
   for (size_t c = 0; c < windows_.size(); ++c) all_ns += windows_[c].total_ns() - looked_at_ns_[c];
   for (size_t c = 0; c < windows_.size(); ++c) {
@@ -278,9 +282,7 @@ void Recorder::time_reference(WindowSeries& series) {
   const double iteration_ns =
       static_cast<double>(totals_.total_ns) / static_cast<double>(series.iterations()) *
       static_cast<double>(totals_.iterations) / static_cast<double>(totals_.timed_iterations);
-  const int64_t waited_ns = sensors_.waited_ns();
-  share_waited(std::max<int64_t>(waited_ns - waited_ns_, 0));  // less: a thread of the team has ended
-  waited_ns_ = waited_ns;
+  read_waited();
   const std::optional<double> played_ns = sensors_.reference_ns();
   const double ns = played_ns ? *played_ns : reference_kernel_.time_ns();
   if (played_ns) played_quiet_ns_ = played_quiet_ns_ > 0 ? std::min(played_quiet_ns_, ns) : ns;
@@ -352,6 +354,7 @@ void Recorder::sample() {
     next_slow_ns_ = slow_end + 2 * spacing_ns(static_cast<double>(slow_ns));
   }
   sample.sensors = reading_;
+  if (reference_chosen_) read_waited();
   if (options_.heap_allocations != nullptr) sample.heap_allocations = options_.heap_allocations();
   if (options_.library_allocations != nullptr) sample.library_allocations = options_.library_allocations();
   for (size_t i = 0; i < options_.gauges.size(); ++i) {

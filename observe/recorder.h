@@ -275,7 +275,7 @@ class Recorder {
   double timed_cost_ns() const;
   double timing_cost_ns() const;
   void time_reference(WindowSeries& series);
-  void share_waited(int64_t waited_ns);
+  void read_waited();
   void note_spike(int64_t duration_ns, const WindowSeries& series);
   void calibrate();
   void restart();

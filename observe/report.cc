@@ -107,16 +107,19 @@ SpikeReport summarise_spikes(const RunData& data) {
   return report;
 }
 
-/// What the run took beyond what it would have, had every iteration gone on as in the first tenth.
-double drift_seconds(const RunData& data) {
+/// What the run took beyond what it would have, had every iteration gone on as in the first tenth after the
+/// `warmup` windows.
+double drift_seconds(const RunData& data, size_t warmup) {
   double ns = 0;
   for (const ClassData& one : data.classes) {
-    const size_t tenth = std::max<size_t>(1, one.windows.size() / 10);
-    if (one.windows.size() < 2 * tenth) continue;
-    const std::vector<double> means = window_means(one.windows);
+    const std::span<const Window> windows =
+        std::span(one.windows).subspan(std::min(warmup, one.windows.size()));
+    const size_t tenth = std::max<size_t>(1, windows.size() / 10);
+    if (windows.size() < 2 * tenth) continue;
+    const std::vector<double> means = window_means(windows);
     const double usual = mean(std::span(means).first(tenth));
     for (size_t i = 0; i < means.size(); ++i) {
-      ns += (means[i] - usual) * static_cast<double>(one.windows[i].iterations + one.windows[i].passed);
+      ns += (means[i] - usual) * static_cast<double>(windows[i].iterations + windows[i].passed);
     }
   }
   return ns * 1e-9;
@@ -190,8 +193,8 @@ RunReport make_report(const RunData& data) {
     for (const Window& window : one.windows) report.windows.push_back({one.step_class, window});
   }
   // A first tenth on a machine that was slow just then leaves no growth to sum up.
-  if (const double drift = drift_seconds(data); report.time.kind == Flatness::kGrowing && drift > 0)
-    report.drift_seconds = drift;
+  const double drift = drift_seconds(data, static_cast<size_t>(report.time.warmup_windows));
+  if (report.time.kind == Flatness::kGrowing && drift > 0) report.drift_seconds = drift;
   report.evidence = data.options.facts;
   add_evidence(report);
   name_causes(report);

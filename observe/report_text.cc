@@ -16,8 +16,9 @@ using Row = std::vector<std::string>;
 
 std::string verdict_cell(const FlatnessVerdict& verdict) {
   std::string text(flatness_name(verdict.kind));
-  if (!verdict.largest.name.empty()) text += fmt::format(" {:+.1f} %", 100 * verdict.largest.change);
-  return text;
+  if (verdict.largest.name.empty()) return text;
+  const bool means = verdict.largest.name.ends_with(" of means");  // the table's columns are of medians
+  return text + fmt::format(" {:+.1f} %{}", 100 * verdict.largest.change, means ? " of means" : "");
 }
 
 std::string memory_cell(const RunReport& report) {
@@ -220,8 +221,8 @@ std::string summary_text(std::span<const RunReport> reports) {
     }
     for (const SeriesReport& series : report.series) {
       if (!series.verdict || series.verdict->kind != Flatness::kGrowing) continue;
-      text += fmt::format("  {}: {} grows: {:.6g} -> {:.6g}\n", report.name, series.name, series.first,
-                          series.last);
+      text += fmt::format("  {}: {} grows: {:.6g} -> {:.6g} (first tenth to last)\n", report.name,
+                          series.name, series.verdict->first_tenth, series.verdict->last_tenth);
     }
     for (const Cause& cause : report.causes) {
       text += fmt::format("  {}: {} ({}); {}\n", report.name, cause.name, cause.evidence, cause.mend);

@@ -16,7 +16,7 @@
 namespace isochron::observe {
 namespace {
 
-constexpr size_t kLeastWindows = 8;
+constexpr size_t kLeastWindows = 16;
 
 /// The windows of most of the steps after warm-up.
 std::vector<Window> judged_windows(const RunReport& report) {
@@ -177,7 +177,7 @@ void add_levels(RunComparison& result, const RunReport& first, const RunReport& 
     const auto amount = [&](double value) {
       return (bytes ? bytes_text(value) : fmt::format("{:.4g}", value)) + (one.cumulative ? " a step" : "");
     };
-    result.quantities.push_back({one.name, amount(a), amount(b), change_text(a, b)});
+    result.quantities.push_back({one.name + " of the process", amount(a), amount(b), change_text(a, b)});
   }
 }
 

@@ -56,7 +56,7 @@ struct RunComparison {
 ///  - the machine: a step follows the reference kernel with an exponent of 0 to kLargestMachineExponent
 ///    (docs/flatness.md); what the kernel differs by, beyond what it does between the runs of a side, and the
 ///    time waited for a core may be in what was measured.
-/// Throws kInvalidArgument for a run with fewer than 8 windows, or for no run.
+/// Throws kInvalidArgument for a run with fewer than 16 windows, or for no run.
 RunComparison compare_runs(std::span<const RunReport> first, std::span<const RunReport> second);
 inline constexpr double kBetweenRuns = 0.04;  // of the logarithm
 inline constexpr int kBetweenRunsDegrees = 4;

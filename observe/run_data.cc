@@ -6,6 +6,7 @@
 
 #include "isochron/core/error.h"
 #include "isochron/observe/evidence.h"
+#include "isochron/observe/statistics.h"
 
 namespace isochron::observe {
 namespace {
@@ -66,6 +67,12 @@ RunData run_data(std::span<const double> durations_ns, std::string name, int64_t
   const auto count = static_cast<int64_t>(durations_ns.size());
   require(warmup >= 0 && warmup < count, ErrorCode::kInvalidArgument, name,
           "of {} iterations, {} are warm-up; at least one must remain", count, warmup);
+  const double typical = median(durations_ns.subspan(static_cast<size_t>(warmup)));
+  require(
+      !(typical < kLeastDurationNs), ErrorCode::kInvalidArgument, name,
+      "iterations of {:.3g} ns are too short to be judged, for times are kept in whole ns; give those of {} "
+      "iterations together",
+      typical, static_cast<int64_t>(std::pow(10, std::ceil(std::log10(kLeastDurationNs / typical)))));
   t_simulated_ns = 0;
   Recorder recorder({.classes = 1,
                      .sample_interval_ns = int64_t{1} << 62,
@@ -75,7 +82,8 @@ RunData run_data(std::span<const double> durations_ns, std::string name, int64_t
   for (int64_t i = 0; i < count; ++i) {
     const double ns = durations_ns[static_cast<size_t>(i)];
     require(ns > 0 && ns < 0x1p62 - static_cast<double>(t_simulated_ns), ErrorCode::kInvalidArgument, name,
-            "iteration {} of {} lasted {} ns", i + 1, count, ns);
+            "iteration {} of {} lasted {} ns; expected more than 0, and less than 2^62 together", i + 1,
+            count, ns);
     if (i == warmup && warmup > 0) recorder.seal();
     recorder.begin_iteration();
     t_simulated_ns += std::max<int64_t>(1, std::llround(ns));

@@ -65,7 +65,9 @@ struct RunData {
 RunData run_data(const Recorder& recorder, std::string name, ReportOptions options = {});
 
 /// Another program's iterations, of which only the durations in ns are known, in order; the first `warmup`
-/// are left out. Throws kInvalidArgument when none is left, or one isn't above 0 or above 2^62.
+/// are left out. Throws kInvalidArgument when none is left, one isn't above 0 or above 2^62, or their median
+/// is below kLeastDurationNs, where whole ns would hide what a verdict looks for.
+inline constexpr double kLeastDurationNs = 50;
 RunData run_data(std::span<const double> durations_ns, std::string name, int64_t warmup = 0,
                  ReportOptions options = {});
 

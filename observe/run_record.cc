@@ -491,7 +491,8 @@ Block block_of(const Json& json) {
 }
 
 RunRecord record_of(const Json& json) {
-  expect(json.at("format") == kFormat, fmt::format("its format is not \"{}\"", kFormat));
+  const bool known = json.is_object() && json.contains("format") && json["format"] == kFormat;
+  expect(known, fmt::format("expected an object whose \"format\" is \"{}\"", kFormat));
   RunRecord record{text_of(json, "title"), {}, {}};
   for (const auto& [name, value] : json.at("settings").items()) {
     record.settings.emplace_back(name, value.get<std::string>());
@@ -546,7 +547,10 @@ void write_run_record(const std::filesystem::path& path, const RunRecord& record
 }
 
 RunRecord read_run_record(const std::filesystem::path& path) {
-  const std::filesystem::path file = std::filesystem::is_directory(path) ? path / kRunRecordFile : path;
+  const bool folder = std::filesystem::is_directory(path);
+  const std::filesystem::path file = folder ? path / kRunRecordFile : path;
+  require(!folder || std::filesystem::exists(file), ErrorCode::kIo, path.string(),
+          "holds no {}, which `train --out` writes", kRunRecordFile);
   const std::vector<std::byte> bytes = read_file(file, kMostBytes);
   return parse_run_record({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file.string());
 }

@@ -150,7 +150,19 @@ std::vector<double> window_quiet_shares(std::span<const Window> windows) {
 }
 
 std::vector<double> window_waited(std::span<const Window> windows) {
-  return by_window(windows, &Window::mean_waited_ns);
+  std::vector<double> result;
+  double waited_ns = 0, iterations = 0;
+  for (size_t i = 0; i < windows.size(); ++i) {
+    const Window& window = windows[i];
+    waited_ns += static_cast<double>(window.waited_ns);
+    iterations += static_cast<double>(window.iterations + window.passed);
+    const bool read = window.reference.count > 0 || window.waited_ns > 0;
+    if (!read && i + 1 < windows.size()) continue;
+    const bool unread = !read && !result.empty();  // the last windows: as those before
+    result.resize(i + 1, unread ? result.back() : waited_ns / iterations);
+    waited_ns = iterations = 0;
+  }
+  return result;
 }
 
 std::vector<double> window_reference_typical(std::span<const Window> windows) {

@@ -103,7 +103,8 @@ std::vector<double> window_reference_means(std::span<const Window> windows);
 std::vector<double> window_quiet_medians(std::span<const Window> windows);
 std::vector<double> window_quiet_means(std::span<const Window> windows);
 std::vector<double> window_quiet_shares(std::span<const Window> windows);
-/// Time that an iteration of each window waited for a core, on average.
+/// Time that an iteration of each window waited for a core, on average. It is read now and
+/// then, so what was read is that of all windows since the reading before.
 std::vector<double> window_waited(std::span<const Window> windows);
 
 class WindowSeries {

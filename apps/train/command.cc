@@ -186,7 +186,8 @@ void add_train(CLI::App& app) {
   command->add_option("--seed", options->seed, "of weights, order and dropout")
       ->check(whole_number(0))
       ->capture_default_str();
-  command->add_option("--threads", options->threads, "compute threads")->check(whole_number(1, INT32_MAX));
+  command->add_option("--threads", options->threads, "compute threads")
+      ->check(whole_number(1, kMostComputeThreads));
   command->add_flag("--deterministic", options->deterministic,
                     "choose kernels by rule, not by timing: equal runs give equal bits");
   command->add_flag("--require-flat", options->require_flat,

@@ -77,6 +77,16 @@ TEST_F(Command, AnalyzeJudgesALog) {
   EXPECT_THAT(run_isochron("analyze " + (folder_.path() / "none.csv").string()), Ends(3, "none.csv"));
   EXPECT_THAT(run_isochron("analyze " + write("zero.csv", "1\n0\n").string() + " --unit s"),
               Ends(3, "line 2] expected a time above 0, got 0"));
+  std::string table = "epoch;time_ms\n", brief = "time_ns\n";
+  for (int i = 0; i < 100; ++i) {
+    table += fmt::format("{};{}\n", i, 5 + i % 2);
+    brief += "2.5\n";
+  }
+  EXPECT_THAT(run_isochron("analyze --column time_ms " + write("table.csv", table).string()),
+              Ends(0, "100 iterations, median 5."));
+  EXPECT_THAT(run_isochron("analyze " + write("brief.csv", brief).string()),
+              Ends(2, "give those of 100 iterations together"));
+  EXPECT_THAT(run_isochron("analyze " + file + " --column 1 --pattern '(1)'"), Ends(2, "excludes"));
 }
 
 TEST_F(Command, BenchMeasuresACase) {

@@ -100,6 +100,7 @@ TEST_F(TrainCommand, ItsRunIsReportedAgainComparedAndWatched) {
   EXPECT_THAT(run_isochron(fmt::format("report {} {}", folder_.path().string(), b)),
               Ends(0, "over 2 and 1 runs"))
       << "a folder of runs' folders";
+  EXPECT_THAT(run_isochron("report " + folder_.path().string()), Ends(2, "holds no run.json but 2 folders"));
 
   EXPECT_THAT(run_isochron("watch " + a), Ends(0, "the run is over"));
   EXPECT_THAT(run_isochron("watch --once " + a), Ends(0, "epoch 3 of 3"));
@@ -118,6 +119,10 @@ TEST_F(TrainCommand, ReportsOfNothingAreErrors) {
   write("run.json", "{\"format\": \"isoch");
   EXPECT_THAT(run_isochron("report " + folder_.path().string()).text,
               AllOf(HasSubstr("parse error at line 1"), Not(HasSubstr("json.exception"))));
+  write("run.json", "[]");
+  EXPECT_THAT(run_isochron("report " + folder_.path().string()), Ends(3, "expected an object whose"));
+  write("run.json", R"({"format": "isochron run 1", "title": "none", "settings": {}, "parts": []})");
+  EXPECT_THAT(run_isochron("report --require-flat " + folder_.path().string()), Ends(3, "holds no run"));
   write("live.json", "{\"format\": \"isochron live 1\", \"step\": 1}");
   EXPECT_THAT(run_isochron("watch " + folder_.path().string()), Ends(3, "live.json"));
 }

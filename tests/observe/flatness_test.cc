@@ -236,6 +236,37 @@ TEST(Flatness, SettlingIsWarmupAndNoShrinking) {
   EXPECT_NEAR(verdict.warmup_windows, 8, 2);
 }
 
+TEST(Flatness, WhatRisesAfterTheFirstTenthIsNoSettling) {
+  for (const double at : {0.105, 0.12, 0.14, 0.18}) {
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+      const auto rises = [at](double p, int, Rng& rng) { return (p < at ? 1 : 1.3) * gaussian(rng, 0.02); };
+      const FlatnessVerdict verdict = judge(make_series(200, 16, seed, rises));
+      EXPECT_EQ(verdict.kind, Flatness::kGrowing) << at << ", seed " << seed << ": " << verdict.reason;
+      EXPECT_NEAR(verdict.largest.change, 0.3, 0.02) << at << ", seed " << seed;
+    }
+  }
+  const auto slow_at_first = [](double p, int, Rng& rng) {
+    return (1 + 2 * std::exp(-p / 0.03)) * gaussian(rng, 0.02);
+  };
+  EXPECT_EQ(judge(make_series(200, 16, 1, slow_at_first)).kind, Flatness::kFlat);
+}
+
+TEST(Flatness, GrowthOfRareIterationsIsNotFlat) {
+  const auto spikes = [](double from, double to) {
+    return judge(make_series(256, 12, 1, [=](double p, int i, Rng& rng) {
+      return gaussian(rng, 0.02) + (i % 50 == 0 ? from + (to - from) * p : 0);
+    }));
+  };
+  const FlatnessVerdict growing = spikes(0, 100);
+  EXPECT_EQ(growing.kind, Flatness::kInconclusive);
+  EXPECT_THAT(growing.reason, HasSubstr("long ones add"));
+  EXPECT_EQ(spikes(100, 0).kind, Flatness::kInconclusive);
+  EXPECT_EQ(spikes(50, 50).kind, Flatness::kFlat);
+  const FlatnessVerdict stall = judge(make_series(
+      256, 12, 1, [](double, int i, Rng& rng) { return gaussian(rng, 0.02) + (i == 2500 ? 500 : 0); }));
+  EXPECT_EQ(stall.kind, Flatness::kFlat) << stall.reason;
+}
+
 TEST(Flatness, NeedsWindowsAndSeconds) {
   const std::vector<double> few(63, 1.0);
   const FlatnessVerdict short_verdict = judge(few);
@@ -362,6 +393,31 @@ struct Bursts {
   }
   std::vector<double> medians, means, reference, reference_means, quiet_medians, quiet_means, shares;
 };
+
+/// A step on several threads that waits for a core in each iteration while another program runs, in the
+/// second half. `read`: how much of the waiting that is read was in the steps' way; they grow by `growth`.
+FlatnessVerdict beside_a_program(double read, double growth) {
+  Rng rng(3);
+  std::vector<double> medians, means, reference, waited;
+  for (int i = 0; i < 160; ++i) {
+    const double preempted = i < 80 ? 0 : 900 * gaussian(rng, 0.1);
+    medians.push_back(1000 * gaussian(rng, 0.01) * (1 + (i < 80 ? 0 : growth)) + preempted);
+    means.push_back(medians.back() + 20);
+    waited.push_back(preempted / read);
+    reference.push_back(550 * gaussian(rng, 0.005));
+  }
+  return judge_flatness({.medians = medians, .means = means, .reference = reference, .waited = waited});
+}
+
+TEST(Flatness, WaitingInAllIterationsIsTakenOutOfTheMedians) {
+  const FlatnessVerdict healthy = beside_a_program(1, 0);
+  EXPECT_EQ(healthy.kind, Flatness::kFlat) << healthy.reason;
+  EXPECT_TRUE(healthy.machine_slowed);
+  EXPECT_EQ(beside_a_program(1, 0.3).kind, Flatness::kGrowing);
+  const FlatnessVerdict unknown = beside_a_program(0.6, 0);
+  EXPECT_EQ(unknown.kind, Flatness::kInconclusive) << "more was waited than the steps took longer";
+  EXPECT_THAT(unknown.reason, HasSubstr("without the time that was waited for a core"));
+}
 
 TEST(Flatness, QuietIterationsDecideBesideANeighbour) {
   const auto half = [](int i) { return i % 5 == 0 ? 0 : 0.5; };

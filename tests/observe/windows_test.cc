@@ -1,5 +1,6 @@
 #include "isochron/observe/windows.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -143,6 +144,17 @@ TEST(Windows, SplitPhases) {
   }
   EXPECT_DOUBLE_EQ(windows.usual_phase_ns(Phase::kCompute), 20);
   EXPECT_NEAR(windows.usual_ns(), 30, 1);
+}
+
+TEST(Windows, WaitingIsSpreadOverTheWindowsSinceItWasReadBefore) {
+  std::vector<Window> windows(6);
+  for (Window& window : windows) window.iterations = 10;
+  windows[2].waited_ns = 600;
+  windows[3].reference.add(500, 500);  // read as well: there was none
+  windows[4].passed = 10;
+  windows[4].waited_ns = 400;
+  EXPECT_THAT(window_waited(windows), testing::ElementsAre(20, 20, 20, 0, 20, 20));
+  EXPECT_TRUE(window_waited({}).empty());
 }
 
 }  // namespace
