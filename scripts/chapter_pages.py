@@ -17,7 +17,7 @@ import sys
 
 def duration(ns):
     for unit, size in (("ns", 1), ("us", 1e3), ("ms", 1e6), ("s", 1e9)):
-        if ns < 1000 * size or unit == "s":
+        if ns < 999.5 * size or unit == "s":  # beyond, three digits would round to 1e+03
             return f"{ns / size:.3g} {unit}"
 
 
