@@ -38,7 +38,8 @@ TensorSpec spec_of(DType dtype, std::initializer_list<int64_t> extents) {
   return spec;
 }
 
-Element::Element(std::initializer_list<std::pair<std::string_view, Tensor>> fields) {
+// By way of the empty element: what has been added is let go of when a later one is refused.
+Element::Element(std::initializer_list<std::pair<std::string_view, Tensor>> fields) : Element() {
   for (const auto& [name, tensor] : fields) add(name, tensor);
 }
 
