@@ -427,7 +427,7 @@ std::array<double, 2> rare_excess(std::span<const double> means) {
 /// The levels of medians and means say nothing of what only a few windows have. Where that has changed by
 /// twice the bound, the run isn't called flat.
 void doubt_rare_iterations(FlatnessVerdict& verdict, std::span<const double> means) {
-  if (verdict.kind != Flatness::kFlat || means.empty()) return;
+  if (verdict.kind != Flatness::kFlat) return;
   const auto [first, second] = rare_excess(means);
   if (std::fabs(second - first) <= 2 * verdict.bound) return;
   verdict.kind = Flatness::kInconclusive;

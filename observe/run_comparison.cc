@@ -96,10 +96,13 @@ double half_interval(const Sample& a, const Sample& b, double known_deviation, i
   return student_quantile(0.95, degrees) * std::sqrt(variance * (1 / a.count + 1 / b.count));
 }
 
-/// What the machine had to do with it, in logarithms; none of it is below 0.
+/// What the machine had to do with it; none of it is below 0.
 struct MachinePart {
-  std::optional<double> ratio;  // of the reference kernel's times
-  double slowed_first = 0, slowed_second = 0;
+  struct Kernel {
+    double first_ns = 0, second_ns = 0;
+  };
+  std::optional<Kernel> kernel;                // the reference kernel's times, where both sides have them
+  double slowed_first = 0, slowed_second = 0;  // at most by so much, in logarithms
   double waited_first = 0, waited_second = 0;  // shares
 };
 
@@ -113,7 +116,7 @@ MachinePart machine_part(std::span<const RunLevels> first, std::span<const RunLe
   const auto reference = [](const RunLevels& run) { return *run.log_reference; };
   const Sample a = sample_of(first, reference), b = sample_of(second, reference);
   const double difference = b.mean - a.mean;
-  part.ratio = std::exp(difference);
+  part.kernel = {std::exp(a.mean), std::exp(b.mean)};
   // What the machine does from run to run of a side anyway is in what these differ by.
   const double usual = half_interval(a, b, 0, 0);
   const double beyond =
@@ -324,7 +327,6 @@ RunComparison compare_runs(std::span<const RunReport> first, std::span<const Run
   const MachinePart machine = machine_part(a, b);
   result.medians = ratio_of(a, b, &RunLevels::medians, machine);
   result.means = ratio_of(a, b, &RunLevels::means, machine);
-  result.machine = machine.ratio;
   result.first_waited = machine.waited_first;
   result.second_waited = machine.waited_second;
   result.first_runs = static_cast<int>(first.size());
@@ -332,10 +334,10 @@ RunComparison compare_runs(std::span<const RunReport> first, std::span<const Run
   result.first = first[middle_run(a)];
   result.second = second[middle_run(b)];
   add_quantities(result, result.first, result.second);
-  if (machine.ratio) {
-    const auto reference = [](const RunLevels& run) { return *run.log_reference; };
-    result.environment.push_back(duration("reference kernel", std::exp(sample_of(a, reference).mean),
-                                          std::exp(sample_of(b, reference).mean)));
+  if (machine.kernel) {
+    const auto& [first_ns, second_ns] = *machine.kernel;
+    result.machine = second_ns / first_ns;
+    result.environment.push_back(duration("reference kernel", first_ns, second_ns));
   }
   result.environment.push_back({"waited for a core, share of the time",
                                 fmt::format("{:.1f} %", 100 * machine.waited_first),
