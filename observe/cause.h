@@ -33,7 +33,7 @@
 //   disk_bytes.weights_share                  of the growth, what was written as checkpoints and weights
 //   weight_files.left, event_files.left       written in this run and still there
 //   weight_files.left_share, event_files...   the same, of the written ones
-//   minor_faults.share                        of a typical iteration, at half a microsecond each
+//   minor_faults.share                        of the time, at half a microsecond each
 //   logs.per_iteration, logs.per_second       bytes written that are no checkpoints, as a median
 //   own_waits.before                          waits of an iteration in the quick beginning
 //   own_waits.more                            after it, less those

@@ -360,8 +360,8 @@ void add_evidence(RunReport& report) {
     evidence.set("host_copies.bytes_each", evidence.get("host_copy_bytes.gained").value_or(0) / copies);
   }
   constexpr double kFaultNs = 500;
-  evidence.set("minor_faults.share", evidence.get("minor_faults.per_iteration").value_or(0) * kFaultNs /
-                                         std::max(1.0, report.duration_ns.p50));
+  evidence.set("minor_faults.share",
+               evidence.get("minor_faults.per_iteration").value_or(0) * kFaultNs / mean);
   add_logs(report);
   add_beginning(evidence, report);
   add_machine(evidence, report);

@@ -214,6 +214,41 @@ TEST(Report, WhatInterruptsAProgramDoesntHideWhatItDoesOnABeat) {
   EXPECT_FALSE(mostly.period);
 }
 
+/// A machine of which only the page faults are told.
+struct Faulting final : SensorSource {
+  int64_t faults = 0;
+  void read(SensorReading& reading) override {
+    reading = {};
+    reading.minor_faults = faults;
+  }
+  void read_slow(SensorReading&) override {}
+  int64_t waited_ns() override { return 0; }
+  void watch_team(bool) override {}
+  std::optional<double> reference_ns() override { return {}; }
+};
+
+TEST(Report, PageFaultsAreHeldAgainstTheTimeOfTheIterationsThatHaveThem) {
+  const auto run = [](int64_t every, int64_t extra_ns) {
+    Faulting machine;
+    Recorder recorder(
+        {.reference_kernel = false, .timing_share = 0, .clock = simulated_now_ns, .sensors = &machine});
+    for (int i = 0; i < 20'000; ++i) {
+      const IterationScope iteration(recorder);
+      spend(15'000);
+      if (i % every != 0) continue;
+      machine.faults += 3 * every;
+      spend(extra_ns);
+    }
+    recorder.sample();
+    return make_report(recorder, "faulting");
+  };
+  const RunReport rare = run(20, 5'000'000), each = run(1, 0);
+  EXPECT_NEAR(rare.evidence.get("minor_faults.share").value(), 3 * 500 / 265'000.0, 1e-3);
+  EXPECT_THAT(names(rare.causes), ::testing::Not(::testing::Contains("page faults")));
+  EXPECT_NEAR(each.evidence.get("minor_faults.share").value(), 3 * 500 / 15'000.0, 1e-3);
+  EXPECT_THAT(names(each.causes), ::testing::ElementsAre("page faults"));
+}
+
 TEST(Report, PrintsManyLoopsAligned) {
   std::vector<RunReport> reports{run_loop("a loop with a long name", {.base_ns = 400'000}),
                                  run_loop("b", {})};
