@@ -1,3 +1,4 @@
+#include <atomic>
 #include <fstream>
 #include <thread>
 
@@ -79,19 +80,24 @@ RunReport every_checkpoint_kept() {
                     64);
 }
 
-/// The program's own way to save, on a thread of its own.
+/// The program's own way to save, on a thread of its own, which no step waits for.
 RunReport weights_saved_under_new_names() {
   const TempFolder folder;
   Regression copy(32);
   static_cast<void>(copy.loss(copy.x, copy.y));  // builds the model
-  std::thread saving;
-  RunReport report = run_beside(1024, 64, {.least = 4000}, [&](Recorder&, int64_t i, Regression&) {
-    if (i % 200 != 0) return;
-    if (saving.joinable()) saving.join();
-    saving = std::thread(
-        [&, i] { nn::save_weights(copy.model, folder / fmt::format("weights-{}.safetensors", i)); });
-  });
-  saving.join();
+  std::atomic<bool> saving = false;
+  std::thread saver;
+  RunReport report =
+      run_beside(1024, 64, {.least = 4000, .seconds = 1.5}, [&](Recorder&, int64_t i, Regression&) {
+        if (i % 200 != 0 || saving) return;
+        if (saver.joinable()) saver.join();
+        saving = true;
+        saver = std::thread([&, i] {
+          nn::save_weights(copy.model, folder / fmt::format("weights-{}.safetensors", i));
+          saving = false;
+        });
+      });
+  saver.join();
   return report;
 }
 
