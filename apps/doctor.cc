@@ -198,6 +198,7 @@ void run() {
               {"vector instructions in use", vector_instructions()},
               {"bf16", ops::narrow_arithmetic(Precision::kMixedBf16)},
               {"f16", ops::narrow_arithmetic(Precision::kMixedF16)},
+              {"fp8", ops::narrow_arithmetic(Precision::kMixedFp8)},
               {"CUDA", cuda_text()},
               {"NVTX ranges", built_with_nvtx() ? "built in; sent while a profiler listens" : "not built in"},
               {"fmt", fmt::format("{}", FMT_VERSION)}});

@@ -189,6 +189,7 @@ std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& sign
   {
     const TraceSpan span(kTracing);
     const VariableDeviceScope variables_there(options.plan.device);
+    const graph::PrecisionScope computed_in(options.passes.precision);
     graph::Capture capture(*call->graph);
     if (passes.on_stage) capture.set_on_first_gradients([&] { passes.on_stage("forward", *call->graph); });
     std::vector<Tensor> arguments;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <unordered_set>
+#include <utility>
 
+#include "isochron/graph/capture.h"
 #include "isochron/graph/element_op.h"
 #include "isochron/graph/passes.h"
 #include "isochron/graph/stored.h"
@@ -11,7 +13,8 @@
 namespace isochron {
 namespace {
 
-constexpr std::array<std::string_view, 4> kNames = {"f32", "mixed_bf16", "mixed_f16", "tf32"};
+constexpr std::array<std::string_view, 5> kNames = {"f32", "mixed_bf16", "mixed_f16", "mixed_fp8", "tf32"};
+thread_local Precision t_traced = Precision::kF32;
 
 }  // namespace
 
@@ -21,12 +24,21 @@ std::vector<std::string> precision_names() { return {kNames.begin(), kNames.end(
 
 Precision parse_precision(std::string_view name) {
   const auto found = std::find(kNames.begin(), kNames.end(), name);
-  require(found != kNames.end(), ErrorCode::kInvalidArgument, "precision",
-          "no precision '{}'; there are f32, mixed_bf16, mixed_f16 and tf32", name);
+  require(found != kNames.end(), ErrorCode::kInvalidArgument, "precision", "no precision '{}'; there are {}",
+          name, fmt::join(kNames, ", "));
   return static_cast<Precision>(found - kNames.begin());
 }
 
 namespace graph {
+
+PrecisionScope::PrecisionScope(Precision precision) : before_(std::exchange(t_traced, precision)) {}
+PrecisionScope::~PrecisionScope() { t_traced = before_; }
+
+Precision traced_precision() {
+  const Capture* capture = Capture::current();
+  return capture != nullptr && capture->parent() == nullptr ? t_traced : Precision::kF32;
+}
+
 namespace {
 
 enum class Role : uint8_t { kFull, kElements, kFollow, kMoves, kLow };
@@ -301,9 +313,9 @@ class CastPass {
 }  // namespace
 
 void cast_to_precision(Graph& graph, Precision precision) {
-  const bool narrow = precision == Precision::kMixedBf16 || precision == Precision::kMixedF16;
+  const bool narrow = precision != Precision::kF32 && precision != Precision::kTf32;
   if (!narrow || graph.nodes().empty()) return;
-  CastPass(graph, precision == Precision::kMixedBf16 ? DType::kBF16 : DType::kF16).run();
+  CastPass(graph, precision == Precision::kMixedF16 ? DType::kF16 : DType::kBF16).run();
 }
 
 size_t activation_bytes(const Graph& graph) {

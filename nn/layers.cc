@@ -1,6 +1,9 @@
 #include "isochron/nn/layers.h"
 
+#include "isochron/graph/precision.h"
+#include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
+#include "isochron/ops/float8.h"
 #include "isochron/ops/linear.h"
 #include "isochron/ops/random.h"
 #include "isochron/ops/shape_ops.h"
@@ -22,6 +25,30 @@ Dense::Dense(int64_t units, Activation activation, DenseOptions options)
   require(units >= 1, ErrorCode::kInvalidArgument, "dense", "units must be >= 1, got {}", units);
 }
 
+void Dense::members(Members& list) {
+  list("kernel", kernel_)("bias", bias_);
+  list.buffer("input_history", input_history_)
+      .buffer("kernel_history", kernel_history_)
+      .buffer("gradient_history", gradient_history_);
+}
+
+Tensor Dense::product(const Tensor& x) {
+  if (graph::traced_precision() != Precision::kMixedFp8 || x.dtype() != DType::kF32)
+    return matmul(x, kernel_);
+  const auto history = [](Variable& variable, const char* name) {
+    if (!variable.defined()) variable = Variable(zeros({kFloat8History}), name, false);
+  };
+  history(input_history_, "input_history");
+  history(kernel_history_, "kernel_history");
+  history(gradient_history_, "gradient_history");
+  const Tensor result = matmul_float8(x, kernel_, input_history_, kernel_history_, gradient_history_);
+  if (training()) {
+    input_history_.assign(float8_history(input_history_, x));
+    kernel_history_.assign(float8_history(kernel_history_, kernel_));
+  }
+  return result;
+}
+
 Tensor Dense::forward(const Tensor& x) {
   if (!kernel_.defined()) {
     require_input(x, kind(), 2);
@@ -29,8 +56,8 @@ Tensor Dense::forward(const Tensor& x) {
     if (options_.bias) bias_ = make_parameter("bias", {x.dtype(), {units_}}, options_.bias_initializer);
     kernel_ = std::move(kernel);  // last: a failed build is begun anew
   }
-  const Tensor product = matmul(x, kernel_);
-  return activate(bias_.defined() ? product + bias_ : product, activation_);
+  const Tensor y = product(x);
+  return activate(bias_.defined() ? y + bias_ : y, activation_);
 }
 
 Tensor Flatten::forward(const Tensor& x) {

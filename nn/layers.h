@@ -13,25 +13,29 @@ struct DenseOptions {
   Initializer bias_initializer = init::zeros();
 };
 /// activation(x kernel + bias). x: (..., inputs), kernel: (inputs, units), bias: (units); result (...,
-/// units).
+/// units). Where it is traced for Precision::kMixedFp8 the product is matmul_float8, with the magnitudes of
+/// input, kernel and gradient as buffers, which training adds to.
 class Dense : public Module {
  public:
   /// Throws kInvalidArgument unless units >= 1.
   explicit Dense(int64_t units, Activation activation = Activation::kNone, DenseOptions options = {});
   /// Throws kShapeMismatch for an input of another width than the first.
   Tensor forward(const Tensor& x) override;
-  void members(Members& list) override { list("kernel", kernel_)("bias", bias_); }
+  void members(Members& list) override;
   std::string_view kind() const override { return "dense"; }
   bool has_activation() const override { return activation_ != Activation::kNone; }
   const Variable& kernel() const { return kernel_; }
   const Variable& bias() const { return bias_; }
 
  private:
+  Tensor product(const Tensor& x);
+
   int64_t units_;
   Activation activation_;
   DenseOptions options_;
   Variable kernel_;
   Variable bias_;
+  Variable input_history_, kernel_history_, gradient_history_;  // undefined without products in 8 bits
 };
 
 /// (N, ...) to (N, elements of a sample).

@@ -53,9 +53,24 @@ WeightRule read_over(std::string kind, std::string theirs) {
   return {std::move(kind), {}, {std::move(theirs)}, {}, {}};
 }
 
+WeightRule left_out(std::string kind, std::string ours) {
+  return {std::move(kind), {std::move(ours)}, {}, {}, {}};
+}
+
+namespace {
+
+/// Magnitudes for products in 8 bits are no one else's.
+weight_tables::Rules with_histories(weight_tables::Rules rules) {
+  for (const char* member : {"input_history", "kernel_history", "gradient_history"})
+    rules.push_back(left_out("dense", member));
+  return rules;
+}
+
+}  // namespace
+
 std::span<const WeightRule> weight_rules(Convention convention) {
-  static const weight_tables::Rules keras = weight_tables::keras_rules();
-  static const weight_tables::Rules pytorch = weight_tables::pytorch_rules();
+  static const weight_tables::Rules keras = with_histories(weight_tables::keras_rules());
+  static const weight_tables::Rules pytorch = with_histories(weight_tables::pytorch_rules());
   if (convention == Convention::kIsochron) return {};
   return convention == Convention::kPyTorch ? pytorch : keras;
 }

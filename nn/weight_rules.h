@@ -30,7 +30,7 @@ struct WeightRule {
   /// What the layer calls them, children's as paths: "output/kernel". "#" stands for any number, the same one
   /// in all names of the rule. None: theirs alone, read over.
   std::vector<std::string> ours;
-  std::vector<std::string> theirs;  // names below the layer's own
+  std::vector<std::string> theirs;  // names below the layer's own; none: ours alone, left out
   Conversion to_theirs;
   Conversion to_ours;
   /// Whether the rule is meant for tensors such as these; for all where empty.
@@ -52,5 +52,7 @@ WeightRule renamed(std::string kind, std::string ours, std::string theirs);
 WeightRule permuted(std::string kind, std::string ours, std::string theirs, const Dims& permutation);
 /// Theirs that have no counterpart here: skipped when read, not written.
 WeightRule read_over(std::string kind, std::string theirs);
+/// Ours that have no counterpart there: not written, and left as they are when read.
+WeightRule left_out(std::string kind, std::string ours);
 
 }  // namespace isochron::nn

@@ -110,6 +110,10 @@ class SlotCollector final : public Members {
       }
       for (std::string& name : one.theirs) name = numbered(name, number);
       if (variables.size() < one.ours.size()) continue;
+      if (one.theirs.empty()) {
+        for (const std::string& ours : one.ours) claimed_.insert(path_ + ours);
+        continue;
+      }
       const auto shared =
           std::count_if(variables.begin(), variables.end(), [&](const Variable& v) { return known(v); });
       if (shared != 0 && shared != std::ssize(variables)) continue;  // what is new must not be lost

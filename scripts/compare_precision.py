@@ -29,7 +29,7 @@ CONTROL = "f32 avx2"
 def parse_arguments():
     parser = argparse.ArgumentParser(description="Compares final losses in f32 and in mixed precision.")
     parser.add_argument("--isochron", default="build/release/bin/isochron")
-    parser.add_argument("--precision", default="mixed_bf16", choices=["mixed_bf16", "mixed_f16"])
+    parser.add_argument("--precision", default="mixed_bf16", choices=["mixed_bf16", "mixed_f16", "mixed_fp8"])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--model", nargs="+", default=["digits", "co2", "gpt"])
     parser.add_argument("--bound", type=float, default=0.005, help="of the mean losses, relative")

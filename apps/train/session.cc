@@ -151,7 +151,8 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
              batch_, options_.accumulate > 1 ? fmt::format(", an update every {}", options_.accumulate) : "",
              optimizer_name_, learning_rate_, settings_.warmup_share > 0 ? " after warm-up" : "",
              settings_.decay ? ", down by half a cosine" : "");
-  if (options_.precision != Precision::kF32) fmt::print("{}\n", ops::narrow_arithmetic(options_.precision));
+  if (options_.precision != Precision::kF32 && options_.device.is_cpu())
+    fmt::print("{}\n", ops::narrow_arithmetic(options_.precision));
   std::fflush(stdout);
   fit_options.epochs = epochs_;
   fit_options.recorder = &recorder_;

@@ -40,7 +40,8 @@ struct Calls {
 
 #define ISOCHRON_CALL(function, ...) calls_.check(calls_.function(__VA_ARGS__), #function)
 
-cudaDataType_t type_of(DType dtype) {
+cudaDataType_t type_of(DType dtype, Float8 bytes = Float8::kNone) {
+  if (bytes != Float8::kNone) return bytes == Float8::kE5M2 ? CUDA_R_8F_E5M2 : CUDA_R_8F_E4M3;
   switch (dtype) {
     case DType::kF64:
       return CUDA_R_64F;
@@ -58,19 +59,20 @@ class Description {
  public:
   Description(const Calls& calls, const ProductSpec& spec) : calls_(calls) {
     try {
-      const bool f64 = spec.factors == DType::kF64;
-      const bool tf32 = spec.tf32 && spec.factors == DType::kF32;
+      const bool f64 = !spec.in_bytes() && spec.factors == DType::kF64;
+      const bool tf32 = !spec.in_bytes() && spec.tf32 && spec.factors == DType::kF32;
       const cublasComputeType_t sums = f64    ? CUBLAS_COMPUTE_64F
                                        : tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
                                               : CUBLAS_COMPUTE_32F;
       ISOCHRON_CALL(cublasLtMatmulDescCreate, &product, sums, f64 ? CUDA_R_64F : CUDA_R_32F);
-      set(CUBLASLT_MATMUL_DESC_TRANSA, spec.transpose_a);
-      set(CUBLASLT_MATMUL_DESC_TRANSB, spec.transpose_b);
-      a = layout(spec.factors, spec.transpose_a ? spec.k : spec.m, spec.transpose_a ? spec.m : spec.k,
-                 spec.a_lead, spec.count, spec.a_step);
-      b = layout(spec.factors, spec.transpose_b ? spec.n : spec.k, spec.transpose_b ? spec.k : spec.n,
-                 spec.b_lead, spec.count, spec.b_step);
-      c = layout(spec.result, spec.m, spec.n, spec.c_lead, spec.count, spec.c_step);
+      set(CUBLASLT_MATMUL_DESC_TRANSA, operation(spec.transpose_a));
+      set(CUBLASLT_MATMUL_DESC_TRANSB, operation(spec.transpose_b));
+      if (spec.in_bytes()) scale_by(nullptr, nullptr);
+      a = layout(type_of(spec.factors, spec.a_bytes), spec.transpose_a ? spec.k : spec.m,
+                 spec.transpose_a ? spec.m : spec.k, spec.a_lead, spec.count, spec.a_step);
+      b = layout(type_of(spec.factors, spec.b_bytes), spec.transpose_b ? spec.n : spec.k,
+                 spec.transpose_b ? spec.k : spec.n, spec.b_lead, spec.count, spec.b_step);
+      c = layout(type_of(spec.result), spec.m, spec.n, spec.c_lead, spec.count, spec.c_step);
     } catch (...) {
       destroy();
       throw;
@@ -80,18 +82,25 @@ class Description {
   Description(const Description&) = delete;
   Description& operator=(const Description&) = delete;
 
+  /// Where the numbers are that a and b are multiplied by.
+  void scale_by(const void* of_a, const void* of_b) const {
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, of_a);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, of_b);
+  }
+
   cublasLtMatmulDesc_t product = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
 
  private:
-  void set(cublasLtMatmulDescAttributes_t attribute, bool transpose) {
-    const cublasOperation_t operation = transpose ? CUBLAS_OP_T : CUBLAS_OP_N;
-    ISOCHRON_CALL(cublasLtMatmulDescSetAttribute, product, attribute, &operation, sizeof operation);
+  static cublasOperation_t operation(bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; }
+  template <typename T>
+  void set(cublasLtMatmulDescAttributes_t attribute, T value) const {
+    ISOCHRON_CALL(cublasLtMatmulDescSetAttribute, product, attribute, &value, sizeof value);
   }
-  cublasLtMatrixLayout_t layout(DType dtype, int64_t rows, int64_t columns, int64_t lead, int64_t count,
-                                int64_t step) {
+  cublasLtMatrixLayout_t layout(cudaDataType_t type, int64_t rows, int64_t columns, int64_t lead,
+                                int64_t count, int64_t step) {
     cublasLtMatrixLayout_t made = nullptr;
-    ISOCHRON_CALL(cublasLtMatrixLayoutCreate, &made, type_of(dtype), static_cast<uint64_t>(rows),
+    ISOCHRON_CALL(cublasLtMatrixLayoutCreate, &made, type, static_cast<uint64_t>(rows),
                   static_cast<uint64_t>(columns), lead);
     layouts_.push_back(made);
     const auto matrices = static_cast<int32_t>(count);
@@ -113,13 +122,14 @@ class Description {
 class CublasLtProduct final : public LibraryCall {
  public:
   CublasLtProduct(const Calls& calls, cublasLtHandle_t handle, std::shared_ptr<const Description> description,
-                  const cublasLtMatmulHeuristicResult_t& found, bool f64)
+                  const cublasLtMatmulHeuristicResult_t& found, const ProductSpec& spec)
       : calls_(calls),
         handle_(handle),
         description_(std::move(description)),
         algorithm_(found.algo),
         workspace_bytes_(found.workspaceSize),
-        f64_(f64) {
+        f64_(!spec.in_bytes() && spec.factors == DType::kF64),
+        in_bytes_(spec.in_bytes()) {
     size_t written = 0;
     ISOCHRON_CALL(cublasLtMatmulAlgoConfigGetAttribute, &algorithm_, CUBLASLT_ALGO_CONFIG_ID, &id_,
                   sizeof id_, &written);
@@ -136,6 +146,9 @@ class CublasLtProduct final : public LibraryCall {
     const void* one = f64_ ? static_cast<const void*>(&one_f64) : &one_f32;
     const void* zero = f64_ ? static_cast<const void*>(&zero_f64) : &zero_f32;
     auto* result = reinterpret_cast<void*>(tensors[2]);
+    if (in_bytes_)
+      description_->scale_by(reinterpret_cast<const void*>(tensors[3]),
+                             reinterpret_cast<const void*>(tensors[4]));
     ISOCHRON_CALL(cublasLtMatmul, handle_, description_->product, one,
                   reinterpret_cast<const void*>(tensors[0]), description_->a,
                   reinterpret_cast<const void*>(tensors[1]), description_->b, zero, result, description_->c,
@@ -149,7 +162,7 @@ class CublasLtProduct final : public LibraryCall {
   const std::shared_ptr<const Description> description_;
   const cublasLtMatmulAlgo_t algorithm_;
   const size_t workspace_bytes_;
-  const bool f64_;
+  const bool f64_, in_bytes_;
   int32_t id_ = 0;
 };
 
@@ -186,8 +199,7 @@ class CublasLt final : public ProductLibrary {
     for (int i = 0; i < count; ++i) {
       const cublasLtMatmulHeuristicResult_t& one = found[static_cast<size_t>(i)];
       if (one.state == CUBLAS_STATUS_SUCCESS)
-        result.push_back(
-            std::make_unique<CublasLtProduct>(calls_, handle, description, one, spec.factors == DType::kF64));
+        result.push_back(std::make_unique<CublasLtProduct>(calls_, handle, description, one, spec));
     }
     return result;
   }

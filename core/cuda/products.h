@@ -8,9 +8,13 @@
 
 namespace isochron::cuda {
 
+/// Numbers in 8 bits: 4 of exponent and 3 of fraction, or 5 and 2.
+enum class Float8 : uint8_t { kNone, kE4M3, kE5M2 };
+
 /// c = op(a) op(b), `count` times. Matrices are stored by columns, one column `*_lead` elements from the
 /// next, one matrix `*_step` elements from the next (0: all products take the same). op(a) has m rows and k
-/// columns, op(b) has k and n. A call's tensors are a, b and c.
+/// columns, op(b) has k and n. A call's tensors are a, b and c,
+/// and for factors in bytes two numbers in f32, by which a and b are multiplied.
 struct ProductSpec {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
@@ -23,6 +27,11 @@ struct ProductSpec {
   /// Factors in f32 are rounded to 10 bits of fraction first, for the device's fast units (relative error up
   /// to 2^-11 a factor).
   bool tf32 = false;
+  /// Both factors in bytes, whatever `factors` is, not both in kE5M2, a transposed and b not; m, n, k and the
+  /// leads of a and b are multiples of 16, c is in f32 or bf16.
+  Float8 a_bytes = Float8::kNone, b_bytes = Float8::kNone;
+
+  bool in_bytes() const { return a_bytes != Float8::kNone; }
 };
 
 using ProductLibrary = KernelLibrary<ProductSpec>;

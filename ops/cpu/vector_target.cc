@@ -114,14 +114,18 @@ bool multiplies_in(DType dtype) {
 std::string narrow_arithmetic(Precision precision) {
   if (precision == Precision::kF32) return "f32: nothing is stored in 16 bits";
   if (precision == Precision::kTf32) return "tf32: factors are rounded to 10 bits of fraction on the device";
-  const DType dtype = precision == Precision::kMixedBf16 ? DType::kBF16 : DType::kF16;
+  const DType dtype = precision == Precision::kMixedF16 ? DType::kF16 : DType::kBF16;
+  const std::string_view rounded =
+      precision == Precision::kMixedFp8
+          ? "factors of dense layers rounded to 8 bits, which this processor has no products of; "
+          : "";
   if (multiplies_in(dtype)) {
-    return fmt::format("{}: multiplied by the processor's {} instructions, summed in f32",
-                       precision_name(precision), dtype_name(dtype));
+    return fmt::format("{}: {}multiplied by the processor's {} instructions, summed in f32",
+                       precision_name(precision), rounded, dtype_name(dtype));
   }
   return fmt::format(
-      "{}: stored in {}, converted to f32 for every product (no {} instructions are used here)",
-      precision_name(precision), dtype_name(dtype), dtype_name(dtype));
+      "{}: {}stored in {}, converted to f32 for every product (no {} instructions are used here)",
+      precision_name(precision), rounded, dtype_name(dtype), dtype_name(dtype));
 }
 
 }  // namespace isochron::ops

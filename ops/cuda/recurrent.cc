@@ -10,6 +10,7 @@
 #include "isochron/graph/stored.h"
 #include "isochron/ops/cpu/recurrent.h"
 #include "isochron/ops/cuda/element_source.h"
+#include "isochron/ops/cuda/inner_kernel.h"
 #include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/cuda/launches.h"
 #include "isochron/ops/cuda/recurrent_step.h"
@@ -24,25 +25,6 @@ using element::RecurrentStep;
 using graph::Attributes;
 using graph::KernelArgs;
 using graph::KernelRequest;
-
-/// Another op's kernel, called with addresses.
-class InnerKernel {
- public:
-  InnerKernel(const KernelRequest& outer, const char* op, const std::vector<TensorSpec>& inputs,
-              const TensorSpec& output, const Attributes& attributes)
-      : kernel_(graph::prepare_kernel(
-            {row(op), inputs, {&output, 1}, attributes, outer.threads, {}, outer.module})) {}
-
-  size_t workspace_bytes() const { return kernel_->workspace_bytes(); }
-  void run(std::array<std::byte*, 2> inputs, std::byte* output, std::byte* workspace, cuda::Stream stream) {
-    const KernelArgs args{inputs.data(), &output, workspace, stream};
-    kernel_->bind(args);
-    kernel_->run(args);
-  }
-
- private:
-  std::unique_ptr<graph::Kernel> kernel_;
-};
 
 /// What the forward op and its gradient share.
 class RecurrentKernel : public graph::Kernel {

@@ -12,6 +12,7 @@ extern const std::string_view kAttention;       // ops/cuda/attention_text.h
 extern const std::string_view kBlockSizes;      // ops/cuda/block_sizes.h
 extern const std::string_view kConvolution;     // ops/cuda/convolution_text.h, behind kMatmul and kWindow
 extern const std::string_view kElementPrelude;  // ops/cuda/element_prelude.h
+extern const std::string_view kFloat8;          // ops/float8_numbers.h, behind kElementPrelude
 extern const std::string_view kLoops;           // ops/cuda/loop_text.h
 extern const std::string_view kMatmul;          // ops/cuda/matmul_text.h
 extern const std::string_view kPooling;         // ops/cuda/pooling_text.h, behind kWindow

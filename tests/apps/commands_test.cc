@@ -102,7 +102,8 @@ TEST_F(Command, BenchMeasuresACase) {
   EXPECT_GE(result["p99_us"], result["p50_us"]);
   EXPECT_LE(result["arena_bytes"], 1.02 * result["lower_bound_bytes"].get<double>());
   EXPECT_THAT(run_isochron("bench --case huge"), Ends(2, "huge"));
-  EXPECT_THAT(run_isochron("bench --precision f8"), Ends(2, "f8 not in {f32,mixed_bf16,mixed_f16,tf32}"));
+  EXPECT_THAT(run_isochron("bench --precision f8"),
+              Ends(2, "f8 not in {f32,mixed_bf16,mixed_f16,mixed_fp8,tf32}"));
   EXPECT_THAT(run_isochron("bench --case tiny --steps 5 --precision tf32"),
               Ends(2, "plan for one, or compute in f32"));
 }
@@ -115,7 +116,7 @@ TEST_F(Command, BenchMeasuresACaseInMixedPrecision) {
     return nlohmann::json::parse(outcome.text);
   };
   const nlohmann::json full = measured("f32");
-  for (const std::string precision : {"mixed_bf16", "mixed_f16"}) {
+  for (const std::string precision : {"mixed_bf16", "mixed_f16", "mixed_fp8"}) {
     const nlohmann::json narrow = measured(precision);
     EXPECT_EQ(narrow["precision"], precision);
     EXPECT_EQ(narrow["heap_allocations"], 0);

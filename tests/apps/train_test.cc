@@ -215,7 +215,7 @@ TEST_F(TrainCommand, MixedPrecisionTrainsAsWellAndEqually) {
     return result["test"]["loss"].get<double>();
   };
   const double full = trained("f32");
-  for (const std::string precision : {"mixed_bf16", "mixed_f16"}) {
+  for (const std::string precision : {"mixed_bf16", "mixed_f16", "mixed_fp8"}) {
     const double narrow = trained(precision);
     EXPECT_NEAR(narrow, full, 0.02 * full);
     EXPECT_NE(narrow, full);

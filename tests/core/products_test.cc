@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "support/expect_error.h"
 #include "support/leaks_of_others.h"
 #include "support/simulated_driver.h"
@@ -34,6 +36,30 @@ TEST(Products, WhatContradictsItselfIsRefused) {
   refused([](ProductSpec& s) { s.factors = s.result = DType::kI32; }, "no floating dtype");
 }
 
+TEST(Products, OfBytesAreAsTheUnitsTakeThem) {
+  const ProductSpec good{.m = 16,
+                         .n = 48,
+                         .k = 32,
+                         .transpose_a = true,
+                         .a_lead = 32,
+                         .b_lead = 32,
+                         .c_lead = 16,
+                         .a_bytes = Float8::kE4M3,
+                         .b_bytes = Float8::kE5M2};
+  check(good);
+  const auto refused = [&](const auto& change, const char* text) {
+    ProductSpec spec = good;
+    change(spec);
+    EXPECT_ERROR(check(spec), ErrorCode::kInvalidArgument, text);
+  };
+  refused([](ProductSpec& s) { s.b_bytes = Float8::kNone; }, "one factor in bytes");
+  refused([](ProductSpec& s) { s.a_bytes = Float8::kNone; }, "one factor in bytes");
+  refused([](ProductSpec& s) { s.a_bytes = Float8::kE5M2; }, "both factors in E5M2");
+  refused([](ProductSpec& s) { s.transpose_b = true, s.b_lead = 48; }, "along the summed axis");
+  refused([](ProductSpec& s) { s.n = 40; }, "no multiple of 16");
+  refused([](ProductSpec& s) { s.result = DType::kF16; }, "not in f32 or bf16");
+}
+
 /// Without a device it gets as far as to be told all of a product, and each setting is checked by it.
 TEST(Products, TheMachinesLibraryTakesItsDescription) {
   const LeaksOfOthers leaks;
@@ -41,11 +67,24 @@ TEST(Products, TheMachinesLibraryTakesItsDescription) {
   if (library == nullptr) GTEST_SKIP() << "cuBLASLt is not here";
   EXPECT_GE(library->version(), 130000);
   SimulatedContext context;
+  std::vector<ProductSpec> specs;
   for (const DType factors : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16}) {
-    const ProductSpec spec = changed([&](ProductSpec& s) {
+    specs.push_back(changed([&](ProductSpec& s) {
       s.factors = s.result = factors;
       s.tf32 = factors == DType::kF32;
-    });
+    }));
+  }
+  specs.push_back({.m = 16,
+                   .n = 48,
+                   .k = 32,
+                   .transpose_a = true,
+                   .a_lead = 32,
+                   .b_lead = 32,
+                   .c_lead = 16,
+                   .result = DType::kBF16,
+                   .a_bytes = Float8::kE4M3,
+                   .b_bytes = Float8::kE5M2});
+  for (const ProductSpec& spec : specs) {
     try {
       EXPECT_FALSE(library->ways(context, spec).empty());
     } catch (const Error& error) {

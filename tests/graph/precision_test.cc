@@ -54,10 +54,11 @@ std::string text_of(const std::vector<TensorSpec>& specs, F function, const Pass
 
 TEST(Precision, HasNames) {
   for (const Precision precision :
-       {Precision::kF32, Precision::kMixedBf16, Precision::kMixedF16, Precision::kTf32})
+       {Precision::kF32, Precision::kMixedBf16, Precision::kMixedF16, Precision::kMixedFp8, Precision::kTf32})
     EXPECT_EQ(parse_precision(precision_name(precision)), precision);
   EXPECT_EQ(precision_name(Precision::kMixedF16), "mixed_f16");
-  EXPECT_ERROR(parse_precision("f8"), ErrorCode::kInvalidArgument, "f32, mixed_bf16, mixed_f16 and tf32");
+  EXPECT_ERROR(parse_precision("f8"), ErrorCode::kInvalidArgument,
+               "f32, mixed_bf16, mixed_f16, mixed_fp8, tf32");
 }
 
 /// One step of gradient descent on a net of two layers.

@@ -302,6 +302,17 @@ TEST_F(Weights, CountersOfPyTorchAreReadOver) {
   EXPECT_EQ(load_weights(norm, path_, {.naming = {.convention = kPyTorch}}).loaded, 1u);
 }
 
+TEST_F(Weights, WhatIsOursAloneIsLeftOut) {
+  Layer layer("dense", {{"kernel", zeros({2, 3})}, {"input_history", zeros({16})}});
+  save_weights(layer, path_, {.naming = {.convention = kPyTorch}});
+  EXPECT_THAT(names_of(SafetensorsFile(path_)), ElementsAre("weight"));
+  write_safetensors(path_, Named{{"weight", ones({3, 2})}});
+  EXPECT_EQ(load_weights(layer, path_, {.naming = {.convention = kPyTorch}}).loaded, 1u);
+  EXPECT_THAT(contents(layer)[1], testing::Each(0));
+  save_weights(layer, path_);
+  EXPECT_EQ(SafetensorsFile(path_).entries().size(), 2u) << "but kept for ourselves";
+}
+
 TEST_F(Weights, OwnRulesGoFirst) {
   const WeightNaming naming{.convention = kPyTorch, .rules = {renamed("dense", "kernel", "w")}};
   Layer dense("dense", {{"kernel", counted({2, 3})}});

@@ -2,7 +2,9 @@
 // by columns, as the real one is told of them.
 #pragma once
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <set>
 #include <string>
@@ -40,8 +42,10 @@ class SimulatedProducts final : public ProductLibrary {
     void enqueue(std::span<const DevicePtr> tensors, DevicePtr workspace, Stream stream) override {
       require(!fails_, ErrorCode::kDevice, "cuda", "this way fails");
       context_.launch(
-          [=, a = tensors[0], b = tensors[1], c = tensors[2], spec = spec_, bytes = workspace_bytes_] {
+          [=, a = tensors[0], b = tensors[1], c = tensors[2], of_a = tensors.size() > 3 ? tensors[3] : 0,
+           of_b = tensors.size() > 3 ? tensors[4] : 0, spec = spec_, bytes = workspace_bytes_] {
             if (bytes > 0) std::memset(reinterpret_cast<void*>(workspace), 0xA5, bytes);
+            if (spec.in_bytes()) return multiply_bytes(spec, a, b, c, *scale(of_a), *scale(of_b));
             switch (spec.factors) {
               case DType::kF64:
                 return multiply<double, double, double>(spec, a, b, c);
@@ -57,6 +61,39 @@ class SimulatedProducts final : public ProductLibrary {
     }
 
    private:
+    static const float* scale(DevicePtr at) { return reinterpret_cast<const float*>(at); }
+    /// By the formats' definition.
+    static double number(unsigned byte, Float8 format) {
+      const unsigned fraction_bits = format == Float8::kE5M2 ? 2 : 3;
+      const int bias = format == Float8::kE5M2 ? 15 : 7;
+      const int exponent = static_cast<int>((byte & 0x7fU) >> fraction_bits);
+      const double fraction = (byte & ((1U << fraction_bits) - 1)) / static_cast<double>(1U << fraction_bits);
+      const bool last = (byte & 0x7fU) >= (format == Float8::kE5M2 ? 0x7cU : 0x7fU);
+      if (last) return std::numeric_limits<double>::quiet_NaN();
+      const double magnitude =
+          exponent == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, exponent - bias);
+      return (byte & 0x80U) != 0 ? -magnitude : magnitude;
+    }
+    static void multiply_bytes(const ProductSpec& spec, DevicePtr a_at, DevicePtr b_at, DevicePtr c_at,
+                               double scale_a, double scale_b) {
+      const auto* a = reinterpret_cast<const unsigned char*>(a_at);
+      const auto* b = reinterpret_cast<const unsigned char*>(b_at);
+      for (int64_t column = 0; column < spec.n; ++column) {
+        for (int64_t row = 0; row < spec.m; ++row) {
+          double sum = 0;
+          for (int64_t p = 0; p < spec.k; ++p)
+            sum += number(a[p + row * spec.a_lead], spec.a_bytes) *
+                   number(b[p + column * spec.b_lead], spec.b_bytes);
+          const auto result = static_cast<float>(sum * scale_a * scale_b);
+          const int64_t at = row + column * spec.c_lead;
+          if (spec.result == DType::kF32) {
+            reinterpret_cast<float*>(c_at)[at] = result;
+          } else {
+            reinterpret_cast<bfloat16*>(c_at)[at] = bfloat16(result);
+          }
+        }
+      }
+    }
     template <typename T>
     static void multiply_narrow(const ProductSpec& spec, DevicePtr a, DevicePtr b, DevicePtr c) {
       if (spec.result == DType::kF32) return multiply<T, float, float>(spec, a, b, c);

@@ -101,6 +101,15 @@ TEST(DeviceModels, MixedPrecision) {
                     random_classes({10}, 3, 2), precision, 0.02);
 }
 
+TEST(DeviceModels, DenseLayersIn8Bits) {
+  const auto dense = [] {
+    return nn::Sequential(nn::Dense(16, nn::Activation::kRelu), nn::Dense(32, nn::Activation::kRelu),
+                          nn::Dense(3));
+  };
+  expect_the_same(dense, nn::sparse_softmax_cross_entropy, random_numbers({10, 32}, 1),
+                  random_classes({10}, 3, 2), Precision::kMixedFp8, 5e-3);
+}
+
 TEST(DeviceModels, Recurrent) {
   const Tensor x = random_numbers({10, 5, 3}, 1), y = random_numbers({10, 1}, 2);
   expect_the_same(
