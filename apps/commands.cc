@@ -32,6 +32,11 @@ void refuse_empty(CLI::Option& option) {
       [](const std::string& value) { return std::string(value.empty() ? "the value is empty" : ""); });
 }
 
+int complain_of_output(int error_number) {
+  complain(fmt::format("[standard output] cannot write all of it: {}", std::strerror(error_number)));
+  return kBadInput;
+}
+
 int run(int argc, const char* const* argv) {
   CLI::App app("Isochron: training whose every iteration takes the same time, with proof", "isochron");
   app.require_subcommand(0, 1);
@@ -78,6 +83,10 @@ int run(int argc, const char* const* argv) {
   } catch (const std::bad_alloc&) {
     complain("the system has no memory left");
     return kOutOfMemory;
+  } catch (const std::system_error& error) {
+    if (std::ferror(stdout) != 0) return complain_of_output(error.code().value());
+    complain(error.what());
+    return kBadInput;
   } catch (const std::exception& error) {
     std::fflush(stdout);
     complain(error.what());
@@ -107,9 +116,7 @@ int run_command(int argc, const char* const* argv) {
   const int status = run(argc, argv);
   std::cout.flush();
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good();
-  if (written || status != 0) return status;
-  complain(fmt::format("[standard output] cannot write all of it: {}", std::strerror(errno)));
-  return kBadInput;
+  return written || status != 0 ? status : complain_of_output(errno);
 }
 
 }  // namespace isochron::apps

@@ -21,6 +21,11 @@ void AllocatorStats::give(size_t requested, size_t block) {
   --live_allocations;
 }
 
+void AllocatorStats::retry() {
+  ++retries;
+  count(Counter::kMemoryRetries, 1);
+}
+
 std::string describe_usage(const std::vector<TagUsage>& usage) {
   constexpr size_t kShown = 4;
   if (usage.empty()) return "no tags kept";

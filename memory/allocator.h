@@ -28,11 +28,14 @@ struct AllocatorStats {
   int64_t live_allocations = 0;
   int64_t total_allocations = 0;   // successful `allocate` calls so far
   int64_t system_allocations = 0;  // blocks taken from the system so far
+  int64_t retries = 0;             // times the system refused, or gave only after free memory was given back
 
   /// One more live allocation of `requested` bytes, that takes `block`.
   void take(size_t requested, size_t block);
   /// One less.
   void give(size_t requested, size_t block);
+  /// One more retry, which Counter::kMemoryRetries counts too.
+  void retry();
   /// 1 - largest_free / free: 0 when all that is free is one block, near 1 when it is crumbs.
   double fragmentation() const {
     return free_bytes == 0 ? 0.0

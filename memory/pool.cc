@@ -250,14 +250,14 @@ bool PoolAllocator::grow(size_t block_bytes) {
     return needed <= options_.initial_bytes && add_chunk(options_.initial_bytes & ~(kCpuAlignment - 1));
   }
   if (needed > options_.max_bytes - stats_.reserved_bytes && release_free_chunks() > 0) {
-    count(Counter::kMemoryRetries, 1);
+    stats_.retry();
   }
   const size_t room = (options_.max_bytes - stats_.reserved_bytes) & ~(kCpuAlignment - 1);
   if (needed > room) return false;
   const size_t wanted = std::max(needed, std::min(align_up(next_chunk_bytes_, kCpuAlignment), room));
   if (!add_chunk(wanted) && !add_chunk(needed)) {
     if (release_free_chunks() == 0 || !add_chunk(needed)) return false;
-    count(Counter::kMemoryRetries, 1);
+    stats_.retry();
   }
   next_chunk_bytes_ =
       std::max(options_.initial_bytes, std::min(next_chunk_bytes_ * 2, options_.max_chunk_bytes));

@@ -33,20 +33,21 @@ void Dense::members(Members& list) {
 }
 
 Tensor Dense::product(const Tensor& x) {
-  if (graph::traced_precision() != Precision::kMixedFp8 || x.dtype() != DType::kF32)
-    return matmul(x, kernel_);
-  const auto history = [](Variable& variable, const char* name) {
-    if (!variable.defined()) variable = Variable(zeros({kFloat8History}), name, false);
+  constexpr int64_t kMultiple = 16;
+  const bool in_8_bits = graph::traced_precision() == Precision::kMixedFp8 && options_.float8 &&
+                         x.dtype() == DType::kF32 && x.extent(-1) % kMultiple == 0 && units_ % kMultiple == 0;
+  if (!in_8_bits) return matmul(x, kernel_);
+  const auto with_newest = [](Variable& history, const char* name, const Tensor& newest) {
+    if (!history.defined() && training()) history = Variable(zeros({kFloat8History}), name, false);
+    Tensor now = float8_history(history.defined() ? history.tensor() : zeros({kFloat8History}), newest);
+    if (training()) history.assign(now);
+    return now;
   };
-  history(input_history_, "input_history");
-  history(kernel_history_, "kernel_history");
-  history(gradient_history_, "gradient_history");
-  const Tensor result = matmul_float8(x, kernel_, input_history_, kernel_history_, gradient_history_);
-  if (training()) {
-    input_history_.assign(float8_history(input_history_, x));
-    kernel_history_.assign(float8_history(kernel_history_, kernel_));
-  }
-  return result;
+  const Tensor of_x = with_newest(input_history_, "input_history", x);
+  const Tensor of_kernel = with_newest(kernel_history_, "kernel_history", kernel_);
+  if (!gradient_history_.defined() && training())
+    gradient_history_ = Variable(zeros({kFloat8History}), "gradient_history", false);
+  return matmul_float8(x, kernel_, of_x, of_kernel, {.history = gradient_history_, .grows = training()});
 }
 
 Tensor Dense::forward(const Tensor& x) {

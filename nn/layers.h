@@ -9,12 +9,14 @@ namespace isochron::nn {
 
 struct DenseOptions {
   bool bias = true;
+  bool float8 = true;  // whether Precision::kMixedFp8 may round its factors to 8 bits
   Initializer kernel_initializer = init::glorot_uniform();
   Initializer bias_initializer = init::zeros();
 };
 /// activation(x kernel + bias). x: (..., inputs), kernel: (inputs, units), bias: (units); result (...,
-/// units). Where it is traced for Precision::kMixedFp8 the product is matmul_float8, with the magnitudes of
-/// input, kernel and gradient as buffers, which training adds to.
+/// units). Where it is traced for Precision::kMixedFp8 in f32, and inputs and units are multiples of 16, as
+/// devices ask for, the product is matmul_float8; training keeps the magnitudes of input, kernel and gradient
+/// as buffers.
 class Dense : public Module {
  public:
   /// Throws kInvalidArgument unless units >= 1.

@@ -57,21 +57,29 @@ WeightRule left_out(std::string kind, std::string ours) {
   return {std::move(kind), {std::move(ours)}, {}, {}, {}};
 }
 
+WeightRule where_kept(std::string kind, std::string name) {
+  WeightRule rule = renamed(std::move(kind), name, name);
+  rule.optional = true;
+  return rule;
+}
+
 namespace {
 
-/// Magnitudes for products in 8 bits are no one else's.
-weight_tables::Rules with_histories(weight_tables::Rules rules) {
+/// With the magnitudes for products in 8 bits: of a run that has them, and no one else's.
+weight_tables::Rules with_histories(weight_tables::Rules rules,
+                                    WeightRule (*rule)(std::string, std::string)) {
   for (const char* member : {"input_history", "kernel_history", "gradient_history"})
-    rules.push_back(left_out("dense", member));
+    rules.push_back(rule("dense", member));
   return rules;
 }
 
 }  // namespace
 
 std::span<const WeightRule> weight_rules(Convention convention) {
-  static const weight_tables::Rules keras = with_histories(weight_tables::keras_rules());
-  static const weight_tables::Rules pytorch = with_histories(weight_tables::pytorch_rules());
-  if (convention == Convention::kIsochron) return {};
+  static const weight_tables::Rules keras = with_histories(weight_tables::keras_rules(), left_out);
+  static const weight_tables::Rules pytorch = with_histories(weight_tables::pytorch_rules(), left_out);
+  static const weight_tables::Rules own = with_histories({}, where_kept);
+  if (convention == Convention::kIsochron) return own;
   return convention == Convention::kPyTorch ? pytorch : keras;
 }
 

@@ -35,6 +35,8 @@ struct WeightRule {
   Conversion to_ours;
   /// Whether the rule is meant for tensors such as these; for all where empty.
   std::function<bool(const std::vector<Tensor>& ours)> applies = {};
+  /// Either side may lack them: read where both have them.
+  bool optional = false;
 };
 
 /// The table of a convention. Of several rules for a tensor the outermost layer's counts, then the first.
@@ -54,5 +56,7 @@ WeightRule permuted(std::string kind, std::string ours, std::string theirs, cons
 WeightRule read_over(std::string kind, std::string theirs);
 /// Ours that have no counterpart there: not written, and left as they are when read.
 WeightRule left_out(std::string kind, std::string ours);
+/// The same name and layout on both sides, where both have it.
+WeightRule where_kept(std::string kind, std::string name);
 
 }  // namespace isochron::nn

@@ -95,11 +95,12 @@ class SlotCollector final : public Members {
     position_ = position;
   }
 
+  void read_over(const WeightRule& rule) {
+    for (const std::string& name : rule.theirs) slots_.read_over.insert(file_name(name));
+  }
+
   void apply(const WeightRule& rule, const std::map<std::string, Variable>& paths) {
-    if (rule.ours.empty()) {
-      for (const std::string& name : rule.theirs) slots_.read_over.insert(file_name(name));
-      return;
-    }
+    if (rule.ours.empty()) return read_over(rule);
     for (const std::string& number : numbers_in(rule.ours[0], paths)) {
       WeightRule one = rule;
       std::vector<Variable> variables;
@@ -109,7 +110,10 @@ class SlotCollector final : public Members {
         if (found != paths.end() && !claimed_.contains(path_ + name)) variables.push_back(found->second);
       }
       for (std::string& name : one.theirs) name = numbered(name, number);
-      if (variables.size() < one.ours.size()) continue;
+      if (variables.size() < one.ours.size()) {
+        if (one.optional) read_over(one);
+        continue;
+      }
       if (one.theirs.empty()) {
         for (const std::string& ours : one.ours) claimed_.insert(path_ + ours);
         continue;
@@ -192,7 +196,7 @@ bool check_slot(const Slot& slot, const SafetensorsFile& file, LoadReport& repor
     const SafetensorsEntry* entry = file.find(slot.names[i]);
     const TensorSpec& spec = wanted[i].spec();
     if (entry == nullptr) {
-      report.missing.push_back(slot.names[i]);
+      if (!slot.rule.optional) report.missing.push_back(slot.names[i]);
     } else if (!(entry->spec.shape == spec.shape) || !convertible(entry->spec.dtype, spec.dtype)) {
       report.mismatched.push_back(fmt::format("{}: the file has {}, the model needs {}", slot.names[i],
                                               entry->spec.str(), spec.str()));

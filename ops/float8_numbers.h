@@ -33,15 +33,17 @@ struct E5M2 {
   static constexpr float kLargest = 57344;
 };
 
-/// How many magnitudes a tensor's scale is made of.
+/// How many magnitudes of a tensor are kept, the newest last.
 constexpr int kFloat8History = 16;
 
-/// The least power of two by which the largest of `history` can be divided to be held in the format; 1 where
-/// none is above 0. Both formats' largest numbers are 1.75 x 2^kMostExponent.
+/// The least power of two by which the largest of `history` but for the newest can be divided to be held in
+/// the format; by which the newest can, where none before is above 0; 1 where none at all is. Both formats'
+/// largest numbers are 1.75 x 2^kMostExponent.
 template <typename Format>
 ISOCHRON_SCALAR float float8_scale(const float* history) {
   float largest = 0;
-  for (int i = 0; i < kFloat8History; ++i) largest = history[i] > largest ? history[i] : largest;
+  for (int i = 0; i + 1 < kFloat8History; ++i) largest = history[i] > largest ? history[i] : largest;
+  if (!(largest > 0)) largest = history[kFloat8History - 1];
   if (!(largest > 0)) return 1;
   const unsigned bits = bits_of(largest);
   const bool above = (bits & 0x7fffffu) > 0x600000u;

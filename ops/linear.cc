@@ -53,13 +53,6 @@ double matmul_flops(const OpCall& call) {
          static_cast<double>(s.k);
 }
 
-/// (..., K) as (rows, K).
-Tensor as_rows(const Tensor& x) {
-  int64_t rows = 1;
-  for (int axis = 0; axis + 1 < x.rank(); ++axis) rows *= x.extent(axis);
-  return x.rank() == 2 ? x : reshape(x, {rows, x.extent(-1)});
-}
-
 std::vector<Tensor> matmul_gradient(const GradientCall& call) {
   const bool ta = call.attributes.get<bool>("transpose_a");
   const bool tb = call.attributes.get<bool>("transpose_b");

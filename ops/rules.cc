@@ -79,6 +79,12 @@ Tensor sum_to(const Tensor& gradient, const Shape& shape) {
 
 bool is_half(const Tensor& x) { return x.dtype() == DType::kF16 || x.dtype() == DType::kBF16; }
 
+Tensor as_rows(const Tensor& x) {
+  int64_t rows = 1;
+  for (int axis = 0; axis + 1 < x.rank(); ++axis) rows *= x.extent(axis);
+  return x.rank() == 2 ? x : reshape(x, {rows, x.extent(-1)});
+}
+
 Tensor as_column(const Tensor& x) {
   Dims shape = x.shape();
   shape.push_back(1);

@@ -41,6 +41,8 @@ std::vector<Tensor> no_gradient(const GradientCall& call);
 
 /// Does it hold f16 or bf16? Ops without kernels for these go through f32.
 bool is_half(const Tensor& x);
+/// (..., K) as (rows, K).
+Tensor as_rows(const Tensor& x);
 /// (...) as (..., 1).
 Tensor as_column(const Tensor& x);
 /// `gradient` summed over the axes along which `shape` was broadcast.

@@ -17,7 +17,7 @@ void check(const ProductSpec& spec) {
     refuse(spec.in_bytes() && spec.b_bytes != Float8::kNone, "with one factor in bytes");
     refuse(spec.a_bytes != Float8::kE5M2 || spec.b_bytes != Float8::kE5M2, "with both factors in E5M2");
     refuse(spec.transpose_a && !spec.transpose_b, "whose bytes don't lie along the summed axis");
-    for (const int64_t extent : {spec.m, spec.n, spec.k, spec.a_lead, spec.b_lead})
+    for (const int64_t extent : {spec.m, spec.k, spec.a_lead, spec.b_lead})
       refuse(extent % 16 == 0, "of bytes with an extent that is no multiple of 16");
     refuse(spec.result == DType::kF32 || spec.result == DType::kBF16,
            "of bytes with a result not in f32 or bf16");

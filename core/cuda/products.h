@@ -27,7 +27,7 @@ struct ProductSpec {
   /// Factors in f32 are rounded to 10 bits of fraction first, for the device's fast units (relative error up
   /// to 2^-11 a factor).
   bool tf32 = false;
-  /// Both factors in bytes, whatever `factors` is, not both in kE5M2, a transposed and b not; m, n, k and the
+  /// Both factors in bytes, whatever `factors` is, not both in kE5M2, a transposed and b not; m, k and the
   /// leads of a and b are multiples of 16, c is in f32 or bf16.
   Float8 a_bytes = Float8::kNone, b_bytes = Float8::kNone;
 

@@ -91,7 +91,7 @@ bool DevicePool::grow(size_t bytes) {
       range_.grow(size);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kOutOfMemory) throw;
-      count(Counter::kMemoryRetries, 1);
+      stats_.retry();
       continue;
     }
     ++stats_.system_allocations;

@@ -2,6 +2,7 @@
 // come from, where its kernels come from.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string_view>
 
@@ -30,6 +31,9 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   /// What tensors could still take at most: what the pool has free, and what it may take from the device. One
   /// tensor may find less in one piece.
   size_t available_bytes();
+  /// Memory of the host that is page-locked for copies to and from here: told by who allocates and frees it.
+  int64_t pinned_bytes() const { return pinned_bytes_; }
+  void note_pinned(int64_t bytes) { pinned_bytes_ += bytes; }
 
   /// Bytes of unspecified content, at a multiple of kDeviceAlignment. They keep this alive. Throws
   /// kOutOfMemory.
@@ -44,6 +48,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   const DevicePoolOptions memory_;
   DevicePool pool_;
   const Stream stream_;
+  std::atomic<int64_t> pinned_bytes_{0};
 };
 
 /// That of this process; opened when it is first asked for. Throws kInvalidArgument for the CPU, and as

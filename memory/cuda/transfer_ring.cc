@@ -27,12 +27,13 @@ TransferRing::TransferRing(std::shared_ptr<Gpu> gpu, std::span<const size_t> par
       part_bytes_(part_bytes.begin(), part_bytes.end()),
       slots_(kSlots),
       marks_(kSlots + 1) {
-  const size_t bytes = std::max<size_t>(offsets_.back(), 1);
+  const size_t bytes = slot_bytes();
   Context& context = gpu_->context();
   try {
     for (Slot& slot : slots_) {
       slot.device = gpu_->allocate(bytes, "batches");
       slot.pinned = static_cast<std::byte*>(context.allocate_pinned(bytes));
+      gpu_->note_pinned(static_cast<int64_t>(bytes));
       for (size_t p = 0; p < part_bytes.size(); ++p) slot.parts.push_back(slot.device->data() + offsets_[p]);
     }
     gpu_->synchronize();  // work that is still to come may use what these blocks were before
@@ -56,8 +57,11 @@ void TransferRing::release() {
       for (const Event event : {marks.begun, marks.copied, marks.used})
         if (event != Event::kNone) context.destroy(event);
     }
-    for (const Slot& slot : slots_)
-      if (slot.pinned != nullptr) context.free_pinned(slot.pinned);
+    for (const Slot& slot : slots_) {
+      if (slot.pinned == nullptr) continue;
+      gpu_->note_pinned(-static_cast<int64_t>(slot_bytes()));
+      context.free_pinned(slot.pinned);
+    }
     context.destroy(stream_);
   } catch (const Error&) {  // of a device that is lost, with all it had
   }

@@ -2,6 +2,7 @@
 // stream for the copies, so that the next batch travels while the device computes on this one.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <vector>
@@ -47,6 +48,7 @@ class TransferRing {
   };
   Marks& marks_of(int64_t batch) { return marks_[static_cast<size_t>(batch) % marks_.size()]; }
   void retire(int64_t batch);
+  size_t slot_bytes() const { return std::max<size_t>(offsets_.back(), 1); }
   void release();
 
   const std::shared_ptr<Gpu> gpu_;

@@ -2,6 +2,7 @@
 // library multiplies; where it doesn't, to numbers in 16 bits that are the same.
 #include <array>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "isochron/core/checked.h"
 #include "isochron/core/cuda/products.h"
+#include "isochron/core/event.h"
 #include "isochron/ops/cuda/inner_kernel.h"
 #include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/cuda/launches.h"
@@ -95,10 +97,11 @@ class In16Bits final : public graph::Kernel {
 std::optional<ProductSpec> product_spec(const KernelRequest& request, const MatmulGeometry& g) {
   constexpr int64_t kMultiple = 16;
   if (g.batch.elems() != 1 || g.m == 0 || g.n == 0 || g.k == 0) return {};
-  if (g.m % kMultiple != 0 || g.n % kMultiple != 0 || g.k % kMultiple != 0) return {};
+  if (g.n % kMultiple != 0 || g.k % kMultiple != 0) return {};
   const auto format = [&](const char* name) {
     return request.attributes.get<std::string>(name) == "e5m2" ? cuda::Float8::kE5M2 : cuda::Float8::kE4M3;
   };
+  if (format("a_format") == cuda::Float8::kE5M2 && format("b_format") == cuda::Float8::kE5M2) return {};
   return ProductSpec{.m = g.n,
                      .n = g.m,
                      .k = g.k,
@@ -116,10 +119,20 @@ std::unique_ptr<graph::Kernel> prepare_by_library(const KernelRequest& request) 
   constexpr int kFirstWithUnits = 89;  // compute capability
   const auto& device = request.module->device();
   cuda::ProductLibrary* library = request.module->sources().products;
-  if (library == nullptr || 10 * device.major + device.minor < kFirstWithUnits) return nullptr;
+  if (library == nullptr) return nullptr;
+  if (10 * device.major + device.minor < kFirstWithUnits) {
+    static std::once_flag told;
+    std::call_once(told, [&] {
+      emit({EventKind::kNotice, request.op.name,
+            device.name + " has no units for factors in 8 bits; rounded ones are multiplied in 16"});
+    });
+    return nullptr;
+  }
   const MatmulGeometry g = matmul_geometry(request);
   const std::optional<ProductSpec> spec = product_spec(request, g);
   if (!spec) return nullptr;
+  cuda::LibraryCalls ways = library->ways(request.module->context(), *spec);
+  if (ways.empty()) return nullptr;
   LibraryParts parts;
   auto before = std::make_unique<LaunchKernel>(request);
   request.module->add_shared(std::string(texts::kFloat8));
@@ -146,8 +159,11 @@ std::unique_ptr<graph::Kernel> prepare_by_library(const KernelRequest& request) 
   const Slot a{Slot::kWorkspace, factors[0].offset}, b{Slot::kWorkspace, factors[1].offset};
   parts.tensors = {b, a, {Slot::kOutput, 0}, scales[1], scales[0]};
   parts.before = std::move(before);
-  parts.call = choose_way(request, fmt::format("cublasLt {}", library->version()),
-                          library->ways(request.module->context(), *spec),
+  graph::Attributes attributes = request.attributes;  // equal products, whatever is kept of their gradients
+  attributes.erase("gradient");
+  const KernelRequest plain{request.op, request.inputs, request.outputs, attributes, request.threads,
+                            {},         request.module};
+  parts.call = choose_way(plain, fmt::format("cublasLt {}", library->version()), std::move(ways),
                           {static_cast<size_t>(factors[1].elems), static_cast<size_t>(factors[0].elems),
                            request.outputs[0].size_bytes(), sizeof(float), sizeof(float)});
   return parts.call ? std::make_unique<LibraryKernel>(std::move(parts)) : nullptr;

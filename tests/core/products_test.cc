@@ -56,7 +56,7 @@ TEST(Products, OfBytesAreAsTheUnitsTakeThem) {
   refused([](ProductSpec& s) { s.a_bytes = Float8::kNone; }, "one factor in bytes");
   refused([](ProductSpec& s) { s.a_bytes = Float8::kE5M2; }, "both factors in E5M2");
   refused([](ProductSpec& s) { s.transpose_b = true, s.b_lead = 48; }, "along the summed axis");
-  refused([](ProductSpec& s) { s.n = 40; }, "no multiple of 16");
+  refused([](ProductSpec& s) { s.m = 24, s.c_lead = 24; }, "no multiple of 16");
   refused([](ProductSpec& s) { s.result = DType::kF16; }, "not in f32 or bf16");
 }
 

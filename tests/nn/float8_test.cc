@@ -46,9 +46,9 @@ bool has_op(const graph::Graph& graph, std::string_view name) {
 }
 
 TEST(DenseInFloat8, TrainingAddsToItsHistoriesAndEvaluationDoesNot) {
-  Dense layer(5);
+  Dense layer(16);
   optim::Optimizer optimizer{optim::Sgd({.learning_rate = 0.1})};
-  const Tensor x = normal({16, 8}, 1);
+  const Tensor x = normal({5, 32}, 1);
   auto train = capture(
       [&](const Tensor& in) {
         const Tensor loss = mean(square(layer(in)));
@@ -81,15 +81,51 @@ TEST(DenseInFloat8, TrainingAddsToItsHistoriesAndEvaluationDoesNot) {
   EXPECT_TRUE(has_op(evaluate.graph(), "matmul_float8"));
 }
 
+TEST(DenseInFloat8, EvaluationAloneKeepsNothingAndScalesByWhatIsThere) {
+  Dense layer(16, Activation::kNone, {.bias = false});
+  const Tensor x = normal({4, 32}, 1) * 1e-5;
+  auto evaluate = capture(
+      [&](const Tensor& in) {
+        const TrainingScope scope(false);
+        return layer(in);
+      },
+      in_float8());
+  const std::vector<double> got = evaluate(x).to_vector(), want = layer(x).to_vector();
+  EXPECT_TRUE(layer.named_buffers().empty());
+  double error = 0, size = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    error += std::abs(got[i] - want[i]);
+    size += std::abs(want[i]);
+  }
+  EXPECT_GT(error, 0);
+  EXPECT_LT(error, 0.06 * size);
+}
+
+TEST(DenseInFloat8, EachLayerOfAStackLearnsFromTheFirstStep) {
+  Sequential model(Dense(16), Dense(32), Dense(16), Dense(16));
+  optim::Optimizer optimizer{optim::Sgd({.step = {.keep_gradients = true}})};
+  auto step = capture(
+      [&](const Tensor& in) {
+        const Tensor loss = mean(square(model(in))) * 1e-6;
+        optimizer.minimize(loss, model.parameters());
+      },
+      in_float8());
+  step(normal({8, 16}, 1));
+  for (const auto& gradient : optimizer.kept_gradients()) EXPECT_GT(largest_of(gradient), 0);
+}
+
 TEST(DenseInFloat8, OtherPrecisionsAndLoopsMakeNone) {
-  Dense layer(5), looped(8);
-  looped.build({DType::kF32, {2, 8}});
-  layer(ones({2, 8}));
+  Dense layer(16), looped(16), narrow(8), left_out(16, Activation::kNone, {.float8 = false});
+  looped.build({DType::kF32, {2, 16}});
+  layer(ones({2, 16}));
   CaptureOptions options = in_float8();
   options.passes.precision = Precision::kMixedBf16;
   auto other = capture([&](const Tensor& in) { return layer(in); }, options);
-  other(ones({2, 8}));
+  other(ones({2, 16}));
   EXPECT_TRUE(layer.named_buffers().empty());
+  auto others = capture([&](const Tensor& in) { return narrow(left_out(in)); }, in_float8());
+  others(ones({2, 16}));
+  EXPECT_FALSE(has_op(others.graph(), "matmul_float8"));
   auto loop = capture(
       [&](const Tensor& in) {
         return while_loop([](std::span<const Tensor> state) { return state[0] < 3.0; },
@@ -99,16 +135,16 @@ TEST(DenseInFloat8, OtherPrecisionsAndLoopsMakeNone) {
                           {scalar(0, DType::kI64), in})[1];
       },
       in_float8());
-  loop(ones({2, 8}));
+  loop(ones({2, 16}));
   EXPECT_TRUE(looped.named_buffers().empty());
 }
 
 TEST(DenseInFloat8, LearnsAsInF32AndItsWeightsGoOnWhereTheyWere) {
-  const Tensor x = normal({64, 12}, 1);
+  const Tensor x = normal({64, 16}, 1);
   const Tensor y = sum(x, {1}, true) * 0.3;
   const auto make = [] {
     set_initializer_seed(3);
-    return mlp({16, 1});
+    return mlp({32, 16, 1});
   };
   const auto train = [&](Module& model, Precision precision, int steps) {
     optim::Optimizer optimizer{optim::Adam({.learning_rate = 0.01})};
@@ -132,12 +168,17 @@ TEST(DenseInFloat8, LearnsAsInF32AndItsWeightsGoOnWhereTheyWere) {
   const TempFolder folder;
   save_weights(low, folder / "w.safetensors");
   auto loaded = make();
-  train(loaded, Precision::kMixedFp8, 1);  // builds
+  train(loaded, Precision::kMixedFp8, 1);
   load_weights(loaded, folder / "w.safetensors");
   for (size_t i = 0; i < low.named_buffers().size(); ++i)
     EXPECT_EQ(loaded.named_buffers()[i].second.tensor().to_vector(),
               low.named_buffers()[i].second.tensor().to_vector());
-  EXPECT_EQ(low.named_buffers().size(), 6u);
+  EXPECT_EQ(low.named_buffers().size(), 6u) << "two layers of which units are a multiple of 16";
+  auto fresh = make();
+  fresh.build(x.spec());
+  EXPECT_EQ(load_weights(fresh, folder / "w.safetensors").loaded, 6u);
+  save_weights(fresh, folder / "f.safetensors");
+  load_weights(loaded, folder / "f.safetensors");
 }
 
 }  // namespace

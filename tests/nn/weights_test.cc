@@ -313,6 +313,20 @@ TEST_F(Weights, WhatIsOursAloneIsLeftOut) {
   EXPECT_EQ(SafetensorsFile(path_).entries().size(), 2u) << "but kept for ourselves";
 }
 
+TEST_F(Weights, WhatARunMayHaveIsReadWhereBothHaveIt) {
+  Layer with("dense", {{"kernel", zeros({2, 3})}, {"input_history", ones({16})}});
+  Layer without("dense", {{"kernel", ones({2, 3})}});
+  save_weights(with, path_);
+  EXPECT_EQ(load_weights(without, path_).loaded, 1u);
+  EXPECT_THAT(contents(without)[0], testing::Each(0));
+  Layer again("dense", {{"kernel", ones({2, 3})}, {"input_history", zeros({16})}});
+  EXPECT_EQ(load_weights(again, path_).loaded, 2u);
+  EXPECT_THAT(contents(again)[1], testing::Each(1));
+  save_weights(without, path_);
+  EXPECT_EQ(load_weights(with, path_).loaded, 1u);
+  EXPECT_THAT(contents(with)[1], testing::Each(1));
+}
+
 TEST_F(Weights, OwnRulesGoFirst) {
   const WeightNaming naming{.convention = kPyTorch, .rules = {renamed("dense", "kernel", "w")}};
   Layer dense("dense", {{"kernel", counted({2, 3})}});

@@ -17,6 +17,7 @@
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/float8_numbers.h"
 #include "isochron/ops/linear.h"
+#include "isochron/ops/reduction.h"
 #include "isochron/ops/registry.h"
 #include "support/expect_error.h"
 #include "support/host_compiler.h"
@@ -35,13 +36,14 @@ Tensor normal(const Shape& shape, uint64_t seed) {
   return from_vector(shape, values, DType::kF32);
 }
 
-std::vector<float> history_of(std::vector<float> newest) {
+/// One in which `before` came before a newest of 0.
+std::vector<float> history_of(std::vector<float> before) {
   std::vector<float> history(static_cast<size_t>(kFloat8History), 0.0F);
-  std::copy(newest.rbegin(), newest.rend(), history.rbegin());
+  std::copy(before.rbegin(), before.rend(), history.rbegin() + 1);
   return history;
 }
-Tensor history_tensor(const std::vector<float>& newest) {
-  const std::vector<float> history = history_of(newest);
+Tensor history_tensor(const std::vector<float>& before) {
+  const std::vector<float> history = history_of(before);
   return from_vector({kFloat8History}, {history.begin(), history.end()}, DType::kF32);
 }
 
@@ -98,9 +100,15 @@ TEST(Float8, AScaleIsTheLeastPowerOfTwoThatHoldsTheLargest) {
   EXPECT_EQ(scale({448.0001F}), 2);
   EXPECT_EQ(scale({224, 3}), 0.5);
   EXPECT_EQ(scale({1e-3F, 2, 0.5F}), 0x1p-7F);  // 2 x 2^7 = 256
-  EXPECT_EQ(scale({1e-45F}), 0x1p-100F);
+  EXPECT_EQ(scale({1e-37F}), 0x1p-100F);
   EXPECT_EQ(scale({std::numeric_limits<float>::max()}), 0x1p120F);
   EXPECT_EQ(ops::element::float8_scale<E5M2>(history_of({1}).data()), 0x1p-15F);
+  std::vector<float> history = history_of({448});
+  history.back() = 4480;
+  EXPECT_EQ(ops::element::float8_scale<E4M3>(history.data()), 1) << "the newest doesn't count";
+  history = history_of({});
+  history.back() = 4480;
+  EXPECT_EQ(ops::element::float8_scale<E4M3>(history.data()), 16) << "unless it is alone";
 }
 
 /// x with each element rounded at the scale of `largest`.
@@ -115,11 +123,11 @@ Tensor rounded(const Tensor& x, float largest) {
 
 TEST(Float8, GradientsAreProductsOfRoundedFactorsAndItsHistoryGrows) {
   const Tensor x = normal({2, 3, 20}, 1), kernel = normal({20, 7}, 2), g = normal({2, 3, 7}, 3) * 1e-4;
-  const Variable history(history_tensor({2e-4F}), "gradient", false);
+  const Variable history(history_tensor({1e-9F, 2e-4F, 1e-5F}), "gradient", false);
   const Tensor g_rounded = rounded<E5M2>(g, 2e-4F);
   const Tensor x_rounded = rounded<E4M3>(x, 2), kernel_rounded = rounded<E4M3>(kernel, 5);
   GradientTape tape;
-  const Tensor y = matmul_float8(x, kernel, history_tensor({2}), history_tensor({5}), history);
+  const Tensor y = matmul_float8(x, kernel, history_tensor({2}), history_tensor({5}), {history, true});
   EXPECT_TRUE(near(y, matmul(x_rounded, kernel_rounded), 1e-5, 1e-5));
   const Tensor sources[] = {x, kernel};
   const std::vector<Tensor> gradients = tape.gradient({&y, 1}, sources, {&g, 1});
@@ -131,18 +139,34 @@ TEST(Float8, GradientsAreProductsOfRoundedFactorsAndItsHistoryGrows) {
   double largest = 0;
   for (const double value : g.to_vector()) largest = std::max(largest, std::abs(value));
   EXPECT_EQ(grown.back(), largest);
-  EXPECT_EQ(grown[grown.size() - 2], 2e-4F);
+  EXPECT_EQ(grown[grown.size() - 4], 2e-4F);
+  GradientTape other;
+  const Tensor again = matmul_float8(x, kernel, history_tensor({2}), history_tensor({5}), {history});
+  EXPECT_TRUE(near(other.gradient({&again, 1}, sources, {&g, 1})[0], gradients[0], 0.2, 1e-4));
+  EXPECT_EQ(history.tensor().to_vector(), grown) << "it isn't to grow";
+}
+
+TEST(Float8, TheGradientOfNothingIsZero) {
+  const Tensor x = zeros({2, 3, 0}), kernel = zeros({0, 4});
+  GradientTape tape;
+  const Tensor y = matmul_float8(x, kernel, history_tensor({}), history_tensor({}), {});
+  EXPECT_EQ(y.to_vector(), std::vector<double>(24));
+  const Tensor sources[] = {x, kernel};
+  const std::vector<Tensor> gradients = tape.gradient(sum(y), sources);
+  EXPECT_EQ(gradients[0].shape(), x.shape());
+  EXPECT_EQ(gradients[1].shape(), kernel.shape());
 }
 
 TEST(Float8, IsNotDifferentiableTwice) {
   const Tensor x = normal({2, 3}, 1), kernel = normal({3, 4}, 2);
-  const Variable history(history_tensor({}), "gradient", false);
   GradientTape tape(true);
-  const Tensor y = matmul_float8(x, kernel, history_tensor({}), history_tensor({}), history);
+  const Tensor y = matmul_float8(x, kernel, history_tensor({}), history_tensor({}), {});
   const Tensor dx = tape.gradient(y, x);
   EXPECT_ERROR(tape.gradient(dx, kernel), ErrorCode::kUnsupported, "not differentiable twice");
-  EXPECT_ERROR(matmul_float8(x, normal({2, 3, 4}, 2), history_tensor({}), history_tensor({}), history),
+  EXPECT_ERROR(matmul_float8(x, normal({2, 3, 4}, 2), history_tensor({}), history_tensor({}), {}),
                ErrorCode::kShapeMismatch, "must have 2 axes");
+  EXPECT_ERROR(matmul_float8(x, kernel, history_tensor({}), history_tensor({}), {.grows = true}),
+               ErrorCode::kInvalidArgument, "must be defined");
 }
 
 /// On a device: bytes where the units take them, the same numbers in 16 bits elsewhere.
@@ -182,7 +206,8 @@ TEST(Float8, ADeviceMultipliesBytesWhereItHasUnitsForThem) {
   EXPECT_FALSE(specs[0].in_bytes());
   EXPECT_EQ(specs[0].factors, DType::kBF16);
   EXPECT_TRUE(products_for({2, 24, 32}, 16, 8, 9)[0].in_bytes());
-  EXPECT_FALSE(products_for({24, 32}, 16, 9, 0)[0].in_bytes()) << "24 rows are no multiple of 16";
+  EXPECT_TRUE(products_for({7, 32}, 16, 9, 0)[0].in_bytes()) << "any rows";
+  EXPECT_FALSE(products_for({32, 24}, 16, 9, 0)[0].in_bytes());
   EXPECT_FALSE(products_for({32, 32}, 10, 9, 0)[0].in_bytes());
   want = matmul(rounded<E5M2>(normal({2, 24, 32}, 1), 3), rounded<E4M3>(normal({32, 16}, 2), 2)).to_vector();
   ASSERT_EQ(in_bytes.size(), want.size());

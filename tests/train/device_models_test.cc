@@ -104,7 +104,7 @@ TEST(DeviceModels, MixedPrecision) {
 TEST(DeviceModels, DenseLayersIn8Bits) {
   const auto dense = [] {
     return nn::Sequential(nn::Dense(16, nn::Activation::kRelu), nn::Dense(32, nn::Activation::kRelu),
-                          nn::Dense(3));
+                          nn::Dense(16), nn::Dense(3));
   };
   expect_the_same(dense, nn::sparse_softmax_cross_entropy, random_numbers({10, 32}, 1),
                   random_classes({10}, 3, 2), Precision::kMixedFp8, 5e-3);

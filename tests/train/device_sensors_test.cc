@@ -5,9 +5,11 @@
 #include <algorithm>
 
 #include "isochron/graph/apply.h"
+#include "isochron/memory/cuda/transfer_ring.h"
 #include "isochron/observe/recorder.h"
 #include "isochron/ops/creation.h"
 #include "observe/simulated_clock.h"
+#include "support/expect_error.h"
 #include "support/host_compiler.h"
 
 namespace isochron::train {
@@ -49,6 +51,29 @@ TEST(DeviceSensors, ARecorderKeepsWhatTheDeviceTells) {
   EXPECT_LT(series("device_clock_khz").back(), 1'980'000);
   EXPECT_GE(series("device_throttled_ns").back(), 5000);
   EXPECT_TRUE(series("device_temperature").empty()) << "it doesn't tell";
+}
+
+TEST(DeviceSensors, TellOfPageLockedMemoryAndOfRetries) {
+  const SimulatedGpu simulated;  // of 64 MiB
+  DeviceSensors sensors(simulated.gpu, nullptr);
+  const auto reading = [&] {
+    observe::SensorReading now;
+    sensors.read(now);
+    sensors.read_slow(now);
+    return now;
+  };
+  EXPECT_EQ(reading().pinned_bytes, 0);
+  EXPECT_EQ(reading().device_retries, 0);
+  {
+    const std::vector<size_t> parts = {1000, 24};
+    const cuda::TransferRing ring(simulated.gpu, parts);
+    EXPECT_GE(reading().pinned_bytes, 1024 * static_cast<int64_t>(cuda::TransferRing::kSlots));
+  }
+  EXPECT_EQ(reading().pinned_bytes, 0);
+  const cuda::DevicePtr of_others = simulated.context->allocate(size_t{40} << 20);
+  EXPECT_ERROR(simulated.gpu->allocate(size_t{40} << 20, "too much"), ErrorCode::kOutOfMemory, "too much");
+  simulated.context->free(of_others);
+  EXPECT_GT(reading().device_retries, 0);
 }
 
 TEST(DeviceSensors, AMachineWithoutAMonitorTellsOfMemory) {
