@@ -13,8 +13,8 @@ enum class Float8 : uint8_t { kNone, kE4M3, kE5M2 };
 
 /// c = op(a) op(b), `count` times. Matrices are stored by columns, one column `*_lead` elements from the
 /// next, one matrix `*_step` elements from the next (0: all products take the same). op(a) has m rows and k
-/// columns, op(b) has k and n. A call's tensors are a, b and c,
-/// and for factors in bytes two numbers in f32, by which a and b are multiplied.
+/// columns, op(b) has k and n. A call's tensors are a, b and c, and for factors in bytes two numbers
+/// in f32, by which a and b are multiplied.
 struct ProductSpec {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;

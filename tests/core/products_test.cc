@@ -15,6 +15,16 @@ namespace {
 const ProductSpec kSpec{
     .m = 3, .n = 4, .k = 5, .a_lead = 3, .b_lead = 5, .c_lead = 3, .count = 2, .a_step = 15, .c_step = 12};
 
+const ProductSpec kOfBytes{.m = 16,
+                           .n = 48,
+                           .k = 32,
+                           .transpose_a = true,
+                           .a_lead = 32,
+                           .b_lead = 32,
+                           .c_lead = 16,
+                           .a_bytes = Float8::kE4M3,
+                           .b_bytes = Float8::kE5M2};
+
 template <typename Change>
 ProductSpec changed(const Change& change) {
   ProductSpec spec = kSpec;
@@ -37,18 +47,9 @@ TEST(Products, WhatContradictsItselfIsRefused) {
 }
 
 TEST(Products, OfBytesAreAsTheUnitsTakeThem) {
-  const ProductSpec good{.m = 16,
-                         .n = 48,
-                         .k = 32,
-                         .transpose_a = true,
-                         .a_lead = 32,
-                         .b_lead = 32,
-                         .c_lead = 16,
-                         .a_bytes = Float8::kE4M3,
-                         .b_bytes = Float8::kE5M2};
-  check(good);
-  const auto refused = [&](const auto& change, const char* text) {
-    ProductSpec spec = good;
+  check(kOfBytes);
+  const auto refused = [](const auto& change, const char* text) {
+    ProductSpec spec = kOfBytes;
     change(spec);
     EXPECT_ERROR(check(spec), ErrorCode::kInvalidArgument, text);
   };
@@ -74,16 +75,8 @@ TEST(Products, TheMachinesLibraryTakesItsDescription) {
       s.tf32 = factors == DType::kF32;
     }));
   }
-  specs.push_back({.m = 16,
-                   .n = 48,
-                   .k = 32,
-                   .transpose_a = true,
-                   .a_lead = 32,
-                   .b_lead = 32,
-                   .c_lead = 16,
-                   .result = DType::kBF16,
-                   .a_bytes = Float8::kE4M3,
-                   .b_bytes = Float8::kE5M2});
+  specs.push_back(kOfBytes);
+  specs.back().result = DType::kBF16;
   for (const ProductSpec& spec : specs) {
     try {
       EXPECT_FALSE(library->ways(context, spec).empty());
