@@ -7,8 +7,6 @@
 namespace isochron::graph {
 namespace {
 
-constexpr size_t kAlignment = 64;
-
 /// By the row's preparation for the device of the request.
 std::unique_ptr<Kernel> prepare_on(const KernelRequest& request) {
   if (request.module == nullptr) return request.op.prepare(request);
@@ -98,7 +96,7 @@ class ThroughF32 final : public Kernel {
 
   size_t reserve(size_t bytes) {
     const size_t offset = bytes_;
-    bytes_ = checked_add(bytes_, align_up(bytes, kAlignment));
+    bytes_ = checked_add(bytes_, align_up(bytes, cuda::kDeviceAlignment));
     return offset;
   }
 

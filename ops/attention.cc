@@ -375,7 +375,10 @@ std::vector<Sample> samples() {
           {sample_shape(1, 3, 3, 4, 2, 2, true, false, true)},
           {sample_shape(1, 67, 70, 1, 1, 2, false, true, false)},
           {sample_shape(1, 5, 3, 2, 1, 4, false, true, false)},
-          {sample_shape(1, 3, 34, 2, 2, 37, false, false, true)}};
+          {sample_shape(1, 3, 34, 2, 2, 37, false, false, true)},
+          // As libraries ask for: heads of whole vectors, which causal ones see as many keys as queries.
+          {sample_shape(1, 3, 5, 2, 2, 16, false, false, false)},
+          {sample_shape(2, 6, 6, 4, 2, 8, true, true, false)}};
 }
 
 OpDef row_of(const char* name, const char* summary) {

@@ -189,12 +189,12 @@ class WhileKernel : public graph::Kernel {
         states_(state_count(request.attributes)),
         inputs_(request.inputs.size()),
         bound_(bound_of(request.attributes)) {
-    size_t offset = 64 + condition_.arena_bytes() + body_.arena_bytes();
+    size_t offset = cuda::kDeviceAlignment + condition_.arena_bytes() + body_.arena_bytes();
     for (size_t i = 0; i < states_; ++i) {
       sizes_.push_back(request.outputs[i].size_bytes());
       const bool unread = !request.unread.empty() && request.unread[i];
       own_.push_back(unread ? static_cast<int64_t>(offset) : -1);
-      if (unread) offset += align_up<size_t>(sizes_[i], 64);
+      if (unread) offset += align_up(sizes_[i], cuda::kDeviceAlignment);
     }
     workspace_ = offset;
     state_.resize(states_);
@@ -205,8 +205,8 @@ class WhileKernel : public graph::Kernel {
   void bind(const KernelArgs& args) override {
     Plan& condition = condition_.plan();
     Plan& body = body_.plan();
-    condition.bind_arena(args.workspace + 64);
-    body.bind_arena(args.workspace + 64 + condition_.arena_bytes());
+    condition.bind_arena(args.workspace + cuda::kDeviceAlignment);
+    body.bind_arena(args.workspace + cuda::kDeviceAlignment + condition_.arena_bytes());
     for (size_t i = 0; i < states_; ++i) {
       state_[i] = own_[i] < 0 ? args.outputs[i] : args.workspace + own_[i];
     }

@@ -81,7 +81,8 @@ Tensor silu(const Tensor& x);
 Tensor gelu(const Tensor& x);
 Tensor gelu_tanh(const Tensor& x);
 
-/// Converts; floats to integers truncate, anything to bool is != 0. The gradient is cast back.
+/// Converts; floats to integers truncate (NaN and what doesn't fit give any integer), anything to bool is !=
+/// 0. The gradient is cast back.
 Tensor cast(const Tensor& x, DType dtype);
 /// The value with no gradient through it.
 Tensor stop_gradient(const Tensor& x);

@@ -97,10 +97,10 @@ class ScanKernel : public graph::Kernel {
       : layout_(request.attributes),
         body_(body_in_place(layout_, request.unread), request),
         inputs_(request.inputs.size()) {
-    size_t offset = 64 + body_.arena_bytes();
+    size_t offset = cuda::kDeviceAlignment + body_.arena_bytes();
     const auto place = [&offset](size_t bytes) {
       const size_t at = offset;
-      offset = checked_add(offset, align_up<size_t>(bytes, 64));
+      offset = checked_add(offset, align_up(bytes, cuda::kDeviceAlignment));
       return at;
     };
     const auto unread = [&](size_t output) { return !request.unread.empty() && request.unread[output]; };
@@ -125,7 +125,7 @@ class ScanKernel : public graph::Kernel {
 
   void bind(const KernelArgs& args) override {
     Plan& plan = body_.plan();
-    plan.bind_arena(args.workspace + 64);
+    plan.bind_arena(args.workspace + cuda::kDeviceAlignment);
     plan.bind_input(0, args.workspace);
     for (size_t i = 0; i < layout_.states; ++i) {
       state_[i] = own_[i] < 0 ? args.outputs[i] : args.workspace + own_[i];

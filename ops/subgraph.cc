@@ -25,7 +25,7 @@ SubPlan::SubPlan(std::unique_ptr<Graph> graph, const graph::KernelRequest& reque
   graph::run_passes(*graph_, {.device = options.device});
   plan_ = std::make_unique<graph::Plan>(*graph_, options);
 }
-size_t SubPlan::arena_bytes() const { return align_up<size_t>(plan_->arena_bytes(), 64); }
+size_t SubPlan::arena_bytes() const { return align_up(plan_->arena_bytes(), cuda::kDeviceAlignment); }
 
 std::vector<Tensor> inline_graph(const Graph& graph, std::span<const Tensor> inputs) {
   std::unordered_map<const Value*, Tensor> to;

@@ -25,8 +25,10 @@ ALLOWED = {
 }
 PROGRAM_FOLDERS = ("apps", "examples", "bench")
 OTHER_FOLDERS = ("tests", "scripts", "cmake")
-# Headers below these are not installed, so they may use the libraries behind the kernels.
+# Headers below these, and those of this name anywhere, are not installed, so they may use the libraries behind the
+# kernels.
 PRIVATE_FOLDERS = ("ops/cpu/", "ops/cuda/")
+PRIVATE_NAME = "-inl.h"
 FOREIGN_HEADER = re.compile(
     r"^(Eigen/|unsupported/Eigen/|dnnl|oneapi/dnnl/|hwy/|cuda|cublas|cudnn|curand|cusparse|nvrtc|nvtx3/|nvToolsExt|nccl)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
@@ -37,7 +39,8 @@ MAX_LINES = 800
 
 def check_include(path, folder, quoted, included):
     """The violation of including `included` from `path` (relative, with `/`), or None."""
-    public_header = path.endswith(".h") and folder in ALLOWED and not path.startswith(PRIVATE_FOLDERS)
+    private = path.startswith(PRIVATE_FOLDERS) or path.endswith(PRIVATE_NAME)
+    public_header = path.endswith(".h") and folder in ALLOWED and not private
     if public_header and FOREIGN_HEADER.match(included):
         return f"public header includes <{included}>; keep it to a source file or {PRIVATE_FOLDERS[0]}"
     if included.startswith("isochron/"):

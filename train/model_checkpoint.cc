@@ -187,8 +187,12 @@ void ModelCheckpoint::take_replaced() {
   }
 }
 
-void ModelCheckpoint::on_train_end(RunState&) {
+void ModelCheckpoint::flush() {
   if (writer_) writer_->flush();
+}
+
+void ModelCheckpoint::on_train_end(RunState&) {
+  flush();
   take_replaced();
   remove_replaced();
 }

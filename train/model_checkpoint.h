@@ -76,6 +76,8 @@ class ModelCheckpoint : public Callback {
 
   /// Empty before the first: what saving has cost.
   CheckpointWriterStats stats() const;
+  /// Returns once what was asked for is written. Throws what the writing threw.
+  void flush();
   /// Files that keep_last or save_top_k count, oldest first; without either, of which nothing is ever
   /// removed, the newest one.
   std::vector<std::filesystem::path> files() const;

@@ -44,14 +44,14 @@ namespace {
 /// Opens the device before any work is done. Throws kUnsupported where it can't be had, and for what goes
 /// with the CPU alone.
 void open_device(const TrainOptions& options) {
-  require(options.memory_limit == 0 || !options.device.is_cpu(), ErrorCode::kInvalidArgument, "train",
+  require(!options.memory_limit || !options.device.is_cpu(), ErrorCode::kInvalidArgument, "train",
           "--memory-limit is for CUDA devices; name one with --device, or leave it out");
   if (options.device.is_cpu()) return;
   require(!options.beside_twin.value_or(false) && !options.dry_run, ErrorCode::kUnsupported, "train",
           "{} is for the CPU alone so far; leave --device or that out",
           options.dry_run ? "--dry-run" : "--beside-twin");
   static_cast<void>(cuda::gpu(options.device));
-  if (options.memory_limit > 0) cuda::limit_memory(options.device, options.memory_limit);
+  if (options.memory_limit) cuda::limit_memory(options.device, *options.memory_limit);
 }
 
 /// Checkpoints of two runs in one folder would be taken for one run's.
@@ -218,9 +218,16 @@ void add_train(CLI::App& app) {
   add_device_option(*command, options->device,
                     "where the steps run; on cuda, models whose ops all have kernels there (docs/gpu.md)");
   command
-      ->add_option("--memory-limit", options->memory_limit,
-                   "of the device's memory, as 512MB or 2GB: tensors take no more; default: all there is")
-      ->transform(CLI::AsSizeValue(true));
+      ->add_option(
+          "--memory-limit", options->memory_limit,
+          "of the device's memory, as 512MB or 2GiB, in whole pieces of what the device hands out (2 MiB): "
+          "tensors take no more; default: all there is")
+      ->transform(CLI::AsSizeValue(true))
+      ->transform(CLI::Validator(
+          [](const std::string& text) {
+            return text.starts_with('-') ? "a number of bytes is needed, not " + text : std::string();
+          },
+          "SIZE"));
   CLI::Option* checkpoint = command->add_option(
       "--checkpoint", options->checkpoint,
       "folder for checkpoints: after every epoch and at the end by SIGINT or SIGTERM; the newest three are "

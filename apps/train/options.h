@@ -53,7 +53,7 @@ struct TrainOptions {
   std::string trace_steps;  // "N" or "FROM:TO"; empty: chosen here
   std::filesystem::path graphs;
   Device device = {};
-  uint64_t memory_limit = 0;  // bytes of the device's memory; 0: all there is
+  std::optional<uint64_t> memory_limit;  // bytes of the device's memory; none: all there is
 };
 
 }  // namespace isochron::apps

@@ -168,8 +168,8 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   try {
     history_ = trainer.fit(data, fit_options);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::kDeviceLost) throw;
-    fail(ErrorCode::kDeviceLost, "train", "{}; {}", error.what(), way_on());
+    if (error.code() != ErrorCode::kDeviceLost && error.code() != ErrorCode::kDevice) throw;
+    fail(error.code(), "train", "{}; {}", error.what(), way_on());
   }
   if (!options_.out.empty() && trainer.step().plan_count() > 0) {
     plan_ = train::plan_picture(trainer.step(), "The plan of a train step");
@@ -184,9 +184,13 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   if (!options_.checkpoint.empty()) save_weights();
 }
 
-/// After the device was lost, with all that wasn't saved.
-std::string TrainSession::way_on() const {
+/// After the device failed, with all that wasn't saved.
+std::string TrainSession::way_on() {
   if (options_.checkpoint.empty()) return "nothing was saved, for which --checkpoint names a folder";
+  try {
+    if (checkpoints_) checkpoints_->flush();
+  } catch (const Error&) {  // then an older one is the last
+  }
   const auto found = train::newest_checkpoint(options_.checkpoint);
   if (!found) return fmt::format("no checkpoint was in {} yet", options_.checkpoint.string());
   return fmt::format("the last good checkpoint is {}; go on from it with --resume", found->path.string());

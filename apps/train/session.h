@@ -104,7 +104,7 @@ class TrainSession {
   bool takes_turns() const { return options_.twin != nullptr || options_.turns != nullptr; }
   /// Where there is a twin: its turns, and this training's beside it.
   void run_beside_twin(train::FitOptions& fit_options, int64_t steps_each);
-  std::string way_on() const;
+  std::string way_on();
   void after_iteration(int64_t iterations_in_all);
   /// Prints and writes what can be told of the run; null where no step was made.
   std::optional<observe::RunReport> judge(const TrainOutcome& outcome);

@@ -6,10 +6,14 @@ namespace isochron::cuda {
 
 std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
-void require_served(int driver_version, const DeviceProperties& device) {
+void require_served(int driver_version) {
   require(driver_version >= kOldestDriver, ErrorCode::kUnsupported, "cuda",
           "the driver serves CUDA {}, {} is needed; install a newer driver", version_text(driver_version),
           version_text(kOldestDriver));
+}
+
+void require_served(int driver_version, const DeviceProperties& device) {
+  require_served(driver_version);
   require(10 * device.major + device.minor >= kOldestDevice, ErrorCode::kUnsupported, "cuda",
           "{} has compute capability {}.{}, {}.{} is needed; run with --device cpu", device.name,
           device.major, device.minor, kOldestDevice / 10, kOldestDevice % 10);

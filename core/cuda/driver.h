@@ -180,6 +180,7 @@ inline constexpr int kOldestDriver = 13000;
 std::string version_text(int version);
 
 /// Throws kUnsupported naming what was found, and the mend, for a device or driver that isn't served.
+void require_served(int driver_version);
 void require_served(int driver_version, const DeviceProperties& device);
 
 /// That of this machine; one for the process. Throws kUnsupported where this was built without CUDA, where

@@ -1,12 +1,16 @@
 // The driver's handles (core/cuda/driver.h), 0 for none.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace isochron::cuda {
 
 /// An address on a device, 0 for none.
 using DevicePtr = uint64_t;
+/// Every device allocation starts at a multiple of this, and so does a kernel's workspace: what cuMemAlloc
+/// grants, what cuBLASLt asks for, and the widest access of a warp.
+inline constexpr size_t kDeviceAlignment = 256;
 
 enum class Stream : uintptr_t { kNone = 0 };
 enum class Event : uintptr_t { kNone = 0 };

@@ -19,7 +19,8 @@ class LibraryCall {
   /// device.
   virtual std::string name() const = 0;
   virtual size_t workspace_bytes() const = 0;
-  /// `tensors`, in the order that who made this says, and `workspace` are multiples of kLibraryAlignment.
+  /// `tensors`, in the order that who made this says, are multiples of kLibraryAlignment, `workspace` of
+  /// kDeviceAlignment.
   /// Equal runs give equal bits. Throws kDevice.
   virtual void enqueue(std::span<const DevicePtr> tensors, DevicePtr workspace, Stream stream) = 0;
 };

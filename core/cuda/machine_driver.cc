@@ -4,6 +4,7 @@
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 #include <vector>
@@ -17,7 +18,7 @@ namespace {
 
 // clang-format off
 #define ISOCHRON_CUDA_CALLS(X) \
-  X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetPCIBusId) X(cuDeviceGetAttribute) \
+  X(cuInit) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetPCIBusId) X(cuDeviceGetAttribute) \
   X(cuDeviceTotalMem) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent) X(cuCtxGetCurrent) \
   X(cuGetErrorName) X(cuGetErrorString) X(cuMemGetInfo) X(cuMemGetAllocationGranularity) X(cuMemAddressReserve) \
   X(cuMemAddressFree) X(cuMemCreate) X(cuMemRelease) X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess) X(cuMemAlloc) \
@@ -50,10 +51,11 @@ struct Calls {
   /// Throws for anything but success. `allowed`: an outcome that the caller looks at.
   CUresult check(CUresult result, const char* call, CUresult allowed = CUDA_SUCCESS) const {
     if (result == CUDA_SUCCESS || result == allowed) return result;
-    const char *name = "unknown", *text = "no text";
+    const char *name = nullptr, *text = nullptr;  // as they stay for what this driver doesn't know
     cuGetErrorName(result, &name);
     cuGetErrorString(result, &text);
-    fail(code_of(result), "cuda", "{}: {} ({}: {})", call, text, name, static_cast<int>(result));
+    fail(code_of(result), "cuda", "{}: {} ({}: {})", call, text != nullptr ? text : "no text",
+         name != nullptr ? name : "unknown", static_cast<int>(result));
   }
 
  private:
@@ -76,6 +78,12 @@ struct Calls {
       case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
         return ErrorCode::kUnsupported;
       case CUDA_ERROR_ECC_UNCORRECTABLE:
+      case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+      case CUDA_ERROR_CONTAINED:
+      case CUDA_ERROR_TENSOR_MEMORY_LEAK:
+      case CUDA_ERROR_EXTERNAL_DEVICE:
+      case CUDA_ERROR_MPS_CLIENT_TERMINATED:
+      case CUDA_ERROR_MPS_RPC_FAILURE:
       case CUDA_ERROR_DEVICE_UNAVAILABLE:
       case CUDA_ERROR_ILLEGAL_ADDRESS:
       case CUDA_ERROR_LAUNCH_TIMEOUT:
@@ -87,6 +95,7 @@ struct Calls {
       case CUDA_ERROR_INVALID_ADDRESS_SPACE:
       case CUDA_ERROR_INVALID_PC:
       case CUDA_ERROR_LAUNCH_FAILED:
+      case CUDA_ERROR_UNKNOWN:  // told of faults that have no number of their own
         return ErrorCode::kDeviceLost;
       default:
         return ErrorCode::kDevice;
@@ -112,7 +121,13 @@ class MachineContext final : public Context {
  public:
   MachineContext(const Calls& calls, int index, CUdevice device, DeviceProperties properties)
       : calls_(calls), index_(index), device_(device), properties_(std::move(properties)) {
-    ISOCHRON_CALL(cuDevicePrimaryCtxRetain, &context_, device_);
+    const CUresult retained = calls_.cuDevicePrimaryCtxRetain(&context_, device_);
+    require(
+        retained != CUDA_ERROR_DEVICE_UNAVAILABLE, ErrorCode::kUnsupported, "cuda",
+        "{} serves one process at a time and has one, or none (compute mode); see nvidia-smi, or run with "
+        "--device cpu",
+        properties_.name);
+    calls_.check(retained, "cuDevicePrimaryCtxRetain");
     enter();
     location_ = {CU_MEM_LOCATION_TYPE_DEVICE, {device_}};
     allocation_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -339,8 +354,15 @@ class MachineContext final : public Context {
   }
   void follow(Stream stream, std::span<const GraphNode> nodes) override {
     enter();
+    if (std::ranges::equal(followed(stream), nodes)) return;
     std::vector<CUgraphNode> all;
     for (const GraphNode node : nodes) all.push_back(raw(node));
+    if (all.empty()) {  // nothing tells that a stream may follow nothing: a node that is nothing
+      CUgraphNodeParams params{};
+      params.type = CU_GRAPH_NODE_TYPE_EMPTY;
+      ISOCHRON_CALL(cuGraphAddNode, &all.emplace_back(), open_capture(stream).graph, nullptr, nullptr, 0,
+                    &params);
+    }
     ISOCHRON_CALL(cuStreamUpdateCaptureDependencies, raw(stream), all.data(), nullptr, all.size(),
                   CU_STREAM_SET_CAPTURE_DEPENDENCIES);
   }
@@ -490,10 +512,17 @@ class MachineDriver final : public Driver {
  public:
   MachineDriver()
       : library_("the CUDA driver", {"libcuda.so.1"}, "install NVIDIA's driver, or run with --device cpu"),
+        version_(version_of(library_)),
         calls_(library_) {
-    ISOCHRON_CALL(cuInit, 0);
-    ISOCHRON_CALL(cuDriverGetVersion, &version_);
-    ISOCHRON_CALL(cuDeviceGetCount, &count_);
+    const CUresult started = calls_.cuInit(0);
+    require(
+        started != CUDA_ERROR_STUB_LIBRARY, ErrorCode::kUnsupported, "cuda",
+        "the libcuda.so.1 that was found is the toolkit's stub to link with, not a driver; take its folder "
+        "out of LD_LIBRARY_PATH, install NVIDIA's driver, or run with --device cpu");
+    if (started != CUDA_ERROR_NO_DEVICE) {
+      calls_.check(started, "cuInit");
+      ISOCHRON_CALL(cuDeviceGetCount, &count_);
+    }
     require(count_ > 0, ErrorCode::kUnsupported, "cuda",
             "no device is visible; see nvidia-smi and CUDA_VISIBLE_DEVICES, or run with --device cpu");
     opened_.resize(static_cast<size_t>(count_));
@@ -541,9 +570,20 @@ class MachineDriver final : public Driver {
     return properties;
   }
 
+  /// Asked first: an older driver has no functions of some of the names. 0 where it doesn't tell.
+  static int version_of(const SharedLibrary& library) {
+    decltype(&::cuDriverGetVersion) get = nullptr;
+    library.find(get, "cuDriverGetVersion");
+    int version = 0;
+    if (get(&version) != CUDA_SUCCESS) return 0;
+    require_served(version);
+    return version;
+  }
+
   SharedLibrary library_;
+  const int version_;
   Calls calls_;
-  int version_ = 0, count_ = 0;
+  int count_ = 0;
   std::mutex mutex_;
   std::vector<std::weak_ptr<Context>> opened_;
 };

@@ -21,10 +21,6 @@
 
 namespace isochron::cuda {
 
-/// Every device allocation starts at a multiple of this: what cuMemAlloc grants, and the widest access of a
-/// warp.
-inline constexpr size_t kDeviceAlignment = 256;
-
 struct DevicePoolOptions {
   size_t initial_bytes = size_t{2} << 20;  // taken at first use
   bool grow_on_demand = true;              // false: the first memory is all there will be

@@ -100,7 +100,10 @@ std::shared_ptr<Gpu> gpu(Device device) {
   OpenGpus& gpus = open_gpus();
   const std::lock_guard lock(gpus.mutex);
   std::shared_ptr<Gpu>& found = gpus.by_index[device.index];
-  if (!found) found = Gpu::create(machine_driver().open(device.index), machine_sources());
+  if (!found) {
+    std::shared_ptr<Context> context = machine_driver().open(device.index);  // says first what is missing
+    found = Gpu::create(std::move(context), machine_sources());
+  }
   return found;
 }
 

@@ -1,8 +1,15 @@
-// Attention and its gradient on a device, a tile of a head's queries or keys a block.
+// Attention and its gradient on a device: in 16 bits by the machine's library where it computes the like,
+// else a tile of a head's queries or keys a block.
+#include <algorithm>
+#include <utility>
+
+#include "isochron/core/checked.h"
+#include "isochron/core/cuda/attention.h"
 #include "isochron/core/error.h"
 #include "isochron/ops/cuda/block_sizes.h"
 #include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/cuda/launches.h"
+#include "isochron/ops/cuda/library_kernel.h"
 #include "isochron/ops/cuda/texts.h"
 
 namespace isochron::ops {
@@ -68,9 +75,101 @@ class AttentionKernel {
   std::unique_ptr<LaunchKernel> kernel_;
 };
 
+/// A call by the library. Null where it has no way, or there is none; it knows no masks, and of causal ones
+/// those of as many queries as keys.
+class ByLibrary {
+ public:
+  ByLibrary(const AttentionShape& s, const KernelRequest& request, cuda::AttentionSpec::Pass pass)
+      : s_(s), request_(request), dtype_(request.inputs[0].dtype) {
+    const int64_t all = s.heads + 2 * s.key_heads;  // of a packed tensor
+    spec_ = {.pass = pass,
+             .batch = s.batch,
+             .queries = s.queries,
+             .keys = s.keys,
+             .heads = s.heads,
+             .key_heads = s.key_heads,
+             .width = s.width,
+             .query_step = (s.packed ? all : s.heads) * s.width,
+             .key_step = (s.packed ? all : s.key_heads) * s.width,
+             .causal = s.causal,
+             .scale = s.scale,
+             .dtype = dtype_};
+  }
+
+  /// Query, key or value heads (0, 1, 2) of the call's inputs or outputs from the first on.
+  Slot heads(Slot::Kind kind, int64_t which) const {
+    if (!s_.packed) return {kind, static_cast<size_t>(which)};
+    const int64_t before = which == 0 ? 0 : s_.heads + (which - 1) * s_.key_heads;
+    return {kind, 0, static_cast<size_t>(before * s_.width) * dtype_size(dtype_)};
+  }
+  /// Of a number for each query, in f32.
+  size_t row_bytes() const {
+    return static_cast<size_t>(s_.batch * s_.heads * s_.queries) * dtype_size(DType::kF32);
+  }
+
+  std::unique_ptr<graph::Kernel> prepare(std::vector<Slot> tensors, size_t workspace_bytes) const {
+    cuda::AttentionLibrary* library = request_.module->sources().attention;
+    const bool fits = is_half(dtype_) && !s_.masked && s_.width % kAlignedElems == 0 &&
+                      (!s_.causal || s_.queries == s_.keys) && one_dtype() &&
+                      std::min({s_.batch, s_.queries, s_.keys, s_.heads, s_.width}) > 0;
+    if (library == nullptr || !fits) return nullptr;
+    std::vector<size_t> bytes;
+    for (const Slot& slot : tensors) {
+      const size_t whole = slot.kind == Slot::kInput    ? request_.inputs[slot.index].size_bytes()
+                           : slot.kind == Slot::kOutput ? request_.outputs[slot.index].size_bytes()
+                                                        : workspace_bytes;
+      bytes.push_back(whole);  // of a packed tensor more than it takes
+    }
+    LibraryParts parts;
+    parts.call = choose_way(request_, fmt::format("cudnn {}", library->version()),
+                            library->ways(request_.module->context(), spec_), bytes);
+    if (!parts.call) return nullptr;
+    parts.tensors = std::move(tensors);
+    parts.tensor_bytes = align_up(workspace_bytes, cuda::kDeviceAlignment);
+    return std::make_unique<LibraryKernel>(std::move(parts));
+  }
+
+ private:
+  static constexpr int64_t kAlignedElems = 8;  // a head of 16 bits each begins at a multiple of 16 bytes
+
+  /// All that isn't a number a query is of the heads' dtype, and those numbers are f32.
+  bool one_dtype() const {
+    const auto fits = [&](const TensorSpec& spec) {
+      return spec.dtype == (spec.shape.rank() == 3 ? DType::kF32 : dtype_);
+    };
+    return std::ranges::all_of(request_.inputs, fits) && std::ranges::all_of(request_.outputs, fits);
+  }
+
+  const AttentionShape& s_;
+  const KernelRequest& request_;
+  const DType dtype_;
+  cuda::AttentionSpec spec_;
+};
+
+std::unique_ptr<graph::Kernel> forward_by_library(const AttentionShape& s, const KernelRequest& request) {
+  const auto read = [&](size_t output) { return request.unread.empty() || !request.unread[output]; };
+  if (!read(0)) return nullptr;
+  const ByLibrary call(s, request, cuda::AttentionSpec::Pass::kForward);
+  const Slot y{Slot::kOutput, 0}, logs = read(1) ? Slot{Slot::kOutput, 1} : Slot{Slot::kWorkspace, 0};
+  return call.prepare(
+      {call.heads(Slot::kInput, 0), call.heads(Slot::kInput, 1), call.heads(Slot::kInput, 2), y, logs},
+      read(1) ? 0 : call.row_bytes());
+}
+
+std::unique_ptr<graph::Kernel> gradient_by_library(const AttentionShape& s, const KernelRequest& request) {
+  const ByLibrary call(s, request, cuda::AttentionSpec::Pass::kGradient);
+  const size_t first = s.packed ? 1 : 3;
+  const Slot y{Slot::kInput, first}, logs{Slot::kInput, first + 1}, dy{Slot::kInput, first + 2};
+  return call.prepare({call.heads(Slot::kInput, 0), call.heads(Slot::kInput, 1), call.heads(Slot::kInput, 2),
+                       y, dy, logs, call.heads(Slot::kOutput, 0), call.heads(Slot::kOutput, 1),
+                       call.heads(Slot::kOutput, 2), Slot{Slot::kWorkspace, 0}},
+                      call.row_bytes());
+}
+
 }  // namespace
 
 std::unique_ptr<graph::Kernel> prepare_attention_cuda(const AttentionShape& s, const KernelRequest& request) {
+  if (auto kernel = forward_by_library(s, request)) return kernel;
   AttentionKernel kernel(s, request);
   kernel.add_tiles(s.queries, s.heads,
                    fmt::format("attend<{}>(s, tiles, {}, out0, out1", s.width, kernel.heads_text(0)));
@@ -79,6 +178,7 @@ std::unique_ptr<graph::Kernel> prepare_attention_cuda(const AttentionShape& s, c
 
 std::unique_ptr<graph::Kernel> prepare_attention_gradient_cuda(const AttentionShape& s,
                                                                const KernelRequest& request) {
+  if (auto kernel = gradient_by_library(s, request)) return kernel;
   AttentionKernel kernel(s, request);
   const size_t y = kernel.head_inputs();
   const int64_t rows = s.batch * s.queries * s.heads;

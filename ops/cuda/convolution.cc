@@ -145,7 +145,7 @@ class ByLibrary {
     constexpr Slot kFirst{Slot::kInput, 0}, kSecond{Slot::kInput, 1}, kResult{Slot::kOutput, 0};
     constexpr Slot kKernel{Slot::kWorkspace, 0};
     LibraryParts parts;
-    parts.tensor_bytes = align_up(kernel_bytes(), kWorkspaceAlignment);
+    parts.tensor_bytes = align_up(kernel_bytes(), cuda::kDeviceAlignment);
     switch (pass_) {
       case ConvolutionPass::kForward:
         parts.tensors = {kFirst, kKernel, kResult};
@@ -171,8 +171,6 @@ class ByLibrary {
   }
 
  private:
-  static constexpr size_t kWorkspaceAlignment = 256;
-
   size_t kernel_bytes() const { return static_cast<size_t>(kernel_elems_) * dtype_size(dtype_); }
 
   std::unique_ptr<graph::Kernel> to_workspace() const {

@@ -25,8 +25,6 @@ using cuda::ProductSpec;
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-constexpr size_t kAlignment = 256;
-
 /// One of the two factors, and where it lies in the workspace.
 struct Factor {
   size_t input;
@@ -65,7 +63,8 @@ class In16Bits final : public graph::Kernel {
     request.module->add_shared(std::string(texts::kFloat8));
     for (Factor& factor : factors_) {
       factor.offset = bytes_;
-      bytes_ += align_up(static_cast<size_t>(factor.elems) * dtype_size(DType::kBF16), kAlignment);
+      bytes_ +=
+          align_up(static_cast<size_t>(factor.elems) * dtype_size(DType::kBF16), cuda::kDeviceAlignment);
       rounding_.add_loop(
           request, factor.elems,
           factor.opening() +
@@ -140,8 +139,8 @@ std::unique_ptr<graph::Kernel> prepare_by_library(const KernelRequest& request) 
   std::vector<Slot> scales;
   for (Factor& factor : factors) {
     factor.offset = parts.tensor_bytes;
-    const size_t scale = align_up(static_cast<size_t>(factor.elems), kAlignment) + factor.offset;
-    parts.tensor_bytes = scale + kAlignment;
+    const size_t scale = align_up(static_cast<size_t>(factor.elems), cuda::kDeviceAlignment) + factor.offset;
+    parts.tensor_bytes = scale + cuda::kDeviceAlignment;
     scales.push_back({Slot::kWorkspace, scale});
     const bool across = factor.input == 0 ? g.transpose_a : !g.transpose_b;
     const int64_t rows = factor.elems / g.k;

@@ -24,9 +24,11 @@ void LaunchKernel::add(const graph::KernelRequest& request, std::string_view bod
                        std::string_view (*type)(DType)) {
   const std::string name = module_.unique_name(name_);
   std::string parameters;
-  for (const auto [kind, i] : slots) {
-    parameters += kind == Slot::kInput ? fmt::format("const {}* in{}, ", type(request.inputs[i].dtype), i)
-                                       : fmt::format("{}* out{}, ", type(request.outputs[i].dtype), i);
+  for (const Slot& slot : slots) {
+    const size_t i = slot.index;
+    parameters += slot.kind == Slot::kInput
+                      ? fmt::format("const {}* in{}, ", type(request.inputs[i].dtype), i)
+                      : fmt::format("{}* out{}, ", type(request.outputs[i].dtype), i);
   }
   module_.add(fmt::format("extern \"C\" __global__ void {}({}void* workspace) {{\n  {}\n}}\n", name,
                           parameters, body));

@@ -16,12 +16,14 @@ namespace isochron::ops {
 /// One of a call's addresses.
 struct Slot {
   enum Kind : uint8_t { kInput, kOutput, kWorkspace } kind = kInput;
-  size_t index = 0;  // of an input or output; in the workspace the offset in bytes
+  size_t index = 0;     // of an input or output; in the workspace the offset in bytes
+  size_t bytes_in = 0;  // from where that begins
 
   std::byte* address(const graph::KernelArgs& args) const {
-    return kind == kInput    ? args.inputs[index]
-           : kind == kOutput ? args.outputs[index]
-                             : args.workspace + index;
+    return (kind == kInput    ? args.inputs[index]
+            : kind == kOutput ? args.outputs[index]
+                              : args.workspace + index) +
+           bytes_in;
   }
 };
 

@@ -105,6 +105,9 @@ void LibraryKernel::bind(const KernelArgs& args) {
             "a tensor of {} begins at {:#x}, which is no multiple of {} bytes; copy it first",
             parts_.call->name(), address, cuda::kLibraryAlignment);
   }
+  require(pointer_of(args.workspace) % cuda::kDeviceAlignment == 0, ErrorCode::kInvalidArgument, "cuda",
+          "the workspace of {} begins at {:#x}, which is no multiple of {} bytes", parts_.call->name(),
+          pointer_of(args.workspace), cuda::kDeviceAlignment);
   if (parts_.before) parts_.before->bind(args);
   if (parts_.after) parts_.after->bind(args);
 }

@@ -76,10 +76,9 @@ class RecurrentKernel : public graph::Kernel {
   }
   /// The offset of so many elements in the workspace.
   size_t reserve(int64_t elems) {
-    constexpr size_t kAlignment = 256;
     const size_t offset = bytes_;
     const size_t bytes = checked_mul(static_cast<size_t>(elems), dtype_size(dtype_), "recurrent");
-    bytes_ = checked_add(bytes_, align_up(bytes, kAlignment));
+    bytes_ = checked_add(bytes_, align_up(bytes, cuda::kDeviceAlignment));
     return offset;
   }
 

@@ -2,8 +2,10 @@
 // none.
 #include "isochron/core/cuda/driver.h"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 
+#include <memory>
 #include <numeric>
 
 #include "isochron/core/cuda/shared_library.h"
@@ -218,6 +220,16 @@ TEST(MachineDriver, SaysWhatIsMissingOrServes) {
     EXPECT_THAT(error.what(),
                 built_with_cuda() ? HasSubstr("--device cpu") : HasSubstr("-DISOCHRON_CUDA=ON"));
   }
+}
+
+TEST(MachineDriver, KnowsTheToolkitsStub) {
+  void* const stub = dlopen("/usr/local/cuda/lib64/stubs/libcuda.so", RTLD_NOW);
+  if (stub == nullptr || !built_with_cuda()) GTEST_SKIP() << "there is no toolkit";
+  const auto close = [](void* library) { dlclose(library); };
+  const std::unique_ptr<void, decltype(close)> loaded(stub, close);
+  // The loader gives the first library of that name, and the stub has the driver's.
+  if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) != stub) GTEST_SKIP() << "a driver is loaded";
+  EXPECT_ERROR(machine_driver(), ErrorCode::kUnsupported, "out of LD_LIBRARY_PATH");
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "isochron/core/cuda/compiler.h"
@@ -68,6 +70,16 @@ void fill(std::byte* data, DType dtype, int64_t elems, Rng& rng) {
   });
 }
 
+/// With numbers from `low` to `high`.
+void fill_between(std::byte* data, DType dtype, int64_t elems, Rng& rng, double low, double high) {
+  dispatch_dtype(dtype, [&]<typename T>(T) {
+    for (int64_t i = 0; i < elems; ++i) {
+      const auto value = static_cast<T>(static_cast<float>(low + (high - low) * rng.uniform()));
+      std::memcpy(data + static_cast<size_t>(i) * sizeof(T), &value, sizeof(T));
+    }
+  });
+}
+
 /// `scale`: of what cancels in the result.
 bool agree(double device, double host, DType dtype, double scale) {
   if (std::isnan(host) || std::isnan(device)) return std::isnan(host) && std::isnan(device);
@@ -90,6 +102,10 @@ class Programs {
   void add(std::string what, ElementProgram program) {
     programs_.push_back({std::move(what), std::move(program)});
   }
+  /// One whose inputs are numbers from `low` to `high`, without edges.
+  void add_between(std::string what, ElementProgram program, double low, double high) {
+    programs_.push_back({std::move(what), std::move(program), std::pair(low, high)});
+  }
 
   void check() {
     std::string text = ops::element_prelude();
@@ -109,6 +125,7 @@ class Programs {
   struct Named {
     std::string what;
     ElementProgram program;
+    std::optional<std::pair<double, double>> range = {};
   };
 
   void compare(const Named& named, const ops::ElementSource& source, const HostKernels& kernels) {
@@ -117,7 +134,13 @@ class Programs {
     for (const ElementProgram::Operand& operand : program.operands) {
       if (operand.immediate) continue;
       inputs.emplace_back(operand.spec.size_bytes() + 64);
-      fill(inputs.back().data(), operand.spec.dtype, operand.spec.shape.elems(), rng_);
+      const int64_t elems = operand.spec.shape.elems();
+      if (named.range) {
+        const auto [low, high] = *named.range;
+        fill_between(inputs.back().data(), operand.spec.dtype, elems, rng_, low, high);
+      } else {
+        fill(inputs.back().data(), operand.spec.dtype, elems, rng_);
+      }
     }
     for (size_t o = 0; o < program.outputs.size(); ++o) {
       expected.emplace_back(program.output_spec(static_cast<int>(o)).size_bytes() + 64, std::byte{0x5a});
@@ -190,9 +213,12 @@ TEST(DeviceElements, EveryOpAgreesWithTheCpuOnEveryDtype) {
       if (op == ElementOp::kCast) {
         for (int t = 0; t < kDTypeCount; ++t) {
           const auto to = static_cast<DType>(t);
-          if (is_floating(dtype) && !is_floating(to) && to != DType::kBool)
-            continue;  // of what doesn't fit: below
-          programs.add("cast", graph::elementwise_program(op, inputs, {to, Shape{600}}));
+          const ElementProgram cast = graph::elementwise_program(op, inputs, {to, Shape{600}});
+          if (is_floating(dtype) && !is_floating(to) && to != DType::kBool) {
+            programs.add_between("cast", cast, to == DType::kU8 ? 0 : -300, to == DType::kU8 ? 255 : 300);
+          } else {
+            programs.add("cast", cast);
+          }
         }
         continue;
       }

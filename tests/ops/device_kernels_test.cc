@@ -3,12 +3,15 @@
 
 #include <vector>
 
+#include "isochron/autograd/autograd.h"
 #include "isochron/core/event.h"
 #include "isochron/graph/captured.h"
+#include "isochron/ops/attention.h"
 #include "isochron/ops/choices.h"
 #include "isochron/ops/convolution.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/device_checks.h"
+#include "isochron/ops/elementwise.h"
 #include "isochron/ops/linear.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/registry.h"
@@ -38,14 +41,16 @@ TEST(DeviceKernels, AgreeWithTheCpu) {
   EXPECT_GT(calls, 200);
 }
 
-TEST(DeviceKernels, ProductsAndConvolutionsNeedNoLibrary) {
+TEST(DeviceKernels, NeedNoLibrary) {
   const SimulatedGpu simulated({}, true, false);
   const auto checks =
       ops::check_device(simulated.gpu, ops::registry(), [](const graph::OpDef& op, DType, size_t) {
-        return op.name == "matmul" || op.name.starts_with("convolution");
+        return op.name == "matmul" || op.name.starts_with("convolution") || op.name.starts_with("attention");
       });
   for (const ops::DeviceCheck& check : checks) EXPECT_THAT(check.findings, testing::IsEmpty()) << check.op;
-  EXPECT_EQ(simulated.products.specs.size() + simulated.convolutions.specs.size(), 0u);
+  EXPECT_EQ(simulated.products.specs.size() + simulated.convolutions.specs.size() +
+                simulated.attention.specs.size(),
+            0u);
 }
 
 TEST(DeviceKernels, ProductsOfWholeBatchesAreOneCallOfTheLibrary) {
@@ -100,6 +105,41 @@ TEST(DeviceKernels, WaysThatFailAreLeftOut) {
   EXPECT_THAT(
       told, testing::AllOf(testing::HasSubstr("matmul f32(6, 6)"), testing::HasSubstr("convolution f32(3, 2"),
                            testing::HasSubstr("a plain kernel does, which is slow")));
+}
+
+TEST(DeviceKernels, AttentionIn16BitsIsACallOfTheLibrary) {
+  SimulatedGpu simulated;
+  CaptureOptions options;
+  options.plan.device = SimulatedGpu::kDevice;
+  const auto asked = [&](Precision precision, const Shape& packed, bool causal, bool masked = false) {
+    simulated.attention.specs.clear();
+    options.passes.precision = precision;
+    capture(
+        [&](const Tensor& x, const Tensor& w) {
+          AttentionOptions of{.causal = causal};
+          const Tensor of_keys = sum(x, {2, 3});
+          if (masked) of.key_mask = equal(of_keys, of_keys);
+          GradientTape tape;
+          tape.watch(w);
+          return tape.gradient(sum(square(packed_attention(matmul(x, w), 2, 1, of))), w);
+        },
+        options)(ones(packed), ones({packed[3], packed[3]}));
+    return simulated.attention.specs;
+  };
+  const auto specs = asked(Precision::kMixedBf16, {3, 5, 4, 8}, true);
+  ASSERT_EQ(specs.size(), 2u);
+  using Pass = cuda::AttentionSpec::Pass;
+  EXPECT_EQ(specs[0].pass, Pass::kForward);
+  EXPECT_EQ(specs[1].pass, Pass::kGradient);
+  EXPECT_THAT(std::vector<int64_t>({specs[1].batch, specs[1].queries, specs[1].keys, specs[1].heads,
+                                    specs[1].key_heads, specs[1].width}),
+              testing::ElementsAre(3, 5, 5, 2, 1, 8));
+  EXPECT_THAT(std::vector<int64_t>({specs[1].query_step, specs[1].key_step}), testing::Each(4 * 8));
+  EXPECT_EQ(specs[0].dtype, DType::kBF16);
+  EXPECT_TRUE(specs[0].causal);
+  EXPECT_EQ(asked(Precision::kF32, {3, 5, 4, 8}, false).size(), 0u) << "scores and factors stay f32";
+  EXPECT_EQ(asked(Precision::kMixedBf16, {3, 5, 4, 6}, false).size(), 0u) << "heads of 12 bytes";
+  EXPECT_EQ(asked(Precision::kMixedBf16, {3, 5, 4, 8}, true, true).size(), 0u) << "masked keys";
 }
 
 TEST(DeviceKernels, Tf32IsAskedForAlone) {

@@ -11,6 +11,7 @@
 #include "isochron/core/cuda/compiler.h"
 #include "isochron/memory/cuda/gpu.h"
 #include "support/host_kernels.h"
+#include "support/simulated_attention.h"
 #include "support/simulated_convolutions.h"
 #include "support/simulated_driver.h"
 #include "support/simulated_products.h"
@@ -81,8 +82,9 @@ class SimulatedGpu {
                         bool libraries = true)
       : compiler(also_for_devices), context(std::make_shared<cuda::SimulatedContext>(device)) {
     context->set_loader(compiler.loader());
-    gpu = cuda::Gpu::create(context, libraries ? cuda::KernelSources{&compiler, &products, &convolutions}
-                                               : cuda::KernelSources{&compiler});
+    gpu = cuda::Gpu::create(context,
+                            libraries ? cuda::KernelSources{&compiler, &products, &convolutions, &attention}
+                                      : cuda::KernelSources{&compiler});
     before_ = cuda::set_gpu(0, gpu);
   }
   ~SimulatedGpu() { cuda::set_gpu(0, std::move(before_)); }
@@ -93,6 +95,7 @@ class SimulatedGpu {
   HostCompiler compiler;
   cuda::SimulatedProducts products;
   cuda::SimulatedConvolutions convolutions;
+  cuda::SimulatedAttention attention;
   std::shared_ptr<cuda::SimulatedContext> context;
   std::shared_ptr<cuda::Gpu> gpu;
 
