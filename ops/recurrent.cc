@@ -232,6 +232,7 @@ void add_layer(graph::Registry& registry, std::string_view name, std::string_vie
   op.prepare = prepare_recurrent;
   op.prepare_stored = prepare_stored_recurrent;
   op.prepare_cuda = prepare_recurrent_cuda;
+  op.prepare_stored_cuda = prepare_stored_recurrent_cuda;
   op.precision.rule = graph::PrecisionRule::kLow;
   op.skips_unused_outputs = true;
   op.flops = recurrent_flops;
@@ -250,6 +251,7 @@ void add_layer(graph::Registry& registry, std::string_view name, std::string_vie
   gradient.prepare = prepare_recurrent_gradient;
   gradient.prepare_stored = prepare_stored_recurrent;
   gradient.prepare_cuda = prepare_recurrent_gradient_cuda;
+  gradient.prepare_stored_cuda = prepare_stored_recurrent_cuda;
   gradient.precision.rule = graph::PrecisionRule::kLow;
   gradient.skips_unused_outputs = true;
   gradient.flops = recurrent_flops;

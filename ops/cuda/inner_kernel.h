@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "isochron/graph/stored.h"
@@ -17,6 +18,7 @@ class InnerKernel {
               const TensorSpec& output, const graph::Attributes& attributes)
       : kernel_(graph::prepare_kernel(
             {row(op), inputs, {&output, 1}, attributes, outer.threads, {}, outer.module})) {}
+  explicit InnerKernel(std::unique_ptr<graph::Kernel> kernel) : kernel_(std::move(kernel)) {}
 
   size_t workspace_bytes() const { return kernel_->workspace_bytes(); }
   void run(std::array<std::byte*, 2> inputs, std::byte* output, std::byte* workspace, cuda::Stream stream) {

@@ -51,6 +51,8 @@ std::unique_ptr<graph::Kernel> prepare_pooling_cuda(Pooling pooling, const Pooli
 /// A launch and a product a step.
 std::unique_ptr<graph::Kernel> prepare_recurrent_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_recurrent_gradient_cuda(const graph::KernelRequest& request);
+/// Either with what has an axis of time, and the kernels, in 16 bits of one kind. Null where they are not.
+std::unique_ptr<graph::Kernel> prepare_stored_recurrent_cuda(const graph::KernelRequest& request);
 /// Heads in any floating dtypes; no scores are stored.
 std::unique_ptr<graph::Kernel> prepare_attention_cuda(const AttentionShape& shape,
                                                       const graph::KernelRequest& request);

@@ -1,5 +1,6 @@
 // LSTM, GRU and their gradients on a device: the input's products at once, then for each step the state's
-// product and one launch for all that is element by element.
+// product and one launch for all that is element by element. Where mixed precision stores the tensors that
+// have an axis of time in 16 bits, factors of products are, and states and sums f32.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -37,7 +38,8 @@ class RecurrentKernel : public graph::Kernel {
       : module_(*request.module),
         layout_(request.op, request.attributes),
         reverse_(request.attributes.get<bool>("reverse")),
-        dtype_(request.inputs[layout_.x()].dtype),
+        stored_(request.inputs[layout_.x()].dtype),
+        dtype_(is_half(stored_) ? DType::kF32 : stored_),
         rows_(request.inputs[layout_.x()].shape[0]),
         steps_(request.inputs[layout_.x()].shape[1]),
         width_(request.inputs[layout_.x()].shape[2]),
@@ -54,9 +56,12 @@ class RecurrentKernel : public graph::Kernel {
     module_.add(fmt::format(
         "extern \"C\" __global__ void {}({} step) {{\n"
         "  const unsigned long long i = blockIdx.x * {}ull + threadIdx.x;\n"
-        "  if (i < {}ull) {}<{}, {}, {}>({{{}u, {}u, {}u}}, step, i);\n}}\n",
+        "  if (i < {}ull) {}<{}, {}, {}, {}, {}>({{{}u, {}u, {}u}}, step, i);\n}}\n",
         name, layout_.gradient ? "RecurrentGradientStep" : "RecurrentStep", kThreads, rows_ * units_, call,
-        layout_.lstm, stored_type(dtype_),
+        layout_.lstm, stored_type(dtype_), stored_type(stored_),
+        stored_type(!layout_.gradient       ? request.inputs[layout_.bias()].dtype
+                    : layout_.initial_state ? request.inputs[layout_.initial_hidden()].dtype
+                                            : dtype_),
         stored_type(layout_.lengths ? request.inputs[layout_.lengths_input()].dtype : DType::kI64), rows_,
         steps_, units_));
     step_ = module_.add_function(name);
@@ -64,20 +69,28 @@ class RecurrentKernel : public graph::Kernel {
   }
 
   TensorSpec matrix(int64_t rows, int64_t columns) const { return {dtype_, {rows, columns}}; }
+  TensorSpec factor(int64_t rows, int64_t columns) const { return {stored_, {rows, columns}}; }
   /// A product of matrices; its workspace is provided for.
   InnerKernel product(const KernelRequest& request, const TensorSpec& a, bool transpose_a,
                       const TensorSpec& b, bool transpose_b, const TensorSpec& c) {
     return provided(InnerKernel(request, "matmul", {a, b}, c,
                                 {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}}));
   }
+  /// From one dtype of a state to another; null where these are the same.
+  std::unique_ptr<InnerKernel> state_cast(const KernelRequest& request, DType from, DType to) {
+    if (from == to) return nullptr;
+    const Shape shape{rows_, units_};
+    return std::make_unique<InnerKernel>(
+        provided(InnerKernel(request, "cast", {{from, shape}}, {to, shape}, {{"dtype", to}})));
+  }
   InnerKernel provided(InnerKernel kernel) {
     inner_bytes_ = std::max(inner_bytes_, kernel.workspace_bytes());
     return kernel;
   }
-  /// The offset of so many elements in the workspace.
-  size_t reserve(int64_t elems) {
+  /// Its offset in the workspace.
+  size_t reserve(const TensorSpec& spec) {
     const size_t offset = bytes_;
-    const size_t bytes = checked_mul(static_cast<size_t>(elems), dtype_size(dtype_), "recurrent");
+    const size_t bytes = spec.size_bytes();
     bytes_ = checked_add(bytes_, align_up(bytes, cuda::kDeviceAlignment));
     return offset;
   }
@@ -85,11 +98,18 @@ class RecurrentKernel : public graph::Kernel {
   bool empty() const { return rows_ == 0; }
   int64_t time(int64_t step) const { return reverse_ ? steps_ - 1 - step : step; }
   std::byte* inner_workspace(const KernelArgs& args) const { return args.workspace + bytes_; }
-  size_t state_bytes() const { return static_cast<size_t>(rows_ * units_) * dtype_size(dtype_); }
-  /// Sets a state to `from`, or to 0 where that is null.
-  void set_state(std::byte* state, const std::byte* from, cuda::Stream stream) const {
-    if (from != nullptr) return cuda::copy_within(module_.context(), state, from, state_bytes(), stream);
-    module_.context().fill(reinterpret_cast<uintptr_t>(state), 0, state_bytes(), stream);
+  /// Sets a state to `from`, or to 0 where that is null. `cast`: from its dtype to that of the state, which
+  /// is null for the same.
+  void set_state(std::byte* state, DType dtype, std::byte* from, InnerKernel* cast,
+                 const KernelArgs& args) const {
+    const size_t bytes = static_cast<size_t>(rows_ * units_) * dtype_size(dtype);
+    if (from == nullptr) {
+      module_.context().fill(reinterpret_cast<uintptr_t>(state), 0, bytes, args.stream);
+    } else if (cast == nullptr) {
+      cuda::copy_within(module_.context(), state, from, bytes, args.stream);
+    } else {
+      cast->run({from, nullptr}, state, inner_workspace(args), args.stream);
+    }
   }
   const std::byte* lengths(const KernelArgs& args) const {
     return layout_.lengths ? args.inputs[layout_.lengths_input()] : nullptr;
@@ -103,7 +123,7 @@ class RecurrentKernel : public graph::Kernel {
   cuda::KernelModule& module_;
   const RecurrentLayout layout_;
   const bool reverse_;
-  const DType dtype_;
+  const DType stored_, dtype_;  // of what has an axis of time, and factors; of what is computed
   const int64_t rows_, steps_, width_, units_, sums_;
 
  private:
@@ -116,20 +136,33 @@ class ForwardKernel final : public RecurrentKernel {
  public:
   explicit ForwardKernel(const KernelRequest& request)
       : RecurrentKernel(request, "recurrent_step"),
-        from_x_(product(request, matrix(rows_ * steps_, width_), false, matrix(width_, sums_), false,
+        from_x_(product(request, factor(rows_ * steps_, width_), false, factor(width_, sums_), false,
                         matrix(rows_ * steps_, sums_))),
-        product_(product(request, matrix(rows_, units_), false, matrix(units_, sums_), false,
+        product_(product(request, factor(rows_, units_), false, factor(units_, sums_), false,
                          matrix(rows_, sums_))),
-        all_from_x_(reserve(rows_ * steps_ * sums_)),
-        from_h_(reserve(rows_ * sums_)),
-        h_(reserve(rows_ * units_)),
-        c_(reserve(rows_ * units_)) {}
+        all_from_x_(reserve(matrix(rows_ * steps_, sums_))),
+        from_h_(reserve(matrix(rows_, sums_))),
+        h_(reserve(matrix(rows_, units_))),
+        c_(reserve(matrix(rows_, units_))),
+        h_factor_(stored_ == dtype_ ? h_ : reserve(factor(rows_, units_))),
+        to_factor_(state_cast(request, dtype_, stored_)) {
+    if (layout_.initial_state) {
+      to_h_ = state_cast(request, request.inputs[layout_.initial_hidden()].dtype, dtype_);
+      if (layout_.lstm) to_c_ = state_cast(request, request.inputs[layout_.initial_cell()].dtype, dtype_);
+    }
+    hidden_ = request.outputs[RecurrentLayout::kHidden].dtype;
+    from_h_state_ = state_cast(request, dtype_, hidden_);
+    if (!layout_.lstm) return;
+    cell_ = request.outputs[layout_.cell()].dtype;
+    from_c_state_ = state_cast(request, dtype_, cell_);
+  }
 
   void run(const KernelArgs& args) override {
     if (empty()) return;
     RecurrentStep step{};
     std::byte *const from_x = args.workspace + all_from_x_, *const from_h = args.workspace + from_h_;
     std::byte *const h = args.workspace + h_, *const c = args.workspace + c_;
+    std::byte* const h_factor = args.workspace + h_factor_;
     std::byte* const recurrent_kernel = args.inputs[layout_.recurrent_kernel()];
     step.from_x = from_x;
     step.product = from_h;
@@ -137,55 +170,75 @@ class ForwardKernel final : public RecurrentKernel {
     step.lengths = lengths(args);
     step.h = h;
     step.c = c;
+    step.h_factor = h_factor == h ? nullptr : h_factor;
     step.sequence = args.outputs[RecurrentLayout::kSequence];
     step.cells = layout_.lstm ? args.outputs[layout_.cells()] : nullptr;
     step.gates = args.outputs[layout_.gates()];
-    set_state(h, layout_.initial_state ? args.inputs[layout_.initial_hidden()] : nullptr, args.stream);
-    if (layout_.lstm)
-      set_state(c, layout_.initial_state ? args.inputs[layout_.initial_cell()] : nullptr, args.stream);
+    const auto initial = [&](size_t input) { return layout_.initial_state ? args.inputs[input] : nullptr; };
+    set_state(h, dtype_, initial(layout_.initial_hidden()), to_h_.get(), args);
+    if (step.h_factor != nullptr) to_factor_->run({h, nullptr}, h_factor, inner_workspace(args), args.stream);
+    if (layout_.lstm) set_state(c, dtype_, initial(layout_.initial_cell()), to_c_.get(), args);
     from_x_.run({args.inputs[layout_.x()], args.inputs[layout_.kernel()]}, from_x, inner_workspace(args),
                 args.stream);
     for (int64_t s = 0; s < steps_; ++s) {
-      product_.run({h, recurrent_kernel}, from_h, inner_workspace(args), args.stream);
+      product_.run({h_factor, recurrent_kernel}, from_h, inner_workspace(args), args.stream);
       step.time = time(s);
       launch(step, args.stream);
     }
-    if (std::byte* to = args.outputs[RecurrentLayout::kHidden]; to != nullptr) set_state(to, h, args.stream);
+    if (std::byte* to = args.outputs[RecurrentLayout::kHidden]; to != nullptr)
+      set_state(to, hidden_, h, from_h_state_.get(), args);
     if (!layout_.lstm) return;
-    if (std::byte* to = args.outputs[layout_.cell()]; to != nullptr) set_state(to, c, args.stream);
+    if (std::byte* to = args.outputs[layout_.cell()]; to != nullptr)
+      set_state(to, cell_, c, from_c_state_.get(), args);
   }
 
  private:
   InnerKernel from_x_, product_;
-  const size_t all_from_x_, from_h_, h_, c_;
+  const size_t all_from_x_, from_h_, h_, c_, h_factor_;
+  std::unique_ptr<InnerKernel> to_factor_, to_h_, to_c_, from_h_state_, from_c_state_;  // null: a copy
+  DType hidden_ = dtype_, cell_ = dtype_;
 };
 
 class GradientKernel final : public RecurrentKernel {
  public:
   explicit GradientKernel(const KernelRequest& request)
       : RecurrentKernel(request, "recurrent_gradient_step"),
-        product_(product(request, matrix(rows_, sums_), false, matrix(units_, sums_), true,
+        product_(product(request, factor(rows_, sums_), false, factor(units_, sums_), true,
                          matrix(rows_, units_))),
-        to_x_(product(request, matrix(rows_ * steps_, sums_), false, matrix(width_, sums_), true,
-                      matrix(rows_ * steps_, width_))),
-        to_kernel_(product(request, matrix(rows_ * steps_, width_), true, matrix(rows_ * steps_, sums_),
-                           false, matrix(width_, sums_))),
-        to_recurrent_kernel_(product(request, matrix(rows_ * steps_, units_), true,
-                                     matrix(rows_ * steps_, sums_), false, matrix(units_, sums_))),
-        to_bias_(provided(InnerKernel(request, "sum", {matrix(rows_ * steps_, sums_)}, {dtype_, {sums_}},
-                                      {{"axes", Dims{0}}, {"keep_dims", false}}))),
+        to_x_(product(request, factor(rows_ * steps_, sums_), false, factor(width_, sums_), true,
+                      result(request, layout_.x(), {rows_ * steps_, width_}))),
+        to_kernel_(product(request, factor(rows_ * steps_, width_), true, factor(rows_ * steps_, sums_),
+                           false, result(request, layout_.kernel(), {width_, sums_}))),
+        to_recurrent_kernel_(product(request, factor(rows_ * steps_, units_), true,
+                                     factor(rows_ * steps_, sums_), false,
+                                     result(request, layout_.recurrent_kernel(), {units_, sums_}))),
+        to_bias_(provided(row_sums(request))),
         add_(provided(InnerKernel(request, "add", {matrix(rows_, units_), matrix(rows_, units_)},
                                   matrix(rows_, units_), {}))),
-        all_from_x_(reserve(rows_ * steps_ * sums_)),
-        all_from_h_(layout_.lstm ? all_from_x_ : reserve(rows_ * steps_ * sums_)),
-        before_(reserve(rows_ * steps_ * units_)),
-        of_sums_(reserve(rows_ * sums_)),
-        from_after_(reserve(rows_ * units_)),
-        dh_(reserve(rows_ * units_)),
-        dc_(reserve(rows_ * units_)) {}
+        all_from_x_(reserve(factor(rows_ * steps_, sums_))),
+        all_from_h_(layout_.lstm ? all_from_x_ : reserve(factor(rows_ * steps_, sums_))),
+        before_(reserve(factor(rows_ * steps_, units_))),
+        of_sums_(reserve(factor(rows_, sums_))),
+        from_after_(reserve(matrix(rows_, units_))),
+        dh_(reserve(matrix(rows_, units_))),
+        dc_(reserve(matrix(rows_, units_))),
+        bias_bytes_(result(request, layout_.bias(), {sums_}).size_bytes()) {
+    const auto from_seed = [&](size_t output) -> std::unique_ptr<InnerKernel> {
+      const std::optional<size_t> found = layout_.seed(output);
+      return found ? state_cast(request, request.inputs[*found].dtype, dtype_) : nullptr;
+    };
+    to_dh_ = from_seed(RecurrentLayout::kHidden);
+    if (layout_.lstm) to_dc_ = from_seed(layout_.cell());
+    if (!layout_.initial_state) return;
+    of_hidden_ = result(request, layout_.initial_hidden(), {}).dtype;
+    from_dh_ = state_cast(request, dtype_, of_hidden_);
+    if (!layout_.lstm) return;
+    of_cell_ = result(request, layout_.initial_cell(), {}).dtype;
+    from_dc_ = state_cast(request, dtype_, of_cell_);
+  }
 
   void run(const KernelArgs& args) override {
-    const auto seed = [&](size_t output) -> const std::byte* {
+    const auto seed = [&](size_t output) -> std::byte* {
       const std::optional<size_t> found = layout_.seed(output);
       return found ? args.inputs[*found] : nullptr;
     };
@@ -214,12 +267,28 @@ class GradientKernel final : public RecurrentKernel {
   }
 
  private:
-  void go_back(const KernelArgs& args, RecurrentGradientStep& step, const std::byte* of_h,
-               const std::byte* of_c) {
+  /// What the gradient of input `input` is stored as.
+  TensorSpec result(const KernelRequest& request, size_t input, const Shape& shape) const {
+    return {request.outputs[input - layout_.first()].dtype, shape};
+  }
+  /// Sums over all rows and steps, added up in the dtype that is computed in.
+  InnerKernel row_sums(const KernelRequest& request) const {
+    const DType bias = result(request, layout_.bias(), {}).dtype;
+    graph::ElementProgram program;
+    program.shape = {rows_ * steps_, sums_};
+    program.operands = {{{stored_, program.shape}}};
+    program.code = {{graph::ElementOp::kCast, bias, {0}}};
+    program.outputs = {{1, true, graph::ReduceKind::kSum, {0}}};
+    auto kernel = std::make_unique<LaunchKernel>(request);
+    kernel->add_program(program, {{Slot::kInput, 0}, {Slot::kOutput, 0}});
+    return InnerKernel(std::move(kernel));
+  }
+
+  void go_back(const KernelArgs& args, RecurrentGradientStep& step, std::byte* of_h, std::byte* of_c) {
     std::byte* const recurrent_kernel = args.inputs[layout_.recurrent_kernel()];
     std::byte* const from_after = args.workspace + from_after_;
-    set_state(args.workspace + dh_, of_h, args.stream);
-    if (layout_.lstm) set_state(args.workspace + dc_, of_c, args.stream);
+    set_state(args.workspace + dh_, dtype_, of_h, to_dh_.get(), args);
+    if (layout_.lstm) set_state(args.workspace + dc_, dtype_, of_c, to_dc_.get(), args);
     for (int64_t s = steps_ - 1; s >= 0; --s) {
       step.time = time(s);
       step.time_before = s > 0 ? time(s - 1) : -1;
@@ -244,27 +313,41 @@ class GradientKernel final : public RecurrentKernel {
     if (std::byte* bias = result(layout_.bias()); bias != nullptr) {
       to_bias_.run({from_x, nullptr}, bias, inner_workspace(args), args.stream);
       if (!layout_.lstm)
-        to_bias_.run({from_h, nullptr}, bias + static_cast<size_t>(sums_) * dtype_size(dtype_),
-                     inner_workspace(args), args.stream);
+        to_bias_.run({from_h, nullptr}, bias + bias_bytes_, inner_workspace(args), args.stream);
     }
     if (!layout_.initial_state || empty()) return;
+    std::byte* const dh = args.workspace + dh_;
     if (std::byte* to = result(layout_.initial_hidden()); to != nullptr) {
-      if (steps_ > 0) {
-        run(add_, args.workspace + dh_, args.workspace + from_after_, to);
-      } else {
-        set_state(to, args.workspace + dh_, args.stream);
-      }
+      if (steps_ > 0) run(add_, dh, args.workspace + from_after_, dh);
+      set_state(to, of_hidden_, dh, from_dh_.get(), args);
     }
     if (!layout_.lstm) return;
     if (std::byte* to = result(layout_.initial_cell()); to != nullptr)
-      set_state(to, args.workspace + dc_, args.stream);
+      set_state(to, of_cell_, args.workspace + dc_, from_dc_.get(), args);
   }
 
   InnerKernel product_, to_x_, to_kernel_, to_recurrent_kernel_, to_bias_, add_;
-  const size_t all_from_x_, all_from_h_, before_, of_sums_, from_after_, dh_, dc_;
+  const size_t all_from_x_, all_from_h_, before_, of_sums_, from_after_, dh_, dc_, bias_bytes_;
+  std::unique_ptr<InnerKernel> to_dh_, to_dc_, from_dh_, from_dc_;  // null: a copy
+  DType of_hidden_ = dtype_, of_cell_ = dtype_;
 };
 
 }  // namespace
+
+std::unique_ptr<graph::Kernel> prepare_stored_recurrent_cuda(const KernelRequest& request) {
+  const RecurrentLayout layout(request.op, request.attributes);
+  const DType dtype = request.inputs[layout.x()].dtype;
+  const auto over_time = [&](const TensorSpec& spec) {
+    return spec.shape.rank() != 3 || spec.dtype == dtype;
+  };
+  bool uniform = is_half(dtype) && request.inputs[layout.kernel()].dtype == dtype &&
+                 request.inputs[layout.recurrent_kernel()].dtype == dtype &&
+                 std::ranges::all_of(request.inputs, over_time);
+  for (size_t i = 0; i < request.outputs.size(); ++i)
+    uniform = uniform && ((!request.unread.empty() && request.unread[i]) || over_time(request.outputs[i]));
+  if (!uniform) return nullptr;
+  return layout.gradient ? prepare_recurrent_gradient_cuda(request) : prepare_recurrent_cuda(request);
+}
 
 std::unique_ptr<graph::Kernel> prepare_recurrent_cuda(const KernelRequest& request) {
   return std::make_unique<ForwardKernel>(request);

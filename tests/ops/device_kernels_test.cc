@@ -13,6 +13,7 @@
 #include "isochron/ops/device_checks.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/linear.h"
+#include "isochron/ops/recurrent.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/registry.h"
 #include "support/expect_error.h"
@@ -26,7 +27,9 @@ namespace {
 bool selected(const graph::OpDef& op, DType dtype, size_t sample) {
   const bool generated = op.fusion == graph::FusionClass::kElementwise ||
                          op.fusion == graph::FusionClass::kReduction || op.name == "broadcast_to";
-  if (!generated) return dtype == DType::kF32 || sample == 0 || sample + 1 == op.samples.size();
+  // In 16 bits what multiplies, whose kernels there are written for it.
+  const bool multiplies = op.precision.rule == graph::PrecisionRule::kLow && dtype == DType::kBF16;
+  if (!generated) return dtype == DType::kF32 || multiplies || sample == 0 || sample + 1 == op.samples.size();
   const bool usual = dtype == DType::kF32 || (!op.dtypes.empty() && op.dtypes.front() == dtype);
   return usual && sample == 0;
 }
@@ -140,6 +143,24 @@ TEST(DeviceKernels, AttentionIn16BitsIsACallOfTheLibrary) {
   EXPECT_EQ(asked(Precision::kF32, {3, 5, 4, 8}, false).size(), 0u) << "scores and factors stay f32";
   EXPECT_EQ(asked(Precision::kMixedBf16, {3, 5, 4, 6}, false).size(), 0u) << "heads of 12 bytes";
   EXPECT_EQ(asked(Precision::kMixedBf16, {3, 5, 4, 8}, true, true).size(), 0u) << "masked keys";
+}
+
+TEST(DeviceKernels, RecurrentLayersIn16BitsMultiply16Bits) {
+  SimulatedGpu simulated;
+  CaptureOptions options;
+  options.plan.device = SimulatedGpu::kDevice;
+  options.passes.precision = Precision::kMixedBf16;
+  capture(
+      [](const Tensor& x, const Tensor& kernel, const Tensor& recurrent_kernel, const Tensor& bias) {
+        GradientTape tape;
+        tape.watch(kernel);
+        tape.watch(recurrent_kernel);
+        const Tensor sequence = lstm(x, kernel, recurrent_kernel, bias).sequence;
+        return tape.gradient(sum(matmul(sequence, recurrent_kernel)), std::vector{kernel, recurrent_kernel});
+      },
+      options)(ones({2, 5, 3}), ones({3, 16}), ones({4, 16}), ones({16}));
+  EXPECT_GE(simulated.products.specs.size(), 6u);
+  for (const cuda::ProductSpec& spec : simulated.products.specs) EXPECT_EQ(spec.factors, DType::kBF16);
 }
 
 TEST(DeviceKernels, Tf32IsAskedForAlone) {

@@ -112,14 +112,21 @@ TEST(DeviceModels, DenseLayersIn8Bits) {
 
 TEST(DeviceModels, Recurrent) {
   const Tensor x = random_numbers({10, 5, 3}, 1), y = random_numbers({10, 1}, 2);
-  expect_the_same(
-      [] {
-        return nn::Sequential(nn::LSTM(4, {.return_sequences = true, .bidirectional = true}), nn::LSTM(3),
-                              nn::Dense(1));
-      },
-      nn::mean_squared_error, x, y);
-  expect_the_same([] { return nn::Sequential(nn::GRU(4, {.reverse = true}), nn::Dense(1)); },
-                  nn::mean_squared_error, x, y);
+  const auto lstm = [] {
+    return nn::Sequential(nn::LSTM(4, {.return_sequences = true, .bidirectional = true}), nn::LSTM(3),
+                          nn::Dense(1));
+  };
+  const auto gru = [] { return nn::Sequential(nn::GRU(4, {.reverse = true}), nn::Dense(1)); };
+  expect_the_same(lstm, nn::mean_squared_error, x, y);
+  expect_the_same(gru, nn::mean_squared_error, x, y);
+  expect_the_same(lstm, nn::mean_squared_error, x, y, Precision::kMixedBf16, 2e-2);
+  expect_the_same(gru, nn::mean_squared_error, x, y, Precision::kMixedBf16, 2e-2);
+}
+
+TEST(DeviceModels, GptIn16Bits) {
+  const nn::GptOptions options{.vocabulary = 7, .context = 6, .layers = 2, .heads = 2, .width = 16};
+  expect_the_same([&] { return nn::Gpt(options); }, nn::sparse_softmax_cross_entropy,
+                  random_classes({10, 6}, 7, 1), random_classes({10, 6}, 7, 2), Precision::kMixedBf16, 2e-2);
 }
 
 TEST(DeviceModels, Gpt) {
