@@ -6,6 +6,7 @@
 #include "isochron/apps/commands.h"
 #include "isochron/apps/device_option.h"
 #include "isochron/core/cache_folder.h"
+#include "isochron/core/cuda/attention.h"
 #include "isochron/core/cuda/device_monitor.h"
 #include "isochron/core/cuda/driver.h"
 #include "isochron/core/cuda/kernel_cache.h"
@@ -92,6 +93,7 @@ std::vector<Cap> caps() {
       {"choices of kernels by timing", fmt::format("{} in memory", ops::kMaxRecordedChoices)},
       {"the same on disk", choices_on_disk()},
       {"kernels compiled for devices", kernels_on_disk()},
+      {"attentions planned by cuDNN", fmt::format("{}, oldest goes", cuda::kMostAttentionsKept)},
       {"free memory of the pool", "what was in use at the peak; trim() returns it"},
       {"prefetched batches", "16 or 32 MiB, whichever is less, under kAutotune"},
       {"windows of a recorder", "256 a step class, then pairs merge"},

@@ -25,7 +25,12 @@ struct AttentionSpec {
   double scale = 1;
   /// Of q, k, v, y and their gradients: kF16 or kBF16. Scores and sums are in f32.
   DType dtype = DType::kBF16;
+
+  bool operator==(const AttentionSpec&) const = default;
 };
+
+/// cuDNN compiles its kernels when it plans; what it planned last is kept, for layers that are alike.
+inline constexpr size_t kMostAttentionsKept = 32;
 
 using AttentionLibrary = KernelLibrary<AttentionSpec>;
 

@@ -44,7 +44,8 @@ class CudnnConvolutions final : public ConvolutionLibrary {
         .set(names.alpha, 1.0F)
         .set(names.beta, 0.0F);
     graph.add(std::move(operation));
-    return planner_.ways(context, std::move(graph), spec.dtype != DType::kF32 || spec.tf32);
+    return planner_.calls_of(
+        planner_.plans(context, std::move(graph), spec.dtype != DType::kF32 || spec.tf32));
   }
 
  private:

@@ -187,28 +187,29 @@ struct Description {
   Descriptor graph, device;
 };
 
+/// A way to compute a graph, which calls share.
+struct Plan {
+  std::shared_ptr<Handle> handle;  // null: for a device that is described
+  std::shared_ptr<const Description> description;
+  std::string name;
+  Descriptor configuration, plan;
+  size_t workspace_bytes;
+};
+using Plans = std::vector<std::shared_ptr<const Plan>>;
+
 class Call final : public LibraryCall {
  public:
-  /// `loaded`: false for a plan that lacks a driver to load its kernel.
-  Call(const Calls& calls, std::shared_ptr<Handle> handle, std::shared_ptr<const Description> description,
-       std::string name, Descriptor configuration, Descriptor plan, bool loaded)
-      : calls_(calls),
-        handle_(std::move(handle)),
-        description_(std::move(description)),
-        name_(std::move(name)),
-        configuration_(std::move(configuration)),
-        plan_(std::move(plan)),
-        workspace_bytes_(
-            loaded ? static_cast<size_t>(plan_.get<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)) : 0) {
-    for (size_t i = 0; i < description_->operations.tensors + scalars().size(); ++i)
+  Call(const Calls& calls, std::shared_ptr<const Plan> plan) : calls_(calls), plan_(std::move(plan)) {
+    for (size_t i = 0; i < plan_->description->operations.tensors + scalars().size(); ++i)
       ids_.push_back(static_cast<int64_t>(i) + 1);
   }
 
-  std::string name() const override { return name_; }
-  size_t workspace_bytes() const override { return workspace_bytes_; }
+  std::string name() const override { return plan_->name; }
+  size_t workspace_bytes() const override { return plan_->workspace_bytes; }
   void enqueue(std::span<const DevicePtr> tensors, DevicePtr workspace, Stream stream) override {
-    require(handle_ != nullptr, ErrorCode::kUnsupported, "cuda",
-            "{} is for a device that is described, not for one that is here", name_);
+    require(plan_->handle != nullptr, ErrorCode::kUnsupported, "cuda",
+            "{} is for a device that is described, not for one that is here", plan_->name);
+    Handle& handle = *plan_->handle;
     std::vector<void*> addresses;
     for (const DevicePtr each : tensors) addresses.push_back(reinterpret_cast<void*>(each));
     for (const float& each : scalars()) addresses.push_back(const_cast<float*>(&each));
@@ -217,23 +218,18 @@ class Call final : public LibraryCall {
         .set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, addresses)
         .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, reinterpret_cast<void*>(workspace))
         .finalize();
-    const std::lock_guard lock(handle_->mutex);
-    ISOCHRON_CUDNN_CALL(cudnnSetStream, handle_->handle, reinterpret_cast<cudaStream_t>(stream));
-    const cudnnStatus_t status = calls_.cudnnBackendExecute(handle_->handle, plan_.get(), pack.get());
-    calls_.cudnnSetStream(handle_->handle, nullptr);  // this one may not be there the next time
+    const std::lock_guard lock(handle.mutex);
+    ISOCHRON_CUDNN_CALL(cudnnSetStream, handle.handle, reinterpret_cast<cudaStream_t>(stream));
+    const cudnnStatus_t status = calls_.cudnnBackendExecute(handle.handle, plan_->plan.get(), pack.get());
+    calls_.cudnnSetStream(handle.handle, nullptr);  // this one may not be there the next time
     calls_.check(status, "cudnnBackendExecute");
   }
 
  private:
-  const std::vector<float>& scalars() const { return description_->operations.scalars; }
+  const std::vector<float>& scalars() const { return plan_->description->operations.scalars; }
 
   const Calls& calls_;
-  const std::shared_ptr<Handle> handle_;
-  const std::shared_ptr<const Description> description_;
-  const std::string name_;
-  const Descriptor configuration_;
-  const Descriptor plan_;
-  const size_t workspace_bytes_;
+  const std::shared_ptr<const Plan> plan_;
   std::vector<int64_t> ids_;
 };
 
@@ -258,9 +254,9 @@ class Planner {
     return made;
   }
 
-  /// Ways that give equal bits at equal runs and lose nothing of what they are given. `tensor_cores`: they
+  /// Those that give equal bits at equal runs and lose nothing of what they are given. `tensor_cores`: they
   /// may round f32, or there is none.
-  LibraryCalls ways(Context& context, Operations operations, bool tensor_cores) {
+  Plans plans(Context& context, Operations operations, bool tensor_cores) {
     context.make_current();
     const std::shared_ptr<Handle> handle = described_.empty() ? handle_for(context.index()) : nullptr;
     std::unique_lock<std::mutex> lock;  // plans read the handle
@@ -278,9 +274,15 @@ class Planner {
     }
     d.device.finalize();
     const auto description = std::make_shared<const Description>(std::move(d));
-    LibraryCalls result;
+    Plans result;
     for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
       add_plans(description, handle, mode, tensor_cores, result);
+    return result;
+  }
+  LibraryCalls calls_of(const Plans& plans) const {
+    LibraryCalls result;
+    for (const std::shared_ptr<const Plan>& plan : plans)
+      result.push_back(std::make_unique<Call>(calls_, plan));
     return result;
   }
 
@@ -297,7 +299,7 @@ class Planner {
   }
 
   void add_plans(const std::shared_ptr<const Description>& description, const std::shared_ptr<Handle>& handle,
-                 cudnnBackendHeurMode_t mode, bool tensor_cores, LibraryCalls& to) {
+                 cudnnBackendHeurMode_t mode, bool tensor_cores, Plans& to) {
     constexpr int64_t kMostConfigurations = 64, kMostNotes = CUDNN_NUMERICAL_NOTE_TYPE_COUNT;
     Descriptor heuristics = make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, description->graph)
@@ -329,9 +331,11 @@ class Planner {
       std::string name =
           fmt::format("cudnn engine {} mode {} place {}", engine.get<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX),
                       static_cast<int>(mode), i);
-      auto call = std::make_unique<Call>(calls_, handle, description, std::move(name),
-                                         std::move(configuration), std::move(plan), !unloaded);
-      if (call->workspace_bytes() <= kMostLibraryWorkspace) to.push_back(std::move(call));
+      const size_t workspace_bytes =
+          unloaded ? 0 : static_cast<size_t>(plan.get<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
+      if (workspace_bytes > kMostLibraryWorkspace) continue;
+      to.push_back(std::make_shared<const Plan>(Plan{
+          handle, description, std::move(name), std::move(configuration), std::move(plan), workspace_bytes}));
     }
   }
 

@@ -121,9 +121,11 @@ class ByLibrary {
       bytes.push_back(whole);  // of a packed tensor more than it takes
     }
     LibraryParts parts;
-    parts.call = choose_way(request_, fmt::format("cudnn {}", library->version()),
-                            library->ways(request_.module->context(), spec_), bytes);
+    cuda::LibraryCalls ways = ways_of_parts(*library, parts.times);
+    parts.call = choose_way(request_, fmt::format("cudnn {} in {}", library->version(), parts.times),
+                            std::move(ways), bytes);
     if (!parts.call) return nullptr;
+    for (const size_t whole : bytes) parts.steps.push_back(whole / static_cast<size_t>(parts.times));
     parts.tensors = std::move(tensors);
     parts.tensor_bytes = align_up(workspace_bytes, cuda::kDeviceAlignment);
     return std::make_unique<LibraryKernel>(std::move(parts));
@@ -132,6 +134,23 @@ class ByLibrary {
  private:
   static constexpr int64_t kAlignedElems = 8;  // a head of 16 bits each begins at a multiple of 16 bytes
 
+  /// For the whole batch, or for the largest equal part of it for which there are some: the gradient's memory
+  /// grows with the square of the length. `times`: how many such parts there are.
+  cuda::LibraryCalls ways_of_parts(cuda::AttentionLibrary& library, int64_t& times) const {
+    cuda::AttentionSpec part = spec_;
+    for (times = 1; times <= s_.batch; ++times) {
+      if (s_.batch % times != 0) continue;
+      part.batch = s_.batch / times;
+      // Each begins at a multiple of what the library asks of tensors; numbers of queries are the smallest.
+      const int64_t rows = part.batch * s_.heads * s_.queries;
+      if (times > 1 && rows * static_cast<int64_t>(dtype_size(DType::kF32)) % cuda::kLibraryAlignment != 0)
+        break;
+      cuda::LibraryCalls ways = library.ways(request_.module->context(), part);
+      if (!ways.empty()) return ways;
+    }
+    times = 1;
+    return {};
+  }
   /// All that isn't a number a query is of the heads' dtype, and those numbers are f32.
   bool one_dtype() const {
     const auto fits = [&](const TensorSpec& spec) {

@@ -115,7 +115,10 @@ void LibraryKernel::bind(const KernelArgs& args) {
 void LibraryKernel::run(const KernelArgs& args) {
   if (parts_.before) parts_.before->run(args);
   for (size_t t = 0; t < addresses_.size(); ++t) addresses_[t] = pointer_of(parts_.tensors[t].address(args));
-  parts_.call->enqueue(addresses_, pointer_of(args.workspace + parts_.tensor_bytes), args.stream);
+  for (int64_t time = 0; time < parts_.times; ++time) {
+    parts_.call->enqueue(addresses_, pointer_of(args.workspace + parts_.tensor_bytes), args.stream);
+    for (size_t t = 0; t < parts_.steps.size(); ++t) addresses_[t] += parts_.steps[t];
+  }
   if (parts_.after) parts_.after->run(args);
 }
 

@@ -17,6 +17,9 @@ struct LibraryParts {
   /// Of the workspace, at its beginning, for tensors that lie there; the library's own follows.
   size_t tensor_bytes = 0;
   std::unique_ptr<graph::Kernel> before = nullptr, after = nullptr;
+  /// The call is made so many times, each time with every tensor so many bytes further on; empty: none moves.
+  int64_t times = 1;
+  std::vector<size_t> steps = {};
 };
 
 class LibraryKernel final : public graph::Kernel {

@@ -62,6 +62,23 @@ TEST_F(Attention, HasPlansForAnH100InEachPass) {
   }
 }
 
+TEST_F(Attention, LikeOnesArePlannedOnce) {
+  const AttentionSpec spec = spec_of(Pass::kForward, 64, 4, 4, 32);
+  const auto names = [&] {
+    std::vector<std::string> all;
+    for (const auto& way : library->ways(context, spec)) all.push_back(way->name());
+    return all;
+  };
+  const std::vector<std::string> first = names();
+  EXPECT_FALSE(first.empty());
+  EXPECT_EQ(names(), first);
+  const LibraryCalls ways = library->ways(context, spec);
+  ASSERT_FALSE(ways.empty());
+  const DevicePtr tensors[] = {16, 32, 48, 64, 80};
+  EXPECT_ERROR(ways[0]->enqueue(tensors, 256, Stream::kNone), ErrorCode::kUnsupported,
+               "not for one that is here");
+}
+
 TEST_F(Attention, RefusesWhatItDoesntMean) {
   AttentionSpec spec = spec_of(Pass::kForward, 64, 4, 3, 32);
   EXPECT_ERROR(library->ways(context, spec), ErrorCode::kInvalidArgument, "4 heads, 3 of keys");

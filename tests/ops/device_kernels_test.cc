@@ -1,6 +1,7 @@
 // Rows' kernels for a device, on a simulated one, against the CPU's.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "isochron/autograd/autograd.h"
@@ -143,6 +144,22 @@ TEST(DeviceKernels, AttentionIn16BitsIsACallOfTheLibrary) {
   EXPECT_EQ(asked(Precision::kF32, {3, 5, 4, 8}, false).size(), 0u) << "scores and factors stay f32";
   EXPECT_EQ(asked(Precision::kMixedBf16, {3, 5, 4, 6}, false).size(), 0u) << "heads of 12 bytes";
   EXPECT_EQ(asked(Precision::kMixedBf16, {3, 5, 4, 8}, true, true).size(), 0u) << "masked keys";
+}
+
+TEST(DeviceKernels, AttentionThatTheLibraryTakesInPartsIsTheSame) {
+  const auto checked = [](int64_t most_samples) {
+    SimulatedGpu simulated({}, true);
+    simulated.attention.most_samples = most_samples;
+    const auto findings =
+        ops::check_device(simulated.gpu, ops::registry(), [](const graph::OpDef& op, DType dtype, size_t) {
+          return op.name.starts_with("attention") && dtype == DType::kBF16;
+        });
+    for (const ops::DeviceCheck& check : findings)
+      EXPECT_THAT(check.findings, testing::IsEmpty()) << check.op << " by parts of " << most_samples;
+    return std::ranges::count(simulated.attention.specs, 1, &cuda::AttentionSpec::batch);
+  };
+  const auto whole = checked(2);
+  EXPECT_GT(checked(1), whole) << "samples in two, one after the other";
 }
 
 TEST(DeviceKernels, RecurrentLayersIn16BitsMultiply16Bits) {
