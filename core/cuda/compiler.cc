@@ -61,7 +61,9 @@ class Nvrtc final : public Compiler {
     const int wanted = 10 * major + minor;
     bool known = false;
     for (const int arch : known_) known |= arch == wanted;
-    require(known, ErrorCode::kUnsupported, "cuda", "NVRTC {} doesn\'t compile for compute capability {}.{}",
+    require(known, ErrorCode::kUnsupported, "cuda",
+            "NVRTC {} doesn't compile for compute capability {}.{}; install a newer CUDA Toolkit, or run "
+            "with --device cpu",
             version_text(version_), major, minor);
     nvrtcProgram program = nullptr;
     std::lock_guard lock(mutex_);
