@@ -223,7 +223,7 @@ void add_train(CLI::App& app) {
           "of the device's memory, as 512MB or 2GiB, in whole pieces of what the device hands out (2 MiB): "
           "tensors take no more; default: all there is")
       ->transform(CLI::AsSizeValue(true))
-      ->transform(CLI::Validator(
+      ->transform(CLI::Validator(  // the last of them is asked first
           [](const std::string& text) {
             return text.starts_with('-') ? "a number of bytes is needed, not " + text : std::string();
           },

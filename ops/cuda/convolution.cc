@@ -191,12 +191,8 @@ class ByLibrary {
                     stored_type(dtype_), s_.outputs, rows(), s_.outputs),
         {{Slot::kOutput, 0}});
     if (request_.outputs.size() < 2) return kernel;
-    graph::ElementProgram program;
-    program.shape = {s_.batch * s_.output_pixels(), s_.outputs};
-    program.operands = {{{request_.inputs[1].dtype, program.shape}}};
-    program.code = {{graph::ElementOp::kCast, request_.outputs[1].dtype, {0}}};
-    program.outputs = {{1, true, graph::ReduceKind::kSum, {0}}};
-    kernel->add_program(program, {{Slot::kInput, 1}, {Slot::kOutput, 1}});
+    kernel->add_row_sums({s_.batch * s_.output_pixels(), s_.outputs}, request_.inputs[1].dtype,
+                         request_.outputs[1].dtype, {{Slot::kInput, 1}, {Slot::kOutput, 1}});
     return kernel;
   }
   std::unique_ptr<graph::Kernel> plus_bias() const {

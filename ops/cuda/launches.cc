@@ -55,6 +55,15 @@ void LaunchKernel::add_program(const graph::ElementProgram& program, std::vector
                slots);
 }
 
+void LaunchKernel::add_row_sums(const Shape& shape, DType from, DType to, std::vector<Slot> slots) {
+  graph::ElementProgram program;
+  program.shape = shape;
+  program.operands = {{{from, shape}}};
+  program.code = {{graph::ElementOp::kCast, to, {0}}};
+  program.outputs = {{1, true, graph::ReduceKind::kSum, {0}}};
+  add_program(program, std::move(slots));
+}
+
 void LaunchKernel::add_launch(const std::string& function, const cuda::LaunchSize& size,
                               std::vector<Slot> slots) {
   slots.push_back({Slot::kWorkspace, 0});

@@ -60,6 +60,9 @@ class LaunchKernel final : public graph::Kernel {
   /// One whose operands and outputs are these.
   void add_program(const graph::ElementProgram& program, std::vector<Slot> slots);
 
+  /// The sums of the columns of (rows, columns), added up as they are computed with and stored as `to`.
+  void add_row_sums(const Shape& shape, DType from, DType to, std::vector<Slot> slots);
+
   void need_workspace(size_t bytes) { workspace_bytes_ = std::max(workspace_bytes_, bytes); }
 
   size_t workspace_bytes() const override { return workspace_bytes_; }

@@ -76,12 +76,16 @@ class RecurrentKernel : public graph::Kernel {
     return provided(InnerKernel(request, "matmul", {a, b}, c,
                                 {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}}));
   }
-  /// From one dtype of a state to another; null where these are the same.
-  std::unique_ptr<InnerKernel> state_cast(const KernelRequest& request, DType from, DType to) {
-    if (from == to) return nullptr;
-    const Shape shape{rows_, units_};
-    return std::make_unique<InnerKernel>(
-        provided(InnerKernel(request, "cast", {{from, shape}}, {to, shape}, {{"dtype", to}})));
+  /// How a state is set to one in this or another dtype.
+  struct StateCopy {
+    size_t bytes = 0;                 // of what is set
+    std::optional<InnerKernel> cast;  // none: as it is
+  };
+  StateCopy state_copy(const KernelRequest& request, DType from, DType to) {
+    const TensorSpec source{from, {rows_, units_}}, result{to, source.shape};
+    StateCopy copy{result.size_bytes(), {}};
+    if (from != to) copy.cast = provided(InnerKernel(request, "cast", {source}, result, {{"dtype", to}}));
+    return copy;
   }
   InnerKernel provided(InnerKernel kernel) {
     inner_bytes_ = std::max(inner_bytes_, kernel.workspace_bytes());
@@ -98,17 +102,14 @@ class RecurrentKernel : public graph::Kernel {
   bool empty() const { return rows_ == 0; }
   int64_t time(int64_t step) const { return reverse_ ? steps_ - 1 - step : step; }
   std::byte* inner_workspace(const KernelArgs& args) const { return args.workspace + bytes_; }
-  /// Sets a state to `from`, or to 0 where that is null. `cast`: from its dtype to that of the state, which
-  /// is null for the same.
-  void set_state(std::byte* state, DType dtype, std::byte* from, InnerKernel* cast,
-                 const KernelArgs& args) const {
-    const size_t bytes = static_cast<size_t>(rows_ * units_) * dtype_size(dtype);
+  /// Sets a state to `from`, or to 0 where that is null.
+  void set_state(std::byte* state, std::byte* from, StateCopy& copy, const KernelArgs& args) const {
     if (from == nullptr) {
-      module_.context().fill(reinterpret_cast<uintptr_t>(state), 0, bytes, args.stream);
-    } else if (cast == nullptr) {
-      cuda::copy_within(module_.context(), state, from, bytes, args.stream);
+      module_.context().fill(reinterpret_cast<uintptr_t>(state), 0, copy.bytes, args.stream);
+    } else if (copy.cast) {
+      copy.cast->run({from, nullptr}, state, inner_workspace(args), args.stream);
     } else {
-      cast->run({from, nullptr}, state, inner_workspace(args), args.stream);
+      cuda::copy_within(module_.context(), state, from, copy.bytes, args.stream);
     }
   }
   const std::byte* lengths(const KernelArgs& args) const {
@@ -145,16 +146,15 @@ class ForwardKernel final : public RecurrentKernel {
         h_(reserve(matrix(rows_, units_))),
         c_(reserve(matrix(rows_, units_))),
         h_factor_(stored_ == dtype_ ? h_ : reserve(factor(rows_, units_))),
-        to_factor_(state_cast(request, dtype_, stored_)) {
-    if (layout_.initial_state) {
-      to_h_ = state_cast(request, request.inputs[layout_.initial_hidden()].dtype, dtype_);
-      if (layout_.lstm) to_c_ = state_cast(request, request.inputs[layout_.initial_cell()].dtype, dtype_);
-    }
-    hidden_ = request.outputs[RecurrentLayout::kHidden].dtype;
-    from_h_state_ = state_cast(request, dtype_, hidden_);
+        to_factor_(state_copy(request, dtype_, stored_)) {
+    const auto initial = [&](size_t input) {
+      return state_copy(request, layout_.initial_state ? request.inputs[input].dtype : dtype_, dtype_);
+    };
+    to_h_ = initial(layout_.initial_hidden());
+    from_h_state_ = state_copy(request, dtype_, request.outputs[RecurrentLayout::kHidden].dtype);
     if (!layout_.lstm) return;
-    cell_ = request.outputs[layout_.cell()].dtype;
-    from_c_state_ = state_cast(request, dtype_, cell_);
+    to_c_ = initial(layout_.initial_cell());
+    from_c_state_ = state_copy(request, dtype_, request.outputs[layout_.cell()].dtype);
   }
 
   void run(const KernelArgs& args) override {
@@ -175,9 +175,9 @@ class ForwardKernel final : public RecurrentKernel {
     step.cells = layout_.lstm ? args.outputs[layout_.cells()] : nullptr;
     step.gates = args.outputs[layout_.gates()];
     const auto initial = [&](size_t input) { return layout_.initial_state ? args.inputs[input] : nullptr; };
-    set_state(h, dtype_, initial(layout_.initial_hidden()), to_h_.get(), args);
-    if (step.h_factor != nullptr) to_factor_->run({h, nullptr}, h_factor, inner_workspace(args), args.stream);
-    if (layout_.lstm) set_state(c, dtype_, initial(layout_.initial_cell()), to_c_.get(), args);
+    set_state(h, initial(layout_.initial_hidden()), to_h_, args);
+    if (step.h_factor != nullptr) set_state(h_factor, h, to_factor_, args);
+    if (layout_.lstm) set_state(c, initial(layout_.initial_cell()), to_c_, args);
     from_x_.run({args.inputs[layout_.x()], args.inputs[layout_.kernel()]}, from_x, inner_workspace(args),
                 args.stream);
     for (int64_t s = 0; s < steps_; ++s) {
@@ -186,17 +186,15 @@ class ForwardKernel final : public RecurrentKernel {
       launch(step, args.stream);
     }
     if (std::byte* to = args.outputs[RecurrentLayout::kHidden]; to != nullptr)
-      set_state(to, hidden_, h, from_h_state_.get(), args);
+      set_state(to, h, from_h_state_, args);
     if (!layout_.lstm) return;
-    if (std::byte* to = args.outputs[layout_.cell()]; to != nullptr)
-      set_state(to, cell_, c, from_c_state_.get(), args);
+    if (std::byte* to = args.outputs[layout_.cell()]; to != nullptr) set_state(to, c, from_c_state_, args);
   }
 
  private:
   InnerKernel from_x_, product_;
   const size_t all_from_x_, from_h_, h_, c_, h_factor_;
-  std::unique_ptr<InnerKernel> to_factor_, to_h_, to_c_, from_h_state_, from_c_state_;  // null: a copy
-  DType hidden_ = dtype_, cell_ = dtype_;
+  StateCopy to_factor_, to_h_, to_c_, from_h_state_, from_c_state_;
 };
 
 class GradientKernel final : public RecurrentKernel {
@@ -223,18 +221,18 @@ class GradientKernel final : public RecurrentKernel {
         dh_(reserve(matrix(rows_, units_))),
         dc_(reserve(matrix(rows_, units_))),
         bias_bytes_(result(request, layout_.bias(), {sums_}).size_bytes()) {
-    const auto from_seed = [&](size_t output) -> std::unique_ptr<InnerKernel> {
+    const auto from_seed = [&](size_t output) {
       const std::optional<size_t> found = layout_.seed(output);
-      return found ? state_cast(request, request.inputs[*found].dtype, dtype_) : nullptr;
+      return state_copy(request, found ? request.inputs[*found].dtype : dtype_, dtype_);
+    };
+    const auto to_initial = [&](size_t input) {
+      return state_copy(request, dtype_, layout_.initial_state ? result(request, input, {}).dtype : dtype_);
     };
     to_dh_ = from_seed(RecurrentLayout::kHidden);
-    if (layout_.lstm) to_dc_ = from_seed(layout_.cell());
-    if (!layout_.initial_state) return;
-    of_hidden_ = result(request, layout_.initial_hidden(), {}).dtype;
-    from_dh_ = state_cast(request, dtype_, of_hidden_);
+    from_dh_ = to_initial(layout_.initial_hidden());
     if (!layout_.lstm) return;
-    of_cell_ = result(request, layout_.initial_cell(), {}).dtype;
-    from_dc_ = state_cast(request, dtype_, of_cell_);
+    to_dc_ = from_seed(layout_.cell());
+    from_dc_ = to_initial(layout_.initial_cell());
   }
 
   void run(const KernelArgs& args) override {
@@ -273,22 +271,17 @@ class GradientKernel final : public RecurrentKernel {
   }
   /// Sums over all rows and steps, added up in the dtype that is computed in.
   InnerKernel row_sums(const KernelRequest& request) const {
-    const DType bias = result(request, layout_.bias(), {}).dtype;
-    graph::ElementProgram program;
-    program.shape = {rows_ * steps_, sums_};
-    program.operands = {{{stored_, program.shape}}};
-    program.code = {{graph::ElementOp::kCast, bias, {0}}};
-    program.outputs = {{1, true, graph::ReduceKind::kSum, {0}}};
     auto kernel = std::make_unique<LaunchKernel>(request);
-    kernel->add_program(program, {{Slot::kInput, 0}, {Slot::kOutput, 0}});
+    kernel->add_row_sums({rows_ * steps_, sums_}, stored_, result(request, layout_.bias(), {}).dtype,
+                         {{Slot::kInput, 0}, {Slot::kOutput, 0}});
     return InnerKernel(std::move(kernel));
   }
 
   void go_back(const KernelArgs& args, RecurrentGradientStep& step, std::byte* of_h, std::byte* of_c) {
     std::byte* const recurrent_kernel = args.inputs[layout_.recurrent_kernel()];
     std::byte* const from_after = args.workspace + from_after_;
-    set_state(args.workspace + dh_, dtype_, of_h, to_dh_.get(), args);
-    if (layout_.lstm) set_state(args.workspace + dc_, dtype_, of_c, to_dc_.get(), args);
+    set_state(args.workspace + dh_, of_h, to_dh_, args);
+    if (layout_.lstm) set_state(args.workspace + dc_, of_c, to_dc_, args);
     for (int64_t s = steps_ - 1; s >= 0; --s) {
       step.time = time(s);
       step.time_before = s > 0 ? time(s - 1) : -1;
@@ -319,17 +312,16 @@ class GradientKernel final : public RecurrentKernel {
     std::byte* const dh = args.workspace + dh_;
     if (std::byte* to = result(layout_.initial_hidden()); to != nullptr) {
       if (steps_ > 0) run(add_, dh, args.workspace + from_after_, dh);
-      set_state(to, of_hidden_, dh, from_dh_.get(), args);
+      set_state(to, dh, from_dh_, args);
     }
     if (!layout_.lstm) return;
     if (std::byte* to = result(layout_.initial_cell()); to != nullptr)
-      set_state(to, of_cell_, args.workspace + dc_, from_dc_.get(), args);
+      set_state(to, args.workspace + dc_, from_dc_, args);
   }
 
   InnerKernel product_, to_x_, to_kernel_, to_recurrent_kernel_, to_bias_, add_;
   const size_t all_from_x_, all_from_h_, before_, of_sums_, from_after_, dh_, dc_, bias_bytes_;
-  std::unique_ptr<InnerKernel> to_dh_, to_dc_, from_dh_, from_dc_;  // null: a copy
-  DType of_hidden_ = dtype_, of_cell_ = dtype_;
+  StateCopy to_dh_, to_dc_, from_dh_, from_dc_;
 };
 
 }  // namespace
@@ -343,6 +335,9 @@ std::unique_ptr<graph::Kernel> prepare_stored_recurrent_cuda(const KernelRequest
   bool uniform = is_half(dtype) && request.inputs[layout.kernel()].dtype == dtype &&
                  request.inputs[layout.recurrent_kernel()].dtype == dtype &&
                  std::ranges::all_of(request.inputs, over_time);
+  if (layout.lstm && layout.initial_state)  // which the step's text reads as one dtype
+    uniform = uniform &&
+              request.inputs[layout.initial_cell()].dtype == request.inputs[layout.initial_hidden()].dtype;
   for (size_t i = 0; i < request.outputs.size(); ++i)
     uniform = uniform && ((!request.unread.empty() && request.unread[i]) || over_time(request.outputs[i]));
   if (!uniform) return nullptr;
