@@ -231,12 +231,13 @@ Grad sigmoid_gradient(const GradientCall& c) { return one(g(c) * out(c) * (1.0 -
 Grad erf_gradient(const GradientCall& c) {
   return one(g(c) * 1.12837916709551257390 * exp(-square(x(c))));  // 2/sqrt(pi) e^(-x^2)
 }
+// Read from the results, which the layer behind keeps anyway.
 Grad relu_gradient(const GradientCall& c) {
   static const OpDef& op = row("relu_grad");
-  return one(graph::apply_one(op, {g(c), x(c)}));
+  return one(graph::apply_one(op, {g(c), out(c)}));
 }
 Grad relu6_gradient(const GradientCall& c) {
-  const Tensor inside = logical_and(x(c) > 0.0, x(c) < 6.0);
+  const Tensor inside = logical_and(out(c) > 0.0, out(c) < 6.0);
   return one(where(inside, g(c), scalar(0, g(c).dtype())));
 }
 Grad softplus_gradient(const GradientCall& c) { return one(g(c) * sigmoid(x(c))); }

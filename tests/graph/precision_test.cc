@@ -104,7 +104,7 @@ TEST(Precision, ATrainStepIsNarrowBetweenProductsAndFullAtItsEnds) {
             "r6=mul(r5,r3); r7=cast(r6); -> r7}} : bf16(8, 3)\n"
             "%40 = matmul(%39, %36) {transpose_a=false, transpose_b=true, stored='bf16'} : bf16(8, 5)\n"
             "%41 = matmul(%35, %39) {transpose_a=true, transpose_b=false, stored='f32'} : f32(5, 3)\n"
-            "%42 = fused(%40, %34) {program={r2=cast(r0); r3=cast(r1); r4=relu_grad(r2,r3); r5=cast(r4); "
+            "%42 = fused(%40, %35) {program={r2=cast(r0); r3=cast(r1); r4=relu_grad(r2,r3); r5=cast(r4); "
             "-> r5}} : bf16(8, 5)\n"
             "%43 = matmul(%32, %42) {transpose_a=true, transpose_b=false, stored='f32'} : f32(6, 5)\n"
             "%30 = fused(%43, %1) {program={r1=0.5; r3=mul(r0,r1); r4=sub(r2,r3); -> r4}} : f32(6, 5)\n"
@@ -285,7 +285,7 @@ TEST(Precision, ActivationsTakeHalfTheBytes) {
     run_passes(*graph, mixed(precision));
     return activation_bytes(*graph);
   };
-  EXPECT_EQ(bytes(Precision::kF32), 4u * (8 * 6 + 2 * 8 * 5 + 8 * 3));  // x, before and after relu, result
+  EXPECT_EQ(bytes(Precision::kF32), 4u * (8 * 6 + 8 * 5 + 8 * 3));  // x, relu's result, result
   EXPECT_EQ(2 * bytes(Precision::kMixedBf16), bytes(Precision::kF32));
 }
 
