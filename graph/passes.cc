@@ -1,5 +1,7 @@
 #include "isochron/graph/passes.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -96,6 +98,16 @@ std::optional<double> constant_scalar(const Value* value) {
   const double number = value->bound.item<double>();
   if (!is_floating(value->spec.dtype) && std::abs(number) > 0x1p52) return std::nullopt;
   return number;
+}
+
+ElementProgram program_of(const Node& node) {
+  if (node.attributes.has("program")) return *node.attributes.object<ElementProgram>("program");
+  const std::vector<TensorSpec> inputs = node.input_specs();
+  if (node.op->fusion == FusionClass::kReduction) {
+    return reduction_program(inputs[0], node.op->reduce, node.attributes.get<Dims>("axes"),
+                             node.attributes.get<bool>("keep_dims"));
+  }
+  return elementwise_program(node.op->element, inputs, node.outputs[0]->spec);
 }
 
 void Rewriter::finish() {
@@ -200,19 +212,19 @@ const std::vector<PassInfo>& passes() {
       {"fuse", "fuse elementwise chains with closing reductions", plain<fuse_elementwise>},
       {"precision", "store tensors in 16 bits where the policy wants it",
        [](Graph& graph, const PassOptions& options) { cast_to_precision(graph, options.precision); }},
+      {"epilogues", "let a matrix product do what is added to it, and a relu behind", plain<absorb_epilogues>,
+       true},
   };
   return list;
 }
 
 void run_passes(Graph& graph, const PassOptions& options) {
+  std::vector<std::string_view> names;
+  for (const PassInfo& pass : passes()) names.push_back(pass.name);
   for (const std::string& name : options.disabled) {
-    const bool known =
-        name == "all" || std::any_of(passes().begin(), passes().end(),
-                                     [&name](const PassInfo& pass) { return pass.name == name; });
-    require(known, ErrorCode::kInvalidArgument, "passes",
-            "no pass '{}'; passes are dead_code, fold_constants, "
-            "simplify, cse, recompute, fuse, precision, or all",
-            name);
+    const bool known = name == "all" || std::find(names.begin(), names.end(), name) != names.end();
+    require(known, ErrorCode::kInvalidArgument, "passes", "no pass '{}'; passes are {}, or all", name,
+            fmt::join(names, ", "));
   }
   const auto disabled = [&options](std::string_view name) {
     return std::any_of(options.disabled.begin(), options.disabled.end(),
@@ -223,7 +235,7 @@ void run_passes(Graph& graph, const PassOptions& options) {
     if (options.on_stage) options.on_stage("composed", graph);
   }
   for (const PassInfo& pass : passes()) {
-    if (disabled(pass.name)) continue;
+    if (disabled(pass.name) || (pass.on_devices_alone && options.device.is_cpu())) continue;
     pass.run(graph, options);
     if (options.on_stage) options.on_stage(pass.name, graph);
   }

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "isochron/graph/element_op.h"
 #include "isochron/graph/graph.h"
 #include "isochron/graph/precision.h"
 
@@ -33,6 +34,7 @@ struct PassInfo {
   std::string_view name;
   std::string_view summary;
   void (*run)(Graph&, const PassOptions&);
+  bool on_devices_alone = false;  // left out for the CPU
 };
 /// In the order in which they run.
 const std::vector<PassInfo>& passes();
@@ -53,6 +55,9 @@ void remove_dead_code(Graph& graph);
 /// Chains of elementwise ops, with broadcasts and closing reductions, become one kernel each
 /// (graph/fusion.cc).
 void fuse_elementwise(Graph& graph);
+/// A product and the elementwise node that alone reads it, which adds a matrix or a number a column and takes
+/// the larger of that and 0, become one `matmul_add` (graph/epilogues.cc).
+void absorb_epilogues(Graph& graph);
 
 /// Where nodes outside a checkpointed part read one of its inner values, gives them a copy that is computed
 /// again just before the first of them (Chen et al.: "Training Deep Nets with Sublinear Memory Cost", 2016).
@@ -67,6 +72,8 @@ size_t recompute_within(Graph& graph, size_t budget_bytes);
 /// first.
 void sort_nodes(Graph& graph, const std::unordered_map<const Node*, size_t>& rank);
 
+/// What an elementwise op, a reduction or a fused group runs.
+ElementProgram program_of(const Node& node);
 /// The single element of a constant value as a double, if it is one.
 std::optional<double> constant_scalar(const Value* value);
 

@@ -58,17 +58,6 @@ Role role_of(const Node& node) {
   return op.precision.rule == PrecisionRule::kLow ? Role::kLow : Role::kFollow;
 }
 
-/// What an elementwise op, a reduction or a fused group runs.
-ElementProgram program_of(const Node& node) {
-  if (node.attributes.has("program")) return *node.attributes.object<ElementProgram>("program");
-  const std::vector<TensorSpec> inputs = node.input_specs();
-  if (node.op->fusion == FusionClass::kReduction) {
-    return reduction_program(inputs[0], node.op->reduce, node.attributes.get<Dims>("axes"),
-                             node.attributes.get<bool>("keep_dims"));
-  }
-  return elementwise_program(node.op->element, inputs, node.outputs[0]->spec);
-}
-
 /// How much the readers of a value want it narrow.
 enum class Demand : uint8_t { kNone, kOnTheWay, kDirect };
 

@@ -17,6 +17,7 @@ const graph::OpDef& register_op(graph::OpDef op);
 void register_elementwise(graph::Registry& registry);
 void register_reductions(graph::Registry& registry);
 void register_linear(graph::Registry& registry);
+void register_matmul_add(graph::Registry& registry);
 void register_float8(graph::Registry& registry);
 void register_shapes(graph::Registry& registry);
 void register_slicing(graph::Registry& registry);

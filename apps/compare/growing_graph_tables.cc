@@ -60,8 +60,8 @@ struct Variant {
 observe::Table passes_table(double seconds) {
   std::vector<Variant> variants{{"all on", {}}};
   for (const graph::PassInfo& pass : graph::passes()) {
-    // These two have nothing to do unless a function asks for them.
-    if (pass.name == "recompute" || pass.name == "precision") continue;
+    // These have nothing to do unless a function asks for them, or for a device.
+    if (pass.name == "recompute" || pass.name == "precision" || pass.on_devices_alone) continue;
     variants.push_back({fmt::format("without {}", pass.name), {std::string(pass.name)}});
   }
   variants.push_back({"all off", {"all"}});

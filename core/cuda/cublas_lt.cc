@@ -68,6 +68,9 @@ class Description {
       set(CUBLASLT_MATMUL_DESC_TRANSA, operation(spec.transpose_a));
       set(CUBLASLT_MATMUL_DESC_TRANSB, operation(spec.transpose_b));
       if (spec.in_bytes()) scale_by(nullptr, nullptr);
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(spec));
+      // The library infers from an address what alignment it may count on.
+      if (spec.add_bias) add_bias(reinterpret_cast<const void*>(kLibraryAlignment));
       a = layout(type_of(spec.factors, spec.a_bytes), spec.transpose_a ? spec.k : spec.m,
                  spec.transpose_a ? spec.m : spec.k, spec.a_lead, spec.count, spec.a_step);
       b = layout(type_of(spec.factors, spec.b_bytes), spec.transpose_b ? spec.n : spec.k,
@@ -88,11 +91,18 @@ class Description {
     set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, of_b);
   }
 
+  /// Where the bias is.
+  void add_bias(const void* bias) const { set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
+
   cublasLtMatmulDesc_t product = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
 
  private:
   static cublasOperation_t operation(bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; }
+  static cublasLtEpilogue_t epilogue(const ProductSpec& spec) {
+    if (spec.relu) return spec.add_bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    return spec.add_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  }
   template <typename T>
   void set(cublasLtMatmulDescAttributes_t attribute, T value) const {
     ISOCHRON_CALL(cublasLtMatmulDescSetAttribute, product, attribute, &value, sizeof value);
@@ -128,8 +138,7 @@ class CublasLtProduct final : public LibraryCall {
         description_(std::move(description)),
         algorithm_(found.algo),
         workspace_bytes_(found.workspaceSize),
-        f64_(!spec.in_bytes() && spec.factors == DType::kF64),
-        in_bytes_(spec.in_bytes()) {
+        spec_(spec) {
     size_t written = 0;
     ISOCHRON_CALL(cublasLtMatmulAlgoConfigGetAttribute, &algorithm_, CUBLASLT_ALGO_CONFIG_ID, &id_,
                   sizeof id_, &written);
@@ -141,18 +150,17 @@ class CublasLtProduct final : public LibraryCall {
   }
   size_t workspace_bytes() const override { return workspace_bytes_; }
   void enqueue(std::span<const DevicePtr> tensors, DevicePtr workspace, Stream stream) override {
-    const double one_f64 = 1, zero_f64 = 0;
-    const float one_f32 = 1, zero_f32 = 0;
-    const void* one = f64_ ? static_cast<const void*>(&one_f64) : &one_f32;
-    const void* zero = f64_ ? static_cast<const void*>(&zero_f64) : &zero_f32;
-    auto* result = reinterpret_cast<void*>(tensors[2]);
-    if (in_bytes_)
-      description_->scale_by(reinterpret_cast<const void*>(tensors[3]),
-                             reinterpret_cast<const void*>(tensors[4]));
-    ISOCHRON_CALL(cublasLtMatmul, handle_, description_->product, one,
-                  reinterpret_cast<const void*>(tensors[0]), description_->a,
-                  reinterpret_cast<const void*>(tensors[1]), description_->b, zero, result, description_->c,
-                  result, description_->c, &algorithm_, reinterpret_cast<void*>(workspace), workspace_bytes_,
+    const auto at = [&](size_t tensor) { return reinterpret_cast<void*>(tensors[tensor]); };
+    const bool f64 = !spec_.in_bytes() && spec_.factors == DType::kF64;
+    const double one_f64 = 1, times_c_f64 = spec_.add_matrix ? 1 : 0;
+    const float one_f32 = 1, times_c_f32 = spec_.add_matrix ? 1 : 0;
+    const void* one = f64 ? static_cast<const void*>(&one_f64) : &one_f32;
+    const void* times_c = f64 ? static_cast<const void*>(&times_c_f64) : &times_c_f32;
+    if (spec_.in_bytes()) description_->scale_by(at(3), at(4));
+    if (spec_.add_bias) description_->add_bias(at(spec_.add_matrix ? 4 : 3));
+    ISOCHRON_CALL(cublasLtMatmul, handle_, description_->product, one, at(0), description_->a, at(1),
+                  description_->b, times_c, at(spec_.add_matrix ? 3 : 2), description_->c, at(2),
+                  description_->c, &algorithm_, reinterpret_cast<void*>(workspace), workspace_bytes_,
                   reinterpret_cast<cudaStream_t>(stream));
   }
 
@@ -162,7 +170,7 @@ class CublasLtProduct final : public LibraryCall {
   const std::shared_ptr<const Description> description_;
   const cublasLtMatmulAlgo_t algorithm_;
   const size_t workspace_bytes_;
-  const bool f64_, in_bytes_;
+  const ProductSpec spec_;
   int32_t id_ = 0;
 };
 

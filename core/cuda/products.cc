@@ -13,6 +13,9 @@ void check(const ProductSpec& spec) {
              spec.b_lead >= (spec.transpose_b ? spec.n : spec.k) && spec.c_lead >= spec.m,
          "whose columns overlap");
   refuse(spec.count == 1 || spec.c_step >= spec.c_lead * spec.n, "whose results overlap");
+  if (spec.add_matrix || spec.add_bias || spec.relu)
+    refuse(!spec.in_bytes(), "of bytes with something added to it");
+  if (spec.add_bias || spec.relu) refuse(spec.factors != DType::kF64, "in f64 with a bias or a relu");
   if (spec.in_bytes() || spec.b_bytes != Float8::kNone) {
     refuse(spec.in_bytes() && spec.b_bytes != Float8::kNone, "with one factor in bytes");
     refuse(spec.a_bytes != Float8::kE5M2 || spec.b_bytes != Float8::kE5M2, "with both factors in E5M2");

@@ -11,10 +11,11 @@ namespace isochron::cuda {
 /// Numbers in 8 bits: 4 of exponent and 3 of fraction, or 5 and 2.
 enum class Float8 : uint8_t { kNone, kE4M3, kE5M2 };
 
-/// c = op(a) op(b), `count` times. Matrices are stored by columns, one column `*_lead` elements from the
+/// c = op(a) op(b), `count` times, and where it is asked for d added to it, then the bias, then the larger of
+/// that and 0. Matrices are stored by columns, one column `*_lead` elements from the
 /// next, one matrix `*_step` elements from the next (0: all products take the same). op(a) has m rows and k
-/// columns, op(b) has k and n. A call's tensors are a, b and c, and for factors in bytes two numbers
-/// in f32, by which a and b are multiplied.
+/// columns, op(b) has k and n. A call's tensors are a, b and c, then d, then the bias; for factors in bytes
+/// after c two numbers in f32, by which a and b are multiplied.
 struct ProductSpec {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
@@ -30,6 +31,12 @@ struct ProductSpec {
   /// Both factors in bytes, whatever `factors` is, not both in kE5M2, a transposed and b not; m, k and the
   /// leads of a and b are multiples of 16, c is in f32 or bf16.
   Float8 a_bytes = Float8::kNone, b_bytes = Float8::kNone;
+
+  /// d is stored as c is and may be c; the bias is m numbers of c's dtype, one a row, the same for all
+  /// products. Not of bytes; the bias and the larger of 0 not in f64.
+  bool add_matrix = false, add_bias = false;
+  /// What becomes of NaN is for the library.
+  bool relu = false;
 
   bool in_bytes() const { return a_bytes != Float8::kNone; }
 };

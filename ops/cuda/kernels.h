@@ -41,6 +41,8 @@ std::unique_ptr<graph::Kernel> prepare_argmax_cuda(const graph::KernelRequest& r
 std::unique_ptr<graph::Kernel> prepare_argmin_cuda(const graph::KernelRequest& request);
 /// Sums in f32, of f64 in f64. By the machine's library of products where the call is one of those.
 std::unique_ptr<graph::Kernel> prepare_matmul_cuda(const graph::KernelRequest& request);
+/// By that library in one go where it can, else as two kernels. A relu of NaN is NaN.
+std::unique_ptr<graph::Kernel> prepare_matmul_add_cuda(const graph::KernelRequest& request);
 /// Factors in f32, bf16 or f16 and a result in f32 or bf16; null for a result in f16.
 std::unique_ptr<graph::Kernel> prepare_matmul_float8_cuda(const graph::KernelRequest& request);
 /// Images and kernels in one floating dtype, biases in any.

@@ -1,6 +1,8 @@
 #include "isochron/ops/cuda/library_kernel.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -22,14 +24,15 @@ constexpr int kRunsATiming = 20;  // of one launch: what the host does for a cal
 
 DevicePtr pointer_of(const std::byte* address) { return reinterpret_cast<uintptr_t>(address); }
 
-/// Memory for the tensors of a call, and a stream. Its content is 0: that is as good as any to time with.
+/// Memory for the tensors of a call, and a stream. Its content is 0, which is as good as any to time with,
+/// unless it is asked for another byte.
 class Trial {
  public:
-  Trial(cuda::Context& context, const std::vector<size_t>& bytes, size_t workspace_bytes)
+  Trial(cuda::Context& context, const std::vector<size_t>& bytes, size_t workspace_bytes, uint8_t byte = 0)
       : context_(context), stream_(context_.create_stream(false)) {
     try {
-      for (const size_t each : bytes) add(each);
-      add(workspace_bytes);
+      for (const size_t each : bytes) add(each, byte);
+      add(workspace_bytes, byte);
     } catch (...) {
       give_back();
       throw;
@@ -50,15 +53,21 @@ class Trial {
     }));
     return recorded_.back();
   }
+  /// The first bytes of a tensor.
+  void read(size_t tensor, std::span<std::byte> to) {
+    context_.copy_to_host(to.data(), made_[tensor], to.size(), stream_);
+    context_.synchronize(stream_);
+  }
+  void fill(size_t tensor, uint8_t byte, size_t bytes) { context_.fill(made_[tensor], byte, bytes, stream_); }
   void launch(cuda::GraphExec runs) {
     context_.launch(runs, stream_);
     context_.synchronize(stream_);
   }
 
  private:
-  void add(size_t bytes) {
+  void add(size_t bytes, uint8_t byte) {
     made_.push_back(context_.allocate(std::max<size_t>(bytes, 1)));
-    if (bytes > 0) context_.fill(made_.back(), 0, bytes, stream_);
+    if (bytes > 0) context_.fill(made_.back(), byte, bytes, stream_);
   }
   void enqueue(LibraryCall& call) {
     call.enqueue(std::span(made_).first(made_.size() - 1), made_.back(), stream_);
@@ -78,6 +87,21 @@ class Trial {
   std::vector<DevicePtr> made_;
   std::vector<cuda::GraphExec> recorded_;
 };
+
+/// Is each of the numbers, of a floating dtype, neither finite nor infinite?
+template <typename T>
+bool all_nan(std::span<const std::byte> numbers) {
+  for (size_t at = 0; at < numbers.size(); at += sizeof(T)) {
+    T number;
+    std::memcpy(&number, numbers.data() + at, sizeof number);
+    if (!std::isnan(static_cast<float>(number))) return false;
+  }
+  return true;
+}
+bool all_nan(std::span<const std::byte> numbers, DType dtype) {
+  if (dtype == DType::kF32) return all_nan<float>(numbers);
+  return dtype == DType::kF16 ? all_nan<float16>(numbers) : all_nan<bfloat16>(numbers);
+}
 
 /// Of what is asked for, of whom.
 std::string describe(const KernelRequest& request, const std::string& library) {
@@ -120,6 +144,27 @@ void LibraryKernel::run(const KernelArgs& args) {
     for (size_t t = 0; t < parts_.steps.size(); ++t) addresses_[t] += parts_.steps[t];
   }
   if (parts_.after) parts_.after->run(args);
+}
+
+cuda::LibraryCalls ways_that_keep_nan(cuda::Context& context, cuda::LibraryCalls ways,
+                                      const std::vector<size_t>& bytes, size_t result, DType dtype) {
+  constexpr uint8_t kNan = 0xFF;  // each byte of one, in all dtypes
+  cuda::LibraryCalls kept;
+  std::vector<std::byte> numbers(std::min<size_t>(bytes[result], 4096));
+  for (auto& way : ways) {
+    try {
+      Trial trial(context, bytes, way->workspace_bytes(), kNan);
+      trial.fill(result, 0, bytes[result]);
+      trial.run_once(*way);
+      trial.read(result, numbers);
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kDeviceLost) throw;
+      if (error.code() == ErrorCode::kOutOfMemory) return {};
+      continue;  // the library was wrong about it
+    }
+    if (all_nan(numbers, dtype)) kept.push_back(std::move(way));
+  }
+  return kept;
 }
 
 std::unique_ptr<LibraryCall> choose_way(const KernelRequest& request, const std::string& library,

@@ -36,6 +36,12 @@ class LibraryKernel final : public graph::Kernel {
   std::vector<cuda::DevicePtr> addresses_;
 };
 
+/// Those of `ways` that make a result of NaN alone where all they are given is NaN: found by trying, since
+/// the library doesn't say. `bytes`: of each tensor; `result`: which of them that is, of `dtype`. Empty where
+/// there is no memory left to try with.
+cuda::LibraryCalls ways_that_keep_nan(cuda::Context& context, cuda::LibraryCalls ways,
+                                      const std::vector<size_t>& bytes, size_t result, DType dtype);
+
 /// One of `ways`, those that the library expects to be fastest first: the fastest of them (see choose in
 /// ops/choices.h), timed on memory of their own, which is given back; the first where there is none left to
 /// time with. Ways that fail, or can't be captured, are left out. `library`: its name and version; `bytes`:

@@ -11,6 +11,7 @@
 #include "isochron/ops/cuda/launches.h"
 #include "isochron/ops/cuda/library_kernel.h"
 #include "isochron/ops/cuda/texts.h"
+#include "isochron/ops/matmul_add.h"
 #include "isochron/ops/matmul_geometry.h"
 
 namespace isochron::ops {
@@ -51,20 +52,27 @@ std::optional<ProductSpec> product_spec(const KernelRequest& request, const Matm
                      .tf32 = request.module->tf32()};
 }
 
-/// Null where the library has no way, or there is none.
-std::unique_ptr<graph::Kernel> prepare_by_library(const KernelRequest& request, const MatmulGeometry& g) {
+/// `spec` by the library. Null where it has no way, or there is none.
+std::unique_ptr<graph::Kernel> prepare_by_library(const KernelRequest& request, const ProductSpec& spec,
+                                                  std::vector<Slot> tensors) {
   cuda::ProductLibrary* library = request.module->sources().products;
   if (library == nullptr) return nullptr;
-  const std::optional<ProductSpec> spec = product_spec(request, g);
-  if (!spec) return nullptr;
+  cuda::LibraryCalls ways = library->ways(request.module->context(), spec);
+  std::vector<size_t> bytes;
+  for (const Slot& slot : tensors)
+    bytes.push_back((slot.kind == Slot::kInput ? request.inputs : request.outputs)[slot.index].size_bytes());
+  if (spec.relu) {
+    ways = ways_that_keep_nan(request.module->context(), std::move(ways), bytes, 2, spec.result);
+    if (ways.empty()) return nullptr;
+  }
   LibraryParts parts;
-  parts.tensors = {{Slot::kInput, 1}, {Slot::kInput, 0}, {Slot::kOutput, 0}};
-  parts.call = choose_way(
-      request, fmt::format("cublasLt {}", library->version()),
-      library->ways(request.module->context(), *spec),
-      {request.inputs[1].size_bytes(), request.inputs[0].size_bytes(), request.outputs[0].size_bytes()});
+  parts.tensors = std::move(tensors);
+  parts.call = choose_way(request, fmt::format("cublasLt {}", library->version()), std::move(ways), bytes);
   return parts.call ? std::make_unique<LibraryKernel>(std::move(parts)) : nullptr;
 }
+
+/// With the library's factors in its order.
+std::vector<Slot> product_tensors() { return {{Slot::kInput, 1}, {Slot::kInput, 0}, {Slot::kOutput, 0}}; }
 
 std::unique_ptr<graph::Kernel> prepare_tiles(const KernelRequest& request, const MatmulGeometry& g) {
   using element::kMatmulTile;
@@ -94,8 +102,29 @@ std::unique_ptr<graph::Kernel> prepare_tiles(const KernelRequest& request, const
 
 std::unique_ptr<graph::Kernel> prepare_matmul_cuda(const KernelRequest& request) {
   const MatmulGeometry g = matmul_geometry(request);
-  if (std::unique_ptr<graph::Kernel> kernel = prepare_by_library(request, g)) return kernel;
+  if (const std::optional<ProductSpec> spec = product_spec(request, g)) {
+    if (auto kernel = prepare_by_library(request, *spec, product_tensors())) return kernel;
+  }
   return prepare_tiles(request, g);
+}
+
+std::unique_ptr<graph::Kernel> prepare_matmul_add_cuda(const KernelRequest& request) {
+  std::optional<ProductSpec> spec = product_spec(request, matmul_geometry(request));
+  const MatmulTerms terms = matmul_terms(request.op, request.inputs, request.outputs[0].shape);
+  // What is added must be stored as the result is.
+  for (const TensorSpec& term : request.inputs.subspan(2)) {
+    if (term.dtype != request.outputs[0].dtype) spec = {};
+  }
+  if (spec && spec->factors != DType::kF64) {
+    std::vector<Slot> tensors = product_tensors();
+    if (terms.matrix) tensors.push_back({Slot::kInput, *terms.matrix});
+    if (terms.vector) tensors.push_back({Slot::kInput, *terms.vector});
+    spec->add_matrix = terms.matrix.has_value();
+    spec->add_bias = terms.vector.has_value();
+    spec->relu = request.attributes.get<bool>("relu");
+    if (auto kernel = prepare_by_library(request, *spec, std::move(tensors))) return kernel;
+  }
+  return prepare_matmul_add(request);
 }
 
 }  // namespace isochron::ops

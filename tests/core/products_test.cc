@@ -44,6 +44,9 @@ TEST(Products, WhatContradictsItselfIsRefused) {
   refused([](ProductSpec& s) { s.factors = DType::kF16, s.result = DType::kBF16; }, "another dtype");
   refused([](ProductSpec& s) { s.factors = DType::kF32, s.result = DType::kF64; }, "another dtype");
   refused([](ProductSpec& s) { s.factors = s.result = DType::kI32; }, "no floating dtype");
+  refused([](ProductSpec& s) { s.factors = s.result = DType::kF64, s.relu = true; },
+          "in f64 with a bias or a relu");
+  refused([](ProductSpec& s) { s.factors = s.result = DType::kF64, s.add_bias = true; }, "in f64");
 }
 
 TEST(Products, OfBytesAreAsTheUnitsTakeThem) {
@@ -59,6 +62,7 @@ TEST(Products, OfBytesAreAsTheUnitsTakeThem) {
   refused([](ProductSpec& s) { s.transpose_b = true, s.b_lead = 48; }, "along the summed axis");
   refused([](ProductSpec& s) { s.m = 24, s.c_lead = 24; }, "no multiple of 16");
   refused([](ProductSpec& s) { s.result = DType::kF16; }, "not in f32 or bf16");
+  refused([](ProductSpec& s) { s.add_matrix = true; }, "something added to it");
 }
 
 /// Without a device it gets as far as to be told all of a product, and each setting is checked by it.
@@ -73,6 +77,12 @@ TEST(Products, TheMachinesLibraryTakesItsDescription) {
     specs.push_back(changed([&](ProductSpec& s) {
       s.factors = s.result = factors;
       s.tf32 = factors == DType::kF32;
+    }));
+  }
+  for (const DType factors : {DType::kF32, DType::kBF16}) {
+    specs.push_back(changed([&](ProductSpec& s) {
+      s.factors = s.result = factors;
+      s.add_matrix = s.add_bias = s.relu = true;
     }));
   }
   specs.push_back(kOfBytes);

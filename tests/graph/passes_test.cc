@@ -187,12 +187,13 @@ TEST(Passes, AreSwitchedByNameAndShown) {
   EXPECT_THAT(
       ran, ElementsAre("dead_code", "fold_constants", "simplify", "cse", "recompute", "fuse", "precision"));
   EXPECT_THAT(op_names(*graph), ElementsAre("fused"));
-  for (const PassInfo& pass : passes()) {
+  const size_t all = ran.size();
+  for (const std::string& pass : std::vector<std::string>(ran)) {
     ran.clear();
-    options.disabled = {std::string(pass.name)};
+    options.disabled = {pass};
     run_passes(*trace({kVector}, function), options);
-    EXPECT_EQ(ran.size(), passes().size() - 1);
-    EXPECT_THAT(ran, testing::Not(testing::Contains(std::string(pass.name))));
+    EXPECT_EQ(ran.size(), all - 1);
+    EXPECT_THAT(ran, testing::Not(testing::Contains(pass)));
   }
   ran.clear();
   options.disabled = {"all"};
@@ -201,7 +202,10 @@ TEST(Passes, AreSwitchedByNameAndShown) {
   EXPECT_THAT(ran, IsEmpty());
   EXPECT_EQ(graph->node_count(), 3u);
   options.disabled = {"fuse", "fusion"};
-  EXPECT_ERROR(run_passes(*graph, options), ErrorCode::kInvalidArgument, "no pass 'fusion'");
+  EXPECT_ERROR(
+      run_passes(*graph, options), ErrorCode::kInvalidArgument,
+      "no pass 'fusion'; passes are dead_code, fold_constants, simplify, cse, recompute, fuse, precision, "
+      "epilogues, or all");
 }
 
 TEST(Graph, CheckFindsAReadBeforeItsProducer) {

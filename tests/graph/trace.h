@@ -40,8 +40,4 @@ inline PassOptions only(std::string_view kept) {
   return options;
 }
 
-inline const ElementProgram& program_of(const Node& node) {
-  return *node.attributes.object<ElementProgram>("program");
-}
-
 }  // namespace isochron::graph

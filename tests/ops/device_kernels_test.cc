@@ -7,6 +7,7 @@
 #include "isochron/autograd/autograd.h"
 #include "isochron/core/event.h"
 #include "isochron/graph/captured.h"
+#include "isochron/graph/variable.h"
 #include "isochron/ops/attention.h"
 #include "isochron/ops/choices.h"
 #include "isochron/ops/convolution.h"
@@ -86,6 +87,80 @@ TEST(DeviceKernels, ProductsOfWholeBatchesAreOneCallOfTheLibrary) {
   EXPECT_EQ(spec_of({2, 1, 4, 5}, {1, 3, 5, 6}, false, false).size(), 0u)
       << "no one stride leads through them";
   EXPECT_EQ(spec_of({4, 0}, {0, 6}, false, false).size(), 0u);
+}
+
+/// Its one product, and what it made on the device against what it makes here.
+template <typename F>
+cuda::ProductSpec only_product(SimulatedGpu& simulated, F function, const std::vector<Tensor>& arguments,
+                               Precision precision = Precision::kF32) {
+  simulated.products.specs.clear();
+  CaptureOptions options;
+  options.passes.precision = precision;
+  const auto call = [&](const CaptureOptions& with) {
+    CapturedFunction captured([&](std::span<const Tensor> in) { return std::vector<Tensor>{function(in)}; },
+                              with);
+    std::vector<const Tensor*> pointers;
+    for (const Tensor& argument : arguments) pointers.push_back(&argument);
+    return captured.call(pointers)[0].to_vector();
+  };
+  const std::vector<double> here = call(options);
+  options.plan.device = SimulatedGpu::kDevice;
+  EXPECT_THAT(call(options), testing::Pointwise(testing::DoubleNear(1e-5), here));
+  EXPECT_EQ(simulated.products.specs.size(), 1u);
+  return simulated.products.specs.empty() ? cuda::ProductSpec{} : simulated.products.specs.back();
+}
+
+TEST(DeviceKernels, TheLibraryAddsAndTakesTheLargerOf0) {
+  using Arguments = std::span<const Tensor>;
+  SimulatedGpu simulated;
+  const Tensor a = from_vector({3, 2}, {1, -2, 3, -4, 5, -6});
+  const Tensor b = from_vector({2, 4}, {1, 2, -3, 4, -5, 6, 7, -8});
+  const Tensor bias = from_vector({4}, {0.5, -1, 2, 100});
+  const Tensor matrix = matmul(a, b * 0.5);
+  cuda::ProductSpec spec =
+      only_product(simulated, [](Arguments in) { return relu(matmul(in[0], in[1]) + in[2]); }, {a, b, bias});
+  EXPECT_TRUE(spec.add_bias && spec.relu && !spec.add_matrix);
+  spec = only_product(simulated, [](Arguments in) { return in[2] + matmul(in[0], in[1]); }, {a, b, matrix});
+  EXPECT_TRUE(!spec.add_bias && !spec.relu && spec.add_matrix);
+  spec = only_product(simulated, [](Arguments in) { return relu(in[2] + matmul(in[0], in[1]) + in[3]); },
+                      {a, b, bias, matrix});
+  EXPECT_TRUE(spec.add_bias && spec.relu && spec.add_matrix);
+}
+
+TEST(DeviceKernels, AWayThatLosesNanIsLeftOut) {
+  SimulatedGpu simulated;
+  const auto layer = [&](int64_t rows) {
+    CaptureOptions options;
+    options.plan.device = SimulatedGpu::kDevice;
+    auto relu_of = capture([](const Tensor& x, const Tensor& y) { return relu(matmul(x, y)); }, options);
+    const std::vector<double> result = relu_of(full({rows, 3}, std::nan("")), ones({3, 2})).to_vector();
+    EXPECT_THAT(result, testing::Each(testing::IsNan())) << rows;
+    return simulated.products.specs;
+  };
+  EXPECT_TRUE(layer(2).back().relu);
+  simulated.products.losing_nan = {0};
+  EXPECT_TRUE(layer(3).back().relu) << "the other one";
+  simulated.products.losing_nan = {0, 512};
+  EXPECT_FALSE(layer(4).back().relu) << "two kernels";
+}
+
+TEST(DeviceKernels, WhatIsAddedUpIsAddedWhereItLies) {
+  SimulatedGpu simulated;
+  CaptureOptions options;
+  options.plan.device = SimulatedGpu::kDevice;
+  Variable sums(zeros({64, 64}), "sums");
+  sums.move_to(SimulatedGpu::kDevice);
+  auto step = capture(
+      [&](const Tensor& x) {
+        sums.assign(sums.tensor() + matmul(x, x));
+        return sum(x);
+      },
+      options);
+  const Tensor x = ones({64, 64});
+  for (int i = 0; i < 3; ++i) step(x);
+  EXPECT_THAT(sums.tensor().to_vector(), testing::Each(3 * 64));
+  EXPECT_TRUE(simulated.products.specs.back().add_matrix);
+  EXPECT_LT(step.plan_report().arena_bytes, 64 * 64 * sizeof(float)) << "no room for another";
 }
 
 TEST(DeviceKernels, WaysThatFailAreLeftOut) {

@@ -25,42 +25,56 @@ class SimulatedProducts final : public ProductLibrary {
     LibraryCalls result;
     for (const size_t bytes : {size_t{0}, size_t{512}})
       result.push_back(std::make_unique<Call>(dynamic_cast<SimulatedContext&>(context), spec, bytes,
-                                              failing.contains(bytes)));
+                                              failing.contains(bytes), losing_nan.contains(bytes)));
     return result;
   }
 
   std::vector<ProductSpec> specs;  // of all that was asked for
   std::set<size_t> failing;        // ways that fail, by their workspace
+  std::set<size_t> losing_nan;     // those whose larger of NaN and 0 is 0
 
  private:
   class Call final : public LibraryCall {
    public:
-    Call(SimulatedContext& context, const ProductSpec& spec, size_t workspace_bytes, bool fails)
-        : context_(context), spec_(spec), workspace_bytes_(workspace_bytes), fails_(fails) {}
+    Call(SimulatedContext& context, const ProductSpec& spec, size_t workspace_bytes, bool fails,
+         bool loses_nan)
+        : context_(context),
+          spec_(spec),
+          workspace_bytes_(workspace_bytes),
+          fails_(fails),
+          loses_nan_(loses_nan) {}
     std::string name() const override { return "simulated " + std::to_string(workspace_bytes_); }
     size_t workspace_bytes() const override { return workspace_bytes_; }
     void enqueue(std::span<const DevicePtr> tensors, DevicePtr workspace, Stream stream) override {
       require(!fails_, ErrorCode::kDevice, "cuda", "this way fails");
       context_.launch(
-          [=, a = tensors[0], b = tensors[1], c = tensors[2], of_a = tensors.size() > 3 ? tensors[3] : 0,
-           of_b = tensors.size() > 3 ? tensors[4] : 0, spec = spec_, bytes = workspace_bytes_] {
+          [=, tensors = std::vector(tensors.begin(), tensors.end()), spec = spec_, bytes = workspace_bytes_,
+           loses_nan = loses_nan_] {
+            const DevicePtr a = tensors[0], b = tensors[1], c = tensors[2];
             if (bytes > 0) std::memset(reinterpret_cast<void*>(workspace), 0xA5, bytes);
-            if (spec.in_bytes()) return multiply_bytes(spec, a, b, c, *scale(of_a), *scale(of_b));
+            if (spec.in_bytes()) return multiply_bytes(spec, a, b, c, *scale(tensors[3]), *scale(tensors[4]));
+            const Terms terms{spec.add_matrix ? tensors[3] : 0,
+                              spec.add_bias ? tensors[spec.add_matrix ? 4 : 3] : 0, loses_nan};
             switch (spec.factors) {
               case DType::kF64:
-                return multiply<double, double, double>(spec, a, b, c);
+                return multiply<double, double, double>(spec, a, b, c, terms);
               case DType::kF32:
-                return multiply<float, float, float>(spec, a, b, c);
+                return multiply<float, float, float>(spec, a, b, c, terms);
               case DType::kF16:
-                return multiply_narrow<float16>(spec, a, b, c);
+                return multiply_narrow<float16>(spec, a, b, c, terms);
               default:
-                return multiply_narrow<bfloat16>(spec, a, b, c);
+                return multiply_narrow<bfloat16>(spec, a, b, c, terms);
             }
           },
           stream);
     }
 
    private:
+    /// What is added to a product; 0: nothing.
+    struct Terms {
+      DevicePtr matrix = 0, bias = 0;
+      bool loses_nan = false;
+    };
     static const float* scale(DevicePtr at) { return reinterpret_cast<const float*>(at); }
     /// By the formats' definition.
     static double number(unsigned byte, Float8 format) {
@@ -95,16 +109,20 @@ class SimulatedProducts final : public ProductLibrary {
       }
     }
     template <typename T>
-    static void multiply_narrow(const ProductSpec& spec, DevicePtr a, DevicePtr b, DevicePtr c) {
-      if (spec.result == DType::kF32) return multiply<T, float, float>(spec, a, b, c);
-      multiply<T, T, float>(spec, a, b, c);
+    static void multiply_narrow(const ProductSpec& spec, DevicePtr a, DevicePtr b, DevicePtr c,
+                                const Terms& terms) {
+      if (spec.result == DType::kF32) return multiply<T, float, float>(spec, a, b, c, terms);
+      multiply<T, T, float>(spec, a, b, c, terms);
     }
     template <typename Factor, typename Result, typename Sum>
-    static void multiply(const ProductSpec& spec, DevicePtr a_at, DevicePtr b_at, DevicePtr c_at) {
+    static void multiply(const ProductSpec& spec, DevicePtr a_at, DevicePtr b_at, DevicePtr c_at,
+                         const Terms& terms) {
       const auto* a = reinterpret_cast<const Factor*>(a_at);
       const auto* b = reinterpret_cast<const Factor*>(b_at);
       auto* c = reinterpret_cast<Result*>(c_at);
-      for (int64_t i = 0; i < spec.count; ++i, a += spec.a_step, b += spec.b_step, c += spec.c_step) {
+      const auto* matrix = reinterpret_cast<const Result*>(terms.matrix);
+      const auto* bias = reinterpret_cast<const Result*>(terms.bias);
+      for (int64_t i = 0; i < spec.count; ++i, a += spec.a_step, b += spec.b_step) {
         for (int64_t column = 0; column < spec.n; ++column) {
           for (int64_t row = 0; row < spec.m; ++row) {
             Sum sum = 0;
@@ -113,7 +131,11 @@ class SimulatedProducts final : public ProductLibrary {
                   static_cast<Sum>(spec.transpose_a ? a[p + row * spec.a_lead] : a[row + p * spec.a_lead]) *
                   static_cast<Sum>(spec.transpose_b ? b[column + p * spec.b_lead]
                                                     : b[p + column * spec.b_lead]);
-            c[row + column * spec.c_lead] = static_cast<Result>(sum);
+            const int64_t at = row + column * spec.c_lead + i * spec.c_step;
+            if (matrix != nullptr) sum += static_cast<Sum>(matrix[at]);
+            if (bias != nullptr) sum += static_cast<Sum>(bias[row]);
+            if (spec.relu && (sum < 0 || (terms.loses_nan && std::isnan(sum)))) sum = 0;
+            c[at] = static_cast<Result>(sum);
           }
         }
       }
@@ -122,7 +144,7 @@ class SimulatedProducts final : public ProductLibrary {
     SimulatedContext& context_;
     const ProductSpec spec_;
     const size_t workspace_bytes_;
-    const bool fails_;
+    const bool fails_, loses_nan_;
   };
 };
 

@@ -1,0 +1,23 @@
+// A matrix product with what is added to it and a relu behind: what a pass for devices makes of a dense layer
+// or a residual sum (graph/epilogues.cc), so that a library's product can do it in one go.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "isochron/graph/op.h"
+
+namespace isochron::ops {
+
+/// Which inputs of a call of `matmul_add` are added: one of the result's shape, one number a column.
+struct MatmulTerms {
+  std::optional<size_t> matrix, vector;
+};
+/// Throws kShapeMismatch for an input that is neither, or the second of its kind.
+MatmulTerms matmul_terms(const graph::OpDef& op, std::span<const TensorSpec> inputs, const Shape& result);
+
+/// The product's kernel, then one for the rest; for the CPU or the device of the request's module.
+std::unique_ptr<graph::Kernel> prepare_matmul_add(const graph::KernelRequest& request);
+
+}  // namespace isochron::ops
