@@ -11,6 +11,7 @@ install(FILES ${CMAKE_BINARY_DIR}/isochronConfig.cmake ${CMAKE_BINARY_DIR}/isoch
               ${CMAKE_CURRENT_LIST_DIR}/FindOneDNN.cmake ${CMAKE_CURRENT_LIST_DIR}/FindIsal.cmake
         DESTINATION ${package_folder})
 
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY datasets DESTINATION ${CMAKE_INSTALL_DATADIR}/isochron)
 if(TARGET isochron_command)
   install(TARGETS isochron_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -17,6 +17,7 @@ cmake -S "$work/consumer" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -
   --log-level=WARNING
 cmake --build "$work/build"
 "$work/build/consumer"
+[[ -s $work/prefix/share/doc/isochron/LICENSE ]] || { echo "no license was installed" >&2; exit 1; }
 [[ -n $(ls "$work/prefix/share/isochron/datasets") ]] || { echo "no data sets were installed" >&2; exit 1; }
 if [[ -x $work/prefix/bin/isochron ]]; then
   "$work/prefix/bin/isochron" --help >/dev/null
