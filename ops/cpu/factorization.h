@@ -1,6 +1,6 @@
 // Dense factorizations of one matrix on one thread, T = float or double. They recurse until a block fits the
 // innermost loops; what lies between are products by `small_matmul`, so that most of the work runs on
-// vectors. Eigen's counterparts allocate while they run, which kernels may not.
+// vectors. Eigen's counterparts take up to 2.6 times as long (docs/design.md, "Linear algebra").
 #pragma once
 
 #include <cstdint>
