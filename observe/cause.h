@@ -6,23 +6,27 @@
 // with their thresholds and why these.
 //
 // Names of quantities, as `add_evidence` (evidence.h) sets them:
-//   run.iterations                            recorded
+//   run.iterations, run.seconds               recorded
 //   time.growing, time.machine_slowed         1 or 0
 //   time.slower                               median step against the cured form's; absent when there is none
 //   time.quick_beginning                      the level of the rest against that of a beginning that was
 //   phase.<phase>.share                       of the time inside iterations
 //   phase.<phase>.usual_share                 the same, without what spikes lasted longer than usual
+//   phase.data_wait.steady_share              in the median of eight parts of the run
 //   phase.<phase>.growth_share                of the growth from first to last tenth, when time grows
 //   phase.checkpoint.share_of_run             of all time, that between iterations too
 //   spikes.<phase>.time_share                 where spikes return on a beat: of the time, by who owns them
-//   spikes.plan_period                        their beat, where they traced or changed plans
+//   spikes.plan_period, spikes.plan_share     their beat, where they traced or changed plans; of the time
 //   <series>.growing                          1 or 0, for sampled levels: rss_bytes, a gauge
 //   <series>.rise                             for them: how many of the run's eight parts lie above
 //                                             the one before, as a share; 0 where a half gains little
+//   <series>.in_jumps                         what of its gain came in its eight largest rises, as a share
 //   heap_bytes.doublings                      how many of the newest jumps of the heap in use are each about
 //                                             twice the one before: a list that grows
 //   <series>.drives_time                      where both grow: the power of the level that time follows
 //   <series>.per_iteration, .per_second       for all sampled series: what it gained, over the run
+//   <series>.usual_per_iteration, ..._second  for totals: the same, no more than the median of eight parts
+//   <series>.late_share                       for totals: what of it was gained in the run's second half
 //   <series>.speed_up                         for totals: the rate in the last third against the first
 //   <series>.gained, .last                    what it gained (a level: its last eighth); its end
 //   pool.slack, heap.slack, device.slack      of what is held more than at first, what is not in use
@@ -33,8 +37,9 @@
 //   disk_bytes.weights_share                  of the growth, what was written as checkpoints and weights
 //   weight_files.left, event_files.left       written in this run and still there
 //   weight_files.left_share, event_files...   the same, of the written ones
-//   minor_faults.share                        of the time, at half a microsecond each
-//   logs.per_iteration, logs.per_second       bytes written that are no checkpoints, as a median
+//   minor_faults.share                        of the time, at half a microsecond each; of usual ones
+//   logs.per_iteration, logs.per_second       bytes written that are neither checkpoints nor event files,
+//   logs.gained                               as a median; all of them
 //   own_waits.before                          waits of an iteration in the quick beginning
 //   own_waits.more                            after it, less those
 //   queue_depth.fills                         1 when the gauge was filled by then
@@ -81,6 +86,7 @@ enum Symptom : unsigned {
       2,  // any of rss_bytes, bytes_in_use, bytes_reserved, live_tensors, tape_entries, graph_nodes growing
   kDiskGrows = 4,  // disk_bytes.growing
   kSlow = 8,       // time.slower is kSlowFactor or more, or not known; of a run of at least 64 iterations
+                   // and 0.3 s
   kAlways = 16,    // a fault in itself, whatever it does to time and memory
 };
 inline constexpr double kSlowFactor = 1.2;

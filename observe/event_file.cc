@@ -18,6 +18,9 @@
 namespace isochron::observe {
 namespace {
 
+constexpr size_t kRecordFrameBytes = 16;  // length and checksums (core/record_file.h)
+std::atomic<int64_t> g_bytes_written{0};
+
 double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -87,6 +90,8 @@ void fill(proto::Node& to, const ListedNode& from) {
 
 }  // namespace
 
+int64_t EventFile::bytes_written() { return g_bytes_written.load(std::memory_order_relaxed); }
+
 HistogramSummary summarise(std::span<const float> values) { return summary_of(values); }
 HistogramSummary summarise(std::span<const double> values) { return summary_of(values); }
 
@@ -102,6 +107,8 @@ struct EventFile::Impl {
     event.set_step(step);
     event.SerializeToString(&bytes);
     writer.write(std::as_bytes(std::span(bytes)));
+    g_bytes_written.fetch_add(static_cast<int64_t>(bytes.size() + kRecordFrameBytes),
+                              std::memory_order_relaxed);
   }
 };
 

@@ -47,6 +47,8 @@ class EventFile {
   /// Hands what was written to the system, for readers to see. All five throw kIo.
   void flush();
   const std::filesystem::path& path() const { return path_; }
+  /// Of all event files that this process ever wrote.
+  static int64_t bytes_written();
 
  private:
   struct Impl;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <vector>
 
 #include "isochron/core/written_files.h"
@@ -15,6 +16,7 @@ namespace {
 /// A level that rises in so many of seven steps, by so much in all, grows without any doubt.
 constexpr double kSteadily = 6.0 / 7;
 constexpr double kPlainly = 1.2;
+constexpr double kMostInJumps = 0.75;
 
 std::string joined(std::string_view head, std::string_view tail) { return fmt::format("{}.{}", head, tail); }
 
@@ -87,6 +89,27 @@ double rise(const Levels& levels) {
   return up / (kParts - 1.0);
 }
 
+/// The share of what a level gains that comes in its eight largest rises. What is set up once, or kept for
+/// each of a few checkpoints, comes in few; what grows with the steps comes in as many as there are samples.
+/// 1 where it gains nothing.
+double in_jumps(std::span<const double> values) {
+  constexpr size_t kJumps = 8;
+  std::vector<double> gains;
+  double highest = values.empty() ? 0 : values.front(), gained = 0;
+  for (const double value : values) {
+    if (value <= highest) continue;
+    gains.push_back(value - highest);
+    gained += gains.back();
+    highest = value;
+  }
+  const size_t jumps = std::min(kJumps, gains.size());
+  std::partial_sort(gains.begin(), gains.begin() + static_cast<std::ptrdiff_t>(jumps), gains.end(),
+                    std::greater<>());
+  double largest = 0;
+  for (size_t i = 0; i < jumps; ++i) largest += gains[i];
+  return gained > 0 ? largest / gained : 1;
+}
+
 /// How many of the newest jumps of a level are each about twice the one before: a list that grows takes twice
 /// the room when it is full, and then nothing for long, which is no steady rise.
 int doublings(std::span<const double> values) {
@@ -112,6 +135,48 @@ void add_speed_up(RunReport& report, const SeriesReport& series) {
   };
   const double early = rate(0, count / 3), late = rate(count - 1 - count / 3, count - 1);
   if (early > 0) report.evidence.set(joined(series.name, "speed_up"), late / early);
+}
+
+/// The last of `values` that was read before `iteration`.
+double value_at(const RunReport& report, const SeriesReport& series, int64_t iteration) {
+  double value = series.values.front();
+  for (size_t i = 0; i < series.values.size() && report.sample_iterations[i] <= iteration; ++i)
+    value = series.values[i];
+  return value;
+}
+
+/// An iteration's part of a total: the median over eight parts of the run, in which what happens once counts
+/// for nothing. `at(i)` is the total at the i-th sample.
+template <typename At>
+std::optional<double> usual_rate(const RunReport& report, size_t samples, const At& at) {
+  if (samples < 2) return std::nullopt;
+  const size_t last = samples - 1, parts = std::min(kParts, last);
+  std::vector<double> rates;
+  for (size_t part = 0; part < parts; ++part) {
+    const size_t begin = part * last / parts, end = (part + 1) * last / parts;
+    const int64_t iterations = report.sample_iterations[end] - report.sample_iterations[begin];
+    if (iterations > 0) rates.push_back((at(end) - at(begin)) / static_cast<double>(iterations));
+  }
+  if (rates.empty()) return std::nullopt;
+  return median(rates);
+}
+
+/// What a total gains all along, and how much of it after the middle of the run.
+void add_regularity(RunReport& report, const SeriesReport& series) {
+  const double seconds = std::max(1e-9, report.seconds);
+  const auto rate =
+      usual_rate(report, series.values.size(), [&series](size_t i) { return series.values[i]; });
+  if (!rate) return;
+  // Parts are of equal time, so that few slow iterations may make most of them.
+  const double usual = std::min(*rate, series.per_iteration);
+  report.evidence.set(joined(series.name, "usual_per_iteration"), usual);
+  report.evidence.set(joined(series.name, "usual_per_second"),
+                      usual * static_cast<double>(report.iterations) / seconds);
+  const double gained = series.last - series.first;
+  if (gained <= 0) return;
+  const int64_t middle = (report.sample_iterations.front() + report.sample_iterations.back()) / 2;
+  report.evidence.set(joined(series.name, "late_share"),
+                      (series.last - value_at(report, series, middle)) / gained);
 }
 
 /// The part of what `held` has gained that isn't in use.
@@ -161,14 +226,6 @@ std::optional<Beginning> quick_beginning(std::span<const Window> windows) {
   return Beginning{mean(rest) / std::max(1.0, mean(all.first(best))),
                    median(usual.subspan(best)) / std::max(1.0, median(usual.first(best))),
                    windows[best].first_iteration};
-}
-
-/// The last of `values` that was read before `iteration`.
-double value_at(const RunReport& report, const SeriesReport& series, int64_t iteration) {
-  double value = series.values.front();
-  for (size_t i = 0; i < series.values.size() && report.sample_iterations[i] <= iteration; ++i)
-    value = series.values[i];
-  return value;
 }
 
 /// A beginning that looks fast while a queue takes the work: once it is full, the loop waits.
@@ -235,25 +292,38 @@ Phase owner_of(const SpikeReport& spikes) {
   return spikes.label == kSavedLabel ? Phase::kCheckpoint : spikes.owner;
 }
 
-/// What was written that is no checkpoint: event files, logs, output. The median rate of eight parts of the
-/// run, in which what is written once counts for nothing.
+/// What was written that is neither a checkpoint nor an event file: logs, output. Records of runs from before
+/// event files were counted apart have these in it.
 void add_logs(RunReport& report) {
   const SeriesReport* written = report.find_series("written_bytes");
   const SeriesReport* weights = report.find_series("weight_bytes");
-  if (written == nullptr || weights == nullptr || written->values.size() < 2) return;
-  const size_t last = written->values.size() - 1, parts = std::min(kParts, last);
-  const auto logged = [&](size_t i) { return written->values[i] - weights->values[i]; };
-  std::vector<double> rates;
-  for (size_t part = 0; part < parts; ++part) {
-    const size_t begin = part * last / parts, end = (part + 1) * last / parts;
-    const int64_t iterations = report.sample_iterations[end] - report.sample_iterations[begin];
-    if (iterations > 0) rates.push_back((logged(end) - logged(begin)) / static_cast<double>(iterations));
-  }
-  if (rates.empty()) return;
-  const double rate = median(rates);
-  report.evidence.set("logs.per_iteration", rate);
+  const SeriesReport* events = report.find_series("event_bytes");
+  if (written == nullptr || weights == nullptr) return;
+  const auto logged = [&](size_t i) {
+    return written->values[i] - weights->values[i] - (events != nullptr ? events->values[i] : 0);
+  };
+  const auto rate = usual_rate(report, written->values.size(), logged);
+  if (!rate) return;
+  report.evidence.set("logs.per_iteration", *rate);
   report.evidence.set("logs.per_second",
-                      rate * static_cast<double>(report.iterations) / std::max(1e-9, report.seconds));
+                      *rate * static_cast<double>(report.iterations) / std::max(1e-9, report.seconds));
+  report.evidence.set("logs.gained", logged(written->values.size() - 1) - logged(0));
+}
+
+/// In how much of the time the loop waits for its input, in the median of eight parts of the run: one long
+/// wait is no starvation.
+void add_steady_wait(Evidence& evidence, std::span<const Window> windows) {
+  const size_t parts = std::min(kParts, windows.size());
+  if (parts == 0) return;
+  std::vector<double> shares;
+  for (size_t part = 0; part < parts; ++part) {
+    const size_t begin = part * windows.size() / parts, end = (part + 1) * windows.size() / parts;
+    const auto means = phase_means(windows.subspan(begin, end - begin));
+    double all = 0;
+    for (const double ns : means) all += ns;
+    shares.push_back(all > 0 ? means[static_cast<size_t>(Phase::kDataWait)] / all : 0);
+  }
+  evidence.set("phase.data_wait.steady_share", median(shares));
 }
 
 }  // namespace
@@ -307,6 +377,7 @@ void add_evidence(RunReport& report) {
   Evidence& evidence = report.evidence;
   const bool growing = report.time.kind == Flatness::kGrowing;
   evidence.set("run.iterations", static_cast<double>(report.iterations));
+  evidence.set("run.seconds", report.seconds);
   evidence.set("time.growing", growing);
   evidence.set("time.machine_slowed", report.time.machine_slowed);
   if (report.durations_only) return;
@@ -314,23 +385,30 @@ void add_evidence(RunReport& report) {
   for (size_t p = 0; p < kPhaseCount; ++p) {
     evidence.set(fmt::format("phase.{}.share", phase_name(static_cast<Phase>(p))), report.phase_ns[p] / mean);
   }
-  if (growing) add_phase_growth(evidence, main_windows(report));
+  const std::vector<Window> windows = main_windows(report);
+  if (growing) add_phase_growth(evidence, windows);
+  add_steady_wait(evidence, windows);
   const double seconds = std::max(1e-9, report.seconds);
   for (const SeriesReport& series : report.series) {
     evidence.set(joined(series.name, "per_iteration"), series.per_iteration);
     evidence.set(joined(series.name, "per_second"), (series.last - series.first) / seconds);
     evidence.set(joined(series.name, "gained"), series.last - series.first);
     evidence.set(joined(series.name, "last"), series.last);
-    if (series.cumulative) add_speed_up(report, series);
+    if (series.cumulative) {
+      add_speed_up(report, series);
+      add_regularity(report, series);
+    }
     if (!series.verdict) continue;
     const auto levels = levels_of(series.values);
     const double steadily = levels ? rise(*levels) : 0;
+    const double jumps = in_jumps(series.values);
     evidence.set(joined(series.name, "rise"), steadily);
+    evidence.set(joined(series.name, "in_jumps"), jumps);
     // What is there for a moment, such as a save under way, is no gain.
     if (levels) evidence.set(joined(series.name, "gained"), levels->back() - levels->front());
     // A run too short for a verdict may still show it plainly.
     const bool plain = series.verdict->kind == Flatness::kInconclusive && steadily >= kSteadily &&
-                       series.last > kPlainly * std::max(1.0, series.first);
+                       jumps < kMostInJumps && series.last > kPlainly * std::max(1.0, series.first);
     const bool series_grows = series.verdict->kind == Flatness::kGrowing || plain;
     evidence.set(joined(series.name, "growing"), series_grows);
     if (growing && series_grows)
@@ -360,8 +438,9 @@ void add_evidence(RunReport& report) {
     evidence.set("host_copies.bytes_each", evidence.get("host_copy_bytes.gained").value_or(0) / copies);
   }
   constexpr double kFaultNs = 500;
-  evidence.set("minor_faults.share",
-               evidence.get("minor_faults.per_iteration").value_or(0) * kFaultNs / mean);
+  // Of what is usual: memory that is touched for the first time faults once.
+  const double faults = evidence.get("minor_faults.usual_per_iteration").value_or(0);
+  evidence.set("minor_faults.share", faults * kFaultNs / mean);
   add_logs(report);
   add_beginning(evidence, report);
   add_machine(evidence, report);
@@ -372,8 +451,10 @@ void add_evidence(RunReport& report) {
   if (report.spikes.period) {
     evidence.set(fmt::format("spikes.{}.time_share", phase_name(owner_of(report.spikes))),
                  report.spikes.time_share);
-    if (report.spikes.label == kOtherPlanLabel || report.spikes.label == kTracedLabel)
+    if (report.spikes.label == kOtherPlanLabel || report.spikes.label == kTracedLabel) {
       evidence.set("spikes.plan_period", report.spikes.period->length);
+      evidence.set("spikes.plan_share", report.spikes.time_share);
+    }
   }
   const double own_ns = report.overhead.per_iteration_ns * static_cast<double>(report.iterations) +
                         evidence.get("overhead.undisturbed_ns").value_or(report.overhead.sampling_ns);
@@ -381,6 +462,7 @@ void add_evidence(RunReport& report) {
 }
 
 void name_causes(RunReport& report) {
+  constexpr double kLeastShare = 0.02, kLeastSeconds = 0.3;  // below, they slow nothing worth a word
   report.causes = attribute(report.evidence);
   const SpikeReport& spikes = report.spikes;
   if (!spikes.period) return;
@@ -391,6 +473,7 @@ void name_causes(RunReport& report) {
     cause.consequences.push_back(std::move(name));
     return;
   }
+  if (spikes.time_share < kLeastShare || report.seconds < kLeastSeconds) return;
   report.causes.push_back(
       {std::move(name), "do it less often, in smaller parts, or on another thread",
        fmt::format("{} spikes, {:.0f} % of the newest of this owner on the beat, {:.1f} % of the time",

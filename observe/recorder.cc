@@ -9,6 +9,7 @@
 #include "isochron/core/error.h"
 #include "isochron/core/threads.h"
 #include "isochron/core/written_files.h"
+#include "isochron/observe/event_file.h"
 
 namespace isochron::observe {
 namespace {
@@ -354,6 +355,7 @@ void Recorder::sample() {
     next_slow_ns_ = slow_end + 2 * spacing_ns(static_cast<double>(slow_ns));
   }
   sample.sensors = reading_;
+  sample.event_bytes = EventFile::bytes_written();
   if (reference_chosen_) read_waited();
   if (options_.heap_allocations != nullptr) sample.heap_allocations = options_.heap_allocations();
   if (options_.library_allocations != nullptr) sample.library_allocations = options_.library_allocations();
@@ -414,6 +416,7 @@ std::vector<NamedSeries> Recorder::series() const {
   add("own_waits", true, [](const Sample& s) { return s.sensors.own_waits; });
   add("read_bytes", true, [](const Sample& s) { return s.sensors.read_bytes; });
   add("written_bytes", true, [](const Sample& s) { return s.sensors.written_bytes; });
+  add("event_bytes", true, [](const Sample& s) { return s.event_bytes; });
   const auto add_known = [&](std::string name, bool cumulative, int64_t SensorReading::*value) {
     const bool known = std::any_of(samples_.begin(), samples_.end(),
                                    [value](const Sample& s) { return s.sensors.*value != kUnknownReading; });

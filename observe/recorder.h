@@ -73,6 +73,7 @@ struct Sample {
   SensorReading sensors;
   int64_t heap_allocations = 0;
   int64_t library_allocations = 0;
+  int64_t event_bytes = 0;  // of the bytes written: those of event files
   std::array<int64_t, kMaxGauges> gauges{};
 };
 

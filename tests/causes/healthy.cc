@@ -10,6 +10,7 @@
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/shape_ops.h"
+#include "isochron/ops/slicing.h"
 #include "isochron/train/callbacks.h"
 #include "isochron/train/model_checkpoint.h"
 #include "isochron/train/tensor_board.h"
@@ -73,8 +74,9 @@ RunReport loop_in_the_graph() {
   return run_loop([&](Recorder&, int64_t) { static_cast<void>(step(x).item<float>()); });
 }
 
-/// With checkpoints of which three are kept, scalars for TensorBoard, a table of epochs and a validation.
-RunReport digits_with_callbacks() {
+/// With checkpoints of which three are kept, scalars and histograms for TensorBoard, a table of epochs and a
+/// validation. Few and short epochs show mostly what is set up once.
+RunReport digits_with_callbacks(int epochs, int64_t steps, int save_every) {
   const TempFolder folder;
   const data::Digits digits = data::load_digits();
   data::Dataset batches = data::Dataset({{"x", digits.train.images}, {"y", digits.train.labels}})
@@ -91,17 +93,39 @@ RunReport digits_with_callbacks() {
       },
       optimizer);
   train::ModelCheckpoint checkpoints(
-      {.filepath = folder / "cp-{epoch:04d}", .every_epochs = 10, .keep_last = 3});
+      {.filepath = folder / "cp-{epoch:04d}", .every_epochs = save_every, .keep_last = 3});
   train::TensorBoard board(folder / "board");
   train::CsvLogger table(folder / "history.csv");
   Recorder recorder(recorder_options());
-  trainer.fit(batches, {.epochs = 60,
+  trainer.fit(batches, {.epochs = epochs,
+                        .steps_per_epoch = steps,
                         .validation_data = train::Batches(validation),
                         .callbacks = {&checkpoints, &board, &table},
                         .recorder = &recorder,
                         .progress = nullptr});
   recorder.sample();
   return make_report(recorder, "digits", report_options());
+}
+
+RunReport long_fit() { return digits_with_callbacks(60, 0, 10); }
+RunReport five_epochs() { return digits_with_callbacks(5, 0, 1); }
+RunReport short_epochs() { return digits_with_callbacks(60, 4, 1); }
+
+/// Recorded from its first step on, which traces it, and so do a step of another size and an evaluation
+/// later.
+RunReport recorded_from_the_first_step() {
+  Regression problem(256);
+  const Tensor x = narrow(problem.x, 0, 0, 64), y = narrow(problem.y, 0, 0, 64);
+  auto step = capture([&](const Tensor& a, const Tensor& b) { return problem.train(a, b); });
+  auto evaluate = capture([&](const Tensor& a, const Tensor& b) { return problem.loss(a, b); });
+  std::vector<Tensor> kept;
+  return run_loop(
+      [&](Recorder&, int64_t i) {
+        if (i < 4) kept.push_back(zeros({100'000}));
+        step(x, y);
+        if (i == 40 || i == 80) evaluate(problem.x, problem.y);
+      },
+      {.warmup = 0, .least = 120, .seconds = 0, .most = 120});
 }
 
 RunReport forecaster() {
@@ -146,7 +170,10 @@ std::vector<Planted> healthy_loops() {
           {"", "op by op", op_by_op},
           {"", "op by op, in no phase", op_by_op_in_no_phase},
           {"", "a loop in the graph", loop_in_the_graph},
-          {"", "digits in fit, with callbacks and checkpoints", digits_with_callbacks},
+          {"", "digits in fit, with callbacks and checkpoints", long_fit},
+          {"", "the same for five epochs, a checkpoint each", five_epochs},
+          {"", "epochs of four steps, a checkpoint each", short_epochs},
+          {"", "recorded from the first step on", recorded_from_the_first_step},
           {"", "a forecaster in fit", forecaster},
           {"", "a bounded history", bounded_history}};
 }

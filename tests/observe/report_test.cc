@@ -52,13 +52,16 @@ TEST(Cause, NamesWhatTheCatalogueAsksFor) {
   EXPECT_THAT(names(attribute(evidence(
                   {{"live_tensors.growing", 1}, {"live_tensors.gained", 99}, {"rss_bytes.growing", 1}}))),
               ElementsAre("retained losses or history"));
-  EXPECT_THAT(
-      names(attribute(evidence({{"time.slower", 40}, {"traces.per_iteration", 1}, {"traces.gained", 100}}))),
-      ElementsAre("retraced for new signatures"));
+  EXPECT_THAT(names(attribute(evidence({{"time.slower", 40},
+                                        {"traces.per_iteration", 1},
+                                        {"traces.gained", 100},
+                                        {"traces.late_share", 0.5}}))),
+              ElementsAre("retraced for new signatures"));
   EXPECT_THAT(names(attribute(evidence({{"graph_nodes.growing", 1},
                                         {"plans.growing", 1},
                                         {"traces.per_iteration", 1},
-                                        {"traces.gained", 100}}))),
+                                        {"traces.gained", 100},
+                                        {"traces.late_share", 0.5}}))),
               ElementsAre("retraced for new signatures"));
   EXPECT_THAT(names(attribute(
                   evidence({{"rss_bytes.growing", 1}, {"bytes_reserved.growing", 1}, {"pool.slack", 1}}))),
@@ -69,8 +72,9 @@ TEST(Cause, NamesWhatTheCatalogueAsksFor) {
               ElementsAre("starvation by the input"));
   EXPECT_THAT(names(attribute(evidence({{"time.slower", 3}, {"phase.host_to_device.usual_share", 0.6}}))),
               ElementsAre("synchronous or many small transfers"));
-  EXPECT_THAT(names(attribute(evidence({{"time.slower", 3}, {"system_allocations.per_iteration", 20}}))),
-              ElementsAre("system allocations in each step"));
+  EXPECT_THAT(
+      names(attribute(evidence({{"time.slower", 3}, {"system_allocations.usual_per_iteration", 20}}))),
+      ElementsAre("system allocations in each step"));
   EXPECT_THAT(names(attribute(evidence({{"disk_bytes.growing", 1}, {"disk_bytes.weights_share", 0.9}}))),
               ElementsAre("checkpoints pile up"));
   EXPECT_THAT(names(attribute(evidence({{"time.growing", 1}, {"phase.checkpoint.growth_share", 0.9}}))),
