@@ -11,7 +11,6 @@
 #include "isochron/apps/device_option.h"
 #include "isochron/apps/number_options.h"
 #include "isochron/apps/precision_option.h"
-#include "isochron/apps/profile.h"
 #include "isochron/core/clock.h"
 #include "isochron/core/sealed.h"
 #include "isochron/core/threads.h"
@@ -20,6 +19,7 @@
 #include "isochron/observe/report.h"
 #include "isochron/ops/vector_target.h"
 #include "isochron/train/memory_watch.h"
+#include "isochron/train/step_profile.h"
 
 namespace isochron::apps {
 namespace {
@@ -27,6 +27,7 @@ namespace {
 constexpr int64_t kWarmupNs = 300'000'000;
 constexpr int64_t kMinWarmupSteps = 3;
 constexpr double kMostSeconds = 1e9;
+constexpr train::ProfileOptions kShortProfile{.rounds = 31, .seconds = 0.5};
 constexpr size_t kMaxTimes = size_t{1} << 22;  // of the newest steps; preallocated, 32 MiB
 
 struct Options {
@@ -61,6 +62,7 @@ struct Measurement {
   size_t instructions = 0;
   size_t longest_chain = 0;  // of them, one after another
   double capture_ms = 0;     // trace, gradients, passes, plan with kernel choice
+  double limit_share = 0;    // of a train step's time, what the machine's limits allow; 0 for other cases
 };
 
 double quantile_us(std::vector<int64_t>& times, double fraction) {
@@ -156,7 +158,8 @@ nlohmann::ordered_json as_json(const Measurement& m) {
           {"activation_bytes", m.activation_bytes},
           {"instructions", m.instructions},
           {"longest_chain", m.longest_chain},
-          {"capture_ms", m.capture_ms}};
+          {"capture_ms", m.capture_ms},
+          {"limit_share", m.limit_share}};
 }
 
 void run(const Options& options) {
@@ -177,30 +180,38 @@ void run(const Options& options) {
   }
   if (!options.json && mixed && !there) fmt::print("{}\n", ops::narrow_arithmetic(options.how.precision));
   if (!options.json) {
-    fmt::print("{:<16} {:>9} {:>11} {:>11} {:>11} {:>6} {:>9} {:>12} {:>12} {:>12} {:>10}\n", "case", "steps",
-               "p50", "p99", "min", "drift", "heap/step", "library/step", "arena", "activations", "capture");
+    fmt::print("{:<16} {:>9} {:>11} {:>11} {:>11} {:>6} {:>9} {:>12} {:>12} {:>12} {:>10} {:>7}\n", "case",
+               "steps", "p50", "p99", "min", "drift", "heap/step", "library/step", "arena", "activations",
+               "capture", "limits");
   }
   for (const BenchCase* entry : chosen) {
     const int64_t rss_before = observe::Sensors().read().rss_bytes;
     const std::unique_ptr<CaseRun> prepared = entry->make(options.how);
-    const Measurement m = measure(*entry, *prepared, options, rss_before);
+    Measurement m = measure(*entry, *prepared, options, rss_before);
     const observe::MemoryMoment memory =
         options.memory ? train::memory_moment(entry->name, m.steps) : observe::MemoryMoment();
+    std::optional<train::StepProfile> profile;
+    // A device's limits take its time, and are measured where they are asked for.
+    CapturedFunction* captured = entry->trains || options.profile ? prepared->captured() : nullptr;
+    if (captured != nullptr && (options.profile || !there)) {
+      profile = train::profile(*captured, options.profile ? train::ProfileOptions() : kShortProfile);
+      m.limit_share = profile->share();
+    }
     if (options.json) {
       nlohmann::ordered_json json = as_json(m);
       if (options.memory)
         json["memory"] = nlohmann::ordered_json::parse(observe::memory_json({&memory, 1}, -1));
       fmt::print("{}\n", json.dump());
     } else {
-      fmt::print("{:<16} {:>9} {:>11} {:>11} {:>11} {:>6.3f} {:>9.3g} {:>12.3g} {:>12} {:>12} {:>10}\n",
-                 m.name, m.steps, observe::duration_text(m.p50_us * 1e3),
-                 observe::duration_text(m.p99_us * 1e3), observe::duration_text(m.min_us * 1e3), m.drift,
-                 m.heap_allocations, m.library_allocations,
-                 observe::bytes_text(static_cast<double>(m.arena_bytes)),
-                 observe::bytes_text(static_cast<double>(m.activation_bytes)),
-                 observe::duration_text(m.capture_ms * 1e6));
+      fmt::print(
+          "{:<16} {:>9} {:>11} {:>11} {:>11} {:>6.3f} {:>9.3g} {:>12.3g} {:>12} {:>12} {:>10} {:>7}\n",
+          m.name, m.steps, observe::duration_text(m.p50_us * 1e3), observe::duration_text(m.p99_us * 1e3),
+          observe::duration_text(m.min_us * 1e3), m.drift, m.heap_allocations, m.library_allocations,
+          observe::bytes_text(static_cast<double>(m.arena_bytes)),
+          observe::bytes_text(static_cast<double>(m.activation_bytes)),
+          observe::duration_text(m.capture_ms * 1e6), profile ? fmt::format("{:.2f}", m.limit_share) : "-");
       if (options.memory) fmt::print("{}", observe::memory_text({&memory, 1}));
-      if (options.profile && prepared->captured()) print_profile(prepared->captured()->plan());
+      if (options.profile && profile) fmt::print("\n{}\n", profile->text());
     }
     std::fflush(stdout);
   }

@@ -1,0 +1,152 @@
+#include "isochron/train/step_profile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "isochron/nn/layers.h"
+#include "isochron/nn/losses.h"
+#include "isochron/nn/sequential.h"
+#include "isochron/ops/creation.h"
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/linear.h"
+#include "isochron/ops/random.h"
+#include "isochron/optim/optimizers.h"
+#include "support/expect_error.h"
+
+namespace isochron::train {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// A network with dropout and Adam, whose step depends on variables, states and random numbers.
+struct Training {
+  nn::Sequential model{nn::Dense(32, nn::Activation::kRelu), nn::Dropout(0.5), nn::Dense(1)};
+  optim::Adam optimizer{optim::AdamOptions{.learning_rate = 1e-2}};
+  Tensor x = full({16, 8}, 0.5), y = ones({16, 1});
+  Captured<std::function<Tensor(const Tensor&, const Tensor&)>> step;
+
+  explicit Training(Precision precision = Precision::kF32)
+      : step(
+            [this](const Tensor& a, const Tensor& b) {
+              Tensor loss = nn::mean_squared_error(model(a), b);
+              optimizer.minimize(loss, model.parameters());
+              return loss;
+            },
+            CaptureOptions{.passes = {.precision = precision}}) {
+    model.build(x.spec());
+    for (const Variable& parameter : model.parameters()) parameter.assign(full(parameter.shape(), 0.1));
+    random::set_seed(7);
+  }
+  std::vector<float> losses(int steps) {
+    std::vector<float> result;
+    for (int i = 0; i < steps; ++i) result.push_back(step(x, y).item<float>());
+    return result;
+  }
+};
+
+constexpr ProfileOptions kQuick{.rounds = 3};
+
+TEST(StepProfile, LeavesTheTrainingAsItWas) {
+  std::vector<float> expected;
+  {
+    Training plain;
+    expected = plain.losses(8);
+  }
+  Training profiled;
+  std::vector<float> found = profiled.losses(4);
+  profile(profiled.step, kQuick);
+  const std::vector<float> rest = profiled.losses(4);
+  found.insert(found.end(), rest.begin(), rest.end());
+  EXPECT_EQ(found, expected);
+}
+
+TEST(StepProfile, WithArgumentsTakesOneStep) {
+  std::vector<float> expected;
+  {
+    Training plain;
+    expected = plain.losses(3);
+  }
+  Training profiled;
+  EXPECT_FALSE(profile(profiled.step, profiled.x, profiled.y).kernels.empty());
+  EXPECT_EQ(profiled.losses(2), std::vector<float>(expected.begin() + 1, expected.end()));
+}
+
+TEST(StepProfile, HasEveryKernelWithItsLimit) {
+  Training training;
+  training.losses(1);
+  const StepProfile result = profile(training.step, kQuick);
+  EXPECT_EQ(result.kernels.size(), training.step.plan_report().instructions);
+  EXPECT_GT(result.limits.flops_per_ns, 0);
+  EXPECT_EQ(result.limits.narrow_flops_per_ns, 0);
+  double ns = 0, limit_ns = 0;
+  bool product = false, elements = false;
+  for (const ProfiledKernel& kernel : result.kernels) {
+    ns += kernel.ns;
+    limit_ns += kernel.limit_ns;
+    const double moving = kernel.bytes / result.limits.bytes_per_ns;
+    EXPECT_GE(kernel.limit_ns, 0.999 * moving) << kernel.name;
+    EXPECT_FALSE(kernel.narrow) << kernel.name;
+    if (kernel.op == "matmul") {
+      product = true;
+      EXPECT_DOUBLE_EQ(kernel.limit_ns, kernel.flops / result.limits.flops_per_ns + moving);
+    } else if (kernel.op == "fused") {
+      elements = true;
+      EXPECT_DOUBLE_EQ(kernel.limit_ns, moving) << kernel.name;
+    }
+  }
+  EXPECT_TRUE(product && elements);
+  EXPECT_NEAR(result.ns(), ns, 1e-6 * ns);
+  EXPECT_NEAR(result.share(), limit_ns / ns, 1e-9);
+}
+
+TEST(StepProfile, NarrowProductsAreHeldAgainstNarrowProducts) {
+  Training training(Precision::kMixedBf16);
+  training.losses(1);
+  const StepProfile result = profile(training.step, kQuick);
+  EXPECT_GT(result.limits.narrow_flops_per_ns, 0);
+  int narrow = 0;
+  for (const ProfiledKernel& kernel : result.kernels) {
+    if (!kernel.narrow) continue;
+    ++narrow;
+    EXPECT_DOUBLE_EQ(kernel.limit_ns, kernel.flops / result.limits.narrow_flops_per_ns +
+                                          kernel.bytes / result.limits.bytes_per_ns);
+  }
+  EXPECT_GT(narrow, 2);
+  EXPECT_THAT(result.text(), HasSubstr("(16-bit matrix product)"));
+}
+
+TEST(StepProfile, ItsTextHasAsManyKernelsAsAskedFor) {
+  StepProfile result;
+  result.limits = {.flops_per_ns = 100, .bytes_per_ns = 10};
+  for (const char* name : {"first_1", "second_2", "third_3"}) {
+    ProfiledKernel& kernel = result.kernels.emplace_back();
+    kernel.name = name;
+    kernel.op = "matmul";
+    kernel.ns = 2000;
+    kernel.limit_ns = 1000;
+  }
+  EXPECT_THAT(result.text(), HasSubstr("third_3"));
+  const std::string two = result.text(2);
+  EXPECT_THAT(two, HasSubstr("second_2"));
+  EXPECT_THAT(two, ::testing::Not(HasSubstr("third_3")));
+  EXPECT_THAT(two, HasSubstr("and 1 further kernels"));
+  EXPECT_THAT(two, HasSubstr("0.50 of the time is what the limits allow"));
+  EXPECT_EQ(StepProfile().share(), 0);
+}
+
+TEST(StepProfile, WrongCallsAreErrors) {
+  Training training;
+  EXPECT_ERROR(profile(training.step), ErrorCode::kInvalidArgument, "");
+  training.losses(1);
+  EXPECT_ERROR(profile(training.step, {.rounds = 0}), ErrorCode::kInvalidArgument, "rounds");
+  auto outer = capture([&](const Tensor& a) {
+    profile(training.step);
+    return a;
+  });
+  EXPECT_ERROR(outer(ones({1})), ErrorCode::kCaptureViolation, "between its calls");
+}
+
+}  // namespace
+}  // namespace isochron::train
