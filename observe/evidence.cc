@@ -292,6 +292,17 @@ Phase owner_of(const SpikeReport& spikes) {
   return spikes.label == kSavedLabel ? Phase::kCheckpoint : spikes.owner;
 }
 
+/// Of the time, what the newest spikes of the owner that is told took beyond the usual.
+double owners_share(const SpikeReport& spikes) {
+  double all = 0, own = 0;
+  for (const SpikeRecord& spike : spikes.recent) {
+    const auto excess = static_cast<double>(spike.duration_ns - spike.usual_ns);
+    all += excess;
+    if (spike.owner == spikes.owner && spike.label == spikes.label) own += excess;
+  }
+  return all > 0 ? spikes.time_share * own / all : 0;
+}
+
 /// What was written that is neither a checkpoint nor an event file: logs, output. Records of runs from before
 /// event files were counted apart have these in it.
 void add_logs(RunReport& report) {
@@ -453,7 +464,7 @@ void add_evidence(RunReport& report) {
                  report.spikes.time_share);
     if (report.spikes.label == kOtherPlanLabel || report.spikes.label == kTracedLabel) {
       evidence.set("spikes.plan_period", report.spikes.period->length);
-      evidence.set("spikes.plan_share", report.spikes.time_share);
+      evidence.set("spikes.plan_share", owners_share(report.spikes));
     }
   }
   const double own_ns = report.overhead.per_iteration_ns * static_cast<double>(report.iterations) +
@@ -473,7 +484,7 @@ void name_causes(RunReport& report) {
     cause.consequences.push_back(std::move(name));
     return;
   }
-  if (spikes.time_share < kLeastShare || report.seconds < kLeastSeconds) return;
+  if (owners_share(spikes) < kLeastShare || report.seconds < kLeastSeconds) return;
   report.causes.push_back(
       {std::move(name), "do it less often, in smaller parts, or on another thread",
        fmt::format("{} spikes, {:.0f} % of the newest of this owner on the beat, {:.1f} % of the time",

@@ -99,6 +99,7 @@ TEST_F(Command, BenchMeasuresACase) {
   EXPECT_EQ(result["heap_allocations"], 0);
   EXPECT_EQ(result["library_allocations"], 0);
   EXPECT_GT(result["p50_us"], 0);
+  EXPECT_GT(result["limit_share"], 0);
   EXPECT_GE(result["p99_us"], result["p50_us"]);
   EXPECT_LE(result["arena_bytes"], 1.02 * result["lower_bound_bytes"].get<double>());
   EXPECT_THAT(run_isochron("bench --case huge"), Ends(2, "huge"));

@@ -150,8 +150,9 @@ TEST(Evidence, WhatHappensAtTheBeginningIsNotTakenForWhatEachStepDoes) {
 }
 
 TEST(Evidence, SpikesOnABeatAreNamedWhereTheyCostSomething) {
-  const auto spiking = [](int64_t ns) {
-    return run([ns](SensorReading&, int i, Recorder& recorder) {
+  const auto spiking = [](int64_t ns, int64_t interruption_ns = 0) {
+    return run([=](SensorReading&, int i, Recorder& recorder) {
+      if (i == 333 || i == 1250 || i == 2077 || i == 3510) spend(interruption_ns);
       const PhaseScope callbacks(recorder, Phase::kCallbacks, "collection");
       if (i % 100 == 99) spend(ns);
     });
@@ -160,6 +161,11 @@ TEST(Evidence, SpikesOnABeatAreNamedWhereTheyCostSomething) {
   const RunReport cheap = spiking(kStepNs + kStepNs / 2);
   EXPECT_TRUE(cheap.spikes.period);
   EXPECT_THAT(names(cheap), IsEmpty());
+  // What interrupts the program at any time is no cost of theirs.
+  const RunReport interrupted = spiking(kStepNs + kStepNs / 2, 50 * kStepNs);
+  EXPECT_EQ(interrupted.spikes.owner_name(), "collection");
+  EXPECT_GT(interrupted.spikes.time_share, 0.02);
+  EXPECT_THAT(names(interrupted), IsEmpty());
 }
 
 }  // namespace
