@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -12,9 +13,11 @@
 #include "isochron/core/sealed.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
+#include "isochron/graph/checked_kernel.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/registry.h"
+#include "isochron/ops/rules.h"
 
 namespace isochron {
 namespace {
@@ -29,12 +32,78 @@ struct Entry {
   const Attributes* attributes;
   std::vector<Tensor> inputs;
   std::vector<Tensor> outputs;
+  const graph::Node* node = nullptr;  // in a capture
+  std::vector<bool> leading = {};     // per input: does a gradient lead to it? empty: to all
 };
 
-/// The identity of a tensor for differentiation: the graph value or the handle's object.
-const void* key_of(const Tensor& tensor) {
-  return tensor.is_value() ? static_cast<const void*>(tensor.value().get())
-                           : static_cast<const void*>(tensor.impl().get());
+/// Does a gradient of its results lead on to its inputs? Not through stop_gradient and steps.
+bool leads_on(const OpDef& op) { return op.gradient != &ops::no_gradient; }
+
+bool leads_to(const std::vector<bool>& leading, size_t input) { return leading.empty() || leading[input]; }
+
+std::vector<bool> leading_inputs(const graph::Node& node);
+
+/// The values of `body` that a gradient of its outputs reaches.
+std::unordered_set<const graph::Value*> reached_in(const Graph& body) {
+  std::unordered_set<const graph::Value*> reached;
+  for (const graph::Value* output : body.outputs()) {
+    if (is_floating(output->spec.dtype)) reached.insert(output);
+  }
+  for (size_t i = body.nodes().size(); i-- > 0;) {
+    const graph::Node& node = *body.nodes()[i];
+    if (!leads_on(*node.op) || std::ranges::none_of(node.outputs, [&](const graph::Value* output) {
+          return reached.contains(output);
+        }))
+      continue;
+    const std::vector<bool> leading = leading_inputs(node);
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      if (is_floating(node.inputs[k]->spec.dtype) && leads_to(leading, k)) reached.insert(node.inputs[k]);
+    }
+  }
+  return reached;
+}
+
+/// Of a loop or a branch, those inputs beyond its states that one of its bodies uses in a differentiable way:
+/// the last inputs of a body stand for those of the call. Empty for other ops: all.
+std::vector<bool> leading_inputs(const graph::Node& node) {
+  if (!node.attributes.has_objects()) return {};
+  const auto states = static_cast<size_t>(node.attributes.get_or<int64_t>("states", 0));
+  std::vector<bool> leading;
+  for (const auto& [name, value] : node.attributes.entries()) {
+    const auto* object = std::get_if<std::shared_ptr<const graph::AttributeObject>>(&value);
+    const auto* body = object ? dynamic_cast<const graph::SubGraph*>(object->get()) : nullptr;
+    if (body == nullptr) continue;
+    leading.resize(node.inputs.size(), false);
+    const std::unordered_set<const graph::Value*> reached = reached_in(*body->graph);
+    const std::vector<graph::Value*>& inputs = body->graph->inputs();
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      const size_t from_end = node.inputs.size() - k;
+      if (k < states || from_end > inputs.size() || reached.contains(inputs[inputs.size() - from_end]))
+        leading[k] = true;
+    }
+  }
+  return leading;
+}
+
+/// The identity of a tensor for differentiation: the graph value, or the handle's object and which of its
+/// contents the handle stands for.
+struct Key {
+  const void* object;
+  uint64_t generation;
+  friend bool operator==(const Key&, const Key&) = default;
+};
+struct KeyHash {
+  size_t operator()(const Key& key) const {
+    return graph::hash_mix(std::hash<const void*>()(key.object), key.generation);
+  }
+};
+using KeySet = std::unordered_set<Key, KeyHash>;
+template <typename T>
+using KeyMap = std::unordered_map<Key, T, KeyHash>;
+
+Key key_of(const Tensor& tensor) {
+  if (tensor.is_value()) return {tensor.value().get(), 0};
+  return {tensor.impl().get(), tensor.generation()};
 }
 
 class Differentiator final : public graph::GradientContext {
@@ -107,7 +176,14 @@ class Walk {
     for (const Tensor& source : sources_) {
       require(source.defined(), ErrorCode::kInvalidArgument, "gradient", "a source is undefined");
       useful_.insert(key_of(source));
+      if (source.stale()) useful_.insert(key_of(source.refreshed()));
     }
+  }
+
+  /// Do the targets depend on a source?
+  bool depends(std::span<const Tensor> targets) {
+    mark_useful();
+    return std::ranges::any_of(targets, [this](const Tensor& t) { return useful_.contains(key_of(t)); });
   }
 
   std::vector<Tensor> run() {
@@ -115,7 +191,8 @@ class Walk {
     for (size_t i = entries_.size(); i-- > 0;) visit(entries_[i], contributes_[i]);
     std::vector<Tensor> result;
     for (const Tensor& source : sources_) {
-      const auto found = gradients_.find(key_of(source));
+      auto found = gradients_.find(key_of(source));
+      if (found == gradients_.end() && source.stale()) found = gradients_.find(key_of(source.refreshed()));
       result.push_back(found == gradients_.end() ? Tensor() : found->second);
     }
     return result;
@@ -132,14 +209,18 @@ class Walk {
     contributes_.resize(entries_.size());
     for (size_t i = 0; i < entries_.size(); ++i) {
       const Entry& entry = entries_[i];
-      contributes_[i] = std::any_of(entry.inputs.begin(), entry.inputs.end(), [this](const Tensor& input) {
-        return is_floating(input.dtype()) && useful_.contains(key_of(input));
-      });
+      for (size_t k = 0; k < entry.inputs.size() && leads_on(*entry.op); ++k)
+        contributes_[i] = contributes_[i] || needs(entry, k);
       if (!contributes_[i]) continue;
       for (const Tensor& output : entry.outputs) {
         if (is_floating(output.dtype())) useful_.insert(key_of(output));
       }
     }
+  }
+
+  bool needs(const Entry& entry, size_t input) const {
+    const Tensor& tensor = entry.inputs[input];
+    return is_floating(tensor.dtype()) && leads_to(entry.leading, input) && useful_.contains(key_of(tensor));
   }
 
   void visit(const Entry& entry, bool contributes) {
@@ -154,8 +235,11 @@ class Walk {
     if (!any) return;
     const auto needed = std::make_unique<bool[]>(entry.inputs.size());
     for (size_t i = 0; i < entry.inputs.size(); ++i) {
-      needed[i] = is_floating(entry.inputs[i].dtype()) && useful_.contains(key_of(entry.inputs[i]));
+      needed[i] = needs(entry, i);
     }
+    std::optional<graph::NameScope> scope;  // of what is recorded for it
+    if (entry.node != nullptr && graph::CheckedScope::current())
+      scope.emplace("gradients/" + entry.node->name());
     const std::vector<Tensor> results =
         call_gradient(entry, output_gradients, {needed.get(), entry.inputs.size()});
     for (size_t i = 0; i < results.size(); ++i) {
@@ -167,8 +251,8 @@ class Walk {
 
   std::span<const Entry> entries_;
   std::span<const Tensor> sources_;
-  std::unordered_map<const void*, Tensor> gradients_;
-  std::unordered_set<const void*> useful_;
+  KeyMap<Tensor> gradients_;
+  KeySet useful_;
   std::vector<bool> contributes_;
 };
 
@@ -177,12 +261,47 @@ std::vector<Entry> entries_of(const Graph& graph) {
   std::vector<Entry> entries;
   entries.reserve(graph.node_count());
   for (const auto& node : graph.nodes()) {
-    Entry entry{node->op, &node->attributes, {}, {}};
+    Entry entry{node->op, &node->attributes, {}, {}, node.get(), leading_inputs(*node)};
     for (graph::Value* input : node->inputs) entry.inputs.push_back(Graph::tensor_of(input));
     for (graph::Value* output : node->outputs) entry.outputs.push_back(Graph::tensor_of(output));
     entries.push_back(std::move(entry));
   }
   return entries;
+}
+
+/// What `target` depends on through differentiable calls and none of the entries has made, each once.
+std::vector<Tensor> leaves_before(std::span<const Entry> entries, const Tensor& target) {
+  KeySet reached{key_of(target)};
+  KeySet made;
+  std::vector<Tensor> candidates{target};
+  for (size_t i = entries.size(); i-- > 0;) {
+    const Entry& entry = entries[i];
+    if (entry.attributes->has(graph::kUpdatedValue)) continue;  // what stands for a variable
+    bool leads = false;
+    for (const Tensor& output : entry.outputs) {
+      if (!is_floating(output.dtype()) || !reached.contains(key_of(output))) continue;
+      made.insert(key_of(output));
+      leads = leads_on(*entry.op) && entry.op->gradient != nullptr;
+    }
+    if (!leads) continue;
+    for (size_t k = 0; k < entry.inputs.size(); ++k) {
+      const Tensor& input = entry.inputs[k];
+      if (is_floating(input.dtype()) && leads_to(entry.leading, k) && reached.insert(key_of(input)).second)
+        candidates.push_back(input);
+    }
+  }
+  std::erase_if(candidates, [&made](const Tensor& tensor) { return made.contains(key_of(tensor)); });
+  return candidates;
+}
+
+/// Refuses gradients of targets that depend on what a source held before it was assigned anew.
+void refuse_earlier(std::span<const Entry> entries, std::span<const Tensor> targets,
+                    std::span<const Tensor> earlier, const Tensor& source) {
+  if (earlier.empty() || !Walk(entries, targets, earlier, {}).depends(targets)) return;
+  fail(ErrorCode::kStale, "gradient",
+       "the target was computed from what {} held before {}; compute it again after that, or differentiate "
+       "before",
+       source.spec().str(), source.storage()->owner());
 }
 
 }  // namespace
@@ -201,11 +320,33 @@ std::vector<Tensor> gradients(std::span<const Tensor> targets, std::span<const T
   for (const Tensor& target : targets) lifted_targets.push_back(lifted(target));
   for (const Tensor& source : sources) lifted_sources.push_back(lifted(source));
   const std::vector<Entry> entries = entries_of(capture->graph());
-  return Walk(entries, lifted_targets, lifted_sources, seeds).run();
+  std::vector<Tensor> found = Walk(entries, lifted_targets, lifted_sources, seeds).run();
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (found[i].defined() || sources[i].is_value()) continue;
+    std::vector<Tensor> earlier;
+    for (graph::Value* value : capture->earlier_values(sources[i]))
+      earlier.push_back(Graph::tensor_of(value));
+    refuse_earlier(entries, lifted_targets, earlier, sources[i]);
+  }
+  return found;
 }
 
 std::vector<Tensor> gradients(const Tensor& target, std::span<const Tensor> sources) {
   return gradients({&target, 1}, sources);
+}
+
+std::vector<Tensor> leaves(const Tensor& target) {
+  graph::Capture* capture = graph::Capture::current();
+  require(capture != nullptr, ErrorCode::kCaptureViolation, "leaves",
+          "is for captured functions; outside a capture ask the GradientTape");
+  require(target.defined(), ErrorCode::kInvalidArgument, "leaves", "the target is undefined");
+  const std::vector<Entry> entries = entries_of(capture->graph());
+  std::vector<Tensor> result;
+  for (const Tensor& leaf : leaves_before(entries, Graph::tensor_of(capture->lift(target)))) {
+    Tensor outside = capture->bound_behind(static_cast<const graph::Value*>(leaf.value().get()));
+    if (outside.defined()) result.push_back(std::move(outside));
+  }
+  return result;
 }
 
 struct GradientTape::Impl final : graph::ApplyObserver {
@@ -216,9 +357,9 @@ struct GradientTape::Impl final : graph::ApplyObserver {
     std::vector<Tensor> outputs;
   };
   std::deque<Record> records;  // addresses stay valid while a persistent tape records its own gradients
-  std::unordered_map<const void*, size_t> producers;  // of a persistent tape: the record that made a tensor
-  std::unordered_set<const void*> watched;
-  std::vector<Tensor> kept;  // watched tensors stay alive, so that their identity does
+  KeyMap<size_t> producers;    // of a persistent tape: the record that made a tensor
+  std::unordered_set<const void*> watched;  // whatever their content
+  std::vector<Tensor> kept;                 // watched tensors stay alive, so that their identity does
   bool restricted = false;
   bool persistent = false;
   bool used = false;
@@ -230,10 +371,10 @@ struct GradientTape::Impl final : graph::ApplyObserver {
     if (!recording || paused) return;
     if (restricted) {
       const bool depends = std::any_of(inputs.begin(), inputs.end(), [this](const Tensor& input) {
-        return is_floating(input.dtype()) && watched.contains(key_of(input));
+        return is_floating(input.dtype()) && watched.contains(key_of(input).object);
       });
       if (!depends) return;
-      for (const Tensor& output : outputs) watched.insert(key_of(output));
+      for (const Tensor& output : outputs) watched.insert(key_of(output).object);
     }
     records.push_back({&op, attributes, {inputs.begin(), inputs.end()}, {outputs.begin(), outputs.end()}});
     count(Counter::kTapeEntries, 1);
@@ -265,7 +406,7 @@ struct GradientTape::Impl final : graph::ApplyObserver {
     entries.reserve(indices.size());
     for (const size_t i : indices) {
       const Record& record = records[i];
-      entries.push_back({record.op, &record.attributes, record.inputs, record.outputs});
+      entries.push_back({record.op, &record.attributes, record.inputs, record.outputs, nullptr, {}});
     }
     return entries;
   }
@@ -275,7 +416,7 @@ struct GradientTape::Impl final : graph::ApplyObserver {
     records.clear();
     producers.clear();
     watched.clear();  // it holds results of the records too
-    for (const Tensor& tensor : kept) watched.insert(key_of(tensor));
+    for (const Tensor& tensor : kept) watched.insert(key_of(tensor).object);
   }
 };
 
@@ -310,8 +451,30 @@ void GradientTape::watch(const Tensor& tensor) {
   require(tensor.defined() && is_floating(tensor.dtype()), ErrorCode::kDtypeMismatch, "watch",
           "expected a floating tensor, got {}", tensor.defined() ? tensor.spec().str() : "an undefined one");
   impl_->restricted = true;
-  impl_->watched.insert(key_of(tensor));
+  impl_->watched.insert(key_of(tensor).object);
   impl_->kept.push_back(tensor);
+}
+
+namespace {
+
+/// What `entries` read of `source`'s storage before it was assigned anew.
+std::vector<Tensor> earlier_reads(std::span<const Entry> entries, const Tensor& source) {
+  std::vector<Tensor> reads;
+  for (const Entry& entry : entries) {
+    for (const Tensor& input : entry.inputs) {
+      if (is_floating(input.dtype()) && input.storage() == source.storage() && input.stale())
+        reads.push_back(input);
+    }
+  }
+  return reads;
+}
+
+}  // namespace
+
+std::vector<Tensor> GradientTape::leaves(const Tensor& target) const {
+  if (graph::Capture::current()) return isochron::leaves(target);
+  require(target.defined(), ErrorCode::kInvalidArgument, "leaves", "the target is undefined");
+  return leaves_before(impl_->entries_before({&target, 1}), target);
 }
 
 std::vector<Tensor> GradientTape::gradient(std::span<const Tensor> targets, std::span<const Tensor> sources,
@@ -327,6 +490,10 @@ std::vector<Tensor> GradientTape::gradient(std::span<const Tensor> targets, std:
   std::vector<Tensor> result;
   try {
     result = Walk(entries, targets, sources, seeds).run();
+    for (size_t i = 0; i < result.size(); ++i) {
+      if (result[i].defined()) continue;
+      refuse_earlier(entries, targets, earlier_reads(entries, sources[i]), sources[i]);
+    }
   } catch (...) {
     impl.recording = true;  // a refused call uses nothing up
     throw;

@@ -12,11 +12,21 @@ namespace isochron {
 
 /// d target / d sources while capturing: appends the backward nodes to the graph under capture. `seeds`
 /// multiply the targets (default: ones). A source that the targets don't depend on gives an undefined tensor.
+///
+/// An assignment starts a new leaf, eager and captured: who reads the variable afterwards depends on its new
+/// content and on nothing that this was computed from, and as a source it stands for that content. So a step
+/// may update one network and differentiate another through it, or update twice.
+///
 /// Throws kCaptureViolation outside a capture (use GradientTape there), kUnsupported through an op without a
-/// gradient.
+/// gradient, kStale where a source has been assigned since the targets were computed.
 std::vector<Tensor> gradients(std::span<const Tensor> targets, std::span<const Tensor> sources,
                               std::span<const Tensor> seeds = {});
 std::vector<Tensor> gradients(const Tensor& target, std::span<const Tensor> sources);
+
+/// While capturing: what `target` depends on through differentiable ops and comes from outside, such as
+/// variables, each once. Where a body of a loop or a branch reads it, that counts. Throws kCaptureViolation
+/// outside a capture.
+std::vector<Tensor> leaves(const Tensor& target);
 
 /// Records eager op calls on this thread from construction until the first `gradient` call (or, if
 /// persistent, until destruction), and differentiates them. Inside a capture it records nothing and
@@ -38,6 +48,8 @@ class GradientTape {
                                std::span<const Tensor> seeds = {});
   std::vector<Tensor> gradient(const Tensor& target, std::span<const Tensor> sources);
   Tensor gradient(const Tensor& target, const Tensor& source);
+  /// As the function `leaves`, of what was recorded; uses nothing up.
+  std::vector<Tensor> leaves(const Tensor& target) const;
   /// Calls recorded so far.
   size_t size() const;
   /// Forgets everything recorded and starts again; what was watched stays watched.

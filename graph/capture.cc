@@ -1,6 +1,9 @@
 #include "isochron/graph/capture.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "isochron/graph/passes.h"
 
 namespace isochron::graph {
 namespace {
@@ -17,6 +20,8 @@ Capture::~Capture() { t_current = parent_; }
 Capture* Capture::current() { return t_current; }
 
 std::vector<Tensor> Capture::record(const OpDef& op, std::span<const Tensor> inputs, Attributes attributes) {
+  for (Capture* capture = this; capture != nullptr; capture = capture->parent_)
+    capture->registry_ = op.registry;
   std::vector<Value*> values;
   values.reserve(inputs.size());
   for (const Tensor& input : inputs) {
@@ -50,6 +55,14 @@ Value* Capture::adopt(Value* outer) {
 }
 
 Value* Capture::lift_bound(const Tensor& tensor) {
+  State* known = state_of(tensor);
+  if (known) return newest(*known);
+  if (parent_ && !tensor.storage()->constant()) return adopt(parent_->lift(tensor));
+  return bind(tensor).bound;
+}
+
+/// The entry of `tensor`, or null; checked against what was assigned.
+Capture::State* Capture::state_of(const Tensor& tensor) {
   require(!tensor.stale(), ErrorCode::kStale, "capture",
           "{} was replaced by {} since it was taken; take it again", tensor.spec().str(),
           tensor.storage()->owner());
@@ -61,11 +74,48 @@ Value* Capture::lift_bound(const Tensor& tensor) {
   require(assigned == assigned_.end() || *assigned == known, ErrorCode::kCaptureViolation, "capture",
           "{} is another view of a variable that was assigned in this capture; use the variable itself",
           tensor.spec().str());
-  if (known) return known->latest;
-  if (parent_ && !tensor.storage()->constant()) return adopt(parent_->lift(tensor));
+  return known;
+}
+
+Capture::State& Capture::bind(const Tensor& tensor) {
   Value* value = graph_.add_bound(tensor);
-  state_[storage].push_back({tensor, value, value});
-  return value;
+  std::deque<State>& views = state_[tensor.storage().get()];
+  views.push_back({.tensor = tensor, .bound = value, .latest = value});
+  return views.back();
+}
+
+/// What readers of an assigned variable get is a value of its own, so that the walk of the gradients can tell
+/// it from the assigned one.
+Value* Capture::newest(State& state) {
+  if (!state.assigned || !is_floating(state.bound->spec.dtype)) return state.latest;
+  if (state.fresh) return state.leaves.back();
+  const OpDef* stop = registry_ != nullptr ? registry_->find("stop_gradient") : nullptr;
+  if (stop == nullptr) return state.latest;  // without ops there is nothing to differentiate
+  Attributes attributes;
+  attributes.set(kUpdatedValue, true);
+  Value* const inputs[] = {state.latest};
+  state.leaves.push_back(
+      graph_.add_node(*stop, inputs, std::move(attributes), NameScope::current())->outputs[0]);
+  state.fresh = true;
+  return state.leaves.back();
+}
+
+Tensor Capture::bound_behind(const Value* value) const {
+  if (value->kind == Value::Kind::kBound) return value->bound;
+  for (const auto& [storage, views] : state_) {
+    for (const State& state : views) {
+      if (std::ranges::find(state.leaves, value) != state.leaves.end()) return state.tensor;
+    }
+  }
+  return Tensor();
+}
+
+std::vector<Value*> Capture::earlier_values(const Tensor& tensor) {
+  const State* state = find_state(tensor);
+  if (state == nullptr || !state->assigned) return {};
+  std::vector<Value*> values{state->bound};
+  values.insert(values.end(), state->leaves.begin(), state->leaves.end() - (state->fresh ? 1 : 0));
+  return values;
 }
 
 Capture::State* Capture::find_state(const Tensor& tensor) {
@@ -88,16 +138,29 @@ void Capture::assign(const Tensor& target, const Tensor& value) {
   Value* source = lift(value);
   const Tensor variable =
       target.refreshed();  // its content is replaced: how old the handle is doesn't matter
-  lift_bound(variable);
-  State* state = find_state(variable);
+  State* state = state_of(variable);
+  if (state == nullptr) state = &bind(variable);
   state->latest = source;
-  if (std::find(assigned_.begin(), assigned_.end(), state) == assigned_.end()) assigned_.push_back(state);
+  state->fresh = false;
+  if (!std::exchange(state->assigned, true)) assigned_.push_back(state);
 }
 
 void Capture::finish() {
-  for (const State* state : assigned_) {
-    if (state->latest != state->bound) graph_.updates().push_back({state->bound, state->latest});
+  // No gradient is asked for any more: readers of an assigned variable read what was assigned.
+  Rewriter rewriter(graph_);
+  std::vector<bool> keep;
+  for (const auto& node : graph_.nodes()) {
+    rewriter.update_inputs(*node);
+    keep.push_back(!node->attributes.has(kUpdatedValue));
+    if (!keep.back()) rewriter.replace(node->outputs[0], node->inputs[0]);
   }
+  for (const State* state : assigned_) {
+    Value* const value = rewriter.resolve(state->latest);
+    if (value != state->bound) graph_.updates().push_back({state->bound, value});
+  }
+  if (std::ranges::find(keep, false) == keep.end()) return;
+  rewriter.finish();
+  graph_.retain_nodes(keep);
 }
 
 Tensor Capture::loop_index() const {

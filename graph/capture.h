@@ -14,6 +14,9 @@
 
 namespace isochron::graph {
 
+/// The attribute of the view (`stop_gradient`) by which a trace reads a variable that it has assigned before.
+inline constexpr std::string_view kUpdatedValue = "updated";
+
 /// One open trace. Captures nest only for sub-graphs (`cond`, `while_loop`): an inner one lifts what it needs
 /// from the outer one as additional inputs.
 class Capture {
@@ -30,9 +33,15 @@ class Capture {
 
   std::vector<Tensor> record(const OpDef& op, std::span<const Tensor> inputs, Attributes attributes);
   /// The value of this graph that stands for `tensor`: itself, a bound tensor's newest value, or an
-  /// additional input.
+  /// additional input. After an assignment the newest value is a leaf: what was assigned, but no gradient
+  /// runs from it to what that was computed from.
   Value* lift(const Tensor& tensor);
   void assign(const Tensor& target, const Tensor& value);
+  /// The tensor from outside that `value` stands for, at any time of this trace; undefined where it is the
+  /// result of a node or an input.
+  Tensor bound_behind(const Value* value) const;
+  /// The values that stood for `tensor` before its newest assignment in this capture; empty without any.
+  std::vector<Value*> earlier_values(const Tensor& tensor);
   /// Writes the pending assignments into the graph as updates. Call once, at the end of the trace.
   void finish();
 
@@ -57,14 +66,21 @@ class Capture {
   struct State {
     Tensor tensor;  // keeps the storage alive while traced
     Value* bound;
-    Value* latest;
+    Value* latest;                 // what is written back
+    std::vector<Value*> leaves{};  // that readers saw after assignments, oldest first
+    bool assigned = false;
+    bool fresh = false;  // the last of `leaves` is `latest`
   };
   Value* lift_bound(const Tensor& tensor);
+  State* state_of(const Tensor& tensor);
+  State& bind(const Tensor& tensor);
+  Value* newest(State& state);
   /// The entry of exactly this view (storage, offset, spec), or null.
   State* find_state(const Tensor& tensor);
 
   Graph& graph_;
   Capture* parent_;
+  const Registry* registry_ = nullptr;                 // of the ops recorded so far
   std::map<const Storage*, std::deque<State>> state_;  // one entry a view; addresses are stable
   std::vector<State*> assigned_;                       // in order, one a storage
   std::vector<std::pair<Value*, Value*>> captured_;
