@@ -15,20 +15,23 @@ thread_local std::optional<Device> t_device;  // of variables to come; none: whe
 /// A buffer that knows whose content it is.
 class VariableStorage final : public StorageOver {
  public:
-  VariableStorage(Ref<Storage> memory, std::string name)
-      : StorageOver(std::move(memory)), name_(std::move(name)) {}
-  std::string owner() const override { return fmt::format("an assignment to variable '{}'", name_); }
+  VariableStorage(Ref<Storage> memory, std::string name, bool trainable)
+      : StorageOver(std::move(memory)), info_{std::move(name), trainable} {}
+  std::string owner() const override { return fmt::format("an assignment to variable '{}'", info_.name); }
+  const VariableInfo& info() const { return info_; }
+  void set_trainable(bool trainable) { info_.trainable = trainable; }
 
  private:
-  std::string name_;
+  VariableInfo info_;
 };
 
 /// Of `source`, which is contiguous and lives anywhere.
-Tensor content_on(Device device, const Tensor& source, std::string_view tag, std::string name) {
+Tensor content_on(Device device, const Tensor& source, std::string name, bool trainable) {
+  const std::string_view tag = trainable ? "weights" : "state";
   Ref<Storage> memory = device.is_cpu() ? allocate_buffer(source.size_bytes(), tag)
                                         : cuda::gpu(device)->allocate(source.size_bytes(), tag);
   const Tensor result = Tensor::over(
-      Ref<Storage>(make_ref<VariableStorage>(std::move(memory), std::move(name))), source.spec());
+      Ref<Storage>(make_ref<VariableStorage>(std::move(memory), std::move(name), trainable)), source.spec());
   const Tensor host = to_device(source, {});
   result.storage()->write(0, host.raw(), host.size_bytes());
   return result;
@@ -47,8 +50,7 @@ Variable::Variable(const Tensor& initial, std::string name, bool trainable) {
           name);
   const Tensor source = graph::contiguous(initial);
   state_ = make_ref<State>();
-  state_->tensor =
-      content_on(t_device.value_or(source.device()), source, trainable ? "weights" : "state", name);
+  state_->tensor = content_on(t_device.value_or(source.device()), source, name, trainable);
   state_->name = std::move(name);
   state_->trainable = trainable;
 }
@@ -61,7 +63,18 @@ void Variable::move_to(Device device) const {
           "'{}' can't move from {} to {}: a captured function or a tensor refers to it; move it before it is "
           "used",
           name(), this->device().str(), device.str());
-  here = content_on(device, here, trainable() ? "weights" : "state", name());
+  here = content_on(device, here, name(), trainable());
+}
+
+void Variable::set_trainable(bool trainable) const {
+  state_->trainable = trainable;
+  static_cast<VariableStorage*>(state_->tensor.storage().get())->set_trainable(trainable);
+}
+
+std::optional<VariableInfo> variable_behind(const Tensor& tensor) {
+  if (!tensor.defined() || tensor.is_value()) return std::nullopt;
+  const auto* storage = dynamic_cast<const VariableStorage*>(tensor.storage().get());
+  return storage != nullptr ? std::optional(storage->info()) : std::nullopt;
 }
 
 void Variable::assign(const Tensor& value) const { graph::assign(tensor(), value); }

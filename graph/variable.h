@@ -45,7 +45,7 @@ class Variable {
 
   /// Whether optimizers change it. Takes effect for captures made afterwards.
   bool trainable() const { return state_->trainable; }
-  void set_trainable(bool trainable) const { state_->trainable = trainable; }
+  void set_trainable(bool trainable) const;
 
   /// A handle on the present content; stale after the next assignment outside a capture.
   Tensor tensor() const { return state_->tensor.refreshed(); }
@@ -69,5 +69,13 @@ class Variable {
   };
   Ref<State> state_;
 };
+
+/// What a tensor tells of the variable whose content it is.
+struct VariableInfo {
+  std::string name;
+  bool trainable = false;
+};
+/// None where `tensor` is no variable's content. A view of a part counts as its variable.
+std::optional<VariableInfo> variable_behind(const Tensor& tensor);
 
 }  // namespace isochron

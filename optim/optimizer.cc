@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
+
+#include <fmt/ranges.h>
 
 #include "isochron/autograd/autograd.h"
 #include "isochron/core/counters.h"
@@ -15,6 +18,7 @@
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/optimizer_updates.h"
 #include "isochron/ops/registry.h"
+#include "isochron/ops/shape_ops.h"
 
 namespace isochron::optim {
 namespace {
@@ -34,24 +38,49 @@ std::vector<Variable> trainable_of(std::span<const Variable> parameters) {
   return result;
 }
 
-/// The gradients of the trainable ones of `parameters`, each checked against its parameter.
-std::vector<Tensor> trainable_gradients(std::span<const Variable> parameters,
-                                        std::span<const Tensor> gradients) {
-  std::vector<Tensor> result;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    if (!parameters[i].trainable()) continue;
-    require(gradients[i].defined(), ErrorCode::kInvalidArgument, "optimizer",
-            "the loss doesn't depend on parameter '{}'; freeze it with set_trainable(false), or leave it out",
-            parameters[i].name());
-    if (!(gradients[i].spec() == parameters[i].spec())) {
-      fail(gradients[i].dtype() == parameters[i].dtype() ? ErrorCode::kShapeMismatch
-                                                         : ErrorCode::kDtypeMismatch,
-           "optimizer", "parameter '{}' is {}, its gradient {}", parameters[i].name(),
-           parameters[i].spec().str(), gradients[i].spec().str());
-    }
-    result.push_back(gradients[i]);
+/// Throws unless `gradient` fits `parameter`.
+void check_gradient(const Variable& parameter, const Tensor& gradient) {
+  if (gradient.spec() == parameter.spec()) return;
+  fail(gradient.dtype() == parameter.dtype() ? ErrorCode::kShapeMismatch : ErrorCode::kDtypeMismatch,
+       "optimizer", "parameter '{}' is {}, its gradient {}", parameter.name(), parameter.spec().str(),
+       gradient.spec().str());
+}
+
+/// Zeros, without memory of their own where they are captured.
+Tensor no_change(const TensorSpec& spec) {
+  const Tensor zero = scalar(0, spec.dtype);
+  return spec.shape.rank() == 0 ? zero : broadcast_to(zero, spec.shape);
+}
+
+/// The trainable variables that `loss` has a differentiable path to and that aren't among `parameters`.
+std::vector<Tensor> others_behind(const Tensor& loss, std::span<const Variable> parameters) {
+  GradientTape* const tape = GradientTape::current();
+  std::set<const Storage*> known;
+  for (const Variable& parameter : parameters) known.insert(parameter.tensor().storage().get());
+  std::vector<Tensor> others;
+  for (const Tensor& leaf : graph::Capture::current() ? leaves(loss) : tape->leaves(loss)) {
+    const std::optional<VariableInfo> variable = variable_behind(leaf);
+    if (variable && variable->trainable && known.insert(leaf.storage().get()).second) others.push_back(leaf);
   }
-  return result;
+  return others;
+}
+
+/// Names those of `others` that have a gradient in an error.
+void refuse_untrained(std::span<const Tensor> others, std::span<const Tensor> gradients, size_t given) {
+  constexpr size_t kNamed = 8;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < others.size(); ++i) {
+    if (gradients[i].defined()) names.push_back(fmt::format("'{}'", variable_behind(others[i])->name));
+  }
+  if (names.empty()) return;
+  const size_t count = names.size();
+  if (count > kNamed) names.resize(kNamed);
+  fail(ErrorCode::kInvalidArgument, "minimize",
+       "the loss also trains {} variable{} that the {} parameters given leave out: {}{}; name them in the "
+       "model's members or give them too, freeze them with set_trainable(false), put stop_gradient before "
+       "them, or set allow_untrained in the step options",
+       count, count == 1 ? "" : "s", given, fmt::join(names, ", "),
+       count > kNamed ? fmt::format(" and {} more", count - kNamed) : "");
 }
 
 Variable slot(const char* name, double value, DType dtype) {
@@ -136,18 +165,25 @@ void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameter
 
 void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameters, const Tensor& rows) {
   const std::vector<Variable> trainable = trainable_of(parameters);
-  const std::vector<Tensor> sources(trainable.begin(), trainable.end());
-  // Before the loss scale is read, which has to move.
-  if (scales_loss() && !trainable.front().device().is_cpu()) prepare(trainable);
-  if (graph::Capture::current()) {
-    apply(trainable, gradients(scaled(loss), sources), rows);
-    return;
-  }
-  GradientTape* tape = GradientTape::current();
-  require(tape != nullptr, ErrorCode::kCaptureViolation, "minimize",
+  GradientTape* const tape = GradientTape::current();
+  require(graph::Capture::current() || tape != nullptr, ErrorCode::kCaptureViolation, "minimize",
           "nothing recorded how the loss came about; compute it in a captured function, or while a "
           "GradientTape lives");
-  apply(trainable, tape->gradient(scaled(loss), sources), rows);
+  // Before the loss scale is read, which has to move.
+  if (scales_loss() && !trainable.front().device().is_cpu()) prepare(parameters);
+  std::vector<Tensor> sources(trainable.begin(), trainable.end());
+  std::vector<Tensor> others;
+  if (!options_.allow_untrained) others = others_behind(loss, parameters);
+  sources.insert(sources.end(), others.begin(), others.end());
+  const Tensor target = scaled(loss);
+  const std::vector<Tensor> found =
+      graph::Capture::current() ? gradients(target, sources) : tape->gradient(target, sources);
+  refuse_untrained(others, std::span(found).last(others.size()), parameters.size());
+  std::vector<Tensor> by_parameter(parameters.size());
+  for (size_t i = 0, next = 0; i < parameters.size(); ++i) {
+    if (parameters[i].trainable()) by_parameter[i] = found[next++];
+  }
+  apply(parameters, by_parameter, rows);
 }
 
 void Optimizer::apply(std::span<const Variable> parameters, std::span<const Tensor> gradients, double rows) {
@@ -164,14 +200,57 @@ void Optimizer::apply(std::span<const Variable> parameters, std::span<const Tens
           "optimizer", "rows must be {}, got {}", TensorSpec{DType::kF64, {}}.str(),
           rows.defined() ? rows.spec().str() : "an undefined tensor");
   const std::vector<Variable> trainable = trainable_of(parameters);
-  std::vector<Tensor> checked = trainable_gradients(parameters, gradients);
-  prepare(trainable);
-  step(trainable, std::move(checked), rows);
+  std::vector<Variable> used, resting;
+  std::vector<Tensor> checked;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Variable& parameter = parameters[i];
+    if (!parameter.trainable()) continue;
+    const bool missing = !gradients[i].defined();
+    require(
+        !missing || options_.allow_unused, ErrorCode::kInvalidArgument, "optimizer",
+        "the loss doesn't depend on parameter '{}'; freeze it with set_trainable(false), leave it out, or "
+        "set allow_unused in the step options",
+        parameter.name());
+    if (missing && !accumulates()) {
+      resting.push_back(parameter);
+      continue;
+    }
+    used.push_back(parameter);
+    checked.push_back(missing ? Tensor() : gradients[i]);
+    if (!missing) check_gradient(parameter, gradients[i]);
+  }
+  require(std::ranges::any_of(checked, &Tensor::defined), ErrorCode::kInvalidArgument, "optimizer",
+          "the loss depends on none of the {} trainable parameters", trainable.size());
+  prepare(parameters);
+  for (size_t i = 0; i < used.size(); ++i) {
+    if (!checked[i].defined()) checked[i] = no_change(used[i].spec());
+  }
+  step(used, std::move(checked), resting, rows);
+}
+
+/// Throws where a group or the decay's filter holds for none of `parameters`: a misspelt name, mostly.
+void Optimizer::check_filters(std::span<const Variable> parameters) const {
+  for (size_t g = 0; g < options_.groups.size(); ++g) {
+    require(std::ranges::any_of(parameters,
+                                [&](const Variable& p) { return group_of(p) == &options_.groups[g]; }),
+            ErrorCode::kInvalidArgument, "optimizer",
+            "parameter group {} holds none of the {} parameters (the first is '{}'){}; mend its `holds`, or "
+            "leave the group out",
+            g, parameters.size(), parameters.front().name(),
+            std::ranges::any_of(parameters, [&](const Variable& p) { return options_.groups[g].holds(p); })
+                ? ", for groups before it hold all that it would"
+                : "");
+  }
+  require(!weight_decay_.applies.defined() || std::ranges::any_of(parameters, weight_decay_.applies),
+          ErrorCode::kInvalidArgument, "optimizer",
+          "the weight decay applies to none of the {} parameters (the first is '{}'); mend its `applies`",
+          parameters.size(), parameters.front().name());
 }
 
 void Optimizer::prepare(std::span<const Variable> parameters) {
   const std::vector<Variable> trainable = trainable_of(parameters);
   if (!entries_.empty()) return;
+  check_filters(parameters);
   const graph::EagerScope eager;
   std::set<std::string> names;
   const auto own = [&](const Variable& parameter, std::string_view what, const Tensor& initial) {

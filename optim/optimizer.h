@@ -29,16 +29,19 @@ class Optimizer {
   /// One step down d loss / d parameters: differentiates (in a capture: the graph; else: what the innermost
   /// GradientTape recorded) and applies. The loss is a mean over `rows` samples, which matters where
   /// micro-batches of different sizes are accumulated. Parameters that aren't trainable are skipped. Throws
-  /// kCaptureViolation without capture and tape, and what `apply` throws.
+  /// kCaptureViolation without capture and tape; kInvalidArgument where the loss has a gradient for trainable
+  /// variables that aren't among `parameters` (but see StepOptions::allow_untrained), naming them; kStale
+  /// where it was computed before a parameter's newest update; and what `apply` throws.
   void minimize(const Tensor& loss, std::span<const Variable> parameters, double rows = 1);
   /// rows: f64 (), such as the number of tokens that aren't padding.
   void minimize(const Tensor& loss, std::span<const Variable> parameters, const Tensor& rows);
   /// One step along gradients[i], the gradient of parameters[i]; parameters that aren't trainable are
   /// skipped, whatever their gradient. Under loss scaling: the gradients of `scaled(loss)`. The first call
   /// makes the states of its parameters. Throws kInvalidArgument: another number of gradients than
-  /// parameters, a gradient that is missing, a repeated parameter, nothing to update, a parameter that the
-  /// first call did not have; kShapeMismatch and kDtypeMismatch as the update op does. Nothing is changed
-  /// then.
+  /// parameters, a gradient that is missing (but see StepOptions::allow_unused), a repeated parameter,
+  /// nothing to update, a parameter that the first call did not have, at the first call a parameter group or
+  /// a filter of the weight decay that holds for none of `parameters`; kShapeMismatch and kDtypeMismatch as
+  /// the update op does. Nothing is changed then.
   void apply(std::span<const Variable> parameters, std::span<const Tensor> gradients, double rows = 1);
   void apply(std::span<const Variable> parameters, std::span<const Tensor> gradients, const Tensor& rows);
   /// Makes the states of the trainable ones of `parameters` now, as the first step would: for restoring them
@@ -116,14 +119,16 @@ class Optimizer {
 
   bool accumulates() const { return options_.accumulate > 1; }
   void check_options() const;
+  void check_filters(std::span<const Variable> parameters) const;
   std::vector<Variable> scale_slots() const;
   const ParameterGroup* group_of(const Variable& parameter) const;
   graph::Attributes attributes_for(std::span<const Variable> parameters) const;
   const Entry& entry_of(const Variable& parameter, size_t hint) const;
 
   // optim/optimizer_step.cc
-  Update update_of(std::span<const Variable> parameters) const;
-  void step(std::span<const Variable> parameters, std::vector<Tensor> gradients, const Tensor& rows);
+  Update update_of(std::span<const Variable> parameters, std::span<const Variable> resting) const;
+  void step(std::span<const Variable> parameters, std::vector<Tensor> gradients,
+            std::span<const Variable> resting, const Tensor& rows);
   void keep(std::span<const Variable> parameters, std::span<const Tensor> gradients);
   std::vector<Tensor> sum_up(const Update& update, std::span<const Tensor> gradients, const Tensor& rows,
                              Tensor& total_rows, Tensor& due);

@@ -18,12 +18,13 @@
 namespace isochron::optim {
 
 /// The targets are in the order of the update op's results (step, parameters, states), then the learning rate
-/// under a schedule, then the averages where they are kept.
+/// under a schedule, then the averages where they are kept: of the parameters, and of those that rest.
 struct Optimizer::Update {
   ops::UpdateLayout layout;
   graph::Attributes attributes;
   std::vector<Variable> targets;
   std::vector<Variable> gradient_sums;
+  std::vector<Variable> resting;  // whose averages go on
 
   size_t results() const { return layout.outputs(); }
 };
@@ -92,8 +93,9 @@ std::vector<Tensor> next_scale(const LossScale& options, const Tensor& finite,
 
 }  // namespace
 
-Optimizer::Update Optimizer::update_of(std::span<const Variable> parameters) const {
-  Update update{{parameters.size(), states_.size()}, attributes_for(parameters), {step_}, {}};
+Optimizer::Update Optimizer::update_of(std::span<const Variable> parameters,
+                                       std::span<const Variable> resting) const {
+  Update update{{parameters.size(), states_.size()}, attributes_for(parameters), {step_}, {}, {}};
   update.targets.insert(update.targets.end(), parameters.begin(), parameters.end());
   update.targets.resize(update.results());
   std::vector<Variable> averages;
@@ -104,19 +106,26 @@ Optimizer::Update Optimizer::update_of(std::span<const Variable> parameters) con
     if (accumulates()) update.gradient_sums.push_back(entry.gradient_sum);
     if (options_.average_decay > 0) averages.push_back(entry.average);
   }
+  if (options_.average_decay > 0) update.resting.assign(resting.begin(), resting.end());
+  for (const Variable& parameter : update.resting) averages.push_back(entry_of(parameter, 0).average);
   if (!schedule_.constant()) update.targets.push_back(learning_rate_);
   update.targets.insert(update.targets.end(), averages.begin(), averages.end());
   return update;
 }
 
+/// `resting`: parameters that this step doesn't change.
 void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> gradients,
-                     const Tensor& rows) {
-  const Update update = update_of(parameters);
+                     std::span<const Variable> resting, const Tensor& rows) {
+  const Update update = update_of(parameters, resting);
   const graph::UnobservedScope unobserved;
   std::vector<Variable> targets = update.targets;
   for (const Variable& slot : scale_slots()) targets.push_back(slot);
   const std::vector<Tensor> state = values_of(targets);
   if (options_.keep_gradients) keep(parameters, gradients);
+  for (const Variable& parameter : resting) {
+    const Variable& kept = entry_of(parameter, 0).gradient;
+    if (kept.defined()) kept.assign(zeros(kept.shape(), kept.dtype()));
+  }
   Tensor total_rows, due;
   if (accumulates()) gradients = sum_up(update, gradients, rows, total_rows, due);
   const auto change = [&](std::span<const Tensor> before) {
@@ -201,8 +210,10 @@ std::vector<Tensor> Optimizer::updated(const Update& update, std::span<const Ten
   std::vector<Tensor> results = graph::apply(*op_, inputs, update.attributes);
   if (!schedule_.constant()) results.push_back(schedule_(results[0]));
   if (options_.average_decay > 0) {
-    const std::span<const Tensor> parameters{results.data() + 1, update.layout.parameters};
-    for (Tensor& average : blend(kept, state.last(update.layout.parameters), fresh, parameters))
+    std::vector<Tensor> parameters(
+        results.begin() + 1, results.begin() + 1 + static_cast<std::ptrdiff_t>(update.layout.parameters));
+    parameters.insert(parameters.end(), update.resting.begin(), update.resting.end());
+    for (Tensor& average : blend(kept, state.last(parameters.size()), fresh, parameters))
       results.push_back(std::move(average));
   }
   return results;

@@ -43,13 +43,14 @@ class ParameterFilter {
 /// (Loshchilov and Hutter, ICLR 2019).
 struct WeightDecay {
   double rate = 0;
-  /// Which parameters decay; all where undefined. Commonly those with two axes or more, sparing biases and
-  /// gains.
+  /// Which parameters decay; all where undefined. Must hold for one at least. Commonly those with two axes or
+  /// more, sparing biases and gains.
   ParameterFilter applies = {};
 };
 
 /// Parameters that learn at a pace of their own. A parameter belongs to the first group whose `holds` is
-/// true, and to none otherwise. (Other numbers than these want another rule: a second optimizer.)
+/// true, and to none otherwise; every group must get one at least. (Other numbers than these want another
+/// rule: a second optimizer.)
 struct ParameterGroup {
   ParameterFilter holds = {};
   double learning_rate_factor = 1;          // of the optimizer's learning rate; 0 keeps them as they are
@@ -101,6 +102,15 @@ struct StepOptions {
   /// parameter after each update, starting at the first update's result (Keras's use_ema). In (0, 1); 0:
   /// none. See AveragedWeights.
   double average_decay = 0;
+  /// Lets `minimize` take a loss that reaches trainable variables which it isn't given, as when one network
+  /// is trained through another, or two optimizers share a model. Without, they are an error: mostly they are
+  /// layers that the list of parameters forgot.
+  bool allow_untrained = false;
+  /// Leaves parameters that the loss doesn't depend on as they are, with their states, in place of an error:
+  /// heads that a step doesn't use. Their states are made with the others', and the step count, hence Adam's
+  /// bias correction, is one for all. Where micro-batches are accumulated, another one may have used them, so
+  /// there they take part with a gradient of zero. Averages go on.
+  bool allow_unused = false;
   /// Keeps the gradients of the newest micro-batch, unscaled and before clipping, for looking at between
   /// steps (Optimizer::kept_gradients). Takes their bytes, and they leave the arena's reuse; checkpoints
   /// don't hold them.

@@ -1,0 +1,250 @@
+// Which parameters a step trains: those that the loss reaches and the optimizer is given, no more and no
+// fewer, unless an option says so.
+#include <gmock/gmock.h>
+
+#include "isochron/autograd/autograd.h"
+#include "isochron/graph/captured.h"
+#include "isochron/ops/control.h"
+#include "isochron/ops/creation.h"
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/reduction.h"
+#include "isochron/ops/scan.h"
+#include "isochron/ops/shape_ops.h"
+#include "isochron/optim/optimizers.h"
+#include "support/expect_error.h"
+#include "support/near.h"
+
+namespace isochron::optim {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+
+/// A body and two heads, f32 (2) each.
+struct Heads {
+  Variable body{from_vector({2}, {1, 2}), "body"};
+  Variable left{from_vector({2}, {3, 4}), "left"};
+  Variable right{from_vector({2}, {5, 6}), "right"};
+  std::vector<Variable> all() const { return {body, left, right}; }
+  Tensor loss_of(const Variable& head, const Tensor& x) const { return sum(square(body * x * head)); }
+};
+
+const Tensor kX = from_vector({2}, {0.5, -1});
+
+/// minimize(loss(heads), given) in a capture and under a tape: the error of both, which must be the same;
+/// empty for none. Where there is one, nothing may have changed.
+std::string trained(const std::function<Tensor(const Heads&)>& loss,
+                    const std::function<std::vector<Variable>(const Heads&)>& given,
+                    const StepOptions& options = {}) {
+  std::string errors[2];
+  for (const bool captured : {false, true}) {
+    const Heads heads, untouched;
+    Sgd sgd({.learning_rate = 0.1, .step = options});
+    const auto step = [&](const Tensor&) {
+      const GradientTape tape;
+      sgd.minimize(loss(heads), given(heads));
+    };
+    try {
+      if (captured) {
+        capture(step)(kX);
+      } else {
+        step(kX);
+      }
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+      errors[captured] = error.what();
+      for (size_t i = 0; i < 3; ++i)
+        EXPECT_EQ(heads.all()[i].tensor().to_vector(), untouched.all()[i].tensor().to_vector());
+      EXPECT_EQ(sgd.step_count(), 0);
+    }
+  }
+  EXPECT_EQ(errors[0], errors[1]);
+  return errors[1];
+}
+
+std::vector<Variable> body_alone(const Heads& heads) { return {heads.body}; }
+
+TEST(TrainedParameters, ForgottenOnesAreNamed) {
+  const auto both = [](const Heads& h) { return h.loss_of(h.left, kX) + h.loss_of(h.right, kX); };
+  EXPECT_THAT(
+      trained(both, body_alone),
+      testing::StartsWith("[minimize] the loss also trains 2 variables that the 1 parameters given leave "
+                          "out: 'left', 'right';"));
+  EXPECT_EQ(trained(both, [](const Heads& h) { return h.all(); }), "");
+  EXPECT_EQ(trained(both, body_alone, {.allow_untrained = true}), "");
+  EXPECT_THAT(trained([](const Heads& h) { return h.loss_of(h.left, kX); }, body_alone),
+              testing::AllOf(testing::HasSubstr("'left'"), testing::Not(testing::HasSubstr("'right'"))));
+}
+
+TEST(TrainedParameters, ForgottenOnesAreNamedAfterTheirUpdateToo) {
+  const Heads heads;
+  Sgd first, second;
+  const auto step = [&](const Tensor& x) {
+    const GradientTape tape(true);
+    first.minimize(heads.loss_of(heads.left, x), std::vector{heads.body, heads.left});
+    second.minimize(heads.loss_of(heads.left, x), std::vector{heads.body});
+  };
+  EXPECT_ERROR(step(kX), ErrorCode::kInvalidArgument, "leave out: 'left';");
+  EXPECT_ERROR(capture(step)(kX), ErrorCode::kInvalidArgument, "leave out: 'left';");
+}
+
+TEST(TrainedParameters, AreFoundThroughViewsLoopsAndBranches) {
+  const auto named = testing::HasSubstr("leave out: 'left';");
+  EXPECT_THAT(trained(
+                  [](const Heads& h) {
+                    return sum(reshape(h.left, {2, 1}) * h.body);
+                  },
+                  body_alone),
+              named);
+  EXPECT_THAT(trained(
+                  [](const Heads& h) {
+                    const auto body = [&](std::span<const Tensor> state, std::span<const Tensor>) {
+                      return ScanStep{{state[0] * h.left}};
+                    };
+                    return sum(scan(body, {h.body}, {}, {.steps = 2}).state[0]);
+                  },
+                  body_alone),
+              named);
+  EXPECT_THAT(trained(
+                  [](const Heads& h) {
+                    return sum(cond(
+                        greater(sum(h.body.tensor()), scalar(0)), [&] { return h.body * h.left; },
+                        [&] { return h.body * 2.0; }));
+                  },
+                  body_alone),
+              named);
+}
+
+TEST(TrainedParameters, OthersThanTrainableOnesWithAGradientDontCount) {
+  EXPECT_EQ(trained([](const Heads& h) { return sum(h.body * stop_gradient(h.left)); }, body_alone), "");
+  EXPECT_EQ(trained([](const Heads& h) { return sum(h.body * floor(h.left)); }, body_alone), "");
+  EXPECT_EQ(trained([](const Heads& h) { return sum(h.body * cast(greater(h.left, h.right), DType::kF32)); },
+                    body_alone),
+            "");
+  EXPECT_EQ(trained(
+                [](const Heads& h) {
+                  const auto body = [&](std::span<const Tensor> state, std::span<const Tensor>) {
+                    return ScanStep{{state[0] * stop_gradient(h.left)}};
+                  };
+                  return sum(scan(body, {h.body}, {}, {.steps = 2}).state[0]);
+                },
+                body_alone),
+            "")
+      << "stopped within a loop's body";
+  const auto stopped_scan = [](const Heads& h) {
+    const auto body = [&](std::span<const Tensor> state, std::span<const Tensor>) {
+      return ScanStep{{state[0] * stop_gradient(h.left)}};
+    };
+    return sum(scan(body, {h.body}, {}, {.steps = 2}).state[0]);
+  };
+  EXPECT_THAT(trained(stopped_scan,
+                      [](const Heads& h) {
+                        return std::vector{h.body, h.left};
+                      }),
+              testing::HasSubstr("doesn't depend on parameter 'left'"));
+  EXPECT_EQ(trained(
+                [](const Heads& h) {
+                  h.left.set_trainable(false);
+                  return h.loss_of(h.left, kX);
+                },
+                body_alone),
+            "");
+  EXPECT_EQ(trained([](const Heads& h) { return sum(h.body * kX); }, body_alone), "")
+      << "data are no variables";
+}
+
+TEST(TrainedParameters, UnusedOnesAreAnErrorUnlessAllowed) {
+  const auto left = [](const Heads& h) { return h.loss_of(h.left, kX); };
+  const auto all = [](const Heads& h) { return h.all(); };
+  EXPECT_THAT(trained(left, all), testing::AllOf(testing::HasSubstr("doesn't depend on parameter 'right'"),
+                                                 testing::HasSubstr("allow_unused")));
+  EXPECT_EQ(trained(left, all, {.allow_unused = true}), "");
+  const auto right_alone = [](const Heads& h) { return std::vector{h.right}; };
+  EXPECT_THAT(trained(left, right_alone, {.allow_untrained = true, .allow_unused = true}),
+              testing::HasSubstr("depends on none of the 1 trainable parameters"));
+}
+
+TEST(TrainedParameters, UnusedOnesStayAsTheyAre) {
+  Heads heads, without;
+  const StepOptions options{.average_decay = 0.5, .allow_unused = true, .keep_gradients = true};
+  AdamW adam({.learning_rate = 0.1, .weight_decay = {.rate = 0.5}, .step = options});
+  AdamW alone({.learning_rate = 0.1, .weight_decay = {.rate = 0.5}});
+  const auto step = [](Heads& h, AdamW& optimizer, const std::vector<Variable>& parameters) {
+    return capture([&h, &optimizer, parameters](const Tensor& x) {
+      optimizer.minimize(h.loss_of(h.left, x), parameters);
+    });
+  };
+  auto all = step(heads, adam, heads.all());
+  auto two = step(without, alone, {without.body, without.left});
+  for (int i = 0; i < 5; ++i) {
+    all(kX);
+    two(kX);
+  }
+  EXPECT_EQ(heads.body.tensor().to_vector(), without.body.tensor().to_vector());
+  EXPECT_EQ(heads.left.tensor().to_vector(), without.left.tensor().to_vector());
+  EXPECT_THAT(heads.right.tensor().to_vector(), ElementsAre(5, 6)) << "no decay either";
+  EXPECT_THAT(adam.kept_gradients()[2].tensor().to_vector(), ElementsAre(0, 0));
+  const AveragedWeights averages(adam);
+  EXPECT_THAT(heads.right.tensor().to_vector(), ElementsAre(5, 6));
+}
+
+TEST(TrainedParameters, HeadsMayTakeTurns) {
+  Heads heads;
+  Sgd sgd({.learning_rate = 0.5, .step = {.average_decay = 0.5, .allow_unused = true}});
+  const auto train = [&](const Variable& head) {
+    return capture([&, head](const Tensor& x) {
+      sgd.minimize(sum(head * x), std::vector{heads.left, heads.right});
+    });
+  };
+  auto left = train(heads.left), right = train(heads.right);
+  left(kX);
+  right(kX);
+  left(kX);
+  EXPECT_THAT(heads.left.tensor().to_vector(), ElementsAre(2.5, 5));
+  EXPECT_THAT(heads.right.tensor().to_vector(), ElementsAre(4.75, 6.5));
+  const AveragedWeights averages(sgd);  // half of what it was and half of the parameter, at each step
+  EXPECT_THAT(heads.left.tensor().to_vector(), ElementsAre(2.625, 4.75));
+  EXPECT_THAT(heads.right.tensor().to_vector(), ElementsAre(4.8125, 6.375));
+}
+
+TEST(TrainedParameters, OfMicroBatchesThatUseDifferentHeadsAreAllUpdated) {
+  Heads heads;
+  Sgd sgd({.learning_rate = 1, .step = {.accumulate = 2, .allow_unused = true}});
+  const auto micro_batch = [&](const Variable& head) {
+    return capture([&, head](const Tensor& x) {
+      sgd.minimize(sum(head * x), std::vector{heads.left, heads.right});
+    });
+  };
+  auto left = micro_batch(heads.left), right = micro_batch(heads.right);
+  for (int group = 1; group <= 2; ++group) {
+    left(kX);
+    right(kX);
+    EXPECT_THAT(heads.left.tensor().to_vector(), ElementsAre(3 - 0.25 * group, 4 + 0.5 * group));
+    EXPECT_THAT(heads.right.tensor().to_vector(), ElementsAre(5 - 0.25 * group, 6 + 0.5 * group));
+  }
+}
+
+TEST(TrainedParameters, GroupsAndFiltersMustHoldForSome) {
+  const Heads heads;
+  const auto gradients_of = [](const std::vector<Variable>& parameters) {
+    return std::vector<Tensor>(parameters.size(), ones({2}));
+  };
+  const auto named = [](std::string name) { return [name](const Variable& p) { return p.name() == name; }; };
+  Sgd misspelt({.step = {.groups = {{.holds = named("left")}, {.holds = named("rigth")}}}});
+  EXPECT_ERROR(misspelt.apply(heads.all(), gradients_of(heads.all())), ErrorCode::kInvalidArgument,
+               "parameter group 1 holds none of the 3 parameters (the first is 'body'); mend");
+  Sgd hidden({.step = {.groups = {{.holds = named("left")}, {.holds = named("left")}}}});
+  EXPECT_ERROR(hidden.prepare(heads.all()), ErrorCode::kInvalidArgument, "groups before it hold all");
+  AdamW decay({.weight_decay = {.rate = 0.1, .applies = named("kernel")}});
+  EXPECT_ERROR(decay.prepare(heads.all()), ErrorCode::kInvalidArgument,
+               "applies to none of the 3 parameters");
+  EXPECT_EQ(decay.state_bytes(), 0u);
+  Sgd good({.weight_decay = {.rate = 0.1, .applies = named("body")},
+            .step = {.groups = {{.holds = named("right")}}}});
+  heads.right.set_trainable(false);
+  good.apply(heads.all(), gradients_of(heads.all()));  // that of a frozen one holds something too
+  EXPECT_EQ(good.step_count(), 1);
+}
+
+}  // namespace
+}  // namespace isochron::optim
