@@ -87,6 +87,7 @@ std::vector<Cap> caps() {
   return {
       {"plans of a captured function", fmt::format("{}, least recently used goes", capture.max_plans)},
       {"traces remembered by a captured function", "256, oldest goes"},
+      {"signatures that a captured function knows again", "1024"},
       {"eager kernels", fmt::format("{} a thread, replaced in place", graph::kEagerCacheEntries)},
       {"arena of a plan", "fixed when planned; the sum bounded by max_arena_bytes"},
       {"oneDNN primitives", "1,024, kept by oneDNN (ONEDNN_PRIMITIVE_CACHE_CAPACITY)"},

@@ -74,6 +74,8 @@ Tensor Tensor::over(Ref<Storage> storage, const TensorSpec& spec, size_t offset_
 Tensor Tensor::from_external(void* data, const TensorSpec& spec, const Strides& strides) {
   require(strides.rank() == spec.shape.rank(), ErrorCode::kShapeMismatch, "from_external",
           "shape {} has rank {}, strides have {}", spec.shape.str(), spec.shape.rank(), strides.rank());
+  require(data != nullptr || spec.shape.elems() == 0, ErrorCode::kInvalidArgument, "from_external",
+          "the address of {} is null; give it memory that outlives the tensor", spec.str());
   return Tensor(make_ref<TensorImpl>(
       spec, strides, Ref<Storage>(make_ref<ExternalStorage>(data, spec.size_bytes())), size_t{0}));
 }

@@ -84,7 +84,7 @@ class Tensor {
   static Tensor over(Ref<Storage> storage, const TensorSpec& spec, size_t offset_bytes = 0);
   /// A tensor over memory owned by the caller, which must outlive it; any strides, in elements.
   static Tensor from_external(void* data, const TensorSpec& spec, const Strides& strides);
-  static Tensor from_external(void* data, const TensorSpec& spec);
+  static Tensor from_external(void* data, const TensorSpec& spec);  // null: kInvalidArgument
   /// A tensor that stands for a graph value.
   static Tensor of_value(Ref<ValueBase> value, const TensorSpec& spec);
 

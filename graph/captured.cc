@@ -2,17 +2,20 @@
 
 #include <algorithm>
 #include <atomic>
+#include <unordered_set>
 #include <utility>
 
 #include "isochron/core/clock.h"
 #include "isochron/core/counters.h"
 #include "isochron/core/cuda/library_call.h"
 #include "isochron/core/event.h"
+#include "isochron/core/finite.h"
 #include "isochron/core/sealed.h"
 #include "isochron/core/threads.h"
 #include "isochron/core/trace.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
+#include "isochron/graph/checked_kernel.h"
 #include "isochron/graph/stages.h"
 #include "isochron/graph/variable.h"
 #include "isochron/memory/buffer.h"
@@ -24,16 +27,36 @@ namespace isochron {
 namespace {
 
 constexpr size_t kMaxTraceRecords = 256;
+constexpr size_t kMaxSignatures = 1024;  // that are known again
 constinit TraceLabel kTracing(TraceCategory::kCapture, "trace");
 constinit TraceLabel kPassing(TraceCategory::kCapture, "passes");
 constinit TraceLabel kPlanning(TraceCategory::kCapture, "plan");
 std::atomic<int64_t> g_traces{0};
+thread_local constinit char t_marker = 0;  // whose address is the thread's
 
 std::string signature_str(std::span<const TensorSpec> signature) {
   std::string text = "(";
   for (const TensorSpec& spec : signature)
     text += fmt::format("{}{}", text.size() > 1 ? ", " : "", spec.str());
   return text + ")";
+}
+
+size_t hash_of(const Signature& signature) {
+  size_t hash = signature.size();
+  for (const TensorSpec& spec : signature) hash = graph::hash_spec(hash, spec);
+  return hash;
+}
+
+/// Debugging options as far as they decide the others: where each op is looked at, each is a kernel.
+CaptureOptions completed(CaptureOptions options) {
+  options.plan.tf32 = options.passes.precision == Precision::kTf32;
+  options.plan.check_numerics |= options.check_numerics;
+  if (!options.plan.check_numerics) return options;
+  for (const graph::PassInfo& pass : graph::passes()) {
+    if (pass.name != "precision") options.passes.disabled.emplace_back(pass.name);
+  }
+  options.passes.memory_budget_bytes = 0;
+  return options;
 }
 
 /// Whether `other` is `usual` but for fewer rows: an odd last batch.
@@ -144,7 +167,15 @@ struct CapturedFunction::Impl {
   uint64_t call_count = 0;
   size_t evictions = 0;
   bool sealed = false;
-  uint32_t trace_number = 0;  // of the name by which calls are traced
+  uint32_t trace_number = 0;                 // of the name by which calls are traced
+  std::atomic<const char*> caller{nullptr};  // the marker of the thread whose call runs
+
+  // Of all traces, to tell of plans that come and go.
+  std::unordered_set<size_t> signatures;  // hashes
+  size_t trace_count = 0;
+  size_t traced_again = 0;
+  int64_t trace_ns = 0;
+  bool told = false;
 
   bool matches(const PlannedCall& call, std::span<const Tensor* const> arguments) const {
     if (call.signature.size() != arguments.size()) return false;
@@ -173,7 +204,33 @@ struct CapturedFunction::Impl {
   void plan(PlannedCall& call, const graph::PassOptions& options_of_passes, int64_t& passed) const;
   graph::PassOptions passes_shown(const Signature& signature) const;
   PlannedCall* add(const Signature& signature);
+  void check_numbers(const PlannedCall& call, std::span<const Tensor* const> arguments) const;
+  static PlannedCall* add_kept(const std::shared_ptr<Impl>& kept, const Signature& signature);
   void record(TraceRecord entry);
+  void note_turnover(const Signature& signature, const TraceRecord& entry);
+  bool turns_over() const { return traced_again > 0 || evictions >= options.max_plans; }
+  std::string turnover_text(uint64_t calls_made) const;
+};
+
+/// One call at a time.
+class CapturedFunction::Calling {
+ public:
+  explicit Calling(Impl& impl) : impl_(impl) {
+    const char* running = nullptr;
+    if (impl.caller.compare_exchange_strong(running, &t_marker, std::memory_order_relaxed)) return;
+    fail(ErrorCode::kCaptureViolation, impl.options.name, "{}",
+         running == &t_marker
+             ? "called from within its own call, by its trace or an op's kernel; call the "
+               "plain function there"
+             : "called while another thread's call runs; a captured function serves one call "
+               "at a time: order the calls, or capture one a thread");
+  }
+  ~Calling() { impl_.caller.store(nullptr, std::memory_order_relaxed); }
+  Calling(const Calling&) = delete;
+  Calling& operator=(const Calling&) = delete;
+
+ private:
+  Impl& impl_;
 };
 
 std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& signature) {
@@ -189,6 +246,7 @@ std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& sign
   {
     const TraceSpan span(kTracing);
     const VariableDeviceScope variables_there(options.plan.device);
+    const graph::CheckedScope names_gradients(options.plan.check_numerics);
     const graph::PrecisionScope computed_in(options.passes.precision);
     graph::Capture capture(*call->graph);
     if (passes.on_stage) capture.set_on_first_gradients([&] { passes.on_stage("forward", *call->graph); });
@@ -369,6 +427,28 @@ void CapturedFunction::Impl::record(TraceRecord entry) {
   traces.push_back(std::move(entry));
 }
 
+/// Of the trace `entry`. Tells once that plans go before they are used again.
+void CapturedFunction::Impl::note_turnover(const Signature& signature, const TraceRecord& entry) {
+  ++trace_count;
+  trace_ns += entry.trace_ns + entry.passes_ns + entry.plan_ns;
+  const size_t hash = hash_of(signature);
+  traced_again += signatures.contains(hash) ? 1 : 0;
+  if (signatures.size() < kMaxSignatures) signatures.insert(hash);
+  if (told || !turns_over()) return;
+  told = true;
+  emit({EventKind::kNotice, options.name, turnover_text(call_count + 1)});
+}
+
+std::string CapturedFunction::Impl::turnover_text(uint64_t calls_made) const {
+  return fmt::format(
+      "keeps {} plans (max_plans) and has met {}{} signatures in {} calls: of {} traces, which took {:.1f} "
+      "ms, {} "
+      "were of signatures traced before; raise max_plans to the number of signatures, or pad or bucket the "
+      "inputs so that there are fewer",
+      options.max_plans, signatures.size() == kMaxSignatures ? "at least " : "", signatures.size(),
+      calls_made, trace_count, static_cast<double>(trace_ns) / 1e6, traced_again);
+}
+
 PlannedCall* CapturedFunction::Impl::add(const Signature& signature) {
   const auto oldest = calls.size() < options.max_plans
                           ? calls.end()
@@ -381,12 +461,34 @@ PlannedCall* CapturedFunction::Impl::add(const Signature& signature) {
     ++evictions;
   }
   calls.push_back(std::move(made));
-  return newest = calls.back().get();
+  newest = calls.back().get();
+  note_turnover(signature, traces.back());
+  return newest;
+}
+
+/// Under `check_numerics`: numbers that came in from outside are nobody's fault within.
+void CapturedFunction::Impl::check_numbers(const PlannedCall& call,
+                                           std::span<const Tensor* const> arguments) const {
+  const auto look = [&](const Tensor& tensor, const auto& name) {
+    if (!tensor.device().is_cpu()) return;
+    const Tensor content = graph::contiguous(tensor);
+    const std::optional<NotFinite> found = find_not_finite(content.spec(), content.raw());
+    if (found)
+      fail(ErrorCode::kNotANumber, options.name, "{}, {}", name(), not_finite_text(content.spec(), *found));
+  };
+  for (size_t i = 0; i < arguments.size(); ++i)
+    look(*arguments[i], [&] { return fmt::format("argument {}", i); });
+  for (const graph::Value* value : call.graph->bound()) {
+    const std::optional<VariableInfo> variable = variable_behind(value->bound);
+    if (variable && variable->trainable)
+      look(value->bound.refreshed(),
+           [&] { return fmt::format("variable '{}' before the call", variable->name); });
+  }
 }
 
 CapturedFunction::CapturedFunction(TraceFunction function, CaptureOptions options) : impl_(new Impl) {
   require(options.max_plans >= 1, ErrorCode::kInvalidArgument, "capture", "max_plans must be at least 1");
-  options.plan.tf32 = options.passes.precision == Precision::kTf32;
+  options = completed(std::move(options));
   require(!options.plan.tf32 || !options.plan.device.is_cpu(), ErrorCode::kUnsupported, "capture",
           "tf32 is what CUDA devices multiply in; plan for one, or compute in f32");
   impl_->function = std::move(function);
@@ -398,11 +500,27 @@ CapturedFunction::~CapturedFunction() = default;
 CapturedFunction::CapturedFunction(CapturedFunction&&) noexcept = default;
 CapturedFunction& CapturedFunction::operator=(CapturedFunction&&) noexcept = default;
 
+CapturedFunction::Impl& CapturedFunction::impl() const {
+  if (!impl_) [[unlikely]]
+    fail(ErrorCode::kInvalidArgument, "capture",
+         "the captured function was moved from; call the one that it was moved to");
+  return *impl_;
+}
+
+PlannedCall* CapturedFunction::Impl::add_kept(const std::shared_ptr<Impl>& kept, const Signature& signature) {
+  PlannedCall* const call = kept->add(signature);
+  require(kept.use_count() > 1, ErrorCode::kCaptureViolation, kept->options.name,
+          "was destroyed or replaced while it was traced; keep it until its call has returned");
+  return call;
+}
+
 std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> arguments) {
-  Impl& impl = *impl_;
+  std::shared_ptr<Impl> kept;  // while it traces, for the traced function may destroy *this
+  Impl& impl = this->impl();
   require(graph::Capture::current() == nullptr, ErrorCode::kCaptureViolation, impl.options.name,
           "called inside another capture, which would keep only this call's result; call the plain function "
           "there");
+  const Calling calling(impl);
   for (const Tensor* argument : arguments) {
     require(argument->defined() && !argument->is_value(), ErrorCode::kCaptureViolation, impl.options.name,
             "a captured function takes tensors with content; inside a capture call the plain function");
@@ -416,7 +534,8 @@ std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> ar
             "batch",
             signature_str(signature), impl.newest ? signature_str(impl.newest->signature) : "none");
     if (impl.newest && has_fewer_rows(signature, impl.newest->signature)) count(Counter::kOddTraces, 1);
-    call = impl.add(signature);
+    kept = impl_;
+    call = Impl::add_kept(kept, signature);
   }
   call->last_call = ++impl.call_count;
   const bool on_device = !impl.options.plan.device.is_cpu();
@@ -434,6 +553,8 @@ std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> ar
   }
   if (on_device) [[unlikely]]
     impl.bind_on_device(*call, arguments);
+  if (impl.options.plan.check_numerics) [[unlikely]]
+    impl.check_numbers(*call, arguments);
   impl.arena->next_generation();
   flush_subnormals_to_zero();
   const TraceSpan span(impl.trace_number);
@@ -449,60 +570,65 @@ std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> ar
 }
 
 void CapturedFunction::prepare(const Signature& signature) {
-  require(!impl_->sealed, ErrorCode::kSealed, impl_->options.name,
+  std::shared_ptr<Impl> kept;
+  Impl& impl = this->impl();
+  const Calling calling(impl);
+  require(!impl.sealed, ErrorCode::kSealed, impl.options.name,
           "is sealed; prepare signatures before sealing");
-  for (const auto& call : impl_->calls) {
+  for (const auto& call : impl.calls) {
     if (call->signature == signature) return;
   }
-  PlannedCall* call = impl_->add(signature);
-  if (!impl_->options.plan.device.is_cpu()) impl_->make_ring(*call);
+  kept = impl_;
+  PlannedCall* call = Impl::add_kept(kept, signature);
+  if (!impl.options.plan.device.is_cpu()) impl.make_ring(*call);
 }
 
-void CapturedFunction::seal() { impl_->sealed = true; }
-bool CapturedFunction::sealed() const { return impl_->sealed; }
-size_t CapturedFunction::plan_count() const { return impl_->calls.size(); }
-size_t CapturedFunction::evictions() const { return impl_->evictions; }
-const std::vector<TraceRecord>& CapturedFunction::traces() const { return impl_->traces; }
+void CapturedFunction::seal() { impl().sealed = true; }
+bool CapturedFunction::sealed() const { return impl().sealed; }
+size_t CapturedFunction::plan_count() const { return impl().calls.size(); }
+size_t CapturedFunction::evictions() const { return impl().evictions; }
+const std::vector<TraceRecord>& CapturedFunction::traces() const { return impl().traces; }
 
 graph::Plan& CapturedFunction::plan() {
-  require(impl_->newest != nullptr, ErrorCode::kInvalidArgument, impl_->options.name,
+  require(impl().newest != nullptr, ErrorCode::kInvalidArgument, impl().options.name,
           "has not been called yet");
-  return *impl_->newest->plan;
+  return *impl().newest->plan;
 }
 
 cuda::TransferStats CapturedFunction::transfer_stats() const {
   cuda::TransferStats all;
-  for (const auto& call : impl_->calls) {
+  for (const auto& call : impl().calls) {
     if (call->ring) all.add(call->ring->stats());
   }
   return all;
 }
 
 const graph::PlanReport& CapturedFunction::plan_report() const {
-  require(impl_->newest != nullptr, ErrorCode::kInvalidArgument, impl_->options.name,
+  require(impl().newest != nullptr, ErrorCode::kInvalidArgument, impl().options.name,
           "has not been called yet");
-  return impl_->newest->plan->report();
+  return impl().newest->plan->report();
 }
 
 CapturedFunction::Planned CapturedFunction::largest_plan() const {
-  require(!impl_->calls.empty(), ErrorCode::kInvalidArgument, impl_->options.name, "has not been traced yet");
+  require(!impl().calls.empty(), ErrorCode::kInvalidArgument, impl().options.name, "has not been traced yet");
   const auto largest = std::ranges::max_element(
-      impl_->calls, {}, [](const auto& call) { return call->plan->report().arena_bytes; });
+      impl().calls, {}, [](const auto& call) { return call->plan->report().arena_bytes; });
   return {*(*largest)->graph, (*largest)->plan->report()};
 }
 
 const graph::Graph& CapturedFunction::graph() const {
-  require(impl_->newest != nullptr, ErrorCode::kInvalidArgument, impl_->options.name,
+  require(impl().newest != nullptr, ErrorCode::kInvalidArgument, impl().options.name,
           "has not been called yet");
-  return *impl_->newest->graph;
+  return *impl().newest->graph;
 }
 
 std::string CapturedFunction::report() const {
   std::string text =
-      fmt::format("captured '{}': {} plans in an arena of {} bytes, {} evicted{}\n", impl_->options.name,
-                  impl_->calls.size(), impl_->arena ? impl_->arena->size_bytes() : 0, impl_->evictions,
-                  impl_->sealed ? ", sealed" : "");
-  for (const auto& call : impl_->calls) {
+      fmt::format("captured '{}': {} plans in an arena of {} bytes, {} evicted{}\n", impl().options.name,
+                  impl().calls.size(), impl().arena ? impl().arena->size_bytes() : 0, impl().evictions,
+                  impl().sealed ? ", sealed" : "");
+  if (impl().turns_over()) text += fmt::format("  {}\n", impl().turnover_text(impl().call_count));
+  for (const auto& call : impl().calls) {
     const graph::PlanReport& plan = call->plan->report();
     text += fmt::format(
         "  {}: {} nodes, {} kernels, arena {} bytes ({:.3f} of the lower bound), {} updates in place, "

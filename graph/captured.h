@@ -1,10 +1,21 @@
 // `capture(fn)`: the user's way from a C++ function on tensors to a step that is traced once per signature,
 // planned into one arena, which its plans share, and replayed. Replaying makes no allocation, no node, no
 // plan.
+//
+// Threads: a captured function serves one call at a time, for its results lie in its one arena. It may be
+// called from any thread, one after the other, if the program orders the calls (a mutex, a join), which the
+// variables it changes need anyway. A call that comes while another runs, from a second thread or from within
+// (its own trace, an op's kernel), throws kCaptureViolation and leaves the running one alone. All other
+// members, moving and destroying included, want the same order, and nothing tells where it is missing; only
+// a trace that destroys or replaces its own function is found out: the call that traced throws
+// kCaptureViolation. Different captured functions may run on different threads at once if they share no
+// variable that one of them changes.
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,8 +37,16 @@ struct CaptureOptions {
   std::string name = "step";
   graph::PassOptions passes = {};
   graph::PlanOptions plan = {};
-  /// The most plans kept; the least recently used one goes when an unseen signature needs room.
+  /// The most plans kept; the least recently used one goes when an unseen signature needs room. A loop over
+  /// more signatures than that traces at every call, which is told once, as an event kNotice (core/log.h),
+  /// and in `report`.
   size_t max_plans = 16;
+  /// Debug: a call throws kNotANumber at the first op whose result holds NaN or infinity, naming the op, its
+  /// layer and, of a gradient, the op that it is the gradient of; or at such an argument or trainable
+  /// variable. Every op is a kernel of its own then (of the passes only `precision` runs, and memory budgets
+  /// don't hold), so steps take longer. What was assigned before stays. Numbers that the function hides later
+  /// on, such as by `where`, count too.
+  bool check_numerics = false;
   /// The most bytes the arena may take. Throws kOutOfMemory at planning beyond it.
   size_t max_arena_bytes = size_t{1} << 40;
 };
@@ -49,12 +68,14 @@ class CapturedFunction {
   using TraceFunction = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
   CapturedFunction(TraceFunction function, CaptureOptions options);
   ~CapturedFunction();
+  /// Of a function that was moved from, every member but assignment and destruction throws kInvalidArgument.
   CapturedFunction(CapturedFunction&&) noexcept;
   CapturedFunction& operator=(CapturedFunction&&) noexcept;
 
   /// Replays the plan for the arguments' signature, tracing and planning first if it is new. The result is a
   /// view of the arena, valid until the next call. Throws kSealed for a new signature after `seal`,
-  /// kCaptureViolation inside another capture, and whatever the traced function throws.
+  /// kCaptureViolation inside another capture and while another call runs (see above), kNotANumber under
+  /// `check_numerics`, and whatever the traced function throws.
   std::span<const Tensor> call(std::span<const Tensor* const> arguments);
   /// Traces and plans `signature` now, so that its first call costs no spike.
   void prepare(const Signature& signature);
@@ -86,7 +107,9 @@ class CapturedFunction {
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  class Calling;
+  Impl& impl() const;
+  std::shared_ptr<Impl> impl_;  // of this one alone, and of a call that traces
 };
 
 namespace internal {
@@ -179,13 +202,19 @@ Captured<std::decay_t<F>> capture(F&& function, CaptureOptions options = {}) {
 }
 
 /// The same, with every signature of `signatures` traced and planned at once (see data::Dataset::signatures),
-/// so that the odd last batch costs no spike.
-template <typename F>
-Captured<std::decay_t<F>> capture(F&& function, const std::vector<Signature>& signatures,
-                                  CaptureOptions options = {}) {
+/// so that the odd last batch costs no spike. A template and a list, so that braces with designators, as in
+/// `capture(f, {.max_plans = 4})`, are options.
+template <typename F, std::convertible_to<const std::vector<Signature>&> Signatures>
+Captured<std::decay_t<F>> capture(F&& function, const Signatures& signatures, CaptureOptions options = {}) {
   Captured<std::decay_t<F>> captured(std::forward<F>(function), std::move(options));
-  for (const Signature& signature : signatures) captured.prepare(signature);
+  const std::vector<Signature>& list = signatures;
+  for (const Signature& signature : list) captured.prepare(signature);
   return captured;
+}
+template <typename F>
+Captured<std::decay_t<F>> capture(F&& function, std::initializer_list<Signature> signatures,
+                                  CaptureOptions options = {}) {
+  return capture(std::forward<F>(function), std::vector<Signature>(signatures), std::move(options));
 }
 
 }  // namespace isochron

@@ -1,9 +1,13 @@
 #include "isochron/graph/checked_kernel.h"
 
+#include <utility>
+
 #include "isochron/core/finite.h"
 
 namespace isochron::graph {
 namespace {
+
+thread_local bool t_checked = false;
 
 class CheckedKernel final : public Kernel {
  public:
@@ -45,6 +49,10 @@ class CheckedKernel final : public Kernel {
 };
 
 }  // namespace
+
+CheckedScope::CheckedScope(bool on) : before_(std::exchange(t_checked, on)) {}
+CheckedScope::~CheckedScope() { t_checked = before_; }
+bool CheckedScope::current() { return t_checked; }
 
 std::unique_ptr<Kernel> checked_kernel(std::unique_ptr<Kernel> kernel, const Node& node,
                                        std::shared_ptr<cuda::Gpu> gpu) {

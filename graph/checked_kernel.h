@@ -14,4 +14,19 @@ namespace isochron::graph {
 std::unique_ptr<Kernel> checked_kernel(std::unique_ptr<Kernel> kernel, const Node& node,
                                        std::shared_ptr<cuda::Gpu> gpu = nullptr);
 
+/// While it lives (and `on`), kernels that this thread prepares for nodes with sub-graphs look through the
+/// results inside those too, where they run on the CPU; and what a backward pass records lies in scopes of
+/// the nodes that it differentiates, "gradients/dense/matmul_3/".
+class CheckedScope {
+ public:
+  explicit CheckedScope(bool on);
+  ~CheckedScope();
+  CheckedScope(const CheckedScope&) = delete;
+  CheckedScope& operator=(const CheckedScope&) = delete;
+  static bool current();
+
+ private:
+  bool before_;
+};
+
 }  // namespace isochron::graph

@@ -370,6 +370,7 @@ class PlanBuilder {
   }
 
   void prepare_kernels() {
+    const CheckedScope checked(check_numerics_);
     for (size_t i = 0; i < order_.size(); ++i) {
       const Node& node = *order_[i];
       const std::vector<TensorSpec> inputs = node.input_specs();

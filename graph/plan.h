@@ -29,8 +29,9 @@ struct PlanOptions {
   bool poison =
       false;  // debug: fill buffers with NaN bytes once they are dead, and red zones between them, and check
   /// Debug: the first kernel whose floating result holds NaN or infinity throws kNotANumber
-  /// (graph/checked_kernel.h); those of sub-graphs count as their op's. On a device the kernels are launched
-  /// one by one then.
+  /// (graph/checked_kernel.h); on the CPU also within loops and branches. On a device the kernels are
+  /// launched one by one then. A captured function makes each op a kernel then:
+  /// CaptureOptions::check_numerics.
   bool check_numerics = false;
   /// Where it runs. Variables must live there; constants are copied. Each op needs a kernel for it
   /// (kUnsupported names those that have none); poison and memory budgets are the CPU's alone so far.

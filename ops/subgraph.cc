@@ -5,6 +5,7 @@
 #include "isochron/core/checked.h"
 #include "isochron/core/cuda/kernel_module.h"
 #include "isochron/graph/apply.h"
+#include "isochron/graph/checked_kernel.h"
 #include "isochron/graph/passes.h"
 
 namespace isochron::ops {
@@ -22,7 +23,11 @@ SubPlan::SubPlan(std::unique_ptr<Graph> graph, const graph::KernelRequest& reque
   options.threads = request.threads;
   options.module = request.module;
   if (request.module != nullptr) options.device = request.module->target();
-  graph::run_passes(*graph_, {.device = options.device});
+  options.check_numerics = request.module == nullptr && graph::CheckedScope::current();
+  graph::PassOptions passes;
+  passes.device = options.device;
+  if (options.check_numerics) passes.disabled = {"all"};
+  graph::run_passes(*graph_, passes);
   plan_ = std::make_unique<graph::Plan>(*graph_, options);
 }
 size_t SubPlan::arena_bytes() const { return align_up(plan_->arena_bytes(), cuda::kDeviceAlignment); }

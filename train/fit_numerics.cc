@@ -87,10 +87,7 @@ std::string Trainer::Fit::origin_in(const data::Element& batch) {
     }
   }
   CaptureOptions options = trainer_.capture_options();
-  options.plan.check_numerics = true;
-  for (const graph::PassInfo& pass : graph::passes()) {  // all but the one that decides what is computed
-    if (pass.name != "precision") options.passes.disabled.emplace_back(pass.name);
-  }
+  options.check_numerics = true;
   BatchPlan checked("checked train step", true, trainer_.counted(trainer_.functions_.train), options);
   checked.prepare(batch);
   try {

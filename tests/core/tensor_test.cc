@@ -29,6 +29,10 @@ TEST(Tensor, ReadsStridedMemoryOfTheCaller) {
   EXPECT_THAT(reversed.to_vector(), ElementsAre(6, 5, 4, 3, 2, 1));
   const Tensor repeated = Tensor::from_external(values.data(), {DType::kF32, {2, 2}}, {0, 1});
   EXPECT_THAT(repeated.to_vector(), ElementsAre(1, 2, 1, 2));
+  EXPECT_ERROR(Tensor::from_external(nullptr, {DType::kF32, {6}}), ErrorCode::kInvalidArgument,
+               "[from_external] the address of f32(6) is null");
+  EXPECT_ERROR(Tensor::from_external(nullptr, {DType::kF32, {}}, {}), ErrorCode::kInvalidArgument, "null");
+  EXPECT_EQ(Tensor::from_external(nullptr, {DType::kF32, {0, 3}}).elems(), 0) << "of an empty vector";
   EXPECT_ERROR(Tensor::from_external(values.data(), {DType::kF32, {6}}, {1, 1}), ErrorCode::kShapeMismatch,
                "strides have 2");
 }
