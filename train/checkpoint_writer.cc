@@ -66,16 +66,18 @@ void CheckpointWriter::fill(Staging& staging) {
   }
 }
 
-std::optional<std::filesystem::path> CheckpointWriter::save(Request request, NamedBlobs& blobs) {
+bool CheckpointWriter::has_place_for(const Request& request) const {
+  return !waiting_ || waiting_->path == request.path ||
+         std::ranges::find(request.replaced, waiting_->path) != request.replaced.end();
+}
+
+void CheckpointWriter::save(Request request, NamedBlobs& blobs) {
   const int64_t began_ns = now_ns();
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !waiting_ || !waiting_->always; });
+  changed_.wait(lock, [&] { return has_place_for(request); });
   rethrow_failure();
-  std::optional<std::filesystem::path> dropped;
   if (waiting_) {
     ++stats_.coalesced;
-    const bool written = writing_ && writing_path_ == waiting_->path;
-    if (waiting_->path != request.path && !written) dropped = waiting_->path;
     request.replaced.insert(request.replaced.end(), waiting_->replaced.begin(), waiting_->replaced.end());
     waiting_.reset();  // so that the thread leaves its memory alone
   }
@@ -90,7 +92,6 @@ std::optional<std::filesystem::path> CheckpointWriter::save(Request request, Nam
   stats_.longest_stall_ns = std::max(stats_.longest_stall_ns, stall_ns);
   lock.unlock();
   changed_.notify_all();
-  return dropped;
 }
 
 void CheckpointWriter::flush() {
@@ -120,8 +121,8 @@ void CheckpointWriter::run() {
     const Staging& staging = staging_[waiting_in_];
     waiting_in_ = 1 - waiting_in_;
     writing_ = true;
-    writing_path_ = request.path;
     lock.unlock();
+    changed_.notify_all();  // who waits for the place of this request has it now
     const int64_t began_ns = now_ns();
     std::exception_ptr failure;
     try {

@@ -19,7 +19,7 @@ namespace isochron::train {
 
 struct CheckpointWriterStats {
   int64_t saved = 0;      // files written
-  int64_t coalesced = 0;  // saves that a later one replaced before they were begun
+  int64_t coalesced = 0;  // saves that were not begun, because a later one replaces or removes their file
   int64_t stall_ns = 0;   // that `save` took in all
   int64_t longest_stall_ns = 0;
   int64_t write_ns = 0;  // that the thread worked in all
@@ -32,7 +32,6 @@ class CheckpointWriter {
     std::filesystem::path path;
     std::string document;
     std::vector<std::filesystem::path> replaced = {};  // removed once the file is whole
-    bool always = false;  // not to be coalesced: a save that comes too soon waits
   };
 
   /// Two copies of `variables` are held: one that is being written, one that waits. Files lie in
@@ -45,14 +44,16 @@ class CheckpointWriter {
   /// Finishes what was asked for; a failure then is an event kNotice. Call `flush` to learn of it.
   ~CheckpointWriter();
 
-  /// Has the present content saved. While the thread is busy one request waits; the next takes its place,
-  /// counted in `coalesced`, and removes its `replaced` files too; its path is returned, unless a file of
-  /// that path is being written. The blobs are taken in exchange for those of an earlier save, whose room the
-  /// next ones can have. Throws what an earlier write threw, once.
-  std::optional<std::filesystem::path> save(Request request, NamedBlobs& blobs);
-  std::optional<std::filesystem::path> save(Request request) {
+  /// Has the present content saved. While the thread is busy one request waits. The next takes its place only
+  /// if nobody would miss the file: the new one has the same path, or removes it (`replaced`); that is
+  /// counted in `coalesced`, and the new one then removes the other's `replaced` files too. Otherwise this
+  /// call waits until the thread has taken up the waiting request, so that every named file is written. The
+  /// blobs are taken in exchange for those of an earlier save, whose room the next ones can have. Throws what
+  /// an earlier write threw, once.
+  void save(Request request, NamedBlobs& blobs);
+  void save(Request request) {
     NamedBlobs none;
-    return save(std::move(request), none);
+    save(std::move(request), none);
   }
   /// Waits until all is written. Throws what a write threw, once.
   void flush();
@@ -69,6 +70,8 @@ class CheckpointWriter {
   void run();
   void write(const Staging& staging, const Request& request) const;
   void rethrow_failure();
+  /// Whether `request` may take the place of what waits. Called with `mutex_` held.
+  bool has_place_for(const Request& request) const;
 
   NamedVariables variables_;
   std::filesystem::path temporary_folder_;
@@ -79,7 +82,6 @@ class CheckpointWriter {
   std::optional<Request> waiting_;
   int waiting_in_ = 0;    // the staging of `waiting_`, and where the next save goes
   bool writing_ = false;  // from the other one
-  std::filesystem::path writing_path_;
   bool stop_ = false;
   std::exception_ptr failure_;
   CheckpointWriterStats stats_;

@@ -135,13 +135,7 @@ void ModelCheckpoint::save(RunState& run, bool wait) {
         if (!options_.save_weights_only) run.savable->blobs(blobs);
       });
     }
-    const auto dropped =
-        writer_->save({path, std::move(document), replaced_, /*always=*/saved_value_.has_value()}, blobs_);
-    // An earlier file of that name, if there is one, stays in the list.
-    std::error_code ignored;
-    if (dropped && !std::filesystem::exists(*dropped, ignored)) {
-      std::erase_if(files_, [&](const File& file) { return file.path == *dropped; });
-    }
+    writer_->save({path, std::move(document), replaced_}, blobs_);
     if (wait) writer_->flush();
     return;
   }

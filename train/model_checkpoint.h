@@ -48,7 +48,10 @@ struct ModelCheckpointOptions {
   int save_top_k = 0;           // after epochs among the k best by `monitor`, of which k are kept
   std::optional<double> initial_value_threshold = {};  // with save_best_only: improve this first
 
-  /// False: fit waits for each save, which needs no memory of its own.
+  /// Files are written while the training goes on. Every file that the template names is written: a save that
+  /// comes while one is being written and another waits is held up until the latter is begun, unless it has
+  /// the same path, or removes the other's file (keep_last, save_top_k). False: fit waits for each save,
+  /// which needs no memory of its own.
   bool asynchronous = true;
   /// Go on from the newest whole checkpoint in the folder, if there is one.
   bool resume = false;

@@ -232,8 +232,29 @@ void add_train(CLI::App& app) {
       "--checkpoint", options->checkpoint,
       "folder for checkpoints: after every epoch and at the end by SIGINT or SIGTERM; the newest three are "
       "kept; the trained weights go to weights.safetensors there");
+  command->add_option("--checkpoint-epochs", options->checkpoint_epochs, "epochs between checkpoints")
+      ->check(whole_number(1, INT32_MAX))
+      ->capture_default_str()
+      ->needs(checkpoint);
   command->add_option("--checkpoint-every", options->checkpoint_every, "steps between checkpoints, besides")
       ->check(whole_number(1))
+      ->needs(checkpoint);
+  CLI::Option* weights_only =
+      command
+          ->add_flag("--weights-only", options->weights_only,
+                     "checkpoints hold the weights alone, for load_weights: smaller, and nothing can be "
+                     "resumed from them")
+          ->needs(checkpoint);
+  command
+      ->add_option("--checkpoint-name", options->checkpoint_name,
+                   "template of the checkpoints' names, with epoch, step, total_steps and the results as "
+                   "loss and val_loss; default: cp-{epoch:04d}-{total_steps:08d}, with --weights-only "
+                   "cp-{epoch:04d}")
+      ->needs(checkpoint);
+  command
+      ->add_option("--keep-checkpoints", options->keep_checkpoints,
+                   "so many newest ones, 0 for all; default: 3, with --weights-only all")
+      ->check(whole_number(0, INT32_MAX))
       ->needs(checkpoint);
   command
       ->add_flag(
@@ -241,7 +262,8 @@ void add_train(CLI::App& app) {
           "go on from the newest whole checkpoint in the folder, as if the run had never ended; begins "
           "anew where there is none")
       ->needs(checkpoint)
-      ->excludes(beside_twin);
+      ->excludes(beside_twin)
+      ->excludes(weights_only);
   CLI::Option* tensorboard = command->add_option(
       "--tensorboard", options->tensorboard,
       "folder for event files: losses and metrics of training and validation, memory, the graph, and every "

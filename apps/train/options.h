@@ -45,7 +45,11 @@ struct TrainOptions {
   std::filesystem::path out;
   Precision precision = Precision::kF32;
   std::filesystem::path checkpoint;
-  int64_t checkpoint_every = 0;  // steps; 0: every epoch
+  int checkpoint_epochs = 1;     // epochs between checkpoints
+  int64_t checkpoint_every = 0;  // steps between those besides; 0: none
+  bool weights_only = false;
+  std::string checkpoint_name;          // a template; empty: by what is saved
+  std::optional<int> keep_checkpoints;  // 0: all; none: by what is saved
   bool resume = false;
   std::filesystem::path tensorboard;
   bool gradient_histograms = false;

@@ -94,10 +94,14 @@ std::string checksum_of(const std::filesystem::path& data) {
       if (entry.is_regular_file()) files.push_back(entry.path());
   std::ranges::sort(files);
   uint32_t sum = 0;
-  std::vector<std::byte> bytes;
-  for (const fs::path& file : files) {
-    read_file(file, bytes, size_t{1} << 40);
-    sum = crc32c(bytes, sum);
+  std::vector<std::byte> part(size_t{1} << 20);
+  for (const fs::path& path : files) {
+    const InputFile file(path);
+    for (uint64_t at = 0; at < file.size_bytes(); at += part.size()) {
+      const auto bytes = std::span(part).first(std::min<uint64_t>(part.size(), file.size_bytes() - at));
+      file.read_at(at, bytes);
+      sum = crc32c(bytes, sum);
+    }
   }
   return fmt::format("{:08x}", sum);
 }
@@ -176,8 +180,12 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   }
   write_trace();
   if (history_.interrupted_by != 0) {
-    const std::string text = fmt::format("{}; what was done is in {}, go on with --resume", history_.stopped,
-                                         options_.checkpoint.string());
+    const std::string text = options_.weights_only
+                                 ? fmt::format("{}; the weights so far are in {}", history_.stopped,
+                                               (options_.checkpoint / kWeightsName).string())
+                                 : fmt::format("{}; what was done is in {}, go on with --resume",
+                                               history_.stopped, options_.checkpoint.string());
+    if (options_.weights_only) save_weights();
     judge({.title = "train " + options_.model + ", interrupted", .result = "No test: " + text + "."});
     throw Interrupted(history_.interrupted_by, text);
   }
@@ -190,6 +198,10 @@ std::string TrainSession::way_on() {
   try {
     if (checkpoints_) checkpoints_->flush();
   } catch (const Error&) {  // then an older one is the last
+  }
+  if (options_.weights_only) {
+    return fmt::format("weights saved so far are in {}; nothing can be resumed from them",
+                       options_.checkpoint.string());
   }
   const auto found = train::newest_checkpoint(options_.checkpoint);
   if (!found) return fmt::format("no checkpoint was in {} yet", options_.checkpoint.string());
@@ -240,12 +252,10 @@ void TrainSession::add_callbacks(std::vector<train::Callback*>& callbacks) {
     callbacks.push_back(&*memory_);
   }
   if (options_.checkpoint.empty()) return;
-  checkpoints_.emplace(
-      train::ModelCheckpointOptions{.filepath = options_.checkpoint / "cp-{epoch:04d}-{total_steps:08d}",
-                                    .every_steps = options_.checkpoint_every,
-                                    .keep_last = 3,
-                                    .resume = options_.resume});
+  checkpoints_.emplace(checkpoint_options(options_));
   callbacks.push_back(&*checkpoints_);
+  saved_lines_.emplace();
+  callbacks.push_back(&*saved_lines_);
 }
 
 train::FitOptions::TracedSteps TrainSession::traced_steps(int64_t steps_per_epoch) {
@@ -272,10 +282,11 @@ void TrainSession::write_trace() {
              observe::kernel_table_text(table, kKernelsShown), options_.trace.string());
 }
 
-void TrainSession::save_weights() const {
+void TrainSession::save_weights() {
+  saved_lines_->print();
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (const auto& [name, variable] : weights_()) tensors.emplace_back(name, variable.tensor());
-  const std::filesystem::path path = options_.checkpoint / "weights.safetensors";
+  const std::filesystem::path path = options_.checkpoint / kWeightsName;
   nn::write_safetensors(path, tensors);
   const train::CheckpointWriterStats stats = checkpoints_->stats();
   fmt::print(

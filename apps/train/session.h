@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "isochron/apps/train/options.h"
+#include "isochron/apps/train/saving.h"
 #include "isochron/observe/alternate.h"
 #include "isochron/observe/kernel_table.h"
 #include "isochron/observe/plot.h"
@@ -99,7 +100,7 @@ class TrainSession {
   /// Which steps are recorded, for the trace that is asked for and the table of kernels.
   train::FitOptions::TracedSteps traced_steps(int64_t steps_per_epoch);
   void write_trace();
-  void save_weights() const;
+  void save_weights();
   /// Of this process and another: with its twin, or as one.
   bool takes_turns() const { return options_.twin != nullptr || options_.turns != nullptr; }
   /// Where there is a twin: its turns, and this training's beside it.
@@ -128,6 +129,7 @@ class TrainSession {
   train::History history_;
   std::function<train::NamedVariables()> weights_;
   std::optional<train::ModelCheckpoint> checkpoints_;
+  std::optional<SavedLines> saved_lines_;
   std::optional<train::RunWatch> watch_;
   std::optional<train::MemoryWatch> memory_;
   std::optional<observe::PlanPicture> plan_;  // of a full batch

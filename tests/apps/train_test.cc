@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <set>
 
 #include "apps/command.h"
 #include "isochron/core/run_folder.h"
@@ -15,6 +16,7 @@ namespace {
 using testing::AllOf;
 using testing::AnyOf;
 using testing::ContainsRegex;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -251,6 +253,37 @@ TEST_F(TrainCommand, AnInterruptedRunIsJudgedToo) {
   EXPECT_GT(result["report"]["iterations"].get<int64_t>(), 4);
   EXPECT_THAT(content_of(folder_ / "out" / "report.html"), HasSubstr("interrupted"));
   EXPECT_THAT(run_isochron("report " + (folder_ / "out").string()), Ends(0, "train digits"));
+}
+
+TEST_F(TrainCommand, SavesWeightsAloneEverySoManyEpochs) {
+  const std::string run = "digits --epochs 11 --steps 2 --batch 16 --weights-only --checkpoint-epochs 5";
+  const std::filesystem::path folder = folder_ / "weights", named = folder_ / "named";
+  const Outcome outcome = train(run + " --checkpoint " + folder.string());
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  const auto names_in = [](const std::filesystem::path& where) {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(where))
+      if (entry.path().extension() == ".safetensors") names.insert(entry.path().stem());
+    return names;
+  };
+  EXPECT_THAT(names_in(folder), ElementsAre("cp-0005", "cp-0010", "weights"));
+  EXPECT_THAT(outcome.text, HasSubstr("cp-0010.safetensors\n")) << "a line when it saves";
+  EXPECT_LT(std::filesystem::file_size(folder / "cp-0010.safetensors"),
+            std::filesystem::file_size(folder / "weights.safetensors") * 11 / 10)
+      << "no state of the optimizer";
+  EXPECT_EQ(
+      train(run + " --keep-checkpoints 1 --checkpoint-name 'best-{epoch}' --checkpoint " + named.string())
+          .status,
+      0);
+  EXPECT_THAT(names_in(named), ElementsAre("best-10", "weights"));
+  EXPECT_THAT(train(run + " --resume --checkpoint " + folder.string()), Ends(2, "excludes"));
+  EXPECT_THAT(train(run), Ends(2, "requires --checkpoint"));
+  for (const char* name : {"../cp", "weights", "weights.safetensors", "a/b"}) {
+    EXPECT_THAT(train(run + " --checkpoint-name " + name + " --checkpoint " + (folder_ / "new").string()),
+                Ends(2, "--checkpoint-name"));
+  }
+  EXPECT_THAT(train(run + " --checkpoint-name 'cp-{epok}' --checkpoint " + (folder_ / "new").string()),
+              Ends(2, "it may hold epoch, step"));
 }
 
 TEST_F(TrainCommand, AResumedRunEndsWithTheSameWeights) {

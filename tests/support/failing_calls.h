@@ -1,8 +1,11 @@
 // Calls to the file system that fail on demand: in a program that failing_calls.cc is linked into, open (to
-// write), write, fsync, close and rename are counted while a FailingCalls lives, and one of them fails.
+// write), write, fsync and rename are counted while a FailingCalls lives, and one of them fails. What lasts
+// when the power fails is told by the order of the calls that succeeded.
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace isochron {
 
@@ -15,6 +18,9 @@ class FailingCalls {
   FailingCalls& operator=(const FailingCalls&) = delete;
   /// Calls so far.
   static int64_t made();
+  /// Those that succeeded and make something last, in order: "sync PATH" of a file or folder, "rename FROM
+  /// TO".
+  static std::vector<std::string> lasting();
 };
 
 }  // namespace isochron

@@ -2,9 +2,15 @@
 #include "isochron/train/checkpoint.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <fstream>
+#include <thread>
 
 #include "isochron/core/file.h"
 #include "isochron/nn/layers.h"
@@ -22,10 +28,13 @@ namespace isochron::train {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
+using testing::StartsWith;
 
 NamedVariables some_variables(double number) {
   return {{"dense/kernel", Variable(full({3, 2}, number), "kernel")},
@@ -203,6 +212,20 @@ TEST(Checkpoint, AnyCallThatFailsLeavesTheOldOneWhole) {
   EXPECT_EQ(content_of(loaded), content_of(second));
 }
 
+TEST(Checkpoint, OneThatIsSavedLastsWhenThePowerFails) {
+  const TempFolder folder;
+  fs::create_directory(folder / "temporary");
+  const fs::path path = folder / "cp", temporary = folder / "temporary" / "cp";
+  const FailingCalls calls(0, 0);
+  save_checkpoint(path, some_variables(1), "document", {}, folder / "temporary");
+  // The content before the name, so that no name stands for half a file, and then the folder that has the
+  // name.
+  EXPECT_THAT(FailingCalls::lasting(),
+              ElementsAre(StartsWith("sync " + temporary.string()),
+                          AllOf(StartsWith("rename " + temporary.string()), EndsWith(" " + path.string())),
+                          "sync " + folder.path().string()));
+}
+
 TEST(CheckpointWriter, SavesWhatWasThereAtTheCall) {
   const TempFolder folder;
   const NamedVariables variables = some_variables(0), loaded = some_variables(0);
@@ -225,29 +248,91 @@ TEST(CheckpointWriter, SavesWhatWasThereAtTheCall) {
   EXPECT_EQ(writer.stats().coalesced, 0);
 }
 
-TEST(CheckpointWriter, CoalescesWhatOverlapsAndRemovesWhatIsReplaced) {
+TEST(CheckpointWriter, EveryFileWithANameOfItsOwnIsWritten) {
   const TempFolder folder;
-  const NamedVariables variables = some_variables(0);
-  std::ofstream(folder / "old") << "x";
-  std::vector<fs::path> dropped;
-  CheckpointWriterStats stats;
-  constexpr int kSaves = 200;
-  {
-    CheckpointWriter writer(variables, folder.path());
-    for (int i = 0; i < kSaves; ++i) {
-      std::vector<fs::path> replaced;
-      if (i == 0) replaced.push_back(folder / "old");
-      const auto path = writer.save({folder / fmt::format("{}.cp", i), "", replaced});
-      if (path) dropped.push_back(*path);
-    }
-    writer.flush();
-    stats = writer.stats();
+  const NamedVariables variables = some_variables(0), loaded = some_variables(0);
+  constexpr int kSaves = 100;
+  CheckpointWriter writer(variables, folder.path());
+  for (int i = 0; i < kSaves; ++i) {
+    variables[0].second.assign(full({3, 2}, i));
+    writer.save({.path = folder / fmt::format("{}.cp", i), .document = fmt::format("{}", i)});
   }
-  EXPECT_EQ(stats.saved + stats.coalesced, kSaves);
-  EXPECT_EQ(std::ssize(dropped), stats.coalesced);
-  for (const fs::path& path : dropped) EXPECT_FALSE(fs::exists(path));
-  EXPECT_TRUE(fs::exists(folder / fmt::format("{}.cp", kSaves - 1))) << "the last is always written";
-  EXPECT_FALSE(fs::exists(folder / "old"));
+  writer.flush();
+  EXPECT_EQ(writer.stats().saved, kSaves);
+  EXPECT_EQ(writer.stats().coalesced, 0);
+  for (int i = 0; i < kSaves; ++i) {
+    const Checkpoint checkpoint(folder / fmt::format("{}.cp", i));
+    EXPECT_EQ(checkpoint.document(), fmt::format("{}", i));
+    checkpoint.restore(loaded);
+    EXPECT_EQ(loaded[0].second.tensor().to_vector(), std::vector<double>(6, i));
+  }
+}
+
+/// A pipe that is full keeps the writer's thread busy, until it is emptied.
+class BusyWriter {
+ public:
+  explicit BusyWriter(const fs::path& pipe) : pipe_(pipe) {
+    EXPECT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+    reader_ = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  }
+  ~BusyWriter() { close(reader_); }
+  /// Variables of which no pipe holds all.
+  static NamedVariables variables() { return {{"large", Variable(ones({1 << 18}), "large")}}; }
+  const fs::path& path() const { return pipe_; }
+  void release() {
+    std::array<char, 4096> part;
+    for (bool begun = false;;) {
+      const ssize_t got = read(reader_, part.data(), part.size());
+      if (got == 0 && begun) return;  // the writer has closed it
+      begun = begun || got > 0;
+      if (got <= 0) std::this_thread::yield();
+    }
+  }
+
+ private:
+  fs::path pipe_;
+  int reader_;
+};
+
+TEST(CheckpointWriter, CoalescesSavesWhoseFileTheNextReplacesOrRemoves) {
+  const TempFolder folder;
+  const NamedVariables variables = BusyWriter::variables();
+  std::ofstream(folder / "old") << "x";
+  BusyWriter busy(folder / "pipe");
+  CheckpointWriter writer(variables, folder.path());
+  writer.save({.path = busy.path(), .document = "into the pipe"});
+  writer.save({.path = folder / "latest", .document = "1", .replaced = {folder / "old"}});
+  // The first is being written by now, and each of these takes the waiting one's place.
+  for (const char* document : {"2", "3"}) writer.save({.path = folder / "latest", .document = document});
+  writer.save({.path = folder / "named", .document = "4", .replaced = {folder / "latest"}});
+  busy.release();
+  writer.flush();
+  EXPECT_EQ(writer.stats().coalesced, 3);
+  EXPECT_EQ(writer.stats().saved, 2);
+  EXPECT_EQ(Checkpoint(folder / "named").document(), "4");
+  EXPECT_FALSE(fs::exists(folder / "latest"));
+  EXPECT_FALSE(fs::exists(folder / "old")) << "what a coalesced save was to remove";
+}
+
+TEST(CheckpointWriter, ASaveWithANameOfItsOwnWaitsForThatBeforeIt) {
+  const TempFolder folder;
+  const NamedVariables variables = BusyWriter::variables();
+  BusyWriter busy(folder / "pipe");
+  CheckpointWriter writer(variables, folder.path());
+  writer.save({.path = busy.path(), .document = "into the pipe"});
+  writer.save({.path = folder / "1", .document = "1"});
+  std::atomic<bool> saved{false};
+  std::thread other([&] {
+    writer.save({.path = folder / "2", .document = "2"});
+    saved = true;
+  });
+  EXPECT_FALSE(saved) << "the thread is still busy with the pipe";
+  busy.release();
+  other.join();
+  writer.flush();
+  EXPECT_EQ(writer.stats().coalesced, 0);
+  EXPECT_EQ(Checkpoint(folder / "1").document(), "1");
+  EXPECT_EQ(Checkpoint(folder / "2").document(), "2");
 }
 
 TEST(CheckpointWriter, AFailureReachesTheCallerOnceAndKeepsTheOldFile) {

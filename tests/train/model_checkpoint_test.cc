@@ -89,6 +89,24 @@ TEST(ModelCheckpoint, KeepsTheLastTheBestOrTheBestFew) {
               ElementsAre("cp-3-2", "cp-6-2"));
 }
 
+TEST(ModelCheckpoint, WritesEveryNamedFileHoweverShortTheEpochs) {
+  constexpr int kEpochs = 40;
+  const auto names_of = [](int first, int last) {
+    std::vector<std::string> names;
+    for (int epoch = first; epoch <= last; ++epoch) names.push_back(fmt::format("cp-{:04d}", epoch));
+    return names;
+  };
+  const std::vector<double> losses(kEpochs, 1.0);
+  const TempFolder all, few;
+  ModelCheckpoint every({.filepath = all / "cp-{epoch:04d}"});
+  Scripted(losses).fit({&every});
+  EXPECT_EQ(names_in(all.path()), names_of(1, kEpochs));
+  EXPECT_EQ(every.stats().saved, kEpochs);
+  ModelCheckpoint newest({.filepath = few / "cp-{epoch:04d}", .keep_last = 3});
+  Scripted(losses).fit({&newest});
+  EXPECT_EQ(names_in(few.path()), names_of(kEpochs - 2, kEpochs));
+}
+
 TEST(ModelCheckpoint, WhatIsKeptGoesOnAfterAResume) {
   const TempFolder folder;
   const std::vector<double> losses = {5, 3, 6, 4, 2, 7};

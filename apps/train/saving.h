@@ -1,0 +1,38 @@
+// What `isochron train --checkpoint` saves, by its options, and the line that tells of it.
+#pragma once
+
+#include <mutex>
+#include <string>
+
+#include "isochron/apps/train/options.h"
+#include "isochron/train/callback.h"
+#include "isochron/train/model_checkpoint.h"
+
+namespace isochron::apps {
+
+/// Where the trained weights go, in the folder of `--checkpoint`.
+inline constexpr const char* kWeightsName = "weights.safetensors";
+
+/// Throws kInvalidArgument for a name that is none of a file directly in the folder, or that of the weights.
+train::ModelCheckpointOptions checkpoint_options(const TrainOptions& options);
+
+/// Before each epoch and at the end, prints which checkpoints were written since.
+class SavedLines : public train::Callback {
+ public:
+  SavedLines();
+  ~SavedLines() override;
+  SavedLines(const SavedLines&) = delete;
+  SavedLines& operator=(const SavedLines&) = delete;
+
+  void on_epoch_begin(train::RunState&) override { print(); }
+  std::string_view kind() const override { return "saved_lines"; }
+  void print();
+
+ private:
+  std::mutex mutex_;  // of the next two: files are written by a thread of their own
+  int saved_ = 0;
+  std::string last_;
+  int sink_;
+};
+
+}  // namespace isochron::apps
