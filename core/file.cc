@@ -55,26 +55,22 @@ void read_stream(int descriptor, const std::filesystem::path& path, std::vector<
   }
 }
 
-}  // namespace
-
-std::vector<std::byte> read_file(const std::filesystem::path& path, size_t limit_bytes) {
-  std::vector<std::byte> bytes;
-  read_file(path, bytes, limit_bytes);
-  return bytes;
-}
-
-void read_file(const std::filesystem::path& path, std::vector<std::byte>& bytes, size_t limit_bytes) {
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+/// `streams`: whether other than regular files are read too.
+void read_opened(const Descriptor& file, const std::filesystem::path& path, std::vector<std::byte>& bytes,
+                 size_t limit_bytes, bool streams) {
   if (file.get() < 0) fail_errno(path, "open");
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) fail_errno(path, "stat");
   // path.string() allocates: only where there is an error to report.
   if (S_ISDIR(info.st_mode)) fail(ErrorCode::kIo, path.string(), "is a directory; expected a file");
+  if (!S_ISREG(info.st_mode)) {
+    if (!streams) fail(ErrorCode::kIo, path.string(), "is not a regular file");
+    return read_stream(file.get(), path, bytes, limit_bytes);
+  }
   if (static_cast<size_t>(info.st_size) > limit_bytes) {
     fail(ErrorCode::kBadFormat, path.string(), "has {} bytes, more than the limit of {}", info.st_size,
          limit_bytes);
   }
-  if (!S_ISREG(info.st_mode)) return read_stream(file.get(), path, bytes, limit_bytes);
   bytes.resize(static_cast<size_t>(info.st_size));
   size_t done = 0;
   while (done < bytes.size()) {
@@ -84,6 +80,31 @@ void read_file(const std::filesystem::path& path, std::vector<std::byte>& bytes,
     if (got == 0) fail(ErrorCode::kIo, path.string(), "ends at byte {}, expected {}", done, bytes.size());
     done += static_cast<size_t>(got);
   }
+}
+
+}  // namespace
+
+std::vector<std::byte> read_file(const std::filesystem::path& path, size_t limit_bytes) {
+  std::vector<std::byte> bytes;
+  read_file(path, bytes, limit_bytes);
+  return bytes;
+}
+
+void read_file(const std::filesystem::path& path, std::vector<std::byte>& bytes, size_t limit_bytes) {
+  read_opened(Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), path, bytes, limit_bytes,
+              /*streams=*/true);
+}
+
+std::vector<std::byte> read_regular_file(const std::filesystem::path& path, size_t limit_bytes) {
+  std::vector<std::byte> bytes;
+  read_regular_file(path, bytes, limit_bytes);
+  return bytes;
+}
+
+void read_regular_file(const std::filesystem::path& path, std::vector<std::byte>& bytes, size_t limit_bytes) {
+  // Without O_NONBLOCK, opening a pipe would wait for a writer.
+  read_opened(Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)), path, bytes, limit_bytes,
+              /*streams=*/false);
 }
 
 namespace {
@@ -222,6 +243,10 @@ void write_file_atomically(const std::filesystem::path& path,
     ::unlink(temporary.c_str());
     throw;
   }
+  sync_folder(folder);
+}
+
+void sync_folder(const std::filesystem::path& folder) {
   Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory.get() >= 0) ::fsync(directory.get());
 }
@@ -246,8 +271,11 @@ void InputFile::read_at(uint64_t offset, std::span<std::byte> bytes) const {
         ::pread(descriptor_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_errno(path_, "read");
-    require(got > 0, ErrorCode::kIo, path_.string(), "ends at byte {}, expected {}", offset + done,
-            offset + bytes.size());
+    // path.string() allocates: only where there is an error to report.
+    if (got == 0) {
+      fail(ErrorCode::kIo, path_.string(), "ends at byte {}, expected {}", offset + done,
+           offset + bytes.size());
+    }
     done += static_cast<size_t>(got);
   }
 }

@@ -12,12 +12,22 @@
 
 namespace isochron {
 
-/// The bytes of `path`. Throws kIo (missing, unreadable) and kBadFormat when larger than `limit_bytes`.
+/// The bytes of `path`; of a pipe or device, to its end. Throws kIo (missing, unreadable) and kBadFormat when
+/// larger than `limit_bytes`.
 std::vector<std::byte> read_file(const std::filesystem::path& path, size_t limit_bytes = size_t{1} << 40);
 
 /// The same into `bytes`, whose memory is used again: reading file after file allocates nothing once the
 /// largest was read.
 void read_file(const std::filesystem::path& path, std::vector<std::byte>& bytes, size_t limit_bytes);
+
+/// The same of a regular file: kIo for anything else, which might have no end or wait for ever.
+std::vector<std::byte> read_regular_file(const std::filesystem::path& path,
+                                         size_t limit_bytes = size_t{1} << 40);
+void read_regular_file(const std::filesystem::path& path, std::vector<std::byte>& bytes, size_t limit_bytes);
+
+/// Has the system keep what was created, renamed and removed directly in `folder`, also if the power fails
+/// now; nothing where the file system can't do that.
+void sync_folder(const std::filesystem::path& folder);
 
 /// Writes `content` to a temporary sibling, fsyncs it, renames it over `path` and fsyncs the directory. On
 /// any failure throws kIo, removes the temporary file and leaves what was at `path` untouched; so does the

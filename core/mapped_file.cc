@@ -43,10 +43,4 @@ MappedFile::~MappedFile() {
   ::close(descriptor_);
 }
 
-void MappedFile::require_whole() const {
-  const size_t now = size_of(descriptor_, where_);
-  require(now >= size_bytes_, ErrorCode::kIo, where_, "was cut from {} to {} bytes while in use", size_bytes_,
-          now);
-}
-
 }  // namespace isochron

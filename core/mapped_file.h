@@ -1,4 +1,6 @@
-// MappedFile: a file's bytes as memory that the system fills as they are touched.
+// MappedFile: a file's bytes as memory that the system fills as they are touched. Only for files that nobody
+// can cut short, as that of the running program: touching bytes that a file has lost kills the process. All
+// others are read (core/file.h).
 #pragma once
 
 #include <cstddef>
@@ -19,9 +21,6 @@ class MappedFile {
 
   const std::string& where() const { return where_; }
   std::span<const std::byte> bytes() const { return {data_, size_bytes_}; }
-  /// Touching bytes that a file has lost kills the process, so readers ask before: throws kIo when the file
-  /// has fewer bytes than when it was mapped. A file cut at the very moment of reading is beyond help.
-  void require_whole() const;
 
  private:
   std::string where_;

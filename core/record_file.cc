@@ -38,7 +38,9 @@ std::array<std::byte, kBytes> little_endian(uint64_t value) {
 }  // namespace
 
 RecordReader::RecordReader(const std::filesystem::path& path, const RecordReaderOptions& options)
-    : stream_(path, {.compression = options.compression}), max_record_bytes_(options.max_record_bytes) {
+    : stream_(path, {.compression = options.compression}),
+      max_record_bytes_(options.max_record_bytes),
+      before_growth_(options.before_growth) {
   require(options.compression != Compression::kAuto, ErrorCode::kInvalidArgument, "RecordReader",
           "records don't tell whether they are compressed; say kNone, kGzip or kZlib");
 }
@@ -67,6 +69,11 @@ bool RecordReader::next(std::vector<std::byte>& record) {
   size_t filled = 0;
   do {  // in pieces: a length alone is no reason to ask for all of the memory
     const size_t piece = std::min<size_t>(length - filled, std::max(kFirstPiece, filled));
+    if (filled + piece > record.capacity()) {
+      const size_t grown = std::max(filled + piece, 2 * record.capacity());
+      if (before_growth_) before_growth_(grown);
+      record.reserve(grown);
+    }
     record.resize(filled + piece);
     filled += stream_.read(std::span(record).subspan(filled));
   } while (filled < length && filled == record.size());

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,8 @@ namespace isochron {
 struct RecordReaderOptions {
   Compression compression = Compression::kNone;  // kAuto could take a record's length for gzip's first bytes
   size_t max_record_bytes = size_t{1} << 30;
+  /// Called before a record's memory grows to so many bytes; what it throws, `next` throws.
+  std::function<void(size_t bytes)> before_growth = {};
 };
 
 /// Records from front to back.
@@ -40,6 +43,7 @@ class RecordReader {
  private:
   InputStream stream_;
   size_t max_record_bytes_;
+  std::function<void(size_t bytes)> before_growth_;
 };
 
 /// Writes records to a file that grows, so that others may read it meanwhile; whoever stops it at any moment

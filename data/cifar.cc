@@ -5,6 +5,7 @@
 
 #include "isochron/core/error.h"
 #include "isochron/core/file.h"
+#include "isochron/data/pipeline_memory.h"
 #include "isochron/memory/buffer.h"
 
 namespace isochron::data {
@@ -76,7 +77,10 @@ Images read_files(const std::vector<fs::path>& paths, LabelClasses classes) {
     records.push_back(records_of(*files.back(), classes));
     total += static_cast<int64_t>(records.back());
   }
-  Images result{empty({DType::kF32, {total, kSide, kSide, kChannels}}, "dataset"), {}};
+  const TensorSpec pixels{DType::kF32, {total, kSide, kSide, kChannels}};
+  ReadMemory memory(paths.front().native());
+  memory.hold(pixels.size_bytes() + classes.size() * static_cast<size_t>(total) * sizeof(int64_t));
+  Images result{empty(pixels, "dataset"), {}};
   for (size_t i = 0; i < classes.size(); ++i) {
     result.labels.push_back(empty({DType::kI64, {total}}, "dataset"));
   }

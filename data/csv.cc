@@ -8,9 +8,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <numeric>
 
 #include "isochron/core/error.h"
+#include "isochron/data/pipeline_memory.h"
 #include "isochron/memory/buffer.h"
 
 namespace isochron::data {
@@ -21,6 +23,8 @@ std::string_view trimmed(std::string_view text) {
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
+
+constexpr size_t kBlockBytes = size_t{1} << 18;  // of a table that is being read
 
 /// The beginning of a field that may hold anything, fit for a terminal.
 std::string shown(std::string_view text) {
@@ -140,13 +144,27 @@ CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options) 
   CsvTable table;
   table.where = path.string();
   table.names = reader.names();
-  const size_t columns = reader.columns();
-  std::vector<double> values(columns);
+  const size_t columns = reader.columns(), row_bytes = columns * sizeof(double);
+  const size_t block_rows = std::max<size_t>(kBlockBytes / row_bytes, 1);
+  ReadMemory memory(table.where, "data::CsvReader, which reads row by row");
+  std::vector<std::unique_ptr<double[]>> blocks;
   size_t rows = 0;
-  while (reader.next(std::span(values).subspan(rows * columns, columns)))
-    values.resize((++rows + 1) * columns);
+  for (;; ++rows) {
+    if (rows % block_rows == 0) {
+      memory.add(block_rows * row_bytes);
+      blocks.push_back(std::make_unique_for_overwrite<double[]>(block_rows * columns));
+    }
+    if (!reader.next({blocks.back().get() + rows % block_rows * columns, columns})) break;
+  }
   table.values = empty({DType::kF64, {static_cast<int64_t>(rows), static_cast<int64_t>(columns)}}, "csv");
-  std::memcpy(table.values.raw(), values.data(), table.values.size_bytes());
+  std::byte* to = table.values.raw();
+  for (size_t copied = 0, at = 0; copied < rows; ++at) {  // a block at a time, so that nothing is held twice
+    const size_t count = std::min(block_rows, rows - copied);
+    std::memcpy(to, blocks[at].get(), count * row_bytes);
+    blocks[at].reset();
+    to += count * row_bytes;
+    copied += count;
+  }
   return table;
 }
 

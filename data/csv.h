@@ -42,7 +42,8 @@ struct CsvTable {
 /// may end in CRLF, spaces around a number don't count, empty lines at the end are ignored. Throws kIo;
 /// kBadFormat (line and column: a short or long row, text where a number belongs, a missing value, an open
 /// quote, a row beyond max_row_bytes, no row at all, no such column, damaged gzip, NaN and infinities unless
-/// allowed). Nothing is half read.
+/// allowed); kOutOfMemory for a table beyond the memory budget (data/pipeline_memory.h). Nothing is half
+/// read.
 CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options = {});
 
 /// The same row by row, for files that don't fit in memory. Once its longest row is read, reading allocates

@@ -2,10 +2,10 @@
 
 #include <cstring>
 
-#include "isochron/core/mapped_file.h"
 #include "isochron/data/fingerprint.h"
 #include "isochron/data/item.h"
 #include "isochron/data/npy.h"
+#include "isochron/data/pipeline_memory.h"
 #include "isochron/data/source.h"
 
 namespace isochron::data {
@@ -89,9 +89,22 @@ struct RecordFormat {
   using Reader = RecordReader;
   RecordReaderOptions options;
   std::vector<std::byte> record = {};
+  std::unique_ptr<ReadMemory> memory = nullptr;  // of `record`, which every stream has its own of
 
-  std::unique_ptr<Reader> open(const std::filesystem::path& path) const {
-    return std::make_unique<Reader>(path, options);
+  RecordFormat(RecordReaderOptions read) : options(std::move(read)) {}
+  RecordFormat(const RecordFormat& other) : options(other.options) {}
+  RecordFormat& operator=(const RecordFormat&) = delete;
+
+  std::unique_ptr<Reader> open(const std::filesystem::path& path) {
+    memory.reset();
+    memory = std::make_unique<ReadMemory>(path.native());
+    memory->hold(record.capacity());
+    RecordReaderOptions with_memory = options;
+    with_memory.before_growth = [this, asked = options.before_growth](size_t bytes) {
+      if (asked) asked(bytes);
+      memory->hold(bytes);
+    };
+    return std::make_unique<Reader>(path, with_memory);
   }
   bool next(Reader& reader, const std::filesystem::path&, Item& item) {
     if (!reader.next(record)) return false;
@@ -235,7 +248,7 @@ class NpyRows final : public RowSource {
   explicit NpyRows(const std::vector<std::pair<std::string, std::filesystem::path>>& files) {
     require(!files.empty(), ErrorCode::kInvalidArgument, "from_npy", "names no file");
     for (const auto& [name, path] : files) {
-      const MappedNpy& array = *arrays_.emplace_back(std::make_unique<MappedNpy>(path));
+      const NpyFile& array = *arrays_.emplace_back(std::make_unique<NpyFile>(path));
       const Shape& shape = array.spec().shape;
       require(shape.rank() >= 1, ErrorCode::kBadFormat, path.string(), "holds a scalar; it has no rows");
       if (arrays_.size() == 1) rows_ = shape[0];
@@ -252,15 +265,14 @@ class NpyRows final : public RowSource {
       const TensorSpec& spec = layout_.specs[i];
       const size_t bytes = spec.size_bytes();
       if (bytes == 0) continue;
-      arrays_[i]->file().require_whole();
-      std::memcpy(into[i], arrays_[i]->content().data() + static_cast<size_t>(row) * bytes, bytes);
+      arrays_[i]->read_at(static_cast<uint64_t>(row) * bytes, {into[i], bytes});
       if (spec.dtype != DType::kBool) continue;
       for (std::byte& byte : std::span(into[i], bytes)) byte = std::byte{byte != std::byte{0}};
     }
   }
 
  private:
-  std::vector<std::unique_ptr<MappedNpy>> arrays_;
+  std::vector<std::unique_ptr<NpyFile>> arrays_;
   Layout layout_;
   int64_t rows_ = 0;
 };

@@ -37,9 +37,9 @@ Dataset from_tokens(const std::filesystem::path& file, const TokenFileOptions& o
 /// The images of a folder and their classes: "image", (height, width, channels), and "label", i64 (). An
 /// ImageFolder of the same arguments knows the classes' names.
 Dataset from_images(const std::filesystem::path& folder, const ImageFolderOptions& options);
-/// Rows of NPY files under the names given, mapped into memory and so as large as may be; little-endian, in C
-/// order, equal in their first extent. Throws kIo, kBadFormat with the byte offset, kUnsupported,
-/// kShapeMismatch.
+/// Rows of NPY files under the names given, read one by one, so that files may be as large as may be;
+/// little-endian, in C order, equal in their first extent. Throws kIo, also on delivery where a file has been
+/// cut short; kBadFormat with the byte offset, kUnsupported, kShapeMismatch.
 Dataset from_npy(const std::vector<std::pair<std::string, std::filesystem::path>>& files);
 
 }  // namespace isochron::data

@@ -9,6 +9,7 @@
 #include "isochron/core/checked.h"
 #include "isochron/core/error.h"
 #include "isochron/core/input_stream.h"
+#include "isochron/data/pipeline_memory.h"
 #include "isochron/memory/buffer.h"
 
 namespace isochron::data {
@@ -47,10 +48,12 @@ class IdxReader {
     Shape shape;
     for (int axis = 0; axis < rank; ++axis) shape.push_back(take_extent());
     const uint64_t bytes = stored_bytes(shape, *type);
-    std::vector<std::byte> content = take_all(bytes);
+    ReadMemory memory(stream_.where());
+    std::vector<std::byte> content = take_all(bytes, memory);
     if (const size_t more = stream_.peek().size(); more > 0) {
       refuse(stream_.position(), "something follows the array of {}", shape.str());
     }
+    memory.add(TensorSpec{type->dtype, shape}.size_bytes());
     return tensor_of(content, *type, shape);
   }
 
@@ -85,7 +88,8 @@ class IdxReader {
     }
     refuse(4, "the array of {} exceeds the limit of {} bytes", shape.str(), options_.limit_bytes);
   }
-  std::vector<std::byte> take_all(uint64_t bytes) {
+  /// In pieces: what the header says is no reason to ask for all of the memory.
+  std::vector<std::byte> take_all(uint64_t bytes, ReadMemory& memory) {
     const uint64_t offset = stream_.position(), left = stream_.most_bytes_left();
     if (bytes > left) {
       refuse(offset, "expected {} bytes of elements, got {}; is the file truncated?", bytes, left);
@@ -93,7 +97,9 @@ class IdxReader {
     std::vector<std::byte> content;
     while (content.size() < bytes) {
       const size_t before = content.size();
-      content.resize(before + std::min<size_t>(bytes - before, std::max(kFirstPiece, before)));
+      const size_t grown = before + std::min<size_t>(bytes - before, std::max(kFirstPiece, before));
+      memory.hold(grown);
+      content.resize(grown);
       const size_t got = stream_.read(std::span(content).subspan(before));
       if (before + got < content.size()) {
         refuse(offset, "expected {} bytes of elements, got {}; is the file truncated?", bytes, before + got);
@@ -143,9 +149,10 @@ LabelledImages load_part(const fs::path& folder, const std::string& part) {
           "expected labels as u8 (N), got {}", numbers.spec().str());
   require(numbers.extent(0) == pixels.extent(0), ErrorCode::kBadFormat, label_path.string(),
           "expected {} labels, one an image, got {}", pixels.extent(0), numbers.extent(0));
-  LabelledImages result{
-      empty({DType::kF32, {pixels.extent(0), pixels.extent(1), pixels.extent(2), 1}}, "dataset"),
-      empty({DType::kI64, {numbers.extent(0)}}, "dataset")};
+  const TensorSpec image_spec{DType::kF32, {pixels.extent(0), pixels.extent(1), pixels.extent(2), 1}};
+  ReadMemory memory(image_path.native());
+  memory.hold(checked_add(pixels.size_bytes(), image_spec.size_bytes()));
+  LabelledImages result{empty(image_spec, "dataset"), empty({DType::kI64, {numbers.extent(0)}}, "dataset")};
   std::ranges::transform(pixels.span<uint8_t>(), result.images.data<float>(),
                          [](uint8_t value) { return static_cast<float>(value) / kWhite; });
   for (int64_t i = 0; i < numbers.elems(); ++i) {

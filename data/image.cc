@@ -5,6 +5,7 @@
 #include "isochron/core/error.h"
 #include "isochron/core/library_call.h"
 #include "isochron/data/image_codecs.h"
+#include "isochron/data/pipeline_memory.h"
 #include "isochron/memory/buffer.h"
 
 namespace isochron::data {
@@ -99,7 +100,10 @@ Tensor decode_image(std::span<const std::byte> file, int channels, std::string_v
   const ImageInfo info = read_image_info(file, where, limits);
   if (channels == 0) channels = info.channels;
   check_channels(channels);
-  Tensor image = empty({DType::kU8, {info.height, info.width, channels}}, "image");
+  const TensorSpec spec{DType::kU8, {info.height, info.width, channels}};
+  ReadMemory memory(where);
+  memory.hold(spec.size_bytes());
+  Tensor image = empty(spec, "image");
   decode_image(file, channels, {image.raw(), image.size_bytes()}, where, limits);
   return image;
 }

@@ -5,6 +5,7 @@
 
 #include "isochron/core/error.h"
 #include "isochron/core/file.h"
+#include "isochron/data/pipeline_memory.h"
 
 namespace isochron::data {
 namespace {
@@ -110,9 +111,12 @@ void ImageFolder::read(int64_t row, std::span<std::byte> into) const {
   const std::string& where = path.native();
   require(into.size() == row_spec().size_bytes(), ErrorCode::kInvalidArgument, "ImageFolder",
           "a row has {} bytes, the memory for it {}", row_spec().size_bytes(), into.size());
-  read_file(path, memory.file, options_.max_file_bytes);
+  read_regular_file(path, memory.file, options_.max_file_bytes);
   const ImageInfo info = read_image_info(memory.file, where, options_.limits);
-  memory.pixels.resize(static_cast<size_t>(info.height * info.width * options_.channels));
+  const auto pixel_bytes = static_cast<size_t>(info.height * info.width * options_.channels);
+  ReadMemory held(where);
+  held.hold(memory.file.size() + pixel_bytes);
+  memory.pixels.resize(pixel_bytes);
   decode_image(memory.file, options_.channels, memory.pixels, where, options_.limits);
   const ImageView<const uint8_t> image(reinterpret_cast<const uint8_t*>(memory.pixels.data()), info.height,
                                        info.width, options_.channels);

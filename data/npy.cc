@@ -7,12 +7,15 @@
 #include "isochron/core/checked.h"
 #include "isochron/core/file.h"
 #include "isochron/data/byte_reader.h"
+#include "isochron/data/pipeline_memory.h"
 #include "isochron/memory/buffer.h"
 
 namespace isochron::data {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr size_t kMostHeaderBytes = size_t{1} << 16;  // far more than the dictionary of any array takes
+constexpr std::string_view kPiecewise = "data::from_npy, which reads row by row";
 
 struct NpyHeader {
   TensorSpec spec;
@@ -140,6 +143,10 @@ NpyHeader parse_header(ByteReader& reader) {
   if (major < 1 || major > 3 || minor != 0) reader.refuse("NPY version {}.{} is unknown", major, minor);
   const uint32_t length = major == 1 ? reader.take_le<uint16_t>("the header's length")
                                      : reader.take_le<uint32_t>("the header's length");
+  if (length > kMostHeaderBytes) {
+    reader.refuse("the header has {} bytes, more than the {} that an array's may have", length,
+                  kMostHeaderBytes);
+  }
   const std::string_view text = reader.take_text(length, "the header");
   return NpyDictionary(text, reader).parse();
 }
@@ -182,10 +189,16 @@ std::string_view npy_descr(DType dtype) {
   return kDescr[static_cast<int>(dtype)];
 }
 
-/// The header, and the elements' bytes.
-std::pair<NpyHeader, std::span<const std::byte>> parse_parts(std::span<const std::byte> bytes,
-                                                             const std::string& where) {
-  ByteReader reader(bytes, where);
+/// What a file holds, its header being read.
+struct NpyParts {
+  NpyHeader header;
+  size_t content_offset;
+  size_t content_bytes;
+};
+
+/// `begin`: at least the header, of `file_bytes` in all.
+NpyParts parse_parts(std::span<const std::byte> begin, uint64_t file_bytes, const std::string& where) {
+  ByteReader reader(begin, where);
   const NpyHeader header = parse_header(reader);
   size_t size_bytes = 0;
   try {
@@ -194,41 +207,77 @@ std::pair<NpyHeader, std::span<const std::byte>> parse_parts(std::span<const std
   } catch (const Error&) {
     reader.refuse("the header's shape {} is too large for any memory", header.spec.shape.str());
   }
-  const auto content = reader.take(size_bytes, "elements");
-  if (reader.left() != 0) reader.refuse("{} bytes follow the array of {}", reader.left(), header.spec.str());
-  return {header, content};
+  const uint64_t left = file_bytes - reader.offset();
+  if (size_bytes > left) {
+    reader.refuse("expected {} bytes of elements, got {}; is the file truncated?", size_bytes, left);
+  }
+  if (size_bytes < left) {
+    reader.refuse("{} bytes follow the array of {}", left - size_bytes, header.spec.str());
+  }
+  return {header, reader.offset(), size_bytes};
+}
+
+NpyParts read_parts(const InputFile& file) {
+  constexpr size_t kPreambleBytes = 12;
+  std::vector<std::byte> begin(std::min<uint64_t>(file.size_bytes(), kPreambleBytes + kMostHeaderBytes));
+  file.read_at(0, begin);
+  return parse_parts(begin, file.size_bytes(), file.path().string());
+}
+
+/// What is kept of an array beside its result, while it is read.
+size_t kept_bytes(const NpyParts& parts) { return parts.header.fortran_order ? parts.content_bytes : 0; }
+
+/// The array; `read(into)` gives the elements' bytes.
+template <typename Read>
+Tensor tensor_of(const NpyParts& parts, Read read) {
+  const auto& [header, content_offset, size_bytes] = parts;
+  const size_t item_bytes = dtype_size(header.spec.dtype);
+  Tensor result = empty(header.spec, "npy");
+  if (size_bytes == 0) return result;
+  const std::span<std::byte> elements(result.raw(), size_bytes);
+  if (header.fortran_order) {
+    const Shape& shape = header.spec.shape;
+    std::vector<std::byte> content(size_bytes);
+    read(std::span(content));
+    copy_row_major(result.raw(), content.data(), shape, fortran_strides(shape), item_bytes);
+  } else {
+    read(elements);
+  }
+  if (header.swap_bytes) swap_each(elements, item_bytes);
+  if (header.spec.dtype == DType::kBool) {  // any other byte than 0 and 1 would be no bool
+    for (std::byte& byte : elements) byte = std::byte{byte != std::byte{0}};
+  }
+  return result;
 }
 
 }  // namespace
 
 Tensor parse_npy(std::span<const std::byte> bytes, const std::string& where) {
-  const auto [header, content] = parse_parts(bytes, where);
-  const size_t size_bytes = content.size();
-  const size_t item_bytes = dtype_size(header.spec.dtype);
-  const Tensor result = empty(header.spec, "npy");
-  if (size_bytes == 0) return result;
-  if (header.fortran_order) {
-    const Shape& shape = header.spec.shape;
-    copy_row_major(result.raw(), content.data(), shape, fortran_strides(shape), item_bytes);
-  } else {
-    std::memcpy(result.raw(), content.data(), size_bytes);
-  }
-  if (header.swap_bytes) swap_each({result.raw(), size_bytes}, item_bytes);
-  if (header.spec.dtype == DType::kBool) {  // any other byte than 0 and 1 would be no bool
-    for (std::byte& byte : std::span(result.raw(), size_bytes)) byte = std::byte{byte != std::byte{0}};
-  }
-  return result;
+  const NpyParts parts = parse_parts(bytes, bytes.size(), where);
+  ReadMemory memory(where, kPiecewise);
+  memory.hold(checked_add(parts.content_bytes, kept_bytes(parts)));
+  return tensor_of(parts, [&](std::span<std::byte> into) {
+    std::memcpy(into.data(), bytes.data() + parts.content_offset, into.size());
+  });
 }
 
-MappedNpy::MappedNpy(const std::filesystem::path& path) : file_(path) {
-  const auto [header, content] = parse_parts(file_.bytes(), file_.where());
-  require(!header.fortran_order && !header.swap_bytes, ErrorCode::kUnsupported, file_.where(),
-          "an array in Fortran order or big-endian can't be mapped; read_npy converts it");
-  spec_ = header.spec;
-  content_ = content;
+NpyFile::NpyFile(const std::filesystem::path& path) : file_(path) {
+  const NpyParts parts = read_parts(file_);
+  require(!parts.header.fortran_order && !parts.header.swap_bytes, ErrorCode::kUnsupported,
+          file_.path().string(),
+          "an array in Fortran order or big-endian can't be read row by row; read_npy converts it");
+  spec_ = parts.header.spec;
+  content_offset_ = parts.content_offset;
 }
 
-Tensor read_npy(const std::filesystem::path& path) { return parse_npy(read_file(path), path.string()); }
+Tensor read_npy(const std::filesystem::path& path) {
+  const InputFile file(path);
+  const NpyParts parts = read_parts(file);
+  const std::string where = path.string();
+  ReadMemory memory(where, kPiecewise);
+  memory.hold(checked_add(parts.content_bytes, kept_bytes(parts)));
+  return tensor_of(parts, [&](std::span<std::byte> into) { file.read_at(parts.content_offset, into); });
+}
 
 std::string npy_header(const TensorSpec& spec, size_t least_bytes) {
   const Shape& shape = spec.shape;

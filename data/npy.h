@@ -10,33 +10,36 @@
 #include <utility>
 #include <vector>
 
-#include "isochron/core/mapped_file.h"
+#include "isochron/core/file.h"
 #include "isochron/core/tensor.h"
 
 namespace isochron::data {
 
 /// An array as a contiguous tensor of its own memory: Fortran order and big-endian are converted.
-/// Dtypes f8 f4 f2 i8 i4 u1 b1. Throws kIo, and kBadFormat with the byte offset; the sizes a header claims
-/// are checked against the bytes that are there before anything is allocated.
+/// Dtypes f8 f4 f2 i8 i4 u1 b1. Throws kIo, also for what is no regular file; kBadFormat with the byte
+/// offset; kOutOfMemory for an array beyond the memory budget (data/pipeline_memory.h). The sizes a header
+/// claims are checked against the bytes that are there before anything is allocated.
 Tensor read_npy(const std::filesystem::path& path);
 /// The same from bytes in memory; `where` names them in errors.
 Tensor parse_npy(std::span<const std::byte> bytes, const std::string& where);
 
-/// An array that stays in its file, mapped into memory.
-class MappedNpy {
+/// An array that stays in its file, of any size; safe to use from several threads.
+class NpyFile {
  public:
-  /// Throws as `read_npy`; kUnsupported for Fortran order and big-endian numbers.
-  explicit MappedNpy(const std::filesystem::path& path);
+  /// Reads the header. Throws as `read_npy`; kUnsupported for Fortran order and big-endian numbers.
+  explicit NpyFile(const std::filesystem::path& path);
 
   const TensorSpec& spec() const { return spec_; }
-  /// In row-major order, not aligned; a bool is any byte.
-  std::span<const std::byte> content() const { return content_; }
-  const MappedFile& file() const { return file_; }
+  /// Fills `into` with the array's bytes from `offset` on, in row-major order; a bool is any byte. Throws
+  /// kIo, also where the file has been cut short since.
+  void read_at(uint64_t offset, std::span<std::byte> into) const {
+    file_.read_at(content_offset_ + offset, into);
+  }
 
  private:
-  MappedFile file_;
+  InputFile file_;
   TensorSpec spec_;
-  std::span<const std::byte> content_;
+  uint64_t content_offset_ = 0;
 };
 
 /// Writes `tensor` (any strides) as NPY version 1, complete or not at all. Throws kIo; kUnsupported for bf16,
@@ -62,8 +65,10 @@ class NpzFile {
   std::vector<std::pair<std::string, Tensor>> arrays_;
 };
 
-/// All arrays of an NPZ, stored or deflated; checksums are verified. Throws kIo, and kBadFormat naming the
-/// entry: also for encrypted and zip64 archives (above 4 GiB; save the arrays one by one as .npy instead).
+/// All arrays of an NPZ, stored or deflated; checksums are verified. Throws kIo, also for what is no regular
+/// file; kOutOfMemory for arrays that take more than the memory budget, all together
+/// (data/pipeline_memory.h); and kBadFormat naming the entry: also for encrypted and zip64 archives (above
+/// 4 GiB; save the arrays one by one as .npy instead).
 NpzFile read_npz(const std::filesystem::path& path);
 NpzFile parse_npz(std::span<const std::byte> bytes, const std::string& where);
 

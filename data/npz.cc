@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <optional>
 
+#include "isochron/core/checked.h"
 #include "isochron/core/file.h"
 #include "isochron/data/byte_reader.h"
 #include "isochron/data/inflate.h"
 #include "isochron/data/npy.h"
+#include "isochron/data/pipeline_memory.h"
 
 namespace isochron::data {
 namespace {
@@ -22,6 +24,7 @@ constexpr uint16_t kStored = 0, kDeflated = 8;
 constexpr uint16_t kEncryptedFlag = 1;
 constexpr uint16_t kDate1980 = 0x21;  // 1 January 1980, so that equal arrays give equal files
 constexpr std::string_view kSuffix = ".npy";
+constexpr std::string_view kPiecewise = "an .npy file for each array with data::from_npy";
 
 uint32_t crc_of(std::span<const std::byte> bytes) {
   return static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
@@ -96,7 +99,8 @@ std::vector<ZipEntry> read_directory(ByteReader& reader, std::span<const std::by
   return result;
 }
 
-Tensor read_entry(const ZipEntry& entry, std::span<const std::byte> bytes, const std::string& file) {
+Tensor read_entry(const ZipEntry& entry, std::span<const std::byte> bytes, const std::string& file,
+                  ReadMemory& memory) {
   ByteReader reader(bytes, fmt::format("{}: entry '{}'", file, entry.name));
   if (entry.flags & kEncryptedFlag) reader.refuse("is encrypted");
   if (entry.method != kStored && entry.method != kDeflated) {
@@ -115,6 +119,7 @@ Tensor read_entry(const ZipEntry& entry, std::span<const std::byte> bytes, const
   const auto packed = reader.take(entry.packed_bytes, "content");
 
   std::optional<std::vector<std::byte>> inflated;
+  if (entry.method == kDeflated) memory.add(entry.size_bytes);
   if (entry.method == kDeflated) inflated = inflate_raw(packed, entry.size_bytes, reader.where());
   const std::span<const std::byte> content = inflated ? std::span<const std::byte>(*inflated) : packed;
   if (content.size() != entry.size_bytes) {
@@ -163,6 +168,8 @@ const Tensor& NpzFile::at(std::string_view name) const {
 NpzFile parse_npz(std::span<const std::byte> bytes, const std::string& where) {
   ByteReader reader(bytes, where);
   std::vector<std::pair<std::string, Tensor>> arrays;
+  ReadMemory memory(where, kPiecewise);
+  size_t held = 0;  // of the arrays
   for (const ZipEntry& entry : read_directory(reader, bytes)) {
     if (!entry.name.ends_with(kSuffix) || entry.name.size() == kSuffix.size()) {
       fail(ErrorCode::kBadFormat, where, "entry '{}' is no array; expected a name ending in {}", entry.name,
@@ -172,12 +179,19 @@ NpzFile parse_npz(std::span<const std::byte> bytes, const std::string& where) {
     for (const auto& array : arrays) {
       require(array.first != name, ErrorCode::kBadFormat, where, "entry '{}' appears twice", entry.name);
     }
-    arrays.emplace_back(name, read_entry(entry, bytes, where));
+    arrays.emplace_back(name, read_entry(entry, bytes, where, memory));
+    held = checked_add(held, arrays.back().second.size_bytes(), where);
+    memory.hold(held);
   }
   return NpzFile(std::move(arrays));
 }
 
-NpzFile read_npz(const std::filesystem::path& path) { return parse_npz(read_file(path), path.string()); }
+NpzFile read_npz(const std::filesystem::path& path) {
+  const std::string where = path.string();
+  ReadMemory memory(where, kPiecewise);
+  memory.hold(InputFile(path).size_bytes());
+  return parse_npz(read_regular_file(path), where);
+}
 
 void write_npz(const std::filesystem::path& path, std::span<const std::pair<std::string, Tensor>> arrays) {
   constexpr uint64_t kLimit = UINT32_MAX - 1;

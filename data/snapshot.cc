@@ -98,7 +98,9 @@ void make_folder(const std::shared_ptr<const Recipe>& recipe, const std::filesys
     std::filesystem::create_directories(temporary);
     write_elements(recipe, temporary);
     write_file_atomically(temporary / kManifest, manifest);
+    sync_folder(temporary);
     std::filesystem::rename(temporary, folder);
+    sync_folder(folder.has_parent_path() ? folder.parent_path() : ".");
   } catch (const std::filesystem::filesystem_error& failure) {
     std::filesystem::remove_all(temporary, error);
     fail(ErrorCode::kIo, folder.string(), "the snapshot cannot be written: {}", failure.code().message());
@@ -122,7 +124,7 @@ Dataset snapshot(const Dataset& dataset, const std::filesystem::path& place, std
           merged(recipe->results()).str());
   const std::string manifest = manifest_of(*recipe, version);
   if (!std::filesystem::exists(folder)) make_folder(recipe, folder, manifest);
-  const auto found = read_file(folder / kManifest, size_t{1} << 20);
+  const auto found = read_regular_file(folder / kManifest, size_t{1} << 20);
   require(std::string_view(reinterpret_cast<const char*>(found.data()), found.size()) == manifest,
           ErrorCode::kBadFormat, (folder / kManifest).string(),
           "the folder holds a snapshot of another dataset or version; name another folder, or remove it");

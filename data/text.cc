@@ -8,6 +8,7 @@
 #include "isochron/core/error.h"
 #include "isochron/core/file.h"
 #include "isochron/core/rng.h"
+#include "isochron/data/pipeline_memory.h"
 #include "isochron/memory/buffer.h"
 
 namespace isochron::data {
@@ -45,7 +46,14 @@ void find_below(const fs::path& folder, const TextOptions& options, std::vector<
   found.insert(found.end(), here.begin(), here.end());
 }
 
-std::vector<Source> find_sources(std::span<const fs::path> places, const TextOptions& options) {
+/// All files' bytes, and what reading them holds at most: both parts, the tokens made of them, and the
+/// largest file.
+struct Sizes {
+  uint64_t total = 0, largest = 0;
+  size_t held() const { return 2 * total + largest; }
+};
+
+std::vector<Source> find_sources(std::span<const fs::path> places, const TextOptions& options, Sizes& sizes) {
   std::vector<Source> found;
   for (const fs::path& place : places) {
     std::error_code ignored;
@@ -55,19 +63,20 @@ std::vector<Source> find_sources(std::span<const fs::path> places, const TextOpt
       found.push_back({place, true});
     }
   }
-  uint64_t total = 0;
+  uint64_t& total = sizes.total;
   for (const Source& source : found) {
     const uint64_t bytes = InputFile(source.path).size_bytes();
     total += std::min<uint64_t>(bytes, UINT64_MAX - total);
     require(total <= options.limit_bytes, ErrorCode::kBadFormat, source.path.string(),
             "the text is larger than {} bytes; name a smaller part", options.limit_bytes);
+    sizes.largest = std::max(sizes.largest, bytes);
   }
   return found;
 }
 
 /// Nothing when it is no text and was only found in a folder.
 std::optional<Bytes> read_source(const Source& source, const TextOptions& options) {
-  Bytes bytes = read_file(source.path, options.limit_bytes);
+  Bytes bytes = read_regular_file(source.path, options.limit_bytes);
   const auto nul = std::ranges::find(bytes, std::byte{0});
   if (nul == bytes.end()) return bytes;
   require(!source.named, ErrorCode::kBadFormat, source.path.string(), "offset {}: a NUL byte; expected text",
@@ -120,7 +129,13 @@ Text read_text(std::span<const fs::path> places, const TextOptions& options) {
           "read_text", "validation_share lies in [0, 1), got {}", options.validation_share);
   Text text;
   Bytes train, validation;
-  for (const Source& source : find_sources(places, options)) {
+  Sizes sizes;
+  const std::vector<Source> sources = find_sources(places, options, sizes);
+  const std::string where = sources.empty() ? "read_text" : sources[0].path.string();
+  ReadMemory memory(where, "data::from_text_lines");
+  memory.hold(sizes.held());
+  train.reserve(sizes.total);  // so that growing needs no copy beside
+  for (const Source& source : sources) {
     const std::optional<Bytes> bytes = read_source(source, options);
     if (!bytes || bytes->empty()) continue;
     const auto kept =

@@ -43,23 +43,23 @@ TokenFile::TokenFile(const std::filesystem::path& path, const TokenFileOptions& 
   require(options.window >= 1 && options.stride >= 1 && options.vocabulary >= 0, ErrorCode::kInvalidArgument,
           "TokenFile", "window and stride are at least 1, vocabulary at least 0, got {}, {} and {}",
           options.window, options.stride, options.vocabulary);
-  const size_t bytes = file_.bytes().size(), token_bytes = stored_bytes(options.type);
-  require(bytes >= options.header_bytes, ErrorCode::kBadFormat, file_.where(),
+  const uint64_t bytes = file_.size_bytes(), token_bytes = stored_bytes(options.type);
+  require(bytes >= options.header_bytes, ErrorCode::kBadFormat, file_.path().native(),
           "has {} bytes, less than the {} of its header; is it truncated?", bytes, options.header_bytes);
   const uint64_t content = bytes - options.header_bytes;
-  require(content % token_bytes == 0, ErrorCode::kBadFormat, file_.where(),
+  require(content % token_bytes == 0, ErrorCode::kBadFormat, file_.path().native(),
           "offset {}: the last token has {} bytes of {}; is the file truncated?",
           bytes - content % token_bytes, content % token_bytes, token_bytes);
   tokens_ = static_cast<int64_t>(content / token_bytes);
-  require(tokens_ >= options.window, ErrorCode::kBadFormat, file_.where(),
+  require(tokens_ >= options.window, ErrorCode::kBadFormat, file_.path().native(),
           "has {} tokens, too few for a window of {}", tokens_, options.window);
 }
 
 TensorSpec TokenFile::row_spec() const { return {dtype_of_tokens(options_.type), {options_.window}}; }
 
 void TokenFile::read(int64_t row, std::span<std::byte> into) const {
-  require(row >= 0 && row < rows(), ErrorCode::kOutOfRange, file_.where(), "row {} lies outside the {} rows",
-          row, rows());
+  require(row >= 0 && row < rows(), ErrorCode::kOutOfRange, file_.path().native(),
+          "row {} lies outside the {} rows", row, rows());
   const size_t row_bytes = dtype_size(dtype_of_tokens(options_.type)) * static_cast<size_t>(options_.window);
   require(into.size() == row_bytes, ErrorCode::kInvalidArgument, "TokenFile",
           "a row has {} bytes, the memory for it {}", row_bytes, into.size());
@@ -71,11 +71,15 @@ void TokenFile::read_window(int64_t start, std::span<std::byte> into) const {
   const auto count = static_cast<int64_t>(into.size() / token_bytes);
   require(into.size() % token_bytes == 0, ErrorCode::kInvalidArgument, "TokenFile",
           "a token has {} bytes, the memory {}", token_bytes, into.size());
-  require(start >= 0 && count <= tokens_ && start <= tokens_ - count, ErrorCode::kOutOfRange, file_.where(),
-          "tokens {} and the {} after it lie outside the {} tokens", start, count, tokens_);
-  file_.require_whole();
+  require(start >= 0 && count <= tokens_ && start <= tokens_ - count, ErrorCode::kOutOfRange,
+          file_.path().native(), "tokens {} and the {} after it lie outside the {} tokens", start, count,
+          tokens_);
   const uint64_t offset = options_.header_bytes + static_cast<uint64_t>(start) * stored;
-  const std::byte* from = file_.bytes().data() + offset;
+  // As the file has them they need no more room than the result; from its end they are widened in place, none
+  // being written over before it is read.
+  const auto packed = into.last(static_cast<size_t>(count) * stored);
+  file_.read_at(offset, packed);
+  const std::byte* from = packed.data();
   const auto copy = [&] {
     switch (options_.type) {
       case TokenType::kU8:
@@ -90,7 +94,7 @@ void TokenFile::read_window(int64_t start, std::span<std::byte> into) const {
     return int64_t{-1};
   };
   const int64_t outside = copy();
-  require(outside < 0, ErrorCode::kBadFormat, file_.where(),
+  require(outside < 0, ErrorCode::kBadFormat, file_.path().native(),
           "offset {}: token {} lies outside the vocabulary of {}; is it of another type?",
           offset + static_cast<uint64_t>(outside) * stored, start + outside, options_.vocabulary);
 }

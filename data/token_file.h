@@ -1,5 +1,5 @@
 // Tokens from binary files: nothing but numbers, little endian, one behind the other, as tokenizers write
-// them. The file is mapped into memory, so it may be larger than that; it must not shrink while in use.
+// them. Windows are read one by one, so the file may be larger than memory.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <span>
 
-#include "isochron/core/mapped_file.h"
+#include "isochron/core/file.h"
 #include "isochron/core/shape.h"
 
 namespace isochron::data {
@@ -42,7 +42,7 @@ class TokenFile {
   void read_window(int64_t start, std::span<std::byte> into) const;
 
  private:
-  MappedFile file_;
+  InputFile file_;
   TokenFileOptions options_;
   int64_t tokens_ = 0;
 };

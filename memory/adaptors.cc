@@ -57,12 +57,17 @@ void LimitingAllocator::refuse(size_t bytes, std::string_view tag) const {
   throw_out_of_memory("limit", bytes, tag, limit_bytes_, upstream_);
 }
 
-void LimitingAllocator::claim(size_t bytes, std::string_view tag) {
+bool LimitingAllocator::try_claim(size_t bytes) noexcept {
   size_t live = live_bytes_;
   do {
     const size_t limit = limit_bytes_;
-    if (live > limit || bytes > limit - live) refuse(bytes, tag);
+    if (live > limit || bytes > limit - live) return false;
   } while (!live_bytes_.compare_exchange_weak(live, live + bytes));
+  return true;
+}
+
+void LimitingAllocator::claim(size_t bytes, std::string_view tag) {
+  if (!try_claim(bytes)) refuse(bytes, tag);
 }
 
 void* LimitingAllocator::allocate(size_t bytes, std::string_view tag) {

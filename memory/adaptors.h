@@ -51,6 +51,8 @@ class LimitingAllocator : public AllocatorAdaptor {
   void deallocate(void* pointer, size_t bytes) noexcept override;
   /// Counts bytes that live elsewhere. Throws as `allocate`, and then nothing has changed.
   void claim(size_t bytes, std::string_view tag);
+  /// The same; false beyond the limit.
+  bool try_claim(size_t bytes) noexcept;
   void release(size_t bytes) noexcept { live_bytes_ -= bytes; }
   size_t limit_bytes() const { return limit_bytes_; }
   /// From now on; what lives already stays.

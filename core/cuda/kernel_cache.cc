@@ -32,7 +32,7 @@ std::string header(const std::string& of, std::string_view kernels) {
 
 /// Nothing for a file that doesn't hold the kernels `of`, whole.
 std::optional<std::vector<char>> read_kernels(const fs::path& path, const std::string& of) {
-  const std::vector<std::byte> bytes = read_file(path, kMostFileBytes);
+  const std::vector<std::byte> bytes = read_regular_file(path, kMostFileBytes);
   const std::string_view all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const size_t begin = header(of, "").size();  // at least: its numbers may have more digits
   for (size_t at = begin, lines = 0; at <= all.size() && lines < 32; ++at, ++lines) {
