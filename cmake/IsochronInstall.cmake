@@ -1,5 +1,6 @@
 # The installed package: find_package(isochron) gives isochron::isochron. Libraries and headers are installed by
-# isochron_library; here are the export set, the package files, the data sets and the command.
+# isochron_library; here are the export set, the package files, the data sets and the command, and what checks that all
+# targets are built before anything is installed.
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/isochron)
 
@@ -15,4 +16,22 @@ install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY datasets DESTINATION ${CMAKE_INSTALL_DATADIR}/isochron)
 if(TARGET isochron_command)
   install(TARGETS isochron_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  isochron_installed(isochron_command)
 endif()
+
+get_property(installed GLOBAL PROPERTY ISOCHRON_INSTALLED)
+list(TRANSFORM installed REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE installed_files)
+file(GENERATE OUTPUT ${ISOCHRON_INSTALL_CHECK} CONTENT "# Included before anything is installed.
+set(files \"${installed_files}\")
+set(missing)
+foreach(file IN LISTS files)
+  if(NOT EXISTS \"\${file}\")
+    list(APPEND missing \"\${file}\")
+  endif()
+endforeach()
+if(missing)
+  list(JOIN missing \"\\n  \" names)
+  message(FATAL_ERROR \"Nothing was installed, because not everything is built. Run this first:\\n\"
+                      \"  cmake --build \\\"${CMAKE_BINARY_DIR}\\\"\\nMissing:\\n  \${names}\")
+endif()
+")

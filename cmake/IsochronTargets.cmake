@@ -21,6 +21,16 @@ elseif(ISOCHRON_SANITIZE STREQUAL "thread")
   target_link_options(isochron_options INTERFACE -fsanitize=thread)
 endif()
 
+# The first rule of the installation: nothing is written unless all that is to be installed has been built.
+# IsochronInstall.cmake writes the script, when all targets are known.
+set(ISOCHRON_INSTALL_CHECK ${CMAKE_BINARY_DIR}/check_built.cmake)
+install(CODE "include(\"${ISOCHRON_INSTALL_CHECK}\")" ALL_COMPONENTS)
+
+# isochron_installed(<target>...): targets that are installed as files.
+function(isochron_installed)
+  set_property(GLOBAL APPEND PROPERTY ISOCHRON_INSTALLED ${ARGN})
+endfunction()
+
 # isochron_library(<folder> DEPENDS <public targets> PRIVATE <private targets>): every source below the folder.
 function(isochron_library folder)
   cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE" ${ARGN})
@@ -30,6 +40,7 @@ function(isochron_library folder)
   set(scope PUBLIC)
   if(sources)
     add_library(${target} STATIC ${sources})
+    isochron_installed(${target})
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:isochron_options> ${ARG_PRIVATE})
   else()
     add_library(${target} INTERFACE)

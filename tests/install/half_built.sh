@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# half_built.sh CMAKE: where the command alone is built, as after `make demo`, or nothing, an installation fails before
+# it has written anything and says what to do; once every file is there, it goes through.
+set -euo pipefail
+cmake=${1:?usage: half_built.sh CMAKE}
+source_folder=$(cd "$(dirname "$0")/../.." && pwd)
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$cmake" -S "$source_folder" -B "$work/build dir" -G Ninja -DISOCHRON_TESTS=OFF -DISOCHRON_BENCH=OFF \
+  --log-level=WARNING >/dev/null
+
+fail() { echo "$1" >&2; cat "$work/log" >&2; exit 1; }
+expect_refused() {
+  if "$cmake" --install "$work/build dir" --prefix "$work/prefix" >"$work/log" 2>&1; then
+    fail "an installation of $1 succeeded"
+  fi
+  [[ ! -e $work/prefix ]] || fail "an installation of $1 left something behind"
+  grep -q "cmake --build" "$work/log" || fail "the message doesn't say what to run"
+}
+
+expect_refused "nothing"
+mkdir -p "$work/build dir/bin"
+touch "$work/build dir/bin/isochron"
+expect_refused "the command alone"
+! grep -q "bin/isochron$" "$work/log" || fail "the command is told missing, but it is there"
+
+sed -n 's/^ *//; /\.a$/p' "$work/log" | while read -r library; do touch "$library"; done
+"$cmake" --install "$work/build dir" --prefix "$work/prefix" >"$work/log" 2>&1 || fail "a whole build is refused"
+[[ -f $work/prefix/include/isochron/core/tensor.h && -f $work/prefix/bin/isochron ]] || fail "not all was installed"
