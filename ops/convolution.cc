@@ -1,6 +1,7 @@
 // Functions of convolution; the rows that they call are in convolution_rows.cc.
 #include "isochron/ops/convolution.h"
 
+#include "isochron/core/checked.h"
 #include "isochron/graph/apply.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/registry.h"
@@ -87,13 +88,14 @@ Transposed transposed_of(std::string_view where, const Tensor& x, const Tensor& 
             2 * axes, dims_str(result.padding));
   }
   for (int i = 0; i < axes; ++i) {
-    int64_t extent = extents[i] * result.stride[i];
+    int64_t extent = checked_mul(extents[i], result.stride[i], where);
     if (!options.output_size.empty()) {
       extent = options.output_size[i];
     } else if (!same) {
       const int64_t around = result.padding[2 * i] + result.padding[2 * i + 1];
       const int64_t extra = options.output_padding.empty() ? 0 : options.output_padding[i];
-      extent += (window[i] - 1) * result.dilation[i] + 1 - result.stride[i] - around + extra;
+      extent = checked_add(
+          extent, (window[i] - 1) * result.dilation[i] + 1 - result.stride[i] - around + extra, where);
     }
     require(extent >= 1, ErrorCode::kShapeMismatch, where,
             "the result's extent along spatial axis {} would be {}; mend the padding", i, extent);

@@ -23,7 +23,7 @@ struct ConvolutionOptions {
 /// are off by at most about 2e-6 sqrt(n) of their largest term; with 3x3 kernels at stride 1, which may go by
 /// Winograd's form, of the largest product of an element under the result's tile of 4x4 and one of the
 /// kernel, and what isn't finite spreads over the tile. Throws kShapeMismatch, kDtypeMismatch,
-/// kInvalidArgument.
+/// kInvalidArgument, kUnsupported for windows that reach over more than 2^24 elements of an axis.
 Tensor convolution(const Tensor& x, const Tensor& kernel, const Tensor& bias,
                    const ConvolutionOptions& options = {});
 /// The same for a given number of spatial axes. x: (N, W, C), kernel: (KW, C / groups, O).

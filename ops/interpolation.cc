@@ -214,6 +214,12 @@ Tensor resize(const Tensor& x, const Dims& size, ResizeOptions options) {
   require(size.rank() == x.rank() - 2, ErrorCode::kShapeMismatch, "resize",
           "size {} must have one extent for each of the {} spatial axes of {}", dims_str(size), x.rank() - 2,
           x.spec().str());
+  for (const int64_t extent : size) {
+    // A table of weights is made of each axis, before there is memory for the result.
+    constexpr int64_t kMostExtent = int64_t{1} << 24;
+    require(extent <= kMostExtent, ErrorCode::kUnsupported, "resize",
+            "size {} has an extent above {}, the most that is supported", dims_str(size), kMostExtent);
+  }
   // Axes that shrink most come first: all others then have less to do.
   std::vector<int> order(static_cast<size_t>(size.rank()));
   std::iota(order.begin(), order.end(), 0);

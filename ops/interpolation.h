@@ -28,7 +28,7 @@ struct ResizeOptions {
 /// of the spatial axes; result (N, size..., C). Positions and weights are computed in f64; elements beyond
 /// the edge are those at the edge. f32 and f64, 16-bit floats in f32 rounded once an axis, and with kNearest
 /// any dtype. Differentiable in x, by the transposed op. Throws kShapeMismatch, kInvalidArgument (empty axes,
-/// options that exclude each other), kDtypeMismatch.
+/// options that exclude each other), kDtypeMismatch, kUnsupported for extents above 2^24.
 Tensor resize(const Tensor& x, const Dims& size, ResizeOptions options = {});
 
 }  // namespace isochron

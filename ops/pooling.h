@@ -21,7 +21,7 @@ struct PoolingOptions {
 /// x: (N, spatial..., C), window: an extent for each spatial axis; result (N, spatial..., C). A NaN in the
 /// window wins. The gradient goes to the largest element, to the first of them on a tie (as in TensorFlow and
 /// PyTorch). Throws kShapeMismatch, kDtypeMismatch, kInvalidArgument, kUnsupported for windows of more than
-/// 2^24 elements.
+/// 2^24 elements, along one axis or in all.
 Tensor max_pool(const Tensor& x, const Dims& window, const PoolingOptions& options = {});
 Tensor average_pool(const Tensor& x, const Dims& window, const PoolingOptions& options = {});
 /// The same for a given number of spatial axes: (N, W, C), (N, H, W, C), (N, D, H, W, C).

@@ -2,17 +2,32 @@
 
 #include <algorithm>
 
+#include "isochron/core/checked.h"
+
 namespace isochron {
 namespace {
 
+/// So many elements a window may reach over, and its padding may have: kernels whose work goes by them end.
+constexpr int64_t kMostReach = int64_t{1} << 24;
+
+void require_numbers(std::string_view where, int axis, int64_t window, int64_t stride, int64_t dilation) {
+  for (const int64_t number : {window, stride, dilation}) {
+    require(number >= 1 && number < kMaxWindowNumber, ErrorCode::kInvalidArgument, where,
+            "window, stride and dilation along spatial axis {} must be at least 1 and less than {}, got {}, "
+            "{}, {}",
+            axis, kMaxWindowNumber, window, stride, dilation);
+  }
+  // Below 2^60 for such numbers.
+  require((window - 1) * dilation < kMostReach, ErrorCode::kUnsupported, where,
+          "the window along spatial axis {} reaches over {} elements: {} of them, {} apart; at most {} are "
+          "supported, use a smaller dilation or window",
+          axis, (window - 1) * dilation + 1, window, dilation, kMostReach);
+}
+
 /// Total padding so that ceil(input / stride) windows fit.
 int64_t same_padding(int64_t input, int64_t window, int64_t stride, int64_t dilation) {
-  for (const int64_t number : {window, stride, dilation}) {
-    require(number >= 1 && number < kMaxWindowNumber, ErrorCode::kInvalidArgument, "padding",
-            "window, stride and dilation must be at least 1, got {}, {}, {}", window, stride, dilation);
-  }
-  const int64_t outputs = (input + stride - 1) / stride;
-  return std::max<int64_t>((outputs - 1) * stride + (window - 1) * dilation + 1 - input, 0);
+  const int64_t outputs = input / stride + (input % stride != 0 ? 1 : 0);
+  return std::max<int64_t>((outputs - 1) * stride - input + (window - 1) * dilation + 1, 0);
 }
 
 }  // namespace
@@ -29,6 +44,7 @@ Dims Padding::resolve(const Dims& extents, const Dims& window, const Dims& strid
           "causal padding is along one axis, this image has {}; use Padding::explicitly", axes);
   Dims result;
   for (int axis = 0; axis < axes; ++axis) {
+    require_numbers("padding", axis, window[axis], stride[axis], dilation[axis]);
     int64_t before = 0;
     int64_t after = 0;
     if (kind_ == Kind::kSame) {
@@ -48,17 +64,13 @@ namespace ops {
 namespace {
 
 WindowAxis checked(std::string_view where, int number, WindowAxis axis) {
-  for (const int64_t value : {axis.window, axis.stride, axis.dilation}) {
-    require(value >= 1 && value < kMaxWindowNumber, ErrorCode::kInvalidArgument, where,
-            "window, stride and dilation along spatial axis {} must be at least 1, got {}, {}, {}", number,
-            axis.window, axis.stride, axis.dilation);
-  }
+  require_numbers(where, number, axis.window, axis.stride, axis.dilation);
   for (const int64_t value : {axis.before, axis.after}) {
-    require(value >= 0 && value < kMaxWindowNumber, ErrorCode::kInvalidArgument, where,
-            "the padding along spatial axis {} must be 0 or more, got {} and {}", number, axis.before,
-            axis.after);
+    require(value >= 0 && value <= kMostReach, ErrorCode::kInvalidArgument, where,
+            "the padding along spatial axis {} must be 0 or more and at most {}, got {} and {}", number,
+            kMostReach, axis.before, axis.after);
   }
-  const int64_t padded = axis.input + axis.before + axis.after;
+  const int64_t padded = checked_add(axis.input, axis.before + axis.after, where);
   require(axis.reach() <= padded, ErrorCode::kShapeMismatch, where,
           "the window along spatial axis {} reaches over {} elements, the padded input has {}; use a smaller "
           "window or Padding::same()",

@@ -3,6 +3,7 @@
 // are for the spatial axes in that order.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <string_view>
 
@@ -11,7 +12,8 @@
 namespace isochron {
 
 inline constexpr int kMaxWindowAxes = 3;
-/// Windows, strides, dilations and paddings are below it.
+/// Windows, strides and dilations are below it; a window reaches over 2^24 elements at most, dilation
+/// included, and its padding has no more on either side.
 inline constexpr int64_t kMaxWindowNumber = int64_t{1} << 30;
 
 /// What lies around the image: nothing (`valid`), as much as makes ceil(extent / stride) outputs (`same`,
@@ -29,7 +31,8 @@ class Padding {
     return explicitly(Dims{static_cast<int64_t>(numbers)...});
   }
   /// {before, after} of each spatial axis in turn, for images of `extents`. Throws kInvalidArgument where
-  /// the lists differ in length, and for `causal` along more than one axis.
+  /// the lists differ in length or numbers are out of range, and for `causal` along more than one axis;
+  /// kUnsupported for a window that reaches too far.
   Dims resolve(const Dims& extents, const Dims& window, const Dims& stride, const Dims& dilation) const;
   bool is_same() const { return kind_ == Kind::kSame; }
   bool is_causal() const { return kind_ == Kind::kCausal; }
@@ -65,11 +68,35 @@ struct WindowAxis {
   }
   /// Input elements under one window, from its first to its last.
   int64_t reach() const { return (window - 1) * dilation + 1; }
+  /// Window elements [begin, end).
+  struct Part {
+    int64_t begin;
+    int64_t end;
+  };
+  /// Those of output `o` that lie inside the input.
+  Part sources(int64_t o) const {
+    const int64_t first = o * stride - before;
+    const int64_t end = std::min(window, steps(input - 1 - first) + 1);
+    return {std::min(first >= 0 ? 0 : steps(dilation - 1 - first), end), end};
+  }
+  /// All that lie on input `i` for some output are among these.
+  Part targets(int64_t i) const {
+    const int64_t end = std::min(window, steps(i + before) + 1);
+    const int64_t beyond =
+        i + before - (output - 1) * stride;  // the last output's first element lies so far before
+    return {std::min(beyond <= 0 ? 0 : steps(beyond + dilation - 1), end), end};
+  }
   /// Elements of the window of output `o` that lie inside the input.
   int64_t inside(int64_t o) const {
-    int64_t count = 0;
-    for (int64_t k = 0; k < window; ++k) count += source(o, k) >= 0 ? 1 : 0;
-    return count;
+    const Part part = sources(o);
+    return part.end - part.begin;
+  }
+
+ private:
+  /// distance / dilation, rounded down; -1 for a negative one.
+  int64_t steps(int64_t distance) const {
+    if (distance < 0) return -1;
+    return dilation == 1 ? distance : distance / dilation;
   }
 };
 
@@ -101,15 +128,14 @@ struct SlidingWindow {
   void each_source(int64_t row, int64_t column, Visit visit) const {
     const int64_t od = row / height.output;
     const int64_t oh = row % height.output;
-    for (int64_t kd = 0; kd < depth.window; ++kd) {
-      const int64_t id = depth.source(od, kd);
-      if (id < 0) continue;
-      for (int64_t kh = 0; kh < height.window; ++kh) {
-        const int64_t ih = height.source(oh, kh);
-        if (ih < 0) continue;
-        for (int64_t kw = 0; kw < width.window; ++kw) {
-          const int64_t iw = width.source(column, kw);
-          if (iw < 0) continue;
+    const WindowAxis::Part in_depth = depth.sources(od), in_height = height.sources(oh);
+    const WindowAxis::Part in_width = width.sources(column);
+    for (int64_t kd = in_depth.begin; kd < in_depth.end; ++kd) {
+      const int64_t id = od * depth.stride - depth.before + kd * depth.dilation;
+      for (int64_t kh = in_height.begin; kh < in_height.end; ++kh) {
+        const int64_t ih = oh * height.stride - height.before + kh * height.dilation;
+        for (int64_t kw = in_width.begin; kw < in_width.end; ++kw) {
+          const int64_t iw = column * width.stride - width.before + kw * width.dilation;
           visit((id * height.input + ih) * width.input + iw, (kd * height.window + kh) * width.window + kw);
         }
       }
@@ -121,13 +147,15 @@ struct SlidingWindow {
   void each_target(int64_t row, int64_t column, Visit visit) const {
     const int64_t id = row / height.input;
     const int64_t ih = row % height.input;
-    for (int64_t kd = 0; kd < depth.window; ++kd) {
+    const WindowAxis::Part in_depth = depth.targets(id), in_height = height.targets(ih);
+    const WindowAxis::Part in_width = width.targets(column);
+    for (int64_t kd = in_depth.begin; kd < in_depth.end; ++kd) {
       const int64_t od = depth.target(id, kd);
       if (od < 0) continue;
-      for (int64_t kh = 0; kh < height.window; ++kh) {
+      for (int64_t kh = in_height.begin; kh < in_height.end; ++kh) {
         const int64_t oh = height.target(ih, kh);
         if (oh < 0) continue;
-        for (int64_t kw = 0; kw < width.window; ++kw) {
+        for (int64_t kw = in_width.begin; kw < in_width.end; ++kw) {
           const int64_t ow = width.target(column, kw);
           if (ow < 0) continue;
           visit((od * height.output + oh) * width.output + ow, (kd * height.window + kh) * width.window + kw);
@@ -139,8 +167,8 @@ struct SlidingWindow {
 
 /// The window of a call on images `x`, (N, spatial..., C). `window`, `stride`, `dilation`: one number a
 /// spatial axis; `padding`: {before, after} of each in turn. Throws kShapeMismatch unless there are 1 to 3
-/// spatial axes, kInvalidArgument for lists of another length or numbers out of range, kShapeMismatch where
-/// the window exceeds the padded input.
+/// spatial axes, kInvalidArgument for lists of another length or numbers out of range, kUnsupported for a
+/// window that reaches too far, kShapeMismatch where it exceeds the padded input.
 SlidingWindow sliding_window(std::string_view where, const Dims& x, const Dims& window, const Dims& stride,
                              const Dims& dilation, const Dims& padding);
 

@@ -163,12 +163,24 @@ Made make_weight_gradient(const LibraryCallSpec& c, const LibraryCallSpec& forwa
                         threads);
 }
 
+/// The library counts distances in 32 bits, and its work for a window goes by how far it reaches, not by what
+/// it has.
+bool library_counts(const ConvolutionShape& s) {
+  constexpr int64_t kMost = int64_t{1} << 14;
+  for (const WindowAxis* axis : {&s.depth, &s.height, &s.width}) {
+    if (axis->reach() > kMost || axis->before > kMost || axis->after > kMost || axis->stride > kMost)
+      return false;
+  }
+  return true;
+}
+
 /// The primitive that serves a call in one way; empty where the library has none for it.
 Made make_primitive(ConvolutionPass pass, const ConvolutionShape& s, Way way, bool bias, int threads,
                     const LibraryTypes& types) {
   constexpr int64_t kWinogradChannels =
       16;  // its transforms don't pay below (10 times slower on one channel)
   if (way == kWinograd && std::min(s.channels, s.outputs) < kWinogradChannels) return {};
+  if (!library_counts(s)) return {};
   onednn::use_threads(threads);
   try {
     const LibraryCallSpec spec(s, way, bias, types);
