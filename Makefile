@@ -18,9 +18,11 @@ cmake_flags := -DISOCHRON_TESTS=ON -DISOCHRON_WERROR=$(ISOCHRON_WERROR) \
 sources = $$(find apps autograd bench core data examples graph memory nn observe ops optim tests train \
   -name '*.h' -o -name '*.cc' -o -name '*.cu')
 
-# $(call configure,preset) and $(call run_tests,preset); ctest prints the summary and fails when there is no test.
+# $(call configure,preset) and $(call run_tests,preset,left out); ctest prints the summary and fails when there is no
+# test. One label is left out: single, tests each in a process of its own, of the programs that run whole as well; or
+# whole, all tests of a program in one process and in random order.
 configure = cmake --preset $(1) $(cmake_flags) --log-level=WARNING >/dev/null
-run_tests = ctest --test-dir build/$(1) --output-on-failure --no-tests=error --progress -j $(JOBS)
+run_tests = ctest --test-dir build/$(1) --output-on-failure --no-tests=error --progress -j $(JOBS) -LE $(2)
 
 .PHONY: help demo test cuda asan tsan fuzz bench export-tools ops-reference format check-format check-layers install-check tidy deps clean
 
@@ -42,28 +44,28 @@ demo: deps  ## build, train on the shipped data, run the comparisons; results in
 	printf '\nResults are in %s:\n' "$$(realpath $(OUT))"
 	ls $(OUT) | sed 's/^/  /'
 
-test: deps  ## build everything in release and run every test
+test: deps  ## build everything in release and run every test, those of a program together in random order
 	@$(call configure,release)
 	cmake --build --preset release -j $(JOBS)
-	$(call run_tests,release)
+	$(call run_tests,release,single)
 
-asan: deps  ## the tests under the address and undefined-behaviour sanitizers
+asan: deps  ## the tests, one by one, under the address and undefined-behaviour sanitizers
 	@$(call configure,asan)
 	cmake --build --preset asan -j $(JOBS)
-	UBSAN_OPTIONS=print_stacktrace=1 $(call run_tests,asan)
+	UBSAN_OPTIONS=print_stacktrace=1 $(call run_tests,asan,whole)
 
 # The toolkit's headers and libraries are enough: no device is needed, and what runs on one is skipped without.
 cuda: deps  ## the tests of a build that demands the CUDA Toolkit
 	@$(call configure,cuda)
 	cmake --build --preset cuda -j $(JOBS)
-	$(call run_tests,cuda)
+	$(call run_tests,cuda,whole)
 
 # ThreadSanitizer can't see libgomp's barriers, so compute runs on one thread there; the pipeline's threads stay.
 tsan: deps  ## the tests under the thread sanitizer
 	@export ISOCHRON_THREADS=1
 	$(call configure,tsan)
 	cmake --build --preset tsan -j $(JOBS)
-	TSAN_OPTIONS=halt_on_error=1 $(call run_tests,tsan)
+	TSAN_OPTIONS=halt_on_error=1 $(call run_tests,tsan,whole)
 
 # Inputs that were found to go new ways are kept in build/fuzz/corpus for the next time; what breaks a target lies in
 # build/fuzz/findings, and after the mend belongs to tests/fuzz/seeds.

@@ -12,7 +12,7 @@
 #include "isochron/ops/linear.h"
 #include "isochron/ops/random.h"
 #include "support/expect_error.h"
-#include "support/host_compiler.h"
+#include "support/training_gpu.h"
 
 namespace isochron::apps {
 namespace {
@@ -34,7 +34,7 @@ std::string notes_of(const Loop& loop, int iterations) {
 }
 
 TEST(DeviceChapters, MemoryComesInFourWays) {
-  const SimulatedGpu simulated;
+  const TrainingGpu simulated;
   const Chapter chapter = gpu_memory_chapter(kDevice);
   std::map<std::string, std::string> notes;
   for (const Loop& loop : chapter.loops) notes[loop.name] = notes_of(loop, 40);
@@ -50,7 +50,7 @@ TEST(DeviceChapters, MemoryComesInFourWays) {
 }
 
 TEST(DeviceChapters, BatchesComeInFiveWays) {
-  const SimulatedGpu simulated;
+  const TrainingGpu simulated;
   const Chapter chapter = transfers_chapter(kDevice);
   for (const Loop& loop : chapter.loops) {
     const std::string notes = notes_of(loop, 40);
@@ -65,7 +65,7 @@ TEST(DeviceChapters, BatchesComeInFiveWays) {
 }
 
 TEST(DeviceCases, StepsRunThere) {
-  const SimulatedGpu simulated;
+  const TrainingGpu simulated;
   for (const char* name : {"tiny", "epoch"}) {
     const std::unique_ptr<CaseRun> run = bench_case(name).make({.device = kDevice});
     for (int step = 0; step < 3; ++step) run->step();
@@ -74,7 +74,7 @@ TEST(DeviceCases, StepsRunThere) {
 }
 
 TEST(Unplanned, BuffersComeFromAnAllocatorAndGoBack) {
-  const SimulatedGpu simulated;
+  const TrainingGpu simulated;
   const Tensor x = random_normal({20, 12});
   const auto function = [](const Tensor& in) {
     const Tensor hidden = tanh(matmul(in, in, false, true));

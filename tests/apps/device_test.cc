@@ -6,8 +6,8 @@
 
 #include "apps/command.h"
 #include "isochron/apps/commands.h"
-#include "support/host_compiler.h"
 #include "support/temp_folder.h"
+#include "support/training_gpu.h"
 
 namespace isochron::apps {
 namespace {
@@ -55,7 +55,7 @@ TEST(TrainingOnADevice, KeepsToItsMemoryLimit) {
   EXPECT_THAT(run("train regress --memory-limit 4MB"), Ends(2, "name one with --device"));
   EXPECT_THAT(run("train regress --device cuda --memory-limit -4MB"), Ends(2, "a number of bytes is needed"));
   {
-    const SimulatedGpu simulated;
+    const TrainingGpu simulated;
     EXPECT_THAT(run("train regress --device cuda --memory-limit 1kB"),
                 Ends(2, "takes at least 65536 at once"));
     EXPECT_THAT(run("train regress --device cuda --memory-limit 0"), Ends(2, "takes at least 65536 at once"));
@@ -64,7 +64,7 @@ TEST(TrainingOnADevice, KeepsToItsMemoryLimit) {
     EXPECT_LE(cuda::gpu(SimulatedGpu::kDevice)->pool().stats().reserved_bytes, 4'000'000u);
     EXPECT_THAT(run("train regress --device cuda --memory-limit 4MB"), Ends(2, "limit its memory before"));
   }
-  const SimulatedGpu another;
+  const TrainingGpu another;
   EXPECT_THAT(run("train digits --device cuda --epochs 1 --batch 256 --memory-limit 4MB"),
               Ends(4, " of the 256 rows"));
 }
@@ -75,7 +75,7 @@ nlohmann::json first_line(const Outcome& outcome) {
 }
 
 TEST(OnADevice, CasesOfTheBenchAreTimed) {
-  const SimulatedGpu simulated;
+  const TrainingGpu simulated;
   const Outcome outcome = run("bench --case tiny --device cuda --steps 5 --json");
   ASSERT_EQ(outcome.status, 0) << outcome.text;
   const nlohmann::json measured = first_line(outcome);
@@ -90,7 +90,7 @@ TEST(OnADevice, CasesOfTheBenchAreTimed) {
 
 TEST(OnADevice, ChaptersRun) {
   const TempFolder folder;
-  const SimulatedGpu simulated;
+  const TrainingGpu simulated;
   const Outcome outcome = run("compare gpu-memory transfers --device cuda --quiet --iterations 64 --out " +
                               folder.path().string());
   EXPECT_THAT(outcome, Ends(0, "9 loops: "));
@@ -103,7 +103,7 @@ TEST(OnADevice, ChaptersRun) {
 /// Ends the process, as a lost device leaves nothing to go on with. `launch` counts the graphs of the
 /// training: a first one chose the kernels, whose trials are graphs too.
 [[noreturn]] void lose_device(const std::string& line, int64_t launch) {
-  const SimulatedGpu simulated;
+  const TrainingGpu simulated;
   const int status = status_of("train regress --device cuda --epochs 1 --steps 1");
   if (status != 0) std::_Exit(status);
   simulated.context->fail("launch graph", launch, ErrorCode::kDeviceLost);
@@ -125,7 +125,7 @@ TEST(TrainingOnADevice, ALostOneLeavesTheLastCheckpoint) {
 
 TEST_P(TrainedOnADevice, LearnsWhatTheCpuLearns) {
   const TempFolder folder;
-  const SimulatedGpu simulated(cuda::simulated_device(size_t{256} << 20));
+  const TrainingGpu simulated(cuda::simulated_device(size_t{256} << 20));
   const std::vector<double> here = losses(GetParam().arguments, "cpu", folder / "cpu.json");
   const std::vector<double> there = losses(GetParam().arguments, "cuda", folder / "cuda.json");
   ASSERT_EQ(there.size(), here.size());
