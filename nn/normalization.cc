@@ -49,8 +49,7 @@ Tensor BatchNorm::forward(const Tensor& x) {
     return normalize_channels(x, {moving_mean_, moving_variance_}, value_of(gamma_), value_of(beta_),
                               options_.epsilon);
   }
-  const Moments moments = channel_moments(x);
-  const Tensor y = normalize_channels(x, moments, value_of(gamma_), value_of(beta_), options_.epsilon);
+  const auto [y, moments] = batch_norm(x, value_of(gamma_), value_of(beta_), options_.epsilon);
   const double count = static_cast<double>(x.elems() / x.extent(-1));
   const double unbiased = options_.unbiased_moving_variance && count > 1 ? count / (count - 1) : 1;
   const auto move = [&](const Variable& average, const Tensor& towards, double factor) {

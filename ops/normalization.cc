@@ -6,6 +6,7 @@
 #include "isochron/ops/cpu/normalization.h"
 #include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/elementwise.h"
+#include "isochron/ops/group_norm.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
@@ -35,12 +36,6 @@ void require_columns(const OpCall& call, size_t index) {
           call.inputs[index].str());
 }
 
-std::vector<TensorSpec> infer_moments(const OpCall& call) {
-  check_rows(call);
-  const TensorSpec result{call.inputs[0].dtype, {call.inputs[0].shape.back()}};
-  return {result, result};
-}
-
 std::vector<TensorSpec> infer_layer_norm(const OpCall& call) {
   check_rows(call);
   for (size_t i = 1; i < call.inputs.size(); ++i) require_columns(call, i);
@@ -59,20 +54,6 @@ std::vector<TensorSpec> infer_layer_norm_gradient(const OpCall& call) {
   if (call.inputs.size() == 4) return {call.inputs[0]};
   require_columns(call, 4);
   return {call.inputs[0], call.inputs[4], call.inputs[4]};
-}
-
-std::vector<Tensor> moments_gradient(const GradientCall& call) {
-  const Tensor& x = call.inputs[0];
-  const double share = static_cast<double>(x.shape().back()) / static_cast<double>(x.elems());
-  const Tensor& of_mean = call.output_gradients[0];
-  const Tensor& of_variance = call.output_gradients[1];
-  Tensor result;
-  if (of_variance.defined()) result = (x - call.outputs[0]) * (of_variance * (2 * share));
-  if (of_mean.defined()) {
-    const Tensor part = of_mean * share;
-    result = result.defined() ? result + part : broadcast_to(part, x.shape());
-  }
-  return {result};
 }
 
 /// What flows back into x through the outputs mean and 1 / deviation; undefined where nothing does.
@@ -150,18 +131,6 @@ RowMoments row_moments(const double* x, size_t n, bool centered, double epsilon)
   return m;
 }
 
-Values moments_reference(const OpCall& call, std::span<const TensorSpec>, const Values& in) {
-  const size_t channels = static_cast<size_t>(call.inputs[0].shape.back());
-  const double rows = static_cast<double>(in[0].size() / channels);
-  Values out(2, std::vector<double>(channels, 0.0));
-  for (size_t i = 0; i < in[0].size(); ++i) out[0][i % channels] += in[0][i] / rows;
-  for (size_t i = 0; i < in[0].size(); ++i) {
-    const double e = in[0][i] - out[0][i % channels];
-    out[1][i % channels] += e * e / rows;
-  }
-  return out;
-}
-
 Values layer_norm_reference(const OpCall& call, std::span<const TensorSpec>, const Values& in) {
   const size_t n = static_cast<size_t>(call.inputs[0].shape.back());
   Values out(3);
@@ -207,27 +176,6 @@ double per_element(const OpCall& call) { return 8.0 * static_cast<double>(call.i
 
 bool in_place(const OpCall& call, int output, int input) {
   return output == 0 && call.inputs[static_cast<size_t>(input)].shape == call.inputs[0].shape;
-}
-
-void register_moments(graph::Registry& registry) {
-  OpDef op;
-  op.name = "channel_moments";
-  op.summary = "mean and variance of each channel over all other axes";
-  op.infer = infer_moments;
-  op.gradient = moments_gradient;
-  op.prepare = prepare_channel_moments;
-  op.prepare_cuda = op.prepare_stored_cuda = prepare_channel_moments_cuda;
-  op.prepare_stored = prepare_channel_moments;
-  op.precision.rule = graph::PrecisionRule::kFollow;
-  op.precision.full_outputs = 0b11;
-  op.flops = [](const OpCall& call) { return 4.0 * static_cast<double>(call.inputs[0].shape.elems()); };
-  op.reference = moments_reference;
-  op.tolerance = 10;
-  op.samples = {{{{{7, 3}}}}, {{{{1, 5}}}}, {{{{4}}}}, {{{{2, 9, 17, 20}, 99, 101}}}, {{{{3, 300, 33}}}}};
-  op.errors = {{{{DType::kF32, {0, 3}}}, {}, ErrorCode::kShapeMismatch},
-               {{{DType::kF32, {}}}, {}, ErrorCode::kShapeMismatch},
-               {{{DType::kI32, {2, 3}}}, {}, ErrorCode::kDtypeMismatch}};
-  registry.add(std::move(op));
 }
 
 void register_layer_norm(graph::Registry& registry) {
@@ -296,9 +244,9 @@ void register_layer_norm_gradient(graph::Registry& registry) {
 }  // namespace
 
 void register_normalization(graph::Registry& registry) {
-  register_moments(registry);
   register_layer_norm(registry);
   register_layer_norm_gradient(registry);
+  register_group_norm(registry);
 }
 
 }  // namespace ops
@@ -323,43 +271,12 @@ Tensor normalize_rows(const Tensor& x, const Tensor& gamma, const Tensor& beta, 
 
 }  // namespace
 
-Moments channel_moments(const Tensor& x) {
-  static const graph::OpDef& op = ops::row("channel_moments");
-  require(x.defined(), ErrorCode::kInvalidArgument, op.name, "the input is undefined");
-  const Tensor inputs[] = {ops::is_half(x) ? cast(x, DType::kF32) : x};
-  const std::vector<Tensor> results = graph::apply(op, inputs);
-  return {cast(results[0], x.dtype()), cast(results[1], x.dtype())};
-}
-
-Tensor normalize_channels(const Tensor& x, const Moments& moments, const Tensor& gamma, const Tensor& beta,
-                          double epsilon) {
-  const Tensor scale = rsqrt(moments.variance + epsilon);
-  const Tensor y = (x - moments.mean) * (gamma.defined() ? gamma * scale : scale);
-  return beta.defined() ? y + beta : y;
-}
-
 Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon) {
   return normalize_rows(x, gamma, beta, epsilon, true);
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& gamma, double epsilon) {
   return normalize_rows(x, gamma, {}, epsilon, false);
-}
-
-Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& gamma, const Tensor& beta, double epsilon) {
-  require(x.defined() && x.rank() >= 2, ErrorCode::kShapeMismatch, "group_norm",
-          "the input must be (N, ..., C), got {}", x.defined() ? x.spec().str() : "an undefined tensor");
-  const int64_t channels = x.extent(-1);
-  require(groups >= 1 && channels % groups == 0, ErrorCode::kInvalidArgument, "group_norm",
-          "{} groups don't divide the {} channels of {}", groups, channels, x.spec().str());
-  const int64_t positions = x.elems() / std::max<int64_t>(x.extent(0) * channels, 1);
-  const Tensor parts = reshape(x, {x.extent(0), positions, groups, channels / groups});
-  const Axes axes{1, 3};
-  const Tensor centered = parts - mean(parts, axes, true);
-  const Tensor scale = rsqrt(mean(square(centered), axes, true) + epsilon);
-  Tensor y = reshape(centered * scale, x.shape());
-  if (gamma.defined()) y = y * gamma;
-  return beta.defined() ? y + beta : y;
 }
 
 }  // namespace isochron

@@ -1,4 +1,4 @@
-// Moments of channels in blocks of rows, and row-wise normalisation with its gradient in one pass each.
+// Row-wise normalisation with its gradient in one pass each.
 #include "isochron/ops/cpu/normalization.h"
 
 #include <algorithm>
@@ -19,48 +19,6 @@ HWY_BEFORE_NAMESPACE();
 namespace isochron::ops {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-constexpr int64_t kBlockRows = 128;  // summed in the tensor's dtype before f64 takes over
-
-/// sums[c] += sum (x - first), squares[c] += sum (x - first)^2 over the rows of x.
-template <typename E>
-void add_moments(const E* x, const E* first, int64_t rows, int64_t channels, double* sums, double* squares) {
-  using T = ComputeType<E>;
-  const hn::ScalableTag<T> d;
-  for (int64_t begin = 0; begin < rows; begin += kBlockRows) {
-    const int64_t count = std::min(kBlockRows, rows - begin);
-    each_vector(d, channels, [&](int64_t c, size_t lanes) HWY_ATTR {
-      const auto shift = load_numbers(d, first + c, lanes);
-      const E* from = x + begin * channels + c;
-      auto sum = hn::Zero(d);
-      auto other_sum = hn::Zero(d);
-      auto square = hn::Zero(d);
-      auto other_square = hn::Zero(d);
-      int64_t r = 0;
-      for (; r + 2 <= count; r += 2, from += 2 * channels) {
-        const auto a = load_numbers(d, from, lanes) - shift;
-        const auto b = load_numbers(d, from + channels, lanes) - shift;
-        sum = sum + a;
-        other_sum = other_sum + b;
-        square = hn::MulAdd(a, a, square);
-        other_square = hn::MulAdd(b, b, other_square);
-      }
-      if (r < count) {
-        const auto a = load_numbers(d, from, lanes) - shift;
-        sum = sum + a;
-        square = hn::MulAdd(a, a, square);
-      }
-      HWY_ALIGN T total[HWY_MAX_BYTES / sizeof(T)];
-      HWY_ALIGN T total_square[HWY_MAX_BYTES / sizeof(T)];
-      hn::Store(sum + other_sum, d, total);
-      hn::Store(square + other_square, d, total_square);
-      for (size_t i = 0; i < lanes; ++i) {
-        sums[c + static_cast<int64_t>(i)] += static_cast<double>(total[i]);
-        squares[c + static_cast<int64_t>(i)] += static_cast<double>(total_square[i]);
-      }
-    });
-  }
-}
 
 /// The sum over a run of what `term(i, lanes)` gives; lanes beyond a run's end must be 0.
 template <typename T, class Term>
@@ -139,10 +97,6 @@ void normalize_rows_gradient(const E* x, const T* means, const T* scales, const 
 }
 
 #define ISOCHRON_NORMALIZATION(E, T, suffix)                                                                 \
-  void add_moments_##suffix(const E* x, const E* first, int64_t rows, int64_t channels, double* sums,        \
-                            double* squares) {                                                               \
-    add_moments(x, first, rows, channels, sums, squares);                                                    \
-  }                                                                                                          \
   void normalize_rows_##suffix(const E* x, const T* gamma, const T* beta, double epsilon, bool centered,     \
                                int64_t rows, int64_t columns, E* y, T* means, T* scales) {                   \
     normalize_rows<E>(x, gamma, beta, epsilon, centered, rows, columns, y, means, scales);                   \
@@ -165,10 +119,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace isochron::ops {
 
-HWY_EXPORT(add_moments_f32);
-HWY_EXPORT(add_moments_f64);
-HWY_EXPORT(add_moments_f16);
-HWY_EXPORT(add_moments_bf16);
 HWY_EXPORT(normalize_rows_f32);
 HWY_EXPORT(normalize_rows_f64);
 HWY_EXPORT(normalize_rows_f16);
@@ -184,40 +134,6 @@ using graph::KernelArgs;
 using graph::KernelRequest;
 
 constexpr int64_t kGradientRows = 64;  // whose parameters' gradients are summed before f64 takes over
-
-template <typename E>
-class ChannelMomentsKernel final : public RowsKernel<E> {
- public:
-  explicit ChannelMomentsKernel(const KernelRequest& request) : RowsKernel<E>(request) {}
-  size_t workspace_bytes() const override {
-    return static_cast<size_t>(2 * this->threads_ * this->columns_) * sizeof(double);
-  }
-  void run(const KernelArgs& args) override {
-    using T = ComputeType<E>;
-    const E* x = this->input(args, 0);
-    const int64_t channels = this->columns_;
-    double* parts = reinterpret_cast<double*>(args.workspace);  // (threads, 2, C)
-    this->each_part([&](int64_t t, int64_t begin, int64_t end) {
-      double* sums = parts + 2 * t * channels;
-      std::fill_n(sums, 2 * channels, 0.0);
-      ISOCHRON_CALL_STORED(add_moments, x + begin * channels, x, end - begin, channels, sums,
-                           sums + channels);
-    });
-    const double count = static_cast<double>(this->rows_);
-    for (int64_t c = 0; c < channels; ++c) {
-      double sum = 0;
-      double square = 0;
-      for (int t = 0; t < this->threads_; ++t) {
-        sum += parts[2 * t * channels + c];
-        square += parts[(2 * t + 1) * channels + c];
-      }
-      const double offset = sum / count;
-      const double variance = square / count - offset * offset;
-      this->number_output(args, 0)[c] = static_cast<T>(static_cast<double>(static_cast<T>(x[c])) + offset);
-      this->number_output(args, 1)[c] = static_cast<T>(variance < 0 ? 0 : variance);  // NaN stays
-    }
-  }
-};
 
 template <typename E>
 class LayerNormKernel final : public RowsKernel<E> {
@@ -315,9 +231,6 @@ class LayerNormGradientKernel final : public RowsKernel<E> {
 };
 }  // namespace
 
-std::unique_ptr<graph::Kernel> prepare_channel_moments(const KernelRequest& request) {
-  return by_stored_dtype<ChannelMomentsKernel>(request.inputs[0].dtype, request);
-}
 std::unique_ptr<graph::Kernel> prepare_layer_norm(const KernelRequest& request) {
   if (request.outputs[0].dtype != request.inputs[0].dtype) return nullptr;
   return by_stored_dtype<LayerNormKernel>(request.inputs[0].dtype, request);

@@ -1,4 +1,4 @@
-// Kernels of the normalisation ops.
+// Kernels of layer_norm; those over positions are in ops/cpu/group_norm.h.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,6 @@ namespace isochron::ops {
 
 // x, y and their gradients may be stored in 16 bits, all in one dtype (else null), the others are f32 then.
 
-/// x (..., C); mean (C), variance (C).
-std::unique_ptr<graph::Kernel> prepare_channel_moments(const graph::KernelRequest& request);
 /// x (..., D) [, gamma (D) [, beta (D)]]; y, mean (...), 1 / deviation (...).
 std::unique_ptr<graph::Kernel> prepare_layer_norm(const graph::KernelRequest& request);
 /// x, mean, 1 / deviation, dy [, gamma]; dx [, dgamma, dbeta].
