@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "isochron/apps/device_wait.h"
+#include "isochron/apps/unet.h"
 #include "isochron/core/rng.h"
 #include "isochron/data/dataset.h"
 #include "isochron/data/item.h"
@@ -117,6 +118,13 @@ std::unique_ptr<CaseRun> make_resnet20(const CaseOptions& options) {
   Tensor y = random_labels({32}, 10, rng);
   return train_case(nn::resnet20(), optim::Sgd({.learning_rate = 0.01, .momentum = 0.9}),
                     nn::sparse_softmax_cross_entropy, x, y, options);
+}
+
+std::unique_ptr<CaseRun> make_unet(const CaseOptions& options) {
+  Rng rng(kSeed);
+  Tensor x = normal_numbers({8, 64, 64, 3}, rng);
+  Tensor y = normal_numbers({8, 64, 64, 1}, rng);
+  return train_case(UNet({32, 64, 128}, 8, 1), optim::Adam(), nn::mean_squared_error, x, y, options);
 }
 
 std::unique_ptr<CaseRun> make_gpt(const CaseOptions& options) {
@@ -293,6 +301,8 @@ const std::vector<BenchCase>& bench_cases() {
       {"cnn", "28x28x1, two convolutions, two dense layers, batch 64, RMSprop; a train step", make_cnn},
       {"resnet20", "CIFAR ResNet-20 with batch norm, 32x32x3, batch 32, momentum 0.9; a train step",
        make_resnet20},
+      {"unet", "U-Net of widths 32, 64, 128 with group norm, 64x64x3, batch 8, Adam; a train step",
+       make_unet},
       {"lstm", "64 sequences of 48 steps of 8, LSTM 64, dense 1, Adam, mean squared error; a train step",
        make_lstm},
       {"gpt", "4 blocks of 4 heads, width 128, 12 sequences of 64 of 65 tokens, AdamW; a train step",

@@ -9,6 +9,8 @@ hands the durations to report(). The cases:
                    RMSprop 1e-3, softmax cross-entropy of integer labels
     resnet20       32x32x3 -> CIFAR ResNet-20 with batch norm and 1x1 shortcuts -> 10, batch 32, momentum 0.9 at 0.01,
                    softmax cross-entropy
+    unet           64x64x3 -> U-Net of widths 32, 64, 128 with group norm (8 groups) -> 64x64x1, batch 8, Adam 1e-3, mean
+                   squared error; PyTorch alone, from first weights of its own
     lstm           (48, 8) -> LSTM 64, its last output -> 1, batch 64, Adam 1e-3, mean squared error
     gpt            4 pre-norm blocks of 4 heads, width 128, context 64, 65 tokens, tied table, no biases, batch 12, AdamW
                    1e-3 with decay 0.1 of matrices, softmax cross-entropy
@@ -30,7 +32,7 @@ import time
 
 import numpy as np
 
-BATCHES = {"tiny": 32, "mlp": 128, "cnn": 64, "resnet20": 32, "lstm": 64, "gpt": 12}
+BATCHES = {"tiny": 32, "mlp": 128, "cnn": 64, "resnet20": 32, "unet": 8, "lstm": 64, "gpt": 12}
 LAYERS = {
     "tiny": [(100, 10), (10, 1)],
     "mlp": [(784, 512), (512, 512), (512, 10)],
@@ -87,6 +89,8 @@ def batches(case, count=8):
     n = BATCHES[case]
     if case == "gpt":
         return [tuple(rng.integers(0, GPT["vocabulary"], (2, n, GPT["context"]), np.int32)) for _ in range(count)]
+    if case == "unet":
+        return [tuple(rng.standard_normal((n, 64, 64, c)).astype(np.float32) for c in (3, 1)) for _ in range(count)]
     if case in ("resnet20", "lstm"):
         shape = (n, 32, 32, 3) if case == "resnet20" else (n, 48, 8)
         target = lambda: rng.integers(0, 10, n, np.int32) if case == "resnet20" else rng.standard_normal((n, 1)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""The larger cases in PyTorch: resnet20, lstm and gpt, with the common first weights."""
+"""The larger cases in PyTorch: resnet20, lstm and gpt with the common first weights, and unet."""
 
 import common
 import torch
@@ -37,6 +37,35 @@ class ResNet20(nn.Module):
 
     def forward(self, x):
         return self.classifier(self.features(x).mean((2, 3)))
+
+
+class UNetBlock(nn.Sequential):
+    def __init__(self, inputs, outputs, groups):
+        layers = []
+        for channels in (inputs, outputs):
+            convolution = nn.Conv2d(channels, outputs, 3, padding=1, bias=False)
+            layers += [convolution, nn.GroupNorm(groups, outputs), nn.ReLU()]
+        super().__init__(*layers)
+
+
+class UNet(nn.Module):
+    def __init__(self, widths, groups, outputs):
+        super().__init__()
+        above, below = widths[-2::-1], widths[:0:-1]
+        self.down = nn.ModuleList(UNetBlock(i, o, groups) for i, o in zip([3, *widths[:-1]], widths))
+        self.rise = nn.ModuleList(nn.ConvTranspose2d(i, o, 2, 2) for i, o in zip(below, above))
+        self.up = nn.ModuleList(UNetBlock(2 * width, width, groups) for width in above)
+        self.head = nn.Conv2d(widths[0], outputs, 1)
+
+    def forward(self, x):
+        levels = []
+        for block in self.down:
+            x = block(F.max_pool2d(x, 2) if levels else x)
+            levels.append(x)
+        for rise, block in zip(self.rise, self.up):
+            levels.pop()
+            x = block(torch.cat([levels[-1], rise(x)], 1))
+        return self.head(x)
 
 
 class Forecaster(nn.Module):
@@ -106,6 +135,9 @@ def build(case, device="cpu"):
     if case == "resnet20":
         model = initialize(ResNet20()).to(device, memory_format=torch.channels_last)
         return model, torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, foreach=True), F.cross_entropy
+    if case == "unet":
+        model = UNet([32, 64, 128], 8, 1).to(device, memory_format=torch.channels_last)
+        return model, torch.optim.Adam(model.parameters(), 1e-3, eps=1e-7, fused=True), F.mse_loss
     if case == "lstm":
         model = initialize(Forecaster()).to(device)
         return model, torch.optim.Adam(model.parameters(), 1e-3, eps=1e-7, fused=True), F.mse_loss

@@ -22,6 +22,7 @@ ARGUMENTS = common.parse(
         "mlp": ["eager", "compile", "bf16", "bf16_compile", *TF32],
         "cnn": ["eager", "compile", "bf16", "bf16_compile", *TF32],
         "resnet20": ["eager", "compile", "bf16", "bf16_compile", *TF32],
+        "unet": ["eager", "compile"],
         "lstm": ["eager", "compile", "bf16", *TF32],
         "gpt": ["eager", "compile", "bf16", "bf16_compile", *TF32],
         "epoch": ["eager", "eager_randperm"],
@@ -78,7 +79,7 @@ def build(case):
 
 
 def stepper(case, variant):
-    if case in ("resnet20", "lstm", "gpt"):
+    if case in ("resnet20", "unet", "lstm", "gpt"):
         model, optimizer, loss_function = torch_models.build(case, DEVICE)
     else:
         model, optimizer, loss_function = build_small(case)
@@ -118,9 +119,10 @@ def steps():
     batches = []
     for x, y in common.batches(case):
         x, y = torch.from_numpy(x).to(DEVICE), torch.from_numpy(y).to(DEVICE)
-        images = case in ("cnn", "resnet20")
+        images = case in ("cnn", "resnet20", "unet")
         x = x.long() if case == "gpt" else x
-        batches.append((x.permute(0, 3, 1, 2) if images else x, y if y.is_floating_point() else y.long()))
+        y = y.permute(0, 3, 1, 2) if case == "unet" else y if y.is_floating_point() else y.long()
+        batches.append((x.permute(0, 3, 1, 2) if images else x, y))
     return common.measure_steps(stepper(case, ARGUMENTS.variant), batches, ARGUMENTS.seconds)
 
 

@@ -250,7 +250,8 @@ class GroupNormKernel final : public GroupKernel<E> {
   void finish_moments(const KernelArgs& args, const Slot& slot, int64_t n) const {
     this->add_up(slot);
     const int64_t width = this->view_.width;
-    const double positions = static_cast<double>(this->view_.positions);
+    const double position = 1 / static_cast<double>(this->view_.positions);
+    const double place = 1 / static_cast<double>(width);
     const double* sums = slot.sums;
     const double* squares = slot.sums + this->rows_.width;
     T* center = this->table(slot, 0);  // still the base
@@ -264,16 +265,16 @@ class GroupNormKernel final : public GroupKernel<E> {
       const int64_t begin = g * width;
       double mean = 0;
       for (int64_t c = begin; c < begin + width; ++c) {
-        mean += static_cast<double>(center[c]) - static_cast<double>(center[begin]) + sums[c] / positions;
+        mean += static_cast<double>(center[c]) - static_cast<double>(center[begin]) + sums[c] * position;
       }
-      mean = static_cast<double>(center[begin]) + mean / static_cast<double>(width);
+      mean = static_cast<double>(center[begin]) + mean * place;
       double variance = 0;
       for (int64_t c = begin; c < begin + width; ++c) {
-        const double offset = sums[c] / positions;
+        const double offset = sums[c] * position;
         const double apart = static_cast<double>(center[c]) + offset - mean;
-        variance += squares[c] / positions - offset * offset + apart * apart;
+        variance += squares[c] * position - offset * offset + apart * apart;
       }
-      variance /= static_cast<double>(width);
+      variance *= place;
       if (variance < 0) variance = 0;  // NaN stays
       const T rounded = static_cast<T>(mean);
       const double missing = mean - static_cast<double>(rounded);
@@ -350,7 +351,7 @@ class GroupNormGradientKernel final : public GroupKernel<E> {
     this->add_up(slot);
     const int64_t width = this->view_.width;
     const int64_t channels = this->view_.channels();
-    const double count = static_cast<double>(this->view_.count());
+    const double share = 1 / static_cast<double>(this->view_.count());
     const double* sums = slot.sums;
     const double* products = slot.sums + this->rows_.width;
     const T* variances = this->number_input(args, 2) + n * this->view_.groups;
@@ -372,8 +373,8 @@ class GroupNormGradientKernel final : public GroupKernel<E> {
         totals[c] += products[c] * factor;
         totals[channels + c] += sums[c];
       }
-      std::fill_n(dot + g * width, width, static_cast<T>(product / count * factor * factor * factor));
-      std::fill_n(mean + g * width, width, static_cast<T>(sum / count * factor));
+      std::fill_n(dot + g * width, width, static_cast<T>(product * share * factor * factor * factor));
+      std::fill_n(mean + g * width, width, static_cast<T>(sum * share * factor));
     }
     for (int64_t i = 1; i < 4; ++i) this->repeat(this->table(slot, i));
   }
