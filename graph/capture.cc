@@ -1,6 +1,7 @@
 #include "isochron/graph/capture.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "isochron/graph/passes.h"
@@ -15,7 +16,11 @@ thread_local int t_checkpoints = 0;  // numbers given so far
 
 }  // namespace
 
-Capture::Capture(Graph& graph) : graph_(graph), parent_(t_current) { t_current = this; }
+Capture::Capture(Graph& graph) : graph_(graph), parent_(t_current) {
+  static std::atomic<uint64_t> captures{0};
+  serial_ = parent_ ? parent_->serial_ : ++captures;
+  t_current = this;
+}
 Capture::~Capture() { t_current = parent_; }
 Capture* Capture::current() { return t_current; }
 

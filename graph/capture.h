@@ -30,6 +30,8 @@ class Capture {
   static Capture* current();
   Graph& graph() { return graph_; }
   Capture* parent() const { return parent_; }
+  /// Of the outermost capture that this one belongs to: a number that no other has, never 0.
+  uint64_t serial() const { return serial_; }
 
   std::vector<Tensor> record(const OpDef& op, std::span<const Tensor> inputs, Attributes attributes);
   /// The value of this graph that stands for `tensor`: itself, a bound tensor's newest value, or an
@@ -80,7 +82,8 @@ class Capture {
 
   Graph& graph_;
   Capture* parent_;
-  const Registry* registry_ = nullptr;                 // of the ops recorded so far
+  const Registry* registry_ = nullptr;  // of the ops recorded so far
+  uint64_t serial_;
   std::map<const Storage*, std::deque<State>> state_;  // one entry a view; addresses are stable
   std::vector<State*> assigned_;                       // in order, one a storage
   std::vector<std::pair<Value*, Value*>> captured_;

@@ -20,6 +20,7 @@ class VariableStorage final : public StorageOver {
   std::string owner() const override { return fmt::format("an assignment to variable '{}'", info_.name); }
   const VariableInfo& info() const { return info_; }
   void set_trainable(bool trainable) { info_.trainable = trainable; }
+  void set_name(std::string name) { info_.name = std::move(name); }
 
  private:
   VariableInfo info_;
@@ -69,6 +70,11 @@ void Variable::move_to(Device device) const {
 void Variable::set_trainable(bool trainable) const {
   state_->trainable = trainable;
   static_cast<VariableStorage*>(state_->tensor.storage().get())->set_trainable(trainable);
+}
+
+void Variable::rename(std::string name) const {
+  static_cast<VariableStorage*>(state_->tensor.storage().get())->set_name(name);
+  state_->name = std::move(name);
 }
 
 std::optional<VariableInfo> variable_behind(const Tensor& tensor) {

@@ -37,6 +37,9 @@ class Variable {
 
   bool defined() const { return static_cast<bool>(state_); }
   const std::string& name() const { return state_->name; }
+  /// Another name, for all handles. What was made under the old one keeps it: optimizer states, nodes of
+  /// captures.
+  void rename(std::string name) const;
   const TensorSpec& spec() const { return state_->tensor.spec(); }
   const Shape& shape() const { return spec().shape; }
   DType dtype() const { return spec().dtype; }

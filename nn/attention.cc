@@ -63,12 +63,7 @@ MultiHeadAttention::MultiHeadAttention(int64_t width, int64_t heads, MultiHeadAt
       query_key_value_(dense(width / heads * (heads + 2 * key_heads_), options)),
       output_(dense(width, options)) {}
 
-Tensor MultiHeadAttention::attend(const Tensor& x, const Tensor& key_mask) {
-  const Scope scope = enter();
-  return compute(x, key_mask);
-}
-
-Tensor MultiHeadAttention::compute(const Tensor& x, const Tensor& key_mask) {
+Tensor MultiHeadAttention::forward(const Tensor& x, const Tensor& key_mask) {
   require_sequence(x, kind());
   const Tensor qkv =
       reshape(query_key_value_(x), {x.extent(0), x.extent(1), heads_ + 2 * key_heads_, width_ / heads_});
@@ -85,12 +80,7 @@ CrossAttention::CrossAttention(int64_t width, int64_t heads, MultiHeadAttentionO
       key_value_(dense(2 * width / heads * key_heads_, options)),
       output_(dense(width, options)) {}
 
-Tensor CrossAttention::attend(const Tensor& x, const Tensor& memory, const Tensor& key_mask) {
-  const Scope scope = enter();
-  return compute(x, memory, key_mask);
-}
-
-Tensor CrossAttention::compute(const Tensor& x, const Tensor& memory, const Tensor& key_mask) {
+Tensor CrossAttention::forward(const Tensor& x, const Tensor& memory, const Tensor& key_mask) {
   require_sequence(x, kind());
   require_sequence(memory, kind());
   const Tensor q = reshape(query_(x), {x.extent(0), x.extent(1), heads_, width_ / heads_});

@@ -45,9 +45,11 @@ class MultiHeadAttention : public Module {
  public:
   /// Throws kInvalidArgument unless heads divide width and key_value_heads divide heads.
   MultiHeadAttention(int64_t width, int64_t heads, MultiHeadAttentionOptions options = {});
-  Tensor forward(const Tensor& x) override { return compute(x, {}); }
+  Tensor forward(const Tensor& x) override { return forward(x, Tensor()); }
   /// `key_mask`: (N, T) bool, false where a position is padding that nobody should see; may be undefined.
-  Tensor attend(const Tensor& x, const Tensor& key_mask);
+  Tensor forward(const Tensor& x, const Tensor& key_mask) override;
+  /// The same as the call with two inputs.
+  Tensor attend(const Tensor& x, const Tensor& key_mask) { return (*this)(x, key_mask); }
   void members(Members& list) override { list("query_key_value", query_key_value_)("output", output_); }
   std::string_view kind() const override { return "multi_head_attention"; }
   /// Of the projections: of all heads of queries, of all heads of keys (or values), and of one head.
@@ -56,7 +58,6 @@ class MultiHeadAttention : public Module {
   int64_t head_width() const { return width_ / heads_; }
 
  private:
-  Tensor compute(const Tensor& x, const Tensor& key_mask);
   int64_t width_, heads_, key_heads_;
   bool causal_;
   Dense query_key_value_, output_;
@@ -69,8 +70,14 @@ class CrossAttention : public Module {
   /// Throws as MultiHeadAttention.
   CrossAttention(int64_t width, int64_t heads, MultiHeadAttentionOptions options = {});
   /// To itself.
-  Tensor forward(const Tensor& x) override { return compute(x, x, {}); }
-  Tensor attend(const Tensor& x, const Tensor& memory, const Tensor& key_mask);
+  Tensor forward(const Tensor& x) override { return forward(x, x, Tensor()); }
+  Tensor forward(const Tensor& x, const Tensor& memory) override { return forward(x, memory, Tensor()); }
+  /// `key_mask`: (N, S) bool, false where a position of the memory is padding; may be undefined.
+  Tensor forward(const Tensor& x, const Tensor& memory, const Tensor& key_mask) override;
+  /// The same as the call with three inputs.
+  Tensor attend(const Tensor& x, const Tensor& memory, const Tensor& key_mask) {
+    return (*this)(x, memory, key_mask);
+  }
   void members(Members& list) override { list("query", query_)("key_value", key_value_)("output", output_); }
   std::string_view kind() const override { return "cross_attention"; }
   /// Of the projections: of all heads of queries, of all heads of keys (or values), and of one head.
@@ -79,7 +86,6 @@ class CrossAttention : public Module {
   int64_t head_width() const { return width_ / heads_; }
 
  private:
-  Tensor compute(const Tensor& x, const Tensor& memory, const Tensor& key_mask);
   int64_t width_, heads_, key_heads_;
   bool causal_;
   Dense query_, key_value_, output_;

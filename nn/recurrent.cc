@@ -146,8 +146,19 @@ RecurrentResult Recurrent::run(const Tensor& x, const RecurrentInputs& inputs) {
   return result;
 }
 
-Tensor Recurrent::forward(const Tensor& x) {
-  const RecurrentResult result = run(x);
+std::vector<Tensor> Recurrent::states(const Tensor& stacked) const {
+  if (!stacked.defined()) return {};
+  require(stacked.rank() == 3 && stacked.extent(0) == std::ssize(directions_), ErrorCode::kShapeMismatch,
+          kind(),
+          "initial states must be (layers x directions, samples, units), here ({}, samples, {}); got {}",
+          directions_.size(), units_, stacked.spec().str());
+  std::vector<Tensor> result;
+  for (int64_t i = 0; i < stacked.extent(0); ++i) result.push_back(squeeze(narrow(stacked, 0, i, 1), {0}));
+  return result;
+}
+
+Tensor Recurrent::forward(const Tensor& x, const Tensor& h, const Tensor& c) {
+  const RecurrentResult result = run(x, {.h = states(h), .c = states(c)});
   return options_.return_sequences ? result.sequence : result.last;
 }
 

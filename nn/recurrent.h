@@ -56,7 +56,11 @@ struct RecurrentResult {
 class Recurrent : public Module {
  public:
   /// x: (N, T, C). See RecurrentLayerOptions::return_sequences.
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x) override { return forward(x, Tensor(), Tensor()); }
+  /// From initial states (layers x directions, N, H), in the order of RecurrentInputs::h: a GRU from h, an
+  /// LSTM from h and c. Undefined ones are zeros. Throws as `run`, and kShapeMismatch.
+  Tensor forward(const Tensor& x, const Tensor& h) override { return forward(x, h, Tensor()); }
+  Tensor forward(const Tensor& x, const Tensor& h, const Tensor& c) override;
   /// The whole result, from given states and with lengths. Throws kInvalidArgument for a wrong number of
   /// states, and as lstm and gru.
   RecurrentResult run(const Tensor& x, const RecurrentInputs& inputs = {});
@@ -79,6 +83,8 @@ class Recurrent : public Module {
   /// One direction of one layer, which is number `index`; appends its final state to `result`.
   Tensor run_direction(size_t index, const Tensor& x, const RecurrentInputs& inputs, RecurrentResult& result);
   Tensor merge(const std::vector<Tensor>& parts) const;
+  /// The states that `stacked` holds; none where it is undefined.
+  std::vector<Tensor> states(const Tensor& stacked) const;
 
   int64_t gates_;  // 4: LSTM, 3: GRU
   int64_t units_;
@@ -150,8 +156,9 @@ class GRUCell : public RecurrentCell {
  public:
   explicit GRUCell(int64_t units, RecurrentCellOptions options = {})
       : RecurrentCell(3, units, std::move(options)) {}
-  /// The new h of one step from the zero state. x: (N, C).
+  /// The new h of one step, from the zero state or from h. x: (N, C), h: (N, H).
   Tensor forward(const Tensor& x) override { return step(x, initial_state(x)); }
+  Tensor forward(const Tensor& x, const Tensor& h) override { return step(x, h); }
   Tensor step(const Tensor& x, const Tensor& h);
   Tensor initial_state(const Tensor& x) const { return zero_state(x); }
   std::string_view kind() const override { return "gru_cell"; }
