@@ -8,6 +8,7 @@
 
 #include "isochron/core/checked.h"
 #include "isochron/core/rng.h"
+#include "isochron/core/seed.h"
 #include "isochron/data/fingerprint.h"
 #include "isochron/data/item.h"
 #include "isochron/data/loader.h"
@@ -211,7 +212,7 @@ class SampledStream final : public OverSeveral {
       : OverSeveral(recipes), weights_(std::move(weights)), options_(options), left_(weights_.size()) {}
   void restart(uint64_t epoch) override {
     OverSeveral::restart(epoch);
-    rng_ = Rng(options_.seed, epoch);
+    rng_ = Rng(options_.seed.value_or(0), epoch);
     left_ = weights_;
   }
   bool next(Item& item) override {
@@ -238,7 +239,7 @@ class SampledStream final : public OverSeveral {
   }
   void restore(StateReader& state) override {
     const uint64_t stream = state.get();
-    rng_ = Rng(Rng::State{options_.seed, stream, state.get()});
+    rng_ = Rng(Rng::State{options_.seed.value_or(0), stream, state.get()});
     left_ = weights_;
     for (double& weight : left_) {
       if (state.get_between(0, 1, "0 or 1") == 0) weight = 0;
@@ -411,6 +412,7 @@ Dataset concatenate(const Dataset& first, const Dataset& second) {
 Dataset sample_from_datasets(const std::vector<Dataset>& datasets, const std::vector<double>& weights,
                              SampleOptions options) {
   constexpr std::string_view kWhere = "sample_from_datasets";
+  if (!options.seed) options.seed = default_seed("sample_from_datasets");
   require(!datasets.empty() && datasets.size() == weights.size(), ErrorCode::kInvalidArgument, kWhere,
           "{} datasets, {} weights; expected as many, at least one", datasets.size(), weights.size());
   double total = 0;
@@ -434,7 +436,7 @@ Dataset sample_from_datasets(const std::vector<Dataset>& datasets, const std::ve
     }
   }
   Fingerprint print;
-  print.add(fingerprint_of("sample", recipes)).add(options.seed);
+  print.add(fingerprint_of("sample", recipes)).add(options.seed.value_or(0));
   for (double weight : weights) print.add(std::bit_cast<uint64_t>(weight));
   return over_stream(layouts_of(recipes), size, print.value(), [recipes, weights, options](const auto&) {
     return std::make_unique<SampledStream>(recipes, weights, options);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -23,7 +24,8 @@ Dataset zip(std::initializer_list<std::pair<std::string_view, Dataset>> datasets
 Dataset concatenate(const Dataset& first, const Dataset& second);
 
 struct SampleOptions {
-  uint64_t seed = 0;
+  /// None: as in ShuffleOptions.
+  std::optional<uint64_t> seed = {};
   /// Ends when the first of the datasets ends; else goes on with those that are left.
   bool stop_on_empty_dataset = false;
 };

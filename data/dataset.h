@@ -20,6 +20,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -45,7 +46,8 @@ inline constexpr int64_t kInfinite = -1;
 inline constexpr int64_t kUnknown = -2;
 
 struct ShuffleOptions {
-  uint64_t seed = 0;
+  /// None: derived from the seed of the process (random::set_seed) when the dataset is made, or 0.
+  std::optional<uint64_t> seed = {};
   bool reshuffle = true;  // another order in every epoch
 };
 struct BatchOptions {

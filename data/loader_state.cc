@@ -48,7 +48,7 @@ uint64_t fingerprint(const Recipe& recipe) {
   for (const OrderStage& stage : recipe.order) {
     print.add(static_cast<int64_t>(stage.kind)).add(stage.elems).add(stage.index);
     print.add(static_cast<int64_t>(stage.drop_remainder));
-    print.add(stage.shuffle.seed).add(static_cast<int64_t>(stage.shuffle.reshuffle));
+    print.add(stage.shuffle.seed.value_or(0)).add(static_cast<int64_t>(stage.shuffle.reshuffle));
   }
   for (const Level& level : recipe.levels) {
     print.add(level.batch_elems).add(level.inputs[kFull].str());

@@ -39,7 +39,7 @@ void ShuffleKeys::begin(uint64_t epoch) {
   for (size_t i = 0; i < filled_; ++i) input_->drop(key_at(i), lengths_[i]);
   filled_ = 0;
   drawn_ = 0;
-  draws_ = Draws(stage_.shuffle.seed, shuffle_stream(stage_, epoch));
+  draws_ = Draws(stage_.shuffle.seed.value_or(0), shuffle_stream(stage_, epoch));
 }
 
 void ShuffleKeys::restart(uint64_t epoch) {
@@ -164,7 +164,7 @@ int64_t PermuteKeys::next(int64_t* key) {
 }
 
 void PermuteKeys::seek(uint64_t epoch, int64_t position) {
-  order_ = Permutation(static_cast<uint64_t>(stage_.input_size), stage_.shuffle.seed,
+  order_ = Permutation(static_cast<uint64_t>(stage_.input_size), stage_.shuffle.seed.value_or(0),
                        shuffle_stream(stage_, epoch));
   epoch_ = epoch;
   position_ = position;

@@ -4,6 +4,8 @@
 #include <mutex>
 #include <numeric>
 
+#include "isochron/core/seed.h"
+
 namespace isochron::nn {
 namespace {
 
@@ -11,6 +13,7 @@ struct Streams {
   std::mutex mutex;
   uint64_t seed = 0;
   uint64_t next = 0;
+  uint64_t process_calls = 0;  // of the process's seed when `seed` was set
 };
 Streams& streams() {
   static Streams instance;
@@ -23,10 +26,17 @@ void set_initializer_seed(uint64_t seed) {
   const std::lock_guard lock(streams().mutex);
   streams().seed = seed;
   streams().next = 0;
+  streams().process_calls = process_seed().calls;
 }
 
 Rng next_initializer_rng() {
   const std::lock_guard lock(streams().mutex);
+  const ProcessSeed process = process_seed();
+  if (process.calls != streams().process_calls) {
+    streams().seed = derived_seed(process.value, "initializers");
+    streams().next = 0;
+    streams().process_calls = process.calls;
+  }
   return Rng(streams().seed, streams().next++);
 }
 

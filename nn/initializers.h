@@ -19,7 +19,8 @@ namespace isochron::nn {
 using Initializer = std::function<std::vector<double>(const Shape& shape, Rng& rng)>;
 
 /// Parameters built from now on draw from Philox streams of `seed`, numbered in order of building from 0: the
-/// same program builds the same parameters. 0 at start.
+/// same program builds the same parameters, whatever else draws in between. `random::set_seed` gives them a
+/// seed derived from its own; this one sets theirs alone, until either is called again. 0 at start.
 void set_initializer_seed(uint64_t seed);
 /// The stream of the next parameter.
 Rng next_initializer_rng();

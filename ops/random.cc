@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 
+#include "isochron/core/seed.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
 #include "isochron/memory/buffer.h"
@@ -266,7 +267,10 @@ Generator& default_generator() {
   return *generator;
 }
 
-void set_seed(uint64_t seed) { default_generator().set_seed(seed); }
+void set_seed(uint64_t seed) {
+  default_generator().set_seed(seed);
+  set_process_seed(seed);
+}
 
 }  // namespace random
 

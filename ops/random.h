@@ -33,7 +33,9 @@ class Generator {
 
 /// The generator that draws use unless told otherwise.
 Generator& default_generator();
-/// Seeds `default_generator()`.
+/// The one seed of a program: seeds `default_generator()`, and by streams derived from it the initial weights
+/// of layers built from now on (nn/initializers.h) and the order of datasets made from now on that are given
+/// no seed of their own. Without a call each of them begins with seed 0.
 void set_seed(uint64_t seed);
 
 }  // namespace random

@@ -67,8 +67,8 @@ TrainSession::TrainSession(const TrainOptions& options, const TrainSettings& set
                  .library_allocations = allocations_counted() ? library_allocations : nullptr,
                  .clock = takes_turns() ? observe::running_ns : now_ns,
                  .sensors = sensors_.get()}) {
-  nn::set_initializer_seed(options.seed);
   random::set_seed(options.seed);
+  nn::set_initializer_seed(options.seed);  // the same weights as before set_seed gave them a seed
 }
 
 /// Gradients of f16 would vanish unscaled.

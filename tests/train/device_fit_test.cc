@@ -57,8 +57,8 @@ struct Training {
     return Trainer(std::move(functions));
   }
   History fit(std::vector<Callback*> more) {
-    nn::set_initializer_seed(3);
     random::set_seed(3);
+    nn::set_initializer_seed(3);
     auto batches = data::from_tensor_slices(inputs, targets).shuffle(42, {.seed = 9}).batch(8).prefetch();
     auto validation = data::from_tensor_slices(inputs, targets).take(16).batch(8);
     optimizer.set_schedule(optim::warmup(3, optim::cosine(0.02, 27)));

@@ -45,8 +45,8 @@ struct Outcome {
 template <typename Model>
 Outcome trained(Model&& model, const Loss& loss, const Tensor& x, const Tensor& y, Device device,
                 Precision precision = Precision::kF32) {
-  nn::set_initializer_seed(5);
   random::set_seed(5);
+  nn::set_initializer_seed(5);
   optim::StepOptions step;
   if (precision == Precision::kMixedF16) step.loss_scale = optim::LossScale::dynamic();
   optim::Adam optimizer({.learning_rate = 0.01, .step = step});

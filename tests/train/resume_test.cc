@@ -50,7 +50,6 @@ struct Training {
   }
 
   History fit(std::vector<Callback*> more, bool counted = false, int64_t steps_per_call = 1) {
-    nn::set_initializer_seed(seed);
     random::set_seed(seed);
     auto batches = data::from_tensor_slices(inputs, targets).shuffle(42, {.seed = 9}).batch(8).prefetch();
     auto validation = data::from_tensor_slices(inputs, targets)

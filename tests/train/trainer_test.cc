@@ -62,7 +62,7 @@ struct Fixture {
     return all;
   }
 
-  int set_seed = (nn::set_initializer_seed(3), random::set_seed(3), 0);
+  int set_seed = (random::set_seed(3), nn::set_initializer_seed(3), 0);
   Line line;
   nn::Sequential model{nn::Dense(1)};
   optim::Adam optimizer;
