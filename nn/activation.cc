@@ -21,6 +21,8 @@ Tensor activate(const Tensor& x, Activation activation) {
       return selu(x);
     case Activation::kGelu:
       return gelu(x);
+    case Activation::kGeluTanh:
+      return gelu_tanh(x);
     case Activation::kSilu:
       return silu(x);
     case Activation::kSoftplus:

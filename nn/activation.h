@@ -15,7 +15,8 @@ enum class Activation : uint8_t {
   kLeakyRelu,  // slope 0.3 below 0, as Keras's
   kElu,
   kSelu,
-  kGelu,  // exact
+  kGelu,      // exact
+  kGeluTanh,  // its tanh approximation
   kSilu,
   kSoftplus,
   kSigmoid,

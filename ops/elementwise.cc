@@ -250,9 +250,15 @@ Grad gelu_gradient(const GradientCall& c) {
   return one(graph::apply_one(op, {g(c), x(c)}));
 }
 Grad gelu_tanh_gradient(const GradientCall& c) {
-  const Tensor t = tanh((x(c) + pow(x(c), 3.0) * 0.044715) * 0.79788456080286535588);
-  const Tensor inner = (square(x(c)) * (3 * 0.044715) + 1.0) * 0.79788456080286535588;
-  return one(g(c) * 0.5 * (t + 1.0 + x(c) * (1.0 - square(t)) * inner));
+  // x s(v), s the sigmoid, v = sqrt(8 / pi) (x + 0.044715 x^3): s + x s (1 - s) v', and 1 - s(v) = s(-v), so
+  // that nothing cancels. Beyond the clip s is 0 or 1, and x^3 would overflow.
+  constexpr double kFactor = 1.5957691216057307118, kCube = 0.044715;
+  const Tensor t = clip(x(c), -20, 20);
+  const Tensor squared = square(t);
+  const Tensor v = t * (squared * kCube + 1.0) * kFactor;
+  const Tensor slope = (squared * (3 * kCube) + 1.0) * kFactor;
+  const Tensor s = sigmoid(v);
+  return one(g(c) * (s + t * s * sigmoid(-v) * slope));
 }
 Grad cast_gradient(const GradientCall& c) {
   if (!is_floating(x(c).dtype()) || !is_floating(out(c).dtype())) return Grad(1);

@@ -77,7 +77,7 @@ Tensor selu(const Tensor& x);
 Tensor softplus(const Tensor& x);
 /// x sigmoid(x).
 Tensor silu(const Tensor& x);
-/// x Phi(x), exact; `gelu_tanh` is its tanh approximation (Hendrycks and Gimpel 2016).
+/// x Phi(x); gelu_tanh: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 (Hendrycks and Gimpel 2016).
 Tensor gelu(const Tensor& x);
 Tensor gelu_tanh(const Tensor& x);
 

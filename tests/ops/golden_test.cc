@@ -6,7 +6,9 @@
 
 #include "isochron/autograd/autograd.h"
 #include "isochron/data/npy.h"
+#include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
+#include "isochron/ops/reduction.h"
 #include "isochron/ops/softmax.h"
 
 namespace isochron {
@@ -52,6 +54,16 @@ TEST_F(Golden, Activations) {
   unary("selu", selu);
   unary("relu", relu);
   unary("leaky_relu", [](const Tensor& x) { return leaky_relu(x); });
+}
+
+TEST(GeluTanh, HasAGradientInItsTails) {
+  for (const DType dtype : {DType::kF32, DType::kF64}) {
+    const Tensor x = from_vector({6}, {-1e30, -30, -8, 8, 30, 1e30}, dtype);
+    GradientTape tape;
+    const std::vector<double> dx = tape.gradient(sum(gelu_tanh(x)), x).to_vector();
+    for (size_t i = 0; i < dx.size(); ++i) EXPECT_NEAR(dx[i], i < 3 ? 0 : 1, 1e-12) << i;
+    EXPECT_LT(dx[2], 0) << "nothing cancels: about -5e-20";
+  }
 }
 
 TEST_F(Golden, Softmax) {
