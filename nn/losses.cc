@@ -40,35 +40,47 @@ void require_samples(const Tensor& losses) {
           "the batch is empty: losses are {}; leave empty batches out", losses.spec().str());
 }
 
-/// Sample weights (N) as (N, 1, ...) for rows (N, ...).
-Tensor sample_column(const Tensor& weights, const Tensor& rows) {
-  require(weights.shape() == Shape{rows.extent(0)}, ErrorCode::kShapeMismatch, "loss",
-          "sample weights are {}, the losses {}", weights.shape().str(), rows.shape().str());
-  Shape column = rows.shape();
+/// Sample weights (N) as (N, 1, ...) for losses (N, ...).
+Tensor sample_column(const Tensor& weights, const Tensor& losses) {
+  require(weights.shape() == Shape{losses.extent(0)}, ErrorCode::kShapeMismatch, "loss",
+          "sample weights are {}, the losses {}", weights.shape().str(), losses.shape().str());
+  Shape column = losses.shape();
   for (int axis = 1; axis < column.rank(); ++axis) column[axis] = 1;
-  return reshape(weights, column);
+  return losses.rank() == 1 ? weights : reshape(weights, column);
 }
 
-/// The elements' losses reduced, the elements of a sample to their mean first.
-Tensor reduce_elements(const Tensor& elements, const LossOptions& options) {
-  require_samples(elements);
-  const bool plain = options.reduction == Reduction::kMean && !options.sample_weights.defined();
-  if (plain) return mean(elements);  // the mean of means of equally many
+/// The losses within each sample reduced.
+Tensor within_samples(const Tensor& losses, Reduction per_sample) {
   Axes inner;
-  for (int axis = 1; axis < elements.rank(); ++axis) inner.push_back(axis);
-  return reduce_losses(inner.empty() ? elements : mean(elements, inner), options);
+  for (int axis = 1; axis < losses.rank(); ++axis) inner.push_back(axis);
+  switch (per_sample) {
+    case Reduction::kMean:
+      return inner.empty() ? losses : mean(losses, inner);
+    case Reduction::kSum:
+      return inner.empty() ? losses : sum(losses, inner);
+    case Reduction::kNone:
+      return losses;
+    default:
+      fail(ErrorCode::kInvalidArgument, "loss",
+           "within a sample losses are averaged, summed or kept (kMean, kSum, kNone), not {}",
+           static_cast<int>(per_sample));
+  }
 }
 
 }  // namespace
 
 Tensor reduce_losses(const Tensor& losses, const LossOptions& options) {
+  require(losses.defined(), ErrorCode::kInvalidArgument, "loss", "the losses are undefined");
   require_samples(losses);
   const Tensor& weights = options.sample_weights;
-  Tensor weighted = losses;
+  const bool mean_of_all =
+      options.reduction == Reduction::kMean && options.per_sample == Reduction::kMean && !weights.defined();
+  if (mean_of_all) return mean(losses);  // the mean of means of equally many
+  Tensor weighted = within_samples(losses, options.per_sample);
+  Tensor column;
   if (weights.defined()) {
-    require(weights.shape() == losses.shape(), ErrorCode::kShapeMismatch, "loss",
-            "sample weights are {}, the losses {}", weights.shape().str(), losses.shape().str());
-    weighted = losses * weights;
+    column = sample_column(weights, weighted);
+    weighted = weighted * column;
   }
   switch (options.reduction) {
     case Reduction::kMean:
@@ -80,7 +92,7 @@ Tensor reduce_losses(const Tensor& losses, const LossOptions& options) {
     case Reduction::kWeightedMean:
       require(weights.defined(), ErrorCode::kInvalidArgument, "loss",
               "a weighted mean needs sample weights; use the mean");
-      return sum(weighted) / sum(weights);
+      return sum(weighted) / sum(weighted.rank() == 1 ? weights : broadcast_to(column, weighted.shape()));
   }
   fail(ErrorCode::kInvalidArgument, "loss", "reduction {} does not exist",
        static_cast<int>(options.reduction));
@@ -95,13 +107,13 @@ struct Rows {
   Tensor weights = {};  // by class; undefined: all 1
 };
 
-/// The rows' losses reduced, those of a sample to their mean first. Where rows are left out or weighed, means
-/// divide by what counts of all rows.
+/// The rows' losses reduced. Where rows are left out or weighed, means divide by what counts of all rows,
+/// unless those of a sample are summed.
 Tensor reduce_rows(const Rows& rows, const LossOptions& options) {
   const bool weighted = options.reduction == Reduction::kWeightedMean;
-  if (!(weighted && rows.weights.defined()) &&
-      !(rows.counted.defined() && (weighted || options.reduction == Reduction::kMean))) {
-    return reduce_elements(rows.losses, options);
+  const bool mean_of_rows = options.reduction == Reduction::kMean && options.per_sample != Reduction::kSum;
+  if (!(weighted && rows.weights.defined()) && !(rows.counted.defined() && (weighted || mean_of_rows))) {
+    return reduce_losses(rows.losses, options);
   }
   require_samples(rows.losses);
   Tensor losses = rows.losses;
@@ -120,11 +132,11 @@ Tensor reduce_rows(const Rows& rows, const LossOptions& options) {
 }  // namespace
 
 Tensor mean_squared_error(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
-  return reduce_elements(square(error_of(prediction, target, "mean_squared_error")), options);
+  return reduce_losses(square(error_of(prediction, target, "mean_squared_error")), options);
 }
 
 Tensor mean_absolute_error(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
-  return reduce_elements(abs(error_of(prediction, target, "mean_absolute_error")), options);
+  return reduce_losses(abs(error_of(prediction, target, "mean_absolute_error")), options);
 }
 
 Tensor huber(const Tensor& prediction, const Tensor& target, double delta, const LossOptions& options) {
@@ -132,12 +144,12 @@ Tensor huber(const Tensor& prediction, const Tensor& target, double delta, const
   const Tensor size = abs(error_of(prediction, target, "huber"));
   const Tensor near = square(size) * 0.5;
   const Tensor far = size * delta - 0.5 * delta * delta;
-  return reduce_elements(where(size <= delta, near, far), options);
+  return reduce_losses(where(size <= delta, near, far), options);
 }
 
 Tensor log_cosh(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
   const Tensor error = error_of(prediction, target, "log_cosh");
-  return reduce_elements(error + softplus(error * -2.0) - std::log(2.0), options);
+  return reduce_losses(error + softplus(error * -2.0) - std::log(2.0), options);
 }
 
 Tensor cosine_similarity_loss(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
@@ -215,7 +227,7 @@ Tensor dense_cross_entropy(const CrossEntropy& loss, const Tensor& prediction, c
           "ignore_index needs labels; give rows of target distributions the sample weight 0");
   Rows rows{dense_losses(loss, prediction, targets, options)};
   if (options.class_weights.defined()) rows.weights = sum(targets * options.class_weights, {-1});
-  return reduce_rows(rows, {options.reduction, options.sample_weights});
+  return reduce_rows(rows, {options.reduction, options.sample_weights, options.per_sample});
 }
 
 Tensor sparse_cross_entropy(const CrossEntropy& loss, const Tensor& prediction, const Tensor& labels,
@@ -242,7 +254,7 @@ Tensor sparse_cross_entropy(const CrossEntropy& loss, const Tensor& prediction, 
     rows.losses = where(kept, rows.losses, scalar(0, dtype));
     rows.counted = cast(kept, dtype);
   }
-  return reduce_rows(rows, {options.reduction, options.sample_weights});
+  return reduce_rows(rows, {options.reduction, options.sample_weights, options.per_sample});
 }
 
 /// Targets smoothed towards one half.
@@ -292,7 +304,7 @@ Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
     // What a target of 1 alone costs, t times, is there once already.
     losses = losses + (weight - 1.0) * t * isochron::binary_cross_entropy(probabilities, ones_like(t));
   }
-  return reduce_elements(losses, {options.reduction, options.sample_weights});
+  return reduce_losses(losses, {options.reduction, options.sample_weights, options.per_sample});
 }
 
 Tensor binary_cross_entropy_from_logits(const Tensor& logits, const Tensor& targets,
@@ -305,7 +317,7 @@ Tensor binary_cross_entropy_from_logits(const Tensor& logits, const Tensor& targ
     const Tensor weight = require_broadcast(options.positive_weight, logits, kName);
     losses = losses + (weight - 1.0) * t * softplus(-logits);
   }
-  return reduce_elements(losses, {options.reduction, options.sample_weights});
+  return reduce_losses(losses, {options.reduction, options.sample_weights, options.per_sample});
 }
 
 }  // namespace isochron::nn

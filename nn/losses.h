@@ -1,5 +1,13 @@
-// Losses, by the definitions of Keras 3 (keras.io/api/losses). A loss is first a number a sample (a row of
-// the first axis), then reduced over the samples.
+// Losses, by the definitions of Keras 3 (keras.io/api/losses). Elements (or rows) have losses; those of a
+// sample, a row of the first axis, become its loss as `per_sample` says, and those of the samples the result
+// as `reduction` says. Both are means by default, which is the mean over all. PyTorch's reductions go over
+// all elements at once:
+//
+//   PyTorch              here
+//   reduction="mean"     the default
+//   reduction="sum"      {.reduction = Reduction::kSum, .per_sample = Reduction::kSum}
+//   reduction="none"     {.reduction = Reduction::kNone, .per_sample = Reduction::kNone}
+//   the sum over the elements, the mean over the batch   {.per_sample = Reduction::kSum}
 //
 // Predictions and targets must have one shape: (32, 1) against (32) is kShapeMismatch, never a broadcast.
 #pragma once
@@ -11,9 +19,9 @@
 namespace isochron::nn {
 
 enum class Reduction {
-  kMean,          // sum of the (weighted) losses / number of samples
+  kMean,          // sum of the (weighted) losses / their number
   kSum,           // sum of the (weighted) losses
-  kNone,          // the (weighted) losses, (N)
+  kNone,          // the (weighted) losses: (N)
   kWeightedMean,  // sum of the weighted losses / sum of the weights: padding of weight 0 counts for nothing
 };
 
@@ -21,13 +29,17 @@ struct LossOptions {
   Reduction reduction = Reduction::kMean;
   /// (N), of the losses' dtype: a factor for each sample. Undefined: all 1.
   Tensor sample_weights = {};
+  /// How the losses within a sample become its loss: kMean, kSum, or kNone, where they stay as they are and
+  /// `reduction` goes over all of them (kNone then gives (N, ...)).
+  Reduction per_sample = Reduction::kMean;
 };
 
-/// Per-sample losses (N) reduced as `options` say: for losses of one's own. Throws kShapeMismatch and
-/// kDtypeMismatch for weights that don't fit, kInvalidArgument for kWeightedMean without weights.
+/// Losses (N) of samples, or (N, ...) of their elements, reduced as `options` say: for losses of one's own.
+/// Throws kShapeMismatch and kDtypeMismatch for weights that don't fit, kInvalidArgument for kWeightedMean
+/// without weights or within samples.
 Tensor reduce_losses(const Tensor& losses, const LossOptions& options);
 
-/// prediction, target: (N, ...); a sample's loss is the mean over its elements of e^2, |e|, and
+/// prediction, target: (N, ...); an element's loss is e^2, |e|, and
 /// |e| <= delta ? e^2 / 2 : delta (|e| - delta / 2), where e = prediction - target. Throw kShapeMismatch,
 /// kDtypeMismatch.
 Tensor mean_squared_error(const Tensor& prediction, const Tensor& target, const LossOptions& options = {});
@@ -52,8 +64,8 @@ Tensor kl_divergence(const Tensor& probabilities, const Tensor& targets, const L
 Tensor kl_divergence_from_logits(const Tensor& logits, const Tensor& targets,
                                  const LossOptions& options = {});
 
-// Cross-entropies: ops/softmax.h gives the formulas, dtypes and errors; here the losses of a sample's rows
-// (or elements) are averaged, then reduced.
+// Cross-entropies: ops/softmax.h gives the formulas, dtypes and errors. The losses of rows (or elements) are
+// reduced as those above.
 
 /// With targets t as distributions (one-hot for labels) and class weights w, a row's loss is
 /// -sum w_c t'_c log p_c, t' = (1 - label_smoothing) t + label_smoothing / C: the definition of PyTorch, and
@@ -68,7 +80,9 @@ struct CrossEntropyOptions {
   Tensor class_weights = {};
   /// Rows of this label, often -100 or a padding token, have loss and gradient 0 and don't count: kMean
   /// divides by the number of the others, kWeightedMean by their weights; 0 when there are none. Labels only.
+  /// Where samples are summed (per_sample), kMean divides by the number of samples.
   std::optional<int64_t> ignore_index = {};
+  Reduction per_sample = Reduction::kMean;  // as in LossOptions
 };
 
 /// Classes from logits (N, ..., C) and labels (N, ...), or target distributions (N, ..., C). Throw
@@ -92,6 +106,7 @@ struct BinaryCrossEntropyOptions {
   double label_smoothing = 0;
   /// Above 1 favours recall. Of the predictions' dtype; broadcast to their shape, (C) for (N, C).
   Tensor positive_weight = {};
+  Reduction per_sample = Reduction::kMean;  // as in LossOptions
 };
 
 /// Yes or no for each element: probabilities (or logits) and targets of one shape, (N, ...). Throw

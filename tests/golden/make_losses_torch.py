@@ -57,11 +57,37 @@ def elementwise(arrays, rng):
     record(arrays, "log_cosh", lambda x: torch.log(torch.cosh(x - t)).mean(), x)
 
 
+def reductions(arrays, rng):
+    """Every loss under PyTorch's three reductions, over all elements of (4, 3, 5); labels and rows are (4, 3)."""
+    x = torch.tensor(rng.standard_normal((4, 3, 5)), requires_grad=True)
+    t = torch.tensor(rng.standard_normal((4, 3, 5)))
+    p = torch.tensor(rng.uniform(0.05, 0.95, (4, 3, 5)), requires_grad=True)
+    y = torch.tensor(rng.uniform(0, 1, (4, 3, 5)))
+    labels = torch.tensor(rng.integers(0, 5, (4, 3)))
+    ignored = labels.clone()
+    ignored[1, 2] = ignored[3, 0] = IGNORED
+    targets = torch.softmax(torch.tensor(rng.standard_normal((4, 3, 5))), 2)
+    arrays |= {"r.x": x.detach().numpy(), "r.t": t.numpy(), "r.p": p.detach().numpy(), "r.y": y.numpy()}
+    arrays |= {"r.labels": labels.numpy(), "r.ignored": ignored.numpy(), "r.targets": targets.numpy()}
+    for reduction in ("mean", "sum", "none"):
+        r = {"reduction": reduction}
+        record(arrays, f"r.mse.{reduction}", lambda x: F.mse_loss(x, t, **r), x)
+        record(arrays, f"r.mae.{reduction}", lambda x: F.l1_loss(x, t, **r), x)
+        record(arrays, f"r.huber.{reduction}", lambda x: F.huber_loss(x, t, delta=0.7, **r), x)
+        record(arrays, f"r.bce.{reduction}", lambda p: F.binary_cross_entropy(p, y, **r), p)
+        record(arrays, f"r.bce_logits.{reduction}", lambda x: F.binary_cross_entropy_with_logits(x, y, **r), x)
+        classes = lambda x: x.movedim(2, 1)  # PyTorch's classes are axis 1
+        record(arrays, f"r.labels.{reduction}", lambda x: F.cross_entropy(classes(x), labels, **r), x)
+        record(arrays, f"r.ignored.{reduction}", lambda x: F.cross_entropy(classes(x), ignored, **r), x)
+        record(arrays, f"r.targets.{reduction}", lambda x: F.cross_entropy(classes(x), classes(targets), **r), x)
+
+
 def main():
     rng = np.random.default_rng(golden.SEED)
     arrays = {}
     cross_entropies(arrays, rng)
     elementwise(arrays, rng)
+    reductions(arrays, rng)
     golden.save("losses_torch.npz", arrays, __file__, {"torch": torch.__version__}, ignore_index=IGNORED)
 
 

@@ -129,6 +129,81 @@ class LossesOfPyTorch : public testing::Test {
   data::NpzFile file_ = data::read_npz(ISOCHRON_SOURCE_DIR "/tests/golden/losses_torch.npz");
 };
 
+/// Under PyTorch's three reductions, which go over all elements.
+struct OverAll {
+  std::string name;
+  Reduction reduction, per_sample;
+};
+const OverAll kOverAll[] = {{".mean", Reduction::kMean, Reduction::kMean},
+                            {".mean", Reduction::kMean, Reduction::kNone},
+                            {".sum", Reduction::kSum, Reduction::kSum},
+                            {".sum", Reduction::kSum, Reduction::kNone},
+                            {".none", Reduction::kNone, Reduction::kNone}};
+
+TEST_F(LossesOfPyTorch, ReduceOverAllElements) {
+  const Tensor t = array("r.t"), y = array("r.y");
+  for (const OverAll& over : kOverAll) {
+    const LossOptions options{.reduction = over.reduction, .per_sample = over.per_sample};
+    check("r.mse" + over.name, "r.x", [&](const Tensor& x) { return mean_squared_error(x, t, options); });
+    check("r.mae" + over.name, "r.x", [&](const Tensor& x) { return mean_absolute_error(x, t, options); });
+    check("r.huber" + over.name, "r.x", [&](const Tensor& x) { return huber(x, t, 0.7, options); });
+    const BinaryCrossEntropyOptions binary{.reduction = over.reduction, .per_sample = over.per_sample};
+    check("r.bce" + over.name, "r.p",
+          [&](const Tensor& p) { return nn::binary_cross_entropy(p, y, binary); });
+    check("r.bce_logits" + over.name, "r.x",
+          [&](const Tensor& x) { return nn::binary_cross_entropy_from_logits(x, y, binary); });
+  }
+}
+
+TEST_F(LossesOfPyTorch, CrossEntropiesReduceOverAllRows) {
+  for (const OverAll& over : kOverAll) {
+    CrossEntropyOptions options{.reduction = over.reduction, .per_sample = over.per_sample};
+    check("r.labels" + over.name, "r.x",
+          [&](const Tensor& x) { return nn::sparse_softmax_cross_entropy(x, array("r.labels"), options); });
+    check("r.targets" + over.name, "r.x",
+          [&](const Tensor& x) { return nn::softmax_cross_entropy(x, array("r.targets"), options); });
+    options.ignore_index = -100;
+    check("r.ignored" + over.name, "r.x",
+          [&](const Tensor& x) { return nn::sparse_softmax_cross_entropy(x, array("r.ignored"), options); });
+  }
+}
+
+TEST(Losses, SumWithinSamplesAndAverageOverThem) {
+  const LossOptions sums{.per_sample = Reduction::kSum};
+  EXPECT_EQ(mean_squared_error(kPrediction, kTarget, sums).item<double>(), 7);
+  EXPECT_EQ(huber(kPrediction, kTarget, 2, sums).item<double>(), (0.5 + 2 + 4) / 2);
+  EXPECT_EQ(
+      mean_squared_error(kPrediction, kTarget, {.reduction = Reduction::kNone, .per_sample = Reduction::kSum})
+          .to_vector(),
+      (std::vector<double>{1, 13}));
+  // kl and cosine have rows of one number.
+  const Tensor logits = zeros({2, 3, 4}, DType::kF64), labels = zeros({2, 3}, DType::kI64);
+  EXPECT_NEAR(
+      nn::sparse_softmax_cross_entropy(logits, labels, {.per_sample = Reduction::kSum}).item<double>(),
+      3 * std::log(4.0), 1e-14);
+  const Tensor some = from_vector({2, 3}, {0, 7, 7, 1, 2, 7}, DType::kI64);
+  EXPECT_NEAR(
+      nn::sparse_softmax_cross_entropy(logits, some, {.ignore_index = 7, .per_sample = Reduction::kSum})
+          .item<double>(),
+      3 * std::log(4.0) / 2, 1e-14);
+}
+
+TEST(Losses, WeighSamplesHoweverTheyAreReduced) {
+  const auto loss = [&](Reduction reduction, Reduction per_sample) {
+    return mean_squared_error(
+        kPrediction, kTarget,
+        {.reduction = reduction, .sample_weights = numbers({1, 0.5}), .per_sample = per_sample});
+  };
+  EXPECT_EQ(loss(Reduction::kNone, Reduction::kNone).to_vector(), (std::vector<double>{1, 0, 2, 4.5}));
+  EXPECT_EQ(loss(Reduction::kSum, Reduction::kNone).item<double>(), 7.5);
+  EXPECT_EQ(loss(Reduction::kSum, Reduction::kSum).item<double>(), 7.5);
+  EXPECT_EQ(loss(Reduction::kMean, Reduction::kNone).item<double>(), 1.875);
+  EXPECT_EQ(loss(Reduction::kWeightedMean, Reduction::kNone).item<double>(), 7.5 / 3);
+  EXPECT_EQ(loss(Reduction::kWeightedMean, Reduction::kSum).item<double>(), 7.5 / 1.5);
+  EXPECT_ERROR(loss(Reduction::kMean, Reduction::kWeightedMean), ErrorCode::kInvalidArgument,
+               "averaged, summed or kept");
+}
+
 TEST_F(LossesOfPyTorch, CrossEntropyOfLabels) {
   const auto of = [this](const std::string& labels) {
     return [this, labels](const Tensor& x, const CrossEntropyOptions& options) {
