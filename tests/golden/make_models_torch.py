@@ -145,6 +145,53 @@ class ResNet(nn.Module):
         return self.classifier(x.mean((2, 3)))
 
 
+class TwoConvolutions(nn.Module):
+    """Two 3x3 convolutions, each with group normalisation and silu."""
+
+    def __init__(self, inputs, filters, groups):
+        super().__init__()
+        self.first = nn.Conv2d(inputs, filters, 3, padding=1, bias=False)
+        self.first_norm = nn.GroupNorm(groups, filters)
+        self.second = nn.Conv2d(filters, filters, 3, padding=1, bias=False)
+        self.second_norm = nn.GroupNorm(groups, filters)
+
+    def forward(self, x):
+        x = F.silu(self.first_norm(self.first(x)))
+        return F.silu(self.second_norm(self.second(x)))
+
+
+class UpBlock(nn.Module):
+    """Twice as large, beside what the way down had at this size."""
+
+    def __init__(self, inputs, filters, groups):
+        super().__init__()
+        self.larger = nn.ConvTranspose2d(inputs, filters, 2, stride=2)
+        self.convolutions = TwoConvolutions(2 * filters, filters, groups)
+
+    def forward(self, x, skip):
+        return self.convolutions(torch.cat([skip, self.larger(x)], 1))
+
+
+class UNet(nn.Module):
+    def __init__(self, inputs, widths, groups, classes):
+        super().__init__()
+        channels = [inputs, *widths]
+        self.down = nn.ModuleList(TwoConvolutions(a, b, groups) for a, b in zip(channels, widths[:-1]))
+        self.middle = TwoConvolutions(widths[-2], widths[-1], groups)
+        self.up = nn.ModuleList(UpBlock(b, a, groups) for a, b in zip(widths[-2::-1], widths[:0:-1]))
+        self.out = nn.Conv2d(widths[0], classes, 1)
+
+    def forward(self, x):
+        skips = []
+        for block in self.down:
+            skips.append(block(x))
+            x = F.max_pool2d(skips[-1], 2)
+        x = self.middle(x)
+        for block, skip in zip(self.up, reversed(skips)):
+            x = block(x, skip)
+        return self.out(x)
+
+
 class GptBlock(nn.Module):
     def __init__(self, width, heads, bias):
         super().__init__()
@@ -375,6 +422,14 @@ MODELS = {
         tokens(3, 6, below=7),
         cross_entropy,
         adamw_of_matrices,
+    ),
+    "unet": (
+        lambda: UNet(3, [4, 8, 12], 2, 3),
+        images,
+        (2, 8, 12, 3),
+        tokens(2, 8, 12, below=3),
+        cross_entropy,
+        adam,
     ),
 }
 BATCHES = 4

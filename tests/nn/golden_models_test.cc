@@ -17,6 +17,7 @@
 #include "isochron/ops/shape_ops.h"
 #include "isochron/ops/slicing.h"
 #include "isochron/optim/optimizers.h"
+#include "nn/unet.h"
 #include "support/near.h"
 #include "support/temp_folder.h"
 
@@ -43,13 +44,7 @@ Make make(Arguments... arguments) {
   return [=](DType) { return std::make_unique<Layer>(arguments...); };
 }
 
-const Call kMasked = [](Module& module, const Tensors& inputs) {
-  return dynamic_cast<MultiHeadAttention&>(module).attend(inputs[0], inputs[1]);
-};
-const Call kCross = [](Module& module, const Tensors& inputs) {
-  return dynamic_cast<CrossAttention&>(module).attend(inputs[0], inputs[1],
-                                                      inputs.size() == 3 ? inputs[2] : Tensor());
-};
+const Call kAllInputs = [](Module& module, const Tensors& inputs) { return module(inputs); };
 Call attention_function(bool causal) {
   return [causal](Module&, const Tensors& inputs) {
     return attention(inputs[0], inputs[1], inputs[2],
@@ -100,13 +95,13 @@ const ModuleCase kLayers[] = {
     {"attention", make<MultiHeadAttention>(8, 2)},
     {"attention_causal",
      make<MultiHeadAttention>(8, 2, MultiHeadAttentionOptions{.causal = true, .bias = false})},
-    {"attention_masked", make<MultiHeadAttention>(8, 2), kMasked},
+    {"attention_masked", make<MultiHeadAttention>(8, 2), kAllInputs},
     {"attention_causal_masked", make<MultiHeadAttention>(8, 2, MultiHeadAttentionOptions{.causal = true}),
-     kMasked},
+     kAllInputs},
     {"attention_grouped",
      make<MultiHeadAttention>(12, 6, MultiHeadAttentionOptions{.causal = true, .key_value_heads = 2})},
-    {"cross_attention", make<CrossAttention>(8, 2), kCross},
-    {"cross_attention_other_width", make<CrossAttention>(8, 2), kCross},
+    {"cross_attention", make<CrossAttention>(8, 2), kAllInputs},
+    {"cross_attention_other_width", make<CrossAttention>(8, 2), kAllInputs},
     {"attention_function", {}, attention_function(false)},
     {"attention_function_causal", {}, attention_function(true)},
     {"attention_function_masked", {}, attention_function(true)},
@@ -143,7 +138,7 @@ const ModuleCase kKerasLayers[] = {
     keras("attention_no_bias", make<MultiHeadAttention>(8, 2, MultiHeadAttentionOptions{.bias = false})),
     keras("attention_grouped",
           make<MultiHeadAttention>(24, 6, MultiHeadAttentionOptions{.key_value_heads = 3})),
-    keras("cross_attention", make<CrossAttention>(8, 2), kCross),
+    keras("cross_attention", make<CrossAttention>(8, 2), kAllInputs),
 };
 
 struct ModelCase : ModuleCase {
@@ -202,6 +197,7 @@ const ModelCase kModels[] = {
     {{"gpt_biases", gpt({.vocabulary = 7, .context = 6, .layers = 1, .heads = 2, .width = 8, .bias = true})},
      true,
      adamw_of_matrices},
+    {{"unet", make<UNet>(std::vector<int64_t>{4, 8, 12}, 2, 3)}, true, adam},
 };
 
 /// What PyTorch recorded of a case.
