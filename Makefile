@@ -16,7 +16,7 @@ command := build/release/bin/isochron
 cmake_flags := -DISOCHRON_TESTS=ON -DISOCHRON_WERROR=$(ISOCHRON_WERROR) \
   $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 sources = $$(find apps autograd bench core data examples graph memory nn observe ops optim tests train \
-  -name '*.h' -o -name '*.cc' -o -name '*.cu')
+  -name '*.h' -o -name '*.cc' -o -name '*.cu') isochron.h
 
 # $(call configure,preset) and $(call run_tests,preset,left out); ctest prints the summary and fails when there is no
 # test. One label is left out: single, tests each in a process of its own, of the programs that run whole as well; or

@@ -2,13 +2,7 @@
 // parameters when they first see an input.
 #include <fmt/format.h>
 
-#include "isochron/nn/layers.h"
-#include "isochron/ops/creation.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/random.h"
-#include "isochron/ops/reduction.h"
-#include "isochron/optim/optimizers.h"
-#include "isochron/train/trainer.h"
+#include "isochron/isochron.h"
 
 using namespace isochron;
 

@@ -5,13 +5,7 @@
 #include <array>
 #include <cmath>
 
-#include "isochron/autograd/autograd.h"
-#include "isochron/graph/apply.h"
-#include "isochron/graph/captured.h"
-#include "isochron/ops/creation.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/reduction.h"
-#include "isochron/ops/registry.h"
+#include "isochron/isochron.h"
 
 using namespace isochron;
 

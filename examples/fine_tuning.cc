@@ -4,17 +4,7 @@
 
 #include <filesystem>
 
-#include "isochron/graph/captured.h"
-#include "isochron/nn/layers.h"
-#include "isochron/nn/losses.h"
-#include "isochron/nn/normalization.h"
-#include "isochron/nn/sequential.h"
-#include "isochron/nn/weights.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/linear.h"
-#include "isochron/ops/random.h"
-#include "isochron/ops/slicing.h"
-#include "isochron/optim/optimizers.h"
+#include "isochron/isochron.h"
 
 using namespace isochron;
 
@@ -30,7 +20,7 @@ class Net : public nn::Module {
 };
 
 /// Trains what isn't frozen and returns the last loss. What is trainable counts when the step is captured.
-double train(Net& net, optim::Optimizer optimizer, const Tensor& x, const Tensor& y, int steps) {
+double train_model(Net& net, optim::Optimizer optimizer, const Tensor& x, const Tensor& y, int steps) {
   auto step = capture([&](const Tensor& inputs, const Tensor& targets) {
     const Tensor loss = nn::mean_squared_error(net(inputs), targets);
     optimizer.minimize(loss, net.parameters());
@@ -52,7 +42,7 @@ int main() {
   const auto path = std::filesystem::temp_directory_path() / "isochron_fine_tuning.safetensors";
   Net teacher(4);
   fmt::print("first task:            loss {:.4f}\n",
-             train(teacher, optim::Adam({.learning_rate = 1e-2}), x, first, 400));
+             train_model(teacher, optim::Adam({.learning_rate = 1e-2}), x, first, 400));
   nn::save_weights(teacher, path);
 
   Net net(2);
@@ -65,12 +55,12 @@ int main() {
 
   net.trunk.set_trainable(false);
   const std::vector<double> before = net.trunk.parameters()[0].tensor().to_vector();
-  const double head_only = train(net, optim::Adam({.learning_rate = 2e-2}), few(x), few(second), 400);
+  const double head_only = train_model(net, optim::Adam({.learning_rate = 2e-2}), few(x), few(second), 400);
   const bool kept = net.trunk.parameters()[0].tensor().to_vector() == before;
   fmt::print("second task, head:     loss {:.4f}, the trunk {}\n", head_only, kept ? "as it was" : "changed");
 
   net.set_trainable(true);
-  const double all = train(net, optim::Adam({.learning_rate = 1e-3}), few(x), few(second), 200);
+  const double all = train_model(net, optim::Adam({.learning_rate = 1e-3}), few(x), few(second), 200);
   fmt::print("second task, all:      loss {:.4f}\n", all);
   return kept && report.loaded == 8 && report.mismatched.size() == 2 && head_only < 0.2 && all < head_only
              ? 0

@@ -2,12 +2,7 @@
 // improves, and a function of one's own at the end of every epoch.
 #include <fmt/format.h>
 
-#include "isochron/nn/layers.h"
-#include "isochron/nn/sequential.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/random.h"
-#include "isochron/optim/optimizers.h"
-#include "isochron/train/trainer.h"
+#include "isochron/isochron.h"
 
 using namespace isochron;
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "isochron/observe/report.h"
+#include "isochron/isochron.h"
 
 using namespace isochron::observe;
 

@@ -5,14 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "isochron/core/file.h"
-#include "isochron/core/rng.h"
-#include "isochron/data/csv.h"
-#include "isochron/nn/layers.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/slicing.h"
-#include "isochron/optim/optimizers.h"
-#include "isochron/train/trainer.h"
+#include "isochron/isochron.h"
 
 using namespace isochron;
 

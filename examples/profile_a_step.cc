@@ -2,13 +2,7 @@
 // captured step kernel by kernel beside the machine's limits, and leaves the training as it was.
 #include <fmt/format.h>
 
-#include "isochron/graph/captured.h"
-#include "isochron/nn/layers.h"
-#include "isochron/nn/losses.h"
-#include "isochron/nn/sequential.h"
-#include "isochron/ops/random.h"
-#include "isochron/optim/optimizers.h"
-#include "isochron/train/step_profile.h"
+#include "isochron/isochron.h"
 
 using namespace isochron;
 

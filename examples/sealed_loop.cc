@@ -6,13 +6,7 @@
 #include <vector>
 
 #include "isochron/apps/allocation_counter.h"
-#include "isochron/core/sealed.h"
-#include "isochron/graph/captured.h"
-#include "isochron/nn/layers.h"
-#include "isochron/nn/losses.h"
-#include "isochron/nn/sequential.h"
-#include "isochron/ops/creation.h"
-#include "isochron/optim/optimizers.h"
+#include "isochron/isochron.h"
 
 using namespace isochron;
 

@@ -2,17 +2,7 @@
 // an autoencoder whose loss has two parts, whose gradients are clipped, and whose learning rate falls.
 #include <fmt/format.h>
 
-#include "isochron/autograd/autograd.h"
-#include "isochron/graph/captured.h"
-#include "isochron/nn/layers.h"
-#include "isochron/nn/losses.h"
-#include "isochron/nn/sequential.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/linear.h"
-#include "isochron/ops/random.h"
-#include "isochron/ops/reduction.h"
-#include "isochron/optim/clipping.h"
-#include "isochron/optim/optimizers.h"
+#include "isochron/isochron.h"
 
 using namespace isochron;
 

@@ -6,14 +6,7 @@
 #include <algorithm>
 #include <string>
 
-#include "isochron/graph/captured.h"
-#include "isochron/nn/attention.h"
-#include "isochron/nn/losses.h"
-#include "isochron/nn/normalization.h"
-#include "isochron/ops/creation.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/shape_ops.h"
-#include "isochron/optim/optimizers.h"
+#include "isochron/isochron.h"
 
 using namespace isochron;
 

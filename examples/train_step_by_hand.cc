@@ -2,15 +2,7 @@
 // and then replayed. After the first call nothing is allocated, traced or planned any more.
 #include <fmt/format.h>
 
-#include "isochron/data/dataset.h"
-#include "isochron/graph/captured.h"
-#include "isochron/nn/layers.h"
-#include "isochron/nn/losses.h"
-#include "isochron/nn/sequential.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/linear.h"
-#include "isochron/ops/random.h"
-#include "isochron/optim/optimizers.h"
+#include "isochron/isochron.h"
 
 using namespace isochron;
 

@@ -24,6 +24,7 @@ ALLOWED = {
     "train": {"core", "memory", "graph", "ops", "autograd", "optim", "nn", "data", "observe"},
 }
 PROGRAM_FOLDERS = ("apps", "examples", "bench")
+EVERYTHING = "isochron.h"  # the library in one include, for programs alone; it stands beside the folders
 OTHER_FOLDERS = ("tests", "scripts", "cmake")
 # Headers below these, and those of this name anywhere, are not installed, so they may use the libraries behind the
 # kernels.
@@ -40,7 +41,7 @@ MAX_LINES = 800
 def check_include(path, folder, quoted, included):
     """The violation of including `included` from `path` (relative, with `/`), or None."""
     private = path.startswith(PRIVATE_FOLDERS) or path.endswith(PRIVATE_NAME)
-    public_header = path.endswith(".h") and folder in ALLOWED and not private
+    public_header = path.endswith(".h") and folder in (*ALLOWED, EVERYTHING) and not private
     if public_header and FOREIGN_HEADER.match(included):
         return f"public header includes <{included}>; keep it to a source file or {PRIVATE_FOLDERS[0]}"
     if included.startswith("isochron/"):
@@ -48,7 +49,7 @@ def check_include(path, folder, quoted, included):
         if folder in ALLOWED and target != folder and target not in ALLOWED[folder]:
             allowed = ", ".join(sorted(ALLOWED[folder])) or "nothing"
             return f"{folder} includes {included}; it may include {allowed}"
-        if target not in ALLOWED and folder in PROGRAM_FOLDERS and target not in PROGRAM_FOLDERS:
+        if target not in ALLOWED and folder in PROGRAM_FOLDERS and target not in (*PROGRAM_FOLDERS, EVERYTHING):
             return f"includes {included}, which is not a folder of the library"
         if public_header and included.removeprefix("isochron/").startswith(PRIVATE_FOLDERS):
             return f"public header includes {included}, which is not installed"
@@ -83,6 +84,7 @@ def check_tree(root):
     files = []
     for folder in (*ALLOWED, *PROGRAM_FOLDERS, *OTHER_FOLDERS):
         files += sorted(p for p in (root / folder).rglob("*") if p.suffix in CODE_SUFFIXES and p.is_file())
+    files += [root / EVERYTHING] if (root / EVERYTHING).is_file() else []
     return len(files), [violation for path in files for violation in check_file(root, path)]
 
 
@@ -93,7 +95,8 @@ def self_test():
         "ops/a.cc": "#include <Eigen/Core>\nusing namespace std;\n",
         "ops/cpu/a.h": "#include <dnnl.hpp>\n",
         "train/a.h": '#include "isochron/observe/a.h"\n',
-        "apps/a.cc": '#include "isochron/train/a.h"\n#include "apps/b.h"\n',
+        "apps/a.cc": '#include "isochron/train/a.h"\n#include "apps/b.h"\n#include "isochron/isochron.h"\n',
+        EVERYTHING: '#include "isochron/train/a.h"\n',
         "tests/graph/a_test.cc": '#include "graph/helper.h"\n#include "isochron/graph/a.h"\n',
         "nn/long.cc": "\n" * MAX_LINES,
     }
@@ -103,6 +106,7 @@ def self_test():
         "data includes graph": ("data/x.cc", '#include "isochron/graph/a.h"\n'),
         "observe includes memory": ("observe/x.h", "#include <isochron/memory/a.h>\n"),
         "library includes program": ("train/x.cc", '#include "isochron/apps/a.h"\n'),
+        "library includes everything": ("nn/x.cc", '#include "isochron/isochron.h"\n'),
         "unknown folder": ("apps/x.cc", '#include "isochron/tests/a.h"\n'),
         "program includes test": ("bench/x.cc", '#include "tests/a.h"\n'),
         "include by another spelling": ("memory/x.cc", '#include "b.h"\n'),
