@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "isochron/core/error.h"
+#include "isochron/core/leftovers.h"
 #include "isochron/core/run_folder.h"
 
 namespace isochron {
@@ -65,7 +66,11 @@ void read_opened(const Descriptor& file, const std::filesystem::path& path, std:
   if (S_ISDIR(info.st_mode)) fail(ErrorCode::kIo, path.string(), "is a directory; expected a file");
   if (!S_ISREG(info.st_mode)) {
     if (!streams) fail(ErrorCode::kIo, path.string(), "is not a regular file");
-    return read_stream(file.get(), path, bytes, limit_bytes);
+    ::fcntl(file.get(), F_SETFL, ::fcntl(file.get(), F_GETFL) & ~O_NONBLOCK);
+    read_stream(file.get(), path, bytes, limit_bytes);
+    if (bytes.empty() && S_ISFIFO(info.st_mode))
+      fail(ErrorCode::kIo, path.string(), "is a pipe that nobody writes to");
+    return;
   }
   if (static_cast<size_t>(info.st_size) > limit_bytes) {
     fail(ErrorCode::kBadFormat, path.string(), "has {} bytes, more than the limit of {}", info.st_size,
@@ -91,7 +96,8 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, size_t limit
 }
 
 void read_file(const std::filesystem::path& path, std::vector<std::byte>& bytes, size_t limit_bytes) {
-  read_opened(Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), path, bytes, limit_bytes,
+  // Without a writer, a pipe would have the opening wait for ever.
+  read_opened(Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)), path, bytes, limit_bytes,
               /*streams=*/true);
 }
 
@@ -205,15 +211,9 @@ void write_special(const std::filesystem::path& path,
   if (file.close() != 0) fail_errno(path, "close");
 }
 
-}  // namespace
-
-void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
-  write_file_atomically(path, [content](const AppendFunction& append) { append(content); });
-}
-
-void write_file_atomically(const std::filesystem::path& path,
-                           const std::function<void(const AppendFunction& append)>& content,
-                           const std::filesystem::path& temporary_folder) {
+void write_and_rename(const std::filesystem::path& path,
+                      const std::function<void(const AppendFunction& append)>& content,
+                      const std::filesystem::path& temporary_folder, bool sync) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
     write_special(path, content);
@@ -229,6 +229,7 @@ void write_file_atomically(const std::filesystem::path& path,
       return of_no_process_here(entry.path().filename().string(), path);
     });
   }
+  const Leftover leftover(temporary);
   try {
     Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (file.get() < 0) fail_errno(path, "create");
@@ -236,19 +237,36 @@ void write_file_atomically(const std::filesystem::path& path,
     PartWriter writer(file.get(), path);
     content([&](std::string_view piece) { writer.append(piece); });
     writer.finish();
-    if (::fsync(file.get()) != 0) fail_errno(path, "sync");
+    if (sync && ::fsync(file.get()) != 0) fail_errno(path, "sync");
     if (file.close() != 0) fail_errno(path, "close");
     if (::rename(temporary.c_str(), path.c_str()) != 0) fail_errno(path, "rename");
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;
   }
-  sync_folder(folder);
+  if (sync) sync_folder(folder);
 }
+
+}  // namespace
 
 void sync_folder(const std::filesystem::path& folder) {
   Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory.get() >= 0) ::fsync(directory.get());
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
+  write_file_atomically(path, [content](const AppendFunction& append) { append(content); });
+}
+
+void write_file_atomically(const std::filesystem::path& path,
+                           const std::function<void(const AppendFunction& append)>& content,
+                           const std::filesystem::path& temporary_folder) {
+  write_and_rename(path, content, temporary_folder, true);
+}
+
+void replace_file(const std::filesystem::path& path, std::string_view content) {
+  write_and_rename(
+      path, [content](const AppendFunction& append) { append(content); }, {}, false);
 }
 
 InputFile::InputFile(const std::filesystem::path& path)

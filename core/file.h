@@ -12,7 +12,8 @@
 
 namespace isochron {
 
-/// The bytes of `path`; of a pipe or device, to its end. Throws kIo (missing, unreadable) and kBadFormat when
+/// The bytes of `path`; of a pipe or device, to its end. Throws kIo (missing, unreadable, a pipe that nobody
+/// writes to) and kBadFormat when
 /// larger than `limit_bytes`.
 std::vector<std::byte> read_file(const std::filesystem::path& path, size_t limit_bytes = size_t{1} << 40);
 
@@ -31,8 +32,8 @@ void sync_folder(const std::filesystem::path& folder);
 
 /// Writes `content` to a temporary sibling, fsyncs it, renames it over `path` and fsyncs the directory. On
 /// any failure throws kIo, removes the temporary file and leaves what was at `path` untouched; so does the
-/// next write of `path` with those of processes that died. A pipe or device at `path` is written to in place;
-/// kIo for a pipe that nobody reads.
+/// next write of `path` with those of processes that died. The temporary file is a Leftover (leftovers.h). A
+/// pipe or device at `path` is written to in place; kIo for a pipe that nobody reads.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
 /// The same for content that is made piece by piece: `content` calls `append` in order. What it throws leaves
@@ -42,6 +43,10 @@ using AppendFunction = std::function<void(std::string_view piece)>;
 void write_file_atomically(const std::filesystem::path& path,
                            const std::function<void(const AppendFunction& append)>& content,
                            const std::filesystem::path& temporary_folder = {});
+
+/// As write_file_atomically, but synced by nobody: every reader finds it whole or as it was, a machine that
+/// crashes may lose it.
+void replace_file(const std::filesystem::path& path, std::string_view content);
 
 /// A file open for reading anywhere in it; safe to use from several threads.
 class InputFile {

@@ -93,13 +93,13 @@ size_t InputStream::read_file(std::span<std::byte> into) {
   }
 }
 
-/// Fills the window; returns the bytes in it, 0 at the end of the last member.
-size_t InputStream::inflate_more() {
+/// Returns the bytes that it has filled, 0 at the end of the last member.
+size_t InputStream::inflate_more(std::span<std::byte> into) {
   Inflater& from = *inflater_;
   z_stream& stream = from.stream;
-  stream.next_out = reinterpret_cast<Bytef*>(window_.data());
-  stream.avail_out = static_cast<uInt>(window_.size());
-  while (stream.avail_out == window_.size() && !from.ended) {
+  stream.next_out = reinterpret_cast<Bytef*>(into.data());
+  stream.avail_out = static_cast<uInt>(into.size());
+  while (stream.avail_out == into.size() && !from.ended) {
     if (stream.avail_in == 0) {
       const size_t got = read_file(from.packed);
       stream.next_in = reinterpret_cast<Bytef*>(from.packed.data());
@@ -126,20 +126,43 @@ size_t InputStream::inflate_more() {
     fail(ErrorCode::kBadFormat, where_, "byte {}: damaged compressed data: {}", from.consumed(),
          stream.msg ? stream.msg : zError(status));
   }
-  return window_.size() - stream.avail_out;
+  return into.size() - stream.avail_out;
 }
 
 std::span<const std::byte> InputStream::peek() {
   if (begin_ == end_) {
     window_offset_ += end_;
     begin_ = end_ = 0;
-    end_ = inflater_ ? inflate_more() : read_file(window_);
-    if (window_offset_ + end_ > options_.limit_bytes) {
-      fail(ErrorCode::kBadFormat, where_, "{} more than the limit of {} bytes",
-           inflater_ ? "expands to" : "has", options_.limit_bytes);
-    }
+    end_ = fill(window_);
   }
   return {window_.data() + begin_, end_ - begin_};
+}
+
+/// Fills a part of the window behind `end_`, or from its begin.
+size_t InputStream::fill(std::span<std::byte> into) {
+  const size_t got = inflater_ ? inflate_more(into) : read_file(into);
+  if (window_offset_ + end_ + got > options_.limit_bytes) {
+    fail(ErrorCode::kBadFormat, where_, "{} more than the limit of {} bytes",
+         inflater_ ? "expands to" : "has", options_.limit_bytes);
+  }
+  return got;
+}
+
+std::span<const std::byte> InputStream::peek_line() {
+  auto line = peek();
+  while (!line.empty() && std::memchr(line.data(), '\n', line.size()) == nullptr &&
+         line.size() < window_.size()) {
+    std::copy(window_.begin() + static_cast<std::ptrdiff_t>(begin_),
+              window_.begin() + static_cast<std::ptrdiff_t>(end_), window_.begin());
+    window_offset_ += begin_;
+    end_ -= begin_;
+    begin_ = 0;
+    const size_t got = fill(std::span(window_).subspan(end_));
+    end_ += got;
+    line = {window_.data(), end_};
+    if (got == 0) break;
+  }
+  return line;
 }
 
 size_t InputStream::read(std::span<std::byte> into) {

@@ -40,6 +40,9 @@ class InputStream {
   /// kBadFormat with the compressed offset where compressed data is damaged or truncated, or beyond the
   /// limit. CRCs of compressed data are verified at its end; several gzip members follow each other.
   std::span<const std::byte> peek();
+  /// As `peek`, with the whole line that comes next, unless it is longer than the buffer: a pipe may give it
+  /// in pieces.
+  std::span<const std::byte> peek_line();
   /// Goes on by `bytes` of those that `peek` showed.
   void skip(size_t bytes) { begin_ += bytes; }
   /// Fills `into` as far as the stream goes; returns the bytes filled. Throws as `peek`.
@@ -57,7 +60,8 @@ class InputStream {
   struct Inflater;
 
   size_t read_file(std::span<std::byte> into);
-  size_t inflate_more();
+  size_t inflate_more(std::span<std::byte> into);
+  size_t fill(std::span<std::byte> into);
   void restart();
 
   std::string where_;

@@ -47,9 +47,11 @@ Log::Log(LogLevel level, std::FILE* file)
         const LogLevel own = log_level_of(event.kind);
         if (own > level) return;
         // A notice speaks for itself; of the others one wants to know what they happened to.
-        fmt::print(file, "isochron: {}: {}{}{}\n", kNames[static_cast<int>(own)],
-                   own == LogLevel::kWarning ? "" : event.name, own == LogLevel::kWarning ? "" : ": ",
-                   event.text);
+        const std::string line = fmt::format("isochron: {}: {}{}{}\n", kNames[static_cast<int>(own)],
+                                             own == LogLevel::kWarning ? "" : event.name,
+                                             own == LogLevel::kWarning ? "" : ": ", event.text);
+        // A log that can't be written is no reason for what happens to fail.
+        std::fwrite(line.data(), 1, line.size(), file);
         std::fflush(file);
       })) {}
 

@@ -1,6 +1,7 @@
 #include "isochron/core/record_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -105,10 +106,12 @@ RecordWriter::~RecordWriter() {
 void RecordWriter::write(std::span<const std::byte> record) {
   require(descriptor_ >= 0, ErrorCode::kInvalidArgument, where_, "is closed; no record can be added");
   const auto length = little_endian<kLengthBytes>(record.size());
+  record_end_ = written_ + filled_;
   append(length);
   append(little_endian<kCrcBytes>(masked_crc32c(length)));
   append(record);
   append(little_endian<kCrcBytes>(masked_crc32c(record)));
+  record_end_ = written_ + filled_;
 }
 
 void RecordWriter::append(std::span<const std::byte> bytes) {
@@ -125,9 +128,25 @@ void RecordWriter::write_through(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t wrote = ::write(descriptor_, bytes.data(), bytes.size());
     if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) fail_errno(where_, "write");
+    if (wrote < 0) {
+      const int error = errno;
+      take_back_half();
+      errno = error;
+      fail_errno(where_, "write");
+    }
     bytes = bytes.subspan(static_cast<size_t>(wrote));
+    written_ += static_cast<uint64_t>(wrote);
+    if (record_end_ <= written_) whole_bytes_ = record_end_;
   }
+}
+
+/// Behind a half record, readers find nothing.
+void RecordWriter::take_back_half() {
+  struct stat info {};
+  const bool regular = ::fstat(descriptor_, &info) == 0 && S_ISREG(info.st_mode);
+  if (!regular || ::ftruncate(descriptor_, static_cast<off_t>(whole_bytes_)) != 0) return;
+  ::lseek(descriptor_, static_cast<off_t>(whole_bytes_), SEEK_SET);
+  written_ = record_end_ = whole_bytes_;
 }
 
 void RecordWriter::flush() {

@@ -57,7 +57,8 @@ class RecordWriter {
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
 
-  /// Throws kIo when the file can't be written to; nothing may be written after that.
+  /// Throws kIo when the file can't be written to; nothing may be written after that, and the file ends with
+  /// a whole record then.
   void write(std::span<const std::byte> record);
   /// Hands what was written to the system, for other processes to see. Throws kIo.
   void flush();
@@ -67,11 +68,15 @@ class RecordWriter {
  private:
   void append(std::span<const std::byte> bytes);
   void write_through(std::span<const std::byte> bytes);
+  void take_back_half();
 
   std::string where_;
   int descriptor_;
   std::vector<std::byte> buffer_;
   size_t filled_ = 0;
+  uint64_t written_ = 0;      // bytes of the file
+  uint64_t record_end_ = 0;   // of the last record that was given whole, or the begin of the present one
+  uint64_t whole_bytes_ = 0;  // of the file that are whole records
 };
 
 }  // namespace isochron

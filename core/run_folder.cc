@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "isochron/core/error.h"
 
@@ -15,13 +16,21 @@ namespace {
 
 constexpr std::string_view kPrefix = ".isochron-run-";
 
-/// Takes the lock of what is at `path`; -1 when another process has it or there is nothing of that kind.
+/// Takes the lock of what is at `path`; -1, with errno, when that can't be done: EWOULDBLOCK where another
+/// has it.
 int try_lock(const std::filesystem::path& path, int kind) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | kind | O_CLOEXEC | O_NOFOLLOW);
   if (descriptor < 0) return -1;
   if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
+  const int error = errno;
   ::close(descriptor);
+  errno = error;
   return -1;
+}
+
+void remove_quietly(const std::filesystem::path& path) {
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
 }
 
 }  // namespace
@@ -50,29 +59,37 @@ RunFolder::RunFolder(const std::filesystem::path& parent) {
   // Another process may take an unlocked folder for one of the dead in between: then the next number is
   // tried.
   constexpr int kAttempts = 16;
-  for (int attempt = 0; attempt < kAttempts && lock_ < 0; ++attempt) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
     path_ = parent / fmt::format("{}{}-{}", kPrefix, ::getpid(), made++);
+    leftover_.emplace(path_);  // before it is there: what throws leaves nothing
     std::error_code failed;
     std::filesystem::create_directory(path_, failed);
     require(!failed, ErrorCode::kIo, path_.string(), "cannot create the folder: {}", failed.message());
     lock_ = try_lock(path_, O_DIRECTORY);
-    if (lock_ >= 0 && !std::filesystem::exists(path_, failed)) {
-      ::close(lock_);
-      lock_ = -1;
-    }
+    const int error = lock_ < 0 ? errno : ENOENT;
+    if (lock_ >= 0 && std::filesystem::exists(path_, failed)) return;
+    if (lock_ >= 0) ::close(std::exchange(lock_, -1));
+    ::rmdir(path_.c_str());
+    require(error == EWOULDBLOCK || error == ENOENT, ErrorCode::kIo, path_.string(),
+            "cannot lock the folder: {}", std::strerror(error));
   }
-  require(lock_ >= 0, ErrorCode::kIo, path_.string(), "cannot lock the folder: {}", std::strerror(errno));
+  fail(ErrorCode::kIo, path_.string(), "cannot lock the folder: other processes take it, {} times",
+       kAttempts);
 }
 
 RunFolder::~RunFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
+  remove_quietly(path_);
   ::close(lock_);
+  remove_quietly(path_);  // once more, where only a file handle was missing
 }
 
-FolderLock::FolderLock(const std::filesystem::path& folder) : lock_(try_lock(folder, O_DIRECTORY)) {
-  require(lock_ >= 0, ErrorCode::kIo, folder.string(),
-          "is in use by another process, or is no folder; wait for its end, or name another folder");
+FolderLock::FolderLock(const std::filesystem::path& folder)
+    : lock_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  require(lock_ >= 0, ErrorCode::kIo, folder.string(), "cannot open the folder: {}", std::strerror(errno));
+  if (::flock(lock_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  ::close(lock_);
+  fail(ErrorCode::kIo, folder.string(),
+       "is in use by another process; wait for its end, or name another folder");
 }
 
 FolderLock::~FolderLock() { ::close(lock_); }

@@ -4,14 +4,17 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
+
+#include "isochron/core/leftovers.h"
 
 namespace isochron {
 
 /// `PARENT/.isochron-run-PID`, with a lock on it that the system gives back when the process dies, however it
-/// does. Making one removes those of dead processes, with all they hold.
+/// does. Making one removes those of dead processes, with all they hold. It is a Leftover.
 class RunFolder {
  public:
-  /// Throws kIo. `parent` must exist.
+  /// Throws kIo, and leaves nothing then. `parent` must exist.
   explicit RunFolder(const std::filesystem::path& parent);
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
@@ -22,6 +25,7 @@ class RunFolder {
  private:
   std::filesystem::path path_;
   int lock_ = -1;
+  std::optional<Leftover> leftover_;
 };
 
 /// Removes what processes left in `parent` that died: of the entries that may be theirs, those on which
@@ -30,10 +34,11 @@ void remove_those_of_the_dead(
     const std::filesystem::path& parent,
     const std::function<bool(const std::filesystem::directory_entry& entry)>& may_be_theirs);
 
-/// Keeps a folder to one process, by a lock on it that the system gives back when the process dies.
+/// Keeps a folder to one process, by a lock on it that the system gives back when the process dies. Where the
+/// file system has no locks it keeps nobody out.
 class FolderLock {
  public:
-  /// Throws kIo when another process (or another lock of this one) has it, or it isn't there.
+  /// Throws kIo when another process (or another lock of this one) has it, or it can't be opened.
   explicit FolderLock(const std::filesystem::path& folder);
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;

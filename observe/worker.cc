@@ -15,12 +15,14 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "isochron/core/clock.h"
 #include "isochron/core/error.h"
+#include "isochron/core/leftovers.h"
 
 namespace isochron::observe {
 namespace {
@@ -77,10 +79,14 @@ void answer(int channel, Head head, const std::string& text = "") {
 
 void answer_error(int channel, const std::exception& error) {
   const auto* own = dynamic_cast<const Error*>(&error);
+  const bool no_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
   const std::string where = own != nullptr ? own->where() : "worker";
   std::string text = error.what();
   if (own != nullptr) text.erase(0, where.size() + 3);  // "[where] "
-  const ErrorCode code = own != nullptr ? own->code() : ErrorCode::kUnsupported;
+  if (no_memory) text = "the system has no memory left";
+  const ErrorCode code = own != nullptr ? own->code()
+                         : no_memory    ? ErrorCode::kOutOfMemory
+                                        : ErrorCode::kUnsupported;
   answer(channel, {.answer = Answer::kError, .code = static_cast<int64_t>(code)}, where + "\n" + text);
 }
 
@@ -182,9 +188,11 @@ Worker::Worker(const Work& work) {
   output_ = memfd_create("output", MFD_CLOEXEC);
   require(output_ >= 0, ErrorCode::kIo, "worker", "no memory for what it prints: {}", std::strerror(errno));
   std::fflush(nullptr);  // else both would print it
+  Leftover::prepare();
   const pid_t caller = getpid();
   process_ = fork();
-  require(process_ >= 0, ErrorCode::kIo, "worker", "no process: {}", std::strerror(errno));
+  require(process_ >= 0, ErrorCode::kOutOfMemory, "worker", "the system has no room for another process: {}",
+          std::strerror(errno));
   if (process_ > 0) {
     close(ends[1]);
     channel_ = ends[0];
@@ -212,6 +220,7 @@ Worker::~Worker() {
   if (process_ > 0) {
     kill(process_, SIGKILL);
     waitpid(process_, nullptr, 0);
+    remove_leftovers_of(process_);
   }
   close(channel_);
   close(output_);
@@ -233,7 +242,10 @@ Worker::Message Worker::receive() {
   if (!whole) {
     ended_ = true;
     int status = 0;
-    waitpid(std::exchange(process_, 0), &status, 0);
+    waitpid(process_, &status, 0);
+    remove_leftovers_of(std::exchange(process_, 0));
+    require(!WIFEXITED(status) || WEXITSTATUS(status) != isochron::exit_code(ErrorCode::kOutOfMemory),
+            ErrorCode::kOutOfMemory, "worker", "its process had no memory left");
     fail(ErrorCode::kIo, "worker", "its process ended without a result{}",
          WIFSIGNALED(status) ? fmt::format(", by signal {}", WTERMSIG(status)) : std::string());
   }

@@ -1,6 +1,7 @@
 #include "isochron/train/callbacks.h"
 
 #include <fmt/ranges.h>
+#include <stdio_ext.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -205,8 +206,16 @@ void CsvLogger::open() {
 }
 
 void CsvLogger::write(const std::string& line) {
-  fmt::print(file_.get(), "{}\n", line);
-  if (std::fflush(file_.get()) != 0) fail_errno(filename_, "write");
+  const long before = std::ftell(file_.get());
+  const std::string row = line + "\n";
+  if (std::fwrite(row.data(), 1, row.size(), file_.get()) == row.size() && std::fflush(file_.get()) == 0)
+    return;
+  const int error = errno;
+  // Half a line would be read as a number cut short.
+  ::__fpurge(file_.get());
+  const bool cut = before >= 0 && ::ftruncate(::fileno(file_.get()), before) == 0;
+  errno = error;
+  fail_errno(filename_, cut ? "write" : "write, nor take back half a line,");
 }
 
 void CsvLogger::on_epoch_end(RunState& run, const Results& results) {

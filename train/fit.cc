@@ -151,7 +151,7 @@ void Trainer::Fit::epochs() {
     steps();
     if (run_.interrupted) return;
     end_epoch();
-    if (StopSignals::pending() != 0 && run_.stop_reason.empty()) interrupt();
+    if (run_.stop_reason.empty() && StopSignals::pending() != 0) interrupt();
   }
 }
 
@@ -233,7 +233,7 @@ void Trainer::Fit::iterate() {
   if (run_.step / options_.report_every != first_step / options_.report_every) report();
   save(SavePoint::kStep);
   // Before the fetch, while the dataset stands where the training does.
-  if (StopSignals::pending() != 0 && run_.stop_reason.empty()) interrupt();
+  if (run_.stop_reason.empty() && StopSignals::pending() != 0) interrupt();
   const int64_t saved_ns = timed ? now_ns() : 0;
   if (fetch_due_ && !counted_out() && !run_.interrupted) fetch();
   if (timed) {

@@ -54,7 +54,7 @@ TEST(FolderLock, KeepsOthersOutWhileItLives) {
     EXPECT_ERROR(FolderLock(folder.path()), ErrorCode::kIo, "is in use by another process");
   }
   EXPECT_NO_THROW(FolderLock(folder.path()));
-  EXPECT_ERROR(FolderLock(folder / "none"), ErrorCode::kIo, "is no folder");
+  EXPECT_ERROR(FolderLock(folder / "none"), ErrorCode::kIo, "cannot open the folder");
 }
 
 }  // namespace

@@ -35,6 +35,34 @@ TEST(StopSignalsDeathTest, AnotherRequestEndsTheProcess) {
       testing::KilledBySignal(SIGINT), "");
 }
 
+TEST(StopSignals, AHangupIsARequestUnlessItIsIgnored) {
+  {
+    const StopSignals signals;
+    std::raise(SIGHUP);
+    EXPECT_EQ(StopSignals::pending(), SIGHUP);
+    EXPECT_EQ(StopSignals::name(SIGHUP), "SIGHUP");
+  }
+  std::signal(SIGHUP, SIG_IGN);  // as nohup has it
+  {
+    const StopSignals signals;
+    std::raise(SIGHUP);
+    EXPECT_EQ(StopSignals::pending(), 0);
+  }
+  std::signal(SIGHUP, SIG_DFL);
+}
+
+TEST(StopSignalsDeathTest, OneThatNobodyAskedForIsHandledAsBefore) {
+  EXPECT_EXIT(
+      {
+        {
+          const StopSignals signals;
+          std::raise(SIGTERM);
+        }
+        std::exit(0);
+      },
+      testing::KilledBySignal(SIGTERM), "");
+}
+
 TEST(StopSignals, WhatHandledThemBeforeDoesSoAgain) {
   std::signal(SIGINT, SIG_IGN);
   { const StopSignals signals; }
