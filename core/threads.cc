@@ -13,6 +13,7 @@
 
 #include "isochron/core/error.h"
 #include "isochron/core/sealed.h"
+#include "isochron/core/team.h"
 #include "isochron/core/trace.h"
 
 namespace isochron {
@@ -82,6 +83,7 @@ int64_t parallel_loops_begun() { return t_parallel_loops; }
 namespace internal {
 
 void parallel_ranges(int threads, int64_t count, RangeFunction function, void* context) {
+  make_team(threads);
   ++t_parallel_loops;
   Seal* const seal = t_seal;
 #pragma omp parallel num_threads(threads)

@@ -182,6 +182,7 @@ Made make_primitive(ConvolutionPass pass, const ConvolutionShape& s, Way way, bo
   if (way == kWinograd && std::min(s.channels, s.outputs) < kWinogradChannels) return {};
   if (!library_counts(s)) return {};
   onednn::use_threads(threads);
+  onednn::require_room("convolution");
   try {
     const LibraryCallSpec spec(s, way, bias, types);
     if (pass == ConvolutionPass::kForward) return make_forward(spec, threads);

@@ -9,6 +9,7 @@
 
 #include "isochron/core/checked.h"
 #include "isochron/core/library_call.h"
+#include "isochron/core/team.h"
 #include "isochron/core/threads.h"
 #include "isochron/graph/stored.h"
 #include "isochron/ops/cpu/choose_kernel.h"
@@ -56,6 +57,7 @@ class MatmulKernel final : public graph::Kernel {
   /// `library`: by oneDNN's BLAS function (f32 only).
   MatmulKernel(Geometry geometry, int threads, bool library)
       : g_(std::move(geometry)), library_(library && std::is_same_v<T, float>) {
+    if (library_) onednn::require_room("matmul");
     const double products = products_of(g_);
     threads_ = products >= kThreadedProducts ? threads : 1;
     packs_ = !library_ && g_.transpose_b && g_.k > 1 && g_.n > 1;
@@ -90,6 +92,7 @@ class MatmulKernel final : public graph::Kernel {
  private:
   void multiply_large(const T* a, const T* b, T* c) const {
     if constexpr (std::is_same_v<T, float>) {
+      make_team(threads_);
       omp_set_num_threads(threads_);
       const LibraryCall call;
       const dnnl_status_t status =

@@ -4,12 +4,15 @@
 
 #include "isochron/core/checked.h"
 #include "isochron/core/library_call.h"
+#include "isochron/core/team.h"
 #include "isochron/core/threads.h"
 
 namespace isochron::ops::onednn {
 namespace {
 
 constexpr size_t kAlignment = 64;
+// What code is generated in, and what the library keeps beside it: some MB at most.
+constexpr size_t kRoomBytes = size_t{16} << 20;
 
 dnnl::stream& thread_stream() {
   thread_local dnnl::stream stream(cpu_engine());
@@ -23,11 +26,14 @@ const dnnl::engine& cpu_engine() {
   return *engine;
 }
 
+void require_room(std::string_view where) { require_address_space(kRoomBytes, where); }
+
 void use_threads(int threads) {
   require(threads == 1 || full_team(), ErrorCode::kUnsupported, "onednn",
           "a kernel prepared for {} threads was called within an OpenMP parallel region, where it would have "
           "one; call it outside, or set_compute_threads(1) before it is prepared",
           threads);
+  make_team(threads);
   omp_set_num_threads(threads);
 }
 

@@ -28,9 +28,15 @@ inline void require_success(dnnl_status_t status, std::string_view where, std::s
           static_cast<int>(status));
 }
 
-/// Runs `body`; an error of the library becomes ours: kOutOfMemory or kUnsupported.
+/// Throws kOutOfMemory where so little address space is left that the library might fail to generate code,
+/// for which some of its functions have no error.
+void require_room(std::string_view where);
+
+/// Runs `body`, which makes something of the library's; an error of the library becomes ours: kOutOfMemory or
+/// kUnsupported.
 template <typename F>
 decltype(auto) translated(std::string_view where, F&& body) {
+  require_room(where);
   try {
     return body();
   } catch (const dnnl::error& error) {
