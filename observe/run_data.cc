@@ -21,6 +21,8 @@ std::vector<SpikeRecord> records_of(const std::vector<Spike>& spikes) {
 }
 
 thread_local int64_t t_simulated_ns = 0;
+// More of them than this are no measurement, but a mistake.
+constexpr double kMostTogether = 1e9;
 
 }  // namespace
 
@@ -68,11 +70,13 @@ RunData run_data(std::span<const double> durations_ns, std::string name, int64_t
   require(warmup >= 0 && warmup < count, ErrorCode::kInvalidArgument, name,
           "of {} iterations, {} are warm-up; at least one must remain", count, warmup);
   const double typical = median(durations_ns.subspan(static_cast<size_t>(warmup)));
-  require(
-      !(typical < kLeastDurationNs), ErrorCode::kInvalidArgument, name,
-      "iterations of {:.3g} ns are too short to be judged, for times are kept in whole ns; give those of {} "
-      "iterations together",
-      typical, static_cast<int64_t>(std::pow(10, std::ceil(std::log10(kLeastDurationNs / typical)))));
+  if (typical < kLeastDurationNs) {
+    const double together = std::pow(10, std::ceil(std::log10(kLeastDurationNs / typical)));
+    fail(ErrorCode::kInvalidArgument, name,
+         "iterations of {:.3g} ns are too short to be judged, for times are kept in whole ns; {}", typical,
+         together <= kMostTogether ? fmt::format("give those of {:.0f} iterations together", together)
+                                   : std::string("is their unit another?"));
+  }
   t_simulated_ns = 0;
   Recorder recorder({.classes = 1,
                      .sample_interval_ns = int64_t{1} << 62,

@@ -551,6 +551,9 @@ RunRecord read_run_record(const std::filesystem::path& path) {
   const std::filesystem::path file = folder ? path / kRunRecordFile : path;
   require(!folder || std::filesystem::exists(file), ErrorCode::kIo, path.string(),
           "holds no {}, which `train --out` writes", kRunRecordFile);
+  // A pipe that was named may have a writer; one that lies in a folder is no run.
+  require(!folder || std::filesystem::is_regular_file(file), ErrorCode::kIo, file.string(),
+          "is no regular file");
   const std::vector<std::byte> bytes = read_file(file, kMostBytes);
   return parse_run_record({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file.string());
 }

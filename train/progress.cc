@@ -1,13 +1,13 @@
 #include "isochron/train/progress.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "isochron/core/clock.h"
+#include "isochron/core/standard_streams.h"
 #include "isochron/observe/report.h"
 
 namespace isochron::train {
@@ -60,7 +60,7 @@ Progress::Progress(std::FILE* file, bool epochs, int64_t samples_per_step)
     : file_(file),
       epochs_(file != nullptr && epochs),
       samples_per_step_(samples_per_step),
-      terminal_(file != nullptr && isatty(fileno(file)) == 1),
+      terminal_(file != nullptr && is_terminal(file)),
       shown_ns_(now_ns()) {}
 
 Progress::~Progress() {
@@ -101,7 +101,7 @@ void Progress::note(const std::string& text) {
 }
 
 void Progress::rewrite(const std::string& text) {
-  if (terminal_) std::fputs("\r\033[K", file_);
+  if (terminal_) write_terminal_command(file_, "\r\033[K");
   std::fputs(text.c_str(), file_);
   std::fflush(file_);
   open_ = true;

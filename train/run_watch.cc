@@ -5,12 +5,13 @@
 
 #include <bit>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "isochron/core/clock.h"
+#include "isochron/core/error.h"
 #include "isochron/core/event.h"
+#include "isochron/core/file.h"
 #include "isochron/memory/system_memory.h"
 #include "isochron/observe/run_record.h"
 
@@ -56,13 +57,13 @@ void RunWatch::on_epoch_end(RunState& run, const Results& results) {
 void RunWatch::on_train_end(RunState& run) { write(run, true); }
 
 void RunWatch::look(const RunState& run, const Results& results) {
+  results_ = results;  // also where nothing is written now: the last word has them
   if (alarm_.due()) {
     if (const auto report = alarm_.look()) raise(*report);
     give_back_free_heap();  // a look is rare, and takes up to a MB
   }
   if (options_.folder.empty() || now_ns() < next_write_ns_) return;
   next_write_ns_ = now_ns() + std::llround(options_.interval_seconds * 1e9);
-  results_ = results;
   write(run, false);
 }
 
@@ -105,13 +106,13 @@ void RunWatch::write(const RunState& run, bool finished) {
       {"spikes", totals.spikes},
       {"medians_ns", medians_json(recorder_)},
       {"alarm", alarm_text_}};
-  // Renamed, so that a reader finds it whole; not synced, for it is worth nothing after a crash.
-  const std::filesystem::path path = options_.folder / "live.json",
-                              part = options_.folder / ".live.json.part";
-  std::ofstream(part, std::ios::trunc)
-      << json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
-  std::error_code ignored;
-  std::filesystem::rename(part, path, ignored);
+  // Whole for a reader; not synced, for it is worth nothing after a crash.
+  try {
+    replace_file(options_.folder / "live.json",
+                 json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
+  } catch (const Error& error) {
+    if (!std::exchange(not_written_, true)) emit({EventKind::kNotice, options_.title, error.what()});
+  }
 }
 
 }  // namespace isochron::train

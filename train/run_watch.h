@@ -30,7 +30,8 @@ struct RunWatchOptions {
   observe::DriftAlarmOptions alarm = {};
 };
 
-/// Files are written in some 0.1 ms and not waited for; an alarm is an event kNotice as well.
+/// Files are written in some 0.1 ms and not waited for; an alarm is an event kNotice as well, and so is the
+/// first time that live.json can't be written.
 class RunWatch : public Callback {
  public:
   /// `recorder`, that of the fit, must outlive the callback.
@@ -53,7 +54,8 @@ class RunWatch : public Callback {
   std::string alarm_text_;
   bool rehearsed_ = false;
   uint32_t epochs_ended_ = 0;
-  Results results_;
+  Results results_;           // the newest that were told
+  bool not_written_ = false;  // live.json, and the user knows
   int64_t next_write_ns_ = 0;
 };
 
