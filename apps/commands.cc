@@ -1,15 +1,18 @@
 #include "isochron/apps/commands.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <iostream>
 #include <new>
 #include <optional>
+#include <sstream>
 
 #include "isochron/core/error.h"
 #include "isochron/core/log.h"
+#include "isochron/core/standard_streams.h"
+#include "isochron/core/terminal_text.h"
 
 namespace isochron::apps {
 namespace {
@@ -20,9 +23,14 @@ constexpr int kOutOfMemory = 4;
 
 constexpr int kBadInput = 3;
 
-/// To standard error, which may be full as well; then the exit status must do.
-void complain(const std::string& message) noexcept {
-  std::fprintf(stderr, "isochron: %s\n", message.c_str());
+/// No message is longer than this, whatever it quotes.
+constexpr size_t kLongestMessage = 4000;
+
+/// To standard error, which may be full as well; then the exit status must do. Allocates nothing.
+void complain(std::string_view message) noexcept {
+  const std::string_view shown = message.substr(0, kLongestMessage);
+  std::fprintf(stderr, "isochron: %.*s%s\n", static_cast<int>(shown.size()), shown.data(),
+               shown.size() < message.size() ? "..." : "");
 }
 
 /// An empty value is a shell's variable that isn't set; to go on without what was asked for would lose it.
@@ -35,6 +43,17 @@ void refuse_empty(CLI::Option& option) {
 int complain_of_output(int error_number) {
   complain(fmt::format("[standard output] cannot write all of it: {}", std::strerror(error_number)));
   return kBadInput;
+}
+
+/// What the parser says of a command line that is wrong, or asks for help.
+int answer_usage(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream out, errors;
+  const bool asked = app.exit(error, out, errors) == 0;
+  std::fputs(out.str().c_str(), stdout);
+  std::string text = errors.str();
+  if (text.size() > kLongestMessage) text = shortened(text, kLongestMessage) + "\n";
+  std::fputs(text.c_str(), stderr);
+  return asked ? 0 : kUsage;
 }
 
 int run(int argc, const char* const* argv) {
@@ -67,7 +86,7 @@ int run(int argc, const char* const* argv) {
     fmt::print(stderr, "{}", app.help());
     return kUsage;
   } catch (const CLI::ParseError& error) {
-    return error.get_exit_code() == 0 ? app.exit(error) : (app.exit(error), kUsage);
+    return answer_usage(app, error);
   } catch (const CheckFailed& error) {
     std::fflush(stdout);
     complain(error.what());
@@ -84,9 +103,12 @@ int run(int argc, const char* const* argv) {
     complain("the system has no memory left");
     return kOutOfMemory;
   } catch (const std::system_error& error) {
-    if (std::ferror(stdout) != 0) return complain_of_output(error.code().value());
+    if (std::ferror(stdout) != 0) {
+      const int first = standard_output_error();
+      return complain_of_output(first != 0 ? first : error.code().value());
+    }
     complain(error.what());
-    return kBadInput;
+    return is_want_of_memory(error.code()) ? kOutOfMemory : kBadInput;
   } catch (const std::exception& error) {
     std::fflush(stdout);
     complain(error.what());
@@ -112,11 +134,35 @@ void make_folder(const std::filesystem::path& folder) {
   require(!failed, ErrorCode::kIo, folder.string(), "cannot create the folder: {}", failed.message());
 }
 
+std::vector<std::shared_ptr<FolderLock>> make_own_folders(const std::vector<std::filesystem::path>& folders) {
+  std::vector<std::filesystem::path> different;
+  for (const std::filesystem::path& folder : folders) {
+    if (folder.empty()) continue;
+    make_folder(folder);
+    const bool known = std::ranges::any_of(different, [&](const std::filesystem::path& other) {
+      std::error_code unknown;
+      return std::filesystem::equivalent(folder, other, unknown);
+    });
+    if (!known) different.push_back(folder);
+  }
+  std::vector<std::shared_ptr<FolderLock>> locks;
+  for (const std::filesystem::path& folder : different) locks.push_back(std::make_shared<FolderLock>(folder));
+  return locks;
+}
+
+bool is_want_of_memory(const std::error_code& error) {
+  return error == std::errc::not_enough_memory || error == std::errc::resource_unavailable_try_again;
+}
+
 int run_command(int argc, const char* const* argv) {
   const int status = run(argc, argv);
-  std::cout.flush();
-  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good();
-  return written || status != 0 ? status : complain_of_output(errno);
+  errno = 0;
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (written || status != 0) return status;
+  // The write that failed may be long ago.
+  return complain_of_output(standard_output_error() != 0 ? standard_output_error()
+                            : errno != 0                 ? errno
+                                                         : EIO);
 }
 
 }  // namespace isochron::apps

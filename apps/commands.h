@@ -4,7 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <memory>
 #include <stdexcept>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "isochron/core/run_folder.h"
 
 namespace isochron::apps {
 
@@ -40,8 +46,17 @@ void require_folder_of(const std::filesystem::path& file);
 /// Makes the folder and those above it that are missing. Throws kIo. An empty path is not made.
 void make_folder(const std::filesystem::path& folder);
 
+/// As make_folder for each, and keeps them to this process while what is returned lives: two that write into
+/// one folder would overwrite each other's files. Throws kIo, also where another process has one. A folder
+/// may come twice.
+std::vector<std::shared_ptr<FolderLock>> make_own_folders(const std::vector<std::filesystem::path>& folders);
+
+/// Whether the system said that it has no memory, or no room for a thread or process.
+bool is_want_of_memory(const std::error_code& error);
+
 /// Parses and runs a command line. Returns the exit status: 0 done, 1 a check failed, 2 usage, 3 bad input, 4
-/// out of memory, 130 and 143 ended by SIGINT and SIGTERM with everything saved.
+/// out of memory, 129, 130 and 143 ended by SIGHUP, SIGINT and SIGTERM with everything saved, 141 where
+/// nobody reads standard output any more.
 int run_command(int argc, const char* const* argv);
 
 }  // namespace isochron::apps

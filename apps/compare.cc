@@ -153,8 +153,8 @@ void run_once(const Options& options, const std::filesystem::path& folder, Tally
 void run(const Options& options) {
   for (const std::string& name : options.chapters) find_chapter(name, options.device);
   if (options.threads > 0) set_compute_threads(options.threads);
-  make_folder(options.out);
   require_folder_of(options.json);
+  const auto locks = make_own_folders({options.out});
 
   Tally tally;
   for (int i = 1; i <= options.repeat; ++i) {

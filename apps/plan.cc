@@ -1,7 +1,9 @@
 // `isochron plan`: the memory planner on a file of buffers.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
-#include <iostream>
 #include <memory>
 #include <sstream>
 
@@ -53,8 +55,9 @@ void run(const Options& options) {
   }
   std::ostringstream csv;
   write_plan_csv(csv, table, plan);
-  std::cout << csv.str() << std::flush;
-  std::cerr << describe_plan(table.requests, plan, table.ids);
+  fmt::print("{}", csv.str());
+  std::fflush(stdout);
+  fmt::print(stderr, "{}", describe_plan(table.requests, plan, table.ids));
 }
 
 }  // namespace

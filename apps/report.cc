@@ -10,6 +10,7 @@
 #include "isochron/apps/number_options.h"
 #include "isochron/core/error.h"
 #include "isochron/core/file.h"
+#include "isochron/core/terminal_text.h"
 #include "isochron/observe/page.h"
 #include "isochron/observe/run_comparison.h"
 
@@ -26,10 +27,19 @@ struct Options {
   bool require_flat = false;
 };
 
+/// Names that a file gives stay on their lines.
 RunRecord read(const std::filesystem::path& path, const Options& options) {
+  constexpr size_t kLongestName = 200, kLongestValue = 1000;
   RunRecord record = observe::read_run_record(path);
+  record.title = quotation(record.title, kLongestName);
+  for (auto& [name, value] : record.settings) {
+    name = quotation(name, kLongestName);
+    value = quotation(value, kLongestValue);
+  }
   for (observe::RecordPart& part : record.parts) {
-    if (part.run && options.bound_percent > 0) part.run->options.time.bound = options.bound_percent / 100;
+    if (!part.run) continue;
+    part.run->name = quotation(part.run->name, kLongestName);
+    if (options.bound_percent > 0) part.run->options.time.bound = options.bound_percent / 100;
   }
   return record;
 }

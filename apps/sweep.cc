@@ -182,7 +182,7 @@ void write(const Sweep& sweep, const std::vector<Point>& points, const std::file
 
 void run(const Options& options) {
   if (options.threads > 0) set_compute_threads(options.threads);
-  make_folder(options.out);
+  const auto locks = make_own_folders({options.out});
   for (const Sweep& sweep : sweeps()) {
     const bool chosen = options.names.empty() || std::find(options.names.begin(), options.names.end(),
                                                            sweep.name) != options.names.end();

@@ -1,7 +1,6 @@
 // `isochron watch`: a live view in the terminal of a run that writes to a folder.
 #include <fmt/format.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,7 +14,8 @@
 #include "isochron/apps/number_options.h"
 #include "isochron/core/error.h"
 #include "isochron/core/file.h"
-#include "isochron/core/stop_signals.h"
+#include "isochron/core/standard_streams.h"
+#include "isochron/core/terminal_text.h"
 #include "isochron/observe/json_numbers-inl.h"
 #include "isochron/observe/report.h"
 
@@ -24,6 +24,10 @@ namespace {
 
 using nlohmann::json;
 
+// What is shown of a file that may hold anything.
+constexpr int kMostResults = 64;
+constexpr size_t kLongestName = 40, kLongestAlarm = 400;
+
 struct Options {
   std::filesystem::path folder;
   double interval_seconds = 1;
@@ -31,6 +35,9 @@ struct Options {
 };
 
 json read_live(const std::filesystem::path& path) {
+  std::error_code unknown;
+  require(!std::filesystem::exists(path, unknown) || std::filesystem::is_regular_file(path, unknown),
+          ErrorCode::kIo, path.string(), "is no regular file");
   const std::vector<std::byte> bytes = read_file(path, size_t{1} << 20);
   try {
     json live = json::parse(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
@@ -59,15 +66,18 @@ int64_t process_of(const json& live) { return observe::whole(live, "process", 1)
 std::string view(const json& live) {
   const auto number = [&](const char* name) { return live.at(name).get<double>(); };
   const double steps = number("step"), of = number("steps_per_epoch"), epochs = number("epochs");
-  std::string text = fmt::format("{}  process {}\n", live.at("title").get<std::string>(), process_of(live));
+  std::string text =
+      fmt::format("{}  process {}\n", quotation(live.at("title").get<std::string>()), process_of(live));
   const double total = number("total_steps"), recorded = number("recorded_steps");
   text += fmt::format("epoch {:.0f} of {:.0f}, step {:.0f}{}; {:.0f} steps, {}{:.0f} in {}\n",
                       number("epoch"), epochs, steps, of > 0 ? fmt::format(" of {:.0f}", of) : "", total,
                       recorded < total ? "since warm-up " : "", recorded,
                       observe::duration_text(number("seconds") * 1e9));
   std::string results;
+  int shown = 0;
   for (const auto& [name, value] : live.at("results").items()) {
-    results += fmt::format("{}{} {:.4g}", results.empty() ? "" : "  ", name,
+    if (++shown > kMostResults) break;
+    results += fmt::format("{}{} {:.4g}", results.empty() ? "" : "  ", quotation(name, kLongestName),
                            value.is_number() ? value.get<double>() : 0);
   }
   if (!results.empty()) text += results + "\n";
@@ -85,7 +95,7 @@ std::string view(const json& live) {
       fmt::format("memory {} resident, {}{} since the first look\n", observe::bytes_text(number("rss_bytes")),
                   gained < 0 ? "" : "+", observe::bytes_text(gained));
   if (const auto alarm = live.at("alarm").get<std::string>(); !alarm.empty())
-    text += fmt::format("ALARM  {}\n", alarm);
+    text += fmt::format("ALARM  {}\n", quotation(alarm, kLongestAlarm));
   return text;
 }
 
@@ -93,17 +103,17 @@ bool alive(int64_t process) { return ::kill(static_cast<pid_t>(process), 0) == 0
 
 void run(const Options& options) {
   const std::filesystem::path path = options.folder / "live.json";
-  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  const bool terminal = is_terminal(stdout);
   for (;;) {
     const json live = read_live(path);
     const std::string text = view(live);
-    if (terminal && !options.once) fmt::print("\x1b[H\x1b[J");
+    if (terminal && !options.once) write_terminal_command(stdout, "\x1b[H\x1b[J");
     fmt::print("{}", text);
     if (!terminal && !options.once) fmt::print("\n");
     std::fflush(stdout);
     if (live.at("finished").get<bool>()) {
       const auto reason = live.at("stop_reason").get<std::string>();
-      fmt::print("the run is over{}{}\n", reason.empty() ? "" : ": ", reason);
+      fmt::print("the run is over{}{}\n", reason.empty() ? "" : ": ", quotation(reason, kLongestAlarm));
       return;
     }
     if (!alive(process_of(live))) {

@@ -1,11 +1,14 @@
 // `isochron train`: the bundled models, trained on the shipped data or on files of the same form.
+#include <fcntl.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "isochron/apps/commands.h"
 #include "isochron/apps/device_option.h"
@@ -88,7 +91,8 @@ std::string train_as_twin(const TrainableModel& model, TrainOptions options, obs
   options.memory_at.clear();
   options.require_flat = false;
   options.turns = &turns;
-  if (std::freopen("/dev/null", "w", stderr) == nullptr) return {};  // its notices would be a second time
+  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);  // its notices would be a second time
+  if (nowhere < 0 || ::dup2(nowhere, STDERR_FILENO) < 0) return {};
   try {
     model.train(options);
   } catch (const TwinDone&) {
@@ -103,15 +107,12 @@ void train(const TrainableModel& model, TrainOptions options) {
     twin.emplace([&](observe::Turns& turns) { return train_as_twin(model, options, turns); });
     options.twin = &*twin;
   }
-  std::optional<FolderLock> lock;  // made behind the fork, which would hold it as well
+  std::vector<std::shared_ptr<FolderLock>> locks;  // made behind the fork, which would hold them as well
   if (!options.dry_run) {
     require_folder_of(options.json);
-    make_folder(options.out);
-    make_folder(options.tensorboard);
-    make_folder(options.graphs);
     require_folder_of(options.trace);
-    make_folder(options.checkpoint);
-    if (!options.checkpoint.empty()) lock.emplace(options.checkpoint);
+    make_folder(options.tensorboard);  // whose files bear the process in their names
+    locks = make_own_folders({options.out, options.graphs, options.checkpoint});
     require_fresh_or_resumed(options);
   }
   try {
@@ -230,8 +231,8 @@ void add_train(CLI::App& app) {
           "SIZE"));
   CLI::Option* checkpoint = command->add_option(
       "--checkpoint", options->checkpoint,
-      "folder for checkpoints: after every epoch and at the end by SIGINT or SIGTERM; the newest three are "
-      "kept; the trained weights go to weights.safetensors there");
+      "folder for checkpoints: after every epoch and at the end by SIGINT, SIGTERM or SIGHUP; the newest "
+      "three are kept; the trained weights go to weights.safetensors there");
   command->add_option("--checkpoint-epochs", options->checkpoint_epochs, "epochs between checkpoints")
       ->check(whole_number(1, INT32_MAX))
       ->capture_default_str()

@@ -1,0 +1,129 @@
+#include "isochron/apps/process.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <string_view>
+#include <system_error>
+
+#include "isochron/apps/commands.h"
+#include "isochron/core/error.h"
+#include "isochron/core/leftovers.h"
+#include "isochron/core/standard_streams.h"
+#include "isochron/core/stop_signals.h"
+
+namespace isochron::apps {
+namespace {
+
+constexpr int kOutOfMemory = 4;
+// Libraries ask for at most some MB at once.
+constexpr size_t kSpareBytes = size_t{16} << 20;
+constexpr size_t kHandlerStackBytes = size_t{64} << 10;
+
+pid_t g_process = 0;
+volatile bool g_ended = false;
+alignas(16) std::array<char, kHandlerStackBytes> g_handler_stack;
+
+/// Safe in a signal's handler.
+void say(std::string_view text) {
+  const ssize_t ignored = ::write(STDERR_FILENO, text.data(), text.size());
+  static_cast<void>(ignored);
+}
+
+[[noreturn]] void end_out_of_memory(std::string_view sentence) {
+  remove_leftovers();
+  say(sentence);
+  ::_exit(kOutOfMemory);
+}
+
+void end_by(int signal) {
+  if (::getpid() != g_process) {  // a worker, whose caller has been told too
+    ::signal(signal, SIG_DFL);
+    ::raise(signal);
+    return;
+  }
+  remove_leftovers();
+  say("isochron: ended by ");
+  say(StopSignals::name(signal));
+  say("\n");
+  ::_exit(128 + signal);
+}
+
+/// As SIGPIPE would end it, had it not something to remove.
+void end_unread() {
+  if (::getpid() != g_process) return;
+  remove_leftovers();
+  ::_exit(128 + SIGPIPE);
+}
+
+bool memory_is_short() {
+  void* spare = ::mmap(nullptr, kSpareBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (spare == MAP_FAILED) return true;
+  ::munmap(spare, kSpareBytes);
+  return false;
+}
+
+/// Of a null pointer that a library took for memory, or of a fault, which is told as usual.
+void end_by_fault(int signal) {
+  ::signal(signal, SIG_DFL);
+  if (memory_is_short())
+    end_out_of_memory("isochron: the system has no memory left, and a library failed for want of it\n");
+  ::raise(signal);  // delivered when this returns
+}
+
+[[noreturn]] void end_by_exception() {
+  try {
+    if (const std::exception_ptr present = std::current_exception()) std::rethrow_exception(present);
+  } catch (const std::bad_alloc&) {
+    end_out_of_memory("isochron: the system has no memory left\n");
+  } catch (const std::system_error& error) {
+    if (is_want_of_memory(error.code()))
+      end_out_of_memory("isochron: the system has no memory or threads left\n");
+  } catch (...) {
+  }
+  if (memory_is_short()) end_out_of_memory("isochron: the system has no memory left\n");
+  std::abort();
+}
+
+/// libgomp ends the process where it can't have the memory or the threads that it wants.
+void end_by_library() {
+  if (g_ended) return;
+  end_out_of_memory("isochron: a library ended the process, for want of memory or of threads\n");
+}
+
+void handle(int signal, void (*handler)(int), int flags) {
+  struct sigaction action {};
+  ::sigaction(signal, nullptr, &action);
+  if ((action.sa_flags & SA_SIGINFO) != 0 || action.sa_handler != SIG_DFL) return;
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  ::sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
+
+void begin_process() {
+  g_process = ::getpid();
+  Leftover::prepare();
+  std::atexit(end_by_library);
+  std::set_terminate(end_by_exception);
+  ::signal(SIGXFSZ, SIG_IGN);
+  ::signal(SIGPIPE, SIG_IGN);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) handle(signal, end_by, SA_RESTART);
+  stack_t stack{};
+  stack.ss_sp = g_handler_stack.data();
+  stack.ss_size = g_handler_stack.size();
+  ::sigaltstack(&stack, nullptr);
+  for (const int signal : {SIGSEGV, SIGBUS}) handle(signal, end_by_fault, SA_ONSTACK);
+  escape_standard_streams(end_unread);
+}
+
+void end_process() { g_ended = true; }
+
+}  // namespace isochron::apps

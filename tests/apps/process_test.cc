@@ -1,0 +1,374 @@
+// The command as a process among others: signals, limits, pipes, files that are none, a terminal behind it.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include "apps/command.h"
+#include "isochron/core/file.h"
+#include "isochron/core/run_folder.h"
+#include "support/temp_folder.h"
+
+namespace isochron::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kAddressSpaceIsLimited = false;  // the sanitizer's shadow takes terabytes
+#else
+constexpr bool kAddressSpaceIsLimited = true;
+#endif
+
+/// A line of the shell, in which CMD stands for the command.
+Outcome shell(std::string line) {
+  for (size_t at = 0; (at = line.find("CMD", at)) != std::string::npos;)
+    line.replace(at, 3, ISOCHRON_COMMAND);
+  return run_isochron("--version >/dev/null; { " + line + "; }");
+}
+
+/// What a terminal would act on; newlines and tabs are text.
+bool acts_on_terminals(const std::string& text) {
+  return std::ranges::any_of(text, [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f;
+  });
+}
+
+MATCHER(IsHarmless, "") { return !acts_on_terminals(arg); }
+
+class Process : public testing::Test {
+ protected:
+  fs::path write(const std::string& name, const std::string& content) const {
+    const fs::path path = folder_ / name;
+    std::ofstream(path, std::ios::binary) << content;
+    return path;
+  }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  /// All files and folders below, by their paths from `where`.
+  static std::vector<std::string> names_below(const fs::path& where) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::recursive_directory_iterator(where))
+      names.push_back(fs::relative(entry.path(), where));
+    std::ranges::sort(names);
+    return names;
+  }
+
+  /// Starts the command, reads what it prints up to `text`, sends it the signal; what waitpid says.
+  int status_after(const std::vector<std::string>& arguments, const std::string& text, int signal) {
+    int ends[2];
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::dup2(ends[1], STDOUT_FILENO);
+      ::dup2(ends[1], STDERR_FILENO);
+      std::vector<char*> words{const_cast<char*>(ISOCHRON_COMMAND)};
+      for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
+      words.push_back(nullptr);
+      ::execv(ISOCHRON_COMMAND, words.data());
+      ::_exit(127);
+    }
+    ::close(ends[1]);
+    printed_.clear();
+    bool sent = false;
+    char part[4096];
+    for (ssize_t got; (got = ::read(ends[0], part, sizeof part)) > 0;) {
+      printed_.append(part, static_cast<size_t>(got));
+      if (sent || printed_.find(text) == std::string::npos) continue;
+      ::kill(child, signal);
+      sent = true;
+    }
+    ::close(ends[0]);
+    EXPECT_TRUE(sent) << printed_;
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    return status;
+  }
+
+  /// A run that goes on, as `watch` sees it.
+  fs::path live_folder(const std::string& title) const {
+    fs::create_directories(folder_ / "live");
+    nlohmann::json live = {{"format", "isochron live 1"},
+                           {"title", title},
+                           {"process", ::getpid()},
+                           {"finished", false},
+                           {"stop_reason", ""},
+                           {"epoch", 1},
+                           {"epochs", 2},
+                           {"step", 3},
+                           {"steps_per_epoch", 4},
+                           {"total_steps", 3},
+                           {"recorded_steps", 3},
+                           {"seconds", 0.5},
+                           {"results", {{"loss", 0.5}}},
+                           {"p50_ns", 1000},
+                           {"p99_ns", 2000},
+                           {"data_wait_share", 0.1},
+                           {"rss_bytes", 1000},
+                           {"rss_first_bytes", 900},
+                           {"spikes", 0},
+                           {"medians_ns", {1000, 1001}},
+                           {"alarm", title}};
+    std::ofstream(folder_ / "live" / "live.json") << live.dump();
+    return folder_ / "live";
+  }
+
+  TempFolder folder_;
+  std::string printed_;
+};
+
+std::string table_of(int rows) {
+  std::string table = "step,step_ms\n";
+  for (int i = 0; i < rows; ++i) table += fmt::format("{},{}\n", i, 5 + i % 2);
+  return table;
+}
+
+TEST_F(Process, AnalyzeReadsAPipeFromFrontToBack) {
+  const std::string file = write("table.csv", table_of(30000)).string();
+  const std::string found = "30000 iterations, median 5.";
+  EXPECT_THAT(shell("cat " + file + " | CMD analyze - --column step_ms"), Ends(0, found));
+  EXPECT_THAT(shell("CMD analyze - --column step_ms < " + file), Ends(0, "standard input: " + found));
+  EXPECT_THAT(shell("cat " + file + " | CMD analyze /dev/stdin --column step_ms"), Ends(0, found));
+  EXPECT_THAT(shell("gzip -c " + file + " | CMD analyze - --column step_ms"), Ends(0, found));
+  EXPECT_THAT(shell("mkfifo " + path("pipe") + "; cat " + file + " > " + path("pipe") + " & CMD analyze " +
+                    path("pipe") + " --column step_ms"),
+              Ends(0, found));
+  EXPECT_THAT(shell("(printf step,ste; cat /dev/null; printf 'p_ms\\n'; tail -n +2 " + file +
+                    ") | CMD analyze - --column step_ms"),
+              Ends(0, found))
+      << "the first line in pieces";
+  EXPECT_THAT(
+      shell("sed 's/.*,/took /; s/$/ ms/' " + file + " | CMD analyze - --pattern 'took ([0-9]+) (ms)'"),
+      Ends(0, found));
+  EXPECT_THAT(shell(": | CMD analyze -"), Ends(3, "[standard input] has no row of data"));
+}
+
+TEST_F(Process, PatternsTakeLinearTimeAndMemory) {
+  const std::string line = write("line.log", std::string(200'000, 'a') + "\n").string();
+  const std::string limits = std::string(kAddressSpaceIsLimited ? "ulimit -v 2000000; " : "") +
+                             "ulimit -t 20; CMD analyze " + line + " --pattern ";
+  EXPECT_THAT(shell(limits + "'((a*)*)*b([0-9])'"), Ends(3, "is in none of 1 lines"));
+  EXPECT_THAT(shell(limits + "'(a|aa)+(a|aa)+(a|aa)+$b'"), Ends(3, "is in none of 1 lines"));
+  EXPECT_THAT(shell(limits + "'((((x{1,1000}){1,1000}){1,1000}){1,1000})'"),
+              Ends(2, "no regular expression"));
+  EXPECT_THAT(shell(limits + "'(a)\\1'"), Ends(2, "no regular expression")) << "back references";
+  const Outcome large = shell(limits + "\"$(printf '%0100000d' 0 | tr 0 '(')\"");
+  EXPECT_THAT(large, Ends(2, "no regular expression"));
+  EXPECT_LT(large.text.size(), 1000u) << "what is quoted of it is short";
+}
+
+TEST_F(Process, NoMessageQuotesAllOfItsInput) {
+  const std::string wide = "\"$(printf '%0100000d' 0)\"";
+  std::string columns = "a";
+  for (int i = 0; i < 20000; ++i) columns += ",column" + std::to_string(i);
+  const std::string table = write("wide.csv", columns + "\n1\n").string();
+  for (const std::string& line : {"CMD analyze " + table, "CMD analyze " + table + " --column b",
+                                  "CMD analyze " + table + " --column " + wide, "CMD fly" + wide,
+                                  "CMD train " + wide, "CMD bench --seconds " + wide}) {
+    const Outcome outcome = shell(line);
+    EXPECT_GT(outcome.status, 1) << line.substr(0, 60);
+    EXPECT_LT(outcome.text.size(), 5000u) << line.substr(0, 60);
+  }
+}
+
+TEST_F(Process, NothingThatATerminalActsOnIsPrinted) {
+  const std::string evil =
+      "\x1b[2J\x1b]0;owned\x07\r\x9b"
+      "31m\x7f\b";
+  const std::string header = write("header.csv", evil + ",b\n1,2\n").string();
+  EXPECT_THAT(run_isochron("analyze " + header),
+              AllOf(Ends(2, "\\x1b[2J"), testing::Field(&Outcome::text, IsHarmless())));
+  const std::string log = write("times.log", "took " + evil + "ms\n").string();
+  EXPECT_THAT(run_isochron("analyze " + log + " --pattern 'took (\\C*)ms'").text, IsHarmless());
+  const fs::path named = write("name" + evil + ".csv", "step_ms\n1\n");
+  const Outcome good = run_isochron("analyze '" + named.string() + "'");
+  EXPECT_THAT(good.text, AllOf(IsHarmless(), HasSubstr("name\\x1b[2J")));
+  EXPECT_THAT(run_isochron("analyze '" + named.string() + "none'").text,
+              AllOf(IsHarmless(), HasSubstr("\\x1b[2J")));
+  EXPECT_THAT(run_isochron("train '" + evil + "'").text, AllOf(IsHarmless(), HasSubstr("\\x1b[2J")));
+  EXPECT_THAT(run_isochron("'" + evil + "'").text, IsHarmless());
+
+  const std::string title = "run\x1b[2J\nforged: line\r";
+  const Outcome watched = run_isochron("watch --once " + live_folder(title).string());
+  EXPECT_THAT(watched, Ends(0, "run\\x1b[2J\\nforged: line\\x0d  process"));
+  EXPECT_THAT(watched.text, IsHarmless());
+  const std::string record = nlohmann::json({{"format", "isochron run 1"},
+                                             {"title", title},
+                                             {"settings", nlohmann::json::object()},
+                                             {"parts", nlohmann::json::array()}})
+                                 .dump();
+  const std::string run = write("run.json", record).string();
+  EXPECT_THAT(run_isochron("report " + run).text, IsHarmless());
+  const std::string buffers = write("buffers.csv", "id,lower,upper,size\n" + evil + ",0,2,64\n").string();
+  EXPECT_THAT(run_isochron("plan " + buffers).text, IsHarmless());
+}
+
+TEST_F(Process, EverythingIsPrintedWhereItIsEscaped) {
+  for (const char* folder :
+       {"apps", "core", "data", "graph", "memory", "nn", "observe", "ops", "optim", "train"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(ISOCHRON_SOURCE_DIR) / folder)) {
+      if (entry.path().extension() != ".cc") continue;
+      std::ifstream file(entry.path());
+      const std::string text(std::istreambuf_iterator<char>(file), {});
+      for (const char* stream : {"std::cout", "std::cerr", "std::clog"})
+        EXPECT_EQ(text.find(stream), std::string::npos)
+            << entry.path() << " prints past core/standard_streams.h";
+    }
+  }
+}
+
+TEST_F(Process, ASignalEndsItInGoodOrderOutsideOfTheFitLoop) {
+  const std::string live = live_folder("run").string();
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    const int status = status_after({"watch", live}, "epoch 1 of 2", signal);
+    ASSERT_TRUE(WIFEXITED(status)) << signal;
+    EXPECT_EQ(WEXITSTATUS(status), 128 + signal);
+    EXPECT_THAT(printed_, HasSubstr("isochron: ended by SIG"));
+  }
+  EXPECT_THAT(shell("trap '' HUP; CMD watch " + live + " & p=$!; kill -HUP $p; kill -TERM $p; wait $p"),
+              testing::Field(&Outcome::status, 143))
+      << "below nohup a hangup is none";
+}
+
+TEST_F(Process, AHangupSavesAsSigtermDoes) {
+  const int status = status_after({"train", "regress", "--epochs", "100000", "--checkpoint", path("saved")},
+                                  "Epoch 1,", SIGHUP);
+  ASSERT_TRUE(WIFEXITED(status)) << printed_;
+  EXPECT_EQ(WEXITSTATUS(status), 129);
+  EXPECT_THAT(printed_, HasSubstr("interrupted by SIGHUP; what was done is in"));
+  const std::vector<std::string> names = names_below(folder_ / "saved");
+  EXPECT_TRUE(std::ranges::any_of(names, [](const std::string& name) { return name.starts_with("cp-"); }));
+  EXPECT_FALSE(std::ranges::any_of(names, [](const std::string& name) { return name.starts_with("."); }));
+}
+
+TEST_F(Process, LeavesNoTemporaryFolderBehindAPipeThatCloses) {
+  fs::create_directories(folder_ / "tmp");
+  const std::string there = "export TMPDIR=" + path("tmp") + "; cd " + folder_.path().string() + "; ";
+  EXPECT_THAT(shell(there + "(CMD train regress --epochs 100000; echo \"status $?\" >&2) | head -1").text,
+              HasSubstr("status 141"));
+  shell(there + "CMD compare every-epoch --seconds 0.2 --budget 5 | head -1");
+  EXPECT_THAT(names_below(folder_ / "tmp"), testing::IsEmpty());
+}
+
+TEST_F(Process, WithFewDescriptorsNothingIsLeft) {
+  for (int descriptors = 4; descriptors <= 14; ++descriptors) {
+    const std::string name = path(fmt::format("c{}", descriptors));
+    const Outcome outcome = shell(fmt::format(
+        "ulimit -n {}; exec CMD train regress --epochs 1 --steps 2 --checkpoint {}", descriptors, name));
+    EXPECT_THAT(outcome.status, testing::AnyOf(0, 3, 4, 127)) << descriptors << "\n" << outcome.text;
+    if (!fs::exists(name)) continue;
+    for (const std::string& left : names_below(name))
+      EXPECT_THAT(left, Not(HasSubstr(".isochron-run"))) << descriptors;
+  }
+}
+
+TEST_F(Process, BeyondTheLimitOfAFilesSizeNothingIsHalfWritten) {
+  const Outcome outcome = shell("ulimit -f 8; CMD train digits --epochs 1 --steps 2 --checkpoint " +
+                                path("c") + " --out " + path("o"));
+  EXPECT_THAT(outcome, Ends(3, "File too large"));
+  for (const std::string& name : names_below(folder_.path())) EXPECT_THAT(name, Not(HasSubstr(".tmp-")));
+  EXPECT_THAT(names_below(folder_ / "c"), testing::IsEmpty());
+  for (const std::string name : {"train.json", "run.json", "live.json"}) {
+    if (!fs::exists(folder_ / "o" / name)) continue;
+    EXPECT_NO_THROW(read_json(folder_ / "o" / name)) << name;
+  }
+}
+
+TEST_F(Process, AFolderOfResultsHasOneProcess) {
+  fs::create_directories(folder_ / "out");
+  const FolderLock lock(folder_ / "out");
+  const std::string refused = "is in use by another process; wait for its end, or name another folder";
+  for (const char* command : {"train regress --epochs 1 --steps 5", "compare growing-graph", "sweep batch"})
+    EXPECT_THAT(run_isochron(std::string(command) + " --out " + path("out")), Ends(3, refused));
+  EXPECT_TRUE(fs::is_empty(folder_ / "out"));
+}
+
+TEST_F(Process, OneFolderMayServeForAll) {
+  EXPECT_THAT(
+      run_isochron("train regress --epochs 1 --steps 2 --out " + path("o") + " --checkpoint " + path("o")),
+      Ends(0, "weights.safetensors"));
+}
+
+TEST_F(Process, FilesThatAreNoneAreErrors) {
+  ASSERT_EQ(::mkfifo(path("run.json").c_str(), 0600), 0);
+  ASSERT_EQ(::mkfifo(path("live.json").c_str(), 0600), 0);
+  EXPECT_THAT(run_isochron("report " + folder_.path().string()), Ends(3, "is no regular file"));
+  EXPECT_THAT(run_isochron("report " + path("run.json")), Ends(3, "is a pipe that nobody writes to"));
+  EXPECT_THAT(run_isochron("watch " + folder_.path().string()), Ends(3, "is no regular file"));
+  EXPECT_THAT(shell("CMD doctor 2>&1 >/dev/full || exit $?; true"), Ends(3, "No space left on device"));
+  const std::string table = write("steps.csv", table_of(100)).string();
+  EXPECT_THAT(run_isochron("analyze " + table + " --column step_ms --json /dev/full"),
+              Ends(3, "No space left on device"));
+}
+
+TEST_F(Process, TextInUtf16IsBadInput) {
+  std::string wide;
+  for (const char c : table_of(80)) wide += {c, '\0'};
+  EXPECT_THAT(
+      run_isochron("analyze " + write("marked.csv", "\xff\xfe" + wide).string() + " --column step_ms"),
+      Ends(3, "is text in UTF-16"));
+  EXPECT_THAT(run_isochron("analyze " + write("plain.csv", wide).string()),
+              Ends(3, "looks like text in UTF-16"));
+  EXPECT_THAT(run_isochron("analyze " + write("log", "\xff\xfe" + wide).string() + " --pattern '([0-9]+)'"),
+              Ends(3, "is text in UTF-16"));
+  EXPECT_THAT(run_isochron("analyze " + write("binary", std::string(3000, '\0') + "1\n").string()),
+              Ends(3, "is no text"));
+}
+
+TEST_F(Process, TimesThatCantBeAreRefused) {
+  std::string brief = "time_ns\n", endless = "time_min\n";
+  for (int i = 0; i < 100; ++i) {
+    brief += "1e-300\n";
+    endless += "1e300\n";
+  }
+  const Outcome outcome = run_isochron("analyze " + write("brief.csv", brief).string());
+  EXPECT_THAT(outcome, Ends(2, "is their unit another?"));
+  EXPECT_THAT(outcome.text, Not(HasSubstr("-9")));
+  EXPECT_THAT(run_isochron("analyze " + write("endless.csv", endless).string()),
+              Ends(3, "line 2] expected a time of less than 146 years"));
+}
+
+TEST_F(Process, WatchEndsOnTheLastEpochsResults) {
+  ASSERT_EQ(
+      run_isochron("train digits --epochs 8 --steps 3 --out " + path("o") + " --json " + path("j")).status,
+      0);
+  const nlohmann::json live = read_json(folder_ / "o" / "live.json"), result = read_json(folder_ / "j");
+  EXPECT_EQ(live["epoch"], 8);
+  const nlohmann::json last = result["epochs"][7];
+  for (const char* name : {"loss", "accuracy", "val_accuracy"})
+    EXPECT_EQ(live["results"][name].get<double>(), last[name].get<double>()) << name;
+  EXPECT_THAT(run_isochron("watch " + path("o")),
+              Ends(0, fmt::format("val_accuracy {:.4g}", last["val_accuracy"].get<double>())));
+}
+
+TEST_F(Process, WantOfMemoryOrThreadsIsToldAndExitsWithFour) {
+  if (!kAddressSpaceIsLimited) GTEST_SKIP() << "address space can't be limited here";
+  // From where the command is loaded at all to where it has enough, at narrow steps around what libraries
+  // need.
+  const auto limited = [](int megabytes, const std::string& what) {
+    return shell(fmt::format("ulimit -v {}; CMD {}", megabytes * 1024, what));
+  };
+  int enough = 0, wanting = 0;
+  for (int megabytes = 100; megabytes <= 400; megabytes += megabytes < 200 ? 8 : 50) {
+    const Outcome outcome = limited(megabytes, "bench --case cnn --steps 1 --threads 2");
+    if (outcome.status == 127) continue;  // its libraries weren't loaded
+    EXPECT_THAT(outcome.status, testing::AnyOf(0, 4)) << megabytes << " MB\n" << outcome.text;
+    (outcome.status == 0 ? enough : wanting) += 1;
+    if (outcome.status == 0) continue;
+    EXPECT_THAT(outcome.text, HasSubstr("isochron: ")) << megabytes;
+  }
+  EXPECT_GT(enough, 0);
+  EXPECT_GT(wanting, 0);
+}
+
+}  // namespace
+}  // namespace isochron::apps
