@@ -93,6 +93,15 @@ def seeds():
     cifar = [bytes([label]) + bytes(i % 251 for i in range(3072)) for label in (3, 7)]
     digits = "".join(",".join(str((i * j) % 17) for j in range(64)) + f",{i}\n" for i in range(6)).encode()
     yield from {
+        "analyze_log/good": b"([0-9.]+)(ms|us|s)/step\n32/32 - 1s 21.5ms/step - loss: 0.5\nEpoch 2\n3us/step\n",
+        "analyze_log/good_gzip": b"Time: ([0-9.]+)\n" + gzip.compress(b"Time: 0.25 seconds\n" * 5, mtime=0),
+        "analyze_log/many_ways": b"((a*)*)*(.*(.*(.*)))b([0-9])\n" + b"a" * 400 + b"\n",
+        "analyze_log/large": b"(((x{100}){100}){100})\nxxx\n",
+        "analyze_log/back_reference": b"(a)\\1\naa\n",
+        "analyze_table/good": b"step_ms\nstep;step_ms\n1;12.5\n2;13\n",
+        "analyze_table/good_numbers": b"0\n1.5,2\n+3,x\n",
+        "analyze_table/good_only": b"\ntime (ns)\r\n\"1e3\"\r\n7\r\n",
+        "analyze_table/utf16": b"\n\xff\xfe" + "time_ms\n1\n".encode("utf-16-le"),
         "cifar10/good": cifar[0] + cifar[1],
         "cifar100/good": b"\x13" + cifar[0] + b"\x00" + cifar[1],
         "choices/good": b"+kernel\tmatmul 32x100\nother kernel\tconvolution\n",
@@ -123,6 +132,9 @@ def seeds():
         "safetensors/good": safetensors(header, ramp + b"\1"),
         "safetensors_header/good": struct.pack(">H", 25) + json.dumps(header).encode(),
         "safetensors_header/nested": struct.pack(">H", 0) + b'{"a":' + b"[" * 500,
+        "terminal_text/good": b"\x05plain \xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80\n\ttext",
+        "terminal_text/good_controls": b"\x03a\x1b[2J\x1b]0;title\x07\r\x9b\xc2\x9b1m\x7f\xe2\x80\xaeb\x00",
+        "terminal_text/good_no_utf8": b"\x02\xff\xc0\xaf\xed\xa0\x80\xf4\x90\x80\x80\xe2\x82",
         "text/good": b"some text\nand more\xc3\xa4",
         "text_lines/good": lines,
         "text_lines/good_gzip": gzip.compress(lines, mtime=0),

@@ -11,7 +11,8 @@ namespace isochron::fuzz {
 const std::vector<Target>& targets() {
   static const std::vector<Target> all = [] {
     std::vector<Target> result;
-    for (auto&& part : {internal::data_targets(), internal::image_targets(), internal::library_targets()}) {
+    for (auto&& part : {internal::command_targets(), internal::data_targets(), internal::image_targets(),
+                        internal::library_targets()}) {
       result.insert(result.end(), part.begin(), part.end());
     }
     std::ranges::sort(result, {}, &Target::name);

@@ -30,6 +30,7 @@ bool accepts(const Target& target, Input input);
 void demand(bool condition, const char* what);
 
 namespace internal {
+std::vector<Target> command_targets();
 std::vector<Target> data_targets();
 std::vector<Target> image_targets();
 std::vector<Target> library_targets();

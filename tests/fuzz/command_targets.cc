@@ -1,0 +1,95 @@
+// What the command reads of other programs' files, and what it prints of any.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "fuzz/memory_file.h"
+#include "fuzz/targets.h"
+#include "isochron/apps/iteration_times.h"
+#include "isochron/core/error.h"
+#include "isochron/core/terminal_text.h"
+
+namespace isochron::fuzz {
+namespace {
+
+std::string_view text_of(Input input) { return {reinterpret_cast<const char*>(input.data()), input.size()}; }
+
+/// A wrong pattern or column is input here as well.
+void read_times(const apps::TimesOptions& options) {
+  try {
+    const std::vector<double> times = apps::read_times(options);
+    demand(!times.empty(), "times: none");
+    for (const double ns : times) demand(ns > 0 && std::isfinite(ns), "times: one that is none");
+  } catch (const Error& error) {
+    demand(std::string_view(error.what()).size() < 2000, "times: a message that quotes all of its input");
+    if (error.code() == ErrorCode::kInvalidArgument) fail(ErrorCode::kBadFormat, "times", "{}", error.what());
+    throw;
+  }
+}
+
+/// Up to a newline the pattern, from there on the log.
+void parse_analyze_log(Input input) {
+  const std::string_view text = text_of(input);
+  const size_t end = std::min(text.find('\n'), text.size());
+  std::string pattern(text.substr(0, end));
+  if (pattern.empty()) pattern = "()";
+  read_times(
+      {.path = file_of(input.subspan(std::min(end + 1, input.size()))), .pattern = pattern, .unit = "us"});
+}
+
+/// Up to a newline the column's name or number, from there on the table.
+void parse_analyze_table(Input input) {
+  const std::string_view text = text_of(input);
+  const size_t end = std::min(text.find('\n'), text.size());
+  const bool numbered = !text.empty() && text[0] >= '0' && text[0] <= '9';
+  read_times({.path = file_of(input.subspan(std::min(end + 1, input.size()))),
+              .column = std::string(text.substr(0, end)),
+              .unit = numbered ? "us" : "",
+              .most_times = 10'000});
+}
+
+/// Whether a terminal shows all of it and acts on nothing: no controls, and UTF-8 as far as bytes tell.
+bool is_harmless(std::string_view text) {
+  int expected = 0;
+  unsigned char before = 0;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f) return false;
+    const bool continues = (byte & 0xc0) == 0x80;
+    if (continues != (expected > 0)) return false;
+    if (continues && before == 0xc2 && byte < 0xa0) return false;  // C1
+    expected = continues ? expected - 1 : byte >= 0xf0 ? 3 : byte >= 0xe0 ? 2 : byte >= 0xc0 ? 1 : 0;
+    before = byte;
+  }
+  return expected == 0;
+}
+
+/// The first byte says where the text is cut in two.
+void parse_terminal_text(Input input) {
+  if (input.empty()) return;
+  const std::string_view text = text_of(input.subspan(1));
+  const size_t cut = std::min<size_t>(std::to_integer<size_t>(input[0]), text.size());
+  const std::string whole = escape_for_terminal(text);
+  demand(is_harmless(whole), "terminal text: something is left that a terminal acts on");
+  demand(escape_for_terminal(whole) == whole, "terminal text: escaped twice it is another");
+  TerminalEscaper escaper;
+  std::string pieces;
+  const auto append = [&pieces](std::string_view piece) { pieces += piece; };
+  escaper.put(text.substr(0, cut), append);
+  for (const char c : text.substr(cut)) escaper.put({&c, 1}, append);
+  escaper.finish(append);
+  demand(pieces == whole, "terminal text: in pieces it is another");
+  const std::string quote = quotation(text, 16);
+  demand(is_harmless(quote) && quote.find('\n') == std::string::npos && quote.size() < 200,
+         "terminal text: a quotation that is none");
+}
+
+}  // namespace
+
+std::vector<Target> internal::command_targets() {
+  return {{"analyze_log", parse_analyze_log},
+          {"analyze_table", parse_analyze_table},
+          {"terminal_text", parse_terminal_text}};
+}
+
+}  // namespace isochron::fuzz
