@@ -7,6 +7,7 @@
 #include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/registry.h"
+#include "isochron/ops/row_updates.h"
 #include "isochron/ops/rules.h"
 #include "isochron/ops/shape_ops.h"
 
@@ -65,9 +66,16 @@ std::vector<TensorSpec> infer_scatter_add(const OpCall& call) {
   return {{updates.dtype, shape}};
 }
 
+/// Along axis 0 the attributes `padding`, the number of a slice that gets no gradient, and `sparse` may say
+/// more (ops/embedding.h).
 std::vector<Tensor> gather_gradient(const GradientCall& call) {
   const int64_t axis = call.attributes.get<int64_t>("axis");
-  return {scatter_add(call.output_gradients[0], call.inputs[1], call.inputs[0].extent(axis), axis), Tensor()};
+  const int64_t extent = call.inputs[0].extent(axis);
+  const Tensor& updates = call.output_gradients[0];
+  if (axis != 0) return {scatter_add(updates, call.inputs[1], extent, axis), Tensor()};
+  const RowGradient gradient{call.inputs[1], updates, call.attributes.get_or<int64_t>("padding", -1),
+                             call.attributes.get_or("sparse", false)};
+  return {dense_gradient(gradient, extent), Tensor()};
 }
 
 std::vector<Tensor> scatter_add_gradient(const GradientCall& call) {

@@ -1,5 +1,7 @@
 #include "isochron/ops/registry.h"
 
+#include "isochron/ops/embedding.h"
+#include "isochron/ops/row_updates.h"
 #include "isochron/ops/vector_target.h"
 
 namespace isochron::ops {
@@ -17,12 +19,14 @@ graph::Registry& mutable_registry() {
     register_shapes(*registry);
     register_slicing(*registry);
     register_indexing(*registry);
+    register_embedding(*registry);
     register_along_axis(*registry);
     register_cumulative(*registry);
     register_sorting(*registry);
     register_interpolation(*registry);
     register_matrices(*registry);
     register_optimizers(*registry);
+    register_row_updates(*registry);
     register_tensor_lists(*registry);
     register_update_if(*registry);
     register_control(*registry);
