@@ -18,6 +18,7 @@
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/optimizer_updates.h"
 #include "isochron/ops/registry.h"
+#include "isochron/ops/row_updates.h"
 #include "isochron/ops/shape_ops.h"
 
 namespace isochron::optim {
@@ -175,6 +176,7 @@ void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameter
   std::vector<Tensor> others;
   if (!options_.allow_untrained) others = others_behind(loss, parameters);
   sources.insert(sources.end(), others.begin(), others.end());
+  const ops::RowGradientScope scope;
   const Tensor target = scaled(loss);
   const std::vector<Tensor> found =
       graph::Capture::current() ? gradients(target, sources) : tape->gradient(target, sources);
@@ -267,10 +269,10 @@ void Optimizer::prepare(std::span<const Variable> parameters) {
       entry.states.push_back(
           own(parameter, states_[k].name, full(shape, states_[k].initial, parameter.dtype())));
     }
-    const Tensor zero = zeros(parameter.shape(), parameter.dtype());
-    if (accumulates()) entry.gradient_sum = own(parameter, "gradient_sum", zero);
+    const auto zero = [&] { return zeros(parameter.shape(), parameter.dtype()); };
+    if (accumulates()) entry.gradient_sum = own(parameter, "gradient_sum", zero());
     if (options_.average_decay > 0) entry.average = own(parameter, "average", parameter);
-    if (options_.keep_gradients) entry.gradient = Variable(zero, parameter.name(), false);
+    if (options_.keep_gradients) entry.gradient = Variable(zero(), parameter.name(), false);
     entries.push_back(std::move(entry));
   }
   entries_ = std::move(entries);

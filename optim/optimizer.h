@@ -3,6 +3,28 @@
 // an update op (ops/optimizer_updates.h). The same calls serve captured and eager code; captured, the update
 // is in place.
 //
+// Tables of which a step reads a few rows (nn::Embedding, gather along the first axis, nn::EmbeddingBag) have
+// row-sparse gradients (ops/row_updates.h), and only these rows are updated, in place, where
+//
+//   - the layer was told so (`sparse`): states of other rows don't move, whatever they hold, as in PyTorch's
+//     SparseAdam. Without momentum, SGD and Adagrad give what they always give; all others are lazy: a moment
+//     decays, and the parameter moves on by it, only in steps that read the row. The bias correction counts
+//     all steps. PyTorch's SparseAdam is Adam with epsilon 1e-8, its SGD and Adagrad those of
+//     optim/optimizers.h in their PyTorch form.
+//   - it makes no difference, not of one bit: SGD without momentum and Adagrad, without decay of the
+//   parameter
+//     and without clipping by norm, where the table is read once, on at most half as many places as it has
+//     rows.
+//
+// The step then costs the same however many rows the table has, captured and on the CPU; eager updates copy
+// the table. Clipping, loss scaling and groups work on the rows as on any gradient, which have the same norm.
+// What needs all of a gradient gets it: a table that is read in another way too (tied weights), micro-batches
+// that are accumulated, noise, weight decay of the table, LAMB and Adafactor, devices. There SGD and Adagrad
+// update all rows, to the right values, and so does any other optimizer where the layer wasn't told; where it
+// was, it would not be lazy, and is refused with kUnsupported, but for tied weights, whose every row has a
+// gradient. Averages (average_decay) and kept gradients cost a pass over the table. Checkpoints hold tables
+// and states whole, so that resuming needs nothing else.
+//
 // The kinds (optim/optimizers.h) differ only in what they give the constructor, so any of them may be moved
 // into an Optimizer.
 #pragma once
@@ -14,6 +36,7 @@
 
 #include "isochron/graph/op.h"
 #include "isochron/graph/variable.h"
+#include "isochron/ops/row_updates.h"
 #include "isochron/optim/schedules.h"
 #include "isochron/optim/step_options.h"
 
@@ -114,8 +137,10 @@ class Optimizer {
     Variable average;       // where averages are kept
     Variable gradient;      // where gradients are
   };
-  /// What one update changes, in the order of the update op's results, and what belongs to it.
+  /// What one update changes, in the order of the update ops' results, and what belongs to it.
   struct Update;
+  /// Parameters with their gradients; those updated by rows come last, with the sums of their rows.
+  struct Gradients;
 
   bool accumulates() const { return options_.accumulate > 1; }
   void check_options() const;
@@ -125,8 +150,12 @@ class Optimizer {
   graph::Attributes attributes_for(std::span<const Variable> parameters) const;
   const Entry& entry_of(const Variable& parameter, size_t hint) const;
 
+  // optim/row_gradients.cc
+  std::vector<ops::RowGradient> rows_of(const Variable& parameter, const Tensor& gradient) const;
+  Gradients by_rows(std::span<const Variable> parameters, std::span<const Tensor> gradients) const;
+
   // optim/optimizer_step.cc
-  Update update_of(std::span<const Variable> parameters, std::span<const Variable> resting) const;
+  Update update_of(const Gradients& gradients, std::span<const Variable> resting) const;
   void step(std::span<const Variable> parameters, std::vector<Tensor> gradients,
             std::span<const Variable> resting, const Tensor& rows);
   void keep(std::span<const Variable> parameters, std::span<const Tensor> gradients);

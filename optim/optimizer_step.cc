@@ -9,24 +9,30 @@
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/optimizer_updates.h"
 #include "isochron/ops/registry.h"
+#include "isochron/ops/row_updates.h"
 #include "isochron/ops/shape_ops.h"
 #include "isochron/ops/slicing.h"
 #include "isochron/ops/tensor_lists.h"
 #include "isochron/ops/update_if.h"
 #include "isochron/optim/optimizer.h"
+#include "isochron/optim/row_gradients.h"
 
 namespace isochron::optim {
 
-/// The targets are in the order of the update op's results (step, parameters, states), then the learning rate
-/// under a schedule, then the averages where they are kept: of the parameters, and of those that rest.
+/// The targets are in the order of the update ops' results (step, parameters, states; tables, their states),
+/// then the learning rate under a schedule, then the averages where they are kept: of the parameters, and of
+/// those that rest.
 struct Optimizer::Update {
   ops::UpdateLayout layout;
   graph::Attributes attributes;
+  ops::RowUpdateLayout row_layout;
+  graph::Attributes row_attributes;
+  std::vector<Tensor> rows, counts;  // of each table
   std::vector<Variable> targets;
   std::vector<Variable> gradient_sums;
   std::vector<Variable> resting;  // whose averages go on
 
-  size_t results() const { return layout.outputs(); }
+  size_t results() const { return layout.outputs() + row_layout.outputs(); }
 };
 
 namespace {
@@ -93,16 +99,31 @@ std::vector<Tensor> next_scale(const LossScale& options, const Tensor& finite,
 
 }  // namespace
 
-Optimizer::Update Optimizer::update_of(std::span<const Variable> parameters,
-                                       std::span<const Variable> resting) const {
-  Update update{{parameters.size(), states_.size()}, attributes_for(parameters), {step_}, {}, {}};
-  update.targets.insert(update.targets.end(), parameters.begin(), parameters.end());
+Optimizer::Update Optimizer::update_of(const Gradients& gradients, std::span<const Variable> resting) const {
+  const std::span<const Variable> whole = gradients.whole(), tables = gradients.tables();
+  Update update{{whole.size(), states_.size()},
+                attributes_for(whole),
+                {tables.size(), states_.size()},
+                attributes_for(tables),
+                gradients.rows,
+                gradients.counts,
+                {step_},
+                {},
+                {}};
+  update.row_attributes.set("rule", op_->name);
   update.targets.resize(update.results());
   std::vector<Variable> averages;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const Entry& entry = entry_of(parameters[i], i);
+  for (size_t i = 0; i < gradients.parameters.size(); ++i) {
+    const Entry& entry = entry_of(gradients.parameters[i], i);
+    const bool table = i >= whole.size();
+    const auto target = [&](size_t of_whole, size_t of_table) -> Variable& {
+      return update.targets[table ? update.layout.outputs() + of_table - ops::RowUpdateLayout::kFirstAliased
+                                  : of_whole - ops::UpdateLayout::kFirstAliased];
+    };
+    const size_t at = i - (table ? whole.size() : 0);
+    target(update.layout.parameter(at), update.row_layout.parameter(at)) = entry.parameter;
     for (size_t k = 0; k < states_.size(); ++k)
-      update.targets[update.layout.state(k, i) - ops::UpdateLayout::kFirstAliased] = entry.states[k];
+      target(update.layout.state(k, at), update.row_layout.state(k, at)) = entry.states[k];
     if (accumulates()) update.gradient_sums.push_back(entry.gradient_sum);
     if (options_.average_decay > 0) averages.push_back(entry.average);
   }
@@ -116,12 +137,14 @@ Optimizer::Update Optimizer::update_of(std::span<const Variable> parameters,
 /// `resting`: parameters that this step doesn't change.
 void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> gradients,
                      std::span<const Variable> resting, const Tensor& rows) {
-  const Update update = update_of(parameters, resting);
   const graph::UnobservedScope unobserved;
+  Gradients split = by_rows(parameters, gradients);
+  if (options_.keep_gradients) keep(parameters, gradients);
+  gradients = std::move(split.gradients);
+  const Update update = update_of(split, resting);
   std::vector<Variable> targets = update.targets;
   for (const Variable& slot : scale_slots()) targets.push_back(slot);
   const std::vector<Tensor> state = values_of(targets);
-  if (options_.keep_gradients) keep(parameters, gradients);
   for (const Variable& parameter : resting) {
     const Variable& kept = entry_of(parameter, 0).gradient;
     if (kept.defined()) kept.assign(zeros(kept.shape(), kept.dtype()));
@@ -196,22 +219,44 @@ std::vector<Tensor> Optimizer::updated(const Update& update, std::span<const Ten
   if (one_by_one) factor = one();
   if (options_.noise.eta > 0) add_noise(options_.noise, state[0], gradients);
 
-  std::vector<Tensor> inputs = {factor,
-                                schedule_.constant() ? learning_rate_.tensor() : state[update.results()]};
-  inputs.insert(inputs.end(), state.begin(), state.begin() + static_cast<std::ptrdiff_t>(update.results()));
-  inputs.insert(inputs.end(), gradients.begin(), gradients.end());
-  // Read before the update writes the step over itself. The first update's result is the first average.
+  const Tensor rate = schedule_.constant() ? learning_rate_.tensor() : state[update.results()];
+  const auto tables = gradients.begin() + static_cast<std::ptrdiff_t>(update.layout.parameters);
+  // What reads the step comes before the update that writes it over itself. The first update's result is the
+  // first average.
+  std::vector<Tensor> of_tables;
+  if (tables != gradients.end()) {
+    std::vector<Tensor> inputs = {factor, rate, state[0]};
+    const std::span<const Tensor> before =
+        state.subspan(update.layout.outputs(), update.row_layout.outputs());
+    inputs.insert(inputs.end(), before.begin(), before.end());
+    inputs.insert(inputs.end(), tables, gradients.end());
+    inputs.insert(inputs.end(), update.rows.begin(), update.rows.end());
+    inputs.insert(inputs.end(), update.counts.begin(), update.counts.end());
+    of_tables = graph::apply(ops::row("update_rows"), inputs, update.row_attributes);
+  }
   Tensor kept, fresh;
   if (options_.average_decay > 0) {
     const Tensor one_before = greater(state[0], scalar(0, DType::kI64));
     kept = cast(one_before, DType::kF64) * options_.average_decay;
     fresh = 1.0 - kept;
   }
-  std::vector<Tensor> results = graph::apply(*op_, inputs, update.attributes);
+  std::vector<Tensor> results;
+  if (update.layout.parameters > 0) {
+    std::vector<Tensor> inputs = {factor, rate};
+    inputs.insert(inputs.end(), state.begin(),
+                  state.begin() + static_cast<std::ptrdiff_t>(update.layout.outputs()));
+    inputs.insert(inputs.end(), gradients.begin(), tables);
+    results = graph::apply(*op_, inputs, update.attributes);
+  } else {
+    results = {state[0] + 1.0};
+  }
+  std::vector<Tensor> parameters(results.begin() + 1,
+                                 results.begin() + 1 + static_cast<std::ptrdiff_t>(update.layout.parameters));
+  parameters.insert(parameters.end(), of_tables.begin(),
+                    of_tables.begin() + static_cast<std::ptrdiff_t>(update.row_layout.parameters));
+  results.insert(results.end(), of_tables.begin(), of_tables.end());
   if (!schedule_.constant()) results.push_back(schedule_(results[0]));
   if (options_.average_decay > 0) {
-    std::vector<Tensor> parameters(
-        results.begin() + 1, results.begin() + 1 + static_cast<std::ptrdiff_t>(update.layout.parameters));
     parameters.insert(parameters.end(), update.resting.begin(), update.resting.end());
     for (Tensor& average : blend(kept, state.last(parameters.size()), fresh, parameters))
       results.push_back(std::move(average));

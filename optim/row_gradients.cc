@@ -1,0 +1,97 @@
+#include "isochron/optim/row_gradients.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/row_updates.h"
+#include "isochron/ops/shape_ops.h"
+#include "isochron/ops/slicing.h"
+
+namespace isochron::optim {
+namespace {
+
+using ops::RowGradient;
+
+/// All of `rows` in one: the rows of one read after those of another.
+RowGradient joined(const std::vector<RowGradient>& rows, const Variable& parameter) {
+  if (rows.size() == 1) return rows[0];
+  const int64_t row_elems = parameter.elems() / std::max<int64_t>(parameter.shape()[0], 1);
+  RowGradient all = rows[0];
+  std::vector<Tensor> indices, values;
+  for (const RowGradient& one : rows) {
+    require(one.padding == all.padding, ErrorCode::kInvalidArgument, "optimizer",
+            "parameter '{}' is looked up with padding_idx {} and {}; let them agree, or leave `sparse` out",
+            parameter.name(), all.padding, one.padding);
+    const int64_t count = one.indices.elems();
+    indices.push_back(reshape(cast(one.indices, DType::kI64), {count}));
+    values.push_back(reshape(one.values, {count, row_elems}));
+  }
+  all.indices = concatenate(indices);
+  all.values = concatenate(values);
+  Dims shape{all.indices.elems()};
+  for (int axis = 1; axis < parameter.shape().rank(); ++axis) shape.push_back(parameter.shape()[axis]);
+  all.values = reshape(all.values, shape);
+  return all;
+}
+
+}  // namespace
+
+/// The rows of `gradient` where the parameter is updated by rows, in a few words: optimizer.h. Throws
+/// kUnsupported where that was asked for and can't be.
+std::vector<RowGradient> Optimizer::rows_of(const Variable& parameter, const Tensor& gradient) const {
+  if (parameter.shape().rank() == 0) return {};
+  std::vector<RowGradient> rows = ops::row_gradients(gradient);
+  if (rows.empty()) return {};
+  const ParameterGroup* group = group_of(parameter);
+  const bool decays =
+      group && group->weight_decay
+          ? *group->weight_decay > 0
+          : weight_decay_.rate > 0 && (!weight_decay_.applies.defined() || weight_decay_.applies(parameter));
+  std::string_view obstacle;
+  if (!ops::updates_by_elements(*op_)) obstacle = "this optimizer looks at whole parameters";
+  if (!parameter.device().is_cpu()) obstacle = "there is no kernel for it on devices";
+  if (accumulates()) obstacle = "micro-batches are accumulated";
+  if (options_.noise.eta > 0) obstacle = "gradient noise changes all rows";
+  if (decays) obstacle = "weight decay changes all rows";
+  const bool same = ops::zero_gradient_changes_nothing(*op_, attributes_);
+  if (std::all_of(rows.begin(), rows.end(), [](const RowGradient& one) { return one.sparse; })) {
+    require(obstacle.empty() || same, ErrorCode::kUnsupported, "optimizer",
+            "parameter '{}' is to be updated by rows, with states that don't move elsewhere, but {}; leave "
+            "`sparse` out of its layer, or that out of the optimizer",
+            parameter.name(), obstacle);
+    return obstacle.empty() ? rows : std::vector<RowGradient>{};
+  }
+  const Clipping& clip = options_.clip;
+  const bool same_bits =
+      same && obstacle.empty() && rows.size() == 1 && clip.norm == 0 && clip.global_norm == 0;
+  if (!same_bits || 2 * rows[0].indices.elems() > parameter.shape()[0]) return {};
+  return rows;
+}
+
+Optimizer::Gradients Optimizer::by_rows(std::span<const Variable> parameters,
+                                        std::span<const Tensor> gradients) const {
+  Gradients result;
+  std::vector<Variable> tables;
+  std::vector<Tensor> sums;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const std::vector<RowGradient> rows = rows_of(parameters[i], gradients[i]);
+    if (rows.empty()) {
+      result.parameters.push_back(parameters[i]);
+      result.gradients.push_back(gradients[i]);
+      continue;
+    }
+    const RowGradient all = joined(rows, parameters[i]);
+    const CoalescedRows coalesced =
+        coalesce_rows(all.values, all.indices, parameters[i].shape()[0], all.padding);
+    tables.push_back(parameters[i]);
+    sums.push_back(coalesced.values);
+    result.rows.push_back(coalesced.rows);
+    result.counts.push_back(coalesced.count);
+  }
+  result.parameters.insert(result.parameters.end(), tables.begin(), tables.end());
+  result.gradients.insert(result.gradients.end(), sums.begin(), sums.end());
+  return result;
+}
+
+}  // namespace isochron::optim
