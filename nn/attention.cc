@@ -1,36 +1,10 @@
 #include "isochron/nn/attention.h"
 
-#include "isochron/ops/indexing.h"
 #include "isochron/ops/linear.h"
 #include "isochron/ops/shape_ops.h"
 #include "isochron/ops/slicing.h"
 
 namespace isochron::nn {
-
-Embedding::Embedding(int64_t count, int64_t width, EmbeddingOptions options)
-    : count_(count), width_(width), options_(std::move(options)) {
-  require(count >= 1 && width >= 1, ErrorCode::kInvalidArgument, "embedding",
-          "count and width must be >= 1, got {} and {}", count, width);
-  require(is_floating(options_.dtype), ErrorCode::kInvalidArgument, "embedding",
-          "the table must be floating, got {}", dtype_name(options_.dtype));
-}
-
-void Embedding::build_table() {
-  if (!table_.defined())
-    table_ = make_parameter("embeddings", {options_.dtype, {count_, width_}}, options_.initializer);
-}
-
-Tensor Embedding::forward(const Tensor& x) {
-  build_table();
-  return gather(table_, x);
-}
-
-Tensor Embedding::scores(const Tensor& x) {
-  const Scope scope = enter();
-  build_table();
-  return matmul(x, table_, false, true);
-}
-
 namespace {
 
 /// The heads of keys; throws unless they divide those of queries, which must divide the width.

@@ -1,35 +1,11 @@
-// Layers of transformers: embeddings and multi-head attention.
+// Layers of transformers: multi-head attention, with the embeddings of nn/embedding.h.
 #pragma once
 
+#include "isochron/nn/embedding.h"
 #include "isochron/nn/layers.h"
 #include "isochron/ops/attention.h"
 
 namespace isochron::nn {
-
-struct EmbeddingOptions {
-  Initializer initializer = init::uniform();
-  DType dtype = DType::kF32;  // of the table
-};
-/// A learned vector for each of `count` numbers. x: integers (...), the result is (..., width).
-class Embedding : public Module {
- public:
-  /// Throws kInvalidArgument unless count and width are >= 1 and the dtype is floating.
-  Embedding(int64_t count, int64_t width, EmbeddingOptions options = {});
-  /// Throws kDtypeMismatch unless x holds integers; kOutOfRange when the op runs for one outside [0, count).
-  Tensor forward(const Tensor& x) override;
-  /// x (..., width) times the table, transposed: scores of all numbers, for models that tie input and output
-  /// (Press and Wolf: "Using the Output Embedding to Improve Language Models", EACL 2017).
-  Tensor scores(const Tensor& x);
-  void members(Members& list) override { list("embeddings", table_); }
-  std::string_view kind() const override { return "embedding"; }
-  const Variable& table() const { return table_; }
-
- private:
-  void build_table();
-  int64_t count_, width_;
-  EmbeddingOptions options_;
-  Variable table_;
-};
 
 struct MultiHeadAttentionOptions {
   /// Each query sees only its own position and those before it.

@@ -105,6 +105,7 @@ Rules pytorch_rules() {
   Rules rules = {
       permuted("dense", "kernel", "weight", {1, 0}),
       renamed("embedding", "embeddings", "weight"),
+      renamed("embedding_bag", "embeddings", "weight"),
       renamed("rms_norm", "gamma", "weight"),
       renamed("batch_norm", "moving_mean", "running_mean"),
       renamed("batch_norm", "moving_variance", "running_var"),
