@@ -68,6 +68,13 @@ struct WindowAxis {
   }
   /// Input elements under one window, from its first to its last.
   int64_t reach() const { return (window - 1) * dilation + 1; }
+  /// The outputs from first_whole() up to whole_end() have their whole window inside the input.
+  int64_t first_whole() const { return (before + stride - 1) / stride; }
+  int64_t whole_end() const {
+    const int64_t last =
+        input + before - reach();  // where a whole window may begin, counted from the padding
+    return last < 0 ? 0 : std::min(output, last / stride + 1);
+  }
   /// Window elements [begin, end).
   struct Part {
     int64_t begin;

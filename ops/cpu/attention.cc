@@ -76,17 +76,53 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <typename T>
 constexpr T kNothing = -std::numeric_limits<T>::infinity();
 
+/// Rows and columns of what fits into the smallest vectors.
+template <typename T>
+constexpr int64_t kSquare = HWY_TARGET == HWY_SCALAR ? 1 : 16 / sizeof(T);
+
+/// to (kSquare columns, kSquare rows) = a square of `from`, transposed and scaled.
+template <typename T>
+HWY_INLINE void transpose_square(const Rows<const T>& from, int64_t row, int64_t column, T scale, T* to,
+                                 int64_t pitch) {
+  const hn::CappedTag<T, kSquare<T>> d;
+  const auto factor = hn::Set(d, scale);
+  const auto load = [&](int64_t i) HWY_ATTR { return hn::LoadU(d, from.at(row + i) + column) * factor; };
+  if constexpr (kSquare<T> == 1) {
+    hn::StoreU(load(0), d, to);
+  } else if constexpr (kSquare<T> == 2) {
+    const auto r0 = load(0), r1 = load(1);
+    hn::StoreU(InterleaveLower(d, r0, r1), d, to);
+    hn::StoreU(InterleaveUpper(d, r0, r1), d, to + pitch);
+  } else {
+    const auto r0 = load(0), r1 = load(1), r2 = load(2), r3 = load(3);
+    const auto upper = InterleaveLower(d, r0, r1), upper_right = InterleaveUpper(d, r0, r1);
+    const auto lower = InterleaveLower(d, r2, r3), lower_right = InterleaveUpper(d, r2, r3);
+    hn::StoreU(ConcatLowerLower(d, lower, upper), d, to);
+    hn::StoreU(ConcatUpperUpper(d, lower, upper), d, to + pitch);
+    hn::StoreU(ConcatLowerLower(d, lower_right, upper_right), d, to + 2 * pitch);
+    hn::StoreU(ConcatUpperUpper(d, lower_right, upper_right), d, to + 3 * pitch);
+  }
+}
+
 /// to (D, count) = the rows of `from`, transposed and scaled; rows of `to` lie `pitch` apart, and are filled
 /// with zeros up to whole groups.
 template <typename T>
 HWY_INLINE void transpose_rows(const Rows<const T>& from, int64_t first, int64_t count, int64_t width,
                                T scale, int64_t pitch, T* to) {
-  for (int64_t begin = 0; begin < count; begin += kGroup) {
-    const int64_t rows = std::min(kGroup, count - begin);
-    for (int64_t c = 0; c < width; ++c) {
-      T* row = to + c * pitch + begin;
-      for (int64_t i = 0; i < rows; ++i) row[i] = from.at(first + begin + i)[c] * scale;
-      for (int64_t i = rows; i < kGroup; ++i) row[i] = 0;
+  constexpr int64_t side = kSquare<T>;
+  const int64_t square_rows = count / side * side, square_columns = width / side * side;
+  for (int64_t i = 0; i < square_rows; i += side) {
+    for (int64_t c = 0; c < square_columns; c += side) {
+      transpose_square(from, first + i, c, scale, to + c * pitch + i, pitch);
+    }
+    for (int64_t c = square_columns; c < width; ++c) {
+      for (int64_t r = i; r < i + side; ++r) to[c * pitch + r] = from.at(first + r)[c] * scale;
+    }
+  }
+  const int64_t lanes = align_up(count, kGroup);
+  for (int64_t c = 0; c < width && square_rows < lanes; ++c) {
+    for (int64_t r = square_rows; r < lanes; ++r) {
+      to[c * pitch + r] = r < count ? from.at(first + r)[c] * scale : T(0);
     }
   }
 }
@@ -96,7 +132,7 @@ struct Block {
   const AttentionShape& s;
   int64_t first, rows;      // queries
   int64_t column, columns;  // keys
-  int64_t lanes() const { return (rows + kGroup - 1) / kGroup * kGroup; }
+  int64_t lanes() const { return align_up(rows, kGroup); }
   /// The first query of the block that sees key `j` of it; beyond `lanes` where none does.
   int64_t first_query(int64_t j) const {
     if (!s.causal) return 0;
@@ -104,6 +140,11 @@ struct Block {
   }
   /// That, down to a whole group: what is computed of row j.
   int64_t begin(int64_t j) const { return first_query(j) / kGroup * kGroup; }
+  /// Keys of the block that query i of it sees, and with it all later ones.
+  int64_t seen_by(int64_t i) const {
+    return s.causal ? std::clamp<int64_t>(first + i + (s.keys - s.queries) - column + 1, 0, columns)
+                    : columns;
+  }
 };
 
 /// out (keys x queries) = rows of `keys` times `columns` (D, queries), where anything of a group is seen.
@@ -155,32 +196,38 @@ template <typename T>
 HWY_INLINE void softmax_block(const HeadForward<T>& h, const Block& b, T* largest, T* sums, T* kept) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto nothing = hn::Set(d, kNothing<T>);
   for (int64_t i = 0; i < b.lanes(); i += lanes) {
+    // Keys before `all` are seen by every query of the vector, those from `some` on by none of its group.
+    const int64_t all = b.seen_by(i), some = b.seen_by(i / kGroup * kGroup + kGroup - 1);
     const auto before = hn::Load(d, largest + i);
     auto most = before;
     auto probe = hn::Zero(d);  // 0 * score: NaN where one is NaN or infinite
-    int64_t count = 0;         // rows that reach this vector
-    for (; count < b.columns && b.begin(count) <= i; ++count) {
-      if (h.seen && !h.seen[b.column + count]) continue;
-      const auto score = hn::LoadU(d, h.scores + count * kBlock + i);
-      const auto seen = seen_lanes(d, b, count, i);
-      probe = hn::MulAdd(hn::IfThenElseZero(seen, score), hn::Zero(d), probe);
-      most = hn::Max(most, hn::IfThenElse(seen, score, hn::Set(d, kNothing<T>)));
-    }
-    const auto nothing = hn::Eq(most, hn::Set(d, kNothing<T>));
-    const auto shift = hn::IfThenElse(nothing, hn::Zero(d), most + probe);
-    auto total = hn::Zero(d);
-    for (int64_t j = 0; j < count; ++j) {
-      T* at = h.scores + j * kBlock + i;
-      if (h.seen && !h.seen[b.column + j]) {
-        hn::StoreU(hn::Zero(d), d, at);
-        continue;
+    for (int64_t j = 0; j < some; ++j) {
+      if (h.seen && !h.seen[b.column + j]) continue;
+      auto score = hn::LoadU(d, h.scores + j * kBlock + i);
+      if (j < all) {
+        probe = hn::MulAdd(score, hn::Zero(d), probe);
+      } else {
+        const auto seen = seen_lanes(d, b, j, i);
+        probe = hn::MulAdd(hn::IfThenElseZero(seen, score), hn::Zero(d), probe);
+        score = hn::IfThenElse(seen, score, nothing);
       }
-      const auto e = hn::IfThenElseZero(seen_lanes(d, b, j, i), hn::Exp(d, hn::LoadU(d, at) - shift));
-      hn::StoreU(e, d, at);
-      total = total + e;
+      most = hn::Max(most, score);
     }
-    const auto first = hn::Eq(before, hn::Set(d, kNothing<T>));  // not Ne, which NaN fails, too
+    const auto shift = hn::IfThenElse(hn::Eq(most, nothing), hn::Zero(d), most + probe);
+    auto total = hn::Zero(d);
+    for (int64_t j = 0; j < some; ++j) {
+      T* at = h.scores + j * kBlock + i;
+      auto e = hn::Zero(d);
+      if (!h.seen || h.seen[b.column + j]) {
+        e = hn::Exp(d, hn::LoadU(d, at) - shift);
+        if (j >= all) e = hn::IfThenElseZero(seen_lanes(d, b, j, i), e);
+        total = total + e;
+      }
+      hn::StoreU(e, d, at);
+    }
+    const auto first = hn::Eq(before, nothing);  // not Ne, which NaN fails, too
     const auto keep = hn::IfThenZeroElse(first, hn::Exp(d, before - shift));
     hn::Store(keep + probe, d, kept + i);
     hn::Store(hn::MulAdd(hn::Load(d, sums + i), keep, total) + probe, d, sums + i);
@@ -240,10 +287,11 @@ HWY_INLINE void gradient_block(const HeadGradient<T>& h, const Block& b) {
     T* scores = h.scores + j * kBlock;
     T* gradients = h.score_gradients + j * kBlock;
     const bool hidden = h.seen && !h.seen[b.column + j];
+    const int64_t first_query = b.first_query(j);
     for (int64_t i = b.begin(j / kGroup * kGroup); i < b.lanes(); i += lanes) {
-      const auto log_sum = hn::LoadU(d, h.logs + b.first + i);
-      const auto e = hn::Exp(d, hn::LoadU(d, scores + i) - log_sum);
-      const auto p = hidden ? hn::Zero(d) : hn::IfThenElseZero(seen_lanes(d, b, j, i), e);
+      auto p = hn::Zero(d);
+      if (!hidden) p = hn::Exp(d, hn::LoadU(d, scores + i) - hn::LoadU(d, h.logs + b.first + i));
+      if (i < first_query) p = hn::IfThenElseZero(seen_lanes(d, b, j, i), p);
       hn::StoreU(p, d, scores + i);
       const auto centered = hn::LoadU(d, gradients + i) - hn::LoadU(d, h.deltas + b.first + i);
       hn::StoreU(p * scale * centered, d, gradients + i);

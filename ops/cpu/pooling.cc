@@ -25,8 +25,7 @@ bool is_gradient(Pooling pooling) {
   return pooling == Pooling::kMaxGradient || pooling == Pooling::kAverageGradient;
 }
 
-/// The function of a window of several elements takes them as a list: workspace, one list a thread. Numbers
-/// are stored as E, positions as P.
+/// Numbers are stored as E, positions as P.
 template <typename E, typename P>
 class PoolingKernel final : public graph::Kernel {
  public:
@@ -35,22 +34,22 @@ class PoolingKernel final : public graph::Kernel {
     const int64_t elems = s_.batch * s_.input_pixels() * s_.channels;
     threads_ = elems >= kThreadedElems ? threads : 1;
     covers_once_ = covers_once(s_);
-    const size_t entry = sizeof(E*) + sizeof(int32_t);
-    if (lists())
-      list_bytes_ = align_up(checked_mul(static_cast<size_t>(s_.window_elems()), entry), kCacheLine);
+    list_bytes_ = align_up(
+        checked_mul(static_cast<size_t>(s_.window_elems()), sizeof(int64_t) + sizeof(int32_t)), kCacheLine);
   }
 
   size_t workspace_bytes() const override { return checked_mul(list_bytes_, static_cast<size_t>(threads_)); }
 
   /// Rows of the output are independent; of its gradient images are, so that every sum has one order.
   void run(const KernelArgs& args) override {
-    const bool backward = is_gradient(pooling_);
-    const int64_t parts = backward ? s_.batch : s_.batch * s_.output_rows();
+    const int64_t rows = is_gradient(pooling_) ? s_.output_rows() : 1;  // of a part
+    const int64_t parts = s_.batch * s_.output_rows() / rows;
     parallel_for(threads_, threads_, [&](int64_t begin, int64_t end) {
       for (int64_t thread = begin; thread < end; ++thread) {
         std::byte* list = args.workspace + static_cast<size_t>(thread) * list_bytes_;
         for (int64_t i = parts * thread / threads_; i < parts * (thread + 1) / threads_; ++i) {
-          backward ? image_backward(args, i) : row_forward(args, i, list);
+          if (is_gradient(pooling_) && !covers_once_) clear_image(args, i);
+          for (int64_t row = i * rows; row < (i + 1) * rows; ++row) pool_row(args, row, list);
         }
       }
     });
@@ -62,66 +61,54 @@ class PoolingKernel final : public graph::Kernel {
   static Q* at(std::byte* base, int64_t elems) {
     return base ? reinterpret_cast<Q*>(base) + elems : nullptr;
   }
-  bool lists() const { return pooling_ == Pooling::kMax || pooling_ == Pooling::kAverage; }
+  int64_t image_elems() const { return s_.input_pixels() * s_.channels; }
 
-  void row_forward(const KernelArgs& args, int64_t row, std::byte* list) const {
-    const E* x = at<const E>(args.inputs[0], row / s_.output_rows() * s_.input_pixels() * s_.channels);
-    const int64_t out = row * s_.width.output * s_.channels;
-    E* y = at<E>(args.outputs[0], out);
-    P* positions = pooling_ == Pooling::kMax         ? at<P>(args.outputs[1], out)
-                   : pooling_ == Pooling::kMaxSelect ? at<P>(args.inputs[1], out)
-                                                     : nullptr;
-    const E** rows = reinterpret_cast<const E**>(list);
-    int32_t* elements = reinterpret_cast<int32_t*>(rows + s_.window_elems());
-    for (int64_t column = 0; column < s_.width.output; ++column) {
-      int64_t count = 0;
-      s_.each_source(row % s_.output_rows(), column, [&](int64_t pixel, int64_t k) {
-        const E* from = x + pixel * s_.channels;
-        if (lists()) {
-          rows[count] = from;
-          elements[count] = static_cast<int32_t>(k);
-        } else {
-          functions_.scatter(y, from, positions, static_cast<int32_t>(k), count > 0, s_.channels);
-        }
-        ++count;
-      });
-      if (pooling_ == Pooling::kMax) {
-        functions_.max(rows, elements, count, y, positions, s_.channels);
-      } else if (pooling_ == Pooling::kAverage) {
-        functions_.scaled_sum(rows, count, factor(count), y, s_.channels);
-      }
-      if (y) y += s_.channels;
-      if (positions) positions += s_.channels;
+  void clear_image(const KernelArgs& args, int64_t n) const {
+    std::fill_n(at<E>(args.outputs[0], n * image_elems()), image_elems(), E{});
+  }
+
+  /// Row `row` of the outputs of all images: the windows at its ends one by one, as they lie partly in the
+  /// padding, those between them together.
+  void pool_row(const KernelArgs& args, int64_t row, std::byte* list) const {
+    const int64_t whole = std::min(s_.width.first_whole(), s_.width.output);
+    const int64_t whole_end = std::max(whole, s_.width.whole_end());
+    for (int64_t column = 0; column < s_.width.output;) {
+      const bool together = column == whole && whole < whole_end;
+      const int64_t windows = together ? whole_end - whole : 1;
+      pool(args, row, column, windows, list);
+      column += windows;
     }
   }
 
-  void image_backward(const KernelArgs& args, int64_t n) const {
-    const int64_t out = n * s_.output_pixels() * s_.channels;
-    const E* g = at<const E>(args.inputs[0], out);
-    E* dx = at<E>(args.outputs[0], n * s_.input_pixels() * s_.channels);
-    const bool scatter = pooling_ == Pooling::kMaxGradient;
-    const P* positions = scatter ? at<const P>(args.inputs[1], out) : nullptr;
-    if (!covers_once_) std::fill_n(dx, s_.input_pixels() * s_.channels, E{});
-    for (int64_t row = 0; row < s_.output_rows(); ++row) {
-      for (int64_t column = 0; column < s_.width.output; ++column) {
-        const T scale = scatter ? T{0} : factor(s_.inside(row, column));
-        s_.each_source(row, column, [&](int64_t pixel, int64_t k) {
-          E* to = dx + pixel * s_.channels;
-          if (scatter) {
-            functions_.scatter(to, g, positions, static_cast<int32_t>(k), !covers_once_, s_.channels);
-          } else {
-            functions_.scaled_add(to, g, scale, !covers_once_, s_.channels);
-          }
-        });
-        g += s_.channels;
-        if (positions) positions += s_.channels;
-      }
+  void pool(const KernelArgs& args, int64_t row, int64_t column, int64_t windows, std::byte* list) const {
+    int64_t* offsets = reinterpret_cast<int64_t*>(list);
+    int32_t* positions = reinterpret_cast<int32_t*>(offsets + s_.window_elems());
+    int64_t count = 0;
+    s_.each_source(row % s_.output_rows(), column, [&](int64_t pixel, int64_t k) {
+      offsets[count] = pixel * s_.channels;
+      positions[count++] = static_cast<int32_t>(k);
+    });
+    const WindowRun run{offsets, positions, count, windows, s_.width.stride * s_.channels, s_.channels};
+    const int64_t image = row / s_.output_rows() * image_elems();
+    const int64_t out = (row * s_.width.output + column) * s_.channels;
+    const T mean = T{1} / static_cast<T>(s_.count_padding ? s_.window_elems() : count);
+    switch (pooling_) {
+      case Pooling::kMax:
+        return functions_.max(run, at<const E>(args.inputs[0], image), at<E>(args.outputs[0], out),
+                              at<P>(args.outputs[1], out));
+      case Pooling::kAverage:
+        return functions_.scaled_sum(run, at<const E>(args.inputs[0], image), mean,
+                                     at<E>(args.outputs[0], out));
+      case Pooling::kMaxSelect:
+        return functions_.select(run, at<const E>(args.inputs[0], image), at<const P>(args.inputs[1], out),
+                                 at<E>(args.outputs[0], out));
+      case Pooling::kMaxGradient:
+        return functions_.scatter(run, at<const E>(args.inputs[0], out), at<const P>(args.inputs[1], out),
+                                  !covers_once_, at<E>(args.outputs[0], image));
+      case Pooling::kAverageGradient:
+        return functions_.scaled_add(run, at<const E>(args.inputs[0], out), mean, !covers_once_,
+                                     at<E>(args.outputs[0], image));
     }
-  }
-
-  /// Of a mean over a window with `count` elements inside the image.
-  T factor(int64_t count) const {
-    return T{1} / static_cast<T>(s_.count_padding ? s_.window_elems() : count);
   }
 
   Pooling pooling_;

@@ -1,4 +1,4 @@
-// Pooling kernels: one vector function a window, over its channels.
+// Pooling kernels: one vector function for a row of windows, over their channels.
 #pragma once
 
 #include <memory>
@@ -13,18 +13,30 @@ namespace isochron::ops {
 std::unique_ptr<graph::Kernel> prepare_pooling(Pooling pooling, const PoolingShape& shape,
                                                const graph::KernelRequest& request);
 
-/// What the kernels are made of: the elements of one window, in vectors over the channels. `rows[k]` is the
-/// pixel under window element `positions[k]`, k < count. Numbers are stored as E, positions as P.
+/// Windows side by side in one row of the output that see their pixels at the same places.
+struct WindowRun {
+  const int64_t* offsets;    // of the first window's pixels, in elements from the image's first
+  const int32_t* positions;  // the window elements that they lie under
+  int64_t count;             // of both
+  int64_t windows;
+  int64_t step;  // elements from a window's pixels to the next one's
+  int64_t channels;
+};
+
+/// What the kernels are made of, in vectors over the channels. x and dx are images; y, dy and `at` begin at
+/// the first window's pixel of the output. Numbers are stored as E, positions as P.
 template <typename E, typename P>
 struct PoolingFunctions {
   /// y = the largest, at = its position (either null: not wanted).
-  void (*max)(const E* const* rows, const int32_t* positions, int64_t count, E* y, P* at, int64_t n);
-  /// y = factor * sum of the rows.
-  void (*scaled_sum)(const E* const* rows, int64_t count, ComputeType<E> factor, E* y, int64_t n);
-  /// dx = (add ? dx : 0) + (at == position ? g : 0).
-  void (*scatter)(E* dx, const E* g, const P* at, int32_t position, bool add, int64_t n);
-  /// dx = (add ? dx : 0) + factor * g.
-  void (*scaled_add)(E* dx, const E* g, ComputeType<E> factor, bool add, int64_t n);
+  void (*max)(const WindowRun& run, const E* x, E* y, P* at);
+  /// y = factor * sum of the pixels.
+  void (*scaled_sum)(const WindowRun& run, const E* x, ComputeType<E> factor, E* y);
+  /// y = the pixel at position `at`.
+  void (*select)(const WindowRun& run, const E* x, const P* at, E* y);
+  /// dx = (add ? dx : 0) + (at == position ? dy : 0).
+  void (*scatter)(const WindowRun& run, const E* dy, const P* at, bool add, E* dx);
+  /// dx = (add ? dx : 0) + factor * dy.
+  void (*scaled_add)(const WindowRun& run, const E* dy, ComputeType<E> factor, bool add, E* dx);
 };
 /// For float, double, float16, bfloat16 with uint8_t, int32_t.
 template <typename E, typename P>

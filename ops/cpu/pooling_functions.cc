@@ -24,52 +24,87 @@ struct Functions {
   using T = ComputeType<E>;
   using D = hn::ScalableTag<T>;
 
-  static void max(const E* const* rows, const int32_t* positions, int64_t count, E* y, P* at, int64_t n) {
+  static void max(const WindowRun& run, const E* x, E* y, P* at) {
     // Positions ride along as numbers of T (exact: a window has far fewer than 2^24 elements).
     const D d;
-    each_vector(d, n, [=](int64_t c, size_t lanes) HWY_ATTR {
-      auto best = load_numbers(d, rows[0] + c, lanes);
-      auto where = hn::Set(d, static_cast<T>(positions[0]));
-      for (int64_t k = 1; k < count; ++k) {  // (Ne would be false on NaN in some instruction sets)
-        const auto x = load_numbers(d, rows[k] + c, lanes);
-        const auto better = hn::Or(hn::Gt(x, best), hn::AndNot(hn::Eq(x, x), hn::Eq(best, best)));
-        best = hn::IfThenElse(better, x, best);
-        where = hn::IfThenElse(better, hn::Set(d, static_cast<T>(positions[k])), where);
+    each_window(run, [&](int64_t from, int64_t to, size_t lanes) HWY_ATTR {
+      const E* pixel = x + from;
+      auto best = load_numbers(d, pixel + run.offsets[0], lanes);
+      auto where = hn::Set(d, static_cast<T>(run.positions[0]));
+      for (int64_t k = 1; k < run.count; ++k) {  // (Ne would be false on NaN in some instruction sets)
+        const auto other = load_numbers(d, pixel + run.offsets[k], lanes);
+        const auto better = hn::Or(hn::Gt(other, best), hn::AndNot(hn::Eq(other, other), hn::Eq(best, best)));
+        best = hn::IfThenElse(better, other, best);
+        where = hn::IfThenElse(better, hn::Set(d, static_cast<T>(run.positions[k])), where);
       }
-      if (y) store_numbers(d, best, y + c, lanes);
-      if (at) store_positions(where, at + c, lanes);
+      if (y) store_numbers(d, best, y + to, lanes);
+      if (at) store_positions(where, at + to, lanes);
     });
   }
 
-  static void scaled_sum(const E* const* rows, int64_t count, T factor, E* y, int64_t n) {
+  static void scaled_sum(const WindowRun& run, const E* x, T factor, E* y) {
     const D d;
-    each_vector(d, n, [=](int64_t c, size_t lanes) HWY_ATTR {
+    each_window(run, [&](int64_t from, int64_t to, size_t lanes) HWY_ATTR {
       auto total = hn::Zero(d);
-      for (int64_t k = 0; k < count; ++k) total = total + load_numbers(d, rows[k] + c, lanes);
-      store_numbers(d, total * hn::Set(d, factor), y + c, lanes);
+      for (int64_t k = 0; k < run.count; ++k) {
+        total = total + load_numbers(d, x + from + run.offsets[k], lanes);
+      }
+      store_numbers(d, total * hn::Set(d, factor), y + to, lanes);
     });
   }
 
-  static void scatter(E* dx, const E* g, const P* at, int32_t position, bool add, int64_t n) {
+  static void select(const WindowRun& run, const E* x, const P* at, E* y) {
     const D d;
-    each_vector(d, n, [=](int64_t c, size_t lanes) HWY_ATTR {
-      const auto hit = hn::Eq(load_positions(at + c, lanes), hn::Set(d, static_cast<T>(position)));
-      const auto value = hn::IfThenElseZero(hit, load_numbers(d, g + c, lanes));
-      store_numbers(d, add ? value + load_numbers(d, dx + c, lanes) : value, dx + c, lanes);
+    each_window(run, [&](int64_t from, int64_t to, size_t lanes) HWY_ATTR {
+      const auto where = load_positions(at + to, lanes);
+      auto selected = hn::Zero(d);
+      for (int64_t k = 0; k < run.count; ++k) {
+        const auto hit = hn::Eq(where, hn::Set(d, static_cast<T>(run.positions[k])));
+        selected = hn::IfThenElse(hit, load_numbers(d, x + from + run.offsets[k], lanes), selected);
+      }
+      store_numbers(d, selected, y + to, lanes);
     });
   }
 
-  static void scaled_add(E* dx, const E* g, T factor, bool add, int64_t n) {
+  static void scatter(const WindowRun& run, const E* dy, const P* at, bool add, E* dx) {
     const D d;
-    each_vector(d, n, [=](int64_t c, size_t lanes) HWY_ATTR {
-      const auto value = load_numbers(d, g + c, lanes) * hn::Set(d, factor);
-      store_numbers(d, add ? value + load_numbers(d, dx + c, lanes) : value, dx + c, lanes);
+    each_window(run, [&](int64_t from, int64_t to, size_t lanes) HWY_ATTR {
+      const auto gradient = load_numbers(d, dy + to, lanes);
+      const auto where = load_positions(at + to, lanes);
+      for (int64_t k = 0; k < run.count; ++k) {
+        const auto hit = hn::Eq(where, hn::Set(d, static_cast<T>(run.positions[k])));
+        add_or_store(d, hn::IfThenElseZero(hit, gradient), add, dx + from + run.offsets[k], lanes);
+      }
+    });
+  }
+
+  static void scaled_add(const WindowRun& run, const E* dy, T factor, bool add, E* dx) {
+    const D d;
+    each_window(run, [&](int64_t from, int64_t to, size_t lanes) HWY_ATTR {
+      const auto value = load_numbers(d, dy + to, lanes) * hn::Set(d, factor);
+      for (int64_t k = 0; k < run.count; ++k) {
+        add_or_store(d, value, add, dx + from + run.offsets[k], lanes);
+      }
     });
   }
 
  private:
   using Narrow = hn::Rebind<P, D>;
   using Integers = hn::Rebind<int32_t, D>;
+
+  /// Calls body(offset in the image, offset in the output, lanes) for each vector of each window's channels.
+  template <class Body>
+  static HWY_INLINE void each_window(const WindowRun& run, Body body) {
+    for (int64_t window = 0; window < run.windows; ++window) {
+      const int64_t from = window * run.step, to = window * run.channels;
+      each_vector(D(), run.channels,
+                  [&](int64_t c, size_t lanes) HWY_ATTR { body(from + c, to + c, lanes); });
+    }
+  }
+
+  static HWY_INLINE void add_or_store(D d, hn::Vec<D> value, bool add, E* to, size_t lanes) {
+    store_numbers(d, add ? value + load_numbers(d, to, lanes) : value, to, lanes);
+  }
 
   static HWY_INLINE void store_positions(hn::Vec<D> v, P* to, size_t lanes) {
     const Integers integers;
@@ -120,7 +155,8 @@ struct Functions {
 
 template <typename E, typename P>
 constexpr PoolingFunctions<E, P> kTable{Functions<E, P>::max, Functions<E, P>::scaled_sum,
-                                        Functions<E, P>::scatter, Functions<E, P>::scaled_add};
+                                        Functions<E, P>::select, Functions<E, P>::scatter,
+                                        Functions<E, P>::scaled_add};
 
 #define ISOCHRON_POOLING_TABLE(E, P) \
   const PoolingFunctions<E, P>* table_##E##_##P() { return &kTable<E, P>; }
