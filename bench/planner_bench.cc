@@ -99,7 +99,26 @@ void BM_PlanCutRectangle(benchmark::State& state) {
   const int count = static_cast<int>(state.range(0));
   plan(state, cut_rectangle(count, count * 2, count * 100, 1));
 }
-BENCHMARK(BM_PlanCutRectangle)->Arg(12)->Arg(40)->Arg(100)->Arg(1000)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_PlanCutRectangle)
+    ->Arg(12)
+    ->Arg(40)
+    ->Arg(100)
+    ->Arg(500)
+    ->Arg(1000)
+    ->Unit(benchmark::kMillisecond);
+
+void BM_PlanPinwheels(benchmark::State& state) {
+  const int count = static_cast<int>(state.range(0));
+  plan(state, cut_pinwheels(count, count * 2, count * 100, static_cast<uint64_t>(state.range(1))));
+}
+BENCHMARK(BM_PlanPinwheels)->ArgsProduct({{100, 200, 350, 500}, {1, 2, 3}})->Unit(benchmark::kMillisecond);
+
+void BM_PlanTiles(benchmark::State& state) {
+  const int side = static_cast<int>(state.range(0));
+  plan(state,
+       tile_rectangle(side, side, side * side, side * side * 50, static_cast<uint64_t>(state.range(1))));
+}
+BENCHMARK(BM_PlanTiles)->ArgsProduct({{16, 22, 30, 35}, {1, 2, 3}})->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace isochron

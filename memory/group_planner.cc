@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "isochron/memory/canonical_search.h"
+#include "isochron/memory/ejection_search.h"
 
 namespace isochron::internal {
 namespace {
@@ -58,11 +59,16 @@ auto with_share(StepBudget& budget, int64_t steps, Work&& work) {
 
 /// Mending and search stop within this fraction of the target: what is left isn't worth their time.
 constexpr int64_t kGoodEnough = 1024;
+/// Ejection begins where the others leave more than this fraction, and ends there: training steps never get
+/// so far.
+constexpr int64_t kHard = 64;
+constexpr size_t kLargestSearched = 4096;  // items; beyond, the budgets are spent before much is gained
 
 class GroupPlanner {
  public:
-  GroupPlanner(const PlacementProblem& problem, int64_t target, StepBudget& budget)
-      : problem_(problem), target_(target), budget_(budget) {}
+  GroupPlanner(const PlacementProblem& problem, int64_t target, StepBudget& budget,
+               StepBudget& ejection_budget)
+      : problem_(problem), target_(target), budget_(budget), ejection_budget_(ejection_budget) {}
 
   GroupPlan plan() {
     keep(place_skyline(problem_, order_by(problem_, life)), "skyline");
@@ -74,6 +80,7 @@ class GroupPlanner {
     target_ += target_ / kGoodEnough;
     mend(all / 4);
     search();
+    eject();
     return std::move(best_);
   }
 
@@ -129,8 +136,7 @@ class GroupPlanner {
 
   // Asks for the target first; whenever that fails, for something half way to the best so far.
   void search() {
-    constexpr size_t kLargest = 4096;  // beyond, not even one dive fits the budget
-    if (problem_.items.size() > kLargest) return;
+    if (problem_.items.size() > kLargestSearched) return;
     int64_t limit = target_;
     while (!done() && limit < best_.placement.height) {
       search_below(limit);
@@ -147,21 +153,34 @@ class GroupPlanner {
       if (result.outcome == SearchOutcome::kOutOfSteps) continue;
       if (result.outcome == SearchOutcome::kFound) {
         keep(std::move(result.placement), fmt::format("search by {}", named.name));
+      } else {
+        impossible_ = limit;
       }
       return;
     }
   }
 
+  void eject() {
+    const int64_t goal = std::max(target_ + target_ / kHard, impossible_ + 1);
+    if (best_.placement.height <= goal || problem_.items.size() > kLargestSearched) return;
+    Placement placement = best_.placement;
+    search_by_ejection(problem_, goal, ejection_budget_, placement);
+    keep(std::move(placement), "ejection");
+  }
+
   const PlacementProblem& problem_;
   int64_t target_;
   StepBudget& budget_;
+  StepBudget& ejection_budget_;
+  int64_t impossible_ = 0;  // no placement is as low as this
   GroupPlan best_;
 };
 
 }  // namespace
 
-GroupPlan plan_group(const PlacementProblem& problem, int64_t target, StepBudget& budget) {
-  return GroupPlanner(problem, target, budget).plan();
+GroupPlan plan_group(const PlacementProblem& problem, int64_t target, StepBudget& budget,
+                     StepBudget& ejection_budget) {
+  return GroupPlanner(problem, target, budget, ejection_budget).plan();
 }
 
 }  // namespace isochron::internal

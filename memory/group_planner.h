@@ -13,8 +13,10 @@ struct GroupPlan {
   std::string method;
 };
 
-/// Places `problem`, stopping as soon as it is at most `target` high (>= problem.bound) or `budget` is spent.
-/// Always returns a complete placement.
-GroupPlan plan_group(const PlacementProblem& problem, int64_t target, StepBudget& budget);
+/// Places `problem`, stopping as soon as it is at most `target` high (>= problem.bound) or the budgets are
+/// spent: `budget` by all methods but the last one, `ejection_budget` by that. Always returns a complete
+/// placement.
+GroupPlan plan_group(const PlacementProblem& problem, int64_t target, StepBudget& budget,
+                     StepBudget& ejection_budget);
 
 }  // namespace isochron::internal

@@ -17,6 +17,8 @@ using internal::StepBudget;
 constexpr int64_t kBaseSteps = 20'000'000;
 constexpr int64_t kStepsPerBuffer = 15'000;
 constexpr int64_t kMostSteps = 1'200'000'000;
+constexpr int64_t kEjectionStepsPerBuffer = 2'000'000;
+constexpr int64_t kMostEjectionSteps = 700'000'000;
 
 /// A problem and the requests its items came from.
 struct Group {
@@ -122,19 +124,29 @@ void place_groups(const std::vector<Group>& groups, const PlannerOptions& option
                    [&](size_t a, size_t b) { return groups[a].problem.bound > groups[b].problem.bound; });
   int64_t items_left = 0;
   for (const Group& group : groups) items_left += static_cast<int64_t>(group.requests.size());
-  int64_t steps_left = options.step_budget >= 0
-                           ? options.step_budget
-                           : std::min(kMostSteps, kBaseSteps + kStepsPerBuffer * items_left);
+  // What all other methods get, and what ejection gets.
+  int64_t steps_left = std::min(kMostSteps, kBaseSteps + kStepsPerBuffer * items_left);
+  int64_t ejection_left = std::min(kMostEjectionSteps, kEjectionStepsPerBuffer * items_left);
+  if (options.step_budget >= 0) {
+    steps_left = std::min(steps_left, options.step_budget);
+    ejection_left = options.step_budget - steps_left;
+  }
   int64_t height = 0;
   for (size_t g : order) {
     const Group& group = groups[g];
     const auto items = static_cast<int64_t>(group.requests.size());
-    const auto share = static_cast<int64_t>(static_cast<double>(steps_left) * static_cast<double>(items) /
-                                            static_cast<double>(items_left));
-    StepBudget budget{share};
+    const auto share_of = [&](int64_t steps) {
+      return static_cast<int64_t>(static_cast<double>(steps) * static_cast<double>(items) /
+                                  static_cast<double>(items_left));
+    };
+    StepBudget budget{share_of(steps_left)};
+    StepBudget ejection_budget{share_of(ejection_left)};
+    steps_left -= budget.left;
+    ejection_left -= ejection_budget.left;
     internal::GroupPlan best =
-        internal::plan_group(group.problem, std::max(height, group.problem.bound), budget);
-    steps_left -= share - std::max<int64_t>(budget.left, 0);
+        internal::plan_group(group.problem, std::max(height, group.problem.bound), budget, ejection_budget);
+    steps_left += std::max<int64_t>(budget.left, 0);
+    ejection_left += std::max<int64_t>(ejection_budget.left, 0);
     items_left -= items;
     if (best.placement.height > height) {
       height = best.placement.height;

@@ -51,33 +51,109 @@ inline Requests random_lifetimes(int count, int64_t times, int64_t longest, uint
   return requests;
 }
 
-/// A rectangle of `times` x `units` x 64 bytes cut into `count` pieces by straight cuts: it has a plan
-/// without a single free byte, and greedy placement alone misses it by a third.
-inline Requests cut_rectangle(int count, int64_t times, int64_t units, uint64_t seed) {
-  struct Piece {
-    int64_t t0, t1, h0, h1;
-    int64_t area() const { return (t1 - t0) * (h1 - h0); }
-  };
-  Rng rng(seed);
-  std::vector<Piece> pieces = {{0, times, 0, units}};
-  while (static_cast<int>(pieces.size()) < count) {
-    const size_t a = rng.below(pieces.size()), b = rng.below(pieces.size());
-    const size_t chosen = pieces[a].area() >= pieces[b].area() ? a : b;  // lean to the larger
-    Piece& piece = pieces[chosen];
-    Piece rest = piece;
-    if (rng.uniform() < 0.5) {
-      if (piece.t1 - piece.t0 < 2) continue;
-      piece.t1 = rest.t0 = piece.t0 + 1 + static_cast<int64_t>(rng.below(piece.t1 - piece.t0 - 1));
-    } else {
-      if (piece.h1 - piece.h0 < 2) continue;
-      piece.h1 = rest.h0 = piece.h0 + 1 + static_cast<int64_t>(rng.below(piece.h1 - piece.h0 - 1));
-    }
-    pieces.push_back(rest);
-  }
+/// A part of the rectangle times x height that a plan fills.
+struct Piece {
+  int64_t t0, t1, h0, h1;
+  int64_t area() const { return (t1 - t0) * (h1 - h0); }
+};
+
+/// The pieces in a random order, `unit_bytes` for each of their height. `spared` of them are left out, and up
+/// to 63 bytes of each where `ragged`: what remains still fits what the whole takes.
+inline Requests shuffled(std::vector<Piece> pieces, Rng& rng, size_t unit_bytes = 64, double spared = 0,
+                         bool ragged = false) {
   for (size_t i = pieces.size(); i > 1; --i) std::swap(pieces[i - 1], pieces[rng.below(i)]);
   Requests requests;
-  for (const Piece& p : pieces) requests.push_back({p.t0, p.t1, static_cast<size_t>(p.h1 - p.h0) * 64});
+  for (const Piece& p : pieces) {
+    if (spared > 0 && rng.uniform() < spared) continue;
+    const size_t bytes = static_cast<size_t>(p.h1 - p.h0) * unit_bytes;
+    requests.push_back({p.t0, p.t1, ragged ? bytes - rng.below(64) : bytes});
+  }
   return requests;
+}
+
+/// Cuts one of the pieces, the larger of two drawn, by a straight line. `across_time` is how often the line
+/// is a moment.
+inline void cut_straight(std::vector<Piece>& pieces, Rng& rng, double across_time) {
+  const size_t a = rng.below(pieces.size()), b = rng.below(pieces.size());
+  Piece& piece = pieces[pieces[a].area() >= pieces[b].area() ? a : b];
+  Piece rest = piece;
+  if (rng.uniform() < across_time) {
+    if (piece.t1 - piece.t0 < 2) return;
+    piece.t1 = rest.t0 = piece.t0 + 1 + static_cast<int64_t>(rng.below(piece.t1 - piece.t0 - 1));
+  } else {
+    if (piece.h1 - piece.h0 < 2) return;
+    piece.h1 = rest.h0 = piece.h0 + 1 + static_cast<int64_t>(rng.below(piece.h1 - piece.h0 - 1));
+  }
+  pieces.push_back(rest);
+}
+
+/// A rectangle of `times` x `units` x 64 bytes cut into `count` pieces by straight cuts: it has a plan
+/// without a single free byte, and greedy placement alone misses it by a third.
+inline Requests cut_rectangle(int count, int64_t times, int64_t units, uint64_t seed,
+                              double across_time = 0.5, double spared = 0) {
+  Rng rng(seed);
+  std::vector<Piece> pieces = {{0, times, 0, units}};
+  while (static_cast<int>(pieces.size()) < count) cut_straight(pieces, rng, across_time);
+  return shuffled(std::move(pieces), rng, 64, spared);
+}
+
+/// The same cut into pinwheels: four pieces around a fifth, which no straight cuts could make, again and
+/// again.
+inline Requests cut_pinwheels(int count, int64_t times, int64_t units, uint64_t seed, bool ragged = false) {
+  Rng rng(seed);
+  std::vector<Piece> pieces = {{0, times, 0, units}};
+  const auto between = [&](int64_t low, int64_t high) {
+    return low + 1 + static_cast<int64_t>(rng.below(high - low - 1));
+  };
+  while (static_cast<int>(pieces.size()) + 4 <= count) {
+    size_t chosen = rng.below(pieces.size());
+    for (int draw = 0; draw < 2; ++draw) {
+      const size_t other = rng.below(pieces.size());
+      if (pieces[other].area() > pieces[chosen].area()) chosen = other;
+    }
+    const auto [t0, t1, h0, h1] = pieces[chosen];
+    if (t1 - t0 < 3 || h1 - h0 < 3) continue;
+    const int64_t ta = between(t0, t1 - 1), tb = between(ta, t1);
+    const int64_t ha = between(h0, h1 - 1), hb = between(ha, h1);
+    pieces[chosen] = {ta, tb, ha, hb};
+    const bool left = rng.uniform() < 0.5;
+    const std::vector<Piece> right_turn = {
+        {t0, tb, h0, ha}, {tb, t1, h0, hb}, {ta, t1, hb, h1}, {t0, ta, ha, h1}};
+    const std::vector<Piece> left_turn = {
+        {ta, t1, h0, ha}, {t0, ta, h0, hb}, {t0, tb, hb, h1}, {tb, t1, ha, h1}};
+    for (const Piece& arm : left ? left_turn : right_turn) pieces.push_back(arm);
+  }
+  while (static_cast<int>(pieces.size()) < count) cut_straight(pieces, rng, 0.5);
+  return shuffled(std::move(pieces), rng, 64, 0, ragged);
+}
+
+/// A grid of cells of random sizes, joined to rectangles from corner to corner: about columns x rows / 2
+/// pieces, which no straight cuts could make.
+inline Requests tile_rectangle(int columns, int rows, int64_t times, int64_t units, uint64_t seed) {
+  Rng rng(seed);
+  const auto lines = [&](int parts, int64_t length) {
+    std::vector<int64_t> at = {0, length};
+    while (static_cast<int>(at.size()) <= parts) {
+      const int64_t line = 1 + static_cast<int64_t>(rng.below(length - 1));
+      if (std::find(at.begin(), at.end(), line) == at.end()) at.push_back(line);
+    }
+    std::sort(at.begin(), at.end());
+    return at;
+  };
+  const std::vector<int64_t> moments = lines(columns, times), heights = lines(rows, units);
+  std::vector<std::vector<char>> used(rows, std::vector<char>(columns, 0));
+  std::vector<Piece> pieces;
+  for (int r = 0; r < rows; ++r) {
+    for (int c = 0; c < columns; ++c) {
+      if (used[r][c]) continue;
+      int width = 1, height = 1;
+      while (c + width < columns && !used[r][c + width] && rng.uniform() < 0.5) ++width;
+      while (r + height < rows && rng.uniform() < 0.5) ++height;
+      for (int y = r; y < r + height; ++y) std::fill_n(used[y].begin() + c, width, 1);
+      pieces.push_back({moments[c], moments[c + width], heights[r], heights[r + height]});
+    }
+  }
+  return shuffled(std::move(pieces), rng);
 }
 
 /// The best arena of all: every plan, its buffers taken by rising offset, is no better than stacking in that

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "isochron/core/error.h"
 #include "plan_instances.h"
 
@@ -50,8 +52,9 @@ TEST(Planner, EqualsBruteForceOnTinyInstances) {
 TEST(Planner, TrainingStepsReachTheBoundWithinTwoPercent) {
   for (int layers : {1, 3, 10, 30, 100, 300}) {
     for (uint64_t seed = 0; seed < 5; ++seed) {
-      EXPECT_LE(checked_plan(training_step(layers, seed)).ratio(), 1.02)
-          << layers << " layers, seed " << seed;
+      const MemoryPlan plan = checked_plan(training_step(layers, seed));
+      EXPECT_LE(plan.ratio(), 1.02) << layers << " layers, seed " << seed;
+      EXPECT_NE(plan.method, "ejection") << "which takes two seconds";
     }
   }
 }
@@ -61,6 +64,39 @@ TEST(Planner, HardInstancesReachTheBoundWhenSmall) {
     EXPECT_EQ(checked_plan(cut_rectangle(12, 50, 200, seed)).ratio(), 1.0) << seed;
     EXPECT_LE(checked_plan(cut_rectangle(30, 50, 500, seed)).ratio(), 1.02) << seed;
   }
+}
+
+// What is cut from a rectangle without waste fits its height: `units` x 64 bytes.
+TEST(Planner, HardInstancesComeWithinFivePercent) {
+  int ejected = 0;
+  const auto expect_within = [&](double most, const Requests& requests, int64_t units) {
+    const MemoryPlan plan = checked_plan(requests);
+    EXPECT_LE(static_cast<double>(plan.arena_bytes), most * 64 * static_cast<double>(units))
+        << requests.size() << " buffers, " << plan.method;
+    if (plan.method == "ejection") ++ejected;
+  };
+  for (int count : {100, 200, 500}) {
+    const int64_t units = 100 * count;
+    expect_within(1.05, cut_rectangle(count, 2 * count, units, 1), units);
+    expect_within(1.05, cut_rectangle(count, 2 * count, units, 1, 0.3), units);
+    expect_within(1.05, cut_rectangle(count, 2 * count, units, 1, 0.5, 0.05), units);
+    const int side = static_cast<int>(std::sqrt(2.5 * count));
+    expect_within(1.05, tile_rectangle(side, side, 2 * count, units, 1), units);
+  }
+  expect_within(1.05, cut_pinwheels(200, 400, 20'000, 1), 20'000);
+  expect_within(1.05, cut_pinwheels(200, 400, 20'000, 1, true), 20'000);
+  expect_within(1.10, cut_pinwheels(500, 1000, 50'000, 1), 50'000);  // what two seconds reach there
+  EXPECT_GT(ejected, 5) << "the other methods do: the comparison shows nothing";
+}
+
+TEST(Planner, EjectionEndsAtTheBudget) {
+  const Requests requests = cut_pinwheels(200, 400, 20'000, 1);
+  const MemoryPlan without = checked_plan(requests, {.step_budget = 20'000'000});
+  const MemoryPlan some = checked_plan(requests, {.step_budget = 60'000'000});
+  const MemoryPlan all = checked_plan(requests);
+  EXPECT_NE(without.method, "ejection");
+  EXPECT_LT(some.arena_bytes, without.arena_bytes);
+  EXPECT_LE(all.arena_bytes, some.arena_bytes);
 }
 
 TEST(Planner, SearchFindsWhatTheSkylineMisses) {
@@ -81,7 +117,8 @@ TEST(Planner, PlansAThousandAndAHundredThousandBuffers) {
 }
 
 TEST(Planner, IsDeterministic) {
-  for (const Requests& requests : {training_step(100, 5), cut_rectangle(60, 100, 1000, 2)}) {
+  for (const Requests& requests :
+       {training_step(100, 5), cut_rectangle(60, 100, 1000, 2), cut_pinwheels(100, 200, 10'000, 3)}) {
     const MemoryPlan first = plan_memory(requests), second = plan_memory(requests);
     EXPECT_EQ(first.offsets, second.offsets);
     EXPECT_EQ(first.method, second.method);
