@@ -67,7 +67,7 @@ TEST(Planner, HardInstancesReachTheBoundWhenSmall) {
 }
 
 // What is cut from a rectangle without waste fits its height: `units` x 64 bytes.
-TEST(Planner, HardInstancesComeWithinFivePercent) {
+TEST(Planner, HardInstancesComeCloseToTheirCapacity) {
   int ejected = 0;
   const auto expect_within = [&](double most, const Requests& requests, int64_t units) {
     const MemoryPlan plan = checked_plan(requests);
@@ -85,7 +85,7 @@ TEST(Planner, HardInstancesComeWithinFivePercent) {
   }
   expect_within(1.05, cut_pinwheels(200, 400, 20'000, 1), 20'000);
   expect_within(1.05, cut_pinwheels(200, 400, 20'000, 1, true), 20'000);
-  expect_within(1.10, cut_pinwheels(500, 1000, 50'000, 1), 50'000);  // what two seconds reach there
+  expect_within(1.10, cut_pinwheels(500, 1000, 50'000, 1), 50'000);  // what the budget reaches there
   EXPECT_GT(ejected, 5) << "the other methods do: the comparison shows nothing";
 }
 
