@@ -16,9 +16,9 @@ class Mutant(NamedTuple):
 
 MUTANTS = [
     # --- core
-    Mutant("file-not-synced", "core/file.cc", 'if (::fsync(file.get()) != 0) fail_errno(path, "sync");', "",
+    Mutant("file-not-synced", "core/file.cc", 'if (sync && ::fsync(file.get()) != 0) fail_errno(path, "sync");', "",
            "train", "Checkpoint.OneThatIsSavedLastsWhenThePowerFails"),
-    Mutant("folder-not-synced-after-rename", "core/file.cc", "  sync_folder(folder);\n}", "}",
+    Mutant("folder-not-synced-after-rename", "core/file.cc", "  if (sync) sync_folder(folder);\n}", "}",
            "train", "Checkpoint.OneThatIsSavedLastsWhenThePowerFails"),
     Mutant("temporary-file-left-after-failure", "core/file.cc", "    ::unlink(temporary.c_str());\n    throw;", "    throw;",
            "train", "Checkpoint.AnyCallThatFailsLeavesTheOldOneWhole"),
