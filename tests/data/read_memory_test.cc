@@ -136,7 +136,7 @@ std::string zip_bomb(size_t content_bytes, int names) {
   deflateEnd(&stream);
   const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(array.data()), array.size());
   const auto put = [](std::string& to, uint64_t value, int bytes) {
-    for (int i = 0; i < bytes; ++i) to.push_back(static_cast<char>(value >> (8 * i)));
+    for (int i = 0; i < bytes; ++i, value >>= 8) to.push_back(static_cast<char>(value));
   };
   const auto common = [&](std::string& to, size_t name_bytes) {
     for (const uint64_t field : {20, 0, 8, 0, 0x21})
