@@ -106,10 +106,10 @@ RunReport saves_waited_for() {
   const TempFolder folder;
   return fit_saving({.filepath = folder / "cp-{total_steps:06d}",
                      .every_epochs = 0,
-                     .every_steps = 60,
+                     .every_steps = 20,
                      .keep_last = 2,
                      .asynchronous = false},
-                    2);
+                    8);
 }
 
 /// A file of the program's own that is replaced again and again, through to the disk.
