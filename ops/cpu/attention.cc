@@ -18,9 +18,8 @@
 
 #include <hwy/highway.h>
 
-#include <hwy/contrib/math/math-inl.h>
-
 #include "isochron/ops/cpu/small_matmul-inl.h"
+#include "isochron/ops/cpu/vector_math-inl.h"
 
 #ifndef ISOCHRON_OPS_CPU_ATTENTION_ONCE_
 #define ISOCHRON_OPS_CPU_ATTENTION_ONCE_
@@ -221,14 +220,14 @@ HWY_INLINE void softmax_block(const HeadForward<T>& h, const Block& b, T* larges
       T* at = h.scores + j * kBlock + i;
       auto e = hn::Zero(d);
       if (!h.seen || h.seen[b.column + j]) {
-        e = hn::Exp(d, hn::LoadU(d, at) - shift);
+        e = exp_from_below(d, hn::LoadU(d, at) - shift);
         if (j >= all) e = hn::IfThenElseZero(seen_lanes(d, b, j, i), e);
         total = total + e;
       }
       hn::StoreU(e, d, at);
     }
     const auto first = hn::Eq(before, nothing);  // not Ne, which NaN fails, too
-    const auto keep = hn::IfThenZeroElse(first, hn::Exp(d, before - shift));
+    const auto keep = hn::IfThenZeroElse(first, exp_from_below(d, before - shift));
     hn::Store(keep + probe, d, kept + i);
     hn::Store(hn::MulAdd(hn::Load(d, sums + i), keep, total) + probe, d, sums + i);
     hn::Store(most + probe, d, largest + i);
@@ -290,7 +289,7 @@ HWY_INLINE void gradient_block(const HeadGradient<T>& h, const Block& b) {
     const int64_t first_query = b.first_query(j);
     for (int64_t i = b.begin(j / kGroup * kGroup); i < b.lanes(); i += lanes) {
       auto p = hn::Zero(d);
-      if (!hidden) p = hn::Exp(d, hn::LoadU(d, scores + i) - hn::LoadU(d, h.logs + b.first + i));
+      if (!hidden) p = exp_from_below(d, hn::LoadU(d, scores + i) - hn::LoadU(d, h.logs + b.first + i));
       if (i < first_query) p = hn::IfThenElseZero(seen_lanes(d, b, j, i), p);
       hn::StoreU(p, d, scores + i);
       const auto centered = hn::LoadU(d, gradients + i) - hn::LoadU(d, h.deltas + b.first + i);

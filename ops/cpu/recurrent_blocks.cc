@@ -12,7 +12,7 @@
 #include <hwy/highway.h>
 
 #include "isochron/ops/cpu/narrow-inl.h"
-#include "isochron/ops/cpu/recurrent_math-inl.h"
+#include "isochron/ops/cpu/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace isochron::ops {
@@ -188,17 +188,17 @@ struct Lstm {
   static constexpr bool kHasCell = true;
   template <typename T>
   static HWY_INLINE void forward(CellForward<T>& s) {
-    s.gates[0] = sigmoid<T>(s.gates[0]);
-    s.gates[1] = sigmoid<T>(s.gates[1]);
-    s.gates[2] = tanh<T>(s.gates[2]);
-    s.gates[3] = sigmoid<T>(s.gates[3]);
+    s.gates[0] = VectorMath<T>::gate(s.gates[0]);
+    s.gates[1] = VectorMath<T>::gate(s.gates[1]);
+    s.gates[2] = VectorMath<T>::tanh(s.gates[2]);
+    s.gates[3] = VectorMath<T>::gate(s.gates[3]);
     s.c = hn::MulAdd(s.gates[1], s.c, s.gates[0] * s.gates[2]);
-    s.h = s.gates[3] * tanh<T>(s.c);
+    s.h = s.gates[3] * VectorMath<T>::tanh(s.c);
   }
   template <typename T>
   static HWY_INLINE void backward(CellBackward<T>& s) {
     const auto [i, f, g, o] = s.gates;
-    const auto squashed = tanh<T>(s.c_after);
+    const auto squashed = VectorMath<T>::tanh(s.c_after);
     const auto d_c = hn::MulAdd(s.d_h * o, tanh_slope<T>(squashed), s.d_c);
     s.slots[0] = hn::MulAdd(d_c, g, s.added[0]) * sigmoid_slope<T>(i);
     s.slots[1] = hn::MulAdd(d_c, s.c_before, s.added[1]) * sigmoid_slope<T>(f);
@@ -214,9 +214,9 @@ struct Gru {
   static constexpr bool kHasCell = false;
   template <typename T>
   static HWY_INLINE void forward(CellForward<T>& s) {
-    const auto z = sigmoid<T>(s.gates[0]);
-    const auto r = sigmoid<T>(s.gates[1]);
-    const auto n = tanh<T>(hn::MulAdd(r, s.gates[3], s.gates[2]));
+    const auto z = VectorMath<T>::gate(s.gates[0]);
+    const auto r = VectorMath<T>::gate(s.gates[1]);
+    const auto n = VectorMath<T>::tanh(hn::MulAdd(r, s.gates[3], s.gates[2]));
     s.gates[0] = z;
     s.gates[1] = r;
     s.gates[2] = n;

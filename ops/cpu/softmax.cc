@@ -15,9 +15,8 @@
 
 #include <hwy/highway.h>
 
-#include <hwy/contrib/math/math-inl.h>
-
 #include "isochron/ops/cpu/tails-inl.h"
+#include "isochron/ops/cpu/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace isochron::ops {
@@ -63,13 +62,13 @@ double exponentials(const T* x, T* out, size_t n, T* largest) {
   const auto shift = hn::Set(d, top);
   auto total = hn::Zero(d);
   for (i = 0; i + lanes <= n; i += lanes) {
-    const auto e = hn::Exp(d, hn::LoadU(d, x + i) - shift);
+    const auto e = exp_from_below(d, hn::LoadU(d, x + i) - shift);
     if (out) hn::StoreU(e, d, out + i);
     total = total + e;
   }
   if (i < n) {
     const auto mask = hn::FirstN(d, n - i);
-    const auto e = hn::IfThenElseZero(mask, hn::Exp(d, masked_load(mask, d, x + i) - shift));
+    const auto e = hn::IfThenElseZero(mask, exp_from_below(d, masked_load(mask, d, x + i) - shift));
     if (out) masked_store(e, mask, d, out + i);
     total = total + e;
   }

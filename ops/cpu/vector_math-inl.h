@@ -22,22 +22,77 @@ namespace isochron::ops {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// e^x for |x| <= 88.3, 0 instead of less than e^-87.6: 2^n e^r with n = round(x / ln 2), ln 2 in two parts,
-/// e^r by Cephes' polynomial.
+/// max(x, low) and min(x, high); NaN stays, also where the instruction set's maximum would drop it.
 template <class D>
+HWY_INLINE hn::Vec<D> at_least(D d, hn::Vec<D> x, double low) {
+  const auto y = hn::Max(hn::Set(d, static_cast<hn::TFromD<D>>(low)), x);
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR  // the second operand where one is NaN
+  return y;
+#else
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+#endif
+}
+template <class D>
+HWY_INLINE hn::Vec<D> at_most(D d, hn::Vec<D> x, double high) {
+  const auto y = hn::Min(hn::Set(d, static_cast<hn::TFromD<D>>(high)), x);
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
+  return y;
+#else
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+#endif
+}
+
+/// e^x 2^-kHalvings for |x - kHalvings ln 2| <= 88.3, 0 instead of less than e^-87.6; NaN stays. 2^n e^r with
+/// n = round(x / ln 2), ln 2 in two parts, e^r by the minimax polynomial of degree 6 on |r| <= ln 2 / 2
+/// (relative error 3e-9 before rounding). n is rounded by adding a number at which the unit in the last place
+/// is 1; with the exponent's bias in that number, its bits are those of 2^n once shifted.
+template <int kHalvings = 0, class D>
 HWY_INLINE hn::Vec<D> exp_f32(D d, hn::Vec<D> x) {
   const hn::RebindToSigned<D> di;
-  const auto n = hn::Round(x * hn::Set(d, 1.44269504088896341f));
+  const auto rounder = hn::Set(d, 12582912.0f + 127.0f - kHalvings);  // 1.5 * 2^23 and the bias
+  const auto biased = hn::MulAdd(x, hn::Set(d, 1.44269504088896341f), rounder);
+  const auto n = biased - rounder;
   auto r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
   r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
-  auto p = hn::MulAdd(r, hn::Set(d, 1.9875691500e-4f), hn::Set(d, 1.3981999507e-3f));
-  p = hn::MulAdd(p, r, hn::Set(d, 8.3334519073e-3f));
-  p = hn::MulAdd(p, r, hn::Set(d, 4.1665795894e-2f));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.6666665459e-1f));
-  p = hn::MulAdd(p, r, hn::Set(d, 5.0000001201e-1f));
-  p = hn::MulAdd(p, r * r, r) + hn::Set(d, 1.0f);
-  const auto exponent = hn::ShiftLeft<23>(hn::ConvertTo(di, n) + hn::Set(di, 127));
-  return p * hn::BitCast(d, exponent);
+  auto p = hn::MulAdd(r, hn::Set(d, 0.0013814540579915047f), hn::Set(d, 0.00836874544620514f));
+  p = hn::MulAdd(p, r, hn::Set(d, 0.04166838899254799f));
+  p = hn::MulAdd(p, r, hn::Set(d, 0.1666652113199234f));
+  p = hn::MulAdd(p, r, hn::Set(d, 0.4999999403953552f));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
+  return p * hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, biased)));
+}
+/// e^x for x <= 88.3, 0 below -87.6 as above; NaN stays.
+template <class D>
+HWY_INLINE hn::Vec<D> exp_from_below(D d, hn::Vec<D> x) {
+  if constexpr (sizeof(hn::TFromD<D>) == 4) {
+    return exp_f32(d, at_least(d, x, -88.3));
+  } else {
+    return hn::Exp(d, x);
+  }
+}
+
+/// 1 / x, x finite and at least 1. With AVX-512 in f32 by an approximation of 14 bits and one step of
+/// Newton's, which costs half of a division and errs by at most 1 ULP.
+template <class D>
+HWY_INLINE hn::Vec<D> reciprocal(D d, hn::Vec<D> x) {
+  const auto one = hn::Set(d, hn::TFromD<D>(1));
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  if constexpr (sizeof(hn::TFromD<D>) == 4) {
+    const auto r = hn::ApproximateReciprocal(x);
+    return hn::MulAdd(r, hn::NegMulAdd(x, r, one), r);
+  }
+#endif
+  return one / x;
+}
+/// a / b, b finite and at least 1, with an error of at most 2 ULP.
+template <class D>
+HWY_INLINE hn::Vec<D> quotient(D d, hn::Vec<D> a, hn::Vec<D> b) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  if constexpr (sizeof(hn::TFromD<D>) == 4) return a * reciprocal(d, b);
+#endif
+  static_cast<void>(d);
+  return a / b;
 }
 
 template <class D>
@@ -87,22 +142,30 @@ struct VectorMath {
   static HWY_INLINE Mask less(V a, V b) { return hn::Lt(a, b); }
   static HWY_INLINE Mask is_nan(V x) { return hn::IsNaN(x); }  // hn::Ne is an ordered comparison
   static HWY_INLINE V select(Mask m, V yes, V no) { return hn::IfThenElse(m, yes, no); }
-  /// To [-limit, limit]; NaN becomes something in it, or stays.
-  static HWY_INLINE V clamp(V x, double limit) { return hn::Max(hn::Min(x, set(limit)), set(-limit)); }
-  static HWY_INLINE V at_least(V x, double low) { return hn::Max(x, set(low)); }
+  /// To [-limit, limit]; NaN stays.
+  static HWY_INLINE V clamp(V x, double limit) { return at_least(at_most(x, limit), -limit); }
+  static HWY_INLINE V at_least(V x, double low) { return ops::HWY_NAMESPACE::at_least(D(), x, low); }
+  static HWY_INLINE V at_most(V x, double high) { return ops::HWY_NAMESPACE::at_most(D(), x, high); }
 
   static HWY_INLINE V exp(V x) {
-    const V largest = set(kF32 ? 88.72283905206835 : 709.782712893384);
-    const V inside = hn::Exp(D(), hn::Min(x, largest));
-    return select(is_nan(x), x, select(less(largest, x), set(kInfinity), inside));
+    constexpr double kLargest = kF32 ? 88.72283905206835 : 709.782712893384;
+    const V bounded = at_most(x, kLargest);
+    V inside;
+    if constexpr (kF32) {
+      const V half = exp_f32<1>(D(), at_least(bounded, -87.5));
+      inside = half + half;
+    } else {
+      inside = short_exp(bounded);
+    }
+    return select(less(set(kLargest), x), set(kInfinity), inside);
   }
-  /// e^x for |x| <= kShortExp, nothing else: no selections. Below kShortExp's negative e^x may be 0 or not.
+  /// e^x for |x| <= kShortExp and NaN, nothing else.
   static constexpr double kShortExp = kF32 ? 88.3 : 709.0;
   static HWY_INLINE V short_exp(V x) {
     if constexpr (kF32) {
       return exp_f32(D(), x);
     } else {
-      return hn::Exp(D(), x);
+      return select(is_nan(x), x, hn::Exp(D(), x));
     }
   }
   static HWY_INLINE V expm1(V x) {
@@ -150,15 +213,16 @@ struct VectorMath {
   static HWY_INLINE V tanh(V x) {
     if constexpr (kF32) {
       const Ratio<D> ratio = tanh_ratio_f32(D(), clamp(x, 9.02));
-      return select(is_nan(x), x, clamp(ratio.numerator / ratio.denominator, 1));
+      return clamp(quotient(D(), ratio.numerator, ratio.denominator), 1);
     } else {
       return select(is_nan(x), x, hn::Tanh(D(), clamp(x, 20)));
     }
   }
   /// 1 / (1 + e^-x).
-  static HWY_INLINE V sigmoid(V x) {
-    const V y = set(1) / (set(1) + short_exp(neg(clamp(x, kShortExp))));
-    return select(is_nan(x), x, select(less(x, set(-kShortExp)), set(0), y));
+  static HWY_INLINE V sigmoid(V x) { return select(less(x, set(-kShortExp)), set(0), gate(x)); }
+  /// The same, but for less than e^-kShortExp, which may be that or 0.
+  static HWY_INLINE V gate(V x) {
+    return ops::HWY_NAMESPACE::reciprocal(D(), set(1) + short_exp(clamp(neg(x), kShortExp)));
   }
   /// f32: x P(x^2) / Q(x^2), fitted by iteratively reweighted least squares to a relative error of 2.1e-8
   /// below 3.9, from where on it is 1 in f32. f64: the C library's, lane by lane.
@@ -199,12 +263,12 @@ struct VectorMath {
   };
   static constexpr double kNormalRange = kF32 ? 13 : 37.5;
   static HWY_INLINE Normal normal(V x) {
-    const V a = hn::Min(hn::Abs(x), set(kNormalRange));
+    const V a = at_most(hn::Abs(x), kNormalRange);
     const V e = short_exp(set(-0.5) * a * a);
     const V density = set(0.39894228040143267794) * e;
     if constexpr (kF32) {
       const V tail = e * tail_ratio_f32(a);
-      return {select(is_nan(x), x, select(less(x, set(0)), tail, set(1) - tail)), density};
+      return {select(less(x, set(0)), tail, set(1) - tail), density};
     } else {
       HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)];
       hn::Store(x, D(), lanes);
@@ -227,7 +291,7 @@ struct VectorMath {
     q = hn::MulAdd(q, a, set(1.1937772637212505));
     q = hn::MulAdd(q, a, set(1.6687972174050485));
     q = hn::MulAdd(q, a, set(1));
-    return p / q;
+    return quotient(D(), p, q);
   }
 };
 
