@@ -28,6 +28,7 @@ namespace isochron::ops {
 constexpr int64_t kBlock = 64;
 constexpr int64_t kGroup =
     16;  // keys or queries between which causality is told apart; a multiple of all lanes
+constexpr int64_t kRowsTogether = 8;  // of a product, where each sees a key less or more than the next
 
 /// One head of one sample; rows lie `row` elements apart.
 template <typename T>
@@ -139,6 +140,8 @@ struct Block {
   }
   /// That, down to a whole group: what is computed of row j.
   int64_t begin(int64_t j) const { return first_query(j) / kGroup * kGroup; }
+  /// Rows of a product with scores that are computed together: few where they see different numbers of keys.
+  int64_t rows_together() const { return s.causal ? kRowsTogether : kBlock; }
   /// Keys of the block that query i of it sees, and with it all later ones.
   int64_t seen_by(int64_t i) const {
     return s.causal ? std::clamp<int64_t>(first + i + (s.keys - s.queries) - column + 1, 0, columns)
@@ -162,8 +165,9 @@ HWY_INLINE void products(const Block& b, const Rows<const T>& keys, const T* col
 template <typename T>
 HWY_INLINE void add_to_queries(const Block& b, const T* scores, const Rows<const T>& keys,
                                const Rows<T>& into) {
-  for (int64_t i = 0; i < b.rows; i += kGroup) {
-    const int64_t rows = std::min(kGroup, b.rows - i);
+  const int64_t group = b.rows_together();
+  for (int64_t i = 0; i < b.rows; i += group) {
+    const int64_t rows = std::min(group, b.rows - i);
     const int64_t seen = std::clamp<int64_t>(b.s.visible(b.first + i + rows - 1) - b.column, 0, b.columns);
     multiply<true>(Product<T>{rows, b.s.width, seen, scores + i, 1, kBlock, keys.at(b.column), keys.row,
                               into.at(b.first + i), into.row});
@@ -174,9 +178,10 @@ HWY_INLINE void add_to_queries(const Block& b, const T* scores, const Rows<const
 template <typename T>
 HWY_INLINE void add_to_keys(const Block& b, const T* scores, const Rows<const T>& queries,
                             const Rows<T>& into) {
-  for (int64_t j = 0; j < b.columns; j += kGroup) {
-    const int64_t begin = std::min(b.begin(j), b.rows);
-    multiply<true>(Product<T>{std::min(kGroup, b.columns - j), b.s.width, b.rows - begin,
+  const int64_t group = b.rows_together();
+  for (int64_t j = 0; j < b.columns; j += group) {
+    const int64_t begin = std::min(b.first_query(j), b.rows);
+    multiply<true>(Product<T>{std::min(group, b.columns - j), b.s.width, b.rows - begin,
                               scores + j * kBlock + begin, kBlock, 1, queries.at(b.first + begin),
                               queries.row, into.at(b.column + j), into.row});
   }
