@@ -1,6 +1,7 @@
 // Loads and stores of vectors of f32 from and to tensors of f32 or 16-bit floats, and of f64 from and to
 // their own. Narrow numbers are rounded to the nearest, ties to even; NaN stays NaN; the same bits at every
-// target. Included once per Highway target, hence no ordinary include guard.
+// target, but that subnormal numbers may become 0. Included once per Highway target, hence no ordinary
+// include guard.
 
 #if defined(ISOCHRON_OPS_CPU_NARROW_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ISOCHRON_OPS_CPU_NARROW_INL_H_
@@ -11,6 +12,16 @@
 
 #include "isochron/core/dtype.h"
 #include "isochron/ops/cpu/tails-inl.h"
+
+#ifndef ISOCHRON_OPS_CPU_NARROW_ONCE_
+#define ISOCHRON_OPS_CPU_NARROW_ONCE_
+namespace isochron::ops {
+#if HWY_ARCH_X86
+/// Whether the processor has instructions for bfloat16, which are no part of any Highway target used here.
+inline const bool has_bfloat16_instructions = __builtin_cpu_supports("avx512bf16") != 0;
+#endif
+}  // namespace isochron::ops
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace isochron::ops {
@@ -29,6 +40,16 @@ template <class D>
 HWY_INLINE void store_whole(D d, hwy::HWY_NAMESPACE::Vec<D> v, bfloat16* to) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::Rebind<uint16_t, D> narrow;
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (sizeof(v) == 64) {
+    if (has_bfloat16_instructions) {
+      hn::Vec<decltype(narrow)> rounded;
+      asm("vcvtneps2bf16 %1, %0" : "=v"(rounded.raw) : "v"(v.raw));
+      hn::StoreU(rounded, narrow, reinterpret_cast<uint16_t*>(to));
+      return;
+    }
+  }
+#endif
   const hn::Rebind<uint32_t, D> bits;
   const hn::Rebind<int32_t, D> numbers;
   const auto u = hn::BitCast(bits, v);

@@ -114,7 +114,8 @@ TEST(ElementFunctions, BinarySpecialValuesAreThoseOfTheCLibrary) {
   });
 }
 
-/// 16-bit floats are computed in f32 and rounded once: every one of the 65,536 values, bit for bit.
+/// 16-bit floats are computed in f32 and rounded once: every one of the 65,536 values, bit for bit. Results
+/// that are subnormal in f32 may become 0.
 template <typename T>
 void expect_rounded_once(ElementOp op) {
   std::vector<T> inputs(65536);
@@ -127,8 +128,9 @@ void expect_rounded_once(ElementOp op) {
   const std::vector<float> expected = evaluate(op, wide);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const T rounded(expected[i]);
+    const bool flushed = std::fpclassify(expected[i]) == FP_SUBNORMAL && static_cast<float>(results[i]) == 0;
     const bool same = std::isnan(expected[i]) ? std::isnan(static_cast<float>(results[i]))
-                                              : results[i].bits == rounded.bits;
+                                              : flushed || results[i].bits == rounded.bits;
     ASSERT_TRUE(same) << graph::element_op_name(op) << "(" << wide[i] << ")";
   }
 }
