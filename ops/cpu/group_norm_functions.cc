@@ -21,39 +21,75 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr int64_t kBlockRows = 128;                       // summed in T before f64 takes over
 constexpr int kVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;  // side by side, as registers allow
 
-/// body(first place, number of vectors as a constant, lanes of each) for runs of vectors that cover a row;
-/// only the last vector may have fewer lanes than there are.
-template <class D, class Body>
-HWY_INLINE void each_run(D d, int64_t width, Body body) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + kVectors * lanes <= width; i += kVectors * lanes) {
-    body(i, std::integral_constant<int, kVectors>(), hn::Lanes(d));
-  }
-  for (; i + lanes <= width; i += lanes) body(i, std::integral_constant<int, 1>(), hn::Lanes(d));
-  if (i < width) body(i, std::integral_constant<int, 1>(), static_cast<size_t>(width - i));
-}
+/// A run of vectors that lie side by side in a row, taken through rows [begin, end) of each of kParts parts.
+/// Only the last vector of a row may have fewer lanes than there are.
+template <class D, int kParts, int kVectorsOfRun>
+struct Run {
+  using T = hn::TFromD<D>;
+  using V = hn::Vec<D>;
+  static constexpr int kVectors = kVectorsOfRun;
 
-/// Goes through rows as kStreams parts side by side: what one core reads one after the other from memory or
-/// the third cache comes at two thirds of the pace of what it reads in several places at once. body(first
-/// row, rows of each part, rows from one part to the next, parts as a constant), for at most `most` rows in
-/// all.
+  int64_t place;  // in the row
+  size_t lanes;
+  int64_t begin;
+  int64_t end;
+  int64_t apart;  // rows from one part to the next
+
+  HWY_INLINE int64_t at(int v) const { return place + v * static_cast<int64_t>(hn::Lanes(D())); }
+  /// Vector v of a table with a number for each place of a row.
+  HWY_INLINE V load(const T* table, int v) const { return load_lanes(D(), table + at(v), lanes); }
+  HWY_INLINE void store(V value, T* table, int v) const { store_lanes(D(), value, table + at(v), lanes); }
+  /// body(element, v) for vector v of each row.
+  template <class Body>
+  HWY_INLINE void each(int64_t stride, Body body) const {
+    for (int64_t r = begin; r < end; ++r) {
+      for (int part = 0; part < kParts; ++part) {
+        for (int v = 0; v < kVectors; ++v) body((r + part * apart) * stride + at(v), v);
+      }
+    }
+  }
+};
+
+/// `count` rows from `first` on of each of kParts parts.
+template <int kPartsOfBlock>
+struct Block {
+  static constexpr int kParts = kPartsOfBlock;
+  int64_t first;
+  int64_t count;
+  int64_t apart;
+
+  int64_t rows() const { return count * kParts; }
+  /// body(Run) for runs that cover the rows. Where a row is more than a run, row by row, since memory is read
+  /// best without gaps.
+  template <class D, class Body>
+  HWY_INLINE void each_run(D d, int64_t width, Body body) const {
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    const int64_t most = width <= kVectors * lanes ? count : 1;
+    for (int64_t r = first; r < first + count; r += most) {
+      int64_t i = 0;
+      for (; i + kVectors * lanes <= width; i += kVectors * lanes) {
+        body(Run<D, kParts, kVectors>{i, hn::Lanes(d), r, r + most, apart});
+      }
+      for (; i < width; i += lanes) {
+        const size_t valid = static_cast<size_t>(std::min(lanes, width - i));
+        body(Run<D, kParts, 1>{i, valid, r, r + most, apart});
+      }
+    }
+  }
+};
+
+/// body(Block) for blocks of at most `most` rows. Rows are gone through as kStreams parts side by side: what
+/// one core reads one after the other from memory or the third cache comes at two thirds of the pace of what
+/// it reads in several places at once.
 template <int kStreams, class Body>
 HWY_INLINE void each_block(int64_t rows, int64_t most, Body body) {
   const int64_t part = rows / kStreams;
   for (int64_t r = 0; r < part; r += most / kStreams) {
-    body(r, std::min(most / kStreams, part - r), part, std::integral_constant<int, kStreams>());
+    body(Block<kStreams>{r, std::min(most / kStreams, part - r), part});
   }
   for (int64_t r = part * kStreams; r < rows; r += most) {
-    body(r, std::min(most, rows - r), int64_t{0}, std::integral_constant<int, 1>());
+    body(Block<1>{r, std::min(most, rows - r), 0});
   }
-}
-
-/// How many rows in turn may be gone through run by run: where a row is more than one, one, since memory is
-/// read best without gaps.
-template <class D>
-HWY_INLINE int64_t rows_of_run(D d, int64_t width) {
-  return width <= kVectors * static_cast<int64_t>(hn::Lanes(d)) ? kBlockRows : 1;
 }
 
 /// As many elements as `wide` has lanes, as f64.
@@ -103,7 +139,6 @@ void add_moments(const E* x, const T* base, int64_t rows, int64_t stride, int64_
                  double* sums, double* squares) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
-  const int64_t n = static_cast<int64_t>(hn::Lanes(d));
   T* shift = scratch;
   T* block_sums = scratch + width;
   T* block_squares = scratch + 2 * width;
@@ -112,36 +147,25 @@ void add_moments(const E* x, const T* base, int64_t rows, int64_t stride, int64_
     store_lanes(d, hn::Zero(d), block_sums + i, lanes);
     store_lanes(d, hn::Zero(d), block_squares + i, lanes);
   });
-  const int64_t most = rows_of_run(d, width);
-  each_block<4>(rows, kBlockRows, [&](int64_t first, int64_t count, int64_t apart, auto parts) HWY_ATTR {
-    constexpr int kParts = decltype(parts)::value;
-    for (int64_t begin = 0; begin < count; begin += most) {
-      const int64_t end = std::min(begin + most, count);
-      each_run(d, width, [&](int64_t i, auto vectors, size_t lanes) HWY_ATTR {
-        constexpr int kCount = decltype(vectors)::value;
-        V from[kCount], sum[kCount], square[kCount];
-        for (int v = 0; v < kCount; ++v) {
-          from[v] = load_lanes(d, shift + i + v * n, lanes);
-          sum[v] = load_lanes(d, block_sums + i + v * n, lanes);
-          square[v] = load_lanes(d, block_squares + i + v * n, lanes);
-        }
-        for (int64_t r = begin; r < end; ++r) {
-          for (int part = 0; part < kParts; ++part) {
-            const E* row = x + (first + r + part * apart) * stride + i;
-            for (int v = 0; v < kCount; ++v) {
-              const V e = load_numbers(d, row + v * n, lanes) - from[v];
-              sum[v] = sum[v] + e;
-              square[v] = hn::MulAdd(e, e, square[v]);
-            }
-          }
-        }
-        for (int v = 0; v < kCount; ++v) {
-          store_lanes(d, sum[v], block_sums + i + v * n, lanes);
-          store_lanes(d, square[v], block_squares + i + v * n, lanes);
-        }
+  each_block<4>(rows, kBlockRows, [&](auto block) HWY_ATTR {
+    block.each_run(d, width, [&](auto run) HWY_ATTR {
+      V from[run.kVectors], sum[run.kVectors], square[run.kVectors];
+      for (int v = 0; v < run.kVectors; ++v) {
+        from[v] = run.load(shift, v);
+        sum[v] = run.load(block_sums, v);
+        square[v] = run.load(block_squares, v);
+      }
+      run.each(stride, [&](int64_t at, int v) HWY_ATTR {
+        const V e = load_numbers(d, x + at, run.lanes) - from[v];
+        sum[v] = sum[v] + e;
+        square[v] = hn::MulAdd(e, e, square[v]);
       });
-    }
-    end_block(base, count * kParts, width, shift, block_sums, block_squares, sums, squares);
+      for (int v = 0; v < run.kVectors; ++v) {
+        run.store(sum[v], block_sums, v);
+        run.store(square[v], block_squares, v);
+      }
+    });
+    end_block(base, block.rows(), width, shift, block_sums, block_squares, sums, squares);
   });
 }
 
@@ -150,31 +174,19 @@ void normalize(const E* x, const T* center, const T* scale, const T* shift, int6
                int64_t width, E* y) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
-  const int64_t n = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t most = rows_of_run(d, width);
-  each_block<2>(rows, rows, [&](int64_t first, int64_t count, int64_t apart, auto parts) HWY_ATTR {
-    constexpr int kParts = decltype(parts)::value;
-    for (int64_t begin = 0; begin < count; begin += most) {
-      const int64_t end = std::min(begin + most, count);
-      each_run(d, width, [&](int64_t i, auto vectors, size_t lanes) HWY_ATTR {
-        constexpr int kCount = decltype(vectors)::value;
-        V c[kCount], a[kCount], b[kCount];
-        for (int v = 0; v < kCount; ++v) {
-          c[v] = load_lanes(d, center + i + v * n, lanes);
-          a[v] = load_lanes(d, scale + i + v * n, lanes);
-          b[v] = load_lanes(d, shift + i + v * n, lanes);
-        }
-        for (int64_t r = begin; r < end; ++r) {
-          for (int part = 0; part < kParts; ++part) {
-            const int64_t at = (first + r + part * apart) * stride + i;
-            for (int v = 0; v < kCount; ++v) {
-              const V e = load_numbers(d, x + at + v * n, lanes) - c[v];
-              store_numbers(d, hn::MulAdd(e, a[v], b[v]), y + at + v * n, lanes);
-            }
-          }
-        }
+  each_block<2>(rows, rows, [&](auto block) HWY_ATTR {
+    block.each_run(d, width, [&](auto run) HWY_ATTR {
+      V c[run.kVectors], a[run.kVectors], b[run.kVectors];
+      for (int v = 0; v < run.kVectors; ++v) {
+        c[v] = run.load(center, v);
+        a[v] = run.load(scale, v);
+        b[v] = run.load(shift, v);
+      }
+      run.each(stride, [&](int64_t at, int v) HWY_ATTR {
+        const V e = load_numbers(d, x + at, run.lanes) - c[v];
+        store_numbers(d, hn::MulAdd(e, a[v], b[v]), y + at, run.lanes);
       });
-    }
+    });
   });
 }
 
@@ -183,41 +195,29 @@ void add_products(const E* x, const E* dy, const T* center, int64_t rows, int64_
                   T* scratch, double* sums, double* products) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
-  const int64_t n = static_cast<int64_t>(hn::Lanes(d));
   T* block_sums = scratch;
   T* block_products = scratch + width;
   const hn::ScalableTag<double> wide;
   const hn::Rebind<T, hn::ScalableTag<double>> narrow;
-  const int64_t most = rows_of_run(d, width);
-  each_block<2>(rows, kBlockRows, [&](int64_t first, int64_t count, int64_t apart, auto parts) HWY_ATTR {
-    constexpr int kParts = decltype(parts)::value;
+  each_block<2>(rows, kBlockRows, [&](auto block) HWY_ATTR {
     std::fill_n(scratch, 2 * width, T(0));
-    for (int64_t begin = 0; begin < count; begin += most) {
-      const int64_t end = std::min(begin + most, count);
-      each_run(d, width, [&](int64_t i, auto vectors, size_t lanes) HWY_ATTR {
-        constexpr int kCount = decltype(vectors)::value;
-        V c[kCount], sum[kCount], product[kCount];
-        for (int v = 0; v < kCount; ++v) {
-          c[v] = load_lanes(d, center + i + v * n, lanes);
-          sum[v] = load_lanes(d, block_sums + i + v * n, lanes);
-          product[v] = load_lanes(d, block_products + i + v * n, lanes);
-        }
-        for (int64_t r = begin; r < end; ++r) {
-          for (int part = 0; part < kParts; ++part) {
-            const int64_t at = (first + r + part * apart) * stride + i;
-            for (int v = 0; v < kCount; ++v) {
-              const V g = load_numbers(d, dy + at + v * n, lanes);
-              sum[v] = sum[v] + g;
-              product[v] = hn::MulAdd(g, load_numbers(d, x + at + v * n, lanes) - c[v], product[v]);
-            }
-          }
-        }
-        for (int v = 0; v < kCount; ++v) {
-          store_lanes(d, sum[v], block_sums + i + v * n, lanes);
-          store_lanes(d, product[v], block_products + i + v * n, lanes);
-        }
+    block.each_run(d, width, [&](auto run) HWY_ATTR {
+      V c[run.kVectors], sum[run.kVectors], product[run.kVectors];
+      for (int v = 0; v < run.kVectors; ++v) {
+        c[v] = run.load(center, v);
+        sum[v] = run.load(block_sums, v);
+        product[v] = run.load(block_products, v);
+      }
+      run.each(stride, [&](int64_t at, int v) HWY_ATTR {
+        const V g = load_numbers(d, dy + at, run.lanes);
+        sum[v] = sum[v] + g;
+        product[v] = hn::MulAdd(g, load_numbers(d, x + at, run.lanes) - c[v], product[v]);
       });
-    }
+      for (int v = 0; v < run.kVectors; ++v) {
+        run.store(sum[v], block_sums, v);
+        run.store(product[v], block_products, v);
+      }
+    });
     each_vector(wide, width, [&](int64_t i, size_t lanes) HWY_ATTR {
       const auto s = widened(wide, load_lanes(narrow, block_sums + i, lanes));
       const auto p = widened(wide, load_lanes(narrow, block_products + i, lanes));
@@ -232,33 +232,20 @@ void gradient(const E* x, const E* dy, const T* center, const T* scale, const T*
               int64_t rows, int64_t stride, int64_t width, E* dx) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
-  const int64_t n = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t most = rows_of_run(d, width);
-  each_block<2>(rows, rows, [&](int64_t first, int64_t count, int64_t apart, auto parts) HWY_ATTR {
-    constexpr int kParts = decltype(parts)::value;
-    for (int64_t begin = 0; begin < count; begin += most) {
-      const int64_t end = std::min(begin + most, count);
-      each_run(d, width, [&](int64_t i, auto vectors, size_t lanes) HWY_ATTR {
-        constexpr int kCount = decltype(vectors)::value;
-        V c[kCount], a[kCount], b[kCount], m[kCount];
-        for (int v = 0; v < kCount; ++v) {
-          c[v] = load_lanes(d, center + i + v * n, lanes);
-          a[v] = load_lanes(d, scale + i + v * n, lanes);
-          b[v] = load_lanes(d, dot + i + v * n, lanes);
-          m[v] = load_lanes(d, mean + i + v * n, lanes);
-        }
-        for (int64_t r = begin; r < end; ++r) {
-          for (int part = 0; part < kParts; ++part) {
-            const int64_t at = (first + r + part * apart) * stride + i;
-            for (int v = 0; v < kCount; ++v) {
-              const V rest = hn::MulAdd(load_numbers(d, x + at + v * n, lanes) - c[v], b[v], m[v]);
-              const V value = hn::MulSub(load_numbers(d, dy + at + v * n, lanes), a[v], rest);
-              store_numbers(d, value, dx + at + v * n, lanes);
-            }
-          }
-        }
+  each_block<2>(rows, rows, [&](auto block) HWY_ATTR {
+    block.each_run(d, width, [&](auto run) HWY_ATTR {
+      V c[run.kVectors], a[run.kVectors], b[run.kVectors], m[run.kVectors];
+      for (int v = 0; v < run.kVectors; ++v) {
+        c[v] = run.load(center, v);
+        a[v] = run.load(scale, v);
+        b[v] = run.load(dot, v);
+        m[v] = run.load(mean, v);
+      }
+      run.each(stride, [&](int64_t at, int v) HWY_ATTR {
+        const V rest = hn::MulAdd(load_numbers(d, x + at, run.lanes) - c[v], b[v], m[v]);
+        store_numbers(d, hn::MulSub(load_numbers(d, dy + at, run.lanes), a[v], rest), dx + at, run.lanes);
       });
-    }
+    });
   });
 }
 
