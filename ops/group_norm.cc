@@ -8,6 +8,7 @@
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/group_view.h"
 #include "isochron/ops/normalization.h"
+#include "isochron/ops/normalization_row.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
@@ -275,12 +276,6 @@ Values group_norm_gradient_reference(const OpCall& call, std::span<const TensorS
   return out;
 }
 
-bool in_place(const OpCall& call, int output, int input) {
-  return output == 0 && call.inputs[static_cast<size_t>(input)].shape == call.inputs[0].shape;
-}
-
-double per_element(const OpCall& call) { return 8.0 * static_cast<double>(call.inputs[0].shape.elems()); }
-
 Attributes how(int64_t groups, bool batch = false) {
   return {{"epsilon", 1e-5}, {"groups", groups}, {"batch", batch}};
 }
@@ -308,24 +303,16 @@ void register_moments(graph::Registry& registry) {
 }
 
 void register_group_norm_row(graph::Registry& registry) {
-  OpDef op;
-  op.name = "group_norm";
-  op.summary =
+  OpDef op = normalization_row(
+      "group_norm",
       "groups of channels of each sample, or of the batch, brought to mean 0 and variance 1, times gamma, "
-      "plus beta";
-  op.max_inputs = 3;
+      "plus beta",
+      false);
   op.infer = infer_group_norm;
   op.gradient = group_norm_gradient;
   op.prepare = op.prepare_stored = prepare_group_norm;
   op.compose = compose_group_norm;
-  op.precision.rule = graph::PrecisionRule::kFollow;
-  op.precision.full_inputs = [](const Attributes&) { return 0b110U; };  // gamma and beta
-  op.precision.full_outputs = 0b110;
-  op.skips_unused_outputs = true;
-  op.may_alias = in_place;
-  op.flops = per_element;
   op.reference = group_norm_reference;
-  op.tolerance = 20;
   const auto channels = [](int64_t count) { return InputSample{{count}}; };
   op.samples = {{{{{3, 4, 6}}}, how(2)},
                 {{{{2, 3, 3, 6}}, channels(6)}, how(3)},
@@ -348,23 +335,13 @@ void register_group_norm_row(graph::Registry& registry) {
 }
 
 void register_group_norm_gradient(graph::Registry& registry) {
-  OpDef op;
-  op.name = "group_norm_gradient";
-  op.summary = "gradient of group_norm with respect to x, gamma and beta";
-  op.min_inputs = 4;
-  op.max_inputs = 5;
+  OpDef op = normalization_row("group_norm_gradient",
+                               "gradient of group_norm with respect to x, gamma and beta", true);
   op.infer = infer_group_norm_gradient;
   op.gradient = group_norm_second_gradient;
   op.prepare = op.prepare_stored = prepare_group_norm_gradient;
   op.compose = compose_group_norm_gradient;
-  op.precision.rule = graph::PrecisionRule::kFollow;
-  op.precision.full_inputs = [](const Attributes&) { return 0b10110U; };  // moments and gamma
-  op.precision.full_outputs = 0b110;
-  op.skips_unused_outputs = true;
-  op.may_alias = in_place;
-  op.flops = per_element;
   op.reference = group_norm_gradient_reference;
-  op.tolerance = 20;
   const auto of = [](const Shape& x, const Shape& moments, bool scaled) {
     std::vector<InputSample> inputs{{x}, {moments}, {moments, 0.5, 2}, {x}};
     if (scaled) inputs.push_back({{x.back()}});

@@ -7,6 +7,7 @@
 #include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/group_norm.h"
+#include "isochron/ops/normalization_row.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
@@ -172,30 +173,15 @@ Values layer_norm_gradient_reference(const OpCall& call, std::span<const TensorS
   return out;
 }
 
-double per_element(const OpCall& call) { return 8.0 * static_cast<double>(call.inputs[0].shape.elems()); }
-
-bool in_place(const OpCall& call, int output, int input) {
-  return output == 0 && call.inputs[static_cast<size_t>(input)].shape == call.inputs[0].shape;
-}
-
 void register_layer_norm(graph::Registry& registry) {
-  OpDef op;
-  op.name = "layer_norm";
-  op.summary = "rows brought to mean 0 (where centered) and variance 1, times gamma, plus beta";
-  op.max_inputs = 3;
+  OpDef op = normalization_row(
+      "layer_norm", "rows brought to mean 0 (where centered) and variance 1, times gamma, plus beta", false);
   op.infer = infer_layer_norm;
   op.gradient = layer_norm_gradient;
   op.prepare = prepare_layer_norm;
   op.prepare_cuda = op.prepare_stored_cuda = prepare_layer_norm_cuda;
   op.prepare_stored = prepare_layer_norm;
-  op.precision.rule = graph::PrecisionRule::kFollow;
-  op.precision.full_inputs = [](const Attributes&) { return 0b110U; };  // gamma and beta
-  op.precision.full_outputs = 0b110;
-  op.skips_unused_outputs = true;
-  op.may_alias = in_place;
-  op.flops = per_element;
   op.reference = layer_norm_reference;
-  op.tolerance = 20;
   const auto how = [](bool centered) { return Attributes{{"epsilon", 1e-5}, {"centered", centered}}; };
   const InputSample columns{{5}};
   op.samples = {{{{{4, 5}}}, how(true)},
@@ -211,24 +197,14 @@ void register_layer_norm(graph::Registry& registry) {
 }
 
 void register_layer_norm_gradient(graph::Registry& registry) {
-  OpDef op;
-  op.name = "layer_norm_gradient";
-  op.summary = "gradient of layer_norm with respect to rows, gamma and beta";
-  op.min_inputs = 4;
-  op.max_inputs = 5;
+  OpDef op = normalization_row("layer_norm_gradient",
+                               "gradient of layer_norm with respect to rows, gamma and beta", true);
   op.infer = infer_layer_norm_gradient;
   op.gradient = layer_norm_second_gradient;
   op.prepare = prepare_layer_norm_gradient;
   op.prepare_cuda = op.prepare_stored_cuda = prepare_layer_norm_gradient_cuda;
   op.prepare_stored = prepare_layer_norm_gradient;
-  op.precision.rule = graph::PrecisionRule::kFollow;
-  op.precision.full_inputs = [](const Attributes&) { return 0b10110U; };  // statistics and gamma
-  op.precision.full_outputs = 0b110;
-  op.skips_unused_outputs = true;
-  op.may_alias = in_place;
-  op.flops = per_element;
   op.reference = layer_norm_gradient_reference;
-  op.tolerance = 20;
   const auto how = [](bool centered) { return Attributes{{"centered", centered}}; };
   const InputSample scales{{6}, 0.5, 2};
   op.samples = {{{{{6, 5}}, {{6}}, scales, {{6, 5}}}, how(true)},
