@@ -92,7 +92,7 @@ PEERS ?= build/peers
 NAME ?= $(shell hostname)
 ROUNDS ?= 2
 SECONDS_EACH ?= 2.5
-bench: deps  ## the reference cases beside PyTorch, TensorFlow and JAX; results in bench/results and the README
+bench: deps  ## the reference cases beside PyTorch, TensorFlow and JAX; results in bench/results, the README and docs/benchmarks.md
 	@$(call configure,release)
 	cmake --build --preset release -j $(JOBS) --target isochron_command
 	[ -x $(PEERS)/torch/bin/python ] && [ -x $(PEERS)/tf/bin/python ] || bench/peers/setup.sh $(PEERS)

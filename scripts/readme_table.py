@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Rewrites the measured parts of README.md between their markers, so that no number there is typed by hand.
+"""Rewrites the measured parts of README.md, docs/benchmarks.md and docs/training.md between their markers, so that no number
+there is typed by hand.
 
-    readme_table.py [--readme README.md] [--results bench/results] [--outputs FOLDER]
+    readme_table.py [--documents README.md ...] [--results bench/results] [--outputs FOLDER]
 
-`<!-- claim -->` and `<!-- results -->` come from RESULTS (a file, or all of a folder's *.json), one JSON object a line, as `isochron bench --json` and the
+`<!-- claim -->`, `<!-- fastest -->` (unless in 16 bits, beside the fastest peer) and `<!-- results -->` come from RESULTS (a file, or all of a folder's *.json), one JSON object a line, as `isochron bench --json` and the
 scripts in bench/peers print them:
 
     {"case": "tiny", "precision": "f32", "threads": 1, "p50_us": 3.1, ...}      a measurement; "framework" names a peer,
@@ -146,6 +147,21 @@ def table(measured, about):
     return text + memory_table(best)
 
 
+def fastest(measured):
+    """The cases but those in 16 bits beside the fastest peer of each, all at their best thread count."""
+    best = {key: row for key, row in best_of(measured).items() if "mixed" not in key[1] and OURS in row and len(row) > 1}
+    if not best:
+        return NOT_MEASURED
+    lines = ["| what is timed | Isochron | the fastest peer | times faster |", "|---|---|---|---|"]
+    for key in sorted(best, key=case_order):
+        row = best[key]
+        peer = min((name for name in row if name != OURS), key=lambda name: row[name]["p50_us"])
+        ours, theirs = row[OURS]["p50_us"], row[peer]["p50_us"]
+        what = f": {CASES[key[0]]}" if key[0] in CASES else ""
+        lines.append(f"| `{key[0]}`{what} | {time_text(ours)} | {time_text(theirs)}, {peer} | {ratio_text(theirs / ours)} |")
+    return "\n".join(lines)
+
+
 def memory_table(best):
     """Resident memory of each case, where it was measured: model, data and what the framework keeps for them."""
     keys = [key for key in sorted(best, key=case_order) if "memory_mb" in best[key].get(OURS, {})]
@@ -180,8 +196,9 @@ def claim(best):
 
 def main():
     root = pathlib.Path(__file__).resolve().parent.parent
-    parser = argparse.ArgumentParser(description="Rewrites the measured parts of README.md.")
-    parser.add_argument("--readme", type=pathlib.Path, default=root / "README.md")
+    parser = argparse.ArgumentParser(description="Rewrites the measured parts of the documents.")
+    parser.add_argument("--documents", type=pathlib.Path, nargs="+",
+                        default=[root / name for name in ("README.md", "docs/benchmarks.md", "docs/training.md")])
     parser.add_argument("--results", type=pathlib.Path, default=root / "bench/results")
     parser.add_argument("--outputs", type=pathlib.Path, help="left out, the outputs stay as they are")
     arguments = parser.parse_args()
@@ -196,6 +213,8 @@ def main():
         name, old = match[1], match[2]
         if name == "claim":
             new = claim(best)
+        elif name == "fastest":
+            new = fastest(measured)
         elif name == "results":
             new = table(measured, about)
         elif name.startswith("times "):
@@ -206,13 +225,13 @@ def main():
             new = "```\n" + excerpt(output) + "\n```" if output else old.strip()
         return f"<!-- {name} -->\n{new}\n<!-- end -->"
 
-    text = arguments.readme.read_text(encoding="utf-8")
-    marker = re.compile(r"<!-- (claim|results|(?:output|times) [a-z0-9-]+) -->\n(.*?)<!-- end -->", re.DOTALL)
-    replaced, count = marker.subn(part, text)
-    if count == 0:
-        sys.exit(f"{arguments.readme}: no markers found")
-    arguments.readme.write_text(replaced, encoding="utf-8")
-    print(f"{arguments.readme.name}: {count} parts, {len(best)} measured cases")
+    marker = re.compile(r"<!-- (claim|fastest|results|(?:output|times) [a-z0-9-]+) -->\n(.*?)<!-- end -->", re.DOTALL)
+    for document in arguments.documents:
+        replaced, count = marker.subn(part, document.read_text(encoding="utf-8"))
+        if count == 0:
+            sys.exit(f"{document}: no markers found")
+        document.write_text(replaced, encoding="utf-8")
+        print(f"{document.name}: {count} parts, {len(best)} measured cases")
 
 
 if __name__ == "__main__":
