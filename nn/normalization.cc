@@ -94,4 +94,19 @@ Tensor GroupNorm::forward(const Tensor& x) {
   return group_norm(x, groups_, value_of(gamma_), value_of(beta_), options_.epsilon);
 }
 
+InstanceNorm::InstanceNorm(InstanceNormOptions options) : options_(options) {
+  require(options.epsilon >= 0, ErrorCode::kInvalidArgument, "instance_norm", "epsilon must be >= 0, got {}",
+          options.epsilon);
+}
+
+Tensor InstanceNorm::forward(const Tensor& x) {
+  require_channels(x, gamma_, kind(), 3);
+  if (options_.affine && !gamma_.defined()) {
+    const TensorSpec spec{x.dtype(), {x.extent(-1)}};
+    beta_ = make_parameter("beta", spec, init::zeros());
+    gamma_ = make_parameter("gamma", spec, init::ones());
+  }
+  return instance_norm(x, value_of(gamma_), value_of(beta_), options_.epsilon);
+}
+
 }  // namespace isochron::nn

@@ -65,8 +65,7 @@ class RmsNorm : public Module {
   Variable gamma_;
 };
 
-/// Groups of channels of each sample brought to mean 0 and variance 1. With as many groups as channels it is
-/// instance normalisation. x: (N, ..., C).
+/// Groups of channels of each sample brought to mean 0 and variance 1. x: (N, ..., C).
 class GroupNorm : public Module {
  public:
   /// Throws kInvalidArgument unless groups >= 1, and at the first call unless they divide the channels.
@@ -78,6 +77,27 @@ class GroupNorm : public Module {
  private:
   int64_t groups_;
   NormOptions options_;
+  Variable gamma_, beta_;
+};
+
+struct InstanceNormOptions {
+  double epsilon = 1e-5;
+  /// With gamma and beta, one number a channel; without, as PyTorch's by default, the layer has no
+  /// parameters.
+  bool affine = false;
+};
+/// Each channel of each sample brought to mean 0 and variance 1 over its positions (Ulyanov, Vedaldi,
+/// Lempitsky: "Instance Normalization", 2016), in training and inference alike. x: (N, spatial..., C).
+class InstanceNorm : public Module {
+ public:
+  /// Throws kInvalidArgument unless epsilon >= 0; at a call kShapeMismatch for fewer than 3 axes.
+  explicit InstanceNorm(InstanceNormOptions options = {});
+  Tensor forward(const Tensor& x) override;
+  void members(Members& list) override { list("gamma", gamma_)("beta", beta_); }
+  std::string_view kind() const override { return "instance_norm"; }
+
+ private:
+  InstanceNormOptions options_;
   Variable gamma_, beta_;
 };
 

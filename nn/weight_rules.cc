@@ -85,10 +85,12 @@ std::span<const WeightRule> weight_rules(Convention convention) {
 
 std::string_view layer_name(Convention convention, std::string_view kind) {
   if (convention != Convention::kKeras) return kind;
-  constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"batch_norm", "batch_normalization"},
-                                                                      {"layer_norm", "layer_normalization"},
-                                                                      {"rms_norm", "rms_normalization"},
-                                                                      {"group_norm", "group_normalization"}};
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"batch_norm", "batch_normalization"},
+      {"layer_norm", "layer_normalization"},
+      {"rms_norm", "rms_normalization"},
+      {"group_norm", "group_normalization"},
+      {"instance_norm", "group_normalization"}};
   for (const auto& [ours, theirs] : kNames) {
     if (ours == kind) return theirs;
   }

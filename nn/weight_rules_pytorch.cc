@@ -111,7 +111,7 @@ Rules pytorch_rules() {
       renamed("batch_norm", "moving_variance", "running_var"),
       read_over("batch_norm", "num_batches_tracked"),
   };
-  for (const char* kind : {"batch_norm", "layer_norm", "group_norm"}) {
+  for (const char* kind : {"batch_norm", "layer_norm", "group_norm", "instance_norm"}) {
     rules.push_back(renamed(kind, "gamma", "weight"));
     rules.push_back(renamed(kind, "beta", "bias"));
   }

@@ -86,7 +86,7 @@ const ModuleCase kLayers[] = {
     {"layer_norm_gain", make<LayerNorm>(NormOptions{.epsilon = 1e-3, .center = false})},
     {"rms_norm", make<RmsNorm>()},
     {"group_norm", make<GroupNorm>(2)},
-    {"group_norm_instance", make<GroupNorm>(4)},
+    {"group_norm_instance", make<InstanceNorm>(InstanceNormOptions{.affine = true})},
     {"embedding", embedding(5, 3)},
     {"lstm", make<LSTM>(4, kStack)},
     {"gru", make<GRU>(4, kStack)},

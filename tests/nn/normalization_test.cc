@@ -127,6 +127,56 @@ TEST(BatchNorm, NoGradientGoesThroughItsAverages) {
   EXPECT_FALSE(tape.gradient(y, norm.buffers()[0]).defined());
 }
 
+/// The same by its definition, of f64.
+Tensor instance_normed(const Tensor& x, double epsilon, const std::vector<double>& gamma,
+                       const std::vector<double>& beta) {
+  const size_t samples = static_cast<size_t>(x.extent(0)), channels = static_cast<size_t>(x.extent(-1));
+  std::vector<double> values = x.to_vector();
+  const size_t positions = values.size() / samples / channels;
+  for (size_t n = 0; n < samples; ++n) {
+    for (size_t c = 0; c < channels; ++c) {
+      const auto at = [&](size_t p) -> double& { return values[(n * positions + p) * channels + c]; };
+      double mean = 0, variance = 0;
+      for (size_t p = 0; p < positions; ++p) mean += at(p) / static_cast<double>(positions);
+      for (size_t p = 0; p < positions; ++p)
+        variance += std::pow(at(p) - mean, 2) / static_cast<double>(positions);
+      for (size_t p = 0; p < positions; ++p)
+        at(p) = (at(p) - mean) / std::sqrt(variance + epsilon) * gamma[c] + beta[c];
+    }
+  }
+  return from_vector(x.shape(), values, DType::kF64);
+}
+
+TEST(InstanceNorm, NormalizesEachChannelOfEachSample) {
+  for (const Shape& shape : {Shape{3, 7, 4}, Shape{2, 5, 3, 4}, Shape{2, 2, 3, 2, 4}}) {
+    SCOPED_TRACE(shape.str());
+    const Tensor x = batch(2, shape);
+    InstanceNorm plain;
+    EXPECT_TRUE(near(plain(x), instance_normed(x, 1e-5, {1, 1, 1, 1}, {0, 0, 0, 0}), 1e-12, 1e-12));
+    EXPECT_TRUE(plain.parameters().empty()) << "as PyTorch's: affine=False";
+
+    InstanceNorm affine({.epsilon = 0.1, .affine = true});
+    EXPECT_TRUE(near(affine(x), instance_normed(x, 0.1, {1, 1, 1, 1}, {0, 0, 0, 0}), 1e-12, 1e-12));
+    const std::vector<double> gamma = {2, -1, 0.5, 3}, beta = {0.25, 4, -1, 0};
+    ASSERT_EQ(affine.parameters().size(), 2u);
+    affine.parameters()[0].assign(from_vector({4}, gamma, DType::kF64));
+    affine.parameters()[1].assign(from_vector({4}, beta, DType::kF64));
+    const Tensor want = instance_normed(x, 0.1, gamma, beta);
+    auto captured = capture([&](const Tensor& in) { return affine(in); });
+    EXPECT_TRUE(near(captured(x), want, 1e-12, 1e-12));
+    const TrainingScope inference(false);
+    EXPECT_TRUE(near(affine(x), want, 1e-12, 1e-12)) << "no running statistics";
+  }
+}
+
+TEST(InstanceNorm, RefusesWrongCalls) {
+  EXPECT_ERROR(InstanceNorm({.epsilon = -1}), ErrorCode::kInvalidArgument, "epsilon");
+  EXPECT_ERROR(InstanceNorm()(ones({2, 3})), ErrorCode::kShapeMismatch, "at least 3 axes");
+  InstanceNorm norm({.affine = true});
+  norm(ones({2, 5, 3}));
+  EXPECT_ERROR(norm(ones({2, 5, 4})), ErrorCode::kShapeMismatch, "built for 3 channels");
+}
+
 TEST(BatchNorm, RefusesWrongCalls) {
   EXPECT_ERROR(BatchNorm({.momentum = 1.5}), ErrorCode::kInvalidArgument, "momentum");
   EXPECT_ERROR(BatchNorm({.epsilon = -1}), ErrorCode::kInvalidArgument, "epsilon");
