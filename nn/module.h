@@ -49,8 +49,12 @@ class Members {
   Members& operator()(std::string_view name, const Variable& parameter) {
     return list(name, parameter, true);
   }
-  /// State that is saved with the model but never differentiated, such as running means.
-  Members& buffer(std::string_view name, const Variable& variable) { return list(name, variable, false); }
+  /// State that is saved with the model but never trained, such as running means: listing it freezes it
+  /// (Variable::set_trainable), so a module that reads it needn't.
+  Members& buffer(std::string_view name, const Variable& variable) {
+    if (variable.defined()) variable.set_trainable(false);
+    return list(name, variable, false);
+  }
 
  protected:
   ~Members() = default;

@@ -71,6 +71,47 @@ TEST(Freezing, OnlyTheHeadTrains) {
   }
 }
 
+/// Divides by a running scale that it reads and moves: a variable with every default, listed as a buffer.
+class RunningScale : public Module {
+ public:
+  Tensor forward(const Tensor& x) override {
+    const Tensor y = x / scale_.tensor();
+    scale_.assign(scale_.tensor() * 0.9 + mean(stop_gradient(x * x)) * 0.1);
+    return y;
+  }
+  void members(Members& list) override { list.buffer("scale", scale_); }
+
+ private:
+  Variable scale_{ones({}, DType::kF64), "scale"};
+};
+
+TEST(Freezing, BuffersAreNeverTrained) {
+  const Tensor x = normal({16, 4}, 1), y = normal({16, 2}, 2);
+  for (const bool captured : {true, false}) {
+    Sequential model(RunningScale(), Dense(2));
+    optim::Sgd optimizer({.learning_rate = 0.05});
+    const auto train = [&](const Tensor& inputs, const Tensor& targets) {
+      const Tensor loss = mean_squared_error(model(inputs), targets);
+      optimizer.minimize(loss, model.parameters());
+      return loss;
+    };
+    if (captured) {
+      auto step = capture(train);
+      EXPECT_NO_THROW(step(x, y));
+    } else {
+      GradientTape tape;
+      EXPECT_NO_THROW(train(x, y));
+    }
+    ASSERT_EQ(model.buffers().size(), 1u);
+    EXPECT_FALSE(model.buffers()[0].trainable());
+    const double squares = mean(x * x).item<double>();
+    EXPECT_NEAR(model.buffers()[0].tensor().item<double>(), 0.9 + 0.1 * squares, 1e-12);
+    EXPECT_EQ(optimizer.parameters().size(), 2u);
+    model.set_trainable(true);
+    EXPECT_FALSE(model.buffers()[0].trainable()) << "thawing is for parameters";
+  }
+}
+
 TEST(Freezing, AFrozenTrunkHasNoBackwardPass) {
   const Tensor x = normal({4, 3}, 1);
   const auto nodes = [&](bool frozen) {
