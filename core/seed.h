@@ -1,5 +1,5 @@
 // The seed of the process: `random::set_seed` (ops/random.h) gives it, and whatever draws random numbers and
-// has no seed of its own takes a stream derived from it: draws of ops, initial weights, the order of data.
+// has no seed of its own takes a stream derived from it: docs/reproducibility.md lists them.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -44,7 +45,8 @@ struct ImageView {
 
 /// Which random numbers a function draws.
 struct ImageKey {
-  uint64_t seed = 0;
+  /// None: derived from the seed of the process (random::set_seed) at each draw, or 0.
+  std::optional<uint64_t> seed = {};
   uint64_t epoch = 0;    // its lower 32 bits count
   uint64_t element = 0;  // number in the data set
   uint32_t stage = 0;    // tells apart two calls of one function on one element; its lower 24 bits count

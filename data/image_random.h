@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "isochron/core/rng.h"
+#include "isochron/core/seed.h"
 #include "isochron/data/image_ops.h"
 
 namespace isochron::data {
@@ -14,14 +15,15 @@ class ImageRandom {
   /// Each function that draws has a number of its own.
   enum Function : uint32_t { kCrop, kResizedCrop, kFlip, kColourJitter };
 
-  ImageRandom(const ImageKey& key, Function function) : key_(key), function_(function) {}
+  ImageRandom(const ImageKey& key, Function function)
+      : key_(key), seed_(key.seed ? *key.seed : default_seed("images")), function_(function) {}
 
   uint32_t next_u32() {
     if (drawn_ % 4 == 0) {
       block_ = philox4x32(
           {static_cast<uint32_t>(key_.element), static_cast<uint32_t>(key_.element >> 32),
            static_cast<uint32_t>(key_.epoch), key_.stage << 8 | function_ << 5 | (drawn_ / 4 & 31)},
-          {static_cast<uint32_t>(key_.seed), static_cast<uint32_t>(key_.seed >> 32)});
+          {static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32)});
     }
     return block_[drawn_++ % 4];
   }
@@ -39,6 +41,7 @@ class ImageRandom {
 
  private:
   ImageKey key_;
+  uint64_t seed_;
   uint32_t function_;
   uint32_t drawn_ = 0;
   PhiloxBlock block_{};

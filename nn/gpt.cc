@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "isochron/core/rng.h"
+#include "isochron/core/seed.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/captured.h"
 #include "isochron/memory/buffer.h"
@@ -114,7 +115,7 @@ std::vector<int64_t> generate(Gpt& model, std::span<const int64_t> prompt, const
       capture([&model](const Tensor& tokens) { return cast(model(tokens), DType::kF32); }, capturing);
   std::vector<int64_t> text(prompt.begin(), prompt.end());
   Tensor window = empty({DType::kI64, {1, sizes.context}});
-  Rng rng(options.seed);
+  Rng rng(options.seed ? *options.seed : default_seed("generate"));
   for (int64_t i = 0; i < options.count; ++i) {
     // Padding stands behind the text, where a causal model doesn't see it.
     const size_t seen = std::min(text.size(), static_cast<size_t>(sizes.context));

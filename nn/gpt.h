@@ -2,6 +2,11 @@
 // tokens in, scores of the next token out.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
 #include "isochron/nn/attention.h"
 #include "isochron/nn/normalization.h"
 
@@ -61,7 +66,9 @@ struct GenerateOptions {
   double temperature = 1;
   /// Only the so many likeliest tokens are drawn; 0: all.
   int64_t top_k = 0;
-  uint64_t seed = 0;
+  /// None: derived from the seed of the process (random::set_seed) at the call, or 0. Equal seeds and prompts
+  /// give equal tokens.
+  std::optional<uint64_t> seed = {};
 };
 /// Continues `prompt` (not empty) by `count` tokens and returns these. The model sees the last `context`
 /// tokens, in one captured function whatever their number, on the device where its parameters are. Throws

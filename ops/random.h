@@ -33,9 +33,10 @@ class Generator {
 
 /// The generator that draws use unless told otherwise.
 Generator& default_generator();
-/// The one seed of a program: seeds `default_generator()`, and by streams derived from it the initial weights
-/// of layers built from now on (nn/initializers.h) and the order of datasets made from now on that are given
-/// no seed of their own. Without a call each of them begins with seed 0.
+/// The one seed of a program: seeds `default_generator()`, and by streams derived from it whatever else draws
+/// and is given no seed of its own: the initial weights of layers built from now on (nn/initializers.h), the
+/// order of datasets and the noise of optimizers made from now on, functions of images (data/image_ops.h) and
+/// nn::generate. Without a call each of them begins with seed 0.
 void set_seed(uint64_t seed);
 
 }  // namespace random

@@ -10,6 +10,7 @@
 #include "isochron/autograd/autograd.h"
 #include "isochron/core/counters.h"
 #include "isochron/core/event.h"
+#include "isochron/core/seed.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
 #include "isochron/memory/buffer.h"
@@ -104,6 +105,7 @@ Optimizer::Optimizer(Rule rule, Schedule learning_rate, WeightDecay weight_decay
       options_(std::move(options)) {
   ops::check_update_attributes(*op_, attributes_);
   check_options();
+  if (!options_.noise.seed) options_.noise.seed = default_seed("gradient_noise");
   const graph::EagerScope eager;
   learning_rate_ = slot("learning_rate", schedule_.at(0), DType::kF64);
   step_ = slot("step", 0, DType::kI64);

@@ -73,7 +73,7 @@ Tensor standard_normal(const TensorSpec& spec, const Tensor& state, size_t index
 
 void add_noise(const GradientNoise& noise, const Tensor& step, std::vector<Tensor>& gradients) {
   const Tensor seed = full({1}, 0, DType::kI64);
-  *seed.data<int64_t>() = static_cast<int64_t>(noise.seed);
+  *seed.data<int64_t>() = static_cast<int64_t>(noise.seed.value_or(0));
   const Tensor state = concatenate({constant(seed), reshape(step, {1})});
   const Tensor deviation = pow(cast(step, DType::kF64) + 1.0, -noise.gamma / 2) * std::sqrt(noise.eta);
   for (size_t i = 0; i < gradients.size(); ++i) {

@@ -70,7 +70,8 @@ struct Clipping {
 struct GradientNoise {
   double eta = 0;
   double gamma = 0.55;
-  uint64_t seed = 0;
+  /// None: derived from the seed of the process (random::set_seed) when the optimizer is made, or 0.
+  std::optional<uint64_t> seed = {};
 };
 
 /// The loss is multiplied by a number, so that small gradients don't vanish in f16, and the gradients are

@@ -1,13 +1,17 @@
-// One seed for all that is random: draws of ops, initial weights, the order of data.
+// One seed for all that is random: draws of ops, initial weights, the order of data, functions of images,
+// noise on gradients, generated text.
 #include <gtest/gtest.h>
 
 #include "isochron/core/seed.h"
 #include "isochron/data/combine.h"
 #include "isochron/data/dataset.h"
+#include "isochron/data/image_ops.h"
+#include "isochron/nn/gpt.h"
 #include "isochron/nn/layers.h"
 #include "isochron/nn/sequential.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/random.h"
+#include "isochron/optim/optimizers.h"
 
 namespace isochron::nn {
 namespace {
@@ -32,10 +36,38 @@ std::vector<double> sampled() {
   return order_of(data::sample_from_datasets({rows(), rows()}, {1, 1}).take(30));
 }
 
-TEST(Seed, SetsWeightsDrawsAndTheOrderOfData) {
+/// An image whose colours are changed at random, as numbers.
+std::vector<double> jittered(const data::ImageKey& key = {}) {
+  std::vector<float> pixels(8 * 8 * 3);
+  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<float>(i) / 200;
+  data::colour_jitter(data::ImageView<float>(pixels.data(), 8, 8, 3), key, {0.5, 0.5, 0.5, 0.1});
+  return {pixels.begin(), pixels.end()};
+}
+/// Zeros after two steps along nothing but noise.
+std::vector<double> noisy(const optim::GradientNoise& noise = {.eta = 0.1}) {
+  const Variable variable(zeros({6}, DType::kF64), "variable");
+  optim::Sgd optimizer({.learning_rate = 1, .step = {.noise = noise}});
+  const Tensor gradient = zeros({6}, DType::kF64);
+  for (int i = 0; i < 2; ++i) optimizer.apply({&variable, 1}, {&gradient, 1});
+  return variable.tensor().to_vector();
+}
+/// Tokens of a model whose weights don't depend on the seed.
+std::vector<double> generated(GenerateOptions options = {}) {
+  Gpt model({.vocabulary = 50, .context = 4, .layers = 1, .heads = 1, .width = 4});
+  model.build({DType::kI64, {1, 4}});
+  for (const Variable& parameter : model.parameters())
+    parameter.assign(zeros(parameter.shape(), parameter.dtype()));
+  options.count = 12;
+  const int64_t prompt[] = {1, 2};
+  const std::vector<int64_t> tokens = generate(model, prompt, options);
+  return {tokens.begin(), tokens.end()};
+}
+
+TEST(Seed, SetsAllThatDraws) {
   const auto all = [](uint64_t seed) {
     random::set_seed(seed);
-    std::vector<std::vector<double>> results = {weights(), shuffled(), sampled()};
+    std::vector<std::vector<double>> results = {weights(),  shuffled(), sampled(),
+                                                jittered(), noisy(),    generated()};
     results.push_back(random_normal({7}).to_vector());
     return results;
   };
@@ -82,10 +114,34 @@ TEST(Seed, TheLastCallCounts) {
   EXPECT_EQ(weights(), of_5);
   set_initializer_seed(7);
   EXPECT_EQ(weights(), of_7);
-  EXPECT_EQ(order_of(rows().shuffle(40, {.seed = 9})), [] {
-    random::set_seed(6);
-    return order_of(rows().shuffle(40, {.seed = 9}));
-  }()) << "a seed of its own is kept";
+}
+
+TEST(Seed, SeedsOfTheirOwnAreKept) {
+  const auto all = [](uint64_t seed) {
+    random::set_seed(seed);
+    return std::vector<std::vector<double>>{order_of(rows().shuffle(40, {.seed = 9})), jittered({.seed = 9}),
+                                            noisy({.eta = 0.1, .seed = 9}), generated({.seed = 9})};
+  };
+  const auto first = all(5);
+  EXPECT_EQ(first, all(6));
+  random::set_seed(9);
+  EXPECT_NE(first[1], jittered()) << "streams are derived, never the seed itself";
+  EXPECT_NE(first[2], noisy());
+  EXPECT_NE(first[3], generated());
+}
+
+TEST(Seed, AnOptimizersNoiseIsThatOfTheSeedItWasMadeUnder) {
+  const auto first_step = [](uint64_t made, uint64_t later) {
+    random::set_seed(made);
+    optim::Sgd optimizer({.learning_rate = 1, .step = {.noise = {.eta = 0.1}}});
+    random::set_seed(later);
+    const Variable variable(zeros({6}), "variable");
+    const Tensor gradient = zeros({6});
+    optimizer.apply({&variable, 1}, {&gradient, 1});
+    return variable.tensor().to_vector();
+  };
+  EXPECT_EQ(first_step(1, 1), first_step(1, 2));
+  EXPECT_NE(first_step(1, 1), first_step(2, 1));
 }
 
 }  // namespace
