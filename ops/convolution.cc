@@ -45,6 +45,12 @@ void require_consistent(std::string_view where, int axes, const ConvolutionTrans
             dims_str(numbers));
   };
   require_numbers("stride", options.stride, 1);
+  for (const int64_t stride : options.stride) {
+    require(stride <= kMaxWindowReach, ErrorCode::kUnsupported, where,
+            "the stride puts the image's elements {} apart in the result; at most {} are supported, use a "
+            "smaller stride",
+            stride, kMaxWindowReach);
+  }
   require_numbers("dilation", options.dilation, 1);
   require_numbers("output padding", options.output_padding, 0);
   require_numbers("output size", options.output_size, 1);

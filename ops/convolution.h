@@ -58,7 +58,7 @@ struct ConvolutionTransposeOptions {
 /// result (N, spatial..., O). An extent `e` becomes (e - 1) stride + (window - 1) dilation + 1 - before -
 /// after + output_padding (PyTorch's rule), with `same` padding e stride (Keras' rule). Keras' `valid` with a
 /// stride beyond the window has output_padding = stride - window. Throws kShapeMismatch, kDtypeMismatch,
-/// kInvalidArgument.
+/// kInvalidArgument, kUnsupported for strides and reaches of windows beyond 2^24.
 Tensor convolution_transpose(const Tensor& x, const Tensor& kernel, const Tensor& bias,
                              const ConvolutionTransposeOptions& options = {});
 /// The same for a given number of spatial axes.

@@ -7,9 +7,6 @@
 namespace isochron {
 namespace {
 
-/// So many elements a window may reach over, and its padding may have: kernels whose work goes by them end.
-constexpr int64_t kMostReach = int64_t{1} << 24;
-
 void require_numbers(std::string_view where, int axis, int64_t window, int64_t stride, int64_t dilation) {
   for (const int64_t number : {window, stride, dilation}) {
     require(number >= 1 && number < kMaxWindowNumber, ErrorCode::kInvalidArgument, where,
@@ -18,10 +15,10 @@ void require_numbers(std::string_view where, int axis, int64_t window, int64_t s
             axis, kMaxWindowNumber, window, stride, dilation);
   }
   // Below 2^60 for such numbers.
-  require((window - 1) * dilation < kMostReach, ErrorCode::kUnsupported, where,
+  require((window - 1) * dilation < kMaxWindowReach, ErrorCode::kUnsupported, where,
           "the window along spatial axis {} reaches over {} elements: {} of them, {} apart; at most {} are "
           "supported, use a smaller dilation or window",
-          axis, (window - 1) * dilation + 1, window, dilation, kMostReach);
+          axis, (window - 1) * dilation + 1, window, dilation, kMaxWindowReach);
 }
 
 /// Total padding so that ceil(input / stride) windows fit.
@@ -66,9 +63,9 @@ namespace {
 WindowAxis checked(std::string_view where, int number, WindowAxis axis) {
   require_numbers(where, number, axis.window, axis.stride, axis.dilation);
   for (const int64_t value : {axis.before, axis.after}) {
-    require(value >= 0 && value <= kMostReach, ErrorCode::kInvalidArgument, where,
+    require(value >= 0 && value <= kMaxWindowReach, ErrorCode::kInvalidArgument, where,
             "the padding along spatial axis {} must be 0 or more and at most {}, got {} and {}", number,
-            kMostReach, axis.before, axis.after);
+            kMaxWindowReach, axis.before, axis.after);
   }
   const int64_t padded = checked_add(axis.input, axis.before + axis.after, where);
   require(axis.reach() <= padded, ErrorCode::kShapeMismatch, where,

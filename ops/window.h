@@ -12,9 +12,10 @@
 namespace isochron {
 
 inline constexpr int kMaxWindowAxes = 3;
-/// Windows, strides and dilations are below it; a window reaches over 2^24 elements at most, dilation
-/// included, and its padding has no more on either side.
+/// Windows, strides and dilations are below it; a window reaches over kMaxWindowReach elements at most,
+/// dilation included, and its padding has no more on either side: kernels whose work goes by them end.
 inline constexpr int64_t kMaxWindowNumber = int64_t{1} << 30;
+inline constexpr int64_t kMaxWindowReach = int64_t{1} << 24;
 
 /// What lies around the image: nothing (`valid`), as much as makes ceil(extent / stride) outputs (`same`,
 /// TensorFlow's rule: the odd element goes after), so much before it that no output sees a later element
