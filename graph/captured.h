@@ -51,7 +51,7 @@ struct CaptureOptions {
   size_t max_arena_bytes = size_t{1} << 40;
 };
 
-/// What one trace made: for reports and `isochron inspect`.
+/// What one trace made, for reports.
 struct TraceRecord {
   std::string signature;
   int64_t trace_ns = 0;

@@ -1,6 +1,6 @@
 // The element functions and the small program they form when fused. One program is what every elementwise
 // kernel runs: a single op is a program of one instruction. The functions themselves are written in
-// ops/functors.h.
+// ops/functors-inl.h.
 #pragma once
 
 #include <cstdint>

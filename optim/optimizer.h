@@ -12,9 +12,8 @@
 //     all steps. PyTorch's SparseAdam is Adam with epsilon 1e-8, its SGD and Adagrad those of
 //     optim/optimizers.h in their PyTorch form.
 //   - it makes no difference, not of one bit: SGD without momentum and Adagrad, without decay of the
-//   parameter
-//     and without clipping by norm, where the table is read once, on at most half as many places as it has
-//     rows.
+//     parameter and without clipping by norm, where the table is read once, on at most half as many places as
+//     it has rows.
 //
 // The step then costs the same however many rows the table has, captured and on the CPU; eager updates copy
 // the table. Clipping, loss scaling and groups work on the rows as on any gradient, which have the same norm.
