@@ -36,6 +36,7 @@ TEST(StopSignalsDeathTest, AnotherRequestEndsTheProcess) {
 }
 
 TEST(StopSignals, AHangupIsARequestUnlessItIsIgnored) {
+  const auto handler = std::signal(SIGHUP, SIG_DFL);  // below nohup it would be ignored from the beginning
   {
     const StopSignals signals;
     std::raise(SIGHUP);
@@ -48,7 +49,7 @@ TEST(StopSignals, AHangupIsARequestUnlessItIsIgnored) {
     std::raise(SIGHUP);
     EXPECT_EQ(StopSignals::pending(), 0);
   }
-  std::signal(SIGHUP, SIG_DFL);
+  std::signal(SIGHUP, handler);
 }
 
 TEST(StopSignalsDeathTest, OneThatNobodyAskedForIsHandledAsBefore) {
