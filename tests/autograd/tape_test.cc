@@ -58,6 +58,23 @@ TEST(GradientTape, IsUsedUpUnlessPersistent) {
   EXPECT_EQ(counter_value(Counter::kTapeEntries), entries);
 }
 
+TEST(GradientTape, RecordsNothingWhilePaused) {
+  const Tensor x = vec({3});
+  GradientTape tape(true);
+  const Tensor y = x * x;
+  tape.set_paused(true);
+  const Tensor unseen = y * x;
+  const size_t recorded = tape.size();
+  EXPECT_EQ(recorded, 1u);
+  EXPECT_EQ(tape.gradient(y, x).item<int>(), 6);
+  EXPECT_EQ(tape.size(), recorded) << "nor what the gradient computes";
+  tape.set_paused(false);
+  const Tensor z = y + x;
+  EXPECT_EQ(tape.size(), recorded + 1);
+  EXPECT_EQ(tape.gradient(z, x).item<int>(), 7);
+  EXPECT_FALSE(tape.gradient(unseen, x).defined());
+}
+
 TEST(GradientTape, LetsTensorsGo) {
   const Tensor x = vec({3});
   const int64_t tensors = counter_value(Counter::kLiveTensors);

@@ -1,16 +1,15 @@
 #include "isochron/core/file.h"
 
 #include <gmock/gmock.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <fstream>
 #include <string>
 
 #include "support/expect_error.h"
+#include "support/file_size_limit.h"
 #include "support/temp_folder.h"
 
 namespace isochron {
@@ -129,16 +128,11 @@ TEST(File, APipeThatNobodyReadsIsAnError) {
 TEST(File, FailedWriteLeavesTheOldAndNoTemporary) {
   const TempFolder folder;
   write_file_atomically(folder / "a", "old");
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto handler =
-      std::signal(SIGXFSZ, SIG_IGN);  // so that the limit is an error of write, as a full disk is
-  rlimit small = before;
-  small.rlim_cur = 4096;
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-  EXPECT_ERROR(write_file_atomically(folder / "a", std::string(10000, 'x')), ErrorCode::kIo, "cannot write");
-  setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, handler);
+  {
+    const FileSizeLimit full(4096);
+    EXPECT_ERROR(write_file_atomically(folder / "a", std::string(10000, 'x')), ErrorCode::kIo,
+                 "cannot write");
+  }
   EXPECT_EQ(text_of(folder / "a"), "old");
   EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("a"));
 }

@@ -83,6 +83,24 @@ TEST_F(InputStreams, GoWhereTheyAreSent) {
   }
 }
 
+TEST_F(InputStreams, LookAtALineFromWhereTheyAre) {
+  const std::string text = "0123456789\nABCDEFGHIJ\nabcdefghij\n";
+  for (const std::string& content : {text, packed(text)}) {
+    write_quickly(path_, content);
+    InputStream stream(path_, {.buffer_bytes = 16});
+    for (size_t place = 0; place < text.size(); place += 11) {
+      const auto line = stream.peek_line();  // of which the window holds a part
+      ASSERT_GE(line.size(), 11u);
+      EXPECT_EQ(std::string(reinterpret_cast<const char*>(line.data()), 11), text.substr(place, 11));
+      EXPECT_EQ(stream.position(), place);
+      stream.skip(11);
+      EXPECT_EQ(stream.position(), place + 11);
+    }
+    stream.seek(5);
+    EXPECT_EQ(drained(stream), text.substr(5));
+  }
+}
+
 TEST_F(InputStreams, ReadPipesForward) {
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
   std::thread writer([&] { write_quickly(path_, text_); });
@@ -125,6 +143,10 @@ TEST_F(InputStreams, LimitsHoldAfterDecompressionToo) {
   EXPECT_LT(bomb.size(), 20'000u);
   EXPECT_ERROR(read(bomb, {.limit_bytes = 1'000'000}), ErrorCode::kBadFormat,
                "expands to more than the limit of 1000000");
+  const std::string member = packed(std::string(40, 'x'));
+  write_quickly(path_, member + member + member);
+  InputStream stream(path_, {.limit_bytes = 100});
+  EXPECT_ERROR(stream.peek_line(), ErrorCode::kBadFormat, "expands to more than the limit of 100");
 }
 
 TEST_F(InputStreams, WhatCantBeReadIsAnError) {

@@ -56,6 +56,33 @@ TEST(Leftovers, AProcessThatWasKilledLeavesThemToItsParent) {
   EXPECT_TRUE(fs::is_empty(parent.path()));
 }
 
+/// Has a child make a folder and go on, and ends as a signal's handler does; 0 where nothing is left.
+int end_of_a_family() {
+  const TempFolder parent;
+  Leftover::prepare();
+  int ends[2];
+  if (::pipe(ends) != 0) return 1;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const RunFolder folder(parent.path());
+    if (::write(ends[1], "x", 1) != 1) ::_exit(1);
+    for (;;) ::pause();
+  }
+  char ready = 0;
+  if (::read(ends[0], &ready, 1) != 1 || fs::is_empty(parent.path())) return 2;
+  remove_leftovers();
+  int status = 0;
+  if (::waitpid(child, &status, 0) != child || !WIFSIGNALED(status)) return 3;  // else it would make new ones
+  return fs::is_empty(parent.path()) ? 0 : 4;
+}
+
+TEST(LeftoversDeathTest, ThoseOfChildrenGoWithTheirParent) {
+  const std::string style = GTEST_FLAG_GET(death_test_style);
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process of its own, which is the first of its family
+  EXPECT_EXIT(::_exit(end_of_a_family()), testing::ExitedWithCode(0), "");
+  GTEST_FLAG_SET(death_test_style, style);
+}
+
 TEST(RunFolder, LeavesNothingWithoutAFileHandleForItsLock) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "the sanitizer opens a pipe to look at memory, and fails without handles";

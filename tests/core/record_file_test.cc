@@ -5,6 +5,7 @@
 #include "isochron/core/file.h"
 #include "support/damage.h"
 #include "support/expect_error.h"
+#include "support/file_size_limit.h"
 #include "support/packed.h"
 #include "support/temp_folder.h"
 
@@ -128,6 +129,22 @@ TEST_F(Records, CantBeWrittenToAFullDisk) {
   EXPECT_ERROR(writer.flush(), ErrorCode::kIo, "/dev/full] cannot write");
   EXPECT_ERROR(writer.write(bytes_of(std::string(100000, 'x'))), ErrorCode::kIo, "cannot write");
   EXPECT_ERROR(RecordWriter(folder_ / "none" / "a"), ErrorCode::kIo, "cannot create");
+}
+
+TEST_F(Records, HalfOfOneIsTakenBackFromAFullDisk) {
+  RecordWriter writer(path_);
+  writer.write(bytes_of("first"));
+  writer.flush();
+  const auto whole = std::filesystem::file_size(path_);
+  {
+    const FileSizeLimit full(whole + 10);
+    writer.write(bytes_of("second"));
+    EXPECT_ERROR(writer.flush(), ErrorCode::kIo, "cannot write: File too large");
+  }
+  EXPECT_EQ(std::filesystem::file_size(path_), whole);
+  writer.write(bytes_of("third"));
+  writer.close();
+  EXPECT_EQ(read_all(), (std::vector<std::string>{"first", "third"}));
 }
 
 TEST_F(Records, TruncatedAnywhereAreErrors) {

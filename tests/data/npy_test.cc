@@ -94,6 +94,23 @@ TEST(Npy, ReadsEveryVersionAndKeyOrder) {
   EXPECT_ERROR(parse(npy("{}", "", 4)), ErrorCode::kBadFormat, "version 4.0");
 }
 
+TEST(Npy, HeadersAreAsLongAsAnArraysMayBe) {
+  const TempFolder folder;
+  const std::string header = "{'shape':(),'fortran_order':False,'descr':'|u1'}";
+  for (const size_t bytes : {65'536, 65'537, 1'000'000}) {
+    const std::string text = npy(header + std::string(bytes - 1 - header.size(), ' '), "\x07", 2);
+    write_file_atomically(folder / "a.npy", text);
+    if (bytes <= 65'536) {
+      EXPECT_THAT(parse(text).to_vector(), ElementsAre(7));
+      EXPECT_THAT(read_npy(folder / "a.npy").to_vector(), ElementsAre(7));
+      continue;
+    }
+    const std::string refused = fmt::format("the header has {} bytes, more than the 65536", bytes);
+    EXPECT_ERROR(parse(text), ErrorCode::kBadFormat, refused);
+    EXPECT_ERROR(read_npy(folder / "a.npy"), ErrorCode::kBadFormat, refused);
+  }
+}
+
 TEST(Npy, AnyByteButZeroIsTrue) {
   const Tensor flags = parse(
       npy("{'descr': '|b1', 'fortran_order': False, 'shape': (3,), }", std::string_view("\x00\x07\x01", 3)));

@@ -10,6 +10,7 @@
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/linear.h"
 #include "isochron/ops/reduction.h"
+#include "isochron/ops/registry.h"
 #include "isochron/ops/shape_ops.h"
 #include "support/expect_error.h"
 #include "trace.h"
@@ -167,6 +168,22 @@ TEST(Passes, MergesEqualCallsAndNumbers) {
   auto zeros_of_two_signs = trace({kVector}, [](In in) { return std::pair(in[0] / 0.0, in[0] / -0.0); });
   merge_common_subexpressions(*zeros_of_two_signs);
   EXPECT_EQ(zeros_of_two_signs->node_count(), 2u);
+}
+
+TEST(Passes, LeaveEqualCallsOfRandomOpsAndSideEffectsApart) {
+  struct Case {
+    bool random, side_effect;
+    size_t calls;
+  };
+  for (const Case test : {Case{false, false, 1}, Case{true, false, 2}, Case{false, true, 2}}) {
+    OpDef op = ops::row("exp");
+    op.random = test.random;
+    op.side_effect = test.side_effect;
+    auto graph =
+        trace({kVector}, [&](In in) { return std::pair(apply_one(op, {in[0]}), apply_one(op, {in[0]})); });
+    merge_common_subexpressions(*graph);
+    EXPECT_EQ(graph->node_count(), test.calls);
+  }
 }
 
 TEST(Passes, AreSwitchedByNameAndShown) {

@@ -152,6 +152,15 @@ TEST(Planner, ReportsBoundPeakAndWaste) {
   EXPECT_EQ(owners_at(requests, plan.peak_time), (std::vector<size_t>{0, 1, 2}));
 }
 
+TEST(Planner, WhatEndsAsThePeakBeginsHasNoPartInIt) {
+  const Requests requests = {{0, 6, 8}, {0, 2, 100}, {2, 6, 200}, {2, 4, 50}, {4, 5, 20}};
+  const MemoryPlan plan = checked_plan(requests);
+  EXPECT_EQ(plan.lower_bound_bytes, 64u + 256 + 64);
+  EXPECT_EQ(plan.peak_time, 2);
+  EXPECT_EQ(plan.alignment_waste_bytes, 56u + 56 + 14);
+  EXPECT_EQ(owners_at(requests, plan.peak_time), (std::vector<size_t>{2, 3, 0}));
+}
+
 TEST(Planner, EmptyRequestsAreFine) {
   EXPECT_EQ(checked_plan({}).arena_bytes, 0u);
   EXPECT_EQ(checked_plan({}).ratio(), 1.0);

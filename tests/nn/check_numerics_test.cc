@@ -116,6 +116,18 @@ TEST(CheckNumerics, TellsNumbersThatCameIn) {
   EXPECT_THAT(error_of([&] { step(kGood); }), HasSubstr("[evaluate] variable 'shift' before the call"));
 }
 
+TEST(CheckNumerics, StateMayBeginAsInfinity) {
+  const Variable least(full({}, std::numeric_limits<double>::infinity()), "least", false);
+  auto step = capture(
+      [&](const Tensor& x) {
+        const Tensor lesser = minimum(least, mean(x));
+        least.assign(lesser);
+        return lesser;
+      },
+      {.check_numerics = true});
+  EXPECT_EQ(error_of([&] { EXPECT_EQ(step(kGood).item<double>(), 3.5); }), "");
+}
+
 TEST(CheckNumerics, AHealthyStepTrainsAsWithoutIt) {
   for (const Precision precision : {Precision::kF32, Precision::kMixedBf16}) {
     Net plain_net, checked_net;

@@ -294,6 +294,27 @@ TEST(ModuleNames, FollowAModuleThatMoves) {
               ElementsAre("sequential/dense/kernel", "sequential/dense/bias", "dense/kernel", "dense/bias"));
 }
 
+/// Calls a layer that belongs to another module.
+class Borrower : public Module {
+ public:
+  explicit Borrower(Module& layer) : layer_(layer) {}
+  Tensor forward(const Tensor& x) override { return layer_(x); }
+  void members(Members& list) override { list("borrowed", layer_); }
+
+ private:
+  Module& layer_;
+};
+
+TEST(ModuleNames, OfASharedModuleAreThoseOfItsOwner) {
+  Sequential owner(Dense(3));  // moved into it, and then named by it
+  owner(ones({1, 4}));
+  const std::vector<Variable> parameters = owner.parameters();
+  ASSERT_EQ(parameters[0].name(), "dense/kernel");
+  Borrower borrower(*owner.children()[0].second);
+  borrower(ones({1, 4}));
+  EXPECT_EQ(parameters[0].name(), "dense/kernel");
+}
+
 /// Lists two things under one name.
 class SameNames : public Module {
  public:

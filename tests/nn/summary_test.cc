@@ -8,6 +8,7 @@
 #include "isochron/nn/layers.h"
 #include "isochron/nn/normalization.h"
 #include "isochron/nn/sequential.h"
+#include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
 #include "support/expect_error.h"
 
@@ -76,6 +77,25 @@ TEST(Summary, ASharedLayerHasOneRow) {
   EXPECT_THAT(all.modules[1].outputs,
               ElementsAre(TensorSpec{DType::kF32, {5, 3}}, TensorSpec{DType::kF32, {1, 3}}));
   EXPECT_EQ(all.parameters, 12);
+}
+
+/// One variable under two names.
+class Tied : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return x * encoder_ * decoder_; }
+  void members(Members& list) override { list("encoder", encoder_)("decoder", decoder_); }
+
+ private:
+  Variable encoder_{ones({4}), "encoder"}, decoder_ = encoder_;
+};
+
+TEST(Summary, ATiedVariableCountsOnce) {
+  Tied model;
+  const Summary all = summary(model);
+  EXPECT_EQ(all.parameters, 4);
+  EXPECT_EQ(all.trainable, 4);
+  EXPECT_EQ(all.bytes, 16u);
+  EXPECT_EQ(all.parameters, model.parameter_count());
 }
 
 TEST(Summary, IsATable) {

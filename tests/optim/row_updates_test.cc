@@ -1,6 +1,7 @@
 // Updates of the rows that a step reads, against the same computed by hand and against dense updates.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -15,6 +16,7 @@
 #include "isochron/ops/linear.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/shape_ops.h"
+#include "isochron/ops/slicing.h"
 #include "isochron/optim/optimizers.h"
 #include "support/expect_error.h"
 #include "support/near.h"
@@ -59,6 +61,7 @@ struct Outcome {
   Tensor table;
   size_t arena_bytes = 0;
   int in_place = 0;
+  bool by_rows = false;
 };
 
 Outcome captured_run(Optimizer& optimizer, const Variable& table, const Loss& loss, int steps = 4) {
@@ -68,7 +71,9 @@ Outcome captured_run(Optimizer& optimizer, const Variable& table, const Loss& lo
     return value;
   });
   for (int i = 0; i < steps; ++i) step(index_tensor(i));
-  return {copy(table.tensor()), step.plan_report().arena_bytes, step.plan_report().updates_in_place};
+  const bool by_rows = std::ranges::any_of(step.graph().nodes(),
+                                           [](const auto& node) { return node->op->name == "update_rows"; });
+  return {copy(table.tensor()), step.plan_report().arena_bytes, step.plan_report().updates_in_place, by_rows};
 }
 
 Tensor eager_run(Optimizer& optimizer, const Variable& table, const Loss& loss, int steps = 4) {
@@ -147,9 +152,18 @@ TEST(RowUpdates, AreTakenByThemselvesWhereNoBitChanges) {
   };
   check(sgd);
   check(adagrad);
-  // Many places in a small table, clipping by norm, a moving state: dense.
-  Sgd few({.learning_rate = 0.1});
-  EXPECT_GT(captured_run(few, table_of(DType::kF32, 23), lookup({})).arena_bytes, 23u * kWidth * 4);
+  // Twelve places in a small table, clipping by norm, a moving state: dense.
+  for (const int64_t rows : {23, 24}) {
+    Sgd few({.learning_rate = 0.1});
+    EXPECT_EQ(captured_run(few, table_of(DType::kF32, rows), lookup({})).by_rows, rows == 24) << rows;
+  }
+  const Loss columns = [](const Variable& table, const Tensor&) {
+    return sum(square(gather(table, from_vector({3}, {1, 4, 1}, DType::kI64), 1)));
+  };
+  Sgd of_columns({.learning_rate = 0.1}), dense_columns({.learning_rate = 0.1});
+  const Outcome by_columns = captured_run(of_columns, table_of(), columns);
+  EXPECT_FALSE(by_columns.by_rows) << "along another axis";
+  EXPECT_EQ(by_columns.table.to_vector(), dense_run(dense_columns, table_of(), columns).to_vector());
   Sgd clipped({.step = {.clip = {.norm = 1}}});
   EXPECT_GT(captured_run(clipped, table_of(DType::kF32, 5000), lookup({})).arena_bytes, 100000u);
   Adam adam, dense_adam;
@@ -165,10 +179,14 @@ TEST(RowUpdates, AreTheSameBitsOnAnyNumberOfThreads) {
   std::vector<Numbers> results;
   for (const int threads : {1, 2, 3}) {
     set_compute_threads(threads);
-    const Variable table(full({4000, 64}, 0.5), "table");
+    // The rows of both are shared out together.
+    const Variable table(full({4000, 64}, 0.5), "table"), other(full({2000, 32}, 0.25), "other");
     Adam adam;
     auto step = capture([&](const Tensor& indices, const Tensor& f) {
-      adam.minimize(sum(embedding(table, indices, kSparse) * f), std::vector{table});
+      const Tensor half = narrow(f, 1, 0, 32);
+      adam.minimize(
+          sum(embedding(table, indices, kSparse) * f) + sum(embedding(other, indices, kSparse) * half),
+          std::vector{table, other});
     });
     Numbers indices, values;
     for (int i = 0; i < 3000; ++i) indices.push_back((i * 37) % 1501);
@@ -176,6 +194,8 @@ TEST(RowUpdates, AreTheSameBitsOnAnyNumberOfThreads) {
     for (int i = 0; i < 2; ++i)
       step(from_vector({3000}, indices, DType::kI64), from_vector({3000, 64}, values));
     results.push_back(table.tensor().to_vector());
+    const Numbers of_other = other.tensor().to_vector();
+    results.back().insert(results.back().end(), of_other.begin(), of_other.end());
   }
   set_compute_threads(before);
   EXPECT_EQ(results[0], results[1]);
@@ -206,6 +226,13 @@ TEST(RowUpdates, SeveralLookupsOfOneTableCountAsOne) {
   Adam adam({.learning_rate = 0.01, .epsilon = 1e-8});
   const Outcome run = captured_run(adam, table, twice, 6);
   EXPECT_TRUE(near(run.table, lazy_adam(6, 0.01, 1e-8), 1e-12));
+  const auto padded_apart = [](const Variable& t, const Tensor& indices) {
+    return sum(embedding(t, indices, kSparse)) +
+           sum(embedding(t, indices, {.padding_idx = 3, .sparse = true}));
+  };
+  Adam refused;
+  EXPECT_ERROR(captured_run(refused, table, padded_apart), ErrorCode::kInvalidArgument,
+               "parameter 'table' is looked up with padding_idx");
 }
 
 TEST(RowUpdates, ThePaddingsRowStaysWhatItIs) {
@@ -285,6 +312,10 @@ TEST(RowUpdates, WhatNeedsTheWholeGradientGetsItOrRefuses) {
   EXPECT_ERROR(run(Lamb()), ErrorCode::kUnsupported, "whole parameters");
   ParameterGroup tables;
   tables.holds = [](const Variable& parameter) { return parameter.name() == "table"; };
+  tables.weight_decay = 0.1;
+  const StepOptions decaying{.groups = {tables}};
+  EXPECT_EQ(run(Adagrad({.step = decaying})).to_vector(), dense(Adagrad({.step = decaying})).to_vector());
+  EXPECT_ERROR(run(Adam({.step = decaying})), ErrorCode::kUnsupported, "weight decay changes all rows");
   tables.weight_decay = 0;
   AdamWOptions spared;
   spared.step.groups = {tables};

@@ -215,6 +215,23 @@ TEST(SeveralUpdates, ALossFromBeforeTheUpdateIsRefused) {
   EXPECT_ERROR(step(x), ErrorCode::kStale, "held before an assignment to variable 'd'");
 }
 
+TEST(SeveralUpdates, ALossFromBetweenTwoUpdatesIsRefusedAfterTheSecond) {
+  Pair pair;
+  Sgd sgd;
+  const std::vector parameters{pair.d};
+  const auto between = [&](const Tensor& x) {
+    GradientTape tape(true);
+    sgd.apply(parameters, std::vector{x * 2.0});
+    const Tensor loss = sum(pair.d * x);
+    sgd.apply(parameters, std::vector{x * 2.0});
+    sgd.minimize(loss, parameters);
+    return loss;
+  };
+  EXPECT_ERROR(between(vec({1, 2})), ErrorCode::kStale, "held before an assignment to variable 'd'");
+  auto step = capture(between);
+  EXPECT_ERROR(step(vec({1, 2})), ErrorCode::kStale, "held before an assignment to variable 'd'");
+}
+
 TEST(SeveralUpdates, WhatIsNotReadAgainAddsNothingToTheGraph) {
   Pair pair;
   Sgd sgd;

@@ -76,6 +76,32 @@ TEST(TrainedParameters, ForgottenOnesAreNamed) {
               testing::AllOf(testing::HasSubstr("'left'"), testing::Not(testing::HasSubstr("'right'"))));
 }
 
+TEST(TrainedParameters, OfManyForgottenOnesEightAreNamed) {
+  for (const int count : {8, 9, 10}) {
+    const Heads heads;
+    std::vector<Variable> others;
+    for (int i = 0; i < count; ++i) others.emplace_back(ones({2}), fmt::format("head{}", i));
+    const auto step = [&](const Tensor& x) {
+      const GradientTape tape;
+      Tensor loss = sum(heads.body * x);
+      for (const Variable& other : others) loss = loss + sum(other * x);
+      Sgd().minimize(loss, std::vector{heads.body});
+    };
+    std::string named;
+    try {
+      step(kX);
+    } catch (const Error& error) {
+      named = error.what();
+    }
+    EXPECT_THAT(named, testing::HasSubstr(fmt::format("also trains {} variables", count)));
+    EXPECT_EQ(named.find(" more;") != std::string::npos, count > 8) << named;
+    if (count > 8) EXPECT_THAT(named, testing::HasSubstr(fmt::format(" and {} more;", count - 8)));
+    int shown = 0;
+    for (int i = 0; i < count; ++i) shown += named.find(fmt::format("'head{}'", i)) != std::string::npos;
+    EXPECT_EQ(shown, 8) << named;
+  }
+}
+
 TEST(TrainedParameters, ForgottenOnesAreNamedAfterTheirUpdateToo) {
   const Heads heads;
   Sgd first, second;
@@ -190,7 +216,8 @@ TEST(TrainedParameters, UnusedOnesStayAsTheyAre) {
 
 TEST(TrainedParameters, HeadsMayTakeTurns) {
   Heads heads;
-  Sgd sgd({.learning_rate = 0.5, .step = {.average_decay = 0.5, .allow_unused = true}});
+  Sgd sgd(
+      {.learning_rate = 0.5, .step = {.average_decay = 0.5, .allow_unused = true, .keep_gradients = true}});
   const auto train = [&](const Variable& head) {
     return capture([&, head](const Tensor& x) {
       sgd.minimize(sum(head * x), std::vector{heads.left, heads.right});
@@ -202,6 +229,8 @@ TEST(TrainedParameters, HeadsMayTakeTurns) {
   left(kX);
   EXPECT_THAT(heads.left.tensor().to_vector(), ElementsAre(2.5, 5));
   EXPECT_THAT(heads.right.tensor().to_vector(), ElementsAre(4.75, 6.5));
+  EXPECT_THAT(sgd.kept_gradients()[0].tensor().to_vector(), ElementsAre(0.5, -1));
+  EXPECT_THAT(sgd.kept_gradients()[1].tensor().to_vector(), ElementsAre(0, 0)) << "of the step before";
   const AveragedWeights averages(sgd);  // half of what it was and half of the parameter, at each step
   EXPECT_THAT(heads.left.tensor().to_vector(), ElementsAre(2.625, 4.75));
   EXPECT_THAT(heads.right.tensor().to_vector(), ElementsAre(4.8125, 6.375));
