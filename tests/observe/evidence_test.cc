@@ -149,6 +149,17 @@ TEST(Evidence, WhatHappensAtTheBeginningIsNotTakenForWhatEachStepDoes) {
   EXPECT_THAT(names(beginning(optimizer, kIterations)), ElementsAre("optimizer state made again"));
 }
 
+TEST(Evidence, WhatSlowIterationsDoIsNotTakenForWhatEachStepDoes) {
+  // They make most of the run's parts, which are of equal time.
+  const RunReport report = run([](SensorReading& now, int i, Recorder&) {
+    if (i < 1000 || i >= 2500) return;
+    spend(5 * kStepNs);
+    now.minor_faults += 100;
+  });
+  EXPECT_NEAR(report.evidence.get("minor_faults.usual_per_iteration").value(), 37.5, 1);
+  EXPECT_THAT(names(report), Not(Contains("page faults")));
+}
+
 TEST(Evidence, SpikesOnABeatAreNamedWhereTheyCostSomething) {
   const auto spiking = [](int64_t ns, int64_t interruption_ns = 0) {
     return run([=](SensorReading&, int i, Recorder& recorder) {

@@ -83,6 +83,36 @@ TEST(Windows, MergedMediansStayWithinTheSamplingErrorOfExactOnes) {
   }
 }
 
+TEST(Windows, MergedOnesKeepTheLargestAndTheSumsOfTheirParts) {
+  WindowSeries windows;
+  std::vector<int64_t> durations;
+  for (int64_t i = 0; i < 40'000; ++i) {
+    durations.push_back(1000 + i * 7919 % 40'009);
+    PhaseTimes phases{};
+    phases[static_cast<size_t>(Phase::kCompute)] = durations.back() / 2;
+    windows.add(i, durations.back(), phases);
+    windows.pass();
+    windows.add_waited(3);
+  }
+  ASSERT_GT(windows.length(), 100) << "merged several times";
+  for (const Window& window : windows.closed()) {
+    int64_t largest = 0, total = 0, computed = 0;
+    for (int64_t i = window.first_iteration; i <= window.last_iteration; ++i) {
+      const int64_t duration = durations[static_cast<size_t>(i)];
+      largest = std::max(largest, duration);
+      total += duration;
+      computed += duration / 2;
+    }
+    EXPECT_EQ(window.max_ns, largest) << window.first_iteration;
+    EXPECT_EQ(window.total_ns, total);
+    EXPECT_EQ(window.phase_ns[static_cast<size_t>(Phase::kCompute)], computed);
+    // Those behind the iteration that closes a window belong to the next.
+    const int64_t around = window.iterations - (window.first_iteration == 0 ? 1 : 0);
+    EXPECT_EQ(window.passed, around);
+    EXPECT_EQ(window.waited_ns, 3 * around);
+  }
+}
+
 /// An iteration each 100 ns, or 300 while a neighbour works, which it does in `busy` of them; the reference
 /// kernel is timed after every fourth.
 WindowSeries beside_a_neighbour(int64_t iterations, const std::function<bool(int64_t)>& busy,

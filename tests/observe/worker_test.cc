@@ -9,14 +9,18 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <new>
 #include <semaphore>
 #include <string>
 #include <thread>
 
 #include "isochron/core/clock.h"
 #include "isochron/core/error.h"
+#include "isochron/core/run_folder.h"
 #include "isochron/observe/alternate.h"
 #include "support/expect_error.h"
+#include "support/temp_folder.h"
 
 namespace isochron::observe {
 namespace {
@@ -250,6 +254,8 @@ TEST(Worker, WhatItThrowsReachesTheCaller) {
     EXPECT_STREQ(error.what(), "[a file] not what it should be:\n7");
   }
   EXPECT_TRUE(own.ended());
+  Worker without_memory([](Turns&) -> std::string { throw std::bad_alloc(); });
+  EXPECT_ERROR(without_memory.run(0.001), ErrorCode::kOutOfMemory, "the system has no memory left");
   Worker other([](Turns&) -> std::string { throw std::runtime_error("of another kind"); });
   EXPECT_ERROR(other.run(0.001), ErrorCode::kUnsupported, "of another kind");
 }
@@ -262,6 +268,22 @@ TEST(Worker, ADeadProcessIsAnError) {
   EXPECT_ERROR(killed.run(0.001), ErrorCode::kIo, "its process ended without a result, by signal 9");
   Worker left([](Turns&) -> std::string { _exit(3); });
   EXPECT_ERROR(left.run(0.001), ErrorCode::kIo, "its process ended without a result");
+  Worker starved([](Turns&) -> std::string { _exit(exit_code(ErrorCode::kOutOfMemory)); });
+  EXPECT_ERROR(starved.run(0.001), ErrorCode::kOutOfMemory, "its process had no memory left");
+}
+
+TEST(Worker, WhatOneThatIsKilledMadeGoesWithIt) {
+  const TempFolder parent;
+  const auto work = [&parent](Turns& turns) {
+    const RunFolder folder(parent.path());
+    return count(turns);
+  };
+  {
+    Worker worker(work);
+    worker.run(0.001);
+    EXPECT_FALSE(std::filesystem::is_empty(parent.path()));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(parent.path()));
 }
 
 }  // namespace
