@@ -213,7 +213,8 @@ void CsvLogger::write(const std::string& line) {
   const int error = errno;
   // Half a line would be read as a number cut short.
   ::__fpurge(file_.get());
-  const bool cut = before >= 0 && ::ftruncate(::fileno(file_.get()), before) == 0;
+  const bool cut = before >= 0 && ::ftruncate(::fileno(file_.get()), before) == 0 &&
+                   std::fseek(file_.get(), before, SEEK_SET) == 0;
   errno = error;
   fail_errno(filename_, cut ? "write" : "write, nor take back half a line,");
 }

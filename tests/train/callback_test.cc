@@ -13,6 +13,7 @@
 #include "isochron/optim/optimizers.h"
 #include "isochron/train/trainer.h"
 #include "support/expect_error.h"
+#include "support/file_size_limit.h"
 #include "support/temp_folder.h"
 
 namespace isochron::train {
@@ -225,6 +226,25 @@ TEST(CsvLogger, WritesARowAnEpochAndAppends) {
   EXPECT_ERROR(Loop().fit({&other}, 1), ErrorCode::kInvalidArgument, "its header is 'epoch,loss,val_loss'");
   CsvLogger lost(folder / "none" / "log.csv");
   EXPECT_ERROR(Loop().fit({&lost}, 1), ErrorCode::kIo, "log.csv");
+}
+
+TEST(CsvLogger, HalfALineIsTakenBack) {
+  const TempFolder folder;
+  const std::filesystem::path path = folder / "log.csv";
+  RunState run{.epochs = 3, .names = {"loss"}};
+  CsvLogger log(path);
+  log.on_train_begin(run);
+  run.epoch = 1;
+  log.on_epoch_end(run, {{"loss", 0.5}});
+  const std::string whole = text_of(path);
+  run.epoch = 2;
+  {
+    const FileSizeLimit full(whole.size() + 3);
+    EXPECT_ERROR(log.on_epoch_end(run, {{"loss", 0.25}}), ErrorCode::kIo, "cannot write: File too large");
+  }
+  EXPECT_EQ(text_of(path), whole);
+  log.on_epoch_end(run, {{"loss", 0.25}});
+  EXPECT_EQ(text_of(path), whole + "2,0.25\n");
 }
 
 TEST(CsvLogger, AResumedRunCutsOffWhatCameAfterTheCheckpoint) {
