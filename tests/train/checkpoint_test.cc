@@ -314,6 +314,21 @@ TEST(CheckpointWriter, CoalescesSavesWhoseFileTheNextReplacesOrRemoves) {
   EXPECT_FALSE(fs::exists(folder / "old")) << "what a coalesced save was to remove";
 }
 
+TEST(CheckpointWriter, ASaveThatWasToBeReplacedIsNotRemovedByTheSaveOfItsName) {
+  const TempFolder folder;
+  const NamedVariables variables = BusyWriter::variables();
+  BusyWriter busy(folder / "pipe");
+  CheckpointWriter writer(variables, folder.path());
+  writer.save({.path = busy.path(), .document = "into the pipe"});
+  writer.save({.path = folder / "b", .document = "1", .replaced = {folder / "a"}});
+  writer.save({.path = folder / "a", .document = "2", .replaced = {folder / "b"}});  // takes its place
+  busy.release();
+  writer.flush();
+  EXPECT_EQ(writer.stats().coalesced, 1);
+  EXPECT_EQ(Checkpoint(folder / "a").document(), "2");
+  EXPECT_FALSE(fs::exists(folder / "b"));
+}
+
 TEST(CheckpointWriter, ASaveWithANameOfItsOwnWaitsForThatBeforeIt) {
   const TempFolder folder;
   const NamedVariables variables = BusyWriter::variables();

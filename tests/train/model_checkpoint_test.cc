@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <fstream>
+#include <optional>
 #include <stdexcept>
 
 #include "isochron/nn/layers.h"
@@ -13,6 +15,7 @@
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/optim/optimizers.h"
+#include "isochron/train/state_text.h"
 #include "isochron/train/trainer.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
@@ -120,6 +123,18 @@ TEST(ModelCheckpoint, WhatIsKeptGoesOnAfterAResume) {
   ModelCheckpoint saving(options);
   EXPECT_EQ(Scripted(losses).fit({&saving}).epochs().size(), 6u);
   EXPECT_THAT(names_in(folder.path()), ElementsAre("cp-2", "cp-5"));
+}
+
+TEST(ModelCheckpoint, AFileToBeRemovedThatIsSavedAnewStays) {
+  const TempFolder folder;
+  ModelCheckpoint saving({.filepath = folder / "cp-{epoch}", .keep_last = 1, .asynchronous = false});
+  std::ofstream(folder / "cp-1.safetensors") << "of a run that ended before it removed it";
+  LambdaCallback resumed({.on_train_begin = [&saving](RunState& run) {
+    const std::string numbers = StateText().add(std::optional<double>()).add(0).add(0).add(1).str();
+    saving.restore(run, numbers + "\ncp-1.safetensors");
+  }});
+  Scripted({1}).fit({&saving, &resumed});
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("cp-1"));
 }
 
 TEST(ModelCheckpoint, WeightsAloneAreReadByLoadWeightsAndNeverResumedFrom) {
