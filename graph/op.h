@@ -58,6 +58,9 @@ struct KernelRequest {
   int threads = 1;                       // the most this kernel may use: 1 or compute_threads()
   std::span<const bool> unread = {};     // outputs whose address will be null; empty: none
   cuda::KernelModule* module = nullptr;  // of the device that the kernel is for; null: the CPU
+  /// What the kernels of one plan share while they are prepared, such as memory to time candidates in; null:
+  /// nothing. Whoever prepares first makes it (ops/cpu/choose_kernel.cc alone does).
+  std::shared_ptr<void>* shared = nullptr;
 };
 
 /// How gradients in rows ask for further gradients without knowing autograd.

@@ -371,6 +371,7 @@ class PlanBuilder {
 
   void prepare_kernels() {
     const CheckedScope checked(check_numerics_);
+    std::shared_ptr<void> shared;
     for (size_t i = 0; i < order_.size(); ++i) {
       const Node& node = *order_[i];
       const std::vector<TensorSpec> inputs = node.input_specs();
@@ -383,7 +384,8 @@ class PlanBuilder {
                                                        node.attributes,
                                                        threads_,
                                                        {unread.get(), node.outputs.size()},
-                                                       module_});
+                                                       module_,
+                                                       &shared});
       if (check_numerics_) kernel = checked_kernel(std::move(kernel), node, gpu_);
       const size_t workspace = kernel->workspace_bytes();
       workspace_of_.push_back(workspace > 0 ? static_cast<int64_t>(buffers_.size()) : -1);

@@ -55,7 +55,7 @@ class ThroughF32 final : public Kernel {
         add(request, wide_outputs[i], request.outputs[i], i, after_);
     }
     inner_ = prepare_on({request.op, wide_inputs, wide_outputs, request.attributes, request.threads,
-                         request.unread, request.module});
+                         request.unread, request.module, request.shared});
     inner_offset_ = reserve(inner_->workspace_bytes());
   }
 

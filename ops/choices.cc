@@ -17,9 +17,12 @@ namespace isochron::ops {
 namespace {
 
 /// Candidates take turns, so that a machine that is busy for a while slows all alike. After each round those
-/// drop out whose best time is more than this times the best of all. A run before the first round, which
-/// isn't timed, allocates and sets up.
-constexpr double kHopeless[] = {4, 2, 1.5, 1.3, 1.2};
+/// drop out whose best time is more than this times the best of all.
+constexpr double kHopeless[] = {3, 2, 1.5, 1.3, 1.2, 1.2};
+/// First runs also set up (threads, pages of code, caches): in the first round so much more is forgiven.
+constexpr double kSetUpNs = 1'000'000;
+/// A time is known once two runs agree to this; on a machine that does nothing else, after two rounds.
+constexpr double kAgreement = 1.1;
 constexpr int64_t kMostNs = 100'000'000;  // no further round after so long
 /// Of candidates within this of the fastest the one that the rule prefers is taken: the rest may be noise,
 /// and the rule's order is by experience.
@@ -108,11 +111,13 @@ int64_t time_once(const std::function<void()>& run) {
 }
 
 /// The fastest of `count` candidates, or `count` where none serves.
-size_t fastest(size_t count, const std::function<std::function<void()>(size_t)>& prepare) {
+size_t fastest(size_t count, const std::function<std::function<void()>(size_t)>& prepare,
+               const std::function<void()>& before_timing) {
   struct Candidate {
     size_t index;
     std::function<void()> run;
     double best_ns = std::numeric_limits<double>::max();
+    bool known = false;
   };
   std::vector<Candidate> candidates;
   for (size_t i = 0; i < count; ++i) {
@@ -120,17 +125,23 @@ size_t fastest(size_t count, const std::function<std::function<void()>(size_t)>&
   }
   if (candidates.empty()) return count;
   if (candidates.size() == 1) return candidates[0].index;
-  for (const Candidate& candidate : candidates) candidate.run();
+  if (before_timing) before_timing();
   const int64_t start = now_ns();
   double best_ns = std::numeric_limits<double>::max();
+  double forgiven_ns = kSetUpNs;
   for (const double hopeless : kHopeless) {
-    if (candidates.size() == 1 || now_ns() - start > kMostNs) break;
+    if (candidates.size() == 1 || std::ranges::all_of(candidates, &Candidate::known)) break;
+    if (now_ns() - start > kMostNs) break;
     for (Candidate& candidate : candidates) {
-      candidate.best_ns = std::min(candidate.best_ns, static_cast<double>(time_once(candidate.run)));
+      const double before_ns = candidate.best_ns;
+      const double took_ns = static_cast<double>(time_once(candidate.run));
+      candidate.best_ns = std::min(before_ns, took_ns);
+      candidate.known = std::max(before_ns, took_ns) <= kAgreement * candidate.best_ns ||
+                        (candidate.known && before_ns <= kAgreement * candidate.best_ns);
       best_ns = std::min(best_ns, candidate.best_ns);
     }
-    std::erase_if(candidates,
-                  [&](const Candidate& c) { return c.best_ns > std::max(hopeless, kLevel) * best_ns; });
+    const double most_ns = std::max(hopeless, kLevel) * best_ns + std::exchange(forgiven_ns, 0);
+    std::erase_if(candidates, [&](const Candidate& c) { return c.best_ns > most_ns; });
   }
   const auto level = std::find_if(candidates.begin(), candidates.end(),
                                   [&](const Candidate& c) { return c.best_ns <= kLevel * best_ns; });
@@ -143,7 +154,8 @@ void set_deterministic(bool on) { g_deterministic = on; }
 bool deterministic() { return g_deterministic; }
 
 size_t choose(const std::string& call, std::span<const std::string_view> names,
-              const std::function<std::function<void()>(size_t)>& prepare) {
+              const std::function<std::function<void()>(size_t)>& prepare,
+              const std::function<void()>& before_timing) {
   if (deterministic()) {
     for (size_t i = 0; i < names.size(); ++i) {
       if (prepare(i)) return i;
@@ -155,7 +167,7 @@ size_t choose(const std::string& call, std::span<const std::string_view> names,
     remember(record(), call, names[known], false);
     return known;
   }
-  const size_t best = fastest(names.size(), prepare);
+  const size_t best = fastest(names.size(), prepare, before_timing);
   if (best < names.size()) {
     const std::lock_guard lock(record().mutex);
     remember(record(), call, names[best], true);

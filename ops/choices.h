@@ -18,12 +18,15 @@ bool deterministic();
 
 /// The candidate of `names` to use for the call described by `call` (op, shapes, threads): the recorded one
 /// if it serves the call on this machine, else the one on disk, else the fastest. `prepare(i)` makes
-/// candidate i ready and gives a function that runs it once, or an empty one where i doesn't serve this call.
-/// Candidates that the rule prefers come first, also in timing: one that is much slower is tried once only.
+/// candidate i ready and gives a function that runs it once, or an empty one where i doesn't serve this call;
+/// `before_timing` is called once before the first run, where there are several to time.
+/// Candidates that the rule prefers come first, also in timing: one that is much slower runs once only, the
+/// others until two of their runs agree.
 /// `names.size()` when none serves. The disk is read at the first call; a file that can't be used is reported
 /// as an event kNotice and replaced at the next save.
 size_t choose(const std::string& call, std::span<const std::string_view> names,
-              const std::function<std::function<void()>(size_t)>& prepare);
+              const std::function<std::function<void()>(size_t)>& prepare,
+              const std::function<void()>& before_timing = {});
 
 /// Call -> name of the candidate, of every choice made by timing, taken from disk or restored. At most
 /// kMaxRecordedChoices.

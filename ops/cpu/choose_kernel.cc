@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "isochron/core/checked.h"
+#include "isochron/memory/allocator.h"
 #include "isochron/memory/system_memory.h"
 #include "isochron/ops/choices.h"
 
@@ -16,26 +19,55 @@ using graph::Kernel;
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-/// Memory of a call's tensors for timing it, outside every pool, filled with ordinary numbers.
-class TrialMemory {
+/// A block outside every pool, as long as the longest use of it so far.
+class Block {
  public:
-  explicit TrialMemory(const KernelRequest& request) {
-    for (const TensorSpec& spec : request.inputs) inputs_.push_back(add(spec.size_bytes(), spec.dtype));
-    for (const TensorSpec& spec : request.outputs) outputs_.push_back(add(spec.size_bytes(), spec.dtype));
-  }
-  KernelArgs args(size_t workspace_bytes) {
-    if (workspace_bytes > workspace_bytes_) {
-      workspace_ = add(workspace_bytes);
-      workspace_bytes_ = workspace_bytes;
-    }
-    return {inputs_.data(), outputs_.data(), workspace_};
+  Block() = default;
+  ~Block() { system_free(memory_, bytes_); }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  /// Content unspecified; what it gave before is gone.
+  std::byte* of(size_t bytes) {
+    if (bytes <= bytes_) return memory_;
+    system_free(memory_, bytes_);
+    memory_ = static_cast<std::byte*>(system_allocate(bytes));
+    bytes_ = memory_ == nullptr ? 0 : bytes;
+    require(memory_ != nullptr, ErrorCode::kOutOfMemory, "choose_kernel",
+            "no {} bytes to time implementations with; free memory, or choose by rule (set_deterministic)",
+            bytes);
+    return memory_;
   }
 
  private:
-  struct Free {
-    size_t bytes;
-    void operator()(std::byte* block) const { system_free(block, bytes); }
-  };
+  std::byte* memory_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+/// Memory for timing the kernels of one call after another.
+class TrialMemory {
+ public:
+  /// The tensors of `request`, its inputs filled with ordinary numbers, and a workspace. Good until the next
+  /// call.
+  KernelArgs args(const KernelRequest& request, size_t workspace_bytes) {
+    size_t bytes = workspace_bytes;
+    for (const auto& specs : {request.inputs, request.outputs}) {
+      for (const TensorSpec& spec : specs)
+        bytes = checked_add(bytes, align_up(spec.size_bytes(), kCpuAlignment));
+    }
+    std::byte* at = block_.of(bytes);
+    inputs_.clear();
+    outputs_.clear();
+    for (const TensorSpec& spec : request.inputs) {
+      fill(at, spec);
+      inputs_.push_back(std::exchange(at, at + align_up(spec.size_bytes(), kCpuAlignment)));
+    }
+    for (const TensorSpec& spec : request.outputs)
+      outputs_.push_back(std::exchange(at, at + align_up(spec.size_bytes(), kCpuAlignment)));
+    return {inputs_.data(), outputs_.data(), at};
+  }
+
+ private:
   template <typename T>
   static std::span<const std::byte> pattern() {
     static const std::vector<T> numbers = [] {
@@ -45,26 +77,25 @@ class TrialMemory {
     }();
     return std::as_bytes(std::span(numbers));
   }
-  std::byte* add(size_t bytes, DType dtype = DType::kF32) {
-    const std::span<const std::byte> numbers = dtype == DType::kBF16  ? pattern<bfloat16>()
-                                               : dtype == DType::kF16 ? pattern<float16>()
-                                                                      : pattern<float>();
-    std::byte* block = static_cast<std::byte*>(system_allocate(bytes));
-    require(block != nullptr, ErrorCode::kOutOfMemory, "choose_kernel",
-            "no {} bytes to time implementations with; free memory, or choose by rule (set_deterministic)",
-            bytes);
-    blocks_.emplace_back(block, Free{bytes});
-    for (size_t at = 0; at < bytes; at += numbers.size()) {
-      std::memcpy(block + at, numbers.data(), std::min(numbers.size(), bytes - at));
-    }
-    return block;
+  static void fill(std::byte* content, const TensorSpec& spec) {
+    const std::span<const std::byte> numbers = spec.dtype == DType::kBF16  ? pattern<bfloat16>()
+                                               : spec.dtype == DType::kF16 ? pattern<float16>()
+                                                                           : pattern<float>();
+    const size_t bytes = spec.size_bytes();
+    for (size_t at = 0; at < bytes; at += numbers.size())
+      std::memcpy(content + at, numbers.data(), std::min(numbers.size(), bytes - at));
   }
-  std::vector<std::unique_ptr<std::byte, Free>> blocks_;
+  Block block_;
   std::vector<std::byte*> inputs_;
   std::vector<std::byte*> outputs_;
-  std::byte* workspace_ = nullptr;
-  size_t workspace_bytes_ = 0;
 };
+
+/// That of the plan that the kernel is for.
+std::shared_ptr<TrialMemory> trial_memory(const KernelRequest& request) {
+  if (request.shared == nullptr) return std::make_shared<TrialMemory>();
+  if (!*request.shared) *request.shared = std::make_shared<TrialMemory>();
+  return std::static_pointer_cast<TrialMemory>(*request.shared);
+}
 
 std::string describe(const KernelRequest& request, int threads) {
   std::string text;
@@ -77,21 +108,26 @@ std::string describe(const KernelRequest& request, int threads) {
 std::unique_ptr<Kernel> choose_kernel(const KernelRequest& request, int threads,
                                       std::span<const std::string_view> names,
                                       const std::function<std::unique_ptr<Kernel>(size_t)>& make) {
-  std::optional<TrialMemory> memory;
-  size_t workspace_bytes = 0;  // of the largest candidate: all are prepared before one runs
+  const std::shared_ptr<TrialMemory> memory = trial_memory(request);
+  std::vector<std::unique_ptr<Kernel>> kernels(names.size());
+  KernelArgs args;
   const auto prepare = [&](size_t i) -> std::function<void()> {
-    std::shared_ptr<Kernel> kernel = make(i);
-    if (!kernel) return {};
-    workspace_bytes = std::max(workspace_bytes, kernel->workspace_bytes());
-    return [kernel, &memory, &request, &workspace_bytes] {
-      if (!memory) memory.emplace(request);
-      const KernelArgs args = memory->args(workspace_bytes);
+    kernels[i] = make(i);
+    if (!kernels[i]) return {};
+    return [kernel = kernels[i].get(), &args] {
       kernel->bind(args);
       kernel->run(args);
     };
   };
-  const size_t chosen = choose(describe(request, threads), names, prepare);
-  return chosen < names.size() ? make(chosen) : nullptr;
+  const auto before_timing = [&] {
+    size_t workspace_bytes = 0;
+    for (const auto& kernel : kernels) {
+      if (kernel) workspace_bytes = std::max(workspace_bytes, kernel->workspace_bytes());
+    }
+    args = memory->args(request, workspace_bytes);
+  };
+  const size_t chosen = choose(describe(request, threads), names, prepare, before_timing);
+  return chosen < names.size() ? std::move(kernels[chosen]) : nullptr;
 }
 
 }  // namespace isochron::ops

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdlib>
 #include <thread>
+#include <utility>
 
 #include "isochron/core/event.h"
 #include "isochron/core/file.h"
@@ -80,6 +81,32 @@ TEST_F(ChoicesOnDisk, ANewProcessDoesNotTimeAgain) {
   EXPECT_EQ(chosen("b"), "quick");
   EXPECT_GT(timings_, 0) << "another call";
   EXPECT_TRUE(notices_.empty());
+}
+
+TEST_F(ChoicesOnDisk, WhatIsMuchSlowerHasOneTurn) {
+  struct Turns {
+    std::array<int, 3> of{};
+    int preparations = 0;
+    size_t last = 9;
+  };
+  /// How many turns candidates have that take so many ms; negative: one doesn't serve.
+  const auto turns_of = [](const std::string& call, const std::array<int, 3>& ms) {
+    Turns turns;
+    const auto prepare = [&](size_t i) -> std::function<void()> {
+      if (ms[i] < 0) return {};
+      return [&turns, &ms, i] {
+        EXPECT_EQ(turns.preparations, 1);
+        if (std::exchange(turns.last, i) != i) ++turns.of[i];
+        std::this_thread::sleep_for(std::chrono::milliseconds(ms[i]));
+      };
+    };
+    choose(call, kNames, prepare, [&] { ++turns.preparations; });
+    return turns;
+  };
+  EXPECT_EQ(turns_of("different", {60, 0, 60}).of, (std::array{1, 1, 1})) << "then one is left";
+  EXPECT_EQ(turns_of("different", {60, 0, 60}).of, (std::array{0, 0, 0})) << "timed once a process";
+  const Turns alone = turns_of("alone", {-1, -1, 6});
+  EXPECT_EQ(alone.of[2] + alone.preparations, 0) << "nothing to choose from";
 }
 
 TEST_F(ChoicesOnDisk, ACandidateThatNoLongerServesIsTimedAnew) {
