@@ -20,8 +20,11 @@ double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 /// The call's tensors, one step of one row at a time.
 class Sequence {
  public:
-  Sequence(const OpCall& call, const std::vector<Values>& inputs)
-      : layout(call.op, call.attributes), inputs_(inputs), reverse_(call.attributes.get<bool>("reverse")) {
+  Sequence(const OpCall& call, const std::vector<Values>& inputs, Rounding rounding)
+      : layout(call.op, call.attributes),
+        round(rounding),
+        inputs_(inputs),
+        reverse_(call.attributes.get<bool>("reverse")) {
     const Shape& x = call.inputs[layout.x()].shape;
     batch = static_cast<size_t>(x[0]);
     steps = static_cast<size_t>(x[1]);
@@ -49,12 +52,13 @@ class Sequence {
   }
   double from_h(const double* h, size_t column) const {
     double sum = layout.lstm ? 0.0 : inputs_[layout.bias()][columns + column];
-    for (size_t i = 0; i < units; ++i) sum += h[i] * recurrent(i, column);
+    for (size_t i = 0; i < units; ++i) sum += round(h[i]) * recurrent(i, column);
     return sum;
   }
 
   RecurrentLayout layout;
   size_t batch, steps, features, units, columns;
+  Rounding round;  // of what products multiply
 
  private:
   const std::vector<Values>& inputs_;
@@ -128,6 +132,8 @@ void undo_cell(const Sequence& q, Undo& undo, const double* d_gates, Values& dx_
   for (size_t j = 0; !q.layout.lstm && j < u; ++j) {
     dh_sums[2 * u + j] = dx_sums[2 * u + j] * undo.gates[u + j] + (d_gates ? d_gates[3 * u + j] : 0.0);
   }
+  for (double& sum : dx_sums) sum = q.round(sum);
+  for (double& sum : dh_sums) sum = q.round(sum);
   for (size_t i = 0; i < u; ++i) {
     for (size_t k = 0; k < q.columns; ++k) undo.dh[i] += dh_sums[k] * q.recurrent(i, k);
   }
@@ -173,9 +179,9 @@ OpSample sample_of(const OpDef& forward, const Case& shape) {
 
 }  // namespace
 
-std::vector<Values> recurrent_reference(const OpCall& call, std::span<const TensorSpec> outputs,
-                                        const std::vector<Values>& inputs) {
-  const Sequence q(call, inputs);
+std::vector<Values> rounding_recurrent_reference(const OpCall& call, std::span<const TensorSpec> outputs,
+                                                 const std::vector<Values>& inputs, Rounding round) {
+  const Sequence q(call, inputs, round);
   std::vector<Values> result;
   for (const TensorSpec& spec : outputs) result.emplace_back(static_cast<size_t>(spec.shape.elems()));
   for (size_t n = 0; n < q.batch; ++n) {
@@ -208,9 +214,10 @@ std::vector<Values> recurrent_reference(const OpCall& call, std::span<const Tens
   return result;
 }
 
-std::vector<Values> recurrent_gradient_reference(const OpCall& call, std::span<const TensorSpec> outputs,
-                                                 const std::vector<Values>& inputs) {
-  const Sequence q(call, inputs);
+std::vector<Values> rounding_recurrent_gradient_reference(const OpCall& call,
+                                                          std::span<const TensorSpec> outputs,
+                                                          const std::vector<Values>& inputs, Rounding round) {
+  const Sequence q(call, inputs, round);
   const size_t u = q.units;
   std::vector<Values> result;
   for (const TensorSpec& spec : outputs) result.emplace_back(static_cast<size_t>(spec.shape.elems()));
@@ -253,7 +260,7 @@ std::vector<Values> recurrent_gradient_reference(const OpCall& call, std::span<c
           result[0][(n * q.steps + t) * q.features + c] += dx_sums[k] * q.kernel(c, k);
           result[1][c * q.columns + k] += dx_sums[k] * q.x(n, t, c);
         }
-        for (size_t i = 0; i < u; ++i) result[2][i * q.columns + k] += dh_sums[k] * undo.h[i];
+        for (size_t i = 0; i < u; ++i) result[2][i * q.columns + k] += dh_sums[k] * q.round(undo.h[i]);
         result[3][k] += dx_sums[k];
         if (!q.layout.lstm) result[3][q.columns + k] += dh_sums[k];
       }
@@ -264,6 +271,15 @@ std::vector<Values> recurrent_gradient_reference(const OpCall& call, std::span<c
     }
   }
   return result;
+}
+
+std::vector<Values> recurrent_reference(const OpCall& call, std::span<const TensorSpec> outputs,
+                                        const std::vector<Values>& inputs) {
+  return rounding_recurrent_reference(call, outputs, inputs, [](double x) { return x; });
+}
+std::vector<Values> recurrent_gradient_reference(const OpCall& call, std::span<const TensorSpec> outputs,
+                                                 const std::vector<Values>& inputs) {
+  return rounding_recurrent_gradient_reference(call, outputs, inputs, [](double x) { return x; });
 }
 
 std::vector<OpSample> recurrent_samples(const OpDef& forward) {

@@ -48,8 +48,9 @@ class Parts {
   size_t bytes_ = 0;
 };
 
-/// What both directions share: shape, packing, threads, rows. Tensors with an axis of time are stored as E.
-template <typename E>
+/// What both directions share: shape, packing, threads, rows. Tensors with an axis of time are stored as E,
+/// operands of products as O.
+template <typename E, typename O>
 class RecurrentKernel : public graph::Kernel {
  protected:
   using T = ComputeType<E>;
@@ -57,7 +58,7 @@ class RecurrentKernel : public graph::Kernel {
       : layout_(request.op, request.attributes),
         name_(request.op.name),
         gates_(layout_.lstm ? kLstmGates : kGruGates),
-        functions_(recurrent_functions<E>(layout_.lstm ? RecurrentCell::kLstm : RecurrentCell::kGru)) {
+        functions_(recurrent_functions<E, O>(layout_.lstm ? RecurrentCell::kLstm : RecurrentCell::kGru)) {
     const Shape& x = request.inputs[layout_.x()].shape;
     shape_ = {x[0],
               x[1],
@@ -77,6 +78,10 @@ class RecurrentKernel : public graph::Kernel {
   size_t workspace_bytes() const override { return parts_.bytes(); }
 
   int64_t weight_elems() const { return shape_.groups() * shape_.depth() * shape_.slot_columns(); }
+  /// Where number `column` of row k is in an operand of `columns`, whose depth runs along its rows.
+  static int64_t operand_index(int64_t k, int64_t column, int64_t columns) {
+    return (k / kTogether<O> * columns + column) * kTogether<O> + k % kTogether<O>;
+  }
   int64_t bias_elems() const { return shape_.groups() * shape_.slot_columns(); }
   /// The most rows a block has.
   int64_t block_rows() const {
@@ -141,7 +146,7 @@ class RecurrentKernel : public graph::Kernel {
   RecurrentLayout layout_;
   std::string name_;
   SlotGates gates_;
-  RecurrentFunctions<T, E> functions_;
+  RecurrentFunctions<E, O> functions_;
   RecurrentShape shape_;
   int64_t threads_ = 1;
   Parts parts_;
@@ -149,23 +154,23 @@ class RecurrentKernel : public graph::Kernel {
   size_t lengths_at_ = 0;
 };
 
-template <typename E>
-class RecurrentForwardKernel final : public RecurrentKernel<E> {
-  using Base = RecurrentKernel<E>;
+template <typename E, typename O>
+class RecurrentForwardKernel final : public RecurrentKernel<E, O> {
+  using Base = RecurrentKernel<E, O>;
   using T = ComputeType<E>;
   using Base::layout_;
   using Base::shape_;
 
  public:
   explicit RecurrentForwardKernel(const KernelRequest& request) : Base(request) {
-    weights_at_ = this->parts_.add(aligned(this->weight_elems(), sizeof(T)));
+    weights_at_ = this->parts_.add(aligned(group_elems() * shape_.groups(), sizeof(O)));
     bias_at_ = this->parts_.add(aligned(this->bias_elems(), sizeof(T)));
-    scratch_bytes_ = aligned(forward_scratch(shape_, this->block_rows()), sizeof(T));
+    scratch_bytes_ = align_up<size_t>(forward_scratch<E, O>(shape_, this->block_rows()), 64);
     scratch_at_ = this->parts_.add(checked_mul(scratch_bytes_, static_cast<size_t>(this->threads_)));
   }
 
   void run(const KernelArgs& args) override {
-    RecurrentForward<T, E> call{};
+    RecurrentForward<E, O> call{};
     call.shape = shape_;
     call.lengths = this->read_lengths(args);
     call.x = this->sequence_input(args, layout_.x());
@@ -185,25 +190,26 @@ class RecurrentForwardKernel final : public RecurrentKernel<E> {
     }
     this->for_blocks([&](int64_t thread, int64_t begin, int64_t end) {
       this->functions_.forward(call, begin, end,
-                               this->part(args, scratch_at_ + static_cast<size_t>(thread) * scratch_bytes_));
+                               args.workspace + scratch_at_ + static_cast<size_t>(thread) * scratch_bytes_);
     });
   }
 
  private:
-  const T* pack_weights(const KernelArgs& args) const {
+  int64_t group_elems() const { return whole_depth<O>(shape_.depth()) * shape_.slot_columns(); }
+
+  const O* pack_weights(const KernelArgs& args) const {
     const int64_t columns = this->gates_.count * shape_.units;
-    T* packed = this->part(args, weights_at_);
-    T* to = packed;
+    O* packed = reinterpret_cast<O*>(args.workspace + weights_at_);
+    std::fill_n(packed, group_elems() * shape_.groups(), O());
     for (int64_t g = 0; g < shape_.groups(); ++g) {
-      for (int64_t k = 0; k < shape_.depth(); ++k, to += shape_.slot_columns()) {
+      O* group = packed + g * group_elems();
+      for (int64_t k = 0; k < shape_.depth(); ++k) {
         const T* from = k < shape_.features
                             ? this->input(args, layout_.kernel()) + k * columns
                             : this->input(args, layout_.recurrent_kernel()) + (k - shape_.features) * columns;
         this->for_slots(k, g, [&](int64_t slot, int64_t column, int64_t valid) {
-          T* lanes = to + slot * shape_.lanes;
-          if (column < 0) valid = 0;
-          if (valid > 0) std::memcpy(lanes, from + column, static_cast<size_t>(valid) * sizeof(T));
-          std::fill(lanes + valid, lanes + shape_.lanes, T(0));
+          O* to = group + this->operand_index(k, slot * shape_.lanes, shape_.slot_columns());
+          for (int64_t j = 0; column >= 0 && j < valid; ++j) to[j * kTogether<O>] = O(from[column + j]);
         });
       }
     }
@@ -238,9 +244,9 @@ class RecurrentForwardKernel final : public RecurrentKernel<E> {
   size_t scratch_bytes_ = 0;
 };
 
-template <typename E>
-class RecurrentGradientKernel final : public RecurrentKernel<E> {
-  using Base = RecurrentKernel<E>;
+template <typename E, typename O>
+class RecurrentGradientKernel final : public RecurrentKernel<E, O> {
+  using Base = RecurrentKernel<E, O>;
   using T = ComputeType<E>;
   using Base::layout_;
   using Base::shape_;
@@ -250,15 +256,15 @@ class RecurrentGradientKernel final : public RecurrentKernel<E> {
     const int64_t rows = std::max<int64_t>(this->block_rows(), 1);
     chunk_steps_ = std::clamp<int64_t>(kChunkRows / rows, 1, std::max<int64_t>(shape_.steps, 1));
     const int64_t columns = shape_.padded_features() + shape_.padded_units();
-    transposed_at_ = this->parts_.add(aligned(this->bias_elems() * columns, sizeof(T)));
-    scratch_bytes_ = aligned(backward_scratch(shape_, rows, chunk_steps_), sizeof(T));
+    transposed_at_ = this->parts_.add(aligned(this->bias_elems() * columns, sizeof(O)));
+    scratch_bytes_ = align_up<size_t>(backward_scratch<E, O>(shape_, rows, chunk_steps_), 64);
     sums_bytes_ = aligned(this->weight_elems() + this->bias_elems(), sizeof(T));
     scratch_at_ = this->parts_.add(checked_mul(scratch_bytes_, static_cast<size_t>(this->threads_)));
     sums_at_ = this->parts_.add(checked_mul(sums_bytes_, static_cast<size_t>(this->threads_)));
   }
 
   void run(const KernelArgs& args) override {
-    const RecurrentBackward<T, E> call = read(args);
+    const RecurrentBackward<E, O> call = read(args);
     const bool weights = args.outputs[1] || args.outputs[2] || args.outputs[3];
     if (weights) {
       for (int64_t i = 0; i < this->threads_; ++i) {
@@ -268,7 +274,7 @@ class RecurrentGradientKernel final : public RecurrentKernel<E> {
     this->for_blocks([&](int64_t thread, int64_t begin, int64_t end) {
       T* sums = weights ? sums_of(args, thread) : nullptr;
       this->functions_.backward(call, begin, end, sums, weights ? sums + this->weight_elems() : nullptr,
-                                this->part(args, scratch_at_ + static_cast<size_t>(thread) * scratch_bytes_));
+                                args.workspace + scratch_at_ + static_cast<size_t>(thread) * scratch_bytes_);
     });
     if (weights) store_sums(args);
   }
@@ -278,8 +284,8 @@ class RecurrentGradientKernel final : public RecurrentKernel<E> {
     return this->part(args, sums_at_ + static_cast<size_t>(thread) * sums_bytes_);
   }
 
-  RecurrentBackward<T, E> read(const KernelArgs& args) const {
-    RecurrentBackward<T, E> call{};
+  RecurrentBackward<E, O> read(const KernelArgs& args) const {
+    RecurrentBackward<E, O> call{};
     call.shape = shape_;
     call.chunk_steps = chunk_steps_;
     call.lengths = this->read_lengths(args);
@@ -315,8 +321,8 @@ class RecurrentGradientKernel final : public RecurrentKernel<E> {
 
   /// Rows (group, slot, lane) of the packed weights as rows of a product's right operand: columns of x, then
   /// of h, in panels of panel_vectors.
-  const T* pack_transposed(const KernelArgs& args) const {
-    T* packed = this->part(args, transposed_at_);
+  const O* pack_transposed(const KernelArgs& args) const {
+    O* packed = reinterpret_cast<O*>(args.workspace + transposed_at_);
     const int64_t depth = this->bias_elems();
     const int64_t padded = shape_.padded_features();
     if (args.outputs[0]) {
@@ -327,21 +333,23 @@ class RecurrentGradientKernel final : public RecurrentKernel<E> {
     return packed;
   }
 
-  void pack_part(const T* kernel, int64_t first_row, int64_t rows, T* packed, int64_t vectors) const {
+  void pack_part(const T* kernel, int64_t first_row, int64_t rows, O* packed, int64_t vectors) const {
     const int64_t columns = this->gates_.count * shape_.units;
     const int64_t depth = this->bias_elems();
-    std::fill_n(packed, depth * vectors * shape_.lanes, T(0));
+    std::fill_n(packed, depth * vectors * shape_.lanes, O());
     int64_t panel_first = 0;  // in rows of the kernel
     for (int64_t v = 0; v < vectors;) {
       const int64_t width = panel_vectors(vectors - v) * shape_.lanes;
-      for (int64_t i = panel_first; i < std::min(panel_first + width, rows); ++i) {
-        for (int64_t g = 0; g < shape_.groups(); ++g) {
-          this->for_slots(first_row + i, g, [&](int64_t slot, int64_t column, int64_t valid) {
-            T* to = packed + (g * shape_.slot_columns() + slot * shape_.lanes) * width + i - panel_first;
-            const T* from = kernel + i * columns + column;
-            for (int64_t j = 0; column >= 0 && j < valid; ++j) to[j * width] = from[j];
-          });
-        }
+      const int64_t panel_rows = std::min(width, rows - panel_first);
+      for (int64_t g = 0; g < shape_.groups(); ++g) {
+        this->for_slots(first_row, g, [&](int64_t slot, int64_t column, int64_t valid) {
+          const int64_t row = g * shape_.slot_columns() + slot * shape_.lanes;
+          for (int64_t j = 0; column >= 0 && j < valid; ++j) {
+            O* to = packed + this->operand_index(row + j, 0, width);
+            const T* from = kernel + panel_first * columns + column + j;
+            for (int64_t i = 0; i < panel_rows; ++i) to[i * kTogether<O>] = O(from[i * columns]);
+          }
+        });
       }
       packed += depth * width;
       panel_first += width;
@@ -389,17 +397,18 @@ class RecurrentGradientKernel final : public RecurrentKernel<E> {
   size_t sums_bytes_ = 0;
 };
 
-template <template <typename> class K>
+template <template <typename, typename> class K>
 std::unique_ptr<graph::Kernel> prepare_floating(const KernelRequest& request) {
   switch (request.inputs[RecurrentLayout(request.op, request.attributes).x()].dtype) {
     case DType::kF64:
-      return std::make_unique<K<double>>(request);
+      return std::make_unique<K<double, double>>(request);
     case DType::kF16:
-      return std::make_unique<K<float16>>(request);
+      return std::make_unique<K<float16, float>>(request);
     case DType::kBF16:
-      return std::make_unique<K<bfloat16>>(request);
+      if (recurrent_multiplies_pairs()) return std::make_unique<K<bfloat16, bfloat16>>(request);
+      return std::make_unique<K<bfloat16, float>>(request);
     default:
-      return std::make_unique<K<float>>(request);
+      return std::make_unique<K<float, float>>(request);
   }
 }
 
