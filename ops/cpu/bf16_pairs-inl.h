@@ -1,7 +1,7 @@
 // Two instructions of AVX512_BF16, which Highway has no names for: products of pairs of bf16 summed in f32,
 // and f32 rounded to bf16. Written as assembly, so that code around them is compiled for AVX-512 as its
-// neighbours are; who calls them has asked `multiplies_pairs`. Like all that this extension does they take
-// subnormals for 0. Included once per Highway target, hence no ordinary include guard.
+// neighbours are; who calls them has asked whether the processor has them. Like all that this extension does
+// they take subnormals for 0. Included once per Highway target, hence no ordinary include guard.
 
 #if defined(ISOCHRON_OPS_CPU_BF16_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ISOCHRON_OPS_CPU_BF16_PAIRS_INL_H_
@@ -18,6 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace isochron::ops {
 namespace HWY_NAMESPACE {
 
+#undef ISOCHRON_BF16_PAIRS
 #if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX3
 #define ISOCHRON_BF16_PAIRS 1
 
@@ -40,7 +41,6 @@ HWY_INLINE hwy::HWY_NAMESPACE::Vec256<uint16_t> bf16_bits(hwy::HWY_NAMESPACE::Ve
 }
 
 #else
-#undef ISOCHRON_BF16_PAIRS
 #define ISOCHRON_BF16_PAIRS 0
 inline bool multiplies_pairs() { return false; }
 #endif

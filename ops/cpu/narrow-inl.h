@@ -11,14 +11,15 @@
 #endif
 
 #include "isochron/core/dtype.h"
+#include "isochron/ops/cpu/bf16_pairs-inl.h"
 #include "isochron/ops/cpu/tails-inl.h"
 
 #ifndef ISOCHRON_OPS_CPU_NARROW_ONCE_
 #define ISOCHRON_OPS_CPU_NARROW_ONCE_
 namespace isochron::ops {
 #if HWY_ARCH_X86
-/// Whether the processor has instructions for bfloat16, which are no part of any Highway target used here.
-inline const bool has_bfloat16_instructions = __builtin_cpu_supports("avx512bf16") != 0;
+/// Whether the processor has instructions for bf16: asked for each vector, so that it has to be a constant.
+inline const bool kHasBf16Instructions = __builtin_cpu_supports("avx512bf16") != 0;
 #endif
 }  // namespace isochron::ops
 #endif
@@ -40,12 +41,10 @@ template <class D>
 HWY_INLINE void store_whole(D d, hwy::HWY_NAMESPACE::Vec<D> v, bfloat16* to) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::Rebind<uint16_t, D> narrow;
-#if HWY_TARGET == HWY_AVX3
+#if ISOCHRON_BF16_PAIRS
   if constexpr (sizeof(v) == 64) {
-    if (has_bfloat16_instructions) {
-      hn::Vec<decltype(narrow)> rounded;
-      asm("vcvtneps2bf16 %1, %0" : "=v"(rounded.raw) : "v"(v.raw));
-      hn::StoreU(rounded, narrow, reinterpret_cast<uint16_t*>(to));
+    if (kHasBf16Instructions) {
+      hn::StoreU(bf16_bits(v), narrow, reinterpret_cast<uint16_t*>(to));
       return;
     }
   }
