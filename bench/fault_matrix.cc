@@ -105,8 +105,9 @@ int main(int argc, char** argv) {
         if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
       }
       fmt::print(stderr, "{:5.2f} s, {:.2f} of them judged  {} / {}: {}{}\n",
-                 static_cast<double>(now_ns() - began_ns) * 1e-9, report.evidence.get("run.seconds").value_or(0), cause,
-                 planted.what, fmt::join(found, ", "), right ? "" : "   <-- wrong");
+                 static_cast<double>(now_ns() - began_ns) * 1e-9,
+                 report.evidence.get("run.seconds").value_or(0), cause, planted.what, fmt::join(found, ", "),
+                 right ? "" : "   <-- wrong");
       if (right) continue;
       fmt::print(stderr, "{}", observe::summary_text({&report, 1}));
       for (const auto& [name, value] : report.evidence.values())

@@ -95,7 +95,9 @@ TEST(TrainedParameters, OfManyForgottenOnesEightAreNamed) {
     }
     EXPECT_THAT(named, testing::HasSubstr(fmt::format("also trains {} variables", count)));
     EXPECT_EQ(named.find(" more;") != std::string::npos, count > 8) << named;
-    if (count > 8) EXPECT_THAT(named, testing::HasSubstr(fmt::format(" and {} more;", count - 8)));
+    if (count > 8) {
+      EXPECT_THAT(named, testing::HasSubstr(fmt::format(" and {} more;", count - 8)));
+    }
     int shown = 0;
     for (int i = 0; i < count; ++i) shown += named.find(fmt::format("'head{}'", i)) != std::string::npos;
     EXPECT_EQ(shown, 8) << named;
