@@ -25,7 +25,7 @@ from mutants_list import MUTANTS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = ("core", "memory", "graph", "ops", "autograd", "optim", "nn", "data", "observe", "train", "apps")
-LEAST = 40
+LEAST = 100
 TIMEOUT_SECONDS = 600  # a fault may well make a test endless
 
 
@@ -40,11 +40,15 @@ def planted(mutant, text):
 
 
 def test_names(program):
-    """The full names of a program's plain tests, and Suite.* of all suites, from its sources."""
+    """The full names of a program's tests from its sources, without parameters: Prefix/Suite.Name of TEST_P."""
+    text = "\n".join(source.read_text() for source in sorted((ROOT / "tests" / program).glob("*.cc")))
+    prefixes = {}
+    for prefix, suite in re.findall(r"\bINSTANTIATE_TEST_SUITE_P\(\s*(\w+),\s*(\w+)", text):
+        prefixes.setdefault(suite, []).append(f"{prefix}/{suite}")
     names = set()
-    for source in (ROOT / "tests" / program).glob("*.cc"):
-        for kind, suite, name in re.findall(r"\b(TEST|TEST_F|TEST_P|TYPED_TEST)\(\s*(\w+),\s*(\w+)\s*\)", source.read_text()):
-            names.add(f"{suite}.{name}")
+    for kind, suite, name in re.findall(r"\b(TEST|TEST_F|TEST_P|TYPED_TEST)\(\s*(\w+),\s*(\w+)\s*\)", text):
+        suites = prefixes.get(suite, []) if kind == "TEST_P" else [f"{suite}/0" if kind == "TYPED_TEST" else suite]
+        names.update(f"{each}.{name}" for each in suites)
     return names
 
 
@@ -64,19 +68,19 @@ def check(mutants):
             found.append(str(error))
         tests = test_names(mutant.program)
         for pattern in mutant.filter.split(":"):
-            plain = re.sub(r"^(\*/|\w+/)", "", pattern).split("/")[0]  # without an instantiation's names
-            if not any(fnmatch.fnmatch(test, plain) for test in tests):
+            plain = re.sub(r"(\..*)/[^/]*$", r"\1", pattern)  # without a parameter
+            if not any(fnmatch.fnmatchcase(test, plain) for test in tests):
                 found.append(f"{mutant.name}: no test of tests/{mutant.program} is called {pattern}")
     return found
 
 
 class Workplace:
-    """A copy of the tree with a build of its own, so that nobody's sources change."""
+    """A copy of the tree with a build of its own, so that nobody's sources change. The build lies in the copy as that of
+    `make test` in the tree, so that ccache has what was compiled there."""
 
     def __init__(self, folder, jobs):
-        self.folder = folder
         self.source = folder / "source"
-        self.build = folder / "build"
+        self.build = self.source / "build" / "release"
         self.jobs = jobs
 
     def refresh(self):
@@ -90,9 +94,12 @@ class Workplace:
                 continue
             to.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, to)
-        for path in [path for path in self.source.rglob("*") if path.is_file()]:
-            if str(path.relative_to(self.source)) not in wanted:
-                path.unlink()
+        for folder, below, names in os.walk(self.source):
+            if pathlib.Path(folder) == self.source:
+                below[:] = [name for name in below if name != "build"]
+            for path in [pathlib.Path(folder) / name for name in names]:
+                if str(path.relative_to(self.source)) not in wanted:
+                    path.unlink()
 
     def configure(self):
         launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []

@@ -6,11 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "apps/command.h"
+#include "isochron/apps/commands.h"
 #include "isochron/core/file.h"
 #include "isochron/core/run_folder.h"
 #include "support/temp_folder.h"
@@ -69,6 +72,7 @@ class Process : public testing::Test {
     EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
     const pid_t child = ::fork();
     if (child == 0) {
+      ::signal(signal, SIG_DFL);  // below nohup or in a shell's background it may be ignored
       ::dup2(ends[1], STDOUT_FILENO);
       ::dup2(ends[1], STDERR_FILENO);
       std::vector<char*> words{const_cast<char*>(ISOCHRON_COMMAND)};
@@ -200,16 +204,31 @@ TEST_F(Process, NothingThatATerminalActsOnIsPrinted) {
   const std::string title = "run\x1b[2J\nforged: line\r";
   const Outcome watched = run_isochron("watch --once " + live_folder(title).string());
   EXPECT_THAT(watched, Ends(0, "run\\x1b[2J\\nforged: line\\x0d  process"));
-  EXPECT_THAT(watched.text, IsHarmless());
-  const std::string record = nlohmann::json({{"format", "isochron run 1"},
-                                             {"title", title},
-                                             {"settings", nlohmann::json::object()},
-                                             {"parts", nlohmann::json::array()}})
-                                 .dump();
-  const std::string run = write("run.json", record).string();
-  EXPECT_THAT(run_isochron("report " + run).text, IsHarmless());
+  EXPECT_THAT(watched.text, AllOf(IsHarmless(), HasSubstr("ALARM  run"), Not(HasSubstr("\nforged"))));
+  ASSERT_EQ(run_isochron("train regress --epochs 1 --steps 9 --out " + path("ran")).status, 0);
+  nlohmann::json record = read_json(folder_ / "ran" / "run.json");
+  record["title"] = title;
+  record["settings"] = {{title, title}};
+  for (nlohmann::json& part : record["parts"]) {
+    if (part.contains("run")) part["run"]["name"] = title;
+  }
+  const std::string run = write("run.json", record.dump()).string();
+  const Outcome reported = run_isochron("report " + run);
+  EXPECT_THAT(reported, Ends(0, "run\\x1b[2J\\nforged: line\\x0d"));
+  EXPECT_THAT(reported.text, AllOf(IsHarmless(), Not(HasSubstr("\nforged"))));
   const std::string buffers = write("buffers.csv", "id,lower,upper,size\n" + evil + ",0,2,64\n").string();
   EXPECT_THAT(run_isochron("plan " + buffers).text, IsHarmless());
+}
+
+TEST_F(Process, WatchShowsNoMoreOfAFileThanFitsAScreen) {
+  const fs::path live = live_folder(std::string(5000, 'x')) / "live.json";
+  nlohmann::json many = read_json(live);
+  for (int i = 0; i < 1000; ++i) many["results"][fmt::format("{:03}{}", i, std::string(100, 'y'))] = i;
+  std::ofstream(live) << many.dump();
+  const Outcome outcome = run_isochron("watch --once " + live.parent_path().string());
+  EXPECT_THAT(outcome, Ends(0, "063yyyy"));
+  EXPECT_THAT(outcome.text, Not(HasSubstr("064yyyy")));
+  EXPECT_LT(outcome.text.size(), 6000u);
 }
 
 TEST_F(Process, EverythingIsPrintedWhereItIsEscaped) {
@@ -296,6 +315,10 @@ TEST_F(Process, OneFolderMayServeForAll) {
   EXPECT_THAT(
       run_isochron("train regress --epochs 1 --steps 2 --out " + path("o") + " --checkpoint " + path("o")),
       Ends(0, "weights.safetensors"));
+  EXPECT_THAT(
+      run_isochron("train regress --epochs 1 --steps 2 --out " + path("p") + " --checkpoint " + path("p/.")),
+      Ends(0, "weights.safetensors"))
+      << "however it is spelled";
 }
 
 TEST_F(Process, FilesThatAreNoneAreErrors) {
@@ -351,6 +374,9 @@ TEST_F(Process, WatchEndsOnTheLastEpochsResults) {
 }
 
 TEST_F(Process, WantOfMemoryOrThreadsIsToldAndExitsWithFour) {
+  for (const int number : {ENOMEM, EAGAIN})
+    EXPECT_TRUE(is_want_of_memory({number, std::system_category()})) << "as a thread that can't be had says";
+  EXPECT_FALSE(is_want_of_memory({ENOSPC, std::system_category()}));
   if (!kAddressSpaceIsLimited) GTEST_SKIP() << "address space can't be limited here";
   // From where the command is loaded at all to where it has enough, at narrow steps around what libraries
   // need.

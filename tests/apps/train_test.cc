@@ -431,7 +431,8 @@ TEST_F(TrainCommand, WritesATraceTheTableOfKernelsAndTheGraphs) {
 
 TEST_F(TrainCommand, TracedStepsMustBeARange) {
   const std::string trace = "regress --trace " + (folder_ / "trace.json").string() + " --trace-steps ";
-  for (const char* steps : {"5:2", "0", "-1", "1:", ":3", "2:x", "1:2:3", "99999999999999999999"}) {
+  for (const char* steps :
+       {"5:2", "0", "0:3", "-1", "-1:3", "1:", ":3", "2:x", "1:2:3", "99999999999999999999"}) {
     EXPECT_THAT(train(trace + steps), Ends(2, "expected N or FROM:TO")) << steps;
   }
   EXPECT_THAT(train("regress --trace-steps 3"), Ends(2, "--trace"));
