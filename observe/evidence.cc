@@ -111,13 +111,22 @@ double in_jumps(std::span<const double> values) {
 }
 
 /// How many of the newest jumps of a level are each about twice the one before: a list that grows takes twice
-/// the room when it is full, and then nothing for long, which is no steady rise.
+/// the room when it is full, and then nothing for long, which is no steady rise. What moves less than an
+/// eighth of the largest jump is beside the list. None where the newest is so long ago that a list that still
+/// grows would have been full again.
 int doublings(std::span<const double> values) {
-  constexpr double kJump = 16384, kLeast = 1.1, kMost = 2.7;
+  constexpr double kJump = 16384, kBeside = 8, kLeast = 1.1, kMost = 2.7, kStillGrows = 0.4;
+  double largest = 0;
+  for (size_t i = 1; i < values.size(); ++i) largest = std::max(largest, std::abs(values[i] - values[i - 1]));
   std::vector<double> jumps;
+  size_t newest = 0;
   for (size_t i = 1; i < values.size(); ++i) {
-    if (std::abs(values[i] - values[i - 1]) >= kJump) jumps.push_back(values[i] - values[i - 1]);
+    const double jump = values[i] - values[i - 1];
+    if (std::abs(jump) < std::max(kJump, largest / kBeside)) continue;
+    jumps.push_back(jump);
+    newest = i;
   }
+  if (static_cast<double>(newest) < kStillGrows * static_cast<double>(values.size())) return 0;
   int count = 0;
   for (size_t i = jumps.size(); i-- > 1; ++count) {
     if (jumps[i - 1] <= 0 || jumps[i] < kLeast * jumps[i - 1] || jumps[i] > kMost * jumps[i - 1]) break;
@@ -425,11 +434,8 @@ void add_evidence(RunReport& report) {
     if (growing && series_grows)
       evidence.set(joined(series.name, "drives_time"), exponent(report.time, *series.verdict));
   }
-  const SeriesReport *heap = report.find_series("heap_bytes"), *free = report.find_series("heap_free_bytes");
-  if (heap != nullptr && free != nullptr && heap->values.size() == free->values.size()) {
-    std::vector<double> live;
-    for (size_t i = 0; i < heap->values.size(); ++i) live.push_back(heap->values[i] - free->values[i]);
-    evidence.set("heap_bytes.doublings", doublings(live));
+  if (const SeriesReport* heap = report.find_series("heap_bytes")) {
+    evidence.set("heap_bytes.doublings", doublings(heap->values));
   }
   const double disk = evidence.get("disk_bytes.per_iteration").value_or(0);
   if (disk > 0) {

@@ -74,6 +74,23 @@ TEST(Evidence, WhatIsTakenAFewTimesIsNoListThatGrows) {
   EXPECT_THAT(names(growing_each(1, 2000, 400)), IsEmpty());  // fills once
 }
 
+TEST(Evidence, AListThatDoublesIsNamedWhateverElseTheHeapDoes) {
+  const auto doubling = [](bool old_stays_free, int64_t beside, int last) {
+    const auto step = [=](SensorReading& now, int i, Recorder&) {
+      constexpr int64_t kEntryBytes = 1024;
+      if (i % 100 == 50) now.heap_bytes += i % 200 == 50 ? beside : -beside;
+      if (i < 64 || (i & (i - 1)) != 0 || i > last) return;
+      now.heap_bytes += i * kEntryBytes;  // room for 2 i entries in place of i
+      if (old_stays_free) now.heap_free_bytes += i * kEntryBytes;
+    };
+    return names(run(step, 20'000));
+  };
+  EXPECT_THAT(doubling(false, 0, 20'000), ElementsAre("metrics kept in lists"));
+  EXPECT_THAT(doubling(true, 0, 20'000), ElementsAre("metrics kept in lists"));
+  EXPECT_THAT(doubling(false, 40'000, 20'000), ElementsAre("metrics kept in lists"));
+  EXPECT_THAT(doubling(false, 0, 2'000), IsEmpty()) << "full long ago, and not again";
+}
+
 TEST(Evidence, EventFilesAreNoLogs) {
   const TempFolder folder;
   EventFile events(folder.path());
