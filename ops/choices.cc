@@ -1,5 +1,7 @@
 #include "isochron/ops/choices.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -17,7 +19,8 @@ namespace isochron::ops {
 namespace {
 
 /// Candidates take turns, so that a machine that is busy for a while slows all alike. After each round those
-/// drop out whose best time is more than this times the best of all.
+/// drop out whose best time is more than this times the best of all; in the first only those whose run the
+/// system did not interrupt.
 constexpr double kHopeless[] = {3, 2, 1.5, 1.3, 1.2, 1.2};
 /// First runs also set up (threads, pages of code, caches): in the first round so much more is forgiven.
 constexpr double kSetUpNs = 1'000'000;
@@ -35,7 +38,7 @@ using Choices = std::map<std::string, std::string>;
 struct Record {
   std::mutex mutex;
   Choices made;    // in use: timed, taken from disk, restored
-  Choices timed;   // of these, what belongs on disk
+  Choices timed;   // of these, what belongs on disk: timed here, undisturbed
   Choices stored;  // read from disk
   bool loaded = false;
   bool unsaved = false;
@@ -76,10 +79,10 @@ std::string load(Record& r) {
   return {};
 }
 
-void remember(Record& r, const std::string& call, std::string_view name, bool timed) {
+void remember(Record& r, const std::string& call, std::string_view name, bool for_disk) {
   if (r.made.size() >= kMaxRecordedChoices && !r.made.contains(call)) return;
   r.made[call] = name;
-  if (!timed) return;
+  if (!for_disk) return;
   r.timed[call] = name;
   r.unsaved = true;
 }
@@ -104,48 +107,79 @@ size_t recorded(const std::string& call, std::span<const std::string_view> names
   return index;
 }
 
-int64_t time_once(const std::function<void()>& run) {
-  const int64_t start = now_ns();
-  run();
-  return now_ns() - start;
+/// How often a thread of this process had to leave its core to another, though it had work.
+int64_t preemptions() {
+  rusage usage;
+  return ::getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_nivcsw : 0;
 }
 
+struct Timing {
+  double ns;
+  bool undisturbed;
+};
+
+Timing time_once(const std::function<void()>& run) {
+  const int64_t before = preemptions();
+  const int64_t start = now_ns();
+  run();
+  return {static_cast<double>(now_ns() - start), preemptions() == before};
+}
+
+struct Candidate {
+  size_t index;
+  std::function<void()> run;
+  double best_ns = std::numeric_limits<double>::max();
+  bool undisturbed = false;  // a run of it was
+  bool known = false;
+
+  void time() {
+    const double before_ns = best_ns;
+    const Timing took = time_once(run);
+    best_ns = std::min(best_ns, took.ns);
+    undisturbed = undisturbed || took.undisturbed;
+    known = undisturbed && (std::max(before_ns, took.ns) <= kAgreement * best_ns ||
+                            (known && before_ns <= kAgreement * best_ns));
+  }
+};
+
+struct Fastest {
+  size_t index;
+  bool sure = true;  // every candidate had a run that was not disturbed
+};
+
 /// The fastest of `count` candidates, or `count` where none serves.
-size_t fastest(size_t count, const std::function<std::function<void()>(size_t)>& prepare,
-               const std::function<void()>& before_timing) {
-  struct Candidate {
-    size_t index;
-    std::function<void()> run;
-    double best_ns = std::numeric_limits<double>::max();
-    bool known = false;
-  };
+Fastest fastest(size_t count, const std::function<std::function<void()>(size_t)>& prepare,
+                const std::function<void()>& before_timing) {
   std::vector<Candidate> candidates;
   for (size_t i = 0; i < count; ++i) {
     if (std::function<void()> run = prepare(i)) candidates.push_back({i, std::move(run)});
   }
-  if (candidates.empty()) return count;
-  if (candidates.size() == 1) return candidates[0].index;
+  if (candidates.empty()) return {count};
+  if (candidates.size() == 1) return {candidates[0].index};
   if (before_timing) before_timing();
   const int64_t start = now_ns();
   double best_ns = std::numeric_limits<double>::max();
-  double forgiven_ns = kSetUpNs;
+  bool first = true;
+  bool sure = true;
   for (const double hopeless : kHopeless) {
     if (candidates.size() == 1 || std::ranges::all_of(candidates, &Candidate::known)) break;
     if (now_ns() - start > kMostNs) break;
     for (Candidate& candidate : candidates) {
-      const double before_ns = candidate.best_ns;
-      const double took_ns = static_cast<double>(time_once(candidate.run));
-      candidate.best_ns = std::min(before_ns, took_ns);
-      candidate.known = std::max(before_ns, took_ns) <= kAgreement * candidate.best_ns ||
-                        (candidate.known && before_ns <= kAgreement * candidate.best_ns);
+      candidate.time();
       best_ns = std::min(best_ns, candidate.best_ns);
     }
-    const double most_ns = std::max(hopeless, kLevel) * best_ns + std::exchange(forgiven_ns, 0);
-    std::erase_if(candidates, [&](const Candidate& c) { return c.best_ns > most_ns; });
+    const double most_ns = std::max(hopeless, kLevel) * best_ns + (first ? kSetUpNs : 0);
+    std::erase_if(candidates, [&](const Candidate& c) {
+      const bool out = c.best_ns > most_ns && (c.undisturbed || !first);
+      sure = sure && (!out || c.undisturbed);
+      return out;
+    });
+    first = false;
   }
+  sure = sure && std::ranges::all_of(candidates, &Candidate::undisturbed);
   const auto level = std::find_if(candidates.begin(), candidates.end(),
                                   [&](const Candidate& c) { return c.best_ns <= kLevel * best_ns; });
-  return level == candidates.end() ? candidates[0].index : level->index;
+  return {level == candidates.end() ? candidates[0].index : level->index, sure};
 }
 
 }  // namespace
@@ -167,12 +201,12 @@ size_t choose(const std::string& call, std::span<const std::string_view> names,
     remember(record(), call, names[known], false);
     return known;
   }
-  const size_t best = fastest(names.size(), prepare, before_timing);
-  if (best < names.size()) {
+  const Fastest best = fastest(names.size(), prepare, before_timing);
+  if (best.index < names.size()) {
     const std::lock_guard lock(record().mutex);
-    remember(record(), call, names[best], true);
+    remember(record(), call, names[best.index], best.sure);
   }
-  return best;
+  return best.index;
 }
 
 Choices recorded_choices() {

@@ -1,6 +1,8 @@
 #include "isochron/ops/choices.h"
 
 #include <gmock/gmock.h>
+#include <sched.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "isochron/core/clock.h"
 #include "isochron/core/event.h"
 #include "isochron/core/file.h"
 #include "isochron/graph/captured.h"
@@ -107,6 +110,70 @@ TEST_F(ChoicesOnDisk, WhatIsMuchSlowerHasOneTurn) {
   EXPECT_EQ(turns_of("different", {60, 0, 60}).of, (std::array{0, 0, 0})) << "timed once a process";
   const Turns alone = turns_of("alone", {-1, -1, 6});
   EXPECT_EQ(alone.of[2] + alone.preparations, 0) << "nothing to choose from";
+}
+
+/// While it lives, the calling thread shares its core with a busy one.
+class SharedCore {
+ public:
+  SharedCore() {
+    sched_getaffinity(0, sizeof(before_), &before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<size_t>(sched_getcpu()), &one);
+    sched_setaffinity(0, sizeof(one), &one);  // which the other thread inherits
+    other_ = std::jthread([](std::stop_token stop) {
+      while (!stop.stop_requested()) {
+      }
+    });
+  }
+  ~SharedCore() { sched_setaffinity(0, sizeof(before_), &before_); }
+
+  static long preemptions() {
+    rusage usage;
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nivcsw;
+  }
+
+ private:
+  cpu_set_t before_;
+  std::jthread other_;
+};
+
+TEST_F(ChoicesOnDisk, WhatWasTimedOnlyWhileItsCoreWasTakenAwayIsNotKept) {
+  {
+    const SharedCore shared;
+    choose("always", kNames, [](size_t i) -> std::function<void()> {
+      return [i] {
+        const long before = SharedCore::preemptions();
+        while (i == 0 && SharedCore::preemptions() == before) {
+        }
+      };
+    });
+  }
+  EXPECT_TRUE(recorded_choices().contains("always")) << "for this process";
+  EXPECT_EQ(chosen("later"), "quick");
+  save_choices();
+  const Choices kept = read_choices_file(path());
+  EXPECT_FALSE(kept.contains("always"));
+  EXPECT_TRUE(kept.contains("later"));
+}
+
+TEST_F(ChoicesOnDisk, ASlowRunThatWasInterruptedHasAnother) {
+  int runs = 0;
+  const SharedCore shared;
+  const size_t index = choose("a", kNames, [&](size_t i) -> std::function<void()> {
+    if (i == 2) return {};
+    return [&runs, i] {
+      if (i == 1) return std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      if (runs++ > 0) return;
+      const int64_t start = now_ns();
+      const long before = SharedCore::preemptions();
+      while (SharedCore::preemptions() == before || now_ns() - start < 20'000'000) {
+      }
+    };
+  });
+  EXPECT_EQ(index, 0u) << "its first run took ten times as long as the other's";
+  EXPECT_GT(runs, 1);
 }
 
 TEST_F(ChoicesOnDisk, ACandidateThatNoLongerServesIsTimedAnew) {
