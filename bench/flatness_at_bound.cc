@@ -1,6 +1,6 @@
 // Measures how often the flatness verdict errs: many synthetic runs of every kind, with a true change that is
 // a multiple of the bound, and what was said of them. Prints the table of docs/flatness.md.
-//   flatness_rates [SERIES_PER_ROW]
+//   flatness_at_bound [SERIES_PER_ROW]
 #include <fmt/format.h>
 
 #include <array>
@@ -198,8 +198,9 @@ void print_row_beside_twin(double multiple, int count, const FlatnessOptions& op
 int main(int argc, char** argv) {
   const int count = argc > 1 ? std::atoi(argv[1]) : 1000;
   if (count < 1) {
-    fmt::print(stderr,
-               "usage: flatness_rates [SERIES_PER_ROW >= 1] [TEXT]\n  TEXT: only rows whose name holds it\n");
+    fmt::print(
+        stderr,
+        "usage: flatness_at_bound [SERIES_PER_ROW >= 1] [TEXT]\n  TEXT: only rows whose name holds it\n");
     return 2;
   }
   const std::string only = argc > 2 ? argv[2] : "";

@@ -9,43 +9,21 @@
 #include <optional>
 
 #include "isochron/core/error.h"
+#include "isochron/observe/level_change.h"
 #include "isochron/observe/machine_speed.h"
 
 namespace isochron::observe {
 namespace {
 
-constexpr size_t kPoints = 64;  // the statistics work on about as many points: longer series are grouped
-constexpr size_t kFewest = 4;   // below, no statistic has a meaning
-constexpr double kSmallestBaseline =
-    1e-3;                            // of the largest value: growth from zero is at most a thousandfold
+constexpr size_t kFewest = 4;        // windows; below, no statistic has a meaning
 constexpr double kMostBound = 5;     // times the bound, for a class with hardly any of the time
 constexpr double kMostLonger = 1e4;  // times: no advice to make a run still longer
 constexpr double kForMost = 2.3;     // times the length that decides half of such runs: four fifths of them
+constexpr double kAlarmsRarer = 5;   // than errors of the other claims: nobody looks again where all is flat
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-using Level = double (*)(std::span<const double>);
 using Values = std::vector<double>;
-
-/// The three statistics of one track, as differences in the track's unit.
-enum Statistic : size_t { kTrend, kLastTenth, kStep };
-using Statistics = std::array<double, 3>;
-constexpr size_t kStatistics = std::tuple_size_v<Statistics>;
-constexpr std::string_view kStatisticNames[2][kStatistics] = {
-    {"trend of medians", "last tenth of medians", "change point of medians"},
-    {"trend of means", "last tenth of means", "change point of means"}};
-
-/// Medians or means on their way through the judgement.
-struct Track {
-  Level level;  // how a stretch of windows is summed up
-  Values points;
-  double baseline = 1;
-  int change_point = 0;
-  Values fit = {};                       // the points without noise
-  std::optional<Statistic> shaped = {};  // whose shape that has; none: constant
-  Values residuals = {};
-  Statistics observed{};
-  Statistics of_fit{};
-};
+using Asked = ChangeEstimate::Asked;
 
 void check_values(std::span<const double> values, std::string_view what) {
   for (size_t i = 0; i < values.size(); ++i) {
@@ -62,11 +40,13 @@ void check(const FlatnessInput& input, const FlatnessOptions& options) {
             "judge_flatness", "{} medians but {} {}; give one a window", input.medians.size(), values.size(),
             what);
   };
+  same_length(input.trimmed_means, "trimmed means");
   same_length(input.means, "means");
   same_length(input.reference, "reference times");
   same_length(input.reference_means, "reference means");
   same_length(input.waited, "waiting times");
   check_values(input.medians, "median");
+  check_values(input.trimmed_means, "trimmed mean");
   check_values(input.means, "mean");
   check_values(input.reference, "reference time");
   check_values(input.reference_means, "mean reference time");
@@ -128,209 +108,7 @@ size_t warmup_end(std::span<const double> medians, const FlatnessOptions& option
   return after > (1 + 0.5 * options.bound) * before ? 0 : best.at;
 }
 
-size_t group_size(size_t windows) { return std::max<size_t>(1, (windows + kPoints / 2) / kPoints); }
-
-/// Groups windows so that about 64 points remain; a remainder is dropped from the beginning.
-Values group(std::span<const double> values) {
-  const size_t size = group_size(values.size());
-  Values points;
-  for (size_t at = values.size() % size; at < values.size(); at += size) {
-    points.push_back(median(values.subspan(at, size)));
-  }
-  return points;
-}
-
 size_t tenth(size_t n) { return std::max<size_t>(1, n / 10); }
-
-Statistics statistics_of(const Track& track, std::span<const double> points, Values& scratch) {
-  const size_t n = points.size();
-  const size_t k = static_cast<size_t>(track.change_point);
-  return {theil_sen_slope(points, scratch) * static_cast<double>(n),
-          track.level(points.last(tenth(n))) - track.level(points.first(tenth(n))),
-          track.level(points.subspan(k)) - track.level(points.first(k))};
-}
-
-/// A curve through the medians of eighths of the points, straight in between; empty unless these medians rise
-/// or fall throughout, which noise that merely wanders does not.
-Values monotone_curve(std::span<const double> points) {
-  constexpr size_t kParts = 8;
-  const size_t n = points.size();
-  if (n < 4 * kParts) return {};
-  std::array<double, kParts> level;
-  std::array<double, kParts> center;
-  for (size_t part = 0; part < kParts; ++part) {
-    const size_t begin = part * n / kParts;
-    const size_t end = (part + 1) * n / kParts;
-    level[part] = median(points.subspan(begin, end - begin));
-    center[part] = 0.5 * static_cast<double>(begin + end - 1);
-  }
-  if (!std::is_sorted(level.begin(), level.end()) && !std::is_sorted(level.rbegin(), level.rend())) return {};
-  Values curve;
-  for (size_t i = 0, part = 0; i < n; ++i) {
-    const double at = static_cast<double>(i);
-    while (part + 2 < kParts && at > center[part + 1]) ++part;
-    curve.push_back(
-        std::lerp(level[part], level[part + 1], (at - center[part]) / (center[part + 1] - center[part])));
-  }
-  return curve;
-}
-
-/// Where the points change from one level to another, a tenth of them on either side at least, by least
-/// absolute deviations. Pettitt's test finds that they change, but not well where when one side is short.
-size_t best_step(std::span<const double> points) {
-  const size_t n = points.size();
-  size_t best = tenth(n);
-  double least = kInfinity;
-  for (size_t k = best; k + tenth(n) <= n; ++k) {
-    const double before = median(points.first(k)), after = median(points.subspan(k));
-    double deviation = 0;
-    for (size_t i = 0; i < n; ++i) deviation += std::fabs(points[i] - (i < k ? before : after));
-    if (deviation >= least) continue;
-    least = deviation;
-    best = k;
-  }
-  return best;
-}
-
-/// The simplest of constant, line, step and monotone curve that explains the points, by the Bayesian
-/// information criterion for Laplace noise (which forgives outliers).
-void fit(Track& track, bool corrected) {
-  const std::span<const double> points = track.points;
-  const size_t n = points.size();
-  const double level = median(points);
-  const Line line = theil_sen(points);
-  Values straight(n);
-  for (size_t i = 0; i < n; ++i) straight[i] = line.intercept + line.slope * static_cast<double>(i);
-  double best_score = kInfinity;
-  const auto offer = [&](int parameters, Values model, std::optional<Statistic> shaped) {
-    if (model.empty()) return;
-    double deviation = 0;
-    for (size_t i = 0; i < n; ++i) deviation += std::fabs(points[i] - model[i]);
-    const double count = static_cast<double>(n);
-    const double least = 1e-12 * (1e-300 + std::fabs(level));  // rounding is no noise
-    const double score = 2 * count * std::log(deviation / count + least) + parameters * std::log(count);
-    if (score >= best_score) return;
-    best_score = score;
-    track.fit = std::move(model);
-    track.shaped = shaped;
-  };
-  offer(1, Values(n, level), std::nullopt);
-  offer(2, std::move(straight), kTrend);
-  const size_t k = best_step(points);
-  Values step(n, median(points.first(k)));
-  std::fill(step.begin() + static_cast<std::ptrdiff_t>(k), step.end(), median(points.subspan(k)));
-  offer(3, std::move(step), kStep);
-  offer(8, monotone_curve(points), kLastTenth);
-  const double correction =
-      std::sqrt(static_cast<double>(n) / static_cast<double>(n - std::min<size_t>(n - 1, 3)));
-  for (size_t i = 0; i < n; ++i) track.residuals.push_back((points[i] - track.fit[i]) * correction);
-  constexpr double kEvident = 6;  // times the noise: then the step is where it was fitted
-  Values noise;
-  for (const double residual : track.residuals) noise.push_back(std::fabs(residual));
-  const double size = std::fabs(track.fit.back() - track.fit.front());
-  // In a corrected series it may be what the correction has left.
-  if (track.shaped == kStep && !corrected && size > kEvident * median(noise))
-    track.change_point = static_cast<int>(k);
-}
-
-/// What changes are relative to: the first tenth's level.
-double baseline_of(std::span<const double> points) {
-  const double largest = *std::max_element(points.begin(), points.end());
-  const double baseline = std::max(median(points.first(tenth(points.size()))), kSmallestBaseline * largest);
-  return baseline > 0 ? baseline : 1;  // all zero
-}
-
-Track make_track(std::span<const double> values, Level level, bool corrected) {
-  Track track{.level = level, .points = group(values)};
-  const size_t n = track.points.size();
-  track.baseline = baseline_of(track.points);
-  track.change_point = pettitt(track.points, static_cast<int>(tenth(n))).index;
-  fit(track, corrected);
-  Values scratch;
-  track.observed = statistics_of(track, track.points, scratch);
-  track.of_fit = statistics_of(track, track.fit, scratch);
-  return track;
-}
-
-/// Of the medians and, where there are any, the means.
-std::vector<Track> make_tracks(const FlatnessInput& input, size_t begin, bool corrected) {
-  std::vector<Track> tracks{make_track(input.medians.subspan(begin), median, corrected)};
-  if (!input.means.empty()) tracks.push_back(make_track(input.means.subspan(begin), midmean, corrected));
-  return tracks;
-}
-
-/// What blocks of a finite length and residuals of a fit leave out of the error: the square root of the AR(1)
-/// process's long-run variance over the part of it that blocks of this length carry, and of the loss of
-/// degrees of freedom when only a few of the points are effectively independent. The autocorrelation is
-/// corrected for its bias (Kendall 1954).
-double dependence_correction(std::span<const double> residuals, int block) {
-  constexpr double kFewestIndependent = 3;
-  const double n = static_cast<double>(residuals.size());
-  const double biased = std::max(0.0, autocorrelation(residuals, 1));
-  const double rho = std::min(0.97, biased + (2 + 4 * biased) / n);
-  const double long_run = (1 + rho) / (1 - rho);
-  double carried = 1;
-  for (int lag = 1; lag < block; ++lag)
-    carried += 2 * (1 - static_cast<double>(lag) / block) * std::pow(rho, lag);
-  const double independent = std::max(kFewestIndependent, n / long_run);
-  return std::sqrt(long_run / carried * independent / (independent - 2));
-}
-
-/// Errors of every statistic in every bootstrap replicate, relative to the baseline: [statistic][replicate].
-std::vector<Values> bootstrap_errors(std::span<const Track> tracks, const FlatnessOptions& options) {
-  const size_t n = tracks[0].points.size();
-  int block = 1;
-  for (const Track& track : tracks) block = std::max(block, block_length(track.residuals));
-  Values corrections;
-  for (const Track& track : tracks) corrections.push_back(dependence_correction(track.residuals, block));
-  Rng rng(options.seed);
-  std::vector<int> indices(n);
-  Values drawn(n);
-  Values scratch;
-  std::vector<Values> errors(tracks.size() * kStatistics, Values(static_cast<size_t>(options.replicates)));
-  for (size_t r = 0; r < static_cast<size_t>(options.replicates); ++r) {
-    draw_circular_blocks(indices, block, rng);
-    for (size_t t = 0; t < tracks.size(); ++t) {
-      const Track& track = tracks[t];
-      for (size_t i = 0; i < n; ++i)
-        drawn[i] = track.fit[i] + track.residuals[static_cast<size_t>(indices[i])];
-      const Statistics statistics = statistics_of(track, drawn, scratch);
-      for (size_t s = 0; s < kStatistics; ++s) {
-        errors[t * kStatistics + s][r] = corrections[t] * (statistics[s] - track.of_fit[s]) / track.baseline;
-      }
-    }
-  }
-  return errors;
-}
-
-/// Half widths of the intervals: those within which each statistic by itself passes two one-sided tests with
-/// the given confidence, and those which hold for all together (by the quantile of the studentised maximum).
-struct HalfWidths {
-  Values own;
-  Values joint;
-};
-
-HalfWidths half_widths_of(const std::vector<Values>& errors, const FlatnessOptions& options) {
-  const size_t replicates = errors[0].size();
-  HalfWidths result;
-  Values maxima(replicates, 0);
-  for (const Values& of_one : errors) {
-    Values sizes;
-    double squares = 0;
-    for (const double error : of_one) {
-      sizes.push_back(std::fabs(error));
-      squares += error * error;
-    }
-    const double deviation = std::sqrt(squares / static_cast<double>(replicates));
-    result.own.push_back(quantile(sizes, 2 * options.confidence - 1));
-    result.joint.push_back(deviation);
-    if (deviation == 0) continue;
-    for (size_t r = 0; r < replicates; ++r) maxima[r] = std::max(maxima[r], sizes[r] / deviation);
-  }
-  const double critical = quantile(maxima, 1 - (1 - options.confidence) / options.series);
-  for (double& width : result.joint) width *= critical;
-  return result;
-}
 
 /// How many times longer a run must be: half widths shrink with the root of its length. A change that can't
 /// be told from none is taken for none, which needs an interval of half the bound in all statistics. Any
@@ -348,6 +126,7 @@ double factor_to_decide(std::span<const ChangeEstimate> own, std::span<const Cha
     const double excess = std::fabs(own[i].change) - bound;
     const bool none = own[i].low <= 0 && own[i].high >= 0;
     if (excess > 0 && !none) beyond = std::min(beyond, factor_of(joint[i], excess));
+    if (own[i].asked == Asked::kForChange) continue;
     flat = std::max(flat, factor_of(own[i], none ? 0.5 * bound : -excess));
   }
   const double factor = std::isfinite(beyond) ? beyond : flat;
@@ -356,8 +135,9 @@ double factor_to_decide(std::span<const ChangeEstimate> own, std::span<const Cha
 
 /// The one that may be farthest from none.
 const ChangeEstimate& farthest(std::span<const ChangeEstimate> estimates) {
-  return *std::ranges::max_element(
-      estimates, {}, [](const ChangeEstimate& e) { return std::max(std::fabs(e.low), std::fabs(e.high)); });
+  return *std::ranges::max_element(estimates, {}, [](const ChangeEstimate& e) {
+    return e.asked == Asked::kForChange ? 0 : std::max(std::fabs(e.low), std::fabs(e.high));
+  });
 }
 
 std::string percent(double change) { return fmt::format("{:+.2f} %", 100 * change); }
@@ -390,15 +170,6 @@ void explain(FlatnessVerdict& verdict, const FlatnessInput& input, const Flatnes
   verdict.iterations_to_decide = factor == 0 ? 0 : std::ceil(factor * iterations);
 }
 
-/// Relative changes of other values at the track's statistics.
-Statistics changes_at(const Track& track, std::span<const double> values) {
-  const Values points = group(values);
-  Values scratch;
-  Statistics changes = statistics_of(track, points, scratch);
-  for (double& change : changes) change /= baseline_of(points);
-  return changes;
-}
-
 /// What a series was before it was corrected, and what it would be, had the correction been a little larger.
 struct Correction {
   FlatnessInput before;
@@ -410,7 +181,7 @@ struct Correction {
 /// growth.
 std::array<double, 2> rare_excess(std::span<const double> means) {
   constexpr size_t kStalls = 2;
-  const double usual = midmean(means);
+  const double usual = trimmed_mean(means, 0.25);
   std::array<double, 2> shares{};
   for (const size_t half : {size_t{0}, size_t{1}}) {
     const size_t count = means.size() / 2;
@@ -440,17 +211,40 @@ void doubt_rare_iterations(FlatnessVerdict& verdict, std::span<const double> mea
 
 /// Of the changes beyond the bound, the one that has the shape of what happened is told: a trend through a
 /// step is steeper than the step.
-void name_by_shape(FlatnessVerdict& verdict, std::span<const Track> tracks) {
+void name_by_shape(FlatnessVerdict& verdict, std::span<const LevelChange> changes) {
   if (verdict.kind != Flatness::kGrowing && verdict.kind != Flatness::kShrinking) return;
   const double sign = verdict.kind == Flatness::kGrowing ? 1 : -1;
-  for (size_t t = 0; t < tracks.size(); ++t) {
-    if (!tracks[t].shaped) continue;
-    const ChangeEstimate& shaped = verdict.estimates[t * kStatistics + *tracks[t].shaped];
+  for (size_t t = 0; t < changes.size(); ++t) {
+    if (!changes[t].shape) continue;
+    const ChangeEstimate& shaped = verdict.estimates[t * kStatistics + *changes[t].shape];
     const double nearest = sign > 0 ? shaped.low : -shaped.high;
     if (nearest <= verdict.bound) continue;
     verdict.largest = shaped;
     return;
   }
+}
+
+/// Where the level goes up and down for longer than a window, no length of the run may decide.
+void name_wandering(FlatnessVerdict& verdict, std::span<const LevelChange> changes, size_t points) {
+  constexpr double kDependent = 0.5;  // of the points, that are worth no more than so many independent ones
+  const LevelChange& widest = *std::ranges::max_element(changes, {}, &LevelChange::wander);
+  if (verdict.kind != Flatness::kInconclusive || widest.wander < verdict.bound / 4) return;
+  if (widest.independent > kDependent * static_cast<double>(points)) return;
+  verdict.reason =
+      fmt::format("the level wanders up and down by {:.1f} %: {}", 100 * widest.wander, verdict.reason);
+}
+
+WindowLevels levels_of(const FlatnessInput& input, size_t begin) {
+  const auto rest = [begin](std::span<const double> values) {
+    return values.empty() ? values : values.subspan(begin);
+  };
+  return {rest(input.medians), rest(input.trimmed_means), rest(input.means)};
+}
+
+/// The first window after warm-up, in the medians and in the means.
+size_t warmup_end(const FlatnessInput& input, const FlatnessOptions& options) {
+  const size_t of_medians = warmup_end(input.medians, options);
+  return input.means.empty() ? of_medians : std::max(of_medians, warmup_end(input.means, options));
 }
 
 /// The judgement without a look at the machine. Where `input` has been corrected, the intervals allow for the
@@ -460,46 +254,55 @@ FlatnessVerdict judge(const FlatnessInput& input, const FlatnessOptions& options
   constexpr double kModelError = 0.02;  // of what the correction did to a statistic
   FlatnessVerdict verdict;
   verdict.bound = options.bound;
-  const size_t begin = warmup_end(input.medians, options);
-  const std::span<const double> medians = input.medians.subspan(begin);
+  const size_t begin = warmup_end(input, options);
+  const WindowLevels levels = levels_of(input, begin);
+  const std::span<const double> medians = levels.medians;
   verdict.warmup_windows = static_cast<int>(begin);
   verdict.windows = static_cast<int>(medians.size());
   if (medians.size() < kFewest) {
     explain(verdict, input, options, 1);
     return verdict;
   }
-  const std::vector<Track> tracks = make_tracks(input, begin, correction != nullptr);
-  const HalfWidths widths = half_widths_of(bootstrap_errors(tracks, options), options);
+  const std::vector<LevelChange> changes = level_changes(
+      levels, {.confidence = options.confidence,
+               .joint_confidence = 1 - (1 - options.confidence) / (kAlarmsRarer * options.series),
+               .replicates = options.replicates,
+               .seed = options.seed,
+               .corrected = correction != nullptr});
   const auto lowest = [](double change, double half_width) {  // nothing falls by more than all of it
     return std::min(change, std::max(-1.0, change - half_width));
   };
   std::vector<ChangeEstimate> joint;
-  for (size_t t = 0; t < tracks.size(); ++t) {
-    const auto changes_of = [&](const FlatnessInput& other) {
-      return changes_at(tracks[t], (t == 0 ? other.medians : other.means).subspan(begin));
-    };
-    const Statistics before = correction == nullptr ? Statistics{} : changes_of(correction->before);
-    const Statistics moved = correction == nullptr ? Statistics{} : changes_of(correction->moved);
+  for (const LevelChange& one : changes) {
+    const Statistics before =
+        correction == nullptr ? Statistics{} : changes_at(one, levels_of(correction->before, begin));
+    const Statistics moved =
+        correction == nullptr ? Statistics{} : changes_at(one, levels_of(correction->moved, begin));
     for (size_t s = 0; s < kStatistics; ++s) {
-      const double change = tracks[t].observed[s] / tracks[t].baseline;
+      const double change = one.changes[s];
       const double error =
           correction == nullptr ? 0 : std::hypot(moved[s] - change, kModelError * (before[s] - change));
-      const double own = std::hypot(widths.own[t * kStatistics + s], error);
-      const double all = std::hypot(widths.joint[t * kStatistics + s], error);
-      verdict.estimates.push_back({kStatisticNames[t][s], change, lowest(change, own), change + own});
-      joint.push_back({kStatisticNames[t][s], change, lowest(change, all), change + all});
-      verdict.smallest_detectable_change = std::max(verdict.smallest_detectable_change, own);
+      const double own = std::hypot(one.half_widths[s], error);
+      const double all = std::hypot(one.joint_half_widths[s], error);
+      const std::string_view name = statistic_name(one.track, static_cast<Statistic>(s));
+      // The trend through a step or a ramp is steeper than what it goes through.
+      const bool steeper = s == kTrend && one.shape && *one.shape != kTrend;
+      const Asked asked = s == kLastTenth ? Asked::kForChange : steeper ? Asked::kForFlat : Asked::kAlways;
+      verdict.estimates.push_back({name, change, lowest(change, own), change + own, asked});
+      joint.push_back({name, change, lowest(change, all), change + all, asked});
+      if (asked != Asked::kForChange)
+        verdict.smallest_detectable_change = std::max(verdict.smallest_detectable_change, own);
     }
   }
   const double factor = factor_to_decide(verdict.estimates, joint, options.bound);
   decide(verdict, std::move(joint));
-  name_by_shape(verdict, tracks);
+  name_by_shape(verdict, changes);
   verdict.first_tenth = median(medians.first(tenth(medians.size())));
   verdict.last_tenth = median(medians.last(tenth(medians.size())));
-  const size_t grouped = group_size(medians.size());
-  const double iterations =
-      static_cast<double>(medians.size() / grouped * grouped) * input.iterations_per_window;
-  const double per_iteration = tracks[0].baseline / iterations;
+  const size_t per_point = windows_per_point(medians.size());
+  const size_t points = medians.size() / per_point;
+  const double iterations = static_cast<double>(points * per_point) * input.iterations_per_window;
+  const double per_iteration = changes[0].baseline / iterations;
   const ChangeEstimate& trend = verdict.estimates.front();
   verdict.slope = trend.change * per_iteration;
   verdict.slope_interval = {trend.low * per_iteration, trend.high * per_iteration};
@@ -508,6 +311,7 @@ FlatnessVerdict judge(const FlatnessInput& input, const FlatnessOptions& options
   verdict.change_point = change_point.index;
   verdict.change_point_p = change_point.p_value;
   explain(verdict, input, options, verdict.kind == Flatness::kInconclusive ? factor : 0);
+  name_wandering(verdict, changes, points);
   if (!input.means.empty()) doubt_rare_iterations(verdict, input.means.subspan(begin));
   return verdict;
 }
@@ -542,6 +346,7 @@ Levels at(const Levels& levels, std::span<const size_t> indices) {
 FlatnessInput input_of(const Levels& levels, const FlatnessInput& input) {
   FlatnessInput result = input;
   result.medians = levels.medians;
+  result.trimmed_means = {};
   result.means = levels.means;
   return result;
 }
@@ -597,6 +402,7 @@ std::optional<FlatnessVerdict> judge_quiet(const FlatnessInput& input, const Fla
   if (kept.empty()) return std::nullopt;
   FlatnessInput quiet = input;
   quiet.medians = input.quiet_medians;
+  quiet.trimmed_means = {};
   quiet.means = input.quiet_means;
   const Levels all{{quiet.medians.begin(), quiet.medians.end()}, {quiet.means.begin(), quiet.means.end()}};
   const Levels levels = at(all, kept);
@@ -664,14 +470,41 @@ FlatnessVerdict judge_at_even_speed(const FlatnessInput& input, const FlatnessOp
   return *std::move(sharpest);
 }
 
-/// True when the reference kernel itself took longer and longer.
-bool reference_slowed(const FlatnessInput& input, const FlatnessOptions& options) {
+/// The verdict on the reference kernel itself.
+FlatnessVerdict judge_reference(const FlatnessInput& input, const FlatnessOptions& options) {
   FlatnessInput reference = input;
   reference.medians = input.reference;
+  reference.trimmed_means = {};
   reference.means = input.reference_means;
-  const FlatnessVerdict verdict = judge(reference, options);
-  return std::any_of(verdict.estimates.begin(), verdict.estimates.end(),
-                     [](const ChangeEstimate& estimate) { return estimate.low > 0; });
+  return judge(reference, options);
+}
+
+/// True when the kernel took longer and longer.
+bool reference_slowed(const FlatnessInput& input, const FlatnessOptions& options) {
+  return std::ranges::any_of(judge_reference(input, options).estimates,
+                             [](const ChangeEstimate& estimate) { return estimate.low > 0; });
+}
+
+/// A run that is flat only because the machine became faster: growing where the windows show that the program
+/// follows the machine, else inconclusive. `verdict` is flat as measured.
+FlatnessVerdict doubt_beside_a_faster_machine(FlatnessVerdict verdict, const FlatnessInput& input,
+                                              const FlatnessOptions& options) {
+  const FlatnessVerdict reference = judge_reference(input, options);
+  if (reference.kind != Flatness::kShrinking) return verdict;
+  FlatnessVerdict even = judge_at_even_speed(input, options, 0);
+  if (even.kind == Flatness::kGrowing) {
+    even.reason = fmt::format("hidden by a machine that became faster ({}): {}",
+                              percent(reference.largest.change), even.reason);
+    return even;
+  }
+  even = judge_at_even_speed(input, options, 1);
+  if (even.kind != Flatness::kGrowing) return verdict;
+  verdict.kind = Flatness::kInconclusive;
+  verdict.iterations_to_decide = kInfinity;
+  verdict.reason = fmt::format(
+      "flat as measured, but the machine became faster ({}): a program that follows it has changed by {}",
+      percent(reference.largest.change), percent(even.largest.change));
+  return verdict;
 }
 
 }  // namespace
@@ -687,13 +520,18 @@ bool within(const ChangeEstimate& estimate, double bound) {
 
 void decide(FlatnessVerdict& verdict, std::vector<ChangeEstimate> joint) {
   const double bound = verdict.bound;
-  const auto beyond_bound = [bound](const ChangeEstimate& e) { return e.low > bound || e.high < -bound; };
+  const auto beyond_bound = [bound](const ChangeEstimate& e) {
+    return e.asked != Asked::kForFlat && (e.low > bound || e.high < -bound);
+  };
   const auto lesser = [](const ChangeEstimate& a, const ChangeEstimate& b) {
     return std::fabs(a.change) < std::fabs(b.change);
   };
   std::vector<ChangeEstimate> beyond;
   std::ranges::copy_if(joint, std::back_inserter(beyond), beyond_bound);
-  if (std::ranges::all_of(verdict.estimates, [bound](const auto& e) { return within(e, bound); })) {
+  const auto no_change = [bound](const ChangeEstimate& e) {
+    return e.asked == Asked::kForChange || within(e, bound);
+  };
+  if (std::ranges::all_of(verdict.estimates, no_change)) {
     verdict.kind = Flatness::kFlat;
   } else if (!beyond.empty()) {
     verdict.largest = *std::ranges::max_element(beyond, lesser);
@@ -713,7 +551,9 @@ void decide(FlatnessVerdict& verdict, std::vector<ChangeEstimate> joint) {
 FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions& options) {
   check(input, options);
   FlatnessVerdict verdict = judge(input, options);
-  if (verdict.kind == Flatness::kFlat || input.reference.empty()) return verdict;
+  if (input.reference.empty()) return verdict;
+  if (verdict.kind == Flatness::kFlat)
+    return doubt_beside_a_faster_machine(std::move(verdict), input, options);
   const bool growing = verdict.kind == Flatness::kGrowing;
   FlatnessVerdict even = judge_at_even_speed(input, options, 0);
   const auto cleared = [&even] { return even.kind == Flatness::kFlat || even.kind == Flatness::kShrinking; };

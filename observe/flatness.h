@@ -44,6 +44,7 @@ struct FlatnessOptions {
 /// What to judge: one value per window of equal size, in order, none negative.
 struct FlatnessInput {
   std::span<const double> medians;               // window medians, or the values of any series
+  std::span<const double> trimmed_means = {};    // without the shortest and longest twentieth; may be empty
   std::span<const double> means = {};            // window means; empty where a window has one value only
   std::span<const double> reference = {};        // typical time of the fixed reference kernel per window
   std::span<const double> reference_means = {};  // and its mean; empty: the same
@@ -65,6 +66,9 @@ struct ChangeEstimate {
   double change = 0;
   double low = 0;
   double high = 0;
+  /// What asks for it. Flat doesn't for what others show with less noise, growing and shrinking don't for a
+  /// trend through what isn't one.
+  enum class Asked { kAlways, kForFlat, kForChange } asked = Asked::kAlways;
 };
 
 struct FlatnessVerdict {

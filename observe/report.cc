@@ -13,21 +13,23 @@ namespace {
 
 FlatnessVerdict judge_time(const RunData& data) {
   struct Columns {
-    std::vector<double> medians, means, reference, reference_means, waited;
+    std::vector<double> medians, trimmed_means, means, reference, reference_means, waited;
     std::vector<double> quiet_medians, quiet_means, quiet_shares;
   };
   std::vector<Columns> columns;
   for (const ClassData& one : data.classes) {
-    columns.push_back({window_medians(one.windows), window_means(one.windows),
-                       window_reference_typical(one.windows), window_reference_means(one.windows),
-                       window_waited(one.windows), window_quiet_medians(one.windows),
-                       window_quiet_means(one.windows), window_quiet_shares(one.windows)});
+    columns.push_back({window_medians(one.windows), window_trimmed_means(one.windows),
+                       window_means(one.windows), window_reference_typical(one.windows),
+                       window_reference_means(one.windows), window_waited(one.windows),
+                       window_quiet_medians(one.windows), window_quiet_means(one.windows),
+                       window_quiet_shares(one.windows)});
   }
   std::vector<ClassInput> inputs;
   for (size_t i = 0; i < data.classes.size(); ++i) {
     const double share = static_cast<double>(data.classes[i].total_ns) /
                          static_cast<double>(std::max<int64_t>(1, data.totals.total_ns));
     inputs.push_back({{.medians = columns[i].medians,
+                       .trimmed_means = columns[i].trimmed_means,
                        .means = columns[i].means,
                        .reference = columns[i].reference,
                        .reference_means = columns[i].reference_means,

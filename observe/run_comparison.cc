@@ -37,7 +37,7 @@ struct Level {
 };
 
 Level level_of(const std::vector<double>& windows) {
-  const auto level = [](std::span<const double> values) { return std::log(midmean(values)); };
+  const auto level = [](std::span<const double> values) { return std::log(trimmed_mean(values, 0.25)); };
   const Interval interval = bootstrap_interval(windows, level);
   return {level(windows), 0.5 * (interval.high - interval.low)};
 }
@@ -54,7 +54,7 @@ RunLevels levels_of(const RunReport& report) {
   const std::vector<Window> windows = judged_windows(report);
   RunLevels levels{level_of(window_medians(windows)), level_of(window_means(windows)), {}};
   if (const std::vector<double> typical = window_reference_typical(windows); !typical.empty())
-    levels.log_reference = std::log(midmean(typical));
+    levels.log_reference = std::log(trimmed_mean(typical, 0.25));
   double waited = 0, total = 0;
   for (const Window& window : windows) {
     waited += window.mean_waited_ns() * static_cast<double>(window.iterations);

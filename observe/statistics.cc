@@ -108,10 +108,12 @@ double quantile(std::span<const double> values, double fraction) {
   return quantile_of_sorted(sorted(values), fraction);
 }
 
-double midmean(std::span<const double> values) {
-  require_values(values, 1, "midmean");
+double trimmed_mean(std::span<const double> values, double part) {
+  require_values(values, 1, "trimmed_mean");
+  require(part >= 0 && part < 0.5, ErrorCode::kOutOfRange, "trimmed_mean", "part {}, expected [0, 0.5)",
+          part);
   std::vector<double> order = sorted(values);
-  const size_t cut = order.size() / 4;
+  const auto cut = static_cast<size_t>(part * static_cast<double>(order.size()));
   return mean(std::span<const double>(order).subspan(cut, order.size() - 2 * cut));
 }
 
@@ -163,6 +165,15 @@ Line theil_sen(std::span<const double> values) {
   scratch.resize(values.size());
   for (size_t i = 0; i < values.size(); ++i) scratch[i] = values[i] - slope * static_cast<double>(i);
   return {slope, median_in_place(scratch)};
+}
+
+double least_squares_slope(std::span<const double> values) {
+  const double n = static_cast<double>(values.size());
+  if (values.size() < 2) return 0;
+  const double middle = (n - 1) / 2;
+  double sum = 0;
+  for (size_t i = 0; i < values.size(); ++i) sum += (static_cast<double>(i) - middle) * values[i];
+  return sum / (n * (n * n - 1) / 12);
 }
 
 MannKendall mann_kendall(std::span<const double> values) {

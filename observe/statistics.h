@@ -21,8 +21,9 @@ double median(std::span<const double> values);
 /// Linear interpolation between order statistics (type 7 of Hyndman and Fan, "Sample Quantiles in Statistical
 /// Packages", The American Statistician 50, 1996). `fraction` in [0, 1], else kOutOfRange.
 double quantile(std::span<const double> values, double fraction);
-/// Mean of the middle half (Tukey's midmean): up to a quarter of wild values on either side has no say.
-double midmean(std::span<const double> values);
+/// Mean without the smallest and the largest `part` < 0.5 of the values, as far as these are whole ones;
+/// `part` outside [0, 0.5) throws kOutOfRange. A quarter gives Tukey's midmean.
+double trimmed_mean(std::span<const double> values, double part);
 /// Ranks from 1, ties share their mean rank.
 std::vector<double> ranks(std::span<const double> values);
 /// Autocorrelation at `lag` >= 0; 0 for a constant series.
@@ -38,6 +39,9 @@ struct Line {
 Line theil_sen(std::span<const double> values);
 /// The slope alone; `scratch` is reused between calls.
 double theil_sen_slope(std::span<const double> values, std::vector<double>& scratch);
+
+/// Slope per index of the line with the least squared deviations; 0 for fewer than two values.
+double least_squares_slope(std::span<const double> values);
 
 /// Test for a monotone trend.
 struct MannKendall {

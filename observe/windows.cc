@@ -120,8 +120,20 @@ double QuietIterations::median_ns() const { return middle_of(quantiles_ns); }
 
 double Window::median_ns() const { return middle_of(quantiles_ns); }
 
+double Window::trimmed_mean_ns() const {
+  constexpr int64_t kTwentieth = kQuantiles / 20;
+  const int64_t of_one = (kQuantiles + iterations - 1) / std::max<int64_t>(1, iterations);
+  const int64_t left_out = std::clamp<int64_t>(of_one, kTwentieth, kQuantiles / 2 - 1);
+  return std::accumulate(quantiles_ns.begin() + left_out, quantiles_ns.end() - left_out, 0.0) /
+         static_cast<double>(kQuantiles - 2 * left_out);
+}
+
 std::vector<double> window_medians(std::span<const Window> windows) {
   return by_window(windows, &Window::median_ns);
+}
+
+std::vector<double> window_trimmed_means(std::span<const Window> windows) {
+  return by_window(windows, &Window::trimmed_mean_ns);
 }
 
 std::vector<double> window_means(std::span<const Window> windows) {

@@ -86,6 +86,8 @@ struct Window {
   /// Mean of the middle quarter of the durations: for a clock that ticks every 10 ns, the median of steps of
   /// 400 ns would jump by 2.5 %.
   double median_ns() const;
+  /// Without the shortest and the longest twentieth, but at least one iteration each.
+  double trimmed_mean_ns() const;
   double mean_ns() const { return static_cast<double>(total_ns) / static_cast<double>(iterations); }
   /// Per iteration, those that weren't timed too.
   double mean_waited_ns() const {
@@ -94,6 +96,7 @@ struct Window {
 };
 
 std::vector<double> window_medians(std::span<const Window> windows);
+std::vector<double> window_trimmed_means(std::span<const Window> windows);
 std::vector<double> window_means(std::span<const Window> windows);
 /// Typical and mean time of the reference kernel in each window, that of its neighbour where it was not timed
 /// in one; empty when it never was.

@@ -34,8 +34,8 @@ TEST(Statistics, QuantilesInterpolateAsType7) {
 }
 
 TEST(Statistics, MidmeanIgnoresWildValues) {
-  EXPECT_DOUBLE_EQ(midmean(std::vector<double>{1, 2, 3, 1e9}), 2.5);
-  EXPECT_DOUBLE_EQ(midmean(std::vector<double>{7}), 7);
+  EXPECT_DOUBLE_EQ(trimmed_mean(std::vector<double>{1, 2, 3, 1e9}, 0.25), 2.5);
+  EXPECT_DOUBLE_EQ(trimmed_mean(std::vector<double>{7}, 0.25), 7);
 }
 
 TEST(Statistics, RejectsEmptyAndOutOfRange) {
