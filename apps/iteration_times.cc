@@ -1,83 +1,25 @@
 #include "isochron/apps/iteration_times.h"
 
 #include <fmt/ranges.h>
-#include <re2/re2.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <span>
 
+#include "isochron/apps/time_sources.h"
 #include "isochron/core/error.h"
 #include "isochron/core/input_stream.h"
 #include "isochron/core/terminal_text.h"
-#include "isochron/data/csv_scanner.h"
-#include "isochron/data/text_lines.h"
 
 namespace isochron::apps {
 namespace {
 
-constexpr size_t kLongestLine = size_t{1} << 20;
-constexpr int64_t kLargestInput = int64_t{1} << 36;  // bytes, after decompression
-constexpr int64_t kPatternMemory = int64_t{16} << 20;
+constexpr uint64_t kLargestInput = uint64_t{1} << 36;  // bytes, after decompression
+constexpr size_t kBuffer = size_t{1} << 16;
 constexpr size_t kNamesShown = 8;
 
 std::filesystem::path opened(const std::filesystem::path& path) { return path == "-" ? "/dev/stdin" : path; }
-
-/// The unit of a column called "step_ms", "time (s)" or "seconds".
-std::optional<double> unit_of_name(std::string_view name) {
-  while (!name.empty() && (name.back() == ')' || name.back() == ' ' || name.back() == ']'))
-    name.remove_suffix(1);
-  const size_t before = name.find_last_of("_ ([-/");
-  return unit_ns(before == std::string_view::npos ? name : name.substr(before + 1));
-}
-
-double chosen_unit(const TimesOptions& options, std::optional<double> found, const std::string& where) {
-  if (!options.unit.empty()) {
-    const std::optional<double> asked = unit_ns(options.unit);
-    require(asked.has_value(), ErrorCode::kInvalidArgument, "--unit", "'{}' is no unit",
-            quotation(options.unit));
-    return *asked;
-  }
-  require(found.has_value(), ErrorCode::kInvalidArgument, where,
-          "nothing says in which unit the times are; give --unit ns, us, ms, s or min");
-  return *found;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
-
-bool begins_as_number(std::string_view field) {
-  double value = 0;
-  const std::string_view text = trimmed(field);
-  return std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc();
-}
-
-/// In ns, of a time that the file gives in units of `unit` ns.
-double time_ns(std::string_view text, double unit, const std::string& where) {
-  text = trimmed(text);
-  require(!text.empty(), ErrorCode::kBadFormat, where, "no value, expected a time");
-  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
-  double value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  require(error == std::errc() && rest == text.data() + text.size(), ErrorCode::kBadFormat, where,
-          "'{}' is no number{}", quotation(text),
-          error == std::errc::result_out_of_range ? " that can be held" : "");
-  require(value > 0, ErrorCode::kBadFormat, where, "expected a time above 0, got {}", value);
-  // Together they must stay below 2^62 ns, which is 146 years.
-  require(value * unit < 0x1p62, ErrorCode::kBadFormat, where,
-          "expected a time of less than 146 years, got '{}'", quotation(text));
-  return value * unit;
-}
-
-void add(std::vector<double>& times, double ns, const TimesOptions& options) {
-  require(times.size() < options.most_times, ErrorCode::kBadFormat, name_of(options.path),
-          "has more than {} times; give a part of them", options.most_times);
-  times.push_back(ns);
-}
 
 /// Text of two bytes a character begins with a mark, or has zeroes where Latin letters and digits are.
 void require_text(std::span<const std::byte> begin, const std::string& where) {
@@ -95,13 +37,82 @@ void require_text(std::span<const std::byte> begin, const std::string& where) {
               : "holds zeroes, and so is no text");
 }
 
-/// What the first line has most of, in front of the others; a comma where it has none.
+/// Whether text begins as a table: its first two lines have as many fields, and one of the second's is a
+/// number. Of a line that is longer than the buffer only that can be seen.
+bool looks_like_table(std::string_view text) {
+  const size_t first_end = text.find('\n');
+  const std::string_view first = text.substr(0, first_end);
+  const char separator = separator_of(first);
+  const auto separators = [separator](std::string_view line) { return std::ranges::count(line, separator); };
+  if (first_end == std::string_view::npos)
+    return whole_field_number(text) ||
+           (text.size() >= kBuffer && separators(text) > 0 && text.find('\r') == std::string_view::npos);
+  const std::string_view rest = text.substr(first_end + 1);
+  std::string_view second = rest.substr(0, rest.find('\n'));
+  if (trimmed(second).empty()) return whole_field_number(first).has_value();
+  if (separators(first) != separators(second)) return false;
+  for (size_t end = 0; end != std::string_view::npos; second.remove_prefix(end + 1)) {
+    end = second.find(separator);
+    if (whole_field_number(second.substr(0, end))) return true;
+    if (end == std::string_view::npos) break;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string_view trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t\r");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+std::optional<double> whole_field_number(std::string_view text) {
+  text = trimmed(text);
+  if (text.size() > 1 && text.front() == '"' && text.back() == '"') text = text.substr(1, text.size() - 2);
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  double value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || rest != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
 char separator_of(std::string_view line) {
   constexpr std::string_view kSeparators = ",;\t";
   return *std::ranges::max_element(kSeparators, {}, [&](char c) { return std::ranges::count(line, c); });
 }
 
-/// The columns' names, or their numbers, as far as they fit a message.
+TimeUnit chosen_unit(const TimesOptions& options, const std::optional<TimeUnit>& found,
+                     const std::string& where) {
+  if (!options.unit.empty()) {
+    const std::optional<TimeUnit> asked = time_unit(options.unit);
+    require(asked.has_value(), ErrorCode::kInvalidArgument, "--unit", "'{}' is no unit",
+            quotation(options.unit));
+    return *asked;
+  }
+  require(found.has_value(), ErrorCode::kInvalidArgument, where,
+          "nothing says in which unit the times are; give --unit ns, us, ms, s or min, or it/s for a rate");
+  return *found;
+}
+
+double time_ns(std::string_view text, const TimeUnit& unit, const std::string& where) {
+  text = trimmed(text);
+  require(!text.empty(), ErrorCode::kBadFormat, where, "no value, expected a time");
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  double value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  require(error == std::errc() && rest == text.data() + text.size(), ErrorCode::kBadFormat, where,
+          "'{}' is no number{}", quotation(text),
+          error == std::errc::result_out_of_range ? " that can be held" : "");
+  require(value > 0, ErrorCode::kBadFormat, where, "expected a {} above 0, got {}",
+          unit.rate ? "rate" : "time", value);
+  const double ns = unit.time_ns(value);
+  // Together they must stay below 2^62 ns, which is 146 years.
+  require(ns > 0 && ns < 0x1p62, ErrorCode::kBadFormat, where,
+          "expected a time of less than 146 years, got '{}'", quotation(text));
+  return ns;
+}
+
 std::string names_text(const std::vector<std::string>& names) {
   std::vector<std::string> shown;
   for (size_t i = 0; i < std::min(names.size(), kNamesShown); ++i) shown.push_back(quotation(names[i], 40));
@@ -110,134 +121,28 @@ std::string names_text(const std::vector<std::string>& names) {
       names.size() > kNamesShown ? fmt::format(" and {} more", names.size() - kNamesShown) : "");
 }
 
-std::vector<std::string> fields_of(const data::CsvScanner& rows) {
-  std::vector<std::string> fields;
-  for (size_t i = 0; i < rows.fields(); ++i) fields.emplace_back(trimmed(rows.field(i)));
-  return fields;
-}
-
-/// The number of the column that is named, or of the only one. `first`: the first row.
-size_t chosen_column(const TimesOptions& options, const std::vector<std::string>& first, bool header) {
-  const std::string where = name_of(options.path);
-  if (options.column.empty()) {
-    require(first.size() == 1, ErrorCode::kInvalidArgument, where,
-            "has several columns ({}); say which holds the times with --column", names_text(first));
-    return 0;
-  }
-  if (header) {
-    const auto found = std::ranges::find(first, options.column);
-    require(found != first.end(), ErrorCode::kBadFormat, where, "no column '{}'; the columns are: {}",
-            quotation(options.column), names_text(first));
-    require(std::ranges::count(first, options.column) == 1, ErrorCode::kBadFormat, where,
-            "two columns are called '{}'", quotation(options.column));
-    return static_cast<size_t>(found - first.begin());
-  }
-  size_t column = 0;
-  const char* end = options.column.data() + options.column.size();
-  const auto [stop, status] = std::from_chars(options.column.data(), end, column);
-  require(status == std::errc() && stop == end && column < first.size(), ErrorCode::kBadFormat, where,
-          "no column '{}'; without a header they are 0 to {}", quotation(options.column), first.size() - 1);
-  return column;
-}
-
-/// A table's column of times: the one named, or the only one.
-std::vector<double> times_of_table(const TimesOptions& options) {
-  const std::string where = name_of(options.path);
-  InputStream stream(opened(options.path), {.limit_bytes = kLargestInput});
-  const auto begin = stream.peek_line();
-  require_text(begin, where);
-  std::string_view line(reinterpret_cast<const char*>(begin.data()), begin.size());
-  line = line.substr(0, line.find('\n'));
-  if (line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
-  const char separator = separator_of(line);
-  data::CsvScanner rows(stream, separator, kLongestLine);
-  require(rows.next_row(), ErrorCode::kBadFormat, where, "has no row of data");
-  const std::vector<std::string> first = fields_of(rows);
-  const bool header = !begins_as_number(first[0]);
-  const size_t column = chosen_column(options, first, header);
-  const double unit = chosen_unit(options, header ? unit_of_name(first[column]) : std::nullopt, where);
-  std::vector<double> times;
-  for (bool there = header ? rows.next_row() : true; there; there = rows.next_row()) {
-    const std::string row = fmt::format("{}, line {}", where, rows.line());
-    require(rows.fields() == first.size(), ErrorCode::kBadFormat, row, "expected {} columns, got {}",
-            first.size(), rows.fields());
-    add(times, time_ns(rows.field(column), unit, row), options);
-  }
-  require(!times.empty(), ErrorCode::kBadFormat, where, "has no row of data");
-  return times;
-}
-
-/// A time from each line of a log in which the pattern is found: its first group, in the unit of its second.
-std::vector<double> times_of_log(const TimesOptions& options) {
-  const TimePattern pattern(options.pattern);
-  const std::string where = name_of(options.path);
-  data::TextLineReader lines(opened(options.path), {.max_line_bytes = kLongestLine});
-  std::vector<double> times;
-  for (std::string line; lines.next(line);) {
-    if (lines.position().lines == 1) require_text(std::as_bytes(std::span(line)), where);
-    const auto found = pattern.find(line);
-    if (!found) continue;
-    const std::string row = fmt::format("{}, line {}", where, lines.position().lines);
-    // Not a number before no unit: where the group isn't the time, that is what is wrong.
-    static_cast<void>(time_ns(found->number, 1, row));
-    add(times, time_ns(found->number, chosen_unit(options, unit_ns(found->unit), row), row), options);
-  }
-  require(!times.empty(), ErrorCode::kBadFormat, where, "the pattern '{}' is in none of {} lines",
-          quotation(options.pattern), lines.position().lines);
-  return times;
-}
-
-}  // namespace
-
-std::optional<double> unit_ns(std::string_view unit) {
-  constexpr std::pair<std::string_view, double> kUnits[] = {
-      {"ns", 1},  {"us", 1e3},  {"\u00b5s", 1e3}, {"\u03bcs", 1e3}, {"ms", 1e6},
-      {"s", 1e9}, {"sec", 1e9}, {"seconds", 1e9}, {"min", 60e9}};
-  for (const auto& [name, ns] : kUnits) {
-    if (unit == name) return ns;
-  }
-  return std::nullopt;
+size_t chosen_phase(const TimesOptions& options, const std::vector<std::string>& names, size_t main) {
+  if (options.phase.empty()) return main;
+  const auto found = std::ranges::find(names, options.phase);
+  require(found != names.end(), ErrorCode::kInvalidArgument, "--phase", "no phase '{}'; the phases are: {}",
+          quotation(options.phase), names_text(names));
+  return static_cast<size_t>(found - names.begin());
 }
 
 std::string name_of(const std::filesystem::path& path) {
   return path == "-" ? std::string("standard input") : path.string();
 }
 
-std::vector<double> read_times(const TimesOptions& options) {
-  return options.pattern.empty() ? times_of_table(options) : times_of_log(options);
-}
-
-struct TimePattern::Expression {
-  explicit Expression(const std::string& text) : re(text, options()) {}
-
-  static RE2::Options options() {
-    RE2::Options chosen;
-    chosen.set_log_errors(false);  // they are thrown
-    chosen.set_max_mem(kPatternMemory);
-    return chosen;
-  }
-
-  RE2 re;
-};
-
-TimePattern::TimePattern(const std::string& text) : expression_(std::make_unique<Expression>(text)) {
-  const RE2& re = expression_->re;
-  require(re.ok(), ErrorCode::kInvalidArgument, "--pattern", "'{}' is no regular expression: {}",
-          quotation(text), quotation(re.error()));
-  require(re.NumberOfCapturingGroups() > 0, ErrorCode::kInvalidArgument, "--pattern",
-          "'{}' has no group in round brackets for the time", quotation(text));
-}
-
-TimePattern::~TimePattern() = default;
-
-std::optional<TimePattern::Found> TimePattern::find(std::string_view line) const {
-  const RE2& re = expression_->re;
-  re2::StringPiece groups[3];
-  const int wanted = 1 + std::min(re.NumberOfCapturingGroups(), 2);
-  if (!re.Match(re2::StringPiece(line.data(), line.size()), 0, line.size(), RE2::UNANCHORED, groups, wanted))
-    return std::nullopt;
-  const auto text = [](re2::StringPiece piece) { return std::string_view(piece.data(), piece.size()); };
-  return Found{text(groups[1]), text(groups[2])};
+IterationTimes read_times(const TimesOptions& options) {
+  InputStream stream(opened(options.path), {.limit_bytes = kLargestInput, .buffer_bytes = kBuffer});
+  const auto begin = stream.peek_lines(2);
+  require_text(begin, name_of(options.path));
+  if (!options.pattern.empty()) return times_of_pattern(stream, options);
+  const bool table = !options.column.empty() || !options.work.empty() || !options.rank.empty() ||
+                     !options.phase_column.empty() || begin.empty();
+  const std::string_view text(reinterpret_cast<const char*>(begin.data()), begin.size());
+  if (table || (options.format.empty() && looks_like_table(text))) return times_of_table(stream, options);
+  return times_of_log(stream, options);
 }
 
 }  // namespace isochron::apps

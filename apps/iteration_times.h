@@ -1,54 +1,61 @@
-// The times that another program wrote of its iterations: a column of a table, or what a pattern finds in a
-// log. `analyze` judges them.
+// The times that another program wrote of its iterations: a column of a table, what a pattern finds in a log,
+// or a log in a format that is known (log_formats.h). `analyze` judges them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace isochron::apps {
 
-/// In ns; nothing for a text that names no unit.
-std::optional<double> unit_ns(std::string_view unit);
-
 struct TimesOptions {
-  std::filesystem::path path;           // "-" is standard input; a pipe is read once, from front to back
-  std::string column = {};              // of a table: its name, or without a header its number
+  std::filesystem::path path = "-";  // standard input; a pipe is read once, from front to back
+  /// Of a table: its columns' names, or without a header their numbers.
+  std::string column = {};
+  std::string work = {};                // how much a row did: tokens, samples
+  std::string rank = {};                // which process a row is of
+  std::string phase_column = {};        // which phase
   std::string pattern = {};             // not empty: of a log
-  std::string unit = {};                // empty: the column's name or the pattern's second group says it
+  std::string format = {};              // the log's, of log_formats(); empty: as it looks
+  std::string phase = {};               // the phase to judge; empty: the one with most of the time
+  std::string unit = {};                // empty: as the column's name or the log says
+  bool allow_gaps = false;              // rows without a value, and a row that is cut off, are left out
   size_t most_times = size_t{1} << 26;  // of an iteration: 512 MB
+};
+
+struct TimeSeries {
+  std::string rank;  // empty: the rows have none
+  std::vector<double> ns;
+};
+
+/// A phase of a log or table that wasn't chosen.
+struct OtherPhase {
+  std::string name;
+  size_t values = 0;
+  double median_ns = 0;
+};
+
+struct IterationTimes {
+  std::vector<TimeSeries> series;  // one, or one a rank, in the order in which they began
+  std::string program = {};        // that writes such logs; empty: not known
+  std::string phase = {};          // that was chosen; empty: there is one alone
+  std::string each = {};           // what a value is: "the time of an epoch"; empty: an iteration's time
+  std::vector<OtherPhase> others = {};
+  std::vector<std::string> notes = {};  // what values leave out or hide, for people
+  bool smoothed = false;                // neighbouring values share iterations
+  double resolution = 0;                // what the last digit of a value is worth, relative; 0: not known
 };
 
 /// What messages call a path: "standard input" for "-".
 std::string name_of(const std::filesystem::path& path);
 
-/// In ns, each above 0, at least one. Plain or gzipped. Throws kIo; kInvalidArgument for a pattern, a column
-/// that isn't named though there are several, a unit that nothing tells; kBadFormat with the line for what is
-/// no time, for text in UTF-16, for more than `most_times`.
-std::vector<double> read_times(const TimesOptions& options);
-
-/// A regular expression (RE2's syntax: Perl's without what can't be found in linear time) with a group for
-/// the time, and perhaps one for its unit. Time and memory are linear in the text, whatever the pattern.
-class TimePattern {
- public:
-  /// Throws kInvalidArgument for what is no expression, has no group, or is too large.
-  explicit TimePattern(const std::string& text);
-  ~TimePattern();
-
-  struct Found {
-    std::string_view number, unit;  // empty for a group that isn't there
-  };
-  /// Nothing where the line doesn't match. What is found lies within `line`.
-  std::optional<Found> find(std::string_view line) const;
-
- private:
-  struct Expression;
-  std::unique_ptr<Expression> expression_;
-};
+/// In ns, each above 0, at least one in each series. Plain or gzipped. A text is read as a table where a
+/// column is named, or where its first two lines look like one; else as a log. Throws kIo; kInvalidArgument
+/// for a pattern, a column that isn't named though there are several, a phase that isn't there, a unit that
+/// nothing tells; kBadFormat with the line for what is no time, for a log in no format that is known, for
+/// text in UTF-16, for more than `most_times`.
+IterationTimes read_times(const TimesOptions& options);
 
 }  // namespace isochron::apps

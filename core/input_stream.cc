@@ -148,10 +148,10 @@ size_t InputStream::fill(std::span<std::byte> into) {
   return got;
 }
 
-std::span<const std::byte> InputStream::peek_line() {
-  auto line = peek();
-  while (!line.empty() && std::memchr(line.data(), '\n', line.size()) == nullptr &&
-         line.size() < window_.size()) {
+std::span<const std::byte> InputStream::peek_lines(int count) {
+  auto lines = peek();
+  while (!lines.empty() && std::ranges::count(lines, std::byte{'\n'}) < count &&
+         lines.size() < window_.size()) {
     std::copy(window_.begin() + static_cast<std::ptrdiff_t>(begin_),
               window_.begin() + static_cast<std::ptrdiff_t>(end_), window_.begin());
     window_offset_ += begin_;
@@ -159,10 +159,10 @@ std::span<const std::byte> InputStream::peek_line() {
     begin_ = 0;
     const size_t got = fill(std::span(window_).subspan(end_));
     end_ += got;
-    line = {window_.data(), end_};
+    lines = {window_.data(), end_};
     if (got == 0) break;
   }
-  return line;
+  return lines;
 }
 
 size_t InputStream::read(std::span<std::byte> into) {

@@ -40,9 +40,9 @@ class InputStream {
   /// kBadFormat with the compressed offset where compressed data is damaged or truncated, or beyond the
   /// limit. CRCs of compressed data are verified at its end; several gzip members follow each other.
   std::span<const std::byte> peek();
-  /// As `peek`, with the whole line that comes next, unless it is longer than the buffer: a pipe may give it
-  /// in pieces.
-  std::span<const std::byte> peek_line();
+  /// As `peek`, with the whole of the `count` lines that come next, unless they are longer than the buffer: a
+  /// pipe may give them in pieces.
+  std::span<const std::byte> peek_lines(int count = 1);
   /// Goes on by `bytes` of those that `peek` showed.
   void skip(size_t bytes) { begin_ += bytes; }
   /// Fills `into` as far as the stream goes; returns the bytes filled. Throws as `peek`.

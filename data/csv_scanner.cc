@@ -49,6 +49,7 @@ bool CsvScanner::next_row() {
   row_.clear();
   ends_.clear();
   line_ = next_line_++;
+  ends_without_newline_ = false;
   if (blank_rows_ > 0) {
     --blank_rows_;
     ends_.push_back(0);
@@ -88,6 +89,7 @@ bool CsvScanner::next_field() {
       if (!at_end) break;
     }
     ends_.push_back(row_.size());
+    ends_without_newline_ = at_end;
     if (!at_end) stream_.skip(stop + 1);
     return row_ended;
   }

@@ -32,6 +32,8 @@ class CsvScanner {
   /// Line of the file, from 1, on which the present row begins.
   int64_t line() const { return line_; }
   size_t fields() const { return ends_.size(); }
+  /// Whether the present row ends with the file, without a newline.
+  bool ends_without_newline() const { return ends_without_newline_; }
   /// Valid until the next row is read.
   std::string_view field(size_t index) const {
     const size_t begin = index == 0 ? 0 : ends_[index - 1];
@@ -55,6 +57,7 @@ class CsvScanner {
   std::string row_;           // its fields, one behind the other
   std::vector<size_t> ends_;  // of the fields in row_
   int64_t line_ = 0, next_line_ = 1;
+  bool ends_without_newline_ = false;
 
   bool found_ = false;       // the next row has been found, at row_offset_
   uint64_t row_offset_ = 0;  // of its first byte

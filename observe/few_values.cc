@@ -117,7 +117,7 @@ void decide(FlatnessVerdict& verdict, std::span<const double> logs, const Flatne
   } else {
     verdict.iterations_to_decide =
         static_cast<double>(least_for(confidence)) / static_cast<double>(logs.size());
-    verdict.reason = fmt::format("{} values after warm-up are too few for an interval", logs.size());
+    verdict.reason = fmt::format("too few for an interval: {} after warm-up", logs.size());
   }
   if (!verdict.largest.name.empty()) verdict.estimates = {verdict.largest};
 }
@@ -143,7 +143,7 @@ FlatnessVerdict judge_few_values(std::span<const double> values, const FlatnessO
   if (values.size() < kFewestValues) {
     verdict.windows = static_cast<int>(values.size());
     verdict.iterations_to_decide = static_cast<double>(least_for(options.confidence) + 1);
-    verdict.reason = fmt::format("too few: {} values, {} needed", values.size(), kFewestValues);
+    verdict.reason = fmt::format("too few: {}, {} are needed", values.size(), kFewestValues);
     return verdict;
   }
   const size_t warmup = warmup_of(values.size());

@@ -299,6 +299,6 @@ MUTANTS = [
     Mutant("checkpoints-take-the-weights-name", "apps/train/saving.cc", 'replace_extension() != "weights",',
            'replace_extension() != "weight",', "apps", "TrainCommand.SavesWeightsAloneEverySoManyEpochs"),
     Mutant("times-of-zero-taken", "apps/iteration_times.cc",
-           "require(value > 0, ErrorCode::kBadFormat, where, \"expected a time above 0",
-           "require(value >= 0, ErrorCode::kBadFormat, where, \"expected a time above 0", "apps", "Command.Analyze*"),
+           "require(value > 0, ErrorCode::kBadFormat, where, \"expected a {} above 0",
+           "require(value >= 0, ErrorCode::kBadFormat, where, \"expected a {} above 0", "apps", "Command.Analyze*"),
 ]

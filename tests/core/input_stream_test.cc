@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <fstream>
 #include <thread>
 
 #include "support/damage.h"
@@ -89,7 +90,7 @@ TEST_F(InputStreams, LookAtALineFromWhereTheyAre) {
     write_quickly(path_, content);
     InputStream stream(path_, {.buffer_bytes = 16});
     for (size_t place = 0; place < text.size(); place += 11) {
-      const auto line = stream.peek_line();  // of which the window holds a part
+      const auto line = stream.peek_lines();  // of which the window holds a part
       ASSERT_GE(line.size(), 11u);
       EXPECT_EQ(std::string(reinterpret_cast<const char*>(line.data()), 11), text.substr(place, 11));
       EXPECT_EQ(stream.position(), place);
@@ -99,6 +100,20 @@ TEST_F(InputStreams, LookAtALineFromWhereTheyAre) {
     stream.seek(5);
     EXPECT_EQ(drained(stream), text.substr(5));
   }
+}
+
+TEST_F(InputStreams, LookAtSeveralLinesOfAPipe) {
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  std::thread writer([&] {
+    std::ofstream pipe(path_);
+    for (const char* piece : {"one", "\ntw", "o\n", "three\n"}) pipe << piece << std::flush;
+  });
+  InputStream stream(path_);
+  const auto lines = stream.peek_lines(2);
+  const std::string text(reinterpret_cast<const char*>(lines.data()), lines.size());
+  EXPECT_TRUE(text.starts_with("one\ntwo\n")) << text;
+  EXPECT_EQ(drained(stream), "one\ntwo\nthree\n");
+  writer.join();
 }
 
 TEST_F(InputStreams, ReadPipesForward) {
@@ -146,7 +161,7 @@ TEST_F(InputStreams, LimitsHoldAfterDecompressionToo) {
   const std::string member = packed(std::string(40, 'x'));
   write_quickly(path_, member + member + member);
   InputStream stream(path_, {.limit_bytes = 100});
-  EXPECT_ERROR(stream.peek_line(), ErrorCode::kBadFormat, "expands to more than the limit of 100");
+  EXPECT_ERROR(stream.peek_lines(), ErrorCode::kBadFormat, "expands to more than the limit of 100");
 }
 
 TEST_F(InputStreams, WhatCantBeReadIsAnError) {

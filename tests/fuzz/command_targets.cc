@@ -1,5 +1,6 @@
 // What the command reads of other programs' files, and what it prints of any.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 
@@ -17,14 +18,26 @@ std::string_view text_of(Input input) { return {reinterpret_cast<const char*>(in
 /// A wrong pattern or column is input here as well.
 void read_times(const apps::TimesOptions& options) {
   try {
-    const std::vector<double> times = apps::read_times(options);
-    demand(!times.empty(), "times: none");
-    for (const double ns : times) demand(ns > 0 && std::isfinite(ns), "times: one that is none");
+    const apps::IterationTimes times = apps::read_times(options);
+    demand(!times.series.empty(), "times: no series");
+    for (const apps::TimeSeries& series : times.series) {
+      demand(!series.ns.empty(), "times: none");
+      for (const double ns : series.ns) demand(ns > 0 && std::isfinite(ns), "times: one that is none");
+    }
   } catch (const Error& error) {
     demand(std::string_view(error.what()).size() < 2000, "times: a message that quotes all of its input");
     if (error.code() == ErrorCode::kInvalidArgument) fail(ErrorCode::kBadFormat, "times", "{}", error.what());
     throw;
   }
+}
+
+/// Up to a newline the format's name, or nothing, from there on the log.
+void parse_analyze_known_log(Input input) {
+  const std::string_view text = text_of(input);
+  const size_t end = std::min(text.find('\n'), text.size());
+  read_times({.path = file_of(input.subspan(std::min(end + 1, input.size()))),
+              .format = std::string(text.substr(0, end)),
+              .most_times = 10'000});
 }
 
 /// Up to a newline the pattern, from there on the log.
@@ -37,14 +50,26 @@ void parse_analyze_log(Input input) {
       {.path = file_of(input.subspan(std::min(end + 1, input.size()))), .pattern = pattern, .unit = "us"});
 }
 
-/// Up to a newline the column's name or number, from there on the table.
+/// Up to a newline the columns' names or numbers, separated by blanks: time, work, rank, phase; from there on
+/// the table. With work, gaps are allowed.
 void parse_analyze_table(Input input) {
   const std::string_view text = text_of(input);
   const size_t end = std::min(text.find('\n'), text.size());
   const bool numbered = !text.empty() && text[0] >= '0' && text[0] <= '9';
+  std::array<std::string, 4> columns;
+  std::string_view names = text.substr(0, end);
+  for (std::string& column : columns) {
+    const size_t blank = std::min(names.find(' '), names.size());
+    column = names.substr(0, blank);
+    names.remove_prefix(std::min(blank + 1, names.size()));
+  }
   read_times({.path = file_of(input.subspan(std::min(end + 1, input.size()))),
-              .column = std::string(text.substr(0, end)),
+              .column = columns[0],
+              .work = columns[1],
+              .rank = columns[2],
+              .phase_column = columns[3],
               .unit = numbered ? "us" : "",
+              .allow_gaps = !columns[1].empty(),
               .most_times = 10'000});
 }
 
@@ -87,7 +112,8 @@ void parse_terminal_text(Input input) {
 }  // namespace
 
 std::vector<Target> internal::command_targets() {
-  return {{"analyze_log", parse_analyze_log},
+  return {{"analyze_known_log", parse_analyze_known_log},
+          {"analyze_log", parse_analyze_log},
           {"analyze_table", parse_analyze_table},
           {"terminal_text", parse_terminal_text}};
 }

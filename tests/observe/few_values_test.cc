@@ -161,7 +161,7 @@ TEST(FewValues, WhatIsUndecidedSaysHowManyWouldDecide) {
 TEST(FewValues, TooFewAreNotJudged) {
   const FlatnessVerdict four = judge_few_values(std::vector<double>{1, 2, 3, 4});
   EXPECT_EQ(four.kind, Flatness::kInconclusive);
-  EXPECT_EQ(four.reason, "too few: 4 values, 5 needed");
+  EXPECT_EQ(four.reason, "too few: 4, 5 are needed");
   EXPECT_EQ(four.iterations_to_decide, 6);
   EXPECT_EQ(judge_few_values({}).kind, Flatness::kInconclusive);
   EXPECT_EQ(judge_few_values(std::vector<double>{1, 1, 1, 1, 1}).kind, Flatness::kFlat);

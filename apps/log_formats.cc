@@ -1,0 +1,229 @@
+#include "isochron/apps/log_formats.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+
+#include "isochron/apps/time_units.h"
+#include "isochron/core/error.h"
+#include "isochron/core/terminal_text.h"
+
+namespace isochron::apps {
+namespace {
+
+constexpr size_t kLongestLabel = 200;  // bytes of it that count
+
+std::optional<double> number_of(std::string_view text) {
+  double value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || rest != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+double scale_of(char suffix) {
+  switch (suffix) {
+    case 'k':
+      return 1e3;
+    case 'M':
+      return 1e6;
+    case 'G':
+      return 1e9;
+    case 'T':
+      return 1e12;
+    default:
+      return 1;
+  }
+}
+
+/// "32", or "1.14M" as tqdm scales units.
+double count_of(std::string_view text) {
+  if (text.empty()) return -1;
+  const double scale = scale_of(text.back());
+  if (scale != 1) text.remove_suffix(1);
+  return number_of(text).value_or(-1 / scale) * scale;
+}
+
+/// The words of a label without its numbers and what stands between: "Epoch 3/10, lr 1e-3" is "Epoch lr".
+std::string words_of(std::string_view label) {
+  static const RE2 numbers(R"([-+]?(?:\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\b(?:nan|inf)\b))");
+  std::string text(label.substr(0, kLongestLabel));
+  RE2::GlobalReplace(&text, numbers, " ");
+  std::string words;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalpha(byte) || byte >= 0x80 || c == '_')
+      words += c;
+    else if (!words.empty() && words.back() != ' ')
+      words += ' ';
+  }
+  while (words.ends_with(' ')) words.pop_back();
+  return words;
+}
+
+int64_t first_number(std::string_view label) {
+  const size_t begin = std::min(label.find_first_of("0123456789"), label.size());
+  int64_t number = 0;
+  const auto result = std::from_chars(label.data() + begin, label.data() + label.size(), number);
+  return result.ec == std::errc() ? number : -1;
+}
+
+bool is_scaled(std::string_view count) { return count.find_first_of(".kMGT") != std::string_view::npos; }
+
+/// What one is worth in the last digit of a number as it is written.
+double last_digit(std::string_view number) {
+  const size_t point = number.find('.');
+  return point == std::string_view::npos ? 1 : std::pow(10, -static_cast<double>(number.size() - point - 1));
+}
+
+/// The time of one, by number and unit as they are written. Where tqdm scales a bar's counts, the unit's
+/// first letter belongs to the number.
+void read_value(LogMatch& match, std::string_view value, std::string_view unit, bool scaled) {
+  constexpr size_t kLongestThing = 40;  // bytes
+  const std::optional<double> number = number_of(value);
+  double scale = 1;
+  if (scaled && !unit.empty() && scale_of(unit.front()) != 1) {
+    scale = scale_of(unit.front());
+    unit.remove_prefix(1);
+  }
+  const std::optional<TimeUnit> found = time_unit(unit);
+  if (!found) return;
+  if (match.of.empty()) match.of = found->of.substr(0, kLongestThing);
+  if (!number || *number <= 0) return;
+  const double ns = found->time_ns(*number * scale);
+  if (!(ns > 0 && ns < 0x1p62)) return;
+  match.ns = ns;
+  match.resolution = last_digit(value) / *number;
+}
+
+}  // namespace
+
+std::span<const LogFormat> log_formats() {
+  static const std::vector<LogFormat> formats = {
+      {.name = "keras",
+       .program = "Keras",
+       .expressions =
+           {R"(^\s*(?P<done>\d+)/(?P<total>\d+|Unknown)\s.*?\b(?P<value>\d+)(?P<unit>(?:s|ms|us|ns)/(?P<of>step|sample))\b)",
+            R"(^(?P<heading>Epoch \d+)/\d+\s*$)"},
+       .averaging = Averaging::kBarSoFar,
+       .bar_ends_with_mean = true,
+       .note = "Keras counts validation within an epoch as part of its steps"},
+      {.name = "lightning",
+       .program = "Lightning",
+       .expressions =
+           {R"(^(?P<label>.*?):?\s+\d+%\|[^|]*\|\s*(?P<done>\d+)/(?P<total>\d+) \[[\d:]+<[^,\]]*, *(?P<value>[\d.]+|\?)(?P<unit>(?P<of>it)/s)[^\]]*\bv_num=)"},
+       .averaging = Averaging::kBarSoFar,
+       .bar_ends_with_mean = true},
+      {.name = "rich",
+       .program = "Lightning's rich bar",
+       .expressions =
+           {R"(^(?P<label>\S.*?)\s+[━╸╺\s]*\s(?P<done>\d+)/(?P<total>\d+)\s+\d+:\d\d:\d\d • \S+\s+(?P<value>[\d.]+)(?P<unit>(?P<of>it)/s))"},
+       .averaging = Averaging::kRecent,
+       .bar_ends_with_mean = true},
+      {.name = "tqdm",
+       .program = "tqdm",
+       .expressions =
+           {R"(^(?P<label>.*?):?\s*\d+%(?:\|[^|]*\|)?\s*(?P<done>[\d.]+[kMGT]?)/(?P<total>[\d.]+[kMGT]?) \[[\d:]+<[^,\]]*, *(?P<value>[\d.]+|\?) ?(?P<unit>[^,\]\s/]*/[^,\]\s]+))",
+            R"(^(?:(?P<label>.*?): )?\s*(?P<done>[\d.]+[kMGT]?) ?[^\d\s/\[]* \[[\d:]+, *(?P<value>[\d.]+|\?) ?(?P<unit>[^,\]\s/]*/[^,\]\s]+))"},
+       .averaging = Averaging::kRecent,
+       .bar_ends_with_mean = true},
+      {.name = "imagenet",
+       .program = "PyTorch's ImageNet example",
+       .expressions =
+           {R"(^(?P<label>\w+: (?:\[\d+\])?)\[\s*(?P<done>\d+)/(?P<total>\d+)\].*?\bTime\s+(?P<value>[\d.]+)\s*\()"},
+       .default_unit = "s/iteration"},
+      {.name = "torchvision",
+       .program = "torchvision's references",
+       .expressions =
+           {R"(^(?P<label>.*?)\s*\[\s*(?P<done>\d+)/(?P<total>\d+)\]\s.*?\btime: (?P<value>[\d.]+)\b)"},
+       .default_unit = "s/iteration",
+       .averaging = Averaging::kRecent},
+      {.name = "trainer",
+       .program = "Hugging Face's Trainer",
+       .expressions = {R"('(?P<label>eval\w*|test\w*|predict\w*)_runtime': '?(?P<value>[\d.]+)\b)"},
+       .default_unit = "s/evaluation"},
+      {.name = "lines",
+       .program = "lines of a loop",
+       .expressions =
+           {R"((?i)^(?P<label>.*?\b(?P<of>epoch|step|iter|iteration|batch)\b\W{0,8}\d+.*?\b(?:time|took|duration|in)\b)\W*?(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>ns|us|µs|ms|msec|s|secs?|seconds?|min|minutes?)(?:$|[\s,;|.)\]]))",
+            R"((?i)^(?P<label>.*?\b(?P<of>epoch|step|iter|iteration|batch)\b\W{0,8}\d+(?:/\d+)?(?:.*?[|,;])?)\W+(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>ns|us|µs|ms|msec|s|secs?|seconds?|min|minutes?)(?:/(?:epoch|step|it|iter|iteration|batch))?(?:$|[\s,;|.)\]]))",
+            R"((?i)^(?P<label>.*?\b(?:epoch|step|iter|iteration|batch)\b\W{0,8}\d+\b.*?)\b(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>(?:ns|us|µs|ms|s|sec)/(?P<of>epoch|step|it|iter|iteration|batch)|(?:it|iter|iterations|steps|batches)/s(?:ec)?)\b)"}},
+  };
+  return formats;
+}
+
+/// An expression, compiled, and which of its groups are which; 0 for one that it hasn't.
+struct LogMatcher::Expression {
+  enum Group : size_t { kValue, kUnit, kDone, kTotal, kLabel, kHeading, kOf, kGroups };
+  static constexpr std::string_view kNames[kGroups] = {"value", "unit",    "done", "total",
+                                                       "label", "heading", "of"};
+  static constexpr size_t kMostGroups = 12;
+
+  Expression(std::string_view text, size_t format_index)
+      : re(re2::StringPiece(text.data(), text.size()), RE2::Quiet), format(format_index) {
+    require(re.ok() && static_cast<size_t>(re.NumberOfCapturingGroups()) < kMostGroups,
+            ErrorCode::kInvalidArgument, "log format", "'{}': {}", text, re.error());
+    for (size_t i = 0; i < kGroups; ++i) {
+      const auto found = re.NamedCapturingGroups().find(std::string(kNames[i]));
+      if (found != re.NamedCapturingGroups().end()) numbers[i] = static_cast<size_t>(found->second);
+    }
+  }
+
+  RE2 re;
+  size_t format;
+  std::array<size_t, kGroups> numbers{};
+};
+
+LogMatcher::LogMatcher(std::string_view format) {
+  static const std::vector<std::shared_ptr<const Expression>> all = [] {
+    std::vector<std::shared_ptr<const Expression>> compiled;
+    for (size_t i = 0; i < log_formats().size(); ++i) {
+      for (const std::string_view text : log_formats()[i].expressions)
+        compiled.push_back(std::make_shared<Expression>(text, i));
+    }
+    return compiled;
+  }();
+  std::ranges::copy_if(all, std::back_inserter(expressions_), [format](const auto& expression) {
+    return format.empty() || log_formats()[expression->format].name == format;
+  });
+  std::vector<std::string_view> names;
+  for (const LogFormat& one : log_formats()) names.push_back(one.name);
+  require(!expressions_.empty(), ErrorCode::kInvalidArgument, "--format", "'{}' is none of {}",
+          quotation(format), fmt::join(names, ", "));
+}
+
+std::optional<LogMatch> LogMatcher::match(std::string_view line) const {
+  using Group = Expression::Group;
+  std::array<re2::StringPiece, Expression::kMostGroups> pieces;
+  const re2::StringPiece whole(line.data(), line.size());
+  const auto found = std::ranges::find_if(expressions_, [&](const auto& expression) {
+    const int count = expression->re.NumberOfCapturingGroups() + 1;
+    return expression->re.Match(whole, 0, line.size(), RE2::UNANCHORED, pieces.data(), count);
+  });
+  if (found == expressions_.end()) return std::nullopt;
+  const auto text = [&](Group group) -> std::string_view {
+    const size_t number = (*found)->numbers[group];
+    return number == 0 ? std::string_view() : std::string_view(pieces[number].data(), pieces[number].size());
+  };
+  LogMatch match{.format = (*found)->format};
+  match.heading = !text(Group::kHeading).empty();
+  const std::string_view label = text(match.heading ? Group::kHeading : Group::kLabel);
+  match.label = words_of(label);
+  match.number = first_number(label);
+  if (match.heading) return match;
+  match.of = text(Group::kOf);
+  match.done = count_of(text(Group::kDone));
+  match.total = count_of(text(Group::kTotal));
+  const bool scaled = is_scaled(text(Group::kDone)) || is_scaled(text(Group::kTotal));
+  const std::string_view unit = text(Group::kUnit);
+  read_value(match, text(Group::kValue), unit.empty() ? log_formats()[match.format].default_unit : unit,
+             scaled);
+  return match;
+}
+
+}  // namespace isochron::apps

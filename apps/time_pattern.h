@@ -1,0 +1,34 @@
+// A user's regular expression for the times in a log.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace isochron::apps {
+
+/// A regular expression (RE2's syntax: Perl's without what can't be found in linear time) with a group for
+/// the time, and perhaps one for its unit. Time and memory are linear in the text, whatever the pattern.
+class TimePattern {
+ public:
+  static constexpr int kMostMatches = 1000;  // of a line
+
+  /// Throws kInvalidArgument for what is no expression, has no group, or is too large.
+  explicit TimePattern(const std::string& text);
+  ~TimePattern();
+
+  struct Found {
+    std::string_view number, unit;   // empty for a group that isn't there
+    std::string_view behind_number;  // the rest of the line
+  };
+  /// The last match; nothing where there is none. What is found lies within `line`. Throws kBadFormat for
+  /// more than kMostMatches.
+  std::optional<Found> find_last(std::string_view line, const std::string& where) const;
+
+ private:
+  struct Expression;
+  std::unique_ptr<Expression> expression_;
+};
+
+}  // namespace isochron::apps

@@ -1,0 +1,232 @@
+// `isochron analyze` as a user meets it: tables with gaps, ranks, phases and work, what is printed of a log,
+// and few values. Reading logs is tested in logs_test.cc.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "apps/command.h"
+#include "isochron/apps/iteration_times.h"
+#include "isochron/apps/time_units.h"
+#include "isochron/core/rng.h"
+#include "support/expect_error.h"
+#include "support/temp_folder.h"
+
+namespace isochron::apps {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+class Analyze : public testing::Test {
+ protected:
+  std::string write(const std::string& name, const std::string& content) {
+    std::ofstream(folder_.path() / name) << content;
+    return (folder_.path() / name).string();
+  }
+  static std::string sample(const std::string& name) {
+    return ISOCHRON_SOURCE_DIR "/tests/apps/logs/" + name + ".log";
+  }
+
+  TempFolder folder_;
+};
+
+TEST(TimeUnits, NamesOfColumnsTellThem) {
+  const struct {
+    const char* name;
+    double ns;  // of 8 in that unit; 0: none
+  } cases[] = {{"step_ms", 8e6},
+               {"time (s)", 8e9},
+               {"seconds", 8e9},
+               {"Time [us]", 8e3},
+               {"duration-ns", 8},
+               {"ms_per_step", 8e6},
+               {"sec/it", 8e9},
+               {"it/s", 1.25e8},
+               {"samples_per_second", 1.25e8},
+               {"Images per sec", 1.25e8},
+               {"steps/min", 7.5e9},
+               {"loss", 0},
+               {"items", 0},
+               {"files/kind", 0}};
+  for (const auto& [name, ns] : cases) {
+    const auto unit = time_unit_of_name(name);
+    ASSERT_EQ(unit.has_value(), ns > 0) << name;
+    if (unit) {
+      EXPECT_DOUBLE_EQ(unit->time_ns(8), ns) << name;
+    }
+  }
+}
+
+TEST(TimeUnits, RatesAreKnownByWhatFollows) {
+  for (const char* text : {"it/s", " images/sec, loss", "steps/second]", "MB/s", "/s"})
+    EXPECT_TRUE(begins_as_rate(text)) << text;
+  for (const char* text : {"", "s", "s/it", "ms/step", " and 5it/s", "it", "a/b"})
+    EXPECT_EQ(begins_as_rate(text), false) << text;
+}
+
+TEST_F(Analyze, RowsWithoutAValueCanBeLeftOut) {
+  const std::string table = "step,step_ms\n0,\n1,5\n\n2,NaN\n3,6\n4";
+  const auto read = [&](const std::string& content, bool allow) {
+    return read_times({.path = write("t.csv", content), .column = "step_ms", .allow_gaps = allow});
+  };
+  const IterationTimes times = read(table, true);
+  EXPECT_THAT(times.series[0].ns, ElementsAre(5e6, 6e6));
+  EXPECT_THAT(times.notes, ElementsAre("left out: 4 rows without a value"));
+  EXPECT_ERROR(read(table, false), ErrorCode::kBadFormat, "line 2] no value, expected a time; --allow-gaps");
+  EXPECT_ERROR(
+      read("step,step_ms\n1,5\n2", false), ErrorCode::kBadFormat,
+      "line 3] the last row is cut off: 1 of 2 columns and no newline. The file may still be written to");
+  EXPECT_ERROR(read("step,step_ms\n1,5\n2\n", false), ErrorCode::kBadFormat,
+               "line 3] expected 2 columns, got 1");
+  EXPECT_ERROR(read("step,step_ms\n1,5\n2\n3,4\n", true), ErrorCode::kBadFormat,
+               "line 3] expected 2 columns, got 1");
+  EXPECT_THAT(read("step,step_ms\n1,5\n2,6", false).series[0].ns, ElementsAre(5e6, 6e6))
+      << "no newline at the end";
+  EXPECT_ERROR(read("step,step_ms\n1,\n2,nan\n", true), ErrorCode::kBadFormat, "has no row of data");
+}
+
+TEST_F(Analyze, TimeForAsMuchWorkIsJudged) {
+  const std::string table = "tokens,ms\n100,1\n400,4\n200,2\n400,8\n";
+  const IterationTimes times = read_times({.path = write("t.csv", table), .column = "ms", .work = "tokens"});
+  EXPECT_THAT(times.series[0].ns, ElementsAre(3e6, 3e6, 3e6, 6e6)) << "as if each had 300";
+  EXPECT_EQ(times.each, "the time of 300 of 'tokens', the median row's");
+  for (const char* work : {"0", "-1", "many", "inf"}) {
+    const std::string bad = write("bad.csv", "tokens,ms\n100,1\n" + std::string(work) + ",4\n");
+    EXPECT_ERROR(read_times({.path = bad, .column = "ms", .work = "tokens"}), ErrorCode::kBadFormat,
+                 "line 3] expected an amount of work above 0 in column 'tokens'");
+  }
+  EXPECT_ERROR(read_times({.path = write("t.csv", table), .column = "ms", .work = "rows"}),
+               ErrorCode::kBadFormat, "no column 'rows'");
+}
+
+/// Rows of three processes, of which the last one slows down, and of their validation.
+std::string table_of_ranks() {
+  Rng rng(3);
+  std::string table = "phase,rank,step_ms\n";
+  for (int i = 0; i < 400; ++i) {
+    for (int rank = 0; rank < 3; ++rank) {
+      const double growth = rank == 2 ? 0.3 * i / 400 : 0;
+      table += fmt::format("train,{},{:.4f}\n", rank, 20 * (1 + growth) * (1 + 0.01 * rng.normal()));
+      if (i % 10 == 0) table += fmt::format("val,{},5\n", rank);
+    }
+  }
+  return table;
+}
+
+TEST_F(Analyze, EachRankIsJudgedAndTheWorstDecides) {
+  const std::string columns = " --column step_ms --rank rank --phase-column phase ";
+  const std::string file = write("ranks.csv", table_of_ranks()), json = (folder_.path() / "j").string();
+  const Outcome outcome = run_isochron("analyze " + file + columns + "--json " + json);
+  EXPECT_THAT(outcome.text,
+              AllOf(HasSubstr("400 iterations (phase 'train'), median"), HasSubstr("rank 0: 400 iterations"),
+                    HasSubstr("the worst is rank 2:\ngrowing: +"),
+                    HasSubstr("other phases, which --phase judges: 'val' (120 values, median 5.00 ms)"),
+                    HasSubstr("can't tell whether the program or the machine slowed")));
+  const nlohmann::json result = read_json(json);
+  EXPECT_EQ(result["time"]["kind"], "growing");
+  ASSERT_EQ(result["source"]["ranks"].size(), 3u);
+  EXPECT_EQ(result["source"]["ranks"][0]["kind"], "flat");
+  EXPECT_EQ(result["source"]["ranks"][2]["rank"], "2");
+  EXPECT_NEAR(result["source"]["ranks"][2]["change"].get<double>(), 0.3, 0.05);
+  EXPECT_EQ(result["source"]["other_phases"][0]["name"], "val");
+  EXPECT_THAT(run_isochron("analyze " + file + columns + "--require-flat"), Ends(1, "not found flat"));
+  EXPECT_THAT(run_isochron("analyze " + file + columns + "--phase val"),
+              Ends(0, "40 iterations (phase 'val')"));
+  EXPECT_THAT(run_isochron("analyze " + file + columns + "--phase test"),
+              Ends(2, "the phases are: train, val"));
+}
+
+TEST_F(Analyze, RanksAndPhasesAreAFew) {
+  std::string table = "rank,ms\n";
+  for (int i = 0; i < 5000; ++i) table += fmt::format("{},1\n", i);
+  EXPECT_ERROR(read_times({.path = write("t.csv", table), .column = "ms", .rank = "rank"}),
+               ErrorCode::kBadFormat, "more than 4096 phases and ranks");
+}
+
+TEST_F(Analyze, RatesOfATableAreInverted) {
+  EXPECT_THAT(read_times({.path = write("t.csv", "epoch,it/s\n1,4\n2,5\n"), .column = "it/s"}).series[0].ns,
+              ElementsAre(2.5e8, 2e8));
+  EXPECT_THAT(read_times({.path = write("t.csv", "speed\n4\n5\n"), .unit = "it/s"}).series[0].ns,
+              ElementsAre(2.5e8, 2e8));
+  EXPECT_ERROR(read_times({.path = write("t.csv", "it/s\n4\n0\n")}), ErrorCode::kBadFormat,
+               "line 3] expected a rate above 0, got 0");
+}
+
+TEST_F(Analyze, ATableIsToldFromALog) {
+  const auto program = [&](const std::string& content) {
+    return read_times({.path = write("file", content), .unit = ""}).program;
+  };
+  EXPECT_EQ(program("time_ms\n5\n"), "");
+  EXPECT_EQ(program("\"time_ms\"\n\"5\"\n"), "");
+  EXPECT_EQ(program("Epoch 1, Time: 1.5 s\nEpoch 2, Time: 1.6 s\n"), "lines of a loop");
+  EXPECT_EQ(program("Epoch 1/2\n32/32 - 1s 9ms/step\n"), "Keras");
+  EXPECT_EQ(program("Epoch 1, Time: 1.5 s"), "lines of a loop");
+  EXPECT_ERROR(program("a;b\n1;2\n"), ErrorCode::kInvalidArgument, "has several columns (a, b)");
+  EXPECT_ERROR(program("5\n6\n"), ErrorCode::kInvalidArgument, "nothing says in which unit");
+}
+
+TEST_F(Analyze, StandardInputNeedsNoDash) {
+  const std::string found =
+      "standard input: 12 values (Keras, phase 'Epoch'), each the mean time of a step in a bar of 20";
+  EXPECT_THAT(run_isochron("analyze < " + sample("keras3")), Ends(0, found));
+  EXPECT_THAT(run_isochron("analyze - < " + sample("keras3")), Ends(0, found));
+  EXPECT_THAT(
+      run_isochron("--version > /dev/null; cat " + sample("keras3") + " | " ISOCHRON_COMMAND " analyze"),
+      Ends(0, found));
+  EXPECT_THAT(run_isochron("analyze --column step_ms < " + write("t.csv", table_of_ranks())),
+              Ends(0, "standard input: 1320 iterations, median"));
+}
+
+TEST_F(Analyze, SaysOfALogWhatItsValuesHide) {
+  EXPECT_THAT(run_isochron("analyze " + sample("keras2")),
+              Ends(0, "note: the last digit of a value is worth 20 % of it"));
+  EXPECT_THAT(run_isochron("analyze " + sample("keras2")).text,
+              AllOf(HasSubstr("inconclusive"), HasSubstr("nearly all values are the same number"),
+                    HasSubstr("note: Keras counts validation")));
+  const Outcome bar = run_isochron("analyze " + sample("tqdm"));
+  EXPECT_THAT(
+      bar,
+      Ends(0,
+           "148 values (tqdm, phase 'bar'), each the time of an iteration as an update of the bar shows it"));
+  EXPECT_THAT(bar.text, AllOf(HasSubstr("growing: +"),
+                              HasSubstr("note: each value is an average over the latest steps")));
+}
+
+TEST_F(Analyze, TenEpochsGetAVerdict) {
+  const std::string page = (folder_.path() / "page.html").string();
+  const Outcome outcome = run_isochron("analyze " + sample("loop_epochs") + " --out " + page);
+  EXPECT_THAT(outcome, Ends(0, "growing: +65.58 %"));
+  EXPECT_THAT(
+      outcome.text,
+      AllOf(HasSubstr("10 values (lines of a loop, phase 'Epoch Loss Time'), each the time of an epoch"),
+            HasSubstr("so few values are judged by their trend"), Not(HasSubstr("64"))));
+  std::ifstream file(page);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  EXPECT_THAT(
+      text, AllOf(HasSubstr("10 values (lines of a loop"), HasSubstr("growing"), HasSubstr("so few values")));
+  const std::string few = write("few.csv", "time_s\n9\n1.01\n1.00\n1.02\n1.01\n1.00\n1.01\n1.02\n1.01\n");
+  EXPECT_THAT(run_isochron("analyze " + few + " --require-flat"), Ends(0, "flat: "));
+  EXPECT_THAT(run_isochron("analyze " + few + " --warmup 5"),
+              Ends(0, "too few: 4, 5 are needed\nabout 6 iterations"));
+}
+
+TEST_F(Analyze, SmoothedValuesThatAreFewAreTakenApart) {
+  EXPECT_THAT(run_isochron("analyze " + sample("tqdm_slow")),
+              Ends(0, "of every fifth value, for neighbours share iterations"));
+}
+
+TEST_F(Analyze, OptionsThatDontGoTogetherAreRefused) {
+  const std::string log = sample("keras3");
+  for (const char* options :
+       {"--format keras --column a", "--format keras --pattern '(1)'", "--pattern '(1)' --phase a",
+        "--pattern '(1)' --rank a", "--allow-gaps --format tqdm"})
+    EXPECT_THAT(run_isochron("analyze " + log + " " + options), Ends(2, "excludes")) << options;
+  EXPECT_THAT(run_isochron("analyze " + log + " --format none"), Ends(2, "none not in {keras,lightning,"));
+  EXPECT_THAT(run_isochron("analyze --help"), Ends(0, "python train.py 2>&1 | isochron analyze"));
+}
+
+}  // namespace
+}  // namespace isochron::apps

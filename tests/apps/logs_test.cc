@@ -1,0 +1,322 @@
+// Logs of common programs, read as they are. tests/apps/logs holds what such programs printed
+// (scripts/make_log_samples.py).
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "isochron/apps/iteration_times.h"
+#include "isochron/apps/log_formats.h"
+#include "isochron/apps/log_reader.h"
+#include "support/expect_error.h"
+#include "support/temp_folder.h"
+
+namespace isochron::apps {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::Field;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+struct Sample {
+  const char* name;
+  const char* program;
+  const char* phase;
+  size_t values;
+  size_t index;       // of a value
+  double ns;          // that one
+  const char* each;   // what each is, in part
+  const char* other;  // a phase that was left out; empty: there is none
+};
+
+class LogSamples : public testing::TestWithParam<Sample> {};
+
+TEST_P(LogSamples, AreReadWithoutAPattern) {
+  const Sample& sample = GetParam();
+  const auto path =
+      std::filesystem::path(ISOCHRON_SOURCE_DIR) / "tests/apps/logs" / (std::string(sample.name) + ".log");
+  const IterationTimes times = read_times({.path = path});
+  EXPECT_EQ(times.program, sample.program);
+  EXPECT_EQ(times.phase, sample.phase);
+  ASSERT_EQ(times.series.size(), 1u);
+  const std::vector<double>& ns = times.series[0].ns;
+  ASSERT_EQ(ns.size(), sample.values);
+  EXPECT_NEAR(ns[sample.index], sample.ns, 1e-9 * sample.ns);
+  EXPECT_THAT(times.each, HasSubstr(sample.each));
+  if (*sample.other == '\0')
+    EXPECT_THAT(times.others, IsEmpty());
+  else
+    EXPECT_THAT(times.others, Contains(Field(&OtherPhase::name, sample.other)));
+}
+
+constexpr const char* kTwenty = "mean time of a step in a bar of 20";
+constexpr const char* kEighteen = "mean time of a step in a bar of 18";
+constexpr const char* kUpdate = "the time of an iteration as an update of the bar shows it";
+INSTANTIATE_TEST_SUITE_P(
+    All, LogSamples,
+    testing::Values(
+        Sample{"keras3", "Keras", "Epoch", 12, 11, 7e6, kTwenty, "evaluation"},
+        Sample{"keras3_terminal", "Keras", "Epoch", 10, 0, 12e6, kEighteen, ""},
+        Sample{"keras3_lines", "Keras", "Epoch", 12, 5, 17e6, kEighteen, ""},
+        Sample{"keras2", "Keras", "Epoch", 10, 0, 6e6, kTwenty, "evaluation"},
+        Sample{"keras2_terminal", "Keras", "Epoch", 10, 6, 7e6, kTwenty, ""},
+        Sample{"keras2_lines", "Keras", "Epoch", 12, 0, 19e6, kTwenty, ""},
+        Sample{"tqdm", "tqdm", "bar", 148, 147, 1e9 / 330.97, kUpdate, ""},
+        Sample{"tqdm_epochs", "tqdm", "Epoch", 10, 1, 1e9 / 247.49, "mean time of a batch in a bar of 25",
+               ""},
+        Sample{"tqdm_nested", "tqdm", "epoch lr", 8, 7, 1e9 / 249.94, "an iteration in a bar of 30",
+               "epochs"},
+        Sample{"tqdm_slow", "tqdm", "bar", 11, 0, 1.12e9, "the time of a chunk", ""},
+        Sample{"tqdm_scaled", "tqdm", "bar", 61, 0, 1e12 / 6.49e6, "the time of 1000 tok", "stream"},
+        Sample{"lightning", "Lightning", "Epoch", 8, 2, 1e9 / 66.00, "in a bar of 32",
+               "Validation DataLoader"},
+        Sample{"lightning_rich", "Lightning's rich bar", "Epoch", 8, 7, 1e9 / 137.41, "in a bar of 32", ""},
+        Sample{"lightning_rich_terminal", "Lightning's rich bar", "Epoch", 8, 7, 1e9 / 134.64,
+               "in a bar of 32", "Validation"},
+        Sample{"transformers", "tqdm", "bar of 200", 31, 0, 1e9 / 72.60, kUpdate, "bar of 20"},
+        Sample{"imagenet", "PyTorch's ImageNet example", "Epoch", 82, 1, 220e6, "the time of an iteration",
+               "Test"},
+        Sample{"torchvision", "torchvision's references", "Epoch", 128, 0, 480e6, "the time of an iteration",
+               "Test"},
+        Sample{"loop_epochs", "lines of a loop", "Epoch Loss Time", 10, 9, 60e6, "the time of an epoch",
+               "validated epoch accuracy took"},
+        Sample{"loop_steps", "lines of a loop", "step", 100, 0, 3e6, "the time of a step", ""}),
+    [](const auto& sample) { return sample.param.name; });
+
+class Logs : public testing::Test {
+ protected:
+  std::filesystem::path write(const std::string& content) {
+    const auto path = folder_.path() / "log";
+    std::ofstream(path) << content;
+    return path;
+  }
+  IterationTimes read(const std::string& content, TimesOptions options = {}) {
+    options.path = write(content);
+    return read_times(options);
+  }
+  std::vector<double> ms(const std::string& content, const TimesOptions& options = {}) {
+    std::vector<double> result;
+    const IterationTimes times = read(content, options);
+    for (const double ns : times.series.at(0).ns) result.push_back(std::round(ns / 1e3) / 1e3);
+    return result;
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(Logs, LinesOfLoopsAreReadWithTheirUnits) {
+  const struct {
+    const char* line;
+    double ms;
+    const char* each;
+  } cases[] = {
+      {"Epoch 3, Time: 1.5 seconds", 1500, "the time of an epoch"},
+      {"epoch 3 took 1.5s", 1500, "the time of an epoch"},
+      {"Epoch [3/10], loss=0.2 (time 250ms)", 250, "the time of an epoch"},
+      {"Epoch 3/10 finished in 2 min", 120000, "the time of an epoch"},
+      {"step 100: 12.3 ms", 12.3, "the time of a step"},
+      {"iter 100: loss 4.5000, time 12.50ms, mfu 3.40%", 12.5, "the time of an iteration"},
+      {"step    1/1000 | loss 3.2 | norm 1.1 | 12.50 ms | 1234 tok/s", 12.5, "the time of a step"},
+      {"step 7 loss 0.1 250us/step", 0.25, "the time of a step"},
+      {"iteration 7: loss 0.1, 40.0 it/s", 25, "the time of an iteration"},
+      {"2026-01-02 10:11:12 INFO Epoch 3 - Duration: 1.5 s.", 1500, "the time of an epoch"},
+      {"\x1b[32mEpoch 3\x1b[0m took \x1b[1m1.5s\x1b[0m", 1500, "the time of an epoch"},
+  };
+  for (const auto& [line, expected, each] : cases) {
+    SCOPED_TRACE(line);
+    IterationTimes times;
+    ASSERT_NO_THROW(times = read(std::string(line) + "\n" + line + "\n"));
+    EXPECT_EQ(times.program, "lines of a loop");
+    EXPECT_EQ(times.each, each);
+    ASSERT_THAT(times.series[0].ns, testing::SizeIs(2));
+    EXPECT_NEAR(times.series[0].ns[0], expected * 1e6, 1e-3);
+  }
+}
+
+TEST_F(Logs, LinesWithoutATimeOfTheirOwnAreNotRead) {
+  for (const char* line :
+       {"Epoch 3/10", "Epoch 3: loss 0.5", "took 1.5s", "epoch 3: time elapsed 1.5 s",
+        "step 100: lr 12 samples", "32/32 [====] - ETA: 0s - loss: 0.5", "Total time: 0:02:40"}) {
+    SCOPED_TRACE(line);
+    EXPECT_ERROR(static_cast<void>(read(std::string(line) + "\nand so on\n")), ErrorCode::kBadFormat,
+                 "none of 2 lines shows times in a format that is known (keras, ");
+  }
+}
+
+TEST_F(Logs, ManyUpdatesInALineAreOneValueABar) {
+  std::string log;
+  for (int epoch = 1; epoch <= 6; ++epoch)
+    log += fmt::format(
+        "Epoch {}/6\n 1/32 [>...] 9s 9ms/step\b\b\b\b\b\r16/32 3s 3ms/step\b\b\r32/32 0s {}us/step\n", epoch,
+        900 + epoch);
+  EXPECT_THAT(ms(log), ElementsAre(0.901, 0.902, 0.903, 0.904, 0.905, 0.906));
+}
+
+TEST_F(Logs, KerasShowsStepsOfAnyLength) {
+  EXPECT_THAT(ms("Epoch 1/2\n8/8 - 9s - 1s/step - loss: 1\nEpoch 2/2\n8/8 - 0s - 350us/step - loss: 1\n"),
+              ElementsAre(1000, 0.35));
+  EXPECT_THAT(ms("Epoch 1/2\n8/8 [===] - 12s 2s/step\nEpoch 2/2\n8/8 [===] - 0s 2ms/step\n"),
+              ElementsAre(2000, 2));
+  EXPECT_THAT(ms("Epoch 1/1\n8/8 - 1s 5ms/step\nEpoch 1/1\n8/8 - 1s 6ms/step\n"), ElementsAre(5, 6))
+      << "fit once an epoch";
+  EXPECT_THAT(ms("  8/Unknown 1s 5ms/step\r 16/Unknown 2s 6ms/step\n"), ElementsAre(6))
+      << "how many isn't known";
+}
+
+TEST_F(Logs, EvaluationBelowAnEpochsBarIsAnotherPhase) {
+  std::string log;
+  for (int i = 1; i <= 6; ++i)
+    log += fmt::format("Epoch {}/6\n10/10 - 1s - 9ms/step\n10/10 - 0s - 2ms/step\n", i);
+  EXPECT_THAT(ms(log), ElementsAre(9, 9, 9, 9, 9, 9));
+  EXPECT_THAT(ms(log, {.phase = "evaluation"}), ElementsAre(2, 2, 2, 2, 2, 2));
+  EXPECT_ERROR(static_cast<void>(read(log, {.phase = "test"})), ErrorCode::kInvalidArgument,
+               "[--phase] no phase 'test'; the phases are: Epoch, evaluation");
+}
+
+std::string bar(const std::string& label, int done, int total, const std::string& rate) {
+  return fmt::format("\r{}: {}%|###  | {}/{} [00:01<00:02, {}]", label, 100 * done / total, done, total,
+                     rate);
+}
+
+TEST_F(Logs, TqdmsRatesAreInverted) {
+  EXPECT_THAT(
+      ms(bar("a", 1, 9, "4.00it/s") + bar("a", 2, 9, "2.00s/it") + bar("a", 3, 9, "8.00batch/s, loss=3it/s") +
+         bar("a", 4, 9, "?it/s") + bar("a", 5, 9, "1.00s/it")),
+      ElementsAre(250, 2000, 125))
+      << "the last one is the mean of the bar";
+}
+
+TEST_F(Logs, ScaledCountsAndRatesBelongTogether) {
+  const std::string scaled =
+      "\r 1%|1| 10.0k/1.00M [00:01<00:09, 5.00ktok/s]\r 2%|1| 20.0k/1.00M [00:01<00:09, 500tok/s]"
+      "\r 3%|1| 30.0k/1.00M [00:01<00:09, 1.00Mtok/s]";
+  EXPECT_THAT(ms(scaled), ElementsAre(0.2, 2));
+  EXPECT_THAT(ms(bar("a", 1, 9, "5.00keys/s") + bar("a", 2, 9, "5.00keys/s")), ElementsAre(200))
+      << "a unit that begins like a prefix";
+}
+
+TEST_F(Logs, PhasesOfBarsGoByWordsAndLength) {
+  std::string log;
+  for (int epoch = 0; epoch < 6; ++epoch) {
+    const int steps = 100 + epoch;  // as batches by length have it
+    log += bar(fmt::format("Epoch {} loss 0.{}", epoch, epoch), 0, steps, "?it/s");
+    log += bar(fmt::format("Epoch {} loss 1.{}", epoch, epoch), steps, steps, "10.00it/s") + "\n";
+    log += bar(fmt::format("Epoch {} loss 1.{}", epoch, epoch), 0, 20, "?it/s");
+    log += bar(fmt::format("Epoch {} loss 1.{}", epoch, epoch), 20, 20, "40.00it/s") + "\n";
+  }
+  const IterationTimes times = read(log);
+  EXPECT_EQ(times.phase, "Epoch loss of 100");
+  EXPECT_THAT(times.series[0].ns, ElementsAre(1e8, 1e8, 1e8, 1e8, 1e8, 1e8));
+  ASSERT_EQ(times.others.size(), 1u);
+  EXPECT_EQ(times.others[0].name, "Epoch loss of 20");
+  EXPECT_EQ(times.others[0].values, 6u);
+  EXPECT_EQ(times.others[0].median_ns, 25e6);
+}
+
+TEST_F(Logs, BarsOfWhichOnlyTheEndIsThereAreBars) {
+  std::string log;
+  for (int i = 0; i < 6; ++i) log += bar("Train", 32, 32, fmt::format("{}.00it/s", 10 + i)) + "\n";
+  EXPECT_EQ(read(log).series[0].ns.size(), 6u);
+  log.clear();
+  for (int i = 0; i < 6; ++i) log += bar(fmt::format("Epoch {}", i), 32, 32, "10.00it/s") + "\n";
+  EXPECT_EQ(read(log).series[0].ns.size(), 6u);
+}
+
+TEST_F(Logs, ABarThatIsDrawnAgainIsOneValue) {
+  std::string log = bar("a", 0, 9, "?it/s");
+  for (int i = 1; i < 9; ++i)
+    log += bar("a", i, 9, "4.00it/s") + "\nsome other line\n" + bar("a", i, 9, "4.00it/s");
+  EXPECT_THAT(ms(log), testing::SizeIs(7));
+}
+
+TEST_F(Logs, TimesOfZeroAreLeftOutAndCounted) {
+  const IterationTimes times =
+      read("epoch 1 took 0.0s\nepoch 2 took 0.1s\nepoch 3 took 0.0s\nepoch 4 took 0.1s\n");
+  EXPECT_THAT(times.series[0].ns, ElementsAre(1e8, 1e8));
+  EXPECT_THAT(times.notes, Contains("left out: 2 updates that show no time"));
+  EXPECT_THAT(times.notes, Contains(HasSubstr("the last digit of a value is worth 1e+02 % of it")));
+}
+
+TEST_F(Logs, AFormatCanBeForced) {
+  const std::string log = "32/32 - 1s - 9ms/step\nEpoch 1 took 1s\nEpoch 2 took 1s\n";
+  EXPECT_EQ(read(log, {.format = "keras"}).series[0].ns.size(), 1u);
+  EXPECT_EQ(read(log, {.format = "lines"}).series[0].ns.size(), 2u);
+  EXPECT_ERROR(static_cast<void>(read(log, {.format = "tqdm"})), ErrorCode::kBadFormat, "known (tqdm)");
+  EXPECT_ERROR(static_cast<void>(read(log, {.format = "caffe"})), ErrorCode::kInvalidArgument,
+               "[--format] 'caffe' is none of keras, lightning, ");
+  EXPECT_ERROR(static_cast<void>(read(log, {.unit = "ms"})), ErrorCode::kInvalidArgument, "[--unit]");
+}
+
+TEST_F(Logs, WhatHasManyPhasesIsBounded) {
+  std::string log;
+  std::string word = "a";
+  for (int i = 0; i < 3000; ++i) {
+    for (size_t at = 0; at < word.size() && word[at]++ == 'z'; ++at) {
+      word[at] = 'a';
+      if (at + 1 == word.size()) word += 'a' - 1;
+    }
+    log += fmt::format("epoch {} {} took 1s\nEpoch {} took 2s\n", i, word, i);
+  }
+  const IterationTimes times = read(log);
+  EXPECT_EQ(times.phase, "Epoch took");
+  EXPECT_EQ(times.series[0].ns.size(), 3000u);
+  EXPECT_LT(times.others.size(), 64u);
+  EXPECT_THAT(times.notes, Contains(HasSubstr("lines of still other phases")));
+  EXPECT_ERROR(static_cast<void>(read(log, {.most_times = 1000})), ErrorCode::kBadFormat,
+               "has more than 1000 times");
+}
+
+TEST_F(Logs, UpdatesEndAtReturnsBackspacesAndNewlines) {
+  const auto path = write(
+      "a\rb\r\n\n  \nc\b\b\bd\x1b[31me\x1b[0m\x1b]0;title\x07"
+      "f\x1b(B\x1b]8;;x\x1b\\g\n\x1b[");
+  InputStream stream(path);
+  LogReader reader(stream);
+  std::vector<std::pair<int64_t, std::string>> found;
+  for (std::string update; reader.next(update);) found.emplace_back(reader.line(), update);
+  EXPECT_THAT(found, ElementsAre(testing::Pair(1, "a"), testing::Pair(1, "b"), testing::Pair(4, "c"),
+                                 testing::Pair(4, "defg")));
+  EXPECT_EQ(reader.lines(), 5);
+}
+
+TEST_F(Logs, AnUpdateHasAMostSize) {
+  const std::string longest(LogReader::kMostBytes, 'x');
+  EXPECT_ERROR(static_cast<void>(read("first\n" + longest + "y\n")), ErrorCode::kBadFormat,
+               "line 2 has more than 1048576 bytes");
+  std::string flood;
+  for (int i = 0; i < 100'000; ++i) flood += bar("a", i, 100'000, "4.00it/s");
+  EXPECT_GT(flood.size(), 3 * LogReader::kMostBytes);
+  EXPECT_EQ(read(flood).series[0].ns.size(), 99'999u) << "in one line";
+}
+
+TEST_F(Logs, APatternTakesTheLastMatchOfAnUpdate) {
+  const TimesOptions keras{.pattern = "([0-9.]+)(ms|us|s)/step"};
+  EXPECT_THAT(ms("1/9 9ms/step, 8ms/step\b\b\r9/9 \x1b[1m900us/step\x1b[0m\n", keras), ElementsAre(8, 0.9));
+  EXPECT_THAT(ms("took \x1b[1m12\x1b[0m ms, then 13 ms\n", {.pattern = "([0-9]+) (ms)"}), ElementsAre(13));
+}
+
+TEST_F(Logs, APatternNeverReadsARateAsATime) {
+  const std::string log = "32/32 [00:01<00:00, 25.0it/s]\n";
+  EXPECT_THAT(ms(log, {.pattern = "([0-9.]+)(it/s)"}), ElementsAre(40));
+  EXPECT_THAT(ms(log, {.pattern = ", ([0-9.]+)", .unit = "it/s"}), ElementsAre(40));
+  EXPECT_THAT(ms("at 50.0 images/sec\n", {.pattern = "([0-9.]+) (images/sec)"}), ElementsAre(20));
+  EXPECT_ERROR(static_cast<void>(read(log, {.pattern = ", ([0-9.]+)", .unit = "s"})), ErrorCode::kBadFormat,
+               "'25.0it/s]' is a rate, expected a time");
+  EXPECT_ERROR(static_cast<void>(read(log, {.pattern = ", ([0-9.]+)(it)"})), ErrorCode::kBadFormat,
+               "is a rate");
+  EXPECT_ERROR(static_cast<void>(read(log, {.pattern = "([0-9.]+)(it/s)", .unit = "s"})),
+               ErrorCode::kInvalidArgument, "'it/s' in");
+  EXPECT_THAT(ms("2.5s/it\n", {.pattern = "([0-9.]+)(s)"}), ElementsAre(2500));
+}
+
+TEST_F(Logs, APatternMatchesALineSoManyTimes) {
+  std::string line;
+  for (int i = 0; i < 1001; ++i) line += "1 ms ";
+  EXPECT_ERROR(static_cast<void>(read("2 ms\n" + line + "\n", {.pattern = "([0-9]) (ms)"})),
+               ErrorCode::kBadFormat, "matches more than 1000 times in one line");
+}
+
+}  // namespace
+}  // namespace isochron::apps
