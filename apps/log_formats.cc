@@ -108,54 +108,80 @@ std::span<const LogFormat> log_formats() {
       {.name = "keras",
        .program = "Keras",
        .expressions =
-           {R"(^\s*(?P<done>\d+)/(?P<total>\d+|Unknown)\s.*?\b(?P<value>\d+)(?P<unit>(?:s|ms|us|ns)/(?P<of>step|sample))\b)",
-            R"(^(?P<heading>Epoch \d+)/\d+\s*$)"},
+           {R"((?:^|\s)@done/(?:@total|Unknown)\s.*?\b@value(?P<unit>(?:s|ms|us|ns)/(?P<of>step|sample))\b)",
+            R"((?:^|\s)(?P<heading>Epoch \d+)/\d+\s*$)"},
        .averaging = Averaging::kBarSoFar,
        .bar_ends_with_mean = true,
        .note = "Keras counts validation within an epoch as part of its steps"},
       {.name = "lightning",
        .program = "Lightning",
        .expressions =
-           {R"(^(?P<label>.*?):?\s+\d+%\|[^|]*\|\s*(?P<done>\d+)/(?P<total>\d+) \[[\d:]+<[^,\]]*, *(?P<value>[\d.]+|\?)(?P<unit>(?P<of>it)/s)[^\]]*\bv_num=)"},
+           {R"(^(?P<label>.*?):?\s+\d+%\|[^|]*\|\s*@done/@total \[[\d:]+<[^,\]]*, *@value@rate[^\]]*\bv_num=)"},
        .averaging = Averaging::kBarSoFar,
        .bar_ends_with_mean = true},
       {.name = "rich",
        .program = "Lightning's rich bar",
        .expressions =
-           {R"(^(?P<label>\S.*?)\s+[━╸╺\s]*\s(?P<done>\d+)/(?P<total>\d+)\s+\d+:\d\d:\d\d • \S+\s+(?P<value>[\d.]+)(?P<unit>(?P<of>it)/s))"},
+           {R"(^(?P<label>\S.*?)\s+[━╸╺\s]*\s@done/@total\s+\d+:\d\d:\d\d • \S+\s+@value(?P<unit>it/s))"},
        .averaging = Averaging::kRecent,
        .bar_ends_with_mean = true},
       {.name = "tqdm",
        .program = "tqdm",
        .expressions =
-           {R"(^(?P<label>.*?):?\s*\d+%(?:\|[^|]*\|)?\s*(?P<done>[\d.]+[kMGT]?)/(?P<total>[\d.]+[kMGT]?) \[[\d:]+<[^,\]]*, *(?P<value>[\d.]+|\?) ?(?P<unit>[^,\]\s/]*/[^,\]\s]+))",
-            R"(^(?:(?P<label>.*?): )?\s*(?P<done>[\d.]+[kMGT]?) ?[^\d\s/\[]* \[[\d:]+, *(?P<value>[\d.]+|\?) ?(?P<unit>[^,\]\s/]*/[^,\]\s]+))"},
+           {R"(^(?P<label>.*?):?\s*\d+%(?:\|[^|]*\|)?\s*@done/@total \[[\d:]+<[^,\]]*, *@value@rate)",
+            R"(^(?:(?P<label>.*?): )?\s*@done ?[^\d\s/\[]* \[[\d:]+, *@value@rate)"},
        .averaging = Averaging::kRecent,
        .bar_ends_with_mean = true},
       {.name = "imagenet",
        .program = "PyTorch's ImageNet example",
-       .expressions =
-           {R"(^(?P<label>\w+: (?:\[\d+\])?)\[\s*(?P<done>\d+)/(?P<total>\d+)\].*?\bTime\s+(?P<value>[\d.]+)\s*\()"},
+       .expressions = {R"((?:^|\s)(?P<label>\w+: (?:\[\d+\])?)\[\s*@done/@total\].*?\bTime\s+@value\s*\()"},
        .default_unit = "s/iteration"},
       {.name = "torchvision",
        .program = "torchvision's references",
-       .expressions =
-           {R"(^(?P<label>.*?)\s*\[\s*(?P<done>\d+)/(?P<total>\d+)\]\s.*?\btime: (?P<value>[\d.]+)\b)"},
+       .expressions = {R"(^(?P<label>.*?)\s*\[\s*@done/@total\]\s.*?\btime: @value\b)"},
        .default_unit = "s/iteration",
        .averaging = Averaging::kRecent},
       {.name = "trainer",
        .program = "Hugging Face's Trainer",
-       .expressions = {R"('(?P<label>eval\w*|test\w*|predict\w*)_runtime': '?(?P<value>[\d.]+)\b)"},
+       .expressions = {R"('(?P<label>eval\w*|test\w*|predict\w*)_runtime': '?@value\b)"},
        .default_unit = "s/evaluation"},
+      {.name = "megatron",
+       .program = "Megatron-LM",
+       .expressions =
+           {R"(\biteration\s+\d+/\s*\d+ \|.*\belapsed time per iteration \((?P<unit>ms|s)\): @value)"}},
       {.name = "lines",
        .program = "lines of a loop",
        .expressions =
-           {R"((?i)^(?P<label>.*?\b(?P<of>epoch|step|iter|iteration|batch)\b\W{0,8}\d+.*?\b(?:time|took|duration|in)\b)\W*?(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>ns|us|µs|ms|msec|s|secs?|seconds?|min|minutes?)(?:$|[\s,;|.)\]]))",
-            R"((?i)^(?P<label>.*?\b(?P<of>epoch|step|iter|iteration|batch)\b\W{0,8}\d+(?:/\d+)?(?:.*?[|,;])?)\W+(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>ns|us|µs|ms|msec|s|secs?|seconds?|min|minutes?)(?:/(?:epoch|step|it|iter|iteration|batch))?(?:$|[\s,;|.)\]]))",
-            R"((?i)^(?P<label>.*?\b(?:epoch|step|iter|iteration|batch)\b\W{0,8}\d+\b.*?)\b(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>(?:ns|us|µs|ms|s|sec)/(?P<of>epoch|step|it|iter|iteration|batch)|(?:it|iter|iterations|steps|batches)/s(?:ec)?)\b)"}},
+           {R"((?i)^(?P<label>.*?\b@thing\b\W{0,8}\d+.*?\b(?:time|took|duration|in)\b)\W*?@value\s*@time@end)",
+            R"((?i)^(?P<label>.*?\b@thing\b\W{0,8}\d+(?:/\d+)?(?:.*?[|,;])?)\W+@value\s*@time(?:/\w+)?@end)",
+            R"((?i)^(?P<label>.*?\b@thing\b\W{0,8}\d+\b.*?)\b@value\s*@speed@end)"}},
   };
   return formats;
 }
+
+namespace {
+
+/// An expression with what its words stand for.
+std::string spelled_out(std::string_view expression) {
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"@done", R"((?P<done>\d+(?:\.\d+)?[kMGT]?))"},
+      {"@total", R"((?P<total>\d+(?:\.\d+)?[kMGT]?))"},
+      {"@value", R"((?P<value>\d+(?:\.\d+)?|\?))"},
+      {"@rate", R"( ?(?P<unit>[^,\]\s/]*/[^,\]\s]+))"},
+      {"@thing", R"((?P<of>epoch|step|iter|iteration|batch))"},
+      {"@time", R"((?P<unit>ns|us|µs|ms|msec|s|secs?|seconds?|min|minutes?))"},
+      {"@speed", R"((?P<unit>(?:ns|us|µs|ms|s|sec)/(?:epoch|step|it|iter|iteration|batch)|)"
+                 R"((?:it|iter|iterations|steps|batches)/s(?:ec)?))"},
+      {"@end", R"((?:$|[\s,;|.)\]]))"}};
+  std::string text(expression);
+  for (const auto& [word, meaning] : kWords) {
+    for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; at += meaning.size())
+      text.replace(at, word.size(), meaning);
+  }
+  return text;
+}
+
+}  // namespace
 
 /// An expression, compiled, and which of its groups are which; 0 for one that it hasn't.
 struct LogMatcher::Expression {
@@ -165,7 +191,7 @@ struct LogMatcher::Expression {
   static constexpr size_t kMostGroups = 12;
 
   Expression(std::string_view text, size_t format_index)
-      : re(re2::StringPiece(text.data(), text.size()), RE2::Quiet), format(format_index) {
+      : re(spelled_out(text), RE2::Quiet), format(format_index) {
     require(re.ok() && static_cast<size_t>(re.NumberOfCapturingGroups()) < kMostGroups,
             ErrorCode::kInvalidArgument, "log format", "'{}': {}", text, re.error());
     for (size_t i = 0; i < kGroups; ++i) {

@@ -22,9 +22,9 @@ enum class Averaging {
 struct LogFormat {
   std::string_view name;     // of --format
   std::string_view program;  // for people
-  /// RE2's syntax. Named groups say what is where: `value` and its `unit` (else `default_unit`); of a bar
-  /// `done` of `total`; `label`, with numbers, which names the phase; `heading` for a line that names the
-  /// phase of the bars that follow; `of`, what is timed.
+  /// RE2's syntax, with the words that log_formats.cc spells out. Named groups say what is where: `value` and
+  /// its `unit` (else `default_unit`); of a bar `done` of `total`; `label`, with numbers, which names the
+  /// phase; `heading` for a line that names the phase of the bars that follow; `of`, what is timed.
   std::vector<std::string_view> expressions;
   std::string_view default_unit = {};
   Averaging averaging = Averaging::kNone;

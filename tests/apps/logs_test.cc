@@ -135,6 +135,34 @@ TEST_F(Logs, LinesOfLoopsAreReadWithTheirUnits) {
   }
 }
 
+TEST_F(Logs, OthersThatHaveTheirOwnForm) {
+  const struct {
+    const char* line;
+    double ms;
+    const char* program;
+  } cases[] = {
+      {" iteration      100/    1000 | consumed samples: 800 | elapsed time per iteration (ms): 12.5 | loss: "
+       "7.1",
+       12.5, "Megatron-LM"},
+      {"2026-01-02 10:11:12,123 - INFO - Epoch [1][50/7330]\tlr: 2.0e-02, eta: 1:02:03, time: 0.250, "
+       "data_time: 0.05",
+       250, "torchvision's references"},
+      {"[rank0]: Epoch: [3][ 50/5005]\tTime  0.250 ( 0.300)\tData  0.001 ( 0.010)", 250,
+       "PyTorch's ImageNet example"},
+      {"      1/3         0G      1.234      2.345         12        640: 100%|###| 8/8 [00:01<00:00,  "
+       "4.00it/s]",
+       250, "tqdm"},
+      {"2026-01-02T10:11:12Z 8/8 - 2s - 250ms/step - loss: 0.5", 250, "Keras"},
+  };
+  for (const auto& [line, expected, program] : cases) {
+    SCOPED_TRACE(line);
+    IterationTimes times;
+    ASSERT_NO_THROW(times = read(std::string("first\n") + line + "\n"));
+    EXPECT_EQ(times.program, program);
+    EXPECT_NEAR(times.series[0].ns.at(0), expected * 1e6, 1e-3);
+  }
+}
+
 TEST_F(Logs, LinesWithoutATimeOfTheirOwnAreNotRead) {
   for (const char* line :
        {"Epoch 3/10", "Epoch 3: loss 0.5", "took 1.5s", "epoch 3: time elapsed 1.5 s",
