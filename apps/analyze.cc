@@ -68,8 +68,8 @@ void doubt_rounded(observe::FlatnessVerdict& verdict, std::span<const double> va
   if (static_cast<double>(most) < kNearlyAll * static_cast<double>(values.size())) return;
   verdict.kind = Flatness::kInconclusive;
   verdict.iterations_to_decide = std::numeric_limits<double>::infinity();
-  verdict.reason = fmt::format(
-      "nearly all values are the same number, whose last digit is worth {:.2g} % of it", 100 * resolution);
+  verdict.reason = fmt::format("nearly all values are the same number, and the log rounds to {:.2g} % of it",
+                               100 * resolution);
 }
 
 observe::RunReport judge(const TimeSeries& series, const IterationTimes& times, const std::string& name,
@@ -121,7 +121,8 @@ std::string values_text(const IterationTimes& times, int64_t count) {
 /// What the times leave open, a line each.
 std::vector<std::string> remarks(const IterationTimes& times, const observe::RunReport& report) {
   const observe::FlatnessVerdict& verdict = report.time;
-  const bool few = report.iterations < static_cast<int64_t>(observe::kFewValues);
+  const bool few =
+      report.iterations < static_cast<int64_t>(observe::kFewValues) && verdict.warmup_windows > 0;
   std::vector<std::string> lines;
   std::string others;
   constexpr size_t kShown = 6;
@@ -134,9 +135,11 @@ std::vector<std::string> remarks(const IterationTimes& times, const observe::Run
   if (!others.empty()) lines.push_back(fmt::format("other phases, which --phase judges: {}", others));
   for (const std::string& note : times.notes) lines.push_back("note: " + note);
   if (few)
-    lines.emplace_back(
-        "note: so few values are judged by their trend, as independent of each other; the first tenth, one "
-        "at least, is warm-up");
+    lines.push_back(
+        fmt::format("note: fewer than {} values are judged by their trend, taken as independent; the first "
+                    "{} left out as warm-up",
+                    observe::kFewValues,
+                    verdict.warmup_windows == 1 ? "is" : fmt::format("{} are", verdict.warmup_windows)));
   if (verdict.kind == Flatness::kGrowing)
     lines.emplace_back("note: times alone can't tell whether the program or the machine slowed");
   return lines;
@@ -185,12 +188,13 @@ void print(const IterationTimes& times, const std::vector<Judged>& judged, size_
 }
 
 std::string page_of(const IterationTimes& times, const observe::RunReport& report, const std::string& name) {
-  std::string intro;
+  std::string body;
   if (!times.program.empty() || !times.each.empty())
-    intro += fmt::format("<p>{}.</p>\n", observe::escape_markup(values_text(times, report.iterations)));
+    body += fmt::format("<p>{}.</p>\n", observe::escape_markup(values_text(times, report.iterations)));
+  body += observe::run_section(report);
   for (const std::string& line : remarks(times, report))
-    intro += fmt::format("<p class=\"small\">{}.</p>\n", observe::escape_markup(line));
-  return observe::html_page(name, intro + observe::run_section(report));
+    body += fmt::format("<p class=\"small\">{}.</p>\n", observe::escape_markup(line));
+  return observe::html_page(name, body);
 }
 
 void run(const Options& options) {

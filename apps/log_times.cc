@@ -48,7 +48,7 @@ std::vector<std::string> notes_of(const LogPhase& phase, int64_t left_out) {
   std::vector<std::string> notes;
   constexpr double kCoarse = 0.01;
   if (phase.resolution > kCoarse)
-    notes.push_back(fmt::format("the last digit of a value is worth {:.2g} % of it", 100 * phase.resolution));
+    notes.push_back(fmt::format("the log rounds times to {:.2g} % of their size", 100 * phase.resolution));
   if (format.averaging == Averaging::kRecent && !phase.one_a_bar)
     notes.emplace_back("each value is an average over the latest steps, so neighbours share some");
   if (!format.note.empty()) notes.emplace_back(format.note);

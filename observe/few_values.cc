@@ -108,7 +108,8 @@ void decide(FlatnessVerdict& verdict, std::span<const double> logs, const Flatne
   } else if (beyond && (beyond->low > options.bound || beyond->high < -options.bound)) {
     verdict.kind = beyond->low > 0 ? Flatness::kGrowing : Flatness::kShrinking;
     verdict.largest = *beyond;
-    verdict.reason = fmt::format("{} is {}", kStatistic, percent(beyond->change));
+    verdict.reason = fmt::format("the change lies {} {:+.1f} %", beyond->low > 0 ? "above" : "below",
+                                 100 * std::copysign(options.bound, beyond->low));
   } else if (beyond) {
     verdict.largest = *beyond;
     verdict.iterations_to_decide = factor_to_decide(*beyond, options.bound);

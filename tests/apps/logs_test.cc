@@ -264,7 +264,7 @@ TEST_F(Logs, TimesOfZeroAreLeftOutAndCounted) {
       read("epoch 1 took 0.0s\nepoch 2 took 0.1s\nepoch 3 took 0.0s\nepoch 4 took 0.1s\n");
   EXPECT_THAT(times.series[0].ns, ElementsAre(1e8, 1e8));
   EXPECT_THAT(times.notes, Contains("left out: 2 updates that show no time"));
-  EXPECT_THAT(times.notes, Contains(HasSubstr("the last digit of a value is worth 1e+02 % of it")));
+  EXPECT_THAT(times.notes, Contains(HasSubstr("the log rounds times to 1e+02 % of their size")));
 }
 
 TEST_F(Logs, AFormatCanBeForced) {
