@@ -68,8 +68,8 @@ void doubt_rounded(observe::FlatnessVerdict& verdict, std::span<const double> va
   if (static_cast<double>(most) < kNearlyAll * static_cast<double>(values.size())) return;
   verdict.kind = Flatness::kInconclusive;
   verdict.iterations_to_decide = std::numeric_limits<double>::infinity();
-  verdict.reason = fmt::format("nearly all values are the same number, and the log rounds to {:.2g} % of it",
-                               100 * resolution);
+  verdict.reason =
+      fmt::format("nearly all values are the same number, which is rounded to {:.2g} %", 100 * resolution);
 }
 
 observe::RunReport judge(const TimeSeries& series, const IterationTimes& times, const std::string& name,
@@ -134,6 +134,9 @@ std::vector<std::string> remarks(const IterationTimes& times, const observe::Run
   if (times.others.size() > kShown) others += fmt::format(" and {} more", times.others.size() - kShown);
   if (!others.empty()) lines.push_back(fmt::format("other phases, which --phase judges: {}", others));
   for (const std::string& note : times.notes) lines.push_back("note: " + note);
+  constexpr double kCoarse = 0.01;
+  if (times.resolution > kCoarse)
+    lines.push_back(fmt::format("note: times are rounded to {:.2g} % of their size", 100 * times.resolution));
   if (few)
     lines.push_back(
         fmt::format("note: fewer than {} values are judged by their trend, taken as independent; the first "

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <span>
 
+#include "isochron/apps/log_formats.h"
 #include "isochron/apps/time_sources.h"
 #include "isochron/core/error.h"
 #include "isochron/core/input_stream.h"
@@ -37,6 +38,11 @@ void require_text(std::span<const std::byte> begin, const std::string& where) {
               : "holds zeroes, and so is no text");
 }
 
+/// Whether a line, as far as a terminal wouldn't write over it, is of a log whose format is known.
+bool is_of_log(std::string_view line) {
+  return LogMatcher("").match(line.substr(0, line.find('\r'))).has_value();
+}
+
 /// Whether text begins as a table: its first two lines have as many fields, and one of the second's is a
 /// number. Of a line that is longer than the buffer only that can be seen.
 bool looks_like_table(std::string_view text) {
@@ -45,12 +51,12 @@ bool looks_like_table(std::string_view text) {
   const char separator = separator_of(first);
   const auto separators = [separator](std::string_view line) { return std::ranges::count(line, separator); };
   if (first_end == std::string_view::npos)
-    return whole_field_number(text) ||
-           (text.size() >= kBuffer && separators(text) > 0 && text.find('\r') == std::string_view::npos);
+    return whole_field_number(text) || (text.size() >= kBuffer && separators(text) > 0 &&
+                                        text.find('\r') == std::string_view::npos && !is_of_log(text));
   const std::string_view rest = text.substr(first_end + 1);
   std::string_view second = rest.substr(0, rest.find('\n'));
   if (trimmed(second).empty()) return whole_field_number(first).has_value();
-  if (separators(first) != separators(second)) return false;
+  if (separators(first) != separators(second) || is_of_log(second)) return false;
   for (size_t end = 0; end != std::string_view::npos; second.remove_prefix(end + 1)) {
     end = second.find(separator);
     if (whole_field_number(second.substr(0, end))) return true;

@@ -75,12 +75,6 @@ int64_t first_number(std::string_view label) {
 
 bool is_scaled(std::string_view count) { return count.find_first_of(".kMGT") != std::string_view::npos; }
 
-/// What one is worth in the last digit of a number as it is written.
-double last_digit(std::string_view number) {
-  const size_t point = number.find('.');
-  return point == std::string_view::npos ? 1 : std::pow(10, -static_cast<double>(number.size() - point - 1));
-}
-
 /// The time of one, by number and unit as they are written. Where tqdm scales a bar's counts, the unit's
 /// first letter belongs to the number.
 void read_value(LogMatch& match, std::string_view value, std::string_view unit, bool scaled) {
@@ -98,7 +92,7 @@ void read_value(LogMatch& match, std::string_view value, std::string_view unit, 
   const double ns = found->time_ns(*number * scale);
   if (!(ns > 0 && ns < 0x1p62)) return;
   match.ns = ns;
-  match.resolution = last_digit(value) / *number;
+  match.resolution = written_resolution(value);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace isochron::apps {
 namespace {
 
-constexpr double kAlike = 0.1;   // by which the steps of a phase's bars may differ
+constexpr double kAlike = 0.1;   // part of a bar by which those of a phase may differ
 constexpr size_t kManyBars = 5;  // from there on a value a bar, where it is the bar's mean
 constexpr double kNearlyAll = 0.9;
 
@@ -115,7 +115,9 @@ void LogPhases::make_room() {
 }
 
 bool LogPhases::starts_bar(const Gathered& phase, const LogMatch& match, int64_t line) {
-  if (phase.done < 0 || match.done < phase.done) return true;
+  // Several processes that draw the same bar are a little apart.
+  const double back = phase.done - match.done;
+  if (phase.done < 0 || (back > 0.5 * phase.done && back > kAlike * match.total)) return true;
   // Bars of which only the end is there; else it is the same one, drawn again.
   const bool another = match.number >= 0 ? match.number != phase.number : line != phase.line;
   return another && is_full(match) && phase.full_line != 0 && !phase.shows_starts;

@@ -46,9 +46,6 @@ std::string each_of(const LogPhase& phase) {
 std::vector<std::string> notes_of(const LogPhase& phase, int64_t left_out) {
   const LogFormat& format = log_formats()[phase.format];
   std::vector<std::string> notes;
-  constexpr double kCoarse = 0.01;
-  if (phase.resolution > kCoarse)
-    notes.push_back(fmt::format("the log rounds times to {:.2g} % of their size", 100 * phase.resolution));
   if (format.averaging == Averaging::kRecent && !phase.one_a_bar)
     notes.emplace_back("each value is an average over the latest steps, so neighbours share some");
   if (!format.note.empty()) notes.emplace_back(format.note);
@@ -72,6 +69,7 @@ IterationTimes times_of_pattern(InputStream& stream, const TimesOptions& options
   const std::string where = name_of(options.path);
   LogReader reader(stream);
   std::vector<double> times;
+  double resolutions = 0;
   for (std::string line; reader.next(line);) {
     const auto found = pattern.find_last(line, where);
     if (!found) continue;
@@ -81,10 +79,12 @@ IterationTimes times_of_pattern(InputStream& stream, const TimesOptions& options
     require(times.size() < options.most_times, ErrorCode::kBadFormat, where,
             "has more than {} times; give a part of them", options.most_times);
     times.push_back(time_ns(found->number, unit_of(*found, options, row), row));
+    resolutions += written_resolution(found->number);
   }
   require(!times.empty(), ErrorCode::kBadFormat, where, "the pattern '{}' is in none of {} lines",
           quotation(options.pattern), reader.lines());
-  return {.series = {{"", std::move(times)}}};
+  const double resolution = resolutions / static_cast<double>(times.size());
+  return {.series = {{"", std::move(times)}}, .resolution = resolution};
 }
 
 IterationTimes times_of_log(InputStream& stream, const TimesOptions& options) {

@@ -119,6 +119,8 @@ class Groups {
 
 /// The ranks of the phase to judge; the other phases beside.
 IterationTimes chosen_groups(std::vector<Groups::Group> groups, const TimesOptions& options) {
+  require(options.phase.empty() || !options.phase_column.empty(), ErrorCode::kInvalidArgument, "--phase",
+          "of a table needs --phase-column, the column that says which phase a row is of");
   std::vector<std::string> names;
   std::unordered_map<std::string, size_t> indices;
   std::vector<double> totals;
@@ -163,7 +165,8 @@ IterationTimes times_of_table(InputStream& stream, const TimesOptions& options) 
       options, columns.header ? time_unit_of_name(columns.first[columns.time]) : std::nullopt, where);
   Groups groups(options);
   std::vector<double> works;
-  int64_t gaps = 0;
+  int64_t gaps = 0, rows_read = 0;
+  double resolutions = 0;
   const auto field_or_empty = [&](const std::optional<size_t>& column) {
     return column ? trimmed(rows.field(*column)) : std::string_view();
   };
@@ -186,6 +189,8 @@ IterationTimes times_of_table(InputStream& stream, const TimesOptions& options) 
             rows.fields());
     require(!gap, ErrorCode::kBadFormat, row, "no value, expected a time; --allow-gaps leaves such rows out");
     double ns = time_ns(rows.field(columns.time), unit, row);
+    resolutions += written_resolution(trimmed(rows.field(columns.time)));
+    ++rows_read;
     if (columns.work) {
       const auto work = whole_field_number(rows.field(*columns.work));
       require(work && *work > 0 && std::isfinite(*work), ErrorCode::kBadFormat, row,
@@ -198,6 +203,7 @@ IterationTimes times_of_table(InputStream& stream, const TimesOptions& options) 
   }
   require(!groups.empty(), ErrorCode::kBadFormat, where, "has no row of data");
   IterationTimes result = chosen_groups(groups.take(), options);
+  result.resolution = resolutions / static_cast<double>(rows_read);
   if (columns.work) {  // as of a row with the usual amount, so that times stay what they are
     const double usual = observe::median(works);
     for (TimeSeries& series : result.series) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <cmath>
 
 namespace isochron::apps {
 namespace {
@@ -76,6 +78,15 @@ std::optional<TimeUnit> time_unit_of_name(const std::string& name) {
   }
   if (const auto ns = ns_of(last_word(lower))) return TimeUnit{*ns};
   return std::nullopt;
+}
+
+double written_resolution(std::string_view number) {
+  double value = 0;
+  const auto [rest, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+  if (error != std::errc() || rest != number.data() + number.size() || value == 0) return 0;
+  if (number.find_first_not_of("0123456789.") != std::string_view::npos) return 0;
+  const size_t point = std::min(number.find('.'), number.size() - 1);
+  return std::pow(10, -static_cast<double>(number.size() - 1 - point)) / value;
 }
 
 bool begins_as_rate(std::string_view text) {

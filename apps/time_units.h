@@ -23,6 +23,10 @@ std::optional<TimeUnit> time_unit(std::string_view text);
 /// "samples_per_second", "ms_per_step".
 std::optional<TimeUnit> time_unit_of_name(const std::string& name);
 
+/// What one is worth in the last digit of a number as it is written, relative to the number: of "2.5" 0.04. 0
+/// where that can't be told, as of "1e3".
+double written_resolution(std::string_view number);
+
 /// Whether `text` begins as a rate does behind its number: "it/s, loss=0.1", " images/sec".
 bool begins_as_rate(std::string_view text);
 

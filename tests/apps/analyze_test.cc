@@ -66,6 +66,29 @@ TEST(TimeUnits, RatesAreKnownByWhatFollows) {
     EXPECT_EQ(begins_as_rate(text), false) << text;
 }
 
+TEST(TimeUnits, DigitsTellWhatIsRounded) {
+  EXPECT_DOUBLE_EQ(written_resolution("5"), 0.2);
+  EXPECT_DOUBLE_EQ(written_resolution("250"), 0.004);
+  EXPECT_DOUBLE_EQ(written_resolution("2.50"), 0.004);
+  EXPECT_DOUBLE_EQ(written_resolution("0.5"), 0.2);
+  for (const char* text : {"", "0", "0.0", "1e3", "x", "1x"}) EXPECT_EQ(written_resolution(text), 0) << text;
+}
+
+TEST_F(Analyze, RoundedTimesThatAreAllTheSameArentFlat) {
+  std::string coarse = "step_ms\n", fine = "step_ms\n";
+  for (int i = 0; i < 100; ++i) {
+    coarse += "5\n";
+    fine += "5.00\n";
+  }
+  EXPECT_THAT(run_isochron("analyze " + write("coarse.csv", coarse)),
+              Ends(0, "nearly all values are the same number, which is rounded to 20 %"));
+  EXPECT_THAT(run_isochron("analyze " + write("fine.csv", fine) + " --require-flat"), Ends(0, "flat"));
+  std::string log;
+  for (int i = 0; i < 100; ++i) log += "waited 5 ms\n";
+  EXPECT_THAT(run_isochron("analyze " + write("log", log) + " --pattern 'waited ([0-9]) (ms)'"),
+              Ends(0, "inconclusive"));
+}
+
 TEST_F(Analyze, RowsWithoutAValueCanBeLeftOut) {
   const std::string table = "step,step_ms\n0,\n1,5\n\n2,NaN\n3,6\n4";
   const auto read = [&](const std::string& content, bool allow) {
@@ -163,6 +186,7 @@ TEST_F(Analyze, ATableIsToldFromALog) {
   EXPECT_EQ(program("Epoch 1, Time: 1.5 s\nEpoch 2, Time: 1.6 s\n"), "lines of a loop");
   EXPECT_EQ(program("Epoch 1/2\n32/32 - 1s 9ms/step\n"), "Keras");
   EXPECT_EQ(program("Epoch 1, Time: 1.5 s"), "lines of a loop");
+  EXPECT_EQ(program("Epoch 1, 0.5, Time: 1.5 s\nEpoch 2, 0.4, Time: 1.6 s\n"), "lines of a loop");
   EXPECT_ERROR(program("a;b\n1;2\n"), ErrorCode::kInvalidArgument, "has several columns (a, b)");
   EXPECT_ERROR(program("5\n6\n"), ErrorCode::kInvalidArgument, "nothing says in which unit");
 }
@@ -181,7 +205,7 @@ TEST_F(Analyze, StandardInputNeedsNoDash) {
 
 TEST_F(Analyze, SaysOfALogWhatItsValuesHide) {
   EXPECT_THAT(run_isochron("analyze " + sample("keras2")),
-              Ends(0, "note: the log rounds times to 20 % of their size"));
+              Ends(0, "note: times are rounded to 20 % of their size"));
   EXPECT_THAT(run_isochron("analyze " + sample("keras2")).text,
               AllOf(HasSubstr("inconclusive"), HasSubstr("nearly all values are the same number"),
                     HasSubstr("note: Keras counts validation")));
