@@ -96,7 +96,8 @@ def seeds():
     digits = "".join(",".join(str((i * j) % 17) for j in range(64)) + f",{i}\n" for i in range(6)).encode()
     yield from {
         "analyze_known_log/good_forced": b"keras\n8/8 - 1s 5ms/step\nEpoch 2 took 1s\n",
-        "analyze_known_log/good_escapes": b"\n\x1b]0;a\x07\x1b[31mstep 1\x1b[0m: 5 ms\b\b\x1bP\x1b\\step 2: 6 ms\r\x1b(Bstep 3: 7 ms\x1b[",
+        "analyze_known_log/good_escapes": b"\n\x1b]0;a\x07\x1b[31mstep 1\x1b[0m: 5 ms\b\b\x1bP\x1b\\step 2: 6 ms\r\x1b(B"
+                                          b"step 3: 7 ms\x1b[",
         "analyze_log/good": b"([0-9.]+)(ms|us|s)/step\n32/32 - 1s 21.5ms/step - loss: 0.5\nEpoch 2\n3us/step\n",
         "analyze_log/good_gzip": b"Time: ([0-9.]+)\n" + gzip.compress(b"Time: 0.25 seconds\n" * 5, mtime=0),
         "analyze_log/many_ways": b"((a*)*)*(.*(.*(.*)))b([0-9])\n" + b"a" * 400 + b"\n",
@@ -104,7 +105,8 @@ def seeds():
         "analyze_log/back_reference": b"(a)\\1\naa\n",
         "analyze_table/good": b"step_ms\nstep;step_ms\n1;12.5\n2;13\n",
         "analyze_table/good_numbers": b"0\n1.5,2\n+3,x\n",
-        "analyze_table/good_groups": b"ms tokens rank phase\nphase,rank,tokens,ms\ntrain,0,5,10\ntrain,1,5,\nval,0,5,nan\nval,0,5,1\ntr",
+        "analyze_table/good_groups": b"ms tokens rank phase\nphase,rank,tokens,ms\ntrain,0,5,10\ntrain,1,5,\n"
+                                    b"val,0,5,nan\nval,0,5,1\ntr",
         "analyze_table/good_only": b"\ntime (ns)\r\n\"1e3\"\r\n7\r\n",
         "analyze_table/utf16": b"\n\xff\xfe" + "time_ms\n1\n".encode("utf-16-le"),
         "cifar10/good": cifar[0] + cifar[1],
