@@ -172,6 +172,7 @@ class Drawing {
     }
     text_ += legend_;
     draw_axes();
+    for (const PlotMark& mark : plot_.marks) draw(mark);
     if (plot_.filled) {  // the upper ones first, so that the lower ones cover what isn't theirs
       for (size_t i = plot_.series.size(); i-- > 0;) fill(plot_.series[i], colour(i));
     } else {
@@ -285,6 +286,18 @@ class Drawing {
       write((x_.begin + x_.end) / 2, size_.height - kText / 3, "middle", plot_.x_label);
     }
     if (!plot_.y_label.empty()) write(0, y_.end - kText, "start", plot_.y_label);
+  }
+
+  void draw(const PlotMark& mark) {
+    if (!x_.shows(mark.x) || mark.x < x_.range.low || mark.x > x_.range.high) return;
+    const double x = x_.at(mark.x);
+    const bool left = x + kGap + text_width(mark.label) > x_.end;
+    text_ += fmt::format(
+        "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\" stroke=\"currentColor\" "
+        "stroke-opacity=\"0.7\" stroke-dasharray=\"3 3\"/>\n"
+        "<text x=\"{3:.1f}\" y=\"{4:.1f}\" text-anchor=\"{5}\">{6}</text>\n",
+        x, y_.begin, y_.end, left ? x - kGap : x + kGap, y_.end + kText, left ? "end" : "start",
+        escape_markup(mark.label));
   }
 
   void draw(const PlotSeries& series, const char* with) {

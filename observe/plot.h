@@ -21,6 +21,12 @@ struct PlotSeries {
   std::string colour = {};  // "#3987e5"; empty: the next of the plot's own
 };
 
+/// A dashed vertical line with a word beside it. Left out where x lies outside of what the series cover.
+struct PlotMark {
+  double x = 0;
+  std::string label = {};
+};
+
 struct Plot {
   std::string title = {};
   std::string x_label = {};
@@ -30,6 +36,7 @@ struct Plot {
   bool whole_x = false;  // ticks at whole numbers only: epochs, threads
   bool filled = false;   // each line's area down to the one before: parts of a whole, summed up by the caller
   std::vector<PlotSeries> series = {};
+  std::vector<PlotMark> marks = {};
 };
 
 /// In units of the drawing; text is 12 of them high. Where title and legend would leave the plot less than

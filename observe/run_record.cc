@@ -195,9 +195,12 @@ Json block_json(const Plot& plot) {
                       {"dashed", one.dashed},
                       {"colour", one.colour}});
   }
-  return {{"kind", "plot"},          {"title", plot.title},   {"x_label", plot.x_label},
-          {"y_label", plot.y_label}, {"log_x", plot.log_x},   {"log_y", plot.log_y},
-          {"whole_x", plot.whole_x}, {"filled", plot.filled}, {"series", std::move(series)}};
+  Json marks = Json::array();
+  for (const PlotMark& mark : plot.marks) marks.push_back({{"x", mark.x}, {"label", mark.label}});
+  return {{"kind", "plot"},           {"title", plot.title},   {"x_label", plot.x_label},
+          {"y_label", plot.y_label},  {"log_x", plot.log_x},   {"log_y", plot.log_y},
+          {"whole_x", plot.whole_x},  {"filled", plot.filled}, {"series", std::move(series)},
+          {"marks", std::move(marks)}};
 }
 
 // --- what is read ---
@@ -477,6 +480,8 @@ Plot plot_of(const Json& json) {
     expect(series.x.size() == series.y.size(), "a plot's x and y are of different lengths");
     plot.series.push_back(std::move(series));
   }
+  for (const Json& mark : json.value("marks", Json::array()))  // absent in older records
+    plot.marks.push_back({.x = number_of(mark.at("x"), "x"), .label = text_of(mark, "label")});
   return plot;
 }
 

@@ -10,7 +10,7 @@
 //     blocks [{kind: "result" | "text" | "small" | "code", text} | {kind: "table", title, columns, rows:
 //     [[text]],
 //            own_row, says} | {kind: "plot", title, x_label, y_label, log_x, log_y, whole_x, filled, series:
-//            [{name, x, y, line, markers, dashed}]}]
+//            [{name, x, y, line, markers, dashed}], marks: [{x, label}]}]
 //     run, times in ns, whole numbers unless said otherwise:
 //       name, durations_only (another program's iterations; only times are known), allocations_counted
 //       totals          {iterations, timed_iterations, warmup_iterations, warmup_ns, total_ns, elapsed_ns,

@@ -112,6 +112,17 @@ TEST(PlotSvg, WholeAxesHaveNoFractions) {
   EXPECT_THAT(plot_svg(plot), AllOf(HasSubstr(">1<"), HasSubstr(">2<"), Not(HasSubstr(">1."))));
 }
 
+TEST(PlotSvg, MarksStandWithinTheAxisAlone) {
+  Plot plot = plot_of({1, 1000}, {1, 2});
+  plot.log_x = true;
+  plot.marks = {{10, "ten & more"}, {1e6, "beyond"}, {999, "at the right"}};
+  const std::string svg = plot_svg(plot);
+  EXPECT_THAT(svg,
+              AllOf(HasSubstr(">ten &amp; more<"), HasSubstr(">at the right<"), Not(HasSubstr("beyond"))));
+  EXPECT_EQ(count_of(svg, "stroke-dasharray=\"3 3\""), 2u);
+  EXPECT_THAT(svg, HasSubstr("text-anchor=\"end\">at the right"));
+}
+
 TEST(PlotSvg, EqualFactorsAreEqualDistancesOnALogarithmicAxis) {
   Plot plot = plot_of({0, 1, 2}, {1, 10, 100});
   plot.log_y = true;

@@ -58,6 +58,7 @@ RunRecord some_record() {
   Plot plot{.title = "p", .x_label = "x", .y_label = "y", .log_y = true};
   plot.series.push_back(
       {.name = "s", .x = {1, 2, 3}, .y = {1, std::numeric_limits<double>::quiet_NaN(), 4}, .dashed = true});
+  plot.marks.push_back({.x = 2, .label = "a mark"});
   record.parts.push_back(
       {.heading = "First",
        .blocks = {Paragraph{Paragraph::Style::kResult, "it <worked>"},
@@ -93,7 +94,7 @@ TEST(RunRecord, PageHoldsBlocksAndTheRun) {
   for (const char* text :
        {"<h2>First</h2>", "it &lt;worked&gt;", "<pre>a\n  b</pre>", "<tr class=\"own\"><td>own</td>",
         "<h2>The run</h2>", "<p>one is less than two</p>", "The time of an iteration is", "f32(32, 100)",
-        "signature before", "1 checkpoints were written", "Spikes by their owner"}) {
+        "a mark", "signature before", "1 checkpoints were written", "Spikes by their owner"}) {
     EXPECT_THAT(page, HasSubstr(text));
   }
 }
