@@ -30,7 +30,8 @@ std::string_view counter_name(Counter counter) {
                                                       "device_bytes_reserved",
                                                       "device_bytes_in_use",
                                                       "transfer_bytes",
-                                                      "exposed_copy_ns"};
+                                                      "exposed_copy_ns",
+                                                      "eager_ops"};
   return kNames[static_cast<int>(counter)];
 }
 

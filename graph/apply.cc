@@ -92,6 +92,7 @@ std::vector<Tensor> run(CacheEntry& entry, std::span<const Tensor> inputs) {
 
 std::vector<Tensor> run_cached(const OpDef& op, std::span<const Tensor> inputs,
                                const Attributes& attributes) {
+  count(Counter::kEagerOps, 1);
   if (op.fusion == FusionClass::kView) {
     std::vector<TensorSpec> specs;
     for (const Tensor& input : inputs) specs.push_back(input.spec());

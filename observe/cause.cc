@@ -13,6 +13,7 @@ constexpr auto kAtLeast = Condition::kAtLeast;
 constexpr auto kBelow = Condition::kBelow;
 
 constexpr std::string_view kOpsAdded = "ops added in the loop";
+constexpr std::string_view kOneByOne = "ops run one by one";
 constexpr std::string_view kRetraced = "retraced for new signatures";
 constexpr std::string_view kOddBatch = "the odd last batch";
 constexpr std::string_view kHistory = "retained losses or history";
@@ -67,6 +68,7 @@ constexpr std::string_view kOfTheMachine[] = {kMachine};
 
 constexpr CatalogueEntry kCatalogue[] = {
     {kOpsAdded, kOfOpsAdded},
+    {kOneByOne},
     {kRetraced, kOfRetracing},
     {kOddBatch, kOfOddBatch},
     {kHistory, kOfHistory},
@@ -136,6 +138,10 @@ constexpr CauseRule kRules[] = {
      "start a new tape each step, or stop the gradient at the loop's carried value",
      kTimeGrows | kMemoryGrows,
      {{{"tape_entries.drives_time", kAtLeast, 0.3}}}},
+    {kOneByOne,
+     "capture the step: capture(fn), or a Trainer",
+     kSlow,
+     {{{"time.slower", kAtLeast, kSlowFactor}, {"eager_ops.usual_per_iteration", kAtLeast, 8}}}},
     {kOddBatch,
      "plan it beforehand: capture(fn, batches.signatures()); or pad it, or drop the remainder",
      kAlways,
@@ -468,8 +474,10 @@ bool brings_along(std::string_view root, std::string_view other) {
   return std::ranges::find(brings, other) != brings.end();
 }
 
-bool owns_spikes(std::string_view cause, Phase phase, bool of_plan) {
-  if (of_plan) return cause == kOddBatch || cause == kRetraced;
+bool owns_spikes(std::string_view cause, Phase phase, SpikeWork work) {
+  if (work == SpikeWork::kPlans) return cause == kOddBatch || cause == kRetraced;
+  // What keeps growing makes the pool grow.
+  if (work == SpikeWork::kTookMemory) return brings_along(cause, kAllocations);
   return entry_of(cause).spikes_of == phase;
 }
 

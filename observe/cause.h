@@ -8,7 +8,7 @@
 // Names of quantities, as `add_evidence` (evidence.h) sets them:
 //   run.iterations, run.seconds               recorded
 //   time.growing, time.machine_slowed         1 or 0
-//   time.slower                               median step against the cured form's; absent when there is none
+//   time.slower                               mean step against the cured form's; absent when there is none
 //   time.quick_beginning                      the level of the rest against that of a beginning that was
 //   phase.<phase>.share                       of the time inside iterations
 //   phase.<phase>.usual_share                 the same, without what spikes lasted longer than usual
@@ -118,8 +118,10 @@ struct CatalogueEntry {
 std::span<const CatalogueEntry> catalogue();
 /// Whether `other` may be a consequence of `root`.
 bool brings_along(std::string_view root, std::string_view other);
-/// Whether periodic spikes of `phase`, or those whose iterations traced or changed plans, are this cause's.
-bool owns_spikes(std::string_view cause, Phase phase, bool of_plan);
+/// What the iterations of periodic spikes did, where that tells more than the phase they are in.
+enum class SpikeWork { kOther, kPlans, kTookMemory };
+/// Whether periodic spikes of `phase` that did such work are this cause's.
+bool owns_spikes(std::string_view cause, Phase phase, SpikeWork work);
 
 /// Whether it is the machine's, and no fault of the program's.
 bool of_machine(std::string_view cause);

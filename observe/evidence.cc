@@ -301,6 +301,11 @@ Phase owner_of(const SpikeReport& spikes) {
   return spikes.label == kSavedLabel ? Phase::kCheckpoint : spikes.owner;
 }
 
+SpikeWork work_of(const SpikeReport& spikes) {
+  if (spikes.label == kOtherPlanLabel || spikes.label == kTracedLabel) return SpikeWork::kPlans;
+  return spikes.label == kTookMemoryLabel ? SpikeWork::kTookMemory : SpikeWork::kOther;
+}
+
 /// Of the time, what the newest spikes of the owner that is told took beyond the usual.
 double owners_share(const SpikeReport& spikes) {
   double all = 0, own = 0;
@@ -468,7 +473,7 @@ void add_evidence(RunReport& report) {
   if (report.spikes.period) {
     evidence.set(fmt::format("spikes.{}.time_share", phase_name(owner_of(report.spikes))),
                  report.spikes.time_share);
-    if (report.spikes.label == kOtherPlanLabel || report.spikes.label == kTracedLabel) {
+    if (work_of(report.spikes) == SpikeWork::kPlans) {
       evidence.set("spikes.plan_period", report.spikes.period->length);
       evidence.set("spikes.plan_share", owners_share(report.spikes));
     }
@@ -484,15 +489,17 @@ void name_causes(RunReport& report) {
   const SpikeReport& spikes = report.spikes;
   if (!spikes.period) return;
   std::string name = fmt::format("spikes owned by {}, period {}", spikes.owner_name(), spikes.period->length);
-  const bool of_plan = spikes.label == kOtherPlanLabel || spikes.label == kTracedLabel;
+  const SpikeWork work = work_of(spikes);
   for (Cause& cause : report.causes) {
-    if (!owns_spikes(cause.name, owner_of(spikes), of_plan)) continue;
+    if (!owns_spikes(cause.name, owner_of(spikes), work)) continue;
     cause.consequences.push_back(std::move(name));
     return;
   }
   if (owners_share(spikes) < kLeastShare || report.seconds < kLeastSeconds) return;
   report.causes.push_back(
-      {std::move(name), "do it less often, in smaller parts, or on another thread",
+      {std::move(name),
+       work == SpikeWork::kTookMemory ? "keep free memory for the next step, or reserve it before the loop"
+                                      : "do it less often, in smaller parts, or on another thread",
        fmt::format("{} spikes, {:.0f} % of the newest of this owner on the beat, {:.1f} % of the time",
                    spikes.count, 100 * spikes.period->share, 100 * spikes.time_share)});
 }

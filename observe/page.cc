@@ -15,8 +15,9 @@ constexpr std::string_view kStyle = R"(
   :root { --ink: #e4e7eb; --paper: #14171b; --faint: #1e2329; --line: #3a414a;
           --flat: #57c26d; --growing: #ff7b72; --unsure: #e3b341; }
 }
-body { margin: 0 auto; max-width: 800px; padding: 16px; color: var(--ink); background: var(--paper);
+body { margin: 0 auto; max-width: 1100px; padding: 16px; color: var(--ink); background: var(--paper);
        font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+p, pre, ul, figure { max-width: 800px; }
 h1 { font-size: 1.5em; line-height: 1.25; margin: 0.4em 0; }
 h2 { font-size: 1.15em; margin: 1.8em 0 0.6em; }
 h3 { font-size: 1em; margin: 1.4em 0 0.4em; }
@@ -44,11 +45,12 @@ summary { cursor: pointer; }
 @media (max-width: 640px) {
   .wide { display: none; } .narrow { display: block; } th, td { padding-left: 10px; }
   table { font-size: 0.88em; } th:not(:first-child) { overflow-wrap: anywhere; }
-  .loops tbody, .loops table { display: block; }
-  .loops tr { display: grid; grid-template-columns: 1fr 5.2em 4em 6.2em; border-bottom: 1px solid var(--line); }
-  .loops th, .loops td { border: none; }
-  .loops .more { grid-column: 1 / -1; padding: 0 0 4px 0; white-space: normal; }
-  .loops th.more, .loops .none { display: none; }
+  .cards, .cards tbody, .cards tr, .cards td { display: block; }
+  .cards th { display: none; }
+  .cards tr { border-bottom: 1px solid var(--line); padding: 6px 0; }
+  .cards td { border: none; padding: 0; text-align: left; white-space: normal; }
+  .cards td > div { display: inline; } .cards td > div + div::before { content: "; "; }
+  .cards td[data-label]::before { content: attr(data-label) ": "; opacity: 0.75; }
 }
 )";
 
@@ -184,7 +186,8 @@ std::string levels_markup(const RunReport& report) {
                         amount(series.first), amount(series.last), verdict_markup(*series.verdict));
   }
   if (rows.empty()) return "";
-  return "<h3>What it held</h3>\n<div class=\"scroll\"><table>\n<tr><th>level</th><th>at first</th><th>at "
+  return "<h3>Memory, disk and counts</h3>\n<div class=\"scroll\"><table>\n<tr><th>level</th><th>at "
+         "first</th><th>at "
          "last"
          "</th><th>verdict</th></tr>\n" +
          rows + "</table></div>\n";
@@ -194,8 +197,7 @@ std::string spikes_markup(const RunReport& report) {
   const SpikeReport& spikes = report.spikes;
   if (spikes.count == 0) return "<p>No iteration took more than twice the usual.</p>\n";
   std::string text = fmt::format(
-      "<p>{} iterations took more than twice the usual, {:.1f} % of the time in all; "
-      "most of it in <b>{}</b>",
+      "<p>{} iterations took more than twice the usual, {:.1f} % of the time in all; most of it in <b>{}</b>",
       spikes.count, 100 * spikes.time_share, escape_markup(spikes.owner_name()));
   if (spikes.period) text += fmt::format(", every {} iterations", spikes.period->length);
   text += fmt::format(". The longest: {} at iteration {}.</p>\n",
@@ -330,13 +332,14 @@ std::string run_section(const RunReport& report) {
   std::string text = fmt::format(
       "<p class=\"result\">The time of an iteration is {}: {}.</p>\n<p>{} iterations in {:.3g} s, after {} "
       "of "
-      "warm-up. Median {}, 99 % within {}, the longest {}.</p>\n",
+      "warm-up. Mean {}, median {}, 99 % within {}, the longest {}.</p>\n",
       verdict_markup(report.time), escape_markup(report.time.reason), report.iterations, report.seconds,
-      report.warmup_iterations, duration_text(report.duration_ns.p50), duration_text(report.duration_ns.p99),
-      duration_text(report.duration_ns.max));
+      report.warmup_iterations, duration_text(report.duration_ns.mean), duration_text(report.duration_ns.p50),
+      duration_text(report.duration_ns.p99), duration_text(report.duration_ns.max));
   if (report.drift_seconds) {
-    text += fmt::format("<p>The growth cost <b>{}</b> of this run: what it took beyond its first pace.</p>\n",
-                        duration_text(*report.drift_seconds * 1e9));
+    text +=
+        fmt::format("<p>The growth cost <b>{}</b> of this run, against the pace of its first tenth.</p>\n",
+                    duration_text(*report.drift_seconds * 1e9));
   }
   text += causes_markup(report);
   if (const Plot plot = time_plot(report); !plot.series.empty()) text += html_figure(plot);

@@ -21,6 +21,12 @@ constexpr double kMostUntimed = 1000;
 /// Timing has twice its share at the beginning, one and a half of it after so long, and ever less: short runs
 /// have enough windows, and long ones pay little.
 constexpr double kEarlyNs = 1e8;
+/// What an iteration must have taken from the system to be slow because of it: its pages are touched then.
+constexpr int64_t kTakenBytes = int64_t{1} << 20;
+
+int64_t reserved_bytes() {
+  return counter_value(Counter::kBytesReserved) + counter_value(Counter::kDeviceBytesReserved);
+}
 
 RecorderOptions checked(RecorderOptions options) {
   const auto check = [](bool condition, std::string_view mend) {
@@ -140,6 +146,7 @@ void Recorder::begin_timed() {
   if (std::exchange(look_due_, false)) [[unlikely]]
     begin_look();
   switches_mark_ = counter_value(Counter::kPlanSwitches);
+  reserved_mark_ = reserved_bytes();
   weights_mark_ = counter_value(Counter::kWeightBytes);
 }
 
@@ -250,6 +257,7 @@ void Recorder::note_tracing(int64_t traces) {
 const char* Recorder::label_of_happening() const {
   if (traced_) return kTracedLabel;
   if (counter_value(Counter::kPlanSwitches) != switches_mark_) return kOtherPlanLabel;
+  if (reserved_bytes() - reserved_mark_ >= kTakenBytes) return kTookMemoryLabel;
   return counter_value(Counter::kWeightBytes) != weights_mark_ ? kSavedLabel : nullptr;
 }
 

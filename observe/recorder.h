@@ -92,10 +92,12 @@ struct Looks {
   int64_t gained_elsewhere_bytes = 0;               // by other threads
 };
 
-/// Labels of spikes whose iteration traced a plan; ran another plan than the one before; finished writing a
-/// checkpoint or weights, in no phase of its own.
+/// Labels of spikes whose iteration traced a plan; ran another plan than the one before; took a MiB or more
+/// from the system for good, as a pool that grows; finished writing a checkpoint or weights, in no phase of
+/// its own.
 inline constexpr const char* kTracedLabel = "a plan traced";
 inline constexpr const char* kOtherPlanLabel = "another plan";
+inline constexpr const char* kTookMemoryLabel = "memory taken from the system";
 inline constexpr const char* kSavedLabel = "weights written";
 
 /// What the recorder itself costs.
@@ -319,7 +321,7 @@ class Recorder {
   int64_t bytes_mark_ = 0, own_bytes_mark_ = 0;  // while looking
   Looks looks_;
   bool traced_ = false;  // in the latest iteration
-  int64_t traces_mark_ = 0, switches_mark_ = 0, weights_mark_ = 0;
+  int64_t traces_mark_ = 0, switches_mark_ = 0, reserved_mark_ = 0, weights_mark_ = 0;
   std::vector<int64_t> tracings_;
   int64_t tracings_ever_ = 0;
   int64_t files_before_ = 0;

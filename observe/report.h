@@ -17,7 +17,7 @@
 //   causes           [{name, mend, evidence, consequences: [name]}]
 //   allocations      {heap_per_step, library_per_step, system_per_step, allocating_steps}
 //   drift_seconds    growing runs: what the growth cost (else null)
-//   times_slower     against the cured form
+//   times_slower     mean iteration against the cured form's
 //   events           {kind: {count, total_ns, longest_ns}} for kinds that happened
 //   retraces         [{name, before, after, cost_ns, at_s}], of those that are kept (event_log.h)
 //   overhead         {per_iteration_ns, timed_share (of the iterations), share (of the run's time),
@@ -105,7 +105,7 @@ struct RunReport {
   std::optional<double> library_allocations_per_step;
   double system_allocations_per_step = 0;
   int64_t allocating_steps = 0;
-  std::optional<double> times_slower;  // median against the cured form's
+  std::optional<double> times_slower;  // mean iteration against the cured form's
   int64_t begin_ns = 0;                // when recording began, on the events' clock
   EventRecords events;
   Overhead overhead;
@@ -128,7 +128,8 @@ inline RunReport make_report(std::span<const double> durations_ns, std::string n
   return make_report(run_data(durations_ns, std::move(name), warmup, options));
 }
 
-/// States how slow `report` is against `cured` (1 for the cured form itself) and names causes anew.
+/// States how slow `report` is against `cured` (1 for the cured form itself), by means, in which pauses
+/// count, and names causes anew.
 void compare_with_cured(RunReport& report, const RunReport& cured);
 
 /// Reports side by side: times and their verdict, then what was used and the first cause, one line a loop
@@ -142,6 +143,10 @@ std::string to_csv(const RunReport& report);
 
 /// "3.1 us", "16.9 ms": three significant digits.
 std::string duration_text(double ns);
+/// "growing +8.8 %": the verdict and the largest change.
+std::string verdict_cell(const FlatnessVerdict& verdict);
+/// "16.4x", "0.37x", "18300x": how many times as long as another.
+std::string ratio_text(double ratio);
 /// "512 B", "3.40 MB".
 std::string bytes_text(double bytes);
 /// "+3.40 MB", "-512 B": what a level of bytes has gained from the first tenth of the run to the last, by

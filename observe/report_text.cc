@@ -14,13 +14,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Row = std::vector<std::string>;
 
-std::string verdict_cell(const FlatnessVerdict& verdict) {
-  std::string text(flatness_name(verdict.kind));
-  if (verdict.largest.name.empty()) return text;
-  const bool means = verdict.largest.name.ends_with(" of means");  // the table's columns are of medians
-  return text + fmt::format(" {:+.1f} %{}", 100 * verdict.largest.change, means ? " of means" : "");
-}
-
 std::string memory_cell(const RunReport& report) {
   const SeriesReport* rss = report.find_series("rss_bytes");
   if (rss == nullptr) return "-";
@@ -44,9 +37,10 @@ Row time_row(const RunReport& report) {
   const FlatnessVerdict& time = report.time;
   const bool tenths = time.windows > 0 && time.first_tenth > 0;
   return {report.name,
+          duration_text(report.duration_ns.mean),
           duration_text(report.duration_ns.p50),
           duration_text(report.duration_ns.p99),
-          report.times_slower ? fmt::format("{:.2f}x", *report.times_slower) : "-",
+          report.times_slower ? ratio_text(*report.times_slower) : "-",
           tenths ? duration_text(time.first_tenth) : "-",
           tenths ? duration_text(time.last_tenth) : "-",
           slope_cell(time),
@@ -183,6 +177,18 @@ std::string duration_text(double ns) {
   return hours < kThousand ? fmt::format("{:#.3g} h", hours) : fmt::format("{:.0f} h", hours);
 }
 
+std::string verdict_cell(const FlatnessVerdict& verdict) {
+  std::string text(flatness_name(verdict.kind));
+  if (verdict.largest.name.empty()) return text;
+  return text + fmt::format(" {:+.1f} %", 100 * verdict.largest.change);
+}
+
+std::string ratio_text(double ratio) {
+  if (ratio >= 100) return fmt::format("{:.0f}x", ratio);
+  if (ratio >= 10) return fmt::format("{:.1f}x", ratio);
+  return ratio >= 0.1 ? fmt::format("{:.2f}x", ratio) : fmt::format("{:.2g}x", ratio);
+}
+
 std::string bytes_text(double bytes) {
   if (bytes < 0) return fmt::format("-{}", bytes_text(-bytes));
   if (bytes < 1e3) return fmt::format("{:.0f} B", bytes);
@@ -200,7 +206,7 @@ std::string gained_text(const SeriesReport& series) {
 
 std::string summary_text(std::span<const RunReport> reports) {
   std::vector<Row> times{
-      {"loop", "median", "p99", "slower", "first 1/10", "last 1/10", "slope ns/step", "time"}};
+      {"loop", "mean", "median", "p99", "vs cured", "first 1/10", "last 1/10", "slope ns/step", "time"}};
   std::vector<Row> resources{
       {"loop", "steps", "heap/step", "system/step", "nodes/step", "resident memory", "cause"}};
   for (const RunReport& report : reports) {

@@ -158,10 +158,6 @@ ComparedQuantity duration(std::string name, double first, double second) {
   return {std::move(name), duration_text(first), duration_text(second), change_text(first, second)};
 }
 
-std::string verdict_cell(const FlatnessVerdict& verdict) {
-  return fmt::format("{} {:+.1f} %", flatness_name(verdict.kind), 100 * verdict.largest.change);
-}
-
 std::string causes_cell(const RunReport& report) {
   std::string text;
   for (const Cause& cause : report.causes) text += (text.empty() ? "" : ", ") + cause.name;

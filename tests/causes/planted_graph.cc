@@ -19,6 +19,7 @@ using observe::Recorder;
 using observe::RunReport;
 
 constexpr std::string_view kOpsAdded = "ops added in the loop";
+constexpr std::string_view kOneByOne = "ops run one by one";
 constexpr std::string_view kRetraced = "retraced for new signatures";
 constexpr std::string_view kOddBatch = "the odd last batch";
 
@@ -78,6 +79,23 @@ RunReport unrolled_further() {
         static_cast<void>(step(x).item<float>());
       },
       {.warmup = 5, .most = 250});
+}
+
+/// Held against the same step captured.
+RunReport one_by_one() {
+  Regression eager(256, 8, 16), captured(256, 8, 16);
+  auto step =
+      capture([&](const Tensor& x, const Tensor& y) { return captured.train(x, y); }, {.name = "train_step"});
+  RunReport slow = run_loop([&](Recorder& recorder, int64_t) {
+    const PhaseScope compute(recorder, Phase::kCompute);
+    eager.train_eager(eager.x, eager.y);
+  });
+  const RunReport quick = run_loop([&](Recorder& recorder, int64_t) {
+    const PhaseScope compute(recorder, Phase::kCompute);
+    step(captured.x, captured.y);
+  });
+  compare_with_cured(slow, quick);
+  return slow;
 }
 
 /// Another number of rows in each step; old plans go.
@@ -147,6 +165,7 @@ std::vector<Planted> planted_graph() {
       {kOpsAdded, "nodes added to a graph that is planned and run again", nodes_added},
       {kOpsAdded, "a carried value differentiated through all that happened", carried_value_differentiated},
       {kOpsAdded, "a body unrolled once more each time", unrolled_further},
+      {kOneByOne, "a step run op by op", one_by_one},
       {kRetraced, "another number of rows in each step", rows_change},
       {kRetraced, "sequences of many lengths", lengths_change},
       {kRetraced, "the function captured in the loop", captured_in_the_loop},

@@ -205,6 +205,31 @@ TEST(Report, PeriodicSpikesAreOwned) {
   EXPECT_THAT(names(report.causes), ::testing::ElementsAre("spikes owned by collection, period 10"));
 }
 
+TEST(Report, APoolThatGrowsOwnsItsSpikes) {
+  constexpr int kIterations = 8000, kPeriod = 400;
+  constexpr int64_t kChunk = int64_t{64} << 20;
+  Recorder recorder({.reference_kernel = false, .timing_share = 0, .clock = simulated_now_ns});
+  for (int i = 1; i <= kIterations; ++i) {
+    const IterationScope iteration(recorder);
+    const PhaseScope compute(recorder, Phase::kCompute);
+    spend(100'000);
+    count(Counter::kLiveTensors, 1);
+    if (i % kPeriod != 0) continue;
+    count(Counter::kBytesReserved, kChunk);
+    spend(150'000'000);
+  }
+  const RunReport report = make_report(recorder, "growing pool");
+  count(Counter::kBytesReserved, -kIterations / kPeriod * kChunk);
+  count(Counter::kLiveTensors, -kIterations);
+  EXPECT_EQ(report.spikes.owner_name(), "memory taken from the system");
+  ASSERT_TRUE(report.spikes.period);
+  EXPECT_EQ(report.spikes.period->length, 400);
+  ASSERT_FALSE(report.causes.empty());
+  EXPECT_EQ(report.causes[0].name, "retained losses or history");
+  EXPECT_THAT(report.causes[0].consequences,
+              ::testing::Contains("spikes owned by memory taken from the system, period 400"));
+}
+
 TEST(Report, WhatInterruptsAProgramDoesntHideWhatItDoesOnABeat) {
   const SpikeReport hidden =
       run_loop("interrupted", {.collection_ns = 400'000, .interruption_ns = 8'000'000}).spikes;
@@ -312,7 +337,21 @@ TEST(Report, RefusesAnEmptyRecorder) {
   EXPECT_THROW(make_report(recorder, "nothing"), Error);
 }
 
+TEST(Report, SlowerIsToldByMeansSoThatPausesCount) {
+  RunReport pausing = run_loop("pausing", {.collection_ns = 4'000'000});
+  const RunReport cured = run_loop("cured", {});
+  compare_with_cured(pausing, cured);
+  EXPECT_NEAR(pausing.duration_ns.p50 / cured.duration_ns.p50, 1, 0.02);
+  EXPECT_NEAR(*pausing.times_slower, 1 + 400'000 / 210'000.0, 0.05);
+  EXPECT_DOUBLE_EQ(pausing.evidence.get("time.slower").value(), *pausing.times_slower);
+}
+
 TEST(Report, FormatsUnits) {
+  EXPECT_EQ(ratio_text(17838.68), "17839x");
+  EXPECT_EQ(ratio_text(16.44), "16.4x");
+  EXPECT_EQ(ratio_text(2.99), "2.99x");
+  EXPECT_EQ(ratio_text(0.369), "0.37x");
+  EXPECT_EQ(ratio_text(0.0538), "0.054x");
   EXPECT_EQ(duration_text(3140), "3.14 us");
   EXPECT_EQ(duration_text(16.9e6), "16.9 ms");
   EXPECT_EQ(duration_text(42), "42.0 ns");
