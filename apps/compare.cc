@@ -1,13 +1,16 @@
 // `isochron compare`: the documents' loops, slow and cured side by side.
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "isochron/apps/commands.h"
 #include "isochron/apps/compare/chapter.h"
+#include "isochron/apps/compare/diagnosis.h"
 #include "isochron/apps/compare/page.h"
 #include "isochron/apps/compare/run.h"
 #include "isochron/apps/compare/tally.h"
+#include "isochron/apps/compare/text.h"
 #include "isochron/apps/device_option.h"
 #include "isochron/apps/number_options.h"
 #include "isochron/core/error.h"
@@ -40,10 +43,10 @@ Chapter on_cpu(Device) {
 }
 
 const std::vector<ChapterEntry>& known_chapters() {
-  static const std::vector<ChapterEntry> list = {{"long-run", on_cpu<long_run_chapter>},
+  static const std::vector<ChapterEntry> list = {{"growing-graph", on_cpu<growing_graph_chapter>},
+                                                 {"long-run", on_cpu<long_run_chapter>},
                                                  {"every-epoch", on_cpu<every_epoch_chapter>},
                                                  {"gpu-memory", gpu_memory_chapter, true},
-                                                 {"growing-graph", on_cpu<growing_graph_chapter>},
                                                  {"transfers", transfers_chapter, true}};
   return list;
 }
@@ -66,14 +69,13 @@ const ChapterEntry& find_chapter(const std::string& name, Device device) {
   fail(ErrorCode::kInvalidArgument, "compare", "no chapter '{}'; chapters are {}", name, chapter_names());
 }
 
-/// Those that were asked for; else all that run on the device.
+/// Those that were asked for; else all that run on the device. In their own order.
 std::vector<Chapter> make_chapters(const Options& options) {
   std::vector<Chapter> chapters;
-  for (const std::string& name : options.chapters)
-    chapters.push_back(find_chapter(name, options.device).make(options.device));
-  if (!chapters.empty()) return chapters;
   for (const ChapterEntry& entry : known_chapters()) {
-    if (options.device.is_cpu() || entry.on_devices) chapters.push_back(entry.make(options.device));
+    const bool asked = options.chapters.empty() ? options.device.is_cpu() || entry.on_devices
+                                                : std::ranges::count(options.chapters, entry.name) > 0;
+    if (asked) chapters.push_back(entry.make(options.device));
   }
   return chapters;
 }
@@ -92,6 +94,8 @@ nlohmann::json loop_json(const Loop& loop, const LoopResult& result) {
   object["verdict"] = observe::flatness_name(result.report.time.kind);
   object["settled"] = result.settled;
   object["work_per_iteration"] = loop.work_per_iteration;
+  object["iterations_per_epoch"] = loop.iterations_per_epoch;
+  object["epochs_ns"] = result.epochs_ns;
   object["notes"] = result.notes;
   object["as_expected"] = result.deviations.empty();
   object["deviations"] = nlohmann::json::array();
@@ -100,13 +104,17 @@ nlohmann::json loop_json(const Loop& loop, const LoopResult& result) {
 }
 
 nlohmann::json chapter_json(const ChapterResult& result) {
-  nlohmann::json object = {{"chapter", result.chapter->name},
-                           {"complaint", result.chapter->complaint},
-                           {"summary", result.chapter->summary},
-                           {"loops", nlohmann::json::array()},
-                           {"tables", nlohmann::json::array()}};
+  nlohmann::json object = {{"chapter", result.chapter->name},    {"complaint", result.chapter->complaint},
+                           {"summary", result.chapter->summary}, {"diagnoses", nlohmann::json::array()},
+                           {"loops", nlohmann::json::array()},   {"tables", nlohmann::json::array()}};
   for (size_t i = 0; i < result.loops.size(); ++i) {
     object["loops"].push_back(loop_json(result.chapter->loops[i], result.loops[i]));
+  }
+  for (const Diagnosis& diagnosis : diagnoses_of(result)) {
+    object["diagnoses"].push_back({{"loop", diagnosis.loop},
+                                   {"what", diagnosis.what},
+                                   {"since", diagnosis.since},
+                                   {"also", diagnosis.also}});
   }
   for (const observe::Table& table : result.tables) {
     object["tables"].push_back(
@@ -115,38 +123,56 @@ nlohmann::json chapter_json(const ChapterResult& result) {
   return object;
 }
 
-std::string json_text(std::span<const ChapterResult> results) {
-  nlohmann::json document = {{"chapters", nlohmann::json::array()}};
+std::string json_text(std::span<const ChapterResult> results, Device device) {
+  nlohmann::json document = {
+      {"device", device.str()}, {"headline", headline(results)}, {"chapters", nlohmann::json::array()}};
   for (const ChapterResult& result : results) document["chapters"].push_back(chapter_json(result));
   return document.dump(2) + "\n";
 }
 
-/// The page, the data behind it, each chapter's figure and each loop's windows.
-void write_results(std::span<const ChapterResult> results, const std::filesystem::path& folder) {
+/// A row an epoch and loop: chapter, loop, epoch, iterations (the document's), ns.
+std::string epochs_csv(const ChapterResult& result) {
+  std::string text = "chapter,loop,epoch,iterations,ns\n";
+  for (size_t i = 0; i < result.loops.size(); ++i) {
+    const Loop& loop = result.chapter->loops[i];
+    int epoch = 0;
+    for (const double ns : result.loops[i].epochs_ns)
+      text += fmt::format("{},\"{}\",{},{},{:.0f}\n", result.chapter->name, loop.name, ++epoch,
+                          loop.iterations_per_epoch * loop.work_per_iteration, ns);
+  }
+  return text;
+}
+
+/// The page, the data behind it, each chapter's figure and epochs, each loop's windows.
+void write_results(std::span<const ChapterResult> results, Device device,
+                   const std::filesystem::path& folder) {
   make_folder(folder);
   for (const ChapterResult& result : results) {
     if (const std::string figure = chapter_figure(result); !figure.empty()) {
       write_file_atomically(folder / fmt::format("{}.svg", result.chapter->name), figure);
     }
+    write_file_atomically(folder / fmt::format("{}-epochs.csv", result.chapter->name), epochs_csv(result));
     for (const LoopResult& loop : result.loops) {
       const std::string name = fmt::format("{}-{}.csv", result.chapter->name, file_name(loop.report.name));
       write_file_atomically(folder / name, to_csv(loop.report));
     }
   }
-  write_file_atomically(folder / "compare.json", json_text(results));
-  write_file_atomically(folder / "report.html", compare_page(results));
+  write_file_atomically(folder / "compare.json", json_text(results, device));
+  write_file_atomically(folder / "report.html", compare_page(results, device));
 }
 
 /// One run of all chapters that were asked for, written to `folder`.
 void run_once(const Options& options, const std::filesystem::path& folder, Tally& tally) {
   const std::vector<Chapter> chapters = make_chapters(options);
-  const std::vector<ChapterResult> results = run_chapters(chapters, options.run);
-  for (const ChapterResult& result : results) fmt::print("{}", chapter_text(result));
+  const std::vector<ChapterResult> results = run_chapters(chapters, options.run, [&](const auto& result) {
+    fmt::print("{}", chapter_text(result, options.run.verbose));
+    std::fflush(stdout);
+  });
   tally.add(results);
-  write_results(results, folder);
-  if (!options.json.empty()) write_file_atomically(options.json, json_text(results));
-  fmt::print("\n{}.\nreport.html, compare.json, the chapters' figures and every loop's windows are in {}\n",
-             tally.latest_text(), folder.string());
+  write_results(results, options.device, folder);
+  if (!options.json.empty()) write_file_atomically(options.json, json_text(results, options.device));
+  fmt::print("\n{} {}\n{}.\nThe page is {}; figures, JSON and CSV are beside it.\n", headline(results),
+             device_text(options.device), tally.latest_text(), (folder / "report.html").string());
   std::fflush(stdout);
 }
 
@@ -190,7 +216,7 @@ void add_compare(CLI::App& app) {
   add_device_option(*command, options->device, "where the loops run; on cuda: gpu-memory and transfers");
   command
       ->add_option("--epochs", options->run.epochs,
-                   "epochs that print a line; loops run on for their verdict")
+                   "epochs that are timed one by one; loops run on for their verdict")
       ->check(whole_number(1, INT32_MAX))
       ->capture_default_str();
   command->add_option("--iterations", options->run.iterations, "stop each loop after so many iterations")
@@ -217,12 +243,13 @@ void add_compare(CLI::App& app) {
   command->add_option("--threads", options->threads, "compute threads")
       ->check(whole_number(1, kMostComputeThreads));
   command
-      ->add_option(
-          "--out", options->out,
-          "folder for report.html, compare.json, NAME.svg of each chapter and each loop's windows as CSV")
+      ->add_option("--out", options->out,
+                   "folder for report.html, compare.json, each chapter's figure (SVG) and epochs, each "
+                   "loop's windows (CSV)")
       ->capture_default_str();
   command->add_option("--json", options->json, "file for the whole result as JSON");
-  command->add_flag("--quiet", options->run.quiet, "no line per epoch");
+  command->add_flag("--verbose", options->run.verbose,
+                    "print every epoch, the numbers and reasons behind each verdict, and all tables");
   command->add_flag("--require-expected", options->require_expected,
                     "exit with 1 unless every loop is found to be what is expected of it");
   command->callback([options, at_length, command] {

@@ -21,6 +21,11 @@ def duration(ns):
             return f"{ns / size:.3g} {unit}"
 
 
+def ratio(times):
+    """As `ratio_text` (observe/report.h) writes it."""
+    return f"{times:.0f}x" if times >= 100 else f"{times:.1f}x" if times >= 10 else f"{times:.2f}x" if times >= 0.1 else f"{times:.2g}x"
+
+
 def amount(count):
     for unit, size in (("B", 1), ("KB", 1e3), ("MB", 1e6), ("GB", 1e9)):
         if abs(count) < 1000 * size or unit == "GB":
@@ -46,6 +51,23 @@ def markdown_table(columns, rows):
     return "\n".join([lines[0], "|" + "---|" * len(columns), *lines[1:]])
 
 
+def epochs_text(chapter):
+    """A row a loop, a column an epoch, of as many of the document's iterations in each."""
+    loops = [loop for loop in chapter["loops"] if loop["epochs_ns"]]
+    if not loops:
+        return ""
+    least = min(loop["iterations_per_epoch"] * loop["work_per_iteration"] for loop in chapter["loops"])
+    rows = []
+    for loop in loops:
+        part = least / (loop["iterations_per_epoch"] * loop["work_per_iteration"])
+        rows.append([f"**{loop['name']}**" if loop["cured"] else loop["name"],
+                     *(duration(ns * part) for ns in loop["epochs_ns"])])
+    most = max(len(row) for row in rows)
+    columns = ["loop", *(str(epoch) for epoch in range(1, most))]
+    return (f"Time of each epoch of {least:,} iterations:\n\n"
+            + markdown_table(columns, [row + ["-"] * (most - len(row)) for row in rows]))
+
+
 def loops_text(chapter):
     rows = []
     for loop in chapter["loops"]:
@@ -55,19 +77,23 @@ def loops_text(chapter):
         name = f"**{loop['name']}**" if loop["cured"] else loop["name"]
         levels = [level(loop, "rss_bytes", ""), level(loop, "disk_bytes", " on disk")]
         causes = ", ".join(cause["name"] for cause in loop["causes"]) or "-"
-        slower = f"{loop['times_slower']:.3g}x" if loop.get("times_slower") else "-"
-        rows.append([name, duration(loop["duration_ns"]["p50"]), slower, verdict, str(loop["iterations"]),
-                     "; ".join(text for text in levels if text), causes])
-    columns = ["loop (cured forms bold)", "an iteration", "slower", "time", "iterations", "memory and disk", "causes named"]
+        times = ratio(loop["times_slower"]) if loop.get("times_slower") else "-"
+        work = loop["work_per_iteration"]  # of the document's iterations in a recorded one
+        rows.append([name, duration(loop["duration_ns"]["mean"] / work), duration(loop["duration_ns"]["p50"] / work), times,
+                     verdict, f"{loop['iterations'] * work:,}", "; ".join(text for text in levels if text), causes])
+    columns = ["loop (cured forms bold)", "mean", "median", "vs cured (means)", "time", "iterations", "memory and disk",
+               "causes named"]
     notes = [f"- {loop['name']}: {note}." for loop in chapter["loops"] for note in loop["notes"]]
     machine = chapter["loops"][0]["environment"]
     where = (f"{machine['cpu']}, {machine['usable_cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB, "
              f"{machine['kernel']}.")
+    epochs = epochs_text(chapter)
     unsettled = [loop["name"] for loop in chapter["loops"] if not loop["settled"]]
     if unsettled:
         where += (" Not settled in the time of this run, as other programs had their part of the machine: "
                   f"{', '.join(unsettled)}.")
-    return "\n\n".join(part for part in [markdown_table(columns, rows), "\n".join(notes), f"Measured on {where}"] if part)
+    parts = [markdown_table(columns, rows), "\n".join(notes), epochs, f"Measured on {where}"]
+    return "\n\n".join(part for part in parts if part)
 
 
 def tables_text(chapter):

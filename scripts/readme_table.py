@@ -101,12 +101,11 @@ def excerpt(text):
 
 
 def first_table(text):
-    """A run's table of times, without the slope."""
+    """A run's first chapter: its table of loops, and what is wrong with which."""
     lines = text.splitlines()
-    start = next(i for i, line in enumerate(lines) if line.startswith("loop "))
-    table = lines[start : lines.index("", start)]
-    kept, verdict = table[0].index("last 1/10") + len("last 1/10"), table[0].index("  time")
-    return "```\n" + "\n".join(line[:kept] + line[verdict:] for line in table) + "\n```"
+    start = next(i for i, line in enumerate(lines) if line.startswith("  loop "))
+    end = next((i for i in range(start, len(lines)) if lines[i] and not lines[i].startswith("  ")), len(lines))
+    return "```\n" + "\n".join(line.removeprefix("  ") for line in lines[start:end]).rstrip() + "\n```"
 
 
 def ratio_text(ratio):

@@ -23,14 +23,16 @@ struct CompareOptions {
   double seconds = 2.5;         // that every loop runs for before its verdict is looked at
   double budget_seconds = 165;  // of all loops and tables together, beyond which nothing goes on
   bool at_length = false;       // ten times as many iterations of the loops that run on and on
-  bool quiet = false;           // no line per epoch
+  bool verbose = false;         // lines per epoch, all tables and reasons
 };
 
 /// What documents say a loop should be found to be.
 struct Expectation {
   std::vector<observe::Flatness> time = {observe::Flatness::kFlat};  // one of these; empty: not judged
   bool slow = false;                                                 // against the cured form
-  std::string grows = {};                // a sampled series that must be found growing: "rss_bytes"
+  std::vector<observe::Flatness> memory = {
+      observe::Flatness::kFlat};         // resident; the same; shrinking is flat
+  std::string grows = {};                // a sampled series that must be found growing: "disk_bytes"
   std::string cause = {};                // a name that must be among the causes; empty: none named
   std::optional<int> spike_period = {};  // spikes owned by this label or phase return every so many steps
   std::string spike_label = {};
@@ -48,8 +50,8 @@ struct Expectation {
 struct LoopContext {
   observe::Recorder& recorder;
   const CompareOptions& options;
-  /// To be called after each iteration: false when the loop is to end. Prints the epoch lines, seals the
-  /// recorder after `warmup_epochs`, and waits for the loop's next turn. Not within an iteration.
+  /// To be called after each iteration: false when the loop is to end. Times the epochs, seals the recorder
+  /// after `warmup_epochs`, and waits for the loop's next turn. Not within an iteration.
   std::function<bool()> next;
 };
 
@@ -57,6 +59,13 @@ struct LoopContext {
 /// fetching of the next batch. Every `accumulate`th iteration is of a class of its own.
 void run_steps(LoopContext& context, data::Dataset& batches,
                const std::function<void(const data::Element& batch)>& step, int64_t accumulate = 1);
+
+/// What the instruments can't see, and the loop's own measurement shows.
+struct KnownFault {
+  std::string what;  // "trains wrongly"
+  std::string cause;
+  std::string cure;
+};
 
 struct Loop {
   std::string name;
@@ -69,6 +78,7 @@ struct Loop {
   int64_t max_iterations = 0;      // of its run, 0: none; for a loop that can't go on for ever
   int64_t work_per_iteration = 1;  // document iterations that one recorded iteration does
   Expectation expected = {};
+  std::optional<KnownFault> fault = {};
   std::vector<observe::Gauge> gauges = {};
   std::function<void(LoopContext&)> run = {};            // from the beginning, whenever it is called
   std::function<std::vector<std::string>()> notes = {};  // after the run, for people: "fragmentation 12 %"
@@ -78,10 +88,13 @@ struct Chapter {
   std::string name;
   std::string complaint;
   std::vector<Loop> loops;
-  std::string summary;  // three sentences on what is seen
+  std::string summary;  // what there is to see, and why
   /// Made once the loops have run, each in about so many seconds.
   std::vector<std::function<observe::Table(double seconds)>> tables = {};
 };
+
+/// The loop that the time of `loop` is held against. Throws kInvalidArgument where the chapter has none.
+const Loop& held_against(const Chapter& chapter, const Loop& loop);
 
 /// What a loop was found to be against what documents say.
 enum class Finding {
@@ -99,6 +112,7 @@ struct Deviation {
 struct LoopResult {
   observe::RunReport report;
   std::vector<std::string> notes;
+  std::vector<double> epochs_ns;      // of the first epochs, in order
   std::vector<Deviation> deviations;  // from the expectation; empty: as expected
   bool settled = true;                // false: its verdict would have needed more time
 

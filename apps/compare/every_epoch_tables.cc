@@ -92,9 +92,8 @@ observe::Table checkpoints_table(double seconds) {
          fmt::format("{}", files_in(folder.path())), bytes_text(static_cast<double>(folder.bytes()))});
   }
   table.says = fmt::format(
-      "Saving everything after each epoch costs {} an epoch and a file each; weights every five epochs from "
-      "a copy, "
-      "three files kept, cost {}, and the disk stops filling.",
+      "Saving the whole state after each epoch takes {} of the loop's time per epoch, and leaves a file each "
+      "time. Weights every five epochs from a copy, three files kept, take {}, and the disk stops filling.",
       duration_text(first_ns), duration_text(last_ns));
   return table;
 }
@@ -124,8 +123,8 @@ observe::Table files_table(double /*seconds*/) {
       .columns = {"when", "files there"},
       .rows = {},
       .says =
-          "All lie in one folder a process with a lock on it, which the system gives back however the "
-          "process dies: whoever comes next removes what a crash has left, and nothing else."};
+          "All temporary files of a process are in one folder that it has locked. The system drops the lock "
+          "however the process ends, so the next run removes what a crash has left, and nothing else."};
   const auto row = [&](const char* when) {
     table.rows.push_back({when, fmt::format("{}", files_in(place.path()))});
   };
@@ -211,9 +210,8 @@ observe::Table log_levels_table(double seconds) {
   const Logged each = logged_training(LogLevel::kError, true, epochs);
   row("a line of the program's own in every step", each);
   table.says = fmt::format(
-      "No level costs a step anything, for nothing that is replayed has something to say; a line in every "
-      "step "
-      "makes the step {:.1f} times as long.",
+      "Log levels cost a step nothing, as a replayed step has nothing to log. A line in every step makes the "
+      "step take {:.1f} times as long.",
       each.step_ns / quiet_ns);
   return table;
 }
@@ -245,11 +243,10 @@ observe::Table metrics_table(double seconds) {
       capture([&](const Tensor& scores, const Tensor& targets) { streaming.update(scores, targets); });
   data::Dataset batches = problem.batches.repeat();
   auto at = batches.begin();
-  observe::Table table{
-      .title = "The accuracy so far, in a step",
-      .columns = {"at step", "from a list of predictions", "kept", "streaming", "kept by it"},
-      .rows = {},
-      .says = ""};
+  observe::Table table{.title = "The accuracy so far, computed in a step",
+                       .columns = {"at step", "from a list of predictions", "list", "running sums", "sums"},
+                       .rows = {},
+                       .says = ""};
   size_t kept_bytes = 0;
   double list_ns = 0, streaming_ns = 0;
   for (const size_t step : {size_t{44}, size_t{440}, size_t{4400}}) {
@@ -278,9 +275,36 @@ observe::Table metrics_table(double seconds) {
                           bytes_text(static_cast<double>(state_bytes))});
   }
   table.says = fmt::format(
-      "A list makes each step longer than the one before, {} at step 4,400; two sums say the same in {} at "
-      "any step.",
+      "Computed from a list, the accuracy takes longer in every step: {} at step 4,400. Two running sums "
+      "give the same number in {} at any step.",
       duration_text(list_ns), duration_text(streaming_ns));
+  return table;
+}
+
+observe::Table improvement_table(double /*seconds*/) {
+  constexpr int kEpochs = 10;
+  DigitsTraining problem(kPasses);
+  train::Trainer trainer = problem.trainer();
+  const train::History history = trainer.fit(problem.batches, {.epochs = kEpochs, .progress = nullptr});
+  observe::Table table{.title = "What an epoch takes and what it improves",
+                       .columns = {"epoch", "time", "loss", "loss gained"},
+                       .rows = {},
+                       .says = ""};
+  std::vector<double> gained, times_ns;
+  double before = 0;
+  for (const train::EpochRecord& epoch : history.epochs()) {
+    const double loss = epoch.results["loss"];
+    times_ns.push_back(1e9 * epoch.seconds);
+    if (epoch.epoch > 1) gained.push_back(before - loss);
+    table.rows.push_back({fmt::format("{}", epoch.epoch), duration_text(times_ns.back()),
+                          fmt::format("{:.4g}", loss),
+                          epoch.epoch > 1 ? fmt::format("{:.2g}", before - loss) : "-"});
+    before = loss;
+  }
+  table.says = fmt::format(
+      "The second epoch lowers the loss by {:.2g}, the last by {:.2g}: later epochs improve less. That is "
+      "not a slowdown; the second takes {}, the last {}.",
+      gained.front(), gained.back(), duration_text(times_ns[1]), duration_text(times_ns.back()));
   return table;
 }
 
@@ -309,7 +333,7 @@ class SubnormalsKept {
 observe::Table shrinking_gradients_table(double seconds) {
   observe::Table table{
       .title = "The gradient of a dense layer's kernel as gradients shrink, (64, 32) by (32, 10)",
-      .columns = {"gradient of the loss", "it takes", "with subnormal numbers kept"},
+      .columns = {"gradient of the loss", "time", "time with subnormal numbers kept"},
       .rows = {},
       .says = ""};
   double normal_ns = 0, subnormal_ns = 0, flushed_ns = 0;
@@ -333,12 +357,11 @@ observe::Table shrinking_gradients_table(double seconds) {
     table.rows.push_back({fmt::format("{:g}", size), duration_text(flushed_ns), duration_text(subnormal_ns)});
   }
   table.says = fmt::format(
-      "Shrinking gradients are no slowdown: {} at 1e-2, {} at 1e-40, which counts as zero here; kept as "
-      "subnormal "
-      "numbers they take {:.2f} times as long, {}.",
+      "Shrinking gradients do not slow a step down: {} at 1e-2, {} at 1e-40, which is flushed to zero. Kept "
+      "as subnormal numbers they take {:.2f} times as long{}.",
       duration_text(normal_ns), duration_text(flushed_ns), subnormal_ns / flushed_ns,
-      subnormal_ns < 1.2 * flushed_ns ? "so that this processor doesn't mind them either"
-                                      : "as this processor computes them in another way");
+      subnormal_ns < 1.2 * flushed_ns ? ", so this processor has no penalty for them either"
+                                      : "; flushing them avoids that");
   return table;
 }
 

@@ -13,6 +13,8 @@ observe::Table files_table(double seconds);
 observe::Table log_levels_table(double seconds);
 /// An accuracy over all predictions so far: from a list of them, and streaming.
 observe::Table metrics_table(double seconds);
+/// Time and loss of ten epochs: later ones improve less and take as long.
+observe::Table improvement_table(double seconds);
 /// Time of a step whose gradients shrink until they are no normal numbers any more.
 observe::Table shrinking_gradients_table(double seconds);
 

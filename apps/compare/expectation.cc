@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "isochron/apps/compare/chapter.h"
+#include "isochron/core/error.h"
 
 namespace isochron::apps {
 namespace {
@@ -37,19 +38,28 @@ void check_time(const Loop& loop, const RunReport& report, std::vector<Deviation
   }
 }
 
+void check_level(const observe::SeriesReport& series, std::span<const Flatness> expected,
+                 std::vector<Deviation>& found) {
+  if (expected.empty()) return;
+  const Flatness kind = series.verdict ? series.verdict->kind : Flatness::kInconclusive;
+  const Flatness grown = kind == Flatness::kShrinking ? Flatness::kFlat : kind;
+  if (std::ranges::find(expected, grown) != expected.end()) return;
+  found.push_back({fmt::format("{} {}", series.name, flatness_name(kind)),
+                   fmt::format("{} was found {}, expected {}", series.name, flatness_name(kind),
+                               flatness_name(expected.front())),
+                   kind == Flatness::kInconclusive});
+}
+
+/// Memory, disk and what must grow.
 void check_levels(const Loop& loop, const RunReport& report, std::vector<Deviation>& found) {
+  constexpr Flatness kFlat[] = {Flatness::kFlat}, kGrowing[] = {Flatness::kGrowing};
   for (const observe::SeriesReport& series : report.series) {
-    const bool grows = series.verdict && series.verdict->kind == Flatness::kGrowing;
-    if (series.name == loop.expected.grows && !grows) {
-      const std::string_view kind = series.verdict ? flatness_name(series.verdict->kind) : "not judged";
-      found.push_back({fmt::format("{} {}", series.name, kind),
-                       fmt::format("{} was found {}, expected growing", series.name, kind),
-                       series.verdict && series.verdict->kind == Flatness::kInconclusive});
-    }
-    const bool level = series.name == "rss_bytes" || series.name == "disk_bytes";
-    if (loop.cured && level && grows) {
-      found.push_back(
-          {fmt::format("{} growing", series.name), fmt::format("{} was found growing", series.name)});
+    if (series.name == loop.expected.grows) {
+      check_level(series, kGrowing, found);
+    } else if (series.name == "rss_bytes") {
+      check_level(series, loop.expected.memory, found);
+    } else if (series.name == "disk_bytes") {
+      check_level(series, kFlat, found);
     }
   }
 }
@@ -86,6 +96,15 @@ void check_spikes(const Loop& loop, const RunReport& report, std::vector<Deviati
 }
 
 }  // namespace
+
+const Loop& held_against(const Chapter& chapter, const Loop& loop) {
+  const auto found = std::ranges::find_if(chapter.loops, [&](const Loop& other) {
+    return loop.against.empty() ? other.cured : other.name == loop.against;
+  });
+  require(found != chapter.loops.end(), ErrorCode::kInvalidArgument, chapter.name,
+          "'{}' has no loop to be held against", loop.name);
+  return *found;
+}
 
 std::vector<Deviation> deviations_of(const Loop& loop, const LoopResult& result) {
   const RunReport& report = result.report;

@@ -105,8 +105,8 @@ std::vector<std::string> planned_row(Device device) {
 
 observe::Table empty_fragmentation_table() {
   return {.title = "Fragmentation of the pool (1 - largest free block / all that is free)",
-          .columns = {"what takes memory", "allocations", "in use at most", "reserved", "free",
-                      "largest free", "fragmentation"},
+          .columns = {"what takes memory", "allocations", "peak in use", "reserved", "free", "largest free",
+                      "fragmentation"},
           .rows = {},
           .says = ""};
 }
@@ -131,12 +131,10 @@ observe::Table fragmentation_table(double seconds) {
   table.rows.push_back(pool_row(kRandomLifetimes, random));
   table.rows.push_back(planned_row({}));
   table.says = fmt::format(
-      "This training {} the pool: after {} allocations it holds {}, taken at first, of whose free part "
-      "{:.1f} % is in "
-      "pieces ({:.1f} % with batches of any size, kept by size and merged when one is asked for that none "
-      "fits); blocks "
-      "of random lifetimes make it hold {:.2f} times what is in use.",
-      steps.fragmentation() < 0.1 ? "doesn't fragment" : "fragments", steps.total_allocations,
+      "This training {} the pool: after {} allocations it holds {}, and {:.1f} % of what is free is in "
+      "pieces ({:.1f} % with batches of varying size). With random sizes and lifetimes it holds {:.2f} times "
+      "the peak in use.",
+      steps.fragmentation() < 0.1 ? "does not fragment" : "fragments", steps.total_allocations,
       bytes(steps.reserved_bytes), 100 * steps.fragmentation(), 100 * any_batch.fragmentation(),
       held_beyond_use(random));
   return table;
@@ -151,21 +149,91 @@ observe::Table device_fragmentation_table(Device device, double seconds) {
   }
   table.rows = {pool_row(kRandomLifetimes, random), planned_row(device)};
   table.says = fmt::format(
-      "Blocks of random lifetimes make the device's pool hold {:.2f} times what is in use, of whose free "
-      "part "
-      "{:.1f} % is in pieces; the plan's one block has no pieces.",
+      "With random sizes and lifetimes the device's pool holds {:.2f} times the peak in use, and {:.1f} % of "
+      "what is free is in pieces. The plan's arena is one block.",
       held_beyond_use(random), 100 * random.fragmentation());
   return table;
 }
 
+namespace {
+
+/// Steps on batches of 1 to 256 rows whose tensors come from a pool of at most so many bytes.
+struct LimitedRun {
+  AllocatorStats stats;
+  int64_t steps = 0;
+  int64_t refused = 0;  // steps for which there was no memory
+  double mean_ns = 0;
+  double longest_ns = 0;
+};
+
+LimitedRun run_limited(size_t max_bytes, double seconds) {
+  constexpr size_t kInitialBytes = size_t{64} << 10;
+  SmallTraining training;
+  training.eager_step(full({1, 100}, 0.5), full({1, 1}, 0.5));  // parameters and optimizer state
+  PoolAllocator pool({.initial_bytes = kInitialBytes, .max_bytes = max_bytes});
+  const AllocatorScope scope(pool);
+  Rng rng(3);
+  LimitedRun run;
+  double total_ns = 0;
+  repeat(seconds, 300, [&] {
+    const auto rows = static_cast<int64_t>(1 + rng.below(256));
+    const int64_t began_ns = now_ns();
+    try {
+      training.eager_step(full({rows, 100}, 0.5), full({rows, 1}, 0.5));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kOutOfMemory) throw;
+      ++run.refused;
+    }
+    const auto ns = static_cast<double>(now_ns() - began_ns);
+    total_ns += ns;
+    run.longest_ns = std::max(run.longest_ns, ns);
+    ++run.steps;
+  });
+  run.mean_ns = total_ns / static_cast<double>(run.steps);
+  run.stats = pool.stats();
+  return run;
+}
+
+}  // namespace
+
+observe::Table limit_table(double seconds) {
+  constexpr double kShares[] = {2, 1.2, 1, 0.8};  // of what the steps have in use at most
+  const LimitedRun free = run_limited(kNoByteLimit, seconds / 5);
+  observe::Table table{.title = "Batches of 1 to 256 rows, op by op, from a pool at its memory limit",
+                       .columns = {"limit", "a step", "longest", "given back and taken anew",
+                                   "steps without memory", "free in pieces"},
+                       .rows = {},
+                       .says = ""};
+  const auto row = [&table](std::string name, const LimitedRun& run) {
+    table.rows.push_back(
+        {std::move(name), observe::duration_text(run.mean_ns), observe::duration_text(run.longest_ns),
+         fmt::format("{}", run.stats.retries),
+         fmt::format("{:.1f} %", 100.0 * static_cast<double>(run.refused) / static_cast<double>(run.steps)),
+         fmt::format("{:.1f} %", 100 * run.stats.fragmentation())});
+  };
+  row("none", free);
+  const auto peak = static_cast<double>(free.stats.peak_in_use_bytes);
+  double last = 0;
+  for (const double share : kShares) {
+    const auto limit = static_cast<size_t>(share * peak);
+    const LimitedRun run = run_limited(limit, seconds / 5);
+    row(fmt::format("{}, {:g}x the peak in use", bytes(limit), share), run);
+    last = static_cast<double>(run.refused) / static_cast<double>(run.steps);
+  }
+  table.says = fmt::format(
+      "Near the limit the pool gives free chunks back to take others, and what is free in pieces cannot "
+      "serve a large batch. Below the peak {:.0f} % of the steps find no memory and end with an error.",
+      100 * last);
+  return table;
+}
+
 observe::Table growth_table(double /*seconds*/) {
-  observe::Table table{
-      .title = "Asking a pool to grow on demand",
-      .columns = {"when", "what comes"},
-      .rows = {},
-      .says =
-          "It must be said before the first use, as the document's cure must; later it is an error, not a "
-          "setting that has no effect."};
+  observe::Table table{.title = "Asking a pool to grow on demand",
+                       .columns = {"when", "result"},
+                       .rows = {},
+                       .says =
+                           "Growth must be set before the first use, as in the document; later it is an "
+                           "error rather than a setting without effect."};
   const auto asked = [&](const char* when, PoolAllocator& pool) {
     std::string answer = "granted";
     try {
@@ -186,7 +254,7 @@ observe::Table growth_table(double /*seconds*/) {
 observe::Table kept_alive_table(double /*seconds*/) {
   constexpr int kSteps = 100;
   observe::Table table{
-      .title = fmt::format("What stays alive after {} steps, by what the loop keeps of each", kSteps),
+      .title = fmt::format("Memory alive after {} steps, by what the loop keeps of each step", kSteps),
       .columns = {"kept", "live tensors", "bytes in use", "most of it"},
       .rows = {},
       .says = ""};
@@ -232,9 +300,8 @@ observe::Table kept_alive_table(double /*seconds*/) {
   row("the loss as a tensor", false, keep_loss);
   row("the loss, under one tape for all steps", true, keep_loss);
   table.says = fmt::format(
-      "A number keeps {} alive, a tensor itself, and one under a tape every tensor of its step: {} in {} "
-      "steps, though "
-      "the list holds a hundred numbers in each case.",
+      "A loss kept as a number keeps {} alive. A loss kept under one tape keeps every tensor of its step: {} "
+      "after {} steps, although the list holds a hundred losses in each case.",
       bytes(number_bytes), bytes(last_bytes), kSteps);
   return table;
 }

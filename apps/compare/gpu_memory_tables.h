@@ -10,6 +10,8 @@ namespace isochron::apps {
 observe::Table fragmentation_table(double seconds);
 /// How fragmented the pool of a device is under random lifetimes, and a plan for it.
 observe::Table device_fragmentation_table(Device device, double seconds);
+/// Batches of varying size from pools with less and less room.
+observe::Table limit_table(double seconds);
 /// Asking for growth on demand before and after the first use.
 observe::Table growth_table(double seconds);
 /// What a loop can keep of its steps, and how much memory stays alive for it.

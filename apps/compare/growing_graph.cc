@@ -165,38 +165,44 @@ Chapter growing_graph_chapter() {
   chapter.complaint = "each iteration takes longer than the one before";
   chapter.loops = {
       {.name = "ops added in the loop",
-       .what = "x = x * 2 and its sum as new nodes each iteration, the whole graph run again",
+       .what = "x = x * 2 and its sum added as new nodes in each iteration, then the whole graph run",
        .iterations_per_epoch = kDocumentIterations / 10,
        .max_iterations = kDocumentIterations,
-       .expected = {.time = {Flatness::kGrowing}, .cause = "ops added in the loop"},
+       .expected = {.time = {Flatness::kGrowing},
+                    .memory = {Flatness::kGrowing},
+                    .grows = "graph_nodes",
+                    .cause = "ops added in the loop"},
        .run = ops_added},
       {.name = "history kept by a tape",
-       .what = "the same eager, differentiated each iteration through all that ever happened",
+       .what = "the same op by op, differentiated in each iteration back to the first",
        .iterations_per_epoch = kDocumentIterations / 10,
        .max_iterations = kDocumentIterations,
-       .expected = {.time = {Flatness::kGrowing}, .cause = "ops added in the loop"},
+       .expected = {.time = {Flatness::kGrowing},
+                    .memory = {Flatness::kGrowing},
+                    .grows = "tape_entries",
+                    .cause = "ops added in the loop"},
        .run = history_kept},
       {.name = "shapes that change",
-       .what = "another number of rows each step: traced and planned again each time",
+       .what = "another number of rows in each step, so each is traced and planned again",
        .iterations_per_epoch = kDocumentIterations / 10,
        .expected = {.slow = true, .cause = "retraced for new signatures"},
        .run = shapes_change},
       {.name = "graph built once",
-       .what = "one captured step, run again on its own result; one recorded iteration is ten runs of it",
+       .what = "one captured step, run on its own result; ten iterations are recorded as one",
        .cured = true,
        .iterations_per_epoch = kDocumentIterations / 10 / kRecordedTogether,
        .work_per_iteration = kRecordedTogether,
        .expected = {.no_allocations = true},
        .run = built_once},
       {.name = "compiled as a whole",
-       .what = "1,000 iterations in one graph; one recorded iteration is one run of it",
+       .what = "1,000 iterations in one graph, recorded as one",
        .cured = true,
        .iterations_per_epoch = 1,
        .work_per_iteration = kDocumentIterations,
        .expected = {.no_allocations = true},
        .run = compiled_whole},
       {.name = "in-graph while",
-       .what = "the loop as an op, 1,000 iterations a run; one recorded iteration is one run of it",
+       .what = "the loop as an op of the graph, 1,000 iterations recorded as one",
        .cured = true,
        .iterations_per_epoch = 1,
        .work_per_iteration = kDocumentIterations,
@@ -206,12 +212,9 @@ Chapter growing_graph_chapter() {
   chapter.tables = {passes_table, control_flow_table, gradient_table};
   chapter.summary =
       "Where ops are added in the loop, every iteration plans and runs a longer graph, so its time rises "
-      "with the number "
-      "of iterations; a tape that is never let go does the same to the backward pass. New shapes each step "
-      "cost a trace "
-      "each, which is slow but bounded: old plans go. The cured forms do the same arithmetic on a graph that "
-      "is built "
-      "once, and their time does not depend on how long they have run.";
+      "with the number of iterations. A tape that is never released does the same to the backward pass. A "
+      "new shape in every step costs a trace: slow, but not growing, because old plans are dropped. The "
+      "cured loops do the same arithmetic with a graph that is built once.";
   return chapter;
 }
 

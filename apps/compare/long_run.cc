@@ -193,8 +193,8 @@ std::vector<std::string> accumulation_notes() {
     losses[way] = training.loss();
   }
   return {
-      fmt::format("trains wrongly: after {} updates the loss is {:.3f}; sums kept over 8 micro-batches "
-                  "give {:.3f}, batches of {} give {:.3f}",
+      fmt::format("trains wrongly: the loss after {} updates is {:.3f}; with sums kept over 8 micro-batches "
+                  "it is {:.3f}, with batches of {} {:.3f}",
                   kUpdates, losses[0], losses[1], kAccumulate * kLongRunBatch, losses[2])};
 }
 
@@ -249,29 +249,39 @@ Chapter long_run_chapter() {
   chapter.name = "long-run";
   chapter.complaint = "training slows after 1,500 iterations, and memory is high";
   const std::vector<Flatness> flat_or_growing = {Flatness::kFlat, Flatness::kGrowing};
-  chapter.loops.push_back(counting_loop(
-      "input cached without a bound", "every batch stays in a cache, under a key that never comes again",
-      {.time = flat_or_growing, .grows = "bytes_in_use", .cause = "prefetch or cache without a bound"},
-      "cached_bytes", false, input_cached));
+  chapter.loops.push_back(counting_loop("input cached without a bound",
+                                        "every batch is cached under a new key, so none is ever found again",
+                                        {.time = flat_or_growing,
+                                         .memory = {Flatness::kGrowing},
+                                         .grows = "bytes_in_use",
+                                         .cause = "prefetch or cache without a bound"},
+                                        "cached_bytes", false, input_cached));
   chapter.loops.back().max_iterations = kIterations;
   chapter.loops.push_back(
       {.name = "losses kept with their history",
-       .what = "op by op under one tape, which holds every tensor of every step",
+       .what = "one tape for the whole training keeps every tensor of every step; op by op",
        .iterations_per_epoch = kStepsPerEpoch,
        .max_iterations = kRetainingIterations,
-       .expected = {.time = flat_or_growing, .grows = "bytes_in_use", .cause = "retained losses or history"},
+       .expected = {.time = flat_or_growing,
+                    .memory = {Flatness::kGrowing},
+                    .grows = "bytes_in_use",
+                    .cause = "retained losses or history"},
        .run = losses_kept});
-  chapter.loops.push_back(counting_loop("optimizer made again", "op by op, with a new Adam in every step",
+  chapter.loops.push_back(counting_loop("optimizer made again", "a new Adam in every step; op by op",
                                         {.slow = true, .cause = "optimizer state made again"},
                                         "optimizer_states", true, optimizer_made_again));
   chapter.loops.push_back(
       counting_loop("data read again from disk", "the file is read, unpacked and parsed for every batch",
                     {.slow = true, .cause = "starvation by the input"}, "disk_read_bytes", true, read_again));
-  chapter.loops.push_back({.name = "accumulation as listed",
-                           .what = "eight micro-batches an update, whose sums begin at zero in each",
-                           .iterations_per_epoch = kStepsPerEpoch,
-                           .run = accumulation_listed,
-                           .notes = accumulation_notes});
+  chapter.loops.push_back(
+      {.name = "accumulation as listed",
+       .what = "8 micro-batches an update, the sums of gradients set to zero in each",
+       .iterations_per_epoch = kStepsPerEpoch,
+       .fault = KnownFault{"trains wrongly: its update is an eighth of one micro-batch's gradient",
+                           "sums set to zero in every micro-batch",
+                           "keep the sums until the update, as StepOptions::accumulate does"},
+       .run = accumulation_listed,
+       .notes = accumulation_notes});
   chapter.loops.push_back(cured_loop(
       "images, Adam", "pipeline, 8 micro-batches an update, mixed_f16 with loss scaling", images,
       [] { return optim::Optimizer(optim::Adam({.step = in_eights(optim::LossScale::dynamic())})); },
@@ -283,19 +293,18 @@ Chapter long_run_chapter() {
       "series, Adam", "weekly CO2 through a GRU, 8 micro-batches an update, mixed_bf16", series,
       [] { return optim::Optimizer(optim::Adam({.step = in_eights()})); }, Precision::kMixedBf16));
   chapter.loops.push_back(cured_loop(
-      "series, RMSprop", "the same with RMSprop in f32", series,
+      "series, RMSprop", "weekly CO2 through a GRU, 8 micro-batches an update, f32", series,
       [] { return optim::Optimizer(optim::RmsProp({.step = in_eights()})); }, Precision::kF32));
   chapter.tables = {optimizers_table, accumulation_table, precisions_table};
+  for (Loop& loop : chapter.loops) {
+    if (loop.name.starts_with("series")) loop.against = "series, Adam";  // another model than the images'
+  }
   chapter.summary =
-      "Nothing slows a loop after 1,500 iterations but what the loop itself keeps: a cache whose keys never "
-      "come again, or a tape that is never let go, take memory with every step, while an optimizer made "
-      "again "
-      "or a file read again cost the same in every step and are slow from the first one on. Accumulation "
-      "that "
-      "sets its sums to zero in every micro-batch is neither slow nor growing, it trains wrongly: an eighth "
-      "of "
-      "one micro-batch's gradient is what arrives. The cured loops take the same time at step 20,000 as at "
-      "step 100, and their memory is known before the first.";
+      "What slows or fills a long run is what the loop itself keeps: a cache whose keys never come again and "
+      "a tape that is never released take memory with every step. A new optimizer in each step, or a file "
+      "read again for each batch, costs the same in every step: slow from the first one on. Accumulation "
+      "that zeroes its sums in every micro-batch is neither slow nor growing; it trains wrongly. Nothing "
+      "happens at iteration 1,500 that did not happen before.";
   return chapter;
 }
 

@@ -75,7 +75,7 @@ observe::Table optimizers_table(double seconds) {
   trainings.push_back(std::make_unique<Training>(optim::Adam()));
   const char* names[] = {"SGD", "SGD with momentum", "RMSprop", "Adam"};
   const std::vector<double> times = step_times(trainings, std::vector<int64_t>(trainings.size(), 1), seconds);
-  observe::Table table{.title = "What an optimizer keeps beside the parameters, on the images",
+  observe::Table table{.title = "What an optimizer keeps besides the parameters (images)",
                        .columns = {"optimizer", "its state", "arena of the step", "a step"},
                        .rows = {},
                        .says = ""};
@@ -84,8 +84,8 @@ observe::Table optimizers_table(double seconds) {
                           bytes(trainings[i]->plan().arena_bytes), duration_text(times[i])});
   }
   table.says = fmt::format(
-      "Adam keeps two numbers a parameter, {} here, RMSprop one, SGD none; all are there before "
-      "the first step and none grows.",
+      "Adam keeps two numbers per parameter ({} here), RMSprop one, plain SGD none. All are allocated before "
+      "the first step, and none grows.",
       bytes(trainings.back()->state_bytes()));
   return table;
 }
@@ -100,8 +100,8 @@ observe::Table accumulation_table(double seconds) {
                                                    Precision::kF32, batch));
   }
   const std::vector<double> times = step_times(trainings, batches_an_update, seconds);
-  observe::Table table{.title = fmt::format("{} images an update: batch size against accumulation", kImages),
-                       .columns = {"batch", "batches an update", "arena", "times the arena", "an update",
+  observe::Table table{.title = fmt::format("{} images per update: batch size against accumulation", kImages),
+                       .columns = {"batch", "batches per update", "arena", "times the arena", "an update",
                                    "times the update", fmt::format("loss after {} updates", kUpdates)},
                        .rows = {},
                        .says = ""};
@@ -118,9 +118,8 @@ observe::Table accumulation_table(double seconds) {
                           fmt::format("{:.3f}", loss)});
   }
   table.says =
-      "Summing over smaller batches takes the arena down nearly with the batch, and costs a step's fixed "
-      "part and "
-      "a batch's way through the pipeline each time; each loss is of one order of the images.";
+      "Smaller batches need less memory, almost in proportion; each one adds a step's fixed time and its "
+      "fetch. The losses differ because each training shuffles the images in its own order.";
   return table;
 }
 
@@ -135,7 +134,7 @@ observe::Table precisions_table(double seconds) {
     trainings.push_back(std::make_unique<Training>(optimizer(precision), precision));
   }
   const std::vector<double> times = step_times(trainings, std::vector<int64_t>(trainings.size(), 1), seconds);
-  observe::Table table{.title = "Precision, on the images",
+  observe::Table table{.title = "Precision (images)",
                        .columns = {"policy", "activations", "arena", "a step", "loss after 500 steps"},
                        .rows = {},
                        .says = ""};
@@ -147,8 +146,9 @@ observe::Table precisions_table(double seconds) {
                           fmt::format("{:.3f}", fresh.loss_after(450, 50))});
   }
   table.says = fmt::format(
-      "Sixteen bits halve what the backward pass keeps; on a step as small as this {} ({:.2f}x with bf16).",
-      times[1] < times[0] ? "they save time as well" : "the casts cost more than they save",
+      "16-bit floats halve the activations that the backward pass keeps. In a step as small as this {} "
+      "({:.2f}x the time with bf16).",
+      times[1] < times[0] ? "they also save time" : "casting costs more time than it saves",
       times[1] / times[0]);
   return table;
 }

@@ -2,110 +2,197 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <utility>
 
+#include "isochron/apps/compare/diagnosis.h"
 #include "isochron/apps/compare/tally.h"
+#include "isochron/apps/compare/text.h"
 #include "isochron/observe/page.h"
 
 namespace isochron::apps {
 namespace {
 
+using observe::duration_text;
 using observe::escape_markup;
 using observe::Plot;
+using observe::PlotSeries;
 using observe::RunReport;
 
-/// Each loop's time over its own run, whatever its length; cured forms dashed.
-Plot loops_plot(const ChapterResult& result) {
-  Plot plot{.title = fmt::format("{}: time of an iteration, from each loop's beginning to its end",
-                                 result.chapter->name),
-            .x_label = "% of the run",
-            .y_label = "us",
-            .log_y = true};
+/// Where `long-run`'s document says that training slows.
+constexpr int64_t kMarkedIteration = 1500;
+
+/// An iteration axis, on which runs of all lengths have a place.
+Plot plot_over_iterations(const ChapterResult& result, const std::string& what, const char* unit) {
+  return {.title = fmt::format("{}: {}", result.chapter->name, what),
+          .x_label = "iteration",
+          .y_label = unit,
+          .log_x = true,
+          .marks = {{static_cast<double>(kMarkedIteration), count_text(kMarkedIteration)}}};
+}
+
+/// Cured forms dashed.
+Plot time_plot(const ChapterResult& result) {
+  Plot plot = plot_over_iterations(result, "mean time of an iteration", "us");
+  plot.log_y = true;
   for (size_t i = 0; i < result.loops.size(); ++i) {
+    const Loop& loop = result.chapter->loops[i];
     const RunReport& report = result.loops[i].report;
     if (report.windows.empty()) continue;
-    observe::PlotSeries series{.name = report.name, .dashed = result.chapter->loops[i].cured};
-    const std::vector<observe::Window> windows = main_windows(report);
-    const double last = static_cast<double>(windows.back().last_iteration) + 1;
-    for (const observe::Window& window : windows) {
-      series.x.push_back(50 * static_cast<double>(window.first_iteration + window.last_iteration) / last);
-      series.y.push_back(window.median_ns() / 1e3);
+    PlotSeries series{.name = report.name, .dashed = loop.cured};
+    for (const observe::Window& window : main_windows(report)) {
+      const double middle = 0.5 * static_cast<double>(window.first_iteration + window.last_iteration) + 1;
+      series.x.push_back(middle * static_cast<double>(loop.work_per_iteration));
+      series.y.push_back(per_iteration(loop, window.mean_ns()) / 1e3);
     }
     plot.series.push_back(std::move(series));
   }
   return plot;
 }
 
-std::string memory_text(const RunReport& report) {
-  const observe::SeriesReport* resident = report.find_series("rss_bytes");
-  const observe::SeriesReport* disk = report.find_series("disk_bytes");
-  std::string text;
-  for (const auto& [series, what] : {std::pair{resident, ""}, {disk, " on disk"}}) {
-    if (series == nullptr) continue;
-    text += fmt::format("{}{}{}", text.empty() ? "" : "<br>", gained_text(*series), what);
-    if (series->verdict) text += fmt::format(" {}", observe::verdict_markup(*series->verdict));
+/// What each loop took beyond its beginning; no series where none was sampled twice.
+Plot memory_plot(const ChapterResult& result) {
+  Plot plot = plot_over_iterations(result, "memory taken since the loop began (resident)", "MB");
+  for (size_t i = 0; i < result.loops.size(); ++i) {
+    const Loop& loop = result.chapter->loops[i];
+    const RunReport& report = result.loops[i].report;
+    const observe::SeriesReport* resident = report.find_series("rss_bytes");
+    if (resident == nullptr || resident->values.size() < 2) continue;
+    PlotSeries series{.name = report.name, .dashed = loop.cured};
+    for (size_t s = 0; s < resident->values.size(); ++s) {
+      series.x.push_back(static_cast<double>((report.sample_iterations[s] + 1) * loop.work_per_iteration));
+      series.y.push_back((resident->values[s] - resident->values.front()) / 1e6);
+    }
+    plot.series.push_back(std::move(series));
   }
+  return plot;
+}
+
+Plot epochs_plot(const ChapterResult& result, const std::string& title) {
+  Plot plot{.title = title, .x_label = "epoch", .y_label = "us", .log_y = true, .whole_x = true};
+  for (size_t i = 0; i < result.loops.size(); ++i) {
+    PlotSeries series{
+        .name = result.loops[i].report.name, .markers = true, .dashed = result.chapter->loops[i].cured};
+    for (const double ns : comparable_epochs(result, i)) {
+      series.x.push_back(static_cast<double>(series.x.size() + 1));
+      series.y.push_back(ns / 1e3);
+    }
+    if (!series.x.empty()) plot.series.push_back(std::move(series));
+  }
+  return plot;
+}
+
+/// A cell that carries its column's name along, for narrow screens (observe/page.cc).
+std::string cell(const char* column, const std::string& markup, const char* style = "prose") {
+  return fmt::format("<td class=\"{}\" data-label=\"{}\">{}</td>", style, column, markup);
+}
+
+/// A line a cause.
+std::string lines_markup(std::span<const observe::Cause> causes, const auto& text_of) {
+  std::string text;
+  for (const observe::Cause& cause : causes) text += fmt::format("<div>{}</div>", text_of(cause));
+  return causes.empty() ? "-" : text;
+}
+
+std::string what_markup(const Diagnosis& diagnosis) {
+  const bool growing = diagnosis.kind <= Diagnosis::Kind::kFills;
+  std::string text =
+      fmt::format("<span{}>{}</span>", growing ? " class=\"growing\"" : "", escape_markup(diagnosis.what));
+  if (!diagnosis.also.empty())
+    text += fmt::format("<div class=\"small\">also: {}</div>", escape_markup(diagnosis.also));
   return text;
 }
 
-/// On a narrow screen memory and cause stand below the rest of a row (observe/page.cc).
-std::string chapter_table(const ChapterResult& result) {
+std::string diagnoses_markup(std::span<const ChapterResult> results) {
+  const std::vector<Diagnosis> diagnoses = diagnoses_of(results);
+  if (diagnoses.empty()) return "";
   std::string text =
-      "<div class=\"scroll loops\"><table>\n<tr><th>loop</th><th>iteration</th><th>slower</th><th "
-      "class=\"text\">time</th><th class=\"text more\">memory</th><th class=\"text more\">cause</th></tr>\n";
-  for (size_t i = 0; i < result.loops.size(); ++i) {
-    const RunReport& report = result.loops[i].report;
-    const std::string memory = memory_text(report);
-    const bool none = report.causes.empty();
-    text += fmt::format(
-        "<tr{}><td>{}</td><td>{}</td><td>{}</td><td class=\"text\">{}</td><td class=\"text "
-        "more{}\">{}</td><td "
-        "class=\"prose more{}\">{}</td></tr>\n",
-        result.chapter->loops[i].cured ? " class=\"own\"" : "", escape_markup(report.name),
-        observe::duration_text(report.duration_ns.p50),
-        report.times_slower ? fmt::format("{:.3g}x", *report.times_slower) : "-",
-        observe::verdict_markup(report.time), memory.empty() ? " none" : "", memory, none ? " none" : "",
-        none ? "-" : escape_markup(report.causes.front().name));
+      "<table class=\"cards\">\n<tr><th>loop</th><th class=\"prose\">what happens</th><th "
+      "class=\"prose\">since</th><th class=\"prose\">cause, and cure</th></tr>\n";
+  for (const Diagnosis& diagnosis : diagnoses) {
+    const auto cause_and_cure = [](const observe::Cause& cause) {
+      return fmt::format("<b>{}</b>: {}", escape_markup(cause.name), escape_markup(cause.mend));
+    };
+    text += fmt::format("<tr><td><b>{}</b> <span class=\"small\">{}</span></td>{}{}{}</tr>\n",
+                        escape_markup(diagnosis.loop), diagnosis.chapter,
+                        cell("what happens", what_markup(diagnosis)),
+                        cell("since", escape_markup(diagnosis.since)),
+                        cell("cause, and cure", lines_markup(diagnosis.causes, cause_and_cure)));
   }
-  return text + "</table></div>\n";
+  return text + "</table>\n";
+}
+
+std::string loops_table(const ChapterResult& result) {
+  std::string text =
+      "<div class=\"scroll\"><table class=\"cards\">\n<tr><th>loop</th><th>mean</th><th>median</th><th>vs "
+      "cured</th><th class=\"text\">time</th><th class=\"prose\">memory and disk</th><th "
+      "class=\"prose\">causes</th></tr>\n";
+  for (size_t i = 0; i < result.loops.size(); ++i) {
+    const Loop& loop = result.chapter->loops[i];
+    const RunReport& report = result.loops[i].report;
+    text += fmt::format(
+        "<tr{}><td>{}</td>{}{}{}{}{}{}</tr>\n", loop.cured ? " class=\"own\"" : "",
+        escape_markup(report.name),
+        cell("mean", duration_text(per_iteration(loop, report.duration_ns.mean)), ""),
+        cell("median", duration_text(per_iteration(loop, report.duration_ns.p50)), ""),
+        cell("vs cured", report.times_slower ? observe::ratio_text(*report.times_slower) : "-", ""),
+        cell("time", observe::verdict_markup(report.time), "text"),
+        cell("memory and disk", memory_cell(report)),
+        cell("causes",
+             lines_markup(report.causes, [](const auto& cause) { return escape_markup(cause.name); })));
+  }
+  return text +
+         "</table></div>\n<p class=\"small\">Bold: cured. Times are of one iteration; <i>vs cured</i> "
+         "compares means, in which pauses count.</p>\n";
+}
+
+std::string loop_details(const Loop& loop, const LoopResult& result) {
+  std::string text = fmt::format("<details><summary><b>{}</b>: {}</summary>\n",
+                                 escape_markup(result.report.name), escape_markup(loop.what));
+  for (const Deviation& deviation : result.deviations)
+    text += fmt::format("<p><b>Not as expected:</b> {}.</p>\n", escape_markup(deviation.text));
+  for (const std::string& note : result.notes) text += fmt::format("<p>{}.</p>\n", escape_markup(note));
+  return text + observe::run_section(result.report) + "</details>\n";
 }
 
 std::string chapter_section(const ChapterResult& result) {
-  std::string text = fmt::format(
-      "<h2>{}</h2>\n<p>The complaint: \"{}\".</p>\n<p>{}</p>\n", escape_markup(result.chapter->name),
-      escape_markup(result.chapter->complaint), escape_markup(result.chapter->summary));
-  text += chapter_table(result);
-  if (const Plot plot = loops_plot(result); !plot.series.empty()) text += observe::html_figure(plot);
-  for (const observe::Table& table : result.tables) text += observe::table_markup(table);
-  for (size_t i = 0; i < result.loops.size(); ++i) {
-    const LoopResult& loop = result.loops[i];
-    text += fmt::format("<details><summary><b>{}</b>: {}</summary>\n", escape_markup(loop.report.name),
-                        escape_markup(result.chapter->loops[i].what));
-    for (const Deviation& deviation : loop.deviations)
-      text += fmt::format("<p><b>Not as expected:</b> {}.</p>\n", escape_markup(deviation.text));
-    for (const std::string& note : loop.notes) text += fmt::format("<p>{}.</p>\n", escape_markup(note));
-    text += observe::run_section(loop.report) + "</details>\n";
+  std::string text =
+      fmt::format("<h2>{}</h2>\n<p>The complaint: \"{}\".</p>\n", escape_markup(result.chapter->name),
+                  escape_markup(result.chapter->complaint));
+  for (const Plot& plot : {time_plot(result), memory_plot(result)}) {
+    if (!plot.series.empty()) text += observe::html_figure(plot);
   }
+  text += loops_table(result);
+  text += fmt::format("<p>{}</p>\n", escape_markup(result.chapter->summary));
+  if (observe::Table epochs = epochs_table(result); !epochs.rows.empty()) {
+    text += observe::html_figure(epochs_plot(result, std::exchange(epochs.title, "")));
+    text += observe::table_markup(epochs);
+  }
+  for (const observe::Table& table : result.tables) text += observe::table_markup(table);
+  text += "<h3>Each loop in detail</h3>\n";
+  for (size_t i = 0; i < result.loops.size(); ++i)
+    text += loop_details(result.chapter->loops[i], result.loops[i]);
   return text;
 }
 
 }  // namespace
 
-std::string compare_page(std::span<const ChapterResult> chapters) {
+std::string device_text(Device device) {
+  return device.is_cpu() ? "Ran on the CPU; no GPU was used." : fmt::format("Ran on {}.", device.str());
+}
+
+std::string compare_page(std::span<const ChapterResult> chapters, Device device) {
   Tally tally;
   tally.add(chapters);
-  std::string body = fmt::format(
-      "<p class=\"result\">{}.</p>\n<p>Each chapter runs the loops of one complaint about training that "
-      "slows down, as they are written and cured (bold), on the same "
-      "model and data. <i>Slower</i> is against the cured form; the verdicts are over each loop's own "
-      "run.</p>\n",
-      tally.latest_text());
+  std::string body = fmt::format("<p class=\"result\">{} {}</p>\n{}", headline(chapters), device_text(device),
+                                 diagnoses_markup(chapters));
   for (const ChapterResult& result : chapters) body += chapter_section(result);
+  body += fmt::format("<p class=\"small\">Against what is expected of these loops: {}.</p>\n",
+                      tally.latest_text());
   return observe::html_page("Training that slows down, and its cures", body);
 }
 
 std::string chapter_figure(const ChapterResult& result) {
-  const Plot plot = loops_plot(result);
+  const Plot plot = time_plot(result);
   return plot.series.empty() ? "" : observe::svg_file(plot, {.width = 800, .height = 380});
 }
 

@@ -4,15 +4,19 @@
 
 #include <span>
 #include <string>
-#include <vector>
 
 #include "isochron/apps/compare/chapter.h"
 
 namespace isochron::apps {
 
-std::string compare_page(std::span<const ChapterResult> chapters);
+/// First what is wrong with which loop, since when, why and what to do; then chapter by chapter the loops,
+/// their time and memory over the run, their epochs, and each loop's own report. `device`: where they ran.
+std::string compare_page(std::span<const ChapterResult> chapters, Device device);
 
 /// The chapter's figure as an SVG file; empty where no loop has a window to draw.
 std::string chapter_figure(const ChapterResult& result);
+
+/// "Ran on the CPU; no GPU was used."
+std::string device_text(Device device);
 
 }  // namespace isochron::apps

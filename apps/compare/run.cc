@@ -1,6 +1,7 @@
 #include "isochron/apps/compare/run.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <limits>
@@ -95,6 +96,10 @@ class Progress {
   std::string record() const {
     observe::RunRecord record{.title = loop_.name, .parts = {}};
     record.parts.push_back({.run = run_data(recorder_, loop_.name, report_options(loop_))});
+    observe::PlotSeries epochs{.name = loop_.name, .y = epochs_ns_};
+    for (size_t i = 1; i <= epochs_ns_.size(); ++i) epochs.x.push_back(static_cast<double>(i));
+    record.parts[0].blocks.push_back(
+        observe::Plot{.title = "Time of an epoch", .x_label = "epoch", .y_label = "ns", .series = {epochs}});
     if (loop_.notes) {
       for (std::string& note : loop_.notes())
         record.parts[0].blocks.push_back(observe::Paragraph{.text = std::move(note)});
@@ -137,9 +142,10 @@ class Progress {
   void end_epoch() {
     const int64_t now = observe::running_ns();
     ++epochs_;
-    if (epochs_ <= options_.epochs && !options_.quiet) {
-      fmt::print("    Epoch {}, Time: {:.4f} seconds\n", epochs_,
-                 static_cast<double>(now - epoch_began_ns_) * 1e-9);
+    if (epochs_ <= options_.epochs) {
+      epochs_ns_.push_back(static_cast<double>(now - epoch_began_ns_));
+      if (options_.verbose)
+        fmt::print("    Epoch {}, Time: {}\n", epochs_, observe::duration_text(epochs_ns_.back()));
     }
     const bool last = options_.iterations > 0 && iterations_ >= options_.iterations;
     const bool settles = loop_.max_iterations == 0 || has_twin_;
@@ -158,6 +164,7 @@ class Progress {
   bool in_run_;  // not beside the twin before it
   int64_t iterations_ = 0, run_iterations_ = 0;
   int epochs_ = 0;
+  std::vector<double> epochs_ns_;
   bool ended_ = false;
   bool warm_ = false;
   int64_t added_iterations_ = 0, added_ns_ = 0;  // what turns have, of the recorder's totals
@@ -165,6 +172,8 @@ class Progress {
 };
 
 std::string run_loop(const Loop& loop, const CompareOptions& options, observe::Turns& turns) {
+  // What a faulty loop is warned of would stand among others' results.
+  if (!options.verbose) ::dup2(STDOUT_FILENO, STDERR_FILENO);
   observe::TurnSensors sensors;
   observe::Recorder recorder({.sample_interval_ns = kSampleIntervalNs,
                               .timing_share = kTimingShare,
@@ -189,11 +198,10 @@ std::string run_tables(const Chapter& chapter, double seconds) {
 }
 
 std::string outcome_text(const LoopResult& result) {
-  const observe::FlatnessVerdict& time = result.report.time;
-  std::string text = fmt::format("{} an iteration, {}", observe::duration_text(result.report.duration_ns.p50),
-                                 flatness_name(time.kind));
-  if (!time.largest.name.empty()) text += fmt::format(" {:+.1f} %", 100 * time.largest.change);
-  return text + (result.settled ? "" : ", not settled");
+  return fmt::format("mean {}, median {} an iteration, {}{}",
+                     observe::duration_text(result.report.duration_ns.mean),
+                     observe::duration_text(result.report.duration_ns.p50), verdict_cell(result.report.time),
+                     result.settled ? "" : ", not settled");
 }
 
 /// A loop on its way through its turns.
@@ -251,11 +259,12 @@ class Running {
     twin_.reset();
     const std::string record = worker_->finish();
     if (found) {
-      result_.notes = notes_of(parse(record));
+      take_blocks(parse(record));
     } else {
       take(record);
     }
-    fmt::print("\n  {}: {}\n{}    {}\n", loop_.name, loop_.what, worker_->printed(), outcome_text(result_));
+    if (options_.verbose)
+      fmt::print("\n  {}: {}\n{}    {}\n", loop_.name, loop_.what, worker_->printed(), outcome_text(result_));
     return std::move(result_);
   }
 
@@ -270,18 +279,20 @@ class Running {
   observe::RunRecord parse(const std::string& record) const {
     return observe::parse_run_record(record, loop_.name);
   }
-  static std::vector<std::string> notes_of(const observe::RunRecord& record) {
-    std::vector<std::string> notes;
-    for (const observe::Block& block : record.parts.at(0).blocks)
-      notes.push_back(std::get<observe::Paragraph>(block).text);
-    return notes;
+  /// The loop's notes and its epochs.
+  void take_blocks(const observe::RunRecord& record) {
+    result_.notes.clear();
+    for (const observe::Block& block : record.parts.at(0).blocks) {
+      if (const auto* note = std::get_if<observe::Paragraph>(&block)) result_.notes.push_back(note->text);
+      if (const auto* epochs = std::get_if<observe::Plot>(&block)) result_.epochs_ns = epochs->series.at(0).y;
+    }
   }
 
   /// What was found flat is settled. Where nothing is expected of time, so is what isn't decided;
   /// a change must be found twice there, for what happens to the machine at a run's end looks like one.
   void take(const std::string& text) {
     const observe::RunRecord record = parse(text);
-    result_.notes = notes_of(record);
+    take_blocks(record);
     data_ = *record.parts.at(0).run;
     data_.turns.before = turns_before_;
     result_.report = make_report(data_);
@@ -306,28 +317,18 @@ class Running {
   observe::RunData data_;          // at the latest look
   std::unique_ptr<observe::Worker> twin_;
   std::vector<observe::TurnPair> turns_before_;
-  LoopResult result_{.report = {}, .notes = {}, .deviations = {}, .settled = false};
+  LoopResult result_{.report = {}, .notes = {}, .epochs_ns = {}, .deviations = {}, .settled = false};
 };
 
 /// A change that no second look has confirmed is none to speak of.
 void withdraw(LoopResult& result) {
   observe::FlatnessVerdict& time = result.report.time;
   if (result.settled || time.kind == Flatness::kInconclusive) return;
-  time.reason = fmt::format("{} at one look ({}), which no second one has confirmed",
+  time.reason = fmt::format("{} when looked at once ({}); a second look did not confirm it",
                             flatness_name(time.kind), time.reason);
   time.kind = Flatness::kInconclusive;
   time.iterations_to_decide = std::numeric_limits<double>::infinity();  // another look would
   result.report.evidence.set("time.growing", 0);
-}
-
-/// The index of the loop that `loop` is compared with.
-size_t held_against(const Chapter& chapter, const Loop& loop) {
-  const auto found = std::find_if(chapter.loops.begin(), chapter.loops.end(), [&](const Loop& other) {
-    return loop.against.empty() ? other.cured : other.name == loop.against;
-  });
-  require(found != chapter.loops.end(), ErrorCode::kInvalidArgument, chapter.name,
-          "'{}' has no loop to be held against", loop.name);
-  return static_cast<size_t>(found - chapter.loops.begin());
 }
 
 /// Holds each loop against its cured form.
@@ -337,14 +338,92 @@ void compare_forms(ChapterResult& result) {
   std::vector<RunReport> reports;  // as they are before any is held against another
   for (const LoopResult& loop : result.loops) reports.push_back(loop.report);
   for (size_t i = 0; i < loops.size(); ++i) {
-    const size_t other = held_against(*result.chapter, loops[i]);
+    const Loop& other = held_against(*result.chapter, loops[i]);
     // The other form's time for what one recorded iteration of this loop does.
-    RunReport same_work = reports[other];
-    same_work.duration_ns.p50 *= static_cast<double>(loops[i].work_per_iteration) /
-                                 static_cast<double>(loops[other].work_per_iteration);
+    RunReport same_work = reports[static_cast<size_t>(&other - loops.data())];
+    same_work.duration_ns.mean *=
+        static_cast<double>(loops[i].work_per_iteration) / static_cast<double>(other.work_per_iteration);
     compare_with_cured(result.loops[i].report, same_work);
     result.loops[i].deviations = deviations_of(loops[i], result.loops[i]);
   }
+}
+
+using Clock = std::function<double()>;  // seconds
+using Loops = std::vector<std::unique_ptr<Running>>;
+
+/// On a terminal, one line that says what runs; gone when the chapter is done.
+class StatusLine {
+ public:
+  explicit StatusLine(const Chapter& chapter) : chapter_(chapter), shown_(::isatty(STDERR_FILENO) == 1) {}
+  StatusLine(const StatusLine&) = delete;
+  StatusLine& operator=(const StatusLine&) = delete;
+  ~StatusLine() {
+    if (shown_) fmt::print(stderr, "\r\033[K");
+  }
+  void show(double seconds, std::string_view what) const {
+    if (shown_)
+      fmt::print(stderr, "\r\033[K{}: {:.0f} s, {} loops, {}", chapter_.name, seconds, chapter_.loops.size(),
+                 what);
+  }
+
+ private:
+  const Chapter& chapter_;
+  bool shown_;
+};
+
+/// All parts of the runs of a chapter's loops, in turns.
+void run_loops(const Loops& loops, const StatusLine& status, const Clock& spent, double until) {
+  for (const std::unique_ptr<Running>& loop : loops) {
+    if (spent() >= until) break;
+    status.show(spent(), "warming up");
+    loop->prepare();
+  }
+  for (bool any = true; any;) {
+    any = false;
+    status.show(spent(), "in turns");
+    for (const std::unique_ptr<Running>& loop : loops) {
+      if (!loop->wants_turn(spent() < until)) continue;
+      loop->turn();
+      any = true;
+    }
+  }
+  for (int look = 0; look < kLooksBeside; ++look) {
+    for (const std::unique_ptr<Running>& loop : loops) {
+      if (!loop->wants_twin() || spent() >= until) continue;
+      status.show(spent(), "beside their twins");
+      loop->look_beside_twin();
+    }
+  }
+}
+
+/// Made in a process of their own.
+std::vector<observe::Table> tables_of(const Chapter& chapter, double seconds) {
+  std::vector<observe::Table> tables;
+  if (chapter.tables.empty()) return tables;
+  std::fflush(stdout);  // or the process would print it again
+  observe::Worker worker([&](observe::Turns&) { return run_tables(chapter, seconds); });
+  worker.run(1);
+  const observe::RunRecord record = observe::parse_run_record(worker.finish(), chapter.name);
+  for (const observe::Block& block : record.parts.at(0).blocks)
+    tables.push_back(std::get<observe::Table>(block));
+  return tables;
+}
+
+/// Within the time that is left until `until`, beyond what each loop has in any case.
+ChapterResult run_chapter(const Chapter& chapter, const CompareOptions& options, const Clock& spent,
+                          double until) {
+  const StatusLine status(chapter);
+  const double table_seconds = options.iterations > 0 ? 0.1 : options.seconds / 5;
+  until -= static_cast<double>(chapter.tables.size()) * table_seconds * kTableTimes;
+  Loops loops;
+  for (const Loop& loop : chapter.loops) loops.push_back(std::make_unique<Running>(loop, options));
+  run_loops(loops, status, spent, until);
+  ChapterResult result{&chapter, {}, {}};
+  for (const std::unique_ptr<Running>& loop : loops) result.loops.push_back(loop->finish());
+  status.show(spent(), "tables");
+  result.tables = tables_of(chapter, table_seconds);
+  compare_forms(result);
+  return result;
 }
 
 }  // namespace
@@ -366,84 +445,21 @@ void run_steps(LoopContext& context, data::Dataset& batches,
   }
 }
 
-std::vector<ChapterResult> run_chapters(std::span<const Chapter> chapters, const CompareOptions& options) {
+std::vector<ChapterResult> run_chapters(std::span<const Chapter> chapters, const CompareOptions& options,
+                                        const std::function<void(const ChapterResult& result)>& done) {
   const int64_t began_ns = now_ns();
-  const auto spent = [began_ns] { return static_cast<double>(now_ns() - began_ns) * 1e-9; };
-  std::vector<std::vector<std::unique_ptr<Running>>> running;
-  size_t loops = 0, tables = 0;
-  for (const Chapter& chapter : chapters) {
-    auto& own = running.emplace_back();
-    for (const Loop& loop : chapter.loops) own.push_back(std::make_unique<Running>(loop, options));
-    loops += chapter.loops.size();
-    tables += chapter.tables.size();
-  }
-  const double table_seconds = options.iterations > 0 ? 0.1 : options.seconds / 5;
-  if (options.iterations == 0) {
-    fmt::print(
-        "{} loops run in turns, each in a process of its own: {:g} s each, and time beside a twin that "
-        "stands still meanwhile, {:g} s in all.\n",
-        loops, options.seconds, options.budget_seconds);
-    std::fflush(stdout);
-  }
-  const double until = options.budget_seconds - static_cast<double>(tables) * table_seconds * kTableTimes;
-  for (const auto& own : running) {
-    for (const std::unique_ptr<Running>& loop : own) {
-      if (spent() < until) loop->prepare();
-    }
-  }
-  for (bool any = true; any;) {
-    any = false;
-    for (const auto& own : running) {
-      for (const std::unique_ptr<Running>& loop : own) {
-        if (!loop->wants_turn(spent() < until)) continue;
-        loop->turn();
-        any = true;
-      }
-    }
-  }
-  for (int look = 0; look < kLooksBeside; ++look) {
-    for (const auto& own : running) {
-      for (const std::unique_ptr<Running>& loop : own) {
-        if (loop->wants_twin() && spent() < until) loop->look_beside_twin();
-      }
-    }
-  }
+  const Clock spent = [began_ns] { return static_cast<double>(now_ns() - began_ns) * 1e-9; };
+  size_t left = 0;  // loops
+  for (const Chapter& chapter : chapters) left += chapter.loops.size();
   std::vector<ChapterResult> results;
-  for (size_t c = 0; c < chapters.size(); ++c) {
-    const Chapter& chapter = chapters[c];
-    fmt::print("\n== {} ==  \"{}\"\n", chapter.name, chapter.complaint);
-    ChapterResult result{&chapter, {}, {}};
-    for (const std::unique_ptr<Running>& loop : running[c]) result.loops.push_back(loop->finish());
-    std::fflush(stdout);
-    if (!chapter.tables.empty()) {
-      observe::Worker worker([&](observe::Turns&) { return run_tables(chapter, table_seconds); });
-      worker.run(1);
-      const observe::RunRecord record = observe::parse_run_record(worker.finish(), chapter.name);
-      for (const observe::Block& block : record.parts.at(0).blocks)
-        result.tables.push_back(std::get<observe::Table>(block));
-    }
-    compare_forms(result);
-    results.push_back(std::move(result));
+  for (const Chapter& chapter : chapters) {
+    const double share = static_cast<double>(chapter.loops.size()) / static_cast<double>(left);
+    const double began = spent();
+    results.push_back(run_chapter(chapter, options, spent, began + (options.budget_seconds - began) * share));
+    left -= chapter.loops.size();
+    done(results.back());
   }
-  if (options.iterations == 0)
-    fmt::print("\n{:.0f} s of {:g} were spent.\n", spent(), options.budget_seconds);
   return results;
-}
-
-std::string chapter_text(const ChapterResult& result) {
-  std::vector<RunReport> reports;
-  for (const LoopResult& loop : result.loops) reports.push_back(loop.report);
-  std::string text = fmt::format("\n== {} ==\n\n{}", result.chapter->name, observe::summary_text(reports));
-  for (const LoopResult& loop : result.loops) {
-    for (const std::string& note : loop.notes) text += fmt::format("  {}: {}\n", loop.report.name, note);
-  }
-  for (const observe::Table& table : result.tables) text += fmt::format("\n{}", observe::table_text(table));
-  text += fmt::format("\n{}\n", result.chapter->summary);
-  for (const LoopResult& loop : result.loops) {
-    for (const Deviation& deviation : loop.deviations)
-      text += fmt::format("  not as expected: {}: {}\n", loop.report.name, deviation.text);
-  }
-  return text;
 }
 
 }  // namespace isochron::apps

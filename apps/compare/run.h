@@ -2,6 +2,7 @@
 // found to be.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -9,16 +10,14 @@
 
 namespace isochron::apps {
 
-/// Runs all loops in turns of 0.2 s, each in a process of its own, so that what the machine does from one
-/// second to the next meets them all, and all parts of each. Every loop has `options.seconds`; one that runs
-/// on is beside its twin before and after (observe/side_by_side.h), as long as `options.budget_seconds`
-/// allow. Then makes the tables. Prints the documents' lines per epoch and a verdict for each. `chapters`
-/// must outlive the result. Nothing may have been computed in parallel by this process before (see
+/// Runs one chapter after the other, the loops of each in turns of 0.2 s, each in a process of its own, so
+/// that what the machine does from one second to the next meets them all, and all parts of each. Every loop
+/// has `options.seconds`; one that runs on is beside its twin before and after (observe/side_by_side.h), as
+/// long as the chapter's share of `options.budget_seconds` allows. Then makes the tables, and calls `done`.
+/// `options.verbose` prints the document's lines per epoch and a verdict for each loop. `chapters` must
+/// outlive the result. Nothing may have been computed in parallel by this process before (see
 /// observe/worker.h).
-std::vector<ChapterResult> run_chapters(std::span<const Chapter> chapters, const CompareOptions& options);
-
-/// The loops side by side, what they left to say, the tables, the three sentences, deviations. Ends with a
-/// newline.
-std::string chapter_text(const ChapterResult& result);
+std::vector<ChapterResult> run_chapters(std::span<const Chapter> chapters, const CompareOptions& options,
+                                        const std::function<void(const ChapterResult& result)>& done);
 
 }  // namespace isochron::apps

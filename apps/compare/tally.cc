@@ -51,13 +51,13 @@ void Tally::add(std::span<const ChapterResult> chapters) {
 }
 
 std::string Tally::latest_text() const {
-  return fmt::format("{} loops: {} as expected, {} undecided, {} otherwise", latest_.all(), latest_.expected,
-                     latest_.undecided, latest_.otherwise);
+  return fmt::format("{} loops: {} as expected, {} inconclusive, {} not as expected", latest_.all(),
+                     latest_.expected, latest_.undecided, latest_.otherwise);
 }
 
 std::string Tally::text() const {
   observe::Table table{.title = fmt::format("{} runs", runs_),
-                       .columns = {"loop", "as expected", "undecided", "otherwise", "found instead"},
+                       .columns = {"loop", "as expected", "inconclusive", "not as expected", "found instead"},
                        .rows = {},
                        .says = {}};
   const auto numbers = [](const Counts& counts) {
@@ -81,7 +81,7 @@ std::string Tally::text() const {
   const auto share = [&](int64_t count) {
     return 100 * static_cast<double>(count) / static_cast<double>(std::max<int64_t>(1, all.all()));
   };
-  table.says = fmt::format("{:.1f} % as expected, {:.1f} % undecided, {:.1f} % otherwise.",
+  table.says = fmt::format("{:.1f} % as expected, {:.1f} % inconclusive, {:.1f} % not as expected.",
                            share(all.expected), share(all.undecided), share(all.otherwise));
   return observe::table_text(table);
 }

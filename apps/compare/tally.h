@@ -14,7 +14,7 @@ class Tally {
  public:
   void add(std::span<const ChapterResult> chapters);
 
-  /// One line on the latest run: "27 loops: 26 as expected, 1 undecided, 0 otherwise".
+  /// On the latest run: "27 loops: 26 as expected, 1 inconclusive, 0 not as expected".
   std::string latest_text() const;
   /// A row a loop, sums with shares, and what was found otherwise, how often.
   std::string text() const;

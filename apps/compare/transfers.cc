@@ -265,7 +265,7 @@ Chapter transfers_chapter(Device device) {
   chapter.complaint = "execution slows progressively, waiting for its batches";
   chapter.loops = {
       {.name = "made and copied in the loop",
-       .what = "random batches made on the host, copied row by row, then train_on_batch",
+       .what = "random batches made on the host and copied row by row, then train_on_batch",
        .against = kSlices,
        .iterations_per_epoch = kStepsPerEpoch,
        .expected = {.slow = true, .cause = "synchronous or many small transfers"},
@@ -278,12 +278,13 @@ Chapter transfers_chapter(Device device) {
            [copies, device] {
              const double each = static_cast<double>(copies->ns) / static_cast<double>(copies->count);
              return std::vector<std::string>{fmt::format(
-                 "{} copies a step, {:.0f} ns each {}", copies_a_step(device), each,
-                 device.is_cpu() ? "with the tensor that is made for it; there is no device to wait for"
-                                 : "from pageable memory, with the wait for it")};
+                 "{} copies per step, {:.0f} ns each, {}", copies_a_step(device), each,
+                 device.is_cpu()
+                     ? "including the tensor made for it; on the CPU there is no device to wait for"
+                     : "from pageable memory, including the wait for it")};
            }},
       {.name = "shuffled at once each epoch",
-       .what = "all rows shuffled and copied together at the beginning of each epoch, then cut into batches",
+       .what = "all rows shuffled and copied at the start of each epoch, then cut into batches",
        .against = kSlices,
        .iterations_per_epoch = kStepsPerEpoch,
        .expected = {.spike_period = static_cast<int>(kStepsPerEpoch), .spike_label = kShuffle},
@@ -311,17 +312,10 @@ Chapter transfers_chapter(Device device) {
   chapter.tables = {[device](double) { return culprits_table(device); },
                     [device](double seconds) { return checks_table(device, seconds); }};
   chapter.summary =
-      "Making a batch in the loop, and copying it there piece by piece, keeps the step waiting for work that "
-      "could have "
-      "been done before; on a device each small copy would also wait for the one before it, here it costs an "
-      "allocation "
-      "and a call. Decoding files in the loop is the same complaint with a larger number, and shuffling "
-      "everything at "
-      "once the same work as one long step an epoch, which a mean hides and the list of spikes names. A "
-      "pipeline does "
-      "all of it on other threads while the step before runs, once where the result can be kept, and hands "
-      "over each "
-      "batch in a place that is there from the beginning.";
+      "Making a batch in the loop and copying it row by row keeps the step waiting for work that could have "
+      "been done before. Decoding files in the loop is the same with more work; the loop below it decodes "
+      "them in the pipeline instead. Shuffling everything at once is one long step in each epoch. A pipeline "
+      "does all of this on other threads while the step before runs.";
   return chapter;
 }
 

@@ -104,9 +104,9 @@ observe::Table culprits_table(Device device) {
                {"a root at zero: finite loss, infinite gradient", of_gradient(device)},
                {"a learning rate of 1e20", of_learning_rate(device)}},
       .says =
-          "Each is found after the step in which it came about, and named by the tensor or the op that was "
-          "first: the last good state is gone back to, and the steps since are run again and looked "
-          "through."};
+          "Each is found after the step in which it arose, and the tensor or op that held it first is named: "
+          "the last finite snapshot is restored and the steps since are run again with every result "
+          "checked."};
 }
 
 observe::Table checks_table(Device device, double seconds) {
@@ -127,17 +127,17 @@ observe::Table checks_table(Device device, double seconds) {
                                         [&] { fit(true, 1); }};
   const std::vector<double> times = times_in_turns(ways, seconds);
   const double steps = kEpochs * static_cast<double>(kRows / kBatch);
-  observe::Table table{.title = "What looking for them costs",
-                       .columns = {"looked at", "a step", "of not looking for whose fault"},
+  observe::Table table{.title = "What looking for NaN and infinity costs",
+                       .columns = {"what is checked", "a step", "vs the first row"},
                        .rows = {},
                        .says = ""};
-  const char* names[] = {"the loss, every 100 steps", "and the last good state kept, to name the culprit",
-                         "and the loss after every step"};
+  const char* names[] = {"the loss, every 100 steps", "the same, and a snapshot kept to name the culprit",
+                         "the loss after every step, and a snapshot kept"};
   for (size_t i = 0; i < times.size(); ++i) {
     table.rows.push_back(
         {names[i], duration_text(times[i] / steps), fmt::format("{:.3f}x", times[i] / times[0])});
   }
-  table.says = fmt::format("Being able to name the culprit costs {:+.1f} % of a step.",
+  table.says = fmt::format("Being able to name the culprit changes a step's time by {:+.1f} %.",
                            100 * (times[1] / times[0] - 1));
   return table;
 }

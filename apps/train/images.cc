@@ -145,21 +145,20 @@ void train_classifier(const TrainOptions& options, const Classifier& classifier)
   session.fit(trainer, batches, {.validation_data = test});
   const train::Results results = trainer.evaluate(test);
   const double accuracy = results["accuracy"];
-  session.finish(
-      {.title = fmt::format("{} on {}", classifier.name, images.name),
-       .task = fmt::format("{} images it has not seen; the mean loss is {:.4g}", images.test.images.extent(0),
-                           results["loss"]),
-       .result = fmt::format("It names {:.1f} % of them rightly; taking the class whose mean image "
-                             "is nearest gives {:.1f} %.",
-                             100 * accuracy, 100 * nearest),
-       .measures = {"accuracy"},
-       .compared = {{"this model", {accuracy}},
-                    {"nearest class mean", {nearest}},
-                    {"most frequent class", {frequent}}},
-       .test = {{"loss", results["loss"]},
-                {"accuracy", accuracy},
-                {"nearest_class_mean_accuracy", nearest},
-                {"most_frequent_class_accuracy", frequent}}});
+  session.finish({.title = fmt::format("{} on {}", classifier.name, images.name),
+                  .task = fmt::format("{} images it has not seen; the mean loss is {:.4g}",
+                                      images.test.images.extent(0), results["loss"]),
+                  .result = fmt::format(
+                      "Accuracy {:.1f} %; choosing the class whose mean image is nearest gives {:.1f} %.",
+                      100 * accuracy, 100 * nearest),
+                  .measures = {"accuracy"},
+                  .compared = {{"this model", {accuracy}},
+                               {"nearest class mean", {nearest}},
+                               {"most frequent class", {frequent}}},
+                  .test = {{"loss", results["loss"]},
+                           {"accuracy", accuracy},
+                           {"nearest_class_mean_accuracy", nearest},
+                           {"most_frequent_class_accuracy", frequent}}});
 }
 
 std::unique_ptr<nn::Module> small_convolutional() {

@@ -95,7 +95,7 @@ observe::RunRecord train_record(const TrainOutcome& outcome, const std::string& 
   }
   if (Plot plot = loss_plot(history); !plot.series.empty()) blocks.push_back(std::move(plot));
   record.parts.push_back(std::move(outcome_part));
-  record.parts.push_back({.heading = "The run: did it stay even?", .blocks = {}, .run = std::move(run)});
+  record.parts.push_back({.heading = "Time and memory over the run", .blocks = {}, .run = std::move(run)});
   record.parts.push_back({.blocks = {Paragraph{Paragraph::Style::kSmall, summary + "."}}});
   return record;
 }

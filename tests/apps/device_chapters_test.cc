@@ -55,7 +55,7 @@ TEST(DeviceChapters, BatchesComeInFiveWays) {
   for (const Loop& loop : chapter.loops) {
     const std::string notes = notes_of(loop, 40);
     if (loop.name == "made and copied in the loop") {
-      EXPECT_THAT(notes, testing::HasSubstr("64 copies a step"));
+      EXPECT_THAT(notes, testing::HasSubstr("64 copies per step"));
     }
   }
   const observe::Table culprits = chapter.tables[0](0.01);

@@ -72,7 +72,7 @@ TEST_F(TrainCommand, WritesWhatItFound) {
   const std::string page = content_of(out / "report.html");
   EXPECT_THAT(page,
               AllOf(HasSubstr("<!doctype html>"), HasSubstr("Loss in training"), HasSubstr("always the mean"),
-                    HasSubstr("prefers-color-scheme: dark"), HasSubstr("did it stay even?"),
+                    HasSubstr("prefers-color-scheme: dark"), HasSubstr("Time and memory over the run"),
                     HasSubstr("Time of an iteration over the run"), HasSubstr("Where its time goes")));
   EXPECT_THAT(page, Not(AnyOf(HasSubstr("src="), HasSubstr("href="), HasSubstr("url(")))) << "self-contained";
 }

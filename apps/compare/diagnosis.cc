@@ -1,0 +1,209 @@
+#include "isochron/apps/compare/diagnosis.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <tuple>
+
+#include "isochron/observe/statistics.h"
+
+namespace isochron::apps {
+namespace {
+
+using observe::Flatness;
+using observe::RunReport;
+using observe::SeriesReport;
+using observe::Window;
+using Kind = Diagnosis::Kind;
+
+constexpr const char* kFromTheFirst = "the first iteration";
+/// An iteration that lasts so much longer than at first is noticed.
+constexpr double kNoticed = 1.2;
+/// Pauses below this share of the time are none to speak of.
+constexpr double kPauseShare = 0.02;
+
+/// A symptom of a loop.
+struct Part {
+  Kind kind;
+  std::string what;
+  std::string since;
+};
+
+/// The windows that were judged.
+std::vector<Window> judged_windows(const RunReport& report) {
+  std::vector<Window> windows = main_windows(report);
+  const auto warmup = std::min(static_cast<size_t>(report.time.warmup_windows), windows.size());
+  windows.erase(windows.begin(), windows.begin() + static_cast<std::ptrdiff_t>(warmup));
+  return windows;
+}
+
+/// From which iteration on windows stay `kNoticed` times above the level of the first tenth. What does so as
+/// early as in the second tenth has grown from the beginning.
+std::string noticed_since(const Loop& loop, std::span<const Window> windows, double first_ns) {
+  size_t from = windows.size();
+  while (from > 0 && windows[from - 1].median_ns() > kNoticed * first_ns) --from;
+  if (from == windows.size()) return "over the whole run";
+  if (from <= windows.size() / 5) return kFromTheFirst;
+  return fmt::format("iteration {}", count_text(windows[from].first_iteration * loop.work_per_iteration));
+}
+
+std::optional<Part> slows_down(const Loop& loop, const RunReport& report) {
+  if (report.time.kind != Flatness::kGrowing) return std::nullopt;
+  const std::vector<Window> windows = judged_windows(report);
+  const size_t tenth = std::max<size_t>(1, windows.size() / 10);
+  if (windows.size() < 2 * tenth) return Part{Kind::kSlowsDown, "slows down", kFromTheFirst};
+  const std::vector<double> means = window_means(windows);
+  const double first = observe::mean(std::span(means).first(tenth));
+  const double last = observe::mean(std::span(means).last(tenth));
+  const std::vector<double> medians = window_medians(windows);
+  return Part{
+      Kind::kSlowsDown,
+      fmt::format("slows down, {} -> {} an iteration", observe::duration_text(per_iteration(loop, first)),
+                  observe::duration_text(per_iteration(loop, last))),
+      noticed_since(loop, windows, observe::median(std::span(medians).first(tenth)))};
+}
+
+/// When a level had begun to rise: a twentieth of what it gained was there.
+std::string grows_since(const Loop& loop, const RunReport& report, const SeriesReport& series) {
+  constexpr double kBegun = 0.05, kAtFirst = 0.1;
+  const double threshold = series.first + kBegun * (series.last - series.first);
+  const auto at = std::ranges::find_if(series.values, [&](double value) { return value >= threshold; });
+  const auto i = static_cast<size_t>(at - series.values.begin());
+  if (i >= report.sample_iterations.size()) return kFromTheFirst;
+  const int64_t iteration = report.sample_iterations[i];
+  if (static_cast<double>(iteration) <= kAtFirst * static_cast<double>(report.iterations))
+    return kFromTheFirst;
+  return fmt::format("iteration {}", count_text(iteration * loop.work_per_iteration));
+}
+
+std::optional<Part> fills(const Loop& loop, const RunReport& report) {
+  const auto grows = [&](std::string_view name) -> const SeriesReport* {
+    const SeriesReport* series = report.find_series(name);
+    return series != nullptr && series->verdict && series->verdict->kind == Flatness::kGrowing ? series
+                                                                                               : nullptr;
+  };
+  std::optional<Part> part;
+  const auto add = [&](const SeriesReport* series, const char* what) {
+    if (series == nullptr) return;
+    const std::string text = fmt::format("{} {}", what, gained_text(*series));
+    if (part) {
+      part->what += fmt::format(", {}", text);
+    } else {
+      part = {Kind::kFills, text, grows_since(loop, report, *series)};
+    }
+  };
+  const SeriesReport* resident = grows("rss_bytes");
+  add(grows("disk_bytes"), "fills the disk,");
+  add(resident != nullptr ? resident : grows("bytes_in_use"), "takes more and more memory,");
+  if (part)
+    part->what += fmt::format(" in {} iterations", count_text(report.iterations * loop.work_per_iteration));
+  return part;
+}
+
+std::optional<Part> is_slow(const RunReport& report, const Loop& against) {
+  if (report.times_slower.value_or(1) < observe::kSlowFactor) return std::nullopt;
+  return Part{
+      Kind::kSlow,
+      fmt::format("takes {} the time of '{}'", observe::ratio_text(*report.times_slower), against.name),
+      kFromTheFirst};
+}
+
+std::optional<Part> pauses(const Loop& loop, const RunReport& report) {
+  const observe::SpikeReport& spikes = report.spikes;
+  if (!spikes.period || spikes.time_share < kPauseShare) return std::nullopt;
+  return Part{Kind::kPauses,
+              fmt::format("pauses every {} iterations ({}), {:.0f} % of its time",
+                          count_text(spikes.period->length * loop.work_per_iteration), spikes.owner_name(),
+                          100 * spikes.time_share),
+              kFromTheFirst};
+}
+
+std::optional<Diagnosis> diagnose(const ChapterResult& result, size_t i) {
+  const Loop& loop = result.chapter->loops[i];
+  const RunReport& report = result.loops[i].report;
+  std::vector<Part> parts;
+  const auto add = [&parts](std::optional<Part> part) {
+    if (part) parts.push_back(std::move(*part));
+  };
+  add(slows_down(loop, report));
+  add(fills(loop, report));
+  if (!loop.cured) {
+    const bool mostly_pauses = report.spikes.time_share > 0.5;
+    if (mostly_pauses) add(pauses(loop, report));
+    add(is_slow(report, held_against(*result.chapter, loop)));
+    if (!mostly_pauses) add(pauses(loop, report));
+  }
+  if (loop.fault) parts.push_back({Kind::kTrainsWrongly, loop.fault->what, kFromTheFirst});
+  if (parts.empty()) return std::nullopt;
+  Diagnosis diagnosis{.kind = parts.front().kind,
+                      .chapter = result.chapter->name,
+                      .loop = report.name,
+                      .what = parts.front().what,
+                      .since = parts.front().since,
+                      .also = {},
+                      .causes = {}};
+  for (size_t p = 1; p < parts.size(); ++p)
+    diagnosis.also += fmt::format("{}{}", p == 1 ? "" : "; ", parts[p].what);
+  std::ranges::copy_if(report.causes, std::back_inserter(diagnosis.causes),
+                       [](const observe::Cause& cause) { return !observe::of_machine(cause.name); });
+  if (loop.fault) diagnosis.causes.push_back({loop.fault->cause, loop.fault->cure, ""});
+  return diagnosis;
+}
+
+}  // namespace
+
+double per_iteration(const Loop& loop, double ns) {
+  return ns / static_cast<double>(loop.work_per_iteration);
+}
+
+std::string count_text(int64_t count) {
+  std::string text = fmt::format("{}", count);
+  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > (count < 0 ? 1 : 0); at -= 3)
+    text.insert(static_cast<size_t>(at), 1, ',');
+  return text;
+}
+
+std::vector<Diagnosis> diagnoses_of(std::span<const ChapterResult> results) {
+  std::vector<Diagnosis> list;
+  for (const ChapterResult& result : results) {
+    for (size_t i = 0; i < result.loops.size(); ++i) {
+      if (auto diagnosis = diagnose(result, i)) list.push_back(std::move(*diagnosis));
+    }
+  }
+  std::ranges::stable_sort(list, {}, &Diagnosis::kind);
+  return list;
+}
+
+std::vector<Diagnosis> diagnoses_of(const ChapterResult& result) { return diagnoses_of({&result, 1}); }
+
+std::string headline(std::span<const ChapterResult> results) {
+  std::map<Kind, int64_t> counts;
+  for (const Diagnosis& diagnosis : diagnoses_of(results)) ++counts[diagnosis.kind];
+  constexpr std::tuple<Kind, const char*, const char*> kWords[] = {
+      {Kind::kSlowsDown, "slows down as it runs", "slow down as they run"},
+      {Kind::kFills, "fills memory or disk", "fill memory or disk"},
+      {Kind::kSlow, "is slow from its first iteration on", "are slow from their first iteration on"},
+      {Kind::kPauses, "pauses on a beat", "pause on a beat"},
+      {Kind::kTrainsWrongly, "trains wrongly", "train wrongly"}};
+  std::vector<std::string> found;
+  for (const auto& [kind, one, many] : kWords) {
+    if (const int64_t count = counts[kind]; count > 0)
+      found.push_back(fmt::format("{} {}", count, count == 1 ? one : many));
+  }
+  int64_t loops = 0, cured = 0, flat = 0;
+  for (const ChapterResult& result : results) {
+    loops += std::ssize(result.loops);
+    for (size_t i = 0; i < result.loops.size(); ++i) {
+      if (!result.chapter->loops[i].cured) continue;
+      ++cured;
+      flat += result.loops[i].report.time.kind == Flatness::kFlat;
+    }
+  }
+  return fmt::format("Of {} loops {}. The time of {} of {} cured loops stays flat.", loops,
+                     found.empty() ? "none slows down or grows" : fmt::format("{}", fmt::join(found, ", ")),
+                     flat, cured);
+}
+
+}  // namespace isochron::apps

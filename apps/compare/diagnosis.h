@@ -1,0 +1,44 @@
+// What is wrong with the loops of a chapter: what happens, since when, why, and what to do about it. The
+// lines that the command prints and the first screen of the page are made of it.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "isochron/apps/compare/chapter.h"
+
+namespace isochron::apps {
+
+struct Diagnosis {
+  enum class Kind {  // worst first
+    kSlowsDown,      // the time of an iteration grows
+    kFills,          // memory or disk grows
+    kSlow,           // against the cured form, from the first iteration on
+    kPauses,         // long iterations on a beat
+    kTrainsWrongly,
+  };
+  Kind kind = Kind::kSlow;
+  std::string chapter;
+  std::string loop;
+  std::string what;   // "slows down, 425 us -> 4.94 ms an iteration"
+  std::string since;  // "iteration 830", "the first iteration"
+  std::string also;   // what else happens, "takes 16.4x the time of 'planned arena'"; may be empty
+  std::vector<observe::Cause> causes;  // but for the machine's; may be empty
+};
+
+/// One for each loop that needs one, worst first, else in the chapter's order. A cured loop has one only
+/// where its time, memory or disk was found growing.
+std::vector<Diagnosis> diagnoses_of(const ChapterResult& result);
+/// Of all chapters, worst first.
+std::vector<Diagnosis> diagnoses_of(std::span<const ChapterResult> results);
+
+/// "Of 6 loops 2 slow down as they run, 1 is slow from the first iteration. 3 of 3 cured loops stay flat."
+std::string headline(std::span<const ChapterResult> results);
+
+/// Time of one of the document's iterations where the recorded one takes `ns`.
+double per_iteration(const Loop& loop, double ns);
+/// "1,000".
+std::string count_text(int64_t count);
+
+}  // namespace isochron::apps

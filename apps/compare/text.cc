@@ -1,0 +1,115 @@
+#include "isochron/apps/compare/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "isochron/apps/compare/diagnosis.h"
+
+namespace isochron::apps {
+namespace {
+
+using observe::duration_text;
+using observe::RunReport;
+
+std::string marked_name(const Loop& loop) { return fmt::format("{}{}", loop.name, loop.cured ? " *" : ""); }
+
+std::string loops_text(const ChapterResult& result) {
+  std::vector<std::vector<std::string>> rows{
+      {"  loop (* cured)", "mean", "median", "vs cured", "memory", "time"}};
+  for (size_t i = 0; i < result.loops.size(); ++i) {
+    const Loop& loop = result.chapter->loops[i];
+    const RunReport& report = result.loops[i].report;
+    rows.push_back({fmt::format("  {}", marked_name(loop)),
+                    duration_text(per_iteration(loop, report.duration_ns.mean)),
+                    duration_text(per_iteration(loop, report.duration_ns.p50)),
+                    report.times_slower ? observe::ratio_text(*report.times_slower) : "-",
+                    memory_cell(report), verdict_cell(report.time)});
+  }
+  return observe::aligned_text(rows);
+}
+
+std::string diagnosis_text(const Diagnosis& diagnosis) {
+  std::string text = fmt::format("\n  {}: {}, since {}\n", diagnosis.loop, diagnosis.what, diagnosis.since);
+  if (!diagnosis.also.empty()) text += fmt::format("    also: {}\n", diagnosis.also);
+  for (const observe::Cause& cause : diagnosis.causes)
+    text += fmt::format("    cause: {}; cure: {}\n", cause.name, cause.mend);
+  return text;
+}
+
+/// Numbers, reasons, notes and tables.
+std::string details_text(const ChapterResult& result) {
+  std::vector<RunReport> reports;
+  for (const LoopResult& loop : result.loops) reports.push_back(loop.report);
+  std::string text = fmt::format("\n{}", observe::summary_text(reports));
+  for (const LoopResult& loop : result.loops) {
+    for (const std::string& note : loop.notes) text += fmt::format("  {}: {}\n", loop.report.name, note);
+  }
+  if (const observe::Table epochs = epochs_table(result); !epochs.rows.empty())
+    text += fmt::format("\n{}", observe::table_text(epochs));
+  for (const observe::Table& table : result.tables) text += fmt::format("\n{}", observe::table_text(table));
+  return text + fmt::format("\n{}\n", result.chapter->summary);
+}
+
+double epoch_work(const Loop& loop) {
+  return static_cast<double>(loop.iterations_per_epoch * loop.work_per_iteration);
+}
+
+/// Document iterations of an epoch of the chapter's shortest.
+double least_epoch_work(const Chapter& chapter) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Loop& loop : chapter.loops) least = std::min(least, epoch_work(loop));
+  return least;
+}
+
+}  // namespace
+
+std::string memory_cell(const RunReport& report) {
+  std::string text;
+  for (const auto& [name, where] : {std::pair{"rss_bytes", ""}, {"disk_bytes", " on disk"}}) {
+    const observe::SeriesReport* series = report.find_series(name);
+    if (series == nullptr) continue;
+    const std::string_view verdict = series->verdict ? flatness_name(series->verdict->kind) : "";
+    text += fmt::format("{}{} {}{}", text.empty() ? "" : ", ", verdict, gained_text(*series), where);
+  }
+  return text.empty() ? "-" : text;
+}
+
+std::vector<double> comparable_epochs(const ChapterResult& result, size_t i) {
+  const double part = least_epoch_work(*result.chapter) / epoch_work(result.chapter->loops[i]);
+  std::vector<double> epochs = result.loops[i].epochs_ns;
+  for (double& ns : epochs) ns *= part;
+  return epochs;
+}
+
+observe::Table epochs_table(const ChapterResult& result) {
+  observe::Table table{.title = fmt::format("Time of each epoch of {:g} iterations (* cured)",
+                                            least_epoch_work(*result.chapter)),
+                       .columns = {"loop"}};
+  size_t most = 0;
+  for (const LoopResult& loop : result.loops) most = std::max(most, loop.epochs_ns.size());
+  if (most == 0) return table;
+  for (size_t e = 1; e <= most; ++e) table.columns.push_back(fmt::format("{}", e));
+  for (size_t i = 0; i < result.loops.size(); ++i) {
+    std::vector<std::string> row{marked_name(result.chapter->loops[i])};
+    for (const double ns : comparable_epochs(result, i)) row.push_back(duration_text(ns));
+    row.resize(most + 1, "-");
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+std::string chapter_text(const ChapterResult& result, bool verbose) {
+  std::string text =
+      fmt::format("\n{}: \"{}\"\n\n{}", result.chapter->name, result.chapter->complaint, loops_text(result));
+  for (const Diagnosis& diagnosis : diagnoses_of(result)) text += diagnosis_text(diagnosis);
+  if (verbose) text += details_text(result);
+  for (const LoopResult& loop : result.loops) {
+    for (const Deviation& deviation : loop.deviations)
+      text += fmt::format("\n  not as expected: {}: {}\n", loop.report.name, deviation.text);
+  }
+  return text;
+}
+
+}  // namespace isochron::apps
