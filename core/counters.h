@@ -35,7 +35,7 @@ enum class Counter : int {
   kDeviceBytesInUse,     // bytes of devices handed out by our allocators
   kTransferBytes,        // bytes of batches ever brought to devices
   kExposedCopyNs,        // ns that devices ever had nothing to do but wait for these
-  kEagerOps,             // ops ever run one by one, outside of a plan
+  kEagerOps,             // kernels ever run by an op on its own, outside of a plan
   kCount
 };
 inline constexpr int kCounterCount = static_cast<int>(Counter::kCount);

@@ -92,7 +92,6 @@ std::vector<Tensor> run(CacheEntry& entry, std::span<const Tensor> inputs) {
 
 std::vector<Tensor> run_cached(const OpDef& op, std::span<const Tensor> inputs,
                                const Attributes& attributes) {
-  count(Counter::kEagerOps, 1);
   if (op.fusion == FusionClass::kView) {
     std::vector<TensorSpec> specs;
     for (const Tensor& input : inputs) specs.push_back(input.spec());
@@ -100,6 +99,7 @@ std::vector<Tensor> run_cached(const OpDef& op, std::span<const Tensor> inputs,
     static_cast<void>(inputs[0].raw());  // a stale view would come back to life
     return {Tensor::over(inputs[0].storage(), spec, inputs[0].impl()->offset_bytes)};
   }
+  count(Counter::kEagerOps, 1);
   const int threads = compute_threads();
   if (!attributes.has_objects()) {
     CacheEntry& entry = cache_line(op, inputs, attributes);

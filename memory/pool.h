@@ -30,7 +30,8 @@ class PoolAllocator final : public Allocator {
   ~PoolAllocator() override;
 
   /// Succeeds whenever a free block fits, merging cached small blocks first; else takes a chunk. Emits
-  /// kPoolGrowth. The chunk's pages are touched then, for about 0.2 ms a MiB, while others wait.
+  /// kPoolGrowth. The chunk's pages are touched then while others wait: 0.2 ms a MiB on some machines, 2 to 4
+  /// ms in some virtual ones.
   void* allocate(size_t bytes, std::string_view tag) override;
   void deallocate(void* pointer, size_t bytes) noexcept override;
   /// Returns wholly free chunks to the system. Emits kPoolTrim.

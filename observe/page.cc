@@ -49,7 +49,7 @@ summary { cursor: pointer; }
   .cards th { display: none; }
   .cards tr { border-bottom: 1px solid var(--line); padding: 6px 0; }
   .cards td { border: none; padding: 0; text-align: left; white-space: normal; }
-  .cards td > div { display: inline; } .cards td > div + div::before { content: "; "; }
+  .cards td > div:not(.small) { display: inline; } .cards td > div + div::before { content: "; "; }
   .cards td[data-label]::before { content: attr(data-label) ": "; opacity: 0.75; }
 }
 )";

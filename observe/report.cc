@@ -69,6 +69,23 @@ std::vector<SeriesReport> judge_series(const RunData& data) {
   return result;
 }
 
+/// The usual gap where nearly all are about as long: a pool's chunk lasts for 404 iterations, or 405, and
+/// `find_period` asks for one that is exact. None of fewer than six happenings.
+std::optional<Period> nearly_even(std::span<const int64_t> iterations) {
+  constexpr size_t kLeast = 6;
+  constexpr double kShortest = 50, kTolerance = 0.02, kShare = 0.8;
+  if (iterations.size() < kLeast) return std::nullopt;
+  std::vector<double> gaps;
+  for (size_t i = 1; i < iterations.size(); ++i)
+    gaps.push_back(static_cast<double>(iterations[i] - iterations[i - 1]));
+  const double usual = median(gaps);
+  const auto even = std::ranges::count_if(
+      gaps, [usual](double gap) { return std::abs(gap - usual) <= kTolerance * usual; });
+  const double share = static_cast<double>(even) / static_cast<double>(gaps.size());
+  if (usual < kShortest || share < kShare) return std::nullopt;
+  return Period{std::llround(usual), share, share};
+}
+
 SpikeReport summarise_spikes(const RunData& data) {
   SpikeReport report;
   report.count = data.totals.spikes;
@@ -93,6 +110,7 @@ SpikeReport summarise_spikes(const RunData& data) {
   const auto own = [&report](const auto& group) {
     std::tie(report.owner, report.label) = group.first;
     report.period = find_period(group.second.iterations);
+    if (!report.period) report.period = nearly_even(group.second.iterations);
   };
   own(*costliest);
   if (report.period || !report.label.empty()) return report;

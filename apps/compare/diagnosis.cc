@@ -39,30 +39,37 @@ std::vector<Window> judged_windows(const RunReport& report) {
   return windows;
 }
 
-/// From which iteration on windows stay `kNoticed` times above the level of the first tenth. What does so as
-/// early as in the second tenth has grown from the beginning.
-std::string noticed_since(const Loop& loop, std::span<const Window> windows, double first_ns) {
+/// From which iteration on levels stay `kNoticed` times above that of the first tenth; empty where they
+/// don't. What does so as early as in the second tenth has grown from the beginning.
+std::string noticed_since(const Loop& loop, std::span<const Window> windows,
+                          std::span<const double> levels_ns, double first_ns) {
   size_t from = windows.size();
-  while (from > 0 && windows[from - 1].median_ns() > kNoticed * first_ns) --from;
-  if (from == windows.size()) return "over the whole run";
+  while (from > 0 && levels_ns[from - 1] > kNoticed * first_ns) --from;
+  if (from == windows.size()) return "";
   if (from <= windows.size() / 5) return kFromTheFirst;
   return fmt::format("iteration {}", count_text(windows[from].first_iteration * loop.work_per_iteration));
 }
 
+/// By the statistic, means or medians, whose change is the largest; by the change alone where the levels at
+/// both ends, which other programs disturb, don't show it.
 std::optional<Part> slows_down(const Loop& loop, const RunReport& report) {
   if (report.time.kind != Flatness::kGrowing) return std::nullopt;
   const std::vector<Window> windows = judged_windows(report);
   const size_t tenth = std::max<size_t>(1, windows.size() / 10);
-  if (windows.size() < 2 * tenth) return Part{Kind::kSlowsDown, "slows down", kFromTheFirst};
-  const std::vector<double> means = window_means(windows);
-  const double first = observe::mean(std::span(means).first(tenth));
-  const double last = observe::mean(std::span(means).last(tenth));
-  const std::vector<double> medians = window_medians(windows);
-  return Part{
-      Kind::kSlowsDown,
-      fmt::format("slows down, {} -> {} an iteration", observe::duration_text(per_iteration(loop, first)),
-                  observe::duration_text(per_iteration(loop, last))),
-      noticed_since(loop, windows, observe::median(std::span(medians).first(tenth)))};
+  const bool of_means = report.time.largest.name.find("means") != std::string_view::npos;
+  const std::vector<double> levels = of_means ? window_means(windows) : window_medians(windows);
+  if (levels.size() >= 2 * tenth) {
+    const double first = observe::median(std::span(levels).first(tenth));
+    const double last = observe::median(std::span(levels).last(tenth));
+    if (last > (1 + report.time.bound) * first) {
+      return Part{Kind::kSlowsDown,
+                  fmt::format("slows down from {} to {} an iteration",
+                              observe::duration_text(per_iteration(loop, first)),
+                              observe::duration_text(per_iteration(loop, last))),
+                  noticed_since(loop, windows, levels, first)};
+    }
+  }
+  return Part{Kind::kSlowsDown, fmt::format("slows down by {:.1f} %", 100 * report.time.largest.change), ""};
 }
 
 /// When a level had begun to rise: a twentieth of what it gained was there.
@@ -85,18 +92,21 @@ std::optional<Part> fills(const Loop& loop, const RunReport& report) {
                                                                                                : nullptr;
   };
   std::optional<Part> part;
-  const auto add = [&](const SeriesReport* series, const char* what) {
+  const auto add = [&](const SeriesReport* series, const char* what, const SeriesReport* begins) {
     if (series == nullptr) return;
     const std::string text = fmt::format("{} {}", what, gained_text(*series));
     if (part) {
       part->what += fmt::format(", {}", text);
     } else {
-      part = {Kind::kFills, text, grows_since(loop, report, *series)};
+      part = {Kind::kFills, text, grows_since(loop, report, *begins)};
     }
   };
   const SeriesReport* resident = grows("rss_bytes");
-  add(grows("disk_bytes"), "fills the disk,");
-  add(resident != nullptr ? resident : grows("bytes_in_use"), "takes more and more memory,");
+  // Which rises at once, where a pool takes memory in large pieces.
+  const SeriesReport* in_use = grows("bytes_in_use");
+  add(grows("disk_bytes"), "fills the disk,", grows("disk_bytes"));
+  add(resident != nullptr ? resident : in_use, "takes more and more memory,",
+      in_use != nullptr ? in_use : resident);
   if (part)
     part->what += fmt::format(" in {} iterations", count_text(report.iterations * loop.work_per_iteration));
   return part;
@@ -192,18 +202,24 @@ std::string headline(std::span<const ChapterResult> results) {
     if (const int64_t count = counts[kind]; count > 0)
       found.push_back(fmt::format("{} {}", count, count == 1 ? one : many));
   }
-  int64_t loops = 0, cured = 0, flat = 0;
+  std::map<Flatness, int64_t> cured;
+  int64_t loops = 0, all_cured = 0;
   for (const ChapterResult& result : results) {
     loops += std::ssize(result.loops);
     for (size_t i = 0; i < result.loops.size(); ++i) {
       if (!result.chapter->loops[i].cured) continue;
-      ++cured;
-      flat += result.loops[i].report.time.kind == Flatness::kFlat;
+      ++all_cured;
+      ++cured[result.loops[i].report.time.kind];
     }
   }
-  return fmt::format("Of {} loops {}. The time of {} of {} cured loops stays flat.", loops,
-                     found.empty() ? "none slows down or grows" : fmt::format("{}", fmt::join(found, ", ")),
-                     flat, cured);
+  std::string text =
+      fmt::format("Of {} loops {}. {} of {} cured loops stay flat", loops,
+                  found.empty() ? "none slows down or grows" : fmt::format("{}", fmt::join(found, ", ")),
+                  cured[Flatness::kFlat], all_cured);
+  for (const Flatness kind : {Flatness::kGrowing, Flatness::kShrinking, Flatness::kInconclusive}) {
+    if (cured[kind] > 0) text += fmt::format(", {} {}", cured[kind], flatness_name(kind));
+  }
+  return text + ".";
 }
 
 }  // namespace isochron::apps

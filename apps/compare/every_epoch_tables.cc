@@ -210,8 +210,8 @@ observe::Table log_levels_table(double seconds) {
   const Logged each = logged_training(LogLevel::kError, true, epochs);
   row("a line of the program's own in every step", each);
   table.says = fmt::format(
-      "Log levels cost a step nothing, as a replayed step has nothing to log. A line in every step makes the "
-      "step take {:.1f} times as long.",
+      "Log levels cost a step nothing, as a replayed step has nothing to log. With a line in every step a "
+      "step takes {:.2f} times as long.",
       each.step_ns / quiet_ns);
   return table;
 }

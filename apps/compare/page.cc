@@ -115,10 +115,16 @@ std::string diagnoses_markup(std::span<const ChapterResult> results) {
     text += fmt::format("<tr><td><b>{}</b> <span class=\"small\">{}</span></td>{}{}{}</tr>\n",
                         escape_markup(diagnosis.loop), diagnosis.chapter,
                         cell("what happens", what_markup(diagnosis)),
-                        cell("since", escape_markup(diagnosis.since)),
+                        cell("since", diagnosis.since.empty() ? "-" : escape_markup(diagnosis.since)),
                         cell("cause, and cure", lines_markup(diagnosis.causes, cause_and_cure)));
   }
   return text + "</table>\n";
+}
+
+std::string memory_markup(const RunReport& report) {
+  const std::string text = memory_cell(report);
+  const bool grows = text.find("growing") != std::string::npos;
+  return grows ? fmt::format("<span class=\"growing\">{}</span>", text) : text;
 }
 
 std::string loops_table(const ChapterResult& result) {
@@ -135,8 +141,11 @@ std::string loops_table(const ChapterResult& result) {
         cell("mean", duration_text(per_iteration(loop, report.duration_ns.mean)), ""),
         cell("median", duration_text(per_iteration(loop, report.duration_ns.p50)), ""),
         cell("vs cured", report.times_slower ? observe::ratio_text(*report.times_slower) : "-", ""),
-        cell("time", observe::verdict_markup(report.time), "text"),
-        cell("memory and disk", memory_cell(report)),
+        cell("time",
+             fmt::format("<span class=\"{}\">{}</span>", flatness_name(report.time.kind),
+                         verdict_cell(report.time)),
+             "text"),
+        cell("memory and disk", memory_markup(report)),
         cell("causes",
              lines_markup(report.causes, [](const auto& cause) { return escape_markup(cause.name); })));
   }
@@ -149,7 +158,8 @@ std::string loop_details(const Loop& loop, const LoopResult& result) {
   std::string text = fmt::format("<details><summary><b>{}</b>: {}</summary>\n",
                                  escape_markup(result.report.name), escape_markup(loop.what));
   for (const Deviation& deviation : result.deviations)
-    text += fmt::format("<p><b>Not as expected:</b> {}.</p>\n", escape_markup(deviation.text));
+    text += fmt::format("<p><b>{}:</b> {}.</p>\n", deviation.undecided ? "Inconclusive" : "Not as expected",
+                        escape_markup(deviation.text));
   for (const std::string& note : result.notes) text += fmt::format("<p>{}.</p>\n", escape_markup(note));
   return text + observe::run_section(result.report) + "</details>\n";
 }

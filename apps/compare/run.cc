@@ -413,6 +413,7 @@ std::vector<observe::Table> tables_of(const Chapter& chapter, double seconds) {
 ChapterResult run_chapter(const Chapter& chapter, const CompareOptions& options, const Clock& spent,
                           double until) {
   const StatusLine status(chapter);
+  if (options.verbose) fmt::print("\n{}: {} loops in turns\n", chapter.name, chapter.loops.size());
   const double table_seconds = options.iterations > 0 ? 0.1 : options.seconds / 5;
   until -= static_cast<double>(chapter.tables.size()) * table_seconds * kTableTimes;
   Loops loops;

@@ -31,7 +31,8 @@ std::string loops_text(const ChapterResult& result) {
 }
 
 std::string diagnosis_text(const Diagnosis& diagnosis) {
-  std::string text = fmt::format("\n  {}: {}, since {}\n", diagnosis.loop, diagnosis.what, diagnosis.since);
+  std::string text = fmt::format("\n  {}: {}{}{}\n", diagnosis.loop, diagnosis.what,
+                                 diagnosis.since.empty() ? "" : ", since ", diagnosis.since);
   if (!diagnosis.also.empty()) text += fmt::format("    also: {}\n", diagnosis.also);
   for (const observe::Cause& cause : diagnosis.causes)
     text += fmt::format("    cause: {}; cure: {}\n", cause.name, cause.mend);
@@ -50,6 +51,26 @@ std::string details_text(const ChapterResult& result) {
     text += fmt::format("\n{}", observe::table_text(epochs));
   for (const observe::Table& table : result.tables) text += fmt::format("\n{}", observe::table_text(table));
   return text + fmt::format("\n{}\n", result.chapter->summary);
+}
+
+/// What departs from the expectation; what is inconclusive in one line.
+std::string findings_text(const ChapterResult& result) {
+  std::string text;
+  std::vector<std::string> inconclusive;
+  for (const LoopResult& loop : result.loops) {
+    if (loop.finding() == Finding::kUndecided) inconclusive.push_back(loop.report.name);
+    for (const Deviation& deviation : loop.deviations) {
+      if (!deviation.undecided)
+        text += fmt::format("\n  not as expected: {}: {}\n", loop.report.name, deviation.text);
+    }
+  }
+  if (!inconclusive.empty()) {
+    text += fmt::format(
+        "\n  inconclusive, as other programs ran or the time was short: {}\n    longer: isochron compare {} "
+        "--seconds 10 --budget 600\n",
+        fmt::join(inconclusive, ", "), result.chapter->name);
+  }
+  return text;
 }
 
 double epoch_work(const Loop& loop) {
@@ -96,6 +117,8 @@ observe::Table epochs_table(const ChapterResult& result) {
     for (const double ns : comparable_epochs(result, i)) row.push_back(duration_text(ns));
     row.resize(most + 1, "-");
     table.rows.push_back(std::move(row));
+    if (epoch_work(result.chapter->loops[i]) != least_epoch_work(*result.chapter))
+      table.says = "The time of longer epochs is told for as many iterations.";
   }
   return table;
 }
@@ -105,11 +128,7 @@ std::string chapter_text(const ChapterResult& result, bool verbose) {
       fmt::format("\n{}: \"{}\"\n\n{}", result.chapter->name, result.chapter->complaint, loops_text(result));
   for (const Diagnosis& diagnosis : diagnoses_of(result)) text += diagnosis_text(diagnosis);
   if (verbose) text += details_text(result);
-  for (const LoopResult& loop : result.loops) {
-    for (const Deviation& deviation : loop.deviations)
-      text += fmt::format("\n  not as expected: {}: {}\n", loop.report.name, deviation.text);
-  }
-  return text;
+  return text + findings_text(result);
 }
 
 }  // namespace isochron::apps

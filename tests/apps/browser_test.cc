@@ -60,6 +60,8 @@ document.getElementById('f').onload = (event) => {
     plots: shown.length,
     widest: Math.max(0, ...shown.map((s) => s.getBoundingClientRect().right)),
     lines: page.querySelectorAll('svg polyline, svg path').length,
+    answer: Math.max(0, ...[...page.querySelectorAll('table.cards')].slice(0, 1).map(
+      (t) => t.rows[1].getBoundingClientRect().bottom)),
     fetched: view.performance.getEntriesByType('resource').length,
     title: page.title,
     text: page.body.innerText.slice(0, 2000),
@@ -85,9 +87,10 @@ document.getElementById('f').onload = (event) => {
   return nlohmann::json::parse(found);
 }
 
+/// `answer`: whether the first screen is to say what is wrong with a loop.
 void expect_good(const std::string& browser, const std::filesystem::path& page, const std::string& text,
-                 const TempFolder& folder) {
-  for (const int width : {360, 1200}) {
+                 const TempFolder& folder, bool answer = false) {
+  for (const int width : {360, 400, 1400}) {
     SCOPED_TRACE(page.string() + " at " + std::to_string(width));
     const nlohmann::json found = look_at(browser, page, width, folder);
     if (found.is_null()) continue;
@@ -96,6 +99,10 @@ void expect_good(const std::string& browser, const std::filesystem::path& page, 
     EXPECT_GT(found["height"], 500);
     EXPECT_GT(found["plots"], 0);
     EXPECT_GT(found["lines"], 0);
+    if (answer) {
+      EXPECT_GT(found["answer"], 0);
+      EXPECT_LT(found["answer"], 800);
+    }
     EXPECT_EQ(found["fetched"], 0) << "it stands on its own";
     EXPECT_THAT(found["text"].get<std::string>(), HasSubstr(text));
   }
@@ -115,7 +122,7 @@ TEST(Browser, ReadsThePagesOfTrainReportAndCompare) {
   expect_good(program, folder.path() / "a" / "report.html", "The time of an iteration is", folder);
   expect_good(program, folder.path() / "a" / "both.html", "median step", folder);
   ASSERT_THAT(run_isochron("compare gpu-memory --iterations 300 --out " + b), Ends(0, ""));
-  expect_good(program, folder.path() / "b" / "report.html", "gpu-memory", folder);
+  expect_good(program, folder.path() / "b" / "report.html", "explicit collection", folder, /*answer=*/true);
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ TEST_F(ComparePage, SaysWhatHappensSinceWhenAndWhyWorstFirst) {
   std::vector<std::string> loops;
   for (const Diagnosis& diagnosis : list) loops.push_back(diagnosis.loop);
   ASSERT_THAT(loops, testing::ElementsAre("slowing", "full", "slow", "pausing", "wrong"));
-  EXPECT_EQ(list[0].what, "slows down, 118.0 us -> 482.0 us an iteration");
+  EXPECT_EQ(list[0].what, "slows down from 118.0 us to 482.0 us an iteration");
   EXPECT_EQ(list[0].since, "the first iteration") << "a fifth longer in the second tenth already";
   EXPECT_EQ(list[0].also, "takes 30.0x the time of 'cured'");
   EXPECT_EQ(list[0].causes.size(), 2u);
@@ -119,7 +119,7 @@ TEST_F(ComparePage, SaysWhatHappensSinceWhenAndWhyWorstFirst) {
 
 TEST_F(ComparePage, SpeaksOfTheDocumentsIterations) {
   chapter_.loops[4].work_per_iteration = 10;
-  EXPECT_THAT(diagnoses_of(result_)[0].what, HasSubstr("11.8 us -> 48.2 us"));
+  EXPECT_THAT(diagnoses_of(result_)[0].what, HasSubstr("11.8 us to 48.2 us"));
   // Flat in the first half, twice as slow in the second.
   for (auto& [step_class, window] : result_.loops[4].report.windows) {
     const double ns = window.first_iteration < 500 ? 1e5 : 2e5;
@@ -131,11 +131,22 @@ TEST_F(ComparePage, SpeaksOfTheDocumentsIterations) {
   EXPECT_EQ(count_text(-999), "-999");
 }
 
+TEST_F(ComparePage, TellsTheChangeWhereTheEndsDontShowIt) {
+  LoopResult& slowing = result_.loops[4] = ran("slowing", 1000, 1e5, 1e5);
+  slowing.report.time.kind = Flatness::kGrowing;
+  slowing.report.time.largest = {"medians beside the twin", 0.125, 0.09, 0.16};
+  const Diagnosis diagnosis = diagnoses_of(result_)[0];
+  EXPECT_EQ(diagnosis.what, "slows down by 12.5 %");
+  EXPECT_EQ(diagnosis.since, "");
+}
+
 TEST_F(ComparePage, CountsInOneSentence) {
   EXPECT_EQ(
       headline({&result_, 1}),
       "Of 7 loops 1 slows down as it runs, 1 fills memory or disk, 1 is slow from its first iteration on, "
-      "1 pauses on a beat, 1 trains wrongly. The time of 2 of 2 cured loops stays flat.");
+      "1 pauses on a beat, 1 trains wrongly. 2 of 2 cured loops stay flat.");
+  result_.loops[6].report.time.kind = Flatness::kInconclusive;
+  EXPECT_THAT(headline({&result_, 1}), HasSubstr(" 1 of 2 cured loops stay flat, 1 inconclusive."));
   const std::vector<ChapterResult> none;
   EXPECT_THAT(headline(none), HasSubstr("none slows down or grows"));
 }
@@ -161,6 +172,18 @@ TEST_F(ComparePage, PrintsOneTableAndALineForEachCause) {
               AllOf(HasSubstr("Time of each epoch"), HasSubstr("slope"), HasSubstr("What there is to see.")));
 }
 
+TEST_F(ComparePage, TellsWhatIsInconclusiveFromWhatIsNotAsExpected) {
+  EXPECT_THAT(chapter_text(result_, false), Not(HasSubstr("inconclusive")));
+  result_.loops[0].deviations = {{"kind", "time was found inconclusive", true}};
+  result_.loops[1].deviations = {{"kind", "time was found inconclusive", true}};
+  result_.loops[5].deviations = {{"kind", "time was found growing", false}};
+  const std::string text = chapter_text(result_, false);
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("not as expected: cured: time was found growing\n"),
+                    HasSubstr("short: slow, pausing\n    longer: isochron compare chapter --seconds 10")));
+  EXPECT_THAT(text, Not(HasSubstr("not as expected: slow")));
+}
+
 TEST_F(ComparePage, EpochsAreHeldAgainstEachOtherOverAsManyIterations) {
   const observe::Table table = epochs_table(result_);
   EXPECT_EQ(table.title, "Time of each epoch of 32 iterations (* cured)");
@@ -169,6 +192,7 @@ TEST_F(ComparePage, EpochsAreHeldAgainstEachOtherOverAsManyIterations) {
   EXPECT_THAT(table.rows[0], testing::ElementsAre("slow", "1.28 ms", "960.0 us"));
   EXPECT_THAT(table.rows[1], testing::ElementsAre("pausing", "-", "-"));
   EXPECT_THAT(table.rows[6], testing::ElementsAre("cured in tens *", "192.0 us", "160.0 us"));
+  EXPECT_THAT(table.says, HasSubstr("longer epochs"));
   for (LoopResult& loop : result_.loops) loop.epochs_ns.clear();
   EXPECT_TRUE(epochs_table(result_).rows.empty());
 }

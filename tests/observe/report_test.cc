@@ -214,20 +214,20 @@ TEST(Report, APoolThatGrowsOwnsItsSpikes) {
     const PhaseScope compute(recorder, Phase::kCompute);
     spend(100'000);
     count(Counter::kLiveTensors, 1);
-    if (i % kPeriod != 0) continue;
+    if (i % kPeriod != i / kPeriod % 3) continue;  // a little off the beat
     count(Counter::kBytesReserved, kChunk);
     spend(150'000'000);
   }
   const RunReport report = make_report(recorder, "growing pool");
-  count(Counter::kBytesReserved, -kIterations / kPeriod * kChunk);
+  count(Counter::kBytesReserved, -counter_value(Counter::kBytesReserved));
   count(Counter::kLiveTensors, -kIterations);
   EXPECT_EQ(report.spikes.owner_name(), "memory taken from the system");
   ASSERT_TRUE(report.spikes.period);
-  EXPECT_EQ(report.spikes.period->length, 400);
+  EXPECT_NEAR(static_cast<double>(report.spikes.period->length), 400, 2);
   ASSERT_FALSE(report.causes.empty());
   EXPECT_EQ(report.causes[0].name, "retained losses or history");
   EXPECT_THAT(report.causes[0].consequences,
-              ::testing::Contains("spikes owned by memory taken from the system, period 400"));
+              ::testing::Contains(HasSubstr("spikes owned by memory taken from the system, period 40")));
 }
 
 TEST(Report, WhatInterruptsAProgramDoesntHideWhatItDoesOnABeat) {
