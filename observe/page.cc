@@ -168,8 +168,12 @@ std::string causes_markup(const RunReport& report) {
   if (report.causes.empty()) return "";
   std::string text = "<h3>Causes</h3>\n<ul>\n";
   for (const Cause& cause : report.causes) {
-    text += fmt::format("<li><b>{}</b>: {}. <span class=\"small\">({})</span></li>\n",
-                        escape_markup(cause.name), escape_markup(cause.mend), escape_markup(cause.evidence));
+    text += fmt::format("<li><b>{}</b>: {}. <span class=\"small\">({})</span>", escape_markup(cause.name),
+                        escape_markup(cause.mend), escape_markup(cause.evidence));
+    if (!cause.consequences.empty())
+      text += fmt::format("<br>Follows from it: {}.",
+                          escape_markup(fmt::format("{}", fmt::join(cause.consequences, ", "))));
+    text += "</li>\n";
   }
   return text + "</ul>\n";
 }
