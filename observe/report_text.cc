@@ -213,6 +213,11 @@ std::string summary_text(std::span<const RunReport> reports) {
     times.push_back(time_row(report));
     resources.push_back(resource_row(report));
   }
+  const bool compared =
+      std::ranges::any_of(reports, [](const RunReport& report) { return report.times_slower.has_value(); });
+  for (Row& row : times) {
+    if (!compared) row.erase(row.begin() + 4);
+  }
   std::string text = aligned_text(times) + "\n" + aligned_text(resources) + "\n";
   for (const RunReport& report : reports) {
     if (report.time.kind == Flatness::kInconclusive) {

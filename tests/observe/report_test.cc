@@ -285,6 +285,8 @@ TEST(Report, PrintsManyLoopsAligned) {
   compare_with_cured(reports[1], reports[1]);
   EXPECT_DOUBLE_EQ(*reports[1].times_slower, 1);
   EXPECT_NEAR(*reports[0].times_slower, 2, 0.01);
+  EXPECT_THAT(summary_text(std::span(reports).first(1)), HasSubstr("vs cured"));
+  EXPECT_THAT(summary_text(std::vector{run_loop("alone", {})}), ::testing::Not(HasSubstr("vs cured")));
   const std::string text = summary_text(reports);
   std::vector<std::string> lines;
   for (size_t begin = 0; begin < text.size();) {
