@@ -223,6 +223,7 @@ RunReport make_report(const RunData& data) {
 
 void compare_with_cured(RunReport& report, const RunReport& cured) {
   report.times_slower = report.duration_ns.mean / std::max(1.0, cured.duration_ns.mean);
+  report.median_times_slower = report.duration_ns.p50 / std::max(1.0, cured.duration_ns.p50);
   report.evidence.set("time.slower", *report.times_slower);
   name_causes(report);
 }

@@ -17,7 +17,7 @@
 //   causes           [{name, mend, evidence, consequences: [name]}]
 //   allocations      {heap_per_step, library_per_step, system_per_step, allocating_steps}
 //   drift_seconds    growing runs: what the growth cost (else null)
-//   times_slower     mean iteration against the cured form's
+//   times_slower     mean iteration against the cured form's;  median_times_slower the same of medians
 //   events           {kind: {count, total_ns, longest_ns}} for kinds that happened
 //   retraces         [{name, before, after, cost_ns, at_s}], of those that are kept (event_log.h)
 //   overhead         {per_iteration_ns, timed_share (of the iterations), share (of the run's time),
@@ -105,8 +105,9 @@ struct RunReport {
   std::optional<double> library_allocations_per_step;
   double system_allocations_per_step = 0;
   int64_t allocating_steps = 0;
-  std::optional<double> times_slower;  // mean iteration against the cured form's
-  int64_t begin_ns = 0;                // when recording began, on the events' clock
+  std::optional<double> times_slower;         // mean iteration against the cured form's
+  std::optional<double> median_times_slower;  // the same of medians, which pauses don't move
+  int64_t begin_ns = 0;                       // when recording began, on the events' clock
   EventRecords events;
   Overhead overhead;
   MachineDescription machine;

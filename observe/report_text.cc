@@ -281,6 +281,7 @@ std::string to_json(const RunReport& report, int indent) {
                        {"system_per_step", report.system_allocations_per_step},
                        {"allocating_steps", report.allocating_steps}}},
                      {"times_slower", number_or_null(report.times_slower)},
+                     {"median_times_slower", number_or_null(report.median_times_slower)},
                      {"events", events_json(report)},
                      {"retraces", retraces_json(report)},
                      {"overhead",

@@ -112,8 +112,8 @@ std::optional<Part> fills(const Loop& loop, const RunReport& report) {
   return part;
 }
 
-std::optional<Part> is_slow(const RunReport& report, const Loop& against) {
-  if (report.times_slower.value_or(1) < observe::kSlowFactor) return std::nullopt;
+std::optional<Part> takes_longer(const RunReport& report, const Loop& against) {
+  if (!is_slow(report)) return std::nullopt;
   return Part{
       Kind::kSlow,
       fmt::format("takes {} the time of '{}'", observe::ratio_text(*report.times_slower), against.name),
@@ -142,7 +142,7 @@ std::optional<Diagnosis> diagnose(const ChapterResult& result, size_t i) {
   if (!loop.cured) {
     const bool mostly_pauses = report.spikes.time_share > 0.5;
     if (mostly_pauses) add(pauses(loop, report));
-    add(is_slow(report, held_against(*result.chapter, loop)));
+    add(takes_longer(report, held_against(*result.chapter, loop)));
     if (!mostly_pauses) add(pauses(loop, report));
   }
   if (loop.fault) parts.push_back({Kind::kTrainsWrongly, loop.fault->what, kFromTheFirst});

@@ -33,7 +33,7 @@ void check_time(const Loop& loop, const RunReport& report, std::vector<Deviation
          fmt::format("time was found {}, expected {}", flatness_name(kind), flatness_name(expected.front())),
          kind == Flatness::kInconclusive});
   }
-  if (loop.expected.slow && report.times_slower.value_or(1) < observe::kSlowFactor) {
+  if (loop.expected.slow && !is_slow(report)) {
     found.push_back({"not slow", "was expected to be slow against the cured form"});
   }
 }
@@ -106,6 +106,13 @@ const Loop& held_against(const Chapter& chapter, const Loop& loop) {
   require(found != chapter.loops.end(), ErrorCode::kInvalidArgument, chapter.name,
           "'{}' has no loop to be held against", loop.name);
   return *found;
+}
+
+bool is_slow(const RunReport& report) {
+  constexpr double kLeastOfMedians = 1.1, kLeastOfPauses = 0.1;
+  const bool paused = report.spikes.period && report.spikes.time_share >= kLeastOfPauses;
+  return report.times_slower.value_or(1) >= observe::kSlowFactor &&
+         (paused || report.median_times_slower.value_or(1) >= kLeastOfMedians);
 }
 
 std::vector<Deviation> deviations_of(const Loop& loop, const LoopResult& result) {

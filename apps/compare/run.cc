@@ -341,8 +341,10 @@ void compare_forms(ChapterResult& result) {
     const Loop& other = held_against(*result.chapter, loops[i]);
     // The other form's time for what one recorded iteration of this loop does.
     RunReport same_work = reports[static_cast<size_t>(&other - loops.data())];
-    same_work.duration_ns.mean *=
+    const double work =
         static_cast<double>(loops[i].work_per_iteration) / static_cast<double>(other.work_per_iteration);
+    same_work.duration_ns.mean *= work;
+    same_work.duration_ns.p50 *= work;
     compare_with_cured(result.loops[i].report, same_work);
     result.loops[i].deviations = deviations_of(loops[i], result.loops[i]);
   }

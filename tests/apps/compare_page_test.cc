@@ -85,7 +85,8 @@ class ComparePage : public testing::Test {
     add_level(add("cured", 3000, 1e4, 1e4), "rss_bytes", Flatness::kFlat, 1e6, 1e6);
     add("cured in tens", 3000, 5e4, 5e4);
     const double slower[] = {3, 1, 1, 1, 30, 1, 0.5};
-    for (size_t i = 0; i < result_.loops.size(); ++i) result_.loops[i].report.times_slower = slower[i];
+    for (size_t i = 0; i < result_.loops.size(); ++i)
+      result_.loops[i].report.times_slower = result_.loops[i].report.median_times_slower = slower[i];
     result_.loops[0].epochs_ns = {4e6, 3e6};
     result_.loops[6].epochs_ns = {6e6, 5e6};
   }
@@ -149,6 +150,17 @@ TEST_F(ComparePage, CountsInOneSentence) {
   EXPECT_THAT(headline({&result_, 1}), HasSubstr(" 1 of 2 cured loops stay flat, 1 inconclusive."));
   const std::vector<ChapterResult> none;
   EXPECT_THAT(headline(none), HasSubstr("none slows down or grows"));
+}
+
+TEST_F(ComparePage, MeansAloneDontMakeALoopSlow) {
+  observe::RunReport& report = result_.loops[0].report;
+  report.median_times_slower = 1.05;  // other programs lengthened some iterations
+  EXPECT_FALSE(is_slow(report));
+  EXPECT_EQ(diagnoses_of(result_).size(), 4u);
+  report.spikes = result_.loops[1].report.spikes;
+  EXPECT_TRUE(is_slow(report)) << "they are its own pauses";
+  report.times_slower = 1.1;
+  EXPECT_FALSE(is_slow(report));
 }
 
 TEST_F(ComparePage, ACuredLoopIsOnlyToldOfWhereItGrows) {

@@ -294,7 +294,7 @@ LoopResult found(Flatness kind, double slower = 1) {
   LoopResult result;
   result.report.name = "loop";
   result.report.time.kind = kind;
-  result.report.times_slower = slower;
+  result.report.times_slower = result.report.median_times_slower = slower;
   return result;
 }
 
