@@ -109,10 +109,10 @@ const Loop& held_against(const Chapter& chapter, const Loop& loop) {
 }
 
 bool is_slow(const RunReport& report) {
-  constexpr double kLeastOfMedians = 1.1, kLeastOfPauses = 0.1;
+  constexpr double kLeastOfPauses = 0.1;
   const bool paused = report.spikes.period && report.spikes.time_share >= kLeastOfPauses;
   return report.times_slower.value_or(1) >= observe::kSlowFactor &&
-         (paused || report.median_times_slower.value_or(1) >= kLeastOfMedians);
+         (paused || report.median_times_slower.value_or(1) >= observe::kSlowFactor);
 }
 
 std::vector<Deviation> deviations_of(const Loop& loop, const LoopResult& result) {

@@ -86,11 +86,11 @@ std::string cell(const char* column, const std::string& markup, const char* styl
   return fmt::format("<td class=\"{}\" data-label=\"{}\">{}</td>", style, column, markup);
 }
 
-/// A line a cause.
-std::string lines_markup(std::span<const observe::Cause> causes, const auto& text_of) {
+/// A line a cause; `none` where there is none.
+std::string lines_markup(std::span<const observe::Cause> causes, const char* none, const auto& text_of) {
   std::string text;
   for (const observe::Cause& cause : causes) text += fmt::format("<div>{}</div>", text_of(cause));
-  return causes.empty() ? "-" : text;
+  return causes.empty() ? none : text;
 }
 
 std::string what_markup(const Diagnosis& diagnosis) {
@@ -112,11 +112,11 @@ std::string diagnoses_markup(std::span<const ChapterResult> results) {
     const auto cause_and_cure = [](const observe::Cause& cause) {
       return fmt::format("<b>{}</b>: {}", escape_markup(cause.name), escape_markup(cause.mend));
     };
-    text += fmt::format("<tr><td><b>{}</b> <span class=\"small\">{}</span></td>{}{}{}</tr>\n",
-                        escape_markup(diagnosis.loop), diagnosis.chapter,
-                        cell("what happens", what_markup(diagnosis)),
-                        cell("since", diagnosis.since.empty() ? "-" : escape_markup(diagnosis.since)),
-                        cell("cause, and cure", lines_markup(diagnosis.causes, cause_and_cure)));
+    text += fmt::format(
+        "<tr><td><b>{}</b> <span class=\"small\">{}</span></td>{}{}{}</tr>\n", escape_markup(diagnosis.loop),
+        diagnosis.chapter, cell("what happens", what_markup(diagnosis)),
+        cell("since", diagnosis.since.empty() ? "-" : escape_markup(diagnosis.since)),
+        cell("cause, and cure", lines_markup(diagnosis.causes, "none found", cause_and_cure)));
   }
   return text + "</table>\n";
 }
@@ -147,7 +147,7 @@ std::string loops_table(const ChapterResult& result) {
              "text"),
         cell("memory and disk", memory_markup(report)),
         cell("causes",
-             lines_markup(report.causes, [](const auto& cause) { return escape_markup(cause.name); })));
+             lines_markup(report.causes, "-", [](const auto& cause) { return escape_markup(cause.name); })));
   }
   return text +
          "</table></div>\n<p class=\"small\">Bold: cured. Times are of one iteration; <i>vs cured</i> "

@@ -34,6 +34,7 @@ std::string diagnosis_text(const Diagnosis& diagnosis) {
   std::string text = fmt::format("\n  {}: {}{}{}\n", diagnosis.loop, diagnosis.what,
                                  diagnosis.since.empty() ? "" : ", since ", diagnosis.since);
   if (!diagnosis.also.empty()) text += fmt::format("    also: {}\n", diagnosis.also);
+  if (diagnosis.causes.empty()) text += "    no cause found\n";
   for (const observe::Cause& cause : diagnosis.causes)
     text += fmt::format("    cause: {}; cure: {}\n", cause.name, cause.mend);
   return text;
