@@ -91,6 +91,13 @@ void widen(Axis& axis, double margin) {
   range = {std::max(range.low - more, -kMost), std::min(range.high + more, kMost)};
 }
 
+/// "1M" for a whole number of millions, else at most six digits.
+std::string short_text(double value) {
+  constexpr double kMillion = 1e6, kMost = 1e9;
+  const bool millions = value >= kMillion && value < kMost && std::fmod(value, kMillion) == 0;
+  return millions ? fmt::format("{:g}M", value / kMillion) : fmt::format("{:.6g}", value);
+}
+
 /// As many decimals as tell neighbouring ticks apart.
 std::vector<std::string> tick_labels(const std::vector<double>& ticks, bool logarithmic) {
   std::vector<std::string> labels;
@@ -102,7 +109,7 @@ std::vector<std::string> tick_labels(const std::vector<double>& ticks, bool loga
   const bool plain = !logarithmic && largest < 1e6 && step >= 1e-4 && std::isfinite(step);
   const int decimals = plain ? std::max(0, static_cast<int>(std::ceil(-std::log10(step) - 1e-9))) : 0;
   for (const double tick : ticks) {
-    labels.push_back(plain ? fmt::format("{:.{}f}", tick, decimals) : fmt::format("{:.6g}", tick));
+    labels.push_back(plain ? fmt::format("{:.{}f}", tick, decimals) : short_text(tick));
   }
   return labels;
 }

@@ -112,6 +112,17 @@ TEST(PlotSvg, WholeAxesHaveNoFractions) {
   EXPECT_THAT(plot_svg(plot), AllOf(HasSubstr(">1<"), HasSubstr(">2<"), Not(HasSubstr(">1."))));
 }
 
+TEST(PlotSvg, MillionsHaveShortLabels) {
+  Plot plot = plot_of({1, 2e8}, {1, 2});
+  plot.log_x = true;
+  EXPECT_THAT(plot_svg(plot),
+              AllOf(HasSubstr(">10000<"), HasSubstr(">1M<"), HasSubstr(">100M<"), Not(HasSubstr("e+"))));
+  plot = plot_of({0, 1e7}, {1, 2});
+  EXPECT_THAT(plot_svg(plot), AllOf(HasSubstr(">2M<"), HasSubstr(">0<"), Not(HasSubstr("e+"))));
+  plot = plot_of({0, 2e10}, {1, 2});
+  EXPECT_THAT(plot_svg(plot), HasSubstr(">1e+10<"));
+}
+
 TEST(PlotSvg, MarksStandWithinTheAxisAlone) {
   Plot plot = plot_of({1, 1000}, {1, 2});
   plot.log_x = true;
