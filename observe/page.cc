@@ -191,8 +191,7 @@ std::string levels_markup(const RunReport& report) {
   }
   if (rows.empty()) return "";
   return "<h3>Memory, disk and counts</h3>\n<div class=\"scroll\"><table>\n<tr><th>level</th><th>at "
-         "first</th><th>at "
-         "last"
+         "first</th><th>at last"
          "</th><th>verdict</th></tr>\n" +
          rows + "</table></div>\n";
 }
@@ -201,7 +200,7 @@ std::string spikes_markup(const RunReport& report) {
   const SpikeReport& spikes = report.spikes;
   if (spikes.count == 0) return "<p>No iteration took more than twice the usual.</p>\n";
   std::string text = fmt::format(
-      "<p>{} iterations took more than twice the usual, {:.1f} % of the time in all; most of it in <b>{}</b>",
+      "<p>{} iterations took more than twice the usual time, {:.1f} % of the run; most of that in <b>{}</b>",
       spikes.count, 100 * spikes.time_share, escape_markup(spikes.owner_name()));
   if (spikes.period) text += fmt::format(", every {} iterations", spikes.period->length);
   text += fmt::format(". The longest: {} at iteration {}.</p>\n",
@@ -211,9 +210,9 @@ std::string spikes_markup(const RunReport& report) {
 }
 
 std::string allocations_markup(const RunReport& report) {
-  std::string text = "<p>Allocations an iteration: ";
+  std::string text = "<p>Allocations per iteration: ";
   if (report.heap_allocations_per_step)
-    text += fmt::format("{:.4g} of its own on the heap, ", *report.heap_allocations_per_step);
+    text += fmt::format("{:.4g} on the heap, ", *report.heap_allocations_per_step);
   if (report.library_allocations_per_step)
     text += fmt::format("{:.4g} by libraries, ", *report.library_allocations_per_step);
   return text + fmt::format("{:.4g} from the system.</p>\n", report.system_allocations_per_step);
@@ -359,11 +358,11 @@ std::string run_section(const RunReport& report) {
   text += checkpoints_markup(report);
   const double timed = report.overhead.timed_share;
   const std::string sampled =
-      timed < 1 ? fmt::format(" (one in {:.3g}, drawn by chance, was timed)", 1 / timed) : "";
+      timed < 1 ? fmt::format(" (one in {:.3g}, chosen at random, was timed)", 1 / timed) : "";
   text += fmt::format(
-      "<p class=\"small\">Recording took {:.2f} % of the time, {} an iteration on average{} and {} besides, "
-      "and "
-      "{} of memory. {}.</p>\n",
+      "<p class=\"small\">Recording took {:.2f} % of the time: {} per iteration on average{}, and {} for "
+      "samples. It "
+      "used {} of memory. {}.</p>\n",
       100 * report.evidence.get("overhead.share").value_or(0),
       duration_text(report.overhead.per_iteration_ns), sampled, duration_text(report.overhead.sampling_ns),
       bytes_text(static_cast<double>(report.overhead.bytes)), escape_markup(machine_text(report.machine)));

@@ -195,7 +195,7 @@ std::string headline(std::span<const ChapterResult> results) {
       {Kind::kSlowsDown, "slows down as it runs", "slow down as they run"},
       {Kind::kFills, "fills memory or disk", "fill memory or disk"},
       {Kind::kSlow, "is slow from its first iteration on", "are slow from their first iteration on"},
-      {Kind::kPauses, "pauses on a beat", "pause on a beat"},
+      {Kind::kPauses, "pauses periodically", "pause periodically"},
       {Kind::kTrainsWrongly, "trains wrongly", "train wrongly"}};
   std::vector<std::string> found;
   for (const auto& [kind, one, many] : kWords) {

@@ -195,10 +195,10 @@ void add_train(CLI::App& app) {
                     "exit with 1 unless the time of a step is found flat over the run");
   CLI::Option* beside_twin = command->add_flag_function(
       "--beside-twin,!--no-beside-twin", [options](int64_t count) { options->beside_twin = count > 0; },
-      "judge the time of a step beside a second process that trains the same: both take turns of some "
-      "milliseconds before and after, and it stands still in between, so that a machine whose speed changes "
-      "has no part in the verdict; some seconds longer, and the memory of two; default with --require-flat "
-      "where the number of steps is known and the run isn't resumed");
+      "judge the time of a step against a second process that trains the same: the two alternate before and "
+      "after the run, and the second is paused in between, so that changes of the machine's speed cancel "
+      "out; takes some seconds and twice the memory; default with --require-flat where the number of steps "
+      "is known and the run isn't resumed");
   command->add_flag(
       "--enforce-sealed", options->enforce_sealed,
       "end with an error and the stack of the place where a step after warm-up first makes something: an "

@@ -145,7 +145,7 @@ TEST_F(ComparePage, CountsInOneSentence) {
   EXPECT_EQ(
       headline({&result_, 1}),
       "Of 7 loops 1 slows down as it runs, 1 fills memory or disk, 1 is slow from its first iteration on, "
-      "1 pauses on a beat, 1 trains wrongly. 2 of 2 cured loops stay flat.");
+      "1 pauses periodically, 1 trains wrongly. 2 of 2 cured loops stay flat.");
   result_.loops[6].report.time.kind = Flatness::kInconclusive;
   EXPECT_THAT(headline({&result_, 1}), HasSubstr(" 1 of 2 cured loops stay flat, 1 inconclusive."));
   const std::vector<ChapterResult> none;
