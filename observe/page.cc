@@ -49,6 +49,7 @@ summary { cursor: pointer; }
   .cards th { display: none; }
   .cards tr { border-bottom: 1px solid var(--line); padding: 6px 0; }
   .cards td { border: none; padding: 0; text-align: left; white-space: normal; }
+  .cards tr.own td { font-weight: inherit; } .cards tr td:first-child { font-weight: 600; }
   .cards td > div:not(.small) { display: inline; } .cards td > div + div::before { content: "; "; }
   .cards td[data-label]::before { content: attr(data-label) ": "; opacity: 0.75; }
 }

@@ -96,7 +96,7 @@ struct Chapter {
 /// The loop that the time of `loop` is held against. Throws kInvalidArgument where the chapter has none.
 const Loop& held_against(const Chapter& chapter, const Loop& loop);
 
-/// Whether the report's loop is slow against its cured form: by means, where its medians or pauses on a beat
+/// Whether the report's loop is slow against its cured form: by means, where its medians or periodic pauses
 /// bear it out, for other programs lengthen means as well.
 bool is_slow(const observe::RunReport& report);
 

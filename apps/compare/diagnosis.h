@@ -15,7 +15,7 @@ struct Diagnosis {
     kSlowsDown,      // the time of an iteration grows
     kFills,          // memory or disk grows
     kSlow,           // against the cured form, from the first iteration on
-    kPauses,         // long iterations on a beat
+    kPauses,         // long iterations, periodically
     kTrainsWrongly,
   };
   Kind kind = Kind::kSlow;

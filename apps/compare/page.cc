@@ -137,7 +137,7 @@ std::string loops_table(const ChapterResult& result) {
     const RunReport& report = result.loops[i].report;
     text += fmt::format(
         "<tr{}><td>{}</td>{}{}{}{}{}{}</tr>\n", loop.cured ? " class=\"own\"" : "",
-        escape_markup(report.name),
+        escape_markup(report.name + (loop.cured ? " (cured)" : "")),
         cell("mean", duration_text(per_iteration(loop, report.duration_ns.mean)), ""),
         cell("median", duration_text(per_iteration(loop, report.duration_ns.p50)), ""),
         cell("vs cured", report.times_slower ? observe::ratio_text(*report.times_slower) : "-", ""),
@@ -150,7 +150,7 @@ std::string loops_table(const ChapterResult& result) {
              lines_markup(report.causes, "-", [](const auto& cause) { return escape_markup(cause.name); })));
   }
   return text +
-         "</table></div>\n<p class=\"small\">Bold: cured. Times are of one iteration; <i>vs cured</i> "
+         "</table></div>\n<p class=\"small\">Times are of one iteration; <i>vs cured</i> "
          "compares means, in which pauses count.</p>\n";
 }
 

@@ -119,7 +119,7 @@ observe::Table epochs_table(const ChapterResult& result) {
     row.resize(most + 1, "-");
     table.rows.push_back(std::move(row));
     if (epoch_work(result.chapter->loops[i]) != least_epoch_work(*result.chapter))
-      table.says = "The time of longer epochs is told for as many iterations.";
+      table.says = "Longer epochs are scaled to as many iterations.";
   }
   return table;
 }
