@@ -253,6 +253,8 @@ class Running {
     result_.settled = result_.report.time.kind != Flatness::kInconclusive;
   }
 
+  std::string printed() const { return worker_->printed(); }
+
   /// Ends it. What was found while it went on stays as it was found.
   LoopResult finish() {
     const bool found = looked_ && (result_.settled || !ends_);
@@ -420,9 +422,14 @@ ChapterResult run_chapter(const Chapter& chapter, const CompareOptions& options,
   until -= static_cast<double>(chapter.tables.size()) * table_seconds * kTableTimes;
   Loops loops;
   for (const Loop& loop : chapter.loops) loops.push_back(std::make_unique<Running>(loop, options));
-  run_loops(loops, status, spent, until);
   ChapterResult result{&chapter, {}, {}};
-  for (const std::unique_ptr<Running>& loop : loops) result.loops.push_back(loop->finish());
+  try {
+    run_loops(loops, status, spent, until);
+    for (const std::unique_ptr<Running>& loop : loops) result.loops.push_back(loop->finish());
+  } catch (...) {
+    for (const std::unique_ptr<Running>& loop : loops) fmt::print(stderr, "{}", loop->printed());
+    throw;
+  }
   status.show(spent(), "tables");
   result.tables = tables_of(chapter, table_seconds);
   compare_forms(result);

@@ -15,8 +15,8 @@ namespace isochron::apps {
 /// has `options.seconds`; one that runs on is beside its twin before and after (observe/side_by_side.h), as
 /// long as the chapter's share of `options.budget_seconds` allows. Then makes the tables, and calls `done`.
 /// `options.verbose` prints the document's lines per epoch and a verdict for each loop. `chapters` must
-/// outlive the result. Nothing may have been computed in parallel by this process before (see
-/// observe/worker.h).
+/// outlive the result. Throws what a loop has thrown, after what the loops had printed. Nothing may have been
+/// computed in parallel by this process before (see observe/worker.h).
 std::vector<ChapterResult> run_chapters(std::span<const Chapter> chapters, const CompareOptions& options,
                                         const std::function<void(const ChapterResult& result)>& done);
 

@@ -9,6 +9,7 @@
 #include "isochron/apps/compare/page.h"
 #include "isochron/apps/compare/run.h"
 #include "isochron/apps/compare/tally.h"
+#include "isochron/core/error.h"
 #include "support/temp_folder.h"
 
 namespace isochron::apps {
@@ -355,6 +356,20 @@ TEST(CompareFinding, ExpectsMemoryAndDiskOfEveryLoop) {
                    .expected = {.memory = {Flatness::kFlat, Flatness::kGrowing}, .grows = "disk_bytes"}};
   EXPECT_THAT(deviations(fills, Flatness::kGrowing, Flatness::kGrowing), IsEmpty());
   EXPECT_THAT(deviations(fills, Flatness::kFlat, Flatness::kFlat), ElementsAre("disk_bytes flat"));
+}
+
+TEST(CompareRun, ShowsWhatAFailedLoopPrinted) {
+  const auto fails = [](LoopContext&) {
+    fmt::print(stderr, "a hint\n");
+    fail(ErrorCode::kInvalidArgument, "loop", "it cannot go on");
+  };
+  const Chapter chapter{.name = "chapter",
+                        .complaint = "",
+                        .loops = {{.name = "loop", .what = "", .cured = true, .run = fails}},
+                        .summary = ""};
+  testing::internal::CaptureStderr();
+  EXPECT_THROW(run_chapters({&chapter, 1}, {.iterations = 1}, [](const ChapterResult&) {}), Error);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("a hint\n"));
 }
 
 TEST(CompareTally, SumsAndSharesOfRuns) {
