@@ -125,7 +125,8 @@ double factor_to_decide(std::span<const ChangeEstimate> own, std::span<const Cha
     if (within(own[i], bound)) continue;
     const double excess = std::fabs(own[i].change) - bound;
     const bool none = own[i].low <= 0 && own[i].high >= 0;
-    if (excess > 0 && !none) beyond = std::min(beyond, factor_of(joint[i], excess));
+    if (excess > 0 && !none && own[i].asked != Asked::kForFlat)
+      beyond = std::min(beyond, factor_of(joint[i], excess));
     if (own[i].asked == Asked::kForChange) continue;
     flat = std::max(flat, factor_of(own[i], none ? 0.5 * bound : -excess));
   }
