@@ -38,7 +38,7 @@ using Choices = std::map<std::string, std::string>;
 struct Record {
   std::mutex mutex;
   Choices made;    // in use: timed, taken from disk, restored
-  Choices timed;   // of these, what belongs on disk: timed here, undisturbed
+  Choices timed;   // of these, what belongs on disk: timed here
   Choices stored;  // read from disk
   bool loaded = false;
   bool unsaved = false;
@@ -79,15 +79,23 @@ std::string load(Record& r) {
   return {};
 }
 
-void remember(Record& r, const std::string& call, std::string_view name, bool for_disk) {
-  if (r.made.size() >= kMaxRecordedChoices && !r.made.contains(call)) return;
+/// False when the record is full.
+bool remember(Record& r, const std::string& call, std::string_view name) {
+  if (r.made.size() >= kMaxRecordedChoices && !r.made.contains(call)) return false;
   r.made[call] = name;
-  if (!for_disk) return;
-  r.timed[call] = name;
+  return true;
+}
+
+/// As `remember`, and for the disk: as doubtful, unless `sure` or timed a second time by now.
+void remember_timed(Record& r, const std::string& call, std::string_view name, bool sure) {
+  if (!remember(r, call, name)) return;
+  const auto before = r.stored.find(call);
+  const bool doubtful = !sure && (before == r.stored.end() || !before->second.ends_with(kDoubtful));
+  r.timed[call] = doubtful ? fmt::format("{}{}", name, kDoubtful) : name;
   r.unsaved = true;
 }
 
-/// The recorded candidate of `call`, else the one on disk, or names.size().
+/// The recorded candidate of `call`, else the one on disk unless doubtful, or names.size().
 size_t recorded(const std::string& call, std::span<const std::string_view> names) {
   save_by_itself();
   Record& r = record();
@@ -198,13 +206,13 @@ size_t choose(const std::string& call, std::span<const std::string_view> names,
   }
   if (const size_t known = recorded(call, names); known < names.size() && prepare(known)) {
     const std::lock_guard lock(record().mutex);
-    remember(record(), call, names[known], false);
+    remember(record(), call, names[known]);
     return known;
   }
   const Fastest best = fastest(names.size(), prepare, before_timing);
   if (best.index < names.size()) {
     const std::lock_guard lock(record().mutex);
-    remember(record(), call, names[best.index], best.sure);
+    remember_timed(record(), call, names[best.index], best.sure);
   }
   return best.index;
 }
@@ -217,7 +225,7 @@ Choices recorded_choices() {
 void restore_choices(const Choices& choices) {
   const std::lock_guard lock(record().mutex);
   for (const auto& [call, name] : choices) {
-    remember(record(), call, name, false);
+    remember(record(), call, name);
     record().timed.erase(call);
   }
 }

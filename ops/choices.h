@@ -1,7 +1,8 @@
 // Which implementation serves a call where several exist. A choice is made once a call, by timing or by rule,
 // and recorded: equal calls then run equal code, and a checkpoint can carry the record so that a resumed run
-// makes the same choices. What was timed is also kept on disk for the next process (ops/choices_file.h),
-// unless other programs took the cores away in every run of a candidate: the next process then times again.
+// makes the same choices. What was timed is also kept on disk for the next process (ops/choices_file.h). Where
+// other programs took the cores away in every run of a candidate, the choice is doubtful: the next process
+// times once more and keeps what it finds.
 #pragma once
 
 #include <functional>
@@ -37,10 +38,10 @@ void restore_choices(const std::map<std::string, std::string>& choices);
 /// Empties the record, as in a new process: the disk is read again.
 void forget_choices();
 
-/// Writes what was timed undisturbed since the last save to disk, beside what other processes wrote there;
-/// beyond kMaxRecordedChoices, choices that this process didn't use go. It happens by itself after a function
-/// was captured and when the process ends, never in a replay. Without effect when nothing is new or the disk
-/// is switched off; where it can't be written it isn't tried again.
+/// Writes what was timed since the last save to disk, beside what other processes wrote there; beyond
+/// kMaxRecordedChoices, choices that this process didn't use go. It happens by itself after a function was
+/// captured and when the process ends, never in a replay. Without effect when nothing is new or the disk is
+/// switched off; where it can't be written it isn't tried again.
 void save_choices();
 
 inline constexpr size_t kMaxRecordedChoices = 4096;

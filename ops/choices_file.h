@@ -24,5 +24,7 @@ std::map<std::string, std::string> read_choices_file(const std::filesystem::path
 void write_choices_file(const std::filesystem::path& path, const std::map<std::string, std::string>& choices);
 
 inline constexpr size_t kMaxChoicesFiles = 8;
+/// Ends the name of a candidate that was chosen while other programs took the cores away.
+inline constexpr char kDoubtful = '?';
 
 }  // namespace isochron::ops
