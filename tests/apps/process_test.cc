@@ -16,6 +16,7 @@
 #include "isochron/apps/commands.h"
 #include "isochron/core/file.h"
 #include "isochron/core/run_folder.h"
+#include "support/sanitizers.h"
 #include "support/temp_folder.h"
 
 namespace isochron::apps {
@@ -25,14 +26,6 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-// What a sanitizer takes itself can't be limited: terabytes of addresses for its shadow, and two descriptors
-// for the pipe by which it probes an object's table of virtual functions.
-#ifdef __SANITIZE_ADDRESS__
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 /// A line of the shell, in which CMD stands for the command.
 Outcome shell(std::string line) {
@@ -160,7 +153,7 @@ TEST_F(Process, AnalyzeReadsAPipeFromFrontToBack) {
 
 TEST_F(Process, PatternsTakeLinearTimeAndMemory) {
   const std::string line = write("line.log", std::string(200'000, 'a') + "\n").string();
-  const std::string limits = std::string(kSanitized ? "" : "ulimit -v 2000000; ") +
+  const std::string limits = std::string(kAddressSanitizer ? "" : "ulimit -v 2000000; ") +
                              "ulimit -t 20; CMD analyze " + line + " --pattern ";
   EXPECT_THAT(shell(limits + "'((a*)*)*b([0-9])'"), Ends(3, "is in none of 1 lines"));
   EXPECT_THAT(shell(limits + "'(a|aa)+(a|aa)+(a|aa)+$b'"), Ends(3, "is in none of 1 lines"));
@@ -281,7 +274,7 @@ TEST_F(Process, LeavesNoTemporaryFolderBehindAPipeThatCloses) {
 }
 
 TEST_F(Process, WithFewDescriptorsNothingIsLeft) {
-  if (kSanitized) GTEST_SKIP() << "descriptors can't be limited here";
+  if (kAddressSanitizer) GTEST_SKIP() << "descriptors can't be limited here";
   for (int descriptors = 4; descriptors <= 14; ++descriptors) {
     const std::string name = path(fmt::format("c{}", descriptors));
     const Outcome outcome = shell(fmt::format(
@@ -380,7 +373,7 @@ TEST_F(Process, WantOfMemoryOrThreadsIsToldAndExitsWithFour) {
   for (const int number : {ENOMEM, EAGAIN})
     EXPECT_TRUE(is_want_of_memory({number, std::system_category()})) << "as a thread that can't be had says";
   EXPECT_FALSE(is_want_of_memory({ENOSPC, std::system_category()}));
-  if (kSanitized) GTEST_SKIP() << "address space can't be limited here";
+  if (kAddressSanitizer) GTEST_SKIP() << "address space can't be limited here";
   // From where the command is loaded at all to where it has enough, at narrow steps around what libraries
   // need.
   const auto limited = [](int megabytes, const std::string& what) {

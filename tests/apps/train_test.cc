@@ -8,6 +8,7 @@
 #include "apps/command.h"
 #include "isochron/core/run_folder.h"
 #include "isochron/observe/side_by_side.h"
+#include "support/sanitizers.h"
 #include "support/temp_folder.h"
 
 namespace isochron::apps {
@@ -312,11 +313,7 @@ TEST_F(TrainCommand, AResumedRunEndsWithTheSameWeights) {
 }
 
 /// Some seconds of steps in eight epochs, of the smallest model.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kStepsAnEpoch = 5'000;
-#else
-constexpr int kStepsAnEpoch = 100'000;
-#endif
+constexpr int kStepsAnEpoch = kSanitizer ? 5'000 : 100'000;
 
 TEST_F(TrainCommand, IsBesideItsTwinAndTrainsAsWithout) {
   const std::string run =

@@ -6,6 +6,7 @@
 #include "causes/planted.h"
 #include "isochron/observe/cause.h"
 #include "isochron/observe/machine_load.h"
+#include "support/sanitizers.h"
 
 namespace isochron::causes {
 
@@ -13,17 +14,11 @@ void PrintTo(const Planted& planted, std::ostream* out) { *out << planted.what; 
 
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-
 class FaultMatrix : public ::testing::TestWithParam<Planted> {};
 
 TEST_P(FaultMatrix, NamesThisFaultAndNoOther) {
   const Planted& planted = GetParam();
-  if (kSanitized) GTEST_SKIP() << "times and heaps are the sanitizer's here";
+  if (kSanitizer) GTEST_SKIP() << "times and heaps are the sanitizer's here";
   std::vector<std::string> expected;
   if (!planted.cause.empty()) expected.emplace_back(planted.cause);
   // A machine with other work may slow a run as the run goes on: one that is found to be something else is

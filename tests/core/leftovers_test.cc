@@ -12,6 +12,7 @@
 #include "isochron/core/file.h"
 #include "isochron/core/run_folder.h"
 #include "support/expect_error.h"
+#include "support/sanitizers.h"
 #include "support/temp_folder.h"
 
 namespace isochron {
@@ -84,9 +85,7 @@ TEST(LeftoversDeathTest, ThoseOfChildrenGoWithTheirParent) {
 }
 
 TEST(RunFolder, LeavesNothingWithoutAFileHandleForItsLock) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "the sanitizer opens a pipe to look at memory, and fails without handles";
-#endif
+  if (kAddressSanitizer) GTEST_SKIP() << "file handles can't be limited here";
   const TempFolder parent;
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);

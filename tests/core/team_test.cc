@@ -9,6 +9,7 @@
 
 #include "isochron/core/error.h"
 #include "support/expect_error.h"
+#include "support/sanitizers.h"
 
 namespace isochron {
 namespace {
@@ -30,14 +31,8 @@ void limit_address_space(size_t bytes) {
   if (::setrlimit(RLIMIT_AS, &limit) != 0) ::_exit(99);
 }
 
-#ifdef __SANITIZE_ADDRESS__
-constexpr bool kLimited = false;  // its shadow takes terabytes of address space
-#else
-constexpr bool kLimited = true;
-#endif
-
 TEST(TeamDeathTest, TooManyThreadsAreAnErrorOfOurs) {
-  if (!kLimited) GTEST_SKIP() << "address space can't be limited here";
+  if (kAddressSanitizer) GTEST_SKIP() << "address space can't be limited here";
   EXPECT_EXIT(exit_with_code([] {
                 limit_address_space(size_t{600} << 20);  // no room for 200 stacks of 8 MB
                 make_team(200);
@@ -47,7 +42,7 @@ TEST(TeamDeathTest, TooManyThreadsAreAnErrorOfOurs) {
 }
 
 TEST(TeamDeathTest, AddressSpaceIsAskedForBeforehand) {
-  if (!kLimited) GTEST_SKIP() << "address space can't be limited here";
+  if (kAddressSanitizer) GTEST_SKIP() << "address space can't be limited here";
   EXPECT_NO_THROW(require_address_space(size_t{16} << 20, "here"));
   EXPECT_EXIT(exit_with_code([] {
                 limit_address_space(size_t{1} << 20);
