@@ -20,8 +20,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 using Values = std::vector<double>;
 
-size_t tenth(size_t n) { return std::max<size_t>(1, n / 10); }
-
 bool robust(Track track) { return track != Track::kMeans; }
 
 double level_of(Track track, std::span<const double> points) {
@@ -351,6 +349,7 @@ std::string_view statistic_name(Track track, Statistic statistic) {
   return kNames[static_cast<size_t>(track)][statistic];
 }
 
+size_t tenth(size_t n) { return std::max<size_t>(1, n / 10); }
 size_t windows_per_point(size_t windows) { return std::max<size_t>(1, (windows + kPoints / 2) / kPoints); }
 
 std::vector<LevelChange> level_changes(const WindowLevels& levels, const LevelChangeOptions& options) {

@@ -60,6 +60,8 @@ std::vector<LevelChange> level_changes(const WindowLevels& levels, const LevelCh
 /// The changes that other values, of equal windows, show in the same places.
 Statistics changes_at(const LevelChange& change, const WindowLevels& levels);
 
+/// How many of `n` windows or points are in the first tenth of them.
+size_t tenth(size_t n);
 /// How many windows make one of those points.
 size_t windows_per_point(size_t windows);
 
