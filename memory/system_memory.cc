@@ -1,6 +1,5 @@
 #include "isochron/memory/system_memory.h"
 
-#include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -91,12 +90,6 @@ void system_free(void* pointer, size_t bytes) noexcept {
     std::free(pointer);
   }
   count(Counter::kBytesReserved, -static_cast<int64_t>(block));
-}
-
-void give_back_free_heap() noexcept {
-#if defined(__GLIBC__)
-  malloc_trim(0);
-#endif
 }
 
 }  // namespace isochron

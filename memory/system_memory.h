@@ -18,8 +18,5 @@ void system_free(void* pointer, size_t bytes) noexcept;
 size_t system_block_bytes(size_t bytes) noexcept;
 /// Held now in blocks with pages of their own, whole pages counted: all of it resident, unless swapped out.
 size_t system_mapped_bytes() noexcept;
-/// Gives the system what is free in malloc's heap, whole pages, in a ms or less for each 10 MB of it: after
-/// work that is done seldom, whose memory would else stay resident.
-void give_back_free_heap() noexcept;
 
 }  // namespace isochron

@@ -51,7 +51,6 @@ Values spread(std::span<const double> additions, std::span<const size_t> events)
 Values with_long_iterations_spread(std::span<const double> typical, std::span<const double> means) {
   require(typical.size() == means.size(), ErrorCode::kShapeMismatch, "with_long_iterations_spread",
           "{} typical values but {} means", typical.size(), means.size());
-  constexpr size_t kFewest = 3;  // events of which intervals say something
   const size_t n = means.size();
   Values additions(n);
   for (size_t i = 0; i < n; ++i) additions[i] = means[i] - typical[i];
@@ -64,7 +63,7 @@ Values with_long_iterations_spread(std::span<const double> typical, std::span<co
   Values positive = additions;
   for (double& one : positive) one = std::max(one, 0.0);
   const std::vector<size_t> events = events_in(positive);
-  if (events.size() >= kFewest) {
+  if (!events.empty()) {  // then more than kStalls are as large as the largest
     const Values spread_ones = spread(additions, events);
     for (const size_t at : events) additions[at] = 0;
     for (size_t i = 0; i < n; ++i) additions[i] += spread_ones[i];

@@ -22,6 +22,7 @@
 
 #include "isochron/core/clock.h"
 #include "isochron/core/error.h"
+#include "isochron/core/heap.h"
 #include "isochron/core/leftovers.h"
 
 namespace isochron::observe {
@@ -203,6 +204,7 @@ Worker::Worker(const Work& work) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != caller) _exit(1);
   dup2(output_, STDOUT_FILENO);
+  give_back_free_heap();
   try {
     Turns turns(ends[1]);
     if (!turns.wait([] { return std::string(); })) _exit(0);

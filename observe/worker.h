@@ -106,7 +106,8 @@ class Worker {
  public:
   /// What it returns is the result. It begins with the first turn.
   using Work = std::function<std::string(Turns&)>;
-  /// Forks. Throws kIo.
+  /// Forks. The other process has none of the memory that is free in this one's heap, so that what it takes
+  /// shows. Throws kIo.
   explicit Worker(const Work& work);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;

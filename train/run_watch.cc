@@ -12,7 +12,7 @@
 #include "isochron/core/error.h"
 #include "isochron/core/event.h"
 #include "isochron/core/file.h"
-#include "isochron/memory/system_memory.h"
+#include "isochron/core/heap.h"
 #include "isochron/observe/run_record.h"
 
 namespace isochron::train {

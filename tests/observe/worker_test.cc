@@ -10,16 +10,20 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <new>
 #include <semaphore>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "isochron/core/clock.h"
 #include "isochron/core/error.h"
 #include "isochron/core/run_folder.h"
 #include "isochron/observe/alternate.h"
+#include "isochron/observe/resident_set.h"
 #include "support/expect_error.h"
+#include "support/sanitizers.h"
 #include "support/temp_folder.h"
 
 namespace isochron::observe {
@@ -49,6 +53,30 @@ TEST(Worker, GoesOnFromTurnToTurnUntilItIsToEnd) {
   EXPECT_FALSE(worker.ended());
   EXPECT_EQ(number(worker.finish()), second);
   EXPECT_TRUE(worker.ended());
+}
+
+TEST(Worker, TakesNoMemoryFromTheHeapOfItsCaller) {
+  constexpr int64_t kBytes = 16 << 20;
+  const auto take = [] {
+    std::vector<std::unique_ptr<char[]>> blocks;
+    for (int64_t i = 0; i < kBytes / 1000; ++i) {
+      blocks.push_back(std::make_unique<char[]>(1000 - 16));
+      blocks.back()[0] = 1;
+    }
+    return blocks;
+  };
+  auto blocks = take();
+  blocks.erase(blocks.begin(), blocks.end() - 1);  // the last one keeps the heap from shrinking
+  Worker worker([&](Turns&) {
+    const int64_t before = read_resident_set({}).total;
+    const auto taken = take();
+    return fmt::format("{}", read_resident_set({}).total - before);
+  });
+  worker.run(1);
+  const int64_t grown = number(worker.finish());
+  if (!kSanitizer) {  // whose heap has no end to give back
+    EXPECT_GT(grown, kBytes / 4 * 3);
+  }
 }
 
 TEST(Worker, HasTurnsForComparisonAfterItsRun) {
