@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -14,6 +13,7 @@
 #include "flatness_series.h"
 #include "isochron/core/clock.h"
 #include "isochron/observe/report.h"
+#include "share_text.h"
 
 namespace {
 
@@ -27,14 +27,14 @@ constexpr size_t kMethods = static_cast<size_t>(Method::kCount);
 struct Counts {
   int runs = 0;
   int wrong = 0;  // an alarm for a healthy run; flat, or changed the other way, for a sick one
-  int undecided = 0;
+  int inconclusive = 0;
   std::array<int, kMethods> alarms{};
   double judging_ns = 0;
 
   void add(const Counts& other) {
     runs += other.runs;
     wrong += other.wrong;
-    undecided += other.undecided;
+    inconclusive += other.inconclusive;
     for (size_t m = 0; m < kMethods; ++m) alarms[m] += other.alarms[m];
     judging_ns += other.judging_ns;
   }
@@ -55,29 +55,19 @@ Counts judge_one(const SeriesClass& series, uint64_t seed, const observe::Report
   counts.runs = 1;
   const Flatness said = report.time.kind;
   counts.wrong = is_wrong(series.truth, said);
-  counts.undecided = said == Flatness::kInconclusive;
+  counts.inconclusive = said == Flatness::kInconclusive;
   const std::vector<double> means = observe::window_means(observe::main_windows(report));
   const double bound = options.time.bound;
   counts.alarms = {said == Flatness::kGrowing || said == Flatness::kShrinking, tenths_differ(means, bound),
                    mann_kendall_alarms(means), energy_change_point(means, bound, seed)};
-  if (std::getenv("FLATNESS_RATES_VERBOSE") != nullptr && (counts.wrong || counts.undecided))
+  if (std::getenv("FLATNESS_RATES_VERBOSE") != nullptr && (counts.wrong || counts.inconclusive))
     fmt::print("  {} seed {}: {}; {}\n", series.name, seed, verdict_text(report.time), report.time.reason);
   return counts;
 }
 
-/// "0.4 [0.1, 1.2]": a share in % with its 95 % interval (Wilson 1927).
-std::string share_text(int count, int of) {
-  constexpr double kZ = 1.959964;
-  const double n = of, p = count / n;
-  const double center = (p + kZ * kZ / (2 * n)) / (1 + kZ * kZ / n);
-  const double half = kZ * std::sqrt(p * (1 - p) / n + kZ * kZ / (4 * n * n)) / (1 + kZ * kZ / n);
-  return fmt::format("{:.1f} [{:.1f}, {:.1f}]", 100 * p, 100 * std::max(0.0, center - half),
-                     100 * (center + half));
-}
-
 void print_row(const std::string& name, const Counts& counts) {
   fmt::print("| {} | {} | {} |", name, share_text(counts.wrong, counts.runs),
-             share_text(counts.undecided, counts.runs));
+             share_text(counts.inconclusive, counts.runs));
   for (size_t m = 1; m < kMethods; ++m) fmt::print(" {:.0f} |", 100.0 * counts.alarms[m] / counts.runs);
   fmt::print(" {:.1f} |\n", counts.judging_ns / counts.runs / 1e6);
   std::fflush(stdout);
@@ -90,7 +80,7 @@ void print_table(bool healthy, int count, const std::string& only) {
     return chosen;
   }();
   fmt::print(
-      "| {} | {} % | undecided % | tenths: alarm % | Mann-Kendall: alarm % | E-divisive: alarm % | ms a "
+      "| {} | {} % | inconclusive % | tenths: alarm % | Mann-Kendall: alarm % | E-divisive: alarm % | ms a "
       "verdict |\n",
       healthy ? "healthy runs" : "sick runs, by twice the bound", healthy ? "false alarm" : "missed");
   fmt::print("|---|---|---|---|---|---|---|\n");

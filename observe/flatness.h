@@ -1,12 +1,10 @@
 // The verdict: does a series (iteration time, resident set, a count) stay flat over a run, grow or shrink?
-// Stands on statistics.h; the recorder supplies the windows. `docs/flatness.md` gives method, sources and
-// measured error rates.
+// The recorder supplies the windows. `docs/flatness.md` gives method, sources and measured error rates.
 //
-// The change over the run is the largest of three statistics, each taken on the window medians and on the
-// window means and each relative to the level of the first tenth: the Theil-Sen trend over the run, the last
-// tenth against the first, and the level difference at Pettitt's change point. Their intervals come from one
-// circular block bootstrap and hold jointly (studentised maximum), so the verdict is one of equivalence: flat
-// when every interval lies within the bound.
+// Four statistics of the windows' levels (level_change.h) say by how much the series changed, each with an
+// interval. The verdict is one of equivalence: flat when every interval lies within the bound. It is reached
+// on the series as it is (series_verdict.h), and where that is not flat, once more with what the machine did
+// taken out (even_speed.h).
 #pragma once
 
 #include <array>

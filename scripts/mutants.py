@@ -2,7 +2,7 @@
 """Plants faults in the sources, one at a time, and runs the tests that should find each.
 
     mutants.py                 all of them, in a copy of the tree below build/mutants; exit 1 where a fault survives
-    mutants.py --only NAME     one of them (may be given several times)
+    mutants.py --only NAME     one of them, or those of a pattern as of file names (may be given several times)
     mutants.py --list          what there is
     mutants.py --self-test     checks that every fault can still be planted and names tests that exist; builds nothing
 
@@ -188,10 +188,12 @@ def main():
         return 1 if found else 0
     chosen = [mutant for mutant in MUTANTS if not mutant.equivalent]
     if arguments.only:
-        unknown = sorted(set(arguments.only) - {mutant.name for mutant in chosen})
+        def named(mutant):
+            return {only for only in arguments.only if fnmatch.fnmatchcase(mutant.name, only)}
+        unknown = sorted(set(arguments.only) - set().union(*map(named, chosen)))
         if unknown:
             parser.error(f"no fault called {', '.join(unknown)}")
-        chosen = [mutant for mutant in chosen if mutant.name in arguments.only]
+        chosen = [mutant for mutant in chosen if named(mutant)]
     return run(chosen, Workplace(arguments.folder, arguments.jobs))
 
 

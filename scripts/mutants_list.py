@@ -3,6 +3,8 @@ bug that no test found."""
 
 from typing import NamedTuple
 
+import mutants_of_verdict
+
 
 class Mutant(NamedTuple):
     name: str
@@ -320,3 +322,4 @@ MUTANTS = [
            "resolution <= 10 * verdict.bound) return;",
            "apps", "Analyze.RoundedTimesThatAreAllTheSameArentFlat"),
 ]
+MUTANTS += mutants_of_verdict.faults(Mutant)

@@ -45,6 +45,7 @@ constexpr double kNextLook = 1.5;
 /// So often a loop is beside its twin after its run, and looked at.
 constexpr int kLooksBeside = 3;
 
+constexpr int64_t kShortEpochNs = 5'000'000;  // about what a turn beside the twin takes
 constexpr int64_t kTimesAtLength = 10;
 
 int64_t least_iterations(const Loop& loop, const CompareOptions& options) {
@@ -115,13 +116,18 @@ class Progress {
     if (iterations_ >= kIterationLimit) return false;
     if (at_end) {
       turns_.end_run();
-    } else if (!turns_.over(observe::running_ns())) {
+    } else if (!turns_.over(observe::running_ns()) || amid_a_short_epoch()) {
       return true;
     }
     const bool ended = ended_ || !turns_.wait([this] { return record(); });
     ended_ = ended;
     // The least is run in any case.
     return !ended || epochs_ < options_.epochs || iterations_ < least_iterations(loop_, options_);
+  }
+
+  /// Turns hold whole epochs where these are short: what an epoch does once is then in each turn.
+  bool amid_a_short_epoch() const {
+    return iterations_ % loop_.iterations_per_epoch != 0 && epoch_ns_ < kShortEpochNs;
   }
 
   /// What was timed since it was last done: an iteration, or an epoch of a loop that tells of its iterations
@@ -142,8 +148,9 @@ class Progress {
   void end_epoch() {
     const int64_t now = observe::running_ns();
     ++epochs_;
+    epoch_ns_ = now - epoch_began_ns_;
     if (epochs_ <= options_.epochs) {
-      epochs_ns_.push_back(static_cast<double>(now - epoch_began_ns_));
+      epochs_ns_.push_back(static_cast<double>(epoch_ns_));
       if (options_.verbose)
         fmt::print("    Epoch {}, Time: {}\n", epochs_, observe::duration_text(epochs_ns_.back()));
     }
@@ -169,6 +176,7 @@ class Progress {
   bool warm_ = false;
   int64_t added_iterations_ = 0, added_ns_ = 0;  // what turns have, of the recorder's totals
   int64_t epoch_began_ns_;
+  int64_t epoch_ns_ = kShortEpochNs;  // the latest one took
 };
 
 std::string run_loop(const Loop& loop, const CompareOptions& options, observe::Turns& turns) {

@@ -317,6 +317,15 @@ TEST(Flatness, ClassWithLittleOfTheTimeHasAWiderBound) {
   EXPECT_EQ(kind(0.5), Flatness::kGrowing);
   EXPECT_EQ(kind(0.1), Flatness::kGrowing);
   EXPECT_EQ(kind(0.03), Flatness::kFlat);
+  const auto kind_of_hardly_any = [&](double change) {  // then five times the bound
+    const Series own = make_series(
+        128, 32, 2, [change](double p, int, Rng& rng) { return step(p, change) * gaussian(rng, 0.005); });
+    const std::vector<ClassInput> classes = {{{.medians = steady.medians, .means = steady.means}, 0.999},
+                                             {{.medians = own.medians, .means = own.means}, 0.001}};
+    return judge_classes(classes).kind;
+  };
+  EXPECT_EQ(kind_of_hardly_any(0.15), Flatness::kFlat);
+  EXPECT_EQ(kind_of_hardly_any(0.4), Flatness::kGrowing);
 }
 
 TEST(Flatness, ClassesAreJudgedWithinThemselves) {
