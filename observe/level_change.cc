@@ -164,6 +164,35 @@ Values best_ramp(std::span<const double> points) {
   return best;
 }
 
+/// Three levels with the least squared deviations, the first and the last of a tenth of the points at least,
+/// the other of a twentieth: what is up for a while, and where it comes back to.
+Values best_excursion(std::span<const double> points) {
+  const size_t n = points.size(), at_ends = tenth(n), between = std::max<size_t>(1, n / 20);
+  Values sums(n + 1, 0);
+  for (size_t i = 0; i < n; ++i) sums[i + 1] = sums[i] + points[i];
+  const auto explained = [&](size_t begin, size_t end) {  // squares that a level takes away
+    const double sum = sums[end] - sums[begin];
+    return sum * sum / static_cast<double>(end - begin);
+  };
+  double most = -kInfinity;
+  size_t first = 0, second = 0;
+  for (size_t a = at_ends; a + between + at_ends <= n; ++a) {
+    for (size_t b = a + between; b + at_ends <= n; ++b) {
+      const double here = explained(0, a) + explained(a, b) + explained(b, n);
+      if (here <= most) continue;
+      most = here;
+      first = a;
+      second = b;
+    }
+  }
+  if (second == 0) return {};
+  Values fit(n, median(points.first(first)));
+  std::fill(fit.begin() + static_cast<std::ptrdiff_t>(first),
+            fit.begin() + static_cast<std::ptrdiff_t>(second), median(points.subspan(first, second - first)));
+  std::fill(fit.begin() + static_cast<std::ptrdiff_t>(second), fit.end(), median(points.subspan(second)));
+  return fit;
+}
+
 /// How many independent points would be worth as much as these: by their first autocorrelation, as an AR(1)
 /// process, corrected for its bias (Kendall 1954).
 double autoregression(std::span<const double> residuals) {
@@ -186,11 +215,11 @@ Values residuals_of(std::span<const double> points, const Shape& shape) {
   return residuals;
 }
 
-/// The simplest of constant, line, step, ramp and monotone curve that explains the points, by the Bayesian
-/// information criterion for Laplace noise (which forgives outliers) of as many independent points as there
-/// are beside the closest of the shapes: what wanders is soon resembled by some shape.
+/// The simplest of constant, line, step, ramp, excursion and monotone curve that explains the points, by the
+/// Bayesian information criterion for Laplace noise (which forgives outliers) of as many independent points
+/// as there are beside the closest of the shapes: what wanders is soon resembled by some shape.
 Shape shape_of(std::span<const double> points, size_t step_at) {
-  constexpr size_t kFewestOfRamp = 20;
+  constexpr size_t kFewestOfMany = 20;
   const size_t n = points.size();
   std::vector<Shape> shapes;
   const auto offer = [&](int parameters, const Values& fit, std::optional<Statistic> statistic) {
@@ -209,7 +238,8 @@ Shape shape_of(std::span<const double> points, size_t step_at) {
   Values step(n, median(points.first(step_at)));
   std::fill(step.begin() + static_cast<std::ptrdiff_t>(step_at), step.end(), median(points.subspan(step_at)));
   offer(3, step, kStep);
-  if (n >= kFewestOfRamp) offer(4, best_ramp(points), kLastTenth);
+  if (n >= kFewestOfMany) offer(4, best_ramp(points), kLastTenth);
+  if (n >= kFewestOfMany) offer(5, best_excursion(points), kLastTenth);
   offer(8, monotone_curve(points), kLastTenth);
   const Shape& closest = *std::ranges::min_element(shapes, {}, &Shape::deviation);
   const double independent = std::max(

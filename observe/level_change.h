@@ -53,8 +53,8 @@ struct LevelChange {
 /// Of the medians or the trimmed means, whichever is known better, and of the means where there are any. What
 /// recurs with a period and long iterations are taken out first (recurring.h), and the windows grouped to
 /// about 64 points. Errors are those of a circular block bootstrap of what lies around the simplest shape
-/// that explains the points (constant, line, step, ramp or monotone curve), widened for their dependence;
-/// intervals are Student's with as many degrees as there are independent points. Needs 4 windows.
+/// that explains the points (constant, line, step, ramp, excursion or monotone curve), widened for their
+/// dependence; intervals are Student's with as many degrees as there are independent points. Needs 4 windows.
 std::vector<LevelChange> level_changes(const WindowLevels& levels, const LevelChangeOptions& options);
 
 /// The changes that other values, of equal windows, show in the same places.

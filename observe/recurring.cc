@@ -46,12 +46,26 @@ Values spread(std::span<const double> additions, std::span<const size_t> events)
   return result;
 }
 
+/// The typical values, where a window that stalled for most of its iterations has that of its neighbours.
+Values without_stalled_windows(std::span<const double> typical) {
+  constexpr size_t kReach = 2;      // neighbours on either side
+  constexpr double kStalled = 1.5;  // times their median
+  Values result(typical.begin(), typical.end());
+  for (size_t i = 0; i < typical.size(); ++i) {
+    const size_t begin = i - std::min(i, kReach), end = std::min(typical.size(), i + kReach + 1);
+    const double usual = median(typical.subspan(begin, end - begin));
+    if (typical[i] > kStalled * usual) result[i] = usual;
+  }
+  return result;
+}
+
 }  // namespace
 
-Values with_long_iterations_spread(std::span<const double> typical, std::span<const double> means) {
-  require(typical.size() == means.size(), ErrorCode::kShapeMismatch, "with_long_iterations_spread",
-          "{} typical values but {} means", typical.size(), means.size());
+Values with_long_iterations_spread(std::span<const double> typical_values, std::span<const double> means) {
+  require(typical_values.size() == means.size(), ErrorCode::kShapeMismatch, "with_long_iterations_spread",
+          "{} typical values but {} means", typical_values.size(), means.size());
   const size_t n = means.size();
+  const Values typical = without_stalled_windows(typical_values);
   Values additions(n);
   for (size_t i = 0; i < n; ++i) additions[i] = means[i] - typical[i];
   if (n <= kStalls + 1) return {means.begin(), means.end()};

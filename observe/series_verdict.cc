@@ -228,9 +228,13 @@ FlatnessVerdict judge_series(const FlatnessInput& input, const FlatnessOptions& 
       const double own = std::hypot(one.half_widths[s], error);
       const double all = std::hypot(one.joint_half_widths[s], error);
       const std::string_view name = statistic_name(one.track, static_cast<Statistic>(s));
-      // The trend through a step or a ramp is steeper than what it goes through.
-      const bool steeper = s == kTrend && one.shape && *one.shape != kTrend;
-      const Asked asked = s == kLastTenth ? Asked::kForChange : steeper ? Asked::kForFlat : Asked::kAlways;
+      // The trend through a step or a ramp is steeper than what it goes through; no step is in what comes
+      // back.
+      const bool of_other_shape =
+          one.shape && ((s == kTrend && *one.shape != kTrend) || (s == kStep && *one.shape == kLastTenth));
+      const Asked asked = s == kLastTenth  ? Asked::kForChange
+                          : of_other_shape ? Asked::kForFlat
+                                           : Asked::kAlways;
       verdict.estimates.push_back({name, change, lowest(change, own), change + own, asked});
       joint.push_back({name, change, lowest(change, all), change + all, asked});
       if (asked != Asked::kForChange)

@@ -115,6 +115,11 @@ TEST(LevelChange, ShapesAreToldApart) {
       {"ramp", [](double p) { return std::clamp((p - 0.4) / 0.2, 0.0, 1.0); }, kLastTenth},
       {"ramp to the end", [](double p) { return std::max(0.0, p - 0.6) / 0.4; }, kLastTenth},
       {"ramp from the beginning", [](double p) { return std::min(0.3, p) / 0.3; }, kLastTenth},
+      {"up and back", [](double p) { return p < 0.4 || p > 0.6 ? 0 : 1; }, kLastTenth},
+      {"up for a short while", [](double p) { return p < 0.4 || p > 0.46 ? 0 : 1; }, kLastTenth},
+      {"up and partly back", [](double p) { return p < 0.3   ? 0
+                                                   : p < 0.6 ? 1.5
+                                                             : 1; }, kLastTenth},
       {"curve", [](double p) { return p * p * p; }, kLastTenth},
   };
   for (const ShapeCase& one : cases) {

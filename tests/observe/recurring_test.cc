@@ -55,6 +55,17 @@ TEST(LongIterations, AreNotWhatOnlyAFewWindowsHave) {
   EXPECT_THAT(spread(grown), Each(DoubleNear(1.5, 1e-12)));
 }
 
+TEST(LongIterations, OfAWindowThatStalledForMostOfItAreNotItsLevel) {
+  const auto stalled = [](double typical, size_t windows) {
+    Values usual(100, 1.0);
+    for (size_t i = 50; i < 50 + windows; ++i) usual[i] = typical;
+    return with_long_iterations_spread(usual, usual);
+  };
+  EXPECT_THAT(stalled(1.6, 2), Each(1.0));
+  EXPECT_EQ(stalled(1.6, 3)[51], 1.6) << "longer than that, it is a level";
+  EXPECT_EQ(stalled(1.4, 1)[50], 1.4);
+}
+
 TEST(LongIterations, AreAThirdOfTheLargestOnes) {
   // Twenty windows have one of size 1, twenty between them one of another size.
   const auto with_smaller = [](double size) {

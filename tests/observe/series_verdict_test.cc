@@ -144,6 +144,20 @@ TEST(SeriesVerdict, ATrendThroughAStepRaisesNoAlarm) {
   EXPECT_EQ(alarms, 0);
 }
 
+TEST(SeriesVerdict, WhatComesBackIsNoChange) {
+  const auto until = [](double end, double level_after) {
+    return judge(filled(128, [=](double p, Rng& rng) {
+      return (p < 0.6 ? 1 : p < end ? 1.4 : level_after) * gaussian(rng, 0.01);
+    }));
+  };
+  EXPECT_EQ(until(0.65, 1).kind, Flatness::kFlat);
+  const FlatnessVerdict long_one = until(0.85, 1);  // most of what follows on the step up
+  EXPECT_NE(long_one.kind, Flatness::kGrowing) << long_one.reason;
+  const FlatnessVerdict partly = until(0.8, 1.15);
+  EXPECT_EQ(partly.kind, Flatness::kGrowing) << partly.reason;
+  EXPECT_NEAR(partly.largest.change, 0.15, 0.02);
+}
+
 /// Two waves over the run: what wanders, for the judgement.
 FlatnessVerdict wandering(double wander, double noise, double waves) {
   return judge(filled(64, [&](double p, Rng& rng) {
