@@ -291,7 +291,10 @@ Judged judged(Track track, const WindowLevels& levels, bool corrected) {
   }
   result.shape = one.shape.statistic;
   one.residuals = residuals_of(points, one.shape);
-  const double freedom = static_cast<double>(n) / static_cast<double>(n - std::min<size_t>(n - 1, 3));
+  one.rho = autoregression(one.residuals);
+  result.independent = static_cast<double>(n) / long_run_variance(one.rho);
+  // What the shape has taken of the noise, as that of as many independent points.
+  const double freedom = result.independent / std::max(1.0, result.independent - one.shape.parameters);
   Values sizes;
   double squares = 0;
   for (double& residual : one.residuals) {
@@ -303,8 +306,6 @@ Judged judged(Track track, const WindowLevels& levels, bool corrected) {
   constexpr double kEvident = 6;  // times the noise: then the step is where it was fitted
   const double size = std::fabs(one.shape.fit.back() - one.shape.fit.front());
   if (result.shape == kStep && !corrected && size > kEvident * median(sizes)) result.change_point = step_at;
-  one.rho = autoregression(one.residuals);
-  result.independent = static_cast<double>(n) / long_run_variance(one.rho);
   Values scratch;
   result.changes = statistics_of(track, result.change_point, points, scratch);
   for (double& change : result.changes) change /= result.baseline;

@@ -43,7 +43,7 @@ CONSTANTS = [
     ("level_change.cc", "std::max(\n      2.0, static_cast<double>(n) / |long_run_variance(autoregression(residuals_of(points, closest)))|)",
      ["1"], CHANGES),
     ("level_change.cc", "constexpr double kMostBack = |0.01|;", ["0.005", "0.02"], CHANGES),
-    ("level_change.cc", "std::min<size_t>(n - 1, |3|)", ["30"], CHANGES),
+    ("level_change.cc", "std::max(1.0, result.independent - |one.shape.parameters|)", ["0", "20"], CHANGES),
     ("level_change.cc", "constexpr double kEvident = |6|;", ["2", "20"], CHANGES),
     ("level_change.cc", "static_cast<int>(change.independent) - |2|)", ["0", "8"], CHANGES),
     ("level_change.cc", "student_quantile(|2| * options.confidence", ["1"], CHANGES),
