@@ -208,6 +208,26 @@ std::vector<SeriesClass> healthy() {
       return (r.rng.uniform() < share ? level : 1) * r.noise(0.03);
     };
   });
+  add("noise that grows up to fivefold, level that doesn't", [](Run& run) -> Factor {
+    return [deviation = run.between(0.01, 0.05), growth = run.between(1, 4)](Run& r, int, double position) {
+      return r.noise(deviation * (1 + growth * position));
+    };
+  });
+  add("first iterations of each epoch slow, decaying", [](Run& run) -> Factor {
+    return [epoch = run.length / run.whole(10, 50), size = run.between(0.2, 3), decay = run.between(2, 30)](
+               Run& r, int i, double) { return r.noise(0.05) + size * std::exp(-(i % epoch) / decay); };
+  });
+  add("an outage: 0.1 % of the run at 20 times", [](Run& run) -> Factor {
+    return [at = run.between(0.15, 0.95)](Run& r, int, double position) {
+      return (position >= at && position < at + 0.001 ? 20 : 1) * r.noise(0.05);
+    };
+  });
+  add("a slow stretch of 2 to 15 % in the middle", [](Run& run) -> Factor {
+    return [from = run.between(0.2, 0.7), length = run.between(0.02, 0.15), level = run.between(1.05, 1.5)](
+               Run& r, int, double position) {
+      return (position >= from && position < from + length ? level : 1) * r.noise(0.05);
+    };
+  });
   return all;
 }
 
@@ -271,6 +291,31 @@ std::vector<SeriesClass> sick(double change) {
   add("growth by the root of the iterations", [change](Run&) -> Factor {
     return [change](Run& r, int, double position) {
       return (1 + 1.5 * change * std::sqrt(position)) * r.noise(0.05);
+    };
+  });
+  add("step up, then half of it back", [change](Run& run) -> Factor {
+    return [=, up = run.between(0.3, 0.5), back = run.between(0.6, 0.75)](Run& r, int, double position) {
+      return (position < up ? 1 : position < back ? 1 + 2.5 * change : 1 + 1.3 * change) * r.noise(0.05);
+    };
+  });
+  add("stairs of five steps", [change](Run&) -> Factor {
+    return [change](Run& r, int, double position) {
+      return (1 + 1.1 * change * std::floor(5 * position) / 4) * r.noise(0.05);
+    };
+  });
+  add("slow iterations become more, from 10 to 30 %", [change](Run&) -> Factor {
+    return [change](Run& r, int, double position) {
+      return (r.rng.uniform() < 0.1 + 0.2 * position ? 1 + 6 * change : 1) * r.noise(0.04);
+    };
+  });
+  add("the slower of two levels grows", [change](Run&) -> Factor {
+    return [change](Run& r, int, double position) {
+      return (r.rng.uniform() < 0.5 ? 1 : 1.5 + 2.8 * change * position) * r.noise(0.03);
+    };
+  });
+  add("late growth, exponential", [change](Run&) -> Factor {
+    return [change](Run& r, int, double position) {
+      return (1 + 3 * change * std::exp(10 * (position - 1))) * r.noise(0.04);
     };
   });
   add(

@@ -3,6 +3,7 @@
 // beginning.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "isochron/observe/report.h"
@@ -16,7 +17,8 @@ struct DriftAlarmOptions {
 
 /// Looks again and again at what `recorder` holds, which makes false alarms likelier than one look does: look
 /// k takes the 1 / (k (k + 1)) part of what is allowed for all (alpha spending, Lan and DeMets, "Discrete
-/// Sequential Boundaries for Clinical Trials", Biometrika 70, 1983).
+/// Sequential Boundaries for Clinical Trials", Biometrika 70, 1983). Growth must last: it is said once the
+/// slower part of the run has become twice as long as when it was found first, at every look in between.
 class DriftAlarm {
  public:
   /// `recorder` must outlive it. Throws kInvalidArgument unless growth > 1.
@@ -34,6 +36,7 @@ class DriftAlarm {
   DriftAlarmOptions options_;
   int64_t next_ns_;
   int looks_ = 0;
+  std::optional<int64_t> confirmed_ns_;  // when growth that was found will have lasted
   bool raised_ = false;
 };
 
