@@ -63,7 +63,7 @@ const ChapterEntry& find_chapter(const std::string& name, Device device) {
   for (const ChapterEntry& entry : known_chapters()) {
     if (entry.name != name) continue;
     require(device.is_cpu() || entry.on_devices, ErrorCode::kUnsupported, "compare",
-            "{} runs on the cpu; on {} run gpu-memory and transfers", name, device.str());
+            "{} runs on the CPU only; the chapters for {} are gpu-memory and transfers", name, device.str());
     return entry;
   }
   fail(ErrorCode::kInvalidArgument, "compare", "no chapter '{}'; chapters are {}", name, chapter_names());
@@ -171,8 +171,9 @@ void run_once(const Options& options, const std::filesystem::path& folder, Tally
   tally.add(results);
   write_results(results, options.device, folder);
   if (!options.json.empty()) write_file_atomically(options.json, json_text(results, options.device));
-  fmt::print("\n{} {}\n{}.\nThe page is {}; figures, JSON and CSV are beside it.\n", headline(results),
-             device_text(options.device), tally.latest_text(), (folder / "report.html").string());
+  fmt::print("\n{} {}\n{}.\nThe report is in {}; figures, JSON and CSV files are in the same folder.\n",
+             headline(results), device_text(options.device), tally.latest_text(),
+             (folder / "report.html").string());
   std::fflush(stdout);
 }
 
@@ -192,8 +193,7 @@ void run(const Options& options) {
     std::fflush(stdout);
   }
   if (options.require_expected && tally.not_as_expected() > 0) {
-    throw CheckFailed(
-        fmt::format("{} loops were not found to be what is expected of them", tally.not_as_expected()));
+    throw CheckFailed(fmt::format("{} loops did not give the expected result", tally.not_as_expected()));
   }
 }
 
@@ -210,34 +210,35 @@ void add_compare(CLI::App& app) {
   auto options = std::make_shared<Options>();
   auto at_length = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand(
-      "compare", "run the documents' training loops, slow and cured side by side, with a verdict");
+      "compare",
+      "run training loops that are known to slow down, next to cured ones, with a verdict on each");
   command->add_option("chapters", options->chapters,
                       "chapters to run: " + chapter_names() + "; default: all");
-  add_device_option(*command, options->device, "where the loops run; on cuda: gpu-memory and transfers");
+  add_device_option(*command, options->device, "device to run on; on cuda: gpu-memory and transfers only");
   command
       ->add_option("--epochs", options->run.epochs,
-                   "epochs that are timed one by one; loops run on for their verdict")
+                   "number of epochs to time one by one; a loop goes on until its verdict is settled")
       ->check(whole_number(1, INT32_MAX))
       ->capture_default_str();
-  command->add_option("--iterations", options->run.iterations, "stop each loop after so many iterations")
+  command->add_option("--iterations", options->run.iterations, "stop each loop after this many iterations")
       ->check(whole_number(0));
   command
       ->add_option("--seconds", options->run.seconds,
-                   "that each loop runs for before its verdict is looked at; with --long 20")
+                   "seconds that each loop runs before its first verdict; 20 with --long")
       ->check(positive_number())
       ->capture_default_str();
   command
       ->add_option("--budget", options->run.budget_seconds,
-                   "seconds for all loops together, beyond which no loop goes on; with --long 1800")
+                   "seconds for all loops together; no loop is extended beyond them; 1800 with --long")
       ->check(positive_number())
       ->capture_default_str();
   command->add_flag(
       "--long", *at_length,
-      "run at length: 20 s a loop, half an hour in all, ten times the iterations of a long run");
+      "run for longer: 20 s per loop, half an hour in total, ten times the iterations of long-run");
   command
       ->add_option(
           "--repeat", options->repeat,
-          "run everything so many times, each into a folder run-N, and count what loops are found to be")
+          "run everything this many times, each into a folder run-N, and count the results of each loop")
       ->check(whole_number(1, 1000))
       ->capture_default_str();
   command->add_option("--threads", options->threads, "compute threads")
@@ -251,7 +252,7 @@ void add_compare(CLI::App& app) {
   command->add_flag("--verbose", options->run.verbose,
                     "print every epoch, the numbers and reasons behind each verdict, and all tables");
   command->add_flag("--require-expected", options->require_expected,
-                    "exit with 1 unless every loop is found to be what is expected of it");
+                    "exit with 1 unless every loop gives the expected result");
   command->callback([options, at_length, command] {
     if (*at_length) run_at_length(options->run, *command);
     run(*options);

@@ -62,7 +62,7 @@ void run_steps(LoopContext& context, data::Dataset& batches,
 
 /// What the instruments can't see, and the loop's own measurement shows.
 struct KnownFault {
-  std::string what;  // "trains wrongly"
+  std::string what;  // "trains incorrectly"
   std::string cause;
   std::string cure;
 };
@@ -103,14 +103,14 @@ bool is_slow(const observe::RunReport& report);
 /// What a loop was found to be against what documents say.
 enum class Finding {
   kAsExpected,
-  kUndecided,  // nothing was found that they don't say, but not all that they say
+  kInconclusive,  // nothing was found that they don't say, but not all that they say
   kOtherwise,
 };
 
 struct Deviation {
   std::string kind;  // without numbers: "time growing"
   std::string text;
-  bool undecided = false;
+  bool inconclusive = false;
 };
 
 struct LoopResult {
@@ -123,8 +123,8 @@ struct LoopResult {
   Finding finding() const {
     Finding finding = Finding::kAsExpected;
     for (const Deviation& deviation : deviations) {
-      if (!deviation.undecided) return Finding::kOtherwise;
-      finding = Finding::kUndecided;
+      if (!deviation.inconclusive) return Finding::kOtherwise;
+      finding = Finding::kInconclusive;
     }
     return finding;
   }

@@ -63,7 +63,7 @@ std::optional<Part> slows_down(const Loop& loop, const RunReport& report) {
     const double last = observe::median(std::span(levels).last(tenth));
     if (last > (1 + report.time.bound) * first) {
       return Part{Kind::kSlowsDown,
-                  fmt::format("slows down from {} to {} an iteration",
+                  fmt::format("slows down from {} to {} per iteration",
                               observe::duration_text(per_iteration(loop, first)),
                               observe::duration_text(per_iteration(loop, last))),
                   noticed_since(loop, windows, levels, first)};
@@ -196,7 +196,7 @@ std::string headline(std::span<const ChapterResult> results) {
       {Kind::kFills, "fills memory or disk", "fill memory or disk"},
       {Kind::kSlow, "is slow from its first iteration on", "are slow from their first iteration on"},
       {Kind::kPauses, "pauses periodically", "pause periodically"},
-      {Kind::kTrainsWrongly, "trains wrongly", "train wrongly"}};
+      {Kind::kTrainsWrongly, "trains incorrectly", "train incorrectly"}};
   std::vector<std::string> found;
   for (const auto& [kind, one, many] : kWords) {
     if (const int64_t count = counts[kind]; count > 0)
@@ -213,7 +213,7 @@ std::string headline(std::span<const ChapterResult> results) {
     }
   }
   std::string text =
-      fmt::format("Of {} loops {}. {} of {} cured loops stay flat", loops,
+      fmt::format("Of {} loops, {}. {} of {} cured loops stay flat", loops,
                   found.empty() ? "none slows down or grows" : fmt::format("{}", fmt::join(found, ", ")),
                   cured[Flatness::kFlat], all_cured);
   for (const Flatness kind : {Flatness::kGrowing, Flatness::kShrinking, Flatness::kInconclusive}) {

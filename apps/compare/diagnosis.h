@@ -21,7 +21,7 @@ struct Diagnosis {
   Kind kind = Kind::kSlow;
   std::string chapter;
   std::string loop;
-  std::string what;   // "slows down from 425 us to 4.94 ms an iteration"
+  std::string what;   // "slows down from 425 us to 4.94 ms per iteration"
   std::string since;  // "iteration 830", "the first iteration"; empty where it can't be told
   std::string also;   // what else happens, "takes 16.4x the time of 'planned arena'"; may be empty
   std::vector<observe::Cause> causes;  // but for the machine's; may be empty
@@ -33,7 +33,8 @@ std::vector<Diagnosis> diagnoses_of(const ChapterResult& result);
 /// Of all chapters, worst first.
 std::vector<Diagnosis> diagnoses_of(std::span<const ChapterResult> results);
 
-/// "Of 6 loops 2 slow down as they run, 1 is slow from its first iteration on. 3 of 3 cured loops stay flat."
+/// "Of 6 loops, 2 slow down as they run, 1 is slow from its first iteration on. 3 of 3 cured loops stay
+/// flat."
 std::string headline(std::span<const ChapterResult> results);
 
 /// Time of one of the document's iterations where the recorded one takes `ns`.

@@ -141,7 +141,7 @@ Loop with_folder(Loop loop, void (*run)(LoopContext& context, const TemporaryFol
   };
   loop.notes = [bytes] {
     return std::vector<std::string>{
-        fmt::format("left {} on the disk, removed now", observe::bytes_text(static_cast<double>(*bytes)))};
+        fmt::format("left {} on the disk (now removed)", observe::bytes_text(static_cast<double>(*bytes)))};
   };
   return loop;
 }
@@ -153,13 +153,13 @@ Chapter every_epoch_chapter() {
   chapter.name = "every-epoch";
   chapter.complaint = "training is slower after each epoch";
   chapter.loops.push_back({.name = "op by op",
-                           .what = "every op of the step run by itself, the tape recorded anew in each step",
+                           .what = "every op of the step runs on its own, and every step records a new tape",
                            .iterations_per_epoch = kStepsPerEpoch,
                            .expected = {.slow = true, .cause = "ops run one by one"},
                            .run = op_by_op});
   chapter.loops.push_back(
       with_folder({.name = "every checkpoint kept",
-                   .what = "one compiled step; its whole state saved after every epoch, every file kept",
+                   .what = "one compiled step; saves the whole state after every epoch and keeps every file",
                    .max_iterations = kMostEpochs * kStepsPerEpoch,
                    .expected = {.time = {},
                                 .memory = {Flatness::kFlat, Flatness::kGrowing},  // the list of files
@@ -170,7 +170,7 @@ Chapter every_epoch_chapter() {
                   every_checkpoint_kept));
   chapter.loops.push_back(
       with_folder({.name = "files left behind",
-                   .what = "an event file and a temporary file in every epoch, a log line in every step",
+                   .what = "writes an event file and a temporary file per epoch, and a log line per step",
                    .max_iterations = kMostEpochs * kStepsPerEpoch,
                    .expected = {.time = {},
                                 .memory = {Flatness::kFlat, Flatness::kGrowing},
@@ -179,8 +179,8 @@ Chapter every_epoch_chapter() {
                   everything_logged));
   chapter.loops.push_back(
       with_folder({.name = "last few kept",
-                   .what = "one compiled step; weights saved every 5 epochs in the background, "
-                           "the last 3 files kept",
+                   .what = "one compiled step; saves the weights every 5 epochs in the background, "
+                           "and keeps the last 3 files",
                    .cured = true,
                    .warmup_epochs = 5 * (kKept + 1),  // until a file was removed
                    .expected = {.no_allocations = true}},
@@ -188,11 +188,11 @@ Chapter every_epoch_chapter() {
   chapter.tables = {checkpoints_table, files_table,       log_levels_table,
                     metrics_table,     improvement_table, shrinking_gradients_table};
   chapter.summary =
-      "Training op by op runs every op by itself in every step: slow, but no slower at the end. What makes "
-      "later epochs longer is what earlier ones leave: checkpoints that are all kept, event files, temporary "
-      "files and a log line per step fill the disk, and a save that the loop waits for is a pause at the end "
-      "of each epoch. The cured loop saves weights only, every five epochs, from a copy on a thread of its "
-      "own, keeps the last three files and leaves no temporary file behind.";
+      "Training op by op runs every op on its own in every step. That is slow, but no slower at the end. "
+      "What makes later epochs longer is what earlier ones leave behind. Checkpoints that are never deleted, "
+      "event files, temporary files and a log line per step fill the disk, and a save that blocks the loop "
+      "is a pause at the end of each epoch. The cured loop saves only the weights, every five epochs, from a "
+      "copy and on a separate thread. It keeps the last three files and leaves no temporary file behind.";
   return chapter;
 }
 

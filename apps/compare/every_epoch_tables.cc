@@ -70,8 +70,8 @@ observe::Table checkpoints_table(double seconds) {
        {.save_weights_only = true, .every_epochs = 5, .keep_last = 3}},
   };
   observe::Table table{
-      .title = fmt::format("Ways to save, over {} epochs of {} steps", epochs, kPasses * kDigitsSteps),
-      .columns = {"policy", "written", "the loop waited", "at most", "files left", "on disk"},
+      .title = fmt::format("Checkpoint policies, over {} epochs of {} steps", epochs, kPasses * kDigitsSteps),
+      .columns = {"policy", "files written", "the loop waited", "longest wait", "files left", "on disk"},
       .rows = {},
       .says = ""};
   double first_ns = 0, last_ns = 0;
@@ -87,13 +87,14 @@ observe::Table checkpoints_table(double seconds) {
     last_ns = static_cast<double>(stats.stall_ns) / epochs;
     if (first_ns == 0) first_ns = last_ns;
     table.rows.push_back(
-        {policy.name, fmt::format("{}", stats.saved), fmt::format("{} an epoch", duration_text(last_ns)),
+        {policy.name, fmt::format("{}", stats.saved), fmt::format("{} per epoch", duration_text(last_ns)),
          duration_text(static_cast<double>(stats.longest_stall_ns)),
          fmt::format("{}", files_in(folder.path())), bytes_text(static_cast<double>(folder.bytes()))});
   }
   table.says = fmt::format(
-      "Saving the whole state after each epoch takes {} of the loop's time per epoch, and leaves a file each "
-      "time. Weights every five epochs from a copy, three files kept, take {}, and the disk stops filling.",
+      "Saving the whole state after each epoch costs the loop {} per epoch, and leaves a file each time. "
+      "Saving only the weights every five epochs, from a copy, costs {}; with the last three files kept, the "
+      "disk does not fill up.",
       duration_text(first_ns), duration_text(last_ns));
   return table;
 }
@@ -118,13 +119,13 @@ void run_that_is_killed(const std::filesystem::path& parent) {
 
 observe::Table files_table(double /*seconds*/) {
   const TemporaryFolder place;
-  observe::Table table{
-      .title = "Temporary files of a run",
-      .columns = {"when", "files there"},
-      .rows = {},
-      .says =
-          "All temporary files of a process are in one folder that it has locked. The system drops the lock "
-          "however the process ends, so the next run removes what a crash has left, and nothing else."};
+  observe::Table table{.title = "Temporary files of a run",
+                       .columns = {"when", "files"},
+                       .rows = {},
+                       .says =
+                           "A process keeps all its temporary files in one folder, which it locks. The "
+                           "system releases the lock however the process ends, so the next run removes what "
+                           "a crash has left behind, and nothing else."};
   const auto row = [&](const char* when) {
     table.rows.push_back({when, fmt::format("{}", files_in(place.path()))});
   };
@@ -133,11 +134,11 @@ observe::Table files_table(double /*seconds*/) {
     for (int i = 0; i < 3; ++i) std::ofstream(run.path() / fmt::format("batch-{}.tmp", i)) << "unfinished";
     row("during a run");
   }
-  row("after its end");
+  row("after the run");
   run_that_is_killed(place.path());
-  row("after another was killed (SIGKILL)");
+  row("after another run was killed (SIGKILL)");
   { const RunFolder next(place.path()); }
-  row("after the next one has started");
+  row("after the next run has started");
   return table;
 }
 
@@ -190,12 +191,12 @@ observe::Table log_levels_table(double seconds) {
   const int epochs = std::max(5, static_cast<int>(40 * seconds));
   observe::Table table{
       .title = fmt::format("Log levels, over {} epochs of {} steps", epochs, kPasses * kDigitsSteps),
-      .columns = {"what is logged", "lines", "a step"},
+      .columns = {"what is logged", "lines", "per step"},
       .rows = {},
       .says = ""};
   double quiet_ns = 0;
   const std::pair<LogLevel, const char*> levels[] = {
-      {LogLevel::kError, "error: nothing but errors"},
+      {LogLevel::kError, "error: errors only"},
       {LogLevel::kWarning, "warning"},
       {LogLevel::kInfo, "info: each checkpoint"},
       {LogLevel::kDebug, "debug: each trace, plan and pool growth"}};
@@ -208,10 +209,10 @@ observe::Table log_levels_table(double seconds) {
     row(what, logged);
   }
   const Logged each = logged_training(LogLevel::kError, true, epochs);
-  row("a line of the program's own in every step", each);
+  row("a line printed by the program in every step", each);
   table.says = fmt::format(
-      "Log levels cost a step nothing, as a replayed step has nothing to log. With a line in every step a "
-      "step takes {:.2f} times as long.",
+      "The log level does not change the time of a step, because a replayed step logs nothing. With a line "
+      "in every step, a step takes {:.2f} times as long.",
       each.step_ns / quiet_ns);
   return table;
 }
@@ -243,8 +244,9 @@ observe::Table metrics_table(double seconds) {
       capture([&](const Tensor& scores, const Tensor& targets) { streaming.update(scores, targets); });
   data::Dataset batches = problem.batches.repeat();
   auto at = batches.begin();
-  observe::Table table{.title = "The accuracy so far, computed in a step",
-                       .columns = {"at step", "from a list of predictions", "list", "running sums", "sums"},
+  observe::Table table{.title = "Computing the accuracy so far, in one step",
+                       .columns = {"at step", "from a list of predictions", "size of the list",
+                                   "from running sums", "size of the sums"},
                        .rows = {},
                        .says = ""};
   size_t kept_bytes = 0;
@@ -275,8 +277,8 @@ observe::Table metrics_table(double seconds) {
                           bytes_text(static_cast<double>(state_bytes))});
   }
   table.says = fmt::format(
-      "Computed from a list, the accuracy takes longer in every step: {} at step 4,400. Two running sums "
-      "give the same number in {} at any step.",
+      "Computed from a list of all predictions, the accuracy takes longer in every step: {} at step 4,400. "
+      "Two running sums give the same accuracy in {} at any step.",
       duration_text(list_ns), duration_text(streaming_ns));
   return table;
 }
@@ -286,8 +288,8 @@ observe::Table improvement_table(double /*seconds*/) {
   DigitsTraining problem(kPasses);
   train::Trainer trainer = problem.trainer();
   const train::History history = trainer.fit(problem.batches, {.epochs = kEpochs, .progress = nullptr});
-  observe::Table table{.title = "What an epoch takes and what it improves",
-                       .columns = {"epoch", "time", "loss", "loss gained"},
+  observe::Table table{.title = "Time and loss of each epoch",
+                       .columns = {"epoch", "time", "loss", "loss decrease"},
                        .rows = {},
                        .says = ""};
   std::vector<double> gained, times_ns;
@@ -303,7 +305,7 @@ observe::Table improvement_table(double /*seconds*/) {
   }
   table.says = fmt::format(
       "The second epoch lowers the loss by {:.2g}, the last by {:.2g}: later epochs improve less. That is "
-      "not a slowdown; the second takes {}, the last {}.",
+      "not a slowdown: the second epoch takes {}, the last {}.",
       gained.front(), gained.back(), duration_text(times_ns[1]), duration_text(times_ns.back()));
   return table;
 }
@@ -331,11 +333,10 @@ class SubnormalsKept {
 }  // namespace
 
 observe::Table shrinking_gradients_table(double seconds) {
-  observe::Table table{
-      .title = "The gradient of a dense layer's kernel as gradients shrink, (64, 32) by (32, 10)",
-      .columns = {"gradient of the loss", "time", "time with subnormal numbers kept"},
-      .rows = {},
-      .says = ""};
+  observe::Table table{.title = "Weight gradient of a dense layer as gradients shrink, (64, 32) by (32, 10)",
+                       .columns = {"gradient of the loss", "time", "time with subnormal numbers kept"},
+                       .rows = {},
+                       .says = ""};
   double normal_ns = 0, subnormal_ns = 0, flushed_ns = 0;
   const Tensor x = full({64, 32}, 0.5);
   for (const double size : {1e-2, 1e-10, 1e-30, 1e-40}) {

@@ -30,11 +30,11 @@ void check_time(const Loop& loop, const RunReport& report, std::vector<Deviation
   if (!loop.expected.allows(kind)) {
     found.push_back(
         {fmt::format("time {}", flatness_name(kind)),
-         fmt::format("time was found {}, expected {}", flatness_name(kind), flatness_name(expected.front())),
+         fmt::format("the time is {}, expected {}", flatness_name(kind), flatness_name(expected.front())),
          kind == Flatness::kInconclusive});
   }
   if (loop.expected.slow && !is_slow(report)) {
-    found.push_back({"not slow", "was expected to be slow against the cured form"});
+    found.push_back({"not slow", "expected to be slower than the cured form, but it is not"});
   }
 }
 
@@ -45,7 +45,7 @@ void check_level(const observe::SeriesReport& series, std::span<const Flatness> 
   const Flatness grown = kind == Flatness::kShrinking ? Flatness::kFlat : kind;
   if (std::ranges::find(expected, grown) != expected.end()) return;
   found.push_back({fmt::format("{} {}", series.name, flatness_name(kind)),
-                   fmt::format("{} was found {}, expected {}", series.name, flatness_name(kind),
+                   fmt::format("{} is {}, expected {}", series.name, flatness_name(kind),
                                flatness_name(expected.front())),
                    kind == Flatness::kInconclusive});
 }
@@ -71,14 +71,14 @@ void check_causes(const Loop& loop, const RunReport& report, std::vector<Deviati
   if (!expected.cause.empty() && !names_cause(report, expected.cause)) {
     // A cause is named for a symptom; where that isn't decided, no cause can be.
     found.push_back({fmt::format("cause {}", cause_list(report)),
-                     fmt::format("cause named: {}; expected '{}'", cause_list(report), expected.cause),
+                     fmt::format("causes found: {}; expected '{}'", cause_list(report), expected.cause),
                      report.time.kind == Flatness::kInconclusive && report.causes.empty()});
   }
   const bool own =
       !std::ranges::all_of(report.causes, [](const auto& c) { return observe::of_machine(c.name); });
   if (expected.cause.empty() && loop.cured && own) {
     found.push_back({fmt::format("cause {}", cause_list(report)),
-                     fmt::format("cause named: {}; expected none", cause_list(report))});
+                     fmt::format("causes found: {}; expected none", cause_list(report))});
   }
 }
 
@@ -104,7 +104,7 @@ const Loop& held_against(const Chapter& chapter, const Loop& loop) {
     return loop.against.empty() ? other.cured : other.name == loop.against;
   });
   require(found != chapter.loops.end(), ErrorCode::kInvalidArgument, chapter.name,
-          "'{}' has no loop to be held against", loop.name);
+          "'{}' has no loop to be compared with", loop.name);
   return *found;
 }
 
@@ -129,7 +129,7 @@ std::vector<Deviation> deviations_of(const Loop& loop, const LoopResult& result)
     found.push_back({"no fragmentation", "no note says how fragmented the memory was"});
   }
   if (loop.expected.no_allocations && report.heap_allocations_per_step.value_or(0) > 0) {
-    found.push_back({"allocations", fmt::format("{:g} heap allocations a step, expected none",
+    found.push_back({"allocations", fmt::format("{:g} heap allocations per step, expected none",
                                                 *report.heap_allocations_per_step)});
   }
   return found;

@@ -119,11 +119,11 @@ Chapter gpu_memory_chapter(Device device) {
       naive_memory, false,
       {.slow = true, .cause = "system allocations in each step", .reports_fragmentation = true}));
   chapter.loops.push_back(allocating_loop(device, "growth on demand",
-                                          "buffers from a pool that takes memory when it must", pool_memory,
-                                          false, {.reports_fragmentation = true}));
+                                          "buffers come from a pool that grows on demand", pool_memory, false,
+                                          {.reports_fragmentation = true}));
   chapter.loops.push_back(
       allocating_loop(device, "explicit collection",
-                      "the same pool gives its free memory back every 10 steps", pool_memory, true,
+                      "the same pool, which returns its free memory every 10 steps", pool_memory, true,
                       {.slow = true,
                        .memory = {Flatness::kFlat, Flatness::kInconclusive},  // a MiB comes and goes
                        .spike_period = kCollectEvery,
@@ -141,11 +141,11 @@ Chapter gpu_memory_chapter(Device device) {
   if (!device.is_cpu())
     chapter.tables = {[device](double seconds) { return device_fragmentation_table(device, seconds); }};
   chapter.summary =
-      "All loops run the same captured step; only where its buffers come from differs. Naive allocation asks "
-      "the system for every buffer of every step. A pool asks once and reuses what it has. An explicit "
-      "collection gives that memory back every tenth step, and the next step has to take it again: a pause, "
-      "and nothing gained. The planned arena is laid out before the first step: no allocation, no "
-      "fragmentation, no pause.";
+      "All loops run the same captured step; they differ only in where its buffers come from. Naive "
+      "allocation asks the system for every buffer of every step. A pool asks once and reuses what it has. "
+      "An explicit collection returns that memory every tenth step, and the next step has to allocate it "
+      "again: a pause without any gain. The planned arena is laid out before the first step: no allocation, "
+      "no fragmentation, no pause.";
   return chapter;
 }
 

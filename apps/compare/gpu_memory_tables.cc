@@ -104,8 +104,8 @@ std::vector<std::string> planned_row(Device device) {
 }
 
 observe::Table empty_fragmentation_table() {
-  return {.title = "Fragmentation of the pool (1 - largest free block / all that is free)",
-          .columns = {"what takes memory", "allocations", "peak in use", "reserved", "free", "largest free",
+  return {.title = "Fragmentation of the pool (1 - largest free block / all free memory)",
+          .columns = {"workload", "allocations", "peak in use", "reserved", "free", "largest free",
                       "fragmentation"},
           .rows = {},
           .says = ""};
@@ -127,13 +127,13 @@ observe::Table fragmentation_table(double seconds) {
   const AllocatorStats random = of_random_lifetimes(pool, seconds / 3);
   table.rows.push_back(pool_row("this training, op by op", steps));
   const AllocatorStats any_batch = of_any_batch(seconds / 3);
-  table.rows.push_back(pool_row("the same, 1 to 256 rows a batch", any_batch));
+  table.rows.push_back(pool_row("the same, 1 to 256 rows per batch", any_batch));
   table.rows.push_back(pool_row(kRandomLifetimes, random));
   table.rows.push_back(planned_row({}));
   table.says = fmt::format(
-      "This training {} the pool: after {} allocations it holds {}, and {:.1f} % of what is free is in "
-      "pieces ({:.1f} % with batches of varying size). With random sizes and lifetimes it holds {:.2f} times "
-      "the peak in use.",
+      "This training {} the pool: after {} allocations the pool holds {}, and its fragmentation is {:.1f} % "
+      "({:.1f} % with batches of varying size). With random sizes and lifetimes it holds {:.2f} times the "
+      "peak in use.",
       steps.fragmentation() < 0.1 ? "does not fragment" : "fragments", steps.total_allocations,
       bytes(steps.reserved_bytes), 100 * steps.fragmentation(), 100 * any_batch.fragmentation(),
       held_beyond_use(random));
@@ -149,8 +149,8 @@ observe::Table device_fragmentation_table(Device device, double seconds) {
   }
   table.rows = {pool_row(kRandomLifetimes, random), planned_row(device)};
   table.says = fmt::format(
-      "With random sizes and lifetimes the device's pool holds {:.2f} times the peak in use, and {:.1f} % of "
-      "what is free is in pieces. The plan's arena is one block.",
+      "With random sizes and lifetimes the device's pool holds {:.2f} times the peak in use, and its "
+      "fragmentation is {:.1f} %. The plan's arena is one block.",
       held_beyond_use(random), 100 * random.fragmentation());
   return table;
 }
@@ -200,8 +200,8 @@ observe::Table limit_table(double seconds) {
   constexpr double kShares[] = {2, 1.2, 1, 0.8};  // of what the steps have in use at most
   const LimitedRun free = run_limited(kNoByteLimit, seconds / 5);
   observe::Table table{.title = "Batches of 1 to 256 rows, op by op, from a pool at its memory limit",
-                       .columns = {"limit", "a step", "longest", "given back and taken anew",
-                                   "steps without memory", "free in pieces"},
+                       .columns = {"limit", "per step", "longest step", "retries after freeing memory",
+                                   "steps out of memory", "fragmentation"},
                        .rows = {},
                        .says = ""};
   const auto row = [&table](std::string name, const LimitedRun& run) {
@@ -221,21 +221,23 @@ observe::Table limit_table(double seconds) {
     last = static_cast<double>(run.refused) / static_cast<double>(run.steps);
   }
   table.says = fmt::format(
-      "Near the limit the pool gives free chunks back to take others, and what is free in pieces cannot "
-      "serve a large batch. Below the peak {:.0f} % of the steps find no memory and end with an error.",
+      "Near the limit the pool has to return free chunks before it can allocate others, and fragmented free "
+      "memory cannot serve a large batch. With a limit below the peak, {:.0f} % of the steps fail with an "
+      "out-of-memory error.",
       100 * last);
   return table;
 }
 
 observe::Table growth_table(double /*seconds*/) {
-  observe::Table table{.title = "Asking a pool to grow on demand",
-                       .columns = {"when", "result"},
-                       .rows = {},
-                       .says =
-                           "Growth must be set before the first use, as in the document; later it is an "
-                           "error rather than a setting without effect."};
+  observe::Table table{
+      .title = "Setting a pool to grow on demand",
+      .columns = {"when", "result"},
+      .rows = {},
+      .says =
+          "Growth must be set before the first use. Setting it later is an error, rather than a setting "
+          "without effect."};
   const auto asked = [&](const char* when, PoolAllocator& pool) {
-    std::string answer = "granted";
+    std::string answer = "accepted";
     try {
       pool.set_memory_growth(true);
     } catch (const Error& error) {
@@ -246,7 +248,7 @@ observe::Table growth_table(double /*seconds*/) {
   PoolAllocator pool({.grow_on_demand = false});
   asked("before its first use", pool);
   void* block = pool.allocate(1000, "tensor");
-  asked("once in use", pool);
+  asked("after its first use", pool);
   pool.deallocate(block, 1000);
   return table;
 }
@@ -254,8 +256,8 @@ observe::Table growth_table(double /*seconds*/) {
 observe::Table kept_alive_table(double /*seconds*/) {
   constexpr int kSteps = 100;
   observe::Table table{
-      .title = fmt::format("Memory alive after {} steps, by what the loop keeps of each step", kSteps),
-      .columns = {"kept", "live tensors", "bytes in use", "most of it"},
+      .title = fmt::format("Memory alive after {} steps, by what the loop keeps from each step", kSteps),
+      .columns = {"kept", "live tensors", "bytes in use", "largest part"},
       .rows = {},
       .says = ""};
   size_t number_bytes = 0, last_bytes = 0;

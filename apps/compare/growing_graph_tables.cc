@@ -81,8 +81,8 @@ observe::Table passes_table(double seconds) {
   }
   const std::vector<double> times = times_in_turns(calls, seconds);
   observe::Table table{
-      .title = "Passes switched off one by one, on a train step that gives each something to do",
-      .columns = {"passes", "nodes traced", "nodes planned", "kernels", "arena", "a step", "vs all on"},
+      .title = "Graph passes switched off one by one, on a train step that uses each of them",
+      .columns = {"passes", "nodes traced", "nodes planned", "kernels", "arena", "per step", "vs all on"},
       .rows = {},
       .says = ""};
   for (size_t i = 0; i < variants.size(); ++i) {
@@ -92,7 +92,7 @@ observe::Table passes_table(double seconds) {
                           bytes_text(static_cast<double>(plan.arena_bytes)), duration_text(times[i]),
                           fmt::format("{:.2f}x", times[i] / times[0])});
   }
-  table.says = fmt::format("With all passes on {} of {} nodes are left, and a step takes {} instead of {}.",
+  table.says = fmt::format("With all passes on, {} of {} nodes are left, and a step takes {} instead of {}.",
                            steps.front()->plan_report().nodes, steps.back()->plan_report().nodes,
                            duration_text(times.front()), duration_text(times.back()));
   return table;
@@ -171,7 +171,7 @@ observe::Table control_flow_table(double seconds) {
   const std::vector<double> times = times_in_turns(calls, seconds);
   observe::Table table{
       .title = "Loops and branches inside the compiled function, with their gradient",
-      .columns = {"what", "nodes", "captured in", "arena", "a call"},
+      .columns = {"what", "nodes", "captured in", "arena", "per call"},
       .rows = {},
       .says =
           "Unrolled, the number of nodes and the capture time grow with the length. A scan has as many nodes "
@@ -219,7 +219,7 @@ double gradient_of_one(int64_t times, double seconds) {
 
 observe::Table gradient_table(double seconds) {
   constexpr int64_t kTimes[] = {100, 500, 1000, 2000};
-  observe::Table table{.title = "Time of the gradient at an iteration",
+  observe::Table table{.title = "Time of the gradient, by iteration",
                        .columns = {"iteration", "one tape for all iterations", "a new tape in each"},
                        .rows = {},
                        .says = ""};
@@ -231,8 +231,8 @@ observe::Table gradient_table(double seconds) {
     table.rows.push_back({fmt::format("{}", times), duration_text(last), duration_text(each)});
   }
   table.says = fmt::format(
-      "Back to the first iteration it takes {:.0f} times as long at iteration {} as at {}. With a new tape "
-      "in each iteration it takes {}, whatever the iteration.",
+      "With one tape for all iterations, the gradient takes {:.0f} times as long at iteration {} as at {}. "
+      "With a new tape in each iteration it takes {} at any iteration.",
       last / first, kTimes[3], kTimes[0], duration_text(each));
   return table;
 }

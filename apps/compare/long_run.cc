@@ -193,8 +193,8 @@ std::vector<std::string> accumulation_notes() {
     losses[way] = training.loss();
   }
   return {
-      fmt::format("trains wrongly: the loss after {} updates is {:.3f}; with sums kept over 8 micro-batches "
-                  "it is {:.3f}, with batches of {} {:.3f}",
+      fmt::format("trains incorrectly: the loss after {} updates is {:.3f}; with sums kept over 8 "
+                  "micro-batches it is {:.3f}, and with batches of {} it is {:.3f}",
                   kUpdates, losses[0], losses[1], kAccumulate * kLongRunBatch, losses[2])};
 }
 
@@ -275,36 +275,36 @@ Chapter long_run_chapter() {
                     {.slow = true, .cause = "starvation by the input"}, "disk_read_bytes", true, read_again));
   chapter.loops.push_back(
       {.name = "accumulation as listed",
-       .what = "8 micro-batches an update, the sums of gradients set to zero in each",
+       .what = "8 micro-batches per update, but each one sets the gradient sums to zero",
        .iterations_per_epoch = kStepsPerEpoch,
-       .fault = KnownFault{"trains wrongly: its update is an eighth of one micro-batch's gradient",
+       .fault = KnownFault{"trains incorrectly: each update applies an eighth of one micro-batch's gradient",
                            "sums set to zero in every micro-batch",
                            "keep the sums until the update, as StepOptions::accumulate does"},
        .run = accumulation_listed,
        .notes = accumulation_notes});
   chapter.loops.push_back(cured_loop(
-      "images, Adam", "pipeline, 8 micro-batches an update, mixed_f16 with loss scaling", images,
+      "images, Adam", "pipeline, 8 micro-batches per update, mixed_f16 with loss scaling", images,
       [] { return optim::Optimizer(optim::Adam({.step = in_eights(optim::LossScale::dynamic())})); },
       Precision::kMixedF16));
   chapter.loops.push_back(cured_loop(
-      "images, RMSprop", "pipeline, 8 micro-batches an update, mixed_bf16", images,
+      "images, RMSprop", "pipeline, 8 micro-batches per update, mixed_bf16", images,
       [] { return optim::Optimizer(optim::RmsProp({.step = in_eights()})); }, Precision::kMixedBf16));
   chapter.loops.push_back(cured_loop(
-      "series, Adam", "weekly CO2 through a GRU, 8 micro-batches an update, mixed_bf16", series,
+      "series, Adam", "weekly CO2 through a GRU, 8 micro-batches per update, mixed_bf16", series,
       [] { return optim::Optimizer(optim::Adam({.step = in_eights()})); }, Precision::kMixedBf16));
   chapter.loops.push_back(cured_loop(
-      "series, RMSprop", "weekly CO2 through a GRU, 8 micro-batches an update, f32", series,
+      "series, RMSprop", "weekly CO2 through a GRU, 8 micro-batches per update, f32", series,
       [] { return optim::Optimizer(optim::RmsProp({.step = in_eights()})); }, Precision::kF32));
   chapter.tables = {optimizers_table, accumulation_table, precisions_table};
   for (Loop& loop : chapter.loops) {
     if (loop.name.starts_with("series")) loop.against = "series, Adam";  // another model than the images'
   }
   chapter.summary =
-      "What slows or fills a long run is what the loop itself keeps: a cache whose keys never come again and "
-      "a tape that is never released take memory with every step. A new optimizer in each step, or a file "
-      "read again for each batch, costs the same in every step: slow from the first one on. Accumulation "
-      "that zeroes its sums in every micro-batch is neither slow nor growing; it trains wrongly. Nothing "
-      "happens at iteration 1,500 that did not happen before.";
+      "A long run slows down or fills the memory because of what the loop itself keeps. A cache whose keys "
+      "never recur and a tape that is never released take memory in every step. A new optimizer in each "
+      "step, or a file read again for each batch, costs the same in every step: the loop is slow from the "
+      "first step on. Accumulation that zeroes its sums in every micro-batch is neither slow nor growing, "
+      "but it trains incorrectly. Nothing happens at iteration 1,500 that did not happen before.";
   return chapter;
 }
 

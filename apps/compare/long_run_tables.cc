@@ -75,8 +75,8 @@ observe::Table optimizers_table(double seconds) {
   trainings.push_back(std::make_unique<Training>(optim::Adam()));
   const char* names[] = {"SGD", "SGD with momentum", "RMSprop", "Adam"};
   const std::vector<double> times = step_times(trainings, std::vector<int64_t>(trainings.size(), 1), seconds);
-  observe::Table table{.title = "What an optimizer keeps besides the parameters (images)",
-                       .columns = {"optimizer", "its state", "arena of the step", "a step"},
+  observe::Table table{.title = "What an optimizer keeps in addition to the parameters (images)",
+                       .columns = {"optimizer", "optimizer state", "arena of the step", "per step"},
                        .rows = {},
                        .says = ""};
   for (size_t i = 0; i < trainings.size(); ++i) {
@@ -101,8 +101,8 @@ observe::Table accumulation_table(double seconds) {
   }
   const std::vector<double> times = step_times(trainings, batches_an_update, seconds);
   observe::Table table{.title = fmt::format("{} images per update: batch size against accumulation", kImages),
-                       .columns = {"batch", "batches per update", "arena", "times the arena", "an update",
-                                   "times the update", fmt::format("loss after {} updates", kUpdates)},
+                       .columns = {"batch", "batches per update", "arena", "arena vs first row", "per update",
+                                   "time vs first row", fmt::format("loss after {} updates", kUpdates)},
                        .rows = {},
                        .says = ""};
   const auto ratio = [](double value, double first) { return fmt::format("{:.2f}x", value / first); };
@@ -118,8 +118,8 @@ observe::Table accumulation_table(double seconds) {
                           fmt::format("{:.3f}", loss)});
   }
   table.says =
-      "Smaller batches need less memory, almost in proportion; each one adds a step's fixed time and its "
-      "fetch. The losses differ because each training shuffles the images in its own order.";
+      "Smaller batches need less memory, almost in proportion, but each one adds the fixed time of a step "
+      "and of a fetch. The losses differ because each training shuffles the images in its own order.";
   return table;
 }
 
@@ -135,7 +135,7 @@ observe::Table precisions_table(double seconds) {
   }
   const std::vector<double> times = step_times(trainings, std::vector<int64_t>(trainings.size(), 1), seconds);
   observe::Table table{.title = "Precision (images)",
-                       .columns = {"policy", "activations", "arena", "a step", "loss after 500 steps"},
+                       .columns = {"policy", "activations", "arena", "per step", "loss after 500 steps"},
                        .rows = {},
                        .says = ""};
   for (size_t i = 0; i < trainings.size(); ++i) {
@@ -146,8 +146,8 @@ observe::Table precisions_table(double seconds) {
                           fmt::format("{:.3f}", fresh.loss_after(450, 50))});
   }
   table.says = fmt::format(
-      "16-bit floats halve the activations that the backward pass keeps. In a step as small as this {} "
-      "({:.2f}x the time with bf16).",
+      "16-bit floats halve the activations that the backward pass keeps. In a step this small, {} ({:.2f}x "
+      "the time with bf16).",
       times[1] < times[0] ? "they also save time" : "casting costs more time than it saves",
       times[1] / times[0]);
   return table;

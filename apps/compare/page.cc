@@ -107,16 +107,16 @@ std::string diagnoses_markup(std::span<const ChapterResult> results) {
   if (diagnoses.empty()) return "";
   std::string text =
       "<table class=\"cards\">\n<tr><th>loop</th><th class=\"prose\">what happens</th><th "
-      "class=\"prose\">since</th><th class=\"prose\">cause, and cure</th></tr>\n";
+      "class=\"prose\">since</th><th class=\"prose\">cause and cure</th></tr>\n";
   for (const Diagnosis& diagnosis : diagnoses) {
     const auto cause_and_cure = [](const observe::Cause& cause) {
       return fmt::format("<b>{}</b>: {}", escape_markup(cause.name), escape_markup(cause.mend));
     };
-    text += fmt::format(
-        "<tr><td><b>{}</b> <span class=\"small\">{}</span></td>{}{}{}</tr>\n", escape_markup(diagnosis.loop),
-        diagnosis.chapter, cell("what happens", what_markup(diagnosis)),
-        cell("since", diagnosis.since.empty() ? "-" : escape_markup(diagnosis.since)),
-        cell("cause, and cure", lines_markup(diagnosis.causes, "none found", cause_and_cure)));
+    text += fmt::format("<tr><td><b>{}</b> <span class=\"small\">{}</span></td>{}{}{}</tr>\n",
+                        escape_markup(diagnosis.loop), diagnosis.chapter,
+                        cell("what happens", what_markup(diagnosis)),
+                        cell("since", diagnosis.since.empty() ? "-" : escape_markup(diagnosis.since)),
+                        cell("cause and cure", lines_markup(diagnosis.causes, "none found", cause_and_cure)));
   }
   return text + "</table>\n";
 }
@@ -150,16 +150,17 @@ std::string loops_table(const ChapterResult& result) {
              lines_markup(report.causes, "-", [](const auto& cause) { return escape_markup(cause.name); })));
   }
   return text +
-         "</table></div>\n<p class=\"small\">Times are of one iteration; <i>vs cured</i> "
-         "compares means, in which pauses count.</p>\n";
+         "</table></div>\n<p class=\"small\">Times are per iteration; <i>vs cured</i> compares means, which "
+         "include pauses.</p>\n";
 }
 
 std::string loop_details(const Loop& loop, const LoopResult& result) {
   std::string text = fmt::format("<details><summary><b>{}</b>: {}</summary>\n",
                                  escape_markup(result.report.name), escape_markup(loop.what));
   for (const Deviation& deviation : result.deviations)
-    text += fmt::format("<p><b>{}:</b> {}.</p>\n", deviation.undecided ? "Inconclusive" : "Not as expected",
-                        escape_markup(deviation.text));
+    text +=
+        fmt::format("<p><b>{}:</b> {}.</p>\n", deviation.inconclusive ? "Inconclusive" : "Not as expected",
+                    escape_markup(deviation.text));
   for (const std::string& note : result.notes) text += fmt::format("<p>{}.</p>\n", escape_markup(note));
   return text + observe::run_section(result.report) + "</details>\n";
 }
@@ -196,8 +197,8 @@ std::string compare_page(std::span<const ChapterResult> chapters, Device device)
   std::string body = fmt::format("<p class=\"result\">{} {}</p>\n{}", headline(chapters), device_text(device),
                                  diagnoses_markup(chapters));
   for (const ChapterResult& result : chapters) body += chapter_section(result);
-  body += fmt::format("<p class=\"small\">Against what is expected of these loops: {}.</p>\n",
-                      tally.latest_text());
+  body +=
+      fmt::format("<p class=\"small\">Compared with the expected results: {}.</p>\n", tally.latest_text());
   return observe::html_page("Training that slows down, and its cures", body);
 }
 

@@ -206,7 +206,7 @@ std::string run_tables(const Chapter& chapter, double seconds) {
 }
 
 std::string outcome_text(const LoopResult& result) {
-  return fmt::format("mean {}, median {} an iteration, {}{}",
+  return fmt::format("mean {}, median {} per iteration, {}{}",
                      observe::duration_text(result.report.duration_ns.mean),
                      observe::duration_text(result.report.duration_ns.p50), verdict_cell(result.report.time),
                      result.settled ? "" : ", not settled");
@@ -334,7 +334,7 @@ class Running {
 void withdraw(LoopResult& result) {
   observe::FlatnessVerdict& time = result.report.time;
   if (result.settled || time.kind == Flatness::kInconclusive) return;
-  time.reason = fmt::format("{} when looked at once ({}); a second look did not confirm it",
+  time.reason = fmt::format("{} at the first look ({}), which a second look did not confirm",
                             flatness_name(time.kind), time.reason);
   time.kind = Flatness::kInconclusive;
   time.iterations_to_decide = std::numeric_limits<double>::infinity();  // another look would
@@ -392,7 +392,7 @@ void run_loops(const Loops& loops, const StatusLine& status, const Clock& spent,
   }
   for (bool any = true; any;) {
     any = false;
-    status.show(spent(), "in turns");
+    status.show(spent(), "taking turns");
     for (const std::unique_ptr<Running>& loop : loops) {
       if (!loop->wants_turn(spent() < until)) continue;
       loop->turn();
@@ -402,7 +402,7 @@ void run_loops(const Loops& loops, const StatusLine& status, const Clock& spent,
   for (int look = 0; look < kLooksBeside; ++look) {
     for (const std::unique_ptr<Running>& loop : loops) {
       if (!loop->wants_twin() || spent() >= until) continue;
-      status.show(spent(), "beside their twins");
+      status.show(spent(), "alternating with their twins");
       loop->look_beside_twin();
     }
   }
@@ -425,7 +425,7 @@ std::vector<observe::Table> tables_of(const Chapter& chapter, double seconds) {
 ChapterResult run_chapter(const Chapter& chapter, const CompareOptions& options, const Clock& spent,
                           double until) {
   const StatusLine status(chapter);
-  if (options.verbose) fmt::print("\n{}: {} loops in turns\n", chapter.name, chapter.loops.size());
+  if (options.verbose) fmt::print("\n{}: {} loops, taking turns\n", chapter.name, chapter.loops.size());
   const double table_seconds = options.iterations > 0 ? 0.1 : options.seconds / 5;
   until -= static_cast<double>(chapter.tables.size()) * table_seconds * kTableTimes;
   Loops loops;

@@ -11,7 +11,7 @@ namespace isochron::apps {
 
 void Tally::Counts::add(Finding finding) {
   expected += finding == Finding::kAsExpected;
-  undecided += finding == Finding::kUndecided;
+  inconclusive += finding == Finding::kInconclusive;
   otherwise += finding == Finding::kOtherwise;
 }
 
@@ -19,7 +19,7 @@ Tally::Counts Tally::sum() const {
   Counts all;
   for (const Row& row : rows_) {
     all.expected += row.counts.expected;
-    all.undecided += row.counts.undecided;
+    all.inconclusive += row.counts.inconclusive;
     all.otherwise += row.counts.otherwise;
   }
   return all;
@@ -52,7 +52,7 @@ void Tally::add(std::span<const ChapterResult> chapters) {
 
 std::string Tally::latest_text() const {
   return fmt::format("{} loops: {} as expected, {} inconclusive, {} not as expected", latest_.all(),
-                     latest_.expected, latest_.undecided, latest_.otherwise);
+                     latest_.expected, latest_.inconclusive, latest_.otherwise);
 }
 
 std::string Tally::text() const {
@@ -61,7 +61,8 @@ std::string Tally::text() const {
                        .rows = {},
                        .says = {}};
   const auto numbers = [](const Counts& counts) {
-    return std::vector<std::string>{fmt::format("{}", counts.expected), fmt::format("{}", counts.undecided),
+    return std::vector<std::string>{fmt::format("{}", counts.expected),
+                                    fmt::format("{}", counts.inconclusive),
                                     fmt::format("{}", counts.otherwise)};
   };
   const auto add_row = [&](std::string name, const Counts& counts, std::string found) {
@@ -82,14 +83,14 @@ std::string Tally::text() const {
     return 100 * static_cast<double>(count) / static_cast<double>(std::max<int64_t>(1, all.all()));
   };
   table.says = fmt::format("{:.1f} % as expected, {:.1f} % inconclusive, {:.1f} % not as expected.",
-                           share(all.expected), share(all.undecided), share(all.otherwise));
+                           share(all.expected), share(all.inconclusive), share(all.otherwise));
   return observe::table_text(table);
 }
 
 nlohmann::json Tally::json() const {
   const auto with_counts = [](nlohmann::json object, const Counts& counts) {
     object["as_expected"] = counts.expected;
-    object["undecided"] = counts.undecided;
+    object["inconclusive"] = counts.inconclusive;
     object["otherwise"] = counts.otherwise;
     return object;
   };

@@ -1,4 +1,4 @@
-// What loops were found to be over many runs of `compare` in a row: as expected, undecided, or otherwise.
+// What loops were found to be over many runs of `compare` in a row: as expected, inconclusive, or otherwise.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -18,16 +18,16 @@ class Tally {
   std::string latest_text() const;
   /// A row a loop, sums with shares, and what was found otherwise, how often.
   std::string text() const;
-  /// {runs, as_expected, undecided, otherwise, loops: [{chapter, loop, as_expected, undecided, otherwise,
-  /// deviations: {text: times}}]}
+  /// {runs, as_expected, inconclusive, otherwise, loops: [{chapter, loop, as_expected, inconclusive,
+  /// otherwise, deviations: {text: times}}]}
   nlohmann::json json() const;
   int64_t not_as_expected() const { return sum().all() - sum().expected; }
 
  private:
   struct Counts {
-    int64_t expected = 0, undecided = 0, otherwise = 0;
+    int64_t expected = 0, inconclusive = 0, otherwise = 0;
     void add(Finding finding);
-    int64_t all() const { return expected + undecided + otherwise; }
+    int64_t all() const { return expected + inconclusive + otherwise; }
   };
   struct Row {
     std::string chapter, loop;

@@ -59,16 +59,16 @@ std::string findings_text(const ChapterResult& result) {
   std::string text;
   std::vector<std::string> inconclusive;
   for (const LoopResult& loop : result.loops) {
-    if (loop.finding() == Finding::kUndecided) inconclusive.push_back(loop.report.name);
+    if (loop.finding() == Finding::kInconclusive) inconclusive.push_back(loop.report.name);
     for (const Deviation& deviation : loop.deviations) {
-      if (!deviation.undecided)
+      if (!deviation.inconclusive)
         text += fmt::format("\n  not as expected: {}: {}\n", loop.report.name, deviation.text);
     }
   }
   if (!inconclusive.empty()) {
     text += fmt::format(
-        "\n  inconclusive, as other programs ran or the time was short: {}\n    longer: isochron compare {} "
-        "--seconds 10 --budget 600\n",
+        "\n  inconclusive, because other programs were running or the run was too short: {}\n    a longer "
+        "run: isochron compare {} --seconds 10 --budget 600\n",
         fmt::join(inconclusive, ", "), result.chapter->name);
   }
   return text;
@@ -119,7 +119,7 @@ observe::Table epochs_table(const ChapterResult& result) {
     row.resize(most + 1, "-");
     table.rows.push_back(std::move(row));
     if (epoch_work(result.chapter->loops[i]) != least_epoch_work(*result.chapter))
-      table.says = "Longer epochs are scaled to as many iterations.";
+      table.says = "Longer epochs are scaled to the same number of iterations.";
   }
   return table;
 }

@@ -279,9 +279,8 @@ Chapter transfers_chapter(Device device) {
              const double each = static_cast<double>(copies->ns) / static_cast<double>(copies->count);
              return std::vector<std::string>{fmt::format(
                  "{} copies per step, {:.0f} ns each, {}", copies_a_step(device), each,
-                 device.is_cpu()
-                     ? "including the tensor made for it; on the CPU there is no device to wait for"
-                     : "from pageable memory, including the wait for it")};
+                 device.is_cpu() ? "including the allocation of its tensor; the CPU has no device to wait for"
+                                 : "from pageable memory, including the wait for the copy")};
            }},
       {.name = "shuffled at once each epoch",
        .what = "all rows shuffled and copied at the start of each epoch, then cut into batches",
@@ -302,7 +301,8 @@ Chapter transfers_chapter(Device device) {
        .expected = {.slow = true, .cause = "starvation by the input"},
        .run = [device](LoopContext& context) { decoded_in_the_loop(context, device); }},
       {.name = kDecodedOnce,
-       .what = "preprocessing outside: the same files decoded once by the pipeline's threads, then cached",
+       .what = "preprocessing outside the loop: the same files decoded once by the pipeline's threads, then "
+               "cached",
        .against = kDecodedOnce,
        .cured = true,
        .iterations_per_epoch = kStepsPerEpoch,
@@ -312,10 +312,10 @@ Chapter transfers_chapter(Device device) {
   chapter.tables = {[device](double) { return culprits_table(device); },
                     [device](double seconds) { return checks_table(device, seconds); }};
   chapter.summary =
-      "Making a batch in the loop and copying it row by row keeps the step waiting for work that could have "
-      "been done before. Decoding files in the loop is the same with more work; the loop below it decodes "
-      "them in the pipeline instead. Shuffling everything at once is one long step in each epoch. A pipeline "
-      "does all of this on other threads while the step before runs.";
+      "Making a batch in the loop and copying it row by row makes the step wait for work that could have "
+      "been done earlier. Decoding files in the loop is the same with more work; the loop below it decodes "
+      "them in the pipeline instead. Shuffling everything at once makes one step of each epoch long. A "
+      "pipeline does all of this on other threads while the previous step runs.";
   return chapter;
 }
 

@@ -96,17 +96,16 @@ std::string of_learning_rate(Device device) {
 }  // namespace
 
 observe::Table culprits_table(Device device) {
-  return {
-      .title = "NaN and infinity, planted one at a time",
-      .columns = {"planted", "what fit says"},
-      .rows = {{"a NaN in row 170 of the data", of_data(device)},
-               {"the logarithm of negative numbers as the loss", of_loss(device)},
-               {"a root at zero: finite loss, infinite gradient", of_gradient(device)},
-               {"a learning rate of 1e20", of_learning_rate(device)}},
-      .says =
-          "Each is found after the step in which it arose, and the tensor or op that held it first is named: "
-          "the last finite snapshot is restored and the steps since are run again with every result "
-          "checked."};
+  return {.title = "NaN and infinity, inserted one at a time",
+          .columns = {"inserted", "what fit reports"},
+          .rows = {{"a NaN in row 170 of the data", of_data(device)},
+                   {"the logarithm of negative numbers as the loss", of_loss(device)},
+                   {"a root at zero: finite loss, infinite gradient", of_gradient(device)},
+                   {"a learning rate of 1e20", of_learning_rate(device)}},
+          .says =
+              "fit detects each of them after the step in which it appeared, and names the tensor or op that "
+              "had it first. To find that, fit restores the last finite snapshot and runs the steps since "
+              "then again, with every result checked."};
 }
 
 observe::Table checks_table(Device device, double seconds) {
@@ -127,18 +126,19 @@ observe::Table checks_table(Device device, double seconds) {
                                         [&] { fit(true, 1); }};
   const std::vector<double> times = times_in_turns(ways, seconds);
   const double steps = kEpochs * static_cast<double>(kRows / kBatch);
-  observe::Table table{.title = "What looking for NaN and infinity costs",
-                       .columns = {"what is checked", "a step", "vs the first row"},
+  observe::Table table{.title = "What checking for NaN and infinity costs",
+                       .columns = {"what is checked", "per step", "vs the first row"},
                        .rows = {},
                        .says = ""};
-  const char* names[] = {"the loss, every 100 steps", "the same, and a snapshot kept to name the culprit",
-                         "the loss after every step, and a snapshot kept"};
+  const char* names[] = {"the loss, every 100 steps", "the same, with a snapshot to find the origin",
+                         "the loss, every step, with a snapshot"};
   for (size_t i = 0; i < times.size(); ++i) {
     table.rows.push_back(
         {names[i], duration_text(times[i] / steps), fmt::format("{:.3f}x", times[i] / times[0])});
   }
-  table.says = fmt::format("Being able to name the culprit changes a step's time by {:+.1f} %.",
-                           100 * (times[1] / times[0] - 1));
+  table.says = fmt::format(
+      "The snapshot, which allows fit to find the origin, changes the time of a step by {:+.1f} %.",
+      100 * (times[1] / times[0] - 1));
   return table;
 }
 

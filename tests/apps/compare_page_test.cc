@@ -53,8 +53,8 @@ void add_level(LoopResult& result, const std::string& name, Flatness kind, doubl
   result.report.sample_iterations = {0, result.report.iterations / 2, result.report.iterations};
 }
 
-/// A loop that slows down, one that takes memory, one that pauses, one that is slow, one that trains wrongly
-/// and two cured ones, of which the second does ten iterations in one.
+/// A loop that slows down, one that takes memory, one that pauses, one that is slow, one that trains
+/// incorrectly and two cured ones, of which the second does ten iterations in one.
 class ComparePage : public testing::Test {
  protected:
   ComparePage() {
@@ -63,7 +63,7 @@ class ComparePage : public testing::Test {
     chapter_.summary = "What there is to see.";
     for (const char* name : {"slow", "pausing", "wrong", "full", "slowing"})
       chapter_.loops.push_back({.name = name, .what = ""});
-    chapter_.loops[2].fault = KnownFault{"trains wrongly", "lost sums", "keep the sums"};
+    chapter_.loops[2].fault = KnownFault{"trains incorrectly", "lost sums", "keep the sums"};
     chapter_.loops.push_back({.name = "cured", .what = "", .cured = true, .iterations_per_epoch = 100});
     chapter_.loops.push_back({.name = "cured in tens",
                               .what = "",
@@ -104,7 +104,7 @@ TEST_F(ComparePage, SaysWhatHappensSinceWhenAndWhyWorstFirst) {
   std::vector<std::string> loops;
   for (const Diagnosis& diagnosis : list) loops.push_back(diagnosis.loop);
   ASSERT_THAT(loops, testing::ElementsAre("slowing", "full", "slow", "pausing", "wrong"));
-  EXPECT_EQ(list[0].what, "slows down from 118.0 us to 482.0 us an iteration");
+  EXPECT_EQ(list[0].what, "slows down from 118.0 us to 482.0 us per iteration");
   EXPECT_EQ(list[0].since, "the first iteration") << "a fifth longer in the second tenth already";
   EXPECT_EQ(list[0].also, "takes 30.0x the time of 'cured'");
   EXPECT_EQ(list[0].causes.size(), 2u);
@@ -114,7 +114,7 @@ TEST_F(ComparePage, SaysWhatHappensSinceWhenAndWhyWorstFirst) {
   EXPECT_EQ(list[2].since, "the first iteration");
   ASSERT_EQ(list[2].causes.size(), 1u) << "the machine's are no cause to name here";
   EXPECT_EQ(list[3].what, "pauses every 404 iterations (memory taken), 82 % of its time");
-  EXPECT_EQ(list[4].what, "trains wrongly");
+  EXPECT_EQ(list[4].what, "trains incorrectly");
   EXPECT_EQ(list[4].causes.at(0).mend, "keep the sums");
 }
 
@@ -135,7 +135,7 @@ TEST_F(ComparePage, SpeaksOfTheDocumentsIterations) {
 TEST_F(ComparePage, TellsTheChangeWhereTheEndsDontShowIt) {
   LoopResult& slowing = result_.loops[4] = ran("slowing", 1000, 1e5, 1e5);
   slowing.report.time.kind = Flatness::kGrowing;
-  slowing.report.time.largest = {"medians beside the twin", 0.125, 0.09, 0.16};
+  slowing.report.time.largest = {"medians relative to the twin", 0.125, 0.09, 0.16};
   const Diagnosis diagnosis = diagnoses_of(result_)[0];
   EXPECT_EQ(diagnosis.what, "slows down by 12.5 %");
   EXPECT_EQ(diagnosis.since, "");
@@ -144,8 +144,8 @@ TEST_F(ComparePage, TellsTheChangeWhereTheEndsDontShowIt) {
 TEST_F(ComparePage, CountsInOneSentence) {
   EXPECT_EQ(
       headline({&result_, 1}),
-      "Of 7 loops 1 slows down as it runs, 1 fills memory or disk, 1 is slow from its first iteration on, "
-      "1 pauses periodically, 1 trains wrongly. 2 of 2 cured loops stay flat.");
+      "Of 7 loops, 1 slows down as it runs, 1 fills memory or disk, 1 is slow from its first iteration on, 1 "
+      "pauses periodically, 1 trains incorrectly. 2 of 2 cured loops stay flat.");
   result_.loops[6].report.time.kind = Flatness::kInconclusive;
   EXPECT_THAT(headline({&result_, 1}), HasSubstr(" 1 of 2 cured loops stay flat, 1 inconclusive."));
   const std::vector<ChapterResult> none;
@@ -187,13 +187,14 @@ TEST_F(ComparePage, PrintsOneTableAndALineForEachCause) {
 
 TEST_F(ComparePage, TellsWhatIsInconclusiveFromWhatIsNotAsExpected) {
   EXPECT_THAT(chapter_text(result_, false), Not(HasSubstr("inconclusive")));
-  result_.loops[0].deviations = {{"kind", "time was found inconclusive", true}};
-  result_.loops[1].deviations = {{"kind", "time was found inconclusive", true}};
-  result_.loops[5].deviations = {{"kind", "time was found growing", false}};
+  result_.loops[0].deviations = {{"kind", "the time is inconclusive", true}};
+  result_.loops[1].deviations = {{"kind", "the time is inconclusive", true}};
+  result_.loops[5].deviations = {{"kind", "the time is growing", false}};
   const std::string text = chapter_text(result_, false);
-  EXPECT_THAT(text,
-              AllOf(HasSubstr("not as expected: cured: time was found growing\n"),
-                    HasSubstr("short: slow, pausing\n    longer: isochron compare chapter --seconds 10")));
+  EXPECT_THAT(
+      text,
+      AllOf(HasSubstr("not as expected: cured: the time is growing\n"),
+            HasSubstr("short: slow, pausing\n    a longer run: isochron compare chapter --seconds 10")));
   EXPECT_THAT(text, Not(HasSubstr("not as expected: slow")));
 }
 
@@ -214,7 +215,7 @@ TEST_F(ComparePage, BeginsWithWhatAReaderIsToKnow) {
   const std::string page = compare_page({&result_, 1}, {});
   const std::string top = page.substr(0, page.find("<h2>"));
   EXPECT_THAT(top,
-              AllOf(HasSubstr("Of 7 loops 1 slows down as it runs"), HasSubstr("no GPU was used"),
+              AllOf(HasSubstr("Of 7 loops, 1 slows down as it runs"), HasSubstr("no GPU was used"),
                     HasSubstr("data-label=\"since\">the first iteration</td>"),
                     HasSubstr("<div><b>another</b>: stop &lt;it&gt;</div>"), HasSubstr(">none found</td>")));
   EXPECT_LT(top.find("<b>slowing</b>"), top.find("<b>full</b>"));
