@@ -500,8 +500,9 @@ void name_causes(RunReport& report) {
       {std::move(name),
        work == SpikeWork::kTookMemory ? "keep free memory for the next step, or reserve it before the loop"
                                       : "do it less often, in smaller parts, or on another thread",
-       fmt::format("{} spikes, {:.0f} % of the newest of this owner on the beat, {:.1f} % of the time",
-                   spikes.count, 100 * spikes.period->share, 100 * spikes.time_share)});
+       fmt::format(
+           "{} spikes; {:.0f} % of the newest ones with this owner keep the period; {:.1f} % of the time",
+           spikes.count, 100 * spikes.period->share, 100 * spikes.time_share)});
 }
 
 }  // namespace isochron::observe

@@ -81,8 +81,8 @@ void check(std::span<const double> values, const FlatnessOptions& options) {
           ErrorCode::kInvalidArgument, "judge_few_values",
           "options out of range: need bound > 0, confidence in (0.5, 1), series >= 1");
   require(values.size() <= kMostValues, ErrorCode::kInvalidArgument, "judge_few_values",
-          "{} values; from {} on judge_flatness is for them, and {} are the most", values.size(), kFewValues,
-          kMostValues);
+          "{} values; for {} or more use judge_flatness, and at most {} are accepted", values.size(),
+          kFewValues, kMostValues);
   for (size_t i = 0; i < values.size(); ++i)
     require(values[i] > 0 && std::isfinite(values[i]), ErrorCode::kInvalidArgument, "judge_few_values",
             "value {} is {}, expected a number above 0", i, values[i]);
@@ -118,7 +118,7 @@ void decide(FlatnessVerdict& verdict, std::span<const double> logs, const Flatne
   } else {
     verdict.iterations_to_decide =
         static_cast<double>(least_for(confidence)) / static_cast<double>(logs.size());
-    verdict.reason = fmt::format("too few for an interval: {} after warm-up", logs.size());
+    verdict.reason = fmt::format("too few values for an interval: {} after warm-up", logs.size());
   }
   if (!verdict.largest.name.empty()) verdict.estimates = {verdict.largest};
 }
@@ -144,7 +144,7 @@ FlatnessVerdict judge_few_values(std::span<const double> values, const FlatnessO
   if (values.size() < kFewestValues) {
     verdict.windows = static_cast<int>(values.size());
     verdict.iterations_to_decide = static_cast<double>(least_for(options.confidence) + 1);
-    verdict.reason = fmt::format("too few: {}, {} are needed", values.size(), kFewestValues);
+    verdict.reason = fmt::format("too few values: {}, and {} are needed", values.size(), kFewestValues);
     return verdict;
   }
   const size_t warmup = warmup_of(values.size());

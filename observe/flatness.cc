@@ -31,8 +31,8 @@ void check_values(std::span<const double> values, std::string_view what) {
 void check(const FlatnessInput& input, const FlatnessOptions& options) {
   const auto same_length = [&](std::span<const double> values, std::string_view what) {
     require(values.empty() || values.size() == input.medians.size(), ErrorCode::kShapeMismatch,
-            "judge_flatness", "{} medians but {} {}; give one a window", input.medians.size(), values.size(),
-            what);
+            "judge_flatness", "{} medians but {} {}; give one per window", input.medians.size(),
+            values.size(), what);
   };
   same_length(input.trimmed_means, "trimmed means");
   same_length(input.means, "means");
@@ -54,7 +54,7 @@ void check(const FlatnessInput& input, const FlatnessOptions& options) {
   require(input.quiet_shares.empty() == input.quiet_medians.empty() &&
               input.quiet_shares.empty() == input.quiet_means.empty(),
           ErrorCode::kInvalidArgument, "judge_flatness",
-          "medians, means and shares of quiet iterations come together");
+          "medians, means and shares of quiet iterations must be given together");
   require(options.bound > 0 && options.confidence > 0.5 && options.confidence < 1 &&
               options.min_windows >= 0 && options.max_warmup >= 0 && options.max_warmup <= 0.5 &&
               options.replicates >= 39 && options.series >= 1,
@@ -96,7 +96,8 @@ FlatnessVerdict doubt_beside_a_faster_machine(FlatnessVerdict verdict, const Fla
   verdict.kind = Flatness::kInconclusive;
   verdict.iterations_to_decide = kInfinity;
   verdict.reason = fmt::format(
-      "flat as measured, but the machine became faster ({}): a program that follows it has changed by {}",
+      "flat as measured, but the machine became faster ({}): for a program that follows the machine's speed, "
+      "this is a change of {}",
       percent(reference.largest.change), percent(even.largest.change));
   return verdict;
 }
@@ -159,7 +160,7 @@ FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions
   }
   if (growing && even.kind == Flatness::kShrinking && waits(input)) {
     // Not all of the waiting is in the steps: what they did without it lies between.
-    even.reason = fmt::format("{} as measured, {} without the time that was waited for a core",
+    even.reason = fmt::format("{} as measured, {} without the time spent waiting for a core",
                               percent(verdict.largest.change), percent(even.largest.change));
     even.kind = Flatness::kInconclusive;
     even.iterations_to_decide = kInfinity;
@@ -171,7 +172,7 @@ FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions
   if (growing && !cleared() && !doubtful && (!slowed || even.kind == Flatness::kGrowing)) return verdict;
   if (even.kind == verdict.kind && !sharper) return verdict;
   even.machine_slowed = growing && cleared();
-  even.reason = fmt::format("{}{}, at even speed of the machine",
+  even.reason = fmt::format("{}{}, corrected for the speed of the machine",
                             even.machine_slowed ? "the machine slowed, not the program: " : "", even.reason);
   return even;
 }

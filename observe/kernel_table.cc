@@ -133,8 +133,8 @@ std::string kernel_table_text(const KernelTable& table, size_t rows) {
   if (table.steps == 0) return fmt::format("no call of '{}' was recorded\n", table.function);
   std::string text = fmt::format("kernels of '{}', {} calls recorded, usually {} each\n", table.function,
                                  table.steps, duration_text(table.ns_per_step));
-  text += fmt::format("  {:>10} {:>6} {:>6} {:>9} {:>8}  {}\n", "a step", "share", "calls", "GFLOP/s", "GB/s",
-                      "kernel");
+  text += fmt::format("  {:>10} {:>6} {:>6} {:>9} {:>8}  {}\n", "per step", "share", "calls", "GFLOP/s",
+                      "GB/s", "kernel");
   for (size_t i = 0; i < std::min(rows, table.rows.size()); ++i) {
     const KernelRow& row = table.rows[i];
     text += fmt::format("  {:>10} {:5.1f}% {:>6} {:>9} {:>8}  {} {}\n", duration_text(row.ns_per_step),
@@ -145,9 +145,9 @@ std::string kernel_table_text(const KernelTable& table, size_t rows) {
     text += fmt::format("  {:>10} {:5.1f}% {:>34} {} further kernels\n", duration_text(rest.ns_per_step),
                         100 * rest.share, "", rest.kernels);
   }
-  text += fmt::format("  {:>10} {:5.1f}% {:>34} between kernels, with the recording's own time\n",
+  text += fmt::format("  {:>10} {:5.1f}% {:>34} between kernels, including the cost of recording\n",
                       duration_text(table.between_ns_per_step), 100 * between_share(table), "");
-  text += fmt::format("  {:>10} {:>6} {:>7}  {}\n", "a step", "share", "kernels", "by op");
+  text += fmt::format("  {:>10} {:>6} {:>7}  {}\n", "per step", "share", "kernels", "by op");
   for (const OpTotal& total : totals_by_op(table)) {
     text += fmt::format("  {:>10} {:5.1f}% {:>7}  {}\n", duration_text(total.ns_per_step), 100 * total.share,
                         total.kernels, total.op);
@@ -209,9 +209,9 @@ std::string kernel_table_section(const KernelTable& table, size_t rows) {
     return text + fmt::format("<p>No call of {} was recorded.</p>\n", escape_markup(table.function));
   }
   text += fmt::format(
-      "<p>{} calls of {}, usually {} each; {:.1f} % of that lies between kernels, which has the "
-      "recording's own time in it.</p>\n<div class=\"scroll\"><table>\n"
-      "<tr><th>kernel</th><th>a step</th><th>share</th><th>calls</th><th>GFLOP/s</th><th>GB/s</th></tr>\n",
+      "<p>{} calls of {}, usually {} each; {:.1f} % of that is between kernels, "
+      "including the cost of recording.</p>\n<div class=\"scroll\"><table>\n"
+      "<tr><th>kernel</th><th>per step</th><th>share</th><th>calls</th><th>GFLOP/s</th><th>GB/s</th></tr>\n",
       table.steps, escape_markup(table.function), duration_text(table.ns_per_step),
       100 * between_share(table));
   for (size_t i = 0; i < std::min(rows, table.rows.size()); ++i) {

@@ -116,7 +116,7 @@ std::string growth_heading(std::span<const MemoryMoment> moments, bool grown) {
                                             : fmt::format("step {} ({})", moment.step, moment.name);
   };
   return fmt::format("From {} to {} {}", when(moments.front()), when(moments.back()),
-                     grown ? "there grew" : "nothing grew");
+                     grown ? "these grew" : "nothing grew");
 }
 
 std::string table_markup(std::span<const MemoryMoment> moments, const std::string& title,
@@ -292,7 +292,7 @@ std::vector<MemoryMoment> memory_from_json(std::string_view text, std::string_vi
 std::string memory_section(std::span<const MemoryMoment> moments) {
   if (moments.empty()) return "";
   const MemoryMoment& last = moments.back();
-  std::string text = fmt::format("<h3>Memory, reconciled: {} (step {})</h3>\n{}", escape_markup(last.name),
+  std::string text = fmt::format("<h3>Memory by owner: {} (step {})</h3>\n{}", escape_markup(last.name),
                                  last.step, bar_markup(last.resident));
   if (moments.size() > 1) {
     const std::vector<MemoryChange> grown = growth(moments);

@@ -66,7 +66,7 @@ Plot time_plot(const RunReport& report) {
       .title = "Time of an iteration over the run", .x_label = "iteration", .y_label = "us", .whole_x = true};
   PlotSeries medians{.name = "median of a window"};
   PlotSeries means{.name = "mean of a window", .dashed = true};
-  PlotSeries nearly_all{.name = "95 % within", .dashed = true};
+  PlotSeries nearly_all{.name = "p95 of a window", .dashed = true};
   for (const Window& window : main_windows(report)) {
     const double middle = 0.5 * static_cast<double>(window.first_iteration + window.last_iteration);
     medians.x.push_back(middle);
@@ -160,7 +160,7 @@ std::string phases_markup(const RunReport& report) {
         kPhaseColours[p], phase_name(static_cast<Phase>(p)), duration_text(report.phase_ns[p]), share);
   }
   return fmt::format(
-      "<h3>Where its time goes</h3>\n{}</div>\n<table>\n<tr><th>phase</th><th>an iteration</th>"
+      "<h3>Where the time goes</h3>\n{}</div>\n<table>\n<tr><th>phase</th><th>per iteration</th>"
       "<th>share</th></tr>\n{}</table>\n",
       bar, rows);
 }
@@ -172,7 +172,7 @@ std::string causes_markup(const RunReport& report) {
     text += fmt::format("<li><b>{}</b>: {}. <span class=\"small\">({})</span>", escape_markup(cause.name),
                         escape_markup(cause.mend), escape_markup(cause.evidence));
     if (!cause.consequences.empty())
-      text += fmt::format("<br>Follows from it: {}.",
+      text += fmt::format("<br>Consequences: {}.",
                           escape_markup(fmt::format("{}", fmt::join(cause.consequences, ", "))));
     text += "</li>\n";
   }
@@ -191,17 +191,16 @@ std::string levels_markup(const RunReport& report) {
                         amount(series.first), amount(series.last), verdict_markup(*series.verdict));
   }
   if (rows.empty()) return "";
-  return "<h3>Memory, disk and counts</h3>\n<div class=\"scroll\"><table>\n<tr><th>level</th><th>at "
-         "first</th><th>at last"
-         "</th><th>verdict</th></tr>\n" +
+  return "<h3>Memory, disk and counts</h3>\n<div class=\"scroll\"><table>\n<tr><th>level</th>"
+         "<th>first</th><th>last</th><th>verdict</th></tr>\n" +
          rows + "</table></div>\n";
 }
 
 std::string spikes_markup(const RunReport& report) {
   const SpikeReport& spikes = report.spikes;
-  if (spikes.count == 0) return "<p>No iteration took more than twice the usual.</p>\n";
+  if (spikes.count == 0) return "<p>No iteration took more than twice the usual time.</p>\n";
   std::string text = fmt::format(
-      "<p>{} iterations took more than twice the usual time, {:.1f} % of the run; most of that in <b>{}</b>",
+      "<p>{} iterations took more than twice the usual time, {:.1f} % of the time; most of that in <b>{}</b>",
       spikes.count, 100 * spikes.time_share, escape_markup(spikes.owner_name()));
   if (spikes.period) text += fmt::format(", every {} iterations", spikes.period->length);
   text += fmt::format(". The longest: {} at iteration {}.</p>\n",
@@ -270,9 +269,9 @@ std::string traces_markup(const RunReport& report) {
   }
   const auto count = static_cast<size_t>(all.count);
   return fmt::format(
-      "<h3>What was traced</h3>\n<p>{} traces took {}{}.</p>\n<div class=\"scroll\"><table>\n<tr><th "
-      "class=\"text\">function</th><th class=\"text\">signature before</th><th class=\"text\">its own</th>"
-      "<th>cost</th><th>after</th></tr>\n{}</table></div>\n",
+      "<h3>Traces</h3>\n<p>{} traces took {}{}.</p>\n<div class=\"scroll\"><table>\n<tr><th "
+      "class=\"text\">function</th><th class=\"text\">previous signature</th><th class=\"text\">new "
+      "signature</th><th>cost</th><th>time in the run</th></tr>\n{}</table></div>\n",
       all.count, duration_text(static_cast<double>(all.total_ns)),
       shown < count ? fmt::format("; {} of them are shown", shown) : "", rows);
 }
@@ -280,7 +279,8 @@ std::string traces_markup(const RunReport& report) {
 std::string checkpoints_markup(const RunReport& report) {
   const EventTotals& all = report.events.of(EventKind::kCheckpoint);
   if (all.count == 0) return "";
-  return fmt::format("<p>{} checkpoints were written, in {} each on average, {} at most.</p>\n", all.count,
+  return fmt::format("<p>{} checkpoints were written, which took {} each on average and {} at most.</p>\n",
+                     all.count,
                      duration_text(static_cast<double>(all.total_ns) / static_cast<double>(all.count)),
                      duration_text(static_cast<double>(all.longest_ns)));
 }
@@ -333,17 +333,20 @@ std::string verdict_markup(const FlatnessVerdict& verdict) {
 }
 
 std::string run_section(const RunReport& report) {
+  // Durations need not add up to the time of a run.
+  const std::string length =
+      report.durations_only ? fmt::format("{} values", report.iterations)
+                            : fmt::format("{} iterations in {:.3g} s", report.iterations, report.seconds);
   std::string text = fmt::format(
-      "<p class=\"result\">The time of an iteration is {}: {}.</p>\n<p>{} iterations in {:.3g} s, after {} "
-      "of "
-      "warm-up. Mean {}, median {}, 99 % within {}, the longest {}.</p>\n",
-      verdict_markup(report.time), escape_markup(report.time.reason), report.iterations, report.seconds,
-      report.warmup_iterations, duration_text(report.duration_ns.mean), duration_text(report.duration_ns.p50),
+      "<p class=\"result\">The time of an iteration is {}: {}.</p>\n<p>{}, after {} of warm-up. Mean {}, "
+      "median {}, p99 {}, longest {}.</p>\n",
+      verdict_markup(report.time), escape_markup(report.time.reason), length, report.warmup_iterations,
+      duration_text(report.duration_ns.mean), duration_text(report.duration_ns.p50),
       duration_text(report.duration_ns.p99), duration_text(report.duration_ns.max));
   if (report.drift_seconds) {
-    text +=
-        fmt::format("<p>The growth cost <b>{}</b> of this run, against the pace of its first tenth.</p>\n",
-                    duration_text(*report.drift_seconds * 1e9));
+    text += fmt::format(
+        "<p>The growth cost <b>{}</b> of this run, compared with the speed of its first tenth.</p>\n",
+        duration_text(*report.drift_seconds * 1e9));
   }
   text += causes_markup(report);
   if (const Plot plot = time_plot(report); !plot.series.empty()) text += html_figure(plot);

@@ -31,8 +31,9 @@ void check(const PlanPicture& picture, const PlotSize& size) {
   demand(size.width >= 200 && size.height >= 150 && std::isfinite(size.width) && std::isfinite(size.height),
          fmt::format("a size of {:g} x {:g}; expected at least 200 x 150", size.width, size.height));
   demand(picture.kernels > 0 && picture.arena_bytes > 0, "an empty plan has no picture");
-  demand(picture.kinds.size() <= PlanPicture::kMaxKinds,
-         fmt::format("{} kinds; at most {} are told apart", picture.kinds.size(), PlanPicture::kMaxKinds));
+  demand(
+      picture.kinds.size() <= PlanPicture::kMaxKinds,
+      fmt::format("{} kinds; at most {} can be distinguished", picture.kinds.size(), PlanPicture::kMaxKinds));
   for (const PictureBuffer& buffer : picture.buffers) {
     const bool in_time = buffer.lower >= 0 && buffer.lower < buffer.upper && buffer.upper <= picture.kernels;
     const bool in_arena = buffer.bytes >= 0 && buffer.offset >= 0 && buffer.bytes <= picture.arena_bytes &&
@@ -218,7 +219,7 @@ std::string marks_markup(const PlanPicture& picture, const Frame& frame) {
          line(frame.left, frame.y(picture.lower_bound_bytes), right, frame.y(picture.lower_bound_bytes),
               "lower bound: " + amount(picture.lower_bound_bytes)) +
          line(peak, frame.top, peak, frame.top + frame.height,
-              "the fullest kernel: " + kernel_name(picture, picture.peak_kernel));
+              "kernel at the peak: " + kernel_name(picture, picture.peak_kernel));
 }
 
 /// Kinds that are there, with their colours, in as many lines as they need; how far down they reach.
@@ -246,7 +247,7 @@ std::string legend_markup(const PlanPicture& picture, double width, double& y) {
   }
   entry("<line x1=\"0\" x2=\"13\" y1=\"-4\" y2=\"-4\" class=\"live\"/>", "live bytes");
   entry("<line x1=\"0\" x2=\"13\" y1=\"-4\" y2=\"-4\" class=\"mark\"/>",
-        "arena, lower bound, fullest kernel");
+        "arena, lower bound, kernel at the peak");
   return text;
 }
 
@@ -338,7 +339,7 @@ std::string plan_text(const PlanPicture& picture) {
   std::string text = fmt::format("{} buffers, {} kernels, an arena of {}: {:.4f} times the lower bound\n",
                                  picture.buffers.size(), picture.kernels, amount(picture.arena_bytes),
                                  static_cast<double>(picture.arena_bytes) / bound);
-  text += fmt::format("live at the fullest kernel, {}:", kernel_name(picture, picture.peak_kernel));
+  text += fmt::format("live at the peak, kernel {}:", kernel_name(picture, picture.peak_kernel));
   const std::vector<int64_t> bytes = bytes_at_peak(picture);
   bool any = false;
   for (size_t kind = 0; kind < bytes.size(); ++kind) {
@@ -379,7 +380,7 @@ PlanPicture plan_from_json(std::string_view text, std::string_view where) {
     check(picture, {.width = 960, .height = 480});
     return picture;
   } catch (const Error& error) {
-    fail(ErrorCode::kBadFormat, where, "holds no plan: {}", error.what());
+    fail(ErrorCode::kBadFormat, where, "contains no plan: {}", error.what());
   } catch (const std::exception& error) {
     fail(ErrorCode::kBadFormat, where, "expected the plan that plan_json writes: {}", complaint(error));
   }

@@ -223,7 +223,8 @@ std::string summary_text(std::span<const RunReport> reports) {
     if (report.time.kind == Flatness::kInconclusive) {
       text += fmt::format("  {}: inconclusive: {}", report.name, report.time.reason);
       if (std::isfinite(report.time.iterations_to_decide))
-        text += fmt::format("; about {:.3g} steps would decide", report.time.iterations_to_decide);
+        text +=
+            fmt::format("; about {:.3g} steps would be needed to decide", report.time.iterations_to_decide);
       text += "\n";
     }
     if (report.drift_seconds) {
@@ -238,7 +239,7 @@ std::string summary_text(std::span<const RunReport> reports) {
     for (const Cause& cause : report.causes) {
       text += fmt::format("  {}: {} ({}); {}\n", report.name, cause.name, cause.evidence, cause.mend);
       if (!cause.consequences.empty())
-        text += fmt::format("  {}: follows from it: {}\n", report.name, fmt::join(cause.consequences, ", "));
+        text += fmt::format("  {}: consequences: {}\n", report.name, fmt::join(cause.consequences, ", "));
     }
   }
   return text;

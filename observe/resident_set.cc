@@ -109,7 +109,7 @@ const std::vector<ResidentPart>& resident_parts() {
       {"heap", "heap in use", &ResidentSet::heap},
       {"heap_slack", "free in the heap", &ResidentSet::heap_slack},
       {"program", "program and libraries", &ResidentSet::program},
-      {"generated_code", "code made while running", &ResidentSet::generated_code},
+      {"generated_code", "generated code", &ResidentSet::generated_code},
       {"mapped_files", "mapped files", &ResidentSet::mapped_files},
       {"stacks", "stacks of threads", &ResidentSet::stacks},
       {"device", "device", &ResidentSet::device},

@@ -30,7 +30,7 @@ struct ResidentSet {
   int64_t heap = 0;            // malloc's, in use
   int64_t heap_slack = 0;      // malloc's, free
   int64_t program = 0;         // code and data of the program and its libraries
-  int64_t generated_code = 0;  // code made while running
+  int64_t generated_code = 0;  // made while running
   int64_t mapped_files = 0;    // data files mapped, shared memory
   int64_t stacks = 0;          // of all threads
   int64_t device = 0;          // of an accelerator that lies in the host's memory: none on a CPU

@@ -25,7 +25,7 @@ std::vector<Window> judged_windows(const RunReport& report) {
   if (windows.size() - warmup >= kLeastWindows)
     windows.erase(windows.begin(), windows.begin() + static_cast<int64_t>(warmup));
   require(windows.size() >= kLeastWindows, ErrorCode::kInvalidArgument, report.name,
-          "has {} windows; a comparison needs {}, so {} iterations of one kind", windows.size(),
+          "has {} windows; a comparison needs {}, that is, {} iterations of one kind", windows.size(),
           kLeastWindows, kLeastWindows);
   return windows;
 }
@@ -174,7 +174,7 @@ void add_levels(RunComparison& result, const RunReport& first, const RunReport& 
     if (largest == 0 || std::abs(a - b) < 0.01 * largest) continue;  // what is the same, nobody asks for
     const bool bytes = one.name.find("bytes") != std::string::npos;
     const auto amount = [&](double value) {
-      return (bytes ? bytes_text(value) : fmt::format("{:.4g}", value)) + (one.cumulative ? " a step" : "");
+      return (bytes ? bytes_text(value) : fmt::format("{:.4g}", value)) + (one.cumulative ? " per step" : "");
     };
     result.quantities.push_back({one.name + " of the process", amount(a), amount(b), change_text(a, b)});
   }
@@ -185,16 +185,15 @@ void add_quantities(RunComparison& result, const RunReport& first, const RunRepo
       {"iterations", std::to_string(first.iterations), std::to_string(second.iterations), ""});
   result.quantities.push_back(duration("median step", first.duration_ns.p50, second.duration_ns.p50));
   result.quantities.push_back(duration("mean step", first.duration_ns.mean, second.duration_ns.mean));
-  result.quantities.push_back(
-      duration("99 % of the steps within", first.duration_ns.p99, second.duration_ns.p99));
-  result.quantities.push_back(duration("99.9 % within", first.duration_ns.p999, second.duration_ns.p999));
+  result.quantities.push_back(duration("p99 step", first.duration_ns.p99, second.duration_ns.p99));
+  result.quantities.push_back(duration("p99.9 step", first.duration_ns.p999, second.duration_ns.p999));
   for (size_t p = 0; p < kPhaseCount; ++p) {
     const double a = first.phase_ns[p], b = second.phase_ns[p];
     if (std::max(a, b) < 0.01 * std::max(first.duration_ns.mean, second.duration_ns.mean)) continue;
     result.quantities.push_back(duration(fmt::format("phase {}", phase_name(static_cast<Phase>(p))), a, b));
   }
   result.quantities.push_back({"time over the run", verdict_cell(first.time), verdict_cell(second.time), ""});
-  result.quantities.push_back({"causes named", causes_cell(first), causes_cell(second), ""});
+  result.quantities.push_back({"causes", causes_cell(first), causes_cell(second), ""});
   result.quantities.push_back({"spikes, share of the time",
                                fmt::format("{:.1f} %", 100 * first.spikes.time_share),
                                fmt::format("{:.1f} %", 100 * second.spikes.time_share), ""});
@@ -225,7 +224,7 @@ std::string machine_clause(const RunComparison& result) {
     text += fmt::format(", on a machine whose reference kernel took {:.3f} times as long", *result.machine);
   const auto waited = [&](const char* which, double share) {
     if (share > kWaited)
-      text += fmt::format(", and the {} waited for a core in {:.0f} % of its time", which, 100 * share);
+      text += fmt::format(", and the {} run waited for a core for {:.0f} % of its time", which, 100 * share);
   };
   waited("first", result.first_waited);
   waited("second", result.second_waited);
@@ -236,7 +235,7 @@ std::string conclude(const RunComparison& result) {
   const TimeRatio& medians = result.medians;
   if (!medians.differs()) {
     return fmt::format(
-        "No difference in the median step can be told: the second takes {} as long as the first{}",
+        "No difference in the median step was detected: the second run takes {} as long as the first{}",
         ratio_text(medians), machine_clause(result));
   }
   return fmt::format("The second run's median step takes {} as long as the first's{}: it is {}",
@@ -248,13 +247,13 @@ std::string explanation(const RunComparison& result) {
   const std::string means = fmt::format("Means: {}. ", ratio_text(result.means));
   if (result.first_runs + result.second_runs > 2) {
     return means + fmt::format(
-                       "Intervals hold with 95 %, over {} and {} runs; tables show the one in the "
-                       "middle of each.",
+                       "The intervals have 95 % confidence, over {} and {} runs; the tables show the median "
+                       "run of each.",
                        result.first_runs, result.second_runs);
   }
   return means + fmt::format(
-                     "Intervals hold with 95 %, where equal runs differ by {:.0f} % (one standard "
-                     "deviation); several runs of each, in a folder each, show what they differ by here.",
+                     "The intervals have 95 % confidence, if equal runs differ by {:.0f} % (one standard "
+                     "deviation); to measure that instead, give two folders with several runs each.",
                      100 * kBetweenRuns);
 }
 
@@ -263,10 +262,10 @@ const RunData& only_run(const RunRecord& record) {
   for (const RecordPart& part : record.parts) {
     if (!part.run) continue;
     require(run == nullptr, ErrorCode::kInvalidArgument, record.title,
-            "holds more than one run; compare records of one run each");
+            "contains more than one run; compare records of one run each");
     run = &*part.run;
   }
-  require(run != nullptr, ErrorCode::kInvalidArgument, record.title, "holds no run");
+  require(run != nullptr, ErrorCode::kInvalidArgument, record.title, "contains no run");
   return *run;
 }
 

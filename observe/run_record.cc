@@ -224,13 +224,13 @@ double number_of(const Json& value, const char* name) {
 /// Finite, and none below 0.
 double amount(const Json& json, const char* name) {
   const double value = number_of(json.at(name), name);
-  expect(value >= 0, fmt::format("'{}' is no number from 0", name));
+  expect(value >= 0, fmt::format("'{}' is not a number from 0", name));
   return value;
 }
 
 std::vector<double> numbers_of(const Json& json, const char* name) {
   const Json& list = json.at(name);
-  expect(list.is_array(), fmt::format("'{}' is no list", name));
+  expect(list.is_array(), fmt::format("'{}' is not a list", name));
   std::vector<double> result;
   for (const Json& value : list) result.push_back(number_of(value, name));
   return result;
@@ -416,7 +416,7 @@ RunData run_of(const Json& json) {
          "there are spikes, but 'largest_spikes' is empty");
   for (const Json& one : json.at("events")) {
     const double at_ns = number_of(one.at("at_s"), "at_s") * 1e9;
-    expect(std::abs(at_ns) <= kLargestWhole, "'at_s' is no time");
+    expect(std::abs(at_ns) <= kLargestWhole, "'at_s' is not a time");
     data.events.events.push_back({event_kind_of(text_of(one, "kind")), text_of(one, "name"),
                                   text_of(one, "text"), std::llround(at_ns), whole(one, "duration_ns"),
                                   text_of(one, "before"), text_of(one, "after")});
@@ -457,7 +457,7 @@ std::string colour_of(const Json& json) {
   std::string colour = text_of(json, "colour");
   const bool plain = colour.size() == 7 && colour[0] == '#' &&
                      colour.find_first_not_of("0123456789abcdefABCDEF", 1) == std::string::npos;
-  expect(colour.empty() || plain, fmt::format("'{}' is no colour", colour.substr(0, 20)));
+  expect(colour.empty() || plain, fmt::format("'{}' is not a colour", colour.substr(0, 20)));
   return colour;
 }
 
@@ -558,7 +558,7 @@ RunRecord read_run_record(const std::filesystem::path& path) {
           "holds no {}, which `train --out` writes", kRunRecordFile);
   // A pipe that was named may have a writer; one that lies in a folder is no run.
   require(!folder || std::filesystem::is_regular_file(file), ErrorCode::kIo, file.string(),
-          "is no regular file");
+          "is not a regular file");
   const std::vector<std::byte> bytes = read_file(file, kMostBytes);
   return parse_run_record({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file.string());
 }

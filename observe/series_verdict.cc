@@ -140,8 +140,8 @@ void doubt_rare_iterations(FlatnessVerdict& verdict, std::span<const double> mea
   verdict.kind = Flatness::kInconclusive;
   verdict.iterations_to_decide = kInfinity;
   verdict.reason = fmt::format(
-      "the usual iteration is flat, but long ones add {:.1f} % to it in the first half and {:.1f} % in the "
-      "second",
+      "the usual iteration is flat, but long iterations add {:.1f} % to the mean in the first half and "
+      "{:.1f} % in the second",
       100 * first, 100 * second);
 }
 
@@ -167,7 +167,7 @@ void name_wandering(FlatnessVerdict& verdict, std::span<const LevelChange> chang
   if (verdict.kind != Flatness::kInconclusive || widest.wander < verdict.bound / 4) return;
   if (widest.independent > kDependent * static_cast<double>(points)) return;
   verdict.reason =
-      fmt::format("the level wanders up and down by {:.1f} %: {}", 100 * widest.wander, verdict.reason);
+      fmt::format("the level goes up and down by {:.1f} %: {}", 100 * widest.wander, verdict.reason);
 }
 
 WindowLevels levels_of(const FlatnessInput& input, size_t begin) {

@@ -98,8 +98,8 @@ FlatnessVerdict judge_side_by_side(FlatnessVerdict alone, const TwinTurns& turns
     verdict.estimates.push_back(estimate_of(name, change, kFlatQuantile));
     joint.push_back(estimate_of(name, change, kChangeQuantile));
   };
-  add("medians beside the twin", &TurnTimes::median_ns);
-  add("usual means beside the twin", &TurnTimes::usual_ns);
+  add("medians relative to the twin", &TurnTimes::median_ns);
+  add("usual means relative to the twin", &TurnTimes::usual_ns);
   decide(verdict, std::move(joint));
   if (verdict.kind == Flatness::kInconclusive && alone.kind == Flatness::kFlat) return alone;
   verdict.smallest_detectable_change = 0;
@@ -114,7 +114,8 @@ FlatnessVerdict judge_side_by_side(FlatnessVerdict alone, const TwinTurns& turns
   const bool changed = alone.kind == Flatness::kGrowing || alone.kind == Flatness::kShrinking;
   verdict.machine_slowed = changed && verdict.kind == Flatness::kFlat;
   if (changed && verdict.kind != alone.kind)
-    verdict.reason += fmt::format("; alone it was found {} ({})", flatness_name(alone.kind), alone.reason);
+    verdict.reason +=
+        fmt::format("; without the twin it was {} ({})", flatness_name(alone.kind), alone.reason);
   return verdict;
 }
 

@@ -56,9 +56,8 @@ TEST(MemoryCommand, TrainTellsWhoOwnsTheMemoryAndDrawsThePlan) {
   ASSERT_EQ(part->memory.size(), moments.size());
   for (size_t i = 0; i < moments.size(); ++i) EXPECT_EQ(part->memory[i].resident, moments[i].resident);
   EXPECT_EQ(content_of(folder.path() / "plan.svg"), observe::plan_svg(*part->plan));
-  EXPECT_THAT(
-      content_of(folder.path() / "report.html"),
-      AllOf(HasSubstr("Memory, reconciled"), HasSubstr("The memory plan"), HasSubstr("class=\"plan\"")));
+  EXPECT_THAT(content_of(folder.path() / "report.html"),
+              AllOf(HasSubstr("Memory by owner"), HasSubstr("The memory plan"), HasSubstr("class=\"plan\"")));
 }
 
 TEST(MemoryCommand, BenchReconcilesMemoryAfterACase) {

@@ -164,7 +164,7 @@ TEST(EvenSpeed, WaitingInAllIterationsIsTakenOutOfTheMedians) {
   EXPECT_EQ(beside_a_program(1, 0.3).kind, Flatness::kGrowing);
   const FlatnessVerdict unknown = beside_a_program(0.6, 0);
   EXPECT_EQ(unknown.kind, Flatness::kInconclusive) << "more was waited than the steps took longer";
-  EXPECT_THAT(unknown.reason, HasSubstr("without the time that was waited for a core"));
+  EXPECT_THAT(unknown.reason, HasSubstr("without the time spent waiting for a core"));
 }
 
 TEST(EvenSpeed, QuietIterationsDecideBesideANeighbour) {

@@ -145,7 +145,7 @@ TEST(FewValues, ADoublingIsToldAsOne) {
   EXPECT_EQ(verdict.reason, "the change lies above +5.0 %");
 }
 
-TEST(FewValues, WhatIsUndecidedSaysHowManyWouldDecide) {
+TEST(FewValues, WhatIsInconclusiveSaysHowManyWouldDecide) {
   Rng rng(5);
   std::vector<double> values;
   for (int i = 0; i < 12; ++i) values.push_back(100 * (1 + 0.1 * rng.normal()));
@@ -161,7 +161,7 @@ TEST(FewValues, WhatIsUndecidedSaysHowManyWouldDecide) {
 TEST(FewValues, TooFewAreNotJudged) {
   const FlatnessVerdict four = judge_few_values(std::vector<double>{1, 2, 3, 4});
   EXPECT_EQ(four.kind, Flatness::kInconclusive);
-  EXPECT_EQ(four.reason, "too few: 4, 5 are needed");
+  EXPECT_EQ(four.reason, "too few values: 4, and 5 are needed");
   EXPECT_EQ(four.iterations_to_decide, 6);
   EXPECT_EQ(judge_few_values({}).kind, Flatness::kInconclusive);
   EXPECT_EQ(judge_few_values(std::vector<double>{1, 1, 1, 1, 1}).kind, Flatness::kFlat);

@@ -266,7 +266,7 @@ TEST(Flatness, LongIterationsThatGrowAreGrowth) {
   EXPECT_EQ(spikes(0, 500, 400).kind, Flatness::kGrowing);
   const FlatnessVerdict few = spikes(0, 2000, 500);
   EXPECT_EQ(few.kind, Flatness::kInconclusive) << few.reason;
-  EXPECT_THAT(few.reason, HasSubstr("long ones add"));
+  EXPECT_THAT(few.reason, HasSubstr("long iterations add"));
   const FlatnessVerdict stall = judge(make_series(
       256, 12, 1, [](double, int i, Rng& rng) { return gaussian(rng, 0.02) + (i == 2500 ? 500 : 0); }));
   EXPECT_EQ(stall.kind, Flatness::kFlat) << stall.reason;
@@ -300,7 +300,7 @@ TEST(Flatness, WanderingLevelsAreSaidToWander) {
     }));
     EXPECT_NE(verdict.kind, Flatness::kFlat) << seed;
     wandering += verdict.kind == Flatness::kInconclusive &&
-                 verdict.reason.find("the level wanders up and down") != std::string::npos;
+                 verdict.reason.find("the level goes up and down") != std::string::npos;
   }
   EXPECT_GE(wandering, kRuns - 2);
 }

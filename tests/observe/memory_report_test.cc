@@ -46,7 +46,7 @@ TEST(MemoryReport, TextHasMomentsSideBySideAndWhatGrew) {
                           ContainsRegex("\n  heap in use +9\\.00 MB +11\\.50 MB\n"),
                           ContainsRegex("\ntag history +0 B +2\\.00 MB\n"),
                           ContainsRegex("\nlive tensors +50 +2050\n"), Not(HasSubstr("unexplained"))));
-  EXPECT_THAT(text, HasSubstr("\nFrom step 100 (after warm-up) to step <100000> there grew:\n"
+  EXPECT_THAT(text, HasSubstr("\nFrom step 100 (after warm-up) to step <100000> these grew:\n"
                               "  resident: +2.50 MB (20.00 MB -> 22.50 MB)\n"));
   EXPECT_THAT(text,
               HasSubstr("  tag history: +1900 blocks (0 -> 1900)\n  live tensors: +2000 (50 -> 2050)\n"));
@@ -76,7 +76,7 @@ TEST(MemoryReport, ComesBackFromItsJson) {
 
 TEST(MemoryReport, SectionIsMarkup) {
   const std::string section = memory_section(moments());
-  EXPECT_THAT(section, AllOf(HasSubstr("Memory, reconciled: step &lt;100000&gt;"), HasSubstr("class=\"bar\""),
+  EXPECT_THAT(section, AllOf(HasSubstr("Memory by owner: step &lt;100000&gt;"), HasSubstr("class=\"bar\""),
                              HasSubstr("<li>tag history: +2.00 MB"), Not(HasSubstr("<100000>"))));
   EXPECT_EQ(memory_section({}), "");
 }

@@ -38,7 +38,7 @@ TEST(PlanPicture, TellsOwnersOnHover) {
                     HasSubstr("<title>matmul_0\nactivation, 2.05 KB (2048 bytes) at offset 0\nfrom kernel 0 "
                               "(matmul_0)\nto kernel 2 (sum_2)</title>"),
                     HasSubstr("class=\"k1\"><title>workspace of relu_1\n"), HasSubstr("arena: 4.10 KB"),
-                    HasSubstr("lower bound: 3.07 KB"), HasSubstr("the fullest kernel: 1 (relu_1)"),
+                    HasSubstr("lower bound: 3.07 KB"), HasSubstr("kernel at the peak: 1 (relu_1)"),
                     HasSubstr("prefers-color-scheme:dark"), Not(HasSubstr("drawn together"))));
   EXPECT_THAT(svg,
               Not(testing::AnyOf(HasSubstr("href"), HasSubstr("url("), HasSubstr("nan"), HasSubstr("inf"))));
@@ -84,7 +84,7 @@ TEST(PlanPicture, TextSaysWhatIsLiveAtTheFullestKernel) {
   EXPECT_EQ(bytes_at_peak(small()), (std::vector<int64_t>{2048, 1024}));
   EXPECT_EQ(plan_text(small()),
             "3 buffers, 4 kernels, an arena of 4.10 KB: 1.3333 times the lower bound\n"
-            "live at the fullest kernel, 1 (relu_1): activation 2.05 KB, workspace 1.02 KB\n"
+            "live at the peak, kernel 1 (relu_1): activation 2.05 KB, workspace 1.02 KB\n"
             "  matmul_0: 2.05 KB (activation)\n  workspace of relu_1: 1.02 KB (workspace)\n");
 }
 

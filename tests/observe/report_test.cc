@@ -331,7 +331,7 @@ TEST(Report, ShortRunIsInconclusive) {
   const RunReport report = run_loop("short", {.iterations = 1000});  // 0.2 s
   EXPECT_EQ(report.time.kind, Flatness::kInconclusive);
   EXPECT_THAT(report.time.reason, HasSubstr("too short"));
-  EXPECT_THAT(summary_text({&report, 1}), HasSubstr("steps would decide"));
+  EXPECT_THAT(summary_text({&report, 1}), HasSubstr("steps would be needed to decide"));
 }
 
 TEST(Report, RefusesAnEmptyRecorder) {

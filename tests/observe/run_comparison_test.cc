@@ -114,7 +114,7 @@ TEST(RunComparison, WaitingForACoreIsNoDifferenceOfTheProgram) {
   const RunReport first = make_report(steps(100, 1)), second = make_report(waiting);
   const RunComparison comparison = compare_runs({&first, 1}, {&second, 1});
   EXPECT_FALSE(comparison.medians.differs()) << comparison.conclusion;
-  EXPECT_THAT(comparison.conclusion, HasSubstr("the second waited for a core in 40 % of its time"));
+  EXPECT_THAT(comparison.conclusion, HasSubstr("the second run waited for a core for 40 % of its time"));
   EXPECT_FALSE(compare_runs({&second, 1}, {&first, 1}).means.differs());
 }
 

@@ -94,7 +94,7 @@ TEST(RunRecord, PageHoldsBlocksAndTheRun) {
   for (const char* text :
        {"<h2>First</h2>", "it &lt;worked&gt;", "<pre>a\n  b</pre>", "<tr class=\"own\"><td>own</td>",
         "<h2>The run</h2>", "<p>one is less than two</p>", "The time of an iteration is", "f32(32, 100)",
-        "a mark", "signature before", "1 checkpoints were written", "Spikes by their owner"}) {
+        "a mark", "previous signature", "1 checkpoints were written", "Spikes by their owner"}) {
     EXPECT_THAT(page, HasSubstr(text));
   }
 }
@@ -165,7 +165,7 @@ TEST(RunRecord, RefusesWhatNoRunWrote) {
           "different lengths");
   refuses([&](auto& json) { json["parts"][0]["blocks"][0]["kind"] = "song"; }, "song");
   refuses([&](auto& json) { json["parts"][0]["blocks"][3]["series"][0]["colour"] = "\"><script>"; },
-          "no colour");
+          "not a colour");
   // Without its last newline it is whole.
   for (size_t size = 0; size + 1 < good.size(); size += good.size() / 50) {
     EXPECT_THROW(parse_run_record(good.substr(0, size), "cut"), Error);

@@ -92,7 +92,7 @@ TEST(SeriesVerdict, LongIterationsOfAFewWindowsMayAddTwiceTheBoundInOneHalf) {
   const FlatnessVerdict doubted = with_long_ones(0, 0, 5, adding(0.11));
   EXPECT_EQ(doubted.kind, Flatness::kInconclusive);
   EXPECT_THAT(doubted.reason,
-              HasSubstr("long ones add 0.0 % to it in the first half and 11.0 % in the second"));
+              HasSubstr("long iterations add 0.0 % to the mean in the first half and 11.0 % in the second"));
   EXPECT_EQ(with_long_ones(5, adding(0.11), 0, 0).kind, Flatness::kInconclusive);
   EXPECT_EQ(with_long_ones(0, 0, 5, adding(0.11), 0.06).kind, Flatness::kFlat) << "of another bound";
 }
@@ -166,7 +166,7 @@ FlatnessVerdict wandering(double wander, double noise, double waves) {
 }
 
 TEST(SeriesVerdict, ALevelThatWandersIsSaidTo) {
-  constexpr const char* kWanders = "the level wanders up and down by ";
+  constexpr const char* kWanders = "the level goes up and down by ";
   EXPECT_THAT(wandering(0.05, 0.001, 2).reason, HasSubstr(kWanders));
   EXPECT_THAT(wandering(0.016, 0.001, 2).reason, HasSubstr(kWanders)) << "a quarter of the bound";
   const FlatnessVerdict little = wandering(0.011, 0.001, 2);

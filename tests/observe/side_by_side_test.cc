@@ -72,9 +72,9 @@ TEST(SideBySide, DecidesWhateverTheRunWasFoundToBeAlone) {
   EXPECT_EQ(flat.kind, Flatness::kFlat);
   EXPECT_TRUE(flat.machine_slowed);
   EXPECT_THAT(flat.reason, HasSubstr("in 150 and 150 pairs of turns; the bound is 5.0 %"));
-  EXPECT_THAT(flat.reason, HasSubstr("alone it was found growing (as found alone)"));
+  EXPECT_THAT(flat.reason, HasSubstr("without the twin it was growing (as found alone)"));
   ASSERT_EQ(flat.estimates.size(), 2u);
-  EXPECT_EQ(flat.estimates[0].name, "medians beside the twin");
+  EXPECT_EQ(flat.estimates[0].name, "medians relative to the twin");
   EXPECT_EQ(flat.iterations_to_decide, 0);
   const FlatnessVerdict growing = judge(0.3, 1, Flatness::kFlat);
   EXPECT_EQ(growing.kind, Flatness::kGrowing);
@@ -85,10 +85,10 @@ TEST(SideBySide, DecidesWhateverTheRunWasFoundToBeAlone) {
 TEST(SideBySide, LeavesOpenWhatLiesOnTheBound) {
   int open = 0;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    const FlatnessVerdict undecided = judge(0.05, seed, Flatness::kGrowing);
-    if (undecided.kind != Flatness::kInconclusive) continue;
+    const FlatnessVerdict inconclusive = judge(0.05, seed, Flatness::kGrowing);
+    if (inconclusive.kind != Flatness::kInconclusive) continue;
     ++open;
-    EXPECT_FALSE(undecided.machine_slowed);
+    EXPECT_FALSE(inconclusive.machine_slowed);
     // A run that is flat by itself stays so.
     EXPECT_EQ(judge(0.05, seed, Flatness::kFlat).reason, "as found alone");
   }

@@ -143,7 +143,7 @@ TEST(KernelTable, ReadsAsTextJsonAndHtml) {
   }
   const std::string html = kernel_table_section(table);
   EXPECT_THAT(html, HasSubstr("<td title=\"(2, 3) (3, 4)\">dense/matmul_1</td><td>3.00 us</td><td>75.0 %"));
-  EXPECT_THAT(html, HasSubstr("10.0 % of that lies between kernels"));
+  EXPECT_THAT(html, HasSubstr("10.0 % of that is between kernels"));
 }
 
 }  // namespace
