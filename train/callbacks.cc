@@ -28,7 +28,7 @@ bool Best::improves(double value) const {
 
 void require_measured(const RunState& run, const std::string& monitor, std::string_view where) {
   require(std::find(run.names.begin(), run.names.end(), monitor) != run.names.end(),
-          ErrorCode::kInvalidArgument, where, "nothing measured is called '{}'; there is {}{}", monitor,
+          ErrorCode::kInvalidArgument, where, "there is no measured value '{}'; there is {}{}", monitor,
           fmt::join(run.names, ", "),
           monitor.starts_with("val_") ? "; fit needs validation_data for it" : "");
 }
@@ -187,7 +187,7 @@ void CsvLogger::on_train_begin(RunState& run) {
   std::rewind(file_.get());
   const std::string found = first_line(file_.get());
   require(found.empty() || found == header_, ErrorCode::kInvalidArgument, filename_.string(),
-          "its header is '{}', this run's '{}'; use another file", found.substr(0, 200), header_);
+          "its header is '{}', but this run's is '{}'; use another file", found.substr(0, 200), header_);
   std::fseek(file_.get(), 0, SEEK_END);
   if (found.empty()) write(header_);
 }
@@ -216,7 +216,7 @@ void CsvLogger::write(const std::string& line) {
   const bool cut = before >= 0 && ::ftruncate(::fileno(file_.get()), before) == 0 &&
                    std::fseek(file_.get(), before, SEEK_SET) == 0;
   errno = error;
-  fail_errno(filename_, cut ? "write" : "write, nor take back half a line,");
+  fail_errno(filename_, cut ? "write" : "write, or remove a half-written line");
 }
 
 void CsvLogger::on_epoch_end(RunState& run, const Results& results) {

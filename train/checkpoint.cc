@@ -23,9 +23,10 @@ uint32_t checksum(std::string_view text) { return crc32c(std::as_bytes(std::span
 
 const std::string& metadata_of(const nn::SafetensorsFile& file, const char* key, const std::string& where) {
   const auto found = file.metadata().find(key);
-  require(found != file.metadata().end(), ErrorCode::kBadFormat, where,
-          "is a safetensors file without '{}', so no checkpoint; weights alone are read by load_weights",
-          key);
+  require(
+      found != file.metadata().end(), ErrorCode::kBadFormat, where,
+      "is a safetensors file without '{}', so it is not a checkpoint; read weights alone with load_weights",
+      key);
   return found->second;
 }
 
@@ -33,11 +34,11 @@ const std::string& metadata_of(const nn::SafetensorsFile& file, const char* key,
 std::map<std::string, uint32_t, std::less<>> parse_checksums(const std::string& text,
                                                              const std::string& where) {
   const ordered_json list = ordered_json::parse(text, nullptr, false);
-  require(list.is_object(), ErrorCode::kBadFormat, where, "'{}' is no list of checksums", kChecksumsKey);
+  require(list.is_object(), ErrorCode::kBadFormat, where, "'{}' is not a list of checksums", kChecksumsKey);
   std::map<std::string, uint32_t, std::less<>> result;
   for (const auto& [name, value] : list.items()) {
     require(value.is_number_unsigned() && value.get<uint64_t>() <= UINT32_MAX, ErrorCode::kBadFormat, where,
-            "'{}': the checksum of '{}' is not one", kChecksumsKey, name.substr(0, 100));
+            "'{}': the checksum of '{}' is invalid", kChecksumsKey, name.substr(0, 100));
     result[name] = value.get<uint32_t>();
   }
   return result;
@@ -111,7 +112,7 @@ void check_names(const NamedVariables& variables) {
   ordered_json names = ordered_json::object();
   for (const auto& [name, variable] : variables) {
     require(!names.contains(name), ErrorCode::kInvalidArgument, "checkpoint",
-            "two variables are called '{}'; name layers, metrics and callbacks apart", name);
+            "two variables are called '{}'; give layers, metrics and callbacks different names", name);
     names[name] = 0;
     try {
       static_cast<void>(ordered_json(name).dump());
@@ -136,7 +137,7 @@ Checkpoint::Checkpoint(const std::filesystem::path& path) : path_(path), file_(p
 
 Tensor Checkpoint::read(const std::string& name) const {
   const auto expected = checksums_.find(name);
-  require(file_.find(name) != nullptr, ErrorCode::kOutOfRange, path_.string(), "holds nothing called '{}'",
+  require(file_.find(name) != nullptr, ErrorCode::kOutOfRange, path_.string(), "contains nothing called '{}'",
           name.substr(0, 100));
   require(expected != checksums_.end(), ErrorCode::kBadFormat, path_.string(),
           "tensor '{}' has no checksum; the file is damaged", name.substr(0, 100));
@@ -180,7 +181,7 @@ std::vector<Tensor> Checkpoint::read(const NamedVariables& variables) const {
       report.unexpected.push_back(entry.name);
   }
   require(report.fits(), report.mismatched.empty() ? ErrorCode::kOutOfRange : ErrorCode::kShapeMismatch,
-          path_.string(), "the checkpoint is not of this run, nothing was loaded:{}", report.str());
+          path_.string(), "the checkpoint does not match this run, nothing was loaded:{}", report.str());
   std::vector<Tensor> contents;
   for (const auto& [name, variable] : variables) contents.push_back(read(name));
   return contents;

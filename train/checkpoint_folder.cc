@@ -34,7 +34,7 @@ bool too_wide(std::string_view name_template) {
 
 void note_damaged(const std::filesystem::path& path, const std::exception& error) {
   emit({EventKind::kNotice, path.filename().string(),
-        fmt::format("the checkpoint {} is passed over: {}", path.string(), error.what())});
+        fmt::format("the checkpoint {} is skipped: {}", path.string(), error.what())});
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& name_template
     text = fmt::vformat(name_template.string(), arguments);
   } catch (const fmt::format_error& error) {
     fail(ErrorCode::kInvalidArgument, "checkpoint",
-         "the template '{}' can't be formatted ({}); it may hold {}", name_template.string(), error.what(),
+         "the template '{}' can't be formatted ({}); it may contain {}", name_template.string(), error.what(),
          names);
   }
   if (!text.ends_with(kExtension)) text += kExtension;

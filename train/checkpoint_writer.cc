@@ -39,7 +39,7 @@ CheckpointWriter::CheckpointWriter(NamedVariables variables, std::filesystem::pa
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error& error) {
-    fail(ErrorCode::kOutOfMemory, "checkpoint", "the system refuses a thread: {}", error.what());
+    fail(ErrorCode::kOutOfMemory, "checkpoint", "the system could not create a thread: {}", error.what());
   }
   count(Counter::kThreads, 1);
 }

@@ -307,7 +307,7 @@ void Trainer::Fit::begin_data() {
   const OptionalPhase phase(recorder_, Phase::kDataWait);
   half_done_ = kReading;
   at_.emplace(dataset_.begin());
-  require(*at_ != std::default_sentinel, ErrorCode::kInvalidArgument, "fit", "the data give no batch");
+  require(*at_ != std::default_sentinel, ErrorCode::kInvalidArgument, "fit", "the data contain no batch");
   half_done_ = {};
 }
 
@@ -469,8 +469,8 @@ void Trainer::Fit::notify(void (Callback::*hook)(RunState&)) {
 const NamedVariables& Trainer::Fit::weights() {
   const BatchFunctions& functions = trainer_.functions_;
   require(functions.weights != nullptr, ErrorCode::kUnsupported, "fit",
-          "the trainer doesn't know what to save; set BatchFunctions::weights, and slots for what the "
-          "optimizer keeps");
+          "the trainer doesn't know what to save; set BatchFunctions::weights, and slots for the state of "
+          "the optimizer");
   if (weights_.empty()) weights_ = functions.weights();
   return weights_;
 }
@@ -533,8 +533,8 @@ const Results& Trainer::Fit::results() {
 bool Trainer::Fit::worth_saving() {
   if (!half_done_.empty()) {
     emit({EventKind::kNotice, "checkpoint",
-          fmt::format("nothing was saved after a failure in the middle of {}: a resumed run could not go on "
-                      "right from there",
+          fmt::format("nothing was saved after a failure in the middle of {}: a run could not be resumed "
+                      "correctly from there",
                       half_done_)});
     return false;
   }
@@ -550,7 +550,7 @@ std::optional<Trainer::Fit::Resumed> Trainer::Fit::find_resumed() const {
     Checkpoint checkpoint(path);
     RunDocument document = RunDocument::parse(checkpoint.document(), path.string());
     require(!document.weights_only, ErrorCode::kInvalidArgument, path.string(),
-            "holds weights alone, which nothing can be resumed from; read it with load_weights");
+            "contains weights only, from which a run can't be resumed; read it with load_weights");
     compare_settings(document, path);
     return Resumed{std::move(checkpoint), std::move(document)};
   }
@@ -562,15 +562,16 @@ void Trainer::Fit::compare_settings(const RunDocument& document, const std::file
   for (const FitOptions::Setting& setting : options_.settings) {
     const auto found = document.settings.find(setting.name);
     if (found == document.settings.end() || found->second == setting.value) continue;
-    const std::string text = fmt::format("{}: {} there, {} here", setting.name, found->second, setting.value);
+    const std::string text =
+        fmt::format("{}: {} in the checkpoint, {} here", setting.name, found->second, setting.value);
     if (setting.noted) {
-      notice(path, text + "; the run need not equal an uninterrupted one bit for bit");
+      notice(path, text + "; the run may not equal an uninterrupted one bit for bit");
     } else {
       differences += (differences.empty() ? "" : "; ") + text;
     }
   }
   require(differences.empty(), ErrorCode::kInvalidArgument, path.string(),
-          "is of a run with other settings ({}); resume with the same, or begin in another folder",
+          "is from a run with other settings ({}); resume with the same settings, or start in another folder",
           differences);
 }
 
@@ -582,7 +583,7 @@ void Trainer::Fit::prepare(const Resumed* resumed) {
   if (resumed == nullptr) return;
   const std::filesystem::path& path = resumed->checkpoint.path();
   if (resumed->document.deterministic != ops::deterministic()) {
-    notice(path, fmt::format("its kernels were chosen by {}, these by {}; the run will not equal an "
+    notice(path, fmt::format("its kernels were chosen by {}, this run's by {}; the run will not equal an "
                              "uninterrupted one bit for bit",
                              resumed->document.deterministic ? "rule" : "timing",
                              ops::deterministic() ? "rule" : "timing"));
@@ -596,8 +597,8 @@ void Trainer::Fit::prepare(const Resumed* resumed) {
   }
   if (other == 0) return;
   notice(path,
-         fmt::format("{} choices of kernels are not in it (such as that for {}) and were made anew; the "
-                     "run need not equal an uninterrupted one bit for bit",
+         fmt::format("{} choices of kernels are not in it (such as the one for {}) and were made again; the "
+                     "run may not equal an uninterrupted one bit for bit",
                      other, first));
 }
 
@@ -643,7 +644,7 @@ void Trainer::Fit::restore_callbacks(const Resumed& resumed) {
         std::find_if(states.begin(), states.end(), [&](const auto& saved) { return saved.kind == names[i]; });
     if (found == states.end()) {
       notice(resumed.checkpoint.path(),
-             fmt::format("it has no state of callback '{}', which begins anew", names[i]));
+             fmt::format("it has no state of callback '{}', which starts from the beginning", names[i]));
     } else {
       options_.callbacks[i]->restore(run_, found->state);
     }

@@ -25,7 +25,7 @@ ModelCheckpointOptions checked(ModelCheckpointOptions options) {
   check(!(options.save_best_only && options.save_top_k > 0),
         "save_best_only and save_top_k exclude each other; save_top_k = 1 keeps the one best file");
   check(!(options.keep_last > 0 && options.save_top_k > 0), "keep_last and save_top_k exclude each other");
-  check(!options.save_weights_only || !options.resume, "nothing can be resumed from weights alone");
+  check(!options.save_weights_only || !options.resume, "a run can't be resumed from weights alone");
   return options;
 }
 

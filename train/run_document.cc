@@ -26,7 +26,7 @@ double number_of(const ordered_json& value) {
   if (text == "inf") return std::numeric_limits<double>::infinity();
   if (text == "-inf") return -std::numeric_limits<double>::infinity();
   if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
-  throw std::invalid_argument("'" + text.substr(0, 20) + "' is no number");
+  throw std::invalid_argument("'" + text.substr(0, 20) + "' is not a number");
 }
 
 /// The library would cut off fractions, and convert what fits no 64 bits.
@@ -34,7 +34,7 @@ template <typename Int>
 Int whole_of(const ordered_json& value) {
   const bool unfit = value.is_number_unsigned() && !std::in_range<Int>(value.get<uint64_t>());
   if (!value.is_number_integer() || unfit || !std::in_range<Int>(value.get<int64_t>())) {
-    throw std::invalid_argument(value.dump().substr(0, 20) + " is no whole number, or too large a one");
+    throw std::invalid_argument(value.dump().substr(0, 20) + " is not a whole number, or is too large");
   }
   return value.get<Int>();
 }
@@ -129,7 +129,7 @@ RunDocument RunDocument::parse(const std::string& text, const std::string& where
     return document_of(ordered_json::parse(text));
   } catch (const std::exception& error) {
     fail(ErrorCode::kBadFormat, where,
-         "the document is not that of a run ({}); a loop of one's own reads its checkpoints with "
+         "the document is not that of a run ({}); read the checkpoints of your own loop with "
          "train::Checkpoint",
          observe::complaint(error));
   }
@@ -147,7 +147,7 @@ std::vector<EpochRecord> parse_history(std::string_view text, const std::string&
     try {
       history.push_back(record_of(ordered_json::parse(text.substr(0, end))));
     } catch (const std::exception& error) {
-      fail(ErrorCode::kBadFormat, where, "line {} of the history is no epoch's record ({})",
+      fail(ErrorCode::kBadFormat, where, "line {} of the history is not the record of an epoch ({})",
            history.size() + 1, observe::complaint(error));
     }
     text.remove_prefix(std::min(end + 1, text.size()));

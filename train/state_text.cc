@@ -46,8 +46,7 @@ void StateReader::end() const {
 
 void StateReader::refuse() const {
   fail(ErrorCode::kBadFormat, where_,
-       "'{}' is not the state of this callback; is the checkpoint of a run "
-       "with other callbacks?",
+       "'{}' is not the state of this callback; is the checkpoint from a run with other callbacks?",
        text_.substr(0, 100));
 }
 

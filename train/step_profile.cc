@@ -210,7 +210,7 @@ std::string StepProfile::text(size_t most) const {
     text += fmt::format("  and {} further kernels, which lose less\n", kernels.size() - most);
   text += "\n";
   text += totals_text(*this);
-  text += fmt::format("  {:>10}        {:>10}  all kernels: {:.2f} of the time is what the limits allow\n",
+  text += fmt::format("  {:>10}        {:>10}  all kernels: the limits account for {:.2f} of the time\n",
                       observe::duration_text(ns()), observe::duration_text(limit_ns()), share());
   return text;
 }
@@ -219,7 +219,7 @@ StepProfile profile(CapturedFunction& step, const ProfileOptions& options) {
   require(options.rounds >= 1, ErrorCode::kInvalidArgument, "profile", "rounds must be >= 1, got {}",
           options.rounds);
   require(graph::Capture::current() == nullptr, ErrorCode::kCaptureViolation, "profile",
-          "a capture is going on; profile the step between its calls");
+          "a capture is in progress; profile the step between its calls");
   graph::Plan& plan = step.plan();
   const graph::Graph& graph = step.graph();
   StepProfile result;

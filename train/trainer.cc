@@ -15,7 +15,7 @@ int64_t rows_of(const data::Element& batch) { return batch[0].rank() > 0 ? batch
 
 void require_finite_pass(const data::Dataset& dataset, std::string_view where) {
   require(dataset.size() != data::kInfinite, ErrorCode::kInvalidArgument, where,
-          "the dataset has no end; take() as many batches as one pass shall have");
+          "the dataset has no end; limit a pass with take()");
 }
 
 /// Both go through one model by place: exchanged names would train on one thing and be judged on another.
@@ -39,7 +39,7 @@ Trainer::Trainer(BatchFunctions functions)
                     "the trainer was made without a predict function");
             const Tensor prediction = functions_.predict(batch);
             require(prediction.rank() >= 1 && prediction.extent(0) == rows_of(batch),
-                    ErrorCode::kShapeMismatch, "predict", "{} rows give predictions {}; expected one a row",
+                    ErrorCode::kShapeMismatch, "predict", "{} rows give predictions {}; expected one per row",
                     rows_of(batch), prediction.spec().str());
             return std::vector<Tensor>{prediction};
           },
@@ -102,7 +102,7 @@ History Trainer::fit(Batches data, const FitOptions& options) {
   require(options.steps_per_epoch > 0 || data.dataset().size() != data::kUnknown ||
               functions_.optimizer == nullptr || functions_.optimizer->accumulate() == 1,
           ErrorCode::kUnsupported, "fit",
-          "where the number of batches isn't known, the last group of micro-batches can't be either; set "
+          "the number of batches isn't known, so the last group of micro-batches isn't either; set "
           "steps_per_epoch, or cache() the dataset, which counts them");
   require(options.validation_frequency >= 1 && options.report_every >= 1, ErrorCode::kInvalidArgument, "fit",
           "validation_frequency and report_every must be >= 1, got {} and {}", options.validation_frequency,
@@ -149,7 +149,7 @@ void Trainer::run_evaluation(data::Dataset& dataset) {
     evaluate_.call(batch);
     any = true;
   }
-  require(any, ErrorCode::kInvalidArgument, "evaluate", "the data give no batch");
+  require(any, ErrorCode::kInvalidArgument, "evaluate", "the data contain no batch");
 }
 
 Results Trainer::evaluate(Batches data) {
@@ -174,7 +174,7 @@ Tensor Trainer::predict(Batches data) {
     rows += prediction.extent(0);
     if (!spec) spec = prediction.spec();
   }
-  require(spec.has_value(), ErrorCode::kInvalidArgument, "predict", "the data give no batch");
+  require(spec.has_value(), ErrorCode::kInvalidArgument, "predict", "the data contain no batch");
   spec->shape[0] = rows;
   const Tensor result = empty(*spec, "predictions");
   std::copy(bytes.begin(), bytes.end(), result.raw());

@@ -127,7 +127,7 @@ TEST(EarlyStopping, MindsModeDeltaAndNaN) {
 TEST(EarlyStopping, RefusesAMonitorThatNothingMeasures) {
   EarlyStopping typo({.monitor = "val_accuracy"});
   EXPECT_ERROR(Loop().fit({&typo}, 3), ErrorCode::kInvalidArgument,
-               "nothing measured is called 'val_accuracy'; there is loss, val_loss");
+               "there is no measured value 'val_accuracy'; there is loss, val_loss");
   EXPECT_ERROR(EarlyStopping({.patience = -1}), ErrorCode::kInvalidArgument, "patience");
   EXPECT_ERROR(EarlyStopping({.min_delta = -1}), ErrorCode::kInvalidArgument, "min_delta");
 }

@@ -89,7 +89,7 @@ TEST(Checkpoint, AnotherRunsIsRefusedAndNothingChanged) {
                "dense/kernel: the file has f32(3, 2), the run f32(2, 3)");
   EXPECT_EQ(content_of(other), before);
   nn::write_safetensors(folder / "weights", std::vector<std::pair<std::string, Tensor>>{{"x", ones({2})}});
-  EXPECT_ERROR(Checkpoint(folder / "weights"), ErrorCode::kBadFormat, "so no checkpoint");
+  EXPECT_ERROR(Checkpoint(folder / "weights"), ErrorCode::kBadFormat, "so it is not a checkpoint");
 }
 
 TEST(Checkpoint, AFlippedBitIsFoundAndTheTensorNamed) {
@@ -374,7 +374,7 @@ TEST(CheckpointPath, FillsTheTemplate) {
   EXPECT_EQ(checkpoint_path("cp-{val_loss:.4f}-{step}-{total_steps:08d}.safetensors", 7, 3, 63, results),
             "cp-2.0000-3-00000063.safetensors");
   EXPECT_ERROR(checkpoint_path("cp-{acc}", 7, 3, 63, results), ErrorCode::kInvalidArgument,
-               "it may hold epoch, step, total_steps, loss, val_loss");
+               "it may contain epoch, step, total_steps, loss, val_loss");
   EXPECT_ERROR(checkpoint_path("cp-{epoch:04q}", 7, 3, 63, results), ErrorCode::kInvalidArgument,
                "'cp-{epoch:04q}'");
   EXPECT_ERROR(checkpoint_path("cp-{epoch:0999999999d}", 7, 3, 63, results), ErrorCode::kInvalidArgument,

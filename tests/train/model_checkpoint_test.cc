@@ -174,10 +174,10 @@ TEST(ModelCheckpoint, RefusesWhatContradictsItself) {
   refused({.save_weights_only = true, .resume = true}, "weights alone");
   const TempFolder folder;
   ModelCheckpoint unknown({.filepath = folder / "cp-{accuracy}"});
-  EXPECT_ERROR(Scripted({1}).fit({&unknown}), ErrorCode::kInvalidArgument, "it may hold epoch, step");
+  EXPECT_ERROR(Scripted({1}).fit({&unknown}), ErrorCode::kInvalidArgument, "it may contain epoch, step");
   ModelCheckpoint unmeasured({.filepath = folder / "cp", .save_best_only = true});
   EXPECT_ERROR(Scripted({1}).fit({&unmeasured}), ErrorCode::kInvalidArgument,
-               "nothing measured is called 'val_loss'");
+               "there is no measured value 'val_loss'");
   Trainer bare({.train = [](const data::Element& batch) { return mean(batch[0]); }});
   auto batches = data::from_tensor_slices(ones({4})).batch(2);
   ModelCheckpoint nothing({.filepath = folder / "cp"});

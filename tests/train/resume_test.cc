@@ -250,7 +250,7 @@ TEST(Resume, AnotherModelIsRefusedAndNothingChanged) {
     before = weights_of(other.model)[0].second.tensor().to_vector();
   }});
   EXPECT_ERROR(other.fit({&watch, &resuming}), ErrorCode::kShapeMismatch,
-               "the checkpoint is not of this run");
+               "the checkpoint does not match this run");
   EXPECT_ERROR(other.fit({&resuming}), ErrorCode::kShapeMismatch, "missing in the file");
   EXPECT_ERROR(other.fit({&resuming}), ErrorCode::kShapeMismatch, "batch_norm");
   EXPECT_EQ(weights_of(other.model)[0].second.tensor().to_vector(), before);

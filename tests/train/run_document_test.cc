@@ -39,7 +39,7 @@ TEST(RunDocument, HistoryIsALineAnEpoch) {
   EXPECT_EQ(read[2].results["loss"], 0.25);
   EXPECT_TRUE(parse_history("", "here").empty());
   EXPECT_ERROR(parse_history(text.substr(0, text.size() - 5), "here"), ErrorCode::kBadFormat,
-               "line 3 of the history is no epoch's record");
+               "line 3 of the history is not the record of an epoch");
   EXPECT_ERROR(parse_history(text + "\n", "here"), ErrorCode::kBadFormat, "line 4 of the history");
 }
 
@@ -51,7 +51,7 @@ TEST(RunDocument, WholeNumbersMustBeWholeAndFit) {
   for (const char* unfit : {"1e300", "-1e300", "2.5", "9223372036854775808", "true", "\"7\"", "null", "[]"}) {
     std::string changed = text;
     changed.replace(at, 5, unfit);
-    EXPECT_ERROR(RunDocument::parse(changed, "here"), ErrorCode::kBadFormat, "no whole number");
+    EXPECT_ERROR(RunDocument::parse(changed, "here"), ErrorCode::kBadFormat, "not a whole number");
   }
   std::string changed = text;
   changed.replace(at, 5, "-1");

@@ -132,7 +132,7 @@ TEST(StepProfile, ItsTextHasAsManyKernelsAsAskedFor) {
   EXPECT_THAT(two, HasSubstr("second_2"));
   EXPECT_THAT(two, ::testing::Not(HasSubstr("third_3")));
   EXPECT_THAT(two, HasSubstr("and 1 further kernels"));
-  EXPECT_THAT(two, HasSubstr("0.50 of the time is what the limits allow"));
+  EXPECT_THAT(two, HasSubstr("the limits account for 0.50 of the time"));
   EXPECT_EQ(StepProfile().share(), 0);
 }
 

@@ -224,8 +224,8 @@ TEST(Trainer, EvaluatesAndPredictsWithoutDropout) {
   auto none = line.rows()
                   .filter([](const Tensor&, const Tensor&) { return false; })
                   .batch(kBatch, {.drop_remainder = true});
-  EXPECT_ERROR(trainer.evaluate(none), ErrorCode::kInvalidArgument, "[evaluate] the data give no batch");
-  EXPECT_ERROR(trainer.predict(none), ErrorCode::kInvalidArgument, "[predict] the data give no batch");
+  EXPECT_ERROR(trainer.evaluate(none), ErrorCode::kInvalidArgument, "[evaluate] the data contain no batch");
+  EXPECT_ERROR(trainer.predict(none), ErrorCode::kInvalidArgument, "[predict] the data contain no batch");
 }
 
 TEST(Trainer, StepsPerEpochGoesOnWhereTheEpochEnded) {
@@ -252,7 +252,7 @@ TEST(Trainer, StepsPerEpochGoesOnWhereTheEpochEnded) {
   EXPECT_ERROR(trainer.evaluate(endless), ErrorCode::kInvalidArgument, "no end");
   data::Dataset nothing =
       rows.filter([](const data::Element&) { return false; }).batch(1, {.drop_remainder = true});
-  EXPECT_ERROR(trainer.fit(nothing, options), ErrorCode::kInvalidArgument, "[fit] the data give no batch");
+  EXPECT_ERROR(trainer.fit(nothing, options), ErrorCode::kInvalidArgument, "[fit] the data contain no batch");
   trainer.fit(endless, options);
   EXPECT_THAT(seen, ElementsAre(0, 1, 2, 3, 4, 5, 0, 1));
 }
