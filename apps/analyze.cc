@@ -53,7 +53,7 @@ observe::FlatnessVerdict judge_few(std::span<const double> values, bool smoothed
   for (size_t i = 0; i < values.size(); i += kFarApart) apart.push_back(values[i]);
   observe::FlatnessVerdict verdict = observe::judge_few_values(apart, options);
   verdict.iterations_to_decide *= static_cast<double>(kFarApart);
-  verdict.reason = "of every fifth value, for neighbours share iterations: " + verdict.reason;
+  verdict.reason = "judged from every fifth value, because neighbours share iterations: " + verdict.reason;
   return verdict;
 }
 
@@ -107,7 +107,7 @@ std::string about(double count) {
   return count < 1e7 ? fmt::format("{:.0f}", std::ceil(count / digit) * digit) : fmt::format("{:.3g}", count);
 }
 
-/// "12 values (Keras, phase 'Epoch'), each the mean time of a step in a bar of 20".
+/// "12 values (Keras, phase 'Epoch'), each the mean time of a step over a progress bar of 20".
 std::string values_text(const IterationTimes& times, int64_t count) {
   std::string from = times.program;
   if (!times.phase.empty())
@@ -132,19 +132,19 @@ std::vector<std::string> remarks(const IterationTimes& times, const observe::Run
                           counted(other.values, "value"), observe::duration_text(other.median_ns));
   }
   if (times.others.size() > kShown) others += fmt::format(" and {} more", times.others.size() - kShown);
-  if (!others.empty()) lines.push_back(fmt::format("other phases, which --phase judges: {}", others));
+  if (!others.empty()) lines.push_back(fmt::format("other phases (choose one with --phase): {}", others));
   for (const std::string& note : times.notes) lines.push_back("note: " + note);
   constexpr double kCoarse = 0.01;
   if (times.resolution > kCoarse)
     lines.push_back(fmt::format("note: times are rounded to {:.2g} % of their size", 100 * times.resolution));
   if (few)
-    lines.push_back(
-        fmt::format("note: fewer than {} values are judged by their trend, taken as independent; the first "
-                    "{} left out as warm-up",
-                    observe::kFewValues,
-                    verdict.warmup_windows == 1 ? "is" : fmt::format("{} are", verdict.warmup_windows)));
+    lines.push_back(fmt::format(
+        "note: fewer than {} values are judged by their trend, assuming that they are independent; the first "
+        "{} left out as warm-up",
+        observe::kFewValues,
+        verdict.warmup_windows == 1 ? "is" : fmt::format("{} are", verdict.warmup_windows)));
   if (verdict.kind == Flatness::kGrowing)
-    lines.emplace_back("note: times alone can't tell whether the program or the machine slowed");
+    lines.emplace_back("note: times alone can't tell whether the program or the machine slowed down");
   return lines;
 }
 
@@ -173,7 +173,7 @@ std::string json_of(const IterationTimes& times, const std::vector<Judged>& judg
 void print(const IterationTimes& times, const std::vector<Judged>& judged, size_t worst,
            const std::string& name) {
   const observe::RunReport& report = judged[worst].report;
-  fmt::print("{}: {}{} median {}, 99 % within {}\n", name, values_text(times, report.iterations),
+  fmt::print("{}: {}{} median {}, p99 {}\n", name, values_text(times, report.iterations),
              times.each.empty() ? "," : ";", observe::duration_text(report.duration_ns.p50),
              observe::duration_text(report.duration_ns.p99));
   if (judged.size() > 1) {
@@ -184,9 +184,9 @@ void print(const IterationTimes& times, const std::vector<Judged>& judged, size_
   }
   fmt::print("{}; {}\n", observe::verdict_text(report.time), report.time.reason);
   if (report.time.kind == Flatness::kInconclusive && std::isfinite(report.time.iterations_to_decide))
-    fmt::print("about {} {} would decide\n", about(report.time.iterations_to_decide),
+    fmt::print("about {} {} would be needed to decide\n", about(report.time.iterations_to_decide),
                times.program.empty() ? "iterations" : "such values");
-  if (report.spikes.period) fmt::print("spikes return every {} iterations\n", report.spikes.period->length);
+  if (report.spikes.period) fmt::print("spikes recur every {} iterations\n", report.spikes.period->length);
   for (const std::string& line : remarks(times, report)) fmt::print("{}\n", line);
 }
 
@@ -220,43 +220,41 @@ void run(const Options& options) {
     fmt::print("the report is in {}\n", options.out.string());
   }
   if (options.require_flat && report.time.kind != Flatness::kFlat)
-    throw CheckFailed("the time of an iteration is not found flat: " + report.time.reason);
+    throw CheckFailed("the time of an iteration was not found to be flat: " + report.time.reason);
 }
 
 void add_sources(CLI::App& command, TimesOptions& times) {
-  command.add_option(
-      "file", times.path,
-      "a table: CSV (also .gz; separated by , or ; or tabs), a row an iteration; or a log; default "
-      "and -: standard input");
+  command.add_option("file", times.path,
+                     "a table (CSV, also .gz; separated by commas, semicolons or tabs) with one row per "
+                     "iteration, or a log; - (the default): standard input");
   std::vector<CLI::Option*> of_tables = {
       command.add_option(
           "--column", times.column,
-          "the table's column of times: its name, or in a table without a header its number from 0"),
+          "the column with the times: its name, or its number from 0 in a table without a header"),
       command.add_option(
           "--work", times.work,
-          "the column that says how much a row did (tokens, samples): time for as much is judged"),
+          "the column with the amount of work of a row (tokens, samples): the time per amount is judged"),
       command.add_option("--rank", times.rank,
-                         "the column that says which process a row is of: each is judged"),
+                         "the column with the process (rank) of a row: each rank is judged by itself"),
       command.add_option("--phase-column", times.phase_column,
-                         "the column that says which phase a row is of: one is judged"),
+                         "the column with the phase of a row: one phase is judged"),
       command.add_flag("--allow-gaps", times.allow_gaps,
-                       "leave rows without a value out, and a last row that is cut off")};
+                       "skip rows without a value, and a last row that is cut off")};
   CLI::Option* pattern = command.add_option(
       "--pattern", times.pattern,
-      "for a log in no known format: regular expression (RE2's syntax: Perl's without back references and "
-      "look-around) whose first group is the time, its second the unit, which may be a rate (it/s); of "
-      "several "
-      "matches in a line the last one counts");
+      "for a log in an unknown format: a regular expression (RE2's syntax: Perl's without backreferences and "
+      "look-around); its first group is the time, its second one, if any, the unit or a rate (it/s); the "
+      "last match in a line counts");
   std::vector<std::string> formats;
   for (const LogFormat& format : log_formats()) formats.emplace_back(format.name);
   CLI::Option* format =
-      command.add_option("--format", times.format, "the log's format; default: as its lines look")
+      command.add_option("--format", times.format, "the log's format; default: detected from its lines")
           ->check(CLI::IsMember(formats));
   CLI::Option* phase = command.add_option("--phase", times.phase,
-                                          "the phase to judge; default: the one with most of the time");
+                                          "the phase to judge; default: the one that takes most of the time");
   command
       .add_option("--unit", times.unit,
-                  "of the times, or it/s where they are rates; default: as the column's name or the log says")
+                  "unit of the times, or it/s for rates; default: taken from the column's name or the log")
       ->check(CLI::IsMember({"ns", "us", "ms", "s", "min", "it/s"}));
   for (CLI::Option* one : of_tables) one->excludes(pattern)->excludes(format);
   pattern->excludes(format)->excludes(phase);
@@ -266,28 +264,28 @@ void add_sources(CLI::App& command, TimesOptions& times) {
 
 void add_analyze(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
-      "analyze", "the verdict on iteration times that another program wrote to a table or log");
+  CLI::App* command =
+      app.add_subcommand("analyze", "judge the iteration times that another program wrote to a table or log");
   add_sources(*command, options->times);
-  command->add_option("--warmup", options->warmup, "iterations at the beginning to leave out")
+  command->add_option("--warmup", options->warmup, "number of iterations to leave out at the beginning")
       ->check(whole_number(0))
       ->capture_default_str();
-  command->add_option("--bound", options->bound_percent, "the largest change in % that is still flat")
+  command
+      ->add_option("--bound", options->bound_percent, "the largest change, in %, that still counts as flat")
       ->check(positive_number())
       ->capture_default_str();
   command->add_option("--out", options->out, "HTML file for the report");
   command->add_option("--json", options->json, "file for the result as JSON");
   command->add_flag("--require-flat", options->require_flat, "exit with 1 unless the verdict is flat");
   command->footer(
-      "Logs are read as they are: of Keras, Lightning, tqdm, Hugging Face's Trainer, PyTorch's ImageNet "
-      "example,\n"
-      "torchvision's references, and of loops that print 'Epoch 3, Time: 1.23 seconds' or 'step 100: 12.3 "
-      "ms'.\n"
-      "Of many bars, one an epoch, each gives a value; of a few, each update does. Phases (training, "
-      "validation)\n"
-      "aren't mixed. For other logs: --pattern 'took ([0-9.]+) (ms|s)'.\n"
+      "Logs in these formats are read without options: Keras, Lightning, tqdm, Hugging Face's Trainer,\n"
+      "PyTorch's ImageNet example, torchvision's references, and loops that print\n"
+      "'Epoch 3, Time: 1.23 seconds' or 'step 100: 12.3 ms'.\n"
+      "If there are many progress bars, one per epoch, each bar gives one value; if there are few, each\n"
+      "update of a bar does. Phases (training, validation) are kept apart.\n"
+      "For other logs: --pattern 'took ([0-9.]+) (ms|s)'.\n"
       "A program's output can be piped in: python train.py 2>&1 | isochron analyze\n"
-      "From 5 values on there is a verdict; from 64 on it sees smaller changes.");
+      "A verdict needs at least 5 values; with 64 or more it detects smaller changes.");
   command->callback([options] { run(*options); });
 }
 

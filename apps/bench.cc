@@ -169,9 +169,9 @@ void run(const Options& options) {
   for (const std::string& name : options.cases) {
     chosen.push_back(&bench_case(name));
     require(chosen.back()->trains || !mixed, ErrorCode::kInvalidArgument, "bench",
-            "case '{}' trains nothing, so it has no precision; leave --precision out", name);
+            "case '{}' does not train, so it has no precision; leave --precision out", name);
     require(chosen.back()->trains || !there, ErrorCode::kUnsupported, "bench",
-            "case '{}' trains nothing, and runs on the cpu; leave --device out", name);
+            "case '{}' does not train, and runs on the CPU only; leave --device out", name);
   }
   if (chosen.empty()) {
     for (const BenchCase& entry : bench_cases()) {
@@ -227,21 +227,23 @@ void add_bench(CLI::App& app) {
     names += fmt::format("\n    {:<14} {}", entry.name, entry.what);
   command->add_option("--case", options->cases, "cases to run; default: all" + names);
   add_precision_option(*command, options->how.precision);
-  add_device_option(*command, options->how.device, "where train steps run");
-  command->add_flag("!--in-order", options->how.side_by_side,
-                    "on a device, kernels one after another, also those that need nothing of each other");
+  add_device_option(*command, options->how.device, "device that the train steps run on");
+  command->add_flag(
+      "!--in-order", options->how.side_by_side,
+      "on a device, run all kernels one after another, even those that do not depend on each other");
   command->add_option("--threads", options->threads, "compute threads")
       ->check(whole_number(1, kMostComputeThreads));
-  command->add_option("--seconds", options->seconds, "to measure each case for")
+  command->add_option("--seconds", options->seconds, "seconds to measure each case")
       ->check(positive_number())
       ->capture_default_str();
-  command->add_option("--steps", options->steps, "to measure instead of a time")->check(whole_number(1));
-  command->add_flag("--json", options->json, "one JSON object a line");
-  command->add_flag("--profile", options->profile, "where a step's time goes, kernel by kernel");
+  command->add_option("--steps", options->steps, "number of steps to measure, instead of --seconds")
+      ->check(whole_number(1));
+  command->add_flag("--json", options->json, "print one JSON object per line");
+  command->add_flag("--profile", options->profile, "print where the time of a step goes, kernel by kernel");
   command->add_flag("--enforce-sealed", options->enforce_sealed,
-                    "end with an error and the stack of the place where a step first makes something");
+                    "fail, with a stack trace, where a step first creates something (see train --help)");
   command->add_flag("--memory", options->memory,
-                    "the resident set by owner, and allocators by tag, after each case");
+                    "print the resident set by owner, and allocators by tag, after each case");
   command->callback([options] { run(*options); });
 }
 

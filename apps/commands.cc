@@ -57,7 +57,7 @@ int answer_usage(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 int run(int argc, const char* const* argv) {
-  CLI::App app("Isochron: training whose every iteration takes the same time, with proof", "isochron");
+  CLI::App app("Isochron: training in which every iteration takes the same time, with proof", "isochron");
   app.require_subcommand(0, 1);
   app.set_version_flag("--version", ISOCHRON_VERSION);
   add_compare(app);
@@ -77,8 +77,8 @@ int run(int argc, const char* const* argv) {
   }
   app.add_option_function<std::string>(
       "--log-level", [&log](const std::string& name) { log.emplace(log_level(name, "--log-level")); },
-      "what standard error shows besides errors: error (nothing), warning, info or debug; default: "
-      "ISOCHRON_LOG, else warning");
+      "what to write to standard error besides errors: error (nothing), warning, info or debug; default: "
+      "ISOCHRON_LOG, or warning if that is not set");
   try {
     log.emplace(log_level_of_environment());
     app.parse(argc, argv);
@@ -122,9 +122,9 @@ void require_folder_of(const std::filesystem::path& file) {
   const std::filesystem::path folder = file.parent_path();
   std::error_code ignored;
   require(folder.empty() || std::filesystem::is_directory(folder, ignored), ErrorCode::kIo, file.string(),
-          "there is no folder {}; make it first", folder.string());
+          "there is no folder {}; create it first", folder.string());
   require(!std::filesystem::is_directory(file, ignored), ErrorCode::kIo, file.string(),
-          "is a folder; expected a file's name");
+          "is a folder; expected a file name");
 }
 
 void make_folder(const std::filesystem::path& folder) {

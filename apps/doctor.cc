@@ -56,8 +56,8 @@ std::string choices_on_disk() {
   } catch (const Error& error) {
     now = fmt::format("unusable: {}", error.what());
   }
-  return fmt::format("{} in {} ({}), {} such files; delete it to time anew", ops::kMaxRecordedChoices,
-                     path.string(), now, ops::kMaxChoicesFiles);
+  return fmt::format("{} in {} ({}), at most {} such files; delete it to time kernels again",
+                     ops::kMaxRecordedChoices, path.string(), now, ops::kMaxChoicesFiles);
 }
 
 std::string kernels_on_disk() {
@@ -70,7 +70,7 @@ std::string kernels_on_disk() {
 std::string cuda_text() {
   try {
     cuda::Driver& driver = cuda::machine_driver();
-    return fmt::format("driver {}, {} device(s); what runs on one so far: docs/gpu.md",
+    return fmt::format("driver {}, {} device(s); docs/gpu.md says what runs on a device",
                        cuda::version_text(driver.version()), driver.device_count());
   } catch (const Error& error) {
     return std::string(error.what()).substr(error.where().size() + 3);  // "[where] "
@@ -85,20 +85,22 @@ std::string vector_instructions() {
 std::vector<Cap> caps() {
   const CaptureOptions capture;
   return {
-      {"plans of a captured function", fmt::format("{}, least recently used goes", capture.max_plans)},
-      {"traces remembered by a captured function", "256, oldest goes"},
-      {"signatures that a captured function knows again", "1024"},
-      {"eager kernels", fmt::format("{} a thread, replaced in place", graph::kEagerCacheEntries)},
-      {"arena of a plan", "fixed when planned; the sum bounded by max_arena_bytes"},
+      {"plans of a captured function",
+       fmt::format("{}, the least recently used is dropped", capture.max_plans)},
+      {"traces remembered by a captured function", "256, the oldest is dropped"},
+      {"signatures a captured function recognizes", "1024"},
+      {"eager kernels", fmt::format("{} per thread, replaced in place", graph::kEagerCacheEntries)},
+      {"arena of a plan", "fixed by the plan; the total is limited by max_arena_bytes"},
       {"oneDNN primitives", "1,024, kept by oneDNN (ONEDNN_PRIMITIVE_CACHE_CAPACITY)"},
       {"choices of kernels by timing", fmt::format("{} in memory", ops::kMaxRecordedChoices)},
       {"the same on disk", choices_on_disk()},
       {"kernels compiled for devices", kernels_on_disk()},
-      {"attentions planned by cuDNN", fmt::format("{}, oldest goes", cuda::kMostAttentionsKept)},
-      {"free memory of the pool", "what was in use at the peak; trim() returns it"},
-      {"prefetched batches", "16 or 32 MiB, whichever is less, under kAutotune"},
-      {"windows of a recorder", "256 a step class, then pairs merge"},
-      {"samples of a recorder", fmt::format("{}, then every other goes", observe::Recorder::kMaxSamples)},
+      {"attention plans of cuDNN", fmt::format("{}, the oldest is dropped", cuda::kMostAttentionsKept)},
+      {"free memory of the pool", "as much as was in use at the peak; trim() returns it"},
+      {"prefetched batches", "16 batches or 32 MiB, whichever is less, with kAutotune"},
+      {"windows of a recorder", "256 per step class, then pairs are merged"},
+      {"samples of a recorder",
+       fmt::format("{}, then every other one is dropped", observe::Recorder::kMaxSamples)},
       {"spikes of a recorder", fmt::format("{} newest and {} largest", observe::Recorder::kMaxRecentSpikes,
                                            observe::Recorder::kMaxLargestSpikes)},
       {"events of a recorder", fmt::format("{} first and {} newest of each kind", observe::EventLog::kFirst,
@@ -109,21 +111,21 @@ std::vector<Cap> caps() {
       {"stacks of a sealed loop", fmt::format("the first of each of {} kinds, {} frames; {} bytes",
                                               kMadeCount, StackTrace::kMaxFrames, sizeof(Seal))},
       {"shapes of a plan's picture", fmt::format("{}, thinner ones are drawn together", observe::kMaxShapes)},
-      {"the ledger of memory", "one entry an allocator alive; tags lie in the blocks' headers"},
-      {"iterations of a recorder that traced", fmt::format("the newest {}", observe::Recorder::kMaxTracings)},
-      {"names of files written", fmt::format("{} a kind, oldest goes", kMaxWrittenFiles)},
+      {"the ledger of memory", "one entry per live allocator; tags are kept in the blocks' headers"},
+      {"traced iterations of a recorder", fmt::format("the newest {}", observe::Recorder::kMaxTracings)},
+      {"names of files written", fmt::format("{} per kind, the oldest is dropped", kMaxWrittenFiles)},
       {"spans and counters of a trace",
-       fmt::format("{} newest a thread of {} threads, only while one is recorded",
+       fmt::format("the newest {} per thread of {} threads, only while a trace is recorded",
                    observe::TraceOptions{}.events_per_thread, TraceBuffer::kMaxThreads)},
-      {"events in a trace", fmt::format("{}, oldest goes", observe::TraceRecorder::kMaxMarks)},
-      {"names of traced kernels and functions", fmt::format("{} in the process", kMaxTraceNames)},
+      {"events in a trace", fmt::format("{}, the oldest is dropped", observe::TraceRecorder::kMaxMarks)},
+      {"names of traced kernels and functions", fmt::format("{} per process", kMaxTraceNames)},
       {"graphs written by --graphs",
        fmt::format("{} traces of {} stages", train::GraphDump::kMaxTraces, train::GraphDump::kMaxStages)},
       {"nodes of a graph for TensorBoard", fmt::format("{}", observe::EventFile::kMaxGraphNodes)},
       {"histograms for TensorBoard",
-       fmt::format("{} of weights and of gradients an epoch, {} buckets", train::TensorBoard::kMaxHistograms,
+       fmt::format("{} of weights and of gradients per epoch, {} buckets", train::TensorBoard::kMaxHistograms,
                    observe::HistogramSummary::kMaxBuckets)},
-      {"epochs of a training history", fmt::format("{}, oldest goes", train::History::kMaxEpochs)},
+      {"epochs of a training history", fmt::format("{}, the oldest is dropped", train::History::kMaxEpochs)},
       {"records of a gradient tape", "until gradient() or the tape's end; counted as tape_entries"},
   };
 }
@@ -138,15 +140,16 @@ std::vector<std::string> advice(const observe::MachineDescription& machine,
   }
   if (load.stolen_cores > kStolenCores) {
     lines.push_back(fmt::format(
-        "the hypervisor gives {:.2f} cores' time to others; nothing here can mend that", load.stolen_cores));
+        "the hypervisor gives the time of {:.2f} cores to others; nothing on this machine can fix that",
+        load.stolen_cores));
   }
   const auto total = static_cast<double>(machine.memory_limit_bytes.value_or(machine.memory_bytes));
   if (load.available_bytes > 0 && static_cast<double>(load.available_bytes) < kLittleMemory * total) {
-    lines.push_back(fmt::format("only {} of memory are available: pipelines take at most a quarter of that",
+    lines.push_back(fmt::format("only {} of memory is available: pipelines use at most a quarter of it",
                                 observe::bytes_text(static_cast<double>(load.available_bytes))));
   }
   if (load.swap_bytes > 0) {
-    lines.push_back(fmt::format("{} are swapped out: what is fetched back shows as major page faults",
+    lines.push_back(fmt::format("{} is swapped out: reading it back shows as major page faults",
                                 observe::bytes_text(static_cast<double>(load.swap_bytes))));
   }
   if (machine.usable_cores < machine.cores) {
@@ -159,16 +162,17 @@ std::vector<std::string> advice(const observe::MachineDescription& machine,
   }
   if (machine.virtual_machine) {
     lines.push_back(
-        "a virtual machine: stolen time and clocks are judged by the reference kernel, see any report");
+        "this is a virtual machine: reports judge stolen time and clocks by timing a reference kernel");
   }
   if (machine.transparent_huge_pages == "never") {
-    lines.push_back("transparent huge pages are off: large arenas will take more page faults when planned");
+    lines.push_back(
+        "transparent huge pages are off: large arenas will cause more page faults when they are planned");
   }
   if (!machine.governor.empty() && machine.governor != "performance") {
-    lines.push_back(
-        fmt::format("the frequency governor is '{}': early iterations may flatter", machine.governor));
+    lines.push_back(fmt::format("the frequency governor is '{}': the first iterations may look too fast",
+                                machine.governor));
   }
-  if (lines.empty()) lines.push_back("nothing to mend");
+  if (lines.empty()) lines.push_back("nothing to improve");
   return lines;
 }
 
@@ -195,17 +199,17 @@ void run() {
                            std::max(0.0, load.busy_cores - load.own_cores), load.load_average)},
               {"memory available", observe::bytes_text(static_cast<double>(load.available_bytes))},
               {"compute threads", std::to_string(compute_threads())}});
-  print_rows("Libraries",
-             {{"isochron", ISOCHRON_VERSION},
-              {"oneDNN", ops::onednn_version()},
-              {"vector instructions in use", vector_instructions()},
-              {"bf16", ops::narrow_arithmetic(Precision::kMixedBf16)},
-              {"f16", ops::narrow_arithmetic(Precision::kMixedF16)},
-              {"fp8", ops::narrow_arithmetic(Precision::kMixedFp8)},
-              {"CUDA", cuda_text()},
-              {"NVTX ranges", built_with_nvtx() ? "built in; sent while a profiler listens" : "not built in"},
-              {"fmt", fmt::format("{}", FMT_VERSION)}});
-  print_rows("Kept, and at most how much", caps());
+  print_rows("Libraries", {{"isochron", ISOCHRON_VERSION},
+                           {"oneDNN", ops::onednn_version()},
+                           {"vector instructions in use", vector_instructions()},
+                           {"bf16", ops::narrow_arithmetic(Precision::kMixedBf16)},
+                           {"f16", ops::narrow_arithmetic(Precision::kMixedF16)},
+                           {"fp8", ops::narrow_arithmetic(Precision::kMixedFp8)},
+                           {"CUDA", cuda_text()},
+                           {"NVTX ranges", built_with_nvtx() ? "built in; sent while a profiler is attached"
+                                                             : "not built in"},
+                           {"fmt", fmt::format("{}", FMT_VERSION)}});
+  print_rows("Caches, logs and buffers, and their limits", caps());
   fmt::print("Advice\n");
   for (const std::string& line : advice(machine, load)) fmt::print("  {}\n", line);
 }
@@ -213,12 +217,12 @@ void run() {
 /// What the device says of itself.
 std::string conditions_text(const cuda::DeviceProperties& device) {
   const auto monitor = cuda::machine_monitor(device);
-  if (!monitor) return "no NVML: its clock, temperature and throttling stay unknown";
+  if (!monitor) return "no NVML: its clock, temperature and throttling are unknown";
   const cuda::DeviceConditions now = monitor->read();
   const auto told = [](const std::optional<int64_t>& value, double per, const char* unit) {
     return value ? fmt::format("{:g} {}", static_cast<double>(*value) / per, unit) : std::string("unknown");
   };
-  return fmt::format("clock {}, temperature {}, below its clocks {} since the driver was loaded",
+  return fmt::format("clock {}, temperature {}, throttled for {} since the driver was loaded",
                      told(now.clock_khz, 1e3, "MHz"), told(now.temperature, 1, "C"),
                      told(now.throttled_ns, 1e9, "s"));
 }
@@ -248,18 +252,17 @@ void verify(Device asked) {
 }  // namespace
 
 void add_doctor(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("doctor", "the machine, the libraries, and the cap of everything that is kept");
+  CLI::App* command = app.add_subcommand(
+      "doctor", "show the machine, the libraries, and the limit of every cache, log and buffer");
   auto device = std::make_shared<Device>();
   auto asked = std::make_shared<bool>(false);
-  add_device_option(*command, *device, "cuda with --verify");
-  command->add_flag(
-      "--verify", *asked,
-      "run every op that has a kernel for the device there and on the CPU, and compare; exit with 1 "
-      "where they differ");
+  add_device_option(*command, *device, "device to check with --verify");
+  command->add_flag("--verify", *asked,
+                    "run every op that has a device kernel on the device and on the CPU, and compare the "
+                    "results; exit with 1 if any differ");
   command->callback([device, asked] {
     require(*asked != device->is_cpu(), ErrorCode::kInvalidArgument, "doctor",
-            "--verify and --device cuda go together: the CPU is what a device is compared with");
+            "--verify and --device cuda go together: --verify compares the device with the CPU");
     return *asked ? verify(*device) : run();
   });
 }

@@ -30,12 +30,12 @@ void require_text(std::span<const std::byte> begin, const std::string& where) {
                       [](uint8_t a, std::byte b) { return std::byte{a} == b; });
   };
   require(!starts({0xff, 0xfe}) && !starts({0xfe, 0xff}), ErrorCode::kBadFormat, where,
-          "is text in UTF-16; expected UTF-8, which `iconv -f UTF-16 -t UTF-8` makes of it");
+          "is text in UTF-16; expected UTF-8: convert it with `iconv -f UTF-16 -t UTF-8`");
   const auto zeroes = static_cast<size_t>(std::ranges::count(begin, std::byte{0}));
   require(zeroes == 0, ErrorCode::kBadFormat, where, "{}; expected text in UTF-8",
           3 * zeroes > begin.size() && 3 * zeroes < 2 * begin.size()
-              ? "looks like text in UTF-16 without its mark, which `iconv -f UTF-16LE -t UTF-8` may read"
-              : "holds zeroes, and so is no text");
+              ? "looks like text in UTF-16 without a byte order mark: try `iconv -f UTF-16LE -t UTF-8`"
+              : "contains zero bytes, so it is not text");
 }
 
 /// Whether a line, as far as a terminal wouldn't write over it, is of a log whose format is known.
@@ -92,12 +92,12 @@ TimeUnit chosen_unit(const TimesOptions& options, const std::optional<TimeUnit>&
                      const std::string& where) {
   if (!options.unit.empty()) {
     const std::optional<TimeUnit> asked = time_unit(options.unit);
-    require(asked.has_value(), ErrorCode::kInvalidArgument, "--unit", "'{}' is no unit",
+    require(asked.has_value(), ErrorCode::kInvalidArgument, "--unit", "'{}' is not a unit",
             quotation(options.unit));
     return *asked;
   }
   require(found.has_value(), ErrorCode::kInvalidArgument, where,
-          "nothing says in which unit the times are; give --unit ns, us, ms, s or min, or it/s for a rate");
+          "the unit of the times is unknown; give --unit ns, us, ms, s or min, or it/s for a rate");
   return *found;
 }
 
@@ -108,8 +108,8 @@ double time_ns(std::string_view text, const TimeUnit& unit, const std::string& w
   double value = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   require(error == std::errc() && rest == text.data() + text.size(), ErrorCode::kBadFormat, where,
-          "'{}' is no number{}", quotation(text),
-          error == std::errc::result_out_of_range ? " that can be held" : "");
+          "'{}' is {}", quotation(text),
+          error == std::errc::result_out_of_range ? "out of range" : "not a number");
   require(value > 0, ErrorCode::kBadFormat, where, "expected a {} above 0, got {}",
           unit.rate ? "rate" : "time", value);
   const double ns = unit.time_ns(value);

@@ -213,8 +213,8 @@ LogMatcher::LogMatcher(std::string_view format) {
   });
   std::vector<std::string_view> names;
   for (const LogFormat& one : log_formats()) names.push_back(one.name);
-  require(!expressions_.empty(), ErrorCode::kInvalidArgument, "--format", "'{}' is none of {}",
-          quotation(format), fmt::join(names, ", "));
+  require(!expressions_.empty(), ErrorCode::kInvalidArgument, "--format",
+          "there is no format '{}'; formats are {}", quotation(format), fmt::join(names, ", "));
 }
 
 std::optional<LogMatch> LogMatcher::match(std::string_view line) const {

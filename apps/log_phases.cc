@@ -170,7 +170,7 @@ void LogPhases::add(const LogMatch& found, int64_t line, const std::string& wher
   if (bar && !update_bar(*phase, match, line)) return;
   phase->resolutions += match.resolution;
   require(++times_ <= most_times_, ErrorCode::kBadFormat, where,
-          "has more than {} times; give a part of them", most_times_);
+          "has more than {} times; give only a part of them", most_times_);
 }
 
 LogPhase LogPhases::finished(const Gathered& one) {

@@ -39,19 +39,20 @@ std::string each_of(const LogPhase& phase) {
     return std::string_view("aeio").find(word[0]) != std::string_view::npos ? "an " : "a ";
   };
   const std::string time = fmt::format("time of {}{}", article(phase.of), quotation(phase.of));
-  if (phase.one_a_bar) return fmt::format("the mean {} in a bar of {:.6g}", time, phase.bar_steps);
-  return phase.bars > 0 ? fmt::format("the {} as an update of the bar shows it", time) : "the " + time;
+  if (phase.one_a_bar) return fmt::format("the mean {} over a progress bar of {:.6g}", time, phase.bar_steps);
+  return phase.bars > 0 ? fmt::format("the {} as shown by an update of the progress bar", time)
+                        : "the " + time;
 }
 
 std::vector<std::string> notes_of(const LogPhase& phase, int64_t left_out) {
   const LogFormat& format = log_formats()[phase.format];
   std::vector<std::string> notes;
   if (format.averaging == Averaging::kRecent && !phase.one_a_bar)
-    notes.emplace_back("each value is an average over the latest steps, so neighbours share some");
+    notes.emplace_back("each value is an average over the latest steps, so neighbouring values share steps");
   if (!format.note.empty()) notes.emplace_back(format.note);
   if (phase.without_time > 0)
     notes.push_back(fmt::format("left out: {} updates that show no time", phase.without_time));
-  if (left_out > 0) notes.push_back(fmt::format("left out: {} lines of still other phases", left_out));
+  if (left_out > 0) notes.push_back(fmt::format("left out: {} lines of further phases", left_out));
   return notes;
 }
 
@@ -77,11 +78,11 @@ IterationTimes times_of_pattern(InputStream& stream, const TimesOptions& options
     // Not a number before no unit: where the group isn't the time, that is what is wrong.
     static_cast<void>(time_ns(found->number, {}, row));
     require(times.size() < options.most_times, ErrorCode::kBadFormat, where,
-            "has more than {} times; give a part of them", options.most_times);
+            "has more than {} times; give only a part of them", options.most_times);
     times.push_back(time_ns(found->number, unit_of(*found, options, row), row));
     resolutions += written_resolution(found->number);
   }
-  require(!times.empty(), ErrorCode::kBadFormat, where, "the pattern '{}' is in none of {} lines",
+  require(!times.empty(), ErrorCode::kBadFormat, where, "the pattern '{}' matches none of {} lines",
           quotation(options.pattern), reader.lines());
   const double resolution = resolutions / static_cast<double>(times.size());
   return {.series = {{"", std::move(times)}}, .resolution = resolution};
@@ -90,7 +91,7 @@ IterationTimes times_of_pattern(InputStream& stream, const TimesOptions& options
 IterationTimes times_of_log(InputStream& stream, const TimesOptions& options) {
   const std::string where = name_of(options.path);
   require(options.unit.empty(), ErrorCode::kInvalidArgument, "--unit",
-          "is for tables and patterns; a log in a format that is known says its units");
+          "is for tables and patterns; a log in a known format states its units");
   const LogMatcher matcher(options.format);
   LogPhases gathered(options.most_times);
   LogReader reader(stream);
@@ -100,8 +101,8 @@ IterationTimes times_of_log(InputStream& stream, const TimesOptions& options) {
   std::vector<LogPhase> phases = gathered.phases();
   require(
       !phases.empty(), ErrorCode::kBadFormat, where,
-      "none of {} lines shows times in a format that is known ({}); name a table's column with --column, or "
-      "give a regular expression with --pattern, such as 'took ([0-9.]+) (s)'",
+      "none of {} lines shows a time in a known format ({}); for a table, name its column with --column; for "
+      "another log, give a regular expression with --pattern, such as 'took ([0-9.]+) (s)'",
       reader.lines(), options.format.empty() ? format_names() : options.format);
   std::vector<std::string> names;
   for (const LogPhase& phase : phases) names.push_back(phase.name);

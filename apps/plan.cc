@@ -69,9 +69,11 @@ void add_plan(CLI::App& app) {
       ->add_option("buffers", options->path,
                    "CSV with the columns id,lower,upper,size: live in [lower, upper), size in bytes")
       ->required();
-  command->add_option("--capacity", options->capacity_bytes, "fail when the arena would be larger, in bytes")
+  command
+      ->add_option("--capacity", options->capacity_bytes,
+                   "fail if the arena would be larger than this many bytes")
       ->check(whole_number(1));
-  command->add_option("--alignment", options->alignment, "of every offset, a power of two")
+  command->add_option("--alignment", options->alignment, "alignment of every offset, a power of two")
       ->capture_default_str();
   command->add_option(
       "--picture", options->picture,

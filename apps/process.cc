@@ -73,7 +73,7 @@ bool memory_is_short() {
 void end_by_fault(int signal) {
   ::signal(signal, SIG_DFL);
   if (memory_is_short())
-    end_out_of_memory("isochron: the system has no memory left, and a library failed for want of it\n");
+    end_out_of_memory("isochron: the system has no memory left, and a library failed because of that\n");
   ::raise(signal);  // delivered when this returns
 }
 
@@ -94,7 +94,7 @@ void end_by_fault(int signal) {
 /// libgomp ends the process where it can't have the memory or the threads that it wants.
 void end_by_library() {
   if (g_ended) return;
-  end_out_of_memory("isochron: a library ended the process, for want of memory or of threads\n");
+  end_out_of_memory("isochron: a library ended the process because it could not get memory or threads\n");
 }
 
 void handle(int signal, void (*handler)(int), int flags) {

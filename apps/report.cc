@@ -71,12 +71,13 @@ std::vector<std::filesystem::path> runs_within(const std::filesystem::path& path
 
 void report_one(const Options& options) {
   const std::vector<std::filesystem::path> runs = runs_within(options.path);
-  require(runs.empty(), ErrorCode::kInvalidArgument, options.path.string(),
-          "holds no {} but {} folders with one, such as {}; name one of these, or two folders of such runs",
-          observe::kRunRecordFile, runs.size(), runs.empty() ? "" : runs.front().filename().string());
+  require(
+      runs.empty(), ErrorCode::kInvalidArgument, options.path.string(),
+      "has no {}, but {} folders in it have one, such as {}; name one of these, or two folders of such runs",
+      observe::kRunRecordFile, runs.size(), runs.empty() ? "" : runs.front().filename().string());
   const RunRecord record = read(options.path, options);
   const std::vector<RunReport> reports = reports_of(record);
-  require(!reports.empty(), ErrorCode::kBadFormat, options.path.string(), "holds no run");
+  require(!reports.empty(), ErrorCode::kBadFormat, options.path.string(), "contains no run");
   fmt::print("{}\n\n{}", record.title, observe::summary_text(reports));
   if (!options.json.empty()) {
     std::string list;
@@ -89,8 +90,8 @@ void report_one(const Options& options) {
   if (!options.require_flat) return;
   for (const RunReport& report : reports) {
     if (report.time.kind == observe::Flatness::kFlat) continue;
-    throw CheckFailed(fmt::format("the time of an iteration of '{}' is not found flat: {}", report.name,
-                                  report.time.reason));
+    throw CheckFailed(fmt::format("the time of an iteration of '{}' was not found to be flat: {}",
+                                  report.name, report.time.reason));
   }
 }
 
@@ -116,26 +117,29 @@ void report_both(const Options& options) {
 
 void add_report(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
-      "report", "the verdict and the page of a run again from what it recorded, or two runs side by side");
+  CLI::App* command =
+      app.add_subcommand("report", "judge a recorded run again and write its page, or compare two runs");
   command->add_option("run", options->path, "folder that `train --out` wrote, or its run.json")->required();
-  command->add_option(
-      "other", options->other,
-      "a second one, to hold against the first; either may be a folder of several runs' folders");
+  command->add_option("other", options->other,
+                      "a second run, to compare with the first; either may also be a folder that contains "
+                      "the folders of several runs");
   command
-      ->add_option("--bound", options->bound_percent,
-                   "the largest change in % that is still flat; default: the run's own")
+      ->add_option(
+          "--bound", options->bound_percent,
+          "the largest change, in %, that still counts as flat; default: the one the run was made with")
       ->check(positive_number());
-  command->add_option("--out", options->out,
-                      "HTML file for the page; default: report.html in the folder, of two runs none");
-  command->add_option("--json", options->json, "file for the verdicts as JSON, a list");
+  command->add_option(
+      "--out", options->out,
+      "HTML file for the page; default: report.html in the run's folder, and no page for two runs");
+  command->add_option("--json", options->json, "file for the verdicts, as a JSON list");
   command->add_flag("--require-flat", options->require_flat, "exit with 1 unless the verdict is flat");
   command->callback([options] {
     require_folder_of(options->out);
     require_folder_of(options->json);
     if (options->other.empty()) return report_one(*options);
     require(options->json.empty() && !options->require_flat, ErrorCode::kInvalidArgument, "report",
-            "{} is for one run; for two there is --out", options->json.empty() ? "--require-flat" : "--json");
+            "{} is for one run; with two runs, use --out",
+            options->json.empty() ? "--require-flat" : "--json");
     report_both(*options);
   });
 }

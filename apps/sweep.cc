@@ -96,13 +96,25 @@ struct Sweep {
 
 const std::vector<Sweep>& sweeps() {
   static const std::vector<Sweep> list = {
-      {"batch", "784-512-512-10, rows of a batch", {16, 32, 64, 128, 256, 512, 1024}, of_batch},
-      {"width", "three dense layers, units of each; batch 128", {64, 128, 256, 512, 1024, 2048}, of_width},
-      {"depth", "layers of 256 units; batch 128", {1, 2, 4, 8, 16, 32, 64}, of_depth},
-      {"sequence", "LSTM 64 over (64, steps, 8)", {12, 24, 48, 96, 192, 384, 768}, of_steps},
-      {"context", "GPT of 4 blocks, width 128, batch 12; tokens", {16, 32, 64, 128, 256, 512}, of_context},
+      {"batch", "784-512-512-10 by rows per batch", {16, 32, 64, 128, 256, 512, 1024}, of_batch},
+      {"width",
+       "three dense layers by units per layer, batch 128",
+       {64, 128, 256, 512, 1024, 2048},
+       of_width},
+      {"depth",
+       "dense layers of 256 units by number of layers, batch 128",
+       {1, 2, 4, 8, 16, 32, 64},
+       of_depth},
+      {"sequence",
+       "LSTM 64 over (64, steps, 8) by number of steps",
+       {12, 24, 48, 96, 192, 384, 768},
+       of_steps},
+      {"context",
+       "GPT of 4 blocks, width 128, batch 12, by number of tokens",
+       {16, 32, 64, 128, 256, 512},
+       of_context},
       {"attention",
-       "causal attention and its gradients, 4 heads of 64; length",
+       "causal attention and its gradients, 4 heads of 64, by sequence length",
        {256, 512, 1024, 2048, 4096, 8192},
        of_length}};
   return list;
@@ -140,7 +152,7 @@ double exponent(double a0, double a1, double b0, double b1) { return std::log(b1
 void print(const Sweep& sweep, const std::vector<Point>& points) {
   fmt::print("\n{}: {}\n", sweep.name, sweep.what);
   fmt::print("{:>8} {:>10} {:>10} {:>9} {:>11} {:>10} {:>13} {:>14}\n", sweep.name, "step", "MFLOP",
-             "GFLOP/s", "arena", "of bound", "time ~ work^", "arena ~ size^");
+             "GFLOP/s", "arena", "vs bound", "time ~ work^", "arena ~ size^");
   for (size_t i = 0; i < points.size(); ++i) {
     const Point& p = points[i];
     std::string growth;
@@ -198,9 +210,9 @@ void run(const Options& options) {
 
 void add_sweep(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("sweep", "how a step's time and memory grow with batch, width, depth, length");
-  std::string what = "which; default: all";
+  CLI::App* command = app.add_subcommand(
+      "sweep", "measure how the time and memory of a step grow with batch, width, depth and length");
+  std::string what = "sweeps to run; default: all";
   std::vector<std::string> names;
   for (const Sweep& sweep : sweeps()) {
     what += fmt::format("\n    {:<10} {}", sweep.name, sweep.what);
@@ -209,11 +221,11 @@ void add_sweep(CLI::App& app) {
   command->add_option("name", options->names, what)->check(CLI::IsMember(names));
   command->add_option("--threads", options->threads, "compute threads")
       ->check(whole_number(1, kMostComputeThreads));
-  command->add_option("--seconds", options->seconds, "to measure each size for")
+  command->add_option("--seconds", options->seconds, "seconds to measure each size")
       ->check(positive_number())
       ->capture_default_str();
   add_precision_option(*command, options->precision);
-  command->add_option("--out", options->out, "folder for a CSV and a plot (SVG) of each");
+  command->add_option("--out", options->out, "folder for a CSV and a plot (SVG) of each sweep");
   command->callback([options] { run(*options); });
 }
 

@@ -54,7 +54,8 @@ size_t column_of(const std::string& name, const Columns& columns, const std::str
   const char* end = name.data() + name.size();
   const auto [stop, status] = std::from_chars(name.data(), end, column);
   require(status == std::errc() && stop == end && column < first.size(), ErrorCode::kBadFormat, where,
-          "no column '{}'; without a header they are 0 to {}", quotation(name), first.size() - 1);
+          "no column '{}'; without a header, columns are numbered 0 to {}", quotation(name),
+          first.size() - 1);
   return column;
 }
 
@@ -62,7 +63,7 @@ Columns chosen_columns(const data::CsvScanner& rows, const TimesOptions& options
   Columns columns{.first = fields_of(rows)};
   columns.header = !begins_as_number(columns.first[0]);
   require(!options.column.empty() || columns.first.size() == 1, ErrorCode::kInvalidArgument, where,
-          "has several columns ({}); say which holds the times with --column", names_text(columns.first));
+          "has several columns ({}); name the one with the times with --column", names_text(columns.first));
   if (!options.column.empty()) columns.time = column_of(options.column, columns, where);
   const auto optional = [&](const std::string& name) -> std::optional<size_t> {
     if (name.empty()) return std::nullopt;
@@ -93,13 +94,14 @@ class Groups {
 
   void add(std::string_view phase, std::string_view rank, double ns) {
     require(times_ < options_.most_times, ErrorCode::kBadFormat, name_of(options_.path),
-            "has more than {} times; give a part of them", options_.most_times);
+            "has more than {} times; give only a part of them", options_.most_times);
     ++times_;
     key_.assign(phase).append(1, '\0').append(rank);
     const auto [found, is_new] = indices_.try_emplace(key_, groups_.size());
     if (is_new) {
       require(groups_.size() < kMostGroups, ErrorCode::kBadFormat, name_of(options_.path),
-              "has more than {} phases and ranks; are --rank and --phase-column those columns?", kMostGroups);
+              "has more than {} phases and ranks; are --rank and --phase-column the right columns?",
+              kMostGroups);
       groups_.push_back({std::string(phase), std::string(rank), {}, 0});
     }
     Group& group = groups_[found->second];
@@ -120,7 +122,7 @@ class Groups {
 /// The ranks of the phase to judge; the other phases beside.
 IterationTimes chosen_groups(std::vector<Groups::Group> groups, const TimesOptions& options) {
   require(options.phase.empty() || !options.phase_column.empty(), ErrorCode::kInvalidArgument, "--phase",
-          "of a table needs --phase-column, the column that says which phase a row is of");
+          "needs --phase-column for a table: the column with the phase of a row");
   std::vector<std::string> names;
   std::unordered_map<std::string, size_t> indices;
   std::vector<double> totals;
@@ -183,11 +185,11 @@ IterationTimes times_of_table(InputStream& stream, const TimesOptions& options) 
     }
     require(!cut, ErrorCode::kBadFormat, row,
             "the last row is cut off: {} of {} columns and no newline. The file may still be written to; "
-            "--allow-gaps leaves the row out",
+            "--allow-gaps skips the row",
             rows.fields(), columns.first.size());
     require(whole, ErrorCode::kBadFormat, row, "expected {} columns, got {}", columns.first.size(),
             rows.fields());
-    require(!gap, ErrorCode::kBadFormat, row, "no value, expected a time; --allow-gaps leaves such rows out");
+    require(!gap, ErrorCode::kBadFormat, row, "no value, expected a time; --allow-gaps skips such rows");
     double ns = time_ns(rows.field(columns.time), unit, row);
     resolutions += written_resolution(trimmed(rows.field(columns.time)));
     ++rows_read;
@@ -210,8 +212,8 @@ IterationTimes times_of_table(InputStream& stream, const TimesOptions& options) 
       for (double& ns : series.ns) ns *= usual;
     }
     for (OtherPhase& other : result.others) other.median_ns *= usual;
-    result.each =
-        fmt::format("the time of {:.6g} of '{}', the median row's", usual, quotation(options.work, 40));
+    result.each = fmt::format("the time per {:.6g} of '{}', which is the median of the rows", usual,
+                              quotation(options.work, 40));
   }
   if (gaps > 0)
     result.notes.push_back(fmt::format("left out: {} row{} without a value", gaps, gaps == 1 ? "" : "s"));

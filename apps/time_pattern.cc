@@ -25,10 +25,10 @@ struct TimePattern::Expression {
 
 TimePattern::TimePattern(const std::string& text) : expression_(std::make_unique<Expression>(text)) {
   const RE2& re = expression_->re;
-  require(re.ok(), ErrorCode::kInvalidArgument, "--pattern", "'{}' is no regular expression: {}",
+  require(re.ok(), ErrorCode::kInvalidArgument, "--pattern", "'{}' is not a valid regular expression: {}",
           quotation(text), quotation(re.error()));
   require(re.NumberOfCapturingGroups() > 0, ErrorCode::kInvalidArgument, "--pattern",
-          "'{}' has no group in round brackets for the time", quotation(text));
+          "'{}' has no group in parentheses for the time", quotation(text));
 }
 
 TimePattern::~TimePattern() = default;
@@ -45,7 +45,7 @@ std::optional<TimePattern::Found> TimePattern::find_last(std::string_view line,
   for (size_t at = 0;
        at <= line.size() && re.Match(text, at, line.size(), RE2::UNANCHORED, groups, wanted);) {
     require(++matches <= kMostMatches, ErrorCode::kBadFormat, where,
-            "the pattern matches more than {} times in one line; make it longer", kMostMatches);
+            "the pattern matches more than {} times in one line; make it more specific", kMostMatches);
     last = Found{view(groups[1]), view(groups[2]), {}};
     if (groups[1].data() != nullptr)
       last->behind_number =

@@ -37,15 +37,14 @@ struct Options {
 json read_live(const std::filesystem::path& path) {
   std::error_code unknown;
   require(!std::filesystem::exists(path, unknown) || std::filesystem::is_regular_file(path, unknown),
-          ErrorCode::kIo, path.string(), "is no regular file");
+          ErrorCode::kIo, path.string(), "is not a regular file");
   const std::vector<std::byte> bytes = read_file(path, size_t{1} << 20);
   try {
     json live = json::parse(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-    if (live.at("format") != "isochron live 1") throw std::invalid_argument("its format is another");
+    if (live.at("format") != "isochron live 1") throw std::invalid_argument("unknown format");
     return live;
   } catch (const std::exception& error) {
-    fail(ErrorCode::kBadFormat, path.string(), "not what a run says of itself: {}",
-         observe::complaint(error));
+    fail(ErrorCode::kBadFormat, path.string(), "not the state of a run: {}", observe::complaint(error));
   }
 }
 
@@ -69,10 +68,10 @@ std::string view(const json& live) {
   std::string text =
       fmt::format("{}  process {}\n", quotation(live.at("title").get<std::string>()), process_of(live));
   const double total = number("total_steps"), recorded = number("recorded_steps");
-  text += fmt::format("epoch {:.0f} of {:.0f}, step {:.0f}{}; {:.0f} steps, {}{:.0f} in {}\n",
-                      number("epoch"), epochs, steps, of > 0 ? fmt::format(" of {:.0f}", of) : "", total,
-                      recorded < total ? "since warm-up " : "", recorded,
-                      observe::duration_text(number("seconds") * 1e9));
+  text +=
+      fmt::format("epoch {:.0f} of {:.0f}, step {:.0f}{}; {:.0f} steps, {:.0f}{} in {}\n", number("epoch"),
+                  epochs, steps, of > 0 ? fmt::format(" of {:.0f}", of) : "", total, recorded,
+                  recorded < total ? " since warm-up" : "", observe::duration_text(number("seconds") * 1e9));
   std::string results;
   int shown = 0;
   for (const auto& [name, value] : live.at("results").items()) {
@@ -83,7 +82,7 @@ std::string view(const json& live) {
   if (!results.empty()) text += results + "\n";
   const auto medians = live.at("medians_ns").get<std::vector<double>>();
   text += fmt::format(
-      "\nstep   median {}, 99 % within {}; {:.0f} spikes; {:.1f} % of the time is waiting for data\n",
+      "\nstep   median {}, p99 {}; {:.0f} spikes; {:.1f} % of the time is spent waiting for data\n",
       observe::duration_text(number("p50_ns")), observe::duration_text(number("p99_ns")), number("spikes"),
       100 * number("data_wait_share"));
   if (!medians.empty()) {
@@ -91,9 +90,9 @@ std::string view(const json& live) {
                         observe::duration_text(std::ranges::max(medians)), bars(medians));
   }
   const double gained = number("rss_bytes") - number("rss_first_bytes");
-  text +=
-      fmt::format("memory {} resident, {}{} since the first look\n", observe::bytes_text(number("rss_bytes")),
-                  gained < 0 ? "" : "+", observe::bytes_text(gained));
+  text += fmt::format("memory {} resident, {}{} since the first sample\n",
+                      observe::bytes_text(number("rss_bytes")), gained < 0 ? "" : "+",
+                      observe::bytes_text(gained));
   if (const auto alarm = live.at("alarm").get<std::string>(); !alarm.empty())
     text += fmt::format("ALARM  {}\n", quotation(alarm, kLongestAlarm));
   return text;
@@ -117,7 +116,7 @@ void run(const Options& options) {
       return;
     }
     if (!alive(process_of(live))) {
-      fmt::print("the run's process is gone, without an end of its own\n");
+      fmt::print("the run's process ended before the run was finished\n");
       return;
     }
     if (options.once) return;
@@ -130,17 +129,17 @@ void run(const Options& options) {
 void add_watch(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
-      app.add_subcommand("watch", "a live view of a run that writes to a folder, until it is over");
-  command->add_option("folder", options->folder, "what `train --out` was given")->required();
-  command->add_option("--interval", options->interval_seconds, "seconds between two looks")
+      app.add_subcommand("watch", "show a live view of a run that writes to a folder, until the run is over");
+  command->add_option("folder", options->folder, "folder that was given to `train --out`")->required();
+  command->add_option("--interval", options->interval_seconds, "seconds between updates")
       ->check(positive_number())
       ->capture_default_str();
-  command->add_flag("--once", options->once, "one look, and end");
+  command->add_flag("--once", options->once, "show the view once, and exit");
   command->callback([options] {
     try {
       run(*options);
     } catch (const json::exception& error) {
-      fail(ErrorCode::kBadFormat, (options->folder / "live.json").string(), "lacks something: {}",
+      fail(ErrorCode::kBadFormat, (options->folder / "live.json").string(), "lacks a field: {}",
            observe::complaint(error));
     } catch (const std::invalid_argument& error) {
       fail(ErrorCode::kBadFormat, (options->folder / "live.json").string(), "{}", error.what());

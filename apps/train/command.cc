@@ -51,7 +51,7 @@ void open_device(const TrainOptions& options) {
           "--memory-limit is for CUDA devices; name one with --device, or leave it out");
   if (options.device.is_cpu()) return;
   require(!options.beside_twin.value_or(false) && !options.dry_run, ErrorCode::kUnsupported, "train",
-          "{} is for the CPU alone so far; leave --device or that out",
+          "{} works on the CPU only so far; leave it or --device out",
           options.dry_run ? "--dry-run" : "--beside-twin");
   static_cast<void>(cuda::gpu(options.device));
   if (options.memory_limit) cuda::limit_memory(options.device, *options.memory_limit);
@@ -62,7 +62,7 @@ void require_fresh_or_resumed(const TrainOptions& options) {
   if (options.checkpoint.empty() || options.resume) return;
   const auto found = train::newest_checkpoint(options.checkpoint);
   require(!found, ErrorCode::kInvalidArgument, "train",
-          "{} holds checkpoints of an earlier run; go on with --resume, or name another folder",
+          "{} contains checkpoints of an earlier run; continue it with --resume, or name another folder",
           options.checkpoint.string());
 }
 
@@ -159,57 +159,59 @@ void add_train(CLI::App& app) {
   command->add_option("model", options->model, models)->required();
   command->add_option(
       "--data", options->data,
-      "what to train on in place of the shipped data: for images a CSV as digits.csv.gz or the folder of "
-      "CIFAR-10's binary files, for forecasters a CSV as co2_weekly.csv, for gpt a text file or a "
-      "folder of them");
-  command->add_option("--epochs", options->epochs, "default: the model's own")
+      "data to train on instead of the shipped data: for images a CSV like digits.csv.gz or the folder with "
+      "CIFAR-10's binary files, for forecasters a CSV like co2_weekly.csv, for gpt a text file or a folder "
+      "of text files");
+  command->add_option("--epochs", options->epochs, "number of epochs; default: depends on the model")
       ->check(whole_number(1, INT32_MAX));
-  command->add_option("--steps", options->steps, "steps an epoch; default: one pass, or the model's own")
+  command
+      ->add_option("--steps", options->steps,
+                   "steps per epoch; default: one pass over the data, or depends on the model")
       ->check(whole_number(1));
-  command->add_option("--batch", options->batch, "rows a step; default: the model's own")
+  command->add_option("--batch", options->batch, "batch size, in rows; default: depends on the model")
       ->check(whole_number(1));
   std::vector<std::string> optimizers;
   for (const NamedOptimizer& optimizer : named_optimizers()) optimizers.push_back(optimizer.name);
   command
       ->add_option("--optimizer", options->optimizer,
-                   fmt::format("{}; default: the model's own", fmt::join(optimizers, ", ")))
+                   fmt::format("{}; default: depends on the model", fmt::join(optimizers, ", ")))
       ->check(CLI::IsMember(optimizers));
   command
       ->add_option("--learning-rate", options->learning_rate,
-                   "the highest; default: the model's own, with another optimizer what is usual for it")
+                   "the peak learning rate; default: depends on the model, or on the optimizer if "
+                   "--optimizer is given")
       ->check(positive_number());
   command
       ->add_option("--accumulate", options->accumulate,
-                   "batches an update: their gradients are summed, weighted by rows")
+                   "batches per update: their gradients are summed, weighted by rows")
       ->check(whole_number(1, INT32_MAX));
   command->add_flag("--dry-run", options->dry_run,
-                    "print what memory the training takes under SGD, RMSprop and Adam, and end");
-  command->add_option("--seed", options->seed, "of weights, order and dropout")
+                    "print how much memory the training takes with SGD, RMSprop and Adam, and exit");
+  command->add_option("--seed", options->seed, "seed of weights, data order and dropout")
       ->check(whole_number(0))
       ->capture_default_str();
   command->add_option("--threads", options->threads, "compute threads")
       ->check(whole_number(1, kMostComputeThreads));
   command->add_flag("--deterministic", options->deterministic,
-                    "choose kernels by rule, not by timing: equal runs give equal bits");
+                    "choose kernels by rule, not by timing, so that equal runs give bitwise equal results");
   command->add_flag("--require-flat", options->require_flat,
-                    "exit with 1 unless the time of a step is found flat over the run");
+                    "exit with 1 unless the time of a step is found to be flat over the run");
   CLI::Option* beside_twin = command->add_flag_function(
       "--beside-twin,!--no-beside-twin", [options](int64_t count) { options->beside_twin = count > 0; },
-      "judge the time of a step against a second process that trains the same: the two alternate before and "
-      "after the run, and the second is paused in between, so that changes of the machine's speed cancel "
-      "out; takes some seconds and twice the memory; default with --require-flat where the number of steps "
-      "is known and the run isn't resumed");
+      "judge the time of a step against a second process that runs the same training: the two alternate "
+      "before and after the run, and the second is paused in between, so that changes of the machine's speed "
+      "cancel out; takes some seconds and twice the memory; default with --require-flat if the number of "
+      "steps is known and the run isn't resumed");
   command->add_flag(
       "--enforce-sealed", options->enforce_sealed,
-      "end with an error and the stack of the place where a step after warm-up first makes something: an "
-      "allocation, tensor, graph node, plan, thread or file handle");
+      "fail, with a stack trace, where a step after warm-up first creates something: an allocation, tensor, "
+      "graph node, plan, thread or file handle");
   command
       ->add_option(
           "--memory-at", options->memory_at,
-          "steps, counted over all epochs, after which memory is written down: by tag, live objects, and the "
-          "resident set by owner; also after warm-up and at the end; default with --out and --json: 1,000 "
-          "and "
-          "each power of ten beyond")
+          "steps, counted over all epochs, after which memory is recorded: by tag, live objects, and the "
+          "resident set by owner; it is also recorded after warm-up and at the end; default with --out or "
+          "--json: 1,000 and each larger power of ten")
       ->delimiter(',')
       ->check(whole_number(1));
   command->add_option("--json", options->json, "file for settings, epochs, test results and report");
@@ -217,12 +219,12 @@ void add_train(CLI::App& app) {
                       "folder for report.html, train.json, history.csv and windows.csv");
   add_precision_option(*command, options->precision);
   add_device_option(*command, options->device,
-                    "where the steps run; on cuda, models whose ops all have kernels there (docs/gpu.md)");
+                    "device to train on; on cuda, only models whose ops all have CUDA kernels (docs/gpu.md)");
   command
       ->add_option(
           "--memory-limit", options->memory_limit,
-          "of the device's memory, as 512MB or 2GiB, in whole pieces of what the device hands out (2 MiB): "
-          "tensors take no more; default: all there is")
+          "the most device memory that tensors may take, such as 512MB or 2GiB, in whole pieces of what the "
+          "device hands out (2 MiB); default: all of it")
       ->transform(CLI::AsSizeValue(true))
       ->transform(CLI::Validator(  // the last of them is asked first
           [](const std::string& text) {
@@ -231,47 +233,48 @@ void add_train(CLI::App& app) {
           "SIZE"));
   CLI::Option* checkpoint = command->add_option(
       "--checkpoint", options->checkpoint,
-      "folder for checkpoints: after every epoch and at the end by SIGINT, SIGTERM or SIGHUP; the newest "
-      "three are kept; the trained weights go to weights.safetensors there");
+      "folder for checkpoints, which are saved after every epoch and when SIGINT, SIGTERM or SIGHUP stops "
+      "the run; the newest three are kept; the trained weights are saved there as weights.safetensors");
   command->add_option("--checkpoint-epochs", options->checkpoint_epochs, "epochs between checkpoints")
       ->check(whole_number(1, INT32_MAX))
       ->capture_default_str()
       ->needs(checkpoint);
-  command->add_option("--checkpoint-every", options->checkpoint_every, "steps between checkpoints, besides")
+  command->add_option("--checkpoint-every", options->checkpoint_every, "steps between additional checkpoints")
       ->check(whole_number(1))
       ->needs(checkpoint);
   CLI::Option* weights_only =
       command
           ->add_flag("--weights-only", options->weights_only,
-                     "checkpoints hold the weights alone, for load_weights: smaller, and nothing can be "
-                     "resumed from them")
+                     "checkpoints contain the weights only, for load_weights: they are smaller, but a run "
+                     "can't be resumed from them")
           ->needs(checkpoint);
   command
       ->add_option("--checkpoint-name", options->checkpoint_name,
-                   "template of the checkpoints' names, with epoch, step, total_steps and the results as "
+                   "template of the checkpoints' names, with epoch, step, total_steps and results such as "
                    "loss and val_loss; default: cp-{epoch:04d}-{total_steps:08d}, with --weights-only "
                    "cp-{epoch:04d}")
       ->needs(checkpoint);
   command
       ->add_option("--keep-checkpoints", options->keep_checkpoints,
-                   "so many newest ones, 0 for all; default: 3, with --weights-only all")
+                   "number of newest checkpoints to keep, 0 for all; default: 3, or all with --weights-only")
       ->check(whole_number(0, INT32_MAX))
       ->needs(checkpoint);
   command
       ->add_flag(
           "--resume", options->resume,
-          "go on from the newest whole checkpoint in the folder, as if the run had never ended; begins "
-          "anew where there is none")
+          "continue from the newest undamaged checkpoint in the folder, as if the run had never stopped; if "
+          "there is none, start from the beginning")
       ->needs(checkpoint)
       ->excludes(beside_twin)
       ->excludes(weights_only);
   CLI::Option* tensorboard = command->add_option(
       "--tensorboard", options->tensorboard,
-      "folder for event files: losses and metrics of training and validation, memory, the graph, and every "
-      "epoch histograms of weights and step times");
+      "folder for TensorBoard's event files: losses and metrics of training and validation, memory, the "
+      "graph, and, after every epoch, histograms of weights and step times");
   command
       ->add_flag("--gradient-histograms", options->gradient_histograms,
-                 "of the last step of every epoch, besides; keeps the gradients, which takes their bytes")
+                 "also write histograms of the gradients of the last step of every epoch; keeps the "
+                 "gradients in memory")
       ->needs(tensorboard);
   CLI::Option* trace = command->add_option(
       "--trace", options->trace,
@@ -282,9 +285,10 @@ void add_train(CLI::App& app) {
                    "which steps of this process to trace: FROM:TO, or the first N; default: steps 3 to 34")
       ->check(step_range())
       ->needs(trace);
-  command->add_option("--graphs", options->graphs,
-                      "folder for the graphs of all captured functions, a stage each from trace to plan: "
-                      "Graphviz and TensorBoard");
+  command->add_option(
+      "--graphs", options->graphs,
+      "folder for the graphs of all captured functions at every stage from trace to plan, for Graphviz and "
+      "TensorBoard");
   command->callback([options] { run(*options); });
 }
 

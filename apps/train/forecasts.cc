@@ -30,7 +30,7 @@ double year_of(int32_t date) {
 /// Truth and forecast in ppm over the test years; and the last two of them, larger.
 std::vector<observe::Plot> forecast_plots(const data::Co2& co2, const Tensor& predictions) {
   observe::PlotSeries truth{.name = "measured", .x = {}, .y = {}};
-  observe::PlotSeries forecast{.name = "forecast a week before", .x = {}, .y = {}, .dashed = true};
+  observe::PlotSeries forecast{.name = "forecast one week ahead", .x = {}, .y = {}, .dashed = true};
   const auto count = static_cast<size_t>(predictions.extent(0)), first = co2.ppm.size() - count;
   for (size_t i = 0; i < count; ++i) {
     const double year = year_of(co2.dates[first + i]);
@@ -57,18 +57,20 @@ std::vector<observe::Plot> forecast_plots(const data::Co2& co2, const Tensor& pr
 std::string result_of(const data::ForecastError& error, const data::Co2& co2) {
   const double best = std::min(co2.same_as_last_week.rmse_ppm, co2.seasonal_with_trend.rmse_ppm);
   const double gain = 100 * (1 - error.rmse_ppm / best);
-  return gain > 0 ? fmt::format("It errs {:.0f} % less than the better of the two simple forecasts.", gain)
-                  : fmt::format(
-                        "It errs {:.0f} % more than the better of the two simple forecasts; train it "
-                        "for longer.",
-                        -gain);
+  return gain > 0
+             ? fmt::format("Its error is {:.0f} % lower than that of the better of the two simple forecasts.",
+                           gain)
+             : fmt::format(
+                   "Its error is {:.0f} % higher than that of the better of the two simple forecasts; train "
+                   "it for longer.",
+                   -gain);
 }
 
 void train_forecaster(const TrainOptions& options, const TrainSettings& settings, const std::string& name,
                       const std::function<std::unique_ptr<nn::Module>()>& make) {
   TrainSession session(options, settings);
   const data::Co2 co2 = data::load_co2(session.data());
-  fmt::print("co2: {} windows of {} weeks to train on, {} from 1990 on to test on\n",
+  fmt::print("co2: {} windows of {} weeks for training, {} from 1990 on for testing\n",
              co2.train.inputs.extent(0), co2.train.inputs.extent(1), co2.test.inputs.extent(0));
   const std::unique_ptr<nn::Module> model = make();
   auto batches = session.batches(data::from_tensor_slices(sequences(co2.train.inputs), co2.train.targets));
@@ -118,10 +120,10 @@ void train_tcn(const TrainOptions& options) {
 }  // namespace
 
 std::vector<TrainableModel> forecast_models() {
-  return {{"co2", "the LSTM forecaster of weekly CO2, one week ahead", train_lstm},
-          {"lstm", "the same", train_lstm},
-          {"gru", "gated recurrent units in its place", train_gru},
-          {"tcn", "causal dilated convolutions in its place", train_tcn}};
+  return {{"co2", "an LSTM that forecasts weekly CO2, one week ahead", train_lstm},
+          {"lstm", "another name for co2", train_lstm},
+          {"gru", "the same forecast with a GRU", train_gru},
+          {"tcn", "the same forecast with causal dilated convolutions", train_tcn}};
 }
 
 }  // namespace isochron::apps

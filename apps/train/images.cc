@@ -61,11 +61,11 @@ Images load_images(const std::filesystem::path& path, const Wanted& wanted) {
 
 std::string described(const Images& images, const Wanted& wanted) {
   const bool scaled = images.name == "digits" && (wanted.side != 8 || wanted.colours);
-  return fmt::format("{}: {} images of {} x {} to train on, {} to test on{}", images.name,
+  return fmt::format("{}: {} images of {} x {} for training, {} for testing{}", images.name,
                      images.train.images.extent(0), images.train.images.extent(1),
                      images.train.images.extent(2), images.test.images.extent(0),
                      scaled ? fmt::format(" (8 x 8 scaled up{}; --data FOLDER trains on CIFAR-10)",
-                                          wanted.colours ? ", one grey in three channels" : "")
+                                          wanted.colours ? ", the grey channel three times" : "")
                             : "");
 }
 

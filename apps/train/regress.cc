@@ -25,12 +25,13 @@ double variance(const Tensor& values) {
 
 void train_regress(const TrainOptions& options) {
   require(options.data.empty(), ErrorCode::kInvalidArgument, "train",
-          "regress draws its own data; --data belongs to the other models");
+          "regress generates its own data; --data is for the other models");
   TrainSession session(options, {.epochs = 10, .batch = 32, .decay = false});
   const Tensor x = random_normal({1000, 100});
   const Tensor y = random_normal({1000, 1});
   const Tensor other_x = random_normal({200, 100}), other_y = random_normal({200, 1});
-  fmt::print("regress: 1000 rows of 100 standard normal numbers, targets as well; 200 more to validate on\n");
+  fmt::print(
+      "regress: 1000 rows of 100 standard normal numbers with random targets; 200 more for validation\n");
   nn::Sequential model = nn::mlp({10, 1});
   auto batches = session.batches(data::from_tensor_slices(x, y));
   train::Trainer trainer =
@@ -47,8 +48,8 @@ void train_regress(const TrainOptions& options) {
   auto all = data::from_tensor_slices(x, y).batch(1000);
   const double loss = trainer.evaluate(all)["loss"], mean = variance(y);
   session.finish({.title = "A small network on random numbers",
-                  .task = "the 1,000 rows it was trained on, which hold nothing to learn but by heart",
-                  .result = fmt::format("It remembers {:.0f} % of the variance.", 100 * (1 - loss / mean)),
+                  .task = "the 1,000 rows it was trained on, which are random: it can only memorize them",
+                  .result = fmt::format("Explained variance: {:.0f} %.", 100 * (1 - loss / mean)),
                   .measures = {"mean squared error"},
                   .compared = {{"this model", {loss}}, {"always the mean", {mean}}},
                   .test = {{"loss", loss}, {"always_the_mean_loss", mean}}});

@@ -27,9 +27,10 @@ train::ModelCheckpointOptions checkpoint_options(const TrainOptions& options) {
       options.checkpoint_name.empty() ? default_name(options) : options.checkpoint_name;
   require(!name.empty() && !name.has_parent_path() && name != "." && name != "..",
           ErrorCode::kInvalidArgument, "train",
-          "--checkpoint-name names a file in the folder, such as cp-{{epoch:04d}}, got '{}'", name.string());
+          "--checkpoint-name must be a file name, without a folder, such as cp-{{epoch:04d}}, got '{}'",
+          name.string());
   require(std::filesystem::path(name).replace_extension() != "weights", ErrorCode::kInvalidArgument, "train",
-          "--checkpoint-name '{}' is the name of the trained weights' own file; choose another",
+          "--checkpoint-name '{}' is the name of the file for the trained weights; choose another",
           name.string());
   return {.filepath = options.checkpoint / name,
           .save_weights_only = options.weights_only,

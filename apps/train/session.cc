@@ -148,13 +148,13 @@ train::Trainer TrainSession::trainer(train::BatchFunctions functions, train::Bat
 }
 
 void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitOptions fit_options) {
-  fmt::print("{} epochs{}, batch {}{}, {}, learning rate {:g}{}{}\n", epochs_,
-             options_.steps + settings_.steps_per_epoch > 0
-                 ? fmt::format(" of {} steps", steps_per_epoch(data))
-                 : "",
-             batch_, options_.accumulate > 1 ? fmt::format(", an update every {}", options_.accumulate) : "",
-             optimizer_name_, learning_rate_, settings_.warmup_share > 0 ? " after warm-up" : "",
-             settings_.decay ? ", down by half a cosine" : "");
+  fmt::print(
+      "{} epochs{}, batch {}{}, {}, learning rate {:g}{}{}\n", epochs_,
+      options_.steps + settings_.steps_per_epoch > 0 ? fmt::format(" of {} steps", steps_per_epoch(data))
+                                                     : "",
+      batch_, options_.accumulate > 1 ? fmt::format(", one update per {} batches", options_.accumulate) : "",
+      optimizer_name_, learning_rate_, settings_.warmup_share > 0 ? " after warm-up" : "",
+      settings_.decay ? ", cosine decay" : "");
   if (options_.precision != Precision::kF32 && options_.device.is_cpu())
     fmt::print("{}\n", ops::narrow_arithmetic(options_.precision));
   std::fflush(stdout);
@@ -183,10 +183,10 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
     const std::string text = options_.weights_only
                                  ? fmt::format("{}; the weights so far are in {}", history_.stopped,
                                                (options_.checkpoint / kWeightsName).string())
-                                 : fmt::format("{}; what was done is in {}, go on with --resume",
+                                 : fmt::format("{}; the run so far is saved in {}; continue with --resume",
                                                history_.stopped, options_.checkpoint.string());
     if (options_.weights_only) save_weights();
-    judge({.title = "train " + options_.model + ", interrupted", .result = "No test: " + text + "."});
+    judge({.title = "train " + options_.model + ", interrupted", .result = "Not tested: " + text + "."});
     throw Interrupted(history_.interrupted_by, text);
   }
   if (!options_.checkpoint.empty()) save_weights();
@@ -194,24 +194,25 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
 
 /// After the device failed, with all that wasn't saved.
 std::string TrainSession::way_on() {
-  if (options_.checkpoint.empty()) return "nothing was saved, for which --checkpoint names a folder";
+  if (options_.checkpoint.empty())
+    return "nothing was saved; to save checkpoints, name a folder with --checkpoint";
   try {
     if (checkpoints_) checkpoints_->flush();
   } catch (const Error&) {  // then an older one is the last
   }
   if (options_.weights_only) {
-    return fmt::format("weights saved so far are in {}; nothing can be resumed from them",
+    return fmt::format("the weights saved so far are in {}; the run can't be resumed from them",
                        options_.checkpoint.string());
   }
   const auto found = train::newest_checkpoint(options_.checkpoint);
-  if (!found) return fmt::format("no checkpoint was in {} yet", options_.checkpoint.string());
-  return fmt::format("the last good checkpoint is {}; go on from it with --resume", found->path.string());
+  if (!found) return fmt::format("there was no checkpoint in {} yet", options_.checkpoint.string());
+  return fmt::format("the last good checkpoint is {}; continue from it with --resume", found->path.string());
 }
 
 void TrainSession::run_beside_twin(train::FitOptions& fit_options, int64_t steps_each) {
   const bool known = epochs_ > 1 && steps_each > 0;
   require(known || !options_.beside_twin.value_or(false), ErrorCode::kInvalidArgument, "train",
-          "--beside-twin needs two epochs or more of a known number of steps");
+          "--beside-twin needs at least two epochs with a known number of steps");
   if (!known) return;
   if (options_.twin != nullptr) beside_twin_.emplace(*options_.twin);
   fit_options.after_iteration = [this, all = checked_mul<int64_t>(epochs_, steps_each, "train")] {
@@ -303,11 +304,11 @@ void TrainSession::finish(const TrainOutcome& outcome) {
   const std::optional<observe::RunReport> report = judge(outcome);
   for (const auto& [name, value] : outcome.test.items()) {
     require(!value.is_number() || std::isfinite(value.get<double>()), ErrorCode::kNotANumber, "train",
-            "the test's {} is {}; try a smaller learning rate", name, value.get<double>());
+            "the {} of the test is {}; try a smaller learning rate", name, value.get<double>());
   }
   if (options_.require_flat && (!report || report->time.kind != observe::Flatness::kFlat)) {
-    throw CheckFailed(fmt::format("the time of a step is not found flat: {}",
-                                  report ? report->time.reason : "no step was made"));
+    throw CheckFailed(fmt::format("the time of a step was not found to be flat: {}",
+                                  report ? report->time.reason : "no step was run"));
   }
 }
 
@@ -320,12 +321,14 @@ std::optional<observe::RunReport> TrainSession::judge(const TrainOutcome& outcom
     report = observe::make_report(*run);
     fmt::print("\n{}", observe::summary_text({&*report, 1}));
     if (beside_twin_ && run->turns.after.size() < observe::kLeastTurnPairs) {
-      fmt::print("  the training was too short to be beside its twin twice; time is judged without\n");
+      fmt::print(
+          "  the training was too short to alternate with its twin twice; its time is judged without the "
+          "twin\n");
     } else if (beside_twin_) {
       fmt::print("  {}: {}\n", report->name, report->time.reason);
     }
   } else {
-    fmt::print("\nnothing was left to train, so there is no time of a step to judge\n");
+    fmt::print("\nnothing was left to train, so there is no step time to judge\n");
   }
   if (memory_ && !options_.memory_at.empty()) {
     fmt::print("\n{}", observe::memory_text(memory_->moments()));

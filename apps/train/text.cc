@@ -97,12 +97,12 @@ void train_gpt(const TrainOptions& options) {
                                  .learning_rate = 2e-3,
                                  .warmup_share = 0.04});
   const data::Text text = load_text(session.data());
-  fmt::print("text: {} characters of {} files to train on, {} to validate on, {} different ones\n",
+  fmt::print("text: {} characters of {} files for training, {} for validation, {} distinct characters\n",
              text.train.elems(), text.files, text.validation.elems(), text.vocabulary.size());
   for (const Tensor& part : {text.train, text.validation}) {
     require(part.elems() > kContext, ErrorCode::kBadFormat,
             session.data().empty() ? "train" : session.data().string(),
-            "{} characters are too few to train on windows of {} and to test on a tenth of them; give it "
+            "{} characters are too few to train on windows of {} and to test on a tenth of them; provide "
             "more text",
             text.train.elems() + text.validation.elems(), kContext + 1);
   }
@@ -122,10 +122,10 @@ void train_gpt(const TrainOptions& options) {
       {.title = "A small GPT on text",
        .task =
            fmt::format("{} windows of {} characters from the ends of the files", held_out.elems(), kContext),
-       .result = fmt::format("It is left with {:.2f} bits of surprise a character; the frequencies of pairs "
-                             "leave {:.2f}.",
+       .result = fmt::format("Its loss is {:.2f} bits per character; predicting from the frequencies of "
+                             "pairs of characters gives {:.2f}.",
                              loss / std::log(2.0), pairs / std::log(2.0)),
-       .measures = {"nats a character"},
+       .measures = {"nats per character"},
        .compared = {{"this model", {loss}},
                     {"frequencies of pairs", {pairs}},
                     {"frequencies of characters", {alone}}},
@@ -136,7 +136,8 @@ void train_gpt(const TrainOptions& options) {
 }  // namespace
 
 std::vector<TrainableModel> text_models() {
-  return {{"gpt", "a small GPT on the project's own text, or any; prints a sample of its own", train_gpt}};
+  return {{"gpt", "a small GPT on the project's own text, or any other; prints a sample that it wrote",
+           train_gpt}};
 }
 
 }  // namespace isochron::apps

@@ -117,7 +117,7 @@ std::string narrow_arithmetic(Precision precision) {
   const DType dtype = precision == Precision::kMixedF16 ? DType::kF16 : DType::kBF16;
   const std::string_view rounded =
       precision == Precision::kMixedFp8
-          ? "factors of dense layers rounded to 8 bits, which this processor has no products of; "
+          ? "factors of dense layers rounded to 8 bits, which this processor can't multiply; "
           : "";
   if (multiplies_in(dtype)) {
     return fmt::format("{}: {}multiplied by the processor's {} instructions, summed in f32",

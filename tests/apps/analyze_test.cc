@@ -114,7 +114,7 @@ TEST_F(Analyze, TimeForAsMuchWorkIsJudged) {
   const std::string table = "tokens,ms\n100,1\n400,4\n200,2\n400,8\n";
   const IterationTimes times = read_times({.path = write("t.csv", table), .column = "ms", .work = "tokens"});
   EXPECT_THAT(times.series[0].ns, ElementsAre(3e6, 3e6, 3e6, 6e6)) << "as if each had 300";
-  EXPECT_EQ(times.each, "the time of 300 of 'tokens', the median row's");
+  EXPECT_EQ(times.each, "the time per 300 of 'tokens', which is the median of the rows");
   for (const char* work : {"0", "-1", "many", "inf"}) {
     const std::string bad = write("bad.csv", "tokens,ms\n100,1\n" + std::string(work) + ",4\n");
     EXPECT_ERROR(read_times({.path = bad, .column = "ms", .work = "tokens"}), ErrorCode::kBadFormat,
@@ -145,7 +145,7 @@ TEST_F(Analyze, EachRankIsJudgedAndTheWorstDecides) {
   EXPECT_THAT(outcome.text,
               AllOf(HasSubstr("400 iterations (phase 'train'), median"), HasSubstr("rank 0: 400 iterations"),
                     HasSubstr("the worst is rank 2:\ngrowing: +"),
-                    HasSubstr("other phases, which --phase judges: 'val' (120 values, median 5.00 ms)"),
+                    HasSubstr("other phases (choose one with --phase): 'val' (120 values, median 5.00 ms)"),
                     HasSubstr("can't tell whether the program or the machine slowed")));
   const nlohmann::json result = read_json(json);
   EXPECT_EQ(result["time"]["kind"], "growing");
@@ -154,7 +154,7 @@ TEST_F(Analyze, EachRankIsJudgedAndTheWorstDecides) {
   EXPECT_EQ(result["source"]["ranks"][2]["rank"], "2");
   EXPECT_NEAR(result["source"]["ranks"][2]["change"].get<double>(), 0.3, 0.05);
   EXPECT_EQ(result["source"]["other_phases"][0]["name"], "val");
-  EXPECT_THAT(run_isochron("analyze " + file + columns + "--require-flat"), Ends(1, "not found flat"));
+  EXPECT_THAT(run_isochron("analyze " + file + columns + "--require-flat"), Ends(1, "not found to be flat"));
   EXPECT_THAT(run_isochron("analyze " + file + columns + "--phase val"),
               Ends(0, "40 iterations (phase 'val')"));
   EXPECT_THAT(run_isochron("analyze " + file + columns + "--phase test"),
@@ -188,12 +188,13 @@ TEST_F(Analyze, ATableIsToldFromALog) {
   EXPECT_EQ(program("Epoch 1, Time: 1.5 s"), "lines of a loop");
   EXPECT_EQ(program("Epoch 1, 0.5, Time: 1.5 s\nEpoch 2, 0.4, Time: 1.6 s\n"), "lines of a loop");
   EXPECT_ERROR(program("a;b\n1;2\n"), ErrorCode::kInvalidArgument, "has several columns (a, b)");
-  EXPECT_ERROR(program("5\n6\n"), ErrorCode::kInvalidArgument, "nothing says in which unit");
+  EXPECT_ERROR(program("5\n6\n"), ErrorCode::kInvalidArgument, "the unit of the times is unknown");
 }
 
 TEST_F(Analyze, StandardInputNeedsNoDash) {
   const std::string found =
-      "standard input: 12 values (Keras, phase 'Epoch'), each the mean time of a step in a bar of 20";
+      "standard input: 12 values (Keras, phase 'Epoch'), each the mean time of a step over a progress bar of "
+      "20";
   EXPECT_THAT(run_isochron("analyze < " + sample("keras3")), Ends(0, found));
   EXPECT_THAT(run_isochron("analyze - < " + sample("keras3")), Ends(0, found));
   EXPECT_THAT(
@@ -210,10 +211,9 @@ TEST_F(Analyze, SaysOfALogWhatItsValuesHide) {
               AllOf(HasSubstr("inconclusive"), HasSubstr("nearly all values are the same number"),
                     HasSubstr("note: Keras counts validation")));
   const Outcome bar = run_isochron("analyze " + sample("tqdm"));
-  EXPECT_THAT(
-      bar,
-      Ends(0,
-           "148 values (tqdm, phase 'bar'), each the time of an iteration as an update of the bar shows it"));
+  EXPECT_THAT(bar, Ends(0,
+                        "148 values (tqdm, phase 'bar'), each the time of an iteration as shown by an update "
+                        "of the progress bar"));
   EXPECT_THAT(bar.text, AllOf(HasSubstr("growing: +"),
                               HasSubstr("note: each value is an average over the latest steps")));
 }
@@ -225,8 +225,8 @@ TEST_F(Analyze, TenEpochsGetAVerdict) {
   EXPECT_THAT(
       outcome.text,
       AllOf(HasSubstr("10 values (lines of a loop, phase 'Epoch Loss Time'), each the time of an epoch"),
-            HasSubstr("note: fewer than 64 values are judged by their trend, taken as independent; the first "
-                      "is left out as warm-up")));
+            HasSubstr("note: fewer than 64 values are judged by their trend, assuming that they are "
+                      "independent; the first is left out as warm-up")));
   std::ifstream file(page);
   const std::string text(std::istreambuf_iterator<char>(file), {});
   EXPECT_THAT(text, AllOf(HasSubstr("10 values (lines of a loop"), HasSubstr("growing"),
@@ -234,12 +234,12 @@ TEST_F(Analyze, TenEpochsGetAVerdict) {
   const std::string few = write("few.csv", "time_s\n9\n1.01\n1.00\n1.02\n1.01\n1.00\n1.01\n1.02\n1.01\n");
   EXPECT_THAT(run_isochron("analyze " + few + " --require-flat"), Ends(0, "flat: "));
   EXPECT_THAT(run_isochron("analyze " + few + " --warmup 5"),
-              Ends(0, "too few: 4, 5 are needed\nabout 6 iterations"));
+              Ends(0, "too few values: 4, and 5 are needed\nabout 6 iterations"));
 }
 
 TEST_F(Analyze, SmoothedValuesThatAreFewAreTakenApart) {
   EXPECT_THAT(run_isochron("analyze " + sample("tqdm_slow")),
-              Ends(0, "of every fifth value, for neighbours share iterations"));
+              Ends(0, "judged from every fifth value, because neighbours share iterations"));
 }
 
 TEST_F(Analyze, OptionsThatDontGoTogetherAreRefused) {

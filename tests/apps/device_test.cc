@@ -85,7 +85,7 @@ TEST(OnADevice, CasesOfTheBenchAreTimed) {
   const Outcome in_order = run("bench --case tiny --device cuda --steps 5 --json --in-order");
   const nlohmann::json linear = first_line(in_order);
   EXPECT_EQ(linear["longest_chain"], linear["instructions"]);
-  EXPECT_THAT(run("bench --case data --device cuda"), Ends(2, "runs on the cpu; leave --device out"));
+  EXPECT_THAT(run("bench --case data --device cuda"), Ends(2, "runs on the CPU only; leave --device out"));
 }
 
 TEST(OnADevice, ChaptersRun) {
@@ -115,12 +115,12 @@ TEST(TrainingOnADevice, ALostOneLeavesTheLastCheckpoint) {
   const TempFolder folder;
   const std::string line = "train regress --device cuda --epochs 5 --steps 4",
                     saved = (folder / "saved").string();
-  EXPECT_EXIT(lose_device(line, 2), testing::ExitedWithCode(5), "nothing was saved, for which --checkpoint");
+  EXPECT_EXIT(lose_device(line, 2), testing::ExitedWithCode(5), "nothing was saved; to save checkpoints");
   EXPECT_EXIT(lose_device(line + " --checkpoint " + saved, 2), testing::ExitedWithCode(5),
-              "no checkpoint was in");
+              "there was no checkpoint in");
   EXPECT_EXIT(lose_device(line + " --checkpoint-every 1 --checkpoint " + saved, 14),
               testing::ExitedWithCode(5),
-              "the last good checkpoint is .*cp-0003-00000011.safetensors; go on from it with --resume");
+              "the last good checkpoint is .*cp-0003-00000011.safetensors; continue from it with --resume");
 }
 
 TEST_P(TrainedOnADevice, LearnsWhatTheCpuLearns) {

@@ -51,38 +51,39 @@ TEST_P(LogSamples, AreReadWithoutAPattern) {
     EXPECT_THAT(times.others, Contains(Field(&OtherPhase::name, sample.other)));
 }
 
-constexpr const char* kTwenty = "mean time of a step in a bar of 20";
-constexpr const char* kEighteen = "mean time of a step in a bar of 18";
-constexpr const char* kUpdate = "the time of an iteration as an update of the bar shows it";
+constexpr const char* kTwenty = "mean time of a step over a progress bar of 20";
+constexpr const char* kEighteen = "mean time of a step over a progress bar of 18";
+constexpr const char* kUpdate = "the time of an iteration as shown by an update of the progress bar";
 INSTANTIATE_TEST_SUITE_P(
     All, LogSamples,
-    testing::Values(
-        Sample{"keras3", "Keras", "Epoch", 12, 11, 7e6, kTwenty, "evaluation"},
-        Sample{"keras3_terminal", "Keras", "Epoch", 10, 0, 12e6, kEighteen, ""},
-        Sample{"keras3_lines", "Keras", "Epoch", 12, 5, 17e6, kEighteen, ""},
-        Sample{"keras2", "Keras", "Epoch", 10, 0, 6e6, kTwenty, "evaluation"},
-        Sample{"keras2_terminal", "Keras", "Epoch", 10, 6, 7e6, kTwenty, ""},
-        Sample{"keras2_lines", "Keras", "Epoch", 12, 0, 19e6, kTwenty, ""},
-        Sample{"tqdm", "tqdm", "bar", 148, 147, 1e9 / 330.97, kUpdate, ""},
-        Sample{"tqdm_epochs", "tqdm", "Epoch", 10, 1, 1e9 / 247.49, "mean time of a batch in a bar of 25",
-               ""},
-        Sample{"tqdm_nested", "tqdm", "epoch lr", 8, 7, 1e9 / 249.94, "an iteration in a bar of 30",
-               "epochs"},
-        Sample{"tqdm_slow", "tqdm", "bar", 11, 0, 1.12e9, "the time of a chunk", ""},
-        Sample{"tqdm_scaled", "tqdm", "bar", 61, 0, 1e12 / 6.49e6, "the time of 1000 tok", "stream"},
-        Sample{"lightning", "Lightning", "Epoch", 8, 2, 1e9 / 66.00, "in a bar of 32",
-               "Validation DataLoader"},
-        Sample{"lightning_rich", "Lightning's rich bar", "Epoch", 8, 7, 1e9 / 137.41, "in a bar of 32", ""},
-        Sample{"lightning_rich_terminal", "Lightning's rich bar", "Epoch", 8, 7, 1e9 / 134.64,
-               "in a bar of 32", "Validation"},
-        Sample{"transformers", "tqdm", "bar of 200", 31, 0, 1e9 / 72.60, kUpdate, "bar of 20"},
-        Sample{"imagenet", "PyTorch's ImageNet example", "Epoch", 82, 1, 220e6, "the time of an iteration",
-               "Test"},
-        Sample{"torchvision", "torchvision's references", "Epoch", 128, 0, 480e6, "the time of an iteration",
-               "Test"},
-        Sample{"loop_epochs", "lines of a loop", "Epoch Loss Time", 10, 9, 60e6, "the time of an epoch",
-               "validated epoch accuracy took"},
-        Sample{"loop_steps", "lines of a loop", "step", 100, 0, 3e6, "the time of a step", ""}),
+    testing::Values(Sample{"keras3", "Keras", "Epoch", 12, 11, 7e6, kTwenty, "evaluation"},
+                    Sample{"keras3_terminal", "Keras", "Epoch", 10, 0, 12e6, kEighteen, ""},
+                    Sample{"keras3_lines", "Keras", "Epoch", 12, 5, 17e6, kEighteen, ""},
+                    Sample{"keras2", "Keras", "Epoch", 10, 0, 6e6, kTwenty, "evaluation"},
+                    Sample{"keras2_terminal", "Keras", "Epoch", 10, 6, 7e6, kTwenty, ""},
+                    Sample{"keras2_lines", "Keras", "Epoch", 12, 0, 19e6, kTwenty, ""},
+                    Sample{"tqdm", "tqdm", "bar", 148, 147, 1e9 / 330.97, kUpdate, ""},
+                    Sample{"tqdm_epochs", "tqdm", "Epoch", 10, 1, 1e9 / 247.49,
+                           "mean time of a batch over a progress bar of 25", ""},
+                    Sample{"tqdm_nested", "tqdm", "epoch lr", 8, 7, 1e9 / 249.94,
+                           "an iteration over a progress bar of 30", "epochs"},
+                    Sample{"tqdm_slow", "tqdm", "bar", 11, 0, 1.12e9, "the time of a chunk", ""},
+                    Sample{"tqdm_scaled", "tqdm", "bar", 61, 0, 1e12 / 6.49e6, "the time of 1000 tok",
+                           "stream"},
+                    Sample{"lightning", "Lightning", "Epoch", 8, 2, 1e9 / 66.00, "over a progress bar of 32",
+                           "Validation DataLoader"},
+                    Sample{"lightning_rich", "Lightning's rich bar", "Epoch", 8, 7, 1e9 / 137.41,
+                           "over a progress bar of 32", ""},
+                    Sample{"lightning_rich_terminal", "Lightning's rich bar", "Epoch", 8, 7, 1e9 / 134.64,
+                           "over a progress bar of 32", "Validation"},
+                    Sample{"transformers", "tqdm", "bar of 200", 31, 0, 1e9 / 72.60, kUpdate, "bar of 20"},
+                    Sample{"imagenet", "PyTorch's ImageNet example", "Epoch", 82, 1, 220e6,
+                           "the time of an iteration", "Test"},
+                    Sample{"torchvision", "torchvision's references", "Epoch", 128, 0, 480e6,
+                           "the time of an iteration", "Test"},
+                    Sample{"loop_epochs", "lines of a loop", "Epoch Loss Time", 10, 9, 60e6,
+                           "the time of an epoch", "validated epoch accuracy took"},
+                    Sample{"loop_steps", "lines of a loop", "step", 100, 0, 3e6, "the time of a step", ""}),
     [](const auto& sample) { return sample.param.name; });
 
 class Logs : public testing::Test {
@@ -169,7 +170,7 @@ TEST_F(Logs, LinesWithoutATimeOfTheirOwnAreNotRead) {
         "step 100: lr 12 samples", "32/32 [====] - ETA: 0s - loss: 0.5", "Total time: 0:02:40"}) {
     SCOPED_TRACE(line);
     EXPECT_ERROR(static_cast<void>(read(std::string(line) + "\nand so on\n")), ErrorCode::kBadFormat,
-                 "none of 2 lines shows times in a format that is known (keras, ");
+                 "none of 2 lines shows a time in a known format (keras, ");
   }
 }
 
@@ -263,7 +264,8 @@ TEST_F(Logs, BarsOfSeveralProcessesAreNotTakenApart) {
   std::string log;
   for (int i = 0; i < 100; ++i)
     log += bar("a", i, 100, "4.00it/s") + "\n" + bar("a", std::max(0, i - 3), 100, "4.00it/s") + "\n";
-  EXPECT_THAT(read(log).each, HasSubstr("as an update of the bar shows it")) << "one bar, drawn by two";
+  EXPECT_THAT(read(log).each, HasSubstr("as shown by an update of the progress bar"))
+      << "one bar, drawn by two";
 }
 
 TEST_F(Logs, TimesOfZeroAreLeftOutAndCounted) {
@@ -278,9 +280,10 @@ TEST_F(Logs, AFormatCanBeForced) {
   const std::string log = "32/32 - 1s - 9ms/step\nEpoch 1 took 1s\nEpoch 2 took 1s\n";
   EXPECT_EQ(read(log, {.format = "keras"}).series[0].ns.size(), 1u);
   EXPECT_EQ(read(log, {.format = "lines"}).series[0].ns.size(), 2u);
-  EXPECT_ERROR(static_cast<void>(read(log, {.format = "tqdm"})), ErrorCode::kBadFormat, "known (tqdm)");
+  EXPECT_ERROR(static_cast<void>(read(log, {.format = "tqdm"})), ErrorCode::kBadFormat,
+               "known format (tqdm)");
   EXPECT_ERROR(static_cast<void>(read(log, {.format = "caffe"})), ErrorCode::kInvalidArgument,
-               "[--format] 'caffe' is none of keras, lightning, ");
+               "[--format] there is no format 'caffe'; formats are keras, lightning, ");
   EXPECT_ERROR(static_cast<void>(read(log, {.unit = "ms"})), ErrorCode::kInvalidArgument, "[--unit]");
 }
 
@@ -298,7 +301,7 @@ TEST_F(Logs, WhatHasManyPhasesIsBounded) {
   EXPECT_EQ(times.phase, "Epoch took");
   EXPECT_EQ(times.series[0].ns.size(), 3000u);
   EXPECT_LT(times.others.size(), 64u);
-  EXPECT_THAT(times.notes, Contains(HasSubstr("lines of still other phases")));
+  EXPECT_THAT(times.notes, Contains(HasSubstr("lines of further phases")));
   EXPECT_ERROR(static_cast<void>(read(log, {.most_times = 1000})), ErrorCode::kBadFormat,
                "has more than 1000 times");
 }

@@ -155,13 +155,13 @@ TEST_F(Process, PatternsTakeLinearTimeAndMemory) {
   const std::string line = write("line.log", std::string(200'000, 'a') + "\n").string();
   const std::string limits = std::string(kAddressSanitizer ? "" : "ulimit -v 2000000; ") +
                              "ulimit -t 20; CMD analyze " + line + " --pattern ";
-  EXPECT_THAT(shell(limits + "'((a*)*)*b([0-9])'"), Ends(3, "is in none of 1 lines"));
-  EXPECT_THAT(shell(limits + "'(a|aa)+(a|aa)+(a|aa)+$b'"), Ends(3, "is in none of 1 lines"));
+  EXPECT_THAT(shell(limits + "'((a*)*)*b([0-9])'"), Ends(3, "matches none of 1 lines"));
+  EXPECT_THAT(shell(limits + "'(a|aa)+(a|aa)+(a|aa)+$b'"), Ends(3, "matches none of 1 lines"));
   EXPECT_THAT(shell(limits + "'((((x{1,1000}){1,1000}){1,1000}){1,1000})'"),
-              Ends(2, "no regular expression"));
-  EXPECT_THAT(shell(limits + "'(a)\\1'"), Ends(2, "no regular expression")) << "back references";
+              Ends(2, "not a valid regular expression"));
+  EXPECT_THAT(shell(limits + "'(a)\\1'"), Ends(2, "not a valid regular expression")) << "back references";
   const Outcome large = shell(limits + "\"$(printf '%0100000d' 0 | tr 0 '(')\"");
-  EXPECT_THAT(large, Ends(2, "no regular expression"));
+  EXPECT_THAT(large, Ends(2, "not a valid regular expression"));
   EXPECT_LT(large.text.size(), 1000u) << "what is quoted of it is short";
 }
 
@@ -258,7 +258,7 @@ TEST_F(Process, AHangupSavesAsSigtermDoes) {
                                   "Epoch 1,", SIGHUP);
   ASSERT_TRUE(WIFEXITED(status)) << printed_;
   EXPECT_EQ(WEXITSTATUS(status), 129);
-  EXPECT_THAT(printed_, HasSubstr("interrupted by SIGHUP; what was done is in"));
+  EXPECT_THAT(printed_, HasSubstr("interrupted by SIGHUP; the run so far is saved in"));
   const std::vector<std::string> names = names_below(folder_ / "saved");
   EXPECT_TRUE(std::ranges::any_of(names, [](const std::string& name) { return name.starts_with("cp-"); }));
   EXPECT_FALSE(std::ranges::any_of(names, [](const std::string& name) { return name.starts_with("."); }));
@@ -320,9 +320,9 @@ TEST_F(Process, OneFolderMayServeForAll) {
 TEST_F(Process, FilesThatAreNoneAreErrors) {
   ASSERT_EQ(::mkfifo(path("run.json").c_str(), 0600), 0);
   ASSERT_EQ(::mkfifo(path("live.json").c_str(), 0600), 0);
-  EXPECT_THAT(run_isochron("report " + folder_.path().string()), Ends(3, "is no regular file"));
+  EXPECT_THAT(run_isochron("report " + folder_.path().string()), Ends(3, "is not a regular file"));
   EXPECT_THAT(run_isochron("report " + path("run.json")), Ends(3, "is a pipe that nobody writes to"));
-  EXPECT_THAT(run_isochron("watch " + folder_.path().string()), Ends(3, "is no regular file"));
+  EXPECT_THAT(run_isochron("watch " + folder_.path().string()), Ends(3, "is not a regular file"));
   EXPECT_THAT(shell("CMD doctor 2>&1 >/dev/full || exit $?; true"), Ends(3, "No space left on device"));
   const std::string table = write("steps.csv", table_of(100)).string();
   EXPECT_THAT(run_isochron("analyze " + table + " --column step_ms --json /dev/full"),
@@ -340,7 +340,7 @@ TEST_F(Process, TextInUtf16IsBadInput) {
   EXPECT_THAT(run_isochron("analyze " + write("log", "\xff\xfe" + wide).string() + " --pattern '([0-9]+)'"),
               Ends(3, "is text in UTF-16"));
   EXPECT_THAT(run_isochron("analyze " + write("binary", std::string(3000, '\0') + "1\n").string()),
-              Ends(3, "is no text"));
+              Ends(3, "is not text"));
 }
 
 TEST_F(Process, TimesThatCantBeAreRefused) {

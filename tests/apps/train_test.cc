@@ -74,7 +74,7 @@ TEST_F(TrainCommand, WritesWhatItFound) {
   EXPECT_THAT(page,
               AllOf(HasSubstr("<!doctype html>"), HasSubstr("Loss in training"), HasSubstr("always the mean"),
                     HasSubstr("prefers-color-scheme: dark"), HasSubstr("Time and memory over the run"),
-                    HasSubstr("Time of an iteration over the run"), HasSubstr("Where its time goes")));
+                    HasSubstr("Time of an iteration over the run"), HasSubstr("Where the time goes")));
   EXPECT_THAT(page, Not(AnyOf(HasSubstr("src="), HasSubstr("href="), HasSubstr("url(")))) << "self-contained";
 }
 
@@ -91,7 +91,7 @@ TEST_F(TrainCommand, ItsRunIsReportedAgainComparedAndWatched) {
   EXPECT_THAT(run_isochron("report " + a + "/run.json --bound 50 --json " + verdicts.string()),
               Ends(0, "train regress"));
   EXPECT_EQ(read_json(verdicts)[0]["time"]["bound"], 0.5);
-  EXPECT_THAT(run_isochron("report " + a + " --require-flat"), Ends(1, "not found flat"));
+  EXPECT_THAT(run_isochron("report " + a + " --require-flat"), Ends(1, "not found to be flat"));
 
   const std::filesystem::path both = folder_.path() / "both.html";
   const Outcome compared = run_isochron(fmt::format("report {} {} --out {}", a, b, both.string()));
@@ -103,7 +103,7 @@ TEST_F(TrainCommand, ItsRunIsReportedAgainComparedAndWatched) {
   EXPECT_THAT(run_isochron(fmt::format("report {} {}", folder_.path().string(), b)),
               Ends(0, "over 2 and 1 runs"))
       << "a folder of runs' folders";
-  EXPECT_THAT(run_isochron("report " + folder_.path().string()), Ends(2, "holds no run.json but 2 folders"));
+  EXPECT_THAT(run_isochron("report " + folder_.path().string()), Ends(2, "has no run.json, but 2 folders"));
 
   EXPECT_THAT(run_isochron("watch " + a), Ends(0, "the run is over"));
   EXPECT_THAT(run_isochron("watch --once " + a), Ends(0, "epoch 3 of 3"));
@@ -125,7 +125,7 @@ TEST_F(TrainCommand, ReportsOfNothingAreErrors) {
   write("run.json", "[]");
   EXPECT_THAT(run_isochron("report " + folder_.path().string()), Ends(3, "expected an object whose"));
   write("run.json", R"({"format": "isochron run 1", "title": "none", "settings": {}, "parts": []})");
-  EXPECT_THAT(run_isochron("report --require-flat " + folder_.path().string()), Ends(3, "holds no run"));
+  EXPECT_THAT(run_isochron("report --require-flat " + folder_.path().string()), Ends(3, "contains no run"));
   write("live.json", "{\"format\": \"isochron live 1\", \"step\": 1}");
   EXPECT_THAT(run_isochron("watch " + folder_.path().string()), Ends(3, "live.json"));
 }
@@ -199,7 +199,7 @@ TEST_F(TrainCommand, UsageMistakesExitWithTwo) {
   EXPECT_THAT(train("regress --accumulate 0"), Ends(2, "--accumulate"));
   EXPECT_THAT(train("regress --steps 0"), Ends(2, "--steps"));
   EXPECT_THAT(train("regress --precision f8"), Ends(2, "--precision"));
-  EXPECT_THAT(train("regress --data x.csv"), Ends(2, "regress draws its own data"));
+  EXPECT_THAT(train("regress --data x.csv"), Ends(2, "regress generates its own data"));
   EXPECT_THAT(train("regress --threads 1000"), Ends(2, "thread"));
   EXPECT_THAT(train("regress --resume"), Ends(2, "--resume requires --checkpoint"));
   EXPECT_THAT(train("regress --checkpoint d --checkpoint-every 0"), Ends(2, "--checkpoint-every"));
@@ -231,7 +231,7 @@ TEST_F(TrainCommand, MixedPrecisionTrainsAsWellAndEqually) {
 
 TEST_F(TrainCommand, ADeviceThatCantBeHadIsSaidAtOnce) {
   EXPECT_THAT(train("regress --device tpu"), Ends(2, "'tpu' is no device; devices are cpu, cuda and cuda:N"));
-  EXPECT_THAT(train("regress --device cuda --dry-run"), Ends(2, "--dry-run is for the CPU alone so far"));
+  EXPECT_THAT(train("regress --device cuda --dry-run"), Ends(2, "--dry-run works on the CPU only so far"));
   EXPECT_THAT(train("regress --device cuda:99"), Ends(2, "[cuda]")) << "no driver, or no such device";
 }
 
@@ -247,7 +247,7 @@ TEST_F(TrainCommand, AnInterruptedRunIsJudgedToo) {
                               " train " + run + " >" + (folder_ / "text").string() + " 2>&1";
   ASSERT_EQ(WEXITSTATUS(std::system(command.c_str())), 143) << content_of(folder_ / "text");
   EXPECT_THAT(content_of(folder_ / "text"),
-              AllOf(HasSubstr("train digits"), HasSubstr("go on with --resume")));
+              AllOf(HasSubstr("train digits"), HasSubstr("continue with --resume")));
   const nlohmann::json result = read_json(folder_ / "out" / "train.json");
   EXPECT_GT(result["epochs"].size(), 1u);
   EXPECT_GT(result["epochs"][0]["val_accuracy"].get<double>(), 0) << "measured after every epoch";
@@ -284,7 +284,7 @@ TEST_F(TrainCommand, SavesWeightsAloneEverySoManyEpochs) {
                 Ends(2, "--checkpoint-name"));
   }
   EXPECT_THAT(train(run + " --checkpoint-name 'cp-{epok}' --checkpoint " + (folder_ / "new").string()),
-              Ends(2, "it may hold epoch, step"));
+              Ends(2, "it may contain epoch, step"));
 }
 
 TEST_F(TrainCommand, AResumedRunEndsWithTheSameWeights) {
@@ -309,7 +309,7 @@ TEST_F(TrainCommand, AResumedRunEndsWithTheSameWeights) {
   const nlohmann::json result = read_json(folder_ / "out" / "train.json");
   EXPECT_EQ(result["epochs"].size(), 3u) << "those of the run before";
   EXPECT_EQ(result["report"]["iterations"], 2 * 20) << "and its times";
-  EXPECT_THAT(train(run + whole), Ends(2, "holds checkpoints of an earlier run"));
+  EXPECT_THAT(train(run + whole), Ends(2, "contains checkpoints of an earlier run"));
 }
 
 /// Some seconds of steps in eight epochs, of the smallest model.
@@ -322,7 +322,7 @@ TEST_F(TrainCommand, IsBesideItsTwinAndTrainsAsWithout) {
   const Outcome beside = train(run + with + " --beside-twin --tensorboard " + (folder_ / "tb").string() +
                                " --out " + (folder_ / "out").string());
   ASSERT_EQ(beside.status, 0) << beside.text;
-  EXPECT_THAT(beside.text, Not(HasSubstr("too short to be beside")));
+  EXPECT_THAT(beside.text, Not(HasSubstr("too short to alternate")));
   EXPECT_EQ(train(run + without).status, 0);
   EXPECT_EQ(content_of(folder_ / "with" / "weights.safetensors"),
             content_of(folder_ / "without" / "weights.safetensors"));
@@ -337,13 +337,13 @@ TEST_F(TrainCommand, IsBesideItsTwinAndTrainsAsWithout) {
 
 TEST_F(TrainCommand, ATwinNeedsARunOfKnownLength) {
   EXPECT_THAT(train("regress --epochs 1 --steps 20 --beside-twin"),
-              Ends(2, "--beside-twin needs two epochs or more of a known number of steps"));
+              Ends(2, "--beside-twin needs at least two epochs with a known number of steps"));
   EXPECT_THAT(train("regress --epochs 2 --steps 200 --beside-twin"),
-              Ends(0, "too short to be beside its twin twice"));
+              Ends(0, "too short to alternate with its twin twice"));
   EXPECT_THAT(train("regress --epochs 2 --steps 200 --require-flat"),
-              Ends(1, "too short to be beside its twin twice"));
+              Ends(1, "too short to alternate with its twin twice"));
   const Outcome alone = train("regress --epochs 2 --steps 200 --require-flat --no-beside-twin");
-  EXPECT_THAT(alone, Ends(1, "is not found flat: too short"));
+  EXPECT_THAT(alone, Ends(1, "was not found to be flat: too short"));
   EXPECT_THAT(alone.text, Not(HasSubstr("twin")));
   EXPECT_THAT(train("regress --beside-twin --resume --checkpoint " + (folder_ / "run").string()),
               Ends(2, "excludes"));
@@ -353,8 +353,9 @@ TEST_F(TrainCommand, ARunIsResumedUnderItsOwnSettingsAlone) {
   const std::string run = "regress --steps 20 --threads 1 --checkpoint " + (folder_ / "run").string();
   EXPECT_THAT(train(run + " --epochs 1 --accumulate 2"), Ends(0, ""));
   EXPECT_THAT(train(run + " --epochs 2 --resume --accumulate 5 --optimizer lamb --seed 3"),
-              Ends(2, "--seed: 0 there, 3 here; --optimizer: adam there, lamb here"));
-  EXPECT_THAT(train(run + " --epochs 2 --resume --accumulate 5"), Ends(2, "--accumulate: 2 there, 5 here"));
+              Ends(2, "--seed: 0 in the checkpoint, 3 here; --optimizer: adam in the checkpoint, lamb here"));
+  EXPECT_THAT(train(run + " --epochs 2 --resume --accumulate 5"),
+              Ends(2, "--accumulate: 2 in the checkpoint, 5 here"));
   EXPECT_THAT(train(run + " --epochs 2 --resume --accumulate 2"), Ends(0, "")) << "more epochs are welcome";
 }
 
@@ -451,7 +452,7 @@ TEST_F(TrainCommand, BadDataExitsWithThree) {
 }
 
 TEST_F(TrainCommand, FailedChecksExitWithOne) {
-  EXPECT_THAT(train("regress --epochs 2 --require-flat"), Ends(1, "not found flat"));
+  EXPECT_THAT(train("regress --epochs 2 --require-flat"), Ends(1, "not found to be flat"));
   EXPECT_THAT(train("regress --optimizer sgd --learning-rate 1e20"),
               Ends(1, "of epoch 1 is NaN or infinite"));
 }
@@ -471,7 +472,7 @@ TEST_F(TrainCommand, ForecastersStateBothBaselines) {
                                     HasSubstr("last year plus trend  0.753 ppm RMSE")));
     EXPECT_THAT(content_of(folder_ / "report.html"),
                 AllOf(HasSubstr("Forecast and truth over the test years"), HasSubstr("The last two years"),
-                      HasSubstr("forecast a week before"), HasSubstr("0.5261")));
+                      HasSubstr("forecast one week ahead"), HasSubstr("0.5261")));
   }
 }
 
@@ -483,10 +484,10 @@ TEST_F(TrainCommand, ClassifiersTrainOnDigitsScaledUpAndSaySo) {
                                     ContainsRegex("nearest class mean +0\\.8[67][0-9]+ accuracy")));
     return outcome.text.substr(0, outcome.text.find('\n'));
   };
-  EXPECT_EQ(first_line("mlp"), "digits: 1437 images of 8 x 8 to train on, 360 to test on");
+  EXPECT_EQ(first_line("mlp"), "digits: 1437 images of 8 x 8 for training, 360 for testing");
   EXPECT_THAT(first_line("lenet"),
-              HasSubstr("1437 images of 32 x 32 to train on, 360 to test on (8 x 8 scaled up"));
-  EXPECT_THAT(first_line("resnet20"), HasSubstr("scaled up, one grey in three channels; --data FOLDER"));
+              HasSubstr("1437 images of 32 x 32 for training, 360 for testing (8 x 8 scaled up"));
+  EXPECT_THAT(first_line("resnet20"), HasSubstr("scaled up, the grey channel three times; --data FOLDER"));
 }
 
 TEST_F(TrainCommand, AFolderIsCifar) {
@@ -499,9 +500,10 @@ TEST_F(TrainCommand, AFolderIsCifar) {
   for (const std::string model : {"mlp", "resnet20"}) {
     const Outcome outcome = train(model + " --epochs 2 --batch 8 --data " + folder_.path().string());
     EXPECT_EQ(outcome.status, 0) << outcome.text;
-    EXPECT_THAT(outcome.text, AllOf(HasSubstr("CIFAR-10: 20 images of 32 x 32 to train on, 10 to test on\n"),
-                                    HasSubstr("nearest class mean   1 accuracy"),
-                                    HasSubstr("most frequent class  0.1 accuracy")));
+    EXPECT_THAT(
+        outcome.text,
+        AllOf(HasSubstr("CIFAR-10: 20 images of 32 x 32 for training, 10 for testing\n"),
+              HasSubstr("nearest class mean   1 accuracy"), HasSubstr("most frequent class  0.1 accuracy")));
   }
   write("data_batch_1.bin", records + "1");
   EXPECT_THAT(train("resnet20 --data " + folder_.path().string()),
@@ -514,9 +516,10 @@ TEST_F(TrainCommand, GptLearnsAnAlternationAndWritesIt) {
   const std::string file = write("text.txt", text).string(), json = (folder_ / "gpt.json").string();
   const Outcome outcome = train("gpt --epochs 2 --steps 15 --batch 4 --data " + file + " --json " + json);
   EXPECT_EQ(outcome.status, 0) << outcome.text;
-  EXPECT_THAT(outcome.text, AllOf(HasSubstr("3600 characters of 1 files to train on, 400 to validate on, 2 "),
-                                  ContainsRegex("Epoch 2/2  loss [0-9.]+  val_loss [0-9.]+  "),
-                                  HasSubstr("frequencies of pairs"), HasSubstr("a sample of its text:")));
+  EXPECT_THAT(outcome.text,
+              AllOf(HasSubstr("3600 characters of 1 files for training, 400 for validation, 2 "),
+                    ContainsRegex("Epoch 2/2  loss [0-9.]+  val_loss [0-9.]+  "),
+                    HasSubstr("frequencies of pairs"), HasSubstr("a sample of its text:")));
   const nlohmann::json result = read_json(json);
   EXPECT_LT(result["test"]["loss"], 0.1) << "chance is 0.69";
   EXPECT_LT(result["test"]["pair_frequencies_loss"], 0.01);
@@ -543,7 +546,7 @@ TEST_F(TrainCommand, GptNeedsText) {
 TEST_F(TrainCommand, GptReadsTheProjectsOwnTextAndHelpListsAllModels) {
   const Outcome outcome = train("gpt --epochs 1 --steps 1 --batch 2");
   EXPECT_EQ(outcome.status, 0) << outcome.text;
-  EXPECT_THAT(outcome.text, ContainsRegex("text: [0-9]{6,} characters of [0-9]{2,} files to train on"));
+  EXPECT_THAT(outcome.text, ContainsRegex("text: [0-9]{6,} characters of [0-9]{2,} files for training"));
   EXPECT_THAT(train("--help"), Ends(0, "resnet20: the residual network for CIFAR-10"));
 }
 
