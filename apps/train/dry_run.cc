@@ -39,7 +39,7 @@ void dry_run(const train::BatchFunctions& functions, train::Batches data, optim:
              const std::string& chosen, const optim::StepOptions& step) {
   std::vector<std::string> names = {"sgd", "rmsprop", "adam"};
   if (std::find(names.begin(), names.end(), chosen) == names.end()) names.push_back(chosen);
-  fmt::print("\nmemory of a step on {}, in MiB:\n{:>11}{:>13}{:>11}{:>17}{:>24}{:>9}\n",
+  fmt::print("\nmemory of a step on a batch of {}, in MiB:\n{:>11}{:>13}{:>11}{:>17}{:>24}{:>9}\n",
              data.dataset().signatures().front().front().shape.str(), "optimizer", "parameters", "gradients",
              "optimizer state", "activations, workspace", "total");
   for (const std::string& name : names) {
