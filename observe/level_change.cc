@@ -128,11 +128,12 @@ Values ramp(std::span<const double> points, size_t begin, size_t end) {
   const size_t length = end - begin;
   double before = begin > 0 ? median(points.first(begin)) : 0;
   double after = end < n ? median(points.subspan(end)) : 0;
-  Values slopes;  // of the lines from the known level to the points that are not near it
+  constexpr size_t kFar = 4;  // from its known end: a fourth of the way
+  Values slopes;              // of the lines from the known level to the points that are not near it
   for (size_t i = begin; i < end; ++i) {
     const double from_begin = static_cast<double>(i - begin + 1), to_end = static_cast<double>(end - i);
-    if (end == n && 4 * (i - begin) >= length) slopes.push_back((points[i] - before) / from_begin);
-    if (begin == 0 && 4 * (end - i) >= length) slopes.push_back((after - points[i]) / to_end);
+    if (end == n && kFar * (i - begin) >= length) slopes.push_back((points[i] - before) / from_begin);
+    if (begin == 0 && kFar * (end - i) >= length) slopes.push_back((after - points[i]) / to_end);
   }
   if (end == n) after = before + median(slopes) * static_cast<double>(length);
   if (begin == 0) before = after - median(slopes) * static_cast<double>(length);

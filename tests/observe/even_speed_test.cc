@@ -180,9 +180,12 @@ TEST(EvenSpeed, QuietIterationsDecideBesideANeighbour) {
 
 TEST(EvenSpeed, TooFewQuietIterationsSayNothing) {
   const auto never_at_the_end = [](int i) { return i < 140 ? 0.5 : 0; };
+  const auto seldom_at_the_end = [](int i) { return i < 144 || i % 7 == 0 ? 0.5 : 0; };
+  const auto seldom_at_first = [](int i) { return i >= 16 || i % 7 == 0 ? 0.5 : 0; };
   const auto hardly = [](int) { return 0.05; };
   const auto seldom = [](int i) { return i % 4 == 0 ? 0.9 : 0; };
-  for (const auto& share : std::vector<std::function<double(int)>>{never_at_the_end, hardly, seldom}) {
+  for (const auto& share : std::vector<std::function<double(int)>>{never_at_the_end, seldom_at_the_end,
+                                                                   seldom_at_first, hardly, seldom}) {
     const Bursts bursts(0, 1, share);
     EXPECT_EQ(bursts.judge().kind, bursts.judge(false).kind);
     EXPECT_EQ(bursts.judge().smallest_detectable_change, bursts.judge(false).smallest_detectable_change);

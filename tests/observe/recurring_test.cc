@@ -122,6 +122,14 @@ TEST(Season, IsFoundAndTakenOut) {
   }
 }
 
+TEST(Season, IsTheBestOfThePeriodsNearIt) {
+  for (const double periods : {9.0, 10.1, 12.0, 15.2, 20.0, 25.3}) {
+    const std::optional<Season> season = find_season(wave(512, periods, 0.9999));
+    ASSERT_TRUE(season) << periods;
+    EXPECT_GT(season->explained, 0.94) << periods;
+  }
+}
+
 TEST(Season, LeavesTheTrend) {
   Values values = wave(256, 20, 0.99);
   for (size_t i = 0; i < values.size(); ++i) values[i] += 0.05 * static_cast<double>(i);
