@@ -1,8 +1,8 @@
 // Which implementation serves a call where several exist. A choice is made once a call, by timing or by rule,
 // and recorded: equal calls then run equal code, and a checkpoint can carry the record so that a resumed run
-// makes the same choices. What was timed is also kept on disk for the next process (ops/choices_file.h). Where
-// other programs took the cores away in every run of a candidate, the choice is doubtful: the next process
-// times once more and keeps what it finds.
+// makes the same choices. What was timed is also kept on disk for the next process (ops/choices_file.h).
+// Where other programs took the cores away in every run of a candidate, the choice is doubtful: the next
+// process times once more and keeps what it finds.
 #pragma once
 
 #include <functional>
