@@ -10,12 +10,6 @@ namespace {
 
 constexpr double kMostShare = 0.005;
 
-/// The part of the run that is behind the change.
-double grown_part(const FlatnessVerdict& verdict) {
-  const double windows = verdict.windows + verdict.warmup_windows;
-  return 1 - (verdict.change_point + verdict.warmup_windows) / std::max(1.0, windows);
-}
-
 int64_t ns_of(double seconds) { return std::llround(seconds * 1e9); }
 
 }  // namespace
@@ -37,12 +31,9 @@ std::optional<RunReport> DriftAlarm::look() {
   const auto elapsed_ns = static_cast<double>(recorder_.totals().elapsed_ns);
   const auto cost_ns = static_cast<double>(recorder_.options().clock() - began_ns);
   next_ns_ = std::llround(std::max(options_.growth * elapsed_ns, elapsed_ns + cost_ns / kMostShare));
-  if (report.time.kind != Flatness::kGrowing) {
-    confirmed_ns_.reset();
-    return std::nullopt;
-  }
-  if (!confirmed_ns_) confirmed_ns_ = std::llround(elapsed_ns * (1 + grown_part(report.time)));
-  raised_ = elapsed_ns >= static_cast<double>(*confirmed_ns_);
+  const bool grown = report.time.kind == Flatness::kGrowing;
+  raised_ = grown && grown_;
+  grown_ = grown;
   if (!raised_) return std::nullopt;
   return report;
 }

@@ -3,7 +3,6 @@
 // beginning.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 
 #include "isochron/observe/report.h"
@@ -17,8 +16,8 @@ struct DriftAlarmOptions {
 
 /// Looks again and again at what `recorder` holds, which makes false alarms likelier than one look does: look
 /// k takes the 1 / (k (k + 1)) part of what is allowed for all (alpha spending, Lan and DeMets, "Discrete
-/// Sequential Boundaries for Clinical Trials", Biometrika 70, 1983). Growth must last: it is said once the
-/// slower part of the run has become twice as long as when it was found first, at every look in between.
+/// Sequential Boundaries for Clinical Trials", Biometrika 70, 1983). Growth is said when two
+/// looks in a row find it.
 class DriftAlarm {
  public:
   /// `recorder` must outlive it. Throws kInvalidArgument unless growth > 1.
@@ -26,8 +25,8 @@ class DriftAlarm {
 
   /// Whether a look is due; costs a ns or two. Looks take at most half a percent of the time.
   bool due() const { return recorder_.totals().elapsed_ns >= next_ns_ && !raised_; }
-  /// The run, judged, when it is found growing, which is said once; otherwise nothing. Takes some ten ms and
-  /// allocates: to be called between iterations, or in a scope of callbacks.
+  /// The run, judged, when it was found growing twice in a row, which is said once; otherwise nothing. Takes
+  /// some ten ms and allocates: to be called between iterations, or in a scope of callbacks.
   std::optional<RunReport> look();
   int looks() const { return looks_; }
 
@@ -36,7 +35,7 @@ class DriftAlarm {
   DriftAlarmOptions options_;
   int64_t next_ns_;
   int looks_ = 0;
-  std::optional<int64_t> confirmed_ns_;  // when growth that was found will have lasted
+  bool grown_ = false;  // at the latest look
   bool raised_ = false;
 };
 
