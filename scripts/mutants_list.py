@@ -247,6 +247,8 @@ MUTANTS = [
            "observe", "Worker.*"),
     Mutant("killed-workers-leave-their-files", "observe/worker.cc", "    remove_leftovers_of(process_);\n", "",
            "observe", "Worker.*"),
+    Mutant("alarm-at-the-first-look-that-finds-growth", "observe/drift_alarm.cc", "raised_ = grown && grown_;",
+           "raised_ = grown;", "observe", "DriftAlarm.IsForWhatTwoLooksInARowFind"),
     Mutant("interval-of-few-values-too-narrow", "observe/few_values.cc", "  return count - 1;", "  return count;",
            "observe", "FewValues.TheIntervalIsExactOverAllOrders"),
     # --- train

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <climits>
 #include <cmath>
 
 #include "isochron/core/error.h"
@@ -17,8 +18,8 @@ struct Outcome {
   int looks = 0;
 };
 
-/// Steps of a ms that take `growth` times as long from iteration `from` on.
-Outcome watch(double growth, int from, int iterations, uint64_t seed) {
+/// Steps of a ms that take `growth` times as long from iteration `from` on, up to `to`.
+Outcome watch(double growth, int from, int iterations, uint64_t seed, int to = INT_MAX) {
   Recorder recorder({.reference_kernel = false, .timing_share = 0, .clock = simulated_now_ns});
   DriftAlarm alarm(recorder);
   Rng rng(seed);
@@ -26,7 +27,7 @@ Outcome watch(double growth, int from, int iterations, uint64_t seed) {
   for (int i = 0; i < iterations; ++i) {
     {
       const IterationScope iteration(recorder);
-      spend(std::llround(1e6 * std::exp(0.03 * rng.normal()) * (i >= from ? growth : 1)));
+      spend(std::llround(1e6 * std::exp(0.03 * rng.normal()) * (i >= from && i < to ? growth : 1)));
     }
     if (!alarm.due()) continue;
     if (const auto report = alarm.look()) {
@@ -45,6 +46,12 @@ TEST(DriftAlarm, IsRaisedSoonAfterTheDriftWithTheEvidenceFromBefore) {
   EXPECT_GT(outcome.raised_at, 20'000);
   EXPECT_LT(outcome.raised_at, 40'000);
   EXPECT_EQ(outcome.first_window, 0);
+}
+
+TEST(DriftAlarm, IsForWhatTwoLooksInARowFind) {
+  // A look comes some 6.2 seconds after the beginning, the next at 7.7.
+  EXPECT_EQ(watch(1.3, 4'900, 30'000, 1, 6'000).raised_at, -1) << "seen once";
+  EXPECT_GT(watch(1.3, 4'900, 30'000, 1, 12'000).raised_at, 6'000);
 }
 
 TEST(DriftAlarm, StaysSilentOverEvenRuns) {
