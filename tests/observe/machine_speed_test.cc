@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include <numeric>
+#include <cmath>
 
 namespace isochron::observe {
 namespace {
@@ -62,6 +62,16 @@ TEST(MachineSpeed, ASeriesThatFollowsTheKernelIsEven) {
   }
   for (const double value : at_even_speed(values, kernel, {kernel, kernel})) EXPECT_NEAR(value, 7e4, 8e3);
   EXPECT_EQ(at_even_speed(Values(100, 3), kernel, {kernel, kernel}), Values(100, 3)) << "follows nothing";
+}
+
+TEST(MachineSpeed, ASharedCoreAndCoresMovedApartHaveExponentsOfTheirOwn) {
+  Values kernel, values;
+  for (int i = 0; i < 200; ++i) {
+    const bool shared = i % 10 == 3 || i % 10 == 4, apart = i % 10 == 7 || i % 10 == 8;
+    kernel.push_back(shared ? 130 : apart ? 300 : 100);
+    values.push_back(1000 * (shared ? std::pow(1.3, 1.2) : apart ? std::pow(3, 0.5) : 1));
+  }
+  for (const double value : at_even_speed(values, kernel, {kernel, kernel})) EXPECT_NEAR(value, 1000, 20);
 }
 
 }  // namespace

@@ -70,10 +70,14 @@ TEST(SeriesVerdict, WhereARunSettlesIsLookedForInItsFirstQuarter) {
   const auto warmup = [](const std::function<double(double, Rng&)>& value) {
     return judge(filled(200, value)).warmup_windows;
   };
-  EXPECT_EQ(warmup([](double p, Rng& rng) { return (p < 0.2 ? 1 : 1.3) * gaussian(rng, 5e-4); }), 0);
+  // The best place is at 20 %, behind a beginning that was lower: what settles at 5 % isn't all.
+  EXPECT_EQ(warmup([](double p, Rng& rng) {
+              return (p < 0.05 ? 3 : p < 0.15 ? 1 : p < 0.2 ? 0.5 : 1.05) * gaussian(rng, 5e-4);
+            }),
+            0);
   // From 60 % on there is least noise, and a higher level: no end of what settles at 5 %.
   EXPECT_GE(warmup([](double p, Rng& rng) {
-              return (p < 0.05 ? 3 : p < 0.6 ? 1 : 1.1) * gaussian(rng, p < 0.6 ? 0.15 : 1e-3);
+              return (p < 0.05 ? 3 : p < 0.6 ? 1 : 1.3) * gaussian(rng, p < 0.6 ? 0.15 : 1e-3);
             }),
             9);
 }
