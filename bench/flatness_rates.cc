@@ -98,13 +98,4 @@ void print_table(bool healthy, int count, const std::string& only) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  const int count = argc > 1 ? std::atoi(argv[1]) : 100;
-  if (count < 1 || argc > 3) {
-    fmt::print(stderr, "usage: flatness_rates [SERIES_PER_CLASS] [TEXT]\n");
-    return 2;
-  }
-  const std::string only = argc > 2 ? argv[2] : "";
-  for (const bool healthy : {true, false}) print_table(healthy, count, only);
-  return 0;
-}
+int main(int argc, char** argv) { return print_tables(argc, argv, 100, print_table); }

@@ -1,7 +1,11 @@
 #include "flatness_series.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <numbers>
 #include <utility>
 
@@ -343,6 +347,18 @@ std::vector<SeriesClass> series_classes(double bound) {
   std::vector<SeriesClass> all = healthy();
   for (SeriesClass& one : sick(2 * bound)) all.push_back(std::move(one));
   return all;
+}
+
+int print_tables(int argc, char** argv, int usual_count,
+                 const std::function<void(bool healthy, int count, const std::string& only)>& print_table) {
+  const int count = argc > 1 ? std::atoi(argv[1]) : usual_count;
+  if (count < 1 || argc > 3) {
+    fmt::print(stderr, "usage: {} [SERIES_PER_CLASS] [TEXT]\n", argv[0]);
+    return 2;
+  }
+  const std::string only = argc > 2 ? argv[2] : "";
+  for (const bool healthy : {true, false}) print_table(healthy, count, only);
+  return 0;
 }
 
 }  // namespace isochron::bench

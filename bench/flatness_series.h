@@ -22,4 +22,9 @@ struct SeriesClass {
 /// `bound`: of the verdict, relative; sick runs change by twice as much.
 std::vector<SeriesClass> series_classes(double bound);
 
+/// The main of a program called with [SERIES_PER_CLASS] [TEXT]: `print_table` for healthy classes, then for
+/// the others, of those whose name holds TEXT. Returns its exit code.
+int print_tables(int argc, char** argv, int usual_count,
+                 const std::function<void(bool healthy, int count, const std::string& only)>& print_table);
+
 }  // namespace isochron::bench

@@ -186,7 +186,6 @@ Values best_excursion(std::span<const double> points) {
       second = b;
     }
   }
-  if (second == 0) return {};
   Values fit(n, median(points.first(first)));
   std::fill(fit.begin() + static_cast<std::ptrdiff_t>(first),
             fit.begin() + static_cast<std::ptrdiff_t>(second), median(points.subspan(first, second - first)));
@@ -239,8 +238,10 @@ Shape shape_of(std::span<const double> points, size_t step_at) {
   Values step(n, median(points.first(step_at)));
   std::fill(step.begin() + static_cast<std::ptrdiff_t>(step_at), step.end(), median(points.subspan(step_at)));
   offer(3, step, kStep);
-  if (n >= kFewestOfMany) offer(4, best_ramp(points), kLastTenth);
-  if (n >= kFewestOfMany) offer(5, best_excursion(points), kLastTenth);
+  if (n >= kFewestOfMany) {
+    offer(4, best_ramp(points), kLastTenth);
+    offer(5, best_excursion(points), kLastTenth);
+  }
   offer(8, monotone_curve(points), kLastTenth);
   const Shape& closest = *std::ranges::min_element(shapes, {}, &Shape::deviation);
   const double independent = std::max(

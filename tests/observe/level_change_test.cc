@@ -14,14 +14,6 @@ namespace {
 
 using namespace synthetic;
 using Values = std::vector<double>;
-using testing::AnyOf;
-
-Values filled(size_t n, const std::function<double(double position, Rng& rng)>& value, uint64_t seed = 1) {
-  Rng rng(seed);
-  Values values(n);
-  for (size_t i = 0; i < n; ++i) values[i] = value(static_cast<double>(i) / static_cast<double>(n), rng);
-  return values;
-}
 
 /// A wave of two periods, which no shape explains and which is too long for a season.
 Values two_waves(size_t n, double amplitude) {
@@ -33,8 +25,8 @@ LevelChange change_of(const Values& medians, const LevelChangeOptions& options =
   return level_changes({.medians = medians}, options).at(0);
 }
 
-/// The factor of a Student's interval of two one-sided tests at 95 %, and of one that holds jointly with
-/// `others` more, of as many independent points.
+/// The factors of a Student's interval of as many independent points: of two one-sided tests at 95 %, and of
+/// one that holds jointly for `statistics`.
 double own_quantile(double independent) {
   return student_quantile(0.9, std::max(3, static_cast<int>(independent) - 2));
 }

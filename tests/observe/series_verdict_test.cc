@@ -18,13 +18,6 @@ using Values = std::vector<double>;
 using testing::HasSubstr;
 using testing::Not;
 
-Values filled(size_t n, const std::function<double(double position, Rng& rng)>& value, uint64_t seed = 1) {
-  Rng rng(seed);
-  Values values(n);
-  for (size_t i = 0; i < n; ++i) values[i] = value(static_cast<double>(i) / static_cast<double>(n), rng);
-  return values;
-}
-
 FlatnessVerdict judge(const Values& medians, const FlatnessOptions& options = {}) {
   return judge_series({.medians = medians}, options);
 }

@@ -38,6 +38,15 @@ inline Series make_series(int windows, int per_window, uint64_t seed, const Dura
   return series;
 }
 
+/// One value a window, given where in the run it is.
+inline std::vector<double> filled(size_t n, const std::function<double(double position, Rng& rng)>& value,
+                                  uint64_t seed = 1) {
+  Rng rng(seed);
+  std::vector<double> values(n);
+  for (size_t i = 0; i < n; ++i) values[i] = value(static_cast<double>(i) / static_cast<double>(n), rng);
+  return values;
+}
+
 // Shapes of the level over the run, 1 at its beginning. `change` is relative: 0.1 is 10 % in all.
 inline double drift(double position, double change) { return 1 + change * position; }
 inline double step(double position, double change) { return position < 0.5 ? 1 : 1 + change; }
