@@ -15,7 +15,7 @@ export CCACHE_NOHASHDIR := 1
 command := build/release/bin/isochron
 cmake_flags := -DISOCHRON_TESTS=ON -DISOCHRON_WERROR=$(ISOCHRON_WERROR) \
   $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-sources = $$(find apps autograd bench core data examples graph memory nn observe ops optim tests train \
+sources = $$(find apps autograd backends bench core data examples graph memory nn observe ops optim tests train \
   -name '*.h' -o -name '*.cc' -o -name '*.cu') isochron.h
 
 # $(call configure,preset) and $(call run_tests,preset,left out); ctest prints the summary and fails when there is no

@@ -1,5 +1,5 @@
-// The reference cases of `isochron bench`: what docs/design.md measures beside the peers. Each is a whole
-// train step (or loop) on fixed random data.
+// The reference cases of `isochron bench`: what docs/performance.md measures beside the peers. Each is a
+// whole train step (or loop) on fixed random data.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Our factorizations (ops/cpu/factorization.h) beside Eigen's, whose objects are made once with the size of
-// the matrix: time and heap allocations a matrix, on one thread. What follows from it: docs/design.md,
+// Our factorizations (backends/cpu/factorization.h) beside Eigen's, whose objects are made once with the size
+// of the matrix: time and heap allocations a matrix, on one thread. What follows from it: docs/cpu.md,
 // "Linear algebra".
 #define EIGEN_DONT_PARALLELIZE
 #define EIGEN_STACK_ALLOCATION_LIMIT (8 << 20)  // what Eigen packs for a product lies on the stack
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "isochron/apps/allocation_counter.h"
+#include "isochron/backends/cpu/factorization.h"
 #include "isochron/core/rng.h"
-#include "isochron/ops/cpu/factorization.h"
 
 namespace isochron {
 namespace {

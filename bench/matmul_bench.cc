@@ -6,8 +6,9 @@
 
 #include <vector>
 
+#include "isochron/backends/cpu/matmul.h"
+#include "isochron/graph/stored.h"
 #include "isochron/memory/buffer.h"
-#include "isochron/ops/cpu/matmul.h"
 #include "isochron/ops/registry.h"
 
 namespace isochron {
@@ -33,7 +34,8 @@ void BM_Matmul(benchmark::State& state) {
   const std::vector<TensorSpec> inputs{{DType::kF32, ta ? Shape{k, m} : Shape{m, k}},
                                        {DType::kF32, tb ? Shape{n, k} : Shape{k, n}}};
   const std::vector<TensorSpec> outputs = graph::infer_outputs(op, inputs, attributes);
-  const auto kernel = op.prepare({op, inputs, outputs, attributes, static_cast<int>(state.range(5))});
+  const auto kernel =
+      graph::prepare_kernel({op, inputs, outputs, attributes, static_cast<int>(state.range(5))});
   std::vector<float> a = numbers(m * k), b = numbers(k * n), c = numbers(m * n);
   const Ref<Storage> workspace = allocate_buffer(kernel->workspace_bytes() + 1);
   std::byte* in[] = {reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data())};

@@ -5,7 +5,7 @@
 #include "isochron/core/trace.h"
 #include "isochron/graph/captured.h"
 #include "isochron/ops/creation.h"
-#include "isochron/ops/linear.h"
+#include "isochron/ops/matmul.h"
 
 namespace {
 

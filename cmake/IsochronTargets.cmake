@@ -1,7 +1,5 @@
-# How a folder becomes a library, and how headers are spelled `isochron/<folder>/x.h` in the tree as when installed.
-
-set(ISOCHRON_INCLUDE_ROOT ${CMAKE_BINARY_DIR}/include)
-file(MAKE_DIRECTORY ${ISOCHRON_INCLUDE_ROOT}/isochron)
+# How a folder becomes a library. Headers are spelled `isochron/<folder>/x.h` in the tree as when installed: there
+# include/isochron is a link to the tree's root.
 
 add_library(isochron_options INTERFACE)
 target_compile_options(isochron_options INTERFACE -Wall -Wextra -Wshadow -Wno-unknown-pragmas)
@@ -34,7 +32,6 @@ endfunction()
 # isochron_library(<folder> DEPENDS <public targets> PRIVATE <private targets>): every source below the folder.
 function(isochron_library folder)
   cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE" ${ARGN})
-  file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR}/${folder} ${ISOCHRON_INCLUDE_ROOT}/isochron/${folder} SYMBOLIC)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cc)
   set(target isochron_${folder})
   set(scope PUBLIC)
@@ -46,14 +43,14 @@ function(isochron_library folder)
     add_library(${target} INTERFACE)
     set(scope INTERFACE)
   endif()
-  target_include_directories(${target} ${scope} $<BUILD_INTERFACE:${ISOCHRON_INCLUDE_ROOT}>
+  target_include_directories(${target} ${scope} $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                                 $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(${target} ${scope} cxx_std_20)
   target_link_libraries(${target} ${scope} ${ARG_DEPENDS})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${folder})
   install(TARGETS ${target} EXPORT isochronTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/isochron/${folder}
-          FILES_MATCHING PATTERN "*.h" REGEX "/ops/c(pu|uda)/" EXCLUDE PATTERN "*-inl.h" EXCLUDE)
+          FILES_MATCHING PATTERN "*.h" REGEX "/backends/c(pu|uda)/" EXCLUDE PATTERN "*-inl.h" EXCLUDE)
 endfunction()
 
 # isochron_messages(<folder> <name>.proto...): the private protobuf messages of a folder's sources, which include them as

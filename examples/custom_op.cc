@@ -20,13 +20,15 @@ struct MishKernel final : graph::Kernel {
   int64_t elems;
 };
 
+std::unique_ptr<graph::Kernel> make_mish(const graph::KernelRequest& request) {
+  return std::make_unique<MishKernel>(request.inputs[0].shape.elems());
+}
+
+// What the op means: shapes and gradient.
 graph::OpDef mish_row() {
   graph::OpDef op;
   op.name = "mish";
   op.infer = [](const graph::OpCall& call) { return std::vector{call.inputs[0]}; };
-  op.prepare = [](const graph::KernelRequest& request) -> std::unique_ptr<graph::Kernel> {
-    return std::make_unique<MishKernel>(request.inputs[0].shape.elems());
-  };
   op.gradient = [](const graph::GradientCall& call) {
     const Tensor x = call.inputs[0], t = tanh(softplus(x));
     return std::vector{call.output_gradients[0] * (t + x * sigmoid(x) * (1.0 - t * t))};
@@ -35,7 +37,7 @@ graph::OpDef mish_row() {
 }
 
 Tensor mish(const Tensor& x) {
-  static const graph::OpDef& row = ops::register_op(mish_row());
+  static const graph::OpDef& row = ops::register_op(mish_row(), make_mish);
   return graph::apply_one(row, {x});
 }
 

@@ -12,7 +12,7 @@
 #include "isochron/nn/sequential.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
-#include "isochron/ops/linear.h"
+#include "isochron/ops/matmul.h"
 #include "isochron/ops/random.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/shape_ops.h"

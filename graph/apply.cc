@@ -42,8 +42,7 @@ void fill(CacheEntry& entry, const OpDef& op, int threads, std::span<const Tenso
   std::vector<TensorSpec> specs;
   for (const Tensor& input : inputs) specs.push_back(input.spec());
   std::vector<TensorSpec> outputs = infer_outputs(op, specs, attributes);
-  std::unique_ptr<Kernel> kernel;
-  if (op.prepare) kernel = prepare_kernel({op, specs, outputs, attributes, threads});
+  std::unique_ptr<Kernel> kernel = prepare_kernel({op, specs, outputs, attributes, threads});
   entry.op = &op;
   entry.threads = threads;
   entry.inputs = std::move(specs);

@@ -402,6 +402,7 @@ void CapturedFunction::Impl::plan(PlannedCall& call, const graph::PassOptions& o
 graph::PassOptions CapturedFunction::Impl::passes_shown(const Signature& signature) const {
   graph::PassOptions passes = options.passes;
   passes.device = options.plan.device;
+  passes.backend = options.plan.backend;
   graph::GraphStageSink sink = graph::graph_stage_sink();
   if (!sink) return passes;
   passes.on_stage = [own = options.passes.on_stage, sink = std::move(sink), name = options.name,

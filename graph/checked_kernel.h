@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "isochron/graph/graph.h"
+#include "isochron/graph/kernel.h"
 #include "isochron/memory/cuda/gpu.h"
 
 namespace isochron::graph {

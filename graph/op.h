@@ -1,66 +1,28 @@
-// One row per op: everything the rest of the project knows about it. Tests, the reference page, fusion and
-// planning all read the row; a new op is one row, one function and one kernel.
+// One row per op: what it means. Tests, the reference page, fusion and planning all read the row. What
+// computes it is the matter of backends (graph/backend.h).
 #pragma once
 
 #include <deque>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "isochron/core/cuda/handles.h"
 #include "isochron/core/tensor.h"
 #include "isochron/graph/attributes.h"
 #include "isochron/graph/element_op.h"
-
-namespace isochron::cuda {
-class KernelModule;
-}
 
 namespace isochron::graph {
 
 class Registry;
 struct OpDef;
 
-/// Addresses of one kernel call. `outputs[i]` is null for a result nobody reads where the row allows it.
-struct KernelArgs {
-  std::byte* const* inputs = nullptr;
-  std::byte* const* outputs = nullptr;
-  std::byte* workspace = nullptr;
-  cuda::Stream stream = cuda::Stream::kNone;  // where a kernel for a device puts its work
-};
-
-/// A prepared kernel. Preparation may allocate; `bind` and `run` may not. One for a device does nothing in
-/// `run` but to put work in the stream that it is given, which may be under capture.
-class Kernel {
- public:
-  virtual ~Kernel() = default;
-  /// Scratch that the planner must place for the duration of `run`.
-  virtual size_t workspace_bytes() const { return 0; }
-  /// Called before the first `run` and whenever an address has changed since.
-  virtual void bind(const KernelArgs& /*args*/) {}
-  virtual void run(const KernelArgs& args) = 0;
-};
-
-/// What shape rules and kernels see of a call.
+/// What shape rules see of a call.
 struct OpCall {
   const OpDef& op;
   std::span<const TensorSpec> inputs;
   const Attributes& attributes;
-};
-struct KernelRequest {
-  const OpDef& op;
-  std::span<const TensorSpec> inputs;
-  std::span<const TensorSpec> outputs;
-  const Attributes& attributes;
-  int threads = 1;                       // the most this kernel may use: 1 or compute_threads()
-  std::span<const bool> unread = {};     // outputs whose address will be null; empty: none
-  cuda::KernelModule* module = nullptr;  // of the device that the kernel is for; null: the CPU
-  /// What the kernels of one plan share while they are prepared, such as memory to time candidates in; null:
-  /// nothing. Whoever prepares first makes it (ops/cpu/choose_kernel.cc alone does).
-  std::shared_ptr<void>* shared = nullptr;
 };
 
 /// How gradients in rows ask for further gradients without knowing autograd.
@@ -142,17 +104,9 @@ struct OpDef {
   std::vector<TensorSpec> (*infer)(const OpCall&) = nullptr;
   /// Gradients per input (undefined where there is none), written in ops. Null: not differentiable.
   std::vector<Tensor> (*gradient)(const GradientCall&) = nullptr;
-  std::unique_ptr<Kernel> (*prepare)(const KernelRequest&) = nullptr;  // null only for views
-  /// For the device of the request's module; null: there is none for it yet.
-  std::unique_ptr<Kernel> (*prepare_cuda)(const KernelRequest&) = nullptr;
-  /// As `prepare`, for a call whose tensors are partly stored in 16 bits (graph/stored.h); null, and a null
-  /// result: through copies in f32.
-  std::unique_ptr<Kernel> (*prepare_stored)(const KernelRequest&) = nullptr;
-  /// The same for the device of the request's module.
-  std::unique_ptr<Kernel> (*prepare_stored_cuda)(const KernelRequest&) = nullptr;
-  /// All results of the call in other ops, by which it runs on a device where the row has no kernel of its
-  /// own. Null: there are none.
-  std::vector<Tensor> (*compose)(const OpCall& call, std::span<const Tensor> inputs) = nullptr;
+  /// All results of the call in other ops, by which it runs on a backend that has no kernel for it. Null:
+  /// there are none.
+  std::vector<Tensor> (*decompose)(const OpCall& call, std::span<const Tensor> inputs) = nullptr;
   OpPrecision precision = {};
   FusionClass fusion = FusionClass::kOpaque;
   ElementOp element = ElementOp::kCopy;  // kElementwise

@@ -209,11 +209,11 @@ const std::vector<PassInfo>& passes() {
       {"cse", "merge common subexpressions", plain<merge_common_subexpressions>},
       {"recompute", "compute inner values of checkpointed parts again where they are read later",
        plain<recompute_checkpoints>},
-      {"fuse", "fuse elementwise chains with closing reductions", plain<fuse_elementwise>},
+      {"fuse", "fuse elementwise chains with closing reductions", plain<fuse_elementwise>, false, "fused"},
       {"precision", "store tensors in 16 bits where the policy wants it",
        [](Graph& graph, const PassOptions& options) { cast_to_precision(graph, options.precision); }},
       {"epilogues", "let a matrix product do what is added to it, and a relu behind", plain<absorb_epilogues>,
-       true},
+       true, "matmul_add"},
   };
   return list;
 }
@@ -230,12 +230,18 @@ void run_passes(Graph& graph, const PassOptions& options) {
     return std::any_of(options.disabled.begin(), options.disabled.end(),
                        [name](const std::string& d) { return d == name || d == "all"; });
   };
-  if (!options.device.is_cpu()) {
-    compose_for_device(graph);
-    if (options.on_stage) options.on_stage("composed", graph);
-  }
+  const Backend& backend = options.backend != nullptr ? *options.backend : backend_of(options.device.kind);
+  const auto runs = [&](std::string_view op) {
+    return std::ranges::any_of(graph.nodes(), [&](const auto& node) {
+      const OpDef* row = node->op->registry->find(op);
+      return row != nullptr && backend.runs(*row);
+    });
+  };
+  decompose(graph, backend);
+  if (!options.device.is_cpu() && options.on_stage) options.on_stage("decomposed", graph);
   for (const PassInfo& pass : passes()) {
     if (disabled(pass.name) || (pass.on_devices_alone && options.device.is_cpu())) continue;
+    if (!pass.makes.empty() && !runs(pass.makes)) continue;
     pass.run(graph, options);
     if (options.on_stage) options.on_stage(pass.name, graph);
   }

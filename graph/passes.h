@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "isochron/graph/backend.h"
 #include "isochron/graph/element_op.h"
 #include "isochron/graph/graph.h"
 #include "isochron/graph/precision.h"
@@ -19,7 +20,7 @@ struct PassOptions {
   std::vector<std::string> disabled = {};
   /// Called with the graph after each pass, by the pass's name. A captured function (captured.h) shows its
   /// other stages too: "forward", as it is when gradients are first asked for; "traced"; for a device
-  /// "composed"; last "planned".
+  /// "decomposed"; last "planned".
   std::function<void(std::string_view stage, const Graph& graph)> on_stage = {};
   /// Values are computed again rather than kept until no more bytes than these are live at once, or nothing
   /// more can be gained; 0: no limit.
@@ -28,6 +29,8 @@ struct PassOptions {
   Precision precision = Precision::kF32;
   /// Where it is to run. A captured function sets it to its plan's.
   Device device = {};
+  /// What runs it; null: the device's. A captured function sets it to its plan's.
+  const Backend* backend = nullptr;
 };
 
 struct PassInfo {
@@ -35,14 +38,15 @@ struct PassInfo {
   std::string_view summary;
   void (*run)(Graph&, const PassOptions&);
   bool on_devices_alone = false;  // left out for the CPU
+  std::string_view makes = {};    // an op; left out for a backend without a kernel for it
 };
 /// In the order in which they run.
 const std::vector<PassInfo>& passes();
 void run_passes(Graph& graph, const PassOptions& options = {});
 
-/// Puts compositions of ops (OpDef::compose) in place of those that have no kernel for a device; before all
-/// passes, for a graph that is to run there (graph/compose.cc).
-void compose_for_device(Graph& graph);
+/// Puts decompositions of ops (OpDef::decompose) in place of those that `backend` has no kernel for; before
+/// all passes (graph/decompose.cc).
+void decompose(Graph& graph, const Backend& backend);
 /// Evaluates nodes whose inputs are all constants.
 void fold_constants(Graph& graph);
 /// x+0, x*1, x/1, --x, pow(x, 1), pow(x, 2), cast to the same dtype, reshape chains, transposes into matrix

@@ -91,10 +91,14 @@ class PlanBuilder {
       : graph_(graph),
         plan_(plan),
         threads_(options.threads > 0 ? options.threads : compute_threads()),
-        check_numerics_(options.check_numerics) {
+        check_numerics_(options.check_numerics),
+        backend_(options.backend != nullptr ? *options.backend : backend_of(options.device.kind)) {
     plan_.report_.device = options.device;
     side_by_side_ = options.side_by_side && !options.device.is_cpu();
-    if (options.device.is_cpu()) return;
+    if (options.device.is_cpu()) {
+      require_kernels();
+      return;
+    }
     require(!options.poison, ErrorCode::kUnsupported, "plan", "poison is for the CPU; this plan is for {}",
             options.device.str());
     gpu_ = cuda::gpu(options.device);
@@ -133,16 +137,16 @@ class PlanBuilder {
     std::string name;
   };
 
-  /// All ops that the device can't run, at once.
+  /// All ops that the backend can't run, at once.
   void require_kernels() const {
     std::set<std::string> missing;
     for (const auto& node : graph_.nodes()) {
-      if (node->op->fusion != FusionClass::kView && node->op->prepare_cuda == nullptr)
-        missing.insert(node->op->name);
+      if (node->op->fusion != FusionClass::kView && !backend_.runs(*node->op)) missing.insert(node->op->name);
     }
-    require(missing.empty(), ErrorCode::kUnsupported, "plan",
-            "there is no kernel for {} of: {}; plan for the CPU", gpu_->device().str(),
-            fmt::join(missing, ", "));
+    const bool on_cpu = plan_.report_.device.is_cpu();
+    require(missing.empty(), ErrorCode::kUnsupported, "plan", "there is no kernel for {} of: {}{}",
+            on_cpu ? std::string(backend_.name()) : plan_.report_.device.str(), fmt::join(missing, ", "),
+            on_cpu ? "" : "; plan for the CPU");
   }
 
   /// Where the plan finds a bound value.
@@ -385,7 +389,8 @@ class PlanBuilder {
                                                        threads_,
                                                        {unread.get(), node.outputs.size()},
                                                        module_,
-                                                       &shared});
+                                                       &shared,
+                                                       &backend_});
       if (check_numerics_) kernel = checked_kernel(std::move(kernel), node, gpu_);
       const size_t workspace = kernel->workspace_bytes();
       workspace_of_.push_back(workspace > 0 ? static_cast<int64_t>(buffers_.size()) : -1);
@@ -519,6 +524,7 @@ class PlanBuilder {
   Plan& plan_;
   int threads_;
   bool check_numerics_;
+  const Backend& backend_;
   bool side_by_side_ = false;
   std::shared_ptr<cuda::Gpu> gpu_;  // null: the CPU
   cuda::KernelModule* module_ = nullptr;

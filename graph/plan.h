@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "isochron/core/trace.h"
+#include "isochron/graph/backend.h"
 #include "isochron/graph/buffer_kinds.h"
 #include "isochron/graph/graph.h"
 
@@ -36,6 +37,8 @@ struct PlanOptions {
   /// Where it runs. Variables must live there; constants are copied. Each op needs a kernel for it
   /// (kUnsupported names those that have none); poison and memory budgets are the CPU's alone so far.
   Device device = {};
+  /// What runs it; null: the device's.
+  const Backend* backend = nullptr;
   /// On a device: Precision::kTf32. A captured function sets it.
   bool tf32 = false;
   /// On a device: instructions that don't need each other's results and share no memory may run side by side.

@@ -3,16 +3,13 @@
 #include <algorithm>
 
 #include "isochron/core/checked.h"
+#include "isochron/graph/backend.h"
 
 namespace isochron::graph {
 namespace {
 
-/// By the row's preparation for the device of the request.
-std::unique_ptr<Kernel> prepare_on(const KernelRequest& request) {
-  if (request.module == nullptr) return request.op.prepare(request);
-  require(request.op.prepare_cuda != nullptr, ErrorCode::kUnsupported, request.op.name,
-          "there is no kernel for CUDA");
-  return request.op.prepare_cuda(request);
+std::unique_ptr<Kernel> make_kernel(const KernelRequest& request) {
+  return backend_of(request).make_kernel(request);
 }
 
 TensorSpec widened(const TensorSpec& spec) {
@@ -42,7 +39,8 @@ std::vector<DType> stored_dtypes(std::string_view text) {
 /// Copies of the narrow operands in f32, the op's kernel on them, copies of its narrow results.
 class ThroughF32 final : public Kernel {
  public:
-  ThroughF32(const KernelRequest& request, uint32_t narrow_inputs, uint32_t narrow_outputs)
+  ThroughF32(const KernelRequest& request, uint32_t narrow_inputs, uint32_t narrow_outputs,
+             KernelFactory make)
       : inputs_(request.inputs.size()), outputs_(request.outputs.size()) {
     const std::vector<TensorSpec> wide_inputs = widened(request.inputs, narrow_inputs);
     const std::vector<TensorSpec> wide_outputs = widened(request.outputs, narrow_outputs);
@@ -54,8 +52,9 @@ class ThroughF32 final : public Kernel {
       if (!(request.outputs[i] == wide_outputs[i]) && !unread)
         add(request, wide_outputs[i], request.outputs[i], i, after_);
     }
-    inner_ = prepare_on({request.op, wide_inputs, wide_outputs, request.attributes, request.threads,
-                         request.unread, request.module, request.shared});
+    KernelRequest wide{request.op,     wide_inputs,    wide_outputs,   request.attributes, request.threads,
+                       request.unread, request.module, request.shared, request.backend};
+    inner_ = make(wide);
     inner_offset_ = reserve(inner_->workspace_bytes());
   }
 
@@ -104,8 +103,9 @@ class ThroughF32 final : public Kernel {
            std::vector<Copy>& copies) {
     const OpDef& cast = request.op.registry->at("cast");
     const Attributes attributes{{"dtype", to.dtype}};
-    Copy copy{prepare_on({cast, {&from, 1}, {&to, 1}, attributes, request.threads, {}, request.module}),
-              index, 0, 0};
+    KernelRequest call{cast, {&from, 1}, {&to, 1}, attributes, request.threads, {}, request.module};
+    call.backend = request.backend;
+    Copy copy{make_kernel(call), index, 0, 0};
     copy.offset = reserve(std::max(from.size_bytes(), to.size_bytes()));
     copy.workspace_offset = reserve(copy.kernel->workspace_bytes());
     copies.push_back(std::move(copy));
@@ -148,18 +148,25 @@ std::vector<TensorSpec> infer_stored(const OpDef& op, std::span<const TensorSpec
   return results;
 }
 
+bool is_stored(const KernelRequest& request) {
+  const auto narrow = [](const TensorSpec& spec) { return is_narrow(spec.dtype); };
+  return is_stored(request.attributes) &&
+         (std::ranges::any_of(request.inputs, narrow) || std::ranges::any_of(request.outputs, narrow));
+}
+
+std::unique_ptr<Kernel> prepare_through_f32(const KernelRequest& request) {
+  return std::make_unique<ThroughF32>(request, 0, 0, make_kernel);
+}
+
 std::unique_ptr<Kernel> prepare_through_f32(const KernelRequest& request, uint32_t narrow_inputs,
-                                            uint32_t narrow_outputs) {
-  return std::make_unique<ThroughF32>(request, narrow_inputs, narrow_outputs);
+                                            uint32_t narrow_outputs, KernelFactory make) {
+  return std::make_unique<ThroughF32>(request, narrow_inputs, narrow_outputs, make);
 }
 
 std::unique_ptr<Kernel> prepare_kernel(const KernelRequest& request) {
-  if (!is_stored(request.attributes)) return prepare_on(request);
-  const auto prepare = request.module == nullptr ? request.op.prepare_stored : request.op.prepare_stored_cuda;
-  if (prepare != nullptr) {
-    if (std::unique_ptr<Kernel> kernel = prepare(request)) return kernel;
-  }
-  return prepare_through_f32(request);
+  std::unique_ptr<Kernel> kernel = make_kernel(request);
+  if (kernel == nullptr && is_stored(request)) return prepare_through_f32(request);
+  return kernel;
 }
 
 }  // namespace isochron::graph

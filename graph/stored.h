@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "isochron/graph/op.h"
+#include "isochron/graph/backend.h"
 
 namespace isochron::graph {
 
@@ -25,17 +25,33 @@ constexpr bool is_narrow(DType dtype) { return dtype == DType::kF16 || dtype == 
 /// The operands as the op's rules know them: f32 for 16-bit floats where the call has the attribute.
 std::vector<TensorSpec> defined_inputs(std::span<const TensorSpec> inputs, const Attributes& attributes);
 
+/// The call of a request as the op's rules know it.
+struct DefinedCall {
+  explicit DefinedCall(const KernelRequest& request)
+      : inputs(defined_inputs(request.inputs, request.attributes)),
+        call{request.op, inputs, request.attributes} {}
+  DefinedCall(const DefinedCall&) = delete;
+  DefinedCall& operator=(const DefinedCall&) = delete;
+
+  std::vector<TensorSpec> inputs;
+  OpCall call;
+};
+
 /// What the op says of f32 operands, with the dtypes that the attribute names. Throws as the op's rule, and
 /// kInvalidArgument where the attribute names another number of results.
 std::vector<TensorSpec> infer_stored(const OpDef& op, std::span<const TensorSpec> inputs,
                                      const Attributes& attributes);
 
-/// The kernel of any call: the op's own; where the call has the attribute, the one that the op has for it, or
-/// its f32 kernel between copies of the narrow tensors in its workspace. Throws as the op's preparation.
+/// Are tensors of the call stored in 16 bits where the op is defined on f32?
+bool is_stored(const KernelRequest& request);
+
+/// The kernel of any call: the backend's; where it has none for tensors stored in 16 bits, its f32 kernel
+/// between copies of these in the workspace. Throws as Backend::make_kernel.
 std::unique_ptr<Kernel> prepare_kernel(const KernelRequest& request);
-/// The last of these. The tensors of `narrow_inputs` and `narrow_outputs`, a bit each, are given to the op's
-/// preparation as they are.
-std::unique_ptr<Kernel> prepare_through_f32(const KernelRequest& request, uint32_t narrow_inputs = 0,
-                                            uint32_t narrow_outputs = 0);
+/// The last of these.
+std::unique_ptr<Kernel> prepare_through_f32(const KernelRequest& request);
+/// The tensors of `narrow_inputs` and `narrow_outputs`, a bit each, are given to `make` as they are.
+std::unique_ptr<Kernel> prepare_through_f32(const KernelRequest& request, uint32_t narrow_inputs,
+                                            uint32_t narrow_outputs, KernelFactory make);
 
 }  // namespace isochron::graph

@@ -4,8 +4,8 @@
 #include <new>
 
 #include "isochron/core/counters.h"
-#include "isochron/memory/lasting.h"
 #include "isochron/memory/pool.h"
+#include "isochron/memory/static_allocator.h"
 
 namespace isochron {
 namespace {
@@ -20,13 +20,13 @@ int64_t counted_bytes(size_t block_bytes) {
 constinit thread_local Allocator* t_scoped_allocator = nullptr;
 
 std::atomic<Allocator*>& process_default() {
-  static std::atomic<Allocator*> instance{&lasting_allocator()};
+  static std::atomic<Allocator*> instance{&static_allocator()};
   return instance;
 }
 
 }  // namespace
 
-Allocator& lasting_allocator() {
+Allocator& static_allocator() {
   static Allocator& instance = *new PoolAllocator;
   return instance;
 }

@@ -1,6 +1,6 @@
 #include "isochron/nn/attention.h"
 
-#include "isochron/ops/linear.h"
+#include "isochron/ops/matmul.h"
 #include "isochron/ops/shape_ops.h"
 #include "isochron/ops/slicing.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "isochron/ops/linear.h"
+#include "isochron/ops/matmul.h"
 
 namespace isochron::nn {
 namespace {

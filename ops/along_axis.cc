@@ -1,7 +1,6 @@
 #include "isochron/ops/along_axis.h"
 
 #include "isochron/graph/apply.h"
-#include "isochron/ops/cpu/indexed.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
@@ -82,7 +81,6 @@ void add_take(graph::Registry& registry) {
   op.min_inputs = op.max_inputs = 2;
   op.infer = infer_take;
   op.gradient = take_gradient;
-  op.prepare = prepare_take_along_axis;
   op.reference = take_reference;
   op.dtypes = {DType::kF64, DType::kF32, DType::kBF16, DType::kI64, DType::kU8, DType::kBool};
   const auto axis = [](int64_t i) { return Attributes{{"axis", i}}; };
@@ -106,7 +104,6 @@ void add_put_add(graph::Registry& registry) {
   op.min_inputs = op.max_inputs = 2;
   op.infer = infer_put_add;
   op.gradient = put_add_gradient;
-  op.prepare = prepare_put_add_along_axis;
   op.reference = put_add_reference;
   op.dtypes = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kI64, DType::kI32};
   op.tolerance = 30;  // sums of up to 20 numbers

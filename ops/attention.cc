@@ -4,12 +4,9 @@
 #include <limits>
 
 #include "isochron/graph/apply.h"
-#include "isochron/graph/stored.h"
-#include "isochron/ops/cpu/attention.h"
 #include "isochron/ops/creation.h"
-#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/elementwise.h"
-#include "isochron/ops/linear.h"
+#include "isochron/ops/matmul.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
@@ -77,12 +74,6 @@ AttentionShape attention_shape(const OpCall& call, size_t others) {
 
 AttentionShape forward_shape(const OpCall& call) { return attention_shape(call, 0); }
 AttentionShape gradient_shape(const OpCall& call) { return attention_shape(call, 3); }
-
-/// Of a call whose heads may be stored in 16 bits.
-AttentionShape shape_of(const graph::KernelRequest& request, AttentionShape (*shape)(const OpCall&)) {
-  const std::vector<TensorSpec> inputs = graph::defined_inputs(request.inputs, request.attributes);
-  return shape({request.op, inputs, request.attributes});
-}
 
 std::vector<TensorSpec> infer_attention(const OpCall& call) {
   const AttentionShape s = forward_shape(call);
@@ -398,12 +389,6 @@ void register_forward(graph::Registry& registry) {
   op.gradient = attention_gradient;
   op.precision.full_outputs = 0b10;  // the logs of the sums
   op.skips_unused_outputs = true;
-  op.prepare = [](const graph::KernelRequest& request) {
-    return prepare_attention(forward_shape({request.op, request.inputs, request.attributes}), request);
-  };
-  op.prepare_cuda = op.prepare_stored_cuda = [](const graph::KernelRequest& request) {
-    return prepare_attention_cuda(shape_of(request, forward_shape), request);
-  };
   op.flops = [](const OpCall& call) { return 4 * forward_shape(call).products(); };
   op.reference = attention_reference;
   for (const Sample& sample : samples()) {
@@ -435,13 +420,6 @@ void register_gradient(graph::Registry& registry) {
   op.precision.full_inputs = [](const Attributes& attributes) {  // the logs of the sums
     return attributes.get<bool>("packed") ? 0b100U : 0b10000U;
   };
-  op.prepare = [](const graph::KernelRequest& request) {
-    return prepare_attention_gradient(gradient_shape({request.op, request.inputs, request.attributes}),
-                                      request);
-  };
-  op.prepare_cuda = op.prepare_stored_cuda = [](const graph::KernelRequest& request) {
-    return prepare_attention_gradient_cuda(shape_of(request, gradient_shape), request);
-  };
   op.flops = [](const OpCall& call) { return 10 * gradient_shape(call).products(); };
   op.reference = gradient_reference;
   for (const Sample& sample : samples()) {
@@ -456,6 +434,9 @@ void register_gradient(graph::Registry& registry) {
 }
 
 }  // namespace
+
+AttentionShape attention_shape(const OpCall& call) { return forward_shape(call); }
+AttentionShape attention_gradient_shape(const OpCall& call) { return gradient_shape(call); }
 
 void register_attention(graph::Registry& registry) {
   register_forward(registry);

@@ -7,6 +7,10 @@
 
 namespace isochron {
 
+namespace graph {
+struct OpCall;
+}
+
 struct AttentionOptions {
   /// Query i sees keys 0 .. i + S - T: the last query sees all of them, as in decoding with a cache.
   bool causal = false;
@@ -46,6 +50,10 @@ struct AttentionShape {
            (causal ? 0.5 : 1.0);
   }
 };
+
+/// What a call of `attention`, or of `attention_gradient`, comes to. Throws as its shape rule.
+AttentionShape attention_shape(const graph::OpCall& call);
+AttentionShape attention_gradient_shape(const graph::OpCall& call);
 
 }  // namespace ops
 }  // namespace isochron

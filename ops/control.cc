@@ -1,15 +1,12 @@
 #include "isochron/ops/control.h"
 
 #include <algorithm>
-#include <cstring>
 
-#include "isochron/core/checked.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
 #include "isochron/ops/creation.h"
-#include "isochron/ops/cuda/control.h"
-#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/elementwise.h"
+#include "isochron/ops/loop_layout.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
 #include "isochron/ops/shape_ops.h"
@@ -20,10 +17,7 @@ namespace ops {
 namespace {
 
 using graph::Graph;
-using graph::KernelArgs;
-using graph::KernelRequest;
 using graph::Node;
-using graph::Plan;
 using graph::SubGraph;
 using graph::Value;
 
@@ -52,54 +46,6 @@ std::vector<TensorSpec> infer_cond(const OpCall& call) {
   }
   return outputs;
 }
-
-class CondKernel : public graph::Kernel {
- public:
-  explicit CondKernel(const KernelRequest& request)
-      : then_(request.attributes.object<SubGraph>("then")->graph->clone(), request),
-        otherwise_(request.attributes.object<SubGraph>("else")->graph->clone(), request),
-        inputs_(request.inputs.size()) {
-    for (const TensorSpec& spec : request.outputs) sizes_.push_back(spec.size_bytes());
-  }
-  size_t workspace_bytes() const override { return std::max(then_.arena_bytes(), otherwise_.arena_bytes()); }
-  void bind(const KernelArgs& args) override {
-    for (SubPlan* branch : {&then_, &otherwise_}) {
-      branch->plan().bind_arena(args.workspace);
-      for (size_t i = 1; i < inputs_; ++i) branch->plan().bind_input(i - 1, args.inputs[i]);
-    }
-  }
-  void run(const KernelArgs& args) override {
-    Plan& plan = *reinterpret_cast<const bool*>(args.inputs[0]) ? then_.plan() : otherwise_.plan();
-    plan.run();
-    for (size_t i = 0; i < sizes_.size(); ++i) {
-      if (sizes_[i] > 0) std::memcpy(args.outputs[i], plan.output(i), sizes_[i]);
-    }
-  }
-
- protected:
-  SubPlan then_;
-  SubPlan otherwise_;
-  size_t inputs_;
-  std::vector<size_t> sizes_;
-};
-
-class DeviceCondKernel final : public CondKernel {
- public:
-  explicit DeviceCondKernel(const KernelRequest& request) : CondKernel(request), control_(*request.module) {}
-  void run(const KernelArgs& args) override {
-    for (const bool wanted : {true, false}) {
-      control_.run_if(args.stream, args.inputs[0], wanted, [&](cuda::Stream stream) {
-        Plan& plan = wanted ? then_.plan() : otherwise_.plan();
-        plan.enqueue(stream);
-        for (size_t i = 0; i < sizes_.size(); ++i)
-          cuda::copy_within(control_.context(), args.outputs[i], plan.output(i), sizes_[i], stream);
-      });
-    }
-  }
-
- private:
-  DeviceControl control_;
-};
 
 /// Gradients within one branch: its nodes again, then backward, zeros where it doesn't depend on an input.
 std::vector<Tensor> branch_gradient(const GradientCall& call, const char* branch,
@@ -143,13 +89,8 @@ double cond_flops(const OpCall& call) {
 // --- while_loop: inputs [state..., captured...]; sub-graph inputs [iteration, state..., captured...];
 //     outputs [state..., iterations, a stack of each state if bounded] ---
 
-size_t state_count(const Attributes& attributes) {
-  return static_cast<size_t>(attributes.get<int64_t>("states"));
-}
-int64_t bound_of(const Attributes& attributes) { return attributes.get<int64_t>("max_iterations"); }
-
 std::vector<TensorSpec> infer_while(const OpCall& call) {
-  const size_t states = state_count(call.attributes);
+  const size_t states = while_states(call.attributes);
   const Graph& condition = *call.attributes.object<SubGraph>("condition")->graph;
   const Graph& body = *call.attributes.object<SubGraph>("body")->graph;
   require_predicate(call, condition.outputs().at(0)->spec, "the condition");
@@ -163,135 +104,11 @@ std::vector<TensorSpec> infer_while(const OpCall& call) {
     outputs.push_back(call.inputs[i]);
   }
   outputs.push_back({DType::kI64, {}});
-  const int64_t bound = bound_of(call.attributes);
+  const int64_t bound = while_bound(call.attributes);
   for (size_t i = 0; bound >= 0 && i < states; ++i)
     outputs.push_back(stacked_spec(call.inputs[i], bound, call.op.name));
   return outputs;
 }
-
-/// The body with its results written back over its state inputs.
-std::unique_ptr<Graph> body_in_place(const Graph& body) {
-  std::unique_ptr<Graph> graph = body.clone();
-  for (size_t i = 0; i < graph->outputs().size(); ++i) {
-    if (graph->outputs()[i] != graph->inputs()[i + 1]) {
-      graph->updates().push_back({graph->inputs()[i + 1], graph->outputs()[i]});
-    }
-  }
-  graph->outputs().clear();
-  return graph;
-}
-
-class WhileKernel : public graph::Kernel {
- public:
-  explicit WhileKernel(const KernelRequest& request)
-      : condition_(request.attributes.object<SubGraph>("condition")->graph->clone(), request),
-        body_(body_in_place(*request.attributes.object<SubGraph>("body")->graph), request),
-        states_(state_count(request.attributes)),
-        inputs_(request.inputs.size()),
-        bound_(bound_of(request.attributes)) {
-    size_t offset = cuda::kDeviceAlignment + condition_.arena_bytes() + body_.arena_bytes();
-    for (size_t i = 0; i < states_; ++i) {
-      sizes_.push_back(request.outputs[i].size_bytes());
-      const bool unread = !request.unread.empty() && request.unread[i];
-      own_.push_back(unread ? static_cast<int64_t>(offset) : -1);
-      if (unread) offset += align_up(sizes_[i], cuda::kDeviceAlignment);
-    }
-    workspace_ = offset;
-    state_.resize(states_);
-  }
-
-  size_t workspace_bytes() const override { return workspace_; }
-
-  void bind(const KernelArgs& args) override {
-    Plan& condition = condition_.plan();
-    Plan& body = body_.plan();
-    condition.bind_arena(args.workspace + cuda::kDeviceAlignment);
-    body.bind_arena(args.workspace + cuda::kDeviceAlignment + condition_.arena_bytes());
-    for (size_t i = 0; i < states_; ++i) {
-      state_[i] = own_[i] < 0 ? args.outputs[i] : args.workspace + own_[i];
-    }
-    for (Plan* plan : {&condition, &body}) {
-      plan->bind_input(0, args.workspace);
-      for (size_t i = 0; i < states_; ++i) plan->bind_input(i + 1, state_[i]);
-      for (size_t i = states_; i < inputs_; ++i) plan->bind_input(i + 1, args.inputs[i]);
-    }
-  }
-
-  void run(const KernelArgs& args) override {
-    for (size_t i = 0; i < states_; ++i) {
-      if (sizes_[i] > 0) std::memmove(state_[i], args.inputs[i], sizes_[i]);
-    }
-    int64_t& iteration = *reinterpret_cast<int64_t*>(args.workspace);
-    iteration = 0;
-    const bool* again = reinterpret_cast<const bool*>(condition_.plan().output(0));
-    while (bound_ < 0 || iteration < bound_) {
-      condition_.plan().run();
-      if (!*again) break;
-      if (bound_ >= 0) save(args, iteration);
-      body_.plan().run();
-      ++iteration;
-    }
-    if (args.outputs[states_]) std::memcpy(args.outputs[states_], &iteration, sizeof(iteration));
-  }
-
- protected:
-  void save(const KernelArgs& args, int64_t iteration) const {
-    for (size_t i = 0; i < states_; ++i) {
-      std::byte* stack = args.outputs[states_ + 1 + i];
-      if (stack && sizes_[i] > 0)
-        std::memcpy(stack + static_cast<size_t>(iteration) * sizes_[i], state_[i], sizes_[i]);
-    }
-  }
-
-  SubPlan condition_;
-  SubPlan body_;
-  size_t states_;
-  size_t inputs_;
-  int64_t bound_;
-  size_t workspace_ = 0;
-  std::vector<size_t> sizes_;
-  std::vector<int64_t> own_;  // workspace offset of a state that nobody reads afterwards, or -1
-  std::vector<std::byte*> state_;
-};
-
-class DeviceWhileKernel final : public WhileKernel {
- public:
-  explicit DeviceWhileKernel(const KernelRequest& request)
-      : WhileKernel(request), control_(*request.module), loop_(*request.module) {}
-  void run(const KernelArgs& args) override {
-    std::byte* const iteration = args.workspace;
-    std::byte* const goes_on = args.workspace + sizeof(int64_t);
-    for (size_t i = 0; i < states_; ++i)
-      cuda::copy_within(control_.context(), state_[i], args.inputs[i], sizes_[i], args.stream);
-    loop_.set_number(args.stream, iteration, 0);
-    const auto ask = [&](cuda::Stream stream) {
-      condition_.plan().enqueue(stream);
-      cuda::copy_within(control_.context(), goes_on, condition_.plan().output(0), sizeof(bool), stream);
-    };
-    // Beyond the bound the condition isn't asked: it may read what is there for so many iterations alone.
-    const auto test = [&](cuda::Stream stream) {
-      if (bound_ < 0) return ask(stream);
-      loop_.test_bound(stream, iteration, bound_, goes_on);
-      control_.run_if(stream, goes_on, true, ask);
-    };
-    test(args.stream);
-    control_.run_while(args.stream, goes_on, [&](cuda::Stream stream) {
-      for (size_t i = 0; bound_ >= 0 && i < states_; ++i) {
-        std::byte* const stack = args.outputs[states_ + 1 + i];
-        if (stack != nullptr) loop_.save_row(stream, state_[i], stack, iteration, sizes_[i]);
-      }
-      body_.plan().enqueue(stream);
-      loop_.count_iteration(stream, iteration);
-      test(stream);
-    });
-    if (args.outputs[states_] != nullptr)
-      cuda::copy_within(control_.context(), args.outputs[states_], iteration, sizeof(int64_t), args.stream);
-  }
-
- private:
-  DeviceControl control_;
-  DeviceLoop loop_;
-};
 
 /// What the backward loop carries, by position in its state: 0 is the number of iterations still to undo.
 struct BackwardLayout {
@@ -350,8 +167,8 @@ std::vector<Tensor> undo_iteration(const GradientCall& call, size_t states, cons
 }
 
 std::vector<Tensor> while_gradient(const GradientCall& call) {
-  const size_t states = state_count(call.attributes);
-  const int64_t bound = bound_of(call.attributes);
+  const size_t states = while_states(call.attributes);
+  const int64_t bound = while_bound(call.attributes);
   require(bound >= 0, ErrorCode::kUnsupported, call.op.name,
           "reverse mode needs max_iterations, the number of states to keep room for");
   const BackwardLayout layout = backward_layout(call, states);
@@ -385,24 +202,6 @@ std::vector<TensorSpec> infer_stack_row(const OpCall& call) {
   return {{call.inputs[0].dtype, Shape(stack.span().subspan(1))}};
 }
 
-class StackRowKernel final : public graph::Kernel {
- public:
-  explicit StackRowKernel(const KernelRequest& request)
-      : rows_(request.inputs[0].shape[0]), bytes_(request.outputs[0].size_bytes()) {}
-  void run(const KernelArgs& args) override {
-    int64_t index = 0;
-    std::memcpy(&index, args.inputs[1], sizeof(index));
-    require(index >= 0 && index < rows_, ErrorCode::kOutOfRange, "stack_row", "row {} of a stack of {}",
-            index, rows_);
-    if (bytes_ > 0)
-      std::memcpy(args.outputs[0], args.inputs[0] + static_cast<size_t>(index) * bytes_, bytes_);
-  }
-
- private:
-  int64_t rows_;
-  size_t bytes_;
-};
-
 /// Only reached by second derivatives of bounded loops: the gradient is placed into an otherwise zero stack.
 std::vector<Tensor> stack_row_gradient(const GradientCall& call) {
   const Tensor& stack = call.inputs[0];
@@ -421,11 +220,6 @@ std::vector<std::vector<double>> stack_row_reference(const OpCall&, std::span<co
   return {std::vector<double>(first, first + static_cast<std::ptrdiff_t>(size))};
 }
 
-template <typename K>
-std::unique_ptr<graph::Kernel> prepare(const KernelRequest& request) {
-  return std::make_unique<K>(request);
-}
-
 }  // namespace
 
 void register_control(graph::Registry& registry) {
@@ -435,8 +229,6 @@ void register_control(graph::Registry& registry) {
   cond_op.max_inputs = -1;
   cond_op.infer = infer_cond;
   cond_op.gradient = cond_gradient;
-  cond_op.prepare = prepare<CondKernel>;
-  cond_op.prepare_cuda = prepare<DeviceCondKernel>;
   cond_op.flops = cond_flops;
   registry.add(std::move(cond_op));
 
@@ -446,8 +238,6 @@ void register_control(graph::Registry& registry) {
   while_op.max_inputs = -1;
   while_op.infer = infer_while;
   while_op.gradient = while_gradient;
-  while_op.prepare = prepare<WhileKernel>;
-  while_op.prepare_cuda = prepare<DeviceWhileKernel>;
   while_op.skips_unused_outputs = true;
   registry.add(std::move(while_op));
 
@@ -457,8 +247,6 @@ void register_control(graph::Registry& registry) {
   row_op.min_inputs = row_op.max_inputs = 2;
   row_op.infer = infer_stack_row;
   row_op.gradient = stack_row_gradient;
-  row_op.prepare = prepare<StackRowKernel>;
-  row_op.prepare_cuda = prepare_stack_row_cuda;
   row_op.reference = stack_row_reference;
   row_op.differentiable = {0};
   row_op.samples = {{{{{4, 3}}, {{}, 0, 0, DType::kI64, {2}}}},

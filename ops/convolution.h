@@ -7,6 +7,10 @@
 
 namespace isochron {
 
+namespace graph {
+struct OpCall;
+}
+
 struct ConvolutionOptions {
   /// One number a spatial axis; empty: ones.
   Dims stride = {};
@@ -97,6 +101,8 @@ struct ConvolutionShape : SlidingWindow {
 ///   kInputGradient   inputs dy, kernel;         output dx
 ///   kWeightGradient  inputs x, dy;              outputs dkernel [, dbias]
 enum class ConvolutionPass { kForward, kInputGradient, kWeightGradient };
+/// What a call of a pass's row comes to. Throws as its shape rule.
+ConvolutionShape convolution_shape(ConvolutionPass pass, const graph::OpCall& call);
 
 }  // namespace ops
 }  // namespace isochron

@@ -3,9 +3,6 @@
 #include "isochron/ops/convolution.h"
 
 #include "isochron/graph/apply.h"
-#include "isochron/graph/stored.h"
-#include "isochron/ops/cpu/convolution.h"
-#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
@@ -51,22 +48,6 @@ ConvolutionShape convolution_shape(const OpCall& call, const Dims& x, const Dims
 ConvolutionShape forward_shape(const OpCall& call) {
   require_computable(call);
   return convolution_shape(call, call.inputs[0].shape, call.inputs[1].shape);
-}
-
-/// The kernels of a pass, for f32 and f64 and for tensors stored in 16 bits.
-template <ConvolutionPass kPass, ConvolutionShape (*kShape)(const OpCall&)>
-void set_kernels(OpDef& op) {
-  op.prepare = [](const graph::KernelRequest& request) {
-    return prepare_convolution(kPass, kShape({request.op, request.inputs, request.attributes}), request);
-  };
-  op.prepare_stored = [](const graph::KernelRequest& request) {
-    const std::vector<TensorSpec> inputs = graph::defined_inputs(request.inputs, request.attributes);
-    return prepare_stored_convolution(kPass, kShape({request.op, inputs, request.attributes}), request);
-  };
-  op.prepare_cuda = op.prepare_stored_cuda = [](const graph::KernelRequest& request) {
-    const std::vector<TensorSpec> inputs = graph::defined_inputs(request.inputs, request.attributes);
-    return prepare_convolution_cuda(kPass, kShape({request.op, inputs, request.attributes}), request);
-  };
 }
 
 /// Throws kShapeMismatch unless input `index` is what a convolution of this shape gives.
@@ -305,7 +286,6 @@ void register_forward(graph::Registry& registry) {
   op.max_inputs = 3;
   op.infer = infer_convolution;
   op.gradient = convolution_gradient;
-  set_kernels<ConvolutionPass::kForward, forward_shape>(op);
   op.precision.full_inputs = [](const Attributes&) { return 0b100U; };  // the bias, added to sums
   op.flops = [](const OpCall& call) { return 2 * forward_shape(call).products(); };
   op.reference = convolution_reference;
@@ -340,7 +320,6 @@ void register_input_gradient(graph::Registry& registry) {
   OpDef op = row_of("convolution_input_gradient", "gradient of convolution with respect to the images");
   op.infer = infer_input_gradient;
   op.gradient = input_gradient_gradient;
-  set_kernels<ConvolutionPass::kInputGradient, input_gradient_shape>(op);
   op.flops = [](const OpCall& call) { return 2 * input_gradient_shape(call).products(); };
   op.reference = input_gradient_reference;
   for (const Sample& s : convolution_samples()) {
@@ -356,7 +335,6 @@ void register_weight_gradient(graph::Registry& registry) {
   OpDef op = row_of("convolution_weight_gradient", "gradient of convolution with respect to kernel and bias");
   op.infer = infer_weight_gradient;
   op.gradient = weight_gradient_gradient;
-  set_kernels<ConvolutionPass::kWeightGradient, weight_gradient_shape>(op);
   op.precision.full_outputs = 0b10;  // the bias's
   op.flops = [](const OpCall& call) { return 2 * weight_gradient_shape(call).products(); };
   op.reference = weight_gradient_reference;
@@ -373,6 +351,18 @@ void register_weight_gradient(graph::Registry& registry) {
 }
 
 }  // namespace
+
+ConvolutionShape convolution_shape(ConvolutionPass pass, const OpCall& call) {
+  switch (pass) {
+    case ConvolutionPass::kForward:
+      return forward_shape(call);
+    case ConvolutionPass::kInputGradient:
+      return input_gradient_shape(call);
+    case ConvolutionPass::kWeightGradient:
+      break;
+  }
+  return weight_gradient_shape(call);
+}
 
 void register_convolution(graph::Registry& registry) {
   register_forward(registry);

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "isochron/core/counters.h"
+#include "isochron/core/elements.h"
 #include "isochron/memory/buffer.h"
-#include "isochron/ops/cpu/tile_functions.h"
 
 namespace isochron {
 namespace {
@@ -20,14 +20,14 @@ void count_host_copy(const Tensor& tensor) {
 Tensor full(const Shape& shape, double number, DType dtype) {
   Tensor result = empty({dtype, shape}, "full");
   std::array<std::byte, 8> one{};
-  ops::store_number(one.data(), dtype, number);
-  ops::tile_fill(result.raw(), dtype, one.data(), result.elems());
+  store_number(one.data(), dtype, number);
+  fill_elements(result.raw(), dtype, one.data(), result.elems());
   return result;
 }
 
 Tensor scalar(double number, DType dtype) {
   Tensor result = empty({dtype, {}}, "scalar");
-  ops::store_number(result.raw(), dtype, number);
+  store_number(result.raw(), dtype, number);
   result.storage()->set_constant();
   return result;
 }
@@ -41,8 +41,7 @@ Tensor arange(int64_t count, DType dtype) {
   require(count >= 0, ErrorCode::kInvalidArgument, "arange", "count must be >= 0, got {}", count);
   Tensor result = empty({dtype, {count}}, "arange");
   for (int64_t i = 0; i < count; ++i) {
-    ops::store_number(result.raw() + static_cast<size_t>(i) * dtype_size(dtype), dtype,
-                      static_cast<double>(i));
+    store_number(result.raw() + static_cast<size_t>(i) * dtype_size(dtype), dtype, static_cast<double>(i));
   }
   return result;
 }
@@ -53,7 +52,7 @@ Tensor from_vector(const Shape& shape, const std::vector<double>& values, DType 
   Tensor result = empty({dtype, shape}, "from_vector");
   count_host_copy(result);
   for (size_t i = 0; i < values.size(); ++i) {
-    ops::store_number(result.raw() + i * dtype_size(dtype), dtype, values[i]);
+    store_number(result.raw() + i * dtype_size(dtype), dtype, values[i]);
   }
   return result;
 }

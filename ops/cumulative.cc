@@ -5,7 +5,6 @@
 
 #include "isochron/graph/apply.h"
 #include "isochron/ops/along_axis.h"
-#include "isochron/ops/cpu/cumulative.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/registry.h"
@@ -209,11 +208,9 @@ OpDef axis_row(std::string name, std::string summary, double low, double high, i
 
 void add_cumulative(graph::Registry& registry, OpDef op, std::vector<TensorSpec> (*infer)(const OpCall&),
                     std::vector<Tensor> (*gradient)(const GradientCall&),
-                    std::unique_ptr<graph::Kernel> (*prepare)(const graph::KernelRequest&),
                     graph::ReferenceFunction reference_function, const std::vector<DType>& dtypes) {
   op.infer = infer;
   op.gradient = gradient;
-  op.prepare = prepare;
   op.reference = std::move(reference_function);
   op.dtypes = dtypes;
   registry.add(std::move(op));
@@ -247,7 +244,7 @@ std::pair<Tensor, Tensor> apply_extreme(const OpDef& op, const Tensor& x, int64_
 void register_cumulative(graph::Registry& registry) {
   add_cumulative(registry,
                  axis_row("cumulative_sum", "sum of the elements so far along an axis", -2, 2, 1, true),
-                 infer_numbers, sum_gradient, prepare_cumulative_sum, reference<plus, 0>, kNumbers);
+                 infer_numbers, sum_gradient, reference<plus, 0>, kNumbers);
 
   OpDef product =
       axis_row("cumulative_product", "product of the elements so far along an axis", 0.7, 1.5, 1, true);
@@ -257,13 +254,13 @@ void register_cumulative(graph::Registry& registry) {
     product.samples.push_back(
         {{with_zeros({2, 5})}, {{"axis", int64_t{1}}, {"exclusive", exclusive}, {"reverse", true}}});
   }
-  add_cumulative(registry, std::move(product), infer_numbers, product_gradient, prepare_cumulative_product,
-                 reference<times, 1>, kNumbers);
+  add_cumulative(registry, std::move(product), infer_numbers, product_gradient, reference<times, 1>,
+                 kNumbers);
 
   add_cumulative(
       registry,
       axis_row("log_cumulative_sum_exp", "log of the sum of e^x so far along an axis", -2, 2, 1, false),
-      infer_floating, log_sum_gradient, prepare_log_cumulative_sum_exp, log_sum_reference, kFloats);
+      infer_floating, log_sum_gradient, log_sum_reference, kFloats);
 
   for (const bool largest : {true, false}) {
     OpDef op = axis_row(largest ? "cumulative_max" : "cumulative_min",
@@ -272,7 +269,6 @@ void register_cumulative(graph::Registry& registry) {
                         -2, 2, 1, false);
     op.skips_unused_outputs = true;
     add_cumulative(registry, std::move(op), infer_extreme, extreme_gradient,
-                   largest ? prepare_cumulative_max : prepare_cumulative_min,
                    largest ? extreme_reference<true> : extreme_reference<false>, kNumbers);
   }
 
@@ -284,8 +280,8 @@ void register_cumulative(graph::Registry& registry) {
   recurrence.errors.push_back({{{DType::kF32, {2, 3}}, {DType::kF64, {2, 3}}},
                                recurrence.samples[0].attributes,
                                ErrorCode::kDtypeMismatch});
-  add_cumulative(registry, std::move(recurrence), infer_recurrence, recurrence_gradient,
-                 prepare_linear_recurrence, recurrence_reference, kFloats);
+  add_cumulative(registry, std::move(recurrence), infer_recurrence, recurrence_gradient, recurrence_reference,
+                 kFloats);
 }
 
 }  // namespace ops

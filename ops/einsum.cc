@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "isochron/ops/elementwise.h"
-#include "isochron/ops/linear.h"
-#include "isochron/ops/matrix.h"
+#include "isochron/ops/linalg.h"
+#include "isochron/ops/matmul.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/shape_ops.h"
 

@@ -4,9 +4,7 @@
 #include <cmath>
 
 #include "isochron/graph/apply.h"
-#include "isochron/ops/cpu/fused.h"
 #include "isochron/ops/creation.h"
-#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
 
@@ -312,8 +310,6 @@ OpDef base(std::string_view name, std::string_view summary, ElementOp element, I
   op.min_inputs = op.max_inputs = graph::element_op_arity(element);
   op.infer = infer;
   op.gradient = gradient;
-  op.prepare = prepare_elementwise;
-  op.prepare_cuda = prepare_elementwise_cuda;
   op.fusion = FusionClass::kElementwise;
   op.element = element;
   op.may_alias = elementwise_alias;
@@ -499,8 +495,6 @@ void register_elementwise(graph::Registry& registry) {
   fused.min_inputs = 0;
   fused.max_inputs = -1;
   fused.infer = infer_fused;
-  fused.prepare = prepare_fused;
-  fused.prepare_cuda = prepare_fused_cuda;
   fused.may_alias = fused_alias;
   fused.flops = fused_flops;
   registry.add(std::move(fused));

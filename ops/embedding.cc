@@ -4,7 +4,6 @@
 
 #include "isochron/graph/apply.h"
 #include "isochron/ops/along_axis.h"
-#include "isochron/ops/cpu/embedding_bag.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/cumulative.h"
 #include "isochron/ops/elementwise.h"
@@ -232,7 +231,6 @@ void register_embedding(graph::Registry& registry) {
   op.max_inputs = 4;
   op.infer = infer_embedding_bag;
   op.gradient = embedding_bag_gradient;
-  op.prepare = prepare_embedding_bag;
   op.flops = [](const OpCall& call) {
     return static_cast<double>(call.inputs[0].shape[1] * call.inputs[1].shape.elems());
   };

@@ -8,9 +8,7 @@
 #include <utility>
 
 #include "isochron/graph/apply.h"
-#include "isochron/ops/cpu/float8.h"
 #include "isochron/ops/creation.h"
-#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/registry.h"
@@ -152,8 +150,6 @@ OpDef matmul_float8_row() {
   op.min_inputs = op.max_inputs = 4;
   op.infer = infer_matmul_float8;
   op.gradient = matmul_float8_gradient;
-  op.prepare = op.prepare_stored = prepare_matmul_float8;
-  op.prepare_cuda = op.prepare_stored_cuda = prepare_matmul_float8_cuda;
   op.precision = {.rule = graph::PrecisionRule::kLow, .full_inputs = full_inputs};
   op.flops = [](const OpCall& call) { return row("matmul").flops(of_factors(call)); };
   op.dtypes = {DType::kF32};
@@ -189,7 +185,7 @@ std::vector<TensorSpec> infer_float8_history(const OpCall& call) {
   return {call.inputs[0]};
 }
 
-std::vector<Tensor> compose_float8_history(const OpCall&, std::span<const Tensor> inputs) {
+std::vector<Tensor> decompose_float8_history(const OpCall&, std::span<const Tensor> inputs) {
   const Tensor& history = inputs[0];
   const Tensor newer = slice(history, {1}, {kFloat8History});
   if (inputs[1].elems() == 0) return {concatenate({newer, full({1}, 0, DType::kF32)})};
@@ -213,8 +209,7 @@ OpDef float8_history_row() {
   op.min_inputs = op.max_inputs = 2;
   op.infer = infer_float8_history;
   op.gradient = no_gradient;
-  op.prepare = op.prepare_stored = prepare_float8_history;
-  op.compose = compose_float8_history;
+  op.decompose = decompose_float8_history;
   op.may_alias = [](const OpCall&, int, int input) { return input == 0; };
   op.precision = {.rule = graph::PrecisionRule::kFollow,
                   .full_inputs = [](const Attributes&) { return uint32_t{0b01}; },

@@ -1,7 +1,7 @@
 // The element functions of float dtypes, written once over a small vocabulary `M`: for Highway vectors per
-// instruction set (ops/cpu/tile_functions.cc), and for plain scalars (tests, device code). `M` gives a value
-// type `V` with arithmetic operators, a mask type `Mask`, and the functions used below. Included once per
-// Highway target, hence no ordinary include guard.
+// instruction set (backends/cpu/tile_functions.cc), and for plain scalars (tests, device code). `M` gives a
+// value type `V` with arithmetic operators, a mask type `Mask`, and the functions used below. Included once
+// per Highway target, hence no ordinary include guard.
 
 #if defined(ISOCHRON_OPS_FUNCTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ISOCHRON_OPS_FUNCTORS_INL_H_

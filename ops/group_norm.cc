@@ -3,8 +3,6 @@
 #include <cmath>
 
 #include "isochron/graph/apply.h"
-#include "isochron/ops/cpu/group_norm.h"
-#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/group_view.h"
 #include "isochron/ops/normalization.h"
@@ -130,7 +128,7 @@ class Parts {
   Axes axes_;
 };
 
-std::vector<Tensor> compose_group_norm(const OpCall& call, std::span<const Tensor> in) {
+std::vector<Tensor> decompose_group_norm(const OpCall& call, std::span<const Tensor> in) {
   const Parts parts(in[0].shape(), call.attributes);
   const double epsilon = call.attributes.get<double>("epsilon");
   if (parts.by_channel()) {
@@ -150,7 +148,7 @@ std::vector<Tensor> compose_group_norm(const OpCall& call, std::span<const Tenso
   return {y, reshape(center, moments), reshape(variance, moments)};
 }
 
-std::vector<Tensor> composed_gradient(std::span<const Tensor> in, const Attributes& attributes) {
+std::vector<Tensor> decomposed_gradient(std::span<const Tensor> in, const Attributes& attributes) {
   const Parts parts(in[0].shape(), attributes);
   const Tensor scale = rsqrt(parts.moment(in[2]) + attributes.get<double>("epsilon"));
   const Tensor normal = (parts.of(in[0]) - parts.moment(in[1])) * scale;
@@ -165,14 +163,14 @@ std::vector<Tensor> composed_gradient(std::span<const Tensor> in, const Attribut
   return result;
 }
 
-std::vector<Tensor> compose_group_norm_gradient(const OpCall& call, std::span<const Tensor> in) {
-  return composed_gradient(in, call.attributes);
+std::vector<Tensor> decompose_group_norm_gradient(const OpCall& call, std::span<const Tensor> in) {
+  return decomposed_gradient(in, call.attributes);
 }
 
 std::vector<Tensor> group_norm_second_gradient(const GradientCall& call) {
   const Attributes& attributes = call.attributes;
   return call.context.differentiate(
-      [&attributes](std::span<const Tensor> inputs) { return composed_gradient(inputs, attributes); },
+      [&attributes](std::span<const Tensor> inputs) { return decomposed_gradient(inputs, attributes); },
       call.inputs, call.output_gradients);
 }
 
@@ -286,9 +284,6 @@ void register_moments(graph::Registry& registry) {
   op.summary = "mean and variance of each channel over all other axes";
   op.infer = infer_moments;
   op.gradient = moments_gradient;
-  op.prepare = prepare_channel_moments;
-  op.prepare_cuda = op.prepare_stored_cuda = prepare_channel_moments_cuda;
-  op.prepare_stored = prepare_channel_moments;
   op.precision.rule = graph::PrecisionRule::kFollow;
   op.precision.full_outputs = 0b11;
   op.skips_unused_outputs = true;
@@ -310,8 +305,7 @@ void register_group_norm_row(graph::Registry& registry) {
       false);
   op.infer = infer_group_norm;
   op.gradient = group_norm_gradient;
-  op.prepare = op.prepare_stored = prepare_group_norm;
-  op.compose = compose_group_norm;
+  op.decompose = decompose_group_norm;
   op.reference = group_norm_reference;
   const auto channels = [](int64_t count) { return InputSample{{count}}; };
   op.samples = {{{{{3, 4, 6}}}, how(2)},
@@ -339,8 +333,7 @@ void register_group_norm_gradient(graph::Registry& registry) {
                                "gradient of group_norm with respect to x, gamma and beta", true);
   op.infer = infer_group_norm_gradient;
   op.gradient = group_norm_second_gradient;
-  op.prepare = op.prepare_stored = prepare_group_norm_gradient;
-  op.compose = compose_group_norm_gradient;
+  op.decompose = decompose_group_norm_gradient;
   op.reference = group_norm_gradient_reference;
   const auto of = [](const Shape& x, const Shape& moments, bool scaled) {
     std::vector<InputSample> inputs{{x}, {moments}, {moments, 0.5, 2}, {x}};

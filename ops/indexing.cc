@@ -3,8 +3,6 @@
 #include <cmath>
 
 #include "isochron/graph/apply.h"
-#include "isochron/ops/cpu/indexed.h"
-#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/row_updates.h"
@@ -131,8 +129,6 @@ void add_gather(graph::Registry& registry) {
   op.min_inputs = op.max_inputs = 2;
   op.infer = infer_gather;
   op.gradient = gather_gradient;
-  op.prepare = prepare_gather;
-  op.prepare_cuda = prepare_gather_cuda;
   op.precision.rule = graph::PrecisionRule::kMoves;
   op.reference = gather_reference;
   op.dtypes = kAnyDtype;
@@ -159,8 +155,6 @@ void add_scatter_add(graph::Registry& registry) {
   op.min_inputs = op.max_inputs = 2;
   op.infer = infer_scatter_add;
   op.gradient = scatter_add_gradient;
-  op.prepare = prepare_scatter_add;
-  op.prepare_cuda = prepare_scatter_add_cuda;
   op.reference = scatter_add_reference;
   op.dtypes = kNumbers;
   op.tolerance = 30;  // sums of up to 40 numbers
@@ -202,8 +196,6 @@ void add_one_hot(graph::Registry& registry) {
   op.name = "one_hot";
   op.summary = "1 at each index, else 0, along a new last axis";
   op.infer = infer_one_hot;
-  op.prepare = prepare_one_hot;
-  op.prepare_cuda = prepare_one_hot_cuda;
   op.reference = one_hot_reference;
   op.dtypes = {DType::kI64, DType::kI32};
   const auto to = [](int64_t depth, DType dtype) { return Attributes{{"depth", depth}, {"dtype", dtype}}; };
@@ -251,8 +243,6 @@ void add_arg(graph::Registry& registry) {
   op.name = kLargest ? "argmax" : "argmin";
   op.summary = kLargest ? "position of the first largest element" : "position of the first smallest element";
   op.infer = infer_arg;
-  op.prepare = kLargest ? prepare_argmax : prepare_argmin;
-  op.prepare_cuda = kLargest ? prepare_argmax_cuda : prepare_argmin_cuda;
   op.reference = arg_reference<kLargest>;
   op.dtypes = kAnyDtype;
   const auto along = [](int64_t axis, bool keep) { return Attributes{{"axis", axis}, {"keep_dims", keep}}; };

@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "isochron/graph/apply.h"
-#include "isochron/ops/cpu/interpolation.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
 
@@ -20,7 +19,9 @@ using Values = std::vector<double>;
 
 constexpr std::string_view kMethods[] = {"nearest", "linear", "cubic"};
 
-ResizeOptions options_of(const Attributes& attributes, std::string_view where) {
+}  // namespace
+
+ResizeOptions resize_options(const Attributes& attributes, std::string_view where) {
   const std::string& method = attributes.get<std::string>("method");
   const auto found = std::find(std::begin(kMethods), std::end(kMethods), method);
   require(found != std::end(kMethods), ErrorCode::kInvalidArgument, where,
@@ -35,6 +36,8 @@ ResizeOptions options_of(const Attributes& attributes, std::string_view where) {
   return options;
 }
 
+namespace {
+
 TensorSpec with_extent(const OpCall& call) {
   TensorSpec result = call.inputs[0];
   const int axis = checked_axis(call, result.shape);
@@ -46,13 +49,13 @@ TensorSpec with_extent(const OpCall& call) {
 }
 
 std::vector<TensorSpec> infer_interpolate(const OpCall& call) {
-  const ResizeOptions options = options_of(call.attributes, call.op.name);
+  const ResizeOptions options = resize_options(call.attributes, call.op.name);
   if (options.interpolation != Interpolation::kNearest) require_floating(call, 0);
   return {with_extent(call)};
 }
 
 std::vector<TensorSpec> infer_transpose(const OpCall& call) {
-  options_of(call.attributes, call.op.name);
+  resize_options(call.attributes, call.op.name);
   require_floating(call, 0);
   return {with_extent(call)};
 }
@@ -72,22 +75,6 @@ std::vector<Tensor> interpolate_gradient(const GradientCall& call) {
 std::vector<Tensor> transpose_gradient(const GradientCall& call) {
   static const OpDef& op = row("interpolate");
   return {apply_back(call, op)};
-}
-
-std::unique_ptr<graph::Kernel> prepare_interpolate(const graph::KernelRequest& request) {
-  const int axis = static_cast<int>(request.attributes.get<int64_t>("axis"));
-  return make_banded_product(
-      request, axis,
-      interpolation_matrix(request.inputs[0].shape[axis], request.outputs[0].shape[axis],
-                           options_of(request.attributes, request.op.name)));
-}
-
-std::unique_ptr<graph::Kernel> prepare_transpose(const graph::KernelRequest& request) {
-  const int axis = static_cast<int>(request.attributes.get<int64_t>("axis"));
-  const int64_t extent = request.outputs[0].shape[axis];
-  const BandedMatrix forward = interpolation_matrix(extent, request.inputs[0].shape[axis],
-                                                    options_of(request.attributes, request.op.name));
-  return make_banded_product(request, axis, transposed(forward, extent));
 }
 
 /// The weight of element `k` at a distance, each filter by its own textbook form.
@@ -131,7 +118,7 @@ std::vector<Values> reference(const OpCall& call, std::span<const TensorSpec> ou
   const Shape& out = outputs[0].shape;
   const int64_t from = transpose ? out[axis] : in[axis];
   const Values matrix =
-      reference_matrix(from, transpose ? in[axis] : out[axis], options_of(call.attributes, call.op.name));
+      reference_matrix(from, transpose ? in[axis] : out[axis], resize_options(call.attributes, call.op.name));
   Values result(static_cast<size_t>(out.elems()));
   for (size_t i = 0; i < result.size(); ++i) {
     Dims at = unravel(static_cast<int64_t>(i), out);
@@ -194,13 +181,11 @@ void register_interpolation(graph::Registry& registry) {
   OpDef op = interpolation_row("interpolate", "one axis at another extent, by interpolation");
   op.infer = infer_interpolate;
   op.gradient = interpolate_gradient;
-  op.prepare = prepare_interpolate;
   registry.add(std::move(op));
 
   OpDef transpose = interpolation_row("interpolate_transpose", "the transpose of interpolate: its gradient");
   transpose.infer = infer_transpose;
   transpose.gradient = transpose_gradient;
-  transpose.prepare = prepare_transpose;
   registry.add(std::move(transpose));
 }
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "isochron/core/tensor.h"
+#include "isochron/graph/attributes.h"
 
 namespace isochron {
 
@@ -30,5 +31,13 @@ struct ResizeOptions {
 /// any dtype. Differentiable in x, by the transposed op. Throws kShapeMismatch, kInvalidArgument (empty axes,
 /// options that exclude each other), kDtypeMismatch, kUnsupported for extents above 2^24.
 Tensor resize(const Tensor& x, const Dims& size, ResizeOptions options = {});
+
+namespace ops {
+
+/// Of a call of `interpolate` or `interpolate_transpose`. Throws kInvalidArgument for those that exclude each
+/// other.
+ResizeOptions resize_options(const graph::Attributes& attributes, std::string_view where);
+
+}  // namespace ops
 
 }  // namespace isochron

@@ -2,7 +2,6 @@
 // or a residual sum (graph/epilogues.cc), so that a library's product can do it in one go.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <span>
 
@@ -16,8 +15,5 @@ struct MatmulTerms {
 };
 /// Throws kShapeMismatch for an input that is neither, or the second of its kind.
 MatmulTerms matmul_terms(const graph::OpDef& op, std::span<const TensorSpec> inputs, const Shape& result);
-
-/// The product's kernel, then one for the rest; for the CPU or the device of the request's module.
-std::unique_ptr<graph::Kernel> prepare_matmul_add(const graph::KernelRequest& request);
 
 }  // namespace isochron::ops

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "isochron/graph/op.h"
+#include "isochron/graph/kernel.h"
 
 namespace isochron::ops {
 

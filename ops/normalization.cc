@@ -3,8 +3,6 @@
 #include <cmath>
 
 #include "isochron/graph/apply.h"
-#include "isochron/ops/cpu/normalization.h"
-#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/group_norm.h"
 #include "isochron/ops/normalization_row.h"
@@ -77,7 +75,7 @@ Tensor through_row_moments(const GradientCall& call) {
 }
 
 /// layer_norm_gradient in ops, by which it is differentiated.
-std::vector<Tensor> composed_gradient(std::span<const Tensor> in, bool centered) {
+std::vector<Tensor> decomposed_gradient(std::span<const Tensor> in, bool centered) {
   const Tensor& dy = in[3];
   const Tensor scale = as_column(in[2]);
   const Tensor normal = (centered ? in[0] - as_column(in[1]) : in[0]) * scale;
@@ -97,8 +95,8 @@ std::vector<Tensor> composed_gradient(std::span<const Tensor> in, bool centered)
 std::vector<Tensor> layer_norm_second_gradient(const GradientCall& call) {
   const bool centered = call.attributes.get<bool>("centered");
   return call.context.differentiate(
-      [centered](std::span<const Tensor> inputs) { return composed_gradient(inputs, centered); }, call.inputs,
-      call.output_gradients);
+      [centered](std::span<const Tensor> inputs) { return decomposed_gradient(inputs, centered); },
+      call.inputs, call.output_gradients);
 }
 
 std::vector<Tensor> layer_norm_gradient(const GradientCall& call) {
@@ -178,9 +176,6 @@ void register_layer_norm(graph::Registry& registry) {
       "layer_norm", "rows brought to mean 0 (where centered) and variance 1, times gamma, plus beta", false);
   op.infer = infer_layer_norm;
   op.gradient = layer_norm_gradient;
-  op.prepare = prepare_layer_norm;
-  op.prepare_cuda = op.prepare_stored_cuda = prepare_layer_norm_cuda;
-  op.prepare_stored = prepare_layer_norm;
   op.reference = layer_norm_reference;
   const auto how = [](bool centered) { return Attributes{{"epsilon", 1e-5}, {"centered", centered}}; };
   const InputSample columns{{5}};
@@ -201,9 +196,6 @@ void register_layer_norm_gradient(graph::Registry& registry) {
                                "gradient of layer_norm with respect to rows, gamma and beta", true);
   op.infer = infer_layer_norm_gradient;
   op.gradient = layer_norm_second_gradient;
-  op.prepare = prepare_layer_norm_gradient;
-  op.prepare_cuda = op.prepare_stored_cuda = prepare_layer_norm_gradient_cuda;
-  op.prepare_stored = prepare_layer_norm_gradient;
   op.reference = layer_norm_gradient_reference;
   const auto how = [](bool centered) { return Attributes{{"centered", centered}}; };
   const InputSample scales{{6}, 0.5, 2};

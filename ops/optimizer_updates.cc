@@ -4,10 +4,7 @@
 
 #include <cmath>
 
-#include "isochron/ops/cpu/norm_updates.h"
-#include "isochron/ops/cpu/optimizer_updates.h"
-#include "isochron/ops/cuda/kernels.h"
-#include "isochron/ops/optimizer_compositions.h"
+#include "isochron/ops/optimizer_decompositions.h"
 #include "isochron/ops/optimizer_references.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
@@ -143,20 +140,18 @@ std::vector<ErrorSample> update_errors(const OpDef& op, const Attributes& attrib
   return errors;
 }
 
-using Prepare = std::unique_ptr<graph::Kernel> (*)(const graph::KernelRequest&);
+/// Null: the rule is applied to each element alone.
+using Decompose = std::vector<Tensor> (*)(const OpCall&, std::span<const Tensor>);
 
-void add_update(graph::Registry& registry, std::string_view name, std::string_view summary, Prepare prepare,
-                const std::vector<Attributes>& variants) {
+void add_update(graph::Registry& registry, std::string_view name, std::string_view summary,
+                Decompose decompose, const std::vector<Attributes>& variants) {
   OpDef op;
   op.name = name;
   op.summary = std::string(summary) + ", on all parameters";
   op.min_inputs = static_cast<int>(UpdateLayout::kNumbers) + 2;
   op.max_inputs = -1;
   op.infer = infer_update;
-  op.prepare = prepare;
-  if (prepare == prepare_optimizer_update) op.prepare_cuda = prepare_update_cuda;
-  if (prepare == prepare_lamb_update) op.compose = compose_lamb_update;
-  if (prepare == prepare_adafactor_update) op.compose = compose_adafactor_update;
+  op.decompose = decompose;
   op.may_alias = update_alias;
   op.flops = update_flops;
   op.reference = update_reference(name);
@@ -184,8 +179,7 @@ void add_descents(graph::Registry& registry) {
     return Attributes{
         {"momentum", momentum}, {"nesterov", nesterov}, {"learning_rate_outside_velocity", outside}};
   };
-  add_update(registry, "sgd_update", "stochastic gradient descent, also with momentum",
-             prepare_optimizer_update,
+  add_update(registry, "sgd_update", "stochastic gradient descent, also with momentum", nullptr,
              {sgd(0, false, false), sgd(0.9, false, false), sgd(0.9, true, false), sgd(0.9, false, true),
               sgd(0.9, true, true)});
   const auto rmsprop = [](double momentum, bool centered, bool outside) {
@@ -196,18 +190,15 @@ void add_descents(graph::Registry& registry) {
                       {"epsilon_outside_root", outside},
                       {"learning_rate_outside_velocity", outside}};
   };
-  add_update(registry, "rmsprop_update", "RMSprop, also centered and with momentum", prepare_optimizer_update,
+  add_update(registry, "rmsprop_update", "RMSprop, also centered and with momentum", nullptr,
              {rmsprop(0, false, false), rmsprop(0.9, false, false), rmsprop(0, true, false),
               rmsprop(0.9, true, false), rmsprop(0, false, true), rmsprop(0.9, true, true)});
   const auto adagrad = [](bool outside) {
     return Attributes{{"epsilon", 1e-2}, {"epsilon_outside_root", outside}};
   };
-  add_update(registry, "adagrad_update", "Adagrad", prepare_optimizer_update,
-             {adagrad(false), adagrad(true)});
-  add_update(registry, "adadelta_update", "Adadelta", prepare_optimizer_update,
-             {Attributes{{"rho", 0.9}, {"epsilon", 1e-2}}});
-  add_update(registry, "lion_update", "Lion", prepare_optimizer_update,
-             {Attributes{{"beta_1", 0.9}, {"beta_2", 0.99}}});
+  add_update(registry, "adagrad_update", "Adagrad", nullptr, {adagrad(false), adagrad(true)});
+  add_update(registry, "adadelta_update", "Adadelta", nullptr, {Attributes{{"rho", 0.9}, {"epsilon", 1e-2}}});
+  add_update(registry, "lion_update", "Lion", nullptr, {Attributes{{"beta_1", 0.9}, {"beta_2", 0.99}}});
 }
 
 /// Adam and its kin.
@@ -223,16 +214,18 @@ void add_adams(graph::Registry& registry) {
     attributes.set("epsilon_after_correction", after);
     return attributes;
   };
-  add_update(registry, "adam_update", "Adam and AMSGrad", prepare_optimizer_update,
+  add_update(registry, "adam_update", "Adam and AMSGrad", nullptr,
              {adam(false, false), adam(true, false), adam(false, true), adam(true, true)});
-  add_update(registry, "adamax_update", "Adamax", prepare_optimizer_update,
+  add_update(registry, "adamax_update", "Adamax", nullptr,
              {with("epsilon_within_norm", false), with("epsilon_within_norm", true)});
-  add_update(registry, "nadam_update", "Nadam", prepare_optimizer_update,
+  add_update(registry, "nadam_update", "Nadam", nullptr,
              {with("momentum_decay", 1.0), with("momentum_decay", 0.004)});
-  add_update(registry, "lamb_update", "LAMB", prepare_lamb_update, {moments});
+  add_update(registry, "lamb_update", "LAMB", decompose_lamb_update, {moments});
 }
 
 }  // namespace
+
+bool is_optimizer_update(const OpDef& op) { return op.infer == infer_update; }
 
 size_t update_state_count(const OpDef& op, const Attributes& attributes) {
   const size_t velocity = attributes.get_or<double>("momentum", 0.0) > 0 ? 1 : 0;
@@ -273,7 +266,7 @@ void register_optimizers(graph::Registry& registry) {
   add_descents(registry);
   add_adams(registry);
   add_update(
-      registry, "adafactor_update", "Adafactor", prepare_adafactor_update,
+      registry, "adafactor_update", "Adafactor", decompose_adafactor_update,
       {Attributes{
           {"beta_2_decay", -0.8}, {"epsilon_1", 1e-30}, {"epsilon_2", 1e-3}, {"clip_threshold", 1.0}}});
 }

@@ -77,6 +77,8 @@ struct UpdateLayout {
   size_t outputs() const { return gradient(0) - kFirstAliased; }
 };
 
+/// Is `op` one of these rows?
+bool is_optimizer_update(const graph::OpDef& op);
 /// How many states a parameter has under the row `op` with `attributes`.
 size_t update_state_count(const graph::OpDef& op, const graph::Attributes& attributes);
 /// The shape of state `k` of a parameter of shape `parameter`.

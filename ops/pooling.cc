@@ -5,9 +5,6 @@
 #include <cmath>
 
 #include "isochron/graph/apply.h"
-#include "isochron/graph/stored.h"
-#include "isochron/ops/cpu/pooling.h"
-#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
@@ -267,21 +264,6 @@ std::vector<ErrorSample> window_errors() {
   return errors;
 }
 
-template <Pooling kPooling, auto kShape>
-void set_kernels(OpDef& op) {
-  op.prepare = [](const graph::KernelRequest& request) {
-    return prepare_pooling(kPooling, kShape({request.op, request.inputs, request.attributes}), request);
-  };
-  op.prepare_stored = [](const graph::KernelRequest& request) {
-    const std::vector<TensorSpec> inputs = graph::defined_inputs(request.inputs, request.attributes);
-    return prepare_pooling(kPooling, kShape({request.op, inputs, request.attributes}), request);
-  };
-  op.prepare_cuda = op.prepare_stored_cuda = [](const graph::KernelRequest& request) {
-    const std::vector<TensorSpec> inputs = graph::defined_inputs(request.inputs, request.attributes);
-    return prepare_pooling_cuda(kPooling, kShape({request.op, inputs, request.attributes}), request);
-  };
-}
-
 InputSample positions_sample(const Sample& s) {
   return {Shape(s.y), 0, static_cast<double>(Shape(s.window).elems() - 1), DType::kU8};
 }
@@ -290,7 +272,6 @@ void register_max(graph::Registry& registry) {
   OpDef op = row_of("max_pool", "largest element of each window, and its position in the window");
   op.infer = infer_max;
   op.gradient = max_gradient;
-  set_kernels<Pooling::kMax, forward_shape>(op);
   op.skips_unused_outputs = true;
   op.reference = max_reference;
   for (const Sample& s : pooling_samples()) op.samples.push_back({{{Shape(s.x)}}, s.attributes()});
@@ -301,13 +282,11 @@ void register_max(graph::Registry& registry) {
   gradient.min_inputs = gradient.max_inputs = 2;
   gradient.infer = infer_max_gradient;
   gradient.gradient = max_gradient_gradient;
-  set_kernels<Pooling::kMaxGradient, gradient_shape>(gradient);
   gradient.reference = max_gradient_reference;
   OpDef select = row_of("max_pool_select", "the element at a given position of each window");
   select.min_inputs = select.max_inputs = 2;
   select.infer = infer_select;
   select.gradient = select_gradient;
-  set_kernels<Pooling::kMaxSelect, forward_shape>(select);
   select.reference = select_reference;
   for (const Sample& s : pooling_samples()) {
     gradient.samples.push_back({{{Shape(s.y)}, positions_sample(s)}, with_input_shape(s.attributes(), s.x)});
@@ -330,13 +309,11 @@ void register_average(graph::Registry& registry) {
   OpDef op = row_of("average_pool", "mean of each window's elements, those in the padding left out or zero");
   op.infer = infer_average;
   op.gradient = average_gradient;
-  set_kernels<Pooling::kAverage, forward_shape>(op);
   op.reference = average_reference;
   op.errors = window_errors();
   OpDef gradient = row_of("average_pool_gradient", "gradient of average_pool");
   gradient.infer = infer_average_gradient;
   gradient.gradient = average_gradient_gradient;
-  set_kernels<Pooling::kAverageGradient, gradient_shape>(gradient);
   gradient.reference = average_gradient_reference;
   for (const Sample& s : pooling_samples()) {
     for (const bool count_padding : {false, true}) {
@@ -354,6 +331,11 @@ void register_average(graph::Registry& registry) {
 }
 
 }  // namespace
+
+PoolingShape pooling_shape(Pooling pooling, const OpCall& call) {
+  const bool gradient = pooling == Pooling::kMaxGradient || pooling == Pooling::kAverageGradient;
+  return gradient ? gradient_shape(call) : forward_shape(call);
+}
 
 void register_pooling(graph::Registry& registry) {
   register_max(registry);

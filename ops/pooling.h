@@ -7,6 +7,10 @@
 
 namespace isochron {
 
+namespace graph {
+struct OpCall;
+}
+
 struct PoolingOptions {
   /// One number a spatial axis; empty: the window itself (no overlap).
   Dims stride = {};
@@ -53,6 +57,8 @@ struct PoolingShape : SlidingWindow {
 /// `positions` (u8, i32 where a window has more than 256 elements) counts the elements of a window,
 /// row-major.
 enum class Pooling { kMax, kMaxGradient, kMaxSelect, kAverage, kAverageGradient };
+/// What a call of a pooling's row comes to. Throws as its shape rule.
+PoolingShape pooling_shape(Pooling pooling, const graph::OpCall& call);
 
 }  // namespace ops
 }  // namespace isochron

@@ -8,9 +8,8 @@
 #include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
 #include "isochron/memory/buffer.h"
-#include "isochron/ops/cpu/random.h"
 #include "isochron/ops/creation.h"
-#include "isochron/ops/cuda/kernels.h"
+#include "isochron/ops/draw_key.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
@@ -154,11 +153,6 @@ OpDef random_row(const char* name, const char* summary, double a, double b, doub
   return op;
 }
 
-template <Distribution kDistribution>
-std::unique_ptr<graph::Kernel> prepare(const graph::KernelRequest& request) {
-  return prepare_random(kDistribution, request);
-}
-
 }  // namespace
 
 void register_random(graph::Registry& registry) {
@@ -167,8 +161,6 @@ void register_random(graph::Registry& registry) {
   OpDef uniform =
       random_row("random_uniform", "uniform numbers in [a, b)", -1, 2.5, 3, {DType::kF32, DType::kF64});
   uniform.infer = infer_uniform;
-  uniform.prepare = prepare<Distribution::kUniform>;
-  uniform.prepare_cuda = prepare_uniform_cuda;
   uniform.reference = uniform_reference;
   uniform.errors.push_back(bad_dtype);
   registry.add(std::move(uniform));
@@ -176,8 +168,6 @@ void register_random(graph::Registry& registry) {
   OpDef normal = random_row("random_normal", "normal numbers of mean a and deviation b", 1, 2, NAN,
                             {DType::kF32, DType::kF64});
   normal.infer = infer_normal;
-  normal.prepare = prepare<Distribution::kNormal>;
-  normal.prepare_cuda = prepare_normal_cuda;
   normal.reference = normal_reference;
   normal.tolerance = 10;  // logarithm, cosine and sine in f32
   normal.errors.push_back(bad_dtype);
@@ -185,8 +175,6 @@ void register_random(graph::Registry& registry) {
 
   OpDef bernoulli_op = random_row("bernoulli", "true with probability a", 0.3, 0, 1.5, {DType::kBool});
   bernoulli_op.infer = infer_bernoulli;
-  bernoulli_op.prepare = prepare<Distribution::kBernoulli>;
-  bernoulli_op.prepare_cuda = prepare_bernoulli_cuda;
   bernoulli_op.reference = bernoulli_reference;
   registry.add(std::move(bernoulli_op));
 }

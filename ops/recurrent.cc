@@ -6,12 +6,11 @@
 #include "isochron/core/checked.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
-#include "isochron/ops/cpu/recurrent.h"
 #include "isochron/ops/creation.h"
-#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/elementwise.h"
-#include "isochron/ops/linear.h"
-#include "isochron/ops/recurrent_composition.h"
+#include "isochron/ops/matmul.h"
+#include "isochron/ops/recurrent_decomposition.h"
+#include "isochron/ops/recurrent_layout.h"
 #include "isochron/ops/recurrent_reference.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
@@ -147,7 +146,7 @@ std::vector<Tensor> unrolled_gradient(const GradientCall& call, const RecurrentL
                                       std::span<const Tensor> inputs) {
   const std::span<const Tensor> forward = inputs.subspan(layout.first(), layout.forward_inputs());
   const std::vector<Tensor> outputs =
-      compose_recurrent(layout, call.attributes.get<bool>("reverse"), forward);
+      decompose_recurrent(layout, call.attributes.get<bool>("reverse"), forward);
   std::vector<Tensor> targets;
   for (const int64_t output : layout.seeds) targets.push_back(outputs[static_cast<size_t>(output)]);
   return call.context.gradients(targets, inputs.first(layout.first()), forward.first(call.outputs.size()));
@@ -229,10 +228,6 @@ void add_layer(graph::Registry& registry, std::string_view name, std::string_vie
   op.max_inputs = op.name == "lstm" ? 7 : 6;
   op.infer = infer_recurrent;
   op.gradient = recurrent_gradient;
-  op.prepare = prepare_recurrent;
-  op.prepare_stored = prepare_stored_recurrent;
-  op.prepare_cuda = prepare_recurrent_cuda;
-  op.prepare_stored_cuda = prepare_stored_recurrent_cuda;
   op.precision.rule = graph::PrecisionRule::kLow;
   op.skips_unused_outputs = true;
   op.flops = recurrent_flops;
@@ -248,10 +243,6 @@ void add_layer(graph::Registry& registry, std::string_view name, std::string_vie
   gradient.max_inputs = -1;
   gradient.infer = infer_recurrent_gradient;
   gradient.gradient = gradient_of_gradient;
-  gradient.prepare = prepare_recurrent_gradient;
-  gradient.prepare_stored = prepare_stored_recurrent;
-  gradient.prepare_cuda = prepare_recurrent_gradient_cuda;
-  gradient.prepare_stored_cuda = prepare_stored_recurrent_cuda;
   gradient.precision.rule = graph::PrecisionRule::kLow;
   gradient.skips_unused_outputs = true;
   gradient.flops = recurrent_flops;

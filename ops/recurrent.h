@@ -17,10 +17,11 @@
 // bits for any thread count; gradients of the kernels and the bias for a fixed one. The gradient of the
 // gradient runs step by step in elementary ops.
 //
-// Under mixed_bf16, where the processor multiplies bf16 (ops/vector_target.h), products take bf16 operands
-// and sum in f32: x and the kernels; h, rounded once a step; and the gradients of the gates' sums, from which
-// those of x, h, the kernels and the bias are made. Gates, cells and states are computed in f32, and h and c
-// are carried from step to step in it. Elsewhere, and under mixed_f16, operands are widened to f32.
+// Under mixed_bf16, where the processor multiplies bf16 (backends/vector_target.h), products take bf16
+// operands and sum in f32: x and the kernels; h, rounded once a step; and the gradients of the gates' sums,
+// from which those of x, h, the kernels and the bias are made. Gates, cells and states are computed in f32,
+// and h and c are carried from step to step in it. Elsewhere, and under mixed_f16, operands are widened to
+// f32.
 //
 // All throw kShapeMismatch, kDtypeMismatch; at run time kOutOfRange for a length outside [0, T], which on a
 // device, where nothing can throw, counts as 0 or T.

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "isochron/core/rng.h"
-#include "isochron/ops/cpu/recurrent.h"
+#include "isochron/ops/recurrent_layout.h"
 
 namespace isochron::ops {
 namespace {

@@ -4,9 +4,7 @@
 #include <limits>
 
 #include "isochron/graph/apply.h"
-#include "isochron/ops/cpu/fused.h"
 #include "isochron/ops/creation.h"
-#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
@@ -109,8 +107,6 @@ void add_reduction(graph::Registry& registry, ReduceKind kind, std::string_view 
   op.summary = summary;
   op.infer = infer_reduction;
   op.gradient = gradient;
-  op.prepare = prepare_reduction;
-  op.prepare_cuda = prepare_reduction_cuda;
   op.fusion = graph::FusionClass::kReduction;
   op.reduce = kind;
   op.flops = reduction_flops;

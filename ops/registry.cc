@@ -2,18 +2,16 @@
 
 #include "isochron/ops/embedding.h"
 #include "isochron/ops/row_updates.h"
-#include "isochron/ops/vector_target.h"
 
 namespace isochron::ops {
 namespace {
 
 graph::Registry& mutable_registry() {
   static graph::Registry* const instance = [] {
-    limit_vector_target();
     auto* registry = new graph::Registry;  // rows are referred to for the life of the process
     register_elementwise(*registry);
     register_reductions(*registry);
-    register_linear(*registry);
+    register_matmul(*registry);
     register_matmul_add(*registry);
     register_float8(*registry);
     register_shapes(*registry);
@@ -24,7 +22,7 @@ graph::Registry& mutable_registry() {
     register_cumulative(*registry);
     register_sorting(*registry);
     register_interpolation(*registry);
-    register_matrices(*registry);
+    register_linalg(*registry);
     register_optimizers(*registry);
     register_row_updates(*registry);
     register_tensor_lists(*registry);
@@ -48,6 +46,13 @@ graph::Registry& mutable_registry() {
 
 const graph::Registry& registry() { return mutable_registry(); }
 const graph::OpDef& row(std::string_view name) { return mutable_registry().at(name); }
-const graph::OpDef& register_op(graph::OpDef op) { return mutable_registry().add(std::move(op)); }
+const graph::OpDef& register_op(graph::OpDef op, graph::KernelFactory cpu, graph::KernelFactory cuda) {
+  require(cpu != nullptr || op.fusion == graph::FusionClass::kView, ErrorCode::kInvalidArgument,
+          "register_op", "op '{}' has no kernel for the CPU", op.name);
+  const graph::OpDef& row = mutable_registry().add(std::move(op));
+  if (cpu != nullptr) graph::add_kernel(DeviceKind::kCpu, {row.name, cpu});
+  if (cuda != nullptr) graph::add_kernel(DeviceKind::kCuda, {row.name, cuda});
+  return row;
+}
 
 }  // namespace isochron::ops

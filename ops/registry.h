@@ -2,21 +2,23 @@
 // initialisers: a linker drops those from static libraries.
 #pragma once
 
-#include "isochron/graph/op.h"
+#include "isochron/graph/backend.h"
 
 namespace isochron::ops {
 
-/// All rows; filled on first use, which throws as limit_vector_target (ops/vector_target.h).
+/// All rows; filled on first use.
 const graph::Registry& registry();
 /// The row of `name`, e.g. `static const graph::OpDef& op = ops::row("matmul");`. Throws kInvalidArgument.
 const graph::OpDef& row(std::string_view name);
-/// Adds a user's own op. Call before it is first used; not thread-safe. Throws kInvalidArgument if the name
-/// is taken.
-const graph::OpDef& register_op(graph::OpDef op);
+/// Adds a user's own op, with what makes its kernels for the CPU and, unless null, for CUDA devices. Call
+/// before it is first used; not thread-safe. Throws kInvalidArgument if the name is taken, or without a
+/// kernel for the CPU, which only views do without.
+const graph::OpDef& register_op(graph::OpDef op, graph::KernelFactory cpu,
+                                graph::KernelFactory cuda = nullptr);
 
 void register_elementwise(graph::Registry& registry);
 void register_reductions(graph::Registry& registry);
-void register_linear(graph::Registry& registry);
+void register_matmul(graph::Registry& registry);
 void register_matmul_add(graph::Registry& registry);
 void register_float8(graph::Registry& registry);
 void register_shapes(graph::Registry& registry);
@@ -26,7 +28,7 @@ void register_along_axis(graph::Registry& registry);
 void register_cumulative(graph::Registry& registry);
 void register_sorting(graph::Registry& registry);
 void register_interpolation(graph::Registry& registry);
-void register_matrices(graph::Registry& registry);
+void register_linalg(graph::Registry& registry);
 void register_optimizers(graph::Registry& registry);
 void register_tensor_lists(graph::Registry& registry);
 void register_update_if(graph::Registry& registry);

@@ -7,8 +7,6 @@
 
 #include "isochron/graph/apply.h"
 #include "isochron/graph/graph.h"
-#include "isochron/ops/cpu/optimizer_updates.h"
-#include "isochron/ops/cpu/row_updates.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/indexing.h"
@@ -84,7 +82,6 @@ OpDef coalesce_rows_row() {
       "a row-sparse gradient with each row once: sums of the updates of equal index, rows, their count";
   op.min_inputs = op.max_inputs = 2;
   op.infer = infer_coalesce_rows;
-  op.prepare = prepare_coalesce_rows;
   op.flops = [](const OpCall& call) { return static_cast<double>(call.inputs[0].shape.elems()); };
   op.reference = coalesce_rows_reference;
   op.tolerance = 30;  // sums of up to 40 numbers
@@ -296,7 +293,6 @@ OpDef update_rows_row(const graph::Registry& registry) {
   op.min_inputs = static_cast<int>(RowUpdateLayout::kNumbers) + 4;
   op.max_inputs = -1;
   op.infer = infer_update_rows;
-  op.prepare = prepare_update_rows;
   op.may_alias = update_rows_alias;
   op.flops = update_rows_flops;
   op.reference = update_rows_reference;
@@ -369,7 +365,7 @@ RowUpdateLayout row_update_layout(const OpDef& rule, const graph::Attributes& at
   return layout;
 }
 
-bool updates_by_elements(const OpDef& rule) { return rule.prepare == prepare_optimizer_update; }
+bool updates_by_elements(const OpDef& rule) { return is_optimizer_update(rule) && rule.decompose == nullptr; }
 
 bool zero_gradient_changes_nothing(const OpDef& rule, const graph::Attributes& attributes) {
   if (rule.name == "sgd_update") return attributes.get_or<double>("momentum", 0.0) == 0;

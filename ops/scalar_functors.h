@@ -1,7 +1,7 @@
-// The element functions of single numbers: what device code computes (ops/cuda/element_source.h), and where
-// the CPU has no vectors for it (ops/cpu/tile_functions_plain.cc). The float functions themselves are those
-// of functors-inl.h, for which ScalarMath is the vocabulary. Compiled by NVRTC too, whose text it becomes: no
-// headers of the library or the system there, and nothing that one of both compilers lacks.
+// The element functions of single numbers: what device code computes (backends/cuda/element_source.h), and
+// where the CPU has no vectors for it (backends/cpu/tile_functions_plain.cc). The float functions themselves
+// are those of functors-inl.h, for which ScalarMath is the vocabulary. Compiled by NVRTC too, whose text it
+// becomes: no headers of the library or the system there, and nothing that one of both compilers lacks.
 //
 // Errors: those of the C library on the CPU; on a device those of CUDA's, at most 2 units in the last place
 // for what is used here, 4 for pow.

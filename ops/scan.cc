@@ -1,12 +1,9 @@
 #include "isochron/ops/scan.h"
 
-#include <cstring>
-
-#include "isochron/core/checked.h"
 #include "isochron/graph/apply.h"
 #include "isochron/ops/creation.h"
-#include "isochron/ops/cuda/control.h"
 #include "isochron/ops/elementwise.h"
+#include "isochron/ops/loop_layout.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
 #include "isochron/ops/shape_ops.h"
@@ -19,38 +16,7 @@ namespace {
 
 using graph::Capture;
 using graph::Graph;
-using graph::KernelArgs;
-using graph::KernelRequest;
-using graph::Plan;
 using graph::SubGraph;
-
-/// Inputs [state..., sequences..., captured...]; the body's [index, state..., slices..., captured...] and
-/// outputs [state..., outputs...]; the op's outputs [state..., stacked outputs..., the states before each
-/// step, stacked...].
-struct ScanLayout {
-  explicit ScanLayout(const Attributes& attributes)
-      : body(attributes.object<SubGraph>("body")),
-        states(static_cast<size_t>(attributes.get<int64_t>("states"))),
-        sequences(static_cast<size_t>(attributes.get<int64_t>("sequences"))),
-        steps(attributes.get<int64_t>("steps")),
-        reverse(attributes.get<bool>("reverse")) {
-    outputs = graph().outputs().size() - states;
-  }
-  const Graph& graph() const { return *body->graph; }
-  size_t first_captured() const { return states + sequences; }
-  size_t first_saved() const { return states + outputs; }
-
-  std::shared_ptr<const SubGraph> body;
-  size_t states;
-  size_t sequences;
-  size_t outputs;
-  int64_t steps;
-  bool reverse;
-};
-
-TensorSpec slice_spec(const TensorSpec& sequence) {
-  return {sequence.dtype, Shape(sequence.shape.span().subspan(1))};
-}
 
 std::vector<TensorSpec> infer_scan(const OpCall& call) {
   const ScanLayout layout(call.attributes);
@@ -75,133 +41,6 @@ double scan_flops(const OpCall& call) {
   const ScanLayout layout(call.attributes);
   return static_cast<double>(layout.steps) * flops_of(layout.graph());
 }
-
-/// The body with its state written back over its state inputs, and only the outputs that somebody reads.
-std::unique_ptr<Graph> body_in_place(const ScanLayout& layout, std::span<const bool> unread) {
-  std::unique_ptr<Graph> graph = layout.graph().clone();
-  const std::vector<graph::Value*> results = graph->outputs();
-  graph->outputs().clear();
-  for (size_t i = 0; i < results.size(); ++i) {
-    if (i >= layout.states) {
-      if (unread.empty() || !unread[i]) graph->outputs().push_back(results[i]);
-    } else if (results[i] != graph->inputs()[i + 1]) {
-      graph->updates().push_back({graph->inputs()[i + 1], results[i]});
-    }
-  }
-  return graph;
-}
-
-class ScanKernel : public graph::Kernel {
- public:
-  explicit ScanKernel(const KernelRequest& request)
-      : layout_(request.attributes),
-        body_(body_in_place(layout_, request.unread), request),
-        inputs_(request.inputs.size()) {
-    size_t offset = cuda::kDeviceAlignment + body_.arena_bytes();
-    const auto place = [&offset](size_t bytes) {
-      const size_t at = offset;
-      offset = checked_add(offset, align_up(bytes, cuda::kDeviceAlignment));
-      return at;
-    };
-    const auto unread = [&](size_t output) { return !request.unread.empty() && request.unread[output]; };
-    for (size_t i = 0; i < layout_.states; ++i) {
-      state_bytes_.push_back(request.inputs[i].size_bytes());
-      own_.push_back(unread(i) ? static_cast<int64_t>(place(state_bytes_[i])) : -1);
-    }
-    for (size_t i = layout_.states; i < layout_.first_captured(); ++i) {
-      slice_bytes_.push_back(slice_spec(request.inputs[i]).size_bytes());
-      slices_at_.push_back(place(slice_bytes_.back()));
-    }
-    for (size_t i = layout_.states; i < layout_.first_saved(); ++i) {
-      if (unread(i)) continue;
-      read_.push_back(i);
-      output_bytes_.push_back(slice_spec(request.outputs[i]).size_bytes());
-    }
-    workspace_ = offset;
-    state_.resize(layout_.states);
-  }
-
-  size_t workspace_bytes() const override { return workspace_; }
-
-  void bind(const KernelArgs& args) override {
-    Plan& plan = body_.plan();
-    plan.bind_arena(args.workspace + cuda::kDeviceAlignment);
-    plan.bind_input(0, args.workspace);
-    for (size_t i = 0; i < layout_.states; ++i) {
-      state_[i] = own_[i] < 0 ? args.outputs[i] : args.workspace + own_[i];
-      plan.bind_input(i + 1, state_[i]);
-    }
-    for (size_t i = 0; i < layout_.sequences; ++i) {
-      plan.bind_input(layout_.states + 1 + i, args.workspace + slices_at_[i]);
-    }
-    for (size_t i = layout_.first_captured(); i < inputs_; ++i) plan.bind_input(i + 1, args.inputs[i]);
-  }
-
-  void run(const KernelArgs& args) override {
-    const auto move = [](std::byte* to, const std::byte* from, size_t bytes) {
-      if (bytes > 0) std::memmove(to, from, bytes);
-    };
-    run_steps(
-        args, move, [&](int64_t row) { std::memcpy(args.workspace, &row, sizeof(row)); },
-        [this] { body_.plan().run(); });
-  }
-
- protected:
-  /// `move(to, from, bytes)`, `set_row` and `body` act where the kernel runs.
-  template <typename Move, typename SetRow, typename Body>
-  void run_steps(const KernelArgs& args, const Move& move, const SetRow& set_row, const Body& body) {
-    for (size_t i = 0; i < layout_.states; ++i) move(state_[i], args.inputs[i], state_bytes_[i]);
-    for (int64_t s = 0; s < layout_.steps; ++s) {
-      const int64_t row = layout_.reverse ? layout_.steps - 1 - s : s;
-      const size_t at = static_cast<size_t>(row);
-      set_row(row);
-      for (size_t i = 0; i < layout_.sequences; ++i) {
-        move(args.workspace + slices_at_[i], args.inputs[layout_.states + i] + at * slice_bytes_[i],
-             slice_bytes_[i]);
-      }
-      for (size_t i = 0; i < layout_.states; ++i) {
-        std::byte* saved = args.outputs[layout_.first_saved() + i];
-        if (saved) move(saved + at * state_bytes_[i], state_[i], state_bytes_[i]);
-      }
-      body();
-      for (size_t i = 0; i < read_.size(); ++i) {
-        move(args.outputs[read_[i]] + at * output_bytes_[i], body_.plan().output(i), output_bytes_[i]);
-      }
-    }
-  }
-
-  ScanLayout layout_;
-  SubPlan body_;
-  size_t inputs_;
-  size_t workspace_ = 0;
-  std::vector<size_t> state_bytes_;
-  std::vector<int64_t> own_;  // workspace offset of a final state that nobody reads, or -1
-  std::vector<std::byte*> state_;
-  std::vector<size_t> slice_bytes_;
-  std::vector<size_t> slices_at_;  // in the workspace
-  std::vector<size_t> read_;       // outputs that somebody reads
-  std::vector<size_t> output_bytes_;
-};
-
-/// All steps one after the other in what is recorded.
-class DeviceScanKernel final : public ScanKernel {
- public:
-  explicit DeviceScanKernel(const KernelRequest& request)
-      : ScanKernel(request), context_(request.module->context()), loop_(*request.module) {}
-  void run(const KernelArgs& args) override {
-    run_steps(
-        args,
-        [&](std::byte* to, const std::byte* from, size_t bytes) {
-          cuda::copy_within(context_, to, from, bytes, args.stream);
-        },
-        [&](int64_t row) { loop_.set_number(args.stream, args.workspace, row); },
-        [&] { body_.plan().enqueue(args.stream); });
-  }
-
- private:
-  cuda::Context& context_;
-  DeviceLoop loop_;
-};
 
 /// What the backward scan reads and carries, as positions among the forward op's inputs and outputs.
 struct BackwardScan {
@@ -303,12 +142,6 @@ void register_scan(graph::Registry& registry) {
   op.max_inputs = -1;
   op.infer = infer_scan;
   op.gradient = scan_gradient;
-  op.prepare = [](const KernelRequest& request) -> std::unique_ptr<graph::Kernel> {
-    return std::make_unique<ScanKernel>(request);
-  };
-  op.prepare_cuda = [](const KernelRequest& request) -> std::unique_ptr<graph::Kernel> {
-    return std::make_unique<DeviceScanKernel>(request);
-  };
   op.skips_unused_outputs = true;
   op.flops = scan_flops;
   registry.add(std::move(op));

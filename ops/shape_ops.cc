@@ -4,9 +4,6 @@
 #include <numeric>
 
 #include "isochron/graph/apply.h"
-#include "isochron/ops/cpu/fused.h"
-#include "isochron/ops/cpu/strided_copy.h"
-#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
 
@@ -54,14 +51,6 @@ std::vector<Tensor> transpose_gradient(const GradientCall& call) {
   Dims inverse = permutation;
   for (int i = 0; i < permutation.rank(); ++i) inverse[static_cast<int>(permutation[i])] = i;
   return {transpose(call.output_gradients[0], inverse)};
-}
-
-std::unique_ptr<graph::Kernel> prepare_transpose(const graph::KernelRequest& request) {
-  const Dims& permutation = request.attributes.get<Dims>("permutation");
-  const Strides from = contiguous_strides(request.inputs[0].shape);
-  Strides strides = from;
-  for (int i = 0; i < permutation.rank(); ++i) strides[i] = from[static_cast<int>(permutation[i])];
-  return make_strided_copy(request.outputs[0], strides, 0, request.threads);
 }
 
 std::vector<std::vector<double>> transpose_reference(const OpCall& call, std::span<const TensorSpec> outputs,
@@ -150,8 +139,6 @@ void register_shapes(graph::Registry& registry) {
   transpose_op.summary = "axes in another order";
   transpose_op.infer = infer_transpose;
   transpose_op.gradient = transpose_gradient;
-  transpose_op.prepare = prepare_transpose;
-  transpose_op.prepare_cuda = prepare_transpose_cuda;
   transpose_op.precision.rule = graph::PrecisionRule::kMoves;
   transpose_op.dtypes = kAnyDtype;
   transpose_op.samples = {{{{{3, 5}}}, {{"permutation", Dims{1, 0}}}},
@@ -171,8 +158,6 @@ void register_shapes(graph::Registry& registry) {
   broadcast.summary = "repeats along axes of extent one";
   broadcast.infer = infer_broadcast_to;
   broadcast.gradient = broadcast_gradient;
-  broadcast.prepare = prepare_elementwise;
-  broadcast.prepare_cuda = prepare_elementwise_cuda;
   broadcast.fusion = graph::FusionClass::kElementwise;
   broadcast.element = graph::ElementOp::kCopy;
   broadcast.dtypes = kAnyDtype;

@@ -3,9 +3,6 @@
 #include "isochron/core/checked.h"
 #include "isochron/graph/apply.h"
 #include "isochron/ops/block_view.h"
-#include "isochron/ops/cpu/placement.h"
-#include "isochron/ops/cpu/strided_copy.h"
-#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
 #include "isochron/ops/shape_ops.h"
@@ -49,11 +46,6 @@ std::vector<TensorSpec> infer_pad(const OpCall& call) {
   const Shape shape(call.attributes.get<Dims>("shape"));
   check_block(call, call.inputs[0].shape, shape);
   return {{call.inputs[0].dtype, shape}};
-}
-
-std::unique_ptr<graph::Kernel> prepare_slice(const graph::KernelRequest& request) {
-  const BlockView view = block_view(request.attributes, request.outputs[0].shape, request.inputs[0].shape);
-  return make_strided_copy(request.outputs[0], view.strides, view.offset, request.threads);
 }
 
 Tensor apply_pad(const Tensor& x, const Dims& starts, const Dims& steps, const Shape& shape, double value) {
@@ -170,8 +162,6 @@ void add_slice(graph::Registry& registry) {
   op.summary = "a block of elements at starts + i * steps";
   op.infer = infer_slice;
   op.gradient = slice_gradient;
-  op.prepare = prepare_slice;
-  op.prepare_cuda = prepare_slice_cuda;
   op.precision.rule = graph::PrecisionRule::kMoves;
   op.reference = slice_reference;
   op.dtypes = kAnyDtype;
@@ -196,8 +186,6 @@ void add_pad(graph::Registry& registry) {
   op.summary = "the elements at starts + i * steps of an otherwise constant tensor";
   op.infer = infer_pad;
   op.gradient = pad_gradient;
-  op.prepare = prepare_pad;
-  op.prepare_cuda = prepare_pad_cuda;
   op.precision.rule = graph::PrecisionRule::kMoves;
   op.reference = pad_reference;
   op.dtypes = kAnyDtype;
@@ -221,8 +209,6 @@ void add_concatenate(graph::Registry& registry) {
   op.max_inputs = -1;
   op.infer = infer_concatenate;
   op.gradient = concatenate_gradient;
-  op.prepare = prepare_concatenate;
-  op.prepare_cuda = prepare_concatenate_cuda;
   op.precision.rule = graph::PrecisionRule::kMoves;
   op.reference = concatenate_reference;
   op.dtypes = kAnyDtype;

@@ -4,8 +4,6 @@
 #include <cmath>
 
 #include "isochron/graph/apply.h"
-#include "isochron/ops/cpu/softmax.h"
-#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/indexing.h"
 #include "isochron/ops/reduction.h"
@@ -140,15 +138,12 @@ InputSample labels_of(const Shape& shape, std::vector<double> values) {
 }
 
 OpDef row_op(std::string name, std::string summary, std::vector<TensorSpec> (*infer)(const OpCall&),
-             std::vector<Tensor> (*gradient)(const GradientCall&),
-             std::unique_ptr<graph::Kernel> (*prepare)(const graph::KernelRequest&),
-             graph::ReferenceFunction reference) {
+             std::vector<Tensor> (*gradient)(const GradientCall&), graph::ReferenceFunction reference) {
   OpDef op;
   op.name = std::move(name);
   op.summary = std::move(summary);
   op.infer = infer;
   op.gradient = gradient;
-  op.prepare = prepare;
   op.flops = row_flops;
   op.reference = std::move(reference);
   op.tolerance = 10;  // sums of up to 700 exponentials
@@ -163,23 +158,19 @@ void register_softmax(graph::Registry& registry) {
   const std::vector<ErrorSample> errors = {{{{DType::kF32, {}}}, {}, ErrorCode::kShapeMismatch},
                                            {{{DType::kF32, {2, 0}}}, {}, ErrorCode::kShapeMismatch},
                                            {{{DType::kI64, {2}}}, {}, ErrorCode::kDtypeMismatch}};
-  OpDef soft = row_op("softmax", "e^x / sum e^x over the last axis", infer_rows, softmax_gradient,
-                      prepare_softmax, softmax_reference);
-  soft.prepare_cuda = prepare_softmax_cuda;
+  OpDef soft =
+      row_op("softmax", "e^x / sum e^x over the last axis", infer_rows, softmax_gradient, softmax_reference);
   soft.samples = samples;
   soft.errors = errors;
   registry.add(std::move(soft));
   OpDef logarithm = row_op("log_softmax", "x - log sum e^x over the last axis", infer_rows,
-                           log_softmax_gradient, prepare_log_softmax, log_softmax_reference);
-  logarithm.prepare_cuda = prepare_log_softmax_cuda;
+                           log_softmax_gradient, log_softmax_reference);
   logarithm.samples = samples;
   logarithm.errors = errors;
   registry.add(std::move(logarithm));
 
-  OpDef loss =
-      row_op("sparse_softmax_cross_entropy", "-log softmax(logits)[label] of each row", infer_cross_entropy,
-             cross_entropy_gradient, prepare_cross_entropy, cross_entropy_reference);
-  loss.prepare_cuda = prepare_cross_entropy_cuda;
+  OpDef loss = row_op("sparse_softmax_cross_entropy", "-log softmax(logits)[label] of each row",
+                      infer_cross_entropy, cross_entropy_gradient, cross_entropy_reference);
   loss.min_inputs = loss.max_inputs = 2;
   loss.differentiable = {0};
   loss.samples = {{{{{4, 10}, -5, 5}, labels_of({4}, {0, 9, 3, 3})}},
@@ -191,9 +182,7 @@ void register_softmax(graph::Registry& registry) {
 
   OpDef gradient =
       row_op("sparse_softmax_cross_entropy_gradient", "(softmax(logits) - one_hot(label)) g of each row",
-             infer_cross_entropy_gradient, cross_entropy_second_gradient, prepare_cross_entropy_gradient,
-             cross_entropy_gradient_reference);
-  gradient.prepare_cuda = prepare_cross_entropy_gradient_cuda;
+             infer_cross_entropy_gradient, cross_entropy_second_gradient, cross_entropy_gradient_reference);
   gradient.min_inputs = gradient.max_inputs = 3;
   gradient.differentiable = {0, 2};
   gradient.samples = {{{{{4, 10}, -5, 5}, labels_of({4}, {0, 9, 3, 3}), {{4}}}},

@@ -6,7 +6,6 @@
 
 #include "isochron/graph/apply.h"
 #include "isochron/ops/along_axis.h"
-#include "isochron/ops/cpu/sorting.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
 
@@ -74,7 +73,6 @@ void register_sorting(graph::Registry& registry) {
   op.summary = "the k largest or smallest elements along an axis in order, and their positions";
   op.infer = infer_top_k;
   op.gradient = top_k_gradient;
-  op.prepare = prepare_top_k;
   op.skips_unused_outputs = true;
   op.flops = top_k_flops;
   op.reference = top_k_reference;

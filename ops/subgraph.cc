@@ -2,11 +2,7 @@
 
 #include <unordered_map>
 
-#include "isochron/core/checked.h"
-#include "isochron/core/cuda/kernel_module.h"
 #include "isochron/graph/apply.h"
-#include "isochron/graph/checked_kernel.h"
-#include "isochron/graph/passes.h"
 
 namespace isochron::ops {
 
@@ -16,21 +12,6 @@ using graph::Value;
 std::shared_ptr<const graph::AttributeObject> as_attribute(std::unique_ptr<Graph> graph) {
   return std::make_shared<graph::SubGraph>(std::move(graph));
 }
-
-SubPlan::SubPlan(std::unique_ptr<Graph> graph, const graph::KernelRequest& request)
-    : graph_(std::move(graph)) {
-  graph::PlanOptions options;
-  options.threads = request.threads;
-  options.module = request.module;
-  if (request.module != nullptr) options.device = request.module->target();
-  options.check_numerics = request.module == nullptr && graph::CheckedScope::current();
-  graph::PassOptions passes;
-  passes.device = options.device;
-  if (options.check_numerics) passes.disabled = {"all"};
-  graph::run_passes(*graph_, passes);
-  plan_ = std::make_unique<graph::Plan>(*graph_, options);
-}
-size_t SubPlan::arena_bytes() const { return align_up(plan_->arena_bytes(), cuda::kDeviceAlignment); }
 
 std::vector<Tensor> inline_graph(const Graph& graph, std::span<const Tensor> inputs) {
   std::unordered_map<const Value*, Tensor> to;

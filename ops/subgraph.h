@@ -6,25 +6,11 @@
 #include <vector>
 
 #include "isochron/graph/capture.h"
-#include "isochron/graph/plan.h"
 
 namespace isochron::ops {
 
 /// `graph` as an attribute of a node.
 std::shared_ptr<const graph::AttributeObject> as_attribute(std::unique_ptr<graph::Graph> graph);
-
-/// A sub-graph made ready to run within a kernel: optimised, and planned for where that runs.
-class SubPlan {
- public:
-  SubPlan(std::unique_ptr<graph::Graph> graph, const graph::KernelRequest& request);
-  graph::Plan& plan() { return *plan_; }
-  /// A multiple of 64.
-  size_t arena_bytes() const;
-
- private:
-  std::unique_ptr<graph::Graph> graph_;
-  std::unique_ptr<graph::Plan> plan_;
-};
 
 /// The nodes of `graph` on `inputs`: recorded in the open capture, or run now.
 std::vector<Tensor> inline_graph(const graph::Graph& graph, std::span<const Tensor> inputs);

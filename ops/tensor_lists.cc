@@ -1,8 +1,6 @@
 #include "isochron/ops/tensor_lists.h"
 
 #include "isochron/graph/apply.h"
-#include "isochron/ops/cpu/tensor_lists.h"
-#include "isochron/ops/cuda/kernels.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
@@ -80,8 +78,6 @@ OpDef square_sum_row() {
   op.max_inputs = -1;
   op.infer = infer_square_sum;
   op.gradient = square_sum_gradient;
-  op.prepare = prepare_square_sum;
-  op.prepare_cuda = prepare_square_sum_cuda;
   op.flops = [](const OpCall& call) { return 2 * elems_of(call); };
   op.reference = square_sum_reference;
   op.samples = {{{{{3, 5}}, {{7}}, {{}}}}, {{{{0}}}}, {{{{300, 301}}, {{2, 33}}}}};
@@ -97,8 +93,6 @@ OpDef blend_row() {
   op.min_inputs = 4;
   op.max_inputs = -1;
   op.infer = infer_blend;
-  op.prepare = prepare_blend;
-  op.prepare_cuda = prepare_blend_cuda;
   op.may_alias = blend_alias;
   op.flops = [](const OpCall& call) { return 1.5 * elems_of(call); };
   op.reference = blend_reference;

@@ -1,10 +1,7 @@
 #include "isochron/ops/update_if.h"
 
-#include <cstring>
-
 #include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
-#include "isochron/ops/cuda/control.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/rules.h"
 #include "isochron/ops/subgraph.h"
@@ -14,8 +11,6 @@ namespace ops {
 namespace {
 
 using graph::Graph;
-using graph::KernelArgs;
-using graph::KernelRequest;
 using graph::SubGraph;
 
 // Inputs [predicate, state..., captured...]; sub-graph inputs [state..., captured...]; outputs [state...].
@@ -46,61 +41,6 @@ std::vector<TensorSpec> infer_update_if(const OpCall& call) {
 
 bool update_if_alias(const OpCall&, int output, int input) { return input == output + 1; }
 
-/// The update with its results written over its state.
-std::unique_ptr<Graph> in_place(const Graph& update) {
-  std::unique_ptr<Graph> graph = update.clone();
-  for (size_t i = 0; i < graph->outputs().size(); ++i) {
-    if (graph->outputs()[i] != graph->inputs()[i]) {
-      graph->updates().push_back({graph->inputs()[i], graph->outputs()[i]});
-    }
-  }
-  graph->outputs().clear();
-  return graph;
-}
-
-class UpdateIfKernel : public graph::Kernel {
- public:
-  explicit UpdateIfKernel(const KernelRequest& request)
-      : update_(in_place(*request.attributes.object<SubGraph>("update")->graph), request),
-        inputs_(request.inputs.size()) {
-    for (const TensorSpec& spec : request.outputs) sizes_.push_back(spec.size_bytes());
-  }
-  size_t workspace_bytes() const override { return update_.arena_bytes(); }
-  void bind(const KernelArgs& args) override {
-    update_.plan().bind_arena(args.workspace);
-    for (size_t i = 0; i + 1 < inputs_; ++i) {
-      update_.plan().bind_input(i, i < sizes_.size() ? args.outputs[i] : args.inputs[i + 1]);
-    }
-  }
-  void run(const KernelArgs& args) override {
-    for (size_t i = 0; i < sizes_.size(); ++i) {
-      if (args.outputs[i] != args.inputs[i + 1] && sizes_[i] > 0)
-        std::memcpy(args.outputs[i], args.inputs[i + 1], sizes_[i]);
-    }
-    if (*reinterpret_cast<const bool*>(args.inputs[0])) update_.plan().run();
-  }
-
- protected:
-  SubPlan update_;
-  size_t inputs_;
-  std::vector<size_t> sizes_;  // of the state
-};
-
-class DeviceUpdateIfKernel final : public UpdateIfKernel {
- public:
-  explicit DeviceUpdateIfKernel(const KernelRequest& request)
-      : UpdateIfKernel(request), control_(*request.module) {}
-  void run(const KernelArgs& args) override {
-    for (size_t i = 0; i < sizes_.size(); ++i)
-      cuda::copy_within(control_.context(), args.outputs[i], args.inputs[i + 1], sizes_[i], args.stream);
-    control_.run_if(args.stream, args.inputs[0], true,
-                    [this](cuda::Stream stream) { update_.plan().enqueue(stream); });
-  }
-
- private:
-  DeviceControl control_;
-};
-
 double update_if_flops(const OpCall& call) {
   return flops_of(*call.attributes.object<SubGraph>("update")->graph);
 }
@@ -114,12 +54,6 @@ void register_update_if(graph::Registry& registry) {
   op.min_inputs = 2;
   op.max_inputs = -1;
   op.infer = infer_update_if;
-  op.prepare = [](const KernelRequest& request) -> std::unique_ptr<graph::Kernel> {
-    return std::make_unique<UpdateIfKernel>(request);
-  };
-  op.prepare_cuda = [](const KernelRequest& request) -> std::unique_ptr<graph::Kernel> {
-    return std::make_unique<DeviceUpdateIfKernel>(request);
-  };
   op.may_alias = update_if_alias;
   op.flops = update_if_flops;
   registry.add(std::move(op));

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "isochron/graph/kernel.h"
 #include "isochron/ops/optimizer_updates.h"
 #include "isochron/ops/update_numbers.h"
 

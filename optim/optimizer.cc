@@ -14,7 +14,7 @@
 #include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
 #include "isochron/memory/buffer.h"
-#include "isochron/memory/lasting.h"
+#include "isochron/memory/static_allocator.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/optimizer_updates.h"
@@ -348,7 +348,7 @@ int64_t Optimizer::phase() const { return accumulates() ? phase_.tensor().item<i
 void Optimizer::flush_next() {
   require_between_steps("flush_next", "");
   static const Tensor yes = [] {  // an epoch's last step may allocate nothing either
-    const AllocatorScope scope(lasting_allocator());
+    const AllocatorScope scope(static_allocator());
     return scalar(1, DType::kBool);
   }();
   if (accumulates()) flush_.assign(yes);

@@ -4,7 +4,7 @@
 
 #include "isochron/graph/apply.h"
 #include "isochron/memory/buffer.h"
-#include "isochron/memory/lasting.h"
+#include "isochron/memory/static_allocator.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/optimizer_updates.h"
@@ -43,7 +43,7 @@ std::vector<Tensor> values_of(std::span<const Variable> variables) {
 
 const Tensor& one() {
   static const Tensor number = [] {
-    const AllocatorScope scope(lasting_allocator());
+    const AllocatorScope scope(static_allocator());
     return scalar(1, DType::kF64);
   }();
   return number;

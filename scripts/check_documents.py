@@ -34,6 +34,7 @@ PRESET = re.compile(r"cmake (?:--build )?--preset[= ](\w+)")
 BUILT = re.compile(r"build/\w+/bin/(\w+)")
 VARIABLE = re.compile(r"\bISOCHRON_[A-Z0-9_]+\b")
 TEST = re.compile(r"^([A-Z]\w*)\.([A-Z]\w*)$")
+NAMESPACES = {"init": ("nn",), "ops": ("ops", "backends")}  # those that aren't one folder's own
 CPP_NAME = re.compile(r"\b(nn|optim|train|data|observe|graph|init|autograd|core|memory|ops)::(~?\w+)")
 INCLUDE = re.compile(r"#\s*include\s*[<\"](isochron/[^>\"]+)[>\"]")
 COMMAND = re.compile(r"^\s*(?:\$ )?(?:\w+=\S+ )*(?:[\w./~]*/)?isochron ([^\n]+)")
@@ -214,9 +215,9 @@ class Checker:
             if not self.tree.exists(match[1]):
                 self.report(offset + match.start(), f"header {match[1]} isn't there")
         for match in CPP_NAME.finditer(text):
-            folder = {"init": "nn"}.get(match[1], match[1])
-            if match[2] not in self.tree.header_words.get(folder, ()):
-                self.report(offset + match.start(), f"{match[0]} is in no header of {folder}/")
+            folders = NAMESPACES.get(match[1], (match[1],))
+            if not any(match[2] in self.tree.header_words.get(folder, ()) for folder in folders):
+                self.report(offset + match.start(), f"{match[0]} is in no header of {' or '.join(folders)}/")
         for match in VARIABLE.finditer(text):
             if match[0] not in self.tree.all_sources and match[0] not in EXAMPLES:
                 self.report(offset + match.start(), f"{match[0]} is nowhere in the sources")

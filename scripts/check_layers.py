@@ -16,19 +16,20 @@ ALLOWED = {
     "memory": {"core"},
     "graph": {"core", "memory"},
     "ops": {"core", "memory", "graph"},
+    "backends": {"core", "memory", "graph", "ops"},
     "autograd": {"core", "memory", "graph", "ops"},
     "optim": {"core", "memory", "graph", "ops", "autograd"},
     "nn": {"core", "memory", "graph", "ops", "autograd", "optim"},
     "data": {"core", "memory"},
     "observe": {"core"},
-    "train": {"core", "memory", "graph", "ops", "autograd", "optim", "nn", "data", "observe"},
+    "train": {"core", "memory", "graph", "ops", "backends", "autograd", "optim", "nn", "data", "observe"},
 }
 PROGRAM_FOLDERS = ("apps", "examples", "bench")
 EVERYTHING = "isochron.h"  # the library in one include, for programs alone; it stands beside the folders
 OTHER_FOLDERS = ("tests", "scripts", "cmake")
 # Headers below these, and those of this name anywhere, are not installed, so they may use the libraries behind the
 # kernels.
-PRIVATE_FOLDERS = ("ops/cpu/", "ops/cuda/")
+PRIVATE_FOLDERS = ("backends/cpu/", "backends/cuda/")
 PRIVATE_NAME = "-inl.h"
 FOREIGN_HEADER = re.compile(
     r"^(Eigen/|unsupported/Eigen/|dnnl|oneapi/dnnl/|hwy/|cuda|cublas|cudnn|curand|cusparse|nvrtc|nvtx3/|nvToolsExt|nccl)")
@@ -93,7 +94,7 @@ def self_test():
         "core/a.h": "#include <vector>\n",
         "memory/a.h": '#include "isochron/core/a.h"\n#include "isochron/memory/b.h"\n',
         "ops/a.cc": "#include <Eigen/Core>\nusing namespace std;\n",
-        "ops/cpu/a.h": "#include <dnnl.hpp>\n",
+        "backends/cpu/a.h": "#include <dnnl.hpp>\n",
         "train/a.h": '#include "isochron/observe/a.h"\n',
         "apps/a.cc": '#include "isochron/train/a.h"\n#include "apps/b.h"\n#include "isochron/isochron.h"\n',
         EVERYTHING: '#include "isochron/train/a.h"\n',
@@ -103,6 +104,7 @@ def self_test():
     planted = {
         "core includes upward": ("core/x.h", '#include "isochron/memory/a.h"\n'),
         "graph includes autograd": ("graph/x.cc", '#  include "isochron/autograd/a.h"\n'),
+        "ops include a backend": ("ops/x.cc", '#include "isochron/backends/cpu/a.h"\n'),
         "data includes graph": ("data/x.cc", '#include "isochron/graph/a.h"\n'),
         "observe includes memory": ("observe/x.h", "#include <isochron/memory/a.h>\n"),
         "library includes program": ("train/x.cc", '#include "isochron/apps/a.h"\n'),
@@ -114,7 +116,7 @@ def self_test():
         "oneDNN in a public header": ("nn/x.h", "#include <oneapi/dnnl/dnnl.hpp>\n"),
         "Highway in a public header": ("graph/x.h", '#include "hwy/highway.h"\n'),
         "CUDA in a public header": ("memory/x.h", "#include <cuda_runtime.h>\n"),
-        "private header in a public one": ("ops/x.h", '#include "isochron/ops/cpu/a.h"\n'),
+        "private header in a public one": ("ops/x.h", '#include "isochron/backends/cpu/a.h"\n'),
         "using namespace in a header": ("apps/x.h", "  using namespace isochron;\n"),
         "file too long": ("tests/x_test.cc", "\n" * (MAX_LINES + 1)),
     }

@@ -24,7 +24,7 @@ import time
 from mutants_list import MUTANTS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOLDERS = ("core", "memory", "graph", "ops", "autograd", "optim", "nn", "data", "observe", "train", "apps")
+FOLDERS = ("core", "memory", "graph", "ops", "backends", "autograd", "optim", "nn", "data", "observe", "train", "apps")
 LEAST = 100
 TIMEOUT_SECONDS = 600  # a fault may well make a test endless
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <map>
 
+#include "isochron/backends/choices.h"
 #include "isochron/core/clock.h"
 #include "isochron/core/event.h"
 #include "isochron/core/reserve_resident.h"
 #include "isochron/core/stop_signals.h"
 #include "isochron/core/trace.h"
-#include "isochron/ops/choices.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/random.h"
 

@@ -18,7 +18,7 @@
 #include "isochron/observe/report.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
-#include "isochron/ops/linear.h"
+#include "isochron/ops/matmul.h"
 #include "isochron/ops/shape_ops.h"
 
 namespace isochron::train {

@@ -24,7 +24,7 @@
 #include "isochron/nn/metrics.h"
 #include "isochron/observe/report.h"
 #include "isochron/ops/creation.h"
-#include "isochron/ops/linear.h"
+#include "isochron/ops/matmul.h"
 #include "isochron/train/callbacks.h"
 #include "isochron/train/model_checkpoint.h"
 

@@ -18,11 +18,11 @@
 #include "isochron/apps/train/families.h"
 #include "isochron/apps/train/optimizers.h"
 #include "isochron/apps/train/session.h"
+#include "isochron/backends/choices.h"
 #include "isochron/core/error.h"
 #include "isochron/core/run_folder.h"
 #include "isochron/core/threads.h"
 #include "isochron/memory/cuda/gpu.h"
-#include "isochron/ops/choices.h"
 #include "isochron/train/checkpoint_folder.h"
 
 namespace isochron::apps {

@@ -9,6 +9,7 @@
 #include "isochron/apps/train/dry_run.h"
 #include "isochron/apps/train/optimizers.h"
 #include "isochron/apps/train/page.h"
+#include "isochron/backends/vector_target.h"
 #include "isochron/core/checked.h"
 #include "isochron/core/clock.h"
 #include "isochron/core/crc32c.h"
@@ -18,7 +19,6 @@
 #include "isochron/observe/kernel_table.h"
 #include "isochron/observe/page.h"
 #include "isochron/ops/random.h"
-#include "isochron/ops/vector_target.h"
 #include "isochron/train/checkpoint_folder.h"
 
 namespace isochron::apps {

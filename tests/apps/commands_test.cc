@@ -5,9 +5,9 @@
 #include <set>
 
 #include "apps/command.h"
+#include "isochron/backends/vector_target.h"
 #include "isochron/core/file.h"
 #include "isochron/core/rng.h"
-#include "isochron/ops/vector_target.h"
 #include "support/temp_folder.h"
 
 namespace isochron::apps {

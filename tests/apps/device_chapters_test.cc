@@ -9,7 +9,7 @@
 #include "isochron/memory/pool.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
-#include "isochron/ops/linear.h"
+#include "isochron/ops/matmul.h"
 #include "isochron/ops/random.h"
 #include "support/expect_error.h"
 #include "support/training_gpu.h"

@@ -8,7 +8,7 @@
 #include "isochron/graph/captured.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
-#include "isochron/ops/linear.h"
+#include "isochron/ops/matmul.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/shape_ops.h"
@@ -274,7 +274,7 @@ TEST(GradientTape, NamesAnOpWithoutGradient) {
   row.name = "no_gradient_here";
   row.infer = [](const graph::OpCall& call) { return std::vector<TensorSpec>{call.inputs[0]}; };
   row.fusion = graph::FusionClass::kView;
-  const graph::OpDef& op = ops::register_op(std::move(row));
+  const graph::OpDef& op = ops::register_op(std::move(row), nullptr);
   const Tensor x = vec({3});
   GradientTape tape(true);
   const Tensor blocked = graph::apply_one(op, {x * 2.0}) + x;

@@ -3,13 +3,13 @@
 
 #include "fuzz/memory_file.h"
 #include "fuzz/targets.h"
+#include "isochron/backends/choices_file.h"
 #include "isochron/core/error.h"
 #include "isochron/core/file.h"
 #include "isochron/core/hash.h"
 #include "isochron/memory/plan_csv.h"
 #include "isochron/nn/safetensors.h"
 #include "isochron/observe/page.h"
-#include "isochron/ops/choices_file.h"
 #include "isochron/train/run_document.h"
 #include "support/temp_folder.h"
 

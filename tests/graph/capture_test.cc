@@ -7,7 +7,7 @@
 #include "isochron/graph/captured.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
-#include "isochron/ops/linear.h"
+#include "isochron/ops/matmul.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/shape_ops.h"
 #include "support/expect_error.h"

@@ -44,10 +44,10 @@ Tensor hooked(const Tensor& x) {
     graph::OpDef row;
     row.name = "hook_of_a_test";
     row.infer = [](const graph::OpCall& call) { return std::vector<TensorSpec>{call.inputs[0]}; };
-    row.prepare = [](const graph::KernelRequest&) -> std::unique_ptr<graph::Kernel> {
+    const auto kernel = [](const graph::KernelRequest&) -> std::unique_ptr<graph::Kernel> {
       return std::make_unique<HookKernel>();
     };
-    return ops::register_op(std::move(row));
+    return ops::register_op(std::move(row), kernel);
   }();
   return graph::apply_one(op, {x});
 }

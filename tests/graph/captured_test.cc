@@ -224,10 +224,10 @@ const graph::OpDef& needs_positive() {
     graph::OpDef row;
     row.name = "needs_positive";
     row.infer = same;
-    row.prepare = [](const graph::KernelRequest&) -> std::unique_ptr<graph::Kernel> {
+    const auto kernel = [](const graph::KernelRequest&) -> std::unique_ptr<graph::Kernel> {
       return std::make_unique<ThrowsOnNegative>();
     };
-    return ops::register_op(std::move(row));
+    return ops::register_op(std::move(row), kernel);
   }();
   return op;
 }

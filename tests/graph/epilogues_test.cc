@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "isochron/ops/elementwise.h"
-#include "isochron/ops/linear.h"
+#include "isochron/ops/matmul.h"
 #include "isochron/ops/reduction.h"
 #include "trace.h"
 

@@ -8,7 +8,7 @@
 #include "isochron/ops/control.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
-#include "isochron/ops/linear.h"
+#include "isochron/ops/matmul.h"
 #include "isochron/ops/reduction.h"
 #include "support/expect_error.h"
 #include "trace.h"

@@ -15,13 +15,11 @@ namespace {
 using testing::ElementsAre;
 
 std::vector<TensorSpec> same(const OpCall& call) { return {call.inputs[0]}; }
-std::unique_ptr<Kernel> no_kernel(const KernelRequest&) { return nullptr; }
 
 OpDef row(std::string name) {
   OpDef op;
   op.name = std::move(name);
   op.infer = same;
-  op.prepare = no_kernel;
   return op;
 }
 
@@ -39,9 +37,6 @@ TEST(Registry, RefusesIncompleteAndTakenRowsAndKeepsAddresses) {
   OpDef shapeless = row("shapeless");
   shapeless.infer = nullptr;
   EXPECT_ERROR(registry.add(std::move(shapeless)), ErrorCode::kInvalidArgument, "no shape rule");
-  OpDef idle = row("idle");
-  idle.prepare = nullptr;
-  EXPECT_ERROR(registry.add(std::move(idle)), ErrorCode::kInvalidArgument, "no kernel");
   for (int i = 0; i < 200; ++i) registry.add(row(fmt::format("op{}", i)));
   EXPECT_EQ(&registry.at("first"), &first);
   EXPECT_EQ(first.registry, &registry);

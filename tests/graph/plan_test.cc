@@ -7,7 +7,7 @@
 #include "isochron/graph/apply.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
-#include "isochron/ops/linear.h"
+#include "isochron/ops/matmul.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/registry.h"
 #include "isochron/ops/shape_ops.h"
@@ -131,11 +131,11 @@ TEST(Plan, RedZonesCatchAKernelThatWritesTooFar) {
   OpDef row;
   row.name = "overrun";
   row.infer = same;
-  row.prepare = [](const KernelRequest& request) -> std::unique_ptr<Kernel> {
+  const auto kernel = [](const KernelRequest& request) -> std::unique_ptr<Kernel> {
     return std::make_unique<Overrun>(request.outputs[0].shape.elems(),
                                      request.attributes.get<int64_t>("beyond"));
   };
-  const OpDef& op = ops::register_op(std::move(row));
+  const OpDef& op = ops::register_op(std::move(row), kernel);
   for (const int64_t beyond : {0, 1}) {
     auto step = capture(
         [&](const Tensor& x) {
@@ -168,10 +168,10 @@ TEST(Plan, PoisonShowsContentThatIsReadAfterItsEnd) {
   OpDef row;
   row.name = "remember";
   row.infer = same;
-  row.prepare = [](const KernelRequest& request) -> std::unique_ptr<Kernel> {
+  const auto kernel = [](const KernelRequest& request) -> std::unique_ptr<Kernel> {
     return std::make_unique<Remember>(request.attributes.get<bool>("later"));
   };
-  const OpDef& op = ops::register_op(std::move(row));
+  const OpDef& op = ops::register_op(std::move(row), kernel);
   const auto function = [&](const Tensor& x) {
     const Tensor dead = x + 1.0;
     const Tensor middle = apply_one(op, {dead}, {{"later", false}});

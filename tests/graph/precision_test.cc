@@ -13,7 +13,7 @@
 #include "isochron/ops/convolution.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
-#include "isochron/ops/linear.h"
+#include "isochron/ops/matmul.h"
 #include "isochron/ops/normalization.h"
 #include "isochron/ops/pooling.h"
 #include "isochron/ops/reduction.h"

@@ -3,7 +3,7 @@
 #include "isochron/graph/apply.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
-#include "isochron/ops/linear.h"
+#include "isochron/ops/matmul.h"
 #include "trace.h"
 
 namespace isochron::graph {

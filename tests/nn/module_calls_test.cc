@@ -11,7 +11,7 @@
 #include "isochron/nn/sequential.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
-#include "isochron/ops/linear.h"
+#include "isochron/ops/matmul.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/optim/optimizers.h"
 #include "support/expect_error.h"

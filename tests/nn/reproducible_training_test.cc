@@ -4,12 +4,12 @@
 
 #include <functional>
 
+#include "isochron/backends/choices.h"
 #include "isochron/core/rng.h"
 #include "isochron/graph/captured.h"
 #include "isochron/nn/gpt.h"
 #include "isochron/nn/losses.h"
 #include "isochron/nn/models.h"
-#include "isochron/ops/choices.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/random.h"
 #include "isochron/ops/shape_ops.h"

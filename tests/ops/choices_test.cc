@@ -1,4 +1,4 @@
-#include "isochron/ops/choices.h"
+#include "isochron/backends/choices.h"
 
 #include <gmock/gmock.h>
 #include <sched.h>
@@ -11,13 +11,13 @@
 #include <thread>
 #include <utility>
 
+#include "isochron/backends/choices_file.h"
 #include "isochron/core/clock.h"
 #include "isochron/core/event.h"
 #include "isochron/core/file.h"
 #include "isochron/graph/captured.h"
-#include "isochron/ops/choices_file.h"
 #include "isochron/ops/creation.h"
-#include "isochron/ops/linear.h"
+#include "isochron/ops/matmul.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
 

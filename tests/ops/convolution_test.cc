@@ -6,13 +6,14 @@
 #include <numeric>
 
 #include "isochron/autograd/autograd.h"
+#include "isochron/backends/choices.h"
 #include "isochron/core/rng.h"
 #include "isochron/core/threads.h"
 #include "isochron/data/npy.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/captured.h"
+#include "isochron/graph/stored.h"
 #include "isochron/memory/buffer.h"
-#include "isochron/ops/choices.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/pooling.h"
@@ -136,7 +137,8 @@ std::vector<Tensor> run(const Call& call, DType dtype, int threads) {
     addresses.push_back(inputs.back().raw());
   }
   const std::vector<TensorSpec> outputs = graph::infer_outputs(op, specs, call.attributes);
-  const std::unique_ptr<graph::Kernel> kernel = op.prepare({op, specs, outputs, call.attributes, threads});
+  const std::unique_ptr<graph::Kernel> kernel =
+      graph::prepare_kernel({op, specs, outputs, call.attributes, threads});
   std::vector<Tensor> results;
   std::vector<std::byte*> result_addresses;
   for (const TensorSpec& spec : outputs) {

@@ -1,6 +1,6 @@
 // The vector functions of depthwise convolution on every instruction set: whole vectors, tails, and nothing
 // written beyond them.
-#include "isochron/ops/cpu/depthwise.h"
+#include "isochron/backends/cpu/depthwise.h"
 
 #include <gtest/gtest.h>
 

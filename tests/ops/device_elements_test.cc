@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "isochron/backends/cpu/fused.h"
+#include "isochron/backends/cuda/element_source.h"
 #include "isochron/core/cuda/compiler.h"
 #include "isochron/core/cuda/driver.h"
 #include "isochron/core/rng.h"
 #include "isochron/core/tensor.h"
-#include "isochron/ops/cpu/fused.h"
-#include "isochron/ops/cuda/element_source.h"
 #include "support/expect_error.h"
 #include "support/host_compiler.h"
 

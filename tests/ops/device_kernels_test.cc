@@ -5,16 +5,17 @@
 #include <vector>
 
 #include "isochron/autograd/autograd.h"
+#include "isochron/backends/choices.h"
+#include "isochron/backends/device_checks.h"
 #include "isochron/core/event.h"
 #include "isochron/graph/captured.h"
+#include "isochron/graph/stored.h"
 #include "isochron/graph/variable.h"
 #include "isochron/ops/attention.h"
-#include "isochron/ops/choices.h"
 #include "isochron/ops/convolution.h"
 #include "isochron/ops/creation.h"
-#include "isochron/ops/device_checks.h"
 #include "isochron/ops/elementwise.h"
-#include "isochron/ops/linear.h"
+#include "isochron/ops/matmul.h"
 #include "isochron/ops/recurrent.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/registry.h"
@@ -294,11 +295,13 @@ TEST(DeviceKernels, AWrongKernelIsFound) {
   const SimulatedGpu simulated;
   graph::Registry registry;
   graph::OpDef row = ops::row("square");
-  row.prepare_cuda = [](const graph::KernelRequest& request) {
-    graph::KernelRequest other = request;
-    const graph::OpDef& cube = ops::row("exp");
-    return cube.prepare_cuda({cube, other.inputs, other.outputs, other.attributes, 1, {}, other.module});
-  };
+  row.name = "wrong_square";
+  graph::add_kernel(
+      DeviceKind::kCuda,
+      {row.name, [](const graph::KernelRequest& request) {
+         return graph::prepare_kernel(
+             {ops::row("exp"), request.inputs, request.outputs, request.attributes, 1, {}, request.module});
+       }});
   registry.add(row);
   const auto checks = ops::check_device(
       simulated.gpu, registry, [](const graph::OpDef&, DType dtype, size_t) { return dtype == DType::kF32; });

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "isochron/ops/cpu/tile_functions.h"
+#include "isochron/backends/cpu/tile_functions.h"
 #include "isochron/ops/element_accuracy.h"
 
 namespace isochron {

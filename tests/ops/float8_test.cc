@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "isochron/autograd/autograd.h"
+#include "isochron/backends/cpu/float8_functions.h"
 #include "isochron/core/rng.h"
 #include "isochron/data/npy.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/captured.h"
-#include "isochron/ops/cpu/float8_functions.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/float8_numbers.h"
-#include "isochron/ops/linear.h"
+#include "isochron/ops/matmul.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/registry.h"
 #include "support/expect_error.h"

@@ -4,15 +4,15 @@
 #include <cmath>
 #include <limits>
 
+#include "isochron/backends/choices.h"
+#include "isochron/backends/cpu/tile_functions.h"
+#include "isochron/backends/vector_target.h"
 #include "isochron/core/rng.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/stored.h"
 #include "isochron/memory/buffer.h"
-#include "isochron/ops/choices.h"
-#include "isochron/ops/cpu/tile_functions.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/registry.h"
-#include "isochron/ops/vector_target.h"
 
 namespace isochron {
 namespace {

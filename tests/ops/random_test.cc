@@ -7,11 +7,11 @@
 #include <set>
 
 #include "isochron/autograd/autograd.h"
+#include "isochron/backends/cpu/random.h"
 #include "isochron/core/threads.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/captured.h"
 #include "isochron/ops/control.h"
-#include "isochron/ops/cpu/random.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/reduction.h"

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "isochron/backends/cpu/recurrent.h"
+#include "isochron/backends/cpu/recurrent_blocks.h"
 #include "isochron/core/threads.h"
 #include "isochron/graph/apply.h"
 #include "isochron/graph/captured.h"
 #include "isochron/graph/stored.h"
-#include "isochron/ops/cpu/recurrent.h"
-#include "isochron/ops/cpu/recurrent_blocks.h"
 #include "isochron/ops/creation.h"
 #include "isochron/ops/cumulative.h"
 #include "isochron/ops/elementwise.h"

@@ -112,10 +112,14 @@ TEST(OpChecks, ReportAWrongResult) {
 
 TEST(OpChecks, ReportAWrongNarrowKernel) {
   static OpDef op = ops::row("matmul");
+  op.name = "wrong_matmul";
   op.samples = {{{{{2, 2}}, {{2, 2}}}, {{"transpose_a", true}, {"transpose_b", false}}}};
-  op.prepare_stored = [](const graph::KernelRequest& request) {
-    return graph::prepare_through_f32({ops::row("add"), request.inputs, request.outputs, request.attributes});
+  const auto kernel = [](const graph::KernelRequest& request) {
+    const graph::KernelRequest other{ops::row(graph::is_stored(request) ? "add" : "matmul"), request.inputs,
+                                     request.outputs, request.attributes};
+    return graph::prepare_kernel(other);
   };
+  graph::add_kernel(DeviceKind::kCpu, {op.name, kernel, graph::StoredDtypes::kAny});
   EXPECT_THAT(check_stored(op), Contains(HasSubstr("stored as bf16, output 0: element 0 is")));
 }
 

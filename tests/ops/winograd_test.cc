@@ -1,4 +1,4 @@
-#include "isochron/ops/cpu/winograd.h"
+#include "isochron/backends/cpu/winograd.h"
 
 #include <gtest/gtest.h>
 

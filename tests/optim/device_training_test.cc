@@ -16,7 +16,7 @@
 #include "isochron/ops/creation.h"
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/indexing.h"
-#include "isochron/ops/linear.h"
+#include "isochron/ops/matmul.h"
 #include "isochron/ops/normalization.h"
 #include "isochron/ops/random.h"
 #include "isochron/ops/reduction.h"

@@ -13,7 +13,7 @@
 #include "isochron/ops/elementwise.h"
 #include "isochron/ops/embedding.h"
 #include "isochron/ops/indexing.h"
-#include "isochron/ops/linear.h"
+#include "isochron/ops/matmul.h"
 #include "isochron/ops/reduction.h"
 #include "isochron/ops/shape_ops.h"
 #include "isochron/ops/slicing.h"

@@ -1,0 +1,174 @@
+#include "isochron/backends/cpu/kernels.h"
+
+#include "isochron/backends/cpu/attention.h"
+#include "isochron/backends/cpu/control.h"
+#include "isochron/backends/cpu/convolution.h"
+#include "isochron/backends/cpu/cumulative.h"
+#include "isochron/backends/cpu/debug.h"
+#include "isochron/backends/cpu/embedding_bag.h"
+#include "isochron/backends/cpu/float8.h"
+#include "isochron/backends/cpu/fused.h"
+#include "isochron/backends/cpu/group_norm.h"
+#include "isochron/backends/cpu/indexed.h"
+#include "isochron/backends/cpu/interpolation.h"
+#include "isochron/backends/cpu/linalg.h"
+#include "isochron/backends/cpu/matmul.h"
+#include "isochron/backends/cpu/norm_updates.h"
+#include "isochron/backends/cpu/normalization.h"
+#include "isochron/backends/cpu/optimizer_updates.h"
+#include "isochron/backends/cpu/placement.h"
+#include "isochron/backends/cpu/pooling.h"
+#include "isochron/backends/cpu/random.h"
+#include "isochron/backends/cpu/recurrent.h"
+#include "isochron/backends/cpu/row_updates.h"
+#include "isochron/backends/cpu/softmax.h"
+#include "isochron/backends/cpu/sorting.h"
+#include "isochron/backends/cpu/strided_copy.h"
+#include "isochron/backends/cpu/tensor_lists.h"
+#include "isochron/backends/matmul_add.h"
+#include "isochron/backends/vector_target.h"
+#include "isochron/graph/stored.h"
+
+namespace isochron::ops {
+namespace {
+
+using graph::DefinedCall;
+using graph::is_stored;
+using graph::Kernel;
+using graph::KernelRequest;
+using enum graph::StoredDtypes;
+
+template <ConvolutionPass kPass>
+std::unique_ptr<Kernel> convolution(const KernelRequest& request) {
+  const ConvolutionShape shape = convolution_shape(kPass, DefinedCall(request).call);
+  return is_stored(request) ? prepare_stored_convolution(kPass, shape, request)
+                            : prepare_convolution(kPass, shape, request);
+}
+
+template <Pooling kPooling>
+std::unique_ptr<Kernel> pooling(const KernelRequest& request) {
+  return prepare_pooling(kPooling, pooling_shape(kPooling, DefinedCall(request).call), request);
+}
+
+template <Distribution kDistribution>
+std::unique_ptr<Kernel> draw(const KernelRequest& request) {
+  return prepare_random(kDistribution, request);
+}
+
+std::unique_ptr<Kernel> attention(const KernelRequest& request) {
+  return prepare_attention(attention_shape(DefinedCall(request).call), request);
+}
+std::unique_ptr<Kernel> attention_gradient(const KernelRequest& request) {
+  return prepare_attention_gradient(attention_gradient_shape(DefinedCall(request).call), request);
+}
+
+}  // namespace
+
+graph::KernelTable& cpu_kernels() {
+  static graph::KernelTable& table = *[] {
+    limit_vector_target();
+    return new graph::KernelTable(  // kernels are made for the life of the process
+        "the CPU", prepare_elementwise, prepare_reduction,
+        {
+            {"fused", prepare_fused},
+            {"broadcast_to", prepare_elementwise},
+
+            {"matmul", prepare_matmul, kAny},
+            {"matmul_add", prepare_matmul_add, kAny},
+            {"matmul_float8", prepare_matmul_float8, kAny},
+            {"float8_history", prepare_float8_history, kAny},
+
+            {"transpose", prepare_transpose},
+            {"slice", prepare_slice},
+            {"pad", prepare_pad},
+            {"concatenate", prepare_concatenate},
+
+            {"gather", prepare_gather},
+            {"scatter_add", prepare_scatter_add},
+            {"take_along_axis", prepare_take_along_axis},
+            {"put_add_along_axis", prepare_put_add_along_axis},
+            {"one_hot", prepare_one_hot},
+            {"argmax", prepare_argmax},
+            {"argmin", prepare_argmin},
+            {"top_k", prepare_top_k},
+            {"embedding_bag", prepare_embedding_bag},
+
+            {"cumulative_sum", prepare_cumulative_sum},
+            {"cumulative_product", prepare_cumulative_product},
+            {"cumulative_max", prepare_cumulative_max},
+            {"cumulative_min", prepare_cumulative_min},
+            {"log_cumulative_sum_exp", prepare_log_cumulative_sum_exp},
+            {"linear_recurrence", prepare_linear_recurrence},
+
+            {"interpolate", prepare_interpolate},
+            {"interpolate_transpose", prepare_interpolate_transpose},
+
+            {"triangle", prepare_triangle},
+            {"cholesky", prepare_cholesky},
+            {"triangular_solve", prepare_triangular_solve},
+            {"solve", prepare_solve},
+            {"slogdet", prepare_slogdet},
+            {"qr", prepare_qr},
+
+            {"convolution", convolution<ConvolutionPass::kForward>, kAny},
+            {"convolution_input_gradient", convolution<ConvolutionPass::kInputGradient>, kAny},
+            {"convolution_weight_gradient", convolution<ConvolutionPass::kWeightGradient>, kAny},
+
+            {"max_pool", pooling<Pooling::kMax>, kAny},
+            {"max_pool_gradient", pooling<Pooling::kMaxGradient>, kAny},
+            {"max_pool_select", pooling<Pooling::kMaxSelect>, kAny},
+            {"average_pool", pooling<Pooling::kAverage>, kAny},
+            {"average_pool_gradient", pooling<Pooling::kAverageGradient>, kAny},
+
+            {"softmax", prepare_softmax},
+            {"log_softmax", prepare_log_softmax},
+            {"sparse_softmax_cross_entropy", prepare_cross_entropy},
+            {"sparse_softmax_cross_entropy_gradient", prepare_cross_entropy_gradient},
+
+            {"layer_norm", prepare_layer_norm, kAny},
+            {"layer_norm_gradient", prepare_layer_norm_gradient, kAny},
+            {"channel_moments", prepare_channel_moments, kAny},
+            {"group_norm", prepare_group_norm, kAny},
+            {"group_norm_gradient", prepare_group_norm_gradient, kAny},
+
+            {"attention", attention},
+            {"attention_gradient", attention_gradient},
+
+            {"lstm", prepare_recurrent, kAny},
+            {"lstm_gradient", prepare_recurrent_gradient, kAny},
+            {"gru", prepare_recurrent, kAny},
+            {"gru_gradient", prepare_recurrent_gradient, kAny},
+
+            {"random_uniform", draw<Distribution::kUniform>},
+            {"random_normal", draw<Distribution::kNormal>},
+            {"bernoulli", draw<Distribution::kBernoulli>},
+
+            {"cond", prepare_cond},
+            {"while_loop", prepare_while_loop},
+            {"scan", prepare_scan},
+            {"stack_row", prepare_stack_row},
+            {"update_if", prepare_update_if},
+
+            {"sgd_update", prepare_optimizer_update},
+            {"rmsprop_update", prepare_optimizer_update},
+            {"adagrad_update", prepare_optimizer_update},
+            {"adadelta_update", prepare_optimizer_update},
+            {"lion_update", prepare_optimizer_update},
+            {"adam_update", prepare_optimizer_update},
+            {"adamax_update", prepare_optimizer_update},
+            {"nadam_update", prepare_optimizer_update},
+            {"lamb_update", prepare_lamb_update},
+            {"adafactor_update", prepare_adafactor_update},
+            {"coalesce_rows", prepare_coalesce_rows},
+            {"update_rows", prepare_update_rows},
+            {"square_sum", prepare_square_sum},
+            {"blend", prepare_blend},
+
+            {"print", prepare_print},
+            {"check_numerics", prepare_check_numerics},
+        });
+  }();
+  return table;
+}
+
+}  // namespace isochron::ops

@@ -1,0 +1,11 @@
+// The kernels of the CPU by op.
+#pragma once
+
+#include "isochron/graph/backend.h"
+
+namespace isochron::ops {
+
+/// Filled on the first call. Throws as limit_vector_target (backends/vector_target.h).
+graph::KernelTable& cpu_kernels();
+
+}  // namespace isochron::ops

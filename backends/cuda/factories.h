@@ -1,0 +1,69 @@
+// Factories of kernels for a device (graph/backend.h): text is added to the request's module, and launched
+// once that is loaded. All results are the same bits at each run.
+#pragma once
+
+#include <memory>
+
+#include "isochron/graph/kernel.h"
+#include "isochron/ops/attention.h"
+#include "isochron/ops/convolution.h"
+#include "isochron/ops/pooling.h"
+
+namespace isochron::ops {
+
+std::unique_ptr<graph::Kernel> prepare_elementwise_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_reduction_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_fused_cuda(const graph::KernelRequest& request);
+// An index outside of its range, where the CPU throws kOutOfRange, ends the device (kDeviceLost) with a line
+// on standard output: nothing there can throw.
+std::unique_ptr<graph::Kernel> prepare_square_sum_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_blend_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_stack_row_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_softmax_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_log_softmax_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_cross_entropy_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_cross_entropy_gradient_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_layer_norm_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_layer_norm_gradient_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_channel_moments_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_transpose_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_slice_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_pad_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_concatenate_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_gather_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_uniform_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_normal_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_bernoulli_cuda(const graph::KernelRequest& request);
+/// Rows of one index are added in their order.
+std::unique_ptr<graph::Kernel> prepare_scatter_add_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_one_hot_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_argmax_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_argmin_cuda(const graph::KernelRequest& request);
+/// Sums in f32, of f64 in f64. By the machine's library of products where the call is one of those.
+std::unique_ptr<graph::Kernel> prepare_matmul_cuda(const graph::KernelRequest& request);
+/// By that library in one go where it can, else as two kernels. A relu of NaN is NaN.
+std::unique_ptr<graph::Kernel> prepare_matmul_add_cuda(const graph::KernelRequest& request);
+/// Factors in f32, bf16 or f16 and a result in f32 or bf16; null for a result in f16.
+std::unique_ptr<graph::Kernel> prepare_matmul_float8_cuda(const graph::KernelRequest& request);
+/// Images and kernels in one floating dtype, biases in any.
+std::unique_ptr<graph::Kernel> prepare_convolution_cuda(ConvolutionPass pass, const ConvolutionShape& shape,
+                                                        const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_pooling_cuda(Pooling pooling, const PoolingShape& shape,
+                                                    const graph::KernelRequest& request);
+/// A launch and a product a step. What has an axis of time, and the kernels, may be stored in 16 bits of one
+/// kind; else null.
+std::unique_ptr<graph::Kernel> prepare_recurrent_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_recurrent_gradient_cuda(const graph::KernelRequest& request);
+/// Heads in any floating dtypes; no scores are stored.
+std::unique_ptr<graph::Kernel> prepare_attention_cuda(const AttentionShape& shape,
+                                                      const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_attention_gradient_cuda(const AttentionShape& shape,
+                                                               const graph::KernelRequest& request);
+/// All rows with a rule of ops/update_settings.h.
+std::unique_ptr<graph::Kernel> prepare_update_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_cond_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_while_loop_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_update_if_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_scan_cuda(const graph::KernelRequest& request);
+
+}  // namespace isochron::ops

@@ -1,0 +1,11 @@
+// The kernels of CUDA devices by op.
+#pragma once
+
+#include "isochron/graph/backend.h"
+
+namespace isochron::ops {
+
+/// Filled on the first call.
+graph::KernelTable& cuda_kernels();
+
+}  // namespace isochron::ops

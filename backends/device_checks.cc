@@ -1,0 +1,164 @@
+#include "isochron/backends/device_checks.h"
+
+#include "isochron/core/cuda/kernel_module.h"
+#include "isochron/graph/apply.h"
+#include "isochron/graph/stored.h"
+#include "isochron/ops/elementwise.h"
+#include "isochron/ops/samples.h"
+
+namespace isochron::ops {
+namespace {
+
+constexpr size_t kCallsOfModule = 64;  // compiled together
+
+struct Call {
+  const graph::OpDef* op;
+  DType dtype;
+  bool stored;  // a call in f32 of which mixed precision stores tensors in `dtype`
+  const graph::OpSample* sample;
+  DeviceCheck* check;
+  graph::Attributes attributes = {};
+  std::vector<Tensor> inputs = {}, expected = {};
+  std::vector<TensorSpec> outputs = {};
+  std::unique_ptr<graph::Kernel> kernel = nullptr;
+
+  DType computed() const { return stored ? DType::kF32 : dtype; }
+  void report(const std::string& text) const {
+    check->findings.push_back(
+        fmt::format("{}{}: {}", stored ? "stored " : "", sample_text(*sample, dtype), text));
+  }
+};
+
+class Checker {
+ public:
+  explicit Checker(std::shared_ptr<cuda::Gpu> gpu) : gpu_(std::move(gpu)) {}
+
+  void add(Call call) {
+    ++call.check->calls;
+    calls_.push_back(std::move(call));
+    if (calls_.size() == kCallsOfModule) run();
+  }
+
+  void run() {
+    cuda::KernelModule module(gpu_->shared_context(), gpu_->sources());
+    for (Call& call : calls_) guarded(call, [&] { prepare(call, module); });
+    module.load();
+    for (Call& call : calls_) {
+      if (call.kernel) guarded(call, [&] { compare(call); });
+    }
+    calls_.clear();  // its kernels refer to the module
+  }
+
+ private:
+  template <typename Body>
+  static void guarded(const Call& call, const Body& body) {
+    try {
+      body();
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kDeviceLost) throw;
+      call.report(error.what());
+    }
+  }
+
+  static void prepare(Call& call, cuda::KernelModule& module) {
+    call.attributes = call.sample->attributes;
+    call.inputs = make_inputs(*call.sample, call.computed());
+    if (call.stored) round_inputs(call);
+    call.expected =
+        graph::apply_eager(*call.op, call.stored ? widened(call.inputs) : call.inputs, call.attributes);
+    std::vector<TensorSpec> inputs;
+    for (const Tensor& input : call.inputs) inputs.push_back(input.spec());
+    for (const Tensor& output : call.expected) call.outputs.push_back(output.spec());
+    if (call.stored) store_outputs(call);
+    call.kernel = graph::prepare_kernel({*call.op, inputs, call.outputs, call.attributes, 1, {}, &module});
+  }
+
+  /// The tensors that mixed precision narrows, in `call.dtype`.
+  static void round_inputs(Call& call) {
+    const graph::OpPrecision& precision = call.op->precision;
+    const uint32_t full = precision.full_inputs != nullptr ? precision.full_inputs(call.attributes) : 0;
+    for (size_t i = 0; i < call.inputs.size(); ++i) {
+      if (call.inputs[i].dtype() == DType::kF32 && ((full >> i) & 1U) == 0)
+        call.inputs[i] = cast(call.inputs[i], call.dtype);
+    }
+  }
+  static void store_outputs(Call& call) {
+    std::vector<DType> dtypes;
+    for (size_t o = 0; o < call.outputs.size(); ++o) {
+      DType& dtype = call.outputs[o].dtype;
+      if (dtype == DType::kF32 && ((call.op->precision.full_outputs >> o) & 1U) == 0) dtype = call.dtype;
+      dtypes.push_back(dtype);
+    }
+    call.attributes.set(graph::kStored, graph::stored_text(dtypes));
+  }
+  static std::vector<Tensor> widened(const std::vector<Tensor>& inputs) {
+    std::vector<Tensor> result;
+    for (const Tensor& input : inputs)
+      result.push_back(graph::is_narrow(input.dtype()) ? cast(input, DType::kF32) : input);
+    return result;
+  }
+
+  void compare(Call& call) {
+    std::vector<Tensor> inputs, outputs;
+    std::vector<std::byte*> in, out;
+    for (const Tensor& input : call.inputs) {
+      inputs.push_back(graph::to_device(input, gpu_->device()));
+      in.push_back(inputs.back().device_address());
+    }
+    for (const TensorSpec& spec : call.outputs) {
+      outputs.push_back(Tensor::over(gpu_->allocate(spec.size_bytes(), "check"), spec));
+      out.push_back(outputs.back().device_address());
+    }
+    Ref<Storage> workspace;
+    if (const size_t bytes = call.kernel->workspace_bytes(); bytes > 0)
+      workspace = gpu_->allocate(bytes, "workspace");
+    const graph::KernelArgs args{in.data(), out.data(), workspace ? workspace->data() : nullptr,
+                                 gpu_->stream()};
+    call.kernel->bind(args);
+    call.kernel->run(args);
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      Tolerance tolerance = tolerance_of(*call.op, call.computed(), call.expected[o].dtype());
+      tolerance.relative *= 2;
+      tolerance.absolute *= 2;
+      if (call.stored) {  // the result, and what is rounded on the way to it
+        const double rounding = call.dtype == DType::kBF16 ? 0x1p-7 : 0x1p-10;
+        tolerance.relative += rounding;
+        tolerance.absolute += rounding;
+      }
+      const std::string difference =
+          difference_of(outputs[o].to_vector(), call.expected[o].to_vector(), tolerance);
+      if (!difference.empty()) return call.report(fmt::format("output {}: {}", o, difference));
+    }
+  }
+
+  const std::shared_ptr<cuda::Gpu> gpu_;
+  std::vector<Call> calls_;
+};
+
+}  // namespace
+
+std::vector<DeviceCheck> check_device(
+    const std::shared_ptr<cuda::Gpu>& gpu, const graph::Registry& registry,
+    const std::function<bool(const graph::OpDef& op, DType dtype, size_t sample)>& selected) {
+  std::vector<DeviceCheck> checks;
+  checks.reserve(registry.rows().size());  // calls refer to them
+  Checker checker(gpu);
+  const graph::Backend& backend = graph::backend_of(DeviceKind::kCuda);
+  for (const graph::OpDef& op : registry.rows()) {
+    if (!backend.runs(op) || op.samples.empty()) continue;
+    checks.push_back({op.name, 0, {}});
+    const auto add = [&](DType dtype, bool stored) {
+      for (size_t s = 0; s < op.samples.size(); ++s) {
+        if (!selected || selected(op, dtype, s))
+          checker.add({&op, dtype, stored, &op.samples[s], &checks.back()});
+      }
+    };
+    for (const DType dtype : tested_dtypes(op)) add(dtype, false);
+    if (!backend.runs_stored(op)) continue;
+    for (const DType narrow : {DType::kBF16, DType::kF16}) add(narrow, true);
+  }
+  checker.run();
+  return checks;
+}
+
+}  // namespace isochron::ops

@@ -1,0 +1,28 @@
+// A device's kernels against the CPU's, call by call: the first thing to run on a new one.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "isochron/graph/kernel.h"
+#include "isochron/memory/cuda/gpu.h"
+
+namespace isochron::ops {
+
+struct DeviceCheck {
+  std::string op;
+  int calls = 0;
+  std::vector<std::string> findings;  // one a call that went wrong or failed; empty: all agree
+};
+
+/// Runs the samples of each row of `registry` that has a kernel for it, in all its dtypes and, where it has
+/// one for calls of mixed precision, on tensors in 16 bits, on `gpu` and on the CPU; results may be as far
+/// apart as each may be from the definition. `selected`: leaves calls out. What a call throws is a finding,
+/// but for kDeviceLost, after which no other call can tell anything: it is thrown on.
+std::vector<DeviceCheck> check_device(
+    const std::shared_ptr<cuda::Gpu>& gpu, const graph::Registry& registry,
+    const std::function<bool(const graph::OpDef& op, DType dtype, size_t sample)>& selected = {});
+
+}  // namespace isochron::ops

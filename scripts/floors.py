@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Draws the folders of the library as floors, from the includes, into docs/architecture.md.
+
+    floors.py          rewrite the picture between its markers
+    floors.py --check  exit 1 where the picture in the document is not that of the code
+"""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DOCUMENT = ROOT / "docs" / "architecture.md"
+BEGIN, END = "<!-- floors: written by scripts/floors.py -->", "<!-- floors: end -->"
+FOLDERS = {  # folder -> what a newcomer looks for there
+    "core": "tensors' handles, dtypes, errors, threads, files, clock, trace",
+    "memory": "allocators, the arena, the planner that places buffers",
+    "observe": "recorder, verdict on flat time and memory, causes, exports",
+    "data": "datasets, formats, the pipeline that prefetches batches",
+    "graph": "capture, passes, plans, replay; what a row, a kernel, a backend is",
+    "ops": "one row per op: shapes, gradient, definition, samples",
+    "backends": "kernels: backends/cpu, backends/cuda",
+    "autograd": "the backward walk, for tapes and graphs",
+    "optim": "optimizers, schedules, clipping, accumulation",
+    "nn": "layers, losses, metrics, weights in files, reference models",
+    "train": "the fit loop, callbacks, checkpoints",
+    "apps": "the command: train, compare, bench, analyze, report",
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]isochron/([a-z]+)/', re.MULTILINE)
+
+
+def rooms(folder):
+    """A source with its headers is one."""
+    return len({p.with_suffix("") for p in (ROOT / folder).rglob("*") if p.suffix in (".h", ".cc")})
+
+
+def uses():
+    found = {}
+    for folder in FOLDERS:
+        included = set()
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in (".h", ".cc"):
+                included |= set(INCLUDE.findall(path.read_text(encoding="utf-8")))
+        found[folder] = (included & FOLDERS.keys()) - {folder}
+    return found
+
+
+def floors(used):
+    """Each folder one above the highest that it uses. Raises ValueError for folders that use each other."""
+    level = {}
+    while len(level) < len(used):
+        ready = [f for f in used if f not in level and used[f] <= level.keys()]
+        if not ready:
+            raise ValueError(f"these folders use each other: {', '.join(sorted(used.keys() - level.keys()))}")
+        for folder in ready:
+            level[folder] = 1 + max((level[f] for f in used[folder]), default=-1)
+    return level
+
+
+def reduced(folder, used):
+    """Those of the folders it uses that no other of them uses."""
+    def below(f):
+        return used[f].union(*(below(g) for g in used[f]))
+    return sorted(f for f in used[folder] if not any(f in below(g) for g in used[folder]))
+
+
+def picture():
+    used = uses()
+    level = floors(used)
+    lines = ["```"]
+    for floor in range(max(level.values()), -1, -1):
+        for i, folder in enumerate(sorted(f for f in level if level[f] == floor)):
+            number = f"{floor}" if i == 0 else " "
+            above = ", ".join(reduced(folder, used))
+            lines.append(f" {number}  {folder:<9} {rooms(folder):>4}  {FOLDERS[folder]:<68}"
+                         + (f"  -> {above}" if above else ""))
+    lines.append("```")
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def main():
+    text = DOCUMENT.read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    drawn = f"{before}{BEGIN}\n{picture()}\n{END}{after}"
+    if sys.argv[1:] == ["--check"]:
+        if drawn != text:
+            sys.exit("floors: docs/architecture.md is not what the code is; run scripts/floors.py")
+        print("floors: docs/architecture.md is what the code is")
+    elif sys.argv[1:]:
+        sys.exit(__doc__)
+    elif drawn != text:
+        DOCUMENT.write_text(drawn, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
