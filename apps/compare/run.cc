@@ -45,6 +45,10 @@ constexpr double kNextLook = 1.5;
 /// So often a loop is beside its twin after its run, and looked at.
 constexpr int kLooksBeside = 3;
 
+/// Standard error of a level beside the twin, relative, from which more turns are worth their time: with two
+/// such levels nothing up to the bound is told from none.
+constexpr double kTwinErrorTooLarge = 0.008;
+
 constexpr int64_t kShortEpochNs = 5'000'000;  // about what a turn beside the twin takes
 constexpr int64_t kTimesAtLength = 10;
 
@@ -224,15 +228,21 @@ class Running {
     if (has_twin(loop, options)) twin_ = begin();
   }
 
-  /// Has warmed up, and its twin, and was beside it for the first time; the run begins.
-  void prepare() {
+  /// Has warmed up, and its twin, and was beside it for the first time, up to `more_seconds` longer than
+  /// usual where its level isn't known well by then; the run begins.
+  void prepare(double more_seconds) {
     if (!twin_) return;
     for (observe::Worker* worker : {worker_.get(), twin_.get()}) {
       while (!worker->ended() && worker->run(kTurnSeconds / 4).iterations == 0) continue;
       // What counts as settling in a run's verdict.
       if (!worker->ended()) worker->run(observe::FlatnessOptions{}.max_warmup * options_.seconds);
     }
-    if (!worker_->ended() && !twin_->ended()) take_turns(turns_before_);
+    if (!worker_->ended() && !twin_->ended()) take_turns(turns_before_, more_seconds);
+  }
+  /// What its parts take together, about.
+  double usual_seconds() const {
+    return options_.seconds +
+           (twin_ ? turns_seconds() + observe::FlatnessOptions{}.max_warmup * options_.seconds : 0);
   }
 
   /// `more_time`: beyond what every loop has, for a loop that ends by itself.
@@ -256,7 +266,7 @@ class Running {
   /// Whether it is to be beside its twin again.
   bool wants_twin() const { return !turns_before_.empty() && !worker_->ended() && !result_.settled; }
   void look_beside_twin() {
-    take_turns(data_.turns.after);
+    take_turns(data_.turns.after, 0);
     result_.report = make_report(data_);
     result_.settled = result_.report.time.kind != Flatness::kInconclusive;
   }
@@ -279,8 +289,15 @@ class Running {
   }
 
  private:
-  void take_turns(std::vector<observe::TurnPair>& pairs) {
-    observe::alternate(*worker_, *twin_, std::min(observe::kBesideTwinSeconds, options_.seconds), pairs);
+  double turns_seconds() const { return std::min(observe::kBesideTwinSeconds, options_.seconds); }
+  void take_turns(std::vector<observe::TurnPair>& pairs, double more_seconds) {
+    observe::alternate(*worker_, *twin_, turns_seconds(), pairs);
+    const int64_t began_ns = now_ns();
+    while (observe::turn_pairs_error(pairs) > kTwinErrorTooLarge && !worker_->ended() && !twin_->ended()) {
+      const double left = more_seconds - static_cast<double>(now_ns() - began_ns) * 1e-9;
+      if (left <= 0 || pairs.size() >= observe::TwinTurns::kMostPairs) break;
+      observe::alternate(*worker_, *twin_, std::min(left, turns_seconds()), pairs);
+    }
   }
   std::unique_ptr<observe::Worker> begin() const {
     return std::make_unique<observe::Worker>(
@@ -384,11 +401,15 @@ class StatusLine {
 };
 
 /// All parts of the runs of a chapter's loops, in turns.
-void run_loops(const Loops& loops, const StatusLine& status, const Clock& spent, double until) {
+void run_loops(const Loops& loops, const CompareOptions& options, const StatusLine& status,
+               const Clock& spent, double until) {
+  double usual = 0;  // of what is to come
+  for (const std::unique_ptr<Running>& loop : loops) usual += loop->usual_seconds();
   for (const std::unique_ptr<Running>& loop : loops) {
     if (spent() >= until) break;
     status.show(spent(), "warming up");
-    loop->prepare();
+    loop->prepare(std::max(0.0, until - spent() - usual));
+    usual -= loop->usual_seconds() - options.seconds;
   }
   for (bool any = true; any;) {
     any = false;
@@ -432,7 +453,7 @@ ChapterResult run_chapter(const Chapter& chapter, const CompareOptions& options,
   for (const Loop& loop : chapter.loops) loops.push_back(std::make_unique<Running>(loop, options));
   ChapterResult result{&chapter, {}, {}};
   try {
-    run_loops(loops, status, spent, until);
+    run_loops(loops, options, status, spent, until);
     for (const std::unique_ptr<Running>& loop : loops) result.loops.push_back(loop->finish());
   } catch (...) {
     for (const std::unique_ptr<Running>& loop : loops) fmt::print(stderr, "{}", loop->printed());
