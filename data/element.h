@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "isochron/core/tensor.h"
+#include "isochron/core/signature.h"
 
 namespace isochron::data {
 
@@ -20,8 +20,6 @@ inline constexpr size_t kMaxElementNames = 65'536;
 /// In a signature: an extent that differs from element to element.
 inline constexpr int64_t kAnyExtent = -1;
 
-/// What planning needs to know of an element: one spec a tensor, in the element's order.
-using Signature = std::vector<TensorSpec>;
 /// A spec whose extents may be kAnyExtent. Throws kInvalidArgument for other negative ones and beyond rank 8.
 TensorSpec spec_of(DType dtype, std::initializer_list<int64_t> extents);
 

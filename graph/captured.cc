@@ -16,6 +16,7 @@
 #include "isochron/graph/apply.h"
 #include "isochron/graph/capture.h"
 #include "isochron/graph/checked_kernel.h"
+#include "isochron/graph/shortage.h"
 #include "isochron/graph/stages.h"
 #include "isochron/graph/variable.h"
 #include "isochron/memory/buffer.h"
@@ -34,13 +35,6 @@ constinit TraceLabel kPlanning(TraceCategory::kCapture, "plan");
 std::atomic<int64_t> g_traces{0};
 thread_local constinit char t_marker = 0;  // whose address is the thread's
 
-std::string signature_str(std::span<const TensorSpec> signature) {
-  std::string text = "(";
-  for (const TensorSpec& spec : signature)
-    text += fmt::format("{}{}", text.size() > 1 ? ", " : "", spec.str());
-  return text + ")";
-}
-
 size_t hash_of(const Signature& signature) {
   size_t hash = signature.size();
   for (const TensorSpec& spec : signature) hash = graph::hash_spec(hash, spec);
@@ -57,23 +51,6 @@ CaptureOptions completed(CaptureOptions options) {
   }
   options.passes.memory_budget_bytes = 0;
   return options;
-}
-
-/// Whether `other` is `usual` but for fewer rows: an odd last batch.
-bool has_fewer_rows(const Signature& other, const Signature& usual) {
-  if (other.size() != usual.size()) return false;
-  bool fewer = false;
-  for (size_t i = 0; i < other.size(); ++i) {
-    const Shape &a = other[i].shape, &b = usual[i].shape;
-    if (other[i] == usual[i]) continue;
-    if (other[i].dtype != usual[i].dtype || a.rank() != b.rank() || a.rank() == 0 || a[0] >= b[0])
-      return false;
-    for (int axis = 1; axis < a.rank(); ++axis) {
-      if (a[axis] != b[axis]) return false;
-    }
-    fewer = true;
-  }
-  return fewer;
 }
 
 /// The arena that all plans of a function share, for only one runs at a time: what a call has warmed up in
@@ -100,35 +77,6 @@ Ref<Storage> zeroed_bytes(Device device, size_t bytes, std::string_view tag) {
   Ref<Storage> memory = gpu->allocate(bytes, tag);
   gpu->context().fill(reinterpret_cast<uintptr_t>(memory->data()), 0, bytes, gpu->stream());
   return memory;
-}
-
-std::string megabytes(size_t bytes) { return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6); }
-
-/// Of a plan that doesn't fit: what is live at its fullest moment, and which batch would fit.
-std::string shortage_text(const graph::PlanReport& report, const Signature& signature, size_t available) {
-  constexpr size_t kNamed = 3;
-  std::vector<const graph::PlannedBuffer*> live;
-  for (const graph::PlannedBuffer& buffer : report.buffers) {
-    if (buffer.lower <= report.peak_instruction && report.peak_instruction < buffer.upper)
-      live.push_back(&buffer);
-  }
-  std::ranges::sort(live, std::ranges::greater(), &graph::PlannedBuffer::size_bytes);
-  std::string text = fmt::format("the plan for {} needs {}, of which live at once are",
-                                 signature_str(signature), megabytes(report.arena_bytes));
-  for (size_t i = 0; i < std::min(live.size(), kNamed); ++i)
-    text += fmt::format("{} {} ({})", i == 0 ? "" : ",", live[i]->owner, megabytes(live[i]->size_bytes));
-  if (live.size() > kNamed) text += fmt::format(" and {} smaller ones", live.size() - kNamed);
-  text += fmt::format("; {} can be had", megabytes(available));
-  const auto rows_of = [](const TensorSpec& spec) { return spec.shape.rank() == 0 ? 0 : spec.shape[0]; };
-  const int64_t rows = signature.empty() ? 0 : rows_of(signature[0]);
-  const bool batch = rows > 1 && std::ranges::all_of(signature, [&](const TensorSpec& spec) {
-                       return rows_of(spec) == rows;
-                     });
-  const double share = static_cast<double>(available) / static_cast<double>(report.arena_bytes);
-  const auto fit = static_cast<int64_t>(static_cast<double>(rows) * share);
-  if (batch && fit > 0 && fit < rows)
-    text += fmt::format(", which is enough for about {} of the {} rows", fit, rows);
-  return text;
 }
 
 struct PlannedCall {

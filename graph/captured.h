@@ -24,14 +24,12 @@
 #include <utility>
 #include <vector>
 
+#include "isochron/core/signature.h"
 #include "isochron/graph/passes.h"
 #include "isochron/graph/plan.h"
 #include "isochron/memory/cuda/transfer_stats.h"
 
 namespace isochron {
-
-/// The dtypes and shapes of a call's arguments.
-using Signature = std::vector<TensorSpec>;
 
 struct CaptureOptions {
   std::string name = "step";

@@ -36,7 +36,7 @@ FOREIGN_HEADER = re.compile(
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 USING_NAMESPACE = re.compile(r"^\s*using\s+namespace\b")
 CODE_SUFFIXES = (".h", ".cc", ".cu", ".py", ".sh", ".cmake", ".txt")
-MAX_LINES = 800
+MAX_LINES = 600
 
 
 def check_include(path, folder, quoted, included):

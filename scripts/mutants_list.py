@@ -111,7 +111,7 @@ MUTANTS = [
            "require((window - 1) * dilation < kMaxWindowReach || true,", "ops", "HugeNumbers.WindowsThatReachTooFarAreRefused"),
     Mutant("softmax-gradient-unweighted", "ops/softmax.cc", "return {weighted - call.outputs[0] * row_sum(weighted)};",
            "return {weighted - row_sum(weighted)};", "ops", "*OpChecks*:*Gradient*:Softmax*"),
-    Mutant("square-gradient-halved", "ops/elementwise.cc", "return one(g(c) * 2.0 * x(c));", "return one(g(c) * x(c));",
+    Mutant("square-gradient-halved", "ops/elementwise_rows.cc", "return one(g(c) * 2.0 * x(c));", "return one(g(c) * x(c));",
            "ops", "*Gradient*"),
     Mutant("generator-stands-still", "ops/random.cc", "    ++next[1];\n", "", "ops", "Random*"),
     Mutant("rows-of-a-later-table-twice", "backends/cpu/optimizer_updates.cc", "std::min(end - first, here);",

@@ -44,9 +44,9 @@ class Trainer::Fit final : public SavableRun {
   void seal();
   void epochs();
   void begin_epoch();
-  void steps();
-  void call();
-  void iterate();
+  void train_epoch();
+  void run_iteration();
+  void train_and_fetch();
   /// Null during warm-up, and where nothing is enforced.
   Seal* enforced_seal();
   void begin_trace();
@@ -70,7 +70,7 @@ class Trainer::Fit final : public SavableRun {
   void end_epoch();
   void add_to_history(const EpochRecord& record);
   void save(SavePoint point);
-  void ask_the_others(const RunDocument& document);
+  void finish_saves(const RunDocument& document);
   void interrupt();
   void save_after_failure() noexcept;
 
@@ -87,7 +87,7 @@ class Trainer::Fit final : public SavableRun {
   const FitOptions& options_;
   observe::Recorder* recorder_;
   bool fresh_recorder_;  // it has recorded nothing before
-  data::Signature full_;
+  Signature full_;
   Progress progress_;
   RunState run_;
   History history_;

@@ -3,7 +3,6 @@
 // broadcast operands are laid out as tiles, once where they repeat; closing reductions fold each tile into
 // accumulators.
 #include "isochron/backends/cpu/fused.h"
-#include "isochron/core/elements.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +10,10 @@
 #include <limits>
 
 #include "isochron/backends/cpu/tile_functions.h"
+#include "isochron/backends/cpu/tile_operands.h"
+#include "isochron/backends/cpu/tile_reductions.h"
 #include "isochron/core/checked.h"
+#include "isochron/core/elements.h"
 #include "isochron/core/threads.h"
 
 namespace isochron::ops {
@@ -27,25 +29,6 @@ constexpr int64_t kMaxPeriodElems = 4096;       // longer broadcast rows are cop
 constexpr int64_t kElemsPerThread = 32 * 1024;  // below this a second thread costs more than it brings
 constexpr int64_t kMaxParallelAccumulators = 16 * 1024;
 
-/// How an operand's element follows from the flat index.
-enum class Access : uint8_t {
-  kDirect,    // contiguous: the tile is the operand's own memory
-  kScalar,    // one element for all
-  kPeriodic,  // index % period
-  kRepeated,  // index / repeat
-  kGeneral,   // strides
-};
-
-struct Operand {
-  Access access = Access::kDirect;
-  DType dtype = DType::kF32;
-  int64_t period = 0;   // kPeriodic: length; kRepeated: how often each element repeats
-  Strides strides;      // kGeneral
-  int input = -1;       // kernel input; -1: immediate
-  int slot = -1;        // scratch slot, unless direct or immediate
-  bool steady = false;  // the slot's content is the same for every tile: filled once a run
-};
-
 struct Instruction {
   TileFunction function;
   int16_t dst, a, b, c;  // registers, -1 where unused
@@ -56,107 +39,6 @@ struct Output {
   bool direct = false;  // the register's instruction may write here itself
   size_t size = 4;      // bytes an element; 0 for a reduced output
 };
-
-struct Reduction {
-  int reg = 0;
-  int output = 0;
-  ReduceKind kind = ReduceKind::kSum;
-  DType dtype = DType::kF32;
-  TileReduction reduce = nullptr;
-  TileFunction combine = nullptr;  // tile with tile
-  int64_t out_elems = 1;
-  int64_t count = 1;  // elements folded into each result
-  // The iteration shape with neighbouring axes of one kind merged, innermost last.
-  std::vector<int64_t> extents;
-  std::vector<int64_t> out_strides;  // 0 for reduced axes
-  bool inner_reduced = true;
-};
-
-union Accumulator {
-  double f;
-  int64_t i;
-};
-
-bool is_float_kind(DType dtype) { return is_floating(dtype); }
-
-Accumulator identity_of(ReduceKind kind, bool floating) {
-  Accumulator identity;
-  const double infinity = std::numeric_limits<double>::infinity();
-  switch (kind) {
-    case ReduceKind::kProd:
-      floating ? void(identity.f = 1) : void(identity.i = 1);
-      break;
-    case ReduceKind::kMax:
-      floating ? void(identity.f = -infinity) : void(identity.i = std::numeric_limits<int64_t>::min());
-      break;
-    case ReduceKind::kMin:
-      floating ? void(identity.f = infinity) : void(identity.i = std::numeric_limits<int64_t>::max());
-      break;
-    default:
-      floating ? void(identity.f = 0) : void(identity.i = 0);
-  }
-  return identity;
-}
-
-template <typename N>
-N combine_numbers(ReduceKind kind, N a, N b) {
-  switch (kind) {
-    case ReduceKind::kProd:
-      return a * b;
-    case ReduceKind::kMax:
-      return b > a || b != b ? b : a;
-    case ReduceKind::kMin:
-      return b < a || b != b ? b : a;
-    default:
-      return a + b;
-  }
-}
-
-void fold(Accumulator& into, Accumulator value, ReduceKind kind, bool floating) {
-  if (floating) {
-    into.f = combine_numbers(kind, into.f, value.f);
-  } else {
-    into.i = combine_numbers(kind, into.i, value.i);
-  }
-}
-
-/// Folds n consecutive elements into n consecutive accumulators.
-void fold_run(Accumulator* into, const void* from, DType dtype, ReduceKind kind, int64_t n) {
-  dispatch_dtype(dtype, [&]<typename T>(T) {
-    const T* x = static_cast<const T*>(from);
-    if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
-      for (int64_t i = 0; i < n; ++i) {
-        into[i].f = combine_numbers(kind, into[i].f, static_cast<double>(static_cast<float>(x[i])));
-      }
-    } else if constexpr (std::is_floating_point_v<T>) {
-      if (kind == ReduceKind::kSum || kind == ReduceKind::kMean) {
-        for (int64_t i = 0; i < n; ++i) into[i].f += static_cast<double>(x[i]);
-      } else {
-        for (int64_t i = 0; i < n; ++i)
-          into[i].f = combine_numbers(kind, into[i].f, static_cast<double>(x[i]));
-      }
-    } else {
-      for (int64_t i = 0; i < n; ++i)
-        into[i].i = combine_numbers(kind, into[i].i, static_cast<int64_t>(x[i]));
-    }
-  });
-}
-
-void store_results(void* out, const Accumulator* from, const Reduction& reduction) {
-  const double scale = reduction.kind == ReduceKind::kMean ? 1.0 / static_cast<double>(reduction.count) : 1.0;
-  dispatch_dtype(reduction.dtype, [&]<typename T>(T) {
-    T* y = static_cast<T*>(out);
-    for (int64_t i = 0; i < reduction.out_elems; ++i) {
-      if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
-        y[i] = T(static_cast<float>(from[i].f * scale));
-      } else if constexpr (std::is_floating_point_v<T>) {
-        y[i] = static_cast<T>(from[i].f * scale);
-      } else {
-        y[i] = static_cast<T>(reduction.kind == ReduceKind::kMean ? from[i].i / reduction.count : from[i].i);
-      }
-    }
-  });
-}
 
 class FusedKernel final : public graph::Kernel {
  public:
@@ -226,46 +108,6 @@ class FusedKernel final : public graph::Kernel {
 
   int producer_of(int reg) const { return reg - static_cast<int>(operands_.size()); }
 
-  static Operand classify(const TensorSpec& spec, const Shape& shape) {
-    Operand operand;
-    operand.dtype = spec.dtype;
-    const int64_t elems = shape.elems();
-    if (spec.shape.elems() == elems) return operand;  // only extents of one differ
-    const Strides strides = broadcast_strides(spec.shape, contiguous_strides(spec.shape), shape);
-    if (spec.shape.elems() == 1) {
-      operand.access = Access::kScalar;
-      return operand;
-    }
-    // Leading axes at stride 0 over a contiguous rest, or the reverse?
-    int64_t inner = 1;
-    int axis = shape.rank() - 1;
-    while (axis >= 0 && (shape[axis] == 1 || strides[axis] != 0)) inner *= shape[axis--];
-    const auto zero_above = [&](int from) {
-      for (int i = from; i >= 0; --i) {
-        if (shape[i] != 1 && strides[i] != 0) return false;
-      }
-      return true;
-    };
-    if (inner > 1 && zero_above(axis)) {
-      operand.access = Access::kPeriodic;
-      operand.period = inner;
-      return operand;
-    }
-    int64_t repeat = 1;
-    axis = shape.rank() - 1;
-    while (axis >= 0 && (shape[axis] == 1 || strides[axis] == 0)) repeat *= shape[axis--];
-    bool outer_full = repeat > 1;
-    for (int i = axis; i >= 0; --i) outer_full = outer_full && (shape[i] == 1 || strides[i] != 0);
-    if (outer_full) {
-      operand.access = Access::kRepeated;
-      operand.period = repeat;
-      return operand;
-    }
-    operand.access = Access::kGeneral;
-    operand.strides = strides;
-    return operand;
-  }
-
   void read_operands(const ElementProgram& program) {
     shape_ = program.shape;
     int input = 0;
@@ -275,7 +117,7 @@ class FusedKernel final : public graph::Kernel {
         operand.dtype = source.spec.dtype;
         operand.access = Access::kScalar;
       } else {
-        operand = classify(source.spec, program.shape);
+        operand = classify_operand(source.spec, program.shape);
         operand.input = input++;
       }
       operands_.push_back(operand);
@@ -445,7 +287,7 @@ class FusedKernel final : public graph::Kernel {
 
   void finish_empty(const KernelArgs& args, const Reduction& reduction) {
     if (reduction.out_elems == 0) return;
-    const bool floating = is_float_kind(reduction.dtype);
+    const bool floating = is_floating(reduction.dtype);
     const size_t size = dtype_size(reduction.dtype);
     for (int64_t i = 0; i < reduction.out_elems; ++i) {
       const Accumulator identity = identity_of(reduction.kind, floating);
@@ -490,8 +332,9 @@ class FusedKernel final : public graph::Kernel {
 
   void load_steady(const KernelArgs& args, const Registers& reg) const {
     for (int r : steady_)
-      load(operands_[static_cast<size_t>(r)], args.inputs[operands_[static_cast<size_t>(r)].input],
-           reg[static_cast<size_t>(r)], 0, tile_);
+      load_operand(operands_[static_cast<size_t>(r)], shape_,
+                   args.inputs[operands_[static_cast<size_t>(r)].input], reg[static_cast<size_t>(r)], 0,
+                   tile_);
   }
 
   /// Moves the registers that lie in operands or outputs on by `tiles`.
@@ -522,7 +365,7 @@ class FusedKernel final : public graph::Kernel {
   void run_tile(const KernelArgs& args, std::byte** reg, int64_t begin, int64_t n, std::byte* workspace) {
     for (int r : changing_) {
       const Operand& operand = operands_[static_cast<size_t>(r)];
-      load(operand, args.inputs[operand.input], reg[r], begin, n);
+      load_operand(operand, shape_, args.inputs[operand.input], reg[r], begin, n);
     }
     for (const Instruction& i : code_) {
       i.function(reg[i.dst], reg[i.a], i.b < 0 ? nullptr : reg[i.b], i.c < 0 ? nullptr : reg[i.c], n);
@@ -537,90 +380,8 @@ class FusedKernel final : public graph::Kernel {
     Accumulator* accumulators = accumulators_of(workspace);
     for (const Reduction& reduction : reductions_) {
       std::byte* scratch = workspace + static_cast<size_t>(std::max(halving_slot_, 0)) * slot_bytes_;
-      accumulate(reduction, accumulators, reg[reduction.reg], scratch, begin, n);
+      accumulate_tile(reduction, accumulators, reg[reduction.reg], scratch, begin, n);
       accumulators += reduction.out_elems;
-    }
-  }
-
-  /// Lays elements [begin, begin + n) of a broadcast operand out as a tile.
-  void load(const Operand& operand, const std::byte* base, std::byte* tile, int64_t begin, int64_t n) const {
-    const size_t size = dtype_size(operand.dtype);
-    switch (operand.access) {
-      case Access::kScalar:
-        fill_elements(tile, operand.dtype, base, n);
-        return;
-      case Access::kPeriodic:
-        load_periodic(operand, base, tile, begin, n, size);
-        return;
-      case Access::kRepeated:
-        for (int64_t i = 0; i < n;) {
-          const int64_t source = (begin + i) / operand.period;
-          const int64_t run = std::min(n - i, (source + 1) * operand.period - (begin + i));
-          fill_elements(tile + static_cast<size_t>(i) * size, operand.dtype,
-                        base + static_cast<size_t>(source) * size, run);
-          i += run;
-        }
-        return;
-      case Access::kGeneral:
-        load_general(operand, base, tile, begin, n, size);
-        return;
-      case Access::kDirect:
-        return;
-    }
-  }
-
-  static void load_periodic(const Operand& operand, const std::byte* base, std::byte* tile, int64_t begin,
-                            int64_t n, size_t size) {
-    const int64_t offset = begin % operand.period;
-    int64_t done = std::min(n, operand.period - offset);
-    std::memcpy(tile, base + static_cast<size_t>(offset) * size, static_cast<size_t>(done) * size);
-    if (done < n) {
-      const int64_t whole = std::min(n - done, operand.period);
-      std::memcpy(tile + static_cast<size_t>(done) * size, base, static_cast<size_t>(whole) * size);
-      const int64_t cycle = done;
-      done += whole;
-      // From here on the tile repeats itself from `cycle`: double what is there.
-      while (done < n) {
-        const int64_t have = (done - cycle) / operand.period * operand.period;
-        const int64_t take = std::min(n - done, have);
-        std::memcpy(tile + static_cast<size_t>(done) * size, tile + static_cast<size_t>(cycle) * size,
-                    static_cast<size_t>(take) * size);
-        done += take;
-      }
-    }
-  }
-
-  /// Run by run of the innermost axis, along which elements lie together or are one.
-  void load_general(const Operand& operand, const std::byte* base, std::byte* tile, int64_t begin, int64_t n,
-                    size_t size) const {
-    const int inner = shape_.rank() - 1;
-    std::array<int64_t, kMaxRank> index{};
-    int64_t rest = begin;
-    int64_t offset = 0;
-    for (int axis = inner; axis >= 0; --axis) {
-      index[static_cast<size_t>(axis)] = rest % shape_[axis];
-      rest /= shape_[axis];
-      offset += index[static_cast<size_t>(axis)] * operand.strides[axis];
-    }
-    for (int64_t i = 0; i < n;) {
-      int64_t& column = index[static_cast<size_t>(inner)];
-      const int64_t run = std::min(n - i, shape_[inner] - column);
-      const std::byte* from = base + static_cast<size_t>(offset) * size;
-      std::byte* to = tile + static_cast<size_t>(i) * size;
-      if (operand.strides[inner] == 0) {
-        fill_elements(to, operand.dtype, from, run);
-      } else {
-        std::memcpy(to, from, static_cast<size_t>(run) * size);
-      }
-      i += run;
-      column += run - 1;
-      offset += operand.strides[inner] * (run - 1);
-      for (int axis = inner; axis >= 0; --axis) {
-        offset += operand.strides[axis];
-        if (++index[static_cast<size_t>(axis)] < shape_[axis]) break;
-        index[static_cast<size_t>(axis)] = 0;
-        offset -= operand.strides[axis] * shape_[axis];
-      }
     }
   }
 
@@ -628,65 +389,9 @@ class FusedKernel final : public graph::Kernel {
     Accumulator* accumulators = accumulators_of(workspace);
     for (const Reduction& reduction : reductions_) {
       std::fill_n(accumulators, reduction.out_elems,
-                  identity_of(reduction.kind, is_float_kind(reduction.dtype)));
+                  identity_of(reduction.kind, is_floating(reduction.dtype)));
       accumulators += reduction.out_elems;
     }
-  }
-
-  /// Folds one tile. Rows of the innermost merged axis either reduce to one number or fold side by side.
-  void accumulate(const Reduction& reduction, Accumulator* into, std::byte* tile, std::byte* scratch,
-                  int64_t begin, int64_t n) const {
-    const int64_t inner = reduction.extents.back();
-    const size_t size = dtype_size(reduction.dtype);
-    const bool floating = is_float_kind(reduction.dtype);
-    if (halves(reduction) && begin % inner == 0 && n % inner == 0 && n > inner) {
-      tile = halve(reduction, tile, scratch, n / inner, inner);
-      n = inner;
-    }
-    for (int64_t i = 0; i < n;) {
-      const int64_t at = begin + i;
-      const int64_t column = at % inner;
-      const int64_t run = std::min(n - i, inner - column);
-      int64_t out = 0;
-      int64_t rest = at / inner;
-      for (size_t axis = reduction.extents.size() - 1; axis-- > 0;) {
-        out += rest % reduction.extents[axis] * reduction.out_strides[axis];
-        rest /= reduction.extents[axis];
-      }
-      const std::byte* from = tile + static_cast<size_t>(i) * size;
-      if (reduction.inner_reduced) {
-        const TileScalar part = reduction.reduce(from, run);
-        Accumulator value;
-        floating ? void(value.f = part.f) : void(value.i = part.i);
-        fold(into[out], value, reduction.kind, floating);
-      } else {
-        fold_run(into + out + column, from, reduction.dtype, reduction.kind, run);
-      }
-      i += run;
-    }
-  }
-
-  /// Column sums and the like, in a dtype that can hold partial results.
-  static bool halves(const Reduction& reduction) {
-    return !reduction.inner_reduced && reduction.extents.size() <= 2 && dtype_size(reduction.dtype) >= 4;
-  }
-
-  /// Folds `rows` rows of `inner` elements pairwise (which also rounds less) down to one, in `scratch`.
-  static std::byte* halve(const Reduction& reduction, std::byte* tile, std::byte* scratch, int64_t rows,
-                          int64_t inner) {
-    const size_t row_bytes = static_cast<size_t>(inner) * dtype_size(reduction.dtype);
-    while (rows > 1) {
-      const int64_t half = rows / 2;
-      const int64_t kept = rows - half;
-      reduction.combine(scratch, tile, tile + static_cast<size_t>(kept) * row_bytes, nullptr, half * inner);
-      if (kept > half && tile != scratch) {
-        const size_t middle = static_cast<size_t>(half) * row_bytes;
-        std::memcpy(scratch + middle, tile + middle, row_bytes);
-      }
-      tile = scratch;
-      rows = kept;
-    }
-    return tile;
   }
 
   void finish(const KernelArgs& args, int used) {
@@ -697,7 +402,7 @@ class FusedKernel final : public graph::Kernel {
         const Accumulator* part =
             accumulators_of(args.workspace + static_cast<size_t>(t) * thread_bytes_) + offset;
         for (int64_t i = 0; i < reduction.out_elems; ++i) {
-          fold(total[i], part[i], reduction.kind, is_float_kind(reduction.dtype));
+          fold(total[i], part[i], reduction.kind, is_floating(reduction.dtype));
         }
       }
       store_results(args.outputs[reduction.output], total, reduction);

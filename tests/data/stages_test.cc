@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "data/small_datasets.h"
 #include "isochron/data/buckets.h"
 #include "isochron/data/combine.h"
 #include "isochron/data/dataset.h"
@@ -22,40 +23,6 @@ namespace isochron::data {
 namespace {
 
 using testing::ElementsAre;
-
-Tensor numbers(int64_t rows) {
-  const Tensor tensor = empty({DType::kI64, {rows}});
-  std::iota(tensor.data<int64_t>(), tensor.data<int64_t>() + rows, 0);
-  return tensor;
-}
-
-Dataset rows(int64_t count, const char* name = "x") { return Dataset(Element{{name, numbers(count)}}); }
-
-std::vector<std::vector<double>> epoch_of(Dataset& dataset, int tensor = 0) {
-  std::vector<std::vector<double>> result;
-  for (const Element& element : dataset) result.push_back(element[tensor].to_vector());
-  return result;
-}
-std::vector<double> numbers_of(Dataset dataset, int tensor = 0) {
-  std::vector<double> result;
-  for (const auto& list : epoch_of(dataset, tensor)) result.insert(result.end(), list.begin(), list.end());
-  return result;
-}
-
-int64_t value(const Element& element) { return element["x"].item<int64_t>(); }
-
-/// f32 (n): 1, 2, ..., n, for n = 1, 2, ..., count.
-Dataset ragged(int64_t count) {
-  return from_generator({"x"}, {spec_of(DType::kF32, {kAnyExtent})}, [count](uint64_t) {
-    return [count, n = int64_t{0}](Item& item) mutable {
-      if (n == count) return false;
-      ++n;
-      auto* to = reinterpret_cast<float*>(item.room(0, {n}));
-      std::iota(to, to + n, 1.0f);
-      return true;
-    };
-  });
-}
 
 TEST(Filter, KeepsWhatIsAskedForInOrder) {
   auto even = rows(10).filter([](const Element& e) { return value(e) % 2 == 0; });
@@ -516,122 +483,6 @@ TEST(Map, KnowsWhereItsElementStands) {
   const auto expected = places(shuffled.map_with_position(note).batch(8));
   EXPECT_EQ(expected.size(), 40u);
   EXPECT_EQ(places(shuffled.map_with_position(note, {.parallel = 3}).batch(8)), expected);
-}
-
-TEST(Permutation, IsOneForEverySize) {
-  for (uint64_t size : {1u, 2u, 3u, 4u, 5u, 8u, 9u, 100u, 1000u, 4097u, 65536u}) {
-    const Permutation order(size, 7, 3);
-    std::vector<bool> seen(size);
-    for (uint64_t place = 0; place < size; ++place) {
-      const uint64_t element = order(place);
-      ASSERT_LT(element, size);
-      ASSERT_FALSE(seen[element]) << size;
-      seen[element] = true;
-    }
-  }
-}
-
-TEST(Permutation, PutsEveryElementAnywhere) {
-  constexpr uint64_t kSize = 10, kTries = 20'000;
-  std::vector<int> counts(kSize * kSize);
-  for (uint64_t seed = 0; seed < kTries; ++seed) {
-    const Permutation order(kSize, seed, 0);
-    for (uint64_t place = 0; place < kSize; ++place) ++counts[place * kSize + order(place)];
-  }
-  double chi_squared = 0;
-  const double expected = static_cast<double>(kTries) / kSize;
-  for (int n : counts) chi_squared += (n - expected) * (n - expected) / expected;
-  EXPECT_LT(chi_squared, 130.0) << "81 degrees of freedom at about p = 4e-4";
-}
-
-TEST(Shuffle, OfAWholeLargeEpochIsAPermutation) {
-  auto rows_of_it = rows(10'000).shuffle(10'000, {.seed = 2});
-  const auto first = numbers_of(rows_of_it), again = numbers_of(rows_of_it);
-  EXPECT_EQ(first, again) << "copies begin at epoch 0";
-  auto sorted = first;
-  std::ranges::sort(sorted);
-  for (size_t i = 0; i < sorted.size(); ++i) ASSERT_EQ(sorted[i], static_cast<double>(i));
-  double moved = 0;
-  for (size_t i = 0; i < first.size(); ++i) moved += std::abs(first[i] - static_cast<double>(i));
-  EXPECT_NEAR(moved / 1e4, 1e4 / 3, 150) << "a third of the way on average";
-}
-
-TEST(PipelineMemory, IsBoundedByTheBudget) {
-  const size_t budget = memory_budget_bytes();
-  EXPECT_GT(budget, size_t{16} << 20);
-  EXPECT_LE(budget, available_memory_bytes());
-  const size_t before = memory_in_use_bytes();
-  const auto wide = Dataset(Element{{"x", empty({DType::kF32, {64, 1 << 16}})}});  // 256 KiB a row
-  {
-    auto batches = wide.batch(8).prefetch();
-    for (const Element& batch : batches) ASSERT_EQ(batch["x"].extent(0), 8);
-    EXPECT_GE(memory_in_use_bytes() - before, size_t{8} * (size_t{1} << 21)) << "at least what is prefetched";
-  }
-  EXPECT_EQ(memory_in_use_bytes(), before) << "given back";
-  set_memory_budget(before + (size_t{9} << 20));  // room for four batches
-  {
-    auto batches = wide.batch(8).prefetch();
-    for (const Element& batch : batches) ASSERT_EQ(batch["x"].extent(0), 8);
-    EXPECT_EQ(batches.stats().elements_ahead, 3) << "of four that fit; the rest is for maps and items";
-    EXPECT_LE(memory_in_use_bytes(), memory_budget_bytes());
-  }
-  auto fixed = wide.batch(8).prefetch(10);
-  EXPECT_ERROR(epoch_of(fixed), ErrorCode::kOutOfMemory, "would exceed the budget");
-  EXPECT_ERROR(wide.cache(), ErrorCode::kOutOfMemory, "would exceed the budget");
-  set_memory_budget(budget);
-  EXPECT_EQ(memory_in_use_bytes(), before);
-}
-
-/// What is left of the budget while it lives.
-class BudgetLeft {
- public:
-  explicit BudgetLeft(size_t bytes) { set_memory_budget(memory_in_use_bytes() + bytes); }
-  ~BudgetLeft() { set_memory_budget(before_); }
-  BudgetLeft(const BudgetLeft&) = delete;
-  BudgetLeft& operator=(const BudgetLeft&) = delete;
-
- private:
-  size_t before_ = memory_budget_bytes();
-};
-
-TEST(PipelineMemory, OneElementAlwaysMoves) {
-  constexpr int64_t kWide = 1 << 16;  // f32, 256 KiB
-  const auto widened = [](const Element& e) {
-    const Tensor result = empty({DType::kF32, {kWide}});
-    std::ranges::fill(result.span<float>(), static_cast<float>(value(e)));
-    return Element{{"x", result}};
-  };
-  const auto wide_into = [](const Element& e, Item& out, const Position&) {
-    std::fill_n(reinterpret_cast<float*>(out.room(0)), kWide, static_cast<float>(value(e)));
-  };
-  const Dataset by_map = rows(40).map(widened, {.parallel = 24});
-  const Dataset into = rows(40).map_into({"x"}, {{DType::kF32, {kWide}}}, wide_into, {.parallel = 24});
-  for (const Dataset& made : {by_map, into}) {
-    for (const size_t left : {size_t{300} << 10, size_t{1} << 20, size_t{4} << 20}) {
-      const BudgetLeft budget(left);
-      Dataset dataset = made;
-      int64_t at = 0;
-      for (const Element& element : dataset) {
-        EXPECT_EQ(element["x"].data<float>()[0], static_cast<float>(at++));
-        EXPECT_LE(memory_in_use_bytes(), memory_budget_bytes());
-      }
-      EXPECT_EQ(at, 40);
-    }
-  }
-  const BudgetLeft budget(size_t{200} << 10);
-  Dataset none = into;
-  EXPECT_ERROR(none.begin(), ErrorCode::kOutOfMemory, "would exceed the budget");
-}
-
-TEST(PipelineMemory, OfTinyElementsIsBoundedToo) {
-  const BudgetLeft budget(size_t{4} << 20);
-  {
-    Dataset held = rows(1'000'000).filter([](const Element&) { return true; }).shuffle(1'000'000);
-    EXPECT_ERROR(epoch_of(held), ErrorCode::kOutOfMemory, "would exceed the budget");
-    EXPECT_LE(memory_in_use_bytes(), memory_budget_bytes());
-  }
-  Dataset fits = rows(10'000).filter([](const Element&) { return true; }).shuffle(1000);
-  EXPECT_EQ(epoch_of(fits).size(), 10'000u);
 }
 
 TEST(Zip, IsMadeByTheThreadsOfItsDatasets) {

@@ -6,7 +6,6 @@
 #include <limits>
 #include <stdexcept>
 
-#include "isochron/core/event.h"
 #include "isochron/nn/compose.h"
 #include "isochron/nn/layers.h"
 #include "isochron/nn/normalization.h"
@@ -20,6 +19,7 @@
 #include "isochron/train/model_checkpoint.h"
 #include "isochron/train/trainer.h"
 #include "support/expect_error.h"
+#include "support/notices.h"
 #include "support/stop_after.h"
 #include "support/temp_folder.h"
 
@@ -93,22 +93,6 @@ struct Training {
   int best_epoch = 0;
   bool validation_fails = false;
   std::function<void()> after_iteration;
-};
-
-/// Notices while it lives.
-class Notices {
- public:
-  Notices() {
-    sink_ = add_event_sink([this](const Event& event) {
-      if (event.kind == EventKind::kNotice) texts_.push_back(event.text);
-    });
-  }
-  ~Notices() { remove_event_sink(sink_); }
-  const std::vector<std::string>& texts() const { return texts_; }
-
- private:
-  int sink_;
-  std::vector<std::string> texts_;
 };
 
 /// The numbers of a history that don't depend on time.

@@ -1,0 +1,27 @@
+// What the library tells by events of kind kNotice.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "isochron/core/event.h"
+
+namespace isochron {
+
+/// Notices while it lives.
+class Notices {
+ public:
+  Notices() {
+    sink_ = add_event_sink([this](const Event& event) {
+      if (event.kind == EventKind::kNotice) texts_.push_back(event.text);
+    });
+  }
+  ~Notices() { remove_event_sink(sink_); }
+  const std::vector<std::string>& texts() const { return texts_; }
+
+ private:
+  int sink_;
+  std::vector<std::string> texts_;
+};
+
+}  // namespace isochron
