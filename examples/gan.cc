@@ -5,18 +5,7 @@
 #include <cmath>
 #include <string>
 
-#include "isochron/autograd/autograd.h"
-#include "isochron/graph/captured.h"
-#include "isochron/nn/layers.h"
-#include "isochron/nn/losses.h"
-#include "isochron/nn/sequential.h"
-#include "isochron/ops/creation.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/matmul.h"
-#include "isochron/ops/random.h"
-#include "isochron/ops/reduction.h"
-#include "isochron/ops/shape_ops.h"
-#include "isochron/optim/optimizers.h"
+#include "isochron/isochron.h"
 
 using namespace isochron;
 
@@ -28,14 +17,14 @@ Tensor real_points() {
   return matmul(random_normal({kBatch, 2}), kSlant) + from_vector({2}, {2, -1});
 }
 
-struct Moments {
+struct Distribution {
   double mean[2], deviation[2], correlation;
 };
 
-Moments moments(const Tensor& points) {
+Distribution moments(const Tensor& points) {
   const std::vector<double> p = points.to_vector();
   const double n = static_cast<double>(p.size()) / 2;
-  Moments m{};
+  Distribution m{};
   for (size_t i = 0; i < p.size(); ++i) m.mean[i % 2] += p[i] / n;
   for (size_t i = 0; i < p.size(); ++i) m.deviation[i % 2] += std::pow(p[i] - m.mean[i % 2], 2) / n;
   for (double& deviation : m.deviation) deviation = std::sqrt(deviation);
@@ -44,7 +33,7 @@ Moments moments(const Tensor& points) {
   return m;
 }
 
-std::string text(const Moments& m) {
+std::string text(const Distribution& m) {
   return fmt::format("mean ({:.2f}, {:.2f}), deviation ({:.2f}, {:.2f}), correlation {:.2f}", m.mean[0],
                      m.mean[1], m.deviation[0], m.deviation[1], m.correlation);
 }
@@ -77,9 +66,9 @@ int main() {
                  discriminator_loss.item<double>(), generator_loss.item<double>());
   }
 
-  const Moments wanted{{2, -1}, {0.8, 0.4}, 0.8};
+  const Distribution wanted{{2, -1}, {0.8, 0.4}, 0.8};
   const optim::AveragedWeights averages(generator_optimizer);
-  const Moments found = moments(generator(random_normal({4096, 2})));
+  const Distribution found = moments(generator(random_normal({4096, 2})));
   fmt::print("real:  {}\nmade:  {}\n", text(wanted), text(found));
   bool good = std::abs(found.correlation - wanted.correlation) < 0.2;
   for (int axis = 0; axis < 2; ++axis) {
