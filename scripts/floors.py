@@ -29,11 +29,6 @@ FOLDERS = {  # folder -> what a newcomer looks for there
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]isochron/([a-z]+)/', re.MULTILINE)
 
 
-def rooms(folder):
-    """A source with its headers is one."""
-    return len({p.with_suffix("") for p in (ROOT / folder).rglob("*") if p.suffix in (".h", ".cc")})
-
-
 def uses():
     found = {}
     for folder in FOLDERS:
@@ -72,7 +67,7 @@ def picture():
         for i, folder in enumerate(sorted(f for f in level if level[f] == floor)):
             number = f"{floor}" if i == 0 else " "
             above = ", ".join(reduced(folder, used))
-            lines.append(f" {number}  {folder:<9} {rooms(folder):>4}  {FOLDERS[folder]:<68}"
+            lines.append(f" {number}  {folder:<9}  {FOLDERS[folder]:<68}"
                          + (f"  -> {above}" if above else ""))
     lines.append("```")
     return "\n".join(line.rstrip() for line in lines)

@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "isochron/graph/captured.h"
 #include "isochron/nn/convolution_layers.h"
 #include "isochron/nn/layers.h"
@@ -78,6 +80,33 @@ TEST(ReferenceBackend, StoresIn16BitsThroughCopies) {
   const std::vector<double> expected = matmul(cast(a, DType::kF32), cast(b, DType::kF32)).to_vector();
   for (size_t i = 0; i < expected.size(); ++i)
     EXPECT_NEAR(result.to_vector()[i], expected[i], 0x1p-8 * std::abs(expected[i]) + 1e-6);
+}
+
+/// The definitions, and the CPU's kernels for what has sub-graphs, which run by the definitions in turn.
+class WithBranches final : public graph::Backend {
+ public:
+  std::string_view name() const override { return "the definitions with branches"; }
+  bool runs(const graph::OpDef& op) const override { return op.name == "cond" || kDefinitions.runs(op); }
+  bool runs_stored(const graph::OpDef&) const override { return false; }
+  std::unique_ptr<graph::Kernel> make_kernel(const graph::KernelRequest& request) const override {
+    made.push_back(request.op.name);
+    if (request.op.name == "cond") return graph::backend_of(DeviceKind::kCpu).make_kernel(request);
+    return kDefinitions.make_kernel(request);
+  }
+  mutable std::vector<std::string> made;
+};
+
+TEST(ReferenceBackend, RunsTheGraphsWithinKernelsToo) {
+  const WithBranches backend;
+  auto step = capture(
+      [](const Tensor& x) {
+        return cond(
+            sum(x) > 0.0, [&] { return exp(x); }, [&] { return tanh(x); });
+      },
+      on(&backend));
+  EXPECT_NEAR(step(ones({1})).item<double>(), std::exp(1.0), 1e-6);
+  EXPECT_NEAR(step(full({1}, -1)).item<double>(), std::tanh(-1.0), 1e-6);
+  EXPECT_THAT(backend.made, testing::IsSupersetOf({"cond", "exp", "tanh"}));
 }
 
 TEST(ReferenceBackend, NamesAllOpsThatItCantRun) {
