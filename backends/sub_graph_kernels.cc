@@ -4,12 +4,11 @@ namespace isochron::ops {
 
 using graph::Graph;
 
-std::unique_ptr<Graph> while_body_in_place(const Graph& body) {
+std::unique_ptr<Graph> in_place(const Graph& body, size_t first_state) {
   std::unique_ptr<Graph> graph = body.clone();
   for (size_t i = 0; i < graph->outputs().size(); ++i) {
-    if (graph->outputs()[i] != graph->inputs()[i + 1]) {
-      graph->updates().push_back({graph->inputs()[i + 1], graph->outputs()[i]});
-    }
+    graph::Value* const state = graph->inputs()[first_state + i];
+    if (graph->outputs()[i] != state) graph->updates().push_back({state, graph->outputs()[i]});
   }
   graph->outputs().clear();
   return graph;
@@ -26,17 +25,6 @@ std::unique_ptr<Graph> scan_body_in_place(const ScanLayout& layout, std::span<co
       graph->updates().push_back({graph->inputs()[i + 1], results[i]});
     }
   }
-  return graph;
-}
-
-std::unique_ptr<Graph> update_in_place(const Graph& update) {
-  std::unique_ptr<Graph> graph = update.clone();
-  for (size_t i = 0; i < graph->outputs().size(); ++i) {
-    if (graph->outputs()[i] != graph->inputs()[i]) {
-      graph->updates().push_back({graph->inputs()[i], graph->outputs()[i]});
-    }
-  }
-  graph->outputs().clear();
   return graph;
 }
 

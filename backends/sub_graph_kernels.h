@@ -12,12 +12,10 @@
 
 namespace isochron::ops {
 
-/// The body of a loop with its results written over its state inputs.
-std::unique_ptr<graph::Graph> while_body_in_place(const graph::Graph& body);
+/// `body` with its results written over its state, which its inputs from `first_state` on are.
+std::unique_ptr<graph::Graph> in_place(const graph::Graph& body, size_t first_state);
 /// The same of a scan, with only the outputs that somebody reads.
 std::unique_ptr<graph::Graph> scan_body_in_place(const ScanLayout& layout, std::span<const bool> unread);
-/// The update with its results written over its state.
-std::unique_ptr<graph::Graph> update_in_place(const graph::Graph& update);
 
 /// `cond`: one of two plans, in one workspace.
 class CondKernel : public graph::Kernel {
@@ -48,7 +46,7 @@ class WhileKernel : public graph::Kernel {
  public:
   explicit WhileKernel(const graph::KernelRequest& request)
       : condition_(request.attributes.object<graph::SubGraph>("condition")->graph->clone(), request),
-        body_(while_body_in_place(*request.attributes.object<graph::SubGraph>("body")->graph), request),
+        body_(in_place(*request.attributes.object<graph::SubGraph>("body")->graph, 1), request),
         states_(while_states(request.attributes)),
         inputs_(request.inputs.size()),
         bound_(while_bound(request.attributes)) {
@@ -96,7 +94,7 @@ class WhileKernel : public graph::Kernel {
 class UpdateIfKernel : public graph::Kernel {
  public:
   explicit UpdateIfKernel(const graph::KernelRequest& request)
-      : update_(update_in_place(*request.attributes.object<graph::SubGraph>("update")->graph), request),
+      : update_(in_place(*request.attributes.object<graph::SubGraph>("update")->graph, 0), request),
         inputs_(request.inputs.size()) {
     for (const TensorSpec& spec : request.outputs) sizes_.push_back(spec.size_bytes());
   }

@@ -71,7 +71,6 @@ graph::KernelTable& cpu_kernels() {
         "the CPU", prepare_elementwise, prepare_reduction,
         {
             {"fused", prepare_fused},
-            {"broadcast_to", prepare_elementwise},
 
             {"matmul", prepare_matmul, kAny},
             {"matmul_add", prepare_matmul_add, kAny},

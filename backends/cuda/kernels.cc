@@ -35,7 +35,6 @@ graph::KernelTable& cuda_kernels() {
       "CUDA", prepare_elementwise_cuda, prepare_reduction_cuda,
       {
           {"fused", prepare_fused_cuda},
-          {"broadcast_to", prepare_elementwise_cuda},
 
           {"matmul", prepare_matmul_cuda, kAny},
           {"matmul_add", prepare_matmul_add_cuda, kAny},
