@@ -71,7 +71,7 @@ tsan: deps  ## the tests under the thread sanitizer
 	TSAN_OPTIONS=halt_on_error=1 $(call run_tests,tsan,whole)
 
 # Inputs that were found to go new ways are kept in build/fuzz/corpus for the next time; what breaks a target lies in
-# build/fuzz/findings, and after the mend belongs to tests/fuzz/seeds.
+# build/fuzz/findings, and after the fix belongs to tests/fuzz/seeds.
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= $$(build/fuzz/bin/fuzz --list)
 fuzz: deps  ## libFuzzer on every parser, FUZZ_SECONDS each (clang 16)

@@ -14,9 +14,9 @@
 
 #include <atomic>
 
-#include "isochron/core/background_work.h"
-#include "isochron/core/library_call.h"
-#include "isochron/core/sealed.h"
+#include "isochron/core/base/library_call.h"
+#include "isochron/core/process/background_work.h"
+#include "isochron/core/telemetry/sealed.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
 #define ISOCHRON_COUNT_ALLOCATIONS 0

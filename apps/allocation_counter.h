@@ -1,8 +1,8 @@
 // Counts every allocation of the process by interposing malloc and its relatives, and tells sealed sections
-// (core/sealed.h) of allocations, threads and file handles (pthread_create, open and its relatives). Linked
-// into the command and into tests that need it, never into the library; absent under sanitizers, which
-// interpose themselves. A user's program has it by linking isochron::allocation_counter and calling
-// allocations_counted().
+// (core/telemetry/sealed.h) of allocations, threads and file handles (pthread_create, open and its
+// relatives). Linked into the command and into tests that need it, never into the library; absent under
+// sanitizers, which interpose themselves. A user's program has it by linking isochron::allocation_counter and
+// calling allocations_counted().
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace isochron {
 /// False under sanitizers: then the counts stay 0 and mean nothing.
 bool allocations_counted();
 /// Blocks ever allocated, on all threads; those made inside other libraries' calls apart
-/// (core/library_call.h).
+/// (core/base/library_call.h).
 int64_t heap_allocations();
 int64_t library_allocations();
 /// While set, an allocation that isn't a library's prints a backtrace and aborts: to find the one that a

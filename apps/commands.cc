@@ -9,10 +9,10 @@
 #include <optional>
 #include <sstream>
 
-#include "isochron/core/error.h"
-#include "isochron/core/log.h"
-#include "isochron/core/standard_streams.h"
-#include "isochron/core/terminal_text.h"
+#include "isochron/core/base/error.h"
+#include "isochron/core/process/standard_streams.h"
+#include "isochron/core/telemetry/log.h"
+#include "isochron/core/text/terminal_text.h"
 
 namespace isochron::apps {
 namespace {

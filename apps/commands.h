@@ -10,7 +10,7 @@
 #include <system_error>
 #include <vector>
 
-#include "isochron/core/run_folder.h"
+#include "isochron/core/files/run_folder.h"
 
 namespace isochron::apps {
 

@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "isochron/core/device.h"
+#include "isochron/core/tensor/device.h"
 
 namespace isochron::apps {
 

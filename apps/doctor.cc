@@ -5,35 +5,35 @@
 
 #include "isochron/apps/commands.h"
 #include "isochron/apps/device_option.h"
-#include "isochron/backends/choices.h"
-#include "isochron/backends/choices_file.h"
+#include "isochron/backends/common/choices.h"
+#include "isochron/backends/common/choices_file.h"
+#include "isochron/backends/common/libraries.h"
+#include "isochron/backends/common/vector_target.h"
+#include "isochron/backends/cuda/libraries/attention.h"
 #include "isochron/backends/device_checks.h"
-#include "isochron/backends/libraries.h"
-#include "isochron/backends/vector_target.h"
-#include "isochron/core/cache_folder.h"
-#include "isochron/core/cuda/attention.h"
+#include "isochron/core/base/error.h"
 #include "isochron/core/cuda/device_monitor.h"
 #include "isochron/core/cuda/driver.h"
 #include "isochron/core/cuda/kernel_cache.h"
-#include "isochron/core/error.h"
-#include "isochron/core/sealed.h"
-#include "isochron/core/threads.h"
-#include "isochron/core/written_files.h"
-#include "isochron/graph/apply.h"
-#include "isochron/graph/captured.h"
+#include "isochron/core/files/cache_folder.h"
+#include "isochron/core/files/written_files.h"
+#include "isochron/core/process/threads.h"
+#include "isochron/core/telemetry/sealed.h"
+#include "isochron/graph/capture/apply.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/memory/allocators/pool.h"
 #include "isochron/memory/cuda/gpu.h"
-#include "isochron/memory/pool.h"
-#include "isochron/observe/machine.h"
-#include "isochron/observe/machine_load.h"
-#include "isochron/observe/plan_picture.h"
-#include "isochron/observe/recorder.h"
-#include "isochron/observe/report.h"
-#include "isochron/observe/trace.h"
-#include "isochron/ops/registry.h"
-#include "isochron/train/graph_dump.h"
-#include "isochron/train/memory_watch.h"
-#include "isochron/train/results.h"
-#include "isochron/train/tensor_board.h"
+#include "isochron/observe/diagnose/report.h"
+#include "isochron/observe/export/plan_picture.h"
+#include "isochron/observe/host/machine.h"
+#include "isochron/observe/host/machine_load.h"
+#include "isochron/observe/record/recorder.h"
+#include "isochron/observe/record/trace.h"
+#include "isochron/ops/rows/registry.h"
+#include "isochron/train/callbacks/graph_dump.h"
+#include "isochron/train/callbacks/memory_watch.h"
+#include "isochron/train/callbacks/results.h"
+#include "isochron/train/callbacks/tensor_board.h"
 
 namespace isochron::apps {
 namespace {
@@ -202,9 +202,9 @@ void run() {
   print_rows("Libraries", {{"isochron", ISOCHRON_VERSION},
                            {"oneDNN", ops::onednn_version()},
                            {"vector instructions in use", vector_instructions()},
-                           {"bf16", ops::narrow_arithmetic(Precision::kMixedBf16)},
-                           {"f16", ops::narrow_arithmetic(Precision::kMixedF16)},
-                           {"fp8", ops::narrow_arithmetic(Precision::kMixedFp8)},
+                           {"bf16", ops::half_arithmetic(Precision::kMixedBf16)},
+                           {"f16", ops::half_arithmetic(Precision::kMixedF16)},
+                           {"fp8", ops::half_arithmetic(Precision::kMixedFp8)},
                            {"CUDA", cuda_text()},
                            {"NVTX ranges", built_with_nvtx() ? "built in; sent while a profiler is attached"
                                                              : "not built in"},

@@ -1,6 +1,6 @@
 #include "isochron/apps/commands.h"
 #include "isochron/apps/process.h"
-#include "isochron/core/omp_wait_policy.h"
+#include "isochron/core/process/omp_wait_policy.h"
 
 int main(int argc, char** argv) {
   isochron::limit_omp_spinning(argv);

@@ -9,9 +9,9 @@
 
 #include "isochron/apps/commands.h"
 #include "isochron/apps/number_options.h"
-#include "isochron/core/file.h"
-#include "isochron/memory/plan_csv.h"
-#include "isochron/observe/plan_picture.h"
+#include "isochron/core/files/file.h"
+#include "isochron/memory/planner/plan_csv.h"
+#include "isochron/observe/export/plan_picture.h"
 
 namespace isochron::apps {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "isochron/graph/precision.h"
+#include "isochron/graph/passes/precision.h"
 
 namespace isochron::apps {
 

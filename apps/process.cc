@@ -13,10 +13,10 @@
 #include <system_error>
 
 #include "isochron/apps/commands.h"
-#include "isochron/core/error.h"
-#include "isochron/core/leftovers.h"
-#include "isochron/core/standard_streams.h"
-#include "isochron/core/stop_signals.h"
+#include "isochron/core/base/error.h"
+#include "isochron/core/files/leftovers.h"
+#include "isochron/core/process/standard_streams.h"
+#include "isochron/core/process/stop_signals.h"
 
 namespace isochron::apps {
 namespace {

@@ -8,11 +8,11 @@
 
 #include "isochron/apps/commands.h"
 #include "isochron/apps/number_options.h"
-#include "isochron/core/error.h"
-#include "isochron/core/file.h"
-#include "isochron/core/terminal_text.h"
-#include "isochron/observe/page.h"
-#include "isochron/observe/run_comparison.h"
+#include "isochron/core/base/error.h"
+#include "isochron/core/files/file.h"
+#include "isochron/core/text/terminal_text.h"
+#include "isochron/observe/export/page.h"
+#include "isochron/observe/export/run_comparison.h"
 
 namespace isochron::apps {
 namespace {

@@ -12,12 +12,12 @@
 
 #include "isochron/apps/commands.h"
 #include "isochron/apps/number_options.h"
-#include "isochron/core/error.h"
-#include "isochron/core/file.h"
-#include "isochron/core/standard_streams.h"
-#include "isochron/core/terminal_text.h"
-#include "isochron/observe/json_numbers-inl.h"
-#include "isochron/observe/report.h"
+#include "isochron/core/base/error.h"
+#include "isochron/core/files/file.h"
+#include "isochron/core/process/standard_streams.h"
+#include "isochron/core/text/terminal_text.h"
+#include "isochron/observe/diagnose/report.h"
+#include "isochron/observe/record/json_numbers-inl.h"
 
 namespace isochron::apps {
 namespace {

@@ -9,15 +9,15 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "isochron/core/counters.h"
-#include "isochron/core/sealed.h"
-#include "isochron/graph/apply.h"
-#include "isochron/graph/capture.h"
-#include "isochron/graph/checked_kernel.h"
-#include "isochron/ops/creation.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/registry.h"
-#include "isochron/ops/rules.h"
+#include "isochron/core/telemetry/counters.h"
+#include "isochron/core/telemetry/sealed.h"
+#include "isochron/graph/capture/apply.h"
+#include "isochron/graph/capture/capture.h"
+#include "isochron/graph/ir/checked_kernel.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/rows/registry.h"
+#include "isochron/ops/rows/rules.h"
+#include "isochron/ops/shape/creation.h"
 
 namespace isochron {
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "isochron/core/tensor.h"
+#include "isochron/core/tensor/tensor.h"
 
 namespace isochron {
 

@@ -1,6 +1,6 @@
 #include "isochron/autograd/checkpoint.h"
 
-#include "isochron/graph/capture.h"
+#include "isochron/graph/capture/capture.h"
 
 namespace isochron {
 

@@ -1,10 +1,10 @@
 #include "isochron/backends/device_checks.h"
 
 #include "isochron/core/cuda/kernel_module.h"
-#include "isochron/graph/apply.h"
-#include "isochron/graph/stored.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/samples.h"
+#include "isochron/graph/capture/apply.h"
+#include "isochron/graph/ir/half_storage.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/rows/samples.h"
 
 namespace isochron::ops {
 namespace {
@@ -89,12 +89,12 @@ class Checker {
       if (dtype == DType::kF32 && ((call.op->precision.full_outputs >> o) & 1U) == 0) dtype = call.dtype;
       dtypes.push_back(dtype);
     }
-    call.attributes.set(graph::kStored, graph::stored_text(dtypes));
+    call.attributes.set(graph::kStorage, dtypes);
   }
   static std::vector<Tensor> widened(const std::vector<Tensor>& inputs) {
     std::vector<Tensor> result;
     for (const Tensor& input : inputs)
-      result.push_back(graph::is_narrow(input.dtype()) ? cast(input, DType::kF32) : input);
+      result.push_back(is_half(input.dtype()) ? cast(input, DType::kF32) : input);
     return result;
   }
 
@@ -154,8 +154,8 @@ std::vector<DeviceCheck> check_device(
       }
     };
     for (const DType dtype : tested_dtypes(op)) add(dtype, false);
-    if (!backend.runs_stored(op)) continue;
-    for (const DType narrow : {DType::kBF16, DType::kF16}) add(narrow, true);
+    if (!backend.runs_half_storage(op)) continue;
+    for (const DType half : {DType::kBF16, DType::kF16}) add(half, true);
   }
   checker.run();
   return checks;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "isochron/graph/kernel.h"
+#include "isochron/graph/ir/kernel.h"
 #include "isochron/memory/cuda/gpu.h"
 
 namespace isochron::ops {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "causes/planted.h"
-#include "isochron/core/clock.h"
-#include "isochron/observe/cause.h"
+#include "isochron/core/base/clock.h"
+#include "isochron/observe/diagnose/cause.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
-// Our factorizations (backends/cpu/factorization.h) beside Eigen's, whose objects are made once with the size
-// of the matrix: time and heap allocations a matrix, on one thread. What follows from it: docs/cpu.md,
-// "Linear algebra".
+// Our factorizations (backends/cpu/linalg/factorization.h) beside Eigen's, whose objects are made once with
+// the size of the matrix: time and heap allocations a matrix, on one thread. What follows from it:
+// docs/cpu.md, "Linear algebra".
 #define EIGEN_DONT_PARALLELIZE
 #define EIGEN_STACK_ALLOCATION_LIMIT (8 << 20)  // what Eigen packs for a product lies on the stack
 #include <benchmark/benchmark.h>
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "isochron/apps/allocation_counter.h"
-#include "isochron/backends/cpu/factorization.h"
-#include "isochron/core/rng.h"
+#include "isochron/backends/cpu/linalg/factorization.h"
+#include "isochron/core/base/rng.h"
 
 namespace isochron {
 namespace {

@@ -6,10 +6,10 @@
 
 #include <vector>
 
-#include "isochron/backends/cpu/matmul.h"
-#include "isochron/graph/stored.h"
-#include "isochron/memory/buffer.h"
-#include "isochron/ops/registry.h"
+#include "isochron/backends/cpu/matmul/matmul.h"
+#include "isochron/graph/ir/half_storage.h"
+#include "isochron/memory/allocators/buffer.h"
+#include "isochron/ops/rows/registry.h"
 
 namespace isochron {
 namespace {

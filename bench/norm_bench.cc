@@ -9,14 +9,14 @@
 #include <functional>
 
 #include "isochron/autograd/autograd.h"
-#include "isochron/core/rng.h"
-#include "isochron/core/threads.h"
-#include "isochron/graph/captured.h"
-#include "isochron/memory/buffer.h"
-#include "isochron/ops/creation.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/normalization.h"
-#include "isochron/ops/reduction.h"
+#include "isochron/core/base/rng.h"
+#include "isochron/core/process/threads.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/memory/allocators/buffer.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/normalization/normalization.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/shape/creation.h"
 
 namespace isochron {
 namespace {

@@ -11,11 +11,11 @@
 #include <thread>
 #include <vector>
 
-#include "isochron/core/clock.h"
-#include "isochron/core/rng.h"
-#include "isochron/data/dataset.h"
-#include "isochron/data/item.h"
-#include "isochron/memory/buffer.h"
+#include "isochron/core/base/clock.h"
+#include "isochron/core/base/rng.h"
+#include "isochron/data/element/element_buffer.h"
+#include "isochron/data/pipeline/dataset.h"
+#include "isochron/memory/allocators/buffer.h"
 
 namespace {
 
@@ -33,7 +33,7 @@ Dataset rows() {
 
 /// `passes` over a row: work of any length.
 IntoFunction work(int passes) {
-  return [passes](const Element& input, Item& output, const Position&) {
+  return [passes](const Element& input, ElementBuffer& output, const Position&) {
     const std::span<const float> from = input["x"].span<float>();
     auto* to = reinterpret_cast<float*>(output.room(0));
     std::copy(from.begin(), from.end(), to);

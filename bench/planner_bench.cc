@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "../tests/memory/plan_instances.h"
-#include "isochron/memory/adaptors.h"
-#include "isochron/memory/buffer.h"
-#include "isochron/memory/naive.h"
-#include "isochron/memory/pool.h"
+#include "isochron/memory/allocators/adaptors.h"
+#include "isochron/memory/allocators/buffer.h"
+#include "isochron/memory/allocators/naive.h"
+#include "isochron/memory/allocators/pool.h"
 
 namespace isochron {
 namespace {

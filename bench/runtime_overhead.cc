@@ -13,17 +13,17 @@
 #include <utility>
 #include <vector>
 
-#include "isochron/core/clock.h"
-#include "isochron/core/rng.h"
-#include "isochron/data/dataset.h"
-#include "isochron/memory/buffer.h"
-#include "isochron/nn/convolution_layers.h"
-#include "isochron/nn/layers.h"
-#include "isochron/nn/losses.h"
-#include "isochron/nn/sequential.h"
+#include "isochron/core/base/clock.h"
+#include "isochron/core/base/rng.h"
+#include "isochron/data/pipeline/dataset.h"
+#include "isochron/memory/allocators/buffer.h"
+#include "isochron/nn/layers/convolution_layers.h"
+#include "isochron/nn/layers/layers.h"
+#include "isochron/nn/losses/losses.h"
+#include "isochron/nn/module/sequential.h"
 #include "isochron/optim/optimizers.h"
-#include "isochron/train/model_checkpoint.h"
-#include "isochron/train/trainer.h"
+#include "isochron/train/callbacks/model_checkpoint.h"
+#include "isochron/train/loop/trainer.h"
 
 namespace {
 

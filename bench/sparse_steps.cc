@@ -12,13 +12,13 @@
 #include <memory>
 #include <string>
 
-#include "isochron/graph/captured.h"
-#include "isochron/nn/embedding.h"
-#include "isochron/ops/creation.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/reduction.h"
-#include "isochron/ops/shape_ops.h"
-#include "isochron/ops/slicing.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/nn/layers/embedding.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/shape_ops.h"
+#include "isochron/ops/shape/slicing.h"
 #include "isochron/optim/optimizers.h"
 
 namespace {

@@ -2,10 +2,10 @@
 // recorded.
 #include <benchmark/benchmark.h>
 
-#include "isochron/core/trace.h"
-#include "isochron/graph/captured.h"
-#include "isochron/ops/creation.h"
-#include "isochron/ops/matmul.h"
+#include "isochron/core/telemetry/trace.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/ops/matmul/matmul.h"
+#include "isochron/ops/shape/creation.h"
 
 namespace {
 

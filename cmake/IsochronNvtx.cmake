@@ -20,7 +20,7 @@ function(isochron_nvtx folder source)
   if(NOT ISOCHRON_WITH_NVTX)
     return()
   endif()
-  set_source_files_properties(${folder}/${source} PROPERTIES COMPILE_DEFINITIONS ISOCHRON_NVTX
+  set_source_files_properties(${source} PROPERTIES COMPILE_DEFINITIONS ISOCHRON_NVTX
                               COMPILE_OPTIONS "-isystem;${NVTX3_INCLUDE_DIR}")
   target_link_libraries(isochron_${folder} PRIVATE ${CMAKE_DL_LIBS})
 endfunction()

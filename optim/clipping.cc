@@ -1,7 +1,7 @@
 #include "isochron/optim/clipping.h"
 
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/tensor_lists.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/shape/tensor_lists.h"
 
 namespace isochron::optim {
 namespace {

@@ -8,19 +8,19 @@
 #include <fmt/ranges.h>
 
 #include "isochron/autograd/autograd.h"
-#include "isochron/core/counters.h"
-#include "isochron/core/event.h"
-#include "isochron/core/seed.h"
-#include "isochron/graph/apply.h"
-#include "isochron/graph/capture.h"
-#include "isochron/memory/buffer.h"
-#include "isochron/memory/static_allocator.h"
-#include "isochron/ops/creation.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/optimizer_updates.h"
-#include "isochron/ops/registry.h"
-#include "isochron/ops/row_updates.h"
-#include "isochron/ops/shape_ops.h"
+#include "isochron/core/base/seed.h"
+#include "isochron/core/telemetry/counters.h"
+#include "isochron/core/telemetry/event.h"
+#include "isochron/graph/capture/apply.h"
+#include "isochron/graph/capture/capture.h"
+#include "isochron/memory/allocators/buffer.h"
+#include "isochron/memory/allocators/static_allocator.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/indexing/row_updates.h"
+#include "isochron/ops/optimizer/optimizer_updates.h"
+#include "isochron/ops/rows/registry.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/shape_ops.h"
 
 namespace isochron::optim {
 namespace {
@@ -238,7 +238,7 @@ void Optimizer::check_filters(std::span<const Variable> parameters) const {
     require(std::ranges::any_of(parameters,
                                 [&](const Variable& p) { return group_of(p) == &options_.groups[g]; }),
             ErrorCode::kInvalidArgument, "optimizer",
-            "parameter group {} holds none of the {} parameters (the first is '{}'){}; mend its `holds`, or "
+            "parameter group {} holds none of the {} parameters (the first is '{}'){}; fix its `holds`, or "
             "leave the group out",
             g, parameters.size(), parameters.front().name(),
             std::ranges::any_of(parameters, [&](const Variable& p) { return options_.groups[g].holds(p); })
@@ -247,7 +247,7 @@ void Optimizer::check_filters(std::span<const Variable> parameters) const {
   }
   require(!weight_decay_.applies.defined() || std::ranges::any_of(parameters, weight_decay_.applies),
           ErrorCode::kInvalidArgument, "optimizer",
-          "the weight decay applies to none of the {} parameters (the first is '{}'); mend its `applies`",
+          "the weight decay applies to none of the {} parameters (the first is '{}'); fix its `applies`",
           parameters.size(), parameters.front().name());
 }
 

@@ -1,10 +1,10 @@
 // Optimizer: what all optimizers share. It owns the slots (learning rate, steps done, and those that
 // accumulation and loss scaling need) and one set of states a parameter, and turns gradients into one call of
-// an update op (ops/optimizer_updates.h). The same calls serve captured and eager code; captured, the update
-// is in place.
+// an update op (ops/optimizer/optimizer_updates.h). The same calls serve captured and eager code; captured,
+// the update is in place.
 //
 // Tables of which a step reads a few rows (nn::Embedding, gather along the first axis, nn::EmbeddingBag) have
-// row-sparse gradients (ops/row_updates.h), and only these rows are updated, in place, where
+// row-sparse gradients (ops/indexing/row_updates.h), and only these rows are updated, in place, where
 //
 //   - the layer was told so (`sparse`): states of other rows don't move, whatever they hold, as in PyTorch's
 //     SparseAdam. Without momentum, SGD and Adagrad give what they always give; all others are lazy: a moment
@@ -33,9 +33,9 @@
 #include <string>
 #include <vector>
 
-#include "isochron/graph/op.h"
-#include "isochron/graph/variable.h"
-#include "isochron/ops/row_updates.h"
+#include "isochron/graph/capture/variable.h"
+#include "isochron/graph/ir/op.h"
+#include "isochron/ops/indexing/row_updates.h"
 #include "isochron/optim/schedules.h"
 #include "isochron/optim/step_options.h"
 
@@ -119,7 +119,7 @@ class Optimizer {
     std::string name;
     double initial = 0;
   };
-  /// An update op (ops/optimizer_updates.h) with its attributes, and its states in its order.
+  /// An update op (ops/optimizer/optimizer_updates.h) with its attributes, and its states in its order.
   struct Rule {
     std::string_view op;
     graph::Attributes attributes;

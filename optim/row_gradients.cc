@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <string_view>
 
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/row_updates.h"
-#include "isochron/ops/shape_ops.h"
-#include "isochron/ops/slicing.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/indexing/row_updates.h"
+#include "isochron/ops/shape/shape_ops.h"
+#include "isochron/ops/shape/slicing.h"
 
 namespace isochron::optim {
 namespace {

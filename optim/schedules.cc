@@ -4,9 +4,9 @@
 #include <cmath>
 #include <numbers>
 
-#include "isochron/graph/capture.h"
-#include "isochron/ops/creation.h"
-#include "isochron/ops/elementwise.h"
+#include "isochron/graph/capture/capture.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/shape/creation.h"
 
 namespace isochron::optim {
 namespace {

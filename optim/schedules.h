@@ -13,7 +13,7 @@
 #include <functional>
 #include <vector>
 
-#include "isochron/core/tensor.h"
+#include "isochron/core/tensor/tensor.h"
 
 namespace isochron::optim {
 

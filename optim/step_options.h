@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "isochron/graph/variable.h"
+#include "isochron/graph/capture/variable.h"
 
 namespace isochron::optim {
 

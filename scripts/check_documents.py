@@ -355,7 +355,7 @@ def self_test():
         "CMakePresets.json": '{"configurePresets": [{ "name": "release" }]}\n',
         "core/a.h": "// core, see core/b.h and isochron/core/b.h\n",
         "core/b.h": "",
-        "nn/layers.h": "class Dense;\n",
+        "nn/layers/layers.h": "class Dense;\n",
         "apps/main.cc": 'getenv("ISOCHRON_HOME"); scalar("memory/tag");\n',
         "memory/a.h": "",
         "tests/core/a_test.cc": "TEST(Suite, Test) {}\n",

@@ -37,6 +37,9 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 USING_NAMESPACE = re.compile(r"^\s*using\s+namespace\b")
 CODE_SUFFIXES = (".h", ".cc", ".cu", ".py", ".sh", ".cmake", ".txt")
 MAX_LINES = 600
+MAX_ROOMS = 15  # in a folder; a source with its headers is one
+# A gradient is written in other ops, so their families use one another.
+FOLDERS_IN_CIRCLES = ("ops/",)
 
 
 def check_include(path, folder, quoted, included):
@@ -81,12 +84,55 @@ def check_file(root, path):
     return found
 
 
+def check_rooms(root, files):
+    """Folders with too many sources, as "folder: text"."""
+    rooms = {}
+    for path in files:
+        if path.suffix in (".h", ".cc", ".cu"):
+            folder = path.parent.relative_to(root).as_posix()
+            rooms.setdefault(folder, set()).add(path.stem.removesuffix("-inl"))
+    return [f"{folder}: {len(names)} sources; {MAX_ROOMS} are the most that a folder may have"
+            for folder, names in sorted(rooms.items()) if len(names) > MAX_ROOMS]
+
+
+def used_folders(root, files):
+    """Folder -> the folders below the same top folder that it includes."""
+    used = {}
+    for path in files:
+        folder = path.parent.relative_to(root).as_posix()
+        if path.suffix not in (".h", ".cc") or folder.split("/")[0] not in (*ALLOWED, *PROGRAM_FOLDERS):
+            continue
+        for line in path.read_text(encoding="utf-8").splitlines():
+            match = INCLUDE.match(line)
+            if match and match[2].startswith(f"isochron/{folder.split('/')[0]}/"):
+                target = match[2].removeprefix("isochron/").rpartition("/")[0]
+                if target != folder:
+                    used.setdefault(folder, set()).add(target)
+    return used
+
+
+def check_circles(used):
+    """Folders below one top folder that use each other, as "folder: text"."""
+    def reached(folder):
+        found, left = set(), [folder]
+        while left:
+            for target in used.get(left.pop(), ()):
+                if target not in found:
+                    found.add(target)
+                    left.append(target)
+        return found
+    return [f"{folder}: uses {target}, which uses it again" for folder in sorted(used)
+            for target in sorted(used[folder])
+            if folder < target and not folder.startswith(FOLDERS_IN_CIRCLES) and folder in reached(target)]
+
+
 def check_tree(root):
     files = []
     for folder in (*ALLOWED, *PROGRAM_FOLDERS, *OTHER_FOLDERS):
         files += sorted(p for p in (root / folder).rglob("*") if p.suffix in CODE_SUFFIXES and p.is_file())
     files += [root / EVERYTHING] if (root / EVERYTHING).is_file() else []
-    return len(files), [violation for path in files for violation in check_file(root, path)]
+    found = [violation for path in files for violation in check_file(root, path)]
+    return len(files), found + check_rooms(root, files) + check_circles(used_folders(root, files))
 
 
 def self_test():
@@ -100,6 +146,11 @@ def self_test():
         EVERYTHING: '#include "isochron/train/a.h"\n',
         "tests/graph/a_test.cc": '#include "graph/helper.h"\n#include "isochron/graph/a.h"\n',
         "nn/long.cc": "\n" * MAX_LINES,
+        "optim/a/x.h": '#include "isochron/optim/b/x.h"\n',
+        "optim/b/x.h": "\n",
+        "ops/c/x.h": '#include "isochron/ops/d/x.h"\n',
+        "ops/d/x.h": '#include "isochron/ops/c/x.h"\n',
+        **{f"data/full/x{i}{suffix}": "\n" for i in range(MAX_ROOMS) for suffix in (".h", ".cc", "-inl.h")},
     }
     planted = {
         "core includes upward": ("core/x.h", '#include "isochron/memory/a.h"\n'),
@@ -118,6 +169,8 @@ def self_test():
         "CUDA in a public header": ("memory/x.h", "#include <cuda_runtime.h>\n"),
         "private header in a public one": ("ops/x.h", '#include "isochron/backends/cpu/a.h"\n'),
         "using namespace in a header": ("apps/x.h", "  using namespace isochron;\n"),
+        "folder too full": ("data/full/one_more.cc", "\n"),
+        "folders in a circle": ("optim/b/y.h", '#include "isochron/optim/a/x.h"\n'),
         "file too long": ("tests/x_test.cc", "\n" * (MAX_LINES + 1)),
     }
     missed = []
@@ -135,7 +188,8 @@ def self_test():
         for what, (path, text) in planted.items():
             write(path, text)
             found = check_tree(root)[1]
-            if len(found) != 1 or not found[0].startswith(f"{path}:"):
+            places = (f"{path}:", f"{path.rpartition('/')[0]}:", "optim/a:")
+            if len(found) != 1 or not found[0].startswith(places):
                 missed.append(f"{what}: expected one violation in {path}, found {found}")
             (root / path).unlink()
     for text in missed:

@@ -8,6 +8,7 @@
 import pathlib
 import re
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "architecture.md"
@@ -18,7 +19,7 @@ FOLDERS = {  # folder -> what a newcomer looks for there
     "observe": "recorder, verdict on flat time and memory, causes, exports",
     "data": "datasets, formats, the pipeline that prefetches batches",
     "graph": "capture, passes, plans, replay; what a row, a kernel, a backend is",
-    "ops": "one row per op: shapes, gradient, definition, samples",
+    "ops": "families of ops; a row each: shapes, gradient, definition, samples",
     "backends": "kernels: backends/cpu, backends/cuda",
     "autograd": "the backward walk, for tapes and graphs",
     "optim": "optimizers, schedules, clipping, accumulation",
@@ -26,7 +27,9 @@ FOLDERS = {  # folder -> what a newcomer looks for there
     "train": "the fit loop, callbacks, checkpoints",
     "apps": "the command: train, compare, bench, analyze, report",
 }
-INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]isochron/([a-z]+)/', re.MULTILINE)
+IN_CIRCLES = ("ops",)  # gradients are written in other ops, so their families use one another
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]isochron/([a-z]+)/(?:([a-z]+)/)?', re.MULTILINE)
+WIDTH = 120
 
 
 def uses():
@@ -35,9 +38,25 @@ def uses():
         included = set()
         for path in (ROOT / folder).rglob("*"):
             if path.suffix in (".h", ".cc"):
-                included |= set(INCLUDE.findall(path.read_text(encoding="utf-8")))
+                included |= {match[0] for match in INCLUDE.findall(path.read_text(encoding="utf-8"))}
         found[folder] = (included & FOLDERS.keys()) - {folder}
     return found
+
+
+def parts(folder):
+    """Lines that name the folders below `folder`, those first that use none of the others."""
+    used = {path.name: set() for path in (ROOT / folder).iterdir() if path.is_dir()}
+    for name in used:
+        for path in (ROOT / folder / name).rglob("*"):
+            if path.suffix in (".h", ".cc") and folder not in IN_CIRCLES:
+                for top, part in INCLUDE.findall(path.read_text(encoding="utf-8")):
+                    if top == folder and part in used and part != name:
+                        used[name].add(part)
+    if not used:
+        return []
+    level = floors(used)
+    text = " < ".join(", ".join(sorted(n for n in used if level[n] == i)) for i in range(max(level.values()) + 1))
+    return textwrap.wrap(text, WIDTH, initial_indent=" " * 15, subsequent_indent=" " * 15)
 
 
 def floors(used):
@@ -69,6 +88,7 @@ def picture():
             above = ", ".join(reduced(folder, used))
             lines.append(f" {number}  {folder:<9}  {FOLDERS[folder]:<68}"
                          + (f"  -> {above}" if above else ""))
+            lines += parts(folder)
     lines.append("```")
     return "\n".join(line.rstrip() for line in lines)
 

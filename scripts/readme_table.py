@@ -101,7 +101,7 @@ def excerpt(text):
 
 
 def first_table(text):
-    """A run's first chapter: its table of loops, and what is wrong with which."""
+    """A run's first scenario: its table of loops, and what is wrong with which."""
     lines = text.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("  loop "))
     end = next((i for i in range(start, len(lines)) if lines[i] and not lines[i].startswith("  ")), len(lines))

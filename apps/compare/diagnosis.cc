@@ -7,7 +7,7 @@
 #include <map>
 #include <tuple>
 
-#include "isochron/observe/statistics.h"
+#include "isochron/observe/statistics/statistics.h"
 
 namespace isochron::apps {
 namespace {
@@ -130,8 +130,8 @@ std::optional<Part> pauses(const Loop& loop, const RunReport& report) {
               kFromTheFirst};
 }
 
-std::optional<Diagnosis> diagnose(const ChapterResult& result, size_t i) {
-  const Loop& loop = result.chapter->loops[i];
+std::optional<Diagnosis> diagnose(const ScenarioResult& result, size_t i) {
+  const Loop& loop = result.scenario->loops[i];
   const RunReport& report = result.loops[i].report;
   std::vector<Part> parts;
   const auto add = [&parts](std::optional<Part> part) {
@@ -142,13 +142,13 @@ std::optional<Diagnosis> diagnose(const ChapterResult& result, size_t i) {
   if (!loop.cured) {
     const bool mostly_pauses = report.spikes.time_share > 0.5;
     if (mostly_pauses) add(pauses(loop, report));
-    add(takes_longer(report, held_against(*result.chapter, loop)));
+    add(takes_longer(report, held_against(*result.scenario, loop)));
     if (!mostly_pauses) add(pauses(loop, report));
   }
   if (loop.fault) parts.push_back({Kind::kTrainsWrongly, loop.fault->what, kFromTheFirst});
   if (parts.empty()) return std::nullopt;
   Diagnosis diagnosis{.kind = parts.front().kind,
-                      .chapter = result.chapter->name,
+                      .scenario = result.scenario->name,
                       .loop = report.name,
                       .what = parts.front().what,
                       .since = parts.front().since,
@@ -175,9 +175,9 @@ std::string count_text(int64_t count) {
   return text;
 }
 
-std::vector<Diagnosis> diagnoses_of(std::span<const ChapterResult> results) {
+std::vector<Diagnosis> diagnoses_of(std::span<const ScenarioResult> results) {
   std::vector<Diagnosis> list;
-  for (const ChapterResult& result : results) {
+  for (const ScenarioResult& result : results) {
     for (size_t i = 0; i < result.loops.size(); ++i) {
       if (auto diagnosis = diagnose(result, i)) list.push_back(std::move(*diagnosis));
     }
@@ -186,9 +186,9 @@ std::vector<Diagnosis> diagnoses_of(std::span<const ChapterResult> results) {
   return list;
 }
 
-std::vector<Diagnosis> diagnoses_of(const ChapterResult& result) { return diagnoses_of({&result, 1}); }
+std::vector<Diagnosis> diagnoses_of(const ScenarioResult& result) { return diagnoses_of({&result, 1}); }
 
-std::string headline(std::span<const ChapterResult> results) {
+std::string headline(std::span<const ScenarioResult> results) {
   std::map<Kind, int64_t> counts;
   for (const Diagnosis& diagnosis : diagnoses_of(results)) ++counts[diagnosis.kind];
   constexpr std::tuple<Kind, const char*, const char*> kWords[] = {
@@ -204,10 +204,10 @@ std::string headline(std::span<const ChapterResult> results) {
   }
   std::map<Flatness, int64_t> cured;
   int64_t loops = 0, all_cured = 0;
-  for (const ChapterResult& result : results) {
+  for (const ScenarioResult& result : results) {
     loops += std::ssize(result.loops);
     for (size_t i = 0; i < result.loops.size(); ++i) {
-      if (!result.chapter->loops[i].cured) continue;
+      if (!result.scenario->loops[i].cured) continue;
       ++all_cured;
       ++cured[result.loops[i].report.time.kind];
     }

@@ -1,4 +1,4 @@
-// What is wrong with the loops of a chapter: what happens, since when, why, and what to do about it. The
+// What is wrong with the loops of a scenario: what happens, since when, why, and what to do about it. The
 // lines that the command prints and the first screen of the page are made of it.
 #pragma once
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "isochron/apps/compare/chapter.h"
+#include "isochron/apps/compare/scenarios/scenario.h"
 
 namespace isochron::apps {
 
@@ -19,7 +19,7 @@ struct Diagnosis {
     kTrainsWrongly,
   };
   Kind kind = Kind::kSlow;
-  std::string chapter;
+  std::string scenario;
   std::string loop;
   std::string what;   // "slows down from 425 us to 4.94 ms per iteration"
   std::string since;  // "iteration 830", "the first iteration"; empty where it can't be told
@@ -27,15 +27,15 @@ struct Diagnosis {
   std::vector<observe::Cause> causes;  // but for the machine's; may be empty
 };
 
-/// One for each loop that needs one, worst first, else in the chapter's order. A cured loop has one only
+/// One for each loop that needs one, worst first, else in the scenario's order. A cured loop has one only
 /// where its time, memory or disk was found growing.
-std::vector<Diagnosis> diagnoses_of(const ChapterResult& result);
-/// Of all chapters, worst first.
-std::vector<Diagnosis> diagnoses_of(std::span<const ChapterResult> results);
+std::vector<Diagnosis> diagnoses_of(const ScenarioResult& result);
+/// Of all scenarios, worst first.
+std::vector<Diagnosis> diagnoses_of(std::span<const ScenarioResult> results);
 
 /// "Of 6 loops, 2 slow down as they run, 1 is slow from its first iteration on. 3 of 3 cured loops stay
 /// flat."
-std::string headline(std::span<const ChapterResult> results);
+std::string headline(std::span<const ScenarioResult> results);
 
 /// Time of one of the document's iterations where the recorded one takes `ns`.
 double per_iteration(const Loop& loop, double ns);

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "isochron/apps/compare/chapter.h"
-#include "isochron/core/error.h"
+#include "isochron/apps/compare/scenarios/scenario.h"
+#include "isochron/core/base/error.h"
 
 namespace isochron::apps {
 namespace {
@@ -99,11 +99,11 @@ void check_spikes(const Loop& loop, const RunReport& report, std::vector<Deviati
 
 }  // namespace
 
-const Loop& held_against(const Chapter& chapter, const Loop& loop) {
-  const auto found = std::ranges::find_if(chapter.loops, [&](const Loop& other) {
+const Loop& held_against(const Scenario& scenario, const Loop& loop) {
+  const auto found = std::ranges::find_if(scenario.loops, [&](const Loop& other) {
     return loop.against.empty() ? other.cured : other.name == loop.against;
   });
-  require(found != chapter.loops.end(), ErrorCode::kInvalidArgument, chapter.name,
+  require(found != scenario.loops.end(), ErrorCode::kInvalidArgument, scenario.name,
           "'{}' has no loop to be compared with", loop.name);
   return *found;
 }

@@ -7,7 +7,7 @@
 #include "isochron/apps/compare/diagnosis.h"
 #include "isochron/apps/compare/tally.h"
 #include "isochron/apps/compare/text.h"
-#include "isochron/observe/page.h"
+#include "isochron/observe/export/page.h"
 
 namespace isochron::apps {
 namespace {
@@ -22,8 +22,8 @@ using observe::RunReport;
 constexpr int64_t kMarkedIteration = 1500;
 
 /// An iteration axis, on which runs of all lengths have a place.
-Plot plot_over_iterations(const ChapterResult& result, const std::string& what, const char* unit) {
-  return {.title = fmt::format("{}: {}", result.chapter->name, what),
+Plot plot_over_iterations(const ScenarioResult& result, const std::string& what, const char* unit) {
+  return {.title = fmt::format("{}: {}", result.scenario->name, what),
           .x_label = "iteration",
           .y_label = unit,
           .log_x = true,
@@ -31,11 +31,11 @@ Plot plot_over_iterations(const ChapterResult& result, const std::string& what, 
 }
 
 /// Cured forms dashed.
-Plot time_plot(const ChapterResult& result) {
+Plot time_plot(const ScenarioResult& result) {
   Plot plot = plot_over_iterations(result, "mean time of an iteration", "us");
   plot.log_y = true;
   for (size_t i = 0; i < result.loops.size(); ++i) {
-    const Loop& loop = result.chapter->loops[i];
+    const Loop& loop = result.scenario->loops[i];
     const RunReport& report = result.loops[i].report;
     if (report.windows.empty()) continue;
     PlotSeries series{.name = report.name, .dashed = loop.cured};
@@ -50,10 +50,10 @@ Plot time_plot(const ChapterResult& result) {
 }
 
 /// What each loop took beyond its beginning; no series where none was sampled twice.
-Plot memory_plot(const ChapterResult& result) {
+Plot memory_plot(const ScenarioResult& result) {
   Plot plot = plot_over_iterations(result, "memory taken since the loop began (resident)", "MB");
   for (size_t i = 0; i < result.loops.size(); ++i) {
-    const Loop& loop = result.chapter->loops[i];
+    const Loop& loop = result.scenario->loops[i];
     const RunReport& report = result.loops[i].report;
     const observe::SeriesReport* resident = report.find_series("rss_bytes");
     if (resident == nullptr || resident->values.size() < 2) continue;
@@ -67,11 +67,11 @@ Plot memory_plot(const ChapterResult& result) {
   return plot;
 }
 
-Plot epochs_plot(const ChapterResult& result, const std::string& title) {
+Plot epochs_plot(const ScenarioResult& result, const std::string& title) {
   Plot plot{.title = title, .x_label = "epoch", .y_label = "us", .log_y = true, .whole_x = true};
   for (size_t i = 0; i < result.loops.size(); ++i) {
     PlotSeries series{
-        .name = result.loops[i].report.name, .markers = true, .dashed = result.chapter->loops[i].cured};
+        .name = result.loops[i].report.name, .markers = true, .dashed = result.scenario->loops[i].cured};
     for (const double ns : comparable_epochs(result, i)) {
       series.x.push_back(static_cast<double>(series.x.size() + 1));
       series.y.push_back(ns / 1e3);
@@ -81,7 +81,7 @@ Plot epochs_plot(const ChapterResult& result, const std::string& title) {
   return plot;
 }
 
-/// A cell that carries its column's name along, for narrow screens (observe/page.cc).
+/// A cell that carries its column's name along, for narrow screens (observe/export/page.cc).
 std::string cell(const char* column, const std::string& markup, const char* style = "prose") {
   return fmt::format("<td class=\"{}\" data-label=\"{}\">{}</td>", style, column, markup);
 }
@@ -102,7 +102,7 @@ std::string what_markup(const Diagnosis& diagnosis) {
   return text;
 }
 
-std::string diagnoses_markup(std::span<const ChapterResult> results) {
+std::string diagnoses_markup(std::span<const ScenarioResult> results) {
   const std::vector<Diagnosis> diagnoses = diagnoses_of(results);
   if (diagnoses.empty()) return "";
   std::string text =
@@ -110,10 +110,10 @@ std::string diagnoses_markup(std::span<const ChapterResult> results) {
       "class=\"prose\">since</th><th class=\"prose\">cause and cure</th></tr>\n";
   for (const Diagnosis& diagnosis : diagnoses) {
     const auto cause_and_cure = [](const observe::Cause& cause) {
-      return fmt::format("<b>{}</b>: {}", escape_markup(cause.name), escape_markup(cause.mend));
+      return fmt::format("<b>{}</b>: {}", escape_markup(cause.name), escape_markup(cause.fix));
     };
     text += fmt::format("<tr><td><b>{}</b> <span class=\"small\">{}</span></td>{}{}{}</tr>\n",
-                        escape_markup(diagnosis.loop), diagnosis.chapter,
+                        escape_markup(diagnosis.loop), diagnosis.scenario,
                         cell("what happens", what_markup(diagnosis)),
                         cell("since", diagnosis.since.empty() ? "-" : escape_markup(diagnosis.since)),
                         cell("cause and cure", lines_markup(diagnosis.causes, "none found", cause_and_cure)));
@@ -127,13 +127,13 @@ std::string memory_markup(const RunReport& report) {
   return grows ? fmt::format("<span class=\"growing\">{}</span>", text) : text;
 }
 
-std::string loops_table(const ChapterResult& result) {
+std::string loops_table(const ScenarioResult& result) {
   std::string text =
       "<div class=\"scroll\"><table class=\"cards\">\n<tr><th>loop</th><th>mean</th><th>median</th><th>vs "
       "cured</th><th class=\"text\">time</th><th class=\"prose\">memory and disk</th><th "
       "class=\"prose\">causes</th></tr>\n";
   for (size_t i = 0; i < result.loops.size(); ++i) {
-    const Loop& loop = result.chapter->loops[i];
+    const Loop& loop = result.scenario->loops[i];
     const RunReport& report = result.loops[i].report;
     text += fmt::format(
         "<tr{}><td>{}</td>{}{}{}{}{}{}</tr>\n", loop.cured ? " class=\"own\"" : "",
@@ -165,15 +165,15 @@ std::string loop_details(const Loop& loop, const LoopResult& result) {
   return text + observe::run_section(result.report) + "</details>\n";
 }
 
-std::string chapter_section(const ChapterResult& result) {
+std::string scenario_section(const ScenarioResult& result) {
   std::string text =
-      fmt::format("<h2>{}</h2>\n<p>The complaint: \"{}\".</p>\n", escape_markup(result.chapter->name),
-                  escape_markup(result.chapter->complaint));
+      fmt::format("<h2>{}</h2>\n<p>The complaint: \"{}\".</p>\n", escape_markup(result.scenario->name),
+                  escape_markup(result.scenario->complaint));
   for (const Plot& plot : {time_plot(result), memory_plot(result)}) {
     if (!plot.series.empty()) text += observe::html_figure(plot);
   }
   text += loops_table(result);
-  text += fmt::format("<p>{}</p>\n", escape_markup(result.chapter->summary));
+  text += fmt::format("<p>{}</p>\n", escape_markup(result.scenario->summary));
   if (observe::Table epochs = epochs_table(result); !epochs.rows.empty()) {
     text += observe::html_figure(epochs_plot(result, std::exchange(epochs.title, "")));
     text += observe::table_markup(epochs);
@@ -181,7 +181,7 @@ std::string chapter_section(const ChapterResult& result) {
   for (const observe::Table& table : result.tables) text += observe::table_markup(table);
   text += "<h3>Each loop in detail</h3>\n";
   for (size_t i = 0; i < result.loops.size(); ++i)
-    text += loop_details(result.chapter->loops[i], result.loops[i]);
+    text += loop_details(result.scenario->loops[i], result.loops[i]);
   return text;
 }
 
@@ -191,18 +191,18 @@ std::string device_text(Device device) {
   return device.is_cpu() ? "Ran on the CPU; no GPU was used." : fmt::format("Ran on {}.", device.str());
 }
 
-std::string compare_page(std::span<const ChapterResult> chapters, Device device) {
+std::string compare_page(std::span<const ScenarioResult> scenarios, Device device) {
   Tally tally;
-  tally.add(chapters);
-  std::string body = fmt::format("<p class=\"result\">{} {}</p>\n{}", headline(chapters), device_text(device),
-                                 diagnoses_markup(chapters));
-  for (const ChapterResult& result : chapters) body += chapter_section(result);
+  tally.add(scenarios);
+  std::string body = fmt::format("<p class=\"result\">{} {}</p>\n{}", headline(scenarios),
+                                 device_text(device), diagnoses_markup(scenarios));
+  for (const ScenarioResult& result : scenarios) body += scenario_section(result);
   body +=
       fmt::format("<p class=\"small\">Compared with the expected results: {}.</p>\n", tally.latest_text());
   return observe::html_page("Training that slows down, and its cures", body);
 }
 
-std::string chapter_figure(const ChapterResult& result) {
+std::string scenario_figure(const ScenarioResult& result) {
   const Plot plot = time_plot(result);
   return plot.series.empty() ? "" : observe::svg_file(plot, {.width = 800, .height = 380});
 }

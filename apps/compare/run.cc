@@ -10,11 +10,11 @@
 #include <variant>
 
 #include "isochron/apps/allocation_counter.h"
-#include "isochron/core/clock.h"
-#include "isochron/core/error.h"
-#include "isochron/observe/alternate.h"
-#include "isochron/observe/run_record.h"
-#include "isochron/observe/worker.h"
+#include "isochron/core/base/clock.h"
+#include "isochron/core/base/error.h"
+#include "isochron/observe/export/run_record.h"
+#include "isochron/observe/interleaved/interleaved_runner.h"
+#include "isochron/observe/interleaved/worker.h"
 
 namespace isochron::apps {
 namespace {
@@ -202,10 +202,10 @@ std::string run_loop(const Loop& loop, const CompareOptions& options, observe::T
   return progress.record();
 }
 
-std::string run_tables(const Chapter& chapter, double seconds) {
-  observe::RunRecord record{.title = chapter.name, .parts = {}};
+std::string run_tables(const Scenario& scenario, double seconds) {
+  observe::RunRecord record{.title = scenario.name, .parts = {}};
   std::vector<observe::Block>& blocks = record.parts.emplace_back().blocks;
-  for (const auto& make_table : chapter.tables) blocks.emplace_back(make_table(seconds));
+  for (const auto& make_table : scenario.tables) blocks.emplace_back(make_table(seconds));
   return to_json(record);
 }
 
@@ -291,12 +291,12 @@ class Running {
  private:
   double turns_seconds() const { return std::min(observe::kBesideTwinSeconds, options_.seconds); }
   void take_turns(std::vector<observe::TurnPair>& pairs, double more_seconds) {
-    observe::alternate(*worker_, *twin_, turns_seconds(), pairs);
+    observe::run_interleaved(*worker_, *twin_, turns_seconds(), pairs);
     const int64_t began_ns = now_ns();
     while (observe::turn_pairs_error(pairs) > kTwinErrorTooLarge && !worker_->ended() && !twin_->ended()) {
       const double left = more_seconds - static_cast<double>(now_ns() - began_ns) * 1e-9;
       if (left <= 0 || pairs.size() >= observe::TwinTurns::kMostPairs) break;
-      observe::alternate(*worker_, *twin_, std::min(left, turns_seconds()), pairs);
+      observe::run_interleaved(*worker_, *twin_, std::min(left, turns_seconds()), pairs);
     }
   }
   std::unique_ptr<observe::Worker> begin() const {
@@ -359,13 +359,13 @@ void withdraw(LoopResult& result) {
 }
 
 /// Holds each loop against its cured form.
-void compare_forms(ChapterResult& result) {
-  const std::vector<Loop>& loops = result.chapter->loops;
+void compare_forms(ScenarioResult& result) {
+  const std::vector<Loop>& loops = result.scenario->loops;
   for (LoopResult& loop : result.loops) withdraw(loop);
   std::vector<RunReport> reports;  // as they are before any is held against another
   for (const LoopResult& loop : result.loops) reports.push_back(loop.report);
   for (size_t i = 0; i < loops.size(); ++i) {
-    const Loop& other = held_against(*result.chapter, loops[i]);
+    const Loop& other = held_against(*result.scenario, loops[i]);
     // The other form's time for what one recorded iteration of this loop does.
     RunReport same_work = reports[static_cast<size_t>(&other - loops.data())];
     const double work =
@@ -380,10 +380,10 @@ void compare_forms(ChapterResult& result) {
 using Clock = std::function<double()>;  // seconds
 using Loops = std::vector<std::unique_ptr<Running>>;
 
-/// On a terminal, one line that says what runs; gone when the chapter is done.
+/// On a terminal, one line that says what runs; gone when the scenario is done.
 class StatusLine {
  public:
-  explicit StatusLine(const Chapter& chapter) : chapter_(chapter), shown_(::isatty(STDERR_FILENO) == 1) {}
+  explicit StatusLine(const Scenario& scenario) : scenario_(scenario), shown_(::isatty(STDERR_FILENO) == 1) {}
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;
   ~StatusLine() {
@@ -391,16 +391,16 @@ class StatusLine {
   }
   void show(double seconds, std::string_view what) const {
     if (shown_)
-      fmt::print(stderr, "\r\033[K{}: {:.0f} s, {} loops, {}", chapter_.name, seconds, chapter_.loops.size(),
-                 what);
+      fmt::print(stderr, "\r\033[K{}: {:.0f} s, {} loops, {}", scenario_.name, seconds,
+                 scenario_.loops.size(), what);
   }
 
  private:
-  const Chapter& chapter_;
+  const Scenario& scenario_;
   bool shown_;
 };
 
-/// All parts of the runs of a chapter's loops, in turns.
+/// All parts of the runs of a scenario's loops, in turns.
 void run_loops(const Loops& loops, const CompareOptions& options, const StatusLine& status,
                const Clock& spent, double until) {
   double usual = 0;  // of what is to come
@@ -430,28 +430,28 @@ void run_loops(const Loops& loops, const CompareOptions& options, const StatusLi
 }
 
 /// Made in a process of their own.
-std::vector<observe::Table> tables_of(const Chapter& chapter, double seconds) {
+std::vector<observe::Table> tables_of(const Scenario& scenario, double seconds) {
   std::vector<observe::Table> tables;
-  if (chapter.tables.empty()) return tables;
+  if (scenario.tables.empty()) return tables;
   std::fflush(stdout);  // or the process would print it again
-  observe::Worker worker([&](observe::Turns&) { return run_tables(chapter, seconds); });
+  observe::Worker worker([&](observe::Turns&) { return run_tables(scenario, seconds); });
   worker.run(1);
-  const observe::RunRecord record = observe::parse_run_record(worker.finish(), chapter.name);
+  const observe::RunRecord record = observe::parse_run_record(worker.finish(), scenario.name);
   for (const observe::Block& block : record.parts.at(0).blocks)
     tables.push_back(std::get<observe::Table>(block));
   return tables;
 }
 
 /// Within the time that is left until `until`, beyond what each loop has in any case.
-ChapterResult run_chapter(const Chapter& chapter, const CompareOptions& options, const Clock& spent,
-                          double until) {
-  const StatusLine status(chapter);
-  if (options.verbose) fmt::print("\n{}: {} loops, taking turns\n", chapter.name, chapter.loops.size());
+ScenarioResult run_scenario(const Scenario& scenario, const CompareOptions& options, const Clock& spent,
+                            double until) {
+  const StatusLine status(scenario);
+  if (options.verbose) fmt::print("\n{}: {} loops, taking turns\n", scenario.name, scenario.loops.size());
   const double table_seconds = options.iterations > 0 ? 0.1 : options.seconds / 5;
-  until -= static_cast<double>(chapter.tables.size()) * table_seconds * kTableTimes;
+  until -= static_cast<double>(scenario.tables.size()) * table_seconds * kTableTimes;
   Loops loops;
-  for (const Loop& loop : chapter.loops) loops.push_back(std::make_unique<Running>(loop, options));
-  ChapterResult result{&chapter, {}, {}};
+  for (const Loop& loop : scenario.loops) loops.push_back(std::make_unique<Running>(loop, options));
+  ScenarioResult result{&scenario, {}, {}};
   try {
     run_loops(loops, options, status, spent, until);
     for (const std::unique_ptr<Running>& loop : loops) result.loops.push_back(loop->finish());
@@ -460,7 +460,7 @@ ChapterResult run_chapter(const Chapter& chapter, const CompareOptions& options,
     throw;
   }
   status.show(spent(), "tables");
-  result.tables = tables_of(chapter, table_seconds);
+  result.tables = tables_of(scenario, table_seconds);
   compare_forms(result);
   return result;
 }
@@ -484,18 +484,19 @@ void run_steps(LoopContext& context, data::Dataset& batches,
   }
 }
 
-std::vector<ChapterResult> run_chapters(std::span<const Chapter> chapters, const CompareOptions& options,
-                                        const std::function<void(const ChapterResult& result)>& done) {
+std::vector<ScenarioResult> run_scenarios(std::span<const Scenario> scenarios, const CompareOptions& options,
+                                          const std::function<void(const ScenarioResult& result)>& done) {
   const int64_t began_ns = now_ns();
   const Clock spent = [began_ns] { return static_cast<double>(now_ns() - began_ns) * 1e-9; };
   size_t left = 0;  // loops
-  for (const Chapter& chapter : chapters) left += chapter.loops.size();
-  std::vector<ChapterResult> results;
-  for (const Chapter& chapter : chapters) {
-    const double share = static_cast<double>(chapter.loops.size()) / static_cast<double>(left);
+  for (const Scenario& scenario : scenarios) left += scenario.loops.size();
+  std::vector<ScenarioResult> results;
+  for (const Scenario& scenario : scenarios) {
+    const double share = static_cast<double>(scenario.loops.size()) / static_cast<double>(left);
     const double began = spent();
-    results.push_back(run_chapter(chapter, options, spent, began + (options.budget_seconds - began) * share));
-    left -= chapter.loops.size();
+    results.push_back(
+        run_scenario(scenario, options, spent, began + (options.budget_seconds - began) * share));
+    left -= scenario.loops.size();
     done(results.back());
   }
   return results;

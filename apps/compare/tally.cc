@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "isochron/observe/table.h"
+#include "isochron/observe/export/table.h"
 
 namespace isochron::apps {
 
@@ -25,16 +25,16 @@ Tally::Counts Tally::sum() const {
   return all;
 }
 
-void Tally::add(std::span<const ChapterResult> chapters) {
+void Tally::add(std::span<const ScenarioResult> scenarios) {
   ++runs_;
   latest_ = {};
-  for (const ChapterResult& chapter : chapters) {
-    for (const LoopResult& loop : chapter.loops) {
+  for (const ScenarioResult& scenario : scenarios) {
+    for (const LoopResult& loop : scenario.loops) {
       auto row = std::ranges::find_if(rows_, [&](const Row& known) {
-        return known.chapter == chapter.chapter->name && known.loop == loop.report.name;
+        return known.scenario == scenario.scenario->name && known.loop == loop.report.name;
       });
       if (row == rows_.end())
-        row = rows_.insert(rows_.end(), {chapter.chapter->name, loop.report.name, {}, {}});
+        row = rows_.insert(rows_.end(), {scenario.scenario->name, loop.report.name, {}, {}});
       row->counts.add(loop.finding());
       latest_.add(loop.finding());
       for (const Deviation& deviation : loop.deviations) {
@@ -74,7 +74,7 @@ std::string Tally::text() const {
   for (const Row& row : rows_) {
     std::vector<std::string> found;
     for (const auto& [text, times] : row.deviations) found.push_back(fmt::format("{} ({}x)", text, times));
-    add_row(fmt::format("{}: {}", row.chapter, row.loop), row.counts,
+    add_row(fmt::format("{}: {}", row.scenario, row.loop), row.counts,
             fmt::format("{}", fmt::join(found, ", ")));
   }
   const Counts all = sum();
@@ -97,7 +97,7 @@ nlohmann::json Tally::json() const {
   nlohmann::json document = with_counts({{"runs", runs_}}, sum());
   document["loops"] = nlohmann::json::array();
   for (const Row& row : rows_) {
-    nlohmann::json loop = with_counts({{"chapter", row.chapter}, {"loop", row.loop}}, row.counts);
+    nlohmann::json loop = with_counts({{"scenario", row.scenario}, {"loop", row.loop}}, row.counts);
     loop["deviations"] = nlohmann::json::object();
     for (const auto& [text, times] : row.deviations) loop["deviations"][text] = times;
     document["loops"].push_back(std::move(loop));

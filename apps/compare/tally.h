@@ -6,19 +6,19 @@
 #include <string>
 #include <vector>
 
-#include "isochron/apps/compare/chapter.h"
+#include "isochron/apps/compare/scenarios/scenario.h"
 
 namespace isochron::apps {
 
 class Tally {
  public:
-  void add(std::span<const ChapterResult> chapters);
+  void add(std::span<const ScenarioResult> scenarios);
 
   /// On the latest run: "27 loops: 26 as expected, 1 inconclusive, 0 not as expected".
   std::string latest_text() const;
   /// A row a loop, sums with shares, and what was found otherwise, how often.
   std::string text() const;
-  /// {runs, as_expected, inconclusive, otherwise, loops: [{chapter, loop, as_expected, inconclusive,
+  /// {runs, as_expected, inconclusive, otherwise, loops: [{scenario, loop, as_expected, inconclusive,
   /// otherwise, deviations: {text: times}}]}
   nlohmann::json json() const;
   int64_t not_as_expected() const { return sum().all() - sum().expected; }
@@ -30,7 +30,7 @@ class Tally {
     int64_t all() const { return expected + inconclusive + otherwise; }
   };
   struct Row {
-    std::string chapter, loop;
+    std::string scenario, loop;
     Counts counts;
     std::vector<std::pair<std::string, int64_t>> deviations;  // in the order of their first appearance
   };

@@ -15,11 +15,11 @@ using observe::RunReport;
 
 std::string marked_name(const Loop& loop) { return fmt::format("{}{}", loop.name, loop.cured ? " *" : ""); }
 
-std::string loops_text(const ChapterResult& result) {
+std::string loops_text(const ScenarioResult& result) {
   std::vector<std::vector<std::string>> rows{
       {"  loop (* cured)", "mean", "median", "vs cured", "memory", "time"}};
   for (size_t i = 0; i < result.loops.size(); ++i) {
-    const Loop& loop = result.chapter->loops[i];
+    const Loop& loop = result.scenario->loops[i];
     const RunReport& report = result.loops[i].report;
     rows.push_back({fmt::format("  {}", marked_name(loop)),
                     duration_text(per_iteration(loop, report.duration_ns.mean)),
@@ -36,12 +36,12 @@ std::string diagnosis_text(const Diagnosis& diagnosis) {
   if (!diagnosis.also.empty()) text += fmt::format("    also: {}\n", diagnosis.also);
   if (diagnosis.causes.empty()) text += "    no cause found\n";
   for (const observe::Cause& cause : diagnosis.causes)
-    text += fmt::format("    cause: {}; cure: {}\n", cause.name, cause.mend);
+    text += fmt::format("    cause: {}; cure: {}\n", cause.name, cause.fix);
   return text;
 }
 
 /// Numbers, reasons, notes and tables.
-std::string details_text(const ChapterResult& result) {
+std::string details_text(const ScenarioResult& result) {
   std::vector<RunReport> reports;
   for (const LoopResult& loop : result.loops) reports.push_back(loop.report);
   std::string text = fmt::format("\n{}", observe::summary_text(reports));
@@ -51,11 +51,11 @@ std::string details_text(const ChapterResult& result) {
   if (const observe::Table epochs = epochs_table(result); !epochs.rows.empty())
     text += fmt::format("\n{}", observe::table_text(epochs));
   for (const observe::Table& table : result.tables) text += fmt::format("\n{}", observe::table_text(table));
-  return text + fmt::format("\n{}\n", result.chapter->summary);
+  return text + fmt::format("\n{}\n", result.scenario->summary);
 }
 
 /// What departs from the expectation; what is inconclusive in one line.
-std::string findings_text(const ChapterResult& result) {
+std::string findings_text(const ScenarioResult& result) {
   std::string text;
   std::vector<std::string> inconclusive;
   for (const LoopResult& loop : result.loops) {
@@ -69,7 +69,7 @@ std::string findings_text(const ChapterResult& result) {
     text += fmt::format(
         "\n  inconclusive, because other programs were running or the run was too short: {}\n    a longer "
         "run: isochron compare {} --seconds 10 --budget 600\n",
-        fmt::join(inconclusive, ", "), result.chapter->name);
+        fmt::join(inconclusive, ", "), result.scenario->name);
   }
   return text;
 }
@@ -78,10 +78,10 @@ double epoch_work(const Loop& loop) {
   return static_cast<double>(loop.iterations_per_epoch * loop.work_per_iteration);
 }
 
-/// Document iterations of an epoch of the chapter's shortest.
-double least_epoch_work(const Chapter& chapter) {
+/// Document iterations of an epoch of the scenario's shortest.
+double least_epoch_work(const Scenario& scenario) {
   double least = std::numeric_limits<double>::infinity();
-  for (const Loop& loop : chapter.loops) least = std::min(least, epoch_work(loop));
+  for (const Loop& loop : scenario.loops) least = std::min(least, epoch_work(loop));
   return least;
 }
 
@@ -98,35 +98,35 @@ std::string memory_cell(const RunReport& report) {
   return text.empty() ? "-" : text;
 }
 
-std::vector<double> comparable_epochs(const ChapterResult& result, size_t i) {
-  const double part = least_epoch_work(*result.chapter) / epoch_work(result.chapter->loops[i]);
+std::vector<double> comparable_epochs(const ScenarioResult& result, size_t i) {
+  const double part = least_epoch_work(*result.scenario) / epoch_work(result.scenario->loops[i]);
   std::vector<double> epochs = result.loops[i].epochs_ns;
   for (double& ns : epochs) ns *= part;
   return epochs;
 }
 
-observe::Table epochs_table(const ChapterResult& result) {
+observe::Table epochs_table(const ScenarioResult& result) {
   observe::Table table{.title = fmt::format("Time of each epoch of {:g} iterations (* cured)",
-                                            least_epoch_work(*result.chapter)),
+                                            least_epoch_work(*result.scenario)),
                        .columns = {"loop"}};
   size_t most = 0;
   for (const LoopResult& loop : result.loops) most = std::max(most, loop.epochs_ns.size());
   if (most == 0) return table;
   for (size_t e = 1; e <= most; ++e) table.columns.push_back(fmt::format("{}", e));
   for (size_t i = 0; i < result.loops.size(); ++i) {
-    std::vector<std::string> row{marked_name(result.chapter->loops[i])};
+    std::vector<std::string> row{marked_name(result.scenario->loops[i])};
     for (const double ns : comparable_epochs(result, i)) row.push_back(duration_text(ns));
     row.resize(most + 1, "-");
     table.rows.push_back(std::move(row));
-    if (epoch_work(result.chapter->loops[i]) != least_epoch_work(*result.chapter))
+    if (epoch_work(result.scenario->loops[i]) != least_epoch_work(*result.scenario))
       table.says = "Longer epochs are scaled to the same number of iterations.";
   }
   return table;
 }
 
-std::string chapter_text(const ChapterResult& result, bool verbose) {
-  std::string text =
-      fmt::format("\n{}: \"{}\"\n\n{}", result.chapter->name, result.chapter->complaint, loops_text(result));
+std::string scenario_text(const ScenarioResult& result, bool verbose) {
+  std::string text = fmt::format("\n{}: \"{}\"\n\n{}", result.scenario->name, result.scenario->complaint,
+                                 loops_text(result));
   for (const Diagnosis& diagnosis : diagnoses_of(result)) text += diagnosis_text(diagnosis);
   if (verbose) text += details_text(result);
   return text + findings_text(result);

@@ -1,24 +1,24 @@
-// What `isochron compare` prints of a chapter.
+// What `isochron compare` prints of a scenario.
 #pragma once
 
 #include <string>
 
-#include "isochron/apps/compare/chapter.h"
+#include "isochron/apps/compare/scenarios/scenario.h"
 
 namespace isochron::apps {
 
 /// One table of the loops, then what is wrong with which, since when, why and what to do. `verbose`: also the
-/// epochs, the numbers and reasons behind each verdict, the loops' notes and the chapter's tables. Ends with
+/// epochs, the numbers and reasons behind each verdict, the loops' notes and the scenario's tables. Ends with
 /// a newline.
-std::string chapter_text(const ChapterResult& result, bool verbose);
+std::string scenario_text(const ScenarioResult& result, bool verbose);
 
 /// Memory and disk in one cell: "growing +644.00 MB", "growing +16.30 MB on disk".
 std::string memory_cell(const observe::RunReport& report);
 
 /// A row a loop, a column an epoch, each epoch as many of the document's iterations as the loops' shortest;
 /// no row where no epoch was timed.
-observe::Table epochs_table(const ChapterResult& result);
-/// ns of each epoch of the chapter's i-th loop, for as many iterations as those of the table.
-std::vector<double> comparable_epochs(const ChapterResult& result, size_t i);
+observe::Table epochs_table(const ScenarioResult& result);
+/// ns of each epoch of the scenario's i-th loop, for as many iterations as those of the table.
+std::vector<double> comparable_epochs(const ScenarioResult& result, size_t i);
 
 }  // namespace isochron::apps

@@ -18,12 +18,12 @@
 #include "isochron/apps/train/families.h"
 #include "isochron/apps/train/optimizers.h"
 #include "isochron/apps/train/session.h"
-#include "isochron/backends/choices.h"
-#include "isochron/core/error.h"
-#include "isochron/core/run_folder.h"
-#include "isochron/core/threads.h"
+#include "isochron/backends/common/choices.h"
+#include "isochron/core/base/error.h"
+#include "isochron/core/files/run_folder.h"
+#include "isochron/core/process/threads.h"
 #include "isochron/memory/cuda/gpu.h"
-#include "isochron/train/checkpoint_folder.h"
+#include "isochron/train/callbacks/checkpoint_folder.h"
 
 namespace isochron::apps {
 

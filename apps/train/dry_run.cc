@@ -4,8 +4,8 @@
 #include <cstdio>
 
 #include "isochron/apps/train/optimizers.h"
-#include "isochron/graph/captured.h"
-#include "isochron/nn/module.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/nn/module/module.h"
 
 namespace isochron::apps {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "isochron/apps/train/options.h"
 #include "isochron/optim/optimizer.h"
-#include "isochron/train/trainer.h"
+#include "isochron/train/loop/trainer.h"
 
 namespace isochron::apps {
 

@@ -6,10 +6,10 @@
 
 #include "isochron/apps/train/families.h"
 #include "isochron/apps/train/session.h"
-#include "isochron/data/datasets.h"
-#include "isochron/nn/losses.h"
-#include "isochron/nn/models.h"
-#include "isochron/ops/shape_ops.h"
+#include "isochron/data/sources/datasets.h"
+#include "isochron/nn/losses/losses.h"
+#include "isochron/nn/models/models.h"
+#include "isochron/ops/shape/shape_ops.h"
 
 namespace isochron::apps {
 namespace {

@@ -7,15 +7,15 @@
 
 #include "isochron/apps/train/families.h"
 #include "isochron/apps/train/session.h"
-#include "isochron/data/cifar.h"
-#include "isochron/nn/losses.h"
-#include "isochron/nn/metrics.h"
-#include "isochron/nn/models.h"
-#include "isochron/nn/resnet.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/interpolation.h"
-#include "isochron/ops/reduction.h"
-#include "isochron/ops/slicing.h"
+#include "isochron/data/sources/cifar.h"
+#include "isochron/nn/losses/losses.h"
+#include "isochron/nn/losses/metrics.h"
+#include "isochron/nn/models/models.h"
+#include "isochron/nn/models/resnet.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/shape/interpolation.h"
+#include "isochron/ops/shape/slicing.h"
 
 namespace isochron::apps {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "isochron/core/device.h"
-#include "isochron/graph/precision.h"
-#include "isochron/observe/worker.h"
+#include "isochron/core/tensor/device.h"
+#include "isochron/graph/passes/precision.h"
+#include "isochron/observe/interleaved/worker.h"
 
 namespace isochron::apps {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "isochron/apps/train/session.h"
-#include "isochron/observe/run_record.h"
+#include "isochron/observe/export/run_record.h"
 
 namespace isochron::apps {
 

@@ -3,11 +3,11 @@
 
 #include "isochron/apps/train/families.h"
 #include "isochron/apps/train/session.h"
-#include "isochron/core/clock.h"
-#include "isochron/data/dataset.h"
-#include "isochron/nn/losses.h"
-#include "isochron/nn/models.h"
-#include "isochron/ops/random.h"
+#include "isochron/core/base/clock.h"
+#include "isochron/data/pipeline/dataset.h"
+#include "isochron/nn/losses/losses.h"
+#include "isochron/nn/models/models.h"
+#include "isochron/ops/random/random.h"
 
 namespace isochron::apps {
 namespace {

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "isochron/core/error.h"
-#include "isochron/core/event.h"
+#include "isochron/core/base/error.h"
+#include "isochron/core/telemetry/event.h"
 
 namespace isochron::apps {
 namespace {

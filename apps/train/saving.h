@@ -5,8 +5,8 @@
 #include <string>
 
 #include "isochron/apps/train/options.h"
-#include "isochron/train/callback.h"
-#include "isochron/train/model_checkpoint.h"
+#include "isochron/train/callbacks/callback.h"
+#include "isochron/train/callbacks/model_checkpoint.h"
 
 namespace isochron::apps {
 

@@ -9,17 +9,17 @@
 #include "isochron/apps/train/dry_run.h"
 #include "isochron/apps/train/optimizers.h"
 #include "isochron/apps/train/page.h"
-#include "isochron/backends/vector_target.h"
-#include "isochron/core/checked.h"
-#include "isochron/core/clock.h"
-#include "isochron/core/crc32c.h"
-#include "isochron/core/file.h"
-#include "isochron/core/threads.h"
-#include "isochron/nn/initializers.h"
-#include "isochron/observe/kernel_table.h"
-#include "isochron/observe/page.h"
-#include "isochron/ops/random.h"
-#include "isochron/train/checkpoint_folder.h"
+#include "isochron/backends/common/vector_target.h"
+#include "isochron/core/base/checked.h"
+#include "isochron/core/base/clock.h"
+#include "isochron/core/base/crc32c.h"
+#include "isochron/core/files/file.h"
+#include "isochron/core/process/threads.h"
+#include "isochron/nn/module/initializers.h"
+#include "isochron/observe/export/kernel_table.h"
+#include "isochron/observe/export/page.h"
+#include "isochron/ops/random/random.h"
+#include "isochron/train/callbacks/checkpoint_folder.h"
 
 namespace isochron::apps {
 namespace {
@@ -156,7 +156,7 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
       optimizer_name_, learning_rate_, settings_.warmup_share > 0 ? " after warm-up" : "",
       settings_.decay ? ", cosine decay" : "");
   if (options_.precision != Precision::kF32 && options_.device.is_cpu())
-    fmt::print("{}\n", ops::narrow_arithmetic(options_.precision));
+    fmt::print("{}\n", ops::half_arithmetic(options_.precision));
   std::fflush(stdout);
   fit_options.epochs = epochs_;
   fit_options.recorder = &recorder_;

@@ -5,14 +5,14 @@
 
 #include "isochron/apps/train/families.h"
 #include "isochron/apps/train/session.h"
-#include "isochron/data/text.h"
-#include "isochron/graph/apply.h"
-#include "isochron/nn/gpt.h"
-#include "isochron/nn/losses.h"
-#include "isochron/ops/creation.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/indexing.h"
-#include "isochron/ops/shape_ops.h"
+#include "isochron/data/formats/text.h"
+#include "isochron/graph/capture/apply.h"
+#include "isochron/nn/losses/losses.h"
+#include "isochron/nn/models/gpt.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/indexing/indexing.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/shape_ops.h"
 
 namespace isochron::apps {
 namespace {

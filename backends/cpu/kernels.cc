@@ -1,48 +1,48 @@
 #include "isochron/backends/cpu/kernels.h"
 
-#include "isochron/backends/cpu/attention.h"
-#include "isochron/backends/cpu/control.h"
-#include "isochron/backends/cpu/convolution.h"
-#include "isochron/backends/cpu/cumulative.h"
-#include "isochron/backends/cpu/debug.h"
-#include "isochron/backends/cpu/embedding_bag.h"
-#include "isochron/backends/cpu/float8.h"
-#include "isochron/backends/cpu/fused.h"
-#include "isochron/backends/cpu/group_norm.h"
-#include "isochron/backends/cpu/indexed.h"
-#include "isochron/backends/cpu/interpolation.h"
-#include "isochron/backends/cpu/linalg.h"
-#include "isochron/backends/cpu/matmul.h"
-#include "isochron/backends/cpu/norm_updates.h"
-#include "isochron/backends/cpu/normalization.h"
-#include "isochron/backends/cpu/optimizer_updates.h"
-#include "isochron/backends/cpu/placement.h"
-#include "isochron/backends/cpu/pooling.h"
-#include "isochron/backends/cpu/random.h"
-#include "isochron/backends/cpu/recurrent.h"
-#include "isochron/backends/cpu/row_updates.h"
-#include "isochron/backends/cpu/softmax.h"
-#include "isochron/backends/cpu/sorting.h"
-#include "isochron/backends/cpu/strided_copy.h"
-#include "isochron/backends/cpu/tensor_lists.h"
-#include "isochron/backends/matmul_add.h"
-#include "isochron/backends/vector_target.h"
-#include "isochron/graph/stored.h"
+#include "isochron/backends/common/matmul_add.h"
+#include "isochron/backends/common/vector_target.h"
+#include "isochron/backends/cpu/attention/attention.h"
+#include "isochron/backends/cpu/control/control.h"
+#include "isochron/backends/cpu/control/debug.h"
+#include "isochron/backends/cpu/convolution/convolution.h"
+#include "isochron/backends/cpu/convolution/pooling.h"
+#include "isochron/backends/cpu/elementwise/float8.h"
+#include "isochron/backends/cpu/elementwise/fused.h"
+#include "isochron/backends/cpu/indexing/embedding_bag.h"
+#include "isochron/backends/cpu/indexing/indexed.h"
+#include "isochron/backends/cpu/indexing/row_updates.h"
+#include "isochron/backends/cpu/linalg/linalg.h"
+#include "isochron/backends/cpu/matmul/matmul.h"
+#include "isochron/backends/cpu/normalization/group_norm.h"
+#include "isochron/backends/cpu/normalization/norm_updates.h"
+#include "isochron/backends/cpu/normalization/normalization.h"
+#include "isochron/backends/cpu/optimizer/optimizer_updates.h"
+#include "isochron/backends/cpu/random/random.h"
+#include "isochron/backends/cpu/recurrent/recurrent.h"
+#include "isochron/backends/cpu/reduction/cumulative.h"
+#include "isochron/backends/cpu/reduction/softmax.h"
+#include "isochron/backends/cpu/reduction/sorting.h"
+#include "isochron/backends/cpu/shape/interpolation.h"
+#include "isochron/backends/cpu/shape/placement.h"
+#include "isochron/backends/cpu/shape/strided_copy.h"
+#include "isochron/backends/cpu/shape/tensor_lists.h"
+#include "isochron/graph/ir/half_storage.h"
 
 namespace isochron::ops {
 namespace {
 
 using graph::DefinedCall;
-using graph::is_stored;
+using graph::has_half_storage;
 using graph::Kernel;
 using graph::KernelRequest;
-using enum graph::StoredDtypes;
+using enum graph::StorageDtypes;
 
 template <ConvolutionPass kPass>
 std::unique_ptr<Kernel> convolution(const KernelRequest& request) {
   const ConvolutionShape shape = convolution_shape(kPass, DefinedCall(request).call);
-  return is_stored(request) ? prepare_stored_convolution(kPass, shape, request)
-                            : prepare_convolution(kPass, shape, request);
+  return has_half_storage(request) ? prepare_half_convolution(kPass, shape, request)
+                                   : prepare_convolution(kPass, shape, request);
 }
 
 template <Pooling kPooling>

@@ -1,11 +1,11 @@
 // The kernels of the CPU by op.
 #pragma once
 
-#include "isochron/graph/backend.h"
+#include "isochron/graph/ir/backend.h"
 
 namespace isochron::ops {
 
-/// Filled on the first call. Throws as limit_vector_target (backends/vector_target.h).
+/// Filled on the first call. Throws as limit_vector_target (backends/common/vector_target.h).
 graph::KernelTable& cpu_kernels();
 
 }  // namespace isochron::ops

@@ -1,4 +1,4 @@
-#include "isochron/backends/libraries.h"
+#include "isochron/backends/common/libraries.h"
 
 #include <dnnl.h>
 #include <fmt/format.h>

@@ -7,7 +7,7 @@
 
 #include "isochron/backends/cuda/kernel_text.h"
 #include "isochron/backends/cuda/texts.h"
-#include "isochron/core/error.h"
+#include "isochron/core/base/error.h"
 
 namespace isochron::ops {
 namespace {
@@ -24,7 +24,7 @@ constexpr int64_t kMostSplits = 64;
 
 std::string functions_of(DType dtype) {
   if (is_floating(dtype)) return fmt::format("Floats<{}>", computed_type(dtype));
-  return dtype == DType::kBool ? "Truth" : fmt::format("Whole<{}>", stored_type(dtype));
+  return dtype == DType::kBool ? "Truth" : fmt::format("Whole<{}>", storage_type(dtype));
 }
 
 /// Whether the CPU's kernels have it too.
@@ -96,10 +96,10 @@ class Writer {
     std::string text;
     for (size_t r = 0; r < program_.operands.size(); ++r) {
       if (!program_.operands[r].immediate)
-        text += fmt::format("const {}* in{}, ", stored_type(program_.operands[r].spec.dtype), r);
+        text += fmt::format("const {}* in{}, ", storage_type(program_.operands[r].spec.dtype), r);
     }
     for (size_t o = 0; o < program_.outputs.size(); ++o)
-      text += fmt::format("{}* out{}, ", stored_type(program_.register_dtype(program_.outputs[o].reg)), o);
+      text += fmt::format("{}* out{}, ", storage_type(program_.register_dtype(program_.outputs[o].reg)), o);
     return text + "void* workspace";
   }
 
@@ -152,13 +152,13 @@ class Writer {
       for (int k = 0; k < graph::element_op_arity(instruction.op); ++k) text += (k > 0 ? ", " : "") + reg(k);
       text += ")";
     }
-    return is_half(instruction.dtype) ? fmt::format("rounded<{}>({})", stored_type(instruction.dtype), text)
+    return is_half(instruction.dtype) ? fmt::format("rounded<{}>({})", storage_type(instruction.dtype), text)
                                       : text;
   }
 
   std::string store_text(size_t output, const std::string& index, const std::string& value) const {
     return fmt::format("out{}[{}] = Store<{}>::of({});\n", output, index,
-                       stored_type(program_.register_dtype(program_.outputs[output].reg)), value);
+                       storage_type(program_.register_dtype(program_.outputs[output].reg)), value);
   }
 
   void begin_function(const std::string& function) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "isochron/graph/element_op.h"
+#include "isochron/graph/ir/element_op.h"
 
 namespace isochron::ops {
 

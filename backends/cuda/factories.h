@@ -1,13 +1,13 @@
-// Factories of kernels for a device (graph/backend.h): text is added to the request's module, and launched
+// Factories of kernels for a device (graph/ir/backend.h): text is added to the request's module, and launched
 // once that is loaded. All results are the same bits at each run.
 #pragma once
 
 #include <memory>
 
-#include "isochron/graph/kernel.h"
-#include "isochron/ops/attention.h"
-#include "isochron/ops/convolution.h"
-#include "isochron/ops/pooling.h"
+#include "isochron/graph/ir/kernel.h"
+#include "isochron/ops/attention/attention.h"
+#include "isochron/ops/convolution/convolution.h"
+#include "isochron/ops/convolution/pooling.h"
 
 namespace isochron::ops {
 
@@ -59,7 +59,7 @@ std::unique_ptr<graph::Kernel> prepare_attention_cuda(const AttentionShape& shap
                                                       const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_attention_gradient_cuda(const AttentionShape& shape,
                                                                const graph::KernelRequest& request);
-/// All rows with a rule of ops/update_settings.h.
+/// All rows with a rule of ops/optimizer/update_settings.h.
 std::unique_ptr<graph::Kernel> prepare_update_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_cond_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_while_loop_cuda(const graph::KernelRequest& request);

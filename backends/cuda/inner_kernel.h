@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "isochron/graph/stored.h"
-#include "isochron/ops/registry.h"
+#include "isochron/graph/ir/half_storage.h"
+#include "isochron/ops/rows/registry.h"
 
 namespace isochron::ops {
 

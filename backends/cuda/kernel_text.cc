@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "isochron/core/error.h"
+#include "isochron/core/base/error.h"
 
 namespace isochron::ops {
 
@@ -40,15 +40,13 @@ std::string offset_text(const std::string& index, const std::vector<IndexAxis>& 
   return text.empty() ? fmt::format("0{}", suffix) : text;
 }
 
-std::string_view stored_type(DType dtype) {
+std::string_view storage_type(DType dtype) {
   constexpr std::string_view kTypes[kDTypeCount] = {"double",    "float", "float16",       "bfloat16",
                                                     "long long", "int",   "unsigned char", "bool"};
   return kTypes[static_cast<int>(dtype)];
 }
 
-bool is_half(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
-
-std::string_view computed_type(DType dtype) { return is_half(dtype) ? "float" : stored_type(dtype); }
+std::string_view computed_type(DType dtype) { return is_half(dtype) ? "float" : storage_type(dtype); }
 
 std::string exact_text(double value) {
   return fmt::format("double_of({:#x}ull)", std::bit_cast<uint64_t>(value));
@@ -70,7 +68,7 @@ std::string number_text(double value, DType dtype) {
     case DType::kBool:
       return value != 0 ? "true" : "false";
     default:
-      return fmt::format("static_cast<{}>({}LL)", stored_type(dtype), static_cast<int64_t>(value));
+      return fmt::format("static_cast<{}>({}LL)", storage_type(dtype), static_cast<int64_t>(value));
   }
 }
 

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "isochron/core/dtype.h"
-#include "isochron/core/shape.h"
-#include "isochron/graph/kernel.h"
-#include "isochron/ops/window.h"
+#include "isochron/core/tensor/dtype.h"
+#include "isochron/core/tensor/shape.h"
+#include "isochron/graph/ir/kernel.h"
+#include "isochron/ops/convolution/window.h"
 
 namespace isochron::ops {
 
@@ -29,9 +29,8 @@ std::vector<IndexAxis> joined_axes(const Shape& shape, const Strides& strides);
 std::string offset_text(const std::string& index, const std::vector<IndexAxis>& axes,
                         std::string_view suffix = "u");
 
-bool is_half(DType dtype);
 /// How the prelude calls what is stored in memory, and what is computed with.
-std::string_view stored_type(DType dtype);
+std::string_view storage_type(DType dtype);
 std::string_view computed_type(DType dtype);
 
 /// `value` to the bit.

@@ -1,7 +1,7 @@
 #include "isochron/backends/cuda/kernels.h"
 
 #include "isochron/backends/cuda/factories.h"
-#include "isochron/graph/stored.h"
+#include "isochron/graph/ir/half_storage.h"
 
 namespace isochron::ops {
 namespace {
@@ -9,7 +9,7 @@ namespace {
 using graph::DefinedCall;
 using graph::Kernel;
 using graph::KernelRequest;
-using enum graph::StoredDtypes;
+using enum graph::StorageDtypes;
 
 template <ConvolutionPass kPass>
 std::unique_ptr<Kernel> convolution(const KernelRequest& request) {

@@ -1,7 +1,7 @@
 // The kernels of CUDA devices by op.
 #pragma once
 
-#include "isochron/graph/backend.h"
+#include "isochron/graph/ir/backend.h"
 
 namespace isochron::ops {
 

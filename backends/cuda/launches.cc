@@ -1,7 +1,7 @@
 #include "isochron/backends/cuda/launches.h"
 
 #include "isochron/backends/cuda/element_source.h"
-#include "isochron/core/error.h"
+#include "isochron/core/base/error.h"
 
 namespace isochron::ops {
 

@@ -8,8 +8,8 @@
 
 #include "isochron/backends/cuda/kernel_text.h"
 #include "isochron/core/cuda/kernel_module.h"
-#include "isochron/graph/element_op.h"
-#include "isochron/graph/kernel.h"
+#include "isochron/graph/ir/element_op.h"
+#include "isochron/graph/ir/kernel.h"
 
 namespace isochron::ops {
 
@@ -41,18 +41,18 @@ class LaunchKernel final : public graph::Kernel {
   /// out0`, ..., `void* workspace`, with the names `type` gives the call's dtypes; outputs that nobody reads
   /// are null. The body of one whose threads wait for each other begins with "// threads meet".
   void add(const graph::KernelRequest& request, std::string_view body, const cuda::LaunchSize& size,
-           std::string_view (*type)(DType) = stored_type) {
+           std::string_view (*type)(DType) = storage_type) {
     add(request, body, size, all_, type);
   }
   /// One with these parameters and `workspace`.
   void add(const graph::KernelRequest& request, std::string_view body, const cuda::LaunchSize& size,
-           std::vector<Slot> slots, std::string_view (*type)(DType) = stored_type);
+           std::vector<Slot> slots, std::string_view (*type)(DType) = storage_type);
   /// One whose threads each run `body`, without those above, for one `i` in [0, elems); none for none.
   void add_loop(const graph::KernelRequest& request, int64_t elems, std::string_view body,
-                std::vector<Slot> slots, std::string_view (*type)(DType) = stored_type);
+                std::vector<Slot> slots, std::string_view (*type)(DType) = storage_type);
   /// The same with all of the call's tensors.
   void add_loop(const graph::KernelRequest& request, int64_t elems, std::string_view body,
-                std::string_view (*type)(DType) = stored_type) {
+                std::string_view (*type)(DType) = storage_type) {
     add_loop(request, elems, body, all_, type);
   }
   /// An element program whose operands are the call's inputs and whose outputs are its outputs.

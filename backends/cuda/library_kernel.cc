@@ -7,10 +7,10 @@
 #include <string_view>
 #include <utility>
 
-#include "isochron/backends/choices.h"
-#include "isochron/core/checked.h"
-#include "isochron/core/error.h"
-#include "isochron/core/event.h"
+#include "isochron/backends/common/choices.h"
+#include "isochron/core/base/checked.h"
+#include "isochron/core/base/error.h"
+#include "isochron/core/telemetry/event.h"
 
 namespace isochron::ops {
 namespace {

@@ -43,9 +43,9 @@ cuda::LibraryCalls ways_that_keep_nan(cuda::Context& context, cuda::LibraryCalls
                                       const std::vector<size_t>& bytes, size_t result, DType dtype);
 
 /// One of `ways`, those that the library expects to be fastest first: the fastest of them (see choose in
-/// backends/choices.h), timed on memory of their own, which is given back; the first where there is none left
-/// to time with. Ways that fail, or can't be captured, are left out. `library`: its name and version;
-/// `bytes`: of each tensor. Null: there is none, which is told as an event kNotice.
+/// backends/common/choices.h), timed on memory of their own, which is given back; the first where there is
+/// none left to time with. Ways that fail, or can't be captured, are left out. `library`: its name and
+/// version; `bytes`: of each tensor. Null: there is none, which is told as an event kNotice.
 std::unique_ptr<cuda::LibraryCall> choose_way(const graph::KernelRequest& request, const std::string& library,
                                               cuda::LibraryCalls ways, const std::vector<size_t>& bytes);
 

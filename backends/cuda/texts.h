@@ -6,23 +6,24 @@
 
 namespace isochron::backends::texts {
 
-extern const std::string_view kScalarFunctors;  // ops/scalar_functors.h
-extern const std::string_view kFunctors;        // ops/functors-inl.h
-extern const std::string_view kAttention;       // backends/cuda/attention_text.h
-extern const std::string_view kBlockSizes;      // backends/cuda/block_sizes.h
-extern const std::string_view kConvolution;  // backends/cuda/convolution_text.h, behind kMatmul and kWindow
-extern const std::string_view kElementPrelude;  // backends/cuda/element_prelude.h
-extern const std::string_view kFloat8;          // ops/float8_numbers.h, behind kElementPrelude
-extern const std::string_view kLoops;           // backends/cuda/loop_text.h
-extern const std::string_view kMatmul;          // backends/cuda/matmul_text.h
-extern const std::string_view kPooling;         // backends/cuda/pooling_text.h, behind kWindow
-extern const std::string_view kRandom;          // backends/cuda/random_text.h
-extern const std::string_view kRecurrent;       // backends/cuda/recurrent_text.h, behind kRecurrentStep
-extern const std::string_view kRecurrentStep;   // backends/cuda/recurrent_step.h
-extern const std::string_view kRows;            // backends/cuda/rows_text.h
-extern const std::string_view kUpdateNumbers;   // ops/update_numbers.h
-extern const std::string_view kUpdateRules;     // ops/update_rules-inl.h
-extern const std::string_view kUpdate;          // backends/cuda/update_text.h
-extern const std::string_view kWindow;          // backends/cuda/window_text.h
+extern const std::string_view kScalarFunctors;  // ops/elementwise/scalar_functors.h
+extern const std::string_view kFunctors;        // ops/elementwise/functors-inl.h
+extern const std::string_view kAttention;       // backends/cuda/texts/attention_text.h
+extern const std::string_view kBlockSizes;      // backends/cuda/texts/block_sizes.h
+extern const std::string_view
+    kConvolution;  // backends/cuda/texts/convolution_text.h, behind kMatmul and kWindow
+extern const std::string_view kElementPrelude;  // backends/cuda/texts/element_prelude.h
+extern const std::string_view kFloat8;          // ops/elementwise/float8_numbers.h, behind kElementPrelude
+extern const std::string_view kLoops;           // backends/cuda/texts/loop_text.h
+extern const std::string_view kMatmul;          // backends/cuda/texts/matmul_text.h
+extern const std::string_view kPooling;         // backends/cuda/texts/pooling_text.h, behind kWindow
+extern const std::string_view kRandom;          // backends/cuda/texts/random_text.h
+extern const std::string_view kRecurrent;       // backends/cuda/texts/recurrent_text.h, behind kRecurrentStep
+extern const std::string_view kRecurrentStep;   // backends/cuda/texts/recurrent_step.h
+extern const std::string_view kRows;            // backends/cuda/texts/rows_text.h
+extern const std::string_view kUpdateNumbers;   // ops/optimizer/update_numbers.h
+extern const std::string_view kUpdateRules;     // ops/optimizer/update_rules-inl.h
+extern const std::string_view kUpdate;          // backends/cuda/texts/update_text.h
+extern const std::string_view kWindow;          // backends/cuda/texts/window_text.h
 
 }  // namespace isochron::backends::texts

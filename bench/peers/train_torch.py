@@ -145,7 +145,7 @@ def train(model, optimizer, loss, epochs, steps_per_epoch, warmup_share, batches
 
 
 def initialize(model):
-    """The distributions of isochron's layers: see nn/initializers.h, nn/resnet.h, nn/gpt.h."""
+    """The distributions of isochron's layers: see nn/module/initializers.h, nn/models/resnet.h, nn/models/gpt.h."""
     import torch
     import torch_models
     from torch import nn

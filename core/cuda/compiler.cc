@@ -1,11 +1,11 @@
 #include "isochron/core/cuda/compiler.h"
 
-#include "isochron/core/cache_folder.h"
+#include "isochron/core/base/error.h"
 #include "isochron/core/cuda/driver.h"
 #include "isochron/core/cuda/kernel_cache.h"
 #include "isochron/core/cuda/linker.h"
 #include "isochron/core/cuda/shared_library.h"
-#include "isochron/core/error.h"
+#include "isochron/core/files/cache_folder.h"
 
 #ifdef ISOCHRON_CUDA
 #include <nvrtc.h>

@@ -1,6 +1,6 @@
 #include "isochron/core/cuda/driver.h"
 
-#include "isochron/core/error.h"
+#include "isochron/core/base/error.h"
 
 namespace isochron::cuda {
 

@@ -1,7 +1,7 @@
 // What this project asks of the CUDA driver, call by call. The machine's own (machine_driver) is loaded at
 // run time, so that a program built with CUDA starts without one, and says what is missing once a device is
 // asked for. Allocators, executor and transfers see only this interface; tests run them on a simulated device
-// (tests/support/simulated_driver.h).
+// (tests/support/simulated/simulated_driver.h).
 //
 // Every call may throw Error: kOutOfMemory where it says so, kDevice for anything else that the driver
 // refuses, with the call, the driver's name of the error and its text. After an error of a kernel the context
@@ -179,7 +179,7 @@ inline constexpr int kOldestDriver = 13000;
 /// "13.0" of 13000.
 std::string version_text(int version);
 
-/// Throws kUnsupported naming what was found, and the mend, for a device or driver that isn't served.
+/// Throws kUnsupported naming what was found, and the fix, for a device or driver that isn't served.
 void require_served(int driver_version);
 void require_served(int driver_version, const DeviceProperties& device);
 

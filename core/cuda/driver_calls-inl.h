@@ -4,8 +4,8 @@
 
 #include <cuda.h>
 
+#include "isochron/core/base/error.h"
 #include "isochron/core/cuda/shared_library.h"
-#include "isochron/core/error.h"
 
 namespace isochron::cuda {
 

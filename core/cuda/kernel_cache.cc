@@ -7,12 +7,12 @@
 #include <span>
 #include <string_view>
 
-#include "isochron/core/cache_folder.h"
-#include "isochron/core/crc32c.h"
-#include "isochron/core/error.h"
-#include "isochron/core/event.h"
-#include "isochron/core/file.h"
-#include "isochron/core/hash.h"
+#include "isochron/core/base/crc32c.h"
+#include "isochron/core/base/error.h"
+#include "isochron/core/base/hash.h"
+#include "isochron/core/files/cache_folder.h"
+#include "isochron/core/files/file.h"
+#include "isochron/core/telemetry/event.h"
 
 namespace isochron::cuda {
 namespace {

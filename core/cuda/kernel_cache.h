@@ -1,6 +1,7 @@
-// Compiled kernels that outlive the process: a file each in the user's cache folder (core/cache_folder.h),
-// under a name that depends on the text, the device and the compiler's version. A file that isn't whole, or
-// of something else, counts for nothing and is replaced; a folder that can't be written costs a notice.
+// Compiled kernels that outlive the process: a file each in the user's cache folder
+// (core/files/cache_folder.h), under a name that depends on the text, the device and the compiler's version.
+// A file that isn't whole, or of something else, counts for nothing and is replaced; a folder that can't be
+// written costs a notice.
 #pragma once
 
 #include <filesystem>

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "isochron/core/error.h"
+#include "isochron/core/base/error.h"
 
 namespace isochron::cuda {
 

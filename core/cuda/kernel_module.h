@@ -11,7 +11,7 @@
 
 #include "isochron/core/cuda/driver.h"
 #include "isochron/core/cuda/kernel_sources.h"
-#include "isochron/core/device.h"
+#include "isochron/core/tensor/device.h"
 
 namespace isochron::cuda {
 

@@ -1,24 +1,29 @@
 // Where a device's kernels come from.
 #pragma once
 
-#include "isochron/core/cuda/attention.h"
+#include <vector>
+
 #include "isochron/core/cuda/compiler.h"
-#include "isochron/core/cuda/convolutions.h"
-#include "isochron/core/cuda/products.h"
+#include "isochron/core/cuda/library_call.h"
 
 namespace isochron::cuda {
 
 struct KernelSources {
   Compiler* compiler = nullptr;
-  // Null: they are compiled as other kernels are.
-  ProductLibrary* products = nullptr;
-  ConvolutionLibrary* convolutions = nullptr;
-  AttentionLibrary* attention = nullptr;
+  std::vector<AnyKernelLibrary*> libraries = {};
+
+  /// The one that computes what a Spec describes. Null: its kernels are compiled as others are.
+  template <typename Spec>
+  KernelLibrary<Spec>* library() const {
+    for (AnyKernelLibrary* any : libraries) {
+      if (auto* library = dynamic_cast<KernelLibrary<Spec>*>(any)) return library;
+    }
+    return nullptr;
+  }
 };
 
-/// Those of this machine. Throws as machine_compiler does.
-inline KernelSources machine_sources() {
-  return {&machine_compiler(), machine_products(), machine_convolutions(), machine_attention()};
-}
+/// Those of this machine; backends/cuda/libraries/machine_sources.cc defines it. Throws as machine_compiler
+/// does.
+KernelSources machine_sources();
 
 }  // namespace isochron::cuda

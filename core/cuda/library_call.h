@@ -33,12 +33,17 @@ inline constexpr size_t kMostLibraryWorkspace = size_t{32} << 20;
 /// How many of a library's ways are compared by timing.
 inline constexpr int kMostLibraryCalls = 8;
 
+/// A library of kernels; what it computes is known to those who ask for it.
+class AnyKernelLibrary {
+ public:
+  virtual ~AnyKernelLibrary() = default;
+  virtual int64_t version() = 0;
+};
+
 /// A library that computes what a Spec describes.
 template <typename Spec>
-class KernelLibrary {
+class KernelLibrary : public AnyKernelLibrary {
  public:
-  virtual ~KernelLibrary() = default;
-  virtual int64_t version() = 0;
   /// At most kMostLibraryCalls ways, those first that the library expects to be fastest; empty where it has
   /// none. The spec says which tensors they take. Throws kDevice, and kInvalidArgument for a spec that
   /// contradicts itself.

@@ -7,8 +7,8 @@
 
 #include <filesystem>
 
+#include "isochron/core/base/error.h"
 #include "isochron/core/cuda/shared_library.h"
-#include "isochron/core/error.h"
 
 namespace isochron::cuda {
 

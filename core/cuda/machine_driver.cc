@@ -8,10 +8,10 @@
 #include <mutex>
 #include <vector>
 
+#include "isochron/core/base/error.h"
 #include "isochron/core/cuda/driver.h"
 #include "isochron/core/cuda/driver_calls-inl.h"
 #include "isochron/core/cuda/shared_library.h"
-#include "isochron/core/error.h"
 
 namespace isochron::cuda {
 namespace {

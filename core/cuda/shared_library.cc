@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "isochron/core/error.h"
+#include "isochron/core/base/error.h"
 
 namespace isochron::cuda {
 
-SharedLibrary::SharedLibrary(std::string what, std::initializer_list<const char*> names, const char* mend)
+SharedLibrary::SharedLibrary(std::string what, std::initializer_list<const char*> names, const char* fix)
     : what_(std::move(what)) {
   std::string tried, text;
   for (const char* name : names) {
@@ -18,7 +18,7 @@ SharedLibrary::SharedLibrary(std::string what, std::initializer_list<const char*
     if (const char* reason = dlerror(); reason != nullptr && text.empty()) text = reason;
     tried += (tried.empty() ? "" : ", ") + std::string(name);
   }
-  fail(ErrorCode::kUnsupported, "cuda", "{} is not found: {} ({}); {}", what_, tried, text, mend);
+  fail(ErrorCode::kUnsupported, "cuda", "{} is not found: {} ({}); {}", what_, tried, text, fix);
 }
 
 SharedLibrary::~SharedLibrary() {

@@ -5,16 +5,16 @@
 #include <string>
 #include <string_view>
 
-#include "isochron/core/error.h"
-#include "isochron/core/event.h"
+#include "isochron/core/base/error.h"
+#include "isochron/core/telemetry/event.h"
 
 namespace isochron::cuda {
 
 class SharedLibrary {
  public:
   /// The first of `names` that the system's loader finds. Throws kUnsupported naming them, with the loader's
-  /// text and `mend`.
-  SharedLibrary(std::string what, std::initializer_list<const char*> names, const char* mend);
+  /// text and `fix`.
+  SharedLibrary(std::string what, std::initializer_list<const char*> names, const char* fix);
   SharedLibrary(const SharedLibrary&) = delete;
   SharedLibrary& operator=(const SharedLibrary&) = delete;
   ~SharedLibrary();

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cassert>
 
-#include "isochron/core/counters.h"
-#include "isochron/core/error.h"
-#include "isochron/core/sealed.h"
+#include "isochron/core/base/error.h"
+#include "isochron/core/telemetry/counters.h"
+#include "isochron/core/telemetry/sealed.h"
 
 namespace isochron::cuda {
 namespace {

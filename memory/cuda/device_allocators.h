@@ -1,6 +1,6 @@
 // Device memory behind the interface of all allocators, so that limits, tags, logs and planted failures are
-// the adaptors of memory/adaptors.h. What they hand out is an address on the device, not to be touched by the
-// host.
+// the adaptors of memory/allocators/adaptors.h. What they hand out is an address on the device, not to be
+// touched by the host.
 //
 // All assume that whoever uses the memory does so in one stream, or has waited: a block that comes back may
 // be handed out again while the device still works on what it held, which is right as long as the next user's
@@ -16,7 +16,7 @@
 #include <string>
 #include <utility>
 
-#include "isochron/memory/allocator.h"
+#include "isochron/memory/allocators/allocator.h"
 #include "isochron/memory/cuda/device_range.h"
 
 namespace isochron::cuda {

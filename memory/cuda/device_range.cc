@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "isochron/core/checked.h"
-#include "isochron/core/counters.h"
-#include "isochron/core/error.h"
+#include "isochron/core/base/checked.h"
+#include "isochron/core/base/error.h"
+#include "isochron/core/telemetry/counters.h"
 
 namespace isochron::cuda {
 namespace {

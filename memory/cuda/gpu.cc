@@ -5,7 +5,7 @@
 #include <mutex>
 #include <utility>
 
-#include "isochron/core/error.h"
+#include "isochron/core/base/error.h"
 
 namespace isochron::cuda {
 namespace {

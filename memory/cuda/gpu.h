@@ -8,7 +8,7 @@
 
 #include "isochron/core/cuda/driver.h"
 #include "isochron/core/cuda/kernel_sources.h"
-#include "isochron/core/tensor.h"
+#include "isochron/core/tensor/tensor.h"
 #include "isochron/memory/cuda/device_allocators.h"
 
 namespace isochron::cuda {

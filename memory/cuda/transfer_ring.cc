@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "isochron/core/checked.h"
-#include "isochron/core/clock.h"
-#include "isochron/core/counters.h"
-#include "isochron/core/error.h"
+#include "isochron/core/base/checked.h"
+#include "isochron/core/base/clock.h"
+#include "isochron/core/base/error.h"
+#include "isochron/core/telemetry/counters.h"
 
 namespace isochron::cuda {
 namespace {

@@ -6,9 +6,9 @@
 #include <fstream>
 
 #include "apps/command.h"
-#include "isochron/apps/iteration_times.h"
-#include "isochron/apps/time_units.h"
-#include "isochron/core/rng.h"
+#include "isochron/apps/analyze/iteration_times.h"
+#include "isochron/apps/analyze/time_units.h"
+#include "isochron/core/base/rng.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
 

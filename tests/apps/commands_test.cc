@@ -5,9 +5,9 @@
 #include <set>
 
 #include "apps/command.h"
-#include "isochron/backends/vector_target.h"
-#include "isochron/core/file.h"
-#include "isochron/core/rng.h"
+#include "isochron/backends/common/vector_target.h"
+#include "isochron/core/base/rng.h"
+#include "isochron/core/files/file.h"
 #include "support/temp_folder.h"
 
 namespace isochron::apps {
@@ -118,10 +118,10 @@ TEST_F(Command, BenchMeasuresACaseInMixedPrecision) {
   };
   const nlohmann::json full = measured("f32");
   for (const std::string precision : {"mixed_bf16", "mixed_f16", "mixed_fp8"}) {
-    const nlohmann::json narrow = measured(precision);
-    EXPECT_EQ(narrow["precision"], precision);
-    EXPECT_EQ(narrow["heap_allocations"], 0);
-    EXPECT_LE(narrow["activation_bytes"], 0.55 * full["activation_bytes"].get<double>());
+    const nlohmann::json half = measured(precision);
+    EXPECT_EQ(half["precision"], precision);
+    EXPECT_EQ(half["heap_allocations"], 0);
+    EXPECT_LE(half["activation_bytes"], 0.55 * full["activation_bytes"].get<double>());
   }
   EXPECT_THAT(run_isochron("bench --case data --precision mixed_bf16"), Ends(2, "does not train"));
 }

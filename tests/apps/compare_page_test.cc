@@ -58,19 +58,19 @@ void add_level(LoopResult& result, const std::string& name, Flatness kind, doubl
 class ComparePage : public testing::Test {
  protected:
   ComparePage() {
-    chapter_.name = "chapter";
-    chapter_.complaint = "it slows";
-    chapter_.summary = "What there is to see.";
+    scenario_.name = "scenario";
+    scenario_.complaint = "it slows";
+    scenario_.summary = "What there is to see.";
     for (const char* name : {"slow", "pausing", "wrong", "full", "slowing"})
-      chapter_.loops.push_back({.name = name, .what = ""});
-    chapter_.loops[2].fault = KnownFault{"trains incorrectly", "lost sums", "keep the sums"};
-    chapter_.loops.push_back({.name = "cured", .what = "", .cured = true, .iterations_per_epoch = 100});
-    chapter_.loops.push_back({.name = "cured in tens",
-                              .what = "",
-                              .cured = true,
-                              .iterations_per_epoch = 100,
-                              .work_per_iteration = 10});
-    chapter_.loops[0].iterations_per_epoch = 100;
+      scenario_.loops.push_back({.name = name, .what = ""});
+    scenario_.loops[2].fault = KnownFault{"trains incorrectly", "lost sums", "keep the sums"};
+    scenario_.loops.push_back({.name = "cured", .what = "", .cured = true, .iterations_per_epoch = 100});
+    scenario_.loops.push_back({.name = "cured in tens",
+                               .what = "",
+                               .cured = true,
+                               .iterations_per_epoch = 100,
+                               .work_per_iteration = 10});
+    scenario_.loops[0].iterations_per_epoch = 100;
 
     add("slow", 3000, 3e4, 3e4).report.causes = {{"one by one", "capture it", ""},
                                                  {"stolen CPU time", "", ""}};
@@ -95,8 +95,8 @@ class ComparePage : public testing::Test {
     return result_.loops.back();
   }
 
-  Chapter chapter_;
-  ChapterResult result_{&chapter_, {}, {}};
+  Scenario scenario_;
+  ScenarioResult result_{&scenario_, {}, {}};
 };
 
 TEST_F(ComparePage, SaysWhatHappensSinceWhenAndWhyWorstFirst) {
@@ -115,11 +115,11 @@ TEST_F(ComparePage, SaysWhatHappensSinceWhenAndWhyWorstFirst) {
   ASSERT_EQ(list[2].causes.size(), 1u) << "the machine's are no cause to name here";
   EXPECT_EQ(list[3].what, "pauses every 404 iterations (memory taken), 82 % of its time");
   EXPECT_EQ(list[4].what, "trains incorrectly");
-  EXPECT_EQ(list[4].causes.at(0).mend, "keep the sums");
+  EXPECT_EQ(list[4].causes.at(0).fix, "keep the sums");
 }
 
 TEST_F(ComparePage, SpeaksOfTheDocumentsIterations) {
-  chapter_.loops[4].work_per_iteration = 10;
+  scenario_.loops[4].work_per_iteration = 10;
   EXPECT_THAT(diagnoses_of(result_)[0].what, HasSubstr("11.8 us to 48.2 us"));
   // Flat in the first half, twice as slow in the second.
   for (auto& [step_class, window] : result_.loops[4].report.windows) {
@@ -148,7 +148,7 @@ TEST_F(ComparePage, CountsInOneSentence) {
       "pauses periodically, 1 trains incorrectly. 2 of 2 cured loops stay flat.");
   result_.loops[6].report.time.kind = Flatness::kInconclusive;
   EXPECT_THAT(headline({&result_, 1}), HasSubstr(" 1 of 2 cured loops stay flat, 1 inconclusive."));
-  const std::vector<ChapterResult> none;
+  const std::vector<ScenarioResult> none;
   EXPECT_THAT(headline(none), HasSubstr("none slows down or grows"));
 }
 
@@ -172,8 +172,8 @@ TEST_F(ComparePage, ACuredLoopIsOnlyToldOfWhereItGrows) {
 }
 
 TEST_F(ComparePage, PrintsOneTableAndALineForEachCause) {
-  const std::string text = chapter_text(result_, false);
-  EXPECT_THAT(text, AllOf(HasSubstr("chapter: \"it slows\""), HasSubstr("mean    median  vs cured"),
+  const std::string text = scenario_text(result_, false);
+  EXPECT_THAT(text, AllOf(HasSubstr("scenario: \"it slows\""), HasSubstr("mean    median  vs cured"),
                           HasSubstr("cured in tens *"), HasSubstr("slowing: slows down"),
                           HasSubstr("since iteration 2,000\n    no cause found\n"),
                           HasSubstr("since the first iteration\n    also: takes 30.0x"),
@@ -181,20 +181,20 @@ TEST_F(ComparePage, PrintsOneTableAndALineForEachCause) {
                           HasSubstr("cause: another; cure: stop <it>\n")));
   EXPECT_THAT(text, Not(HasSubstr("Time of each epoch")));
   EXPECT_THAT(text, Not(HasSubstr("slope")));
-  EXPECT_THAT(chapter_text(result_, true),
+  EXPECT_THAT(scenario_text(result_, true),
               AllOf(HasSubstr("Time of each epoch"), HasSubstr("slope"), HasSubstr("What there is to see.")));
 }
 
 TEST_F(ComparePage, TellsWhatIsInconclusiveFromWhatIsNotAsExpected) {
-  EXPECT_THAT(chapter_text(result_, false), Not(HasSubstr("inconclusive")));
+  EXPECT_THAT(scenario_text(result_, false), Not(HasSubstr("inconclusive")));
   result_.loops[0].deviations = {{"kind", "the time is inconclusive", true}};
   result_.loops[1].deviations = {{"kind", "the time is inconclusive", true}};
   result_.loops[5].deviations = {{"kind", "the time is growing", false}};
-  const std::string text = chapter_text(result_, false);
+  const std::string text = scenario_text(result_, false);
   EXPECT_THAT(
       text,
       AllOf(HasSubstr("not as expected: cured: the time is growing\n"),
-            HasSubstr("short: slow, pausing\n    a longer run: isochron compare chapter --seconds 10")));
+            HasSubstr("short: slow, pausing\n    a longer run: isochron compare scenario --seconds 10")));
   EXPECT_THAT(text, Not(HasSubstr("not as expected: slow")));
 }
 
@@ -229,11 +229,11 @@ TEST_F(ComparePage, BeginsWithWhatAReaderIsToKnow) {
 TEST_F(ComparePage, MarksIteration1500OnlyWhereARunIsThatLong) {
   result_.loops.erase(result_.loops.begin() + 5, result_.loops.end());
   result_.loops.erase(result_.loops.begin(), result_.loops.begin() + 4);
-  chapter_.loops.erase(chapter_.loops.begin(),
-                       chapter_.loops.begin() + 4);  // the one of 1,000 iterations is left
-  EXPECT_THAT(chapter_figure(result_), AllOf(HasSubstr("<polyline"), Not(HasSubstr(">1,500<"))));
+  scenario_.loops.erase(scenario_.loops.begin(),
+                        scenario_.loops.begin() + 4);  // the one of 1,000 iterations is left
+  EXPECT_THAT(scenario_figure(result_), AllOf(HasSubstr("<polyline"), Not(HasSubstr(">1,500<"))));
   result_.loops[0] = ran("slowing", 4000, 1e5, 5e5);
-  EXPECT_THAT(chapter_figure(result_), HasSubstr(">1,500<"));
+  EXPECT_THAT(scenario_figure(result_), HasSubstr(">1,500<"));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "isochron/apps/compare/page.h"
 #include "isochron/apps/compare/run.h"
 #include "isochron/apps/compare/tally.h"
-#include "isochron/core/error.h"
+#include "isochron/core/base/error.h"
 #include "support/temp_folder.h"
 
 namespace isochron::apps {
@@ -28,16 +28,16 @@ std::string content(const std::filesystem::path& path) {
 
 class Compare : public testing::Test {
  protected:
-  /// The loops of one short run of a chapter, by name.
-  std::map<std::string, nlohmann::json> compare(const std::string& chapter, int iterations) {
-    outcome_ = run_isochron(fmt::format("compare {} --verbose --iterations {} --epochs 3 --out {}", chapter,
+  /// The loops of one short run of a scenario, by name.
+  std::map<std::string, nlohmann::json> compare(const std::string& scenario, int iterations) {
+    outcome_ = run_isochron(fmt::format("compare {} --verbose --iterations {} --epochs 3 --out {}", scenario,
                                         iterations, folder_.path().string()));
     EXPECT_EQ(outcome_.status, 0) << outcome_.text;
     const nlohmann::json document = read_json(folder_ / "compare.json");
-    EXPECT_EQ(document["chapters"][0]["chapter"], chapter);
-    tables_ = document["chapters"][0]["tables"];
+    EXPECT_EQ(document["scenarios"][0]["scenario"], scenario);
+    tables_ = document["scenarios"][0]["tables"];
     std::map<std::string, nlohmann::json> loops;
-    for (const nlohmann::json& loop : document["chapters"][0]["loops"]) loops[loop["name"]] = loop;
+    for (const nlohmann::json& loop : document["scenarios"][0]["loops"]) loops[loop["name"]] = loop;
     return loops;
   }
 
@@ -49,7 +49,7 @@ class Compare : public testing::Test {
     return -1;
   }
 
-  /// The chapter's table of that title's beginning, its cells by column of one row.
+  /// The scenario's table of that title's beginning, its cells by column of one row.
   std::map<std::string, std::string> row(const std::string& title, const std::string& name) {
     for (const nlohmann::json& table : tables_) {
       if (!table["title"].get<std::string>().starts_with(title)) continue;
@@ -201,7 +201,7 @@ TEST_F(Compare, FeedsTheStepInFiveWays) {
               HasSubstr("first in [log]"));
 }
 
-TEST_F(Compare, WritesOnePageOfAllChapters) {
+TEST_F(Compare, WritesOnePageOfAllScenarios) {
   const std::filesystem::path out = folder_.path() / "out";
   const Outcome outcome =
       run_isochron("compare gpu-memory growing-graph --iterations 200 --out " + out.string());
@@ -219,10 +219,10 @@ TEST_F(Compare, WritesOnePageOfAllChapters) {
   EXPECT_THAT(page, Not(AnyOf(HasSubstr("src="), HasSubstr("href="), HasSubstr("url(")))) << "self-contained";
   EXPECT_TRUE(std::filesystem::exists(out / "gpu-memory-planned-arena.csv"));
   const std::string epochs = content(out / "gpu-memory-epochs.csv");
-  EXPECT_THAT(epochs, AllOf(testing::StartsWith("chapter,loop,epoch,iterations,ns\n"),
+  EXPECT_THAT(epochs, AllOf(testing::StartsWith("scenario,loop,epoch,iterations,ns\n"),
                             HasSubstr("gpu-memory,\"planned arena\",6,32,")))
       << "200 iterations are 6 epochs";
-  EXPECT_EQ(read_json(out / "compare.json")["chapters"][1]["loops"][3]["epochs_ns"].size(), 6u);
+  EXPECT_EQ(read_json(out / "compare.json")["scenarios"][1]["loops"][3]["epochs_ns"].size(), 6u);
   const std::string figure = content(out / "gpu-memory.svg");
   EXPECT_THAT(figure, AllOf(testing::StartsWith("<svg xmlns="), HasSubstr("planned arena"),
                             HasSubstr("prefers-color-scheme: dark")));
@@ -264,7 +264,7 @@ TEST_F(Compare, HoldsLoopsThatRunOnBesideTheirTwins) {
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   const nlohmann::json result = read_json(folder_.path() / "compare.json");
   int decided_beside_twin = 0;
-  for (const auto& loop : result.at("chapters").at(0).at("loops")) {
+  for (const auto& loop : result.at("scenarios").at(0).at("loops")) {
     const auto reason = loop.at("time").at("reason").get<std::string>();
     const bool beside_twin = reason.find("pairs of turns") != std::string::npos;
     EXPECT_EQ(beside_twin, reason.find("usual means relative to the twin") != std::string::npos) << reason;
@@ -275,10 +275,10 @@ TEST_F(Compare, HoldsLoopsThatRunOnBesideTheirTwins) {
 }
 
 TEST_F(Compare, SaysWhatIsWrongBeforeItRuns) {
-  EXPECT_THAT(run_isochron("compare weather"), Ends(2, "no chapter 'weather'; chapters are growing-graph"));
+  EXPECT_THAT(run_isochron("compare weather"), Ends(2, "no scenario 'weather'; scenarios are growing-graph"));
   EXPECT_THAT(
       run_isochron("compare growing-graph --device cuda"),
-      Ends(2, "growing-graph runs on the CPU only; the chapters for cuda:0 are gpu-memory and transfers"));
+      Ends(2, "growing-graph runs on the CPU only; the scenarios for cuda:0 are gpu-memory and transfers"));
   const std::string nowhere = (folder_.path() / "no" / "r.json").string();
   EXPECT_THAT(run_isochron("compare growing-graph --json " + nowhere, folder_.path()),
               Ends(3, "create it first"));
@@ -367,25 +367,25 @@ TEST(CompareRun, ShowsWhatAFailedLoopPrinted) {
     fmt::print(stderr, "a hint\n");
     fail(ErrorCode::kInvalidArgument, "loop", "it cannot go on");
   };
-  const Chapter chapter{.name = "chapter",
-                        .complaint = "",
-                        .loops = {{.name = "loop", .what = "", .cured = true, .run = fails}},
-                        .summary = ""};
+  const Scenario scenario{.name = "scenario",
+                          .complaint = "",
+                          .loops = {{.name = "loop", .what = "", .cured = true, .run = fails}},
+                          .summary = ""};
   testing::internal::CaptureStderr();
-  EXPECT_THROW(run_chapters({&chapter, 1}, {.iterations = 1}, [](const ChapterResult&) {}), Error);
+  EXPECT_THROW(run_scenarios({&scenario, 1}, {.iterations = 1}, [](const ScenarioResult&) {}), Error);
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("a hint\n"));
 }
 
 TEST(CompareTally, SumsAndSharesOfRuns) {
-  const Chapter chapter{.name = "gpu-memory",
-                        .complaint = "",
-                        .loops = {{.name = "loop", .what = "", .cured = true}},
-                        .summary = ""};
+  const Scenario scenario{.name = "gpu-memory",
+                          .complaint = "",
+                          .loops = {{.name = "loop", .what = "", .cured = true}},
+                          .summary = ""};
   Tally tally;
   for (const Flatness kind :
        {Flatness::kFlat, Flatness::kFlat, Flatness::kInconclusive, Flatness::kGrowing}) {
-    ChapterResult result{&chapter, {found(kind)}, {}};
-    result.loops[0].deviations = deviations_of(chapter.loops[0], result.loops[0]);
+    ScenarioResult result{&scenario, {found(kind)}, {}};
+    result.loops[0].deviations = deviations_of(scenario.loops[0], result.loops[0]);
     tally.add({&result, 1});
   }
   EXPECT_EQ(tally.not_as_expected(), 2);

@@ -6,8 +6,8 @@
 
 #include "apps/command.h"
 #include "isochron/apps/commands.h"
+#include "support/simulated/training_gpu.h"
 #include "support/temp_folder.h"
-#include "support/training_gpu.h"
 
 namespace isochron::apps {
 namespace {
@@ -88,16 +88,16 @@ TEST(OnADevice, CasesOfTheBenchAreTimed) {
   EXPECT_THAT(run("bench --case data --device cuda"), Ends(2, "runs on the CPU only; leave --device out"));
 }
 
-TEST(OnADevice, ChaptersRun) {
+TEST(OnADevice, ScenariosRun) {
   const TempFolder folder;
   const TrainingGpu simulated;
   const Outcome outcome =
       run("compare gpu-memory transfers --device cuda --iterations 64 --out " + folder.path().string());
   EXPECT_THAT(outcome, Ends(0, "9 loops: "));
   const nlohmann::json document = read_json(folder / "compare.json");
-  const auto& naive = document["chapters"][0]["loops"][0];
+  const auto& naive = document["scenarios"][0]["loops"][0];
   EXPECT_THAT(naive["what"].get<std::string>(), testing::HasSubstr("from the driver"));
-  EXPECT_EQ(document["chapters"][1]["loops"].size(), 5u);
+  EXPECT_EQ(document["scenarios"][1]["loops"].size(), 5u);
 }
 
 /// Ends the process, as a lost device leaves nothing to go on with. `launch` counts the graphs of the

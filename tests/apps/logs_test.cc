@@ -5,9 +5,9 @@
 #include <cmath>
 #include <fstream>
 
-#include "isochron/apps/iteration_times.h"
-#include "isochron/apps/log_formats.h"
-#include "isochron/apps/log_reader.h"
+#include "isochron/apps/analyze/iteration_times.h"
+#include "isochron/apps/analyze/log_formats.h"
+#include "isochron/apps/analyze/log_reader.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
 

@@ -7,9 +7,9 @@
 #include <iterator>
 
 #include "apps/command.h"
-#include "isochron/observe/memory_report.h"
-#include "isochron/observe/plan_picture.h"
-#include "isochron/observe/run_record.h"
+#include "isochron/observe/export/memory_report.h"
+#include "isochron/observe/export/plan_picture.h"
+#include "isochron/observe/export/run_record.h"
 #include "support/sanitizers.h"
 #include "support/temp_folder.h"
 

@@ -14,8 +14,8 @@
 
 #include "apps/command.h"
 #include "isochron/apps/commands.h"
-#include "isochron/core/file.h"
-#include "isochron/core/run_folder.h"
+#include "isochron/core/files/file.h"
+#include "isochron/core/files/run_folder.h"
 #include "support/sanitizers.h"
 #include "support/temp_folder.h"
 
@@ -235,7 +235,7 @@ TEST_F(Process, EverythingIsPrintedWhereItIsEscaped) {
       const std::string text(std::istreambuf_iterator<char>(file), {});
       for (const char* stream : {"std::cout", "std::cerr", "std::clog"})
         EXPECT_EQ(text.find(stream), std::string::npos)
-            << entry.path() << " prints past core/standard_streams.h";
+            << entry.path() << " prints past core/process/standard_streams.h";
     }
   }
 }

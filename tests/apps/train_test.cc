@@ -6,8 +6,8 @@
 #include <set>
 
 #include "apps/command.h"
-#include "isochron/core/run_folder.h"
-#include "isochron/observe/side_by_side.h"
+#include "isochron/core/files/run_folder.h"
+#include "isochron/observe/interleaved/ab_comparison.h"
 #include "support/sanitizers.h"
 #include "support/temp_folder.h"
 
@@ -219,10 +219,10 @@ TEST_F(TrainCommand, MixedPrecisionTrainsAsWellAndEqually) {
   };
   const double full = trained("f32");
   for (const std::string precision : {"mixed_bf16", "mixed_f16", "mixed_fp8"}) {
-    const double narrow = trained(precision);
-    EXPECT_NEAR(narrow, full, 0.02 * full);
-    EXPECT_NE(narrow, full);
-    EXPECT_EQ(narrow, trained(precision)) << "choices by rule: equal bits";
+    const double half = trained(precision);
+    EXPECT_NEAR(half, full, 0.02 * full);
+    EXPECT_NE(half, full);
+    EXPECT_EQ(half, trained(precision)) << "choices by rule: equal bits";
     const nlohmann::json last = read_json(folder_.path() / "result.json")["epochs"][1];
     EXPECT_EQ(last.contains("loss_scale"), precision == "mixed_f16");
     EXPECT_EQ(last.contains("skipped_steps"), precision == "mixed_f16");
@@ -402,10 +402,10 @@ TEST_F(TrainCommand, AnOverflowThatWasSkippedIsNoFault) {
 
 TEST_F(TrainCommand, ADryRunWeighsItsPrecisionAndLeavesNothing) {
   const std::string run = "digits --batch 256 --dry-run --checkpoint " + (folder_ / "new").string();
-  const Outcome full = train(run), narrow = train(run + " --precision mixed_bf16");
+  const Outcome full = train(run), half = train(run + " --precision mixed_bf16");
   EXPECT_EQ(full.status, 0) << full.text;
-  EXPECT_EQ(narrow.status, 0) << narrow.text;
-  EXPECT_NE(full.text, narrow.text);
+  EXPECT_EQ(half.status, 0) << half.text;
+  EXPECT_NE(full.text, half.text);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "new"));
 }
 

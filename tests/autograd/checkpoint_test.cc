@@ -3,15 +3,15 @@
 #include <gmock/gmock.h>
 
 #include "isochron/autograd/autograd.h"
-#include "isochron/core/rng.h"
-#include "isochron/graph/captured.h"
-#include "isochron/memory/buffer.h"
-#include "isochron/ops/creation.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/matmul.h"
-#include "isochron/ops/random.h"
-#include "isochron/ops/reduction.h"
-#include "isochron/ops/shape_ops.h"
+#include "isochron/core/base/rng.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/memory/allocators/buffer.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/matmul/matmul.h"
+#include "isochron/ops/random/random.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/shape_ops.h"
 #include "support/expect_error.h"
 
 namespace isochron {

@@ -3,15 +3,15 @@
 #include <memory>
 
 #include "isochron/autograd/autograd.h"
-#include "isochron/core/counters.h"
-#include "isochron/graph/apply.h"
-#include "isochron/graph/captured.h"
-#include "isochron/ops/creation.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/matmul.h"
-#include "isochron/ops/reduction.h"
-#include "isochron/ops/registry.h"
-#include "isochron/ops/shape_ops.h"
+#include "isochron/core/telemetry/counters.h"
+#include "isochron/graph/capture/apply.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/matmul/matmul.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/rows/registry.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/shape_ops.h"
 #include "support/expect_error.h"
 
 namespace isochron {

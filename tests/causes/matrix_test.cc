@@ -4,8 +4,8 @@
 #include <set>
 
 #include "causes/planted.h"
-#include "isochron/observe/cause.h"
-#include "isochron/observe/machine_load.h"
+#include "isochron/observe/diagnose/cause.h"
+#include "isochron/observe/host/machine_load.h"
 #include "support/sanitizers.h"
 
 namespace isochron::causes {

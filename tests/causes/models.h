@@ -4,12 +4,12 @@
 #include <memory>
 
 #include "isochron/autograd/autograd.h"
-#include "isochron/core/rng.h"
-#include "isochron/data/dataset.h"
-#include "isochron/nn/layers.h"
-#include "isochron/nn/losses.h"
-#include "isochron/nn/sequential.h"
-#include "isochron/ops/creation.h"
+#include "isochron/core/base/rng.h"
+#include "isochron/data/pipeline/dataset.h"
+#include "isochron/nn/layers/layers.h"
+#include "isochron/nn/losses/losses.h"
+#include "isochron/nn/module/sequential.h"
+#include "isochron/ops/shape/creation.h"
 #include "isochron/optim/optimizers.h"
 
 namespace isochron::causes {

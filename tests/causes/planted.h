@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "isochron/observe/recorder.h"
-#include "isochron/observe/report.h"
+#include "isochron/observe/diagnose/report.h"
+#include "isochron/observe/record/recorder.h"
 
 namespace isochron::causes {
 

@@ -4,11 +4,11 @@
 
 #include "causes/models.h"
 #include "causes/planted.h"
-#include "isochron/graph/captured.h"
-#include "isochron/nn/weights.h"
-#include "isochron/observe/event_file.h"
-#include "isochron/train/model_checkpoint.h"
-#include "isochron/train/trainer.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/nn/weights/weights.h"
+#include "isochron/observe/record/event_file.h"
+#include "isochron/train/callbacks/model_checkpoint.h"
+#include "isochron/train/loop/trainer.h"
 #include "support/temp_folder.h"
 
 namespace isochron::causes {

@@ -2,13 +2,13 @@
 
 #include "causes/models.h"
 #include "causes/planted.h"
-#include "isochron/graph/captured.h"
-#include "isochron/graph/plan.h"
-#include "isochron/memory/buffer.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/reduction.h"
-#include "isochron/ops/registry.h"
-#include "isochron/ops/slicing.h"
+#include "isochron/graph/program/plan.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/memory/allocators/buffer.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/rows/registry.h"
+#include "isochron/ops/shape/slicing.h"
 
 namespace isochron::causes {
 namespace {

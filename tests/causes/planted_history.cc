@@ -3,13 +3,13 @@
 
 #include "causes/models.h"
 #include "causes/planted.h"
-#include "isochron/core/event.h"
-#include "isochron/graph/apply.h"
-#include "isochron/graph/captured.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/reduction.h"
-#include "isochron/train/callbacks.h"
-#include "isochron/train/trainer.h"
+#include "isochron/core/telemetry/event.h"
+#include "isochron/graph/capture/apply.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/train/callbacks/callbacks.h"
+#include "isochron/train/loop/trainer.h"
 
 namespace isochron::causes {
 namespace {

@@ -8,13 +8,13 @@
 
 #include "causes/models.h"
 #include "causes/planted.h"
-#include "isochron/data/datasets.h"
-#include "isochron/graph/apply.h"
-#include "isochron/graph/captured.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/shape_ops.h"
-#include "isochron/ops/slicing.h"
-#include "isochron/train/trainer.h"
+#include "isochron/data/sources/datasets.h"
+#include "isochron/graph/capture/apply.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/shape/shape_ops.h"
+#include "isochron/ops/shape/slicing.h"
+#include "isochron/train/loop/trainer.h"
 #include "support/temp_folder.h"
 
 namespace isochron::causes {

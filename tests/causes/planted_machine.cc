@@ -9,7 +9,7 @@
 #include "causes/models.h"
 #include "causes/planted.h"
 #include "causes/played_machine.h"
-#include "isochron/graph/captured.h"
+#include "isochron/graph/step/captured.h"
 
 namespace isochron::causes {
 namespace {

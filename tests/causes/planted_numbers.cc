@@ -4,11 +4,11 @@
 
 #include "causes/models.h"
 #include "causes/planted.h"
-#include "isochron/graph/captured.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/reduction.h"
-#include "isochron/train/callbacks.h"
-#include "isochron/train/trainer.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/train/callbacks/callbacks.h"
+#include "isochron/train/loop/trainer.h"
 
 namespace isochron::causes {
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "causes/planted.h"
-#include "isochron/core/rng.h"
+#include "isochron/core/base/rng.h"
 
 namespace isochron::causes {
 

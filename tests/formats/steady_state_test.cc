@@ -4,13 +4,13 @@
 #include <numeric>
 
 #include "isochron/apps/allocation_counter.h"
-#include "isochron/core/record_file.h"
-#include "isochron/data/csv.h"
-#include "isochron/data/example.h"
-#include "isochron/data/image_folder.h"
-#include "isochron/data/text_lines.h"
-#include "isochron/data/token_file.h"
-#include "isochron/memory/buffer.h"
+#include "isochron/core/files/record_file.h"
+#include "isochron/data/formats/csv.h"
+#include "isochron/data/formats/example.h"
+#include "isochron/data/formats/text_lines.h"
+#include "isochron/data/formats/token_file.h"
+#include "isochron/data/sources/image_folder.h"
+#include "isochron/memory/allocators/buffer.h"
 #include "support/packed.h"
 #include "support/temp_folder.h"
 

@@ -6,9 +6,9 @@
 
 #include "fuzz/memory_file.h"
 #include "fuzz/targets.h"
-#include "isochron/apps/iteration_times.h"
-#include "isochron/core/error.h"
-#include "isochron/core/terminal_text.h"
+#include "isochron/apps/analyze/iteration_times.h"
+#include "isochron/core/base/error.h"
+#include "isochron/core/text/terminal_text.h"
 
 namespace isochron::fuzz {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "fuzz/targets.h"
-#include "isochron/data/image.h"
+#include "isochron/data/images/image.h"
 
 namespace isochron::fuzz {
 namespace {

@@ -3,14 +3,14 @@
 
 #include "fuzz/memory_file.h"
 #include "fuzz/targets.h"
-#include "isochron/backends/choices_file.h"
-#include "isochron/core/error.h"
-#include "isochron/core/file.h"
-#include "isochron/core/hash.h"
-#include "isochron/memory/plan_csv.h"
-#include "isochron/nn/safetensors.h"
-#include "isochron/observe/page.h"
-#include "isochron/train/run_document.h"
+#include "isochron/backends/common/choices_file.h"
+#include "isochron/core/base/error.h"
+#include "isochron/core/base/hash.h"
+#include "isochron/core/files/file.h"
+#include "isochron/memory/planner/plan_csv.h"
+#include "isochron/nn/weights/safetensors.h"
+#include "isochron/observe/export/page.h"
+#include "isochron/train/callbacks/run_document.h"
 #include "support/temp_folder.h"
 
 namespace isochron::fuzz {

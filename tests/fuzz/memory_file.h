@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "isochron/core/error.h"
+#include "isochron/core/base/error.h"
 
 namespace isochron::fuzz {
 

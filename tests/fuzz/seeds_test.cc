@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "fuzz/targets.h"
-#include "isochron/core/file.h"
+#include "isochron/core/files/file.h"
 
 namespace isochron::fuzz {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "isochron/core/error.h"
+#include "isochron/core/base/error.h"
 
 namespace isochron::fuzz {
 

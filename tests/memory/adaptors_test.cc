@@ -1,14 +1,14 @@
-#include "isochron/memory/adaptors.h"
+#include "isochron/memory/allocators/adaptors.h"
 
 #include <gmock/gmock.h>
 
 #include <sstream>
 
-#include "isochron/core/counters.h"
-#include "isochron/core/error.h"
-#include "isochron/memory/buffer.h"
-#include "isochron/memory/naive.h"
-#include "isochron/memory/pool.h"
+#include "isochron/core/base/error.h"
+#include "isochron/core/telemetry/counters.h"
+#include "isochron/memory/allocators/buffer.h"
+#include "isochron/memory/allocators/naive.h"
+#include "isochron/memory/allocators/pool.h"
 
 namespace isochron {
 namespace {

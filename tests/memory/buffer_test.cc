@@ -1,11 +1,11 @@
-#include "isochron/memory/buffer.h"
+#include "isochron/memory/allocators/buffer.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "isochron/core/counters.h"
-#include "isochron/memory/pool.h"
+#include "isochron/core/telemetry/counters.h"
+#include "isochron/memory/allocators/pool.h"
 
 namespace isochron {
 namespace {

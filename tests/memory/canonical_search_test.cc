@@ -1,4 +1,4 @@
-#include "isochron/memory/canonical_search.h"
+#include "isochron/memory/planner/canonical_search.h"
 
 #include <gtest/gtest.h>
 

@@ -7,15 +7,15 @@
 #include <sstream>
 #include <thread>
 
-#include "isochron/core/counters.h"
-#include "isochron/core/error.h"
-#include "isochron/core/rng.h"
-#include "isochron/memory/adaptors.h"
-#include "isochron/memory/arena.h"
+#include "isochron/core/base/error.h"
+#include "isochron/core/base/rng.h"
+#include "isochron/core/telemetry/counters.h"
+#include "isochron/memory/allocators/adaptors.h"
+#include "isochron/memory/allocators/arena.h"
+#include "isochron/memory/allocators/naive.h"
+#include "isochron/memory/allocators/pool.h"
 #include "isochron/memory/cuda/device_allocators.h"
-#include "isochron/memory/naive.h"
-#include "isochron/memory/pool.h"
-#include "support/simulated_driver.h"
+#include "support/simulated/simulated_driver.h"
 
 // Requests that no machine can meet must come back as null here too.
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }

@@ -3,10 +3,10 @@
 
 #include <cstring>
 
-#include "isochron/core/counters.h"
+#include "isochron/core/telemetry/counters.h"
 #include "isochron/memory/cuda/device_allocators.h"
 #include "support/expect_error.h"
-#include "support/simulated_driver.h"
+#include "support/simulated/simulated_driver.h"
 
 namespace isochron::cuda {
 namespace {

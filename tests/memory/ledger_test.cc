@@ -1,12 +1,12 @@
-#include "isochron/memory/ledger.h"
+#include "isochron/memory/allocators/ledger.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 
-#include "isochron/memory/arena.h"
-#include "isochron/memory/naive.h"
-#include "isochron/memory/pool.h"
+#include "isochron/memory/allocators/arena.h"
+#include "isochron/memory/allocators/naive.h"
+#include "isochron/memory/allocators/pool.h"
 #include "support/sanitizers.h"
 
 namespace isochron {

@@ -1,4 +1,4 @@
-#include "isochron/memory/plan_csv.h"
+#include "isochron/memory/planner/plan_csv.h"
 
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "isochron/core/error.h"
+#include "isochron/core/base/error.h"
 
 namespace isochron {
 namespace {

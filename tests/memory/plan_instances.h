@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "isochron/core/rng.h"
-#include "isochron/memory/planner.h"
+#include "isochron/core/base/rng.h"
+#include "isochron/memory/planner/planner.h"
 
 namespace isochron::testing_support {
 

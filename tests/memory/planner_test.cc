@@ -1,10 +1,10 @@
-#include "isochron/memory/planner.h"
+#include "isochron/memory/planner/planner.h"
 
 #include <gmock/gmock.h>
 
 #include <cmath>
 
-#include "isochron/core/error.h"
+#include "isochron/core/base/error.h"
 #include "plan_instances.h"
 
 namespace isochron {

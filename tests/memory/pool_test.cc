@@ -1,11 +1,11 @@
-#include "isochron/memory/pool.h"
+#include "isochron/memory/allocators/pool.h"
 
 #include <gmock/gmock.h>
 
-#include "isochron/core/counters.h"
-#include "isochron/core/error.h"
-#include "isochron/core/event.h"
-#include "isochron/memory/arena.h"
+#include "isochron/core/base/error.h"
+#include "isochron/core/telemetry/counters.h"
+#include "isochron/core/telemetry/event.h"
+#include "isochron/memory/allocators/arena.h"
 
 namespace isochron {
 namespace {

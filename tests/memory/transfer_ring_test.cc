@@ -6,9 +6,9 @@
 #include <cstring>
 #include <vector>
 
-#include "isochron/core/error.h"
+#include "isochron/core/base/error.h"
 #include "support/expect_error.h"
-#include "support/simulated_driver.h"
+#include "support/simulated/simulated_driver.h"
 
 namespace isochron::cuda {
 namespace {

@@ -2,12 +2,12 @@
 #include <gtest/gtest.h>
 
 #include "isochron/autograd/autograd.h"
-#include "isochron/graph/captured.h"
-#include "isochron/ops/creation.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/matmul.h"
-#include "isochron/ops/reduction.h"
-#include "isochron/ops/slicing.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/matmul/matmul.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/slicing.h"
 #include "isochron/optim/optimizers.h"
 #include "support/expect_error.h"
 #include "support/near.h"

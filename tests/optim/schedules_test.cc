@@ -5,10 +5,10 @@
 
 #include <cmath>
 
-#include "isochron/data/npy.h"
-#include "isochron/graph/captured.h"
-#include "isochron/ops/creation.h"
-#include "isochron/ops/elementwise.h"
+#include "isochron/data/formats/npy.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/shape/creation.h"
 #include "isochron/optim/optimizers.h"
 #include "support/expect_error.h"
 

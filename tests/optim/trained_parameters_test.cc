@@ -3,13 +3,13 @@
 #include <gmock/gmock.h>
 
 #include "isochron/autograd/autograd.h"
-#include "isochron/graph/captured.h"
-#include "isochron/ops/control.h"
-#include "isochron/ops/creation.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/reduction.h"
-#include "isochron/ops/scan.h"
-#include "isochron/ops/shape_ops.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/ops/control/control.h"
+#include "isochron/ops/control/scan.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/shape_ops.h"
 #include "isochron/optim/optimizers.h"
 #include "support/expect_error.h"
 #include "support/near.h"
@@ -263,7 +263,7 @@ TEST(TrainedParameters, GroupsAndFiltersMustHoldForSome) {
   const auto named = [](std::string name) { return [name](const Variable& p) { return p.name() == name; }; };
   Sgd misspelt({.step = {.groups = {{.holds = named("left")}, {.holds = named("rigth")}}}});
   EXPECT_ERROR(misspelt.apply(heads.all(), gradients_of(heads.all())), ErrorCode::kInvalidArgument,
-               "parameter group 1 holds none of the 3 parameters (the first is 'body'); mend");
+               "parameter group 1 holds none of the 3 parameters (the first is 'body'); fix");
   Sgd hidden({.step = {.groups = {{.holds = named("left")}, {.holds = named("left")}}}});
   EXPECT_ERROR(hidden.prepare(heads.all()), ErrorCode::kInvalidArgument, "groups before it hold all");
   AdamW decay({.weight_decay = {.rate = 0.1, .applies = named("kernel")}});

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "isochron/core/error.h"
+#include "isochron/core/base/error.h"
 
 namespace isochron {
 

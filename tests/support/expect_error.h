@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "isochron/core/error.h"
+#include "isochron/core/base/error.h"
 
 #define EXPECT_ERROR(statement, expected_code, text)                                                      \
   do {                                                                                                    \

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-#include "isochron/core/tensor.h"
+#include "isochron/core/tensor/tensor.h"
 
 namespace isochron {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "isochron/core/event.h"
+#include "isochron/core/telemetry/event.h"
 
 namespace isochron {
 

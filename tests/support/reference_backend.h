@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "isochron/core/elements.h"
-#include "isochron/core/tensor.h"
-#include "isochron/graph/backend.h"
-#include "isochron/graph/stored.h"
+#include "isochron/core/tensor/elements.h"
+#include "isochron/core/tensor/tensor.h"
+#include "isochron/graph/ir/backend.h"
+#include "isochron/graph/ir/half_storage.h"
 
 namespace isochron {
 
@@ -15,10 +15,10 @@ class ReferenceBackend final : public graph::Backend {
  public:
   std::string_view name() const override { return "the definitions"; }
   bool runs(const graph::OpDef& op) const override { return op.reference != nullptr; }
-  bool runs_stored(const graph::OpDef&) const override { return false; }
+  bool runs_half_storage(const graph::OpDef&) const override { return false; }
 
   std::unique_ptr<graph::Kernel> make_kernel(const graph::KernelRequest& request) const override {
-    if (graph::is_stored(request)) return nullptr;
+    if (graph::has_half_storage(request)) return nullptr;
     return std::make_unique<Definition>(request);
   }
 

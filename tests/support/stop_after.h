@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "isochron/train/callback.h"
+#include "isochron/train/callbacks/callback.h"
 
 namespace isochron::train {
 

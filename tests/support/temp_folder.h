@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "isochron/core/error.h"
+#include "isochron/core/base/error.h"
 
 namespace isochron {
 

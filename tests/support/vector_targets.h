@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 #include <immintrin.h>
 
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)  // as backends/cpu/tile_functions.cc
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)  // as backends/cpu/elementwise/tile_functions.cc
 #include <hwy/targets.h>
 
-#include "isochron/backends/vector_target.h"
+#include "isochron/backends/common/vector_target.h"
 
 namespace isochron {
 

@@ -2,14 +2,14 @@
 #include <gmock/gmock.h>
 
 #include "isochron/apps/allocation_counter.h"
-#include "isochron/core/rng.h"
-#include "isochron/nn/layers.h"
-#include "isochron/nn/sequential.h"
-#include "isochron/ops/creation.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/reduction.h"
+#include "isochron/core/base/rng.h"
+#include "isochron/nn/layers/layers.h"
+#include "isochron/nn/module/sequential.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/shape/creation.h"
 #include "isochron/optim/optimizers.h"
-#include "isochron/train/trainer.h"
+#include "isochron/train/loop/trainer.h"
 #include "support/expect_error.h"
 
 namespace isochron::train {

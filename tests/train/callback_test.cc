@@ -1,5 +1,5 @@
 // Callbacks: their order, and what the ready-made ones do.
-#include "isochron/train/callbacks.h"
+#include "isochron/train/callbacks/callbacks.h"
 
 #include <gmock/gmock.h>
 
@@ -7,11 +7,11 @@
 #include <limits>
 #include <memory>
 
-#include "isochron/ops/creation.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/reduction.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/shape/creation.h"
 #include "isochron/optim/optimizers.h"
-#include "isochron/train/trainer.h"
+#include "isochron/train/loop/trainer.h"
 #include "support/expect_error.h"
 #include "support/file_size_limit.h"
 #include "support/temp_folder.h"

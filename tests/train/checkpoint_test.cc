@@ -1,5 +1,5 @@
 // Checkpoints as files: whole or absent, checked, refused as a whole.
-#include "isochron/train/checkpoint.h"
+#include "isochron/train/checkpoints/checkpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,14 +12,14 @@
 #include <fstream>
 #include <thread>
 
-#include "isochron/core/file.h"
-#include "isochron/nn/layers.h"
-#include "isochron/nn/sequential.h"
-#include "isochron/nn/weights.h"
-#include "isochron/ops/creation.h"
+#include "isochron/core/files/file.h"
+#include "isochron/nn/layers/layers.h"
+#include "isochron/nn/module/sequential.h"
+#include "isochron/nn/weights/weights.h"
+#include "isochron/ops/shape/creation.h"
 #include "isochron/optim/optimizers.h"
-#include "isochron/train/checkpoint_folder.h"
-#include "isochron/train/checkpoint_writer.h"
+#include "isochron/train/callbacks/checkpoint_folder.h"
+#include "isochron/train/checkpoints/checkpoint_writer.h"
 #include "support/expect_error.h"
 #include "support/failing_calls.h"
 #include "support/temp_folder.h"

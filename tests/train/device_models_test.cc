@@ -3,19 +3,19 @@
 
 #include <cmath>
 
-#include "isochron/core/rng.h"
-#include "isochron/nn/convolution_layers.h"
-#include "isochron/nn/gpt.h"
-#include "isochron/nn/layers.h"
-#include "isochron/nn/losses.h"
-#include "isochron/nn/recurrent.h"
-#include "isochron/nn/sequential.h"
-#include "isochron/nn/weights.h"
-#include "isochron/ops/creation.h"
-#include "isochron/ops/random.h"
+#include "isochron/core/base/rng.h"
+#include "isochron/nn/layers/convolution_layers.h"
+#include "isochron/nn/layers/layers.h"
+#include "isochron/nn/layers/recurrent.h"
+#include "isochron/nn/losses/losses.h"
+#include "isochron/nn/models/gpt.h"
+#include "isochron/nn/module/sequential.h"
+#include "isochron/nn/weights/weights.h"
+#include "isochron/ops/random/random.h"
+#include "isochron/ops/shape/creation.h"
 #include "isochron/optim/optimizers.h"
-#include "isochron/train/trainer.h"
-#include "support/host_compiler.h"
+#include "isochron/train/loop/trainer.h"
+#include "support/simulated/host_compiler.h"
 
 namespace isochron::train {
 namespace {

@@ -1,16 +1,16 @@
-#include "isochron/train/device_sensors.h"
+#include "isochron/train/callbacks/device_sensors.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "isochron/graph/apply.h"
+#include "isochron/graph/capture/apply.h"
 #include "isochron/memory/cuda/transfer_ring.h"
-#include "isochron/observe/recorder.h"
-#include "isochron/ops/creation.h"
-#include "observe/simulated_clock.h"
+#include "isochron/observe/record/recorder.h"
+#include "isochron/ops/shape/creation.h"
+#include "observe/statistics/simulated_clock.h"
 #include "support/expect_error.h"
-#include "support/host_compiler.h"
+#include "support/simulated/host_compiler.h"
 
 namespace isochron::train {
 namespace {

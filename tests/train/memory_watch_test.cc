@@ -1,17 +1,17 @@
 // Memory over a fit: when moments are taken, that they see what grows, and what the plan's buffers are for.
-#include "isochron/train/memory_watch.h"
+#include "isochron/train/callbacks/memory_watch.h"
 
 #include <gmock/gmock.h>
 
 #include <map>
 
-#include "isochron/memory/buffer.h"
-#include "isochron/nn/layers.h"
-#include "isochron/nn/sequential.h"
-#include "isochron/ops/creation.h"
+#include "isochron/memory/allocators/buffer.h"
+#include "isochron/nn/layers/layers.h"
+#include "isochron/nn/module/sequential.h"
+#include "isochron/ops/shape/creation.h"
 #include "isochron/optim/optimizers.h"
-#include "isochron/train/plan_picture.h"
-#include "isochron/train/trainer.h"
+#include "isochron/train/callbacks/plan_picture.h"
+#include "isochron/train/loop/trainer.h"
 #include "support/expect_error.h"
 
 namespace isochron::train {

@@ -1,5 +1,5 @@
 // Which files ModelCheckpoint writes and keeps, by its options.
-#include "isochron/train/model_checkpoint.h"
+#include "isochron/train/callbacks/model_checkpoint.h"
 
 #include <gmock/gmock.h>
 
@@ -8,15 +8,15 @@
 #include <optional>
 #include <stdexcept>
 
-#include "isochron/nn/layers.h"
-#include "isochron/nn/losses.h"
-#include "isochron/nn/weights.h"
-#include "isochron/ops/creation.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/reduction.h"
+#include "isochron/nn/layers/layers.h"
+#include "isochron/nn/losses/losses.h"
+#include "isochron/nn/weights/weights.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/shape/creation.h"
 #include "isochron/optim/optimizers.h"
-#include "isochron/train/state_text.h"
-#include "isochron/train/trainer.h"
+#include "isochron/train/callbacks/state_text.h"
+#include "isochron/train/loop/trainer.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
 

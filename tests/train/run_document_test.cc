@@ -1,4 +1,4 @@
-#include "isochron/train/run_document.h"
+#include "isochron/train/callbacks/run_document.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Sealed loops: each kind of thing that an iteration may make is planted, and the error names it and the
 // function that made it; a clean loop passes.
-#include "isochron/core/sealed.h"
+#include "isochron/core/telemetry/sealed.h"
 
 #include <gmock/gmock.h>
 
@@ -11,17 +11,17 @@
 
 #include "isochron/apps/allocation_counter.h"
 #include "isochron/autograd/autograd.h"
-#include "isochron/core/threads.h"
-#include "isochron/data/item.h"
-#include "isochron/graph/capture.h"
-#include "isochron/graph/captured.h"
-#include "isochron/memory/buffer.h"
-#include "isochron/nn/layers.h"
-#include "isochron/nn/sequential.h"
-#include "isochron/ops/creation.h"
-#include "isochron/ops/elementwise.h"
+#include "isochron/core/process/threads.h"
+#include "isochron/data/element/element_buffer.h"
+#include "isochron/graph/capture/capture.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/memory/allocators/buffer.h"
+#include "isochron/nn/layers/layers.h"
+#include "isochron/nn/module/sequential.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/shape/creation.h"
 #include "isochron/optim/optimizers.h"
-#include "isochron/train/trainer.h"
+#include "isochron/train/loop/trainer.h"
 
 namespace isochron::train {
 namespace {
@@ -192,18 +192,18 @@ TEST_F(Sealed, OutsideOfSectionsNothingCounts) {
 /// on.
 struct Fixture {
   explicit Fixture(int64_t planted)
-      : batches(
-            data::from_tensor_slices(full({13, 3}, 1.0), full({13, 1}, 2.0))
-                .elements()
-                .map_into({"x", "y"}, {{DType::kF32, {3}}, {DType::kF32, {1}}},
-                          [this, planted](const data::Element& in, data::Item& out, const data::Position&) {
-                            for (int i = 0; i < 2; ++i) {
-                              const Tensor& tensor = in[static_cast<size_t>(i)];
-                              std::memcpy(out.room(i), tensor.data<float>(), tensor.size_bytes());
-                            }
-                            if (++calls >= planted) plant_heap_allocation();
-                          })
-                .batch(8)) {}
+      : batches(data::from_tensor_slices(full({13, 3}, 1.0), full({13, 1}, 2.0))
+                    .elements()
+                    .map_into({"x", "y"}, {{DType::kF32, {3}}, {DType::kF32, {1}}},
+                              [this, planted](const data::Element& in, data::ElementBuffer& out,
+                                              const data::Position&) {
+                                for (int i = 0; i < 2; ++i) {
+                                  const Tensor& tensor = in[static_cast<size_t>(i)];
+                                  std::memcpy(out.room(i), tensor.data<float>(), tensor.size_bytes());
+                                }
+                                if (++calls >= planted) plant_heap_allocation();
+                              })
+                    .batch(8)) {}
   void fit(FitOptions options) {
     options.progress = nullptr;
     options.enforce_sealed = true;

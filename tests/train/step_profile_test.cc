@@ -1,17 +1,17 @@
-#include "isochron/train/step_profile.h"
+#include "isochron/train/callbacks/step_profile.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "isochron/nn/layers.h"
-#include "isochron/nn/losses.h"
-#include "isochron/nn/sequential.h"
-#include "isochron/ops/creation.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/matmul.h"
-#include "isochron/ops/random.h"
+#include "isochron/nn/layers/layers.h"
+#include "isochron/nn/losses/losses.h"
+#include "isochron/nn/module/sequential.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/matmul/matmul.h"
+#include "isochron/ops/random/random.h"
+#include "isochron/ops/shape/creation.h"
 #include "isochron/optim/optimizers.h"
 #include "support/expect_error.h"
 
@@ -79,7 +79,7 @@ TEST(StepProfile, HasEveryKernelWithItsLimit) {
   const StepProfile result = profile(training.step, kQuick);
   EXPECT_EQ(result.kernels.size(), training.step.plan_report().instructions);
   EXPECT_GT(result.limits.flops_per_ns, 0);
-  EXPECT_EQ(result.limits.narrow_flops_per_ns, 0);
+  EXPECT_EQ(result.limits.half_flops_per_ns, 0);
   double ns = 0, limit_ns = 0;
   bool product = false, elements = false;
   for (const ProfiledKernel& kernel : result.kernels) {
@@ -87,7 +87,7 @@ TEST(StepProfile, HasEveryKernelWithItsLimit) {
     limit_ns += kernel.limit_ns;
     const double moving = kernel.bytes / result.limits.bytes_per_ns;
     EXPECT_GE(kernel.limit_ns, 0.999 * moving) << kernel.name;
-    EXPECT_FALSE(kernel.narrow) << kernel.name;
+    EXPECT_FALSE(kernel.half) << kernel.name;
     if (kernel.op == "matmul") {
       product = true;
       EXPECT_DOUBLE_EQ(kernel.limit_ns, kernel.flops / result.limits.flops_per_ns + moving);
@@ -101,19 +101,19 @@ TEST(StepProfile, HasEveryKernelWithItsLimit) {
   EXPECT_NEAR(result.share(), limit_ns / ns, 1e-9);
 }
 
-TEST(StepProfile, NarrowProductsAreHeldAgainstNarrowProducts) {
+TEST(StepProfile, HalfProductsAreHeldAgainstHalfProducts) {
   Training training(Precision::kMixedBf16);
   training.losses(1);
   const StepProfile result = profile(training.step, kQuick);
-  EXPECT_GT(result.limits.narrow_flops_per_ns, 0);
-  int narrow = 0;
+  EXPECT_GT(result.limits.half_flops_per_ns, 0);
+  int half = 0;
   for (const ProfiledKernel& kernel : result.kernels) {
-    if (!kernel.narrow) continue;
-    ++narrow;
-    EXPECT_DOUBLE_EQ(kernel.limit_ns, kernel.flops / result.limits.narrow_flops_per_ns +
+    if (!kernel.half) continue;
+    ++half;
+    EXPECT_DOUBLE_EQ(kernel.limit_ns, kernel.flops / result.limits.half_flops_per_ns +
                                           kernel.bytes / result.limits.bytes_per_ns);
   }
-  EXPECT_GT(narrow, 2);
+  EXPECT_GT(half, 2);
   EXPECT_THAT(result.text(), HasSubstr("(16-bit matrix product)"));
 }
 

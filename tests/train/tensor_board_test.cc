@@ -1,15 +1,15 @@
-#include "isochron/train/tensor_board.h"
+#include "isochron/train/callbacks/tensor_board.h"
 
 #include <gmock/gmock.h>
 
-#include "isochron/core/record_file.h"
-#include "isochron/nn/layers.h"
-#include "isochron/nn/losses.h"
-#include "isochron/nn/sequential.h"
-#include "isochron/ops/creation.h"
+#include "isochron/core/files/record_file.h"
+#include "isochron/nn/layers/layers.h"
+#include "isochron/nn/losses/losses.h"
+#include "isochron/nn/module/sequential.h"
+#include "isochron/ops/shape/creation.h"
 #include "isochron/optim/optimizers.h"
-#include "isochron/train/graph_dump.h"
-#include "isochron/train/trainer.h"
+#include "isochron/train/callbacks/graph_dump.h"
+#include "isochron/train/loop/trainer.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
 

@@ -1,5 +1,5 @@
 // The fit loop on problems small enough to check: what it learns, when it reads, what it leaves alone.
-#include "isochron/train/trainer.h"
+#include "isochron/train/loop/trainer.h"
 
 #include <gmock/gmock.h>
 
@@ -8,16 +8,16 @@
 #include <stdexcept>
 
 #include "isochron/apps/allocation_counter.h"
-#include "isochron/nn/layers.h"
-#include "isochron/nn/sequential.h"
-#include "isochron/ops/creation.h"
-#include "isochron/ops/elementwise.h"
-#include "isochron/ops/random.h"
-#include "isochron/ops/reduction.h"
-#include "isochron/ops/shape_ops.h"
-#include "isochron/ops/softmax.h"
+#include "isochron/nn/layers/layers.h"
+#include "isochron/nn/module/sequential.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/random/random.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/reduction/softmax.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/shape_ops.h"
 #include "isochron/optim/optimizers.h"
-#include "isochron/train/progress.h"
+#include "isochron/train/callbacks/progress.h"
 #include "support/expect_error.h"
 
 namespace isochron::train {

@@ -1,0 +1,292 @@
+// `isochron analyze`: the verdict on another program's iterations, by their times in a table or a log.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "isochron/apps/analyze/iteration_times.h"
+#include "isochron/apps/analyze/log_formats.h"
+#include "isochron/apps/commands.h"
+#include "isochron/apps/number_options.h"
+#include "isochron/core/base/error.h"
+#include "isochron/core/files/file.h"
+#include "isochron/core/text/terminal_text.h"
+#include "isochron/observe/diagnose/report.h"
+#include "isochron/observe/export/page.h"
+#include "isochron/observe/statistics/few_values.h"
+
+namespace isochron::apps {
+namespace {
+
+using observe::Flatness;
+
+struct Options {
+  TimesOptions times;
+  int64_t warmup = 0;
+  double bound_percent = 5;
+  std::filesystem::path out;
+  std::filesystem::path json;
+  bool require_flat = false;
+};
+
+struct Judged {
+  std::string rank;
+  observe::RunReport report;
+};
+
+/// Of smoothed values, neighbours share iterations; those this far apart hardly do.
+constexpr size_t kFarApart = 5;  // "every fifth"
+
+/// The verdict on fewer values than windows need.
+observe::FlatnessVerdict judge_few(std::span<const double> values, bool smoothed,
+                                   const observe::FlatnessOptions& options) {
+  if (!smoothed) return observe::judge_few_values(values, options);
+  std::vector<double> apart;
+  for (size_t i = 0; i < values.size(); i += kFarApart) apart.push_back(values[i]);
+  observe::FlatnessVerdict verdict = observe::judge_few_values(apart, options);
+  verdict.iterations_to_decide *= static_cast<double>(kFarApart);
+  verdict.reason = "judged from every fifth value, because neighbours share iterations: " + verdict.reason;
+  return verdict;
+}
+
+/// Where nearly all values are one number, a change smaller than its last digit is hidden.
+void doubt_rounded(observe::FlatnessVerdict& verdict, std::span<const double> values, double resolution) {
+  constexpr double kNearlyAll = 0.9;
+  if (verdict.kind != Flatness::kFlat || resolution <= verdict.bound) return;
+  std::map<double, size_t> counts;
+  for (const double value : values) ++counts[value];
+  const size_t most =
+      std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; })->second;
+  if (static_cast<double>(most) < kNearlyAll * static_cast<double>(values.size())) return;
+  verdict.kind = Flatness::kInconclusive;
+  verdict.iterations_to_decide = std::numeric_limits<double>::infinity();
+  verdict.reason =
+      fmt::format("nearly all values are the same number, which is rounded to {:.2g} %", 100 * resolution);
+}
+
+observe::RunReport judge(const TimeSeries& series, const IterationTimes& times, const std::string& name,
+                         const Options& options) {
+  observe::ReportOptions report_options;
+  report_options.time.bound = options.bound_percent / 100;
+  report_options.time.min_seconds = 0;  // times between other things don't add up to a run's length
+  report_options.time.series = static_cast<int>(times.series.size());
+  observe::RunReport report = observe::make_report(series.ns, name, options.warmup, report_options);
+  const std::span<const double> values = std::span(series.ns).subspan(static_cast<size_t>(options.warmup));
+  if (values.size() < observe::kFewValues)
+    report.time = judge_few(values, times.smoothed, report_options.time);
+  doubt_rounded(report.time, values, times.resolution);
+  if (!times.program.empty()) report.drift_seconds = std::nullopt;  // not all of its time is in the log
+  return report;
+}
+
+/// The series that decides for all: the one that has grown most, else the least certain one.
+size_t worst_of(const std::vector<Judged>& judged) {
+  const auto badness = [](const Judged& one) {
+    constexpr int kWeights[] = {0, 3, 1, 2};  // flat, growing, shrinking, inconclusive
+    const observe::FlatnessVerdict& verdict = one.report.time;
+    return std::pair(kWeights[static_cast<size_t>(verdict.kind)], std::fabs(verdict.largest.change));
+  };
+  return static_cast<size_t>(std::ranges::max_element(judged, {}, badness) - judged.begin());
+}
+
+std::string counted(size_t count, std::string_view thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
+
+/// Three significant digits, as people write a count.
+std::string about(double count) {
+  const double digit = std::pow(10, std::max(0.0, std::floor(std::log10(count)) - 2));
+  return count < 1e7 ? fmt::format("{:.0f}", std::ceil(count / digit) * digit) : fmt::format("{:.3g}", count);
+}
+
+/// "12 values (Keras, phase 'Epoch'), each the mean time of a step over a progress bar of 20".
+std::string values_text(const IterationTimes& times, int64_t count) {
+  std::string from = times.program;
+  if (!times.phase.empty())
+    from += fmt::format("{}phase '{}'", from.empty() ? "" : ", ", quotation(times.phase, 80));
+  return fmt::format("{}{}{}",
+                     counted(static_cast<size_t>(count), times.program.empty() ? "iteration" : "value"),
+                     from.empty() ? "" : fmt::format(" ({})", from),
+                     times.each.empty() ? "" : fmt::format(", each {}", times.each));
+}
+
+/// What the times leave open, a line each.
+std::vector<std::string> remarks(const IterationTimes& times, const observe::RunReport& report) {
+  const observe::FlatnessVerdict& verdict = report.time;
+  const bool few =
+      report.iterations < static_cast<int64_t>(observe::kFewValues) && verdict.warmup_windows > 0;
+  std::vector<std::string> lines;
+  std::string others;
+  constexpr size_t kShown = 6;
+  for (size_t i = 0; i < std::min(times.others.size(), kShown); ++i) {
+    const OtherPhase& other = times.others[i];
+    others += fmt::format("{}'{}' ({}, median {})", i == 0 ? "" : ", ", quotation(other.name, 80),
+                          counted(other.values, "value"), observe::duration_text(other.median_ns));
+  }
+  if (times.others.size() > kShown) others += fmt::format(" and {} more", times.others.size() - kShown);
+  if (!others.empty()) lines.push_back(fmt::format("other phases (choose one with --phase): {}", others));
+  for (const std::string& note : times.notes) lines.push_back("note: " + note);
+  constexpr double kCoarse = 0.01;
+  if (times.resolution > kCoarse)
+    lines.push_back(fmt::format("note: times are rounded to {:.2g} % of their size", 100 * times.resolution));
+  if (few)
+    lines.push_back(fmt::format(
+        "note: fewer than {} values are judged by their trend, assuming that they are independent; the first "
+        "{} left out as warm-up",
+        observe::kFewValues,
+        verdict.warmup_windows == 1 ? "is" : fmt::format("{} are", verdict.warmup_windows)));
+  if (verdict.kind == Flatness::kGrowing)
+    lines.emplace_back("note: times alone can't tell whether the program or the machine slowed down");
+  return lines;
+}
+
+std::string json_of(const IterationTimes& times, const std::vector<Judged>& judged, size_t worst) {
+  using Json = nlohmann::ordered_json;
+  Json json = Json::parse(to_json(judged[worst].report));
+  Json source = {
+      {"program", times.program}, {"phase", times.phase}, {"each", times.each}, {"notes", times.notes}};
+  source["other_phases"] = Json::array();
+  for (const OtherPhase& other : times.others)
+    source["other_phases"].push_back(
+        {{"name", other.name}, {"values", other.values}, {"median_ns", other.median_ns}});
+  source["ranks"] = Json::array();
+  for (const Judged& one : judged) {
+    if (one.rank.empty()) continue;
+    source["ranks"].push_back({{"rank", one.rank},
+                               {"iterations", one.report.iterations},
+                               {"median_ns", one.report.duration_ns.p50},
+                               {"kind", observe::flatness_name(one.report.time.kind)},
+                               {"change", one.report.time.largest.change}});
+  }
+  json["source"] = std::move(source);
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+void print(const IterationTimes& times, const std::vector<Judged>& judged, size_t worst,
+           const std::string& name) {
+  const observe::RunReport& report = judged[worst].report;
+  fmt::print("{}: {}{} median {}, p99 {}\n", name, values_text(times, report.iterations),
+             times.each.empty() ? "," : ";", observe::duration_text(report.duration_ns.p50),
+             observe::duration_text(report.duration_ns.p99));
+  if (judged.size() > 1) {
+    for (const Judged& one : judged)
+      fmt::print("rank {}: {} iterations, median {}, {}\n", quotation(one.rank, 40), one.report.iterations,
+                 observe::duration_text(one.report.duration_ns.p50), observe::verdict_text(one.report.time));
+    fmt::print("the worst is rank {}:\n", quotation(judged[worst].rank, 40));
+  }
+  fmt::print("{}; {}\n", observe::verdict_text(report.time), report.time.reason);
+  if (report.time.kind == Flatness::kInconclusive && std::isfinite(report.time.iterations_to_decide))
+    fmt::print("about {} {} would be needed to decide\n", about(report.time.iterations_to_decide),
+               times.program.empty() ? "iterations" : "such values");
+  if (report.spikes.period) fmt::print("spikes recur every {} iterations\n", report.spikes.period->length);
+  for (const std::string& line : remarks(times, report)) fmt::print("{}\n", line);
+}
+
+std::string page_of(const IterationTimes& times, const observe::RunReport& report, const std::string& name) {
+  std::string body;
+  if (!times.program.empty() || !times.each.empty())
+    body += fmt::format("<p>{}.</p>\n", observe::escape_markup(values_text(times, report.iterations)));
+  body += observe::run_section(report);
+  for (const std::string& line : remarks(times, report))
+    body += fmt::format("<p class=\"small\">{}.</p>\n", observe::escape_markup(line));
+  return observe::html_page(name, body);
+}
+
+void run(const Options& options) {
+  require_folder_of(options.out);
+  require_folder_of(options.json);
+  const bool piped = options.times.path == "-";
+  require(!piped || isatty(STDIN_FILENO) == 0, ErrorCode::kInvalidArgument, "analyze",
+          "standard input is a terminal; name a file, or pipe a table or log in");
+  const IterationTimes times = read_times(options.times);
+  const std::string name = piped ? name_of("-") : quotation(options.times.path.filename().string());
+  std::vector<Judged> judged;
+  for (const TimeSeries& series : times.series)
+    judged.push_back({series.rank, judge(series, times, name, options)});
+  const size_t worst = worst_of(judged);
+  const observe::RunReport& report = judged[worst].report;
+  print(times, judged, worst, name);
+  if (!options.json.empty()) write_file_atomically(options.json, json_of(times, judged, worst));
+  if (!options.out.empty()) {
+    write_file_atomically(options.out, page_of(times, report, name));
+    fmt::print("the report is in {}\n", options.out.string());
+  }
+  if (options.require_flat && report.time.kind != Flatness::kFlat)
+    throw CheckFailed("the time of an iteration was not found to be flat: " + report.time.reason);
+}
+
+void add_sources(CLI::App& command, TimesOptions& times) {
+  command.add_option("file", times.path,
+                     "a table (CSV, also .gz; separated by commas, semicolons or tabs) with one row per "
+                     "iteration, or a log; - (the default): standard input");
+  std::vector<CLI::Option*> of_tables = {
+      command.add_option(
+          "--column", times.column,
+          "the column with the times: its name, or its number from 0 in a table without a header"),
+      command.add_option(
+          "--work", times.work,
+          "the column with the amount of work of a row (tokens, samples): the time per amount is judged"),
+      command.add_option("--rank", times.rank,
+                         "the column with the process (rank) of a row: each rank is judged by itself"),
+      command.add_option("--phase-column", times.phase_column,
+                         "the column with the phase of a row: one phase is judged"),
+      command.add_flag("--allow-gaps", times.allow_gaps,
+                       "skip rows without a value, and a last row that is cut off")};
+  CLI::Option* pattern = command.add_option(
+      "--pattern", times.pattern,
+      "for a log in an unknown format: a regular expression (RE2's syntax: Perl's without backreferences and "
+      "look-around); its first group is the time, its second one, if any, the unit or a rate (it/s); the "
+      "last match in a line counts");
+  std::vector<std::string> formats;
+  for (const LogFormat& format : log_formats()) formats.emplace_back(format.name);
+  CLI::Option* format =
+      command.add_option("--format", times.format, "the log's format; default: detected from its lines")
+          ->check(CLI::IsMember(formats));
+  CLI::Option* phase = command.add_option("--phase", times.phase,
+                                          "the phase to judge; default: the one that takes most of the time");
+  command
+      .add_option("--unit", times.unit,
+                  "unit of the times, or it/s for rates; default: taken from the column's name or the log")
+      ->check(CLI::IsMember({"ns", "us", "ms", "s", "min", "it/s"}));
+  for (CLI::Option* one : of_tables) one->excludes(pattern)->excludes(format);
+  pattern->excludes(format)->excludes(phase);
+}
+
+}  // namespace
+
+void add_analyze(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("analyze", "judge the iteration times that another program wrote to a table or log");
+  add_sources(*command, options->times);
+  command->add_option("--warmup", options->warmup, "number of iterations to leave out at the beginning")
+      ->check(whole_number(0))
+      ->capture_default_str();
+  command
+      ->add_option("--bound", options->bound_percent, "the largest change, in %, that still counts as flat")
+      ->check(positive_number())
+      ->capture_default_str();
+  command->add_option("--out", options->out, "HTML file for the report");
+  command->add_option("--json", options->json, "file for the result as JSON");
+  command->add_flag("--require-flat", options->require_flat, "exit with 1 unless the verdict is flat");
+  command->footer(
+      "Logs in these formats are read without options: Keras, Lightning, tqdm, Hugging Face's Trainer,\n"
+      "PyTorch's ImageNet example, torchvision's references, and loops that print\n"
+      "'Epoch 3, Time: 1.23 seconds' or 'step 100: 12.3 ms'.\n"
+      "If there are many progress bars, one per epoch, each bar gives one value; if there are few, each\n"
+      "update of a bar does. Phases (training, validation) are kept apart.\n"
+      "For other logs: --pattern 'took ([0-9.]+) (ms|s)'.\n"
+      "A program's output can be piped in: python train.py 2>&1 | isochron analyze\n"
+      "A verdict needs at least 5 values; with 64 or more it detects smaller changes.");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace isochron::apps

@@ -1,0 +1,233 @@
+#include "isochron/apps/analyze/log_phases.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "isochron/core/base/error.h"
+#include "isochron/observe/statistics/statistics.h"
+
+namespace isochron::apps {
+namespace {
+
+constexpr double kAlike = 0.1;   // part of a bar by which those of a phase may differ
+constexpr size_t kManyBars = 5;  // from there on a value a bar, where it is the bar's mean
+constexpr double kNearlyAll = 0.9;
+
+bool is_full(const LogMatch& match) { return match.total > 0 && match.done >= match.total; }
+
+bool alike(double total, double other) {
+  return total < 0 || other < 0 ? total < 0 && other < 0 : std::fabs(total - other) <= kAlike * other;
+}
+
+std::string thing_of(std::string name) {
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return name.empty() || name == "it" || name == "iter" ? "iteration" : name;
+}
+
+/// Times of what is tiny, as those of a thousand or a million of it.
+void scale_up(LogPhase& phase) {
+  constexpr double kShort = 1000;  // ns
+  const double typical = observe::median(phase.ns);
+  const double factor = typical >= kShort ? 1 : typical >= 1e-3 * kShort ? 1e3 : 1e6;
+  if (factor == 1) return;
+  for (double& ns : phase.ns) ns *= factor;
+  phase.of = (factor == 1e3 ? "1000 " : "million ") + phase.of;
+}
+
+/// Adds to names that occur twice what tells them apart.
+void tell_apart(std::vector<LogPhase>& phases) {
+  const auto add = [&phases](const auto& addition) {
+    std::map<std::string, int> counts;
+    for (const LogPhase& phase : phases) ++counts[phase.name];
+    for (LogPhase& phase : phases) {
+      if (counts[phase.name] > 1) phase.name += addition(phase);
+    }
+  };
+  add([](const LogPhase& phase) {
+    return phase.bar_steps > 0 ? fmt::format(" of {:.6g}", phase.bar_steps) : std::string();
+  });
+  add([](const LogPhase& phase) { return fmt::format(" ({})", log_formats()[phase.format].name); });
+  int number = 0;
+  add([&number](const LogPhase&) { return fmt::format(" {}", ++number); });
+}
+
+/// Lets go of single values that a bar shows before what tells which program it is of.
+void drop_preludes(std::vector<LogPhase>& phases) {
+  std::vector<LogPhase> kept;
+  for (const LogPhase& phase : phases) {
+    const bool prelude = phase.ns.size() == 1 && std::ranges::any_of(phases, [&](const LogPhase& other) {
+                           return other.format != phase.format && other.name == phase.name &&
+                                  other.bar_steps == phase.bar_steps && other.ns.size() > 1;
+                         });
+    if (!prelude) kept.push_back(phase);
+  }
+  phases = std::move(kept);
+}
+
+/// Whether each of its steps holds a bar of `other`.
+bool holds(const LogPhase& phase, const LogPhase& other) {
+  return other.steps > static_cast<double>(other.bars) &&
+         static_cast<double>(other.bars) >= kNearlyAll * phase.steps;
+}
+
+}  // namespace
+
+/// A bar belongs to the phase of the heading above it; a further one below the same heading is evaluation.
+void LogPhases::place_below_heading(LogMatch& match, int64_t line) {
+  const auto found = headings_.find(match.format);
+  if (found == headings_.end()) return;
+  Heading& heading = found->second;
+  const bool again =
+      match.done < heading.done || (is_full(match) && match.done == heading.done && line != heading.line);
+  if (!heading.fresh && again) {
+    heading.label = "evaluation";
+    ++heading.number;
+  }
+  heading.fresh = false;
+  heading.done = match.done;
+  heading.line = line;
+  match.label = heading.label;
+  match.number = heading.number;
+}
+
+LogPhases::Gathered* LogPhases::phase_of(const LogMatch& match) {
+  const auto found = std::ranges::find_if(gathered_, [&](const Gathered& one) {
+    return one.format == match.format && one.label == match.label && alike(match.total, one.total);
+  });
+  if (found != gathered_.end()) return &*found;
+  if (gathered_.size() == kMostPhases) make_room();
+  if (gathered_.size() == kMostPhases) return nullptr;
+  gathered_.push_back({.format = match.format, .label = match.label, .of = match.of, .total = match.total});
+  return &gathered_.back();
+}
+
+/// Lets go of phases that have come once.
+void LogPhases::make_room() {
+  std::erase_if(gathered_, [this](const Gathered& one) {
+    if (one.ns.size() > 1) return false;
+    times_ -= one.ns.size();
+    left_out_ += static_cast<int64_t>(one.ns.size());
+    return true;
+  });
+}
+
+bool LogPhases::starts_bar(const Gathered& phase, const LogMatch& match, int64_t line) {
+  // Several processes that draw the same bar are a little apart.
+  const double back = phase.done - match.done;
+  if (phase.done < 0 || (back > 0.5 * phase.done && back > kAlike * match.total)) return true;
+  // Bars of which only the end is there; else it is the same one, drawn again.
+  const bool another = match.number >= 0 ? match.number != phase.number : line != phase.line;
+  return another && is_full(match) && phase.full_line != 0 && !phase.shows_starts;
+}
+
+bool LogPhases::update_bar(Gathered& phase, const LogMatch& match, int64_t line) {
+  const bool full = is_full(match);
+  const bool repeated = !phase.starts && match.done == phase.bars.back().steps;
+  // What comes later counts a pause behind the last step, such as validation.
+  if (repeated && full && line != phase.full_line) return false;
+  if (full && phase.full_line == 0) phase.full_line = line;
+  if (repeated) {
+    phase.ns.back() = *match.ns;
+    return false;
+  }
+  if (phase.starts) phase.bars.emplace_back();
+  phase.starts = false;
+  phase.bars.back() = {phase.ns.size(), match.done};
+  phase.ns.push_back(*match.ns);
+  return true;
+}
+
+void LogPhases::add(const LogMatch& found, int64_t line, const std::string& where) {
+  if (found.heading) {
+    Heading& heading = headings_[found.format];
+    heading = {.label = found.label, .number = heading.number + 1};
+    return;
+  }
+  LogMatch match = found;
+  place_below_heading(match, line);
+  Gathered* phase = phase_of(match);
+  if (phase == nullptr) {
+    ++left_out_;
+    return;
+  }
+  const bool bar = match.done >= 0;
+  if (bar && starts_bar(*phase, match, line)) {
+    phase->starts = true;
+    phase->full_line = 0;
+  }
+  phase->done = match.done;
+  phase->number = match.number;
+  phase->line = line;
+  if (match.done == 0) phase->shows_starts = true;
+  if (!match.ns) {
+    phase->without_time += match.done != 0;
+    return;
+  }
+  if (!bar) phase->ns.push_back(*match.ns);
+  if (bar && !update_bar(*phase, match, line)) return;
+  phase->resolutions += match.resolution;
+  require(++times_ <= most_times_, ErrorCode::kBadFormat, where,
+          "has more than {} times; give only a part of them", most_times_);
+}
+
+LogPhase LogPhases::finished(const Gathered& one) {
+  const LogFormat& format = log_formats()[one.format];
+  LogPhase phase{.name = one.label.empty() ? "bar" : one.label,
+                 .format = one.format,
+                 .of = thing_of(one.of),
+                 .ns = one.ns};
+  phase.bars = one.bars.size();
+  phase.without_time = one.without_time;
+  phase.resolution = one.resolutions / static_cast<double>(one.ns.size());
+  if (one.bars.empty()) {
+    phase.steps = static_cast<double>(one.ns.size());
+    phase.total_ns = std::accumulate(one.ns.begin(), one.ns.end(), 0.0);
+    return phase;
+  }
+  std::vector<double> ends;
+  for (const Bar& bar : one.bars) {
+    ends.push_back(one.ns[bar.last]);
+    phase.steps += bar.steps;
+    phase.total_ns += bar.steps * ends.back();
+  }
+  phase.bar_steps = one.total > 0 ? one.total : one.bars.front().steps;
+  phase.one_a_bar =
+      format.averaging == Averaging::kBarSoFar || (format.bar_ends_with_mean && phase.bars >= kManyBars);
+  if (phase.one_a_bar)
+    phase.ns = std::move(ends);
+  else if (format.bar_ends_with_mean && one.ns.size() > phase.bars)
+    for (size_t i = phase.bars; i-- > 0;)
+      phase.ns.erase(phase.ns.begin() + static_cast<ptrdiff_t>(one.bars[i].last));
+  return phase;
+}
+
+std::vector<LogPhase> LogPhases::phases() const {
+  std::vector<LogPhase> result;
+  for (const Gathered& one : gathered_) {
+    if (one.ns.empty()) continue;
+    result.push_back(finished(one));
+    scale_up(result.back());
+  }
+  drop_preludes(result);
+  tell_apart(result);
+  return result;
+}
+
+size_t main_phase(const std::vector<LogPhase>& phases) {
+  std::vector<size_t> candidates;
+  for (size_t i = 0; i < phases.size(); ++i) {
+    const bool outer = std::ranges::any_of(
+        phases, [&](const LogPhase& other) { return &other != &phases[i] && holds(phases[i], other); });
+    if (!outer) candidates.push_back(i);
+  }
+  if (candidates.empty()) {
+    candidates.resize(phases.size());
+    std::iota(candidates.begin(), candidates.end(), size_t{0});
+  }
+  return *std::ranges::max_element(candidates, {}, [&](size_t i) { return phases[i].total_ns; });
+}
+
+}  // namespace isochron::apps

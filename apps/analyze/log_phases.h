@@ -1,0 +1,93 @@
+// The phases of a log (training, evaluation, a bar of 32 steps) and the times of each, gathered from what its
+// lines say.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "isochron/apps/analyze/log_formats.h"
+
+namespace isochron::apps {
+
+/// A phase of a log. A bar's updates belong to it when its label has the same words, and it has as many steps
+/// as the phase's first bar, give or take a tenth.
+struct LogPhase {
+  std::string name = {};
+  size_t format = 0;            // of log_formats()
+  std::string of = {};          // what a value is the time of: "step", "1000 tok"
+  std::vector<double> ns = {};  // the values to judge
+  bool one_a_bar = false;       // each the mean of a whole bar; else of an update, or a line
+  double bar_steps = 0;         // of a bar; 0: there are no bars
+  size_t bars = 0;              // that show a time
+  double steps = 0;             // of all bars, or the number of lines
+  double total_ns = 0;          // what its steps took, together
+  double resolution = 0;        // of a value as it is written, relative, on average
+  int64_t without_time = 0;     // updates that show a time of 0, or none behind the bar's beginning
+};
+
+/// Gathers the updates of a log.
+class LogPhases {
+ public:
+  static constexpr size_t kMostPhases = 64;  // what comes of further ones is counted, not kept
+
+  explicit LogPhases(size_t most_times) : most_times_(most_times) {}
+
+  /// `line`: of the file. Throws kBadFormat for more than `most_times` times.
+  void add(const LogMatch& match, int64_t line, const std::string& where);
+  /// Those with a time, in the order in which they began. A phase has a value a bar where its format's bars
+  /// end with their mean and there are five bars or more, or where an update is a mean since the bar began;
+  /// else a value an update, without the mean at a bar's end.
+  std::vector<LogPhase> phases() const;
+  /// Updates of phases beyond kMostPhases.
+  int64_t left_out() const { return left_out_; }
+
+ private:
+  struct Bar {
+    size_t last = 0;  // its latest in `ns`
+    double steps = 0;
+  };
+  struct Gathered {
+    size_t format = 0;
+    std::string label = {}, of = {};
+    double total = -1;            // steps of its first bar
+    std::vector<double> ns = {};  // one an update
+    double resolutions = 0;       // their sum
+    int64_t without_time = 0;
+    std::vector<Bar> bars = {};     // those that show a time
+    bool starts = true;             // the next time is the first of a bar
+    bool shows_starts = false;      // bars are shown before their first step, too
+    double done = -1;               // of the present bar
+    int64_t number = -1, line = 0;  // of the latest update
+    int64_t full_line = 0;          // on which the present bar was first full; 0: it isn't
+  };
+  struct Heading {
+    std::string label = {};
+    int64_t number = 0;  // of such headings, one a bar
+    bool fresh = true;   // no bar below it yet
+    double done = 0;     // of the latest
+    int64_t line = 0;
+  };
+
+  void place_below_heading(LogMatch& match, int64_t line);
+  Gathered* phase_of(const LogMatch& match);
+  void make_room();
+  static bool starts_bar(const Gathered& phase, const LogMatch& match, int64_t line);
+  /// Whether a value was added.
+  static bool update_bar(Gathered& phase, const LogMatch& match, int64_t line);
+  static LogPhase finished(const Gathered& gathered);
+
+  size_t most_times_;
+  size_t times_ = 0;
+  int64_t left_out_ = 0;
+  std::vector<Gathered> gathered_;
+  std::map<size_t, Heading> headings_;  // by format
+};
+
+/// The phase that took most of the time; of a bar whose every step holds a whole bar of another phase, that
+/// other one. `phases` isn't empty.
+size_t main_phase(const std::vector<LogPhase>& phases);
+
+}  // namespace isochron::apps

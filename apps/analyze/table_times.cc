@@ -1,0 +1,223 @@
+// Times from a table.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <unordered_map>
+
+#include "isochron/apps/analyze/time_sources.h"
+#include "isochron/core/base/error.h"
+#include "isochron/core/text/terminal_text.h"
+#include "isochron/data/formats/csv_scanner.h"
+#include "isochron/observe/statistics/statistics.h"
+
+namespace isochron::apps {
+namespace {
+
+constexpr size_t kLongestRow = size_t{1} << 20;
+constexpr size_t kMostGroups = 4096;  // phases times ranks
+
+bool begins_as_number(std::string_view field) {
+  double value = 0;
+  const std::string_view text = trimmed(field);
+  return std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc();
+}
+
+std::vector<std::string> fields_of(const data::CsvScanner& rows) {
+  std::vector<std::string> fields;
+  for (size_t i = 0; i < rows.fields(); ++i) fields.emplace_back(trimmed(rows.field(i)));
+  return fields;
+}
+
+/// The first row, and the columns that count in the others.
+struct Columns {
+  std::vector<std::string> first;
+  bool header = false;
+  size_t time = 0;
+  std::optional<size_t> work = {}, rank = {}, phase = {};
+};
+
+/// The number of the column of that name.
+size_t column_of(const std::string& name, const Columns& columns, const std::string& where) {
+  const std::vector<std::string>& first = columns.first;
+  if (columns.header) {
+    const auto found = std::ranges::find(first, name);
+    require(found != first.end(), ErrorCode::kBadFormat, where, "no column '{}'; the columns are: {}",
+            quotation(name), names_text(first));
+    require(std::ranges::count(first, name) == 1, ErrorCode::kBadFormat, where, "two columns are called '{}'",
+            quotation(name));
+    return static_cast<size_t>(found - first.begin());
+  }
+  size_t column = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, status] = std::from_chars(name.data(), end, column);
+  require(status == std::errc() && stop == end && column < first.size(), ErrorCode::kBadFormat, where,
+          "no column '{}'; without a header, columns are numbered 0 to {}", quotation(name),
+          first.size() - 1);
+  return column;
+}
+
+Columns chosen_columns(const data::CsvScanner& rows, const TimesOptions& options, const std::string& where) {
+  Columns columns{.first = fields_of(rows)};
+  columns.header = !begins_as_number(columns.first[0]);
+  require(!options.column.empty() || columns.first.size() == 1, ErrorCode::kInvalidArgument, where,
+          "has several columns ({}); name the one with the times with --column", names_text(columns.first));
+  if (!options.column.empty()) columns.time = column_of(options.column, columns, where);
+  const auto optional = [&](const std::string& name) -> std::optional<size_t> {
+    if (name.empty()) return std::nullopt;
+    return column_of(name, columns, where);
+  };
+  columns.work = optional(options.work);
+  columns.rank = optional(options.rank);
+  columns.phase = optional(options.phase_column);
+  return columns;
+}
+
+bool is_gap(std::string_view field) {
+  std::string text(trimmed(field).substr(0, 4));
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text.empty() || text == "nan";
+}
+
+/// Times by phase and rank.
+class Groups {
+ public:
+  struct Group {
+    std::string phase, rank;
+    std::vector<double> ns;
+    double total_ns = 0;
+  };
+
+  explicit Groups(const TimesOptions& options) : options_(options) {}
+
+  void add(std::string_view phase, std::string_view rank, double ns) {
+    require(times_ < options_.most_times, ErrorCode::kBadFormat, name_of(options_.path),
+            "has more than {} times; give only a part of them", options_.most_times);
+    ++times_;
+    key_.assign(phase).append(1, '\0').append(rank);
+    const auto [found, is_new] = indices_.try_emplace(key_, groups_.size());
+    if (is_new) {
+      require(groups_.size() < kMostGroups, ErrorCode::kBadFormat, name_of(options_.path),
+              "has more than {} phases and ranks; are --rank and --phase-column the right columns?",
+              kMostGroups);
+      groups_.push_back({std::string(phase), std::string(rank), {}, 0});
+    }
+    Group& group = groups_[found->second];
+    group.ns.push_back(ns);
+    group.total_ns += ns;
+  }
+  bool empty() const { return groups_.empty(); }
+  std::vector<Group> take() { return std::move(groups_); }
+
+ private:
+  const TimesOptions& options_;
+  size_t times_ = 0;
+  std::string key_;
+  std::unordered_map<std::string, size_t> indices_;
+  std::vector<Group> groups_;
+};
+
+/// The ranks of the phase to judge; the other phases beside.
+IterationTimes chosen_groups(std::vector<Groups::Group> groups, const TimesOptions& options) {
+  require(options.phase.empty() || !options.phase_column.empty(), ErrorCode::kInvalidArgument, "--phase",
+          "needs --phase-column for a table: the column with the phase of a row");
+  std::vector<std::string> names;
+  std::unordered_map<std::string, size_t> indices;
+  std::vector<double> totals;
+  for (const Groups::Group& group : groups) {
+    const auto [found, is_new] = indices.try_emplace(group.phase, names.size());
+    if (is_new) {
+      names.push_back(group.phase);
+      totals.push_back(0);
+    }
+    totals[found->second] += group.total_ns;
+  }
+  const auto most = static_cast<size_t>(std::ranges::max_element(totals) - totals.begin());
+  const size_t chosen = chosen_phase(options, names, most);
+  IterationTimes result;
+  if (!options.phase_column.empty()) result.phase = names[chosen];
+  std::vector<std::vector<double>> others(names.size());
+  for (Groups::Group& group : groups) {
+    const size_t phase = indices[group.phase];
+    if (phase == chosen)
+      result.series.push_back({std::move(group.rank), std::move(group.ns)});
+    else
+      others[phase].insert(others[phase].end(), group.ns.begin(), group.ns.end());
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i != chosen) result.others.push_back({names[i], others[i].size(), observe::median(others[i])});
+  }
+  return result;
+}
+
+}  // namespace
+
+IterationTimes times_of_table(InputStream& stream, const TimesOptions& options) {
+  const std::string where = name_of(options.path);
+  const auto begin = stream.peek_lines();
+  std::string_view line(reinterpret_cast<const char*>(begin.data()), begin.size());
+  line = line.substr(0, line.find('\n'));
+  if (line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
+  data::CsvScanner rows(stream, separator_of(line), kLongestRow);
+  require(rows.next_row(), ErrorCode::kBadFormat, where, "has no row of data");
+  const Columns columns = chosen_columns(rows, options, where);
+  const TimeUnit unit = chosen_unit(
+      options, columns.header ? time_unit_of_name(columns.first[columns.time]) : std::nullopt, where);
+  Groups groups(options);
+  std::vector<double> works;
+  int64_t gaps = 0, rows_read = 0;
+  double resolutions = 0;
+  const auto field_or_empty = [&](const std::optional<size_t>& column) {
+    return column ? trimmed(rows.field(*column)) : std::string_view();
+  };
+  for (bool there = columns.header ? rows.next_row() : true; there; there = rows.next_row()) {
+    const std::string row = fmt::format("{}, line {}", where, rows.line());
+    const bool whole = rows.fields() == columns.first.size();
+    const bool cut = rows.fields() < columns.first.size() && rows.ends_without_newline();
+    const bool gap =
+        whole && (is_gap(rows.field(columns.time)) || (columns.work && is_gap(rows.field(*columns.work))));
+    const bool blank = rows.fields() == 1 && rows.field(0).empty();
+    if (options.allow_gaps && (cut || gap || blank)) {
+      ++gaps;
+      continue;
+    }
+    require(!cut, ErrorCode::kBadFormat, row,
+            "the last row is cut off: {} of {} columns and no newline. The file may still be written to; "
+            "--allow-gaps skips the row",
+            rows.fields(), columns.first.size());
+    require(whole, ErrorCode::kBadFormat, row, "expected {} columns, got {}", columns.first.size(),
+            rows.fields());
+    require(!gap, ErrorCode::kBadFormat, row, "no value, expected a time; --allow-gaps skips such rows");
+    double ns = time_ns(rows.field(columns.time), unit, row);
+    resolutions += written_resolution(trimmed(rows.field(columns.time)));
+    ++rows_read;
+    if (columns.work) {
+      const auto work = whole_field_number(rows.field(*columns.work));
+      require(work && *work > 0 && std::isfinite(*work), ErrorCode::kBadFormat, row,
+              "expected an amount of work above 0 in column '{}', got '{}'", quotation(options.work),
+              quotation(rows.field(*columns.work)));
+      works.push_back(*work);
+      ns /= *work;
+    }
+    groups.add(field_or_empty(columns.phase), field_or_empty(columns.rank), ns);
+  }
+  require(!groups.empty(), ErrorCode::kBadFormat, where, "has no row of data");
+  IterationTimes result = chosen_groups(groups.take(), options);
+  result.resolution = resolutions / static_cast<double>(rows_read);
+  if (columns.work) {  // as of a row with the usual amount, so that times stay what they are
+    const double usual = observe::median(works);
+    for (TimeSeries& series : result.series) {
+      for (double& ns : series.ns) ns *= usual;
+    }
+    for (OtherPhase& other : result.others) other.median_ns *= usual;
+    result.each = fmt::format("the time per {:.6g} of '{}', which is the median of the rows", usual,
+                              quotation(options.work, 40));
+  }
+  if (gaps > 0)
+    result.notes.push_back(fmt::format("left out: {} row{} without a value", gaps, gaps == 1 ? "" : "s"));
+  return result;
+}
+
+}  // namespace isochron::apps

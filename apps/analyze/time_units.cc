@@ -1,0 +1,104 @@
+#include "isochron/apps/analyze/time_units.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+
+namespace isochron::apps {
+namespace {
+
+std::optional<double> ns_of(std::string_view unit) {
+  constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"ns", 1},         {"us", 1e3},           {"\u00b5s", 1e3}, {"\u03bcs", 1e3},  {"usec", 1e3},
+      {"ms", 1e6},       {"msec", 1e6},         {"s", 1e9},       {"sec", 1e9},      {"secs", 1e9},
+      {"second", 1e9},   {"seconds", 1e9},      {"min", 60e9},    {"mins", 60e9},    {"minute", 60e9},
+      {"minutes", 60e9}, {"milliseconds", 1e6}, {"h", 3600e9},    {"hours", 3600e9}, {"microseconds", 1e3}};
+  std::string lower(unit.substr(0, 20));
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const auto& [name, ns] : kUnits) {
+    if (lower == name) return ns;
+  }
+  return std::nullopt;
+}
+
+/// Letters, and bytes of letters beyond ASCII.
+bool is_letter(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return std::isalpha(byte) || byte >= 0x80;
+}
+
+std::string_view trimmed_name(std::string_view name) {
+  while (!name.empty() && !is_letter(name.back())) name.remove_suffix(1);
+  return name;
+}
+
+std::string_view last_word(std::string_view text) {
+  text = trimmed_name(text);
+  size_t begin = text.size();
+  while (begin > 0 && is_letter(text[begin - 1])) --begin;
+  return text.substr(begin);
+}
+
+std::string_view first_word(std::string_view text) {
+  size_t begin = 0;
+  while (begin < text.size() && !is_letter(text[begin])) ++begin;
+  size_t end = begin;
+  while (end < text.size() && is_letter(text[end])) ++end;
+  return text.substr(begin, end - begin);
+}
+
+/// Of what stands before and behind the slash.
+std::optional<TimeUnit> unit_of_quotient(std::string_view above, std::string_view below) {
+  if (const auto ns = ns_of(above)) return TimeUnit{*ns, false, below};
+  if (const auto ns = ns_of(below)) return TimeUnit{*ns, true, above};
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<TimeUnit> time_unit(std::string_view text) {
+  const size_t slash = text.find('/');
+  if (slash != std::string_view::npos) return unit_of_quotient(text.substr(0, slash), text.substr(slash + 1));
+  if (const auto ns = ns_of(text)) return TimeUnit{*ns};
+  return std::nullopt;
+}
+
+std::optional<TimeUnit> time_unit_of_name(const std::string& name) {
+  std::string lower = name;
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const std::string_view between : {"/", "_per_", " per "}) {
+    const size_t at = lower.find(between);
+    if (at == std::string::npos) continue;
+    const std::string_view text = lower;
+    auto unit = unit_of_quotient(last_word(text.substr(0, at)), first_word(text.substr(at + between.size())));
+    if (!unit) continue;
+    unit->of = {};
+    return unit;
+  }
+  if (const auto ns = ns_of(last_word(lower))) return TimeUnit{*ns};
+  return std::nullopt;
+}
+
+double written_resolution(std::string_view number) {
+  double value = 0;
+  const auto [rest, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+  if (error != std::errc() || rest != number.data() + number.size() || value == 0) return 0;
+  if (number.find_first_not_of("0123456789.") != std::string_view::npos) return 0;
+  const size_t point = std::min(number.find('.'), number.size() - 1);
+  return std::pow(10, -static_cast<double>(number.size() - 1 - point)) / value;
+}
+
+bool begins_as_rate(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  size_t slash = 0;
+  while (slash < text.size() && is_letter(text[slash])) ++slash;
+  if (slash == text.size() || text[slash] != '/') return false;
+  const std::string_view below = text.substr(slash + 1);
+  const auto end = std::ranges::find_if_not(below, is_letter);
+  const auto unit =
+      unit_of_quotient(text.substr(0, slash), below.substr(0, static_cast<size_t>(end - below.begin())));
+  return unit && unit->rate;
+}
+
+}  // namespace isochron::apps

@@ -1,0 +1,250 @@
+// `isochron bench`: times the reference cases, one JSON object a line or a table.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "isochron/apps/allocation_counter.h"
+#include "isochron/apps/bench/cases.h"
+#include "isochron/apps/commands.h"
+#include "isochron/apps/device_option.h"
+#include "isochron/apps/number_options.h"
+#include "isochron/apps/precision_option.h"
+#include "isochron/backends/common/vector_target.h"
+#include "isochron/core/base/clock.h"
+#include "isochron/core/process/threads.h"
+#include "isochron/core/telemetry/sealed.h"
+#include "isochron/memory/cuda/gpu.h"
+#include "isochron/observe/diagnose/report.h"
+#include "isochron/observe/host/machine.h"
+#include "isochron/train/callbacks/memory_watch.h"
+#include "isochron/train/callbacks/step_profile.h"
+
+namespace isochron::apps {
+namespace {
+
+constexpr int64_t kWarmupNs = 300'000'000;
+constexpr int64_t kMinWarmupSteps = 3;
+constexpr double kMostSeconds = 1e9;
+constexpr train::ProfileOptions kShortProfile{.rounds = 31, .seconds = 0.5};
+constexpr size_t kMaxTimes = size_t{1} << 22;  // of the newest steps; preallocated, 32 MiB
+
+struct Options {
+  std::vector<std::string> cases;
+  CaseOptions how;
+  int threads = 0;
+  double seconds = 3;
+  int64_t steps = 0;
+  bool json = false;
+  bool profile = false;
+  bool enforce_sealed = false;
+  bool memory = false;
+};
+
+struct Measurement {
+  std::string name;
+  std::string precision;
+  std::string device;
+  int64_t steps = 0;
+  double p50_us = 0;
+  double p99_us = 0;
+  double min_us = 0;
+  double drift = 1;  // median of the last tenth over that of the first
+  double rss_mb = 0;
+  double rss_growth_mb = 0;
+  double memory_mb = 0;  // resident, of the case: model, data, arena and what the libraries keep for it
+  double heap_allocations = 0;  // per step
+  double library_allocations = 0;
+  size_t arena_bytes = 0;
+  size_t lower_bound_bytes = 0;
+  size_t activation_bytes = 0;  // that the backward pass keeps
+  size_t instructions = 0;
+  size_t longest_chain = 0;  // of them, one after another
+  double capture_ms = 0;     // trace, gradients, passes, plan with kernel choice
+  double limit_share = 0;    // of a train step's time, what the machine's limits allow; 0 for other cases
+};
+
+double quantile_us(std::vector<int64_t>& times, double fraction) {
+  const size_t index =
+      std::min(times.size() - 1, static_cast<size_t>(fraction * static_cast<double>(times.size())));
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(index), times.end());
+  return static_cast<double>(times[index]) * 1e-3;
+}
+
+double median_us(std::vector<int64_t> times) { return quantile_us(times, 0.5); }
+
+/// `rss_before_case`: before the case was made.
+Measurement measure(const BenchCase& entry, CaseRun& run, const Options& options, int64_t rss_before_case) {
+  Measurement result;
+  result.name = entry.name;
+  result.precision = entry.trains ? precision_name(options.how.precision) : std::string_view(entry.precision);
+  result.device =
+      options.how.device.is_cpu() ? "cpu" : cuda::gpu(options.how.device)->context().properties().name;
+  const int64_t warm_start = now_ns();
+  for (int64_t i = 0; i < kMinWarmupSteps || (options.steps == 0 && now_ns() - warm_start < kWarmupNs); ++i)
+    run.step();
+  std::vector<int64_t> times(options.steps > 0 ? std::min(static_cast<size_t>(options.steps), kMaxTimes)
+                                               : kMaxTimes);
+  std::fill(times.begin(), times.end(), 0);  // its page faults belong to the warm-up
+  std::optional<Seal> seal;
+  if (options.enforce_sealed) seal.emplace();
+  observe::Sensors sensors;
+  const int64_t rss_before = sensors.read().rss_bytes;
+  const int64_t heap_before = heap_allocations();
+  const int64_t library_before = library_allocations();
+  const int64_t end = now_ns() + static_cast<int64_t>(std::min(options.seconds, kMostSeconds) * 1e9);
+  int64_t now = now_ns();
+  do {
+    {
+      const SealedSection section(seal ? &*seal : nullptr);
+      run.step();
+    }
+    if (seal) seal->check(entry.name, result.steps + 1);
+    const int64_t after = now_ns();
+    times[static_cast<size_t>(result.steps++) % times.size()] = after - now;
+    now = after;
+  } while (options.steps > 0 ? result.steps < options.steps : now < end);
+  const double steps = static_cast<double>(result.steps);
+  result.heap_allocations = static_cast<double>(heap_allocations() - heap_before) / steps;
+  result.library_allocations = static_cast<double>(library_allocations() - library_before) / steps;
+  const int64_t rss_after = sensors.read().rss_bytes;
+  result.rss_mb = static_cast<double>(rss_after) * 1e-6;
+  result.rss_growth_mb = static_cast<double>(rss_after - rss_before) * 1e-6;
+  result.memory_mb = static_cast<double>(rss_after - rss_before_case) * 1e-6 -
+                     static_cast<double>(times.size() * sizeof(int64_t)) * 1e-6;
+  if (static_cast<size_t>(result.steps) > times.size()) {
+    std::rotate(times.begin(),
+                times.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(result.steps) % times.size()),
+                times.end());
+  }
+  times.resize(std::min(times.size(), static_cast<size_t>(result.steps)));
+  const size_t tenth = std::max<size_t>(1, times.size() / 10);
+  result.drift = median_us({times.end() - static_cast<std::ptrdiff_t>(tenth), times.end()}) /
+                 median_us({times.begin(), times.begin() + static_cast<std::ptrdiff_t>(tenth)});
+  const double units = run.units();
+  result.p50_us = quantile_us(times, 0.5) / units;
+  result.p99_us = quantile_us(times, 0.99) / units;
+  result.min_us = static_cast<double>(*std::min_element(times.begin(), times.end())) * 1e-3 / units;
+  if (CapturedFunction* captured = run.captured()) {
+    result.arena_bytes = captured->plan_report().arena_bytes;
+    result.lower_bound_bytes = captured->plan_report().lower_bound_bytes;
+    result.activation_bytes = captured->plan_report().activation_bytes;
+    result.instructions = captured->plan_report().instructions;
+    result.longest_chain = captured->plan_report().longest_chain;
+    const TraceRecord& trace = captured->traces().back();
+    result.capture_ms = static_cast<double>(trace.trace_ns + trace.passes_ns + trace.plan_ns) * 1e-6;
+  }
+  return result;
+}
+
+nlohmann::ordered_json as_json(const Measurement& m) {
+  return {{"case", m.name},
+          {"precision", m.precision},
+          {"device", m.device},
+          {"threads", compute_threads()},
+          {"steps", m.steps},
+          {"p50_us", m.p50_us},
+          {"p99_us", m.p99_us},
+          {"min_us", m.min_us},
+          {"drift", m.drift},
+          {"rss_mb", m.rss_mb},
+          {"rss_growth_mb", m.rss_growth_mb},
+          {"memory_mb", m.memory_mb},
+          {"heap_allocations", m.heap_allocations},
+          {"library_allocations", m.library_allocations},
+          {"arena_bytes", m.arena_bytes},
+          {"lower_bound_bytes", m.lower_bound_bytes},
+          {"activation_bytes", m.activation_bytes},
+          {"instructions", m.instructions},
+          {"longest_chain", m.longest_chain},
+          {"capture_ms", m.capture_ms},
+          {"limit_share", m.limit_share}};
+}
+
+void run(const Options& options) {
+  if (options.threads > 0) set_compute_threads(options.threads);
+  std::vector<const BenchCase*> chosen;
+  const bool mixed = options.how.precision != Precision::kF32, there = !options.how.device.is_cpu();
+  for (const std::string& name : options.cases) {
+    chosen.push_back(&bench_case(name));
+    require(chosen.back()->trains || !mixed, ErrorCode::kInvalidArgument, "bench",
+            "case '{}' does not train, so it has no precision; leave --precision out", name);
+    require(chosen.back()->trains || !there, ErrorCode::kUnsupported, "bench",
+            "case '{}' does not train, and runs on the CPU only; leave --device out", name);
+  }
+  if (chosen.empty()) {
+    for (const BenchCase& entry : bench_cases()) {
+      if (entry.trains || !(mixed || there)) chosen.push_back(&entry);
+    }
+  }
+  if (!options.json && mixed && !there) fmt::print("{}\n", ops::half_arithmetic(options.how.precision));
+  if (!options.json) {
+    fmt::print("{:<16} {:>9} {:>11} {:>11} {:>11} {:>6} {:>9} {:>12} {:>12} {:>12} {:>10} {:>7}\n", "case",
+               "steps", "p50", "p99", "min", "drift", "heap/step", "library/step", "arena", "activations",
+               "capture", "limits");
+  }
+  for (const BenchCase* entry : chosen) {
+    const int64_t rss_before = observe::Sensors().read().rss_bytes;
+    const std::unique_ptr<CaseRun> prepared = entry->make(options.how);
+    Measurement m = measure(*entry, *prepared, options, rss_before);
+    const observe::MemoryMoment memory =
+        options.memory ? train::memory_moment(entry->name, m.steps) : observe::MemoryMoment();
+    std::optional<train::StepProfile> profile;
+    // A device's limits take its time, and are measured where they are asked for.
+    CapturedFunction* captured = entry->trains || options.profile ? prepared->captured() : nullptr;
+    if (captured != nullptr && (options.profile || !there)) {
+      profile = train::profile(*captured, options.profile ? train::ProfileOptions() : kShortProfile);
+      m.limit_share = profile->share();
+    }
+    if (options.json) {
+      nlohmann::ordered_json json = as_json(m);
+      if (options.memory)
+        json["memory"] = nlohmann::ordered_json::parse(observe::memory_json({&memory, 1}, -1));
+      fmt::print("{}\n", json.dump());
+    } else {
+      fmt::print(
+          "{:<16} {:>9} {:>11} {:>11} {:>11} {:>6.3f} {:>9.3g} {:>12.3g} {:>12} {:>12} {:>10} {:>7}\n",
+          m.name, m.steps, observe::duration_text(m.p50_us * 1e3), observe::duration_text(m.p99_us * 1e3),
+          observe::duration_text(m.min_us * 1e3), m.drift, m.heap_allocations, m.library_allocations,
+          observe::bytes_text(static_cast<double>(m.arena_bytes)),
+          observe::bytes_text(static_cast<double>(m.activation_bytes)),
+          observe::duration_text(m.capture_ms * 1e6), profile ? fmt::format("{:.2f}", m.limit_share) : "-");
+      if (options.memory) fmt::print("{}", observe::memory_text({&memory, 1}));
+      if (options.profile && profile) fmt::print("\n{}\n", profile->text());
+    }
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("bench", "time the reference cases");
+  std::string names;
+  for (const BenchCase& entry : bench_cases())
+    names += fmt::format("\n    {:<14} {}", entry.name, entry.what);
+  command->add_option("--case", options->cases, "cases to run; default: all" + names);
+  add_precision_option(*command, options->how.precision);
+  add_device_option(*command, options->how.device, "device that the train steps run on");
+  command->add_flag(
+      "!--in-order", options->how.side_by_side,
+      "on a device, run all kernels one after another, even those that do not depend on each other");
+  command->add_option("--threads", options->threads, "compute threads")
+      ->check(whole_number(1, kMostComputeThreads));
+  command->add_option("--seconds", options->seconds, "seconds to measure each case")
+      ->check(positive_number())
+      ->capture_default_str();
+  command->add_option("--steps", options->steps, "number of steps to measure, instead of --seconds")
+      ->check(whole_number(1));
+  command->add_flag("--json", options->json, "print one JSON object per line");
+  command->add_flag("--profile", options->profile, "print where the time of a step goes, kernel by kernel");
+  command->add_flag("--enforce-sealed", options->enforce_sealed,
+                    "fail, with a stack trace, where a step first creates something (see train --help)");
+  command->add_flag("--memory", options->memory,
+                    "print the resident set by owner, and allocators by tag, after each case");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace isochron::apps

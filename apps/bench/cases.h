@@ -1,0 +1,53 @@
+// The reference cases of `isochron bench`: what docs/performance.md measures beside the peers. Each is a
+// whole train step (or loop) on fixed random data.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "isochron/core/tensor/device.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/nn/module/module.h"
+#include "isochron/optim/optimizer.h"
+#include "isochron/train/loop/batch_functions.h"
+
+namespace isochron::apps {
+
+/// A case made ready to run: model built, step captured and planned.
+class CaseRun {
+ public:
+  virtual ~CaseRun() = default;
+  /// One measured unit: a train step, an epoch, a loop.
+  virtual void step() = 0;
+  /// The captured step, for its plan's figures; null where a case has several or none.
+  virtual CapturedFunction* captured() { return nullptr; }
+  /// What one step's time is divided by, e.g. the iterations of a loop.
+  virtual double units() const { return 1; }
+};
+
+/// How it computes, and where.
+struct CaseOptions {
+  Precision precision = Precision::kF32;
+  Device device = {};
+  bool side_by_side = true;  // on a device
+};
+
+struct BenchCase {
+  std::string name;
+  std::string what;
+  std::unique_ptr<CaseRun> (*make)(const CaseOptions&);
+  std::string precision = "f32";  // under the policy of that name
+  bool trains = true;             // and so is subject to a policy, and runs on devices
+};
+
+/// A train step of `model` on one batch, again and again. On a device the batch lies there, and a step's time
+/// ends when its loss could be read.
+std::unique_ptr<CaseRun> train_case(std::unique_ptr<nn::Module> model, optim::Optimizer optimizer,
+                                    train::Loss loss, Tensor x, Tensor y, const CaseOptions& options = {});
+
+const std::vector<BenchCase>& bench_cases();
+/// Throws kInvalidArgument listing the names.
+const BenchCase& bench_case(const std::string& name);
+
+}  // namespace isochron::apps

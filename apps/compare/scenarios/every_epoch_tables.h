@@ -1,0 +1,21 @@
+// The tables of `every-epoch`, each made in about so many seconds.
+#pragma once
+
+#include "isochron/observe/export/table.h"
+
+namespace isochron::apps {
+
+/// Ways to save: what each makes the loop wait for, and leaves on the disk.
+observe::Table checkpoints_table(double seconds);
+/// What is left of temporary files at the end, after a crash, and at the next start.
+observe::Table files_table(double seconds);
+/// Lines and time of a step under each log level, and with a line in every step.
+observe::Table log_levels_table(double seconds);
+/// An accuracy over all predictions so far: from a list of them, and streaming.
+observe::Table metrics_table(double seconds);
+/// Time and loss of ten epochs: later ones improve less and take as long.
+observe::Table improvement_table(double seconds);
+/// Time of a step whose gradients shrink until they are no normal numbers any more.
+observe::Table shrinking_gradients_table(double seconds);
+
+}  // namespace isochron::apps

@@ -1,0 +1,15 @@
+// The tables of `growing-graph`, each made in about so many seconds.
+#pragma once
+
+#include "isochron/observe/export/table.h"
+
+namespace isochron::apps {
+
+/// Each pass over the graph switched off alone: nodes, kernels, arena, time of a step.
+observe::Table passes_table(double seconds);
+/// A recurrent network unrolled and as a scan, and branches, all with their gradients.
+observe::Table control_flow_table(double seconds);
+/// The gradient through all that ever happened against that of one iteration.
+observe::Table gradient_table(double seconds);
+
+}  // namespace isochron::apps

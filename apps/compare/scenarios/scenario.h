@@ -1,0 +1,149 @@
+// A scenario of `isochron compare`: the loops of one document, each in its slow and cured forms, on the same
+// model and data, with what each should be found to be; and the tables of what else the document is about.
+// compare/run.h runs them.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "isochron/core/tensor/device.h"
+#include "isochron/data/pipeline/dataset.h"
+#include "isochron/observe/diagnose/report.h"
+#include "isochron/observe/export/table.h"
+#include "isochron/observe/record/recorder.h"
+
+namespace isochron::apps {
+
+struct CompareOptions {
+  int epochs = 10;              // the document's, each with its line
+  int64_t iterations = 0;       // at most so many a loop; 0: as the verdict needs
+  double seconds = 2.5;         // that every loop runs for before its verdict is looked at
+  double budget_seconds = 165;  // of all loops and tables together, beyond which nothing goes on
+  bool at_length = false;       // ten times as many iterations of the loops that run on and on
+  bool verbose = false;         // lines per epoch, all tables and reasons
+};
+
+/// What documents say a loop should be found to be.
+struct Expectation {
+  std::vector<observe::Flatness> time = {observe::Flatness::kFlat};  // one of these; empty: not judged
+  bool slow = false;                                                 // against the cured form
+  std::vector<observe::Flatness> memory = {
+      observe::Flatness::kFlat};         // resident; the same; shrinking is flat
+  std::string grows = {};                // a sampled series that must be found growing: "disk_bytes"
+  std::string cause = {};                // a name that must be among the causes; empty: none named
+  std::optional<int> spike_period = {};  // spikes owned by this label or phase return every so many steps
+  std::string spike_label = {};
+  bool no_allocations = false;         // of ours, per step, after warm-up
+  bool reports_fragmentation = false;  // the notes say how fragmented the memory was
+
+  /// Nothing is expected of the time.
+  bool leaves_time_open() const { return time.empty(); }
+  bool allows(observe::Flatness found) const {
+    return leaves_time_open() || std::find(time.begin(), time.end(), found) != time.end();
+  }
+};
+
+/// One run of a loop, in progress.
+struct LoopContext {
+  observe::Recorder& recorder;
+  const CompareOptions& options;
+  /// To be called after each iteration: false when the loop is to end. Times the epochs, seals the recorder
+  /// after `warmup_epochs`, and waits for the loop's next turn. Not within an iteration.
+  std::function<bool()> next;
+};
+
+/// `step` on batch after batch of a dataset without end until the loop has had enough: computing, then the
+/// fetching of the next batch. Every `accumulate`th iteration is of a class of its own.
+void run_steps(LoopContext& context, data::Dataset& batches,
+               const std::function<void(const data::Element& batch)>& step, int64_t accumulate = 1);
+
+/// What the instruments can't see, and the loop's own measurement shows.
+struct KnownFault {
+  std::string what;  // "trains incorrectly"
+  std::string cause;
+  std::string cure;
+};
+
+struct Loop {
+  std::string name;
+  std::string what;          // one line: what it does
+  std::string against = {};  // the loop that its time is held against; empty: the first cured one
+  bool cured = false;
+  int64_t iterations_per_epoch = 32;
+  int warmup_epochs = 1;           // what they do once (plans, first saves) is not the loop
+  int64_t min_iterations = 0;      // before the verdict may end it; ten times as many at length
+  int64_t max_iterations = 0;      // of its run, 0: none; for a loop that can't go on for ever
+  int64_t work_per_iteration = 1;  // document iterations that one recorded iteration does
+  Expectation expected = {};
+  std::optional<KnownFault> fault = {};
+  std::vector<observe::Gauge> gauges = {};
+  std::function<void(LoopContext&)> run = {};            // from the beginning, whenever it is called
+  std::function<std::vector<std::string>()> notes = {};  // after the run, for people: "fragmentation 12 %"
+};
+
+struct Scenario {
+  std::string name;
+  std::string complaint;
+  std::vector<Loop> loops;
+  std::string summary;  // what there is to see, and why
+  /// Made once the loops have run, each in about so many seconds.
+  std::vector<std::function<observe::Table(double seconds)>> tables = {};
+};
+
+/// The loop that the time of `loop` is held against. Throws kInvalidArgument where the scenario has none.
+const Loop& held_against(const Scenario& scenario, const Loop& loop);
+
+/// Whether the report's loop is slow against its cured form: by means, where its medians or periodic pauses
+/// bear it out, for other programs lengthen means as well.
+bool is_slow(const observe::RunReport& report);
+
+/// What a loop was found to be against what documents say.
+enum class Finding {
+  kAsExpected,
+  kInconclusive,  // nothing was found that they don't say, but not all that they say
+  kOtherwise,
+};
+
+struct Deviation {
+  std::string kind;  // without numbers: "time growing"
+  std::string text;
+  bool inconclusive = false;
+};
+
+struct LoopResult {
+  observe::RunReport report;
+  std::vector<std::string> notes;
+  std::vector<double> epochs_ns;      // of the first epochs, in order
+  std::vector<Deviation> deviations;  // from the expectation; empty: as expected
+  bool settled = true;                // false: its verdict would have needed more time
+
+  Finding finding() const {
+    Finding finding = Finding::kAsExpected;
+    for (const Deviation& deviation : deviations) {
+      if (!deviation.inconclusive) return Finding::kOtherwise;
+      finding = Finding::kInconclusive;
+    }
+    return finding;
+  }
+};
+
+struct ScenarioResult {
+  const Scenario* scenario;
+  std::vector<LoopResult> loops;  // one for each of the scenario's
+  std::vector<observe::Table> tables;
+};
+
+/// How `result` departs from what `loop` should be found to be. To be called once it was held against its
+/// cured form.
+std::vector<Deviation> deviations_of(const Loop& loop, const LoopResult& result);
+
+Scenario long_run_scenario();
+Scenario every_epoch_scenario();
+Scenario gpu_memory_scenario(Device device);
+Scenario growing_graph_scenario();
+Scenario transfers_scenario(Device device);
+
+}  // namespace isochron::apps

@@ -1,0 +1,279 @@
+#include "isochron/backends/common/choices.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <limits>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "isochron/backends/common/choices_file.h"
+#include "isochron/core/base/clock.h"
+#include "isochron/core/base/error.h"
+#include "isochron/core/telemetry/event.h"
+
+namespace isochron::ops {
+namespace {
+
+/// Candidates take turns, so that a machine that is busy for a while slows all alike. After each round those
+/// drop out whose best time is more than this times the best of all; in the first only those whose run the
+/// system did not interrupt.
+constexpr double kHopeless[] = {3, 2, 1.5, 1.3, 1.2, 1.2};
+/// First runs also set up (threads, pages of code, caches): in the first round so much more is forgiven.
+constexpr double kSetUpNs = 1'000'000;
+/// A time is known once two runs agree to this; on a machine that does nothing else, after two rounds.
+constexpr double kAgreement = 1.1;
+constexpr int64_t kMostNs = 100'000'000;  // no further round after so long
+/// Of candidates within this of the fastest the one that the rule prefers is taken: the rest may be noise,
+/// and the rule's order is by experience.
+constexpr double kLevel = 1.12;
+
+std::atomic<bool> g_deterministic{false};
+
+using Choices = std::map<std::string, std::string>;
+
+struct Record {
+  std::mutex mutex;
+  Choices made;    // in use: timed, taken from disk, restored
+  Choices timed;   // of these, what belongs on disk: timed here
+  Choices stored;  // read from disk
+  bool loaded = false;
+  bool unsaved = false;
+  bool writable = true;
+};
+
+Record& record() {
+  static auto* const instance = new Record;  // outlives the save at the process's end
+  return *instance;
+}
+
+/// Sees to it that new choices are saved: after a function was captured and planned, but not for each of many
+/// in a row, and at the process's end.
+void save_by_itself() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    add_event_sink([](const Event& event) {
+      constexpr int64_t kPauseNs = 1'000'000'000;
+      static std::atomic<int64_t> last_ns = -kPauseNs;
+      if (event.kind != EventKind::kTrace || now_ns() - last_ns < kPauseNs) return;
+      save_choices();
+      last_ns = now_ns();
+    });
+    std::atexit(save_choices);
+  });
+}
+
+/// Reads the file, once. Returns what was wrong with it.
+std::string load(Record& r) {
+  if (std::exchange(r.loaded, true)) return {};
+  const std::filesystem::path path = choices_path();
+  if (path.empty()) return {};
+  try {
+    r.stored = read_choices_file(path);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+/// False when the record is full.
+bool remember(Record& r, const std::string& call, std::string_view name) {
+  if (r.made.size() >= kMaxRecordedChoices && !r.made.contains(call)) return false;
+  r.made[call] = name;
+  return true;
+}
+
+/// As `remember`, and for the disk: as doubtful, unless `sure` or timed a second time by now.
+void remember_timed(Record& r, const std::string& call, std::string_view name, bool sure) {
+  if (!remember(r, call, name)) return;
+  const auto before = r.stored.find(call);
+  const bool doubtful = !sure && (before == r.stored.end() || !before->second.ends_with(kDoubtful));
+  r.timed[call] = doubtful ? fmt::format("{}{}", name, kDoubtful) : name;
+  r.unsaved = true;
+}
+
+/// The recorded candidate of `call`, else the one on disk unless doubtful, or names.size().
+size_t recorded(const std::string& call, std::span<const std::string_view> names) {
+  save_by_itself();
+  Record& r = record();
+  std::unique_lock lock(r.mutex);
+  const std::string trouble = load(r);
+  const auto index_in = [&](const Choices& choices) {
+    const auto found = choices.find(call);
+    if (found == choices.end()) return names.size();
+    return static_cast<size_t>(std::find(names.begin(), names.end(), found->second) - names.begin());
+  };
+  const bool made = r.made.contains(call);
+  const size_t index = index_in(made ? r.made : r.stored);
+  lock.unlock();
+  if (!trouble.empty()) {
+    emit({EventKind::kNotice, "choices", fmt::format("choices on disk are ignored: {}", trouble)});
+  }
+  return index;
+}
+
+/// How often a thread of this process had to leave its core to another, though it had work.
+int64_t preemptions() {
+  rusage usage;
+  return ::getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_nivcsw : 0;
+}
+
+struct Timing {
+  double ns;
+  bool undisturbed;
+};
+
+Timing time_once(const std::function<void()>& run) {
+  const int64_t before = preemptions();
+  const int64_t start = now_ns();
+  run();
+  return {static_cast<double>(now_ns() - start), preemptions() == before};
+}
+
+struct Candidate {
+  size_t index;
+  std::function<void()> run;
+  double best_ns = std::numeric_limits<double>::max();
+  bool undisturbed = false;  // a run of it was
+  bool known = false;
+
+  void time() {
+    const double before_ns = best_ns;
+    const Timing took = time_once(run);
+    best_ns = std::min(best_ns, took.ns);
+    undisturbed = undisturbed || took.undisturbed;
+    known = undisturbed && (std::max(before_ns, took.ns) <= kAgreement * best_ns ||
+                            (known && before_ns <= kAgreement * best_ns));
+  }
+};
+
+struct Fastest {
+  size_t index;
+  bool sure = true;  // every candidate had a run that was not disturbed
+};
+
+/// The fastest of `count` candidates, or `count` where none serves.
+Fastest fastest(size_t count, const std::function<std::function<void()>(size_t)>& prepare,
+                const std::function<void()>& before_timing) {
+  std::vector<Candidate> candidates;
+  for (size_t i = 0; i < count; ++i) {
+    if (std::function<void()> run = prepare(i)) candidates.push_back({i, std::move(run)});
+  }
+  if (candidates.empty()) return {count};
+  if (candidates.size() == 1) return {candidates[0].index};
+  if (before_timing) before_timing();
+  const int64_t start = now_ns();
+  double best_ns = std::numeric_limits<double>::max();
+  bool first = true;
+  bool sure = true;
+  for (const double hopeless : kHopeless) {
+    if (candidates.size() == 1 || std::ranges::all_of(candidates, &Candidate::known)) break;
+    if (now_ns() - start > kMostNs) break;
+    for (Candidate& candidate : candidates) {
+      candidate.time();
+      best_ns = std::min(best_ns, candidate.best_ns);
+    }
+    const double most_ns = std::max(hopeless, kLevel) * best_ns + (first ? kSetUpNs : 0);
+    std::erase_if(candidates, [&](const Candidate& c) {
+      const bool out = c.best_ns > most_ns && (c.undisturbed || !first);
+      sure = sure && (!out || c.undisturbed);
+      return out;
+    });
+    first = false;
+  }
+  sure = sure && std::ranges::all_of(candidates, &Candidate::undisturbed);
+  const auto level = std::find_if(candidates.begin(), candidates.end(),
+                                  [&](const Candidate& c) { return c.best_ns <= kLevel * best_ns; });
+  return {level == candidates.end() ? candidates[0].index : level->index, sure};
+}
+
+}  // namespace
+
+void set_deterministic(bool on) { g_deterministic = on; }
+bool deterministic() { return g_deterministic; }
+
+size_t choose(const std::string& call, std::span<const std::string_view> names,
+              const std::function<std::function<void()>(size_t)>& prepare,
+              const std::function<void()>& before_timing) {
+  if (deterministic()) {
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (prepare(i)) return i;
+    }
+    return names.size();
+  }
+  if (const size_t known = recorded(call, names); known < names.size() && prepare(known)) {
+    const std::lock_guard lock(record().mutex);
+    remember(record(), call, names[known]);
+    return known;
+  }
+  const Fastest best = fastest(names.size(), prepare, before_timing);
+  if (best.index < names.size()) {
+    const std::lock_guard lock(record().mutex);
+    remember_timed(record(), call, names[best.index], best.sure);
+  }
+  return best.index;
+}
+
+Choices recorded_choices() {
+  const std::lock_guard lock(record().mutex);
+  return record().made;
+}
+
+void restore_choices(const Choices& choices) {
+  const std::lock_guard lock(record().mutex);
+  for (const auto& [call, name] : choices) {
+    remember(record(), call, name);
+    record().timed.erase(call);
+  }
+}
+
+void forget_choices() {
+  Record& r = record();
+  const std::lock_guard lock(r.mutex);
+  r.made.clear();
+  r.timed.clear();
+  r.stored.clear();
+  r.loaded = r.unsaved = false;
+  r.writable = true;
+}
+
+namespace {
+
+/// What goes to disk: what was timed here, then what was there and used here, then the rest while there is
+/// room.
+Choices to_save(const Record& r, Choices there) {
+  Choices result = r.timed;
+  for (const auto& [call, name] : r.stored) there.emplace(call, name);
+  for (const bool used : {true, false}) {
+    for (const auto& [call, name] : there) {
+      if (result.size() < kMaxRecordedChoices && r.made.contains(call) == used) result.emplace(call, name);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+void save_choices() {
+  Record& r = record();
+  const std::lock_guard lock(r.mutex);
+  const std::filesystem::path path = choices_path();
+  if (!r.unsaved || !r.writable || path.empty()) return;
+  r.unsaved = false;
+  Choices there;
+  try {
+    there = read_choices_file(path);
+  } catch (const Error&) {
+    // Replaced; `load` has reported it, or another process broke it since.
+  }
+  try {
+    write_choices_file(path, to_save(r, std::move(there)));
+  } catch (const Error&) {
+    r.writable = false;
+  }
+}
+
+}  // namespace isochron::ops

@@ -1,0 +1,521 @@
+// Attention block by block: kBlock queries against kBlock keys. Scores lie transposed, a row for each key and
+// a lane for each query, so that no sum or maximum runs across lanes. The forward kernel rescales what it has
+// summed whenever a larger score comes; the gradient computes the scores again from the logs of the sums.
+#include "isochron/backends/cpu/attention/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "isochron/backends/cpu/common/rows_kernel.h"
+#include "isochron/core/base/checked.h"
+#include "isochron/core/process/threads.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "isochron/backends/cpu/attention/attention.cc"
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+#include <hwy/foreach_target.h>  // first: it includes this file once per target
+
+#include <hwy/highway.h>
+
+#include "isochron/backends/cpu/common/vector_math-inl.h"
+#include "isochron/backends/cpu/matmul/small_matmul-inl.h"
+
+#ifndef ISOCHRON_OPS_CPU_ATTENTION_ONCE_
+#define ISOCHRON_OPS_CPU_ATTENTION_ONCE_
+namespace isochron::ops {
+
+constexpr int64_t kBlock = 64;
+constexpr int64_t kGroup =
+    16;  // keys or queries between which causality is told apart; a multiple of all lanes
+constexpr int64_t kRowsTogether = 8;  // of a product, where each sees a key less or more than the next
+
+/// One head of one sample; rows lie `row` elements apart.
+template <typename T>
+struct Rows {
+  T* data = nullptr;
+  int64_t row = 0;
+  T* at(int64_t i) const { return data + i * row; }
+};
+
+template <typename T>
+struct HeadForward {
+  const AttentionShape* shape;
+  Rows<const T> q, k, v;
+  Rows<T> y;
+  T* log_sums;       // (T), or null
+  const bool* seen;  // (S) by the mask; null without one
+  T* columns;        // (D, kBlock): queries of a block, transposed
+  T* scores;         // (kBlock keys, kBlock queries)
+};
+
+template <typename T>
+struct HeadGradient {
+  const AttentionShape* shape;
+  Rows<const T> q, k, v, y, dy;
+  const T* log_sums;
+  const bool* seen;
+  int64_t pitch;       // queries, filled up to whole groups
+  T* q_columns;        // (D, pitch)
+  T* dy_columns;       // (D, pitch)
+  T* deltas;           // (pitch)
+  T* logs;             // (pitch)
+  Rows<T> dq, dk, dv;  // added to
+  T* scores;           // (kBlock keys, kBlock queries)
+  T* score_gradients;  // the same
+};
+
+}  // namespace isochron::ops
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace isochron::ops {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <typename T>
+constexpr T kNothing = -std::numeric_limits<T>::infinity();
+
+/// Rows and columns of what fits into the smallest vectors.
+template <typename T>
+constexpr int64_t kSquare = HWY_TARGET == HWY_SCALAR ? 1 : 16 / sizeof(T);
+
+/// to (kSquare columns, kSquare rows) = a square of `from`, transposed and scaled.
+template <typename T>
+HWY_INLINE void transpose_square(const Rows<const T>& from, int64_t row, int64_t column, T scale, T* to,
+                                 int64_t pitch) {
+  const hn::CappedTag<T, kSquare<T>> d;
+  const auto factor = hn::Set(d, scale);
+  const auto load = [&](int64_t i) HWY_ATTR { return hn::LoadU(d, from.at(row + i) + column) * factor; };
+  if constexpr (kSquare<T> == 1) {
+    hn::StoreU(load(0), d, to);
+  } else if constexpr (kSquare<T> == 2) {
+    const auto r0 = load(0), r1 = load(1);
+    hn::StoreU(InterleaveLower(d, r0, r1), d, to);
+    hn::StoreU(InterleaveUpper(d, r0, r1), d, to + pitch);
+  } else {
+    const auto r0 = load(0), r1 = load(1), r2 = load(2), r3 = load(3);
+    const auto upper = InterleaveLower(d, r0, r1), upper_right = InterleaveUpper(d, r0, r1);
+    const auto lower = InterleaveLower(d, r2, r3), lower_right = InterleaveUpper(d, r2, r3);
+    hn::StoreU(ConcatLowerLower(d, lower, upper), d, to);
+    hn::StoreU(ConcatUpperUpper(d, lower, upper), d, to + pitch);
+    hn::StoreU(ConcatLowerLower(d, lower_right, upper_right), d, to + 2 * pitch);
+    hn::StoreU(ConcatUpperUpper(d, lower_right, upper_right), d, to + 3 * pitch);
+  }
+}
+
+/// to (D, count) = the rows of `from`, transposed and scaled; rows of `to` lie `pitch` apart, and are filled
+/// with zeros up to whole groups.
+template <typename T>
+HWY_INLINE void transpose_rows(const Rows<const T>& from, int64_t first, int64_t count, int64_t width,
+                               T scale, int64_t pitch, T* to) {
+  constexpr int64_t side = kSquare<T>;
+  const int64_t square_rows = count / side * side, square_columns = width / side * side;
+  for (int64_t i = 0; i < square_rows; i += side) {
+    for (int64_t c = 0; c < square_columns; c += side) {
+      transpose_square(from, first + i, c, scale, to + c * pitch + i, pitch);
+    }
+    for (int64_t c = square_columns; c < width; ++c) {
+      for (int64_t r = i; r < i + side; ++r) to[c * pitch + r] = from.at(first + r)[c] * scale;
+    }
+  }
+  const int64_t lanes = align_up(count, kGroup);
+  for (int64_t c = 0; c < width && square_rows < lanes; ++c) {
+    for (int64_t r = square_rows; r < lanes; ++r) {
+      to[c * pitch + r] = r < count ? from.at(first + r)[c] * scale : T(0);
+    }
+  }
+}
+
+/// One block of scores: which queries see which keys.
+struct Block {
+  const AttentionShape& s;
+  int64_t first, rows;      // queries
+  int64_t column, columns;  // keys
+  int64_t lanes() const { return align_up(rows, kGroup); }
+  /// The first query of the block that sees key `j` of it; beyond `lanes` where none does.
+  int64_t first_query(int64_t j) const {
+    if (!s.causal) return 0;
+    return std::clamp<int64_t>(column + j - (s.keys - s.queries) - first, 0, lanes());
+  }
+  /// That, down to a whole group: what is computed of row j.
+  int64_t begin(int64_t j) const { return first_query(j) / kGroup * kGroup; }
+  /// Rows of a product with scores that are computed together: few where they see different numbers of keys.
+  int64_t rows_together() const { return s.causal ? kRowsTogether : kBlock; }
+  /// Keys of the block that query i of it sees, and with it all later ones.
+  int64_t seen_by(int64_t i) const {
+    return s.causal ? std::clamp<int64_t>(first + i + (s.keys - s.queries) - column + 1, 0, columns)
+                    : columns;
+  }
+};
+
+/// out (keys x queries) = rows of `keys` times `columns` (D, queries), where anything of a group is seen.
+template <typename T>
+HWY_INLINE void products(const Block& b, const Rows<const T>& keys, const T* columns, int64_t pitch, T* out) {
+  for (int64_t j = 0; j < b.columns; j += kGroup) {
+    const int64_t begin = b.begin(j);
+    if (begin >= b.lanes()) break;
+    multiply<false>(Product<T>{std::min(kGroup, b.columns - j), b.lanes() - begin, b.s.width,
+                               keys.at(b.column + j), keys.row, 1, columns + begin, pitch,
+                               out + j * kBlock + begin, kBlock});
+  }
+}
+
+/// into (queries x D) += scores^T (queries x keys) times rows of `keys`.
+template <typename T>
+HWY_INLINE void add_to_queries(const Block& b, const T* scores, const Rows<const T>& keys,
+                               const Rows<T>& into) {
+  const int64_t group = b.rows_together();
+  for (int64_t i = 0; i < b.rows; i += group) {
+    const int64_t rows = std::min(group, b.rows - i);
+    const int64_t seen = std::clamp<int64_t>(b.s.visible(b.first + i + rows - 1) - b.column, 0, b.columns);
+    multiply<true>(Product<T>{rows, b.s.width, seen, scores + i, 1, kBlock, keys.at(b.column), keys.row,
+                              into.at(b.first + i), into.row});
+  }
+}
+
+/// into (keys x D) += scores (keys x queries) times rows of `queries`.
+template <typename T>
+HWY_INLINE void add_to_keys(const Block& b, const T* scores, const Rows<const T>& queries,
+                            const Rows<T>& into) {
+  const int64_t group = b.rows_together();
+  for (int64_t j = 0; j < b.columns; j += group) {
+    const int64_t begin = std::min(b.first_query(j), b.rows);
+    multiply<true>(Product<T>{std::min(group, b.columns - j), b.s.width, b.rows - begin,
+                              scores + j * kBlock + begin, kBlock, 1, queries.at(b.first + begin),
+                              queries.row, into.at(b.column + j), into.row});
+  }
+}
+
+/// Lanes i .. of row j that see its key.
+template <class D>
+HWY_INLINE auto seen_lanes(D d, const Block& b, int64_t j, int64_t i) {
+  using T = hn::TFromD<D>;
+  return hn::Ge(hn::Iota(d, static_cast<T>(i)), hn::Set(d, static_cast<T>(b.first_query(j))));
+}
+
+/// Turns the scores into e^(score - largest), and keeps `largest` and `sums` of each query; what is already
+/// in y is rescaled by `kept`.
+template <typename T>
+HWY_INLINE void softmax_block(const HeadForward<T>& h, const Block& b, T* largest, T* sums, T* kept) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto nothing = hn::Set(d, kNothing<T>);
+  for (int64_t i = 0; i < b.lanes(); i += lanes) {
+    // Keys before `all` are seen by every query of the vector, those from `some` on by none of its group.
+    const int64_t all = b.seen_by(i), some = b.seen_by(i / kGroup * kGroup + kGroup - 1);
+    const auto before = hn::Load(d, largest + i);
+    auto most = before;
+    auto probe = hn::Zero(d);  // 0 * score: NaN where one is NaN or infinite
+    for (int64_t j = 0; j < some; ++j) {
+      if (h.seen && !h.seen[b.column + j]) continue;
+      auto score = hn::LoadU(d, h.scores + j * kBlock + i);
+      if (j < all) {
+        probe = hn::MulAdd(score, hn::Zero(d), probe);
+      } else {
+        const auto seen = seen_lanes(d, b, j, i);
+        probe = hn::MulAdd(hn::IfThenElseZero(seen, score), hn::Zero(d), probe);
+        score = hn::IfThenElse(seen, score, nothing);
+      }
+      most = hn::Max(most, score);
+    }
+    const auto shift = hn::IfThenElse(hn::Eq(most, nothing), hn::Zero(d), most + probe);
+    auto total = hn::Zero(d);
+    for (int64_t j = 0; j < some; ++j) {
+      T* at = h.scores + j * kBlock + i;
+      auto e = hn::Zero(d);
+      if (!h.seen || h.seen[b.column + j]) {
+        e = exp_from_below(d, hn::LoadU(d, at) - shift);
+        if (j >= all) e = hn::IfThenElseZero(seen_lanes(d, b, j, i), e);
+        total = total + e;
+      }
+      hn::StoreU(e, d, at);
+    }
+    const auto first = hn::Eq(before, nothing);  // not Ne, which NaN fails, too
+    const auto keep = hn::IfThenZeroElse(first, exp_from_below(d, before - shift));
+    hn::Store(keep + probe, d, kept + i);
+    hn::Store(hn::MulAdd(hn::Load(d, sums + i), keep, total) + probe, d, sums + i);
+    hn::Store(most + probe, d, largest + i);
+  }
+}
+
+template <typename T>
+HWY_INLINE void scale_row(T* row, int64_t n, T factor) {
+  const hn::ScalableTag<T> d;
+  each_vector(d, n, [&](int64_t i, size_t lanes) HWY_ATTR {
+    store_lanes(d, load_lanes(d, row + i, lanes) * hn::Set(d, factor), row + i, lanes);
+  });
+}
+
+/// Queries [first, first + rows) of a head, rows <= kBlock.
+template <typename T>
+void attend(const HeadForward<T>& h, int64_t first, int64_t rows) {
+  const AttentionShape& s = *h.shape;
+  HWY_ALIGN T largest[kBlock];
+  HWY_ALIGN T sums[kBlock];
+  HWY_ALIGN T kept[kBlock];
+  std::fill_n(largest, kBlock, kNothing<T>);
+  std::fill_n(sums, kBlock, T(0));
+  for (int64_t i = 0; i < rows; ++i) std::fill_n(h.y.at(first + i), s.width, T(0));
+  transpose_rows(h.q, first, rows, s.width, static_cast<T>(s.scale), kBlock, h.columns);
+  const int64_t seen = std::min(s.visible(first + rows - 1), s.keys);
+  for (int64_t column = 0; column < seen; column += kBlock) {
+    const Block b{s, first, rows, column, std::min(kBlock, seen - column)};
+    products(b, h.k, static_cast<const T*>(h.columns), kBlock, h.scores);
+    softmax_block(h, b, largest, sums, kept);
+    for (int64_t i = 0; column > 0 && i < rows; ++i) {
+      if (kept[i] != T(1)) scale_row(h.y.at(first + i), s.width, kept[i]);
+    }
+    add_to_queries(b, static_cast<const T*>(h.scores), h.v, h.y);
+  }
+  const hn::ScalableTag<T> d;
+  for (int64_t i = 0; i < kBlock; i += static_cast<int64_t>(hn::Lanes(d))) {
+    const auto sum = hn::Load(d, sums + i);
+    const auto none = hn::Eq(sum, hn::Zero(d));  // sees no key; not Ne, which NaN fails, too
+    const auto log_sum = hn::IfThenElse(hn::IsNaN(sum), sum, hn::Log(d, sum)) + hn::Load(d, largest + i);
+    hn::Store(hn::IfThenZeroElse(none, log_sum), d, largest + i);
+    hn::Store(hn::IfThenZeroElse(none, hn::Set(d, T(1)) / sum), d, kept + i);
+  }
+  for (int64_t i = 0; i < rows; ++i) scale_row(h.y.at(first + i), s.width, kept[i]);
+  if (h.log_sums) std::copy_n(largest, rows, h.log_sums + first);
+}
+
+/// scores = e^(score - log sum), the softmax again, and their gradients = probability scale (gradient -
+/// delta).
+template <typename T>
+HWY_INLINE void gradient_block(const HeadGradient<T>& h, const Block& b) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto scale = hn::Set(d, static_cast<T>(b.s.scale));
+  for (int64_t j = 0; j < b.columns; ++j) {
+    T* scores = h.scores + j * kBlock;
+    T* gradients = h.score_gradients + j * kBlock;
+    const bool hidden = h.seen && !h.seen[b.column + j];
+    const int64_t first_query = b.first_query(j);
+    for (int64_t i = b.begin(j / kGroup * kGroup); i < b.lanes(); i += lanes) {
+      auto p = hn::Zero(d);
+      if (!hidden) p = exp_from_below(d, hn::LoadU(d, scores + i) - hn::LoadU(d, h.logs + b.first + i));
+      if (i < first_query) p = hn::IfThenElseZero(seen_lanes(d, b, j, i), p);
+      hn::StoreU(p, d, scores + i);
+      const auto centered = hn::LoadU(d, gradients + i) - hn::LoadU(d, h.deltas + b.first + i);
+      hn::StoreU(p * scale * centered, d, gradients + i);
+    }
+  }
+}
+
+template <typename T>
+HWY_INLINE T dot(const T* a, const T* b, int64_t n) {
+  const hn::ScalableTag<T> d;
+  auto total = hn::Zero(d);
+  each_vector(d, n, [&](int64_t i, size_t lanes) HWY_ATTR {
+    total = hn::MulAdd(load_lanes(d, a + i, lanes), load_lanes(d, b + i, lanes), total);
+  });
+  return hn::GetLane(hn::SumOfLanes(d, total));
+}
+
+/// All blocks of one head of queries.
+template <typename T>
+void attend_back(const HeadGradient<T>& h) {
+  const AttentionShape& s = *h.shape;
+  transpose_rows(h.q, 0, s.queries, s.width, static_cast<T>(s.scale), h.pitch, h.q_columns);
+  transpose_rows(h.dy, 0, s.queries, s.width, T(1), h.pitch, h.dy_columns);
+  for (int64_t i = 0; i < s.queries; ++i) h.deltas[i] = dot(h.dy.at(i), h.y.at(i), s.width);
+  std::copy_n(h.log_sums, s.queries, h.logs);
+  std::fill(h.deltas + s.queries, h.deltas + h.pitch, T(0));
+  std::fill(h.logs + s.queries, h.logs + h.pitch, T(0));
+  for (int64_t column = 0; column < s.keys; column += kBlock) {
+    for (int64_t first = 0; first < s.queries; first += kBlock) {
+      const Block b{s, first, std::min(kBlock, s.queries - first), column, std::min(kBlock, s.keys - column)};
+      if (s.visible(first + b.rows - 1) <= column) continue;
+      products(b, h.k, static_cast<const T*>(h.q_columns) + first, h.pitch, h.scores);
+      products(b, h.v, static_cast<const T*>(h.dy_columns) + first, h.pitch, h.score_gradients);
+      gradient_block(h, b);
+      add_to_keys(b, static_cast<const T*>(h.scores), h.dy, h.dv);
+      add_to_keys(b, static_cast<const T*>(h.score_gradients), h.q, h.dk);
+      add_to_queries(b, static_cast<const T*>(h.score_gradients), h.k, h.dq);
+    }
+  }
+}
+
+#define ISOCHRON_ATTENTION(T, suffix)                                                                    \
+  void attend_##suffix(const HeadForward<T>& h, int64_t first, int64_t rows) { attend(h, first, rows); } \
+  void attend_back_##suffix(const HeadGradient<T>& h) { attend_back(h); }
+ISOCHRON_ATTENTION(float, f32)
+ISOCHRON_ATTENTION(double, f64)
+#undef ISOCHRON_ATTENTION
+
+}  // namespace HWY_NAMESPACE
+}  // namespace isochron::ops
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace isochron::ops {
+
+HWY_EXPORT(attend_f32);
+HWY_EXPORT(attend_f64);
+HWY_EXPORT(attend_back_f32);
+HWY_EXPORT(attend_back_f64);
+
+namespace {
+
+using graph::KernelArgs;
+using graph::KernelRequest;
+
+constexpr double kThreadedProducts = 64 * 1024;
+
+/// What both kernels share: where heads lie, and memory of each thread.
+template <typename T>
+class AttentionKernel : public graph::Kernel {
+ public:
+  AttentionKernel(const AttentionShape& shape, const KernelRequest& request)
+      : s_(shape), threads_(shape.products() >= kThreadedProducts ? request.threads : 1) {}
+
+ protected:
+  int64_t packed_row() const { return (s_.heads + 2 * s_.key_heads) * s_.width; }
+  /// A head of queries, keys or values (`part` 0, 1, 2) of a sample; `data` are the tensors, one or three.
+  template <typename P, typename B>
+  Rows<P> head(B* const* data, int part, int64_t n, int64_t h) const {
+    const int64_t length = part == 0 ? s_.queries : s_.keys;
+    const int64_t heads = part == 0 ? s_.heads : s_.key_heads;
+    if (!s_.packed) {
+      P* base = reinterpret_cast<P*>(data[part]);
+      return {base + (n * length * heads + h) * s_.width, heads * s_.width};
+    }
+    const int64_t before = part == 0 ? 0 : s_.heads + (part - 1) * s_.key_heads;
+    return {reinterpret_cast<P*>(data[0]) + n * length * packed_row() + (before + h) * s_.width,
+            packed_row()};
+  }
+  /// A head of a tensor (N, T, H, D).
+  template <typename P>
+  Rows<P> result_head(std::byte* data, int64_t n, int64_t h) const {
+    return {reinterpret_cast<P*>(data) + (n * s_.queries * s_.heads + h) * s_.width, s_.heads * s_.width};
+  }
+  int first_after_heads() const { return s_.packed ? 1 : 3; }
+
+  /// What the mask says of the keys of sample n; null without one.
+  const bool* seen(const std::byte* mask, int64_t n) const {
+    return s_.masked ? reinterpret_cast<const bool*>(mask) + n * s_.keys : nullptr;
+  }
+
+  AttentionShape s_;
+  int threads_;
+};
+
+template <typename T>
+class ForwardKernel final : public AttentionKernel<T> {
+ public:
+  using AttentionKernel<T>::AttentionKernel;
+  size_t workspace_bytes() const override {
+    return static_cast<size_t>(this->threads_ * thread_elems()) * sizeof(T);
+  }
+
+  void run(const KernelArgs& args) override {
+    const AttentionShape& s = this->s_;
+    const int64_t blocks = (s.queries + kBlock - 1) / kBlock;
+    const int64_t items = s.batch * s.heads * blocks;
+    each_thread(this->threads_, [&](int64_t t) {
+      T* memory = reinterpret_cast<T*>(args.workspace) + t * thread_elems();
+      HeadForward<T> h;
+      int64_t prepared = -1;
+      for (int64_t i = items * t / this->threads_; i < items * (t + 1) / this->threads_; ++i) {
+        if (i / blocks != prepared) {
+          prepared = i / blocks;
+          h = prepare(args, prepared / s.heads, prepared % s.heads, memory);
+        }
+        const int64_t first = i % blocks * kBlock;
+        ISOCHRON_CALL(attend, h, first, std::min(kBlock, s.queries - first));
+      }
+    });
+  }
+
+ private:
+  int64_t thread_elems() const { return kBlock * (align_up<int64_t>(this->s_.width, kGroup) + kBlock); }
+
+  HeadForward<T> prepare(const KernelArgs& args, int64_t n, int64_t head, T* memory) const {
+    const AttentionShape& s = this->s_;
+    HeadForward<T> h;
+    h.shape = &s;
+    const int64_t key_head = head / (s.heads / s.key_heads);
+    h.q = this->template head<const T>(args.inputs, 0, n, head);
+    h.k = this->template head<const T>(args.inputs, 1, n, key_head);
+    h.v = this->template head<const T>(args.inputs, 2, n, key_head);
+    h.y = this->template result_head<T>(args.outputs[0], n, head);
+    T* log_sums = reinterpret_cast<T*>(args.outputs[1]);
+    h.log_sums = log_sums ? log_sums + (n * s.heads + head) * s.queries : nullptr;
+    h.seen = this->seen(s.masked ? args.inputs[this->first_after_heads()] : nullptr, n);
+    h.scores = memory;
+    h.columns = memory + kBlock * kBlock;
+    return h;
+  }
+};
+
+/// A thread owns whole heads of keys, so that every sum has its order.
+template <typename T>
+class GradientKernel final : public AttentionKernel<T> {
+ public:
+  using AttentionKernel<T>::AttentionKernel;
+  size_t workspace_bytes() const override {
+    return static_cast<size_t>(this->threads_ * thread_elems()) * sizeof(T);
+  }
+
+  void run(const KernelArgs& args) override {
+    const AttentionShape& s = this->s_;
+    const int64_t items = s.batch * s.key_heads;
+    each_thread(this->threads_, [&](int64_t t) {
+      T* memory = reinterpret_cast<T*>(args.workspace) + t * thread_elems();
+      for (int64_t i = items * t / this->threads_; i < items * (t + 1) / this->threads_; ++i) {
+        key_head(args, i / s.key_heads, i % s.key_heads, memory);
+      }
+    });
+  }
+
+ private:
+  int64_t pitch() const { return align_up<int64_t>(this->s_.queries, kGroup); }
+  int64_t thread_elems() const { return 2 * kBlock * kBlock + 2 * (this->s_.width + 1) * pitch(); }
+  void clear(const Rows<T>& rows, int64_t count) const {
+    for (int64_t i = 0; i < count; ++i) std::fill_n(rows.at(i), this->s_.width, T(0));
+  }
+
+  void key_head(const KernelArgs& args, int64_t n, int64_t key_head, T* memory) const {
+    const AttentionShape& s = this->s_;
+    const int after = this->first_after_heads();
+    HeadGradient<T> h;
+    h.shape = &s;
+    h.k = this->template head<const T>(args.inputs, 1, n, key_head);
+    h.v = this->template head<const T>(args.inputs, 2, n, key_head);
+    h.dk = this->template head<T>(args.outputs, 1, n, key_head);
+    h.dv = this->template head<T>(args.outputs, 2, n, key_head);
+    h.seen = this->seen(s.masked ? args.inputs[after + 3] : nullptr, n);
+    h.pitch = pitch();
+    h.scores = memory;
+    h.score_gradients = h.scores + kBlock * kBlock;
+    h.q_columns = h.score_gradients + kBlock * kBlock;
+    h.dy_columns = h.q_columns + s.width * h.pitch;
+    h.deltas = h.dy_columns + s.width * h.pitch;
+    h.logs = h.deltas + h.pitch;
+    clear(h.dk, s.keys);
+    clear(h.dv, s.keys);
+    const int64_t share = s.heads / s.key_heads;
+    for (int64_t head = key_head * share; head < (key_head + 1) * share; ++head) {
+      h.q = this->template head<const T>(args.inputs, 0, n, head);
+      h.dq = this->template head<T>(args.outputs, 0, n, head);
+      h.y = this->template result_head<const T>(args.inputs[after], n, head);
+      h.log_sums = reinterpret_cast<const T*>(args.inputs[after + 1]) + (n * s.heads + head) * s.queries;
+      h.dy = this->template result_head<const T>(args.inputs[after + 2], n, head);
+      clear(h.dq, s.queries);
+      ISOCHRON_CALL(attend_back, h);
+    }
+  }
+};
+}  // namespace
+
+std::unique_ptr<graph::Kernel> prepare_attention(const AttentionShape& shape, const KernelRequest& request) {
+  return by_dtype<ForwardKernel>(request.inputs[0].dtype, shape, request);
+}
+std::unique_ptr<graph::Kernel> prepare_attention_gradient(const AttentionShape& shape,
+                                                          const KernelRequest& request) {
+  return by_dtype<GradientKernel>(request.inputs[0].dtype, shape, request);
+}
+
+}  // namespace isochron::ops
+#endif  // HWY_ONCE

@@ -1,0 +1,18 @@
+// Kernels of attention and its gradient.
+#pragma once
+
+#include <memory>
+
+#include "isochron/graph/ir/kernel.h"
+#include "isochron/ops/attention/attention.h"
+
+namespace isochron::ops {
+
+/// q, k, v (or qkv) [, key mask]; y (N, T, H, D), log of the softmax's sums (N, H, T).
+std::unique_ptr<graph::Kernel> prepare_attention(const AttentionShape& shape,
+                                                 const graph::KernelRequest& request);
+/// q, k, v (or qkv), y, log sums, dy [, key mask]; dq, dk, dv (or dqkv).
+std::unique_ptr<graph::Kernel> prepare_attention_gradient(const AttentionShape& shape,
+                                                          const graph::KernelRequest& request);
+
+}  // namespace isochron::ops

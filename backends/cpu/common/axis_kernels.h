@@ -1,0 +1,64 @@
+// What kernels that work along one axis share: columns shared out to threads, arrays of indices, and numbers
+// widened to what they are summed in.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "isochron/backends/common/axis_view.h"
+#include "isochron/core/process/threads.h"
+#include "isochron/core/tensor/dtype.h"
+
+namespace isochron::ops {
+
+/// Elements that make it worth while to wake the other threads.
+inline constexpr int64_t kElemsPerThread = 32 * 1024;
+
+/// Calls `body(outer, begin, end)` for runs of at most `longest` inner positions that together cover all of
+/// (outer, inner), each run on one thread.
+template <typename Body>
+void for_columns(int threads, int64_t outer, int64_t inner, int64_t longest, Body&& body) {
+  parallel_for(threads, outer * inner, [&](int64_t first, int64_t last) {
+    if (first == last) return;
+    int64_t at = first / inner;
+    int64_t begin = first % inner;
+    for (int64_t rest = last - first; rest > 0;) {
+      const int64_t count = std::min({inner - begin, rest, longest});
+      body(at, begin, begin + count);
+      rest -= count;
+      begin += count;
+      if (begin < inner) continue;
+      begin = 0;
+      ++at;
+    }
+  });
+}
+
+/// Index `i` of an i32 or i64 array.
+class Indices {
+ public:
+  Indices(const std::byte* data, DType dtype) : data_(data), wide_(dtype == DType::kI64) {}
+  int64_t operator[](int64_t i) const {
+    return wide_ ? reinterpret_cast<const int64_t*>(data_)[i] : reinterpret_cast<const int32_t*>(data_)[i];
+  }
+
+ private:
+  const std::byte* data_;
+  bool wide_;
+};
+
+template <typename T>
+inline constexpr bool half_type = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
+
+/// A number one can calculate with: 16-bit floats as f32, all others as they are.
+template <typename T>
+auto widen(T x) {
+  if constexpr (half_type<T>) {
+    return static_cast<float>(x);
+  } else {
+    return x;
+  }
+}
+
+}  // namespace isochron::ops

@@ -1,0 +1,16 @@
+// Kernels of the ops with sub-graphs, and of `stack_row`, which their gradients read by.
+#pragma once
+
+#include <memory>
+
+#include "isochron/graph/ir/kernel.h"
+
+namespace isochron::ops {
+
+std::unique_ptr<graph::Kernel> prepare_cond(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_while_loop(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_update_if(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_scan(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_stack_row(const graph::KernelRequest& request);
+
+}  // namespace isochron::ops

@@ -1,0 +1,13 @@
+// Kernels of the ops that look at their input and pass it on.
+#pragma once
+
+#include <memory>
+
+#include "isochron/graph/ir/kernel.h"
+
+namespace isochron::ops {
+
+std::unique_ptr<graph::Kernel> prepare_print(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_check_numerics(const graph::KernelRequest& request);
+
+}  // namespace isochron::ops

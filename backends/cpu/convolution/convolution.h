@@ -1,0 +1,19 @@
+// Convolution kernels: Winograd's method and oneDNN's in f32 and on 16-bit tensors, plain loops for f64 and
+// for small calls.
+#pragma once
+
+#include <memory>
+
+#include "isochron/graph/ir/kernel.h"
+#include "isochron/ops/convolution/convolution.h"
+
+namespace isochron::ops {
+
+std::unique_ptr<graph::Kernel> prepare_convolution(ConvolutionPass pass, const ConvolutionShape& shape,
+                                                   const graph::KernelRequest& request);
+/// The same for images and kernels stored in one 16-bit dtype, the result in that or f32; biases are f32.
+/// Null where going through f32 is the only way.
+std::unique_ptr<graph::Kernel> prepare_half_convolution(ConvolutionPass pass, const ConvolutionShape& shape,
+                                                        const graph::KernelRequest& request);
+
+}  // namespace isochron::ops

@@ -1,0 +1,27 @@
+// The vector passes of ops/elementwise/float8.h, chosen by instruction set: the same bits at every target.
+#pragma once
+
+#include <cstdint>
+
+#include "isochron/core/tensor/dtype.h"
+#include "isochron/ops/elementwise/float8_numbers.h"
+
+namespace isochron::ops {
+
+struct Float8Functions {
+  /// to[i] = from[i] rounded to the format at `scale` (element::rounded_to_float8), times `scale`; `from` is
+  /// of the functions' dtype.
+  void (*round)(const void* from, float scale, bfloat16* to, int64_t count);
+  /// The largest magnitude, infinities and NaN apart; 0 of none.
+  float (*largest)(const void* from, int64_t count);
+};
+
+/// `dtype`: kF32 or kBF16.
+template <typename Format>
+Float8Functions float8_functions(DType dtype);
+template <>
+Float8Functions float8_functions<element::E4M3>(DType dtype);
+template <>
+Float8Functions float8_functions<element::E5M2>(DType dtype);
+
+}  // namespace isochron::ops

@@ -1,0 +1,66 @@
+// The vector passes behind backends/cpu/normalization/norm_updates.h over one run of elements, chosen by
+// instruction set.
+#pragma once
+
+#include <cstdint>
+
+#include "isochron/core/tensor/dtype.h"
+
+namespace isochron::ops {
+
+/// One run of a parameter under LAMB; outputs may equal inputs. All arrays are of the functions' dtype.
+struct LambRun {
+  const void* parameter;
+  const void* gradient;
+  const void* states[2];
+  void* new_parameter;
+  void* new_states[2];
+  int64_t count;
+};
+struct LambNumbers {
+  double gradient_factor = 1;
+  double kept = 1;   // what weight decay leaves of the parameter
+  double new_1 = 0;  // weights of the newest gradient and of its square in the moments
+  double new_2 = 0;
+  double mean_factor = 1;  // bias corrections of the first moment and of the second's root
+  double root_factor = 1;
+  double epsilon = 0;
+};
+struct SquareSums {
+  double parameter = 0;
+  double other = 0;
+};
+
+/// One row of a parameter under Adafactor: the second moment of element j is `scale` times column[j].
+struct FactoredRow {
+  const void* gradient;
+  const void* column;
+  double gradient_factor;
+  double scale;
+  int64_t count;
+};
+
+struct NormFunctions {
+  /// New moments; the sums of squares of the decayed parameter and of the move.
+  SquareSums (*lamb_moments)(const LambNumbers& numbers, const LambRun& run);
+  /// The decayed parameter less `rate` times the move.
+  void (*lamb_move)(const LambNumbers& numbers, const LambRun& run, double rate);
+  /// Sums of squares of the decayed parameter and of the gradient.
+  SquareSums (*square_sums)(const void* parameter, double kept, const void* gradient, double factor,
+                            int64_t count);
+  /// moment = old_share moment + (1 - old_share)(square of the gradient + epsilon).
+  void (*square_moment)(const void* gradient, double factor, double old_share, double epsilon,
+                        const void* moment, void* new_moment, int64_t count);
+  /// sums[j] = the sum over `rows` rows, `stride` elements apart, of the square of element j of the gradient.
+  void (*column_squares)(const void* gradient, double factor, int64_t rows, int64_t stride, int64_t columns,
+                         double* sums);
+  /// The sum of squares of the move.
+  double (*move_squares)(const FactoredRow& row);
+  /// The decayed parameter less `rate` times the move.
+  void (*move)(const FactoredRow& row, const void* parameter, double kept, double rate, void* new_parameter);
+};
+
+/// `dtype`: f32 or f64.
+NormFunctions norm_functions(DType dtype);
+
+}  // namespace isochron::ops

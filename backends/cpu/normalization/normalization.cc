@@ -1,0 +1,245 @@
+// Row-wise normalisation with its gradient in one pass each.
+#include "isochron/backends/cpu/normalization/normalization.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "isochron/backends/cpu/common/rows_kernel.h"
+#include "isochron/core/base/checked.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "isochron/backends/cpu/normalization/normalization.cc"
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "isochron/backends/cpu/common/half-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace isochron::ops {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// The sum over a run of what `term(i, lanes)` gives; lanes beyond a run's end must be 0.
+template <typename T, class Term>
+HWY_INLINE T sum_run(int64_t n, Term term) {
+  const hn::ScalableTag<T> d;
+  auto total = hn::Zero(d);
+  each_vector(d, n, [&](int64_t i, size_t lanes) HWY_ATTR { total = total + term(i, lanes); });
+  return hn::GetLane(hn::SumOfLanes(d, total));
+}
+
+template <typename E, typename T = ComputeType<E>>
+void normalize_rows(const E* x, const T* gamma, const T* beta, double epsilon, bool centered, int64_t rows,
+                    int64_t columns, E* y, T* means, T* scales) {
+  const hn::ScalableTag<T> d;
+  for (int64_t r = 0; r < rows; ++r, x += columns) {
+    T mean = 0;
+    if (centered) {
+      mean = sum_run<T>(columns,
+                        [&](int64_t i, size_t lanes) HWY_ATTR { return load_numbers(d, x + i, lanes); }) /
+             static_cast<T>(columns);
+    }
+    const auto center = hn::Set(d, mean);
+    const T squares = sum_run<T>(columns, [&](int64_t i, size_t lanes) HWY_ATTR {
+      const auto e = load_numbers(d, x + i, lanes) - center;
+      const auto square = e * e;
+      return lanes == hn::Lanes(d) ? square : hn::IfThenElseZero(hn::FirstN(d, lanes), square);
+    });
+    const T scale = static_cast<T>(
+        1.0 / std::sqrt(static_cast<double>(squares) / static_cast<double>(columns) + epsilon));
+    const auto factor = hn::Set(d, scale);
+    if (means) means[r] = mean;
+    if (scales) scales[r] = scale;
+    if (!y) continue;
+    each_vector(d, columns, [&](int64_t i, size_t lanes) HWY_ATTR {
+      auto value = (load_numbers(d, x + i, lanes) - center) * factor;
+      if (gamma) value = value * load_lanes(d, gamma + i, lanes);
+      if (beta) value = value + load_lanes(d, beta + i, lanes);
+      store_numbers(d, value, y + r * columns + i, lanes);
+    });
+  }
+}
+
+/// dx (where not null), and dgamma += dy normalised, dbeta += dy (where not null).
+template <typename E, typename T = ComputeType<E>>
+void normalize_rows_gradient(const E* x, const T* means, const T* scales, const E* dy, const T* gamma,
+                             bool centered, int64_t rows, int64_t columns, E* dx, T* dgamma, T* dbeta) {
+  const hn::ScalableTag<T> d;
+  const auto weighted = [&](const E* from, int64_t i, size_t lanes) HWY_ATTR {
+    const auto g = load_numbers(d, from + i, lanes);
+    return gamma ? g * load_lanes(d, gamma + i, lanes) : g;
+  };
+  const T share = T(1) / static_cast<T>(columns);
+  for (int64_t r = 0; r < rows; ++r, x += columns, dy += columns) {
+    const auto center = hn::Set(d, centered ? means[r] : T(0));
+    const auto scale = hn::Set(d, scales[r]);
+    auto sum = hn::Zero(d);
+    auto dot = hn::Zero(d);
+    each_vector(d, columns, [&](int64_t i, size_t lanes) HWY_ATTR {
+      const auto normal = (load_numbers(d, x + i, lanes) - center) * scale;
+      const auto g = load_numbers(d, dy + i, lanes);  // 0 in lanes beyond the end
+      const auto w = gamma ? g * load_lanes(d, gamma + i, lanes) : g;
+      sum = sum + w;
+      dot = hn::MulAdd(w, normal, dot);
+      if (dgamma) store_lanes(d, hn::MulAdd(g, normal, load_lanes(d, dgamma + i, lanes)), dgamma + i, lanes);
+      if (dbeta) store_lanes(d, load_lanes(d, dbeta + i, lanes) + g, dbeta + i, lanes);
+    });
+    if (!dx) continue;
+    const auto mean_sum = hn::Set(d, centered ? hn::GetLane(hn::SumOfLanes(d, sum)) * share : T(0));
+    const auto mean_dot = hn::Set(d, hn::GetLane(hn::SumOfLanes(d, dot)) * share);
+    each_vector(d, columns, [&](int64_t i, size_t lanes) HWY_ATTR {
+      const auto normal = (load_numbers(d, x + i, lanes) - center) * scale;
+      const auto value = weighted(dy, i, lanes) - hn::MulAdd(normal, mean_dot, mean_sum);
+      store_numbers(d, value * scale, dx + r * columns + i, lanes);
+    });
+  }
+}
+
+#define ISOCHRON_NORMALIZATION(E, T, suffix)                                                                 \
+  void normalize_rows_##suffix(const E* x, const T* gamma, const T* beta, double epsilon, bool centered,     \
+                               int64_t rows, int64_t columns, E* y, T* means, T* scales) {                   \
+    normalize_rows<E>(x, gamma, beta, epsilon, centered, rows, columns, y, means, scales);                   \
+  }                                                                                                          \
+  void normalize_rows_gradient_##suffix(const E* x, const T* means, const T* scales, const E* dy,            \
+                                        const T* gamma, bool centered, int64_t rows, int64_t columns, E* dx, \
+                                        T* dgamma, T* dbeta) {                                               \
+    normalize_rows_gradient<E>(x, means, scales, dy, gamma, centered, rows, columns, dx, dgamma, dbeta);     \
+  }
+ISOCHRON_NORMALIZATION(float, float, f32)
+ISOCHRON_NORMALIZATION(double, double, f64)
+ISOCHRON_NORMALIZATION(float16, float, f16)
+ISOCHRON_NORMALIZATION(bfloat16, float, bf16)
+#undef ISOCHRON_NORMALIZATION
+
+}  // namespace HWY_NAMESPACE
+}  // namespace isochron::ops
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace isochron::ops {
+
+HWY_EXPORT(normalize_rows_f32);
+HWY_EXPORT(normalize_rows_f64);
+HWY_EXPORT(normalize_rows_f16);
+HWY_EXPORT(normalize_rows_bf16);
+HWY_EXPORT(normalize_rows_gradient_f32);
+HWY_EXPORT(normalize_rows_gradient_f64);
+HWY_EXPORT(normalize_rows_gradient_f16);
+HWY_EXPORT(normalize_rows_gradient_bf16);
+
+namespace {
+
+using graph::KernelArgs;
+using graph::KernelRequest;
+
+constexpr int64_t kGradientRows = 64;  // whose parameters' gradients are summed before f64 takes over
+
+template <typename E>
+class LayerNormKernel final : public RowsKernel<E> {
+ public:
+  explicit LayerNormKernel(const KernelRequest& request)
+      : RowsKernel<E>(request),
+        epsilon_(request.attributes.get<double>("epsilon")),
+        centered_(request.attributes.get<bool>("centered")),
+        inputs_(request.inputs.size()) {}
+  void run(const KernelArgs& args) override {
+    const auto* gamma = inputs_ > 1 ? this->number_input(args, 1) : nullptr;
+    const auto* beta = inputs_ > 2 ? this->number_input(args, 2) : nullptr;
+    E* y = this->output(args, 0);
+    auto* means = this->number_output(args, 1);
+    auto* scales = this->number_output(args, 2);
+    this->each_part([&](int64_t, int64_t begin, int64_t end) {
+      const int64_t at = begin * this->columns_;
+      ISOCHRON_CALL_STORED(normalize_rows, this->input(args, 0) + at, gamma, beta, epsilon_, centered_,
+                           end - begin, this->columns_, y ? y + at : nullptr, means ? means + begin : nullptr,
+                           scales ? scales + begin : nullptr);
+    });
+  }
+
+ private:
+  double epsilon_;
+  bool centered_;
+  size_t inputs_;
+};
+
+template <typename E>
+class LayerNormGradientKernel final : public RowsKernel<E> {
+ public:
+  using T = ComputeType<E>;
+  explicit LayerNormGradientKernel(const KernelRequest& request)
+      : RowsKernel<E>(request),
+        centered_(request.attributes.get<bool>("centered")),
+        scaled_(request.inputs.size() > 4),
+        block_bytes_(align_up<size_t>(static_cast<size_t>(2 * this->columns_) * sizeof(T), 64)) {}
+  size_t workspace_bytes() const override {
+    return scaled_ ? static_cast<size_t>(this->threads_) * thread_bytes() : 0;
+  }
+  void run(const KernelArgs& args) override {
+    const T* gamma = scaled_ ? this->number_input(args, 4) : nullptr;
+    this->each_part([&](int64_t t, int64_t begin, int64_t end) {
+      if (scaled_) std::fill_n(totals(args, t), 2 * this->columns_, 0.0);
+      for (int64_t first = begin; first < end; first += kGradientRows) {
+        add_rows(args, t, first, std::min(kGradientRows, end - first), gamma);
+      }
+    });
+    if (scaled_) store_totals(args);
+  }
+
+ private:
+  size_t thread_bytes() const {
+    return block_bytes_ + align_up<size_t>(static_cast<size_t>(2 * this->columns_) * sizeof(double), 64);
+  }
+  T* block(const KernelArgs& args, int64_t t) const {
+    return reinterpret_cast<T*>(args.workspace + static_cast<size_t>(t) * thread_bytes());
+  }
+  double* totals(const KernelArgs& args, int64_t t) const {
+    return reinterpret_cast<double*>(args.workspace + static_cast<size_t>(t) * thread_bytes() + block_bytes_);
+  }
+
+  void add_rows(const KernelArgs& args, int64_t t, int64_t first, int64_t count, const T* gamma) const {
+    const int64_t columns = this->columns_;
+    const int64_t at = first * columns;
+    T* dgamma = scaled_ && args.outputs[1] ? block(args, t) : nullptr;
+    T* dbeta = scaled_ && args.outputs[2] ? block(args, t) + columns : nullptr;
+    if (scaled_) std::fill_n(block(args, t), 2 * columns, T(0));
+    E* dx = this->output(args, 0);
+    ISOCHRON_CALL_STORED(normalize_rows_gradient, this->input(args, 0) + at,
+                         this->number_input(args, 1) + first, this->number_input(args, 2) + first,
+                         this->input(args, 3) + at, gamma, centered_, count, columns, dx ? dx + at : nullptr,
+                         dgamma, dbeta);
+    if (!scaled_) return;
+    double* into = totals(args, t);
+    for (int64_t i = 0; i < 2 * columns; ++i) into[i] += static_cast<double>(block(args, t)[i]);
+  }
+
+  void store_totals(const KernelArgs& args) const {
+    for (int part = 0; part < 2; ++part) {
+      T* to = this->number_output(args, 1 + part);
+      if (!to) continue;
+      for (int64_t i = 0; i < this->columns_; ++i) {
+        double total = 0;
+        for (int t = 0; t < this->threads_; ++t) total += totals(args, t)[part * this->columns_ + i];
+        to[i] = static_cast<T>(total);
+      }
+    }
+  }
+
+  bool centered_;
+  bool scaled_;
+  size_t block_bytes_;
+};
+}  // namespace
+
+std::unique_ptr<graph::Kernel> prepare_layer_norm(const KernelRequest& request) {
+  if (request.outputs[0].dtype != request.inputs[0].dtype) return nullptr;
+  return by_stored_dtype<LayerNormKernel>(request.inputs[0].dtype, request);
+}
+std::unique_ptr<graph::Kernel> prepare_layer_norm_gradient(const KernelRequest& request) {
+  const DType dtype = request.inputs[0].dtype;
+  if (request.inputs[3].dtype != dtype || request.outputs[0].dtype != dtype) return nullptr;
+  return by_stored_dtype<LayerNormGradientKernel>(dtype, request);
+}
+
+}  // namespace isochron::ops
+#endif  // HWY_ONCE

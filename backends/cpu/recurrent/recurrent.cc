@@ -1,0 +1,450 @@
+// The kernels of recurrent layers: weights packed once a run, rows of the batch shared out to threads, each
+// of which takes its rows through the whole sequence without waiting for the others.
+#include "isochron/backends/cpu/recurrent/recurrent.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "isochron/backends/cpu/indexing/indexed.h"
+#include "isochron/backends/cpu/recurrent/recurrent_blocks.h"
+#include "isochron/core/base/checked.h"
+#include "isochron/core/process/threads.h"
+#include "isochron/graph/ir/half_storage.h"
+
+namespace isochron::ops {
+namespace {
+
+using graph::KernelArgs;
+using graph::KernelRequest;
+
+constexpr double kThreadedProducts = 64.0 * 64 * 64;  // multiply-adds from which all threads are used
+constexpr int64_t kChunkRows = 192;                   // of slot gradients gathered for one product
+
+/// Which gate's columns a slot takes from the kernels, or -1: none.
+struct SlotGates {
+  int64_t count;  // gates of the kernels: their columns are count x units
+  int64_t x[kRecurrentSlots];
+  int64_t h[kRecurrentSlots];
+};
+constexpr SlotGates kLstmGates{4, {0, 1, 2, 3}, {0, 1, 2, 3}};
+constexpr SlotGates kGruGates{3, {0, 1, 2, -1}, {0, 1, -1, 2}};
+
+size_t aligned(int64_t elems, size_t size) {
+  return align_up<size_t>(checked_mul<size_t>(static_cast<size_t>(elems), size), 64);
+}
+
+/// Parts of a workspace, each aligned.
+class Parts {
+ public:
+  size_t add(size_t bytes) {
+    const size_t at = bytes_;
+    bytes_ = checked_add<size_t>(bytes_, align_up<size_t>(bytes, 64));
+    return at;
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  size_t bytes_ = 0;
+};
+
+/// What both directions share: shape, packing, threads, rows. Tensors with an axis of time are stored as E,
+/// operands of products as O.
+template <typename E, typename O>
+class RecurrentKernel : public graph::Kernel {
+ protected:
+  using T = ComputeType<E>;
+  explicit RecurrentKernel(const KernelRequest& request)
+      : layout_(request.op, request.attributes),
+        name_(request.op.name),
+        gates_(layout_.lstm ? kLstmGates : kGruGates),
+        functions_(recurrent_functions<E, O>(layout_.lstm ? RecurrentCell::kLstm : RecurrentCell::kGru)) {
+    const Shape& x = request.inputs[layout_.x()].shape;
+    shape_ = {x[0],
+              x[1],
+              x[2],
+              request.inputs[layout_.recurrent_kernel()].shape[0],
+              functions_.lanes,
+              request.attributes.get<bool>("reverse")};
+    const double products = static_cast<double>(shape_.batch * shape_.steps) *
+                            static_cast<double>(shape_.depth() * kRecurrentSlots * shape_.units);
+    threads_ = products >= kThreadedProducts && shape_.batch > 1 ? request.threads : 1;
+    if (layout_.lengths) {
+      lengths_dtype_ = request.inputs[layout_.lengths_input()].dtype;
+      lengths_at_ = parts_.add(aligned(shape_.batch, sizeof(int64_t)));
+    }
+  }
+
+  size_t workspace_bytes() const override { return parts_.bytes(); }
+
+  int64_t weight_elems() const { return shape_.groups() * shape_.depth() * shape_.slot_columns(); }
+  /// Where number `column` of row k is in an operand of `columns`, whose depth runs along its rows.
+  static int64_t operand_index(int64_t k, int64_t column, int64_t columns) {
+    return (k / kTogether<O> * columns + column) * kTogether<O> + k % kTogether<O>;
+  }
+  int64_t bias_elems() const { return shape_.groups() * shape_.slot_columns(); }
+  /// The most rows a block has.
+  int64_t block_rows() const {
+    return std::min(kRecurrentBlockRows, (shape_.batch + threads_ - 1) / threads_);
+  }
+
+  T* part(const KernelArgs& args, size_t at) const { return reinterpret_cast<T*>(args.workspace + at); }
+  static const T* input(const KernelArgs& args, size_t index) {
+    return reinterpret_cast<const T*>(args.inputs[index]);
+  }
+  static const E* sequence_input(const KernelArgs& args, size_t index) {
+    return reinterpret_cast<const E*>(args.inputs[index]);
+  }
+  static E* sequence_output(const KernelArgs& args, size_t index) {
+    return reinterpret_cast<E*>(args.outputs[index]);
+  }
+
+  /// Checked, as i64; null without lengths. Throws kOutOfRange.
+  const int64_t* read_lengths(const KernelArgs& args) const {
+    if (!layout_.lengths) return nullptr;
+    const std::byte* from = args.inputs[layout_.lengths_input()];
+    check_indices(from, lengths_dtype_, shape_.batch, shape_.steps + 1, name_, "length");
+    int64_t* to = reinterpret_cast<int64_t*>(args.workspace + lengths_at_);
+    for (int64_t n = 0; n < shape_.batch; ++n) {
+      to[n] = lengths_dtype_ == DType::kI64 ? reinterpret_cast<const int64_t*>(from)[n]
+                                            : reinterpret_cast<const int32_t*>(from)[n];
+    }
+    return to;
+  }
+
+  /// Units in a group's lanes: the last group may have fewer.
+  int64_t valid_lanes(int64_t group) const {
+    return std::min(shape_.lanes, shape_.units - group * shape_.lanes);
+  }
+
+  /// Calls `body(source row, its first column, packed elements, how many)` for each slot of group g that the
+  /// kernels feed in row `k` of [kernel; recurrent kernel].
+  template <typename Body>
+  void for_slots(int64_t k, int64_t g, Body body) const {
+    const bool from_x = k < shape_.features;
+    for (int64_t s = 0; s < kRecurrentSlots; ++s) {
+      const int64_t gate = from_x ? gates_.x[s] : gates_.h[s];
+      body(s, gate < 0 ? -1 : gate * shape_.units + g * shape_.lanes, valid_lanes(g));
+    }
+  }
+
+  /// Calls `body(thread, begin, end)` for blocks of rows, shared out to the threads.
+  template <typename Body>
+  void for_blocks(Body body) const {
+    parallel_for(threads_, threads_, [&](int64_t first, int64_t last) {
+      for (int64_t thread = first; thread < last; ++thread) {
+        const int64_t begin = shape_.batch * thread / threads_;
+        const int64_t rows = shape_.batch * (thread + 1) / threads_ - begin;
+        const int64_t blocks = (rows + kRecurrentBlockRows - 1) / kRecurrentBlockRows;
+        for (int64_t b = 0; b < blocks; ++b) {
+          body(thread, begin + rows * b / blocks, begin + rows * (b + 1) / blocks);
+        }
+      }
+    });
+  }
+
+  RecurrentLayout layout_;
+  std::string name_;
+  SlotGates gates_;
+  RecurrentFunctions<E, O> functions_;
+  RecurrentShape shape_;
+  int64_t threads_ = 1;
+  Parts parts_;
+  DType lengths_dtype_ = DType::kI64;
+  size_t lengths_at_ = 0;
+};
+
+template <typename E, typename O>
+class RecurrentForwardKernel final : public RecurrentKernel<E, O> {
+  using Base = RecurrentKernel<E, O>;
+  using T = ComputeType<E>;
+  using Base::layout_;
+  using Base::shape_;
+
+ public:
+  explicit RecurrentForwardKernel(const KernelRequest& request) : Base(request) {
+    weights_at_ = this->parts_.add(aligned(group_elems() * shape_.groups(), sizeof(O)));
+    bias_at_ = this->parts_.add(aligned(this->bias_elems(), sizeof(T)));
+    scratch_bytes_ = align_up<size_t>(forward_scratch<E, O>(shape_, this->block_rows()), 64);
+    scratch_at_ = this->parts_.add(checked_mul(scratch_bytes_, static_cast<size_t>(this->threads_)));
+  }
+
+  void run(const KernelArgs& args) override {
+    RecurrentForward<E, O> call{};
+    call.shape = shape_;
+    call.lengths = this->read_lengths(args);
+    call.x = this->sequence_input(args, layout_.x());
+    call.weights = pack_weights(args);
+    call.bias = pack_bias(args);
+    if (layout_.initial_state) {
+      call.h0 = this->input(args, layout_.initial_hidden());
+      if (layout_.lstm) call.c0 = this->input(args, layout_.initial_cell());
+    }
+    const auto output = [&](size_t index) { return reinterpret_cast<T*>(args.outputs[index]); };
+    call.sequence = this->sequence_output(args, RecurrentLayout::kSequence);
+    call.h = output(RecurrentLayout::kHidden);
+    call.gates = this->sequence_output(args, layout_.gates());
+    if (layout_.lstm) {
+      call.c = output(layout_.cell());
+      call.cells = this->sequence_output(args, layout_.cells());
+    }
+    this->for_blocks([&](int64_t thread, int64_t begin, int64_t end) {
+      this->functions_.forward(call, begin, end,
+                               args.workspace + scratch_at_ + static_cast<size_t>(thread) * scratch_bytes_);
+    });
+  }
+
+ private:
+  int64_t group_elems() const { return whole_depth<O>(shape_.depth()) * shape_.slot_columns(); }
+
+  const O* pack_weights(const KernelArgs& args) const {
+    const int64_t columns = this->gates_.count * shape_.units;
+    O* packed = reinterpret_cast<O*>(args.workspace + weights_at_);
+    std::fill_n(packed, group_elems() * shape_.groups(), O());
+    for (int64_t g = 0; g < shape_.groups(); ++g) {
+      O* group = packed + g * group_elems();
+      for (int64_t k = 0; k < shape_.depth(); ++k) {
+        const T* from = k < shape_.features
+                            ? this->input(args, layout_.kernel()) + k * columns
+                            : this->input(args, layout_.recurrent_kernel()) + (k - shape_.features) * columns;
+        this->for_slots(k, g, [&](int64_t slot, int64_t column, int64_t valid) {
+          O* to = group + this->operand_index(k, slot * shape_.lanes, shape_.slot_columns());
+          for (int64_t j = 0; column >= 0 && j < valid; ++j) to[j * kTogether<O>] = O(from[column + j]);
+        });
+      }
+    }
+    return packed;
+  }
+
+  /// LSTM: (4H). GRU: (2, 3H), the rows of x and of h, added up where both feed a slot.
+  const T* pack_bias(const KernelArgs& args) const {
+    const T* bias = this->input(args, layout_.bias());
+    T* packed = this->part(args, bias_at_);
+    std::fill_n(packed, this->bias_elems(), T(0));
+    const auto add = [&](int64_t k, const T* from) {
+      for (int64_t g = 0; g < shape_.groups(); ++g) {
+        this->for_slots(k, g, [&](int64_t slot, int64_t column, int64_t valid) {
+          T* to = packed + g * shape_.slot_columns() + slot * shape_.lanes;
+          for (int64_t j = 0; column >= 0 && j < valid; ++j) to[j] += from[column + j];
+        });
+      }
+    };
+    if (layout_.lstm) {
+      add(shape_.features, bias);
+    } else {
+      add(-1, bias);
+      add(shape_.features, bias + this->gates_.count * shape_.units);
+    }
+    return packed;
+  }
+
+  size_t weights_at_ = 0;
+  size_t bias_at_ = 0;
+  size_t scratch_at_ = 0;
+  size_t scratch_bytes_ = 0;
+};
+
+template <typename E, typename O>
+class RecurrentGradientKernel final : public RecurrentKernel<E, O> {
+  using Base = RecurrentKernel<E, O>;
+  using T = ComputeType<E>;
+  using Base::layout_;
+  using Base::shape_;
+
+ public:
+  explicit RecurrentGradientKernel(const KernelRequest& request) : Base(request) {
+    const int64_t rows = std::max<int64_t>(this->block_rows(), 1);
+    chunk_steps_ = std::clamp<int64_t>(kChunkRows / rows, 1, std::max<int64_t>(shape_.steps, 1));
+    const int64_t columns = shape_.padded_features() + shape_.padded_units();
+    transposed_at_ = this->parts_.add(aligned(this->bias_elems() * columns, sizeof(O)));
+    scratch_bytes_ = align_up<size_t>(backward_scratch<E, O>(shape_, rows, chunk_steps_), 64);
+    sums_bytes_ = aligned(this->weight_elems() + this->bias_elems(), sizeof(T));
+    scratch_at_ = this->parts_.add(checked_mul(scratch_bytes_, static_cast<size_t>(this->threads_)));
+    sums_at_ = this->parts_.add(checked_mul(sums_bytes_, static_cast<size_t>(this->threads_)));
+  }
+
+  void run(const KernelArgs& args) override {
+    const RecurrentBackward<E, O> call = read(args);
+    const bool weights = args.outputs[1] || args.outputs[2] || args.outputs[3];
+    if (weights) {
+      for (int64_t i = 0; i < this->threads_; ++i) {
+        std::memset(args.workspace + sums_at_ + static_cast<size_t>(i) * sums_bytes_, 0, sums_bytes_);
+      }
+    }
+    this->for_blocks([&](int64_t thread, int64_t begin, int64_t end) {
+      T* sums = weights ? sums_of(args, thread) : nullptr;
+      this->functions_.backward(call, begin, end, sums, weights ? sums + this->weight_elems() : nullptr,
+                                args.workspace + scratch_at_ + static_cast<size_t>(thread) * scratch_bytes_);
+    });
+    if (weights) store_sums(args);
+  }
+
+ private:
+  T* sums_of(const KernelArgs& args, int64_t thread) const {
+    return this->part(args, sums_at_ + static_cast<size_t>(thread) * sums_bytes_);
+  }
+
+  RecurrentBackward<E, O> read(const KernelArgs& args) const {
+    RecurrentBackward<E, O> call{};
+    call.shape = shape_;
+    call.chunk_steps = chunk_steps_;
+    call.lengths = this->read_lengths(args);
+    call.x = this->sequence_input(args, layout_.x());
+    call.transposed = pack_transposed(args);
+    const auto output = [&](size_t index) { return reinterpret_cast<T*>(args.outputs[index]); };
+    call.d_x = this->sequence_output(args, 0);
+    if (layout_.initial_state) {
+      call.h0 = this->input(args, layout_.initial_hidden());
+      call.d_h0 = output(4);
+      if (layout_.lstm) {
+        call.c0 = this->input(args, layout_.initial_cell());
+        call.d_c0 = output(5);
+      }
+    }
+    call.sequence = this->sequence_input(args, layout_.saved_sequence());
+    call.gates = this->sequence_input(args, layout_.saved_gates());
+    const auto seed = [&](size_t of) -> const T* {
+      const std::optional<size_t> index = layout_.seed(of);
+      return index ? this->input(args, *index) : nullptr;
+    };
+    const auto sequence_seed = [&](size_t of) { return reinterpret_cast<const E*>(seed(of)); };
+    call.d_sequence = sequence_seed(RecurrentLayout::kSequence);
+    call.d_h = seed(RecurrentLayout::kHidden);
+    call.d_gates = sequence_seed(layout_.gates());
+    if (layout_.lstm) {
+      call.cells = this->sequence_input(args, layout_.saved_cells());
+      call.d_c = seed(layout_.cell());
+      call.d_cells = sequence_seed(layout_.cells());
+    }
+    return call;
+  }
+
+  /// Rows (group, slot, lane) of the packed weights as rows of a product's right operand: columns of x, then
+  /// of h, in panels of panel_vectors.
+  const O* pack_transposed(const KernelArgs& args) const {
+    O* packed = reinterpret_cast<O*>(args.workspace + transposed_at_);
+    const int64_t depth = this->bias_elems();
+    const int64_t padded = shape_.padded_features();
+    if (args.outputs[0]) {
+      pack_part(this->input(args, layout_.kernel()), 0, shape_.features, packed, padded / shape_.lanes);
+    }
+    pack_part(this->input(args, layout_.recurrent_kernel()), shape_.features, shape_.units,
+              packed + depth * padded, shape_.groups());
+    return packed;
+  }
+
+  void pack_part(const T* kernel, int64_t first_row, int64_t rows, O* packed, int64_t vectors) const {
+    const int64_t columns = this->gates_.count * shape_.units;
+    const int64_t depth = this->bias_elems();
+    std::fill_n(packed, depth * vectors * shape_.lanes, O());
+    int64_t panel_first = 0;  // in rows of the kernel
+    for (int64_t v = 0; v < vectors;) {
+      const int64_t width = panel_vectors(vectors - v) * shape_.lanes;
+      const int64_t panel_rows = std::min(width, rows - panel_first);
+      for (int64_t g = 0; g < shape_.groups(); ++g) {
+        this->for_slots(first_row, g, [&](int64_t slot, int64_t column, int64_t valid) {
+          const int64_t row = g * shape_.slot_columns() + slot * shape_.lanes;
+          for (int64_t j = 0; column >= 0 && j < valid; ++j) {
+            O* to = packed + this->operand_index(row + j, 0, width);
+            const T* from = kernel + panel_first * columns + column + j;
+            for (int64_t i = 0; i < panel_rows; ++i) to[i * kTogether<O>] = O(from[i * columns]);
+          }
+        });
+      }
+      packed += depth * width;
+      panel_first += width;
+      v += panel_vectors(vectors - v);
+    }
+  }
+
+  /// The threads' sums, added in their order, as gradients of kernel, recurrent kernel and bias.
+  void store_sums(const KernelArgs& args) const {
+    const int64_t columns = this->gates_.count * shape_.units;
+    T* kernels[] = {reinterpret_cast<T*>(args.outputs[1]), reinterpret_cast<T*>(args.outputs[2])};
+    for (int64_t g = 0; g < shape_.groups(); ++g) {
+      for (int64_t k = 0; k < shape_.depth(); ++k) {
+        const bool from_x = k < shape_.features;
+        T* kernel = kernels[from_x ? 0 : 1];
+        if (!kernel) continue;
+        store_row(args, k, g, (g * shape_.depth() + k) * shape_.slot_columns(),
+                  kernel + (from_x ? k : k - shape_.features) * columns);
+      }
+      T* bias = reinterpret_cast<T*>(args.outputs[3]);
+      if (!bias) continue;
+      const int64_t at = this->weight_elems() + g * shape_.slot_columns();
+      if (!layout_.lstm) store_row(args, -1, g, at, bias);
+      store_row(args, shape_.features, g, at, bias + (layout_.lstm ? 0 : columns));
+    }
+  }
+
+  void store_row(const KernelArgs& args, int64_t k, int64_t g, int64_t at, T* row) const {
+    this->for_slots(k, g, [&](int64_t slot, int64_t column, int64_t valid) {
+      if (column < 0) return;
+      const int64_t from = at + slot * shape_.lanes;
+      std::memcpy(row + column, sums_of(args, 0) + from, static_cast<size_t>(valid) * sizeof(T));
+      for (int64_t thread = 1; thread < this->threads_; ++thread) {
+        const T* more = sums_of(args, thread) + from;
+        for (int64_t j = 0; j < valid; ++j) row[column + j] += more[j];
+      }
+    });
+  }
+
+  int64_t chunk_steps_ = 1;
+  size_t transposed_at_ = 0;
+  size_t scratch_at_ = 0;
+  size_t scratch_bytes_ = 0;
+  size_t sums_at_ = 0;
+  size_t sums_bytes_ = 0;
+};
+
+template <template <typename, typename> class K>
+std::unique_ptr<graph::Kernel> prepare_floating(const KernelRequest& request) {
+  switch (request.inputs[RecurrentLayout(request.op, request.attributes).x()].dtype) {
+    case DType::kF64:
+      return std::make_unique<K<double, double>>(request);
+    case DType::kF16:
+      return std::make_unique<K<float16, float>>(request);
+    case DType::kBF16:
+      if (recurrent_multiplies_pairs()) return std::make_unique<K<bfloat16, bfloat16>>(request);
+      return std::make_unique<K<bfloat16, float>>(request);
+    default:
+      return std::make_unique<K<float, float>>(request);
+  }
+}
+
+/// With the tensors that have an axis of time read and written in 16 bits as they are. Null where these are
+/// not all of one dtype.
+std::unique_ptr<graph::Kernel> through_f32(const KernelRequest& request, graph::KernelFactory make) {
+  const RecurrentLayout layout(request.op, request.attributes);
+  const DType dtype = request.inputs[layout.x()].dtype;
+  uint32_t inputs = 0;
+  uint32_t outputs = 0;
+  bool uniform = is_half(dtype);
+  const auto add = [&](std::span<const TensorSpec> specs, size_t index, uint32_t& kept, bool read) {
+    if (specs[index].shape.rank() != 3 || !read) return;  // (N, T, ...), (T, N, ...)
+    uniform = uniform && specs[index].dtype == dtype && index < 32;
+    kept |= 1U << index;
+  };
+  for (size_t i = 0; i < request.inputs.size(); ++i) add(request.inputs, i, inputs, true);
+  for (size_t i = 0; i < request.outputs.size(); ++i) {
+    add(request.outputs, i, outputs, request.unread.empty() || !request.unread[i]);
+  }
+  return uniform ? graph::prepare_through_f32(request, inputs, outputs, make) : nullptr;
+}
+
+template <template <typename, typename> class K>
+std::unique_ptr<graph::Kernel> prepare(const KernelRequest& request) {
+  return graph::has_half_storage(request) ? through_f32(request, prepare_floating<K>)
+                                          : prepare_floating<K>(request);
+}
+
+}  // namespace
+
+std::unique_ptr<graph::Kernel> prepare_recurrent(const KernelRequest& request) {
+  return prepare<RecurrentForwardKernel>(request);
+}
+std::unique_ptr<graph::Kernel> prepare_recurrent_gradient(const KernelRequest& request) {
+  return prepare<RecurrentGradientKernel>(request);
+}
+
+}  // namespace isochron::ops

@@ -1,0 +1,139 @@
+// What one thread of a recurrent kernel does: a block of batch rows taken through the whole sequence, with
+// every product and cell of a step in cache. Private to backends/cpu/recurrent/recurrent.cc, which lays out
+// the memory, packs the weights and shares the rows out.
+//
+// Both cells are computed as four slots a unit, all from [x_t | h_(t-1)] times one packed matrix: the gates
+// i, f, g, o of an LSTM; z, r and the two halves of n (from x and from h) of a GRU, whose packed matrix has
+// structural zeros. Units go in groups of `lanes`. A packed row holds, a group after the other,
+// [slot 0 | slot 1 | slot 2 | slot 3], each `lanes` wide; each group is contiguous over all rows.
+//
+// Tensors with an axis of time are stored as E. Products multiply operands of type O: numbers of T, the type
+// that E is computed in, or bf16 where the processor multiplies pairs of them and sums in f32. Sums, cells
+// and states are of T either way.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "isochron/core/tensor/dtype.h"
+
+namespace isochron::ops {
+
+inline constexpr int64_t kRecurrentSlots = 4;
+/// Numbers along the depth of a product that are multiplied at once: those of rows 2i and 2i + 1 of a right
+/// operand in bf16 lie side by side.
+template <typename O>
+inline constexpr int64_t kTogether = sizeof(O) == 2 ? 2 : 1;
+/// `count` made a multiple of that, by zeros.
+template <typename O>
+constexpr int64_t whole_depth(int64_t count) {
+  return (count + kTogether<O> - 1) / kTogether<O> * kTogether<O>;
+}
+/// Rows that share one pass over a step's weights.
+inline constexpr int64_t kRecurrentBlockRows = 48;
+
+struct RecurrentShape {
+  int64_t batch = 0;     // N
+  int64_t steps = 0;     // T
+  int64_t features = 0;  // C
+  int64_t units = 0;     // H
+  int64_t lanes = 1;
+  bool reverse = false;
+
+  int64_t groups() const { return (units + lanes - 1) / lanes; }
+  int64_t padded_units() const { return groups() * lanes; }
+  int64_t padded_features() const { return (features + lanes - 1) / lanes * lanes; }
+  int64_t slot_columns() const { return kRecurrentSlots * lanes; }  // of one group
+  int64_t depth() const { return features + units; }                // rows of the packed matrix
+  /// Numbers of a row [x_t | h], in bf16 a multiple of the lanes.
+  template <typename O>
+  int64_t operand_stride() const {
+    return kTogether<O> == 1 ? features + padded_units()
+                             : (features + padded_units() + lanes - 1) / lanes * lanes;
+  }
+  /// The time of the s-th step in the order of computing.
+  int64_t time(int64_t s) const { return reverse ? steps - 1 - s : s; }
+};
+
+/// Tensors are the op's, whole; null where absent or unread. `lengths`: one a row, or null.
+template <typename E, typename O>
+struct RecurrentForward {
+  using T = ComputeType<E>;
+  RecurrentShape shape;
+  const int64_t* lengths;
+  const E* x;        // (N, T, C)
+  const O* weights;  // packed: groups x whole depth x slot_columns
+  const T* bias;     // packed: groups x slot_columns
+  const T* h0;       // (N, H)
+  const T* c0;
+  E* sequence;  // (N, T, H)
+  T* h;         // (N, H)
+  T* c;
+  E* cells;  // (T, N, H)
+  E* gates;  // (T, N, 4H)
+};
+
+template <typename E, typename O>
+struct RecurrentBackward {
+  using T = ComputeType<E>;
+  RecurrentShape shape;
+  const int64_t* lengths;
+  const E* x;
+  const O* transposed;  // packed: slots x (columns of x, then of h), see `pack_columns`
+  const T* h0;
+  const T* c0;
+  const E* sequence;
+  const E* cells;
+  const E* gates;
+  const E* d_sequence;
+  const T* d_h;
+  const T* d_c;
+  const E* d_cells;
+  const E* d_gates;
+  E* d_x;
+  T* d_h0;
+  T* d_c0;
+  int64_t chunk_steps;  // steps whose slot gradients are gathered before the weights' product
+};
+
+/// The kernels of one instruction set. `rows`: [begin, end) of the batch, at most kRecurrentBlockRows.
+template <typename E, typename O>
+struct RecurrentFunctions {
+  using T = ComputeType<E>;
+  int64_t lanes;
+  void (*forward)(const RecurrentForward<E, O>& call, int64_t begin, int64_t end, std::byte* scratch);
+  /// Adds to d_weights (groups x depth x slot_columns) and d_bias (packed as the bias), both null if not
+  /// wanted.
+  void (*backward)(const RecurrentBackward<E, O>& call, int64_t begin, int64_t end, T* d_weights, T* d_bias,
+                   std::byte* scratch);
+};
+enum class RecurrentCell : uint8_t { kLstm, kGru };
+/// For E = float, double, float16, bfloat16 with O = ComputeType<E>, and for E = O = bfloat16, which must be
+/// asked for with `recurrent_multiplies_pairs` only.
+template <typename E, typename O>
+RecurrentFunctions<E, O> recurrent_functions(RecurrentCell cell);
+bool recurrent_multiplies_pairs();
+
+/// Vectors of columns that a product computes at once from `left` on: 4, 2 or 1.
+inline int64_t panel_vectors(int64_t left) { return left >= 4 ? 4 : left >= 2 ? 2 : 1; }
+
+/// Bytes of scratch for `rows` rows, each part aligned to a cache line.
+template <typename E, typename O>
+size_t forward_scratch(const RecurrentShape& shape, int64_t rows) {
+  const int64_t sums = rows * (2 * shape.padded_units() + shape.slot_columns());
+  const int64_t operands = 2 * rows * shape.operand_stride<O>();
+  return static_cast<size_t>(sums) * sizeof(ComputeType<E>) + static_cast<size_t>(operands) * sizeof(O) +
+         6 * 64;
+}
+template <typename E, typename O>
+size_t backward_scratch(const RecurrentShape& shape, int64_t rows, int64_t chunk_steps) {
+  const int64_t chunk_rows = chunk_steps * whole_depth<O>(rows);
+  const int64_t together = shape.operand_stride<O>() + shape.slot_columns();
+  const int64_t operands = chunk_rows * (shape.operand_stride<O>() + shape.groups() * shape.slot_columns() +
+                                         (kTogether<O> > 1 ? together : 0));
+  const int64_t states = rows * (2 * shape.padded_units() + shape.padded_features());
+  return static_cast<size_t>(states) * sizeof(ComputeType<E>) + static_cast<size_t>(operands) * sizeof(O) +
+         7 * 64;
+}
+
+}  // namespace isochron::ops

@@ -1,0 +1,212 @@
+// Products of recurrent layers, in register tiles: how operands are stored, and c = init + left b. Included
+// once per Highway target, hence no ordinary include guard.
+
+#if defined(ISOCHRON_OPS_CPU_RECURRENT_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ISOCHRON_OPS_CPU_RECURRENT_PRODUCTS_INL_H_
+#undef ISOCHRON_OPS_CPU_RECURRENT_PRODUCTS_INL_H_
+#else
+#define ISOCHRON_OPS_CPU_RECURRENT_PRODUCTS_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "isochron/backends/cpu/common/bf16_pairs-inl.h"
+#include "isochron/backends/cpu/common/half-inl.h"
+#include "isochron/backends/cpu/recurrent/recurrent_blocks.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace isochron::ops {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <typename T>
+using Vector = hn::Vec<hn::ScalableTag<T>>;
+
+/// Copies `count` numbers: rows are short, and a call of memcpy each would show.
+template <typename From, typename To>
+HWY_INLINE void copy_row(const From* from, int64_t count, To* to) {
+  const hn::ScalableTag<ComputeType<To>> d;
+  if constexpr (std::is_same_v<From, bfloat16> && std::is_same_v<To, bfloat16>) {
+    const hn::ScalableTag<uint16_t> bits;
+    const uint16_t* in = reinterpret_cast<const uint16_t*>(from);
+    uint16_t* out = reinterpret_cast<uint16_t*>(to);
+    each_vector(bits, count, [&](int64_t i, size_t lanes) {
+      store_lanes(bits, load_lanes(bits, in + i, lanes), out + i, lanes);
+    });
+  } else {
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    int64_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+      store_numbers(d, load_numbers(d, from + i, hn::Lanes(d)), to + i, hn::Lanes(d));
+    }
+    for (; i < count; ++i) to[i] = To(static_cast<ComputeType<From>>(from[i]));
+  }
+}
+
+/// How products read their operands, and what tensors beside them are read and written with.
+template <typename O>
+struct Operand {
+  static constexpr hn::ScalableTag<O> d{};
+  static HWY_INLINE Vector<O> load(const O* from) { return hn::LoadU(d, from); }
+  static HWY_INLINE Vector<O> broadcast(const O* from) { return hn::Set(d, *from); }
+  static HWY_INLINE Vector<O> add_product(Vector<O> sum, Vector<O> a, Vector<O> b) {
+    return hn::MulAdd(a, b, sum);
+  }
+  /// A vector of T as one of O.
+  static HWY_INLINE Vector<O> round(Vector<O> v) { return v; }
+  /// The first `lanes` numbers.
+  template <typename E>
+  static HWY_INLINE Vector<O> read(const E* from, size_t lanes) {
+    return load_numbers(d, from, lanes);
+  }
+  template <typename E>
+  static HWY_INLINE void write(Vector<O> v, E* to, size_t lanes) {
+    store_numbers(d, v, to, lanes);
+  }
+  /// `rows` rows (whole_depth) of `columns` numbers (a multiple of the lanes), whose depth runs along the
+  /// rows, as products read them: in `to` where these lie otherwise.
+  static const O* put_together(int64_t /*rows*/, int64_t /*columns*/, const O* from, O* /*to*/) {
+    return from;
+  }
+};
+
+#if ISOCHRON_BF16_PAIRS
+template <>
+struct Operand<bfloat16> {
+  static constexpr hn::ScalableTag<float> d{};
+  static constexpr hn::ScalableTag<uint32_t> pairs{};
+  static constexpr hn::Rebind<uint16_t, hn::ScalableTag<float>> bits{};
+  using Bits = hn::Vec<decltype(bits)>;
+
+  static HWY_INLINE Vector<uint32_t> load(const bfloat16* from) {
+    return hn::LoadU(pairs, reinterpret_cast<const uint32_t*>(from));
+  }
+  static HWY_INLINE Vector<uint32_t> broadcast(const bfloat16* from) {
+    uint32_t pair;
+    std::memcpy(&pair, from, sizeof(pair));
+    return hn::Set(pairs, pair);
+  }
+  static HWY_INLINE Vector<float> add_product(Vector<float> sum, Vector<uint32_t> a, Vector<uint32_t> b) {
+    return add_pair_products(sum, a, b);
+  }
+  static HWY_INLINE Bits round(Vector<float> v) { return bf16_bits(v); }
+  static HWY_INLINE Vector<float> read(const float* from, size_t lanes) { return load_lanes(d, from, lanes); }
+  static HWY_INLINE Vector<float> read(const bfloat16* from, size_t lanes) {
+    const auto v = load_lanes(bits, reinterpret_cast<const uint16_t*>(from), lanes);
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(pairs, v)));
+  }
+  static HWY_INLINE void write(Bits v, bfloat16* to, size_t lanes) {
+    store_lanes(bits, v, reinterpret_cast<uint16_t*>(to), lanes);
+  }
+  static HWY_INLINE void write(Vector<float> v, bfloat16* to, size_t lanes) { write(round(v), to, lanes); }
+  static const bfloat16* put_together(int64_t rows, int64_t columns, const bfloat16* from, bfloat16* to) {
+    const uint16_t* even = reinterpret_cast<const uint16_t*>(from);
+    uint32_t* out = reinterpret_cast<uint32_t*>(to);
+    for (int64_t r = 0; r < rows; r += 2, even += 2 * columns, out += columns) {
+      for (int64_t i = 0; i < columns; i += static_cast<int64_t>(hn::Lanes(d))) {
+        const auto lower = hn::PromoteTo(pairs, hn::LoadU(bits, even + i));
+        const auto upper = hn::PromoteTo(pairs, hn::LoadU(bits, even + columns + i));
+        hn::StoreU(hn::Or(lower, hn::ShiftLeft<16>(upper)), pairs, out + i);
+      }
+    }
+    return to;
+  }
+};
+#endif
+
+/// The left operand of a product: elements (row, k) with k = (outer, inner); an element is a number or a
+/// pair.
+template <typename O>
+struct Left {
+  const O* data;
+  int64_t row;  // strides
+  int64_t inner;
+  int64_t outer;
+  int64_t inner_count;
+  int64_t outer_count = 1;
+};
+
+/// c (kRows x kVectors vectors) = init + left b. Rows of b follow each other, `kVectors` vectors wide.
+template <typename O, int kRows, int kVectors, typename T = ComputeType<O>>
+HWY_INLINE void tile(const Left<O>& left, int64_t first, const O* b, const T* init, int64_t init_row, T* c,
+                     int64_t c_row) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t b_vector = lanes * kTogether<O>;
+  Vector<T> sums[kRows][kVectors];
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::LoadU(d, init + r * init_row + v * lanes);
+  }
+  for (int64_t o = 0; o < left.outer_count; ++o) {
+    const O* a = left.data + first * left.row + o * left.outer;
+    for (int64_t k = 0; k < left.inner_count; ++k, a += left.inner, b += kVectors * b_vector) {
+      decltype(Operand<O>::load(b)) row[kVectors];
+      for (int v = 0; v < kVectors; ++v) row[v] = Operand<O>::load(b + v * b_vector);
+      for (int r = 0; r < kRows; ++r) {
+        const auto factor = Operand<O>::broadcast(a + r * left.row);
+        for (int v = 0; v < kVectors; ++v) sums[r][v] = Operand<O>::add_product(sums[r][v], factor, row[v]);
+      }
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[r][v], d, c + r * c_row + v * lanes);
+  }
+}
+
+/// The same for any number of rows, in tiles of nearly equal height that fill the registers.
+template <typename O, int kVectors, typename T = ComputeType<O>>
+void product(int64_t rows, const Left<O>& left, const O* b, const T* init, int64_t init_row, T* c,
+             int64_t c_row) {
+  constexpr int64_t kMost = HWY_MAX_BYTES >= 64 && HWY_TARGET <= HWY_AVX3 ? 6 : 3;
+  const int64_t tiles = (rows + kMost - 1) / kMost;
+  const int64_t least = rows / std::max<int64_t>(tiles, 1);
+  for (int64_t first = 0, t = 0; t < tiles; ++t) {
+    const int64_t height = least + (t < rows - least * tiles ? 1 : 0);
+    const T* from = init + first * init_row;
+    T* to = c + first * c_row;
+    switch (height) {
+      case 6:
+        tile<O, 6, kVectors>(left, first, b, from, init_row, to, c_row);
+        break;
+      case 5:
+        tile<O, 5, kVectors>(left, first, b, from, init_row, to, c_row);
+        break;
+      case 4:
+        tile<O, 4, kVectors>(left, first, b, from, init_row, to, c_row);
+        break;
+      case 3:
+        tile<O, 3, kVectors>(left, first, b, from, init_row, to, c_row);
+        break;
+      case 2:
+        tile<O, 2, kVectors>(left, first, b, from, init_row, to, c_row);
+        break;
+      default:
+        tile<O, 1, kVectors>(left, first, b, from, init_row, to, c_row);
+        break;
+    }
+    first += height;
+  }
+}
+
+/// c += left b over `vectors` vectors of columns, b packed in panels of panel_vectors.
+template <typename O, typename T = ComputeType<O>>
+void add_panels(int64_t rows, const Left<O>& left, const O* b, int64_t vectors, T* c, int64_t c_row) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  const int64_t depth = left.inner_count * left.outer_count * kTogether<O>;
+  for (int64_t v = 0; v < vectors;) {
+    const int64_t width = panel_vectors(vectors - v);
+    const auto multiply = width == 4 ? product<O, 4> : width == 2 ? product<O, 2> : product<O, 1>;
+    multiply(rows, left, b, c, c_row, c, c_row);
+    b += depth * width * lanes;
+    c += width * lanes;
+    v += width;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace isochron::ops
+HWY_AFTER_NAMESPACE();
+
+#endif  // toggled guard

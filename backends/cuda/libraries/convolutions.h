@@ -1,0 +1,41 @@
+// Convolutions of a library, and their gradients.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "isochron/core/cuda/library_call.h"
+#include "isochron/core/tensor/dtype.h"
+
+namespace isochron::cuda {
+
+/// One of images x (batch, input..., channels) with a kernel (outputs, window..., channels / groups) to y
+/// (batch, output..., outputs), each in row-major order, or one of its gradients by images or kernel.
+/// A call's tensors are x, kernel and y: what it reads and writes of images, kernel and results.
+struct ConvolutionSpec {
+  enum class Pass : uint8_t { kForward, kInputGradient, kWeightGradient } pass = Pass::kForward;
+  struct Axis {
+    int64_t input = 1, window = 1, stride = 1, dilation = 1, before = 0, after = 0, output = 1;
+  };
+  /// Spatial axes, the first `axes` of these: 2 or 3.
+  std::array<Axis, 3> axis = {};
+  int axes = 2;
+  int64_t batch = 0, channels = 0, outputs = 0, groups = 1;
+  /// Of all three: kF32, kF16 or kBF16. Sums are in f32.
+  DType dtype = DType::kF32;
+  /// As in ProductSpec.
+  bool tf32 = false;
+};
+
+using ConvolutionLibrary = KernelLibrary<ConvolutionSpec>;
+
+/// cuDNN of this machine; one for the process. Null where it isn't found, which is told once as an event
+/// kNotice.
+ConvolutionLibrary* machine_convolutions();
+/// Ways for a device that needn't be here, as cuDNN describes it in JSON
+/// (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION): they can't be put in a stream. Null as above.
+std::unique_ptr<ConvolutionLibrary> convolutions_for(const std::string& described_device);
+
+}  // namespace isochron::cuda

@@ -1,0 +1,220 @@
+// Attention and its gradient on a device: in 16 bits by the machine's library where it computes the like,
+// else a tile of a head's queries or keys a block.
+#include <algorithm>
+#include <utility>
+
+#include "isochron/backends/cuda/factories.h"
+#include "isochron/backends/cuda/launches.h"
+#include "isochron/backends/cuda/libraries/attention.h"
+#include "isochron/backends/cuda/library_kernel.h"
+#include "isochron/backends/cuda/texts.h"
+#include "isochron/backends/cuda/texts/block_sizes.h"
+#include "isochron/core/base/checked.h"
+#include "isochron/core/base/error.h"
+
+namespace isochron::ops {
+namespace {
+
+using element::kAttentionThreads;
+using element::kAttentionTile;
+using graph::KernelRequest;
+
+/// Adds functions of one call; text in braces stands for what they are told.
+class AttentionKernel {
+ public:
+  AttentionKernel(const AttentionShape& s, const KernelRequest& request)
+      : s_(s),
+        request_(request),
+        dtype_(request.inputs[0].dtype == DType::kF64 ? DType::kF64 : DType::kF32),
+        kernel_(std::make_unique<LaunchKernel>(request)) {
+    for (const int64_t count : {s.queries, s.keys, s.heads + 2 * s.key_heads, s.width})
+      require(count < int64_t{1} << 31, ErrorCode::kUnsupported, request.op.name,
+              "{} has more positions, heads or columns than its kernel counts", request.inputs[0].str());
+    request.module->add_shared(std::string(backends::texts::kAttention));
+  }
+
+  /// A block for each tile of the `length` rows of each of `heads` heads of each sample. `call` ends with
+  /// what says which of them.
+  void add_tiles(int64_t length, int64_t heads, std::string_view call) {
+    const int64_t tiles = (length + kAttentionTile - 1) / kAttentionTile;
+    if (s_.batch * heads * tiles == 0) return;
+    kernel_->add(
+        request_,
+        fmt::format("// threads meet\n  constexpr Attention s = {};\n  __shared__ Tiles<{}> tiles;\n"
+                    "  const unsigned tile = blockIdx.x % {}u * {}u, head = blockIdx.x / {}u % {}u;\n"
+                    "  const unsigned sample = blockIdx.x / {}u;\n  {}, {}, sample, head, tile);",
+                    shape_text(), sum(), tiles, kAttentionTile, tiles, heads, tiles * heads, call,
+                    number_text(s_.scale, dtype_)),
+        row_of_blocks(request_, s_.batch * heads * tiles, kAttentionThreads));
+  }
+
+  LaunchKernel& operator*() { return *kernel_; }
+  std::unique_ptr<graph::Kernel> take() { return std::move(kernel_); }
+
+  /// f32 or f64, in which sums run.
+  std::string_view sum() const { return storage_type(dtype_); }
+  size_t sum_bytes() const { return dtype_size(dtype_); }
+  size_t head_inputs() const { return s_.packed ? 1 : 3; }
+  /// The Heads of the inputs, the mask being the one after `others` that follow them.
+  std::string heads_text(size_t others) const {
+    const std::string mask = s_.masked ? fmt::format("in{}", head_inputs() + others) : "nullptr";
+    return fmt::format("Heads{{in0, in{}, in{}, {}}}", s_.packed ? 0 : 1, s_.packed ? 0 : 2, mask);
+  }
+
+ private:
+  std::string shape_text() const {
+    const int64_t all = s_.heads + 2 * s_.key_heads;  // of a packed tensor
+    return fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}}}", s_.queries, s_.keys, s_.heads, s_.key_heads,
+                       s_.packed ? all : s_.heads, s_.packed ? all : s_.key_heads, s_.packed ? s_.heads : 0,
+                       s_.packed ? s_.heads + s_.key_heads : 0, s_.causal);
+  }
+
+  const AttentionShape& s_;
+  const KernelRequest& request_;
+  const DType dtype_;
+  std::unique_ptr<LaunchKernel> kernel_;
+};
+
+/// A call by the library. Null where it has no way, or there is none; it knows no masks, and of causal ones
+/// those of as many queries as keys.
+class ByLibrary {
+ public:
+  ByLibrary(const AttentionShape& s, const KernelRequest& request, cuda::AttentionSpec::Pass pass)
+      : s_(s), request_(request), dtype_(request.inputs[0].dtype) {
+    const int64_t all = s.heads + 2 * s.key_heads;  // of a packed tensor
+    spec_ = {.pass = pass,
+             .batch = s.batch,
+             .queries = s.queries,
+             .keys = s.keys,
+             .heads = s.heads,
+             .key_heads = s.key_heads,
+             .width = s.width,
+             .query_step = (s.packed ? all : s.heads) * s.width,
+             .key_step = (s.packed ? all : s.key_heads) * s.width,
+             .causal = s.causal,
+             .scale = s.scale,
+             .dtype = dtype_};
+  }
+
+  /// Query, key or value heads (0, 1, 2) of the call's inputs or outputs from the first on.
+  Slot heads(Slot::Kind kind, int64_t which) const {
+    if (!s_.packed) return {kind, static_cast<size_t>(which)};
+    const int64_t before = which == 0 ? 0 : s_.heads + (which - 1) * s_.key_heads;
+    return {kind, 0, static_cast<size_t>(before * s_.width) * dtype_size(dtype_)};
+  }
+  /// Of a number for each query, in f32.
+  size_t row_bytes() const {
+    return static_cast<size_t>(s_.batch * s_.heads * s_.queries) * dtype_size(DType::kF32);
+  }
+
+  std::unique_ptr<graph::Kernel> prepare(std::vector<Slot> tensors, size_t workspace_bytes) const {
+    cuda::AttentionLibrary* library = request_.module->sources().library<cuda::AttentionSpec>();
+    const bool fits = is_half(dtype_) && !s_.masked && s_.width % kAlignedElems == 0 &&
+                      (!s_.causal || s_.queries == s_.keys) && one_dtype() &&
+                      std::min({s_.batch, s_.queries, s_.keys, s_.heads, s_.width}) > 0;
+    if (library == nullptr || !fits) return nullptr;
+    std::vector<size_t> bytes;
+    for (const Slot& slot : tensors) {
+      const size_t whole = slot.kind == Slot::kInput    ? request_.inputs[slot.index].size_bytes()
+                           : slot.kind == Slot::kOutput ? request_.outputs[slot.index].size_bytes()
+                                                        : workspace_bytes;
+      bytes.push_back(whole);  // of a packed tensor more than it takes
+    }
+    LibraryParts parts;
+    cuda::LibraryCalls ways = ways_of_parts(*library, parts.times);
+    parts.call = choose_way(request_, fmt::format("cudnn {} in {}", library->version(), parts.times),
+                            std::move(ways), bytes);
+    if (!parts.call) return nullptr;
+    for (const size_t whole : bytes) parts.steps.push_back(whole / static_cast<size_t>(parts.times));
+    parts.tensors = std::move(tensors);
+    parts.tensor_bytes = align_up(workspace_bytes, cuda::kDeviceAlignment);
+    return std::make_unique<LibraryKernel>(std::move(parts));
+  }
+
+ private:
+  static constexpr int64_t kAlignedElems = 8;  // a head of 16 bits each begins at a multiple of 16 bytes
+
+  /// For the whole batch, or for the largest equal part of it for which there are some: the gradient's memory
+  /// grows with the square of the length. `times`: how many such parts there are.
+  cuda::LibraryCalls ways_of_parts(cuda::AttentionLibrary& library, int64_t& times) const {
+    cuda::AttentionSpec part = spec_;
+    for (times = 1; times <= s_.batch; ++times) {
+      if (s_.batch % times != 0) continue;
+      part.batch = s_.batch / times;
+      // Each begins at a multiple of what the library asks of tensors; numbers of queries are the smallest.
+      const int64_t rows = part.batch * s_.heads * s_.queries;
+      if (times > 1 && rows * static_cast<int64_t>(dtype_size(DType::kF32)) % cuda::kLibraryAlignment != 0)
+        break;
+      cuda::LibraryCalls ways = library.ways(request_.module->context(), part);
+      if (!ways.empty()) return ways;
+    }
+    times = 1;
+    return {};
+  }
+  /// All that isn't a number a query is of the heads' dtype, and those numbers are f32.
+  bool one_dtype() const {
+    const auto fits = [&](const TensorSpec& spec) {
+      return spec.dtype == (spec.shape.rank() == 3 ? DType::kF32 : dtype_);
+    };
+    return std::ranges::all_of(request_.inputs, fits) && std::ranges::all_of(request_.outputs, fits);
+  }
+
+  const AttentionShape& s_;
+  const KernelRequest& request_;
+  const DType dtype_;
+  cuda::AttentionSpec spec_;
+};
+
+std::unique_ptr<graph::Kernel> forward_by_library(const AttentionShape& s, const KernelRequest& request) {
+  const auto read = [&](size_t output) { return request.unread.empty() || !request.unread[output]; };
+  if (!read(0)) return nullptr;
+  const ByLibrary call(s, request, cuda::AttentionSpec::Pass::kForward);
+  const Slot y{Slot::kOutput, 0}, logs = read(1) ? Slot{Slot::kOutput, 1} : Slot{Slot::kWorkspace, 0};
+  return call.prepare(
+      {call.heads(Slot::kInput, 0), call.heads(Slot::kInput, 1), call.heads(Slot::kInput, 2), y, logs},
+      read(1) ? 0 : call.row_bytes());
+}
+
+std::unique_ptr<graph::Kernel> gradient_by_library(const AttentionShape& s, const KernelRequest& request) {
+  const ByLibrary call(s, request, cuda::AttentionSpec::Pass::kGradient);
+  const size_t first = s.packed ? 1 : 3;
+  const Slot y{Slot::kInput, first}, logs{Slot::kInput, first + 1}, dy{Slot::kInput, first + 2};
+  return call.prepare({call.heads(Slot::kInput, 0), call.heads(Slot::kInput, 1), call.heads(Slot::kInput, 2),
+                       y, dy, logs, call.heads(Slot::kOutput, 0), call.heads(Slot::kOutput, 1),
+                       call.heads(Slot::kOutput, 2), Slot{Slot::kWorkspace, 0}},
+                      call.row_bytes());
+}
+
+}  // namespace
+
+std::unique_ptr<graph::Kernel> prepare_attention_cuda(const AttentionShape& s, const KernelRequest& request) {
+  if (auto kernel = forward_by_library(s, request)) return kernel;
+  AttentionKernel kernel(s, request);
+  kernel.add_tiles(s.queries, s.heads,
+                   fmt::format("attend<{}>(s, tiles, {}, out0, out1", s.width, kernel.heads_text(0)));
+  return kernel.take();
+}
+
+std::unique_ptr<graph::Kernel> prepare_attention_gradient_cuda(const AttentionShape& s,
+                                                               const KernelRequest& request) {
+  if (auto kernel = gradient_by_library(s, request)) return kernel;
+  AttentionKernel kernel(s, request);
+  const size_t y = kernel.head_inputs();
+  const int64_t rows = s.batch * s.queries * s.heads;
+  (*kernel).need_workspace(static_cast<size_t>(rows) * kernel.sum_bytes());
+  (*kernel).add_loop(request, rows,
+                     fmt::format("{0} sum = 0;\n  for (unsigned c = 0; c < {1}u; ++c) sum += "
+                                 "{0}(widen(in{2}[i * {1}ull + c])) * {0}(widen(in{3}[i * {1}ull + c]));\n"
+                                 "  static_cast<{0}*>(workspace)[i] = sum;",
+                                 kernel.sum(), s.width, y, y + 2),
+                     {{Slot::kInput, y}, {Slot::kInput, y + 2}});
+  const std::string of = fmt::format("(s, tiles, {}, Seeds{{in{}, in{}, static_cast<const {}*>(workspace)}}",
+                                     kernel.heads_text(3), y + 2, y + 1, kernel.sum());
+  kernel.add_tiles(s.queries, s.heads, fmt::format("attend_query_gradient<{}>{}, out0", s.width, of));
+  kernel.add_tiles(s.keys, s.key_heads,
+                   fmt::format("attend_key_gradient<{}>{}, out{}, out{}", s.width, of, s.packed ? 0 : 1,
+                               s.packed ? 0 : 2));
+  return kernel.take();
+}
+
+}  // namespace isochron::ops

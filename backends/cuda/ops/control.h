@@ -1,0 +1,54 @@
+// Parts of a device's work that run under conditions which only the device knows: conditional nodes in what
+// is captured; elsewhere the host reads the condition, and waits for it.
+#pragma once
+
+#include <functional>
+
+#include "isochron/core/cuda/kernel_module.h"
+#include "isochron/graph/ir/kernel.h"
+
+namespace isochron::ops {
+
+/// What puts work in the stream that it is given.
+using EnqueueFunction = std::function<void(cuda::Stream stream)>;
+
+class DeviceControl {
+ public:
+  /// Adds its functions to the module.
+  explicit DeviceControl(cuda::KernelModule& module);
+
+  /// `body` where the bool at `predicate`, on the device, is `wanted`.
+  void run_if(cuda::Stream stream, const std::byte* predicate, bool wanted,
+              const EnqueueFunction& body) const;
+  /// `body`, which must set the bool at `predicate` anew, again and again while it is true.
+  void run_while(cuda::Stream stream, const std::byte* predicate, const EnqueueFunction& body) const;
+  cuda::Context& context() const { return module_.context(); }
+
+ private:
+  void set(cuda::Stream stream, cuda::Condition condition, const std::byte* predicate, bool wanted) const;
+  bool read(cuda::Stream stream, const std::byte* predicate) const;
+
+  cuda::KernelModule& module_;
+  size_t set_;
+};
+
+/// What loops do between their bodies.
+class DeviceLoop {
+ public:
+  /// Adds its functions to the module.
+  explicit DeviceLoop(cuda::KernelModule& module);
+
+  void set_number(cuda::Stream stream, std::byte* number, int64_t value) const;
+  void count_iteration(cuda::Stream stream, std::byte* iteration) const;
+  /// Sets the bool at `continues`: false from iteration `bound` on.
+  void test_bound(cuda::Stream stream, const std::byte* iteration, int64_t bound, std::byte* continues) const;
+  /// Copies `bytes` to that row of `stack` whose number, an i64, is at `index`.
+  void save_row(cuda::Stream stream, const std::byte* row, std::byte* stack, const std::byte* index,
+                size_t bytes) const;
+
+ private:
+  cuda::KernelModule& module_;
+  size_t set_number_, count_iteration_, test_bound_, save_row_;
+};
+
+}  // namespace isochron::ops

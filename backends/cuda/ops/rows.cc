@@ -1,0 +1,168 @@
+// Kernels that have a block for each row on a device.
+#include "isochron/backends/common/axis_view.h"
+#include "isochron/backends/cuda/factories.h"
+#include "isochron/backends/cuda/launches.h"
+#include "isochron/backends/cuda/texts.h"
+#include "isochron/backends/cuda/texts/block_sizes.h"
+#include "isochron/core/base/error.h"
+
+namespace isochron::ops {
+namespace {
+
+using graph::ElementOp;
+using graph::ElementProgram;
+using graph::KernelRequest;
+using graph::ReduceKind;
+
+using element::kRowThreads;
+
+/// The number of rows or columns of the kernels of rows_text.h, which count by 32 bits.
+unsigned counted(const KernelRequest& request, int64_t count) {
+  require(count < int64_t{1} << 32, ErrorCode::kUnsupported, request.op.name,
+          "{} has more rows or columns than its kernel counts", request.inputs[0].str());
+  return static_cast<unsigned>(count);
+}
+
+/// Adds a function that has a block for each row of the first input. `call` is what it does, with {n} for the
+/// row's length, {at} for the offset of its first element and {T} for what is computed with.
+void add_rows(LaunchKernel& kernel, const KernelRequest& request, std::string_view call) {
+  const TensorSpec& x = request.inputs[0];
+  const int64_t columns = x.shape.back();
+  if (x.shape.elems() == 0) return;
+  request.module->add_shared(std::string(backends::texts::kRows));
+  kernel.add(request,
+             fmt::format(
+                 "// threads meet\n  const unsigned row = blockIdx.x;\n  {}",
+                 fmt::format(fmt::runtime(call), fmt::arg("n", fmt::format("{}u", counted(request, columns))),
+                             fmt::arg("at", fmt::format("row * {}ull", columns)),
+                             fmt::arg("T", computed_type(x.dtype)))),
+             row_of_blocks(request, x.shape.elems() / columns, kRowThreads));
+}
+
+std::unique_ptr<graph::Kernel> row_kernel(const KernelRequest& request, std::string_view call) {
+  auto kernel = std::make_unique<LaunchKernel>(request);
+  add_rows(*kernel, request, call);
+  return kernel;
+}
+
+/// In what a call computes whose first input may be stored in 16 bits.
+DType computed_dtype(const KernelRequest& request) {
+  return is_half(request.inputs[0].dtype) ? DType::kF32 : request.inputs[0].dtype;
+}
+
+/// (rows, columns) of a tensor whose last axis are the columns.
+Shape as_rows(const Shape& shape) {
+  const int64_t columns = shape.back();
+  return {columns == 0 ? 0 : shape.elems() / columns, columns};
+}
+
+}  // namespace
+
+std::unique_ptr<graph::Kernel> prepare_softmax_cuda(const KernelRequest& request) {
+  return row_kernel(request, "softmax_row(in0 + {at}, out0 + {at}, {n});");
+}
+std::unique_ptr<graph::Kernel> prepare_log_softmax_cuda(const KernelRequest& request) {
+  return row_kernel(request, "log_softmax_row(in0 + {at}, out0 + {at}, {n});");
+}
+std::unique_ptr<graph::Kernel> prepare_cross_entropy_cuda(const KernelRequest& request) {
+  return row_kernel(request, "cross_entropy_row(in0 + {at}, in1[row], out0 + row, {n});");
+}
+std::unique_ptr<graph::Kernel> prepare_cross_entropy_gradient_cuda(const KernelRequest& request) {
+  return row_kernel(request, "cross_entropy_gradient_row(in0 + {at}, in1[row], in2[row], out0 + {at}, {n});");
+}
+
+std::unique_ptr<graph::Kernel> prepare_layer_norm_cuda(const KernelRequest& request) {
+  return row_kernel(
+      request,
+      fmt::format("layer_norm_row<{{T}}, {}>(in0 + {{at}}, {}, {}, out0 + {{at}}, out1 ? out1 + row : out1, "
+                  "out2 ? out2 + row : out2, {{n}}, {});",
+                  request.attributes.get<bool>("centered"), request.inputs.size() > 1 ? "in1" : "nullptr",
+                  request.inputs.size() > 2 ? "in2" : "nullptr",
+                  number_text(request.attributes.get<double>("epsilon"), computed_dtype(request))));
+}
+
+std::unique_ptr<graph::Kernel> prepare_layer_norm_gradient_cuda(const KernelRequest& request) {
+  const bool centered = request.attributes.get<bool>("centered");
+  const bool weighted = request.inputs.size() > 4;
+  auto kernel = std::make_unique<LaunchKernel>(request);
+  const DType dtype = computed_dtype(request);
+  const Shape shape = as_rows(request.inputs[0].shape);
+  const auto read = [&](size_t output) { return request.unread.empty() || !request.unread[output]; };
+  if (weighted && shape[0] > 0 && (read(1) || read(2))) {
+    // Sums over the rows, before dx may overwrite what they read.
+    const Shape column{shape[0], 1};
+    ElementProgram program;
+    program.shape = shape;
+    program.operands = {{{request.inputs[0].dtype, shape}},
+                        {{dtype, column}},
+                        {{dtype, column}},
+                        {{request.inputs[3].dtype, shape}}};
+    constexpr uint8_t kX = 4, kG = 5, kCentred = 6, kNormal = 7, kProduct = 8;
+    program.code = {{ElementOp::kCast, dtype, {0}},
+                    {ElementOp::kCast, dtype, {3}},
+                    {ElementOp::kSub, dtype, {kX, 1}},
+                    {ElementOp::kMul, dtype, {centered ? kCentred : kX, 2}},
+                    {ElementOp::kMul, dtype, {kNormal, kG}}};
+    std::vector<Slot> slots = {{Slot::kInput, 0}, {Slot::kInput, 1}, {Slot::kInput, 2}, {Slot::kInput, 3}};
+    if (read(1)) {
+      program.outputs.push_back({kProduct, true, ReduceKind::kSum, {0}});
+      slots.push_back({Slot::kOutput, 1});
+    }
+    if (read(2)) {
+      program.outputs.push_back({kG, true, ReduceKind::kSum, {0}});
+      slots.push_back({Slot::kOutput, 2});
+    }
+    kernel->add_program(program, slots);
+  }
+  add_rows(*kernel, request,
+           fmt::format("layer_norm_gradient_row<{{T}}, {}>(in0 + {{at}}, in1[row], in2[row], in3 + {{at}}, "
+                       "{}, out0 + {{at}}, {{n}});",
+                       centered, weighted ? "in4" : "nullptr"));
+  return kernel;
+}
+
+std::unique_ptr<graph::Kernel> prepare_channel_moments_cuda(const KernelRequest& request) {
+  auto kernel = std::make_unique<LaunchKernel>(request);
+  const DType dtype = computed_dtype(request), stored = request.inputs[0].dtype;
+  const Shape shape = as_rows(request.inputs[0].shape), channels{shape[1]};
+  ElementProgram mean;
+  mean.shape = shape;
+  mean.operands = {{{stored, shape}}};
+  mean.code = {{ElementOp::kCast, dtype, {0}}};
+  mean.outputs = {{1, true, ReduceKind::kMean, {0}}};
+  kernel->add_program(mean, {{Slot::kInput, 0}, {Slot::kOutput, 0}});
+  ElementProgram variance;
+  variance.shape = shape;
+  variance.operands = {{{stored, shape}}, {{dtype, channels}}};
+  variance.code = {
+      {ElementOp::kCast, dtype, {0}}, {ElementOp::kSub, dtype, {2, 1}}, {ElementOp::kSquare, dtype, {3}}};
+  variance.outputs = {{4, true, ReduceKind::kMean, {0}}};
+  kernel->add_program(variance, {{Slot::kInput, 0}, {Slot::kOutput, 0}, {Slot::kOutput, 1}});
+  return kernel;
+}
+
+std::unique_ptr<graph::Kernel> prepare_scatter_add_cuda(const KernelRequest& request) {
+  auto kernel = std::make_unique<LaunchKernel>(request);
+  const TensorSpec& sums = request.outputs[0];
+  if (sums.shape.elems() == 0) return kernel;
+  ElementProgram zeros;
+  zeros.shape = sums.shape;
+  zeros.operands = {{{sums.dtype, Shape{}}, true, 0.0}};
+  zeros.outputs = {{0}};
+  kernel->add_program(zeros, {{Slot::kOutput, 0}});
+  const AxisView view(sums.shape, axis_of(request));
+  const unsigned count = counted(request, request.inputs[1].shape.elems());
+  if (count == 0) return kernel;
+  request.module->add_shared(std::string(backends::texts::kRows));
+  kernel->add(request,
+              fmt::format("// threads meet\n"
+                          "  const unsigned j = blockIdx.x % {0}u, entry = blockIdx.x / {0}u;\n"
+                          "  scatter_add_row<{1}>(in0 + entry * {2}ull, in1, out0 + entry * {3}ull, {0}u, "
+                          "{4}u, j, {5}ull);",
+                          count, computed_type(sums.dtype), count * view.inner, view.extent * view.inner,
+                          counted(request, view.extent), view.inner),
+              row_of_blocks(request, view.outer * count, kRowThreads));
+  return kernel;
+}
+
+}  // namespace isochron::ops

@@ -1,0 +1,70 @@
+// The one exception type of the project, its codes, and the helpers that throw it.
+// Everything above `core` reports a user's mistake through these; a programmer's mistake is an assert.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace isochron {
+
+/// What kind of mistake an `Error` reports. `exit_code` maps each to the process status of the command.
+enum class ErrorCode {
+  kInvalidArgument,   // a value that no call accepts (zero stride, negative size, unknown name)
+  kShapeMismatch,     // shapes that don't fit together
+  kDtypeMismatch,     // dtypes that don't fit together
+  kOutOfRange,        // an axis, index or label outside its range
+  kOverflow,          // a size that does not fit 64 bits
+  kOutOfMemory,       // an allocator said no
+  kIo,                // the file system said no
+  kBadFormat,         // a file whose content is not what its format says
+  kNotANumber,        // NaN or Inf where a number is required
+  kCaptureViolation,  // something a capture can't contain (reading a value, freeing a bound variable)
+  kSealed,            // something new (a shape, a plan, an allocation) after sealing
+  kStale,             // a view used after the call that replaced its content
+  kUnsupported,       // a combination that is not built; the text says what is
+  kDevice,            // a device or its driver said no
+  kDeviceLost,        // a kernel failed, or the device is gone: only a new process can go on
+};
+
+/// Short stable name of a code, e.g. "shape_mismatch"; used in JSON and tests.
+std::string_view error_code_name(ErrorCode code);
+
+/// Process exit status for a code: 3 bad input, 4 out of memory, 5 what the device refused or
+/// lost, 2 for an invalid argument, 1 otherwise.
+int exit_code(ErrorCode code);
+
+/// A user's mistake. `what()` reads "[where] what was expected, what came; fix".
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, std::string_view where, const std::string& text)
+      : std::runtime_error(fmt::format("[{}] {}", where, text)), code_(code), where_(where) {}
+  ErrorCode code() const { return code_; }
+  /// The op, function or file the error belongs to.
+  const std::string& where() const { return where_; }
+
+ private:
+  ErrorCode code_;
+  std::string where_;
+};
+
+/// Throws `Error(code, where, fmt::format(format, args...))`.
+template <typename... Args>
+[[noreturn]] void fail(ErrorCode code, std::string_view where, fmt::format_string<Args...> format,
+                       Args&&... args) {
+  throw Error(code, where, fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// Throws as `fail` does unless `condition` holds. The arguments are evaluated in any case: keep them cheap.
+template <typename... Args>
+void require(bool condition, ErrorCode code, std::string_view where, fmt::format_string<Args...> format,
+             Args&&... args) {
+  if (!condition) [[unlikely]] {
+    throw Error(code, where, fmt::format(format, std::forward<Args>(args)...));
+  }
+}
+
+}  // namespace isochron

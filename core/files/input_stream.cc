@@ -1,0 +1,217 @@
+#include "isochron/core/files/input_stream.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "isochron/core/base/error.h"
+
+namespace isochron {
+namespace {
+
+constexpr int kGzipWindow = 15 + 16;
+constexpr int kZlibWindow = 15;
+constexpr size_t kSmallestBuffer = 16;
+constexpr size_t kFirstBytes = 4;
+
+}  // namespace
+
+/// The compressed side: bytes of the file that wait, and zlib's state.
+struct InputStream::Inflater {
+  Inflater(bool is_gzip, size_t buffer_bytes, const std::string& where)
+      : gzip(is_gzip), packed(buffer_bytes) {
+    require(inflateInit2(&stream, gzip ? kGzipWindow : kZlibWindow) == Z_OK, ErrorCode::kOutOfMemory, where,
+            "zlib has no memory for its state");
+  }
+  Inflater(const Inflater&) = delete;
+  Inflater& operator=(const Inflater&) = delete;
+  ~Inflater() { inflateEnd(&stream); }
+
+  uint64_t consumed() const { return read_bytes - stream.avail_in; }
+
+  const bool gzip;
+  std::vector<std::byte> packed;
+  z_stream stream{};
+  uint64_t read_bytes = 0;   // of the file, into `packed`
+  bool member_open = false;  // its end mark is still to come
+  bool ended = false;
+};
+
+InputStream::InputStream(const std::filesystem::path& path, const InputStreamOptions& options)
+    : where_(path.string()), options_(options) {
+  require(options.buffer_bytes >= kSmallestBuffer, ErrorCode::kInvalidArgument, "InputStream",
+          "buffer_bytes is at least {}, got {}", kSmallestBuffer, options.buffer_bytes);
+  window_.resize(options.buffer_bytes);
+  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor_ < 0) fail(ErrorCode::kIo, where_, "cannot open: {}", std::strerror(errno));
+  try {
+    struct stat info {};
+    require(::fstat(descriptor_, &info) == 0, ErrorCode::kIo, where_, "cannot stat: {}",
+            std::strerror(errno));
+    require(!S_ISDIR(info.st_mode), ErrorCode::kIo, where_, "is a directory; expected a file");
+    regular_ = S_ISREG(info.st_mode);
+    file_bytes_ = regular_ ? static_cast<uint64_t>(info.st_size) : 0;
+    require(file_bytes_ <= options.limit_bytes, ErrorCode::kBadFormat, where_,
+            "has {} bytes, more than the limit of {}", file_bytes_, options.limit_bytes);
+    // The first bytes tell what the file is, and stay as the first that are given or decompressed.
+    while (end_ < kFirstBytes) {
+      const size_t got = read_file(std::span(window_).subspan(end_));
+      if (got == 0) break;
+      end_ += got;
+    }
+    const bool starts_as_gzip = end_ >= 2 && window_[0] == std::byte{0x1f} && window_[1] == std::byte{0x8b};
+    const bool gzip = options.compression == Compression::kGzip ||
+                      (options.compression == Compression::kAuto && starts_as_gzip);
+    if (gzip || options.compression == Compression::kZlib) {
+      inflater_ = std::make_unique<Inflater>(gzip, options.buffer_bytes, where_);
+      std::copy_n(window_.begin(), end_, inflater_->packed.begin());
+      inflater_->stream.next_in = reinterpret_cast<Bytef*>(inflater_->packed.data());
+      inflater_->stream.avail_in = static_cast<uInt>(end_);
+      inflater_->read_bytes = end_;
+      end_ = 0;
+    }
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
+}
+
+InputStream::~InputStream() { ::close(descriptor_); }
+
+bool InputStream::compressed() const { return inflater_ != nullptr; }
+
+size_t InputStream::read_file(std::span<std::byte> into) {
+  for (;;) {
+    const ssize_t got = ::read(descriptor_, into.data(), into.size());
+    if (got >= 0) return static_cast<size_t>(got);
+    if (errno != EINTR) fail(ErrorCode::kIo, where_, "cannot read: {}", std::strerror(errno));
+  }
+}
+
+/// Returns the bytes that it has filled, 0 at the end of the last member.
+size_t InputStream::inflate_more(std::span<std::byte> into) {
+  Inflater& from = *inflater_;
+  z_stream& stream = from.stream;
+  stream.next_out = reinterpret_cast<Bytef*>(into.data());
+  stream.avail_out = static_cast<uInt>(into.size());
+  while (stream.avail_out == into.size() && !from.ended) {
+    if (stream.avail_in == 0) {
+      const size_t got = read_file(from.packed);
+      stream.next_in = reinterpret_cast<Bytef*>(from.packed.data());
+      stream.avail_in = static_cast<uInt>(got);
+      from.read_bytes += got;
+      if (got == 0) {
+        const bool whole = !from.member_open && from.read_bytes > 0;
+        require(whole, ErrorCode::kBadFormat, where_,
+                "the compressed data ends at byte {} before its end mark; is it truncated?", from.consumed());
+        from.ended = true;
+        break;
+      }
+    }
+    if (!from.member_open) {
+      require(from.gzip || from.consumed() == 0, ErrorCode::kBadFormat, where_,
+              "byte {}: something follows the end of the compressed data", from.consumed());
+      inflateReset(&stream);
+      from.member_open = true;
+    }
+    const int status = inflate(&stream, Z_NO_FLUSH);
+    if (status == Z_STREAM_END) from.member_open = false;
+    if (status == Z_OK || status == Z_STREAM_END || status == Z_BUF_ERROR) continue;
+    require(status != Z_MEM_ERROR, ErrorCode::kOutOfMemory, where_, "zlib ran out of memory");
+    fail(ErrorCode::kBadFormat, where_, "byte {}: damaged compressed data: {}", from.consumed(),
+         stream.msg ? stream.msg : zError(status));
+  }
+  return into.size() - stream.avail_out;
+}
+
+std::span<const std::byte> InputStream::peek() {
+  if (begin_ == end_) {
+    window_offset_ += end_;
+    begin_ = end_ = 0;
+    end_ = fill(window_);
+  }
+  return {window_.data() + begin_, end_ - begin_};
+}
+
+/// Fills a part of the window behind `end_`, or from its begin.
+size_t InputStream::fill(std::span<std::byte> into) {
+  const size_t got = inflater_ ? inflate_more(into) : read_file(into);
+  if (window_offset_ + end_ + got > options_.limit_bytes) {
+    fail(ErrorCode::kBadFormat, where_, "{} more than the limit of {} bytes",
+         inflater_ ? "expands to" : "has", options_.limit_bytes);
+  }
+  return got;
+}
+
+std::span<const std::byte> InputStream::peek_lines(int count) {
+  auto lines = peek();
+  while (!lines.empty() && std::ranges::count(lines, std::byte{'\n'}) < count &&
+         lines.size() < window_.size()) {
+    std::copy(window_.begin() + static_cast<std::ptrdiff_t>(begin_),
+              window_.begin() + static_cast<std::ptrdiff_t>(end_), window_.begin());
+    window_offset_ += begin_;
+    end_ -= begin_;
+    begin_ = 0;
+    const size_t got = fill(std::span(window_).subspan(end_));
+    end_ += got;
+    lines = {window_.data(), end_};
+    if (got == 0) break;
+  }
+  return lines;
+}
+
+size_t InputStream::read(std::span<std::byte> into) {
+  size_t done = 0;
+  while (done < into.size()) {
+    const auto next = peek();
+    if (next.empty()) break;
+    const size_t taken = std::min(next.size(), into.size() - done);
+    std::copy_n(next.begin(), taken, into.begin() + static_cast<std::ptrdiff_t>(done));
+    skip(taken);
+    done += taken;
+  }
+  return done;
+}
+
+void InputStream::restart() {
+  require(regular_ && ::lseek(descriptor_, 0, SEEK_SET) == 0, ErrorCode::kIo, where_,
+          "is no file that can be read from the start again");
+  window_offset_ = 0;
+  begin_ = end_ = 0;
+  if (!inflater_) return;
+  inflater_->stream.avail_in = 0;
+  inflater_->read_bytes = 0;
+  inflater_->member_open = inflater_->ended = false;
+}
+
+void InputStream::seek(uint64_t position) {
+  if (regular_ && !inflater_) {
+    require(position <= file_bytes_ && ::lseek(descriptor_, static_cast<off_t>(position), SEEK_SET) >= 0,
+            ErrorCode::kBadFormat, where_, "expected to go on at byte {}, the file has {}; is it truncated?",
+            position, file_bytes_);
+    window_offset_ = position;
+    begin_ = end_ = 0;
+    return;
+  }
+  if (position < window_offset_) restart();
+  if (position < this->position()) begin_ = static_cast<size_t>(position - window_offset_);
+  while (this->position() < position) {
+    const size_t there = peek().size();
+    require(there > 0, ErrorCode::kBadFormat, where_,
+            "expected to go on at byte {} of its content, it has {}; is it truncated?", position,
+            this->position());
+    skip(static_cast<size_t>(std::min<uint64_t>(there, position - this->position())));
+  }
+}
+
+uint64_t InputStream::most_bytes_left() const {
+  if (!regular_ || inflater_) return UINT64_MAX;
+  return file_bytes_ - std::min(file_bytes_, position());
+}
+
+}  // namespace isochron

@@ -1,0 +1,82 @@
+// TFRecord files: records of bytes, one after the other, each with its length (u64, little endian), the
+// masked CRC-32C of those 8 bytes, the data, and the masked CRC-32C of the data (u32 each). Data sets come as
+// such files, and TensorBoard reads its events from them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "isochron/core/base/crc32c.h"
+#include "isochron/core/files/input_stream.h"
+
+namespace isochron {
+
+struct RecordReaderOptions {
+  Compression compression = Compression::kNone;  // kAuto could take a record's length for gzip's first bytes
+  size_t max_record_bytes = size_t{1} << 30;
+  /// Called before a record's memory grows to so many bytes; what it throws, `next` throws.
+  std::function<void(size_t bytes)> before_growth = {};
+};
+
+/// Records from front to back.
+class RecordReader {
+ public:
+  /// Throws kIo; kInvalidArgument for Compression::kAuto.
+  explicit RecordReader(const std::filesystem::path& path, const RecordReaderOptions& options = {});
+
+  /// Reads the next record into `record`, whose memory is used again; false at the end. Memory is asked for
+  /// only as far as the file has bytes to fill it. Throws kIo; kBadFormat with the record's offset for a
+  /// checksum that is wrong, a record that is cut short, or one longer than `max_record_bytes`; what
+  /// InputStream throws for compressed files. After an error only `seek` may be called.
+  bool next(std::vector<std::byte>& record);
+
+  /// Offset of the next record (in the decompressed content).
+  uint64_t position() const { return stream_.position(); }
+  /// Goes to a record's offset; compressed files are decompressed up to it. Throws as InputStream::seek.
+  void seek(uint64_t position) { stream_.seek(position); }
+
+ private:
+  InputStream stream_;
+  size_t max_record_bytes_;
+  std::function<void(size_t bytes)> before_growth_;
+};
+
+/// Writes records to a file that grows, so that others may read it meanwhile; whoever stops it at any moment
+/// leaves at most one record cut short, the last. Once open, writing allocates nothing.
+class RecordWriter {
+ public:
+  /// Replaces what is at `path`. Throws kIo.
+  explicit RecordWriter(const std::filesystem::path& path);
+  /// Writes what is left, as far as that succeeds; call `close` to learn whether it did.
+  ~RecordWriter();
+  RecordWriter(const RecordWriter&) = delete;
+  RecordWriter& operator=(const RecordWriter&) = delete;
+
+  /// Throws kIo when the file can't be written to; nothing may be written after that, and the file ends with
+  /// a whole record then.
+  void write(std::span<const std::byte> record);
+  /// Hands what was written to the system, for other processes to see. Throws kIo.
+  void flush();
+  /// Flushes, waits until the file is on the disk, and closes it. Throws kIo.
+  void close();
+
+ private:
+  void append(std::span<const std::byte> bytes);
+  void write_through(std::span<const std::byte> bytes);
+  void take_back_half();
+
+  std::string where_;
+  int descriptor_;
+  std::vector<std::byte> buffer_;
+  size_t filled_ = 0;
+  uint64_t written_ = 0;      // bytes of the file
+  uint64_t record_end_ = 0;   // of the last record that was given whole, or the begin of the present one
+  uint64_t whole_bytes_ = 0;  // of the file that are whole records
+};
+
+}  // namespace isochron

@@ -1,0 +1,87 @@
+#include "isochron/core/files/written_files.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <new>
+#include <set>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace isochron {
+namespace {
+
+struct Note {
+  int64_t number = 0;
+  std::string path;
+};
+
+/// The newest of one kind, in a ring.
+struct Ring {
+  std::vector<Note> notes;
+  size_t written = 0;
+};
+
+struct Notes {
+  std::mutex mutex;
+  std::array<Ring, 2> rings;  // by FileKind
+  int64_t ever = 0;
+};
+
+Notes& notes() {
+  static Notes* const instance = new Notes;  // outlives every static that may still write
+  return *instance;
+}
+
+/// Longer paths take more with them.
+constexpr size_t kUsualPath = 160;
+
+void make_room(Ring& ring) {
+  std::vector<Note> made(kMaxWrittenFiles);
+  for (Note& note : made) note.path.reserve(kUsualPath);
+  ring.notes = std::move(made);
+}
+
+}  // namespace
+
+void note_written_file(FileKind kind, const std::filesystem::path& path) noexcept {
+  try {
+    std::error_code unknown;
+    const std::filesystem::path absolute = std::filesystem::absolute(path, unknown);
+    std::lock_guard lock(notes().mutex);
+    Ring& ring = notes().rings[static_cast<size_t>(kind)];
+    if (ring.notes.empty()) make_room(ring);
+    Note& note = ring.notes[ring.written % ring.notes.size()];
+    note.path = absolute.native();
+    note.number = notes().ever++;
+    ++ring.written;
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+int64_t written_files() {
+  std::lock_guard lock(notes().mutex);
+  return notes().ever;
+}
+
+FilesLeft files_left(FileKind kind, int64_t since) {
+  std::set<std::string> paths;
+  {
+    std::lock_guard lock(notes().mutex);
+    const Ring& ring = notes().rings[static_cast<size_t>(kind)];
+    for (size_t i = 0; i < std::min(ring.written, ring.notes.size()); ++i) {
+      if (ring.notes[i].number >= since) paths.insert(ring.notes[i].path);
+    }
+  }
+  FilesLeft result;
+  for (const std::string& path : paths) {
+    std::error_code unknown;
+    ++result.written;
+    result.left += std::filesystem::exists(path, unknown);
+  }
+  return result;
+}
+
+}  // namespace isochron

@@ -1,0 +1,119 @@
+#include "isochron/core/process/standard_streams.h"
+
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "isochron/core/base/error.h"
+#include "isochron/core/text/terminal_text.h"
+
+namespace isochron {
+namespace {
+
+struct EscapedStream {
+  int descriptor;
+  TerminalEscaper escaper = {};
+  int first_error = 0;
+};
+
+// Never destroyed: the streams are flushed behind all destructors.
+EscapedStream g_streams[] = {{STDOUT_FILENO}, {STDERR_FILENO}};
+void (*g_unread)() = nullptr;
+
+/// Gathers pieces and writes them; remembers that it couldn't.
+class Output {
+ public:
+  explicit Output(int descriptor) : descriptor_(descriptor) {}
+  void append(std::string_view piece) {
+    while (!piece.empty()) {
+      const size_t count = std::min(piece.size(), part_.size() - used_);
+      std::memcpy(part_.data() + used_, piece.data(), count);
+      used_ += count;
+      piece.remove_prefix(count);
+      if (used_ == part_.size()) flush();
+    }
+  }
+  /// 0, or errno of the write that failed.
+  int flush() {
+    for (size_t done = 0; done < used_ && error_ == 0;) {
+      const ssize_t wrote = ::write(descriptor_, part_.data() + done, used_ - done);
+      if (wrote > 0) done += static_cast<size_t>(wrote);
+      if (wrote < 0 && errno != EINTR) error_ = errno;
+    }
+    used_ = 0;
+    return error_;
+  }
+
+ private:
+  const int descriptor_;
+  std::array<char, 4096> part_;
+  size_t used_ = 0;
+  int error_ = 0;
+};
+
+ssize_t write_escaped(void* cookie, const char* text, size_t bytes) {
+  auto& stream = *static_cast<EscapedStream*>(cookie);
+  Output output(stream.descriptor);
+  stream.escaper.put({text, bytes}, [&](std::string_view piece) { output.append(piece); });
+  const int error = output.flush();
+  if (error == 0) return static_cast<ssize_t>(bytes);
+  if (stream.first_error == 0) stream.first_error = error;
+  if (error == EPIPE && stream.descriptor == STDOUT_FILENO && g_unread != nullptr) g_unread();
+  errno = error;
+  return 0;
+}
+
+int end_escaped(void* cookie) {
+  auto& stream = *static_cast<EscapedStream*>(cookie);
+  Output output(stream.descriptor);
+  stream.escaper.finish([&](std::string_view piece) { output.append(piece); });
+  return output.flush() == 0 ? 0 : EOF;
+}
+
+std::FILE* escaped(EscapedStream& stream, int buffering) {
+  std::FILE* file = ::fopencookie(
+      &stream, "w", {.read = nullptr, .write = write_escaped, .seek = nullptr, .close = end_escaped});
+  require(file != nullptr, ErrorCode::kOutOfMemory, "standard streams", "no memory for a stream");
+  std::setvbuf(file, nullptr, buffering, BUFSIZ);
+  return file;
+}
+
+/// -1: of no stream that is escaped or has a descriptor.
+int descriptor_of(std::FILE* file) {
+  const int descriptor = ::fileno(file);
+  if (descriptor >= 0) return descriptor;
+  return file == stdout ? STDOUT_FILENO : file == stderr ? STDERR_FILENO : -1;
+}
+
+}  // namespace
+
+void escape_standard_streams(void (*unread)()) {
+  g_unread = unread;
+  std::FILE* const output = escaped(g_streams[0], ::isatty(STDOUT_FILENO) == 1 ? _IOLBF : _IOFBF);
+  std::FILE* const errors = escaped(g_streams[1], _IONBF);
+  std::fflush(stdout);
+  stdout = output;
+  stderr = errors;
+}
+
+int standard_output_error() { return g_streams[0].first_error; }
+
+bool is_terminal(std::FILE* file) {
+  const int descriptor = descriptor_of(file);
+  return descriptor >= 0 && ::isatty(descriptor) == 1;
+}
+
+void write_terminal_command(std::FILE* file, std::string_view command) {
+  std::fflush(file);
+  const int descriptor = descriptor_of(file);
+  if (descriptor < 0) return;
+  Output output(descriptor);
+  output.append(command);
+  output.flush();
+}
+
+}  // namespace isochron

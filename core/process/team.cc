@@ -1,0 +1,85 @@
+#include "isochron/core/process/team.h"
+
+#include <omp.h>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "isochron/core/base/error.h"
+#include "isochron/core/telemetry/sealed.h"
+
+namespace isochron {
+namespace {
+
+thread_local int t_team = 1;
+
+/// What threads wait for until all of them are there.
+struct Gate {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool open = false;
+};
+
+void* wait_at(void* gate) {
+  auto& at = *static_cast<Gate*>(gate);
+  std::unique_lock lock(at.mutex);
+  at.changed.wait(lock, [&at] { return at.open; });
+  return nullptr;
+}
+
+/// As many at the same time, which end at once; 0, or why the system refuses one. Their stacks stay with the
+/// C library, for the threads that are made next.
+int try_threads(int count) {
+  Gate gate;
+  std::vector<pthread_t> threads(static_cast<size_t>(count));
+  size_t made = 0;
+  int error = 0;
+  while (made < threads.size() && error == 0) {
+    error = ::pthread_create(&threads[made], nullptr, wait_at, &gate);
+    if (error == 0) ++made;
+  }
+  {
+    const std::lock_guard lock(gate.mutex);
+    gate.open = true;
+  }
+  gate.changed.notify_all();
+  for (size_t i = 0; i < made; ++i) ::pthread_join(threads[i], nullptr);
+  return error;
+}
+
+}  // namespace
+
+void make_team(int threads) {
+  if (threads == t_team || threads <= 1 || omp_in_parallel()) return;
+  const UnsealedScope made_once;
+  if (const int error = try_threads(threads - 1); error != 0) {
+    fail(ErrorCode::kOutOfMemory, "threads",
+         "the system has no room for {} compute threads: {}; ask for fewer with --threads or "
+         "ISOCHRON_THREADS, "
+         "or raise the limits of memory or threads (ulimit -v, ulimit -u)",
+         threads, std::strerror(error));
+  }
+#pragma omp parallel num_threads(threads)
+  {}
+  t_team = threads;
+}
+
+void require_address_space(size_t bytes, std::string_view where) {
+  void* const place = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (place != MAP_FAILED) {
+    ::munmap(place, bytes);
+    return;
+  }
+  fail(ErrorCode::kOutOfMemory, where,
+       "less than {} MB of address space are left, which its library may need: {}; take a smaller model or "
+       "batch, "
+       "or raise the limit (ulimit -v)",
+       bytes >> 20, std::strerror(errno));
+}
+
+}  // namespace isochron

@@ -1,0 +1,103 @@
+#include "isochron/core/process/threads.h"
+
+#include <immintrin.h>
+#include <omp.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "isochron/core/base/error.h"
+#include "isochron/core/process/team.h"
+#include "isochron/core/telemetry/sealed.h"
+#include "isochron/core/telemetry/trace.h"
+
+namespace isochron {
+namespace {
+
+constexpr unsigned kFlushBits = 0x8040;  // FTZ | DAZ in MXCSR
+
+/// What OMP_THREAD_LIMIT leaves, too: libraries compute wrongly in a team smaller than the one asked for.
+int most_threads() { return std::clamp(omp_get_thread_limit(), 1, kMostComputeThreads); }
+
+/// Cores allowed by the cgroup v2 quota, or a large number without one.
+double quota_cores() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 1e9;
+  return std::max(1.0, std::strtod(quota.c_str(), nullptr) / period);
+}
+
+int default_threads() {
+  if (const char* text = std::getenv("ISOCHRON_THREADS")) {
+    int value = 0;
+    const char* end = text + std::strlen(text);
+    const auto [stop, error] = std::from_chars(text, end, value);
+    require(error == std::errc() && stop == end && value >= 1 && value <= most_threads(),
+            ErrorCode::kInvalidArgument, "ISOCHRON_THREADS", "expected an integer in [1, {}], got '{}'",
+            most_threads(), text);
+    return value;
+  }
+  cpu_set_t set;
+  const int affine = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+  return std::clamp(static_cast<int>(std::min<double>(affine, quota_cores())), 1,
+                    std::min(most_threads(), 64));
+}
+
+std::atomic<int>& thread_setting() {
+  static std::atomic<int> setting{default_threads()};
+  return setting;
+}
+
+thread_local int64_t t_parallel_loops = 0;
+constinit TraceLabel kPart(TraceCategory::kTeam, "part of a parallel loop");
+
+}  // namespace
+
+int compute_threads() { return full_team() ? thread_setting().load(std::memory_order_relaxed) : 1; }
+
+bool full_team() {
+  omp_set_dynamic(0);
+  return !omp_in_parallel() && omp_get_max_active_levels() >= 1;
+}
+
+void set_compute_threads(int threads) {
+  require(threads >= 1 && threads <= most_threads(), ErrorCode::kInvalidArgument, "set_compute_threads",
+          "expected a count in [1, {}], got {}", most_threads(), threads);
+  thread_setting().store(threads);
+}
+
+void flush_subnormals_to_zero() {
+  if (!subnormals_flushed()) _mm_setcsr(_mm_getcsr() | kFlushBits);  // setting takes longer than looking
+}
+
+bool subnormals_flushed() { return (_mm_getcsr() & kFlushBits) == kFlushBits; }
+
+int64_t parallel_loops_begun() { return t_parallel_loops; }
+
+namespace internal {
+
+void parallel_ranges(int threads, int64_t count, RangeFunction function, void* context) {
+  make_team(threads);
+  ++t_parallel_loops;
+  Seal* const seal = t_seal;
+#pragma omp parallel num_threads(threads)
+  {
+    const SealedSection section(seal);  // the team works for the loop's thread
+    flush_subnormals_to_zero();
+    const int64_t team = omp_get_num_threads();
+    const int64_t rank = omp_get_thread_num();
+    const int64_t begin = count * rank / team;
+    const int64_t end = count * (rank + 1) / team;
+    const TraceSpan span(kPart, end - begin);
+    if (begin < end) function(context, begin, end);
+  }
+}
+
+}  // namespace internal
+}  // namespace isochron

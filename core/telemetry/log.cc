@@ -1,0 +1,60 @@
+#include "isochron/core/telemetry/log.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+
+#include "isochron/core/base/error.h"
+
+namespace isochron {
+namespace {
+
+constexpr std::string_view kNames[] = {"error", "warning", "info", "debug"};
+
+}  // namespace
+
+LogLevel log_level(std::string_view name, std::string_view where) {
+  const auto found = std::find(std::begin(kNames), std::end(kNames), name);
+  require(found != std::end(kNames), ErrorCode::kInvalidArgument, where,
+          "log level '{}' does not exist; expected error, warning, info or debug", name);
+  return static_cast<LogLevel>(found - std::begin(kNames));
+}
+
+LogLevel log_level_of_environment() {
+  const char* name = std::getenv("ISOCHRON_LOG");
+  return name == nullptr || *name == '\0' ? LogLevel::kWarning : log_level(name, "ISOCHRON_LOG");
+}
+
+LogLevel log_level_of(EventKind kind) {
+  switch (kind) {
+    case EventKind::kNotice:
+    case EventKind::kDataError:
+    case EventKind::kRetry:
+      return LogLevel::kWarning;
+    case EventKind::kCheckpoint:
+      return LogLevel::kInfo;
+    case EventKind::kTrace:
+    case EventKind::kPlan:
+    case EventKind::kPoolGrowth:
+    case EventKind::kPoolTrim:
+      return LogLevel::kDebug;
+  }
+  return LogLevel::kWarning;
+}
+
+Log::Log(LogLevel level, std::FILE* file)
+    : sink_(add_event_sink([level, file](const Event& event) {
+        const LogLevel own = log_level_of(event.kind);
+        if (own > level) return;
+        // A notice speaks for itself; of the others one wants to know what they happened to.
+        const std::string line = fmt::format("isochron: {}: {}{}{}\n", kNames[static_cast<int>(own)],
+                                             own == LogLevel::kWarning ? "" : event.name,
+                                             own == LogLevel::kWarning ? "" : ": ", event.text);
+        // A log that can't be written is no reason for what happens to fail.
+        std::fwrite(line.data(), 1, line.size(), file);
+        std::fflush(file);
+      })) {}
+
+Log::~Log() { remove_event_sink(sink_); }
+
+}  // namespace isochron

@@ -1,0 +1,38 @@
+// The log: events (core/telemetry/event.h) as lines on standard error, as many as the user wants to see.
+// There is no second way to report: whoever has something to say emits an event, whose kind has a level here.
+#pragma once
+
+#include <cstdio>
+#include <string_view>
+
+#include "isochron/core/telemetry/event.h"
+
+namespace isochron {
+
+/// Each level includes those before it.
+enum class LogLevel {
+  kError,    // nothing but errors, which are exceptions
+  kWarning,  // what a user should know of: notices, failed retries
+  kInfo,     // what was done: checkpoints
+  kDebug,    // every trace, plan and growth of a pool
+};
+
+/// From "error", "warning", "info" or "debug". Throws kInvalidArgument naming `where`.
+LogLevel log_level(std::string_view name, std::string_view where);
+/// What `ISOCHRON_LOG` says, else kWarning. Throws as `log_level`.
+LogLevel log_level_of_environment();
+LogLevel log_level_of(EventKind kind);
+
+/// While it lives, events up to `level` are lines of `file`: "isochron: warning: TEXT".
+class Log {
+ public:
+  explicit Log(LogLevel level, std::FILE* file = stderr);
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+  ~Log();
+
+ private:
+  int sink_;
+};
+
+}  // namespace isochron

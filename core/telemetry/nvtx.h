@@ -1,0 +1,13 @@
+// Spans as NVTX ranges. Beneath core/telemetry/trace.h; nothing else calls it.
+#pragma once
+
+#include <cstdint>
+
+namespace isochron::internal {
+
+/// Makes the domain "isochron" and its categories. Does nothing without NVTX, as the other two.
+void nvtx_begin();
+void nvtx_push(uint32_t name, int64_t value);
+void nvtx_pop();
+
+}  // namespace isochron::internal

@@ -1,0 +1,107 @@
+// Sealed loops: after warm-up, the first thing that an iteration makes is an error that shows where it was
+// made.
+//
+//   Seal seal;                               // after warm-up
+//   for (int64_t step = 0; step < steps; ++step) {
+//     {
+//       SealedSection section(&seal);        // fetch, compute, read back
+//       train(*batch);
+//       ++batch;
+//     }
+//     seal.check("my loop", step);           // throws kSealed
+//   }
+//
+// What counts: allocations (from our allocators, and from the heap), tensors, entries of gradient tapes,
+// graph nodes, traces, plans, threads and file handles, made by the thread of the section or by the compute
+// threads that work for it. What the libraries behind the kernels allocate inside their own calls
+// (core/base/library_call.h) is theirs, and background threads are counted apart. The heap, threads and file
+// handles are seen where malloc, pthread_create and open are interposed (apps/allocation_counter.h), as in
+// the command and in a program that links isochron::allocation_counter; without that the rest is seen.
+//
+// A section costs two writes to thread-local memory; outside of one, what makes something tests one pointer.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "isochron/core/text/stack_trace.h"
+
+namespace isochron {
+
+/// The more telling ones come later: a trace brings nodes, tensors and allocations along.
+enum class Made : int { kAllocation, kTensor, kTapeEntry, kNode, kFile, kThread, kPlan, kTrace, kCount };
+inline constexpr int kMadeCount = static_cast<int>(Made::kCount);
+
+/// "heap allocation", "graph node", ...
+std::string_view made_name(Made what);
+
+/// What was made in sections, with the stack of the first of each kind. Fixed memory, all of it since
+/// construction.
+class Seal {
+ public:
+  Seal();
+  Seal(const Seal&) = delete;
+  Seal& operator=(const Seal&) = delete;
+
+  bool broken() const { return broken_.load(std::memory_order_relaxed); }
+  /// Throws kSealed when anything was made in a section since the last check: what, how much, at `step` of
+  /// `where`, and the stack of the first of the most telling kind. Call it outside of sections.
+  void check(std::string_view where, int64_t step) {
+    if (broken()) [[unlikely]]
+      report(where, step);
+  }
+
+  /// From the makers, on any thread of a section.
+  void note(Made what, size_t bytes, std::string_view tag) noexcept;
+
+ private:
+  struct Record {
+    std::atomic<int64_t> count{0};
+    std::atomic<int64_t> bytes{0};
+    size_t first_bytes = 0;
+    std::array<char, 32> first_tag{};
+    StackTrace first;
+  };
+  [[noreturn]] void report(std::string_view where, int64_t step);
+
+  std::atomic<bool> broken_{false};
+  std::array<Record, kMadeCount> records_;
+};
+
+namespace internal {
+inline thread_local Seal* t_seal = nullptr;
+void note_made(Made what, size_t bytes, std::string_view tag) noexcept;
+}  // namespace internal
+
+/// Called where things are made. `tag`: what an allocation is for.
+inline void note_made(Made what, size_t bytes = 0, std::string_view tag = {}) noexcept {
+  if (internal::t_seal != nullptr) [[unlikely]]
+    internal::note_made(what, bytes, tag);
+}
+
+/// While it lives, what this thread makes breaks `seal`; null: nothing does.
+class [[nodiscard]] SealedSection {
+ public:
+  explicit SealedSection(Seal* seal) : outer_(internal::t_seal) { internal::t_seal = seal; }
+  ~SealedSection() { internal::t_seal = outer_; }
+  SealedSection(const SealedSection&) = delete;
+  SealedSection& operator=(const SealedSection&) = delete;
+
+ private:
+  Seal* outer_;
+};
+
+/// Within a section: what has a budget of its own (callbacks, logs, checkpoints).
+class [[nodiscard]] UnsealedScope {
+ public:
+  UnsealedScope() : section_(nullptr) {}
+
+ private:
+  SealedSection section_;
+};
+
+}  // namespace isochron

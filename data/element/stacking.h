@@ -1,0 +1,23 @@
+// Copies of elements' tensors into memory, also into a block of larger extents: padding.
+#pragma once
+
+#include <string_view>
+
+#include "isochron/data/element/element.h"
+
+namespace isochron::data {
+
+/// Throws kInvalidArgument for a strided tensor, `where` naming the stage that wants its bytes as they lie.
+void require_contiguous(const Element& element, int index, std::string_view where);
+/// Copies the bytes of such a tensor to `to`. Throws as `require_contiguous`.
+void copy_tensor(const Element& element, int index, std::byte* to, std::string_view where);
+
+/// Throws kShapeMismatch where `tensor` is larger than `shape` on an axis; `name` says which tensor.
+void require_paddable(const Tensor& tensor, const Shape& shape, std::string_view name);
+
+/// Writes `from` (contiguous) to the front of each axis of a contiguous block of `shape` at `to`, and
+/// `padding`, rounded to its dtype, to the rest. Throws as `require_paddable`.
+void copy_padded(const Tensor& from, const Shape& shape, double padding, std::byte* to,
+                 std::string_view name);
+
+}  // namespace isochron::data

@@ -1,0 +1,53 @@
+// Images as JPEG and PNG files hold them, decoded to bytes (height, width, channels). image_ops.h changes
+// them, image_folder.h reads whole folders.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "isochron/core/tensor/tensor.h"
+
+namespace isochron::data {
+
+enum class ImageFormat { kJpeg, kPng };
+
+struct ImageInfo {
+  ImageFormat format;
+  int64_t height, width;
+  /// Of the file: 1 grey, 3 colour, 4 colour with alpha (also where a PNG has grey with alpha).
+  int channels;
+};
+
+/// Larger images are refused before memory is asked for.
+struct ImageLimits {
+  int64_t max_side = 1 << 15;
+  int64_t max_pixels = 1 << 26;
+};
+
+/// What the header of a file in memory says; `where` names it in errors. Throws kBadFormat: neither JPEG nor
+/// PNG, a damaged header, an image beyond the limits or one that so few bytes can't hold; kUnsupported for
+/// JPEGs in CMYK or with arithmetic coding.
+ImageInfo read_image_info(std::span<const std::byte> file, std::string_view where,
+                          const ImageLimits& limits = {});
+
+/// Decodes a file to u8 (height, width, channels), channels being 1, 3 or 4: grey is spread to colour, colour
+/// becomes its luma (0.299 red + 0.587 green + 0.114 blue), alpha is added as 255 or dropped, 16 bits are
+/// scaled to 8. JPEG: the accurate integer transform and smooth chroma, so the same bytes everywhere. Throws
+/// as `read_image_info`; kBadFormat for damaged or truncated data, also where a decoder could have guessed
+/// on; kInvalidArgument unless `into` has height x width x channels bytes. The decoder's own state is
+/// allocated anew each time (a LibraryCall).
+void decode_image(std::span<const std::byte> file, int channels, std::span<std::byte> into,
+                  std::string_view where, const ImageLimits& limits = {});
+/// The same as a tensor of its own; `channels` 0: as the file has them.
+Tensor decode_image(std::span<const std::byte> file, int channels, std::string_view where,
+                    const ImageLimits& limits = {});
+
+/// The file of `image`: u8 (height, width, 1 or 3), for PNG also 4, contiguous; `quality` in [1, 100]. Throws
+/// kInvalidArgument.
+std::string encode_jpeg(const Tensor& image, int quality = 90);
+std::string encode_png(const Tensor& image);
+
+}  // namespace isochron::data

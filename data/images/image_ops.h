@@ -1,0 +1,129 @@
+// What is done to images in memory before they are trained on: crop, flip, resize, normalise, jitter of
+// colours.
+//
+// The random ones are pure functions of the image and a key: whichever thread works on an element, and in
+// whichever order, the picture is the same. Nothing here allocates but a scratch that grows to its largest
+// use.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "isochron/core/tensor/tensor.h"
+
+namespace isochron::data {
+
+/// Pixels of an image or of a part of one: (height, width, channels), rows `row_elems` apart. u8 in [0, 255],
+/// or f32 in [0, 1]; const where only read.
+template <typename Pixel>
+struct ImageView {
+  Pixel* pixels = nullptr;
+  int64_t height = 0, width = 0, channels = 0;
+  int64_t row_elems = 0;
+
+  ImageView() = default;
+  /// A whole image, without gaps.
+  ImageView(Pixel* first, int64_t rows, int64_t columns, int64_t depth)
+      : ImageView(first, rows, columns, depth, columns * depth) {}
+  ImageView(Pixel* first, int64_t rows, int64_t columns, int64_t depth, int64_t row_stride)
+      : pixels(first), height(rows), width(columns), channels(depth), row_elems(row_stride) {}
+  /// A tensor (height, width, channels). Throws kShapeMismatch for another rank or strides, kDtypeMismatch.
+  explicit ImageView(const Tensor& image);
+
+  Pixel* row(int64_t y) const { return pixels + y * row_elems; }
+  /// The part that begins at (top, left). Throws kOutOfRange beyond the image.
+  ImageView part(int64_t top, int64_t left, int64_t rows, int64_t columns) const;
+  // Implicit, as a pointer to const is.
+  operator ImageView<const Pixel>() const  // NOLINT(google-explicit-constructor)
+      requires(!std::is_const_v<Pixel>) {
+    return {pixels, height, width, channels, row_elems};
+  }
+};
+
+/// Which random numbers a function draws.
+struct ImageKey {
+  /// None: derived from the seed of the process (random::set_seed) at each draw, or 0.
+  std::optional<uint64_t> seed = {};
+  uint64_t epoch = 0;    // its lower 32 bits count
+  uint64_t element = 0;  // number in the data set
+  uint32_t stage = 0;    // tells apart two calls of one function on one element; its lower 24 bits count
+};
+
+/// Memory of `resize`; one thread may use it at a time.
+struct ImageScratch {
+  std::vector<float> rows, weights;
+  std::vector<int64_t> begins;
+};
+
+struct ResizeOptions {
+  /// Where an axis shrinks, the triangle is as wide as the pixels of the result, so that each pixel of the
+  /// image counts: what Pillow, torchvision and tf.image with antialias=True call bilinear. Without, the two
+  /// nearest pixels count.
+  bool antialias = true;
+};
+
+/// Bilinear: each pixel is the mean of those around its centre, (i + 0.5) * from / to, weighted by a
+/// triangle, first along the rows, then down the columns, in f32; beyond the border there are none. u8 is
+/// rounded to nearest; from u8 to f32 is divided by 255. Throws kShapeMismatch for other channels, or an
+/// empty image.
+void resize(ImageView<const uint8_t> from, ImageView<uint8_t> to, ImageScratch& scratch,
+            const ResizeOptions& options = {});
+void resize(ImageView<const uint8_t> from, ImageView<float> to, ImageScratch& scratch,
+            const ResizeOptions& options = {});
+void resize(ImageView<const float> from, ImageView<float> to, ImageScratch& scratch,
+            const ResizeOptions& options = {});
+
+/// The middle of `from`, as large as `to`. Throws kShapeMismatch for a larger `to` or other channels.
+void center_crop(ImageView<const uint8_t> from, ImageView<uint8_t> to);
+void center_crop(ImageView<const float> from, ImageView<float> to);
+
+/// A part of `from` as large as `to`, at a place drawn evenly among all; with `padding`, of the image with so
+/// many zeros on each side. Throws as center_crop, kInvalidArgument for a negative padding.
+void random_crop(ImageView<const uint8_t> from, ImageView<uint8_t> to, const ImageKey& key,
+                 int64_t padding = 0);
+void random_crop(ImageView<const float> from, ImageView<float> to, const ImageKey& key, int64_t padding = 0);
+
+/// Part of an image's area and its shape, each drawn between bounds; the shape's logarithm is drawn.
+struct ResizedCropOptions {
+  double smallest_area = 0.08, largest_area = 1;
+  double smallest_ratio = 3.0 / 4, largest_ratio = 4.0 / 3;  // width over height
+  ResizeOptions resize = {};
+};
+/// A random part resized to `to` (Szegedy et al.: "Going Deeper with Convolutions", CVPR 2015): ten tries to
+/// find one inside, then the largest in the middle whose ratio lies in bounds. Throws as `resize`, and
+/// kInvalidArgument for bounds that are not 0 < smallest <= largest, or an area beyond 1.
+void random_resized_crop(ImageView<const uint8_t> from, ImageView<uint8_t> to, const ImageKey& key,
+                         ImageScratch& scratch, const ResizedCropOptions& options = {});
+void random_resized_crop(ImageView<const uint8_t> from, ImageView<float> to, const ImageKey& key,
+                         ImageScratch& scratch, const ResizedCropOptions& options = {});
+
+struct FlipOptions {
+  double horizontal = 0.5, vertical = 0;  // probabilities
+};
+/// Mirrors `image` in place, or leaves it. Throws kInvalidArgument for a probability outside [0, 1].
+void random_flip(ImageView<uint8_t> image, const ImageKey& key, const FlipOptions& options = {});
+void random_flip(ImageView<float> image, const ImageKey& key, const FlipOptions& options = {});
+
+/// (value - mean[channel]) / deviation[channel], u8 being divided by 255 before. `to` may be `from`. Throws
+/// kShapeMismatch unless the sizes and the numbers of channels agree, kInvalidArgument for a deviation of 0.
+void normalize(ImageView<const uint8_t> from, ImageView<float> to, std::span<const float> mean,
+               std::span<const float> deviation);
+void normalize(ImageView<const float> from, ImageView<float> to, std::span<const float> mean,
+               std::span<const float> deviation);
+
+/// How far each property may go: factors are drawn from [max(0, 1 - x), 1 + x], the turn of the hue from
+/// [-hue, hue] of a whole circle.
+struct ColourJitterOptions {
+  double brightness = 0, contrast = 0, saturation = 0, hue = 0;
+};
+/// Changes the colours of `image` in place, as torchvision's ColorJitter does, in an order that is drawn too:
+/// brightness scales; contrast blends with the image's mean luma, saturation with each pixel's; hue turns in
+/// HSV. Values are cut to their range after each, u8 rounded to nearest. Grey images have neither saturation
+/// nor hue; a fourth channel stays. Throws kInvalidArgument for a negative bound or a hue beyond 0.5.
+void colour_jitter(ImageView<uint8_t> image, const ImageKey& key, const ColourJitterOptions& options);
+void colour_jitter(ImageView<float> image, const ImageKey& key, const ColourJitterOptions& options);
+
+}  // namespace isochron::data

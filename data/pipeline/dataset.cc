@@ -1,0 +1,377 @@
+#include "isochron/data/pipeline/dataset.h"
+
+#include <algorithm>
+
+#include "isochron/core/base/checked.h"
+#include "isochron/core/base/seed.h"
+#include "isochron/data/element/interrupt.h"
+#include "isochron/data/element/slices.h"
+#include "isochron/data/pipeline/infer_layouts.h"
+#include "isochron/data/pipeline/loader.h"
+#include "isochron/data/pipeline/streams.h"
+
+namespace isochron::data {
+namespace {
+
+/// A shuffle of more elements than this whose buffer holds all of them is a computed permutation; fewer are
+/// cheap to buffer, and to go through again on resume.
+constexpr int64_t kMostBuffered = 4096;
+
+/// A copy of `recipe` to which one more stage is added.
+std::shared_ptr<Recipe> next_stage(const Recipe& recipe) {
+  auto result = std::make_shared<Recipe>(recipe);
+  ++result->stages;
+  return result;
+}
+
+void add_order(Recipe& recipe, OrderStage stage) {
+  stage.salt = recipe.order.size();
+  stage.rows = recipe.levels.back().rows;
+  stage.odd_rows = recipe.odd_rows;
+  stage.input_size = recipe.size;
+  recipe.order.push_back(stage);
+}
+
+/// How many elements are left of `size` ones less `elems`.
+int64_t less(int64_t size, int64_t elems) { return size < 0 ? size : std::max<int64_t>(0, size - elems); }
+
+void require_fixed(const Recipe& recipe, std::string_view where) {
+  const Layout& layout = recipe.results()[kFull];
+  require(layout.fixed(), ErrorCode::kInvalidArgument, where,
+          "the extents of elements vary ({}); use padded_batch", layout.str());
+}
+
+}  // namespace
+
+void rethrow_in_stage(std::string_view stage, int number, const Position& position) {
+  const auto refuse = [&](ErrorCode code, const char* text) {
+    const std::string row = position.row == kNoRow ? "" : fmt::format(", row {}", position.row);
+    fail(code, fmt::format("{} (stage {})", stage, number), "element {} of epoch {}{}: {}", position.element,
+         position.epoch, row, text);
+  };
+  try {
+    throw;
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error& error) {
+    refuse(error.code(), error.what());
+  } catch (const std::exception& error) {
+    refuse(ErrorCode::kInvalidArgument, error.what());
+  } catch (...) {
+    refuse(ErrorCode::kInvalidArgument, "the function threw something that is no exception");
+  }
+  __builtin_unreachable();
+}
+
+void call_map(const MapStage& map, Element& element, ElementBuffer* memory, const Position& position) {
+  in_stage("map", map.number, position, [&] {
+    if (map.into) {
+      map.into(element, *memory, position);
+      element = memory->element();
+    } else {
+      map.function(element, position);
+    }
+  });
+}
+
+Dataset::Dataset(std::shared_ptr<const Recipe> recipe) : recipe_(std::move(recipe)) {}
+Dataset::Dataset(const Dataset& other) : recipe_(other.recipe_) {}
+Dataset::Dataset(Dataset&&) noexcept = default;
+Dataset& Dataset::operator=(Dataset other) noexcept {
+  recipe_ = std::move(other.recipe_);
+  loader_ = std::move(other.loader_);
+  return *this;
+}
+Dataset::~Dataset() = default;
+
+Dataset::Dataset(const Element& sources) : Dataset(std::make_shared<SliceSource>(sources)) {}
+
+Dataset::Dataset(std::shared_ptr<const RowSource> rows) {
+  require(rows != nullptr && rows->rows() > 0, ErrorCode::kInvalidArgument, "dataset",
+          "the source has no row");
+  auto recipe = std::make_shared<Recipe>();
+  recipe->size = rows->rows();
+  recipe->levels.push_back({.inputs = {rows->layout()}, .memory = rows->layout()});
+  recipe->rows = std::move(rows);
+  recipe_ = std::move(recipe);
+}
+
+Dataset::Dataset(std::shared_ptr<const StreamSource> stream) {
+  require(stream != nullptr && !stream->layouts().empty(), ErrorCode::kInvalidArgument, "dataset",
+          "the source names no layout");
+  auto recipe = std::make_shared<Recipe>();
+  recipe->size = stream->size();
+  require(recipe->size != 0, ErrorCode::kInvalidArgument, "dataset", "the source has no element");
+  recipe->levels.push_back({.inputs = stream->layouts(), .memory = merged(stream->layouts())});
+  recipe->stream = std::move(stream);
+  recipe_ = std::move(recipe);
+}
+
+Dataset Dataset::map(std::function<Element(Element)> function, MapOptions options) const {
+  require(function != nullptr, ErrorCode::kInvalidArgument, "map", "the function is empty");
+  return map_with_position([function = std::move(function)](
+                               Element& element, const Position&) { element = function(std::move(element)); },
+                           std::move(options));
+}
+
+Dataset Dataset::map_with_position(MapFunction function, MapOptions options) const {
+  require(function != nullptr, ErrorCode::kInvalidArgument, "map", "the function is empty");
+  MapStage map{.number = recipe_->stages + 1, .function = std::move(function)};
+  map.results = infer_results(*recipe_, map, options.result);
+  return with_map(std::move(map), options);
+}
+
+Dataset Dataset::map_into(std::vector<std::string> names, Signature signature, IntoFunction function,
+                          MapOptions options) const {
+  require(function != nullptr, ErrorCode::kInvalidArgument, "map_into", "the function is empty");
+  require(!names.empty() && names.size() == signature.size(), ErrorCode::kInvalidArgument, "map_into",
+          "{} names, {} specs; expected as many, at least one", names.size(), signature.size());
+  require(options.result.empty(), ErrorCode::kInvalidArgument, "map_into",
+          "the result is declared by the signature, not in the options");
+  MapStage map{.number = recipe_->stages + 1, .into = std::move(function)};
+  map.results = declared_results(*recipe_, {std::move(names), std::move(signature)});
+  map.memory = merged(map.results);
+  return with_map(std::move(map), options);
+}
+
+Dataset Dataset::with_map(MapStage map, const MapOptions& options) const {
+  constexpr int64_t kMaxParallel = 256;
+  require(options.parallel == kAutotune || (options.parallel >= 1 && options.parallel <= kMaxParallel),
+          ErrorCode::kInvalidArgument, "map", "parallel: expected kAutotune or a count in [1, {}], got {}",
+          kMaxParallel, options.parallel);
+  auto recipe = next_stage(*recipe_);
+  if (options.parallel == 1) map.one_at_a_time = std::make_shared<std::mutex>();
+  recipe->levels.back().maps.push_back(std::move(map));
+  if (options.parallel != 1) {
+    const bool automatic = options.parallel == kAutotune || recipe->workers == kAutotune;
+    recipe->workers = automatic ? kAutotune : std::max(recipe->workers, options.parallel);
+    if (recipe->prefetch_elems == 0) recipe->prefetch_elems = kAutotune;
+  }
+  if (!options.deterministic) recipe->deterministic = false;
+  return Dataset(std::move(recipe));
+}
+
+Dataset Dataset::filter(std::function<bool(const Element&)> keep) const {
+  require(keep != nullptr, ErrorCode::kInvalidArgument, "filter", "the function is empty");
+  return after(filter_source(recipe_, std::move(keep)));
+}
+
+Dataset Dataset::flat_map(std::function<Dataset(const Element&)> function) const {
+  return interleaved(std::move(function), {.cycle = 1}, "flat_map");
+}
+
+Dataset Dataset::interleave(std::function<Dataset(const Element&)> function,
+                            InterleaveOptions options) const {
+  return interleaved(std::move(function), options, "interleave");
+}
+
+Dataset Dataset::interleaved(std::function<Dataset(const Element&)> function, InterleaveOptions options,
+                             const char* where) const {
+  require(function != nullptr, ErrorCode::kInvalidArgument, where, "the function is empty");
+  require(options.cycle >= 1 && options.block >= 1, ErrorCode::kInvalidArgument, where,
+          "cycle and block must be >= 1, got {} and {}", options.cycle, options.block);
+  constexpr int64_t kMaxCycle = 65'536;
+  require(options.cycle <= kMaxCycle, ErrorCode::kInvalidArgument, where, "cycle must be <= {}, got {}",
+          kMaxCycle, options.cycle);
+  return after(interleave_source(
+      recipe_,
+      [function = std::move(function)](const Element& element) { return function(element).recipe(); },
+      options, where));
+}
+
+Dataset Dataset::unbatch() const { return after(unbatch_source(recipe_)); }
+
+/// A dataset over a stream that reads this one.
+Dataset Dataset::after(std::shared_ptr<const StreamSource> stream) const {
+  Dataset result(std::move(stream));
+  auto recipe = std::make_shared<Recipe>(*result.recipe_);
+  recipe->stages = recipe_->stages + 1;
+  return Dataset(std::move(recipe));
+}
+
+Dataset Dataset::shuffle(int64_t buffer_elems, ShuffleOptions options) const {
+  constexpr int64_t kMaxBufferedRows = int64_t{1} << 30;
+  require(buffer_elems >= 1, ErrorCode::kInvalidArgument, "shuffle",
+          "expected a buffer of at least 1 element, got {}", buffer_elems);
+  if (!options.seed) options.seed = default_seed("shuffle");
+  auto recipe = next_stage(*recipe_);
+  const int64_t used = recipe->size < 0 ? buffer_elems : std::min(buffer_elems, recipe->size);
+  const bool whole = used == recipe->size && used > kMostBuffered && recipe->seekable && recipe->rows;
+  require(whole || used <= kMaxBufferedRows / recipe->levels.back().rows, ErrorCode::kInvalidArgument,
+          "shuffle", "a buffer of {} elements of {} rows exceeds the limit of {} rows", used,
+          recipe->levels.back().rows, kMaxBufferedRows);
+  add_order(*recipe,
+            {.kind = whole ? OrderStage::kPermute : OrderStage::kShuffle, .elems = used, .shuffle = options});
+  recipe->odd_is_last = false;
+  if (!whole) recipe->seekable = false;
+  return Dataset(std::move(recipe));
+}
+
+Dataset Dataset::batch(int64_t batch_elems, BatchOptions options) const {
+  require_fixed(*recipe_, "batch");
+  return with_batches(
+      batch_elems, {.drop_remainder = options.drop_remainder, .pad_remainder = options.pad_remainder}, false);
+}
+
+Dataset Dataset::padded_batch(int64_t batch_elems, PaddedBatchOptions options) const {
+  return with_batches(batch_elems, options, true);
+}
+
+Dataset Dataset::with_batches(int64_t batch_elems, const PaddedBatchOptions& options, bool padded) const {
+  const char* where = padded ? "padded_batch" : "batch";
+  require(batch_elems >= 1, ErrorCode::kInvalidArgument, where, "expected at least 1 element, got {}",
+          batch_elems);
+  require(recipe_->odd_rows == 0, ErrorCode::kInvalidArgument, where,
+          "the last element has fewer rows than the others; batch those with drop_remainder first");
+  require(recipe_->results().size() == 1, ErrorCode::kInvalidArgument, where,
+          "elements have {} different signatures", recipe_->results().size());
+  require(!options.drop_remainder || !options.pad_remainder, ErrorCode::kInvalidArgument, where,
+          "the remainder is either dropped or padded");
+  auto recipe = next_stage(*recipe_);
+  const Level& below = recipe->levels.back();
+  const int64_t size = recipe->size;
+  require(size < 0 || !options.drop_remainder || size >= batch_elems, ErrorCode::kInvalidArgument, where,
+          "nothing is left: {} elements give no batch of {} and the remainder is dropped", size, batch_elems);
+  require(size != kUnknown || options.drop_remainder || options.pad_remainder, ErrorCode::kInvalidArgument,
+          where,
+          "the number of elements isn't known, so an odd last batch can't be planned; drop_remainder, "
+          "pad_remainder, or cache() the elements first, which counts them");
+  // Where one batch takes all there is, that is the full one.
+  const int64_t held = size < 0 || options.pad_remainder ? batch_elems : std::min(batch_elems, size);
+  const int64_t odd = size < 0 || options.drop_remainder || options.pad_remainder ? 0 : size % held;
+  Level level;
+  level.number = recipe->stages;
+  level.batch_elems = held;
+  level.rows = checked_mul(below.rows, held, where);
+  level.padded = padded;
+  level.marks_valid = options.pad_remainder;
+  const Layout row =
+      padded ? padded_layout(below.results()[kFull], options, level.padding) : below.results()[kFull];
+  level.inputs.push_back(stacked(row, held));
+  if (odd > 0) level.inputs.push_back(stacked(row, odd));
+  if (level.marks_valid) {
+    require(std::ranges::find(row.names, "valid") == row.names.end(), ErrorCode::kInvalidArgument, where,
+            "an element has a tensor 'valid' already; pad_remainder needs the name");
+    level.inputs[kFull].names.push_back("valid");
+    level.inputs[kFull].specs.push_back({DType::kBool, {held}});
+  }
+  level.memory = merged(level.inputs);
+  recipe->odd_rows = odd * below.rows;
+  add_order(*recipe, {.kind = OrderStage::kBatch,
+                      .elems = held,
+                      .drop_remainder = options.drop_remainder,
+                      .pad_remainder = options.pad_remainder});
+  if (size >= 0) recipe->size = size / held + (size % held > 0 && !options.drop_remainder);
+  recipe->odd_is_last = true;
+  recipe->levels.push_back(std::move(level));
+  return Dataset(std::move(recipe));
+}
+
+Dataset Dataset::repeat(int64_t times) const {
+  require(times == kInfinite || times >= 1, ErrorCode::kInvalidArgument, "repeat",
+          "expected at least 1 or kInfinite, got {}", times);
+  auto recipe = next_stage(*recipe_);
+  add_order(*recipe, {.kind = OrderStage::kRepeat, .elems = times});
+  if (times == kInfinite) {
+    recipe->size = kInfinite;
+  } else if (recipe->size >= 0) {
+    recipe->size = checked_mul(recipe->size, times, "repeat");
+  }
+  if (times != 1) recipe->odd_is_last = false;
+  return Dataset(std::move(recipe));
+}
+
+Dataset Dataset::take(int64_t elems) const {
+  require(elems >= 1, ErrorCode::kInvalidArgument, "take", "expected at least 1 element, got {}", elems);
+  auto recipe = next_stage(*recipe_);
+  add_order(*recipe, {.kind = OrderStage::kTake, .elems = elems});
+  if (recipe->size == kInfinite || elems < recipe->size) {
+    if (recipe->odd_is_last) drop_odd(*recipe);
+    recipe->size = elems;
+  }
+  return Dataset(std::move(recipe));
+}
+
+Dataset Dataset::skip(int64_t elems) const {
+  require(elems >= 0, ErrorCode::kInvalidArgument, "skip", "expected at least 0 elements, got {}", elems);
+  require(recipe_->size < 0 || elems < recipe_->size, ErrorCode::kInvalidArgument, "skip",
+          "nothing is left: {} of {} elements are skipped", elems, recipe_->size);
+  auto recipe = next_stage(*recipe_);
+  add_order(*recipe, {.kind = OrderStage::kSkip, .elems = elems});
+  recipe->size = less(recipe->size, elems);
+  return Dataset(std::move(recipe));
+}
+
+Dataset Dataset::shard(int64_t shards, int64_t index) const {
+  require(shards >= 1 && index >= 0 && index < shards, ErrorCode::kInvalidArgument, "shard",
+          "expected 0 <= index < shards, got index {} of {}", index, shards);
+  require(recipe_->size < 0 || index < recipe_->size, ErrorCode::kInvalidArgument, "shard",
+          "nothing is left: shard {} of {} elements", index, recipe_->size);
+  auto recipe = next_stage(*recipe_);
+  add_order(*recipe, {.kind = OrderStage::kShard, .elems = shards, .index = index});
+  if (recipe->size >= 0) recipe->size = (recipe->size - index - 1) / shards + 1;
+  return Dataset(std::move(recipe));
+}
+
+Dataset Dataset::cache(size_t limit_bytes) const {
+  require(recipe_->size != kInfinite, ErrorCode::kInvalidArgument, "cache",
+          "the dataset has no end; take() as many elements as shall be kept");
+  require(recipe_->results().size() == 1, ErrorCode::kInvalidArgument, "cache",
+          "elements have {} different signatures; cache before batch", recipe_->results().size());
+  require_fixed(*recipe_, "cache");
+  Dataset result(cached_rows(recipe_, limit_bytes));
+  auto recipe = std::make_shared<Recipe>(*result.recipe_);
+  recipe->stages = recipe_->stages + 1;
+  return Dataset(std::move(recipe));
+}
+
+Dataset Dataset::prefetch(int64_t elems) const {
+  constexpr int64_t kMaxElems = 1024;
+  require(elems == kAutotune || (elems >= 1 && elems <= kMaxElems), ErrorCode::kInvalidArgument, "prefetch",
+          "expected kAutotune or a count in [1, {}], got {}", kMaxElems, elems);
+  auto recipe = next_stage(*recipe_);
+  recipe->prefetch_elems = elems;
+  return Dataset(std::move(recipe));
+}
+
+std::vector<Signature> Dataset::signatures() const {
+  std::vector<Signature> result;
+  for (const Layout& layout : recipe_->results()) result.push_back(layout.specs);
+  return result;
+}
+
+const std::vector<std::string>& Dataset::names() const { return recipe_->results()[kFull].names; }
+
+int64_t Dataset::size() const { return recipe_->size; }
+
+Loader& Dataset::loader() {
+  if (!loader_) loader_ = std::make_unique<Loader>(recipe_);
+  return *loader_;
+}
+
+Dataset::Iterator Dataset::begin() {
+  loader().begin_epoch();
+  return Iterator(loader());
+}
+
+std::string Dataset::state() { return loader().state(); }
+
+Dataset::Iterator Dataset::resume(std::string_view state) {
+  loader().resume(state);
+  return Iterator(loader());
+}
+
+PipelineStats Dataset::stats() const { return loader_ ? loader_->stats() : PipelineStats{}; }
+
+Dataset::Iterator::Iterator(Loader& loader)
+    : loader_(&loader), epoch_(loader.epoch()), loop_(loader.loop()), element_(loader.next()) {}
+
+Dataset::Iterator& Dataset::Iterator::operator++() {
+  require(loader_->loop() == loop_, ErrorCode::kStale, "dataset",
+          "this loop is over epoch {}, but another, over epoch {}, was begun; use one loop at a time", epoch_,
+          loader_->epoch());
+  element_ = loader_->next();
+  return *this;
+}
+
+}  // namespace isochron::data

@@ -1,0 +1,62 @@
+// ElementBuilder: the place where one element is made from its indices, with the memory it lies in.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "isochron/data/element/element_slots.h"
+#include "isochron/data/pipeline/recipe.h"
+
+namespace isochron::data {
+
+class ElementBuilder {
+ public:
+  /// A builder for elements of `level`, with all the memory it will need unless extents vary. `slots`: of the
+  /// stream's elements, null unless the recipe's source is one; both must outlive it. `concurrent`: others
+  /// make elements of the recipe at the same time.
+  ElementBuilder(const Recipe& recipe, size_t level, const ElementSlots* slots, bool concurrent);
+
+  /// Makes the element of `indices`; it stays until the next `fill`, `retire`, or the end of the buffers that
+  /// `indices` names. `position`: of the element. Throws what a map function causes.
+  const Element& fill(std::span<const int64_t> indices, const Position& position);
+  /// Ends the element's time: reading handles on it throws kStale from now on.
+  void retire();
+  /// Whether the element may lie in the buffers of its indices. If not, they are of no use once it is made.
+  bool borrows_buffers() const { return recipe_.stream && !child_; }
+
+ private:
+  class RowStorage;
+
+  void make_row_views();
+  const Element& make_input(std::span<const int64_t> indices, const Position& position);
+  const Element& read_row(int64_t row, const Position& position);
+  const Element& stack(std::span<const int64_t> indices, const Position& position);
+  void gather_rows(std::span<const int64_t> rows, const Position& position);
+  template <typename Use>
+  void each_child(std::span<const int64_t> indices, const Position& position, Use use);
+  void stack_ragged(std::span<const int64_t> indices, const Position& position);
+  void place(const Element& child, int64_t index, std::span<const int64_t> indices, const Position& position);
+  Position child_position(std::span<const int64_t> indices, const Position& position, int64_t index) const;
+  void prefetch_row(int64_t row) const;
+  void mark_valid(int64_t elems);
+  size_t form_of(const Element& element) const;
+
+  const Recipe& recipe_;
+  const ElementSlots* const slots_;
+  const bool concurrent_;
+  const Level& level_;
+  std::unique_ptr<ElementBuilder> child_;   // makes the elements of the level below; null on level 0
+  ElementBuffer memory_;                    // of a batch, or of a row that must be read
+  std::vector<Ref<Storage>> row_storages_;  // where rows lie in memory: views that move from row to row
+  Element row_;
+  std::vector<std::byte*> bases_;  // first rows
+  std::vector<std::byte*> into_;   // scratch: where a row is read to
+  std::vector<std::unique_ptr<ElementBuffer>>
+      ragged_;      // elements of a batch whose extents the largest of them decides
+  Element result_;  // of the maps
+  std::vector<std::unique_ptr<ElementBuffer>>
+      outputs_;  // one a map, where those put their results that write to memory
+};
+
+}  // namespace isochron::data

@@ -1,0 +1,152 @@
+#include "isochron/data/pipeline/infer_layouts.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "isochron/data/element/element_slots.h"
+#include "isochron/data/element/interrupt.h"
+#include "isochron/data/pipeline/element_builder.h"
+#include "isochron/data/pipeline/loader.h"
+
+namespace isochron::data {
+namespace {
+
+/// `rows` of the first rows, again and again where there are fewer.
+std::vector<int64_t> first_rows(int64_t rows, int64_t source_rows) {
+  std::vector<int64_t> indices(static_cast<size_t>(rows));
+  for (size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<int64_t>(i) % source_rows;
+  return indices;
+}
+
+void fill_with_zeros(ElementBuffer& buffer, const Layout& layout) {
+  for (size_t i = 0; i < layout.specs.size(); ++i) {
+    Shape shape = layout.specs[i].shape;
+    for (int64_t& extent : shape) extent = extent == kAnyExtent ? 1 : extent;
+    std::byte* to = buffer.room(static_cast<int>(i), shape);
+    std::memset(to, 0, TensorSpec{layout.specs[i].dtype, shape}.size_bytes());
+  }
+}
+
+/// Indices of elements to show to a map function: one a form of the last level.
+class SampleIndices {
+ public:
+  explicit SampleIndices(const Recipe& recipe) : recipe_(recipe), slots_(recipe.levels[0].memory) {
+    if (!recipe.stream) return;
+    number_ = slots_.take();
+    const auto stream = recipe.stream->open();
+    const DrawingScope users({t_drawing.interrupt, false});  // a function of theirs may be making the dataset
+    stream->restart(0);
+    // A dataset within another's flat_map may well be empty: then one of zeros serves.
+    if (!stream->next(slots_.at(number_).buffer))
+      fill_with_zeros(slots_.at(number_).buffer, recipe.levels[0].inputs[kFull]);
+  }
+
+  const ElementSlots* slots() const { return recipe_.stream ? &slots_ : nullptr; }
+  std::vector<int64_t> indices_of(size_t form) {
+    const bool batched = recipe_.levels.size() > 1;
+    const int64_t rows = batched && form == kOdd ? recipe_.odd_rows : recipe_.levels.back().rows;
+    if (recipe_.rows) return first_rows(rows, recipe_.rows->rows());
+    const std::vector<Layout>& forms = recipe_.levels.back().inputs;
+    ElementBuffer& buffer = slots_.at(number_).buffer;
+    if (!batched && !forms[form].matches(buffer.element())) fill_with_zeros(buffer, forms[form]);
+    return std::vector<int64_t>(static_cast<size_t>(rows), number_);
+  }
+
+ private:
+  const Recipe& recipe_;
+  ElementSlots slots_;
+  int64_t number_ = 0;
+};
+
+Layout checked_layout(const Element& result) {
+  require(result.size() > 0, ErrorCode::kInvalidArgument, "map",
+          "the function gives an element without tensors");
+  for (int i = 0; i < result.size(); ++i) {
+    require(result[i].defined() && !result[i].is_value(), ErrorCode::kInvalidArgument, "map",
+            "the function leaves '{}' without content", result.name(i));
+  }
+  return Layout::of(result);
+}
+
+}  // namespace
+
+std::vector<Layout> declared_results(const Recipe& recipe, const Layout& declared) {
+  const Level& level = recipe.levels.back();
+  std::vector<Layout> results;
+  for (size_t form = 0; form < level.inputs.size(); ++form) {
+    // What is declared is a full element; of an odd batch the first extent is its own.
+    Layout& result = results.emplace_back(declared);
+    if (recipe.levels.size() == 1 || form != kOdd) continue;
+    for (TensorSpec& spec : result.specs) {
+      if (spec.shape.rank() > 0 && spec.shape[0] == level.batch_elems) {
+        spec.shape[0] = level.inputs[kOdd].specs[0].shape[0];
+      }
+    }
+  }
+  return results;
+}
+
+std::vector<Layout> infer_results(const Recipe& recipe, const MapStage& map, const Signature& declared) {
+  std::vector<Layout> results;
+  SampleIndices samples(recipe);
+  ElementBuilder builder(recipe, recipe.levels.size() - 1, samples.slots(), true);
+  for (size_t form = 0; form < recipe.results().size(); ++form) {
+    const auto indices = samples.indices_of(form);
+    const Position position{0, 0, recipe.stream ? 0 : indices[0]};
+    Element element = builder.fill(indices, position);
+    call_map(map, element, nullptr, position);
+    results.push_back(checked_layout(element));
+    builder.retire();
+  }
+  if (declared.empty()) return results;
+  require(declared.size() == results[kFull].specs.size(), ErrorCode::kInvalidArgument, "map",
+          "{} tensors are declared, the function gives {}", declared.size(), results[kFull].str());
+  return declared_results(recipe, {results[kFull].names, declared});
+}
+
+Layout padded_layout(const Layout& layout, const PaddedBatchOptions& options, std::vector<double>& padding) {
+  Layout result = layout;
+  padding.assign(layout.names.size(), 0.0);
+  const auto index_of = [&](const std::string& name) {
+    const auto found = std::ranges::find(layout.names, name);
+    require(found != layout.names.end(), ErrorCode::kInvalidArgument, "padded_batch",
+            "an element has no '{}'; it is {}", name, layout.str());
+    return static_cast<size_t>(found - layout.names.begin());
+  };
+  for (const auto& [name, shape] : options.shapes) {
+    TensorSpec& spec = result.specs[index_of(name)];
+    require(shape.rank() == spec.shape.rank(), ErrorCode::kInvalidArgument, "padded_batch",
+            "'{}' is {}, its padded shape {}; the ranks must be equal", name, spec.str(), shape.str());
+    for (int axis = 0; axis < shape.rank(); ++axis) {
+      const bool fits =
+          spec.shape[axis] == kAnyExtent || shape[axis] == kAnyExtent || shape[axis] >= spec.shape[axis];
+      require(fits, ErrorCode::kInvalidArgument, "padded_batch", "'{}' is {}, more than its padded shape {}",
+              name, spec.str(), shape.str());
+      if (shape[axis] != kAnyExtent) spec.shape[axis] = shape[axis];
+    }
+  }
+  for (const auto& [name, value] : options.padding) padding[index_of(name)] = value;
+  return result;
+}
+
+const Element& first_element(const std::shared_ptr<const Recipe>& recipe, std::unique_ptr<Loader>& loader,
+                             std::string_view where) {
+  auto plain = std::make_shared<Recipe>(*recipe);
+  plain->prefetch_elems = 0;
+  plain->workers = 1;
+  loader = std::make_unique<Loader>(std::move(plain));
+  loader->begin_epoch();
+  const Element* first = loader->next();
+  require(first != nullptr, ErrorCode::kInvalidArgument, where, "the dataset gives no element to learn from");
+  return *first;
+}
+
+void drop_odd(Recipe& recipe) {
+  recipe.odd_rows = 0;
+  Level& level = recipe.levels.back();
+  if (level.inputs.size() <= kOdd || recipe.levels.size() == 1) return;
+  level.inputs.resize(1);
+  for (MapStage& map : level.maps) map.results.resize(1);
+}
+
+}  // namespace isochron::data

@@ -1,0 +1,183 @@
+// Loader: delivers the elements of a recipe epoch by epoch, made on the calling thread or by worker threads
+// that fill slots ahead of the consumer.
+//
+// A worker takes a free slot, draws the next indices (one worker at a time: that is the order), makes the
+// element (all at once), and delivers the slot under the number of that draw, or, where order doesn't matter,
+// under the number of elements finished so far.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "isochron/data/element/consumer_pace.h"
+#include "isochron/data/element/interrupt.h"
+#include "isochron/data/pipeline/autotune.h"
+#include "isochron/data/pipeline/element_builder.h"
+#include "isochron/data/pipeline/sampling_order.h"
+
+namespace isochron::data {
+
+class Loader {
+ public:
+  explicit Loader(std::shared_ptr<const Recipe> recipe);
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+  ~Loader();
+
+  /// Begins the next epoch, abandoning what is left of the present one. Epochs count from 0.
+  void begin_epoch() { begin_epoch(begun_ ? epoch_ + 1 : 0); }
+  void begin_epoch(uint64_t epoch);
+  uint64_t epoch() const { return epoch_; }
+  /// Another number after each begin and resume.
+  uint64_t loop() const { return loop_; }
+  /// The next element, valid until the next call; null at the end of the epoch. Throws what making it threw;
+  /// the epoch is over then.
+  const Element* next();
+  /// The same for a stage that reads this loader: throws Interrupted too (interrupt.h).
+  const Element* advance();
+  /// Of the element that was given last, as far as this loader knows: not its row.
+  Position position() const { return {epoch_, taken_ - 1, kNoRow}; }
+
+  /// Where the consumer stands: after the element that `next` gave last. A draw in progress is paused, except
+  /// in code of users, and the elements that are being made are finished.
+  std::string state();
+  /// Stands where `state` says: `next` goes on from there. Throws kBadFormat for a state that is damaged or
+  /// another recipe's, and goes to the beginning of epoch 0 then.
+  void resume(std::string_view state);
+
+  PipelineStats stats() const;
+
+ private:
+  struct Slot {
+    enum Kind { kElement, kEnd, kError };
+    Slot(const Recipe& recipe, const ElementSlots* element_slots);
+    ElementBuilder builder;
+    std::vector<int64_t> indices;
+    int64_t rows = 0;  // of the indices
+    Position position;
+    Kind kind = kEnd;
+    uint64_t run = 0;
+    const Element* element = nullptr;
+    std::exception_ptr error;
+  };
+  /// A place in the order of delivery.
+  struct Cell {
+    Slot* slot = nullptr;
+    std::atomic<uint32_t> delivered{0};  // one more than the number of what lies here, its low half
+  };
+
+  class OrderHold;
+
+  bool threaded() const { return recipe_->prefetch_elems != 0; }
+  /// Whether a place in the order says all there is to say of the state.
+  bool small_state() const { return recipe_->rows && recipe_->deterministic; }
+  void start_threads();
+  void start_run(uint64_t epoch);
+  void draw(Slot& slot);
+  void refuse_damaged_indices(Slot& slot);
+  void make(Slot& slot);
+  void give_back_buffers(Slot& slot);
+  void retire_held();
+  const Element* take(Slot& slot);
+
+  // Workers.
+  void work(int worker);
+  Slot* wait_for_free_slot(int worker);
+  bool draw_in_turn(Slot& slot, uint64_t& number);
+  void deliver(Slot& slot, uint64_t number);
+  void halt(uint64_t run);
+
+  // Consumer.
+  Slot& wait_for_delivery();
+  int64_t ready() const;
+  void sleep_until(const Cell& cell, uint32_t delivered);
+  void free_slot(Slot& slot);
+  void wake_workers();
+  void set_active(int workers);
+  void wait_for_workers();
+  const Element* next_pending();
+  void save_under_way(StateWriter& state);
+  bool save_pending(StateWriter& state);
+  void restore_under_way(StateReader& state);
+  void read_state(StateReader& state);
+
+  std::shared_ptr<const Recipe> recipe_;
+  Layout result_;  // of any element
+  std::unique_ptr<ElementSlots> element_slots_;
+  std::vector<std::unique_ptr<Slot>> slots_;
+  std::unique_ptr<Cell[]> cells_;  // one a slot
+
+  // The consumer's state begins a cache line of its own, as does what all sides write: what one side writes
+  // all the time must not share a line with what the other reads.
+  alignas(64) uint64_t epoch_ = 0;  // that the consumer is in
+  int64_t taken_ = 0;               // elements of it that the consumer took
+  uint64_t loop_ = 0;
+  bool begun_ = false;        // any epoch
+  bool in_epoch_ = false;     // the epoch has not ended
+  bool failed_ = false;       // it ended in an error
+  Slot* held_ = nullptr;      // what the consumer has
+  uint64_t take_number_ = 0;  // of the delivery that the consumer takes next
+  struct Pending {
+    Slot::Kind kind;
+    std::unique_ptr<ElementBuffer> buffer;
+    std::exception_ptr error;
+  };
+  std::deque<Pending> pending_;                  // restored elements, delivered before any new one
+  std::unique_ptr<ElementBuffer> held_pending_;  // one that the consumer has
+  Autotuner tuner_;
+  Waiter consumer_;                            // a stage that reads this loader sleeps here for
+  std::atomic<const Cell*> awaited_{nullptr};  // this delivery
+
+  // The order, drawn by one thread at a time.
+  alignas(64) std::mutex order_mutex_;
+  std::condition_variable order_changed_;
+  Interrupt interrupt_;  // of the draw in progress; no other begins while it is requested
+  std::unique_ptr<SamplingOrder> order_;
+  Position position_;      // of the element that is drawn next
+  bool at_start_ = true;   // the order must be restarted first
+  bool restored_ = false;  // order may be those of a damaged state
+  uint64_t run_ = 1;       // raised when the consumer goes elsewhere: what was made before is of no use
+  uint64_t drawn_ = 0;     // numbers given out, in order
+  std::atomic<uint64_t> finished_{0};    // numbers given out, where order doesn't matter
+  std::atomic<uint32_t> in_flight_{0};   // elements drawn and not yet delivered
+  std::atomic<uint64_t> halted_run_{0};  // nothing more is made in this run, as there was an error
+
+  alignas(64) std::mutex free_mutex_;
+  std::condition_variable freed_;
+  std::vector<Slot*> free_;
+  std::condition_variable activated_;
+  std::atomic<int> waiting_ = 0;  // workers without a slot
+  std::atomic<uint64_t> freed_count_ = 0;
+  ConsumerPace pace_;
+  std::atomic<int> active_{1};
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
+
+/// The order, taken from the workers; a draw that was paused goes on when the hold ends.
+class Loader::OrderHold {
+ public:
+  OrderHold(Loader& loader, Interrupt::Kind kind) : loader_(loader) {
+    loader.interrupt_.request(kind);
+    lock_ = std::unique_lock(loader.order_mutex_);
+  }
+  ~OrderHold() {
+    loader_.interrupt_.clear();
+    loader_.order_changed_.notify_all();
+  }
+  OrderHold(const OrderHold&) = delete;
+  OrderHold& operator=(const OrderHold&) = delete;
+
+ private:
+  Loader& loader_;
+  std::unique_lock<std::mutex> lock_;
+};
+
+}  // namespace isochron::data

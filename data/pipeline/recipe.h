@@ -1,0 +1,99 @@
+// Recipe: what a Dataset describes, in the form that its machinery reads. order.h turns it into an order of
+// rows, builder.h turns rows into elements, loader.h runs both.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "isochron/data/element/layout.h"
+#include "isochron/data/element/source.h"
+#include "isochron/data/pipeline/dataset.h"
+
+namespace isochron::data {
+
+struct MapStage {
+  int number;                                           // of the stage in the chain, from 1
+  std::shared_ptr<std::mutex> one_at_a_time = nullptr;  // held during a call; null where calls may overlap
+  MapFunction function = {};
+  IntoFunction into = {};            // instead: writes to memory of the builder
+  std::vector<Layout> results = {};  // one for each form of the level
+  Layout memory = {};                // of `into`: what any result needs room for
+};
+
+/// Level 0 holds what the source gives; each `batch` makes a level whose elements stack those of the level
+/// below. Elements of a level come in a few forms: of a batch the full one and, maybe, the odd one at the
+/// end.
+struct Level {
+  int number = 1;                    // of the stage that makes it
+  int64_t batch_elems = 1;           // elements of the level below in a full one
+  int64_t rows = 1;                  // source rows in a full element
+  std::vector<Layout> inputs;        // before the maps
+  Layout memory;                     // what any of them needs room for: extents that differ are kAnyExtent
+  bool padded = false;               // smaller tensors are filled up with `padding`
+  std::vector<double> padding = {};  // one number a tensor
+  bool marks_valid = false;  // an odd batch is filled up too, and the last tensor says which elements count
+  std::vector<MapStage> maps = {};
+
+  const std::vector<Layout>& results() const { return maps.empty() ? inputs : maps.back().results; }
+};
+
+inline constexpr size_t kFull = 0, kOdd = 1;  // forms of a batch
+
+/// A stage that acts on the order of elements.
+struct OrderStage {
+  enum Kind { kShuffle, kPermute, kBatch, kRepeat, kTake, kSkip, kShard } kind;
+  int64_t elems = 0;  // buffer, batch, times, taken, skipped or number of shards
+  int64_t index = 0;  // of the shard
+  bool drop_remainder = false;
+  bool pad_remainder = false;
+  ShuffleOptions shuffle = {};
+  uint64_t salt = 0;       // place among these stages: keeps apart shuffles that share a seed
+  int64_t rows = 1;        // source rows in a full element of the input
+  int64_t odd_rows = 0;    // in an odd one; 0 where there is none
+  int64_t input_size = 0;  // elements of the input an epoch, kInfinite or kUnknown
+};
+
+struct Recipe {
+  // One of the two.
+  std::shared_ptr<const RowSource> rows;
+  std::shared_ptr<const StreamSource> stream;
+
+  std::vector<OrderStage> order;
+  std::vector<Level> levels;
+  int stages = 1;              // so far, the source included
+  int64_t size = 0;            // elements an epoch, kInfinite or kUnknown
+  int64_t odd_rows = 0;        // source rows in the odd last batch; 0 without one
+  bool odd_is_last = true;     // it stands at the epoch's end and occurs once
+  bool seekable = true;        // any element can be gone to at once
+  int64_t prefetch_elems = 0;  // 0: made on the calling thread; kAutotune
+  int64_t workers = 1;         // threads that make elements ahead, or kAutotune
+  bool deterministic = true;   // elements come in order, however many workers
+
+  const std::vector<Layout>& results() const { return levels.back().results(); }
+};
+
+/// A hash of what decides which elements come in which order, as far as it can be compared: functions can't.
+uint64_t fingerprint(const Recipe& recipe);
+
+/// Throws what is being caught as an Error that names the stage and the element: the one way in which errors
+/// of users' functions reach the consumer. Lets Interrupted through.
+[[noreturn]] void rethrow_in_stage(std::string_view stage, int number, const Position& position);
+/// Calls a function of users on the element at `position`; throws as `rethrow_in_stage`.
+template <typename Call>
+auto in_stage(std::string_view stage, int number, const Position& position, Call call) {
+  try {
+    return call();
+  } catch (...) {
+    rethrow_in_stage(stage, number, position);
+  }
+}
+
+/// Calls a map function; `memory` is where it puts its result if it writes to memory. Throws Error naming the
+/// stage and the position for whatever the function throws.
+void call_map(const MapStage& map, Element& element, ElementBuffer* memory, const Position& position);
+
+}  // namespace isochron::data

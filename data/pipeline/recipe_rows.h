@@ -1,0 +1,44 @@
+// RecipeRows: the elements of a dataset over rows as rows themselves, so that datasets made of it stay over
+// rows.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "isochron/data/pipeline/element_builder.h"
+#include "isochron/data/pipeline/sampling_order.h"
+
+namespace isochron::data {
+
+class RecipeRows final : public RowSource {
+ public:
+  /// Whether `recipe` has elements of one fixed signature, of known number, that can be gone to.
+  static bool possible(const Recipe& recipe);
+
+  /// Precondition: possible.
+  explicit RecipeRows(std::shared_ptr<const Recipe> recipe) : recipe_(std::move(recipe)) {}
+
+  const Layout& layout() const override { return recipe_->results()[kFull]; }
+  int64_t rows() const override { return recipe_->size; }
+  uint64_t fingerprint() const override { return data::fingerprint(*recipe_); }
+  void read(uint64_t epoch, int64_t row, std::span<std::byte* const> into) const override;
+
+ private:
+  /// What one thread needs to make elements. Going on from where it stands costs nothing.
+  struct Reader {
+    explicit Reader(const Recipe& recipe);
+    std::unique_ptr<SamplingOrder> order;
+    ElementBuilder builder;
+    std::vector<int64_t> indices;
+    uint64_t epoch = 0;
+    int64_t next = -1;
+  };
+  std::unique_ptr<Reader> take_reader(uint64_t epoch, int64_t row) const;
+
+  std::shared_ptr<const Recipe> recipe_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Reader>> idle_;
+};
+
+}  // namespace isochron::data

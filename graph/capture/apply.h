@@ -1,0 +1,64 @@
+// The one door through which every op call goes: run now (eager), or become a node (while capturing).
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "isochron/graph/ir/op.h"
+
+namespace isochron::graph {
+
+/// Sees every eager call on this thread while installed; the gradient tape is one.
+class ApplyObserver {
+ public:
+  virtual ~ApplyObserver() = default;
+  virtual void on_apply(const OpDef& op, const Attributes& attributes, std::span<const Tensor> inputs,
+                        std::span<const Tensor> outputs) = 0;
+};
+/// Installs `observer` on this thread (tapes nest).
+void push_observer(ApplyObserver* observer);
+void remove_observer(ApplyObserver* observer);
+/// True while some observer listens on this thread.
+bool observed();
+
+/// While it lives, observers of this thread see nothing: for updates, which tapes have no use for.
+class UnobservedScope {
+ public:
+  UnobservedScope();
+  ~UnobservedScope();
+  UnobservedScope(const UnobservedScope&) = delete;
+  UnobservedScope& operator=(const UnobservedScope&) = delete;
+};
+
+/// Calls `op`. Throws what its shape rule throws, naming the op. Strided inputs are made contiguous first.
+std::vector<Tensor> apply(const OpDef& op, std::span<const Tensor> inputs, Attributes attributes = {});
+/// The same for ops with one result.
+Tensor apply_one(const OpDef& op, std::initializer_list<Tensor> inputs, Attributes attributes = {});
+/// Runs now, whether or not a capture or a tape is active: for constant folding and tests.
+std::vector<Tensor> apply_eager(const OpDef& op, std::span<const Tensor> inputs,
+                                const Attributes& attributes);
+
+/// Replaces the content of `target` (a variable's tensor) by `value`: at once when eager, at the end of each
+/// replay when capturing; later reads in the same capture see the new value. When eager, they may live on
+/// different devices. Throws kShapeMismatch, kDtypeMismatch.
+void assign(const Tensor& target, const Tensor& value);
+
+/// A contiguous tensor with the same elements; `tensor` itself when it is one already.
+Tensor contiguous(const Tensor& tensor);
+/// An eager copy, on the same device, that nobody else writes to.
+Tensor copy(const Tensor& tensor);
+/// A contiguous tensor with the same elements on `device`; `tensor` itself where it is one already. Waits for
+/// the copy. Throws kUnsupported where there is no such device, kOutOfMemory.
+Tensor to_device(const Tensor& tensor, Device device);
+
+/// Entries the per-thread cache of eager kernels may hold.
+inline constexpr int kEagerCacheEntries = 256;
+
+}  // namespace isochron::graph
+
+namespace isochron {
+// What programs call by its plain name.
+using graph::contiguous;
+using graph::copy;
+using graph::to_device;
+}  // namespace isochron

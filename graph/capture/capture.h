@@ -1,0 +1,134 @@
+// Tracing: while a Capture is open on a thread, op calls there become nodes of its graph.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "isochron/graph/ir/graph.h"
+
+namespace isochron::graph {
+
+/// The attribute of the view (`stop_gradient`) by which a trace reads a variable that it has assigned before.
+inline constexpr std::string_view kUpdatedValue = "updated";
+
+/// One open trace. Captures nest only for sub-graphs (`cond`, `while_loop`): an inner one lifts what it needs
+/// from the outer one as additional inputs.
+class Capture {
+ public:
+  explicit Capture(Graph& graph);
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+  ~Capture();
+
+  /// The innermost capture of this thread, or null.
+  static Capture* current();
+  Graph& graph() { return graph_; }
+  Capture* parent() const { return parent_; }
+  /// Of the outermost capture that this one belongs to: a number that no other has, never 0.
+  uint64_t serial() const { return serial_; }
+
+  std::vector<Tensor> record(const OpDef& op, std::span<const Tensor> inputs, Attributes attributes);
+  /// The value of this graph that stands for `tensor`: itself, a bound tensor's newest value, or an
+  /// additional input. After an assignment the newest value is a leaf: what was assigned, but no gradient
+  /// runs from it to what that was computed from.
+  Value* lift(const Tensor& tensor);
+  void assign(const Tensor& target, const Tensor& value);
+  /// The tensor from outside that `value` stands for, at any time of this trace; undefined where it is the
+  /// result of a node or an input.
+  Tensor bound_behind(const Value* value) const;
+  /// The values that stood for `tensor` before its newest assignment in this capture; empty without any.
+  std::vector<Value*> earlier_values(const Tensor& tensor);
+  /// Writes the pending assignments into the graph as updates. Call once, at the end of the trace.
+  void finish();
+
+  /// For a sub-graph: the additional input that carries `outer`, a value of the parent's graph.
+  Value* adopt(Value* outer);
+  /// For a sub-graph: (outer value, the input of this graph that carries it), in order of first use.
+  const std::vector<std::pair<Value*, Value*>>& captured() const { return captured_; }
+  /// Inside a loop body: the i64 scalar that counts its iterations, so that random draws differ. Else
+  /// undefined.
+  Tensor loop_index() const;
+  void set_loop_index(const Tensor& index) { loop_index_ = index; }
+  /// Called when gradients in this graph are first asked for: it holds the forward pass alone.
+  void set_on_first_gradients(std::function<void()> hook) { on_first_gradients_ = std::move(hook); }
+  /// For autograd, before it adds the first op of a backward pass.
+  void note_gradients() {
+    if (on_first_gradients_) std::exchange(on_first_gradients_, nullptr)();
+  }
+  /// A number for the next random op, unique within the outermost capture and equal between traces.
+  int64_t next_random_id();
+
+ private:
+  struct State {
+    Tensor tensor;  // keeps the storage alive while traced
+    Value* bound;
+    Value* latest;                 // what is written back
+    std::vector<Value*> leaves{};  // that readers saw after assignments, oldest first
+    bool assigned = false;
+    bool fresh = false;  // the last of `leaves` is `latest`
+  };
+  Value* lift_bound(const Tensor& tensor);
+  State* state_of(const Tensor& tensor);
+  State& bind(const Tensor& tensor);
+  Value* newest(State& state);
+  /// The entry of exactly this view (storage, offset, spec), or null.
+  State* find_state(const Tensor& tensor);
+
+  Graph& graph_;
+  Capture* parent_;
+  const Registry* registry_ = nullptr;  // of the ops recorded so far
+  uint64_t serial_;
+  std::map<const Storage*, std::deque<State>> state_;  // one entry a view; addresses are stable
+  std::vector<State*> assigned_;                       // in order, one a storage
+  std::vector<std::pair<Value*, Value*>> captured_;
+  Tensor loop_index_;
+  int64_t random_ids_ = 0;
+  std::function<void()> on_first_gradients_;
+};
+
+/// Runs outside any capture for its lifetime: eager work (creating a variable) in the middle of a trace.
+class EagerScope {
+ public:
+  EagerScope();
+  ~EagerScope();
+  EagerScope(const EagerScope&) = delete;
+  EagerScope& operator=(const EagerScope&) = delete;
+
+ private:
+  Capture* saved_;
+};
+
+/// While it lives, recorded nodes belong to a part of the graph whose inner values the backward pass computes
+/// again (passes.h: recompute_checkpoints). One inside another is part of the outer one.
+class CheckpointScope {
+ public:
+  CheckpointScope();
+  ~CheckpointScope();
+  CheckpointScope(const CheckpointScope&) = delete;
+  CheckpointScope& operator=(const CheckpointScope&) = delete;
+  static int current();
+
+ private:
+  int previous_;
+};
+
+/// Prefixes the names of nodes recorded in its lifetime: `NameScope scope("dense_1")`.
+class NameScope {
+ public:
+  explicit NameScope(const std::string& name);
+  ~NameScope();
+  NameScope(const NameScope&) = delete;
+  NameScope& operator=(const NameScope&) = delete;
+  static const std::string& current();
+
+ private:
+  size_t previous_length_;
+};
+
+}  // namespace isochron::graph

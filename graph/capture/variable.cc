@@ -1,0 +1,88 @@
+#include "isochron/graph/capture/variable.h"
+
+#include <utility>
+
+#include "isochron/graph/capture/apply.h"
+#include "isochron/memory/allocators/buffer.h"
+#include "isochron/memory/allocators/storage_over.h"
+#include "isochron/memory/cuda/gpu.h"
+
+namespace isochron {
+namespace {
+
+thread_local std::optional<Device> t_device;  // of variables to come; none: where their content is
+
+/// A buffer that knows whose content it is.
+class VariableStorage final : public StorageOver {
+ public:
+  VariableStorage(Ref<Storage> memory, std::string name, bool trainable)
+      : StorageOver(std::move(memory)), info_{std::move(name), trainable} {}
+  std::string owner() const override { return fmt::format("an assignment to variable '{}'", info_.name); }
+  const VariableInfo& info() const { return info_; }
+  void set_trainable(bool trainable) { info_.trainable = trainable; }
+  void set_name(std::string name) { info_.name = std::move(name); }
+
+ private:
+  VariableInfo info_;
+};
+
+/// Of `source`, which is contiguous and lives anywhere.
+Tensor content_on(Device device, const Tensor& source, std::string name, bool trainable) {
+  const std::string_view tag = trainable ? "weights" : "state";
+  Ref<Storage> memory = device.is_cpu() ? allocate_buffer(source.size_bytes(), tag)
+                                        : cuda::gpu(device)->allocate(source.size_bytes(), tag);
+  const Tensor result = Tensor::over(
+      Ref<Storage>(make_ref<VariableStorage>(std::move(memory), std::move(name), trainable)), source.spec());
+  const Tensor host = to_device(source, {});
+  result.storage()->write(0, host.raw(), host.size_bytes());
+  return result;
+}
+
+}  // namespace
+
+VariableDeviceScope::VariableDeviceScope(Device device) : before_(std::exchange(t_device, device)) {}
+VariableDeviceScope::~VariableDeviceScope() { t_device = before_; }
+
+Variable::Variable(const Tensor& initial, std::string name, bool trainable) {
+  require(initial.defined(), ErrorCode::kInvalidArgument, "variable", "'{}' needs an initial content", name);
+  require(!initial.is_value(), ErrorCode::kCaptureViolation, "variable",
+          "the initial content of '{}' is a value of the graph being captured; compute it before the capture "
+          "or in an EagerScope",
+          name);
+  const Tensor source = graph::contiguous(initial);
+  state_ = make_ref<State>();
+  state_->tensor = content_on(t_device.value_or(source.device()), source, name, trainable);
+  state_->name = std::move(name);
+  state_->trainable = trainable;
+}
+
+void Variable::move_to(Device device) const {
+  if (this->device() == device) return;
+  Tensor& here = state_->tensor;
+  here.refresh();
+  require(here.impl()->unique() && here.storage()->unique(), ErrorCode::kInvalidArgument, "variable",
+          "'{}' can't move from {} to {}: a captured function or a tensor refers to it; move it before it is "
+          "used",
+          name(), this->device().str(), device.str());
+  here = content_on(device, here, name(), trainable());
+}
+
+void Variable::set_trainable(bool trainable) const {
+  state_->trainable = trainable;
+  static_cast<VariableStorage*>(state_->tensor.storage().get())->set_trainable(trainable);
+}
+
+void Variable::rename(std::string name) const {
+  static_cast<VariableStorage*>(state_->tensor.storage().get())->set_name(name);
+  state_->name = std::move(name);
+}
+
+std::optional<VariableInfo> variable_behind(const Tensor& tensor) {
+  if (!tensor.defined() || tensor.is_value()) return std::nullopt;
+  const auto* storage = dynamic_cast<const VariableStorage*>(tensor.storage().get());
+  return storage != nullptr ? std::optional(storage->info()) : std::nullopt;
+}
+
+void Variable::assign(const Tensor& value) const { graph::assign(tensor(), value); }
+
+}  // namespace isochron

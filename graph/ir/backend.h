@@ -1,0 +1,83 @@
+// A backend runs ops. A row (graph/ir/op.h) says what an op means; a backend has a table of factories that
+// make the kernels which compute it (graph/ir/kernel.h). backends/backends.cc lists the backends of this
+// build.
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "isochron/core/tensor/device.h"
+#include "isochron/graph/ir/kernel.h"
+
+namespace isochron::graph {
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  /// For messages: "the CPU".
+  virtual std::string_view name() const = 0;
+  /// Has it a kernel for `op`? Views need none.
+  virtual bool runs(const OpDef& op) const = 0;
+  /// Has it one for calls of `op` whose tensors are partly stored in 16 bits (graph/ir/half_storage.h)?
+  /// Others run through copies in f32.
+  virtual bool runs_half_storage(const OpDef& op) const = 0;
+  /// The kernel of a call of an op that it runs. Null where the tensors are stored in 16 bits in a way that
+  /// it has no kernel for. Throws as the op's rule does, and what libraries throw.
+  virtual std::unique_ptr<Kernel> make_kernel(const KernelRequest& request) const = 0;
+};
+
+/// Makes the kernel of one call, as Backend::make_kernel.
+using KernelFactory = std::unique_ptr<Kernel> (*)(const KernelRequest&);
+
+/// Which dtypes a factory is asked about.
+enum class StorageDtypes : uint8_t {
+  kAsDefined,  // those that the row is defined on
+  kAny,        // also calls whose tensors are partly stored in 16 bits
+};
+
+/// A backend that is a table: op -> factory.
+class KernelTable final : public Backend {
+ public:
+  struct Entry {
+    std::string_view op;
+    KernelFactory make = nullptr;
+    StorageDtypes dtypes = StorageDtypes::kAsDefined;
+  };
+  /// `elementwise` and `reduction` are for all rows of these fusion classes that have no entry. Throws
+  /// kInvalidArgument for two entries of one op.
+  KernelTable(std::string name, KernelFactory elementwise, KernelFactory reduction,
+              std::initializer_list<Entry> entries);
+
+  /// Throws kInvalidArgument if the op has an entry.
+  void add(const Entry& entry);
+  std::string_view name() const override { return name_; }
+  bool runs(const OpDef& op) const override { return find(op) != nullptr; }
+  bool runs_half_storage(const OpDef& op) const override;
+  std::unique_ptr<Kernel> make_kernel(const KernelRequest& request) const override;
+  /// Names of the ops with an entry of their own, in alphabetical order.
+  std::vector<std::string> ops() const;
+
+ private:
+  struct Factory {
+    KernelFactory make;
+    StorageDtypes dtypes;
+  };
+  const Factory* find(const OpDef& op) const;
+
+  std::string name_;
+  Factory elementwise_;
+  Factory reduction_;
+  std::unordered_map<std::string, Factory> factories_;
+};
+
+/// The backend of a kind of device. Throws kUnsupported where this build has none.
+const Backend& backend_of(DeviceKind device);
+/// The one that is to make a kernel: the request's, or that of its device.
+const Backend& backend_of(const KernelRequest& request);
+/// Gives a user's op a kernel on a kind of device. Not thread-safe. Throws kInvalidArgument if it has one.
+void add_kernel(DeviceKind device, const KernelTable::Entry& entry);
+
+}  // namespace isochron::graph

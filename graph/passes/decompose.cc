@@ -1,0 +1,68 @@
+// Ops that a backend has no kernel for, written in others.
+#include <algorithm>
+#include <unordered_map>
+
+#include "isochron/graph/capture/capture.h"
+#include "isochron/graph/ir/backend.h"
+#include "isochron/graph/passes/passes.h"
+
+namespace isochron::graph {
+namespace {
+
+bool needs_decomposition(const Node& node, const Backend& backend) {
+  return node.op->decompose != nullptr && node.op->fusion != FusionClass::kView && !backend.runs(*node.op);
+}
+
+/// Appends the decomposition of `node` to the graph and replaces its outputs.
+void decompose(Graph& graph, const Node& node, Rewriter& rewriter) {
+  const size_t before = graph.nodes().size();
+  const std::vector<TensorSpec> specs = node.input_specs();
+  std::vector<Tensor> inputs;
+  for (Value* input : node.inputs) inputs.push_back(Graph::tensor_of(input));
+  Capture capture(graph);
+  const std::vector<Tensor> results = node.op->decompose({*node.op, specs, node.attributes}, inputs);
+  require(results.size() == node.outputs.size(), ErrorCode::kInvalidArgument, node.op->name,
+          "its decomposition has {} results, not {}", results.size(), node.outputs.size());
+  for (size_t i = before; i < graph.nodes().size(); ++i) {
+    Node& made = *graph.nodes()[i];
+    made.scope = fmt::format("{}{}/", node.scope, node.op->name);
+    made.checkpoint = node.checkpoint;
+  }
+  for (size_t o = 0; o < results.size(); ++o) {
+    Value* result = capture.lift(results[o]);
+    require(result->spec == node.outputs[o]->spec, ErrorCode::kInvalidArgument, node.op->name,
+            "result {} of its decomposition is {}, not {}", o, result->spec.str(),
+            node.outputs[o]->spec.str());
+    if (result->producer != nullptr) result->producer->checkpoint_result = node.checkpoint_result;
+    rewriter.replace(node.outputs[o], result);
+  }
+}
+
+}  // namespace
+
+void decompose(Graph& graph, const Backend& backend) {
+  const auto needed = [&backend](const auto& node) { return needs_decomposition(*node, backend); };
+  while (std::ranges::any_of(graph.nodes(), needed)) {
+    std::unordered_map<const Node*, size_t> rank;
+    const size_t count = graph.nodes().size();
+    for (size_t i = 0; i < count; ++i) rank[graph.nodes()[i].get()] = i;
+    Rewriter rewriter(graph);
+    std::vector<bool> keep(count, true);
+    for (size_t i = 0; i < count; ++i) {
+      Node& node = *graph.nodes()[i];
+      rewriter.update_inputs(node);
+      if (!needs_decomposition(node, backend)) continue;
+      const size_t first = graph.nodes().size();
+      decompose(graph, node, rewriter);
+      for (size_t n = first; n < graph.nodes().size(); ++n) rank[graph.nodes()[n].get()] = i;
+      keep[i] = false;
+    }
+    rewriter.finish();
+    keep.resize(graph.nodes().size(), true);
+    graph.retain_nodes(keep);
+    sort_nodes(graph, rank);
+  }
+  graph.check();
+}
+
+}  // namespace isochron::graph

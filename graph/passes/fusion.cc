@@ -1,0 +1,262 @@
+// Elementwise fusion. Nodes that run over the same shape join into groups along their edges; a group becomes
+// one program (graph/ir/element_op.h) with several outputs, some of them reduced. Joining is greedy in
+// topological order and refused when it would close a cycle through a node outside the group: the groups are
+// kept in a topological order of their own, so that only those between the two are searched (Pearce and
+// Kelly: "A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs", JEA 2006).
+#include <algorithm>
+#include <unordered_set>
+
+#include "isochron/graph/passes/passes.h"
+
+namespace isochron::graph {
+namespace {
+
+constexpr size_t kMaxInstructions = 24;
+constexpr size_t kMaxOperands = 16;
+constexpr size_t kMaxOutputs = 8;
+
+/// Every node starts as a group of its own; a group keeps the number of its newest node.
+struct Group {
+  std::vector<size_t> members;  // node positions, ascending; empty once joined to another
+  Shape shape;                  // what every member of a fusable group iterates over
+  bool fusable = false;
+  size_t rank = 0;  // position in the topological order of groups
+};
+
+class Fuser {
+ public:
+  explicit Fuser(Graph& graph)
+      : graph_(graph), nodes_(graph.nodes()), next_(nodes_.size()), reached_(nodes_.size(), 0) {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      const Node& node = *nodes_[i];
+      position_[&node] = i;
+      const bool candidate = fusable(node) && iteration_shape(node).elems() > 0;
+      groups_.push_back({{i}, candidate ? iteration_shape(node) : Shape(), candidate, i});
+      group_of_.push_back(i);
+      order_.push_back(i);
+      for (const Value* input : node.inputs) {
+        readers_[input].push_back(&node);
+        if (input->producer) next_[position_.at(input->producer)].push_back(i);
+      }
+    }
+    uses_ = graph.use_counts();
+  }
+
+  void run() {
+    for (size_t i = 0; i < nodes_.size(); ++i) consider(i);
+    emit();
+  }
+
+ private:
+  static bool fusable(const Node& node) {
+    return node.op->fusion == FusionClass::kElementwise || node.op->fusion == FusionClass::kReduction;
+  }
+  static const Shape& iteration_shape(const Node& node) {
+    return node.op->fusion == FusionClass::kReduction ? node.inputs[0]->spec.shape
+                                                      : node.outputs[0]->spec.shape;
+  }
+
+  /// Joins the group of node `i` with those of its producers that allow it.
+  void consider(size_t i) {
+    if (!groups_[i].fusable) return;
+    for (const Value* input : nodes_[i]->inputs) {
+      if (!input->producer) continue;
+      const size_t p = position_.at(input->producer);
+      const size_t theirs = group_of_[p];
+      if (theirs == i || !groups_[theirs].fusable) continue;
+      if (nodes_[p]->op->fusion == FusionClass::kReduction) continue;  // known only once the group has run
+      if (groups_[theirs].shape == groups_[i].shape && joinable(theirs, i)) join(theirs, i);
+    }
+  }
+
+  std::vector<size_t> merged_members(size_t a, size_t b) const {
+    std::vector<size_t> merged;
+    const auto& ma = groups_[a].members;
+    const auto& mb = groups_[b].members;
+    std::merge(ma.begin(), ma.end(), mb.begin(), mb.end(), std::back_inserter(merged));
+    return merged;
+  }
+
+  bool joinable(size_t a, size_t b) {
+    const std::vector<size_t> members = merged_members(a, b);
+    size_t instructions = 0;
+    size_t outputs = 0;
+    std::unordered_set<const Value*> operands;
+    const std::unordered_set<size_t> inside(members.begin(), members.end());
+    for (size_t m : members) {
+      const Node& node = *nodes_[m];
+      instructions += node.op->fusion == FusionClass::kElementwise;
+      outputs += read_outside(node, inside);
+      for (const Value* input : node.inputs) {
+        if (input->producer && inside.contains(position_.at(input->producer))) {
+          // A closing reduction's result exists only after the whole group has run.
+          if (input->producer->op->fusion == FusionClass::kReduction) return false;
+        } else {
+          operands.insert(input);
+        }
+      }
+    }
+    if (instructions > kMaxInstructions || operands.size() > kMaxOperands || outputs > kMaxOutputs)
+      return false;
+    return groups_[a].rank < groups_[b].rank ? !reaches_around(a, b) : !reaches_around(b, a);
+  }
+
+  bool read_outside(const Node& node, const std::unordered_set<size_t>& inside) const {
+    const Value* value = node.outputs[0];
+    const auto found = readers_.find(value);
+    const size_t reads = found == readers_.end() ? 0 : found->second.size();
+    const auto counted = uses_.find(value);
+    if (counted != uses_.end() && static_cast<size_t>(counted->second) > reads)
+      return true;  // output or update
+    return found != readers_.end() &&
+           std::any_of(found->second.begin(), found->second.end(),
+                       [&](const Node* r) { return !inside.contains(position_.at(r)); });
+  }
+
+  /// Is there a path from the group `low` to `high`, of higher rank, through another? Afterwards reached_
+  /// marks what `low` reaches up to there.
+  bool reaches_around(size_t low, size_t high) {
+    ++search_;
+    std::vector<size_t> stack{low};
+    while (!stack.empty()) {
+      const size_t group = stack.back();
+      stack.pop_back();
+      for (size_t m : groups_[group].members) {
+        for (const size_t reader : next_[m]) {
+          const size_t next = group_of_[reader];
+          if (next == high && group != low) return true;
+          if (next == high || next == low || groups_[next].rank > groups_[high].rank) continue;
+          if (reached_[next] == search_) continue;
+          reached_[next] = search_;
+          stack.push_back(next);
+        }
+      }
+    }
+    return false;
+  }
+
+  /// Makes `a` part of `b`; the last search found no path around between the two.
+  void join(size_t a, size_t b) {
+    const size_t low = std::min(groups_[a].rank, groups_[b].rank);
+    const size_t high = std::max(groups_[a].rank, groups_[b].rank);
+    groups_[b].members = merged_members(a, b);
+    groups_[a].members.clear();
+    for (size_t m : groups_[b].members) group_of_[m] = b;
+    // Of the groups between, those that the lower one reaches go behind the joined one, the others before it.
+    std::vector<size_t> before;
+    std::vector<size_t> behind;
+    for (size_t rank = low; rank <= high; ++rank) {
+      const size_t group = order_[rank];
+      if (group != a && group != b) (reached_[group] == search_ ? behind : before).push_back(group);
+    }
+    before.push_back(b);
+    before.insert(before.end(), behind.begin(), behind.end());
+    before.push_back(a);  // empty: anywhere
+    for (size_t i = 0; i < before.size(); ++i) {
+      order_[low + i] = before[i];
+      groups_[before[i]].rank = low + i;
+    }
+  }
+
+  /// The register of `value` in the program under construction, adding an operand where it comes from
+  /// outside.
+  static uint8_t operand_register(ElementProgram& program, std::vector<Value*>& inputs,
+                                  std::unordered_map<const Value*, int>& registers, Value* value) {
+    const auto found = registers.find(value);
+    if (found != registers.end()) return static_cast<uint8_t>(found->second);
+    const std::optional<double> number = constant_scalar(value);
+    ElementProgram::Operand operand{value->spec, number.has_value(), number.value_or(0)};
+    if (!number) inputs.push_back(value);
+    const int reg = static_cast<int>(program.operands.size());
+    program.operands.push_back(operand);
+    registers[value] = reg;
+    return static_cast<uint8_t>(reg);
+  }
+
+  void build(const Group& group, Rewriter& rewriter, std::vector<std::pair<Node*, size_t>>& order) {
+    auto program = std::make_shared<ElementProgram>();
+    program->shape = group.shape;
+    std::vector<Value*> inputs;
+    std::unordered_map<const Value*, int> registers;
+    const std::unordered_set<size_t> inside(group.members.begin(), group.members.end());
+    const auto outside = [&](const Value* v) {
+      return !v->producer || !inside.contains(position_.at(v->producer));
+    };
+    for (size_t m : group.members) {
+      for (Value* input : nodes_[m]->inputs) {
+        if (outside(input)) operand_register(*program, inputs, registers, input);
+      }
+    }
+    std::vector<Value*> results;
+    for (size_t m : group.members) {
+      const Node& node = *nodes_[m];
+      ElementProgram::Output output;
+      if (node.op->fusion == FusionClass::kElementwise) {
+        ElementProgram::Instruction instruction{node.op->element, node.outputs[0]->spec.dtype, {0, 0, 0}};
+        for (size_t i = 0; i < node.inputs.size(); ++i) {
+          instruction.operands[i] = operand_register(*program, inputs, registers, node.inputs[i]);
+        }
+        registers[node.outputs[0]] = static_cast<int>(program->operands.size() + program->code.size());
+        program->code.push_back(instruction);
+        output.reg = static_cast<uint8_t>(registers[node.outputs[0]]);
+      } else {
+        output.reg = operand_register(*program, inputs, registers, node.inputs[0]);
+        output.reduced = true;
+        output.kind = node.op->reduce;
+        output.axes = node.attributes.get<Dims>("axes");
+        output.keep_dims = node.attributes.get<bool>("keep_dims");
+      }
+      if (!read_outside(node, inside)) continue;
+      program->outputs.push_back(output);
+      results.push_back(node.outputs[0]);
+    }
+    const Node& last = *nodes_[group.members.back()];
+    const OpDef& fused = last.op->registry->at("fused");
+    Attributes attributes;
+    attributes.set("program", std::shared_ptr<const AttributeObject>(program));
+    Node* node = graph_.add_node(fused, inputs, std::move(attributes), last.scope);
+    for (size_t i = 0; i < results.size(); ++i) rewriter.replace(results[i], node->outputs[i]);
+    order.emplace_back(node, group.members.back());
+  }
+
+  /// Replaces the groups of two or more by fused nodes and sorts topologically, staying near the traced
+  /// order.
+  void emit() {
+    Rewriter rewriter(graph_);
+    std::vector<std::pair<Node*, size_t>> added;
+    const size_t original = nodes_.size();
+    std::vector<bool> keep(original, true);
+    for (const Group& group : groups_) {
+      if (group.members.size() < 2) continue;
+      for (size_t m : group.members) keep[m] = false;
+      build(group, rewriter, added);
+    }
+    if (added.empty()) return;
+    keep.resize(nodes_.size(), true);
+    std::unordered_map<const Node*, size_t> rank;
+    for (size_t i = 0; i < original; ++i) rank[nodes_[i].get()] = i;
+    for (const auto& [node, position] : added) rank[node] = position;
+    graph_.retain_nodes(keep);
+    for (const auto& node : graph_.nodes()) rewriter.update_inputs(*node);
+    rewriter.finish();
+    sort_nodes(graph_, rank);
+  }
+
+  Graph& graph_;
+  const std::vector<std::unique_ptr<Node>>& nodes_;
+  std::vector<std::vector<size_t>> next_;  // the nodes that read each node's results
+  std::vector<size_t> group_of_;           // of each node
+  std::vector<Group> groups_;
+  std::vector<size_t> order_;  // groups by rank
+  std::vector<int> reached_;   // the search that came to a group last
+  int search_ = 0;
+  std::unordered_map<const Node*, size_t> position_;
+  std::unordered_map<const Value*, int> uses_;
+  std::unordered_map<const Value*, std::vector<const Node*>> readers_;
+};
+
+}  // namespace
+
+void fuse_elementwise(Graph& graph) { Fuser(graph).run(); }
+
+}  // namespace isochron::graph

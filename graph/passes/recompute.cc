@@ -1,0 +1,290 @@
+// Recomputation: values that are read again late are computed again there, so that they needn't live
+// meanwhile.
+#include <algorithm>
+#include <optional>
+#include <queue>
+#include <unordered_set>
+
+#include "isochron/graph/ir/half_storage.h"
+#include "isochron/graph/passes/passes.h"
+
+namespace isochron::graph {
+namespace {
+
+// A kernel's time by rule of thumb: only the order of candidates depends on it.
+constexpr double kFlopsPerNs = 100;
+constexpr double kBytesPerNs = 20;
+constexpr size_t kLongestChain = 16;  // nodes computed again for one value
+
+/// Adds copies of nodes, each to run just before a given position of the traced order.
+class Copies {
+ public:
+  explicit Copies(Graph& graph) : graph_(graph) {
+    for (size_t i = 0; i < graph.nodes().size(); ++i) rank_[graph.nodes()[i].get()] = 2 * i + 1;
+  }
+  Node* add(const Node& node, std::span<Value* const> inputs, size_t before) {
+    Node* copy = graph_.add_node(*node.op, inputs, node.attributes, node.scope);
+    rank_[copy] = 2 * before;
+    return copy;
+  }
+  void sort() const { sort_nodes(graph_, rank_); }
+
+ private:
+  Graph& graph_;
+  std::unordered_map<const Node*, size_t> rank_;
+};
+
+/// The inner values of checkpointed parts, computed again at most once each.
+class Checkpoints {
+ public:
+  explicit Checkpoints(Graph& graph) : graph_(graph), copies_(graph) {}
+
+  void run() {
+    const size_t count = graph_.nodes().size();
+    for (size_t i = 0; i < count; ++i) {
+      Node& node = *graph_.nodes()[i];
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        if (inner(node.inputs[k]) && node.inputs[k]->producer->checkpoint != node.checkpoint) {
+          Value* again = again_before(node.inputs[k], i);
+          node.inputs[k] = again;
+        }
+      }
+    }
+    if (!again_.empty()) copies_.sort();
+  }
+
+ private:
+  static bool inner(const Value* value) {
+    return value->producer && value->producer->checkpoint != 0 && !value->producer->checkpoint_result;
+  }
+
+  Value* again_before(Value* value, size_t position) {
+    const auto found = again_.find(value);
+    if (found != again_.end()) return found->second;
+    const Node& node = *value->producer;
+    std::vector<Value*> inputs;
+    for (Value* input : node.inputs) inputs.push_back(inner(input) ? again_before(input, position) : input);
+    Node* copy = copies_.add(node, inputs, position);
+    for (size_t o = 0; o < node.outputs.size(); ++o) again_[node.outputs[o]] = copy->outputs[o];
+    return again_.at(value);
+  }
+
+  Graph& graph_;
+  Copies copies_;
+  std::unordered_map<Value*, Value*> again_;
+};
+
+/// When each buffer of a graph lives, positions counted in nodes.
+class Lives {
+ public:
+  struct Life {
+    size_t bytes = 0;
+    size_t first = 0;
+    std::vector<size_t> reads;  // ascending
+    bool to_the_end = false;    // an output or update reads it
+    size_t last() const { return reads.empty() ? first : reads.back(); }
+  };
+
+  explicit Lives(const Graph& graph) : end_(graph.nodes().size()) {
+    for (size_t i = 0; i < end_; ++i) {
+      const Node& node = *graph.nodes()[i];
+      const bool view = node.op->fusion == FusionClass::kView;
+      for (const Value* input : node.inputs) {
+        const auto known = lives_.find(root(input));
+        if (known != lives_.end() && !view) known->second.reads.push_back(i);
+      }
+      if (view) {
+        roots_[node.outputs[0]] = root(node.inputs[0]);
+        continue;
+      }
+      for (const Value* output : node.outputs) lives_[output] = {output->spec.size_bytes(), i, {}, false};
+    }
+    const auto keep = [&](const Value* value) {
+      const auto known = lives_.find(root(value));
+      if (known == lives_.end()) return;
+      known->second.to_the_end = true;
+      known->second.reads.push_back(end_);
+    };
+    for (const Value* output : graph.outputs()) keep(output);
+    for (const Update& update : graph.updates()) keep(update.value);
+  }
+
+  const Value* root(const Value* value) const {
+    const auto found = roots_.find(value);
+    return found == roots_.end() ? value : found->second;
+  }
+  const std::unordered_map<const Value*, Life>& all() const { return lives_; }
+
+  /// Can a node at `position` read it without keeping it longer?
+  bool at_hand(const Value* value, size_t position) const {
+    const auto found = lives_.find(root(value));
+    if (found == lives_.end()) return true;  // an input or a variable
+    return found->second.first < position && found->second.last() >= position;
+  }
+
+  /// Position and bytes of the fullest moment.
+  std::pair<size_t, size_t> peak() const {
+    std::vector<int64_t> change(end_ + 2, 0);
+    for (const auto& [value, life] : lives_) {
+      change[life.first] += static_cast<int64_t>(life.bytes);
+      change[life.last() + 1] -= static_cast<int64_t>(life.bytes);
+    }
+    std::pair<size_t, size_t> best{0, 0};
+    int64_t live = 0;
+    for (size_t i = 0; i <= end_; ++i) {
+      live += change[i];
+      if (static_cast<size_t>(live) > best.second) best = {i, static_cast<size_t>(live)};
+    }
+    return best;
+  }
+
+ private:
+  size_t end_;
+  std::unordered_map<const Value*, const Value*> roots_;
+  std::unordered_map<const Value*, Life> lives_;
+};
+
+double time_of(const Node& node) {
+  const std::vector<TensorSpec> inputs = node.input_specs();
+  double bytes = 0;
+  for (const TensorSpec& input : inputs) bytes += static_cast<double>(input.size_bytes());
+  for (const Value* output : node.outputs) bytes += static_cast<double>(output->spec.size_bytes());
+  const double flops =
+      node.op->flops ? node.op->flops({*node.op, defined_inputs(inputs, node.attributes), node.attributes})
+                     : 0;
+  return flops / kFlopsPerNs + bytes / kBytesPerNs;
+}
+
+/// A value to compute again, and the nodes that takes, in order.
+struct Candidate {
+  const Value* value = nullptr;
+  size_t before = 0;  // the position of its next reader
+  std::vector<const Node*> chain;
+  double bytes_per_ns = 0;
+};
+
+/// Appends what must run again to have `value` before `position`; false where that takes too much.
+bool find_chain(const Lives& lives, const Value* value, size_t position, std::vector<const Node*>& chain) {
+  const Node* node = value->producer;
+  if (std::find(chain.begin(), chain.end(), node) != chain.end()) return true;
+  if (node->op->side_effect) return false;
+  for (const Value* input : node->inputs) {
+    if (input->producer && !lives.at_hand(input, position) && !find_chain(lives, input, position, chain))
+      return false;
+  }
+  chain.push_back(node);
+  return chain.size() <= kLongestChain;
+}
+
+std::optional<Candidate> best_candidate(const Lives& lives, size_t peak) {
+  std::optional<Candidate> best;
+  for (const auto& [value, life] : lives.all()) {
+    if (life.to_the_end || life.first >= peak || life.last() <= peak) continue;
+    const auto next = std::upper_bound(life.reads.begin(), life.reads.end(), peak);
+    if (next != life.reads.begin() && *(next - 1) == peak) continue;  // read at the very moment
+    Candidate candidate{value, *next, {}, 0};
+    if (!find_chain(lives, value, candidate.before, candidate.chain)) continue;
+    double time = 0;
+    for (const Node* node : candidate.chain) time += time_of(*node);
+    candidate.bytes_per_ns = static_cast<double>(life.bytes) / std::max(time, 1.0);
+    const bool better = !best || candidate.bytes_per_ns > best->bytes_per_ns ||
+                        (candidate.bytes_per_ns == best->bytes_per_ns && value->id < best->value->id);
+    if (better) best = std::move(candidate);
+  }
+  return best;
+}
+
+/// Runs the candidate's chain again before its next reader, which and all later ones read the new value, also
+/// through views.
+class Again {
+ public:
+  Again(Graph& graph, const Lives& lives, const Candidate& candidate)
+      : graph_(graph), lives_(lives), candidate_(candidate), copies_(graph) {}
+
+  void run() {
+    const size_t count = graph_.nodes().size();
+    for (const Node* node : candidate_.chain) copy(*node);
+    for (size_t i = candidate_.before; i < count; ++i) {
+      Node& reader = *graph_.nodes()[i];
+      for (size_t k = 0; k < reader.inputs.size(); ++k) {
+        if (lives_.root(reader.inputs[k]) == candidate_.value) {
+          Value* again = new_value(reader.inputs[k]);
+          reader.inputs[k] = again;
+        }
+      }
+    }
+    copies_.sort();
+  }
+
+ private:
+  void copy(const Node& node) {
+    std::vector<Value*> inputs;
+    for (Value* input : node.inputs) inputs.push_back(again_.contains(input) ? again_.at(input) : input);
+    Node* added = copies_.add(node, inputs, candidate_.before);
+    for (size_t o = 0; o < node.outputs.size(); ++o) again_[node.outputs[o]] = added->outputs[o];
+  }
+  Value* new_value(Value* value) {
+    if (!again_.contains(value)) {  // a view that the chain didn't need
+      new_value(value->producer->inputs[0]);
+      copy(*value->producer);
+    }
+    return again_.at(value);
+  }
+
+  Graph& graph_;
+  const Lives& lives_;
+  const Candidate& candidate_;
+  Copies copies_;
+  std::unordered_map<const Value*, Value*> again_;
+};
+
+}  // namespace
+
+void recompute_checkpoints(Graph& graph) { Checkpoints(graph).run(); }
+
+size_t recompute_within(Graph& graph, size_t budget_bytes) {
+  size_t bytes = Lives(graph).peak().second;
+  // Each round moves one value; when that stops helping at the fullest moment, nothing more is to be gained.
+  for (size_t rounds = graph.nodes().size(); rounds > 0 && bytes > budget_bytes; --rounds) {
+    const Lives lives(graph);
+    const std::optional<Candidate> candidate = best_candidate(lives, lives.peak().first);
+    if (!candidate) break;
+    Again(graph, lives, *candidate).run();
+    bytes = Lives(graph).peak().second;
+  }
+  return bytes;
+}
+
+/// Kahn's algorithm.
+void sort_nodes(Graph& graph, const std::unordered_map<const Node*, size_t>& rank) {
+  const auto& nodes = graph.nodes();
+  std::unordered_map<const Node*, size_t> where;
+  for (size_t i = 0; i < nodes.size(); ++i) where[nodes[i].get()] = i;
+  std::vector<int> missing(nodes.size(), 0);
+  std::vector<std::vector<size_t>> next(nodes.size());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (const Value* input : nodes[i]->inputs) {
+      if (!input->producer) continue;
+      next[where.at(input->producer)].push_back(i);
+      ++missing[i];
+    }
+  }
+  using Entry = std::pair<size_t, size_t>;  // rank, position
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (missing[i] == 0) ready.emplace(rank.at(nodes[i].get()), i);
+  }
+  std::vector<size_t> order;
+  while (!ready.empty()) {
+    const size_t i = ready.top().second;
+    ready.pop();
+    order.push_back(i);
+    for (size_t n : next[i]) {
+      if (--missing[n] == 0) ready.emplace(rank.at(nodes[n].get()), n);
+    }
+  }
+  require(order.size() == nodes.size(), ErrorCode::kInvalidArgument, "sort_nodes", "the graph has a cycle");
+  graph.reorder_nodes(order);
+}
+
+}  // namespace isochron::graph

@@ -1,0 +1,528 @@
+#include "isochron/graph/program/plan_builder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <unordered_set>
+
+#include "isochron/core/cuda/kernel_module.h"
+#include "isochron/core/process/threads.h"
+#include "isochron/graph/ir/checked_kernel.h"
+#include "isochron/graph/ir/dependencies.h"
+#include "isochron/graph/ir/half_storage.h"
+#include "isochron/graph/passes/precision.h"
+#include "isochron/graph/program/device_replay.h"
+#include "isochron/memory/allocators/buffer.h"
+#include "isochron/memory/planner/planner.h"
+
+namespace isochron::graph {
+namespace {
+
+class CopyKernel final : public Kernel {
+ public:
+  explicit CopyKernel(size_t bytes) : bytes_(bytes) {}
+  void run(const KernelArgs& args) override {
+    if (bytes_ > 0 && args.outputs[0] != args.inputs[0])
+      std::memmove(args.outputs[0], args.inputs[0], bytes_);
+  }
+
+ private:
+  size_t bytes_;
+};
+
+/// As CopyKernel, in a device's stream.
+class DeviceCopyKernel final : public Kernel {
+ public:
+  DeviceCopyKernel(cuda::Context& context, size_t bytes) : context_(context), bytes_(bytes) {}
+  void run(const KernelArgs& args) override {
+    cuda::copy_within(context_, args.outputs[0], args.inputs[0], bytes_, args.stream);
+  }
+
+ private:
+  cuda::Context& context_;
+  size_t bytes_;
+};
+
+/// Where a value's bytes are. Views and in-place results share the place of their root.
+struct Place {
+  enum class Kind : uint8_t { kArena, kInput, kBound } kind = Kind::kArena;
+  size_t index = 0;              // arena buffer, or input
+  std::byte* address = nullptr;  // kBound
+};
+
+struct ArenaBuffer {
+  std::string owner;
+  size_t bytes = 0;
+  int64_t lower = 0;
+  int64_t upper = 0;
+  BufferKind kind = BufferKind::kTemporary;
+};
+
+}  // namespace
+
+class PlanBuilder {
+ public:
+  PlanBuilder(const Graph& graph, const PlanOptions& options, Plan& plan)
+      : graph_(graph),
+        plan_(plan),
+        threads_(options.threads > 0 ? options.threads : compute_threads()),
+        check_numerics_(options.check_numerics),
+        backend_(options.backend != nullptr ? *options.backend : backend_of(options.device.kind)) {
+    plan_.report_.device = options.device;
+    side_by_side_ = options.side_by_side && !options.device.is_cpu();
+    if (options.device.is_cpu()) {
+      require_kernels();
+      return;
+    }
+    require(!options.poison, ErrorCode::kUnsupported, "plan", "poison is for the CPU; this plan is for {}",
+            options.device.str());
+    gpu_ = cuda::gpu(options.device);
+    plan_.context_ = &gpu_->context();
+    require_kernels();
+    module_ = options.module;
+    if (module_ != nullptr) return;
+    plan_.module_ =
+        std::make_unique<cuda::KernelModule>(gpu_->shared_context(), gpu_->sources(), options.tf32);
+    module_ = plan_.module_.get();
+    plan_.replay_ = std::make_unique<DeviceReplay>(gpu_);
+  }
+
+  void build() {
+    place_leaves();
+    schedule();
+    find_last_reads();
+    for (size_t i = 0; i < order_.size(); ++i) place_results(i);
+    place_outputs();
+    place_update_copies();
+    prepare_kernels();
+    if (plan_.module_) plan_.module_->load();
+    place_in_arena();
+    write_tables();
+    plan_.report_.longest_chain = plan_.steps_.size();
+    if (side_by_side_) find_dependencies();
+    plan_.report_.nodes = graph_.node_count();
+    plan_.report_.activation_bytes = activation_bytes(graph_);
+  }
+
+ private:
+  struct CopyStep {
+    Place from;
+    Place to;
+    size_t bytes;
+    std::string name;
+  };
+
+  /// All ops that the backend can't run, at once.
+  void require_kernels() const {
+    std::set<std::string> missing;
+    for (const auto& node : graph_.nodes()) {
+      if (node->op->fusion != FusionClass::kView && !backend_.runs(*node->op)) missing.insert(node->op->name);
+    }
+    const bool on_cpu = plan_.report_.device.is_cpu();
+    require(missing.empty(), ErrorCode::kUnsupported, "plan", "there is no kernel for {} of: {}{}",
+            on_cpu ? std::string(backend_.name()) : plan_.report_.device.str(), fmt::join(missing, ", "),
+            on_cpu ? "" : "; plan for the CPU");
+  }
+
+  /// Where the plan finds a bound value.
+  std::byte* bound_address(const Value* value) {
+    const Ref<Storage>& storage = value->bound.storage();
+    const size_t offset = value->bound.impl()->offset_bytes;
+    const Device device = plan_.report_.device;
+    if (storage->device() == device) {
+      plan_.kept_.push_back(storage);
+      return storage->data() + offset;
+    }
+    require(
+        storage->constant(), ErrorCode::kDevice, "plan",
+        "{}, which changes with {}, lives on {}, and the plan is for {}; move it there before it is captured",
+        value->spec.str(), storage->owner(), storage->device().str(), device.str());
+    std::vector<std::byte> bytes(value->spec.size_bytes());
+    storage->read(offset, bytes.data(), bytes.size());
+    Ref<Storage> copy =
+        gpu_ ? gpu_->allocate(bytes.size(), "constants") : allocate_buffer(bytes.size(), "constants");
+    copy->write(0, bytes.data(), bytes.size());
+    plan_.kept_.push_back(copy);
+    return copy->data();
+  }
+
+  void place_leaves() {
+    for (const Value* input : graph_.inputs()) {
+      places_[input] = {Place::Kind::kInput, static_cast<size_t>(input->index), nullptr};
+    }
+    for (const Value* value : graph_.bound()) {
+      places_[value] = {Place::Kind::kBound, 0, bound_address(value)};
+      plan_.report_.bound_bytes += value->spec.size_bytes();
+    }
+  }
+
+  /// Traced order; views become no instruction.
+  void schedule() {
+    for (const auto& node : graph_.nodes()) {
+      if (node->op->fusion == FusionClass::kView) {
+        roots_[node->outputs[0]] = root(node->inputs[0]);
+      } else {
+        order_.push_back(node.get());
+      }
+    }
+  }
+
+  const Value* root(const Value* value) const {
+    const auto found = roots_.find(value);
+    return found == roots_.end() ? value : found->second;
+  }
+
+  void find_last_reads() {
+    for (size_t i = 0; i < order_.size(); ++i) {
+      for (const Value* input : order_[i]->inputs) {
+        last_read_[root(input)] = static_cast<int64_t>(i);
+        read_.insert({input, true});
+      }
+    }
+    const int64_t end = static_cast<int64_t>(order_.size());
+    for (const Value* output : graph_.outputs()) {
+      last_read_[root(output)] = end;
+      output_roots_[root(output)] = true;
+      read_.insert({output, true});
+    }
+    for (const Update& update : graph_.updates()) {
+      ++update_count_[update.value];
+      update_of_[update.value] = &update;
+      updated_roots_.insert(root(update.value));
+      read_.insert({update.value, true});
+      read_.insert({root(update.value), true});
+    }
+    for (const Value* value : graph_.bound()) ++bound_views_[value->bound.storage().get()];
+    for (const auto& [view, r] : roots_) {
+      if (read_.contains(view)) read_.insert({r, true});
+    }
+  }
+
+  /// May all reads of root `r` by node `i` be overwritten by its output `o`?
+  bool reads_allow_alias(const Node& node, const Value* r, int o) const {
+    if (!node.op->may_alias) return false;
+    const std::vector<TensorSpec> specs = defined_inputs(node.input_specs(), node.attributes);
+    const OpCall call{*node.op, specs, node.attributes};
+    for (size_t j = 0; j < node.inputs.size(); ++j) {
+      if (root(node.inputs[j]) == r && !node.op->may_alias(call, o, static_cast<int>(j))) return false;
+    }
+    return true;
+  }
+
+  int64_t last_read(const Value* r) const {
+    const auto found = last_read_.find(r);
+    return found == last_read_.end() ? -1 : found->second;
+  }
+
+  /// Can the result be written straight into the variable it updates?
+  const Update* direct_update(const Node& node, int64_t i, int o) const {
+    const Value* value = node.outputs[static_cast<size_t>(o)];
+    const auto counted = update_count_.find(value);
+    if (counted == update_count_.end() || counted->second != 1 || output_roots_.contains(value))
+      return nullptr;
+    const Update* update = update_of_.at(value);
+    const Value* target = update->target;
+    const bool variable = target->kind == Value::Kind::kBound;  // a loop's body updates inputs instead
+    if (variable && bound_views_.at(target->bound.storage().get()) > 1) return nullptr;
+    if (updated_roots_.contains(target)) return nullptr;  // its old content is still to be copied somewhere
+    if (last_read(target) > i) return nullptr;
+    if (last_read(target) == i && !reads_allow_alias(node, target, o)) return nullptr;
+    return update;
+  }
+
+  void place_results(size_t i) {
+    const Node& node = *order_[i];
+    const int64_t now = static_cast<int64_t>(i);
+    std::vector<const Value*> taken;
+    for (size_t o = 0; o < node.outputs.size(); ++o) {
+      const Value* value = node.outputs[o];
+      if (skipped(node, value)) continue;
+      if (const Update* update = direct_update(node, now, static_cast<int>(o))) {
+        places_[value] = places_.at(update->target);
+        done_updates_.insert(update);
+        ++plan_.report_.updates_in_place;
+        continue;
+      }
+      if (const Value* reused = reusable_input(node, now, static_cast<int>(o), taken)) {
+        taken.push_back(reused);
+        places_[value] = places_.at(reused);
+        ArenaBuffer& buffer = buffers_[places_[value].index];
+        buffer.upper = std::max(buffer.upper, upper_of(value, now));
+        if (buffer.kind == BufferKind::kTemporary) buffer.kind = kind_of(value);
+        continue;
+      }
+      places_[value] = {Place::Kind::kArena, buffers_.size(), nullptr};
+      buffers_.push_back({node.name(), value->spec.size_bytes(), now, upper_of(value, now), kind_of(value)});
+    }
+  }
+
+  BufferKind kind_of(const Value* value) const {
+    const auto found = kinds_.find(value);
+    return found == kinds_.end() ? BufferKind::kTemporary : found->second;
+  }
+
+  /// An output that nobody reads and whose kernel does without it.
+  bool skipped(const Node& node, const Value* output) const {
+    return node.op->skips_unused_outputs && !read_.contains(output);
+  }
+
+  int64_t upper_of(const Value* value, int64_t now) const {
+    int64_t upper = std::max(last_read(value), now) + 1;
+    if (updated_roots_.contains(value)) upper = static_cast<int64_t>(order_.size()) + 1;
+    return upper;
+  }
+
+  const Value* reusable_input(const Node& node, int64_t now, int o,
+                              const std::vector<const Value*>& taken) const {
+    const Value* value = node.outputs[static_cast<size_t>(o)];
+    for (const Value* input : node.inputs) {
+      const Value* r = root(input);
+      const Place& place = places_.at(r);
+      if (place.kind != Place::Kind::kArena || r->spec.size_bytes() != value->spec.size_bytes()) continue;
+      if (last_read(r) != now || update_count_.contains(r) ||
+          std::find(taken.begin(), taken.end(), r) != taken.end()) {
+        continue;
+      }
+      if (buffers_[place.index].upper != now + 1) continue;
+      if (reads_allow_alias(node, r, o)) return r;
+    }
+    return nullptr;
+  }
+
+  Place place_of(const Value* value) const { return places_.at(root(value)); }
+
+  Place new_buffer(const std::string& owner, size_t bytes, int64_t lower, int64_t upper) {
+    buffers_.push_back({owner, bytes, lower, upper, BufferKind::kOutput});
+    return {Place::Kind::kArena, buffers_.size() - 1, nullptr};
+  }
+
+  /// Outputs live in the arena until the next run; what isn't there (inputs, variables) is copied at the end.
+  void place_outputs() {
+    const int64_t end = static_cast<int64_t>(order_.size());
+    for (const Value* output : graph_.outputs()) {
+      Place place = place_of(output);
+      if (place.kind != Place::Kind::kArena) {
+        const Place copy = new_buffer("output", output->spec.size_bytes(), end, end + 2);
+        copies_.push_back({place, copy, output->spec.size_bytes(), "copy of output"});
+        place = copy;
+      }
+      buffers_[place.index].upper = end + 2;
+      buffers_[place.index].kind = BufferKind::kOutput;
+      outputs_.push_back(place);
+    }
+  }
+
+  void place_update_copies() {
+    const int64_t end = static_cast<int64_t>(order_.size());
+    std::vector<CopyStep> writes;
+    for (const Update& update : graph_.updates()) {
+      if (done_updates_.contains(&update)) continue;
+      Place from = place_of(update.value);
+      const size_t bytes = update.value->spec.size_bytes();
+      if (from.kind != Place::Kind::kArena) {  // another variable, which may be overwritten meanwhile
+        const Place staged = new_buffer("staged update", bytes, end, end + 1);
+        copies_.push_back({from, staged, bytes, "stage update"});
+        from = staged;
+      } else {
+        buffers_[from.index].upper = std::max(buffers_[from.index].upper, end + 1);
+      }
+      writes.push_back({from, places_.at(update.target), bytes, "copy update"});
+      ++plan_.report_.updates_copied;
+    }
+    copies_.insert(copies_.end(), writes.begin(), writes.end());
+  }
+
+  Instruction describe(const Node& node, std::span<const TensorSpec> inputs,
+                       std::span<const TensorSpec> outputs) const {
+    Instruction result{node.name(), node.op->name, 0, 0, ""};
+    if (node.op->flops) {
+      result.flops = node.op->flops({*node.op, defined_inputs(inputs, node.attributes), node.attributes});
+    }
+    for (const TensorSpec& input : inputs) {
+      result.bytes += static_cast<double>(input.size_bytes());
+      result.shapes += fmt::format("{}{}", result.shapes.empty() ? "" : " ", input.shape.str());
+    }
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      if (!skipped(node, node.outputs[o])) result.bytes += static_cast<double>(outputs[o].size_bytes());
+    }
+    return result;
+  }
+
+  void prepare_kernels() {
+    const CheckedScope checked(check_numerics_);
+    std::shared_ptr<void> shared;
+    for (size_t i = 0; i < order_.size(); ++i) {
+      const Node& node = *order_[i];
+      const std::vector<TensorSpec> inputs = node.input_specs();
+      const std::vector<TensorSpec> outputs = node.output_specs();
+      const auto unread = std::make_unique<bool[]>(node.outputs.size());
+      for (size_t o = 0; o < node.outputs.size(); ++o) unread[o] = skipped(node, node.outputs[o]);
+      std::unique_ptr<Kernel> kernel = prepare_kernel({*node.op,
+                                                       inputs,
+                                                       outputs,
+                                                       node.attributes,
+                                                       threads_,
+                                                       {unread.get(), node.outputs.size()},
+                                                       module_,
+                                                       &shared,
+                                                       &backend_});
+      if (check_numerics_) kernel = checked_kernel(std::move(kernel), node, gpu_);
+      const size_t workspace = kernel->workspace_bytes();
+      workspace_of_.push_back(workspace > 0 ? static_cast<int64_t>(buffers_.size()) : -1);
+      if (workspace > 0) {
+        buffers_.push_back({"workspace of " + node.name(), workspace, static_cast<int64_t>(i),
+                            static_cast<int64_t>(i) + 1, BufferKind::kWorkspace});
+      }
+      plan_.instructions_.push_back(describe(node, inputs, outputs));
+      plan_.report_.flops += plan_.instructions_.back().flops;
+      plan_.kernels_.push_back(std::move(kernel));
+    }
+    for (const CopyStep& copy : copies_) {
+      plan_.instructions_.push_back({copy.name, "", 0, 2.0 * static_cast<double>(copy.bytes), ""});
+      if (gpu_) {
+        plan_.kernels_.push_back(std::make_unique<DeviceCopyKernel>(gpu_->context(), copy.bytes));
+      } else {
+        plan_.kernels_.push_back(std::make_unique<CopyKernel>(copy.bytes));
+      }
+    }
+  }
+
+  void place_in_arena() {
+    std::vector<BufferRequest> requests;
+    for (const ArenaBuffer& buffer : buffers_) {
+      requests.push_back({buffer.lower, buffer.upper, buffer.bytes + (plan_.poison_ ? kRedZoneBytes : 0)});
+    }
+    PlannerOptions options;
+    if (gpu_) options.alignment = cuda::kDeviceAlignment;
+    const MemoryPlan placed = plan_memory(requests, options);
+    PlanReport& report = plan_.report_;
+    report.arena_bytes = placed.arena_bytes;
+    report.lower_bound_bytes = placed.lower_bound_bytes;
+    report.alignment_waste_bytes = placed.alignment_waste_bytes;
+    report.peak_instruction = placed.peak_time;
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      const ArenaBuffer& b = buffers_[i];
+      report.buffers.push_back({b.owner, b.lower, b.upper, b.bytes, placed.offsets[i], b.kind});
+    }
+  }
+
+  size_t offset_of(const Place& place) const { return plan_.report_.buffers[place.index].offset; }
+
+  void add_pointer(const Place& place, size_t step) {
+    const size_t slot = plan_.pointers_.size();
+    plan_.pointers_.push_back(place.kind == Place::Kind::kBound ? place.address : nullptr);
+    if (place.kind == Place::Kind::kArena) {
+      plan_.arena_patches_.push_back({slot, place.index});
+    } else if (place.kind == Place::Kind::kInput) {
+      plan_.input_slots_[place.index].push_back(slot);
+      if (plan_.input_steps_[place.index].empty() || plan_.input_steps_[place.index].back() != step) {
+        plan_.input_steps_[place.index].push_back(step);
+      }
+    }
+  }
+
+  void write_tables() {
+    plan_.inputs_.assign(graph_.inputs().size(), nullptr);
+    plan_.input_slots_.resize(graph_.inputs().size());
+    plan_.input_steps_.resize(graph_.inputs().size());
+    std::vector<std::pair<size_t, size_t>> starts;  // inputs, outputs of each step
+    for (size_t i = 0; i < order_.size(); ++i) {
+      const size_t in = plan_.pointers_.size();
+      for (const Value* input : order_[i]->inputs) add_pointer(place_of(input), i);
+      const size_t out = plan_.pointers_.size();
+      for (const Value* output : order_[i]->outputs) {
+        if (skipped(*order_[i], output)) {
+          plan_.pointers_.push_back(nullptr);
+        } else {
+          add_pointer(places_.at(output), i);
+        }
+      }
+      starts.emplace_back(in, out);
+      if (workspace_of_[i] >= 0) {
+        plan_.workspace_patches_.push_back({i, static_cast<size_t>(workspace_of_[i])});
+      }
+    }
+    for (const CopyStep& copy : copies_) {
+      const size_t step = starts.size();
+      const size_t in = plan_.pointers_.size();
+      add_pointer(copy.from, step);
+      add_pointer(copy.to, step);
+      starts.emplace_back(in, in + 1);
+    }
+    for (size_t i = 0; i < starts.size(); ++i) {
+      plan_.steps_.push_back(
+          {plan_.kernels_[i].get(),
+           {plan_.pointers_.data() + starts[i].first, plan_.pointers_.data() + starts[i].second}});
+    }
+    for (const Place& place : outputs_) plan_.output_offsets_.push_back(offset_of(place));
+    plan_.output_addresses_.assign(outputs_.size(), nullptr);
+    plan_.report_.instructions = plan_.steps_.size();
+    plan_.copies_begin_ = order_.size();
+    for (const Value* input : graph_.inputs()) plan_.input_bytes_.push_back(input->spec.size_bytes());
+    for (const Update& update : graph_.updates()) {
+      if (update.target->kind != Value::Kind::kBound) continue;
+      plan_.updated_.emplace_back(places_.at(update.target).address, update.target->spec.size_bytes());
+    }
+  }
+
+  void find_dependencies() {
+    constexpr int kArena = 0, kBound = 1, kInputs = 2;  // and one space an input: loops write their state
+    std::vector<std::vector<MemoryUse>> uses(plan_.steps_.size());
+    const auto add = [&](size_t step, const Place& place, size_t bytes, bool writes) {
+      if (place.kind == Place::Kind::kArena) {
+        const PlannedBuffer& buffer = plan_.report_.buffers[place.index];
+        uses[step].push_back({kArena, buffer.offset, buffer.offset + buffer.size_bytes, writes});
+      } else if (place.kind == Place::Kind::kBound) {
+        const auto address = reinterpret_cast<uintptr_t>(place.address);
+        uses[step].push_back({kBound, address, address + bytes, writes});
+      } else {
+        uses[step].push_back({kInputs + static_cast<int>(place.index), 0, bytes, writes});
+      }
+    };
+    for (size_t i = 0; i < order_.size(); ++i) {
+      for (const Value* input : order_[i]->inputs) add(i, place_of(input), input->spec.size_bytes(), false);
+      for (const Value* output : order_[i]->outputs) {
+        if (!skipped(*order_[i], output)) add(i, places_.at(output), output->spec.size_bytes(), true);
+      }
+      if (workspace_of_[i] >= 0)
+        add(i, {Place::Kind::kArena, static_cast<size_t>(workspace_of_[i]), nullptr}, 0, true);
+    }
+    for (size_t i = 0; i < copies_.size(); ++i) {
+      add(order_.size() + i, copies_[i].from, copies_[i].bytes, false);
+      add(order_.size() + i, copies_[i].to, copies_[i].bytes, true);
+    }
+    plan_.after_ = dependencies(uses);
+    plan_.report_.longest_chain = longest_chain(plan_.after_);
+  }
+
+  const Graph& graph_;
+  Plan& plan_;
+  int threads_;
+  bool check_numerics_;
+  const Backend& backend_;
+  bool side_by_side_ = false;
+  std::shared_ptr<cuda::Gpu> gpu_;  // null: the CPU
+  cuda::KernelModule* module_ = nullptr;
+  std::unordered_map<const Value*, BufferKind> kinds_ = value_kinds(graph_);
+  std::vector<const Node*> order_;
+  std::unordered_map<const Value*, Place> places_;        // of roots
+  std::unordered_map<const Value*, const Value*> roots_;  // of views
+  std::unordered_map<const Value*, int64_t> last_read_;   // of roots, by instructions and outputs
+  std::unordered_map<const Value*, bool> read_;
+  std::unordered_map<const Value*, bool> output_roots_;
+  std::unordered_map<const Value*, int> update_count_;
+  std::unordered_map<const Value*, const Update*> update_of_;  // the last one of a value
+  std::unordered_set<const Value*> updated_roots_;             // whose content updates store
+  std::unordered_map<const Storage*, int> bound_views_;
+  std::unordered_set<const Update*> done_updates_;
+  std::vector<ArenaBuffer> buffers_;
+  std::vector<int64_t> workspace_of_;
+  std::vector<CopyStep> copies_;
+  std::vector<Place> outputs_;
+};
+
+void build_plan(const Graph& graph, const PlanOptions& options, Plan& plan) {
+  PlanBuilder(graph, options, plan).build();
+}
+
+}  // namespace isochron::graph

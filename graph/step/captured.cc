@@ -1,0 +1,597 @@
+#include "isochron/graph/step/captured.h"
+
+#include <algorithm>
+#include <atomic>
+#include <unordered_set>
+#include <utility>
+
+#include "isochron/core/base/clock.h"
+#include "isochron/core/cuda/library_call.h"
+#include "isochron/core/process/threads.h"
+#include "isochron/core/telemetry/counters.h"
+#include "isochron/core/telemetry/event.h"
+#include "isochron/core/telemetry/sealed.h"
+#include "isochron/core/telemetry/trace.h"
+#include "isochron/core/tensor/finite.h"
+#include "isochron/graph/capture/apply.h"
+#include "isochron/graph/capture/capture.h"
+#include "isochron/graph/capture/variable.h"
+#include "isochron/graph/ir/checked_kernel.h"
+#include "isochron/graph/step/shortage.h"
+#include "isochron/graph/step/stages.h"
+#include "isochron/memory/allocators/buffer.h"
+#include "isochron/memory/allocators/storage_over.h"
+#include "isochron/memory/cuda/gpu.h"
+#include "isochron/memory/cuda/transfer_ring.h"
+
+namespace isochron {
+namespace {
+
+constexpr size_t kMaxTraceRecords = 256;
+constexpr size_t kMaxSignatures = 1024;  // that are known again
+constinit TraceLabel kTracing(TraceCategory::kCapture, "trace");
+constinit TraceLabel kPassing(TraceCategory::kCapture, "passes");
+constinit TraceLabel kPlanning(TraceCategory::kCapture, "plan");
+std::atomic<int64_t> g_traces{0};
+thread_local constinit char t_marker = 0;  // whose address is the thread's
+
+size_t hash_of(const Signature& signature) {
+  size_t hash = signature.size();
+  for (const TensorSpec& spec : signature) hash = graph::hash_spec(hash, spec);
+  return hash;
+}
+
+/// Debugging options as far as they decide the others: where each op is looked at, each is a kernel.
+CaptureOptions completed(CaptureOptions options) {
+  options.plan.tf32 = options.passes.precision == Precision::kTf32;
+  options.plan.check_numerics |= options.check_numerics;
+  if (!options.plan.check_numerics) return options;
+  for (const graph::PassInfo& pass : graph::passes()) {
+    if (pass.name != "precision") options.passes.disabled.emplace_back(pass.name);
+  }
+  options.passes.memory_budget_bytes = 0;
+  return options;
+}
+
+/// The arena that all plans of a function share, for only one runs at a time: what a call has warmed up in
+/// the caches is warm for the next, whatever its signature. Replaying makes every view of the previous
+/// results stale.
+class ArenaStorage final : public StorageOver {
+ public:
+  ArenaStorage(Ref<Storage> memory, std::string name)
+      : StorageOver(std::move(memory)), name_(std::move(name)) {}
+  std::string owner() const override { return fmt::format("the next call of captured '{}'", name_); }
+
+ private:
+  std::string name_;
+};
+
+/// Its pages are touched now, not in the first step.
+Ref<Storage> zeroed_bytes(Device device, size_t bytes, std::string_view tag) {
+  if (device.is_cpu()) {
+    Ref<Storage> memory = allocate_buffer(bytes, tag);
+    std::fill_n(memory->data(), bytes, std::byte{0});
+    return memory;
+  }
+  const auto gpu = cuda::gpu(device);
+  Ref<Storage> memory = gpu->allocate(bytes, tag);
+  gpu->context().fill(reinterpret_cast<uintptr_t>(memory->data()), 0, bytes, gpu->stream());
+  return memory;
+}
+
+struct PlannedCall {
+  Signature signature;
+  std::unique_ptr<graph::Graph> graph;
+  std::unique_ptr<graph::Plan> plan;
+  std::vector<Ref<TensorImpl>> output_impls;
+  std::vector<Tensor> outputs;
+  std::vector<Tensor> packed;  // copies of arguments that are strided or, on a device, begin anywhere
+  // On a device: the present call's arguments that come from the CPU (null for others), and what brings them;
+  // null until one does.
+  std::vector<const std::byte*> parts;
+  bool transfers = false;
+  std::unique_ptr<cuda::TransferRing> ring;
+  uint64_t last_call = 0;
+
+  void bind(const Ref<Storage>& arena) {
+    plan->bind_arena(arena->data());
+    output_impls.clear();
+    for (size_t i = 0; i < graph->outputs().size(); ++i) {
+      const size_t offset = static_cast<size_t>(plan->output(i) - arena->data());
+      output_impls.push_back(Tensor::over(arena, graph->outputs()[i]->spec, offset).impl());
+    }
+  }
+};
+
+}  // namespace
+
+struct CapturedFunction::Impl {
+  TraceFunction function;
+  CaptureOptions options;
+  std::vector<std::unique_ptr<PlannedCall>> calls;
+  Ref<Storage> arena;  // as long as the longest plan needs
+  PlannedCall* newest = nullptr;
+  std::vector<TraceRecord> traces;
+  uint64_t call_count = 0;
+  size_t evictions = 0;
+  bool sealed = false;
+  uint32_t trace_number = 0;                 // of the name by which calls are traced
+  std::atomic<const char*> caller{nullptr};  // the marker of the thread whose call runs
+
+  // Of all traces, to tell of plans that come and go.
+  std::unordered_set<size_t> signatures;  // hashes
+  size_t trace_count = 0;
+  size_t traced_again = 0;
+  int64_t trace_ns = 0;
+  bool told = false;
+
+  bool matches(const PlannedCall& call, std::span<const Tensor* const> arguments) const {
+    if (call.signature.size() != arguments.size()) return false;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (!(call.signature[i] == arguments[i]->spec())) return false;
+    }
+    return true;
+  }
+
+  PlannedCall* find(std::span<const Tensor* const> arguments) {
+    if (newest && matches(*newest, arguments)) return newest;
+    for (const auto& call : calls) {
+      if (!matches(*call, arguments)) continue;
+      count(Counter::kPlanSwitches, 1);
+      return newest = call.get();
+    }
+    return nullptr;
+  }
+
+  std::unique_ptr<PlannedCall> trace(const Signature& signature);
+  void make_ring(PlannedCall& call) const;
+  void bind_on_device(PlannedCall& call, std::span<const Tensor* const> arguments) const;
+  std::byte* address_for(PlannedCall& call, size_t index, const Tensor& argument) const;
+  static void end_transfer(PlannedCall& call);
+  void provide_arena(const PlannedCall& call);
+  void plan(PlannedCall& call, const graph::PassOptions& options_of_passes, int64_t& passed) const;
+  graph::PassOptions passes_shown(const Signature& signature) const;
+  PlannedCall* add(const Signature& signature);
+  void check_numbers(const PlannedCall& call, std::span<const Tensor* const> arguments) const;
+  static PlannedCall* add_kept(const std::shared_ptr<Impl>& kept, const Signature& signature);
+  void record(TraceRecord entry);
+  void note_turnover(const Signature& signature, const TraceRecord& entry);
+  bool turns_over() const { return traced_again > 0 || evictions >= options.max_plans; }
+  std::string turnover_text(uint64_t calls_made) const;
+};
+
+/// One call at a time.
+class CapturedFunction::Calling {
+ public:
+  explicit Calling(Impl& impl) : impl_(impl) {
+    const char* running = nullptr;
+    if (impl.caller.compare_exchange_strong(running, &t_marker, std::memory_order_relaxed)) return;
+    fail(ErrorCode::kCaptureViolation, impl.options.name, "{}",
+         running == &t_marker
+             ? "called from within its own call, by its trace or an op's kernel; call the "
+               "plain function there"
+             : "called while another thread's call runs; a captured function serves one call "
+               "at a time: order the calls, or capture one a thread");
+  }
+  ~Calling() { impl_.caller.store(nullptr, std::memory_order_relaxed); }
+  Calling(const Calling&) = delete;
+  Calling& operator=(const Calling&) = delete;
+
+ private:
+  Impl& impl_;
+};
+
+std::unique_ptr<PlannedCall> CapturedFunction::Impl::trace(const Signature& signature) {
+  require(graph::Capture::current() == nullptr, ErrorCode::kCaptureViolation, options.name,
+          "a captured function can't be traced inside another capture; call the plain function there");
+  note_made(Made::kTrace);
+  auto call = std::make_unique<PlannedCall>();
+  TraceRecord entry;
+  call->signature = signature;
+  call->graph = std::make_unique<graph::Graph>();
+  const graph::PassOptions passes = passes_shown(signature);
+  const int64_t start = now_ns();
+  {
+    const TraceSpan span(kTracing);
+    const VariableDeviceScope variables_there(options.plan.device);
+    const graph::CheckedScope names_gradients(options.plan.check_numerics);
+    const graph::PrecisionScope computed_in(options.passes.precision);
+    graph::Capture capture(*call->graph);
+    if (passes.on_stage) capture.set_on_first_gradients([&] { passes.on_stage("forward", *call->graph); });
+    std::vector<Tensor> arguments;
+    for (const TensorSpec& spec : signature)
+      arguments.push_back(graph::Graph::tensor_of(call->graph->add_input(spec)));
+    const std::vector<Tensor> results = function(arguments);
+    for (const Tensor& result : results) {
+      require(result.defined(), ErrorCode::kInvalidArgument, options.name, "result {} is undefined",
+              call->graph->outputs().size());
+      call->graph->outputs().push_back(capture.lift(result));
+    }
+    capture.finish();
+  }
+  count(Counter::kTraces, 1);
+  entry.traced_nodes = call->graph->node_count();
+  const int64_t traced = now_ns();
+  int64_t passed = traced;
+  if (passes.on_stage) passes.on_stage("traced", *call->graph);
+  plan(*call, passes, passed);
+  if (passes.on_stage) passes.on_stage("planned", *call->graph);
+  provide_arena(*call);
+  call->bind(arena);
+  call->outputs.resize(call->graph->outputs().size());
+  call->packed.resize(signature.size());
+  call->parts.resize(signature.size());
+  entry.signature = signature_str(signature);
+  entry.trace_ns = traced - start;
+  entry.passes_ns = passed - traced;
+  entry.plan_ns = now_ns() - passed;
+  entry.nodes = call->graph->node_count();
+  record(std::move(entry));
+  return call;
+}
+
+/// Makes the ring by which all arguments come from the CPU, and records the plan for each of its slots.
+void CapturedFunction::Impl::make_ring(PlannedCall& call) const {
+  std::vector<size_t> bytes;
+  for (const TensorSpec& spec : call.signature) bytes.push_back(spec.size_bytes());
+  call.ring = std::make_unique<cuda::TransferRing>(cuda::gpu(options.plan.device), bytes);
+  for (size_t slot = 0; slot < cuda::TransferRing::kSlots; ++slot) {
+    const std::span<std::byte* const> there = call.ring->addresses(slot);
+    for (size_t i = 0; i < there.size(); ++i) call.plan->bind_input(i, there[i]);
+    call.plan->record();
+  }
+}
+
+/// Binds the arguments of a plan for a device, where those that live on the CPU are brought.
+void CapturedFunction::Impl::bind_on_device(PlannedCall& call,
+                                            std::span<const Tensor* const> arguments) const {
+  const Device device = options.plan.device;
+  call.transfers = false;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Tensor& argument = arguments[i]->contiguous() ? *arguments[i] : call.packed[i];
+    require(argument.device() == device || argument.device().is_cpu(), ErrorCode::kDevice, options.name,
+            "argument {}, {}, lives on {}; the plan is for {}, and takes what is there or on the CPU", i,
+            argument.spec().str(), argument.device().str(), device.str());
+    call.parts[i] = argument.device().is_cpu() ? argument.raw() : nullptr;
+    call.transfers |= call.parts[i] != nullptr;
+  }
+  std::span<std::byte* const> there;
+  if (call.transfers) {
+    if (!call.ring) [[unlikely]]
+      make_ring(call);
+    there = call.ring->begin(call.parts);
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    call.plan->bind_input(i, call.parts[i] != nullptr ? there[i] : address_for(call, i, *arguments[i]));
+  }
+}
+
+/// Where the plan finds an argument that lives on its device: in a copy if it begins where libraries take
+/// nothing, as a part of another tensor may.
+std::byte* CapturedFunction::Impl::address_for(PlannedCall& call, size_t index,
+                                               const Tensor& argument) const {
+  Tensor& packed = call.packed[index];
+  const Tensor& content = argument.contiguous() ? argument : packed;
+  std::byte* const address = content.device_address();
+  if (reinterpret_cast<uintptr_t>(address) % cuda::kLibraryAlignment == 0) return address;
+  if (!packed.defined() || packed.device() != argument.device()) {
+    packed = graph::copy(argument);
+  } else {
+    cuda::Gpu& gpu = *cuda::gpu(argument.device());
+    cuda::copy_within(gpu.context(), packed.device_address(), address, argument.spec().size_bytes(),
+                      gpu.stream());
+  }
+  return packed.device_address();
+}
+
+void CapturedFunction::Impl::end_transfer(PlannedCall& call) {
+  if (std::exchange(call.transfers, false)) call.ring->end();
+}
+
+/// Makes the arena as long as `call` needs; a longer one takes the place of the one there is, and results in
+/// that become stale.
+void CapturedFunction::Impl::provide_arena(const PlannedCall& call) {
+  const size_t bytes = std::max<size_t>(call.plan->arena_bytes(), 1);
+  const Device device = options.plan.device;
+  const auto refuse = [&](const std::string& reason, size_t available) {
+    fail(ErrorCode::kOutOfMemory, options.name, "{}: {}", reason,
+         shortage_text(call.plan->report(), call.signature, available));
+  };
+  if (bytes > options.max_arena_bytes)
+    refuse(fmt::format("the limit is {} bytes of arena", options.max_arena_bytes), options.max_arena_bytes);
+  if (arena && arena->size_bytes() >= bytes) return;
+  Ref<Storage> memory;
+  try {
+    memory = zeroed_bytes(device, bytes, "arena");
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kOutOfMemory || device.is_cpu()) throw;
+    refuse(error.what(), cuda::gpu(device)->available_bytes());
+  }
+  Ref<Storage> longer(make_ref<ArenaStorage>(std::move(memory), options.name));
+  for (const auto& other : calls) other->bind(longer);
+  if (arena) arena->next_generation();
+  arena = std::move(longer);
+}
+
+/// Passes and plan of a traced graph. Under a budget that the passes alone don't meet, since they know no
+/// workspaces and no gaps, they are given a smaller one. `passed`: when the passes of the last attempt ended.
+void CapturedFunction::Impl::plan(PlannedCall& call, const graph::PassOptions& options_of_passes,
+                                  int64_t& passed) const {
+  const size_t budget = options_of_passes.memory_budget_bytes;
+  constexpr int kAttempts = 5;
+  constexpr double kSafety = 0.97;
+  const std::unique_ptr<graph::Graph> traced = budget > 0 ? call.graph->clone() : nullptr;
+  graph::PassOptions passes = options_of_passes;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (attempt > 0) {
+      passes.memory_budget_bytes = std::max<size_t>(
+          static_cast<size_t>(static_cast<double>(passes.memory_budget_bytes) * kSafety *
+                              static_cast<double>(budget) / static_cast<double>(call.plan->arena_bytes())),
+          1);
+      call.plan.reset();
+      call.graph = traced->clone();
+    }
+    {
+      const TraceSpan span(kPassing);
+      graph::run_passes(*call.graph, passes);
+    }
+    passed = now_ns();
+    const TraceSpan span(kPlanning);
+    call.plan = std::make_unique<graph::Plan>(*call.graph, options.plan);
+    if (trace_prepared()) call.plan->name_kernels();
+    if (budget == 0 || call.plan->arena_bytes() <= budget) return;
+  }
+  fail(ErrorCode::kOutOfMemory, options.name,
+       "the smallest plan found for {} needs {} bytes, the memory budget is {}; give it more, or fewer rows",
+       signature_str(call.signature), call.plan->arena_bytes(), budget);
+}
+
+/// The options of the passes, with everybody called who wants to see stages.
+graph::PassOptions CapturedFunction::Impl::passes_shown(const Signature& signature) const {
+  graph::PassOptions passes = options.passes;
+  passes.device = options.plan.device;
+  passes.backend = options.plan.backend;
+  graph::GraphStageSink sink = graph::graph_stage_sink();
+  if (!sink) return passes;
+  passes.on_stage = [own = options.passes.on_stage, sink = std::move(sink), name = options.name,
+                     text = signature_str(signature),
+                     number = ++g_traces](std::string_view stage, const graph::Graph& graph) {
+    if (own) own(stage, graph);
+    sink({name, text, number, stage, graph});
+  };
+  return passes;
+}
+
+void CapturedFunction::Impl::record(TraceRecord entry) {
+  if (newest) entry.changed = fmt::format("{} -> {}", signature_str(newest->signature), entry.signature);
+  const int64_t cost = entry.trace_ns + entry.passes_ns + entry.plan_ns;
+  emit({EventKind::kTrace, options.name,
+        fmt::format("traced {} nodes for {}{}{}", entry.traced_nodes, entry.signature,
+                    entry.changed.empty() ? "" : ", was ", entry.changed.empty() ? "" : entry.changed),
+        0, cost, newest ? signature_str(newest->signature) : "", entry.signature});
+  if (traces.size() == kMaxTraceRecords) {
+    traces.erase(traces.begin());
+    count(Counter::kDropped, 1);
+  }
+  traces.push_back(std::move(entry));
+}
+
+/// Of the trace `entry`. Tells once that plans go before they are used again.
+void CapturedFunction::Impl::note_turnover(const Signature& signature, const TraceRecord& entry) {
+  ++trace_count;
+  trace_ns += entry.trace_ns + entry.passes_ns + entry.plan_ns;
+  const size_t hash = hash_of(signature);
+  traced_again += signatures.contains(hash) ? 1 : 0;
+  if (signatures.size() < kMaxSignatures) signatures.insert(hash);
+  if (told || !turns_over()) return;
+  told = true;
+  emit({EventKind::kNotice, options.name, turnover_text(call_count + 1)});
+}
+
+std::string CapturedFunction::Impl::turnover_text(uint64_t calls_made) const {
+  return fmt::format(
+      "keeps {} plans (max_plans) and has met {}{} signatures in {} calls: of {} traces, which took {:.1f} "
+      "ms, {} "
+      "were of signatures traced before; raise max_plans to the number of signatures, or pad or bucket the "
+      "inputs so that there are fewer",
+      options.max_plans, signatures.size() == kMaxSignatures ? "at least " : "", signatures.size(),
+      calls_made, trace_count, static_cast<double>(trace_ns) / 1e6, traced_again);
+}
+
+PlannedCall* CapturedFunction::Impl::add(const Signature& signature) {
+  const auto oldest = calls.size() < options.max_plans
+                          ? calls.end()
+                          : std::min_element(calls.begin(), calls.end(), [](const auto& a, const auto& b) {
+                              return a->last_call < b->last_call;
+                            });
+  std::unique_ptr<PlannedCall> made = trace(signature);
+  if (oldest != calls.end()) {
+    calls.erase(oldest);
+    ++evictions;
+  }
+  calls.push_back(std::move(made));
+  newest = calls.back().get();
+  note_turnover(signature, traces.back());
+  return newest;
+}
+
+/// Under `check_numerics`: numbers that came in from outside are nobody's fault within.
+void CapturedFunction::Impl::check_numbers(const PlannedCall& call,
+                                           std::span<const Tensor* const> arguments) const {
+  const auto look = [&](const Tensor& tensor, const auto& name) {
+    if (!tensor.device().is_cpu()) return;
+    const Tensor content = graph::contiguous(tensor);
+    const std::optional<NotFinite> found = find_not_finite(content.spec(), content.raw());
+    if (found)
+      fail(ErrorCode::kNotANumber, options.name, "{}, {}", name(), not_finite_text(content.spec(), *found));
+  };
+  for (size_t i = 0; i < arguments.size(); ++i)
+    look(*arguments[i], [&] { return fmt::format("argument {}", i); });
+  for (const graph::Value* value : call.graph->bound()) {
+    const std::optional<VariableInfo> variable = variable_behind(value->bound);
+    if (variable && variable->trainable)
+      look(value->bound.refreshed(),
+           [&] { return fmt::format("variable '{}' before the call", variable->name); });
+  }
+}
+
+CapturedFunction::CapturedFunction(TraceFunction function, CaptureOptions options) : impl_(new Impl) {
+  require(options.max_plans >= 1, ErrorCode::kInvalidArgument, "capture", "max_plans must be at least 1");
+  options = completed(std::move(options));
+  require(!options.plan.tf32 || !options.plan.device.is_cpu(), ErrorCode::kUnsupported, "capture",
+          "tf32 is what CUDA devices multiply in; plan for one, or compute in f32");
+  impl_->function = std::move(function);
+  impl_->options = std::move(options);
+  impl_->trace_number = trace_name(TraceCategory::kCall, impl_->options.name);
+  enable_nvtx_for_tool();
+}
+CapturedFunction::~CapturedFunction() = default;
+CapturedFunction::CapturedFunction(CapturedFunction&&) noexcept = default;
+CapturedFunction& CapturedFunction::operator=(CapturedFunction&&) noexcept = default;
+
+CapturedFunction::Impl& CapturedFunction::impl() const {
+  if (!impl_) [[unlikely]]
+    fail(ErrorCode::kInvalidArgument, "capture",
+         "the captured function was moved from; call the one that it was moved to");
+  return *impl_;
+}
+
+PlannedCall* CapturedFunction::Impl::add_kept(const std::shared_ptr<Impl>& kept, const Signature& signature) {
+  PlannedCall* const call = kept->add(signature);
+  require(kept.use_count() > 1, ErrorCode::kCaptureViolation, kept->options.name,
+          "was destroyed or replaced while it was traced; keep it until its call has returned");
+  return call;
+}
+
+std::span<const Tensor> CapturedFunction::call(std::span<const Tensor* const> arguments) {
+  std::shared_ptr<Impl> kept;  // while it traces, for the traced function may destroy *this
+  Impl& impl = this->impl();
+  require(graph::Capture::current() == nullptr, ErrorCode::kCaptureViolation, impl.options.name,
+          "called inside another capture, which would keep only this call's result; call the plain function "
+          "there");
+  const Calling calling(impl);
+  for (const Tensor* argument : arguments) {
+    require(argument->defined() && !argument->is_value(), ErrorCode::kCaptureViolation, impl.options.name,
+            "a captured function takes tensors with content; inside a capture call the plain function");
+  }
+  PlannedCall* call = impl.find(arguments);
+  if (!call) [[unlikely]] {
+    Signature signature;
+    for (const Tensor* argument : arguments) signature.push_back(argument->spec());
+    require(!impl.sealed, ErrorCode::kSealed, impl.options.name,
+            "signature {} was not planned before sealing (planned: {}); prepare() it, or pad or drop the odd "
+            "batch",
+            signature_str(signature), impl.newest ? signature_str(impl.newest->signature) : "none");
+    if (impl.newest && has_fewer_rows(signature, impl.newest->signature)) count(Counter::kOddTraces, 1);
+    kept = impl_;
+    call = Impl::add_kept(kept, signature);
+  }
+  call->last_call = ++impl.call_count;
+  const bool on_device = !impl.options.plan.device.is_cpu();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Tensor* argument = arguments[i];
+    if (!argument->contiguous()) [[unlikely]] {
+      call->packed[i] = graph::contiguous(*argument);
+      argument = &call->packed[i];
+    }
+    require(
+        argument->storage().get() != impl.arena.get(), ErrorCode::kStale, impl.options.name,
+        "argument {} is this function's own previous result, which the call overwrites; pass copy() of it",
+        i);
+    if (!on_device) call->plan->bind_input(i, argument->raw());
+  }
+  if (on_device) [[unlikely]]
+    impl.bind_on_device(*call, arguments);
+  if (impl.options.plan.check_numerics) [[unlikely]]
+    impl.check_numbers(*call, arguments);
+  impl.arena->next_generation();
+  flush_subnormals_to_zero();
+  const TraceSpan span(impl.trace_number);
+  if (impl.options.plan.poison) [[unlikely]] {
+    call->plan->run_checked();
+  } else {
+    call->plan->run();
+  }
+  if (on_device) [[unlikely]]
+    impl.end_transfer(*call);
+  for (size_t i = 0; i < call->outputs.size(); ++i) call->outputs[i] = Tensor(call->output_impls[i]);
+  return call->outputs;
+}
+
+void CapturedFunction::prepare(const Signature& signature) {
+  std::shared_ptr<Impl> kept;
+  Impl& impl = this->impl();
+  const Calling calling(impl);
+  require(!impl.sealed, ErrorCode::kSealed, impl.options.name,
+          "is sealed; prepare signatures before sealing");
+  for (const auto& call : impl.calls) {
+    if (call->signature == signature) return;
+  }
+  kept = impl_;
+  PlannedCall* call = Impl::add_kept(kept, signature);
+  if (!impl.options.plan.device.is_cpu()) impl.make_ring(*call);
+}
+
+void CapturedFunction::seal() { impl().sealed = true; }
+bool CapturedFunction::sealed() const { return impl().sealed; }
+size_t CapturedFunction::plan_count() const { return impl().calls.size(); }
+size_t CapturedFunction::evictions() const { return impl().evictions; }
+const std::vector<TraceRecord>& CapturedFunction::traces() const { return impl().traces; }
+
+graph::Plan& CapturedFunction::plan() {
+  require(impl().newest != nullptr, ErrorCode::kInvalidArgument, impl().options.name,
+          "has not been called yet");
+  return *impl().newest->plan;
+}
+
+cuda::TransferStats CapturedFunction::transfer_stats() const {
+  cuda::TransferStats all;
+  for (const auto& call : impl().calls) {
+    if (call->ring) all.add(call->ring->stats());
+  }
+  return all;
+}
+
+const graph::PlanReport& CapturedFunction::plan_report() const {
+  require(impl().newest != nullptr, ErrorCode::kInvalidArgument, impl().options.name,
+          "has not been called yet");
+  return impl().newest->plan->report();
+}
+
+CapturedFunction::Planned CapturedFunction::largest_plan() const {
+  require(!impl().calls.empty(), ErrorCode::kInvalidArgument, impl().options.name, "has not been traced yet");
+  const auto largest = std::ranges::max_element(
+      impl().calls, {}, [](const auto& call) { return call->plan->report().arena_bytes; });
+  return {*(*largest)->graph, (*largest)->plan->report()};
+}
+
+const graph::Graph& CapturedFunction::graph() const {
+  require(impl().newest != nullptr, ErrorCode::kInvalidArgument, impl().options.name,
+          "has not been called yet");
+  return *impl().newest->graph;
+}
+
+std::string CapturedFunction::report() const {
+  std::string text =
+      fmt::format("captured '{}': {} plans in an arena of {} bytes, {} evicted{}\n", impl().options.name,
+                  impl().calls.size(), impl().arena ? impl().arena->size_bytes() : 0, impl().evictions,
+                  impl().sealed ? ", sealed" : "");
+  if (impl().turns_over()) text += fmt::format("  {}\n", impl().turnover_text(impl().call_count));
+  for (const auto& call : impl().calls) {
+    const graph::PlanReport& plan = call->plan->report();
+    text += fmt::format(
+        "  {}: {} nodes, {} kernels, arena {} bytes ({:.3f} of the lower bound), {} updates in place, "
+        "{} copied\n",
+        signature_str(call->signature), plan.nodes, plan.instructions, plan.arena_bytes, plan.arena_ratio(),
+        plan.updates_in_place, plan.updates_copied);
+    for (const graph::Value* value : call->graph->bound()) {
+      const std::optional<double> scalar = graph::constant_scalar(value);
+      text += scalar ? fmt::format("    frozen {} = {:g}\n", value->spec.str(), *scalar)
+                     : fmt::format("    {} {}\n", value->constant() ? "constant" : "bound by reference",
+                                   value->spec.str());
+    }
+  }
+  return text;
+}
+
+}  // namespace isochron

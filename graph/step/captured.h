@@ -1,0 +1,218 @@
+// `capture(fn)`: the user's way from a C++ function on tensors to a step that is traced once per signature,
+// planned into one arena, which its plans share, and replayed. Replaying makes no allocation, no node, no
+// plan.
+//
+// Threads: a captured function serves one call at a time, for its results lie in its one arena. It may be
+// called from any thread, one after the other, if the program orders the calls (a mutex, a join), which the
+// variables it changes need anyway. A call that comes while another runs, from a second thread or from within
+// (its own trace, an op's kernel), throws kCaptureViolation and leaves the running one alone. All other
+// members, moving and destroying included, want the same order, and nothing tells where it is missing; only
+// a trace that destroys or replaces its own function is found out: the call that traced throws
+// kCaptureViolation. Different captured functions may run on different threads at once if they share no
+// variable that one of them changes.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "isochron/core/tensor/signature.h"
+#include "isochron/graph/passes/passes.h"
+#include "isochron/graph/program/plan.h"
+#include "isochron/memory/cuda/transfer_stats.h"
+
+namespace isochron {
+
+struct CaptureOptions {
+  std::string name = "step";
+  graph::PassOptions passes = {};
+  graph::PlanOptions plan = {};
+  /// The most plans kept; the least recently used one goes when an unseen signature needs room. A loop over
+  /// more signatures than that traces at every call, which is told once, as an event kNotice
+  /// (core/telemetry/log.h), and in `report`.
+  size_t max_plans = 16;
+  /// Debug: a call throws kNotANumber at the first op whose result holds NaN or infinity, naming the op, its
+  /// layer and, of a gradient, the op that it is the gradient of; or at such an argument or trainable
+  /// variable. Every op is a kernel of its own then (of the passes only `precision` runs, and memory budgets
+  /// don't hold), so steps take longer. What was assigned before stays. Numbers that the function hides later
+  /// on, such as by `where`, count too.
+  bool check_numerics = false;
+  /// The most bytes the arena may take. Throws kOutOfMemory at planning beyond it.
+  size_t max_arena_bytes = size_t{1} << 40;
+};
+
+/// What one trace made, for reports.
+struct TraceRecord {
+  std::string signature;
+  int64_t trace_ns = 0;
+  int64_t passes_ns = 0;
+  int64_t plan_ns = 0;
+  size_t traced_nodes = 0;
+  size_t nodes = 0;
+  std::string changed;  // old and new signature side by side; empty for the first
+};
+
+/// The untyped core of a captured function.
+class CapturedFunction {
+ public:
+  using TraceFunction = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
+  CapturedFunction(TraceFunction function, CaptureOptions options);
+  ~CapturedFunction();
+  /// Of a function that was moved from, every member but assignment and destruction throws kInvalidArgument.
+  CapturedFunction(CapturedFunction&&) noexcept;
+  CapturedFunction& operator=(CapturedFunction&&) noexcept;
+
+  /// Replays the plan for the arguments' signature, tracing and planning first if it is new. The result is a
+  /// view of the arena, valid until the next call. Throws kSealed for a new signature after `seal`,
+  /// kCaptureViolation inside another capture and while another call runs (see above), kNotANumber under
+  /// `check_numerics`, and whatever the traced function throws.
+  std::span<const Tensor> call(std::span<const Tensor* const> arguments);
+  /// Traces and plans `signature` now, so that its first call costs no spike.
+  void prepare(const Signature& signature);
+  /// From now on an unseen signature is an error.
+  void seal();
+  bool sealed() const;
+
+  size_t plan_count() const;
+  size_t evictions() const;
+  const std::vector<TraceRecord>& traces() const;  // the newest 256
+  /// Of the plans that are kept, where they are for a device: what it cost to bring it arguments from the
+  /// CPU. These travel by way of a few slots of memory that both can reach, while the step before is computed
+  /// (memory/cuda/transfer_ring.h).
+  cuda::TransferStats transfer_stats() const;
+  /// The plan of the newest call. Throws kInvalidArgument before the first.
+  const graph::PlanReport& plan_report() const;
+  /// Running it again by hand reads the arguments of its last call, which must be alive.
+  graph::Plan& plan();
+  /// The plan that needs most memory, and its graph. Throws kInvalidArgument before the first trace.
+  struct Planned {
+    const graph::Graph& graph;
+    const graph::PlanReport& report;
+  };
+  Planned largest_plan() const;
+  /// The newest call's graph as planned.
+  const graph::Graph& graph() const;
+  /// For people: signatures, nodes, bound tensors, frozen scalars, arena and bound of each plan.
+  std::string report() const;
+
+ private:
+  struct Impl;
+  class Calling;
+  Impl& impl() const;
+  std::shared_ptr<Impl> impl_;  // of this one alone, and of a call that traces
+};
+
+namespace internal {
+
+inline void append_results(std::vector<Tensor>& results, const Tensor& tensor) { results.push_back(tensor); }
+inline void append_results(std::vector<Tensor>& results, const std::vector<Tensor>& tensors) {
+  results.insert(results.end(), tensors.begin(), tensors.end());
+}
+template <typename... Ts>
+void append_results(std::vector<Tensor>& results, const std::tuple<Ts...>& tensors) {
+  std::apply([&results](const auto&... tensor) { (append_results(results, tensor), ...); }, tensors);
+}
+template <typename A, typename B>
+void append_results(std::vector<Tensor>& results, const std::pair<A, B>& tensors) {
+  append_results(results, tensors.first);
+  append_results(results, tensors.second);
+}
+
+template <typename F>
+struct FunctionTraits : FunctionTraits<decltype(&F::operator())> {};
+template <typename C, typename R, typename... A>
+struct FunctionTraits<R (C::*)(A...) const> {
+  static constexpr size_t arity = sizeof...(A);
+  using Result = std::decay_t<R>;
+};
+template <typename C, typename R, typename... A>
+struct FunctionTraits<R (C::*)(A...)> : FunctionTraits<R (C::*)(A...) const> {};
+template <typename R, typename... A>
+struct FunctionTraits<R (*)(A...)> {
+  static constexpr size_t arity = sizeof...(A);
+  using Result = std::decay_t<R>;
+};
+
+template <typename F, size_t... I>
+std::vector<Tensor> call_with(F& function, std::span<const Tensor> arguments, std::index_sequence<I...>) {
+  std::vector<Tensor> results;
+  if constexpr (std::is_void_v<typename FunctionTraits<F>::Result>) {
+    function(arguments[I]...);
+  } else {
+    append_results(results, function(arguments[I]...));
+  }
+  return results;
+}
+
+}  // namespace internal
+
+/// A captured C++ function of N tensors that returns void, Tensor, a pair or tuple of tensors, or a vector of
+/// them. Calling it returns the same kind of thing: views valid until the next call (a vector comes back as a
+/// span).
+template <typename F>
+class Captured : public CapturedFunction {
+  using Traits = internal::FunctionTraits<std::decay_t<F>>;
+  using Result = typename Traits::Result;
+
+ public:
+  Captured(F function, CaptureOptions options)
+      : CapturedFunction(
+            [function = std::move(function)](std::span<const Tensor> arguments) mutable {
+              require(arguments.size() == Traits::arity, ErrorCode::kInvalidArgument, "capture",
+                      "the function takes {} tensors, the signature has {}", Traits::arity, arguments.size());
+              return internal::call_with(function, arguments, std::make_index_sequence<Traits::arity>{});
+            },
+            std::move(options)) {}
+
+  template <typename... Args>
+  auto operator()(const Args&... args) {
+    static_assert(sizeof...(Args) == Traits::arity, "the captured function takes another number of tensors");
+    static_assert((std::is_base_of_v<Tensor, Args> && ...),
+                  "the arguments of a captured function are tensors");
+    const std::array<const Tensor*, sizeof...(Args)> arguments{&static_cast<const Tensor&>(args)...};
+    const std::span<const Tensor> results = call(arguments);
+    if constexpr (std::is_void_v<Result>) {
+      return;
+    } else if constexpr (std::is_same_v<Result, Tensor>) {
+      return results[0];
+    } else if constexpr (std::is_same_v<Result, std::vector<Tensor>>) {
+      return results;
+    } else {
+      return [&results]<size_t... I>(std::index_sequence<I...>) { return Result{results[I]...}; }
+      (std::make_index_sequence<std::tuple_size_v<Result>>{});
+    }
+  }
+};
+
+/// Wraps `function` (a lambda or function pointer on `const Tensor&`). Nothing is traced before the first
+/// call.
+template <typename F>
+Captured<std::decay_t<F>> capture(F&& function, CaptureOptions options = {}) {
+  return Captured<std::decay_t<F>>(std::forward<F>(function), std::move(options));
+}
+
+/// The same, with every signature of `signatures` traced and planned at once (see data::Dataset::signatures),
+/// so that the odd last batch costs no spike. A template and a list, so that braces with designators, as in
+/// `capture(f, {.max_plans = 4})`, are options.
+template <typename F, std::convertible_to<const std::vector<Signature>&> Signatures>
+Captured<std::decay_t<F>> capture(F&& function, const Signatures& signatures, CaptureOptions options = {}) {
+  Captured<std::decay_t<F>> captured(std::forward<F>(function), std::move(options));
+  const std::vector<Signature>& list = signatures;
+  for (const Signature& signature : list) captured.prepare(signature);
+  return captured;
+}
+template <typename F>
+Captured<std::decay_t<F>> capture(F&& function, std::initializer_list<Signature> signatures,
+                                  CaptureOptions options = {}) {
+  return capture(std::forward<F>(function), std::vector<Signature>(signatures), std::move(options));
+}
+
+}  // namespace isochron

@@ -1,0 +1,14 @@
+// The text of an error: a plan doesn't fit into memory.
+#pragma once
+
+#include <string>
+
+#include "isochron/core/tensor/signature.h"
+#include "isochron/graph/program/plan.h"
+
+namespace isochron {
+
+/// What is live at the plan's fullest moment, and how many rows of a batch would fit into `available` bytes.
+std::string shortage_text(const graph::PlanReport& report, const Signature& signature, size_t available);
+
+}  // namespace isochron

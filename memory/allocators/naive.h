@@ -1,0 +1,29 @@
+// NaiveAllocator: every request goes straight to the system. The slow form that the pool and the plan are
+// compared with.
+#pragma once
+
+#include <atomic>
+
+#include "isochron/memory/allocators/allocator.h"
+
+namespace isochron {
+
+class NaiveAllocator final : public Allocator {
+ public:
+  NaiveAllocator();
+  ~NaiveAllocator() override;
+  void* allocate(size_t bytes, std::string_view tag) override;
+  void deallocate(void* pointer, size_t bytes) noexcept override;
+  /// Nothing to give: whatever is freed is gone at once.
+  size_t trim() override { return 0; }
+  AllocatorStats stats() const override;
+
+ private:
+  std::atomic<size_t> in_use_bytes_{0};
+  std::atomic<size_t> requested_bytes_{0};
+  std::atomic<size_t> peak_in_use_bytes_{0};
+  std::atomic<int64_t> live_allocations_{0};
+  std::atomic<int64_t> total_allocations_{0};
+};
+
+}  // namespace isochron

@@ -1,0 +1,270 @@
+#include "isochron/memory/planner/placement.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace isochron::internal {
+namespace {
+
+/// Range "raise to" and range maximum over sections. Heights only ever grow, so a raise needs no pushing
+/// down.
+class SkylineTree {
+ public:
+  explicit SkylineTree(int32_t sections) {
+    while (leaves_ < sections) leaves_ *= 2;
+    raised_.assign(2 * leaves_, 0);
+    highest_.assign(2 * leaves_, 0);
+  }
+  int64_t highest(int32_t lower, int32_t upper) const { return highest(1, 0, leaves_, lower, upper); }
+  void raise(int32_t lower, int32_t upper, int64_t height) { raise(1, 0, leaves_, lower, upper, height); }
+
+ private:
+  int64_t highest(size_t node, int32_t begin, int32_t end, int32_t lower, int32_t upper) const {
+    if (upper <= begin || end <= lower) return 0;
+    if (lower <= begin && end <= upper) return highest_[node];
+    const int32_t middle = begin + (end - begin) / 2;
+    return std::max(raised_[node], std::max(highest(2 * node, begin, middle, lower, upper),
+                                            highest(2 * node + 1, middle, end, lower, upper)));
+  }
+  void raise(size_t node, int32_t begin, int32_t end, int32_t lower, int32_t upper, int64_t height) {
+    if (upper <= begin || end <= lower) return;
+    highest_[node] = std::max(highest_[node], height);
+    if (lower <= begin && end <= upper) {
+      raised_[node] = std::max(raised_[node], height);
+      return;
+    }
+    const int32_t middle = begin + (end - begin) / 2;
+    raise(2 * node, begin, middle, lower, upper, height);
+    raise(2 * node + 1, middle, end, lower, upper, height);
+  }
+
+  int32_t leaves_ = 1;
+  std::vector<int64_t> raised_;   // all sections of the node are at least this high
+  std::vector<int64_t> highest_;  // the highest section of the node, ancestors' raises aside
+};
+
+/// A placed item, as the gap search sees it.
+struct Placed {
+  int64_t offset;
+  int64_t end;
+  int32_t lower;
+  int32_t upper;
+};
+
+/// Placed items by offset; finding those alive with an item is a walk over all. Best for small problems.
+class PlacedByOffset {
+ public:
+  explicit PlacedByOffset(const PlacementProblem& problem) : items_(problem.items) {
+    placed_.reserve(items_.size());
+  }
+  std::span<const Placed> overlapping(int32_t) const { return placed_; }
+  void insert(int32_t index, int64_t offset) {
+    const PlacementItem& item = items_[index];
+    const auto position = std::upper_bound(placed_.begin(), placed_.end(), offset,
+                                           [](int64_t value, const Placed& p) { return value < p.offset; });
+    placed_.insert(position, {offset, offset + item.size, item.lower, item.upper});
+  }
+
+ private:
+  std::span<const PlacementItem> items_;
+  std::vector<Placed> placed_;
+};
+
+/// Placed items in a tree over their start, each node with the latest end below it; those alive with an item
+/// are collected and sorted by offset. Best where few of many are alive together.
+class PlacedByTime {
+ public:
+  explicit PlacedByTime(const PlacementProblem& problem)
+      : items_(problem.items), rank_(items_.size()), by_start_(items_.size()), offsets_(items_.size()) {
+    std::iota(by_start_.begin(), by_start_.end(), 0);
+    std::sort(by_start_.begin(), by_start_.end(), [&](int32_t a, int32_t b) {
+      return std::pair(items_[a].lower, a) < std::pair(items_[b].lower, b);
+    });
+    for (size_t i = 0; i < by_start_.size(); ++i) rank_[by_start_[i]] = static_cast<int32_t>(i);
+    while (leaves_ < items_.size()) leaves_ *= 2;
+    latest_end_.assign(2 * leaves_, -1);
+  }
+  std::span<const Placed> overlapping(int32_t index) {
+    found_.clear();
+    collect(1, 0, leaves_, items_[index]);
+    std::sort(found_.begin(), found_.end(),
+              [](const Placed& a, const Placed& b) { return a.offset < b.offset; });
+    return found_;
+  }
+  void insert(int32_t index, int64_t offset) {
+    offsets_[index] = offset;
+    for (size_t node = leaves_ + rank_[index]; node > 0; node /= 2) {
+      latest_end_[node] = std::max(latest_end_[node], items_[index].upper);
+    }
+  }
+
+ private:
+  void collect(size_t node, size_t begin, size_t end, const PlacementItem& item) {
+    if (latest_end_[node] <= item.lower || items_[by_start_[begin]].lower >= item.upper) return;
+    if (end - begin == 1) {
+      const int32_t index = by_start_[begin];
+      const PlacementItem& other = items_[index];
+      found_.push_back({offsets_[index], offsets_[index] + other.size, other.lower, other.upper});
+      return;
+    }
+    const size_t middle = (begin + end) / 2;
+    collect(2 * node, begin, middle, item);
+    collect(2 * node + 1, middle, end, item);
+  }
+
+  std::span<const PlacementItem> items_;
+  std::vector<int32_t> rank_;      // of an item by start
+  std::vector<int32_t> by_start_;  // the inverse
+  std::vector<int64_t> offsets_;
+  size_t leaves_ = 1;
+  std::vector<int32_t> latest_end_;  // -1 where nothing is placed
+  std::vector<Placed> found_;
+};
+
+/// The lowest or the tightest gap for `item` among `placed`, which is sorted by offset.
+int64_t find_gap(const PlacementItem& item, std::span<const Placed> placed, Fit fit) {
+  int64_t top = 0;
+  int64_t best_offset = -1;
+  int64_t best_gap = std::numeric_limits<int64_t>::max();
+  for (const Placed& other : placed) {
+    if (other.lower >= item.upper || other.upper <= item.lower) continue;
+    const int64_t gap = other.offset - top;
+    if (gap >= item.size && gap < best_gap) {
+      if (fit == Fit::kLowest) return top;
+      best_gap = gap;
+      best_offset = top;
+    }
+    top = std::max(top, other.end);
+  }
+  return best_offset >= 0 ? best_offset : top;
+}
+
+template <typename PlacedSet>
+Placement place_with(const PlacementProblem& problem, std::span<const int32_t> order, Fit fit, int64_t limit,
+                     StepBudget& budget) {
+  PlacedSet placed(problem);
+  Placement result{std::vector<int64_t>(problem.items.size()), 0};
+  constexpr int64_t kStepsPerItem = std::is_same_v<PlacedSet, PlacedByOffset> ? 20 : 200;
+  constexpr int64_t kStepsPerOverlap = std::is_same_v<PlacedSet, PlacedByOffset> ? 1 : 20;
+  for (int32_t index : order) {
+    const std::span<const Placed> overlapping = placed.overlapping(index);
+    if (!budget.spend(kStepsPerItem + kStepsPerOverlap * static_cast<int64_t>(overlapping.size()))) return {};
+    const PlacementItem& item = problem.items[index];
+    const int64_t offset = find_gap(item, overlapping, fit);
+    if (offset + item.size > limit) return {};
+    result.offsets[index] = offset;
+    result.height = std::max(result.height, offset + item.size);
+    placed.insert(index, offset);
+  }
+  return result;
+}
+
+}  // namespace
+
+Placement place_skyline(const PlacementProblem& problem, std::span<const int32_t> order) {
+  SkylineTree skyline(problem.sections);
+  Placement result{std::vector<int64_t>(problem.items.size()), 0};
+  for (int32_t index : order) {
+    const PlacementItem& item = problem.items[index];
+    result.offsets[index] = skyline.highest(item.lower, item.upper);
+    skyline.raise(item.lower, item.upper, result.offsets[index] + item.size);
+    result.height = std::max(result.height, result.offsets[index] + item.size);
+  }
+  return result;
+}
+
+namespace {
+
+/// The free gaps below the open end of an arena, as a simple best-fit heap keeps them.
+class GapHeap {
+ public:
+  int64_t take(int64_t size) {
+    const auto tightest = by_size_.lower_bound({size, 0});
+    if (tightest != by_size_.end()) {
+      const auto [gap, offset] = *tightest;
+      erase(offset, gap);
+      if (gap > size) insert(offset + size, gap - size);
+      return offset;
+    }
+    // The gap at the open end grows as far as needed.
+    int64_t offset = end_;
+    if (!by_offset_.empty()) {
+      const auto [last, gap] = *by_offset_.rbegin();
+      if (last + gap == end_) {
+        erase(last, gap);
+        offset = last;
+      }
+    }
+    end_ = offset + size;
+    return offset;
+  }
+  void give(int64_t offset, int64_t size) {
+    const auto after = by_offset_.lower_bound(offset);
+    if (after != by_offset_.begin()) {
+      const auto [before_offset, before_size] = *std::prev(after);
+      if (before_offset + before_size == offset) {
+        erase(before_offset, before_size);
+        offset = before_offset;
+        size += before_size;
+      }
+    }
+    if (const auto next = by_offset_.find(offset + size); next != by_offset_.end()) {
+      const int64_t next_size = next->second;
+      erase(offset + size, next_size);
+      size += next_size;
+    }
+    insert(offset, size);
+  }
+  int64_t end() const { return end_; }
+
+ private:
+  void insert(int64_t offset, int64_t size) {
+    by_offset_.emplace(offset, size);
+    by_size_.emplace(size, offset);
+  }
+  void erase(int64_t offset, int64_t size) {
+    by_offset_.erase(offset);
+    by_size_.erase({size, offset});
+  }
+  std::map<int64_t, int64_t> by_offset_;
+  std::set<std::pair<int64_t, int64_t>> by_size_;
+  int64_t end_ = 0;
+};
+
+}  // namespace
+
+Placement place_in_time(const PlacementProblem& problem, bool backwards) {
+  const int32_t count = static_cast<int32_t>(problem.items.size());
+  const auto start = [&](int32_t i) { return backwards ? -problem.items[i].upper : problem.items[i].lower; };
+  const auto stop = [&](int32_t i) { return backwards ? -problem.items[i].lower : problem.items[i].upper; };
+  std::vector<int32_t> starts(count), stops(count);
+  std::iota(starts.begin(), starts.end(), 0);
+  stops = starts;
+  std::sort(starts.begin(), starts.end(), [&](int32_t a, int32_t b) {
+    return std::tuple(start(a), -problem.items[a].size, a) < std::tuple(start(b), -problem.items[b].size, b);
+  });
+  std::sort(stops.begin(), stops.end(),
+            [&](int32_t a, int32_t b) { return std::pair(stop(a), a) < std::pair(stop(b), b); });
+  GapHeap heap;
+  Placement result{std::vector<int64_t>(count), 0};
+  size_t next_stop = 0;
+  for (int32_t index : starts) {
+    for (; stop(stops[next_stop]) <= start(index); ++next_stop) {
+      heap.give(result.offsets[stops[next_stop]], problem.items[stops[next_stop]].size);
+    }
+    result.offsets[index] = heap.take(problem.items[index].size);
+  }
+  result.height = heap.end();
+  return result;
+}
+
+Placement place_greedily(const PlacementProblem& problem, std::span<const int32_t> order, Fit fit,
+                         int64_t limit, StepBudget& budget) {
+  constexpr size_t kSmall = 2048;
+  return problem.items.size() <= kSmall ? place_with<PlacedByOffset>(problem, order, fit, limit, budget)
+                                        : place_with<PlacedByTime>(problem, order, fit, limit, budget);
+}
+
+}  // namespace isochron::internal

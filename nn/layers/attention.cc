@@ -1,0 +1,68 @@
+#include "isochron/nn/layers/attention.h"
+
+#include "isochron/ops/matmul/matmul.h"
+#include "isochron/ops/shape/shape_ops.h"
+#include "isochron/ops/shape/slicing.h"
+
+namespace isochron::nn {
+namespace {
+
+/// The heads of keys; throws unless they divide those of queries, which must divide the width.
+int64_t checked_key_heads(int64_t width, int64_t heads, const MultiHeadAttentionOptions& options) {
+  const int64_t key_heads = options.key_value_heads == 0 ? heads : options.key_value_heads;
+  require(heads >= 1 && width >= 1 && width % heads == 0, ErrorCode::kInvalidArgument, "multi_head_attention",
+          "{} heads don't divide a width of {}", heads, width);
+  require(key_heads >= 1 && heads % key_heads == 0, ErrorCode::kInvalidArgument, "multi_head_attention",
+          "{} heads of keys don't divide {} heads of queries", key_heads, heads);
+  return key_heads;
+}
+
+Dense dense(int64_t units, const MultiHeadAttentionOptions& options) {
+  return Dense(units, Activation::kNone,
+               {.bias = options.bias, .kernel_initializer = options.kernel_initializer});
+}
+
+void require_sequence(const Tensor& x, std::string_view where) {
+  require(x.rank() == 3, ErrorCode::kShapeMismatch, where, "expected (samples, length, width), got {}",
+          x.spec().str());
+}
+
+}  // namespace
+
+MultiHeadAttention::MultiHeadAttention(int64_t width, int64_t heads, MultiHeadAttentionOptions options)
+    : width_(width),
+      heads_(heads),
+      key_heads_(checked_key_heads(width, heads, options)),
+      causal_(options.causal),
+      query_key_value_(dense(width / heads * (heads + 2 * key_heads_), options)),
+      output_(dense(width, options)) {}
+
+Tensor MultiHeadAttention::forward(const Tensor& x, const Tensor& key_mask) {
+  require_sequence(x, kind());
+  const Tensor qkv =
+      reshape(query_key_value_(x), {x.extent(0), x.extent(1), heads_ + 2 * key_heads_, width_ / heads_});
+  const Tensor heads = packed_attention(qkv, heads_, key_heads_, {.causal = causal_, .key_mask = key_mask});
+  return output_(reshape(heads, {x.extent(0), x.extent(1), width_}));
+}
+
+CrossAttention::CrossAttention(int64_t width, int64_t heads, MultiHeadAttentionOptions options)
+    : width_(width),
+      heads_(heads),
+      key_heads_(checked_key_heads(width, heads, options)),
+      causal_(options.causal),
+      query_(dense(width, options)),
+      key_value_(dense(2 * width / heads * key_heads_, options)),
+      output_(dense(width, options)) {}
+
+Tensor CrossAttention::forward(const Tensor& x, const Tensor& memory, const Tensor& key_mask) {
+  require_sequence(x, kind());
+  require_sequence(memory, kind());
+  const Tensor q = reshape(query_(x), {x.extent(0), x.extent(1), heads_, width_ / heads_});
+  const Tensor kv =
+      reshape(key_value_(memory), {memory.extent(0), memory.extent(1), 2 * key_heads_, width_ / heads_});
+  const Tensor heads = attention(q, narrow(kv, 2, 0, key_heads_), narrow(kv, 2, key_heads_, key_heads_),
+                                 {.causal = causal_, .key_mask = key_mask});
+  return output_(reshape(heads, {x.extent(0), x.extent(1), width_}));
+}
+
+}  // namespace isochron::nn

@@ -1,0 +1,92 @@
+#include "isochron/nn/layers/embedding.h"
+
+#include <algorithm>
+
+#include "isochron/ops/matmul/matmul.h"
+
+namespace isochron::nn {
+namespace {
+
+template <typename Options>
+void check_table(std::string_view where, int64_t count, int64_t width, const Options& options) {
+  require(count >= 1 && width >= 1, ErrorCode::kInvalidArgument, where,
+          "count and width must be >= 1, got {} and {}", count, width);
+  require(is_floating(options.dtype), ErrorCode::kInvalidArgument, where,
+          "the table must be floating, got {}", dtype_name(options.dtype));
+  if (!options.padding_idx) return;
+  require(*options.padding_idx >= -count && *options.padding_idx < count, ErrorCode::kOutOfRange, where,
+          "padding_idx {} is no row of {}", *options.padding_idx, count);
+}
+
+/// What `options` say, but that the padding's row begins as zeros.
+template <typename Options>
+Initializer initializer_of(const Options& options) {
+  if (!options.padding_idx) return options.initializer;
+  return [inner = options.initializer, padding = *options.padding_idx](const Shape& shape, Rng& rng) {
+    std::vector<double> values = inner(shape, rng);
+    const int64_t row = padding < 0 ? padding + shape[0] : padding;
+    std::fill_n(values.begin() + row * shape[1], shape[1], 0.0);
+    return values;
+  };
+}
+
+}  // namespace
+
+Embedding::Embedding(int64_t count, int64_t width, EmbeddingOptions options)
+    : count_(count), width_(width), options_(std::move(options)) {
+  check_table("embedding", count, width, options_);
+}
+
+void Embedding::build_table() {
+  if (!table_.defined())
+    table_ = make_parameter("embeddings", {options_.dtype, {count_, width_}}, initializer_of(options_));
+}
+
+Tensor Embedding::forward(const Tensor& x) {
+  build_table();
+  return embedding(table_, x, {.padding_idx = options_.padding_idx, .sparse = options_.sparse});
+}
+
+Tensor Embedding::scores(const Tensor& x) {
+  const Scope scope = enter();
+  build_table();
+  return matmul(x, table_, false, true);
+}
+
+EmbeddingBag::EmbeddingBag(int64_t count, int64_t width, EmbeddingBagOptions options)
+    : count_(count), width_(width), options_(std::move(options)) {
+  check_table("embedding_bag", count, width, options_);
+  require(!options_.sparse || options_.mode != BagMode::kMax, ErrorCode::kInvalidArgument, "embedding_bag",
+          "the gradient of BagMode::kMax is dense; leave `sparse` out");
+}
+
+void EmbeddingBag::build_table() {
+  if (!table_.defined())
+    table_ = make_parameter("embeddings", {options_.dtype, {count_, width_}}, initializer_of(options_));
+}
+
+BagOptions EmbeddingBag::bag_options() const {
+  return {.mode = options_.mode,
+          .padding_idx = options_.padding_idx,
+          .sparse = options_.sparse,
+          .include_last_offset = options_.include_last_offset};
+}
+
+Tensor EmbeddingBag::forward(const Tensor& x) {
+  build_table();
+  return embedding_bag(table_, x, bag_options());
+}
+
+Tensor EmbeddingBag::weighted(const Tensor& x, const Tensor& weights) {
+  const Scope scope = enter();
+  build_table();
+  return embedding_bag(table_, x, bag_options(), weights);
+}
+
+Tensor EmbeddingBag::cut(const Tensor& x, const Tensor& offsets, const Tensor& weights) {
+  const Scope scope = enter();
+  build_table();
+  return embedding_bag(table_, x, offsets, bag_options(), weights);
+}
+
+}  // namespace isochron::nn

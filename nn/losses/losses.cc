@@ -1,0 +1,323 @@
+#include "isochron/nn/losses/losses.h"
+
+#include <cmath>
+
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/indexing/indexing.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/reduction/softmax.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/shape_ops.h"
+
+namespace isochron::nn {
+namespace {
+
+void require_one_shape(const Tensor& prediction, const Tensor& target, std::string_view loss) {
+  require(prediction.defined() && target.defined(), ErrorCode::kInvalidArgument, loss,
+          "an operand is undefined");
+  if (!(prediction.shape() == target.shape()) || prediction.rank() == 0) {
+    fail(ErrorCode::kShapeMismatch, loss,
+         "predictions are {}, targets {}; both must be (N, ...), reshape one", prediction.spec().str(),
+         target.spec().str());
+  }
+}
+
+/// For losses of whole vectors, (N, ..., C).
+void require_vectors(const Tensor& prediction, const Tensor& target, std::string_view loss) {
+  require_one_shape(prediction, target, loss);
+  require(prediction.rank() >= 2, ErrorCode::kShapeMismatch, loss, "operands must be (N, ..., C), got {}",
+          prediction.spec().str());
+}
+
+/// prediction - target, of equal specs.
+Tensor error_of(const Tensor& prediction, const Tensor& target, std::string_view loss) {
+  require_one_shape(prediction, target, loss);
+  return prediction - target;
+}
+
+void require_samples(const Tensor& losses) {
+  require(losses.elems() > 0, ErrorCode::kInvalidArgument, "loss",
+          "the batch is empty: losses are {}; leave empty batches out", losses.spec().str());
+}
+
+/// Sample weights (N) as (N, 1, ...) for losses (N, ...).
+Tensor sample_column(const Tensor& weights, const Tensor& losses) {
+  require(weights.shape() == Shape{losses.extent(0)}, ErrorCode::kShapeMismatch, "loss",
+          "sample weights are {}, the losses {}", weights.shape().str(), losses.shape().str());
+  Shape column = losses.shape();
+  for (int axis = 1; axis < column.rank(); ++axis) column[axis] = 1;
+  return losses.rank() == 1 ? weights : reshape(weights, column);
+}
+
+/// The losses within each sample reduced.
+Tensor within_samples(const Tensor& losses, Reduction per_sample) {
+  Axes inner;
+  for (int axis = 1; axis < losses.rank(); ++axis) inner.push_back(axis);
+  switch (per_sample) {
+    case Reduction::kMean:
+      return inner.empty() ? losses : mean(losses, inner);
+    case Reduction::kSum:
+      return inner.empty() ? losses : sum(losses, inner);
+    case Reduction::kNone:
+      return losses;
+    default:
+      fail(ErrorCode::kInvalidArgument, "loss",
+           "within a sample losses are averaged, summed or kept (kMean, kSum, kNone), not {}",
+           static_cast<int>(per_sample));
+  }
+}
+
+}  // namespace
+
+Tensor reduce_losses(const Tensor& losses, const LossOptions& options) {
+  require(losses.defined(), ErrorCode::kInvalidArgument, "loss", "the losses are undefined");
+  require_samples(losses);
+  const Tensor& weights = options.sample_weights;
+  const bool mean_of_all =
+      options.reduction == Reduction::kMean && options.per_sample == Reduction::kMean && !weights.defined();
+  if (mean_of_all) return mean(losses);  // the mean of means of equally many
+  Tensor weighted = within_samples(losses, options.per_sample);
+  Tensor column;
+  if (weights.defined()) {
+    column = sample_column(weights, weighted);
+    weighted = weighted * column;
+  }
+  switch (options.reduction) {
+    case Reduction::kMean:
+      return mean(weighted);
+    case Reduction::kSum:
+      return sum(weighted);
+    case Reduction::kNone:
+      return weighted;
+    case Reduction::kWeightedMean:
+      require(weights.defined(), ErrorCode::kInvalidArgument, "loss",
+              "a weighted mean needs sample weights; use the mean");
+      return sum(weighted) / sum(weighted.rank() == 1 ? weights : broadcast_to(column, weighted.shape()));
+  }
+  fail(ErrorCode::kInvalidArgument, "loss", "reduction {} does not exist",
+       static_cast<int>(options.reduction));
+}
+
+namespace {
+
+/// Losses of rows, (N, ...).
+struct Rows {
+  Tensor losses;
+  Tensor counted = {};  // 1 or, for rows that are left out, 0; undefined: all 1
+  Tensor weights = {};  // by class; undefined: all 1
+};
+
+/// The rows' losses reduced. Where rows are left out or weighed, means divide by what counts of all rows,
+/// unless those of a sample are summed.
+Tensor reduce_rows(const Rows& rows, const LossOptions& options) {
+  const bool weighted = options.reduction == Reduction::kWeightedMean;
+  const bool mean_of_rows = options.reduction == Reduction::kMean && options.per_sample != Reduction::kSum;
+  if (!(weighted && rows.weights.defined()) && !(rows.counted.defined() && (weighted || mean_of_rows))) {
+    return reduce_losses(rows.losses, options);
+  }
+  require_samples(rows.losses);
+  Tensor losses = rows.losses;
+  Tensor divisors = rows.counted;
+  const auto times = [](const Tensor& a, const Tensor& b) { return a.defined() ? a * b : b; };
+  if (weighted && rows.weights.defined()) divisors = times(divisors, rows.weights);
+  if (options.sample_weights.defined()) {
+    const Tensor column = sample_column(options.sample_weights, losses);
+    losses = losses * column;
+    if (weighted) divisors = times(divisors, broadcast_to(column, losses.shape()));
+  }
+  const Tensor divisor = sum(divisors);
+  return sum(losses) / where(equal(divisor, scalar(0, divisor.dtype())), scalar(1, divisor.dtype()), divisor);
+}
+
+}  // namespace
+
+Tensor mean_squared_error(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
+  return reduce_losses(square(error_of(prediction, target, "mean_squared_error")), options);
+}
+
+Tensor mean_absolute_error(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
+  return reduce_losses(abs(error_of(prediction, target, "mean_absolute_error")), options);
+}
+
+Tensor huber(const Tensor& prediction, const Tensor& target, double delta, const LossOptions& options) {
+  require(delta > 0, ErrorCode::kInvalidArgument, "huber", "delta must be > 0, got {}", delta);
+  const Tensor size = abs(error_of(prediction, target, "huber"));
+  const Tensor near = square(size) * 0.5;
+  const Tensor far = size * delta - 0.5 * delta * delta;
+  return reduce_losses(where(size <= delta, near, far), options);
+}
+
+Tensor log_cosh(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
+  const Tensor error = error_of(prediction, target, "log_cosh");
+  return reduce_losses(error + softplus(error * -2.0) - std::log(2.0), options);
+}
+
+Tensor cosine_similarity_loss(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
+  require_vectors(prediction, target, "cosine_similarity_loss");
+  constexpr double kSmallestSquare = 1e-12;
+  const auto inverse_length = [](const Tensor& x) {
+    return rsqrt(maximum(sum(square(x), {-1}), kSmallestSquare));
+  };
+  const Tensor products = sum(prediction * target, {-1});
+  return reduce_rows({-products * inverse_length(prediction) * inverse_length(target)}, options);
+}
+
+Tensor kl_divergence(const Tensor& probabilities, const Tensor& targets, const LossOptions& options) {
+  require_vectors(probabilities, targets, "kl_divergence");
+  constexpr double kSmallest = 1e-7;
+  const Tensor t = clip(targets, kSmallest, 1);
+  return reduce_rows({sum(t * log(t / clip(probabilities, kSmallest, 1)), {-1})}, options);
+}
+
+Tensor kl_divergence_from_logits(const Tensor& logits, const Tensor& targets, const LossOptions& options) {
+  require_vectors(logits, targets, "kl_divergence_from_logits");
+  const Tensor one = scalar(1, targets.dtype());
+  const Tensor log_targets = log(where(targets > 0.0, targets, one));  // so that 0 log 0 is 0
+  return reduce_rows({sum(targets * (log_targets - log_softmax(logits)), {-1})}, options);
+}
+
+namespace {
+
+void require_smoothing(double smoothing, std::string_view loss) {
+  require(smoothing >= 0 && smoothing <= 1, ErrorCode::kInvalidArgument, loss,
+          "the label smoothing must lie in [0, 1], got {}", smoothing);
+}
+
+/// The functions of ops that compute a cross-entropy, from logits or probabilities.
+struct CrossEntropy {
+  std::string_view name;
+  Tensor (*from_labels)(const Tensor& prediction, const Tensor& labels);
+  Tensor (*from_targets)(const Tensor& prediction, const Tensor& targets);
+};
+constexpr CrossEntropy kFromLogits = {"softmax_cross_entropy", isochron::sparse_softmax_cross_entropy,
+                                      isochron::softmax_cross_entropy};
+constexpr CrossEntropy kFromProbabilities = {"categorical_cross_entropy",
+                                             isochron::sparse_categorical_cross_entropy,
+                                             isochron::categorical_cross_entropy};
+
+void check_options(const Tensor& prediction, const CrossEntropyOptions& options, std::string_view loss) {
+  require_smoothing(options.label_smoothing, loss);
+  require(prediction.defined() && prediction.rank() >= 2, ErrorCode::kShapeMismatch, loss,
+          "predictions must be (N, ..., C), got {}",
+          prediction.defined() ? prediction.spec().str() : "an undefined tensor");
+  const Tensor& weights = options.class_weights;
+  if (!weights.defined()) return;
+  require(weights.shape() == Shape{prediction.extent(-1)}, ErrorCode::kShapeMismatch, loss,
+          "class weights are {}, the predictions {}", weights.spec().str(), prediction.spec().str());
+  require(weights.dtype() == prediction.dtype(), ErrorCode::kDtypeMismatch, loss,
+          "class weights are {}, the predictions {}; cast one", weights.spec().str(),
+          prediction.spec().str());
+}
+
+/// Losses are linear in the targets, so smoothing and class weights go into these.
+Tensor dense_losses(const CrossEntropy& loss, const Tensor& prediction, const Tensor& targets,
+                    const CrossEntropyOptions& options) {
+  Tensor t = targets;
+  const double smoothing = options.label_smoothing;
+  if (smoothing > 0) t = t * (1 - smoothing) + smoothing / static_cast<double>(prediction.extent(-1));
+  if (options.class_weights.defined()) t = t * options.class_weights;
+  return loss.from_targets(prediction, t);
+}
+
+Tensor dense_cross_entropy(const CrossEntropy& loss, const Tensor& prediction, const Tensor& targets,
+                           const CrossEntropyOptions& options) {
+  check_options(prediction, options, loss.name);
+  require_one_shape(prediction, targets, loss.name);
+  require(!options.ignore_index, ErrorCode::kInvalidArgument, loss.name,
+          "ignore_index needs labels; give rows of target distributions the sample weight 0");
+  Rows rows{dense_losses(loss, prediction, targets, options)};
+  if (options.class_weights.defined()) rows.weights = sum(targets * options.class_weights, {-1});
+  return reduce_rows(rows, {options.reduction, options.sample_weights, options.per_sample});
+}
+
+Tensor sparse_cross_entropy(const CrossEntropy& loss, const Tensor& prediction, const Tensor& labels,
+                            const CrossEntropyOptions& options) {
+  check_options(prediction, options, loss.name);
+  require(labels.defined() && is_integer(labels.dtype()), ErrorCode::kDtypeMismatch, loss.name,
+          "labels must be integers, got {}", labels.defined() ? labels.spec().str() : "an undefined tensor");
+  const DType dtype = prediction.dtype();
+  Tensor index = cast(labels, DType::kI64);
+  Tensor kept;
+  if (options.ignore_index) {
+    kept = not_equal(index, constant(full({}, static_cast<double>(*options.ignore_index), DType::kI64)));
+    index = where(kept, index, scalar(0, DType::kI64));
+  }
+  Rows rows;
+  if (options.class_weights.defined()) rows.weights = gather(options.class_weights, index);
+  if (options.label_smoothing > 0) {
+    rows.losses = dense_losses(loss, prediction, one_hot(index, prediction.extent(-1), dtype), options);
+  } else {
+    rows.losses = loss.from_labels(prediction, index);
+    if (rows.weights.defined()) rows.losses = rows.losses * rows.weights;
+  }
+  if (kept.defined()) {
+    rows.losses = where(kept, rows.losses, scalar(0, dtype));
+    rows.counted = cast(kept, dtype);
+  }
+  return reduce_rows(rows, {options.reduction, options.sample_weights, options.per_sample});
+}
+
+/// Targets smoothed towards one half.
+Tensor smoothed(const Tensor& targets, double smoothing, std::string_view loss) {
+  require_smoothing(smoothing, loss);
+  return smoothing > 0 ? targets * (1 - smoothing) + smoothing / 2 : targets;
+}
+
+/// `weight`, once it is known to fit.
+Tensor require_broadcast(const Tensor& weight, const Tensor& prediction, std::string_view loss) {
+  require(broadcast_shapes(weight.shape(), prediction.shape(), loss) == prediction.shape(),
+          ErrorCode::kShapeMismatch, loss, "the positive weight {} must broadcast to the predictions {}",
+          weight.spec().str(), prediction.spec().str());
+  return weight;
+}
+
+}  // namespace
+
+Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels,
+                                    const CrossEntropyOptions& options) {
+  return sparse_cross_entropy(kFromLogits, logits, labels, options);
+}
+
+Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& targets,
+                             const CrossEntropyOptions& options) {
+  return dense_cross_entropy(kFromLogits, logits, targets, options);
+}
+
+Tensor sparse_categorical_cross_entropy(const Tensor& probabilities, const Tensor& labels,
+                                        const CrossEntropyOptions& options) {
+  return sparse_cross_entropy(kFromProbabilities, probabilities, labels, options);
+}
+
+Tensor categorical_cross_entropy(const Tensor& probabilities, const Tensor& targets,
+                                 const CrossEntropyOptions& options) {
+  return dense_cross_entropy(kFromProbabilities, probabilities, targets, options);
+}
+
+Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
+                            const BinaryCrossEntropyOptions& options) {
+  constexpr std::string_view kName = "binary_cross_entropy";
+  require_one_shape(probabilities, targets, kName);
+  const Tensor t = smoothed(targets, options.label_smoothing, kName);
+  Tensor losses = isochron::binary_cross_entropy(probabilities, t);
+  if (options.positive_weight.defined()) {
+    const Tensor weight = require_broadcast(options.positive_weight, probabilities, kName);
+    // What a target of 1 alone costs, t times, is there once already.
+    losses = losses + (weight - 1.0) * t * isochron::binary_cross_entropy(probabilities, ones_like(t));
+  }
+  return reduce_losses(losses, {options.reduction, options.sample_weights, options.per_sample});
+}
+
+Tensor binary_cross_entropy_from_logits(const Tensor& logits, const Tensor& targets,
+                                        const BinaryCrossEntropyOptions& options) {
+  constexpr std::string_view kName = "binary_cross_entropy_from_logits";
+  require_one_shape(logits, targets, kName);
+  const Tensor t = smoothed(targets, options.label_smoothing, kName);
+  Tensor losses = isochron::binary_cross_entropy_from_logits(logits, t);
+  if (options.positive_weight.defined()) {
+    const Tensor weight = require_broadcast(options.positive_weight, logits, kName);
+    losses = losses + (weight - 1.0) * t * softplus(-logits);
+  }
+  return reduce_losses(losses, {options.reduction, options.sample_weights, options.per_sample});
+}
+
+}  // namespace isochron::nn

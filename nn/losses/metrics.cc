@@ -1,0 +1,203 @@
+#include "isochron/nn/losses/metrics.h"
+
+#include <cmath>
+#include <limits>
+
+#include "isochron/core/telemetry/sealed.h"
+#include "isochron/graph/capture/apply.h"
+#include "isochron/graph/capture/capture.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/indexing/indexing.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/shape_ops.h"
+
+namespace isochron::nn {
+namespace {
+
+void require_same_shape(const Tensor& prediction, const Tensor& target, std::string_view metric) {
+  require(prediction.shape() == target.shape(), ErrorCode::kShapeMismatch, metric,
+          "predictions are {}, targets {}; reshape one", prediction.spec().str(), target.spec().str());
+}
+
+void require_labels(const Tensor& scores, const Tensor& labels) {
+  const bool fit =
+      scores.rank() >= 2 &&
+      labels.shape() == Shape(scores.shape().span().first(static_cast<size_t>(scores.rank() - 1)));
+  require(fit, ErrorCode::kShapeMismatch, "accuracy",
+          "scores must be (N, ..., classes) and labels (N, ...), got {} and {}", scores.spec().str(),
+          labels.spec().str());
+  require(labels.dtype() == DType::kI64 || labels.dtype() == DType::kI32, ErrorCode::kDtypeMismatch,
+          "accuracy", "labels must be i32 or i64, got {}", labels.spec().str());
+}
+
+/// The classes that target distributions stand for.
+Tensor labels_of(const Tensor& scores, const Tensor& targets) {
+  require_same_shape(scores, targets, "accuracy");
+  require(scores.rank() >= 2, ErrorCode::kShapeMismatch, "accuracy",
+          "scores must be (N, ..., classes), got {}", scores.spec().str());
+  return argmax(targets, -1);
+}
+
+Tensor as_numbers(const Tensor& truths) { return cast(truths, DType::kF32); }
+
+Tensor hits(const Tensor& scores, const Tensor& labels) {
+  require_labels(scores, labels);
+  return as_numbers(equal(argmax(scores, -1), cast(labels, DType::kI64)));
+}
+
+}  // namespace
+
+Metric::Metric(std::initializer_list<std::pair<std::string, Shape>> sums) {
+  for (const auto& [name, shape] : sums) state_.emplace_back(zeros(shape, DType::kF64), name, false);
+}
+
+void Metric::reset() {
+  for (const Variable& sum : state_) sum.assign(zeros(sum.shape(), DType::kF64));
+}
+
+Tensor Metric::sum_of(size_t index) const {
+  require(graph::Capture::current() == nullptr, ErrorCode::kCaptureViolation, "metric",
+          "result() is read between steps, not in a capture");
+  const UnsealedScope reading;  // of a device, which takes memory for it
+  return to_device(state_[index].tensor(), {});
+}
+
+void Metric::add_to(size_t index, const Tensor& amount) const {
+  state_[index].assign(state_[index].tensor() + cast(amount, DType::kF64));
+}
+
+Tensor weight_column(const Tensor& sample_weights, const Shape& shape, std::string_view metric) {
+  Shape column = shape;
+  for (int axis = 1; axis < column.rank(); ++axis) column[axis] = 1;
+  if (!sample_weights.defined()) return constant(full(column, 1, DType::kF64));
+  require(shape.rank() >= 1 && sample_weights.shape() == Shape{shape[0]}, ErrorCode::kShapeMismatch, metric,
+          "sample weights are {}, the values {}", sample_weights.shape().str(), shape.str());
+  return cast(reshape(sample_weights, column), DType::kF64);
+}
+
+MeanMetric::MeanMetric(Finish finish) : Metric({{"total", {}}, {"weight", {}}}), finish_(finish) {}
+
+double MeanMetric::result() const {
+  const double total = sum_of(0).item<double>();
+  const double weight = sum_of(1).item<double>();
+  if (weight == 0) return std::numeric_limits<double>::quiet_NaN();
+  return finish_ == Finish::kMean ? total / weight : std::sqrt(total / weight);
+}
+
+void MeanMetric::add(const Tensor& values, const Tensor& sample_weights) {
+  if (!sample_weights.defined()) {
+    add_to(0, sum(values));
+    add_to(1, scalar(static_cast<double>(values.elems()), DType::kF64));
+    return;
+  }
+  const Tensor weights = weight_column(sample_weights, values.shape(), "metric");
+  const double per_sample =
+      static_cast<double>(values.elems()) / static_cast<double>(std::max<int64_t>(values.extent(0), 1));
+  add_to(0, sum(cast(values, DType::kF64) * weights));
+  add_to(1, sum(weights) * per_sample);
+}
+
+void BinaryAccuracy::update(const Tensor& prediction, const Tensor& target, const Tensor& sample_weights) {
+  require_same_shape(prediction, target, "binary_accuracy");
+  const Tensor positive = as_numbers(prediction > threshold_);
+  add(as_numbers(equal(positive, as_numbers(target))), sample_weights);
+}
+
+void SparseCategoricalAccuracy::update(const Tensor& scores, const Tensor& labels,
+                                       const Tensor& sample_weights) {
+  add(hits(scores, labels), sample_weights);
+}
+
+void CategoricalAccuracy::update(const Tensor& scores, const Tensor& targets, const Tensor& sample_weights) {
+  add(hits(scores, labels_of(scores, targets)), sample_weights);
+}
+
+SparseTopKCategoricalAccuracy::SparseTopKCategoricalAccuracy(int64_t k) : k_(k) {
+  require(k >= 1, ErrorCode::kInvalidArgument, "top_k_accuracy", "k must be >= 1, got {}", k);
+}
+
+void SparseTopKCategoricalAccuracy::update(const Tensor& scores, const Tensor& labels,
+                                           const Tensor& sample_weights) {
+  require_labels(scores, labels);
+  const Tensor at_label = one_hot(cast(labels, DType::kI64), scores.extent(-1), DType::kBool);
+  const Tensor lowest =
+      constant(full({}, -std::numeric_limits<double>::infinity(), scores.dtype()));  // loses to any score
+  const Tensor own = max(where(at_label, scores, lowest), {-1}, true);
+  const Tensor larger = sum(as_numbers(scores > own), {-1}, true);
+  const Tensor hit = logical_and(larger < static_cast<double>(k_), is_finite(own));
+  add(as_numbers(reshape(hit, labels.shape())), sample_weights);
+}
+
+void TopKCategoricalAccuracy::update(const Tensor& scores, const Tensor& targets,
+                                     const Tensor& sample_weights) {
+  SparseTopKCategoricalAccuracy::update(scores, labels_of(scores, targets), sample_weights);
+}
+
+void MeanAbsoluteError::update(const Tensor& prediction, const Tensor& target, const Tensor& sample_weights) {
+  require_same_shape(prediction, target, "mean_absolute_error");
+  add(abs(prediction - target), sample_weights);
+}
+
+void MeanSquaredError::update(const Tensor& prediction, const Tensor& target, const Tensor& sample_weights) {
+  require_same_shape(prediction, target, "mean_squared_error");
+  add(square(prediction - target), sample_weights);
+}
+
+void RootMeanSquaredError::update(const Tensor& prediction, const Tensor& target,
+                                  const Tensor& sample_weights) {
+  require_same_shape(prediction, target, "root_mean_squared_error");
+  add(square(prediction - target), sample_weights);
+}
+
+namespace {
+enum R2Sum : size_t { kWeight, kMean, kDeviations, kErrors };
+}  // namespace
+
+R2Score::R2Score(int64_t outputs)
+    : Metric({{"weight", {}},
+              {"mean", {std::max<int64_t>(outputs, 0)}},
+              {"deviations", {std::max<int64_t>(outputs, 0)}},
+              {"errors", {std::max<int64_t>(outputs, 0)}}}),
+      outputs_(outputs) {
+  require(outputs >= 1, ErrorCode::kInvalidArgument, "r2_score", "outputs must be >= 1, got {}", outputs);
+}
+
+void R2Score::update(const Tensor& prediction, const Tensor& target, const Tensor& sample_weights) {
+  require_same_shape(prediction, target, "r2_score");
+  const bool fit = (prediction.rank() == 2 && prediction.extent(1) == outputs_) ||
+                   (prediction.rank() == 1 && outputs_ == 1);
+  require(fit, ErrorCode::kShapeMismatch, "r2_score", "expected (N, {}), got {}", outputs_,
+          prediction.spec().str());
+  const Shape rows{prediction.extent(0), outputs_};
+  const Tensor p = cast(reshape(prediction, rows), DType::kF64);
+  const Tensor t = cast(reshape(target, rows), DType::kF64);
+  const Tensor weights = weight_column(sample_weights, rows, "r2_score");
+  const auto at_least_some = [](const Tensor& weight) {
+    return where(equal(weight, scalar(0, DType::kF64)), scalar(1, DType::kF64), weight);
+  };
+  const Tensor weight = sum(weights);
+  const Tensor mean = sum(weights * t, {0}) / at_least_some(weight);
+  const Tensor deviations = sum(weights * square(t - mean), {0});
+  const Tensor before = state()[kWeight].tensor();
+  const Tensor share = weight / at_least_some(before + weight);
+  const Tensor shift = mean - state()[kMean].tensor();
+  const Tensor between = square(shift) * before * share;
+  add_to(kMean, shift * share);
+  add_to(kDeviations, deviations + between);
+  add_to(kErrors, sum(weights * square(t - p), {0}));
+  add_to(kWeight, weight);
+}
+
+double R2Score::result() const {
+  if (sum_of(kWeight).item<double>() == 0) return std::numeric_limits<double>::quiet_NaN();
+  const Tensor of_deviations = sum_of(kDeviations), of_errors = sum_of(kErrors);
+  const auto deviations = of_deviations.span<double>(), errors = of_errors.span<double>();
+  double total = 0;
+  for (size_t i = 0; i < errors.size(); ++i) {
+    total += deviations[i] > 0 ? 1 - errors[i] / deviations[i] : errors[i] == 0 ? 1.0 : 0.0;
+  }
+  return total / static_cast<double>(errors.size());
+}
+
+}  // namespace isochron::nn

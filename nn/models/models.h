@@ -1,0 +1,61 @@
+// Small reference models; larger ones have headers of their own (nn/models/resnet.h, nn/models/gpt.h).
+#pragma once
+
+#include "isochron/nn/layers/layers.h"
+#include "isochron/nn/layers/recurrent.h"
+#include "isochron/nn/module/sequential.h"
+
+namespace isochron::nn {
+
+/// Dense layers of these widths, all but the last followed by the activation. Throws kInvalidArgument without
+/// widths.
+Sequential mlp(const std::vector<int64_t>& widths, Activation activation = Activation::kRelu);
+/// Two convolutions with pooling and three dense layers (LeCun et al.: "Gradient-based learning applied to
+/// document recognition", 1998), with relu and maxima instead of tanh and means. x: (N, H, W, C) of at least
+/// 12 pixels a side.
+Sequential lenet(int64_t classes = 10);
+
+/// Forecasters: (N, T, C) to (N, outputs).
+Sequential lstm_forecaster(int64_t units = 64, int64_t layers = 1, int64_t outputs = 1);
+Sequential gru_forecaster(int64_t units = 64, int64_t layers = 1, int64_t outputs = 1);
+
+struct TemporalConvolutionOptions {
+  int64_t filters = 32;
+  int64_t window = 3;
+  /// Block i has dilation 2^i: the last step sees 1 + 2 (window - 1) (2^blocks - 1) steps.
+  int64_t blocks = 5;
+  double dropout = 0;
+  int64_t outputs = 1;
+};
+
+/// Two causal dilated convolutions and a shortcut around them.
+class TemporalBlock : public Module {
+ public:
+  TemporalBlock(const TemporalConvolutionOptions& options, int64_t dilation, bool widens);
+  Tensor forward(const Tensor& x) override;
+  void members(Members& list) override;
+  std::string_view kind() const override { return "temporal_block"; }
+
+ private:
+  Conv1D first_, second_;
+  std::unique_ptr<Conv1D> shortcut_;
+  Dropout dropout_;
+};
+
+/// A forecaster by causal convolutions (Bai, Kolter, Koltun: "An Empirical Evaluation of Generic
+/// Convolutional and Recurrent Networks for Sequence Modeling", 2018): (N, T, C) to (N, outputs) from the
+/// last step.
+class TemporalConvolutionForecaster : public Module {
+ public:
+  /// Throws kInvalidArgument unless all sizes are >= 1.
+  explicit TemporalConvolutionForecaster(const TemporalConvolutionOptions& options = {});
+  Tensor forward(const Tensor& x) override;
+  void members(Members& list) override;
+  std::string_view kind() const override { return "temporal_convolution_forecaster"; }
+
+ private:
+  std::vector<std::unique_ptr<TemporalBlock>> blocks_;
+  Dense out_;
+};
+
+}  // namespace isochron::nn

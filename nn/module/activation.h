@@ -1,0 +1,30 @@
+// Activations by name, as layers take them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "isochron/core/tensor/tensor.h"
+
+namespace isochron::nn {
+
+enum class Activation : uint8_t {
+  kNone,
+  kRelu,
+  kRelu6,
+  kLeakyRelu,  // slope 0.3 below 0, as Keras's
+  kElu,
+  kSelu,
+  kGelu,      // exact
+  kGeluTanh,  // its tanh approximation
+  kSilu,
+  kSoftplus,
+  kSigmoid,
+  kTanh,
+  kSoftmax,  // over the last axis
+};
+
+/// x under `activation`, elementwise but for softmax.
+Tensor activate(const Tensor& x, Activation activation);
+
+}  // namespace isochron::nn

@@ -1,0 +1,83 @@
+// Initial values of parameters, by the definitions and defaults of Keras 3
+// (keras.io/api/layers/initializers); those that PyTorch defines otherwise (torch.nn.init) have its names:
+// xavier and kaiming are glorot and he with a gain, their normals are not truncated.
+//
+// "fan in" and "fan out" of a shape: (n): n and n; (in, out): in and out; a convolution kernel
+// (..., in, out): in and out times the number of positions of the window.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "isochron/core/base/rng.h"
+#include "isochron/core/tensor/shape.h"
+
+namespace isochron::nn {
+
+/// The elements of a parameter of `shape`, row-major.
+using Initializer = std::function<std::vector<double>(const Shape& shape, Rng& rng)>;
+
+/// Parameters built from now on draw from Philox streams of `seed`, numbered in order of building from 0: the
+/// same program builds the same parameters, whatever else draws in between. `random::set_seed` gives them a
+/// seed derived from its own; this one sets theirs alone, until either is called again. 0 at start.
+void set_initializer_seed(uint64_t seed);
+/// The stream of the next parameter.
+Rng next_initializer_rng();
+
+namespace init {
+
+Initializer zeros();
+Initializer ones();
+Initializer constant(double value);
+Initializer normal(double mean = 0, double deviation = 0.05);
+/// Normal, drawn again beyond two deviations.
+Initializer truncated_normal(double mean = 0, double deviation = 0.05);
+Initializer uniform(double low = -0.05, double high = 0.05);
+/// Variance 2 / (fan in + fan out) (Glorot and Bengio, AISTATS 2010); the normal one is truncated.
+Initializer glorot_uniform();
+Initializer glorot_normal();
+/// Variance 2 / fan in (He et al., ICCV 2015).
+Initializer he_uniform();
+Initializer he_normal();
+/// Variance 1 / fan in (LeCun et al.: "Efficient BackProp", 1998).
+Initializer lecun_uniform();
+Initializer lecun_normal();
+
+enum class Fan { kIn, kOut, kAverage };
+enum class Distribution {
+  kTruncatedNormal,  // cut off at two deviations of the normal that is cut, and widened to the variance
+  kNormal,
+  kUniform,
+};
+/// Mean 0, variance scale / max(1, fan). All of the above and below that name a variance are cases of it.
+Initializer variance_scaling(double scale = 1, Fan fan = Fan::kIn,
+                             Distribution distribution = Distribution::kTruncatedNormal);
+/// Variance gain^2 2 / (fan in + fan out).
+Initializer xavier_uniform(double gain = 1);
+Initializer xavier_normal(double gain = 1);
+/// Variance 2 / (1 + slope^2) / fan, for a leaky ReLU of that slope.
+Initializer kaiming_uniform(double slope = 0, Fan fan = Fan::kIn);
+Initializer kaiming_normal(double slope = 0, Fan fan = Fan::kIn);
+/// What PyTorch's Linear and Conv layers begin with: kaiming_uniform(sqrt(5)), that is uniform within
+/// +-1 / sqrt(fan in), and biases within the same limits: `fan_in` is the weight's.
+Initializer pytorch_weight();
+Initializer pytorch_bias(int64_t fan_in);
+/// Normal, conditional on lying in [low, high] (PyTorch's trunc_normal_). Throws kInvalidArgument where that
+/// range lies beyond two deviations from the mean.
+Initializer truncated_normal_between(double mean, double deviation, double low, double high);
+
+/// (n, m): `gain` on the diagonal, else 0. Throws kInvalidArgument unless the rank is 2.
+Initializer identity(double gain = 1);
+/// A convolution kernel (window..., in / groups, out) that hands channels on: 1 at the window's center
+/// (extent / 2) from channel i to output i of each group, else 0. Throws kInvalidArgument.
+Initializer dirac(int64_t groups = 1);
+/// (in, out): normal, but `sparsity` of the outputs of each input, rounded up, are 0 (Martens, ICML 2010).
+/// Throws kInvalidArgument unless the rank is 2 and sparsity in [0, 1].
+Initializer sparse(double sparsity, double deviation = 0.01);
+/// All axes but the last flattened, `gain` times a random matrix whose rows or columns, whichever are fewer,
+/// are orthonormal (Saxe et al., ICLR 2014). Throws kInvalidArgument below rank 2.
+Initializer orthogonal(double gain = 1);
+
+}  // namespace init
+}  // namespace isochron::nn

@@ -1,0 +1,278 @@
+#include "isochron/nn/module/module.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "isochron/nn/module/call_log.h"
+#include "isochron/ops/shape/creation.h"
+
+namespace isochron::nn {
+namespace {
+
+thread_local bool t_training = true;
+thread_local std::vector<Module*> t_entered;  // whose scopes are open, the innermost last
+
+/// The innermost module that an error went through since a scope was last opened.
+struct FailedIn {
+  std::string scope;
+  std::string kind;
+};
+thread_local std::optional<FailedIn> t_failed;
+
+/// An error whose place has the path of its module.
+class LocatedError final : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A module's own errors name its kind, which isn't said again where its name says it: "dense_1".
+LocatedError located(const Error& error, const FailedIn& module) {
+  const std::string& where = error.where();
+  std::string place = module.scope + where;
+  if (module.scope.empty() && where != module.kind && module.kind != "module") {
+    place = fmt::format("{}/{}", module.kind, where);
+  } else if (!module.scope.empty() && where == module.kind) {
+    const std::string path = module.scope.substr(0, module.scope.size() - 1);
+    const size_t name = path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1;
+    if (path.compare(name, where.size(), where) == 0) place = path;
+  }
+  return {error.code(), place, std::string(error.what()).substr(where.size() + 3)};  // behind "[where] "
+}
+
+struct Member {
+  std::string name;
+  Module* child = nullptr;
+  Variable variable = {};  // undefined: a child, or not built
+  bool parameter = false;
+};
+
+/// What a module itself lists.
+class Listing final : public Members {
+ public:
+  explicit Listing(Module& module, const std::string& path) {
+    module.members(*this);
+    std::vector<std::string_view> names(members.size());
+    std::transform(members.begin(), members.end(), names.begin(),
+                   [](const Member& member) -> std::string_view { return member.name; });
+    std::sort(names.begin(), names.end());
+    const auto twice = std::adjacent_find(names.begin(), names.end());
+    require(twice == names.end(), ErrorCode::kInvalidArgument,
+            path.empty() ? module.kind() : std::string_view(path).substr(0, path.size() - 1),
+            "members() lists '{}' twice; give each member a name of its own",
+            twice == names.end() ? "" : *twice);
+  }
+  std::vector<Member> members;
+
+ private:
+  void on_child(std::string_view name, Module& child) override {
+    members.push_back({std::string(name), &child});
+  }
+  void on_variable(std::string_view name, const Variable& variable, bool parameter) override {
+    members.push_back({std::string(name), nullptr, variable, parameter});
+  }
+  void on_unbuilt(std::string_view name) override { members.push_back({std::string(name)}); }
+};
+
+/// Adds the variables of all levels, each once.
+void collect(Module& module, bool parameters, const std::string& path, Module::NamedVariables& found) {
+  for (const Member& member : Listing(module, path).members) {
+    std::string name = path + member.name;
+    if (member.child) {
+      collect(*member.child, parameters, name + "/", found);
+    } else if (member.variable.defined() && member.parameter == parameters) {
+      const bool known = std::any_of(found.begin(), found.end(),
+                                     [&](const auto& entry) { return entry.second == member.variable; });
+      if (!known) found.emplace_back(std::move(name), member.variable);
+    }
+  }
+}
+
+/// The form of `forward` that takes so many inputs.
+[[noreturn]] void fail_without_forward(const Module& module, size_t count) {
+  static constexpr std::string_view kInputs[] = {"const Tensor& x", "const Tensor& a, const Tensor& b",
+                                                 "const Tensor& a, const Tensor& b, const Tensor& c",
+                                                 "const Tensor& a, const Tensor& b, const Tensor& c, "
+                                                 "const Tensor& d"};
+  fail(ErrorCode::kUnsupported, module.kind(),
+       "was called with {} input{}, but has no forward for so many; write `Tensor forward({}) override`",
+       count, count == 1 ? "" : "s",
+       count <= std::size(kInputs) ? kInputs[count - 1] : "std::span<const Tensor> inputs");
+}
+
+std::vector<Variable> without_names(const Module::NamedVariables& named) {
+  std::vector<Variable> result;
+  result.reserve(named.size());
+  for (const auto& [name, variable] : named) result.push_back(variable);
+  return result;
+}
+
+}  // namespace
+
+Module::Module(Module&& other) noexcept { *this = std::move(other); }
+
+Module& Module::operator=(Module&& other) noexcept {
+  name_ = std::move(other.name_);
+  path_ = std::move(other.path_);
+  members_named_ = other.members_named_;
+  moved_ = true;
+  built_unnamed_ = other.built_unnamed_;
+  called_unnamed_in_ = other.called_unnamed_in_;
+  trainable_ = other.trainable_;
+  return *this;
+}
+
+void Module::name_members(const std::string& before) {
+  for (const Member& member : Listing(*this, path_).members) {
+    if (member.variable.defined() && member.variable.name() == before + member.name && before != path_ &&
+        (!before.empty() || built_unnamed_)) {
+      member.variable.rename(path_ + member.name);
+    }
+    if (!member.child) continue;
+    Module& child = *member.child;
+    std::string path = fmt::format("{}{}/", path_, member.name);
+    const bool ours =
+        child.path_.empty() || child.moved_ || child.path_ == fmt::format("{}{}/", before, member.name);
+    if (!ours) continue;
+    if (child.path_ == path && !child.moved_) {
+      child.name_members(path);  // some may have come since
+      continue;
+    }
+    child.name_ = member.name;
+    child.moved_ = false;
+    const std::string child_before = std::exchange(child.path_, std::move(path));
+    child.name_members(child_before);
+  }
+  if (!members_named_) members_named_ = true;
+}
+
+void Module::require_entered(uint64_t capture) {
+  for (const Member& member : Listing(*this, path_).members) {
+    if (!member.child || !member.child->path_.empty()) continue;
+    require(member.child->called_unnamed_in_ != capture, ErrorCode::kCaptureViolation, kind(),
+            "'{}' was called in this capture before the module that owns it was entered, so its nodes and "
+            "parameters have no path; call the module itself, model(x), and not forward, and begin its other "
+            "methods with `const Scope scope = enter();`",
+            member.name);
+    member.child->require_entered(capture);
+  }
+}
+
+Module::Scope::Scope(Module& module) : exceptions_(std::uncaught_exceptions()) {
+  t_failed.reset();
+  Module* around = t_entered.empty() ? nullptr : t_entered.back();
+  if (!module.members_named_) module.name_members(module.path_);
+  if (module.path_.empty() && around != nullptr && around != &module) {
+    around->name_members(around->path_);  // it may have come since they were named
+  }
+  const std::string_view path = module.path_;
+  if (path.empty()) {
+    const graph::Capture* capture = graph::Capture::current();
+    if (capture && !around) module.called_unnamed_in_ = capture->serial();
+  } else {
+    std::string_view below = path;
+    if (around) below = path.starts_with(around->path_) ? path.substr(around->path_.size()) : module.name_;
+    if (below.ends_with('/')) below.remove_suffix(1);
+    if (!below.empty()) names_.emplace(std::string(below));
+  }
+  t_entered.push_back(&module);
+}
+
+Module::Scope::~Scope() {
+  if (std::uncaught_exceptions() > exceptions_ && !t_failed)
+    t_failed = {graph::NameScope::current(), std::string(t_entered.back()->kind())};
+  t_entered.pop_back();
+}
+
+Tensor Module::forward(const Tensor&) { fail_without_forward(*this, 1); }
+Tensor Module::forward(const Tensor&, const Tensor&) { fail_without_forward(*this, 2); }
+Tensor Module::forward(const Tensor&, const Tensor&, const Tensor&) { fail_without_forward(*this, 3); }
+Tensor Module::forward(const Tensor&, const Tensor&, const Tensor&, const Tensor&) {
+  fail_without_forward(*this, 4);
+}
+Tensor Module::forward(std::span<const Tensor> inputs) {
+  switch (inputs.size()) {
+    case 1:
+      return forward(inputs[0]);
+    case 2:
+      return forward(inputs[0], inputs[1]);
+    case 3:
+      return forward(inputs[0], inputs[1], inputs[2]);
+    case 4:
+      return forward(inputs[0], inputs[1], inputs[2], inputs[3]);
+    default:
+      fail_without_forward(*this, inputs.size());
+  }
+}
+
+Tensor Module::operator()(std::span<const Tensor> inputs) {
+  try {
+    const Scope scope = enter();
+    require(!inputs.empty() && inputs[0].defined(), ErrorCode::kInvalidArgument, kind(), "{}",
+            inputs.empty() ? "there is no input" : "the input is undefined");
+    Tensor result = forward(inputs);
+    if (CallLog* log = CallLog::current()) log->add(*this, result);
+    return result;
+  } catch (const LocatedError&) {
+    t_failed.reset();
+    throw;
+  } catch (const Error& error) {
+    if (!t_failed) throw;  // its members can't be listed
+    throw located(error, *std::exchange(t_failed, std::nullopt));
+  }
+}
+
+TensorSpec Module::build(std::span<const TensorSpec> inputs) {
+  const graph::EagerScope eager;
+  graph::Graph graph;
+  graph::Capture capture(graph);
+  std::vector<Tensor> values;
+  values.reserve(inputs.size());
+  for (const TensorSpec& input : inputs) values.push_back(graph::Graph::tensor_of(graph.add_input(input)));
+  return (*this)(values).spec();
+}
+
+Module::NamedVariables Module::named_variables(bool parameters) {
+  const graph::Capture* capture = graph::Capture::current();
+  if (capture && !members_named_) require_entered(capture->serial());
+  name_members(path_);
+  NamedVariables found;
+  collect(*this, parameters, "", found);
+  return found;
+}
+Module::NamedVariables Module::named_parameters() { return named_variables(true); }
+Module::NamedVariables Module::named_buffers() { return named_variables(false); }
+std::vector<Variable> Module::parameters() { return without_names(named_parameters()); }
+std::vector<Variable> Module::buffers() { return without_names(named_buffers()); }
+
+std::vector<std::pair<std::string, Module*>> Module::children() {
+  std::vector<std::pair<std::string, Module*>> result;
+  for (const Member& member : Listing(*this, path_).members)
+    if (member.child) result.emplace_back(member.name, member.child);
+  return result;
+}
+
+int64_t Module::parameter_count() {
+  int64_t count = 0;
+  for (const Variable& parameter : parameters()) count += parameter.elems();
+  return count;
+}
+
+void Module::set_trainable(bool trainable) {
+  trainable_ = trainable;
+  for (const Variable& parameter : parameters()) parameter.set_trainable(trainable);
+  for (const auto& [name, child] : children()) child->set_trainable(trainable);
+}
+
+Variable Module::make_parameter(std::string_view name, const TensorSpec& spec,
+                                const Initializer& initializer) {
+  built_unnamed_ = built_unnamed_ || path_.empty();
+  Rng rng = next_initializer_rng();
+  return Variable(from_vector(spec.shape, initializer(spec.shape, rng), spec.dtype),
+                  fmt::format("{}{}", path_, name), trainable_);
+}
+
+bool training() { return t_training; }
+TrainingScope::TrainingScope(bool training) : previous_(std::exchange(t_training, training)) {}
+TrainingScope::~TrainingScope() { t_training = previous_; }
+
+}  // namespace isochron::nn

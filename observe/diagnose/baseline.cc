@@ -1,0 +1,129 @@
+// What a recorder hands to the process that goes on with its run.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+#include "isochron/core/base/error.h"
+#include "isochron/core/process/reserve_resident.h"
+#include "isochron/observe/record/recorder.h"
+
+namespace isochron::observe {
+namespace {
+
+static_assert(std::is_trivially_copyable_v<Window>);
+
+/// In front of the windows of all classes.
+struct Head {
+  char magic[8] = {'i', 's', 'o', 'b', 'a', 's', 'e', '3'};
+  uint64_t window_bytes = sizeof(Window);
+  int64_t classes = 0;
+  int64_t iterations = 0;
+  int64_t timed_iterations = 0;
+  int64_t total_ns = 0;
+  int64_t elapsed_ns = 0;
+  int64_t min_ns = 0;
+  int64_t max_ns = 0;
+  int64_t heap_allocations = 0;
+  int64_t allocating_iterations = 0;
+  PhaseTimes phase_ns{};
+};
+/// In front of those of one class.
+struct ClassHead {
+  int64_t length = 0;
+  int64_t windows = 0;
+};
+
+template <typename T>
+void append(std::string& bytes, const T& value) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+[[noreturn]] void refuse(std::string_view text) {
+  fail(ErrorCode::kBadFormat, "recorder", "not the baseline of a recorder of this build: {}", text);
+}
+
+template <typename T>
+T take(std::string_view& bytes) {
+  if (bytes.size() < sizeof(T)) refuse("it is cut short");
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  bytes.remove_prefix(sizeof value);
+  return value;
+}
+
+bool ascend(std::span<const float> quantiles) {
+  return std::ranges::is_sorted(quantiles) && quantiles.front() >= 0 && std::isfinite(quantiles.back()) &&
+         std::ranges::none_of(quantiles, [](float ns) { return std::isnan(ns); });
+}
+
+Window take_window(std::string_view& bytes, int64_t length) {
+  Window window = take<Window>(bytes);
+  bool sane = window.iterations == length && window.passed >= 0 && window.first_iteration >= 0 &&
+              window.total_ns >= 0 && window.last_iteration >= window.first_iteration &&
+              std::isfinite(window.reference.total_ns);
+  sane &= ascend(window.quantiles_ns) && ascend(window.quiet.quantiles_ns) && window.quiet.iterations >= 0 &&
+          window.quiet.total_ns >= 0;
+  if (!sane) refuse("a window holds impossible numbers");
+  return window;
+}
+
+}  // namespace
+
+std::string Recorder::baseline(std::string bytes) const {
+  bytes.clear();
+  reserve_resident(  // of one size, however long the run
+      bytes,
+      sizeof(Head) + windows_.size() * (sizeof(ClassHead) + WindowSeries::kMaxWindows / 2 * sizeof(Window)));
+  append(bytes, Head{.classes = options_.classes,
+                     .iterations = totals_.iterations,
+                     .timed_iterations = totals_.timed_iterations,
+                     .total_ns = totals_.total_ns,
+                     .elapsed_ns = totals_.elapsed_ns,
+                     .min_ns = totals_.min_ns,
+                     .max_ns = totals_.max_ns,
+                     .heap_allocations = totals_.heap_allocations,
+                     .allocating_iterations = totals_.allocating_iterations,
+                     .phase_ns = totals_.phase_ns});
+  for (const WindowSeries& series : windows_) {
+    append(bytes, ClassHead{series.condensed_length(), series.condensed_count()});
+    for (int64_t i = 0; i < series.condensed_count(); ++i) append(bytes, series.condensed(i));
+  }
+  return bytes;
+}
+
+void Recorder::seal_and_continue(std::string_view bytes) {
+  const Head expected, head = take<Head>(bytes);
+  if (std::memcmp(head.magic, expected.magic, sizeof head.magic) != 0 ||
+      head.window_bytes != expected.window_bytes) {
+    refuse("another version");
+  }
+  if (head.classes != options_.classes) refuse("another number of classes");
+  if (head.timed_iterations < 0 || head.iterations < head.timed_iterations || head.total_ns < 0 ||
+      head.elapsed_ns < 0)
+    refuse("negative totals");
+  std::vector<std::pair<int64_t, std::vector<Window>>> classes;
+  for (int64_t c = 0; c < head.classes; ++c) {
+    const auto [length, count] = take<ClassHead>(bytes);
+    if (length < 1 || count < 0 || count > WindowSeries::kMaxWindows / 2) refuse("impossible windows");
+    classes.emplace_back(length, std::vector<Window>());
+    for (int64_t i = 0; i < count; ++i) classes.back().second.push_back(take_window(bytes, length));
+  }
+  if (!bytes.empty()) refuse("bytes are left");
+  seal();
+  for (size_t c = 0; c < classes.size(); ++c) windows_[c].restore(classes[c].first, classes[c].second);
+  totals_.iterations = head.iterations;
+  totals_.timed_iterations = head.timed_iterations;
+  totals_.total_ns = head.total_ns;
+  totals_.elapsed_ns = head.elapsed_ns;
+  totals_.min_ns = head.min_ns;
+  totals_.max_ns = head.max_ns;
+  totals_.heap_allocations = head.heap_allocations;
+  totals_.allocating_iterations = head.allocating_iterations;
+  totals_.phase_ns = head.phase_ns;
+  // What the earlier process took belongs to the time from the first begin to the last end.
+  if (head.iterations > 0) run_begin_ns_ = options_.clock() - head.elapsed_ns;
+}
+
+}  // namespace isochron::observe

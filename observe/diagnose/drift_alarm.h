@@ -1,0 +1,42 @@
+// Says during a run that its iterations have begun to take longer, by the same verdict that ends it, so that
+// hours need not pass first. What led there is at hand: windows, samples and spikes reach back to the run's
+// beginning.
+#pragma once
+
+#include <optional>
+
+#include "isochron/observe/diagnose/report.h"
+
+namespace isochron::observe {
+
+struct DriftAlarmOptions {
+  FlatnessOptions time = {};  // its confidence holds for all looks of a run together
+  double growth = 1.25;  // a look when the run has gone on for so many times as long as at the one before
+};
+
+/// Looks again and again at what `recorder` holds, which makes false alarms likelier than one look does: look
+/// k takes the 1 / (k (k + 1)) part of what is allowed for all (alpha spending, Lan and DeMets, "Discrete
+/// Sequential Boundaries for Clinical Trials", Biometrika 70, 1983). Growth is said when two
+/// looks in a row find it.
+class DriftAlarm {
+ public:
+  /// `recorder` must outlive it. Throws kInvalidArgument unless growth > 1.
+  explicit DriftAlarm(const Recorder& recorder, DriftAlarmOptions options = {});
+
+  /// Whether a look is due; costs a ns or two. Looks take at most half a percent of the time.
+  bool due() const { return recorder_.totals().elapsed_ns >= next_ns_ && !raised_; }
+  /// The run, judged, when it was found growing twice in a row, which is said once; otherwise nothing. Takes
+  /// some ten ms and allocates: to be called between iterations, or in a scope of callbacks.
+  std::optional<RunReport> look();
+  int looks() const { return looks_; }
+
+ private:
+  const Recorder& recorder_;
+  DriftAlarmOptions options_;
+  int64_t next_ns_;
+  int looks_ = 0;
+  bool grown_ = false;  // at the latest look
+  bool raised_ = false;
+};
+
+}  // namespace isochron::observe

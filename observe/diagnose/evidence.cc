@@ -1,0 +1,508 @@
+#include "isochron/observe/diagnose/evidence.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "isochron/core/files/written_files.h"
+#include "isochron/observe/statistics/statistics.h"
+
+namespace isochron::observe {
+namespace {
+
+/// A level that rises in so many of seven steps, by so much in all, grows without any doubt.
+constexpr double kSteadily = 6.0 / 7;
+constexpr double kPlainly = 1.2;
+constexpr double kMostInJumps = 0.75;
+
+std::string joined(std::string_view head, std::string_view tail) { return fmt::format("{}.{}", head, tail); }
+
+/// Mean ns per iteration of every phase over some windows.
+std::array<double, kPhaseCount> phase_means(std::span<const Window> windows) {
+  PhaseTimes sums{};
+  int64_t iterations = 0;
+  for (const Window& window : windows) {
+    iterations += window.iterations;
+    for (size_t p = 0; p < kPhaseCount; ++p) sums[p] += window.phase_ns[p];
+  }
+  std::array<double, kPhaseCount> means{};
+  for (size_t p = 0; p < kPhaseCount; ++p) {
+    means[p] = static_cast<double>(sums[p]) / static_cast<double>(std::max<int64_t>(1, iterations));
+  }
+  return means;
+}
+
+void add_phase_growth(Evidence& evidence, std::span<const Window> windows) {
+  const size_t tenth = std::max<size_t>(1, windows.size() / 10);
+  if (windows.size() < 2 * tenth) return;
+  const auto first = phase_means(windows.first(tenth));
+  const auto last = phase_means(windows.last(tenth));
+  double growth = 0;
+  for (size_t p = 0; p < kPhaseCount; ++p) growth += last[p] - first[p];
+  if (growth <= 0) return;
+  for (size_t p = 0; p < kPhaseCount; ++p) {
+    evidence.set(fmt::format("phase.{}.growth_share", phase_name(static_cast<Phase>(p))),
+                 (last[p] - first[p]) / growth);
+  }
+}
+
+/// The power of a growing level that time has followed from the first tenth to the last: 1 where one is
+/// proportional to the other.
+double exponent(const FlatnessVerdict& time, const FlatnessVerdict& level) {
+  const double of_level = std::log(std::max(1.0, level.last_tenth) / std::max(1.0, level.first_tenth));
+  const double of_time = std::log(time.last_tenth / std::max(1.0, time.first_tenth));
+  return of_level > 0 ? of_time / of_level : 0;
+}
+
+constexpr size_t kParts = 8;
+/// The medians of eight parts of a run.
+using Levels = std::array<double, kParts>;
+
+/// Nothing of fewer than two values a part.
+std::optional<Levels> levels_of(std::span<const double> values) {
+  if (values.size() < 2 * kParts) return std::nullopt;
+  Levels levels{};
+  for (size_t i = 0; i < kParts; ++i) {
+    const size_t begin = i * values.size() / kParts, end = (i + 1) * values.size() / kParts;
+    levels[i] = median(values.subspan(begin, end - begin));
+  }
+  return levels;
+}
+
+/// How steadily a level rises: the share of steps between the parts that go up. 0 where either half of the
+/// run gains less than a tenth of the whole, or a step gives back as much: what fills once and then stays is
+/// no steady rise.
+double rise(const Levels& levels) {
+  constexpr double kPart = 0.1;
+  const double gained = levels.back() - levels.front();
+  const double middle = (levels[kParts / 2 - 1] + levels[kParts / 2]) / 2;
+  const double least = kPart * gained;
+  if (gained <= 0 || middle - levels.front() < least || levels.back() - middle < least) return 0;
+  int up = 0;
+  for (size_t i = 1; i < kParts; ++i) {
+    if (levels[i] < levels[i - 1] - least) return 0;
+    up += levels[i] > levels[i - 1];
+  }
+  return up / (kParts - 1.0);
+}
+
+/// The share of what a level gains that comes in its eight largest rises. What is set up once, or kept for
+/// each of a few checkpoints, comes in few; what grows with the steps comes in as many as there are samples.
+/// 1 where it gains nothing.
+double in_jumps(std::span<const double> values) {
+  constexpr size_t kJumps = 8;
+  std::vector<double> gains;
+  double highest = values.empty() ? 0 : values.front(), gained = 0;
+  for (const double value : values) {
+    if (value <= highest) continue;
+    gains.push_back(value - highest);
+    gained += gains.back();
+    highest = value;
+  }
+  const size_t jumps = std::min(kJumps, gains.size());
+  std::partial_sort(gains.begin(), gains.begin() + static_cast<std::ptrdiff_t>(jumps), gains.end(),
+                    std::greater<>());
+  double largest = 0;
+  for (size_t i = 0; i < jumps; ++i) largest += gains[i];
+  return gained > 0 ? largest / gained : 1;
+}
+
+/// How many of the newest jumps of a level are each about twice the one before: a list that grows takes twice
+/// the room when it is full, and then nothing for long, which is no steady rise. What moves less than an
+/// eighth of the largest jump is beside the list. None where the newest is so long ago that a list that still
+/// grows would have been full again.
+int doublings(std::span<const double> values) {
+  constexpr double kJump = 16384, kBeside = 8, kLeast = 1.1, kMost = 2.7, kStillGrows = 0.4;
+  double largest = 0;
+  for (size_t i = 1; i < values.size(); ++i) largest = std::max(largest, std::abs(values[i] - values[i - 1]));
+  std::vector<double> jumps;
+  size_t newest = 0;
+  for (size_t i = 1; i < values.size(); ++i) {
+    const double jump = values[i] - values[i - 1];
+    if (std::abs(jump) < std::max(kJump, largest / kBeside)) continue;
+    jumps.push_back(jump);
+    newest = i;
+  }
+  if (static_cast<double>(newest) < kStillGrows * static_cast<double>(values.size())) return 0;
+  int count = 0;
+  for (size_t i = jumps.size(); i-- > 1; ++count) {
+    if (jumps[i - 1] <= 0 || jumps[i] < kLeast * jumps[i - 1] || jumps[i] > kMost * jumps[i - 1]) break;
+  }
+  return count == 0 ? 0 : count + 1;
+}
+
+/// By how much faster a total grows in the last third of the iterations than in the first.
+void add_speed_up(RunReport& report, const SeriesReport& series) {
+  const size_t count = series.values.size();
+  if (count < 6) return;
+  const auto rate = [&](size_t begin, size_t end) {
+    const int64_t iterations = report.sample_iterations[end] - report.sample_iterations[begin];
+    return iterations > 0 ? (series.values[end] - series.values[begin]) / static_cast<double>(iterations) : 0;
+  };
+  const double early = rate(0, count / 3), late = rate(count - 1 - count / 3, count - 1);
+  if (early > 0) report.evidence.set(joined(series.name, "speed_up"), late / early);
+}
+
+/// The last of `values` that was read before `iteration`.
+double value_at(const RunReport& report, const SeriesReport& series, int64_t iteration) {
+  double value = series.values.front();
+  for (size_t i = 0; i < series.values.size() && report.sample_iterations[i] <= iteration; ++i)
+    value = series.values[i];
+  return value;
+}
+
+/// An iteration's part of a total: the median over eight parts of the run, in which what happens once counts
+/// for nothing. `at(i)` is the total at the i-th sample.
+template <typename At>
+std::optional<double> usual_rate(const RunReport& report, size_t samples, const At& at) {
+  if (samples < 2) return std::nullopt;
+  const size_t last = samples - 1, parts = std::min(kParts, last);
+  std::vector<double> rates;
+  for (size_t part = 0; part < parts; ++part) {
+    const size_t begin = part * last / parts, end = (part + 1) * last / parts;
+    const int64_t iterations = report.sample_iterations[end] - report.sample_iterations[begin];
+    if (iterations > 0) rates.push_back((at(end) - at(begin)) / static_cast<double>(iterations));
+  }
+  if (rates.empty()) return std::nullopt;
+  return median(rates);
+}
+
+/// What a total gains all along, and how much of it after the middle of the run.
+void add_regularity(RunReport& report, const SeriesReport& series) {
+  const double seconds = std::max(1e-9, report.seconds);
+  const auto rate =
+      usual_rate(report, series.values.size(), [&series](size_t i) { return series.values[i]; });
+  if (!rate) return;
+  // Parts are of equal time, so that few slow iterations may make most of them.
+  const double usual = std::min(*rate, series.per_iteration);
+  report.evidence.set(joined(series.name, "usual_per_iteration"), usual);
+  report.evidence.set(joined(series.name, "usual_per_second"),
+                      usual * static_cast<double>(report.iterations) / seconds);
+  const double gained = series.last - series.first;
+  if (gained <= 0) return;
+  const int64_t middle = (report.sample_iterations.front() + report.sample_iterations.back()) / 2;
+  report.evidence.set(joined(series.name, "late_share"),
+                      (series.last - value_at(report, series, middle)) / gained);
+}
+
+/// The part of what `held` has gained that isn't in use.
+void add_slack(Evidence& evidence, std::string name, std::string_view held, std::string_view used) {
+  const double more_held = evidence.get(joined(held, "gained")).value_or(0);
+  const double more_used = std::max(0.0, evidence.get(joined(used, "gained")).value_or(0));
+  if (more_held > 0) evidence.set(std::move(name), 1 - more_used / more_held);
+}
+
+/// Where the run splits into a quick beginning and a slower rest, and how the two differ.
+struct Beginning {
+  double times_slower = 1;    // the rest, by means of windows
+  double usually_slower = 1;  // by medians
+  int64_t until = 0;          // iteration
+};
+
+/// By least squares over the means of windows, within the first half: what waits for room may do so in lumps,
+/// which medians don't see. Nothing when the halves of the rest differ by half or more: then it isn't a
+/// beginning that is unlike the rest.
+std::optional<Beginning> quick_beginning(std::span<const Window> windows) {
+  constexpr size_t kLeastWindows = 16;
+  constexpr double kLevel = 1.5;
+  if (windows.size() < kLeastWindows) return std::nullopt;
+  std::vector<double> means;
+  for (const Window& window : windows) means.push_back(window.mean_ns());
+  const std::span<const double> all(means);
+  size_t best = 0;
+  double most = 0;  // of the squares that the split takes away
+  double before = 0;
+  const double total = mean(all) * static_cast<double>(all.size());
+  for (size_t k = 1; k <= all.size() / 2; ++k) {
+    before += all[k - 1];
+    const auto n = static_cast<double>(all.size()), first = static_cast<double>(k);
+    const double apart = (total - before) / (n - first) - before / first;
+    const double taken = apart * apart * first * (n - first) / n;
+    if (apart <= 0 || taken <= most) continue;
+    most = taken;
+    best = k;
+  }
+  if (best == 0) return std::nullopt;
+  const std::span<const double> rest = all.subspan(best);
+  const double early = mean(rest.first(rest.size() / 2)), late = mean(rest.subspan(rest.size() / 2));
+  if (late > kLevel * early || early > kLevel * late) return std::nullopt;
+  std::vector<double> medians;
+  for (const Window& window : windows) medians.push_back(window.median_ns());
+  const std::span<const double> usual(medians);
+  return Beginning{mean(rest) / std::max(1.0, mean(all.first(best))),
+                   median(usual.subspan(best)) / std::max(1.0, median(usual.first(best))),
+                   windows[best].first_iteration};
+}
+
+/// A beginning that looks fast while a queue takes the work: once it is full, the loop waits.
+void add_beginning(Evidence& evidence, const RunReport& report) {
+  const auto beginning = quick_beginning(main_windows(report));
+  if (!beginning) return;
+  evidence.set("time.quick_beginning", beginning->times_slower);
+  evidence.set("time.usually_slower_after", beginning->usually_slower);
+  const double before = static_cast<double>(beginning->until);
+  const double after = static_cast<double>(report.iterations) - before;
+  if (before <= 0 || after <= 0 || report.sample_iterations.size() < 2) return;
+  if (const SeriesReport* waits = report.find_series("own_waits")) {
+    const double until = value_at(report, *waits, beginning->until);
+    evidence.set("own_waits.before", (until - waits->first) / before);
+    evidence.set("own_waits.more", (waits->last - until) / after - (until - waits->first) / before);
+  }
+  if (const SeriesReport* queue = report.find_series("queue_depth")) {
+    // By the first sample after it: a beginning may be over before there was another.
+    const auto& at = report.sample_iterations;
+    const auto soon = std::lower_bound(at.begin(), at.end() - 1, beginning->until) - at.begin();
+    const double full = queue->values[static_cast<size_t>(soon)];
+    evidence.set("queue_depth.fills",
+                 full > 0 && queue->first <= full / 2 && std::fabs(queue->last - full) <= full / 2);
+  }
+}
+
+/// The share of `series`, a total of ns, in the time between two samples.
+double share_of_time(const RunReport& report, const SeriesReport& series, size_t begin, size_t end) {
+  const double ns = series.values[end] - series.values[begin];
+  const double iterations =
+      static_cast<double>(report.sample_iterations[end] - report.sample_iterations[begin]);
+  const double ns_an_iteration = report.seconds * 1e9 / static_cast<double>(report.iterations);
+  return iterations > 0 ? ns / (iterations * ns_an_iteration) : 0;
+}
+
+/// What the machine did: of the time, and how much more of it in the second half.
+void add_machine(Evidence& evidence, const RunReport& report) {
+  const double cores = std::max(1, report.machine.cores);
+  const auto add = [&](const char* name, const char* series_name, double per) {
+    const SeriesReport* series = report.find_series(series_name);
+    if (series == nullptr) return;
+    evidence.set(joined(name, "share"), (series->last - series->first) * 1e-9 / report.seconds / per);
+    const size_t count = series->values.size();
+    if (count < 4) return;
+    evidence.set(joined(name, "more"), (share_of_time(report, *series, count / 2, count - 1) -
+                                        share_of_time(report, *series, 0, count / 2)) /
+                                           per);
+  };
+  add("stolen", "stolen_ns", cores);
+  add("throttled", "throttled_ns", 1);
+  add("device_throttled", "device_throttled_ns", 1);
+  for (const char* name : {"clock_khz", "device_clock_khz"}) {
+    const SeriesReport* clock = report.find_series(name);
+    if (clock == nullptr) continue;
+    const std::span<const double> values(clock->values);
+    const size_t tenth = std::max<size_t>(1, values.size() / 10);
+    const double first = median(values.first(tenth)), last = median(values.last(tenth));
+    if (first > 0) evidence.set(joined(name, "drop"), 1 - last / first);
+  }
+}
+
+/// Saving is the owner of spikes also where the program gave it no phase.
+Phase owner_of(const SpikeReport& spikes) {
+  return spikes.label == kSavedLabel ? Phase::kCheckpoint : spikes.owner;
+}
+
+SpikeWork work_of(const SpikeReport& spikes) {
+  if (spikes.label == kOtherPlanLabel || spikes.label == kTracedLabel) return SpikeWork::kPlans;
+  return spikes.label == kTookMemoryLabel ? SpikeWork::kTookMemory : SpikeWork::kOther;
+}
+
+/// Of the time, what the newest spikes of the owner that is told took beyond the usual.
+double owners_share(const SpikeReport& spikes) {
+  double all = 0, own = 0;
+  for (const SpikeRecord& spike : spikes.recent) {
+    const auto excess = static_cast<double>(spike.duration_ns - spike.usual_ns);
+    all += excess;
+    if (spike.owner == spikes.owner && spike.label == spikes.label) own += excess;
+  }
+  return all > 0 ? spikes.time_share * own / all : 0;
+}
+
+/// What was written that is neither a checkpoint nor an event file: logs, output. Records of runs from before
+/// event files were counted apart have these in it.
+void add_logs(RunReport& report) {
+  const SeriesReport* written = report.find_series("written_bytes");
+  const SeriesReport* weights = report.find_series("weight_bytes");
+  const SeriesReport* events = report.find_series("event_bytes");
+  if (written == nullptr || weights == nullptr) return;
+  const auto logged = [&](size_t i) {
+    return written->values[i] - weights->values[i] - (events != nullptr ? events->values[i] : 0);
+  };
+  const auto rate = usual_rate(report, written->values.size(), logged);
+  if (!rate) return;
+  report.evidence.set("logs.per_iteration", *rate);
+  report.evidence.set("logs.per_second",
+                      *rate * static_cast<double>(report.iterations) / std::max(1e-9, report.seconds));
+  report.evidence.set("logs.gained", logged(written->values.size() - 1) - logged(0));
+}
+
+/// In how much of the time the loop waits for its input, in the median of eight parts of the run: one long
+/// wait is no starvation.
+void add_steady_wait(Evidence& evidence, std::span<const Window> windows) {
+  const size_t parts = std::min(kParts, windows.size());
+  if (parts == 0) return;
+  std::vector<double> shares;
+  for (size_t part = 0; part < parts; ++part) {
+    const size_t begin = part * windows.size() / parts, end = (part + 1) * windows.size() / parts;
+    const auto means = phase_means(windows.subspan(begin, end - begin));
+    double all = 0;
+    for (const double ns : means) all += ns;
+    shares.push_back(all > 0 ? means[static_cast<size_t>(Phase::kDataWait)] / all : 0);
+  }
+  evidence.set("phase.data_wait.steady_share", median(shares));
+}
+
+}  // namespace
+
+void add_evidence(const Recorder& recorder, Evidence& evidence) {
+  const Looks& looks = recorder.looks();
+  if (looks.iterations > 0) {
+    const auto count = static_cast<double>(looks.iterations);
+    evidence.set("subnormals.share", static_cast<double>(looks.subnormal) / count);
+    int64_t all = looks.gained_elsewhere_bytes;
+    for (const int64_t bytes : looks.gained_bytes) all += bytes;
+    const int64_t input = looks.gained_bytes[static_cast<size_t>(Phase::kDataWait)] +
+                          looks.gained_bytes[static_cast<size_t>(Phase::kHostToDevice)] +
+                          looks.gained_elsewhere_bytes;
+    const double share = all > 0 ? static_cast<double>(input) / static_cast<double>(all) : 0;
+    // A batch that is made in one phase and let go in another is no gain of the first.
+    constexpr double kMostOfGain = 2.5;
+    evidence.set("gained_bytes.input_share", share > kMostOfGain ? 0 : share);
+  }
+  const RunTotals& totals = recorder.totals();
+  const auto usual_ns = static_cast<double>(totals.total_ns - totals.spike_excess_ns);
+  for (size_t p = 0; p < kPhaseCount && usual_ns > 0; ++p) {
+    const auto of_phase = static_cast<double>(totals.phase_ns[p] - totals.spike_excess_by_owner_ns[p]);
+    evidence.set(fmt::format("phase.{}.usual_share", phase_name(static_cast<Phase>(p))), of_phase / usual_ns);
+  }
+  evidence.set("overhead.undisturbed_ns", recorder.undisturbed_sampling_ns());
+  const std::vector<int64_t> tracings = recorder.tracings();
+  evidence.set("traces.separate", static_cast<double>(tracings.size()));
+  if (const std::optional<Period> period = find_period(tracings)) {
+    evidence.set("traces.period", static_cast<double>(period->length));
+  }
+  const auto add_files = [&](const char* name, FileKind kind) {
+    const FilesLeft files = files_left(kind, recorder.files_before());
+    evidence.set(joined(name, "left"), static_cast<double>(files.left));
+    if (files.written > 0) {
+      evidence.set(joined(name, "left_share"),
+                   static_cast<double>(files.left) / static_cast<double>(files.written));
+    }
+  };
+  add_files("weight_files", FileKind::kWeights);
+  add_files("event_files", FileKind::kEvents);
+  if (!recorder.samples().empty()) {
+    // Up to now: a number that isn't finite often ends the run.
+    const auto counter = static_cast<size_t>(Counter::kNotFinite);
+    evidence.set("not_finite.met", static_cast<double>(counter_value(Counter::kNotFinite) -
+                                                       recorder.samples().front().counters[counter]));
+  }
+}
+
+void add_evidence(RunReport& report) {
+  Evidence& evidence = report.evidence;
+  const bool growing = report.time.kind == Flatness::kGrowing;
+  evidence.set("run.iterations", static_cast<double>(report.iterations));
+  evidence.set("run.seconds", report.seconds);
+  evidence.set("time.growing", growing);
+  evidence.set("time.machine_slowed", report.time.machine_slowed);
+  if (report.durations_only) return;
+  const double mean = std::max(1.0, report.duration_ns.mean);
+  for (size_t p = 0; p < kPhaseCount; ++p) {
+    evidence.set(fmt::format("phase.{}.share", phase_name(static_cast<Phase>(p))), report.phase_ns[p] / mean);
+  }
+  const std::vector<Window> windows = main_windows(report);
+  if (growing) add_phase_growth(evidence, windows);
+  add_steady_wait(evidence, windows);
+  const double seconds = std::max(1e-9, report.seconds);
+  for (const SeriesReport& series : report.series) {
+    evidence.set(joined(series.name, "per_iteration"), series.per_iteration);
+    evidence.set(joined(series.name, "per_second"), (series.last - series.first) / seconds);
+    evidence.set(joined(series.name, "gained"), series.last - series.first);
+    evidence.set(joined(series.name, "last"), series.last);
+    if (series.cumulative) {
+      add_speed_up(report, series);
+      add_regularity(report, series);
+    }
+    if (!series.verdict) continue;
+    const auto levels = levels_of(series.values);
+    const double steadily = levels ? rise(*levels) : 0;
+    const double jumps = in_jumps(series.values);
+    evidence.set(joined(series.name, "rise"), steadily);
+    evidence.set(joined(series.name, "in_jumps"), jumps);
+    // What is there for a moment, such as a save under way, is no gain.
+    if (levels) evidence.set(joined(series.name, "gained"), levels->back() - levels->front());
+    // A run too short for a verdict may still show it plainly.
+    const bool plain = series.verdict->kind == Flatness::kInconclusive && steadily >= kSteadily &&
+                       jumps < kMostInJumps && series.last > kPlainly * std::max(1.0, series.first);
+    const bool series_grows = series.verdict->kind == Flatness::kGrowing || plain;
+    evidence.set(joined(series.name, "growing"), series_grows);
+    if (growing && series_grows)
+      evidence.set(joined(series.name, "drives_time"), exponent(report.time, *series.verdict));
+  }
+  if (const SeriesReport* heap = report.find_series("heap_bytes")) {
+    evidence.set("heap_bytes.doublings", doublings(heap->values));
+  }
+  const double disk = evidence.get("disk_bytes.per_iteration").value_or(0);
+  if (disk > 0) {
+    evidence.set("disk_bytes.weights_share", evidence.get("weight_bytes.per_iteration").value_or(0) / disk);
+  }
+  add_slack(evidence, "pool.slack", "bytes_reserved", "bytes_in_use");
+  add_slack(evidence, "device.slack", "device_reserved_bytes", "device_in_use_bytes");
+  const double reserved = evidence.get("device_reserved_bytes.last").value_or(0);
+  if (reserved > 0) {
+    evidence.set("device.free_share", 1 - evidence.get("device_in_use_bytes.last").value_or(0) / reserved);
+  }
+  const double heap_free = std::max(0.0, evidence.get("heap_free_bytes.gained").value_or(0));
+  const double heap_used = std::max(0.0, evidence.get("heap_bytes.gained").value_or(0));
+  if (heap_free > 0) evidence.set("heap.slack", heap_free / (heap_free + heap_used));
+  const double copies = evidence.get("host_copies.gained").value_or(0);
+  if (copies > 0) {
+    evidence.set("host_copies.bytes_each", evidence.get("host_copy_bytes.gained").value_or(0) / copies);
+  }
+  constexpr double kFaultNs = 500;
+  // Of what is usual: memory that is touched for the first time faults once.
+  const double faults = evidence.get("minor_faults.usual_per_iteration").value_or(0);
+  evidence.set("minor_faults.share", faults * kFaultNs / mean);
+  add_logs(report);
+  add_beginning(evidence, report);
+  add_machine(evidence, report);
+  const double in_checkpoints = report.phase_ns[static_cast<size_t>(Phase::kCheckpoint)] +
+                                report.between_phase_ns[static_cast<size_t>(Phase::kCheckpoint)];
+  evidence.set("phase.checkpoint.share_of_run",
+               in_checkpoints * static_cast<double>(report.iterations) * 1e-9 / seconds);
+  if (report.spikes.period) {
+    evidence.set(fmt::format("spikes.{}.time_share", phase_name(owner_of(report.spikes))),
+                 report.spikes.time_share);
+    if (work_of(report.spikes) == SpikeWork::kPlans) {
+      evidence.set("spikes.plan_period", report.spikes.period->length);
+      evidence.set("spikes.plan_share", owners_share(report.spikes));
+    }
+  }
+  const double own_ns = report.overhead.per_iteration_ns * static_cast<double>(report.iterations) +
+                        evidence.get("overhead.undisturbed_ns").value_or(report.overhead.sampling_ns);
+  evidence.set("overhead.share", own_ns * 1e-9 / seconds);
+}
+
+void name_causes(RunReport& report) {
+  constexpr double kLeastShare = 0.02, kLeastSeconds = 0.3;  // below, they slow nothing worth a word
+  report.causes = attribute(report.evidence);
+  const SpikeReport& spikes = report.spikes;
+  if (!spikes.period) return;
+  std::string name = fmt::format("spikes owned by {}, period {}", spikes.owner_name(), spikes.period->length);
+  const SpikeWork work = work_of(spikes);
+  for (Cause& cause : report.causes) {
+    if (!owns_spikes(cause.name, owner_of(spikes), work)) continue;
+    cause.consequences.push_back(std::move(name));
+    return;
+  }
+  if (owners_share(spikes) < kLeastShare || report.seconds < kLeastSeconds) return;
+  report.causes.push_back(
+      {std::move(name),
+       work == SpikeWork::kTookMemory ? "keep free memory for the next step, or reserve it before the loop"
+                                      : "do it less often, in smaller parts, or on another thread",
+       fmt::format(
+           "{} spikes; {:.0f} % of the newest ones with this owner keep the period; {:.1f} % of the time",
+           spikes.count, 100 * spikes.period->share, 100 * spikes.time_share)});
+}
+
+}  // namespace isochron::observe

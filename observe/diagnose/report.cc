@@ -1,0 +1,231 @@
+#include "isochron/observe/diagnose/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "isochron/core/base/error.h"
+#include "isochron/observe/diagnose/evidence.h"
+
+namespace isochron::observe {
+namespace {
+
+FlatnessVerdict judge_time(const RunData& data) {
+  struct Columns {
+    std::vector<double> medians, trimmed_means, means, reference, reference_means, waited;
+    std::vector<double> quiet_medians, quiet_means, quiet_shares;
+  };
+  std::vector<Columns> columns;
+  for (const ClassData& one : data.classes) {
+    columns.push_back({window_medians(one.windows), window_trimmed_means(one.windows),
+                       window_means(one.windows), window_reference_typical(one.windows),
+                       window_reference_means(one.windows), window_waited(one.windows),
+                       window_quiet_medians(one.windows), window_quiet_means(one.windows),
+                       window_quiet_shares(one.windows)});
+  }
+  std::vector<ClassInput> inputs;
+  for (size_t i = 0; i < data.classes.size(); ++i) {
+    const double share = static_cast<double>(data.classes[i].total_ns) /
+                         static_cast<double>(std::max<int64_t>(1, data.totals.total_ns));
+    inputs.push_back({{.medians = columns[i].medians,
+                       .trimmed_means = columns[i].trimmed_means,
+                       .means = columns[i].means,
+                       .reference = columns[i].reference,
+                       .reference_means = columns[i].reference_means,
+                       .waited = columns[i].waited,
+                       .quiet_medians = columns[i].quiet_medians,
+                       .quiet_means = columns[i].quiet_means,
+                       .quiet_shares = columns[i].quiet_shares,
+                       .iterations_per_window = data.classes[i].window_iterations,
+                       .seconds = static_cast<double>(data.totals.elapsed_ns) * 1e-9},
+                      share});
+  }
+  return judge_classes(inputs, data.options.time);
+}
+
+std::vector<SeriesReport> judge_series(const RunData& data) {
+  const std::vector<int64_t>& at = data.sample_iterations;
+  const double iterations =
+      static_cast<double>(at.empty() ? 1 : std::max<int64_t>(1, at.back() - at.front()));
+  std::vector<SeriesReport> result;
+  for (const NamedSeries& series : data.series) {
+    SeriesReport report{series.name, series.cumulative, 0, 0, 0, std::nullopt, series.values};
+    if (!series.values.empty()) {
+      report.first = series.values.front();
+      report.last = series.values.back();
+      report.per_iteration = (report.last - report.first) / iterations;
+    }
+    if (!series.cumulative) {
+      for (double& value : report.values) value = std::max(value, 0.0);  // a gauge may say -1 for unknown
+      report.verdict =
+          judge_flatness({.medians = report.values,
+                          .iterations_per_window = iterations / static_cast<double>(series.values.size()),
+                          .seconds = static_cast<double>(data.totals.elapsed_ns) * 1e-9},
+                         data.options.levels);
+    }
+    result.push_back(std::move(report));
+  }
+  return result;
+}
+
+/// The usual gap where nearly all are about as long: a pool's chunk lasts for 404 iterations, or 405, and
+/// `find_period` asks for one that is exact. None of fewer than six happenings.
+std::optional<Period> nearly_even(std::span<const int64_t> iterations) {
+  constexpr size_t kLeast = 6;
+  constexpr double kShortest = 50, kTolerance = 0.02, kShare = 0.8;
+  if (iterations.size() < kLeast) return std::nullopt;
+  std::vector<double> gaps;
+  for (size_t i = 1; i < iterations.size(); ++i)
+    gaps.push_back(static_cast<double>(iterations[i] - iterations[i - 1]));
+  const double usual = median(gaps);
+  const auto even = std::ranges::count_if(
+      gaps, [usual](double gap) { return std::abs(gap - usual) <= kTolerance * usual; });
+  const double share = static_cast<double>(even) / static_cast<double>(gaps.size());
+  if (usual < kShortest || share < kShare) return std::nullopt;
+  return Period{std::llround(usual), share, share};
+}
+
+SpikeReport summarise_spikes(const RunData& data) {
+  SpikeReport report;
+  report.count = data.totals.spikes;
+  report.time_share = static_cast<double>(data.totals.spike_excess_ns) /
+                      static_cast<double>(std::max<int64_t>(1, data.totals.total_ns));
+  report.largest = data.largest_spikes;
+  report.recent = data.recent_spikes;
+  struct Group {
+    double excess_ns = 0;
+    std::vector<int64_t> iterations;
+  };
+  std::map<std::pair<Phase, std::string>, Group> groups;
+  for (const SpikeRecord& spike : data.recent_spikes) {
+    Group& group = groups[{spike.owner, spike.label}];
+    group.excess_ns += static_cast<double>(spike.duration_ns - spike.usual_ns);
+    group.iterations.push_back(spike.iteration);
+  }
+  const auto costliest = std::max_element(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
+    return a.second.excess_ns < b.second.excess_ns;
+  });
+  if (costliest == groups.end()) return report;
+  const auto own = [&report](const auto& group) {
+    std::tie(report.owner, report.label) = group.first;
+    report.period = find_period(group.second.iterations);
+    if (!report.period) report.period = nearly_even(group.second.iterations);
+  };
+  own(*costliest);
+  if (report.period || !report.label.empty()) return report;
+  // What interrupts a program at any time may cost more than what the program itself does on a beat, and has
+  // no name there.
+  constexpr double kLeastPart = 0.25;
+  double most = kLeastPart * costliest->second.excess_ns;
+  for (const auto& group : groups) {
+    if (group.first.second.empty() || group.second.excess_ns < most) continue;
+    if (!find_period(group.second.iterations)) continue;
+    own(group);
+    most = group.second.excess_ns;
+  }
+  return report;
+}
+
+/// What the run took beyond what it would have, had every iteration gone on as in the first tenth after the
+/// `warmup` windows.
+double drift_seconds(const RunData& data, size_t warmup) {
+  double ns = 0;
+  for (const ClassData& one : data.classes) {
+    const std::span<const Window> windows =
+        std::span(one.windows).subspan(std::min(warmup, one.windows.size()));
+    const size_t tenth = std::max<size_t>(1, windows.size() / 10);
+    if (windows.size() < 2 * tenth) continue;
+    const std::vector<double> means = window_means(windows);
+    const double usual = mean(std::span(means).first(tenth));
+    for (size_t i = 0; i < means.size(); ++i) {
+      ns += (means[i] - usual) * static_cast<double>(windows[i].iterations + windows[i].passed);
+    }
+  }
+  return ns * 1e-9;
+}
+
+}  // namespace
+
+const SeriesReport* RunReport::find_series(std::string_view name_of_series) const {
+  const auto found = std::find_if(series.begin(), series.end(), [&](const SeriesReport& candidate) {
+    return candidate.name == name_of_series;
+  });
+  return found == series.end() ? nullptr : &*found;
+}
+
+std::vector<Window> main_windows(const RunReport& report) {
+  std::map<int, int64_t> time;
+  for (const WindowReport& one : report.windows) time[one.step_class] += one.window.total_ns;
+  const auto most = std::ranges::max_element(time, {}, [](const auto& entry) { return entry.second; });
+  std::vector<Window> result;
+  for (const WindowReport& one : report.windows) {
+    if (one.step_class == most->first) result.push_back(one.window);
+  }
+  return result;
+}
+
+RunReport make_report(const RunData& data) {
+  const RunTotals& totals = data.totals;
+  const double iterations = static_cast<double>(totals.iterations);
+  const double timed = static_cast<double>(std::max<int64_t>(1, totals.timed_iterations));
+  RunReport report;
+  report.name = data.name;
+  report.durations_only = data.durations_only;
+  report.iterations = totals.iterations;
+  report.warmup_iterations = totals.warmup_iterations;
+  report.seconds = static_cast<double>(totals.elapsed_ns) * 1e-9;
+  report.duration_ns = {static_cast<double>(totals.min_ns),
+                        static_cast<double>(totals.total_ns) / timed,
+                        data.p50_ns,
+                        data.p99_ns,
+                        data.p999_ns,
+                        static_cast<double>(totals.max_ns)};
+  report.options = data.options.time;
+  report.time = judge_time(data);
+  if (report.seconds >= data.options.time.min_seconds)
+    report.time = judge_ab_comparison(std::move(report.time), data.turns, data.options.time.bound);
+  report.level_options = data.options.levels;
+  report.series = judge_series(data);
+  report.sample_iterations = data.sample_iterations;
+  for (size_t p = 0; p < kPhaseCount; ++p) {
+    report.phase_ns[p] = static_cast<double>(totals.phase_ns[p]) / timed;
+    const bool in_scope = static_cast<Phase>(p) != Phase::kUnexplained;
+    report.between_phase_ns[p] =
+        static_cast<double>(totals.between_phase_ns[p]) / (in_scope ? iterations : timed);
+  }
+  report.spikes = summarise_spikes(data);
+  if (data.allocations_counted) {
+    report.heap_allocations_per_step = static_cast<double>(totals.heap_allocations) / iterations;
+    report.allocating_steps = totals.allocating_iterations;
+  }
+  if (const SeriesReport* library = report.find_series("library_allocations")) {
+    report.library_allocations_per_step = library->per_iteration;
+  }
+  if (const SeriesReport* system = report.find_series("system_allocations")) {
+    report.system_allocations_per_step = system->per_iteration;
+  }
+  report.begin_ns = data.begin_ns;
+  report.events = data.events;
+  report.overhead = data.overhead;
+  report.machine = data.machine;
+  for (const ClassData& one : data.classes) {
+    for (const Window& window : one.windows) report.windows.push_back({one.step_class, window});
+  }
+  // A first tenth on a machine that was slow just then leaves no growth to sum up.
+  const double drift = drift_seconds(data, static_cast<size_t>(report.time.warmup_windows));
+  if (report.time.kind == Flatness::kGrowing && drift > 0) report.drift_seconds = drift;
+  report.evidence = data.options.facts;
+  add_evidence(report);
+  name_causes(report);
+  return report;
+}
+
+void compare_with_cured(RunReport& report, const RunReport& cured) {
+  report.times_slower = report.duration_ns.mean / std::max(1.0, cured.duration_ns.mean);
+  report.median_times_slower = report.duration_ns.p50 / std::max(1.0, cured.duration_ns.p50);
+  report.evidence.set("time.slower", *report.times_slower);
+  name_causes(report);
+}
+
+}  // namespace isochron::observe

@@ -1,0 +1,74 @@
+// What a recorded run leaves behind before anything is concluded from it: windows, samples, spikes, totals
+// and the machine. Reports are made of it (report.h), at once or later from a file, so a verdict can be given
+// again, by other bounds or by a newer release, and two runs can be held against each other. A file
+// holds it as run_record.h says.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "isochron/observe/diagnose/cause.h"
+#include "isochron/observe/host/machine.h"
+#include "isochron/observe/interleaved/ab_comparison.h"
+#include "isochron/observe/record/event_log.h"
+#include "isochron/observe/record/recorder.h"
+#include "isochron/observe/statistics/flatness.h"
+
+namespace isochron::observe {
+
+struct ReportOptions {
+  FlatnessOptions time;
+  FlatnessOptions levels{.bound = 0.02};  // memory, disk and counts
+  Evidence facts;                         // what the caller knows beyond the recorder
+};
+
+/// A spike whose label is its own.
+struct SpikeRecord {
+  int64_t iteration = 0;
+  int64_t duration_ns = 0;
+  int64_t usual_ns = 0;
+  Phase owner = Phase::kUnexplained;
+  std::string label;
+};
+
+/// The closed windows of a class of steps, oldest first.
+struct ClassData {
+  int step_class = 0;
+  int64_t total_ns = 0;          // of all its timed iterations
+  double window_iterations = 1;  // a window's on average, those between the timed ones too
+  std::vector<Window> windows;
+};
+
+struct RunData {
+  std::string name;
+  bool durations_only = false;
+  bool allocations_counted = false;
+  RunTotals totals;
+  double p50_ns = 0;
+  double p99_ns = 0;
+  double p999_ns = 0;
+  std::vector<ClassData> classes;
+  std::vector<int64_t> sample_iterations;
+  std::vector<NamedSeries> series;
+  std::vector<SpikeRecord> recent_spikes;   // oldest first
+  std::vector<SpikeRecord> largest_spikes;  // largest first
+  int64_t begin_ns = 0;                     // when recording began, on the clock of the events
+  EventRecords events;
+  Overhead overhead;
+  MachineDescription machine;
+  TwinTurns turns;  // beside a twin; none where there was none
+  ReportOptions options;
+};
+
+/// What `recorder` holds, now. Throws kInvalidArgument when it holds no iteration (after its seal).
+RunData run_data(const Recorder& recorder, std::string name, ReportOptions options = {});
+
+/// Another program's iterations, of which only the durations in ns are known, in order; the first `warmup`
+/// are left out. Throws kInvalidArgument when none is left, one isn't above 0 or above 2^62, or their median
+/// is below kLeastDurationNs, where whole ns would hide what a verdict looks for.
+inline constexpr double kLeastDurationNs = 50;
+RunData run_data(std::span<const double> durations_ns, std::string name, int64_t warmup = 0,
+                 ReportOptions options = {});
+
+}  // namespace isochron::observe

@@ -1,0 +1,62 @@
+// Scalars, histograms and graphs in the files that TensorBoard reads: records (core/files/record_file.h) of
+// protobuf messages (observe/events.proto).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "isochron/core/tensor/graph_listing.h"
+
+namespace isochron::observe {
+
+/// How many numbers lie where: bucket i holds those in (limits[i - 1], limits[i]], the first all up to
+/// limits[0].
+struct HistogramSummary {
+  static constexpr int kMaxBuckets = 64;
+  double count = 0;
+  double min = 0, max = 0, sum = 0, sum_squares = 0;
+  std::vector<double> limits, counts;
+};
+/// At most kMaxBuckets of equal width over the finite ones of `values`; others aren't counted.
+HistogramSummary summarise(std::span<const float> values);
+HistogramSummary summarise(std::span<const double> values);
+
+class EventFile {
+ public:
+  /// Nodes of a graph that are written; a node "further_nodes" says how many there were beyond.
+  static constexpr size_t kMaxGraphNodes = 20'000;
+
+  /// A new file in `folder`, which is made where it is missing: events.out.tfevents.SECONDS.HOST.PID.NUMBER.
+  /// Throws kIo.
+  explicit EventFile(const std::filesystem::path& folder);
+  EventFile(const EventFile&) = delete;
+  EventFile& operator=(const EventFile&) = delete;
+  ~EventFile();
+
+  /// Tells readers to forget what files of the folder have from `step` on: this one begins there anew.
+  void restart_at(int64_t step);
+  void scalar(std::string_view tag, int64_t step, double value);
+  void histogram(std::string_view tag, int64_t step, const HistogramSummary& values);
+  /// The graph of this run, one a folder: TensorBoard shows the newest. Each node says its results' shapes
+  /// ("_output_shapes"), first dtype ("T") and bytes ("output_bytes").
+  void graph(const GraphListing& nodes);
+  /// Hands what was written to the system, for readers to see. All five throw kIo.
+  void flush();
+  const std::filesystem::path& path() const { return path_; }
+  /// Of all event files that this process ever wrote.
+  static int64_t bytes_written();
+
+ private:
+  struct Impl;
+  void note_log();
+
+  std::filesystem::path path_;
+  bool is_log_ = false;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace isochron::observe

@@ -1,0 +1,56 @@
+// What happened once in a while during a run: traces, checkpoints, growths of a pool, retries, notices. Kept
+// in bounded memory from the events that all layers emit (core/telemetry/event.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "isochron/core/telemetry/event.h"
+
+namespace isochron::observe {
+
+inline constexpr int kEventKinds = 8;
+
+/// All events of a kind.
+struct EventTotals {
+  int64_t count = 0;
+  int64_t total_ns = 0;  // what they cost, as far as they say
+  int64_t longest_ns = 0;
+};
+
+struct EventRecords {
+  std::vector<Event> events;  // the first kFirst of each kind, then the newest; in order of time
+  std::array<EventTotals, kEventKinds> totals{};
+
+  const EventTotals& of(EventKind kind) const { return totals[static_cast<size_t>(kind)]; }
+};
+
+/// Listens while it lives. Events may come from any thread.
+class EventLog {
+ public:
+  static constexpr size_t kFirst = 32, kNewest = 32;  // of each kind
+
+  EventLog();
+  ~EventLog();
+  EventLog(const EventLog&) = delete;
+  EventLog& operator=(const EventLog&) = delete;
+
+  EventRecords records() const;
+
+ private:
+  struct Kind {
+    std::vector<Event> first;
+    std::vector<Event> newest;  // a ring, once full
+    EventTotals totals;
+  };
+  void add(const Event& event);
+
+  mutable std::mutex mutex_;
+  std::array<Kind, kEventKinds> kinds_;
+  int sink_ = 0;
+};
+
+}  // namespace isochron::observe

@@ -1,0 +1,380 @@
+// Records every iteration of a loop of any length in fixed memory: duration split in phases, windows for the
+// flatness verdict, a histogram, spikes with their owners, and samples of the process. Constructed once;
+// nothing allocates after.
+//
+//   Recorder recorder({.gauges = {...}});
+//   for (...) {
+//     recorder.begin_iteration();
+//     { PhaseScope scope(recorder, Phase::kDataWait); batch = next(); }
+//     { PhaseScope scope(recorder, Phase::kCompute); step(batch); }
+//     recorder.end_iteration();
+//   }
+//   RunReport report = make_report(recorder, "my loop");   // report.h
+//
+// A timed iteration costs two reads of the project's clock, two more for each scope, and some ten ns. Where
+// that is more than `timing_share` of the time, iterations are timed by a random sample and the others cost a
+// few ns: quantiles and means are the sample's, counts and allocations still those of all. `overhead()`
+// states what the recorder itself has cost, and how many iterations were timed. For one thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "isochron/core/base/clock.h"
+#include "isochron/core/telemetry/counters.h"
+#include "isochron/observe/host/machine.h"
+#include "isochron/observe/record/event_log.h"
+#include "isochron/observe/statistics/windows.h"
+
+namespace isochron::observe {
+
+/// A number that a caller wants sampled with the rest: bytes in use, items cached, file handles.
+struct Gauge {
+  std::string name;
+  int64_t (*read)(void* context) = nullptr;  // must not allocate
+  void* context = nullptr;
+  bool cumulative = false;  // an ever growing total, judged by its rate
+};
+
+struct RecorderOptions {
+  int classes = 4;          // step classes told apart; higher numbers share the last; 330 KB each
+  double spike_factor = 2;  // a spike lasts longer than this times its class's usual median
+  int64_t sample_interval_ns = 5'000'000;  // doubles whenever the samples are full
+  bool reference_kernel = true;            // time the fixed kernel between iterations
+  // What each may take of the time.
+  double timing_share = 0.0011;     // timing iterations, twice that at first; 0: all are timed
+  double reference_share = 0.0008;  // the reference kernel, in (0, 1]
+  double sampling_share = 0.0008;   // samples of the process, in (0, 1]; its slow sensors half as much
+  int64_t (*heap_allocations)() = nullptr;     // ever made by this project; read with the clock
+  int64_t (*library_allocations)() = nullptr;  // ever made inside libraries' calls; sampled
+  std::vector<Gauge> gauges = {};              // at most kMaxGauges
+  int64_t (*clock)() = now_ns;                 // monotonic ns; a simulated one makes a run exact
+  SensorSource* sensors = nullptr;             // must outlive the recorder; null: the machine's own
+};
+
+struct Spike {
+  int64_t iteration = 0;
+  int64_t duration_ns = 0;
+  int64_t usual_ns = 0;
+  Phase owner = Phase::kUnexplained;  // the phase most above its usual
+  const char* label = nullptr;        // of its longest labelled scope in that iteration
+};
+
+/// Everything sampled at one moment between two iterations.
+struct Sample {
+  static constexpr int kMaxGauges = 12;
+  int64_t iteration = 0;  // iterations done
+  int64_t time_ns = 0;
+  std::array<int64_t, kCounterCount> counters{};
+  SensorReading sensors;
+  int64_t heap_allocations = 0;
+  int64_t library_allocations = 0;
+  int64_t event_bytes = 0;  // of the bytes written: those of event files
+  std::array<int64_t, kMaxGauges> gauges{};
+};
+
+/// One sampled quantity over the run, named as in the reports ("rss_bytes", "graph_nodes", a gauge's name).
+struct NamedSeries {
+  std::string name;
+  bool cumulative = false;
+  std::vector<double> values;
+};
+
+/// What was seen in single iterations, one after each sample.
+struct Looks {
+  int64_t iterations = 0;
+  int64_t subnormal = 0;                            // of them, that computed with subnormal numbers
+  std::array<int64_t, kPhaseCount> gained_bytes{};  // of tensors made by this thread, net, by phase
+  int64_t gained_elsewhere_bytes = 0;               // by other threads
+};
+
+/// Labels of spikes whose iteration traced a plan; ran another plan than the one before; took a MiB or more
+/// from the system for good, as a pool that grows; finished writing a checkpoint or weights, in no phase of
+/// its own.
+inline constexpr const char* kTracedLabel = "a plan traced";
+inline constexpr const char* kOtherPlanLabel = "another plan";
+inline constexpr const char* kTookMemoryLabel = "memory taken from the system";
+inline constexpr const char* kSavedLabel = "weights written";
+
+/// What the recorder itself costs.
+struct Overhead {
+  double per_iteration_ns =
+      0;                   // on average; of costs measured at construction, clock reads and scopes included
+  double timed_share = 1;  // of the iterations
+  double sampling_ns =
+      0;             // spent in samples and the reference kernel so far, outside of any iteration's duration
+  size_t bytes = 0;  // held, all of it since construction
+};
+
+/// Totals over the sealed part of the run.
+struct RunTotals {
+  int64_t iterations = 0;
+  int64_t timed_iterations = 0;   // of them; all times below but `elapsed_ns` are theirs
+  int64_t warmup_iterations = 0;  // before `seal`
+  int64_t warmup_ns = 0;
+  int64_t total_ns = 0;    // inside iterations
+  int64_t elapsed_ns = 0;  // from the first begin to the last end
+  int64_t min_ns = 0;
+  int64_t max_ns = 0;
+  std::array<int64_t, kPhaseCount> phase_ns{};  // inside iterations
+  /// Between iterations, samples included; what lies in no scope only behind a timed iteration.
+  std::array<int64_t, kPhaseCount> between_phase_ns{};
+  int64_t heap_allocations = 0;         // inside iterations, but for what follows
+  int64_t heap_allocations_beside = 0;  // in phases callbacks, checkpoint and log
+  int64_t allocating_iterations = 0;    // iterations that made any
+  int64_t spikes = 0;
+  int64_t spike_excess_ns = 0;  // what they lasted above the usual
+  std::array<int64_t, kPhaseCount> spikes_by_owner{};
+  std::array<int64_t, kPhaseCount> spike_excess_by_owner_ns{};
+};
+
+class Recorder {
+ public:
+  static constexpr int kMaxSamples = 256;
+  static constexpr int kMaxRecentSpikes = 512;
+  static constexpr int kMaxLargestSpikes = 16;
+  static constexpr int kMaxTracings = 512;
+
+  /// Throws kInvalidArgument for options out of range (classes outside [1, 64], more than Sample::kMaxGauges
+  /// gauges, a gauge without reader or name, spike_factor <= 1, sample_interval_ns < 1, a share out of its
+  /// range, no clock).
+  explicit Recorder(RecorderOptions options = {});
+
+  /// `step_class` >= 0 tells apart steps that differ by design: plan, accumulation phase.
+  void begin_iteration(int step_class = 0) {
+    class_ = step_class < last_class_ ? step_class : last_class_;
+    phase_ = Phase::kUnexplained;
+    if (options_.heap_allocations != nullptr) heap_mark_ = options_.heap_allocations();
+    heap_in_step_ = 0;
+    timed_ = untimed_left_ == 0;
+    if (timed_ || marked_) begin_timed();
+    inside_ = true;
+  }
+  /// The class of the present iteration, where only its course tells.
+  void set_class(int step_class) { class_ = step_class < last_class_ ? step_class : last_class_; }
+  /// Must follow `begin_iteration`, with every scope closed.
+  void end_iteration() {
+    look_for_traces();
+    if (timed_) return end_timed();
+    if (options_.heap_allocations != nullptr) charge_allocations();
+    inside_ = false;
+    totals_.heap_allocations += heap_in_step_;
+    totals_.allocating_iterations += heap_in_step_ > 0;
+    ++totals_.iterations;
+    --untimed_left_;
+    windows_[static_cast<size_t>(class_)].pass();
+  }
+  /// Whether the present iteration, or between two the latest one, is timed.
+  bool timed() const { return timed_; }
+
+  /// Ends warm-up: what was recorded so far is kept as totals only, windows, histogram, spikes and samples
+  /// start anew. Call it once the plan is sealed and the queues are full. Between iterations.
+  void seal();
+  /// What another process needs to go on recording this run: the windows and totals of its sealed part. Bytes
+  /// for the same build on the same machine. They take the place of what is in `memory`, whose room is used
+  /// again.
+  std::string baseline(std::string memory = {}) const;
+  /// As `seal`, and goes on from an earlier process's baseline, so that its windows belong to the run and a
+  /// restart hides no drift. Throws kBadFormat for anything but a baseline of this build; then nothing
+  /// changes.
+  void seal_and_continue(std::string_view baseline);
+
+  const RunTotals& totals() const { return totals_; }
+  /// Classes with at least one iteration.
+  std::vector<int> classes() const;
+  /// Closed windows of a class, oldest first.
+  const WindowSeries& windows(int step_class) const { return windows_.at(static_cast<size_t>(step_class)); }
+  /// Quantile of all recorded durations, in ns, within 0.2 %; 0 before the first iteration.
+  double duration_quantile(double fraction) const;
+
+  const std::vector<Sample>& samples() const { return samples_; }
+  std::vector<NamedSeries> series() const;
+
+  /// The newest spikes, oldest first, and the largest ever, largest first.
+  std::vector<Spike> recent_spikes() const;
+  const std::vector<Spike>& largest_spikes() const { return largest_spikes_; }
+
+  const Looks& looks() const { return looks_; }
+  /// The newest iterations that traced a plan when the one before didn't, oldest first.
+  std::vector<int64_t> tracings() const;
+  /// How many files the process had noted (core/files/written_files.h) when this run began.
+  int64_t files_before() const { return files_before_; }
+  /// What samples and the reference kernel would have taken of the time had nothing interrupted them.
+  double undisturbed_sampling_ns() const {
+    return sample_cost_.sum_ns + slow_cost_.sum_ns + reference_cost_.sum_ns;
+  }
+
+  /// Takes a sample now, between iterations; `end_iteration` does so by itself when one is due.
+  void sample();
+  Overhead overhead() const;
+  /// Rare events since this recorder was made, of all the process.
+  const EventLog& events() const { return events_; }
+  int64_t begin_ns() const { return made_ns_; }
+  /// On how many threads the reference kernel runs: on the team where the first iterations after `seal` have
+  /// used it.
+  int reference_threads() const { return reference_kernel_.threads(); }
+  const RecorderOptions& options() const { return options_; }
+
+ private:
+  friend class PhaseScope;
+  Phase enter(Phase phase) {
+    if (reads_clock()) {
+      charge(options_.clock());
+      scopes_ += inside_;
+    } else if (options_.heap_allocations != nullptr) {
+      charge_allocations();
+    }
+    const Phase outer = phase_;
+    phase_ = phase;
+    return outer;
+  }
+  void leave(Phase outer, int64_t entered_ns, const char* label) {
+    if (reads_clock()) {
+      const int64_t now = options_.clock();
+      charge(now);
+      const size_t phase = static_cast<size_t>(phase_);
+      if (label != nullptr && now - entered_ns > label_ns_[phase]) {
+        label_ns_[phase] = now - entered_ns;
+        labels_[phase] = label;
+      }
+    } else if (options_.heap_allocations != nullptr) {
+      charge_allocations();
+    }
+    phase_ = outer;
+  }
+  /// Scopes between iterations are always timed: they are few, and long.
+  bool reads_clock() const { return timed_ || !inside_; }
+  void charge(int64_t now) {
+    if (marked_)
+      (inside_ ? phase_ns_ : totals_.between_phase_ns)[static_cast<size_t>(phase_)] += now - mark_ns_;
+    mark_ns_ = now;
+    marked_ = true;
+    if (looking_) charge_memory();
+    if (inside_ && options_.heap_allocations != nullptr) charge_allocations();
+  }
+  void charge_allocations() {
+    const int64_t made = options_.heap_allocations();
+    const bool beside = phase_ == Phase::kCallbacks || phase_ == Phase::kCheckpoint || phase_ == Phase::kLog;
+    (beside ? totals_.heap_allocations_beside : heap_in_step_) += made - heap_mark_;
+    heap_mark_ = made;
+  }
+  void look_for_traces() {
+    const int64_t traces = counter_value(Counter::kTraces);
+    if (traces != traces_mark_ || traced_) [[unlikely]]
+      note_tracing(traces);
+  }
+  void note_tracing(int64_t traces);
+  void charge_memory();
+  void begin_look();
+  void end_look();
+  const char* label_of_happening() const;
+  void begin_timed();
+  void end_timed();
+  void draw_untimed();
+  double timed_cost_ns() const;
+  double timing_cost_ns() const;
+  void time_reference(WindowSeries& series);
+  void read_waited();
+  void note_spike(int64_t duration_ns, const WindowSeries& series);
+  void calibrate();
+  void restart();
+  size_t bytes() const;
+
+  RecorderOptions options_;
+  int last_class_ = 0;
+  int class_ = 0;
+  bool inside_ = false;
+  bool timed_ = true;
+  bool marked_ = false;       // `mark_ns_` is when the present phase began
+  int64_t untimed_left_ = 0;  // iterations until the next that is timed
+  int64_t timed_here_ = 0;    // iterations timed since `seal` by this process
+  int64_t scopes_ = 0;        // entered in them
+  uint64_t random_ = 1;
+  Phase phase_ = Phase::kUnexplained;
+  int64_t begin_ns_ = 0;
+  int64_t mark_ns_ = 0;
+  int64_t run_begin_ns_ = 0;
+  int64_t heap_mark_ = 0;
+  int64_t heap_in_step_ = 0;
+  int64_t next_sample_ns_ = 0;
+  int64_t sample_interval_ns_ = 0;
+  PhaseTimes phase_ns_{};
+  PhaseTimes label_ns_{};
+  std::array<const char*, kPhaseCount> labels_{};
+  RunTotals totals_;
+  std::vector<WindowSeries> windows_;
+  std::vector<Sample> samples_;
+  std::vector<Spike> recent_spikes_;
+  std::vector<Spike> largest_spikes_;
+  EventLog events_;
+  int64_t made_ns_ = now_ns();
+  std::unique_ptr<Sensors> own_sensors_;  // where none are given
+  SensorSource& sensors_;
+  SensorReading reading_;  // the latest
+  int64_t next_slow_ns_ = 0;
+  int64_t waited_ns_ = 0;                        // at the latest look
+  bool look_due_ = false, looking_ = false;      // at the next timed iteration, at the present one
+  int64_t bytes_mark_ = 0, own_bytes_mark_ = 0;  // while looking
+  Looks looks_;
+  bool traced_ = false;  // in the latest iteration
+  int64_t traces_mark_ = 0, switches_mark_ = 0, reserved_mark_ = 0, weights_mark_ = 0;
+  std::vector<int64_t> tracings_;
+  int64_t tracings_ever_ = 0;
+  int64_t files_before_ = 0;
+  std::vector<int64_t> looked_at_ns_;  // each class's total then
+  ReferenceKernel reference_kernel_;
+  bool reference_chosen_ = false;  // on the team, if the first iterations have used it
+  int64_t parallel_loops_ = 0;     // before these
+  double reference_ns_ = 0;        // what its timings took
+  int64_t references_ = 0;
+  double iteration_cost_ns_ = 0, scope_cost_ns_ = 0, untimed_cost_ns_ = 0;
+  double played_quiet_ns_ = 0;  // the lowest of a played reference kernel
+  double sampling_ns_ = 0;
+  /// Of samples, of slow sensors, of reference kernels: the cheapest, and the sum of costs that are no more
+  /// than a few times that.
+  struct Cost {
+    int64_t cheapest_ns = INT64_MAX;
+    double sum_ns = 0;
+    int64_t count = 0;
+    void add(int64_t ns);
+    double mean_ns() const { return sum_ns / static_cast<double>(count); }
+  };
+  Cost sample_cost_, slow_cost_, reference_cost_;
+};
+
+/// Charges the time of a scope to `phase`, less what scopes inside it take. `label`, a string that outlives
+/// the recorder, names who owns a spike, e.g. "collection".
+class [[nodiscard]] PhaseScope {
+ public:
+  PhaseScope(Recorder& recorder, Phase phase, const char* label = nullptr)
+      : recorder_(recorder), outer_(recorder.enter(phase)), entered_ns_(recorder.mark_ns_), label_(label) {}
+  PhaseScope(const PhaseScope&) = delete;
+  PhaseScope& operator=(const PhaseScope&) = delete;
+  ~PhaseScope() { recorder_.leave(outer_, entered_ns_, label_); }
+
+ private:
+  Recorder& recorder_;
+  Phase outer_;
+  int64_t entered_ns_;
+  const char* label_;
+};
+
+/// Begin and end of an iteration as a scope.
+class [[nodiscard]] IterationScope {
+ public:
+  explicit IterationScope(Recorder& recorder, int step_class = 0) : recorder_(recorder) {
+    recorder.begin_iteration(step_class);
+  }
+  IterationScope(const IterationScope&) = delete;
+  IterationScope& operator=(const IterationScope&) = delete;
+  ~IterationScope() { recorder_.end_iteration(); }
+
+ private:
+  Recorder& recorder_;
+};
+
+}  // namespace isochron::observe

@@ -1,0 +1,67 @@
+// A recording of what threads did (core/telemetry/trace.h), written for Perfetto (ui.perfetto.dev) and
+// Chromium (chrome://tracing): Trace Event Format, JSON, one object; docs/export.md has the schema.
+//
+//   TraceRecorder recorder;
+//   recorder.start();
+//   for (...) { step(batch); recorder.sample_memory(); }
+//   recorder.stop();
+//   recorder.write("trace.json");
+//
+// What it costs: a span two reads of the clock and some 15 ns, on the thread that has it; nothing is
+// allocated while recording, but for the text of events (core/telemetry/event.h), the newest 1,024 of which
+// are kept.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <vector>
+
+#include "isochron/core/telemetry/event.h"
+#include "isochron/core/telemetry/trace.h"
+
+namespace isochron::observe {
+
+struct TraceOptions {
+  /// The newest so many spans and counters of each thread are kept, 32 bytes each.
+  size_t events_per_thread = size_t{1} << 16;
+};
+
+class TraceRecorder {
+ public:
+  static constexpr size_t kMaxMarks = 1024;  // events of core/telemetry/event.h; the oldest go
+
+  /// Throws kInvalidArgument for options out of range, or while another recorder lives.
+  explicit TraceRecorder(const TraceOptions& options = {});
+  ~TraceRecorder();
+  TraceRecorder(const TraceRecorder&) = delete;
+  TraceRecorder& operator=(const TraceRecorder&) = delete;
+
+  void start();
+  void stop();
+  bool recording() const { return buffer_.recording(); }
+  /// Records bytes in use, reserved and resident as counters; a microsecond. Does nothing unless recording.
+  void sample_memory();
+
+  /// What each thread did. Throws kInvalidArgument while recording, as `write`.
+  std::vector<TracedThread> threads() const { return buffer_.threads(); }
+  /// Writes the file. Throws kIo.
+  void write(const std::filesystem::path& path) const;
+
+ private:
+  struct Mark {
+    Event event;
+    int64_t thread_id;
+  };
+  void note(const Event& event);
+
+  TraceBuffer buffer_;
+  int sink_;
+  int statm_;  // /proc/self/statm, open; -1: it isn't there
+  int64_t began_ns_ = 0;
+  mutable std::mutex mutex_;
+  std::vector<Mark> marks_;
+  int64_t dropped_marks_ = 0;
+};
+
+}  // namespace isochron::observe

@@ -1,0 +1,173 @@
+#include "isochron/observe/statistics/few_values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "isochron/core/base/error.h"
+
+namespace isochron::observe {
+namespace {
+
+constexpr size_t kMostValues = 1000;
+constexpr double kForMost = 2.3;     // times the count that decides half of such runs: four fifths of them
+constexpr double kMostLonger = 1e4;  // times: no advice to make a run still longer
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr std::string_view kStatistic = "Theil-Sen trend";
+
+/// Probabilities of 0, 1, ... inversions in a random order of n.
+std::vector<double> inversion_probabilities(size_t n) {
+  std::vector<double> probabilities{1};
+  for (size_t m = 2; m <= n; ++m) {
+    std::vector<double> next(m * (m - 1) / 2 + 1);
+    double window = 0;  // sum of the last m of the shorter order's
+    for (size_t k = 0; k < next.size(); ++k) {
+      if (k < probabilities.size()) window += probabilities[k];
+      if (k >= m && k - m < probabilities.size()) window -= probabilities[k - m];
+      next[k] = std::max(0.0, window) / static_cast<double>(m);
+    }
+    probabilities = std::move(next);
+  }
+  return probabilities;
+}
+
+/// How many of the sorted slopes lie outside of the interval on either side, its ends not counted; nullopt
+/// when even the outermost slopes give less than the confidence.
+std::optional<size_t> slopes_outside(size_t n, double confidence) {
+  const std::vector<double> probabilities = inversion_probabilities(n);
+  const double tail = 0.5 * (1 - confidence);
+  double sum = 0;
+  size_t count = 0;  // of inversions 0 ... count - 1, which together are within the tail
+  while (count < probabilities.size() && sum + probabilities[count] <= tail) sum += probabilities[count++];
+  if (count == 0) return std::nullopt;
+  return count - 1;
+}
+
+std::vector<double> logarithms(std::span<const double> values) {
+  std::vector<double> result;
+  for (const double value : values) result.push_back(std::log(value));
+  return result;
+}
+
+/// What a slope of the logarithms makes of a run of n values, relative to its beginning.
+double change_over(double slope, size_t n) { return std::expm1(slope * static_cast<double>(n - 1)); }
+
+std::string percent(double change) { return fmt::format("{:+.2f} %", 100 * change); }
+
+/// The fewest values for which there is an interval.
+size_t least_for(double confidence) {
+  size_t n = 2;
+  while (!slopes_outside(n, confidence)) ++n;
+  return n;
+}
+
+/// How many times more values would decide: half widths shrink with the root of their count. A change that
+/// can't be told from none needs an interval of half the bound.
+double factor_to_decide(const ChangeEstimate& estimate, double bound) {
+  const double half_width = 0.5 * (estimate.high - estimate.low);
+  const bool none = estimate.low <= 0 && estimate.high >= 0;
+  const double needed = none ? 0.5 * bound : std::fabs(std::fabs(estimate.change) - bound);
+  const double factor = needed > 0 ? kForMost * half_width * half_width / (needed * needed) : kInfinity;
+  return factor <= kMostLonger ? std::max(1.0, factor) : kInfinity;
+}
+
+size_t warmup_of(size_t count) { return std::max<size_t>(1, count / 10); }
+
+void check(std::span<const double> values, const FlatnessOptions& options) {
+  require(options.bound > 0 && options.confidence > 0.5 && options.confidence < 1 && options.series >= 1,
+          ErrorCode::kInvalidArgument, "judge_few_values",
+          "options out of range: need bound > 0, confidence in (0.5, 1), series >= 1");
+  require(values.size() <= kMostValues, ErrorCode::kInvalidArgument, "judge_few_values",
+          "{} values; for {} or more use judge_flatness, and at most {} are accepted", values.size(),
+          kFewValues, kMostValues);
+  for (size_t i = 0; i < values.size(); ++i)
+    require(values[i] > 0 && std::isfinite(values[i]), ErrorCode::kInvalidArgument, "judge_few_values",
+            "value {} is {}, expected a number above 0", i, values[i]);
+}
+
+/// Sets the kind, the interval that decided it, and the reason.
+void decide(FlatnessVerdict& verdict, std::span<const double> logs, const FlatnessOptions& options) {
+  std::vector<double> scratch;
+  const double slope = theil_sen_slope(logs, scratch);
+  const auto estimate = [&](double confidence) -> std::optional<ChangeEstimate> {
+    const std::optional<Interval> interval = theil_sen_interval(logs, confidence);
+    if (!interval) return std::nullopt;
+    return ChangeEstimate{kStatistic, change_over(slope, logs.size()),
+                          change_over(interval->low, logs.size()), change_over(interval->high, logs.size())};
+  };
+  const double confidence = 1 - (1 - options.confidence) / options.series;
+  const auto flat = estimate(2 * options.confidence - 1), beyond = estimate(confidence);
+  if (flat) verdict.smallest_detectable_change = 0.5 * (flat->high - flat->low);
+  if (flat && within(*flat, options.bound)) {
+    verdict.kind = Flatness::kFlat;
+    verdict.largest = *flat;
+    verdict.reason = fmt::format("the change lies within {:.1f} %", 100 * options.bound);
+  } else if (beyond && (beyond->low > options.bound || beyond->high < -options.bound)) {
+    verdict.kind = beyond->low > 0 ? Flatness::kGrowing : Flatness::kShrinking;
+    verdict.largest = *beyond;
+    verdict.reason = fmt::format("the change lies {} {:+.1f} %", beyond->low > 0 ? "above" : "below",
+                                 100 * std::copysign(options.bound, beyond->low));
+  } else if (beyond) {
+    verdict.largest = *beyond;
+    verdict.iterations_to_decide = factor_to_decide(*beyond, options.bound);
+    verdict.reason = fmt::format("the change may be {} to {}, the bound is {:.1f} %", percent(beyond->low),
+                                 percent(beyond->high), 100 * options.bound);
+  } else {
+    verdict.iterations_to_decide =
+        static_cast<double>(least_for(confidence)) / static_cast<double>(logs.size());
+    verdict.reason = fmt::format("too few values for an interval: {} after warm-up", logs.size());
+  }
+  if (!verdict.largest.name.empty()) verdict.estimates = {verdict.largest};
+}
+
+}  // namespace
+
+std::optional<Interval> theil_sen_interval(std::span<const double> values, double confidence) {
+  require(confidence > 0 && confidence < 1, ErrorCode::kInvalidArgument, "theil_sen_interval",
+          "needs a confidence in (0, 1), got {}", confidence);
+  if (values.size() < 2) return std::nullopt;
+  const std::optional<size_t> outside = slopes_outside(values.size(), confidence);
+  if (!outside) return std::nullopt;
+  std::vector<double> slopes;
+  theil_sen_slope(values, slopes);
+  std::ranges::sort(slopes);
+  return Interval{slopes[*outside], slopes[slopes.size() - 1 - *outside]};
+}
+
+FlatnessVerdict judge_few_values(std::span<const double> values, const FlatnessOptions& options) {
+  check(values, options);
+  FlatnessVerdict verdict;
+  verdict.bound = options.bound;
+  if (values.size() < kFewestValues) {
+    verdict.windows = static_cast<int>(values.size());
+    verdict.iterations_to_decide = static_cast<double>(least_for(options.confidence) + 1);
+    verdict.reason = fmt::format("too few values: {}, and {} are needed", values.size(), kFewestValues);
+    return verdict;
+  }
+  const size_t warmup = warmup_of(values.size());
+  const std::span<const double> kept = values.subspan(warmup);
+  verdict.warmup_windows = static_cast<int>(warmup);
+  verdict.windows = static_cast<int>(kept.size());
+  const std::vector<double> logs = logarithms(kept);
+  decide(verdict, logs, options);
+  if (verdict.kind == Flatness::kInconclusive)
+    verdict.iterations_to_decide =
+        std::ceil(verdict.iterations_to_decide * static_cast<double>(kept.size())) +
+        static_cast<double>(warmup);
+  const size_t tenth = std::max<size_t>(1, kept.size() / 10);
+  verdict.first_tenth = median(kept.first(tenth));
+  verdict.last_tenth = median(kept.last(tenth));
+  const double per_value = verdict.first_tenth / static_cast<double>(kept.size() - 1);
+  verdict.slope = verdict.largest.change * per_value;
+  verdict.slope_interval = {verdict.largest.low * per_value, verdict.largest.high * per_value};
+  verdict.trend_test = mann_kendall(kept);
+  const ChangePoint change_point = pettitt(kept);
+  verdict.change_point = change_point.index;
+  verdict.change_point_p = change_point.p_value;
+  return verdict;
+}
+
+}  // namespace isochron::observe

@@ -1,0 +1,228 @@
+#include "isochron/observe/statistics/flatness.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "isochron/core/base/error.h"
+#include "isochron/observe/statistics/even_speed.h"
+#include "isochron/observe/statistics/series_verdict.h"
+
+namespace isochron::observe {
+namespace {
+
+constexpr double kMostBound = 5;  // times the bound, for a class with hardly any of the time
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+using Asked = ChangeEstimate::Asked;
+
+void check_values(std::span<const double> values, std::string_view what) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    require(std::isfinite(values[i]), ErrorCode::kNotANumber, "judge_flatness", "{} of window {} is {}", what,
+            i, values[i]);
+    require(values[i] >= 0, ErrorCode::kInvalidArgument, "judge_flatness", "{} of window {} is {}, below 0",
+            what, i, values[i]);
+  }
+}
+
+void check(const FlatnessInput& input, const FlatnessOptions& options) {
+  const auto same_length = [&](std::span<const double> values, std::string_view what) {
+    require(values.empty() || values.size() == input.medians.size(), ErrorCode::kShapeMismatch,
+            "judge_flatness", "{} medians but {} {}; give one per window", input.medians.size(),
+            values.size(), what);
+  };
+  same_length(input.trimmed_means, "trimmed means");
+  same_length(input.means, "means");
+  same_length(input.reference, "reference times");
+  same_length(input.reference_means, "reference means");
+  same_length(input.waited, "waiting times");
+  check_values(input.medians, "median");
+  check_values(input.trimmed_means, "trimmed mean");
+  check_values(input.means, "mean");
+  check_values(input.reference, "reference time");
+  check_values(input.reference_means, "mean reference time");
+  check_values(input.waited, "waiting time");
+  same_length(input.quiet_medians, "medians of quiet iterations");
+  same_length(input.quiet_means, "means of quiet iterations");
+  same_length(input.quiet_shares, "shares of quiet iterations");
+  check_values(input.quiet_medians, "median of quiet iterations");
+  check_values(input.quiet_means, "mean of quiet iterations");
+  check_values(input.quiet_shares, "share of quiet iterations");
+  require(input.quiet_shares.empty() == input.quiet_medians.empty() &&
+              input.quiet_shares.empty() == input.quiet_means.empty(),
+          ErrorCode::kInvalidArgument, "judge_flatness",
+          "medians, means and shares of quiet iterations must be given together");
+  require(options.bound > 0 && options.confidence > 0.5 && options.confidence < 1 &&
+              options.min_windows >= 0 && options.max_warmup >= 0 && options.max_warmup <= 0.5 &&
+              options.replicates >= 39 && options.series >= 1,
+          ErrorCode::kInvalidArgument, "judge_flatness",
+          "options out of range: need bound > 0, confidence in (0.5, 1), max_warmup in [0, 0.5], replicates "
+          ">= 39, "
+          "series >= 1");
+}
+
+/// The verdict on the reference kernel itself.
+FlatnessVerdict judge_reference(const FlatnessInput& input, const FlatnessOptions& options) {
+  FlatnessInput reference = input;
+  reference.medians = input.reference;
+  reference.trimmed_means = {};
+  reference.means = input.reference_means;
+  return judge_series(reference, options);
+}
+
+/// True when the kernel took longer and longer.
+bool reference_slowed(const FlatnessInput& input, const FlatnessOptions& options) {
+  return std::ranges::any_of(judge_reference(input, options).estimates,
+                             [](const ChangeEstimate& estimate) { return estimate.low > 0; });
+}
+
+/// A run that is flat only because the machine became faster: growing where the windows show that the program
+/// follows the machine, else inconclusive. `verdict` is flat as measured.
+FlatnessVerdict doubt_beside_a_faster_machine(FlatnessVerdict verdict, const FlatnessInput& input,
+                                              const FlatnessOptions& options) {
+  const FlatnessVerdict reference = judge_reference(input, options);
+  if (reference.kind != Flatness::kShrinking) return verdict;
+  FlatnessVerdict even = judge_at_even_speed(input, options, 0);
+  if (even.kind == Flatness::kGrowing) {
+    even.reason = fmt::format("hidden by a machine that became faster ({}): {}",
+                              percent(reference.largest.change), even.reason);
+    return even;
+  }
+  even = judge_at_even_speed(input, options, 1);
+  if (even.kind != Flatness::kGrowing) return verdict;
+  verdict.kind = Flatness::kInconclusive;
+  verdict.iterations_to_decide = kInfinity;
+  verdict.reason = fmt::format(
+      "flat as measured, but the machine became faster ({}): for a program that follows the machine's speed, "
+      "this is a change of {}",
+      percent(reference.largest.change), percent(even.largest.change));
+  return verdict;
+}
+
+}  // namespace
+
+std::string_view flatness_name(Flatness flatness) {
+  constexpr std::string_view kNames[] = {"flat", "growing", "shrinking", "inconclusive"};
+  return kNames[static_cast<size_t>(flatness)];
+}
+
+bool within(const ChangeEstimate& estimate, double bound) {
+  return estimate.low >= -bound && estimate.high <= bound;
+}
+
+void decide(FlatnessVerdict& verdict, std::vector<ChangeEstimate> joint) {
+  const double bound = verdict.bound;
+  const auto beyond_bound = [bound](const ChangeEstimate& e) {
+    return e.asked != Asked::kForFlat && (e.low > bound || e.high < -bound);
+  };
+  const auto lesser = [](const ChangeEstimate& a, const ChangeEstimate& b) {
+    return std::fabs(a.change) < std::fabs(b.change);
+  };
+  std::vector<ChangeEstimate> beyond;
+  std::ranges::copy_if(joint, std::back_inserter(beyond), beyond_bound);
+  const auto no_change = [bound](const ChangeEstimate& e) {
+    return e.asked == Asked::kForChange || within(e, bound);
+  };
+  if (std::ranges::all_of(verdict.estimates, no_change)) {
+    verdict.kind = Flatness::kFlat;
+  } else if (!beyond.empty()) {
+    verdict.largest = *std::ranges::max_element(beyond, lesser);
+    verdict.kind = verdict.largest.change > 0 ? Flatness::kGrowing : Flatness::kShrinking;
+    verdict.estimates = std::move(joint);
+    return;
+  } else {
+    verdict.kind = Flatness::kInconclusive;
+    for (size_t i = 0; i < joint.size(); ++i) {  // what isn't flat may still be growth
+      if (beyond_bound(verdict.estimates[i])) verdict.estimates[i] = joint[i];
+    }
+  }
+  verdict.largest = verdict.kind == Flatness::kFlat ? *std::ranges::max_element(verdict.estimates, lesser)
+                                                    : farthest(verdict.estimates);
+}
+
+FlatnessVerdict judge_flatness(const FlatnessInput& input, const FlatnessOptions& options) {
+  check(input, options);
+  FlatnessVerdict verdict = judge_series(input, options);
+  if (input.reference.empty()) return verdict;
+  if (verdict.kind == Flatness::kFlat)
+    return doubt_beside_a_faster_machine(std::move(verdict), input, options);
+  const bool growing = verdict.kind == Flatness::kGrowing;
+  FlatnessVerdict even = judge_at_even_speed(input, options, 0);
+  const auto cleared = [&even] { return even.kind == Flatness::kFlat || even.kind == Flatness::kShrinking; };
+  const bool slowed = growing && !cleared() && reference_slowed(input, options);
+  if (slowed && even.kind == Flatness::kGrowing) {
+    // A machine that slows steadily shows nothing between neighbours; then the program is taken to slow
+    // alike.
+    even = judge_at_even_speed(input, options, 1);
+  }
+  if (growing && even.kind == Flatness::kShrinking && waits(input)) {
+    // Not all of the waiting is in the steps: what they did without it lies between.
+    even.reason = fmt::format("{} as measured, {} without the time spent waiting for a core",
+                              percent(verdict.largest.change), percent(even.largest.change));
+    even.kind = Flatness::kInconclusive;
+    even.iterations_to_decide = kInfinity;
+    return even;
+  }
+  const bool sharper = even.smallest_detectable_change < verdict.smallest_detectable_change;
+  // Growth that a sharper look doesn't find may be the machine's.
+  const bool doubtful = sharper && even.kind == Flatness::kInconclusive;
+  if (growing && !cleared() && !doubtful && (!slowed || even.kind == Flatness::kGrowing)) return verdict;
+  if (even.kind == verdict.kind && !sharper) return verdict;
+  even.machine_slowed = growing && cleared();
+  even.reason = fmt::format("{}{}, corrected for the speed of the machine",
+                            even.machine_slowed ? "the machine slowed, not the program: " : "", even.reason);
+  return even;
+}
+
+FlatnessVerdict judge_classes(std::span<const ClassInput> classes, const FlatnessOptions& options) {
+  require(!classes.empty(), ErrorCode::kInvalidArgument, "judge_classes", "no class of steps to judge");
+  std::vector<const ClassInput*> judged;
+  for (const ClassInput& one : classes) {
+    const bool few = one.input.medians.size() < static_cast<size_t>(options.min_windows);
+    if (!few || one.time_share >= kMinorShare / 2) judged.push_back(&one);
+  }
+  if (judged.empty()) {
+    judged.push_back(&*std::max_element(
+        classes.begin(), classes.end(),
+        [](const ClassInput& a, const ClassInput& b) { return a.time_share < b.time_share; }));
+  }
+  const auto weight =
+      [](const FlatnessVerdict& verdict) {  // growing decides before shrinking before inconclusive
+        constexpr int kWeights[] = {0, 3, 2, 1};
+        return kWeights[static_cast<size_t>(verdict.kind)];
+      };
+  std::optional<FlatnessVerdict> deciding;
+  double deciding_rank = 0;
+  bool machine_slowed = false;
+  for (const ClassInput* one : judged) {
+    FlatnessOptions own = options;
+    own.series *= static_cast<int>(judged.size());
+    own.bound *= std::clamp(kMinorShare / std::max(1e-9, one->time_share), 1.0, kMostBound);
+    FlatnessVerdict verdict = judge_flatness(one->input, own);
+    machine_slowed = machine_slowed || verdict.machine_slowed;
+    // Of flat classes the one with most of the time speaks, else the one that has changed most.
+    const double rank =
+        verdict.kind == Flatness::kFlat ? one->time_share : std::fabs(verdict.largest.change) / own.bound;
+    const bool larger = deciding && weight(verdict) == weight(*deciding) && rank > deciding_rank;
+    if (deciding && weight(verdict) <= weight(*deciding) && !larger) continue;
+    deciding = std::move(verdict);
+    deciding_rank = rank;
+  }
+  deciding->machine_slowed = machine_slowed && deciding->kind != Flatness::kGrowing;
+  return *deciding;
+}
+
+std::string verdict_text(const FlatnessVerdict& verdict) {
+  std::string text(flatness_name(verdict.kind));
+  if (!verdict.largest.name.empty()) {
+    text += fmt::format(": {} [{}, {}] ({})", percent(verdict.largest.change), percent(verdict.largest.low),
+                        percent(verdict.largest.high), verdict.largest.name);
+  }
+  if (verdict.machine_slowed) text += "; the machine slowed, not the program";
+  return text;
+}
+
+}  // namespace isochron::observe

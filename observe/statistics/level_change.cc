@@ -1,0 +1,415 @@
+#include "isochron/observe/statistics/level_change.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "isochron/core/base/rng.h"
+#include "isochron/observe/statistics/recurring.h"
+#include "isochron/observe/statistics/statistics.h"
+
+namespace isochron::observe {
+namespace {
+
+constexpr size_t kPoints = 64;  // longer series are grouped to about as many
+constexpr double kSmallestBaseline =
+    1e-3;  // of the largest value: growth from zero is at most a thousandfold
+constexpr int kFewestDegrees = 3;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+using Values = std::vector<double>;
+
+bool robust(Track track) { return track != Track::kMeans; }
+
+double level_of(Track track, std::span<const double> points) {
+  return robust(track) ? trimmed_mean(points, 0.2) : mean(points);
+}
+
+double slope_of(Track track, std::span<const double> points, Values& scratch) {
+  return robust(track) ? theil_sen_slope(points, scratch) : least_squares_slope(points);
+}
+
+/// A remainder is dropped from the beginning.
+Values grouped(Track track, std::span<const double> values) {
+  const size_t size = windows_per_point(values.size());
+  Values points;
+  for (size_t at = values.size() % size; at < values.size(); at += size)
+    points.push_back(level_of(track, values.subspan(at, size)));
+  return points;
+}
+
+Values without_season(Values values) {
+  const std::optional<Season> season = find_season(values);
+  return season ? without(*season, values) : std::move(values);
+}
+
+std::span<const double> values_of(Track track, const WindowLevels& levels) {
+  switch (track) {
+    case Track::kMedians:
+      return levels.medians;
+    case Track::kTrimmedMeans:
+      return levels.trimmed_means;
+    case Track::kMeans:
+      return levels.means;
+  }
+  return {};
+}
+
+Values points_of(Track track, const WindowLevels& levels) {
+  const std::span<const double> values = values_of(track, levels);
+  if (robust(track)) return grouped(track, without_season({values.begin(), values.end()}));
+  const bool trimmed = !levels.trimmed_means.empty();
+  return grouped(track, without_season(with_long_iterations_spread(
+                            trimmed ? levels.trimmed_means : levels.medians, levels.means)));
+}
+
+Statistics statistics_of(Track track, size_t change_point, std::span<const double> points, Values& scratch) {
+  const size_t n = points.size();
+  return {slope_of(track, points, scratch) * static_cast<double>(n),
+          level_of(track, points.last(tenth(n))) - level_of(track, points.first(tenth(n))),
+          level_of(track, points.subspan(change_point)) - level_of(track, points.first(change_point)),
+          level_of(track, points.last(tenth(n))) - level_of(track, points.first(n - tenth(n)))};
+}
+
+/// What changes are relative to: the first tenth's level.
+double baseline_of(std::span<const double> points) {
+  const double largest = *std::max_element(points.begin(), points.end());
+  const double baseline = std::max(median(points.first(tenth(points.size()))), kSmallestBaseline * largest);
+  return baseline > 0 ? baseline : 1;  // all zero
+}
+
+/// A curve through the medians of eighths of the points, straight in between; empty unless these medians rise
+/// or fall throughout, which noise that merely wanders does not.
+Values monotone_curve(std::span<const double> points) {
+  constexpr size_t kParts = 8;
+  const size_t n = points.size();
+  if (n < 4 * kParts) return {};
+  std::array<double, kParts> level;
+  std::array<double, kParts> center;
+  for (size_t part = 0; part < kParts; ++part) {
+    const size_t begin = part * n / kParts;
+    const size_t end = (part + 1) * n / kParts;
+    level[part] = median(points.subspan(begin, end - begin));
+    center[part] = 0.5 * static_cast<double>(begin + end - 1);
+  }
+  if (!std::is_sorted(level.begin(), level.end()) && !std::is_sorted(level.rbegin(), level.rend())) return {};
+  Values curve;
+  for (size_t i = 0, part = 0; i < n; ++i) {
+    const double at = static_cast<double>(i);
+    while (part + 2 < kParts && at > center[part + 1]) ++part;
+    curve.push_back(
+        std::lerp(level[part], level[part + 1], (at - center[part]) / (center[part + 1] - center[part])));
+  }
+  return curve;
+}
+
+/// Where the points change from one level to another, a tenth of them on either side at least, by least
+/// absolute deviations. Pettitt's test finds that they change, but not well where when one side is short.
+size_t best_step(std::span<const double> points) {
+  const size_t n = points.size();
+  size_t best = tenth(n);
+  double least = kInfinity;
+  for (size_t k = best; k + tenth(n) <= n; ++k) {
+    const double before = median(points.first(k)), after = median(points.subspan(k));
+    double deviation = 0;
+    for (size_t i = 0; i < n; ++i) deviation += std::fabs(points[i] - (i < k ? before : after));
+    if (deviation >= least) continue;
+    least = deviation;
+    best = k;
+  }
+  return best;
+}
+
+/// One level up to point `begin`, another from `end` on, straight in between: a step, spread out. Where there
+/// is nothing before or behind, the line goes on from the other level.
+Values ramp(std::span<const double> points, size_t begin, size_t end) {
+  const size_t n = points.size();
+  const size_t length = end - begin;
+  double before = begin > 0 ? median(points.first(begin)) : 0;
+  double after = end < n ? median(points.subspan(end)) : 0;
+  constexpr size_t kFar = 4;  // from its known end: a fourth of the way
+  Values slopes;              // of the lines from the known level to the points that are not near it
+  for (size_t i = begin; i < end; ++i) {
+    const double from_begin = static_cast<double>(i - begin + 1), to_end = static_cast<double>(end - i);
+    if (end == n && kFar * (i - begin) >= length) slopes.push_back((points[i] - before) / from_begin);
+    if (begin == 0 && kFar * (end - i) >= length) slopes.push_back((after - points[i]) / to_end);
+  }
+  if (end == n) after = before + median(slopes) * static_cast<double>(length);
+  if (begin == 0) before = after - median(slopes) * static_cast<double>(length);
+  Values fit(n, before);
+  for (size_t i = begin; i < n; ++i) {
+    const double part = static_cast<double>(i - begin + 1) / static_cast<double>(length + 1);
+    fit[i] = i < end ? std::lerp(before, after, part) : after;
+  }
+  return fit;
+}
+
+/// The ramp with the least absolute deviations whose ends are whole tenths of the points.
+Values best_ramp(std::span<const double> points) {
+  constexpr size_t kParts = 10;
+  const size_t n = points.size();
+  Values best;
+  double least = kInfinity;
+  for (size_t b = 0; b < kParts; ++b) {
+    for (size_t e = b + 1; e <= kParts; ++e) {
+      if (b == 0 && e == kParts) continue;  // that is a line
+      Values fit = ramp(points, b * n / kParts, e * n / kParts);
+      double deviation = 0;
+      for (size_t i = 0; i < n; ++i) deviation += std::fabs(points[i] - fit[i]);
+      if (deviation >= least) continue;
+      least = deviation;
+      best = std::move(fit);
+    }
+  }
+  return best;
+}
+
+/// Three levels with the least squared deviations, the first and the last of a tenth of the points at least,
+/// the other of a twentieth: what is up for a while, and where it comes back to.
+Values best_excursion(std::span<const double> points) {
+  const size_t n = points.size(), at_ends = tenth(n), between = std::max<size_t>(1, n / 20);
+  Values sums(n + 1, 0);
+  for (size_t i = 0; i < n; ++i) sums[i + 1] = sums[i] + points[i];
+  const auto explained = [&](size_t begin, size_t end) {  // squares that a level takes away
+    const double sum = sums[end] - sums[begin];
+    return sum * sum / static_cast<double>(end - begin);
+  };
+  double most = -kInfinity;
+  size_t first = 0, second = 0;
+  for (size_t a = at_ends; a + between + at_ends <= n; ++a) {
+    for (size_t b = a + between; b + at_ends <= n; ++b) {
+      const double here = explained(0, a) + explained(a, b) + explained(b, n);
+      if (here <= most) continue;
+      most = here;
+      first = a;
+      second = b;
+    }
+  }
+  Values fit(n, median(points.first(first)));
+  std::fill(fit.begin() + static_cast<std::ptrdiff_t>(first),
+            fit.begin() + static_cast<std::ptrdiff_t>(second), median(points.subspan(first, second - first)));
+  std::fill(fit.begin() + static_cast<std::ptrdiff_t>(second), fit.end(), median(points.subspan(second)));
+  return fit;
+}
+
+/// How many independent points would be worth as much as these: by their first autocorrelation, as an AR(1)
+/// process, corrected for its bias (Kendall 1954).
+double autoregression(std::span<const double> residuals) {
+  const double biased = std::max(0.0, autocorrelation(residuals, 1));
+  return std::min(0.97, biased + (2 + 4 * biased) / static_cast<double>(residuals.size()));
+}
+double long_run_variance(double rho) { return (1 + rho) / (1 - rho); }
+
+/// The points without noise.
+struct Shape {
+  int parameters = 0;
+  Values fit = {};
+  std::optional<Statistic> statistic = {};  // that shows it; none: constant
+  double deviation = 0;                     // mean absolute
+};
+
+Values residuals_of(std::span<const double> points, const Shape& shape) {
+  Values residuals(points.size());
+  for (size_t i = 0; i < points.size(); ++i) residuals[i] = points[i] - shape.fit[i];
+  return residuals;
+}
+
+/// The simplest of constant, line, step, ramp, excursion and monotone curve that explains the points, by the
+/// Bayesian information criterion for Laplace noise (which forgives outliers) of as many independent points
+/// as there are beside the closest of the shapes: what wanders is soon resembled by some shape.
+Shape shape_of(std::span<const double> points, size_t step_at) {
+  constexpr size_t kFewestOfMany = 20;
+  const size_t n = points.size();
+  std::vector<Shape> shapes;
+  const auto offer = [&](int parameters, const Values& fit, std::optional<Statistic> statistic) {
+    if (fit.empty()) return;
+    shapes.push_back({parameters, fit, statistic, 0});
+    double sum = 0;
+    for (const double residual : residuals_of(points, shapes.back())) sum += std::fabs(residual);
+    shapes.back().deviation = sum / static_cast<double>(n);
+  };
+  const double level = median(points);
+  offer(1, Values(n, level), std::nullopt);
+  const Line line = theil_sen(points);
+  Values straight(n);
+  for (size_t i = 0; i < n; ++i) straight[i] = line.intercept + line.slope * static_cast<double>(i);
+  offer(2, straight, kTrend);
+  Values step(n, median(points.first(step_at)));
+  std::fill(step.begin() + static_cast<std::ptrdiff_t>(step_at), step.end(), median(points.subspan(step_at)));
+  offer(3, step, kStep);
+  if (n >= kFewestOfMany) {
+    offer(4, best_ramp(points), kLastTenth);
+    offer(5, best_excursion(points), kLastTenth);
+  }
+  offer(8, monotone_curve(points), kLastTenth);
+  const Shape& closest = *std::ranges::min_element(shapes, {}, &Shape::deviation);
+  const double independent = std::max(
+      2.0, static_cast<double>(n) / long_run_variance(autoregression(residuals_of(points, closest))));
+  const double least = 1e-12 * (1e-300 + std::fabs(level));  // rounding is no noise
+  const auto score = [&](const Shape& shape) {
+    return 2 * independent * std::log(shape.deviation + least) + shape.parameters * std::log(independent);
+  };
+  return *std::ranges::min_element(shapes, {}, score);
+}
+
+/// Whether the points never fall back by more than a hundredth of what they rise in all, which no noise does:
+/// a count, or memory that is only ever taken. `sign` is -1 where falling is asked for.
+bool only_rises(std::span<const double> points, double sign) {
+  constexpr double kMostBack = 0.01;
+  const double rise = sign * (points.back() - points.front());
+  double highest = sign * points.front(), most_back = 0;
+  for (const double point : points) {
+    highest = std::max(highest, sign * point);
+    most_back = std::max(most_back, highest - sign * point);
+  }
+  return rise > 0 && most_back <= kMostBack * rise;
+}
+
+/// A track on its way through the judgement.
+struct Judged {
+  LevelChange result;
+  Values points;
+  Shape shape;
+  Values residuals;
+  double rho = 0;
+};
+
+Judged judged(Track track, const WindowLevels& levels, bool corrected) {
+  Judged one;
+  one.result.track = track;
+  one.points = points_of(track, levels);
+  const std::span<const double> points = one.points;
+  const size_t n = points.size();
+  LevelChange& result = one.result;
+  result.baseline = baseline_of(points);
+  result.change_point = static_cast<size_t>(pettitt(points, static_cast<int>(tenth(n))).index);
+  const size_t step_at = best_step(points);
+  if (only_rises(points, 1) || only_rises(points, -1)) {
+    one.shape.fit = one.points;
+    one.shape.statistic = kLastTenth;
+  } else {
+    one.shape = shape_of(points, step_at);
+  }
+  result.shape = one.shape.statistic;
+  one.residuals = residuals_of(points, one.shape);
+  one.rho = autoregression(one.residuals);
+  result.independent = static_cast<double>(n) / long_run_variance(one.rho);
+  // What the shape has taken of the noise, as that of as many independent points.
+  const double freedom = result.independent / std::max(1.0, result.independent - one.shape.parameters);
+  Values sizes;
+  double squares = 0;
+  for (double& residual : one.residuals) {
+    residual *= std::sqrt(freedom);
+    sizes.push_back(std::fabs(residual));
+    squares += residual * residual;
+  }
+  result.wander = std::sqrt(squares / static_cast<double>(n)) / result.baseline;
+  constexpr double kEvident = 6;  // times the noise: then the step is where it was fitted
+  const double size = std::fabs(one.shape.fit.back() - one.shape.fit.front());
+  if (result.shape == kStep && !corrected && size > kEvident * median(sizes)) result.change_point = step_at;
+  Values scratch;
+  result.changes = statistics_of(track, result.change_point, points, scratch);
+  for (double& change : result.changes) change /= result.baseline;
+  return one;
+}
+
+/// The square root of an AR(1) process's long-run variance over the part of it that blocks of this length
+/// carry.
+double left_out_by_blocks(double rho, int block) {
+  double carried = 1;
+  for (int lag = 1; lag < block; ++lag)
+    carried += 2 * (1 - static_cast<double>(lag) / block) * std::pow(rho, lag);
+  return std::sqrt(long_run_variance(rho) / carried);
+}
+
+/// Standard errors of every statistic of every track, relative to its baseline.
+std::vector<Statistics> standard_errors(std::span<const Judged> tracks, const LevelChangeOptions& options) {
+  const size_t n = tracks[0].points.size();
+  int block = 1;
+  for (const Judged& track : tracks) block = std::max(block, block_length(track.residuals));
+  Rng rng(options.seed);
+  std::vector<int> indices(n);
+  Values drawn(n), scratch;
+  std::vector<Statistics> squares(tracks.size(), Statistics{}), of_fit;
+  for (const Judged& track : tracks)
+    of_fit.push_back(statistics_of(track.result.track, track.result.change_point, track.shape.fit, scratch));
+  for (int r = 0; r < options.replicates; ++r) {
+    draw_circular_blocks(indices, block, rng);
+    for (size_t t = 0; t < tracks.size(); ++t) {
+      const Judged& track = tracks[t];
+      for (size_t i = 0; i < n; ++i)
+        drawn[i] = track.shape.fit[i] + track.residuals[static_cast<size_t>(indices[i])];
+      const Statistics here = statistics_of(track.result.track, track.result.change_point, drawn, scratch);
+      for (size_t s = 0; s < kStatistics; ++s) {
+        const double error = (here[s] - of_fit[t][s]) / track.result.baseline;
+        squares[t][s] += error * error;
+      }
+    }
+  }
+  for (size_t t = 0; t < tracks.size(); ++t) {
+    const double correction = left_out_by_blocks(tracks[t].rho, block);
+    for (double& square : squares[t]) square = correction * std::sqrt(square / options.replicates);
+  }
+  return squares;
+}
+
+/// How well a level is known: the variance of its mean, relative.
+double uncertainty(const Judged& track) {
+  return track.result.wander * track.result.wander / track.result.independent;
+}
+
+/// Whichever of medians and trimmed means is known better, which says nothing of how they change; and the
+/// means.
+std::vector<Judged> judged_tracks(const WindowLevels& levels, bool corrected) {
+  std::vector<Judged> tracks{judged(Track::kMedians, levels, corrected)};
+  if (!levels.trimmed_means.empty()) {
+    Judged trimmed = judged(Track::kTrimmedMeans, levels, corrected);
+    if (uncertainty(trimmed) < uncertainty(tracks[0])) tracks[0] = std::move(trimmed);
+  }
+  if (!levels.means.empty()) tracks.push_back(judged(Track::kMeans, levels, corrected));
+  return tracks;
+}
+
+}  // namespace
+
+std::string_view statistic_name(Track track, Statistic statistic) {
+  constexpr std::string_view kNames[][kStatistics] = {
+      {"trend of medians", "last tenth of medians", "change point of medians", "end of medians"},
+      {"trend of trimmed means", "last tenth of trimmed means", "change point of trimmed means",
+       "end of trimmed means"},
+      {"trend of means", "last tenth of means", "change point of means", "end of means"}};
+  return kNames[static_cast<size_t>(track)][statistic];
+}
+
+size_t tenth(size_t n) { return std::max<size_t>(1, n / 10); }
+size_t windows_per_point(size_t windows) { return std::max<size_t>(1, (windows + kPoints / 2) / kPoints); }
+
+std::vector<LevelChange> level_changes(const WindowLevels& levels, const LevelChangeOptions& options) {
+  std::vector<Judged> tracks = judged_tracks(levels, options.corrected);
+  const std::vector<Statistics> errors = standard_errors(tracks, options);
+  const double statistics = static_cast<double>(kStatistics * tracks.size());
+  std::vector<LevelChange> result;
+  for (size_t t = 0; t < tracks.size(); ++t) {
+    LevelChange& change = tracks[t].result;
+    const int degrees = std::max(kFewestDegrees, static_cast<int>(change.independent) - 2);
+    const double own = student_quantile(2 * options.confidence - 1, degrees);
+    const double joint = student_quantile(1 - (1 - options.joint_confidence) / statistics, degrees);
+    for (size_t s = 0; s < kStatistics; ++s) {
+      change.half_widths[s] = own * errors[t][s];
+      change.joint_half_widths[s] = joint * errors[t][s];
+    }
+    result.push_back(change);
+  }
+  return result;
+}
+
+Statistics changes_at(const LevelChange& change, const WindowLevels& levels) {
+  const Values points = points_of(change.track, levels);
+  Values scratch;
+  Statistics changes = statistics_of(change.track, change.change_point, points, scratch);
+  for (double& one : changes) one /= baseline_of(points);
+  return changes;
+}
+
+}  // namespace isochron::observe

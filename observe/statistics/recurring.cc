@@ -1,0 +1,166 @@
+#include "isochron/observe/statistics/recurring.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "isochron/core/base/error.h"
+#include "isochron/observe/statistics/statistics.h"
+
+namespace isochron::observe {
+namespace {
+
+using Values = std::vector<double>;
+
+/// Where the long iterations are: windows whose addition is at least a third of the mean one, each weighted
+/// by itself.
+std::vector<size_t> events_in(std::span<const double> additions) {
+  constexpr double kPart = 1.0 / 3;
+  double sum = 0, squares = 0;
+  for (const double one : additions) {
+    sum += one;
+    squares += one * one;
+  }
+  std::vector<size_t> events;
+  if (sum <= 0) return events;
+  for (size_t i = 0; i < additions.size(); ++i) {
+    if (additions[i] >= kPart * squares / sum) events.push_back(i);
+  }
+  return events;
+}
+
+/// Each event's addition over the windows since the one before. What begins or ends the series lasts as long
+/// as the interval beside it, or longer where more windows are there.
+Values spread(std::span<const double> additions, std::span<const size_t> events) {
+  Values result(additions.size(), 0);
+  const auto give = [&](size_t begin, size_t end, double rate) {
+    for (size_t i = begin; i < end; ++i) result[i] = rate;
+  };
+  const size_t first = events.front(), last = events.back(), n = additions.size();
+  const size_t first_gap = std::max(first + 1, events[1] - first);
+  give(0, first + 1, additions[first] / static_cast<double>(first_gap));
+  for (size_t k = 1; k < events.size(); ++k)
+    give(events[k - 1] + 1, events[k] + 1,
+         additions[events[k]] / static_cast<double>(events[k] - events[k - 1]));
+  const size_t last_gap = std::max(n - last, last - events[events.size() - 2]);
+  give(last + 1, n, additions[last] / static_cast<double>(last_gap));
+  return result;
+}
+
+/// The typical values, where a window that stalled for most of its iterations has that of its neighbours.
+Values without_stalled_windows(std::span<const double> typical) {
+  constexpr size_t kReach = 2;      // neighbours on either side
+  constexpr double kStalled = 1.5;  // times their median
+  Values result(typical.begin(), typical.end());
+  for (size_t i = 0; i < typical.size(); ++i) {
+    const size_t begin = i - std::min(i, kReach), end = std::min(typical.size(), i + kReach + 1);
+    const double usual = median(typical.subspan(begin, end - begin));
+    if (typical[i] > kStalled * usual) result[i] = usual;
+  }
+  return result;
+}
+
+}  // namespace
+
+Values with_long_iterations_spread(std::span<const double> typical_values, std::span<const double> means) {
+  require(typical_values.size() == means.size(), ErrorCode::kShapeMismatch, "with_long_iterations_spread",
+          "{} typical values but {} means", typical_values.size(), means.size());
+  const size_t n = means.size();
+  const Values typical = without_stalled_windows(typical_values);
+  Values additions(n);
+  for (size_t i = 0; i < n; ++i) additions[i] = means[i] - typical[i];
+  if (n <= kStalls + 1) return {means.begin(), means.end()};
+  const double usual = quantile(additions, 0.1);
+  for (double& one : additions) one -= usual;
+  Values descending = additions;
+  std::ranges::nth_element(descending, descending.begin() + kStalls, std::greater{});
+  for (double& one : additions) one = std::min(one, descending[kStalls]);
+  Values positive = additions;
+  for (double& one : positive) one = std::max(one, 0.0);
+  const std::vector<size_t> events = events_in(positive);
+  if (!events.empty()) {  // then more than kStalls are as large as the largest
+    const Values spread_ones = spread(additions, events);
+    for (const size_t at : events) additions[at] = 0;
+    for (size_t i = 0; i < n; ++i) additions[i] += spread_ones[i];
+  }
+  Values result(n);
+  for (size_t i = 0; i < n; ++i) result[i] = typical[i] + usual + additions[i];
+  return result;
+}
+
+namespace {
+
+constexpr double kFewestPeriods = 4;
+constexpr double kFewPeriods = 8;  // of which only a coarse profile is known
+constexpr size_t kMostBinsOfFew = 8, kMostBins = 32;
+
+/// Mean deviation of the values whose phase lies in each of `bins` parts of a period of 1 / frequency.
+struct Folded {
+  Values profile;
+  double explained = 0;
+};
+
+size_t bin_of(size_t i, double frequency, size_t bins) {
+  const double cycles = static_cast<double>(i) * frequency;
+  return std::min(bins - 1, static_cast<size_t>((cycles - std::floor(cycles)) * static_cast<double>(bins)));
+}
+
+Folded fold(std::span<const double> values, double frequency, size_t bins, double total) {
+  const double n = static_cast<double>(values.size());
+  Values sums(bins, 0), counts(bins, 0);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const size_t bin = bin_of(i, frequency, bins);
+    sums[bin] += values[i];
+    counts[bin] += 1;
+  }
+  double between = 0;
+  for (size_t bin = 0; bin < bins; ++bin) {
+    if (counts[bin] == 0) return {};
+    sums[bin] /= counts[bin];
+    between += counts[bin] * sums[bin] * sums[bin];
+  }
+  const double within = std::max(0.0, total - between) / (n - static_cast<double>(bins));
+  return {std::move(sums), 1 - within / (total / (n - 1))};
+}
+
+}  // namespace
+
+std::optional<Season> find_season(std::span<const double> values) {
+  constexpr double kLeastExplained = 0.6, kLeastExplainedByFew = 0.8;
+  constexpr double kAsGood = 0.02;  // a multiple of the period explains as much
+  const size_t n = values.size();
+  if (static_cast<double>(n) < 2 * kFewestPeriods) return std::nullopt;
+  const Line line = theil_sen(values);
+  Values around(n);
+  for (size_t i = 0; i < n; ++i) around[i] = values[i] - line.intercept - line.slope * static_cast<double>(i);
+  const double level = mean(around);
+  double total = 0;
+  for (double& value : around) {
+    value -= level;
+    total += value * value;
+  }
+  const double negligible = 1e-9 * std::fabs(median(values));
+  if (total <= negligible * negligible * static_cast<double>(n)) return std::nullopt;
+  Season best;
+  const double step = 1 / (4 * static_cast<double>(n));
+  for (double frequency = 0.5;; frequency -= step) {
+    const double periods = frequency * static_cast<double>(n);
+    if (periods < kFewestPeriods) break;
+    const size_t most = periods < kFewPeriods ? kMostBinsOfFew : kMostBins;
+    const size_t bins = std::clamp<size_t>(static_cast<size_t>(std::lround(1 / frequency)), 2, most);
+    Folded folded = fold(around, frequency, bins, total);
+    const double least = periods < kFewPeriods ? kLeastExplainedByFew : kLeastExplained;
+    if (folded.explained < std::max(least, best.explained + kAsGood)) continue;
+    best = {1 / frequency, folded.explained, std::move(folded.profile)};
+  }
+  if (best.windows == 0) return std::nullopt;
+  return best;
+}
+
+Values without(const Season& season, std::span<const double> values) {
+  Values result(values.begin(), values.end());
+  for (size_t i = 0; i < result.size(); ++i)
+    result[i] -= season.profile[bin_of(i, 1 / season.windows, season.profile.size())];
+  return result;
+}
+
+}  // namespace isochron::observe

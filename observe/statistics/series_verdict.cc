@@ -1,0 +1,266 @@
+#include "isochron/observe/statistics/series_verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "isochron/observe/statistics/level_change.h"
+
+namespace isochron::observe {
+namespace {
+
+constexpr size_t kFewest = 4;        // windows; below, no statistic has a meaning
+constexpr double kMostLonger = 1e4;  // times: no advice to make a run still longer
+constexpr double kForMost = 2.3;     // times the length that decides half of such runs: four fifths of them
+constexpr double kAlarmsRarer = 5;   // than errors of the other claims: nobody looks again where all is flat
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+using Values = std::vector<double>;
+using Asked = ChangeEstimate::Asked;
+
+/// First window after warm-up: the truncation that minimises the standard error of the mean of what remains,
+/// once the trend of the settled part is taken out (else steady growth would pass for settling). None where
+/// that lies later than warm-up may, behind a beginning that was lower: what rises then is no settling.
+size_t warmup_end(std::span<const double> medians, const FlatnessOptions& options) {
+  constexpr double kLookedAt = 0.25;
+  const size_t n = medians.size();
+  const size_t spare =
+      n > static_cast<size_t>(options.min_windows) ? n - static_cast<size_t>(options.min_windows) : 0;
+  const size_t most = std::min(static_cast<size_t>(options.max_warmup * static_cast<double>(n)), spare);
+  if (most == 0) return 0;
+  const size_t looked_at = std::max(most, static_cast<size_t>(kLookedAt * static_cast<double>(n)));
+  const Line trend = theil_sen(medians.subspan(most));
+  const double negligible = 1e-9 * std::fabs(median(medians));  // rounding must not look like settling
+  struct Truncation {
+    size_t at = 0;
+    double error = kInfinity;
+  };
+  Truncation best, best_of_all;
+  double sum = 0;
+  double squares = 0;
+  for (size_t i = n; i-- > 0;) {
+    const double index = static_cast<double>(i) - static_cast<double>(most);
+    const double residual = medians[i] - trend.intercept - trend.slope * index;
+    sum += residual;
+    squares += residual * residual;
+    if (i > looked_at) continue;
+    const double count = static_cast<double>(n - i);
+    const double variance = std::max(squares - sum * sum / count, negligible * negligible * count);
+    const Truncation here{i, variance / (count * count)};
+    if (here.error <= best_of_all.error) best_of_all = here;
+    if (i <= most && here.error <= best.error) best = here;
+  }
+  if (best_of_all.at <= most) return best.at;
+  const double before = median(medians.first(best_of_all.at)),
+               after = median(medians.subspan(best_of_all.at));
+  return after > (1 + 0.5 * options.bound) * before ? 0 : best.at;
+}
+
+/// How many times longer a run must be: half widths shrink with the root of its length. A change that can't
+/// be told from none is taken for none, which needs an interval of half the bound in all statistics. Any
+/// other must come clear of the bound: growth in the joint interval of one statistic, a change within the
+/// bound in each by itself.
+double factor_to_decide(std::span<const ChangeEstimate> own, std::span<const ChangeEstimate> joint,
+                        double bound) {
+  const auto factor_of = [](const ChangeEstimate& estimate, double needed) {
+    const double ratio = (estimate.high - estimate.change) / needed;
+    return needed > 0 ? kForMost * ratio * ratio : kInfinity;
+  };
+  double flat = 1, beyond = kInfinity;
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (within(own[i], bound)) continue;
+    const double excess = std::fabs(own[i].change) - bound;
+    const bool none = own[i].low <= 0 && own[i].high >= 0;
+    if (excess > 0 && !none && own[i].asked != Asked::kForFlat)
+      beyond = std::min(beyond, factor_of(joint[i], excess));
+    if (own[i].asked == Asked::kForChange) continue;
+    flat = std::max(flat, factor_of(own[i], none ? 0.5 * bound : -excess));
+  }
+  const double factor = std::isfinite(beyond) ? beyond : flat;
+  return factor <= kMostLonger ? factor : kInfinity;
+}
+
+/// Sets `reason` and, as `factor` times the run's, the iterations that would decide; 0 where it is decided.
+void explain(FlatnessVerdict& verdict, const FlatnessInput& input, const FlatnessOptions& options,
+             double factor) {
+  const double iterations = static_cast<double>(input.medians.size()) * input.iterations_per_window;
+  const bool few = verdict.windows < options.min_windows;
+  const bool brief = input.seconds && *input.seconds < options.min_seconds;
+  if (few || brief) {
+    const double windows = static_cast<double>(options.min_windows) / std::max(1, verdict.windows);
+    const double seconds = brief && *input.seconds > 0 ? options.min_seconds / *input.seconds : 1;
+    factor = std::max({factor, windows, seconds});
+    verdict.kind = Flatness::kInconclusive;
+    verdict.reason =
+        few ? fmt::format("too short: {} windows, {} needed", verdict.windows, options.min_windows)
+            : fmt::format("too short: {:.2f} s, {:.1f} s needed", *input.seconds, options.min_seconds);
+  } else if (verdict.estimates.empty()) {
+    verdict.reason = "fewer than four windows";
+  } else if (verdict.kind == Flatness::kInconclusive) {
+    const ChangeEstimate& widest = farthest(verdict.estimates);
+    verdict.reason = fmt::format("{} may be {} to {}, the bound is {:.1f} %", widest.name,
+                                 percent(widest.low), percent(widest.high), 100 * options.bound);
+  } else if (verdict.kind == Flatness::kFlat) {
+    verdict.reason = fmt::format("every change lies within {:.1f} %", 100 * options.bound);
+  } else {
+    verdict.reason = fmt::format("{} is {}", verdict.largest.name, percent(verdict.largest.change));
+  }
+  verdict.iterations_to_decide = factor == 0 ? 0 : std::ceil(factor * iterations);
+}
+
+/// What long iterations in a few of the windows add to the mean, in the first and in the second half of the
+/// run, as a share of the usual mean. The two longest windows of each half are left out: a stall is no
+/// growth.
+std::array<double, 2> rare_excess(std::span<const double> means) {
+  constexpr size_t kStalls = 2;
+  const double usual = trimmed_mean(means, 0.25);
+  std::array<double, 2> shares{};
+  for (const size_t half : {size_t{0}, size_t{1}}) {
+    const size_t count = means.size() / 2;
+    Values excess;
+    for (const double value : half == 0 ? means.first(count) : means.last(count))
+      excess.push_back(std::max(0.0, value - usual));
+    std::ranges::sort(excess);
+    for (size_t i = 0; i + kStalls < excess.size(); ++i) shares[half] += excess[i];
+    shares[half] /= usual > 0 ? usual * static_cast<double>(count) : kInfinity;
+  }
+  return shares;
+}
+
+/// The levels of medians and means say nothing of what only a few windows have. Where that has changed by
+/// twice the bound, the run isn't called flat.
+void doubt_rare_iterations(FlatnessVerdict& verdict, std::span<const double> means) {
+  if (verdict.kind != Flatness::kFlat) return;
+  const auto [first, second] = rare_excess(means);
+  if (std::fabs(second - first) <= 2 * verdict.bound) return;
+  verdict.kind = Flatness::kInconclusive;
+  verdict.iterations_to_decide = kInfinity;
+  verdict.reason = fmt::format(
+      "the usual iteration is flat, but long iterations add {:.1f} % to the mean in the first half and "
+      "{:.1f} % in the second",
+      100 * first, 100 * second);
+}
+
+/// Of the changes beyond the bound, the one that has the shape of what happened is told: a trend through a
+/// step is steeper than the step.
+void name_by_shape(FlatnessVerdict& verdict, std::span<const LevelChange> changes) {
+  if (verdict.kind != Flatness::kGrowing && verdict.kind != Flatness::kShrinking) return;
+  const double sign = verdict.kind == Flatness::kGrowing ? 1 : -1;
+  for (size_t t = 0; t < changes.size(); ++t) {
+    if (!changes[t].shape) continue;
+    const ChangeEstimate& shaped = verdict.estimates[t * kStatistics + *changes[t].shape];
+    const double nearest = sign > 0 ? shaped.low : -shaped.high;
+    if (nearest <= verdict.bound) continue;
+    verdict.largest = shaped;
+    return;
+  }
+}
+
+/// Where the level goes up and down for longer than a window, no length of the run may decide.
+void name_wandering(FlatnessVerdict& verdict, std::span<const LevelChange> changes, size_t points) {
+  constexpr double kDependent = 0.5;  // of the points, that are worth no more than so many independent ones
+  const LevelChange& widest = *std::ranges::max_element(changes, {}, &LevelChange::wander);
+  if (verdict.kind != Flatness::kInconclusive || widest.wander < verdict.bound / 4) return;
+  if (widest.independent > kDependent * static_cast<double>(points)) return;
+  verdict.reason =
+      fmt::format("the level goes up and down by {:.1f} %: {}", 100 * widest.wander, verdict.reason);
+}
+
+WindowLevels levels_of(const FlatnessInput& input, size_t begin) {
+  const auto rest = [begin](std::span<const double> values) {
+    return values.empty() ? values : values.subspan(begin);
+  };
+  return {rest(input.medians), rest(input.trimmed_means), rest(input.means)};
+}
+
+/// The first window after warm-up, in the medians and in the means.
+size_t warmup_end(const FlatnessInput& input, const FlatnessOptions& options) {
+  const size_t of_medians = warmup_end(input.medians, options);
+  return input.means.empty() ? of_medians : std::max(of_medians, warmup_end(input.means, options));
+}
+}  // namespace
+
+std::string percent(double change) { return fmt::format("{:+.2f} %", 100 * change); }
+
+const ChangeEstimate& farthest(std::span<const ChangeEstimate> estimates) {
+  return *std::ranges::max_element(estimates, {}, [](const ChangeEstimate& e) {
+    return e.asked == Asked::kForChange ? 0 : std::max(std::fabs(e.low), std::fabs(e.high));
+  });
+}
+
+FlatnessVerdict judge_series(const FlatnessInput& input, const FlatnessOptions& options,
+                             const Correction* correction) {
+  constexpr double kModelError = 0.02;  // of what the correction did to a statistic
+  FlatnessVerdict verdict;
+  verdict.bound = options.bound;
+  const size_t begin = warmup_end(input, options);
+  const WindowLevels levels = levels_of(input, begin);
+  const std::span<const double> medians = levels.medians;
+  verdict.warmup_windows = static_cast<int>(begin);
+  verdict.windows = static_cast<int>(medians.size());
+  if (medians.size() < kFewest) {
+    explain(verdict, input, options, 1);
+    return verdict;
+  }
+  const std::vector<LevelChange> changes = level_changes(
+      levels, {.confidence = options.confidence,
+               .joint_confidence = 1 - (1 - options.confidence) / (kAlarmsRarer * options.series),
+               .replicates = options.replicates,
+               .seed = options.seed,
+               .corrected = correction != nullptr});
+  const auto lowest = [](double change, double half_width) {  // nothing falls by more than all of it
+    return std::min(change, std::max(-1.0, change - half_width));
+  };
+  std::vector<ChangeEstimate> joint;
+  for (const LevelChange& one : changes) {
+    const Statistics before =
+        correction == nullptr ? Statistics{} : changes_at(one, levels_of(correction->before, begin));
+    const Statistics moved =
+        correction == nullptr ? Statistics{} : changes_at(one, levels_of(correction->moved, begin));
+    for (size_t s = 0; s < kStatistics; ++s) {
+      const double change = one.changes[s];
+      const double error =
+          correction == nullptr ? 0 : std::hypot(moved[s] - change, kModelError * (before[s] - change));
+      const double own = std::hypot(one.half_widths[s], error);
+      const double all = std::hypot(one.joint_half_widths[s], error);
+      const std::string_view name = statistic_name(one.track, static_cast<Statistic>(s));
+      // The trend through a step or a ramp is steeper than what it goes through; no step is in what comes
+      // back.
+      const bool of_other_shape =
+          one.shape && ((s == kTrend && *one.shape != kTrend) || (s == kStep && *one.shape == kLastTenth));
+      const Asked asked = s == kLastTenth  ? Asked::kForChange
+                          : of_other_shape ? Asked::kForFlat
+                                           : Asked::kAlways;
+      verdict.estimates.push_back({name, change, lowest(change, own), change + own, asked});
+      joint.push_back({name, change, lowest(change, all), change + all, asked});
+      if (asked != Asked::kForChange)
+        verdict.smallest_detectable_change = std::max(verdict.smallest_detectable_change, own);
+    }
+  }
+  const double factor = factor_to_decide(verdict.estimates, joint, options.bound);
+  decide(verdict, std::move(joint));
+  name_by_shape(verdict, changes);
+  verdict.first_tenth = median(medians.first(tenth(medians.size())));
+  verdict.last_tenth = median(medians.last(tenth(medians.size())));
+  const size_t per_point = windows_per_point(medians.size());
+  const size_t points = medians.size() / per_point;
+  const double iterations = static_cast<double>(points * per_point) * input.iterations_per_window;
+  const double per_iteration = changes[0].baseline / iterations;
+  const ChangeEstimate& trend = verdict.estimates.front();
+  verdict.slope = trend.change * per_iteration;
+  verdict.slope_interval = {trend.low * per_iteration, trend.high * per_iteration};
+  verdict.trend_test = mann_kendall(medians);
+  const ChangePoint change_point = pettitt(medians, static_cast<int>(tenth(medians.size())));
+  verdict.change_point = change_point.index;
+  verdict.change_point_p = change_point.p_value;
+  explain(verdict, input, options, verdict.kind == Flatness::kInconclusive ? factor : 0);
+  name_wandering(verdict, changes, points);
+  if (!input.means.empty()) doubt_rare_iterations(verdict, input.means.subspan(begin));
+  return verdict;
+}
+
+}  // namespace isochron::observe

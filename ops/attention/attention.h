@@ -1,0 +1,59 @@
+// Scaled dot-product attention with memory linear in the length of the sequences: scores exist a block at a
+// time (Dao et al.: "FlashAttention", NeurIPS 2022; Milakov and Gimelshein: "Online normalizer calculation
+// for softmax", 2018).
+#pragma once
+
+#include "isochron/core/tensor/tensor.h"
+
+namespace isochron {
+
+namespace graph {
+struct OpCall;
+}
+
+struct AttentionOptions {
+  /// Query i sees keys 0 .. i + S - T: the last query sees all of them, as in decoding with a cache.
+  bool causal = false;
+  /// What scores are multiplied by; 0: 1 / sqrt(D).
+  double scale = 0;
+  /// (N, S) bool: false hides a key from all queries of its sample (padding). Undefined: none is hidden.
+  Tensor key_mask = {};
+};
+
+/// softmax(scale q k^T) v for each sample and head. q: (N, T, H, D), k and v: (N, S, K, D), where K divides
+/// H: each head of keys serves H / K heads of queries (Ainslie et al.: "GQA", EMNLP 2023); result (N, T, H,
+/// D). A query that sees no key gives 0. f32 and f64; 16-bit floats go through f32. Throws kShapeMismatch,
+/// kDtypeMismatch.
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
+/// The same of one tensor (N, T, H + 2 K, D) that holds the heads of queries, of keys and of values one after
+/// the other, as one dense layer makes them: nothing is copied. `key_value_heads` 0: as many as `heads`.
+Tensor packed_attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads = 0,
+                        const AttentionOptions& options = {});
+
+namespace ops {
+
+/// A checked attention: of one packed tensor or of three.
+struct AttentionShape {
+  int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0, width = 0;
+  bool packed = false;
+  bool causal = false;
+  bool masked = false;
+  double scale = 1;
+  /// How many keys query `i` sees, before the mask.
+  int64_t visible(int64_t i) const {
+    if (!causal) return keys;
+    const int64_t count = i + 1 + keys - queries;
+    return count < 0 ? 0 : count;
+  }
+  double products() const {
+    return static_cast<double>(batch * heads * queries) * static_cast<double>(keys * width) *
+           (causal ? 0.5 : 1.0);
+  }
+};
+
+/// What a call of `attention`, or of `attention_gradient`, comes to. Throws as its shape rule.
+AttentionShape attention_shape(const graph::OpCall& call);
+AttentionShape attention_gradient_shape(const graph::OpCall& call);
+
+}  // namespace ops
+}  // namespace isochron

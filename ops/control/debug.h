@@ -1,0 +1,18 @@
+// Ops to look into a computation with, eager or in the middle of a captured step. They cost time and, when
+// they speak, memory: print allocates on every run.
+#pragma once
+
+#include <string>
+
+#include "isochron/core/tensor/tensor.h"
+
+namespace isochron {
+
+/// x itself; each time it is computed, "label: dtype(shape): first elements" goes to standard error. Kept in
+/// a captured step though nobody reads the result.
+Tensor print(const Tensor& x, const std::string& label);
+/// x itself; throws kNotANumber, naming label, first bad index and how many, when x (floating) holds NaN or
+/// infinity at the time it is computed. Kept in a captured step though nobody reads the result.
+Tensor check_numerics(const Tensor& x, const std::string& label);
+
+}  // namespace isochron

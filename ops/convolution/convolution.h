@@ -1,0 +1,108 @@
+// Convolution along one, two or three spatial axes, and its transpose. Images are (N, spatial..., C), kernels
+// (spatial..., C / groups, O): (W, ...), (H, W, ...) or (D, H, W, ...).
+#pragma once
+
+#include "isochron/core/tensor/tensor.h"
+#include "isochron/ops/convolution/window.h"
+
+namespace isochron {
+
+namespace graph {
+struct OpCall;
+}
+
+struct ConvolutionOptions {
+  /// One number a spatial axis; empty: ones.
+  Dims stride = {};
+  Padding padding = Padding::valid();
+  Dims dilation = {};
+  /// Input channels are split into `groups` equal parts, each seen by its share of the output channels, which
+  /// lie together. As many groups as channels: a depthwise convolution.
+  int64_t groups = 1;
+};
+
+/// y[n, p, o] = sum over k, i of x[n, p stride - before + k dilation, i] kernel[k, i, o] (a correlation, as
+/// in every framework), where p and k run over the spatial axes. x: (N, spatial..., C), kernel: (spatial...,
+/// C / groups, O), bias: (O) or undefined; result (N, spatial..., O). f32 and f64. In f32 sums of n products
+/// are off by at most about 2e-6 sqrt(n) of their largest term; with 3x3 kernels at stride 1, which may go by
+/// Winograd's form, of the largest product of an element under the result's tile of 4x4 and one of the
+/// kernel, and what isn't finite spreads over the tile. Throws kShapeMismatch, kDtypeMismatch,
+/// kInvalidArgument, kUnsupported for windows that reach over more than 2^24 elements of an axis.
+Tensor convolution(const Tensor& x, const Tensor& kernel, const Tensor& bias,
+                   const ConvolutionOptions& options = {});
+/// The same for a given number of spatial axes. x: (N, W, C), kernel: (KW, C / groups, O).
+Tensor conv1d(const Tensor& x, const Tensor& kernel, const ConvolutionOptions& options = {});
+Tensor conv1d(const Tensor& x, const Tensor& kernel, const Tensor& bias,
+              const ConvolutionOptions& options = {});
+/// x: (N, H, W, C), kernel: (KH, KW, C / groups, O).
+Tensor conv2d(const Tensor& x, const Tensor& kernel, const ConvolutionOptions& options = {});
+Tensor conv2d(const Tensor& x, const Tensor& kernel, const Tensor& bias,
+              const ConvolutionOptions& options = {});
+/// x: (N, D, H, W, C), kernel: (KD, KH, KW, C / groups, O).
+Tensor conv3d(const Tensor& x, const Tensor& kernel, const ConvolutionOptions& options = {});
+Tensor conv3d(const Tensor& x, const Tensor& kernel, const Tensor& bias,
+              const ConvolutionOptions& options = {});
+
+struct ConvolutionTransposeOptions {
+  /// Of the convolution that is transposed: outputs lie `stride` apart. One number a spatial axis; empty:
+  /// ones.
+  Dims stride = {};
+  Padding padding = Padding::valid();
+  Dims dilation = {};
+  int64_t groups = 1;
+  /// Extents added after the last output, each smaller than the stride; empty: none. Not with `same` padding.
+  Dims output_padding = {};
+  /// The result's spatial extents, instead of output_padding; empty: the rule below.
+  Dims output_size = {};
+};
+
+/// The transpose of `convolution` as a linear map: x lies where its result would, the result where its input
+/// would. x: (N, spatial..., C), kernel: (spatial..., O / groups, C) (Keras' layout; PyTorch's (C, O /
+/// groups, spatial...) with its axes reversed in groups: permute by (2..., 1, 0)), bias: (O) or undefined;
+/// result (N, spatial..., O). An extent `e` becomes (e - 1) stride + (window - 1) dilation + 1 - before -
+/// after + output_padding (PyTorch's rule), with `same` padding e stride (Keras' rule). Keras' `valid` with a
+/// stride beyond the window has output_padding = stride - window. Throws kShapeMismatch, kDtypeMismatch,
+/// kInvalidArgument, kUnsupported for strides and reaches of windows beyond 2^24.
+Tensor convolution_transpose(const Tensor& x, const Tensor& kernel, const Tensor& bias,
+                             const ConvolutionTransposeOptions& options = {});
+/// The same for a given number of spatial axes.
+Tensor conv1d_transpose(const Tensor& x, const Tensor& kernel,
+                        const ConvolutionTransposeOptions& options = {});
+Tensor conv1d_transpose(const Tensor& x, const Tensor& kernel, const Tensor& bias,
+                        const ConvolutionTransposeOptions& options = {});
+Tensor conv2d_transpose(const Tensor& x, const Tensor& kernel,
+                        const ConvolutionTransposeOptions& options = {});
+Tensor conv2d_transpose(const Tensor& x, const Tensor& kernel, const Tensor& bias,
+                        const ConvolutionTransposeOptions& options = {});
+Tensor conv3d_transpose(const Tensor& x, const Tensor& kernel,
+                        const ConvolutionTransposeOptions& options = {});
+Tensor conv3d_transpose(const Tensor& x, const Tensor& kernel, const Tensor& bias,
+                        const ConvolutionTransposeOptions& options = {});
+
+namespace ops {
+
+/// A checked convolution: its window as seen by the forward op, whichever of its gradients is computed.
+struct ConvolutionShape : SlidingWindow {
+  int64_t batch = 0;
+  int64_t channels = 0;
+  int64_t outputs = 0;
+  int64_t groups = 1;
+  int64_t group_channels() const { return channels / groups; }
+  int64_t group_outputs() const { return outputs / groups; }
+  double products() const {
+    return static_cast<double>(batch) * static_cast<double>(output_pixels()) *
+           static_cast<double>(window_elems()) * static_cast<double>(group_channels()) *
+           static_cast<double>(outputs);
+  }
+};
+
+/// Which of the three is computed from the other two:
+///   kForward         inputs x, kernel [, bias]; output y
+///   kInputGradient   inputs dy, kernel;         output dx
+///   kWeightGradient  inputs x, dy;              outputs dkernel [, dbias]
+enum class ConvolutionPass { kForward, kInputGradient, kWeightGradient };
+/// What a call of a pass's row comes to. Throws as its shape rule.
+ConvolutionShape convolution_shape(ConvolutionPass pass, const graph::OpCall& call);
+
+}  // namespace ops
+}  // namespace isochron

@@ -1,0 +1,192 @@
+// Windows that slide over one, two or three spatial axes: what convolution and pooling share. Tensors are
+// (N, spatial..., C): (N, W, C), (N, H, W, C) or (N, D, H, W, C); the numbers of a window, stride or dilation
+// are for the spatial axes in that order.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <string_view>
+
+#include "isochron/core/tensor/shape.h"
+
+namespace isochron {
+
+inline constexpr int kMaxWindowAxes = 3;
+/// Windows, strides and dilations are below it; a window reaches over kMaxWindowReach elements at most,
+/// dilation included, and its padding has no more on either side: kernels whose work goes by them end.
+inline constexpr int64_t kMaxWindowNumber = int64_t{1} << 30;
+inline constexpr int64_t kMaxWindowReach = int64_t{1} << 24;
+
+/// What lies around the image: nothing (`valid`), as much as makes ceil(extent / stride) outputs (`same`,
+/// TensorFlow's rule: the odd element goes after), so much before it that no output sees a later element
+/// (`causal`, along one axis), or given numbers of elements.
+class Padding {
+ public:
+  static Padding valid() { return Padding(Kind::kValid, {}); }
+  static Padding same() { return Padding(Kind::kSame, {}); }
+  static Padding causal() { return Padding(Kind::kCausal, {}); }
+  /// {before, after} of each spatial axis in turn, e.g. {top, bottom, left, right}.
+  static Padding explicitly(const Dims& pairs) { return Padding(Kind::kExplicit, pairs); }
+  template <std::integral... Numbers>
+  requires(sizeof...(Numbers) >= 2) static Padding explicitly(Numbers... numbers) {
+    return explicitly(Dims{static_cast<int64_t>(numbers)...});
+  }
+  /// {before, after} of each spatial axis in turn, for images of `extents`. Throws kInvalidArgument where
+  /// the lists differ in length or numbers are out of range, and for `causal` along more than one axis;
+  /// kUnsupported for a window that reaches too far.
+  Dims resolve(const Dims& extents, const Dims& window, const Dims& stride, const Dims& dilation) const;
+  bool is_same() const { return kind_ == Kind::kSame; }
+  bool is_causal() const { return kind_ == Kind::kCausal; }
+
+ private:
+  enum class Kind { kValid, kSame, kCausal, kExplicit };
+  Padding(Kind kind, Dims extents) : kind_(kind), extents_(extents) {}
+  Kind kind_;
+  Dims extents_;
+};
+
+namespace ops {
+
+/// One axis of a sliding window, checked.
+struct WindowAxis {
+  int64_t input = 1;
+  int64_t window = 1;
+  int64_t stride = 1;
+  int64_t dilation = 1;
+  int64_t before = 0;
+  int64_t after = 0;
+  int64_t output = 1;
+
+  /// The input element under window element `k` of output `o`, or -1 in the padding.
+  int64_t source(int64_t o, int64_t k) const {
+    const int64_t i = o * stride - before + k * dilation;
+    return i >= 0 && i < input ? i : -1;
+  }
+  /// The output whose window element `k` lies on input `i`, or -1.
+  int64_t target(int64_t i, int64_t k) const {
+    const int64_t at = i + before - k * dilation;
+    return at >= 0 && at % stride == 0 && at / stride < output ? at / stride : -1;
+  }
+  /// Input elements under one window, from its first to its last.
+  int64_t reach() const { return (window - 1) * dilation + 1; }
+  /// The outputs from first_whole() up to whole_end() have their whole window inside the input.
+  int64_t first_whole() const { return (before + stride - 1) / stride; }
+  int64_t whole_end() const {
+    const int64_t last =
+        input + before - reach();  // where a whole window may begin, counted from the padding
+    return last < 0 ? 0 : std::min(output, last / stride + 1);
+  }
+  /// Window elements [begin, end).
+  struct Part {
+    int64_t begin;
+    int64_t end;
+  };
+  /// Those of output `o` that lie inside the input.
+  Part sources(int64_t o) const {
+    const int64_t first = o * stride - before;
+    const int64_t end = std::min(window, steps(input - 1 - first) + 1);
+    return {std::min(first >= 0 ? 0 : steps(dilation - 1 - first), end), end};
+  }
+  /// All that lie on input `i` for some output are among these.
+  Part targets(int64_t i) const {
+    const int64_t end = std::min(window, steps(i + before) + 1);
+    const int64_t beyond =
+        i + before - (output - 1) * stride;  // the last output's first element lies so far before
+    return {std::min(beyond <= 0 ? 0 : steps(beyond + dilation - 1), end), end};
+  }
+  /// Elements of the window of output `o` that lie inside the input.
+  int64_t inside(int64_t o) const {
+    const Part part = sources(o);
+    return part.end - part.begin;
+  }
+
+ private:
+  /// distance / dilation, rounded down; -1 for a negative one.
+  int64_t steps(int64_t distance) const {
+    if (distance < 0) return -1;
+    return dilation == 1 ? distance : distance / dilation;
+  }
+};
+
+/// A checked window over three axes, so that one kernel serves calls with fewer: the axes that a call lacks
+/// are the leading ones and have extent 1. A pixel is one position along all three, counted row-major.
+struct SlidingWindow {
+  int axes = 0;  // that the call has
+  WindowAxis depth;
+  WindowAxis height;
+  WindowAxis width;
+
+  /// One axis or two: all of it in height and width.
+  bool planar() const { return axes <= 2; }
+  int64_t input_pixels() const { return depth.input * height.input * width.input; }
+  int64_t output_pixels() const { return depth.output * height.output * width.output; }
+  int64_t window_elems() const { return depth.window * height.window * width.window; }
+  int64_t input_rows() const { return depth.input * height.input; }
+  int64_t output_rows() const { return depth.output * height.output; }
+  /// (batch, spatial..., channels) of the result.
+  Shape output_shape(int64_t batch, int64_t channels) const;
+
+  /// Elements that each_source visits.
+  int64_t inside(int64_t row, int64_t column) const {
+    return depth.inside(row / height.output) * height.inside(row % height.output) * width.inside(column);
+  }
+  /// Calls visit(input pixel, window element) for the elements of the window of an output pixel that lie
+  /// inside the image, in order. `row` counts the output's rows: its depth and height.
+  template <typename Visit>
+  void each_source(int64_t row, int64_t column, Visit visit) const {
+    const int64_t od = row / height.output;
+    const int64_t oh = row % height.output;
+    const WindowAxis::Part in_depth = depth.sources(od), in_height = height.sources(oh);
+    const WindowAxis::Part in_width = width.sources(column);
+    for (int64_t kd = in_depth.begin; kd < in_depth.end; ++kd) {
+      const int64_t id = od * depth.stride - depth.before + kd * depth.dilation;
+      for (int64_t kh = in_height.begin; kh < in_height.end; ++kh) {
+        const int64_t ih = oh * height.stride - height.before + kh * height.dilation;
+        for (int64_t kw = in_width.begin; kw < in_width.end; ++kw) {
+          const int64_t iw = column * width.stride - width.before + kw * width.dilation;
+          visit((id * height.input + ih) * width.input + iw, (kd * height.window + kh) * width.window + kw);
+        }
+      }
+    }
+  }
+  /// Calls visit(output pixel, window element) for the outputs whose window meets an input pixel. `row`
+  /// counts the input's rows.
+  template <typename Visit>
+  void each_target(int64_t row, int64_t column, Visit visit) const {
+    const int64_t id = row / height.input;
+    const int64_t ih = row % height.input;
+    const WindowAxis::Part in_depth = depth.targets(id), in_height = height.targets(ih);
+    const WindowAxis::Part in_width = width.targets(column);
+    for (int64_t kd = in_depth.begin; kd < in_depth.end; ++kd) {
+      const int64_t od = depth.target(id, kd);
+      if (od < 0) continue;
+      for (int64_t kh = in_height.begin; kh < in_height.end; ++kh) {
+        const int64_t oh = height.target(ih, kh);
+        if (oh < 0) continue;
+        for (int64_t kw = in_width.begin; kw < in_width.end; ++kw) {
+          const int64_t ow = width.target(column, kw);
+          if (ow < 0) continue;
+          visit((od * height.output + oh) * width.output + ow, (kd * height.window + kh) * width.window + kw);
+        }
+      }
+    }
+  }
+};
+
+/// The window of a call on images `x`, (N, spatial..., C). `window`, `stride`, `dilation`: one number a
+/// spatial axis; `padding`: {before, after} of each in turn. Throws kShapeMismatch unless there are 1 to 3
+/// spatial axes, kInvalidArgument for lists of another length or numbers out of range, kUnsupported for a
+/// window that reaches too far, kShapeMismatch where it exceeds the padded input.
+SlidingWindow sliding_window(std::string_view where, const Dims& x, const Dims& window, const Dims& stride,
+                             const Dims& dilation, const Dims& padding);
+
+/// The spatial extents of (N, spatial..., C).
+Dims spatial_extents(const Dims& x);
+/// `numbers`, or a one for each of `axes` where it is empty.
+Dims ones_if_empty(const Dims& numbers, int axes);
+/// Throws kShapeMismatch naming `where` unless `shape` is (N, spatial..., C) with `axes` spatial axes; with
+/// any of 1 to 3 where `axes` is 0.
+void require_image(std::string_view where, const Shape& shape, int axes);
+
+}  // namespace ops
+}  // namespace isochron

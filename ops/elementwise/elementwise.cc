@@ -1,0 +1,131 @@
+#include "isochron/ops/elementwise/elementwise.h"
+
+#include "isochron/graph/capture/apply.h"
+#include "isochron/ops/rows/registry.h"
+#include "isochron/ops/shape/creation.h"
+
+namespace isochron {
+
+using ops::row;
+
+#define ISOCHRON_UNARY(name)                    \
+  Tensor name(const Tensor& x) {                \
+    static const graph::OpDef& op = row(#name); \
+    return graph::apply_one(op, {x});           \
+  }
+#define ISOCHRON_BINARY(name)                     \
+  Tensor name(const Tensor& a, const Tensor& b) { \
+    static const graph::OpDef& op = row(#name);   \
+    return graph::apply_one(op, {a, b});          \
+  }
+ISOCHRON_UNARY(neg)
+ISOCHRON_UNARY(abs)
+ISOCHRON_UNARY(sign)
+ISOCHRON_UNARY(square)
+ISOCHRON_UNARY(sqrt)
+ISOCHRON_UNARY(rsqrt)
+ISOCHRON_UNARY(reciprocal)
+ISOCHRON_UNARY(exp)
+ISOCHRON_UNARY(expm1)
+ISOCHRON_UNARY(log)
+ISOCHRON_UNARY(log1p)
+ISOCHRON_UNARY(sin)
+ISOCHRON_UNARY(cos)
+ISOCHRON_UNARY(tanh)
+ISOCHRON_UNARY(sigmoid)
+ISOCHRON_UNARY(erf)
+ISOCHRON_UNARY(floor)
+ISOCHRON_UNARY(ceil)
+ISOCHRON_UNARY(round)
+ISOCHRON_UNARY(trunc)
+ISOCHRON_UNARY(relu)
+ISOCHRON_UNARY(relu6)
+ISOCHRON_UNARY(softplus)
+ISOCHRON_UNARY(silu)
+ISOCHRON_UNARY(gelu)
+ISOCHRON_UNARY(gelu_tanh)
+ISOCHRON_UNARY(logical_not)
+ISOCHRON_UNARY(is_nan)
+ISOCHRON_UNARY(is_finite)
+ISOCHRON_BINARY(add)
+ISOCHRON_BINARY(sub)
+ISOCHRON_BINARY(mul)
+ISOCHRON_BINARY(div)
+ISOCHRON_BINARY(pow)
+ISOCHRON_BINARY(fmod)
+ISOCHRON_BINARY(maximum)
+ISOCHRON_BINARY(minimum)
+ISOCHRON_BINARY(atan2)
+ISOCHRON_BINARY(equal)
+ISOCHRON_BINARY(not_equal)
+ISOCHRON_BINARY(less)
+ISOCHRON_BINARY(less_equal)
+ISOCHRON_BINARY(greater)
+ISOCHRON_BINARY(greater_equal)
+ISOCHRON_BINARY(logical_and)
+ISOCHRON_BINARY(logical_or)
+#undef ISOCHRON_UNARY
+#undef ISOCHRON_BINARY
+
+namespace {
+
+/// `number` in the dtype of the other operand.
+Tensor number_like(double number, const Tensor& other) {
+  require(other.defined(), ErrorCode::kInvalidArgument, "arithmetic", "an operand is an undefined tensor");
+  return scalar(number, other.dtype());
+}
+
+}  // namespace
+
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  static const graph::OpDef& op = row("where");
+  return graph::apply_one(op, {condition, a, b});
+}
+
+Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high) {
+  static const graph::OpDef& op = row("clip");
+  return graph::apply_one(op, {x, low, high});
+}
+Tensor clip(const Tensor& x, double low, double high) {
+  require(low <= high, ErrorCode::kInvalidArgument, "clip", "low {} exceeds high {}", low, high);
+  return clip(x, scalar(low, x.dtype()), scalar(high, x.dtype()));
+}
+
+Tensor leaky_relu(const Tensor& x, double slope) { return where(x > 0.0, x, x * slope); }
+Tensor elu(const Tensor& x, double alpha) {
+  // The untaken branch is clamped: an overflowing exponential would turn its zero gradient into NaN.
+  return where(x > 0.0, x, expm1(minimum(x, 0.0)) * alpha);
+}
+Tensor selu(const Tensor& x) { return elu(x, 1.6732632423543772) * 1.0507009873554805; }
+
+Tensor cast(const Tensor& x, DType dtype) {
+  static const graph::OpDef& op = row("cast");
+  if (x.defined() && x.dtype() == dtype) return x;
+  return graph::apply_one(op, {x}, {{"dtype", dtype}});
+}
+
+Tensor stop_gradient(const Tensor& x) {
+  static const graph::OpDef& op = row("stop_gradient");
+  return graph::apply_one(op, {x});
+}
+
+#define ISOCHRON_OPERATOR(symbol, function)                                                    \
+  Tensor operator symbol(const Tensor& a, const Tensor& b) { return function(a, b); }          \
+  Tensor operator symbol(const Tensor& a, double b) { return function(a, number_like(b, a)); } \
+  Tensor operator symbol(double a, const Tensor& b) { return function(number_like(a, b), b); }
+ISOCHRON_OPERATOR(+, add)
+ISOCHRON_OPERATOR(-, sub)
+ISOCHRON_OPERATOR(*, mul)
+ISOCHRON_OPERATOR(/, div)
+ISOCHRON_OPERATOR(<, less)
+ISOCHRON_OPERATOR(<=, less_equal)
+ISOCHRON_OPERATOR(>, greater)
+ISOCHRON_OPERATOR(>=, greater_equal)
+#undef ISOCHRON_OPERATOR
+Tensor operator-(const Tensor& x) { return neg(x); }
+Tensor pow(const Tensor& a, double b) { return pow(a, number_like(b, a)); }
+Tensor maximum(const Tensor& a, double b) { return maximum(a, number_like(b, a)); }
+Tensor minimum(const Tensor& a, double b) { return minimum(a, number_like(b, a)); }
+Tensor fmod(const Tensor& a, double b) { return fmod(a, number_like(b, a)); }
+
+}  // namespace isochron

@@ -1,0 +1,110 @@
+// Element functions: shapes broadcast by NumPy's rule, operands must have one dtype (no silent promotion).
+// Floats are computed in their own precision (16-bit ones in f32, rounded once an op); integers wrap; x / 0
+// on integers is 0. Transcendental functions err by at most 4 ULP (silu 5), sin and cos by 2.5e-7 in f32 and
+// 5e-16 in f64 for |x| <= 3000; gelu's tails err absolutely, by what erf loses near -1. NaN and infinity go
+// through as in the C library; subnormals may be flushed to zero.
+#pragma once
+
+#include "isochron/core/tensor/tensor.h"
+
+namespace isochron {
+
+/// a + b, a - b, a * b, a / b. Throw kShapeMismatch, kDtypeMismatch.
+Tensor add(const Tensor& a, const Tensor& b);
+Tensor sub(const Tensor& a, const Tensor& b);
+Tensor mul(const Tensor& a, const Tensor& b);
+Tensor div(const Tensor& a, const Tensor& b);
+/// a^b. d/db needs a > 0 (elsewhere its gradient is 0).
+Tensor pow(const Tensor& a, const Tensor& b);
+/// Remainder with the sign of the dividend (C's fmod).
+Tensor fmod(const Tensor& a, const Tensor& b);
+/// NaN wins; where a == b the gradient goes to both halves equally.
+Tensor maximum(const Tensor& a, const Tensor& b);
+Tensor minimum(const Tensor& a, const Tensor& b);
+Tensor atan2(const Tensor& a, const Tensor& b);
+
+/// Comparisons give bool and have no gradient.
+Tensor equal(const Tensor& a, const Tensor& b);
+Tensor not_equal(const Tensor& a, const Tensor& b);
+Tensor less(const Tensor& a, const Tensor& b);
+Tensor less_equal(const Tensor& a, const Tensor& b);
+Tensor greater(const Tensor& a, const Tensor& b);
+Tensor greater_equal(const Tensor& a, const Tensor& b);
+Tensor logical_and(const Tensor& a, const Tensor& b);
+Tensor logical_or(const Tensor& a, const Tensor& b);
+Tensor logical_not(const Tensor& a);
+Tensor is_nan(const Tensor& x);
+Tensor is_finite(const Tensor& x);
+
+/// condition ? a : b, elementwise; `condition` is bool.
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+/// min(max(x, low), high); the gradient passes where low <= x <= high.
+Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high);
+Tensor clip(const Tensor& x, double low, double high);
+
+Tensor neg(const Tensor& x);
+Tensor abs(const Tensor& x);
+Tensor sign(const Tensor& x);
+Tensor square(const Tensor& x);
+Tensor sqrt(const Tensor& x);
+Tensor rsqrt(const Tensor& x);
+Tensor reciprocal(const Tensor& x);
+Tensor exp(const Tensor& x);
+Tensor expm1(const Tensor& x);
+Tensor log(const Tensor& x);
+Tensor log1p(const Tensor& x);
+Tensor sin(const Tensor& x);
+Tensor cos(const Tensor& x);
+Tensor tanh(const Tensor& x);
+Tensor sigmoid(const Tensor& x);
+Tensor erf(const Tensor& x);
+Tensor floor(const Tensor& x);
+Tensor ceil(const Tensor& x);
+/// To the nearest integer, ties to even.
+Tensor round(const Tensor& x);
+Tensor trunc(const Tensor& x);
+
+/// max(x, 0); the gradient at 0 is 0.
+Tensor relu(const Tensor& x);
+Tensor relu6(const Tensor& x);
+/// x > 0 ? x : slope * x.
+Tensor leaky_relu(const Tensor& x, double slope = 0.01);
+/// x > 0 ? x : alpha (e^x - 1).
+Tensor elu(const Tensor& x, double alpha = 1.0);
+/// Self-normalising ELU (Klambauer et al. 2017).
+Tensor selu(const Tensor& x);
+/// log(1 + e^x).
+Tensor softplus(const Tensor& x);
+/// x sigmoid(x).
+Tensor silu(const Tensor& x);
+/// x Phi(x); gelu_tanh: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 (Hendrycks and Gimpel 2016).
+Tensor gelu(const Tensor& x);
+Tensor gelu_tanh(const Tensor& x);
+
+/// Converts; floats to integers truncate (NaN and what doesn't fit give any integer), anything to bool is !=
+/// 0. The gradient is cast back.
+Tensor cast(const Tensor& x, DType dtype);
+/// The value with no gradient through it.
+Tensor stop_gradient(const Tensor& x);
+
+/// A number takes the tensor's dtype.
+#define ISOCHRON_OPERATOR(symbol, function)                 \
+  Tensor operator symbol(const Tensor& a, const Tensor& b); \
+  Tensor operator symbol(const Tensor& a, double b);        \
+  Tensor operator symbol(double a, const Tensor& b);
+ISOCHRON_OPERATOR(+, add)
+ISOCHRON_OPERATOR(-, sub)
+ISOCHRON_OPERATOR(*, mul)
+ISOCHRON_OPERATOR(/, div)
+ISOCHRON_OPERATOR(<, less)
+ISOCHRON_OPERATOR(<=, less_equal)
+ISOCHRON_OPERATOR(>, greater)
+ISOCHRON_OPERATOR(>=, greater_equal)
+#undef ISOCHRON_OPERATOR
+Tensor operator-(const Tensor& x);
+Tensor pow(const Tensor& a, double b);
+Tensor maximum(const Tensor& a, double b);
+Tensor minimum(const Tensor& a, double b);
+Tensor fmod(const Tensor& a, double b);
+
+}  // namespace isochron

@@ -1,0 +1,320 @@
+#include "isochron/ops/indexing/indexing.h"
+
+#include <cmath>
+
+#include "isochron/graph/capture/apply.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/indexing/row_updates.h"
+#include "isochron/ops/rows/registry.h"
+#include "isochron/ops/rows/rules.h"
+#include "isochron/ops/shape/shape_ops.h"
+
+namespace isochron {
+namespace ops {
+namespace {
+
+using graph::Attributes;
+
+const std::vector<DType> kAnyDtype = {DType::kF64, DType::kF32, DType::kBF16,
+                                      DType::kI64, DType::kU8,  DType::kBool};
+const std::vector<DType> kNumbers = {DType::kF64,  DType::kF32, DType::kF16,
+                                     DType::kBF16, DType::kI64, DType::kI32};
+
+/// `shape` with `axis` replaced by the axes of `by`.
+Shape replace_axis(const Shape& shape, int axis, const Shape& by) {
+  Shape result;
+  for (int i = 0; i < axis; ++i) result.push_back(shape[i]);
+  for (const int64_t extent : by) result.push_back(extent);
+  for (int i = axis + 1; i < shape.rank(); ++i) result.push_back(shape[i]);
+  return result;
+}
+
+std::vector<TensorSpec> infer_gather(const OpCall& call) {
+  require_indices(call, 1);
+  const TensorSpec& x = call.inputs[0];
+  require(x.shape.rank() + call.inputs[1].shape.rank() <= kMaxRank + 1, ErrorCode::kInvalidArgument,
+          call.op.name, "{} at indices {} would exceed {} axes", x.str(), call.inputs[1].str(), kMaxRank);
+  return {{x.dtype, replace_axis(x.shape, checked_axis(call, x.shape), call.inputs[1].shape)}};
+}
+
+/// updates: the shape that `gather` gives; the result is what it took from.
+std::vector<TensorSpec> infer_scatter_add(const OpCall& call) {
+  require_indices(call, 1);
+  const TensorSpec& updates = call.inputs[0];
+  const Shape& indices = call.inputs[1].shape;
+  require(updates.dtype != DType::kBool, ErrorCode::kDtypeMismatch, call.op.name,
+          "is not defined on bool; cast to a number first");
+  const int64_t axis = call.attributes.get<int64_t>("axis");
+  const int64_t extent = call.attributes.get<int64_t>("extent");
+  require(extent >= 0, ErrorCode::kInvalidArgument, call.op.name, "the extent is {}", extent);
+  require(axis >= 0 && axis + indices.rank() <= updates.shape.rank(), ErrorCode::kOutOfRange, call.op.name,
+          "axis {} of updates {} with indices {}", axis, updates.str(), indices.str());
+  Shape shape;
+  for (int i = 0; i < updates.shape.rank(); ++i) {
+    const int64_t within = i - axis;
+    if (within == 0) shape.push_back(extent);
+    if (within >= 0 && within < indices.rank()) {
+      require(updates.shape[i] == indices[static_cast<int>(within)], ErrorCode::kShapeMismatch, call.op.name,
+              "updates {} don't hold indices {} at axis {}", updates.str(), indices.str(), axis);
+    } else {
+      shape.push_back(updates.shape[i]);
+    }
+  }
+  if (axis == updates.shape.rank()) shape.push_back(extent);  // a scalar index at the end
+  return {{updates.dtype, shape}};
+}
+
+/// Along axis 0 the attributes `padding`, the number of a slice that gets no gradient, and `sparse` may say
+/// more (ops/indexing/embedding.h).
+std::vector<Tensor> gather_gradient(const GradientCall& call) {
+  const int64_t axis = call.attributes.get<int64_t>("axis");
+  const int64_t extent = call.inputs[0].extent(axis);
+  const Tensor& updates = call.output_gradients[0];
+  if (axis != 0) return {scatter_add(updates, call.inputs[1], extent, axis), Tensor()};
+  const RowGradient gradient{call.inputs[1], updates, call.attributes.get_or<int64_t>("padding", -1),
+                             call.attributes.get_or("sparse", false)};
+  return {dense_gradient(gradient, extent), Tensor()};
+}
+
+std::vector<Tensor> scatter_add_gradient(const GradientCall& call) {
+  return {gather(call.output_gradients[0], call.inputs[1], call.attributes.get<int64_t>("axis")), Tensor()};
+}
+
+/// Calls `visit(gathered element, element of x)` for all; x is `whole`, the gathered tensor has the shape
+/// `part`.
+template <typename Visit>
+void visit_gathered(const OpCall& call, const Shape& whole, const Shape& part,
+                    const std::vector<double>& indices, Visit visit) {
+  const int axis = static_cast<int>(call.attributes.get<int64_t>("axis"));
+  const Shape& index_shape = call.inputs[1].shape;
+  for (int64_t i = 0; i < part.elems(); ++i) {
+    const Dims at = unravel(i, part);
+    Dims index;
+    Dims source;
+    for (int k = 0; k < part.rank(); ++k) {
+      if (k == axis) source.push_back(0);
+      if (k >= axis && k < axis + index_shape.rank()) {
+        index.push_back(at[k]);
+      } else {
+        source.push_back(at[k]);
+      }
+    }
+    if (axis == part.rank()) source.push_back(0);
+    source[axis] = static_cast<int64_t>(indices[static_cast<size_t>(ravel(index, index_shape))]);
+    visit(static_cast<size_t>(i), static_cast<size_t>(ravel(source, whole)));
+  }
+}
+
+std::vector<std::vector<double>> gather_reference(const OpCall& call, std::span<const TensorSpec> outputs,
+                                                  const std::vector<std::vector<double>>& inputs) {
+  std::vector<double> result(static_cast<size_t>(outputs[0].shape.elems()));
+  visit_gathered(call, call.inputs[0].shape, outputs[0].shape, inputs[1],
+                 [&](size_t to, size_t from) { result[to] = inputs[0][from]; });
+  return {result};
+}
+
+std::vector<std::vector<double>> scatter_add_reference(const OpCall& call,
+                                                       std::span<const TensorSpec> outputs,
+                                                       const std::vector<std::vector<double>>& inputs) {
+  std::vector<double> result(static_cast<size_t>(outputs[0].shape.elems()));
+  visit_gathered(call, outputs[0].shape, call.inputs[0].shape, inputs[1],
+                 [&](size_t from, size_t to) { result[to] += inputs[0][from]; });
+  return {result};
+}
+
+void add_gather(graph::Registry& registry) {
+  OpDef op;
+  op.name = "gather";
+  op.summary = "slices at indices along an axis";
+  op.min_inputs = op.max_inputs = 2;
+  op.infer = infer_gather;
+  op.gradient = gather_gradient;
+  op.precision.rule = graph::PrecisionRule::kMoves;
+  op.reference = gather_reference;
+  op.dtypes = kAnyDtype;
+  const auto axis = [](int64_t i) { return Attributes{{"axis", i}}; };
+  op.samples = {{{{{5, 3}}, {{4}, 0, 4, DType::kI64}}, axis(0)},
+                {{{{5, 3}}, {{2, 2}, 0, 4, DType::kI32}}, axis(0)},
+                {{{{2, 5, 3}}, {{6}, 0, 4, DType::kI64}}, axis(1)},
+                {{{{4, 3}}, {{2, 3}, 0, 2, DType::kI32}}, axis(1)},
+                {{{{7}}, {{}, 0, 6, DType::kI64}}, axis(0)},
+                {{{{5, 3}}, {{0}, 0, 4, DType::kI64}}, axis(0)},
+                {{{{60, 64}}, {{1100}, 0, 59, DType::kI32}}, axis(0)}};
+  op.errors = {{{{DType::kF32, {5, 3}}, {DType::kI64, {2}}}, axis(2), ErrorCode::kOutOfRange},
+               {{{DType::kF32, {5, 3}}, {DType::kF32, {2}}}, axis(0), ErrorCode::kDtypeMismatch},
+               {{{DType::kF32, {1, 1, 1, 1, 1}}, {DType::kI64, {1, 1, 1, 1, 1}}},
+                axis(0),
+                ErrorCode::kInvalidArgument}};
+  registry.add(std::move(op));
+}
+
+void add_scatter_add(graph::Registry& registry) {
+  OpDef op;
+  op.name = "scatter_add";
+  op.summary = "zeros, to which slices are added at indices along an axis";
+  op.min_inputs = op.max_inputs = 2;
+  op.infer = infer_scatter_add;
+  op.gradient = scatter_add_gradient;
+  op.reference = scatter_add_reference;
+  op.dtypes = kNumbers;
+  op.tolerance = 30;  // sums of up to 40 numbers
+  const auto at = [](int64_t axis, int64_t extent) { return Attributes{{"axis", axis}, {"extent", extent}}; };
+  op.samples = {{{{{4, 3}}, {{4}, 0, 4, DType::kI64}}, at(0, 5)},
+                {{{{2, 2, 3}}, {{2, 2}, 0, 4, DType::kI32}}, at(0, 5)},
+                {{{{2, 6, 3}}, {{6}, 0, 4, DType::kI64}}, at(1, 5)},
+                {{{{}}, {{}, 0, 6, DType::kI64}}, at(0, 7)},
+                {{{{3}}, {{}, 0, 1, DType::kI64}}, at(1, 2)},
+                {{{{0, 3}}, {{0}, 0, 4, DType::kI64}}, at(0, 5)},
+                {{{{1100, 64}}, {{1100}, 0, 59, DType::kI32}}, at(0, 60)}};
+  op.errors = {{{{DType::kF32, {4, 3}}, {DType::kI64, {2}}}, at(0, 5), ErrorCode::kShapeMismatch},
+               {{{DType::kF32, {4, 3}}, {DType::kI64, {4}}}, at(0, -1), ErrorCode::kInvalidArgument},
+               {{{DType::kF32, {4, 3}}, {DType::kI64, {3}}}, at(2, 5), ErrorCode::kOutOfRange},
+               {{{DType::kF32, {4, 3}}, {DType::kU8, {4}}}, at(0, 5), ErrorCode::kDtypeMismatch},
+               {{{DType::kBool, {4, 3}}, {DType::kI64, {4}}}, at(0, 5), ErrorCode::kDtypeMismatch}};
+  registry.add(std::move(op));
+}
+
+std::vector<TensorSpec> infer_one_hot(const OpCall& call) {
+  require_indices(call, 0);
+  const int64_t depth = call.attributes.get<int64_t>("depth");
+  require(depth > 0, ErrorCode::kInvalidArgument, call.op.name, "the depth is {}", depth);
+  Shape shape = call.inputs[0].shape;
+  shape.push_back(depth);
+  return {{call.attributes.get<DType>("dtype"), shape}};
+}
+
+std::vector<std::vector<double>> one_hot_reference(const OpCall& call, std::span<const TensorSpec> outputs,
+                                                   const std::vector<std::vector<double>>& inputs) {
+  const size_t depth = static_cast<size_t>(call.attributes.get<int64_t>("depth"));
+  std::vector<double> result(static_cast<size_t>(outputs[0].shape.elems()));
+  for (size_t i = 0; i < inputs[0].size(); ++i) result[i * depth + static_cast<size_t>(inputs[0][i])] = 1;
+  return {result};
+}
+
+void add_one_hot(graph::Registry& registry) {
+  OpDef op;
+  op.name = "one_hot";
+  op.summary = "1 at each index, else 0, along a new last axis";
+  op.infer = infer_one_hot;
+  op.reference = one_hot_reference;
+  op.dtypes = {DType::kI64, DType::kI32};
+  const auto to = [](int64_t depth, DType dtype) { return Attributes{{"depth", depth}, {"dtype", dtype}}; };
+  op.samples = {{{{{6}, 0, 4}}, to(5, DType::kF32)},
+                {{{{2, 3}, 0, 2}}, to(3, DType::kBF16)},
+                {{{{}, 0, 0}}, to(1, DType::kI64)},
+                {{{{0}, 0, 2}}, to(3, DType::kBool)}};
+  op.errors = {{{{DType::kI64, {2}}}, to(0, DType::kF32), ErrorCode::kInvalidArgument},
+               {{{DType::kF32, {2}}}, to(3, DType::kF32), ErrorCode::kDtypeMismatch}};
+  registry.add(std::move(op));
+}
+
+std::vector<TensorSpec> infer_arg(const OpCall& call) {
+  const Shape& shape = call.inputs[0].shape;
+  const int axis = checked_axis(call, shape);
+  require(shape[axis] > 0, ErrorCode::kShapeMismatch, call.op.name,
+          "axis {} of {} holds nothing to choose from", axis, call.inputs[0].str());
+  return {{DType::kI64, reduced_shape(shape, {axis}, call.attributes.get<bool>("keep_dims"))}};
+}
+
+template <bool kLargest>
+std::vector<std::vector<double>> arg_reference(const OpCall& call, std::span<const TensorSpec>,
+                                               const std::vector<std::vector<double>>& inputs) {
+  const Shape& shape = call.inputs[0].shape;
+  const int axis = static_cast<int>(call.attributes.get<int64_t>("axis"));
+  const Shape kept = reduced_shape(shape, {axis}, true);
+  std::vector<double> result(static_cast<size_t>(kept.elems()));
+  for (size_t i = 0; i < result.size(); ++i) {
+    Dims index = unravel(static_cast<int64_t>(i), kept);
+    double best = 0;
+    for (int64_t k = 0; k < shape[axis]; ++k) {
+      index[axis] = k;
+      const double value = inputs[0][static_cast<size_t>(ravel(index, shape))];
+      if (k > 0 && !(kLargest ? value > best : value < best)) continue;
+      best = value;
+      result[i] = static_cast<double>(k);
+    }
+  }
+  return {result};
+}
+
+template <bool kLargest>
+void add_arg(graph::Registry& registry) {
+  OpDef op;
+  op.name = kLargest ? "argmax" : "argmin";
+  op.summary = kLargest ? "position of the first largest element" : "position of the first smallest element";
+  op.infer = infer_arg;
+  op.reference = arg_reference<kLargest>;
+  op.dtypes = kAnyDtype;
+  const auto along = [](int64_t axis, bool keep) { return Attributes{{"axis", axis}, {"keep_dims", keep}}; };
+  op.samples = {{{{{5}}}, along(0, false)},
+                {{{{3, 5}}}, along(1, true)},
+                {{{{4, 3, 5}}}, along(1, false)},
+                {{{{0, 3}}}, along(1, false)},
+                {{{{6}, 0, 0, {}, {1, 3, 0, 3, 0, 1}}}, along(0, false)},
+                {{{{800, 100}}}, along(1, false)}};
+  op.errors = {{{{DType::kF32, {2, 3}}}, along(2, false), ErrorCode::kOutOfRange},
+               {{{DType::kF32, {2, 0}}}, along(1, false), ErrorCode::kShapeMismatch}};
+  registry.add(std::move(op));
+}
+
+Tensor apply_arg(const OpDef& op, const Tensor& x, int64_t axis, bool keep_dims) {
+  require(x.defined(), ErrorCode::kInvalidArgument, op.name, "the input is undefined");
+  const int64_t at = normalize_axis(axis, x.rank(), op.name);
+  return graph::apply_one(op, {x}, {{"axis", at}, {"keep_dims", keep_dims}});
+}
+
+}  // namespace
+
+void register_indexing(graph::Registry& registry) {
+  add_gather(registry);
+  add_scatter_add(registry);
+  add_one_hot(registry);
+  add_arg<true>(registry);
+  add_arg<false>(registry);
+}
+
+}  // namespace ops
+
+Tensor gather(const Tensor& x, const Tensor& indices, int64_t axis) {
+  static const graph::OpDef& op = ops::row("gather");
+  require(x.defined(), ErrorCode::kInvalidArgument, op.name, "the input is undefined");
+  const int64_t at = normalize_axis(axis, x.rank(), op.name);
+  return graph::apply_one(op, {x, indices}, {{"axis", at}});
+}
+
+Tensor scatter_add(const Tensor& updates, const Tensor& indices, int64_t extent, int64_t axis) {
+  static const graph::OpDef& op = ops::row("scatter_add");
+  require(updates.defined() && indices.defined(), ErrorCode::kInvalidArgument, op.name,
+          "an input is undefined");
+  const int64_t at = normalize_axis(axis, updates.rank() - indices.rank() + 1, op.name);
+  return graph::apply_one(op, {updates, indices}, {{"axis", at}, {"extent", extent}});
+}
+
+Tensor scatter_add(const Tensor& base, const Tensor& indices, const Tensor& updates, int64_t axis) {
+  require(base.defined(), ErrorCode::kInvalidArgument, "scatter_add", "the base is undefined");
+  const int at = normalize_axis(axis, base.rank(), "scatter_add");
+  const Tensor sums = scatter_add(updates, indices, base.shape()[at], at);
+  require(sums.spec() == base.spec(),
+          sums.dtype() == base.dtype() ? ErrorCode::kShapeMismatch : ErrorCode::kDtypeMismatch, "scatter_add",
+          "updates {} at indices {} along axis {} make {}, the base is {}", updates.spec().str(),
+          indices.spec().str(), at, sums.spec().str(), base.spec().str());
+  return base + sums;
+}
+
+Tensor one_hot(const Tensor& indices, int64_t depth, DType dtype) {
+  static const graph::OpDef& op = ops::row("one_hot");
+  return graph::apply_one(op, {indices}, {{"depth", depth}, {"dtype", dtype}});
+}
+
+Tensor argmax(const Tensor& x, int64_t axis, bool keep_dims) {
+  static const graph::OpDef& op = ops::row("argmax");
+  return ops::apply_arg(op, x, axis, keep_dims);
+}
+Tensor argmax(const Tensor& x) { return argmax(reshape(x, {-1}), 0); }
+Tensor argmin(const Tensor& x, int64_t axis, bool keep_dims) {
+  static const graph::OpDef& op = ops::row("argmin");
+  return ops::apply_arg(op, x, axis, keep_dims);
+}
+Tensor argmin(const Tensor& x) { return argmin(reshape(x, {-1}), 0); }
+
+}  // namespace isochron

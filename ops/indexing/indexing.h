@@ -1,0 +1,30 @@
+// Ops whose elements are found by index: gather and its reverse, one-hot, arg-max.
+#pragma once
+
+#include "isochron/core/tensor/tensor.h"
+
+namespace isochron {
+
+/// x's slices at `indices` (i32 or i64, any shape) along `axis`: the result's shape is x's with that axis
+/// replaced by the shape of `indices`. x: (V, D), indices (B, T), axis 0: result (B, T, D). An index outside
+/// [0, extent) throws kOutOfRange naming position, index and bound when the op runs; none is written before
+/// all are checked.
+Tensor gather(const Tensor& x, const Tensor& indices, int64_t axis = 0);
+/// The reverse of `gather`: zeros of extent `extent` along `axis`, to which `updates` are added at `indices`,
+/// in order, so that the result is always the same.
+Tensor scatter_add(const Tensor& updates, const Tensor& indices, int64_t extent, int64_t axis = 0);
+/// base, to whose slices at `indices` along `axis` the `updates` are added (PyTorch's index_add, for indices
+/// of any shape): the sums of the updates first, in order, then the base. updates: the shape that
+/// `gather(base, indices, axis)` gives. Throws kShapeMismatch, kDtypeMismatch, and as `gather`.
+Tensor scatter_add(const Tensor& base, const Tensor& indices, const Tensor& updates, int64_t axis = 0);
+/// 1 at each index, else 0, along a new last axis of extent `depth`. Throws as `gather`.
+Tensor one_hot(const Tensor& indices, int64_t depth, DType dtype = DType::kF32);
+
+/// Position (i64) of the first largest or smallest element along `axis`; NaN counts as both. Without an axis:
+/// within the flattened tensor. Throws kShapeMismatch when there is nothing to choose from.
+Tensor argmax(const Tensor& x, int64_t axis, bool keep_dims = false);
+Tensor argmax(const Tensor& x);
+Tensor argmin(const Tensor& x, int64_t axis, bool keep_dims = false);
+Tensor argmin(const Tensor& x);
+
+}  // namespace isochron

@@ -1,0 +1,26 @@
+// Sums of products written with indices.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "isochron/core/tensor/tensor.h"
+
+namespace isochron {
+
+/// Einstein's notation as in NumPy, PyTorch and TensorFlow: "bij,bjk->bik" names the axes of each operand by
+/// letters (a-z, A-Z; blanks are skipped); letters that the result lacks are summed over, and a letter twice
+/// in one operand takes its diagonal. "..." stands for any further axes, aligned at their ends and broadcast;
+/// unless written in the result they are an error there. Without "->" the result has "..." first and then, in
+/// alphabetical order (capitals first), the letters that occur once.
+///
+/// Any number of operands of one dtype. Each step contracts the pair that costs the fewest multiplications,
+/// of equals the first, by matmul (elementwise where nothing is summed), so that gradients of any order,
+/// capture and fusion are those of matmul, mul, sum and transpose. One operand may have any dtype that `sum`
+/// takes, more must be floating where letters are summed over.
+///
+/// Throws kInvalidArgument with the position for a faulty equation, kShapeMismatch where operands don't fit
+/// it, kDtypeMismatch.
+Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands);
+
+}  // namespace isochron

@@ -1,0 +1,51 @@
+// Normalisation: channels, groups of them and rows brought to mean 0 and variance 1.
+// Variances are biased (divided by n) throughout. f32 and f64; 16-bit floats go through f32.
+#pragma once
+
+#include "isochron/core/tensor/tensor.h"
+
+namespace isochron {
+
+struct Moments {
+  Tensor mean;
+  Tensor variance;
+};
+/// Mean and variance of each channel over all other axes. x: (..., C) with at least one row; results (C). One
+/// pass over x, in blocks relative to the mean before each and in f64 between them, so that a large mean
+/// costs the variance no digits. Throws kShapeMismatch, kDtypeMismatch.
+Moments channel_moments(const Tensor& x);
+
+/// (x - mean) gamma / sqrt(variance + epsilon) + beta for each channel. x: (..., C), the others (C). Throws
+/// kShapeMismatch.
+Tensor normalize_channels(const Tensor& x, const Moments& moments, const Tensor& gamma, const Tensor& beta,
+                          double epsilon);
+
+/// Each row of the last axis brought to mean 0 and variance 1 (Ba, Kiros, Hinton: "Layer Normalization",
+/// 2016), times gamma, plus beta; (D) each, either may be undefined. x: (..., D). Throws kShapeMismatch,
+/// kDtypeMismatch.
+Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon = 1e-5);
+/// x / sqrt(mean x^2 + epsilon) gamma for each row (Zhang and Sennrich: "Root Mean Square Layer
+/// Normalization", NeurIPS 2019).
+Tensor rms_norm(const Tensor& x, const Tensor& gamma, double epsilon = 1e-5);
+
+/// What batch normalization makes: y, and the moments of each channel, (C), that it went by.
+struct NormalizedBatch {
+  Tensor y;
+  Moments moments;
+};
+/// Each channel brought to mean 0 and variance 1 over all other axes (Ioffe and Szegedy: "Batch
+/// Normalization", ICML 2015), times gamma, plus beta; (C) each, either may be undefined. x: (..., C).
+/// Moments as channel_moments gives them; gradients flow through them. Throws kShapeMismatch, kDtypeMismatch.
+NormalizedBatch batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon = 1e-5);
+
+/// The channels of each sample, in `groups` equal parts, brought to mean 0 and variance 1 over all positions
+/// (Wu and He: "Group Normalization", ECCV 2018), times gamma, plus beta; (C) each, either may be undefined.
+/// x: (N, ..., C) with at least one element. Sums are kept in f64 between blocks of at most 128 rows, each
+/// relative to the mean before it, so that a large mean costs y no digits; the same bits for any number of
+/// threads, gradients too. Throws kShapeMismatch, kDtypeMismatch, kInvalidArgument unless groups divides C.
+Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& gamma, const Tensor& beta,
+                  double epsilon = 1e-5);
+/// The same of each channel by itself (Ulyanov, Vedaldi, Lempitsky: "Instance Normalization", 2016).
+Tensor instance_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon = 1e-5);
+
+}  // namespace isochron

@@ -1,0 +1,35 @@
+// What the registry rows of all normalizations and of their gradients share.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "isochron/graph/ir/op.h"
+
+namespace isochron::ops {
+
+/// A row of x, gamma and beta, whose first result is y; or of a gradient: of x, two statistics, dy and gamma,
+/// with dx, dgamma and dbeta as results. Statistics, gamma, beta and their gradients stay in f32 where x is
+/// stored in 16 bits.
+inline graph::OpDef normalization_row(std::string name, std::string summary, bool gradient) {
+  graph::OpDef op;
+  op.name = std::move(name);
+  op.summary = std::move(summary);
+  op.min_inputs = gradient ? 4 : 1;
+  op.max_inputs = gradient ? 5 : 3;
+  op.precision.rule = graph::PrecisionRule::kFollow;
+  op.precision.full_inputs = gradient ? +[](const graph::Attributes&) { return 0b10110U; }
+                                      : +[](const graph::Attributes&) { return 0b110U; };
+  op.precision.full_outputs = 0b110;
+  op.skips_unused_outputs = true;
+  op.may_alias = [](const graph::OpCall& call, int output, int input) {
+    return output == 0 && call.inputs[static_cast<size_t>(input)].shape == call.inputs[0].shape;
+  };
+  op.flops = [](const graph::OpCall& call) {
+    return 8.0 * static_cast<double>(call.inputs[0].shape.elems());
+  };
+  op.tolerance = 20;
+  return op;
+}
+
+}  // namespace isochron::ops

@@ -1,0 +1,56 @@
+// What the kernels of ops/optimizer/optimizer_updates.h share: where things stand, and what belongs to a
+// parameter.
+#pragma once
+
+#include <cstring>
+#include <vector>
+
+#include "isochron/graph/ir/kernel.h"
+#include "isochron/ops/optimizer/optimizer_updates.h"
+#include "isochron/ops/optimizer/update_numbers.h"
+
+namespace isochron::ops {
+
+/// Below this many elements a parallel region costs more than it saves.
+inline constexpr int64_t kParallelUpdateElems = int64_t{1} << 16;
+
+/// A call's layout, and what belongs to a parameter alone.
+struct UpdateParameters {
+  /// Of a call, which has so many inputs.
+  UpdateParameters(const graph::OpDef& op, const graph::Attributes& attributes, size_t inputs)
+      : rate_factors(attributes.get_or<std::vector<double>>("rate_factors", {})),
+        weight_decays(attributes.get_or<std::vector<double>>("weight_decays", {})) {
+    layout.states = update_state_count(op, attributes);
+    layout.parameters = (inputs - UpdateLayout::kNumbers) / (2 + layout.states);
+  }
+  explicit UpdateParameters(const graph::KernelRequest& request)
+      : UpdateParameters(request.op, request.attributes, request.inputs.size()) {}
+
+  struct Numbers {
+    double gradient_factor;
+    double rate;
+    int64_t step;  // from 1
+  };
+  /// Reads the call's numbers and writes the number of steps done.
+  Numbers begin(const graph::KernelArgs& args) const {
+    Numbers numbers;
+    std::memcpy(&numbers.gradient_factor, args.inputs[UpdateLayout::kGradientFactor], sizeof(double));
+    std::memcpy(&numbers.rate, args.inputs[UpdateLayout::kLearningRate], sizeof(double));
+    std::memcpy(&numbers.step, args.inputs[UpdateLayout::kStep], sizeof(int64_t));
+    ++numbers.step;
+    std::memcpy(args.outputs[0], &numbers.step, sizeof(int64_t));
+    return numbers;
+  }
+  double weight_decay(size_t parameter) const { return weight_decays.empty() ? 0 : weight_decays[parameter]; }
+  double rate_factor(size_t parameter) const { return rate_factors.empty() ? 1 : rate_factors[parameter]; }
+  /// What weight decay leaves of the parameter at the learning rate `rate`.
+  double kept(size_t parameter, double rate) const {
+    return element::kept_share(rate * rate_factor(parameter), weight_decay(parameter));
+  }
+
+  UpdateLayout layout;
+  std::vector<double> rate_factors;
+  std::vector<double> weight_decays;
+};
+
+}  // namespace isochron::ops

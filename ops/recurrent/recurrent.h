@@ -1,0 +1,72 @@
+// Recurrent layers over a whole sequence, batch first: x: (N, T, C), H units. One convention throughout:
+//
+//   LSTM (Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000), columns of the kernels
+//   and of the bias in Keras' order i, f, g, o:
+//     [i f g o] = x kernel + h recurrent_kernel + bias          kernel: (C, 4H), recurrent_kernel: (H, 4H),
+//     c' = sigmoid(f) c + sigmoid(i) tanh(g)                    bias: (4H)
+//     h' = sigmoid(o) tanh(c')
+//   GRU (Cho et al. 2014; reset after the product, as Keras' default and PyTorch), columns z, r, n:
+//     [z r n] from x = x kernel + bias[0], from h = h recurrent_kernel + bias[1]
+//     z, r = sigmoid(from x + from h), n' = tanh(n from x + r * n from h)      kernels: (C, 3H), (H, 3H),
+//     h' = z h + (1 - z) n'                                                    bias: (2, 3H)
+//
+// A GRU with its reset before the product isn't offered as one op; write its step and scan it
+// (ops/control/scan.h). PyTorch's layouts: its LSTM has rows i, f, g, o and two biases, which are added; its
+// GRU has rows r, z, n.
+//
+// f32 and f64; 16-bit floats go through f32. f32 values err by at most 4 ULP a function. Results are the same
+// bits for any thread count; gradients of the kernels and the bias for a fixed one. The gradient of the
+// gradient runs step by step in elementary ops.
+//
+// Under mixed_bf16, where the processor multiplies bf16 (backends/common/vector_target.h), products take bf16
+// operands and sum in f32: x and the kernels; h, rounded once a step; and the gradients of the gates' sums,
+// from which those of x, h, the kernels and the bias are made. Gates, cells and states are computed in f32,
+// and h and c are carried from step to step in it. Elsewhere, and under mixed_f16, operands are widened to
+// f32.
+//
+// All throw kShapeMismatch, kDtypeMismatch; at run time kOutOfRange for a length outside [0, T], which on a
+// device, where nothing can throw, counts as 0 or T.
+#pragma once
+
+#include "isochron/core/tensor/tensor.h"
+
+namespace isochron {
+
+struct RecurrentOptions {
+  /// From the last step to the first. Row t of the sequence is still what the state was after reading x_t.
+  bool reverse = false;
+  /// (N) i32 or i64, or undefined: all T. Steps from lengths[n] on leave row n's state as it is and give 0 in
+  /// the sequence; what x holds there is never used. So the final state is that of the last valid step, as
+  /// with PyTorch's packed sequences, also in reverse.
+  Tensor lengths = {};
+};
+
+/// h and c: (N, H); both undefined stand for zeros.
+struct LstmState {
+  Tensor h;
+  Tensor c;
+};
+struct LstmResult {
+  Tensor sequence;  // (N, T, H)
+  Tensor h;         // (N, H), after the last step
+  Tensor c;
+};
+/// `bias` may be undefined: none.
+LstmResult lstm(const Tensor& x, const Tensor& kernel, const Tensor& recurrent_kernel, const Tensor& bias,
+                const LstmState& initial = {}, const RecurrentOptions& options = {});
+
+struct GruResult {
+  Tensor sequence;  // (N, T, H)
+  Tensor h;         // (N, H), after the last step
+};
+/// `bias` and `initial` may be undefined: zeros.
+GruResult gru(const Tensor& x, const Tensor& kernel, const Tensor& recurrent_kernel, const Tensor& bias,
+              const Tensor& initial = {}, const RecurrentOptions& options = {});
+
+/// One step in elementary ops, for loops of one's own. x: (N, C).
+LstmState lstm_step(const Tensor& x, const LstmState& state, const Tensor& kernel,
+                    const Tensor& recurrent_kernel, const Tensor& bias);
+Tensor gru_step(const Tensor& x, const Tensor& h, const Tensor& kernel, const Tensor& recurrent_kernel,
+                const Tensor& bias);
+
+}  // namespace isochron

@@ -1,0 +1,177 @@
+#include "isochron/ops/reduction/reduction.h"
+
+#include <cmath>
+#include <limits>
+
+#include "isochron/graph/capture/apply.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/rows/registry.h"
+#include "isochron/ops/rows/rules.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/shape_ops.h"
+
+namespace isochron {
+namespace ops {
+namespace {
+
+using graph::ReduceKind;
+
+std::vector<TensorSpec> infer_reduction(const OpCall& call) {
+  const TensorSpec& in = call.inputs[0];
+  require(in.dtype != DType::kBool, ErrorCode::kDtypeMismatch, call.op.name,
+          "is not defined on bool; cast to a number first");
+  const Axes& axes = call.attributes.get<Dims>("axes");
+  require(normalize_axes(axes, in.shape.rank(), call.op.name) == axes || in.shape.rank() == 0,
+          ErrorCode::kInvalidArgument, call.op.name, "axes {} are not normalised", dims_str(axes));
+  return {{in.dtype, reduced_shape(in.shape, axes, call.attributes.get<bool>("keep_dims"))}};
+}
+
+double reduction_flops(const OpCall& call) { return static_cast<double>(call.inputs[0].shape.elems()); }
+
+/// `tensor`, reduced over the call's axes, with those axes back as extent 1.
+Tensor with_axes(const GradientCall& call, const Tensor& tensor) {
+  const Shape kept = reduced_shape(call.inputs[0].shape(), call.attributes.get<Dims>("axes"), true);
+  return reshape(tensor, kept);
+}
+
+std::vector<Tensor> sum_gradient(const GradientCall& call) {
+  return {broadcast_to(with_axes(call, call.output_gradients[0]), call.inputs[0].shape())};
+}
+
+std::vector<Tensor> mean_gradient(const GradientCall& call) {
+  const double count =
+      static_cast<double>(call.inputs[0].elems()) / static_cast<double>(call.outputs[0].elems());
+  return {broadcast_to(with_axes(call, call.output_gradients[0]) * (1.0 / count), call.inputs[0].shape())};
+}
+
+std::vector<Tensor> extreme_gradient(const GradientCall& call) {
+  const Tensor& x = call.inputs[0];
+  const Tensor ties = cast(equal(x, with_axes(call, call.outputs[0])), x.dtype());
+  const Tensor count = sum(ties, call.attributes.get<Dims>("axes"), true);
+  return {ties * (with_axes(call, call.output_gradients[0]) / count)};
+}
+
+std::vector<Tensor> prod_gradient(const GradientCall& call) {
+  // Exact also where an element is 0: out / x would divide by it. The product of the others is the product of
+  // all with x replaced by 1 where x is the only zero, and 0 where there are more.
+  const Tensor& x = call.inputs[0];
+  const Axes& axes = call.attributes.get<Dims>("axes");
+  const Tensor zero = equal(x, scalar(0, x.dtype()));
+  const Tensor zeros_count = sum(cast(zero, x.dtype()), axes, true);
+  const Tensor safe = where(zero, scalar(1, x.dtype()), x);
+  const Tensor others = prod(safe, axes, true) / safe;
+  const Tensor none = cast(equal(zeros_count, scalar(0, x.dtype())), x.dtype());
+  const Tensor single = cast(equal(zeros_count, scalar(1, x.dtype())), x.dtype());
+  const Tensor factor = where(zero, others * single, others * none);
+  return {with_axes(call, call.output_gradients[0]) * factor};
+}
+
+std::vector<std::vector<double>> reference(const OpCall& call, std::span<const TensorSpec> outputs,
+                                           const std::vector<std::vector<double>>& inputs) {
+  const Shape& shape = call.inputs[0].shape;
+  const Axes& axes = call.attributes.get<Dims>("axes");
+  const Shape kept = reduced_shape(shape, axes, true);
+  const Strides strides = broadcast_strides(kept, contiguous_strides(kept), shape);
+  const double infinity = std::numeric_limits<double>::infinity();
+  const ReduceKind kind = call.op.reduce;
+  const double identity = kind == ReduceKind::kProd  ? 1
+                          : kind == ReduceKind::kMax ? -infinity
+                          : kind == ReduceKind::kMin ? infinity
+                                                     : 0;
+  std::vector<double> result(static_cast<size_t>(outputs[0].shape.elems()), identity);
+  for (int64_t i = 0; i < shape.elems(); ++i) {
+    int64_t rest = i;
+    int64_t offset = 0;
+    for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+      offset += rest % shape[axis] * strides[axis];
+      rest /= shape[axis];
+    }
+    double& into = result[static_cast<size_t>(offset)];
+    const double value = inputs[0][static_cast<size_t>(i)];
+    into = kind == ReduceKind::kProd  ? into * value
+           : kind == ReduceKind::kMax ? std::max(into, value)
+           : kind == ReduceKind::kMin ? std::min(into, value)
+                                      : into + value;
+  }
+  if (kind == ReduceKind::kMean) {
+    for (double& value : result)
+      value /= static_cast<double>(shape.elems()) / static_cast<double>(result.size());
+  }
+  return {result};
+}
+
+void add_reduction(graph::Registry& registry, ReduceKind kind, std::string_view summary,
+                   std::vector<Tensor> (*gradient)(const GradientCall&)) {
+  OpDef op;
+  op.name = graph::reduce_kind_name(kind);
+  op.summary = summary;
+  op.infer = infer_reduction;
+  op.gradient = gradient;
+  op.fusion = graph::FusionClass::kReduction;
+  op.reduce = kind;
+  op.flops = reduction_flops;
+  op.reference = reference;
+  op.dtypes = {DType::kF64, DType::kF32, DType::kBF16};
+  if (kind != ReduceKind::kMean) op.dtypes.push_back(DType::kI64);
+  op.tolerance = 20;  // sums of up to 6,000 numbers
+  const double low = kind == ReduceKind::kProd ? 0.8 : -2;
+  const double high = kind == ReduceKind::kProd ? 1.2 : 2;
+  const std::pair<Shape, Axes> cases[] = {
+      {{3, 5}, {0, 1}},       {{3, 5}, {0}},       {{3, 5}, {1}},   {{4, 3, 5}, {1}}, {{4, 3, 5}, {0, 2}},
+      {{2, 3, 4, 5}, {1, 3}}, {{2, 3, 4, 5}, {0}}, {{7}, {0}},      {{}, {}},         {{37, 10}, {0}},
+      {{3, 2000}, {1}},       {{1500, 3}, {0}},    {{2, 1, 3}, {1}}};
+  for (const auto& [shape, axes] : cases) {
+    for (const bool keep : {false, true}) {
+      op.samples.push_back({{{shape, low, high}}, {{"axes", axes}, {"keep_dims", keep}}});
+    }
+  }
+  op.errors.push_back(
+      {{{DType::kF32, {2, 3}}}, {{"axes", Dims{2}}, {"keep_dims", false}}, ErrorCode::kOutOfRange});
+  op.errors.push_back(
+      {{{DType::kF32, {2, 3}}}, {{"axes", Dims{1, 1}}, {"keep_dims", false}}, ErrorCode::kInvalidArgument});
+  op.errors.push_back(
+      {{{DType::kBool, {2}}}, {{"axes", Dims{0}}, {"keep_dims", false}}, ErrorCode::kDtypeMismatch});
+  registry.add(std::move(op));
+}
+
+Tensor reduce(const OpDef& op, const Tensor& x, const Axes& axes, bool keep_dims) {
+  require(x.defined(), ErrorCode::kInvalidArgument, op.name, "the input is undefined");
+  return graph::apply_one(op, {x},
+                          {{"axes", normalize_axes(axes, x.rank(), op.name)}, {"keep_dims", keep_dims}});
+}
+
+}  // namespace
+
+void register_reductions(graph::Registry& registry) {
+  add_reduction(registry, ReduceKind::kSum, "sum over axes", sum_gradient);
+  add_reduction(registry, ReduceKind::kMean, "arithmetic mean over axes", mean_gradient);
+  add_reduction(registry, ReduceKind::kMax, "largest element over axes", extreme_gradient);
+  add_reduction(registry, ReduceKind::kMin, "smallest element over axes", extreme_gradient);
+  add_reduction(registry, ReduceKind::kProd, "product over axes", prod_gradient);
+}
+
+}  // namespace ops
+
+#define ISOCHRON_REDUCTION(name)                                   \
+  Tensor name(const Tensor& x, const Axes& axes, bool keep_dims) { \
+    static const graph::OpDef& op = ops::row(#name);               \
+    return ops::reduce(op, x, axes, keep_dims);                    \
+  }
+ISOCHRON_REDUCTION(sum)
+ISOCHRON_REDUCTION(mean)
+ISOCHRON_REDUCTION(max)
+ISOCHRON_REDUCTION(min)
+ISOCHRON_REDUCTION(prod)
+#undef ISOCHRON_REDUCTION
+
+Tensor variance(const Tensor& x, const Axes& axes, bool keep_dims, int64_t correction) {
+  const Tensor squares = square(x - mean(x, axes, true));
+  if (correction == 0) return mean(squares, axes, keep_dims);
+  const Tensor total = sum(squares, axes, keep_dims);
+  const int64_t count = total.elems() == 0 ? 0 : x.elems() / total.elems();
+  require(count > correction, ErrorCode::kInvalidArgument, "variance",
+          "{} elements, correction {}: need more elements", count, correction);
+  return total * (1.0 / static_cast<double>(count - correction));
+}
+
+}  // namespace isochron

@@ -1,0 +1,81 @@
+#include "isochron/ops/shape/creation.h"
+
+#include <array>
+#include <cstring>
+
+#include "isochron/core/telemetry/counters.h"
+#include "isochron/core/tensor/elements.h"
+#include "isochron/memory/allocators/buffer.h"
+
+namespace isochron {
+namespace {
+
+void count_host_copy(const Tensor& tensor) {
+  count(Counter::kHostCopies, 1);
+  count(Counter::kHostCopyBytes, static_cast<int64_t>(tensor.size_bytes()));
+}
+
+}  // namespace
+
+Tensor full(const Shape& shape, double number, DType dtype) {
+  Tensor result = empty({dtype, shape}, "full");
+  std::array<std::byte, 8> one{};
+  store_number(one.data(), dtype, number);
+  fill_elements(result.raw(), dtype, one.data(), result.elems());
+  return result;
+}
+
+Tensor scalar(double number, DType dtype) {
+  Tensor result = empty({dtype, {}}, "scalar");
+  store_number(result.raw(), dtype, number);
+  result.storage()->set_constant();
+  return result;
+}
+
+Tensor zeros(const Shape& shape, DType dtype) { return full(shape, 0, dtype); }
+Tensor ones(const Shape& shape, DType dtype) { return full(shape, 1, dtype); }
+Tensor zeros_like(const Tensor& tensor) { return zeros(tensor.shape(), tensor.dtype()); }
+Tensor ones_like(const Tensor& tensor) { return ones(tensor.shape(), tensor.dtype()); }
+
+Tensor arange(int64_t count, DType dtype) {
+  require(count >= 0, ErrorCode::kInvalidArgument, "arange", "count must be >= 0, got {}", count);
+  Tensor result = empty({dtype, {count}}, "arange");
+  for (int64_t i = 0; i < count; ++i) {
+    store_number(result.raw() + static_cast<size_t>(i) * dtype_size(dtype), dtype, static_cast<double>(i));
+  }
+  return result;
+}
+
+Tensor from_vector(const Shape& shape, const std::vector<double>& values, DType dtype) {
+  require(shape.elems() == static_cast<int64_t>(values.size()), ErrorCode::kShapeMismatch, "from_vector",
+          "shape {} has {} elements, got {} values", shape.str(), shape.elems(), values.size());
+  Tensor result = empty({dtype, shape}, "from_vector");
+  count_host_copy(result);
+  for (size_t i = 0; i < values.size(); ++i) {
+    store_number(result.raw() + i * dtype_size(dtype), dtype, values[i]);
+  }
+  return result;
+}
+
+Tensor constant(const Tensor& tensor) {
+  Tensor result = empty(tensor.spec(), "constant");
+  require(tensor.contiguous(), ErrorCode::kInvalidArgument, "constant",
+          "{} is strided; make it contiguous() first", tensor.spec().str());
+  if (tensor.elems() > 0) std::memcpy(result.raw(), tensor.raw(), tensor.size_bytes());
+  result.storage()->set_constant();
+  return result;
+}
+
+namespace internal {
+
+Tensor copy_in(const TensorSpec& spec, const void* data, size_t count) {
+  require(spec.shape.elems() == static_cast<int64_t>(count), ErrorCode::kShapeMismatch, "from_span",
+          "shape {} has {} elements, got {} values", spec.shape.str(), spec.shape.elems(), count);
+  Tensor result = empty(spec, "from_span");
+  count_host_copy(result);
+  if (count > 0) std::memcpy(result.raw(), data, result.size_bytes());
+  return result;
+}
+
+}  // namespace internal
+}  // namespace isochron

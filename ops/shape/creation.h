@@ -1,0 +1,39 @@
+// Where tensors come from: numbers, vectors, fills. All give eager tensors, also inside a capture, which
+// binds them by reference (numbers and fills are constants there, listed in the capture's report).
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "isochron/core/tensor/tensor.h"
+
+namespace isochron {
+
+/// A constant scalar of shape (): `number` converted to `dtype`.
+Tensor scalar(double number, DType dtype = DType::kF32);
+/// All elements `number`. Not a constant: it may be assigned, as a variable's initial content.
+Tensor full(const Shape& shape, double number, DType dtype = DType::kF32);
+Tensor zeros(const Shape& shape, DType dtype = DType::kF32);
+Tensor ones(const Shape& shape, DType dtype = DType::kF32);
+Tensor zeros_like(const Tensor& tensor);
+Tensor ones_like(const Tensor& tensor);
+/// 0, 1, ..., count - 1.
+Tensor arange(int64_t count, DType dtype = DType::kI64);
+/// A copy of `values` in row-major order, converted to `dtype`. Throws kShapeMismatch when the counts differ.
+Tensor from_vector(const Shape& shape, const std::vector<double>& values, DType dtype = DType::kF32);
+/// A copy of `values` under their own type. Throws kShapeMismatch when the counts differ.
+template <typename T>
+Tensor from_span(const Shape& shape, std::span<const T> values);
+
+/// A constant of the content of `tensor` for graphs to fold: no assignment may change it.
+Tensor constant(const Tensor& tensor);
+
+namespace internal {
+Tensor copy_in(const TensorSpec& spec, const void* data, size_t count);
+}
+template <typename T>
+Tensor from_span(const Shape& shape, std::span<const T> values) {
+  return internal::copy_in({dtype_of<T>, shape}, values.data(), values.size());
+}
+
+}  // namespace isochron

@@ -1,0 +1,43 @@
+// Resizing images and sequences by interpolation, one axis after the other.
+#pragma once
+
+#include <string_view>
+
+#include "isochron/core/tensor/tensor.h"
+#include "isochron/graph/ir/attributes.h"
+
+namespace isochron {
+
+enum class Interpolation {
+  kNearest,  // the element whose centre is nearest (of two the later); TensorFlow's, PyTorch's
+             // "nearest-exact"
+  kLinear,   // bilinear for images, trilinear for volumes
+  kCubic,    // cubic convolution with a = -0.75 as in PyTorch (Keys 1981); may overshoot
+};
+
+struct ResizeOptions {
+  Interpolation interpolation = Interpolation::kLinear;
+  /// false: elements are areas with their centres at (i + 1/2), and the whole areas coincide (PyTorch's
+  /// default, TensorFlow 2). true: the first elements coincide and so do the last. Not for kNearest.
+  bool align_corners = false;
+  /// When making an axis smaller, widen the filter by the ratio, so that every element counts (PyTorch's and
+  /// TensorFlow's antialias; cubic then takes a = -0.5, as there). Not for kNearest, not with align_corners.
+  bool antialias = false;
+};
+
+/// x: (N, spatial axes..., C), so (N, H, W, C) for images and (N, W, C) for sequences; size: the new extents
+/// of the spatial axes; result (N, size..., C). Positions and weights are computed in f64; elements beyond
+/// the edge are those at the edge. f32 and f64, 16-bit floats in f32 rounded once an axis, and with kNearest
+/// any dtype. Differentiable in x, by the transposed op. Throws kShapeMismatch, kInvalidArgument (empty axes,
+/// options that exclude each other), kDtypeMismatch, kUnsupported for extents above 2^24.
+Tensor resize(const Tensor& x, const Dims& size, ResizeOptions options = {});
+
+namespace ops {
+
+/// Of a call of `interpolate` or `interpolate_transpose`. Throws kInvalidArgument for those that exclude each
+/// other.
+ResizeOptions resize_options(const graph::Attributes& attributes, std::string_view where);
+
+}  // namespace ops
+
+}  // namespace isochron

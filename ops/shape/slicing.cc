@@ -1,0 +1,380 @@
+#include "isochron/ops/shape/slicing.h"
+
+#include "isochron/core/base/checked.h"
+#include "isochron/graph/capture/apply.h"
+#include "isochron/ops/rows/registry.h"
+#include "isochron/ops/rows/rules.h"
+#include "isochron/ops/shape/block_view.h"
+#include "isochron/ops/shape/shape_ops.h"
+
+namespace isochron {
+namespace ops {
+namespace {
+
+const std::vector<DType> kAnyDtype = {DType::kF64, DType::kF32, DType::kBF16,
+                                      DType::kI64, DType::kU8,  DType::kBool};
+
+// `slice` takes starts, steps and the result's shape; `pad` is its reverse and takes starts, steps, its
+// result's shape and what to fill the rest with. Each is the other's gradient.
+
+/// Throws unless index starts + i * steps lies inside `whole` for every i in `part`.
+void check_block(const OpCall& call, const Shape& part, const Shape& whole) {
+  const Dims& starts = call.attributes.get<Dims>("starts");
+  const Dims& steps = call.attributes.get<Dims>("steps");
+  require(starts.rank() == whole.rank() && steps.rank() == whole.rank() && part.rank() == whole.rank(),
+          ErrorCode::kInvalidArgument, call.op.name,
+          "starts {}, steps {}, block {}: need one entry an axis of {}", dims_str(starts), dims_str(steps),
+          part.str(), whole.str());
+  for (int i = 0; i < whole.rank(); ++i) {
+    require(steps[i] != 0, ErrorCode::kInvalidArgument, call.op.name, "the step of axis {} is 0", i);
+    if (part[i] == 0) continue;
+    const int64_t last =
+        checked_add(starts[i], checked_mul<int64_t>(steps[i], part[i] - 1, call.op.name), call.op.name);
+    require(starts[i] >= 0 && starts[i] < whole[i] && last >= 0 && last < whole[i], ErrorCode::kOutOfRange,
+            call.op.name, "axis {}: elements {} to {} lie outside [0, {}) of {}", i, starts[i], last,
+            whole[i], whole.str());
+  }
+}
+
+std::vector<TensorSpec> infer_slice(const OpCall& call) {
+  const Shape shape(call.attributes.get<Dims>("shape"));
+  check_block(call, shape, call.inputs[0].shape);
+  return {{call.inputs[0].dtype, shape}};
+}
+
+std::vector<TensorSpec> infer_pad(const OpCall& call) {
+  const Shape shape(call.attributes.get<Dims>("shape"));
+  check_block(call, call.inputs[0].shape, shape);
+  return {{call.inputs[0].dtype, shape}};
+}
+
+Tensor apply_pad(const Tensor& x, const Dims& starts, const Dims& steps, const Shape& shape, double value) {
+  static const OpDef& op = row("pad");
+  return graph::apply_one(
+      op, {x}, {{"starts", starts}, {"steps", steps}, {"shape", static_cast<Dims>(shape)}, {"value", value}});
+}
+
+Tensor apply_slice(const Tensor& x, const Dims& starts, const Dims& steps, const Shape& shape) {
+  static const OpDef& op = row("slice");
+  return graph::apply_one(op, {x},
+                          {{"starts", starts}, {"steps", steps}, {"shape", static_cast<Dims>(shape)}});
+}
+
+std::vector<Tensor> slice_gradient(const GradientCall& call) {
+  return {apply_pad(call.output_gradients[0], call.attributes.get<Dims>("starts"),
+                    call.attributes.get<Dims>("steps"), call.inputs[0].shape(), 0)};
+}
+
+std::vector<Tensor> pad_gradient(const GradientCall& call) {
+  return {apply_slice(call.output_gradients[0], call.attributes.get<Dims>("starts"),
+                      call.attributes.get<Dims>("steps"), call.inputs[0].shape())};
+}
+
+/// Where element `flat` of a block lies in the whole.
+int64_t whole_position(const OpCall& call, int64_t flat, const Shape& part, const Shape& whole) {
+  Dims index = unravel(flat, part);
+  for (int i = 0; i < index.rank(); ++i) {
+    index[i] = call.attributes.get<Dims>("starts")[i] + index[i] * call.attributes.get<Dims>("steps")[i];
+  }
+  return ravel(index, whole);
+}
+
+std::vector<std::vector<double>> slice_reference(const OpCall& call, std::span<const TensorSpec> outputs,
+                                                 const std::vector<std::vector<double>>& inputs) {
+  const Shape& part = outputs[0].shape;
+  std::vector<double> result;
+  for (int64_t i = 0; i < part.elems(); ++i) {
+    result.push_back(inputs[0][static_cast<size_t>(whole_position(call, i, part, call.inputs[0].shape))]);
+  }
+  return {result};
+}
+
+std::vector<std::vector<double>> pad_reference(const OpCall& call, std::span<const TensorSpec> outputs,
+                                               const std::vector<std::vector<double>>& inputs) {
+  const Shape& whole = outputs[0].shape;
+  std::vector<double> result(static_cast<size_t>(whole.elems()), call.attributes.get<double>("value"));
+  for (size_t i = 0; i < inputs[0].size(); ++i) {
+    const int64_t at = whole_position(call, static_cast<int64_t>(i), call.inputs[0].shape, whole);
+    result[static_cast<size_t>(at)] = inputs[0][i];
+  }
+  return {result};
+}
+
+std::vector<TensorSpec> infer_concatenate(const OpCall& call) {
+  require_same_dtype(call);
+  const int64_t axis = call.attributes.get<int64_t>("axis");
+  Shape shape = call.inputs[0].shape;
+  require(axis >= 0 && axis < shape.rank(), ErrorCode::kOutOfRange, call.op.name, "axis {} of {}", axis,
+          call.inputs[0].str());
+  const int at = static_cast<int>(axis);
+  for (size_t k = 1; k < call.inputs.size(); ++k) {
+    Shape other = call.inputs[k].shape;
+    const bool fits = other.rank() == shape.rank();
+    const int64_t extent = fits ? other[at] : 0;
+    if (fits) other[at] = shape[at];
+    require(fits && other == shape, ErrorCode::kShapeMismatch, call.op.name,
+            "inputs 0 and {} must agree but for axis {}: {} and {}", k, axis, call.inputs[0].str(),
+            call.inputs[k].str());
+    shape[at] = checked_add(shape[at], extent, call.op.name);
+  }
+  return {{call.inputs[0].dtype, shape}};
+}
+
+std::vector<Tensor> concatenate_gradient(const GradientCall& call) {
+  const int64_t axis = call.attributes.get<int64_t>("axis");
+  std::vector<Tensor> result(call.inputs.size());
+  int64_t start = 0;
+  for (size_t k = 0; k < call.inputs.size(); ++k) {
+    const int64_t extent = call.inputs[k].extent(axis);
+    if (call.needed[k]) result[k] = narrow(call.output_gradients[0], axis, start, extent);
+    start += extent;
+  }
+  return result;
+}
+
+std::vector<std::vector<double>> concatenate_reference(const OpCall& call,
+                                                       std::span<const TensorSpec> outputs,
+                                                       const std::vector<std::vector<double>>& inputs) {
+  const int axis = static_cast<int>(call.attributes.get<int64_t>("axis"));
+  std::vector<double> result;
+  for (int64_t i = 0; i < outputs[0].shape.elems(); ++i) {
+    Dims index = unravel(i, outputs[0].shape);
+    size_t k = 0;
+    while (index[axis] >= call.inputs[k].shape[axis]) index[axis] -= call.inputs[k++].shape[axis];
+    result.push_back(inputs[k][static_cast<size_t>(ravel(index, call.inputs[k].shape))]);
+  }
+  return {result};
+}
+
+graph::Attributes block(Dims starts, Dims steps, Dims shape) {
+  return {{"starts", starts}, {"steps", steps}, {"shape", shape}};
+}
+
+graph::Attributes filled_block(Dims starts, Dims steps, Dims shape, double value) {
+  graph::Attributes attributes = block(starts, steps, shape);
+  attributes.set("value", value);
+  return attributes;
+}
+
+void add_slice(graph::Registry& registry) {
+  OpDef op;
+  op.name = "slice";
+  op.summary = "a block of elements at starts + i * steps";
+  op.infer = infer_slice;
+  op.gradient = slice_gradient;
+  op.precision.rule = graph::PrecisionRule::kMoves;
+  op.reference = slice_reference;
+  op.dtypes = kAnyDtype;
+  op.samples = {{{{{7}}}, block({1}, {2}, {3})},
+                {{{{4, 6}}}, block({1, 2}, {1, 1}, {2, 3})},
+                {{{{4, 6}}}, block({3, 5}, {-1, -2}, {4, 3})},
+                {{{{3, 4, 5}}}, block({0, 3, 1}, {1, -1, 2}, {3, 2, 2})},
+                {{{{2, 3}}}, block({0, 1}, {1, 1}, {2, 0})},
+                {{{{}}}, block({}, {}, {})},
+                {{{{90, 800}}}, block({10, 3}, {1, 1}, {80, 790})}};
+  op.errors = {{{{DType::kF32, {4}}}, block({2}, {1}, {3}), ErrorCode::kOutOfRange},
+               {{{DType::kF32, {4}}}, block({1}, {-1}, {3}), ErrorCode::kOutOfRange},
+               {{{DType::kF32, {4}}}, block({1}, {0}, {3}), ErrorCode::kInvalidArgument},
+               {{{DType::kF32, {4, 4}}}, block({1}, {1}, {3}), ErrorCode::kInvalidArgument},
+               {{{DType::kF32, {4}}}, block({1}, {INT64_MAX}, {3}), ErrorCode::kOverflow}};
+  registry.add(std::move(op));
+}
+
+void add_pad(graph::Registry& registry) {
+  OpDef op;
+  op.name = "pad";
+  op.summary = "the elements at starts + i * steps of an otherwise constant tensor";
+  op.infer = infer_pad;
+  op.gradient = pad_gradient;
+  op.precision.rule = graph::PrecisionRule::kMoves;
+  op.reference = pad_reference;
+  op.dtypes = kAnyDtype;
+  op.samples = {{{{{3}}}, filled_block({2}, {1}, {6}, 0)},
+                {{{{2, 3}}}, filled_block({1, 2}, {1, 1}, {4, 6}, 1)},
+                {{{{4, 3}}}, filled_block({3, 5}, {-1, -2}, {4, 6}, 0)},
+                {{{{2, 0}}}, filled_block({0, 1}, {1, 1}, {2, 3}, 1)},
+                {{{{}}}, filled_block({}, {}, {}, 0)},
+                {{{{80, 790}}}, filled_block({10, 3}, {1, 1}, {90, 800}, 0)}};
+  op.errors = {{{{DType::kF32, {3}}}, filled_block({2}, {1}, {4}, 0), ErrorCode::kOutOfRange},
+               {{{DType::kF32, {3}}}, filled_block({-1}, {1}, {4}, 0), ErrorCode::kOutOfRange},
+               {{{DType::kF32, {3}}}, filled_block({1}, {0}, {4}, 0), ErrorCode::kInvalidArgument},
+               {{{DType::kF32, {3, 3}}}, filled_block({1}, {1}, {4}, 0), ErrorCode::kInvalidArgument}};
+  registry.add(std::move(op));
+}
+
+void add_concatenate(graph::Registry& registry) {
+  OpDef op;
+  op.name = "concatenate";
+  op.summary = "tensors side by side along an axis";
+  op.max_inputs = -1;
+  op.infer = infer_concatenate;
+  op.gradient = concatenate_gradient;
+  op.precision.rule = graph::PrecisionRule::kMoves;
+  op.reference = concatenate_reference;
+  op.dtypes = kAnyDtype;
+  const auto axis = [](int64_t i) { return graph::Attributes{{"axis", i}}; };
+  op.samples = {{{{{3}}, {{2}}}, axis(0)},
+                {{{{2, 3}}, {{2, 1}}, {{2, 4}}}, axis(1)},
+                {{{{2, 3, 2}}, {{1, 3, 2}}}, axis(0)},
+                {{{{2, 3, 2}}, {{2, 0, 2}}, {{2, 2, 2}}}, axis(1)},
+                {{{{4}}}, axis(0)},
+                {{{{90, 500}}, {{90, 300}}}, axis(1)}};
+  op.errors = {{{{DType::kF32, {2, 3}}, {DType::kF32, {3, 3}}}, axis(1), ErrorCode::kShapeMismatch},
+               {{{DType::kF32, {2, 3}}, {DType::kF32, {2}}}, axis(1), ErrorCode::kShapeMismatch},
+               {{{DType::kF32, {2}}, {DType::kF64, {2}}}, axis(0), ErrorCode::kDtypeMismatch},
+               {{{DType::kF32, {2}}, {DType::kF32, {2}}}, axis(1), ErrorCode::kOutOfRange}};
+  registry.add(std::move(op));
+}
+
+/// The first index that a slice of `extent` elements visits and how many; see `slice`.
+std::pair<int64_t, int64_t> resolve_range(int axis, int64_t start, int64_t stop, int64_t step,
+                                          int64_t extent) {
+  require(step != 0 && step != INT64_MIN, ErrorCode::kInvalidArgument, "slice", "axis {}: the step is {}",
+          axis, step);
+  const auto from_end = [extent](int64_t bound) { return bound < 0 ? bound + extent : bound; };
+  const int64_t first = from_end(start);
+  const int64_t end = stop == kSliceEnd ? (step > 0 ? extent : -1) : from_end(stop);
+  const int64_t low = step > 0 ? 0 : -1;
+  const bool first_inside = step > 0 ? first >= 0 && first <= extent : first >= -1 && first < extent;
+  const bool end_inside = end >= low && (stop == kSliceEnd || end <= extent) && (stop < 0 ? end >= 0 : true);
+  require(first_inside && end_inside, ErrorCode::kOutOfRange, "slice",
+          "axis {}: {}:{} reaches outside its {} elements; bounds are not clipped", axis, start, stop,
+          extent);
+  const int64_t distance = step > 0 ? end - first : first - end;
+  const int64_t stride = step > 0 ? step : -step;
+  return {first, distance <= 0 ? 0 : (distance - 1) / stride + 1};
+}
+
+void require_input(const Tensor& x, std::string_view where) {
+  require(x.defined(), ErrorCode::kInvalidArgument, where, "the input is undefined");
+}
+
+}  // namespace
+
+void register_slicing(graph::Registry& registry) {
+  add_slice(registry);
+  add_pad(registry);
+  add_concatenate(registry);
+}
+
+}  // namespace ops
+
+Tensor slice(const Tensor& x, const Dims& starts, const Dims& stops, const Dims& steps) {
+  ops::require_input(x, "slice");
+  require(starts.rank() == stops.rank() && starts.rank() <= x.rank() &&
+              (steps.empty() || steps.rank() == starts.rank()),
+          ErrorCode::kInvalidArgument, "slice", "starts {}, stops {}, steps {} for {}", dims_str(starts),
+          dims_str(stops), dims_str(steps), x.spec().str());
+  Dims first = x.shape();
+  Dims step = x.shape();
+  Shape shape = x.shape();
+  for (int i = 0; i < x.rank(); ++i) {
+    first[i] = 0;
+    step[i] = 1;
+    if (i >= starts.rank()) continue;
+    if (!steps.empty()) step[i] = steps[i];
+    std::tie(first[i], shape[i]) = ops::resolve_range(i, starts[i], stops[i], step[i], x.shape()[i]);
+  }
+  return ops::apply_slice(x, first, step, shape);
+}
+
+Tensor narrow(const Tensor& x, int64_t axis, int64_t start, int64_t count) {
+  ops::require_input(x, "narrow");
+  Dims starts = x.shape();
+  Dims steps = x.shape();
+  std::fill(starts.begin(), starts.end(), 0);
+  std::fill(steps.begin(), steps.end(), 1);
+  Shape shape = x.shape();
+  const int at = normalize_axis(axis, x.rank(), "narrow");
+  require(count >= 0 && start >= 0 && start <= shape[at] - count, ErrorCode::kOutOfRange, "narrow",
+          "axis {}: {} elements from {} of {}", axis, count, start, x.spec().str());
+  starts[at] = start;
+  shape[at] = count;
+  return ops::apply_slice(x, starts, steps, shape);
+}
+
+Tensor concatenate(const std::vector<Tensor>& tensors, int64_t axis) {
+  static const graph::OpDef& op = ops::row("concatenate");
+  require(!tensors.empty() && tensors[0].defined(), ErrorCode::kInvalidArgument, "concatenate",
+          "needs at least one tensor");
+  const int64_t at = normalize_axis(axis, tensors[0].rank(), "concatenate");
+  return graph::apply(op, tensors, {{"axis", at}})[0];
+}
+
+Tensor stack(const std::vector<Tensor>& tensors, int64_t axis) {
+  require(!tensors.empty() && tensors[0].defined(), ErrorCode::kInvalidArgument, "stack",
+          "needs at least one tensor");
+  std::vector<Tensor> expanded;
+  for (const Tensor& tensor : tensors) {
+    ops::require_input(tensor, "stack");
+    require(tensor.shape() == tensors[0].shape(), ErrorCode::kShapeMismatch, "stack",
+            "all tensors must have one shape: {} and {}", tensors[0].spec().str(), tensor.spec().str());
+    expanded.push_back(expand_dims(tensor, axis));
+  }
+  return concatenate(expanded, axis);
+}
+
+std::vector<Tensor> split(const Tensor& x, int64_t count, int64_t axis) {
+  ops::require_input(x, "split");
+  const int64_t extent = x.extent(axis);
+  require(count > 0 && extent % count == 0, ErrorCode::kShapeMismatch, "split",
+          "axis {} of {} does not divide into {} pieces", axis, x.spec().str(), count);
+  std::vector<Tensor> pieces;
+  for (int64_t i = 0; i < count; ++i) pieces.push_back(narrow(x, axis, i * (extent / count), extent / count));
+  return pieces;
+}
+
+Tensor pad(const Tensor& x, const Dims& before, const Dims& after, double value) {
+  ops::require_input(x, "pad");
+  require(before.rank() == x.rank() && after.rank() == x.rank(), ErrorCode::kInvalidArgument, "pad",
+          "before {}, after {}: need one entry an axis of {}", dims_str(before), dims_str(after),
+          x.spec().str());
+  Shape shape = x.shape();
+  Dims steps = x.shape();
+  for (int i = 0; i < x.rank(); ++i) {
+    require(before[i] >= 0 && after[i] >= 0, ErrorCode::kInvalidArgument, "pad",
+            "axis {}: {} before and {} after; use slice to remove elements", i, before[i], after[i]);
+    shape[i] = checked_add(shape[i], checked_add(before[i], after[i], "pad"), "pad");
+    steps[i] = 1;
+  }
+  return ops::apply_pad(x, before, steps, shape, value);
+}
+
+Tensor flip(const Tensor& x, const Axes& axes) {
+  ops::require_input(x, "flip");
+  const Axes reversed = normalize_axes(axes, x.rank(), "flip");
+  Dims starts = x.shape();
+  Dims steps = x.shape();
+  for (int i = 0; i < x.rank(); ++i) {
+    const bool back = reversed.contains(i);
+    starts[i] = back ? x.shape()[i] - 1 : 0;
+    steps[i] = back ? -1 : 1;
+  }
+  return ops::apply_slice(x, starts, steps, x.shape());
+}
+
+Tensor squeeze(const Tensor& x, const Axes& axes) {
+  ops::require_input(x, "squeeze");
+  const Axes removed = normalize_axes(axes, x.rank(), "squeeze");
+  Dims shape;
+  for (int i = 0; i < x.rank(); ++i) {
+    const bool remove = removed.contains(i) && x.shape()[i] == 1;
+    require(remove || axes.empty() || !removed.contains(i), ErrorCode::kShapeMismatch, "squeeze",
+            "axis {} of {} has not extent 1", i, x.spec().str());
+    if (!remove) shape.push_back(x.shape()[i]);
+  }
+  return reshape(x, shape);
+}
+
+Tensor expand_dims(const Tensor& x, int64_t axis) {
+  ops::require_input(x, "expand_dims");
+  const int at = normalize_axis(axis, x.rank() + 1, "expand_dims");
+  Dims shape;
+  for (int i = 0; i <= x.rank(); ++i) {
+    if (i == at) shape.push_back(1);
+    if (i < x.rank()) shape.push_back(x.shape()[i]);
+  }
+  return reshape(x, shape);
+}
+
+}  // namespace isochron

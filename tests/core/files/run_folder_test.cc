@@ -1,0 +1,61 @@
+#include "isochron/core/files/run_folder.h"
+
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <memory>
+
+#include "support/expect_error.h"
+#include "support/temp_folder.h"
+
+namespace isochron {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(RunFolder, IsThereWhileTheProcessNeedsIt) {
+  const TempFolder parent;
+  fs::path path;
+  {
+    const RunFolder folder(parent.path()), second(parent.path());
+    path = folder.path();
+    EXPECT_TRUE(fs::is_directory(path));
+    EXPECT_NE(path, second.path());
+    std::ofstream(path / "part") << "half";
+  }
+  EXPECT_TRUE(fs::is_empty(parent.path())) << "gone with all it holds";
+  EXPECT_ERROR(RunFolder(parent / "none"), ErrorCode::kIo, "none");
+}
+
+TEST(RunFolder, ThoseOfDeadProcessesGoAndOfLivingOnesStay) {
+  const TempFolder parent;
+  const RunFolder living(parent.path());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto* left = new RunFolder(parent.path());
+    std::ofstream(left->path() / "part") << "half";
+    ::_exit(0);  // as killed: nothing is cleaned up
+  }
+  ASSERT_GT(child, 0);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(std::distance(fs::directory_iterator(parent.path()), fs::directory_iterator()), 2);
+  const RunFolder next(parent.path());
+  EXPECT_EQ(std::distance(fs::directory_iterator(parent.path()), fs::directory_iterator()), 2);
+  EXPECT_TRUE(fs::exists(living.path()));
+  EXPECT_TRUE(fs::exists(next.path()));
+}
+
+TEST(FolderLock, KeepsOthersOutWhileItLives) {
+  const TempFolder folder;
+  {
+    const FolderLock lock(folder.path());
+    EXPECT_ERROR(FolderLock(folder.path()), ErrorCode::kIo, "is in use by another process");
+  }
+  EXPECT_NO_THROW(FolderLock(folder.path()));
+  EXPECT_ERROR(FolderLock(folder / "none"), ErrorCode::kIo, "cannot open the folder");
+}
+
+}  // namespace
+}  // namespace isochron

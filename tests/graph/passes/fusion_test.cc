@@ -1,0 +1,165 @@
+// What the fusion pass joins, and what it must leave apart.
+#include <gmock/gmock.h>
+
+#include "graph/program/trace.h"
+#include "isochron/graph/capture/apply.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/matmul/matmul.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/shape_ops.h"
+
+namespace isochron::graph {
+namespace {
+
+using In = const std::vector<Tensor>&;
+using testing::Each;
+using testing::ElementsAre;
+const TensorSpec kMatrix{DType::kF32, {6, 6}};
+
+template <typename F>
+std::unique_ptr<Graph> fused(const std::vector<TensorSpec>& specs, F function) {
+  auto graph = trace(specs, function);
+  fuse_elementwise(*graph);
+  graph->check();
+  return graph;
+}
+
+TEST(Fusion, ChainsAndDiamondsBecomeOneNode) {
+  EXPECT_THAT(op_names(*fused({kMatrix}, [](In in) { return exp(tanh(in[0]) * 2.0); })),
+              ElementsAre("fused"));
+  auto diamond = fused({kMatrix}, [](In in) {
+    const Tensor a = in[0] + 1.0;
+    return exp(a) * sin(a);
+  });
+  ASSERT_THAT(op_names(*diamond), ElementsAre("fused"));
+  EXPECT_EQ(program_of(*diamond->nodes()[0]).code.size(), 4u);
+  EXPECT_EQ(program_of(*diamond->nodes()[0]).outputs.size(), 1u);
+}
+
+TEST(Fusion, ASingleOpStaysItself) {
+  EXPECT_THAT(op_names(*fused({kMatrix}, [](In in) { return exp(in[0]); })), ElementsAre("exp"));
+  EXPECT_THAT(op_names(*fused({kMatrix}, [](In in) { return sum(in[0]); })), ElementsAre("sum"));
+}
+
+TEST(Fusion, RefusesAPathThatLeavesAndComesBack) {
+  auto graph = fused({kMatrix}, [](In in) {
+    const Tensor a = in[0] + 1.0;
+    const Tensor b = exp(a);
+    return b + matmul(a, a);  // joining b and the sum would need the product before itself
+  });
+  EXPECT_THAT(op_names(*graph), ElementsAre("fused", "matmul", "add"));
+  EXPECT_EQ(program_of(*graph->nodes()[0]).outputs.size(), 2u);
+}
+
+TEST(Fusion, RefusesACycleThroughAnotherGroup) {
+  auto graph = fused({kMatrix, kMatrix}, [](In in) {
+    const Tensor a = in[0] + 1.0;
+    const Tensor b = in[1] * 2.0;
+    const Tensor c = exp(b) + matmul(a, a);
+    const Tensor d = sin(a) + matmul(b, b);
+    return std::pair(c, d);
+  });
+  const auto names = op_names(*graph);
+  EXPECT_EQ(std::count(names.begin(), names.end(), "matmul"), 2);
+  auto crossed = fused({kMatrix}, [](In in) {
+    const Tensor a = in[0] + 1.0;
+    const Tensor s = sum(a, {1}, true);  // closes a's group
+    const Tensor wide = a * s;           // needs s: not in that group
+    const Tensor t = sum(wide * a, {}, true);
+    return wide + t * a;
+  });
+  EXPECT_GE(crossed->node_count(), 3u);
+}
+
+TEST(Fusion, SeveralOutputsAndClosingReductionsOfEveryKind) {
+  auto graph = fused({kMatrix}, [](In in) {
+    const Tensor a = tanh(in[0]);
+    return std::vector<Tensor>{a,           sum(a, {0}),  mean(a, {1}),     max(a, {0, 1}),
+                               min(a, {1}), prod(a, {0}), sum(a, {1}, true)};
+  });
+  ASSERT_THAT(op_names(*graph), ElementsAre("fused"));
+  EXPECT_EQ(program_of(*graph->nodes()[0]).outputs.size(), 7u);
+  EXPECT_EQ(graph->outputs()[6]->spec.shape, (Shape{6, 1}));
+}
+
+TEST(Fusion, AReductionIsReadOnlyAfterItsGroup) {
+  auto graph = fused({kMatrix}, [](In in) {  // softmax
+    const Tensor e = exp(in[0] - max(in[0], {1}, true));
+    return e / sum(e, {1}, true);
+  });
+  ASSERT_THAT(op_names(*graph), ElementsAre("max", "fused", "div"));
+  EXPECT_EQ(program_of(*graph->nodes()[1]).outputs.size(), 2u);
+  auto chained = fused({{DType::kF32, {1, 5}}}, [](In in) { return exp(sum(in[0] * 2.0, {0}, true) + 1.0); });
+  ASSERT_THAT(op_names(*chained), ElementsAre("fused", "fused"));
+}
+
+TEST(Fusion, KeepsShapesApartButBroadcastsOperands) {
+  auto graph = fused({kMatrix, {DType::kF32, {6}}, {DType::kF32, {6, 1}}}, [](In in) {
+    const Tensor bias = in[1] * 2.0;  // six elements: its own node
+    return tanh((in[0] + bias) * in[2]);
+  });
+  ASSERT_THAT(op_names(*graph), ElementsAre("mul", "fused"));
+  EXPECT_EQ(graph->nodes()[1]->inputs.size(), 3u);
+}
+
+TEST(Fusion, RespectsTheLimits) {
+  auto chain = fused({kMatrix}, [](In in) {
+    Tensor x = in[0];
+    for (int i = 0; i < 60; ++i) x = tanh(x);
+    return x;
+  });
+  size_t instructions = 0;
+  for (const auto& node : chain->nodes()) {
+    ASSERT_EQ(node->op->name, "fused");
+    EXPECT_LE(program_of(*node).code.size(), 24u);
+    instructions += program_of(*node).code.size();
+  }
+  EXPECT_EQ(instructions, 60u);
+  EXPECT_EQ(chain->node_count(), 3u);
+
+  auto wide = fused(std::vector<TensorSpec>(40, kMatrix), [](In in) {
+    Tensor x = in[0];
+    for (size_t i = 1; i < in.size(); ++i) x = x + in[i];
+    return x;
+  });
+  for (const auto& node : wide->nodes()) EXPECT_LE(node->inputs.size(), 16u);
+  EXPECT_LE(wide->node_count(), 4u);
+
+  auto many = fused({kMatrix}, [](In in) {
+    std::vector<Tensor> results{in[0] + 1.0};
+    for (int i = 0; i < 20; ++i) results.push_back(sin(results.back()));
+    return results;
+  });
+  for (const auto& node : many->nodes()) EXPECT_LE(node->outputs.size(), 8u);
+}
+
+TEST(Fusion, EmptyTensorsAreLeftAloneAndScalarsFuse) {
+  EXPECT_THAT(op_names(*fused({{DType::kF32, {0, 3}}}, [](In in) { return exp(in[0] * 2.0); })),
+              ElementsAre("mul", "exp"));
+  EXPECT_THAT(op_names(*fused({{DType::kF32, {}}}, [](In in) { return exp(in[0] * 2.0); })),
+              ElementsAre("fused"));
+}
+
+TEST(Fusion, MixedDtypesShareAProgram) {
+  auto graph = fused({kMatrix}, [](In in) {
+    return where(greater(in[0], scalar(0)), cast(cast(in[0], DType::kF64) * 2.0, DType::kF32), in[0]);
+  });
+  ASSERT_THAT(op_names(*graph), ElementsAre("fused"));
+  EXPECT_EQ(graph->outputs()[0]->spec.dtype, DType::kF32);
+}
+
+TEST(Fusion, UpdatesAreOutputs) {
+  const Tensor weight = ones({6, 6});
+  auto graph = fused({kMatrix}, [&](In in) {
+    assign(weight, weight - in[0] * 0.1);
+    return sum(weight * weight);
+  });
+  ASSERT_THAT(op_names(*graph), ElementsAre("fused"));
+  EXPECT_EQ(program_of(*graph->nodes()[0]).outputs.size(), 2u);
+  ASSERT_EQ(graph->updates().size(), 1u);
+  EXPECT_EQ(graph->updates()[0].value, graph->nodes()[0]->outputs[0]);
+}
+
+}  // namespace
+}  // namespace isochron::graph

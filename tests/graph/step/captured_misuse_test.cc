@@ -1,0 +1,227 @@
+// Captured functions in wrong hands: from two threads at once, from within, after a move, destroyed while
+// they trace; plans that come and go.
+#include <gmock/gmock.h>
+
+#include <future>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "isochron/core/telemetry/event.h"
+#include "isochron/graph/capture/apply.h"
+#include "isochron/graph/capture/capture.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/rows/registry.h"
+#include "isochron/ops/shape/creation.h"
+#include "support/expect_error.h"
+
+namespace isochron {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Tensor vec(const std::vector<double>& values) {
+  return from_vector({static_cast<int64_t>(values.size())}, values);
+}
+Tensor doubled(const Tensor& x) { return x * 2.0; }
+
+/// What the op below does when it runs, once.
+std::function<void()> g_within_a_kernel;
+
+class HookKernel final : public graph::Kernel {
+ public:
+  void run(const graph::KernelArgs& args) override {
+    *reinterpret_cast<float*>(args.outputs[0]) = *reinterpret_cast<const float*>(args.inputs[0]);
+    if (g_within_a_kernel) std::exchange(g_within_a_kernel, nullptr)();
+  }
+};
+
+Tensor hooked(const Tensor& x) {
+  static const graph::OpDef& op = []() -> const graph::OpDef& {
+    graph::OpDef row;
+    row.name = "hook_of_a_test";
+    row.infer = [](const graph::OpCall& call) { return std::vector<TensorSpec>{call.inputs[0]}; };
+    const auto kernel = [](const graph::KernelRequest&) -> std::unique_ptr<graph::Kernel> {
+      return std::make_unique<HookKernel>();
+    };
+    return ops::register_op(std::move(row), kernel);
+  }();
+  return graph::apply_one(op, {x});
+}
+
+TEST(CapturedMisuse, ACallWhileAnotherThreadsRunsIsRefused) {
+  auto step = capture([](const Tensor& x) { return hooked(x) * 2.0; }, {.name = "shared"});
+  step(vec({1}));
+  std::promise<void> inside, go_on;
+  g_within_a_kernel = [&] {
+    inside.set_value();
+    go_on.get_future().wait();
+  };
+  double result = 0;
+  std::thread other([&] { result = step(vec({3})).item<double>(); });
+  inside.get_future().wait();
+  EXPECT_ERROR(step(vec({4})), ErrorCode::kCaptureViolation,
+               "[shared] called while another thread's call runs");
+  EXPECT_ERROR(step(vec({4, 5})), ErrorCode::kCaptureViolation, "one call at a time");
+  EXPECT_ERROR(step.prepare({TensorSpec{DType::kF32, {7}}}), ErrorCode::kCaptureViolation,
+               "another thread's");
+  go_on.set_value();
+  other.join();
+  EXPECT_EQ(result, 6) << "the running call is left alone";
+  EXPECT_EQ(step(vec({4})).item<int>(), 8) << "and then it serves again";
+  EXPECT_EQ(step.plan_count(), 1u);
+}
+
+TEST(CapturedMisuse, ACallFromWithinIsRefused) {
+  std::function<void(const Tensor&)> again;
+  auto by_trace = capture([&](const Tensor& x) {
+    if (again) {
+      const graph::EagerScope eager;
+      again(vec({1, 2}));
+    }
+    return x + 1.0;
+  });
+  again = [&](const Tensor& x) { by_trace(x); };
+  EXPECT_ERROR(by_trace(vec({1})), ErrorCode::kCaptureViolation, "called from within its own call");
+  again = nullptr;
+  EXPECT_EQ(by_trace(vec({1})).item<int>(), 2);
+
+  auto by_kernel = capture([](const Tensor& x) { return hooked(x); });
+  by_kernel(vec({1}));
+  g_within_a_kernel = [&] { by_kernel(vec({2})); };
+  EXPECT_ERROR(by_kernel(vec({1})), ErrorCode::kCaptureViolation, "called from within its own call");
+  EXPECT_EQ(by_kernel(vec({3})).item<int>(), 3);
+}
+
+TEST(CapturedMisuse, OneThatWasMovedFromSaysSo) {
+  auto step = capture(doubled);
+  auto moved = std::move(step);
+  // NOLINTBEGIN(bugprone-use-after-move): that is what is tested
+  const char* const text = "[capture] the captured function was moved from";
+  EXPECT_ERROR(step(vec({1})), ErrorCode::kInvalidArgument, text);
+  EXPECT_ERROR(step.prepare({}), ErrorCode::kInvalidArgument, text);
+  EXPECT_ERROR(step.seal(), ErrorCode::kInvalidArgument, text);
+  EXPECT_ERROR(step.sealed(), ErrorCode::kInvalidArgument, text);
+  EXPECT_ERROR(step.plan_count(), ErrorCode::kInvalidArgument, text);
+  EXPECT_ERROR(step.evictions(), ErrorCode::kInvalidArgument, text);
+  EXPECT_ERROR(step.traces(), ErrorCode::kInvalidArgument, text);
+  EXPECT_ERROR(step.transfer_stats(), ErrorCode::kInvalidArgument, text);
+  EXPECT_ERROR(step.plan_report(), ErrorCode::kInvalidArgument, text);
+  EXPECT_ERROR(step.plan(), ErrorCode::kInvalidArgument, text);
+  EXPECT_ERROR(step.largest_plan(), ErrorCode::kInvalidArgument, text);
+  EXPECT_ERROR(step.graph(), ErrorCode::kInvalidArgument, text);
+  EXPECT_ERROR(step.report(), ErrorCode::kInvalidArgument, text);
+  step = std::move(moved);
+  // NOLINTEND(bugprone-use-after-move)
+  EXPECT_EQ(step(vec({3})).item<int>(), 6);
+}
+
+TEST(CapturedMisuse, ATraceThatDestroysItsOwnFunctionIsAnError) {
+  using Function = std::function<Tensor(const Tensor&)>;
+  struct Holder {
+    std::unique_ptr<Captured<Function>> step;
+  } holder;
+  const auto holding = std::make_shared<int>(1);  // goes with the function
+  bool destroys = true;
+  const auto make = [&] {
+    return std::make_unique<Captured<Function>>(Function([&holder, &destroys, holding](const Tensor& x) {
+                                                  if (destroys) holder.step.reset();
+                                                  return x + static_cast<double>(*holding);
+                                                }),
+                                                CaptureOptions{.name = "own"});
+  };
+  holder.step = make();
+  EXPECT_ERROR((*holder.step)(vec({1})), ErrorCode::kCaptureViolation,
+               "[own] was destroyed or replaced while it was traced");
+  EXPECT_EQ(holding.use_count(), 1) << "nothing is left of it";
+  holder.step = make();
+  EXPECT_ERROR(holder.step->prepare({TensorSpec{DType::kF32, {2}}}), ErrorCode::kCaptureViolation,
+               "destroyed");
+  destroys = false;
+  holder.step = make();
+  EXPECT_EQ((*holder.step)(vec({1})).item<int>(), 2);
+}
+
+TEST(CapturedMisuse, ATraceThatReplacesOrMovesItsOwnFunction) {
+  using Step = Captured<std::function<Tensor(const Tensor&)>>;
+  std::optional<Step> step, elsewhere;
+  const auto other = [] { return Step(doubled, {}); };
+  step.emplace(
+      [&](const Tensor& x) {
+        *step = other();
+        return x;
+      },
+      CaptureOptions{});
+  EXPECT_ERROR((*step)(vec({1})), ErrorCode::kCaptureViolation, "destroyed or replaced");
+  EXPECT_EQ((*step)(vec({2})).item<int>(), 4) << "the one that took its place";
+  step.emplace(
+      [&](const Tensor& x) {
+        elsewhere.emplace(std::move(*step));
+        return x + 1.0;
+      },
+      CaptureOptions{});
+  EXPECT_EQ((*step)(vec({1})).item<int>(), 2) << "the call goes on where it was moved to";
+  EXPECT_EQ((*elsewhere)(vec({5})).item<int>(), 6);
+}
+
+TEST(CapturedMisuse, OptionsInBracesAreOptions) {
+  auto step = capture(doubled, {.max_plans = 4});
+  for (int64_t n = 1; n <= 5; ++n) step(zeros({n}));
+  EXPECT_EQ(step.plan_count(), 4u);
+  EXPECT_EQ(capture(doubled, {}).plan_count(), 0u);
+  EXPECT_THAT(capture(doubled, {.name = "named", .max_plans = 2}).report(), HasSubstr("captured 'named'"));
+  const TensorSpec three{DType::kF32, {3}}, four{DType::kF32, {4}};
+  EXPECT_EQ(capture(doubled, {{three}, {four}}).plan_count(), 2u);
+  EXPECT_EQ(capture(doubled, {{three}, {four}}, {.max_plans = 1}).plan_count(), 1u);
+  const std::vector<Signature> signatures{{three}};
+  EXPECT_EQ(capture(doubled, signatures, {.name = "planned"}).plan_count(), 1u);
+}
+
+/// The texts of the notices while it lives.
+class Notices {
+ public:
+  Notices()
+      : sink_(add_event_sink([this](const Event& event) {
+          if (event.kind == EventKind::kNotice) texts.push_back(event.name + ": " + event.text);
+        })) {}
+  ~Notices() { remove_event_sink(sink_); }
+  Notices(const Notices&) = delete;
+  Notices& operator=(const Notices&) = delete;
+  std::vector<std::string> texts;
+
+ private:
+  int sink_;
+};
+
+TEST(CapturedMisuse, MoreSignaturesThanPlansAreToldOnce) {
+  const Notices notices;
+  auto step = capture(doubled, {.name = "ragged", .max_plans = 4});
+  for (int64_t n = 1; n <= 4; ++n) step(zeros({n}));
+  EXPECT_THAT(step.report(), testing::Not(HasSubstr("max_plans")));
+  step(zeros({5}));  // takes the place of (1)
+  EXPECT_THAT(notices.texts, testing::IsEmpty()) << "one that goes is no loop yet";
+  for (int round = 0; round < 3; ++round) {
+    for (int64_t n = 1; n <= 5; ++n) step(zeros({n}));
+  }
+  EXPECT_THAT(
+      notices.texts,
+      ElementsAre(AllOf(HasSubstr("ragged: keeps 4 plans (max_plans) and has met 5 signatures in 6 calls"),
+                        HasSubstr("of 6 traces"), HasSubstr("1 were of signatures traced before"),
+                        HasSubstr("raise max_plans"))));
+  EXPECT_THAT(step.report(), AllOf(HasSubstr("has met 5 signatures in 20 calls: of 20 traces"),
+                                   HasSubstr("15 were of signatures traced before")));
+}
+
+TEST(CapturedMisuse, SignaturesThatNeverComeAgainAreToldToo) {
+  const Notices notices;
+  auto step = capture(doubled, {.max_plans = 2});
+  for (int64_t n = 1; n <= 10; ++n) step(zeros({n}));
+  EXPECT_THAT(notices.texts, ElementsAre(HasSubstr("has met 4 signatures in 4 calls: of 4 traces")));
+  EXPECT_THAT(step.report(), HasSubstr("has met 10 signatures"));
+}
+
+}  // namespace
+}  // namespace isochron

@@ -1,0 +1,98 @@
+// Layers that look up vectors: padding, bags, and what they refuse.
+#include "isochron/nn/layers/embedding.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "isochron/autograd/autograd.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/indexing/indexing.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/shape/creation.h"
+#include "support/expect_error.h"
+#include "support/near.h"
+
+namespace isochron::nn {
+namespace {
+
+using Numbers = std::vector<double>;
+
+/// Row r of a table of width 2 is (r, 10 r).
+Initializer rising() {
+  return [](const Shape& shape, Rng&) {
+    Numbers values;
+    for (int64_t r = 0; r < shape[0]; ++r) {
+      values.push_back(static_cast<double>(r));
+      values.push_back(10.0 * static_cast<double>(r));
+    }
+    return values;
+  };
+}
+Tensor integers(const Shape& shape, const Numbers& values) { return from_vector(shape, values, DType::kI64); }
+
+TEST(Embedding, ThePaddingsRowBeginsAsZerosAndGetsNoGradient) {
+  for (const int64_t padding : {2, -3}) {
+    Embedding layer(5, 2, {.initializer = rising(), .padding_idx = padding});
+    GradientTape tape;
+    const Tensor y = layer(integers({4}, {1, 2, 2, 4}));
+    EXPECT_EQ(y.to_vector(), (Numbers{1, 10, 0, 0, 0, 0, 4, 40}));
+    EXPECT_EQ(tape.gradient(sum(y * 3.0), layer.table()).to_vector(),
+              (Numbers{0, 0, 3, 3, 0, 0, 0, 0, 3, 3}));
+  }
+  EXPECT_ERROR(Embedding(5, 2, {.padding_idx = 5}), ErrorCode::kOutOfRange, "padding_idx 5 is no row of 5");
+  EXPECT_ERROR(embedding(ones({5, 2}), integers({1}, {0}), {.padding_idx = -6}), ErrorCode::kOutOfRange,
+               "padding_idx -6");
+}
+
+TEST(EmbeddingBag, ReducesRowsAndLeavesPaddingOut) {
+  const Tensor x = integers({3, 3}, {1, 4, 0, 3, 0, 0, 0, 0, 0});
+  const auto result = [&](BagMode mode) {
+    EmbeddingBag layer(5, 2, {.mode = mode, .initializer = rising(), .padding_idx = 0});
+    return layer(x).to_vector();
+  };
+  EXPECT_EQ(result(BagMode::kSum), (Numbers{5, 50, 3, 30, 0, 0}));
+  EXPECT_EQ(result(BagMode::kMean), (Numbers{2.5, 25, 3, 30, 0, 0}));
+  EXPECT_EQ(result(BagMode::kMax), (Numbers{4, 40, 3, 30, 0, 0}));
+}
+
+TEST(EmbeddingBag, CutsAtOffsetsAndWeighs) {
+  EmbeddingBag layer(5, 2, {.mode = BagMode::kSum, .initializer = rising()});
+  const Tensor x = integers({4}, {1, 2, 3, 4});
+  EXPECT_EQ(layer.cut(x, integers({3}, {0, 3, 3})).to_vector(), (Numbers{6, 60, 0, 0, 4, 40}));
+  const Tensor weights = from_vector({4}, {1, 0.5, 2, -1});
+  EXPECT_EQ(layer.cut(x, integers({2}, {0, 2}), weights).to_vector(), (Numbers{2, 20, 2, 20}));
+  EXPECT_EQ(layer.weighted(integers({1, 2}, {2, 4}), from_vector({1, 2}, {3, 0.5})).to_vector(),
+            (Numbers{8, 80}));
+  EmbeddingBag ends(5, 2, {.mode = BagMode::kMax, .initializer = rising(), .include_last_offset = true});
+  EXPECT_EQ(ends.cut(x, integers({3}, {0, 1, 4})).to_vector(), (Numbers{1, 10, 4, 40}));
+}
+
+TEST(EmbeddingBag, TheLargestIsTheFirstOfEqualsAndNan) {
+  const Tensor table = from_vector({3, 1}, {7, NAN, 7});
+  const BagOptions largest{.mode = BagMode::kMax};
+  GradientTape tape;
+  const Tensor source = from_vector({2, 1}, {7, 7});
+  const Tensor y = embedding_bag(source, integers({1, 2}, {1, 0}), largest);
+  EXPECT_EQ(tape.gradient(y, source).to_vector(), (Numbers{0, 1}));
+  EXPECT_TRUE(std::isnan(embedding_bag(table, integers({1, 3}, {0, 1, 2}), largest).to_vector()[0]));
+}
+
+TEST(EmbeddingBag, RefusesWhatItCantDo) {
+  EmbeddingBag layer(5, 2);
+  const Tensor x = integers({4}, {1, 2, 3, 4});
+  EXPECT_ERROR(layer(x), ErrorCode::kShapeMismatch, "must have 2 axes");
+  EXPECT_ERROR(layer.cut(x, integers({2}, {0, 5})), ErrorCode::kOutOfRange, "offset 5 at position 1");
+  EXPECT_ERROR(layer.cut(x, integers({2}, {1, 3})), ErrorCode::kOutOfRange, "offset 1 at position 0");
+  EXPECT_ERROR(layer.cut(x, integers({3}, {0, 3, 2})), ErrorCode::kOutOfRange, "offset 2 at position 2");
+  EXPECT_ERROR(layer.cut(integers({1}, {5}), integers({1}, {0})), ErrorCode::kOutOfRange, "index 5");
+  EXPECT_ERROR(layer.weighted(integers({1, 2}, {2, 4}), ones({1, 2})), ErrorCode::kInvalidArgument,
+               "only a sum takes weights");
+  EXPECT_ERROR(EmbeddingBag(5, 2, {.mode = BagMode::kMax, .sparse = true}), ErrorCode::kInvalidArgument,
+               "dense");
+  EmbeddingBag ends(5, 2, {.include_last_offset = true});
+  EXPECT_ERROR(ends.cut(x, integers({3}, {0, 1, 3})), ErrorCode::kOutOfRange, "the last offset is 3");
+}
+
+}  // namespace
+}  // namespace isochron::nn

@@ -1,0 +1,148 @@
+#include "isochron/nn/losses/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "isochron/graph/step/captured.h"
+#include "isochron/ops/shape/creation.h"
+#include "support/expect_error.h"
+
+namespace isochron::nn {
+namespace {
+
+const Tensor kScores = from_vector({4, 3}, {0, 2, 1, 5, 4, 3, 0, 0, 1, 1, 0, 0});  // largest: 1, 0, 2, 0
+
+Tensor labels(const std::vector<double>& values) {
+  return from_vector({static_cast<int64_t>(values.size())}, values, DType::kI64);
+}
+
+TEST(Metrics, AccuracyCountsRows) {
+  SparseCategoricalAccuracy accuracy;
+  EXPECT_TRUE(std::isnan(accuracy.result()));
+  accuracy.update(kScores, labels({1, 0, 2, 2}));
+  EXPECT_EQ(accuracy.result(), 0.75);
+  accuracy.update(kScores, labels({0, 1, 1, 1}));
+  EXPECT_EQ(accuracy.result(), 0.375);
+  accuracy.reset();
+  accuracy.update(kScores, labels({1, 0, 2, 2}), from_vector({4}, {1, 1, 0, 2}));
+  EXPECT_EQ(accuracy.result(), 0.5);
+}
+
+TEST(Metrics, ErrorsOverUnequalBatches) {
+  Mean mean;
+  MeanAbsoluteError absolute;
+  RootMeanSquaredError root;
+  const auto update = [&](const Tensor& prediction) {
+    const Tensor target = zeros_like(prediction);
+    mean.update(prediction);
+    absolute.update(prediction, target);
+    root.update(prediction, target);
+  };
+  update(from_vector({3, 1}, {1, -2, 3}));
+  update(from_vector({1, 1}, {-6}));
+  EXPECT_EQ(mean.result(), -1);
+  EXPECT_EQ(absolute.result(), 3);
+  EXPECT_EQ(root.result(), std::sqrt(12.5));
+}
+
+TEST(Metrics, SampleWeightsReachEveryElementOfASample) {
+  Mean mean;
+  mean.update(from_vector({2, 2}, {1, 3, 10, 20}), from_vector({2}, {1, 0}));
+  EXPECT_EQ(mean.result(), 2);
+}
+
+TEST(Metrics, BelongToTheCapturedStep) {
+  SparseCategoricalAccuracy accuracy;
+  Mean loss;
+  auto step = capture([&](const Tensor& scores, const Tensor& truth) {
+    accuracy.update(scores, truth);
+    loss.update(scores);
+  });
+  for (int i = 0; i < 3; ++i) step(kScores, labels({1, 0, 0, 1}));
+  EXPECT_EQ(accuracy.result(), 0.5);
+  EXPECT_NEAR(loss.result(), 17.0 / 12, 1e-12);
+  accuracy.reset();
+  step(kScores, labels({1, 0, 2, 0}));
+  EXPECT_EQ(accuracy.result(), 1);
+  EXPECT_EQ(step.plan_count(), 1u);
+  EXPECT_EQ(step.plan_report().updates_copied, 0);
+}
+
+TEST(Metrics, SumManyBatchesWithoutLosingDigits) {
+  Mean mean;
+  auto step = capture([&](const Tensor& x) { mean.update(x); });
+  const Tensor x = full({1}, 0.1);
+  for (int i = 0; i < 100000; ++i) step(x);
+  EXPECT_NEAR(mean.result(), static_cast<double>(0.1f), 1e-12);
+}
+
+TEST(Metrics, TopKCountsLargerScoresOnly) {
+  const Tensor scores = from_vector({3, 4}, {1, 2, 3, 4, 5, 5, 5, 0, INFINITY, 1, NAN, -INFINITY});
+  const auto share = [&](int64_t k, const std::vector<double>& truth) {
+    SparseTopKCategoricalAccuracy top(k);
+    top.update(scores, labels(truth));
+    return top.result();
+  };
+  EXPECT_EQ(share(1, {3, 2, 1}), 2.0 / 3) << "ties are all first";
+  EXPECT_EQ(share(2, {2, 3, 1}), 2.0 / 3);
+  EXPECT_EQ(share(4, {0, 3, 2}), 2.0 / 3) << "NaN is never right";
+  EXPECT_EQ(share(4, {0, 3, 3}), 2.0 / 3) << "nor is -infinity";
+}
+
+TEST(Metrics, BinaryAccuracyTakesAnyKindOfTarget) {
+  const Tensor p = from_vector({2, 2}, {0.2, 0.7, 0.5, 0.9});
+  for (const DType dtype : {DType::kF32, DType::kBool, DType::kI64}) {
+    BinaryAccuracy accuracy;
+    accuracy.update(p, from_vector({2, 2}, {0, 1, 1, 0}, dtype));
+    EXPECT_EQ(accuracy.result(), 0.5);
+  }
+}
+
+TEST(Metrics, R2KeepsItsDigitsAwayFromZero) {
+  R2Score score;
+  EXPECT_TRUE(std::isnan(score.result()));
+  auto step = capture([&](const Tensor& p, const Tensor& t) { score.update(p, t); });
+  double errors = 0;
+  double sum = 0;
+  std::vector<double> all;
+  for (int batch = 0; batch < 50; ++batch) {
+    std::vector<double> t;
+    std::vector<double> p;
+    for (int i = 0; i < 8; ++i) {
+      t.push_back((batch * 8 + i) % 17);
+      p.push_back(t.back() + (i % 3) - 1);
+      errors += (p[static_cast<size_t>(i)] - t.back()) * (p[static_cast<size_t>(i)] - t.back());
+      sum += t.back();
+      all.push_back(t.back());
+      t.back() += 1e8;
+      p.back() += 1e8;
+    }
+    step(from_vector({8}, p, DType::kF64), from_vector({8}, t, DType::kF64));
+  }
+  double deviations = 0;
+  for (const double v : all) deviations += (v - sum / 400) * (v - sum / 400);
+  EXPECT_NEAR(score.result(), 1 - errors / deviations, 1e-9);
+}
+
+TEST(Metrics, R2OfConstantTargets) {
+  R2Score score(2);
+  score.update(from_vector({2, 2}, {1, 5, 1, 6}), from_vector({2, 2}, {1, 4, 1, 4}));
+  EXPECT_EQ(score.result(), 0.5) << "one without error, one with";
+}
+
+TEST(Metrics, RejectWrongCalls) {
+  SparseCategoricalAccuracy accuracy;
+  EXPECT_ERROR(accuracy.update(kScores, labels({1, 2})), ErrorCode::kShapeMismatch, "labels (N, ...)");
+  EXPECT_ERROR(accuracy.update(kScores, ones({4})), ErrorCode::kDtypeMismatch, "i32 or i64");
+  EXPECT_ERROR(MeanAbsoluteError().update(ones({3, 1}), ones({3})), ErrorCode::kShapeMismatch, "(3, 1)");
+  EXPECT_ERROR(Mean().update(ones({3}), ones({2})), ErrorCode::kShapeMismatch, "sample weights are (2)");
+  auto step = capture([&](const Tensor& x) {
+    accuracy.result();
+    return x;
+  });
+  EXPECT_ERROR(step(ones({1})), ErrorCode::kCaptureViolation, "result()");
+}
+
+}  // namespace
+}  // namespace isochron::nn

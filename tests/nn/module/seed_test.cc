@@ -1,0 +1,148 @@
+// One seed for all that is random: draws of ops, initial weights, the order of data, functions of images,
+// noise on gradients, generated text.
+#include <gtest/gtest.h>
+
+#include "isochron/core/base/seed.h"
+#include "isochron/data/images/image_ops.h"
+#include "isochron/data/pipeline/dataset.h"
+#include "isochron/data/stages/combine.h"
+#include "isochron/nn/layers/layers.h"
+#include "isochron/nn/models/gpt.h"
+#include "isochron/nn/module/sequential.h"
+#include "isochron/ops/random/random.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/optim/optimizers.h"
+
+namespace isochron::nn {
+namespace {
+
+std::vector<double> weights() {
+  Sequential model(Dense(5), Dense(3));
+  model.build({DType::kF32, {1, 4}});
+  std::vector<double> all;
+  for (const Variable& parameter : model.parameters())
+    for (const double value : parameter.tensor().to_vector()) all.push_back(value);
+  return all;
+}
+
+std::vector<double> order_of(data::Dataset dataset) {
+  std::vector<double> order;
+  for (auto& element : dataset) order.push_back(element[0].to_vector()[0]);
+  return order;
+}
+data::Dataset rows() { return data::from_tensor_slices({{"x", arange(40)}}); }
+std::vector<double> shuffled() { return order_of(rows().shuffle(40)); }
+std::vector<double> sampled() {
+  return order_of(data::sample_from_datasets({rows(), rows()}, {1, 1}).take(30));
+}
+
+/// An image whose colours are changed at random, as numbers.
+std::vector<double> jittered(const data::ImageKey& key = {}) {
+  std::vector<float> pixels(8 * 8 * 3);
+  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<float>(i) / 200;
+  data::colour_jitter(data::ImageView<float>(pixels.data(), 8, 8, 3), key, {0.5, 0.5, 0.5, 0.1});
+  return {pixels.begin(), pixels.end()};
+}
+/// Zeros after two steps along nothing but noise.
+std::vector<double> noisy(const optim::GradientNoise& noise = {.eta = 0.1}) {
+  const Variable variable(zeros({6}, DType::kF64), "variable");
+  optim::Sgd optimizer({.learning_rate = 1, .step = {.noise = noise}});
+  const Tensor gradient = zeros({6}, DType::kF64);
+  for (int i = 0; i < 2; ++i) optimizer.apply({&variable, 1}, {&gradient, 1});
+  return variable.tensor().to_vector();
+}
+/// Tokens of a model whose weights don't depend on the seed.
+std::vector<double> generated(GenerateOptions options = {}) {
+  Gpt model({.vocabulary = 50, .context = 4, .layers = 1, .heads = 1, .width = 4});
+  model.build({DType::kI64, {1, 4}});
+  for (const Variable& parameter : model.parameters())
+    parameter.assign(zeros(parameter.shape(), parameter.dtype()));
+  options.count = 12;
+  const int64_t prompt[] = {1, 2};
+  const std::vector<int64_t> tokens = generate(model, prompt, options);
+  return {tokens.begin(), tokens.end()};
+}
+
+TEST(Seed, SetsAllThatDraws) {
+  const auto all = [](uint64_t seed) {
+    random::set_seed(seed);
+    std::vector<std::vector<double>> results = {weights(),  shuffled(), sampled(),
+                                                jittered(), noisy(),    generated()};
+    results.push_back(random_normal({7}).to_vector());
+    return results;
+  };
+  const auto first = all(1), again = all(1), other = all(2);
+  EXPECT_EQ(first, again);
+  for (size_t i = 0; i < first.size(); ++i) EXPECT_NE(first[i], other[i]) << i;
+}
+
+TEST(Seed, WeightsDontDependOnOtherDraws) {
+  random::set_seed(3);
+  const std::vector<double> before = weights();
+  random::set_seed(3);
+  random_uniform({100});
+  shuffled();
+  random_normal({3});
+  EXPECT_EQ(weights(), before);
+  EXPECT_NE(weights(), before) << "the next model has its own";
+  random::set_seed(3);
+  weights();
+  const std::vector<double> draws = random_uniform({5}).to_vector();
+  random::set_seed(3);
+  EXPECT_EQ(random_uniform({5}).to_vector(), draws) << "nor draws on weights";
+}
+
+TEST(Seed, TheStreamsDiffer) {
+  // Without a derived seed, the first weights would be the first numbers drawn.
+  random::set_seed(11);
+  const std::vector<double> drawn = random_uniform({20}, -1, 1).to_vector();
+  Dense dense(5, Activation::kNone, {.bias = false, .kernel_initializer = init::uniform(-1, 1)});
+  dense.build({DType::kF32, {1, 4}});
+  const std::vector<double> kernel = dense.kernel().tensor().to_vector();
+  for (size_t i = 0; i < kernel.size(); ++i) EXPECT_NE(kernel[i], drawn[i]);
+  EXPECT_NE(derived_seed(11, "a"), derived_seed(11, "b"));
+  EXPECT_NE(derived_seed(11, "a"), derived_seed(12, "a"));
+}
+
+TEST(Seed, TheLastCallCounts) {
+  random::set_seed(5);
+  const std::vector<double> of_5 = weights();
+  set_initializer_seed(7);
+  const std::vector<double> of_7 = weights();
+  EXPECT_NE(of_7, of_5);
+  random::set_seed(5);
+  EXPECT_EQ(weights(), of_5);
+  set_initializer_seed(7);
+  EXPECT_EQ(weights(), of_7);
+}
+
+TEST(Seed, SeedsOfTheirOwnAreKept) {
+  const auto all = [](uint64_t seed) {
+    random::set_seed(seed);
+    return std::vector<std::vector<double>>{order_of(rows().shuffle(40, {.seed = 9})), jittered({.seed = 9}),
+                                            noisy({.eta = 0.1, .seed = 9}), generated({.seed = 9})};
+  };
+  const auto first = all(5);
+  EXPECT_EQ(first, all(6));
+  random::set_seed(9);
+  EXPECT_NE(first[1], jittered()) << "streams are derived, never the seed itself";
+  EXPECT_NE(first[2], noisy());
+  EXPECT_NE(first[3], generated());
+}
+
+TEST(Seed, AnOptimizersNoiseIsThatOfTheSeedItWasMadeUnder) {
+  const auto first_step = [](uint64_t made, uint64_t later) {
+    random::set_seed(made);
+    optim::Sgd optimizer({.learning_rate = 1, .step = {.noise = {.eta = 0.1}}});
+    random::set_seed(later);
+    const Variable variable(zeros({6}), "variable");
+    const Tensor gradient = zeros({6});
+    optimizer.apply({&variable, 1}, {&gradient, 1});
+    return variable.tensor().to_vector();
+  };
+  EXPECT_EQ(first_step(1, 1), first_step(1, 2));
+  EXPECT_NE(first_step(1, 1), first_step(2, 1));
+}
+
+}  // namespace
+}  // namespace isochron::nn

@@ -1,0 +1,156 @@
+// Where NaN and infinity come from, in a step written by hand.
+#include <gmock/gmock.h>
+
+#include <limits>
+
+#include "isochron/graph/step/captured.h"
+#include "isochron/nn/layers/layers.h"
+#include "isochron/nn/losses/losses.h"
+#include "isochron/ops/control/scan.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/shape_ops.h"
+#include "isochron/optim/optimizers.h"
+#include "support/expect_error.h"
+#include "support/near.h"
+
+namespace isochron::nn {
+namespace {
+
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+/// log(x + shift), amid other elementwise ops, with which it fuses.
+class Logarithm : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return log((x + shift) * 0.5) * 3.0 + 1.0; }
+  void members(Members& list) override { list("shift", shift); }
+  Variable shift{zeros({1}), "shift"};
+};
+
+class Net : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return out(features(x)); }
+  void members(Members& list) override { list("features", features)("out", out); }
+  Logarithm features;
+  Dense out{1};
+};
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kNotANumber) << error.what();
+    return error.what();
+  }
+  return "";
+}
+
+const Tensor kGood = from_vector({2, 3}, {1, 2, 3, 4, 5, 6});
+const Tensor kNegative = from_vector({2, 3}, {1, 2, 3, 4, -5, 6});
+
+TEST(CheckNumerics, NamesTheOpAndItsLayer) {
+  Net net;
+  const auto forward = [&](const Tensor& x) { return net(x); };
+  auto plain = capture(forward);
+  EXPECT_TRUE(std::isnan(plain(kNegative).to_vector()[1])) << "nobody looks";
+  auto checked = capture(forward, {.check_numerics = true});
+  EXPECT_TRUE(near(checked(kGood), net(kGood), 1e-6));
+  EXPECT_THAT(error_of([&] { checked(kNegative); }),
+              AllOf(testing::StartsWith("[log] node 'features/log_"), HasSubstr("1 of 6 elements"),
+                    HasSubstr("the first at (1, 1)")));
+  EXPECT_TRUE(near(checked(kGood), net(kGood), 1e-6)) << "it serves on";
+  EXPECT_EQ(capture(forward, {.plan = {.check_numerics = true}}).plan_count(), 0u);
+}
+
+TEST(CheckNumerics, OfAGradientNamesTheOpThatItIsOf) {
+  Net net;
+  optim::Sgd sgd;
+  auto step = capture(
+      [&](const Tensor& x) {
+        const Tensor loss = sum(sqrt(net(x) * 0.0));  // finite, with an infinite slope
+        sgd.minimize(loss, net.parameters());
+        return loss;
+      },
+      {.check_numerics = true});
+  EXPECT_THAT(error_of([&] { step(kGood); }), ContainsRegex("node 'gradients/sqrt_[0-9]+/"));
+  for (const Variable& parameter : net.parameters())
+    EXPECT_THAT(parameter.tensor().to_vector(),
+                testing::Each(testing::Truly([](double x) { return std::isfinite(x); })))
+        << "found before the update";
+  auto through_layer = capture(
+      [&](const Tensor& x) {
+        const Tensor y = net.features(x);
+        sgd.minimize(sum(y) * std::numeric_limits<float>::max(), net.features.parameters());
+      },
+      {.check_numerics = true});
+  EXPECT_THAT(error_of([&] { through_layer(kGood); }),
+              AllOf(HasSubstr("node '"), testing::Not(HasSubstr("fused"))));
+}
+
+TEST(CheckNumerics, LooksIntoTheBodiesOfLoops) {
+  auto step = capture(
+      [](const Tensor& x) {
+        const graph::NameScope scope("decoder");
+        return scan([](std::span<const Tensor> state,
+                       std::span<const Tensor>) { return ScanStep{{log(state[0]) - 1.0}}; },
+                    {x}, {}, {.steps = 2})
+            .state[0];
+      },
+      {.check_numerics = true});
+  EXPECT_THAT(error_of([&] { step(kGood); }), testing::StartsWith("[log] node 'decoder/log_"));
+}
+
+TEST(CheckNumerics, TellsNumbersThatCameIn) {
+  Net net;
+  net(kGood);
+  auto step = capture([&](const Tensor& x) { return net(x); }, {.name = "evaluate", .check_numerics = true});
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THAT(error_of([&] {
+                step(from_vector({1, 3}, {1, nan, 2}));
+              }),
+              HasSubstr("[evaluate] argument 0, f32(1, 3): 1 of 3"));
+  net.features.shift.assign(from_vector({1}, {nan}));
+  EXPECT_THAT(error_of([&] { step(kGood); }), HasSubstr("[evaluate] variable 'shift' before the call"));
+}
+
+TEST(CheckNumerics, StateMayBeginAsInfinity) {
+  const Variable least(full({}, std::numeric_limits<double>::infinity()), "least", false);
+  auto step = capture(
+      [&](const Tensor& x) {
+        const Tensor lesser = minimum(least, mean(x));
+        least.assign(lesser);
+        return lesser;
+      },
+      {.check_numerics = true});
+  EXPECT_EQ(error_of([&] { EXPECT_EQ(step(kGood).item<double>(), 3.5); }), "");
+}
+
+TEST(CheckNumerics, AHealthyStepTrainsAsWithoutIt) {
+  for (const Precision precision : {Precision::kF32, Precision::kMixedBf16}) {
+    Net plain_net, checked_net;
+    for (Net* net : {&plain_net, &checked_net}) {
+      (*net)(kGood);
+      net->out.kernel().assign(from_vector({3, 1}, {0.5, -1, 0.25}));
+    }
+    const auto losses = [&](Net& net, bool check) {
+      optim::Adam adam;
+      auto step = capture(
+          [&](const Tensor& x) {
+            const Tensor loss = mean_squared_error(net(x), ones({2, 1}));
+            adam.minimize(loss, net.parameters());
+            return loss;
+          },
+          {.passes = {.precision = precision}, .check_numerics = check});
+      std::vector<double> found;
+      for (int i = 0; i < 10; ++i) found.push_back(step(kGood).item<double>());
+      return from_vector({10}, found);
+    };
+    EXPECT_TRUE(near(losses(checked_net, true), losses(plain_net, false), 1e-2));
+  }
+}
+
+}  // namespace
+}  // namespace isochron::nn

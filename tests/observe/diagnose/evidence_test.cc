@@ -1,0 +1,200 @@
+#include "isochron/observe/diagnose/evidence.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "isochron/core/telemetry/counters.h"
+#include "isochron/observe/record/event_file.h"
+#include "observe/statistics/simulated_clock.h"
+#include "support/temp_folder.h"
+
+namespace isochron::observe {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+/// A machine that reads what a test says.
+struct Played final : SensorSource {
+  SensorReading now;
+  void read(SensorReading& reading) override { reading = now; }
+  void read_slow(SensorReading& reading) override { reading = now; }
+  int64_t waited_ns() override { return 0; }
+  void watch_team(bool) override {}
+  std::optional<double> reference_ns() override { return {}; }
+};
+
+constexpr int kIterations = 4000;
+constexpr int64_t kStepNs = 200'000;
+
+/// Iterations of equal time, and `step(machine, i, recorder)` inside of each.
+template <typename Step>
+RunReport run(const Step& step, int iterations = kIterations, int64_t step_ns = kStepNs) {
+  Played machine;
+  machine.now.heap_bytes = 10'000'000;
+  machine.now.heap_free_bytes = 100'000;
+  Recorder recorder({.sample_interval_ns = 1'000'000,
+                     .reference_kernel = false,
+                     .timing_share = 0,
+                     .sampling_share = 1,
+                     .clock = simulated_now_ns,
+                     .sensors = &machine});
+  for (int i = 0; i < iterations; ++i) {
+    const IterationScope iteration(recorder);
+    {
+      const PhaseScope compute(recorder, Phase::kCompute);
+      spend(step_ns);
+    }
+    step(machine.now, i, recorder);
+  }
+  recorder.sample();
+  return make_report(recorder, "played");
+}
+
+std::vector<std::string> names(const RunReport& report) {
+  std::vector<std::string> result;
+  for (const Cause& cause : report.causes) result.push_back(cause.name);
+  return result;
+}
+
+TEST(Evidence, WhatIsTakenAFewTimesIsNoListThatGrows) {
+  const auto growing_each = [](int every, int64_t bytes, int most = kIterations) {
+    return run([=](SensorReading& now, int i, Recorder&) {
+      if (i % every == every / 2 && i < most) now.heap_bytes += bytes;
+    });
+  };
+  EXPECT_THAT(names(growing_each(500, 130'000)), IsEmpty());  // eight epochs, a buffer in each
+  EXPECT_THAT(names(growing_each(800, 1'000'000)), IsEmpty());
+  EXPECT_THAT(names(growing_each(1, 200)), ElementsAre("metrics kept in lists"));
+  EXPECT_THAT(names(growing_each(50, 10'000)), ElementsAre("metrics kept in lists"));
+  EXPECT_THAT(names(growing_each(1, 2000, 400)), IsEmpty());  // fills once
+}
+
+TEST(Evidence, AListThatDoublesIsNamedWhateverElseTheHeapDoes) {
+  const auto doubling = [](bool old_stays_free, int64_t beside, int last) {
+    const auto step = [=](SensorReading& now, int i, Recorder&) {
+      constexpr int64_t kEntryBytes = 1024;
+      if (i % 100 == 50) now.heap_bytes += i % 200 == 50 ? beside : -beside;
+      if (i < 64 || (i & (i - 1)) != 0 || i > last) return;
+      now.heap_bytes += i * kEntryBytes;  // room for 2 i entries in place of i
+      if (old_stays_free) now.heap_free_bytes += i * kEntryBytes;
+    };
+    return names(run(step, 20'000));
+  };
+  EXPECT_THAT(doubling(false, 0, 20'000), ElementsAre("metrics kept in lists"));
+  EXPECT_THAT(doubling(true, 0, 20'000), ElementsAre("metrics kept in lists"));
+  EXPECT_THAT(doubling(false, 40'000, 20'000), ElementsAre("metrics kept in lists"));
+  EXPECT_THAT(doubling(false, 0, 2'000), IsEmpty()) << "full long ago, and not again";
+}
+
+TEST(Evidence, EventFilesAreNoLogs) {
+  const TempFolder folder;
+  EventFile events(folder.path());
+  const std::vector<float> numbers{1, 2, 3, 4, 5};
+  const HistogramSummary histogram = summarise(std::span<const float>(numbers));
+  const auto logging = [&](int scalars, int64_t others) {
+    return run([&, scalars, others](SensorReading& now, int i, Recorder&) {
+      const int64_t before = EventFile::bytes_written();
+      for (int k = 0; k < scalars; ++k) events.histogram("weights", i, histogram);
+      now.written_bytes += EventFile::bytes_written() - before + others;
+    });
+  };
+  const RunReport own = logging(1, 0);
+  EXPECT_THAT(names(own), IsEmpty());
+  EXPECT_GT(own.find_series("event_bytes")->last - own.find_series("event_bytes")->first, 262'144);
+  EXPECT_THAT(names(logging(0, 100)), ElementsAre("event files and logs pile up"));
+  EXPECT_THAT(names(logging(1, 100)), ElementsAre("event files and logs pile up"));
+  EXPECT_THAT(names(logging(0, 40)), IsEmpty()) << "not yet a quarter of a megabyte";
+}
+
+TEST(Evidence, EventBytesAreThoseOfTheFile) {
+  const TempFolder folder;
+  const int64_t before = EventFile::bytes_written();
+  EventFile events(folder.path());
+  events.scalar("loss", 1, 0.5);
+  events.scalar("accuracy", 1, 0.25);
+  events.flush();
+  EXPECT_EQ(EventFile::bytes_written() - before,
+            static_cast<int64_t>(std::filesystem::file_size(events.path())));
+}
+
+TEST(Evidence, OneLongWaitIsNoStarvation) {
+  const RunReport once = run([](SensorReading&, int i, Recorder& recorder) {
+    const PhaseScope wait(recorder, Phase::kDataWait);
+    spend(i == 1000 ? 4 * kIterations * kStepNs : 1000);
+  });
+  EXPECT_GT(once.evidence.get("phase.data_wait.share").value(), 0.6);
+  EXPECT_THAT(names(once), Not(Contains("starvation by the input")));
+  const RunReport often = run([](SensorReading&, int i, Recorder& recorder) {
+    const PhaseScope wait(recorder, Phase::kDataWait);
+    spend(i % 40 == 0 ? 160 * kStepNs : 1000);
+  });
+  EXPECT_LT(often.evidence.get("phase.data_wait.usual_share").value(), 0.3);
+  EXPECT_THAT(names(often), Contains("starvation by the input"));
+}
+
+TEST(Evidence, ARunOfMillisecondsTellsNoShares) {
+  const auto waiting = [](SensorReading&, int, Recorder& recorder) {
+    const PhaseScope wait(recorder, Phase::kDataWait);
+    spend(9000);
+  };
+  EXPECT_THAT(names(run(waiting, 2000, 1000)), IsEmpty());  // 20 ms
+  EXPECT_THAT(names(run(waiting, 40'000, 1000)), ElementsAre("starvation by the input"));
+}
+
+TEST(Evidence, WhatHappensAtTheBeginningIsNotTakenForWhatEachStepDoes) {
+  const auto beginning = [](const auto& act, int until) {
+    return run([&act, until](SensorReading& now, int i, Recorder&) {
+      if (i < until) act(now);
+    });
+  };
+  const auto fault = [](SensorReading& now) { now.minor_faults += 200; };
+  EXPECT_THAT(names(beginning(fault, 1000)), IsEmpty());
+  EXPECT_THAT(names(beginning(fault, kIterations)), ElementsAre("page faults"));
+  const auto allocate = [](SensorReading&) { count(Counter::kSystemAllocations, 10); };
+  EXPECT_THAT(names(beginning(allocate, 1000)), IsEmpty());
+  EXPECT_THAT(names(beginning(allocate, kIterations)), ElementsAre("system allocations in each step"));
+  const auto trace = [](SensorReading&) { count(Counter::kTraces, 1); };
+  EXPECT_THAT(names(beginning(trace, 100)), Not(Contains("retraced for new signatures")));
+  EXPECT_THAT(names(beginning(trace, kIterations)), Contains("retraced for new signatures"));
+  const auto optimizer = [](SensorReading&) { count(Counter::kOptimizerStates, 1); };
+  EXPECT_THAT(names(beginning(optimizer, 100)), IsEmpty());
+  EXPECT_THAT(names(beginning(optimizer, kIterations)), ElementsAre("optimizer state made again"));
+}
+
+TEST(Evidence, WhatSlowIterationsDoIsNotTakenForWhatEachStepDoes) {
+  // They make most of the run's parts, which are of equal time.
+  const RunReport report = run([](SensorReading& now, int i, Recorder&) {
+    if (i < 1000 || i >= 2500) return;
+    spend(5 * kStepNs);
+    now.minor_faults += 100;
+  });
+  EXPECT_NEAR(report.evidence.get("minor_faults.usual_per_iteration").value(), 37.5, 1);
+  EXPECT_THAT(names(report), Not(Contains("page faults")));
+}
+
+TEST(Evidence, SpikesOnABeatAreNamedWhereTheyCostSomething) {
+  const auto spiking = [](int64_t ns, int64_t interruption_ns = 0) {
+    return run([=](SensorReading&, int i, Recorder& recorder) {
+      if (i == 333 || i == 1250 || i == 2077 || i == 3510) spend(interruption_ns);
+      const PhaseScope callbacks(recorder, Phase::kCallbacks, "collection");
+      if (i % 100 == 99) spend(ns);
+    });
+  };
+  EXPECT_THAT(names(spiking(5 * kStepNs)), ElementsAre("spikes owned by collection, period 100"));
+  const RunReport cheap = spiking(kStepNs + kStepNs / 2);
+  EXPECT_TRUE(cheap.spikes.period);
+  EXPECT_THAT(names(cheap), IsEmpty());
+  // What interrupts the program at any time is no cost of theirs.
+  const RunReport interrupted = spiking(kStepNs + kStepNs / 2, 50 * kStepNs);
+  EXPECT_EQ(interrupted.spikes.owner_name(), "collection");
+  EXPECT_GT(interrupted.spikes.time_share, 0.02);
+  EXPECT_THAT(names(interrupted), IsEmpty());
+}
+
+}  // namespace
+}  // namespace isochron::observe

@@ -1,0 +1,186 @@
+#include "isochron/observe/statistics/few_values.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "isochron/core/base/rng.h"
+#include "support/expect_error.h"
+
+namespace isochron::observe {
+namespace {
+
+using testing::HasSubstr;
+
+/// Of all orders of n numbers, the share of those whose interval doesn't hold 0: how often it says that there
+/// is a trend where there is none.
+double share_of_trends(int n, double confidence) {
+  std::vector<double> values(static_cast<size_t>(n));
+  std::iota(values.begin(), values.end(), 1);
+  int trends = 0, all = 0;
+  do {
+    const auto interval = theil_sen_interval(values, confidence);
+    trends += interval && (interval->low > 0 || interval->high < 0);
+    ++all;
+  } while (std::next_permutation(values.begin(), values.end()));
+  return static_cast<double>(trends) / all;
+}
+
+TEST(FewValues, TheIntervalIsExactOverAllOrders) {
+  // From the tables of Kendall's S: of five, P(S = 10) = 1/120; of six, P(S >= 13) = 0.008, P(S >= 11) =
+  // 0.028; of seven, P(S >= 15) = 0.015, P(S >= 13) = 0.035.
+  EXPECT_NEAR(share_of_trends(5, 0.95), 2.0 / 120, 1e-9);
+  EXPECT_NEAR(share_of_trends(6, 0.95), 2 * 0.0083, 1e-3);
+  EXPECT_NEAR(share_of_trends(6, 0.90), 2 * 0.028, 1e-3);
+  EXPECT_NEAR(share_of_trends(7, 0.95), 2 * 0.0151, 1e-3);
+  EXPECT_EQ(theil_sen_interval(std::vector<double>{1, 2, 3, 4}, 0.95), std::nullopt);
+  EXPECT_ERROR(static_cast<void>(theil_sen_interval(std::vector<double>{1, 2}, 1)),
+               ErrorCode::kInvalidArgument, "confidence");
+}
+
+TEST(FewValues, TheIntervalLiesBetweenSlopes) {
+  // Slopes of neighbours 1, 2, -1, 3, of the others 3/2, 1/2, 1, 2/3, 4/3, 5/4: the outermost at 95 %.
+  const auto interval = theil_sen_interval(std::vector<double>{0, 1, 3, 2, 5}, 0.95);
+  ASSERT_TRUE(interval);
+  EXPECT_DOUBLE_EQ(interval->low, -1);
+  EXPECT_DOUBLE_EQ(interval->high, 3);
+}
+
+using Noise = double (*)(Rng&);
+double gaussian(Rng& rng) { return rng.normal(); }
+/// Of infinite variance: one epoch in thirty takes several times as long.
+double heavy(Rng& rng) { return rng.uniform() < 0.03 ? 100 / (0.1 + rng.uniform()) : rng.normal(); }
+
+constexpr int kSeries = 2000;
+struct Tally {
+  int flat = 0, growing = 0, shrinking = 0;
+};
+/// Of kSeries series of n values that change by `change` in all.
+Tally tally(size_t n, double change, double deviation, Noise noise) {
+  Rng rng(11, n);
+  Tally tally;
+  std::vector<double> values(n);
+  for (int series = 0; series < kSeries; ++series) {
+    for (size_t i = 0; i < n; ++i) {
+      const double position = static_cast<double>(i) / static_cast<double>(n - 1);
+      values[i] = 1e6 * (1 + change * position) * std::max(0.05, 1 + deviation * noise(rng));
+    }
+    const Flatness kind = judge_few_values(values).kind;
+    tally.flat += kind == Flatness::kFlat;
+    tally.growing += kind == Flatness::kGrowing;
+    tally.shrinking += kind == Flatness::kShrinking;
+  }
+  return tally;
+}
+
+struct Case {
+  const char* name;
+  size_t n;
+  Noise noise;
+};
+class FewValuesRates : public testing::TestWithParam<Case> {};
+
+TEST_P(FewValuesRates, FalseAlarmsAreRare) {
+  const auto& [name, n, noise] = GetParam();
+  constexpr int kRare = kSeries / 20;
+  for (const double deviation : {0.005, 0.03, 0.2}) {
+    const Tally none = tally(n, 0, deviation, noise);
+    EXPECT_LE(none.growing + none.shrinking, kRare) << "no change, deviation " << deviation;
+    EXPECT_LE(tally(n, 0.04, deviation, noise).growing, kRare) << "within the bound, deviation " << deviation;
+    EXPECT_LE(tally(n, 0.06, deviation, noise).flat, kRare) << "beyond the bound, deviation " << deviation;
+  }
+}
+
+TEST_P(FewValuesRates, WhatIsPlainIsFound) {
+  const auto& [name, n, noise] = GetParam();
+  const int expected = noise == gaussian ? kSeries : kSeries * 9 / 10;
+  EXPECT_GE(tally(n, 1, 0.03, noise).growing, expected);
+  EXPECT_GE(tally(n, -0.5, 0.03, noise).shrinking, expected);
+  EXPECT_GE(tally(n, 0, 0.005, noise).flat, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FewValuesRates,
+                         testing::Values(Case{"ten", 10, gaussian}, Case{"thirty", 30, gaussian},
+                                         Case{"ten_heavy", 10, heavy}, Case{"thirty_heavy", 30, heavy}),
+                         [](const auto& one) { return one.param.name; });
+
+TEST(FewValues, OneOutlierDecidesNothing) {
+  for (const size_t n : {5, 6, 7, 8, 10, 20, 63}) {
+    for (size_t at = 0; at < n; ++at) {
+      std::vector<double> values(n, 100);
+      for (size_t i = 0; i < n; ++i) values[i] += 0.01 * static_cast<double>(i % 3);
+      values[at] = 500;
+      const FlatnessVerdict verdict = judge_few_values(values);
+      EXPECT_NE(verdict.kind, Flatness::kGrowing) << n << " values, outlier at " << at;
+      EXPECT_NE(verdict.kind, Flatness::kShrinking) << n << " values, outlier at " << at;
+      if (n < 10) continue;
+      EXPECT_EQ(verdict.kind, Flatness::kFlat) << n << " values, outlier at " << at;
+    }
+  }
+}
+
+TEST(FewValues, TheFirstTenthIsWarmUp) {
+  std::vector<double> values(30, 100);
+  for (size_t i = 0; i < 3; ++i) values[i] = 900;
+  for (size_t i = 0; i < 30; ++i) values[i] += static_cast<double>(i % 2);
+  const FlatnessVerdict verdict = judge_few_values(values);
+  EXPECT_EQ(verdict.kind, Flatness::kFlat);
+  EXPECT_EQ(verdict.warmup_windows, 3);
+  EXPECT_EQ(verdict.windows, 27);
+}
+
+TEST(FewValues, ADoublingIsToldAsOne) {
+  std::vector<double> values;
+  for (int i = 0; i <= 10; ++i) values.push_back(100 * std::exp2((i - 1) / 9.0));
+  const FlatnessVerdict verdict = judge_few_values(values);
+  EXPECT_EQ(verdict.kind, Flatness::kGrowing);
+  EXPECT_NEAR(verdict.largest.change, 1, 1e-9);
+  EXPECT_DOUBLE_EQ(verdict.first_tenth, 100);
+  EXPECT_DOUBLE_EQ(verdict.last_tenth, 200);
+  EXPECT_NEAR(verdict.slope, 100 / 9.0, 1e-6);
+  EXPECT_EQ(verdict.iterations_to_decide, 0);
+  EXPECT_EQ(verdict.reason, "the change lies above +5.0 %");
+}
+
+TEST(FewValues, WhatIsInconclusiveSaysHowManyWouldDecide) {
+  Rng rng(5);
+  std::vector<double> values;
+  for (int i = 0; i < 12; ++i) values.push_back(100 * (1 + 0.1 * rng.normal()));
+  const FlatnessVerdict verdict = judge_few_values(values);
+  EXPECT_EQ(verdict.kind, Flatness::kInconclusive);
+  EXPECT_THAT(verdict.reason, HasSubstr("the change may be"));
+  EXPECT_LT(verdict.largest.low, verdict.largest.change);
+  EXPECT_GT(verdict.largest.high, verdict.largest.change);
+  EXPECT_GT(verdict.iterations_to_decide, 12);
+  EXPECT_LT(verdict.iterations_to_decide, 1e5);
+}
+
+TEST(FewValues, TooFewAreNotJudged) {
+  const FlatnessVerdict four = judge_few_values(std::vector<double>{1, 2, 3, 4});
+  EXPECT_EQ(four.kind, Flatness::kInconclusive);
+  EXPECT_EQ(four.reason, "too few values: 4, and 5 are needed");
+  EXPECT_EQ(four.iterations_to_decide, 6);
+  EXPECT_EQ(judge_few_values({}).kind, Flatness::kInconclusive);
+  EXPECT_EQ(judge_few_values(std::vector<double>{1, 1, 1, 1, 1}).kind, Flatness::kFlat);
+  const FlatnessVerdict five = judge_few_values(std::vector<double>{1, 1, 2, 3, 4});
+  EXPECT_EQ(five.kind, Flatness::kInconclusive) << "growth of four values may be chance: 1 in 24";
+  EXPECT_THAT(five.reason, HasSubstr("too few"));
+  EXPECT_EQ(five.iterations_to_decide, 6);
+}
+
+TEST(FewValues, RejectsWhatIsNoTime) {
+  EXPECT_ERROR(static_cast<void>(judge_few_values(std::vector<double>{1, 2, 0, 4, 5})),
+               ErrorCode::kInvalidArgument, "value 2 is 0");
+  EXPECT_ERROR(static_cast<void>(judge_few_values(std::vector<double>{1, 2, 3, 4, std::nan("")})),
+               ErrorCode::kInvalidArgument, "value 4 is nan");
+  EXPECT_ERROR(static_cast<void>(judge_few_values(std::vector<double>(1001, 1.0))),
+               ErrorCode::kInvalidArgument, "1001 values");
+  EXPECT_ERROR(static_cast<void>(judge_few_values(std::vector<double>(9, 1.0), {.bound = 0})),
+               ErrorCode::kInvalidArgument, "bound > 0");
+}
+
+}  // namespace
+}  // namespace isochron::observe

@@ -1,0 +1,196 @@
+// Where the limits of the verdict on one series lie, each from either side.
+#include "isochron/observe/statistics/series_verdict.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <functional>
+#include <numbers>
+
+#include "isochron/observe/statistics/statistics.h"
+#include "observe/statistics/synthetic.h"
+
+namespace isochron::observe {
+namespace {
+
+using namespace synthetic;
+using Values = std::vector<double>;
+using testing::HasSubstr;
+using testing::Not;
+
+FlatnessVerdict judge(const Values& medians, const FlatnessOptions& options = {}) {
+  return judge_series({.medians = medians}, options);
+}
+
+/// The widest of the intervals asked for flat, one half of it.
+double widest(const FlatnessVerdict& verdict) { return verdict.smallest_detectable_change; }
+
+TEST(SeriesVerdict, FourWindowsSaySomething) {
+  const Values windows(4, 1.0);
+  EXPECT_EQ(judge(windows, {.min_windows = 0}).kind, Flatness::kFlat);
+  EXPECT_EQ(judge({1, 1, 1}, {.min_windows = 0}).reason, "fewer than four windows");
+}
+
+TEST(SeriesVerdict, WarmupIsATenthAtMost) {
+  const auto slow_for = [](double part) {
+    return judge(
+        filled(200, [part](double p, Rng& rng) { return (p < part ? 3 : 1) * gaussian(rng, 0.01); }));
+  };
+  EXPECT_NEAR(slow_for(0.03).warmup_windows, 8, 2);
+  EXPECT_NEAR(slow_for(0.09).warmup_windows, 19, 1);
+  EXPECT_EQ(slow_for(0.15).warmup_windows, 20);
+}
+
+TEST(SeriesVerdict, WarmupMayBeInTheMeansAlone) {
+  const Values medians = filled(200, [](double, Rng& rng) { return gaussian(rng, 0.01); });
+  Values means = medians;
+  for (size_t i = 0; i < 14; ++i) means[i] += i % 2 == 0 ? 2 : 0;
+  EXPECT_LE(judge(medians).warmup_windows, 4);
+  EXPECT_NEAR(judge_series({.medians = medians, .means = means}, {}).warmup_windows, 13, 1);
+}
+
+TEST(SeriesVerdict, ARiseByHalfTheBoundIsNoSettling) {
+  const auto rise = [](double size) {
+    return judge(filled(200, [size](double p,
+                                    Rng& rng) { return (p < 0.15 ? 1 : 1 + size) * gaussian(rng, 5e-4); }))
+        .warmup_windows;
+  };
+  EXPECT_EQ(rise(0.02), 20) << "within half of the bound: it may be cut";
+  EXPECT_EQ(rise(0.03), 0);
+}
+
+TEST(SeriesVerdict, WhereARunSettlesIsLookedForInItsFirstQuarter) {
+  const auto warmup = [](const std::function<double(double, Rng&)>& value) {
+    return judge(filled(200, value)).warmup_windows;
+  };
+  // The best place is at 20 %, behind a beginning that was lower: what settles at 5 % isn't all.
+  EXPECT_EQ(warmup([](double p, Rng& rng) {
+              return (p < 0.05 ? 3 : p < 0.15 ? 1 : p < 0.2 ? 0.5 : 1.05) * gaussian(rng, 5e-4);
+            }),
+            0);
+  // From 60 % on there is least noise, and a higher level: no end of what settles at 5 %.
+  EXPECT_GE(warmup([](double p, Rng& rng) {
+              return (p < 0.05 ? 3 : p < 0.6 ? 1 : 1.3) * gaussian(rng, p < 0.6 ? 0.15 : 1e-3);
+            }),
+            9);
+}
+
+/// Medians of 1; in each half of 128 windows the given number of windows has a mean beyond it.
+FlatnessVerdict with_long_ones(size_t in_first, double first, size_t in_second, double second,
+                               double bound = 0.05) {
+  const Values medians(128, 1.0);
+  Values means = medians;
+  for (size_t i = 0; i < in_first; ++i) means[20 + 7 * i] += first;
+  for (size_t i = 0; i < in_second; ++i) means[70 + 7 * i] += second;
+  return judge_series({.medians = medians, .means = means}, {.bound = bound});
+}
+
+TEST(SeriesVerdict, LongIterationsOfAFewWindowsMayAddTwiceTheBoundInOneHalf) {
+  // Two of each half are stalls, three remain of five: of 64 windows.
+  const auto adding = [](double share) { return 64 * share / 3; };
+  EXPECT_EQ(with_long_ones(0, 0, 5, adding(0.09)).kind, Flatness::kFlat);
+  const FlatnessVerdict doubted = with_long_ones(0, 0, 5, adding(0.11));
+  EXPECT_EQ(doubted.kind, Flatness::kInconclusive);
+  EXPECT_THAT(doubted.reason,
+              HasSubstr("long iterations add 0.0 % to the mean in the first half and 11.0 % in the second"));
+  EXPECT_EQ(with_long_ones(5, adding(0.11), 0, 0).kind, Flatness::kInconclusive);
+  EXPECT_EQ(with_long_ones(0, 0, 5, adding(0.11), 0.06).kind, Flatness::kFlat) << "of another bound";
+}
+
+TEST(SeriesVerdict, TwoWindowsOfAHalfAreStalls) {
+  EXPECT_EQ(with_long_ones(0, 0, 2, 1e4).kind, Flatness::kFlat);
+  EXPECT_EQ(with_long_ones(0, 0, 3, 1e4).kind, Flatness::kInconclusive);
+}
+
+TEST(SeriesVerdict, AlarmsAreFiveTimesRarerThanOtherErrors) {
+  // The widths of the intervals before and after an alarm, of the same series.
+  const Values noise = filled(64, [](double p, Rng& rng) { return drift(p, 0.5) * gaussian(rng, 0.03); });
+  const auto width = [&](const FlatnessOptions& options) {
+    const ChangeEstimate trend = judge(noise, options).estimates.at(0);
+    return trend.high - trend.low;
+  };
+  const double own = width({.bound = 10});
+  const auto ratio = [](double joint, int degrees) {
+    return student_quantile(1 - joint / 4, degrees) / student_quantile(0.9, degrees);
+  };
+  EXPECT_GT(width({}) / own, ratio(0.01, 61) - 1e-9);
+  EXPECT_LT(width({}) / own, ratio(0.01, 25));
+  EXPECT_GT(width({.series = 3}) / own, ratio(0.01 / 3, 61) - 1e-9);
+  EXPECT_LT(width({.series = 3}) / own, ratio(0.01 / 3, 25));
+}
+
+TEST(SeriesVerdict, TheIterationsThatDecideAreTwoPointThreeTimesTheHalfOfRuns) {
+  const Values noise = filled(64, [](double, Rng& rng) { return gaussian(rng, 0.1); });
+  const double half_width = widest(judge(noise, {.bound = 10}));
+  const auto asked = [&](double factor) {  // the bound of which half takes so many times the run
+    const FlatnessVerdict verdict = judge(noise, {.bound = 2 * half_width * std::sqrt(2.3 / factor)});
+    EXPECT_EQ(verdict.kind, Flatness::kInconclusive) << factor;
+    return verdict.iterations_to_decide / 64;
+  };
+  EXPECT_NEAR(asked(40), 40, 0.5);
+  EXPECT_NEAR(asked(9'000), 9'000, 50);
+  EXPECT_TRUE(std::isinf(asked(11'000))) << "nobody runs ten thousand times as long";
+}
+
+TEST(SeriesVerdict, ATrendThroughAStepRaisesNoAlarm) {
+  // A step of 1.2 times the bound: the trend through it is steeper, and known better.
+  int alarms = 0;
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const FlatnessVerdict verdict = judge(filled(
+        128, [](double p, Rng& rng) { return step(p, 0.045) * gaussian(rng, 0.004); }, seed));
+    EXPECT_GT(verdict.estimates.at(0).change, 0.05) << "trend";
+    alarms += verdict.kind == Flatness::kGrowing;
+  }
+  EXPECT_EQ(alarms, 0);
+}
+
+TEST(SeriesVerdict, WhatComesBackIsNoChange) {
+  const auto until = [](double end, double level_after) {
+    return judge(filled(128, [=](double p, Rng& rng) {
+      return (p < 0.6 ? 1 : p < end ? 1.4 : level_after) * gaussian(rng, 0.01);
+    }));
+  };
+  EXPECT_EQ(until(0.65, 1).kind, Flatness::kFlat);
+  const FlatnessVerdict long_one = until(0.85, 1);  // most of what follows on the step up
+  EXPECT_NE(long_one.kind, Flatness::kGrowing) << long_one.reason;
+  const FlatnessVerdict partly = until(0.8, 1.15);
+  EXPECT_EQ(partly.kind, Flatness::kGrowing) << partly.reason;
+  EXPECT_NEAR(partly.largest.change, 0.15, 0.02);
+}
+
+/// Two waves over the run: what wanders, for the judgement.
+FlatnessVerdict wandering(double wander, double noise, double waves) {
+  return judge(filled(64, [&](double p, Rng& rng) {
+    return 1 + std::sqrt(2.0) * wander * std::sin(2 * std::numbers::pi * waves * p) + noise * rng.normal();
+  }));
+}
+
+TEST(SeriesVerdict, ALevelThatWandersIsSaidTo) {
+  constexpr const char* kWanders = "the level goes up and down by ";
+  EXPECT_THAT(wandering(0.05, 0.001, 2).reason, HasSubstr(kWanders));
+  EXPECT_THAT(wandering(0.08, 0.06, 3).reason, HasSubstr(kWanders)) << "also below some noise";
+  EXPECT_THAT(wandering(0.016, 0.001, 2).reason, HasSubstr(kWanders)) << "a quarter of the bound";
+  const FlatnessVerdict little = wandering(0.011, 0.001, 2);
+  EXPECT_EQ(little.kind, Flatness::kInconclusive);
+  EXPECT_THAT(little.reason, Not(HasSubstr(kWanders)));
+  const FlatnessVerdict noisy = wandering(0.0, 0.2, 2);
+  EXPECT_EQ(noisy.kind, Flatness::kInconclusive);
+  EXPECT_THAT(noisy.reason, Not(HasSubstr(kWanders))) << "independent points don't wander";
+}
+
+TEST(SeriesVerdict, WhatTheCorrectionMayHaveDoneWidensIntervals) {
+  const Values flat(128, 1.0);
+  const Values before = filled(128, [](double p, Rng&) { return 1 + p; });
+  const Values moved = filled(128, [](double p, Rng&) { return 1 + 0.03 * p; });
+  const auto trend_width = [&](const Values& was, const Values& would_be) {
+    const Correction correction{{.medians = was}, {.medians = would_be}};
+    const ChangeEstimate trend = judge_series({.medians = flat}, {.bound = 10}, &correction).estimates.at(0);
+    return trend.high;
+  };
+  EXPECT_NEAR(trend_width(flat, flat), 0, 1e-9);
+  EXPECT_NEAR(trend_width(flat, moved), 0.03, 0.001);
+  EXPECT_NEAR(trend_width(before, flat), 0.02, 0.002) << "a fiftieth of the correction";
+}
+
+}  // namespace
+}  // namespace isochron::observe

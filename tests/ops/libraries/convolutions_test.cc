@@ -1,0 +1,80 @@
+// Convolutions of a library: which plans the real one makes for a device that isn't here.
+#include "isochron/backends/cuda/libraries/convolutions.h"
+
+#include <gtest/gtest.h>
+
+#include "support/expect_error.h"
+#include "support/leaks_of_others.h"
+#include "support/simulated/described_device.h"
+#include "support/simulated/simulated_driver.h"
+
+namespace isochron::cuda {
+namespace {
+
+using Pass = ConvolutionSpec::Pass;
+
+ConvolutionSpec spec_of(Pass pass, DType dtype) {
+  // As ResNet's stages begin: 3x3 at stride 2, `same`, so with padding on one side alone.
+  const ConvolutionSpec::Axis axis{.input = 32, .window = 3, .stride = 2, .after = 1, .output = 16};
+  return {.pass = pass, .axis = {axis, axis}, .batch = 32, .channels = 16, .outputs = 32, .dtype = dtype};
+}
+
+class Convolutions : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (library == nullptr) GTEST_SKIP() << "cuDNN is not here";
+  }
+  std::vector<std::string> names(const ConvolutionSpec& spec) {
+    std::vector<std::string> all;
+    for (const auto& way : library->ways(context, spec)) {
+      EXPECT_LE(way->workspace_bytes(), kMostLibraryWorkspace);
+      all.push_back(way->name());
+    }
+    return all;
+  }
+  const LeaksOfOthers leaks;
+  const std::unique_ptr<ConvolutionLibrary> library = convolutions_for(kH100);
+  SimulatedContext context;
+};
+
+TEST_F(Convolutions, HavePlansInEachPassAndDtype) {
+  for (const Pass pass : {Pass::kForward, Pass::kInputGradient, Pass::kWeightGradient}) {
+    for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+      const std::vector<std::string> found = names(spec_of(pass, dtype));
+      EXPECT_FALSE(found.empty()) << static_cast<int>(pass) << " " << dtype_name(dtype);
+      EXPECT_EQ(names(spec_of(pass, dtype)), found) << "the same ways in the same order";
+    }
+    ConvolutionSpec fast = spec_of(pass, DType::kF32);
+    fast.tf32 = true;
+    EXPECT_GT(names(fast).size(), names(spec_of(pass, DType::kF32)).size()) << "tensor cores round f32";
+  }
+}
+
+TEST_F(Convolutions, HavePlansForGroupsAndForThreeAxes) {
+  for (const Pass pass : {Pass::kForward, Pass::kInputGradient, Pass::kWeightGradient}) {
+    ConvolutionSpec grouped = spec_of(pass, DType::kBF16);
+    grouped.groups = 4;
+    EXPECT_FALSE(names(grouped).empty());
+    ConvolutionSpec deep = spec_of(pass, DType::kBF16);
+    deep.axes = 3;
+    deep.axis[2] = deep.axis[1];
+    EXPECT_FALSE(names(deep).empty());
+  }
+}
+
+TEST_F(Convolutions, APlanForADescribedDeviceCantRun) {
+  const LibraryCalls ways = library->ways(context, spec_of(Pass::kForward, DType::kBF16));
+  ASSERT_FALSE(ways.empty());
+  const DevicePtr tensors[] = {16, 32, 48};
+  EXPECT_ERROR(ways[0]->enqueue(tensors, 64, Stream::kNone), ErrorCode::kUnsupported,
+               "not for one that is here");
+}
+
+TEST_F(Convolutions, WhatContradictsItselfIsRefused) {
+  ConvolutionSpec wrong = spec_of(Pass::kForward, DType::kF32);
+  wrong.axis[0].output = 20;
+  EXPECT_ERROR(library->ways(context, wrong), ErrorCode::kDevice, "cudnnBackend");
+}
+
+}  // namespace
+}  // namespace isochron::cuda

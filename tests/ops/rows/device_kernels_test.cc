@@ -1,0 +1,314 @@
+// Rows' kernels for a device, on a simulated one, against the CPU's.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "isochron/autograd/autograd.h"
+#include "isochron/backends/common/choices.h"
+#include "isochron/backends/device_checks.h"
+#include "isochron/core/telemetry/event.h"
+#include "isochron/graph/capture/variable.h"
+#include "isochron/graph/ir/half_storage.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/ops/attention/attention.h"
+#include "isochron/ops/convolution/convolution.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/matmul/matmul.h"
+#include "isochron/ops/recurrent/recurrent.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/rows/registry.h"
+#include "isochron/ops/shape/creation.h"
+#include "support/expect_error.h"
+#include "support/simulated/host_compiler.h"
+
+namespace isochron {
+namespace {
+
+/// All calls in f32 of what is written for devices by hand, and the first and last in other dtypes; of what
+/// is generated from element programs, which DeviceElements compares op by op, one call each.
+bool selected(const graph::OpDef& op, DType dtype, size_t sample) {
+  const bool generated = op.fusion == graph::FusionClass::kElementwise ||
+                         op.fusion == graph::FusionClass::kReduction || op.name == "broadcast_to";
+  // In 16 bits what multiplies, whose kernels there are written for it.
+  const bool multiplies = op.precision.rule == graph::PrecisionRule::kLow && dtype == DType::kBF16;
+  if (!generated) return dtype == DType::kF32 || multiplies || sample == 0 || sample + 1 == op.samples.size();
+  const bool usual = dtype == DType::kF32 || (!op.dtypes.empty() && op.dtypes.front() == dtype);
+  return usual && sample == 0;
+}
+
+TEST(DeviceKernels, AgreeWithTheCpu) {
+  const SimulatedGpu simulated({}, true);
+  int calls = 0;
+  for (const ops::DeviceCheck& check : ops::check_device(simulated.gpu, ops::registry(), selected)) {
+    calls += check.calls;
+    for (const std::string& finding : check.findings) ADD_FAILURE() << check.op << ": " << finding;
+  }
+  EXPECT_GT(calls, 200);
+}
+
+TEST(DeviceKernels, NeedNoLibrary) {
+  const SimulatedGpu simulated({}, true, false);
+  const auto checks =
+      ops::check_device(simulated.gpu, ops::registry(), [](const graph::OpDef& op, DType, size_t) {
+        return op.name == "matmul" || op.name.starts_with("convolution") || op.name.starts_with("attention");
+      });
+  for (const ops::DeviceCheck& check : checks) EXPECT_THAT(check.findings, testing::IsEmpty()) << check.op;
+  EXPECT_EQ(simulated.products.specs.size() + simulated.convolutions.specs.size() +
+                simulated.attention.specs.size(),
+            0u);
+}
+
+TEST(DeviceKernels, ProductsOfWholeBatchesAreOneCallOfTheLibrary) {
+  SimulatedGpu simulated;
+  CaptureOptions options;
+  options.plan.device = SimulatedGpu::kDevice;
+  const auto spec_of = [&](const Shape& a, const Shape& b, bool transpose_a, bool transpose_b) {
+    simulated.products.specs.clear();
+    auto product = capture(
+        [&](const Tensor& x, const Tensor& y) { return matmul(x, y, transpose_a, transpose_b); }, options);
+    product(ones(a), ones(b));
+    return simulated.products.specs;
+  };
+  // Rows are the library's columns, so b comes first.
+  auto specs = spec_of({2, 3, 4, 5}, {2, 3, 5, 6}, false, false);
+  ASSERT_EQ(specs.size(), 1u);
+  EXPECT_THAT(std::vector<int64_t>({specs[0].m, specs[0].n, specs[0].k, specs[0].count}),
+              testing::ElementsAre(6, 4, 5, 6));
+  EXPECT_THAT(std::vector<int64_t>({specs[0].a_lead, specs[0].b_lead, specs[0].c_lead}),
+              testing::ElementsAre(6, 5, 6));
+  EXPECT_THAT(std::vector<int64_t>({specs[0].a_step, specs[0].b_step, specs[0].c_step}),
+              testing::ElementsAre(30, 20, 24));
+  specs = spec_of({7, 4, 5}, {6, 5}, false, true);  // one product of 28 rows
+  ASSERT_EQ(specs.size(), 1u);
+  EXPECT_TRUE(specs[0].transpose_a);
+  EXPECT_FALSE(specs[0].transpose_b);
+  EXPECT_THAT(std::vector<int64_t>({specs[0].m, specs[0].n, specs[0].count, specs[0].a_lead}),
+              testing::ElementsAre(6, 28, 1, 5));
+  EXPECT_EQ(spec_of({2, 1, 4, 5}, {1, 3, 5, 6}, false, false).size(), 0u)
+      << "no one stride leads through them";
+  EXPECT_EQ(spec_of({4, 0}, {0, 6}, false, false).size(), 0u);
+}
+
+/// Its one product, and what it made on the device against what it makes here.
+template <typename F>
+cuda::ProductSpec only_product(SimulatedGpu& simulated, F function, const std::vector<Tensor>& arguments,
+                               Precision precision = Precision::kF32) {
+  simulated.products.specs.clear();
+  CaptureOptions options;
+  options.passes.precision = precision;
+  const auto call = [&](const CaptureOptions& with) {
+    CapturedFunction captured([&](std::span<const Tensor> in) { return std::vector<Tensor>{function(in)}; },
+                              with);
+    std::vector<const Tensor*> pointers;
+    for (const Tensor& argument : arguments) pointers.push_back(&argument);
+    return captured.call(pointers)[0].to_vector();
+  };
+  const std::vector<double> here = call(options);
+  options.plan.device = SimulatedGpu::kDevice;
+  EXPECT_THAT(call(options), testing::Pointwise(testing::DoubleNear(1e-5), here));
+  EXPECT_EQ(simulated.products.specs.size(), 1u);
+  return simulated.products.specs.empty() ? cuda::ProductSpec{} : simulated.products.specs.back();
+}
+
+TEST(DeviceKernels, TheLibraryAddsAndTakesTheLargerOf0) {
+  using Arguments = std::span<const Tensor>;
+  SimulatedGpu simulated;
+  const Tensor a = from_vector({3, 2}, {1, -2, 3, -4, 5, -6});
+  const Tensor b = from_vector({2, 4}, {1, 2, -3, 4, -5, 6, 7, -8});
+  const Tensor bias = from_vector({4}, {0.5, -1, 2, 100});
+  const Tensor matrix = matmul(a, b * 0.5);
+  cuda::ProductSpec spec =
+      only_product(simulated, [](Arguments in) { return relu(matmul(in[0], in[1]) + in[2]); }, {a, b, bias});
+  EXPECT_TRUE(spec.add_bias && spec.relu && !spec.add_matrix);
+  spec = only_product(simulated, [](Arguments in) { return in[2] + matmul(in[0], in[1]); }, {a, b, matrix});
+  EXPECT_TRUE(!spec.add_bias && !spec.relu && spec.add_matrix);
+  spec = only_product(simulated, [](Arguments in) { return relu(in[2] + matmul(in[0], in[1]) + in[3]); },
+                      {a, b, bias, matrix});
+  EXPECT_TRUE(spec.add_bias && spec.relu && spec.add_matrix);
+}
+
+TEST(DeviceKernels, AWayThatLosesNanIsLeftOut) {
+  SimulatedGpu simulated;
+  const auto layer = [&](int64_t rows) {
+    CaptureOptions options;
+    options.plan.device = SimulatedGpu::kDevice;
+    auto relu_of = capture([](const Tensor& x, const Tensor& y) { return relu(matmul(x, y)); }, options);
+    const std::vector<double> result = relu_of(full({rows, 3}, std::nan("")), ones({3, 2})).to_vector();
+    EXPECT_THAT(result, testing::Each(testing::IsNan())) << rows;
+    return simulated.products.specs;
+  };
+  EXPECT_TRUE(layer(2).back().relu);
+  simulated.products.losing_nan = {0};
+  EXPECT_TRUE(layer(3).back().relu) << "the other one";
+  simulated.products.losing_nan = {0, 512};
+  EXPECT_FALSE(layer(4).back().relu) << "two kernels";
+}
+
+TEST(DeviceKernels, WhatIsAddedUpIsAddedWhereItLies) {
+  SimulatedGpu simulated;
+  CaptureOptions options;
+  options.plan.device = SimulatedGpu::kDevice;
+  Variable sums(zeros({64, 64}), "sums");
+  sums.move_to(SimulatedGpu::kDevice);
+  auto step = capture(
+      [&](const Tensor& x) {
+        sums.assign(sums.tensor() + matmul(x, x));
+        return sum(x);
+      },
+      options);
+  const Tensor x = ones({64, 64});
+  for (int i = 0; i < 3; ++i) step(x);
+  EXPECT_THAT(sums.tensor().to_vector(), testing::Each(3 * 64));
+  EXPECT_TRUE(simulated.products.specs.back().add_matrix);
+  EXPECT_LT(step.plan_report().arena_bytes, 64 * 64 * sizeof(float)) << "no room for another";
+}
+
+TEST(DeviceKernels, WaysThatFailAreLeftOut) {
+  SimulatedGpu simulated;
+  simulated.products.failing = {0};
+  CaptureOptions options;
+  options.plan.device = SimulatedGpu::kDevice;
+  const auto square = [](const Tensor& x) { return matmul(x, x); };
+  EXPECT_EQ(capture(square, options)(ones({7, 7})).to_vector(), std::vector<double>(49, 7))
+      << "the other one";
+  std::string told;
+  const int sink = add_event_sink([&](const Event& event) { told += event.text; });
+  simulated.products.failing = {0, 512};
+  EXPECT_EQ(capture(square, options)(ones({6, 6})).to_vector(), std::vector<double>(36, 6))
+      << "a plain kernel";
+  simulated.convolutions.none_for_batch = 3;
+  const auto convolve = [](const Tensor& x, const Tensor& kernel) { return conv2d(x, kernel); };
+  EXPECT_EQ(capture(convolve, options)(ones({3, 2, 2, 1}), ones({1, 1, 1, 2})).to_vector(),
+            std::vector<double>(24, 1));
+  remove_event_sink(sink);
+  EXPECT_THAT(
+      told, testing::AllOf(testing::HasSubstr("matmul f32(6, 6)"), testing::HasSubstr("convolution f32(3, 2"),
+                           testing::HasSubstr("a plain kernel does, which is slow")));
+}
+
+TEST(DeviceKernels, AttentionIn16BitsIsACallOfTheLibrary) {
+  SimulatedGpu simulated;
+  CaptureOptions options;
+  options.plan.device = SimulatedGpu::kDevice;
+  const auto asked = [&](Precision precision, const Shape& packed, bool causal, bool masked = false) {
+    simulated.attention.specs.clear();
+    options.passes.precision = precision;
+    capture(
+        [&](const Tensor& x, const Tensor& w) {
+          AttentionOptions of{.causal = causal};
+          const Tensor of_keys = sum(x, {2, 3});
+          if (masked) of.key_mask = equal(of_keys, of_keys);
+          GradientTape tape;
+          tape.watch(w);
+          return tape.gradient(sum(square(packed_attention(matmul(x, w), 2, 1, of))), w);
+        },
+        options)(ones(packed), ones({packed[3], packed[3]}));
+    return simulated.attention.specs;
+  };
+  const auto specs = asked(Precision::kMixedBf16, {3, 5, 4, 8}, true);
+  ASSERT_EQ(specs.size(), 2u);
+  using Pass = cuda::AttentionSpec::Pass;
+  EXPECT_EQ(specs[0].pass, Pass::kForward);
+  EXPECT_EQ(specs[1].pass, Pass::kGradient);
+  EXPECT_THAT(std::vector<int64_t>({specs[1].batch, specs[1].queries, specs[1].keys, specs[1].heads,
+                                    specs[1].key_heads, specs[1].width}),
+              testing::ElementsAre(3, 5, 5, 2, 1, 8));
+  EXPECT_THAT(std::vector<int64_t>({specs[1].query_step, specs[1].key_step}), testing::Each(4 * 8));
+  EXPECT_EQ(specs[0].dtype, DType::kBF16);
+  EXPECT_TRUE(specs[0].causal);
+  EXPECT_EQ(asked(Precision::kF32, {3, 5, 4, 8}, false).size(), 0u) << "scores and factors stay f32";
+  EXPECT_EQ(asked(Precision::kMixedBf16, {3, 5, 4, 6}, false).size(), 0u) << "heads of 12 bytes";
+  EXPECT_EQ(asked(Precision::kMixedBf16, {3, 5, 4, 8}, true, true).size(), 0u) << "masked keys";
+}
+
+TEST(DeviceKernels, AttentionThatTheLibraryTakesInPartsIsTheSame) {
+  const auto checked = [](int64_t most_samples) {
+    SimulatedGpu simulated({}, true);
+    simulated.attention.most_samples = most_samples;
+    const auto findings =
+        ops::check_device(simulated.gpu, ops::registry(), [](const graph::OpDef& op, DType dtype, size_t) {
+          return op.name.starts_with("attention") && dtype == DType::kBF16;
+        });
+    for (const ops::DeviceCheck& check : findings)
+      EXPECT_THAT(check.findings, testing::IsEmpty()) << check.op << " by parts of " << most_samples;
+    return std::ranges::count(simulated.attention.specs, 1, &cuda::AttentionSpec::batch);
+  };
+  const auto whole = checked(2);
+  EXPECT_GT(checked(1), whole) << "samples in two, one after the other";
+}
+
+TEST(DeviceKernels, RecurrentLayersIn16BitsMultiply16Bits) {
+  SimulatedGpu simulated;
+  CaptureOptions options;
+  options.plan.device = SimulatedGpu::kDevice;
+  options.passes.precision = Precision::kMixedBf16;
+  capture(
+      [](const Tensor& x, const Tensor& kernel, const Tensor& recurrent_kernel, const Tensor& bias) {
+        GradientTape tape;
+        tape.watch(kernel);
+        tape.watch(recurrent_kernel);
+        const Tensor sequence = lstm(x, kernel, recurrent_kernel, bias).sequence;
+        return tape.gradient(sum(matmul(sequence, recurrent_kernel)), std::vector{kernel, recurrent_kernel});
+      },
+      options)(ones({2, 5, 3}), ones({3, 16}), ones({4, 16}), ones({16}));
+  EXPECT_GE(simulated.products.specs.size(), 6u);
+  for (const cuda::ProductSpec& spec : simulated.products.specs) EXPECT_EQ(spec.factors, DType::kBF16);
+}
+
+TEST(DeviceKernels, Tf32IsAskedForAlone) {
+  SimulatedGpu simulated;
+  const auto step = [](const Tensor& x, const Tensor& kernel) { return sum(conv2d(matmul(x, x), kernel)); };
+  for (const bool tf32 : {false, true}) {
+    CaptureOptions options;
+    options.plan.device = SimulatedGpu::kDevice;
+    options.passes.precision = tf32 ? Precision::kTf32 : Precision::kF32;
+    capture(step, options)(ones({1, 5, 3, 3}), ones({2, 2, 3, 4}));
+    EXPECT_EQ(simulated.products.specs.back().tf32, tf32);
+    EXPECT_EQ(simulated.convolutions.specs.back().tf32, tf32);
+  }
+  CaptureOptions here;
+  here.passes.precision = Precision::kTf32;
+  EXPECT_ERROR(capture(step, here), ErrorCode::kUnsupported, "plan for one, or compute in f32");
+}
+
+TEST(DeviceKernels, TheFastestProductIsRemembered) {
+  SimulatedGpu simulated;
+  ops::forget_choices();
+  CaptureOptions options;
+  options.plan.device = SimulatedGpu::kDevice;
+  auto product = capture([](const Tensor& x) { return matmul(x, x); }, options);
+  product(ones({9, 9}));
+  EXPECT_THAT(ops::recorded_choices(),
+              testing::Contains(testing::Pair(testing::HasSubstr("Simulated Device by cublasLt 130000"),
+                                              testing::StartsWith("simulated "))));
+  const size_t used = simulated.context->used_bytes();
+  simulated.context->fail("allocate", 1, ErrorCode::kOutOfMemory);
+  auto other = capture([](const Tensor& x) { return matmul(x, x); }, options);
+  EXPECT_EQ(other(ones({8, 8})).to_vector(), std::vector<double>(64, 8))
+      << "the first way, without memory to time";
+  EXPECT_GE(simulated.context->used_bytes(), used);
+  ops::forget_choices();
+}
+
+TEST(DeviceKernels, AWrongKernelIsFound) {
+  const SimulatedGpu simulated;
+  graph::Registry registry;
+  graph::OpDef row = ops::row("square");
+  row.name = "wrong_square";
+  graph::add_kernel(
+      DeviceKind::kCuda,
+      {row.name, [](const graph::KernelRequest& request) {
+         return graph::prepare_kernel(
+             {ops::row("exp"), request.inputs, request.outputs, request.attributes, 1, {}, request.module});
+       }});
+  registry.add(row);
+  const auto checks = ops::check_device(
+      simulated.gpu, registry, [](const graph::OpDef&, DType dtype, size_t) { return dtype == DType::kF32; });
+  ASSERT_EQ(checks.size(), 1u);
+  ASSERT_GE(checks[0].findings.size(), 2u) << "but where there is no element";
+  EXPECT_THAT(checks[0].findings[0], testing::HasSubstr("output 0: element 0 is"));
+}
+
+}  // namespace
+}  // namespace isochron

@@ -1,0 +1,106 @@
+// A compiler whose device code runs on the host, and a simulated device that loads it: all that a program
+// does on a GPU, without one.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "isochron/core/cuda/compiler.h"
+#include "isochron/memory/cuda/gpu.h"
+#include "support/simulated/host_kernels.h"
+#include "support/simulated/simulated_attention.h"
+#include "support/simulated/simulated_convolutions.h"
+#include "support/simulated/simulated_driver.h"
+#include "support/simulated/simulated_products.h"
+
+namespace isochron {
+
+/// Compiles `text` for a device where the toolkit is, though nothing here can run what comes of it.
+/// `functions` are in it then.
+inline void compile_for_devices(const std::string& text, const std::vector<std::string>& functions,
+                                bool device_runtime = false) {
+  cuda::Compiler* compiler = nullptr;
+  try {
+    compiler = &cuda::machine_compiler();
+  } catch (const Error& error) {
+    GTEST_LOG_(INFO) << "not compiled for a device: " << error.what();
+    return;
+  }
+  const std::vector<char> cubin = compiler->compile(text, "device_code", 9, 0, device_runtime);
+  const std::string names(cubin.begin(), cubin.end());
+  for (const std::string& function : functions)
+    EXPECT_NE(names.find(function), std::string::npos) << function << " isn't in the device's code";
+}
+
+class HostCompiler final : public cuda::Compiler {
+ public:
+  /// `also_for_devices`: what each text must be good for, too.
+  explicit HostCompiler(bool also_for_devices = false) : also_for_devices_(also_for_devices) {}
+  int version() override { return 13000; }
+  std::vector<char> compile(const std::string& text, const std::string&, int, int,
+                            bool device_runtime) override {
+    ++compilations;
+    kernels_.push_back(std::make_shared<HostKernels>(text));
+    if (also_for_devices_) {
+      std::vector<std::string> functions;
+      for (const auto& [name, meet] : kernels_.back()->functions()) functions.push_back(name);
+      compile_for_devices(text, functions, device_runtime);
+    }
+    const std::string image = "host kernels " + std::to_string(kernels_.size() - 1);
+    return {image.begin(), image.end()};
+  }
+  cuda::SimulatedContext::Loader loader() {
+    return [this](std::span<const char> image) {
+      const std::string text(image.begin(), image.end());
+      const std::shared_ptr<HostKernels> kernels = kernels_.at(std::stoul(text.substr(text.rfind(' '))));
+      std::map<std::string, cuda::SimulatedContext::LoadedKernel> loaded;
+      for (const auto& [name, meet] : kernels->functions()) {
+        loaded[name] = {
+            kernels->argument_bytes(name),
+            [kernels, function = name](const cuda::LaunchSize& size, std::span<void* const> arguments) {
+              kernels->run(function, {size.grid[0], size.grid[1]}, size.block[0], arguments);
+            }};
+      }
+      return loaded;
+    };
+  }
+
+  int compilations = 0;
+
+ private:
+  const bool also_for_devices_;
+  std::vector<std::shared_ptr<HostKernels>> kernels_;
+};
+
+/// While it lives, the process' device 0 is simulated.
+class SimulatedGpu {
+ public:
+  explicit SimulatedGpu(const cuda::SimulatedDevice& device = {}, bool also_for_devices = false,
+                        bool libraries = true)
+      : compiler(also_for_devices), context(std::make_shared<cuda::SimulatedContext>(device)) {
+    context->set_loader(compiler.loader());
+    gpu = cuda::Gpu::create(context,
+                            libraries ? cuda::KernelSources{&compiler, {&products, &convolutions, &attention}}
+                                      : cuda::KernelSources{&compiler});
+    before_ = cuda::set_gpu(0, gpu);
+  }
+  ~SimulatedGpu() { cuda::set_gpu(0, std::move(before_)); }
+  SimulatedGpu(const SimulatedGpu&) = delete;
+  SimulatedGpu& operator=(const SimulatedGpu&) = delete;
+
+  static constexpr Device kDevice{DeviceKind::kCuda, 0};
+  HostCompiler compiler;
+  cuda::SimulatedProducts products;
+  cuda::SimulatedConvolutions convolutions;
+  cuda::SimulatedAttention attention;
+  std::shared_ptr<cuda::SimulatedContext> context;
+  std::shared_ptr<cuda::Gpu> gpu;
+
+ private:
+  std::shared_ptr<cuda::Gpu> before_;
+};
+
+}  // namespace isochron

@@ -1,0 +1,199 @@
+// Ready-made callbacks, by the definitions of Keras 3 (keras.io/api/callbacks) and with its names for their
+// options; epochs count from 1. Those that save are in train/callbacks/model_checkpoint.h,
+// that for TensorBoard is in train/callbacks/tensor_board.h.
+#pragma once
+
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "isochron/nn/module/module.h"
+#include "isochron/optim/optimizer.h"
+#include "isochron/train/callbacks/callback.h"
+
+namespace isochron::train {
+
+/// Whether a smaller or a larger number is better.
+enum class Mode { kMin, kMax };
+
+/// The best of a monitored number so far.
+class Best {
+ public:
+  explicit Best(Mode mode, double min_delta = 0) : mode_(mode), min_delta_(min_delta) {}
+  /// Whether `value` is better than `reference` by more than min_delta; NaN is no improvement, and anything
+  /// else is one over NaN.
+  bool improves(double value, double reference) const;
+  /// Whether `value` is better than the best so far, or the first. NaN isn't.
+  bool improves(double value) const;
+  void set(double value) { value_ = value; }
+  const std::optional<double>& value() const { return value_; }
+
+ private:
+  Mode mode_;
+  double min_delta_;
+  std::optional<double> value_;
+};
+
+/// Throws kInvalidArgument naming `where` when nothing of the run is called `monitor`.
+void require_measured(const RunState& run, const std::string& monitor, std::string_view where);
+
+struct EarlyStoppingOptions {
+  std::string monitor = "val_loss";
+  Mode mode = Mode::kMin;
+  double min_delta = 0;                 // a smaller improvement is none
+  int patience = 0;                     // ends after so many epochs without improvement; 0 is as 1
+  std::optional<double> baseline = {};  // must be beaten too
+  int start_from_epoch = 1;             // epochs before are passed over
+  /// Parameters and buffers of this model get back their content of the best epoch when training ends. Must
+  /// outlive the callback. Null: they stay as the last epoch left them.
+  nn::Module* restore_best = nullptr;
+};
+/// Ends the training when `monitor` no longer improves. Epochs that don't measure it are passed over. NaN
+/// is no improvement.
+class EarlyStopping : public Callback {
+ public:
+  /// Throws kInvalidArgument for a negative or non-finite min_delta, a negative patience.
+  explicit EarlyStopping(EarlyStoppingOptions options = {});
+
+  /// Throws kInvalidArgument when nothing of the run is called `monitor`.
+  void on_train_begin(RunState& run) override;
+  void on_epoch_end(RunState& run, const Results& results) override;
+  void on_train_end(RunState& run) override;
+  std::string state() const override;
+  void restore(const RunState& run, const std::string& state) override;
+  NamedVariables variables() const override;
+  std::string_view kind() const override { return "early_stopping"; }
+
+  /// From 1; 0 before any.
+  int best_epoch() const { return best_epoch_; }
+  double best() const { return best_.value().value_or(0); }
+
+ private:
+  void keep() const;
+
+  struct Kept {
+    std::string name;
+    Variable variable;
+    Variable best;  // with the content of the best epoch
+  };
+  EarlyStoppingOptions options_;
+  Best best_;
+  int best_epoch_ = 0;
+  int waited_ = 0;
+  std::vector<Kept> kept_;  // of restore_best
+};
+
+struct ReduceLearningRateOnPlateauOptions {
+  std::string monitor = "val_loss";
+  Mode mode = Mode::kMin;
+  double factor = 0.1;      // of the learning rate, in (0, 1)
+  int patience = 10;        // epochs without improvement
+  double min_delta = 1e-4;  // a smaller improvement is none
+  int cooldown = 0;         // epochs after a reduction that don't count
+  double min_learning_rate = 0;
+};
+/// Multiplies the learning rate when `monitor` no longer improves: Keras's ReduceLROnPlateau. The rate lives
+/// in a slot, so nothing is captured again.
+class ReduceLearningRateOnPlateau : public Callback {
+ public:
+  /// `optimizer` must outlive the callback. Throws kInvalidArgument for options out of range.
+  explicit ReduceLearningRateOnPlateau(optim::Optimizer& optimizer,
+                                       ReduceLearningRateOnPlateauOptions options = {});
+  void on_train_begin(RunState& run) override;
+  void on_epoch_end(RunState& run, const Results& results) override;
+  std::string state() const override;
+  void restore(const RunState& run, const std::string& state) override;
+  std::string_view kind() const override { return "reduce_learning_rate_on_plateau"; }
+
+ private:
+  optim::Optimizer& optimizer_;
+  ReduceLearningRateOnPlateauOptions options_;
+  Best best_;
+  int waited_ = 0;
+  int cooling_ = 0;
+};
+
+/// Sets the learning rate at the start of every epoch: rate = schedule(epoch from 1, present rate). It lives
+/// in a slot, so nothing is captured again.
+class LearningRateScheduler : public Callback {
+ public:
+  using Schedule = std::function<double(int epoch, double learning_rate)>;
+  /// `optimizer` must outlive the callback.
+  LearningRateScheduler(optim::Optimizer& optimizer, Schedule schedule)
+      : optimizer_(optimizer), schedule_(std::move(schedule)) {}
+  void on_epoch_begin(RunState& run) override;
+  std::string_view kind() const override { return "learning_rate_scheduler"; }
+
+ private:
+  optim::Optimizer& optimizer_;
+  Schedule schedule_;
+};
+
+/// Ends the training in good order, instead of an error, when the loss is no finite number.
+class TerminateOnNaN : public Callback {
+ public:
+  bool on_not_a_number(RunState& run, int64_t step) override;
+  std::string_view kind() const override { return "terminate_on_nan"; }
+};
+
+/// Exchanges the weights for others, such as their moving average, while the validation runs and once more
+/// when the training ends: Keras's SwapEMAWeights. `swap` exchanges in place, so that calling it twice
+/// changes nothing; it must not change what belongs to the optimizer.
+class SwapWeights : public Callback {
+ public:
+  explicit SwapWeights(std::function<void()> swap, bool keep_at_end = true)
+      : swap_(std::move(swap)), keep_at_end_(keep_at_end) {}
+  void on_evaluation_begin(RunState&) override { swap_(); }
+  void on_evaluation_end(RunState&) override { swap_(); }
+  void on_train_end(RunState& run) override {
+    if (keep_at_end_ && !run.interrupted) swap_();
+  }
+  std::string_view kind() const override { return "swap_weights"; }
+
+ private:
+  std::function<void()> swap_;
+  bool keep_at_end_;
+};
+
+struct CsvLoggerOptions {
+  char separator = ',';
+  bool append = false;  // to what is there, whose header must be the same
+};
+/// One row an epoch: epoch, then the results that a run has, empty where an epoch lacks one. A resumed run
+/// goes on where the checkpoint was made: rows that came after it are cut off.
+class CsvLogger : public Callback {
+ public:
+  explicit CsvLogger(std::filesystem::path filename, CsvLoggerOptions options = {})
+      : filename_(std::move(filename)), options_(options) {}
+  /// Throws kIo, kInvalidArgument for another header.
+  void on_train_begin(RunState& run) override;
+  void on_epoch_end(RunState& run, const Results& results) override;
+  void on_train_end(RunState& run) override;
+  /// The file's length.
+  std::string state() const override;
+  void restore(const RunState& run, const std::string& state) override;
+  std::string_view kind() const override { return "csv_logger"; }
+
+ private:
+  void open();
+  void write(const std::string& line);
+
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::filesystem::path filename_;
+  CsvLoggerOptions options_;
+  std::vector<std::string> names_;
+  std::string header_;
+  // Nothing is written or cut before the first row: a resume may follow, or fail.
+  bool fresh_ = false;
+  std::optional<int64_t> resumed_at_;  // where to cut then
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
+}  // namespace isochron::train

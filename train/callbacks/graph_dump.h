@@ -1,0 +1,58 @@
+// Every graph on the road from trace to plan, of every captured function of the process, as files: for
+// Graphviz and for TensorBoard (docs/export.md).
+//
+//   FOLDER/01-train_step/00-forward.dot           dot -Tsvg
+//   FOLDER/01-train_step/00-forward/events.out... tensorboard --logdir FOLDER: one run a stage
+//   FOLDER/stages.csv                             a line a stage, as `table` has them
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "isochron/graph/step/stages.h"
+
+namespace isochron::train {
+
+/// While it lives, what is traced is written. At most one at a time.
+class GraphDump {
+ public:
+  // Further ones are counted, not written.
+  static constexpr size_t kMaxTraces = 64;
+  static constexpr size_t kMaxStages = 32;  // of a trace
+
+  /// Makes the folder where it is missing. Throws kIo.
+  explicit GraphDump(std::filesystem::path folder);
+  ~GraphDump();
+  GraphDump(const GraphDump&) = delete;
+  GraphDump& operator=(const GraphDump&) = delete;
+
+  struct Stage {
+    int64_t trace = 0;
+    std::string function;
+    std::string signature;
+    std::string name;
+    size_t nodes = 0;   // with those in bodies of loops and conditionals
+    size_t bound = 0;   // variables and constants read or updated
+    size_t bytes = 0;   // of all results
+    size_t number = 0;  // in its trace, from 0
+  };
+  const std::vector<Stage>& stages() const { return stages_; }
+  size_t left_out() const { return left_out_; }
+  /// For people: nodes and bytes of each stage, a trace after the other. Columns aligned.
+  std::string table() const;
+  /// Writes stages.csv: trace, function, signature, number, stage, nodes, bound, result_bytes. Throws kIo.
+  void write_csv() const;
+
+ private:
+  void take(const graph::GraphStage& stage);
+
+  std::filesystem::path folder_;
+  std::mutex mutex_;
+  std::vector<Stage> stages_;
+  size_t left_out_ = 0;
+};
+
+}  // namespace isochron::train

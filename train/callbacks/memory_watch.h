@@ -1,0 +1,55 @@
+// Memory at declared steps of a run: what all allocators hold by tag, live objects, and the resident set by
+// owner (observe/export/memory_report.h). As a callback of Trainer::fit, or moment by moment in a loop of
+// one's own:
+//
+//   train::MemoryWatch watch({.steps = {1000, 100'000}});
+//   trainer.fit(batches, {.epochs = 10, .callbacks = {&watch}});
+//   fmt::print("{}", observe::memory_text(watch.moments()));
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "isochron/observe/export/memory_report.h"
+#include "isochron/train/callbacks/callback.h"
+
+namespace isochron::train {
+
+/// The memory of the process now. Takes 1 to 5 ms and allocates: between steps, never inside one.
+observe::MemoryMoment memory_moment(std::string name, int64_t step);
+
+struct MemoryWatchOptions {
+  /// After which steps, counted over all epochs; empty: 1,000 and each power of ten beyond.
+  std::vector<int64_t> steps = {};
+};
+
+/// Takes a moment after warm-up (the first epoch; where there is no other, its first 100 steps), at declared
+/// steps and at the end. Keeps at most kMaxMoments; further declared steps are left out, the end is not.
+class MemoryWatch : public Callback {
+ public:
+  static constexpr size_t kMaxMoments = 32;
+
+  /// Throws kInvalidArgument for steps below 1.
+  explicit MemoryWatch(MemoryWatchOptions options = {});
+  /// In order of time.
+  const std::vector<observe::MemoryMoment>& moments() const { return moments_; }
+
+  void on_train_begin(RunState& run) override;
+  void on_epoch_begin(RunState& run) override;
+  void on_save(RunState& run, SavePoint point) override;
+  void on_train_end(RunState& run) override;
+  std::string_view kind() const override { return "memory_watch"; }
+
+ private:
+  void take(std::string name, int64_t step);
+  void find_next(int64_t step);
+
+  std::vector<int64_t> steps_;  // in order; empty: powers of ten
+  std::vector<observe::MemoryMoment> moments_;
+  int64_t next_step_ = 0;  // of the next moment
+  int64_t warm_step_ = 0;  // where the end of warm-up is a step; 0: an epoch's end, or over
+  int first_epoch_ = 0;    // of this process
+};
+
+}  // namespace isochron::train

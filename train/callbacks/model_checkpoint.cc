@@ -1,0 +1,261 @@
+#include "isochron/train/callbacks/model_checkpoint.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "isochron/core/base/clock.h"
+#include "isochron/core/telemetry/event.h"
+#include "isochron/train/callbacks/checkpoint_folder.h"
+#include "isochron/train/callbacks/state_text.h"
+
+namespace isochron::train {
+namespace {
+
+ModelCheckpointOptions checked(ModelCheckpointOptions options) {
+  const auto check = [](bool good, std::string_view text) {
+    require(good, ErrorCode::kInvalidArgument, "model_checkpoint", "{}", text);
+  };
+  check(!options.filepath.filename().empty(), "filepath must name files, such as runs/cp-{epoch:04d}");
+  check(options.filepath.parent_path().string().find('{') == std::string::npos,
+        "the folder of filepath must not be a template");
+  check(options.every_epochs >= 0 && options.every_steps >= 0 && options.every_minutes >= 0 &&
+            std::isfinite(options.every_minutes),
+        "every_epochs, every_steps and every_minutes must be >= 0");
+  check(options.keep_last >= 0 && options.save_top_k >= 0, "keep_last and save_top_k must be >= 0");
+  check(!(options.save_best_only && options.save_top_k > 0),
+        "save_best_only and save_top_k exclude each other; save_top_k = 1 keeps the one best file");
+  check(!(options.keep_last > 0 && options.save_top_k > 0), "keep_last and save_top_k exclude each other");
+  check(!options.save_weights_only || !options.resume, "a run can't be resumed from weights alone");
+  return options;
+}
+
+}  // namespace
+
+ModelCheckpoint::ModelCheckpoint(ModelCheckpointOptions options)
+    : options_(checked(std::move(options))),
+      folder_(options_.filepath.has_parent_path() ? options_.filepath.parent_path() : "."),
+      best_(options_.mode) {}
+
+ModelCheckpoint::~ModelCheckpoint() = default;
+
+std::filesystem::path ModelCheckpoint::resume_from() {
+  if (!options_.resume) return {};
+  const std::optional<FoundCheckpoint> found = newest_checkpoint(folder_);
+  return found ? found->path : std::filesystem::path();
+}
+
+void ModelCheckpoint::on_train_begin(RunState& run) {
+  Results zeros;
+  for (const std::string& name : run.names) zeros.set(name, 0);
+  static_cast<void>(checkpoint_path(options_.filepath, 1, 1, 1, zeros));
+  if (options_.save_best_only || options_.save_top_k > 0) require_measured(run, options_.monitor, kind());
+  std::error_code failed;
+  std::filesystem::create_directories(folder_, failed);
+  require(!failed, ErrorCode::kIo, folder_.string(), "cannot create the folder: {}", failed.message());
+  static_cast<void>(run.savable->weights());  // throws when there is nothing to save
+  files_.clear();
+  replaced_.clear();
+  best_ = Best(options_.mode);
+  if (options_.initial_value_threshold) best_.set(*options_.initial_value_threshold);
+  next_step_ = options_.every_steps;
+  next_ns_ = now_ns() + static_cast<int64_t>(options_.every_minutes * 60e9);
+  writer_.reset();
+  temporary_ = std::make_unique<RunFolder>(folder_);  // also removes what dead runs left
+}
+
+std::filesystem::path ModelCheckpoint::path_of(const RunState& run, const Results& results) const {
+  // Within an epoch nothing of the validation is known: 0 in its place.
+  Results all;
+  for (const std::string& name : run.names) {
+    const double* value = results.find(name);
+    all.set(name, value != nullptr ? *value : 0);
+  }
+  return checkpoint_path(options_.filepath, run.epoch, run.step, run.total_steps, all);
+}
+
+bool ModelCheckpoint::due_at_epoch(RunState& run) {
+  if (options_.every_epochs == 0 || run.epoch % options_.every_epochs != 0) return false;
+  if (!options_.save_best_only && options_.save_top_k == 0) return true;
+  const double* value = run.savable->results().find(options_.monitor);
+  if (value == nullptr || std::isnan(*value)) return false;
+  if (options_.save_best_only) {
+    if (!best_.improves(*value)) return false;
+    best_.set(*value);
+  } else {
+    const auto better = std::count_if(files_.begin(), files_.end(), [&](const File& file) {
+      return file.value && !best_.improves(*value, *file.value);
+    });
+    if (better >= options_.save_top_k) return false;
+  }
+  saved_value_ = *value;
+  return true;
+}
+
+void ModelCheckpoint::on_save(RunState& run, SavePoint point) {
+  bool due = false, wait = false;
+  saved_value_.reset();
+  switch (point) {
+    case SavePoint::kStep:
+      due = (options_.every_steps > 0 && run.total_steps >= next_step_) ||
+            (options_.every_minutes > 0 && now_ns() >= next_ns_);
+      break;
+    case SavePoint::kEpoch:
+      due = due_at_epoch(run);
+      break;
+    case SavePoint::kSignal:
+      due = wait = options_.on_signal;
+      break;
+    case SavePoint::kException:
+      due = wait = options_.on_exception;
+      break;
+  }
+  if (due && run.savable->worth_saving()) save(run, wait);
+}
+
+void ModelCheckpoint::save(RunState& run, bool wait) {
+  if (options_.every_steps > 0) {
+    next_step_ = (run.total_steps / options_.every_steps + 1) * options_.every_steps;
+  }
+  next_ns_ = now_ns() + static_cast<int64_t>(options_.every_minutes * 60e9);
+  const std::filesystem::path path = path_of(run, run.savable->results());
+  std::erase_if(files_, [&](const File& file) { return file.path == path; });
+  std::erase(replaced_, path);
+  if (options_.keep_last == 0 && options_.save_top_k == 0) files_.clear();  // all stay, so none need be known
+  files_.push_back({path, saved_value_});
+  const NamedVariables& variables =
+      options_.save_weights_only ? run.savable->weights() : run.savable->variables();
+  // The state in the document has the files to be removed too: should the process die before it removes them,
+  // the next one does.
+  std::string document = run.savable->document(options_.save_weights_only);
+  if (!options_.save_weights_only) run.savable->blobs(blobs_);
+  take_replaced();
+  if (options_.asynchronous) {
+    if (!writer_) {
+      writer_ = std::make_unique<CheckpointWriter>(variables, temporary_->path(), [&](NamedBlobs& blobs) {
+        if (!options_.save_weights_only) run.savable->blobs(blobs);
+      });
+    }
+    writer_->save({path, std::move(document), replaced_}, blobs_);
+    if (wait) writer_->flush();
+    return;
+  }
+  const int64_t began_ns = now_ns();
+  save_checkpoint(path, variables, document, blobs_, temporary_->path());
+  remove_replaced();
+  const int64_t took_ns = now_ns() - began_ns;
+  ++stats_.saved;
+  stats_.stall_ns += took_ns;
+  stats_.write_ns += took_ns;
+  stats_.longest_stall_ns = std::max(stats_.longest_stall_ns, took_ns);
+  emit({EventKind::kCheckpoint, path.filename().string(), "written", 0, took_ns});
+}
+
+void ModelCheckpoint::remove_replaced() {
+  for (const std::filesystem::path& old : replaced_) {
+    std::error_code ignored;
+    std::filesystem::remove(old, ignored);
+  }
+  replaced_.clear();
+}
+
+void ModelCheckpoint::take_replaced() {
+  std::erase_if(replaced_, [](const std::filesystem::path& path) {
+    std::error_code ignored;
+    return !std::filesystem::exists(path, ignored);
+  });
+  const auto take = [&](std::vector<File>::iterator file) {
+    replaced_.push_back(file->path);
+    files_.erase(file);
+  };
+  while (options_.keep_last > 0 && files_.size() > static_cast<size_t>(options_.keep_last)) {
+    take(files_.begin());
+  }
+  const auto judged = [](const File& file) { return file.value.has_value(); };
+  while (options_.save_top_k > 0 &&
+         std::count_if(files_.begin(), files_.end(), judged) > options_.save_top_k) {
+    const auto worst = std::min_element(files_.begin(), files_.end(), [&](const File& a, const File& b) {
+      if (!a.value || !b.value) return a.value.has_value() && !b.value.has_value();
+      return best_.improves(*b.value, *a.value);
+    });
+    take(worst);
+  }
+}
+
+void ModelCheckpoint::flush() {
+  if (writer_) writer_->flush();
+}
+
+void ModelCheckpoint::on_train_end(RunState&) {
+  flush();
+  take_replaced();
+  remove_replaced();
+}
+
+CheckpointWriterStats ModelCheckpoint::stats() const { return writer_ ? writer_->stats() : stats_; }
+
+std::vector<std::filesystem::path> ModelCheckpoint::files() const {
+  std::vector<std::filesystem::path> result;
+  for (const File& file : files_) result.push_back(file.path);
+  return result;
+}
+
+std::string ModelCheckpoint::state() const {
+  StateText text;
+  text.add(best_.value()).add(next_step_).add(files_.size()).add(replaced_.size());
+  for (const File& file : files_) text.add(file.value);
+  // Names may hold blanks, so each has a line.
+  std::string result = text.str();
+  const auto add_name = [&result](const std::filesystem::path& path) {
+    result += '\n';
+    result += path.filename().string();
+  };
+  for (const File& file : files_) add_name(file.path);
+  for (const std::filesystem::path& path : replaced_) add_name(path);
+  return result;
+}
+
+void ModelCheckpoint::restore(const RunState& run, const std::string& state) {
+  const size_t line = std::min(state.find('\n'), state.size());
+  StateReader reader(std::string_view(state).substr(0, line), kind());
+  if (const std::optional<double> best = reader.optional()) best_.set(*best);
+  const int64_t next = reader.whole(), kept = reader.whole(), replaced = reader.whole();
+  std::vector<std::filesystem::path> paths;
+  for (size_t at = line; at < state.size();) {
+    const size_t end = std::min(state.find('\n', at + 1), state.size());
+    paths.push_back(folder_ / std::filesystem::path(state.substr(at + 1, end - at - 1)).filename());
+    at = end;
+  }
+  require(kept >= 0 && replaced >= 0 && kept + replaced == std::ssize(paths), ErrorCode::kBadFormat, kind(),
+          "the state announces {} and {} files and names {}", kept, replaced, paths.size());
+  for (int64_t i = 0; i < kept; ++i) {
+    const std::optional<double> value = reader.optional();
+    std::error_code ignored;
+    const std::filesystem::path& path = paths[static_cast<size_t>(i)];
+    if (std::filesystem::exists(path, ignored)) files_.push_back({path, value});
+  }
+  replaced_.assign(paths.begin() + kept, paths.end());
+  reader.end();
+  if (options_.every_steps > 0) {
+    next_step_ = (run.total_steps / options_.every_steps + 1) * options_.every_steps;
+    // Where another callback's save was resumed from, its own of the same step may be due.
+    if (next == run.total_steps && next % options_.every_steps == 0) next_step_ = next;
+  }
+}
+
+BackupAndRestore::BackupAndRestore(std::filesystem::path backup_dir, BackupAndRestoreOptions options)
+    : ModelCheckpoint({.filepath = backup_dir / "backup",
+                       .every_epochs = options.save_freq > 0 ? 0 : 1,
+                       .every_steps = options.save_freq,
+                       .resume = true}),
+      delete_(options.delete_checkpoint) {}
+
+void BackupAndRestore::on_train_end(RunState& run) {
+  ModelCheckpoint::on_train_end(run);
+  if (!delete_ || run.interrupted) return;
+  for (const std::filesystem::path& file : files()) {
+    std::error_code ignored;
+    std::filesystem::remove(file, ignored);
+  }
+}
+
+}  // namespace isochron::train

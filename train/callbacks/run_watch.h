@@ -1,0 +1,62 @@
+// What a run says of itself while it goes on: a file that `isochron watch` shows, and an alarm when its steps
+// begin to take longer.
+//
+// FOLDER/live.json, one object, replaced every `interval_seconds` and at the end:
+//   format       "isochron live 1"
+//   title, process (its id), finished, stop_reason
+//   epoch, epochs, step, steps_per_epoch (0: not known), total_steps
+//   recorded_steps, seconds    since warm-up, as everything below
+//   results      {name: number}
+//   p50_ns, p99_ns
+//   data_wait_share, rss_bytes, rss_first_bytes, spikes
+//   medians_ns   [at most 64 numbers], over the run
+//   alarm        text, empty while there is none
+// FOLDER/drift.json: at the alarm, the run's record (observe/export/run_record.h).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "isochron/observe/diagnose/drift_alarm.h"
+#include "isochron/train/callbacks/callback.h"
+
+namespace isochron::train {
+
+struct RunWatchOptions {
+  std::filesystem::path folder = {};  // empty: no files, only the alarm
+  std::string title = "run";
+  double interval_seconds = 1;
+  observe::DriftAlarmOptions alarm = {};
+};
+
+/// Files are written in some 0.1 ms and not waited for; an alarm is an event kNotice as well, and so is the
+/// first time that live.json can't be written.
+class RunWatch : public Callback {
+ public:
+  /// `recorder`, that of the fit, must outlive the callback.
+  explicit RunWatch(const observe::Recorder& recorder, RunWatchOptions options = {});
+  void on_batch_end(RunState& run, const Results& results) override;
+  void on_epoch_end(RunState& run, const Results& results) override;
+  void on_train_end(RunState& run) override;
+  std::string_view kind() const override { return "run_watch"; }
+  /// What the alarm said; empty while there was none.
+  const std::string& alarm() const { return alarm_text_; }
+
+ private:
+  void look(const RunState& run, const Results& results);
+  void raise(const observe::RunReport& report);
+  void write(const RunState& run, bool finished);
+
+  const observe::Recorder& recorder_;
+  RunWatchOptions options_;
+  observe::DriftAlarm alarm_;
+  std::string alarm_text_;
+  bool rehearsed_ = false;
+  uint32_t epochs_ended_ = 0;
+  Results results_;           // the newest that were told
+  bool not_written_ = false;  // live.json, and the user knows
+  int64_t next_write_ns_ = 0;
+};
+
+}  // namespace isochron::train

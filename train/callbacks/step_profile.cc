@@ -1,0 +1,256 @@
+#include "isochron/train/callbacks/step_profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <unordered_map>
+
+#include "isochron/core/base/clock.h"
+#include "isochron/graph/capture/apply.h"
+#include "isochron/graph/capture/capture.h"
+#include "isochron/graph/ir/graph.h"
+#include "isochron/memory/allocators/buffer.h"
+#include "isochron/memory/cuda/gpu.h"
+#include "isochron/observe/diagnose/report.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/matmul/matmul.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/shape_ops.h"
+
+namespace isochron::train {
+namespace {
+
+constexpr int kLeastTrials = 15, kMostTrials = 2000;
+constexpr int64_t kTrialsNs = 100'000'000;  // of short calls as many as fit
+constexpr int kLeastRounds = 5;
+
+/// The shortest time of a call of `function`.
+template <typename Function>
+double shortest_ns(Function& function, const Tensor& a, const Tensor& b, Device device) {
+  const std::shared_ptr<cuda::Gpu> gpu = device.is_cpu() ? nullptr : cuda::gpu(device);
+  int64_t best = INT64_MAX;
+  function(a, b);
+  const int64_t begin = now_ns();
+  for (int i = 0; i < kLeastTrials || (i < kMostTrials && now_ns() - begin < kTrialsNs); ++i) {
+    const int64_t start = now_ns();
+    function(a, b);
+    if (gpu) gpu->synchronize();
+    best = std::min(best, now_ns() - start);
+  }
+  return static_cast<double>(best);
+}
+
+/// FLOP/ns of a product of square matrices.
+double product_rate(int64_t side, DType dtype, Device device) {
+  CaptureOptions options;
+  options.plan.device = device;
+  const Tensor square = to_device(full({side, side}, 0.5, dtype), device);
+  auto product = capture([](const Tensor& a, const Tensor& b) { return matmul(a, b); }, options);
+  return 2.0 * static_cast<double>(side * side * side) / shortest_ns(product, square, square, device);
+}
+
+double median(std::vector<int64_t>& times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return static_cast<double>(*middle);
+}
+
+/// What a node's kernel is held against.
+struct Kind {
+  bool elements = false;  // element functions and reductions: the bandwidth alone
+  bool half = false;      // products of 16-bit operands
+};
+
+Kind kind_of(const graph::Node& node) {
+  Kind kind;
+  kind.elements = node.op->fusion != graph::FusionClass::kOpaque || node.attributes.has("program");
+  if (node.op->precision.rule != graph::PrecisionRule::kLow) return kind;
+  kind.half = std::ranges::any_of(
+      node.inputs, [](const graph::Value* input) { return input != nullptr && is_half(input->spec.dtype); });
+  return kind;
+}
+
+/// The dtype of the graph's half products; kF32 where it has none.
+DType half_dtype(const graph::Graph& graph) {
+  for (const auto& node : graph.nodes()) {
+    if (!kind_of(*node).half) continue;
+    for (const graph::Value* input : node->inputs) {
+      if (input != nullptr && is_half(input->spec.dtype)) return input->spec.dtype;
+    }
+  }
+  return DType::kF32;
+}
+
+/// The content of all that a graph reads and updates by reference, which the destructor puts back.
+class KeptState {
+ public:
+  explicit KeptState(const graph::Graph& graph) {
+    for (const graph::Value* value : graph.bound()) {
+      if (value->constant() || value->spec.size_bytes() == 0) continue;
+      Part part{value->bound.storage(), value->bound.impl()->offset_bytes, value->spec.size_bytes(), {}};
+      part.content = allocate_buffer(part.bytes, "kept for a profile");
+      part.storage->read(part.offset, part.content->data(), part.bytes);
+      parts_.push_back(std::move(part));
+    }
+  }
+  ~KeptState() {
+    for (const Part& part : parts_) part.storage->write(part.offset, part.content->data(), part.bytes);
+  }
+  KeptState(const KeptState&) = delete;
+  KeptState& operator=(const KeptState&) = delete;
+
+ private:
+  struct Part {
+    Ref<Storage> storage;
+    size_t offset;
+    size_t bytes;
+    Ref<Storage> content;
+  };
+  std::vector<Part> parts_;
+};
+
+struct OpTotal {
+  double ns = 0;
+  double limit_ns = 0;
+  int count = 0;
+};
+
+std::string totals_text(const StepProfile& profile) {
+  std::map<std::string, OpTotal> totals;
+  for (const ProfiledKernel& kernel : profile.kernels) {
+    OpTotal& total = totals[kernel.op.empty() ? "copy" : kernel.op];
+    total.ns += kernel.ns;
+    total.limit_ns += kernel.limit_ns;
+    ++total.count;
+  }
+  std::vector<std::pair<std::string, OpTotal>> sorted(totals.begin(), totals.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return a.second.ns - a.second.limit_ns > b.second.ns - b.second.limit_ns;
+  });
+  const double all = std::max(profile.ns(), 1.0);
+  std::string text = fmt::format("  {:>10} {:>6} {:>10} {:>10} {:>9}  {}\n", "time", "share", "limit", "loss",
+                                 "kernels", "by op");
+  for (const auto& [op, total] : sorted) {
+    text += fmt::format("  {:>10} {:5.1f}% {:>10} {:>10} {:>9}  {}\n", observe::duration_text(total.ns),
+                        100 * total.ns / all, observe::duration_text(total.limit_ns),
+                        observe::duration_text(total.ns - total.limit_ns), total.count, op);
+  }
+  return text;
+}
+
+}  // namespace
+
+MachineLimits measure_limits(size_t working_set_bytes, Device device, DType half) {
+  const int64_t side = device.is_cpu() ? 768 : 4096;
+  const int64_t least_elems = int64_t{1} << (device.is_cpu() ? 10 : 26);
+  MachineLimits limits;
+  // The shorter product is the one that other programs interrupt less often.
+  const auto fastest = [device](std::initializer_list<int64_t> sides, DType dtype) {
+    double best = 0;
+    for (const int64_t one : sides) best = std::max(best, product_rate(one, dtype, device));
+    return best;
+  };
+  limits.flops_per_ns = fastest({2 * side / 3, side}, DType::kF32);
+  // Units for 16 bits are fast enough for packing to show in a product of that size.
+  if (is_half(half)) limits.half_flops_per_ns = fastest({2 * side / 3, side, 2 * side}, half);
+  const int64_t elems = std::max(least_elems, static_cast<int64_t>(working_set_bytes / (3 * sizeof(float))));
+  const auto sum_ns = [device](int64_t count) {
+    CaptureOptions options;
+    options.plan.device = device;
+    const Tensor a = to_device(full({count}, 0.5), device), b = to_device(full({count}, 0.25), device);
+    auto sum = capture([](const Tensor& x, const Tensor& y) { return x + y; }, options);
+    return shortest_ns(sum, a, b, device);
+  };
+  // What a call costs by itself is no matter of the bandwidth, and more than a small sum.
+  const double all_ns = sum_ns(elems), call_ns = sum_ns(1);
+  limits.bytes_per_ns =
+      static_cast<double>(3 * elems) * sizeof(float) / std::max(all_ns - call_ns, all_ns / 4);
+  return limits;
+}
+
+double StepProfile::ns() const {
+  double total = 0;
+  for (const ProfiledKernel& kernel : kernels) total += kernel.ns;
+  return total;
+}
+
+double StepProfile::limit_ns() const {
+  double total = 0;
+  for (const ProfiledKernel& kernel : kernels) total += kernel.limit_ns;
+  return total;
+}
+
+double StepProfile::share() const { return limit_ns() / std::max(ns(), 1.0); }
+
+std::string StepProfile::text(size_t most) const {
+  std::string text = fmt::format("  limits: {:.0f} GFLOP/s (f32 matrix product)", limits.flops_per_ns);
+  if (limits.half_flops_per_ns > 0)
+    text += fmt::format(", {:.0f} GFLOP/s (16-bit matrix product)", limits.half_flops_per_ns);
+  text += fmt::format(", {:.1f} GB/s over a working set of {}\n", limits.bytes_per_ns,
+                      observe::bytes_text(static_cast<double>(working_set_bytes)));
+  text += fmt::format("  {:>10} {:>6} {:>10} {:>10} {:>9} {:>8}  {}\n", "time", "share", "limit", "loss",
+                      "GFLOP/s", "GB/s", "kernel");
+  const double total = std::max(ns(), 1.0);
+  for (size_t i = 0; i < std::min(most, kernels.size()); ++i) {
+    const ProfiledKernel& kernel = kernels[i];
+    text += fmt::format("  {:>10} {:5.1f}% {:>10} {:>10} {:>9.1f} {:>8.1f}  {} {}{}\n",
+                        observe::duration_text(kernel.ns), 100 * kernel.ns / total,
+                        observe::duration_text(kernel.limit_ns), observe::duration_text(kernel.loss_ns()),
+                        kernel.flops / std::max(kernel.ns, 1.0), kernel.bytes / std::max(kernel.ns, 1.0),
+                        kernel.name, kernel.shapes, kernel.half ? " in 16 bits" : "");
+  }
+  if (most < kernels.size())
+    text += fmt::format("  and {} further kernels, which lose less\n", kernels.size() - most);
+  text += "\n";
+  text += totals_text(*this);
+  text += fmt::format("  {:>10}        {:>10}  all kernels: the limits account for {:.2f} of the time\n",
+                      observe::duration_text(ns()), observe::duration_text(limit_ns()), share());
+  return text;
+}
+
+StepProfile profile(CapturedFunction& step, const ProfileOptions& options) {
+  require(options.rounds >= 1, ErrorCode::kInvalidArgument, "profile", "rounds must be >= 1, got {}",
+          options.rounds);
+  require(graph::Capture::current() == nullptr, ErrorCode::kCaptureViolation, "profile",
+          "a capture is in progress; profile the step between its calls");
+  graph::Plan& plan = step.plan();
+  const graph::Graph& graph = step.graph();
+  StepProfile result;
+  result.working_set_bytes = plan.arena_bytes() + plan.report().bound_bytes;
+  result.limits = measure_limits(result.working_set_bytes, plan.report().device, half_dtype(graph));
+  const size_t count = plan.instruction_count();
+  std::vector<std::vector<int64_t>> times(count);
+  std::vector<int64_t> round(count);
+  {
+    const KeptState kept(graph);
+    const int64_t end = now_ns() + static_cast<int64_t>(options.seconds * 1e9);
+    for (int i = 0; i < options.rounds && (i < kLeastRounds || now_ns() < end); ++i) {
+      std::fill(round.begin(), round.end(), 0);
+      plan.run_profiled(round);
+      for (size_t k = 0; k < count; ++k) times[k].push_back(round[k]);
+    }
+  }
+  std::unordered_map<std::string_view, Kind> kinds;
+  std::vector<std::string> names;
+  names.reserve(graph.nodes().size());
+  for (const auto& node : graph.nodes()) kinds.emplace(names.emplace_back(node->name()), kind_of(*node));
+  for (size_t k = 0; k < count; ++k) {
+    const graph::Instruction& instruction = plan.instruction(k);
+    const auto found = kinds.find(instruction.name);
+    const Kind kind = found == kinds.end() ? Kind() : found->second;
+    const double rate = kind.half ? result.limits.half_flops_per_ns : result.limits.flops_per_ns;
+    const double limit =
+        (kind.elements ? 0 : instruction.flops / rate) + instruction.bytes / result.limits.bytes_per_ns;
+    result.kernels.push_back({instruction.name, instruction.op, instruction.shapes, median(times[k]), limit,
+                              instruction.flops, instruction.bytes, kind.half});
+  }
+  std::stable_sort(result.kernels.begin(), result.kernels.end(),
+                   [](const auto& a, const auto& b) { return a.loss_ns() > b.loss_ns(); });
+  return result;
+}
+
+}  // namespace isochron::train

@@ -1,0 +1,68 @@
+// TensorBoard: a training's losses and metrics, histograms of its weights, gradients and step times, the
+// graph of its step and the memory that it takes, in event files that TensorBoard reads (docs/export.md).
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "isochron/observe/record/event_file.h"
+#include "isochron/optim/optimizer.h"
+#include "isochron/train/callbacks/callback.h"
+
+namespace isochron::train {
+
+struct TensorBoardOptions {
+  /// Also every so many steps, at the next on_batch_end, as "batch_..."; 0: only at the end of epochs.
+  int64_t update_freq = 0;
+  /// Whose learning rate is written too, and, where it keeps them (StepOptions::keep_gradients), histograms
+  /// of gradients. Must outlive the callback.
+  const optim::Optimizer* optimizer = nullptr;
+  /// Epochs between histograms: of the step's times, and of the weights where the trainer knows them
+  /// (BatchFunctions::weights). 0: none.
+  int histogram_freq = 0;
+  /// The graph of the train step as planned, once, and how many bytes of its arena are live at each of its
+  /// kernels.
+  bool write_graph = true;
+  /// Memory in use, reserved and resident, and by tag, at the end of epochs.
+  bool write_memory = true;
+};
+
+/// Scalars in Keras's places and under its names: LOG_DIR/train and LOG_DIR/validation, "epoch_loss",
+/// "batch_loss". All by the steps done, so that a resumed run, which writes new files, can tell TensorBoard
+/// from which step on to forget the older ones. LOG_DIR/step_memory is one step's memory by its kernels.
+class TensorBoard : public Callback {
+ public:
+  // What an epoch writes at most.
+  static constexpr size_t kMaxHistograms = 256;  // of weights, and as many of gradients
+  static constexpr size_t kMaxTags = 16;         // of memory, largest first
+  static constexpr size_t kMaxMemoryPoints = 4096;
+
+  /// Throws kInvalidArgument for a negative histogram_freq.
+  explicit TensorBoard(std::filesystem::path log_dir, TensorBoardOptions options = {});
+  void on_batch_end(RunState& run, const Results& results) override;
+  void on_epoch_end(RunState& run, const Results& results) override;
+  /// Throws kIo where the files can't be written.
+  void on_train_end(RunState& run) override;
+  /// The step from which on "batch_..." is due.
+  std::string state() const override;
+  void restore(const RunState& run, const std::string& state) override;
+  std::string_view kind() const override { return "tensor_board"; }
+
+ private:
+  observe::EventFile& file(std::unique_ptr<observe::EventFile>& slot, const char* folder) const;
+  observe::EventFile& train_file(const RunState& run);
+  void write_graph(const RunState& run);
+  void write_histograms(const RunState& run);
+  void write_memory(const RunState& run);
+
+  std::filesystem::path log_dir_;
+  TensorBoardOptions options_;
+  std::unique_ptr<observe::EventFile> train_, validation_;  // made when there is something to write
+  int64_t next_batch_ = 0;
+  std::optional<int64_t> resumed_at_;  // steps done then
+};
+
+}  // namespace isochron::train

@@ -1,0 +1,78 @@
+// A checkpoint: one safetensors file with every variable of a run as a tensor, blobs (bytes of any kind and
+// size, such as a dataset's state) as u8 tensors, and as text in its `__metadata__` the document (what else
+// there is: see Trainer::fit) and a CRC-32C of the document and of each tensor. Any reader of safetensors
+// finds the model's weights in it, under the names that nn::save_weights gives them.
+//
+// For a loop written by hand:
+//   train::save_checkpoint("step.safetensors", variables, "step 1200");
+//   const train::Checkpoint checkpoint("step.safetensors");
+//   checkpoint.restore(variables);
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "isochron/nn/module/module.h"
+#include "isochron/nn/weights/safetensors.h"
+#include "isochron/optim/optimizer.h"
+
+namespace isochron::train {
+
+using NamedVariables = nn::Module::NamedVariables;
+/// Any bytes, each under a name; in the file the tensor "isochron.blob/NAME".
+using NamedBlobs = std::map<std::string, std::string>;
+
+/// The parameters and buffers of `model` built so far, each once, under their paths.
+NamedVariables weights_of(nn::Module& model);
+/// The slots and states that `optimizer` has made so far, below "optimizer/"; names that occur twice get a
+/// number.
+NamedVariables slots_of(const optim::Optimizer& optimizer);
+
+/// Writes the present content of `variables`, complete or not at all, one in memory at a time.
+/// `temporary_folder`: where the file lies until it is whole, see write_file_atomically. Throws kIo, and
+/// kInvalidArgument for names that occur twice or text that isn't UTF-8.
+void save_checkpoint(const std::filesystem::path& path, const NamedVariables& variables,
+                     const std::string& document, const NamedBlobs& blobs = {},
+                     const std::filesystem::path& temporary_folder = {});
+/// The same for bytes elsewhere: `contents[i]` in place of variables[i]'s own.
+void save_checkpoint(const std::filesystem::path& path, const NamedVariables& variables,
+                     std::span<const std::byte* const> contents, const std::string& document,
+                     const NamedBlobs& blobs, const std::filesystem::path& temporary_folder);
+
+/// Throws kInvalidArgument for names that no checkpoint can hold: that occur twice, or aren't UTF-8.
+void check_names(const NamedVariables& variables);
+
+/// A checkpoint open for reading.
+class Checkpoint {
+ public:
+  /// Reads the header and compares the document's checksum. Throws as nn::SafetensorsFile, kBadFormat for a
+  /// safetensors file that is no checkpoint, and kUnsupported for one of another version.
+  explicit Checkpoint(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const { return path_; }
+  const std::string& document() const { return document_; }
+  /// The bytes saved under that name. Throws as `verify`, and kOutOfRange when there are none.
+  std::string blob(const std::string& name) const;
+  /// Reads every tensor and compares its checksum. Throws kIo, kBadFormat naming the tensor.
+  void verify() const;
+  /// Fills each variable with the tensor of its name. Either all or, on any error, none: all tensors are read
+  /// before the first variable changes. Captured steps see the new content. Throws as `verify`; kOutOfRange
+  /// or, where shapes or dtypes differ, kShapeMismatch, listing all that is missing, unexpected and
+  /// mismatched.
+  void restore(const NamedVariables& variables) const;
+  /// What `restore` would assign, in the order of `variables`. Throws as `restore`.
+  std::vector<Tensor> read(const NamedVariables& variables) const;
+
+ private:
+  Tensor read(const std::string& name) const;
+
+  std::filesystem::path path_;
+  nn::SafetensorsFile file_;
+  std::string document_;
+  std::map<std::string, uint32_t, std::less<>> checksums_;
+};
+
+}  // namespace isochron::train

@@ -1,0 +1,76 @@
+// FiniteWatch: which variables of a run are finite, and what no longer is.
+// FiniteSnapshot: the last state of a run that was known to hold only finite numbers, kept in memory, so that
+// where a NaN came from can be found by going back and running the steps since then once more, every result
+// looked through.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "isochron/core/base/clock.h"
+#include "isochron/train/checkpoints/checkpoint.h"
+
+namespace isochron::train {
+
+/// Watches the variables that held only finite numbers at the construction. Costs a read of all of them, then
+/// and at every look.
+class FiniteWatch {
+ public:
+  /// `variables` must outlive it. Where one is called ".../loss_scale", those called ".../gradient_sum" may
+  /// overflow.
+  explicit FiniteWatch(const NamedVariables& variables);
+  /// What became NaN or infinite, as text for people; empty when nothing did.
+  std::string look() const;
+
+ private:
+  const NamedVariables& variables_;
+  std::vector<char> watched_;
+};
+
+/// Contents of variables, in memory held since the construction, and the default generator's state.
+class KeptVariables {
+ public:
+  /// Throws kOutOfMemory.
+  explicit KeptVariables(const NamedVariables& variables);
+  void keep();
+  void restore() const;
+  size_t size_bytes() const { return memory_->size_bytes(); }
+
+ private:
+  std::vector<Variable> variables_;
+  std::vector<size_t> offsets_;
+  Ref<Storage> memory_;
+  Tensor random_;  // i64(2)
+};
+
+/// Keeping costs one pass that looks for numbers that aren't finite and one that copies; `due` spaces it so
+/// that this takes at most 1/kSpacing of the time.
+class FiniteSnapshot {
+ public:
+  static constexpr int64_t kSpacing = 200;
+
+  /// `watch` is of the same variables and must outlive it. `clock`: monotonic ns.
+  FiniteSnapshot(const NamedVariables& variables, const FiniteWatch& watch, int64_t (*clock)() = now_ns);
+
+  /// Whether another look is worth its cost now.
+  bool due() const;
+  /// As FiniteWatch::look; when nothing became so, all is kept. `data` gives Dataset::state(), empty before
+  /// the first batch.
+  std::string look(int64_t total_steps, const std::function<std::string()>& data);
+  bool kept() const { return kept_; }
+  int64_t total_steps() const { return total_steps_; }
+  const std::string& data() const { return data_; }
+  void restore() const { content_.restore(); }
+
+ private:
+  const FiniteWatch& watch_;
+  int64_t (*clock_)();
+  KeptVariables content_;
+  bool kept_ = false;
+  int64_t total_steps_ = 0;
+  std::string data_;
+  int64_t due_ns_ = 0;
+};
+
+}  // namespace isochron::train

@@ -1,0 +1,63 @@
+#include "isochron/train/loop/batch_functions.h"
+
+#include <algorithm>
+
+#include "isochron/core/base/error.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/indexing/indexing.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/shape/creation.h"
+
+namespace isochron::train {
+namespace {
+
+double rows_of(const data::Element& batch) {
+  return static_cast<double>(batch[0].rank() > 0 ? std::max<int64_t>(batch[0].extent(0), 1) : 1);
+}
+
+/// The weights of a batch's samples, (N) of `dtype`; undefined when all count alike.
+Tensor weights_of_samples(const data::Element& batch, const SampleWeighting& weighting, DType dtype) {
+  Tensor weights;
+  if (weighting.from_batch) {
+    require(batch.size() >= 3, ErrorCode::kInvalidArgument, "train",
+            "a batch must hold inputs, targets and sample weights, got {}", batch.str());
+    weights = cast(batch[2], dtype);
+  }
+  if (weighting.class_weights.empty()) return weights;
+  const Tensor& target = batch[1];
+  const auto classes = static_cast<int64_t>(weighting.class_weights.size());
+  const bool distribution = target.rank() == 2 && target.extent(1) == classes && is_floating(target.dtype());
+  require(distribution || (target.rank() == 1 && !is_floating(target.dtype())), ErrorCode::kShapeMismatch,
+          "train", "{} class weights need whole-number labels (N) or distributions (N, {}), got {}", classes,
+          classes, target.spec().str());
+  const Tensor table = constant(from_vector({classes}, weighting.class_weights, dtype));
+  const Tensor by_class = gather(table, distribution ? argmax(target, 1) : cast(target, DType::kI64));
+  return weights.defined() ? weights * by_class : by_class;
+}
+
+}  // namespace
+
+BatchFunctions supervised(nn::Module& model, Loss loss, optim::Optimizer& optimizer,
+                          std::vector<NamedMetric> metrics, SampleWeighting weighting) {
+  const auto forward = [&model, loss, metrics, weighting](const data::Element& batch) {
+    require(batch.size() >= 2, ErrorCode::kInvalidArgument, "train",
+            "a batch must hold inputs and targets, got {}", batch.str());
+    const Tensor prediction = model(batch[0]);
+    for (const NamedMetric& entry : metrics) entry.update(prediction, batch[1]);
+    return loss(prediction, batch[1], weights_of_samples(batch, weighting, prediction.dtype()));
+  };
+  return {.train =
+              [forward, &model, &optimizer](const data::Element& batch) {
+                const Tensor value = forward(batch);
+                optimizer.minimize(value, model.parameters(), rows_of(batch));
+                return value;
+              },
+          .evaluate = forward,
+          .predict = [&model](const data::Element& batch) { return model(batch[0]); },
+          .metrics = std::move(metrics),
+          .optimizer = &optimizer,
+          .weights = [&model] { return weights_of(model); },
+          .slots = [&optimizer] { return slots_of(optimizer); }};
+}
+
+}  // namespace isochron::train

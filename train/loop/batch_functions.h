@@ -1,0 +1,107 @@
+// What a Trainer does with one batch, as functions that are called only to be captured: once for each
+// signature of the data, inside one step with the bookkeeping of loss and metrics.
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "isochron/core/base/error.h"
+#include "isochron/data/element/element.h"
+#include "isochron/graph/passes/precision.h"
+#include "isochron/nn/losses/losses.h"
+#include "isochron/nn/losses/metrics.h"
+#include "isochron/nn/module/module.h"
+#include "isochron/optim/optimizer.h"
+#include "isochron/train/checkpoints/checkpoint.h"
+
+namespace isochron::train {
+
+/// One metric of a run. `metric` says what to compare; metrics that a step of one's own updates need no
+/// `update`.
+struct NamedMetric {
+  std::string name;
+  std::shared_ptr<nn::Metric> metric;
+  std::function<void(const Tensor& prediction, const Tensor& target)> update = {};
+};
+/// `metric("accuracy", nn::SparseCategoricalAccuracy())`.
+template <std::derived_from<nn::Metric> M>
+NamedMetric metric(std::string name, M values) {
+  auto shared = std::make_shared<M>(std::move(values));
+  return {std::move(name), shared,
+          [shared](const Tensor& prediction, const Tensor& target) { shared->update(prediction, target); }};
+}
+
+/// A loss of the mean over a batch: a function of this project (`nn::mean_squared_error`) or any callable of
+/// (prediction, target) or, to take sample weights, (prediction, target, weights (N)).
+class Loss {
+ public:
+  template <typename Options>
+  Loss(Tensor (*function)(const Tensor&, const Tensor&, const Options&))
+      : function_([function](const Tensor& prediction, const Tensor& target, const Tensor& weights) {
+          return function(prediction, target, {.sample_weights = weights});
+        }) {}
+  template <typename F>
+  requires std::is_invocable_r_v<Tensor, F, const Tensor&, const Tensor&, const Tensor&> Loss(F function)
+      : function_(std::move(function)) {}
+  template <typename F>
+  requires(std::is_invocable_r_v<Tensor, F, const Tensor&, const Tensor&> &&
+           !std::is_invocable_v<F, const Tensor&, const Tensor&, const Tensor&>) Loss(F function)
+      : function_([function = std::move(function)](const Tensor& prediction, const Tensor& target,
+                                                   const Tensor& weights) {
+          require(!weights.defined(), ErrorCode::kUnsupported, "train",
+                  "this loss takes no sample weights; give it a third argument for them");
+          return function(prediction, target);
+        }) {}
+  /// `weights`: (N), undefined for none.
+  Tensor operator()(const Tensor& prediction, const Tensor& target, const Tensor& weights = {}) const {
+    return function_(prediction, target, weights);
+  }
+
+ private:
+  std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)> function_;
+};
+
+using BatchFunction = std::function<Tensor(const data::Element& batch)>;
+
+/// An empty function makes the calls that need it throw kUnsupported.
+struct BatchFunctions {
+  /// Forward, backward and update, with the metrics updated; gives the batch's mean loss, one floating
+  /// number.
+  BatchFunction train = {};
+  /// The same without backward and update; traced with nn::training() false.
+  BatchFunction evaluate = {};
+  /// Gives (N, ...) for N rows; traced with nn::training() false.
+  BatchFunction predict = {};
+  std::vector<NamedMetric> metrics = {};
+  /// What `train` updates with, where it accumulates micro-batches: the last group of an epoch is then
+  /// updated with whatever it holds, and steps that update are told apart from those that only sum. Where it
+  /// scales the loss, results have its "loss_scale" and, of the whole run, its "skipped_steps".
+  optim::Optimizer* optimizer = nullptr;
+  /// What all three are captured in.
+  Precision precision = Precision::kF32;
+  /// Where they run. Parameters that layers build at their first call are built there; those that are built
+  /// already, and variables of one's own, must be moved (Variable::move_to).
+  Device device = {};
+  /// For checkpoints, as weights_of and slots_of give them: the model's variables, and what else training
+  /// changes. Asked when everything is planned. Without `weights` nothing can be saved.
+  std::function<NamedVariables()> weights = {};
+  std::function<NamedVariables()> slots = {};
+};
+
+/// How much each sample of a batch counts in the loss, in training and in evaluation, by Keras's definition:
+/// the sum of the weighted losses is divided by the number of samples. Metrics aren't weighted.
+struct SampleWeighting {
+  bool from_batch = false;  // element 2 of a batch holds the weights, (N)
+  /// A factor for each class, by the label, or by the largest number of a target distribution; empty: none.
+  std::vector<double> class_weights = {};
+};
+
+/// The usual: element 0 of a batch goes through `model`, element 1 is the target. All three must outlive the
+/// result.
+BatchFunctions supervised(nn::Module& model, Loss loss, optim::Optimizer& optimizer,
+                          std::vector<NamedMetric> metrics = {}, SampleWeighting weighting = {});
+
+}  // namespace isochron::train

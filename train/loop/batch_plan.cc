@@ -1,0 +1,87 @@
+#include "isochron/train/loop/batch_plan.h"
+
+#include <fmt/ranges.h>
+
+#include <array>
+
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/shape_ops.h"
+
+namespace isochron::train {
+
+LossTally::LossTally()
+    : batches_(zeros({}, DType::kI64), "batches", false),
+      first_not_finite_(zeros({}, DType::kI64), "first_not_finite", false) {}
+
+void LossTally::update(const Tensor& loss, int64_t rows) {
+  require(loss.elems() == 1, ErrorCode::kShapeMismatch, "train",
+          "the loss of a batch must be one number, got {}; take its mean", loss.spec().str());
+  require(is_floating(loss.dtype()), ErrorCode::kDtypeMismatch, "train", "the loss must be floating, got {}",
+          loss.spec().str());
+  const Tensor value = reshape(loss, Dims{1});
+  mean_.update(value, constant(full({1}, static_cast<double>(rows), loss.dtype())));
+  const Tensor batch = batches_.tensor() + scalar(1, DType::kI64);
+  const Tensor first = first_not_finite_.tensor();
+  const Tensor now =
+      logical_and(logical_not(is_finite(reshape(loss, Dims{}))), equal(first, scalar(0, DType::kI64)));
+  batches_.assign(batch);
+  first_not_finite_.assign(where(now, batch, first));
+}
+
+void LossTally::reset() {
+  mean_.reset();
+  batches_.assign(zeros({}, DType::kI64));
+  first_not_finite_.assign(zeros({}, DType::kI64));
+}
+
+NamedVariables LossTally::state() const {
+  NamedVariables result = {{"batches", batches_}, {"first_not_finite", first_not_finite_}};
+  for (const Variable& sum : mean_.state()) result.emplace_back("mean/" + sum.name(), sum);
+  return result;
+}
+
+BatchPlan::BatchPlan(std::string name, bool training, Function function, CaptureOptions options)
+    : name_(std::move(name)),
+      training_(training),
+      function_(std::move(function)),
+      captured_([this](std::span<const Tensor> tensors) { return trace(tensors); },
+                [&] {
+                  options.name = name_;
+                  return std::move(options);
+                }()) {}
+
+std::vector<Tensor> BatchPlan::trace(std::span<const Tensor> tensors) const {
+  const nn::TrainingScope scope(training_);
+  data::Element batch;
+  for (size_t i = 0; i < tensors.size(); ++i) batch.add(element_names_[i], tensors[i]);
+  return function_(batch);
+}
+
+void BatchPlan::require_names(const std::vector<std::string>& names) {
+  if (captured_.plan_count() == 0) element_names_ = names;
+  require(element_names_ == names, ErrorCode::kInvalidArgument, name_,
+          "was planned for elements ({}), this dataset's are ({}); rename them with map",
+          fmt::join(element_names_, ", "), fmt::join(names, ", "));
+}
+
+void BatchPlan::prepare(const data::Dataset& dataset) {
+  require_names(dataset.names());
+  for (const Signature& signature : dataset.signatures()) captured_.prepare(signature);
+}
+
+void BatchPlan::prepare(const data::Element& batch) {
+  std::vector<std::string> names;
+  for (int i = 0; i < batch.size(); ++i) names.push_back(batch.name(i));
+  require_names(names);
+  captured_.prepare(batch.signature());
+}
+
+std::span<const Tensor> BatchPlan::call(const data::Element& batch) {
+  std::array<const Tensor*, data::kMaxElementTensors> arguments;
+  const size_t count = static_cast<size_t>(batch.size());
+  for (int i = 0; i < batch.size(); ++i) arguments[static_cast<size_t>(i)] = &batch[i];
+  return captured_.call({arguments.data(), count});
+}
+
+}  // namespace isochron::train

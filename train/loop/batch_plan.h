@@ -1,0 +1,69 @@
+// A function of a batch, captured: named tensors go in, planned for every signature of a dataset ahead of the
+// first call. Also the tally of losses that lives on the device between two reads of the host.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "isochron/data/pipeline/dataset.h"
+#include "isochron/graph/capture/variable.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/nn/losses/metrics.h"
+#include "isochron/train/loop/batch_functions.h"
+
+namespace isochron::train {
+
+/// Losses summed over batches, and the first one that was not finite. Updated inside a captured step, read
+/// and reset between steps.
+class LossTally {
+ public:
+  LossTally();
+  /// In a capture: `loss`, the mean over `rows` samples, one floating number. Throws kShapeMismatch,
+  /// kDtypeMismatch.
+  void update(const Tensor& loss, int64_t rows);
+  void reset();
+  /// Over all samples since the reset.
+  double mean() const { return mean_.result(); }
+  /// From 1: the first batch since the reset whose loss is NaN or infinite; 0 for none.
+  int64_t first_not_finite() const { return first_not_finite_.tensor().item<int64_t>(); }
+  /// Everything that a checkpoint must save.
+  NamedVariables state() const;
+
+ private:
+  nn::Mean mean_;
+  Variable batches_;           // i64 ()
+  Variable first_not_finite_;  // i64 (), 0 for none
+};
+
+class BatchPlan {
+ public:
+  using Function = std::function<std::vector<Tensor>(const data::Element& batch)>;
+
+  /// Traced under nn::TrainingScope(training). `options` but for the name.
+  BatchPlan(std::string name, bool training, Function function, CaptureOptions options = {});
+  BatchPlan(const BatchPlan&) = delete;
+  BatchPlan& operator=(const BatchPlan&) = delete;
+
+  /// Traces and plans what is new among the signatures of `dataset`. Throws kInvalidArgument when its
+  /// elements have other names than those of an earlier dataset: their order is part of the plan.
+  void prepare(const data::Dataset& dataset);
+  /// The same for the signature of one batch.
+  void prepare(const data::Element& batch);
+  /// Replays. `batch` must be of a prepared dataset.
+  std::span<const Tensor> call(const data::Element& batch);
+  const CapturedFunction& captured() const { return captured_; }
+
+ private:
+  std::vector<Tensor> trace(std::span<const Tensor> tensors) const;
+  void require_names(const std::vector<std::string>& names);
+
+  std::string name_;
+  bool training_;
+  Function function_;
+  std::vector<std::string> element_names_;
+  CapturedFunction captured_;
+};
+
+}  // namespace isochron::train

@@ -1,0 +1,413 @@
+#include "isochron/train/loop/fit.h"
+
+#include <algorithm>
+
+#include "isochron/core/base/clock.h"
+#include "isochron/core/process/reserve_resident.h"
+#include "isochron/core/process/stop_signals.h"
+#include "isochron/core/telemetry/event.h"
+#include "isochron/core/telemetry/trace.h"
+#include "isochron/train/loop/fit_phase.h"
+
+namespace isochron::train {
+namespace {
+
+using observe::Phase;
+
+/// After a failure a dataset no longer stands where the training does.
+constexpr std::string_view kReading = "reading data";
+
+constinit TraceLabel kStep(TraceCategory::kStep, "step");
+}  // namespace
+
+Trainer::Fit::Fit(Trainer& trainer, data::Dataset& dataset, const FitOptions& options)
+    : trainer_(trainer),
+      dataset_(dataset),
+      options_(options),
+      recorder_(options.recorder),
+      fresh_recorder_(recorder_ != nullptr &&
+                      recorder_->totals().iterations + recorder_->totals().warmup_iterations == 0),
+      full_(dataset.signatures().front()),
+      progress_(options.progress, options.epoch_lines, full_[0].shape.rank() > 0 ? full_[0].shape[0] : 1) {
+  run_.epoch = options.initial_epoch;
+  run_.epochs = options.epochs;
+  run_.steps_per_epoch =
+      options.steps_per_epoch > 0 ? options.steps_per_epoch : std::max<int64_t>(dataset.size(), 0);
+  run_.savable = this;
+  run_.captured = &trainer.train_.captured();
+  run_.step_ns = &durations_;
+  read_results(results_);
+  for (const auto& [name, value] : results_) run_.names.push_back(name);
+  for (size_t i = 0; options.validation_data && i < trainer.functions_.metrics.size() + 1; ++i) {
+    run_.names.push_back("val_" + run_.names[i]);
+  }
+}
+
+History Trainer::Fit::run() {
+  std::optional<StopSignals> signals;
+  if (options_.finish_on_signals) signals.emplace();
+  const std::optional<Resumed> resumed = find_resumed();
+  prepare(resumed ? &*resumed : nullptr);
+  notify(&Callback::on_train_begin);
+  check_what_is_saved();
+  if (resumed) resume(*resumed);
+  first_epoch_ = run_.epoch + (epoch_done_ ? 1 : 0);
+  // Planning is warm-up, and so is the first epoch if another follows.
+  if (fresh_recorder_) seal();
+  warm_ = first_epoch_ >= options_.epochs;
+  watch_numbers();
+  if (options_.enforce_sealed) seal_.emplace();
+  try {
+    if (resumed) finish_saves(resumed->document);
+    epochs();
+  } catch (...) {
+    if (options_.traced.recorder != nullptr) options_.traced.recorder->stop();
+    save_after_failure();
+    throw;
+  }
+  if (options_.traced.recorder != nullptr) options_.traced.recorder->stop();
+  notify(&Callback::on_train_end);
+  history_.stopped = run_.stop_reason;
+  if (run_.interrupted) history_.interrupted_by = StopSignals::pending();
+  if (!run_.stop_reason.empty()) progress_.note("stopped: " + run_.stop_reason);
+  return std::move(history_);
+}
+
+void Trainer::Fit::watch_numbers() {
+  if (!trainer_.functions_.weights || (!options_.trace_not_finite && options_.callbacks.empty())) return;
+  if (epoch_done_) trainer_.reset_tallies();  // of an earlier fit
+  watch_.emplace(variables());
+  if (!options_.trace_not_finite) return;
+  good_.emplace(variables(), *watch_);
+  look_at_state();
+}
+
+void Trainer::Fit::seal() {
+  if (baseline_.empty()) return recorder_->seal();
+  try {
+    recorder_->seal_and_continue(baseline_);
+  } catch (const Error& error) {
+    emit(
+        {EventKind::kNotice, "fit",
+         fmt::format("the times before the restart are left out of the flatness verdict: {}", error.what())});
+    baseline_.clear();
+    recorder_->seal();
+  }
+}
+
+void Trainer::Fit::epochs() {
+  // An epoch that was stopped within still ends, also where it was resumed after that.
+  while (!epoch_done_ || (run_.stop_reason.empty() && run_.epoch < options_.epochs)) {
+    if (epoch_done_) {
+      begin_epoch();
+      if (!run_.stop_reason.empty()) return;
+    }
+    epoch_began_ns_ = now();
+    if (accumulating() != nullptr) summed_ = accumulating()->phase();
+    train_epoch();
+    if (run_.interrupted) return;
+    end_epoch();
+    if (run_.stop_reason.empty() && StopSignals::pending() != 0) interrupt();
+  }
+}
+
+void Trainer::Fit::begin_epoch() {
+  half_done_ = "the start of an epoch";
+  ++run_.epoch;
+  run_.step = 0;
+  epoch_done_ = false;
+  seconds_before_ = 0;
+  notify(&Callback::on_epoch_begin);
+  if (options_.traced.warm_up && options_.traced.recorder != nullptr && run_.epoch > first_epoch_) {
+    options_.traced.recorder->stop();
+    traced_ = true;
+  }
+  if (recorder_ != nullptr && run_.epoch == first_epoch_ + 1 && recorder_->totals().warmup_iterations == 0) {
+    seal();
+    warm_ = true;
+  }
+  trainer_.reset_tallies();
+  results_ = {};  // that of the validation isn't this epoch's
+  read_results(results_);
+  durations_.clear();
+  half_done_ = {};
+}
+
+void Trainer::Fit::train_epoch() {
+  const bool counted = options_.steps_per_epoch > 0;
+  if (fetch_due_) fetch();
+  // An epoch that goes on from a checkpoint may be at the end of its pass already.
+  if (!at_ || (*at_ == std::default_sentinel && (counted || run_.step == 0))) begin_data();
+  while (*at_ != std::default_sentinel && run_.stop_reason.empty() && !counted_out()) {
+    begin_trace();
+    run_iteration();
+    end_trace();
+    if (run_.interrupted) return;
+    if (counted && !counted_out() && *at_ == std::default_sentinel) begin_data();
+  }
+}
+
+void Trainer::Fit::run_iteration() {
+  const TraceSpan span(kStep, run_.total_steps + 1);
+  if (recorder_ != nullptr) recorder_->begin_iteration();
+  {
+    const SealedSection section(enforced_seal());
+    train_and_fetch();
+  }
+  if (recorder_ != nullptr) recorder_->end_iteration();
+  // The dataset stands one batch beyond the training now, unless the epoch is over.
+  if (!fetch_due_) half_done_ = "the change to the next batch";
+  if (options_.after_iteration) options_.after_iteration();
+  if (seal_) seal_->check("fit", run_.total_steps);
+  half_done_ = {};
+}
+
+Seal* Trainer::Fit::enforced_seal() {
+  if (!seal_) return nullptr;
+  const bool warm =
+      run_.epoch > first_epoch_ || (options_.epochs <= first_epoch_ && run_.step >= options_.report_every);
+  return warm ? &*seal_ : nullptr;
+}
+
+/// One iteration: the steps of one call, then the fetching of the next batch. What is saved in between stands
+/// after the batch last trained on, as the dataset does then.
+void Trainer::Fit::train_and_fetch() {
+  // A recorder that lets this one pass untimed has its reasons.
+  const bool timed = recorder_ == nullptr || recorder_->timed();
+  const int64_t began_ns = timed ? now_ns() : 0, first_step = run_.step;
+  int64_t steps = 0, updates = 0;
+  bool odd = false;
+  for (;;) {
+    odd = odd || !(*at_)->has(full_);
+    updates += train_step() ? 1 : 0;
+    if (++steps == options_.steps_per_call || counted_out()) break;
+    fetch();
+    if (*at_ == std::default_sentinel) break;
+  }
+  const int64_t trained_ns = timed ? now_ns() : 0;
+  if (recorder_ != nullptr) recorder_->set_class(step_class(steps, updates, odd));
+  if (run_.step / options_.report_every != first_step / options_.report_every) report();
+  save(SavePoint::kStep);
+  // Before the fetch, while the dataset stands where the training does.
+  if (run_.stop_reason.empty() && StopSignals::pending() != 0) interrupt();
+  const int64_t saved_ns = timed ? now_ns() : 0;
+  if (fetch_due_ && !counted_out() && !run_.interrupted) fetch();
+  if (timed) {
+    const int64_t ended_ns = now_ns();
+    durations_.add((ended_ns - began_ns) / steps);
+    progress_.add_step({.duration_ns = (trained_ns - began_ns + ended_ns - saved_ns) / steps,
+                        .wait_ns = (ended_ns - saved_ns) / steps});
+  }
+}
+
+/// Before a call of steps: are those that a trace is asked for among them?
+void Trainer::Fit::begin_trace() {
+  const FitOptions::TracedSteps& traced = options_.traced;
+  if (traced.recorder == nullptr || traced.recorder->recording()) return;
+  const int64_t last = steps_here_ + options_.steps_per_call;
+  if (!traced_ && last >= traced.first && steps_here_ < traced.last) traced.recorder->start();
+}
+
+void Trainer::Fit::end_trace() {
+  const FitOptions::TracedSteps& traced = options_.traced;
+  if (traced.recorder == nullptr || !traced.recorder->recording()) return;
+  traced.recorder->sample_memory();
+  const bool only_epoch = first_epoch_ >= options_.epochs;
+  if (steps_here_ < traced.last) return;
+  traced.recorder->stop();
+  traced_ = true;
+  if (traced.warm_up && only_epoch && fresh_recorder_) seal();
+}
+
+/// 0: the usual call; 1: one with an odd batch, or cut short; 2: one that updates more often than others,
+/// where micro-batches are accumulated.
+int Trainer::Fit::step_class(int64_t steps, int64_t updates, bool odd) const {
+  if (odd || steps < options_.steps_per_call) return 1;
+  const optim::Optimizer* optimizer = trainer_.functions_.optimizer;
+  return updates > 0 && updates > steps / optimizer->accumulate() ? 2 : 0;
+}
+
+/// What updates, where micro-batches are accumulated; else null.
+optim::Optimizer* Trainer::Fit::accumulating() const {
+  optim::Optimizer* optimizer = trainer_.functions_.optimizer;
+  return optimizer != nullptr && optimizer->accumulate() > 1 ? optimizer : nullptr;
+}
+
+/// Whether it updated, where micro-batches are accumulated.
+bool Trainer::Fit::train_step() {
+  const bool flushed = flush_last(run_.step + 1);
+  const OptionalPhase phase(recorder_, Phase::kCompute);
+  half_done_ = "a step";
+  trainer_.train_.call(**at_);
+  ++run_.step;
+  ++run_.total_steps;
+  ++steps_here_;
+  fetch_due_ = true;
+  half_done_ = {};
+  const optim::Optimizer* optimizer = accumulating();
+  if (optimizer == nullptr) return false;
+  summed_ = flushed || summed_ + 1 == optimizer->accumulate() ? 0 : summed_ + 1;
+  return summed_ == 0;
+}
+
+/// Where micro-batches are accumulated, the last step of an epoch updates in any case: is step `step` that
+/// one?
+bool Trainer::Fit::flush_last(int64_t step) {
+  optim::Optimizer* optimizer = accumulating();
+  const bool last = step == run_.steps_per_epoch;
+  if (last && optimizer != nullptr) optimizer->flush_next();
+  return last;
+}
+
+void Trainer::Fit::begin_data() {
+  const OptionalPhase phase(recorder_, Phase::kDataWait);
+  half_done_ = kReading;
+  at_.emplace(dataset_.begin());
+  require(*at_ != std::default_sentinel, ErrorCode::kInvalidArgument, "fit", "the data contain no batch");
+  half_done_ = {};
+}
+
+void Trainer::Fit::fetch() {
+  const OptionalPhase phase(recorder_, Phase::kDataWait);
+  fetch_due_ = false;
+  half_done_ = kReading;
+  ++*at_;
+  half_done_ = {};
+}
+
+void Trainer::Fit::read_results(Results& results) const {
+  trainer_.read_tallies(results, "");
+  const optim::Optimizer* optimizer = trainer_.functions_.optimizer;
+  if (optimizer == nullptr || !optimizer->scales_loss()) return;
+  results.set("loss_scale", optimizer->loss_scale());
+  results.set("skipped_steps", static_cast<double>(optimizer->skipped_steps()));
+}
+
+/// The declared point of a read within an epoch.
+void Trainer::Fit::report() {
+  check_finite();
+  if (good_ && good_->due()) {
+    const OptionalPhase phase(recorder_, Phase::kCallbacks, "numerics");
+    look_at_state();
+  }
+  if (!options_.callbacks.empty()) {
+    read_results(results_);
+    notify(&Callback::on_batch_end, results_);
+  }
+  if (!progress_.due()) return;
+  const OptionalPhase phase(recorder_, Phase::kLog, "progress");
+  read_results(results_);
+  progress_.update(run_, results_);
+}
+
+void Trainer::Fit::check_finite() {
+  const int64_t step = trainer_.loss_.first_not_finite();
+  if (step == 0 || not_finite_) return;
+  const OptionalPhase phase(recorder_, Phase::kCallbacks);
+  not_a_number(step, fmt::format("the loss of step {} of epoch {} is NaN or infinite", step, run_.epoch));
+}
+
+void Trainer::Fit::validate(Results& results) {
+  KeptVariables tallies(trainer_.tallies());
+  tallies.keep();
+  notify(&Callback::on_evaluation_begin);
+  try {
+    trainer_.run_evaluation(options_.validation_data->dataset());
+  } catch (...) {
+    const std::exception_ptr failure = std::current_exception();
+    try {
+      notify(&Callback::on_evaluation_end);
+      tallies.restore();
+      half_done_ = {};  // it can be begun again
+    } catch (const std::exception& error) {
+      emit({EventKind::kNotice, "fit",
+            fmt::format("after the validation failed, so did on_evaluation_end: {}", error.what())});
+    }
+    std::rethrow_exception(failure);
+  }
+  notify(&Callback::on_evaluation_end);
+  trainer_.read_tallies(results, "val_");
+  trainer_.reset_tallies();  // a validation loss may well be infinite: not to be taken for the training's
+}
+
+void Trainer::Fit::end_epoch() {
+  EpochRecord record;
+  record.seconds = seconds_before_ + static_cast<double>(now() - epoch_began_ns_) * 1e-9;
+  record.epoch = run_.epoch;
+  record.steps = run_.step;
+  record.step_p50_ns = durations_.quantile(0.5);
+  check_finite();
+  if (good_ && (good_->due() || run_.epoch >= options_.epochs)) look_at_state();
+  read_results(record.results);
+  half_done_ = "the end of an epoch";
+  if (options_.validation_data && run_.epoch % options_.validation_frequency == 0) validate(record.results);
+  notify(&Callback::on_epoch_end, record.results);
+  {
+    const OptionalPhase phase(recorder_, Phase::kLog, "progress");
+    progress_.finish(run_, record);
+  }
+  results_ = record.results;
+  add_to_history(record);
+  epoch_done_ = true;
+  half_done_ = {};
+  save(SavePoint::kEpoch);
+}
+
+void Trainer::Fit::add_to_history(const EpochRecord& record) {
+  append_history(history_text_, record);
+  if (history_.epochs().empty()) {  // as long as they will be
+    const size_t epochs = std::min(static_cast<size_t>(options_.epochs), History::kMaxEpochs);
+    history_.reserve(epochs);
+    reserve_resident(history_text_, epochs * (history_text_.size() * 5 / 4));
+  }
+  if (history_.epochs().size() == History::kMaxEpochs) {
+    std::string oldest;
+    append_history(oldest, history_.epochs().front());
+    history_text_.erase(0, oldest.size());
+  }
+  history_.add(record);
+}
+
+void Trainer::Fit::save(SavePoint point) {
+  const bool passes = point == SavePoint::kStep || point == SavePoint::kEpoch;
+  asked_ = passes ? 0 : std::ssize(options_.callbacks);
+  const std::vector<Callback*>& callbacks = options_.callbacks;
+  for (size_t i = 0; i < callbacks.size();) {
+    const bool saving = callbacks[i]->saves();
+    const OptionalPhase phase(recorder_, saving ? Phase::kCheckpoint : Phase::kCallbacks);
+    for (; i < callbacks.size() && callbacks[i]->saves() == saving; ++i) {
+      if (passes) ++asked_;
+      callbacks[i]->on_save(run_, point);
+    }
+  }
+}
+
+void Trainer::Fit::interrupt() {
+  const UnsealedScope ending;
+  run_.interrupted = true;
+  save(SavePoint::kSignal);
+  run_.stop(fmt::format("interrupted by {}", StopSignals::name(StopSignals::pending())));
+}
+
+void Trainer::Fit::save_after_failure() noexcept {
+  if (not_finite_) return;
+  try {
+    save(SavePoint::kException);
+  } catch (const std::exception& error) {
+    // The first failure is the one to be told of.
+    emit({EventKind::kNotice, "checkpoint",
+          fmt::format("nothing was saved after a failure: {}", error.what())});
+  }
+}
+
+void Trainer::Fit::notify(void (Callback::*hook)(RunState&, const Results&), const Results& results) {
+  const OptionalPhase phase(recorder_, Phase::kCallbacks);
+  for (Callback* callback : options_.callbacks) (callback->*hook)(run_, results);
+}
+
+void Trainer::Fit::notify(void (Callback::*hook)(RunState&)) {
+  const OptionalPhase phase(recorder_, Phase::kCallbacks);
+  for (Callback* callback : options_.callbacks) (callback->*hook)(run_);
+}
+
+}  // namespace isochron::train

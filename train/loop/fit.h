@@ -1,0 +1,120 @@
+// One run of Trainer::fit: the loop, and what of it is saved and restored.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "isochron/core/base/clock.h"
+#include "isochron/core/telemetry/sealed.h"
+#include "isochron/observe/statistics/histogram.h"
+#include "isochron/train/callbacks/progress.h"
+#include "isochron/train/callbacks/run_document.h"
+#include "isochron/train/checkpoints/finite_snapshot.h"
+#include "isochron/train/loop/trainer.h"
+
+namespace isochron::train {
+
+class Trainer::Fit final : public SavableRun {
+ public:
+  Fit(Trainer& trainer, data::Dataset& dataset, const FitOptions& options);
+  History run();
+
+  const NamedVariables& weights() override;
+  const NamedVariables& variables() override;
+  std::string document(bool weights_only) override;
+  void blobs(NamedBlobs& blobs) override;
+  const Results& results() override;
+  bool worth_saving() override;
+
+ private:
+  struct Resumed {
+    Checkpoint checkpoint;
+    RunDocument document;
+  };
+  std::optional<Resumed> find_resumed() const;
+  void compare_settings(const RunDocument& document, const std::filesystem::path& path) const;
+  void prepare(const Resumed* resumed);
+  void check_what_is_saved();
+  void resume(const Resumed& resumed);
+  void restore_callbacks(const Resumed& resumed);
+
+  void watch_numbers();
+  void seal();
+  void epochs();
+  void begin_epoch();
+  void train_epoch();
+  void run_iteration();
+  void train_and_fetch();
+  /// Null during warm-up, and where nothing is enforced.
+  Seal* enforced_seal();
+  void begin_trace();
+  void end_trace();
+  int step_class(int64_t steps, int64_t updates, bool odd) const;
+  bool train_step();
+  optim::Optimizer* accumulating() const;
+  bool flush_last(int64_t step);
+  void begin_data();
+  void fetch();
+  void read_results(Results& results) const;
+  void report();
+  void check_finite();
+  void look_at_state();
+  void check_variables(const std::string& what);
+  void not_a_number(int64_t step, const std::string& what);
+  std::string find_origin();
+  std::string replay();
+  std::string origin_in(const data::Element& batch);
+  void validate(Results& results);
+  void end_epoch();
+  void add_to_history(const EpochRecord& record);
+  void save(SavePoint point);
+  void finish_saves(const RunDocument& document);
+  void interrupt();
+  void save_after_failure() noexcept;
+
+  void notify(void (Callback::*hook)(RunState&, const Results&), const Results& results);
+  void notify(void (Callback::*hook)(RunState&));
+
+  /// By the recorder's clock, which may stand still while others have their turns.
+  int64_t now() const { return recorder_ != nullptr ? recorder_->options().clock() : now_ns(); }
+  /// Whether the epoch has all the steps that were asked for.
+  bool counted_out() const { return options_.steps_per_epoch > 0 && run_.step >= options_.steps_per_epoch; }
+
+  Trainer& trainer_;
+  data::Dataset& dataset_;
+  const FitOptions& options_;
+  observe::Recorder* recorder_;
+  bool fresh_recorder_;  // it has recorded nothing before
+  Signature full_;
+  Progress progress_;
+  RunState run_;
+  History history_;
+  std::string history_text_;  // of all its records, for checkpoints
+  Results results_;           // those of the epoch so far
+  int64_t asked_ = 0;         // callbacks, to save at the present point
+  bool epoch_done_ = true;    // the present epoch, and its validation
+  bool not_finite_ = false;   // a loss or a variable is not
+  /// What is half done, so that no run could go on from what there is; empty between full steps.
+  std::string_view half_done_;
+  int first_epoch_ = 0;        // of this process
+  int64_t steps_here_ = 0;     // done in this process
+  bool traced_ = false;        // the recording for a trace is over
+  std::string baseline_;       // the recorder's, of an earlier process
+  bool warm_ = false;          // the first epoch of this process is over, or there is no other
+  double seconds_before_ = 0;  // of the epoch's steps in an earlier process
+  int64_t epoch_began_ns_ = 0;
+  observe::LogHistogram<uint32_t> durations_;
+  std::optional<data::Dataset::Iterator> at_;
+  /// Micro-batches that the next update has already; counted here, as a read of the optimizer's count would
+  /// wait for a device.
+  int64_t summed_ = 0;
+  bool fetch_due_ = false;  // `at_` stands at a batch that was trained on
+  NamedVariables weights_, variables_;
+  std::optional<Seal> seal_;  // where that is enforced
+  std::optional<FiniteWatch> watch_;
+  std::optional<FiniteSnapshot> good_;
+};
+
+}  // namespace isochron::train

@@ -1,0 +1,233 @@
+// What a fit saves, and how it goes on from that.
+#include <algorithm>
+#include <map>
+
+#include "isochron/backends/common/choices.h"
+#include "isochron/core/process/reserve_resident.h"
+#include "isochron/core/telemetry/event.h"
+#include "isochron/ops/random/random.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/train/loop/fit.h"
+#include "isochron/train/loop/fit_phase.h"
+
+namespace isochron::train {
+namespace {
+
+/// What callbacks are called in a checkpoint: their kinds, numbered where one comes twice.
+std::vector<std::string> names_of(const std::vector<Callback*>& callbacks) {
+  std::vector<std::string> names;
+  std::map<std::string, int> seen;
+  for (const Callback* callback : callbacks) {
+    std::string name(callback->kind());
+    const int before = seen[name]++;
+    if (before > 0) name += fmt::format("#{}", before);
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+void notice(const std::filesystem::path& path, const std::string& text) {
+  emit({EventKind::kNotice, path.filename().string(),
+        fmt::format("resuming from {}: {}", path.string(), text)});
+}
+
+}  // namespace
+
+/// The process before ended after some callbacks had saved: has the others save at the same point.
+void Trainer::Fit::finish_saves(const RunDocument& document) {
+  const OptionalPhase phase(recorder_, observe::Phase::kCheckpoint);
+  const std::vector<std::string> names = names_of(options_.callbacks);
+  const auto others = std::span(document.callbacks).subspan(static_cast<size_t>(document.asked));
+  asked_ = std::ssize(options_.callbacks);
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (std::ranges::find(others, names[i], &RunDocument::CallbackState::kind) == others.end()) continue;
+    options_.callbacks[i]->on_save(run_, epoch_done_ ? SavePoint::kEpoch : SavePoint::kStep);
+  }
+}
+
+const NamedVariables& Trainer::Fit::weights() {
+  const BatchFunctions& functions = trainer_.functions_;
+  require(functions.weights != nullptr, ErrorCode::kUnsupported, "fit",
+          "the trainer doesn't know what to save; set BatchFunctions::weights, and slots for the state of "
+          "the optimizer");
+  if (weights_.empty()) weights_ = functions.weights();
+  return weights_;
+}
+
+const NamedVariables& Trainer::Fit::variables() {
+  if (!variables_.empty()) return variables_;
+  NamedVariables all = weights();
+  const auto append = [&all](const std::string& prefix, const NamedVariables& more) {
+    for (const auto& [name, variable] : more) all.emplace_back(prefix + name, variable);
+  };
+  if (trainer_.functions_.slots) append("", trainer_.functions_.slots());
+  append("", trainer_.tallies());
+  const std::vector<std::string> names = names_of(options_.callbacks);
+  for (size_t i = 0; i < names.size(); ++i) {
+    append(fmt::format("callback/{}/", names[i]), options_.callbacks[i]->variables());
+  }
+  return variables_ = std::move(all);
+}
+
+std::string Trainer::Fit::document(bool weights_only) {
+  RunDocument document;
+  document.weights_only = weights_only;
+  document.epoch = run_.epoch;
+  document.step = run_.step;
+  document.total_steps = run_.total_steps;
+  document.epoch_done = epoch_done_;
+  document.results = results();
+  if (weights_only) return document.str();
+  document.epoch_seconds =
+      epoch_done_ ? 0 : seconds_before_ + static_cast<double>(now() - epoch_began_ns_) * 1e-9;
+  document.stop_reason = run_.stop_reason;
+  const Tensor random = random::default_generator().state();
+  std::copy_n(random.data<int64_t>(), document.random.size(), document.random.begin());
+  for (const FitOptions::Setting& setting : options_.settings)
+    document.settings[setting.name] = setting.value;
+  document.deterministic = ops::deterministic();
+  document.choices = ops::recorded_choices();
+  const std::vector<std::string> names = names_of(options_.callbacks);
+  for (size_t i = 0; i < names.size(); ++i) {
+    document.callbacks.push_back({names[i], options_.callbacks[i]->state()});
+  }
+  document.asked = asked_;
+  return document.str();
+}
+
+void Trainer::Fit::blobs(NamedBlobs& blobs) {
+  blobs[kDataBlob] = dataset_.state();
+  std::string& baseline = blobs[kBaselineBlob];
+  baseline = warm_ && recorder_ != nullptr ? recorder_->baseline(std::move(baseline)) : baseline_;
+  std::string& history = blobs[kHistoryBlob];
+  reserve_resident(history, history_text_.capacity());  // of one size, whatever the epoch
+  history = history_text_;
+}
+
+const Results& Trainer::Fit::results() {
+  if (!epoch_done_) read_results(results_);
+  return results_;
+}
+
+bool Trainer::Fit::worth_saving() {
+  if (!half_done_.empty()) {
+    emit({EventKind::kNotice, "checkpoint",
+          fmt::format("nothing was saved after a failure in the middle of {}: a run could not be resumed "
+                      "correctly from there",
+                      half_done_)});
+    return false;
+  }
+  if (!epoch_done_) check_finite();
+  if (!not_finite_ && watch_) check_variables(watch_->look());
+  return !not_finite_;
+}
+
+std::optional<Trainer::Fit::Resumed> Trainer::Fit::find_resumed() const {
+  for (Callback* callback : options_.callbacks) {
+    const std::filesystem::path path = callback->resume_from();
+    if (path.empty()) continue;
+    Checkpoint checkpoint(path);
+    RunDocument document = RunDocument::parse(checkpoint.document(), path.string());
+    require(!document.weights_only, ErrorCode::kInvalidArgument, path.string(),
+            "contains weights only, from which a run can't be resumed; read it with load_weights");
+    compare_settings(document, path);
+    return Resumed{std::move(checkpoint), std::move(document)};
+  }
+  return std::nullopt;
+}
+
+void Trainer::Fit::compare_settings(const RunDocument& document, const std::filesystem::path& path) const {
+  std::string differences;
+  for (const FitOptions::Setting& setting : options_.settings) {
+    const auto found = document.settings.find(setting.name);
+    if (found == document.settings.end() || found->second == setting.value) continue;
+    const std::string text =
+        fmt::format("{}: {} in the checkpoint, {} here", setting.name, found->second, setting.value);
+    if (setting.noted) {
+      notice(path, text + "; the run may not equal an uninterrupted one bit for bit");
+    } else {
+      differences += (differences.empty() ? "" : "; ") + text;
+    }
+  }
+  require(differences.empty(), ErrorCode::kInvalidArgument, path.string(),
+          "is from a run with other settings ({}); resume with the same settings, or start in another folder",
+          differences);
+}
+
+void Trainer::Fit::prepare(const Resumed* resumed) {
+  if (resumed != nullptr) ops::restore_choices(resumed->document.choices);
+  const std::map<std::string, std::string> before = ops::recorded_choices();
+  trainer_.train_.prepare(dataset_);
+  if (options_.validation_data) trainer_.evaluate_.prepare(options_.validation_data->dataset());
+  if (resumed == nullptr) return;
+  const std::filesystem::path& path = resumed->checkpoint.path();
+  if (resumed->document.deterministic != ops::deterministic()) {
+    notice(path, fmt::format("its kernels were chosen by {}, this run's by {}; the run will not equal an "
+                             "uninterrupted one bit for bit",
+                             resumed->document.deterministic ? "rule" : "timing",
+                             ops::deterministic() ? "rule" : "timing"));
+  }
+  int64_t other = 0;
+  std::string first;
+  for (const auto& [call, name] : ops::recorded_choices()) {
+    const auto found = before.find(call);
+    if (found != before.end() && found->second == name) continue;
+    if (other++ == 0) first = call;
+  }
+  if (other == 0) return;
+  notice(path,
+         fmt::format("{} choices of kernels are not in it (such as the one for {}) and were made again; the "
+                     "run may not equal an uninterrupted one bit for bit",
+                     other, first));
+}
+
+/// What no checkpoint could hold is told of before the first step, if a callback has asked for what it saves.
+void Trainer::Fit::check_what_is_saved() {
+  if (weights_.empty()) return;
+  check_names(variables());
+  static_cast<void>(document(false));
+}
+
+/// Whatever may fail comes before anything of the program's is changed.
+void Trainer::Fit::resume(const Resumed& resumed) {
+  const RunDocument& document = resumed.document;
+  const std::vector<Tensor> contents = resumed.checkpoint.read(variables());
+  const std::string data = resumed.checkpoint.blob(kDataBlob);
+  const std::vector<EpochRecord> history =
+      parse_history(resumed.checkpoint.blob(kHistoryBlob), resumed.checkpoint.path().string());
+  if (fresh_recorder_) baseline_ = resumed.checkpoint.blob(kBaselineBlob);
+  run_.epoch = document.epoch;
+  run_.step = document.step;
+  run_.total_steps = document.total_steps;
+  run_.stop_reason = document.stop_reason;
+  epoch_done_ = document.epoch_done;
+  seconds_before_ = document.epoch_seconds;
+  results_ = document.results;
+  for (const EpochRecord& record : history) add_to_history(record);
+  restore_callbacks(resumed);
+  {
+    const OptionalPhase phase(recorder_, observe::Phase::kDataWait);
+    at_.emplace(dataset_.resume(data));
+  }
+  for (size_t i = 0; i < contents.size(); ++i) variables()[i].second.assign(contents[i]);
+  random::default_generator().set_state(from_span<int64_t>({2}, document.random));
+  progress_.note(fmt::format("resumed from {} (epoch {}, step {})", resumed.checkpoint.path().string(),
+                             document.epoch, document.step));
+}
+
+void Trainer::Fit::restore_callbacks(const Resumed& resumed) {
+  const std::vector<std::string> names = names_of(options_.callbacks);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto& states = resumed.document.callbacks;
+    const auto found =
+        std::find_if(states.begin(), states.end(), [&](const auto& saved) { return saved.kind == names[i]; });
+    if (found == states.end()) {
+      notice(resumed.checkpoint.path(),
+             fmt::format("it has no state of callback '{}', which starts from the beginning", names[i]));
+    } else {
+      options_.callbacks[i]->restore(run_, found->state);
+    }
+  }
+}
+
+}  // namespace isochron::train
