@@ -74,7 +74,8 @@ function(isochron_messages folder)
 endfunction()
 
 # isochron_texts(<folder> HEADER <header> <name> <file>...): defines the string views that the header declares in
-# isochron::<folder>::texts, each with a file's content.
+# isochron::<folder>::texts, each with a file's content; parts of it that it includes (*-inl.h in a folder rules) are put
+# in their place.
 function(isochron_texts folder)
   cmake_parse_arguments(ARG "" "HEADER" "" ${ARGN})
   set(content "#include \"isochron/${ARG_HEADER}\"\n\nnamespace isochron::${folder}::texts {\n")
@@ -82,6 +83,13 @@ function(isochron_texts folder)
     list(POP_FRONT ARG_UNPARSED_ARGUMENTS name file)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${file})
     file(READ ${CMAKE_CURRENT_SOURCE_DIR}/${file} text)
+    string(REGEX MATCHALL "#include \"isochron/[a-z/_]+/rules/[a-z_]+-inl.h\"" parts "${text}")
+    foreach(part IN LISTS parts)
+      string(REGEX REPLACE "#include \"isochron/(.*)\"" "\\1" part_file "${part}")
+      set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${part_file})
+      file(READ ${CMAKE_CURRENT_SOURCE_DIR}/${part_file} part_text)
+      string(REPLACE "${part}" "${part_text}" text "${text}")
+    endforeach()
     string(APPEND content "const std::string_view ${name} = R\"ISOCHRON(${text})ISOCHRON\";\n")
   endwhile()
   string(APPEND content "}  // namespace isochron::${folder}::texts\n")

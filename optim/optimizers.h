@@ -1,5 +1,5 @@
 // The optimizers. Definitions and defaults are those of Keras 3 (keras.io/api/optimizers); the formulas and
-// their papers stand in ops/optimizer/optimizer_updates.h, and named options give PyTorch's instead.
+// their papers stand in ops/optimizer/rules, and named options give PyTorch's instead.
 //
 //   auto optimizer = optim::Adam({.learning_rate = 1e-3});
 //   optimizer.minimize(loss, model.parameters());

@@ -28,6 +28,7 @@
 #include "isochron/backends/cpu/shape/strided_copy.h"
 #include "isochron/backends/cpu/shape/tensor_lists.h"
 #include "isochron/graph/ir/half_storage.h"
+#include "isochron/ops/optimizer/update_rule.h"
 
 namespace isochron::ops {
 namespace {
@@ -67,7 +68,7 @@ std::unique_ptr<Kernel> attention_gradient(const KernelRequest& request) {
 graph::KernelTable& cpu_kernels() {
   static graph::KernelTable& table = *[] {
     limit_vector_target();
-    return new graph::KernelTable(  // kernels are made for the life of the process
+    auto* all = new graph::KernelTable(  // kernels are made for the life of the process
         "the CPU", prepare_elementwise, prepare_reduction,
         {
             {"fused", prepare_fused},
@@ -148,14 +149,6 @@ graph::KernelTable& cpu_kernels() {
             {"stack_row", prepare_stack_row},
             {"update_if", prepare_update_if},
 
-            {"sgd_update", prepare_optimizer_update},
-            {"rmsprop_update", prepare_optimizer_update},
-            {"adagrad_update", prepare_optimizer_update},
-            {"adadelta_update", prepare_optimizer_update},
-            {"lion_update", prepare_optimizer_update},
-            {"adam_update", prepare_optimizer_update},
-            {"adamax_update", prepare_optimizer_update},
-            {"nadam_update", prepare_optimizer_update},
             {"lamb_update", prepare_lamb_update},
             {"adafactor_update", prepare_adafactor_update},
             {"coalesce_rows", prepare_coalesce_rows},
@@ -166,6 +159,10 @@ graph::KernelTable& cpu_kernels() {
             {"print", prepare_print},
             {"check_numerics", prepare_check_numerics},
         });
+    for (const auto& [op, rule] : optimizer_rules()) {
+      if (rule.definition != nullptr) all->add({op, prepare_optimizer_update});
+    }
+    return all;
   }();
   return table;
 }

@@ -59,7 +59,7 @@ std::unique_ptr<graph::Kernel> prepare_attention_cuda(const AttentionShape& shap
                                                       const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_attention_gradient_cuda(const AttentionShape& shape,
                                                                const graph::KernelRequest& request);
-/// All rows with a rule of ops/optimizer/update_settings.h.
+/// All optimizers whose rule is one by elements (ops/optimizer/update_rule.h).
 std::unique_ptr<graph::Kernel> prepare_update_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_cond_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_while_loop_cuda(const graph::KernelRequest& request);

@@ -2,6 +2,7 @@
 
 #include "isochron/backends/cuda/factories.h"
 #include "isochron/graph/ir/half_storage.h"
+#include "isochron/ops/optimizer/update_rule.h"
 
 namespace isochron::ops {
 namespace {
@@ -31,74 +32,72 @@ std::unique_ptr<Kernel> attention_gradient(const KernelRequest& request) {
 }  // namespace
 
 graph::KernelTable& cuda_kernels() {
-  static graph::KernelTable& table = *new graph::KernelTable(  // kernels are made for the life of the process
-      "CUDA", prepare_elementwise_cuda, prepare_reduction_cuda,
-      {
-          {"fused", prepare_fused_cuda},
+  static graph::KernelTable& table = *[] {
+    auto* all = new graph::KernelTable(  // kernels are made for the life of the process
+        "CUDA", prepare_elementwise_cuda, prepare_reduction_cuda,
+        {
+            {"fused", prepare_fused_cuda},
 
-          {"matmul", prepare_matmul_cuda, kAny},
-          {"matmul_add", prepare_matmul_add_cuda, kAny},
-          {"matmul_float8", prepare_matmul_float8_cuda, kAny},
+            {"matmul", prepare_matmul_cuda, kAny},
+            {"matmul_add", prepare_matmul_add_cuda, kAny},
+            {"matmul_float8", prepare_matmul_float8_cuda, kAny},
 
-          {"transpose", prepare_transpose_cuda},
-          {"slice", prepare_slice_cuda},
-          {"pad", prepare_pad_cuda},
-          {"concatenate", prepare_concatenate_cuda},
+            {"transpose", prepare_transpose_cuda},
+            {"slice", prepare_slice_cuda},
+            {"pad", prepare_pad_cuda},
+            {"concatenate", prepare_concatenate_cuda},
 
-          {"gather", prepare_gather_cuda},
-          {"scatter_add", prepare_scatter_add_cuda},
-          {"one_hot", prepare_one_hot_cuda},
-          {"argmax", prepare_argmax_cuda},
-          {"argmin", prepare_argmin_cuda},
+            {"gather", prepare_gather_cuda},
+            {"scatter_add", prepare_scatter_add_cuda},
+            {"one_hot", prepare_one_hot_cuda},
+            {"argmax", prepare_argmax_cuda},
+            {"argmin", prepare_argmin_cuda},
 
-          {"convolution", convolution<ConvolutionPass::kForward>, kAny},
-          {"convolution_input_gradient", convolution<ConvolutionPass::kInputGradient>, kAny},
-          {"convolution_weight_gradient", convolution<ConvolutionPass::kWeightGradient>, kAny},
+            {"convolution", convolution<ConvolutionPass::kForward>, kAny},
+            {"convolution_input_gradient", convolution<ConvolutionPass::kInputGradient>, kAny},
+            {"convolution_weight_gradient", convolution<ConvolutionPass::kWeightGradient>, kAny},
 
-          {"max_pool", pooling<Pooling::kMax>, kAny},
-          {"max_pool_gradient", pooling<Pooling::kMaxGradient>, kAny},
-          {"max_pool_select", pooling<Pooling::kMaxSelect>, kAny},
-          {"average_pool", pooling<Pooling::kAverage>, kAny},
-          {"average_pool_gradient", pooling<Pooling::kAverageGradient>, kAny},
+            {"max_pool", pooling<Pooling::kMax>, kAny},
+            {"max_pool_gradient", pooling<Pooling::kMaxGradient>, kAny},
+            {"max_pool_select", pooling<Pooling::kMaxSelect>, kAny},
+            {"average_pool", pooling<Pooling::kAverage>, kAny},
+            {"average_pool_gradient", pooling<Pooling::kAverageGradient>, kAny},
 
-          {"softmax", prepare_softmax_cuda},
-          {"log_softmax", prepare_log_softmax_cuda},
-          {"sparse_softmax_cross_entropy", prepare_cross_entropy_cuda},
-          {"sparse_softmax_cross_entropy_gradient", prepare_cross_entropy_gradient_cuda},
+            {"softmax", prepare_softmax_cuda},
+            {"log_softmax", prepare_log_softmax_cuda},
+            {"sparse_softmax_cross_entropy", prepare_cross_entropy_cuda},
+            {"sparse_softmax_cross_entropy_gradient", prepare_cross_entropy_gradient_cuda},
 
-          {"layer_norm", prepare_layer_norm_cuda, kAny},
-          {"layer_norm_gradient", prepare_layer_norm_gradient_cuda, kAny},
-          {"channel_moments", prepare_channel_moments_cuda, kAny},
+            {"layer_norm", prepare_layer_norm_cuda, kAny},
+            {"layer_norm_gradient", prepare_layer_norm_gradient_cuda, kAny},
+            {"channel_moments", prepare_channel_moments_cuda, kAny},
 
-          {"attention", attention, kAny},
-          {"attention_gradient", attention_gradient, kAny},
+            {"attention", attention, kAny},
+            {"attention_gradient", attention_gradient, kAny},
 
-          {"lstm", prepare_recurrent_cuda, kAny},
-          {"lstm_gradient", prepare_recurrent_gradient_cuda, kAny},
-          {"gru", prepare_recurrent_cuda, kAny},
-          {"gru_gradient", prepare_recurrent_gradient_cuda, kAny},
+            {"lstm", prepare_recurrent_cuda, kAny},
+            {"lstm_gradient", prepare_recurrent_gradient_cuda, kAny},
+            {"gru", prepare_recurrent_cuda, kAny},
+            {"gru_gradient", prepare_recurrent_gradient_cuda, kAny},
 
-          {"random_uniform", prepare_uniform_cuda},
-          {"random_normal", prepare_normal_cuda},
-          {"bernoulli", prepare_bernoulli_cuda},
+            {"random_uniform", prepare_uniform_cuda},
+            {"random_normal", prepare_normal_cuda},
+            {"bernoulli", prepare_bernoulli_cuda},
 
-          {"cond", prepare_cond_cuda},
-          {"while_loop", prepare_while_loop_cuda},
-          {"scan", prepare_scan_cuda},
-          {"stack_row", prepare_stack_row_cuda},
-          {"update_if", prepare_update_if_cuda},
+            {"cond", prepare_cond_cuda},
+            {"while_loop", prepare_while_loop_cuda},
+            {"scan", prepare_scan_cuda},
+            {"stack_row", prepare_stack_row_cuda},
+            {"update_if", prepare_update_if_cuda},
 
-          {"sgd_update", prepare_update_cuda},
-          {"rmsprop_update", prepare_update_cuda},
-          {"adagrad_update", prepare_update_cuda},
-          {"adadelta_update", prepare_update_cuda},
-          {"lion_update", prepare_update_cuda},
-          {"adam_update", prepare_update_cuda},
-          {"adamax_update", prepare_update_cuda},
-          {"nadam_update", prepare_update_cuda},
-          {"square_sum", prepare_square_sum_cuda},
-          {"blend", prepare_blend_cuda},
-      });
+            {"square_sum", prepare_square_sum_cuda},
+            {"blend", prepare_blend_cuda},
+        });
+    for (const auto& [op, rule] : optimizer_rules()) {
+      if (rule.definition != nullptr) all->add({op, prepare_update_cuda});
+    }
+    return all;
+  }();
   return table;
 }
 

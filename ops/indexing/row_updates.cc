@@ -9,8 +9,8 @@
 #include "isochron/graph/ir/graph.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/indexing/indexing.h"
-#include "isochron/ops/optimizer/optimizer_references.h"
 #include "isochron/ops/optimizer/optimizer_updates.h"
+#include "isochron/ops/optimizer/update_rule.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 #include "isochron/ops/shape/creation.h"
@@ -368,8 +368,8 @@ RowUpdateLayout row_update_layout(const OpDef& rule, const graph::Attributes& at
 bool updates_by_elements(const OpDef& rule) { return is_optimizer_update(rule) && rule.decompose == nullptr; }
 
 bool zero_gradient_changes_nothing(const OpDef& rule, const graph::Attributes& attributes) {
-  if (rule.name == "sgd_update") return attributes.get_or<double>("momentum", 0.0) == 0;
-  return rule.name == "adagrad_update";
+  const auto asked = optimizer_rule(rule.name).zero_changes_nothing;
+  return asked != nullptr && asked(attributes);
 }
 
 std::vector<RowGradient> row_gradients(const Tensor& gradient) {

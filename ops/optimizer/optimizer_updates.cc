@@ -1,11 +1,8 @@
-// Rows of the optimizer updates: shape rules and samples. The definitions on doubles are in
-// ops/optimizer/optimizer_references.cc.
 #include "isochron/ops/optimizer/optimizer_updates.h"
 
 #include <cmath>
 
-#include "isochron/ops/optimizer/optimizer_decompositions.h"
-#include "isochron/ops/optimizer/optimizer_references.h"
+#include "isochron/ops/optimizer/update_rule.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 
@@ -57,8 +54,12 @@ std::vector<TensorSpec> infer_update(const OpCall& call) {
   }
   for (const std::string_view list : {"rate_factors", "weight_decays"})
     check_list(call, list, layout.parameters);
+  const int min_rank = optimizer_rule(call.op.name).min_rank;
   for (size_t i = 0; i < layout.parameters; ++i) {
     const Shape& parameter = call.inputs[layout.parameter(i)].shape;
+    require(parameter.rank() >= min_rank, ErrorCode::kShapeMismatch, call.op.name,
+            "a parameter needs {} axes at least, got {}; give others to another optimizer", min_rank,
+            parameter.str());
     for (size_t k = 0; k < layout.states; ++k) {
       const Shape expected = update_state_shape(call.op, parameter, k);
       const TensorSpec& state = call.inputs[layout.state(k, i)];
@@ -87,7 +88,10 @@ double update_flops(const OpCall& call) {
 }
 
 /// Inputs for parameters of `shapes`, in the middle of a run: states in [0, 1].
-OpSample update_sample(const OpDef& op, const Attributes& attributes, const std::vector<Shape>& shapes) {
+OpSample update_sample(const OpDef& op, const Attributes& attributes, std::vector<Shape> shapes) {
+  for (Shape& shape : shapes) {
+    while (shape.rank() < optimizer_rule(op.name).min_rank) shape.push_back(shape.rank() == 0 ? 1 : 2);
+  }
   OpSample sample;
   sample.attributes = attributes;
   sample.inputs.push_back({{}, 0, 0, DType::kF64, {0.5}});
@@ -140,32 +144,63 @@ std::vector<ErrorSample> update_errors(const OpDef& op, const Attributes& attrib
   return errors;
 }
 
-/// Null: the rule is applied to each element alone.
-using Decompose = std::vector<Tensor> (*)(const OpCall&, std::span<const Tensor>);
+/// Entry `i` of a list of one number a parameter.
+double number_of(const Attributes& attributes, std::string_view list, size_t i, double fallback) {
+  const auto numbers = attributes.get_or<Numbers>(list, {});
+  return numbers.empty() ? fallback : numbers[i];
+}
 
-void add_update(graph::Registry& registry, std::string_view name, std::string_view summary,
-                Decompose decompose, const std::vector<Attributes>& variants) {
+std::vector<Numbers> update_reference(const OpCall& call, std::span<const TensorSpec> outputs,
+                                      const std::vector<Numbers>& inputs) {
+  const OptimizerRule& rule = optimizer_rule(call.op.name);
+  const UpdateLayout layout = layout_of(call);
+  const double step = inputs[UpdateLayout::kStep][0];
+  std::vector<Numbers> result(outputs.size());
+  result[0] = {step + 1};
+  for (size_t o = 1; o < outputs.size(); ++o) result[o] = inputs[o + UpdateLayout::kFirstAliased];
+  for (size_t i = 0; i < layout.parameters; ++i) {
+    const double rate =
+        inputs[UpdateLayout::kLearningRate][0] * number_of(call.attributes, "rate_factors", i, 1);
+    ParameterUpdate update{call.attributes,
+                           rate,
+                           step,
+                           call.inputs[layout.parameter(i)].shape,
+                           result[layout.parameter(i) - UpdateLayout::kFirstAliased],
+                           inputs[layout.gradient(i)],
+                           {}};
+    for (size_t k = 0; k < layout.states; ++k)
+      update.states.push_back(&result[layout.state(k, i) - UpdateLayout::kFirstAliased]);
+    for (double& g : update.g) g *= inputs[UpdateLayout::kGradientFactor][0];
+    for (double& p : update.p) p -= rate * number_of(call.attributes, "weight_decays", i, 0) * p;
+    rule.reference(update);
+  }
+  return result;
+}
+
+OpDef update_row(std::string_view name, const OptimizerRule& rule) {
   OpDef op;
   op.name = name;
-  op.summary = std::string(summary) + ", on all parameters";
+  op.summary = std::string(rule.summary) + ", on all parameters";
   op.min_inputs = static_cast<int>(UpdateLayout::kNumbers) + 2;
   op.max_inputs = -1;
   op.infer = infer_update;
-  op.decompose = decompose;
+  op.decompose = rule.decompose;
   op.may_alias = update_alias;
   op.flops = update_flops;
-  op.reference = update_reference(name);
-  for (const Attributes& attributes : variants) {
+  op.reference = update_reference;
+  for (const Attributes& attributes : rule.variants) {
     op.samples.push_back(update_sample(op, attributes, {{3, 5}, {7}, {}}));
     op.samples.push_back(update_sample(op, attributes, {{2, 33}}));
   }
-  op.samples.push_back(update_sample(op, variants[0], {{0}, {300, 300}, {2, 3, 4}}));
-  Attributes grouped = variants[0];
+  const Attributes& usual = rule.variants[0];
+  op.samples.push_back(update_sample(
+      op, usual, {{0}, rule.definition != nullptr ? Shape{300, 300} : Shape{30, 40}, {2, 3, 4}}));
+  Attributes grouped = usual;
   grouped.set("rate_factors", Numbers{1, 2, 0.5});
   grouped.set("weight_decays", Numbers{0.1, 0, 0.2});
   op.samples.push_back(update_sample(op, grouped, {{3, 5}, {7}, {}}));
-  op.errors = update_errors(op, variants[0]);
-  registry.add(std::move(op));
+  op.errors = update_errors(op, usual);
+  return op;
 }
 
 void check_decay(const OpDef& op, const Attributes& attributes, std::string_view name) {
@@ -174,76 +209,17 @@ void check_decay(const OpDef& op, const Attributes& attributes, std::string_view
           name, value);
 }
 
-void add_descents(graph::Registry& registry) {
-  const auto sgd = [](double momentum, bool nesterov, bool outside) {
-    return Attributes{
-        {"momentum", momentum}, {"nesterov", nesterov}, {"learning_rate_outside_velocity", outside}};
-  };
-  add_update(registry, "sgd_update", "stochastic gradient descent, also with momentum", nullptr,
-             {sgd(0, false, false), sgd(0.9, false, false), sgd(0.9, true, false), sgd(0.9, false, true),
-              sgd(0.9, true, true)});
-  const auto rmsprop = [](double momentum, bool centered, bool outside) {
-    return Attributes{{"rho", 0.9},
-                      {"momentum", momentum},
-                      {"epsilon", 1e-2},
-                      {"centered", centered},
-                      {"epsilon_outside_root", outside},
-                      {"learning_rate_outside_velocity", outside}};
-  };
-  add_update(registry, "rmsprop_update", "RMSprop, also centered and with momentum", nullptr,
-             {rmsprop(0, false, false), rmsprop(0.9, false, false), rmsprop(0, true, false),
-              rmsprop(0.9, true, false), rmsprop(0, false, true), rmsprop(0.9, true, true)});
-  const auto adagrad = [](bool outside) {
-    return Attributes{{"epsilon", 1e-2}, {"epsilon_outside_root", outside}};
-  };
-  add_update(registry, "adagrad_update", "Adagrad", nullptr, {adagrad(false), adagrad(true)});
-  add_update(registry, "adadelta_update", "Adadelta", nullptr, {Attributes{{"rho", 0.9}, {"epsilon", 1e-2}}});
-  add_update(registry, "lion_update", "Lion", nullptr, {Attributes{{"beta_1", 0.9}, {"beta_2", 0.99}}});
-}
-
-/// Adam and its kin.
-void add_adams(graph::Registry& registry) {
-  const Attributes moments{{"beta_1", 0.9}, {"beta_2", 0.99}, {"epsilon", 1e-2}};
-  const auto with = [&moments](std::string_view name, graph::AttributeValue value) {
-    Attributes attributes = moments;
-    attributes.set(name, std::move(value));
-    return attributes;
-  };
-  const auto adam = [&](bool amsgrad, bool after) {
-    Attributes attributes = with("amsgrad", amsgrad);
-    attributes.set("epsilon_after_correction", after);
-    return attributes;
-  };
-  add_update(registry, "adam_update", "Adam and AMSGrad", nullptr,
-             {adam(false, false), adam(true, false), adam(false, true), adam(true, true)});
-  add_update(registry, "adamax_update", "Adamax", nullptr,
-             {with("epsilon_within_norm", false), with("epsilon_within_norm", true)});
-  add_update(registry, "nadam_update", "Nadam", nullptr,
-             {with("momentum_decay", 1.0), with("momentum_decay", 0.004)});
-  add_update(registry, "lamb_update", "LAMB", decompose_lamb_update, {moments});
-}
-
 }  // namespace
 
 bool is_optimizer_update(const OpDef& op) { return op.infer == infer_update; }
 
 size_t update_state_count(const OpDef& op, const Attributes& attributes) {
-  const size_t velocity = attributes.get_or<double>("momentum", 0.0) > 0 ? 1 : 0;
-  if (op.name == "sgd_update") return velocity;
-  if (op.name == "rmsprop_update") return 1 + velocity + (attributes.get<bool>("centered") ? 1 : 0);
-  if (op.name == "adagrad_update" || op.name == "lion_update") return 1;
-  return attributes.get_or("amsgrad", false) ? 3 : 2;
+  return optimizer_rule(op.name).states(attributes);
 }
 
 Shape update_state_shape(const OpDef& op, const Shape& parameter, size_t k) {
-  if (op.name != "adafactor_update") return parameter;
-  const int rank = parameter.rank();
-  if (rank < 2) return k == 0 ? parameter : Shape{0};
-  Shape shape;
-  for (int axis = 0; axis < rank; ++axis) {
-    if (axis != (k == 0 ? rank - 1 : rank - 2)) shape.push_back(parameter[axis]);
-  }
-  return shape;
+  const OptimizerRule& rule = optimizer_rule(op.name);
+  return rule.state_shape != nullptr ? rule.state_shape(parameter, k) : parameter;
 }
 
 void check_update_attributes(const OpDef& op, const Attributes& attributes) {
@@ -263,12 +239,7 @@ void check_update_attributes(const OpDef& op, const Attributes& attributes) {
 }
 
 void register_optimizers(graph::Registry& registry) {
-  add_descents(registry);
-  add_adams(registry);
-  add_update(
-      registry, "adafactor_update", "Adafactor", decompose_adafactor_update,
-      {Attributes{
-          {"beta_2_decay", -0.8}, {"epsilon_1", 1e-30}, {"epsilon_2", 1e-3}, {"clip_threshold", 1.0}}});
+  for (const auto& [name, rule] : optimizer_rules()) registry.add(update_row(name, rule));
 }
 
 }  // namespace isochron::ops

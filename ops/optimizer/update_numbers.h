@@ -15,16 +15,16 @@ namespace element {
 struct UpdateNumbers {
   double gradient_factor = 1;
   double rate = 0;
-  double fresh_rate = 0;  // of the newest gradient itself
+  double gradient_rate = 0;  // of the newest gradient itself
   double momentum = 0;
-  double velocity_rate = 0;    // factor of what enters the velocity
-  double new_1 = 0;            // weight of the newest gradient in the first moment
-  double old_2 = 0;            // weight of the second moment so far
-  double new_2 = 0;            // weight of the newest gradient's square in it
-  double root_factor = 1;      // of the second moment's root
-  double epsilon_inside = 0;   // under the root
-  double epsilon_outside = 0;  // beside it
-  double kept = 1;             // what weight decay leaves of the parameter
+  double velocity_rate = 0;     // factor of what enters the velocity
+  double new_1 = 0;             // weight of the newest gradient in the first moment
+  double old_2 = 0;             // weight of the second moment so far
+  double new_2 = 0;             // weight of the newest gradient's square in it
+  double root_factor = 1;       // of the second moment's root
+  double epsilon_inside = 0;    // under the root
+  double epsilon_outside = 0;   // beside it
+  double parameter_factor = 1;  // what weight decay leaves of the parameter
 };
 
 /// Of which moments that begin at 0; kNesterov: of both, the first one a step ahead, as Nadam's.
@@ -85,7 +85,7 @@ ISOCHRON_SCALAR UpdateNumbers update_numbers(const UpdateSettings& settings, dou
   if (settings.correction == Correction::kNesterov) {
     const double product = nadam_product(settings, t), next = nadam_momentum(settings, t + 1);
     numbers.rate = rate * next / (1 - product * next);
-    numbers.fresh_rate = rate * (1 - nadam_momentum(settings, t)) / (1 - product);
+    numbers.gradient_rate = rate * (1 - nadam_momentum(settings, t)) / (1 - product);
   } else if (settings.correction != Correction::kNone) {
     numbers.rate = rate / (1 - power(settings.beta_1, t));
   }
@@ -101,7 +101,7 @@ ISOCHRON_SCALAR UpdateNumbers update_numbers(const UpdateSettings& settings, dou
 }
 
 /// What weight decay leaves of a parameter that learns at `rate`.
-ISOCHRON_SCALAR double kept_share(double rate, double decay) { return 1 - rate * decay; }
+ISOCHRON_SCALAR double decayed_share(double rate, double decay) { return 1 - rate * decay; }
 
 /// Of one parameter, that learns at `rate_factor` times the rate and decays by `decay` times what it learns
 /// at.
@@ -112,8 +112,8 @@ ISOCHRON_SCALAR UpdateNumbers numbers_of(const UpdateSettings& settings, UpdateN
   } else {
     numbers.rate *= rate_factor;
   }
-  numbers.fresh_rate *= rate_factor;
-  numbers.kept = kept_share(rate * rate_factor, decay);
+  numbers.gradient_rate *= rate_factor;
+  numbers.parameter_factor = decayed_share(rate * rate_factor, decay);
   return numbers;
 }
 

@@ -44,8 +44,8 @@ struct UpdateParameters {
   double weight_decay(size_t parameter) const { return weight_decays.empty() ? 0 : weight_decays[parameter]; }
   double rate_factor(size_t parameter) const { return rate_factors.empty() ? 1 : rate_factors[parameter]; }
   /// What weight decay leaves of the parameter at the learning rate `rate`.
-  double kept(size_t parameter, double rate) const {
-    return element::kept_share(rate * rate_factor(parameter), weight_decay(parameter));
+  double parameter_factor(size_t parameter, double rate) const {
+    return element::decayed_share(rate * rate_factor(parameter), weight_decay(parameter));
   }
 
   UpdateLayout layout;

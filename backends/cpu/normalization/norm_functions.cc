@@ -67,7 +67,7 @@ template <typename T>
 SquareSums lamb_moments(const LambNumbers& n, const LambRun& run) {
   const hn::ScalableTag<T> d;
   const auto factor = hn::Set(d, static_cast<T>(n.gradient_factor));
-  const auto kept = hn::Set(d, static_cast<T>(n.kept));
+  const auto parameter_factor = hn::Set(d, static_cast<T>(n.parameter_factor));
   const auto new_1 = hn::Set(d, static_cast<T>(n.new_1));
   const auto new_2 = hn::Set(d, static_cast<T>(n.new_2));
   const LambMove<T> move_of(n);
@@ -77,7 +77,7 @@ SquareSums lamb_moments(const LambNumbers& n, const LambRun& run) {
     auto moves = hn::Zero(d);
     each_vector(d, std::min(kTile, run.count - begin), [&](int64_t at, size_t lanes) {
       const int64_t i = begin + at;
-      const auto p = load_lanes(d, as<T>(run.parameter) + i, lanes) * kept;
+      const auto p = load_lanes(d, as<T>(run.parameter) + i, lanes) * parameter_factor;
       const auto g = load_lanes(d, as<T>(run.gradient) + i, lanes) * factor;
       auto m = load_lanes(d, as<T>(run.states[0]) + i, lanes);
       auto v = load_lanes(d, as<T>(run.states[1]) + i, lanes);
@@ -98,19 +98,19 @@ SquareSums lamb_moments(const LambNumbers& n, const LambRun& run) {
 template <typename T>
 void lamb_move(const LambNumbers& n, const LambRun& run, double rate) {
   const hn::ScalableTag<T> d;
-  const auto kept = hn::Set(d, static_cast<T>(n.kept));
+  const auto parameter_factor = hn::Set(d, static_cast<T>(n.parameter_factor));
   const auto factor = hn::Set(d, static_cast<T>(rate));
   const LambMove<T> move_of(n);
   each_vector(d, run.count, [&](int64_t i, size_t lanes) {
     const auto m = load_lanes(d, as<T>(run.new_states[0]) + i, lanes);
     const auto v = load_lanes(d, as<T>(run.new_states[1]) + i, lanes);
-    const auto p = load_lanes(d, as<T>(run.parameter) + i, lanes) * kept;
+    const auto p = load_lanes(d, as<T>(run.parameter) + i, lanes) * parameter_factor;
     store_lanes(d, hn::NegMulAdd(factor, move_of(m, v, lanes), p), as<T>(run.new_parameter) + i, lanes);
   });
 }
 
 template <typename T>
-SquareSums square_sums(const void* parameter, double kept, const void* gradient, double factor,
+SquareSums square_sums(const void* parameter, double parameter_factor, const void* gradient, double factor,
                        int64_t count) {
   const hn::ScalableTag<T> d;
   const auto squares = [&](const void* array, double number) {
@@ -120,7 +120,7 @@ SquareSums square_sums(const void* parameter, double kept, const void* gradient,
       return x * x;
     });
   };
-  return {squares(parameter, kept), squares(gradient, factor)};
+  return {squares(parameter, parameter_factor), squares(gradient, factor)};
 }
 
 template <typename T>
@@ -198,10 +198,11 @@ double move_squares(const FactoredRow& row) {
 }
 
 template <typename T>
-void move(const FactoredRow& row, const void* parameter, double kept, double rate, void* new_parameter) {
+void move(const FactoredRow& row, const void* parameter, double parameter_factor, double rate,
+          void* new_parameter) {
   const hn::ScalableTag<T> d;
   const FactoredMove<T> move_of(row);
-  const auto by = hn::Set(d, static_cast<T>(kept));
+  const auto by = hn::Set(d, static_cast<T>(parameter_factor));
   const auto step = hn::Set(d, static_cast<T>(rate));
   each_vector(d, row.count, [&](int64_t i, size_t lanes) {
     const auto p = load_lanes(d, as<T>(parameter) + i, lanes) * by;

@@ -19,8 +19,8 @@ struct LambRun {
 };
 struct LambNumbers {
   double gradient_factor = 1;
-  double kept = 1;   // what weight decay leaves of the parameter
-  double new_1 = 0;  // weights of the newest gradient and of its square in the moments
+  double parameter_factor = 1;  // what weight decay leaves of the parameter
+  double new_1 = 0;             // weights of the newest gradient and of its square in the moments
   double new_2 = 0;
   double mean_factor = 1;  // bias corrections of the first moment and of the second's root
   double root_factor = 1;
@@ -46,8 +46,8 @@ struct NormFunctions {
   /// The decayed parameter less `rate` times the move.
   void (*lamb_move)(const LambNumbers& numbers, const LambRun& run, double rate);
   /// Sums of squares of the decayed parameter and of the gradient.
-  SquareSums (*square_sums)(const void* parameter, double kept, const void* gradient, double factor,
-                            int64_t count);
+  SquareSums (*square_sums)(const void* parameter, double parameter_factor, const void* gradient,
+                            double factor, int64_t count);
   /// moment = old_share moment + (1 - old_share)(square of the gradient + epsilon).
   void (*square_moment)(const void* gradient, double factor, double old_share, double epsilon,
                         const void* moment, void* new_moment, int64_t count);
@@ -57,7 +57,8 @@ struct NormFunctions {
   /// The sum of squares of the move.
   double (*move_squares)(const FactoredRow& row);
   /// The decayed parameter less `rate` times the move.
-  void (*move)(const FactoredRow& row, const void* parameter, double kept, double rate, void* new_parameter);
+  void (*move)(const FactoredRow& row, const void* parameter, double parameter_factor, double rate,
+               void* new_parameter);
 };
 
 /// `dtype`: f32 or f64.

@@ -103,7 +103,7 @@ class LambKernel final : public NormKernel {
 
   LambNumbers lamb_for(const Block& block) const {
     LambNumbers numbers = lamb_;
-    numbers.kept = parameters_.kept(block.parameter, numbers_.rate);
+    numbers.parameter_factor = parameters_.parameter_factor(block.parameter, numbers_.rate);
     return numbers;
   }
 
@@ -176,7 +176,7 @@ class AdafactorKernel final : public NormKernel {
   void run(const KernelArgs& args) override {
     numbers_ = parameters_.begin(args);
     const double t = static_cast<double>(numbers_.step);
-    kept_share_ = 1 - std::pow(t, decay_);
+    ema_decay_ = 1 - std::pow(t, decay_);
     auto* sums = reinterpret_cast<SquareSums*>(args.workspace);
     each_row([&](const Row& row) { sums[row.index] = row_moments(args, row); });
     parallel_for(threads_, static_cast<int64_t>(tiles_.size()), [&](int64_t begin, int64_t end) {
@@ -187,7 +187,7 @@ class AdafactorKernel final : public NormKernel {
     set_rates(sums, t);
     each_row([&](const Row& row) {
       functions_.move(factored(args, row), parameter(args, row.parameter, row.begin),
-                      parameters_.kept(row.parameter, numbers_.rate), rates_[row.parameter],
+                      parameters_.parameter_factor(row.parameter, numbers_.rate), rates_[row.parameter],
                       new_parameter(args, row.parameter, row.begin));
     });
   }
@@ -235,22 +235,22 @@ class AdafactorKernel final : public NormKernel {
     }
   }
   double next_moment(double moment, double mean_square) const {
-    return kept_share_ * moment + (1 - kept_share_) * (mean_square + epsilon_1_);
+    return ema_decay_ * moment + (1 - ema_decay_) * (mean_square + epsilon_1_);
   }
 
   SquareSums row_moments(const KernelArgs& args, const Row& row) const {
     const Matrices& m = matrices_[row.parameter];
     const double factor = numbers_.gradient_factor;
     const std::byte* g = gradient(args, row.parameter, row.begin);
-    const SquareSums sums =
-        functions_.square_sums(parameter(args, row.parameter, row.begin),
-                               parameters_.kept(row.parameter, numbers_.rate), g, factor, m.columns);
+    const SquareSums sums = functions_.square_sums(parameter(args, row.parameter, row.begin),
+                                                   parameters_.parameter_factor(row.parameter, numbers_.rate),
+                                                   g, factor, m.columns);
     if (m.factored) {
       const double mean = sums.other / static_cast<double>(m.columns);
       store(next_moment(load(state(args, 0, row.parameter, row.local)), mean),
             new_state(args, 0, row.parameter, row.local));
     } else {
-      functions_.square_moment(g, factor, kept_share_, epsilon_1_, state(args, 0, row.parameter, 0),
+      functions_.square_moment(g, factor, ema_decay_, epsilon_1_, state(args, 0, row.parameter, 0),
                                new_state(args, 0, row.parameter, 0), m.columns);
     }
     return sums;
@@ -309,7 +309,7 @@ class AdafactorKernel final : public NormKernel {
   }
 
   double decay_, epsilon_1_, epsilon_2_, threshold_;
-  double kept_share_ = 0;
+  double ema_decay_ = 0;
   std::vector<double> rates_;
   bool wide_;
   int64_t rows_ = 0;

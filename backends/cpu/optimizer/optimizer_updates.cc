@@ -6,7 +6,7 @@
 #include "isochron/core/process/threads.h"
 #include "isochron/ops/indexing/row_updates.h"
 #include "isochron/ops/optimizer/update_parameters.h"
-#include "isochron/ops/optimizer/update_settings.h"
+#include "isochron/ops/optimizer/update_rule.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "isochron/backends/cpu/optimizer/optimizer_updates.cc"
@@ -17,7 +17,7 @@
 
 #include "isochron/backends/cpu/common/tails-inl.h"
 #include "isochron/backends/cpu/common/vector_math-inl.h"
-#include "isochron/ops/optimizer/update_rules-inl.h"
+#include "isochron/ops/optimizer/update_functors-inl.h"
 
 #ifndef ISOCHRON_OPS_CPU_OPTIMIZER_UPDATES_ONCE
 #define ISOCHRON_OPS_CPU_OPTIMIZER_UPDATES_ONCE
@@ -63,7 +63,9 @@ class Run {
   using M = VectorMath<T>;
   using Rule = RuleOf<M>;
   explicit HWY_INLINE Run(const UpdateNumbers& numbers)
-      : rule_(numbers), kept_(M::set(numbers.kept)), factor_(M::set(numbers.gradient_factor)) {}
+      : rule_(numbers),
+        parameter_factor_(M::set(numbers.parameter_factor)),
+        factor_(M::set(numbers.gradient_factor)) {}
 
   HWY_INLINE void operator()(const UpdateArrays& arrays, int64_t count) const {
     const hn::ScalableTag<T> d;
@@ -75,7 +77,7 @@ class Run {
     size_t i = 0;
     for (; i + lanes <= n; i += lanes) {
       for (int k = 0; k < Rule::kStates; ++k) s[k] = hn::LoadU(d, at(arrays.states[k], i));
-      const auto p = rule_(hn::LoadU(d, at(arrays.parameter, i)) * kept_,
+      const auto p = rule_(hn::LoadU(d, at(arrays.parameter, i)) * parameter_factor_,
                            hn::LoadU(d, at(arrays.gradient, i)) * factor_, s);
       hn::StoreU(p, d, to(arrays.new_parameter, i));
       for (int k = 0; k < Rule::kStates; ++k) hn::StoreU(s[k], d, to(arrays.new_states[k], i));
@@ -83,7 +85,7 @@ class Run {
     if (i == n) return;
     const auto mask = hn::FirstN(d, n - i);
     for (int k = 0; k < Rule::kStates; ++k) s[k] = masked_load(mask, d, at(arrays.states[k], i));
-    const auto p = rule_(masked_load(mask, d, at(arrays.parameter, i)) * kept_,
+    const auto p = rule_(masked_load(mask, d, at(arrays.parameter, i)) * parameter_factor_,
                          masked_load(mask, d, at(arrays.gradient, i)) * factor_, s);
     masked_store(p, mask, d, to(arrays.new_parameter, i));
     for (int k = 0; k < Rule::kStates; ++k) masked_store(s[k], mask, d, to(arrays.new_states[k], i));
@@ -91,7 +93,7 @@ class Run {
 
  private:
   Rule rule_;
-  typename M::V kept_, factor_;
+  typename M::V parameter_factor_, factor_;
 };
 
 template <typename T, template <class> class RuleOf>
@@ -125,27 +127,27 @@ void update_rows(const UpdateNumbers& numbers, const RowArrays& arrays, int64_t 
 }
 
 template <typename T>
-UpdateFunction function_of(UpdateRule rule) {
+UpdateFunction function_of(UpdateFunctor functor) {
 #define X(name) update<T, name>,
-  constexpr UpdateFunction kFunctions[] = {ISOCHRON_UPDATE_RULES(X)};
+  constexpr UpdateFunction kFunctions[] = {ISOCHRON_UPDATE_FUNCTORS(X)};
 #undef X
-  return kFunctions[static_cast<size_t>(rule)];
+  return kFunctions[static_cast<size_t>(functor)];
 }
 
-UpdateFunction update_function(UpdateRule rule, DType dtype) {
-  return dtype == DType::kF32 ? function_of<float>(rule) : function_of<double>(rule);
+UpdateFunction update_function(UpdateFunctor functor, DType dtype) {
+  return dtype == DType::kF32 ? function_of<float>(functor) : function_of<double>(functor);
 }
 
 template <typename T>
-RowUpdateFunction row_function_of(UpdateRule rule) {
+RowUpdateFunction row_function_of(UpdateFunctor functor) {
 #define X(name) update_rows<T, name>,
-  constexpr RowUpdateFunction kFunctions[] = {ISOCHRON_UPDATE_RULES(X)};
+  constexpr RowUpdateFunction kFunctions[] = {ISOCHRON_UPDATE_FUNCTORS(X)};
 #undef X
-  return kFunctions[static_cast<size_t>(rule)];
+  return kFunctions[static_cast<size_t>(functor)];
 }
 
-RowUpdateFunction row_update_function(UpdateRule rule, DType dtype) {
-  return dtype == DType::kF32 ? row_function_of<float>(rule) : row_function_of<double>(rule);
+RowUpdateFunction row_update_function(UpdateFunctor functor, DType dtype) {
+  return dtype == DType::kF32 ? row_function_of<float>(functor) : row_function_of<double>(functor);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -164,13 +166,13 @@ class UpdateKernel final : public graph::Kernel {
   explicit UpdateKernel(const graph::KernelRequest& request)
       : parameters_(request),
         elem_bytes_(dtype_size(request.inputs.back().dtype)),
-        definition_(update_definition(request.op, request.attributes)) {
+        definition_(optimizer_rule(request.op.name).definition(request.attributes)) {
     starts_.push_back(0);
     for (size_t i = 0; i < parameters_.layout.parameters; ++i) {
       starts_.push_back(starts_.back() + request.inputs[parameters_.layout.parameter(i)].shape.elems());
     }
     threads_ = starts_.back() >= kParallelUpdateElems ? request.threads : 1;
-    function_ = HWY_DYNAMIC_DISPATCH(update_function)(definition_.rule, request.inputs.back().dtype);
+    function_ = HWY_DYNAMIC_DISPATCH(update_function)(definition_.functor, request.inputs.back().dtype);
   }
 
   void run(const graph::KernelArgs& args) override {
@@ -222,7 +224,7 @@ class RowUpdateKernel final : public graph::Kernel {
   explicit RowUpdateKernel(const graph::KernelRequest& request)
       : rule_(request.op.registry->at(request.attributes.get<std::string>("rule"))),
         layout_(row_update_layout(rule_, request.attributes, request.inputs.size())),
-        definition_(update_definition(rule_, request.attributes)),
+        definition_(optimizer_rule(rule_.name).definition(request.attributes)),
         rate_factors_(request.attributes.get_or<std::vector<double>>("rate_factors", {})),
         weight_decays_(request.attributes.get_or<std::vector<double>>("weight_decays", {})),
         threads_(request.threads) {
@@ -232,7 +234,7 @@ class RowUpdateKernel final : public graph::Kernel {
       const Shape& shape = request.inputs[layout_.parameter(i)].shape;
       row_elems_.push_back(shape[0] == 0 ? 0 : shape.elems() / shape[0]);
     }
-    function_ = HWY_DYNAMIC_DISPATCH(row_update_function)(definition_.rule, dtype);
+    function_ = HWY_DYNAMIC_DISPATCH(row_update_function)(definition_.functor, dtype);
   }
 
   void run(const graph::KernelArgs& args) override {

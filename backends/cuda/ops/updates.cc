@@ -5,7 +5,7 @@
 #include "isochron/backends/cuda/texts.h"
 #include "isochron/backends/cuda/texts/block_sizes.h"
 #include "isochron/ops/optimizer/update_parameters.h"
-#include "isochron/ops/optimizer/update_settings.h"
+#include "isochron/ops/optimizer/update_rule.h"
 
 namespace isochron::ops {
 namespace {
@@ -48,7 +48,7 @@ class DeviceUpdateKernel final : public graph::Kernel {
       : module_(*request.module), parameters_(request), layout_(parameters_.layout) {
     module_.add_shared(element_prelude());
     for (const std::string_view text :
-         {backends::texts::kUpdateNumbers, backends::texts::kUpdateRules, backends::texts::kUpdate})
+         {backends::texts::kUpdateNumbers, backends::texts::kUpdateFunctors, backends::texts::kUpdate})
       module_.add_shared(std::string(text));
     const size_t most = std::max<size_t>(1, kMostAddresses / addresses_each());
     std::vector<size_t> some;  // with elements
@@ -98,7 +98,7 @@ class DeviceUpdateKernel final : public graph::Kernel {
   size_t addresses_each() const { return 3 + 2 * layout_.states; }
 
   void add_launch(const graph::KernelRequest& request, std::vector<size_t> parameters) {
-    const UpdateDefinition definition = update_definition(request.op, request.attributes);
+    const UpdateDefinition definition = optimizer_rule(request.op.name).definition(request.attributes);
     const std::string name = module_.unique_name(request.op.name);
     const size_t count = parameters.size();
     const auto elems = [&](size_t i) {
@@ -126,7 +126,7 @@ class DeviceUpdateKernel final : public graph::Kernel {
         "      (blockIdx.x - {0}_first_block[i]) * static_cast<unsigned long long>(kUpdateBlock), "
         "{0}_elems[i]);\n}}\n",
         name, count * addresses_each(), settings_text(definition.settings), count,
-        update_rule_name(definition.rule), storage_type(request.inputs.back().dtype), addresses_each());
+        functor_name(definition.functor), storage_type(request.inputs.back().dtype), addresses_each());
     module_.add(text);
     launches_.push_back({module_.add_function(name),
                          row_of_blocks(request, first_block.back(), element::kUpdateThreads),

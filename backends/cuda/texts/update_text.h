@@ -1,5 +1,5 @@
 // Optimizer updates of generated kernels: all parameters of a call in one launch. Behind element_prelude(),
-// update_numbers.h and update_rules-inl.h in their text.
+// update_numbers.h and update_functors-inl.h in their text.
 #ifndef ISOCHRON_OPS_CUDA_UPDATE_TEXT_H_
 #define ISOCHRON_OPS_CUDA_UPDATE_TEXT_H_
 
@@ -34,12 +34,12 @@ ISOCHRON_SCALAR void update_elements(const UpdateNumbers& numbers, void* const* 
   using M = ScalarMath<T>;
   using Rule = RuleOf<M>;
   const Rule rule(numbers);
-  const T kept = M::set(numbers.kept), factor = M::set(numbers.gradient_factor);
+  const T parameter_factor = M::set(numbers.parameter_factor), factor = M::set(numbers.gradient_factor);
   for (unsigned long long i = begin + threadIdx.x; i < begin + kUpdateBlock && i < elems;
        i += kUpdateThreads) {
     T s[Rule::kStates + 1];
     for (int k = 0; k < Rule::kStates; ++k) s[k] = static_cast<const T*>(at[1 + k])[i];
-    const T p = rule(static_cast<const T*>(at[0])[i] * kept,
+    const T p = rule(static_cast<const T*>(at[0])[i] * parameter_factor,
                      static_cast<const T*>(at[1 + Rule::kStates])[i] * factor, s);
     void* const* to = at + 2 + Rule::kStates;
     static_cast<T*>(to[0])[i] = p;
