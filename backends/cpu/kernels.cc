@@ -21,6 +21,7 @@
 #include "isochron/backends/cpu/random/random.h"
 #include "isochron/backends/cpu/recurrent/recurrent.h"
 #include "isochron/backends/cpu/reduction/cumulative.h"
+#include "isochron/backends/cpu/reduction/log_sum_exp.h"
 #include "isochron/backends/cpu/reduction/softmax.h"
 #include "isochron/backends/cpu/reduction/sorting.h"
 #include "isochron/backends/cpu/shape/interpolation.h"
@@ -122,6 +123,7 @@ graph::KernelTable& cpu_kernels() {
 
             {"softmax", prepare_softmax},
             {"log_softmax", prepare_log_softmax},
+            {"log_sum_exp", prepare_log_sum_exp},
             {"sparse_softmax_cross_entropy", prepare_cross_entropy},
             {"sparse_softmax_cross_entropy_gradient", prepare_cross_entropy_gradient},
 

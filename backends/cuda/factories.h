@@ -21,6 +21,7 @@ std::unique_ptr<graph::Kernel> prepare_blend_cuda(const graph::KernelRequest& re
 std::unique_ptr<graph::Kernel> prepare_stack_row_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_softmax_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_log_softmax_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_log_sum_exp_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_cross_entropy_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_cross_entropy_gradient_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_layer_norm_cuda(const graph::KernelRequest& request);

@@ -65,6 +65,7 @@ graph::KernelTable& cuda_kernels() {
 
             {"softmax", prepare_softmax_cuda},
             {"log_softmax", prepare_log_softmax_cuda},
+            {"log_sum_exp", prepare_log_sum_exp_cuda},
             {"sparse_softmax_cross_entropy", prepare_cross_entropy_cuda},
             {"sparse_softmax_cross_entropy_gradient", prepare_cross_entropy_gradient_cuda},
 

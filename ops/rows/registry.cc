@@ -29,6 +29,7 @@ graph::Registry& mutable_registry() {
     register_pooling(*registry);
     register_random(*registry);
     register_softmax(*registry);
+    register_log_sum_exp(*registry);
     register_normalization(*registry);
     register_attention(*registry);
     register_debug(*registry);

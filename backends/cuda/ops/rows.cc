@@ -64,6 +64,9 @@ std::unique_ptr<graph::Kernel> prepare_softmax_cuda(const KernelRequest& request
 std::unique_ptr<graph::Kernel> prepare_log_softmax_cuda(const KernelRequest& request) {
   return row_kernel(request, "log_softmax_row(in0 + {at}, out0 + {at}, {n});");
 }
+std::unique_ptr<graph::Kernel> prepare_log_sum_exp_cuda(const KernelRequest& request) {
+  return row_kernel(request, "log_sum_exp_row(in0 + {at}, out0 + row, {n});");
+}
 std::unique_ptr<graph::Kernel> prepare_cross_entropy_cuda(const KernelRequest& request) {
   return row_kernel(request, "cross_entropy_row(in0 + {at}, in1[row], out0 + row, {n});");
 }

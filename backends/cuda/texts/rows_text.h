@@ -53,6 +53,14 @@ ISOCHRON_SCALAR void log_softmax_row(const T* x, T* y, unsigned n) {
 }
 
 template <typename T>
+ISOCHRON_SCALAR void log_sum_exp_row(const T* x, T* y, unsigned n) {
+  const Exponentials<T> e = exponentials_of(x, n);
+  if (threadIdx.x != 0) return;
+  // An infinite one is what the sum is of; its own exponential is NaN.
+  *y = e.largest - e.largest == T(0) ? e.largest + ScalarMath<T>::log(e.sum) : e.largest;
+}
+
+template <typename T>
 ISOCHRON_SCALAR void cross_entropy_row(const T* x, long long label, T* loss, unsigned n) {
   const unsigned at = checked_index(label, n, "sparse_softmax_cross_entropy");
   const Exponentials<T> e = exponentials_of(x, n);
