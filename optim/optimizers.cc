@@ -110,4 +110,19 @@ Lamb::Lamb(const LambOptions& options)
     : Optimizer({"lamb_update", moments(options), {{"mean_gradient"}, {"mean_square"}}},
                 options.learning_rate, options.weight_decay, options.step) {}
 
+Muon::Muon(const MuonOptions& options)
+    : Optimizer(
+          {"muon_update",
+           {{"momentum", options.momentum},
+            {"nesterov", options.nesterov},
+            {"coefficients", std::vector<double>(options.coefficients.begin(), options.coefficients.end())},
+            {"iterations", options.iterations},
+            {"epsilon", options.epsilon},
+            {"match_rms_adamw", options.match_rms_adamw}},
+           {{"momentum"}}},
+          options.learning_rate, options.weight_decay, options.step) {
+  require(options.iterations >= 0 && options.iterations < 100, ErrorCode::kInvalidArgument, "muon",
+          "iterations must be 0 to 99, got {}", options.iterations);
+}
+
 }  // namespace isochron::optim

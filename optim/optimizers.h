@@ -11,6 +11,8 @@
 // do options outside the range that their comment names.
 #pragma once
 
+#include <array>
+
 #include "isochron/optim/optimizer.h"
 
 namespace isochron::optim {
@@ -190,6 +192,29 @@ struct LambOptions {
 class Lamb : public Optimizer {
  public:
   explicit Lamb(const LambOptions& options = {});
+};
+
+struct MuonOptions {
+  Schedule learning_rate = 1e-3;
+  double momentum = 0.95;
+  bool nesterov = true;
+  /// Of the polynomial a x + b x^3 + c x^5 that each iteration applies to the singular values.
+  std::array<double, 3> coefficients = {3.4445, -4.775, 2.0315};
+  int64_t iterations = 5;  // 0 to 99
+  double epsilon = 1e-7;
+  /// Moves 0.2 sqrt(max(rows, columns)) times the matrix, as large as Adam's moves are, instead of
+  /// sqrt(max(1, columns / rows)) times.
+  bool match_rms_adamw = false;
+  WeightDecay weight_decay = {.rate = 0.1};
+  StepOptions step = {};
+};
+/// Muon, as PyTorch defines it, but in f32 or f64 throughout: momentum whose matrix is brought near a
+/// semi-orthogonal one. For parameters of two axes and more, as matrices of the last axis (outputs) and all
+/// others; `apply` throws kShapeMismatch for vectors, which another optimizer takes (biases, and by custom
+/// embeddings and the last layer). States: one.
+class Muon : public Optimizer {
+ public:
+  explicit Muon(const MuonOptions& options = {});
 };
 
 }  // namespace isochron::optim

@@ -89,6 +89,29 @@ std::vector<Tensor> run(CacheEntry& entry, std::span<const Tensor> inputs) {
   return outputs;
 }
 
+/// An op that the CPU has no kernel for, in others.
+std::vector<Tensor> run_decomposed(const OpDef& op, std::span<const Tensor> inputs,
+                                   const Attributes& attributes) {
+  std::vector<TensorSpec> specs;
+  for (const Tensor& input : inputs) specs.push_back(input.spec());
+  const std::vector<TensorSpec> outputs = infer_outputs(op, specs, attributes);
+  const EagerScope now;
+  const UnobservedScope unobserved;
+  std::vector<Tensor> results = op.decompose({op, specs, attributes}, inputs);
+  require(results.size() == outputs.size(), ErrorCode::kInvalidArgument, op.name,
+          "its decomposition has {} results, not {}", results.size(), outputs.size());
+  for (size_t i = 0; i < results.size(); ++i) {
+    require(results[i].spec() == outputs[i], ErrorCode::kInvalidArgument, op.name,
+            "result {} of its decomposition is {}, not {}", i, results[i].spec().str(), outputs[i].str());
+    const auto shares = [&](const Tensor& input) {
+      return input.storage().get() == results[i].storage().get();
+    };
+    const bool shared = std::ranges::any_of(inputs, shares);
+    results[i] = shared ? copy(results[i]) : contiguous(results[i]);
+  }
+  return results;
+}
+
 std::vector<Tensor> run_cached(const OpDef& op, std::span<const Tensor> inputs,
                                const Attributes& attributes) {
   if (op.fusion == FusionClass::kView) {
@@ -99,6 +122,8 @@ std::vector<Tensor> run_cached(const OpDef& op, std::span<const Tensor> inputs,
     return {Tensor::over(inputs[0].storage(), spec, inputs[0].impl()->offset_bytes)};
   }
   count(Counter::kEagerOps, 1);
+  if (op.decompose != nullptr && !backend_of(DeviceKind::kCpu).runs(op))
+    return run_decomposed(op, inputs, attributes);
   const int threads = compute_threads();
   if (!attributes.has_objects()) {
     CacheEntry& entry = cache_line(op, inputs, attributes);

@@ -45,8 +45,9 @@ graph::Registry& mutable_registry() {
 const graph::Registry& registry() { return mutable_registry(); }
 const graph::OpDef& row(std::string_view name) { return mutable_registry().at(name); }
 const graph::OpDef& register_op(graph::OpDef op, graph::KernelFactory cpu, graph::KernelFactory cuda) {
-  require(cpu != nullptr || op.fusion == graph::FusionClass::kView, ErrorCode::kInvalidArgument,
-          "register_op", "op '{}' has no kernel for the CPU", op.name);
+  const bool needs_none = op.fusion == graph::FusionClass::kView || op.decompose != nullptr;
+  require(cpu != nullptr || needs_none, ErrorCode::kInvalidArgument, "register_op",
+          "op '{}' has neither a kernel for the CPU nor a decomposition", op.name);
   const graph::OpDef& row = mutable_registry().add(std::move(op));
   if (cpu != nullptr) graph::add_kernel(DeviceKind::kCpu, {row.name, cpu});
   if (cuda != nullptr) graph::add_kernel(DeviceKind::kCuda, {row.name, cuda});

@@ -12,7 +12,7 @@ const graph::Registry& registry();
 const graph::OpDef& row(std::string_view name);
 /// Adds a user's own op, with what makes its kernels for the CPU and, unless null, for CUDA devices. Call
 /// before it is first used; not thread-safe. Throws kInvalidArgument if the name is taken, or without a
-/// kernel for the CPU, which only views do without.
+/// kernel for the CPU, which only views and ops with a decomposition do without.
 const graph::OpDef& register_op(graph::OpDef op, graph::KernelFactory cpu,
                                 graph::KernelFactory cuda = nullptr);
 

@@ -2,7 +2,12 @@
 
 #include <gmock/gmock.h>
 
+#include "isochron/graph/capture/apply.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/rows/registry.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/shape_ops.h"
 #include "support/expect_error.h"
 
 namespace isochron::graph {
@@ -45,14 +50,43 @@ TEST(Backend, OfAnOpThatItDoesntRunIsAnError) {
                "[matmul] there is no kernel for the test's");
 }
 
-TEST(Backend, TheCpuRunsEveryRowButViewsAndNothingElse) {
+TEST(Backend, TheCpuRunsEveryRowButViewsAndWhatIsWrittenInOthers) {
   const Backend& cpu = backend_of(DeviceKind::kCpu);
   for (const OpDef& op : ops::registry().rows())
-    EXPECT_EQ(cpu.runs(op), op.fusion != FusionClass::kView) << op.name;
+    EXPECT_EQ(cpu.runs(op), op.fusion != FusionClass::kView && op.name != "muon_update") << op.name;
   for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
     for (const std::string& op : dynamic_cast<const KernelTable&>(backend_of(device)).ops())
       EXPECT_NE(ops::registry().find(op), nullptr) << "a kernel for no op: " << op;
   }
+}
+
+/// x twice, and x; no backend has a kernel.
+const OpDef& twice() {
+  static const OpDef& op = [&]() -> const OpDef& {
+    OpDef row;
+    row.name = "twice";
+    row.summary = "x twice, and x";
+    row.infer = [](const OpCall& call) {
+      return std::vector<TensorSpec>{call.inputs[0], {DType::kF32, call.inputs[0].shape}};
+    };
+    row.decompose = [](const OpCall&, std::span<const Tensor> inputs) {
+      return std::vector<Tensor>{inputs[0] * 2.0, inputs[0]};
+    };
+    return ops::register_op(std::move(row), nullptr);
+  }();
+  return op;
+}
+
+TEST(Decomposition, RunsAtOnceWhereTheCpuHasNoKernel) {
+  const Tensor x = transpose(from_vector({2, 2}, {1, 2, 3, 4}));
+  const std::vector<Tensor> results = graph::apply(twice(), std::vector{x});
+  EXPECT_THAT(results[0].to_vector(), testing::ElementsAre(2, 6, 4, 8));
+  EXPECT_THAT(results[1].to_vector(), testing::ElementsAre(1, 3, 2, 4));
+  EXPECT_NE(results[1].storage().get(), x.storage().get()) << "results are memory of their own";
+  auto captured = capture([](const Tensor& in) { return graph::apply(twice(), std::vector{in})[0]; });
+  EXPECT_EQ(captured(x).to_vector(), results[0].to_vector());
+  EXPECT_ERROR(graph::apply(twice(), std::vector{zeros({2}, DType::kF64)}), ErrorCode::kInvalidArgument,
+               "result 1 of its decomposition is f64(2), not f32(2)");
 }
 
 }  // namespace
