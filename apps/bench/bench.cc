@@ -229,7 +229,7 @@ void add_bench(CLI::App& app) {
   add_precision_option(*command, options->how.precision);
   add_device_option(*command, options->how.device, "device that the train steps run on");
   command->add_flag(
-      "!--in-order", options->how.side_by_side,
+      "!--in-order", options->how.concurrent,
       "on a device, run all kernels one after another, even those that do not depend on each other");
   command->add_option("--threads", options->threads, "compute threads")
       ->check(whole_number(1, kMostComputeThreads));

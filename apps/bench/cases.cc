@@ -40,7 +40,7 @@ Tensor random_labels(const Shape& shape, uint64_t classes, Rng& rng) {
 CaptureOptions capture_options(std::string name, const CaseOptions& options) {
   return {.name = std::move(name),
           .passes = {.precision = options.precision},
-          .plan = {.device = options.device, .side_by_side = options.side_by_side}};
+          .plan = {.device = options.device, .concurrent = options.concurrent}};
 }
 
 nn::Sequential tiny_model() { return nn::Sequential(nn::Dense(10, nn::Activation::kRelu), nn::Dense(1)); }

@@ -30,7 +30,7 @@ class CaseRun {
 struct CaseOptions {
   Precision precision = Precision::kF32;
   Device device = {};
-  bool side_by_side = true;  // on a device
+  bool concurrent = true;  // on a device
 };
 
 struct BenchCase {

@@ -46,8 +46,7 @@ std::vector<std::string> KernelTable::ops() const {
 }
 
 const Backend& backend_of(const KernelRequest& request) {
-  if (request.backend != nullptr) return *request.backend;
-  return backend_of(request.module == nullptr ? DeviceKind::kCpu : DeviceKind::kCuda);
+  return backend_of(request.backend, request.module == nullptr ? DeviceKind::kCpu : DeviceKind::kCuda);
 }
 
 }  // namespace isochron::graph

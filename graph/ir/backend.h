@@ -73,8 +73,12 @@ class KernelTable final : public Backend {
   std::unordered_map<std::string, Factory> factories_;
 };
 
-/// The backend of a kind of device. Throws kUnsupported where this build has none.
+/// The backend of a kind of device. Throws as limit_vector_target (backends/common/vector_target.h) does.
 const Backend& backend_of(DeviceKind device);
+/// The one that was chosen; null: the device's.
+inline const Backend& backend_of(const Backend* chosen, DeviceKind device) {
+  return chosen != nullptr ? *chosen : backend_of(device);
+}
 /// The one that is to make a kernel: the request's, or that of its device.
 const Backend& backend_of(const KernelRequest& request);
 /// Gives a user's op a kernel on a kind of device. Not thread-safe. Throws kInvalidArgument if it has one.

@@ -225,7 +225,7 @@ void run_passes(Graph& graph, const PassOptions& options) {
     return std::any_of(options.disabled.begin(), options.disabled.end(),
                        [name](const std::string& d) { return d == name || d == "all"; });
   };
-  const Backend& backend = options.backend != nullptr ? *options.backend : backend_of(options.device.kind);
+  const Backend& backend = backend_of(options.backend, options.device.kind);
   const auto runs = [&](std::string_view op) {
     return std::ranges::any_of(graph.nodes(), [&](const auto& node) {
       const OpDef* row = node->op->registry->find(op);

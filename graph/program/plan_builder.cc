@@ -11,7 +11,9 @@
 #include "isochron/graph/ir/dependencies.h"
 #include "isochron/graph/ir/half_storage.h"
 #include "isochron/graph/passes/precision.h"
-#include "isochron/graph/program/device_replay.h"
+#include "isochron/graph/program/allocating_executor.h"
+#include "isochron/graph/program/device_executor.h"
+#include "isochron/graph/program/instrumented_run.h"
 #include "isochron/memory/allocators/buffer.h"
 #include "isochron/memory/planner/planner.h"
 
@@ -62,14 +64,15 @@ struct ArenaBuffer {
 
 class PlanBuilder {
  public:
-  PlanBuilder(const Graph& graph, const PlanOptions& options, Plan& plan)
+  PlanBuilder(const Graph& graph, const PlanOptions& options, Program& program)
       : graph_(graph),
-        plan_(plan),
+        program_(program),
+        options_(options),
         threads_(options.threads > 0 ? options.threads : compute_threads()),
         check_numerics_(options.check_numerics),
-        backend_(options.backend != nullptr ? *options.backend : backend_of(options.device.kind)) {
-    plan_.report_.device = options.device;
-    side_by_side_ = options.side_by_side && !options.device.is_cpu();
+        backend_(backend_of(options.backend, options.device.kind)) {
+    program_.report.device = options.device;
+    concurrent_ = options.concurrent && !options.device.is_cpu();
     if (options.device.is_cpu()) {
       require_kernels();
       return;
@@ -77,17 +80,14 @@ class PlanBuilder {
     require(!options.poison, ErrorCode::kUnsupported, "plan", "poison is for the CPU; this plan is for {}",
             options.device.str());
     gpu_ = cuda::gpu(options.device);
-    plan_.context_ = &gpu_->context();
     require_kernels();
     module_ = options.module;
     if (module_ != nullptr) return;
-    plan_.module_ =
-        std::make_unique<cuda::KernelModule>(gpu_->shared_context(), gpu_->sources(), options.tf32);
-    module_ = plan_.module_.get();
-    plan_.replay_ = std::make_unique<DeviceReplay>(gpu_);
+    own_module_ = std::make_unique<cuda::KernelModule>(gpu_->shared_context(), gpu_->sources(), options.tf32);
+    module_ = own_module_.get();
   }
 
-  void build() {
+  std::unique_ptr<Executor> build() {
     place_leaves();
     schedule();
     find_last_reads();
@@ -95,13 +95,14 @@ class PlanBuilder {
     place_outputs();
     place_update_copies();
     prepare_kernels();
-    if (plan_.module_) plan_.module_->load();
+    if (own_module_) own_module_->load();
     place_in_arena();
     write_tables();
-    plan_.report_.longest_chain = plan_.steps_.size();
-    if (side_by_side_) find_dependencies();
-    plan_.report_.nodes = graph_.node_count();
-    plan_.report_.activation_bytes = activation_bytes(graph_);
+    program_.report.longest_chain = program_.steps.size();
+    if (concurrent_) find_dependencies();
+    program_.report.nodes = graph_.node_count();
+    program_.report.activation_bytes = activation_bytes(graph_);
+    return executor();
   }
 
  private:
@@ -112,15 +113,24 @@ class PlanBuilder {
     std::string name;
   };
 
+  std::unique_ptr<Executor> executor() {
+    std::unique_ptr<Executor> device;
+    if (gpu_)
+      device = std::make_unique<DeviceExecutor>(gpu_, std::move(own_module_), options_.check_numerics);
+    if (options_.allocator == nullptr) return device;
+    return std::make_unique<AllocatingExecutor>(*options_.allocator, program_, std::move(device),
+                                                gpu_ ? gpu_->stream() : cuda::Stream::kNone);
+  }
+
   /// All ops that the backend can't run, at once.
   void require_kernels() const {
     std::set<std::string> missing;
     for (const auto& node : graph_.nodes()) {
       if (node->op->fusion != FusionClass::kView && !backend_.runs(*node->op)) missing.insert(node->op->name);
     }
-    const bool on_cpu = plan_.report_.device.is_cpu();
+    const bool on_cpu = program_.report.device.is_cpu();
     require(missing.empty(), ErrorCode::kUnsupported, "plan", "there is no kernel for {} of: {}{}",
-            on_cpu ? std::string(backend_.name()) : plan_.report_.device.str(), fmt::join(missing, ", "),
+            on_cpu ? std::string(backend_.name()) : program_.report.device.str(), fmt::join(missing, ", "),
             on_cpu ? "" : "; plan for the CPU");
   }
 
@@ -128,9 +138,9 @@ class PlanBuilder {
   std::byte* bound_address(const Value* value) {
     const Ref<Storage>& storage = value->bound.storage();
     const size_t offset = value->bound.impl()->offset_bytes;
-    const Device device = plan_.report_.device;
+    const Device device = program_.report.device;
     if (storage->device() == device) {
-      plan_.kept_.push_back(storage);
+      program_.kept.push_back(storage);
       return storage->data() + offset;
     }
     require(
@@ -142,7 +152,7 @@ class PlanBuilder {
     Ref<Storage> copy =
         gpu_ ? gpu_->allocate(bytes.size(), "constants") : allocate_buffer(bytes.size(), "constants");
     copy->write(0, bytes.data(), bytes.size());
-    plan_.kept_.push_back(copy);
+    program_.kept.push_back(copy);
     return copy->data();
   }
 
@@ -152,7 +162,7 @@ class PlanBuilder {
     }
     for (const Value* value : graph_.bound()) {
       places_[value] = {Place::Kind::kBound, 0, bound_address(value)};
-      plan_.report_.bound_bytes += value->spec.size_bytes();
+      program_.report.bound_bytes += value->spec.size_bytes();
     }
   }
 
@@ -240,7 +250,7 @@ class PlanBuilder {
       if (const Update* update = direct_update(node, now, static_cast<int>(o))) {
         places_[value] = places_.at(update->target);
         done_updates_.insert(update);
-        ++plan_.report_.updates_in_place;
+        ++program_.report.updates_in_place;
         continue;
       }
       if (const Value* reused = reusable_input(node, now, static_cast<int>(o), taken)) {
@@ -327,7 +337,7 @@ class PlanBuilder {
         buffers_[from.index].upper = std::max(buffers_[from.index].upper, end + 1);
       }
       writes.push_back({from, places_.at(update.target), bytes, "copy update"});
-      ++plan_.report_.updates_copied;
+      ++program_.report.updates_copied;
     }
     copies_.insert(copies_.end(), writes.begin(), writes.end());
   }
@@ -373,16 +383,16 @@ class PlanBuilder {
         buffers_.push_back({"workspace of " + node.name(), workspace, static_cast<int64_t>(i),
                             static_cast<int64_t>(i) + 1, BufferKind::kWorkspace});
       }
-      plan_.instructions_.push_back(describe(node, inputs, outputs));
-      plan_.report_.flops += plan_.instructions_.back().flops;
-      plan_.kernels_.push_back(std::move(kernel));
+      program_.instructions.push_back(describe(node, inputs, outputs));
+      program_.report.flops += program_.instructions.back().flops;
+      program_.kernels.push_back(std::move(kernel));
     }
     for (const CopyStep& copy : copies_) {
-      plan_.instructions_.push_back({copy.name, "", 0, 2.0 * static_cast<double>(copy.bytes), ""});
+      program_.instructions.push_back({copy.name, "", 0, 2.0 * static_cast<double>(copy.bytes), ""});
       if (gpu_) {
-        plan_.kernels_.push_back(std::make_unique<DeviceCopyKernel>(gpu_->context(), copy.bytes));
+        program_.kernels.push_back(std::make_unique<DeviceCopyKernel>(gpu_->context(), copy.bytes));
       } else {
-        plan_.kernels_.push_back(std::make_unique<CopyKernel>(copy.bytes));
+        program_.kernels.push_back(std::make_unique<CopyKernel>(copy.bytes));
       }
     }
   }
@@ -390,12 +400,12 @@ class PlanBuilder {
   void place_in_arena() {
     std::vector<BufferRequest> requests;
     for (const ArenaBuffer& buffer : buffers_) {
-      requests.push_back({buffer.lower, buffer.upper, buffer.bytes + (plan_.poison_ ? kRedZoneBytes : 0)});
+      requests.push_back({buffer.lower, buffer.upper, buffer.bytes + (options_.poison ? kRedZoneBytes : 0)});
     }
     PlannerOptions options;
     if (gpu_) options.alignment = cuda::kDeviceAlignment;
     const MemoryPlan placed = plan_memory(requests, options);
-    PlanReport& report = plan_.report_;
+    PlanReport& report = program_.report;
     report.arena_bytes = placed.arena_bytes;
     report.lower_bound_bytes = placed.lower_bound_bytes;
     report.alignment_waste_bytes = placed.alignment_waste_bytes;
@@ -406,71 +416,71 @@ class PlanBuilder {
     }
   }
 
-  size_t offset_of(const Place& place) const { return plan_.report_.buffers[place.index].offset; }
+  size_t offset_of(const Place& place) const { return program_.report.buffers[place.index].offset; }
 
   void add_pointer(const Place& place, size_t step) {
-    const size_t slot = plan_.pointers_.size();
-    plan_.pointers_.push_back(place.kind == Place::Kind::kBound ? place.address : nullptr);
+    const size_t slot = program_.pointers.size();
+    program_.pointers.push_back(place.kind == Place::Kind::kBound ? place.address : nullptr);
     if (place.kind == Place::Kind::kArena) {
-      plan_.arena_patches_.push_back({slot, place.index});
+      program_.arena_patches.push_back({slot, place.index});
     } else if (place.kind == Place::Kind::kInput) {
-      plan_.input_slots_[place.index].push_back(slot);
-      if (plan_.input_steps_[place.index].empty() || plan_.input_steps_[place.index].back() != step) {
-        plan_.input_steps_[place.index].push_back(step);
+      program_.input_slots[place.index].push_back(slot);
+      if (program_.input_steps[place.index].empty() || program_.input_steps[place.index].back() != step) {
+        program_.input_steps[place.index].push_back(step);
       }
     }
   }
 
   void write_tables() {
-    plan_.inputs_.assign(graph_.inputs().size(), nullptr);
-    plan_.input_slots_.resize(graph_.inputs().size());
-    plan_.input_steps_.resize(graph_.inputs().size());
+    program_.inputs.assign(graph_.inputs().size(), nullptr);
+    program_.input_slots.resize(graph_.inputs().size());
+    program_.input_steps.resize(graph_.inputs().size());
     std::vector<std::pair<size_t, size_t>> starts;  // inputs, outputs of each step
     for (size_t i = 0; i < order_.size(); ++i) {
-      const size_t in = plan_.pointers_.size();
+      const size_t in = program_.pointers.size();
       for (const Value* input : order_[i]->inputs) add_pointer(place_of(input), i);
-      const size_t out = plan_.pointers_.size();
+      const size_t out = program_.pointers.size();
       for (const Value* output : order_[i]->outputs) {
         if (skipped(*order_[i], output)) {
-          plan_.pointers_.push_back(nullptr);
+          program_.pointers.push_back(nullptr);
         } else {
           add_pointer(places_.at(output), i);
         }
       }
       starts.emplace_back(in, out);
       if (workspace_of_[i] >= 0) {
-        plan_.workspace_patches_.push_back({i, static_cast<size_t>(workspace_of_[i])});
+        program_.workspace_patches.push_back({i, static_cast<size_t>(workspace_of_[i])});
       }
     }
     for (const CopyStep& copy : copies_) {
       const size_t step = starts.size();
-      const size_t in = plan_.pointers_.size();
+      const size_t in = program_.pointers.size();
       add_pointer(copy.from, step);
       add_pointer(copy.to, step);
       starts.emplace_back(in, in + 1);
     }
     for (size_t i = 0; i < starts.size(); ++i) {
-      plan_.steps_.push_back(
-          {plan_.kernels_[i].get(),
-           {plan_.pointers_.data() + starts[i].first, plan_.pointers_.data() + starts[i].second}});
+      program_.steps.push_back(
+          {program_.kernels[i].get(),
+           {program_.pointers.data() + starts[i].first, program_.pointers.data() + starts[i].second}});
     }
-    for (const Place& place : outputs_) plan_.output_offsets_.push_back(offset_of(place));
-    plan_.output_addresses_.assign(outputs_.size(), nullptr);
-    plan_.report_.instructions = plan_.steps_.size();
-    plan_.copies_begin_ = order_.size();
-    for (const Value* input : graph_.inputs()) plan_.input_bytes_.push_back(input->spec.size_bytes());
+    for (const Place& place : outputs_) program_.output_offsets.push_back(offset_of(place));
+    program_.output_addresses.assign(outputs_.size(), nullptr);
+    program_.report.instructions = program_.steps.size();
+    program_.copies_begin = order_.size();
+    for (const Value* input : graph_.inputs()) program_.input_bytes.push_back(input->spec.size_bytes());
     for (const Update& update : graph_.updates()) {
       if (update.target->kind != Value::Kind::kBound) continue;
-      plan_.updated_.emplace_back(places_.at(update.target).address, update.target->spec.size_bytes());
+      program_.updated.emplace_back(places_.at(update.target).address, update.target->spec.size_bytes());
     }
   }
 
   void find_dependencies() {
     constexpr int kArena = 0, kBound = 1, kInputs = 2;  // and one space an input: loops write their state
-    std::vector<std::vector<MemoryUse>> uses(plan_.steps_.size());
+    std::vector<std::vector<MemoryUse>> uses(program_.steps.size());
     const auto add = [&](size_t step, const Place& place, size_t bytes, bool writes) {
       if (place.kind == Place::Kind::kArena) {
-        const PlannedBuffer& buffer = plan_.report_.buffers[place.index];
+        const PlannedBuffer& buffer = program_.report.buffers[place.index];
         uses[step].push_back({kArena, buffer.offset, buffer.offset + buffer.size_bytes, writes});
       } else if (place.kind == Place::Kind::kBound) {
         const auto address = reinterpret_cast<uintptr_t>(place.address);
@@ -491,17 +501,19 @@ class PlanBuilder {
       add(order_.size() + i, copies_[i].from, copies_[i].bytes, false);
       add(order_.size() + i, copies_[i].to, copies_[i].bytes, true);
     }
-    plan_.after_ = dependencies(uses);
-    plan_.report_.longest_chain = longest_chain(plan_.after_);
+    program_.after = dependencies(uses);
+    program_.report.longest_chain = longest_chain(program_.after);
   }
 
   const Graph& graph_;
-  Plan& plan_;
+  Program& program_;
+  const PlanOptions& options_;
   int threads_;
   bool check_numerics_;
   const Backend& backend_;
-  bool side_by_side_ = false;
+  bool concurrent_ = false;
   std::shared_ptr<cuda::Gpu> gpu_;  // null: the CPU
+  std::unique_ptr<cuda::KernelModule> own_module_;
   cuda::KernelModule* module_ = nullptr;
   std::unordered_map<const Value*, BufferKind> kinds_ = value_kinds(graph_);
   std::vector<const Node*> order_;
@@ -521,8 +533,8 @@ class PlanBuilder {
   std::vector<Place> outputs_;
 };
 
-void build_plan(const Graph& graph, const PlanOptions& options, Plan& plan) {
-  PlanBuilder(graph, options, plan).build();
+std::unique_ptr<Executor> build_program(const Graph& graph, const PlanOptions& options, Program& program) {
+  return PlanBuilder(graph, options, program).build();
 }
 
 }  // namespace isochron::graph

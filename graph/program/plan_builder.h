@@ -1,4 +1,4 @@
-// How a graph becomes a plan: scheduling, buffers that are shared (views, in place), lifetimes, placement,
+// How a graph becomes a program: scheduling, buffers that are shared (views, in place), lifetimes, placement,
 // address tables.
 #pragma once
 
@@ -6,10 +6,7 @@
 
 namespace isochron::graph {
 
-/// Behind every buffer of a plan with PlanOptions::poison.
-inline constexpr size_t kRedZoneBytes = 64;
-
-/// Fills an empty plan. Throws as Plan's constructor.
-void build_plan(const Graph& graph, const PlanOptions& options, Plan& plan);
+/// Fills an empty program, and makes what runs it; null where it runs as it is. Throws as Plan's constructor.
+std::unique_ptr<Executor> build_program(const Graph& graph, const PlanOptions& options, Program& program);
 
 }  // namespace isochron::graph

@@ -50,10 +50,10 @@ struct Network {
   void move_to(Device device) const {
     for (const Variable& parameter : parameters()) parameter.move_to(device);
   }
-  auto step(Device device, bool side_by_side = true) {
+  auto step(Device device, bool concurrent = true) {
     CaptureOptions options;
     options.plan.device = device;
-    options.plan.side_by_side = side_by_side;
+    options.plan.concurrent = concurrent;
     return capture(
         [this](const Tensor& x, const Tensor& y) {
           const Tensor hidden = relu(matmul(x, w1) + b1);
@@ -150,11 +150,11 @@ TEST(DeviceTraining, AStepIsOneLaunchAndNothingElse) {
 }
 
 TEST(DeviceTraining, WhatNeedsNothingOfEachOtherRunsSideBySideWithTheSameBits) {
-  const auto train = [](bool side_by_side) {
+  const auto train = [](bool concurrent) {
     SimulatedGpu simulated;
     Network network;
     network.move_to(kDevice);
-    auto step = network.step(kDevice, side_by_side);
+    auto step = network.step(kDevice, concurrent);
     std::vector<double> losses;
     for (int i = 0; i < 20; ++i) losses.push_back(step(kX, kY).item<double>());
     const graph::PlanReport& report = step.plan_report();

@@ -1,0 +1,85 @@
+#include "isochron/graph/program/device_executor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "isochron/core/cuda/kernel_module.h"
+
+namespace isochron::graph {
+namespace {
+
+void put(Program::Step& step, cuda::Stream stream) {
+  step.args.stream = stream;
+  step.kernel->run(step.args);
+}
+
+}  // namespace
+
+DeviceExecutor::DeviceExecutor(std::shared_ptr<cuda::Gpu> gpu, std::unique_ptr<cuda::KernelModule> module,
+                               bool one_by_one)
+    : gpu_(std::move(gpu)), module_(std::move(module)), one_by_one_(one_by_one), replay_(gpu_) {}
+
+DeviceExecutor::~DeviceExecutor() = default;
+
+void DeviceExecutor::run(Program& program) {
+  if (one_by_one_) return enqueue(program, gpu_->stream());
+  replay_.run(program.inputs, [&](cuda::Stream stream) { enqueue(program, stream); });
+}
+
+void DeviceExecutor::record(Program& program) {
+  if (!one_by_one_) replay_.prepare(program.inputs, [&](cuda::Stream stream) { enqueue(program, stream); });
+}
+
+void DeviceExecutor::enqueue(Program& program, cuda::Stream stream) {
+  if (!program.after.empty() && gpu_->context().capturing(stream))
+    return enqueue_side_by_side(program, stream);
+  for (Program::Step& step : program.steps) put(step, stream);
+}
+
+/// Each instruction follows those that it waits for, and what comes after the plan all that none follows.
+void DeviceExecutor::enqueue_side_by_side(Program& program, cuda::Stream stream) {
+  cuda::Context& context = gpu_->context();
+  using Nodes = std::vector<cuda::GraphNode>;
+  const Nodes before = context.followed(stream);
+  std::vector<Nodes> ends(program.steps.size());
+  std::vector<bool> open(program.steps.size(), true);
+  const auto follow = [&](Nodes nodes) {
+    std::ranges::sort(nodes);
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    context.follow(stream, nodes);
+  };
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    Nodes nodes = program.after[i].empty() ? before : Nodes();
+    for (const size_t step : program.after[i]) {
+      nodes.insert(nodes.end(), ends[step].begin(), ends[step].end());
+      open[step] = false;
+    }
+    follow(std::move(nodes));
+    put(program.steps[i], stream);
+    ends[i] = context.followed(stream);
+  }
+  Nodes last;
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    if (open[i]) last.insert(last.end(), ends[i].begin(), ends[i].end());
+  }
+  follow(std::move(last));
+}
+
+/// Each step launched alone.
+void DeviceExecutor::profile(Program& program, std::span<int64_t> times_ns) {
+  cuda::Context& context = gpu_->context();
+  const cuda::Stream stream = gpu_->stream();
+  const cuda::Event begin = context.create_event(true), end = context.create_event(true);
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    context.record(begin, stream);
+    put(program.steps[i], stream);
+    context.record(end, stream);
+    context.synchronize(end);
+    times_ns[i] += std::llround(context.elapsed_ns(begin, end));
+  }
+  context.destroy(begin);
+  context.destroy(end);
+}
+
+}  // namespace isochron::graph

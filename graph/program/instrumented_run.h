@@ -1,0 +1,30 @@
+// A program's steps on the calling thread, with an instrument around each.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "isochron/graph/program/program.h"
+
+namespace isochron::graph {
+
+/// Behind every buffer of a plan with PlanOptions::poison.
+inline constexpr size_t kRedZoneBytes = 64;
+
+/// Names by which steps are traced (core/telemetry/trace.h).
+std::vector<uint32_t> trace_names(const Program& program);
+/// A span of the trace around each step; none within a kernel that runs a program of its own, a loop's body,
+/// which counts as that kernel.
+void run_traced(Program& program, std::span<const uint32_t> names);
+
+/// Adds to `times_ns` what each step took.
+void run_timed(Program& program, std::span<int64_t> times_ns);
+
+/// Fills the arena with NaN.
+void poison(const Program& program, std::byte* arena);
+/// Poisons buffers once they are dead, and looks at the red zones behind those alive after each step. Throws
+/// kOutOfRange naming the step that wrote there.
+void run_poisoned(Program& program, std::byte* arena);
+
+}  // namespace isochron::graph

@@ -1,0 +1,27 @@
+#include "isochron/graph/program/program.h"
+
+#include "isochron/core/base/error.h"
+
+namespace isochron::graph {
+
+void Program::bind_arena(std::byte* arena) {
+  const auto address_of = [&](size_t buffer) { return arena + report.buffers[buffer].offset; };
+  for (const auto& [slot, buffer] : arena_patches) pointers[slot] = address_of(buffer);
+  for (const auto& [step, buffer] : workspace_patches) steps[step].args.workspace = address_of(buffer);
+  for (size_t i = 0; i < output_offsets.size(); ++i) output_addresses[i] = arena + output_offsets[i];
+  for (const Step& step : steps) step.kernel->bind(step.args);
+}
+
+void Program::bind_input(size_t index, std::byte* address) {
+  const std::byte* const end = address + input_bytes[index];
+  for (const std::span<const std::byte> memory : updated) {
+    require(end <= memory.data() || memory.data() + memory.size() <= address, ErrorCode::kInvalidArgument,
+            "plan", "argument {} is the memory of a variable that the step updates; pass copy() of it",
+            index);
+  }
+  inputs[index] = address;
+  for (size_t slot : input_slots[index]) pointers[slot] = address;
+  for (size_t step : input_steps[index]) steps[step].kernel->bind(steps[step].args);
+}
+
+}  // namespace isochron::graph
