@@ -55,7 +55,7 @@ FailingCalls::FailingCalls(int64_t failing, int error) {
 }
 FailingCalls::~FailingCalls() { g_counting = false; }
 int64_t FailingCalls::made() { return g_made; }
-std::vector<std::string> FailingCalls::lasting() {
+std::vector<std::string> FailingCalls::synced() {
   const std::lock_guard lock(g_mutex);
   return g_lasting;
 }

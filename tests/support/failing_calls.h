@@ -20,7 +20,7 @@ class FailingCalls {
   static int64_t made();
   /// Those that succeeded and make something last, in order: "sync PATH" of a file or folder, "rename FROM
   /// TO".
-  static std::vector<std::string> lasting();
+  static std::vector<std::string> synced();
 };
 
 }  // namespace isochron

@@ -2,6 +2,7 @@
 // does on a GPU, without one.
 #pragma once
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -29,10 +30,19 @@ inline void compile_for_devices(const std::string& text, const std::vector<std::
     GTEST_LOG_(INFO) << "not compiled for a device: " << error.what();
     return;
   }
+  const KeptFile compiled(
+      fmt::format("{} {} {}\n{}", compiler->version(), device_runtime, fmt::join(functions, " "), text),
+      ".cubin");
+  if (compiled.exists()) return;
   const std::vector<char> cubin = compiler->compile(text, "device_code", 9, 0, device_runtime);
   const std::string names(cubin.begin(), cubin.end());
-  for (const std::string& function : functions)
+  for (const std::string& function : functions) {
     EXPECT_NE(names.find(function), std::string::npos) << function << " isn't in the device's code";
+    if (names.find(function) == std::string::npos) return;
+  }
+  const TempFolder folder;
+  write_quickly(folder / "cubin", names);
+  compiled.keep(folder / "cubin");
 }
 
 class HostCompiler final : public cuda::Compiler {

@@ -2,18 +2,15 @@
 // they meet by turns.
 #pragma once
 
-#include <dlfcn.h>
-
 #include <array>
-#include <cstdlib>
-#include <fstream>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "isochron/core/base/error.h"
-#include "support/temp_folder.h"
+#include "support/simulated/host_library.h"
 
 namespace isochron {
 
@@ -36,24 +33,7 @@ class HostKernels {
                 "(size_t* sizes) { return host::sizes(&" + function + ", sizes); }\n";
       at = next;
     }
-    write_quickly(folder_ / "kernels.cc", source);
-    const std::string path = (folder_ / "kernels.so").string();
-    const std::string command = std::string(ISOCHRON_CXX) + " -std=c++20 -O1 -w -shared -fPIC -pthread -o " +
-                                path + " " + (folder_ / "kernels.cc").string() + " 2> " +
-                                (folder_ / "errors").string();
-    if (std::system(command.c_str()) != 0) {
-      std::ifstream errors(folder_ / "errors");
-      fail(ErrorCode::kBadFormat, "host kernels", "{}",
-           std::string(std::istreambuf_iterator<char>(errors), std::istreambuf_iterator<char>())
-               .substr(0, 2000));
-    }
-    library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    require(library_ != nullptr, ErrorCode::kIo, "host kernels", "{}", dlerror());
-  }
-  HostKernels(const HostKernels&) = delete;
-  HostKernels& operator=(const HostKernels&) = delete;
-  ~HostKernels() {
-    if (library_ != nullptr) dlclose(library_);
+    library_.emplace(source);
   }
 
   /// By name; whether the threads of a block meet.
@@ -144,14 +124,11 @@ static void __syncthreads() { host::meet(); }
 
   template <typename F>
   F* find(const std::string& symbol) const {
-    auto* const found = reinterpret_cast<F*>(dlsym(library_, symbol.c_str()));
-    require(found != nullptr, ErrorCode::kInvalidArgument, "host kernels", "no {}", symbol);
-    return found;
+    return library_->find<F>(symbol);
   }
 
-  TempFolder folder_;
   std::map<std::string, bool> functions_;
-  void* library_ = nullptr;
+  std::optional<HostLibrary> library_;
 };
 
 }  // namespace isochron

@@ -1,0 +1,102 @@
+// C++ text as a library of this process. What was compiled once is kept below build/host_kernels of the
+// source tree, where that can be written: many tests, under the sanitizers and without, compile the same
+// kernels.
+#pragma once
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "isochron/core/base/error.h"
+#include "isochron/core/base/hash.h"
+#include "support/temp_folder.h"
+
+namespace isochron {
+
+/// What tests under the sanitizers and without need to make once: files below build/host_kernels of the
+/// source tree, by what they were made of. Nothing is kept where the tree can't be written.
+class KeptFile {
+ public:
+  explicit KeptFile(std::string_view made_of, std::string_view extension) {
+    const uint64_t once = hash_more(kHashOfNothing, made_of);
+    path_ =
+        folder() / fmt::format("{:016x}{:016x}{}", once, hash_more(hash_more(once, '.'), made_of), extension);
+  }
+  const std::filesystem::path& path() const { return path_; }
+  bool exists() const {
+    std::error_code ignored;
+    return std::filesystem::exists(path_, ignored);
+  }
+  /// A copy of `file`. Another test may keep the same at the same time.
+  void keep(const std::filesystem::path& file) const {
+    namespace fs = std::filesystem;
+    std::error_code ignored;
+    fs::create_directories(folder(), ignored);
+    const fs::path partial = path_.string() + "." + std::to_string(::getpid());
+    if (!fs::copy_file(file, partial, ignored)) return;
+    fs::rename(partial, path_, ignored);
+    std::vector<std::pair<fs::file_time_type, fs::path>> all;
+    for (const auto& entry : fs::directory_iterator(folder(), ignored))
+      all.emplace_back(entry.last_write_time(ignored), entry.path());
+    if (all.size() <= kMostKept) return;
+    std::ranges::sort(all);
+    for (size_t i = 0; i < all.size() / 2; ++i) fs::remove(all[i].second, ignored);
+  }
+
+ private:
+  static constexpr size_t kMostKept = 1000;
+  static std::filesystem::path folder() { return ISOCHRON_SOURCE_DIR "/build/host_kernels"; }
+  std::filesystem::path path_;
+};
+
+class HostLibrary {
+ public:
+  /// Throws kBadFormat with what the compiler says of `source`.
+  explicit HostLibrary(const std::string& source) {
+    const std::filesystem::path path = folder_ / "library.so";
+    const KeptFile kept(kCompile + source, ".so");
+    std::error_code missing;
+    if (!std::filesystem::copy_file(kept.path(), path, missing)) {  // a copy: the loader tells files by inode
+      compile(source, path);
+      kept.keep(path);
+    }
+    library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    require(library_ != nullptr, ErrorCode::kIo, "host library", "{}", dlerror());
+  }
+  HostLibrary(const HostLibrary&) = delete;
+  HostLibrary& operator=(const HostLibrary&) = delete;
+  ~HostLibrary() {
+    if (library_ != nullptr) dlclose(library_);
+  }
+
+  template <typename F>
+  F* find(const std::string& symbol) const {
+    auto* const found = reinterpret_cast<F*>(dlsym(library_, symbol.c_str()));
+    require(found != nullptr, ErrorCode::kInvalidArgument, "host library", "no {}", symbol);
+    return found;
+  }
+
+ private:
+  static constexpr const char* kCompile = ISOCHRON_CXX " -std=c++20 -O1 -w -shared -fPIC -pthread";
+  void compile(const std::string& source, const std::filesystem::path& path) const {
+    write_quickly(folder_ / "source.cc", source);
+    const std::string command = fmt::format("{} -o {} {} 2> {}", kCompile, path.string(),
+                                            (folder_ / "source.cc").string(), (folder_ / "errors").string());
+    if (std::system(command.c_str()) == 0) return;
+    std::ifstream errors(folder_ / "errors");
+    fail(ErrorCode::kBadFormat, "host library", "{}",
+         std::string(std::istreambuf_iterator<char>(errors), std::istreambuf_iterator<char>())
+             .substr(0, 2000));
+  }
+
+  TempFolder folder_;
+  void* library_ = nullptr;
+};
+
+}  // namespace isochron
