@@ -1,6 +1,7 @@
-// The whole library in one include: tensors and ops, gradients, captured steps, layers, losses, metrics,
-// optimizers, data, training and its instruments. Programs that want shorter compile times include the
-// headers that they use.
+// The whole library in one include, and the list of its public headers: tensors and ops, gradients, captured
+// steps, layers, losses, metrics, optimizers, data, training and its instruments. Programs that want shorter
+// compile times include those of them that they use. Headers that aren't here may change at any time; they
+// are installed only where these need them.
 #pragma once
 
 // Tensors, errors, threads, and what a program calls first in main().
@@ -13,13 +14,14 @@
 #include "isochron/core/telemetry/sealed.h"
 #include "isochron/core/tensor/tensor.h"
 
-// Captured steps, variables, gradients.
+// Captured steps, variables, gradients; where they run.
 #include "isochron/autograd/autograd.h"
 #include "isochron/autograd/checkpoint.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/capture/variable.h"
 #include "isochron/graph/passes/precision.h"
 #include "isochron/graph/step/captured.h"
+#include "isochron/memory/cuda/limit_memory.h"
 
 // Ops.
 #include "isochron/backends/common/choices.h"
@@ -31,6 +33,7 @@
 #include "isochron/ops/convolution/pooling.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/elementwise/float8.h"
+#include "isochron/ops/indexing/along_axis.h"
 #include "isochron/ops/indexing/indexing.h"
 #include "isochron/ops/linalg/linalg.h"
 #include "isochron/ops/matmul/einsum.h"
@@ -88,8 +91,10 @@
 #include "isochron/data/pipeline/dataset.h"
 #include "isochron/data/sources/cifar.h"
 #include "isochron/data/sources/datasets.h"
+#include "isochron/data/sources/files.h"
 #include "isochron/data/sources/idx.h"
 #include "isochron/data/sources/image_folder.h"
+#include "isochron/data/sources/snapshot.h"
 #include "isochron/data/stages/buckets.h"
 #include "isochron/data/stages/combine.h"
 #include "isochron/data/stages/windows.h"

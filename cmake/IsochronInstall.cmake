@@ -1,5 +1,5 @@
-# The installed package: find_package(isochron) gives isochron::isochron. Libraries and headers are installed by
-# isochron_library; here are the export set, the package files, the data sets and the command, and what checks that all
+# The installed package: find_package(isochron) gives isochron::isochron. Libraries are installed by
+# isochron_library, headers by isochron_public_headers; here are the export set, the package files, the data sets and the command, and what checks that all
 # targets are built before anything is installed.
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/isochron)

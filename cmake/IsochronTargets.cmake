@@ -49,8 +49,24 @@ function(isochron_library folder)
   target_link_libraries(${target} ${scope} ${ARG_DEPENDS})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${folder})
   install(TARGETS ${target} EXPORT isochronTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/isochron/${folder}
-          FILES_MATCHING PATTERN "*.h" REGEX "/backends/c(pu|uda)/" EXCLUDE PATTERN "*-inl.h" EXCLUDE)
+endfunction()
+
+# isochron_public_headers(): installs isochron.h, which lists the public headers, and all that these include. The others are
+# private.
+function(isochron_public_headers)
+  set(found isochron.h)
+  set(left isochron.h)
+  while(left)
+    list(POP_FRONT left header)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${header})
+    file(STRINGS ${CMAKE_CURRENT_SOURCE_DIR}/${header} lines REGEX "^#include \"isochron/")
+    list(TRANSFORM lines REPLACE "^#include \"isochron/([^\"]+)\".*" "\\1")
+    list(REMOVE_ITEM lines "" ${found})
+    list(APPEND found ${lines})
+    list(APPEND left ${lines})
+    cmake_path(GET header PARENT_PATH folder)
+    install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/isochron/${folder})
+  endwhile()
 endfunction()
 
 # isochron_messages(<folder> <name>.proto...): the private protobuf messages of a folder's sources, which include them as

@@ -26,6 +26,7 @@ ALLOWED = {
 }
 PROGRAM_FOLDERS = ("apps", "examples", "bench")
 EVERYTHING = "isochron.h"  # the library in one include, for programs alone; it stands beside the folders
+BESIDE_EVERYTHING = ("isochron/apps/allocation_counter.h",)  # changes what a program is linked with
 OTHER_FOLDERS = ("tests", "scripts", "cmake")
 # Headers below these, and those of this name anywhere, are not installed, so they may use the libraries behind the
 # kernels.
@@ -57,6 +58,8 @@ def check_include(path, folder, quoted, included):
             return f"includes {included}, which is not a folder of the library"
         if public_header and included.removeprefix("isochron/").startswith(PRIVATE_FOLDERS):
             return f"public header includes {included}, which is not installed"
+        if folder == "examples" and target != EVERYTHING and included not in BESIDE_EVERYTHING:
+            return f"includes {included}; examples include isochron/{EVERYTHING} alone"
     elif quoted and folder in ALLOWED:
         return f'includes "{included}"; spell it isochron/<folder>/x.h'
     elif quoted and folder in PROGRAM_FOLDERS and included.startswith("tests/"):
@@ -160,6 +163,7 @@ def self_test():
         "observe includes memory": ("observe/x.h", "#include <isochron/memory/a.h>\n"),
         "library includes program": ("train/x.cc", '#include "isochron/apps/a.h"\n'),
         "library includes everything": ("nn/x.cc", '#include "isochron/isochron.h"\n'),
+        "example with an include of its own": ("examples/x.cc", '#include "isochron/core/a.h"\n'),
         "unknown folder": ("apps/x.cc", '#include "isochron/tests/a.h"\n'),
         "program includes test": ("bench/x.cc", '#include "tests/a.h"\n'),
         "include by another spelling": ("memory/x.cc", '#include "b.h"\n'),

@@ -45,7 +45,7 @@ def uses():
 
 def parts(folder):
     """Lines that name the folders below `folder`, those first that use none of the others."""
-    used = {path.name: set() for path in (ROOT / folder).iterdir() if path.is_dir()}
+    used = {path.name: set() for path in (ROOT / folder).iterdir() if any(path.rglob("*.h"))}
     for name in used:
         for path in (ROOT / folder / name).rglob("*"):
             if path.suffix in (".h", ".cc") and folder not in IN_CIRCLES:

@@ -10,6 +10,7 @@
 #include "isochron/core/cuda/kernel_sources.h"
 #include "isochron/core/tensor/tensor.h"
 #include "isochron/memory/cuda/device_allocators.h"
+#include "isochron/memory/cuda/limit_memory.h"
 
 namespace isochron::cuda {
 
@@ -54,9 +55,6 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
 /// That of this process; opened when it is first asked for. Throws kInvalidArgument for the CPU, and as
 /// machine_driver, Driver::open and machine_sources do.
 std::shared_ptr<Gpu> gpu(Device device);
-/// Tensors there take no more than `bytes` in all, in whole steps of the driver's granularity. Throws as
-/// `gpu`, and kInvalidArgument for less than one step and where something lives there already.
-void limit_memory(Device device, size_t bytes);
 /// Which one `gpu` returns for its index from now on; returns the one before.
 std::shared_ptr<Gpu> set_gpu(int index, std::shared_ptr<Gpu> replacement);
 

@@ -28,3 +28,4 @@ expect_refused "the command alone"
 sed -n 's/^ *//; /\.a$/p' "$work/log" | while read -r library; do touch "$library"; done
 "$cmake" --install "$work/build dir" --prefix "$work/prefix" >"$work/log" 2>&1 || fail "a whole build is refused"
 [[ -f $work/prefix/include/isochron/core/tensor/tensor.h && -f $work/prefix/bin/isochron ]] || fail "not all was installed"
+[[ ! -e $work/prefix/include/isochron/data/pipeline/loader.h ]] || fail "a private header was installed"
