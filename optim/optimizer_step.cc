@@ -172,11 +172,11 @@ std::vector<Tensor> Optimizer::sum_up(const Update& update, std::span<const Tens
                                       const Tensor& rows, Tensor& total_rows, Tensor& due) {
   const Tensor phase = phase_;
   const Tensor zero = scalar(0, DType::kI64);
-  const Tensor goes_on = cast(greater(phase, zero), DType::kF64);  // the first one starts over
-  total_rows = rows_.tensor() * goes_on + rows;
+  const Tensor continuing = cast(greater(phase, zero), DType::kF64);  // the first one starts over
+  total_rows = rows_.tensor() * continuing + rows;
   due = logical_or(flush_, phase >= static_cast<double>(options_.accumulate - 1));
   const Tensor next_phase = where(due, zero, phase + 1.0);
-  std::vector<Tensor> sums = blend(goes_on, values_of(update.gradient_sums), rows, gradients);
+  std::vector<Tensor> sums = blend(continuing, values_of(update.gradient_sums), rows, gradients);
   for (size_t i = 0; i < sums.size(); ++i) update.gradient_sums[i].assign(sums[i]);
   phase_.assign(next_phase);
   rows_.assign(total_rows);

@@ -114,7 +114,7 @@ struct CatalogueEntry {
   std::optional<Phase> spikes_of = {};
 };
 /// Every cause that `attribute` may name, but for "unexplained"; each once, in the order of
-/// docs/documents.md.
+/// docs/scenarios.md.
 std::span<const CatalogueEntry> catalogue();
 /// Whether `other` may be a consequence of `root`.
 bool brings_along(std::string_view root, std::string_view other);

@@ -1,6 +1,6 @@
 // A loop and its twin in interleaved turns: turns of some 3 ms, of random length and order, so that nothing
 // periodic favours one, their first threads on one core at a time, whose neighbours both have, and their
-// others off it. What that is for: side_by_side.h.
+// others off it. What that is for: ab_comparison.h.
 #pragma once
 
 #include <cstdint>

@@ -220,7 +220,7 @@ TEST(Checkpoint, OneThatIsSavedLastsWhenThePowerFails) {
   save_checkpoint(path, some_variables(1), "document", {}, folder / "temporary");
   // The content before the name, so that no name stands for half a file, and then the folder that has the
   // name.
-  EXPECT_THAT(FailingCalls::lasting(),
+  EXPECT_THAT(FailingCalls::synced(),
               ElementsAre(StartsWith("sync " + temporary.string()),
                           AllOf(StartsWith("rename " + temporary.string()), EndsWith(" " + path.string())),
                           "sync " + folder.path().string()));

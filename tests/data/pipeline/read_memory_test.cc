@@ -329,14 +329,14 @@ TEST_F(ReadMemoryTest, ASnapshotLastsWhenThePowerFails) {
   const fs::path folder = folder_ / "kept";
   const FailingCalls calls(0, 0);
   snapshot(Dataset(Element{{"x", empty({DType::kU8, {2}})}}), folder);
-  const std::vector<std::string> lasting = FailingCalls::lasting();
-  ASSERT_FALSE(lasting.empty());
-  EXPECT_THAT(lasting, Contains(testing::EndsWith("/0.npy")));
-  EXPECT_EQ(lasting.back(), "sync " + folder_.path().string());
-  ASSERT_GE(lasting.size(), 3u);
-  EXPECT_THAT(lasting[lasting.size() - 2],
+  const std::vector<std::string> synced = FailingCalls::synced();
+  ASSERT_FALSE(synced.empty());
+  EXPECT_THAT(synced, Contains(testing::EndsWith("/0.npy")));
+  EXPECT_EQ(synced.back(), "sync " + folder_.path().string());
+  ASSERT_GE(synced.size(), 3u);
+  EXPECT_THAT(synced[synced.size() - 2],
               AllOf(testing::StartsWith("rename "), testing::EndsWith(" " + folder.string())));
-  EXPECT_THAT(lasting[lasting.size() - 3],
+  EXPECT_THAT(synced[synced.size() - 3],
               AllOf(testing::StartsWith("sync " + folder.string()), testing::EndsWith(".tmp")));
 }
 
