@@ -62,9 +62,9 @@ enum class FusionClass : uint8_t {
 /// need not say.
 enum class PrecisionRule : uint8_t {
   kFull,    // computes in f32, on f32 operands
-  kFollow,  // computes in f32, on operands of either width; its results are half between half ones
-  kMoves,   // moves elements of any dtype: its results are as half as its operands
-  kLow,     // multiplies half operands and sums in f32
+  kFollow,  // computes in f32, on operands of any dtype; its results are 16-bit between 16-bit ones
+  kMoves,   // moves elements of any dtype: its results have the width of its operands
+  kLow,     // multiplies 16-bit operands and sums in f32
 };
 struct OpPrecision {
   PrecisionRule rule = PrecisionRule::kFull;

@@ -58,7 +58,7 @@ Role role_of(const Node& node) {
   return op.precision.rule == PrecisionRule::kLow ? Role::kLow : Role::kFollow;
 }
 
-/// How much the readers of a value want it half.
+/// How much the readers of a value want it in 16 bits.
 enum class Demand : uint8_t { kNone, kOnTheWay, kDirect };
 
 /// What is known of a value of the traced graph.
@@ -89,7 +89,7 @@ class CastPass {
 
   const Node& node_at(size_t i) const { return *graph_.nodes()[i]; }
 
-  /// Inputs and results of node i that may be half.
+  /// Inputs and results of node i that may be in 16 bits.
   bool input_may(size_t i, size_t input) const {
     const Node& node = node_at(i);
     uint32_t (*const mask)(const Attributes&) = node.op->precision.full_inputs;

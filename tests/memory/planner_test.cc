@@ -6,6 +6,7 @@
 
 #include "isochron/core/base/error.h"
 #include "plan_instances.h"
+#include "support/sanitizers.h"
 
 namespace isochron {
 namespace {
@@ -76,6 +77,7 @@ TEST(Planner, HardInstancesComeCloseToTheirCapacity) {
     if (plan.method == "ejection") ++ejected;
   };
   for (int count : {100, 200, 500}) {
+    if (kSanitizer && count > 200) continue;  // how close they come, the release build says
     const int64_t units = 100 * count;
     expect_within(1.05, cut_rectangle(count, 2 * count, units, 1), units);
     expect_within(1.05, cut_rectangle(count, 2 * count, units, 1, 0.3), units);
@@ -85,8 +87,9 @@ TEST(Planner, HardInstancesComeCloseToTheirCapacity) {
   }
   expect_within(1.05, cut_pinwheels(200, 400, 20'000, 1), 20'000);
   expect_within(1.05, cut_pinwheels(200, 400, 20'000, 1, true), 20'000);
-  expect_within(1.10, cut_pinwheels(500, 1000, 50'000, 1), 50'000);  // what the budget reaches there
-  EXPECT_GT(ejected, 5) << "the other methods do: the comparison shows nothing";
+  if (!kSanitizer)
+    expect_within(1.10, cut_pinwheels(500, 1000, 50'000, 1), 50'000);  // what the budget reaches there
+  EXPECT_GT(ejected, kSanitizer ? 1 : 5) << "the other methods do: the comparison shows nothing";
 }
 
 TEST(Planner, EjectionEndsAtTheBudget) {

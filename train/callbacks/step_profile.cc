@@ -74,7 +74,7 @@ Kind kind_of(const graph::Node& node) {
   return kind;
 }
 
-/// The dtype of the graph's half products; kF32 where it has none.
+/// The dtype of the graph's 16-bit products; kF32 where it has none.
 DType half_dtype(const graph::Graph& graph) {
   for (const auto& node : graph.nodes()) {
     if (!kind_of(*node).half) continue;

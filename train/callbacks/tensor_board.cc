@@ -13,7 +13,7 @@
 namespace isochron::train {
 namespace {
 
-/// Null where its numbers can't be shown as a histogram: counters, half types.
+/// Null where its numbers can't be shown as a histogram: counters, 16-bit types.
 std::optional<observe::HistogramSummary> summary_of(const Tensor& anywhere) {
   const Tensor tensor = to_device(anywhere, {});
   if (tensor.dtype() == DType::kF32) return observe::summarise(tensor.span<float>());

@@ -1,5 +1,5 @@
 // Loads and stores of vectors of f32 from and to tensors of f32 or 16-bit floats, and of f64 from and to
-// their own. Half numbers are rounded to the nearest, ties to even; NaN stays NaN; the same bits at every
+// their own. 16-bit numbers are rounded to the nearest, ties to even; NaN stays NaN; the same bits at every
 // target, but that subnormal numbers may become 0. Included once per Highway target, hence no ordinary
 // include guard.
 
