@@ -8,15 +8,17 @@
 
 namespace isochron {
 
-/// Notices while it lives.
+/// Notices while it lives, as "name: text".
 class Notices {
  public:
   Notices() {
     sink_ = add_event_sink([this](const Event& event) {
-      if (event.kind == EventKind::kNotice) texts_.push_back(event.text);
+      if (event.kind == EventKind::kNotice) texts_.push_back(event.name + ": " + event.text);
     });
   }
   ~Notices() { remove_event_sink(sink_); }
+  Notices(const Notices&) = delete;
+  Notices& operator=(const Notices&) = delete;
   const std::vector<std::string>& texts() const { return texts_; }
 
  private:

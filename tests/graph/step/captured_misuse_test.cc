@@ -15,6 +15,7 @@
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/shape/creation.h"
 #include "support/expect_error.h"
+#include "support/notices.h"
 
 namespace isochron {
 namespace {
@@ -180,34 +181,18 @@ TEST(CapturedMisuse, OptionsInBracesAreOptions) {
   EXPECT_EQ(capture(doubled, signatures, {.name = "planned"}).plan_count(), 1u);
 }
 
-/// The texts of the notices while it lives.
-class Notices {
- public:
-  Notices()
-      : sink_(add_event_sink([this](const Event& event) {
-          if (event.kind == EventKind::kNotice) texts.push_back(event.name + ": " + event.text);
-        })) {}
-  ~Notices() { remove_event_sink(sink_); }
-  Notices(const Notices&) = delete;
-  Notices& operator=(const Notices&) = delete;
-  std::vector<std::string> texts;
-
- private:
-  int sink_;
-};
-
 TEST(CapturedMisuse, MoreSignaturesThanPlansAreToldOnce) {
   const Notices notices;
   auto step = capture(doubled, {.name = "ragged", .max_plans = 4});
   for (int64_t n = 1; n <= 4; ++n) step(zeros({n}));
   EXPECT_THAT(step.report(), testing::Not(HasSubstr("max_plans")));
   step(zeros({5}));  // takes the place of (1)
-  EXPECT_THAT(notices.texts, testing::IsEmpty()) << "one that goes is no loop yet";
+  EXPECT_THAT(notices.texts(), testing::IsEmpty()) << "one that goes is no loop yet";
   for (int round = 0; round < 3; ++round) {
     for (int64_t n = 1; n <= 5; ++n) step(zeros({n}));
   }
   EXPECT_THAT(
-      notices.texts,
+      notices.texts(),
       ElementsAre(AllOf(HasSubstr("ragged: keeps 4 plans (max_plans) and has met 5 signatures in 6 calls"),
                         HasSubstr("of 6 traces"), HasSubstr("1 were of signatures traced before"),
                         HasSubstr("raise max_plans"))));
@@ -219,7 +204,7 @@ TEST(CapturedMisuse, SignaturesThatNeverComeAgainAreToldToo) {
   const Notices notices;
   auto step = capture(doubled, {.max_plans = 2});
   for (int64_t n = 1; n <= 10; ++n) step(zeros({n}));
-  EXPECT_THAT(notices.texts, ElementsAre(HasSubstr("has met 4 signatures in 4 calls: of 4 traces")));
+  EXPECT_THAT(notices.texts(), ElementsAre(HasSubstr("has met 4 signatures in 4 calls: of 4 traces")));
   EXPECT_THAT(step.report(), HasSubstr("has met 10 signatures"));
 }
 

@@ -19,6 +19,7 @@
 #include "isochron/ops/matmul/matmul.h"
 #include "isochron/ops/shape/creation.h"
 #include "support/expect_error.h"
+#include "support/notices.h"
 #include "support/temp_folder.h"
 
 namespace isochron::ops {
@@ -35,12 +36,8 @@ class ChoicesOnDisk : public testing::Test {
   ChoicesOnDisk() {
     setenv("ISOCHRON_CACHE", folder_.path().c_str(), 1);
     forget_choices();
-    sink_ = add_event_sink([this](const Event& event) {
-      if (event.kind == EventKind::kNotice) notices_.push_back(event.text);
-    });
   }
   ~ChoicesOnDisk() override {
-    remove_event_sink(sink_);
     setenv("ISOCHRON_CACHE", "off", 1);
     set_deterministic(false);
     forget_choices();
@@ -66,8 +63,7 @@ class ChoicesOnDisk : public testing::Test {
   static constexpr std::array<std::string_view, 3> kNames = {"first", "quick", "other"};
   TempFolder folder_;
   int timings_ = 0;
-  int sink_ = 0;
-  std::vector<std::string> notices_;
+  const Notices notices_;
 };
 
 TEST_F(ChoicesOnDisk, ANewProcessDoesNotTimeAgain) {
@@ -83,7 +79,7 @@ TEST_F(ChoicesOnDisk, ANewProcessDoesNotTimeAgain) {
   EXPECT_THAT(recorded_choices(), ElementsAre(Pair("a", "quick")));
   EXPECT_EQ(chosen("b"), "quick");
   EXPECT_GT(timings_, 0) << "another call";
-  EXPECT_TRUE(notices_.empty());
+  EXPECT_TRUE(notices_.texts().empty());
 }
 
 TEST_F(ChoicesOnDisk, WhatIsMuchSlowerHasOneTurn) {
@@ -257,8 +253,8 @@ TEST_F(ChoicesOnDisk, DamagedFilesAreReportedAndReplaced) {
   forget_choices();
   EXPECT_EQ(chosen("a"), "quick");
   EXPECT_EQ(chosen("b"), "quick");
-  ASSERT_EQ(notices_.size(), 1u) << "said once";
-  EXPECT_THAT(notices_[0], testing::HasSubstr("choices on disk are ignored"));
+  ASSERT_EQ(notices_.texts().size(), 1u) << "said once";
+  EXPECT_THAT(notices_.texts()[0], testing::HasSubstr("choices on disk are ignored"));
   save_choices();
   EXPECT_EQ(read_choices_file(path()), (Choices{{"a", "quick"}, {"b", "quick"}}));
 }
@@ -292,7 +288,7 @@ TEST_F(ChoicesOnDisk, APipeInTheFilesPlaceDoesNotBlock) {
   ASSERT_EQ(mkfifo(path().c_str(), 0600), 0);
   EXPECT_EQ(chosen("a"), "quick");
   save_choices();
-  EXPECT_EQ(notices_.size(), 1u);
+  EXPECT_EQ(notices_.texts().size(), 1u);
   EXPECT_TRUE(fs::is_fifo(path()));
 }
 
