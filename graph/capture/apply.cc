@@ -7,6 +7,7 @@
 #include "isochron/core/process/threads.h"
 #include "isochron/core/telemetry/counters.h"
 #include "isochron/graph/capture/capture.h"
+#include "isochron/graph/ir/decomposition.h"
 #include "isochron/graph/ir/half_storage.h"
 #include "isochron/memory/allocators/buffer.h"
 #include "isochron/memory/cuda/gpu.h"
@@ -97,12 +98,8 @@ std::vector<Tensor> run_decomposed(const OpDef& op, std::span<const Tensor> inpu
   const std::vector<TensorSpec> outputs = infer_outputs(op, specs, attributes);
   const EagerScope now;
   const UnobservedScope unobserved;
-  std::vector<Tensor> results = op.decompose({op, specs, attributes}, inputs);
-  require(results.size() == outputs.size(), ErrorCode::kInvalidArgument, op.name,
-          "its decomposition has {} results, not {}", results.size(), outputs.size());
+  std::vector<Tensor> results = decomposed({op, specs, attributes}, inputs, outputs);
   for (size_t i = 0; i < results.size(); ++i) {
-    require(results[i].spec() == outputs[i], ErrorCode::kInvalidArgument, op.name,
-            "result {} of its decomposition is {}, not {}", i, results[i].spec().str(), outputs[i].str());
     const auto shares = [&](const Tensor& input) {
       return input.storage().get() == results[i].storage().get();
     };

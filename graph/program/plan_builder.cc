@@ -69,7 +69,6 @@ class PlanBuilder {
         program_(program),
         options_(options),
         threads_(options.threads > 0 ? options.threads : compute_threads()),
-        check_numerics_(options.check_numerics),
         backend_(backend_of(options.backend, options.device.kind)) {
     program_.report.device = options.device;
     concurrent_ = options.concurrent && !options.device.is_cpu();
@@ -359,7 +358,7 @@ class PlanBuilder {
   }
 
   void prepare_kernels() {
-    const CheckedScope checked(check_numerics_);
+    const CheckedScope checked(options_.check_numerics);
     std::shared_ptr<void> shared;
     for (size_t i = 0; i < order_.size(); ++i) {
       const Node& node = *order_[i];
@@ -376,7 +375,7 @@ class PlanBuilder {
                                                        module_,
                                                        &shared,
                                                        &backend_});
-      if (check_numerics_) kernel = checked_kernel(std::move(kernel), node, gpu_);
+      if (options_.check_numerics) kernel = checked_kernel(std::move(kernel), node, gpu_);
       const size_t workspace = kernel->workspace_bytes();
       workspace_of_.push_back(workspace > 0 ? static_cast<int64_t>(buffers_.size()) : -1);
       if (workspace > 0) {
@@ -509,7 +508,6 @@ class PlanBuilder {
   Program& program_;
   const PlanOptions& options_;
   int threads_;
-  bool check_numerics_;
   const Backend& backend_;
   bool concurrent_ = false;
   std::shared_ptr<cuda::Gpu> gpu_;  // null: the CPU

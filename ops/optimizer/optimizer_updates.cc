@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "isochron/ops/optimizer/update_parameters.h"
 #include "isochron/ops/optimizer/update_rule.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
@@ -144,23 +145,17 @@ std::vector<ErrorSample> update_errors(const OpDef& op, const Attributes& attrib
   return errors;
 }
 
-/// Entry `i` of a list of one number a parameter.
-double number_of(const Attributes& attributes, std::string_view list, size_t i, double fallback) {
-  const auto numbers = attributes.get_or<Numbers>(list, {});
-  return numbers.empty() ? fallback : numbers[i];
-}
-
 std::vector<Numbers> update_reference(const OpCall& call, std::span<const TensorSpec> outputs,
                                       const std::vector<Numbers>& inputs) {
   const OptimizerRule& rule = optimizer_rule(call.op.name);
-  const UpdateLayout layout = layout_of(call);
+  const UpdateParameters parameters(call.op, call.attributes, inputs.size());
+  const UpdateLayout& layout = parameters.layout;
   const double step = inputs[UpdateLayout::kStep][0];
   std::vector<Numbers> result(outputs.size());
   result[0] = {step + 1};
   for (size_t o = 1; o < outputs.size(); ++o) result[o] = inputs[o + UpdateLayout::kFirstAliased];
   for (size_t i = 0; i < layout.parameters; ++i) {
-    const double rate =
-        inputs[UpdateLayout::kLearningRate][0] * number_of(call.attributes, "rate_factors", i, 1);
+    const double rate = inputs[UpdateLayout::kLearningRate][0] * parameters.rate_factor(i);
     ParameterUpdate update{call.attributes,
                            rate,
                            step,
@@ -171,7 +166,7 @@ std::vector<Numbers> update_reference(const OpCall& call, std::span<const Tensor
     for (size_t k = 0; k < layout.states; ++k)
       update.states.push_back(&result[layout.state(k, i) - UpdateLayout::kFirstAliased]);
     for (double& g : update.g) g *= inputs[UpdateLayout::kGradientFactor][0];
-    for (double& p : update.p) p -= rate * number_of(call.attributes, "weight_decays", i, 0) * p;
+    for (double& p : update.p) p -= rate * parameters.weight_decay(i) * p;
     rule.reference(update);
   }
   return result;

@@ -6,6 +6,7 @@
 
 #include "isochron/graph/capture/apply.h"
 #include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/reduction/row_rules.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 #include "isochron/ops/shape/creation.h"
@@ -19,15 +20,9 @@ using Values = std::vector<std::vector<double>>;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// (..., C) -> (...).
 std::vector<TensorSpec> infer(const OpCall& call) {
-  const TensorSpec& x = call.inputs[0];
-  require(x.dtype == DType::kF32 || x.dtype == DType::kF64, ErrorCode::kDtypeMismatch, call.op.name,
-          "input 0 must be f32 or f64, got {}; cast it", x.str());
-  require_min_rank(call, 0, 1);
-  require(x.shape.back() > 0, ErrorCode::kShapeMismatch, call.op.name, "{} has rows without elements",
-          x.str());
-  return {{x.dtype, Shape(x.shape.span().first(static_cast<size_t>(x.shape.rank() - 1)))}};
+  check_rows(call);
+  return {{call.inputs[0].dtype, without_last(call.inputs[0].shape)}};
 }
 
 /// g e^(x - y), which is 0 at -inf also where y is -inf.

@@ -7,6 +7,7 @@
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/indexing/indexing.h"
 #include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/reduction/row_rules.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
 #include "isochron/ops/shape/shape_ops.h"
@@ -17,23 +18,9 @@ namespace {
 
 using Values = std::vector<std::vector<double>>;
 
-/// Rows of the first input: f32 or f64 with at least one column.
-void check_rows(const OpCall& call) {
-  const DType dtype = call.inputs[0].dtype;
-  require(dtype == DType::kF32 || dtype == DType::kF64, ErrorCode::kDtypeMismatch, call.op.name,
-          "input 0 must be f32 or f64, got {}; cast it", call.inputs[0].str());
-  require_min_rank(call, 0, 1);
-  require(call.inputs[0].shape.back() > 0, ErrorCode::kShapeMismatch, call.op.name,
-          "{} has rows without elements", call.inputs[0].str());
-}
-
 std::vector<TensorSpec> infer_rows(const OpCall& call) {
   check_rows(call);
   return {call.inputs[0]};
-}
-
-Shape without_last(const Shape& shape) {
-  return Shape(shape.span().first(static_cast<size_t>(shape.rank() - 1)));
 }
 
 std::vector<TensorSpec> infer_cross_entropy(const OpCall& call) {
