@@ -227,8 +227,16 @@ std::string conditions_text(const cuda::DeviceProperties& device) {
                      told(now.throttled_ns, 1e9, "s"));
 }
 
+/// The ops that --verify checks.
+void list_ops() {
+  for (const graph::OpDef& op : ops::registry().rows()) {
+    if (ops::is_device_checked(op)) fmt::print("{}\n", op.name);
+  }
+}
+
 /// Each op that has a kernel for the device, there and here.
-void verify(Device asked) {
+void verify(Device asked, const std::vector<std::string>& names) {
+  for (const std::string& name : names) ops::registry().at(name);  // throws for an unknown one
   const auto gpu = cuda::gpu(asked);
   const cuda::DeviceProperties& device = gpu->context().properties();
   fmt::print("{}, compute capability {}.{}, {} multiprocessors, {}\n", device.name, device.major,
@@ -236,7 +244,10 @@ void verify(Device asked) {
              observe::bytes_text(static_cast<double>(device.total_bytes)));
   fmt::print("{}\n", conditions_text(device));
   size_t calls = 0, wrong = 0;
-  const std::vector<ops::DeviceCheck> checks = ops::check_device(gpu, ops::registry());
+  const std::vector<ops::DeviceCheck> checks =
+      ops::check_device(gpu, ops::registry(), [&](const graph::OpDef& op, DType, size_t) {
+        return names.empty() || std::ranges::find(names, op.name) != names.end();
+      });
   for (const ops::DeviceCheck& check : checks) {
     calls += static_cast<size_t>(check.calls);
     wrong += check.findings.size();
@@ -256,14 +267,19 @@ void add_doctor(CLI::App& app) {
       "doctor", "show the machine, the libraries, and the limit of every cache, log and buffer");
   auto device = std::make_shared<Device>();
   auto asked = std::make_shared<bool>(false);
+  auto names = std::make_shared<std::vector<std::string>>();
   add_device_option(*command, *device, "device to check with --verify");
   command->add_flag("--verify", *asked,
                     "run every op that has a device kernel on the device and on the CPU, and compare the "
                     "results; exit with 1 if any differ");
-  command->callback([device, asked] {
+  command->add_option("--op", *names, "check these ops only")->needs("--verify");
+  auto listed = std::make_shared<bool>(false);
+  command->add_flag("--list-ops", *listed, "print the ops that --verify checks, and exit");
+  command->callback([device, asked, names, listed] {
+    if (*listed) return list_ops();
     require(*asked != device->is_cpu(), ErrorCode::kInvalidArgument, "doctor",
             "--verify and --device cuda go together: --verify compares the device with the CPU");
-    return *asked ? verify(*device) : run();
+    return *asked ? verify(*device, *names) : run();
   });
 }
 

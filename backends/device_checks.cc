@@ -55,7 +55,9 @@ class Checker {
     try {
       body();
     } catch (const Error& error) {
-      if (error.code() == ErrorCode::kDeviceLost) throw;
+      if (error.code() == ErrorCode::kDeviceLost)
+        fail(error.code(), call.op->name, "{}{}: {}", call.stored ? "stored " : "",
+             sample_text(*call.sample, call.dtype), error.what());
       call.report(error.what());
     }
   }
@@ -137,6 +139,10 @@ class Checker {
 
 }  // namespace
 
+bool is_device_checked(const graph::OpDef& op) {
+  return graph::backend_of(DeviceKind::kCuda).runs(op) && !op.samples.empty();
+}
+
 std::vector<DeviceCheck> check_device(
     const std::shared_ptr<cuda::Gpu>& gpu, const graph::Registry& registry,
     const std::function<bool(const graph::OpDef& op, DType dtype, size_t sample)>& selected) {
@@ -145,7 +151,7 @@ std::vector<DeviceCheck> check_device(
   Checker checker(gpu);
   const graph::Backend& backend = graph::backend_of(DeviceKind::kCuda);
   for (const graph::OpDef& op : registry.rows()) {
-    if (!backend.runs(op) || op.samples.empty()) continue;
+    if (!is_device_checked(op)) continue;
     checks.push_back({op.name, 0, {}});
     const auto add = [&](DType dtype, bool stored) {
       for (size_t s = 0; s < op.samples.size(); ++s) {

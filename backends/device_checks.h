@@ -17,6 +17,9 @@ struct DeviceCheck {
   std::vector<std::string> findings;  // one a call that went wrong or failed; empty: all agree
 };
 
+/// Whether the op has samples and a kernel for devices.
+bool is_device_checked(const graph::OpDef& op);
+
 /// Runs the samples of each row of `registry` that has a kernel for it, in all its dtypes and, where it has
 /// one for calls of mixed precision, on tensors in 16 bits, on `gpu` and on the CPU; results may be as far
 /// apart as each may be from the definition. `selected`: leaves calls out. What a call throws is a finding,

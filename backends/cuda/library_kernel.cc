@@ -178,6 +178,7 @@ std::unique_ptr<LibraryCall> choose_way(const KernelRequest& request, const std:
   }
   const std::vector<std::string_view> views(names.begin(), names.end());
   std::optional<Trial> trial;
+  std::string reason = "it offers none";
   size_t chosen = ways.size();
   try {
     chosen = choose(call, views, [&](size_t way) -> std::function<void()> {
@@ -187,6 +188,7 @@ std::unique_ptr<LibraryCall> choose_way(const KernelRequest& request, const std:
         return [&trial, runs = trial->record(*ways[way])] { trial->launch(runs); };
       } catch (const Error& error) {
         if (error.code() == ErrorCode::kDeviceLost || error.code() == ErrorCode::kOutOfMemory) throw;
+        reason = error.what();
         return {};  // the library was wrong about it, or it can't be captured
       }
     });
@@ -197,7 +199,7 @@ std::unique_ptr<LibraryCall> choose_way(const KernelRequest& request, const std:
   }
   if (chosen < ways.size()) return std::move(ways[chosen]);
   emit({EventKind::kNotice, request.op.name,
-        call + " has no way to compute it; a plain kernel does, which is slow"});
+        fmt::format("{} has no way to compute it ({}); a plain kernel does, which is slow", call, reason)});
   return nullptr;
 }
 

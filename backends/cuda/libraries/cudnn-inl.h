@@ -105,13 +105,15 @@ class Descriptor {
   Descriptor& set(cudnnBackendAttributeName_t name, const std::vector<T>& values) {
     return set(name, std::span<const T>(values));
   }
-  Descriptor& set(cudnnBackendAttributeName_t name, std::span<const cudnnBackendDescriptor_t> values) {
+  /// A name of its own, for to C++ a descriptor is the same type as an address of data.
+  Descriptor& set_descriptors(cudnnBackendAttributeName_t name,
+                              std::span<const cudnnBackendDescriptor_t> values) {
     ISOCHRON_CUDNN_CALL(cudnnBackendSetAttribute, made_, name, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                         std::ssize(values), values.data());
     return *this;
   }
   Descriptor& set(cudnnBackendAttributeName_t name, const Descriptor& value) {
-    return set(name, std::span<const cudnnBackendDescriptor_t>(&value.made_, 1));
+    return set_descriptors(name, {&value.made_, 1});
   }
   Descriptor& finalize() {
     ISOCHRON_CUDNN_CALL(cudnnBackendFinalize, made_);
@@ -184,7 +186,7 @@ struct Handle {
 /// What plans were made from, which lives as long.
 struct Description {
   Operations operations;
-  Descriptor graph, device;
+  Descriptor graph, device;  // `device` is for one that is described: else the handle tells
 };
 
 /// A way to compute a graph, which calls share.
@@ -207,9 +209,6 @@ class Call final : public LibraryCall {
   std::string name() const override { return plan_->name; }
   size_t workspace_bytes() const override { return plan_->workspace_bytes; }
   void enqueue(std::span<const DevicePtr> tensors, DevicePtr workspace, Stream stream) override {
-    require(plan_->handle != nullptr, ErrorCode::kUnsupported, "cuda",
-            "{} is for a device that is described, not for one that is here", plan_->name);
-    Handle& handle = *plan_->handle;
     std::vector<void*> addresses;
     for (const DevicePtr each : tensors) addresses.push_back(reinterpret_cast<void*>(each));
     for (const float& each : scalars()) addresses.push_back(const_cast<float*>(&each));
@@ -218,6 +217,9 @@ class Call final : public LibraryCall {
         .set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, addresses)
         .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, reinterpret_cast<void*>(workspace))
         .finalize();
+    require(plan_->handle != nullptr, ErrorCode::kUnsupported, "cuda",
+            "{} is for a device that is described, not for one that is here", plan_->name);
+    Handle& handle = *plan_->handle;
     const std::lock_guard lock(handle.mutex);
     ISOCHRON_CUDNN_CALL(cudnnSetStream, handle.handle, reinterpret_cast<cudaStream_t>(stream));
     const cudnnStatus_t status = calls_.cudnnBackendExecute(handle.handle, plan_->plan.get(), pack.get());
@@ -263,16 +265,13 @@ class Planner {
     if (handle) lock = std::unique_lock(handle->mutex);
     Description d{std::move(operations), make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR),
                   make(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)};
-    d.graph
-        .set(CUDNN_ATTR_OPERATIONGRAPH_OPS,
-             std::span<const cudnnBackendDescriptor_t>(d.operations.operations))
-        .finalize();
+    d.graph.set_descriptors(CUDNN_ATTR_OPERATIONGRAPH_OPS, d.operations.operations);
     if (handle) {
-      d.device.set(CUDNN_ATTR_DEVICEPROP_HANDLE, handle->handle);
+      d.graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle->handle);
     } else {
-      d.device.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, std::span<const char>(described_));
+      d.device.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, std::span<const char>(described_)).finalize();
     }
-    d.device.finalize();
+    d.graph.finalize();
     const auto description = std::make_shared<const Description>(std::move(d));
     Plans result;
     for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
@@ -303,8 +302,8 @@ class Planner {
     constexpr int64_t kMostConfigurations = 64, kMostNotes = CUDNN_NUMERICAL_NOTE_TYPE_COUNT;
     Descriptor heuristics = make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, description->graph)
-        .set(CUDNN_ATTR_ENGINEHEUR_MODE, mode)
-        .set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, description->device);
+        .set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
+    if (!handle) heuristics.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, description->device);
     if (heuristics.try_finalize() != CUDNN_STATUS_SUCCESS) return;
     std::vector<Descriptor> configurations;
     std::vector<cudnnBackendDescriptor_t> raw;
@@ -322,8 +321,12 @@ class Planner {
                    tensor_cores))
         continue;
       Descriptor plan = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-      plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration)
-          .set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, description->device);
+      plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
+      if (handle) {
+        plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle->handle);
+      } else {
+        plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, description->device);
+      }
       const cudnnStatus_t status = plan.try_finalize();
       // A kernel that the library compiles is loaded at once, for which a described device has no driver.
       const bool unloaded = !described_.empty() && status == CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER;

@@ -1,0 +1,162 @@
+#!/usr/bin/env bash
+# What to run on a device that has not run Isochron yet, in pieces of some minutes each:
+#
+#     scripts/first-device.sh [--bin FOLDER] [--out FOLDER] [--jobs N] PIECE...
+#
+#     check    the driver, the libraries, a small captured step
+#     verify   every op on the device and on the CPU, a process an op
+#     train    every bundled model in every precision, some steps; errors that must end with their exit codes
+#     memcheck, racecheck, initcheck    compute-sanitizer over each op and a training
+#     bench    the time of a step in every precision
+#     profile  the same kernel by kernel, and with one kernel at a time
+#     peers    the same beside PyTorch, which python3 must have
+#     flat     long runs that must be found flat, and `isochron compare` of memory and transfers
+#
+# --bin: a folder with `isochron` (build/release/bin, else bin beside this script's folder); --out: a folder for a log
+# of each step and steps.jsonl, a line a step with its exit code and seconds. Exits with 1 if a step failed.
+# NVIDIA's libraries are also looked for in the wheels of python3.
+set -uo pipefail
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+bin=$here/build/release/bin
+[ -x "$bin/isochron" ] || bin=$here/bin
+out=first-device
+jobs=8
+pieces=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --bin) bin=$2; shift ;;
+    --out) out=$2; shift ;;
+    --jobs) jobs=$2; shift ;;
+    check | verify | train | memcheck | racecheck | initcheck | bench | profile | peers | flat) pieces+=("$1") ;;
+    *) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 2 ;;
+  esac
+  shift
+done
+[ ${#pieces[@]} -gt 0 ] || { echo "no piece is named; see --help" >&2; exit 2; }
+mkdir -p "$out" || exit 2
+out=$(cd "$out" && pwd)
+isochron=$bin/isochron
+export ISOCHRON_DATASETS=${ISOCHRON_DATASETS:-$here/datasets}
+own_libraries=${LD_LIBRARY_PATH:-}  # what python3 runs with
+[ -d "$here/lib" ] && export LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+for folder in $(python3 -c 'import glob, site, sys
+for place in {*site.getsitepackages(), *sys.path}: print(*glob.glob(place + "/nvidia/*/lib"))' 2>/dev/null) /usr/local/cuda/lib64; do
+  [ -d "$folder" ] && export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
+done
+
+# step NAME SECONDS EXIT COMMAND...: one run, which must end with EXIT within SECONDS.
+step() {
+  local name=$1 seconds=$2 expected=$3 began=$EPOCHREALTIME rc
+  shift 3
+  (cd "$out" && timeout -k 5 "$seconds" "$@") >"$out/$name.txt" 2>&1 </dev/null
+  rc=$?
+  local took
+  took=$(awk "BEGIN {printf \"%.1f\", $EPOCHREALTIME - $began}")
+  printf '{"step": "%s", "rc": %d, "expected": %d, "seconds": %s}\n' "$name" $rc "$expected" "$took" >>"$out/steps.jsonl"
+  if [ $rc -eq "$expected" ]; then
+    printf 'ok      %-34s %6s s\n' "$name" "$took"
+  else
+    printf 'FAILED  %-34s %6s s, exit %d, expected %d\n%s\n' "$name" "$took" $rc "$expected" \
+      "$(tail -n 6 "$out/$name.txt" | cut -c 1-300 | sed 's/^/          /')"
+    return 1
+  fi
+}
+# Beside others, at most $jobs at a time.
+also() {
+  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+  step "$@" &
+}
+
+models="regress mlp digits lenet resnet20 lstm gru tcn gpt"
+precisions="f32 tf32 mixed_bf16 mixed_f16 mixed_fp8"
+cases="tiny mlp cnn resnet20 unet lstm gpt"
+
+check() {
+  step nvidia-smi 30 0 nvidia-smi
+  step doctor 60 0 "$isochron" doctor
+  step verify-add 60 0 "$isochron" doctor --device cuda --verify --op add &&
+    step train-regress 60 0 "$isochron" train regress --device cuda --epochs 1 --steps 20
+}
+
+verify() {
+  local op
+  for op in $("$isochron" doctor --list-ops); do
+    also "verify-$op" 120 0 "$isochron" doctor --device cuda --verify --op "$op"
+  done
+  wait
+}
+
+train() {
+  local model precision optimizer
+  for model in $models; do
+    local data=()
+    [ "$model" = gpt ] && data=(--data "$here/docs")
+    for precision in $precisions; do
+      also "train-$model-$precision" 100 0 "$isochron" train "$model" "${data[@]}" --device cuda --epochs 1 --steps 20 \
+        --precision "$precision" --json "$model-$precision.json"
+    done
+    also "train-$model-cpu" 100 0 "$isochron" train "$model" "${data[@]}" --epochs 1 --steps 20 --threads 2 --json "$model-cpu.json"
+  done
+  for optimizer in amsgrad adamw adamax nadam lamb lion rmsprop adagrad adadelta adafactor nesterov; do
+    also "train-digits-$optimizer" 100 0 "$isochron" train digits --device cuda --epochs 1 --steps 20 --optimizer $optimizer
+  done
+  also train-accumulate 100 0 "$isochron" train digits --device cuda --epochs 1 --steps 20 --accumulate 4
+  also train-not-finite 100 1 "$isochron" train digits --device cuda --epochs 1 --learning-rate 1e30
+  also train-out-of-memory 100 4 "$isochron" train digits --device cuda --batch 1024 --memory-limit 4MiB
+  wait
+}
+
+sanitize() {  # sanitize TOOL
+  local op
+  for op in $("$isochron" doctor --list-ops); do
+    also "$1-$op" 90 0 compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 5 "$isochron" doctor --device cuda \
+      --verify --op "$op"
+  done
+  also "$1-digits" 300 0 compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 5 "$isochron" train digits \
+    --device cuda --epochs 1 --steps 5
+  wait
+}
+memcheck() { sanitize memcheck; }
+racecheck() { sanitize racecheck; }
+initcheck() { sanitize initcheck; }
+
+bench() {
+  local name precision
+  for precision in f32 tf32 mixed_bf16; do
+    for name in $cases; do
+      step "bench-$name-$precision" 60 0 "$isochron" bench --device cuda --case "$name" --precision $precision --seconds 1 --json
+    done
+  done
+}
+
+profile() {
+  local name
+  for name in $cases; do
+    step "bench-$name-in-order" 60 0 "$isochron" bench --device cuda --case "$name" --in-order --seconds 1 --json
+    step "profile-$name" 60 0 "$isochron" bench --device cuda --case "$name" --seconds 1 --profile
+    step "profile-$name-mixed_bf16" 60 0 "$isochron" bench --device cuda --case "$name" --precision mixed_bf16 --seconds 1 --profile
+  done
+}
+
+peers() {
+  local name variant
+  for name in $cases; do
+    for variant in $(cd "$here/bench/peers" && python3 torch_peer.py --list --device cuda |
+      python3 -c 'import json, sys; print(*json.load(sys.stdin).get(sys.argv[1], []))' "$name"); do
+      step "torch-$name-$variant" 120 0 env LD_LIBRARY_PATH="$own_libraries" python3 "$here/bench/peers/torch_peer.py" --case "$name" --variant "$variant" --device cuda --seconds 1
+    done
+  done
+}
+
+flat() {
+  step flat-regress 120 0 "$isochron" train regress --device cuda --steps 20000 --epochs 5 --require-flat --out flat-regress
+  step flat-gpt 200 0 "$isochron" train gpt --data "$here/docs" --device cuda --steps 2000 --epochs 5 --require-flat --out flat-gpt
+  step compare 300 0 "$isochron" compare gpu-memory transfers --device cuda --out compare
+}
+
+for piece in "${pieces[@]}"; do
+  echo "== $piece"
+  $piece || { [ $piece = check ] && exit 1; }
+done
+! grep -v '"rc": \([0-9]*\), "expected": \1,' "$out/steps.jsonl" >/dev/null
