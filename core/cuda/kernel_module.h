@@ -36,8 +36,8 @@ class KernelModule {
   void add(const std::string& text) { text_ += text; }
   /// The text calls what device code alone has in a library: cudaGraphSetConditional.
   void need_device_runtime() { device_runtime_ = true; }
-  /// The number of a function of the text.
-  size_t add_function(std::string name);
+  /// The number of a function of the text, whose launches ask for this much shared memory.
+  size_t add_function(std::string name, size_t shared_bytes = 0);
 
   /// Compiles the text and finds its functions; nothing to do where none was added. Throws as the compiler
   /// and the driver do.
@@ -54,6 +54,7 @@ class KernelModule {
   std::string text_;
   std::set<std::string> shared_;
   std::vector<std::string> names_;
+  std::vector<size_t> shared_bytes_;  // of each
   std::vector<Function> functions_;
   Module module_ = Module::kNone;
   int named_ = 0;

@@ -1,6 +1,7 @@
-// LSTM, GRU and their gradients on a device: the input's products at once, then for each step the state's
-// product and one launch for all that is element by element. Where mixed precision stores the tensors that
-// have an axis of time in 16 bits, factors of products are, and states and sums f32.
+// LSTM, GRU and their gradients on a device: the input's products at once, then all steps in one launch;
+// where the recurrent kernel doesn't fit in a block's shared memory, for each step the state's product and
+// one launch for all that is element by element. Where mixed precision stores the tensors that have an axis
+// of time in 16 bits, factors of products are, and states and sums f32.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "isochron/backends/cuda/inner_kernel.h"
 #include "isochron/backends/cuda/launches.h"
 #include "isochron/backends/cuda/texts.h"
+#include "isochron/backends/cuda/texts/block_sizes.h"
 #include "isochron/backends/cuda/texts/recurrent_step.h"
 #include "isochron/core/base/checked.h"
 #include "isochron/core/base/error.h"
@@ -22,6 +24,7 @@ namespace isochron::ops {
 namespace {
 
 using element::RecurrentGradientStep;
+using element::RecurrentLaunch;
 using element::RecurrentStep;
 using graph::Attributes;
 using graph::KernelArgs;
@@ -33,41 +36,75 @@ class RecurrentKernel : public graph::Kernel {
   size_t workspace_bytes() const override { return checked_add(bytes_, inner_bytes_); }
 
  protected:
-  /// Adds `call`, which is told the shape, a step and an element, to the module.
-  RecurrentKernel(const KernelRequest& request, const char* call)
+  /// The states, or their gradients, that the steps begin and end with; null: 0, or nobody reads it.
+  struct Ends {
+    std::byte *from_h = nullptr, *from_c = nullptr, *to_h = nullptr, *to_c = nullptr;
+  };
+  struct EndDTypes {
+    DType from_h, from_c, to_h, to_c;
+  };
+  RecurrentKernel(const KernelRequest& request, const RecurrentLayout& layout, const EndDTypes& ends)
       : module_(*request.module),
-        layout_(request.op, request.attributes),
+        layout_(layout),
         reverse_(request.attributes.get<bool>("reverse")),
         stored_(request.inputs[layout_.x()].dtype),
-        dtype_(is_half(stored_) ? DType::kF32 : stored_),
+        dtype_(computed_dtype(request, layout_)),
         rows_(request.inputs[layout_.x()].shape[0]),
         steps_(request.inputs[layout_.x()].shape[1]),
         width_(request.inputs[layout_.x()].shape[2]),
         units_(request.inputs[layout_.recurrent_kernel()].shape[0]),
-        sums_(request.inputs[layout_.recurrent_kernel()].shape[1]) {
+        sums_(request.inputs[layout_.recurrent_kernel()].shape[1]),
+        rows_of_block_(rows_of_block()),
+        in_one_launch_(units_ > 0 &&
+                       block_bytes() <= static_cast<double>(module_.device().shared_bytes_per_block)) {
     for (const int64_t count : {rows_, steps_, sums_})
       require(count < int64_t{1} << 32, ErrorCode::kUnsupported, request.op.name,
               "{} has more rows, steps or units than its kernel counts", request.inputs[layout_.x()].str());
     module_.add_shared(element_prelude());
     module_.add_shared(std::string(backends::texts::kRecurrentStep));
     module_.add_shared(std::string(backends::texts::kRecurrent));
-    constexpr unsigned kThreads = 256;
     const std::string name = module_.unique_name(request.op.name);
-    module_.add(fmt::format(
-        "extern \"C\" __global__ void {}({} step) {{\n"
-        "  const unsigned long long i = blockIdx.x * {}ull + threadIdx.x;\n"
-        "  if (i < {}ull) {}<{}, {}, {}, {}, {}>({{{}u, {}u, {}u}}, step, i);\n}}\n",
-        name, layout_.gradient ? "RecurrentGradientStep" : "RecurrentStep", kThreads, rows_ * units_, call,
-        layout_.lstm, storage_type(dtype_), storage_type(stored_),
+    const std::string_view step = layout_.gradient ? "RecurrentGradientStep" : "RecurrentStep";
+    const std::string_view call = layout_.gradient ? "recurrent_gradient" : "recurrent";
+    const std::string_view other =  // the bias, or the initial state
         storage_type(!layout_.gradient       ? request.inputs[layout_.bias()].dtype
                      : layout_.initial_state ? request.inputs[layout_.initial_hidden()].dtype
-                                             : dtype_),
-        storage_type(layout_.lengths ? request.inputs[layout_.lengths_input()].dtype : DType::kI64), rows_,
-        steps_, units_));
-    step_ = module_.add_function(name);
-    size_ = row_of_blocks(request, (rows_ * units_ + kThreads - 1) / kThreads, kThreads);
+                                             : dtype_);
+    const std::string_view lengths =
+        storage_type(layout_.lengths ? request.inputs[layout_.lengths_input()].dtype : DType::kI64);
+    const std::string shape = fmt::format("{{{}u, {}u, {}u}}", rows_, steps_, units_);
+    size_t shared_bytes = 0;
+    if (in_one_launch_) {
+      shared_bytes = static_cast<size_t>(block_bytes());
+      module_.add(fmt::format(
+          "extern \"C\" __global__ void {}({} step, RecurrentLaunch launch) {{  // threads meet\n"
+          "  using Block = RecurrentBlock<{}, {}, {}, {}, {}, {}>;\n"
+          "  static_assert(sizeof(Block) <= {}, \"\");\n  ISOCHRON_SHARED_MEMORY(memory, {});\n"
+          "  {}<{}, {}, {}, {}, {}, {}, {}>({}, step, launch, *reinterpret_cast<Block*>(memory));\n}}\n",
+          name, step, layout_.lstm, layout_.gradient, storage_type(dtype_), storage_type(stored_), units_,
+          rows_of_block_, shared_bytes, shared_bytes, call, layout_.lstm, other, lengths,
+          storage_type(ends.from_h), storage_type(ends.from_c), storage_type(ends.to_h),
+          storage_type(ends.to_c), shape));
+      size_ =
+          row_of_blocks(request, (rows_ + rows_of_block_ - 1) / rows_of_block_, element::kRecurrentThreads);
+      size_.shared_bytes = static_cast<unsigned>(shared_bytes);
+    } else {
+      constexpr unsigned kThreads = 256;
+      module_.add(
+          fmt::format("extern \"C\" __global__ void {}({} step) {{\n"
+                      "  const unsigned long long i = blockIdx.x * {}ull + threadIdx.x;\n"
+                      "  if (i < {}ull) {}_step<{}, {}, {}, {}>(step, RecurrentAt<{}>({}, 0, i));\n}}\n",
+                      name, step, kThreads, rows_ * units_, call, layout_.lstm, storage_type(dtype_),
+                      storage_type(stored_), other, lengths, shape));
+      size_ = row_of_blocks(request, (rows_ * units_ + kThreads - 1) / kThreads, kThreads);
+    }
+    function_ = module_.add_function(name, shared_bytes);
   }
 
+  static DType computed_dtype(const KernelRequest& request, const RecurrentLayout& layout) {
+    const DType stored = request.inputs[layout.x()].dtype;
+    return is_half(stored) ? DType::kF32 : stored;
+  }
   TensorSpec matrix(int64_t rows, int64_t columns) const { return {dtype_, {rows, columns}}; }
   TensorSpec factor(int64_t rows, int64_t columns) const { return {stored_, {rows, columns}}; }
   /// A product of matrices; its workspace is provided for.
@@ -118,7 +155,15 @@ class RecurrentKernel : public graph::Kernel {
   template <typename Step>
   void launch(Step& step, cuda::Stream stream) const {
     void* const arguments[] = {&step};
-    module_.launch(step_, size_, arguments, stream);
+    module_.launch(function_, size_, arguments, stream);
+  }
+  /// All of them.
+  template <typename Step>
+  void launch(Step& step, const Ends& ends, const KernelArgs& args) const {
+    RecurrentLaunch all{
+        args.inputs[layout_.recurrent_kernel()], ends.from_h, ends.from_c, ends.to_h, ends.to_c, reverse_};
+    void* const arguments[] = {&step, &all};
+    module_.launch(function_, size_, arguments, args.stream);
   }
 
   cuda::KernelModule& module_;
@@ -126,9 +171,26 @@ class RecurrentKernel : public graph::Kernel {
   const bool reverse_;
   const DType stored_, dtype_;  // of what has an axis of time, and factors; of what is computed
   const int64_t rows_, steps_, width_, units_, sums_;
+  const int64_t rows_of_block_;
+  const bool in_one_launch_;
 
  private:
-  size_t step_ = 0;
+  /// As many as it takes for a block a multiprocessor, but not so many that a step of one takes long.
+  int64_t rows_of_block() const {
+    const int64_t blocks = std::max(module_.device().multiprocessors, 1);
+    return std::clamp<int64_t>((rows_ + blocks - 1) / blocks, 1, 8);
+  }
+  /// At least what a RecurrentBlock takes; a floating number, for it may be huge.
+  double block_bytes() const {
+    const auto units = static_cast<double>(units_), sums = static_cast<double>(sums_);
+    const double outputs = layout_.gradient ? units : sums, summed = layout_.gradient ? sums : units;
+    const double products = std::max<double>(outputs, element::kRecurrentThreads);
+    const auto rows = static_cast<double>(rows_of_block_);
+    return (products + 2 * units) * rows * static_cast<double>(dtype_size(dtype_)) +
+           (summed * rows + units * (sums + 1)) * static_cast<double>(dtype_size(stored_)) + 64;
+  }
+
+  size_t function_ = 0;
   cuda::LaunchSize size_;
   size_t bytes_ = 0, inner_bytes_ = 0;
 };
@@ -136,104 +198,103 @@ class RecurrentKernel : public graph::Kernel {
 class ForwardKernel final : public RecurrentKernel {
  public:
   explicit ForwardKernel(const KernelRequest& request)
-      : RecurrentKernel(request, "recurrent_step"),
-        from_x_(product(request, factor(rows_ * steps_, width_), false, factor(width_, sums_), false,
-                        matrix(rows_ * steps_, sums_))),
-        product_(product(request, factor(rows_, units_), false, factor(units_, sums_), false,
-                         matrix(rows_, sums_))),
-        all_from_x_(reserve(matrix(rows_ * steps_, sums_))),
-        from_h_(reserve(matrix(rows_, sums_))),
-        h_(reserve(matrix(rows_, units_))),
-        c_(reserve(matrix(rows_, units_))),
-        h_factor_(stored_ == dtype_ ? h_ : reserve(factor(rows_, units_))),
-        to_factor_(state_copy(request, dtype_, stored_)) {
-    const auto initial = [&](size_t input) {
-      return state_copy(request, layout_.initial_state ? request.inputs[input].dtype : dtype_, dtype_);
-    };
-    to_h_ = initial(layout_.initial_hidden());
-    from_h_state_ = state_copy(request, dtype_, request.outputs[RecurrentLayout::kHidden].dtype);
-    if (!layout_.lstm) return;
-    to_c_ = initial(layout_.initial_cell());
-    from_c_state_ = state_copy(request, dtype_, request.outputs[layout_.cell()].dtype);
-  }
+      : ForwardKernel(request, {request.op, request.attributes}) {}
 
   void run(const KernelArgs& args) override {
     if (empty()) return;
     RecurrentStep step{};
-    std::byte *const from_x = args.workspace + all_from_x_, *const from_h = args.workspace + from_h_;
-    std::byte *const h = args.workspace + h_, *const c = args.workspace + c_;
-    std::byte* const h_factor = args.workspace + h_factor_;
-    std::byte* const recurrent_kernel = args.inputs[layout_.recurrent_kernel()];
+    std::byte* const from_x = args.workspace + all_from_x_;
     step.from_x = from_x;
-    step.product = from_h;
     step.bias = args.inputs[layout_.bias()];
     step.lengths = lengths(args);
-    step.h = h;
-    step.c = c;
-    step.h_factor = h_factor == h ? nullptr : h_factor;
     step.sequence = args.outputs[RecurrentLayout::kSequence];
     step.cells = layout_.lstm ? args.outputs[layout_.cells()] : nullptr;
     step.gates = args.outputs[layout_.gates()];
-    const auto initial = [&](size_t input) { return layout_.initial_state ? args.inputs[input] : nullptr; };
-    set_state(h, initial(layout_.initial_hidden()), to_h_, args);
-    if (step.h_factor != nullptr) set_state(h_factor, h, to_factor_, args);
-    if (layout_.lstm) set_state(c, initial(layout_.initial_cell()), to_c_, args);
     from_x_.run({args.inputs[layout_.x()], args.inputs[layout_.kernel()]}, from_x, inner_workspace(args),
                 args.stream);
-    for (int64_t s = 0; s < steps_; ++s) {
-      product_.run({h_factor, recurrent_kernel}, from_h, inner_workspace(args), args.stream);
-      step.time = time(s);
-      launch(step, args.stream);
+    Ends states;
+    if (layout_.initial_state) states.from_h = args.inputs[layout_.initial_hidden()];
+    if (layout_.initial_state && layout_.lstm) states.from_c = args.inputs[layout_.initial_cell()];
+    states.to_h = args.outputs[RecurrentLayout::kHidden];
+    if (layout_.lstm) states.to_c = args.outputs[layout_.cell()];
+    if (one_by_one_) {
+      go_step_by_step(args, step, states);
+    } else {
+      launch(step, states, args);
     }
-    if (std::byte* to = args.outputs[RecurrentLayout::kHidden]; to != nullptr)
-      set_state(to, h, from_h_state_, args);
-    if (!layout_.lstm) return;
-    if (std::byte* to = args.outputs[layout_.cell()]; to != nullptr) set_state(to, c, from_c_state_, args);
   }
 
  private:
-  InnerKernel from_x_, product_;
-  const size_t all_from_x_, from_h_, h_, c_, h_factor_;
-  StateCopy to_factor_, to_h_, to_c_, from_h_state_, from_c_state_;
+  /// What it takes to go through the steps one by one.
+  struct OneByOne {
+    InnerKernel product;
+    size_t from_h, h, c, h_factor;
+    StateCopy to_factor, to_h, to_c = {}, from_h_state, from_c_state = {};
+  };
+
+  ForwardKernel(const KernelRequest& request, const RecurrentLayout& layout)
+      : RecurrentKernel(request, layout, ends_of(request, layout)),
+        from_x_(product(request, factor(rows_ * steps_, width_), false, factor(width_, sums_), false,
+                        matrix(rows_ * steps_, sums_))),
+        all_from_x_(reserve(matrix(rows_ * steps_, sums_))) {
+    if (in_one_launch_) return;
+    const EndDTypes ends = ends_of(request, layout);
+    InnerKernel by_kernel =
+        product(request, factor(rows_, units_), false, factor(units_, sums_), false, matrix(rows_, sums_));
+    const size_t from_h = reserve(matrix(rows_, sums_)), h = reserve(matrix(rows_, units_));
+    one_by_one_.emplace(OneByOne{.product = std::move(by_kernel),
+                                 .from_h = from_h,
+                                 .h = h,
+                                 .c = reserve(matrix(rows_, units_)),
+                                 .h_factor = stored_ == dtype_ ? h : reserve(factor(rows_, units_)),
+                                 .to_factor = state_copy(request, dtype_, stored_),
+                                 .to_h = state_copy(request, ends.from_h, dtype_),
+                                 .from_h_state = state_copy(request, dtype_, ends.to_h)});
+    if (!layout_.lstm) return;
+    one_by_one_->to_c = state_copy(request, ends.from_c, dtype_);
+    one_by_one_->from_c_state = state_copy(request, dtype_, ends.to_c);
+  }
+
+  static EndDTypes ends_of(const KernelRequest& request, const RecurrentLayout& layout) {
+    const DType dtype = computed_dtype(request, layout);
+    EndDTypes ends{dtype, dtype, request.outputs[RecurrentLayout::kHidden].dtype, dtype};
+    if (layout.initial_state) ends.from_h = request.inputs[layout.initial_hidden()].dtype;
+    if (!layout.lstm) return ends;
+    if (layout.initial_state) ends.from_c = request.inputs[layout.initial_cell()].dtype;
+    ends.to_c = request.outputs[layout.cell()].dtype;
+    return ends;
+  }
+
+  void go_step_by_step(const KernelArgs& args, RecurrentStep& step, const Ends& states) {
+    OneByOne& one = *one_by_one_;
+    std::byte *const from_h = args.workspace + one.from_h, *const h = args.workspace + one.h;
+    std::byte *const c = args.workspace + one.c, *const h_factor = args.workspace + one.h_factor;
+    step.product = from_h;
+    step.h = h;
+    step.c = c;
+    step.h_factor = h_factor == h ? nullptr : h_factor;
+    set_state(h, states.from_h, one.to_h, args);
+    if (step.h_factor != nullptr) set_state(h_factor, h, one.to_factor, args);
+    if (layout_.lstm) set_state(c, states.from_c, one.to_c, args);
+    for (int64_t s = 0; s < steps_; ++s) {
+      one.product.run({h_factor, args.inputs[layout_.recurrent_kernel()]}, from_h, inner_workspace(args),
+                      args.stream);
+      step.time = time(s);
+      launch(step, args.stream);
+    }
+    if (states.to_h != nullptr) set_state(states.to_h, h, one.from_h_state, args);
+    if (states.to_c != nullptr) set_state(states.to_c, c, one.from_c_state, args);
+  }
+
+  InnerKernel from_x_;
+  const size_t all_from_x_;
+  std::optional<OneByOne> one_by_one_;
 };
 
 class GradientKernel final : public RecurrentKernel {
  public:
   explicit GradientKernel(const KernelRequest& request)
-      : RecurrentKernel(request, "recurrent_gradient_step"),
-        product_(product(request, factor(rows_, sums_), false, factor(units_, sums_), true,
-                         matrix(rows_, units_))),
-        to_x_(product(request, factor(rows_ * steps_, sums_), false, factor(width_, sums_), true,
-                      result(request, layout_.x(), {rows_ * steps_, width_}))),
-        to_kernel_(product(request, factor(rows_ * steps_, width_), true, factor(rows_ * steps_, sums_),
-                           false, result(request, layout_.kernel(), {width_, sums_}))),
-        to_recurrent_kernel_(product(request, factor(rows_ * steps_, units_), true,
-                                     factor(rows_ * steps_, sums_), false,
-                                     result(request, layout_.recurrent_kernel(), {units_, sums_}))),
-        to_bias_(provided(row_sums(request))),
-        add_(provided(InnerKernel(request, "add", {matrix(rows_, units_), matrix(rows_, units_)},
-                                  matrix(rows_, units_), {}))),
-        all_from_x_(reserve(factor(rows_ * steps_, sums_))),
-        all_from_h_(layout_.lstm ? all_from_x_ : reserve(factor(rows_ * steps_, sums_))),
-        before_(reserve(factor(rows_ * steps_, units_))),
-        of_sums_(reserve(factor(rows_, sums_))),
-        from_after_(reserve(matrix(rows_, units_))),
-        dh_(reserve(matrix(rows_, units_))),
-        dc_(reserve(matrix(rows_, units_))),
-        bias_bytes_(result(request, layout_.bias(), {sums_}).size_bytes()) {
-    const auto from_seed = [&](size_t output) {
-      const std::optional<size_t> found = layout_.seed(output);
-      return state_copy(request, found ? request.inputs[*found].dtype : dtype_, dtype_);
-    };
-    const auto to_initial = [&](size_t input) {
-      return state_copy(request, dtype_, layout_.initial_state ? result(request, input, {}).dtype : dtype_);
-    };
-    to_dh_ = from_seed(RecurrentLayout::kHidden);
-    from_dh_ = to_initial(layout_.initial_hidden());
-    if (!layout_.lstm) return;
-    to_dc_ = from_seed(layout_.cell());
-    from_dc_ = to_initial(layout_.initial_cell());
-  }
+      : GradientKernel(request, {request.op, request.attributes}) {}
 
   void run(const KernelArgs& args) override {
     const auto seed = [&](size_t output) -> std::byte* {
@@ -253,21 +314,81 @@ class GradientKernel final : public RecurrentKernel {
       step.of_cells = seed(layout_.cells());
       if (layout_.initial_state) step.first_c = args.inputs[layout_.initial_cell()];
     }
-    step.dh = at(dh_);
-    step.dc = at(dc_);
-    step.sums = at(of_sums_);
     step.all_from_x = at(all_from_x_);
     step.all_from_h = layout_.lstm ? nullptr : at(all_from_h_);
     step.before = at(before_);
-    if (!empty())
-      go_back(args, step, seed(RecurrentLayout::kHidden), layout_.lstm ? seed(layout_.cell()) : nullptr);
+    Ends states{.from_h = seed(RecurrentLayout::kHidden)};
+    if (layout_.lstm) states.from_c = seed(layout_.cell());
+    if (layout_.initial_state) states.to_h = result_of(args, layout_.initial_hidden());
+    if (layout_.initial_state && layout_.lstm) states.to_c = result_of(args, layout_.initial_cell());
+    if (!empty() && one_by_one_) {
+      go_step_by_step(args, step, states);
+    } else if (!empty()) {
+      launch(step, states, args);
+    }
     give(args);
   }
 
  private:
+  /// What it takes to go through the steps one by one.
+  struct OneByOne {
+    InnerKernel product, add;
+    size_t of_sums, from_after, dh, dc;
+    StateCopy to_dh, to_dc, from_dh, from_dc;
+  };
+
+  GradientKernel(const KernelRequest& request, const RecurrentLayout& layout)
+      : RecurrentKernel(request, layout, ends_of(request, layout)),
+        to_x_(product(request, factor(rows_ * steps_, sums_), false, factor(width_, sums_), true,
+                      result(request, layout_.x(), {rows_ * steps_, width_}))),
+        to_kernel_(product(request, factor(rows_ * steps_, width_), true, factor(rows_ * steps_, sums_),
+                           false, result(request, layout_.kernel(), {width_, sums_}))),
+        to_recurrent_kernel_(product(request, factor(rows_ * steps_, units_), true,
+                                     factor(rows_ * steps_, sums_), false,
+                                     result(request, layout_.recurrent_kernel(), {units_, sums_}))),
+        to_bias_(provided(row_sums(request))),
+        all_from_x_(reserve(factor(rows_ * steps_, sums_))),
+        all_from_h_(layout_.lstm ? all_from_x_ : reserve(factor(rows_ * steps_, sums_))),
+        before_(reserve(factor(rows_ * steps_, units_))),
+        bias_bytes_(result(request, layout_.bias(), {sums_}).size_bytes()) {
+    if (in_one_launch_) return;
+    const EndDTypes ends = ends_of(request, layout);
+    const TensorSpec state = matrix(rows_, units_);
+    one_by_one_.emplace(
+        OneByOne{.product = product(request, factor(rows_, sums_), false, factor(units_, sums_), true, state),
+                 .add = provided(InnerKernel(request, "add", {state, state}, state, {})),
+                 .of_sums = reserve(factor(rows_, sums_)),
+                 .from_after = reserve(state),
+                 .dh = reserve(state),
+                 .dc = reserve(state),
+                 .to_dh = state_copy(request, ends.from_h, dtype_),
+                 .to_dc = state_copy(request, ends.from_c, dtype_),
+                 .from_dh = state_copy(request, dtype_, ends.to_h),
+                 .from_dc = state_copy(request, dtype_, ends.to_c)});
+  }
+
+  static EndDTypes ends_of(const KernelRequest& request, const RecurrentLayout& layout) {
+    const DType dtype = computed_dtype(request, layout);
+    const auto of_seed = [&](size_t output) {
+      const std::optional<size_t> found = layout.seed(output);
+      return found ? request.inputs[*found].dtype : dtype;
+    };
+    const auto of_result = [&](size_t input) {
+      return layout.initial_state ? request.outputs[input - layout.first()].dtype : dtype;
+    };
+    EndDTypes ends{of_seed(RecurrentLayout::kHidden), dtype, of_result(layout.initial_hidden()), dtype};
+    if (!layout.lstm) return ends;
+    ends.from_c = of_seed(layout.cell());
+    ends.to_c = of_result(layout.initial_cell());
+    return ends;
+  }
+
   /// What the gradient of input `input` is stored as.
   TensorSpec result(const KernelRequest& request, size_t input, const Shape& shape) const {
     return {request.outputs[input - layout_.first()].dtype, shape};
+  }
+  std::byte* result_of(const KernelArgs& args, size_t input) const {
+    return args.outputs[input - layout_.first()];
   }
   /// Sums over all rows and steps, added up in the dtype that is computed in.
   InnerKernel row_sums(const KernelRequest& request) const {
@@ -277,51 +398,49 @@ class GradientKernel final : public RecurrentKernel {
     return InnerKernel(std::move(kernel));
   }
 
-  void go_back(const KernelArgs& args, RecurrentGradientStep& step, std::byte* of_h, std::byte* of_c) {
-    std::byte* const recurrent_kernel = args.inputs[layout_.recurrent_kernel()];
-    std::byte* const from_after = args.workspace + from_after_;
-    set_state(args.workspace + dh_, of_h, to_dh_, args);
-    if (layout_.lstm) set_state(args.workspace + dc_, of_c, to_dc_, args);
+  void go_step_by_step(const KernelArgs& args, RecurrentGradientStep& step, const Ends& states) {
+    OneByOne& one = *one_by_one_;
+    std::byte *const dh = args.workspace + one.dh, *const dc = args.workspace + one.dc;
+    std::byte *const of_sums = args.workspace + one.of_sums, *const from_after =
+                                                                 args.workspace + one.from_after;
+    step.dh = dh;
+    step.dc = dc;
+    step.sums = of_sums;
+    set_state(dh, states.from_h, one.to_dh, args);
+    if (layout_.lstm) set_state(dc, states.from_c, one.to_dc, args);
     for (int64_t s = steps_ - 1; s >= 0; --s) {
       step.time = time(s);
       step.time_before = s > 0 ? time(s - 1) : -1;
       launch(step, args.stream);
-      product_.run({args.workspace + of_sums_, recurrent_kernel}, from_after, inner_workspace(args),
-                   args.stream);
+      one.product.run({of_sums, args.inputs[layout_.recurrent_kernel()]}, from_after, inner_workspace(args),
+                      args.stream);
       step.product = from_after;
     }
+    if (states.to_h != nullptr) {
+      if (steps_ > 0) one.add.run({dh, from_after}, dh, inner_workspace(args), args.stream);
+      set_state(states.to_h, dh, one.from_dh, args);
+    }
+    if (states.to_c != nullptr) set_state(states.to_c, dc, one.from_dc, args);
   }
 
   /// The results, from what the steps have left.
   void give(const KernelArgs& args) {
     std::byte *const from_x = args.workspace + all_from_x_, *const from_h = args.workspace + all_from_h_;
     std::byte* const x = args.inputs[layout_.x()];
-    const auto result = [&](size_t input) { return args.outputs[input - layout_.first()]; };
     const auto run = [&](InnerKernel& kernel, std::byte* a, std::byte* b, std::byte* to) {
       if (to != nullptr) kernel.run({a, b}, to, inner_workspace(args), args.stream);
     };
-    run(to_x_, from_x, args.inputs[layout_.kernel()], result(layout_.x()));
-    run(to_kernel_, x, from_x, result(layout_.kernel()));
-    run(to_recurrent_kernel_, args.workspace + before_, from_h, result(layout_.recurrent_kernel()));
-    if (std::byte* bias = result(layout_.bias()); bias != nullptr) {
-      to_bias_.run({from_x, nullptr}, bias, inner_workspace(args), args.stream);
-      if (!layout_.lstm)
-        to_bias_.run({from_h, nullptr}, bias + bias_bytes_, inner_workspace(args), args.stream);
-    }
-    if (!layout_.initial_state || empty()) return;
-    std::byte* const dh = args.workspace + dh_;
-    if (std::byte* to = result(layout_.initial_hidden()); to != nullptr) {
-      if (steps_ > 0) run(add_, dh, args.workspace + from_after_, dh);
-      set_state(to, dh, from_dh_, args);
-    }
-    if (!layout_.lstm) return;
-    if (std::byte* to = result(layout_.initial_cell()); to != nullptr)
-      set_state(to, args.workspace + dc_, from_dc_, args);
+    run(to_x_, from_x, args.inputs[layout_.kernel()], result_of(args, layout_.x()));
+    run(to_kernel_, x, from_x, result_of(args, layout_.kernel()));
+    run(to_recurrent_kernel_, args.workspace + before_, from_h, result_of(args, layout_.recurrent_kernel()));
+    std::byte* const bias = result_of(args, layout_.bias());
+    run(to_bias_, from_x, nullptr, bias);
+    if (bias != nullptr && !layout_.lstm) run(to_bias_, from_h, nullptr, bias + bias_bytes_);
   }
 
-  InnerKernel product_, to_x_, to_kernel_, to_recurrent_kernel_, to_bias_, add_;
-  const size_t all_from_x_, all_from_h_, before_, of_sums_, from_after_, dh_, dc_, bias_bytes_;
-  StateCopy to_dh_, to_dc_, from_dh_, from_dc_;
+  InnerKernel to_x_, to_kernel_, to_recurrent_kernel_, to_bias_;
+  const size_t all_from_x_, all_from_h_, before_, bias_bytes_;
+  std::optional<OneByOne> one_by_one_;
 };
 
 /// Whether what has an axis of time, and the kernels, are stored in 16 bits of one kind.

@@ -35,6 +35,14 @@ struct RecurrentGradientStep {
   long long time, time_before;                     // -1: there is none
 };
 
+/// What a launch that goes through all steps is told beside them.
+struct RecurrentLaunch {
+  const void* kernel;           // * (H, G H), the recurrent one
+  const void *from_h, *from_c;  // + (N, H): the states that it begins with, or their gradients; null: 0
+  void *to_h, *to_c;            // + (N, H): those that it ends with
+  bool reverse;                 // the layer goes from the last time to the first
+};
+
 }  // namespace element
 }  // namespace ops
 }  // namespace isochron

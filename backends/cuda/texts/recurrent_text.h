@@ -1,5 +1,7 @@
-// A step of a recurrent layer, or of its gradient, an element (row, unit) a thread; behind element_prelude()
-// and recurrent_step.h in their text. The products are matrix products of their own, before each step.
+// Recurrent layers and their gradients; behind element_prelude(), block_sizes.h and recurrent_step.h in their
+// text. Where the recurrent kernel fits in shared memory, a block takes some rows through all steps, products
+// included: rows need nothing of each other. Else a launch is the elements of one step, and the products are
+// matrix products of their own between them.
 #ifndef ISOCHRON_OPS_CUDA_RECURRENT_TEXT_H_
 #define ISOCHRON_OPS_CUDA_RECURRENT_TEXT_H_
 
@@ -7,28 +9,53 @@ namespace isochron {
 namespace ops {
 namespace element {
 
+#ifdef __CUDACC_RTC__
+#define ISOCHRON_SHARED_MEMORY(name, bytes) extern __shared__ __align__(16) unsigned char name[]
+#define ISOCHRON_PRAGMA(text) _Pragma(#text)
+#define ISOCHRON_UNROLL_BY(times) ISOCHRON_PRAGMA(unroll times)
+#else
+#define ISOCHRON_SHARED_MEMORY(name, bytes) alignas(16) static unsigned char name[bytes]
+#define ISOCHRON_UNROLL_BY(times)
+#endif
+
 struct RecurrentShape {
   unsigned rows, steps, units;
 };
 
-/// Element (row, unit) of what lies in a step's tensors. L: the dtype of the lengths.
-template <typename L>
+/// Element (row, unit) of what lies in a step's tensors. L: the dtype of the lengths. kRows: how many rows
+/// share a block's memory, where its states, products and sums have the rows of a unit side by side, and
+/// products come in kParts, to be added up; 0: those lie in tensors.
+template <typename L, unsigned kRows = 0, unsigned kParts = 1>
 struct RecurrentAt {
   using Wide = unsigned long long;
   const RecurrentShape s;
-  const unsigned n, u;
+  const unsigned first, n, u;  // the block's first row
 
-  ISOCHRON_INLINE RecurrentAt(const RecurrentShape& shape, Wide i)
-      : s(shape), n(static_cast<unsigned>(i / shape.units)), u(static_cast<unsigned>(i % shape.units)) {}
+  ISOCHRON_INLINE RecurrentAt(const RecurrentShape& shape, unsigned first_row, Wide i)
+      : s(shape),
+        first(first_row),
+        n(first_row + static_cast<unsigned>(i / shape.units)),
+        u(static_cast<unsigned>(i % shape.units)) {}
 
-  ISOCHRON_INLINE Wide state() const { return Wide(n) * s.units + u; }
-  /// Of (N, `each` H), and of one of the times of (N, T, `each` H) and (T, N, `each` H).
-  ISOCHRON_INLINE Wide part(unsigned each, unsigned k) const { return (Wide(n) * each + k) * s.units + u; }
+  /// Of (N, H), and of one of the times of (N, T, `each` H) and (T, N, `each` H).
+  ISOCHRON_INLINE Wide by_row(unsigned each, unsigned k) const { return (Wide(n) * each + k) * s.units + u; }
   ISOCHRON_INLINE Wide by_row(long long time, unsigned each, unsigned k) const {
     return ((Wide(n) * s.steps + time) * each + k) * s.units + u;
   }
   ISOCHRON_INLINE Wide by_time(long long time, unsigned each, unsigned k) const {
     return ((Wide(time) * s.rows + n) * each + k) * s.units + u;
+  }
+  /// Of the states and, with `each` numbers a unit, of products and sums.
+  ISOCHRON_INLINE Wide state() const { return part(1, 0); }
+  ISOCHRON_INLINE Wide part(unsigned each, unsigned k) const {
+    return kRows > 0 ? Wide(k * s.units + u) * kRows + (n - first) : by_row(each, k);
+  }
+  template <typename T>
+  ISOCHRON_INLINE T product(const void* from, unsigned each, unsigned k) const {
+    T sum = static_cast<const T*>(from)[part(each, k)];
+    for (unsigned p = 1; p < kParts; ++p)
+      sum += static_cast<const T*>(from)[part(each, k) + Wide(p) * each * s.units * kRows];
+    return sum;
   }
   ISOCHRON_INLINE bool is_there(const void* lengths, long long time) const {
     return !lengths || time < static_cast<long long>(static_cast<const L*>(lengths)[n]);
@@ -50,22 +77,20 @@ ISOCHRON_SCALAR void write(void* to, unsigned long long at, T value) {
 }
 
 /// T: what is computed in; S: what has an axis of time, and factors of products; B: the bias.
-template <bool kLstm, typename T, typename S, typename B, typename L>
-ISOCHRON_SCALAR void recurrent_step(const RecurrentShape& shape, const RecurrentStep& step,
-                                    unsigned long long i) {
+template <bool kLstm, typename T, typename S, typename B, typename At>
+ISOCHRON_SCALAR void recurrent_step(const RecurrentStep& step, const At& at) {
   using M = ScalarMath<T>;
   constexpr unsigned kSums = kLstm ? 4 : 3;
-  const RecurrentAt<L> at(shape, i);
   T from_x[kSums], from_h[kSums], gates[4];
   for (unsigned k = 0; k < kSums; ++k) {
     from_x[k] = read<T>(step.from_x, at.by_row(step.time, kSums, k));
-    from_h[k] = read<T>(step.product, at.part(kSums, k));
-    const T bias = read<B>(step.bias, static_cast<unsigned long long>(k) * shape.units + at.u);
+    from_h[k] = at.template product<T>(step.product, kSums, k);
+    const T bias = read<B>(step.bias, static_cast<unsigned long long>(k) * at.s.units + at.u);
     if constexpr (kLstm) {
       from_x[k] = from_x[k] + from_h[k] + bias;
     } else {
       from_x[k] += bias;
-      from_h[k] += read<B>(step.bias, static_cast<unsigned long long>(kSums + k) * shape.units + at.u);
+      from_h[k] += read<B>(step.bias, static_cast<unsigned long long>(kSums + k) * at.s.units + at.u);
     }
   }
   T h = read<T>(step.h, at.state()), c = 0;
@@ -95,28 +120,27 @@ ISOCHRON_SCALAR void recurrent_step(const RecurrentShape& shape, const Recurrent
 }
 
 /// I: the initial state.
-template <bool kLstm, typename T, typename S, typename I, typename L>
-ISOCHRON_SCALAR void recurrent_gradient_step(const RecurrentShape& shape, const RecurrentGradientStep& step,
-                                             unsigned long long i) {
+template <bool kLstm, typename T, typename S, typename I, typename At>
+ISOCHRON_SCALAR void recurrent_gradient_step(const RecurrentGradientStep& step, const At& at) {
   using M = ScalarMath<T>;
   constexpr unsigned kSums = kLstm ? 4 : 3;
-  const RecurrentAt<L> at(shape, i);
   const bool there = at.is_there(step.lengths, step.time);
   T gates[4], more[4];  // gradients of the gates themselves
   for (unsigned k = 0; k < 4; ++k) {
     gates[k] = read<S>(step.gates, at.by_time(step.time, 4, k));
     more[k] = read_or<S>(T(0), step.of_gates, at.by_time(step.time, 4, k));
   }
-  T h_before = read_or<I>(T(0), step.first_h, at.state());
+  T h_before = read_or<I>(T(0), step.first_h, at.by_row(1, 0));
   if (step.time_before >= 0 && at.is_there(step.lengths, step.time_before))
     h_before = read<S>(step.sequence, at.by_row(step.time_before, 1, 0));
-  const T dh = read<T>(step.dh, at.state()) + read_or<T>(T(0), step.product, at.state());
+  T dh = read<T>(step.dh, at.state());
+  if (step.product) dh += at.template product<T>(step.product, 1, 0);
   const T here = dh + read_or<S>(T(0), step.of_sequence, at.by_row(step.time, 1, 0));
   T from_x[kSums], from_h[kSums];
   if constexpr (kLstm) {
     const T dc = read<T>(step.dc, at.state()) + read_or<S>(T(0), step.of_cells, at.by_time(step.time, 1, 0));
     const T c_before = step.time_before >= 0 ? read<S>(step.cells, at.by_time(step.time_before, 1, 0))
-                                             : read_or<I>(T(0), step.first_c, at.state());
+                                             : read_or<I>(T(0), step.first_c, at.by_row(1, 0));
     const T c = M::tanh(read<S>(step.cells, at.by_time(step.time, 1, 0)));
     const T cell = dc + here * gates[3] * (T(1) - c * c);
     from_x[0] = (cell * gates[2] + more[0]) * gates[0] * (T(1) - gates[0]);
@@ -142,6 +166,124 @@ ISOCHRON_SCALAR void recurrent_gradient_step(const RecurrentShape& shape, const 
     write<S>(step.all_from_h, at.by_row(step.time, kSums, k), there ? from_h[k] : T(0));
   }
   write<S>(step.before, at.by_row(step.time, 1, 0), h_before);
+}
+
+/// What the kRecurrentThreads threads of a block share, which take kRows rows through all steps. kOutputs,
+/// kSummed: of the product of a step, by the kernel or, on the way back, by its transpose.
+template <bool kLstm, bool kBack, typename Sum, typename Stored, unsigned kHidden, unsigned kRowsOfBlock>
+struct RecurrentBlock {
+  using T = Sum;
+  using S = Stored;
+  static constexpr unsigned kUnits = kHidden, kRows = kRowsOfBlock, kColumns = (kLstm ? 4 : 3) * kUnits;
+  static constexpr unsigned kOutputs = kBack ? kUnits : kColumns, kSummed = kBack ? kColumns : kUnits;
+  static constexpr unsigned kPitch = kColumns | 1;  // odd: a column of the kernel lies in all banks
+  static constexpr unsigned kMostParts = kRecurrentThreads / kOutputs;
+  static constexpr unsigned kParts = kMostParts == 0 ? 1 : kMostParts < kSummed ? kMostParts : kSummed;
+
+  T product[kParts * kOutputs * kRows];
+  T h[kUnits * kRows], c[kUnits * kRows];
+  S factor[kSummed * kRows];
+  S kernel[kUnits * kPitch];
+
+  template <typename L>
+  using At = RecurrentAt<L, kRows, kParts>;
+
+  /// To be followed by a meeting.
+  ISOCHRON_INLINE void load(const void* from) {
+    for (unsigned i = threadIdx.x; i < kUnits * kColumns; i += kRecurrentThreads)
+      kernel[i / kColumns * kPitch + i % kColumns] = static_cast<const S*>(from)[i];
+    for (unsigned i = threadIdx.x; i < kSummed * kRows; i += kRecurrentThreads) put(factor + i, T(0));
+  }
+  ISOCHRON_INLINE void multiply() {
+    for (unsigned o = threadIdx.x; o < kParts * kOutputs; o += kRecurrentThreads) {
+      const unsigned part = o / kOutputs, output = o % kOutputs;
+      const unsigned begin = part * kSummed / kParts, end = (part + 1) * kSummed / kParts;
+      T sums[kRows] = {};
+      ISOCHRON_UNROLL_BY(8)
+      for (unsigned k = begin; k < end; ++k) {
+        const T weight = widen(kernel[kBack ? output * kPitch + k : k * kPitch + output]);
+        for (unsigned r = 0; r < kRows; ++r)
+          sums[r] = ScalarMath<T>::mul_add(widen(factor[k * kRows + r]), weight, sums[r]);
+      }
+      for (unsigned r = 0; r < kRows; ++r) product[o * kRows + r] = sums[r];
+    }
+  }
+  /// `body` with each element of the block's rows that is this thread's.
+  template <typename L, typename Body>
+  ISOCHRON_INLINE void each(const RecurrentShape& shape, const Body& body) const {
+    for (unsigned i = threadIdx.x; i < kRows * kUnits; i += kRecurrentThreads) {
+      const At<L> at(shape, blockIdx.x * kRows, i);
+      if (at.n < shape.rows) body(at);
+    }
+  }
+};
+
+/// FromH, FromC, ToH, ToC: the states at both ends.
+template <bool kLstm, typename B, typename L, typename FromH, typename FromC, typename ToH, typename ToC,
+          typename Block>
+ISOCHRON_SCALAR void recurrent(const RecurrentShape& shape, RecurrentStep step, const RecurrentLaunch& launch,
+                               Block& block) {
+  using T = typename Block::T;
+  using S = typename Block::S;
+  using At = typename Block::template At<L>;
+  step.product = block.product;
+  step.h = block.h;
+  step.c = block.c;
+  step.h_factor = block.factor;
+  block.load(launch.kernel);
+  __syncthreads();
+  block.template each<L>(shape, [&](const At& at) {
+    const T h = read_or<FromH>(T(0), launch.from_h, at.by_row(1, 0));
+    block.h[at.state()] = h;
+    put(block.factor + at.state(), h);
+    block.c[at.state()] = read_or<FromC>(T(0), launch.from_c, at.by_row(1, 0));
+  });
+  for (long long s = 0; s < shape.steps; ++s) {
+    __syncthreads();
+    block.multiply();
+    __syncthreads();
+    step.time = launch.reverse ? shape.steps - 1 - s : s;
+    block.template each<L>(shape, [&](const At& at) { recurrent_step<kLstm, T, S, B>(step, at); });
+  }
+  block.template each<L>(shape, [&](const At& at) {
+    write<ToH>(launch.to_h, at.by_row(1, 0), block.h[at.state()]);
+    write<ToC>(launch.to_c, at.by_row(1, 0), block.c[at.state()]);
+  });
+}
+
+/// I: the initial state; the others as above, of gradients.
+template <bool kLstm, typename I, typename L, typename FromH, typename FromC, typename ToH, typename ToC,
+          typename Block>
+ISOCHRON_SCALAR void recurrent_gradient(const RecurrentShape& shape, RecurrentGradientStep step,
+                                        const RecurrentLaunch& launch, Block& block) {
+  using T = typename Block::T;
+  using S = typename Block::S;
+  using At = typename Block::template At<L>;
+  step.product = nullptr;
+  step.dh = block.h;
+  step.dc = block.c;
+  step.sums = block.factor;
+  block.load(launch.kernel);
+  __syncthreads();
+  block.template each<L>(shape, [&](const At& at) {
+    block.h[at.state()] = read_or<FromH>(T(0), launch.from_h, at.by_row(1, 0));
+    block.c[at.state()] = read_or<FromC>(T(0), launch.from_c, at.by_row(1, 0));
+  });
+  for (long long s = static_cast<long long>(shape.steps) - 1; s >= 0; --s) {
+    step.time = launch.reverse ? shape.steps - 1 - s : s;
+    step.time_before = s == 0 ? -1 : step.time + (launch.reverse ? 1 : -1);
+    block.template each<L>(shape, [&](const At& at) { recurrent_gradient_step<kLstm, T, S, I>(step, at); });
+    __syncthreads();
+    block.multiply();
+    __syncthreads();
+    step.product = block.product;
+  }
+  block.template each<L>(shape, [&](const At& at) {
+    T dh = block.h[at.state()];
+    if (step.product) dh += at.template product<T>(step.product, 1, 0);
+    write<ToH>(launch.to_h, at.by_row(1, 0), dh);
+    write<ToC>(launch.to_c, at.by_row(1, 0), block.c[at.state()]);
+  });
 }
 
 }  // namespace element

@@ -238,6 +238,42 @@ TEST(DeviceKernels, AttentionThatTheLibraryTakesInPartsIsTheSame) {
   EXPECT_GT(checked(1), whole) << "samples in two, one after the other";
 }
 
+/// Of all samples of the recurrent rows that some dtypes have.
+void expect_recurrent_layers_agree(const SimulatedGpu& simulated) {
+  const auto checks =
+      ops::check_device(simulated.gpu, ops::registry(), [](const graph::OpDef& op, DType dtype, size_t) {
+        const bool recurrent = op.name.starts_with("lstm") || op.name.starts_with("gru");
+        return recurrent && (dtype == DType::kF32 || dtype == DType::kBF16);
+      });
+  for (const ops::DeviceCheck& check : checks) EXPECT_THAT(check.findings, testing::IsEmpty()) << check.op;
+}
+
+TEST(DeviceKernels, RecurrentLayersGoStepByStepWhereTheirKernelIsTooLargeForABlock) {
+  cuda::SimulatedDevice device;
+  device.properties.shared_bytes_per_block = 256;
+  expect_recurrent_layers_agree(SimulatedGpu(device, true));
+}
+
+TEST(DeviceKernels, ABlockTakesSomeRowsOfARecurrentLayer) {
+  cuda::SimulatedDevice device;
+  device.properties.multiprocessors = 1;
+  expect_recurrent_layers_agree(SimulatedGpu(device, true));
+}
+
+TEST(DeviceKernels, ARecurrentLayerIsAProductAndALaunchWhereItsKernelFitsInABlock) {
+  const auto products_of = [](int64_t units) {
+    SimulatedGpu simulated;
+    CaptureOptions options;
+    options.plan.device = SimulatedGpu::kDevice;
+    capture([](const Tensor& x, const Tensor& kernel, const Tensor& recurrent_kernel,
+               const Tensor& bias) { return lstm(x, kernel, recurrent_kernel, bias).sequence; },
+            options)(ones({2, 5, 3}), ones({3, 4 * units}), ones({units, 4 * units}), ones({4 * units}));
+    return simulated.products.specs.size();
+  };
+  EXPECT_EQ(products_of(4), 1u) << "the input's";
+  EXPECT_EQ(products_of(60), 2u) << "and a step's";
+}
+
 TEST(DeviceKernels, RecurrentLayersIn16BitsMultiply16Bits) {
   SimulatedGpu simulated;
   CaptureOptions options;
