@@ -7,6 +7,7 @@
 
 #include "isochron/backends/cuda/kernel_text.h"
 #include "isochron/backends/cuda/texts.h"
+#include "isochron/core/base/checked.h"
 #include "isochron/core/base/error.h"
 
 namespace isochron::ops {
@@ -84,8 +85,11 @@ class Writer {
     for (size_t o = 0; o < program_.outputs.size(); ++o) {
       if (!program_.outputs[o].reduced) plain.push_back(o);
     }
-    for (size_t o = 0; o < program_.outputs.size(); ++o) {
-      if (program_.outputs[o].reduced) write_reduction(o);
+    std::vector<Axes> written;
+    for (const ElementProgram::Output& output : program_.outputs) {
+      if (!output.reduced || std::ranges::find(written, output.axes) != written.end()) continue;
+      write_reductions(output.axes);
+      written.push_back(output.axes);
     }
     if (!plain.empty()) write_loop(plain);  // last, for it may overwrite what all read
     return std::move(source_);
@@ -184,13 +188,38 @@ class Writer {
     source_.launches.push_back({function, {static_cast<unsigned>(blocks), 1}, kBlock});
   }
 
-  /// 256 threads of a block fold for `across` results, `along` for each of them, then join what they have as
-  /// a tree.
-  void write_reduction(size_t o) {
+  /// What it takes to fold one of the outputs.
+  struct Fold {
+    size_t output;
+    DType dtype;
+    std::string type, of, identity, parts;  // what is folded as; how; an array of one a thread
+  };
+  Fold fold_of(size_t o) const {
     const ElementProgram::Output& output = program_.outputs[o];
+    const DType dtype = program_.register_dtype(output.reg);
+    return {o,
+            dtype,
+            !is_floating(dtype)    ? "long long"
+            : dtype == DType::kF64 ? "double"
+                                   : "float",
+            fold_text(output.kind),
+            identity_text(output.kind, dtype),
+            fmt::format("parts{}", o)};
+  }
+
+  /// All outputs that are reduced along these axes. 256 threads of a block fold for `across` results, `along`
+  /// for each of them, then join what they have as a tree. Where blocks share results, the last of them that
+  /// is done folds what all have left, in one order.
+  void write_reductions(const Axes& reduced) {
     const Shape& shape = program_.shape;
     const Strides strides = contiguous_strides(shape);
-    const Axes& reduced = output.axes;
+    std::vector<Fold> folds;
+    std::vector<int> registers;
+    for (size_t o = 0; o < program_.outputs.size(); ++o) {
+      if (!program_.outputs[o].reduced || program_.outputs[o].axes != reduced) continue;
+      folds.push_back(fold_of(o));
+      registers.push_back(program_.outputs[o].reg);
+    }
     std::vector<IndexAxis> kept_axes, folded_axes;
     int64_t results = 1, count = 1;
     bool inner_folded = true;
@@ -211,68 +240,85 @@ class Writer {
     const int64_t splits =
         std::clamp<int64_t>(count / (along * kFoldsEach), 1, std::min(wanted, kMostSplits));
 
-    const DType dtype = program_.register_dtype(output.reg);
-    const bool floating = is_floating(dtype);
-    const std::string_view type = !floating ? "long long" : dtype == DType::kF64 ? "double" : "float";
-    const std::string fold = fold_text(output.kind);
-    const std::string identity = identity_text(output.kind, dtype);
-    const std::string function = fmt::format("{}_fold{}", name_, o);
+    const std::string function = fmt::format("{}_fold{}", name_, folds.front().output);
+    if (splits > 1) source_.text += fmt::format("__device__ unsigned {}_done[{}];\n", function, blocks);
     begin_function(function);
+    for (const Fold& fold : folds)
+      source_.text += fmt::format("  __shared__ {} {}[{}];\n", fold.type, fold.parts, kBlock);
     source_.text += fmt::format(
-        "  __shared__ {0} parts[{1}];\n"
-        "  const unsigned along = threadIdx.x {2}, across = threadIdx.x {3};\n"
-        "  const {4} j = blockIdx.x * static_cast<{4}>({5}) + across;\n"
-        "  {0} folded = {6};\n"
-        "  if (j < {7}u) {{\n"
-        "   const {4} base = {8};\n"
-        "   for ({4} k = blockIdx.y * {9}u + along; k < {10}u; k += {11}u) {{\n"
-        "    const {4} i = base + {12};\n",
-        type, kBlock, inner_folded ? fmt::format("% {}u", along) : fmt::format("/ {}u", across),
-        inner_folded ? fmt::format("/ {}u", along) : fmt::format("% {}u", across), index_type_, across,
-        identity, results, offset_text("j", joined_axes(kept_axes)), along, count, along * splits,
+        "  const unsigned along = threadIdx.x {0}, across = threadIdx.x {1}, part = across * {2}u + along;\n"
+        "  const {3} j = blockIdx.x * static_cast<{3}>({4}) + across;\n",
+        inner_folded ? fmt::format("% {}u", along) : fmt::format("/ {}u", across),
+        inner_folded ? fmt::format("/ {}u", along) : fmt::format("% {}u", across), along, index_type_,
+        across);
+    for (const Fold& fold : folds)
+      source_.text += fmt::format("  {} folded{} = {};\n", fold.type, fold.output, fold.identity);
+    source_.text += fmt::format(
+        "  if (j < {0}u) {{\n"
+        "   const {1} base = {2};\n"
+        "   for ({1} k = blockIdx.y * {3}u + along; k < {4}u; k += {5}u) {{\n"
+        "    const {1} i = base + {6};\n",
+        results, index_type_, offset_text("j", joined_axes(kept_axes)), along, count, along * splits,
         offset_text("k", joined_axes(folded_axes)));
-    const int reg = output.reg;
-    source_.text += compute({&reg, 1});
-    source_.text += fmt::format(
-        "    folded = {0}::of(folded, static_cast<{1}>(r{2}));\n"
-        "   }}\n  }}\n"
-        "  const unsigned part = across * {3}u + along;\n"
-        "  parts[part] = folded;\n"
-        "  __syncthreads();\n"
-        "  for (unsigned half = {4}u; half > 0; half /= 2) {{\n"
-        "    if (along < half) parts[part] = {0}::of(parts[part], parts[part + half]);\n"
-        "    __syncthreads();\n"
-        "  }}\n",
-        fold, type, reg, along, along / 2);
-    const std::string result = result_of(output.kind, floating, count);
-    if (splits == 1) {
-      source_.text += "  if (along == 0 && j < " + std::to_string(results) + "u) " +
-                      store_text(o, "j", fmt::format(fmt::runtime(result), cast_of(dtype), "parts[part]")) +
-                      "}\n";
-      source_.launches.push_back({function, {static_cast<unsigned>(blocks), 1}, kBlock});
-      return;
+    source_.text += compute(registers);
+    for (const Fold& fold : folds)
+      source_.text += fmt::format("    folded{0} = {1}::of(folded{0}, static_cast<{2}>(r{3}));\n",
+                                  fold.output, fold.of, fold.type, program_.outputs[fold.output].reg);
+    source_.text += "   }\n  }\n";
+    write_tree(folds, along);
+    if (splits > 1) {
+      size_t offset = 0;  // in the workspace
+      std::string leave, gather;
+      for (const Fold& fold : folds) {
+        const std::string left =
+            fmt::format("reinterpret_cast<{}*>(static_cast<char*>(workspace) + {})", fold.type, offset);
+        leave += fmt::format("    {}[blockIdx.y * static_cast<{}>({}) + j] = {}[part];\n", left, index_type_,
+                             results, fold.parts);
+        gather += fmt::format(
+            "    folded{0} = {1}::of(folded{0}, static_cast<volatile {2}*>({3})[s * static_cast<{4}>({5}) + "
+            "j]);\n",
+            fold.output, fold.of, fold.type, left, index_type_, results);
+        offset += static_cast<size_t>(splits * results) * (fold.type == "float" ? sizeof(float) : 8);
+        offset = align_up(offset, size_t{8});
+      }
+      source_.workspace_bytes = std::max(source_.workspace_bytes, offset);
+      source_.text += fmt::format(
+          "  if (along == 0 && j < {0}u) {{\n{1}  }}\n"
+          "  __threadfence();\n"
+          "  __shared__ bool last;\n"
+          "  __syncthreads();\n"
+          "  if (threadIdx.x == 0) last = atomicAdd(&{2}_done[blockIdx.x], 1u) == {3}u;\n"
+          "  __syncthreads();\n"
+          "  if (!last) return;\n"
+          "  if (threadIdx.x == 0) {2}_done[blockIdx.x] = 0;\n",
+          results, leave, function, splits - 1);
+      for (const Fold& fold : folds)
+        source_.text += fmt::format("  folded{} = {};\n", fold.output, fold.identity);
+      source_.text += fmt::format("  for (unsigned s = along; j < {}u && s < {}u; s += {}u) {{\n{}  }}\n",
+                                  results, splits, along, gather);
+      write_tree(folds, along);
     }
-    source_.text += fmt::format(
-        "  if (along == 0 && j < {0}u) static_cast<{1}*>(workspace)[blockIdx.y * static_cast<{2}>({0}) + j] "
-        "= "
-        "parts[part];\n}}\n",
-        results, type, index_type_);
+    source_.text += fmt::format("  if (along > 0 || j >= {}u) return;\n", results);
+    for (const Fold& fold : folds)
+      source_.text += "  " + store_text(fold.output, "j",
+                                        fmt::format(fmt::runtime(result_of(program_.outputs[fold.output].kind,
+                                                                           is_floating(fold.dtype), count)),
+                                                    cast_of(fold.dtype), fold.parts + "[part]"));
+    source_.text += "}\n";
     source_.launches.push_back(
         {function, {static_cast<unsigned>(blocks), static_cast<unsigned>(splits)}, kBlock});
-    const std::string join = function + "_join";
-    begin_function(join);
-    source_.text += fmt::format(
-        "  const {0} j = blockIdx.x * static_cast<{0}>({1}) + threadIdx.x;\n"
-        "  if (j >= {2}u) return;\n"
-        "  {3} folded = {4};\n"
-        "  for (unsigned s = 0; s < {5}u; ++s)\n"
-        "    folded = {6}::of(folded, static_cast<const {3}*>(workspace)[s * static_cast<{0}>({2}) + j]);\n "
-        " ",
-        index_type_, kBlock, results, type, identity, splits, fold);
-    source_.text += store_text(o, "j", fmt::format(fmt::runtime(result), cast_of(dtype), "folded")) + "}\n";
-    source_.launches.push_back({join, {static_cast<unsigned>((results + kBlock - 1) / kBlock), 1}, kBlock});
-    source_.workspace_bytes = std::max(source_.workspace_bytes, static_cast<size_t>(splits * results) *
-                                                                    (type == "float" ? sizeof(float) : 8));
+  }
+
+  /// Joins what the threads of each result have folded; the first of them then has all.
+  void write_tree(const std::vector<Fold>& folds, int64_t along) {
+    for (const Fold& fold : folds)
+      source_.text += fmt::format("  {}[part] = folded{};\n", fold.parts, fold.output);
+    source_.text +=
+        fmt::format("  __syncthreads();\n  for (unsigned half = {}u; half > 0; half /= 2) {{\n", along / 2);
+    for (const Fold& fold : folds)
+      source_.text += fmt::format("    if (along < half) {0}[part] = {1}::of({0}[part], {0}[part + half]);\n",
+                                  fold.parts, fold.of);
+    source_.text += "    __syncthreads();\n  }\n";
   }
 
   static std::string fold_text(ReduceKind kind) {

@@ -320,12 +320,30 @@ TEST(DeviceElements, NothingIsLaunchedForNoElement) {
                   .launches.empty());
 }
 
-TEST(DeviceElements, LargeReductionsAreSplitAndJoined) {
+TEST(DeviceElements, LargeReductionsAreSplitInOneLaunch) {
   const auto source = ops::element_source(
       graph::reduction_program({DType::kF32, {1 << 20}}, ReduceKind::kSum, {0}, false), "sum", 132);
-  ASSERT_EQ(source.launches.size(), 2u);
+  ASSERT_EQ(source.launches.size(), 1u);
   EXPECT_GT(source.launches[0].grid[1], 1u);
   EXPECT_EQ(source.workspace_bytes, source.launches[0].grid[1] * sizeof(float));
+}
+
+TEST(DeviceElements, ReductionsAlongTheSameAxesShareALaunch) {
+  // Sums of x and of x^2 over the rows, the largest x of each row, in f32 and, split, in 64 bits as well.
+  ElementProgram program;
+  program.shape = {9'000, 3};
+  program.operands = {{{DType::kBool, program.shape}}};
+  program.code = {{ElementOp::kCast, DType::kF32, {0}},
+                  {ElementOp::kSquare, DType::kF32, {1}},
+                  {ElementOp::kCast, DType::kF64, {0}}};
+  program.outputs = {{1, true, ReduceKind::kSum, {0}},
+                     {3, true, ReduceKind::kSum, {0}},
+                     {1, true, ReduceKind::kMax, {1}},
+                     {2, true, ReduceKind::kMean, {0}}};
+  EXPECT_EQ(ops::element_source(program, "sums", 132).launches.size(), 2u);
+  Programs programs;
+  programs.add("sums", program);
+  programs.check();
 }
 
 }  // namespace

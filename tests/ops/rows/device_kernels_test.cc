@@ -238,6 +238,15 @@ TEST(DeviceKernels, AttentionThatTheLibraryTakesInPartsIsTheSame) {
   EXPECT_GT(checked(1), whole) << "samples in two, one after the other";
 }
 
+TEST(DeviceKernels, ASumByManyBlocksIsTheSameAgain) {
+  const SimulatedGpu simulated;
+  CaptureOptions options;
+  options.plan.device = SimulatedGpu::kDevice;
+  auto total = capture([](const Tensor& x) { return sum(x); }, options);
+  for (const int64_t number : {1, 2, 3})
+    EXPECT_EQ(total(ones({40'000}) * number).to_vector(), std::vector<double>{40'000.0 * number});
+}
+
 /// Of all samples of the recurrent rows that some dtypes have.
 void expect_recurrent_layers_agree(const SimulatedGpu& simulated) {
   const auto checks =

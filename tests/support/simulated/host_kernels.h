@@ -120,6 +120,8 @@ void run(void (*kernel)(P...), void* const* arguments, unsigned x, unsigned y, u
 #define gridDim host::grid
 #define blockDim host::size
 static void __syncthreads() { host::meet(); }
+static void __threadfence() {}
+static unsigned atomicAdd(unsigned* to, unsigned more) { return std::exchange(*to, *to + more); }
 )";
 
   template <typename F>
