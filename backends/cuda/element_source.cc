@@ -21,7 +21,17 @@ constexpr int64_t kBlock = 256;
 constexpr int64_t kBlocksEach = 8;  // of a multiprocessor, in a loop over elements
 constexpr int64_t kWarp = 32;       // neighbouring addresses are read at once
 constexpr int64_t kFoldsEach = 16;  // elements that a thread folds before more blocks are worth it
-constexpr int64_t kMostSplits = 64;
+constexpr int64_t kMostSplits = 256;
+
+/// Blocks of kBlock threads that fold `count` elements for each of `results`, of which a block has at least
+/// `least_across`.
+ColumnBlocks split_blocks(int64_t count, int64_t results, int64_t least_across, int64_t multiprocessors) {
+  int64_t along = 1;
+  while (along < kBlock / least_across && along < count) along *= 2;
+  const int64_t across = kBlock / along, blocks = (results + across - 1) / across;
+  const int64_t wanted = std::max<int64_t>(1, kBlocksEach * multiprocessors / blocks);
+  return {along, blocks, std::clamp<int64_t>(count / (along * kFoldsEach), 1, std::min(wanted, kMostSplits))};
+}
 
 std::string functions_of(DType dtype) {
   if (is_floating(dtype)) return fmt::format("Floats<{}>", computed_type(dtype));
@@ -231,14 +241,10 @@ class Writer {
     }
     if (results == 0) return;
     // Neighbouring threads read neighbouring elements: those that are folded, or those of other results.
-    int64_t least_across = 1, along = 1;
-    while (!inner_folded && least_across < std::min(kWarp, results)) least_across *= 2;
-    while (along < kBlock / least_across && along < count) along *= 2;
+    const auto [along, blocks, splits] =
+        inner_folded ? split_blocks(count, results, 1, multiprocessors_)
+                     : column_blocks(count, results, static_cast<int>(multiprocessors_));
     const int64_t across = kBlock / along;
-    const int64_t blocks = (results + across - 1) / across;
-    const int64_t wanted = std::max<int64_t>(1, kBlocksEach * multiprocessors_ / blocks);
-    const int64_t splits =
-        std::clamp<int64_t>(count / (along * kFoldsEach), 1, std::min(wanted, kMostSplits));
 
     const std::string function = fmt::format("{}_fold{}", name_, folds.front().output);
     if (splits > 1) source_.text += fmt::format("__device__ unsigned {}_done[{}];\n", function, blocks);
@@ -256,6 +262,7 @@ class Writer {
     source_.text += fmt::format(
         "  if (j < {0}u) {{\n"
         "   const {1} base = {2};\n"
+        "#pragma unroll 8\n"
         "   for ({1} k = blockIdx.y * {3}u + along; k < {4}u; k += {5}u) {{\n"
         "    const {1} i = base + {6};\n",
         results, index_type_, offset_text("j", joined_axes(kept_axes)), along, count, along * splits,
@@ -363,6 +370,12 @@ class Writer {
 };
 
 }  // namespace
+
+ColumnBlocks column_blocks(int64_t rows, int64_t columns, int multiprocessors) {
+  int64_t least_across = 1;
+  while (least_across < std::min(kWarp, columns)) least_across *= 2;
+  return split_blocks(rows, columns, least_across, multiprocessors);
+}
 
 ElementSource element_source(const ElementProgram& program, const std::string& name, int multiprocessors) {
   return Writer(program, name, multiprocessors).write();

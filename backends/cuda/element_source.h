@@ -27,6 +27,13 @@ struct ElementSource {
   size_t workspace_bytes = 0;           // partial results of large reductions
 };
 
+/// How blocks of 256 threads share the folding of columns: `along` threads have each of the block's columns,
+/// `across` blocks have all columns, and each of those `splits` of the rows.
+struct ColumnBlocks {
+  int64_t along, across, splits;
+};
+ColumnBlocks column_blocks(int64_t rows, int64_t columns, int multiprocessors);
+
 /// `name`: what its functions' names begin with. `multiprocessors`: of the device, at which sizes are aimed.
 /// Throws kUnsupported for an op that isn't defined on its operands' dtype, as the CPU's kernels do.
 ElementSource element_source(const graph::ElementProgram& program, const std::string& name,

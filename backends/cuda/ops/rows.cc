@@ -1,5 +1,6 @@
 // Kernels that have a block for each row on a device.
 #include "isochron/backends/common/axis_view.h"
+#include "isochron/backends/cuda/element_source.h"
 #include "isochron/backends/cuda/factories.h"
 #include "isochron/backends/cuda/launches.h"
 #include "isochron/backends/cuda/texts.h"
@@ -126,21 +127,21 @@ std::unique_ptr<graph::Kernel> prepare_layer_norm_gradient_cuda(const KernelRequ
 
 std::unique_ptr<graph::Kernel> prepare_channel_moments_cuda(const KernelRequest& request) {
   auto kernel = std::make_unique<LaunchKernel>(request);
-  const DType dtype = computed_dtype(request), stored = request.inputs[0].dtype;
-  const Shape shape = as_rows(request.inputs[0].shape), channels{shape[1]};
-  ElementProgram mean;
-  mean.shape = shape;
-  mean.operands = {{{stored, shape}}};
-  mean.code = {{ElementOp::kCast, dtype, {0}}};
-  mean.outputs = {{1, true, ReduceKind::kMean, {0}}};
-  kernel->add_program(mean, {{Slot::kInput, 0}, {Slot::kOutput, 0}});
-  ElementProgram variance;
-  variance.shape = shape;
-  variance.operands = {{{stored, shape}}, {{dtype, channels}}};
-  variance.code = {
-      {ElementOp::kCast, dtype, {0}}, {ElementOp::kSub, dtype, {2, 1}}, {ElementOp::kSquare, dtype, {3}}};
-  variance.outputs = {{4, true, ReduceKind::kMean, {0}}};
-  kernel->add_program(variance, {{Slot::kInput, 0}, {Slot::kOutput, 0}, {Slot::kOutput, 1}});
+  const Shape shape = as_rows(request.inputs[0].shape);
+  const unsigned rows = counted(request, shape[0]), columns = counted(request, shape[1]);
+  if (columns == 0) return kernel;
+  const ColumnBlocks blocks = column_blocks(rows, columns, request.module->device().multiprocessors);
+  const DType dtype = computed_dtype(request);
+  request.module->add_shared(std::string(backends::texts::kMoments));
+  const std::string done = request.module->unique_name("moments_done");
+  request.module->add(fmt::format("__device__ unsigned {}[{}];\n", done, blocks.across));
+  kernel->need_workspace(static_cast<size_t>(blocks.splits) * columns * 3 * dtype_size(dtype));
+  kernel->add(request,
+              fmt::format("// threads meet\n  column_moments<{}, {}>(in0, {}u, {}u, out0, out1, "
+                          "static_cast<MomentsOf<{}>*>(workspace), {});",
+                          blocks.along, computed_type(dtype), rows, columns, computed_type(dtype), done),
+              {.grid = {static_cast<unsigned>(blocks.across), static_cast<unsigned>(blocks.splits), 1},
+               .block = {kRowThreads, 1, 1}});
   return kernel;
 }
 
