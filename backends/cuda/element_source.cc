@@ -175,8 +175,9 @@ class Writer {
                        storage_type(program_.register_dtype(program_.outputs[output].reg)), value);
   }
 
-  void begin_function(const std::string& function) {
-    source_.text += fmt::format("extern \"C\" __global__ void {}({}) {{\n", function, parameters());
+  void begin_function(const std::string& function, std::string_view last_parameter = "") {
+    source_.text +=
+        fmt::format("extern \"C\" __global__ void {}({}{}) {{\n", function, parameters(), last_parameter);
   }
 
   void write_loop(std::span<const size_t> outputs) {
@@ -247,8 +248,7 @@ class Writer {
     const int64_t across = kBlock / along;
 
     const std::string function = fmt::format("{}_fold{}", name_, folds.front().output);
-    if (splits > 1) source_.text += fmt::format("__device__ unsigned {}_done[{}];\n", function, blocks);
-    begin_function(function);
+    begin_function(function, splits > 1 ? ", unsigned arrival" : "");
     for (const Fold& fold : folds)
       source_.text += fmt::format("  __shared__ {} {}[{}];\n", fold.type, fold.parts, kBlock);
     source_.text += fmt::format(
@@ -294,11 +294,11 @@ class Writer {
           "  __threadfence();\n"
           "  __shared__ bool last;\n"
           "  __syncthreads();\n"
-          "  if (threadIdx.x == 0) last = atomicAdd(&{2}_done[blockIdx.x], 1u) == {3}u;\n"
+          "  if (threadIdx.x == 0) last = atomicAdd(arrivals + arrival + blockIdx.x, 1u) == {2}u;\n"
           "  __syncthreads();\n"
           "  if (!last) return;\n"
-          "  if (threadIdx.x == 0) {2}_done[blockIdx.x] = 0;\n",
-          results, leave, function, splits - 1);
+          "  if (threadIdx.x == 0) arrivals[arrival + blockIdx.x] = 0;\n",
+          results, leave, splits - 1);
       for (const Fold& fold : folds)
         source_.text += fmt::format("  folded{} = {};\n", fold.output, fold.identity);
       source_.text += fmt::format("  for (unsigned s = along; j < {}u && s < {}u; s += {}u) {{\n{}  }}\n",
@@ -312,8 +312,10 @@ class Writer {
                                                                            is_floating(fold.dtype), count)),
                                                     cast_of(fold.dtype), fold.parts + "[part]"));
     source_.text += "}\n";
-    source_.launches.push_back(
-        {function, {static_cast<unsigned>(blocks), static_cast<unsigned>(splits)}, kBlock});
+    source_.launches.push_back({function,
+                                {static_cast<unsigned>(blocks), static_cast<unsigned>(splits)},
+                                kBlock,
+                                splits > 1 ? blocks : 0});
   }
 
   /// Joins what the threads of each result have folded; the first of them then has all.

@@ -19,6 +19,9 @@ struct ElementLaunch {
   std::string function;
   std::array<unsigned, 2> grid{1, 1};
   unsigned block = 1;
+  /// How many elements of the array `arrivals` (core/cuda/kernel_module.h) it takes; not 0: one parameter
+  /// more, an unsigned, is the first of them.
+  int64_t arrivals = 0;
 };
 
 struct ElementSource {

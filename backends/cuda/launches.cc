@@ -20,9 +20,8 @@ LaunchKernel::LaunchKernel(const graph::KernelRequest& request)
 }
 
 void LaunchKernel::add(const graph::KernelRequest& request, std::string_view body,
-                       const cuda::LaunchSize& size, std::vector<Slot> slots,
-                       std::string_view (*type)(DType)) {
-  const std::string name = module_.unique_name(name_);
+                       const cuda::LaunchSize& size, std::vector<Slot> slots, std::string_view (*type)(DType),
+                       int64_t arrivals) {
   std::string parameters;
   for (const Slot& slot : slots) {
     const size_t i = slot.index;
@@ -30,9 +29,11 @@ void LaunchKernel::add(const graph::KernelRequest& request, std::string_view bod
                       ? fmt::format("const {}* in{}, ", type(request.inputs[i].dtype), i)
                       : fmt::format("{}* out{}, ", type(request.outputs[i].dtype), i);
   }
-  module_.add(fmt::format("extern \"C\" __global__ void {}({}void* workspace) {{\n  {}\n}}\n", name,
-                          parameters, body));
-  add_launch(name, size, std::move(slots));
+  const std::string name = module_.add_named(
+      name_, fmt::format("extern \"C\" __global__ void {}({}void* workspace{}) {{\n  {}\n}}\n",
+                         cuda::KernelModule::kNamePlace, parameters, arrivals > 0 ? ", unsigned arrival" : "",
+                         body));
+  add_launch(name, size, std::move(slots), arrivals);
 }
 
 void LaunchKernel::add_loop(const graph::KernelRequest& request, int64_t elems, std::string_view body,
@@ -46,13 +47,14 @@ void LaunchKernel::add_loop(const graph::KernelRequest& request, int64_t elems, 
 }
 
 void LaunchKernel::add_program(const graph::ElementProgram& program, std::vector<Slot> slots) {
-  const ElementSource source =
-      element_source(program, module_.unique_name(name_), module_.device().multiprocessors);
-  module_.add(source.text);
+  const std::string place(1, cuda::KernelModule::kNamePlace);
+  const ElementSource source = element_source(program, place, module_.device().multiprocessors);
+  const std::string name = module_.add_named(name_, source.text);
   need_workspace(source.workspace_bytes);
   for (const ElementLaunch& launch : source.launches)
-    add_launch(launch.function, {.grid = {launch.grid[0], launch.grid[1], 1}, .block = {launch.block, 1, 1}},
-               slots);
+    add_launch(name + launch.function.substr(place.size()),
+               {.grid = {launch.grid[0], launch.grid[1], 1}, .block = {launch.block, 1, 1}}, slots,
+               launch.arrivals);
 }
 
 void LaunchKernel::add_row_sums(const Shape& shape, DType from, DType to, std::vector<Slot> slots) {
@@ -65,13 +67,17 @@ void LaunchKernel::add_row_sums(const Shape& shape, DType from, DType to, std::v
 }
 
 void LaunchKernel::add_launch(const std::string& function, const cuda::LaunchSize& size,
-                              std::vector<Slot> slots) {
+                              std::vector<Slot> slots, int64_t arrivals) {
   slots.push_back({Slot::kWorkspace, 0});
   Launch& launch = launches_.emplace_back();
   launch.function = module_.add_function(function);
   launch.size = size;
   launch.addresses.resize(slots.size());
   for (std::byte*& address : launch.addresses) launch.arguments.push_back(&address);
+  if (arrivals > 0) {
+    launch.arrival = std::make_unique<unsigned>(module_.add_arrivals(arrivals));
+    launch.arguments.push_back(launch.arrival.get());
+  }
   launch.slots = std::move(slots);
 }
 

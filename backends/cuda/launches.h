@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,9 +45,10 @@ class LaunchKernel final : public graph::Kernel {
            std::string_view (*type)(DType) = storage_type) {
     add(request, body, size, all_, type);
   }
-  /// One with these parameters and `workspace`.
+  /// One with these parameters and `workspace`. `arrivals`: how many elements of that array (KernelModule) it
+  /// takes; not 0: its last parameter is `unsigned arrival`, the first of them.
   void add(const graph::KernelRequest& request, std::string_view body, const cuda::LaunchSize& size,
-           std::vector<Slot> slots, std::string_view (*type)(DType) = storage_type);
+           std::vector<Slot> slots, std::string_view (*type)(DType) = storage_type, int64_t arrivals = 0);
   /// One whose threads each run `body`, without those above, for one `i` in [0, elems); none for none.
   void add_loop(const graph::KernelRequest& request, int64_t elems, std::string_view body,
                 std::vector<Slot> slots, std::string_view (*type)(DType) = storage_type);
@@ -74,9 +76,11 @@ class LaunchKernel final : public graph::Kernel {
     cuda::LaunchSize size;
     std::vector<Slot> slots;
     std::vector<std::byte*> addresses;
+    std::unique_ptr<unsigned> arrival;
     std::vector<void*> arguments;  // where those are
   };
-  void add_launch(const std::string& function, const cuda::LaunchSize& size, std::vector<Slot> slots);
+  void add_launch(const std::string& function, const cuda::LaunchSize& size, std::vector<Slot> slots,
+                  int64_t arrivals = 0);
 
   cuda::KernelModule& module_;
   const std::string name_;

@@ -1,5 +1,6 @@
 #include "isochron/core/cuda/kernel_module.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "isochron/core/base/error.h"
@@ -28,22 +29,45 @@ void KernelModule::add_shared(const std::string& text) {
   if (shared_.insert(text).second) text_ += text;
 }
 
-size_t KernelModule::add_function(std::string name, size_t shared_bytes) {
-  names_.push_back(std::move(name));
-  shared_bytes_.push_back(shared_bytes);
-  return names_.size() - 1;
+std::string KernelModule::add_named(std::string_view what, const std::string& text) {
+  const auto [found, added] = names_.try_emplace(text);
+  if (!added) return found->second;
+  found->second = unique_name(what);
+  for (const char c : text) {
+    if (c == kNamePlace) {
+      text_ += found->second;
+    } else {
+      text_ += c;
+    }
+  }
+  return found->second;
+}
+
+size_t KernelModule::add_function(const std::string& name, size_t shared_bytes) {
+  const auto found = std::ranges::find(asked_, name, &Asked::name);
+  if (found != asked_.end()) return static_cast<size_t>(found - asked_.begin());
+  asked_.push_back({name, shared_bytes});
+  return asked_.size() - 1;
+}
+
+unsigned KernelModule::add_arrivals(int64_t count) {
+  const int64_t first = std::exchange(arrivals_, arrivals_ + count);
+  require(arrivals_ < int64_t{1} << 31, ErrorCode::kUnsupported, "cuda",
+          "the kernels of a plan have more blocks that wait for others than are counted");
+  return static_cast<unsigned>(first);
 }
 
 void KernelModule::load() {
-  if (names_.empty()) return;
+  if (asked_.empty()) return;
+  if (arrivals_ > 0) text_ = fmt::format("static __device__ unsigned arrivals[{}];\n", arrivals_) + text_;
   const DeviceProperties& properties = device();
   const std::vector<char> image =
       sources_.compiler->compile(text_, "kernels", properties.major, properties.minor, device_runtime_);
   module_ = context_->load(image);
-  for (size_t f = 0; f < names_.size(); ++f) {
-    functions_.push_back(context_->function(module_, names_[f]));
-    if (shared_bytes_[f] > kSharedBytesOfAnyBlock)
-      context_->allow_shared_bytes(functions_[f], shared_bytes_[f]);
+  for (const Asked& asked : asked_) {
+    functions_.push_back(context_->function(module_, asked.name));
+    if (asked.shared_bytes > kSharedBytesOfAnyBlock)
+      context_->allow_shared_bytes(functions_.back(), asked.shared_bytes);
   }
 }
 

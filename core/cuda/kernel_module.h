@@ -2,6 +2,7 @@
 // once, for a compiler's start costs more than a kernel; then each finds its functions by number.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <set>
 #include <span>
@@ -36,8 +37,15 @@ class KernelModule {
   void add(const std::string& text) { text_ += text; }
   /// The text calls what device code alone has in a library: cudaGraphSetConditional.
   void need_device_runtime() { device_runtime_ = true; }
+  /// Adds text in which kNamePlace stands for a name of its own: `what` with a number, which is returned. The
+  /// same text again adds nothing and has the name that it got.
+  std::string add_named(std::string_view what, const std::string& text);
+  static constexpr char kNamePlace = '@';
   /// The number of a function of the text, whose launches ask for this much shared memory.
-  size_t add_function(std::string name, size_t shared_bytes = 0);
+  size_t add_function(const std::string& name, size_t shared_bytes = 0);
+  /// The first of `count` elements of the array `arrivals` of unsigned that are one launch's alone: there its
+  /// blocks count how many of them have arrived. They are 0 before a launch and must be so after it.
+  unsigned add_arrivals(int64_t count);
 
   /// Compiles the text and finds its functions; nothing to do where none was added. Throws as the compiler
   /// and the driver do.
@@ -53,8 +61,13 @@ class KernelModule {
   const bool tf32_;
   std::string text_;
   std::set<std::string> shared_;
-  std::vector<std::string> names_;
-  std::vector<size_t> shared_bytes_;  // of each
+  std::map<std::string, std::string> names_;  // by text
+  struct Asked {
+    std::string name;
+    size_t shared_bytes;
+  };
+  std::vector<Asked> asked_;
+  int64_t arrivals_ = 0;
   std::vector<Function> functions_;
   Module module_ = Module::kNone;
   int named_ = 0;

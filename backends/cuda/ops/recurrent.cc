@@ -63,7 +63,6 @@ class RecurrentKernel : public graph::Kernel {
     module_.add_shared(element_prelude());
     module_.add_shared(std::string(backends::texts::kRecurrentStep));
     module_.add_shared(std::string(backends::texts::kRecurrent));
-    const std::string name = module_.unique_name(request.op.name);
     const std::string_view step = layout_.gradient ? "RecurrentGradientStep" : "RecurrentStep";
     const std::string_view call = layout_.gradient ? "recurrent_gradient" : "recurrent";
     const std::string_view other =  // the bias, or the initial state
@@ -74,31 +73,32 @@ class RecurrentKernel : public graph::Kernel {
         storage_type(layout_.lengths ? request.inputs[layout_.lengths_input()].dtype : DType::kI64);
     const std::string shape = fmt::format("{{{}u, {}u, {}u}}", rows_, steps_, units_);
     size_t shared_bytes = 0;
+    std::string text;
     if (in_one_launch_) {
       shared_bytes = static_cast<size_t>(block_bytes());
-      module_.add(fmt::format(
-          "extern \"C\" __global__ void {}({} step, RecurrentLaunch launch) {{  // threads meet\n"
+      text = fmt::format(
+          "extern \"C\" __global__ void @({} step, RecurrentLaunch launch) {{  // threads meet\n"
           "  using Block = RecurrentBlock<{}, {}, {}, {}, {}, {}>;\n"
           "  static_assert(sizeof(Block) <= {}, \"\");\n  ISOCHRON_SHARED_MEMORY(memory, {});\n"
           "  {}<{}, {}, {}, {}, {}, {}, {}>({}, step, launch, *reinterpret_cast<Block*>(memory));\n}}\n",
-          name, step, layout_.lstm, layout_.gradient, storage_type(dtype_), storage_type(stored_), units_,
+          step, layout_.lstm, layout_.gradient, storage_type(dtype_), storage_type(stored_), units_,
           rows_of_block_, shared_bytes, shared_bytes, call, layout_.lstm, other, lengths,
           storage_type(ends.from_h), storage_type(ends.from_c), storage_type(ends.to_h),
-          storage_type(ends.to_c), shape));
+          storage_type(ends.to_c), shape);
       size_ =
           row_of_blocks(request, (rows_ + rows_of_block_ - 1) / rows_of_block_, element::kRecurrentThreads);
       size_.shared_bytes = static_cast<unsigned>(shared_bytes);
     } else {
       constexpr unsigned kThreads = 256;
-      module_.add(
-          fmt::format("extern \"C\" __global__ void {}({} step) {{\n"
-                      "  const unsigned long long i = blockIdx.x * {}ull + threadIdx.x;\n"
-                      "  if (i < {}ull) {}_step<{}, {}, {}, {}>(step, RecurrentAt<{}>({}, 0, i));\n}}\n",
-                      name, step, kThreads, rows_ * units_, call, layout_.lstm, storage_type(dtype_),
-                      storage_type(stored_), other, lengths, shape));
+      text = fmt::format(
+          "extern \"C\" __global__ void @({} step) {{\n"
+          "  const unsigned long long i = blockIdx.x * {}ull + threadIdx.x;\n"
+          "  if (i < {}ull) {}_step<{}, {}, {}, {}>(step, RecurrentAt<{}>({}, 0, i));\n}}\n",
+          step, kThreads, rows_ * units_, call, layout_.lstm, storage_type(dtype_), storage_type(stored_),
+          other, lengths, shape);
       size_ = row_of_blocks(request, (rows_ * units_ + kThreads - 1) / kThreads, kThreads);
     }
-    function_ = module_.add_function(name, shared_bytes);
+    function_ = module_.add_function(module_.add_named(request.op.name, text), shared_bytes);
   }
 
   static DType computed_dtype(const KernelRequest& request, const RecurrentLayout& layout) {

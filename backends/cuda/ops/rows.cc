@@ -133,15 +133,17 @@ std::unique_ptr<graph::Kernel> prepare_channel_moments_cuda(const KernelRequest&
   const ColumnBlocks blocks = column_blocks(rows, columns, request.module->device().multiprocessors);
   const DType dtype = computed_dtype(request);
   request.module->add_shared(std::string(backends::texts::kMoments));
-  const std::string done = request.module->unique_name("moments_done");
-  request.module->add(fmt::format("__device__ unsigned {}[{}];\n", done, blocks.across));
   kernel->need_workspace(static_cast<size_t>(blocks.splits) * columns * 3 * dtype_size(dtype));
+  const bool shared = blocks.splits > 1;
   kernel->add(request,
               fmt::format("// threads meet\n  column_moments<{}, {}>(in0, {}u, {}u, out0, out1, "
                           "static_cast<MomentsOf<{}>*>(workspace), {});",
-                          blocks.along, computed_type(dtype), rows, columns, computed_type(dtype), done),
+                          blocks.along, computed_type(dtype), rows, columns, computed_type(dtype),
+                          shared ? "arrivals + arrival" : "nullptr"),
               {.grid = {static_cast<unsigned>(blocks.across), static_cast<unsigned>(blocks.splits), 1},
-               .block = {kRowThreads, 1, 1}});
+               .block = {kRowThreads, 1, 1}},
+              {{Slot::kInput, 0}, {Slot::kOutput, 0}, {Slot::kOutput, 1}}, storage_type,
+              shared ? blocks.across : 0);
   return kernel;
 }
 

@@ -36,7 +36,7 @@ ISOCHRON_SCALAR void join_threads(MomentsOf<T>* parts, MomentsOf<T> own, unsigne
 }
 
 /// A block has kRowThreads / kAlong columns, whose rows gridDim.y blocks share. `left` (gridDim.y, columns):
-/// for what each of those has; `done`: how many are, of those columns, 0 before and after.
+/// for what each of those has; `done`: counts them, a number a block of columns, 0 before and after.
 template <unsigned kAlong, typename T, typename S, typename M>
 ISOCHRON_SCALAR void column_moments(const S* x, unsigned rows, unsigned columns, M* mean, M* variance,
                                     MomentsOf<T>* left, unsigned* done) {

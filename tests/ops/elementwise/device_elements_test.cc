@@ -108,7 +108,7 @@ class Programs {
   }
 
   void check() {
-    std::string text = ops::element_prelude();
+    std::string text = "static __device__ unsigned arrivals[64];\n" + ops::element_prelude();
     std::vector<ops::ElementSource> sources;
     std::vector<std::string> functions;
     for (size_t p = 0; p < programs_.size(); ++p) {
@@ -164,8 +164,13 @@ class Programs {
     addresses.push_back(device_workspace.data());
     std::vector<void*> arguments;
     for (void*& address : addresses) arguments.push_back(&address);
-    for (const ops::ElementLaunch& launch : source.launches)
-      kernels.run(launch.function, launch.grid, launch.block, arguments);
+    for (const ops::ElementLaunch& launch : source.launches) {
+      ASSERT_LE(launch.arrivals, 64);
+      unsigned arrival = 0;
+      std::vector<void*> all = arguments;
+      if (launch.arrivals > 0) all.push_back(&arrival);
+      kernels.run(launch.function, launch.grid, launch.block, all);
+    }
     // The gradients that gelu_grad multiplies are up to 40; where its other factor crosses 0, its terms
     // cancel.
     const double scale = named.what == "gelu_grad" ? 40 : 1;
