@@ -7,6 +7,7 @@
 #include "isochron/autograd/autograd.h"
 #include "isochron/backends/common/choices.h"
 #include "isochron/backends/device_checks.h"
+#include "isochron/core/base/rng.h"
 #include "isochron/core/telemetry/event.h"
 #include "isochron/graph/capture/variable.h"
 #include "isochron/graph/ir/half_storage.h"
@@ -15,10 +16,12 @@
 #include "isochron/ops/convolution/convolution.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/matmul/matmul.h"
+#include "isochron/ops/normalization/normalization.h"
 #include "isochron/ops/recurrent/recurrent.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/slicing.h"
 #include "support/expect_error.h"
 #include "support/simulated/host_compiler.h"
 
@@ -245,6 +248,30 @@ TEST(DeviceKernels, ASumByManyBlocksIsTheSameAgain) {
   auto total = capture([](const Tensor& x) { return sum(x); }, options);
   for (const int64_t number : {1, 2, 3})
     EXPECT_EQ(total(ones({40'000}) * number).to_vector(), std::vector<double>{40'000.0 * number});
+}
+
+TEST(DeviceKernels, MomentsOfManyBlocksKeepSmallDeviationsFromALargeMean) {
+  const SimulatedGpu simulated;
+  CaptureOptions options;
+  options.plan.device = SimulatedGpu::kDevice;
+  Rng rng(4);
+  std::vector<double> numbers(3'000 * 3);
+  for (double& number : numbers) number = 1'000 + rng.uniform();
+  const Tensor x = from_vector({30, 100, 3}, numbers);
+  auto moments = capture(
+      [](const Tensor& in) {
+        const Moments of = channel_moments(in);
+        return concatenate(std::vector{of.mean, of.variance}, 0);
+      },
+      options);
+  const std::vector<double> want = concatenate(std::vector{channel_moments(cast(x, DType::kF64)).mean,
+                                                           channel_moments(cast(x, DType::kF64)).variance},
+                                               0)
+                                       .to_vector();
+  for (int time = 0; time < 2; ++time) {
+    const std::vector<double> got = moments(x).to_vector();
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], i < 3 ? 1e-3 : 1e-5) << i;
+  }
 }
 
 /// Of all samples of the recurrent rows that some dtypes have.
