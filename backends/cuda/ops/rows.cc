@@ -1,4 +1,7 @@
-// Kernels that have a block for each row on a device.
+// Kernels whose blocks have rows on a device.
+#include <algorithm>
+#include <cmath>
+
 #include "isochron/backends/common/axis_view.h"
 #include "isochron/backends/cuda/factories.h"
 #include "isochron/backends/cuda/launches.h"
@@ -145,26 +148,28 @@ std::unique_ptr<graph::Kernel> prepare_channel_moments_cuda(const KernelRequest&
 }
 
 std::unique_ptr<graph::Kernel> prepare_scatter_add_cuda(const KernelRequest& request) {
+  constexpr int64_t kBlocksEach = 4;                        // of a multiprocessor
+  constexpr int64_t kLeast = 64, kMost = int64_t{1} << 30;  // elements of a block
   auto kernel = std::make_unique<LaunchKernel>(request);
   const TensorSpec& sums = request.outputs[0];
   if (sums.shape.elems() == 0) return kernel;
-  ElementProgram zeros;
-  zeros.shape = sums.shape;
-  zeros.operands = {{{sums.dtype, Shape{}}, true, 0.0}};
-  zeros.outputs = {{0}};
-  kernel->add_program(zeros, {{Slot::kOutput, 0}});
   const AxisView view(sums.shape, axis_of(request));
-  const unsigned count = counted(request, request.inputs[1].shape.elems());
-  if (count == 0) return kernel;
+  const int64_t elems = view.extent * view.inner;
+  const int64_t wanted = kBlocksEach * std::max(1, request.module->device().multiprocessors);
+  const int64_t share = std::clamp(sums.shape.elems() / wanted, kLeast, kMost);
+  // A block compares all indices, and each of its elements all that point into its part: more parts cost more
+  // of the former, longer ones more of the latter.
+  const int64_t balanced = 2 * static_cast<int64_t>(std::sqrt(static_cast<double>(elems)));
+  const int64_t part = std::min(elems, std::max(kLeast, std::min(share, balanced) / kLeast * kLeast));
+  const int64_t parts = (elems + part - 1) / part;
+  const int64_t entries = std::min(view.outer, std::max<int64_t>(1, share / part));
   request.module->add_shared(std::string(backends::texts::kRows));
   kernel->add(request,
-              fmt::format("// threads meet\n"
-                          "  const unsigned j = blockIdx.x % {0}u, entry = blockIdx.x / {0}u;\n"
-                          "  scatter_add_row<{1}>(in0 + entry * {2}ull, in1, out0 + entry * {3}ull, {0}u, "
-                          "{4}u, j, {5}ull);",
-                          count, computed_type(sums.dtype), count * view.inner, view.extent * view.inner,
-                          counted(request, view.extent), view.inner),
-              row_of_blocks(request, view.outer * count, kRowThreads));
+              fmt::format("// threads meet\n  constexpr ScatterAdd s = {{{}, {}, {}, {}, {}, {}, {}}};\n"
+                          "  scatter_add_part<{}>(s, in0, in1, out0);",
+                          counted(request, request.inputs[1].shape.elems()), counted(request, view.extent),
+                          view.outer, view.inner, part, parts, entries, computed_type(sums.dtype)),
+              row_of_blocks(request, parts * ((view.outer + entries - 1) / entries), kRowThreads));
   return kernel;
 }
 

@@ -7,12 +7,11 @@ namespace isochron {
 namespace ops {
 namespace element {
 
-constexpr unsigned kRowThreads = 256;       // of a row, rows_text.h
-constexpr unsigned kMatmulTile = 16;        // its square are the threads of a tile, matmul_text.h
-constexpr unsigned kAttentionTile = 32;     // queries and keys of a tile, attention_text.h
-constexpr unsigned kAttentionThreads = 64;  // of a tile
-constexpr unsigned kUpdateThreads = 256;    // update_text.h
-constexpr unsigned kUpdateBlock = 1024;     // elements that they update, all of one parameter
+constexpr unsigned kRowThreads = 256;     // of a row, rows_text.h
+constexpr unsigned kMatmulTile = 16;      // its square are the threads of a tile, matmul_text.h
+constexpr unsigned kAttentionTile = 32;   // queries and keys of a tile, attention_text.h
+constexpr unsigned kUpdateThreads = 256;  // update_text.h
+constexpr unsigned kUpdateBlock = 1024;   // elements that they update, all of one parameter
 
 }  // namespace element
 }  // namespace ops

@@ -7,6 +7,12 @@ namespace isochron {
 namespace ops {
 namespace element {
 
+#ifdef __CUDACC_RTC__
+#define ISOCHRON_UNROLL _Pragma("unroll")  // so that what it indexes stays in registers
+#else
+#define ISOCHRON_UNROLL
+#endif
+
 template <typename T>
 struct Floats : scalar_target::Functors<ScalarMath<T>>, FloatRest<T> {};
 
