@@ -17,6 +17,7 @@ using graph::ElementProgram;
 using graph::KernelRequest;
 using graph::ReduceKind;
 
+using element::kColumnsEach;
 using element::kRowThreads;
 
 /// The number of rows or columns of the kernels of rows_text.h, which count by 32 bits.
@@ -59,6 +60,47 @@ Shape as_rows(const Shape& shape) {
   return {columns == 0 ? 0 : shape.elems() / columns, columns};
 }
 
+/// The gradients of a weighted layer norm, where the sums of a block's columns fit what its threads share:
+/// blocks have rows each, and a second launch joins their columns.
+class LayerNormGradient {
+ public:
+  explicit LayerNormGradient(const KernelRequest& request)
+      : request_(request), shape_(as_rows(request.inputs[0].shape)), dtype_(computed_dtype(request)) {}
+
+  bool fits() const { return column_bytes() <= kMostColumnBytes; }
+
+  void add_to(LaunchKernel& kernel) const {
+    const unsigned rows = counted(request_, shape_[0]), columns = counted(request_, shape_[1]);
+    const int64_t wanted = kBlocksEach * std::max(1, request_.module->device().multiprocessors);
+    const int64_t each = std::max(kLeastRows, (shape_[0] + wanted - 1) / wanted);
+    const int64_t blocks = (shape_[0] + each - 1) / each;
+    const std::string_view type = computed_type(dtype_);
+    request_.module->add_shared(std::string(backends::texts::kRows));
+    kernel.add(request_,
+               fmt::format("// threads meet\n  __shared__ {0} columns[2 * {1}u];\n"
+                           "  layer_norm_gradient_rows<{0}, {2}>(in0, in1, in2, in3, in4, out0, columns, "
+                           "static_cast<{0}*>(workspace), {3}u, {4}u, {1}u);",
+                           type, columns, request_.attributes.get<bool>("centered"), rows, each),
+               row_of_blocks(request_, blocks, kRowThreads));
+    kernel.need_workspace(static_cast<size_t>(blocks) * column_bytes());
+    kernel.add(request_,
+               fmt::format("// threads meet\n"
+                           "  join_columns(static_cast<const {}*>(workspace), {}u, {}u, out1, out2);",
+                           type, blocks, columns),
+               row_of_blocks(request_, (2 * shape_[1] + kColumnsEach - 1) / kColumnsEach, kRowThreads));
+  }
+
+ private:
+  static constexpr int64_t kBlocksEach = 8, kLeastRows = 2;  // of a multiprocessor; of a block
+  static constexpr size_t kMostColumnBytes = 16 << 10;       // as many blocks find room for
+
+  size_t column_bytes() const { return 2 * static_cast<size_t>(shape_[1]) * dtype_size(dtype_); }
+
+  const KernelRequest& request_;
+  const Shape shape_;
+  const DType dtype_;
+};
+
 }  // namespace
 
 std::unique_ptr<graph::Kernel> prepare_softmax_cuda(const KernelRequest& request) {
@@ -95,6 +137,10 @@ std::unique_ptr<graph::Kernel> prepare_layer_norm_gradient_cuda(const KernelRequ
   const Shape shape = as_rows(request.inputs[0].shape);
   const auto read = [&](size_t output) { return request.unread.empty() || !request.unread[output]; };
   if (weighted && shape[0] > 0 && (read(1) || read(2))) {
+    if (const LayerNormGradient gradient(request); gradient.fits()) {
+      gradient.add_to(*kernel);
+      return kernel;
+    }
     // Sums over the rows, before dx may overwrite what they read.
     const Shape column{shape[0], 1};
     ElementProgram program;
@@ -122,7 +168,7 @@ std::unique_ptr<graph::Kernel> prepare_layer_norm_gradient_cuda(const KernelRequ
   }
   add_rows(*kernel, request,
            fmt::format("layer_norm_gradient_row<{{T}}, {}>(in0 + {{at}}, in1[row], in2[row], in3 + {{at}}, "
-                       "{}, out0 + {{at}}, {{n}});",
+                       "{}, out0 + {{at}}, static_cast<{{T}}*>(nullptr), {{n}});",
                        centered, weighted ? "in4" : "nullptr"));
   return kernel;
 }

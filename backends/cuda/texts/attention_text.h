@@ -81,34 +81,53 @@ ISOCHRON_SCALAR unsigned thread_column(unsigned j) {
   return threadIdx.x % kAcross + kAcross * j;
 }
 
-/// The element of a tile that a thread copies in step (i, j): a warp has neighbours.
-template <unsigned kAcross>
-ISOCHRON_SCALAR unsigned copied_element(unsigned i, unsigned j) {
-  return threadIdx.x + kAcross * kAcross * (i * kEach<kAcross> + j);
-}
+constexpr unsigned kCopied = 4;  // elements of a tile that a thread asks for before it waits for one
 
-/// What a thread copies of a tile: columns from `column` on of the rows from `row` on; 0 beyond either. All
-/// are asked for before one is waited for.
-template <unsigned kWidth, unsigned kAcross, typename Sum, typename T>
-ISOCHRON_SCALAR void read_tile(Part<Sum, kAcross>& part, const Rows<T>& x, unsigned row, unsigned column) {
-  ISOCHRON_UNROLL
-  for (unsigned i = 0; i < kEach<kAcross>; ++i) {
+/// A tile's source: columns from `column` on of the rows from `row` on; 0 beyond either.
+template <unsigned kWidth, typename Sum, typename T>
+struct TileSource {
+  const Rows<T>& x;
+  unsigned row, column;
+
+  ISOCHRON_INLINE Sum element(unsigned e) const {
+    const unsigned r = row + e / kAttentionTile, c = column + e % kAttentionTile;
+    return r < x.length && c < kWidth ? Sum(widen(x.row(r)[c])) : Sum(0);
+  }
+};
+
+/// Copies to a tile. A warp has neighbours.
+template <unsigned kAcross, typename Sum, typename A>
+ISOCHRON_SCALAR void load_tile(Sum (*tile)[kPitch], const A& source) {
+  constexpr unsigned kThreads = kAcross * kAcross;
+  ISOCHRON_NO_UNROLL
+  for (unsigned first = threadIdx.x; first < kAttentionTile * kAttentionTile; first += kCopied * kThreads) {
+    Sum values[kCopied];
     ISOCHRON_UNROLL
-    for (unsigned j = 0; j < kEach<kAcross>; ++j) {
-      const unsigned e = copied_element<kAcross>(i, j);
-      const unsigned r = row + e / kAttentionTile, c = column + e % kAttentionTile;
-      part.at[i][j] = r < x.length && c < kWidth ? Sum(widen(x.row(r)[c])) : Sum(0);
+    for (unsigned n = 0; n < kCopied; ++n) values[n] = source.element(first + n * kThreads);
+    ISOCHRON_UNROLL
+    for (unsigned n = 0; n < kCopied; ++n) {
+      const unsigned e = first + n * kThreads;
+      tile[e / kAttentionTile][e % kAttentionTile] = values[n];
     }
   }
 }
-template <unsigned kAcross, typename Sum>
-ISOCHRON_SCALAR void write_tile(Sum (*tile)[kPitch], const Part<Sum, kAcross>& part) {
-  ISOCHRON_UNROLL
-  for (unsigned i = 0; i < kEach<kAcross>; ++i) {
+/// To two tiles at once.
+template <unsigned kAcross, typename Sum, typename A, typename B>
+ISOCHRON_SCALAR void load_tiles(Sum (*left)[kPitch], const A& a, Sum (*right)[kPitch], const B& b) {
+  constexpr unsigned kThreads = kAcross * kAcross;
+  ISOCHRON_NO_UNROLL
+  for (unsigned first = threadIdx.x; first < kAttentionTile * kAttentionTile; first += kCopied * kThreads) {
+    Sum of_a[kCopied], of_b[kCopied];
     ISOCHRON_UNROLL
-    for (unsigned j = 0; j < kEach<kAcross>; ++j) {
-      const unsigned e = copied_element<kAcross>(i, j);
-      tile[e / kAttentionTile][e % kAttentionTile] = part.at[i][j];
+    for (unsigned n = 0; n < kCopied; ++n) {
+      of_a[n] = a.element(first + n * kThreads);
+      of_b[n] = b.element(first + n * kThreads);
+    }
+    ISOCHRON_UNROLL
+    for (unsigned n = 0; n < kCopied; ++n) {
+      const unsigned e = first + n * kThreads, r = e / kAttentionTile, c = e % kAttentionTile;
+      left[r][c] = of_a[n];
+      right[r][c] = of_b[n];
     }
   }
 }
@@ -119,12 +138,9 @@ ISOCHRON_SCALAR Part<Sum, kAcross> products_of(Tiles<Sum, kAcross>& tiles, const
                                                const Rows<B>& b, unsigned b_row) {
   Part<Sum, kAcross> sums;
   for (unsigned column = 0; column < kWidth; column += kAttentionTile) {
-    Part<Sum, kAcross> of_a, of_b;
-    read_tile<kWidth>(of_a, a, a_row, column);
-    read_tile<kWidth>(of_b, b, b_row, column);
     __syncthreads();
-    write_tile(tiles.left, of_a);
-    write_tile(tiles.right, of_b);
+    load_tiles<kAcross>(tiles.left, TileSource<kWidth, Sum, A>{a, a_row, column}, tiles.right,
+                        TileSource<kWidth, Sum, B>{b, b_row, column});
     __syncthreads();
     const unsigned count = kWidth - column < kAttentionTile ? kWidth - column : kAttentionTile;
     for (unsigned c = 0; c < count; ++c) {
@@ -147,10 +163,8 @@ ISOCHRON_SCALAR void add_weighted(WidePart<Sum, kAcross, kWidth>& sums, Tiles<Su
                                   const Sum (*weights)[kPitch], const Rows<T>& x, unsigned row) {
   ISOCHRON_UNROLL
   for (unsigned p = 0; p < sums.kParts; ++p) {
-    Part<Sum, kAcross> factors;
-    read_tile<kWidth>(factors, x, row, p * kAttentionTile);
     __syncthreads();
-    write_tile(tiles.right, factors);
+    load_tile<kAcross>(tiles.right, TileSource<kWidth, Sum, T>{x, row, p * kAttentionTile});
     __syncthreads();
     for (unsigned r = 0; r < kAttentionTile; ++r) {
       Sum left[kEach<kAcross>], right[kEach<kAcross>];

@@ -8,6 +8,7 @@ namespace ops {
 namespace element {
 
 constexpr unsigned kRowThreads = 256;     // of a row, rows_text.h
+constexpr unsigned kColumnsEach = 8;      // that a block of them joins
 constexpr unsigned kMatmulTile = 16;      // its square are the threads of a tile, matmul_text.h
 constexpr unsigned kAttentionTile = 32;   // queries and keys of a tile, attention_text.h
 constexpr unsigned kUpdateThreads = 256;  // update_text.h

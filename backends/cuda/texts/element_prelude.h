@@ -9,8 +9,10 @@ namespace element {
 
 #ifdef __CUDACC_RTC__
 #define ISOCHRON_UNROLL _Pragma("unroll")  // so that what it indexes stays in registers
+#define ISOCHRON_NO_UNROLL _Pragma("unroll 1")
 #else
 #define ISOCHRON_UNROLL
+#define ISOCHRON_NO_UNROLL
 #endif
 
 template <typename T>

@@ -106,24 +106,78 @@ ISOCHRON_SCALAR void layer_norm_row(const X* x, const T* gamma, const T* beta, Y
   if (scale) *scale = factor;
 }
 
-/// The gradient of the row; `gamma` may be null. x, g and dx may be stored in 16 bits.
+/// Two sums that are folded at a time.
+template <typename T>
+struct SumPair {
+  T first, second;
+
+  ISOCHRON_INLINE SumPair operator+(SumPair other) const {
+    return {first + other.first, second + other.second};
+  }
+};
+
+/// The gradient of the row; `gamma` may be null. x, g and dx may be stored in 16 bits. To `columns`, which
+/// may be null, it adds what the row has in the gradients of gamma (n) and beta (n): each column is one
+/// thread's.
 template <typename T, bool kCentered, typename X, typename G, typename D>
 ISOCHRON_SCALAR void layer_norm_gradient_row(const X* x, T mean, T scale, const G* g, const T* gamma, D* dx,
-                                             unsigned n) {
-  __shared__ T parts[kRowThreads];
-  T sum = 0, dot = 0;
+                                             T* columns, unsigned n) {
+  __shared__ SumPair<T> parts[kRowThreads];
+  SumPair<T> sums = {0, 0};  // of the weighted gradient, and of its products with what was normalized
   for (unsigned i = threadIdx.x; i < n; i += kRowThreads) {
     const T weighted = gamma ? widen(g[i]) * gamma[i] : widen(g[i]);
-    if (kCentered) sum += weighted;
-    dot += weighted * ((widen(x[i]) - (kCentered ? mean : T(0))) * scale);
+    if (kCentered) sums.first += weighted;
+    sums.second += weighted * ((widen(x[i]) - (kCentered ? mean : T(0))) * scale);
   }
-  if (kCentered) sum = folded_by_block<SumOf>(parts, sum) / T(n);
-  dot = folded_by_block<SumOf>(parts, dot) / T(n);
+  sums = folded_by_block<SumOf>(parts, sums);
+  const T sum = sums.first / T(n), dot = sums.second / T(n);
   for (unsigned i = threadIdx.x; i < n; i += kRowThreads) {
-    const T weighted = gamma ? widen(g[i]) * gamma[i] : widen(g[i]);
+    const T own = widen(g[i]), weighted = gamma ? own * gamma[i] : own;
     const T normal = (widen(x[i]) - (kCentered ? mean : T(0))) * scale;
+    if (columns) {
+      columns[i] += own * normal;
+      columns[n + i] += own;
+    }
     put(dx + i, scale * (weighted - sum - normal * dot));
   }
+}
+
+/// Those of a block's rows, `each` of `rows`; `columns` are the block's, and go to its part of `parts`.
+template <typename T, bool kCentered, typename X, typename G, typename D>
+ISOCHRON_SCALAR void layer_norm_gradient_rows(const X* x, const T* mean, const T* scale, const G* g,
+                                              const T* gamma, D* dx, T* columns, T* parts,
+                                              unsigned long long rows, unsigned each, unsigned n) {
+  using Wide = unsigned long long;
+  for (unsigned i = threadIdx.x; i < n; i += kRowThreads) columns[i] = columns[n + i] = 0;
+  const Wide first = blockIdx.x * Wide(each), end = first + each < rows ? first + each : rows;
+  for (Wide row = first; row < end; ++row)
+    layer_norm_gradient_row<T, kCentered>(x + row * n, mean[row], scale[row], g + row * n, gamma,
+                                          dx + row * n, columns, n);
+  T* const own = parts + blockIdx.x * (2 * Wide(n));
+  for (unsigned i = threadIdx.x; i < n; i += kRowThreads) {
+    own[i] = columns[i];
+    own[n + i] = columns[n + i];
+  }
+}
+
+/// The sums of the columns of `parts` (count, 2 n), of which a block has kColumnsEach: the first n of them,
+/// and the others; either may be null.
+template <typename T>
+ISOCHRON_SCALAR void join_columns(const T* parts, unsigned count, unsigned n, T* first, T* others) {
+  __shared__ T sums[kRowThreads];
+  const unsigned column = blockIdx.x * kColumnsEach + threadIdx.x % kColumnsEach;
+  T sum = 0;
+  for (unsigned p = threadIdx.x / kColumnsEach; p < count && column < 2 * n; p += kRowThreads / kColumnsEach)
+    sum += parts[p * (2ull * n) + column];
+  sums[threadIdx.x] = sum;
+  __syncthreads();
+  for (unsigned half = kRowThreads / 2; half >= kColumnsEach; half /= 2) {
+    if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
+    __syncthreads();
+  }
+  if (threadIdx.x >= kColumnsEach) return;
+  if (column < n && first) first[column] = sums[threadIdx.x];
+  if (column >= n && column < 2 * n && others) others[column - n] = sums[threadIdx.x];
 }
 
 /// The sums of a scatter_add, (outer, extent, inner). A block has `part` elements, of `parts` in all, of

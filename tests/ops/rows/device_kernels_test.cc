@@ -17,6 +17,7 @@
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/indexing/indexing.h"
 #include "isochron/ops/matmul/matmul.h"
+#include "isochron/ops/normalization/normalization.h"
 #include "isochron/ops/recurrent/recurrent.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/rows/registry.h"
@@ -349,6 +350,26 @@ TEST(DeviceKernels, ScatterAddSaysWhichIndexIsOutside) {
     };
     EXPECT_ERROR(results_of(sums, {ones({1500, 40}), from_vector({1500}, positions, DType::kI64)}, 132),
                  ErrorCode::kDeviceLost, fmt::format("scatter_add: index {} is outside [0, 7)", wrong));
+  }
+}
+
+TEST(DeviceKernels, LayerNormGradientsSumManyRows) {
+  // A block's columns one a thread, more, and more than it has room for.
+  for (const Shape& shape : {Shape{768, 128}, Shape{301, 300}, Shape{9, 2100}}) {
+    const auto gradients = [](std::span<const Tensor> in) {
+      GradientTape tape;
+      for (const Tensor& tensor : in) tape.watch(tensor);
+      return tape.gradient(sum(square(layer_norm(in[0], in[1], in[2]))), std::vector{in[0], in[1], in[2]});
+    };
+    const std::vector<Tensor> inputs = {waves(shape, 1.7), waves({shape[1]}, 0.3), waves({shape[1]}, 2.1)};
+    const auto expected = results_of(gradients, inputs);
+    for (const int multiprocessors : {1, 132}) {
+      const auto results = results_of(gradients, inputs, multiprocessors);
+      for (size_t i = 0; i < results.size(); ++i) {
+        EXPECT_THAT(results[i], testing::Pointwise(testing::DoubleNear(2e-3), expected[i]))
+            << "result " << i << " of " << shape.str() << " on " << multiprocessors;
+      }
+    }
   }
 }
 
