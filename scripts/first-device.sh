@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What to run on a device that has not run Isochron yet, in pieces of some minutes each:
 #
-#     scripts/first-device.sh [--bin FOLDER] [--out FOLDER] [--jobs N] PIECE...
+#     scripts/first-device.sh [--bin FOLDER] [--out FOLDER] [--jobs N] [--ops "NAME..."] PIECE...
 #
 #     check    the driver, the libraries, a small captured step
 #     verify   every op on the device and on the CPU, a process an op
@@ -13,7 +13,8 @@
 #     flat     long runs that must be found flat, and `isochron compare` of memory and transfers
 #
 # --bin: a folder with `isochron` (build/release/bin, else bin beside this script's folder); --out: a folder for a log
-# of each step and steps.jsonl, a line a step with its exit code and seconds. Exits with 1 if a step failed.
+# of each step and steps.jsonl, a line a step with its exit code and seconds; --ops: check these alone. Exits with 1 if
+# a step failed.
 # NVIDIA's libraries are also looked for in the wheels of python3.
 set -uo pipefail
 
@@ -22,12 +23,14 @@ bin=$here/build/release/bin
 [ -x "$bin/isochron" ] || bin=$here/bin
 out=first-device
 jobs=8
+ops=
 pieces=()
 while [ $# -gt 0 ]; do
   case $1 in
     --bin) bin=$2; shift ;;
     --out) out=$2; shift ;;
     --jobs) jobs=$2; shift ;;
+    --ops) ops=$2; shift ;;
     check | verify | train | memcheck | racecheck | initcheck | bench | profile | peers | flat) pieces+=("$1") ;;
     *) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 2 ;;
   esac
@@ -81,7 +84,7 @@ check() {
 
 verify() {
   local op
-  for op in $("$isochron" doctor --list-ops); do
+  for op in ${ops:-$("$isochron" doctor --list-ops)}; do
     also "verify-$op" 120 0 "$isochron" doctor --device cuda --verify --op "$op"
   done
   wait
@@ -109,7 +112,7 @@ train() {
 
 sanitize() {  # sanitize TOOL
   local op
-  for op in $("$isochron" doctor --list-ops); do
+  for op in ${ops:-$("$isochron" doctor --list-ops)}; do
     also "$1-$op" 90 0 compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 5 "$isochron" doctor --device cuda \
       --verify --op "$op"
   done

@@ -262,7 +262,7 @@ class Writer {
     source_.text += fmt::format(
         "  if (j < {0}u) {{\n"
         "   const {1} base = {2};\n"
-        "#pragma unroll 8\n"
+        "   ISOCHRON_UNROLL_BY(8)\n"
         "   for ({1} k = blockIdx.y * {3}u + along; k < {4}u; k += {5}u) {{\n"
         "    const {1} i = base + {6};\n",
         results, index_type_, offset_text("j", joined_axes(kept_axes)), along, count, along * splits,

@@ -15,7 +15,6 @@
 namespace isochron::ops {
 namespace {
 
-using element::kAttentionThreads;
 using element::kAttentionTile;
 using graph::KernelRequest;
 
@@ -33,27 +32,44 @@ class AttentionKernel {
     request.module->add_shared(std::string(backends::texts::kAttention));
   }
 
-  /// A block for each tile of the `length` rows of each of `heads` heads of each sample. `call` ends with
-  /// what says which of them.
-  void add_tiles(int64_t length, int64_t heads, std::string_view call) {
-    const int64_t tiles = (length + kAttentionTile - 1) / kAttentionTile;
-    if (s_.batch * heads * tiles == 0) return;
+  /// What the tiles of the `length` rows of each of `heads` heads of each sample do: a block each. `call`
+  /// ends with what says which of them.
+  struct Tiled {
+    int64_t length, heads;
+    std::string call;
+  };
+
+  /// One launch for all, those that take longest first.
+  void add_tiles(std::span<const Tiled> parts) {
+    std::string text;
+    int64_t blocks = 0;
+    for (const auto& [length, heads, call] : parts) {
+      const int64_t tiles = (length + kAttentionTile - 1) / kAttentionTile;
+      const int64_t own = s_.batch * heads * tiles;
+      if (own == 0) continue;
+      text += fmt::format(
+          "  if (block < {0}u) {{\n"
+          "    const unsigned tile = block % {1}u * {2}u, head = block / {1}u % {3}u, sample = block / "
+          "{4}u;\n"
+          "    {5}, {6}, sample, head, tile);\n    return;\n  }}\n  block -= {0}u;\n",
+          own, tiles, kAttentionTile, heads, tiles * heads, call, number_text(s_.scale, dtype_));
+      blocks += own;
+    }
+    if (blocks == 0) return;
+    const bool few = blocks <= kFewTiles * request_.module->device().multiprocessors;
+    const unsigned across = few ? kManyAcross : kFewAcross;
     kernel_->add(
         request_,
-        fmt::format("// threads meet\n  constexpr Attention s = {};\n  __shared__ Tiles<{}> tiles;\n"
-                    "  const unsigned tile = blockIdx.x % {}u * {}u, head = blockIdx.x / {}u % {}u;\n"
-                    "  const unsigned sample = blockIdx.x / {}u;\n  {}, {}, sample, head, tile);",
-                    shape_text(), sum(), tiles, kAttentionTile, tiles, heads, tiles * heads, call,
-                    number_text(s_.scale, dtype_)),
-        row_of_blocks(request_, s_.batch * heads * tiles, kAttentionThreads));
+        fmt::format("// threads meet\n  constexpr Attention s = {};\n  __shared__ Tiles<{}, {}> tiles;"
+                    "\n  unsigned block = blockIdx.x;\n{}",
+                    shape_text(), sum(), across, text),
+        row_of_blocks(request_, blocks, across * across));
   }
 
-  LaunchKernel& operator*() { return *kernel_; }
   std::unique_ptr<graph::Kernel> take() { return std::move(kernel_); }
 
   /// f32 or f64, in which sums run.
   std::string_view sum() const { return storage_type(dtype_); }
-  size_t sum_bytes() const { return dtype_size(dtype_); }
   size_t head_inputs() const { return s_.packed ? 1 : 3; }
   /// The Heads of the inputs, the mask being the one after `others` that follow them.
   std::string heads_text(size_t others) const {
@@ -62,6 +78,9 @@ class AttentionKernel {
   }
 
  private:
+  static constexpr int64_t kFewTiles = 4;  // of a multiprocessor
+  static constexpr unsigned kManyAcross = 16, kFewAcross = 8;
+
   std::string shape_text() const {
     const int64_t all = s_.heads + 2 * s_.key_heads;  // of a packed tensor
     return fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}}}", s_.queries, s_.keys, s_.heads, s_.key_heads,
@@ -190,8 +209,9 @@ std::unique_ptr<graph::Kernel> gradient_by_library(const AttentionShape& s, cons
 std::unique_ptr<graph::Kernel> prepare_attention_cuda(const AttentionShape& s, const KernelRequest& request) {
   if (auto kernel = forward_by_library(s, request)) return kernel;
   AttentionKernel kernel(s, request);
-  kernel.add_tiles(s.queries, s.heads,
-                   fmt::format("attend<{}>(s, tiles, {}, out0, out1", s.width, kernel.heads_text(0)));
+  const AttentionKernel::Tiled queries{
+      s.queries, s.heads, fmt::format("attend<{}>(s, tiles, {}, out0, out1", s.width, kernel.heads_text(0))};
+  kernel.add_tiles({&queries, 1});
   return kernel.take();
 }
 
@@ -200,20 +220,13 @@ std::unique_ptr<graph::Kernel> prepare_attention_gradient_cuda(const AttentionSh
   if (auto kernel = gradient_by_library(s, request)) return kernel;
   AttentionKernel kernel(s, request);
   const size_t y = kernel.head_inputs();
-  const int64_t rows = s.batch * s.queries * s.heads;
-  (*kernel).need_workspace(static_cast<size_t>(rows) * kernel.sum_bytes());
-  (*kernel).add_loop(request, rows,
-                     fmt::format("{0} sum = 0;\n  for (unsigned c = 0; c < {1}u; ++c) sum += "
-                                 "{0}(widen(in{2}[i * {1}ull + c])) * {0}(widen(in{3}[i * {1}ull + c]));\n"
-                                 "  static_cast<{0}*>(workspace)[i] = sum;",
-                                 kernel.sum(), s.width, y, y + 2),
-                     {{Slot::kInput, y}, {Slot::kInput, y + 2}});
-  const std::string of = fmt::format("(s, tiles, {}, Seeds{{in{}, in{}, static_cast<const {}*>(workspace)}}",
-                                     kernel.heads_text(3), y + 2, y + 1, kernel.sum());
-  kernel.add_tiles(s.queries, s.heads, fmt::format("attend_query_gradient<{}>{}, out0", s.width, of));
-  kernel.add_tiles(s.keys, s.key_heads,
-                   fmt::format("attend_key_gradient<{}>{}, out{}, out{}", s.width, of, s.packed ? 0 : 1,
-                               s.packed ? 0 : 2));
+  const std::string of =
+      fmt::format("(s, tiles, {}, Seeds{{in{}, in{}, in{}}}", kernel.heads_text(3), y, y + 2, y + 1);
+  kernel.add_tiles(std::vector<AttentionKernel::Tiled>{
+      {s.keys, s.key_heads,
+       fmt::format("attend_key_gradient<{}>{}, out{}, out{}", s.width, of, s.packed ? 0 : 1,
+                   s.packed ? 0 : 2)},
+      {s.queries, s.heads, fmt::format("attend_query_gradient<{}>{}, out0", s.width, of)}});
   return kernel.take();
 }
 

@@ -1,4 +1,7 @@
-// Kernels that have a block for each row on a device.
+// Kernels whose blocks have rows on a device.
+#include <algorithm>
+#include <cmath>
+
 #include "isochron/backends/common/axis_view.h"
 #include "isochron/backends/cuda/element_source.h"
 #include "isochron/backends/cuda/factories.h"
@@ -15,6 +18,7 @@ using graph::ElementProgram;
 using graph::KernelRequest;
 using graph::ReduceKind;
 
+using element::kColumnsEach;
 using element::kRowThreads;
 
 /// The number of rows or columns of the kernels of rows_text.h, which count by 32 bits.
@@ -57,6 +61,47 @@ Shape as_rows(const Shape& shape) {
   return {columns == 0 ? 0 : shape.elems() / columns, columns};
 }
 
+/// The gradients of a weighted layer norm, where the sums of a block's columns fit what its threads share:
+/// blocks have rows each, and a second launch joins their columns.
+class LayerNormGradient {
+ public:
+  explicit LayerNormGradient(const KernelRequest& request)
+      : request_(request), shape_(as_rows(request.inputs[0].shape)), dtype_(computed_dtype(request)) {}
+
+  bool fits() const { return column_bytes() <= kMostColumnBytes; }
+
+  void add_to(LaunchKernel& kernel) const {
+    const unsigned rows = counted(request_, shape_[0]), columns = counted(request_, shape_[1]);
+    const int64_t wanted = kBlocksEach * std::max(1, request_.module->device().multiprocessors);
+    const int64_t each = std::max(kLeastRows, (shape_[0] + wanted - 1) / wanted);
+    const int64_t blocks = (shape_[0] + each - 1) / each;
+    const std::string_view type = computed_type(dtype_);
+    request_.module->add_shared(std::string(backends::texts::kRows));
+    kernel.add(request_,
+               fmt::format("// threads meet\n  __shared__ {0} columns[2 * {1}u];\n"
+                           "  layer_norm_gradient_rows<{0}, {2}>(in0, in1, in2, in3, in4, out0, columns, "
+                           "static_cast<{0}*>(workspace), {3}u, {4}u, {1}u);",
+                           type, columns, request_.attributes.get<bool>("centered"), rows, each),
+               row_of_blocks(request_, blocks, kRowThreads));
+    kernel.need_workspace(static_cast<size_t>(blocks) * column_bytes());
+    kernel.add(request_,
+               fmt::format("// threads meet\n"
+                           "  join_columns(static_cast<const {}*>(workspace), {}u, {}u, out1, out2);",
+                           type, blocks, columns),
+               row_of_blocks(request_, (2 * shape_[1] + kColumnsEach - 1) / kColumnsEach, kRowThreads));
+  }
+
+ private:
+  static constexpr int64_t kBlocksEach = 8, kLeastRows = 2;  // of a multiprocessor; of a block
+  static constexpr size_t kMostColumnBytes = 16 << 10;       // as many blocks find room for
+
+  size_t column_bytes() const { return 2 * static_cast<size_t>(shape_[1]) * dtype_size(dtype_); }
+
+  const KernelRequest& request_;
+  const Shape shape_;
+  const DType dtype_;
+};
+
 }  // namespace
 
 std::unique_ptr<graph::Kernel> prepare_softmax_cuda(const KernelRequest& request) {
@@ -93,6 +138,10 @@ std::unique_ptr<graph::Kernel> prepare_layer_norm_gradient_cuda(const KernelRequ
   const Shape shape = as_rows(request.inputs[0].shape);
   const auto read = [&](size_t output) { return request.unread.empty() || !request.unread[output]; };
   if (weighted && shape[0] > 0 && (read(1) || read(2))) {
+    if (const LayerNormGradient gradient(request); gradient.fits()) {
+      gradient.add_to(*kernel);
+      return kernel;
+    }
     // Sums over the rows, before dx may overwrite what they read.
     const Shape column{shape[0], 1};
     ElementProgram program;
@@ -120,7 +169,7 @@ std::unique_ptr<graph::Kernel> prepare_layer_norm_gradient_cuda(const KernelRequ
   }
   add_rows(*kernel, request,
            fmt::format("layer_norm_gradient_row<{{T}}, {}>(in0 + {{at}}, in1[row], in2[row], in3 + {{at}}, "
-                       "{}, out0 + {{at}}, {{n}});",
+                       "{}, out0 + {{at}}, static_cast<{{T}}*>(nullptr), {{n}});",
                        centered, weighted ? "in4" : "nullptr"));
   return kernel;
 }
@@ -148,26 +197,28 @@ std::unique_ptr<graph::Kernel> prepare_channel_moments_cuda(const KernelRequest&
 }
 
 std::unique_ptr<graph::Kernel> prepare_scatter_add_cuda(const KernelRequest& request) {
+  constexpr int64_t kBlocksEach = 4;                        // of a multiprocessor
+  constexpr int64_t kLeast = 64, kMost = int64_t{1} << 30;  // elements of a block
   auto kernel = std::make_unique<LaunchKernel>(request);
   const TensorSpec& sums = request.outputs[0];
   if (sums.shape.elems() == 0) return kernel;
-  ElementProgram zeros;
-  zeros.shape = sums.shape;
-  zeros.operands = {{{sums.dtype, Shape{}}, true, 0.0}};
-  zeros.outputs = {{0}};
-  kernel->add_program(zeros, {{Slot::kOutput, 0}});
   const AxisView view(sums.shape, axis_of(request));
-  const unsigned count = counted(request, request.inputs[1].shape.elems());
-  if (count == 0) return kernel;
+  const int64_t elems = view.extent * view.inner;
+  const int64_t wanted = kBlocksEach * std::max(1, request.module->device().multiprocessors);
+  const int64_t share = std::clamp(sums.shape.elems() / wanted, kLeast, kMost);
+  // A block compares all indices, and each of its elements all that point into its part: more parts cost more
+  // of the former, longer ones more of the latter.
+  const int64_t balanced = 2 * static_cast<int64_t>(std::sqrt(static_cast<double>(elems)));
+  const int64_t part = std::min(elems, std::max(kLeast, std::min(share, balanced) / kLeast * kLeast));
+  const int64_t parts = (elems + part - 1) / part;
+  const int64_t entries = std::min(view.outer, std::max<int64_t>(1, share / part));
   request.module->add_shared(std::string(backends::texts::kRows));
   kernel->add(request,
-              fmt::format("// threads meet\n"
-                          "  const unsigned j = blockIdx.x % {0}u, entry = blockIdx.x / {0}u;\n"
-                          "  scatter_add_row<{1}>(in0 + entry * {2}ull, in1, out0 + entry * {3}ull, {0}u, "
-                          "{4}u, j, {5}ull);",
-                          count, computed_type(sums.dtype), count * view.inner, view.extent * view.inner,
-                          counted(request, view.extent), view.inner),
-              row_of_blocks(request, view.outer * count, kRowThreads));
+              fmt::format("// threads meet\n  constexpr ScatterAdd s = {{{}, {}, {}, {}, {}, {}, {}}};\n"
+                          "  scatter_add_part<{}>(s, in0, in1, out0);",
+                          counted(request, request.inputs[1].shape.elems()), counted(request, view.extent),
+                          view.outer, view.inner, part, parts, entries, computed_type(sums.dtype)),
+              row_of_blocks(request, parts * ((view.outer + entries - 1) / entries), kRowThreads));
   return kernel;
 }
 

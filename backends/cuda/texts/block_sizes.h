@@ -8,9 +8,9 @@ namespace ops {
 namespace element {
 
 constexpr unsigned kRowThreads = 256;        // of a row, rows_text.h
+constexpr unsigned kColumnsEach = 8;         // that a block of them joins
 constexpr unsigned kMatmulTile = 16;         // its square are the threads of a tile, matmul_text.h
 constexpr unsigned kAttentionTile = 32;      // queries and keys of a tile, attention_text.h
-constexpr unsigned kAttentionThreads = 64;   // of a tile
 constexpr unsigned kRecurrentThreads = 512;  // of the rows that a block has, recurrent_text.h
 constexpr unsigned kUpdateThreads = 256;     // update_text.h
 constexpr unsigned kUpdateBlock = 1024;      // elements that they update, all of one parameter

@@ -7,6 +7,17 @@ namespace isochron {
 namespace ops {
 namespace element {
 
+#ifdef __CUDACC_RTC__
+#define ISOCHRON_UNROLL _Pragma("unroll")  // so that what it indexes stays in registers
+#define ISOCHRON_NO_UNROLL _Pragma("unroll 1")
+#define ISOCHRON_PRAGMA(text) _Pragma(#text)
+#define ISOCHRON_UNROLL_BY(times) ISOCHRON_PRAGMA(unroll times)
+#else
+#define ISOCHRON_UNROLL
+#define ISOCHRON_NO_UNROLL
+#define ISOCHRON_UNROLL_BY(times)
+#endif
+
 template <typename T>
 struct Floats : scalar_target::Functors<ScalarMath<T>>, FloatRest<T> {};
 

@@ -49,7 +49,7 @@ ISOCHRON_SCALAR void column_moments(const S* x, unsigned rows, unsigned columns,
   if (column < columns && first < rows) {
     const T base = widen(x[first * static_cast<unsigned long long>(columns) + column]);
     T sum = 0;
-#pragma unroll 8
+    ISOCHRON_UNROLL_BY(8)
     for (unsigned row = first; row < rows; row += kAlong * gridDim.y) {
       const T distance = widen(x[row * static_cast<unsigned long long>(columns) + column]) - base;
       sum += distance;

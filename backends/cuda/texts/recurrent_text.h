@@ -11,11 +11,8 @@ namespace element {
 
 #ifdef __CUDACC_RTC__
 #define ISOCHRON_SHARED_MEMORY(name, bytes) extern __shared__ __align__(16) unsigned char name[]
-#define ISOCHRON_PRAGMA(text) _Pragma(#text)
-#define ISOCHRON_UNROLL_BY(times) ISOCHRON_PRAGMA(unroll times)
 #else
 #define ISOCHRON_SHARED_MEMORY(name, bytes) alignas(16) static unsigned char name[bytes]
-#define ISOCHRON_UNROLL_BY(times)
 #endif
 
 struct RecurrentShape {

@@ -106,50 +106,186 @@ ISOCHRON_SCALAR void layer_norm_row(const X* x, const T* gamma, const T* beta, Y
   if (scale) *scale = factor;
 }
 
-/// The gradient of the row; `gamma` may be null. x, g and dx may be stored in 16 bits.
+/// Two sums that are folded at a time.
+template <typename T>
+struct SumPair {
+  T first, second;
+
+  ISOCHRON_INLINE SumPair operator+(SumPair other) const {
+    return {first + other.first, second + other.second};
+  }
+};
+
+/// The gradient of the row; `gamma` may be null. x, g and dx may be stored in 16 bits. To `columns`, which
+/// may be null, it adds what the row has in the gradients of gamma (n) and beta (n): each column is one
+/// thread's.
 template <typename T, bool kCentered, typename X, typename G, typename D>
 ISOCHRON_SCALAR void layer_norm_gradient_row(const X* x, T mean, T scale, const G* g, const T* gamma, D* dx,
-                                             unsigned n) {
-  __shared__ T parts[kRowThreads];
-  T sum = 0, dot = 0;
+                                             T* columns, unsigned n) {
+  __shared__ SumPair<T> parts[kRowThreads];
+  SumPair<T> sums = {0, 0};  // of the weighted gradient, and of its products with what was normalized
   for (unsigned i = threadIdx.x; i < n; i += kRowThreads) {
     const T weighted = gamma ? widen(g[i]) * gamma[i] : widen(g[i]);
-    if (kCentered) sum += weighted;
-    dot += weighted * ((widen(x[i]) - (kCentered ? mean : T(0))) * scale);
+    if (kCentered) sums.first += weighted;
+    sums.second += weighted * ((widen(x[i]) - (kCentered ? mean : T(0))) * scale);
   }
-  if (kCentered) sum = folded_by_block<SumOf>(parts, sum) / T(n);
-  dot = folded_by_block<SumOf>(parts, dot) / T(n);
+  sums = folded_by_block<SumOf>(parts, sums);
+  const T sum = sums.first / T(n), dot = sums.second / T(n);
   for (unsigned i = threadIdx.x; i < n; i += kRowThreads) {
-    const T weighted = gamma ? widen(g[i]) * gamma[i] : widen(g[i]);
+    const T own = widen(g[i]), weighted = gamma ? own * gamma[i] : own;
     const T normal = (widen(x[i]) - (kCentered ? mean : T(0))) * scale;
+    if (columns) {
+      columns[i] += own * normal;
+      columns[n + i] += own;
+    }
     put(dx + i, scale * (weighted - sum - normal * dot));
   }
 }
 
-/// Sums the rows of `updates` (count x inner) whose index is that of row `j`, in their order, if j is the
-/// first of them: each row of `sums` is one block's. Sums run in `Sum`.
-template <typename Sum, typename T, typename Index>
-ISOCHRON_SCALAR void scatter_add_row(const T* updates, const Index* indices, T* sums, unsigned count,
-                                     unsigned extent, unsigned j, unsigned long long inner) {
-  __shared__ unsigned matches[kRowThreads];
-  const Index index = indices[j];
-  unsigned earlier = 0;
-  for (unsigned i = threadIdx.x; i < j; i += kRowThreads) earlier |= indices[i] == index;
-  if (folded_by_block<MaximumOf>(matches, earlier)) return;
-  T* const to = sums + checked_index(index, extent, "scatter_add") * inner;
-  for (unsigned long long columns = 0; columns < inner; columns += kRowThreads) {
-    const unsigned long long c = columns + threadIdx.x;
-    Sum sum = 0;
-    for (unsigned begin = j; begin < count; begin += kRowThreads) {
-      const unsigned i = begin + threadIdx.x;
-      matches[threadIdx.x] = i < count && indices[i] == index;
-      __syncthreads();
-      for (unsigned m = 0; m < kRowThreads && c < inner; ++m) {
-        if (matches[m]) sum += widen(updates[(begin + m) * inner + c]);
-      }
-      __syncthreads();
+/// Those of a block's rows, `each` of `rows`; `columns` are the block's, and go to its part of `parts`.
+template <typename T, bool kCentered, typename X, typename G, typename D>
+ISOCHRON_SCALAR void layer_norm_gradient_rows(const X* x, const T* mean, const T* scale, const G* g,
+                                              const T* gamma, D* dx, T* columns, T* parts,
+                                              unsigned long long rows, unsigned each, unsigned n) {
+  using Wide = unsigned long long;
+  for (unsigned i = threadIdx.x; i < n; i += kRowThreads) columns[i] = columns[n + i] = 0;
+  const Wide first = blockIdx.x * Wide(each), end = first + each < rows ? first + each : rows;
+  for (Wide row = first; row < end; ++row)
+    layer_norm_gradient_row<T, kCentered>(x + row * n, mean[row], scale[row], g + row * n, gamma,
+                                          dx + row * n, columns, n);
+  T* const own = parts + blockIdx.x * (2 * Wide(n));
+  for (unsigned i = threadIdx.x; i < n; i += kRowThreads) {
+    own[i] = columns[i];
+    own[n + i] = columns[n + i];
+  }
+}
+
+/// The sums of the columns of `parts` (count, 2 n), of which a block has kColumnsEach: the first n of them,
+/// and the others; either may be null.
+template <typename T>
+ISOCHRON_SCALAR void join_columns(const T* parts, unsigned count, unsigned n, T* first, T* others) {
+  __shared__ T sums[kRowThreads];
+  const unsigned column = blockIdx.x * kColumnsEach + threadIdx.x % kColumnsEach;
+  T sum = 0;
+  for (unsigned p = threadIdx.x / kColumnsEach; p < count && column < 2 * n; p += kRowThreads / kColumnsEach)
+    sum += parts[p * (2ull * n) + column];
+  sums[threadIdx.x] = sum;
+  __syncthreads();
+  for (unsigned half = kRowThreads / 2; half >= kColumnsEach; half /= 2) {
+    if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
+    __syncthreads();
+  }
+  if (threadIdx.x >= kColumnsEach) return;
+  if (column < n && first) first[column] = sums[threadIdx.x];
+  if (column >= n && column < 2 * n && others) others[column - n] = sums[threadIdx.x];
+}
+
+/// The sums of a scatter_add, (outer, extent, inner). A block has `part` elements, of `parts` in all, of
+/// `entries` of the outer ones.
+struct ScatterAdd {
+  unsigned count;  // of indices
+  unsigned extent;
+  unsigned long long outer, inner;
+  unsigned part, parts, entries;
+};
+
+constexpr unsigned kIndicesEach = 4;  // that a thread compares at a time
+constexpr unsigned kIndexChunk = kIndicesEach * kRowThreads;
+constexpr unsigned kMostMatches = 2 * kIndexChunk;  // that a block lists at a time
+constexpr unsigned kCountGroup = 16;
+
+/// Positions of indices in their order, and how far behind the first of a block's rows each points.
+struct Matches {
+  unsigned positions[kMostMatches], rows[kMostMatches];
+  unsigned counts[kRowThreads], group_counts[kRowThreads / kCountGroup];  // of a chunk
+};
+
+/// Lists those of the indices from `begin` on that point to one of `rows` rows from `first` on, to their end
+/// or as many as there is room for. Returns the position behind those compared; `listed`: how many it found.
+template <typename Index>
+ISOCHRON_SCALAR unsigned long long list_matches(const ScatterAdd& s, Matches& matches, const Index* indices,
+                                                unsigned long long begin, unsigned first, unsigned rows,
+                                                unsigned& listed) {
+  const unsigned group = threadIdx.x / kCountGroup;
+  for (listed = 0; begin < s.count && listed + kIndexChunk <= kMostMatches; begin += kIndexChunk) {
+    const unsigned long long from = begin + threadIdx.x * kIndicesEach;
+    unsigned row[kIndicesEach], found = 0;
+    ISOCHRON_UNROLL
+    for (unsigned i = 0; i < kIndicesEach; ++i) {
+      row[i] = rows;
+      if (from + i >= s.count) continue;
+      const long long index = indices[from + i];
+      if (blockIdx.x == 0) checked_index(index, s.extent, "scatter_add");
+      if (index < first || index - first >= rows) continue;
+      row[i] = static_cast<unsigned>(index - first);
+      ++found;
     }
-    if (c < inner) to[c] = Store<T>::of(sum);
+    __syncthreads();
+    matches.counts[threadIdx.x] = found;
+    __syncthreads();
+    if (threadIdx.x < kRowThreads / kCountGroup) {
+      unsigned sum = 0;
+      for (unsigned t = 0; t < kCountGroup; ++t) sum += matches.counts[threadIdx.x * kCountGroup + t];
+      matches.group_counts[threadIdx.x] = sum;
+    }
+    __syncthreads();
+    unsigned at = listed;
+    for (unsigned g = 0; g < kRowThreads / kCountGroup; ++g) {
+      if (g < group) at += matches.group_counts[g];
+      listed += matches.group_counts[g];
+    }
+    if (found == 0) continue;
+    for (unsigned t = group * kCountGroup; t < threadIdx.x; ++t) at += matches.counts[t];
+    for (unsigned i = 0; i < kIndicesEach; ++i) {
+      if (row[i] == rows) continue;
+      matches.positions[at] = static_cast<unsigned>(from + i);
+      matches.rows[at++] = row[i];
+    }
+  }
+  __syncthreads();
+  return begin;
+}
+
+/// The sums of a block: each adds up the elements of `updates` (outer, count, inner) whose index is its row,
+/// in their order, in `Sum`.
+template <typename Sum, typename T, typename Index>
+ISOCHRON_SCALAR void scatter_add_part(const ScatterAdd& s, const T* updates, const Index* indices, T* sums) {
+  using Wide = unsigned long long;
+  constexpr unsigned kAtOnce = 8;  // elements that are asked for before one is waited for
+  __shared__ Matches matches;
+  const Wide elems = s.extent * s.inner, begin = blockIdx.x % s.parts * Wide(s.part);
+  const Wide end = begin + s.part < elems ? begin + s.part : elems;
+  const unsigned first = static_cast<unsigned>(begin / s.inner);
+  const unsigned rows = static_cast<unsigned>((end - 1) / s.inner) + 1 - first;
+  unsigned listed = 0;
+  bool all_listed = false;
+  for (unsigned base = 0; base < s.part * s.entries; base += kRowThreads) {
+    const unsigned item = base + threadIdx.x;
+    const Wide entry = blockIdx.x / s.parts * Wide(s.entries) + item / s.part;
+    const Wide element = begin + item % s.part, column = element % s.inner;
+    const unsigned row = static_cast<unsigned>(element / s.inner) - first;
+    const bool own = item < s.part * s.entries && entry < s.outer && element < elems;
+    Sum sum = 0;
+    for (Wide next = 0;;) {
+      if (!all_listed) {
+        const Wide from = next;
+        next = list_matches(s, matches, indices, from, first, rows, listed);
+        all_listed = from == 0 && next >= s.count;
+      }
+      for (unsigned m = 0; own && m < listed; m += kAtOnce) {
+        Sum values[kAtOnce];
+        ISOCHRON_UNROLL
+        for (unsigned i = 0; i < kAtOnce; ++i) {
+          values[i] = 0;  // adds nothing: no sum is -0
+          if (m + i < listed && matches.rows[m + i] == row)
+            values[i] = widen(updates[(entry * s.count + matches.positions[m + i]) * s.inner + column]);
+        }
+        ISOCHRON_UNROLL
+        for (unsigned i = 0; i < kAtOnce; ++i) sum += values[i];
+      }
+      if (all_listed || next >= s.count) break;
+    }
+    if (own) put(sums + entry * elems + element, sum);
   }
 }
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "isochron/autograd/autograd.h"
@@ -15,6 +16,7 @@
 #include "isochron/ops/attention/attention.h"
 #include "isochron/ops/convolution/convolution.h"
 #include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/indexing/indexing.h"
 #include "isochron/ops/matmul/matmul.h"
 #include "isochron/ops/normalization/normalization.h"
 #include "isochron/ops/recurrent/recurrent.h"
@@ -308,6 +310,138 @@ TEST(DeviceKernels, ARecurrentLayerIsAProductAndALaunchWhereItsKernelFitsInABloc
   };
   EXPECT_EQ(products_of(4), 1u) << "the input's";
   EXPECT_EQ(products_of(60), 2u) << "and a step's";
+}
+
+/// What `function` gives on the CPU or, for some multiprocessors, on a device that has them.
+template <typename F>
+std::vector<std::vector<double>> results_of(F function, const std::vector<Tensor>& arguments,
+                                            int multiprocessors = 0) {
+  cuda::SimulatedDevice device;
+  device.properties.multiprocessors = multiprocessors;
+  const SimulatedGpu simulated(device, true);
+  CaptureOptions options;
+  if (multiprocessors > 0) options.plan.device = SimulatedGpu::kDevice;
+  CapturedFunction captured(function, options);
+  std::vector<const Tensor*> pointers;
+  for (const Tensor& argument : arguments) pointers.push_back(&argument);
+  std::vector<std::vector<double>> results;
+  for (const Tensor& result : captured.call(pointers)) results.push_back(result.to_vector());
+  return results;
+}
+
+/// Numbers in [-1, 1].
+Tensor waves(const Shape& shape, double frequency) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < shape.elems(); ++i) values.push_back(std::sin(frequency * static_cast<double>(i)));
+  return from_vector(shape, values);
+}
+
+TEST(DeviceKernels, AttentionOverSeveralTiles) {
+  using Arguments = std::span<const Tensor>;
+  struct Case {
+    int64_t queries, keys, width;
+    bool causal, masked;
+  };
+  for (const Case& of : {Case{70, 37, 34, true, false}, Case{37, 70, 5, true, true},
+                         Case{40, 65, 32, false, true}, Case{64, 64, 32, true, false}}) {
+    const auto gradients = [&](Arguments in) {
+      AttentionOptions options{.causal = of.causal};
+      if (of.masked) options.key_mask = sum(in[1], {2, 3}) > 0.0;
+      GradientTape tape;
+      for (const Tensor& tensor : in) tape.watch(tensor);
+      const Tensor y = attention(in[0], in[1], in[2], options);
+      std::vector<Tensor> results = tape.gradient(sum(square(y)), std::vector{in[0], in[1], in[2]});
+      results.push_back(y);
+      return results;
+    };
+    const std::vector<Tensor> heads = {waves({2, of.queries, 4, of.width}, 1.7),
+                                       waves({2, of.keys, 2, of.width}, 2.3),
+                                       waves({2, of.keys, 2, of.width}, 0.9)};
+    const auto expected = results_of(gradients, heads);
+    for (const int multiprocessors : {1, 132}) {  // many tiles for it, and few
+      const auto results = results_of(gradients, heads, multiprocessors);
+      for (size_t i = 0; i < results.size(); ++i) {
+        EXPECT_THAT(results[i], testing::Pointwise(testing::DoubleNear(2e-5), expected[i]))
+            << "result " << i << " of " << of.queries << " queries on " << multiprocessors;
+      }
+    }
+  }
+}
+
+TEST(DeviceKernels, ScatterAddSumsInTheOrderOfItsIndices) {
+  using Arguments = std::span<const Tensor>;
+  struct Case {
+    Shape updates;
+    int64_t axis, extent;
+    DType dtype;
+    int64_t distinct;  // indices
+  };
+  for (const Case& of : {Case{{5000, 3}, 0, 7, DType::kI64, 7},       // more than a block lists at a time
+                         Case{{5000, 130}, 0, 7, DType::kI32, 1},     // all point to one row
+                         Case{{3000}, 0, 900, DType::kI64, 900},      // rows of one element
+                         Case{{2, 1030, 300}, 1, 3, DType::kI32, 3},  // rows of more elements than threads
+                         Case{{70, 5, 2}, 1, 4, DType::kI64, 4},      // many small tables
+                         Case{{9, 64}, 0, 3000, DType::kI64, 9},      // most rows stay 0
+                         Case{{0, 64}, 0, 30, DType::kI64, 1}}) {
+    const int64_t count = of.updates[static_cast<int>(of.axis)];
+    std::vector<double> positions;
+    for (int64_t i = 0; i < count; ++i)
+      positions.push_back(static_cast<double>(of.extent - 1 - i * i * 31 % of.distinct));
+    const Tensor indices = from_vector({count}, positions, of.dtype), updates = waves(of.updates, 1.3);
+    const auto sums = [&](Arguments in) {
+      return std::vector<Tensor>{scatter_add(in[0], in[1], of.extent, of.axis)};
+    };
+    // As f32 they are added up one after the other.
+    const int64_t inner =
+        updates.elems() == 0 ? 1 : of.updates.elems() / of.updates[0] / (of.axis ? count : 1);
+    const int64_t outer = of.axis ? of.updates[0] : 1;
+    const std::vector<double> all = updates.to_vector();
+    std::vector<float> expected(results_of(sums, {updates, indices})[0].size());
+    for (int64_t o = 0; o < outer && !all.empty(); ++o) {
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t row = o * of.extent + static_cast<int64_t>(positions[static_cast<size_t>(i)]);
+        for (int64_t c = 0; c < inner; ++c)
+          expected[static_cast<size_t>(row * inner + c)] +=
+              static_cast<float>(all[static_cast<size_t>((o * count + i) * inner + c)]);
+      }
+    }
+    for (const int multiprocessors : {1, 132})
+      EXPECT_EQ(results_of(sums, {updates, indices}, multiprocessors)[0],
+                std::vector<double>(expected.begin(), expected.end()))
+          << of.updates.str() << " on " << multiprocessors;
+  }
+}
+
+TEST(DeviceKernels, ScatterAddSaysWhichIndexIsOutside) {
+  for (const double wrong : {7.0, -1.0}) {
+    std::vector<double> positions(1500, 3.0);
+    positions[1200] = wrong;
+    const auto sums = [](std::span<const Tensor> in) {
+      return std::vector<Tensor>{scatter_add(in[0], in[1], 7)};
+    };
+    EXPECT_ERROR(results_of(sums, {ones({1500, 40}), from_vector({1500}, positions, DType::kI64)}, 132),
+                 ErrorCode::kDeviceLost, fmt::format("scatter_add: index {} is outside [0, 7)", wrong));
+  }
+}
+
+TEST(DeviceKernels, LayerNormGradientsSumManyRows) {
+  // A block's columns one a thread, more, and more than it has room for.
+  for (const Shape& shape : {Shape{768, 128}, Shape{301, 300}, Shape{9, 2100}}) {
+    const auto gradients = [](std::span<const Tensor> in) {
+      GradientTape tape;
+      for (const Tensor& tensor : in) tape.watch(tensor);
+      return tape.gradient(sum(square(layer_norm(in[0], in[1], in[2]))), std::vector{in[0], in[1], in[2]});
+    };
+    const std::vector<Tensor> inputs = {waves(shape, 1.7), waves({shape[1]}, 0.3), waves({shape[1]}, 2.1)};
+    const auto expected = results_of(gradients, inputs);
+    for (const int multiprocessors : {1, 132}) {
+      const auto results = results_of(gradients, inputs, multiprocessors);
+      for (size_t i = 0; i < results.size(); ++i) {
+        EXPECT_THAT(results[i], testing::Pointwise(testing::DoubleNear(2e-3), expected[i]))
+            << "result " << i << " of " << shape.str() << " on " << multiprocessors;
+      }
+    }
+  }
 }
 
 TEST(DeviceKernels, RecurrentLayersIn16BitsMultiply16Bits) {
