@@ -9,12 +9,12 @@
 #include "isochron/backends/common/choices_file.h"
 #include "isochron/backends/common/libraries.h"
 #include "isochron/backends/common/vector_target.h"
-#include "isochron/backends/cuda/libraries/attention.h"
 #include "isochron/backends/device_checks.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/cuda/device_monitor.h"
 #include "isochron/core/cuda/driver.h"
 #include "isochron/core/cuda/kernel_cache.h"
+#include "isochron/core/cuda/library_call.h"
 #include "isochron/core/files/cache_folder.h"
 #include "isochron/core/files/written_files.h"
 #include "isochron/core/process/threads.h"
@@ -95,7 +95,8 @@ std::vector<Cap> caps() {
       {"choices of kernels by timing", fmt::format("{} in memory", ops::kMaxRecordedChoices)},
       {"the same on disk", choices_on_disk()},
       {"kernels compiled for devices", kernels_on_disk()},
-      {"attention plans of cuDNN", fmt::format("{}, the oldest is dropped", cuda::kMostAttentionsKept)},
+      {"plans of cuDNN", fmt::format("{} of convolutions and {} of attention, the oldest is dropped",
+                                     cuda::kMostPlansKept, cuda::kMostPlansKept)},
       {"free memory of the pool", "as much as was in use at the peak; trim() returns it"},
       {"prefetched batches", "16 batches or 32 MiB, whichever is less, with kAutotune"},
       {"windows of a recorder", "256 per step class, then pairs are merged"},

@@ -60,6 +60,7 @@ struct Measurement {
   size_t lower_bound_bytes = 0;
   size_t activation_bytes = 0;  // that the backward pass keeps
   size_t instructions = 0;
+  int device_nodes = 0;
   size_t longest_chain = 0;  // of them, one after another
   double capture_ms = 0;     // trace, gradients, passes, plan with kernel choice
   double limit_share = 0;    // of a train step's time, what the machine's limits allow; 0 for other cases
@@ -131,6 +132,7 @@ Measurement measure(const BenchCase& entry, CaseRun& run, const Options& options
     result.lower_bound_bytes = captured->plan_report().lower_bound_bytes;
     result.activation_bytes = captured->plan_report().activation_bytes;
     result.instructions = captured->plan_report().instructions;
+    result.device_nodes = captured->plan_report().device_nodes;
     result.longest_chain = captured->plan_report().longest_chain;
     const TraceRecord& trace = captured->traces().back();
     result.capture_ms = static_cast<double>(trace.trace_ns + trace.passes_ns + trace.plan_ns) * 1e-6;
@@ -158,6 +160,7 @@ nlohmann::ordered_json as_json(const Measurement& m) {
           {"activation_bytes", m.activation_bytes},
           {"instructions", m.instructions},
           {"longest_chain", m.longest_chain},
+          {"device_nodes", m.device_nodes},
           {"capture_ms", m.capture_ms},
           {"limit_share", m.limit_share}};
 }

@@ -51,6 +51,8 @@ struct GraphCounts {
   int memsets = 0;
   int conditionals = 0;  // what is within them isn't counted
   int others = 0;
+
+  int total() const { return kernels + copies + memsets + conditionals + others; }
 };
 
 /// One device, opened. Calls may come from any thread; those on one stream run in the order in which they

@@ -32,6 +32,9 @@ inline constexpr size_t kLibraryAlignment = 16;
 inline constexpr size_t kMostLibraryWorkspace = size_t{32} << 20;
 /// How many of a library's ways are compared by timing.
 inline constexpr int kMostLibraryCalls = 8;
+/// A library that compiles kernels when it plans keeps what it planned for so many specs of a kind, for calls
+/// that are alike.
+inline constexpr size_t kMostPlansKept = 64;
 
 /// A library of kernels; what it computes is known to those who ask for it.
 class AnyKernelLibrary {

@@ -25,6 +25,7 @@ DeviceExecutor::~DeviceExecutor() = default;
 void DeviceExecutor::run(Program& program) {
   if (one_by_one_) return enqueue(program, gpu_->stream());
   replay_.run(program.inputs, [&](cuda::Stream stream) { enqueue(program, stream); });
+  program.report.device_nodes = replay_.counts().total();
 }
 
 void DeviceExecutor::record(Program& program) {

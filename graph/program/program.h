@@ -47,6 +47,7 @@ struct PlanReport {
   double flops = 0;
   int64_t peak_instruction = 0;
   size_t longest_chain = 0;  // instructions that must run one after another
+  int device_nodes = 0;      // of the graph that a device runs, once it is recorded
   Device device;
   std::vector<PlannedBuffer> buffers;
   double arena_ratio() const {

@@ -269,29 +269,16 @@ class CudnnAttention final : public AttentionLibrary {
                 spec.heads % spec.key_heads == 0 && (!spec.causal || spec.queries == spec.keys),
             ErrorCode::kInvalidArgument, "cuda", "no such attention: {} heads, {} of keys, {} by {} in {}",
             spec.heads, spec.key_heads, spec.queries, spec.keys, dtype_name(spec.dtype));
-    const std::lock_guard lock(mutex_);
-    const auto same = [&](const Kept& kept) { return kept.device == context.index() && kept.spec == spec; };
-    auto found = std::ranges::find_if(kept_, same);
-    if (found == kept_.end()) {
+    return planner_.calls_of(kept_.plans(context, spec, [&] {
       const bool forwards = spec.pass == AttentionSpec::Pass::kForward;
       cudnn::Operations graph = forwards ? forward(planner_, spec) : gradient(planner_, spec);
-      if (kept_.size() == kMostAttentionsKept) kept_.pop_front();
-      kept_.push_back({context.index(), spec, planner_.plans(context, std::move(graph), true)});
-      found = std::prev(kept_.end());
-    }
-    return planner_.calls_of(found->plans);
+      return planner_.plans(context, std::move(graph), true);
+    }));
   }
 
  private:
-  struct Kept {
-    int device;
-    AttentionSpec spec;
-    cudnn::Plans plans;
-  };
-
   cudnn::Planner planner_;
-  std::mutex mutex_;
-  std::deque<Kept> kept_;  // the oldest first
+  cudnn::KeptPlans<AttentionSpec> kept_;
 };
 
 }  // namespace

@@ -29,9 +29,6 @@ struct AttentionSpec {
   bool operator==(const AttentionSpec&) const = default;
 };
 
-/// cuDNN compiles its kernels when it plans; what it planned last is kept, for layers that are alike.
-inline constexpr size_t kMostAttentionsKept = 32;
-
 using AttentionLibrary = KernelLibrary<AttentionSpec>;
 
 /// cuDNN of this machine; one for the process. Null where it isn't found, which is told once as an event

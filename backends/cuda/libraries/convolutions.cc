@@ -28,6 +28,13 @@ class CudnnConvolutions final : public ConvolutionLibrary {
   int64_t version() override { return planner_.version(); }
 
   LibraryCalls ways(Context& context, const ConvolutionSpec& spec) override {
+    return planner_.calls_of(kept_.plans(context, spec, [&] {
+      return planner_.plans(context, operations(spec), spec.dtype != DType::kF32 || spec.tf32);
+    }));
+  }
+
+ private:
+  cudnn::Operations operations(const ConvolutionSpec& spec) const {
     const Names names = names_of(spec.pass);
     cudnn::Operations graph{.tensors = 3};
     const Descriptor& x =
@@ -44,11 +51,8 @@ class CudnnConvolutions final : public ConvolutionLibrary {
         .set(names.alpha, 1.0F)
         .set(names.beta, 0.0F);
     graph.add(std::move(operation));
-    return planner_.calls_of(
-        planner_.plans(context, std::move(graph), spec.dtype != DType::kF32 || spec.tf32));
+    return graph;
   }
-
- private:
   /// Dimensions in the library's order: batch, channels, spatial. A kernel's are outputs, channels, spatial.
   Descriptor tensor(int64_t id, DType dtype, const std::vector<int64_t>& dimensions,
                     const std::vector<int64_t>& strides) const {
@@ -136,6 +140,7 @@ class CudnnConvolutions final : public ConvolutionLibrary {
   }
 
   cudnn::Planner planner_;
+  cudnn::KeptPlans<ConvolutionSpec> kept_;
 };
 
 }  // namespace

@@ -18,6 +18,7 @@ struct ConvolutionSpec {
   enum class Pass : uint8_t { kForward, kInputGradient, kWeightGradient } pass = Pass::kForward;
   struct Axis {
     int64_t input = 1, window = 1, stride = 1, dilation = 1, before = 0, after = 0, output = 1;
+    bool operator==(const Axis&) const = default;
   };
   /// Spatial axes, the first `axes` of these: 2 or 3.
   std::array<Axis, 3> axis = {};
@@ -27,6 +28,8 @@ struct ConvolutionSpec {
   DType dtype = DType::kF32;
   /// As in ProductSpec.
   bool tf32 = false;
+
+  bool operator==(const ConvolutionSpec&) const = default;
 };
 
 using ConvolutionLibrary = KernelLibrary<ConvolutionSpec>;

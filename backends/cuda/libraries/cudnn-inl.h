@@ -299,7 +299,8 @@ class Planner {
 
   void add_plans(const std::shared_ptr<const Description>& description, const std::shared_ptr<Handle>& handle,
                  cudnnBackendHeurMode_t mode, bool tensor_cores, Plans& to) {
-    constexpr int64_t kMostConfigurations = 64, kMostNotes = CUDNN_NUMERICAL_NOTE_TYPE_COUNT;
+    constexpr int64_t kMostConfigurations = 64, kMostPlans = 4;  // a plan takes tenths of a second to make
+    constexpr int64_t kMostNotes = CUDNN_NUMERICAL_NOTE_TYPE_COUNT;
     Descriptor heuristics = make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, description->graph)
         .set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
@@ -312,7 +313,7 @@ class Planner {
       raw.push_back(configurations.back().get());
     }
     const int64_t found = std::min(heuristics.read(CUDNN_ATTR_ENGINEHEUR_RESULTS, raw), kMostConfigurations);
-    for (int64_t i = 0; i < found && std::ssize(to) < kMostLibraryCalls; ++i) {
+    for (int64_t i = 0; i < found && std::ssize(to) < kMostPlans; ++i) {
       Descriptor& configuration = configurations[static_cast<size_t>(i)];
       const Descriptor engine = make(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
       cudnnBackendDescriptor_t raw_engine = engine.get();
@@ -357,6 +358,35 @@ class Planner {
 
   const Calls& calls_;
   const std::string described_;
+};
+
+/// Plans of the descriptions that were asked for last: equal calls of a model have the same.
+template <typename Spec>
+class KeptPlans {
+ public:
+  /// What `make` gives, or gave for an equal one.
+  template <typename Make>
+  Plans plans(Context& context, const Spec& spec, const Make& make) {
+    const std::lock_guard lock(mutex_);
+    const auto same = [&](const Kept& kept) { return kept.device == context.index() && kept.spec == spec; };
+    auto found = std::ranges::find_if(kept_, same);
+    if (found == kept_.end()) {
+      Plans made = make();
+      if (kept_.size() == kMostPlansKept) kept_.pop_front();
+      kept_.push_back({context.index(), spec, std::move(made)});
+      found = std::prev(kept_.end());
+    }
+    return found->plans;
+  }
+
+ private:
+  struct Kept {
+    int device;
+    Spec spec;
+    Plans plans;
+  };
+  std::mutex mutex_;
+  std::deque<Kept> kept_;  // the oldest first
 };
 
 /// Null where the library isn't found.

@@ -131,7 +131,9 @@ cuda::ConvolutionSpec library_spec(ConvolutionPass pass, const ConvolutionShape&
 }
 
 /// A call by the library, whose kernel has its outputs first and is of the images' dtype: a copy at the
-/// beginning of the workspace.
+/// beginning of the workspace. Behind it, where a gradient of weights pads one side of an axis more than the
+/// other, lies a copy of the images with their padding: some of cuDNN's ways take both sides for alike and
+/// are wrong.
 class ByLibrary {
  public:
   ByLibrary(ConvolutionPass pass, const ConvolutionShape& s, const KernelRequest& request)
@@ -139,13 +141,18 @@ class ByLibrary {
         s_(s),
         request_(request),
         dtype_(request.inputs[0].dtype),
-        kernel_elems_(s.window_elems() * s.group_channels() * s.outputs) {}
+        kernel_elems_(s.window_elems() * s.group_channels() * s.outputs),
+        spec_(library_spec(pass, s, dtype_, request.module->tf32())) {
+    if (pass == ConvolutionPass::kWeightGradient && !std::ranges::all_of(spec_.axis, is_even)) pad();
+  }
+
+  const cuda::ConvolutionSpec& spec() const { return spec_; }
 
   LibraryParts parts() {
     constexpr Slot kFirst{Slot::kInput, 0}, kSecond{Slot::kInput, 1}, kResult{Slot::kOutput, 0};
     constexpr Slot kKernel{Slot::kWorkspace, 0};
     LibraryParts parts;
-    parts.tensor_bytes = align_up(kernel_bytes(), cuda::kDeviceAlignment);
+    parts.tensor_bytes = padded_at() + (padded() ? align_up(image_bytes(), cuda::kDeviceAlignment) : 0);
     switch (pass_) {
       case ConvolutionPass::kForward:
         parts.tensors = {kFirst, kKernel, kResult};
@@ -157,7 +164,8 @@ class ByLibrary {
         parts.before = to_workspace();
         break;
       case ConvolutionPass::kWeightGradient:
-        parts.tensors = {kFirst, kKernel, kSecond};
+        parts.tensors = {padded() ? Slot{Slot::kWorkspace, padded_at()} : kFirst, kKernel, kSecond};
+        if (padded()) parts.before = to_padded();
         parts.after = from_workspace();
         break;
     }
@@ -166,12 +174,48 @@ class ByLibrary {
   /// Of images, kernel and results.
   std::vector<size_t> bytes() const {
     const size_t size = dtype_size(dtype_);
-    return {static_cast<size_t>(s_.batch * s_.input_pixels() * s_.channels) * size, kernel_bytes(),
+    return {image_bytes(), kernel_bytes(),
             static_cast<size_t>(s_.batch * s_.output_pixels() * s_.outputs) * size};
   }
 
  private:
+  static bool is_even(const cuda::ConvolutionSpec::Axis& axis) { return axis.before == axis.after; }
+  /// The images that are convolved are those with their padding from now on.
+  void pad() {
+    for (cuda::ConvolutionSpec::Axis& axis : spec_.axis) {
+      before_.push_back(axis.before);
+      axis.input += axis.before + axis.after;
+      axis.before = axis.after = 0;
+    }
+  }
+  bool padded() const { return !before_.empty(); }
+
   size_t kernel_bytes() const { return static_cast<size_t>(kernel_elems_) * dtype_size(dtype_); }
+  size_t padded_at() const { return align_up(kernel_bytes(), cuda::kDeviceAlignment); }
+  int64_t image_elems() const {
+    int64_t elems = s_.batch * s_.channels;
+    for (const cuda::ConvolutionSpec::Axis& axis : spec_.axis) elems *= axis.input;
+    return elems;
+  }
+  size_t image_bytes() const { return static_cast<size_t>(image_elems()) * dtype_size(dtype_); }
+
+  std::unique_ptr<graph::Kernel> to_padded() const {
+    const cuda::ConvolutionSpec plain = library_spec(pass_, s_, dtype_, false);
+    std::string text = fmt::format(
+        "{0}* to = reinterpret_cast<{0}*>(static_cast<char*>(workspace) + {1}) + i;\n"
+        "  long long rest = i / {2}, from = i % {2}, step = {2};\n  bool inside = true;\n",
+        storage_type(dtype_), padded_at(), s_.channels);
+    for (size_t a = static_cast<size_t>(spec_.axes); a-- > 0;)
+      text += fmt::format(
+          "  {{\n    const long long at = rest % {} - {};\n    rest /= {};\n"
+          "    inside = inside && at >= 0 && at < {};\n    from += at * step;\n"
+          "    step *= {};\n  }}\n",
+          spec_.axis[a].input, before_[a], spec_.axis[a].input, plain.axis[a].input, plain.axis[a].input);
+    text += "  put(to, inside ? widen(in0[rest * step + from]) : 0);";
+    auto kernel = std::make_unique<LaunchKernel>(request_);
+    kernel->add_loop(request_, image_elems(), text, {{Slot::kInput, 0}});
+    return kernel;
+  }
 
   std::unique_ptr<graph::Kernel> to_workspace() const {
     auto kernel = std::make_unique<LaunchKernel>(request_);
@@ -210,6 +254,8 @@ class ByLibrary {
   const KernelRequest& request_;
   const DType dtype_;
   const int64_t kernel_elems_;
+  cuda::ConvolutionSpec spec_;
+  std::vector<int64_t> before_;  // of each axis of padded images; none: they aren't
 };
 
 /// Null where the library has no way, or there is none.
@@ -224,10 +270,8 @@ std::unique_ptr<graph::Kernel> prepare_by_library(ConvolutionPass pass, const Co
   if (library == nullptr || empty || dtype == DType::kF64 || other != dtype) return nullptr;
   ByLibrary call(pass, s, request);
   LibraryParts parts = call.parts();
-  parts.call = choose_way(
-      request, fmt::format("cudnn {}", library->version()),
-      library->ways(request.module->context(), library_spec(pass, s, dtype, request.module->tf32())),
-      call.bytes());
+  parts.call = choose_way(request, fmt::format("cudnn {}", library->version()),
+                          library->ways(request.module->context(), call.spec()), call.bytes());
   return parts.call ? std::make_unique<LibraryKernel>(std::move(parts)) : nullptr;
 }
 

@@ -74,13 +74,18 @@ ISOCHRON_SCALAR void write(void* to, unsigned long long at, T value) {
 }
 
 /// T: what is computed in; S: what has an axis of time, and factors of products; B: the bias.
-template <bool kLstm, typename T, typename S, typename B, typename At>
-ISOCHRON_SCALAR void recurrent_step(const RecurrentStep& step, const At& at) {
+template <unsigned kSums, typename T, typename At>
+ISOCHRON_SCALAR void read_products_of_x(const RecurrentStep& step, const At& at, T (&from_x)[kSums]) {
+  ISOCHRON_UNROLL
+  for (unsigned k = 0; k < kSums; ++k) from_x[k] = read<T>(step.from_x, at.by_row(step.time, kSums, k));
+}
+
+/// `from_x`: this step's, which is changed.
+template <bool kLstm, typename S, typename B, typename T, unsigned kSums, typename At>
+ISOCHRON_SCALAR void recurrent_step(const RecurrentStep& step, const At& at, T (&from_x)[kSums]) {
   using M = ScalarMath<T>;
-  constexpr unsigned kSums = kLstm ? 4 : 3;
-  T from_x[kSums], from_h[kSums], gates[4];
+  T from_h[kSums], gates[4];
   for (unsigned k = 0; k < kSums; ++k) {
-    from_x[k] = read<T>(step.from_x, at.by_row(step.time, kSums, k));
     from_h[k] = at.template product<T>(step.product, kSums, k);
     const T bias = read<B>(step.bias, static_cast<unsigned long long>(k) * at.s.units + at.u);
     if constexpr (kLstm) {
@@ -114,6 +119,13 @@ ISOCHRON_SCALAR void recurrent_step(const RecurrentStep& step, const At& at) {
   write<S>(step.sequence, at.by_row(step.time, 1, 0), there ? h : T(0));
   for (unsigned k = 0; k < 4; ++k) write<S>(step.gates, at.by_time(step.time, 4, k), there ? gates[k] : T(0));
   if (kLstm && step.cells) write<S>(step.cells, at.by_time(step.time, 1, 0), read<T>(step.c, at.state()));
+}
+
+template <bool kLstm, typename T, typename S, typename B, typename At>
+ISOCHRON_SCALAR void recurrent_step(const RecurrentStep& step, const At& at) {
+  T from_x[kLstm ? 4 : 3];
+  read_products_of_x(step, at, from_x);
+  recurrent_step<kLstm, S, B>(step, at, from_x);
 }
 
 /// I: the initial state.
@@ -205,12 +217,16 @@ struct RecurrentBlock {
       for (unsigned r = 0; r < kRows; ++r) product[o * kRows + r] = sums[r];
     }
   }
-  /// `body` with each element of the block's rows that is this thread's.
+  /// Elements of the block's rows that a thread has.
+  static constexpr unsigned kElemsEach = (kRows * kUnits + kRecurrentThreads - 1) / kRecurrentThreads;
+  /// `body` with each of them and its number.
   template <typename L, typename Body>
   ISOCHRON_INLINE void each(const RecurrentShape& shape, const Body& body) const {
-    for (unsigned i = threadIdx.x; i < kRows * kUnits; i += kRecurrentThreads) {
+    ISOCHRON_UNROLL
+    for (unsigned e = 0; e < kElemsEach; ++e) {
+      const unsigned i = threadIdx.x + e * kRecurrentThreads;
       const At<L> at(shape, blockIdx.x * kRows, i);
-      if (at.n < shape.rows) body(at);
+      if (i < kRows * kUnits && at.n < shape.rows) body(at, e);
     }
   }
 };
@@ -229,20 +245,24 @@ ISOCHRON_SCALAR void recurrent(const RecurrentShape& shape, RecurrentStep step, 
   step.h_factor = block.factor;
   block.load(launch.kernel);
   __syncthreads();
-  block.template each<L>(shape, [&](const At& at) {
+  block.template each<L>(shape, [&](const At& at, unsigned) {
     const T h = read_or<FromH>(T(0), launch.from_h, at.by_row(1, 0));
     block.h[at.state()] = h;
     put(block.factor + at.state(), h);
     block.c[at.state()] = read_or<FromC>(T(0), launch.from_c, at.by_row(1, 0));
   });
+  T from_x[Block::kElemsEach][kLstm ? 4 : 3];
   for (long long s = 0; s < shape.steps; ++s) {
+    step.time = launch.reverse ? shape.steps - 1 - s : s;
+    // Asked for before the product, so that they are there after it.
+    block.template each<L>(shape, [&](const At& at, unsigned e) { read_products_of_x(step, at, from_x[e]); });
     __syncthreads();
     block.multiply();
     __syncthreads();
-    step.time = launch.reverse ? shape.steps - 1 - s : s;
-    block.template each<L>(shape, [&](const At& at) { recurrent_step<kLstm, T, S, B>(step, at); });
+    block.template each<L>(
+        shape, [&](const At& at, unsigned e) { recurrent_step<kLstm, S, B>(step, at, from_x[e]); });
   }
-  block.template each<L>(shape, [&](const At& at) {
+  block.template each<L>(shape, [&](const At& at, unsigned) {
     write<ToH>(launch.to_h, at.by_row(1, 0), block.h[at.state()]);
     write<ToC>(launch.to_c, at.by_row(1, 0), block.c[at.state()]);
   });
@@ -262,20 +282,21 @@ ISOCHRON_SCALAR void recurrent_gradient(const RecurrentShape& shape, RecurrentGr
   step.sums = block.factor;
   block.load(launch.kernel);
   __syncthreads();
-  block.template each<L>(shape, [&](const At& at) {
+  block.template each<L>(shape, [&](const At& at, unsigned) {
     block.h[at.state()] = read_or<FromH>(T(0), launch.from_h, at.by_row(1, 0));
     block.c[at.state()] = read_or<FromC>(T(0), launch.from_c, at.by_row(1, 0));
   });
   for (long long s = static_cast<long long>(shape.steps) - 1; s >= 0; --s) {
     step.time = launch.reverse ? shape.steps - 1 - s : s;
     step.time_before = s == 0 ? -1 : step.time + (launch.reverse ? 1 : -1);
-    block.template each<L>(shape, [&](const At& at) { recurrent_gradient_step<kLstm, T, S, I>(step, at); });
+    block.template each<L>(
+        shape, [&](const At& at, unsigned) { recurrent_gradient_step<kLstm, T, S, I>(step, at); });
     __syncthreads();
     block.multiply();
     __syncthreads();
     step.product = block.product;
   }
-  block.template each<L>(shape, [&](const At& at) {
+  block.template each<L>(shape, [&](const At& at, unsigned) {
     T dh = block.h[at.state()];
     if (step.product) dh += at.template product<T>(step.product, 1, 0);
     write<ToH>(launch.to_h, at.by_row(1, 0), dh);

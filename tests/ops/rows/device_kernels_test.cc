@@ -312,6 +312,27 @@ TEST(DeviceKernels, ARecurrentLayerIsAProductAndALaunchWhereItsKernelFitsInABloc
   EXPECT_EQ(products_of(60), 2u) << "and a step's";
 }
 
+TEST(DeviceKernels, AGradientOfWeightsWithUnevenPaddingIsOfPaddedImages) {
+  SimulatedGpu simulated;
+  const auto gradient_of = [](const Tensor& x, const Tensor& kernel) {
+    GradientTape tape;
+    tape.watch(kernel);
+    return tape.gradient(sum(square(conv2d(x, kernel, {.stride = {2, 2}, .padding = Padding::same()}))),
+                         kernel);
+  };
+  Rng rng(1);
+  std::vector<double> numbers(2 * 6 * 6 * 2);
+  for (double& number : numbers) number = rng.uniform();
+  const Tensor x = from_vector({2, 6, 6, 2}, numbers), kernel = ones({3, 3, 2, 3});
+  CaptureOptions options;
+  options.plan.device = SimulatedGpu::kDevice;
+  EXPECT_THAT(capture(gradient_of, options)(x, kernel).to_vector(),
+              testing::Pointwise(testing::DoubleNear(1e-3), gradient_of(x, kernel).to_vector()));
+  const cuda::ConvolutionSpec& spec = simulated.convolutions.specs.back();
+  EXPECT_EQ(spec.pass, cuda::ConvolutionSpec::Pass::kWeightGradient);
+  EXPECT_EQ(spec.axis[0], (cuda::ConvolutionSpec::Axis{.input = 7, .window = 3, .stride = 2, .output = 3}));
+}
+
 /// What `function` gives on the CPU or, for some multiprocessors, on a device that has them.
 template <typename F>
 std::vector<std::vector<double>> results_of(F function, const std::vector<Tensor>& arguments,
