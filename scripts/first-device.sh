@@ -48,13 +48,17 @@ for place in {*site.getsitepackages(), *sys.path}: print(*glob.glob(place + "/nv
   [ -d "$folder" ] && export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
 done
 
+# What is under way ends with this script: it would slow whatever comes next.
+end_all() { kill $(jobs -rp) 2>/dev/null; wait; exit 143; }
+trap end_all TERM INT
+
 # step NAME SECONDS EXIT COMMAND...: one run, which must end with EXIT within SECONDS.
 step() {
-  local name=$1 seconds=$2 expected=$3 began=$EPOCHREALTIME rc
+  local name=$1 seconds=$2 expected=$3 began=$EPOCHREALTIME rc took
   shift 3
-  (cd "$out" && timeout -k 5 "$seconds" "$@") >"$out/$name.txt" 2>&1 </dev/null
+  (cd "$out" && exec timeout -k 5 "$seconds" "$@") >"$out/$name.txt" 2>&1 </dev/null &
+  wait $!
   rc=$?
-  local took
   took=$(awk "BEGIN {printf \"%.1f\", $EPOCHREALTIME - $began}")
   printf '{"step": "%s", "rc": %d, "expected": %d, "seconds": %s}\n' "$name" $rc "$expected" "$took" >>"$out/steps.jsonl"
   if [ $rc -eq "$expected" ]; then
@@ -68,7 +72,7 @@ step() {
 # Beside others, at most $jobs at a time.
 also() {
   while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
-  step "$@" &
+  { trap end_all TERM INT; step "$@"; } &
 }
 
 models="regress mlp digits lenet resnet20 lstm gru tcn gpt"

@@ -94,6 +94,8 @@ def stepper(case, variant):
         loss_of, apply = torch.compile(loss_of, mode=mode), torch.compile(optimizer.step, mode=mode)
 
     def step(x, y):
+        if "compile" in variant:
+            torch.compiler.cudagraph_mark_step_begin()  # what the step before gave may be overwritten
         optimizer.zero_grad(set_to_none=True)
         loss = loss_of(x, y)
         loss.backward()

@@ -249,9 +249,10 @@ void CapturedFunction::Impl::bind_on_device(PlannedCall& call,
   call.transfers = false;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Tensor& argument = arguments[i]->contiguous() ? *arguments[i] : call.packed[i];
-    require(argument.device() == device || argument.device().is_cpu(), ErrorCode::kDevice, options.name,
-            "argument {}, {}, lives on {}; the plan is for {}, and takes what is there or on the CPU", i,
-            argument.spec().str(), argument.device().str(), device.str());
+    if (argument.device() != device && !argument.device().is_cpu()) [[unlikely]]
+      fail(ErrorCode::kDevice, options.name,
+           "argument {}, {}, lives on {}; the plan is for {}, and takes what is there or on the CPU", i,
+           argument.spec().str(), argument.device().str(), device.str());
     call.parts[i] = argument.device().is_cpu() ? argument.raw() : nullptr;
     call.transfers |= call.parts[i] != nullptr;
   }
