@@ -200,10 +200,9 @@ ISOCHRON_SCALAR void store_rows(const WidePart<Sum, kAcross, kWidth>& sums, cons
   store_rows(sums, ones, x, row);
 }
 
-/// What the threads of each row have, folded: all get it.
+/// What the threads of each row have, folded: all get it. Before another call they must have met.
 template <typename Fold, typename Sum, unsigned kAcross>
 ISOCHRON_SCALAR void fold_rows(Tiles<Sum, kAcross>& tiles, Sum (&own)[kEach<kAcross>]) {
-  __syncthreads();
   for (unsigned i = 0; i < kEach<kAcross>; ++i)
     tiles.parts[thread_row<kAcross>(i)][thread_column<kAcross>(0)] = own[i];
   __syncthreads();

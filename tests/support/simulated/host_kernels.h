@@ -2,8 +2,12 @@
 // they meet by turns.
 #pragma once
 
+#include <link.h>
+
+#include <algorithm>
 #include <array>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,13 +15,14 @@
 
 #include "isochron/core/base/error.h"
 #include "support/simulated/host_library.h"
+#include "support/simulated/race_checker.h"
 
 namespace isochron {
 
 class HostKernels {
  public:
-  /// Throws kBadFormat with what the compiler says of `text`.
-  explicit HostKernels(const std::string& text) {
+  /// `check_races`: a race ends a run with an error. Throws kBadFormat with what the compiler says of `text`.
+  explicit HostKernels(const std::string& text, bool check_races = false) {
     std::string source = kShim + text;
     const std::string opening = "extern \"C\" __global__ void ";
     for (size_t at = text.find(opening); at != std::string::npos;) {
@@ -33,7 +38,12 @@ class HostKernels {
                 "(size_t* sizes) { return host::sizes(&" + function + ", sizes); }\n";
       at = next;
     }
-    library_.emplace(source);
+    if (!check_races) {
+      library_.emplace(source);
+      return;
+    }
+    library_.emplace(source, "-DHOST_RACES -fsanitize=thread --param tsan-distinguish-volatile=1");
+    checker_ = std::make_unique<RaceChecker>();
   }
 
   /// By name; whether the threads of a block meet.
@@ -46,8 +56,18 @@ class HostKernels {
   /// `arguments`: the address of each.
   void run(const std::string& function, std::array<unsigned, 2> grid, unsigned block,
            std::span<void* const> arguments) const {
+    if (checker_) {
+      begin_launch();
+      *find<Access>("host_access") = [](void* checker, const void* at, unsigned bytes, unsigned kind,
+                                        unsigned block_of, unsigned thread, unsigned phase) {
+        static_cast<RaceChecker*>(checker)->access(reinterpret_cast<uintptr_t>(at), bytes, kind, block_of,
+                                                   thread, phase);
+      };
+      *find<void*>("host_checker") = checker_.get();
+    }
     find<void(void* const*, unsigned, unsigned, unsigned, bool)>("run_" + function)(
         arguments.data(), grid[0], grid[1], block, functions_.at(function));
+    if (checker_ && !checker_->found().empty()) fail(ErrorCode::kDevice, function, "{}", checker_->found());
     char* const fault = find<char>("host_fault");
     if (*fault == 0) return;
     const std::string text = fault;
@@ -65,7 +85,16 @@ class HostKernels {
 #define __global__
 #define __device__
 #define __shared__ static
+#ifdef HOST_RACES
+#define HOST_UNSEEN __attribute__((no_sanitize_thread))
+#else
+#define HOST_UNSEEN
+#endif
 namespace host {
+// What memory the kernel's threads touch is told to who asks, but for their stacks.
+static bool in_kernel = false;
+static const char* stack_end = nullptr;
+static unsigned phase = 0;
 struct Extent { unsigned x = 0, y = 0, z = 0; };
 static Extent thread, block, grid, size;
 template <typename... P, size_t... I>
@@ -77,9 +106,23 @@ struct Fiber { ucontext_t context; bool done; std::vector<char> stack; };
 static std::vector<Fiber> fibers;
 static ucontext_t outside;
 static std::function<void()> body;
-static void fiber_main() { body(); fibers[thread.x].done = true; }
-static void meet() { swapcontext(&fibers[thread.x].context, &outside); }
-static void run_fibers(unsigned threads) {
+HOST_UNSEEN static void fiber_main() {
+  in_kernel = true;
+  body();
+  in_kernel = false;
+  fibers[thread.x].done = true;
+}
+HOST_UNSEEN static void meet() {
+  in_kernel = false;
+  swapcontext(&fibers[thread.x].context, &outside);
+  in_kernel = true;
+}
+// In another order from barrier to barrier.
+HOST_UNSEEN static void run_fibers(unsigned threads) {
+  static unsigned random = 1;
+  static std::vector<unsigned> order;
+  order.resize(threads);
+  for (unsigned t = 0; t < threads; ++t) order[t] = t;
   if (fibers.size() < threads) fibers.resize(threads);
   for (unsigned t = 0; t < threads; ++t) {
     Fiber& fiber = fibers[t];
@@ -91,16 +134,22 @@ static void run_fibers(unsigned threads) {
     makecontext(&fiber.context, fiber_main, 0);
   }
   for (unsigned left = threads; left > 0;) {
-    for (unsigned t = 0; t < threads; ++t) {
+    ++phase;
+    for (unsigned i = threads; i > 1; --i) {
+      random = random * 1664525u + 1013904223u;
+      std::swap(order[i - 1], order[(random >> 8) % i]);
+    }
+    for (const unsigned t : order) {
       if (fibers[t].done) continue;
       thread = {t, 0, 0};
+      stack_end = fibers[t].stack.data() + fibers[t].stack.size();
       swapcontext(&outside, &fibers[t].context);
       left -= fibers[t].done;
     }
   }
 }
 template <typename... P>
-void run(void (*kernel)(P...), void* const* arguments, unsigned x, unsigned y, unsigned threads, bool meet) {
+HOST_UNSEEN void run(void (*kernel)(P...), void* const* arguments, unsigned x, unsigned y, unsigned threads, bool meet) {
   grid = {x, y, 1};
   size = {threads, 1, 1};
   body = [&] { call(kernel, arguments, std::index_sequence_for<P...>{}); };
@@ -109,19 +158,61 @@ void run(void (*kernel)(P...), void* const* arguments, unsigned x, unsigned y, u
       if (meet) {
         run_fibers(threads);
       } else {
-        for (unsigned t = 0; t < threads; ++t) { thread = {t, 0, 0}; call(kernel, arguments, std::index_sequence_for<P...>{}); }
+        ++phase;
+        stack_end = static_cast<const char*>(__builtin_frame_address(0));
+        for (unsigned t = 0; t < threads; ++t) {
+          thread = {t, 0, 0};
+          in_kernel = true;
+          call(kernel, arguments, std::index_sequence_for<P...>{});
+          in_kernel = false;
+        }
       }
     }
   }
 }
 }
+#ifdef HOST_RACES
+extern "C" {
+void (*host_access)(void*, const void*, unsigned, unsigned, unsigned, unsigned, unsigned) = nullptr;
+void* host_checker = nullptr;
+// Kinds of access are those of RaceChecker.
+HOST_UNSEEN static void touch(const void* at, unsigned bytes, unsigned kind) {
+  if (!host::in_kernel || host_access == nullptr) return;
+  const char* const address = static_cast<const char*>(at);
+  if (address >= static_cast<const char*>(__builtin_frame_address(0)) && address < host::stack_end) return;
+  host::in_kernel = false;
+  host_access(host_checker, at, bytes, kind, host::block.y * host::grid.x + host::block.x, host::thread.x, host::phase);
+  host::in_kernel = true;
+}
+#define HOST_TOUCH(bytes) \
+  HOST_UNSEEN void __tsan_read##bytes(void* at) { touch(at, bytes, 0); } \
+  HOST_UNSEEN void __tsan_write##bytes(void* at) { touch(at, bytes, 1); } \
+  HOST_UNSEEN void __tsan_unaligned_read##bytes(void* at) { touch(at, bytes, 0); } \
+  HOST_UNSEEN void __tsan_unaligned_write##bytes(void* at) { touch(at, bytes, 1); } \
+  HOST_UNSEEN void __tsan_volatile_read##bytes(void* at) { touch(at, bytes, 2); } \
+  HOST_UNSEEN void __tsan_volatile_write##bytes(void* at) { touch(at, bytes, 1); }
+HOST_TOUCH(1) HOST_TOUCH(2) HOST_TOUCH(4) HOST_TOUCH(8) HOST_TOUCH(16)
+HOST_UNSEEN void __tsan_read_range(void* at, unsigned long bytes) { touch(at, bytes, 0); }
+HOST_UNSEEN void __tsan_write_range(void* at, unsigned long bytes) { touch(at, bytes, 1); }
+HOST_UNSEEN void __tsan_init() {}
+HOST_UNSEEN void __tsan_func_entry(void*) {}
+HOST_UNSEEN void __tsan_func_exit() {}
+HOST_UNSEEN void __tsan_vptr_update(void*, void*) {}
+HOST_UNSEEN void __tsan_vptr_read(void*) {}
+}
+#endif
 #define threadIdx host::thread
 #define blockIdx host::block
 #define gridDim host::grid
 #define blockDim host::size
-static void __syncthreads() { host::meet(); }
+HOST_UNSEEN static void __syncthreads() { host::meet(); }
 static void __threadfence() {}
-static unsigned atomicAdd(unsigned* to, unsigned more) { return std::exchange(*to, *to + more); }
+HOST_UNSEEN static unsigned atomicAdd(unsigned* to, unsigned more) {
+#ifdef HOST_RACES
+  touch(to, 4, 3);
+#endif
+  return std::exchange(*to, *to + more);
+}
 )";
 
   template <typename F>
@@ -129,8 +220,36 @@ static unsigned atomicAdd(unsigned* to, unsigned more) { return std::exchange(*t
     return library_->find<F>(symbol);
   }
 
+  using Access = void (*)(void*, const void*, unsigned, unsigned, unsigned, unsigned, unsigned);
+  /// Variables of the library are those that a block's threads share.
+  void begin_launch() const {
+    std::pair<uintptr_t, uintptr_t> range(UINTPTR_MAX, 0);
+    Dl_info info{};
+    dladdr(find<void*>("host_checker"), &info);
+    struct Search {
+      const void* base;
+      std::pair<uintptr_t, uintptr_t>& range;
+    } search{info.dli_fbase, range};
+    dl_iterate_phdr(
+        [](dl_phdr_info* library, size_t, void* asked) {
+          auto& [base, found] = *static_cast<Search*>(asked);
+          if (reinterpret_cast<const void*>(library->dlpi_addr) != base) return 0;
+          for (int s = 0; s < library->dlpi_phnum; ++s) {
+            const auto& segment = library->dlpi_phdr[s];
+            if (segment.p_type != PT_LOAD) continue;
+            found.first = std::min<uintptr_t>(found.first, library->dlpi_addr + segment.p_vaddr);
+            found.second =
+                std::max<uintptr_t>(found.second, library->dlpi_addr + segment.p_vaddr + segment.p_memsz);
+          }
+          return 1;
+        },
+        &search);
+    checker_->begin(range);
+  }
+
   std::map<std::string, bool> functions_;
   std::optional<HostLibrary> library_;
+  std::unique_ptr<RaceChecker> checker_;
 };
 
 }  // namespace isochron

@@ -57,13 +57,13 @@ class KeptFile {
 
 class HostLibrary {
  public:
-  /// Throws kBadFormat with what the compiler says of `source`.
-  explicit HostLibrary(const std::string& source) {
+  /// `flags`: more of them for the compiler. Throws kBadFormat with what it says of `source`.
+  explicit HostLibrary(const std::string& source, const std::string& flags = "") {
     const std::filesystem::path path = folder_ / "library.so";
-    const KeptFile kept(kCompile + source, ".so");
+    const KeptFile kept(kCompile + flags + source, ".so");
     std::error_code missing;
     if (!std::filesystem::copy_file(kept.path(), path, missing)) {  // a copy: the loader tells files by inode
-      compile(source, path);
+      compile(source, flags, path);
       kept.keep(path);
     }
     library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -83,11 +83,17 @@ class HostLibrary {
   }
 
  private:
-  static constexpr const char* kCompile = ISOCHRON_CXX " -std=c++20 -O1 -w -shared -fPIC -pthread";
-  void compile(const std::string& source, const std::filesystem::path& path) const {
+  static constexpr const char* kCompile = ISOCHRON_CXX " -std=c++20 -O1 -w -fPIC -pthread";
+  /// In two steps, for the second shall not link what the flags of the first stand for. The library's own
+  /// functions come before those that the process has of the same names.
+  void compile(const std::string& source, const std::string& flags, const std::filesystem::path& path) const {
     write_quickly(folder_ / "source.cc", source);
-    const std::string command = fmt::format("{} -o {} {} 2> {}", kCompile, path.string(),
-                                            (folder_ / "source.cc").string(), (folder_ / "errors").string());
+    const std::string in = folder_.path().string();
+    const std::string command = fmt::format(
+        "{0} {1} -c -o {2}/object.o {2}/source.cc 2> {2}/errors && {0} -shared -Wl,-Bsymbolic -o {3} "
+        "{2}/object.o 2> "
+        "{2}/errors",
+        kCompile, flags, in, path.string());
     if (std::system(command.c_str()) == 0) return;
     std::ifstream errors(folder_ / "errors");
     fail(ErrorCode::kBadFormat, "host library", "{}",
