@@ -117,7 +117,7 @@ class DeviceUpdateKernel final : public graph::Kernel {
                   [&](size_t i) { return fmt::format("{:.17g}", parameters_.weight_decay(parameters[i])); });
     text += fmt::format(
         "extern \"C\" __global__ void {0}(const double* gradient_factor, const double* rate,\n"
-        "    const long long* step, Addresses<{1}> tensors) {{\n{2}"
+        "    const long long* step, const __grid_constant__ Addresses<{1}> tensors) {{\n{2}"
         "  const unsigned i = parameter_of({0}_first_block, {3}u, blockIdx.x);\n"
         "  const UpdateNumbers numbers = numbers_of(settings,\n"
         "      update_numbers(settings, *gradient_factor, *rate, *step + 1), *rate, {0}_factor[i], "

@@ -2,9 +2,12 @@
 // does on a GPU, without one.
 #pragma once
 
+#include <elf.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,10 +22,41 @@
 
 namespace isochron {
 
+/// The most that a thread of one of the kernels in `cubin`, an ELF file, has on its stack, in bytes: what
+/// doesn't fit in registers, arrays that are indexed at run time, and what called functions need. In the
+/// section .nv.info an entry has a format, an attribute, a size and, for a frame's size, a symbol and the
+/// number.
+inline unsigned largest_stack_frame(const std::string& cubin) {
+  constexpr uint8_t kSized = 4, kFrameSize = 0x11;
+  const auto read = [&]<typename T>(size_t at, T) {
+    T value{};
+    require(at + sizeof value <= cubin.size(), ErrorCode::kBadFormat, "cubin", "it ends early");
+    std::memcpy(&value, cubin.data() + at, sizeof value);
+    return value;
+  };
+  const auto header = read(0, Elf64_Ehdr{});
+  const auto section = [&](size_t i) { return read(header.e_shoff + i * header.e_shentsize, Elf64_Shdr{}); };
+  const size_t names = section(header.e_shstrndx).sh_offset;
+  unsigned largest = 0;
+  for (size_t s = 0; s < header.e_shnum; ++s) {
+    const Elf64_Shdr info = section(s);
+    if (std::string_view(cubin.c_str() + names + info.sh_name) != ".nv.info") continue;
+    for (size_t at = info.sh_offset; at < info.sh_offset + info.sh_size;) {
+      const auto format = read(at, uint8_t{}), attribute = read(at + 1, uint8_t{});
+      const auto size = read(at + 2, uint16_t{});
+      if (format == kSized && attribute == kFrameSize) largest = std::max(largest, read(at + 8, uint32_t{}));
+      at += 4 + (format == kSized ? size : 0);
+    }
+  }
+  return largest;
+}
+
 /// Compiles `text` for a device where the toolkit is, though nothing here can run what comes of it.
 /// `functions` are in it then.
 inline void compile_for_devices(const std::string& text, const std::vector<std::string>& functions,
                                 bool device_runtime = false) {
+  // Calls of printf, which tell of indices out of range, and the sine of huge numbers need so much.
+  constexpr unsigned kMostStack = 40;
   cuda::Compiler* compiler = nullptr;
   try {
     compiler = &cuda::machine_compiler();
@@ -30,9 +64,9 @@ inline void compile_for_devices(const std::string& text, const std::vector<std::
     GTEST_LOG_(INFO) << "not compiled for a device: " << error.what();
     return;
   }
-  const KeptFile compiled(
-      fmt::format("{} {} {}\n{}", compiler->version(), device_runtime, fmt::join(functions, " "), text),
-      ".cubin");
+  const KeptFile compiled(fmt::format("{} {} {} {}\n{}", compiler->version(), device_runtime, kMostStack,
+                                      fmt::join(functions, " "), text),
+                          ".cubin");
   if (compiled.exists()) return;
   const std::vector<char> cubin = compiler->compile(text, "device_code", 9, 0, device_runtime);
   const std::string names(cubin.begin(), cubin.end());
@@ -40,6 +74,10 @@ inline void compile_for_devices(const std::string& text, const std::vector<std::
     EXPECT_NE(names.find(function), std::string::npos) << function << " isn't in the device's code";
     if (names.find(function) == std::string::npos) return;
   }
+  const unsigned stack = largest_stack_frame(names);
+  EXPECT_LE(stack, kMostStack) << "a kernel keeps in memory what belongs in registers; the text begins with\n"
+                               << text.substr(text.find("extern \"C\" __global__"), 2000);
+  if (stack > kMostStack) return;
   const TempFolder folder;
   write_quickly(folder / "cubin", names);
   compiled.keep(folder / "cubin");

@@ -85,6 +85,7 @@ class HostKernels {
 #define __global__
 #define __device__
 #define __shared__ static
+#define __grid_constant__
 #ifdef HOST_RACES
 #define HOST_UNSEEN __attribute__((no_sanitize_thread))
 #else
