@@ -317,6 +317,16 @@ TEST(DeviceElements, ATextWithErrorsIsRefusedWithTheCompilersWords) {
                ErrorCode::kBadFormat, "identifier \"g\" is undefined");
   EXPECT_ERROR(compiler->compile("", "a_text", 1, 0, false), ErrorCode::kUnsupported,
                "compute capability 1.0");
+  // What compile_for_devices refuses.
+  const auto stack_of = [&](const char* text) {
+    const std::vector<char> cubin = compiler->compile(text, "a_text", 9, 0, false);
+    return largest_stack_frame({cubin.begin(), cubin.end()});
+  };
+  EXPECT_EQ(stack_of("extern \"C\" __global__ void f(float* y) { y[threadIdx.x] = 1; }"), 0u);
+  EXPECT_GE(stack_of("extern \"C\" __global__ void f(float* y, const int* at) {\n"
+                     "  float all[64];\n  for (int i = 0; i < 64; ++i) all[at[i]] = y[i];\n"
+                     "  y[0] = all[at[64]];\n}"),
+            256u);
 }
 
 TEST(DeviceElements, NothingIsLaunchedForNoElement) {
