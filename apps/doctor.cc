@@ -218,14 +218,16 @@ void run() {
 /// What the device says of itself.
 std::string conditions_text(const cuda::DeviceProperties& device) {
   const auto monitor = cuda::machine_monitor(device);
-  if (!monitor) return "no NVML: its clock, temperature and throttling are unknown";
+  if (!monitor)
+    return "no NVML: its clock, temperature and throttling, and other programs on it, are unknown";
   const cuda::DeviceConditions now = monitor->read();
   const auto told = [](const std::optional<int64_t>& value, double per, const char* unit) {
     return value ? fmt::format("{:g} {}", static_cast<double>(*value) / per, unit) : std::string("unknown");
   };
-  return fmt::format("clock {}, temperature {}, throttled for {} since the driver was loaded",
-                     told(now.clock_khz, 1e3, "MHz"), told(now.temperature, 1, "C"),
-                     told(now.throttled_ns, 1e9, "s"));
+  return fmt::format(
+      "clock {}, temperature {}, throttled for {} since the driver was loaded, other programs on it: {}",
+      told(now.clock_khz, 1e3, "MHz"), told(now.temperature, 1, "C"), told(now.throttled_ns, 1e9, "s"),
+      now.other_programs ? std::to_string(*now.other_programs) : "unknown");
 }
 
 /// The ops that --verify checks.

@@ -13,7 +13,9 @@
 #include "isochron/apps/precision_option.h"
 #include "isochron/backends/common/vector_target.h"
 #include "isochron/core/base/clock.h"
+#include "isochron/core/cuda/device_monitor.h"
 #include "isochron/core/process/threads.h"
+#include "isochron/core/telemetry/event.h"
 #include "isochron/core/telemetry/sealed.h"
 #include "isochron/memory/cuda/gpu.h"
 #include "isochron/observe/diagnose/report.h"
@@ -61,9 +63,10 @@ struct Measurement {
   size_t activation_bytes = 0;  // that the backward pass keeps
   size_t instructions = 0;
   int device_nodes = 0;
-  size_t longest_chain = 0;  // of them, one after another
-  double capture_ms = 0;     // trace, gradients, passes, plan with kernel choice
-  double limit_share = 0;    // of a train step's time, what the machine's limits allow; 0 for other cases
+  int64_t other_programs = -1;  // that use the device; -1: unknown
+  size_t longest_chain = 0;     // of them, one after another
+  double capture_ms = 0;        // trace, gradients, passes, plan with kernel choice
+  double limit_share = 0;       // of a train step's time, what the machine's limits allow; 0 for other cases
 };
 
 double quantile_us(std::vector<int64_t>& times, double fraction) {
@@ -161,8 +164,21 @@ nlohmann::ordered_json as_json(const Measurement& m) {
           {"instructions", m.instructions},
           {"longest_chain", m.longest_chain},
           {"device_nodes", m.device_nodes},
+          {"other_programs", m.other_programs},
           {"capture_ms", m.capture_ms},
           {"limit_share", m.limit_share}};
+}
+
+/// Tells of other programs on the device: it serves them in turns, so that a step takes their time as well.
+void note_other_programs(Device device, Measurement& m) {
+  if (device.is_cpu()) return;
+  const auto monitor = cuda::machine_monitor(cuda::gpu(device)->context().properties());
+  if (!monitor) return;
+  m.other_programs = monitor->read().other_programs.value_or(-1);
+  if (m.other_programs > 0)
+    emit({EventKind::kNotice, "bench",
+          fmt::format("{} other programs use {}: the times of {} are theirs too", m.other_programs, m.device,
+                      m.name)});
 }
 
 void run(const Options& options) {
@@ -191,6 +207,7 @@ void run(const Options& options) {
     const int64_t rss_before = observe::Sensors().read().rss_bytes;
     const std::unique_ptr<CaseRun> prepared = entry->make(options.how);
     Measurement m = measure(*entry, *prepared, options, rss_before);
+    note_other_programs(options.how.device, m);
     const observe::MemoryMoment memory =
         options.memory ? train::memory_moment(entry->name, m.steps) : observe::MemoryMoment();
     std::optional<train::StepProfile> profile;

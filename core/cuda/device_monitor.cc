@@ -1,5 +1,6 @@
 #include "isochron/core/cuda/device_monitor.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "isochron/core/cuda/shared_library.h"
@@ -13,6 +14,12 @@ constexpr int kNvmlSuccess = 0;
 constexpr int kNvmlClockSm = 1;
 constexpr int kNvmlTemperatureGpu = 0;
 constexpr int kNvmlPolicyPower = 0, kNvmlPolicyThermal = 1;
+constexpr int kNvmlInsufficientSize = 7;
+struct NvmlProcess {
+  unsigned pid;
+  unsigned long long used_bytes;
+  unsigned gpu_instance, compute_instance;
+};
 struct NvmlViolationTime {
   unsigned long long reference_us;
   unsigned long long violation_ns;
@@ -25,6 +32,7 @@ struct Calls {
   int (*nvmlDeviceGetClockInfo)(NvmlDevice, int, unsigned*) = nullptr;
   int (*nvmlDeviceGetTemperature)(NvmlDevice, int, unsigned*) = nullptr;
   int (*nvmlDeviceGetViolationStatus)(NvmlDevice, int, NvmlViolationTime*) = nullptr;
+  int (*nvmlDeviceGetComputeRunningProcesses_v3)(NvmlDevice, unsigned*, NvmlProcess*) = nullptr;
 };
 
 class NvmlMonitor final : public DeviceMonitor {
@@ -38,6 +46,7 @@ class NvmlMonitor final : public DeviceMonitor {
     ISOCHRON_FIND(nvmlDeviceGetClockInfo);
     ISOCHRON_FIND(nvmlDeviceGetTemperature);
     ISOCHRON_FIND(nvmlDeviceGetViolationStatus);
+    ISOCHRON_FIND(nvmlDeviceGetComputeRunningProcesses_v3);
 #undef ISOCHRON_FIND
     require(calls_.nvmlInit_v2() == kNvmlSuccess, ErrorCode::kUnsupported, "cuda", "NVML doesn't start");
     if (calls_.nvmlDeviceGetHandleByPciBusId_v2(device.pci_bus_id.c_str(), &device_) == kNvmlSuccess) return;
@@ -58,6 +67,11 @@ class NvmlMonitor final : public DeviceMonitor {
       if (calls_.nvmlDeviceGetViolationStatus(device_, policy, &time) == kNvmlSuccess)
         now.throttled_ns = now.throttled_ns.value_or(0) + static_cast<int64_t>(time.violation_ns);
     }
+    // Not told by their numbers, which are others in a container.
+    unsigned programs = 0;
+    const int asked = calls_.nvmlDeviceGetComputeRunningProcesses_v3(device_, &programs, nullptr);
+    if (asked == kNvmlSuccess || asked == kNvmlInsufficientSize)
+      now.other_programs = std::max<int64_t>(int64_t{programs} - 1, 0);
     return now;
   }
 

@@ -16,6 +16,8 @@ struct DeviceConditions {
   std::optional<int64_t> temperature = {};  // degrees Celsius, now
   /// How long it ran below its clocks since the driver was loaded, by its temperature or its power limit.
   std::optional<int64_t> throttled_ns = {};
+  /// Programs that compute on it now, beside this one, which must have it open.
+  std::optional<int64_t> other_programs = {};
 };
 
 class DeviceMonitor {

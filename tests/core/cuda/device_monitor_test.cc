@@ -28,6 +28,11 @@ int nvmlDeviceGetViolationStatus(void*, int policy, Time* time) {
   *time = {7, policy == 0 ? 1000ull : 50000000000ull};
   return 0;
 }
+int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, void* processes) {
+  const bool fits = processes != nullptr && *count >= 3;
+  *count = 3;
+  return fits ? 0 : 7;
+}
 }
 )";
 
@@ -53,6 +58,7 @@ TEST_F(Monitor, TellsWhatTheDeviceDoes) {
   EXPECT_EQ(now.clock_khz, 1'755'000);
   EXPECT_EQ(now.temperature, std::nullopt);
   EXPECT_EQ(now.throttled_ns, 50'000'001'000);
+  EXPECT_EQ(now.other_programs, 2);
   device.pci_bus_id = "0000:66:00.0";
   EXPECT_EQ(machine_monitor(device, library), nullptr);
 }
