@@ -24,7 +24,7 @@ sources = $$(find apps autograd backends bench core data examples graph memory n
 configure = cmake --preset $(1) $(cmake_flags) --log-level=WARNING >/dev/null
 run_tests = ctest --test-dir build/$(1) --output-on-failure --no-tests=error --progress -j $(JOBS) -LE $(2)
 
-.PHONY: help demo test cuda asan tsan fuzz bench export-tools ops-reference format check-format check-layers install-check tidy deps clean
+.PHONY: help demo test cuda asan tsan fuzz bench device-bundle export-tools ops-reference format check-format check-layers install-check tidy deps clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -103,6 +103,11 @@ export-tools:  ## Chromium, Graphviz and, in build/tools, TensorBoard: for the t
 	@scripts/install-deps.sh viewers
 	[ -x build/tools/bin/python ] || python3 -m venv build/tools
 	build/tools/bin/python -m pip install --quiet tensorboard
+
+device-bundle: deps  ## build/device-bundle.tar.gz: all that scripts/first-device.sh needs on a machine without a compiler
+	@$(call configure,release)
+	cmake --build --preset release -j $(JOBS) --target isochron_command
+	scripts/device-bundle.sh $(command) build/device-bundle.tar.gz
 
 ops-reference: deps  ## write docs/ops.md from the registry of ops
 	@$(call configure,release)

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# The command with what it takes to run it on another machine, as an archive: scripts/device-bundle.sh COMMAND ARCHIVE
+#
+# Holds bin/isochron, stripped; lib, its libraries but for the C and C++ ones, and libcudadevrt.a where the toolkit is;
+# scripts/first-device.sh, bench/peers, datasets and docs, which it reads. NVIDIA's other libraries are the machine's:
+# those of the toolkit or of python3's wheels.
+set -euo pipefail
+command=$(realpath "$1")
+archive=$(realpath -m "$2")
+cd "$(dirname "$0")/.."
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+mkdir -p "$folder"/{bin,lib,scripts,bench}
+strip -o "$folder/bin/isochron" "$command"
+ldd "$command" | awk '$2 == "=>" {print $3}' | grep -v -E '/(libc|libm|libgcc_s|libstdc\+\+)\.so' |
+  xargs -I{} cp -L {} "$folder/lib"
+cp scripts/first-device.sh "$folder/scripts"
+cp -r bench/peers "$folder/bench"
+cp -r datasets docs "$folder"
+[ ! -f /usr/local/cuda/lib64/libcudadevrt.a ] || cp /usr/local/cuda/lib64/libcudadevrt.a "$folder/lib"
+tar -C "$folder" -czf "$archive" .
+printf '%s: %s\n' "$archive" "$(du -h "$archive" | cut -f 1)"
