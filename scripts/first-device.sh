@@ -15,7 +15,6 @@
 # --bin: a folder with `isochron` (build/release/bin, else bin beside this script's folder); --out: a folder for a log
 # of each step and steps.jsonl, a line a step with its exit code and seconds; --ops: check these alone. Exits with 1 if
 # a step failed.
-# NVIDIA's libraries are also looked for in the wheels of python3.
 set -uo pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -43,11 +42,6 @@ isochron=$bin/isochron
 export ISOCHRON_DATASETS=${ISOCHRON_DATASETS:-$here/datasets}
 own_libraries=${LD_LIBRARY_PATH:-}  # what python3 runs with
 [ -d "$here/lib" ] && export LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-for folder in $(python3 -c 'import glob, site, sys
-for place in {*site.getsitepackages(), *sys.path}: print(*glob.glob(place + "/nvidia/*/lib"))' 2>/dev/null) /usr/local/cuda/lib64; do
-  [ -d "$folder" ] && export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
-done
-
 # What is under way ends with this script: it would slow whatever comes next.
 end_all() { kill $(jobs -rp) 2>/dev/null; wait; exit 143; }
 trap end_all TERM INT

@@ -38,9 +38,7 @@ constexpr size_t kMostLog = 4000;  // characters of an error text
 class Nvrtc final : public Compiler {
  public:
   Nvrtc()
-      : library_("NVRTC",
-                 {"libnvrtc.so.13", "/usr/local/cuda/lib64/libnvrtc.so.13",
-                  "/usr/local/cuda/lib64/libnvrtc.so", "libnvrtc.so"},
+      : library_("NVRTC", {"libnvrtc.so.13", "libnvrtc.so"},
                  "install the CUDA Toolkit, or put its folder of libraries in LD_LIBRARY_PATH") {
 #define X(name) library_.find(this->name, #name);
     ISOCHRON_NVRTC_CALLS(X)

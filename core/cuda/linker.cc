@@ -5,7 +5,10 @@
 #include <dlfcn.h>
 #include <nvJitLink.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <vector>
 
 #include "isochron/core/base/error.h"
 #include "isochron/core/cuda/shared_library.h"
@@ -20,8 +23,7 @@ namespace isochron::cuda {
 
 struct Linker::Calls {
   SharedLibrary library{"nvJitLink",
-                        {"libnvJitLink.so.13", "/usr/local/cuda/lib64/libnvJitLink.so.13",
-                         "/usr/local/cuda/lib64/libnvJitLink.so", "libnvJitLink.so"},
+                        {"libnvJitLink.so.13", "libnvJitLink.so"},
                         "install the CUDA Toolkit, or put its folder of libraries in LD_LIBRARY_PATH"};
 #define X(name) decltype(&::name) name = nullptr;
   ISOCHRON_LINKER_CALLS(X)
@@ -32,7 +34,7 @@ Linker::Linker() : calls_(std::make_unique<Calls>()) {
 #define X(name) calls_->library.find(calls_->name, #name);
   ISOCHRON_LINKER_CALLS(X)
 #undef X
-  // Beside the linker in the toolkit.
+  // Beside the linker in the toolkit, or in a package of its own.
   namespace fs = std::filesystem;
   std::vector<fs::path> folders;
   Dl_info info{};
@@ -42,7 +44,7 @@ Linker::Linker() : calls_(std::make_unique<Calls>()) {
     folders.push_back(fs::path(info.dli_fname).parent_path());
     folders.push_back(fs::weakly_canonical(info.dli_fname, none).parent_path());
   }
-  folders.emplace_back("/usr/local/cuda/lib64");
+  std::ranges::copy(nvidia_folders(), std::back_inserter(folders));
   for (const fs::path& folder : folders) {
     std::error_code none;
     const fs::path path = folder / "libcudadevrt.a";

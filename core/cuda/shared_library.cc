@@ -2,12 +2,47 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <utility>
-#include <vector>
 
 #include "isochron/core/base/error.h"
 
 namespace isochron::cuda {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> nvidia_folders() {
+  std::vector<fs::path> folders = {"/usr/local/cuda/lib64"}, environments;
+  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    if (const char* environment = std::getenv(variable)) environments.emplace_back(environment);
+  }
+  const char* const path = std::getenv("PATH");
+  for (std::string_view rest = path != nullptr ? path : ""; !rest.empty();) {
+    const size_t end = std::min(rest.find(':'), rest.size());
+    const fs::path folder(rest.substr(0, end));
+    std::error_code none;
+    if (fs::exists(folder / "python3", none)) environments.push_back(folder.parent_path());
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  const auto entries = [](const fs::path& folder) {
+    std::error_code none;
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::directory_iterator(folder, none)) found.push_back(entry.path());
+    std::ranges::sort(found);
+    return found;
+  };
+  for (const fs::path& environment : environments) {
+    for (const fs::path& python : entries(environment / "lib")) {
+      if (!python.filename().string().starts_with("python3")) continue;
+      for (const char* packages : {"site-packages", "dist-packages"}) {
+        for (const fs::path& package : entries(python / packages / "nvidia"))
+          folders.push_back(package / "lib");
+      }
+    }
+  }
+  return folders;
+}
 
 SharedLibrary::SharedLibrary(std::string what, std::initializer_list<const char*> names, const char* fix)
     : what_(std::move(what)) {
@@ -17,6 +52,12 @@ SharedLibrary::SharedLibrary(std::string what, std::initializer_list<const char*
     if (handle_ != nullptr) return;
     if (const char* reason = dlerror(); reason != nullptr && text.empty()) text = reason;
     tried += (tried.empty() ? "" : ", ") + std::string(name);
+  }
+  for (const fs::path& folder : nvidia_folders()) {
+    for (const char* name : names) {
+      handle_ = dlopen((folder / name).c_str(), RTLD_NOW | RTLD_LOCAL);
+      if (handle_ != nullptr) return;
+    }
   }
   fail(ErrorCode::kUnsupported, "cuda", "{} is not found: {} ({}); {}", what_, tried, text, fix);
 }

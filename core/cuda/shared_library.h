@@ -1,19 +1,26 @@
 // A library that is loaded at run time, so that programs start where it is missing.
 #pragma once
 
+#include <filesystem>
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "isochron/core/base/error.h"
 #include "isochron/core/telemetry/event.h"
 
 namespace isochron::cuda {
 
+/// Where NVIDIA's libraries may lie though the system's loader doesn't look there: the toolkit's folder, and
+/// those of NVIDIA's packages in the Python environments that VIRTUAL_ENV, CONDA_PREFIX and the python3 of
+/// PATH name.
+std::vector<std::filesystem::path> nvidia_folders();
+
 class SharedLibrary {
  public:
-  /// The first of `names` that the system's loader finds. Throws kUnsupported naming them, with the loader's
-  /// text and `fix`.
+  /// The first of `names` that the system's loader finds, or that lies in one of nvidia_folders(). Throws
+  /// kUnsupported naming them, with the loader's text and `fix`.
   SharedLibrary(std::string what, std::initializer_list<const char*> names, const char* fix);
   SharedLibrary(const SharedLibrary&) = delete;
   SharedLibrary& operator=(const SharedLibrary&) = delete;

@@ -177,9 +177,7 @@ class CublasLtProduct final : public LibraryCall {
 class CublasLt final : public ProductLibrary {
  public:
   CublasLt()
-      : library_("cuBLASLt",
-                 {"libcublasLt.so.13", "/usr/local/cuda/lib64/libcublasLt.so.13",
-                  "/usr/local/cuda/lib64/libcublasLt.so", "libcublasLt.so"},
+      : library_("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so"},
                  "install the CUDA Toolkit, or put its folder of libraries in LD_LIBRARY_PATH") {
 #define X(name) library_.find(calls_.name, #name);
     ISOCHRON_CUBLASLT_CALLS(X)

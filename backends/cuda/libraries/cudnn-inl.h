@@ -29,7 +29,7 @@ namespace isochron::cuda::cudnn {
 
 struct Calls {
   SharedLibrary library{"cuDNN",
-                        {"libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9", "libcudnn.so"},
+                        {"libcudnn.so.9", "libcudnn.so"},
                         "install cuDNN 9 for CUDA 13, or put its folder in LD_LIBRARY_PATH"};
 #define X(name) decltype(&::name) name = nullptr;
   ISOCHRON_CUDNN_FUNCTIONS(X)

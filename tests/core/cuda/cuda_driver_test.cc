@@ -5,12 +5,16 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <numeric>
 
 #include "isochron/core/cuda/shared_library.h"
 #include "support/expect_error.h"
 #include "support/simulated/simulated_driver.h"
+#include "support/temp_folder.h"
 
 namespace isochron::cuda {
 namespace {
@@ -207,6 +211,34 @@ TEST(SharedLibrary, AMissingOneIsNamedWithTheFix) {
   int (*process)() = nullptr;
   own.find(process, "getpid");
   EXPECT_GT(process(), 0);
+}
+
+TEST(SharedLibrary, IsFoundInAPackageOfAPythonEnvironment) {
+  const TempFolder environment;
+  const auto folder = environment / "lib/python3.12/site-packages/nvidia/some/lib";
+  std::filesystem::create_directories(folder);
+  std::filesystem::create_directories(environment / "bin");
+  std::ofstream(environment / "bin/python3") << "";
+  std::ofstream(environment / "library.cc") << "extern \"C\" int number_of_nobody() { return 7; }";
+  const std::string command = fmt::format("{} -shared -fPIC -o {}/libnobody.so.2 {}", ISOCHRON_CXX,
+                                          folder.string(), (environment / "library.cc").string());
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  const std::string path = std::getenv("PATH");
+  for (const char* variable : {"PATH", "VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    const std::string value = std::string_view(variable) == "PATH"
+                                  ? (environment / "bin").string() + ":" + path
+                                  : environment.path().string();
+    ::setenv(variable, value.c_str(), 1);
+    const SharedLibrary library("the library of nobody", {"libnobody.so.1", "libnobody.so.2"}, "install it");
+    int (*number)() = nullptr;
+    library.find(number, "number_of_nobody");
+    EXPECT_EQ(number(), 7) << variable;
+    if (std::string_view(variable) == "PATH") {
+      ::setenv("PATH", path.c_str(), 1);
+    } else {
+      ::unsetenv(variable);
+    }
+  }
 }
 
 TEST(MachineDriver, SaysWhatIsMissingOrServes) {
