@@ -59,6 +59,7 @@ class DeviceUpdateKernel final : public graph::Kernel {
         some.clear();
       }
     }
+    if (!launches_.empty()) return;
     const std::string name = module_.unique_name("count_step");
     module_.add(fmt::format(
         "extern \"C\" __global__ void {}(const long long* step, long long* done) {{ *done = *step + 1; }}\n",
@@ -77,12 +78,17 @@ class DeviceUpdateKernel final : public graph::Kernel {
         for (size_t k = 0; k < layout_.states; ++k)
           launch.addresses[a++] = args.outputs[layout_.state(k, i) - UpdateLayout::kFirstAliased];
       }
+      // The last one counts the step.
+      std::byte* const counted = &launch == &launches_.back() ? args.outputs[0] : nullptr;
       void* const arguments[] = {argument_of(args.inputs[UpdateLayout::kGradientFactor]),
                                  argument_of(args.inputs[UpdateLayout::kLearningRate]),
-                                 argument_of(args.inputs[UpdateLayout::kStep]), launch.addresses.data()};
+                                 argument_of(args.inputs[UpdateLayout::kStep]),
+                                 launch.addresses.data(),
+                                 argument_of(counted),
+                                 &launch.arrival};
       module_.launch(launch.function, launch.size, arguments, args.stream);
     }
-    // Last, for it may overwrite what all read.
+    if (!launches_.empty()) return;
     void* const arguments[] = {argument_of(args.inputs[UpdateLayout::kStep]), argument_of(args.outputs[0])};
     module_.launch(count_step_, {}, arguments, args.stream);
   }
@@ -93,6 +99,7 @@ class DeviceUpdateKernel final : public graph::Kernel {
     cuda::LaunchSize size;
     std::vector<size_t> parameters;
     std::vector<std::byte*> addresses;
+    unsigned arrival;
   };
 
   size_t addresses_each() const { return 3 + 2 * layout_.states; }
@@ -117,20 +124,22 @@ class DeviceUpdateKernel final : public graph::Kernel {
                   [&](size_t i) { return fmt::format("{:.17g}", parameters_.weight_decay(parameters[i])); });
     text += fmt::format(
         "extern \"C\" __global__ void {0}(const double* gradient_factor, const double* rate,\n"
-        "    const long long* step, const __grid_constant__ Addresses<{1}> tensors) {{\n{2}"
+        "    const long long* step, const __grid_constant__ Addresses<{1}> tensors,\n"
+        "    long long* counted, unsigned arrival) {{  // threads meet\n{2}"
         "  const unsigned i = parameter_of({0}_first_block, {3}u, blockIdx.x);\n"
         "  const UpdateNumbers numbers = numbers_of(settings,\n"
         "      update_numbers(settings, *gradient_factor, *rate, *step + 1), *rate, {0}_factor[i], "
         "{0}_decay[i]);\n"
         "  update_elements<isochron::ops::scalar_target::{4}, {5}>(numbers, tensors.at + i * {6}u,\n"
         "      (blockIdx.x - {0}_first_block[i]) * static_cast<unsigned long long>(kUpdateBlock), "
-        "{0}_elems[i]);\n}}\n",
+        "{0}_elems[i]);\n"
+        "  if (counted) count_step(step, counted, arrivals + arrival);\n}}\n",
         name, count * addresses_each(), settings_text(definition.settings), count,
         functor_name(definition.functor), storage_type(request.inputs.back().dtype), addresses_each());
     module_.add(text);
-    launches_.push_back({module_.add_function(name),
-                         row_of_blocks(request, first_block.back(), element::kUpdateThreads),
-                         std::move(parameters), std::vector<std::byte*>(count * addresses_each())});
+    launches_.push_back(
+        {module_.add_function(name), row_of_blocks(request, first_block.back(), element::kUpdateThreads),
+         std::move(parameters), std::vector<std::byte*>(count * addresses_each()), module_.add_arrivals(1)});
   }
 
   cuda::KernelModule& module_;

@@ -47,6 +47,14 @@ ISOCHRON_SCALAR void update_elements(const UpdateNumbers& numbers, void* const* 
   }
 }
 
+/// The last block that is done counts the step, for until then others may read it where the count goes.
+ISOCHRON_SCALAR void count_step(const long long* step, long long* counted, unsigned* arrived) {
+  __syncthreads();
+  if (threadIdx.x != 0 || atomicAdd(arrived, 1u) != gridDim.x - 1) return;
+  *arrived = 0;
+  *counted = *step + 1;
+}
+
 }  // namespace element
 }  // namespace ops
 }  // namespace isochron
