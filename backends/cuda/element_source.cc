@@ -22,15 +22,26 @@ constexpr int64_t kBlocksEach = 8;  // of a multiprocessor, in a loop over eleme
 constexpr int64_t kWarp = 32;       // neighbouring addresses are read at once
 constexpr int64_t kFoldsEach = 16;  // elements that a thread folds before more blocks are worth it
 constexpr int64_t kMostSplits = 256;
+// Elements, for each thread of a block on each multiprocessor, up to which one launch folds and stores them.
+constexpr int64_t kMostTogether = 2;
+constexpr int64_t kFoldsTogether = 2;  // kFoldsEach there, where a thread waits for each of them
+
+/// As many columns, where there are, as threads that read neighbouring addresses at once.
+int64_t columns_side_by_side(int64_t columns) {
+  int64_t across = 1;
+  while (across < std::min(kWarp, columns)) across *= 2;
+  return across;
+}
 
 /// Blocks of kBlock threads that fold `count` elements for each of `results`, of which a block has at least
-/// `least_across`.
-ColumnBlocks split_blocks(int64_t count, int64_t results, int64_t least_across, int64_t multiprocessors) {
+/// `least_across`; a thread folds `folds_each` before more blocks are worth it.
+ColumnBlocks split_blocks(int64_t count, int64_t results, int64_t least_across, int64_t multiprocessors,
+                          int64_t folds_each) {
   int64_t along = 1;
   while (along < kBlock / least_across && along < count) along *= 2;
   const int64_t across = kBlock / along, blocks = (results + across - 1) / across;
   const int64_t wanted = std::max<int64_t>(1, kBlocksEach * multiprocessors / blocks);
-  return {along, blocks, std::clamp<int64_t>(count / (along * kFoldsEach), 1, std::min(wanted, kMostSplits))};
+  return {along, blocks, std::clamp<int64_t>(count / (along * folds_each), 1, std::min(wanted, kMostSplits))};
 }
 
 std::string functions_of(DType dtype) {
@@ -92,16 +103,22 @@ class Writer {
 
   ElementSource write() {
     std::vector<size_t> plain;
+    std::vector<Axes> reduced;
     for (size_t o = 0; o < program_.outputs.size(); ++o) {
-      if (!program_.outputs[o].reduced) plain.push_back(o);
+      const ElementProgram::Output& output = program_.outputs[o];
+      if (!output.reduced) {
+        plain.push_back(o);
+      } else if (std::ranges::find(reduced, output.axes) == reduced.end()) {
+        reduced.push_back(output.axes);
+      }
     }
-    std::vector<Axes> written;
-    for (const ElementProgram::Output& output : program_.outputs) {
-      if (!output.reduced || std::ranges::find(written, output.axes) != written.end()) continue;
-      write_reductions(output.axes);
-      written.push_back(output.axes);
-    }
-    if (!plain.empty()) write_loop(plain);  // last, for it may overwrite what all read
+    // Plain outputs last, for they may overwrite what all read; where there are few elements, with the last
+    // reductions, which see each of them once as well.
+    const bool together =
+        !reduced.empty() && program_.shape.elems() <= kMostTogether * multiprocessors_ * kBlock;
+    for (size_t r = 0; r < reduced.size(); ++r)
+      write_reductions(reduced[r], together && r + 1 == reduced.size() ? plain : std::vector<size_t>());
+    if (!together && !plain.empty()) write_loop(plain);
     return std::move(source_);
   }
 
@@ -218,10 +235,10 @@ class Writer {
             fmt::format("parts{}", o)};
   }
 
-  /// All outputs that are reduced along these axes. 256 threads of a block fold for `across` results, `along`
-  /// for each of them, then join what they have as a tree. Where blocks share results, the last of them that
-  /// is done folds what all have left, in one order.
-  void write_reductions(const Axes& reduced) {
+  /// All outputs that are reduced along these axes, and `plain` ones. 256 threads of a block fold for
+  /// `across` results, `along` for each of them, then join what they have as a tree. Where blocks share
+  /// results, the last of them that is done folds what all have left, in one order.
+  void write_reductions(const Axes& reduced, std::span<const size_t> plain) {
     const Shape& shape = program_.shape;
     const Strides strides = contiguous_strides(shape);
     std::vector<Fold> folds;
@@ -231,6 +248,7 @@ class Writer {
       folds.push_back(fold_of(o));
       registers.push_back(program_.outputs[o].reg);
     }
+    for (const size_t o : plain) registers.push_back(program_.outputs[o].reg);
     std::vector<IndexAxis> kept_axes, folded_axes;
     int64_t results = 1, count = 1;
     bool inner_folded = true;
@@ -243,8 +261,8 @@ class Writer {
     if (results == 0) return;
     // Neighbouring threads read neighbouring elements: those that are folded, or those of other results.
     const auto [along, blocks, splits] =
-        inner_folded ? split_blocks(count, results, 1, multiprocessors_)
-                     : column_blocks(count, results, static_cast<int>(multiprocessors_));
+        split_blocks(count, results, inner_folded ? 1 : columns_side_by_side(results), multiprocessors_,
+                     plain.empty() ? kFoldsEach : kFoldsTogether);
     const int64_t across = kBlock / along;
 
     const std::string function = fmt::format("{}_fold{}", name_, folds.front().output);
@@ -271,6 +289,8 @@ class Writer {
     for (const Fold& fold : folds)
       source_.text += fmt::format("    folded{0} = {1}::of(folded{0}, static_cast<{2}>(r{3}));\n",
                                   fold.output, fold.of, fold.type, program_.outputs[fold.output].reg);
+    for (const size_t o : plain)
+      source_.text += "    " + store_text(o, "i", fmt::format("r{}", program_.outputs[o].reg));
     source_.text += "   }\n  }\n";
     write_tree(folds, along);
     if (splits > 1) {
@@ -374,9 +394,7 @@ class Writer {
 }  // namespace
 
 ColumnBlocks column_blocks(int64_t rows, int64_t columns, int multiprocessors) {
-  int64_t least_across = 1;
-  while (least_across < std::min(kWarp, columns)) least_across *= 2;
-  return split_blocks(rows, columns, least_across, multiprocessors);
+  return split_blocks(rows, columns, columns_side_by_side(columns), multiprocessors, kFoldsEach);
 }
 
 ElementSource element_source(const ElementProgram& program, const std::string& name, int multiprocessors) {

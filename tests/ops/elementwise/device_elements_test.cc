@@ -274,7 +274,17 @@ TEST(DeviceElements, ChainsKeepWhatIsAskedFor) {
   ElementProgram with_sums = chain({9, 33});
   with_sums.outputs.push_back({5, true, ReduceKind::kSum, {1}});
   with_sums.outputs.push_back({5, true, ReduceKind::kMax, {0}, true});
+  EXPECT_EQ(ops::element_source(with_sums, "chain", 132).launches.size(), 2u)
+      << "one for each kind of axes, the last of which writes what isn't reduced";
   programs.add("chain with reductions", with_sums);
+  ElementProgram split = chain({60, 33});
+  split.outputs.push_back({5, true, ReduceKind::kMax, {0}});
+  const ops::ElementSource together = ops::element_source(split, "chain", kMultiprocessors);
+  ASSERT_EQ(together.launches.size(), 1u);
+  EXPECT_GT(together.launches[0].grid[1], 1u);
+  EXPECT_EQ(ops::element_source(split, "chain", 1).launches.size(), 2u)
+      << "many elements for so small a device";
+  programs.add("chain with a split reduction", split);
   programs.check();
 }
 
