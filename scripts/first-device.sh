@@ -9,7 +9,7 @@
 #     memcheck, racecheck, initcheck    compute-sanitizer over each op and a training
 #     bench    the time of a step in every precision
 #     profile  the same kernel by kernel, and with one kernel at a time
-#     peers    the same beside PyTorch, which python3 must have
+#     peers    the same beside PyTorch, which python3 must have, in turns; needs no `bench` before it
 #     flat     long runs that must be found flat, and `isochron compare` of memory and transfers
 #
 # --bin: a folder with `isochron` (build/release/bin, else bin beside this script's folder); --out: a folder for a log
@@ -140,14 +140,52 @@ profile() {
   done
 }
 
+torch() {  # torch NAME CASE VARIANT SECONDS
+  step "$1" 150 0 env LD_LIBRARY_PATH="$own_libraries" TORCHINDUCTOR_CACHE_DIR="$out/inductor" \
+    python3 "$here/bench/peers/torch_peer.py" --case "$2" --variant "$3" --device cuda --seconds "$4"
+}
+
 peers() {
-  local name variant
-  for name in $cases; do
-    for variant in $(cd "$here/bench/peers" && python3 torch_peer.py --list --device cuda |
-      python3 -c 'import json, sys; print(*json.load(sys.stdin).get(sys.argv[1], []))' "$name"); do
-      step "torch-$name-$variant" 120 0 env LD_LIBRARY_PATH="$own_libraries" python3 "$here/bench/peers/torch_peer.py" --case "$name" --variant "$variant" --device cuda --seconds 1
+  local name precision round variant pairs=()
+  for precision in f32 mixed_bf16; do
+    for name in $cases; do
+      case $name-$precision in
+        lstm-f32) variant=eager ;;  # what cuDNN computes, PyTorch doesn't compile
+        lstm-*) variant=bf16 ;;
+        tiny-mixed_bf16 | unet-mixed_bf16) continue ;;
+        *-f32) variant=compile ;;
+        *) variant=bf16_compile ;;
+      esac
+      pairs+=("$name $precision $variant")
     done
   done
+  # What is compiled once is kept: all at a time, and no timing beside it.
+  for round in "${pairs[@]}"; do
+    read -r name precision variant <<<"$round"
+    while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+    { trap end_all TERM INT; torch "compiled-$name-$precision" "$name" "$variant" 0.1; } &
+  done
+  wait
+  for round in 1 2; do
+    for pair in "${pairs[@]}"; do
+      read -r name precision variant <<<"$pair"
+      step "isochron-$name-$precision-$round" 60 0 "$isochron" bench --device cuda --case "$name" --precision "$precision" \
+        --seconds 0.5 --json
+      torch "pytorch-$name-$precision-$round" "$name" "$variant" 0.5
+    done
+  done
+  python3 - "$out" "${pairs[@]}" <<'END' | tee "$out/beside-pytorch.txt"
+import json, pathlib, statistics, sys
+def p50(name):
+    found = [json.loads(line)["p50_us"] for path in sorted(pathlib.Path(sys.argv[1]).glob(name + "-[12].txt"))
+             for line in path.read_text().splitlines() if line.startswith("{")]
+    return statistics.median(found) if found else float("nan")
+print(f"{'case':<10} {'precision':<11} {'isochron':>10} {'PyTorch':>10} {'ratio':>6}   us a step, medians of two rounds")
+for pair in sys.argv[2:]:
+    case, precision, variant = pair.split()
+    ours, theirs = p50(f"isochron-{case}-{precision}"), p50(f"pytorch-{case}-{precision}")
+    print(f"{case:<10} {precision:<11} {ours:10.1f} {theirs:10.1f} {theirs / ours:6.2f}   {variant}")
+END
 }
 
 flat() {
