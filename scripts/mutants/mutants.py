@@ -88,6 +88,10 @@ class Workplace:
         listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard", "-z"], check=True,
                                 capture_output=True, text=True).stdout.split("\0")
         wanted = {name for name in listed if name and (ROOT / name).is_file()}
+        for link in (name for name in listed if name and (ROOT / name).is_symlink() and name not in wanted):
+            if not (self.source / link).is_symlink():
+                (self.source / link).parent.mkdir(parents=True, exist_ok=True)
+                (self.source / link).symlink_to(os.readlink(ROOT / link))
         for name in sorted(wanted):
             to = self.source / name
             if to.is_file() and to.read_bytes() == (ROOT / name).read_bytes():
