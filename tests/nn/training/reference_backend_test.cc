@@ -109,6 +109,23 @@ TEST(ReferenceBackend, RunsTheGraphsWithinKernelsToo) {
   EXPECT_THAT(backend.made, testing::IsSupersetOf({"cond", "exp", "tanh"}));
 }
 
+/// The definitions of all but one op.
+class WithoutFused final : public graph::Backend {
+ public:
+  std::string_view name() const override { return "the definitions but for fused"; }
+  bool runs(const graph::OpDef& op) const override { return op.name != "fused" && kDefinitions.runs(op); }
+  bool runs_half_storage(const graph::OpDef&) const override { return false; }
+  std::unique_ptr<graph::Kernel> make_kernel(const graph::KernelRequest& request) const override {
+    return request.op.name == "fused" ? nullptr : kDefinitions.make_kernel(request);
+  }
+};
+
+TEST(ReferenceBackend, NothingIsFusedForOneThatCantRunIt) {
+  const WithoutFused backend;
+  auto step = capture([](const Tensor& x) { return sum(exp(x) * 2.0 + x); }, on(&backend));
+  EXPECT_NEAR(step(ones({2})).item<double>(), 2 * (2 * std::exp(1.0) + 1), 1e-5);
+}
+
 TEST(ReferenceBackend, NamesAllOpsThatItCantRun) {
   auto step = capture(
       [](const Tensor& x) {
