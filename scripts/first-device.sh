@@ -63,10 +63,10 @@ step() {
     return 1
   fi
 }
-# Beside others, at most $jobs at a time.
+# A function that makes a step, beside others, at most $jobs at a time.
 also() {
   while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
-  { trap end_all TERM INT; step "$@"; } &
+  { trap end_all TERM INT; "$@"; } &
 }
 
 models="regress mlp digits lenet resnet20 lstm gru tcn gpt"
@@ -83,7 +83,7 @@ check() {
 verify() {
   local op
   for op in ${ops:-$("$isochron" doctor --list-ops)}; do
-    also "verify-$op" 120 0 "$isochron" doctor --device cuda --verify --op "$op"
+    also step "verify-$op" 120 0 "$isochron" doctor --device cuda --verify --op "$op"
   done
   wait
 }
@@ -94,27 +94,27 @@ train() {
     local data=()
     [ "$model" = gpt ] && data=(--data "$here/docs")
     for precision in $precisions; do
-      also "train-$model-$precision" 100 0 "$isochron" train "$model" "${data[@]}" --device cuda --epochs 1 --steps 20 \
+      also step "train-$model-$precision" 100 0 "$isochron" train "$model" "${data[@]}" --device cuda --epochs 1 --steps 20 \
         --precision "$precision" --json "$model-$precision.json"
     done
-    also "train-$model-cpu" 100 0 "$isochron" train "$model" "${data[@]}" --epochs 1 --steps 20 --threads 2 --json "$model-cpu.json"
+    also step "train-$model-cpu" 100 0 "$isochron" train "$model" "${data[@]}" --epochs 1 --steps 20 --threads 2 --json "$model-cpu.json"
   done
   for optimizer in amsgrad adamw adamax nadam lamb lion rmsprop adagrad adadelta adafactor nesterov; do
-    also "train-digits-$optimizer" 100 0 "$isochron" train digits --device cuda --epochs 1 --steps 20 --optimizer $optimizer
+    also step "train-digits-$optimizer" 100 0 "$isochron" train digits --device cuda --epochs 1 --steps 20 --optimizer $optimizer
   done
-  also train-accumulate 100 0 "$isochron" train digits --device cuda --epochs 1 --steps 20 --accumulate 4
-  also train-not-finite 100 1 "$isochron" train digits --device cuda --epochs 1 --learning-rate 1e30
-  also train-out-of-memory 100 4 "$isochron" train digits --device cuda --batch 1024 --memory-limit 4MiB
+  also step train-accumulate 100 0 "$isochron" train digits --device cuda --epochs 1 --steps 20 --accumulate 4
+  also step train-not-finite 100 1 "$isochron" train digits --device cuda --epochs 1 --learning-rate 1e30
+  also step train-out-of-memory 100 4 "$isochron" train digits --device cuda --batch 1024 --memory-limit 4MiB
   wait
 }
 
 sanitize() {  # sanitize TOOL
   local op
   for op in ${ops:-$("$isochron" doctor --list-ops)}; do
-    also "$1-$op" 90 0 compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 5 "$isochron" doctor --device cuda \
+    also step "$1-$op" 90 0 compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 5 "$isochron" doctor --device cuda \
       --verify --op "$op"
   done
-  also "$1-digits" 300 0 compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 5 "$isochron" train digits \
+  also step "$1-digits" 300 0 compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 5 "$isochron" train digits \
     --device cuda --epochs 1 --steps 5
   wait
 }
@@ -146,7 +146,7 @@ torch() {  # torch NAME CASE VARIANT SECONDS
 }
 
 peers() {
-  local name precision round variant pairs=()
+  local name pair precision round variant pairs=()
   for precision in f32 mixed_bf16; do
     for name in $cases; do
       case $name-$precision in
@@ -160,10 +160,9 @@ peers() {
     done
   done
   # What is compiled once is kept: all at a time, and no timing beside it.
-  for round in "${pairs[@]}"; do
-    read -r name precision variant <<<"$round"
-    while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
-    { trap end_all TERM INT; torch "compiled-$name-$precision" "$name" "$variant" 0.1; } &
+  for pair in "${pairs[@]}"; do
+    read -r name precision variant <<<"$pair"
+    also torch "compiled-$name-$precision" "$name" "$variant" 0.1
   done
   wait
   for round in 1 2; do

@@ -77,13 +77,13 @@ class RecurrentKernel : public graph::Kernel {
     if (in_one_launch_) {
       shared_bytes = static_cast<size_t>(block_bytes());
       text = fmt::format(
-          "extern \"C\" __global__ void @({} step, RecurrentLaunch launch) {{  // threads meet\n"
+          "extern \"C\" __global__ void {}({} step, RecurrentLaunch launch) {{  // threads meet\n"
           "  using Block = RecurrentBlock<{}, {}, {}, {}, {}, {}>;\n"
           "  static_assert(sizeof(Block) <= {}, \"\");\n  ISOCHRON_SHARED_MEMORY(memory, {});\n"
           "  {}<{}, {}, {}, {}, {}, {}, {}>({}, step, launch, *reinterpret_cast<Block*>(memory));\n}}\n",
-          step, layout_.lstm, layout_.gradient, storage_type(dtype_), storage_type(stored_), units_,
-          rows_of_block_, shared_bytes, shared_bytes, call, layout_.lstm, other, lengths,
-          storage_type(ends.from_h), storage_type(ends.from_c), storage_type(ends.to_h),
+          cuda::KernelModule::kNamePlace, step, layout_.lstm, layout_.gradient, storage_type(dtype_),
+          storage_type(stored_), units_, rows_of_block_, shared_bytes, shared_bytes, call, layout_.lstm,
+          other, lengths, storage_type(ends.from_h), storage_type(ends.from_c), storage_type(ends.to_h),
           storage_type(ends.to_c), shape);
       size_ =
           row_of_blocks(request, (rows_ + rows_of_block_ - 1) / rows_of_block_, element::kRecurrentThreads);
@@ -91,11 +91,11 @@ class RecurrentKernel : public graph::Kernel {
     } else {
       constexpr unsigned kThreads = 256;
       text = fmt::format(
-          "extern \"C\" __global__ void @({} step) {{\n"
+          "extern \"C\" __global__ void {}({} step) {{\n"
           "  const unsigned long long i = blockIdx.x * {}ull + threadIdx.x;\n"
           "  if (i < {}ull) {}_step<{}, {}, {}, {}>(step, RecurrentAt<{}>({}, 0, i));\n}}\n",
-          step, kThreads, rows_ * units_, call, layout_.lstm, storage_type(dtype_), storage_type(stored_),
-          other, lengths, shape);
+          cuda::KernelModule::kNamePlace, step, kThreads, rows_ * units_, call, layout_.lstm,
+          storage_type(dtype_), storage_type(stored_), other, lengths, shape);
       size_ = row_of_blocks(request, (rows_ * units_ + kThreads - 1) / kThreads, kThreads);
     }
     function_ = module_.add_function(module_.add_named(request.op.name, text), shared_bytes);
