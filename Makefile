@@ -15,7 +15,7 @@ export CCACHE_NOHASHDIR := 1
 command := build/release/bin/isochron
 cmake_flags := -DISOCHRON_TESTS=ON -DISOCHRON_WERROR=$(ISOCHRON_WERROR) \
   $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-sources = $$(find apps autograd backends bench core data examples graph memory nn observe ops optim tests train \
+sources = $$(find apps autograd backends bench comm core data examples graph memory nn observe ops optim tests train \
   -name '*.h' -o -name '*.cc' -o -name '*.cu') isochron.h
 
 # $(call configure,preset) and $(call run_tests,preset,left out); ctest prints the summary and fails when there is no
@@ -132,7 +132,7 @@ install-check: deps  ## build a small program against the installed package
 
 tidy: deps  ## clang-tidy over the library (slow)
 	@$(call configure,release)
-	run-clang-tidy -quiet -p build/release -j $(JOBS) '/(apps|autograd|core|data|graph|memory|nn|observe|ops|optim|train)/[^.]*\.cc$$'
+	run-clang-tidy -quiet -p build/release -j $(JOBS) '/(apps|autograd|comm|core|data|graph|memory|nn|observe|ops|optim|train)/[^.]*\.cc$$'
 
 deps:  ## install missing packages (Debian, Ubuntu)
 	@scripts/install-deps.sh

@@ -29,10 +29,13 @@ function(isochron_installed)
   set_property(GLOBAL APPEND PROPERTY ISOCHRON_INSTALLED ${ARGN})
 endfunction()
 
-# isochron_library(<folder> DEPENDS <public targets> PRIVATE <private targets>): every source below the folder.
+# isochron_library(<folder> DEPENDS <public targets> PRIVATE <private targets> WITHOUT <sources>): every source below the
+# folder, but for those.
 function(isochron_library folder)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE;WITHOUT" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cc)
+  list(TRANSFORM ARG_WITHOUT PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  list(REMOVE_ITEM sources "" ${ARG_WITHOUT})
   set(target isochron_${folder})
   set(scope PUBLIC)
   if(sources)

@@ -14,15 +14,16 @@ import tempfile
 ALLOWED = {
     "core": set(),
     "memory": {"core"},
+    "comm": {"core", "memory"},
     "graph": {"core", "memory"},
-    "ops": {"core", "memory", "graph"},
-    "backends": {"core", "memory", "graph", "ops"},
+    "ops": {"core", "memory", "comm", "graph"},
+    "backends": {"core", "memory", "comm", "graph", "ops"},
     "autograd": {"core", "memory", "graph", "ops"},
-    "optim": {"core", "memory", "graph", "ops", "autograd"},
+    "optim": {"core", "memory", "comm", "graph", "ops", "autograd"},
     "nn": {"core", "memory", "graph", "ops", "autograd", "optim"},
     "data": {"core", "memory"},
     "observe": {"core"},
-    "train": {"core", "memory", "graph", "ops", "backends", "autograd", "optim", "nn", "data", "observe"},
+    "train": {"core", "memory", "comm", "graph", "ops", "backends", "autograd", "optim", "nn", "data", "observe"},
 }
 PROGRAM_FOLDERS = ("apps", "examples", "bench")
 EVERYTHING = "isochron.h"  # the library in one include, for programs alone; it stands beside the folders

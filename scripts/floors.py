@@ -16,6 +16,7 @@ BEGIN, END = "<!-- floors: written by scripts/floors.py -->", "<!-- floors: end 
 FOLDERS = {  # folder -> what a newcomer looks for there
     "core": "tensors' handles, dtypes, errors, threads, files, clock, trace",
     "memory": "allocators, the arena, the planner that places buffers",
+    "comm": "between processes: collectives, MPI, the thread that communicates",
     "observe": "recorder, verdict on flat time and memory, causes, exports",
     "data": "datasets, formats, the pipeline that prefetches batches",
     "graph": "capture, passes, plans, replay; what a row, a kernel, a backend is",

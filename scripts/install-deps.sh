@@ -10,6 +10,7 @@ packages=(
   libdnnl-dev libeigen3-dev libhwy-dev libcli11-dev libfmt-dev nlohmann-json3-dev zlib1g-dev libisal-dev
   libprotobuf-dev protobuf-compiler libjpeg-dev libpng-dev libre2-dev
   libgtest-dev libgmock-dev libbenchmark-dev
+  libopenmpi-dev openmpi-bin libmpich-dev mpich
 )
 
 fuzz_packages=(clang-16 libclang-rt-16-dev libomp-16-dev)
@@ -41,7 +42,8 @@ install_debian_packages() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
 }
 
-# Elsewhere packages have other names, so ask for what they provide: commands, and headers that the compiler finds.
+# Elsewhere packages have other names, so ask for what they provide: commands, and headers that the compiler finds. MPI is
+# left out, as the build does without.
 report_missing() {
   local missing=() tool probe header name
   for tool in g++ make cmake ninja git python3 clang-format protoc; do

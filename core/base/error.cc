@@ -34,6 +34,8 @@ std::string_view error_code_name(ErrorCode code) {
       return "device";
     case ErrorCode::kDeviceLost:
       return "device_lost";
+    case ErrorCode::kCommunication:
+      return "communication";
   }
   return "unknown";
 }
@@ -45,6 +47,8 @@ int exit_code(ErrorCode code) {
     case ErrorCode::kDevice:
     case ErrorCode::kDeviceLost:
       return 5;
+    case ErrorCode::kCommunication:
+      return 6;
     case ErrorCode::kInvalidArgument:
     case ErrorCode::kUnsupported:
       return 2;

@@ -28,13 +28,14 @@ enum class ErrorCode {
   kUnsupported,       // a combination that is not built; the text says what is
   kDevice,            // a device or its driver said no
   kDeviceLost,        // a kernel failed, or the device is gone: only a new process can go on
+  kCommunication,     // another rank of a distributed run failed or disagrees, or the transport between them
 };
 
 /// Short stable name of a code, e.g. "shape_mismatch"; used in JSON and tests.
 std::string_view error_code_name(ErrorCode code);
 
 /// Process exit status for a code: 3 bad input, 4 out of memory, 5 what the device refused or
-/// lost, 2 for an invalid argument, 1 otherwise.
+/// lost, 6 what another rank or the transport to it did, 2 for an invalid argument, 1 otherwise.
 int exit_code(ErrorCode code);
 
 /// A user's mistake. `what()` reads "[where] what was expected, what came; fix".

@@ -25,7 +25,10 @@ touch "$work/build dir/bin/isochron"
 expect_refused "the command alone"
 ! grep -q "bin/isochron$" "$work/log" || fail "the command is told missing, but it is there"
 
-sed -n 's/^ *//; /\.a$/p' "$work/log" | while read -r library; do touch "$library"; done
+sed -n 's/^ *//; /\.\(a\|so\)$/p' "$work/log" | while read -r library; do
+  mkdir -p "${library%/*}"
+  touch "$library"
+done
 "$cmake" --install "$work/build dir" --prefix "$work/prefix" >"$work/log" 2>&1 || fail "a whole build is refused"
 [[ -f $work/prefix/include/isochron/core/tensor/tensor.h && -f $work/prefix/bin/isochron ]] || fail "not all was installed"
 [[ ! -e $work/prefix/include/isochron/data/pipeline/loader.h ]] || fail "a private header was installed"

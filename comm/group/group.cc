@@ -1,0 +1,198 @@
+#include "isochron/comm/group/group.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "isochron/core/base/clock.h"
+#include "isochron/core/base/error.h"
+#include "isochron/core/process/threads.h"
+
+namespace isochron::comm {
+namespace {
+
+/// A collective that is a function, for calls of the host.
+template <typename F>
+class CollectiveOf final : public Collective {
+ public:
+  explicit CollectiveOf(F function) : function_(std::move(function)) {}
+  size_t run(Communicator& communicator) override { return function_(communicator); }
+
+ private:
+  F function_;
+};
+
+template <typename F>
+void run_function(Group& group, F function) {
+  if (group.size() == 1) return;
+  CollectiveOf<F> collective(std::move(function));
+  group.run(collective);
+}
+
+/// Adds up numbers that lie rank by rank.
+template <typename T>
+void add_ranks(std::span<T> numbers, const std::byte* all, int ranks) {
+  const T* const each = reinterpret_cast<const T*>(all);
+  std::copy_n(each, numbers.size(), numbers.begin());
+  for (size_t i = numbers.size(); i < numbers.size() * static_cast<size_t>(ranks); ++i)
+    numbers[i % numbers.size()] += each[i];
+}
+
+}  // namespace
+
+Group::Group() = default;
+
+Group::Group(const std::function<std::unique_ptr<Communicator>()>& open) {
+  std::atomic<bool> opened{false};
+  thread_ = std::thread([this, &open, &opened] {
+    flush_subnormals_to_zero();  // sums are those of a step
+    std::unique_ptr<Communicator> communicator;
+    try {
+      communicator = open();
+      rank_ = communicator->rank();
+      size_ = communicator->size();
+      description_ = communicator->description();
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+    opened.store(true, std::memory_order_release);
+    opened.notify_all();  // `open` and `opened` end with the constructor
+    if (communicator) work_through(*communicator);
+  });
+  opened.wait(false, std::memory_order_acquire);
+  if (failure_) {
+    thread_.join();
+    std::rethrow_exception(failure_);
+  }
+}
+
+Group::~Group() { leave(); }
+
+void Group::leave() {
+  if (!thread_.joinable()) return;
+  end(kTogether);
+  thread_.join();
+}
+
+/// Wakes the thread, which ends when all that was started before is done.
+void Group::end(End how) {
+  ending_.store(how, std::memory_order_release);
+  started_.fetch_add(1, std::memory_order_release);
+  started_.notify_one();
+}
+
+void Group::work_through(Communicator& communicator) {
+  for (uint32_t next = 0;; ++next) {
+    started_.wait(next, std::memory_order_acquire);
+    const int ending = ending_.load(std::memory_order_acquire);
+    if (ending == kAbort) communicator.abort(exit_status_);
+    if (ending == kTogether && next + 1 == started_.load(std::memory_order_acquire)) return;
+    const int64_t began_ns = now_ns();
+    try {
+      if (!failed_.load(std::memory_order_relaxed)) {
+        const size_t bytes = queue_[next % kQueued]->run(communicator);
+        bytes_sent_.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
+      }
+    } catch (...) {
+      failure_ = std::current_exception();
+      failed_.store(true, std::memory_order_release);
+    }
+    calls_.fetch_add(1, std::memory_order_relaxed);
+    busy_ns_.fetch_add(now_ns() - began_ns, std::memory_order_relaxed);
+    done_.store(next + 1, std::memory_order_release);
+    done_.notify_all();
+  }
+}
+
+void Group::throw_if_failed() const {
+  if (failed_.load(std::memory_order_acquire)) std::rethrow_exception(failure_);
+}
+
+void Group::start(Collective& collective) {
+  if (size_ == 1) return;
+  throw_if_failed();
+  require(thread_.joinable(), ErrorCode::kCommunication, "group", "rank {} has left", rank_);
+  const uint32_t number = started_.load(std::memory_order_relaxed) + 1;
+  for (uint32_t done = done_.load(std::memory_order_acquire); number - done > kQueued;
+       done = done_.load(std::memory_order_acquire))
+    done_.wait(done, std::memory_order_acquire);
+  collective.number_ = number;
+  queue_[(number - 1) % kQueued] = &collective;
+  started_.store(number, std::memory_order_release);
+  started_.notify_one();
+}
+
+void Group::wait(Collective& collective) {
+  if (size_ == 1) return;
+  const auto left = [&](uint32_t done) { return static_cast<int32_t>(collective.number_ - done) > 0; };
+  uint32_t done = done_.load(std::memory_order_acquire);
+  if (left(done)) {
+    const int64_t began_ns = now_ns();
+    for (; left(done); done = done_.load(std::memory_order_acquire))
+      done_.wait(done, std::memory_order_acquire);
+    exposed_ns_.fetch_add(now_ns() - began_ns, std::memory_order_relaxed);
+  }
+  throw_if_failed();
+}
+
+/// Every rank's numbers go to all, and each adds them up itself.
+const std::byte* Group::gathered(std::span<const std::byte> own) {
+  gathered_.resize(std::max(gathered_.size(), own.size() * static_cast<size_t>(size_)));
+  gather(own, std::span(gathered_).first(own.size() * static_cast<size_t>(size_)));
+  return gathered_.data();
+}
+
+void Group::sum(std::span<double> numbers) {
+  if (size_ > 1 && !numbers.empty()) add_ranks(numbers, gathered(std::as_bytes(numbers)), size_);
+}
+
+void Group::sum(std::span<int64_t> numbers) {
+  if (size_ > 1 && !numbers.empty()) add_ranks(numbers, gathered(std::as_bytes(numbers)), size_);
+}
+
+void Group::gather(std::span<const std::byte> own, std::span<std::byte> all) {
+  require(all.size() == own.size() * static_cast<size_t>(size_), ErrorCode::kInvalidArgument, "gather",
+          "{} ranks of {} bytes need {} bytes, got {}", size_, own.size(),
+          own.size() * static_cast<size_t>(size_), all.size());
+  if (own.empty()) return;
+  std::memcpy(all.data() + static_cast<size_t>(rank_) * own.size(), own.data(), own.size());
+  run_function(*this, [&](Communicator& communicator) {
+    communicator.all_gather(all.data(), {all.size(), own.size()});
+    return own.size() * static_cast<size_t>(size_ - 1);
+  });
+}
+
+void Group::broadcast(std::span<std::byte> data, int root) {
+  require(root >= 0 && root < size_, ErrorCode::kInvalidArgument, "broadcast", "there is no rank {} among {}",
+          root, size_);
+  run_function(*this, [&](Communicator& communicator) {
+    communicator.broadcast(data, root);
+    return root == rank_ ? data.size() : 0;
+  });
+}
+
+void Group::barrier() {
+  run_function(*this, [](Communicator& communicator) {
+    communicator.barrier();
+    return size_t{0};
+  });
+}
+
+void Group::abort(int exit_status) {
+  if (thread_.joinable()) {
+    exit_status_ = exit_status;
+    end(kAbort);
+    // Where the thread waits for another rank, the launcher ends them all once this process has gone.
+    constexpr auto kPatience = std::chrono::seconds(1);
+    std::this_thread::sleep_for(kPatience);
+  }
+  std::_Exit(exit_status);
+}
+
+CommunicationStats Group::stats() const {
+  return {calls_.load(std::memory_order_relaxed), bytes_sent_.load(std::memory_order_relaxed),
+          busy_ns_.load(std::memory_order_relaxed), exposed_ns_.load(std::memory_order_relaxed)};
+}
+
+}  // namespace isochron::comm

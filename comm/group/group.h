@@ -1,0 +1,115 @@
+// Group: the ranks that train together, as programs, ops and optimizers see them. One thread of its own makes
+// all calls of the transport (MPI wants that), so that communication goes on while the step computes.
+//
+// Every rank makes the same calls in the same order. `comm::world()` (comm/launch/world.h) is the group of
+// the processes that a launcher such as mpirun started.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "isochron/comm/transport/communicator.h"
+
+namespace isochron::comm {
+
+/// One collective, prepared ahead: it may be started any number of times, but not again before it is waited
+/// for. It outlives its last wait.
+class Collective {
+ public:
+  Collective() = default;
+  Collective(const Collective&) = delete;
+  Collective& operator=(const Collective&) = delete;
+  virtual ~Collective() = default;
+
+ protected:
+  /// On the group's thread. Returns the bytes that this rank sent. Allocates nothing.
+  virtual size_t run(Communicator& communicator) = 0;
+
+ private:
+  friend class Group;
+  uint32_t number_ = 0;  // of its newest start
+};
+
+/// What a group has done so far.
+struct CommunicationStats {
+  int64_t calls = 0;
+  int64_t bytes_sent = 0;  // by this rank
+  int64_t busy_ns = 0;     // the thread, in calls of the transport: waiting for others included
+  int64_t exposed_ns = 0;  // whoever waited for a collective
+};
+
+class Group {
+ public:
+  /// `open` makes the transport; it is called, and the transport used and destroyed, on the group's thread.
+  /// Throws what `open` throws.
+  explicit Group(const std::function<std::unique_ptr<Communicator>()>& open);
+  /// Of one rank, whose collectives have nothing to do. Has no thread.
+  Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+  /// Leaves, unless that was done.
+  ~Group();
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  /// For messages, such as "Open MPI 4.1.4".
+  const std::string& description() const { return description_; }
+
+  /// Puts it in the queue of the group's thread. Called by one thread at a time, as `wait` and all that
+  /// follow. Throws kCommunication once the transport has failed.
+  void start(Collective& collective);
+  /// Returns when its newest start is done. Throws what it threw; so does every later call.
+  void wait(Collective& collective);
+  void run(Collective& collective) {
+    start(collective);
+    wait(collective);
+  }
+
+  /// Sums over the ranks, in their order, the same bits on each. Allocate for the first of their size alone.
+  void sum(std::span<double> numbers);
+  void sum(std::span<int64_t> numbers);
+  /// `all` is size() x own.size() bytes: those of rank 0 first.
+  void gather(std::span<const std::byte> own, std::span<std::byte> all);
+  /// What `root` has goes to all others.
+  void broadcast(std::span<std::byte> data, int root = 0);
+  void barrier();
+
+  /// Ends the transport, in which all ranks take part; no collective may be started any more.
+  void leave();
+  /// Ends all ranks, this process included, also while a collective waits for others.
+  [[noreturn]] void abort(int exit_status);
+
+  CommunicationStats stats() const;
+
+ private:
+  enum End : int { kNot, kTogether, kAbort };
+  static constexpr uint32_t kQueued = 256;  // the most that wait for the thread at a time
+
+  void work_through(Communicator& communicator);
+  void end(End how);
+  void throw_if_failed() const;
+  const std::byte* gathered(std::span<const std::byte> own);
+
+  int rank_ = 0;
+  int size_ = 1;
+  std::string description_ = "one process";
+  Collective* queue_[kQueued] = {};
+  std::atomic<uint32_t> started_{0};  // counts, which may wrap
+  std::atomic<uint32_t> done_{0};
+  std::atomic<int> ending_{kNot};
+  int exit_status_ = 0;  // of an abort
+  std::atomic<bool> failed_{false};
+  std::exception_ptr failure_;  // written before failed_ is set
+  std::atomic<int64_t> calls_{0}, bytes_sent_{0}, busy_ns_{0}, exposed_ns_{0};
+  std::vector<std::byte> gathered_;
+  std::thread thread_;
+};
+
+}  // namespace isochron::comm

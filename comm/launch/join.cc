@@ -1,0 +1,24 @@
+#include "isochron/comm/launch/join.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "isochron/comm/group/world.h"
+#include "isochron/comm/launch/launch.h"
+#include "isochron/core/process/threads.h"
+
+namespace isochron::comm {
+
+const std::shared_ptr<Group>& join() {
+  if (world()->size() > 1) return world();
+  const std::optional<Launch> launch = detect_launch();
+  if (!launch || launch->size == 1) return world();
+  set_world(std::make_shared<Group>([&launch] { return open_launched(*launch); }));
+  std::atexit([] { world()->leave(); });
+  // A launcher that binds its ranks has given each its cores already.
+  if (std::getenv("ISOCHRON_THREADS") == nullptr && compute_threads() > 1)
+    set_compute_threads(std::max(1, compute_threads() / launch->local_size));
+  return world();
+}
+
+}  // namespace isochron::comm

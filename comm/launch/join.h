@@ -1,0 +1,20 @@
+// The one line by which a program trains on all ranks that a launcher started:
+//
+//   isochron::comm::join();  // mpirun -np 4 ./program
+#pragma once
+
+#include <memory>
+
+#include "isochron/comm/group/group.h"
+
+namespace isochron::comm {
+
+/// Joins the processes that mpirun, srun or the like started together (comm/launch/launch.h): from then on
+/// comm::world() is their group, which optimizers and fits use unless they are given another one, and
+/// compute_threads() is this rank's share of the machine's cores, unless ISOCHRON_THREADS is set. Where no
+/// launcher started this process, nothing happens, and no MPI is loaded. To be called once, before anything
+/// is planned and after anything that forks. Returns the world, which all ranks leave together when the
+/// process exits. Throws as detect_launch and open_launched.
+const std::shared_ptr<Group>& join();
+
+}  // namespace isochron::comm

@@ -1,0 +1,236 @@
+#include "isochron/comm/launch/launch.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+#include "isochron/comm/mpi/module.h"
+#include "isochron/core/base/error.h"
+
+namespace isochron::comm {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kChoice = "ISOCHRON_MPI";
+constexpr const char* kModulePath = "ISOCHRON_MPI_MODULE_PATH";
+
+struct Mpi {
+  std::string_view name;
+  std::string_view spelled;
+  std::string_view mpirun;
+  std::string_view package;
+};
+constexpr Mpi kMpis[] = {{"openmpi", "Open MPI", "mpirun.openmpi", "libopenmpi-dev"},
+                         {"mpich", "MPICH", "mpirun.mpich", "libmpich-dev"}};
+
+const Mpi& mpi_of(std::string_view name) {
+  for (const Mpi& mpi : kMpis) {
+    if (mpi.name == name) return mpi;
+  }
+  fail(ErrorCode::kInvalidArgument, "mpi", "'{}' is no MPI that is known here; use openmpi or mpich", name);
+}
+
+/// Null where it is unset or empty.
+const char* variable(const char* name) {
+  const char* const text = std::getenv(name);
+  return text != nullptr && *text != '\0' ? text : nullptr;
+}
+
+std::optional<int> number_in(std::string_view text, int least) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < least) return std::nullopt;
+  return value;
+}
+
+/// The first of `names` that is set.
+std::optional<int> number(std::initializer_list<const char*> names, int least) {
+  for (const char* name : names) {
+    const char* const text = variable(name);
+    if (text == nullptr) continue;
+    const std::optional<int> value = number_in(text, least);
+    require(value.has_value(), ErrorCode::kInvalidArgument, name,
+            "'{}' is no whole number from {} on; start the program by mpirun or srun, or set {}=off", text,
+            least, kChoice);
+    return value;
+  }
+  return std::nullopt;
+}
+
+int needed(std::initializer_list<const char*> names, int least, const char* present) {
+  const std::optional<int> value = number(names, least);
+  require(value.has_value(), ErrorCode::kInvalidArgument, *names.begin(),
+          "isn't set, though {} is; start the program by mpirun or srun, or set {}=off", present, kChoice);
+  return *value;
+}
+
+/// The entry for this machine in a list such as "2(x3),1": tasks a node, in the order of nodes.
+std::optional<int> slurm_local_size() {
+  const char* list = variable("SLURM_STEP_TASKS_PER_NODE");
+  if (list == nullptr) list = variable("SLURM_TASKS_PER_NODE");
+  const std::optional<int> node = number({"SLURM_NODEID"}, 0);
+  if (list == nullptr || !node) return std::nullopt;
+  int64_t first = 0;  // node of the entry
+  for (std::string_view rest = list; !rest.empty();) {
+    std::string_view entry = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(entry.size() + 1, rest.size()));
+    int times = 1;
+    if (const size_t bracket = entry.find("(x"); bracket != std::string_view::npos && entry.ends_with(')')) {
+      const auto repeated = number_in(entry.substr(bracket + 2, entry.size() - bracket - 3), 1);
+      if (!repeated) return std::nullopt;
+      times = *repeated;
+      entry = entry.substr(0, bracket);
+    }
+    if (*node < first + times) return number_in(entry, 1);
+    first += times;
+  }
+  return std::nullopt;
+}
+
+Launch with_local(Launch launch, std::optional<int> local_rank, std::optional<int> local_size) {
+  if (local_rank && local_size) {
+    launch.local_rank = *local_rank;
+    launch.local_size = *local_size;
+  }
+  return launch;
+}
+
+std::optional<Launch> from_open_mpi() {
+  constexpr const char* kSize = "OMPI_COMM_WORLD_SIZE";
+  if (variable(kSize) == nullptr) return std::nullopt;
+  return with_local({.mpi = "openmpi",
+                     .launcher = fmt::format("Open MPI's mpirun ({})", kSize),
+                     .rank = needed({"OMPI_COMM_WORLD_RANK"}, 0, kSize),
+                     .size = needed({kSize}, 1, kSize)},
+                    number({"OMPI_COMM_WORLD_LOCAL_RANK"}, 0), number({"OMPI_COMM_WORLD_LOCAL_SIZE"}, 1));
+}
+
+std::optional<Launch> from_pmi() {
+  constexpr const char* kRank = "PMI_RANK";
+  if (variable(kRank) == nullptr) return std::nullopt;
+  const bool slurm = variable("SLURM_PROCID") != nullptr && variable("MPI_LOCALRANKID") == nullptr;
+  return with_local({.mpi = "mpich",
+                     .launcher = fmt::format("{} ({})", slurm ? "Slurm's srun" : "MPICH's mpirun", kRank),
+                     .rank = needed({kRank}, 0, kRank),
+                     .size = needed({"PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, 1, kRank)},
+                    number({slurm ? "SLURM_LOCALID" : "MPI_LOCALRANKID"}, 0),
+                    slurm ? slurm_local_size() : number({"MPI_LOCALNRANKS"}, 1));
+}
+
+/// srun --mpi=pmix. Without a variable of PMI's, srun has started processes that may be nothing of MPI's.
+std::optional<Launch> from_pmix() {
+  constexpr const char* kRank = "PMIX_RANK";
+  if (variable(kRank) == nullptr || from_open_mpi()) return std::nullopt;
+  return with_local({.mpi = "openmpi",
+                     .launcher = fmt::format("Slurm's srun ({})", kRank),
+                     .rank = needed({kRank}, 0, kRank),
+                     .size = needed({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, 1, kRank)},
+                    number({"SLURM_LOCALID"}, 0), slurm_local_size());
+}
+
+OpenMpiFunction* load(const std::string& path, const Mpi& mpi) {
+  // Its symbols for all, as parts of MPI that it loads in turn may count on them. It stays: MPI can't be
+  // unloaded safely.
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr) {
+    const char* const reason = dlerror();
+    fail(ErrorCode::kUnsupported, "mpi", "{} can't be loaded: {}; is {} installed?", path,
+         reason != nullptr ? reason : "unknown", mpi.spelled);
+  }
+  void* const function = dlsym(library, kOpenMpiFunction);
+  require(function != nullptr, ErrorCode::kUnsupported, "mpi",
+          "{} is of another version of isochron: it has no {}; build it again with this program", path,
+          kOpenMpiFunction);
+  return reinterpret_cast<OpenMpiFunction*>(function);
+}
+
+}  // namespace
+
+std::optional<Launch> detect_launch() {
+  const char* const choice = variable(kChoice);
+  const std::string_view wanted = choice != nullptr ? choice : "";
+  if (wanted == "off") return std::nullopt;
+  require(wanted.empty() || wanted == "openmpi" || wanted == "mpich", ErrorCode::kInvalidArgument, kChoice,
+          "'{}' is no MPI that is known here; set it to openmpi, mpich or off", wanted);
+  std::optional<Launch> found;
+  for (auto* const reader : {&from_open_mpi, &from_pmi, &from_pmix}) {
+    std::optional<Launch> launch = reader();
+    if (!launch) continue;
+    // Below two launchers, one within the other, the choice says which is meant.
+    const bool chosen = launch->mpi == wanted;
+    if (!found || chosen) found = std::move(launch);
+    if (chosen || wanted.empty()) break;
+  }
+  if (!found) return std::nullopt;
+  require(found->rank < found->size, ErrorCode::kInvalidArgument, "mpi",
+          "{} says rank {} of {}; ranks are counted from 0", found->launcher, found->rank, found->size);
+  require(found->local_rank < found->local_size && found->local_size <= found->size,
+          ErrorCode::kInvalidArgument, "mpi", "{} says rank {} of {} on this machine, of {} in all",
+          found->launcher, found->local_rank, found->local_size, found->size);
+  if (!wanted.empty()) found->mpi = wanted;
+  return found;
+}
+
+std::vector<std::string> module_folders() {
+  std::vector<std::string> folders;
+  const auto add = [&](const fs::path& folder) {
+    std::string text = folder.lexically_normal().string();
+    if (std::ranges::find(folders, text) == folders.end()) folders.push_back(std::move(text));
+  };
+  if (const char* const path = variable(kModulePath)) {
+    for (std::string_view rest = path; !rest.empty();) {
+      const std::string_view folder = rest.substr(0, rest.find(':'));
+      if (!folder.empty()) add(folder);
+      rest.remove_prefix(std::min(folder.size() + 1, rest.size()));
+    }
+  }
+  std::error_code none;
+  if (const fs::path program = fs::read_symlink("/proc/self/exe", none); !none) {
+    const fs::path beside = program.parent_path();
+    add(beside / ".." / ISOCHRON_LIBRARY_FOLDER / "isochron");
+    add(beside / ".." / "lib" / "isochron");
+    add(beside / "lib" / "isochron");
+  }
+  add(ISOCHRON_MODULES_BUILT);
+  add(ISOCHRON_MODULES_INSTALLED);
+  return folders;
+}
+
+std::string module_path(const Launch& launch, const std::vector<std::string>& folders) {
+  const Mpi& mpi = mpi_of(launch.mpi);
+  const std::string name = fmt::format("libisochron_{}.so", mpi.name);
+  for (const std::string& folder : folders) {
+    const fs::path path = fs::path(folder) / name;
+    std::error_code none;
+    if (fs::exists(path, none)) return path.string();
+  }
+  fail(ErrorCode::kUnsupported, "mpi",
+       "{} has started this process, but there is no module for {}: {} is in none of {}; install {}, "
+       "configure "
+       "and build isochron again, or name the module's folder in {}; {}=off runs each process alone",
+       launch.launcher, mpi.spelled, name, fmt::join(folders, ", "), mpi.package, kModulePath, kChoice);
+}
+
+std::unique_ptr<Communicator> open_launched(const Launch& launch) {
+  const Mpi& mpi = mpi_of(launch.mpi);
+  std::unique_ptr<Communicator> communicator(load(module_path(launch), mpi)());
+  const int size = communicator->size();
+  if (size == launch.size) return communicator;
+  const std::string library = communicator->description();
+  communicator.reset();
+  fail(ErrorCode::kCommunication, "mpi",
+       "{} finds {} rank{} where {} has started {}: that launcher is another MPI's; use {}, or the module of "
+       "the launcher's MPI by {}",
+       library, size, size == 1 ? "" : "s", launch.launcher, launch.size, mpi.mpirun, kChoice);
+}
+
+}  // namespace isochron::comm

@@ -1,0 +1,23 @@
+// What stands between the program and a module that speaks to one MPI library. The program is never linked
+// with MPI, as each implementation has a binary interface of its own and a process without a launcher needs
+// none: launch.h loads the module of the launcher that started it.
+#pragma once
+
+#include "isochron/comm/transport/communicator.h"
+
+namespace isochron::comm {
+
+/// The number in the name changes with Communicator, so that a module of another version isn't taken.
+inline constexpr const char* kOpenMpiFunction = "isochron_open_mpi_1";
+
+/// Starts MPI (MPI_Init_thread with MPI_THREAD_FUNNELED) and opens a communicator of all ranks, which the
+/// caller deletes. Once a process: kCommunication where MPI has been started before. All calls, and the
+/// deletion, come from the thread that opened it, as MPI asks for; until then its timers are exact to 1 us
+/// (PR_SET_TIMERSLACK), for short naps between two looks at a call.
+///
+/// A communicator that is deleted ends MPI, which waits for the other ranks to do the same. After an error of
+/// MPI's, or while an exception unwinds that thread, it ends all ranks instead, as `abort` does: the others
+/// might wait for a call that never comes.
+using OpenMpiFunction = Communicator*();
+
+}  // namespace isochron::comm

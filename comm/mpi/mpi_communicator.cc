@@ -1,0 +1,275 @@
+// A communicator over MPI. This one file is compiled once for each implementation that the build has found
+// (cmake/IsochronMpi.cmake), into a module (module.h); so it uses of this project only what headers have.
+#define MPICH_SKIP_MPICXX 1
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+#include <sched.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "isochron/comm/mpi/module.h"
+#include "isochron/comm/transport/communicator.h"
+#include "isochron/core/base/error.h"
+
+namespace isochron::comm {
+
+namespace {
+
+constexpr int kExitStatus = 6;                       // exit_code(kCommunication)
+constexpr size_t kMostBytes = size_t{1} << 30;       // of one message: MPI counts with int
+enum Tag : int { kAllToAllTag = 1, kAllGatherTag };  // ranks that disagree don't read each other's data
+
+/// "Open MPI 4.1.4", "MPICH 4.0.2"; or what the library says of itself, up to the end of the line.
+std::string library_version() {
+  char buffer[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  if (MPI_Get_library_version(buffer, &length) != MPI_SUCCESS) return "MPI";
+  const std::string_view text(buffer, static_cast<size_t>(length));
+  constexpr std::string_view kOpenMpi = "Open MPI v", kMpich = "MPICH Version:";
+  if (text.starts_with(kOpenMpi)) {
+    const std::string_view rest = text.substr(kOpenMpi.size());
+    return "Open MPI " + std::string(rest.substr(0, rest.find_first_of(", \n")));
+  }
+  if (text.starts_with(kMpich)) {
+    std::string_view rest = text.substr(kMpich.size());
+    rest.remove_prefix(std::min(rest.find_first_not_of(" \t"), rest.size()));
+    return "MPICH " + std::string(rest.substr(0, rest.find_first_of(" \t\n")));
+  }
+  return std::string(text.substr(0, text.find('\n')));
+}
+
+std::string error_text(int code) {
+  char buffer[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  if (MPI_Error_string(code, buffer, &length) != MPI_SUCCESS) return fmt::format("MPI error {}", code);
+  return std::string(buffer, static_cast<size_t>(length));
+}
+
+using std::chrono::microseconds;
+using std::chrono::nanoseconds;
+
+constexpr nanoseconds kMovedData = microseconds(5);  // a look that took this long has moved data
+constexpr nanoseconds kSpin = microseconds(50);
+constexpr nanoseconds kLongestNap = microseconds(100);
+constexpr int kNapPart = 8;                    // a nap lasts this part of the time that nothing has moved
+constexpr unsigned long kTimerSlackNs = 1000;  // 50 us by default, which is more than most naps
+
+/// Looks again and again until `complete()`. MPI's own waits spin, on cores that the computation needs: here
+/// the thread gives way between two looks, and naps when nothing has moved for a while. Naps begin short: a
+/// rank that waited for one that naps would otherwise nap longer than that one, and hand the delay back with
+/// the next call, and so on.
+template <typename Look>
+void wait_until(const Look& complete) {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point before = Clock::now();
+  Clock::time_point idle_since = before;
+  while (!complete()) {
+    const Clock::time_point now = Clock::now();
+    if (now - before > kMovedData) idle_since = now;  // and the next piece is about to come
+    const nanoseconds idle = now - idle_since;
+    if (idle < kSpin) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(std::min(idle / kNapPart, kLongestNap));
+    }
+    before = Clock::now();
+  }
+}
+
+class MpiCommunicator final : public Communicator {
+ public:
+  MpiCommunicator() : exceptions_(std::uncaught_exceptions()) {
+    int started = 0;
+    MPI_Initialized(&started);
+    require(started == 0, ErrorCode::kCommunication, "mpi",
+            "MPI has been started in this process before, and starts once; open one communicator");
+    int provided = MPI_THREAD_SINGLE;
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+    // What fails from here on is thrown with MPI started: the launcher ends all ranks where one ends like
+    // that.
+    description_ = library_version();
+    require(provided >= MPI_THREAD_FUNNELED, ErrorCode::kUnsupported, "mpi",
+            "{} doesn't allow threads beside the one that communicates; install one that does", description_);
+    check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
+    check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+    check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+    timer_slack_ = prctl(PR_GET_TIMERSLACK);
+    prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
+    requests_.assign(2 * static_cast<size_t>(size_), MPI_REQUEST_NULL);
+    statuses_.resize(requests_.size());
+  }
+  MpiCommunicator(const MpiCommunicator&) = delete;
+  MpiCommunicator& operator=(const MpiCommunicator&) = delete;
+  ~MpiCommunicator() override {
+    if (timer_slack_ > 0) prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(timer_slack_));
+    if (failed_ || std::uncaught_exceptions() > exceptions_) {
+      MPI_Abort(comm_, kExitStatus);
+      return;
+    }
+    MPI_Comm_free(&comm_);
+    MPI_Finalize();
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::string description() const override { return description_; }
+
+  void all_to_all(const std::byte* data, std::byte* received, const Slices& slices) override {
+    exchange("all_to_all", kAllToAllTag, slices.slice_bytes, [&](int peer) {
+      return Peer{.send = data + slices.begin(peer),
+                  .send_bytes = slices.bytes(peer),
+                  .receive = received + static_cast<size_t>(peer) * slices.slice_bytes,
+                  .receive_bytes = slices.bytes(rank_)};
+    });
+  }
+
+  // Not MPI_Iallgatherv with MPI_IN_PLACE: Open MPI 4.1 has had faults in non-blocking collectives in place.
+  void all_gather(std::byte* data, const Slices& slices) override {
+    exchange("all_gather", kAllGatherTag, slices.slice_bytes, [&](int peer) {
+      return Peer{.send = data + slices.begin(rank_),
+                  .send_bytes = slices.bytes(rank_),
+                  .receive = data + slices.begin(peer),
+                  .receive_bytes = slices.bytes(peer)};
+    });
+  }
+
+  void all_reduce(std::byte* data, int64_t count, DType dtype) override {
+    const MPI_Datatype type = dtype == DType::kF32   ? MPI_FLOAT
+                              : dtype == DType::kF64 ? MPI_DOUBLE
+                              : dtype == DType::kI64 ? MPI_INT64_T
+                                                     : MPI_DATATYPE_NULL;
+    require(type != MPI_DATATYPE_NULL && count >= 0, ErrorCode::kInvalidArgument, "comm",
+            "all_reduce of {} {}; it adds f32, f64 or i64, from 0 elements on", count, dtype_name(dtype));
+    in_pieces(static_cast<size_t>(count) * dtype_size(dtype), [&](size_t begin, size_t bytes) {
+      // Its own memory, as in place isn't to be relied on (see all_gather).
+      if (addends_.size() < bytes) addends_.resize(bytes);
+      std::memcpy(addends_.data(), data + begin, bytes);
+      check(MPI_Iallreduce(addends_.data(), data + begin, static_cast<int>(bytes / dtype_size(dtype)), type,
+                           MPI_SUM, comm_, requests_.data()),
+            "all_reduce");
+      complete(1, "all_reduce");
+    });
+  }
+
+  void broadcast(std::span<std::byte> data, int root) override {
+    require(root >= 0 && root < size_, ErrorCode::kInvalidArgument, "comm",
+            "broadcast from rank {} of a group of {}; the root is one of its ranks", root, size_);
+    in_pieces(data.size(), [&](size_t begin, size_t bytes) {
+      check(MPI_Ibcast(data.data() + begin, static_cast<int>(bytes), MPI_BYTE, root, comm_, requests_.data()),
+            "broadcast");
+      complete(1, "broadcast");
+    });
+  }
+
+  void barrier() override {
+    check(MPI_Ibarrier(comm_, requests_.data()), "barrier");
+    complete(1, "barrier");
+  }
+
+  [[noreturn]] void abort(int exit_status) override {
+    failed_ = true;
+    MPI_Abort(comm_, exit_status);
+    std::_Exit(exit_status);
+  }
+
+ private:
+  struct Peer {
+    const std::byte* send;
+    size_t send_bytes;
+    std::byte* receive;
+    size_t receive_bytes;
+  };
+
+  /// Sends to and receives from each other rank what `peer_of` says of it; no message is longer than
+  /// `most_bytes`.
+  template <typename PeerOf>
+  void exchange(const char* what, int tag, size_t most_bytes, const PeerOf& peer_of) {
+    for (size_t begin = 0; begin < most_bytes; begin += kMostBytes) {
+      int count = 0;
+      const auto piece = [&](size_t bytes) {
+        return static_cast<int>(bytes > begin ? std::min(bytes - begin, kMostBytes) : 0);
+      };
+      for (int i = 1; i < size_; ++i) {
+        const int from = (rank_ + size_ - i) % size_;
+        const Peer peer = peer_of(from);
+        if (const int bytes = piece(peer.receive_bytes); bytes > 0) {
+          check(MPI_Irecv(peer.receive + begin, bytes, MPI_BYTE, from, tag, comm_, request(count++)), what);
+        }
+      }
+      for (int i = 1; i < size_; ++i) {
+        const int to = (rank_ + i) % size_;
+        const Peer peer = peer_of(to);
+        if (const int bytes = piece(peer.send_bytes); bytes > 0) {
+          check(MPI_Isend(peer.send + begin, bytes, MPI_BYTE, to, tag, comm_, request(count++)), what);
+        }
+      }
+      complete(count, what);
+    }
+  }
+
+  /// run(begin, bytes) of pieces that MPI can count.
+  template <typename Run>
+  static void in_pieces(size_t total_bytes, const Run& run) {
+    for (size_t begin = 0; begin < total_bytes; begin += kMostBytes) {
+      run(begin, std::min(total_bytes - begin, kMostBytes));
+    }
+  }
+
+  MPI_Request* request(int index) { return &requests_[static_cast<size_t>(index)]; }
+
+  /// Waits for the first `count` requests.
+  void complete(int count, const char* what) {
+    if (count == 0) return;
+    int code = MPI_SUCCESS;
+    wait_until([&] {
+      int done = 0;
+      code = MPI_Testall(count, requests_.data(), &done, statuses_.data());
+      return done != 0 || code != MPI_SUCCESS;
+    });
+    if (code == MPI_ERR_IN_STATUS) {
+      for (int i = 0; i < count; ++i) {
+        const int status = statuses_[static_cast<size_t>(i)].MPI_ERROR;
+        if (status != MPI_SUCCESS && status != MPI_ERR_PENDING) code = status;
+      }
+    }
+    check(code, what);
+  }
+
+  void check(int code, const char* what) {
+    if (code == MPI_SUCCESS) [[likely]]
+      return;
+    failed_ = true;
+    fail(ErrorCode::kCommunication, "mpi", "{} failed on rank {} of {}: {}", what, rank_, size_,
+         error_text(code));
+  }
+
+  const int exceptions_;
+  int timer_slack_ = 0;  // of this thread, before
+  MPI_Comm comm_ = MPI_COMM_WORLD;
+  int rank_ = 0;
+  int size_ = 1;
+  bool failed_ = false;
+  std::string description_;
+  std::vector<MPI_Request> requests_;
+  std::vector<MPI_Status> statuses_;
+  std::vector<std::byte> addends_;
+};
+
+}  // namespace
+
+}  // namespace isochron::comm
+
+extern "C" __attribute__((visibility("default"))) isochron::comm::Communicator* isochron_open_mpi_1() {
+  return new isochron::comm::MpiCommunicator();
+}

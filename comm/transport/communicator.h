@@ -1,0 +1,60 @@
+// Communicator: what moves bytes between the processes (ranks) that train together. Implementations: MPI
+// (comm/mpi/mpi_communicator.cc, a module that is loaded below a launcher alone), threads of one process for
+// tests (thread_communicator.h), and adaptors around another one (adaptors.h). Programs use comm::Group
+// (comm/group/group.h), whose thread alone calls a communicator.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "isochron/core/tensor/dtype.h"
+
+namespace isochron::comm {
+
+/// Bytes cut into one slice a rank: each as long as the first, but for the last ones, which may be shorter or
+/// empty.
+struct Slices {
+  size_t total_bytes = 0;
+  size_t slice_bytes = 0;  // ranks * slice_bytes >= total_bytes
+
+  size_t begin(int rank) const { return std::min(total_bytes, static_cast<size_t>(rank) * slice_bytes); }
+  size_t bytes(int rank) const { return begin(rank + 1) - begin(rank); }
+  /// Slices whose length is a multiple of `unit` bytes, but for the last one that isn't empty.
+  static Slices of(size_t total_bytes, int ranks, size_t unit) {
+    const size_t units = (total_bytes + unit - 1) / unit;
+    const auto count = static_cast<size_t>(ranks);
+    return {total_bytes, (units + count - 1) / count * unit};
+  }
+};
+
+/// All collective calls: every rank makes the same ones, in the same order, with equal sizes. A call returns
+/// when its memory may be used again. Called by one thread, and one call at a time. They allocate nothing of
+/// ours once one of the same kind has been made. Throw kCommunication where the transport fails; no further
+/// call may be made then but `abort`.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  /// From 0.
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// For messages, such as "Open MPI 4.1.4".
+  virtual std::string description() const = 0;
+
+  /// Sends slice r of `data` to rank r, and receives this rank's slice from each rank r at `received` + r *
+  /// slice_bytes; its own stays where it is, and isn't copied. `received` doesn't overlap `data`.
+  virtual void all_to_all(const std::byte* data, std::byte* received, const Slices& slices) = 0;
+  /// Slice r of `data`, which rank r has, goes to all others, in place.
+  virtual void all_gather(std::byte* data, const Slices& slices) = 0;
+  /// The sums over all ranks, in place, in an order of the transport's own. f32, f64, i64.
+  virtual void all_reduce(std::byte* data, int64_t count, DType dtype) = 0;
+  virtual void broadcast(std::span<std::byte> data, int root) = 0;
+  virtual void barrier() = 0;
+
+  /// Ends all ranks with this exit status, as far as the transport can.
+  [[noreturn]] virtual void abort(int exit_status) = 0;
+};
+
+}  // namespace isochron::comm
