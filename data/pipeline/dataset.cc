@@ -8,6 +8,7 @@
 #include "isochron/data/element/slices.h"
 #include "isochron/data/pipeline/infer_layouts.h"
 #include "isochron/data/pipeline/loader.h"
+#include "isochron/data/pipeline/sharding.h"
 #include "isochron/data/pipeline/streams.h"
 
 namespace isochron::data {
@@ -237,7 +238,7 @@ Dataset Dataset::with_batches(int64_t batch_elems, const PaddedBatchOptions& opt
           "the number of elements isn't known, so an odd last batch can't be planned; drop_remainder, "
           "pad_remainder, or cache() the elements first, which counts them");
   // Where one batch takes all there is, that is the full one.
-  const int64_t held = size < 0 || options.pad_remainder ? batch_elems : std::min(batch_elems, size);
+  const int64_t held = size <= 0 || options.pad_remainder ? batch_elems : std::min(batch_elems, size);
   const int64_t odd = size < 0 || options.drop_remainder || options.pad_remainder ? 0 : size % held;
   Level level;
   level.number = recipe->stages;
@@ -273,7 +274,7 @@ Dataset Dataset::repeat(int64_t times) const {
   auto recipe = next_stage(*recipe_);
   add_order(*recipe, {.kind = OrderStage::kRepeat, .elems = times});
   if (times == kInfinite) {
-    recipe->size = kInfinite;
+    if (recipe->size != 0) recipe->size = kInfinite;
   } else if (recipe->size >= 0) {
     recipe->size = checked_mul(recipe->size, times, "repeat");
   }
@@ -302,14 +303,19 @@ Dataset Dataset::skip(int64_t elems) const {
   return Dataset(std::move(recipe));
 }
 
-Dataset Dataset::shard(int64_t shards, int64_t index) const {
+Dataset Dataset::shard(int64_t shards, int64_t index, int64_t block) const {
   require(shards >= 1 && index >= 0 && index < shards, ErrorCode::kInvalidArgument, "shard",
           "expected 0 <= index < shards, got index {} of {}", index, shards);
-  require(recipe_->size < 0 || index < recipe_->size, ErrorCode::kInvalidArgument, "shard",
-          "nothing is left: shard {} of {} elements", index, recipe_->size);
+  require(block >= 1 && block <= INT64_MAX / shards, ErrorCode::kInvalidArgument, "shard",
+          "expected a block of at least 1 element, and shards * block below 2^63, got {} blocks of {}",
+          shards, block);
   auto recipe = next_stage(*recipe_);
-  add_order(*recipe, {.kind = OrderStage::kShard, .elems = shards, .index = index});
-  if (recipe->size >= 0) recipe->size = (recipe->size - index - 1) / shards + 1;
+  add_order(*recipe, {.kind = OrderStage::kShard, .elems = shards, .index = index, .block = block});
+  if (recipe->size >= 0) {
+    const Sharding sharding{shards, index, block};
+    if (recipe->odd_is_last && recipe->odd_rows > 0 && !sharding.takes(recipe->size - 1)) drop_odd(*recipe);
+    recipe->size = sharding.elems_of(recipe->size);
+  }
   return Dataset(std::move(recipe));
 }
 

@@ -75,7 +75,7 @@ struct InterleaveOptions {
 /// Where an element stands.
 struct Position {
   uint64_t epoch = 0;
-  int64_t element = 0;  // of the stage, from 0 in this epoch
+  int64_t element = 0;  // of the stage, from 0 in this epoch; see Dataset::shard
   int64_t row = 0;      // of the source; of a batch, that of its first element
 };
 struct MapOptions {
@@ -158,9 +158,13 @@ class Dataset {
   Dataset take(int64_t elems) const;
   /// All but the first `elems` elements. Throws kInvalidArgument when negative or nothing is left.
   Dataset skip(int64_t elems) const;
-  /// Every `shards`th element, from the `index`th on. Throws kInvalidArgument unless 0 <= index < shards, and
-  /// when nothing is left.
-  Dataset shard(int64_t shards, int64_t index) const;
+  /// Every `shards`th block of `block` consecutive elements, from the `index`th block on: what one of
+  /// `shards` processes gets of batches, `block` for each of its updates. An odd last batch goes to the shard
+  /// that its number belongs to. There may be no element at all: `size()` is then 0, and an epoch ends at
+  /// once. Where no other stage that acts on the order follows, Position::element of maps is the number
+  /// before sharding, so that together the shards give what the dataset itself gives. Throws kInvalidArgument
+  /// unless 0 <= index < shards and 1 <= block, and where shards * block exceeds 64 bits.
+  Dataset shard(int64_t shards, int64_t index, int64_t block = 1) const;
   /// Runs the dataset once, here, and keeps its elements in memory: what follows is over rows, of known
   /// number. Throws kOutOfMemory when they exceed `limit_bytes` or the budget of pipelines
   /// (pipeline_memory.h), kInvalidArgument for extents that vary or no end, and what making the elements
@@ -186,12 +190,18 @@ class Dataset {
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
 
-  /// Where the iteration stands: after the element that an iterator gave last. Some 50 bytes over rows; else
-  /// also what stages hold (a shuffle's buffer, elements made ahead, an error that was met ahead). Waits for
-  /// functions of users that are at work (maps, generators), not for an element to be found.
+  /// Where the iteration stands: after the element that an iterator gave last. Fewer than 100 bytes over
+  /// rows; else also what stages hold (a shuffle's buffer, elements made ahead, an error that was met ahead).
+  /// Waits for functions of users that are at work (maps, generators), not for an element to be found.
   std::string state();
   /// Goes on from `state`, of a dataset made by the same chain of calls over an equal source: the iterator is
   /// at the next element of that epoch, or at its end. Throws kBadFormat for a damaged or foreign state.
+  ///
+  /// Over rows, where `shard` is the last stage that acts on the order, the two datasets may be sharded
+  /// differently, or one of them not at all. A state that a shard saves after whole blocks then stands for
+  /// all shards, each after as many blocks; keep that of shard 0, which is the last to end. The place must be
+  /// a multiple of shards * block elements here, or the epoch's end. Throws kInvalidArgument where it isn't,
+  /// for a place within a block unless shards and block are equal, and for another sharding over a stream.
   Iterator resume(std::string_view state);
 
   /// What the pipeline uses; all 0 before the first loop.
@@ -258,8 +268,8 @@ class TupleDataset {
   TupleDataset repeat(int64_t times = kInfinite) const { return TupleDataset(dataset_.repeat(times)); }
   TupleDataset take(int64_t elems) const { return TupleDataset(dataset_.take(elems)); }
   TupleDataset skip(int64_t elems) const { return TupleDataset(dataset_.skip(elems)); }
-  TupleDataset shard(int64_t shards, int64_t index) const {
-    return TupleDataset(dataset_.shard(shards, index));
+  TupleDataset shard(int64_t shards, int64_t index, int64_t block = 1) const {
+    return TupleDataset(dataset_.shard(shards, index, block));
   }
   TupleDataset unbatch() const { return TupleDataset(dataset_.unbatch()); }
   TupleDataset cache(size_t limit_bytes = SIZE_MAX) const {

@@ -14,6 +14,7 @@
 #include "isochron/core/telemetry/counters.h"
 #include "isochron/core/telemetry/trace.h"
 #include "isochron/data/element/pipeline_memory.h"
+#include "isochron/data/pipeline/sharding.h"
 #include "isochron/memory/allocators/buffer.h"
 
 namespace isochron::data {
@@ -133,6 +134,8 @@ void Loader::start_run(uint64_t epoch) {
   pending_.clear();
 }
 
+Position Loader::position() const { return {epoch_, element_number(*recipe_, taken_ - 1), kNoRow}; }
+
 void Loader::start_threads() {
   try {
     for (int worker = 0; worker < most_workers(*recipe_); ++worker) {
@@ -188,14 +191,16 @@ void Loader::draw(Slot& slot) {
     at_start_ = false;
     slot.rows = order_->next(slot.indices.data());
     if (restored_ && slot.rows > 0) refuse_damaged_indices(slot);
+    slot.position = position_;
+    if (slot.rows > 0) slot.position.element = element_number(*recipe_, position_.element);
   } catch (const Interrupted&) {
     throw;
   } catch (...) {
+    give_back_buffers(slot);
     slot.kind = Slot::kError;
     slot.error = std::current_exception();
     return;
   }
-  slot.position = position_;
   if (slot.rows > 0) {
     slot.kind = Slot::kElement;
     slot.position.row = recipe_->stream ? element_slots_->at(slot.indices[0]).row : slot.indices[0];

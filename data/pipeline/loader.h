@@ -43,13 +43,14 @@ class Loader {
   /// The same for a stage that reads this loader: throws Interrupted too (interrupt.h).
   const Element* advance();
   /// Of the element that was given last, as far as this loader knows: not its row.
-  Position position() const { return {epoch_, taken_ - 1, kNoRow}; }
+  Position position() const;
 
   /// Where the consumer stands: after the element that `next` gave last. A draw in progress is paused, except
   /// in code of users, and the elements that are being made are finished.
   std::string state();
   /// Stands where `state` says: `next` goes on from there. Throws kBadFormat for a state that is damaged or
-  /// another recipe's, and goes to the beginning of epoch 0 then.
+  /// another recipe's, kInvalidArgument for one of another sharding that can't be converted, and goes to the
+  /// beginning of epoch 0 then.
   void resume(std::string_view state);
 
   PipelineStats stats() const;
@@ -107,6 +108,7 @@ class Loader {
   bool save_pending(StateWriter& state);
   void restore_under_way(StateReader& state);
   void read_state(StateReader& state);
+  void restore_place(StateReader& state, bool sharded);
 
   std::shared_ptr<const Recipe> recipe_;
   Layout result_;  // of any element

@@ -1,10 +1,13 @@
-// The part of the loader that saves and restores. Over rows, (epoch, position) is all there is to say.
-// Otherwise the state holds what is under way: the stream's own place, what stages have buffered, and the
-// elements that are finished but not taken.
+// The part of the loader that saves and restores. Over rows, (epoch, position) is all there is to say; a
+// shard gives the position in its input, so that another number of shards can go on from there. Otherwise the
+// state holds what is under way: the stream's own place, what stages have buffered, and the elements that are
+// finished but not taken.
+#include <algorithm>
 #include <bit>
 
 #include "isochron/data/element/fingerprint.h"
 #include "isochron/data/pipeline/loader.h"
+#include "isochron/data/pipeline/sharding.h"
 
 namespace isochron::data {
 namespace {
@@ -13,7 +16,117 @@ namespace {
 constexpr int64_t kMostElements = int64_t{1} << 40;
 
 /// What follows the consumer's place in a state. The first number was given to another form once.
-constexpr int64_t kNothing = 1, kUnderWay = 2;
+constexpr int64_t kNothing = 1, kUnderWay = 2, kSharding = 3, kShardUnderWay = 4;
+
+constexpr const char* kWhere = "dataset state";
+
+uint64_t fingerprint_of(const Recipe& recipe, std::span<const OrderStage> order, int64_t odd_rows) {
+  Fingerprint print;
+  print.add(recipe.rows ? recipe.rows->rows() : int64_t{-1});
+  print.add(recipe.rows ? recipe.rows->fingerprint() : recipe.stream->fingerprint());
+  for (const OrderStage& stage : order) {
+    print.add(static_cast<int64_t>(stage.kind)).add(stage.elems).add(stage.index);
+    if (stage.block > 1) print.add(stage.block);
+    print.add(static_cast<int64_t>(stage.drop_remainder));
+    print.add(stage.shuffle.seed.value_or(0)).add(static_cast<int64_t>(stage.shuffle.reshuffle));
+  }
+  for (const Level& level : recipe.levels) {
+    print.add(level.batch_elems).add(level.inputs[kFull].str());
+    print.add(static_cast<int64_t>(level.padded)).add(static_cast<int64_t>(level.marks_valid));
+    for (double padding : level.padding) print.add(std::bit_cast<uint64_t>(padding));
+    for (const MapStage& map : level.maps) print.add(map.results[kFull].str());
+  }
+  const bool batched = recipe.levels.size() > 1;
+  print.add((batched ? recipe.results()[kFull] : merged(recipe.results())).str());
+  if (odd_rows > 0) print.add(odd_rows);
+  return print.value();
+}
+
+/// That of the dataset before its last sharding, so that it is one for all shards.
+uint64_t state_fingerprint(const Recipe& recipe) {
+  if (!last_sharding(recipe)) return fingerprint(recipe);
+  const OrderStage& shard = recipe.order.back();
+  return fingerprint_of(recipe, std::span(recipe.order).first(recipe.order.size() - 1), shard.odd_rows);
+}
+
+/// A place in the order of the dataset before its last sharding.
+struct Place {
+  Sharding saved_by = {};   // its index is of no interest: all shards have taken as many elements
+  int64_t input_elems = 0;  // of the groups that were taken whole; at the end of an epoch, of all of them
+  int64_t in_block = 0;     // elements taken of the block that follows
+};
+
+int64_t input_size(const Recipe& recipe) {
+  return last_sharding(recipe) ? recipe.order.back().input_size : recipe.size;
+}
+
+/// After `taken` elements of the shard `by`, the last stage of `recipe`.
+Place place_after(const Recipe& recipe, const Sharding& by, int64_t taken) {
+  const int64_t input = input_size(recipe), in_block = taken % by.block;
+  if (taken == recipe.size && in_block > 0) return {by, input, 0};  // the input ends within the block
+  const int64_t elems = checked_mul(taken / by.block, by.group_elems(), kWhere);
+  return {by, input < 0 ? elems : std::min(elems, input), in_block};
+}
+
+Place read_place(StateReader& state, const Recipe& recipe, int64_t input_elems, bool sharded) {
+  Place place{.input_elems = input_elems};
+  Sharding& by = place.saved_by;
+  if (sharded) {
+    by.shards = state.get_between(1, INT64_MAX, "a number of shards");
+    by.block = state.get_between(1, INT64_MAX / by.shards, "the elements of a block");
+    place.in_block = state.get_between(0, by.block - 1, "a place in a block");
+  }
+  const int64_t input = input_size(recipe);
+  const bool whole = input_elems == input || input_elems % by.group_elems() == 0;
+  if (!whole || (input >= 0 && input_elems > input)) state.refuse("a number of elements");
+  return place;
+}
+
+/// How many elements of `recipe` were taken at `place`.
+int64_t taken_at(const Place& place, const Recipe& recipe) {
+  const Sharding by = place.saved_by, here = last_sharding(recipe).value_or(Sharding{});
+  if (place.input_elems == input_size(recipe)) return recipe.size;
+  require(place.in_block == 0 || (by.shards == here.shards && by.block == here.block),
+          ErrorCode::kInvalidArgument, kWhere,
+          "saved with shards = {} and block = {}, after {} of the {} elements of a block; expected the same, "
+          "got shards = {} and block = {}; shard as before, or save when whole blocks are taken",
+          by.shards, by.block, place.in_block, by.block, here.shards, here.block);
+  const int64_t group = here.group_elems();
+  if (place.input_elems % group != 0) {
+    const std::string fix =
+        by.group_elems() > 1 && by.group_elems() % here.shards == 0
+            ? fmt::format("for shards = {}, use block = {}", here.shards, by.group_elems() / here.shards)
+            : fmt::format("use a product that divides {}, as {} does", place.input_elems, by.group_elems());
+    fail(
+        ErrorCode::kInvalidArgument, kWhere,
+        "saved with shards = {} and block = {}, after {} elements of the dataset before sharding; expected a "
+        "multiple of shards * block, got shards = {} and block = {}; {}",
+        by.shards, by.block, place.input_elems, here.shards, here.block, fix);
+  }
+  const int64_t taken = checked_add(place.input_elems / group * here.block, place.in_block, kWhere);
+  return recipe.size < 0 ? taken : std::min(taken, recipe.size);
+}
+
+std::string described(const std::optional<Sharding>& sharding) {
+  if (!sharding) return "no shard";
+  return fmt::format("shard({}, {}, {})", sharding->shards, sharding->index, sharding->block);
+}
+
+/// A stream's place is that of one shard alone.
+void require_same_sharding(StateReader& state, const Recipe& recipe, bool sharded) {
+  std::optional<Sharding> by;
+  if (sharded) {
+    by.emplace();
+    by->shards = state.get_between(1, INT64_MAX, "a number of shards");
+    by->block = state.get_between(1, INT64_MAX / by->shards, "the elements of a block");
+    by->index = state.get_between(0, by->shards - 1, "a shard");
+  }
+  const std::optional<Sharding> here = last_sharding(recipe);
+  require(by == here, ErrorCode::kInvalidArgument, kWhere,
+          "what a dataset over a stream, or of elements in any order, has under way is that of one shard: "
+          "expected {}, got a state of {}; shard as before, or begin an epoch anew",
+          described(here), described(by));
+}
 
 void save_error(StateWriter& state, const std::exception_ptr& error) {
   try {
@@ -41,34 +154,33 @@ std::exception_ptr restored_error(StateReader& state) {
 
 }  // namespace
 
-uint64_t fingerprint(const Recipe& recipe) {
-  Fingerprint print;
-  print.add(recipe.rows ? recipe.rows->rows() : int64_t{-1});
-  print.add(recipe.rows ? recipe.rows->fingerprint() : recipe.stream->fingerprint());
-  for (const OrderStage& stage : recipe.order) {
-    print.add(static_cast<int64_t>(stage.kind)).add(stage.elems).add(stage.index);
-    print.add(static_cast<int64_t>(stage.drop_remainder));
-    print.add(stage.shuffle.seed.value_or(0)).add(static_cast<int64_t>(stage.shuffle.reshuffle));
-  }
-  for (const Level& level : recipe.levels) {
-    print.add(level.batch_elems).add(level.inputs[kFull].str());
-    print.add(static_cast<int64_t>(level.padded)).add(static_cast<int64_t>(level.marks_valid));
-    for (double padding : level.padding) print.add(std::bit_cast<uint64_t>(padding));
-    for (const MapStage& map : level.maps) print.add(map.results[kFull].str());
-  }
-  print.add(merged(recipe.results()).str());
-  return print.value();
-}
+uint64_t fingerprint(const Recipe& recipe) { return fingerprint_of(recipe, recipe.order, recipe.odd_rows); }
 
 std::string Loader::state() {
+  const std::optional<Sharding> sharding = last_sharding(*recipe_);
   StateWriter state;
-  state.put(fingerprint(*recipe_));
+  state.put(state_fingerprint(*recipe_));
   state.put(static_cast<uint64_t>(begun_));
   state.put(static_cast<uint64_t>(in_epoch_));
   state.put(epoch_);
+  if (small_state()) {
+    const Place place = sharding && in_epoch_ ? place_after(*recipe_, *sharding, taken_) : Place{};
+    state.put(sharding ? place.input_elems : taken_);
+    state.put(sharding ? kSharding : kNothing);
+    if (!sharding) return state.take();
+    state.put(sharding->shards);
+    state.put(sharding->block);
+    state.put(place.in_block);
+    return state.take();
+  }
   state.put(taken_);
-  state.put(small_state() ? kNothing : kUnderWay);
-  if (begun_ && !small_state()) save_under_way(state);
+  state.put(sharding ? kShardUnderWay : kUnderWay);
+  if (sharding) {
+    state.put(sharding->shards);
+    state.put(sharding->block);
+    state.put(sharding->index);
+  }
+  if (begun_) save_under_way(state);
   return state.take();
 }
 
@@ -137,7 +249,7 @@ void Loader::resume(std::string_view bytes) {
 }
 
 void Loader::read_state(StateReader& state) {
-  if (state.get() != fingerprint(*recipe_))
+  if (state.get() != state_fingerprint(*recipe_))
     state.refuse("a state of a dataset made by the same chain of calls");
   const OrderHold hold(*this, Interrupt::kAbandon);
   wait_for_workers();
@@ -145,21 +257,31 @@ void Loader::read_state(StateReader& state) {
   begun_ = state.get_between(0, 1, "0 or 1") == 1;
   in_epoch_ = state.get_between(0, 1, "0 or 1") == 1;
   epoch_ = state.get();
-  taken_ = state.get_between(0, recipe_->size < 0 ? kMostElements : recipe_->size, "a number of elements");
-  const bool small = state.get_between(kNothing, kUnderWay, "1 or 2") == kNothing;
+  taken_ = state.get_between(0, INT64_MAX, "a number of elements");
+  const int64_t kind = state.get_between(kNothing, kShardUnderWay, "a kind of state");
+  if (kind == kNothing || kind == kSharding) {
+    restore_place(state, kind == kSharding);
+    return;
+  }
+  if (taken_ > (recipe_->size < 0 ? kMostElements : recipe_->size)) state.refuse("a number of elements");
+  require_same_sharding(state, *recipe_, kind == kShardUnderWay);
+  if (begun_) restore_under_way(state);
+}
+
+void Loader::restore_place(StateReader& state, bool sharded) {
+  const Place place = read_place(state, *recipe_, taken_, sharded);
   if (!begun_) return;
-  if (!small) {
-    restore_under_way(state);
-  } else if (!small_state()) {
-    state.refuse("the elements under way");
-  } else if (in_epoch_) {
-    order_->seek(epoch_, taken_);
-    position_ = {epoch_, taken_, 0};
-    at_start_ = false;
-  } else {
+  if (!small_state()) state.refuse("the elements under way");
+  if (!in_epoch_) {
     position_ = {epoch_ + 1, 0, 0};
     at_start_ = true;
+    return;
   }
+  taken_ = taken_at(place, *recipe_);
+  if (taken_ > kMostElements && recipe_->size < 0) state.refuse("a number of elements");
+  order_->seek(epoch_, taken_);
+  position_ = {epoch_, taken_, 0};
+  at_start_ = false;
 }
 
 void Loader::restore_under_way(StateReader& state) {

@@ -48,6 +48,7 @@ struct OrderStage {
   enum Kind { kShuffle, kPermute, kBatch, kRepeat, kTake, kSkip, kShard } kind;
   int64_t elems = 0;  // buffer, batch, times, taken, skipped or number of shards
   int64_t index = 0;  // of the shard
+  int64_t block = 1;  // of the shard: elements of the input that stay together
   bool drop_remainder = false;
   bool pad_remainder = false;
   ShuffleOptions shuffle = {};

@@ -1,8 +1,10 @@
 #include "isochron/data/pipeline/recipe_rows.h"
-#include "isochron/data/element/stacking.h"
 
 #include <algorithm>
 #include <cstring>
+
+#include "isochron/data/element/stacking.h"
+#include "isochron/data/pipeline/sharding.h"
 
 namespace isochron::data {
 
@@ -40,7 +42,7 @@ void RecipeRows::read(uint64_t epoch, int64_t row, std::span<std::byte* const> i
   reader->next = -1;  // unknown, should the rest throw
   const int64_t rows = reader->order->next(reader->indices.data());
   const std::span<const int64_t> indices(reader->indices.data(), static_cast<size_t>(rows));
-  const Element& element = reader->builder.fill(indices, {epoch, row, indices[0]});
+  const Element& element = reader->builder.fill(indices, {epoch, element_number(*recipe_, row), indices[0]});
   for (size_t i = 0; i < into.size(); ++i) copy_tensor(element, static_cast<int>(i), into[i], "dataset");
   reader->builder.retire();
   reader->next = row + 1;

@@ -6,6 +6,7 @@
 
 #include "isochron/core/base/checked.h"
 #include "isochron/data/element/interrupt.h"
+#include "isochron/data/pipeline/sharding.h"
 #include "isochron/data/pipeline/shuffle_order.h"
 
 namespace isochron::data {
@@ -186,6 +187,7 @@ class RepeatedOrder final : public OrderOver {
     input_->restart(epoch_of_pass());
   }
   int64_t next(int64_t* indices) override {
+    if (stage_.input_size == 0) return 0;
     int64_t rows = input_->next(indices);
     // An endless repeat of nothing would go on for ever, so it ends with a pass that gives nothing.
     while (rows == 0 && (stage_.elems == kInfinite ? !pass_empty_ : pass_ + 1 < stage_.elems)) {
@@ -198,10 +200,10 @@ class RepeatedOrder final : public OrderOver {
     return rows;
   }
   void seek(uint64_t epoch, int64_t position) override {
-    int64_t pass = stage_.input_size == kInfinite ? 0 : position / stage_.input_size;
+    int64_t pass = stage_.input_size <= 0 ? 0 : position / stage_.input_size;
     if (stage_.elems != kInfinite) pass = std::min(pass, stage_.elems - 1);
     go_to_pass(epoch, pass);
-    const int64_t passed = stage_.input_size == kInfinite ? 0 : pass * stage_.input_size;
+    const int64_t passed = stage_.input_size <= 0 ? 0 : pass * stage_.input_size;
     input_->seek(epoch_of_pass(), position - passed);
   }
   void save(StateWriter& state) const override {
@@ -267,18 +269,22 @@ class TruncatedOrder final : public OrderOver {
   int64_t elems_, left_ = 0;
 };
 
-/// Every `stride`th element from the `first`th on: skip and shard.
+/// From the `first`th element on, the first `block` elements of every `group`: skip and shard.
 class ShardedOrder final : public OrderOver {
  public:
-  ShardedOrder(std::unique_ptr<SamplingOrder> input, int64_t first, int64_t stride, const OrderStage& stage)
+  ShardedOrder(std::unique_ptr<SamplingOrder> input, int64_t first, int64_t block, int64_t group,
+               const OrderStage& stage)
       : OrderOver(std::move(input)),
         first_(first),
-        stride_(stride),
+        block_(block),
+        group_(group),
         input_size_(stage.input_size),
+        left_in_block_(block),
         passed_over_(static_cast<size_t>(stage.rows)) {}
   void restart(uint64_t epoch) override {
     input_->restart(epoch);
     to_pass_over_ = first_;
+    left_in_block_ = block_;
   }
   int64_t next(int64_t* indices) override {
     for (; to_pass_over_ > 0; --to_pass_over_) {
@@ -288,26 +294,33 @@ class ShardedOrder final : public OrderOver {
       input_->drop(passed_over_.data(), rows);
     }
     const int64_t rows = input_->next(indices);
-    to_pass_over_ = stride_ - 1;
+    if (--left_in_block_ == 0) {
+      to_pass_over_ = group_ - block_;
+      left_in_block_ = block_;
+    }
     return rows;
   }
   void seek(uint64_t epoch, int64_t position) override {
-    const int64_t at = checked_add(first_, checked_mul(position, stride_, "dataset"), "dataset");
+    const int64_t groups = checked_mul(position / block_, group_, "dataset");
+    const int64_t at = checked_add(groups, first_ + position % block_, "dataset");
     input_->seek(epoch, input_size_ == kInfinite ? at : std::min(at, input_size_));
     to_pass_over_ = 0;
+    left_in_block_ = block_ - position % block_;
   }
   void save(StateWriter& state) const override {
     state.put(to_pass_over_);
+    if (block_ > 1) state.put(left_in_block_);
     input_->save(state);
   }
   void restore(StateReader& state, uint64_t epoch) override {
-    to_pass_over_ = state.get_between(0, std::max(first_, stride_), "the elements to pass over");
+    to_pass_over_ = state.get_between(0, std::max(first_, group_ - block_), "the elements to pass over");
+    left_in_block_ = block_ > 1 ? state.get_between(1, block_, "the elements left of a block") : 1;
     input_->restore(state, epoch);
   }
 
  private:
-  int64_t first_, stride_, input_size_;
-  int64_t to_pass_over_ = 0;
+  int64_t first_, block_, group_, input_size_;
+  int64_t to_pass_over_ = 0, left_in_block_;
   std::vector<int64_t> passed_over_;
 };
 
@@ -324,9 +337,10 @@ std::unique_ptr<SamplingOrder> make_stage(std::unique_ptr<SamplingOrder> input, 
     case OrderStage::kTake:
       return std::make_unique<TruncatedOrder>(std::move(input), stage.elems);
     case OrderStage::kSkip:
-      return std::make_unique<ShardedOrder>(std::move(input), stage.elems, 1, stage);
+      return std::make_unique<ShardedOrder>(std::move(input), stage.elems, 1, 1, stage);
     case OrderStage::kShard:
-      return std::make_unique<ShardedOrder>(std::move(input), stage.index, stage.elems, stage);
+      return std::make_unique<ShardedOrder>(std::move(input), stage.index * stage.block, stage.block,
+                                            stage.elems * stage.block, stage);
   }
   __builtin_unreachable();
 }

@@ -285,6 +285,10 @@ MUTANTS = [
            "data", "*Np*"),
     Mutant("slots-of-two-chunks-are-one", "data/element/element_slots.cc",
            "number - kFirstChunk * ((int64_t{1} << chunk) - 1)", "number % kFirstChunk", "data", "ElementSlots.*"),
+    Mutant("maps-of-shards-told-the-same-numbers", "data/pipeline/sharding.h",
+           "sharding ? sharding->input_position(position) : position", "sharding ? position : position", "data", "Shard.*"),
+    Mutant("shards-resume-within-a-group", "data/pipeline/loader_state.cc", "if (place.input_elems % group != 0) {",
+           "if (place.input_elems < 0) {", "data", "ShardState.*"),
     # --- observe
     Mutant("median-of-the-upper-half", "observe/statistics/statistics.cc",
            "  return 0.5 * (*middle + *std::max_element(values.begin(), middle));", "  return *middle;",

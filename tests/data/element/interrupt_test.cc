@@ -65,6 +65,7 @@ const std::vector<Chain>& chains() {
       {"skip", 4, [](D d, K keep) { return d.filter(keep).skip(3).prefetch(2); }},
       {"take", 1, [](D d, K keep) { return d.filter(keep).take(900).prefetch(2); }},
       {"shard", 2, [](D d, K keep) { return d.filter(keep).shard(3, 1).prefetch(2); }},
+      {"shard in blocks", 3, [](D d, K keep) { return d.filter(keep).shard(3, 1, 2).prefetch(2); }},
       {"shuffle", 41, [](D d, K keep) { return d.filter(keep).shuffle(40).prefetch(2); }},
       {"batch", 7, [](D d, K keep) { return d.filter(keep).batch(7, {.drop_remainder = true}).prefetch(2); }},
       {"batch of a shuffle", 19,
