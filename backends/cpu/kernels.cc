@@ -3,6 +3,7 @@
 #include "isochron/backends/common/matmul_add.h"
 #include "isochron/backends/common/vector_target.h"
 #include "isochron/backends/cpu/attention/attention.h"
+#include "isochron/backends/cpu/collective/collectives.h"
 #include "isochron/backends/cpu/control/control.h"
 #include "isochron/backends/cpu/control/debug.h"
 #include "isochron/backends/cpu/convolution/convolution.h"
@@ -18,6 +19,7 @@
 #include "isochron/backends/cpu/normalization/norm_updates.h"
 #include "isochron/backends/cpu/normalization/normalization.h"
 #include "isochron/backends/cpu/optimizer/optimizer_updates.h"
+#include "isochron/backends/cpu/optimizer/tree_accumulate.h"
 #include "isochron/backends/cpu/random/random.h"
 #include "isochron/backends/cpu/recurrent/recurrent.h"
 #include "isochron/backends/cpu/reduction/cumulative.h"
@@ -160,6 +162,12 @@ graph::KernelTable& cpu_kernels() {
 
             {"print", prepare_print},
             {"check_numerics", prepare_check_numerics},
+
+            {"all_reduce", prepare_all_reduce},
+            {"all_gather", prepare_all_gather},
+            {"reduce_scatter", prepare_reduce_scatter},
+            {"broadcast", prepare_broadcast},
+            {"tree_accumulate", prepare_tree_accumulate},
         });
     for (const auto& [op, rule] : optimizer_rules()) {
       if (rule.definition != nullptr) all->add({op, prepare_optimizer_update});

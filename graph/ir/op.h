@@ -113,8 +113,9 @@ struct OpDef {
   ReduceKind reduce = ReduceKind::kSum;  // kReduction
   /// May output `o` be written over input `i`? Null: never.
   bool (*may_alias)(const OpCall&, int output, int input) = nullptr;
-  bool random = false;                // two calls with equal inputs are still two draws: exempt from CSE
-  bool side_effect = false;           // kept though nobody reads its result (print, assert)
+  bool random = false;       // two calls with equal inputs are still two draws: exempt from CSE
+  bool side_effect = false;  // kept though nobody reads its result (print, assert)
+  bool collective = false;   // all ranks run it, in one order: not in loops and branches; a side effect
   bool skips_unused_outputs = false;  // the kernel accepts null for an output that nobody reads
   /// Floating point operations of one call, for thread choice and profiles.
   double (*flops)(const OpCall&) = nullptr;

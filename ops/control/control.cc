@@ -312,8 +312,8 @@ std::vector<Tensor> captured_while(Capture& capture, const LoopCondition& condit
   graph::Attributes attributes;
   attributes.set("states", static_cast<int64_t>(initial.size()));
   attributes.set("max_iterations", max_iterations);
-  attributes.set("condition", ops::as_attribute(std::move(condition_graph)));
-  attributes.set("body", ops::as_attribute(std::move(body_graph)));
+  attributes.set("condition", ops::as_loop_attribute(std::move(condition_graph), op.name));
+  attributes.set("body", ops::as_loop_attribute(std::move(body_graph), op.name));
   std::vector<Tensor> results = capture.record(op, inputs, std::move(attributes));
   results.resize(initial.size());
   return results;
@@ -333,8 +333,8 @@ std::vector<Tensor> cond(const Tensor& predicate, const BranchFunction& then,
   std::vector<Tensor> inputs{predicate};
   for (graph::Value* value : outer) inputs.push_back(Graph::tensor_of(value));
   graph::Attributes attributes;
-  attributes.set("then", ops::as_attribute(std::move(then_graph)));
-  attributes.set("else", ops::as_attribute(std::move(else_graph)));
+  attributes.set("then", ops::as_loop_attribute(std::move(then_graph), op.name));
+  attributes.set("else", ops::as_loop_attribute(std::move(else_graph), op.name));
   return capture->record(op, inputs, std::move(attributes));
 }
 

@@ -189,7 +189,7 @@ ScanResult captured_scan(Capture& capture, const ScanBody& body, const std::vect
                                {"sequences", static_cast<int64_t>(sequences.size())},
                                {"steps", steps},
                                {"reverse", reverse},
-                               {"body", ops::as_attribute(std::move(graph))}};
+                               {"body", ops::as_loop_attribute(std::move(graph), op.name)}};
   const std::vector<Tensor> all = capture.record(op, inputs, std::move(attributes));
   const auto middle = all.begin() + static_cast<std::ptrdiff_t>(initial.size());
   return {{all.begin(), middle}, {middle, all.begin() + static_cast<std::ptrdiff_t>(results)}};

@@ -230,6 +230,10 @@ void Generator::set_state(const Tensor& state) {
   graph::assign(state_, state);
 }
 
+int64_t Generator::step() const { return state_.refreshed().data<int64_t>()[1]; }
+
+void Generator::seek(int64_t step) { state_.refreshed().data<int64_t>()[1] = step; }
+
 Tensor Generator::advance() {
   const Tensor state = state_.refreshed();
   graph::Capture* outermost = graph::Capture::current();

@@ -24,6 +24,10 @@ class Generator {
   void move_to(Device device);
   /// Continues from a saved state. Throws kShapeMismatch, kDtypeMismatch.
   void set_state(const Tensor& state);
+  /// How many draws came before, and where the next one begins: for streams that are divided up. Allocate
+  /// nothing on the CPU. Throw kDevice elsewhere.
+  int64_t step() const;
+  void seek(int64_t step);
   /// The state for the next draw: advanced, at once or (once) in the capture that is open.
   Tensor advance();
 

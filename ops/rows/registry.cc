@@ -35,6 +35,8 @@ graph::Registry& mutable_registry() {
     register_debug(*registry);
     register_recurrent(*registry);
     register_scan(*registry);
+    register_collectives(*registry);
+    register_tree_accumulate(*registry);
     return registry;
   }();
   return *instance;

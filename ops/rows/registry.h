@@ -45,5 +45,7 @@ void register_attention(graph::Registry& registry);
 void register_debug(graph::Registry& registry);
 void register_recurrent(graph::Registry& registry);
 void register_scan(graph::Registry& registry);
+void register_collectives(graph::Registry& registry);
+void register_tree_accumulate(graph::Registry& registry);
 
 }  // namespace isochron::ops

@@ -13,6 +13,35 @@ std::shared_ptr<const graph::AttributeObject> as_attribute(std::unique_ptr<Graph
   return std::make_shared<graph::SubGraph>(std::move(graph));
 }
 
+namespace {
+
+/// The first collective op in `graph` or below; null: there is none.
+const graph::Node* find_collective(const Graph& graph) {
+  for (const auto& node : graph.nodes()) {
+    if (node->op->collective) return node.get();
+    for (const auto& [name, value] : node->attributes.entries()) {
+      const auto* object = std::get_if<std::shared_ptr<const graph::AttributeObject>>(&value);
+      const auto* below = object != nullptr ? dynamic_cast<const graph::SubGraph*>(object->get()) : nullptr;
+      if (below == nullptr) continue;
+      if (const graph::Node* found = find_collective(*below->graph)) return found;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::shared_ptr<const graph::AttributeObject> as_loop_attribute(std::unique_ptr<Graph> graph,
+                                                                std::string_view where) {
+  const graph::Node* const found = find_collective(*graph);
+  require(found == nullptr, ErrorCode::kUnsupported, where,
+          "contains '{}', in which all ranks take part, while each runs this as often as its own numbers "
+          "say; move "
+          "it before or behind",
+          found != nullptr ? found->op->name : "");
+  return as_attribute(std::move(graph));
+}
+
 std::vector<Tensor> inline_graph(const Graph& graph, std::span<const Tensor> inputs) {
   std::unordered_map<const Value*, Tensor> to;
   for (size_t i = 0; i < inputs.size(); ++i) to[graph.inputs()[i]] = inputs[i];

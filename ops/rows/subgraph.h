@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "isochron/graph/capture/capture.h"
@@ -11,6 +12,11 @@ namespace isochron::ops {
 
 /// `graph` as an attribute of a node.
 std::shared_ptr<const graph::AttributeObject> as_attribute(std::unique_ptr<graph::Graph> graph);
+
+/// As `as_attribute`, for what runs as often as a rank's own numbers say: a loop's body, a branch. Throws
+/// kUnsupported where a collective op is in it, which all ranks must run equally often.
+std::shared_ptr<const graph::AttributeObject> as_loop_attribute(std::unique_ptr<graph::Graph> graph,
+                                                                std::string_view where);
 
 /// The nodes of `graph` on `inputs`: recorded in the open capture, or run now.
 std::vector<Tensor> inline_graph(const graph::Graph& graph, std::span<const Tensor> inputs);

@@ -15,6 +15,7 @@
 
 #include "isochron/backends/cpu/common/rows_kernel.h"
 #include "isochron/backends/cpu/common/tails-inl.h"
+#include "isochron/backends/cpu/common/tensor_blocks.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace isochron::ops {
@@ -94,43 +95,6 @@ HWY_EXPORT(square_sum_f64);
 HWY_EXPORT(blend_f32);
 HWY_EXPORT(blend_f64);
 
-/// Elements that one thread takes at a time; sums are made of the sums of such blocks.
-constexpr int64_t kBlock = 8192;
-/// Below this many elements a parallel region costs more than it saves.
-constexpr int64_t kParallelElems = int64_t{1} << 16;
-
-struct Block {
-  size_t tensor;
-  int64_t begin;
-  int64_t count;
-};
-
-/// The tensors of a list in blocks.
-class Blocks {
- public:
-  Blocks(std::span<const TensorSpec> tensors, int threads) {
-    int64_t total = 0;
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      const int64_t elems = tensors[i].shape.elems();
-      for (int64_t at = 0; at < elems; at += kBlock) blocks_.push_back({i, at, std::min(kBlock, elems - at)});
-      total += elems;
-    }
-    threads_ = total >= kParallelElems ? threads : 1;
-  }
-  size_t size() const { return blocks_.size(); }
-  /// body(b, block b) for every block.
-  template <typename Body>
-  void each(Body body) const {
-    parallel_for(threads_, static_cast<int64_t>(blocks_.size()), [&](int64_t begin, int64_t end) {
-      for (int64_t b = begin; b < end; ++b) body(static_cast<size_t>(b), blocks_[static_cast<size_t>(b)]);
-    });
-  }
-
- private:
-  std::vector<Block> blocks_;
-  int threads_;
-};
-
 template <typename T>
 class SquareSumKernel final : public graph::Kernel {
  public:
@@ -138,7 +102,7 @@ class SquareSumKernel final : public graph::Kernel {
   size_t workspace_bytes() const override { return blocks_.size() * sizeof(double); }
   void run(const graph::KernelArgs& args) override {
     auto* sums = reinterpret_cast<double*>(args.workspace);
-    blocks_.each([&](size_t b, const Block& block) {
+    blocks_.each([&](size_t b, const TensorBlocks::Block& block) {
       const T* x = reinterpret_cast<const T*>(args.inputs[block.tensor]) + block.begin;
       ISOCHRON_CALL(square_sum, x, block.count, sums + b);
     });
@@ -148,7 +112,7 @@ class SquareSumKernel final : public graph::Kernel {
   }
 
  private:
-  Blocks blocks_;
+  TensorBlocks blocks_;
 };
 
 template <typename T>
@@ -160,7 +124,7 @@ class BlendKernel final : public graph::Kernel {
     double alpha, beta;
     std::memcpy(&alpha, args.inputs[0], sizeof alpha);
     std::memcpy(&beta, args.inputs[1], sizeof beta);
-    blocks_.each([&](size_t, const Block& block) {
+    blocks_.each([&](size_t, const TensorBlocks::Block& block) {
       const T* a = reinterpret_cast<const T*>(args.inputs[2 + block.tensor]) + block.begin;
       const T* b = reinterpret_cast<const T*>(args.inputs[2 + count_ + block.tensor]) + block.begin;
       T* result = reinterpret_cast<T*>(args.outputs[block.tensor]) + block.begin;
@@ -169,7 +133,7 @@ class BlendKernel final : public graph::Kernel {
   }
 
  private:
-  Blocks blocks_;
+  TensorBlocks blocks_;
   size_t count_;
 };
 

@@ -1,0 +1,16 @@
+// The kernels of ops/collective/collectives.h: a collective each, run by the group's thread while this one
+// waits.
+#pragma once
+
+#include <memory>
+
+#include "isochron/graph/ir/kernel.h"
+
+namespace isochron::ops {
+
+std::unique_ptr<graph::Kernel> prepare_all_reduce(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_all_gather(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_reduce_scatter(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_broadcast(const graph::KernelRequest& request);
+
+}  // namespace isochron::ops

@@ -1,0 +1,49 @@
+// Ops in which all ranks of a group take part (comm/group/group.h). In a captured function they are part of
+// the step as any other op: planned, sealed, profiled. Every rank runs the same ones in the same order, so
+// they are never merged, left out or computed again, and may not stand in a loop or a branch (kUnsupported),
+// where ranks could differ in how often they come. On the CPU; in a group of one rank they return what they
+// are given.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "isochron/comm/group/group.h"
+#include "isochron/core/tensor/tensor.h"
+#include "isochron/graph/ir/attributes.h"
+
+namespace isochron {
+
+/// Who takes part; null: comm::world().
+using RankGroup = std::shared_ptr<comm::Group>;
+
+/// The sum over ranks of each tensor, all in one exchange (a bucket): added up in the order of a binary tree
+/// over ranks (comm/group/tree_sum.h), so that every rank has the same bits. Shapes and dtypes are the same
+/// on all ranks. f32, f64 and i64, also mixed. The gradient is the sum of the gradients. Throws
+/// kInvalidArgument for none, kDtypeMismatch.
+std::vector<Tensor> all_reduce(std::span<const Tensor> tensors, const RankGroup& group);
+Tensor all_reduce(const Tensor& x, const RankGroup& group);
+/// (n, ...) from each rank as (ranks n, ...), rank 0 first. Any dtype; the gradient is reduce_scatter's.
+/// Throws kShapeMismatch for a scalar.
+Tensor all_gather(const Tensor& x, const RankGroup& group);
+/// (ranks n, ...): the sum over ranks, of which rank r gets rows [r n, (r + 1) n). f32, f64, i64; the
+/// gradient is all_gather's. Throws kShapeMismatch unless the ranks divide the rows, kDtypeMismatch.
+Tensor reduce_scatter(const Tensor& x, const RankGroup& group);
+/// What rank `root` has. Any dtype; its gradient is the sum of all ranks' there, and zero elsewhere. Throws
+/// kInvalidArgument for a rank that isn't.
+Tensor broadcast(const Tensor& x, int root, const RankGroup& group);
+
+namespace ops {
+
+/// A group as an attribute of a node.
+struct GroupAttribute final : graph::AttributeObject {
+  explicit GroupAttribute(RankGroup ranks) : group(std::move(ranks)) {}
+  std::string str() const override;
+  const RankGroup group;
+};
+comm::Group& group_of(const graph::Attributes& attributes);
+
+}  // namespace ops
+
+}  // namespace isochron

@@ -1,0 +1,29 @@
+// Gradients of micro-batches added up in the order of a binary tree, so that their sum has the same bits
+// however the micro-batches of an update are split into steps and ranks.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "isochron/core/tensor/tensor.h"
+
+namespace isochron {
+
+/// What one micro-batch leaves behind.
+struct TreeSums {
+  std::vector<Tensor> totals;  // of the group; what they hold where `due` is false is not defined
+  std::vector<Tensor> levels;
+};
+
+/// Adds micro-batch number `phase` of its group, from 0, to sums of 1, 2, 4, ... micro-batches, as a binary
+/// counter counts: levels[l * gradients + i] holds the sum of 2^l gradients i where bit l of `phase` is set,
+/// and isn't read otherwise. Where `due` holds, it is the last of its group, and the totals are the sum over
+/// all of the group: ((g0 + g1) + (g2 + g3)) + ..., in which a micro-batch that isn't there adds nothing.
+/// A group has at most 2^levels micro-batches. phase: i64 (), due: bool (); gradients: f32 or f64, of any
+/// shapes; a level has the shapes of the gradients. The results may be written over gradients and levels. Not
+/// differentiable. Throws kInvalidArgument for no gradient or other levels than whole ones, kShapeMismatch,
+/// kDtypeMismatch.
+TreeSums tree_accumulate(const Tensor& phase, const Tensor& due, std::span<const Tensor> gradients,
+                         std::span<const Tensor> levels);
+
+}  // namespace isochron
