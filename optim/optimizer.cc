@@ -1,6 +1,7 @@
 #include "isochron/optim/optimizer.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <optional>
 #include <set>
@@ -8,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "isochron/autograd/autograd.h"
+#include "isochron/comm/group/world.h"
 #include "isochron/core/base/seed.h"
 #include "isochron/core/telemetry/counters.h"
 #include "isochron/core/telemetry/event.h"
@@ -106,6 +108,7 @@ Optimizer::Optimizer(Rule rule, Schedule learning_rate, WeightDecay weight_decay
   ops::check_update_attributes(*op_, attributes_);
   check_options();
   if (!options_.noise.seed) options_.noise.seed = default_seed("gradient_noise");
+  if (!options_.group) options_.group = comm::world();
   const graph::EagerScope eager;
   learning_rate_ = slot("learning_rate", schedule_.at(0), DType::kF64);
   step_ = slot("step", 0, DType::kI64);
@@ -113,6 +116,10 @@ Optimizer::Optimizer(Rule rule, Schedule learning_rate, WeightDecay weight_decay
     phase_ = slot("phase", 0, DType::kI64);
     rows_ = slot("rows", 0, DType::kF64);
     flush_ = slot("flush", 0, DType::kBool);
+  }
+  if (distributed()) {
+    request_ = slot("request", 0, DType::kI64);
+    requests_ = slot("requests", 0, DType::kI64);
   }
   if (scales_loss()) {
     loss_scale_ = slot("loss_scale", options_.loss_scale.initial, DType::kF32);
@@ -136,6 +143,9 @@ void Optimizer::check_options() const {
     check(natural(decay), "a group's weight decay must be finite and >= 0", decay);
   }
   check(options_.accumulate >= 1, "accumulate must be >= 1", static_cast<double>(options_.accumulate));
+  check(!options_.exact_sums || std::has_single_bit(static_cast<uint64_t>(options_.accumulate)),
+        "with exact_sums, accumulate must be a power of two", static_cast<double>(options_.accumulate));
+  check(options_.bucket_bytes > 0, "bucket_bytes must be > 0", 0);
   const LossScale& scale = options_.loss_scale;
   check(natural(scale.initial) && scale.initial <= 0x1p126, "a loss scale must lie in [0, 2^126]",
         scale.initial);
@@ -163,7 +173,7 @@ void Optimizer::check_options() const {
 void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameters, double rows) {
   require(rows > 0 && std::isfinite(rows), ErrorCode::kInvalidArgument, "minimize",
           "rows must be finite and > 0, got {}", rows);
-  minimize(loss, parameters, accumulates() ? scalar(rows, DType::kF64) : Tensor());
+  minimize(loss, parameters, sums_rows() ? scalar(rows, DType::kF64) : Tensor());
 }
 
 void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameters, const Tensor& rows) {
@@ -179,7 +189,8 @@ void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameter
   if (!options_.allow_untrained) others = others_behind(loss, parameters);
   sources.insert(sources.end(), others.begin(), others.end());
   const ops::RowGradientScope scope;
-  const Tensor target = scaled(loss);
+  check_rows(rows);
+  const Tensor target = sums_rows() ? scaled(loss) * cast(rows, loss.dtype()) : scaled(loss);
   const std::vector<Tensor> found =
       graph::Capture::current() ? gradients(target, sources) : tape->gradient(target, sources);
   refuse_untrained(others, std::span(found).last(others.size()), parameters.size());
@@ -187,22 +198,50 @@ void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameter
   for (size_t i = 0, next = 0; i < parameters.size(); ++i) {
     if (parameters[i].trainable()) by_parameter[i] = found[next++];
   }
-  apply(parameters, by_parameter, rows);
+  apply_sums(parameters, by_parameter, rows);
 }
 
 void Optimizer::apply(std::span<const Variable> parameters, std::span<const Tensor> gradients, double rows) {
   require(rows > 0 && std::isfinite(rows), ErrorCode::kInvalidArgument, "optimizer",
           "rows must be finite and > 0, got {}", rows);
-  apply(parameters, gradients, accumulates() ? scalar(rows, DType::kF64) : Tensor());
+  apply(parameters, gradients, sums_rows() ? scalar(rows, DType::kF64) : Tensor());
 }
 
 void Optimizer::apply(std::span<const Variable> parameters, std::span<const Tensor> gradients,
                       const Tensor& rows) {
+  check_rows(rows);
+  if (!sums_rows()) return apply_sums(parameters, gradients, rows);
+  std::vector<Tensor> of_sums;
+  for (const Tensor& gradient : gradients)
+    of_sums.push_back(gradient.defined() ? gradient * cast(rows, gradient.dtype()) : Tensor());
+  apply_sums(parameters, of_sums, rows);
+}
+
+void Optimizer::apply_nothing(std::span<const Variable> parameters) {
+  require(sums_rows(), ErrorCode::kInvalidArgument, "optimizer",
+          "there is nothing to take part in: one process updates at every step");
+  std::vector<Tensor> nothing;
+  for (const Variable& parameter : parameters) {
+    // -0 + x is x for every x, and 0 + x isn't for -0.
+    const Tensor zero = scalar(-0.0, parameter.dtype());
+    nothing.push_back(parameter.shape().rank() == 0 ? zero : broadcast_to(zero, parameter.shape()));
+  }
+  apply_sums(parameters, nothing, scalar(0, DType::kF64));
+}
+
+/// Where they are needed: are they one number?
+void Optimizer::check_rows(const Tensor& rows) const {
+  const TensorSpec expected{DType::kF64, {}};
+  require(!sums_rows() || (rows.defined() && rows.spec() == expected), ErrorCode::kInvalidArgument,
+          "optimizer", "rows must be {}, got {}", expected.str(),
+          rows.defined() ? rows.spec().str() : "an undefined tensor");
+}
+
+/// The gradients are those of the loss summed over rows, where `sums_rows`.
+void Optimizer::apply_sums(std::span<const Variable> parameters, std::span<const Tensor> gradients,
+                           const Tensor& rows) {
   require(parameters.size() == gradients.size(), ErrorCode::kInvalidArgument, "optimizer",
           "{} parameters, {} gradients", parameters.size(), gradients.size());
-  require(!accumulates() || (rows.defined() && rows.spec() == rows_.spec()), ErrorCode::kInvalidArgument,
-          "optimizer", "rows must be {}, got {}", TensorSpec{DType::kF64, {}}.str(),
-          rows.defined() ? rows.spec().str() : "an undefined tensor");
   const std::vector<Variable> trainable = trainable_of(parameters);
   std::vector<Variable> used, resting;
   std::vector<Tensor> checked;
@@ -272,13 +311,18 @@ void Optimizer::prepare(std::span<const Variable> parameters) {
           own(parameter, states_[k].name, full(shape, states_[k].initial, parameter.dtype())));
     }
     const auto zero = [&] { return zeros(parameter.shape(), parameter.dtype()); };
-    if (accumulates()) entry.gradient_sum = own(parameter, "gradient_sum", zero());
+    for (size_t k = 0; k < sums(); ++k)
+      entry.sums.push_back(
+          own(parameter, k == 0 ? "gradient_sum" : fmt::format("gradient_sum_{}", k), zero()));
     if (options_.average_decay > 0) entry.average = own(parameter, "average", parameter);
     if (options_.keep_gradients) entry.gradient = Variable(zero(), parameter.name(), false);
     entries.push_back(std::move(entry));
   }
   entries_ = std::move(entries);
   const Device device = trainable.front().device();
+  require(!distributed() || device.is_cpu(), ErrorCode::kUnsupported, "optimizer",
+          "{} ranks train on CPUs, and the parameters live on {}; start one process for a device",
+          group().size(), device.str());
   for (const Variable& slot_or_state : state()) slot_or_state.move_to(device);
   for (const Variable& gradient : kept_gradients()) gradient.move_to(device);
   count(Counter::kOptimizerStates, 1);
@@ -354,6 +398,20 @@ void Optimizer::flush_next() {
   if (accumulates()) flush_.assign(yes);
 }
 
+void Optimizer::request(bool asked) {
+  require_between_steps("request", "");
+  if (distributed()) *request_.tensor().data<int64_t>() = asked ? 1 : 0;
+}
+
+int64_t Optimizer::requests() const { return distributed() ? requests_.tensor().item<int64_t>() : 0; }
+
+/// One a gradient, or one for each level of a tree.
+size_t Optimizer::sums() const {
+  if (!accumulates()) return 0;
+  if (!options_.exact_sums) return 1;
+  return static_cast<size_t>(std::countr_zero(static_cast<uint64_t>(options_.accumulate)));
+}
+
 Tensor Optimizer::scaled(const Tensor& loss) const {
   return scales_loss() ? loss * cast(loss_scale_, loss.dtype()) : loss;
 }
@@ -387,17 +445,36 @@ std::vector<Variable> Optimizer::state() const {
   for (const Variable& slot_of_scale : scale_slots()) result.push_back(slot_of_scale);
   for (const Entry& entry : entries_) {
     result.insert(result.end(), entry.states.begin(), entry.states.end());
-    if (entry.gradient_sum.defined()) result.push_back(entry.gradient_sum);
+    result.insert(result.end(), entry.sums.begin(), entry.sums.end());
     if (entry.average.defined()) result.push_back(entry.average);
   }
   return result;
+}
+
+std::vector<std::string> Optimizer::description() const {
+  std::vector<std::string> lines = {
+      fmt::format("optimizer {} {}", op_->name, attributes_.str()),
+      fmt::format("learning rate {:.17g}{}", learning_rate(), schedule_.constant() ? "" : " by a schedule"),
+      fmt::format("weight decay {:.17g}, {} groups", weight_decay_.rate, options_.groups.size()),
+      fmt::format("accumulate {}, exact sums {}, buckets of {} bytes", options_.accumulate,
+                  options_.exact_sums, options_.bucket_bytes),
+      fmt::format("loss scale {:g}, growth interval {}", options_.loss_scale.initial,
+                  options_.loss_scale.growth_interval),
+      fmt::format("clipping {:.17g} {:.17g} {:.17g}", options_.clip.value, options_.clip.norm,
+                  options_.clip.global_norm),
+      fmt::format("gradient noise {:.17g}, seed {}, average decay {:.17g}", options_.noise.eta,
+                  options_.noise.seed.value_or(0), options_.average_decay),
+      fmt::format("step {}", step_count())};
+  for (const Entry& entry : entries_)
+    lines.push_back(fmt::format("parameter '{}' {}", entry.parameter.name(), entry.parameter.spec().str()));
+  return lines;
 }
 
 size_t Optimizer::state_bytes() const {
   size_t bytes = 0;
   for (const Entry& entry : entries_) {
     for (const Variable& state : entry.states) bytes += state.size_bytes();
-    if (entry.gradient_sum.defined()) bytes += entry.gradient_sum.size_bytes();
+    for (const Variable& sum : entry.sums) bytes += sum.size_bytes();
     if (entry.average.defined()) bytes += entry.average.size_bytes();
     if (entry.gradient.defined()) bytes += entry.gradient.size_bytes();
   }

@@ -92,6 +92,22 @@ class Optimizer {
   /// Makes the next micro-batch the last of its group, however few there are: the end of an epoch. Reaches
   /// captured steps without a new capture. Throws kCaptureViolation in a capture.
   void flush_next();
+  /// Takes part in an update to which this rank has no micro-batch left to add, while others have: as `apply`
+  /// with gradients of nothing. To be captured, and called after `flush_next`.
+  void apply_nothing(std::span<const Variable> parameters);
+
+  /// What it is and does, a line each, for comparing: rule, options, and the parameters that it has states
+  /// for.
+  std::vector<std::string> description() const;
+  /// Whether gradients are summed in the order of a tree (StepOptions::exact_sums).
+  bool exact_sums() const { return options_.exact_sums; }
+  /// The ranks that train together.
+  comm::Group& group() const { return *options_.group; }
+  /// Asks all ranks for something, such as to stop: travels with the gradients of every update from now on,
+  /// after which `requests` says so on all. Costs nothing of its own. Throws kCaptureViolation in a capture.
+  void request(bool asked);
+  /// How many ranks asked before the newest update.
+  int64_t requests() const;
 
   /// loss x the loss scale: what to differentiate where `apply` is called by hand. `loss` itself without
   /// scaling.
@@ -132,9 +148,9 @@ class Optimizer {
   struct Entry {
     Variable parameter;
     std::vector<Variable> states;
-    Variable gradient_sum;  // where micro-batches are accumulated
-    Variable average;       // where averages are kept
-    Variable gradient;      // where gradients are
+    std::vector<Variable> sums;  // of gradients, where micro-batches are accumulated
+    Variable average;            // where averages are kept
+    Variable gradient;           // where gradients are
   };
   /// What one update changes, in the order of the update ops' results, and what belongs to it.
   struct Update;
@@ -142,7 +158,13 @@ class Optimizer {
   struct Gradients;
 
   bool accumulates() const { return options_.accumulate > 1; }
+  bool distributed() const { return options_.group->size() > 1; }
+  /// Gradients are those of the sum over a micro-batch's rows, to be divided by all rows at last.
+  bool sums_rows() const { return accumulates() || distributed(); }
+  /// Sums of all gradients that it keeps.
+  size_t sums() const;
   void check_options() const;
+  void check_rows(const Tensor& rows) const;
   void check_filters(std::span<const Variable> parameters) const;
   std::vector<Variable> scale_slots() const;
   const ParameterGroup* group_of(const Variable& parameter) const;
@@ -153,13 +175,17 @@ class Optimizer {
   std::vector<ops::RowGradient> rows_of(const Variable& parameter, const Tensor& gradient) const;
   Gradients by_rows(std::span<const Variable> parameters, std::span<const Tensor> gradients) const;
 
+  void apply_sums(std::span<const Variable> parameters, std::span<const Tensor> gradients,
+                  const Tensor& rows);
+
   // optim/optimizer_step.cc
   Update update_of(const Gradients& gradients, std::span<const Variable> resting) const;
   void step(std::span<const Variable> parameters, std::vector<Tensor> gradients,
             std::span<const Variable> resting, const Tensor& rows);
-  void keep(std::span<const Variable> parameters, std::span<const Tensor> gradients);
+  void keep(std::span<const Variable> parameters, std::span<const Tensor> gradients, const Tensor& rows);
   std::vector<Tensor> sum_up(const Update& update, std::span<const Tensor> gradients, const Tensor& rows,
                              Tensor& total_rows, Tensor& due);
+  Tensor exchange(std::vector<Tensor>& gradients, Tensor& rows) const;
   std::vector<Tensor> unscaled(const Update& update, std::span<const Tensor> state,
                                std::span<const Tensor> gradients, const Tensor& total_rows) const;
   std::vector<Tensor> updated(const Update& update, std::span<const Tensor> state,
@@ -176,6 +202,8 @@ class Optimizer {
   Variable phase_;          // i64 (), defined where micro-batches are accumulated, as the next two
   Variable rows_;           // f64 (), summed over the group so far
   Variable flush_;          // bool ()
+  Variable request_;        // i64 (), of this rank; defined where there are others, as the next one
+  Variable requests_;       // i64 (), of all ranks at the newest update
   Variable loss_scale_;     // f32 (), defined under loss scaling, as the next two
   Variable clean_updates_;  // i64 (), since the scale last changed
   Variable skipped_;        // i64 ()

@@ -5,10 +5,12 @@
 #include "isochron/graph/capture/apply.h"
 #include "isochron/memory/allocators/buffer.h"
 #include "isochron/memory/allocators/static_allocator.h"
+#include "isochron/ops/collective/collectives.h"
 #include "isochron/ops/control/update_if.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/indexing/row_updates.h"
 #include "isochron/ops/optimizer/optimizer_updates.h"
+#include "isochron/ops/optimizer/tree_accumulate.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
@@ -29,7 +31,7 @@ struct Optimizer::Update {
   graph::Attributes row_attributes;
   std::vector<Tensor> rows, counts;  // of each table
   std::vector<Variable> targets;
-  std::vector<Variable> gradient_sums;
+  std::vector<Variable> sums;     // of gradients: those of a level together
   std::vector<Variable> resting;  // whose averages go on
 
   size_t results() const { return layout.outputs() + row_layout.outputs(); }
@@ -124,8 +126,11 @@ Optimizer::Update Optimizer::update_of(const Gradients& gradients, std::span<con
     target(update.layout.parameter(at), update.row_layout.parameter(at)) = entry.parameter;
     for (size_t k = 0; k < states_.size(); ++k)
       target(update.layout.state(k, at), update.row_layout.state(k, at)) = entry.states[k];
-    if (accumulates()) update.gradient_sums.push_back(entry.gradient_sum);
     if (options_.average_decay > 0) averages.push_back(entry.average);
+  }
+  for (size_t k = 0; k < sums(); ++k) {
+    for (size_t i = 0; i < gradients.parameters.size(); ++i)
+      update.sums.push_back(entry_of(gradients.parameters[i], i).sums[k]);
   }
   if (options_.average_decay > 0) update.resting.assign(resting.begin(), resting.end());
   for (const Variable& parameter : update.resting) averages.push_back(entry_of(parameter, 0).average);
@@ -139,32 +144,67 @@ void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> g
                      std::span<const Variable> resting, const Tensor& rows) {
   const graph::UnobservedScope unobserved;
   Gradients split = by_rows(parameters, gradients);
-  if (options_.keep_gradients) keep(parameters, gradients);
+  if (options_.keep_gradients) keep(parameters, gradients, rows);
   gradients = std::move(split.gradients);
   const Update update = update_of(split, resting);
   std::vector<Variable> targets = update.targets;
   for (const Variable& slot : scale_slots()) targets.push_back(slot);
+  const size_t states = targets.size();
+  if (distributed()) targets.push_back(requests_);
   const std::vector<Tensor> state = values_of(targets);
   for (const Variable& parameter : resting) {
     const Variable& kept = entry_of(parameter, 0).gradient;
     if (kept.defined()) kept.assign(zeros(kept.shape(), kept.dtype()));
   }
-  Tensor total_rows, due;
-  if (accumulates()) gradients = sum_up(update, gradients, rows, total_rows, due);
-  const auto change = [&](std::span<const Tensor> before) {
-    if (scales_loss()) return unscaled(update, before, gradients, total_rows);
-    return updated(update, before, gradients, accumulates() ? 1.0 / total_rows : one(), {});
+  Tensor own_rows = rows, due;
+  if (accumulates()) gradients = sum_up(update, gradients, rows, own_rows, due);
+  const auto change = [&](std::span<const Tensor> all_before) {
+    const std::span<const Tensor> before = all_before.first(states);
+    std::vector<Tensor> sums = gradients;
+    Tensor total_rows = own_rows;
+    const Tensor requests = distributed() ? exchange(sums, total_rows) : Tensor();
+    std::vector<Tensor> after =
+        scales_loss() ? unscaled(update, before, sums, total_rows)
+                      : updated(update, before, sums, sums_rows() ? 1.0 / total_rows : one(), {});
+    if (distributed()) after.push_back(requests);
+    return after;
   };
   const std::vector<Tensor> results = accumulates() ? update_if(due, state, change) : change(state);
   for (size_t i = 0; i < targets.size(); ++i) targets[i].assign(results[i]);
 }
 
-void Optimizer::keep(std::span<const Variable> parameters, std::span<const Tensor> gradients) {
+void Optimizer::keep(std::span<const Variable> parameters, std::span<const Tensor> gradients,
+                     const Tensor& rows) {
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const Tensor& gradient = gradients[i];
-    entry_of(parameters[i], i)
-        .gradient.assign(scales_loss() ? gradient / cast(loss_scale_, gradient.dtype()) : gradient);
+    Tensor gradient = gradients[i];
+    if (scales_loss()) gradient = gradient / cast(loss_scale_, gradient.dtype());
+    if (sums_rows()) gradient = gradient / cast(rows, gradient.dtype());
+    entry_of(parameters[i], i).gradient.assign(gradient);
   }
+}
+
+/// Sums gradients and rows over the ranks, in buckets, the last parameters' first, as the backward walk has
+/// them first. Returns how many ranks have a request.
+Tensor Optimizer::exchange(std::vector<Tensor>& gradients, Tensor& rows) const {
+  Tensor requests;
+  size_t bytes = 0, end = gradients.size();
+  for (size_t begin = gradients.size(); begin-- > 0;) {
+    bytes += gradients[begin].size_bytes();
+    if (bytes < options_.bucket_bytes && begin > 0) continue;
+    const auto first = gradients.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto last = gradients.begin() + static_cast<std::ptrdiff_t>(end);
+    std::vector<Tensor> bucket(first, last);
+    if (begin == 0) bucket.insert(bucket.end(), {rows, request_.tensor()});
+    const std::vector<Tensor> sums = all_reduce(bucket, options_.group);
+    std::copy_n(sums.begin(), last - first, first);
+    if (begin == 0) {
+      rows = sums[sums.size() - 2];
+      requests = sums.back();
+    }
+    end = begin;
+    bytes = 0;
+  }
+  return requests;
 }
 
 /// Adds the gradients to the sums of the group and counts. `due`: is this its last micro-batch?
@@ -176,12 +216,18 @@ std::vector<Tensor> Optimizer::sum_up(const Update& update, std::span<const Tens
   total_rows = rows_.tensor() * continuing + rows;
   due = logical_or(flush_, phase >= static_cast<double>(options_.accumulate - 1));
   const Tensor next_phase = where(due, zero, phase + 1.0);
-  std::vector<Tensor> sums = blend(continuing, values_of(update.gradient_sums), rows, gradients);
-  for (size_t i = 0; i < sums.size(); ++i) update.gradient_sums[i].assign(sums[i]);
+  const std::vector<Tensor> before = values_of(update.sums);
+  TreeSums after;
+  if (options_.exact_sums) {
+    after = tree_accumulate(phase, due, gradients, before);
+  } else {
+    after.totals = after.levels = blend(continuing, before, one(), gradients);
+  }
+  for (size_t i = 0; i < update.sums.size(); ++i) update.sums[i].assign(after.levels[i]);
   phase_.assign(next_phase);
   rows_.assign(total_rows);
   flush_.assign(scalar(0, DType::kBool));
-  return sums;
+  return after.totals;
 }
 
 /// `updated` under a loss scale; the last of `state` are its slots.

@@ -52,6 +52,7 @@ std::vector<RowGradient> Optimizer::rows_of(const Variable& parameter, const Ten
   if (!ops::updates_by_elements(*op_)) obstacle = "this optimizer looks at whole parameters";
   if (!parameter.device().is_cpu()) obstacle = "there is no kernel for it on devices";
   if (accumulates()) obstacle = "micro-batches are accumulated";
+  if (distributed()) obstacle = "gradients are summed over ranks";
   if (options_.noise.eta > 0) obstacle = "gradient noise changes all rows";
   if (decays) obstacle = "weight decay changes all rows";
   const bool same = ops::zero_gradient_changes_nothing(*op_, attributes_);

@@ -1,19 +1,21 @@
 // What may happen to the gradients between the loss and an optimizer's rule, and around it: options that
 // every optimizer takes as `.step`. The order is fixed:
 //
-//   scale the loss -> gradients -> sum over micro-batches -> unscale, check -> clip -> noise -> update ->
-//   average
+//   scale the loss -> gradients -> sum over micro-batches, then over ranks -> unscale, check -> clip -> noise
+//   -> update -> average
 //
 // All of it belongs to the captured step, its numbers are slots, and what isn't asked for costs nothing.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "isochron/comm/group/group.h"
 #include "isochron/graph/capture/variable.h"
 
 namespace isochron::optim {
@@ -96,6 +98,19 @@ struct StepOptions {
   /// update is that of the large batch to rounding, apart from what looks at a batch as a whole (batch
   /// normalisation's moments are those of the micro-batches) and from random draws (dropout).
   int64_t accumulate = 1;
+  /// The ranks that train together; null: comm::world(), which is one process unless it was joined. An update
+  /// takes `accumulate` micro-batches of every rank, and is that of the large batch as above, also where they
+  /// have different numbers of rows. Every rank makes the same calls. Parameters must be the same on all
+  /// ranks before the first step (Trainer sees to it) and stay so, bit for bit. On the CPU.
+  std::shared_ptr<comm::Group> group = nullptr;
+  /// Gradients are added up in the order of a binary tree over the micro-batches of an update, those of rank
+  /// 0 first: the same bits for every split of as many micro-batches into steps and ranks. Takes
+  /// log2(accumulate) sums of all gradients rather than one, and wants a power of two. Over ranks the order
+  /// is this one anyway.
+  bool exact_sums = false;
+  /// Gradients travel in buckets of about so many bytes, each in one exchange, those of the last layers
+  /// first.
+  size_t bucket_bytes = size_t{8} << 20;
   LossScale loss_scale = {};
   Clipping clip = {};
   GradientNoise noise = {};
@@ -112,9 +127,9 @@ struct StepOptions {
   /// bias correction, is one for all. Where micro-batches are accumulated, another one may have used them, so
   /// there they take part with a gradient of zero. Averages go on.
   bool allow_unused = false;
-  /// Keeps the gradients of the newest micro-batch, unscaled and before clipping, for looking at between
-  /// steps (Optimizer::kept_gradients). Takes their bytes, and they leave the arena's reuse; checkpoints
-  /// don't hold them.
+  /// Keeps the gradients of this rank's newest micro-batch, unscaled and before clipping, for looking at
+  /// between steps (Optimizer::kept_gradients). Takes their bytes, and they leave the arena's reuse;
+  /// checkpoints don't hold them.
   bool keep_gradients = false;
 };
 

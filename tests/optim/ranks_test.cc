@@ -1,0 +1,219 @@
+// Gradients summed over ranks: the same bits for every split, and the update of the whole batch.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <mutex>
+
+#include "isochron/autograd/autograd.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/matmul/matmul.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/slicing.h"
+#include "isochron/optim/optimizers.h"
+#include "support/expect_error.h"
+#include "support/near.h"
+#include "support/rank_threads.h"
+
+namespace isochron::optim {
+namespace {
+
+using Group = std::shared_ptr<comm::Group>;
+
+/// Numbers without a pattern, none of them short in binary.
+std::vector<double> numbers(int64_t count, double seed) {
+  std::vector<double> result;
+  for (int64_t i = 0; i < count; ++i) result.push_back(std::sin(seed + 1.7 * static_cast<double>(i)));
+  return result;
+}
+
+constexpr int64_t kInputs = 5, kHidden = 7;
+
+struct Network {
+  Variable w1{from_vector({kInputs, kHidden}, numbers(kInputs* kHidden, 1), DType::kF32), "w1"};
+  Variable b1{from_vector({kHidden}, numbers(kHidden, 2), DType::kF32), "b1"};
+  Variable w2{from_vector({kHidden, 1}, numbers(kHidden, 3), DType::kF32), "w2"};
+  std::vector<Variable> parameters() const { return {w1, b1, w2}; }
+  Tensor loss(const Tensor& x, const Tensor& y) const {
+    return mean(square(matmul(tanh(matmul(x, w1) + b1), w2) - y));
+  }
+};
+
+/// Micro-batch number m, of 3 rows, or of 2 where it is the last.
+constexpr int64_t kBatches = 21;
+int64_t rows_of(int64_t m) { return m + 1 == kBatches ? 2 : 3; }
+Tensor x_of(int64_t m) {
+  return from_vector({rows_of(m), kInputs}, numbers(rows_of(m) * kInputs, 0.1 * static_cast<double>(m)),
+                     DType::kF32);
+}
+Tensor y_of(int64_t m) {
+  return from_vector({rows_of(m), 1}, numbers(rows_of(m), 10 + static_cast<double>(m)), DType::kF32);
+}
+
+std::string bytes_of(std::span<const Variable> variables) {
+  std::string bytes;
+  for (const Variable& variable : variables) {
+    const Tensor content = variable.tensor();
+    bytes.append(reinterpret_cast<const char*>(content.raw()), content.size_bytes());
+  }
+  return bytes;
+}
+
+using OptimizerFactory = std::function<Optimizer(const StepOptions&)>;
+
+/// Trains on all micro-batches in updates of 8, which ends with one of five. What rank 0 has at the end:
+/// weights.
+std::string train(int ranks, int64_t accumulate, const OptimizerFactory& make, StepOptions options = {}) {
+  options.accumulate = accumulate;
+  options.exact_sums = true;
+  std::mutex mutex;
+  std::vector<std::string> results(static_cast<size_t>(ranks));
+  run_ranks(ranks, [&](const Group& group) {
+    StepOptions own = options;
+    own.group = group;
+    const Network network;
+    Optimizer optimizer = make(own);
+    auto step = capture(
+        [&](const Tensor& x, const Tensor& y) {
+          optimizer.minimize(network.loss(x, y), network.parameters(), static_cast<double>(x.extent(0)));
+        },
+        {.plan = {.threads = 1}});
+    auto nothing = capture([&] { optimizer.apply_nothing(network.parameters()); });
+    const int64_t in_update = ranks * accumulate;
+    for (int64_t first = 0; first < kBatches; first += in_update) {
+      const int64_t own_first = first + group->rank() * accumulate;
+      const int64_t own_end = std::min(own_first + accumulate, kBatches);
+      for (int64_t m = own_first; m < own_end; ++m) {
+        if (m + 1 == own_end) optimizer.flush_next();
+        step(x_of(m), y_of(m));
+      }
+      if (own_first < kBatches) continue;
+      optimizer.prepare(network.parameters());
+      optimizer.flush_next();
+      nothing();
+    }
+    EXPECT_EQ(optimizer.step_count(), (kBatches + in_update - 1) / in_update);
+    const std::lock_guard lock(mutex);
+    results[static_cast<size_t>(group->rank())] = bytes_of(network.parameters());
+  });
+  for (const std::string& other : results) EXPECT_EQ(other, results[0]) << "ranks differ";
+  return results[0];
+}
+
+Optimizer adam(const StepOptions& step) { return Adam({.learning_rate = 0.05, .step = step}); }
+
+TEST(Ranks, EverySplitOfAnUpdateHasTheSameBits) {
+  const std::string whole = train(1, 8, adam);
+  for (const int ranks : {2, 4, 8}) EXPECT_EQ(train(ranks, 8 / ranks, adam), whole) << ranks << " ranks";
+  // Not for nothing: in another order the sums have other bits.
+  EXPECT_NE(train(1, 4, adam), whole);
+}
+
+TEST(Ranks, BitsDontDependOnBucketsClippingOrScale) {
+  const auto momentum = [](const StepOptions& step) {
+    return Optimizer(Sgd({.learning_rate = 0.1, .momentum = 0.9, .step = step}));
+  };
+  StepOptions options{.loss_scale = LossScale::dynamic(1024), .clip = {.global_norm = 0.5}};
+  const std::string whole = train(1, 8, momentum, options);
+  for (const size_t bytes : {size_t{16}, size_t{150}, size_t{1} << 30}) {
+    options.bucket_bytes = bytes;
+    EXPECT_EQ(train(4, 2, momentum, options), whole) << bytes << " bytes";
+    EXPECT_EQ(train(8, 1, momentum, options), whole) << bytes << " bytes";
+  }
+}
+
+TEST(Ranks, AnyNumberOfRanksSplitsAlike) {
+  const std::string six = train(6, 1, adam);
+  EXPECT_EQ(train(3, 2, adam), six);
+}
+
+/// The weights after `updates` updates in which rank r has `rows[r]` rows.
+std::vector<double> after_uneven(const std::vector<int64_t>& rows, int updates, bool by_hand) {
+  int64_t all = 0;
+  for (const int64_t count : rows) all += count;
+  const Tensor x = from_vector({all, kInputs}, numbers(all * kInputs, 0.3), DType::kF32);
+  const Tensor y = from_vector({all, 1}, numbers(all, 0.7), DType::kF32);
+  std::vector<double> result;
+  run_ranks(static_cast<int>(rows.size()), [&](const Group& group) {
+    const Network network;
+    Optimizer optimizer = Sgd({.learning_rate = 0.1, .step = {.group = group}});
+    int64_t begin = 0;
+    for (int r = 0; r < group->rank(); ++r) begin += rows[static_cast<size_t>(r)];
+    const int64_t end = begin + rows[static_cast<size_t>(group->rank())];
+    auto step = capture([&](const Tensor& own_x, const Tensor& own_y) {
+      const Tensor loss = network.loss(own_x, own_y);
+      const auto count = static_cast<double>(own_x.extent(0));
+      if (by_hand) {
+        const std::vector<Variable> parameters = network.parameters();
+        const std::vector<Tensor> sources(parameters.begin(), parameters.end());
+        optimizer.apply(parameters, gradients(loss, sources), count);
+      } else {
+        optimizer.minimize(loss, network.parameters(), count);
+      }
+    });
+    for (int i = 0; i < updates; ++i)
+      step(slice(x, {begin, 0}, {end, kInputs}), slice(y, {begin, 0}, {end, 1}));
+    if (group->rank() != 0) return;
+    for (const Variable& parameter : network.parameters()) {
+      const std::vector<double> values = parameter.tensor().to_vector();
+      result.insert(result.end(), values.begin(), values.end());
+    }
+  });
+  return result;
+}
+
+TEST(Ranks, UnevenBatchesAreTheUpdateOfTheWholeBatch) {
+  const std::vector<double> whole = after_uneven({12}, 10, false);
+  for (const bool by_hand : {false, true}) {
+    const std::vector<double> uneven = after_uneven({7, 1, 4}, 10, by_hand);
+    ASSERT_EQ(uneven.size(), whole.size());
+    for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(uneven[i], whole[i], 1e-6) << i;
+  }
+}
+
+TEST(Ranks, AnInfiniteGradientOfOneRankSkipsTheUpdateOfAll) {
+  run_ranks(3, [](const Group& group) {
+    const Variable w(from_vector({2}, {1, 2}, DType::kF32), "w");
+    Optimizer optimizer =
+        Sgd({.learning_rate = 1, .step = {.group = group, .loss_scale = LossScale::dynamic(8)}});
+    auto step = capture([&](const Tensor& x) { optimizer.minimize(sum(w * x), {{w}}); });
+    const double infinity = std::numeric_limits<double>::infinity();
+    step(from_vector({2}, {1, group->rank() == 1 ? infinity : 1}, DType::kF32));
+    EXPECT_EQ(w.tensor().to_vector(), (std::vector<double>{1, 2}));
+    EXPECT_EQ(optimizer.skipped_steps(), 1);
+    EXPECT_EQ(optimizer.loss_scale(), 4);
+    step(from_vector({2}, {0.5, static_cast<double>(group->rank())}, DType::kF32));
+    EXPECT_EQ(w.tensor().to_vector(), (std::vector<double>{0.5, 1}));
+    EXPECT_EQ(optimizer.step_count(), 1);
+  });
+}
+
+TEST(Ranks, ARequestOfOneReachesAllWithTheNextUpdate) {
+  run_ranks(4, [](const Group& group) {
+    const Variable w(from_vector({2}, {1, 2}, DType::kF32), "w");
+    Optimizer optimizer = Sgd({.step = {.accumulate = 2, .group = group}});
+    auto step = capture([&](const Tensor& x) { optimizer.minimize(sum(w * x), {{w}}); });
+    const Tensor x = from_vector({2}, {1, 1}, DType::kF32);
+    step(x);
+    step(x);
+    EXPECT_EQ(optimizer.requests(), 0);
+    optimizer.request(group->rank() == 2);
+    step(x);
+    EXPECT_EQ(optimizer.requests(), 0);
+    step(x);
+    EXPECT_EQ(optimizer.requests(), 1);
+    optimizer.request(false);
+    step(x);
+    step(x);
+    EXPECT_EQ(optimizer.requests(), 0);
+  });
+}
+
+TEST(Ranks, ExactSumsWantAPowerOfTwo) {
+  EXPECT_ERROR(Sgd({.step = {.accumulate = 6, .exact_sums = true}}), ErrorCode::kInvalidArgument,
+               "power of two");
+}
+
+}  // namespace
+}  // namespace isochron::optim
