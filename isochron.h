@@ -23,9 +23,14 @@
 #include "isochron/graph/step/captured.h"
 #include "isochron/memory/cuda/limit_memory.h"
 
+// Several processes.
+#include "isochron/comm/group/world.h"
+#include "isochron/comm/launch/join.h"
+
 // Ops.
 #include "isochron/backends/common/choices.h"
 #include "isochron/ops/attention/attention.h"
+#include "isochron/ops/collective/collectives.h"
 #include "isochron/ops/control/control.h"
 #include "isochron/ops/control/debug.h"
 #include "isochron/ops/control/scan.h"

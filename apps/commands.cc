@@ -9,6 +9,8 @@
 #include <optional>
 #include <sstream>
 
+#include "isochron/comm/group/world.h"
+#include "isochron/comm/launch/join.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/process/standard_streams.h"
 #include "isochron/core/telemetry/log.h"
@@ -29,7 +31,10 @@ constexpr size_t kLongestMessage = 4000;
 /// To standard error, which may be full as well; then the exit status must do. Allocates nothing.
 void complain(std::string_view message) noexcept {
   const std::string_view shown = message.substr(0, kLongestMessage);
-  std::fprintf(stderr, "isochron: %.*s%s\n", static_cast<int>(shown.size()), shown.data(),
+  const comm::Group& ranks = *comm::world();
+  char rank[32] = "";
+  if (ranks.size() > 1) std::snprintf(rank, sizeof rank, "rank %d: ", ranks.rank());
+  std::fprintf(stderr, "isochron: %s%.*s%s\n", rank, static_cast<int>(shown.size()), shown.data(),
                shown.size() < message.size() ? "..." : "");
 }
 
@@ -56,7 +61,12 @@ int answer_usage(const CLI::App& app, const CLI::ParseError& error) {
   return asked ? 0 : kUsage;
 }
 
-int run(int argc, const char* const* argv) {
+struct Ending {
+  int status;
+  bool failed = false;  // in the middle, where other ranks may wait for this one
+};
+
+Ending run(int argc, const char* const* argv) {
   CLI::App app("Isochron: training in which every iteration takes the same time, with proof", "isochron");
   app.require_subcommand(0, 1);
   app.set_version_flag("--version", ISOCHRON_VERSION);
@@ -82,38 +92,49 @@ int run(int argc, const char* const* argv) {
   try {
     log.emplace(log_level_of_environment());
     app.parse(argc, argv);
-    if (!app.get_subcommands().empty()) return 0;
+    if (!app.get_subcommands().empty()) return {0};
     fmt::print(stderr, "{}", app.help());
-    return kUsage;
+    return {kUsage};
   } catch (const CLI::ParseError& error) {
-    return answer_usage(app, error);
+    const int status = answer_usage(app, error);
+    return {status, status != 0};
   } catch (const CheckFailed& error) {
     std::fflush(stdout);
     complain(error.what());
-    return kCheckFailed;
+    return {kCheckFailed};
   } catch (const Interrupted& interrupted) {
     std::fflush(stdout);
     complain(interrupted.what());
-    return 128 + interrupted.signal();
+    return {128 + interrupted.signal()};
   } catch (const Error& error) {
     std::fflush(stdout);
     complain(error.what());
-    return exit_code(error.code());
+    return {exit_code(error.code()), true};
   } catch (const std::bad_alloc&) {
     complain("the system has no memory left");
-    return kOutOfMemory;
+    return {kOutOfMemory, true};
   } catch (const std::system_error& error) {
     if (std::ferror(stdout) != 0) {
       const int first = standard_output_error();
-      return complain_of_output(first != 0 ? first : error.code().value());
+      return {complain_of_output(first != 0 ? first : error.code().value()), true};
     }
     complain(error.what());
-    return is_want_of_memory(error.code()) ? kOutOfMemory : kBadInput;
+    return {is_want_of_memory(error.code()) ? kOutOfMemory : kBadInput, true};
   } catch (const std::exception& error) {
     std::fflush(stdout);
     complain(error.what());
-    return kBadInput;
+    return {kBadInput, true};
   }
+}
+
+/// Ends the other ranks, if there are any. They may wait for this one to join them: some launchers take a
+/// process that never did for one that has nothing to do with them.
+void end_ranks(int status) {
+  try {
+    comm::join();
+  } catch (const std::exception&) {  // then there is nobody to be told
+  }
+  if (comm::world()->size() > 1) comm::world()->abort(status);
 }
 
 }  // namespace
@@ -155,7 +176,8 @@ bool is_want_of_memory(const std::error_code& error) {
 }
 
 int run_command(int argc, const char* const* argv) {
-  const int status = run(argc, argv);
+  const auto [status, failed] = run(argc, argv);
+  if (failed) end_ranks(status);
   errno = 0;
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (written || status != 0) return status;

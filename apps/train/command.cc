@@ -19,6 +19,8 @@
 #include "isochron/apps/train/optimizers.h"
 #include "isochron/apps/train/session.h"
 #include "isochron/backends/common/choices.h"
+#include "isochron/comm/group/world.h"
+#include "isochron/comm/launch/join.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/files/run_folder.h"
 #include "isochron/core/process/threads.h"
@@ -100,15 +102,30 @@ std::string train_as_twin(const TrainableModel& model, TrainOptions options, obs
   return {};
 }
 
+/// Of several ranks, the first prints and writes; checkpoints are read by all.
+void keep_quiet(TrainOptions& options) {
+  for (std::filesystem::path* path :
+       {&options.out, &options.json, &options.trace, &options.graphs, &options.tensorboard})
+    path->clear();
+  options.memory_at.clear();
+  std::fflush(stdout);
+  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  require(nowhere >= 0 && ::dup2(nowhere, STDOUT_FILENO) >= 0, ErrorCode::kIo, "/dev/null",
+          "cannot write to it");
+}
+
 void train(const TrainableModel& model, TrainOptions options) {
   std::optional<observe::Worker> twin;
-  const bool alone = options.resume || options.dry_run || !options.device.is_cpu();
+  const bool alone =
+      options.resume || options.dry_run || !options.device.is_cpu() || comm::world()->size() > 1;
   if (options.beside_twin.value_or(options.require_flat && !alone)) {
     twin.emplace([&](observe::Turns& turns) { return train_as_twin(model, options, turns); });
     options.twin = &*twin;
   }
   std::vector<std::shared_ptr<FolderLock>> locks;  // made behind the fork, which would hold them as well
-  if (!options.dry_run) {
+  const bool first = comm::world()->rank() == 0;
+  if (!first) keep_quiet(options);
+  if (!options.dry_run && first) {
     require_folder_of(options.json);
     require_folder_of(options.trace);
     make_folder(options.tensorboard);  // whose files bear the process in their names
@@ -129,6 +146,10 @@ void run(const TrainOptions& options) {
       continue;
     }
     open_device(options);
+    comm::join();
+    require(comm::world()->size() == 1 || !options.beside_twin.value_or(false), ErrorCode::kUnsupported,
+            "train", "--beside-twin judges one process, and {} ranks were started; leave it out",
+            comm::world()->size());
     if (options.threads > 0) set_compute_threads(options.threads);
     ops::set_deterministic(options.deterministic);
     train(model, options);
@@ -165,8 +186,10 @@ void add_train(CLI::App& app) {
   command->add_option("--epochs", options->epochs, "number of epochs; default: depends on the model")
       ->check(whole_number(1, INT32_MAX));
   command
-      ->add_option("--steps", options->steps,
-                   "steps per epoch; default: one pass over the data, or depends on the model")
+      ->add_option(
+          "--steps", options->steps,
+          "batches per epoch, of all ranks together, in whole updates then; default: one pass over the "
+          "data, or depends on the model")
       ->check(whole_number(1));
   command->add_option("--batch", options->batch, "batch size, in rows; default: depends on the model")
       ->check(whole_number(1));
@@ -183,8 +206,21 @@ void add_train(CLI::App& app) {
       ->check(positive_number());
   command
       ->add_option("--accumulate", options->accumulate,
-                   "batches per update: their gradients are summed, weighted by rows")
+                   "batches per update, on every rank where there are several: their gradients are summed, "
+                   "weighted by rows")
       ->check(whole_number(1, INT32_MAX));
+  command->add_flag(
+      "--exact-sums", options->exact_sums,
+      "sum the gradients of an update in the order of a binary tree over its batches, so that the "
+      "weights have the same bits however these are divided into steps (--accumulate, a power of "
+      "two then) and ranks (mpirun); implies nothing about kernels: add --deterministic");
+  command
+      ->add_option(
+          "--bucket", options->bucket_bytes,
+          "size of the buckets, such as 64KiB, in which gradients are exchanged between ranks; default: "
+          "8MiB")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::PositiveNumber);
   command->add_flag("--dry-run", options->dry_run,
                     "print how much memory the training takes with SGD, RMSprop and Adam, and exit");
   command->add_option("--seed", options->seed, "seed of weights, data order and dropout")

@@ -33,6 +33,8 @@ struct TrainOptions {
   uint64_t seed = 0;
   int threads = 0;
   int accumulate = 1;
+  bool exact_sums = false;
+  std::optional<uint64_t> bucket_bytes;
   bool dry_run = false;
   bool deterministic = false;
   bool require_flat = false;

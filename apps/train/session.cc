@@ -74,6 +74,8 @@ TrainSession::TrainSession(const TrainOptions& options, const TrainSettings& set
 /// Gradients of f16 would vanish unscaled.
 optim::StepOptions TrainSession::step_options() const {
   optim::StepOptions options{.accumulate = options_.accumulate};
+  options.exact_sums = options_.exact_sums;
+  if (options_.bucket_bytes) options.bucket_bytes = *options_.bucket_bytes;
   options.keep_gradients = options_.gradient_histograms;
   if (options_.precision == Precision::kMixedF16) options.loss_scale = optim::LossScale::dynamic();
   return options;
@@ -117,7 +119,8 @@ std::vector<train::FitOptions::Setting> TrainSession::settings(int64_t steps) co
       {"--seed", std::to_string(options_.seed)},
       {"--optimizer", optimizer_name_},
       {"--learning-rate", fmt::format("{}", learning_rate_)},
-      {"--accumulate", std::to_string(options_.accumulate)},
+      {"--accumulate", std::to_string(batches_per_update())},
+      {"--exact-sums", options_.exact_sums ? "yes" : "no"},
       {"--precision", std::string(precision_name(options_.precision))},
       {"--threads", std::to_string(compute_threads()), true},
       {"--device", options_.device.str(), true},
@@ -127,6 +130,9 @@ std::vector<train::FitOptions::Setting> TrainSession::settings(int64_t steps) co
   if (settings_.decay) all.push_back({"--epochs", std::to_string(epochs_)});
   return all;
 }
+
+/// Of all ranks.
+int64_t TrainSession::batches_per_update() const { return options_.accumulate * optimizer_.group().size(); }
 
 int64_t TrainSession::steps_per_epoch(train::Batches data) const {
   if (options_.steps > 0) return options_.steps;
@@ -139,7 +145,7 @@ train::Trainer TrainSession::trainer(train::BatchFunctions functions, train::Bat
   functions.device = options_.device;
   if (options_.dry_run) dry_run(functions, data, optimizer_, optimizer_name_, step_options());
   if (settings_.decay) {
-    const int64_t updates = (steps_per_epoch(data) + options_.accumulate - 1) / options_.accumulate;
+    const int64_t updates = (steps_per_epoch(data) + batches_per_update() - 1) / batches_per_update();
     const int64_t total = checked_mul<int64_t>(epochs_, updates, "train");
     const auto warmup = static_cast<int64_t>(settings_.warmup_share * static_cast<double>(total));
     optimizer_.set_schedule(optim::warmup(warmup, optim::cosine(learning_rate_, total - warmup, 0.01)));
@@ -148,13 +154,14 @@ train::Trainer TrainSession::trainer(train::BatchFunctions functions, train::Bat
 }
 
 void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitOptions fit_options) {
-  fmt::print(
-      "{} epochs{}, batch {}{}, {}, learning rate {:g}{}{}\n", epochs_,
-      options_.steps + settings_.steps_per_epoch > 0 ? fmt::format(" of {} steps", steps_per_epoch(data))
-                                                     : "",
-      batch_, options_.accumulate > 1 ? fmt::format(", one update per {} batches", options_.accumulate) : "",
-      optimizer_name_, learning_rate_, settings_.warmup_share > 0 ? " after warm-up" : "",
-      settings_.decay ? ", cosine decay" : "");
+  fmt::print("{} epochs{}, batch {}{}, {}, learning rate {:g}{}{}\n", epochs_,
+             options_.steps + settings_.steps_per_epoch > 0
+                 ? fmt::format(" of {} steps", steps_per_epoch(data))
+                 : "",
+             batch_,
+             batches_per_update() > 1 ? fmt::format(", one update per {} batches", batches_per_update()) : "",
+             optimizer_name_, learning_rate_, settings_.warmup_share > 0 ? " after warm-up" : "",
+             settings_.decay ? ", cosine decay" : "");
   if (options_.precision != Precision::kF32 && options_.device.is_cpu())
     fmt::print("{}\n", ops::half_arithmetic(options_.precision));
   std::fflush(stdout);
@@ -162,7 +169,7 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   fit_options.recorder = &recorder_;
   fit_options.enforce_sealed = options_.enforce_sealed;
   if (options_.steps + settings_.steps_per_epoch > 0) fit_options.steps_per_epoch = steps_per_epoch(data);
-  fit_options.finish_on_signals = !options_.checkpoint.empty();
+  fit_options.finish_on_signals = !options_.checkpoint.empty() || optimizer_.group().size() > 1;
   if (!options_.checkpoint.empty()) data_checksum_ = checksum_of(options_.data);
   fit_options.settings = settings(fit_options.steps_per_epoch);
   add_callbacks(fit_options.callbacks);
@@ -180,16 +187,19 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   }
   write_trace();
   if (history_.interrupted_by != 0) {
-    const std::string text = options_.weights_only
-                                 ? fmt::format("{}; the weights so far are in {}", history_.stopped,
-                                               (options_.checkpoint / kWeightsName).string())
-                                 : fmt::format("{}; the run so far is saved in {}; continue with --resume",
-                                               history_.stopped, options_.checkpoint.string());
-    if (options_.weights_only) save_weights();
+    std::string text = history_.stopped + "; nothing was saved, as no folder was named with --checkpoint";
+    if (options_.weights_only) {
+      text = fmt::format("{}; the weights so far are in {}", history_.stopped,
+                         (options_.checkpoint / kWeightsName).string());
+      if (first_rank()) save_weights();
+    } else if (!options_.checkpoint.empty()) {
+      text = fmt::format("{}; the run so far is saved in {}; continue with --resume", history_.stopped,
+                         options_.checkpoint.string());
+    }
     judge({.title = "train " + options_.model + ", interrupted", .result = "Not tested: " + text + "."});
     throw Interrupted(history_.interrupted_by, text);
   }
-  if (!options_.checkpoint.empty()) save_weights();
+  if (!options_.checkpoint.empty() && first_rank()) save_weights();
 }
 
 /// After the device failed, with all that wasn't saved.
@@ -351,6 +361,7 @@ void TrainSession::write(const observe::RunReport* report, std::optional<observe
                            {"learning_rate", learning_rate_},
                            {"batch", batch_},
                            {"accumulate", options_.accumulate},
+                           {"ranks", optimizer_.group().size()},
                            {"precision", precision_name(options_.precision)},
                            {"seed", options_.seed},
                            {"threads", compute_threads()},

@@ -93,6 +93,8 @@ class TrainSession {
   static constexpr int64_t kShuffleRows = 1 << 20;
 
   int64_t steps_per_epoch(train::Batches data) const;
+  int64_t batches_per_update() const;
+  bool first_rank() const { return optimizer_.group().rank() == 0; }
   optim::StepOptions step_options() const;
   std::vector<train::FitOptions::Setting> settings(int64_t steps) const;
   /// Saves and scalars as the options ask for.

@@ -18,12 +18,9 @@ struct Outcome {
   std::string text;  // both streams
 };
 
-/// `in`: the working directory, the test's own where it is empty.
-inline Outcome run_isochron(const std::string& arguments, const std::filesystem::path& in = {}) {
-  const std::string line = (in.empty() ? std::string() : "cd '" + in.string() + "' && ") +
-                           std::string(ISOCHRON_COMMAND) + " " + arguments + " 2>&1";
+inline Outcome run_shell(const std::string& line) {
   Outcome outcome;
-  std::FILE* pipe = popen(line.c_str(), "r");
+  std::FILE* pipe = popen(("{ " + line + "\n} 2>&1").c_str(), "r");
   if (pipe == nullptr) return outcome;
   std::array<char, 4096> part;
   while (const size_t count = std::fread(part.data(), 1, part.size(), pipe)) {
@@ -32,6 +29,12 @@ inline Outcome run_isochron(const std::string& arguments, const std::filesystem:
   const int status = pclose(pipe);
   if (WIFEXITED(status)) outcome.status = WEXITSTATUS(status);
   return outcome;
+}
+
+/// `in`: the working directory, the test's own where it is empty.
+inline Outcome run_isochron(const std::string& arguments, const std::filesystem::path& in = {}) {
+  return run_shell((in.empty() ? std::string() : "cd '" + in.string() + "' && ") +
+                   std::string(ISOCHRON_COMMAND) + " " + arguments);
 }
 
 MATCHER_P2(Ends, status, text, "") {

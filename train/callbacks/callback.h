@@ -54,11 +54,13 @@ class SavableRun {
 
 /// Where a run of Trainer::fit stands.
 struct RunState {
-  int epoch = 0;                               // the present one, from 1
-  int epochs = 0;                              // asked for
-  int64_t step = 0;                            // steps done in the present epoch
-  int64_t steps_per_epoch = 0;                 // expected; 0: not known
-  int64_t total_steps = 0;                     // done in all epochs, those before a resume too
+  int epoch = 0;                // the present one, from 1
+  int epochs = 0;               // asked for
+  int64_t step = 0;             // steps done in the present epoch
+  int64_t steps_per_epoch = 0;  // expected; 0: not known
+  int64_t total_steps = 0;      // done in all epochs, those before a resume too
+  int rank = 0;                 // of several that train together: each calls its own callbacks
+  int ranks = 1;
   std::vector<std::string> names = {};         // of the results that an epoch may have
   std::string stop_reason = {};                // empty: go on
   std::string not_finite = {};                 // what is NaN or infinite, and which op made it so
@@ -99,8 +101,11 @@ class Callback {
 
   /// Called after every step too: it must cost next to nothing unless it saves.
   virtual void on_save(RunState&, SavePoint) {}
-  /// Whether what on_save does is writing checkpoints, whose time is told apart from the callbacks'.
+  /// Whether what on_save does is writing checkpoints, whose time is told apart from the callbacks'. Of
+  /// several ranks the first writes, while all have to call on_save, and tell by `due_at_step` whether it is
+  /// to save after this step: what is saved is made by all.
   virtual bool saves() const { return false; }
+  virtual bool due_at_step(const RunState&) const { return false; }
   /// A checkpoint that the run shall go on from, empty for none; asked before anything else. The first
   /// callback that has one decides.
   virtual std::filesystem::path resume_from() { return {}; }

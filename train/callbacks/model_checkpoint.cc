@@ -49,8 +49,10 @@ void ModelCheckpoint::on_train_begin(RunState& run) {
   for (const std::string& name : run.names) zeros.set(name, 0);
   static_cast<void>(checkpoint_path(options_.filepath, 1, 1, 1, zeros));
   if (options_.save_best_only || options_.save_top_k > 0) require_measured(run, options_.monitor, kind());
+  require(run.ranks == 1 || options_.every_minutes == 0, ErrorCode::kUnsupported, kind(),
+          "the clocks of {} ranks differ, so none can save by minutes; save by steps or epochs", run.ranks);
   std::error_code failed;
-  std::filesystem::create_directories(folder_, failed);
+  if (run.rank == 0) std::filesystem::create_directories(folder_, failed);
   require(!failed, ErrorCode::kIo, folder_.string(), "cannot create the folder: {}", failed.message());
   static_cast<void>(run.savable->weights());  // throws when there is nothing to save
   files_.clear();
@@ -60,7 +62,7 @@ void ModelCheckpoint::on_train_begin(RunState& run) {
   next_step_ = options_.every_steps;
   next_ns_ = now_ns() + static_cast<int64_t>(options_.every_minutes * 60e9);
   writer_.reset();
-  temporary_ = std::make_unique<RunFolder>(folder_);  // also removes what dead runs left
+  if (run.rank == 0) temporary_ = std::make_unique<RunFolder>(folder_);  // also removes what dead runs left
 }
 
 std::filesystem::path ModelCheckpoint::path_of(const RunState& run, const Results& results) const {
@@ -96,8 +98,7 @@ void ModelCheckpoint::on_save(RunState& run, SavePoint point) {
   saved_value_.reset();
   switch (point) {
     case SavePoint::kStep:
-      due = (options_.every_steps > 0 && run.total_steps >= next_step_) ||
-            (options_.every_minutes > 0 && now_ns() >= next_ns_);
+      due = due_at_step(run) || (options_.every_minutes > 0 && now_ns() >= next_ns_);
       break;
     case SavePoint::kEpoch:
       due = due_at_epoch(run);
@@ -116,6 +117,7 @@ void ModelCheckpoint::save(RunState& run, bool wait) {
   if (options_.every_steps > 0) {
     next_step_ = (run.total_steps / options_.every_steps + 1) * options_.every_steps;
   }
+  if (run.rank > 0) return;
   next_ns_ = now_ns() + static_cast<int64_t>(options_.every_minutes * 60e9);
   const std::filesystem::path path = path_of(run, run.savable->results());
   std::erase_if(files_, [&](const File& file) { return file.path == path; });
@@ -185,7 +187,8 @@ void ModelCheckpoint::flush() {
   if (writer_) writer_->flush();
 }
 
-void ModelCheckpoint::on_train_end(RunState&) {
+void ModelCheckpoint::on_train_end(RunState& run) {
+  if (run.rank > 0) return;
   flush();
   take_replaced();
   remove_replaced();
@@ -251,7 +254,7 @@ BackupAndRestore::BackupAndRestore(std::filesystem::path backup_dir, BackupAndRe
 
 void BackupAndRestore::on_train_end(RunState& run) {
   ModelCheckpoint::on_train_end(run);
-  if (!delete_ || run.interrupted) return;
+  if (!delete_ || run.interrupted || run.rank > 0) return;
   for (const std::filesystem::path& file : files()) {
     std::error_code ignored;
     std::filesystem::remove(file, ignored);

@@ -70,6 +70,9 @@ class ModelCheckpoint : public Callback {
   /// Throws kIo, also for an earlier save that failed since.
   void on_save(RunState& run, SavePoint point) override;
   bool saves() const override { return true; }
+  bool due_at_step(const RunState& run) const override {
+    return options_.every_steps > 0 && run.total_steps >= next_step_;
+  }
   /// Waits until all is written. Throws as `on_save`.
   void on_train_end(RunState& run) override;
   std::filesystem::path resume_from() override;

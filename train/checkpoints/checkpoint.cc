@@ -163,7 +163,8 @@ void Checkpoint::restore(const NamedVariables& variables) const {
   for (size_t i = 0; i < contents.size(); ++i) variables[i].second.assign(contents[i]);
 }
 
-std::vector<Tensor> Checkpoint::read(const NamedVariables& variables) const {
+std::vector<Tensor> Checkpoint::read(const NamedVariables& variables,
+                                     const std::function<bool(std::string_view name)>& passed_over) const {
   nn::LoadReport report;
   std::set<std::string_view> known;
   for (const auto& [name, variable] : variables) {
@@ -177,8 +178,8 @@ std::vector<Tensor> Checkpoint::read(const NamedVariables& variables) const {
     }
   }
   for (const nn::SafetensorsEntry& entry : file_.entries()) {
-    if (!known.contains(entry.name) && !entry.name.starts_with(kBlobPrefix))
-      report.unexpected.push_back(entry.name);
+    const bool expected = known.contains(entry.name) || entry.name.starts_with(kBlobPrefix);
+    if (!expected && !(passed_over && passed_over(entry.name))) report.unexpected.push_back(entry.name);
   }
   require(report.fits(), report.mismatched.empty() ? ErrorCode::kOutOfRange : ErrorCode::kShapeMismatch,
           path_.string(), "the checkpoint does not match this run, nothing was loaded:{}", report.str());

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -63,12 +64,15 @@ class Checkpoint {
   /// or, where shapes or dtypes differ, kShapeMismatch, listing all that is missing, unexpected and
   /// mismatched.
   void restore(const NamedVariables& variables) const;
-  /// What `restore` would assign, in the order of `variables`. Throws as `restore`.
-  std::vector<Tensor> read(const NamedVariables& variables) const;
+  /// What `restore` would assign, in the order of `variables`. Throws as `restore`, but not for what is in
+  /// the file alone and `passed_over` holds for.
+  std::vector<Tensor> read(const NamedVariables& variables,
+                           const std::function<bool(std::string_view name)>& passed_over = {}) const;
+  /// One tensor, compared with its checksum. Throws kOutOfRange where there is none, and as `verify`.
+  Tensor read(const std::string& name) const;
+  bool contains(const std::string& name) const { return file_.find(name) != nullptr; }
 
  private:
-  Tensor read(const std::string& name) const;
-
   std::filesystem::path path_;
   nn::SafetensorsFile file_;
   std::string document_;

@@ -47,7 +47,8 @@ FiniteWatch::FiniteWatch(const NamedVariables& variables)
                                   [](const auto& entry) { return entry.first.ends_with("/loss_scale"); });
   for (size_t i = 0; i < variables.size(); ++i) {
     const Tensor content = to_device(variables[i].second.tensor(), {});
-    watched_[i] = content.elems() > 0 && !(scaled && variables[i].first.ends_with("/gradient_sum")) &&
+    watched_[i] = content.elems() > 0 &&
+                  !(scaled && variables[i].first.find("/gradient_sum") != std::string::npos) &&
                   !find_not_finite(content.spec(), content.raw());
   }
 }

@@ -1,6 +1,7 @@
 #include "isochron/train/loop/fit.h"
 
 #include <algorithm>
+#include <csignal>
 
 #include "isochron/core/base/clock.h"
 #include "isochron/core/process/reserve_resident.h"
@@ -20,9 +21,10 @@ constexpr std::string_view kReading = "reading data";
 constinit TraceLabel kStep(TraceCategory::kStep, "step");
 }  // namespace
 
-Trainer::Fit::Fit(Trainer& trainer, data::Dataset& dataset, const FitOptions& options)
+Trainer::Fit::Fit(Trainer& trainer, data::Dataset& dataset, const FitOptions& options, DataParallel* parallel)
     : trainer_(trainer),
       dataset_(dataset),
+      parallel_(parallel),
       options_(options),
       recorder_(options.recorder),
       fresh_recorder_(recorder_ != nullptr &&
@@ -31,8 +33,13 @@ Trainer::Fit::Fit(Trainer& trainer, data::Dataset& dataset, const FitOptions& op
       progress_(options.progress, options.epoch_lines, full_[0].shape.rank() > 0 ? full_[0].shape[0] : 1) {
   run_.epoch = options.initial_epoch;
   run_.epochs = options.epochs;
-  run_.steps_per_epoch =
-      options.steps_per_epoch > 0 ? options.steps_per_epoch : std::max<int64_t>(dataset.size(), 0);
+  counted_ = options.steps_per_epoch > 0;
+  if (parallel != nullptr) {
+    run_.steps_per_epoch = parallel->own_steps();
+  } else {
+    run_.steps_per_epoch = counted_ ? options.steps_per_epoch : std::max<int64_t>(dataset.size(), 0);
+  }
+  if (parallel != nullptr) run_.rank = parallel->rank(), run_.ranks = parallel->ranks();
   run_.savable = this;
   run_.captured = &trainer.train_.captured();
   run_.step_ns = &durations_;
@@ -51,6 +58,10 @@ History Trainer::Fit::run() {
   notify(&Callback::on_train_begin);
   check_what_is_saved();
   if (resumed) resume(*resumed);
+  if (parallel_ != nullptr) {
+    parallel_->agree(settings_of_all(), weights());
+    parallel_->begin_draws(trainer_.functions_.optimizer->phase());
+  }
   first_epoch_ = run_.epoch + (epoch_done_ ? 1 : 0);
   // Planning is warm-up, and so is the first epoch if another follows.
   if (fresh_recorder_) seal();
@@ -68,7 +79,8 @@ History Trainer::Fit::run() {
   if (options_.traced.recorder != nullptr) options_.traced.recorder->stop();
   notify(&Callback::on_train_end);
   history_.stopped = run_.stop_reason;
-  if (run_.interrupted) history_.interrupted_by = StopSignals::pending();
+  if (run_.interrupted)
+    history_.interrupted_by = StopSignals::pending() != 0 ? StopSignals::pending() : SIGTERM;
   if (!run_.stop_reason.empty()) progress_.note("stopped: " + run_.stop_reason);
   return std::move(history_);
 }
@@ -78,6 +90,7 @@ void Trainer::Fit::watch_numbers() {
   if (epoch_done_) trainer_.reset_tallies();  // of an earlier fit
   watch_.emplace(variables());
   if (!options_.trace_not_finite) return;
+  if (run_.ranks > 1) return;  // the other ranks would have to run steps again too
   good_.emplace(variables(), *watch_);
   look_at_state();
 }
@@ -103,12 +116,20 @@ void Trainer::Fit::epochs() {
       if (!run_.stop_reason.empty()) return;
     }
     epoch_began_ns_ = now();
+    reported_ = run_.step;
     if (accumulating() != nullptr) summed_ = accumulating()->phase();
     train_epoch();
     if (run_.interrupted) return;
     end_epoch();
-    if (run_.stop_reason.empty() && StopSignals::pending() != 0) interrupt();
+    if (run_.stop_reason.empty() && stop_due()) interrupt();
   }
+}
+
+/// Whether a signal asks for an end; of several ranks, whether one of them was asked before the newest
+/// update.
+bool Trainer::Fit::stop_due() {
+  const bool pending = StopSignals::pending() != 0;
+  return parallel_ != nullptr ? parallel_->agree_to_stop(pending) : pending;
 }
 
 void Trainer::Fit::begin_epoch() {
@@ -134,16 +155,24 @@ void Trainer::Fit::begin_epoch() {
 }
 
 void Trainer::Fit::train_epoch() {
-  const bool counted = options_.steps_per_epoch > 0;
   if (fetch_due_) fetch();
+  const bool any = parallel_ == nullptr || parallel_->own_steps() > 0;
   // An epoch that goes on from a checkpoint may be at the end of its pass already.
-  if (!at_ || (*at_ == std::default_sentinel && (counted || run_.step == 0))) begin_data();
+  if (any && (!at_ || (*at_ == std::default_sentinel && (counted_ || run_.step == 0)))) begin_data();
+  if (any) train_steps();
+  if (parallel_ == nullptr || !run_.stop_reason.empty()) return;
+  if (parallel_->lacks_last_update()) parallel_->update_without_batch();
+  run_.total_steps += parallel_->first_steps() - run_.step;
+  run_.step = parallel_->first_steps();
+}
+
+void Trainer::Fit::train_steps() {
   while (*at_ != std::default_sentinel && run_.stop_reason.empty() && !counted_out()) {
     begin_trace();
     run_iteration();
     end_trace();
     if (run_.interrupted) return;
-    if (counted && !counted_out() && *at_ == std::default_sentinel) begin_data();
+    if (counted_ && !counted_out() && *at_ == std::default_sentinel) begin_data();
   }
 }
 
@@ -174,7 +203,7 @@ Seal* Trainer::Fit::enforced_seal() {
 void Trainer::Fit::train_and_fetch() {
   // A recorder that lets this one pass untimed has its reasons.
   const bool timed = recorder_ == nullptr || recorder_->timed();
-  const int64_t began_ns = timed ? now_ns() : 0, first_step = run_.step;
+  const int64_t began_ns = timed ? now_ns() : 0;
   int64_t steps = 0, updates = 0;
   bool odd = false;
   for (;;) {
@@ -186,10 +215,15 @@ void Trainer::Fit::train_and_fetch() {
   }
   const int64_t trained_ns = timed ? now_ns() : 0;
   if (recorder_ != nullptr) recorder_->set_class(step_class(steps, updates, odd));
-  if (run_.step / options_.report_every != first_step / options_.report_every) report();
-  save(SavePoint::kStep);
+  // Of several ranks, all must be here, and no update half done.
+  const bool common = run_.ranks == 1 || (run_.step <= parallel_->common_steps() && summed_ == 0);
+  if (common) {
+    if (run_.step / options_.report_every != reported_ / options_.report_every) report();
+    reported_ = run_.step;
+    save(SavePoint::kStep);
+  }
   // Before the fetch, while the dataset stands where the training does.
-  if (run_.stop_reason.empty() && StopSignals::pending() != 0) interrupt();
+  if (common && run_.stop_reason.empty() && stop_due()) interrupt();
   const int64_t saved_ns = timed ? now_ns() : 0;
   if (fetch_due_ && !counted_out() && !run_.interrupted) fetch();
   if (timed) {
@@ -238,6 +272,7 @@ bool Trainer::Fit::train_step() {
   const bool flushed = flush_last(run_.step + 1);
   const OptionalPhase phase(recorder_, Phase::kCompute);
   half_done_ = "a step";
+  if (parallel_ != nullptr) parallel_->before_step(summed_);
   trainer_.train_.call(**at_);
   ++run_.step;
   ++run_.total_steps;
@@ -245,9 +280,9 @@ bool Trainer::Fit::train_step() {
   fetch_due_ = true;
   half_done_ = {};
   const optim::Optimizer* optimizer = accumulating();
-  if (optimizer == nullptr) return false;
-  summed_ = flushed || summed_ + 1 == optimizer->accumulate() ? 0 : summed_ + 1;
-  return summed_ == 0;
+  if (optimizer != nullptr) summed_ = flushed || summed_ + 1 == optimizer->accumulate() ? 0 : summed_ + 1;
+  if (parallel_ != nullptr) parallel_->after_step(summed_);
+  return optimizer != nullptr && summed_ == 0;
 }
 
 /// Where micro-batches are accumulated, the last step of an epoch updates in any case: is step `step` that
@@ -283,20 +318,29 @@ void Trainer::Fit::read_results(Results& results) const {
   results.set("skipped_steps", static_cast<double>(optimizer->skipped_steps()));
 }
 
+/// As read_results, over all ranks: each has to call it.
+void Trainer::Fit::read_results_of_all(Results& results) {
+  std::optional<DataParallel::Merged> merged;
+  if (parallel_ != nullptr) merged.emplace(*parallel_, tallies());
+  read_results(results);
+}
+
 /// The declared point of a read within an epoch.
 void Trainer::Fit::report() {
+  const bool ranks = run_.ranks > 1;
+  if (ranks) read_results_of_all(results_);
   check_finite();
   if (good_ && good_->due()) {
     const OptionalPhase phase(recorder_, Phase::kCallbacks, "numerics");
     look_at_state();
   }
   if (!options_.callbacks.empty()) {
-    read_results(results_);
+    if (!ranks) read_results(results_);
     notify(&Callback::on_batch_end, results_);
   }
   if (!progress_.due()) return;
   const OptionalPhase phase(recorder_, Phase::kLog, "progress");
-  read_results(results_);
+  if (!ranks) read_results(results_);
   progress_.update(run_, results_);
 }
 
@@ -308,16 +352,16 @@ void Trainer::Fit::check_finite() {
 }
 
 void Trainer::Fit::validate(Results& results) {
-  KeptVariables tallies(trainer_.tallies());
-  tallies.keep();
+  KeptVariables kept(tallies());
+  kept.keep();
   notify(&Callback::on_evaluation_begin);
   try {
-    trainer_.run_evaluation(options_.validation_data->dataset());
+    trainer_.run_evaluation(validation_ ? validation_->dataset : options_.validation_data->dataset());
   } catch (...) {
     const std::exception_ptr failure = std::current_exception();
     try {
       notify(&Callback::on_evaluation_end);
-      tallies.restore();
+      kept.restore();
       half_done_ = {};  // it can be begun again
     } catch (const std::exception& error) {
       emit({EventKind::kNotice, "fit",
@@ -326,7 +370,11 @@ void Trainer::Fit::validate(Results& results) {
     std::rethrow_exception(failure);
   }
   notify(&Callback::on_evaluation_end);
-  trainer_.read_tallies(results, "val_");
+  {
+    std::optional<DataParallel::Merged> merged;
+    if (validation_ && validation_->divided) merged.emplace(*parallel_, tallies_);
+    trainer_.read_tallies(results, "val_");
+  }
   trainer_.reset_tallies();  // a validation loss may well be infinite: not to be taken for the training's
 }
 
@@ -338,7 +386,7 @@ void Trainer::Fit::end_epoch() {
   record.step_p50_ns = durations_.quantile(0.5);
   check_finite();
   if (good_ && (good_->due() || run_.epoch >= options_.epochs)) look_at_state();
-  read_results(record.results);
+  read_results_of_all(record.results);
   half_done_ = "the end of an epoch";
   if (options_.validation_data && run_.epoch % options_.validation_frequency == 0) validate(record.results);
   notify(&Callback::on_epoch_end, record.results);
@@ -372,6 +420,10 @@ void Trainer::Fit::save(SavePoint point) {
   const bool passes = point == SavePoint::kStep || point == SavePoint::kEpoch;
   asked_ = passes ? 0 : std::ssize(options_.callbacks);
   const std::vector<Callback*>& callbacks = options_.callbacks;
+  std::optional<DataParallel::Merged> merged;  // what is saved is of all ranks
+  const auto due = [&](const Callback* callback) { return callback->due_at_step(run_); };
+  if (run_.ranks > 1 && (point != SavePoint::kStep || std::ranges::any_of(callbacks, due)))
+    merged.emplace(*parallel_, tallies());
   for (size_t i = 0; i < callbacks.size();) {
     const bool saving = callbacks[i]->saves();
     const OptionalPhase phase(recorder_, saving ? Phase::kCheckpoint : Phase::kCallbacks);
@@ -386,11 +438,13 @@ void Trainer::Fit::interrupt() {
   const UnsealedScope ending;
   run_.interrupted = true;
   save(SavePoint::kSignal);
-  run_.stop(fmt::format("interrupted by {}", StopSignals::name(StopSignals::pending())));
+  const int signal = StopSignals::pending();
+  run_.stop(signal != 0 ? fmt::format("interrupted by {}", StopSignals::name(signal))
+                        : std::string("interrupted by a signal to another rank"));
 }
 
 void Trainer::Fit::save_after_failure() noexcept {
-  if (not_finite_) return;
+  if (not_finite_ || run_.ranks > 1) return;  // the other ranks don't know of it
   try {
     save(SavePoint::kException);
   } catch (const std::exception& error) {

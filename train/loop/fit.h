@@ -12,13 +12,15 @@
 #include "isochron/train/callbacks/progress.h"
 #include "isochron/train/callbacks/run_document.h"
 #include "isochron/train/checkpoints/finite_snapshot.h"
+#include "isochron/train/loop/data_parallel.h"
 #include "isochron/train/loop/trainer.h"
 
 namespace isochron::train {
 
 class Trainer::Fit final : public SavableRun {
  public:
-  Fit(Trainer& trainer, data::Dataset& dataset, const FitOptions& options);
+  /// `parallel`: what several ranks need, of whose batches `dataset` is this rank's part; null: one process.
+  Fit(Trainer& trainer, data::Dataset& dataset, const FitOptions& options, DataParallel* parallel);
   History run();
 
   const NamedVariables& weights() override;
@@ -45,6 +47,7 @@ class Trainer::Fit final : public SavableRun {
   void epochs();
   void begin_epoch();
   void train_epoch();
+  void train_steps();
   void run_iteration();
   void train_and_fetch();
   /// Null during warm-up, and where nothing is enforced.
@@ -58,6 +61,10 @@ class Trainer::Fit final : public SavableRun {
   void begin_data();
   void fetch();
   void read_results(Results& results) const;
+  void read_results_of_all(Results& results);
+  const NamedVariables& tallies();
+  bool stop_due();
+  std::vector<std::string> settings_of_all() const;
   void report();
   void check_finite();
   void look_at_state();
@@ -80,10 +87,11 @@ class Trainer::Fit final : public SavableRun {
   /// By the recorder's clock, which may stand still while others have their turns.
   int64_t now() const { return recorder_ != nullptr ? recorder_->options().clock() : now_ns(); }
   /// Whether the epoch has all the steps that were asked for.
-  bool counted_out() const { return options_.steps_per_epoch > 0 && run_.step >= options_.steps_per_epoch; }
+  bool counted_out() const { return counted_ && run_.step >= run_.steps_per_epoch; }
 
   Trainer& trainer_;
   data::Dataset& dataset_;
+  DataParallel* parallel_;
   const FitOptions& options_;
   observe::Recorder* recorder_;
   bool fresh_recorder_;  // it has recorded nothing before
@@ -100,19 +108,22 @@ class Trainer::Fit final : public SavableRun {
   std::string_view half_done_;
   int first_epoch_ = 0;        // of this process
   int64_t steps_here_ = 0;     // done in this process
+  int64_t reported_ = 0;       // steps of the epoch up to the newest point at which a report could be due
   bool traced_ = false;        // the recording for a trace is over
   std::string baseline_;       // the recorder's, of an earlier process
   bool warm_ = false;          // the first epoch of this process is over, or there is no other
   double seconds_before_ = 0;  // of the epoch's steps in an earlier process
   int64_t epoch_began_ns_ = 0;
   observe::LogHistogram<uint32_t> durations_;
+  bool counted_ = false;  // steps_per_epoch was given
   std::optional<data::Dataset::Iterator> at_;
   /// Micro-batches that the next update has already; counted here, as a read of the optimizer's count would
   /// wait for a device.
   int64_t summed_ = 0;
   bool fetch_due_ = false;  // `at_` stands at a batch that was trained on
-  NamedVariables weights_, variables_;
-  std::optional<Seal> seal_;  // where that is enforced
+  NamedVariables weights_, variables_, tallies_;
+  std::optional<DataParallel::Part> validation_;  // this rank's
+  std::optional<Seal> seal_;                      // where that is enforced
   std::optional<FiniteWatch> watch_;
   std::optional<FiniteSnapshot> good_;
 };

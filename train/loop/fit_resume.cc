@@ -75,6 +75,7 @@ std::string Trainer::Fit::document(bool weights_only) {
   document.epoch = run_.epoch;
   document.step = run_.step;
   document.total_steps = run_.total_steps;
+  if (parallel_ != nullptr) parallel_->batches_of(document.step, document.total_steps);
   document.epoch_done = epoch_done_;
   document.results = results();
   if (weights_only) return document.str();
@@ -105,7 +106,8 @@ void Trainer::Fit::blobs(NamedBlobs& blobs) {
 }
 
 const Results& Trainer::Fit::results() {
-  if (!epoch_done_) read_results(results_);
+  // Of several ranks, those of the newest report: one rank alone can't ask the others.
+  if (!epoch_done_ && run_.ranks == 1) read_results(results_);
   return results_;
 }
 
@@ -159,6 +161,10 @@ void Trainer::Fit::prepare(const Resumed* resumed) {
   const std::map<std::string, std::string> before = ops::recorded_choices();
   trainer_.train_.prepare(dataset_);
   if (options_.validation_data) trainer_.evaluate_.prepare(options_.validation_data->dataset());
+  if (parallel_ != nullptr) {
+    parallel_->prepare();
+    if (options_.validation_data) validation_ = parallel_->part_of(options_.validation_data->dataset());
+  }
   if (resumed == nullptr) return;
   const std::filesystem::path& path = resumed->checkpoint.path();
   if (resumed->document.deterministic != ops::deterministic()) {
@@ -181,6 +187,31 @@ void Trainer::Fit::prepare(const Resumed* resumed) {
                      other, first));
 }
 
+const NamedVariables& Trainer::Fit::tallies() {
+  if (tallies_.empty()) tallies_ = trainer_.tallies();
+  return tallies_;
+}
+
+/// All that must be the same on all ranks, a line each.
+std::vector<std::string> Trainer::Fit::settings_of_all() const {
+  std::vector<std::string> lines = {
+      "version " ISOCHRON_VERSION,
+      fmt::format("epochs {}, steps per epoch {}", options_.epochs, options_.steps_per_epoch),
+      fmt::format("report_every {}, validation {}", options_.report_every,
+                  options_.validation_data ? options_.validation_frequency : 0),
+      fmt::format("epoch {}, step {} to begin with", run_.epoch, run_.total_steps),
+      fmt::format("precision {}", precision_name(trainer_.functions_.precision))};
+  for (const FitOptions::Setting& setting : options_.settings) {
+    if (!setting.noted) lines.push_back(fmt::format("{} {}", setting.name, setting.value));
+  }
+  const std::vector<std::string> optimizer = trainer_.functions_.optimizer->description();
+  lines.insert(lines.end(), optimizer.begin(), optimizer.end());
+  const Tensor random = random::default_generator().state();
+  lines.push_back(fmt::format("seed {} of random numbers, draw {}", random.data<int64_t>()[0],
+                              random.data<int64_t>()[1]));
+  return lines;
+}
+
 /// What no checkpoint could hold is told of before the first step, if a callback has asked for what it saves.
 void Trainer::Fit::check_what_is_saved() {
   if (weights_.empty()) return;
@@ -191,7 +222,11 @@ void Trainer::Fit::check_what_is_saved() {
 /// Whatever may fail comes before anything of the program's is changed.
 void Trainer::Fit::resume(const Resumed& resumed) {
   const RunDocument& document = resumed.document;
-  const std::vector<Tensor> contents = resumed.checkpoint.read(variables());
+  NamedVariables saved = variables();
+  std::vector<Variable> begun_anew;
+  if (parallel_ != nullptr) begun_anew = parallel_->take_out_sums(resumed.checkpoint, saved);
+  const std::vector<Tensor> contents =
+      resumed.checkpoint.read(saved, parallel_ != nullptr ? DataParallel::is_sum : nullptr);
   const std::string data = resumed.checkpoint.blob(kDataBlob);
   const std::vector<EpochRecord> history =
       parse_history(resumed.checkpoint.blob(kHistoryBlob), resumed.checkpoint.path().string());
@@ -199,6 +234,7 @@ void Trainer::Fit::resume(const Resumed& resumed) {
   run_.epoch = document.epoch;
   run_.step = document.step;
   run_.total_steps = document.total_steps;
+  if (parallel_ != nullptr) parallel_->steps_of(run_.step, run_.total_steps);
   run_.stop_reason = document.stop_reason;
   epoch_done_ = document.epoch_done;
   seconds_before_ = document.epoch_seconds;
@@ -209,7 +245,9 @@ void Trainer::Fit::resume(const Resumed& resumed) {
     const OptionalPhase phase(recorder_, observe::Phase::kDataWait);
     at_.emplace(dataset_.resume(data));
   }
-  for (size_t i = 0; i < contents.size(); ++i) variables()[i].second.assign(contents[i]);
+  for (size_t i = 0; i < contents.size(); ++i) saved[i].second.assign(contents[i]);
+  for (const Variable& sum : begun_anew) sum.assign(zeros(sum.shape(), sum.dtype()));
+  if (run_.rank > 0) trainer_.reset_tallies();  // those of all ranks, which the first one goes on with
   random::default_generator().set_state(from_span<int64_t>({2}, document.random));
   progress_.note(fmt::format("resumed from {} (epoch {}, step {})", resumed.checkpoint.path().string(),
                              document.epoch, document.step));

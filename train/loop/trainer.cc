@@ -119,7 +119,9 @@ History Trainer::fit(Batches data, const FitOptions& options) {
             "data and validation_data are the same object; pass a copy of the dataset");
     require_same_names(data.dataset().names(), options.validation_data->dataset().names());
   }
-  return Fit(*this, data.dataset(), options).run();
+  if (!DataParallel::needed(functions_.optimizer)) return Fit(*this, data.dataset(), options, nullptr).run();
+  DataParallel parallel(*functions_.optimizer, data.dataset(), options.steps_per_epoch);
+  return Fit(*this, parallel.dataset(), options, &parallel).run();
 }
 
 Results Trainer::train_on_batch(const data::Element& batch) {

@@ -1,0 +1,144 @@
+// `mpirun isochron train`: ranks divide the batches, and nothing of the result says how many there were.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "apps/command.h"
+#include "support/temp_folder.h"
+
+namespace isochron::apps {
+namespace {
+
+using testing::AllOf;
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::Not;
+
+/// Whose launchers are told apart in names: tests are run with each.
+struct Mpi {
+  const char* launcher;
+  const char* arguments;
+};
+
+constexpr Mpi kOpenMpi = {"mpirun.openmpi", "--oversubscribe --bind-to none"};
+constexpr Mpi kMpich = {"mpirun.mpich", ""};
+
+bool is_installed(const Mpi& mpi) {
+  return run_shell(fmt::format("command -v {}", mpi.launcher)).status == 0;
+}
+
+class Ranks : public testing::TestWithParam<Mpi> {
+ protected:
+  void SetUp() override {
+    if (!is_installed(GetParam())) GTEST_SKIP() << GetParam().launcher << " is not installed";
+  }
+
+  /// The line that starts `ranks` of them, ended after a minute.
+  static std::string line(int ranks, const std::string& arguments) {
+    return fmt::format(
+        "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout -k 5 60 {} {} -np {} {} train {}",
+        GetParam().launcher, GetParam().arguments, ranks, ISOCHRON_COMMAND, arguments);
+  }
+  static Outcome train(int ranks, const std::string& arguments) { return run_shell(line(ranks, arguments)); }
+
+  std::string weights(const std::string& folder) const {
+    std::ifstream file(folder_.path() / folder / "weights.safetensors", std::ios::binary);
+    EXPECT_TRUE(file.good()) << folder;
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+  std::string checkpoint(const std::string& folder) const {
+    return " --checkpoint " + (folder_.path() / folder).string();
+  }
+
+  TempFolder folder_;
+};
+
+/// Dropout, an odd last batch, and a last update with one batch for four ranks; numbers of batches that the
+/// ranks share out unevenly.
+constexpr const char* kDigits = "digits --epochs 2 --threads 1 --deterministic --exact-sums";
+
+TEST_P(Ranks, EverySplitOfAnUpdateHasTheSameBits) {
+  const auto run = [&](int ranks, const std::string& more, const std::string& folder) {
+    const Outcome outcome =
+        train(ranks, fmt::format("{} --accumulate {} {}", kDigits, 4 / ranks, more) + checkpoint(folder));
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    return weights(folder);
+  };
+  const std::string whole = run(1, "", "one");
+  EXPECT_TRUE(run(2, "--bucket 4KiB", "two") == whole);
+  EXPECT_TRUE(run(4, "--bucket 1GiB", "four") == whole);
+  const std::string counted = "--steps 50 --precision mixed_bf16";  // epochs that don't end with a pass
+  EXPECT_TRUE(run(4, counted, "four_counted") == run(1, counted, "one_counted"));
+}
+
+TEST_P(Ranks, OneRankPrintsAndItsResultsAreThoseOfAll) {
+  const Outcome one = train(1, "regress --epochs 2 --threads 1 --deterministic --accumulate 2 --exact-sums");
+  const Outcome two = train(2, "regress --epochs 2 --threads 1 --deterministic --exact-sums");
+  EXPECT_EQ(two.status, 0) << two.text;
+  const auto results = [](const std::string& text) {  // of the validation, to the digits that are printed
+    const size_t at = text.find("test:");
+    return text.substr(at, text.find("\n\n", at) - at);
+  };
+  EXPECT_EQ(results(one.text), results(two.text));
+  EXPECT_THAT(two.text, HasSubstr("one update per 2 batches"));
+  EXPECT_EQ(two.text.find("10 epochs"), two.text.rfind("10 epochs"));
+}
+
+TEST_P(Ranks, WhatRanksTrainMustBeTheSame) {
+  const auto differing = [&](const std::string& more) {
+    return run_shell(line(1, "regress") +
+                     fmt::format(" : -np 1 {} train regress {}", ISOCHRON_COMMAND, more));
+  };
+  for (const auto& [option, text] :
+       {std::pair{"--seed 2", "rank 1 has --seed 2, rank 0 has --seed 0"},
+        std::pair{"--optimizer rmsprop", "rank 1 has --optimizer rmsprop, rank 0 has --optimizer adam"},
+        std::pair{"--precision mixed_bf16", "rank 1 has precision mixed_bf16, rank 0 has precision f32"},
+        std::pair{"--batch 16", "rank 1 has --batch 16, rank 0 has --batch 32"}}) {
+    const Outcome outcome = differing(option);
+    EXPECT_NE(outcome.status, 0) << outcome.text;
+    EXPECT_THAT(outcome.text, AllOf(HasSubstr(text), Not(HasSubstr("Epoch 1, Time"))));
+  }
+}
+
+TEST_P(Ranks, AnErrorOfOneRankIsItsOwnAndEndsAll) {
+  const Outcome outcome = run_shell(line(1, "regress --epochs 100000") +
+                                    fmt::format(" : -np 1 {} train regress --threads 0", ISOCHRON_COMMAND));
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_NE(outcome.status, 124) << "not ended";
+  EXPECT_THAT(outcome.text, HasSubstr("--threads"));
+}
+
+TEST_P(Ranks, ASignalToOneRankStopsAllAndAnyNumberGoesOn) {
+  const Outcome whole = train(4, std::string(kDigits) + checkpoint("whole"));
+  ASSERT_EQ(whole.status, 0) << whole.text;
+  for (const int ranks : {4, 1}) {
+    const std::string folder = fmt::format("stopped{}", ranks);
+    // One rank is told to stop once the first checkpoint is there; which one, is the system's choice.
+    const std::string script = fmt::format(
+        "{} & until ls {}/cp-* >/dev/null 2>&1; do sleep 0.02; done; kill -TERM $(pgrep -f -- '{}/{} ' | "
+        "tail -1); "
+        "wait",
+        line(4, std::string(kDigits) + checkpoint(folder) + " --checkpoint-every 3"),
+        (folder_.path() / folder).string(), folder_.path().string(), folder);
+    const Outcome stopped = run_shell(script);
+    const Outcome resumed =
+        train(ranks, fmt::format("{} --accumulate {} --resume", kDigits, 4 / ranks) + checkpoint(folder));
+    EXPECT_EQ(resumed.status, 0) << stopped.text << resumed.text;
+    EXPECT_THAT(resumed.text, HasSubstr("resumed from"));
+    EXPECT_TRUE(weights(folder) == weights("whole")) << stopped.text << resumed.text;
+  }
+}
+
+TEST_P(Ranks, WhatOneProcessAloneCanDoIsRefused) {
+  const Outcome outcome = train(2, "regress --beside-twin");
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(outcome.text, HasSubstr("--beside-twin judges one process"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Mpi, Ranks, testing::Values(kOpenMpi, kMpich), [](const auto& parameter) {
+  return std::string(parameter.param.launcher == kOpenMpi.launcher ? "OpenMpi" : "Mpich");
+});
+
+}  // namespace
+}  // namespace isochron::apps

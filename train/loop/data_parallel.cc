@@ -1,0 +1,216 @@
+#include "isochron/train/loop/data_parallel.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "isochron/core/base/error.h"
+#include "isochron/ops/random/random.h"
+
+namespace isochron::train {
+namespace {
+
+constexpr std::string_view kWhere = "fit";
+constexpr size_t kMostText = 512;  // of what a rank says of a difference
+
+/// The batches of an epoch over all ranks. Throws where they aren't known.
+int64_t epoch_batches(const data::Dataset& batches, int64_t steps_per_epoch, int64_t group_batches) {
+  require(batches.size() != data::kUnknown, ErrorCode::kUnsupported, kWhere,
+          "the number of batches isn't known, so ranks can't divide them; cache() the dataset, which counts "
+          "them");
+  if (steps_per_epoch == 0) return batches.size();
+  // Where epochs don't end with the data, none ends in the middle of an update.
+  return (steps_per_epoch + group_batches - 1) / group_batches * group_batches;
+}
+
+/// How many of the first `batches` are a rank's, in blocks dealt out in turn.
+int64_t share_of(int64_t batches, int64_t ranks, int64_t rank, int64_t block) {
+  const int64_t rest = batches % (ranks * block);
+  return batches / (ranks * block) * block + std::clamp<int64_t>(rest - rank * block, 0, block);
+}
+
+/// An epoch of counted steps goes on over the ends of passes.
+data::Dataset own_batches(const data::Dataset& batches, int64_t steps_per_epoch, const comm::Group& group,
+                          int64_t block) {
+  const bool goes_on = steps_per_epoch > 0 && batches.size() >= 0;
+  return (goes_on ? batches.repeat() : batches).shard(group.size(), group.rank(), block);
+}
+
+}  // namespace
+
+bool DataParallel::needed(const optim::Optimizer* optimizer) {
+  return optimizer != nullptr &&
+         (optimizer->group().size() > 1 || (optimizer->exact_sums() && optimizer->accumulate() > 1));
+}
+
+DataParallel::DataParallel(optim::Optimizer& optimizer, const data::Dataset& batches, int64_t steps_per_epoch)
+    : optimizer_(optimizer),
+      group_(optimizer.group()),
+      block_(optimizer.accumulate()),
+      epoch_batches_(epoch_batches(batches, steps_per_epoch, group_batches())),
+      own_steps_(share_of(epoch_batches_, group_.size(), group_.rank(), block_)),
+      first_steps_(share_of(epoch_batches_, group_.size(), 0, block_)),
+      dataset_(own_batches(batches, steps_per_epoch, group_, block_)),
+      nothing_(
+          [this](std::span<const Tensor>) {
+            optimizer_.apply_nothing(optimizer_.parameters());
+            return std::vector<Tensor>{};
+          },
+          {.name = "update without a batch"}) {}
+
+bool DataParallel::lacks_last_update() const {
+  return epoch_batches_ % group_batches() > 0 && own_steps_ == common_steps();
+}
+
+DataParallel::Part DataParallel::part_of(const data::Dataset& batches) const {
+  if (group_.size() == 1 || batches.size() < group_.size()) return {batches, false};
+  return {batches.shard(group_.size(), group_.rank()), true};
+}
+
+void DataParallel::prepare() {
+  if (group_.size() > 1) nothing_.prepare({});
+}
+
+void DataParallel::agree(const std::vector<std::string>& settings, const NamedVariables& variables) {
+  if (group_.size() == 1) return;
+  std::string own;
+  for (const std::string& line : settings) own += line + "\n";
+  std::string firsts = own;
+  auto bytes = static_cast<int64_t>(firsts.size());
+  group_.broadcast(std::as_writable_bytes(std::span(&bytes, 1)));
+  firsts.resize(static_cast<size_t>(bytes));
+  group_.broadcast(std::as_writable_bytes(std::span(firsts)));
+  // What each rank has to say, of the same length.
+  std::string said;
+  if (own != firsts) {
+    const auto [at, other] = std::ranges::mismatch(own, firsts);
+    const auto line = [](const std::string& text, std::string::const_iterator place) {
+      const auto begin = std::find(std::make_reverse_iterator(place), text.rend(), '\n').base();
+      const auto end = std::find(place, text.end(), '\n');
+      return begin == end ? std::string("nothing") : std::string(begin, end);
+    };
+    said = fmt::format("rank {} has {}, rank 0 has {}", group_.rank(),
+                       line(own, own.begin() + (at - own.begin())),
+                       line(firsts, firsts.begin() + (other - firsts.begin())));
+  }
+  said.resize(kMostText);
+  std::string all(kMostText * static_cast<size_t>(group_.size()), '\0');
+  group_.gather(std::as_bytes(std::span(said)), std::as_writable_bytes(std::span(all)));
+  for (size_t rank = 0; rank < static_cast<size_t>(group_.size()); ++rank) {
+    const std::string text = all.substr(rank * kMostText, kMostText).c_str();
+    require(text.empty(), ErrorCode::kInvalidArgument, kWhere,
+            "the ranks don't agree on what to train: {}; start all of them with the same options and data",
+            text);
+  }
+  for (const auto& [name, variable] : variables) {
+    const Tensor content = variable.tensor();
+    if (content.size_bytes() > 0) group_.broadcast({content.raw(), content.size_bytes()});
+  }
+}
+
+void DataParallel::begin_draws(int64_t phase) {
+  const int64_t done = phase > 0 ? group_.rank() * block_ + phase : 0;
+  first_draw_ = random::default_generator().step() - done;
+}
+
+void DataParallel::draw_from(int64_t place) const { random::default_generator().seek(first_draw_ + place); }
+
+void DataParallel::before_step(int64_t phase) const { draw_from(group_.rank() * block_ + phase); }
+
+void DataParallel::after_step(int64_t phase) {
+  if (phase == 0) first_draw_ += group_batches();
+  draw_from(phase == 0 ? 0 : group_.rank() * block_ + phase);
+}
+
+void DataParallel::update_without_batch() {
+  optimizer_.flush_next();
+  nothing_.call({});
+  after_step(0);
+}
+
+bool DataParallel::agree_to_stop(bool wanted) {
+  if (group_.size() == 1) return wanted;
+  if (wanted) optimizer_.request(true);
+  const bool agreed = optimizer_.requests() > 0;
+  if (agreed) optimizer_.request(false);
+  return agreed;
+}
+
+void DataParallel::batches_of(int64_t& step, int64_t& total_steps) const {
+  const int64_t epochs = (total_steps - step) / first_steps_;
+  step = step == first_steps_ ? epoch_batches_ : step / block_ * group_batches() + step % block_;
+  total_steps = epochs * epoch_batches_ + step;
+}
+
+void DataParallel::steps_of(int64_t& step, int64_t& total_steps) const {
+  const int64_t epochs = (total_steps - step) / epoch_batches_;
+  step = share_of(step, group_.size(), 0, block_);
+  total_steps = epochs * first_steps_ + step;
+}
+
+bool DataParallel::is_sum(std::string_view name) {
+  return name == "optimizer/phase" || name == "optimizer/rows" || name == "optimizer/flush" ||
+         (name.starts_with("optimizer/") && name.find("/gradient_sum") != std::string_view::npos);
+}
+
+std::vector<Variable> DataParallel::take_out_sums(const Checkpoint& checkpoint,
+                                                  NamedVariables& variables) const {
+  std::vector<Variable> taken;
+  std::erase_if(variables, [&](const auto& entry) {
+    if (!is_sum(entry.first) || checkpoint.contains(entry.first)) return false;
+    taken.push_back(entry.second);
+    return true;
+  });
+  const std::string phase = "optimizer/phase";
+  const int64_t done = checkpoint.contains(phase) ? checkpoint.read(phase).item<int64_t>() : 0;
+  const bool same = taken.empty() && group_.size() == 1 && block_ > 1;
+  require(done == 0 || same, ErrorCode::kInvalidArgument, checkpoint.path().string(),
+          "was saved after {} of {} batches of an update; {} ranks that accumulate {} can't go on in the "
+          "middle of "
+          "it: resume as it was begun, or from a checkpoint at the end of an epoch",
+          done, group_batches(), group_.size(), block_);
+  return taken;
+}
+
+DataParallel::Merged::Merged(DataParallel& parallel, const NamedVariables& sums)
+    : parallel_(parallel), sums_(sums) {
+  if (parallel.group_.size() == 1) return;
+  std::vector<double>& own = parallel.own_;
+  own.clear();
+  for (const auto& [name, variable] : sums) {
+    const Tensor content = variable.tensor();
+    for (int64_t i = 0; i < content.elems(); ++i) {
+      own.push_back(content.dtype() == DType::kF64 ? content.data<double>()[i]
+                                                   : static_cast<double>(content.data<int64_t>()[i]));
+    }
+  }
+  parallel.all_ = own;
+  parallel.group_.sum(parallel.all_);
+  size_t next = 0;
+  for (const auto& [name, variable] : sums) {
+    const Tensor content = variable.tensor();
+    for (int64_t i = 0; i < content.elems(); ++i, ++next) {
+      if (content.dtype() == DType::kF64) {
+        content.data<double>()[i] = parallel.all_[next];
+      } else {
+        content.data<int64_t>()[i] = static_cast<int64_t>(parallel.all_[next]);
+      }
+    }
+  }
+}
+
+DataParallel::Merged::~Merged() {
+  if (parallel_.group_.size() == 1) return;
+  size_t next = 0;
+  for (const auto& [name, variable] : sums_) {
+    const Tensor content = variable.tensor();
+    for (int64_t i = 0; i < content.elems(); ++i, ++next) {
+      if (content.dtype() == DType::kF64) {
+        content.data<double>()[i] = parallel_.own_[next];
+      } else {
+        content.data<int64_t>()[i] = static_cast<int64_t>(parallel_.own_[next]);
+      }
+    }
+  }
+}
+
+}  // namespace isochron::train

@@ -1,0 +1,108 @@
+// What a fit does where several ranks train together (comm/group/group.h), or micro-batches are added up in
+// an order of their own (optim::StepOptions::exact_sums): which batches are this rank's, which random numbers
+// each batch draws, and what all ranks must know of one another.
+//
+// The batches of an epoch are numbered over all ranks. An update takes `group_batches` of them, one after
+// another: the first `accumulate` are rank 0's, and so on. At the end of an epoch the last update takes what
+// is left, and ranks without a batch take part in it with gradients of nothing. So an update, and the random
+// numbers that batch number b draws, don't depend on how many ranks there are.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "isochron/data/pipeline/dataset.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/optim/optimizer.h"
+#include "isochron/train/checkpoints/checkpoint.h"
+
+namespace isochron::train {
+
+class DataParallel {
+ public:
+  /// Whether a fit with this optimizer (null: none) needs one.
+  static bool needed(const optim::Optimizer* optimizer);
+  /// `steps_per_epoch`: batches an epoch, over all ranks, made up to whole updates; 0: one pass. Throws
+  /// kUnsupported where the number of batches isn't known.
+  DataParallel(optim::Optimizer& optimizer, const data::Dataset& batches, int64_t steps_per_epoch);
+
+  /// This rank's batches.
+  data::Dataset& dataset() { return dataset_; }
+  int ranks() const { return group_.size(); }
+  int rank() const { return group_.rank(); }
+  /// Batches of an epoch that are this rank's, and the first rank's, which has most. Once an epoch is over,
+  /// all ranks count the first one's.
+  int64_t own_steps() const { return own_steps_; }
+  int64_t first_steps() const { return first_steps_; }
+  /// So many of them belong to updates in which all ranks have all their batches: up to here, all ranks are
+  /// at the same step.
+  int64_t common_steps() const { return epoch_batches_ / group_batches() * block_; }
+  /// Whether this rank has no batch for the last update of an epoch.
+  bool lacks_last_update() const;
+  /// Part `rank` of `ranks` of what isn't trained on, such as validation data; all of it where it can't be
+  /// divided.
+  struct Part {
+    data::Dataset dataset;
+    bool divided = false;
+  };
+  Part part_of(const data::Dataset& batches) const;
+
+  /// Plans the update without a batch. After the train step was planned.
+  void prepare();
+  /// Compares `settings` (lines of text) with those of rank 0, and takes over rank 0's content of
+  /// `variables`. Throws kInvalidArgument naming a rank that differs, and the first line in which it does.
+  void agree(const std::vector<std::string>& settings, const NamedVariables& variables);
+
+  /// Before the first step of a fit, and after a restored state: where the generator stands now is where the
+  /// next update begins to draw, or, with `phase` batches of it done, where it goes on.
+  void begin_draws(int64_t phase);
+  /// Before a step on the batch that is number `phase` of this rank's share of an update.
+  void before_step(int64_t phase) const;
+  /// After it; `phase` is 0 where it has updated.
+  void after_step(int64_t phase);
+  /// The update to which this rank adds nothing.
+  void update_without_batch();
+
+  /// Asks all ranks to stop; true once an update has told so on all.
+  bool agree_to_stop(bool wanted);
+
+  // Checkpoints hold what doesn't depend on the number of ranks, so that another number can go on.
+
+  /// Steps, of the epoch and in all, as batches of all ranks, and back.
+  void batches_of(int64_t& step, int64_t& total_steps) const;
+  void steps_of(int64_t& step, int64_t& total_steps) const;
+  /// Is it the name of what an optimizer has summed up in the middle of an update, or counted?
+  static bool is_sum(std::string_view name);
+  /// Takes those out of `variables` that `checkpoint` doesn't have, and returns them. Throws kInvalidArgument
+  /// where it was saved in the middle of an update, which this run divides otherwise.
+  std::vector<Variable> take_out_sums(const Checkpoint& checkpoint, NamedVariables& variables) const;
+
+  /// While it lives, `sums` hold those over all ranks.
+  class Merged {
+   public:
+    Merged(DataParallel& parallel, const NamedVariables& sums);
+    ~Merged();
+    Merged(const Merged&) = delete;
+    Merged& operator=(const Merged&) = delete;
+
+   private:
+    DataParallel& parallel_;
+    const NamedVariables& sums_;
+  };
+
+ private:
+  int64_t group_batches() const { return group_.size() * block_; }
+  void draw_from(int64_t place) const;
+
+  optim::Optimizer& optimizer_;
+  comm::Group& group_;
+  int64_t block_;  // batches of a rank in an update
+  int64_t epoch_batches_;
+  int64_t own_steps_, first_steps_;
+  data::Dataset dataset_;
+  CapturedFunction nothing_;
+  int64_t first_draw_ = 0;  // of the present update
+  std::vector<double> own_, all_;
+};
+
+}  // namespace isochron::train
