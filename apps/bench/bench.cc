@@ -12,6 +12,8 @@
 #include "isochron/apps/number_options.h"
 #include "isochron/apps/precision_option.h"
 #include "isochron/backends/common/vector_target.h"
+#include "isochron/comm/group/world.h"
+#include "isochron/comm/launch/join.h"
 #include "isochron/core/base/clock.h"
 #include "isochron/core/cuda/device_monitor.h"
 #include "isochron/core/process/threads.h"
@@ -67,7 +69,19 @@ struct Measurement {
   size_t longest_chain = 0;     // of them, one after another
   double capture_ms = 0;        // trace, gradients, passes, plan with kernel choice
   double limit_share = 0;       // of a train step's time, what the machine's limits allow; 0 for other cases
+  // Of several ranks, for one step of the first.
+  double exposed_us = 0;  // of its time, the wait for others
+  double bytes_sent = 0;
 };
+
+/// Ranks take equally many steps: as many as the first one has time for, which `steps` of it took `took_ns`
+/// for.
+int64_t steps_of_all(int64_t steps, int64_t took_ns, double seconds) {
+  const double each_ns = static_cast<double>(std::max<int64_t>(took_ns, 1)) / static_cast<double>(steps);
+  auto count = std::max<int64_t>(static_cast<int64_t>(std::min(seconds, kMostSeconds) * 1e9 / each_ns), 1);
+  comm::world()->broadcast(std::as_writable_bytes(std::span(&count, 1)));
+  return count;
+}
 
 double quantile_us(std::vector<int64_t>& times, double fraction) {
   const size_t index =
@@ -79,15 +93,24 @@ double quantile_us(std::vector<int64_t>& times, double fraction) {
 double median_us(std::vector<int64_t> times) { return quantile_us(times, 0.5); }
 
 /// `rss_before_case`: before the case was made.
-Measurement measure(const BenchCase& entry, CaseRun& run, const Options& options, int64_t rss_before_case) {
+Measurement measure(const BenchCase& entry, CaseRun& run, Options options, int64_t rss_before_case) {
   Measurement result;
+  const bool ranks = comm::world()->size() > 1;
   result.name = entry.name;
   result.precision = entry.trains ? precision_name(options.how.precision) : std::string_view(entry.precision);
   result.device =
       options.how.device.is_cpu() ? "cpu" : cuda::gpu(options.how.device)->context().properties().name;
   const int64_t warm_start = now_ns();
-  for (int64_t i = 0; i < kMinWarmupSteps || (options.steps == 0 && now_ns() - warm_start < kWarmupNs); ++i)
+  for (int64_t i = 0;
+       i < kMinWarmupSteps || (!ranks && options.steps == 0 && now_ns() - warm_start < kWarmupNs); ++i)
     run.step();
+  if (ranks) {
+    const int64_t more =
+        steps_of_all(kMinWarmupSteps, now_ns() - warm_start, static_cast<double>(kWarmupNs) * 1e-9);
+    const int64_t began = now_ns();
+    for (int64_t i = 0; i < more; ++i) run.step();
+    if (options.steps == 0) options.steps = steps_of_all(more, now_ns() - began, options.seconds);
+  }
   std::vector<int64_t> times(options.steps > 0 ? std::min(static_cast<size_t>(options.steps), kMaxTimes)
                                                : kMaxTimes);
   std::fill(times.begin(), times.end(), 0);  // its page faults belong to the warm-up
@@ -97,6 +120,7 @@ Measurement measure(const BenchCase& entry, CaseRun& run, const Options& options
   const int64_t rss_before = sensors.read().rss_bytes;
   const int64_t heap_before = heap_allocations();
   const int64_t library_before = library_allocations();
+  const comm::CommunicationStats sent_before = comm::world()->stats();
   const int64_t end = now_ns() + static_cast<int64_t>(std::min(options.seconds, kMostSeconds) * 1e9);
   int64_t now = now_ns();
   do {
@@ -112,6 +136,9 @@ Measurement measure(const BenchCase& entry, CaseRun& run, const Options& options
   const double steps = static_cast<double>(result.steps);
   result.heap_allocations = static_cast<double>(heap_allocations() - heap_before) / steps;
   result.library_allocations = static_cast<double>(library_allocations() - library_before) / steps;
+  const comm::CommunicationStats sent = comm::world()->stats();
+  result.exposed_us = static_cast<double>(sent.exposed_ns - sent_before.exposed_ns) * 1e-3 / steps;
+  result.bytes_sent = static_cast<double>(sent.bytes_sent - sent_before.bytes_sent) / steps;
   const int64_t rss_after = sensors.read().rss_bytes;
   result.rss_mb = static_cast<double>(rss_after) * 1e-6;
   result.rss_growth_mb = static_cast<double>(rss_after - rss_before) * 1e-6;
@@ -166,7 +193,10 @@ nlohmann::ordered_json as_json(const Measurement& m) {
           {"device_nodes", m.device_nodes},
           {"other_programs", m.other_programs},
           {"capture_ms", m.capture_ms},
-          {"limit_share", m.limit_share}};
+          {"limit_share", m.limit_share},
+          {"ranks", comm::world()->size()},
+          {"exposed_us", m.exposed_us},
+          {"bytes_sent", m.bytes_sent}};
 }
 
 /// Tells of other programs on the device: it serves them in turns, so that a step takes their time as well.
@@ -181,7 +211,19 @@ void note_other_programs(Device device, Measurement& m) {
                       m.name)});
 }
 
+/// Of several ranks, the first prints.
+void join_ranks(const Options& options) {
+  const comm::Group& ranks = *comm::join();
+  if (ranks.size() == 1) return;
+  require(!options.profile, ErrorCode::kUnsupported, "bench",
+          "--profile is for one process, and {} were started", ranks.size());
+  require(ranks.rank() == 0 || std::freopen("/dev/null", "w", stdout) != nullptr, ErrorCode::kIo, "/dev/null",
+          "cannot write to it");
+}
+
 void run(const Options& options) {
+  join_ranks(options);
+  const bool several = comm::world()->size() > 1;
   if (options.threads > 0) set_compute_threads(options.threads);
   std::vector<const BenchCase*> chosen;
   const bool mixed = options.how.precision != Precision::kF32, there = !options.how.device.is_cpu();
@@ -191,10 +233,12 @@ void run(const Options& options) {
             "case '{}' does not train, so it has no precision; leave --precision out", name);
     require(chosen.back()->trains || !there, ErrorCode::kUnsupported, "bench",
             "case '{}' does not train, and runs on the CPU only; leave --device out", name);
+    require(chosen.back()->trains || !several, ErrorCode::kUnsupported, "bench",
+            "case '{}' does not train, so ranks have nothing to share in it", name);
   }
   if (chosen.empty()) {
     for (const BenchCase& entry : bench_cases()) {
-      if (entry.trains || !(mixed || there)) chosen.push_back(&entry);
+      if (entry.trains || !(mixed || there || several)) chosen.push_back(&entry);
     }
   }
   if (!options.json && mixed && !there) fmt::print("{}\n", ops::half_arithmetic(options.how.precision));
@@ -213,7 +257,7 @@ void run(const Options& options) {
     std::optional<train::StepProfile> profile;
     // A device's limits take its time, and are measured where they are asked for.
     CapturedFunction* captured = entry->trains || options.profile ? prepared->captured() : nullptr;
-    if (captured != nullptr && (options.profile || !there)) {
+    if (captured != nullptr && !several && (options.profile || !there)) {
       profile = train::profile(*captured, options.profile ? train::ProfileOptions() : kShortProfile);
       m.limit_share = profile->share();
     }
@@ -230,6 +274,9 @@ void run(const Options& options) {
           observe::bytes_text(static_cast<double>(m.arena_bytes)),
           observe::bytes_text(static_cast<double>(m.activation_bytes)),
           observe::duration_text(m.capture_ms * 1e6), profile ? fmt::format("{:.2f}", m.limit_share) : "-");
+      if (several)
+        fmt::print("{:<16} {} ranks: {} sent by each, {} waited for the others\n", "", comm::world()->size(),
+                   observe::bytes_text(m.bytes_sent), observe::duration_text(m.exposed_us * 1e3));
       if (options.memory) fmt::print("{}", observe::memory_text({&memory, 1}));
       if (options.profile && profile) fmt::print("\n{}\n", profile->text());
     }

@@ -164,6 +164,8 @@ graph::KernelTable& cpu_kernels() {
             {"check_numerics", prepare_check_numerics},
 
             {"all_reduce", prepare_all_reduce},
+            {"all_reduce_start", prepare_all_reduce_start},
+            {"all_reduce_wait", prepare_all_reduce_wait},
             {"all_gather", prepare_all_gather},
             {"reduce_scatter", prepare_reduce_scatter},
             {"broadcast", prepare_broadcast},

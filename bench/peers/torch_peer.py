@@ -116,15 +116,17 @@ def build_small(case):
     return model, optimizer, F.mse_loss if case == "tiny" else F.cross_entropy
 
 
+def as_tensors(case, x, y):
+    x, y = torch.from_numpy(x).to(DEVICE), torch.from_numpy(y).to(DEVICE)
+    images = case in ("cnn", "resnet20", "unet")
+    x = x.long() if case == "gpt" else x
+    y = y.permute(0, 3, 1, 2) if case == "unet" else y if y.is_floating_point() else y.long()
+    return x.permute(0, 3, 1, 2) if images else x, y
+
+
 def steps():
     case = ARGUMENTS.case
-    batches = []
-    for x, y in common.batches(case):
-        x, y = torch.from_numpy(x).to(DEVICE), torch.from_numpy(y).to(DEVICE)
-        images = case in ("cnn", "resnet20", "unet")
-        x = x.long() if case == "gpt" else x
-        y = y.permute(0, 3, 1, 2) if case == "unet" else y if y.is_floating_point() else y.long()
-        batches.append((x.permute(0, 3, 1, 2) if images else x, y))
+    batches = [as_tensors(case, x, y) for x, y in common.batches(case)]
     return common.measure_steps(stepper(case, ARGUMENTS.variant), batches, ARGUMENTS.seconds)
 
 

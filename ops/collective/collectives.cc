@@ -42,6 +42,22 @@ std::vector<TensorSpec> infer_all_reduce(const OpCall& call) {
   return {call.inputs.begin(), call.inputs.end()};
 }
 
+/// All that is in flight.
+std::vector<TensorSpec> infer_start(const OpCall& call) {
+  const auto bytes = call.attributes.object<PendingSum>("pending")->sum.workspace_bytes();
+  return {{DType::kU8, {static_cast<int64_t>(bytes)}}};
+}
+
+std::vector<TensorSpec> infer_wait(const OpCall& call) {
+  return call.attributes.object<PendingSum>("pending")->tensors;
+}
+
+std::shared_ptr<const graph::AttributeObject> pending_sum(const OpCall& call) {
+  if (group_of(call.attributes).size() == 1) return nullptr;
+  return std::make_shared<const PendingSum>(call.attributes.object<GroupAttribute>("group")->group,
+                                            call.inputs);
+}
+
 std::vector<TensorSpec> infer_all_gather(const OpCall& call) {
   require_min_rank(call, 0, 1);
   Dims dims = static_cast<Dims>(call.inputs[0].shape);
@@ -119,7 +135,18 @@ void register_collectives(graph::Registry& registry) {
   sum.may_alias = [](const OpCall&, int output, int input) { return output == input; };
   sum.samples = {{{{{3, 5}}, {{7}}, {{}}}, alone}, {{{{0}}}, alone}, {{{{300, 301}}, {{2, 33}}}, alone}};
   sum.errors = {{{{DType::kF16, {2}}}, alone, ErrorCode::kDtypeMismatch}};
+  sum.split = {"all_reduce_start", "all_reduce_wait", pending_sum};
   registry.add(std::move(sum));
+
+  OpDef start = collective("all_reduce_start", "packs tensors and starts to sum them over all ranks");
+  start.max_inputs = -1;
+  start.infer = infer_start;
+  start.reference = {};
+  registry.add(std::move(start));
+  OpDef wait = collective("all_reduce_wait", "waits for the sums over all ranks and unpacks them");
+  wait.infer = infer_wait;
+  wait.reference = {};
+  registry.add(std::move(wait));
 
   OpDef gather = collective("all_gather", "the tensors of all ranks, one after another along the first axis");
   gather.infer = infer_all_gather;

@@ -12,6 +12,7 @@
 #include "isochron/comm/group/group.h"
 #include "isochron/core/tensor/tensor.h"
 #include "isochron/graph/ir/attributes.h"
+#include "isochron/ops/collective/packed_sum.h"
 
 namespace isochron {
 
@@ -43,6 +44,15 @@ struct GroupAttribute final : graph::AttributeObject {
   const RankGroup group;
 };
 comm::Group& group_of(const graph::Attributes& attributes);
+
+/// The sum that an `all_reduce_start` and its `all_reduce_wait` share: one run at a time.
+struct PendingSum final : graph::AttributeObject {
+  PendingSum(const RankGroup& group, std::span<const TensorSpec> specs)
+      : tensors(specs.begin(), specs.end()), sum(group, specs) {}
+  std::string str() const override { return "a sum in flight"; }
+  const std::vector<TensorSpec> tensors;
+  mutable PackedSum sum;
+};
 
 }  // namespace ops
 

@@ -1,6 +1,7 @@
 // Gradients summed over ranks: the same bits for every split, and the update of the whole batch.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <mutex>
 
@@ -121,6 +122,42 @@ TEST(Ranks, BitsDontDependOnBucketsClippingOrScale) {
     EXPECT_EQ(train(4, 2, momentum, options), whole) << bytes << " bytes";
     EXPECT_EQ(train(8, 1, momentum, options), whole) << bytes << " bytes";
   }
+}
+
+/// Positions of the nodes of an op among all.
+std::vector<size_t> positions(const graph::Graph& graph, std::string_view op) {
+  std::vector<size_t> result;
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    if (graph.nodes()[i]->op->name == op) result.push_back(i);
+  }
+  return result;
+}
+
+TEST(Ranks, SumsBeginWhileTheBackwardPassGoesOn) {
+  run_ranks(2, [](const Group& group) {
+    const auto make = [&](const std::vector<std::string>& disabled, std::string& bytes) {
+      const Network network;
+      Optimizer optimizer = Sgd({.learning_rate = 0.1, .step = {.group = group, .bucket_bytes = 1}});
+      auto step = capture(
+          [&](const Tensor& x, const Tensor& y) { optimizer.minimize(network.loss(x, y), network.parameters(), 3); },
+          {.passes = {.disabled = disabled}});
+      for (int64_t m = 0; m < 4; ++m) step(x_of(2 * m + group->rank()), y_of(2 * m + group->rank()));
+      bytes = bytes_of(network.parameters());
+      return std::array{positions(step.graph(), "all_reduce"), positions(step.graph(), "all_reduce_start"),
+                        positions(step.graph(), "all_reduce_wait"), positions(step.graph(), "matmul")};
+    };
+    std::string early, late;
+    const auto [none, starts, waits, products] = make({}, early);
+    const auto [whole, no_starts, no_waits, all_products] = make({"overlap"}, late);
+    EXPECT_EQ(early, late);
+    EXPECT_TRUE(none.empty() && no_starts.empty() && no_waits.empty());
+    EXPECT_EQ(whole.size(), 3u);
+    ASSERT_EQ(starts.size(), 3u);
+    ASSERT_EQ(waits.size(), 3u);
+    // The last layer's gradient is on its way before the first layer's is computed.
+    EXPECT_LT(starts[0], products.back());
+    EXPECT_GT(waits[0], products.back());
+  });
 }
 
 TEST(Ranks, AnyNumberOfRanksSplitsAlike) {

@@ -1,8 +1,6 @@
 #include "isochron/backends/cpu/collective/collectives.h"
 
 #include <cstring>
-#include <optional>
-#include <vector>
 
 #include "isochron/comm/group/tree_sum.h"
 #include "isochron/core/base/checked.h"
@@ -31,47 +29,39 @@ class CollectiveKernel : public graph::Kernel {
   RankGroup group_;
 };
 
-/// The tensors are packed into one range, those of a dtype together.
-class AllReduceKernel final : public CollectiveKernel {
+class AllReduceKernel final : public graph::Kernel {
  public:
-  explicit AllReduceKernel(const KernelRequest& request) : CollectiveKernel(request) {
-    offsets_.resize(request.inputs.size());
-    std::vector<comm::TreeSum::Run> runs;
-    for (const DType dtype : {DType::kF64, DType::kI64, DType::kF32}) {
-      const size_t begin = packed_;
-      for (size_t i = 0; i < request.inputs.size(); ++i) {
-        if (request.inputs[i].dtype != dtype) continue;
-        offsets_[i] = packed_;
-        packed_ += request.inputs[i].size_bytes();
-      }
-      if (packed_ > begin) runs.push_back({dtype, packed_ - begin});
-    }
-    for (const TensorSpec& spec : request.inputs) bytes_.push_back(spec.size_bytes());
-    sum_.emplace(group_->size(), std::move(runs));
-  }
-
-  size_t workspace_bytes() const override {
-    return group_->size() == 1 ? 0 : align_up(packed_, kAlignment) + sum_->scratch_bytes();
-  }
-
+  explicit AllReduceKernel(const KernelRequest& request)
+      : sum_(request.attributes.object<GroupAttribute>("group")->group, request.inputs) {}
+  size_t workspace_bytes() const override { return sum_.workspace_bytes(); }
   void run(const KernelArgs& args) override {
-    if (group_->size() == 1) {
-      for (size_t i = 0; i < bytes_.size(); ++i) copy_bytes(args.outputs[i], args.inputs[i], bytes_[i]);
-      return;
-    }
-    sum_->bind(args.workspace, args.workspace + align_up(packed_, kAlignment));
-    for (size_t i = 0; i < bytes_.size(); ++i)
-      copy_bytes(args.workspace + offsets_[i], args.inputs[i], bytes_[i]);
-    group_->run(*sum_);
-    for (size_t i = 0; i < bytes_.size(); ++i)
-      copy_bytes(args.outputs[i], args.workspace + offsets_[i], bytes_[i]);
+    sum_.start(args.inputs, args.workspace);
+    sum_.finish(args.outputs);
   }
 
  private:
-  std::vector<size_t> offsets_;  // of each tensor in the range
-  std::vector<size_t> bytes_;
-  size_t packed_ = 0;
-  std::optional<comm::TreeSum> sum_;
+  PackedSum sum_;
+};
+
+/// The two halves of an all_reduce: what is in flight between them is their only tensor.
+class AllReduceStartKernel final : public graph::Kernel {
+ public:
+  explicit AllReduceStartKernel(const KernelRequest& request)
+      : pending_(request.attributes.object<PendingSum>("pending")) {}
+  void run(const KernelArgs& args) override { pending_->sum.start(args.inputs, args.outputs[0]); }
+
+ private:
+  std::shared_ptr<const PendingSum> pending_;
+};
+
+class AllReduceWaitKernel final : public graph::Kernel {
+ public:
+  explicit AllReduceWaitKernel(const KernelRequest& request)
+      : pending_(request.attributes.object<PendingSum>("pending")) {}
+  void run(const KernelArgs& args) override { pending_->sum.finish(args.outputs); }
+
+ private:
+  std::shared_ptr<const PendingSum> pending_;
 };
 
 /// What one call of the transport does with the bytes at an address.
@@ -171,6 +161,12 @@ class BroadcastKernel final : public CollectiveKernel {
 
 std::unique_ptr<graph::Kernel> prepare_all_reduce(const KernelRequest& request) {
   return std::make_unique<AllReduceKernel>(request);
+}
+std::unique_ptr<graph::Kernel> prepare_all_reduce_start(const KernelRequest& request) {
+  return std::make_unique<AllReduceStartKernel>(request);
+}
+std::unique_ptr<graph::Kernel> prepare_all_reduce_wait(const KernelRequest& request) {
+  return std::make_unique<AllReduceWaitKernel>(request);
 }
 std::unique_ptr<graph::Kernel> prepare_all_gather(const KernelRequest& request) {
   return std::make_unique<AllGatherKernel>(request);

@@ -9,6 +9,8 @@
 namespace isochron::ops {
 
 std::unique_ptr<graph::Kernel> prepare_all_reduce(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_all_reduce_start(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_all_reduce_wait(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_all_gather(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_reduce_scatter(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_broadcast(const graph::KernelRequest& request);

@@ -1,0 +1,51 @@
+// Collectives that others needn't wait for are started as soon as their inputs are there.
+#include <algorithm>
+
+#include "isochron/graph/ir/rewriter.h"
+#include "isochron/graph/passes/passes.h"
+
+namespace isochron::graph {
+
+void start_collectives_early(Graph& graph) {
+  const size_t count = graph.nodes().size();
+  std::unordered_map<const Node*, size_t> place, rank;
+  for (size_t i = 0; i < count; ++i) {
+    place[graph.nodes()[i].get()] = i;
+    rank[graph.nodes()[i].get()] = 2 * i;
+  }
+  Rewriter rewriter(graph);
+  std::vector<bool> keep(count, true);
+  size_t last_start = 0;
+  for (size_t i = 0; i < count; ++i) {
+    Node& node = *graph.nodes()[i];
+    rewriter.update_inputs(node);
+    if (!node.op->split) {
+      // All ranks must start the same ones in the same order, also where their graphs differ otherwise.
+      if (node.op->collective) last_start = rank.at(&node);
+      continue;
+    }
+    const std::vector<TensorSpec> specs = node.input_specs();
+    auto pending = node.op->split->pending({*node.op, specs, node.attributes});
+    if (!pending) continue;
+    Attributes attributes = node.attributes;
+    attributes.set("pending", std::move(pending));
+    size_t ready = last_start;
+    for (const Value* input : node.inputs) {
+      if (input->producer != nullptr) ready = std::max(ready, rank.at(input->producer));
+    }
+    const Registry& registry = *node.op->registry;
+    Node* start = graph.add_node(registry.at(node.op->split->start), node.inputs, attributes, node.scope);
+    Node* wait = graph.add_node(registry.at(node.op->split->wait), start->outputs, attributes, node.scope);
+    rank[start] = last_start = ready | 1;
+    rank[wait] = 2 * i;
+    for (size_t o = 0; o < wait->outputs.size(); ++o) rewriter.replace(node.outputs[o], wait->outputs[o]);
+    keep[i] = false;
+  }
+  rewriter.finish();
+  keep.resize(graph.nodes().size(), true);
+  if (std::ranges::find(keep, false) == keep.end()) return;
+  graph.retain_nodes(keep);
+  sort_nodes(graph, rank);
+}
+
+}  // namespace isochron::graph

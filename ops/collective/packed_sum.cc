@@ -1,0 +1,52 @@
+#include "isochron/ops/collective/packed_sum.h"
+
+#include <cstring>
+
+#include "isochron/core/base/checked.h"
+
+namespace isochron::ops {
+
+/// Those of a dtype lie together.
+PackedSum::PackedSum(std::shared_ptr<comm::Group> group, std::span<const TensorSpec> tensors)
+    : group_(std::move(group)), places_(tensors.size()), offsets_(tensors.size()) {
+  std::vector<comm::TreeSum::Run> runs;
+  for (const DType dtype : {DType::kF64, DType::kI64, DType::kF32}) {
+    const size_t begin = packed_;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (tensors[i].dtype != dtype) continue;
+      offsets_[i] = packed_;
+      packed_ += tensors[i].size_bytes();
+    }
+    if (packed_ > begin) runs.push_back({dtype, packed_ - begin});
+  }
+  for (const TensorSpec& spec : tensors) bytes_.push_back(spec.size_bytes());
+  sum_.emplace(group_->size(), std::move(runs));
+}
+
+size_t PackedSum::workspace_bytes() const {
+  return group_->size() == 1 ? 0 : align_up(packed_, kAlignment) + sum_->scratch_bytes();
+}
+
+void PackedSum::copy(std::byte* const* to, std::byte* const* from) const {
+  for (size_t i = 0; i < bytes_.size(); ++i) {
+    if (bytes_[i] > 0 && to[i] != from[i]) std::memcpy(to[i], from[i], bytes_[i]);
+  }
+}
+
+void PackedSum::start(std::byte* const* tensors, std::byte* workspace) {
+  if (group_->size() == 1) {
+    places_.assign(tensors, tensors + bytes_.size());
+    return;
+  }
+  for (size_t i = 0; i < places_.size(); ++i) places_[i] = workspace + offsets_[i];
+  copy(places_.data(), tensors);
+  sum_->bind(workspace, workspace + align_up(packed_, kAlignment));
+  group_->start(*sum_);
+}
+
+void PackedSum::finish(std::byte* const* sums) {
+  group_->wait(*sum_);
+  copy(sums, places_.data());
+}
+
+}  // namespace isochron::ops
