@@ -1,5 +1,8 @@
 #include "isochron/apps/commands.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -169,6 +172,13 @@ std::vector<std::shared_ptr<FolderLock>> make_own_folders(const std::vector<std:
   std::vector<std::shared_ptr<FolderLock>> locks;
   for (const std::filesystem::path& folder : different) locks.push_back(std::make_shared<FolderLock>(folder));
   return locks;
+}
+
+void print_nothing() {
+  std::fflush(stdout);
+  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  require(nowhere >= 0 && ::dup2(nowhere, STDOUT_FILENO) >= 0, ErrorCode::kIo, "/dev/null",
+          "cannot write to it");
 }
 
 bool is_want_of_memory(const std::error_code& error) {

@@ -51,6 +51,9 @@ void make_folder(const std::filesystem::path& folder);
 /// may come twice.
 std::vector<std::shared_ptr<FolderLock>> make_own_folders(const std::vector<std::filesystem::path>& folders);
 
+/// From now on standard output goes nowhere: for ranks but the first. Throws kIo.
+void print_nothing();
+
 /// Whether the system said that it has no memory, or no room for a thread or process.
 bool is_want_of_memory(const std::error_code& error);
 

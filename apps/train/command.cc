@@ -108,10 +108,7 @@ void keep_quiet(TrainOptions& options) {
        {&options.out, &options.json, &options.trace, &options.graphs, &options.tensorboard})
     path->clear();
   options.memory_at.clear();
-  std::fflush(stdout);
-  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
-  require(nowhere >= 0 && ::dup2(nowhere, STDOUT_FILENO) >= 0, ErrorCode::kIo, "/dev/null",
-          "cannot write to it");
+  print_nothing();
 }
 
 void train(const TrainableModel& model, TrainOptions options) {

@@ -346,7 +346,7 @@ MUTANTS = [
            "if (range.first < 0 || range.last < range.first)", "apps", "TrainCommand.TracedStepsMustBeARange"),
     Mutant("weights-only-with-all-state", "apps/train/saving.cc", ".save_weights_only = options.weights_only,",
            ".save_weights_only = false,", "apps", "TrainCommand.SavesWeightsAloneEverySoManyEpochs"),
-    Mutant("interruption-ends-with-zero", "apps/commands.cc", "return 128 + interrupted.signal();", "return 0;",
+    Mutant("interruption-ends-with-zero", "apps/commands.cc", "return {128 + interrupted.signal()};", "return {0};",
            "apps", "TrainCommand.AnInterruptedRunIsJudgedToo"),
     Mutant("closed-pipe-ends-with-zero", "apps/process.cc", "::_exit(128 + SIGPIPE);", "::_exit(0);",
            "apps", "Process.LeavesNoTemporaryFolderBehindAPipeThatCloses"),
