@@ -117,9 +117,9 @@ struct OpDef {
   bool side_effect = false;  // kept though nobody reads its result (print, assert)
   bool collective = false;   // all ranks run it, in one order: not in loops and branches; a side effect
   bool skips_unused_outputs = false;  // the kernel accepts null for an output that nobody reads
-  /// Of a collective that others needn't wait for: the rows that start it, giving bytes in flight, and that make
-  /// its results of them (graph/passes/overlap.cc). Both get its attributes and what `pending` makes for one call,
-  /// as "pending"; null: this call isn't to be split.
+  /// Of a collective that others needn't wait for: the rows that start it, giving bytes in flight, and that
+  /// make its results of them (graph/passes/overlap.cc). Both get its attributes and what `pending` makes for
+  /// one call, as "pending"; null: this call isn't to be split.
   struct Split {
     std::string start;
     std::string wait;

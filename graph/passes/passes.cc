@@ -209,8 +209,8 @@ const std::vector<PassInfo>& passes() {
        [](Graph& graph, const PassOptions& options) { cast_to_precision(graph, options.precision); }},
       {"epilogues", "let a matrix product do what is added to it, and a relu behind", plain<absorb_epilogues>,
        true, "matmul_add"},
-      {"overlap", "start sums over ranks while the backward pass goes on", plain<start_collectives_early>, false,
-       "all_reduce_start"},
+      {"overlap", "start sums over ranks while the backward pass goes on", plain<start_collectives_early>,
+       false, "all_reduce_start"},
   };
   return list;
 }

@@ -65,8 +65,8 @@ void fuse_elementwise(Graph& graph);
 /// the larger of that and 0, become one `matmul_add` (graph/passes/epilogues.cc).
 void absorb_epilogues(Graph& graph);
 
-/// Collectives (OpDef::split) become two nodes: one that starts as early as its inputs and the collectives before it
-/// allow, and one that waits, where the collective was (graph/passes/overlap.cc).
+/// Collectives (OpDef::split) become two nodes: one that starts as early as its inputs and the collectives
+/// before it allow, and one that waits, where the collective was (graph/passes/overlap.cc).
 void start_collectives_early(Graph& graph);
 
 /// Where nodes outside a checkpointed part read one of its inner values, gives them a copy that is computed

@@ -138,9 +138,10 @@ TEST(Ranks, SumsBeginWhileTheBackwardPassGoesOn) {
     const auto make = [&](const std::vector<std::string>& disabled, std::string& bytes) {
       const Network network;
       Optimizer optimizer = Sgd({.learning_rate = 0.1, .step = {.group = group, .bucket_bytes = 1}});
-      auto step = capture(
-          [&](const Tensor& x, const Tensor& y) { optimizer.minimize(network.loss(x, y), network.parameters(), 3); },
-          {.passes = {.disabled = disabled}});
+      auto step =
+          capture([&](const Tensor& x,
+                      const Tensor& y) { optimizer.minimize(network.loss(x, y), network.parameters(), 3); },
+                  {.passes = {.disabled = disabled}});
       for (int64_t m = 0; m < 4; ++m) step(x_of(2 * m + group->rank()), y_of(2 * m + group->rank()));
       bytes = bytes_of(network.parameters());
       return std::array{positions(step.graph(), "all_reduce"), positions(step.graph(), "all_reduce_start"),
