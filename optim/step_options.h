@@ -109,8 +109,8 @@ struct StepOptions {
   /// is this one anyway.
   bool exact_sums = false;
   /// Gradients travel in buckets of about so many bytes, each in one exchange, those of the last layers
-  /// first.
-  size_t bucket_bytes = size_t{8} << 20;
+  /// first: a bucket is on its way while the gradients of the layers before are computed.
+  size_t bucket_bytes = size_t{1} << 20;
   LossScale loss_scale = {};
   Clipping clip = {};
   GradientNoise noise = {};

@@ -215,7 +215,7 @@ void add_train(CLI::App& app) {
       ->add_option(
           "--bucket", options->bucket_bytes,
           "size of the buckets, such as 64KiB, in which gradients are exchanged between ranks; default: "
-          "8MiB")
+          "1MiB")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::PositiveNumber);
   command->add_flag("--dry-run", options->dry_run,

@@ -322,6 +322,18 @@ void TrainSession::finish(const TrainOutcome& outcome) {
   }
 }
 
+/// What the ranks have sent, and what of its time went into waiting.
+std::string TrainSession::communication_text() const {
+  const comm::Group& group = optimizer_.group();
+  const comm::CommunicationStats stats = group.stats();
+  const auto updates = static_cast<double>(std::max<int64_t>(optimizer_.step_count(), 1));
+  const auto each = [updates](int64_t total) { return static_cast<double>(total) / updates; };
+  return fmt::format(
+      "{} ranks, {}: of an update {} are sent by each, and {} are spent waiting for other ranks\n",
+      group.size(), group.description(), observe::bytes_text(each(stats.bytes_sent)),
+      observe::duration_text(each(stats.exposed_ns)));
+}
+
 std::optional<observe::RunReport> TrainSession::judge(const TrainOutcome& outcome) {
   std::optional<observe::RunData> run;
   std::optional<observe::RunReport> report;
@@ -340,6 +352,7 @@ std::optional<observe::RunReport> TrainSession::judge(const TrainOutcome& outcom
   } else {
     fmt::print("\nnothing was left to train, so there is no step time to judge\n");
   }
+  if (optimizer_.group().size() > 1) fmt::print("\n{}", communication_text());
   if (memory_ && !options_.memory_at.empty()) {
     fmt::print("\n{}", observe::memory_text(memory_->moments()));
   } else if (memory_) {
@@ -362,6 +375,8 @@ void TrainSession::write(const observe::RunReport* report, std::optional<observe
                            {"batch", batch_},
                            {"accumulate", options_.accumulate},
                            {"ranks", optimizer_.group().size()},
+                           {"bytes_sent", optimizer_.group().stats().bytes_sent},
+                           {"exposed_ns", optimizer_.group().stats().exposed_ns},
                            {"precision", precision_name(options_.precision)},
                            {"seed", options_.seed},
                            {"threads", compute_threads()},

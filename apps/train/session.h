@@ -94,6 +94,7 @@ class TrainSession {
 
   int64_t steps_per_epoch(train::Batches data) const;
   int64_t batches_per_update() const;
+  std::string communication_text() const;
   bool first_rank() const { return optimizer_.group().rank() == 0; }
   optim::StepOptions step_options() const;
   std::vector<train::FitOptions::Setting> settings(int64_t steps) const;

@@ -201,8 +201,8 @@ TEST(Passes, AreSwitchedByNameAndShown) {
   };
   auto graph = trace({kVector}, function);
   run_passes(*graph, options);
-  EXPECT_THAT(
-      ran, ElementsAre("dead_code", "fold_constants", "simplify", "cse", "recompute", "fuse", "precision"));
+  EXPECT_THAT(ran, ElementsAre("dead_code", "fold_constants", "simplify", "cse", "recompute", "fuse",
+                               "precision", "overlap"));
   EXPECT_THAT(op_names(*graph), ElementsAre("fused"));
   const size_t all = ran.size();
   for (const std::string& pass : std::vector<std::string>(ran)) {
@@ -222,7 +222,7 @@ TEST(Passes, AreSwitchedByNameAndShown) {
   EXPECT_ERROR(
       run_passes(*graph, options), ErrorCode::kInvalidArgument,
       "no pass 'fusion'; passes are dead_code, fold_constants, simplify, cse, recompute, fuse, precision, "
-      "epilogues, or all");
+      "epilogues, overlap, or all");
 }
 
 TEST(Graph, CheckFindsAReadBeforeItsProducer) {
