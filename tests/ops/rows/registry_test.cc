@@ -64,11 +64,11 @@ TEST_P(DifferentiableOp, GradientsAreThoseOfCentralDifferences) {
 TEST_P(HalfOp, ComputesOnTensorsStoredIn16Bits) { EXPECT_THAT(check_stored(op()), IsEmpty()); }
 
 TEST(Registry, OnlyOpsTestedByHandHaveNoGeneratedTests) {
-  // Those that hold other graphs (control_test, scan_test, update_if_test, fusion_test) and those that draw
-  // (random_test).
+  // Those that hold other graphs (control_test, scan_test, update_if_test, fusion_test), those that draw
+  // (random_test), and the halves of a sum over ranks (ranks_test).
   EXPECT_THAT(ops_that([](const OpDef& op) { return !generated(op); }),
               UnorderedElementsAre("fused", "cond", "while_loop", "scan", "update_if", "random_uniform",
-                                   "random_normal", "bernoulli"));
+                                   "random_normal", "bernoulli", "all_reduce_start", "all_reduce_wait"));
 }
 
 std::string op_name(const testing::TestParamInfo<std::string>& row) { return row.param; }
