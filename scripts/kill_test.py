@@ -72,6 +72,9 @@ def rank_killed(command, environment, after_seconds, folder, moments):
             fail(command, "none", f"the launcher goes on {LAUNCHER_SECONDS} s after a rank was killed")
         if ranks and launcher.returncode == 0 and "resumed" not in errors:
             return False  # the rank had ended by itself
+        end = time.monotonic() + LAUNCHER_SECONDS
+        while ranks_of(folder) and time.monotonic() < end:  # they have been told to end
+            time.sleep(0.05)
         if left := ranks_of(folder):
             fail(command, launcher.returncode, f"ranks are left behind: {left}\n{errors}")
         return True

@@ -6,11 +6,14 @@
 #include <mutex>
 
 #include "isochron/autograd/autograd.h"
+#include "isochron/data/formats/npy.h"
+#include "isochron/graph/capture/apply.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/matmul/matmul.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/shape_ops.h"
 #include "isochron/ops/shape/slicing.h"
 #include "isochron/optim/optimizers.h"
 #include "support/expect_error.h"
@@ -208,6 +211,43 @@ TEST(Ranks, UnevenBatchesAreTheUpdateOfTheWholeBatch) {
     ASSERT_EQ(uneven.size(), whole.size());
     for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(uneven[i], whole[i], 1e-6) << i;
   }
+}
+
+/// tests/golden/make_ddp_torch.py
+TEST(Ranks, TwoOfThemTrainAsPyTorchsDo) {
+  const data::NpzFile file = data::read_npz(ISOCHRON_SOURCE_DIR "/tests/golden/ddp_torch.npz");
+  const Tensor& x = file.at("x");  // (steps, ranks, rows, inputs)
+  const Tensor& y = file.at("y");
+  run_ranks(2, [&](const Group& group) {
+    const Variable w1(file.at("w1"), "w1"), b1(file.at("b1"), "b1"), w2(file.at("w2"), "w2");
+    Optimizer optimizer = Adam({.learning_rate = 0.05,
+                                .epsilon = 1e-8,
+                                .epsilon_after_correction = true,
+                                .step = {.group = group, .bucket_bytes = 100}});
+    auto step = capture([&](const Tensor& own_x, const Tensor& own_y) {
+      const Tensor loss = mean(square(matmul(tanh(matmul(own_x, w1) + b1), w2) - own_y));
+      optimizer.minimize(loss, {{w1, b1, w2}}, static_cast<double>(own_x.extent(0)));
+      return loss;
+    });
+    const auto part = [&](const Tensor& of, int64_t i) {
+      const int64_t r = group->rank();
+      const Tensor one = slice(of, {i, r, 0, 0}, {i + 1, r + 1, of.extent(2), of.extent(3)});
+      return graph::contiguous(reshape(one, {of.extent(2), of.extent(3)}));
+    };
+    const std::vector<double> losses = file.at("losses").to_vector();
+    for (int64_t i = 0; i < x.extent(0); ++i) {
+      const double loss = Tensor(step(part(x, i), part(y, i))).item<double>();
+      if (group->rank() == 0) {
+        EXPECT_NEAR(loss, losses[static_cast<size_t>(i)], 1e-10) << i;
+      }
+    }
+    for (const Variable& variable : {w1, b1, w2}) {
+      const std::vector<double> ours = variable.tensor().to_vector();
+      const std::vector<double> theirs = file.at(variable.name() + ".after").to_vector();
+      ASSERT_EQ(ours.size(), theirs.size());
+      for (size_t e = 0; e < ours.size(); ++e) EXPECT_NEAR(ours[e], theirs[e], 1e-10) << variable.name() << e;
+    }
+  });
 }
 
 TEST(Ranks, AnInfiniteGradientOfOneRankSkipsTheUpdateOfAll) {
