@@ -27,6 +27,8 @@ class Metric {
   /// Forgets everything. Captured steps go on with the same addresses.
   void reset();
   const std::vector<Variable>& state() const { return state_; }
+  /// Whether the state over two sets of samples is the sum of theirs, by which several ranks merge it.
+  virtual bool adds_up() const { return true; }
 
  protected:
   /// Sums of these names and shapes, 0 at first.
@@ -135,6 +137,7 @@ class R2Score : public Metric {
   /// prediction, target: (N, outputs), or (N) for one output. Throws kShapeMismatch.
   void update(const Tensor& prediction, const Tensor& target, const Tensor& sample_weights = {});
   double result() const override;
+  bool adds_up() const override { return false; }
 
  private:
   int64_t outputs_;

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "isochron/apps/allocation_counter.h"
+#include "isochron/comm/transport/thread_communicator.h"
 #include "isochron/nn/layers/layers.h"
 #include "isochron/nn/module/sequential.h"
 #include "isochron/ops/elementwise/elementwise.h"
@@ -70,6 +71,17 @@ struct Fixture {
 };
 
 FitOptions quiet(int epochs) { return {.epochs = epochs, .progress = nullptr}; }
+
+TEST(Trainer, RefusesWhatRanksCantMerge) {
+  auto members = comm::make_thread_group(2);
+  const auto group = std::make_shared<comm::Group>([&] { return std::move(members[0]); });
+  Fixture f;
+  optim::Adam optimizer({.step = {.group = group}});
+  Trainer trainer(f.model, nn::mean_squared_error, optimizer, {metric("r2", nn::R2Score())});
+  auto batches = f.line.batches();
+  EXPECT_ERROR(trainer.fit(batches, quiet(1)), ErrorCode::kUnsupported,
+               "metric 'r2' can't be merged over 2 ranks");
+}
 
 TEST(Trainer, LearnsALine) {
   Fixture f;

@@ -120,6 +120,11 @@ History Trainer::fit(Batches data, const FitOptions& options) {
     require_same_names(data.dataset().names(), options.validation_data->dataset().names());
   }
   if (!DataParallel::needed(functions_.optimizer)) return Fit(*this, data.dataset(), options, nullptr).run();
+  for (const NamedMetric& entry : functions_.metrics) {
+    require(functions_.optimizer->group().size() == 1 || entry.metric->adds_up(), ErrorCode::kUnsupported,
+            "fit", "metric '{}' can't be merged over {} ranks; leave it out, and evaluate on one process",
+            entry.name, functions_.optimizer->group().size());
+  }
   DataParallel parallel(*functions_.optimizer, data.dataset(), options.steps_per_epoch);
   return Fit(*this, parallel.dataset(), options, &parallel).run();
 }
