@@ -274,8 +274,9 @@ void run(const Options& options) {
           observe::bytes_text(static_cast<double>(m.activation_bytes)),
           observe::duration_text(m.capture_ms * 1e6), profile ? fmt::format("{:.2f}", m.limit_share) : "-");
       if (several)
-        fmt::print("{:<16} {} ranks: {} sent by each, {} waited for the others\n", "", comm::world()->size(),
-                   observe::bytes_text(m.bytes_sent), observe::duration_text(m.exposed_us * 1e3));
+        fmt::print("{:<16} {} ranks: per step each sends {} and waits {} for the others\n", "",
+                   comm::world()->size(), observe::bytes_text(m.bytes_sent),
+                   observe::duration_text(m.exposed_us * 1e3));
       if (options.memory) fmt::print("{}", observe::memory_text({&memory, 1}));
       if (options.profile && profile) fmt::print("\n{}\n", profile->text());
     }

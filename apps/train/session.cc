@@ -328,10 +328,9 @@ std::string TrainSession::communication_text() const {
   const comm::CommunicationStats stats = group.stats();
   const auto updates = static_cast<double>(std::max<int64_t>(optimizer_.step_count(), 1));
   const auto each = [updates](int64_t total) { return static_cast<double>(total) / updates; };
-  return fmt::format(
-      "{} ranks, {}: of an update {} are sent by each, and {} are spent waiting for other ranks\n",
-      group.size(), group.description(), observe::bytes_text(each(stats.bytes_sent)),
-      observe::duration_text(each(stats.exposed_ns)));
+  return fmt::format("{} ranks over {}: per update each sends {} and waits {} for the others\n", group.size(),
+                     group.description(), observe::bytes_text(each(stats.bytes_sent)),
+                     observe::duration_text(each(stats.exposed_ns)));
 }
 
 std::optional<observe::RunReport> TrainSession::judge(const TrainOutcome& outcome) {

@@ -119,7 +119,8 @@ TEST_P(Ranks, ASignalToOneRankStopsAllAndAnyNumberGoesOn) {
     const std::string folder = fmt::format("stopped{}", ranks);
     // One rank is told to stop once the first checkpoint is there; which one, is the system's choice.
     const std::string script = fmt::format(
-        "{} & until ls {}/cp-* >/dev/null 2>&1; do sleep 0.02; done; kill -TERM $(pgrep -f -- '{}/{} ' | "
+        "{} & for i in $(seq 1500); do ls {}/cp-* >/dev/null 2>&1 && break; sleep 0.02; done; kill -TERM "
+        "$(pgrep -f -- '{}/{} ' | "
         "tail -1); "
         "wait",
         line(4, std::string(kDigits) + checkpoint(folder) + " --checkpoint-every 3"),
