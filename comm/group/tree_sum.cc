@@ -1,5 +1,6 @@
 #include "isochron/comm/group/tree_sum.h"
 
+#include "isochron/comm/group/add_numbers.h"
 #include "isochron/core/base/error.h"
 
 namespace isochron::comm {
@@ -7,13 +8,6 @@ namespace {
 
 constexpr size_t kSliceUnit = 256;        // bytes, so that slices begin at whole cache lines
 constexpr size_t kBlockBytes = 16 << 10;  // summed over all ranks while it is in the cache
-
-template <typename T>
-void add_numbers(std::byte* a, const std::byte* b, size_t bytes) {
-  T* const __restrict to = reinterpret_cast<T*>(a);
-  const T* const __restrict from = reinterpret_cast<const T*>(b);
-  for (size_t i = 0; i < bytes / sizeof(T); ++i) to[i] += from[i];
-}
 
 size_t total_of(const std::vector<TreeSum::Run>& runs) {
   size_t bytes = 0;

@@ -8,11 +8,8 @@ namespace isochron::graph {
 
 void start_collectives_early(Graph& graph) {
   const size_t count = graph.nodes().size();
-  std::unordered_map<const Node*, size_t> place, rank;
-  for (size_t i = 0; i < count; ++i) {
-    place[graph.nodes()[i].get()] = i;
-    rank[graph.nodes()[i].get()] = 2 * i;
-  }
+  std::unordered_map<const Node*, size_t> rank;
+  for (size_t i = 0; i < count; ++i) rank[graph.nodes()[i].get()] = 2 * i;
   Rewriter rewriter(graph);
   std::vector<bool> keep(count, true);
   size_t last_start = 0;

@@ -35,6 +35,21 @@ data::Dataset own_batches(const data::Dataset& batches, int64_t steps_per_epoch,
   return (goes_on ? batches.repeat() : batches).shard(group.size(), group.rank(), block);
 }
 
+/// Sums are f64 or i64.
+void write_numbers(const NamedVariables& sums, const std::vector<double>& numbers) {
+  auto next = numbers.begin();
+  for (const auto& [name, variable] : sums) {
+    const Tensor content = variable.tensor();
+    for (int64_t i = 0; i < content.elems(); ++i, ++next) {
+      if (content.dtype() == DType::kF64) {
+        content.data<double>()[i] = *next;
+      } else {
+        content.data<int64_t>()[i] = static_cast<int64_t>(*next);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 bool DataParallel::needed(const optim::Optimizer* optimizer) {
@@ -71,7 +86,6 @@ void DataParallel::prepare() {
 }
 
 void DataParallel::agree(const std::vector<std::string>& settings, const NamedVariables& variables) {
-  if (group_.size() == 1) return;
   std::string own;
   for (const std::string& line : settings) own += line + "\n";
   std::string firsts = own;
@@ -165,8 +179,8 @@ std::vector<Variable> DataParallel::take_out_sums(const Checkpoint& checkpoint,
   const bool same = taken.empty() && group_.size() == 1 && block_ > 1;
   require(done == 0 || same, ErrorCode::kInvalidArgument, checkpoint.path().string(),
           "was saved after {} of {} batches of an update; {} ranks that accumulate {} can't go on in the "
-          "middle of "
-          "it: resume as it was begun, or from a checkpoint at the end of an epoch",
+          "middle of it: "
+          "resume as it was begun, or from a checkpoint at the end of an epoch",
           done, group_batches(), group_.size(), block_);
   return taken;
 }
@@ -185,32 +199,11 @@ DataParallel::Merged::Merged(DataParallel& parallel, const NamedVariables& sums)
   }
   parallel.all_ = own;
   parallel.group_.sum(parallel.all_);
-  size_t next = 0;
-  for (const auto& [name, variable] : sums) {
-    const Tensor content = variable.tensor();
-    for (int64_t i = 0; i < content.elems(); ++i, ++next) {
-      if (content.dtype() == DType::kF64) {
-        content.data<double>()[i] = parallel.all_[next];
-      } else {
-        content.data<int64_t>()[i] = static_cast<int64_t>(parallel.all_[next]);
-      }
-    }
-  }
+  write_numbers(sums, parallel.all_);
 }
 
 DataParallel::Merged::~Merged() {
-  if (parallel_.group_.size() == 1) return;
-  size_t next = 0;
-  for (const auto& [name, variable] : sums_) {
-    const Tensor content = variable.tensor();
-    for (int64_t i = 0; i < content.elems(); ++i, ++next) {
-      if (content.dtype() == DType::kF64) {
-        content.data<double>()[i] = parallel_.own_[next];
-      } else {
-        content.data<int64_t>()[i] = static_cast<int64_t>(parallel_.own_[next]);
-      }
-    }
-  }
+  if (parallel_.group_.size() > 1) write_numbers(sums_, parallel_.own_);
 }
 
 }  // namespace isochron::train

@@ -36,10 +36,11 @@ Trainer::Fit::Fit(Trainer& trainer, data::Dataset& dataset, const FitOptions& op
   counted_ = options.steps_per_epoch > 0;
   if (parallel != nullptr) {
     run_.steps_per_epoch = parallel->own_steps();
+    run_.rank = parallel->rank();
+    run_.ranks = parallel->ranks();
   } else {
     run_.steps_per_epoch = counted_ ? options.steps_per_epoch : std::max<int64_t>(dataset.size(), 0);
   }
-  if (parallel != nullptr) run_.rank = parallel->rank(), run_.ranks = parallel->ranks();
   run_.savable = this;
   run_.captured = &trainer.train_.captured();
   run_.step_ns = &durations_;
@@ -58,10 +59,8 @@ History Trainer::Fit::run() {
   notify(&Callback::on_train_begin);
   check_what_is_saved();
   if (resumed) resume(*resumed);
-  if (parallel_ != nullptr) {
-    parallel_->agree(settings_of_all(), weights());
-    parallel_->begin_draws(trainer_.functions_.optimizer->phase());
-  }
+  if (run_.ranks > 1) parallel_->agree(settings_of_all(), weights());
+  if (parallel_ != nullptr) parallel_->begin_draws(trainer_.functions_.optimizer->phase());
   first_epoch_ = run_.epoch + (epoch_done_ ? 1 : 0);
   // Planning is warm-up, and so is the first epoch if another follows.
   if (fresh_recorder_) seal();

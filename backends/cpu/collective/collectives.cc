@@ -1,7 +1,6 @@
 #include "isochron/backends/cpu/collective/collectives.h"
 
-#include <cstring>
-
+#include "isochron/backends/cpu/common/copy_bytes.h"
 #include "isochron/comm/group/tree_sum.h"
 #include "isochron/core/base/checked.h"
 #include "isochron/ops/collective/collectives.h"
@@ -14,10 +13,6 @@ using graph::KernelArgs;
 using graph::KernelRequest;
 
 constexpr size_t kAlignment = 64;
-
-void copy_bytes(std::byte* to, const std::byte* from, size_t bytes) {
-  if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
-}
 
 /// Keeps the group that it takes part in.
 class CollectiveKernel : public graph::Kernel {

@@ -2,24 +2,15 @@
 
 #include <cstring>
 
+#include "isochron/backends/cpu/common/copy_bytes.h"
 #include "isochron/backends/cpu/common/tensor_blocks.h"
+#include "isochron/comm/group/add_numbers.h"
 
 namespace isochron::ops {
 namespace {
 
 using graph::KernelArgs;
 using graph::KernelRequest;
-
-void copy_bytes(std::byte* to, const std::byte* from, size_t bytes) {
-  if (to != from) std::memcpy(to, from, bytes);
-}
-
-template <typename T>
-void add(std::byte* a, const std::byte* b, size_t bytes) {
-  T* const __restrict to = reinterpret_cast<T*>(a);
-  const T* const __restrict from = reinterpret_cast<const T*>(b);
-  for (size_t i = 0; i < bytes / sizeof(T); ++i) to[i] += from[i];
-}
 
 class TreeAccumulateKernel final : public graph::Kernel {
  public:
@@ -43,7 +34,8 @@ class TreeAccumulateKernel final : public graph::Kernel {
     const size_t elem_bytes = dtype_size(dtypes_[block.tensor]);
     const size_t at = static_cast<size_t>(block.begin) * elem_bytes;
     const size_t bytes = static_cast<size_t>(block.count) * elem_bytes;
-    const auto add_to = dtypes_[block.tensor] == DType::kF32 ? add<float> : add<double>;
+    const auto add_to =
+        dtypes_[block.tensor] == DType::kF32 ? comm::add_numbers<float> : comm::add_numbers<double>;
     std::byte* const total = args.outputs[block.tensor] + at;
     copy_bytes(total, args.inputs[2 + block.tensor] + at, bytes);
     bool placed = due;
