@@ -83,6 +83,16 @@ TEST(Trainer, RefusesWhatRanksCantMerge) {
                "metric 'r2' can't be merged over 2 ranks");
 }
 
+TEST(Trainer, ExactSumsOfOneProcessNeedNoListOfWeights) {
+  Fixture f;
+  optim::Adam optimizer({.learning_rate = 0.1, .step = {.accumulate = 2, .exact_sums = true}});
+  BatchFunctions functions = supervised(f.model, nn::mean_squared_error, optimizer);
+  functions.weights = {};
+  Trainer trainer(functions);
+  auto batches = f.line.batches();
+  EXPECT_LT(*trainer.fit(batches, quiet(60)).epochs().back().results.find("loss"), 0.01);
+}
+
 TEST(Trainer, LearnsALine) {
   Fixture f;
   auto batches = f.line.batches();

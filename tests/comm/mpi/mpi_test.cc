@@ -1,11 +1,8 @@
 // The modules below the launchers of their MPI, each rank a process (tests/comm/support/mpi_ranks.cc).
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <sys/wait.h>
 
-#include <array>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -14,6 +11,7 @@
 
 #include "comm/support/no_launcher.h"
 #include "isochron/core/base/error.h"
+#include "support/process/shell.h"
 #include "support/temp_folder.h"
 
 namespace isochron::comm {
@@ -21,23 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-struct Outcome {
-  int status = -1;
-  std::string text;  // both streams
-};
-
-Outcome run_line(const std::string& line) {
-  Outcome outcome;
-  std::FILE* pipe = popen((line + " 2>&1 </dev/null").c_str(), "r");
-  if (pipe == nullptr) return outcome;
-  std::array<char, 4096> part;
-  while (const size_t count = std::fread(part.data(), 1, part.size(), pipe)) {
-    outcome.text.append(part.data(), count);
-  }
-  const int status = pclose(pipe);
-  if (WIFEXITED(status)) outcome.status = WEXITSTATUS(status);
-  return outcome;
-}
+Outcome run_line(const std::string& line) { return run_shell(line + " </dev/null"); }
 
 bool failed(const Outcome& outcome) {
   constexpr int kTimedOut = 124;  // of the command timeout
