@@ -7,6 +7,7 @@
 
 #include "isochron/core/base/clock.h"
 #include "isochron/core/base/error.h"
+#include "isochron/core/base/library_call.h"
 #include "isochron/core/process/threads.h"
 
 namespace isochron::comm {
@@ -47,18 +48,17 @@ Group::Group(const std::function<std::unique_ptr<Communicator>()>& open) {
   std::atomic<bool> opened{false};
   thread_ = std::thread([this, &open, &opened] {
     flush_subnormals_to_zero();  // sums are those of a step
-    std::unique_ptr<Communicator> communicator;
     try {
-      communicator = open();
-      rank_ = communicator->rank();
-      size_ = communicator->size();
-      description_ = communicator->description();
+      communicator_ = open();
+      rank_ = communicator_->rank();
+      size_ = communicator_->size();
+      description_ = communicator_->description();
     } catch (...) {
       failure_ = std::current_exception();
     }
     opened.store(true, std::memory_order_release);
     opened.notify_all();  // `open` and `opened` end with the constructor
-    if (communicator) work_through(*communicator);
+    if (!failure_) work_through();
   });
   opened.wait(false, std::memory_order_acquire);
   if (failure_) {
@@ -71,6 +71,8 @@ Group::~Group() { leave(); }
 
 void Group::leave() {
   if (!thread_.joinable()) return;
+  // MPICH's MPI_Abort ends the process by exit(), which comes here.
+  if (ending_.load(std::memory_order_acquire) == kAbort) std::_Exit(exit_status_);
   end(kTogether);
   thread_.join();
 }
@@ -82,27 +84,39 @@ void Group::end(End how) {
   started_.notify_one();
 }
 
-void Group::work_through(Communicator& communicator) {
-  for (uint32_t next = 0;; ++next) {
-    started_.wait(next, std::memory_order_acquire);
+void Group::work_through() {
+  for (;;) {
+    const uint32_t done = done_.load(std::memory_order_acquire);
+    started_.wait(done, std::memory_order_acquire);
+    const std::scoped_lock lock(working_);
     const int ending = ending_.load(std::memory_order_acquire);
-    if (ending == kAbort) communicator.abort(exit_status_);
-    if (ending == kTogether && next + 1 == started_.load(std::memory_order_acquire)) return;
-    const int64_t began_ns = now_ns();
-    try {
-      if (!failed_.load(std::memory_order_relaxed)) {
-        const size_t bytes = queue_[next % kQueued]->run(communicator);
-        bytes_sent_.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
-      }
-    } catch (...) {
-      failure_ = std::current_exception();
-      failed_.store(true, std::memory_order_release);
-    }
-    calls_.fetch_add(1, std::memory_order_relaxed);
-    busy_ns_.fetch_add(now_ns() - began_ns, std::memory_order_relaxed);
-    done_.store(next + 1, std::memory_order_release);
-    done_.notify_all();
+    if (ending == kAbort) communicator_->abort(exit_status_);
+    const uint32_t left =
+        started_.load(std::memory_order_acquire) - done_.load(std::memory_order_relaxed);
+    if (ending == kTogether && left == 1) break;  // the end itself
+    if (left > 0) run_next();
   }
+  communicator_.reset();
+}
+
+/// The oldest of the queue. By who holds `working_`.
+void Group::run_next() {
+  const uint32_t next = done_.load(std::memory_order_relaxed);
+  const int64_t began_ns = now_ns();
+  try {
+    if (!failed_.load(std::memory_order_relaxed)) {
+      const SingleThreadLibraryCall library;  // what MPI allocates is its own
+      const size_t bytes = queue_[next % kQueued]->run(*communicator_);
+      bytes_sent_.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
+    }
+  } catch (...) {
+    failure_ = std::current_exception();
+    failed_.store(true, std::memory_order_release);
+  }
+  calls_.fetch_add(1, std::memory_order_relaxed);
+  busy_ns_.fetch_add(now_ns() - began_ns, std::memory_order_relaxed);
+  done_.store(next + 1, std::memory_order_release);
+  done_.notify_all();
 }
 
 void Group::throw_if_failed() const {
@@ -110,6 +124,12 @@ void Group::throw_if_failed() const {
 }
 
 void Group::start(Collective& collective) {
+  if (size_ == 1) return;
+  put_in_queue(collective);
+  started_.notify_one();
+}
+
+void Group::put_in_queue(Collective& collective) {
   if (size_ == 1) return;
   throw_if_failed();
   require(thread_.joinable(), ErrorCode::kCommunication, "group", "rank {} has left", rank_);
@@ -120,7 +140,6 @@ void Group::start(Collective& collective) {
   collective.number_ = number;
   queue_[(number - 1) % kQueued] = &collective;
   started_.store(number, std::memory_order_release);
-  started_.notify_one();
 }
 
 void Group::wait(Collective& collective) {
@@ -129,8 +148,14 @@ void Group::wait(Collective& collective) {
   uint32_t done = done_.load(std::memory_order_acquire);
   if (left(done)) {
     const int64_t began_ns = now_ns();
-    for (; left(done); done = done_.load(std::memory_order_acquire))
-      done_.wait(done, std::memory_order_acquire);
+    for (; left(done); done = done_.load(std::memory_order_acquire)) {
+      const std::unique_lock lock(working_, std::try_to_lock);
+      if (lock.owns_lock()) {
+        if (left(done_.load(std::memory_order_relaxed))) run_next();
+      } else {
+        done_.wait(done, std::memory_order_acquire);
+      }
+    }
     exposed_ns_.fetch_add(now_ns() - began_ns, std::memory_order_relaxed);
   }
   throw_if_failed();
@@ -182,8 +207,11 @@ void Group::barrier() {
 void Group::abort(int exit_status) {
   if (thread_.joinable()) {
     exit_status_ = exit_status;
+    ending_.store(kAbort, std::memory_order_release);
+    const std::unique_lock lock(working_, std::try_to_lock);
+    if (lock.owns_lock()) communicator_->abort(exit_status);
     end(kAbort);
-    // Where the thread waits for another rank, the launcher ends them all once this process has gone.
+    // Where that thread waits for another rank, the launcher ends them all once this process has gone.
     constexpr auto kPatience = std::chrono::seconds(1);
     std::this_thread::sleep_for(kPatience);
   }

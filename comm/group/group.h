@@ -1,5 +1,7 @@
-// Group: the ranks that train together, as programs, ops and optimizers see them. One thread of its own makes
-// all calls of the transport (MPI wants that), so that communication goes on while the step computes.
+// Group: the ranks that train together, as programs, ops and optimizers see them. A thread of its own makes
+// the calls of the transport, so that communication goes on while the step computes. Whoever waits for a
+// collective makes them in its place, where it isn't at it already: a step that has nothing else to do
+// communicates without a switch of threads.
 //
 // Every rank makes the same calls in the same order. `comm::world()` (comm/launch/world.h) is the group of
 // the processes that a launcher such as mpirun started.
@@ -10,6 +12,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <thread>
@@ -29,7 +32,7 @@ class Collective {
   virtual ~Collective() = default;
 
  protected:
-  /// On the group's thread. Returns the bytes that this rank sent. Allocates nothing.
+  /// On the group's thread or in `wait`. Returns the bytes that this rank sent. Allocates nothing.
   virtual size_t run(Communicator& communicator) = 0;
 
  private:
@@ -41,14 +44,14 @@ class Collective {
 struct CommunicationStats {
   int64_t calls = 0;
   int64_t bytes_sent = 0;  // by this rank
-  int64_t busy_ns = 0;     // the thread, in calls of the transport: waiting for others included
+  int64_t busy_ns = 0;     // in calls of the transport: waiting for others included
   int64_t exposed_ns = 0;  // whoever waited for a collective
 };
 
 class Group {
  public:
-  /// `open` makes the transport; it is called, and the transport used and destroyed, on the group's thread.
-  /// Throws what `open` throws.
+  /// `open` makes the transport, on the group's thread, which also destroys it; it is used by one thread at a
+  /// time. Throws what `open` throws.
   explicit Group(const std::function<std::unique_ptr<Communicator>()>& open);
   /// Of one rank, whose collectives have nothing to do. Has no thread.
   Group();
@@ -62,13 +65,13 @@ class Group {
   /// For messages, such as "Open MPI 4.1.4".
   const std::string& description() const { return description_; }
 
-  /// Puts it in the queue of the group's thread. Called by one thread at a time, as `wait` and all that
-  /// follow. Throws kCommunication once the transport has failed.
+  /// Has the group's thread run it, after those that were started before. Called by one thread at a time, as
+  /// `wait` and all that follow. Throws kCommunication once the transport has failed.
   void start(Collective& collective);
   /// Returns when its newest start is done. Throws what it threw; so does every later call.
   void wait(Collective& collective);
   void run(Collective& collective) {
-    start(collective);
+    put_in_queue(collective);  // this thread runs it
     wait(collective);
   }
 
@@ -90,9 +93,11 @@ class Group {
 
  private:
   enum End : int { kNot, kTogether, kAbort };
-  static constexpr uint32_t kQueued = 256;  // the most that wait for the thread at a time
+  static constexpr uint32_t kQueued = 256;  // the most that are started and not done
 
-  void work_through(Communicator& communicator);
+  void work_through();
+  void put_in_queue(Collective& collective);
+  void run_next();
   void end(End how);
   void throw_if_failed() const;
   const std::byte* gathered(std::span<const std::byte> own);
@@ -100,6 +105,8 @@ class Group {
   int rank_ = 0;
   int size_ = 1;
   std::string description_ = "one process";
+  std::mutex working_;  // held by who makes calls of the transport
+  std::unique_ptr<Communicator> communicator_;
   Collective* queue_[kQueued] = {};
   std::atomic<uint32_t> started_{0};  // counts, which may wrap
   std::atomic<uint32_t> done_{0};

@@ -10,10 +10,9 @@ namespace isochron::comm {
 /// The number in the name changes with Communicator, so that a module of another version isn't taken.
 inline constexpr const char* kOpenMpiFunction = "isochron_open_mpi_1";
 
-/// Starts MPI (MPI_Init_thread with MPI_THREAD_FUNNELED) and opens a communicator of all ranks, which the
-/// caller deletes. Once a process: kCommunication where MPI has been started before. All calls, and the
-/// deletion, come from the thread that opened it, as MPI asks for; until then its timers are exact to 1 us
-/// (PR_SET_TIMERSLACK), for short naps between two looks at a call.
+/// Starts MPI (MPI_Init_thread with MPI_THREAD_SERIALIZED) and opens a communicator of all ranks, which the
+/// caller deletes on the thread that opened it. Once a process: kCommunication where MPI has been started
+/// before. Between, any thread may call it, one at a time.
 ///
 /// A communicator that is deleted ends MPI, which waits for the other ranks to do the same. After an error of
 /// MPI's, or while an exception unwinds that thread, it ends all ranks instead, as `abort` does: the others

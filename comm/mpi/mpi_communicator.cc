@@ -63,6 +63,14 @@ constexpr nanoseconds kLongestNap = microseconds(100);
 constexpr int kNapPart = 8;                    // a nap lasts this part of the time that nothing has moved
 constexpr unsigned long kTimerSlackNs = 1000;  // 50 us by default, which is more than most naps
 
+/// Sleeps as long as asked for, without the slack that the thread's other sleeps have.
+void nap(nanoseconds duration) {
+  const int slack = prctl(PR_GET_TIMERSLACK);
+  prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
+  std::this_thread::sleep_for(duration);
+  if (slack > 0) prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(slack));
+}
+
 /// Looks again and again until `complete()`. MPI's own waits spin, on cores that the computation needs: here
 /// the thread gives way between two looks, and naps when nothing has moved for a while. Naps begin short: a
 /// rank that waited for one that naps would otherwise nap longer than that one, and hand the delay back with
@@ -79,7 +87,7 @@ void wait_until(const Look& complete) {
     if (idle < kSpin) {
       sched_yield();
     } else {
-      std::this_thread::sleep_for(std::min(idle / kNapPart, kLongestNap));
+      nap(std::min(idle / kNapPart, kLongestNap));
     }
     before = Clock::now();
   }
@@ -93,26 +101,24 @@ class MpiCommunicator final : public Communicator {
     require(started == 0, ErrorCode::kCommunication, "mpi",
             "MPI has been started in this process before, and starts once; open one communicator");
     int provided = MPI_THREAD_SINGLE;
-    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
     // What fails from here on is thrown with MPI started: the launcher ends all ranks where one ends like
     // that.
     description_ = library_version();
-    require(provided >= MPI_THREAD_FUNNELED, ErrorCode::kUnsupported, "mpi",
-            "{} doesn't allow threads beside the one that communicates; install one that does", description_);
+    require(provided >= MPI_THREAD_SERIALIZED, ErrorCode::kUnsupported, "mpi",
+            "{} doesn't let threads call it in turns (MPI_THREAD_SERIALIZED); install one that does",
+            description_);
     check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
-    timer_slack_ = prctl(PR_GET_TIMERSLACK);
-    prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
     requests_.assign(2 * static_cast<size_t>(size_), MPI_REQUEST_NULL);
     statuses_.resize(requests_.size());
   }
   MpiCommunicator(const MpiCommunicator&) = delete;
   MpiCommunicator& operator=(const MpiCommunicator&) = delete;
   ~MpiCommunicator() override {
-    if (timer_slack_ > 0) prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(timer_slack_));
     if (failed_ || std::uncaught_exceptions() > exceptions_) {
       MPI_Abort(comm_, kExitStatus);
       return;
@@ -255,7 +261,6 @@ class MpiCommunicator final : public Communicator {
   }
 
   const int exceptions_;
-  int timer_slack_ = 0;  // of this thread, before
   MPI_Comm comm_ = MPI_COMM_WORLD;
   int rank_ = 0;
   int size_ = 1;

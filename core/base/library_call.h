@@ -1,4 +1,4 @@
-// Marks the time during which another library computes for us, so that allocations it makes inside its own
+// Marks the time during which another library works for us, so that allocations it makes inside its own
 // calls are counted apart from ours.
 #pragma once
 
@@ -8,7 +8,8 @@ namespace isochron {
 
 namespace internal {
 inline std::atomic<int> g_library_calls{0};
-}
+inline thread_local int t_library_calls = 0;
+}  // namespace internal
 
 /// Scope of one call into oneDNN or the like. Library worker threads count too, so the mark is process-wide.
 class LibraryCall {
@@ -17,7 +18,19 @@ class LibraryCall {
   ~LibraryCall() { internal::g_library_calls.fetch_sub(1, std::memory_order_relaxed); }
   LibraryCall(const LibraryCall&) = delete;
   LibraryCall& operator=(const LibraryCall&) = delete;
-  static bool active() { return internal::g_library_calls.load(std::memory_order_relaxed) > 0; }
+  /// Also of a SingleThreadLibraryCall on this thread.
+  static bool active() {
+    return internal::g_library_calls.load(std::memory_order_relaxed) > 0 || internal::t_library_calls > 0;
+  }
+};
+
+/// The same of a library that works on the calling thread alone: other threads are ours meanwhile.
+class SingleThreadLibraryCall {
+ public:
+  SingleThreadLibraryCall() { ++internal::t_library_calls; }
+  ~SingleThreadLibraryCall() { --internal::t_library_calls; }
+  SingleThreadLibraryCall(const SingleThreadLibraryCall&) = delete;
+  SingleThreadLibraryCall& operator=(const SingleThreadLibraryCall&) = delete;
 };
 
 }  // namespace isochron

@@ -5,6 +5,17 @@
 #include "isochron/graph/passes/passes.h"
 
 namespace isochron::graph {
+namespace {
+
+/// Of the nodes from `first` to before `end`, is any no collective, hence something to do meanwhile?
+bool computes(const Graph& graph, size_t first, size_t end) {
+  for (size_t i = first; i < end; ++i) {
+    if (!graph.nodes()[i]->op->collective) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 void start_collectives_early(Graph& graph) {
   const size_t count = graph.nodes().size();
@@ -21,15 +32,19 @@ void start_collectives_early(Graph& graph) {
       if (node.op->collective) last_start = rank.at(&node);
       continue;
     }
+    size_t ready = last_start;
+    for (const Value* input : node.inputs) {
+      if (input->producer != nullptr) ready = std::max(ready, rank.at(input->producer));
+    }
+    if (!computes(graph, ready / 2 + 1, i)) {
+      last_start = rank.at(&node);
+      continue;
+    }
     const std::vector<TensorSpec> specs = node.input_specs();
     auto pending = node.op->split->pending({*node.op, specs, node.attributes});
     if (!pending) continue;
     Attributes attributes = node.attributes;
     attributes.set("pending", std::move(pending));
-    size_t ready = last_start;
-    for (const Value* input : node.inputs) {
-      if (input->producer != nullptr) ready = std::max(ready, rank.at(input->producer));
-    }
     const Registry& registry = *node.op->registry;
     Node* start = graph.add_node(registry.at(node.op->split->start), node.inputs, attributes, node.scope);
     Node* wait = graph.add_node(registry.at(node.op->split->wait), start->outputs, attributes, node.scope);
