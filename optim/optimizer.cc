@@ -117,10 +117,6 @@ Optimizer::Optimizer(Rule rule, Schedule learning_rate, WeightDecay weight_decay
     rows_ = slot("rows", 0, DType::kF64);
     flush_ = slot("flush", 0, DType::kBool);
   }
-  if (distributed()) {
-    request_ = slot("request", 0, DType::kI64);
-    requests_ = slot("requests", 0, DType::kI64);
-  }
   if (scales_loss()) {
     loss_scale_ = slot("loss_scale", options_.loss_scale.initial, DType::kF32);
     clean_updates_ = slot("clean_updates", 0, DType::kI64);
@@ -397,13 +393,6 @@ void Optimizer::flush_next() {
   }();
   if (accumulates()) flush_.assign(yes);
 }
-
-void Optimizer::request(bool asked) {
-  require_between_steps("request", "");
-  if (distributed()) *request_.tensor().data<int64_t>() = asked ? 1 : 0;
-}
-
-int64_t Optimizer::requests() const { return distributed() ? requests_.tensor().item<int64_t>() : 0; }
 
 /// One a gradient, or one for each level of a tree.
 size_t Optimizer::sums() const {

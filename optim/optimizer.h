@@ -101,13 +101,8 @@ class Optimizer {
   std::vector<std::string> description() const;
   /// Whether gradients are summed in the order of a tree (StepOptions::exact_sums).
   bool exact_sums() const { return options_.exact_sums; }
-  /// The ranks that train together.
+  /// The ranks that train together, whose notes (comm/group/rank_notes.h) travel with every update.
   comm::Group& group() const { return *options_.group; }
-  /// Asks all ranks for something, such as to stop: travels with the gradients of every update from now on,
-  /// after which `requests` says so on all. Costs nothing of its own. Throws kCaptureViolation in a capture.
-  void request(bool asked);
-  /// How many ranks asked before the newest update.
-  int64_t requests() const;
 
   /// loss x the loss scale: what to differentiate where `apply` is called by hand. `loss` itself without
   /// scaling.
@@ -185,7 +180,7 @@ class Optimizer {
   void keep(std::span<const Variable> parameters, std::span<const Tensor> gradients, const Tensor& rows);
   std::vector<Tensor> sum_up(const Update& update, std::span<const Tensor> gradients, const Tensor& rows,
                              Tensor& total_rows, Tensor& due);
-  Tensor exchange(std::vector<Tensor>& gradients, Tensor& rows) const;
+  void exchange(std::vector<Tensor>& gradients, Tensor& rows) const;
   std::vector<Tensor> unscaled(const Update& update, std::span<const Tensor> state,
                                std::span<const Tensor> gradients, const Tensor& total_rows) const;
   std::vector<Tensor> updated(const Update& update, std::span<const Tensor> state,
@@ -202,8 +197,6 @@ class Optimizer {
   Variable phase_;          // i64 (), defined where micro-batches are accumulated, as the next two
   Variable rows_;           // f64 (), summed over the group so far
   Variable flush_;          // bool ()
-  Variable request_;        // i64 (), of this rank; defined where there are others, as the next one
-  Variable requests_;       // i64 (), of all ranks at the newest update
   Variable loss_scale_;     // f32 (), defined under loss scaling, as the next two
   Variable clean_updates_;  // i64 (), since the scale last changed
   Variable skipped_;        // i64 ()

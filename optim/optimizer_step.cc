@@ -149,8 +149,6 @@ void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> g
   const Update update = update_of(split, resting);
   std::vector<Variable> targets = update.targets;
   for (const Variable& slot : scale_slots()) targets.push_back(slot);
-  const size_t states = targets.size();
-  if (distributed()) targets.push_back(requests_);
   const std::vector<Tensor> state = values_of(targets);
   for (const Variable& parameter : resting) {
     const Variable& kept = entry_of(parameter, 0).gradient;
@@ -158,16 +156,12 @@ void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> g
   }
   Tensor own_rows = rows, due;
   if (accumulates()) gradients = sum_up(update, gradients, rows, own_rows, due);
-  const auto change = [&](std::span<const Tensor> all_before) {
-    const std::span<const Tensor> before = all_before.first(states);
+  const auto change = [&](std::span<const Tensor> before) {
     std::vector<Tensor> sums = gradients;
     Tensor total_rows = own_rows;
-    const Tensor requests = distributed() ? exchange(sums, total_rows) : Tensor();
-    std::vector<Tensor> after =
-        scales_loss() ? unscaled(update, before, sums, total_rows)
-                      : updated(update, before, sums, sums_rows() ? 1.0 / total_rows : one(), {});
-    if (distributed()) after.push_back(requests);
-    return after;
+    if (distributed()) exchange(sums, total_rows);
+    return scales_loss() ? unscaled(update, before, sums, total_rows)
+                         : updated(update, before, sums, sums_rows() ? 1.0 / total_rows : one(), {});
   };
   const std::vector<Tensor> results = accumulates() ? update_if(due, state, change) : change(state);
   for (size_t i = 0; i < targets.size(); ++i) targets[i].assign(results[i]);
@@ -184,9 +178,8 @@ void Optimizer::keep(std::span<const Variable> parameters, std::span<const Tenso
 }
 
 /// Sums gradients and rows over the ranks, in buckets, the last parameters' first, as the backward walk has
-/// them first. Returns how many ranks have a request.
-Tensor Optimizer::exchange(std::vector<Tensor>& gradients, Tensor& rows) const {
-  Tensor requests;
+/// them first.
+void Optimizer::exchange(std::vector<Tensor>& gradients, Tensor& rows) const {
   size_t bytes = 0, end = gradients.size();
   for (size_t begin = gradients.size(); begin-- > 0;) {
     bytes += gradients[begin].size_bytes();
@@ -194,17 +187,14 @@ Tensor Optimizer::exchange(std::vector<Tensor>& gradients, Tensor& rows) const {
     const auto first = gradients.begin() + static_cast<std::ptrdiff_t>(begin);
     const auto last = gradients.begin() + static_cast<std::ptrdiff_t>(end);
     std::vector<Tensor> bucket(first, last);
-    if (begin == 0) bucket.insert(bucket.end(), {rows, request_.tensor()});
-    const std::vector<Tensor> sums = all_reduce(bucket, options_.group);
+    if (begin == 0) bucket.push_back(rows);
+    const std::vector<Tensor> sums =
+        begin == 0 ? all_reduce_with_notes(bucket, options_.group) : all_reduce(bucket, options_.group);
     std::copy_n(sums.begin(), last - first, first);
-    if (begin == 0) {
-      rows = sums[sums.size() - 2];
-      requests = sums.back();
-    }
+    if (begin == 0) rows = sums.back();
     end = begin;
     bytes = 0;
   }
-  return requests;
 }
 
 /// Adds the gradients to the sums of the group and counts. `due`: is this its last micro-batch?

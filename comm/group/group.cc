@@ -53,6 +53,7 @@ Group::Group(const std::function<std::unique_ptr<Communicator>()>& open) {
       rank_ = communicator_->rank();
       size_ = communicator_->size();
       description_ = communicator_->description();
+      notes_ = RankNotes(rank_, size_);
     } catch (...) {
       failure_ = std::current_exception();
     }
@@ -91,8 +92,7 @@ void Group::work_through() {
     const std::scoped_lock lock(working_);
     const int ending = ending_.load(std::memory_order_acquire);
     if (ending == kAbort) communicator_->abort(exit_status_);
-    const uint32_t left =
-        started_.load(std::memory_order_acquire) - done_.load(std::memory_order_relaxed);
+    const uint32_t left = started_.load(std::memory_order_acquire) - done_.load(std::memory_order_relaxed);
     if (ending == kTogether && left == 1) break;  // the end itself
     if (left > 0) run_next();
   }

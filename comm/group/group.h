@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "isochron/comm/group/rank_notes.h"
 #include "isochron/comm/transport/communicator.h"
 
 namespace isochron::comm {
@@ -90,6 +91,9 @@ class Group {
   [[noreturn]] void abort(int exit_status);
 
   CommunicationStats stats() const;
+  /// What travels with the sums of an update.
+  RankNotes& notes() { return notes_; }
+  const RankNotes& notes() const { return notes_; }
 
  private:
   enum End : int { kNot, kTogether, kAbort };
@@ -116,6 +120,7 @@ class Group {
   std::exception_ptr failure_;  // written before failed_ is set
   std::atomic<int64_t> calls_{0}, bytes_sent_{0}, busy_ns_{0}, exposed_ns_{0};
   std::vector<std::byte> gathered_;
+  RankNotes notes_{0, 1};
   std::thread thread_;
 };
 

@@ -55,7 +55,7 @@ std::vector<TensorSpec> infer_wait(const OpCall& call) {
 std::shared_ptr<const graph::AttributeObject> pending_sum(const OpCall& call) {
   if (group_of(call.attributes).size() == 1) return nullptr;
   return std::make_shared<const PendingSum>(call.attributes.object<GroupAttribute>("group")->group,
-                                            call.inputs);
+                                            call.inputs, call.attributes.get_or("notes", false));
 }
 
 std::vector<TensorSpec> infer_all_gather(const OpCall& call) {
@@ -184,6 +184,13 @@ void register_collectives(graph::Registry& registry) {
 std::vector<Tensor> all_reduce(std::span<const Tensor> tensors, const RankGroup& group) {
   static const graph::OpDef& op = ops::row("all_reduce");
   return graph::apply(op, tensors, ops::in_group(group));
+}
+
+std::vector<Tensor> all_reduce_with_notes(std::span<const Tensor> tensors, const RankGroup& group) {
+  static const graph::OpDef& op = ops::row("all_reduce");
+  graph::Attributes attributes = ops::in_group(group);
+  attributes.set("notes", true);
+  return graph::apply(op, tensors, std::move(attributes));
 }
 
 Tensor all_reduce(const Tensor& x, const RankGroup& group) { return all_reduce({&x, 1}, group)[0]; }

@@ -7,7 +7,7 @@
 namespace isochron::ops {
 
 /// Those of a dtype lie together.
-PackedSum::PackedSum(std::shared_ptr<comm::Group> group, std::span<const TensorSpec> tensors)
+PackedSum::PackedSum(std::shared_ptr<comm::Group> group, std::span<const TensorSpec> tensors, bool with_notes)
     : group_(std::move(group)), places_(tensors.size()), offsets_(tensors.size()) {
   std::vector<comm::TreeSum::Run> runs;
   for (const DType dtype : {DType::kF64, DType::kI64, DType::kF32}) {
@@ -16,6 +16,10 @@ PackedSum::PackedSum(std::shared_ptr<comm::Group> group, std::span<const TensorS
       if (tensors[i].dtype != dtype) continue;
       offsets_[i] = packed_;
       packed_ += tensors[i].size_bytes();
+    }
+    if (with_notes && dtype == DType::kF64) {
+      notes_ = packed_;
+      packed_ += group_->notes().bytes();
     }
     if (packed_ > begin) runs.push_back({dtype, packed_ - begin});
   }
@@ -40,12 +44,15 @@ void PackedSum::start(std::byte* const* tensors, std::byte* workspace) {
   }
   for (size_t i = 0; i < places_.size(); ++i) places_[i] = workspace + offsets_[i];
   copy(places_.data(), tensors);
+  range_ = workspace;
+  if (notes_) group_->notes().write(range_ + *notes_, group_->stats().exposed_ns);
   sum_->bind(workspace, workspace + align_up(packed_, kAlignment));
   group_->start(*sum_);
 }
 
 void PackedSum::finish(std::byte* const* sums) {
   group_->wait(*sum_);
+  if (notes_ && group_->size() > 1) group_->notes().read(range_ + *notes_, group_->stats().exposed_ns);
   copy(sums, places_.data());
 }
 

@@ -1,4 +1,5 @@
-// Several tensors, packed into one range of memory and summed over ranks in one exchange.
+// Several tensors, packed into one range of memory and summed over ranks in one exchange; where asked for,
+// the ranks' notes (comm/group/rank_notes.h) go with them.
 #pragma once
 
 #include <memory>
@@ -14,7 +15,7 @@ namespace isochron::ops {
 class PackedSum {
  public:
   /// Tensors of f32, f64 and i64.
-  PackedSum(std::shared_ptr<comm::Group> group, std::span<const TensorSpec> tensors);
+  PackedSum(std::shared_ptr<comm::Group> group, std::span<const TensorSpec> tensors, bool with_notes);
 
   /// Of the memory that it works in: the range and room for the exchange; 0 in a group of one rank.
   size_t workspace_bytes() const;
@@ -31,6 +32,8 @@ class PackedSum {
   std::vector<size_t> bytes_;
   std::vector<std::byte*> places_;  // of each tensor in the range
   std::vector<size_t> offsets_;
+  std::optional<size_t> notes_;  // where they begin in the range
+  std::byte* range_ = nullptr;   // in flight
   size_t packed_ = 0;
   std::optional<comm::TreeSum> sum_;
 };

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "isochron/autograd/autograd.h"
+#include "isochron/core/base/clock.h"
 #include "isochron/data/formats/npy.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/step/captured.h"
@@ -277,16 +278,47 @@ TEST(Ranks, ARequestOfOneReachesAllWithTheNextUpdate) {
     const Tensor x = from_vector({2}, {1, 1}, DType::kF32);
     step(x);
     step(x);
-    EXPECT_EQ(optimizer.requests(), 0);
-    optimizer.request(group->rank() == 2);
+    EXPECT_EQ(group->notes().requests(), 0);
+    group->notes().request(group->rank() == 2);
     step(x);
-    EXPECT_EQ(optimizer.requests(), 0);
+    EXPECT_EQ(group->notes().requests(), 0);
     step(x);
-    EXPECT_EQ(optimizer.requests(), 1);
-    optimizer.request(false);
+    EXPECT_EQ(group->notes().requests(), 1);
+    group->notes().request(false);
     step(x);
     step(x);
-    EXPECT_EQ(optimizer.requests(), 0);
+    EXPECT_EQ(group->notes().requests(), 0);
+  });
+}
+
+TEST(Ranks, EveryRankKnowsHowLongTheWorkOfAllHasTaken) {
+  run_ranks(3, [](const Group& group) {
+    const Variable w(from_vector({2}, {1, 2}, DType::kF32), "w");
+    Optimizer optimizer = Sgd({.step = {.group = group}});
+    auto step = capture([&](const Tensor& x) { optimizer.minimize(sum(w * x), {{w}}); });
+    const Tensor x = from_vector({2}, {1, 1}, DType::kF32);
+    step(x);
+    EXPECT_EQ(group->notes().exchanges(), 1);
+    constexpr int64_t kMoreNs = 20'000'000;
+    if (group->rank() == 1) {
+      for (const int64_t begin = now_ns(); now_ns() - begin < kMoreNs;) {
+      }
+      group->notes().add_input(kMoreNs);
+    }
+    step(x);
+    const comm::RankNotes& notes = group->notes();
+    EXPECT_EQ(notes.exchanges(), 2);
+    ASSERT_EQ(notes.all().size(), 3u);
+    EXPECT_GE(notes.all()[1].work_ns, static_cast<double>(kMoreNs));
+    EXPECT_EQ(notes.all()[1].input_ns, static_cast<double>(kMoreNs));
+    EXPECT_EQ(notes.all()[0].input_ns, 0);
+    EXPECT_LE(notes.rank_wait_ns(), notes.exposed_ns());
+    // Whoever is there first waits for the slowest.
+    double longest = 0;
+    for (const comm::RankNote& note : notes.all()) longest = std::max(longest, note.work_ns);
+    if (notes.all()[static_cast<size_t>(group->rank())].work_ns == longest) {
+      EXPECT_EQ(notes.rank_wait_ns(), 0);
+    }
   });
 }
 

@@ -143,9 +143,10 @@ void DataParallel::update_without_batch() {
 
 bool DataParallel::agree_to_stop(bool wanted) {
   if (group_.size() == 1) return wanted;
-  if (wanted) optimizer_.request(true);
-  const bool agreed = optimizer_.requests() > 0;
-  if (agreed) optimizer_.request(false);
+  comm::RankNotes& notes = group_.notes();
+  if (wanted) notes.request(true);
+  const bool agreed = notes.requests() > 0;
+  if (agreed) notes.request(false);
   return agreed;
 }
 

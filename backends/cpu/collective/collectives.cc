@@ -27,7 +27,8 @@ class CollectiveKernel : public graph::Kernel {
 class AllReduceKernel final : public graph::Kernel {
  public:
   explicit AllReduceKernel(const KernelRequest& request)
-      : sum_(request.attributes.object<GroupAttribute>("group")->group, request.inputs) {}
+      : sum_(request.attributes.object<GroupAttribute>("group")->group, request.inputs,
+             request.attributes.get_or("notes", false)) {}
   size_t workspace_bytes() const override { return sum_.workspace_bytes(); }
   void run(const KernelArgs& args) override {
     sum_.start(args.inputs, args.workspace);
