@@ -1,4 +1,5 @@
-// `mpirun isochron train`: ranks divide the batches, and nothing of the result says how many there were.
+// `mpirun isochron train`: ranks divide the batches, and nothing of the result says how many there were. What
+// `doctor` prints below a launcher.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -36,12 +37,15 @@ class Ranks : public testing::TestWithParam<Mpi> {
 
   /// The line that starts `ranks` of them, ended after a minute. What MPI keeps to its end is no leak of
   /// ours.
-  static std::string line(int ranks, const std::string& arguments) {
+  static std::string command_line(int ranks, const std::string& arguments) {
     return fmt::format(
         "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
         "ASAN_OPTIONS=\"$ASAN_OPTIONS:detect_leaks=0\" "
-        "timeout -k 5 60 {} {} -np {} {} train {}",
+        "timeout -k 5 60 {} {} -np {} {} {}",
         GetParam().launcher, GetParam().arguments, ranks, ISOCHRON_COMMAND, arguments);
+  }
+  static std::string line(int ranks, const std::string& arguments) {
+    return command_line(ranks, "train " + arguments);
   }
   static Outcome train(int ranks, const std::string& arguments) { return run_shell(line(ranks, arguments)); }
 
@@ -138,6 +142,18 @@ TEST_P(Ranks, WhatOneProcessAloneCanDoIsRefused) {
   const Outcome outcome = train(2, "regress --beside-twin");
   EXPECT_NE(outcome.status, 0);
   EXPECT_THAT(outcome.text, HasSubstr("--beside-twin judges one process"));
+}
+
+TEST_P(Ranks, TheDoctorTellsOfEach) {
+  const Outcome outcome = run_shell(command_line(2, "doctor"));
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  const std::string launcher =
+      GetParam().launcher == kOpenMpi.launcher ? "Open MPI's mpirun" : "MPICH's mpirun";
+  EXPECT_THAT(outcome.text,
+              AllOf(HasSubstr("started by                                 " + launcher),
+                    HasSubstr("rank                                       0 of 2, on this machine 0 of 2"),
+                    HasSubstr("cores of this rank"), HasSubstr("rank 1 of 2: cores ")));
+  EXPECT_EQ(outcome.text.find("Several processes"), outcome.text.rfind("Several processes"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Mpi, Ranks, testing::Values(kOpenMpi, kMpich), [](const auto& parameter) {
