@@ -1,10 +1,11 @@
-// `isochron doctor`: the machine, the libraries, and the cap of everything that is kept; and whether a device
-// computes what the CPU does.
+// `isochron doctor`: the machine, the libraries, MPI, and the cap of everything that is kept; and whether a
+// device computes what the CPU does.
 #include <algorithm>
 #include <cstdio>
 
 #include "isochron/apps/commands.h"
 #include "isochron/apps/device_option.h"
+#include "isochron/apps/doctor_ranks.h"
 #include "isochron/backends/common/choices.h"
 #include "isochron/backends/common/choices_file.h"
 #include "isochron/backends/common/libraries.h"
@@ -42,11 +43,6 @@ namespace {
 constexpr double kBusyCores = 0.25, kStolenCores = 0.02, kLittleMemory = 0.1;
 constexpr double kLoadSeconds = 0.3;
 
-struct Cap {
-  std::string what;
-  std::string cap;
-};
-
 std::string choices_on_disk() {
   const std::filesystem::path path = ops::choices_path();
   if (path.empty()) return "switched off (ISOCHRON_CACHE)";
@@ -82,7 +78,7 @@ std::string vector_instructions() {
                      ops::onednn_target(), fmt::join(ops::vector_targets(), ", "));
 }
 
-std::vector<Cap> caps() {
+std::vector<DoctorRow> caps() {
   const CaptureOptions capture;
   return {
       {"plans of a captured function",
@@ -131,9 +127,9 @@ std::vector<Cap> caps() {
   };
 }
 
-std::vector<std::string> advice(const observe::MachineDescription& machine,
-                                const observe::MachineLoad& load) {
-  std::vector<std::string> lines;
+/// `lines`: what to say first.
+std::vector<std::string> advice(const observe::MachineDescription& machine, const observe::MachineLoad& load,
+                                std::vector<std::string> lines) {
   const double others = load.busy_cores - load.own_cores;
   if (others > kBusyCores) {
     lines.push_back(
@@ -177,13 +173,18 @@ std::vector<std::string> advice(const observe::MachineDescription& machine,
   return lines;
 }
 
-void print_rows(std::string_view title, const std::vector<Cap>& rows) {
+void print_rows(std::string_view title, const std::vector<DoctorRow>& rows) {
   fmt::print("{}\n", title);
-  for (const Cap& row : rows) fmt::print("  {:<42} {}\n", row.what, row.cap);
+  for (const DoctorRow& row : rows) fmt::print("  {:<42} {}\n", row.what, row.text);
 }
 
 void run() {
   const observe::MachineDescription machine = observe::describe_machine();
+  const LaunchReport ranks = launch_report(machine);
+  if (!ranks.first) {
+    fmt::print("{}\n", ranks.line);
+    return;
+  }
   const observe::MachineLoad load = observe::measure_load(kLoadSeconds);
   print_rows("Machine",
              {{"processor", observe::machine_text(machine)},
@@ -210,9 +211,10 @@ void run() {
                            {"NVTX ranges", built_with_nvtx() ? "built in; sent while a profiler is attached"
                                                              : "not built in"},
                            {"fmt", fmt::format("{}", FMT_VERSION)}});
+  print_rows("Several processes", ranks.rows);
   print_rows("Caches, logs and buffers, and their limits", caps());
   fmt::print("Advice\n");
-  for (const std::string& line : advice(machine, load)) fmt::print("  {}\n", line);
+  for (const std::string& line : advice(machine, load, ranks.advice)) fmt::print("  {}\n", line);
 }
 
 /// What the device says of itself.
@@ -267,7 +269,7 @@ void verify(Device asked, const std::vector<std::string>& names) {
 
 void add_doctor(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "doctor", "show the machine, the libraries, and the limit of every cache, log and buffer");
+      "doctor", "show the machine, the libraries, MPI, and the limit of every cache, log and buffer");
   auto device = std::make_shared<Device>();
   auto asked = std::make_shared<bool>(false);
   auto names = std::make_shared<std::vector<std::string>>();

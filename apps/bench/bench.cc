@@ -7,6 +7,7 @@
 
 #include "isochron/apps/allocation_counter.h"
 #include "isochron/apps/bench/cases.h"
+#include "isochron/apps/bench/ranks.h"
 #include "isochron/apps/commands.h"
 #include "isochron/apps/device_option.h"
 #include "isochron/apps/number_options.h"
@@ -30,7 +31,6 @@ namespace {
 
 constexpr int64_t kWarmupNs = 300'000'000;
 constexpr int64_t kMinWarmupSteps = 3;
-constexpr double kMostSeconds = 1e9;
 constexpr train::ProfileOptions kShortProfile{.rounds = 31, .seconds = 0.5};
 constexpr size_t kMaxTimes = size_t{1} << 22;  // of the newest steps; preallocated, 32 MiB
 
@@ -41,6 +41,7 @@ struct Options {
   double seconds = 3;
   int64_t steps = 0;
   bool json = false;
+  bool ranks = false;
   bool profile = false;
   bool enforce_sealed = false;
   bool memory = false;
@@ -73,15 +74,6 @@ struct Measurement {
   double exposed_us = 0;  // of its time, the wait for others
   double bytes_sent = 0;
 };
-
-/// Ranks take equally many steps: as many as the first one has time for, which `steps` of it took `took_ns`
-/// for.
-int64_t steps_of_all(int64_t steps, int64_t took_ns, double seconds) {
-  const double each_ns = static_cast<double>(std::max<int64_t>(took_ns, 1)) / static_cast<double>(steps);
-  auto count = std::max<int64_t>(static_cast<int64_t>(std::min(seconds, kMostSeconds) * 1e9 / each_ns), 1);
-  comm::world()->broadcast(std::as_writable_bytes(std::span(&count, 1)));
-  return count;
-}
 
 double quantile_us(std::vector<int64_t>& times, double fraction) {
   const size_t index =
@@ -214,17 +206,19 @@ void note_other_programs(Device device, Measurement& m) {
 /// Of several ranks, the first prints.
 void join_ranks(const Options& options) {
   const comm::Group& ranks = *comm::join();
+  require(ranks.size() > 1 || !options.ranks, ErrorCode::kInvalidArgument, "bench",
+          "--ranks compares a step over several ranks with one alone, and this process has no other ranks; "
+          "start it as: mpirun -np 2 --bind-to none isochron bench --ranks");
   if (ranks.size() == 1) return;
   require(!options.profile, ErrorCode::kUnsupported, "bench",
           "--profile is for one process, and {} were started", ranks.size());
   if (ranks.rank() > 0) print_nothing();
 }
 
-void run(const Options& options) {
-  join_ranks(options);
-  const bool several = comm::world()->size() > 1;
-  if (options.threads > 0) set_compute_threads(options.threads);
+/// Those that were asked for, or all that can run this way.
+std::vector<const BenchCase*> chosen_cases(const Options& options) {
   std::vector<const BenchCase*> chosen;
+  const bool several = comm::world()->size() > 1;
   const bool mixed = options.how.precision != Precision::kF32, there = !options.how.device.is_cpu();
   for (const std::string& name : options.cases) {
     chosen.push_back(&bench_case(name));
@@ -235,12 +229,22 @@ void run(const Options& options) {
     require(chosen.back()->trains || !several, ErrorCode::kUnsupported, "bench",
             "case '{}' does not train, so ranks have nothing to share in it", name);
   }
-  if (chosen.empty()) {
-    for (const BenchCase& entry : bench_cases()) {
-      if (entry.trains || !(mixed || there || several)) chosen.push_back(&entry);
-    }
+  if (!chosen.empty()) return chosen;
+  for (const BenchCase& entry : bench_cases()) {
+    if (entry.trains || !(mixed || there || several)) chosen.push_back(&entry);
   }
-  if (!options.json && mixed && !there) fmt::print("{}\n", ops::half_arithmetic(options.how.precision));
+  return chosen;
+}
+
+void run(const Options& options) {
+  join_ranks(options);
+  const bool several = comm::world()->size() > 1;
+  if (options.threads > 0) set_compute_threads(options.threads);
+  const std::vector<const BenchCase*> chosen = chosen_cases(options);
+  const bool there = !options.how.device.is_cpu();
+  if (!options.json && options.how.precision != Precision::kF32 && !there)
+    fmt::print("{}\n", ops::half_arithmetic(options.how.precision));
+  if (options.ranks) return bench_ranks(chosen, {options.how, options.seconds, options.steps, options.json});
   if (!options.json) {
     fmt::print("{:<16} {:>9} {:>11} {:>11} {:>11} {:>6} {:>9} {:>12} {:>12} {:>12} {:>10} {:>7}\n", "case",
                "steps", "p50", "p99", "min", "drift", "heap/step", "library/step", "arena", "activations",
@@ -292,7 +296,9 @@ void add_bench(CLI::App& app) {
   std::string names;
   for (const BenchCase& entry : bench_cases())
     names += fmt::format("\n    {:<14} {}", entry.name, entry.what);
-  command->add_option("--case", options->cases, "cases to run; default: all" + names);
+  command->add_option("case", options->cases, "cases to run; default: all" + names);
+  auto named = std::make_shared<std::vector<std::string>>();
+  command->add_option("--case", *named, "the same");
   add_precision_option(*command, options->how.precision);
   add_device_option(*command, options->how.device, "device that the train steps run on");
   command->add_flag(
@@ -306,12 +312,24 @@ void add_bench(CLI::App& app) {
   command->add_option("--steps", options->steps, "number of steps to measure, instead of --seconds")
       ->check(whole_number(1));
   command->add_flag("--json", options->json, "print one JSON object per line");
-  command->add_flag("--profile", options->profile, "print where the time of a step goes, kernel by kernel");
-  command->add_flag("--enforce-sealed", options->enforce_sealed,
-                    "fail, with a stack trace, where a step first creates something (see train --help)");
-  command->add_flag("--memory", options->memory,
-                    "print the resident set by owner, and allocators by tag, after each case");
-  command->callback([options] { run(*options); });
+  CLI::Option* const ranks = command->add_flag(
+      "--ranks", options->ranks,
+      "below mpirun or srun: time each train step over all ranks and, in turns, the same step on every rank "
+      "alone");
+  command->add_flag("--profile", options->profile, "print where the time of a step goes, kernel by kernel")
+      ->excludes(ranks);
+  command
+      ->add_flag("--enforce-sealed", options->enforce_sealed,
+                 "fail, with a stack trace, where a step first creates something (see train --help)")
+      ->excludes(ranks);
+  command
+      ->add_flag("--memory", options->memory,
+                 "print the resident set by owner, and allocators by tag, after each case")
+      ->excludes(ranks);
+  command->callback([options, named] {
+    options->cases.insert(options->cases.end(), named->begin(), named->end());
+    run(*options);
+  });
 }
 
 }  // namespace isochron::apps

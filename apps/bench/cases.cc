@@ -43,6 +43,8 @@ CaptureOptions capture_options(std::string name, const CaseOptions& options) {
           .plan = {.device = options.device, .concurrent = options.concurrent}};
 }
 
+optim::StepOptions among(const CaseOptions& options) { return {.group = options.group}; }
+
 nn::Sequential tiny_model() { return nn::Sequential(nn::Dense(10, nn::Activation::kRelu), nn::Dense(1)); }
 
 /// A model trained on one batch again and again.
@@ -92,14 +94,16 @@ std::unique_ptr<CaseRun> make_tiny(const CaseOptions& options) {
   Rng rng(kSeed);
   Tensor x = normal_numbers({32, 100}, rng);
   Tensor y = normal_numbers({32, 1}, rng);
-  return train_case(tiny_model(), optim::Adam(), nn::mean_squared_error, x, y, options);
+  return train_case(tiny_model(), optim::Adam({.step = among(options)}), nn::mean_squared_error, x, y,
+                    options);
 }
 
 std::unique_ptr<CaseRun> make_mlp(const CaseOptions& options) {
   Rng rng(kSeed);
   Tensor x = normal_numbers({128, 784}, rng);
   Tensor y = random_labels({128}, 10, rng);
-  return train_case(nn::mlp({512, 512, 10}), optim::Adam(), nn::sparse_softmax_cross_entropy, x, y, options);
+  return train_case(nn::mlp({512, 512, 10}), optim::Adam({.step = among(options)}),
+                    nn::sparse_softmax_cross_entropy, x, y, options);
 }
 
 std::unique_ptr<CaseRun> make_cnn(const CaseOptions& options) {
@@ -109,14 +113,16 @@ std::unique_ptr<CaseRun> make_cnn(const CaseOptions& options) {
   nn::Sequential model(nn::Conv2D(32, {3, 3}, nn::Activation::kRelu),
                        nn::Conv2D(64, {3, 3}, nn::Activation::kRelu), nn::MaxPool2D({2, 2}), nn::Flatten(),
                        nn::Dense(128, nn::Activation::kRelu), nn::Dense(10));
-  return train_case(std::move(model), optim::RmsProp(), nn::sparse_softmax_cross_entropy, x, y, options);
+  return train_case(std::move(model), optim::RmsProp({.step = among(options)}),
+                    nn::sparse_softmax_cross_entropy, x, y, options);
 }
 
 std::unique_ptr<CaseRun> make_resnet20(const CaseOptions& options) {
   Rng rng(kSeed);
   Tensor x = normal_numbers({32, 32, 32, 3}, rng);
   Tensor y = random_labels({32}, 10, rng);
-  return train_case(nn::resnet20(), optim::Sgd({.learning_rate = 0.01, .momentum = 0.9}),
+  return train_case(nn::resnet20(),
+                    optim::Sgd({.learning_rate = 0.01, .momentum = 0.9, .step = among(options)}),
                     nn::sparse_softmax_cross_entropy, x, y, options);
 }
 
@@ -124,7 +130,8 @@ std::unique_ptr<CaseRun> make_unet(const CaseOptions& options) {
   Rng rng(kSeed);
   Tensor x = normal_numbers({8, 64, 64, 3}, rng);
   Tensor y = normal_numbers({8, 64, 64, 1}, rng);
-  return train_case(UNet({32, 64, 128}, 8, 1), optim::Adam(), nn::mean_squared_error, x, y, options);
+  return train_case(UNet({32, 64, 128}, 8, 1), optim::Adam({.step = among(options)}), nn::mean_squared_error,
+                    x, y, options);
 }
 
 std::unique_ptr<CaseRun> make_gpt(const CaseOptions& options) {
@@ -135,7 +142,8 @@ std::unique_ptr<CaseRun> make_gpt(const CaseOptions& options) {
   const auto matrices = [](const Variable& parameter) { return parameter.shape().rank() >= 2; };
   return train_case(
       nn::Gpt({.vocabulary = kVocabulary, .context = 64, .layers = 4, .heads = 4, .width = 128}),
-      optim::AdamW({.beta_2 = 0.99, .weight_decay = {.rate = 0.1, .applies = matrices}}),
+      optim::AdamW(
+          {.beta_2 = 0.99, .weight_decay = {.rate = 0.1, .applies = matrices}, .step = among(options)}),
       nn::sparse_softmax_cross_entropy, x, y, options);
 }
 
@@ -143,14 +151,19 @@ std::unique_ptr<CaseRun> make_lstm(const CaseOptions& options) {
   Rng rng(kSeed);
   Tensor x = normal_numbers({64, 48, 8}, rng);
   Tensor y = normal_numbers({64, 1}, rng);
-  return train_case(nn::lstm_forecaster(), optim::Adam(), nn::mean_squared_error, x, y, options);
+  return train_case(nn::lstm_forecaster(), optim::Adam({.step = among(options)}), nn::mean_squared_error, x,
+                    y, options);
 }
 
 /// One epoch of `tiny` on 1,000 rows through the input pipeline.
 class EpochCase final : public CaseRun {
  public:
   explicit EpochCase(const CaseOptions& options)
-      : batches_(make_batches()), model_(tiny_model()), wait_(options.device), step_(make_step(options)) {
+      : batches_(make_batches()),
+        model_(tiny_model()),
+        optimizer_({.step = among(options)}),
+        wait_(options.device),
+        step_(make_step(options)) {
     for (const Signature& signature : batches_.signatures()) step_.prepare(signature);
     step_.seal();
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "isochron/comm/group/group.h"
 #include "isochron/core/tensor/device.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/nn/module/module.h"
@@ -26,11 +27,13 @@ class CaseRun {
   virtual double units() const { return 1; }
 };
 
-/// How it computes, and where.
+/// How it computes, where, and with whom.
 struct CaseOptions {
   Precision precision = Precision::kF32;
   Device device = {};
   bool concurrent = true;  // on a device
+  /// The ranks that exchange gradients in a train step; null: comm::world().
+  std::shared_ptr<comm::Group> group = nullptr;
 };
 
 struct BenchCase {

@@ -15,10 +15,15 @@ const std::shared_ptr<Group>& join() {
   if (!launch || launch->size == 1) return world();
   set_world(std::make_shared<Group>([&launch] { return open_launched(*launch); }));
   std::atexit([] { world()->leave(); });
-  // A launcher that binds its ranks has given each its cores already.
-  if (std::getenv("ISOCHRON_THREADS") == nullptr && compute_threads() > 1)
-    set_compute_threads(std::max(1, compute_threads() / launch->local_size));
+  if (const int threads = threads_of_rank(*launch); threads != compute_threads())
+    set_compute_threads(threads);
   return world();
+}
+
+int threads_of_rank(const Launch& launch) {
+  // A launcher that binds its ranks has given each its cores already.
+  if (std::getenv("ISOCHRON_THREADS") != nullptr || compute_threads() == 1) return compute_threads();
+  return std::max(1, compute_threads() / launch.local_size);
 }
 
 }  // namespace isochron::comm

@@ -9,6 +9,8 @@
 
 namespace isochron::comm {
 
+struct Launch;
+
 /// Joins the processes that mpirun, srun or the like started together (comm/launch/launch.h): from then on
 /// comm::world() is their group, which optimizers and fits use unless they are given another one, and
 /// compute_threads() is this rank's share of the machine's cores, unless ISOCHRON_THREADS is set. Where no
@@ -16,5 +18,8 @@ namespace isochron::comm {
 /// is planned and after anything that forks. Returns the world, which all ranks leave together when the
 /// process exits. Throws as detect_launch and open_launched.
 const std::shared_ptr<Group>& join();
+
+/// The compute threads that `join` gives to a rank which was started like that.
+int threads_of_rank(const Launch& launch);
 
 }  // namespace isochron::comm

@@ -1,11 +1,16 @@
 #include "isochron/comm/launch/launch.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <initializer_list>
 #include <string_view>
@@ -38,6 +43,8 @@ const Mpi& mpi_of(std::string_view name) {
   }
   fail(ErrorCode::kInvalidArgument, "mpi", "'{}' is no MPI that is known here; use openmpi or mpich", name);
 }
+
+std::string module_name(const Mpi& mpi) { return fmt::format("libisochron_{}.so", mpi.name); }
 
 /// Null where it is unset or empty.
 const char* variable(const char* name) {
@@ -137,7 +144,7 @@ std::optional<Launch> from_pmix() {
                     number({"SLURM_LOCALID"}, 0), slurm_local_size());
 }
 
-OpenMpiFunction* load(const std::string& path, const Mpi& mpi) {
+void* load(const std::string& path, const Mpi& mpi) {
   // Its symbols for all, as parts of MPI that it loads in turn may count on them. It stays: MPI can't be
   // unloaded safely.
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
@@ -146,11 +153,69 @@ OpenMpiFunction* load(const std::string& path, const Mpi& mpi) {
     fail(ErrorCode::kUnsupported, "mpi", "{} can't be loaded: {}; is {} installed?", path,
          reason != nullptr ? reason : "unknown", mpi.spelled);
   }
-  void* const function = dlsym(library, kOpenMpiFunction);
+  return library;
+}
+
+template <typename Function>
+Function* function_of(void* library, const std::string& path, const char* name) {
+  void* const function = dlsym(library, name);
   require(function != nullptr, ErrorCode::kUnsupported, "mpi",
-          "{} is of another version of isochron: it has no {}; build it again with this program", path,
-          kOpenMpiFunction);
-  return reinterpret_cast<OpenMpiFunction*>(function);
+          "{} is of another version of isochron: it has no {}; build it again with this program", path, name);
+  return reinterpret_cast<Function*>(function);
+}
+
+/// Empty where it is in none of the folders.
+std::string find_module(const Mpi& mpi, const std::vector<std::string>& folders) {
+  for (const std::string& folder : folders) {
+    const fs::path path = fs::path(folder) / module_name(mpi);
+    std::error_code none;
+    if (fs::exists(path, none)) return path.string();
+  }
+  return "";
+}
+
+constexpr char kLoads = '+', kFails = '-';  // begins what the child says: a version, or why not
+constexpr unsigned kMostSeconds = 10;
+
+/// What the child does.
+std::string try_module(const std::string& path, const Mpi& mpi) {
+  try {
+    void* const library = load(path, mpi);
+    function_of<OpenMpiFunction>(library, path, kOpenMpiFunction);
+    char version[256] = {};
+    function_of<MpiVersionFunction>(library, path, kMpiVersionFunction)(version, sizeof version);
+    return kLoads + std::string(version);
+  } catch (const Error& error) {
+    return kFails + std::string(error.what()).substr(error.where().size() + 3);  // "[where] "
+  }
+}
+
+/// What try_module returns in a child process.
+std::string tried_by_child(const std::string& path, const Mpi& mpi) {
+  const auto failed = [&](const std::string& why) {
+    return fmt::format("{}{} can't be loaded: {}", kFails, path, why);
+  };
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return failed(std::strerror(errno));
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(kMostSeconds);
+    const std::string text = try_module(path, mpi);
+    _exit(write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : 1);
+  }
+  const int fork_error = errno;
+  close(ends[1]);
+  std::string text;
+  char part[512];
+  for (ssize_t count = 0; child > 0 && (count = read(ends[0], part, sizeof part)) > 0;)
+    text.append(part, static_cast<size_t>(count));
+  close(ends[0]);
+  if (child < 0) return failed(std::strerror(fork_error));
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (!text.empty()) return text;
+  return failed(WIFSIGNALED(status) ? fmt::format("signal {} ended the process that tried", WTERMSIG(status))
+                                    : "the process that tried has ended");
 }
 
 }  // namespace
@@ -207,22 +272,36 @@ std::vector<std::string> module_folders() {
 
 std::string module_path(const Launch& launch, const std::vector<std::string>& folders) {
   const Mpi& mpi = mpi_of(launch.mpi);
-  const std::string name = fmt::format("libisochron_{}.so", mpi.name);
-  for (const std::string& folder : folders) {
-    const fs::path path = fs::path(folder) / name;
-    std::error_code none;
-    if (fs::exists(path, none)) return path.string();
-  }
+  if (std::string path = find_module(mpi, folders); !path.empty()) return path;
   fail(ErrorCode::kUnsupported, "mpi",
        "{} has started this process, but there is no module for {}: {} is in none of {}; install {}, "
        "configure "
        "and build isochron again, or name the module's folder in {}; {}=off runs each process alone",
-       launch.launcher, mpi.spelled, name, fmt::join(folders, ", "), mpi.package, kModulePath, kChoice);
+       launch.launcher, mpi.spelled, module_name(mpi), fmt::join(folders, ", "), mpi.package, kModulePath,
+       kChoice);
+}
+
+std::vector<ModuleState> module_states(const std::vector<std::string>& folders) {
+  constexpr std::string_view kBuilt = ISOCHRON_MPI_FOUND;
+  std::vector<ModuleState> states;
+  for (const Mpi& mpi : kMpis) {
+    ModuleState& state = states.emplace_back();
+    state.spelled = mpi.spelled;
+    state.package = mpi.package;
+    state.built = kBuilt.find(mpi.name) != std::string_view::npos;
+    state.path = find_module(mpi, folders);
+    if (state.path.empty()) continue;
+    const std::string said = tried_by_child(state.path, mpi);
+    (said.front() == kLoads ? state.version : state.problem) = said.substr(1);
+  }
+  return states;
 }
 
 std::unique_ptr<Communicator> open_launched(const Launch& launch) {
   const Mpi& mpi = mpi_of(launch.mpi);
-  std::unique_ptr<Communicator> communicator(load(module_path(launch), mpi)());
+  const std::string path = module_path(launch);
+  std::unique_ptr<Communicator> communicator(
+      function_of<OpenMpiFunction>(load(path, mpi), path, kOpenMpiFunction)());
   const int size = communicator->size();
   if (size == launch.size) return communicator;
   const std::string library = communicator->description();

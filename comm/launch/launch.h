@@ -35,6 +35,20 @@ std::vector<std::string> module_folders();
 /// install.
 std::string module_path(const Launch& launch, const std::vector<std::string>& folders = module_folders());
 
+/// What is known of an MPI's module without starting MPI.
+struct ModuleState {
+  std::string spelled;  // "Open MPI"
+  std::string package;  // what has it, on Debian
+  bool built = false;   // by the build of this program
+  std::string path;     // empty: it is in none of the folders
+  std::string version;  // of the MPI library: "Open MPI 4.1.4"
+  std::string problem;  // why it can't be loaded; empty where it can
+};
+
+/// One for each MPI that is known here. A child process tries to load what is found, so that nothing of MPI
+/// is mapped in this one.
+std::vector<ModuleState> module_states(const std::vector<std::string>& folders = module_folders());
+
 /// Loads that module and opens its communicator on the calling thread, from which all its calls and its
 /// destruction must come (comm/mpi/module.h). Throws as module_path; kUnsupported where the module can't be
 /// loaded; and kCommunication where MPI finds another number of ranks than the launcher has started: it is

@@ -3,6 +3,8 @@
 // none: launch.h loads the module of the launcher that started it.
 #pragma once
 
+#include <cstddef>
+
 #include "isochron/comm/transport/communicator.h"
 
 namespace isochron::comm {
@@ -18,5 +20,10 @@ inline constexpr const char* kOpenMpiFunction = "isochron_open_mpi_1";
 /// MPI's, or while an exception unwinds that thread, it ends all ranks instead, as `abort` does: the others
 /// might wait for a call that never comes.
 using OpenMpiFunction = Communicator*();
+
+/// Writes the name and version of the MPI library, as Communicator::description has them, with a 0 at the
+/// end; cut where it doesn't fit into `size`, which is at least 1. Doesn't start MPI.
+inline constexpr const char* kMpiVersionFunction = "isochron_mpi_version_1";
+using MpiVersionFunction = void(char* text, size_t size);
 
 }  // namespace isochron::comm

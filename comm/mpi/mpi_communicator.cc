@@ -278,3 +278,8 @@ class MpiCommunicator final : public Communicator {
 extern "C" __attribute__((visibility("default"))) isochron::comm::Communicator* isochron_open_mpi_1() {
   return new isochron::comm::MpiCommunicator();
 }
+
+extern "C" __attribute__((visibility("default"))) void isochron_mpi_version_1(char* text, size_t size) {
+  const std::string version = isochron::comm::library_version().substr(0, size - 1);
+  std::memcpy(text, version.c_str(), version.size() + 1);
+}

@@ -1,13 +1,16 @@
 // bench, analyze, plan and doctor. Counts are held to their values; times are not, they are the machine's.
 #include <gmock/gmock.h>
+#include <sched.h>
 
 #include <fstream>
+#include <optional>
 #include <set>
 
 #include "apps/command.h"
 #include "isochron/backends/common/vector_target.h"
 #include "isochron/core/base/rng.h"
 #include "isochron/core/files/file.h"
+#include "isochron/observe/host/machine.h"
 #include "support/temp_folder.h"
 
 namespace isochron::apps {
@@ -103,6 +106,8 @@ TEST_F(Command, BenchMeasuresACase) {
   EXPECT_GE(result["p99_us"], result["p50_us"]);
   EXPECT_LE(result["arena_bytes"], 1.02 * result["lower_bound_bytes"].get<double>());
   EXPECT_THAT(run_isochron("bench --case huge"), Ends(2, "huge"));
+  EXPECT_THAT(run_isochron("bench --ranks"), Ends(2, "mpirun -np 2 --bind-to none isochron bench --ranks"));
+  EXPECT_THAT(run_isochron("bench --ranks --memory"), Ends(2, "excludes"));
   EXPECT_THAT(run_isochron("bench --precision f8"),
               Ends(2, "f8 not in {f32,mixed_bf16,mixed_f16,mixed_fp8,tf32}"));
   EXPECT_THAT(run_isochron("bench --case tiny --steps 5 --precision tf32"),
@@ -142,6 +147,41 @@ TEST_F(Command, DoctorNamesMachineLibrariesAndCaps) {
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("oneDNN"), HasSubstr("vector instructions in use"),
                                   HasSubstr("compute threads"), HasSubstr("switched off (ISOCHRON_CACHE)")));
+}
+
+TEST_F(Command, DoctorTellsOfMpi) {
+  const Outcome outcome = run_isochron("doctor");
+  EXPECT_THAT(outcome.text,
+              AllOf(HasSubstr("\nSeveral processes\n"), HasSubstr("mpirun.openmpi"), HasSubstr("srun"),
+                    HasSubstr("started by                                 no launcher")));
+  const auto with = [](const std::string& setting) {
+    return run_isochron("--version >/dev/null; " + setting + " " ISOCHRON_COMMAND " doctor");
+  };
+  EXPECT_THAT(with("ISOCHRON_MPI=off"), Ends(0, "no launcher is looked for (ISOCHRON_MPI=off)"));
+  EXPECT_THAT(with("ISOCHRON_MPI=lam"), Ends(0, "'lam' is no MPI"));
+  EXPECT_THAT(with("PATH=/nowhere"), Ends(0, "mpirun.openmpi                             not on PATH"));
+  const auto damaged = write("libisochron_openmpi.so", "no library");
+  EXPECT_THAT(with("ISOCHRON_MPI_MODULE_PATH=" + damaged.parent_path().string()),
+              Ends(0, "Open MPI                                   " + damaged.string() + " can't be loaded"));
+}
+
+TEST_F(Command, DoctorTellsWhichRankIsBoundToLessThanItsShare) {
+  cpu_set_t cores;
+  ASSERT_EQ(sched_getaffinity(1, sizeof cores, &cores), 0);
+  const std::optional<double> quota = observe::describe_machine().core_quota;
+  if (CPU_COUNT(&cores) < 2 || (quota && *quota < 2)) GTEST_SKIP() << "there is one core to share";
+  ASSERT_EQ(sched_getaffinity(0, sizeof cores, &cores), 0);
+  int core = 0;
+  while (!CPU_ISSET(core, &cores)) ++core;
+  const auto bound = [&](int rank) {
+    return run_isochron(fmt::format(
+        "--version >/dev/null; OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_RANK={} OMPI_COMM_WORLD_LOCAL_SIZE=1 "
+        "OMPI_COMM_WORLD_LOCAL_RANK=0 taskset -c {} {} doctor",
+        rank, core, ISOCHRON_COMMAND));
+  };
+  EXPECT_THAT(bound(0), Ends(0, "  this rank is bound to 1 core where its equal share is "));
+  EXPECT_THAT(bound(5), Ends(0, "rank 5 of 8: cores 1 of "));
+  EXPECT_THAT(bound(5), Ends(0, "start the ranks with mpirun --bind-to none"));
 }
 
 TEST_F(Command, DoctorComparesADeviceAlone) {

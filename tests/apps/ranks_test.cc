@@ -1,10 +1,15 @@
-// `mpirun isochron train`: ranks divide the batches, and nothing of the result says how many there were.
+// `mpirun isochron train`: ranks divide the batches, and nothing of the result says how many there were. What
+// `bench --ranks` and `doctor` print below a launcher.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <sstream>
+#include <vector>
 
 #include "apps/command.h"
+#include "isochron/apps/bench/cases.h"
+#include "support/rank_threads.h"
 #include "support/temp_folder.h"
 
 namespace isochron::apps {
@@ -36,12 +41,15 @@ class Ranks : public testing::TestWithParam<Mpi> {
 
   /// The line that starts `ranks` of them, ended after a minute. What MPI keeps to its end is no leak of
   /// ours.
-  static std::string line(int ranks, const std::string& arguments) {
+  static std::string command_line(int ranks, const std::string& arguments) {
     return fmt::format(
         "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
         "ASAN_OPTIONS=\"$ASAN_OPTIONS:detect_leaks=0\" "
-        "timeout -k 5 60 {} {} -np {} {} train {}",
+        "timeout -k 5 60 {} {} -np {} {} {}",
         GetParam().launcher, GetParam().arguments, ranks, ISOCHRON_COMMAND, arguments);
+  }
+  static std::string line(int ranks, const std::string& arguments) {
+    return command_line(ranks, "train " + arguments);
   }
   static Outcome train(int ranks, const std::string& arguments) { return run_shell(line(ranks, arguments)); }
 
@@ -138,6 +146,86 @@ TEST_P(Ranks, WhatOneProcessAloneCanDoIsRefused) {
   const Outcome outcome = train(2, "regress --beside-twin");
   EXPECT_NE(outcome.status, 0);
   EXPECT_THAT(outcome.text, HasSubstr("--beside-twin judges one process"));
+}
+
+std::vector<nlohmann::json> json_lines(const std::string& text) {
+  std::vector<nlohmann::json> objects;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with('{')) objects.push_back(nlohmann::json::parse(line));
+  }
+  return objects;
+}
+
+TEST(BenchCases, ExchangeGradientsWithTheGroupTheyAreGiven) {
+  for (const BenchCase& entry : bench_cases()) {
+    if (!entry.trains) continue;
+    run_ranks(2, [&](const std::shared_ptr<comm::Group>& group) {
+      const std::unique_ptr<CaseRun> run = entry.make({.group = group});
+      run->step();
+      EXPECT_GT(group->stats().calls, 0) << entry.name;
+    });
+  }
+}
+
+TEST_P(Ranks, ABenchHasAStepOverThemBesideTheSameStepAlone) {
+  const Outcome outcome =
+      run_shell(command_line(2, "bench --ranks tiny epoch --threads 1 --steps 10 --json"));
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  const std::vector<nlohmann::json> cases = json_lines(outcome.text);
+  ASSERT_EQ(cases.size(), 2u) << outcome.text;
+  for (const nlohmann::json& entry : cases) {
+    EXPECT_EQ(entry["ranks"], 2);
+    EXPECT_EQ(entry["threads"], 1);
+    EXPECT_GE(entry["steps"], 10);
+    EXPECT_GT(entry["step_us"], 0);
+    EXPECT_EQ(entry["alone_us_of_ranks"].size(), 2u);
+    EXPECT_DOUBLE_EQ(entry["ratio"], entry["step_us"].get<double>() / entry["alone_us"].get<double>());
+  }
+  EXPECT_EQ(cases[0]["case"], "tiny");
+  EXPECT_EQ(cases[0]["collectives"], 1);
+  EXPECT_GT(cases[0]["bytes_sent"], 4 * 1021) << "the gradients of 1,021 weights";
+  EXPECT_EQ(cases[1]["case"], "epoch");
+  EXPECT_EQ(cases[1]["collectives"], 32) << "one for each step of the epoch";
+  EXPECT_EQ(cases[1]["bytes_sent"], 32 * cases[0]["bytes_sent"].get<double>());
+}
+
+TEST_P(Ranks, ABenchPrintsOneTable) {
+  const Outcome outcome = run_shell(command_line(2, "bench --ranks --case tiny --threads 1 --steps 1"));
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("2 ranks of 1 thread, "), HasSubstr("over ranks"),
+                                  HasSubstr("collectives\ntiny ")));
+  EXPECT_EQ(outcome.text.find("\ntiny "), outcome.text.rfind("\ntiny "));
+}
+
+TEST_P(Ranks, ABenchOfDifferentThingsIsRefused) {
+  for (const char* other :
+       {"bench --ranks mlp --steps 1", "bench --ranks tiny --steps 2", "bench --ranks huge"}) {
+    const Outcome outcome = run_shell(command_line(1, "bench --ranks tiny --steps 1") +
+                                      fmt::format(" : -np 1 {} {}", ISOCHRON_COMMAND, other));
+    EXPECT_NE(outcome.status, 0) << other;
+    EXPECT_NE(outcome.status, 124) << "not ended";
+    EXPECT_THAT(outcome.text,
+                AnyOf(HasSubstr("the ranks don't agree on what to measure"), HasSubstr("no case 'huge'")));
+  }
+}
+
+TEST_P(Ranks, ABenchOfOneRankIsRefused) {
+  const Outcome outcome = run_shell(command_line(1, "bench --ranks"));
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(outcome.text, HasSubstr("mpirun -np 2 --bind-to none isochron bench --ranks"));
+}
+
+TEST_P(Ranks, TheDoctorTellsOfEach) {
+  const Outcome outcome = run_shell(command_line(2, "doctor"));
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  const std::string launcher =
+      GetParam().launcher == kOpenMpi.launcher ? "Open MPI's mpirun" : "MPICH's mpirun";
+  EXPECT_THAT(outcome.text,
+              AllOf(HasSubstr("started by                                 " + launcher),
+                    HasSubstr("rank                                       0 of 2, on this machine 0 of 2"),
+                    HasSubstr("cores of this rank"), HasSubstr("rank 1 of 2: cores ")));
+  EXPECT_EQ(outcome.text.find("Several processes"), outcome.text.rfind("Several processes"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Mpi, Ranks, testing::Values(kOpenMpi, kMpich), [](const auto& parameter) {

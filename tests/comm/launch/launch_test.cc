@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "comm/support/no_launcher.h"
 #include "support/expect_error.h"
@@ -169,6 +171,29 @@ TEST_F(Modules, ThatCannotBeLoadedAreToldWithTheReason) {
   set("ISOCHRON_MPI_MODULE_PATH", folder.path().c_str());
   EXPECT_ERROR(open_launched(launch_), ErrorCode::kUnsupported,
                (folder / "libisochron_mpich.so can't be loaded").string());
+}
+
+TEST_F(Modules, TellTheirVersionWithoutMpiInThisProcess) {
+  for (const ModuleState& module : module_states()) {
+    if (!module.built) continue;
+    EXPECT_NE(module.path, "") << module.spelled;
+    EXPECT_THAT(module.version, testing::StartsWith(module.spelled + " ")) << module.problem;
+  }
+  std::ifstream maps("/proc/self/maps");
+  const std::string mapped{std::istreambuf_iterator<char>(maps), {}};
+  EXPECT_THAT(mapped, testing::AllOf(HasSubstr(".so"), testing::Not(HasSubstr("libmp")),
+                                     testing::Not(HasSubstr("libisochron_"))));
+}
+
+TEST_F(Modules, AreDescribedWithWhatIsWrong) {
+  const TempFolder folder;
+  write_quickly(folder / "libisochron_mpich.so", "no library");
+  const auto states = module_states({folder.path().string()});
+  ASSERT_EQ(states.size(), 2u);
+  EXPECT_EQ(states[0].path, "");
+  EXPECT_EQ(states[1].path, (folder / "libisochron_mpich.so").string());
+  EXPECT_EQ(states[1].version, "");
+  EXPECT_THAT(states[1].problem, testing::StartsWith(states[1].path + " can't be loaded: "));
 }
 
 TEST_F(Modules, OfAnUnknownMpiAreNotLookedFor) {

@@ -1,0 +1,161 @@
+#include "isochron/apps/doctor_ranks.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+#include "isochron/comm/launch/join.h"
+#include "isochron/comm/launch/launch.h"
+#include "isochron/core/base/error.h"
+
+namespace isochron::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string without_place(const Error& error) {
+  return std::string(error.what()).substr(error.where().size() + 3);  // "[where] "
+}
+
+std::string module_text(const comm::ModuleState& module) {
+  if (!module.problem.empty()) return module.problem;
+  if (!module.path.empty()) return fmt::format("{}, module {}", module.version, module.path);
+  if (module.built)
+    return fmt::format("its module is in none of {}", fmt::join(comm::module_folders(), ", "));
+  return fmt::format("no module: this build did not find it (package {})", module.package);
+}
+
+std::vector<DoctorRow> module_rows() {
+  const std::vector<comm::ModuleState> modules = comm::module_states();
+  const bool any = std::ranges::any_of(
+      modules, [](const comm::ModuleState& module) { return module.built || !module.path.empty(); });
+  if (!any)
+    return {{"MPI",
+             "built without MPI, so training takes one process; for more, install libopenmpi-dev or "
+             "libmpich-dev, configure and build again"}};
+  std::vector<DoctorRow> rows;
+  for (const comm::ModuleState& module : modules) rows.push_back({module.spelled, module_text(module)});
+  return rows;
+}
+
+/// Where a shell finds it, and in brackets the file that links lead to.
+std::string command_text(std::string_view name) {
+  const char* const path = std::getenv("PATH");
+  for (std::string_view rest = path != nullptr ? path : ""; !rest.empty();) {
+    const size_t end = std::min(rest.find(':'), rest.size());
+    const fs::path file = fs::path(rest.substr(0, end)) / name;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    std::error_code none;
+    if (!fs::is_regular_file(file, none) || ::access(file.c_str(), X_OK) != 0) continue;
+    const fs::path target = fs::canonical(file, none);
+    return none || target == file ? file.string() : fmt::format("{} ({})", file.string(), target.string());
+  }
+  return "not on PATH";
+}
+
+/// The cores that a process may use, this one with 0; none where the system doesn't tell.
+std::vector<int> cores_of(pid_t process) {
+  std::vector<int> cores;
+  cpu_set_t set;
+  if (sched_getaffinity(process, sizeof set, &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+/// "0-3,6".
+std::string list_text(const std::vector<int>& cores) {
+  std::string text;
+  for (size_t i = 0; i < cores.size();) {
+    size_t last = i;
+    while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", cores[i]);
+    if (last > i) text += fmt::format("-{}", cores[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+/// How many cores the ranks of this machine have between them: those of its first process, which a container
+/// limits but no launcher binds, within the quota.
+int cores_of_machine(const observe::MachineDescription& machine) {
+  const auto first = static_cast<int>(cores_of(1).size());
+  const int cores = first > 0 ? first : machine.cores;
+  return machine.core_quota ? std::clamp(static_cast<int>(*machine.core_quota), 1, cores) : cores;
+}
+
+struct Share {
+  std::vector<int> own;
+  int all = 0;
+  int equal = 1;
+};
+
+std::string share_text(const comm::Launch& launch, const Share& share) {
+  const int threads = comm::threads_of_rank(launch);
+  return fmt::format("{} of {} ({}); an equal share is {}; trains on {} thread{}", share.own.size(),
+                     share.all, list_text(share.own), share.equal, threads, threads == 1 ? "" : "s");
+}
+
+/// Empty where the rank has its share.
+std::string bound_text(const comm::Launch& launch, const Share& share) {
+  if (share.own.empty() || static_cast<int>(share.own.size()) >= share.equal) return "";
+  const bool slurm = launch.launcher.starts_with("Slurm");
+  return fmt::format("this rank is bound to {} core{} where its equal share is {}: start the ranks with {}",
+                     share.own.size(), share.own.size() == 1 ? "" : "s", share.equal,
+                     slurm ? "srun --cpu-bind=none, and enough --cpus-per-task" : "mpirun --bind-to none");
+}
+
+void add_launch(const comm::Launch& launch, const observe::MachineDescription& machine,
+                LaunchReport& report) {
+  const int all = cores_of_machine(machine);
+  const Share share{cores_of(0), all, std::max(1, all / launch.local_size)};
+  const std::string bound = bound_text(launch, share);
+  report.first = launch.rank == 0;
+  report.line = fmt::format("rank {} of {}: cores {}{}{}", launch.rank, launch.size,
+                            share_text(launch, share), bound.empty() ? "" : "; ", bound);
+  if (!report.first) return;
+  report.rows.push_back({"started by", launch.launcher});
+  report.rows.push_back({"rank", fmt::format("{} of {}, on this machine {} of {}", launch.rank, launch.size,
+                                             launch.local_rank, launch.local_size)});
+  report.rows.push_back({"cores of this rank", share_text(launch, share)});
+  if (!bound.empty()) report.advice.push_back(bound);
+  if (launch.size == 1) return;
+  try {
+    comm::module_path(launch);
+  } catch (const Error& error) {
+    report.advice.push_back(without_place(error));
+  }
+}
+
+}  // namespace
+
+LaunchReport launch_report(const observe::MachineDescription& machine) {
+  LaunchReport report;
+  try {
+    if (const std::optional<comm::Launch> launch = comm::detect_launch()) {
+      add_launch(*launch, machine, report);
+    } else {
+      const char* const choice = std::getenv("ISOCHRON_MPI");
+      const bool off = choice != nullptr && std::string_view(choice) == "off";
+      report.rows.push_back({"started by", off ? "no launcher is looked for (ISOCHRON_MPI=off)"
+                                               : "no launcher: this process is alone"});
+    }
+  } catch (const Error& error) {
+    report.rows.push_back({"started by", error.what()});
+  }
+  if (!report.first) return report;
+  std::vector<DoctorRow> rows = module_rows();
+  for (const char* name : {"mpirun", "mpirun.openmpi", "mpirun.mpich", "srun"})
+    rows.push_back({name, command_text(name)});
+  report.rows.insert(report.rows.begin(), rows.begin(), rows.end());
+  return report;
+}
+
+}  // namespace isochron::apps

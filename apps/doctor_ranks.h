@@ -1,0 +1,26 @@
+// What `isochron doctor` says of several processes: MPI, launchers, and the cores of a rank.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "isochron/observe/host/machine.h"
+
+namespace isochron::apps {
+
+struct DoctorRow {
+  std::string what;
+  std::string text;
+};
+
+struct LaunchReport {
+  bool first = true;            // this process is rank 0, or alone, and prints everything
+  std::string line;             // what any other rank prints
+  std::vector<DoctorRow> rows;  // of the first
+  std::vector<std::string> advice;
+};
+
+/// MPI isn't started, and no part of it stays loaded.
+LaunchReport launch_report(const observe::MachineDescription& machine);
+
+}  // namespace isochron::apps
