@@ -352,6 +352,7 @@ std::optional<observe::RunReport> TrainSession::judge(const TrainOutcome& outcom
     fmt::print("\nnothing was left to train, so there is no step time to judge\n");
   }
   if (optimizer_.group().size() > 1) fmt::print("\n{}", communication_text());
+  if (report && report->ranks) fmt::print("{}", observe::ranks_text(*report->ranks));
   if (memory_ && !options_.memory_at.empty()) {
     fmt::print("\n{}", observe::memory_text(memory_->moments()));
   } else if (memory_) {

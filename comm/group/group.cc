@@ -1,5 +1,7 @@
 #include "isochron/comm/group/group.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +11,7 @@
 #include "isochron/core/base/error.h"
 #include "isochron/core/base/library_call.h"
 #include "isochron/core/process/threads.h"
+#include "isochron/core/telemetry/counters.h"
 
 namespace isochron::comm {
 namespace {
@@ -47,6 +50,7 @@ Group::Group() = default;
 Group::Group(const std::function<std::unique_ptr<Communicator>()>& open) {
   std::atomic<bool> opened{false};
   thread_ = std::thread([this, &open, &opened] {
+    thread_id_ = gettid();
     flush_subnormals_to_zero();  // sums are those of a step
     try {
       communicator_ = open();
@@ -108,6 +112,8 @@ void Group::run_next() {
       const SingleThreadLibraryCall library;  // what MPI allocates is its own
       const size_t bytes = queue_[next % kQueued]->run(*communicator_);
       bytes_sent_.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
+      count(Counter::kCollectives, 1);
+      count(Counter::kSentBytes, static_cast<int64_t>(bytes));
     }
   } catch (...) {
     failure_ = std::current_exception();

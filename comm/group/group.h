@@ -20,6 +20,7 @@
 
 #include "isochron/comm/group/rank_notes.h"
 #include "isochron/comm/transport/communicator.h"
+#include "isochron/core/process/threads.h"
 
 namespace isochron::comm {
 
@@ -91,6 +92,8 @@ class Group {
   [[noreturn]] void abort(int exit_status);
 
   CommunicationStats stats() const;
+  /// How long the group's thread has waited for a core that others had; takes some us.
+  int64_t core_wait_ns() const { return thread_id_ > 0 ? isochron::core_wait_ns(thread_id_) : 0; }
   /// What travels with the sums of an update.
   RankNotes& notes() { return notes_; }
   const RankNotes& notes() const { return notes_; }
@@ -119,6 +122,7 @@ class Group {
   std::atomic<bool> failed_{false};
   std::exception_ptr failure_;  // written before failed_ is set
   std::atomic<int64_t> calls_{0}, bytes_sent_{0}, busy_ns_{0}, exposed_ns_{0};
+  int thread_id_ = 0;
   std::vector<std::byte> gathered_;
   RankNotes notes_{0, 1};
   std::thread thread_;

@@ -60,6 +60,9 @@ using std::chrono::nanoseconds;
 constexpr nanoseconds kMovedData = microseconds(5);  // a look that took this long has moved data
 constexpr nanoseconds kSpin = microseconds(50);
 constexpr nanoseconds kLongestNap = microseconds(100);
+constexpr nanoseconds kShortestNap = microseconds(2);
+constexpr nanoseconds kLostCore = microseconds(200);  // a yield that took this long has let others run
+constexpr nanoseconds kStaysShared = std::chrono::milliseconds(50);
 constexpr int kNapPart = 8;                    // a nap lasts this part of the time that nothing has moved
 constexpr unsigned long kTimerSlackNs = 1000;  // 50 us by default, which is more than most naps
 
@@ -74,24 +77,33 @@ void nap(nanoseconds duration) {
 /// Looks again and again until `complete()`. MPI's own waits spin, on cores that the computation needs: here
 /// the thread gives way between two looks, and naps when nothing has moved for a while. Naps begin short: a
 /// rank that waited for one that naps would otherwise nap longer than that one, and hand the delay back with
-/// the next call, and so on.
-template <typename Look>
-void wait_until(const Look& complete) {
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point before = Clock::now();
-  Clock::time_point idle_since = before;
-  while (!complete()) {
-    const Clock::time_point now = Clock::now();
-    if (now - before > kMovedData) idle_since = now;  // and the next piece is about to come
-    const nanoseconds idle = now - idle_since;
-    if (idle < kSpin) {
-      sched_yield();
-    } else {
-      nap(std::min(idle / kNapPart, kLongestNap));
+/// the next call, and so on. Where the core has others to run, giving way to them costs a slice of theirs,
+/// which is milliseconds: there it naps from the start, and gets the core back when the nap is over.
+class Waiting {
+ public:
+  template <typename Look>
+  void until(const Look& complete) {
+    Clock::time_point before = Clock::now();
+    Clock::time_point idle_since = before;
+    while (!complete()) {
+      const Clock::time_point now = Clock::now();
+      if (now - before > kMovedData) idle_since = now;  // and the next piece is about to come
+      const nanoseconds idle = now - idle_since;
+      const bool yields = idle < kSpin && now > shared_until_;
+      if (yields) {
+        sched_yield();
+      } else {
+        nap(std::clamp<nanoseconds>(idle / kNapPart, kShortestNap, kLongestNap));
+      }
+      before = Clock::now();
+      if (yields && before - now > kLostCore) shared_until_ = before + kStaysShared;
     }
-    before = Clock::now();
   }
-}
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point shared_until_{};  // as far as is known, the core has others to run
+};
 
 class MpiCommunicator final : public Communicator {
  public:
@@ -238,7 +250,7 @@ class MpiCommunicator final : public Communicator {
   void complete(int count, const char* what) {
     if (count == 0) return;
     int code = MPI_SUCCESS;
-    wait_until([&] {
+    waiting_.until([&] {
       int done = 0;
       code = MPI_Testall(count, requests_.data(), &done, statuses_.data());
       return done != 0 || code != MPI_SUCCESS;
@@ -261,6 +273,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   const int exceptions_;
+  Waiting waiting_;
   MPI_Comm comm_ = MPI_COMM_WORLD;
   int rank_ = 0;
   int size_ = 1;

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <string>
 
 #include "isochron/core/base/error.h"
 #include "isochron/core/process/team.h"
@@ -74,6 +75,12 @@ void set_compute_threads(int threads) {
 
 void flush_subnormals_to_zero() {
   if (!subnormals_flushed()) _mm_setcsr(_mm_getcsr() | kFlushBits);  // setting takes longer than looking
+}
+
+int64_t core_wait_ns(int id) {
+  std::ifstream file("/proc/self/task/" + std::to_string(id) + "/schedstat");
+  int64_t ran = 0, waited = 0;
+  return file >> ran >> waited ? waited : 0;
 }
 
 bool subnormals_flushed() { return (_mm_getcsr() & kFlushBits) == kFlushBits; }

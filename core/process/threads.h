@@ -25,6 +25,10 @@ bool full_team();
 void flush_subnormals_to_zero();
 bool subnormals_flushed();
 
+/// How long thread `id` of this process (gettid) has waited for a core while it could have run, in ns since
+/// its start; 0 where the system doesn't tell.
+int64_t core_wait_ns(int id);
+
 /// Parallel loops that this thread has begun on more than one thread: whether a program works on the team.
 int64_t parallel_loops_begun();
 

@@ -31,7 +31,9 @@ std::string_view counter_name(Counter counter) {
                                                       "device_bytes_in_use",
                                                       "transfer_bytes",
                                                       "exposed_copy_ns",
-                                                      "eager_ops"};
+                                                      "eager_ops",
+                                                      "collectives",
+                                                      "sent_bytes"};
   return kNames[static_cast<int>(counter)];
 }
 

@@ -36,6 +36,8 @@ enum class Counter : int {
   kTransferBytes,        // bytes of batches ever brought to devices
   kExposedCopyNs,        // ns that devices ever had nothing to do but wait for these
   kEagerOps,             // kernels ever run by an op on its own, outside of a plan
+  kCollectives,          // calls ever made in which several ranks take part
+  kSentBytes,            // bytes ever sent to other ranks
   kCount
 };
 inline constexpr int kCounterCount = static_cast<int>(Counter::kCount);

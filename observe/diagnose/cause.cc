@@ -41,6 +41,9 @@ constexpr std::string_view kCheckpointsLeft = "checkpoints pile up";
 constexpr std::string_view kCheckpointsBlock = "checkpoints block";
 constexpr std::string_view kProfiler = "the profiler itself";
 constexpr std::string_view kAllocations = "system allocations in each step";
+constexpr std::string_view kMoreSent = "communication that grows";
+constexpr std::string_view kExposed = "exposed communication";
+constexpr std::string_view kNetwork = "the network slowed";
 
 // A plan may choose kernels, which are noted on the disk. What grows in the program takes the memory that it
 // grows by: it is held by tensors and by the heap, is taken from the system page by page, and in the end
@@ -65,6 +68,9 @@ constexpr std::string_view kOfStarvation[] = {kQueue};
 constexpr std::string_view kOfReadAgain[] = {kStarvation, kFaults, kAllocations, kQueue};
 constexpr std::string_view kOfTransfers[] = {kAllocations};
 constexpr std::string_view kOfTheMachine[] = {kMachine};
+constexpr std::string_view kOfMoreSent[] = {kExposed, kNetwork, kLists, kHeapFragments, kFaults};
+constexpr std::string_view kOfStragglingRank[] = {kExposed};
+constexpr std::string_view kOfNetwork[] = {kExposed};
 
 constexpr CatalogueEntry kCatalogue[] = {
     {kOpsAdded, kOfOpsAdded},
@@ -96,6 +102,10 @@ constexpr CatalogueEntry kCatalogue[] = {
     {kCheckpointsBlock, {}, Phase::kCheckpoint},
     {kProfiler},
     {kAllocations},
+    {kStragglingRank, kOfStragglingRank, Phase::kRankWait},
+    {kMoreSent, kOfMoreSent},
+    {kExposed, {}, Phase::kCommunication},
+    {kNetwork, kOfNetwork},
 };
 
 constexpr CauseRule kRules[] = {
@@ -393,6 +403,44 @@ constexpr CauseRule kRules[] = {
      "sample less often, time longer steps, or use fewer scopes",
      kSlow,
      {{{"overhead.share", kAtLeast, 0.1}}}},
+    {kStragglingRank,
+     "prefetch or map in parallel on that rank, or give it storage as fast as the others'",
+     kTimeGrows | kSlow,
+     {{{"straggler.share", kAtLeast, 0.1},
+       {"straggler.steady", kAtLeast, 0.75},
+       {"straggler.input_share", kAtLeast, 0.5}}}},
+    {kStragglingRank,
+     "raise the CPU quota of that rank's control group, or use fewer threads there",
+     kTimeGrows | kSlow,
+     {{{"straggler.share", kAtLeast, 0.1},
+       {"straggler.steady", kAtLeast, 0.75},
+       {"straggler.throttled_share", kAtLeast, 0.3}}}},
+    {kStragglingRank,
+     "give that rank cores of its own: other programs compute on them",
+     kTimeGrows | kSlow,
+     {{{"straggler.share", kAtLeast, 0.1},
+       {"straggler.steady", kAtLeast, 0.75},
+       {"straggler.waited_share", kAtLeast, 0.3}}}},
+    {kStragglingRank,
+     "give that rank cores of its own: other programs compute on them",
+     kTimeGrows | kSlow,
+     {{{"straggler.core_wait_share", kAtLeast, 0.1}}}},
+    {kStragglingRank,
+     "look at that rank's machine (slower or hotter cores, fewer threads), or give it less work",
+     kTimeGrows | kSlow,
+     {{{"straggler.share", kAtLeast, 0.1}, {"straggler.steady", kAtLeast, 0.75}}}},
+    {kMoreSent,
+     "exchange what is new, not all that was gathered so far",
+     kTimeGrows | kMemoryGrows | kAlways,
+     {{{"sent_bytes.speed_up", kAtLeast, 1.5}, {"sent_bytes.per_iteration", kAtLeast, 64}}}},
+    {kNetwork,
+     "look for other traffic on the links between the ranks",
+     kTimeGrows,
+     {{{"phase.communication.growth_share", kAtLeast, 0.5}, {"sent_bytes.speed_up", kBelow, 1.2}}}},
+    {kExposed,
+     "make batches larger, accumulate more of them an update, or use a faster network",
+     kSlow,
+     {{{"phase.communication.usual_share", kAtLeast, 0.3}}}},
 };
 
 constexpr std::string_view kMemorySeries[] = {"rss_bytes",    "bytes_in_use", "bytes_reserved",

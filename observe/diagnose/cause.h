@@ -51,6 +51,13 @@
 //   clock_khz.drop, device_clock_khz.drop     from the first to the last tenth, relative
 //   overhead.undisturbed_ns                   of samples and reference kernel, had nothing interrupted them
 //   overhead.share                            the recorder's own time, of the run
+//   straggler.rank                            whose work takes longest against the median of the others'
+//   straggler.slower, .share, .steady         how many times as long; of the time, that others wait for it;
+//                                             of the windows, those in which they do (straggler.h)
+//   straggler.input_share, .throttled_share,  of what it takes longer: waiting for input, its CPU quota,
+//   straggler.waited_share                    waiting for a core
+//   straggler.core_wait_share                 of the time, where it waits for cores more than its work takes
+//                                             longer
 // Gauges that rules know by name, when a caller supplies them: buffered_elements, cached_bytes, disk_bytes,
 // queue_depth (levels), disk_read_bytes (cumulative).
 #pragma once
@@ -78,6 +85,9 @@ class Evidence {
  private:
   std::map<std::string, double, std::less<>> values_;
 };
+
+/// Its evidence names the rank (straggler.h).
+inline constexpr std::string_view kStragglingRank = "a straggling rank";
 
 /// What can ask for an explanation; a rule names those it explains (bits).
 enum Symptom : unsigned {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "isochron/core/files/written_files.h"
+#include "isochron/observe/diagnose/straggler.h"
 #include "isochron/observe/statistics/statistics.h"
 
 namespace isochron::observe {
@@ -465,6 +466,7 @@ void add_evidence(RunReport& report) {
   evidence.set("minor_faults.share", faults * kFaultNs / mean);
   add_logs(report);
   add_beginning(evidence, report);
+  if (report.ranks) add_evidence(*report.ranks, growing, evidence);
   add_machine(evidence, report);
   const double in_checkpoints = report.phase_ns[static_cast<size_t>(Phase::kCheckpoint)] +
                                 report.between_phase_ns[static_cast<size_t>(Phase::kCheckpoint)];
@@ -486,6 +488,10 @@ void add_evidence(RunReport& report) {
 void name_causes(RunReport& report) {
   constexpr double kLeastShare = 0.02, kLeastSeconds = 0.3;  // below, they slow nothing worth a word
   report.causes = attribute(report.evidence);
+  for (Cause& cause : report.causes) {
+    if (report.ranks && cause.name == kStragglingRank)
+      cause.evidence = straggler_text(report.evidence, *report.ranks);
+  }
   const SpikeReport& spikes = report.spikes;
   if (!spikes.period) return;
   std::string name = fmt::format("spikes owned by {}, period {}", spikes.owner_name(), spikes.period->length);

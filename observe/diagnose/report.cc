@@ -209,6 +209,7 @@ RunReport make_report(const RunData& data) {
   report.events = data.events;
   report.overhead = data.overhead;
   report.machine = data.machine;
+  report.ranks = data.ranks;
   for (const ClassData& one : data.classes) {
     for (const Window& window : one.windows) report.windows.push_back({one.step_class, window});
   }

@@ -111,6 +111,7 @@ struct RunReport {
   EventRecords events;
   Overhead overhead;
   MachineDescription machine;
+  std::optional<RankData> ranks;  // where several train together
   std::vector<WindowReport> windows;
   Evidence evidence;
 

@@ -59,6 +59,10 @@ RunData run_data(const Recorder& recorder, std::string name, ReportOptions optio
   data.events = recorder.events().records();
   data.overhead = recorder.overhead();
   data.machine = describe_machine();
+  if (const RankSeries& ranks = recorder.rank_series(); ranks.ranks() > 1) {
+    data.ranks = {ranks.own(), recorder.rank_descriptions(), ranks.windows()};
+    data.ranks->ranks.resize(static_cast<size_t>(ranks.ranks()));
+  }
   data.options = std::move(options);
   add_evidence(recorder, data.options.facts);
   return data;

@@ -4,6 +4,7 @@
 // holds it as run_record.h says.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -57,7 +58,8 @@ struct RunData {
   EventRecords events;
   Overhead overhead;
   MachineDescription machine;
-  TwinTurns turns;  // beside a twin; none where there was none
+  TwinTurns turns;                // beside a twin; none where there was none
+  std::optional<RankData> ranks;  // where several train together
   ReportOptions options;
 };
 

@@ -56,7 +56,8 @@ summary { cursor: pointer; }
 )";
 
 constexpr std::array<std::string_view, kPhaseCount> kPhaseColours = {
-    "#e8a33d", "#c061cb", "#3987e5", "#2ea583", "#8d99a6", "#d9544f", "#7a6cc9", "#b0b7bf"};
+    "#e8a33d", "#c061cb", "#3987e5", "#2ea583", "#8d99a6",
+    "#d9544f", "#7a6cc9", "#5fb7c9", "#c7a17a", "#b0b7bf"};
 
 /// Of a window's quantiles the one nearest to 95 %.
 constexpr size_t kNearlyAll = 60;
@@ -355,6 +356,7 @@ std::string run_section(const RunReport& report) {
   if (report.durations_only) return text;
   text += phases_markup(report);
   if (const Plot plot = phases_plot(report); !plot.series.empty()) text += html_figure(plot);
+  if (report.ranks) text += ranks_section(*report.ranks);
   if (const Plot plot = memory_plot(report); !plot.series.empty()) text += html_figure(plot);
   text += levels_markup(report);
   text += allocations_markup(report);

@@ -170,6 +170,7 @@ Json run_json(const RunData& data) {
             {"bytes", data.overhead.bytes}}},
           {"machine", machine_json(data.machine)},
           {"turns", {{"before", turns_json(data.turns.before)}, {"after", turns_json(data.turns.after)}}},
+          {"ranks", data.ranks ? Json::parse(ranks_json(*data.ranks, -1)) : Json(nullptr)},
           {"time", options_json(data.options.time)},
           {"levels", options_json(data.options.levels)},
           {"facts", data.options.facts.values()}};
@@ -245,6 +246,16 @@ void fill(std::array<int64_t, kSize>& values, const Json& json, const char* name
   for (size_t i = 0; i < kSize; ++i) values[i] = whole_of(list[i], name);
 }
 
+/// As fill; records of before have no times of other ranks.
+void fill_phases(PhaseTimes& values, const Json& json, const char* name) {
+  constexpr auto kOfRanks = static_cast<size_t>(Phase::kCommunication);
+  std::array<int64_t, kPhaseCount - 2> older{};
+  if (json.at(name).size() != older.size()) return fill(values, json, name);
+  fill(older, json, name);
+  std::copy_n(older.begin(), kOfRanks, values.begin());
+  values.back() = older.back();
+}
+
 Phase phase_of(const std::string& name) {
   for (size_t p = 0; p < kPhaseCount; ++p) {
     if (phase_name(static_cast<Phase>(p)) == name) return static_cast<Phase>(p);
@@ -269,14 +280,14 @@ RunTotals totals_of(const Json& json) {
   totals.elapsed_ns = whole(json, "elapsed_ns");
   totals.min_ns = whole(json, "min_ns");
   totals.max_ns = whole(json, "max_ns");
-  fill(totals.phase_ns, json, "phase_ns");
-  fill(totals.between_phase_ns, json, "between_phase_ns");
+  fill_phases(totals.phase_ns, json, "phase_ns");
+  fill_phases(totals.between_phase_ns, json, "between_phase_ns");
   totals.heap_allocations = whole(json, "heap_allocations");
   totals.heap_allocations_beside = whole(json, "heap_allocations_beside");
   totals.allocating_iterations = whole(json, "allocating_iterations");
   totals.spikes = whole(json, "spikes");
   totals.spike_excess_ns = whole(json, "spike_excess_ns");
-  fill(totals.spikes_by_owner, json, "spikes_by_owner");
+  fill_phases(totals.spikes_by_owner, json, "spikes_by_owner");
   return totals;
 }
 
@@ -299,7 +310,7 @@ Window window_of(const Json& json) {
   window.passed = whole(json, "passed");
   window.total_ns = whole(json, "total_ns");
   window.max_ns = whole(json, "max_ns");
-  fill(window.phase_ns, json, "phase_ns");
+  fill_phases(window.phase_ns, json, "phase_ns");
   const std::vector<double> reference = numbers_of(json, "reference");
   expect(reference.size() == 4, "'reference' has not four numbers");
   for (const double value : reference) {
@@ -432,6 +443,8 @@ RunData run_of(const Json& json) {
   if (json.contains("turns")) {  // runs of before have none
     data.turns = {turns_of(json.at("turns"), "before"), turns_of(json.at("turns"), "after")};
   }
+  if (json.contains("ranks") && !json.at("ranks").is_null())
+    data.ranks = parse_ranks(json.at("ranks").dump(), "ranks");
   data.options.time = options_of(json.at("time"));
   data.options.levels = options_of(json.at("levels"));
   for (const auto& [name, value] : json.at("facts").items()) {

@@ -33,6 +33,7 @@
 //                       transparent_huge_pages, governor, kernel, virtual_machine, isa}
 //       turns           {before, after: [[iterations, median_ns, usual_ns, of the twin the same]]}, numbers;
 //                       absent in runs of before
+//       ranks           null, or as rank_map.h writes it; absent in runs of before
 //       time, levels    {bound, confidence, series, min_windows, min_seconds, max_warmup, replicates, seed}:
 //       how it is
 //                       judged
@@ -52,6 +53,7 @@
 #include "isochron/observe/export/memory_report.h"
 #include "isochron/observe/export/plan_picture.h"
 #include "isochron/observe/export/plot.h"
+#include "isochron/observe/export/rank_map.h"
 #include "isochron/observe/export/table.h"
 
 namespace isochron::observe {

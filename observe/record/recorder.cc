@@ -1,5 +1,7 @@
 #include "isochron/observe/record/recorder.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -101,6 +103,7 @@ void Recorder::calibrate() {
 
 void Recorder::restart() {
   for (WindowSeries& series : windows_) series.clear();
+  rank_series_.clear();
   samples_.clear();
   recent_spikes_.clear();
   largest_spikes_.clear();
@@ -481,12 +484,27 @@ Overhead Recorder::overhead() const {
           bytes()};
 }
 
+RankDescription Recorder::describe_rank() const {
+  RankDescription own;
+  std::array<char, 256> host{};
+  if (gethostname(host.data(), host.size() - 1) == 0) own.host = host.data();
+  for (const WindowSeries& series : windows_) {
+    for (const Window& window : series.closed()) own.waited_ns += window.waited_ns;
+  }
+  if (samples_.empty()) return own;
+  const SensorReading &first = samples_.front().sensors, &last = samples_.back().sensors;
+  const bool known = first.throttled_ns != kUnknownReading && last.throttled_ns != kUnknownReading;
+  own.throttled_ns = known ? last.throttled_ns - first.throttled_ns : kUnknownReading;
+  own.stolen_ns = last.stolen_ns - first.stolen_ns;
+  return own;
+}
+
 size_t Recorder::bytes() const {
   size_t total = sizeof(*this) + samples_.capacity() * sizeof(Sample) +
                  (recent_spikes_.capacity() + largest_spikes_.capacity()) * sizeof(Spike) +
                  tracings_.capacity() * sizeof(int64_t);
   for (const WindowSeries& series : windows_) total += series.bytes();
-  return total;
+  return total + rank_series_.bytes();
 }
 
 }  // namespace isochron::observe

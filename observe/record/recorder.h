@@ -28,6 +28,7 @@
 #include "isochron/core/telemetry/counters.h"
 #include "isochron/observe/host/machine.h"
 #include "isochron/observe/record/event_log.h"
+#include "isochron/observe/record/rank_series.h"
 #include "isochron/observe/statistics/windows.h"
 
 namespace isochron::observe {
@@ -170,6 +171,27 @@ class Recorder {
   }
   /// Whether the present iteration, or between two the latest one, is timed.
   bool timed() const { return timed_; }
+  /// Of what the present iteration has taken in `from` so far, in scopes that are closed, `ns` went to `to`.
+  void reassign(Phase from, Phase to, int64_t ns) {
+    if (!inside_ || !timed_) return;
+    int64_t& taken = phase_ns_[static_cast<size_t>(from)];
+    ns = ns < taken ? ns : taken;
+    taken -= ns;
+    phase_ns_[static_cast<size_t>(to)] += ns;
+  }
+
+  /// Where several ranks train together: this one is `own`. Allocates, so call it before the loop.
+  void join_ranks(int own, int ranks) { rank_series_ = RankSeries(own, ranks); }
+  /// After an update of all ranks: what each of them took for it, and what this one has waited beside that.
+  void add_ranks(std::span<const RankTimes> times, int64_t communication_ns) {
+    rank_series_.add(totals_.iterations, times, communication_ns);
+  }
+  const RankSeries& rank_series() const { return rank_series_; }
+  /// What is known of all ranks once they have told one another, for the report; empty before.
+  void describe_ranks(std::vector<RankDescription> ranks) { rank_descriptions_ = std::move(ranks); }
+  const std::vector<RankDescription>& rank_descriptions() const { return rank_descriptions_; }
+  /// This rank's own, since `seal`.
+  RankDescription describe_rank() const;
 
   /// Ends warm-up: what was recorded so far is kept as totals only, windows, histogram, spikes and samples
   /// start anew. Call it once the plan is sealed and the queues are full. Between iterations.
@@ -307,6 +329,8 @@ class Recorder {
   std::array<const char*, kPhaseCount> labels_{};
   RunTotals totals_;
   std::vector<WindowSeries> windows_;
+  RankSeries rank_series_;
+  std::vector<RankDescription> rank_descriptions_;
   std::vector<Sample> samples_;
   std::vector<Spike> recent_spikes_;
   std::vector<Spike> largest_spikes_;

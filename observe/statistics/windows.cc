@@ -67,7 +67,8 @@ std::vector<double> by_reference(std::span<const Window> windows, double (Refere
 
 std::string_view phase_name(Phase phase) {
   constexpr std::string_view kNames[kPhaseCount] = {"data_wait", "host_to_device", "compute", "update",
-                                                    "callbacks", "checkpoint",     "log",     "unexplained"};
+                                                    "callbacks", "checkpoint",     "log",     "communication",
+                                                    "rank_wait", "unexplained"};
   return kNames[static_cast<size_t>(phase)];
 }
 

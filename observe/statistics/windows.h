@@ -29,6 +29,8 @@ enum class Phase : int {
   kCallbacks,
   kCheckpoint,
   kLog,
+  kCommunication,  // with other ranks, as far as nothing hides it
+  kRankWait,       // for ranks whose work takes longer
   kUnexplained,
   kCount
 };

@@ -175,7 +175,8 @@ std::vector<Planted> healthy_loops() {
           {"", "epochs of four steps, a checkpoint each", short_epochs},
           {"", "recorded from the first step on", recorded_from_the_first_step},
           {"", "a forecaster in fit", forecaster},
-          {"", "a bounded history", bounded_history}};
+          {"", "a bounded history", bounded_history},
+          {"", "two ranks whose work takes as long", ranks_alike}};
 }
 
 }  // namespace isochron::causes

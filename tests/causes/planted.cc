@@ -25,6 +25,7 @@ std::vector<Planted> all_planted() {
   append(all, planted_numbers());
   append(all, planted_machine());
   append(all, planted_files());
+  append(all, planted_ranks());
   return all;
 }
 

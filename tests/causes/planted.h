@@ -29,6 +29,9 @@ std::vector<Planted> planted_input();
 std::vector<Planted> planted_numbers();
 std::vector<Planted> planted_machine();
 std::vector<Planted> planted_files();
+std::vector<Planted> planted_ranks();
+/// A healthy loop over two ranks.
+observe::RunReport ranks_alike();
 std::vector<Planted> healthy_loops();
 /// All of them, healthy loops first.
 std::vector<Planted> all_planted();

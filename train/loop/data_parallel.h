@@ -63,6 +63,10 @@ class DataParallel {
   /// The update to which this rank adds nothing.
   void update_without_batch();
 
+  /// Adds to what other ranks are told of this one's work.
+  void add_input(int64_t ns) { group_.notes().add_input(ns); }
+  comm::Group& group() { return group_; }
+
   /// Asks all ranks to stop; true once an update has told so on all.
   bool agree_to_stop(bool wanted);
 

@@ -19,6 +19,23 @@ using observe::Phase;
 constexpr std::string_view kReading = "reading data";
 
 constinit TraceLabel kStep(TraceCategory::kStep, "step");
+
+/// What this rank waits for its input, for the other ranks.
+class InputTime {
+ public:
+  explicit InputTime(DataParallel* parallel)
+      : parallel_(parallel != nullptr && parallel->ranks() > 1 ? parallel : nullptr),
+        began_ns_(parallel_ != nullptr ? now_ns() : 0) {}
+  InputTime(const InputTime&) = delete;
+  InputTime& operator=(const InputTime&) = delete;
+  ~InputTime() {
+    if (parallel_ != nullptr) parallel_->add_input(now_ns() - began_ns_);
+  }
+
+ private:
+  DataParallel* parallel_;
+  int64_t began_ns_;
+};
 }  // namespace
 
 Trainer::Fit::Fit(Trainer& trainer, data::Dataset& dataset, const FitOptions& options, DataParallel* parallel)
@@ -61,6 +78,7 @@ History Trainer::Fit::run() {
   if (resumed) resume(*resumed);
   if (run_.ranks > 1) parallel_->agree(settings_of_all(), weights());
   if (parallel_ != nullptr) parallel_->begin_draws(trainer_.functions_.optimizer->phase());
+  if (parallel_ != nullptr && recorder_ != nullptr) rank_record_.emplace(*recorder_, parallel_->group());
   first_epoch_ = run_.epoch + (epoch_done_ ? 1 : 0);
   // Planning is warm-up, and so is the first epoch if another follows.
   if (fresh_recorder_) seal();
@@ -76,6 +94,7 @@ History Trainer::Fit::run() {
     throw;
   }
   if (options_.traced.recorder != nullptr) options_.traced.recorder->stop();
+  if (rank_record_) rank_record_->describe();
   notify(&Callback::on_train_end);
   history_.stopped = run_.stop_reason;
   if (run_.interrupted)
@@ -95,6 +114,7 @@ void Trainer::Fit::watch_numbers() {
 }
 
 void Trainer::Fit::seal() {
+  if (rank_record_) rank_record_->end_warmup();
   if (baseline_.empty()) return recorder_->seal();
   try {
     recorder_->seal_and_continue(baseline_);
@@ -160,7 +180,10 @@ void Trainer::Fit::train_epoch() {
   if (any && (!at_ || (*at_ == std::default_sentinel && (counted_ || run_.step == 0)))) begin_data();
   if (any) train_steps();
   if (parallel_ == nullptr || !run_.stop_reason.empty()) return;
-  if (parallel_->lacks_last_update()) parallel_->update_without_batch();
+  if (parallel_->lacks_last_update()) {
+    parallel_->update_without_batch();
+    if (rank_record_) rank_record_->after_step();
+  }
   run_.total_steps += parallel_->first_steps() - run_.step;
   run_.step = parallel_->first_steps();
 }
@@ -208,6 +231,7 @@ void Trainer::Fit::train_and_fetch() {
   for (;;) {
     odd = odd || !(*at_)->has(full_);
     updates += train_step() ? 1 : 0;
+    if (rank_record_) rank_record_->after_step();
     if (++steps == options_.steps_per_call || counted_out()) break;
     fetch();
     if (*at_ == std::default_sentinel) break;
@@ -295,6 +319,7 @@ bool Trainer::Fit::flush_last(int64_t step) {
 
 void Trainer::Fit::begin_data() {
   const OptionalPhase phase(recorder_, Phase::kDataWait);
+  const InputTime time(parallel_);
   half_done_ = kReading;
   at_.emplace(dataset_.begin());
   require(*at_ != std::default_sentinel, ErrorCode::kInvalidArgument, "fit", "the data contain no batch");
@@ -303,6 +328,7 @@ void Trainer::Fit::begin_data() {
 
 void Trainer::Fit::fetch() {
   const OptionalPhase phase(recorder_, Phase::kDataWait);
+  const InputTime time(parallel_);
   fetch_due_ = false;
   half_done_ = kReading;
   ++*at_;

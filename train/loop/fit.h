@@ -13,6 +13,7 @@
 #include "isochron/train/callbacks/run_document.h"
 #include "isochron/train/checkpoints/finite_snapshot.h"
 #include "isochron/train/loop/data_parallel.h"
+#include "isochron/train/loop/rank_record.h"
 #include "isochron/train/loop/trainer.h"
 
 namespace isochron::train {
@@ -126,6 +127,7 @@ class Trainer::Fit final : public SavableRun {
   std::optional<Seal> seal_;                      // where that is enforced
   std::optional<FiniteWatch> watch_;
   std::optional<FiniteSnapshot> good_;
+  std::optional<RankRecord> rank_record_;
 };
 
 }  // namespace isochron::train

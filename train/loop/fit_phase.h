@@ -13,7 +13,8 @@ inline constinit TraceLabel kPhases[] = {
     {TraceCategory::kPhase, "data_wait"}, {TraceCategory::kPhase, "host_to_device"},
     {TraceCategory::kPhase, "compute"},   {TraceCategory::kPhase, "update"},
     {TraceCategory::kPhase, "callbacks"}, {TraceCategory::kPhase, "checkpoint"},
-    {TraceCategory::kPhase, "log"},       {TraceCategory::kPhase, "unexplained"}};
+    {TraceCategory::kPhase, "log"},       {TraceCategory::kPhase, "communication"},
+    {TraceCategory::kPhase, "rank_wait"}, {TraceCategory::kPhase, "unexplained"}};
 static_assert(std::size(kPhases) == observe::kPhaseCount);
 
 /// A phase of the recorder, if there is one, and of the trace. Callbacks, checkpoints and logs are no part of

@@ -129,6 +129,38 @@ TEST(RunRecord, TurnsBesideATwinDecide) {
   EXPECT_TRUE(parse_run_record(json.dump(), "x.json").parts[1].run->turns.after.empty());
 }
 
+TEST(RunRecord, HoldsTheTimesOfOtherRanks) {
+  RunRecord record = some_record();
+  RunData& run = *record.parts[1].run;
+  run.ranks = RankData{.own = 1, .ranks = {{"alpha", 1, -1, 2}, {"beta", 3, 4, 5}}, .windows = {}};
+  for (int64_t w = 0; w < 16; ++w)
+    run.ranks->windows.push_back({10 * w, 10 * w + 9, 10, 20'000, 500, {{10'000, 0}, {20'000, 9'000}}});
+  const RunRecord again = parse_run_record(to_json(record), "x.json");
+  ASSERT_TRUE(again.parts[1].run->ranks);
+  EXPECT_EQ(ranks_json(*again.parts[1].run->ranks), ranks_json(*run.ranks));
+  const RunReport report = make_report(*again.parts[1].run);
+  ASSERT_THAT(report.causes, ::testing::Contains(::testing::Field(&Cause::name, "a straggling rank")));
+  EXPECT_THAT(summary_text({&report, 1}),
+              HasSubstr("rank 1 of 2 on beta: its work takes 2 times the others'"));
+  EXPECT_THAT(record_page(again), HasSubstr("<h3>Ranks</h3>"));
+}
+
+TEST(RunRecord, ReadsRunsOfBeforePhasesOfRanks) {
+  RunRecord record = some_record();
+  ordered_json json = ordered_json::parse(to_json(record));
+  ordered_json& run = json["parts"][1]["run"];
+  run.erase("ranks");
+  const auto shorten = [](ordered_json& phases) {
+    phases.erase(8);
+    phases.erase(7);
+  };
+  for (const char* name : {"phase_ns", "between_phase_ns", "spikes_by_owner"}) shorten(run["totals"][name]);
+  for (ordered_json& window : run["classes"][0]["windows"]) shorten(window["phase_ns"]);
+  const RunData again = *parse_run_record(json.dump(), "x.json").parts[1].run;
+  EXPECT_EQ(again.totals.phase_ns, record.parts[1].run->totals.phase_ns);
+  EXPECT_FALSE(again.ranks);
+}
+
 TEST(RunRecord, RefusesWhatNoRunWrote) {
   const std::string good = to_json(some_record());
   const auto refuses = [&](const std::function<void(ordered_json&)>& change, const char* text) {

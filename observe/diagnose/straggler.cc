@@ -1,0 +1,167 @@
+#include "isochron/observe/diagnose/straggler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "isochron/observe/host/machine.h"
+#include "isochron/observe/statistics/statistics.h"
+
+namespace isochron::observe {
+namespace {
+
+/// Of an update, what others must wait for a rank in a window for it to be the slow one there.
+constexpr double kLeastExcess = 0.05;
+
+/// Neighbours as one, so that at most kParts remain: what takes turns with a rank on its core does so for
+/// milliseconds, which one update feels and the next doesn't.
+std::vector<RankWindow> in_parts(std::span<const RankWindow> windows) {
+  constexpr size_t kParts = 16;
+  std::vector<RankWindow> parts;
+  for (size_t i = 0; i < windows.size(); ++i) {
+    const bool begins = i == 0 || i * kParts / windows.size() != (i - 1) * kParts / windows.size();
+    if (begins || windows.size() <= kParts) {
+      parts.push_back(windows[i]);
+    } else {
+      parts.back().add(windows[i]);
+    }
+  }
+  return parts;
+}
+
+template <typename Value>
+double median_of_others(size_t rank, size_t ranks, const Value& value) {
+  std::vector<double> others;
+  for (size_t r = 0; r < ranks; ++r) {
+    if (r != rank) others.push_back(value(r));
+  }
+  return median(others);
+}
+
+/// What a rank's work took in a window beyond that of the others, per update.
+double excess_ns(const RankWindow& window, size_t rank) {
+  const double others = median_of_others(
+      rank, window.ranks.size(), [&](size_t r) { return static_cast<double>(window.ranks[r].work_ns); });
+  return (static_cast<double>(window.ranks[rank].work_ns) - others) / static_cast<double>(window.updates);
+}
+
+Straggler judged(std::span<const RankWindow> windows, size_t rank) {
+  Straggler result{.rank = static_cast<int>(rank)};
+  std::vector<double> shares, ratios;
+  for (const RankWindow& window : windows) {
+    const double updates = static_cast<double>(window.updates);
+    const double excess = excess_ns(window, rank);
+    const double others = static_cast<double>(window.ranks[rank].work_ns) / updates - excess;
+    shares.push_back(excess * updates /
+                     std::max(1.0, static_cast<double>(window.longest_ns + window.communication_ns)));
+    ratios.push_back((others + excess) / std::max(1.0, others));
+  }
+  result.share = median(shares);
+  result.slower = median(ratios);
+  const auto slow = std::ranges::count_if(shares, [](double share) { return share > kLeastExcess; });
+  result.steady = static_cast<double>(slow) / static_cast<double>(shares.size());
+  return result;
+}
+
+double total(std::span<const RankWindow> windows, int64_t RankWindow::*number) {
+  double sum = 0;
+  for (const RankWindow& window : windows) sum += static_cast<double>(window.*number);
+  return sum;
+}
+
+/// What the machine did to a rank during the run beyond what it did to the others, in ns.
+double more_of(const RankData& data, size_t rank, int64_t RankDescription::*reading) {
+  const auto known = [&](size_t r) {
+    return static_cast<double>(std::max<int64_t>(0, data.ranks[r].*reading));
+  };
+  return known(rank) - median_of_others(rank, data.ranks.size(), known);
+}
+
+/// Sets which part of the excess is what.
+void account(Straggler& straggler, const RankData& data, std::span<const RankWindow> windows) {
+  const auto rank = static_cast<size_t>(straggler.rank);
+  double excess = 0, input = 0;
+  for (const RankWindow& window : windows) {
+    excess += excess_ns(window, rank) * static_cast<double>(window.updates);
+    const double others = median_of_others(
+        rank, window.ranks.size(), [&](size_t r) { return static_cast<double>(window.ranks[r].input_ns); });
+    input += static_cast<double>(window.ranks[rank].input_ns) - others;
+  }
+  if (excess <= 0) return;
+  straggler.input_share = input / excess;
+  // The machine's readings are of all of the run.
+  const double whole =
+      excess * total(data.windows, &RankWindow::updates) / total(windows, &RankWindow::updates);
+  straggler.throttled_share = more_of(data, rank, &RankDescription::throttled_ns) / whole;
+  straggler.waited_share = more_of(data, rank, &RankDescription::waited_ns) / whole;
+}
+
+/// Where a rank waits for cores more than others, by more than what the work of the slowest takes longer.
+void look_at_cores(Straggler& straggler, const RankData& data) {
+  const double time =
+      total(data.windows, &RankWindow::longest_ns) + total(data.windows, &RankWindow::communication_ns);
+  for (size_t rank = 0; rank < data.ranks.size(); ++rank) {
+    const double share = more_of(data, rank, &RankDescription::waited_ns) / std::max(1.0, time);
+    if (share <= straggler.share) continue;
+    straggler = {.rank = static_cast<int>(rank), .share = share, .steady = 1, .core_wait_share = share};
+  }
+}
+
+}  // namespace
+
+std::optional<Straggler> find_straggler(const RankData& data, bool late) {
+  const std::span<const RankWindow> all(data.windows);
+  const std::vector<RankWindow> windows = in_parts(late ? all.last(all.size() / 4) : all);
+  const auto updates = static_cast<int64_t>(total(windows, &RankWindow::updates));
+  if (windows.size() < kLeastWindows || updates < kLeastUpdates) return std::nullopt;
+  Straggler slowest;
+  for (size_t rank = 0; rank < data.ranks.size(); ++rank) {
+    const Straggler one = judged(windows, rank);
+    if (rank == 0 || one.share > slowest.share) slowest = one;
+  }
+  account(slowest, data, windows);
+  look_at_cores(slowest, data);
+  return slowest;
+}
+
+void add_evidence(const RankData& data, bool growing, Evidence& evidence) {
+  std::optional<Straggler> slowest = find_straggler(data, false);
+  if (growing) {
+    const std::optional<Straggler> late = find_straggler(data, true);
+    if (late && (!slowest || late->share > slowest->share)) slowest = late;
+  }
+  if (!slowest) return;
+  evidence.set("straggler.rank", slowest->rank);
+  evidence.set("straggler.slower", slowest->slower);
+  evidence.set("straggler.share", slowest->share);
+  evidence.set("straggler.steady", slowest->steady);
+  evidence.set("straggler.input_share", slowest->input_share);
+  evidence.set("straggler.throttled_share", slowest->throttled_share);
+  evidence.set("straggler.waited_share", slowest->waited_share);
+  evidence.set("straggler.core_wait_share", slowest->core_wait_share);
+}
+
+std::string straggler_text(const Evidence& evidence, const RankData& data) {
+  const auto number = [&](const char* name) { return evidence.get(name).value_or(0); };
+  const auto rank = static_cast<size_t>(number("straggler.rank"));
+  std::string text = fmt::format("rank {} of {}", rank, data.ranks.size());
+  if (rank < data.ranks.size() && !data.ranks[rank].host.empty())
+    text += fmt::format(" on {}", data.ranks[rank].host);
+  if (number("straggler.core_wait_share") > 0)
+    return text + fmt::format(": it waits for a core that others have, {:.0f} % of the time",
+                              100 * number("straggler.core_wait_share"));
+  text += fmt::format(": its work takes {:.3g} times the others'", number("straggler.slower"));
+  const std::pair<const char*, const char*> parts[] = {{"straggler.input_share", "waiting for input"},
+                                                       {"straggler.throttled_share", "its CPU quota"},
+                                                       {"straggler.waited_share", "waiting for a core"}};
+  for (const auto& [name, what] : parts) {
+    constexpr double kWorthTelling = 0.1;
+    if (const double share = number(name); share >= kWorthTelling)
+      text += fmt::format(", {:.0f} % of the difference is {}", 100 * std::min(share, 1.0), what);
+  }
+  return text;
+}
+
+}  // namespace isochron::observe

@@ -1,0 +1,79 @@
+// How long the work of every rank took, over a run of any length, in fixed memory: where several ranks train
+// together each waits for the slowest, so that the time of an iteration doesn't show whose it is.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace isochron::observe {
+
+/// Of one rank and one update, or summed over several.
+struct RankTimes {
+  int64_t work_ns = 0;   // without waiting for other ranks
+  int64_t input_ns = 0;  // of it, waiting for input
+
+  void add(const RankTimes& other) {
+    work_ns += other.work_ns;
+    input_ns += other.input_ns;
+  }
+};
+
+/// Some updates, one after another.
+struct RankWindow {
+  int64_t first_iteration = 0;  // of the run
+  int64_t last_iteration = 0;
+  int64_t updates = 0;
+  int64_t longest_ns = 0;        // of each update the work of the rank that took longest
+  int64_t communication_ns = 0;  // of the recording rank: waiting that isn't for another rank's work
+  std::vector<RankTimes> ranks = {};
+
+  /// The window that follows, of as many ranks.
+  void add(const RankWindow& newer);
+};
+
+/// A rank, and what its machine did to it during the run; kUnknownReading where the system doesn't tell.
+struct RankDescription {
+  std::string host;
+  int64_t waited_ns = 0;     // for a core that others had
+  int64_t throttled_ns = 0;  // by the control group's quota
+  int64_t stolen_ns = 0;     // by the hypervisor, over all cores
+};
+
+/// What is known of the ranks of a run; `own` is the one that has recorded it.
+struct RankData {
+  int own = 0;
+  std::vector<RankDescription> ranks;
+  std::vector<RankWindow> windows;
+};
+
+/// Windows of updates: when all are used, neighbours merge and new ones become twice as long.
+class RankSeries {
+ public:
+  static constexpr size_t kMaxWindows = 128;
+  /// Of no ranks until it is told of some.
+  RankSeries() = default;
+  /// Allocates all that it will need.
+  RankSeries(int own, int ranks);
+
+  int own() const { return own_; }
+  int ranks() const { return ranks_; }
+  void add(int64_t iteration, std::span<const RankTimes> times, int64_t communication_ns);
+  void clear();
+  /// The closed ones, and the open one if it is all there is.
+  std::vector<RankWindow> windows() const;
+  size_t bytes() const;
+
+ private:
+  void merge_pairs();
+
+  int own_ = 0;
+  int ranks_ = 0;
+  int64_t length_ = 1;
+  size_t used_ = 0;  // the last of them is open
+  std::vector<RankWindow> windows_;
+};
+
+}  // namespace isochron::observe

@@ -1,0 +1,45 @@
+// What a recorder is told of the other ranks, so that its report can say whose work the iterations wait for.
+// A fit does so by itself; in a loop of your own:
+//
+//   train::RankRecord ranks(recorder, *comm::world());
+//   ...                                  // recorder.seal(), then:
+//   ranks.end_warmup();
+//   for (...) {
+//     observe::IterationScope iteration(recorder);
+//     { observe::PhaseScope scope(recorder, observe::Phase::kCompute); step(batch); }
+//     ranks.after_step();
+//   }
+//   ranks.describe();
+//   observe::make_report(recorder, "my loop");
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "isochron/comm/group/group.h"
+#include "isochron/observe/record/recorder.h"
+
+namespace isochron::train {
+
+class RankRecord {
+ public:
+  /// Both outlive it. Before the first iteration: allocates. In a group of one rank it does nothing.
+  RankRecord(observe::Recorder& recorder, comm::Group& group);
+  /// When the recorder is sealed.
+  void end_warmup();
+  /// Within an iteration, after a step whose time is in phase compute: what it has waited for other ranks is
+  /// moved to phases of its own; after an update (Group::notes) also what that took on each rank.
+  void after_step();
+  /// At the end, on every rank: what the machines did to them.
+  void describe();
+
+ private:
+  observe::Recorder& recorder_;
+  comm::Group& group_;
+  std::vector<observe::RankTimes> times_;
+  int64_t core_wait_ns_ = 0;  // of the group's thread, at the end of warm-up
+  int64_t exchanges_ = 0;     // of the group's notes, those that were looked at
+  int64_t exposed_ns_ = 0;    // of the group, what the recorder knows of
+};
+
+}  // namespace isochron::train
