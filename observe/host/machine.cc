@@ -158,10 +158,6 @@ HeapUse heap_use() {
 
 /// What `Sensors::read_slow` reads, in this order.
 enum SlowFile { kStatus, kQuota, kOldQuota, kThrottles, kClock };
-constexpr const char* kSlowPaths[] = {"/proc/self/status", "/sys/fs/cgroup/cpu.stat",
-                                      "/sys/fs/cgroup/cpu/cpu.stat",
-                                      "/sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count",
-                                      "/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq"};
 
 std::atomic<int64_t> g_read_by_sensors{0};  // bytes
 
@@ -174,6 +170,22 @@ std::string_view read_file(int fd, std::span<char> text) {
 }
 
 int open_to_read(const char* path) { return ::open(path, O_RDONLY | O_CLOEXEC); }
+
+/// The statistics of this process's own control group, where its hierarchy is mounted under `mount`; else
+/// those of the group at the mount, which is its own in a container. `controller`: as in /proc/self/cgroup,
+/// empty for version 2.
+int open_group_statistics(std::string_view mount, std::string_view controller) {
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const size_t name = line.find(':') + 1, path = line.find(':', name) + 1;
+    if (name == 0 || path == 0) continue;
+    const std::string controllers = fmt::format(",{},", line.substr(name, path - 1 - name));
+    if (controllers.find(fmt::format(",{},", controller)) == std::string::npos) continue;
+    const int own = open_to_read(fmt::format("{}{}/cpu.stat", mount, line.substr(path)).c_str());
+    if (own >= 0) return own;
+  }
+  return open_to_read(fmt::format("{}/cpu.stat", mount).c_str());
+}
 int open_schedule() { return open_to_read("/proc/thread-self/schedstat"); }
 
 }  // namespace
@@ -183,8 +195,11 @@ Sensors::Sensors()
       stat_(open_to_read("/proc/stat")),
       io_(open_to_read("/proc/self/io")),
       schedules_(static_cast<size_t>(compute_threads())) {
-  static_assert(std::size(kSlowPaths) == kSlowFiles);
-  for (size_t i = 0; i < kSlowFiles; ++i) slow_[i] = open_to_read(kSlowPaths[i]);
+  slow_[kStatus] = open_to_read("/proc/self/status");
+  slow_[kQuota] = open_group_statistics("/sys/fs/cgroup", "");
+  slow_[kOldQuota] = open_group_statistics("/sys/fs/cgroup/cpu", "cpu");
+  slow_[kThrottles] = open_to_read("/sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count");
+  slow_[kClock] = open_to_read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq");
   for (int& schedule : schedules_) schedule = open_schedule();
 }
 

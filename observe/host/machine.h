@@ -109,7 +109,7 @@ class Sensors final : public SensorSource {
   int statm_ = -1;
   int stat_ = -1;
   int io_ = -1;
-  std::array<int, kSlowFiles> slow_{};  // as kSlowPaths (machine.cc)
+  std::array<int, kSlowFiles> slow_{};  // in the order of SlowFile (machine.cc)
   std::vector<int> schedules_;          // this thread's, and a place for each of the team's others
   size_t watched_ = 1;
 };
