@@ -112,4 +112,5 @@
 #include "isochron/train/callbacks/model_checkpoint.h"
 #include "isochron/train/callbacks/step_profile.h"
 #include "isochron/train/callbacks/tensor_board.h"
+#include "isochron/train/loop/rank_record.h"
 #include "isochron/train/loop/trainer.h"

@@ -3,7 +3,7 @@
 //
 //   mpirun -np 2 slow_rank UPDATES [SLOW_RANK MICROSECONDS]
 //
-// The first rank prints a line "cause: NAME (evidence)" for each cause.
+// The first rank prints the evidence, and a line "cause: NAME (evidence)" for each cause.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "isochron/isochron.h"
+#include "isochron/observe/export/rank_map.h"
 
 using namespace isochron;
 
@@ -42,6 +43,9 @@ int main(int argc, char** argv) {
   if (rank > 0) return 0;
   const observe::RunReport report = observe::make_report(recorder, "slow_rank");
   fmt::print("{}", observe::ranks_text(*report.ranks));
+  for (const auto& [name, value] : report.evidence.values()) {
+    if (name.starts_with("straggler.")) fmt::print("{} {:.3g}\n", name, value);
+  }
   for (const observe::Cause& cause : report.causes)
     fmt::print("cause: {} ({})\n", cause.name, cause.evidence);
 }

@@ -14,6 +14,10 @@ namespace {
 
 /// Of an update, what others must wait for a rank in a window for it to be the slow one there.
 constexpr double kLeastExcess = 0.05;
+/// Of the time, what a rank waits for cores beyond others for that to make it slow: on one machine ranks that
+/// are alike differ by up to 0.13, and a busy program on the core of one makes it 0.84.
+constexpr double kLeastCoreWait = 0.25;
+constexpr double kWorthTelling = 0.1;  // of what makes a rank slow
 
 /// Neighbours as one, so that at most kParts remain: what takes turns with a rank on its core does so for
 /// milliseconds, which one update feels and the next doesn't.
@@ -104,8 +108,16 @@ void look_at_cores(Straggler& straggler, const RankData& data) {
       total(data.windows, &RankWindow::longest_ns) + total(data.windows, &RankWindow::communication_ns);
   for (size_t rank = 0; rank < data.ranks.size(); ++rank) {
     const double share = more_of(data, rank, &RankDescription::waited_ns) / std::max(1.0, time);
-    if (share <= straggler.share) continue;
-    straggler = {.rank = static_cast<int>(rank), .share = share, .steady = 1, .core_wait_share = share};
+    if (share < kLeastCoreWait || share <= straggler.share) continue;
+    // The system counts what a quota takes among these waits.
+    const double throttled =
+        std::clamp(more_of(data, rank, &RankDescription::throttled_ns) / (share * time), 0.0, 1.0);
+    straggler = {.rank = static_cast<int>(rank),
+                 .share = share,
+                 .steady = 1,
+                 .throttled_share = throttled,
+                 .waited_share = 1 - throttled,
+                 .core_wait_share = share};
   }
 }
 
@@ -149,15 +161,17 @@ std::string straggler_text(const Evidence& evidence, const RankData& data) {
   std::string text = fmt::format("rank {} of {}", rank, data.ranks.size());
   if (rank < data.ranks.size() && !data.ranks[rank].host.empty())
     text += fmt::format(" on {}", data.ranks[rank].host);
-  if (number("straggler.core_wait_share") > 0)
-    return text + fmt::format(": it waits for a core that others have, {:.0f} % of the time",
-                              100 * number("straggler.core_wait_share"));
+  if (const double waits = number("straggler.core_wait_share"); waits > 0) {
+    const double throttled = number("straggler.throttled_share");
+    return text + fmt::format(": it waits for a core for {:.0f} % of the time", 100 * waits) +
+           (throttled > kWorthTelling ? fmt::format(", {:.0f} % of that by its CPU quota", 100 * throttled)
+                                      : std::string(", which others have"));
+  }
   text += fmt::format(": its work takes {:.3g} times the others'", number("straggler.slower"));
   const std::pair<const char*, const char*> parts[] = {{"straggler.input_share", "waiting for input"},
                                                        {"straggler.throttled_share", "its CPU quota"},
                                                        {"straggler.waited_share", "waiting for a core"}};
   for (const auto& [name, what] : parts) {
-    constexpr double kWorthTelling = 0.1;
     if (const double share = number(name); share >= kWorthTelling)
       text += fmt::format(", {:.0f} % of the difference is {}", 100 * std::min(share, 1.0), what);
   }
