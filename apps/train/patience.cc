@@ -26,16 +26,17 @@ void print_message(const std::string& text) {
 /// Where a run can go on that is ended: a sentence. The file system may be what hangs, so the look has an
 /// end.
 std::string way_on(const std::filesystem::path& folder, bool weights_only) {
-  if (folder.empty()) return "Nothing was saved, as no folder was named with --checkpoint.";
-  if (weights_only)
-    return fmt::format("The weights saved so far are in {}; the run can't be resumed from them.",
-                       folder.string());
   auto found = std::make_shared<std::promise<std::string>>();
   std::future<std::string> text = found->get_future();
-  std::thread([folder, found] {
+  std::thread([folder, weights_only, found] {
     std::string said = fmt::format("There is no checkpoint in {}.", folder.string());
     try {
-      if (const auto newest = train::newest_checkpoint(folder))
+      if (folder.empty())
+        said = "Nothing was saved, as no folder was named with --checkpoint.";
+      else if (weights_only)
+        said = fmt::format("The weights saved so far are in {}; the run can't be resumed from them.",
+                           folder.string());
+      else if (const auto newest = train::newest_checkpoint(folder))
         said = fmt::format("The last good checkpoint is {}; continue from it with --resume.",
                            newest->path.string());
     } catch (const std::exception& error) {

@@ -216,8 +216,9 @@ void Group::abort(int exit_status) {
     ending_.store(kAbort, std::memory_order_release);
     const std::unique_lock lock(working_, std::try_to_lock);
     if (lock.owns_lock()) communicator_->abort(exit_status);
+    communicator_->abort_call(exit_status);
     end(kAbort);
-    // Where that thread waits for another rank, the launcher ends them all once this process has gone.
+    // Where that thread is stuck within a call, the launcher ends them all once this process has gone.
     constexpr auto kPatience = std::chrono::seconds(1);
     std::this_thread::sleep_for(kPatience);
   }

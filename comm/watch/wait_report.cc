@@ -99,8 +99,9 @@ std::string collective_text(const RankStatus& waiting) {
   return fmt::format("collective {}{} ({}{})", waiting.finished + 1, step, waiting.label, size);
 }
 
-bool lower_rank_waits(const WaitView& view) {
+bool lower_rank_tells(const WaitView& view) {
   for (const RankView& rank : view.ranks.first(static_cast<size_t>(view.own.rank))) {
+    if (rank.status && rank.status->doing == kEndingTheRun) return true;
     if (rank.alive(view.still_s) && rank.status->waits()) return true;
   }
   return false;

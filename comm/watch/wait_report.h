@@ -33,8 +33,11 @@ std::string size_text(int64_t bytes);
 std::string seconds_text(double seconds);
 std::string list_text(std::span<const int> ranks);
 
-/// Does a lower rank wait too? Then it tells.
-bool lower_rank_waits(const WaitView& view);
+/// What the rank does that ends all of them; its status doesn't change after that.
+inline constexpr const char* kEndingTheRun = "ending the run";
+
+/// Does a lower rank wait too, or end the run? Then it tells.
+bool lower_rank_tells(const WaitView& view);
 /// Who is waited for, what it does, and who waits.
 std::string wait_text(const WaitView& view);
 

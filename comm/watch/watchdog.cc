@@ -27,7 +27,7 @@ constexpr int kTicksOfPatience = 8;
 constexpr nanoseconds kLongestTick = std::chrono::seconds(1);
 constexpr nanoseconds kShortestTick = std::chrono::milliseconds(10);
 constexpr int kLooksOfWait = 16;  // as a wait grows, others' files are read less often
-constexpr nanoseconds kLeeway = std::chrono::seconds(5);  // for the rank that tells to end all
+constexpr nanoseconds kLeeway = std::chrono::seconds(15);  // for the rank that tells to end all
 
 /// What rank 0 has decided.
 struct Decided {
@@ -182,9 +182,12 @@ void Watchdog::tell_of(const RankStatus& own) {
                       .unanswered_s = 1e-9 * static_cast<double>(files_->unanswered_ns(watched_ns_)),
                       .folder = folder};
   const int64_t waited_ns = watched_ns_ - progress_ns_, end_ns = options_.end_after.count();
-  const bool others_tell = view.unanswered_s < view.still_s && lower_rank_waits(view);
+  const bool others_tell = view.unanswered_s < view.still_s && lower_rank_tells(view);
   // Where the one that should end all doesn't, this rank does.
   if (end_ns > 0 && waited_ns >= end_ns + (others_tell ? kLeeway.count() : 0)) {
+    RankStatus ending = own;
+    ending.doing = kEndingTheRun;
+    files_->exchange(ending, false, watched_ns_);
     options_.end(fmt::format("{} The run ends, as it has waited for {}.", wait_text(view),
                              seconds_text(own.waited_s)));
     options_.end_after = nanoseconds(0);

@@ -113,16 +113,18 @@ TEST_F(Waiting, AFolderThatHangsIsNamed) {
 }
 
 TEST_F(Waiting, TheLowestThatWaitsTells) {
-  EXPECT_FALSE(lower_rank_waits(view(0)));
-  EXPECT_TRUE(lower_rank_waits(view(1)));
+  EXPECT_FALSE(lower_rank_tells(view(0)));
+  EXPECT_TRUE(lower_rank_tells(view(1)));
   leave_out(0);
-  EXPECT_FALSE(lower_rank_waits(view(1)));
+  EXPECT_FALSE(lower_rank_tells(view(1)));
   status(0).entered = 17;
   ranks_[0].unchanged_s = kStill;
-  EXPECT_FALSE(lower_rank_waits(view(1))) << "it stands still, and will tell nothing";
-  EXPECT_TRUE(lower_rank_waits(view(2)));
+  EXPECT_FALSE(lower_rank_tells(view(1))) << "it stands still, and will tell nothing";
+  EXPECT_TRUE(lower_rank_tells(view(2)));
+  status(0).doing = kEndingTheRun;
+  EXPECT_TRUE(lower_rank_tells(view(1))) << "it has told already";
   ranks_[0].status.reset();
-  EXPECT_FALSE(lower_rank_waits(view(1)));
+  EXPECT_FALSE(lower_rank_tells(view(1)));
 }
 
 TEST(WaitReport, SizesTimesAndListsAreShort) {
