@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -68,6 +69,26 @@ void StatusFolder::clear(const fs::path& folder) {
     const bool digits = name.find_first_not_of("0123456789", kPrefix.size()) == std::string::npos;
     std::error_code ignored;
     if (name.size() > kPrefix.size() && name.starts_with(kPrefix) && digits) fs::remove(at->path(), ignored);
+  }
+}
+
+void StatusFolder::remove_old(const fs::path& parent, std::string_view prefix) {
+  const auto oldest = fs::file_time_type::clock::now() - std::chrono::hours(24);
+  const auto is_old = [&](const fs::path& path) {
+    std::error_code failed;
+    const auto changed = fs::last_write_time(path, failed);
+    return !failed && changed < oldest;
+  };
+  std::error_code failed;
+  for (fs::directory_iterator at(parent, failed), end; !failed && at != end; at.increment(failed)) {
+    std::error_code ignored;
+    if (!at->path().filename().string().starts_with(prefix) || !fs::is_directory(at->symlink_status(ignored)))
+      continue;
+    bool old = is_old(at->path());
+    for (fs::directory_iterator file(at->path(), ignored), last; old && !ignored && file != last;
+         file.increment(ignored))
+      old = is_old(file->path());
+    if (old) fs::remove_all(at->path(), ignored);
   }
 }
 

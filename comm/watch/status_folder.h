@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -43,6 +44,9 @@ class StatusFolder {
 
   /// Removes what runs before have left in `folder`.
   static void clear(const std::filesystem::path& folder);
+  /// Removes folders directly in `parent` whose names begin with `prefix` and in which nothing has changed
+  /// for a day: those of runs that were killed.
+  static void remove_old(const std::filesystem::path& parent, std::string_view prefix);
 
  private:
   void work();

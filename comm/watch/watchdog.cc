@@ -9,6 +9,7 @@
 #include <ctime>
 #include <random>
 #include <span>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -23,6 +24,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
+constexpr std::string_view kTemporaryPrefix = "isochron-ranks-";
 constexpr int kTicksOfPatience = 8;
 constexpr nanoseconds kLongestTick = std::chrono::seconds(1);
 constexpr nanoseconds kShortestTick = std::chrono::milliseconds(10);
@@ -57,7 +59,9 @@ std::filesystem::path chosen_folder(const std::filesystem::path& wanted, uint64_
     return failed ? wanted : whole;
   }
   const std::filesystem::path temporary = std::filesystem::temp_directory_path(failed);
-  return (failed ? "/tmp" : temporary) / fmt::format("isochron-ranks-{:016x}", run);
+  const std::filesystem::path& parent = failed ? std::filesystem::path("/tmp") : temporary;
+  StatusFolder::remove_old(parent, kTemporaryPrefix);
+  return parent / fmt::format("{}{:016x}", kTemporaryPrefix, run);
 }
 
 void print_message(const std::string& text) {

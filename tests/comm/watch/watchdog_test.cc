@@ -192,6 +192,25 @@ TEST(StatusFolder, ClearsWhatRunsBeforeHaveLeftAndNothingElse) {
   EXPECT_THAT(left, testing::UnorderedElementsAre("rank-", "rank-1x", "cp-0001.safetensors"));
 }
 
+TEST(StatusFolder, RemovesFoldersOfRunsThatAreLongDead) {
+  const TempFolder folder;
+  const auto make = [&](const char* name, int folder_hours, int file_hours) {
+    const auto now = std::filesystem::file_time_type::clock::now();
+    std::filesystem::create_directory(folder / name);
+    write_quickly(folder.path() / name / "rank-0", "text");
+    std::filesystem::last_write_time(folder.path() / name / "rank-0", now - std::chrono::hours(file_hours));
+    std::filesystem::last_write_time(folder / name, now - std::chrono::hours(folder_hours));
+  };
+  make("ranks-dead", 25, 25);
+  make("ranks-alive", 25, 0);
+  make("ranks-new", 0, 25);
+  make("other", 25, 25);
+  StatusFolder::remove_old(folder.path(), "ranks-");
+  EXPECT_FALSE(std::filesystem::exists(folder / "ranks-dead"));
+  for (const char* name : {"ranks-alive", "ranks-new", "other"})
+    EXPECT_TRUE(std::filesystem::exists(folder.path() / name / "rank-0")) << name;
+}
+
 TEST(Watchdog, CostsStepsNoAllocation) {
   if (!allocations_counted()) GTEST_SKIP() << "allocations are not counted under sanitizers";
   const TempFolder folder;
