@@ -26,6 +26,7 @@
 // Several processes.
 #include "isochron/comm/group/world.h"
 #include "isochron/comm/launch/join.h"
+#include "isochron/comm/watch/watchdog.h"
 
 // Ops.
 #include "isochron/backends/common/choices.h"

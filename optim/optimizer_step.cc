@@ -188,8 +188,7 @@ void Optimizer::exchange(std::vector<Tensor>& gradients, Tensor& rows) const {
     const auto last = gradients.begin() + static_cast<std::ptrdiff_t>(end);
     std::vector<Tensor> bucket(first, last);
     if (begin == 0) bucket.push_back(rows);
-    const std::vector<Tensor> sums =
-        begin == 0 ? all_reduce_with_notes(bucket, options_.group) : all_reduce(bucket, options_.group);
+    const std::vector<Tensor> sums = all_reduce_gradients(bucket, options_.group, begin == 0);
     std::copy_n(sums.begin(), last - first, first);
     if (begin == 0) rows = sums.back();
     end = begin;

@@ -17,6 +17,7 @@
 #include "isochron/apps/train/dry_run.h"
 #include "isochron/apps/train/families.h"
 #include "isochron/apps/train/optimizers.h"
+#include "isochron/apps/train/patience.h"
 #include "isochron/apps/train/session.h"
 #include "isochron/backends/common/choices.h"
 #include "isochron/comm/group/world.h"
@@ -129,6 +130,7 @@ void train(const TrainableModel& model, TrainOptions options) {
     locks = make_own_folders({options.out, options.graphs, options.checkpoint});
     require_fresh_or_resumed(options);
   }
+  const std::unique_ptr<comm::Watchdog> watchdog = watch_ranks(options);
   try {
     model.train(options);
   } catch (const DryRunDone&) {
@@ -218,6 +220,16 @@ void add_train(CLI::App& app) {
           "1MiB")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--patience", options->patience_seconds,
+                   "seconds that ranks wait in one collective before they say on standard error for which "
+                   "rank, and what that one does")
+      ->check(positive_number())
+      ->capture_default_str();
+  command
+      ->add_option("--patience-end", options->patience_end_seconds,
+                   "seconds of such a wait after which the run ends with exit status 6; default: never")
+      ->check(positive_number());
   command->add_flag("--dry-run", options->dry_run,
                     "print how much memory the training takes with SGD, RMSprop and Adam, and exit");
   command->add_option("--seed", options->seed, "seed of weights, data order and dropout")

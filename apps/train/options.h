@@ -35,6 +35,8 @@ struct TrainOptions {
   int accumulate = 1;
   bool exact_sums = false;
   std::optional<uint64_t> bucket_bytes;
+  double patience_seconds = 60;                // of ranks that wait for one, before they name it
+  std::optional<double> patience_end_seconds;  // before the run ends; none: for ever
   bool dry_run = false;
   bool deterministic = false;
   bool require_flat = false;

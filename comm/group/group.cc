@@ -20,7 +20,9 @@ namespace {
 template <typename F>
 class CollectiveOf final : public Collective {
  public:
-  explicit CollectiveOf(F function) : function_(std::move(function)) {}
+  CollectiveOf(F function, const char* label, size_t bytes) : function_(std::move(function)) {
+    describe(label, bytes);
+  }
   size_t run(Communicator& communicator) override { return function_(communicator); }
 
  private:
@@ -28,9 +30,9 @@ class CollectiveOf final : public Collective {
 };
 
 template <typename F>
-void run_function(Group& group, F function) {
+void run_function(Group& group, const char* label, size_t bytes, F function) {
   if (group.size() == 1) return;
-  CollectiveOf<F> collective(std::move(function));
+  CollectiveOf<F> collective(std::move(function), label, bytes);
   group.run(collective);
 }
 
@@ -110,7 +112,9 @@ void Group::run_next() {
   try {
     if (!failed_.load(std::memory_order_relaxed)) {
       const SingleThreadLibraryCall library;  // what MPI allocates is its own
-      const size_t bytes = queue_[next % kQueued]->run(*communicator_);
+      Collective& collective = *queue_[next % kQueued];
+      activity_.begin(collective.label_, static_cast<int64_t>(collective.bytes_));
+      const size_t bytes = collective.run(*communicator_);
       bytes_sent_.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
       count(Counter::kCollectives, 1);
       count(Counter::kSentBytes, static_cast<int64_t>(bytes));
@@ -121,6 +125,7 @@ void Group::run_next() {
   }
   calls_.fetch_add(1, std::memory_order_relaxed);
   busy_ns_.fetch_add(now_ns() - began_ns, std::memory_order_relaxed);
+  activity_.finish();
   done_.store(next + 1, std::memory_order_release);
   done_.notify_all();
 }
@@ -145,6 +150,7 @@ void Group::put_in_queue(Collective& collective) {
     done_.wait(done, std::memory_order_acquire);
   collective.number_ = number;
   queue_[(number - 1) % kQueued] = &collective;
+  activity_.enter();
   started_.store(number, std::memory_order_release);
 }
 
@@ -168,43 +174,43 @@ void Group::wait(Collective& collective) {
 }
 
 /// Every rank's numbers go to all, and each adds them up itself.
-const std::byte* Group::gathered(std::span<const std::byte> own) {
+const std::byte* Group::gathered(std::span<const std::byte> own, const char* label) {
   gathered_.resize(std::max(gathered_.size(), own.size() * static_cast<size_t>(size_)));
-  gather(own, std::span(gathered_).first(own.size() * static_cast<size_t>(size_)));
+  gather(own, std::span(gathered_).first(own.size() * static_cast<size_t>(size_)), label);
   return gathered_.data();
 }
 
-void Group::sum(std::span<double> numbers) {
-  if (size_ > 1 && !numbers.empty()) add_ranks(numbers, gathered(std::as_bytes(numbers)), size_);
+void Group::sum(std::span<double> numbers, const char* label) {
+  if (size_ > 1 && !numbers.empty()) add_ranks(numbers, gathered(std::as_bytes(numbers), label), size_);
 }
 
-void Group::sum(std::span<int64_t> numbers) {
-  if (size_ > 1 && !numbers.empty()) add_ranks(numbers, gathered(std::as_bytes(numbers)), size_);
+void Group::sum(std::span<int64_t> numbers, const char* label) {
+  if (size_ > 1 && !numbers.empty()) add_ranks(numbers, gathered(std::as_bytes(numbers), label), size_);
 }
 
-void Group::gather(std::span<const std::byte> own, std::span<std::byte> all) {
+void Group::gather(std::span<const std::byte> own, std::span<std::byte> all, const char* label) {
   require(all.size() == own.size() * static_cast<size_t>(size_), ErrorCode::kInvalidArgument, "gather",
           "{} ranks of {} bytes need {} bytes, got {}", size_, own.size(),
           own.size() * static_cast<size_t>(size_), all.size());
   if (own.empty()) return;
   std::memcpy(all.data() + static_cast<size_t>(rank_) * own.size(), own.data(), own.size());
-  run_function(*this, [&](Communicator& communicator) {
+  run_function(*this, label, all.size(), [&](Communicator& communicator) {
     communicator.all_gather(all.data(), {all.size(), own.size()});
     return own.size() * static_cast<size_t>(size_ - 1);
   });
 }
 
-void Group::broadcast(std::span<std::byte> data, int root) {
+void Group::broadcast(std::span<std::byte> data, int root, const char* label) {
   require(root >= 0 && root < size_, ErrorCode::kInvalidArgument, "broadcast", "there is no rank {} among {}",
           root, size_);
-  run_function(*this, [&](Communicator& communicator) {
+  run_function(*this, label, data.size(), [&](Communicator& communicator) {
     communicator.broadcast(data, root);
     return root == rank_ ? data.size() : 0;
   });
 }
 
-void Group::barrier() {
-  run_function(*this, [](Communicator& communicator) {
+void Group::barrier(const char* label) {
+  run_function(*this, label, 0, [](Communicator& communicator) {
     communicator.barrier();
     return size_t{0};
   });
@@ -216,8 +222,9 @@ void Group::abort(int exit_status) {
     ending_.store(kAbort, std::memory_order_release);
     const std::unique_lock lock(working_, std::try_to_lock);
     if (lock.owns_lock()) communicator_->abort(exit_status);
+    communicator_->abort_call(exit_status);
     end(kAbort);
-    // Where that thread waits for another rank, the launcher ends them all once this process has gone.
+    // Where that thread is stuck within a call, the launcher ends them all once this process has gone.
     constexpr auto kPatience = std::chrono::seconds(1);
     std::this_thread::sleep_for(kPatience);
   }

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "isochron/comm/group/activity.h"
 #include "isochron/comm/group/rank_notes.h"
 #include "isochron/comm/transport/communicator.h"
 #include "isochron/core/process/threads.h"
@@ -32,6 +33,11 @@ class Collective {
   Collective(const Collective&) = delete;
   Collective& operator=(const Collective&) = delete;
   virtual ~Collective() = default;
+  /// What messages call it: a text that lives as long as the program, and the bytes of its data.
+  void describe(const char* label, size_t bytes) {
+    label_ = label;
+    bytes_ = bytes;
+  }
 
  protected:
   /// On the group's thread or in `wait`. Returns the bytes that this rank sent. Allocates nothing.
@@ -40,6 +46,8 @@ class Collective {
  private:
   friend class Group;
   uint32_t number_ = 0;  // of its newest start
+  const char* label_ = "collective";
+  size_t bytes_ = 0;
 };
 
 /// What a group has done so far.
@@ -77,14 +85,16 @@ class Group {
     wait(collective);
   }
 
+  // `label`: as Collective::describe.
+
   /// Sums over the ranks, in their order, the same bits on each. Allocate for the first of their size alone.
-  void sum(std::span<double> numbers);
-  void sum(std::span<int64_t> numbers);
+  void sum(std::span<double> numbers, const char* label = "sum");
+  void sum(std::span<int64_t> numbers, const char* label = "sum");
   /// `all` is size() x own.size() bytes: those of rank 0 first.
-  void gather(std::span<const std::byte> own, std::span<std::byte> all);
+  void gather(std::span<const std::byte> own, std::span<std::byte> all, const char* label = "gather");
   /// What `root` has goes to all others.
-  void broadcast(std::span<std::byte> data, int root = 0);
-  void barrier();
+  void broadcast(std::span<std::byte> data, int root = 0, const char* label = "broadcast");
+  void barrier(const char* label = "barrier");
 
   /// Ends the transport, in which all ranks take part; no collective may be started any more.
   void leave();
@@ -97,6 +107,9 @@ class Group {
   /// What travels with the sums of an update.
   RankNotes& notes() { return notes_; }
   const RankNotes& notes() const { return notes_; }
+  /// What this rank does, for those that wait for it.
+  Activity& activity() { return activity_; }
+  const Activity& activity() const { return activity_; }
 
  private:
   enum End : int { kNot, kTogether, kAbort };
@@ -107,7 +120,7 @@ class Group {
   void run_next();
   void end(End how);
   void throw_if_failed() const;
-  const std::byte* gathered(std::span<const std::byte> own);
+  const std::byte* gathered(std::span<const std::byte> own, const char* label);
 
   int rank_ = 0;
   int size_ = 1;
@@ -125,6 +138,7 @@ class Group {
   int thread_id_ = 0;
   std::vector<std::byte> gathered_;
   RankNotes notes_{0, 1};
+  Activity activity_;
   std::thread thread_;
 };
 

@@ -23,10 +23,14 @@ size_t total_of(const std::vector<TreeSum::Run>& runs) {
 }  // namespace
 
 TreeSum::TreeSum(int ranks, std::vector<Run> runs)
-    : ranks_(ranks), runs_(std::move(runs)), slices_(Slices::of(total_of(runs_), ranks, kSliceUnit)) {}
+    : ranks_(ranks), runs_(std::move(runs)), slices_(Slices::of(total_of(runs_), ranks, kSliceUnit)) {
+  describe("all_reduce", slices_.total_bytes);
+}
 
 TreeSum::TreeSum(int ranks, Run run, size_t slice_bytes)
-    : ranks_(ranks), runs_({run}), slices_{total_of(runs_), slice_bytes}, gathers_(false) {}
+    : ranks_(ranks), runs_({run}), slices_{total_of(runs_), slice_bytes}, gathers_(false) {
+  describe("reduce_scatter", slices_.total_bytes);
+}
 
 /// The part of the numbers that begins at byte `at`: a += b.
 void TreeSum::add(size_t at, std::byte* a, const std::byte* b, size_t bytes) const {

@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -200,6 +201,7 @@ class MpiCommunicator final : public Communicator {
     MPI_Abort(comm_, exit_status);
     std::_Exit(exit_status);
   }
+  void abort_call(int exit_status) override { abort_status_.store(exit_status, std::memory_order_relaxed); }
 
  private:
   struct Peer {
@@ -251,6 +253,7 @@ class MpiCommunicator final : public Communicator {
     if (count == 0) return;
     int code = MPI_SUCCESS;
     waiting_.until([&] {
+      if (const int status = abort_status_.load(std::memory_order_relaxed); status != 0) abort(status);
       int done = 0;
       code = MPI_Testall(count, requests_.data(), &done, statuses_.data());
       return done != 0 || code != MPI_SUCCESS;
@@ -278,6 +281,7 @@ class MpiCommunicator final : public Communicator {
   int rank_ = 0;
   int size_ = 1;
   bool failed_ = false;
+  std::atomic<int> abort_status_{0};  // of abort_call; 0: none
   std::string description_;
   std::vector<MPI_Request> requests_;
   std::vector<MPI_Status> statuses_;
@@ -288,7 +292,7 @@ class MpiCommunicator final : public Communicator {
 
 }  // namespace isochron::comm
 
-extern "C" __attribute__((visibility("default"))) isochron::comm::Communicator* isochron_open_mpi_1() {
+extern "C" __attribute__((visibility("default"))) isochron::comm::Communicator* isochron_open_mpi_2() {
   return new isochron::comm::MpiCommunicator();
 }
 

@@ -31,6 +31,7 @@ class CommunicatorAdaptor : public Communicator {
     upstream_->abort(exit_status);
     __builtin_unreachable();  // GCC doesn't see it of virtual calls
   }
+  void abort_call(int exit_status) override { upstream_->abort_call(exit_status); }
 
  protected:
   virtual void before(const Call&) {}

@@ -55,6 +55,9 @@ class Communicator {
 
   /// Ends all ranks with this exit status, as far as the transport can.
   [[noreturn]] virtual void abort(int exit_status) = 0;
+  /// By any thread: has the call under way, which waits for other ranks, do that in its place, as far as the
+  /// transport can.
+  virtual void abort_call(int /*exit_status*/) {}
 };
 
 }  // namespace isochron::comm

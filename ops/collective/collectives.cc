@@ -16,6 +16,11 @@ std::string GroupAttribute::str() const {
 comm::Group& group_of(const graph::Attributes& attributes) {
   return *attributes.object<GroupAttribute>("group")->group;
 }
+PackedSum::Content content_of(const graph::Attributes& attributes) {
+  if (attributes.get_or("notes", false)) return PackedSum::Content::kGradientsAndNotes;
+  return attributes.get_or("gradients", false) ? PackedSum::Content::kGradients
+                                               : PackedSum::Content::kTensors;
+}
 
 namespace {
 
@@ -55,7 +60,7 @@ std::vector<TensorSpec> infer_wait(const OpCall& call) {
 std::shared_ptr<const graph::AttributeObject> pending_sum(const OpCall& call) {
   if (group_of(call.attributes).size() == 1) return nullptr;
   return std::make_shared<const PendingSum>(call.attributes.object<GroupAttribute>("group")->group,
-                                            call.inputs, call.attributes.get_or("notes", false));
+                                            call.inputs, content_of(call.attributes));
 }
 
 std::vector<TensorSpec> infer_all_gather(const OpCall& call) {
@@ -186,10 +191,12 @@ std::vector<Tensor> all_reduce(std::span<const Tensor> tensors, const RankGroup&
   return graph::apply(op, tensors, ops::in_group(group));
 }
 
-std::vector<Tensor> all_reduce_with_notes(std::span<const Tensor> tensors, const RankGroup& group) {
+std::vector<Tensor> all_reduce_gradients(std::span<const Tensor> tensors, const RankGroup& group,
+                                         bool with_notes) {
   static const graph::OpDef& op = ops::row("all_reduce");
   graph::Attributes attributes = ops::in_group(group);
-  attributes.set("notes", true);
+  attributes.set("gradients", true);
+  if (with_notes) attributes.set("notes", true);
   return graph::apply(op, tensors, std::move(attributes));
 }
 

@@ -24,8 +24,10 @@ using RankGroup = std::shared_ptr<comm::Group>;
 /// on all ranks. f32, f64 and i64, also mixed. The gradient is the sum of the gradients. Throws
 /// kInvalidArgument for none, kDtypeMismatch.
 std::vector<Tensor> all_reduce(std::span<const Tensor> tensors, const RankGroup& group);
-/// The same, and tells what comm::RankNotes has: once an update, in its last exchange.
-std::vector<Tensor> all_reduce_with_notes(std::span<const Tensor> tensors, const RankGroup& group);
+/// The same of the gradients of an update; `with_notes` tells what comm::RankNotes has: once an update, in
+/// its last exchange.
+std::vector<Tensor> all_reduce_gradients(std::span<const Tensor> tensors, const RankGroup& group,
+                                         bool with_notes);
 Tensor all_reduce(const Tensor& x, const RankGroup& group);
 /// (n, ...) from each rank as (ranks n, ...), rank 0 first. Any dtype; the gradient is reduce_scatter's.
 /// Throws kShapeMismatch for a scalar.
@@ -46,11 +48,13 @@ struct GroupAttribute final : graph::AttributeObject {
   const RankGroup group;
 };
 comm::Group& group_of(const graph::Attributes& attributes);
+/// Of an all_reduce's attributes.
+PackedSum::Content content_of(const graph::Attributes& attributes);
 
 /// The sum that an `all_reduce_start` and its `all_reduce_wait` share: one run at a time.
 struct PendingSum final : graph::AttributeObject {
-  PendingSum(const RankGroup& group, std::span<const TensorSpec> specs, bool with_notes)
-      : tensors(specs.begin(), specs.end()), sum(group, specs, with_notes) {}
+  PendingSum(const RankGroup& group, std::span<const TensorSpec> specs, PackedSum::Content content)
+      : tensors(specs.begin(), specs.end()), sum(group, specs, content) {}
   std::string str() const override { return "a sum in flight"; }
   const std::vector<TensorSpec> tensors;
   mutable PackedSum sum;

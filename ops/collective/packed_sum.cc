@@ -7,7 +7,7 @@
 namespace isochron::ops {
 
 /// Those of a dtype lie together.
-PackedSum::PackedSum(std::shared_ptr<comm::Group> group, std::span<const TensorSpec> tensors, bool with_notes)
+PackedSum::PackedSum(std::shared_ptr<comm::Group> group, std::span<const TensorSpec> tensors, Content content)
     : group_(std::move(group)), places_(tensors.size()), offsets_(tensors.size()) {
   std::vector<comm::TreeSum::Run> runs;
   for (const DType dtype : {DType::kF64, DType::kI64, DType::kF32}) {
@@ -17,7 +17,7 @@ PackedSum::PackedSum(std::shared_ptr<comm::Group> group, std::span<const TensorS
       offsets_[i] = packed_;
       packed_ += tensors[i].size_bytes();
     }
-    if (with_notes && dtype == DType::kF64) {
+    if (content == Content::kGradientsAndNotes && dtype == DType::kF64) {
       notes_ = packed_;
       packed_ += group_->notes().bytes();
     }
@@ -25,6 +25,7 @@ PackedSum::PackedSum(std::shared_ptr<comm::Group> group, std::span<const TensorS
   }
   for (const TensorSpec& spec : tensors) bytes_.push_back(spec.size_bytes());
   sum_.emplace(group_->size(), std::move(runs));
+  if (content != Content::kTensors) sum_->describe("sums of gradients", packed_);
 }
 
 size_t PackedSum::workspace_bytes() const {

@@ -14,8 +14,10 @@ namespace isochron::ops {
 
 class PackedSum {
  public:
+  /// What is summed up beside tensors of anybody: those of an update, and with the last of them the notes.
+  enum class Content { kTensors, kGradients, kGradientsAndNotes };
   /// Tensors of f32, f64 and i64.
-  PackedSum(std::shared_ptr<comm::Group> group, std::span<const TensorSpec> tensors, bool with_notes);
+  PackedSum(std::shared_ptr<comm::Group> group, std::span<const TensorSpec> tensors, Content content);
 
   /// Of the memory that it works in: the range and room for the exchange; 0 in a group of one rank.
   size_t workspace_bytes() const;

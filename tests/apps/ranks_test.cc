@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <vector>
@@ -140,6 +141,53 @@ TEST_P(Ranks, ASignalToOneRankStopsAllAndAnyNumberGoesOn) {
     EXPECT_THAT(resumed.text, HasSubstr("resumed from"));
     EXPECT_TRUE(weights(folder) == weights("whole")) << stopped.text << resumed.text;
   }
+}
+
+/// Trains with two ranks and stops the second, with all its threads; `then`: lines of the shell behind that,
+/// in which $rank is its process and $said what was printed so far. Prints that at the end.
+Outcome train_with_stopped_rank(const std::string& command, const std::string& folder,
+                                const std::string& then) {
+  return run_shell(
+      fmt::format("said={1}.txt; {0} --checkpoint {1} > $said 2>&1 & run=$!; said={1}.txt\n"
+                  "for i in $(seq 1500); do ls {1}/cp-* > /dev/null 2>&1 && break; sleep 0.02; done\n"
+                  "rank=$(sed -n 's/^process //p' {1}/ranks/rank-1); kill -STOP $rank\n{2}\n"
+                  "wait $run; status=$?; cat $said; exit $status",
+                  command, folder, then));
+}
+
+constexpr const char* kUntilNamed =
+    "for i in $(seq 1500); do grep -q 'isochron: rank 1 ' $said && break; sleep 0.02; done";
+
+TEST_P(Ranks, ARankThatStandsStillIsNamedAndTheRunGoesOnWithIt) {
+  const std::string folder = (folder_.path() / "stopped").string();
+  const Outcome outcome =
+      train_with_stopped_rank(line(2, "digits --epochs 30 --threads 1 --patience 1 --enforce-sealed"), folder,
+                              std::string(kUntilNamed) + "; kill -CONT $rank");
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("isochron: rank 1 (host "), HasSubstr("; it was last seen "),
+                                  HasSubstr("Rank 0 waits"), HasSubstr("; the ranks go on")));
+  EXPECT_FALSE(std::filesystem::exists(folder + "/ranks")) << "removed at a good end";
+}
+
+TEST_P(Ranks, ARankThatStandsStillEndsTheRunWhereThatIsAskedFor) {
+  const std::string folder = (folder_.path() / "ended").string();
+  const Outcome outcome = train_with_stopped_rank(
+      line(2, "digits --epochs 1000 --threads 1 --patience 1 --patience-end 2"), folder,
+      "wait $run; status=$?; echo \"status $status\" >> $said\n"
+      "for i in $(seq 1000); do kill -0 $rank 2> /dev/null || break; sleep 0.02; done\n"
+      "kill -0 $rank 2> /dev/null && { echo 'left behind' >> $said; kill -KILL $rank; }");
+  EXPECT_THAT(outcome.text,
+              AllOf(HasSubstr("isochron: rank 1 (host "), HasSubstr("The run ends, as it has waited"),
+                    HasSubstr("The last good checkpoint is " + folder + "/cp-"), HasSubstr("status 6\n"),
+                    Not(HasSubstr("left behind"))));
+}
+
+TEST_P(Ranks, NobodyIsNamedWhileAllGoesWell) {
+  const Outcome outcome =
+      train(2, "regress --epochs 3 --threads 1 --out " + (folder_.path() / "out").string());
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, Not(HasSubstr("isochron: rank")));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "out" / "ranks"));
 }
 
 TEST_P(Ranks, WhatOneProcessAloneCanDoIsRefused) {

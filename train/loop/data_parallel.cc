@@ -90,9 +90,9 @@ void DataParallel::agree(const std::vector<std::string>& settings, const NamedVa
   for (const std::string& line : settings) own += line + "\n";
   std::string firsts = own;
   auto bytes = static_cast<int64_t>(firsts.size());
-  group_.broadcast(std::as_writable_bytes(std::span(&bytes, 1)));
+  group_.broadcast(std::as_writable_bytes(std::span(&bytes, 1)), 0, "settings");
   firsts.resize(static_cast<size_t>(bytes));
-  group_.broadcast(std::as_writable_bytes(std::span(firsts)));
+  group_.broadcast(std::as_writable_bytes(std::span(firsts)), 0, "settings");
   // What each rank has to say, of the same length.
   std::string said;
   if (own != firsts) {
@@ -108,7 +108,7 @@ void DataParallel::agree(const std::vector<std::string>& settings, const NamedVa
   }
   said.resize(kMostText);
   std::string all(kMostText * static_cast<size_t>(group_.size()), '\0');
-  group_.gather(std::as_bytes(std::span(said)), std::as_writable_bytes(std::span(all)));
+  group_.gather(std::as_bytes(std::span(said)), std::as_writable_bytes(std::span(all)), "settings");
   for (size_t rank = 0; rank < static_cast<size_t>(group_.size()); ++rank) {
     const std::string text = all.substr(rank * kMostText, kMostText).c_str();
     require(text.empty(), ErrorCode::kInvalidArgument, kWhere,
@@ -117,7 +117,7 @@ void DataParallel::agree(const std::vector<std::string>& settings, const NamedVa
   }
   for (const auto& [name, variable] : variables) {
     const Tensor content = variable.tensor();
-    if (content.size_bytes() > 0) group_.broadcast({content.raw(), content.size_bytes()});
+    if (content.size_bytes() > 0) group_.broadcast({content.raw(), content.size_bytes()}, 0, "first weights");
   }
 }
 
@@ -186,7 +186,7 @@ std::vector<Variable> DataParallel::take_out_sums(const Checkpoint& checkpoint,
   return taken;
 }
 
-DataParallel::Merged::Merged(DataParallel& parallel, const NamedVariables& sums)
+DataParallel::Merged::Merged(DataParallel& parallel, const NamedVariables& sums, const char* label)
     : parallel_(parallel), sums_(sums) {
   if (parallel.group_.size() == 1) return;
   std::vector<double>& own = parallel.own_;
@@ -199,7 +199,7 @@ DataParallel::Merged::Merged(DataParallel& parallel, const NamedVariables& sums)
     }
   }
   parallel.all_ = own;
-  parallel.group_.sum(parallel.all_);
+  parallel.group_.sum(parallel.all_, label);
   write_numbers(sums, parallel.all_);
 }
 

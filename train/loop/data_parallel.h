@@ -30,6 +30,7 @@ class DataParallel {
   data::Dataset& dataset() { return dataset_; }
   int ranks() const { return group_.size(); }
   int rank() const { return group_.rank(); }
+  comm::Activity& activity() { return group_.activity(); }
   /// Batches of an epoch that are this rank's, and the first rank's, which has most. Once an epoch is over,
   /// all ranks count the first one's.
   int64_t own_steps() const { return own_steps_; }
@@ -84,7 +85,8 @@ class DataParallel {
   /// While it lives, `sums` hold those over all ranks.
   class Merged {
    public:
-    Merged(DataParallel& parallel, const NamedVariables& sums);
+    /// `label`: as comm::Collective::describe.
+    Merged(DataParallel& parallel, const NamedVariables& sums, const char* label);
     ~Merged();
     Merged(const Merged&) = delete;
     Merged& operator=(const Merged&) = delete;

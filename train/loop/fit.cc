@@ -17,6 +17,8 @@ using observe::Phase;
 
 /// After a failure a dataset no longer stands where the training does.
 constexpr std::string_view kReading = "reading data";
+constexpr const char* kPrinting = "printing progress";
+constexpr const char* kInCallbacks = "running callbacks";
 
 constinit TraceLabel kStep(TraceCategory::kStep, "step");
 
@@ -42,6 +44,7 @@ Trainer::Fit::Fit(Trainer& trainer, data::Dataset& dataset, const FitOptions& op
     : trainer_(trainer),
       dataset_(dataset),
       parallel_(parallel),
+      activity_(parallel != nullptr ? &parallel->activity() : nullptr),
       options_(options),
       recorder_(options.recorder),
       fresh_recorder_(recorder_ != nullptr &&
@@ -295,6 +298,7 @@ bool Trainer::Fit::train_step() {
   const bool flushed = flush_last(run_.step + 1);
   const OptionalPhase phase(recorder_, Phase::kCompute);
   half_done_ = "a step";
+  if (activity_ != nullptr) activity_->set_step(run_.epoch, run_.step + 1);
   if (parallel_ != nullptr) parallel_->before_step(summed_);
   trainer_.train_.call(**at_);
   ++run_.step;
@@ -320,6 +324,7 @@ bool Trainer::Fit::flush_last(int64_t step) {
 void Trainer::Fit::begin_data() {
   const OptionalPhase phase(recorder_, Phase::kDataWait);
   const InputTime time(parallel_);
+  const comm::Doing doing(activity_, kReading.data());
   half_done_ = kReading;
   at_.emplace(dataset_.begin());
   require(*at_ != std::default_sentinel, ErrorCode::kInvalidArgument, "fit", "the data contain no batch");
@@ -329,6 +334,7 @@ void Trainer::Fit::begin_data() {
 void Trainer::Fit::fetch() {
   const OptionalPhase phase(recorder_, Phase::kDataWait);
   const InputTime time(parallel_);
+  const comm::Doing doing(activity_, kReading.data());
   fetch_due_ = false;
   half_done_ = kReading;
   ++*at_;
@@ -346,7 +352,7 @@ void Trainer::Fit::read_results(Results& results) const {
 /// As read_results, over all ranks: each has to call it.
 void Trainer::Fit::read_results_of_all(Results& results) {
   std::optional<DataParallel::Merged> merged;
-  if (parallel_ != nullptr) merged.emplace(*parallel_, tallies());
+  if (parallel_ != nullptr) merged.emplace(*parallel_, tallies(), "results");
   read_results(results);
 }
 
@@ -365,6 +371,7 @@ void Trainer::Fit::report() {
   }
   if (!progress_.due()) return;
   const OptionalPhase phase(recorder_, Phase::kLog, "progress");
+  const comm::Doing doing(activity_, kPrinting);
   if (!ranks) read_results(results_);
   progress_.update(run_, results_);
 }
@@ -377,6 +384,7 @@ void Trainer::Fit::check_finite() {
 }
 
 void Trainer::Fit::validate(Results& results) {
+  const comm::Doing doing(activity_, "validating");
   KeptVariables kept(tallies());
   kept.keep();
   notify(&Callback::on_evaluation_begin);
@@ -397,7 +405,7 @@ void Trainer::Fit::validate(Results& results) {
   notify(&Callback::on_evaluation_end);
   {
     std::optional<DataParallel::Merged> merged;
-    if (validation_ && validation_->divided) merged.emplace(*parallel_, tallies_);
+    if (validation_ && validation_->divided) merged.emplace(*parallel_, tallies_, "validation results");
     trainer_.read_tallies(results, "val_");
   }
   trainer_.reset_tallies();  // a validation loss may well be infinite: not to be taken for the training's
@@ -417,6 +425,7 @@ void Trainer::Fit::end_epoch() {
   notify(&Callback::on_epoch_end, record.results);
   {
     const OptionalPhase phase(recorder_, Phase::kLog, "progress");
+    const comm::Doing doing(activity_, kPrinting);
     progress_.finish(run_, record);
   }
   results_ = record.results;
@@ -448,10 +457,11 @@ void Trainer::Fit::save(SavePoint point) {
   std::optional<DataParallel::Merged> merged;  // what is saved is of all ranks
   const auto due = [&](const Callback* callback) { return callback->due_at_step(run_); };
   if (run_.ranks > 1 && (point != SavePoint::kStep || std::ranges::any_of(callbacks, due)))
-    merged.emplace(*parallel_, tallies());
+    merged.emplace(*parallel_, tallies(), "results for a checkpoint");
   for (size_t i = 0; i < callbacks.size();) {
     const bool saving = callbacks[i]->saves();
     const OptionalPhase phase(recorder_, saving ? Phase::kCheckpoint : Phase::kCallbacks);
+    const comm::Doing doing(activity_, saving ? "saving a checkpoint" : kInCallbacks);
     for (; i < callbacks.size() && callbacks[i]->saves() == saving; ++i) {
       if (passes) ++asked_;
       callbacks[i]->on_save(run_, point);
@@ -481,11 +491,13 @@ void Trainer::Fit::save_after_failure() noexcept {
 
 void Trainer::Fit::notify(void (Callback::*hook)(RunState&, const Results&), const Results& results) {
   const OptionalPhase phase(recorder_, Phase::kCallbacks);
+  const comm::Doing doing(activity_, kInCallbacks);
   for (Callback* callback : options_.callbacks) (callback->*hook)(run_, results);
 }
 
 void Trainer::Fit::notify(void (Callback::*hook)(RunState&)) {
   const OptionalPhase phase(recorder_, Phase::kCallbacks);
+  const comm::Doing doing(activity_, kInCallbacks);
   for (Callback* callback : options_.callbacks) (callback->*hook)(run_);
 }
 

@@ -93,6 +93,7 @@ class Trainer::Fit final : public SavableRun {
   Trainer& trainer_;
   data::Dataset& dataset_;
   DataParallel* parallel_;
+  comm::Activity* activity_;  // what other ranks are told; null: one process
   const FitOptions& options_;
   observe::Recorder* recorder_;
   bool fresh_recorder_;  // it has recorded nothing before

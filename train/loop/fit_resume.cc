@@ -125,6 +125,7 @@ bool Trainer::Fit::worth_saving() {
 }
 
 std::optional<Trainer::Fit::Resumed> Trainer::Fit::find_resumed() const {
+  const comm::Doing doing(activity_, "reading a checkpoint");
   for (Callback* callback : options_.callbacks) {
     const std::filesystem::path path = callback->resume_from();
     if (path.empty()) continue;
@@ -157,6 +158,7 @@ void Trainer::Fit::compare_settings(const RunDocument& document, const std::file
 }
 
 void Trainer::Fit::prepare(const Resumed* resumed) {
+  const comm::Doing doing(activity_, "planning");
   if (resumed != nullptr) ops::restore_choices(resumed->document.choices);
   const std::map<std::string, std::string> before = ops::recorded_choices();
   trainer_.train_.prepare(dataset_);

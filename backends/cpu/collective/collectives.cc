@@ -28,7 +28,7 @@ class AllReduceKernel final : public graph::Kernel {
  public:
   explicit AllReduceKernel(const KernelRequest& request)
       : sum_(request.attributes.object<GroupAttribute>("group")->group, request.inputs,
-             request.attributes.get_or("notes", false)) {}
+             content_of(request.attributes)) {}
   size_t workspace_bytes() const override { return sum_.workspace_bytes(); }
   void run(const KernelArgs& args) override {
     sum_.start(args.inputs, args.workspace);
@@ -64,7 +64,7 @@ class AllReduceWaitKernel final : public graph::Kernel {
 template <typename Call>
 class CallOnBytes final : public comm::Collective {
  public:
-  explicit CallOnBytes(Call call) : call_(std::move(call)) {}
+  CallOnBytes(Call call, const char* label, size_t bytes) : call_(std::move(call)) { describe(label, bytes); }
   std::byte* data = nullptr;
 
  protected:
@@ -77,7 +77,9 @@ class CallOnBytes final : public comm::Collective {
 class AllGatherKernel final : public CollectiveKernel {
  public:
   explicit AllGatherKernel(const KernelRequest& request)
-      : CollectiveKernel(request), bytes_(request.inputs[0].size_bytes()), gather_(Gather{bytes_}) {}
+      : CollectiveKernel(request),
+        bytes_(request.inputs[0].size_bytes()),
+        gather_(Gather{bytes_}, "all_gather", bytes_ * static_cast<size_t>(group_->size())) {}
 
   void run(const KernelArgs& args) override {
     copy_bytes(args.outputs[0] + static_cast<size_t>(group_->rank()) * bytes_, args.inputs[0], bytes_);
@@ -131,7 +133,8 @@ class BroadcastKernel final : public CollectiveKernel {
   explicit BroadcastKernel(const KernelRequest& request)
       : CollectiveKernel(request),
         bytes_(request.inputs[0].size_bytes()),
-        broadcast_(Broadcast{bytes_, static_cast<int>(request.attributes.get<int64_t>("root"))}) {}
+        broadcast_(Broadcast{bytes_, static_cast<int>(request.attributes.get<int64_t>("root"))}, "broadcast",
+                   bytes_) {}
 
   void run(const KernelArgs& args) override {
     copy_bytes(args.outputs[0], args.inputs[0], bytes_);

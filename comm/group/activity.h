@@ -1,0 +1,77 @@
+// What a rank does at present, written by the threads that train and communicate and read by any other, such
+// as the one that tells the ranks that wait for it (comm/watch/watchdog.h). Writing is a few stores: no
+// system call, no allocation, no clock.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace isochron::comm {
+
+class Activity {
+ public:
+  struct Now {
+    int64_t entered = 0;     // collectives that were started
+    int64_t finished = 0;    // of them, in their order
+    const char* label = "";  // of the one under way
+    int64_t bytes = 0;       // its data
+    const char* doing = "";  // between collectives
+    int64_t epoch = 0;       // 0: not known
+    int64_t step = 0;        // of the epoch
+    int64_t changes = 0;     // of the last three
+  };
+
+  /// What the program does from now on, such as "computing"; a text that lives as long as the program.
+  /// Returns what it did before.
+  const char* set_doing(const char* what) {
+    changes_.fetch_add(1, std::memory_order_relaxed);
+    return doing_.exchange(what, std::memory_order_relaxed);
+  }
+  /// Both from 1.
+  void set_step(int64_t epoch, int64_t step) {
+    epoch_.store(epoch, std::memory_order_relaxed);
+    step_.store(step, std::memory_order_relaxed);
+    changes_.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  // By the group.
+
+  void enter() { entered_.fetch_add(1, std::memory_order_relaxed); }
+  /// The oldest that was entered and isn't finished.
+  void begin(const char* label, int64_t bytes) {
+    label_.store(label, std::memory_order_relaxed);
+    bytes_.store(bytes, std::memory_order_relaxed);
+  }
+  void finish() { finished_.fetch_add(1, std::memory_order_release); }
+
+  /// The parts are read one after another: what changes meanwhile may be of the next moment.
+  Now now() const {
+    const int64_t finished = finished_.load(std::memory_order_acquire);
+    return {entered_.load(std::memory_order_relaxed), finished,
+            label_.load(std::memory_order_relaxed),   bytes_.load(std::memory_order_relaxed),
+            doing_.load(std::memory_order_relaxed),   epoch_.load(std::memory_order_relaxed),
+            step_.load(std::memory_order_relaxed),    changes_.load(std::memory_order_relaxed)};
+  }
+
+ private:
+  std::atomic<int64_t> entered_{0}, finished_{0}, bytes_{0}, epoch_{0}, step_{0}, changes_{0};
+  std::atomic<const char*> label_{""}, doing_{"computing"};
+};
+
+/// While it lives, a rank does this; before and afterwards, what it did outside. Null: nobody is told.
+class [[nodiscard]] Doing {
+ public:
+  Doing(Activity* activity, const char* what)
+      : activity_(activity), outer_(activity != nullptr ? activity->set_doing(what) : nullptr) {}
+  Doing(const Doing&) = delete;
+  Doing& operator=(const Doing&) = delete;
+  ~Doing() {
+    if (activity_ != nullptr) activity_->set_doing(outer_);
+  }
+
+ private:
+  Activity* activity_;
+  const char* outer_;
+};
+
+}  // namespace isochron::comm

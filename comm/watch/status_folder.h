@@ -1,0 +1,72 @@
+// The folder in which ranks tell one another what they do: a file a rank, written and read by a thread of its
+// own, so that nobody waits for a file system that hangs.
+#pragma once
+
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "isochron/comm/watch/rank_status.h"
+#include "isochron/core/files/leftovers.h"
+
+namespace isochron::comm {
+
+/// What is known here of a rank.
+struct SeenRank {
+  std::optional<RankStatus> status = {};  // the newest that could be read
+  int64_t changed_ns = 0;                 // when it was seen to change
+  bool present = false;                   // at the newest look
+};
+
+class StatusFolder {
+ public:
+  /// `folder` and those above it are made where they aren't there. Of what others write, only what belongs to
+  /// the same run counts.
+  StatusFolder(std::filesystem::path folder, uint64_t run, int rank, int ranks);
+  StatusFolder(const StatusFolder&) = delete;
+  StatusFolder& operator=(const StatusFolder&) = delete;
+  /// Removes this rank's file, and the folder after the last one. Waits for the file system.
+  ~StatusFolder();
+
+  const std::filesystem::path& path() const { return path_; }
+  /// Has the file written, and with `look` the others' read. Returns at once; where the thread is still at
+  /// the call before, this one takes the place of what is to be done next. `now_ns` is the caller's clock.
+  void exchange(const RankStatus& own, bool look, int64_t now_ns);
+  /// As of the newest look, a rank each.
+  std::vector<SeenRank> seen() const;
+  /// How long the file system has owed an answer.
+  int64_t unanswered_ns(int64_t now_ns) const;
+
+  /// Removes what runs before have left in `folder`.
+  static void clear(const std::filesystem::path& folder);
+  /// Removes folders directly in `parent` whose names begin with `prefix` and in which nothing has changed
+  /// for a day: those of runs that were killed.
+  static void remove_old(const std::filesystem::path& parent, std::string_view prefix);
+
+ private:
+  void work();
+  void write(const RankStatus& own);
+  std::filesystem::path file_of(int rank) const;
+  void look(int64_t now_ns);
+
+  const std::filesystem::path path_;
+  const uint64_t run_;
+  const int rank_, ranks_;
+  std::optional<Leftover> leftover_;  // the own file
+  mutable std::mutex mutex_;          // of what follows
+  std::condition_variable changed_;
+  std::optional<RankStatus> next_;
+  bool look_next_ = false;
+  int64_t next_ns_ = 0;
+  int64_t busy_since_ns_ = 0;
+  bool busy_ = false, ending_ = false;
+  std::vector<SeenRank> seen_;
+  std::thread thread_;
+};
+
+}  // namespace isochron::comm

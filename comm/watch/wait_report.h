@@ -1,0 +1,44 @@
+// Of a rank that waits for others: which of them it waits for, as far as their files say, in sentences.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "isochron/comm/watch/rank_status.h"
+
+namespace isochron::comm {
+
+/// A rank as another one sees it.
+struct RankView {
+  std::optional<RankStatus> status = {};  // none: nothing is known
+  double unchanged_s = 0;                 // of the status
+  bool present = true;                    // it has a file
+
+  /// Its process still counts: it isn't one that stands still.
+  bool alive(double still_s) const { return status && unchanged_s < still_s; }
+};
+
+struct WaitView {
+  const RankStatus& own;            // which waits
+  std::span<const RankView> ranks;  // all, in order; the own one isn't looked at
+  double still_s = 0;       // a status that hasn't changed for so long is of a process that stands still
+  double unanswered_s = 0;  // how long the folder hasn't answered
+  const std::string& folder;
+};
+
+/// "collective 17 of step 812 of epoch 3 (sums of gradients, 1.05 MB)".
+std::string collective_text(const RankStatus& waiting);
+/// "1.05 MB", "812 s", "2 and 3".
+std::string size_text(int64_t bytes);
+std::string seconds_text(double seconds);
+std::string list_text(std::span<const int> ranks);
+
+/// What the rank does that ends all of them; its status doesn't change after that.
+inline constexpr const char* kEndingTheRun = "ending the run";
+
+/// Does a lower rank wait too, or end the run? Then it tells.
+bool lower_rank_tells(const WaitView& view);
+/// Who is waited for, what it does, and who waits.
+std::string wait_text(const WaitView& view);
+
+}  // namespace isochron::comm
