@@ -1,5 +1,8 @@
 #include "isochron/comm/launch/join.h"
 
+#include <sched.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -20,10 +23,25 @@ const std::shared_ptr<Group>& join() {
   return world();
 }
 
+namespace {
+
+/// On which it may run; 0: not known.
+int cores_of(pid_t process) {
+  cpu_set_t cores;
+  return sched_getaffinity(process, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 0;
+}
+
+}  // namespace
+
 int threads_of_rank(const Launch& launch) {
-  // A launcher that binds its ranks has given each its cores already.
-  if (std::getenv("ISOCHRON_THREADS") != nullptr || compute_threads() == 1) return compute_threads();
-  return std::max(1, compute_threads() / launch.local_size);
+  if (std::getenv("ISOCHRON_THREADS") != nullptr) return compute_threads();
+  return share_of_cores(compute_threads(), cores_of(0), cores_of(getppid()), launch.local_size);
+}
+
+int share_of_cores(int usable, int own, int launchers, int local_size) {
+  const bool bound = own < launchers;
+  const int equal = std::max(1, (bound ? launchers : usable) / local_size);
+  return std::min(usable, equal);
 }
 
 }  // namespace isochron::comm

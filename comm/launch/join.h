@@ -21,5 +21,9 @@ const std::shared_ptr<Group>& join();
 
 /// The compute threads that `join` gives to a rank which was started like that.
 int threads_of_rank(const Launch& launch);
+/// Threads of a rank that may use `usable` cores, of `local_size` ranks on the machine: an equal share. A
+/// rank is bound where its cores (`own`) are fewer than its launcher's; then these are what is shared, and
+/// its own are all it takes. Not bound, it can use no more than all of them together.
+int share_of_cores(int usable, int own, int launchers, int local_size);
 
 }  // namespace isochron::comm

@@ -1,4 +1,5 @@
 #include "isochron/comm/launch/launch.h"
+#include "isochron/comm/launch/join.h"
 
 #include <gmock/gmock.h>
 
@@ -199,6 +200,20 @@ TEST_F(Modules, AreDescribedWithWhatIsWrong) {
 TEST_F(Modules, OfAnUnknownMpiAreNotLookedFor) {
   EXPECT_ERROR(open_launched({.mpi = "lam", .launcher = "lamboot"}), ErrorCode::kInvalidArgument,
                "'lam' is no MPI");
+}
+
+TEST(Join, ARankTakesItsShareOfTheCores) {
+  // Not bound: 8 cores for 2, 3 and 16 ranks, and 4 of 8 by a quota.
+  EXPECT_EQ(share_of_cores(8, 8, 8, 2), 4);
+  EXPECT_EQ(share_of_cores(8, 8, 8, 3), 2);
+  EXPECT_EQ(share_of_cores(8, 8, 8, 16), 1);
+  EXPECT_EQ(share_of_cores(4, 8, 8, 2), 2);
+  // Bound to cores of its own, or to a socket that two ranks share.
+  EXPECT_EQ(share_of_cores(4, 4, 8, 2), 4);
+  EXPECT_EQ(share_of_cores(1, 1, 8, 2), 1);
+  EXPECT_EQ(share_of_cores(8, 8, 16, 4), 4);
+  // The launcher's aren't known.
+  EXPECT_EQ(share_of_cores(8, 8, 0, 2), 4);
 }
 
 }  // namespace
