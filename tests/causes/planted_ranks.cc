@@ -49,7 +49,8 @@ class Rank {
   Rank(const Loop& loop, std::unique_ptr<Communicator> transport)
       : loop_(loop),
         group_(std::make_shared<comm::Group>([&] { return loop.link(std::move(transport)); })),
-        sum_(group_, std::array{TensorSpec{DType::kF32, {kElems}}}, true),
+        sum_(group_, std::array{TensorSpec{DType::kF32, {kElems}}},
+             ops::PackedSum::Content::kGradientsAndNotes),
         gradients_(full({kElems}, 1)),
         workspace_(full({static_cast<int64_t>(sum_.workspace_bytes())}, 0, DType::kU8)) {}
 
