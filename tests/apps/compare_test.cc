@@ -1,9 +1,11 @@
 // compare: its loops and tables as the command runs them, the budget of time, what is made of findings.
 // Counts are held to their values; times are not, they are the machine's.
 #include <gmock/gmock.h>
+#include <regex>
 
 #include <fstream>
 #include <map>
+#include <regex>
 
 #include "apps/command.h"
 #include "isochron/apps/compare/page.h"
@@ -152,10 +154,25 @@ TEST_F(Compare, ShowsWhatALongRunKeeps) {
 
 TEST_F(Compare, ShowsWhatEveryEpochLeaves) {
   auto loops = compare("every-epoch", 20 * 440);
-  ASSERT_EQ(loops.size(), 4u);
+  ASSERT_EQ(loops.size(), 6u);
   EXPECT_GT(per_step(loops["every checkpoint kept"], "disk_bytes"), 100);
   EXPECT_GT(per_step(loops["files left behind"], "disk_bytes"), 30);
   EXPECT_THAT(loops["last few kept"]["notes"][0], HasSubstr("now removed"));
+}
+
+TEST_F(Compare, ShowsWhatWorkersExchangeInEveryEpoch) {
+  auto loops = compare("every-epoch", 200);
+  const auto sent = [&](const char* name) {
+    std::smatch match;
+    const std::string note = loops[name]["notes"][0];
+    const std::regex pattern("sent (.*) in the first epoch and (.*) in the last");
+    EXPECT_TRUE(std::regex_search(note, match, pattern)) << note;
+    return std::pair<std::string, std::string>(match[1], match[2]);
+  };
+  const auto [first, last] = sent("what is new exchanged");
+  EXPECT_EQ(first, last);
+  const auto [first_of_all, last_of_all] = sent("all results exchanged");
+  EXPECT_NE(first_of_all, last_of_all);
 }
 
 TEST_F(Compare, ShowsWhatCanBeSavedOfFilesAndLines) {

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "isochron/apps/compare/scenarios/digits_training.h"
+#include "isochron/apps/compare/scenarios/every_epoch_ranks.h"
 #include "isochron/apps/compare/scenarios/every_epoch_tables.h"
 #include "isochron/apps/compare/scenarios/scenario.h"
 #include "isochron/autograd/autograd.h"
@@ -185,6 +186,7 @@ Scenario every_epoch_scenario() {
                    .warmup_epochs = 5 * (kKept + 1),  // until a file was removed
                    .expected = {.no_allocations = true}},
                   last_few_kept));
+  for (Loop& loop : every_epoch_rank_loops()) scenario.loops.push_back(std::move(loop));
   scenario.tables = {checkpoints_table, files_table,       log_levels_table,
                      metrics_table,     improvement_table, shrinking_gradients_table};
   scenario.summary =
@@ -192,7 +194,9 @@ Scenario every_epoch_scenario() {
       "What makes later epochs longer is what earlier ones leave behind. Checkpoints that are never deleted, "
       "event files, temporary files and a log line per step fill the disk, and a save that blocks the loop "
       "is a pause at the end of each epoch. The cured loop saves only the weights, every five epochs, from a "
-      "copy and on a separate thread. It keeps the last three files and leaves no temporary file behind.";
+      "copy and on a separate thread. It keeps the last three files and leaves no temporary file behind. "
+      "Workers that train together must exchange their gradients, as many bytes in every epoch; where they "
+      "gather all results since the first epoch as well, each epoch sends more than the one before.";
   return scenario;
 }
 
