@@ -5,10 +5,10 @@
 #include <limits>
 #include <memory>
 
-#include "isochron/apps/compare/scenarios/digits_training.h"
+#include "isochron/apps/compare/models/digits_training.h"
 #include "isochron/apps/compare/scenarios/every_epoch_ranks.h"
-#include "isochron/apps/compare/scenarios/every_epoch_tables.h"
 #include "isochron/apps/compare/scenarios/scenario.h"
+#include "isochron/apps/compare/tables/every_epoch.h"
 #include "isochron/autograd/autograd.h"
 #include "isochron/core/telemetry/event.h"
 #include "isochron/train/callbacks/callbacks.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <thread>
 
-#include "isochron/apps/compare/scenarios/digits_training.h"
+#include "isochron/apps/compare/models/digits_training.h"
 #include "isochron/comm/group/group.h"
 #include "isochron/comm/transport/thread_communicator.h"
 #include "isochron/core/process/threads.h"

@@ -1,5 +1,5 @@
-// The loops of `every-epoch` with two workers, which exchange gradients and the training's results after every
-// epoch.
+// The loops of `every-epoch` with two workers, which exchange gradients and the training's results after
+// every epoch.
 #pragma once
 
 #include <vector>

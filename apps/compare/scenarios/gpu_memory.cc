@@ -4,9 +4,9 @@
 #include <functional>
 #include <memory>
 
-#include "isochron/apps/compare/scenarios/gpu_memory_tables.h"
+#include "isochron/apps/compare/models/small_training.h"
 #include "isochron/apps/compare/scenarios/scenario.h"
-#include "isochron/apps/compare/scenarios/small_training.h"
+#include "isochron/apps/compare/tables/gpu_memory.h"
 #include "isochron/apps/device_wait.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/memory/allocators/buffer.h"

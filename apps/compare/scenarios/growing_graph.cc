@@ -4,8 +4,8 @@
 #include <array>
 #include <cmath>
 
-#include "isochron/apps/compare/scenarios/growing_graph_tables.h"
 #include "isochron/apps/compare/scenarios/scenario.h"
+#include "isochron/apps/compare/tables/growing_graph.h"
 #include "isochron/autograd/autograd.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/step/captured.h"

@@ -6,9 +6,9 @@
 #include <map>
 #include <memory>
 
-#include "isochron/apps/compare/scenarios/image_or_series.h"
-#include "isochron/apps/compare/scenarios/long_run_tables.h"
+#include "isochron/apps/compare/models/image_or_series.h"
 #include "isochron/apps/compare/scenarios/scenario.h"
+#include "isochron/apps/compare/tables/long_run.h"
 #include "isochron/autograd/autograd.h"
 #include "isochron/data/pipeline/dataset.h"
 #include "isochron/data/sources/datasets.h"

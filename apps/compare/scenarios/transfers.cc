@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "isochron/apps/compare/scenarios/scenario.h"
-#include "isochron/apps/compare/scenarios/transfers_tables.h"
+#include "isochron/apps/compare/tables/transfers.h"
 #include "isochron/core/base/clock.h"
 #include "isochron/core/base/rng.h"
 #include "isochron/data/element/element_buffer.h"

@@ -1,6 +1,6 @@
 // What epochs leave behind and what they print: policies for checkpoints, temporary files, log levels,
 // metrics from a list; and gradients that shrink.
-#include "isochron/apps/compare/scenarios/every_epoch_tables.h"
+#include "isochron/apps/compare/tables/every_epoch.h"
 
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -14,8 +14,8 @@
 #include <limits>
 #include <memory>
 
-#include "isochron/apps/compare/scenarios/digits_training.h"
-#include "isochron/apps/compare/scenarios/measure.h"
+#include "isochron/apps/compare/models/digits_training.h"
+#include "isochron/apps/compare/tables/measure.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/process/threads.h"
 #include "isochron/core/telemetry/log.h"

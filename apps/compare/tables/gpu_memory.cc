@@ -1,5 +1,5 @@
 // How memory fragments, grows and stays alive, measured.
-#include "isochron/apps/compare/scenarios/gpu_memory_tables.h"
+#include "isochron/apps/compare/tables/gpu_memory.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-#include "isochron/apps/compare/scenarios/small_training.h"
+#include "isochron/apps/compare/models/small_training.h"
 #include "isochron/core/base/clock.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/telemetry/counters.h"

@@ -1,4 +1,4 @@
-#include "isochron/apps/compare/scenarios/measure.h"
+#include "isochron/apps/compare/tables/measure.h"
 
 #include <algorithm>
 #include <cmath>

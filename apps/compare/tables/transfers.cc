@@ -1,12 +1,12 @@
 // NaN and infinity: who is named for them, and what looking for them costs.
-#include "isochron/apps/compare/scenarios/transfers_tables.h"
+#include "isochron/apps/compare/tables/transfers.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 
-#include "isochron/apps/compare/scenarios/measure.h"
+#include "isochron/apps/compare/tables/measure.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/base/rng.h"
 #include "isochron/data/pipeline/dataset.h"

@@ -1,13 +1,13 @@
 // The tables of `growing-graph`: what each pass over the graph brings, loops and branches inside it against
 // unrolled ones, and what a gradient costs when the graph grows.
-#include "isochron/apps/compare/scenarios/growing_graph_tables.h"
+#include "isochron/apps/compare/tables/growing_graph.h"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <memory>
 
-#include "isochron/apps/compare/scenarios/measure.h"
+#include "isochron/apps/compare/tables/measure.h"
 #include "isochron/autograd/autograd.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/nn/layers/layers.h"

@@ -1,12 +1,12 @@
 // What optimizers, accumulation and precision cost and save, on the images.
-#include "isochron/apps/compare/scenarios/long_run_tables.h"
+#include "isochron/apps/compare/tables/long_run.h"
 
 #include <fmt/format.h>
 
 #include <memory>
 
-#include "isochron/apps/compare/scenarios/image_or_series.h"
-#include "isochron/apps/compare/scenarios/measure.h"
+#include "isochron/apps/compare/models/image_or_series.h"
+#include "isochron/apps/compare/tables/measure.h"
 #include "isochron/observe/diagnose/report.h"
 #include "isochron/optim/optimizers.h"
 

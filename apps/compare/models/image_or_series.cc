@@ -1,4 +1,4 @@
-#include "isochron/apps/compare/scenarios/image_or_series.h"
+#include "isochron/apps/compare/models/image_or_series.h"
 
 #include <algorithm>
 #include <cstring>
