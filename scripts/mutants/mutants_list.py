@@ -17,6 +17,29 @@ class Mutant(NamedTuple):
 
 
 MUTANTS = [
+    # --- comm, and what is told of ranks
+    Mutant("own-slice-not-summed", "comm/group/tree_sum.cc", "if (own != 0) std::copy_n(part(0) + at, block, part(own) + at);",
+           "", "comm", "*"),
+    Mutant("tree-of-ranks-skips-the-last", "comm/group/tree_sum.cc", "rank + stride < ranks_; rank", "rank + 2 * stride <= ranks_; rank",
+           "comm", "*"),
+    Mutant("input-told-again", "comm/group/rank_notes.cc", "  input_ns_ = 0;\n", "", "optim", "Ranks.EveryRankKnows*"),
+    Mutant("notes-of-another-rank", "comm/group/rank_notes.cc", "std::memcpy(to + rank_ * sizeof(RankNote), &own, sizeof(own));",
+           "std::memcpy(to, &own, sizeof(own));", "optim", "Ranks.*"),
+    Mutant("sums-split-for-nothing", "graph/passes/overlap.cc", "if (!graph.nodes()[i]->op->collective) return true;\n  }\n  return false;",
+           "if (!graph.nodes()[i]->op->collective) return true;\n  }\n  return true;", "optim", "Ranks.SumsBegin*"),
+    Mutant("bound-rank-shares-its-cores", "comm/launch/join.cc", "const bool bound = own < launchers;", "const bool bound = false;",
+           "comm", "Join.*"),
+    Mutant("watchdog-silent-for-ever", "comm/watch/watchdog.cc", "if (waited_ns >= next_tell_ns_ ||", "if (waited_ns < 0 ||", "comm",
+           "*Watch*"),
+    Mutant("status-checksum-ignored", "comm/watch/rank_status.cc",
+           'if (text.substr(content.size()) != fmt::format("checksum {:08x}\\n", checksum_of(content)))', "if (content.empty())", "comm",
+           "*Status*"),
+    Mutant("more-reassigned-than-there-is", "observe/record/recorder.h", "ns = ns < taken ? ns : taken;", "", "observe", "Recorder.ATime*"),
+    Mutant("windows-of-ranks-stay-short", "observe/record/rank_series.cc", "  length_ *= 2;\n", "", "observe", "RankSeries.*"),
+    Mutant("a-busy-core-is-nothing", "observe/diagnose/straggler.cc", "look_at_cores(slowest, data);", "", "observe", "Straggler.*"),
+    Mutant("straggler-by-the-longest-other", "observe/diagnose/straggler.cc", "return median(others);",
+           "return *std::ranges::max_element(others);", "observe", "Straggler.*"),
+    Mutant("older-runs-lose-a-phase", "observe/export/run_record.cc", "values.back() = older.back();", "", "observe", "RunRecord.*"),
     # --- core
     Mutant("file-not-synced", "core/files/file.cc", 'if (sync && ::fsync(file.get()) != 0) fail_errno(path, "sync");', "",
            "train", "Checkpoint.OneThatIsSavedLastsWhenThePowerFails"),

@@ -319,6 +319,8 @@ TEST(Ranks, EveryRankKnowsHowLongTheWorkOfAllHasTaken) {
     if (notes.all()[static_cast<size_t>(group->rank())].work_ns == longest) {
       EXPECT_EQ(notes.rank_wait_ns(), 0);
     }
+    step(x);
+    EXPECT_EQ(notes.all()[1].input_ns, 0);  // it was told
   });
 }
 
