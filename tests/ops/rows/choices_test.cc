@@ -334,7 +334,11 @@ TEST_F(ChoicesOnDisk, ACaptureSavesThemAndReplaysDoNot) {
   const Tensor a = ones({64, 64});
   step(a, a);
   ASSERT_FALSE(recorded_choices().empty()) << "nothing was timed";
-  EXPECT_EQ(read_choices_file(path()), recorded_choices());
+  Choices saved = read_choices_file(path());
+  for (auto& [call, kernel] : saved) {
+    if (kernel.ends_with(kDoubtful)) kernel.pop_back();  // other programs had the core then
+  }
+  EXPECT_EQ(saved, recorded_choices());
   fs::remove(path());
   for (int i = 0; i < 3; ++i) step(a, a);
   EXPECT_FALSE(fs::exists(path()));
