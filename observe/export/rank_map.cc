@@ -72,7 +72,7 @@ std::string colour_of(double ratio) {
 }
 
 std::string map_svg(const RankData& data, double width) {
-  constexpr double kLeft = 70, kTop = 8, kBottom = 40;
+  constexpr double kLeft = 70, kTop = 28, kBottom = 40;
   const std::vector<RankMean> ranks = shown(data, kMappedRanks);
   std::vector<double> all;
   for (const RankWindow& window : data.windows) {
@@ -86,7 +86,8 @@ std::string map_svg(const RankData& data, double width) {
   const double bottom = kTop + row * static_cast<double>(ranks.size());
   std::string svg = fmt::format(
       "<svg viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" role=\"img\" style=\"max-width:100%\" "
-      "font-size=\"12\" fill=\"currentColor\"><title>Work of each rank over the run</title>\n",
+      "font-size=\"12\" fill=\"currentColor\"><title>Work of each rank over the run</title>\n"
+      "<text x=\"8\" y=\"14\" font-weight=\"600\">Work of each rank over the run</text>\n",
       width, bottom + kBottom);
   for (size_t i = 0; i < ranks.size(); ++i) {
     const double y = kTop + row * static_cast<double>(i);
