@@ -165,7 +165,7 @@ TEST_F(Compare, ShowsWhatWorkersExchangeInEveryEpoch) {
   const auto sent = [&](const char* name) {
     std::smatch match;
     const std::string note = loops[name]["notes"][0];
-    const std::regex pattern("sent (.*) in the first epoch and (.*) in the last");
+    const std::regex pattern("sent (.*) in the first pass and (.*) in the last");
     EXPECT_TRUE(std::regex_search(note, match, pattern)) << note;
     return std::pair<std::string, std::string>(match[1], match[2]);
   };

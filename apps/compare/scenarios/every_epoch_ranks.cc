@@ -23,9 +23,10 @@ using observe::Phase;
 using observe::PhaseScope;
 
 constexpr int kWorkers = 2;
-constexpr int64_t kSteps = kDigitsSteps / kWorkers;  // of each worker, an epoch
+constexpr int64_t kSteps = kDigitsSteps / kWorkers;  // of each worker, a pass
+constexpr int64_t kPasses = 10;                      // over 1,437 images an epoch
 constexpr int64_t kUnits = 256;
-constexpr int64_t kMostEpochs = 4000;  // of the loop that exchanges more and more
+constexpr int64_t kMostPasses = 4000;  // of the loop that exchanges more and more
 
 /// What the workers exchange to know how many of the predictions were right.
 enum class Results { kAllSoFar, kNewOnes };
@@ -49,7 +50,7 @@ class Worker {
 
   /// `compute` calls what it is given: a step, or the exchange of results.
   template <typename Compute>
-  void epoch(const Compute& compute) {
+  void pass(const Compute& compute) {
     if (results_ == Results::kNewOnes) right_.clear();
     for (int64_t step = 0; step < kSteps; ++step) {
       compute([&] {
@@ -98,7 +99,7 @@ class Worker {
 
 /// What came of a run, for its notes.
 struct Exchanged {
-  int64_t first_bytes = 0, last_bytes = 0;  // in the first and the last epoch
+  int64_t first_bytes = 0, last_bytes = 0;  // in the first and the last pass
   double accuracy = 0;
 };
 
@@ -123,7 +124,7 @@ Exchanged train(LoopContext& context, Results results) {
   std::exception_ptr failure;
   std::thread thread([&] {
     try {
-      while (other.group().notes().requests() == 0) other.epoch([](const auto& work) { work(); });
+      while (other.group().notes().requests() == 0) other.pass([](const auto& work) { work(); });
     } catch (...) {
       failure = std::current_exception();
     }
@@ -132,11 +133,11 @@ Exchanged train(LoopContext& context, Results results) {
   try {
     train::RankRecord ranks(context.recorder, own->group());
     bool more = true;
-    for (int64_t epoch = 0; more; ++epoch) {
+    for (int64_t pass = 0; more; ++pass) {
       const int64_t before = own->group().stats().bytes_sent;
       {
         const observe::IterationScope iteration(context.recorder);
-        own->epoch([&](const auto& work) {
+        own->pass([&](const auto& work) {
           {
             const PhaseScope compute(context.recorder, Phase::kCompute);
             work();
@@ -145,11 +146,11 @@ Exchanged train(LoopContext& context, Results results) {
         });
       }
       exchanged.last_bytes = own->group().stats().bytes_sent - before;
-      if (epoch == 0) exchanged.first_bytes = exchanged.last_bytes;
+      if (pass == 0) exchanged.first_bytes = exchanged.last_bytes;
       more = context.next();
     }
     own->group().notes().request(true);
-    own->epoch([](const auto& work) { work(); });
+    own->pass([](const auto& work) { work(); });
   } catch (...) {
     own.reset();  // leaves, so that the other one doesn't wait for it
     thread.join();
@@ -163,12 +164,12 @@ Exchanged train(LoopContext& context, Results results) {
 
 Loop with_workers(Loop loop, Results results) {
   const auto exchanged = std::make_shared<Exchanged>();
-  loop.iterations_per_epoch = 1;
-  loop.warmup_epochs = 10;
+  loop.iterations_per_epoch = kPasses;
+  loop.work_per_iteration = kDigitsSteps;
   loop.run = [exchanged, results](LoopContext& context) { *exchanged = train(context, results); };
   loop.notes = [exchanged] {
     return std::vector<std::string>{fmt::format(
-        "each worker sent {} in the first epoch and {} in the last; {:.1f} % of all predictions were right",
+        "each worker sent {} in the first pass and {} in the last; {:.1f} % of all predictions were right",
         observe::bytes_text(static_cast<double>(exchanged->first_bytes)),
         observe::bytes_text(static_cast<double>(exchanged->last_bytes)), 100 * exchanged->accuracy)};
   };
@@ -182,16 +183,16 @@ std::vector<Loop> every_epoch_rank_loops() {
   return {
       with_workers(
           {.name = "all results exchanged",
-           .what = "an iteration is an epoch of two workers, an update each, after which they gather all "
+           .what = "an iteration is a pass of two workers and one update, after which they gather all "
                    "predictions since the first epoch",
            .against = cured,
-           .max_iterations = kMostEpochs,
+           .max_iterations = kMostPasses,
            .expected = {.time = {Flatness::kGrowing},
                         .memory = {Flatness::kFlat, Flatness::kGrowing},
                         .cause = "communication that grows"}},
           Results::kAllSoFar),
       with_workers({.name = cured,
-                    .what = "the same two workers, which add up how many predictions of the epoch were right",
+                    .what = "the same two workers, which add up how many predictions of the pass were right",
                     .against = cured,
                     .cured = true},
                    Results::kNewOnes)};
