@@ -19,9 +19,9 @@ class Mutant(NamedTuple):
 MUTANTS = [
     # --- comm, and what is told of ranks
     Mutant("own-slice-not-summed", "comm/group/tree_sum.cc", "if (own != 0) std::copy_n(part(0) + at, block, part(own) + at);",
-           "", "comm", "*"),
+           "", "optim", "Ranks.*"),
     Mutant("tree-of-ranks-skips-the-last", "comm/group/tree_sum.cc", "rank + stride < ranks_; rank", "rank + 2 * stride <= ranks_; rank",
-           "comm", "*"),
+           "optim", "Ranks.*"),
     Mutant("input-told-again", "comm/group/rank_notes.cc", "  input_ns_ = 0;\n", "", "optim", "Ranks.EveryRankKnows*"),
     Mutant("notes-of-another-rank", "comm/group/rank_notes.cc", "std::memcpy(to + rank_ * sizeof(RankNote), &own, sizeof(own));",
            "std::memcpy(to, &own, sizeof(own));", "optim", "Ranks.*"),
