@@ -10,11 +10,13 @@
 #include <string>
 
 #include "isochron/apps/precision_option.h"
+#include "isochron/comm/group/broadcast_text.h"
 #include "isochron/comm/group/world.h"
 #include "isochron/core/base/clock.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/process/threads.h"
 #include "isochron/observe/diagnose/report.h"
+#include "isochron/observe/statistics/statistics.h"
 
 namespace isochron::apps {
 namespace {
@@ -45,12 +47,6 @@ struct RankResult {
   double collectives = 0;
 };
 
-double median(std::span<double> numbers) {
-  const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2);
-  std::nth_element(numbers.begin(), middle, numbers.end());
-  return *middle;
-}
-
 /// One of the two ways to run a case, round by round.
 class Way {
  public:
@@ -78,12 +74,12 @@ class Way {
     const comm::CommunicationStats after = ranks.stats();
     bytes_sent_ += after.bytes_sent - before.bytes_sent;
     calls_ += after.calls - before.calls;
-    turn_times_us_.push_back(median(times_us_));
-    turn_waits_us_.push_back(median(waits_us_));
+    turn_times_us_.push_back(observe::median(times_us_));
+    turn_waits_us_.push_back(observe::median(waits_us_));
   }
 
-  double step_us() { return median(turn_times_us_); }
-  double exposed_us() { return median(turn_waits_us_); }
+  double step_us() const { return observe::median(turn_times_us_); }
+  double exposed_us() const { return observe::median(turn_waits_us_); }
   double bytes_sent() const { return per_step(bytes_sent_); }
   double collectives() const { return per_step(calls_); }
 
@@ -201,11 +197,7 @@ void agree(const std::vector<const BenchCase*>& cases, const RanksOptions& optio
       fmt::format("--precision {}, --seconds {}, --steps {}, cases:", precision_name(options.how.precision),
                   options.seconds, options.steps);
   for (const BenchCase* entry : cases) own += " " + entry->name;
-  auto bytes = static_cast<int64_t>(own.size());
-  ranks.broadcast(std::as_writable_bytes(std::span(&bytes, 1)));
-  std::string firsts = own;
-  firsts.resize(static_cast<size_t>(bytes));
-  ranks.broadcast(std::as_writable_bytes(std::span(firsts)));
+  const std::string firsts = comm::broadcast_text(ranks, own, "settings");
   int64_t different = own == firsts ? 0 : 1;
   ranks.sum(std::span(&different, 1));
   require(own == firsts, ErrorCode::kInvalidArgument, "bench",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "isochron/comm/group/broadcast_text.h"
 #include "isochron/core/base/error.h"
 #include "isochron/ops/random/random.h"
 
@@ -88,11 +89,7 @@ void DataParallel::prepare() {
 void DataParallel::agree(const std::vector<std::string>& settings, const NamedVariables& variables) {
   std::string own;
   for (const std::string& line : settings) own += line + "\n";
-  std::string firsts = own;
-  auto bytes = static_cast<int64_t>(firsts.size());
-  group_.broadcast(std::as_writable_bytes(std::span(&bytes, 1)), 0, "settings");
-  firsts.resize(static_cast<size_t>(bytes));
-  group_.broadcast(std::as_writable_bytes(std::span(firsts)), 0, "settings");
+  const std::string firsts = comm::broadcast_text(group_, own, "settings");
   // What each rank has to say, of the same length.
   std::string said;
   if (own != firsts) {

@@ -1,0 +1,13 @@
+// A text of any length from rank 0 to all others.
+#pragma once
+
+#include <string>
+
+#include "isochron/comm/group/group.h"
+
+namespace isochron::comm {
+
+/// Rank 0's `own`, on every rank. `label`: as Collective::describe.
+std::string broadcast_text(Group& group, std::string own, const char* label);
+
+}  // namespace isochron::comm
