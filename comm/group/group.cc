@@ -136,11 +136,11 @@ void Group::throw_if_failed() const {
 
 void Group::start(Collective& collective) {
   if (size_ == 1) return;
-  put_in_queue(collective);
+  start_when_waited_for(collective);
   started_.notify_one();
 }
 
-void Group::put_in_queue(Collective& collective) {
+void Group::start_when_waited_for(Collective& collective) {
   if (size_ == 1) return;
   throw_if_failed();
   require(thread_.joinable(), ErrorCode::kCommunication, "group", "rank {} has left", rank_);

@@ -80,8 +80,10 @@ class Group {
   void start(Collective& collective);
   /// Returns when its newest start is done. Throws what it threw; so does every later call.
   void wait(Collective& collective);
+  /// Has whoever waits for it run it, unless the group's thread comes by before.
+  void start_when_waited_for(Collective& collective);
   void run(Collective& collective) {
-    put_in_queue(collective);  // this thread runs it
+    start_when_waited_for(collective);
     wait(collective);
   }
 
@@ -116,7 +118,6 @@ class Group {
   static constexpr uint32_t kQueued = 256;  // the most that are started and not done
 
   void work_through();
-  void put_in_queue(Collective& collective);
   void run_next();
   void end(End how);
   void throw_if_failed() const;

@@ -126,6 +126,14 @@ struct OpDef {
     std::shared_ptr<const AttributeObject> (*pending)(const OpCall&) = nullptr;
   };
   std::optional<Split> split = {};
+  /// Of an op that packs its inputs into its first output, or unpacks its outputs from its first input: the
+  /// byte at which each of them begins there. The planner has them written and read in that place where it
+  /// can; the kernel copies those that lie elsewhere.
+  struct Packing {
+    enum class Kind : uint8_t { kPacks, kUnpacks } kind = Kind::kPacks;
+    std::vector<size_t> (*offsets)(const OpCall&) = nullptr;
+  };
+  std::optional<Packing> packing = {};
   /// Floating point operations of one call, for thread choice and profiles.
   double (*flops)(const OpCall&) = nullptr;
   // What the tests are generated from.

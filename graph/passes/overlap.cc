@@ -36,15 +36,12 @@ void start_collectives_early(Graph& graph) {
     for (const Value* input : node.inputs) {
       if (input->producer != nullptr) ready = std::max(ready, rank.at(input->producer));
     }
-    if (!computes(graph, ready / 2 + 1, i)) {
-      last_start = rank.at(&node);
-      continue;
-    }
     const std::vector<TensorSpec> specs = node.input_specs();
     auto pending = node.op->split->pending({*node.op, specs, node.attributes});
     if (!pending) continue;
     Attributes attributes = node.attributes;
     attributes.set("pending", std::move(pending));
+    if (!computes(graph, ready / 2 + 1, i)) attributes.set("waited_for_at_once", true);
     const Registry& registry = *node.op->registry;
     Node* start = graph.add_node(registry.at(node.op->split->start), node.inputs, attributes, node.scope);
     Node* wait = graph.add_node(registry.at(node.op->split->wait), start->outputs, attributes, node.scope);

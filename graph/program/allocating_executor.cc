@@ -14,8 +14,9 @@ AllocatingExecutor::AllocatingExecutor(Allocator& allocator, const Program& prog
       buffers_(program.report.buffers.size()),
       taken_(program.copies_begin + 1),
       given_(program.copies_begin + 1) {
-  for (const auto& [slot, buffer] : program.arena_patches) buffers_[buffer].slots.push_back(slot);
-  for (const auto& [step, buffer] : program.workspace_patches) buffers_[buffer].workspaces.push_back(step);
+  for (const Program::Patch& patch : program.arena_patches) buffers_[patch.buffer].pointers.push_back(patch);
+  for (const Program::Patch& patch : program.workspace_patches)
+    buffers_[patch.buffer].workspaces.push_back(patch.slot);
   for (size_t b = 0; b < buffers_.size(); ++b) {
     const PlannedBuffer& planned = program.report.buffers[b];
     if (planned.kind == BufferKind::kOutput) continue;
@@ -28,7 +29,8 @@ void AllocatingExecutor::take(Program& program, size_t b) {
   Buffer& buffer = buffers_[b];
   const PlannedBuffer& planned = program.report.buffers[b];
   buffer.address = static_cast<std::byte*>(allocator_.allocate(planned.size_bytes, planned.owner));
-  for (const size_t slot : buffer.slots) program.pointers[slot] = buffer.address;
+  for (const Program::Patch& patch : buffer.pointers)
+    program.pointers[patch.slot] = buffer.address + patch.offset;
   for (const size_t step : buffer.workspaces) program.steps[step].args.workspace = buffer.address;
 }
 

@@ -25,7 +25,8 @@ class AllocatingExecutor final : public Executor {
  private:
   struct Buffer {
     std::byte* address = nullptr;
-    std::vector<size_t> slots, workspaces;  // pointers to it, and the steps whose workspace it is
+    std::vector<Program::Patch> pointers;  // into it
+    std::vector<size_t> workspaces;        // the steps whose workspace it is
   };
   void take(Program& program, size_t buffer);
   void give_back(const Program& program, size_t buffer);

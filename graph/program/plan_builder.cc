@@ -12,6 +12,7 @@
 #include "isochron/graph/ir/half_storage.h"
 #include "isochron/graph/passes/precision.h"
 #include "isochron/graph/program/allocating_executor.h"
+#include "isochron/graph/program/copy_kernel.h"
 #include "isochron/graph/program/device_executor.h"
 #include "isochron/graph/program/instrumented_run.h"
 #include "isochron/memory/allocators/buffer.h"
@@ -20,36 +21,12 @@
 namespace isochron::graph {
 namespace {
 
-class CopyKernel final : public Kernel {
- public:
-  explicit CopyKernel(size_t bytes) : bytes_(bytes) {}
-  void run(const KernelArgs& args) override {
-    if (bytes_ > 0 && args.outputs[0] != args.inputs[0])
-      std::memmove(args.outputs[0], args.inputs[0], bytes_);
-  }
-
- private:
-  size_t bytes_;
-};
-
-/// As CopyKernel, in a device's stream.
-class DeviceCopyKernel final : public Kernel {
- public:
-  DeviceCopyKernel(cuda::Context& context, size_t bytes) : context_(context), bytes_(bytes) {}
-  void run(const KernelArgs& args) override {
-    cuda::copy_within(context_, args.outputs[0], args.inputs[0], bytes_, args.stream);
-  }
-
- private:
-  cuda::Context& context_;
-  size_t bytes_;
-};
-
 /// Where a value's bytes are. Views and in-place results share the place of their root.
 struct Place {
   enum class Kind : uint8_t { kArena, kInput, kBound } kind = Kind::kArena;
   size_t index = 0;              // arena buffer, or input
   std::byte* address = nullptr;  // kBound
+  size_t offset = 0;             // kArena: in the buffer
 };
 
 struct ArenaBuffer {
@@ -58,6 +35,14 @@ struct ArenaBuffer {
   int64_t lower = 0;
   int64_t upper = 0;
   BufferKind kind = BufferKind::kTemporary;
+  bool parts = false;  // values are packed in it
+};
+
+/// The range into which an op packs its inputs (OpDef::Packing).
+struct PackedRange {
+  const Node* packer;
+  int64_t packed_at;
+  std::optional<size_t> buffer;  // since the first of them was placed
 };
 
 }  // namespace
@@ -90,6 +75,7 @@ class PlanBuilder {
     place_leaves();
     schedule();
     find_last_reads();
+    find_packed_values();
     for (size_t i = 0; i < order_.size(); ++i) place_results(i);
     place_outputs();
     place_update_copies();
@@ -223,6 +209,53 @@ class PlanBuilder {
     return found == last_read_.end() ? -1 : found->second;
   }
 
+  static bool packs(const Node& node, OpDef::Packing::Kind kind) {
+    return node.op->packing && node.op->packing->kind == kind;
+  }
+  static std::vector<size_t> packed_offsets(const Node& node) {
+    const std::vector<TensorSpec> specs = node.input_specs();
+    return node.op->packing->offsets({*node.op, specs, node.attributes});
+  }
+
+  /// Which values are written where a later node packs them: the temporary ones that it is the last to read.
+  void find_packed_values() {
+    for (size_t i = 0; i < order_.size(); ++i) {
+      const Node& node = *order_[i];
+      if (!packs(node, OpDef::Packing::Kind::kPacks)) continue;
+      const Value* range = node.outputs[0];
+      ranges_.insert({range, {&node, static_cast<int64_t>(i), {}}});
+      const std::vector<size_t> offsets = packed_offsets(node);
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        const Value* r = root(node.inputs[k]);
+        const bool computed = r->producer != nullptr && !packs(*r->producer, OpDef::Packing::Kind::kUnpacks);
+        if (computed && last_read(r) == static_cast<int64_t>(i) && !updated_roots_.contains(r))
+          packed_.insert({r, {range, offsets[k]}});
+      }
+    }
+  }
+
+  /// The place of a value that is packed or unpacked, or of the range itself.
+  std::optional<Place> place_in_range(const Node& node, int64_t now, size_t o) {
+    const Value* value = node.outputs[o];
+    if (packs(node, OpDef::Packing::Kind::kUnpacks)) {
+      Place place = place_of(node.inputs[0]);
+      place.offset = packed_offsets(node)[o];
+      buffers_[place.index].upper = std::max(buffers_[place.index].upper, upper_of(value, now));
+      return place;
+    }
+    const auto part = packed_.find(value);
+    const auto [whole, offset] = part == packed_.end() ? std::pair{value, size_t{0}} : part->second;
+    const auto range = ranges_.find(whole);
+    if (range == ranges_.end()) return std::nullopt;
+    auto& [packer, packed_at, buffer] = range->second;
+    if (!buffer) {
+      buffer = buffers_.size();
+      buffers_.push_back(
+          {packer->name(), whole->spec.size_bytes(), now, upper_of(whole, packed_at), kind_of(value), true});
+    }
+    return Place{Place::Kind::kArena, *buffer, nullptr, offset};
+  }
+
   /// Can the result be written straight into the variable it updates?
   const Update* direct_update(const Node& node, int64_t i, int o) const {
     const Value* value = node.outputs[static_cast<size_t>(o)];
@@ -250,6 +283,10 @@ class PlanBuilder {
         places_[value] = places_.at(update->target);
         done_updates_.insert(update);
         ++program_.report.updates_in_place;
+        continue;
+      }
+      if (const std::optional<Place> place = place_in_range(node, now, o)) {
+        places_[value] = *place;
         continue;
       }
       if (const Value* reused = reusable_input(node, now, static_cast<int>(o), taken)) {
@@ -292,7 +329,7 @@ class PlanBuilder {
           std::find(taken.begin(), taken.end(), r) != taken.end()) {
         continue;
       }
-      if (buffers_[place.index].upper != now + 1) continue;
+      if (buffers_[place.index].parts || buffers_[place.index].upper != now + 1) continue;
       if (reads_allow_alias(node, r, o)) return r;
     }
     return nullptr;
@@ -388,11 +425,7 @@ class PlanBuilder {
     }
     for (const CopyStep& copy : copies_) {
       program_.instructions.push_back({copy.name, "", 0, 2.0 * static_cast<double>(copy.bytes), ""});
-      if (gpu_) {
-        program_.kernels.push_back(std::make_unique<DeviceCopyKernel>(gpu_->context(), copy.bytes));
-      } else {
-        program_.kernels.push_back(std::make_unique<CopyKernel>(copy.bytes));
-      }
+      program_.kernels.push_back(copy_kernel(copy.bytes, gpu_.get()));
     }
   }
 
@@ -415,13 +448,15 @@ class PlanBuilder {
     }
   }
 
-  size_t offset_of(const Place& place) const { return program_.report.buffers[place.index].offset; }
+  size_t offset_of(const Place& place) const {
+    return program_.report.buffers[place.index].offset + place.offset;
+  }
 
   void add_pointer(const Place& place, size_t step) {
     const size_t slot = program_.pointers.size();
     program_.pointers.push_back(place.kind == Place::Kind::kBound ? place.address : nullptr);
     if (place.kind == Place::Kind::kArena) {
-      program_.arena_patches.push_back({slot, place.index});
+      program_.arena_patches.push_back({slot, place.index, place.offset});
     } else if (place.kind == Place::Kind::kInput) {
       program_.input_slots[place.index].push_back(slot);
       if (program_.input_steps[place.index].empty() || program_.input_steps[place.index].back() != step) {
@@ -480,7 +515,9 @@ class PlanBuilder {
     const auto add = [&](size_t step, const Place& place, size_t bytes, bool writes) {
       if (place.kind == Place::Kind::kArena) {
         const PlannedBuffer& buffer = program_.report.buffers[place.index];
-        uses[step].push_back({kArena, buffer.offset, buffer.offset + buffer.size_bytes, writes});
+        const size_t begin = buffer.offset + place.offset;
+        uses[step].push_back(
+            {kArena, begin, buffers_[place.index].parts ? begin + bytes : begin + buffer.size_bytes, writes});
       } else if (place.kind == Place::Kind::kBound) {
         const auto address = reinterpret_cast<uintptr_t>(place.address);
         uses[step].push_back({kBound, address, address + bytes, writes});
@@ -525,6 +562,8 @@ class PlanBuilder {
   std::unordered_set<const Value*> updated_roots_;             // whose content updates store
   std::unordered_map<const Storage*, int> bound_views_;
   std::unordered_set<const Update*> done_updates_;
+  std::unordered_map<const Value*, PackedRange> ranges_;
+  std::unordered_map<const Value*, std::pair<const Value*, size_t>> packed_;  // value -> range, offset
   std::vector<ArenaBuffer> buffers_;
   std::vector<int64_t> workspace_of_;
   std::vector<CopyStep> copies_;

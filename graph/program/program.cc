@@ -5,9 +5,11 @@
 namespace isochron::graph {
 
 void Program::bind_arena(std::byte* arena) {
-  const auto address_of = [&](size_t buffer) { return arena + report.buffers[buffer].offset; };
-  for (const auto& [slot, buffer] : arena_patches) pointers[slot] = address_of(buffer);
-  for (const auto& [step, buffer] : workspace_patches) steps[step].args.workspace = address_of(buffer);
+  const auto address_of = [&](const Patch& patch) {
+    return arena + report.buffers[patch.buffer].offset + patch.offset;
+  };
+  for (const Patch& patch : arena_patches) pointers[patch.slot] = address_of(patch);
+  for (const Patch& patch : workspace_patches) steps[patch.slot].args.workspace = address_of(patch);
   for (size_t i = 0; i < output_offsets.size(); ++i) output_addresses[i] = arena + output_offsets[i];
   for (const Step& step : steps) step.kernel->bind(step.args);
 }

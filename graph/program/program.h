@@ -65,6 +65,7 @@ struct Program {
   struct Patch {  // a pointer into a buffer
     size_t slot;
     size_t buffer;
+    size_t offset = 0;  // in the buffer
   };
 
   std::vector<std::unique_ptr<Kernel>> kernels;

@@ -319,9 +319,12 @@ double owners_share(const SpikeReport& spikes) {
 }
 
 /// What was written that is neither a checkpoint nor an event file: logs, output. Records of runs from before
-/// event files were counted apart have these in it.
+/// event files were counted apart have these in it. What MPI sends over TCP is among the bytes written, so
+/// that over ranks only those count that reach storage.
 void add_logs(RunReport& report) {
-  const SeriesReport* written = report.find_series("written_bytes");
+  const SeriesReport* sent = report.find_series("sent_bytes");
+  const bool over_ranks = sent != nullptr && sent->last > sent->first;
+  const SeriesReport* written = report.find_series(over_ranks ? "stored_bytes" : "written_bytes");
   const SeriesReport* weights = report.find_series("weight_bytes");
   const SeriesReport* events = report.find_series("event_bytes");
   if (written == nullptr || weights == nullptr) return;

@@ -249,6 +249,7 @@ void Sensors::read(SensorReading& reading) {
   const std::string_view io = read_file(io_, text);
   reading.read_bytes = std::max<int64_t>(internal::parse_named(io, "rchar: ").value_or(0) - own_bytes, 0);
   reading.written_bytes = internal::parse_named(io, "wchar: ").value_or(0);
+  reading.stored_bytes = internal::parse_named(io, "write_bytes: ").value_or(0);
 }
 
 void Sensors::read_slow(SensorReading& reading) {

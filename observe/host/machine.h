@@ -44,7 +44,8 @@ struct SensorReading {
   int64_t involuntary_switches = 0;
   int64_t own_waits = 0;      // how often the recording thread gave up its core to wait
   int64_t read_bytes = 0;     // from files and pipes, less what the sensors read themselves
-  int64_t written_bytes = 0;  // to files, pipes and terminals
+  int64_t written_bytes = 0;  // to files, pipes, terminals and, by some libraries, to the network
+  int64_t stored_bytes = 0;   // to files on storage, in whole pages
 
   // Of the slow group; kUnknownReading where the system doesn't tell.
   int64_t heap_bytes = kUnknownReading;         // level: handed out by malloc

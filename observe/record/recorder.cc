@@ -427,6 +427,7 @@ std::vector<NamedSeries> Recorder::series() const {
   add("own_waits", true, [](const Sample& s) { return s.sensors.own_waits; });
   add("read_bytes", true, [](const Sample& s) { return s.sensors.read_bytes; });
   add("written_bytes", true, [](const Sample& s) { return s.sensors.written_bytes; });
+  add("stored_bytes", true, [](const Sample& s) { return s.sensors.stored_bytes; });
   add("event_bytes", true, [](const Sample& s) { return s.event_bytes; });
   const auto add_known = [&](std::string name, bool cumulative, int64_t SensorReading::*value) {
     const bool known = std::any_of(samples_.begin(), samples_.end(),

@@ -47,15 +47,18 @@ std::vector<TensorSpec> infer_all_reduce(const OpCall& call) {
   return {call.inputs.begin(), call.inputs.end()};
 }
 
-/// All that is in flight.
+const PendingSum& pending_of(const OpCall& call) { return *call.attributes.object<PendingSum>("pending"); }
+
+/// The range in flight, and its scratch.
 std::vector<TensorSpec> infer_start(const OpCall& call) {
-  const auto bytes = call.attributes.object<PendingSum>("pending")->sum.workspace_bytes();
-  return {{DType::kU8, {static_cast<int64_t>(bytes)}}};
+  const PackedSum& sum = pending_of(call).sum;
+  return {{DType::kU8, {static_cast<int64_t>(sum.range_bytes())}},
+          {DType::kU8, {static_cast<int64_t>(sum.scratch_bytes())}}};
 }
 
-std::vector<TensorSpec> infer_wait(const OpCall& call) {
-  return call.attributes.object<PendingSum>("pending")->tensors;
-}
+std::vector<TensorSpec> infer_wait(const OpCall& call) { return pending_of(call).tensors; }
+
+std::vector<size_t> offsets_in_range(const OpCall& call) { return pending_of(call).sum.offsets(); }
 
 std::shared_ptr<const graph::AttributeObject> pending_sum(const OpCall& call) {
   if (group_of(call.attributes).size() == 1) return nullptr;
@@ -146,10 +149,13 @@ void register_collectives(graph::Registry& registry) {
   OpDef start = collective("all_reduce_start", "packs tensors and starts to sum them over all ranks");
   start.max_inputs = -1;
   start.infer = infer_start;
+  start.packing = {graph::OpDef::Packing::Kind::kPacks, offsets_in_range};
   start.reference = {};
   registry.add(std::move(start));
   OpDef wait = collective("all_reduce_wait", "waits for the sums over all ranks and unpacks them");
+  wait.min_inputs = wait.max_inputs = 2;
   wait.infer = infer_wait;
+  wait.packing = {graph::OpDef::Packing::Kind::kUnpacks, offsets_in_range};
   wait.reference = {};
   registry.add(std::move(wait));
 

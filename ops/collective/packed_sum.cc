@@ -2,11 +2,9 @@
 
 #include <cstring>
 
-#include "isochron/core/base/checked.h"
-
 namespace isochron::ops {
 
-/// Those of a dtype lie together.
+/// Those of a dtype lie together. Each begins where a kernel may write it.
 PackedSum::PackedSum(std::shared_ptr<comm::Group> group, std::span<const TensorSpec> tensors, Content content)
     : group_(std::move(group)), places_(tensors.size()), offsets_(tensors.size()) {
   std::vector<comm::TreeSum::Run> runs;
@@ -14,13 +12,9 @@ PackedSum::PackedSum(std::shared_ptr<comm::Group> group, std::span<const TensorS
     const size_t begin = packed_;
     for (size_t i = 0; i < tensors.size(); ++i) {
       if (tensors[i].dtype != dtype) continue;
-      offsets_[i] = packed_;
-      packed_ += tensors[i].size_bytes();
+      offsets_[i] = add(tensors[i].size_bytes());
     }
-    if (content == Content::kGradientsAndNotes && dtype == DType::kF64) {
-      notes_ = packed_;
-      packed_ += group_->notes().bytes();
-    }
+    if (content == Content::kGradientsAndNotes && dtype == DType::kF64) notes_ = add(group_->notes().bytes());
     if (packed_ > begin) runs.push_back({dtype, packed_ - begin});
   }
   for (const TensorSpec& spec : tensors) bytes_.push_back(spec.size_bytes());
@@ -28,8 +22,12 @@ PackedSum::PackedSum(std::shared_ptr<comm::Group> group, std::span<const TensorS
   if (content != Content::kTensors) sum_->describe("sums of gradients", packed_);
 }
 
-size_t PackedSum::workspace_bytes() const {
-  return group_->size() == 1 ? 0 : align_up(packed_, kAlignment) + sum_->scratch_bytes();
+/// Where `bytes` more begin.
+size_t PackedSum::add(size_t bytes) {
+  const size_t begin = align_up(packed_, kAlignment);
+  if (begin > packed_) gaps_.emplace_back(packed_, begin - packed_);
+  packed_ = begin + bytes;
+  return begin;
 }
 
 void PackedSum::copy(std::byte* const* to, std::byte* const* from) const {
@@ -38,17 +36,22 @@ void PackedSum::copy(std::byte* const* to, std::byte* const* from) const {
   }
 }
 
-void PackedSum::start(std::byte* const* tensors, std::byte* workspace) {
+void PackedSum::start(std::byte* const* tensors, std::byte* range, std::byte* scratch, Begin begin) {
   if (group_->size() == 1) {
     places_.assign(tensors, tensors + bytes_.size());
     return;
   }
-  for (size_t i = 0; i < places_.size(); ++i) places_[i] = workspace + offsets_[i];
+  for (size_t i = 0; i < places_.size(); ++i) places_[i] = range + offsets_[i];
   copy(places_.data(), tensors);
-  range_ = workspace;
+  for (const auto& [gap, bytes] : gaps_) std::memset(range + gap, 0, bytes);
+  range_ = range;
   if (notes_) group_->notes().write(range_ + *notes_, group_->stats().exposed_ns);
-  sum_->bind(workspace, workspace + align_up(packed_, kAlignment));
-  group_->start(*sum_);
+  sum_->bind(range, scratch);
+  if (begin == Begin::kNow) {
+    group_->start(*sum_);
+  } else {
+    group_->start_when_waited_for(*sum_);
+  }
 }
 
 void PackedSum::finish(std::byte* const* sums) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "isochron/comm/group/tree_sum.h"
+#include "isochron/core/base/checked.h"
 #include "isochron/core/tensor/shape.h"
 
 namespace isochron::ops {
@@ -19,24 +20,32 @@ class PackedSum {
   /// Tensors of f32, f64 and i64.
   PackedSum(std::shared_ptr<comm::Group> group, std::span<const TensorSpec> tensors, Content content);
 
-  /// Of the memory that it works in: the range and room for the exchange; 0 in a group of one rank.
-  size_t workspace_bytes() const;
-  /// Packs the tensors and starts. `workspace` is its own until `finish`.
-  void start(std::byte* const* tensors, std::byte* workspace);
-  /// Waits, and unpacks the sums.
+  /// Of the range, and of what the exchange works in; 0 in a group of one rank.
+  size_t range_bytes() const { return group_->size() == 1 ? 0 : align_up(packed_, kAlignment); }
+  size_t scratch_bytes() const { return group_->size() == 1 ? 0 : sum_->scratch_bytes(); }
+  /// Of each tensor in the range: a multiple of 64.
+  const std::vector<size_t>& offsets() const { return offsets_; }
+
+  enum class Begin { kNow, kWhenFinished };
+  /// Packs the tensors that don't lie in the range yet, and has the group's thread exchange it, or whoever
+  /// calls `finish`. Both pieces of memory are its own until then.
+  void start(std::byte* const* tensors, std::byte* range, std::byte* scratch, Begin begin);
+  /// Waits, and unpacks the sums that aren't to stay in the range.
   void finish(std::byte* const* sums);
 
  private:
   static constexpr size_t kAlignment = 64;
+  size_t add(size_t bytes);
   void copy(std::byte* const* to, std::byte* const* from) const;
 
   std::shared_ptr<comm::Group> group_;
   std::vector<size_t> bytes_;
-  std::vector<std::byte*> places_;  // of each tensor in the range
+  std::vector<std::byte*> places_;  // of each tensor
   std::vector<size_t> offsets_;
-  std::optional<size_t> notes_;  // where they begin in the range
-  std::byte* range_ = nullptr;   // in flight
-  size_t packed_ = 0;
+  std::vector<std::pair<size_t, size_t>> gaps_;  // between tensors: first byte, bytes
+  std::optional<size_t> notes_;                  // where they begin in the range
+  std::byte* range_ = nullptr;                   // in flight
+  size_t packed_ = 0;                            // bytes, with the gaps
   std::optional<comm::TreeSum> sum_;
 };
 

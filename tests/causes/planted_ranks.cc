@@ -52,13 +52,14 @@ class Rank {
         sum_(group_, std::array{TensorSpec{DType::kF32, {kElems}}},
              ops::PackedSum::Content::kGradientsAndNotes),
         gradients_(full({kElems}, 1)),
-        workspace_(full({static_cast<int64_t>(sum_.workspace_bytes())}, 0, DType::kU8)) {}
+        range_(full({static_cast<int64_t>(sum_.range_bytes())}, 0, DType::kU8)),
+        scratch_(full({static_cast<int64_t>(sum_.scratch_bytes())}, 0, DType::kU8)) {}
 
   void step(int64_t i) {
     loop_.work(*group_, i);
     loop_.exchange(*group_, i);
     std::byte* gradients = gradients_.raw();
-    sum_.start(&gradients, workspace_.raw());
+    sum_.start(&gradients, range_.raw(), scratch_.raw(), ops::PackedSum::Begin::kWhenFinished);
     sum_.finish(&gradients);
   }
   /// Until another rank asks it to stop.
@@ -72,7 +73,7 @@ class Rank {
   const Loop& loop_;
   std::shared_ptr<comm::Group> group_;
   ops::PackedSum sum_;
-  Tensor gradients_, workspace_;
+  Tensor gradients_, range_, scratch_;
 };
 
 RunReport run_over_ranks(const Loop& loop) {

@@ -139,6 +139,7 @@ std::vector<size_t> positions(const graph::Graph& graph, std::string_view op) {
 
 TEST(Ranks, SumsBeginWhileTheBackwardPassGoesOn) {
   run_ranks(2, [](const Group& group) {
+    std::vector<graph::Attributes> start_attributes;  // of the starts
     const auto make = [&](const std::vector<std::string>& disabled, std::string& bytes) {
       const Network network;
       Optimizer optimizer = Sgd({.learning_rate = 0.1, .step = {.group = group, .bucket_bytes = 1}});
@@ -148,6 +149,8 @@ TEST(Ranks, SumsBeginWhileTheBackwardPassGoesOn) {
                   {.passes = {.disabled = disabled}});
       for (int64_t m = 0; m < 4; ++m) step(x_of(2 * m + group->rank()), y_of(2 * m + group->rank()));
       bytes = bytes_of(network.parameters());
+      for (const size_t start : positions(step.graph(), "all_reduce_start"))
+        start_attributes.push_back(step.graph().nodes()[start]->attributes);
       return std::array{positions(step.graph(), "all_reduce"), positions(step.graph(), "all_reduce_start"),
                         positions(step.graph(), "all_reduce_wait"), positions(step.graph(), "matmul")};
     };
@@ -157,13 +160,41 @@ TEST(Ranks, SumsBeginWhileTheBackwardPassGoesOn) {
     EXPECT_EQ(early, late);
     EXPECT_TRUE(no_starts.empty() && no_waits.empty());
     EXPECT_EQ(whole.size(), 3u);
-    // There is nothing to compute meanwhile for the last of them.
-    EXPECT_EQ(last.size(), 1u);
-    ASSERT_EQ(starts.size(), 2u);
-    ASSERT_EQ(waits.size(), 2u);
+    EXPECT_TRUE(last.empty());
+    ASSERT_EQ(starts.size(), 3u);
+    ASSERT_EQ(waits.size(), 3u);
+    for (size_t i = 0; i < starts.size(); ++i) {
+      const graph::Attributes& attributes = start_attributes.at(i);
+      EXPECT_EQ(attributes.get_or("waited_for_at_once", false), i + 1 == starts.size()) << i;
+    }
     // The last layer's gradient is on its way before the first layer's is computed.
     EXPECT_LT(starts[0], products.back());
     EXPECT_GT(waits[0], products.back());
+  });
+}
+
+TEST(Ranks, GradientsAreComputedWhereTheyAreSentFrom) {
+  run_ranks(2, [](const Group& group) {
+    const Network network;
+    Optimizer optimizer = Sgd({.learning_rate = 0.1, .step = {.group = group}});
+    const auto step = [&](const Tensor& x, const Tensor& y) {
+      optimizer.minimize(network.loss(x, y), network.parameters(), 3);
+    };
+    auto packed = capture(step), copied = capture(step, {.passes = {.disabled = {"overlap"}}});
+    const Tensor x = x_of(group->rank()), y = y_of(group->rank());
+    packed(x, y);
+    copied(x, y);
+    size_t gradients = 0;
+    for (const Variable& parameter : network.parameters()) gradients += parameter.tensor().size_bytes();
+    const auto& buffers = packed.plan_report().buffers;
+    const auto range = std::ranges::find_if(buffers, [](const graph::PlannedBuffer& buffer) {
+      return buffer.owner.find("all_reduce_start") != std::string::npos;
+    });
+    ASSERT_NE(range, buffers.end());
+    EXPECT_GE(range->size_bytes, gradients);
+    const size_t start = positions(packed.graph(), "all_reduce_start").at(0);
+    EXPECT_LT(range->lower, static_cast<int64_t>(start)) << "the first gradient is written there";
+    EXPECT_LE(packed.plan_report().arena_bytes + gradients, copied.plan_report().arena_bytes);
   });
 }
 

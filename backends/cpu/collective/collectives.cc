@@ -29,9 +29,10 @@ class AllReduceKernel final : public graph::Kernel {
   explicit AllReduceKernel(const KernelRequest& request)
       : sum_(request.attributes.object<GroupAttribute>("group")->group, request.inputs,
              content_of(request.attributes)) {}
-  size_t workspace_bytes() const override { return sum_.workspace_bytes(); }
+  size_t workspace_bytes() const override { return sum_.range_bytes() + sum_.scratch_bytes(); }
   void run(const KernelArgs& args) override {
-    sum_.start(args.inputs, args.workspace);
+    sum_.start(args.inputs, args.workspace, args.workspace + sum_.range_bytes(),
+               PackedSum::Begin::kWhenFinished);
     sum_.finish(args.outputs);
   }
 
@@ -39,15 +40,20 @@ class AllReduceKernel final : public graph::Kernel {
   PackedSum sum_;
 };
 
-/// The two halves of an all_reduce: what is in flight between them is their only tensor.
+/// The two halves of an all_reduce: between them are the range that is in flight and its scratch.
 class AllReduceStartKernel final : public graph::Kernel {
  public:
   explicit AllReduceStartKernel(const KernelRequest& request)
-      : pending_(request.attributes.object<PendingSum>("pending")) {}
-  void run(const KernelArgs& args) override { pending_->sum.start(args.inputs, args.outputs[0]); }
+      : pending_(request.attributes.object<PendingSum>("pending")),
+        begin_(request.attributes.get_or("waited_for_at_once", false) ? PackedSum::Begin::kWhenFinished
+                                                                      : PackedSum::Begin::kNow) {}
+  void run(const KernelArgs& args) override {
+    pending_->sum.start(args.inputs, args.outputs[0], args.outputs[1], begin_);
+  }
 
  private:
   std::shared_ptr<const PendingSum> pending_;
+  PackedSum::Begin begin_;
 };
 
 class AllReduceWaitKernel final : public graph::Kernel {

@@ -111,6 +111,18 @@ TEST(Evidence, EventFilesAreNoLogs) {
   EXPECT_THAT(names(logging(0, 40)), IsEmpty()) << "not yet a quarter of a megabyte";
 }
 
+TEST(Evidence, WhatRanksSendIsNoLog) {
+  const auto sending = [](int64_t stored) {
+    return run([stored](SensorReading& now, int, Recorder&) {
+      count(Counter::kSentBytes, 1000);
+      now.written_bytes += 1100;  // over TCP
+      now.stored_bytes += stored;
+    });
+  };
+  EXPECT_THAT(names(sending(0)), Not(Contains("event files and logs pile up")));
+  EXPECT_THAT(names(sending(100)), Contains("event files and logs pile up"));
+}
+
 TEST(Evidence, EventBytesAreThoseOfTheFile) {
   const TempFolder folder;
   const int64_t before = EventFile::bytes_written();
