@@ -45,6 +45,7 @@
 #include "isochron/ops/matmul/einsum.h"
 #include "isochron/ops/matmul/matmul.h"
 #include "isochron/ops/normalization/normalization.h"
+#include "isochron/ops/normalization/rank_batch_norm.h"
 #include "isochron/ops/random/random.h"
 #include "isochron/ops/recurrent/recurrent.h"
 #include "isochron/ops/reduction/cumulative.h"

@@ -54,8 +54,10 @@ class Checkpoints {
   }
 
  private:
+  /// What a collective gives is kept: computing it again would be another exchange.
   static bool inner(const Value* value) {
-    return value->producer && value->producer->checkpoint != 0 && !value->producer->checkpoint_result;
+    return value->producer && value->producer->checkpoint != 0 && !value->producer->checkpoint_result &&
+           !value->producer->op->collective;
   }
 
   Value* again_before(Value* value, size_t position) {

@@ -6,6 +6,7 @@
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/normalization/group_norm.h"
 #include "isochron/ops/normalization/normalization_row.h"
+#include "isochron/ops/normalization/normalize_by_moments.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
@@ -215,6 +216,7 @@ void register_normalization(graph::Registry& registry) {
   register_layer_norm(registry);
   register_layer_norm_gradient(registry);
   register_group_norm(registry);
+  register_normalize_by_moments(registry);
 }
 
 }  // namespace ops
