@@ -20,7 +20,7 @@ ALLOWED = {
     "backends": {"core", "memory", "comm", "graph", "ops"},
     "autograd": {"core", "memory", "graph", "ops"},
     "optim": {"core", "memory", "comm", "graph", "ops", "autograd"},
-    "nn": {"core", "memory", "graph", "ops", "autograd", "optim"},
+    "nn": {"core", "memory", "comm", "graph", "ops", "autograd", "optim"},
     "data": {"core", "memory"},
     "observe": {"core"},
     "train": {"core", "memory", "comm", "graph", "ops", "backends", "autograd", "optim", "nn", "data", "observe"},

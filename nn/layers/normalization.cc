@@ -1,7 +1,9 @@
 #include "isochron/nn/layers/normalization.h"
 
+#include "isochron/comm/group/world.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/normalization/normalization.h"
+#include "isochron/ops/normalization/rank_batch_norm.h"
 #include "isochron/ops/shape/creation.h"
 
 namespace isochron::nn {
@@ -26,11 +28,12 @@ BatchNorm::BatchNorm(BatchNormOptions options) : options_(options) {
   require(options.momentum >= 0 && options.momentum <= 1 && options.epsilon >= 0, ErrorCode::kInvalidArgument,
           "batch_norm", "momentum must lie in [0, 1] and epsilon be >= 0, got {} and {}", options.momentum,
           options.epsilon);
+  if (options.synchronized && !options.group) options_.group = comm::world();
 }
 
 void BatchNorm::members(Members& list) {
   list("gamma", gamma_)("beta", beta_);
-  list.buffer("moving_mean", moving_mean_).buffer("moving_variance", moving_variance_);
+  list.average("moving_mean", moving_mean_).average("moving_variance", moving_variance_);
 }
 
 void BatchNorm::build_parameters(const Tensor& x) {
@@ -49,16 +52,31 @@ Tensor BatchNorm::forward(const Tensor& x) {
     return normalize_channels(x, {moving_mean_, moving_variance_}, value_of(gamma_), value_of(beta_),
                               options_.epsilon);
   }
-  const auto [y, moments] = batch_norm(x, value_of(gamma_), value_of(beta_), options_.epsilon);
-  const double count = static_cast<double>(x.elems() / x.extent(-1));
-  const double unbiased = options_.unbiased_moving_variance && count > 1 ? count / (count - 1) : 1;
+  const Tensor gamma = value_of(gamma_), beta = value_of(beta_);
+  if (options_.synchronized && options_.group->size() > 1) {
+    const auto [y, moments, rows] = rank_batch_norm(x, gamma, beta, options_.epsilon, options_.group);
+    const Tensor unbiased = rows / maximum(rows - 1.0, 1.0);
+    const Tensor& variance = moments.variance;
+    move_averages(
+        {moments.mean,
+         options_.unbiased_moving_variance ? variance * cast(unbiased, variance.dtype()) : variance},
+        1);
+    return y;
+  }
+  const auto [y, moments] = batch_norm(x, gamma, beta, options_.epsilon);
+  const double rows = static_cast<double>(x.elems() / x.extent(-1));
+  move_averages(moments, options_.unbiased_moving_variance && rows > 1 ? rows / (rows - 1) : 1);
+  return y;
+}
+
+/// Towards the moments of a batch, its variance times `unbiased`.
+void BatchNorm::move_averages(const Moments& moments, double unbiased) const {
   const auto move = [&](const Variable& average, const Tensor& towards, double factor) {
     average.assign(average.tensor() * options_.momentum +
                    stop_gradient(towards) * ((1 - options_.momentum) * factor));
   };
   move(moving_mean_, moments.mean, 1);
   move(moving_variance_, moments.variance, unbiased);
-  return y;
 }
 
 Tensor LayerNorm::forward(const Tensor& x) {

@@ -1,7 +1,11 @@
 // Normalisation layers. Their gains start at 1 and their shifts at 0; both are named as Keras names them.
 #pragma once
 
+#include <memory>
+
+#include "isochron/comm/group/group.h"
 #include "isochron/nn/module/module.h"
+#include "isochron/ops/normalization/normalization.h"
 
 namespace isochron::nn {
 
@@ -14,11 +18,26 @@ struct BatchNormOptions {
   /// The moving variance averages n / (n - 1) times the batch's, as PyTorch's does; by default the batch's
   /// itself, as Keras's.
   bool unbiased_moving_variance = false;
+  /// In training, go by the moments of the batches of all ranks together, each counted by its rows, rather
+  /// than of this rank's alone (ops/normalization/rank_batch_norm.h): an exchange in the forward pass and one
+  /// in the backward pass. All ranks have the same moving averages then, and of one rank it is the same layer
+  /// as without.
+  bool synchronized = false;
+  /// The ranks that do; null: comm::world(), as it is when the layer is made.
+  std::shared_ptr<comm::Group> group = nullptr;
 };
 /// Each channel of a batch brought to mean 0 and variance 1, times gamma, plus beta (Ioffe and Szegedy:
 /// "Batch Normalization", ICML 2015). In training by the batch's own moments, which also move the averages;
 /// otherwise by the averages; a frozen one (set_trainable(false)) goes by them and leaves them also in
 /// training, as Keras's. x: (N, ..., C). Rows are not independent: pad no batch.
+///
+/// Over ranks, each goes by the moments of its own batch and moves averages of its own, of which
+/// Trainer::fit takes the mean (train/loop/trainer.h). Where they are synchronized, all ranks must run the
+/// forward pass the same number of times: a loop of one's own has to give each as many batches. Inference and
+/// frozen layers exchange nothing. A layer sees the gradient of the sum of all ranks' losses, which
+/// Optimizer::minimize takes of losses summed over rows; where batches differ in rows, gradients for
+/// Optimizer::apply must be those of such a sum too, divided by this rank's rows. Synchronized on the CPU,
+/// f32 and f64; 16-bit floats go through f32.
 class BatchNorm : public Module {
  public:
   /// Throws kInvalidArgument unless momentum lies in [0, 1] and epsilon >= 0.
@@ -30,6 +49,7 @@ class BatchNorm : public Module {
 
  private:
   void build_parameters(const Tensor& x);
+  void move_averages(const Moments& moments, double unbiased) const;
   BatchNormOptions options_;
   Variable gamma_, beta_, moving_mean_, moving_variance_;
 };

@@ -120,16 +120,17 @@ std::function<std::string(const std::string&)> torchvision_names(const ResNetOpt
   };
 }
 
-ResNet resnet20(int64_t classes) {
-  return ResNet({.blocks = {3, 3, 3}, .widths = {16, 32, 64}, .classes = classes});
+ResNet resnet20(int64_t classes, const BatchNormOptions& norm) {
+  return ResNet({.blocks = {3, 3, 3}, .widths = {16, 32, 64}, .classes = classes, .norm = norm});
 }
 
-ResNet resnet50(int64_t classes) {
+ResNet resnet50(int64_t classes, const BatchNormOptions& norm) {
   return ResNet({.blocks = {3, 4, 6, 3},
                  .widths = {64, 128, 256, 512},
                  .bottleneck = true,
                  .small_images = false,
-                 .classes = classes});
+                 .classes = classes,
+                 .norm = norm});
 }
 
 }  // namespace isochron::nn

@@ -79,8 +79,8 @@ class ResNet : public Module {
 std::function<std::string(const std::string& name)> torchvision_names(const ResNetOptions& options);
 
 /// For CIFAR-sized images, 0.27 million parameters.
-ResNet resnet20(int64_t classes = 10);
+ResNet resnet20(int64_t classes = 10, const BatchNormOptions& norm = ResNetOptions().norm);
 /// For ImageNet-sized images, 25.6 million parameters with 1,000 classes.
-ResNet resnet50(int64_t classes = 1000);
+ResNet resnet50(int64_t classes = 1000, const BatchNormOptions& norm = ResNetOptions().norm);
 
 }  // namespace isochron::nn

@@ -43,7 +43,7 @@ struct Member {
   std::string name;
   Module* child = nullptr;
   Variable variable = {};  // undefined: a child, or not built
-  bool parameter = false;
+  Members::Role role = Members::Role::kParameter;
 };
 
 /// What a module itself lists.
@@ -67,19 +67,21 @@ class Listing final : public Members {
   void on_child(std::string_view name, Module& child) override {
     members.push_back({std::string(name), &child});
   }
-  void on_variable(std::string_view name, const Variable& variable, bool parameter) override {
-    members.push_back({std::string(name), nullptr, variable, parameter});
+  void on_variable(std::string_view name, const Variable& variable, Role role) override {
+    members.push_back({std::string(name), nullptr, variable, role});
   }
   void on_unbuilt(std::string_view name) override { members.push_back({std::string(name)}); }
 };
 
+using Roles = std::initializer_list<Members::Role>;
+
 /// Adds the variables of all levels, each once.
-void collect(Module& module, bool parameters, const std::string& path, Module::NamedVariables& found) {
+void collect(Module& module, Roles roles, const std::string& path, Module::NamedVariables& found) {
   for (const Member& member : Listing(module, path).members) {
     std::string name = path + member.name;
     if (member.child) {
-      collect(*member.child, parameters, name + "/", found);
-    } else if (member.variable.defined() && member.parameter == parameters) {
+      collect(*member.child, roles, name + "/", found);
+    } else if (member.variable.defined() && std::ranges::find(roles, member.role) != roles.end()) {
       const bool known = std::any_of(found.begin(), found.end(),
                                      [&](const auto& entry) { return entry.second == member.variable; });
       if (!known) found.emplace_back(std::move(name), member.variable);
@@ -231,18 +233,21 @@ TensorSpec Module::build(std::span<const TensorSpec> inputs) {
   return (*this)(values).spec();
 }
 
-Module::NamedVariables Module::named_variables(bool parameters) {
+Module::NamedVariables Module::named_variables(std::initializer_list<Members::Role> roles) {
   const graph::Capture* capture = graph::Capture::current();
   if (capture && !members_named_) require_entered(capture->serial());
   name_members(path_);
   NamedVariables found;
-  collect(*this, parameters, "", found);
+  collect(*this, roles, "", found);
   return found;
 }
-Module::NamedVariables Module::named_parameters() { return named_variables(true); }
-Module::NamedVariables Module::named_buffers() { return named_variables(false); }
+Module::NamedVariables Module::named_parameters() { return named_variables({Members::Role::kParameter}); }
+Module::NamedVariables Module::named_buffers() {
+  return named_variables({Members::Role::kBuffer, Members::Role::kAverage});
+}
 std::vector<Variable> Module::parameters() { return without_names(named_parameters()); }
 std::vector<Variable> Module::buffers() { return without_names(named_buffers()); }
+std::vector<Variable> Module::averages() { return without_names(named_variables({Members::Role::kAverage})); }
 
 std::vector<std::pair<std::string, Module*>> Module::children() {
   std::vector<std::pair<std::string, Module*>> result;

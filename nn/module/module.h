@@ -21,6 +21,8 @@
 
 #include <array>
 #include <concepts>
+#include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -41,31 +43,39 @@ class Module;
 /// call that lists the members throws kInvalidArgument.
 class Members {
  public:
+  /// What a variable is to its module.
+  enum class Role : uint8_t { kParameter, kBuffer, kAverage };
   Members& operator()(std::string_view name, Module& child) {
     on_child(name, child);
     return *this;
   }
   /// A parameter; none yet where it is undefined.
   Members& operator()(std::string_view name, const Variable& parameter) {
-    return list(name, parameter, true);
+    return list(name, parameter, Role::kParameter);
   }
   /// State that is saved with the model but never trained, such as running means: listing it freezes it
   /// (Variable::set_trainable), so a module that reads it needn't.
   Members& buffer(std::string_view name, const Variable& variable) {
     if (variable.defined()) variable.set_trainable(false);
-    return list(name, variable, false);
+    return list(name, variable, Role::kBuffer);
+  }
+  /// A buffer that holds averages over the batches trained on. Ranks that train together, each on its own
+  /// batches, take the mean of theirs where these are used or saved (train/loop/trainer.h).
+  Members& average(std::string_view name, const Variable& variable) {
+    if (variable.defined()) variable.set_trainable(false);
+    return list(name, variable, Role::kAverage);
   }
 
  protected:
   ~Members() = default;
   virtual void on_child(std::string_view name, Module& child) = 0;
-  virtual void on_variable(std::string_view name, const Variable& variable, bool parameter) = 0;
+  virtual void on_variable(std::string_view name, const Variable& variable, Role role) = 0;
   virtual void on_unbuilt(std::string_view) {}
 
  private:
-  Members& list(std::string_view name, const Variable& variable, bool parameter) {
+  Members& list(std::string_view name, const Variable& variable, Role role) {
     if (variable.defined())
-      on_variable(name, variable, parameter);
+      on_variable(name, variable, role);
     else
       on_unbuilt(name);
     return *this;
@@ -124,6 +134,8 @@ class Module {
   std::vector<Variable> parameters();
   NamedVariables named_buffers();
   std::vector<Variable> buffers();
+  /// Those of the buffers that are averages over batches.
+  std::vector<Variable> averages();
   /// The direct children.
   std::vector<std::pair<std::string, Module*>> children();
   /// Elements of all parameters.
@@ -163,7 +175,7 @@ class Module {
   void name_members(const std::string& before);
   /// Throws where a child was called in this capture (its serial) without `enter` of this module.
   void require_entered(uint64_t capture);
-  NamedVariables named_variables(bool parameters);
+  NamedVariables named_variables(std::initializer_list<Members::Role> roles);
 
   std::string name_;  // among its parent's members; empty for a root
   std::string path_;  // with a closing '/', for the names of parameters

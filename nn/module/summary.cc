@@ -35,11 +35,11 @@ class Rows final : public Members {
     const std::string& path = result.modules[row_].path;
     add(path.empty() ? std::string(name) : fmt::format("{}/{}", path, name), child);
   }
-  void on_variable(std::string_view, const Variable& variable, bool parameter) override {
+  void on_variable(std::string_view, const Variable& variable, Role role) override {
     if (std::find(variables_.begin(), variables_.end(), variable) != variables_.end()) return;
     variables_.push_back(variable);
     ModuleSummary& row = result.modules[row_];
-    if (!parameter) {
+    if (role != Role::kParameter) {
       row.buffer_bytes += variable.size_bytes();
       result.buffer_bytes += variable.size_bytes();
       return;

@@ -37,7 +37,7 @@ class Paths final : public Members {
     child.members(*this);
     path_.resize(length);
   }
-  void on_variable(std::string_view name, const Variable& variable, bool) override {
+  void on_variable(std::string_view name, const Variable& variable, Role) override {
     found.emplace(fmt::format("{}{}", path_, name), variable);
   }
   std::string path_;
@@ -163,7 +163,7 @@ class SlotCollector final : public Members {
     path_.resize(length);
     file_path_.resize(file_length);
   }
-  void on_variable(std::string_view name, const Variable& variable, bool) override {
+  void on_variable(std::string_view name, const Variable& variable, Role) override {
     const std::string member(name);
     if (!claimed_.contains(path_ + member)) add({variable}, renamed("", member, member));
   }
