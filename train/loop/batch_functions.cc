@@ -57,7 +57,8 @@ BatchFunctions supervised(nn::Module& model, Loss loss, optim::Optimizer& optimi
           .metrics = std::move(metrics),
           .optimizer = &optimizer,
           .weights = [&model] { return weights_of(model); },
-          .slots = [&optimizer] { return slots_of(optimizer); }};
+          .slots = [&optimizer] { return slots_of(optimizer); },
+          .averages = [&model] { return model.averages(); }};
 }
 
 }  // namespace isochron::train

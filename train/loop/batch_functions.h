@@ -89,6 +89,9 @@ struct BatchFunctions {
   /// changes. Asked when everything is planned. Without `weights` nothing can be saved.
   std::function<NamedVariables()> weights = {};
   std::function<NamedVariables()> slots = {};
+  /// The model's averages over batches (nn::Module::averages), as batch normalisation has them: where several
+  /// ranks train, fit takes the mean over these.
+  std::function<std::vector<Variable>()> averages = {};
 };
 
 /// How much each sample of a batch counts in the loss, in training and in evaluation, by Keras's definition:

@@ -6,6 +6,7 @@
 #include "isochron/comm/group/broadcast_text.h"
 #include "isochron/core/base/error.h"
 #include "isochron/ops/random/random.h"
+#include "isochron/ops/shape/creation.h"
 
 namespace isochron::train {
 namespace {
@@ -34,6 +35,13 @@ data::Dataset own_batches(const data::Dataset& batches, int64_t steps_per_epoch,
                           int64_t block) {
   const bool goes_on = steps_per_epoch > 0 && batches.size() >= 0;
   return (goes_on ? batches.repeat() : batches).shard(group.size(), group.rank(), block);
+}
+
+/// What each rank takes part in, in a step, but for sums of gradients, which apply_nothing takes part in too.
+int64_t exchanges_of(const graph::Graph& step) {
+  return std::ranges::count_if(step.nodes(), [](const auto& node) {
+    return node->op->collective && !node->attributes.get_or("gradients", false);
+  });
 }
 
 /// Sums are f64 or i64.
@@ -82,8 +90,39 @@ DataParallel::Part DataParallel::part_of(const data::Dataset& batches) const {
   return {batches.shard(group_.size(), group_.rank()), true};
 }
 
-void DataParallel::prepare() {
-  if (group_.size() > 1) nothing_.prepare({});
+void DataParallel::prepare(const CapturedFunction& step) {
+  if (group_.size() == 1) return;
+  step_exchanges_ = exchanges_of(step.largest_plan().graph);
+  require(
+      step_exchanges_ == 0 || epoch_batches_ % group_batches() == 0, ErrorCode::kUnsupported, kWhere,
+      "the train step exchanges more than gradients between ranks, as a synchronized batch_norm does, so "
+      "all {} ranks need as many batches, and the {} batches of an epoch don't divide into updates of {}; "
+      "set steps_per_epoch (--steps), which is made up to whole updates, or leave {} batches out by take()",
+      group_.size(), epoch_batches_, group_batches(), epoch_batches_ % group_batches());
+  nothing_.prepare({});
+}
+
+void DataParallel::merge_averages(std::span<const Variable> averages) {
+  if (group_.size() == 1 || averages.empty()) return;
+  std::vector<double> own;
+  for (const Variable& average : averages) {
+    const std::vector<double> values = average.tensor().to_vector();
+    own.insert(own.end(), values.begin(), values.end());
+  }
+  const auto ranks = static_cast<size_t>(group_.size());
+  std::vector<double> all(own.size() * ranks);
+  group_.gather(std::as_bytes(std::span(own)), std::as_writable_bytes(std::span(all)), "moving averages");
+  for (size_t i = 0; i < own.size(); ++i) {
+    double apart = 0;
+    for (size_t rank = 1; rank < ranks; ++rank) apart += all[rank * own.size() + i] - all[i];
+    own[i] = all[i] + apart / static_cast<double>(ranks);
+  }
+  auto next = own.begin();
+  for (const Variable& average : averages) {
+    const auto end = next + average.elems();
+    average.assign(from_vector(average.shape(), {next, end}, average.dtype()));
+    next = end;
+  }
 }
 
 void DataParallel::agree(const std::vector<std::string>& settings, const NamedVariables& variables) {

@@ -6,6 +6,9 @@
 // another: the first `accumulate` are rank 0's, and so on. At the end of an epoch the last update takes what
 // is left, and ranks without a batch take part in it with gradients of nothing. So an update, and the random
 // numbers that batch number b draws, don't depend on how many ranks there are.
+//
+// A rank without a batch makes no forward pass, where a synchronized norm (nn::BatchNormOptions) would wait
+// for it. Such a step is trained with whole updates only.
 #pragma once
 
 #include <string>
@@ -48,11 +51,18 @@ class DataParallel {
   };
   Part part_of(const data::Dataset& batches) const;
 
-  /// Plans the update without a batch. After the train step was planned.
-  void prepare();
+  /// Plans the update without a batch, and looks at the train step, which was planned. Throws kUnsupported
+  /// where that exchanges more than gradients and ranks have different numbers of batches.
+  void prepare(const CapturedFunction& step);
+  /// Collectives of a train step beside the exchange of gradients.
+  int64_t step_exchanges() const { return step_exchanges_; }
   /// Compares `settings` (lines of text) with those of rank 0, and takes over rank 0's content of
   /// `variables`. Throws kInvalidArgument naming a rank that differs, and the first line in which it does.
   void agree(const std::vector<std::string>& settings, const NamedVariables& variables);
+
+  /// Gives each of `averages`, which are floating, the mean of all ranks' on all of them: that of rank 0 plus
+  /// the others' differences from it, in f64. Where all are equal they stay, bit for bit.
+  void merge_averages(std::span<const Variable> averages);
 
   /// Before the first step of a fit, and after a restored state: where the generator stands now is where the
   /// next update begins to draw, or, with `phase` batches of it done, where it goes on.
@@ -107,6 +117,7 @@ class DataParallel {
   int64_t own_steps_, first_steps_;
   data::Dataset dataset_;
   CapturedFunction nothing_;
+  int64_t step_exchanges_ = 0;
   int64_t first_draw_ = 0;  // of the present update
   std::vector<double> own_, all_;
 };

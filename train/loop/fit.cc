@@ -376,6 +376,14 @@ void Trainer::Fit::report() {
   progress_.update(run_, results_);
 }
 
+/// Of the model, over all ranks: each has to call it.
+void Trainer::Fit::merge_averages() {
+  const BatchFunctions& functions = trainer_.functions_;
+  if (run_.ranks == 1 || !functions.averages) return;
+  const OptionalPhase phase(recorder_, Phase::kCheckpoint);
+  parallel_->merge_averages(functions.averages());
+}
+
 void Trainer::Fit::check_finite() {
   const int64_t step = trainer_.loss_.first_not_finite();
   if (step == 0 || not_finite_) return;
@@ -421,6 +429,7 @@ void Trainer::Fit::end_epoch() {
   if (good_ && (good_->due() || run_.epoch >= options_.epochs)) look_at_state();
   read_results_of_all(record.results);
   half_done_ = "the end of an epoch";
+  merge_averages();
   if (options_.validation_data && run_.epoch % options_.validation_frequency == 0) validate(record.results);
   notify(&Callback::on_epoch_end, record.results);
   {
@@ -456,8 +465,10 @@ void Trainer::Fit::save(SavePoint point) {
   const std::vector<Callback*>& callbacks = options_.callbacks;
   std::optional<DataParallel::Merged> merged;  // what is saved is of all ranks
   const auto due = [&](const Callback* callback) { return callback->due_at_step(run_); };
-  if (run_.ranks > 1 && (point != SavePoint::kStep || std::ranges::any_of(callbacks, due)))
+  if (run_.ranks > 1 && (point != SavePoint::kStep || std::ranges::any_of(callbacks, due))) {
+    if (point != SavePoint::kEpoch) merge_averages();  // else they are
     merged.emplace(*parallel_, tallies(), "results for a checkpoint");
+  }
   for (size_t i = 0; i < callbacks.size();) {
     const bool saving = callbacks[i]->saves();
     const OptionalPhase phase(recorder_, saving ? Phase::kCheckpoint : Phase::kCallbacks);

@@ -64,6 +64,7 @@ class Trainer::Fit final : public SavableRun {
   void read_results(Results& results) const;
   void read_results_of_all(Results& results);
   const NamedVariables& tallies();
+  void merge_averages();
   bool stop_due();
   std::vector<std::string> settings_of_all() const;
   void report();

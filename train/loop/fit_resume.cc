@@ -164,7 +164,7 @@ void Trainer::Fit::prepare(const Resumed* resumed) {
   trainer_.train_.prepare(dataset_);
   if (options_.validation_data) trainer_.evaluate_.prepare(options_.validation_data->dataset());
   if (parallel_ != nullptr) {
-    parallel_->prepare();
+    parallel_->prepare(trainer_.train_.captured());
     if (options_.validation_data) validation_ = parallel_->part_of(options_.validation_data->dataset());
   }
   if (resumed == nullptr) return;
@@ -203,6 +203,8 @@ std::vector<std::string> Trainer::Fit::settings_of_all() const {
                   options_.validation_data ? options_.validation_frequency : 0),
       fmt::format("epoch {}, step {} to begin with", run_.epoch, run_.total_steps),
       fmt::format("precision {}", precision_name(trainer_.functions_.precision))};
+  lines.push_back(
+      fmt::format("{} exchanges of a train step beside that of gradients", parallel_->step_exchanges()));
   for (const FitOptions::Setting& setting : options_.settings) {
     if (!setting.noted) lines.push_back(fmt::format("{} {}", setting.name, setting.value));
   }

@@ -110,6 +110,12 @@ class Trainer {
   /// isn't finite (unless a callback deals with it), and whatever planning, data and callbacks throw; then
   /// every parameter is as the last full step left it.
   ///
+  /// Several ranks (the group of the optimizer) divide the batches. Averages over batches, such as batch
+  /// normalisation's (BatchFunctions::averages), which each rank moves by its own, become the mean of all
+  /// ranks' on each of them at the end of every epoch, before validation, and before a checkpoint. Throws
+  /// kUnsupported where the train step exchanges more than gradients, as a synchronized batch norm does, and
+  /// the ranks' numbers of batches would differ.
+  ///
   /// Where a callback resumes (ModelCheckpoint, BackupAndRestore), everything is restored before the first
   /// step: variables, random numbers, data order, the callbacks' own states, the losses of the epoch so far,
   /// the history; N steps then equal K steps, a new process and N - K steps bit for bit, under the recorded

@@ -1,0 +1,92 @@
+// Moving averages of ranks that train together, and steps in which ranks exchange more than gradients.
+#include <gtest/gtest.h>
+
+#include "isochron/comm/transport/thread_communicator.h"
+#include "isochron/nn/layers/layers.h"
+#include "isochron/nn/layers/normalization.h"
+#include "isochron/nn/losses/losses.h"
+#include "isochron/nn/module/sequential.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/optim/optimizers.h"
+#include "isochron/train/loop/data_parallel.h"
+#include "isochron/train/loop/trainer.h"
+#include "support/expect_error.h"
+#include "support/rank_threads.h"
+
+namespace isochron::train {
+namespace {
+
+using Group = std::shared_ptr<comm::Group>;
+
+data::TupleDataset<2> batches_of(int64_t rows, int64_t batch) {
+  return data::from_tensor_slices(ones({rows, 2}), ones({rows, 1})).batch(batch);
+}
+
+TEST(RankAverages, BecomeTheMeanOfAllRanks) {
+  run_ranks(3, [](const Group& group) {
+    const double rank = group->rank();
+    const Variable mean(from_vector({2}, {rank, 10 - rank * rank}), "mean", false);
+    // 0.1 three times over, divided by 3, is another number in f64.
+    const Variable equal(from_vector({1, 1}, {0.1}, DType::kF64), "equal", false);
+    optim::Sgd optimizer({.step = {.group = group}});
+    DataParallel parallel(optimizer, batches_of(6, 2).elements(), 0);
+    const Variable averages[] = {mean, equal};
+    parallel.merge_averages(averages);
+    const double second = static_cast<float>(10 - 5.0 / 3);
+    EXPECT_EQ(mean.tensor().to_vector(), (std::vector<double>{1, second}));
+    EXPECT_EQ(equal.tensor().item<double>(), 0.1);
+  });
+}
+
+/// The first of two ranks, whose other one is never there.
+Group half_of_two(std::vector<std::unique_ptr<comm::Communicator>>& members) {
+  return std::make_shared<comm::Group>([&] { return std::move(members[0]); });
+}
+
+TEST(RankAverages, AModelListsThoseOfItsNorms) {
+  nn::Sequential model(nn::Dense(3), nn::BatchNorm());
+  model.build({DType::kF32, {1, 2}});
+  optim::Sgd optimizer;
+  EXPECT_EQ(supervised(model, nn::mean_squared_error, optimizer).averages().size(), 2u);
+}
+
+TEST(RankAverages, ASynchronizedNormWantsAsManyBatchesOnAllRanks) {
+  auto members = comm::make_thread_group(2);
+  const Group group = half_of_two(members);
+  nn::Sequential model(nn::BatchNorm({.synchronized = true, .group = group}), nn::Dense(1));
+  optim::Sgd optimizer({.step = {.accumulate = 2, .group = group}});
+  Trainer trainer(model, nn::mean_squared_error, optimizer);
+  auto uneven = batches_of(21, 3);
+  EXPECT_ERROR(
+      trainer.fit(uneven, {.progress = nullptr}), ErrorCode::kUnsupported,
+      "all 2 ranks need as many batches, and the 7 batches of an epoch don't divide into updates of 4");
+  EXPECT_ERROR(trainer.fit(uneven, {.progress = nullptr}), ErrorCode::kUnsupported,
+               "set steps_per_epoch (--steps), which is made up to whole updates, or leave 3 batches out");
+  EXPECT_EQ(group->stats().calls, 0) << "before anybody waits";
+}
+
+TEST(RankAverages, ExchangesOfAStepAreCountedBesideThoseOfGradients) {
+  auto members = comm::make_thread_group(2);
+  const Group group = half_of_two(members);
+  for (const bool synchronized : {false, true}) {
+    nn::Sequential model(nn::BatchNorm({.synchronized = synchronized, .group = group}), nn::Dense(1),
+                         nn::BatchNorm({.synchronized = synchronized, .group = group}));
+    optim::Sgd optimizer({.step = {.group = group, .bucket_bytes = 1}});
+    auto batches = batches_of(synchronized ? 12 : 9, 3);
+    DataParallel parallel(optimizer, batches.elements(), 0);
+    CapturedFunction step(
+        [&](std::span<const Tensor> in) {
+          const Tensor loss = nn::mean_squared_error(model(in[0]), in[1]);
+          optimizer.minimize(loss, model.parameters(), 3);
+          return std::vector<Tensor>{};
+        },
+        {});
+    step.prepare(batches.signatures()[0]);
+    parallel.prepare(step);
+    // Of two norms' moments forward and backward, but that the batch needs no gradient.
+    EXPECT_EQ(parallel.step_exchanges(), synchronized ? 3 : 0);
+  }
+}
+
+}  // namespace
+}  // namespace isochron::train
