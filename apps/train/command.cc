@@ -137,6 +137,13 @@ void train(const TrainableModel& model, TrainOptions options) {
   }
 }
 
+std::vector<std::string> models_with_batch_norm() {
+  std::vector<std::string> names;
+  for (const TrainableModel& model : trainable_models())
+    if (model.batch_norm) names.push_back(model.name);
+  return names;
+}
+
 void run(const TrainOptions& options) {
   std::string names;
   for (const TrainableModel& model : trainable_models()) {
@@ -144,6 +151,9 @@ void run(const TrainOptions& options) {
       names += (names.empty() ? "" : ", ") + model.name;
       continue;
     }
+    require(!options.sync_batch_norm || model.batch_norm, ErrorCode::kInvalidArgument, "train",
+            "--sync-batch-norm is for models with batch normalisation, which are {}, not {}; leave it out",
+            fmt::join(models_with_batch_norm(), " and "), options.model);
     open_device(options);
     comm::join();
     require(comm::world()->size() == 1 || !options.beside_twin.value_or(false), ErrorCode::kUnsupported,
@@ -213,6 +223,10 @@ void add_train(CLI::App& app) {
       "sum the gradients of an update in the order of a binary tree over its batches, so that the "
       "weights have the same bits however these are divided into steps (--accumulate, a power of "
       "two then) and ranks (mpirun); implies nothing about kernels: add --deterministic");
+  command->add_flag(
+      "--sync-batch-norm", options->sync_batch_norm,
+      "batch normalisation goes by the moments of the batches of all ranks together; an epoch is made up to "
+      "whole updates then, as with --steps; for resnet20 and resnet50");
   command
       ->add_option(
           "--bucket", options->bucket_bytes,

@@ -208,12 +208,18 @@ void train_lenet(const TrainOptions& options) {
                              .make = [] { return own(nn::lenet(kClasses)); }});
 }
 
+nn::BatchNormOptions norm_of(const TrainOptions& options) {
+  nn::BatchNormOptions norm = nn::ResNetOptions().norm;
+  norm.synchronized = options.sync_batch_norm;
+  return norm;
+}
+
 void train_resnet20(const TrainOptions& options) {
   train_classifier(options, {.name = "ResNet-20",
                              .wanted = {.side = 32, .colours = true},
                              .digits = momentum(20, 32, 0.05),
                              .cifar = momentum(5, 64, 0.1),
-                             .make = [] { return own(nn::resnet20(kClasses)); }});
+                             .make = [&] { return own(nn::resnet20(kClasses, norm_of(options))); }});
 }
 
 void train_resnet50(const TrainOptions& options) {
@@ -221,18 +227,18 @@ void train_resnet50(const TrainOptions& options) {
                              .wanted = {.side = 32, .colours = true},
                              .digits = momentum(12, 32, 0.02),
                              .cifar = momentum(2, 64, 0.05),
-                             .make = [] { return own(nn::resnet50(kClasses)); }});
+                             .make = [&] { return own(nn::resnet50(kClasses, norm_of(options))); }});
 }
 
 }  // namespace
 
 std::vector<TrainableModel> image_models() {
-  return {
-      {"digits", "a small convolutional network on handwritten digits", train_digits},
-      {"mlp", "a dense network on the digits or CIFAR-10", train_mlp},
-      {"lenet", "LeNet on the digits, scaled up, or CIFAR-10", train_lenet},
-      {"resnet20", "the residual network for CIFAR-10, or the digits scaled up", train_resnet20},
-      {"resnet50", "the residual network for ImageNet, on CIFAR-10 or the digits scaled up", train_resnet50}};
+  return {{"digits", "a small convolutional network on handwritten digits", train_digits},
+          {"mlp", "a dense network on the digits or CIFAR-10", train_mlp},
+          {"lenet", "LeNet on the digits, scaled up, or CIFAR-10", train_lenet},
+          {"resnet20", "the residual network for CIFAR-10, or the digits scaled up", train_resnet20, true},
+          {"resnet50", "the residual network for ImageNet, on CIFAR-10 or the digits scaled up",
+           train_resnet50, true}};
 }
 
 }  // namespace isochron::apps

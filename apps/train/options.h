@@ -34,6 +34,7 @@ struct TrainOptions {
   int threads = 0;
   int accumulate = 1;
   bool exact_sums = false;
+  bool sync_batch_norm = false;
   std::optional<uint64_t> bucket_bytes;
   double patience_seconds = 60;                // of ranks that wait for one, before they name it
   std::optional<double> patience_end_seconds;  // before the run ends; none: for ever

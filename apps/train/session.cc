@@ -121,6 +121,7 @@ std::vector<train::FitOptions::Setting> TrainSession::settings(int64_t steps) co
       {"--learning-rate", fmt::format("{}", learning_rate_)},
       {"--accumulate", std::to_string(batches_per_update())},
       {"--exact-sums", options_.exact_sums ? "yes" : "no"},
+      {"--sync-batch-norm", options_.sync_batch_norm ? "yes" : "no"},
       {"--precision", std::string(precision_name(options_.precision))},
       {"--threads", std::to_string(compute_threads()), true},
       {"--device", options_.device.str(), true},
@@ -136,7 +137,10 @@ int64_t TrainSession::batches_per_update() const { return options_.accumulate * 
 
 int64_t TrainSession::steps_per_epoch(train::Batches data) const {
   if (options_.steps > 0) return options_.steps;
-  return settings_.steps_per_epoch > 0 ? settings_.steps_per_epoch : data.dataset().size();
+  if (settings_.steps_per_epoch > 0) return settings_.steps_per_epoch;
+  const int64_t pass = data.dataset().size();
+  return whole_updates() ? (pass + batches_per_update() - 1) / batches_per_update() * batches_per_update()
+                         : pass;
 }
 
 train::Trainer TrainSession::trainer(train::BatchFunctions functions, train::Batches data) {
@@ -155,10 +159,7 @@ train::Trainer TrainSession::trainer(train::BatchFunctions functions, train::Bat
 
 void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitOptions fit_options) {
   fmt::print("{} epochs{}, batch {}{}, {}, learning rate {:g}{}{}\n", epochs_,
-             options_.steps + settings_.steps_per_epoch > 0
-                 ? fmt::format(" of {} steps", steps_per_epoch(data))
-                 : "",
-             batch_,
+             counts_steps() ? fmt::format(" of {} steps", steps_per_epoch(data)) : "", batch_,
              batches_per_update() > 1 ? fmt::format(", one update per {} batches", batches_per_update()) : "",
              optimizer_name_, learning_rate_, settings_.warmup_share > 0 ? " after warm-up" : "",
              settings_.decay ? ", cosine decay" : "");
@@ -168,7 +169,7 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   fit_options.epochs = epochs_;
   fit_options.recorder = &recorder_;
   fit_options.enforce_sealed = options_.enforce_sealed;
-  if (options_.steps + settings_.steps_per_epoch > 0) fit_options.steps_per_epoch = steps_per_epoch(data);
+  if (counts_steps()) fit_options.steps_per_epoch = steps_per_epoch(data);
   fit_options.finish_on_signals = !options_.checkpoint.empty() || optimizer_.group().size() > 1;
   if (!options_.checkpoint.empty()) data_checksum_ = checksum_of(options_.data);
   fit_options.settings = settings(fit_options.steps_per_epoch);

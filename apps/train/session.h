@@ -93,6 +93,10 @@ class TrainSession {
   static constexpr int64_t kShuffleRows = 1 << 20;
 
   int64_t steps_per_epoch(train::Batches data) const;
+  /// Whether an epoch is so many steps, rather than a pass.
+  bool counts_steps() const { return options_.steps + settings_.steps_per_epoch > 0 || whole_updates(); }
+  /// Whether all ranks must have as many batches.
+  bool whole_updates() const { return options_.sync_batch_norm && optimizer_.group().size() > 1; }
   int64_t batches_per_update() const;
   std::string communication_text() const;
   bool first_rank() const { return optimizer_.group().rank() == 0; }

@@ -30,6 +30,14 @@ class Command : public testing::Test {
   Outcome outcome_;
 };
 
+TEST_F(Command, TrainSynchronizesOnlyNormsThatThereAre) {
+  EXPECT_THAT(
+      run_isochron("train digits --sync-batch-norm"),
+      Ends(2,
+           "--sync-batch-norm is for models with batch normalisation, which are resnet20 and resnet50, "
+           "not digits; leave it out"));
+}
+
 TEST_F(Command, AnalyzeJudgesATableOfAnotherProgram) {
   Rng rng(7);
   std::string table = "step,loss,step_ms\n";

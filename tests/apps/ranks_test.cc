@@ -10,6 +10,7 @@
 
 #include "apps/command.h"
 #include "isochron/apps/bench/cases.h"
+#include "isochron/nn/weights/safetensors.h"
 #include "support/rank_threads.h"
 #include "support/temp_folder.h"
 
@@ -82,6 +83,57 @@ TEST_P(Ranks, EverySplitOfAnUpdateHasTheSameBits) {
   EXPECT_TRUE(run(4, "--bucket 1GiB", "four") == whole);
   const std::string counted = "--steps 50 --precision mixed_bf16";  // epochs that don't end with a pass
   EXPECT_TRUE(run(4, counted, "four_counted") == run(1, counted, "one_counted"));
+}
+
+/// A few steps of a network of twenty norms, slow enough that rounding doesn't grow.
+constexpr const char* kNormed = "resnet20 --epochs 1 --threads 1 --deterministic --learning-rate 1e-4";
+
+TEST_P(Ranks, SynchronizedNormsTrainAsOneProcessOnTheBatchesOfAll) {
+  const auto losses = [&](int ranks, const std::string& more) {
+    const std::filesystem::path json = folder_.path() / fmt::format("{}.json", ranks);
+    const Outcome outcome = train(ranks, fmt::format("{} {} --json {}", kNormed, more, json.string()));
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    const nlohmann::json epoch = read_json(json)["epochs"][0];
+    return std::pair(epoch["loss"].get<double>(), epoch["val_loss"].get<double>());
+  };
+  const auto [one, one_validation] = losses(1, "--steps 3 --batch 8 --sync-batch-norm");
+  const auto [two, two_validation] = losses(2, "--steps 6 --batch 4 --sync-batch-norm");
+  EXPECT_NEAR(two, one, 1e-4 * one);
+  EXPECT_NEAR(two_validation, one_validation, 1e-3 * one_validation);
+}
+
+/// Images for training in three batches of 8, and 6 for the test.
+void write_images(const std::filesystem::path& path) {
+  std::ofstream file(path);
+  for (int image = 0; image < 30; ++image) {
+    for (int pixel = 0; pixel < 64; ++pixel) file << (image * 7 + pixel * (image % 5 + 1)) % 17 << ',';
+    file << image % 10 << '\n';
+  }
+}
+
+TEST_P(Ranks, WithSynchronizedNormsAnEpochIsMadeUpToWholeUpdates) {
+  const std::filesystem::path data = folder_.path() / "images.csv";
+  write_images(data);
+  const std::string more = fmt::format("{} --batch 8 --data {} --enforce-sealed", kNormed, data.string());
+  const Outcome outcome = train(2, more + " --sync-batch-norm --precision mixed_bf16");
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("1 epochs of 4 steps, batch 8"));
+  EXPECT_THAT(train(2, more).text, HasSubstr("1 epochs, batch 8")) << "one pass";
+}
+
+TEST_P(Ranks, MovingAveragesAreTheMeanOfAllRanks) {
+  // After one update the first norm's average of means is linear in the mean over a batch.
+  const auto mean = [&](int ranks, const std::string& more) {
+    const std::string folder = std::to_string(ranks);
+    const Outcome outcome = train(ranks, fmt::format("{} {}", kNormed, more) + checkpoint(folder));
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    return nn::SafetensorsFile(folder_.path() / folder / "weights.safetensors")
+        .read("stem/norm/moving_mean")
+        .to_vector();
+  };
+  const std::vector<double> whole = mean(1, "--steps 1 --batch 8"), halves = mean(2, "--steps 2 --batch 4");
+  ASSERT_EQ(halves.size(), whole.size());
+  for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(halves[i], whole[i], 1e-6) << i;
 }
 
 TEST_P(Ranks, OneRankPrintsAndItsResultsAreThoseOfAll) {
