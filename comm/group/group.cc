@@ -231,6 +231,11 @@ void Group::abort(int exit_status) {
   std::_Exit(exit_status);
 }
 
+Arrivals Group::arrivals() {
+  const std::scoped_lock lock(working_);
+  return communicator_ ? communicator_->arrivals() : Arrivals{};
+}
+
 CommunicationStats Group::stats() const {
   return {calls_.load(std::memory_order_relaxed), bytes_sent_.load(std::memory_order_relaxed),
           busy_ns_.load(std::memory_order_relaxed), exposed_ns_.load(std::memory_order_relaxed)};

@@ -104,6 +104,8 @@ class Group {
   [[noreturn]] void abort(int exit_status);
 
   CommunicationStats stats() const;
+  /// Of the transport. Waits for the collective under way.
+  Arrivals arrivals();
   /// How long the group's thread has waited for a core that others had; takes some us.
   int64_t core_wait_ns() const { return thread_id_ > 0 ? isochron::core_wait_ns(thread_id_) : 0; }
   /// What travels with the sums of an update.

@@ -10,7 +10,7 @@
 namespace isochron::comm {
 
 /// The number in the name changes with Communicator, so that a module of another version isn't taken.
-inline constexpr const char* kOpenMpiFunction = "isochron_open_mpi_2";
+inline constexpr const char* kOpenMpiFunction = "isochron_open_mpi_3";
 
 /// Starts MPI (MPI_Init_thread with MPI_THREAD_SERIALIZED) and opens a communicator of all ranks, which the
 /// caller deletes on the thread that opened it. Once a process: kCommunication where MPI has been started

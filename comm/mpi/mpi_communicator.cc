@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -128,6 +129,9 @@ class MpiCommunicator final : public Communicator {
     check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
     requests_.assign(2 * static_cast<size_t>(size_), MPI_REQUEST_NULL);
     statuses_.resize(requests_.size());
+    completed_.resize(requests_.size());
+    senders_.resize(static_cast<size_t>(size_));
+    arrivals_.total_ns.resize(static_cast<size_t>(size_));
   }
   MpiCommunicator(const MpiCommunicator&) = delete;
   MpiCommunicator& operator=(const MpiCommunicator&) = delete;
@@ -155,6 +159,7 @@ class MpiCommunicator final : public Communicator {
 
   // Not MPI_Iallgatherv with MPI_IN_PLACE: Open MPI 4.1 has had faults in non-blocking collectives in place.
   void all_gather(std::byte* data, const Slices& slices) override {
+    if (size_ > 1 && slices.total_bytes > 0) ++arrivals_.calls;
     exchange("all_gather", kAllGatherTag, slices.slice_bytes, [&](int peer) {
       return Peer{.send = data + slices.begin(rank_),
                   .send_bytes = slices.bytes(rank_),
@@ -196,6 +201,8 @@ class MpiCommunicator final : public Communicator {
     complete(1, "barrier");
   }
 
+  Arrivals arrivals() const override { return arrivals_; }
+
   [[noreturn]] void abort(int exit_status) override {
     failed_ = true;
     MPI_Abort(comm_, exit_status);
@@ -224,9 +231,11 @@ class MpiCommunicator final : public Communicator {
         const int from = (rank_ + size_ - i) % size_;
         const Peer peer = peer_of(from);
         if (const int bytes = piece(peer.receive_bytes); bytes > 0) {
+          senders_[static_cast<size_t>(count)] = static_cast<size_t>(from);
           check(MPI_Irecv(peer.receive + begin, bytes, MPI_BYTE, from, tag, comm_, request(count++)), what);
         }
       }
+      const int receives = count;
       for (int i = 1; i < size_; ++i) {
         const int to = (rank_ + i) % size_;
         const Peer peer = peer_of(to);
@@ -234,7 +243,7 @@ class MpiCommunicator final : public Communicator {
           check(MPI_Isend(peer.send + begin, bytes, MPI_BYTE, to, tag, comm_, request(count++)), what);
         }
       }
-      complete(count, what);
+      complete(count, what, tag == kAllGatherTag ? receives : 0);
     }
   }
 
@@ -248,15 +257,28 @@ class MpiCommunicator final : public Communicator {
 
   MPI_Request* request(int index) { return &requests_[static_cast<size_t>(index)]; }
 
-  /// Waits for the first `count` requests.
-  void complete(int count, const char* what) {
+  /// Waits for the first `count` requests, of which the first `timed` receive from `senders_`.
+  void complete(int count, const char* what, int timed = 0) {
     if (count == 0) return;
     int code = MPI_SUCCESS;
+    const auto began = std::chrono::steady_clock::now();
+    int left = count;
     waiting_.until([&] {
       if (const int status = abort_status_.load(std::memory_order_relaxed); status != 0) abort(status);
+      if (timed == 0) {
+        int done = 0;
+        code = MPI_Testall(count, requests_.data(), &done, statuses_.data());
+        return done != 0 || code != MPI_SUCCESS;
+      }
       int done = 0;
-      code = MPI_Testall(count, requests_.data(), &done, statuses_.data());
-      return done != 0 || code != MPI_SUCCESS;
+      code = MPI_Testsome(count, requests_.data(), &done, completed_.data(), statuses_.data());
+      if (code != MPI_SUCCESS || done <= 0) return code != MPI_SUCCESS || done == MPI_UNDEFINED;
+      const nanoseconds arrived = std::chrono::steady_clock::now() - began;
+      for (const int request : std::span(completed_).first(static_cast<size_t>(done))) {
+        if (request < timed) arrivals_.total_ns[senders_[static_cast<size_t>(request)]] += arrived.count();
+      }
+      left -= done;
+      return left == 0;
     });
     if (code == MPI_ERR_IN_STATUS) {
       for (int i = 0; i < count; ++i) {
@@ -285,6 +307,9 @@ class MpiCommunicator final : public Communicator {
   std::string description_;
   std::vector<MPI_Request> requests_;
   std::vector<MPI_Status> statuses_;
+  std::vector<int> completed_;   // requests, at one look
+  std::vector<size_t> senders_;  // of the requests that receive
+  Arrivals arrivals_;
   std::vector<std::byte> addends_;
 };
 
@@ -292,7 +317,7 @@ class MpiCommunicator final : public Communicator {
 
 }  // namespace isochron::comm
 
-extern "C" __attribute__((visibility("default"))) isochron::comm::Communicator* isochron_open_mpi_2() {
+extern "C" __attribute__((visibility("default"))) isochron::comm::Communicator* isochron_open_mpi_3() {
   return new isochron::comm::MpiCommunicator();
 }
 

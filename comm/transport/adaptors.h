@@ -27,6 +27,7 @@ class CommunicatorAdaptor : public Communicator {
   void all_reduce(std::byte* data, int64_t count, DType dtype) override;
   void broadcast(std::span<std::byte> data, int root) override;
   void barrier() override;
+  Arrivals arrivals() const override { return upstream_->arrivals(); }
   [[noreturn]] void abort(int exit_status) override {
     upstream_->abort(exit_status);
     __builtin_unreachable();  // GCC doesn't see it of virtual calls

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "isochron/core/tensor/dtype.h"
 
@@ -28,6 +29,14 @@ struct Slices {
     const auto count = static_cast<size_t>(ranks);
     return {total_bytes, (units + count - 1) / count * unit};
   }
+};
+
+/// How long the slices of others have taken to come, in the all_gather calls so far that moved any: in each
+/// from the call's begin on, and these times added up. All ranks enter such a call at about the same time
+/// where it follows another collective, so that it tells their links apart.
+struct Arrivals {
+  int64_t calls = 0;
+  std::vector<int64_t> total_ns;  // of each rank, 0 of this one; empty where the transport doesn't tell
 };
 
 /// All collective calls: every rank makes the same ones, in the same order, with equal sizes. A call returns
@@ -52,6 +61,7 @@ class Communicator {
   virtual void all_reduce(std::byte* data, int64_t count, DType dtype) = 0;
   virtual void broadcast(std::span<std::byte> data, int root) = 0;
   virtual void barrier() = 0;
+  virtual Arrivals arrivals() const { return {}; }
 
   /// Ends all ranks with this exit status, as far as the transport can.
   [[noreturn]] virtual void abort(int exit_status) = 0;

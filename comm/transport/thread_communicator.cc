@@ -1,5 +1,7 @@
 #include "isochron/comm/transport/thread_communicator.h"
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <exception>
@@ -110,7 +112,10 @@ void copy(std::byte* to, const std::byte* from, size_t bytes) {
 
 class ThreadCommunicator final : public Communicator {
  public:
-  ThreadCommunicator(std::shared_ptr<Board> board, int rank) : board_(std::move(board)), rank_(rank) {}
+  ThreadCommunicator(std::shared_ptr<Board> board, int rank, LinkModel link)
+      : board_(std::move(board)), rank_(rank), link_(std::move(link)) {
+    arrivals_.total_ns.resize(static_cast<size_t>(board_->size()));
+  }
   ThreadCommunicator(const ThreadCommunicator&) = delete;
   ThreadCommunicator& operator=(const ThreadCommunicator&) = delete;
   ~ThreadCommunicator() override {
@@ -124,21 +129,25 @@ class ThreadCommunicator final : public Communicator {
   void all_to_all(const std::byte* data, std::byte* received, const Slices& slices) override {
     check(slices);
     board_->enter_call(rank_, {Call::all_to_all(slices), data, nullptr});
-    for (int peer = 0; peer < size(); ++peer) {
-      if (peer == rank_) continue;
+    receive([&](int peer) {
       copy(received + static_cast<size_t>(peer) * slices.slice_bytes,
            board_->entry(peer).source + slices.begin(rank_), slices.bytes(rank_));
-    }
+      return slices.bytes(rank_);
+    });
     board_->leave_call();
   }
 
   void all_gather(std::byte* data, const Slices& slices) override {
     check(slices);
     board_->enter_call(rank_, {Call::all_gather(slices), data, nullptr});
-    for (int peer = 0; peer < size(); ++peer) {
-      if (peer == rank_) continue;
-      copy(data + slices.begin(peer), board_->entry(peer).source + slices.begin(peer), slices.bytes(peer));
-    }
+    ++arrivals_.calls;
+    receive(
+        [&](int peer) {
+          copy(data + slices.begin(peer), board_->entry(peer).source + slices.begin(peer),
+               slices.bytes(peer));
+          return slices.bytes(peer);
+        },
+        arrivals_.total_ns.data());
     board_->leave_call();
   }
 
@@ -166,6 +175,7 @@ class ThreadCommunicator final : public Communicator {
   }
 
   void barrier() override { board_->enter_call(rank_, {}); }
+  Arrivals arrivals() const override { return arrivals_; }
 
   [[noreturn]] void abort(int exit_status) override {
     const std::string text = fmt::format("rank {} aborted with exit status {}", rank_, exit_status);
@@ -174,6 +184,23 @@ class ThreadCommunicator final : public Communicator {
   }
 
  private:
+  /// `copy_from` copies the slice of a peer and returns its bytes. Where told, adds when each has come.
+  template <typename CopyFrom>
+  void receive(const CopyFrom& copy_from, int64_t* total_ns = nullptr) const {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point began = Clock::now();
+    std::chrono::nanoseconds last{0};
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer == rank_) continue;
+      const size_t bytes = copy_from(peer);
+      std::chrono::nanoseconds arrived = Clock::now() - began;
+      if (link_) arrived = std::max(arrived, link_(peer, rank_, bytes));
+      if (total_ns != nullptr) total_ns[peer] += arrived.count();
+      last = std::max(last, arrived);
+    }
+    if (link_) std::this_thread::sleep_until(began + last);
+  }
+
   void check(const Slices& slices) const {
     require(slices.begin(size()) == slices.total_bytes, ErrorCode::kInvalidArgument, "comm",
             "{} slices of {} bytes don't hold {} bytes; use Slices::of", size(), slices.slice_bytes,
@@ -182,16 +209,18 @@ class ThreadCommunicator final : public Communicator {
 
   const std::shared_ptr<Board> board_;
   const int rank_;
+  const LinkModel link_;
+  Arrivals arrivals_;
 };
 
 }  // namespace
 
-std::vector<std::unique_ptr<Communicator>> make_thread_group(int ranks) {
+std::vector<std::unique_ptr<Communicator>> make_thread_group(int ranks, const LinkModel& link) {
   require(ranks >= 1, ErrorCode::kInvalidArgument, "comm", "a group of {} ranks; it has at least 1", ranks);
   const auto board = std::make_shared<Board>(ranks);
   std::vector<std::unique_ptr<Communicator>> members;
   for (int rank = 0; rank < ranks; ++rank) {
-    members.push_back(std::make_unique<ThreadCommunicator>(board, rank));
+    members.push_back(std::make_unique<ThreadCommunicator>(board, rank, link));
   }
   return members;
 }

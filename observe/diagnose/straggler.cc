@@ -18,6 +18,9 @@ constexpr double kLeastExcess = 0.05;
 /// are alike differ by up to 0.13, and a busy program on the core of one makes it 0.84.
 constexpr double kLeastCoreWait = 0.25;
 constexpr double kWorthTelling = 0.1;  // of what makes a rank slow
+/// How much longer than others' its messages must take for the link of a rank to be slow.
+constexpr double kSlowLink = 2;
+constexpr double kLeastLinkExcessNs = 300'000;
 
 /// Neighbours as one, so that at most kParts remain: what takes turns with a rank on its core does so for
 /// milliseconds, which one update feels and the next doesn't.
@@ -121,6 +124,25 @@ void look_at_cores(Straggler& straggler, const RankData& data) {
   }
 }
 
+/// Where the messages of a rank take longer than others', and all wait for that: of the communication that
+/// nothing hides, the part by which they take longer.
+void look_at_links(Straggler& straggler, const RankData& data) {
+  if (data.ranks.size() < 3) return;
+  const double communication_ns = total(data.windows, &RankWindow::communication_ns);
+  const double time = total(data.windows, &RankWindow::longest_ns) + communication_ns;
+  const auto message_ns = [&](size_t rank) {
+    return static_cast<double>(std::max(data.ranks[rank].sent_in_ns, data.ranks[rank].received_in_ns));
+  };
+  for (size_t rank = 0; rank < data.ranks.size(); ++rank) {
+    const double others = std::max(1.0, median_of_others(rank, data.ranks.size(), message_ns));
+    const double slower = message_ns(rank) / others;
+    if (slower < kSlowLink || message_ns(rank) - others < kLeastLinkExcessNs) continue;
+    const double share = communication_ns / std::max(1.0, time) * (1 - 1 / slower);
+    if (share <= straggler.share) continue;
+    straggler = {.rank = static_cast<int>(rank), .share = share, .steady = 1, .link_slower = slower};
+  }
+}
+
 }  // namespace
 
 std::optional<Straggler> find_straggler(const RankData& data, bool late) {
@@ -135,6 +157,7 @@ std::optional<Straggler> find_straggler(const RankData& data, bool late) {
   }
   account(slowest, data, windows);
   look_at_cores(slowest, data);
+  look_at_links(slowest, data);
   return slowest;
 }
 
@@ -153,6 +176,7 @@ void add_evidence(const RankData& data, bool growing, Evidence& evidence) {
   evidence.set("straggler.throttled_share", slowest->throttled_share);
   evidence.set("straggler.waited_share", slowest->waited_share);
   evidence.set("straggler.core_wait_share", slowest->core_wait_share);
+  evidence.set("straggler.link_slower", slowest->link_slower);
 }
 
 std::string straggler_text(const Evidence& evidence, const RankData& data) {
@@ -167,6 +191,8 @@ std::string straggler_text(const Evidence& evidence, const RankData& data) {
            (throttled > kWorthTelling ? fmt::format(", {:.0f} % of that by its CPU quota", 100 * throttled)
                                       : std::string(", which others have"));
   }
+  if (const double slower = number("straggler.link_slower"); slower > 0)
+    return text + fmt::format(": its link: messages take {:.3g} times as long as between the others", slower);
   text += fmt::format(": its work takes {:.3g} times the others'", number("straggler.slower"));
   const std::pair<const char*, const char*> parts[] = {{"straggler.input_share", "waiting for input"},
                                                        {"straggler.throttled_share", "its CPU quota"},

@@ -9,8 +9,8 @@
 
 namespace isochron::observe {
 
-/// Of the rank that the others lose most time to: its work takes longer than the median of theirs, or it
-/// waits for cores that other programs have, which delays what it sends.
+/// Of the rank that the others lose most time to: its work takes longer than the median of theirs, it waits
+/// for cores that other programs have, which delays what it sends, or its link is slow.
 struct Straggler {
   int rank = 0;
   double slower = 1;  // its work against the others', in the median of windows
@@ -22,6 +22,9 @@ struct Straggler {
   double waited_share = 0;     // for cores that other programs had
   /// Of the time, waiting for cores, where that is what the others lose most to.
   double core_wait_share = 0;
+  /// How much longer messages take over its link, where that is what the others lose most to; else 0. Of two
+  /// ranks it can't be said whose link is slow.
+  double link_slower = 0;
 };
 
 /// Over all of the run, or where `late` over its last quarter. Nothing of fewer than kLeastUpdates updates or

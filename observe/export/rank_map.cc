@@ -130,7 +130,9 @@ RankData ranks_of(const Json& json) {
   RankData data;
   for (const Json& one : json.at("ranks")) {
     data.ranks.push_back({one.at("host").get<std::string>(), whole(one, "waited_ns", -1),
-                          whole(one, "throttled_ns", -1), whole(one, "stolen_ns", -1)});
+                          whole(one, "throttled_ns", -1), whole(one, "stolen_ns", -1),
+                          one.contains("sent_in_ns") ? whole(one, "sent_in_ns", -1) : -1,
+                          one.contains("received_in_ns") ? whole(one, "received_in_ns", -1) : -1});
   }
   const size_t ranks = data.ranks.size();
   expect(ranks > 1 && ranks <= kMostRanks, fmt::format("'ranks' are {}", ranks));
@@ -178,7 +180,9 @@ std::string ranks_json(const RankData& data, int indent) {
     ranks.push_back({{"host", rank.host},
                      {"waited_ns", rank.waited_ns},
                      {"throttled_ns", rank.throttled_ns},
-                     {"stolen_ns", rank.stolen_ns}});
+                     {"stolen_ns", rank.stolen_ns},
+                     {"sent_in_ns", rank.sent_in_ns},
+                     {"received_in_ns", rank.received_in_ns}});
   }
   for (const RankWindow& window : data.windows) {
     Json work = Json::array(), input = Json::array();

@@ -11,9 +11,9 @@ namespace isochron::observe {
 /// Of an update, one line a rank: work, waiting for input, waiting for the slowest rank; of many ranks those
 /// with most work. Columns aligned, ends with a newline.
 std::string ranks_text(const RankData& data);
-/// {own, ranks: [{host, waited_ns, throttled_ns, stolen_ns}], windows: [{first, last, updates, longest_ns,
-/// communication_ns, work_ns: [number a rank], input_ns: [number a rank]}]}; -1 where the system doesn't
-/// tell. `indent` < 0 gives a single line.
+/// {own, ranks: [{host, waited_ns, throttled_ns, stolen_ns, sent_in_ns, received_in_ns}], windows: [{first,
+/// last, updates, longest_ns, communication_ns, work_ns: [number a rank], input_ns: [number a rank]}]}; -1
+/// where that isn't known. `indent` < 0 gives a single line.
 std::string ranks_json(const RankData& data, int indent = 2);
 /// What `ranks_json` gave. Throws kBadFormat naming `where` for any other text.
 RankData parse_ranks(std::string_view json, std::string_view where);

@@ -40,6 +40,10 @@ struct RankDescription {
   int64_t waited_ns = 0;     // for a core that others had
   int64_t throttled_ns = 0;  // by the control group's quota
   int64_t stolen_ns = 0;     // by the hypervisor, over all cores
+  /// How long what it sends takes to come to another rank, in an exchange of gradients, and what another one
+  /// sends to come to it: each the lower median over the other ranks.
+  int64_t sent_in_ns = -1;
+  int64_t received_in_ns = -1;
 };
 
 /// What is known of the ranks of a run; `own` is the one that has recorded it.

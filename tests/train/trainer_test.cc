@@ -3,9 +3,12 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <thread>
 
 #include "isochron/apps/allocation_counter.h"
 #include "isochron/comm/transport/thread_communicator.h"
@@ -19,6 +22,7 @@
 #include "isochron/ops/shape/shape_ops.h"
 #include "isochron/optim/optimizers.h"
 #include "isochron/train/callbacks/progress.h"
+#include "isochron/train/loop/rank_record.h"
 #include "support/expect_error.h"
 
 namespace isochron::train {
@@ -71,6 +75,32 @@ struct Fixture {
 };
 
 FitOptions quiet(int epochs) { return {.epochs = epochs, .progress = nullptr}; }
+
+TEST(RankRecord, TellsHowLongMessagesTakeOverEachLink) {
+  constexpr size_t kRanks = 3;
+  constexpr std::chrono::milliseconds kSlow(30), kFast(1);
+  auto members = comm::make_thread_group(
+      kRanks, [=](int from, int to, size_t) { return from == 1 || to == 1 ? kSlow : kFast; });
+  std::vector<std::jthread> threads;
+  for (auto& member : members) {
+    threads.emplace_back([own = std::move(member)]() mutable {
+      comm::Group group([&] { return std::move(own); });
+      observe::Recorder recorder;
+      RankRecord ranks(recorder, group);
+      std::array<std::byte, kRanks> bytes{};
+      for (int i = 0; i < 4; ++i) group.gather(std::span(bytes).first(1), bytes);
+      ranks.describe();
+      const auto& described = recorder.rank_descriptions();
+      ASSERT_THAT(described, SizeIs(kRanks));
+      for (size_t rank = 0; rank < kRanks; ++rank) {
+        const auto least = std::chrono::nanoseconds(rank == 1 ? kSlow : kFast).count();
+        EXPECT_GE(described[rank].sent_in_ns, least);
+        EXPECT_GE(described[rank].received_in_ns, least);
+        if (rank != 1) EXPECT_LT(described[rank].sent_in_ns, described[1].sent_in_ns);
+      }
+    });
+  }
+}
 
 TEST(Trainer, RefusesWhatRanksCantMerge) {
   auto members = comm::make_thread_group(2);

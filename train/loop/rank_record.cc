@@ -18,7 +18,19 @@ RankRecord::RankRecord(observe::Recorder& recorder, comm::Group& group) : record
 }
 
 void RankRecord::end_warmup() {
-  if (group_.size() > 1) core_wait_ns_ = group_.core_wait_ns();
+  if (group_.size() == 1) return;
+  core_wait_ns_ = group_.core_wait_ns();
+  arrivals_ = group_.arrivals();
+}
+
+/// Since the end of warm-up, from each rank; -1: unknown.
+std::vector<int64_t> RankRecord::mean_arrivals() const {
+  const comm::Arrivals now = group_.arrivals();
+  const int64_t calls = now.calls - arrivals_.calls;
+  std::vector<int64_t> means(static_cast<size_t>(group_.size()), -1);
+  if (calls == 0 || now.total_ns.empty()) return means;
+  for (size_t r = 0; r < means.size(); ++r) means[r] = (now.total_ns[r] - arrivals_.total_ns[r]) / calls;
+  return means;
 }
 
 void RankRecord::after_step() {
@@ -50,8 +62,25 @@ void RankRecord::describe() {
   own.host.copy(told.host, sizeof(told.host) - 1);
   std::vector<Told> all(static_cast<size_t>(group_.size()));
   group_.gather(std::as_bytes(std::span(&told, 1)), std::as_writable_bytes(std::span(all)));
+  const std::vector<int64_t> from_others = mean_arrivals();
+  std::vector<int64_t> arrivals(all.size() * all.size());  // at each rank, from each rank
+  group_.gather(std::as_bytes(std::span(from_others)), std::as_writable_bytes(std::span(arrivals)));
   std::vector<observe::RankDescription> ranks;
   for (const Told& one : all) ranks.push_back({one.host, one.waited_ns, one.throttled_ns, one.stolen_ns});
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const auto over_others = [&](const auto& arrival_of) {
+      std::vector<int64_t> others;
+      for (size_t other = 0; other < ranks.size(); ++other) {
+        if (other != rank) others.push_back(arrival_of(other));
+      }
+      const auto middle = others.begin() + static_cast<std::ptrdiff_t>((others.size() - 1) / 2);
+      std::ranges::nth_element(others, middle);
+      return *middle;
+    };
+    ranks[rank].sent_in_ns = over_others([&](size_t to) { return arrivals[to * ranks.size() + rank]; });
+    ranks[rank].received_in_ns =
+        over_others([&](size_t from) { return arrivals[rank * ranks.size() + from]; });
+  }
   recorder_.describe_ranks(std::move(ranks));
 }
 

@@ -37,7 +37,10 @@ class RankRecord {
   observe::Recorder& recorder_;
   comm::Group& group_;
   std::vector<observe::RankTimes> times_;
+  std::vector<int64_t> mean_arrivals() const;
+
   int64_t core_wait_ns_ = 0;  // of the group's thread, at the end of warm-up
+  comm::Arrivals arrivals_;   // then
   int64_t exchanges_ = 0;     // of the group's notes, those that were looked at
   int64_t exposed_ns_ = 0;    // of the group, what the recorder knows of
 };

@@ -107,6 +107,30 @@ void gather(Communicator& comm) {
   comm.all_gather(data.data(), kSlices);
 }
 
+TEST(ThreadGroupLinks, TellWhoseMessagesTakeLonger) {
+  constexpr int kRanks = 3;
+  constexpr std::chrono::milliseconds kSlow(4), kFast(1);
+  auto members = make_thread_group(
+      kRanks, [=](int from, int to, size_t) { return from == 1 || to == 1 ? kSlow : kFast; });
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&own = *members[static_cast<size_t>(rank)], rank] {
+      std::vector<std::byte> bytes(kRanks);
+      own.all_gather(bytes.data(), Slices::of(kRanks, kRanks, 1));
+      const Arrivals arrivals = own.arrivals();
+      EXPECT_EQ(arrivals.calls, 1);
+      for (int from = 0; from < kRanks; ++from) {
+        const std::chrono::nanoseconds arrived(arrivals.total_ns.at(static_cast<size_t>(from)));
+        if (from == rank) {
+          EXPECT_EQ(arrived.count(), 0);
+        } else {
+          EXPECT_GE(arrived, rank == 1 || from == 1 ? kSlow : kFast);
+        }
+      }
+    });
+  }
+}
+
 TEST(ThreadGroupErrors, NameBothCallsThatDiffer) {
   const auto errors = errors_of({gather, [](Communicator& comm) {
                                    std::array<std::byte, 64> data{};

@@ -95,6 +95,27 @@ TEST(Straggler, OneThatWaitsForCoresIsFoundWhereItsWorkIsNoLonger) {
   EXPECT_THAT(straggler_text(evidence, data), HasSubstr("rank 1 of 2 on alpha: it waits for a core"));
 }
 
+TEST(Straggler, ASlowLinkIsFoundWhereOthersWaitForIt) {
+  const auto linked = [](int ranks, int64_t sent, int64_t received, int64_t communication) {
+    RankData data = played({.ranks = ranks, .noise = 0.02});
+    for (RankDescription& rank : data.ranks) rank.sent_in_ns = rank.received_in_ns = kMs / 10;
+    data.ranks[1].sent_in_ns = sent;
+    data.ranks[1].received_in_ns = received;
+    for (RankWindow& window : data.windows) window.communication_ns = communication * window.updates;
+    return data;
+  };
+  for (const RankData& data :
+       {linked(3, kMs, kMs, kMs / 2), linked(4, kMs, kMs / 10, kMs / 2), linked(4, kMs / 10, kMs, kMs / 2)}) {
+    EXPECT_THAT(fixes(data), ElementsAre(HasSubstr("network")));
+    Evidence evidence;
+    add_evidence(data, false, evidence);
+    EXPECT_THAT(straggler_text(evidence, data), HasSubstr("on alpha: its link: messages take 10 times"));
+  }
+  EXPECT_THAT(fixes(linked(4, kMs, kMs, kMs / 20)), ::testing::IsEmpty()) << "nobody waits for it";
+  EXPECT_THAT(fixes(linked(4, kMs / 6, kMs / 10, kMs / 2)), ::testing::IsEmpty()) << "not twice as long";
+  EXPECT_THAT(fixes(linked(2, kMs, kMs, kMs / 2)), ::testing::IsEmpty()) << "it's the link of both";
+}
+
 TEST(Straggler, OneThatIsSlowNowAndThenIsNone) {
   const auto at_times = [](size_t rank, size_t window) {
     return rank == 1 && window % 16 == 3 ? RankTimes{4 * kMs, 0} : RankTimes{};
