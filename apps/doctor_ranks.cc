@@ -1,7 +1,6 @@
 #include "isochron/apps/doctor_ranks.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "isochron/comm/launch/join.h"
 #include "isochron/comm/launch/launch.h"
 #include "isochron/core/base/error.h"
+#include "isochron/core/process/cores.h"
 
 namespace isochron::apps {
 namespace {
@@ -59,17 +59,6 @@ std::string command_text(std::string_view name) {
   return "not on PATH";
 }
 
-/// The cores that a process may use, this one with 0; none where the system doesn't tell.
-std::vector<int> cores_of(pid_t process) {
-  std::vector<int> cores;
-  cpu_set_t set;
-  if (sched_getaffinity(process, sizeof set, &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  }
-  return cores;
-}
-
 /// "0-3,6".
 std::string list_text(const std::vector<int>& cores) {
   std::string text;
@@ -86,7 +75,7 @@ std::string list_text(const std::vector<int>& cores) {
 /// How many cores the ranks of this machine have between them: those of its first process, which a container
 /// limits but no launcher binds, within the quota.
 int cores_of_machine(const observe::MachineDescription& machine) {
-  const auto first = static_cast<int>(cores_of(1).size());
+  const auto first = static_cast<int>(usable_cores(1).size());
   const int cores = first > 0 ? first : machine.cores;
   return machine.core_quota ? std::clamp(static_cast<int>(*machine.core_quota), 1, cores) : cores;
 }
@@ -115,7 +104,7 @@ std::string bound_text(const comm::Launch& launch, const Share& share) {
 void add_launch(const comm::Launch& launch, const observe::MachineDescription& machine,
                 LaunchReport& report) {
   const int all = cores_of_machine(machine);
-  const Share share{cores_of(0), all, std::max(1, all / launch.local_size)};
+  const Share share{usable_cores(), all, std::max(1, all / launch.local_size)};
   const std::string bound = bound_text(launch, share);
   report.first = launch.rank == 0;
   report.line = fmt::format("rank {} of {}: cores {}{}{}", launch.rank, launch.size,

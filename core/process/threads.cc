@@ -2,7 +2,6 @@
 
 #include <immintrin.h>
 #include <omp.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,6 +12,7 @@
 #include <string>
 
 #include "isochron/core/base/error.h"
+#include "isochron/core/process/cores.h"
 #include "isochron/core/process/team.h"
 #include "isochron/core/telemetry/sealed.h"
 #include "isochron/core/telemetry/trace.h"
@@ -44,10 +44,8 @@ int default_threads() {
             most_threads(), text);
     return value;
   }
-  cpu_set_t set;
-  const int affine = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-  return std::clamp(static_cast<int>(std::min<double>(affine, quota_cores())), 1,
-                    std::min(most_threads(), 64));
+  const auto affine = static_cast<double>(usable_cores().size());
+  return std::clamp(static_cast<int>(std::min(affine, quota_cores())), 1, std::min(most_threads(), 64));
 }
 
 std::atomic<int>& thread_setting() {
@@ -79,8 +77,9 @@ void flush_subnormals_to_zero() {
 
 int64_t core_wait_ns(int id) {
   std::ifstream file("/proc/self/task/" + std::to_string(id) + "/schedstat");
-  int64_t ran = 0, waited = 0;
-  return file >> ran >> waited ? waited : 0;
+  std::string text;
+  std::getline(file, text);
+  return parse_core_wait_ns(text);
 }
 
 bool subnormals_flushed() { return (_mm_getcsr() & kFlushBits) == kFlushBits; }

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <immintrin.h>
 #include <malloc.h>
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
@@ -21,6 +20,7 @@
 #include <sstream>
 
 #include "isochron/core/base/clock.h"
+#include "isochron/core/process/cores.h"
 #include "isochron/core/process/threads.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -111,9 +111,8 @@ MachineDescription describe_machine() {
   MachineDescription machine;
   read_cpuinfo(machine);
   machine.cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  machine.usable_cores = machine.cores;
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) machine.usable_cores = CPU_COUNT(&allowed);
+  const auto usable = static_cast<int>(usable_cores().size());
+  machine.usable_cores = usable > 0 ? usable : machine.cores;
   machine.memory_bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   read_limits(machine);
   machine.transparent_huge_pages = bracketed(first_line("/sys/kernel/mm/transparent_hugepage/enabled"));
@@ -224,7 +223,7 @@ void Sensors::watch_team(bool team) {
 int64_t Sensors::waited_ns() {
   int64_t total = 0;
   char text[kShortText];
-  for (size_t i = 0; i < watched_; ++i) total += internal::parse_waited_ns(read_file(schedules_[i], text));
+  for (size_t i = 0; i < watched_; ++i) total += parse_core_wait_ns(read_file(schedules_[i], text));
   return total;
 }
 
@@ -423,9 +422,6 @@ int64_t parse_stolen_ns(std::string_view text, int64_t tick_ns) {
 }
 
 int64_t parse_resident_pages(std::string_view text) { return parse_int(word(text, 1)).value_or(0); }
-
-// time on a core, time waiting for one, time slices
-int64_t parse_waited_ns(std::string_view text) { return parse_int(word(text, 1)).value_or(0); }
 
 std::optional<int64_t> parse_named(std::string_view text, std::string_view name) {
   for (size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {

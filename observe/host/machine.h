@@ -182,8 +182,6 @@ namespace internal {
 int64_t parse_stolen_ns(std::string_view text, int64_t tick_ns);
 /// Resident pages from the text of /proc/self/statm; 0 when malformed.
 int64_t parse_resident_pages(std::string_view text);
-/// Time on the run queue in ns from the text of /proc/thread-self/schedstat; 0 when malformed.
-int64_t parse_waited_ns(std::string_view text);
 /// The number after `name` in a text of lines "name number", as in /proc/self/io ("rchar: ") or a control
 /// group's cpu.stat ("throttled_usec "); empty when there is none.
 std::optional<int64_t> parse_named(std::string_view text, std::string_view name);

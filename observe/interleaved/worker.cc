@@ -23,6 +23,7 @@
 #include "isochron/core/base/clock.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/files/leftovers.h"
+#include "isochron/core/process/cores.h"
 #include "isochron/core/process/heap.h"
 
 namespace isochron::observe {
@@ -168,13 +169,9 @@ bool Turns::wait(const std::function<std::string()>& snapshot) {
 void stay_on(int core, const std::vector<int>& cores) { place_threads(getpid(), core, cores); }
 
 std::vector<int> cores() {
-  cpu_set_t set;
-  std::vector<int> result;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return {0};
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) result.push_back(core);
-  }
-  return result;
+  std::vector<int> usable = usable_cores();
+  if (usable.empty()) usable.push_back(0);
+  return usable;
 }
 
 struct Worker::Message {

@@ -92,13 +92,6 @@ TEST(Sensors, CountFileHandles) {
   EXPECT_EQ(open_file_handles(), before);
 }
 
-TEST(Sensors, ParseTheTimeWaitedForACore) {
-  EXPECT_EQ(internal::parse_waited_ns("1184033 3112046 17\n"), 3112046);
-  EXPECT_EQ(internal::parse_waited_ns(""), 0);
-  Sensors sensors;
-  EXPECT_GE(sensors.waited_ns(), 0);
-}
-
 TEST(Sensors, WatchTheWholeTeamWithAsManyHandles) {
   const int before = compute_threads();
   set_compute_threads(3);

@@ -1,0 +1,19 @@
+// The cores that a process may run on, and the time that a thread waits for one, as the system tells them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace isochron {
+
+/// The numbers of the cores that process `process` (0: the calling thread) may run on, in order; empty where
+/// the system doesn't tell.
+std::vector<int> usable_cores(pid_t process = 0);
+
+/// Time on the run queue in ns from the text of /proc/.../schedstat; 0 when malformed. Allocates nothing.
+int64_t parse_core_wait_ns(std::string_view schedstat);
+
+}  // namespace isochron
