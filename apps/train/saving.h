@@ -24,6 +24,7 @@ class SavedLines : public train::Callback {
   SavedLines(const SavedLines&) = delete;
   SavedLines& operator=(const SavedLines&) = delete;
 
+  bool first_rank_only() const override { return true; }
   void on_epoch_begin(train::RunState&) override { print(); }
   std::string_view kind() const override { return "saved_lines"; }
   void print();

@@ -9,6 +9,9 @@
 // what is saved is the state of all. What a callback throws ends the training; parameters are then as the
 // last full step left them. on_evaluation_end is called after a validation that failed, too.
 //
+// Of several ranks that train together, each calls its own callbacks, but for those that only print or write
+// (first_rank_only): these are called by the first rank alone.
+//
 // A callback that remembers something between its calls gives it in `state` (and `variables`) and takes it
 // back in `restore`: a resumed run goes on as if it had never ended.
 #pragma once
@@ -59,7 +62,7 @@ struct RunState {
   int64_t step = 0;             // steps done in the present epoch
   int64_t steps_per_epoch = 0;  // expected; 0: not known
   int64_t total_steps = 0;      // done in all epochs, those before a resume too
-  int rank = 0;                 // of several that train together: each calls its own callbacks
+  int rank = 0;                 // of several that train together
   int ranks = 1;
   std::vector<std::string> names = {};         // of the results that an epoch may have
   std::string stop_reason = {};                // empty: go on
@@ -86,6 +89,11 @@ enum class SavePoint {
 class Callback {
  public:
   virtual ~Callback() = default;
+  /// Of several ranks that train together, whether the first alone calls it: for what prints or writes files,
+  /// which every rank would do alike. Not for what changes the training (ends it, sets the learning rate,
+  /// exchanges weights) or resumes it, and not for what saves: all ranks must do that together. Asked at the
+  /// start of a fit. Such a callback that ends the training has fit throw kUnsupported.
+  virtual bool first_rank_only() const { return false; }
   virtual void on_train_begin(RunState&) {}
   virtual void on_epoch_begin(RunState&) {}
   /// `results`: means over the epoch so far, read from the device for this call.
@@ -136,9 +144,11 @@ class LambdaCallback : public Callback {
     std::function<void(RunState&)> on_train_end = {};
     std::function<std::string()> state = {};
     std::function<void(const std::string& state)> restore = {};
+    bool first_rank_only = false;  // see Callback
   };
   explicit LambdaCallback(Functions functions) : functions_(std::move(functions)) {}
 
+  bool first_rank_only() const override { return functions_.first_rank_only; }
   void on_train_begin(RunState& run) override;
   void on_epoch_begin(RunState& run) override;
   void on_batch_end(RunState& run, const Results& results) override;

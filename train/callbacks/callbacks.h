@@ -170,6 +170,7 @@ class CsvLogger : public Callback {
  public:
   explicit CsvLogger(std::filesystem::path filename, CsvLoggerOptions options = {})
       : filename_(std::move(filename)), options_(options) {}
+  bool first_rank_only() const override { return true; }
   /// Throws kIo, kInvalidArgument for another header.
   void on_train_begin(RunState& run) override;
   void on_epoch_end(RunState& run, const Results& results) override;

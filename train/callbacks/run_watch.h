@@ -36,6 +36,7 @@ class RunWatch : public Callback {
  public:
   /// `recorder`, that of the fit, must outlive the callback.
   explicit RunWatch(const observe::Recorder& recorder, RunWatchOptions options = {});
+  bool first_rank_only() const override { return true; }
   void on_batch_end(RunState& run, const Results& results) override;
   void on_epoch_end(RunState& run, const Results& results) override;
   void on_train_end(RunState& run) override;

@@ -50,7 +50,8 @@ Trainer::Fit::Fit(Trainer& trainer, data::Dataset& dataset, const FitOptions& op
       fresh_recorder_(recorder_ != nullptr &&
                       recorder_->totals().iterations + recorder_->totals().warmup_iterations == 0),
       full_(dataset.signatures().front()),
-      progress_(options.progress, options.epoch_lines, full_[0].shape.rank() > 0 ? full_[0].shape[0] : 1) {
+      progress_(parallel == nullptr || parallel->rank() == 0 ? options.progress : nullptr,
+                options.epoch_lines, full_[0].shape.rank() > 0 ? full_[0].shape[0] : 1) {
   run_.epoch = options.initial_epoch;
   run_.epochs = options.epochs;
   counted_ = options.steps_per_epoch > 0;
@@ -61,6 +62,7 @@ Trainer::Fit::Fit(Trainer& trainer, data::Dataset& dataset, const FitOptions& op
   } else {
     run_.steps_per_epoch = counted_ ? options.steps_per_epoch : std::max<int64_t>(dataset.size(), 0);
   }
+  name_callbacks();
   run_.savable = this;
   run_.captured = &trainer.train_.captured();
   run_.step_ns = &durations_;
@@ -365,7 +367,7 @@ void Trainer::Fit::report() {
     const OptionalPhase phase(recorder_, Phase::kCallbacks, "numerics");
     look_at_state();
   }
-  if (!options_.callbacks.empty()) {
+  if (!callbacks_.empty()) {
     if (!ranks) read_results(results_);
     notify(&Callback::on_batch_end, results_);
   }
@@ -461,21 +463,22 @@ void Trainer::Fit::add_to_history(const EpochRecord& record) {
 
 void Trainer::Fit::save(SavePoint point) {
   const bool passes = point == SavePoint::kStep || point == SavePoint::kEpoch;
-  asked_ = passes ? 0 : std::ssize(options_.callbacks);
-  const std::vector<Callback*>& callbacks = options_.callbacks;
+  asked_ = passes ? 0 : std::ssize(callbacks_);
   std::optional<DataParallel::Merged> merged;  // what is saved is of all ranks
-  const auto due = [&](const Callback* callback) { return callback->due_at_step(run_); };
-  if (run_.ranks > 1 && (point != SavePoint::kStep || std::ranges::any_of(callbacks, due))) {
+  const auto due = [&](const NamedCallback& named) {
+    return !named.callback->first_rank_only() && named.callback->due_at_step(run_);
+  };
+  if (run_.ranks > 1 && (point != SavePoint::kStep || std::ranges::any_of(callbacks_, due))) {
     if (point != SavePoint::kEpoch) merge_averages();  // else they are
     merged.emplace(*parallel_, tallies(), "results for a checkpoint");
   }
-  for (size_t i = 0; i < callbacks.size();) {
-    const bool saving = callbacks[i]->saves();
+  for (size_t i = 0; i < callbacks_.size();) {
+    const bool saving = callbacks_[i].callback->saves();
     const OptionalPhase phase(recorder_, saving ? Phase::kCheckpoint : Phase::kCallbacks);
     const comm::Doing doing(activity_, saving ? "saving a checkpoint" : kInCallbacks);
-    for (; i < callbacks.size() && callbacks[i]->saves() == saving; ++i) {
+    for (; i < callbacks_.size() && callbacks_[i].callback->saves() == saving; ++i) {
       if (passes) ++asked_;
-      callbacks[i]->on_save(run_, point);
+      call(callbacks_[i], [&](Callback& callback) { callback.on_save(run_, point); });
     }
   }
 }
@@ -500,16 +503,29 @@ void Trainer::Fit::save_after_failure() noexcept {
   }
 }
 
+template <typename Call>
+void Trainer::Fit::call(const NamedCallback& named, const Call& call) {
+  const bool goes_on = run_.stop_reason.empty();
+  call(*named.callback);
+  require(!goes_on || run_.stop_reason.empty() || run_.ranks == 1 || !named.callback->first_rank_only(),
+          ErrorCode::kUnsupported, "fit",
+          "callback '{}' ends the training of {} ranks ({}), but the first alone calls it; have its "
+          "first_rank_only return false, so that all ranks end together",
+          named.name, run_.ranks, run_.stop_reason);
+}
+
 void Trainer::Fit::notify(void (Callback::*hook)(RunState&, const Results&), const Results& results) {
   const OptionalPhase phase(recorder_, Phase::kCallbacks);
   const comm::Doing doing(activity_, kInCallbacks);
-  for (Callback* callback : options_.callbacks) (callback->*hook)(run_, results);
+  for (const NamedCallback& named : callbacks_)
+    call(named, [&](Callback& callback) { (callback.*hook)(run_, results); });
 }
 
 void Trainer::Fit::notify(void (Callback::*hook)(RunState&)) {
   const OptionalPhase phase(recorder_, Phase::kCallbacks);
   const comm::Doing doing(activity_, kInCallbacks);
-  for (Callback* callback : options_.callbacks) (callback->*hook)(run_);
+  for (const NamedCallback& named : callbacks_)
+    call(named, [&](Callback& callback) { (callback.*hook)(run_); });
 }
 
 }  // namespace isochron::train

@@ -36,6 +36,11 @@ class Trainer::Fit final : public SavableRun {
     Checkpoint checkpoint;
     RunDocument document;
   };
+  struct NamedCallback {
+    std::string name;  // in a checkpoint: its kind, numbered where one comes twice
+    Callback* callback;
+  };
+  void name_callbacks();
   std::optional<Resumed> find_resumed() const;
   void compare_settings(const RunDocument& document, const std::filesystem::path& path) const;
   void prepare(const Resumed* resumed);
@@ -83,6 +88,9 @@ class Trainer::Fit final : public SavableRun {
   void interrupt();
   void save_after_failure() noexcept;
 
+  /// call(callback), which may ask for an end where all ranks do.
+  template <typename Call>
+  void call(const NamedCallback& named, const Call& call);
   void notify(void (Callback::*hook)(RunState&, const Results&), const Results& results);
   void notify(void (Callback::*hook)(RunState&));
 
@@ -101,6 +109,8 @@ class Trainer::Fit final : public SavableRun {
   Signature full_;
   Progress progress_;
   RunState run_;
+  std::vector<NamedCallback> callbacks_;       // that this rank calls
+  std::vector<std::string> others_callbacks_;  // the first rank's alone, on the others
   History history_;
   std::string history_text_;  // of all its records, for checkpoints
   Results results_;           // those of the epoch so far

@@ -23,8 +23,8 @@ void Trainer::Fit::not_a_number(int64_t step, const std::string& what) {
   count(Counter::kNotFinite, 1);
   const std::string origin = find_origin();
   run_.not_finite = origin.empty() ? what : fmt::format("{}: {}", what, origin);
-  for (Callback* callback : options_.callbacks) {
-    if (callback->on_not_a_number(run_, step)) return;
+  for (const NamedCallback& named : callbacks_) {
+    if (named.callback->on_not_a_number(run_, step)) return;
   }
   fail(ErrorCode::kNotANumber, "fit",
        "{}; lower the learning rate, clip the gradients, or look for such numbers in the data",

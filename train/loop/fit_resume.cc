@@ -13,18 +13,8 @@
 namespace isochron::train {
 namespace {
 
-/// What callbacks are called in a checkpoint: their kinds, numbered where one comes twice.
-std::vector<std::string> names_of(const std::vector<Callback*>& callbacks) {
-  std::vector<std::string> names;
-  std::map<std::string, int> seen;
-  for (const Callback* callback : callbacks) {
-    std::string name(callback->kind());
-    const int before = seen[name]++;
-    if (before > 0) name += fmt::format("#{}", before);
-    names.push_back(std::move(name));
-  }
-  return names;
-}
+/// Of what a callback saves beside its state.
+std::string prefix_of(const std::string& callback) { return fmt::format("callback/{}/", callback); }
 
 void notice(const std::filesystem::path& path, const std::string& text) {
   emit({EventKind::kNotice, path.filename().string(),
@@ -33,15 +23,34 @@ void notice(const std::filesystem::path& path, const std::string& text) {
 
 }  // namespace
 
+void Trainer::Fit::name_callbacks() {
+  std::map<std::string, int> seen;
+  for (Callback* callback : options_.callbacks) {
+    std::string name(callback->kind());
+    const int before = seen[name]++;
+    if (before > 0) name += fmt::format("#{}", before);
+    const bool first_only = run_.ranks > 1 && callback->first_rank_only();
+    require(
+        !first_only || !callback->saves(), ErrorCode::kInvalidArgument, "fit",
+        "callback '{}' saves, and is for the first rank alone, but what is saved is made by all {} ranks; "
+        "have its first_rank_only return false, and its on_save write on rank 0",
+        name, run_.ranks);
+    if (first_only && run_.rank > 0) {
+      others_callbacks_.push_back(std::move(name));
+    } else {
+      callbacks_.push_back({std::move(name), callback});
+    }
+  }
+}
+
 /// The process before ended after some callbacks had saved: has the others save at the same point.
 void Trainer::Fit::finish_saves(const RunDocument& document) {
   const OptionalPhase phase(recorder_, observe::Phase::kCheckpoint);
-  const std::vector<std::string> names = names_of(options_.callbacks);
   const auto others = std::span(document.callbacks).subspan(static_cast<size_t>(document.asked));
-  asked_ = std::ssize(options_.callbacks);
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (std::ranges::find(others, names[i], &RunDocument::CallbackState::kind) == others.end()) continue;
-    options_.callbacks[i]->on_save(run_, epoch_done_ ? SavePoint::kEpoch : SavePoint::kStep);
+  asked_ = std::ssize(callbacks_);
+  for (const auto& [name, callback] : callbacks_) {
+    if (std::ranges::find(others, name, &RunDocument::CallbackState::kind) == others.end()) continue;
+    callback->on_save(run_, epoch_done_ ? SavePoint::kEpoch : SavePoint::kStep);
   }
 }
 
@@ -62,10 +71,7 @@ const NamedVariables& Trainer::Fit::variables() {
   };
   if (trainer_.functions_.slots) append("", trainer_.functions_.slots());
   append("", trainer_.tallies());
-  const std::vector<std::string> names = names_of(options_.callbacks);
-  for (size_t i = 0; i < names.size(); ++i) {
-    append(fmt::format("callback/{}/", names[i]), options_.callbacks[i]->variables());
-  }
+  for (const auto& [name, callback] : callbacks_) append(prefix_of(name), callback->variables());
   return variables_ = std::move(all);
 }
 
@@ -88,10 +94,7 @@ std::string Trainer::Fit::document(bool weights_only) {
     document.settings[setting.name] = setting.value;
   document.deterministic = ops::deterministic();
   document.choices = ops::recorded_choices();
-  const std::vector<std::string> names = names_of(options_.callbacks);
-  for (size_t i = 0; i < names.size(); ++i) {
-    document.callbacks.push_back({names[i], options_.callbacks[i]->state()});
-  }
+  for (const auto& [name, callback] : callbacks_) document.callbacks.push_back({name, callback->state()});
   document.asked = asked_;
   return document.str();
 }
@@ -126,8 +129,8 @@ bool Trainer::Fit::worth_saving() {
 
 std::optional<Trainer::Fit::Resumed> Trainer::Fit::find_resumed() const {
   const comm::Doing doing(activity_, "reading a checkpoint");
-  for (Callback* callback : options_.callbacks) {
-    const std::filesystem::path path = callback->resume_from();
+  for (const NamedCallback& named : callbacks_) {
+    const std::filesystem::path path = named.callback->resume_from();
     if (path.empty()) continue;
     Checkpoint checkpoint(path);
     RunDocument document = RunDocument::parse(checkpoint.document(), path.string());
@@ -229,8 +232,11 @@ void Trainer::Fit::resume(const Resumed& resumed) {
   NamedVariables saved = variables();
   std::vector<Variable> begun_anew;
   if (parallel_ != nullptr) begun_anew = parallel_->take_out_sums(resumed.checkpoint, saved);
-  const std::vector<Tensor> contents =
-      resumed.checkpoint.read(saved, parallel_ != nullptr ? DataParallel::is_sum : nullptr);
+  const std::vector<Tensor> contents = resumed.checkpoint.read(saved, [&](std::string_view name) {
+    return (parallel_ != nullptr && DataParallel::is_sum(name)) ||
+           std::ranges::any_of(others_callbacks_,
+                               [&](const std::string& other) { return name.starts_with(prefix_of(other)); });
+  });
   const std::string data = resumed.checkpoint.blob(kDataBlob);
   const std::vector<EpochRecord> history =
       parse_history(resumed.checkpoint.blob(kHistoryBlob), resumed.checkpoint.path().string());
@@ -258,16 +264,14 @@ void Trainer::Fit::resume(const Resumed& resumed) {
 }
 
 void Trainer::Fit::restore_callbacks(const Resumed& resumed) {
-  const std::vector<std::string> names = names_of(options_.callbacks);
-  for (size_t i = 0; i < names.size(); ++i) {
+  for (const auto& [name, callback] : callbacks_) {
     const auto& states = resumed.document.callbacks;
-    const auto found =
-        std::find_if(states.begin(), states.end(), [&](const auto& saved) { return saved.kind == names[i]; });
+    const auto found = std::ranges::find(states, name, &RunDocument::CallbackState::kind);
     if (found == states.end()) {
       notice(resumed.checkpoint.path(),
-             fmt::format("it has no state of callback '{}', which starts from the beginning", names[i]));
+             fmt::format("it has no state of callback '{}', which starts from the beginning", name));
     } else {
-      options_.callbacks[i]->restore(run_, found->state);
+      callback->restore(run_, found->state);
     }
   }
 }

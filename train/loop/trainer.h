@@ -46,8 +46,8 @@ struct FitOptions {
   /// of the recorder. Above 1 it saves the loop's own time where steps take microseconds.
   int64_t steps_per_call = 1;
   std::optional<Batches> validation_data = {};
-  int validation_frequency = 1;  // evaluate after every so many epochs
-  std::vector<Callback*> callbacks = {};
+  int validation_frequency = 1;           // evaluate after every so many epochs
+  std::vector<Callback*> callbacks = {};  // the same on all ranks that train together
   /// Every call of `steps_per_call` steps is one iteration of it, with the phases data_wait, compute,
   /// callbacks, checkpoint and log. Classes: 0 the usual one, 1 one with an odd batch or cut short by the end
   /// of an epoch or of a pass, 2 where micro-batches are accumulated one that updates more often than others.
@@ -89,7 +89,8 @@ struct FitOptions {
   /// SIGINT or SIGTERM ends the training in good order after the present step: callbacks save what they are
   /// to save then, on_train_end is called, and History::stopped says so. A second signal ends the process.
   bool finish_on_signals = false;
-  /// One line an epoch, and one where a run is resumed or ends before its last epoch; null: none.
+  /// One line an epoch, and one where a run is resumed or ends before its last epoch; null: none. Of several
+  /// ranks, the first prints them.
   std::FILE* progress = stdout;
   bool epoch_lines = true;  // false: only the other ones
 };

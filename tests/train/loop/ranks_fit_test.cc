@@ -1,0 +1,102 @@
+// Callbacks of a program that every rank runs (tests/train/support/fit_ranks.cc): which are called where.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "support/process/shell.h"
+#include "support/temp_folder.h"
+
+namespace isochron::train {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::SizeIs;
+
+struct Mpi {
+  const char* name;
+  const char* arguments;
+};
+
+class RanksFit : public testing::TestWithParam<Mpi> {
+ protected:
+  void SetUp() override {
+    if ((std::string(",") + ISOCHRON_MPI_FOUND + ",").find(fmt::format(",{},", GetParam().name)) ==
+            std::string::npos ||
+        run_shell(fmt::format("command -v mpirun.{}", GetParam().name)).status != 0)
+      GTEST_SKIP() << GetParam().name << " is not installed";
+#ifdef __SANITIZE_THREAD__
+    GTEST_SKIP() << "MPI's own threads are not made for the thread sanitizer";
+#endif
+  }
+
+  /// Three ranks, ended after a minute. What MPI keeps to its end is no leak of ours.
+  Outcome run(int epochs, const char* wrong = "") const {
+    return run(fmt::format("'{}' {} {}", folder_.path().string(), epochs, wrong));
+  }
+  Outcome run(const std::string& arguments) const {
+    return run_shell(
+        fmt::format("OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+                    "ASAN_OPTIONS=\"$ASAN_OPTIONS:detect_leaks=0\" "
+                    "timeout -k 5 60 mpirun.{} {} -np 3 {} {} < /dev/null",
+                    GetParam().name, GetParam().arguments, ISOCHRON_FIT_RANKS, arguments));
+  }
+  std::vector<std::string> lines(const char* file) const {
+    std::ifstream stream(folder_.path() / file);
+    std::vector<std::string> result;
+    for (std::string line; std::getline(stream, line);) result.push_back(line);
+    return result;
+  }
+
+  const TempFolder folder_;
+};
+
+TEST_P(RanksFit, TheFirstAlonePrintsAndWritesAndAllGoOn) {
+  const Outcome begun = run(1);
+  EXPECT_EQ(begun.status, 0) << begun.text;
+  const Outcome resumed = run(3);
+  EXPECT_EQ(resumed.status, 0) << resumed.text;
+  EXPECT_THAT(resumed.text,
+              AllOf(HasSubstr("resumed from"), HasSubstr("Epoch 3/3"), Not(HasSubstr("Epoch 1/3"))));
+  for (const char* once : {"resumed from", "Epoch 2/3", "Epoch 3/3"})
+    EXPECT_EQ(resumed.text.find(once), resumed.text.rfind(once)) << resumed.text;
+  const auto called = ElementsAre("epoch 1", "end after 1", "epoch 2", "epoch 3", "end after 3");
+  for (const char* file : {"first-0", "all-0", "all-1", "all-2"}) EXPECT_THAT(lines(file), called) << file;
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "first-1"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "first-2"));
+  EXPECT_THAT(lines("rows.csv"), SizeIs(1 + 3));
+  const std::filesystem::directory_iterator board(folder_.path() / "board" / "train");
+  EXPECT_EQ(std::distance(board, {}), 2) << "a file for each run";
+}
+
+TEST_P(RanksFit, WhatTheFirstAloneMustNotDoIsRefused) {
+  EXPECT_THAT(
+      run(3, "stops").text,
+      HasSubstr("callback 'wrong' ends the training of 3 ranks (seen enough), but the first alone calls it"));
+  EXPECT_THAT(lines("all-0"), testing::Contains("epoch 1"));
+  const Outcome saves = run(3, "saves");
+  EXPECT_NE(saves.status, 0);
+  EXPECT_THAT(saves.text, HasSubstr("callback 'wrong' saves, and is for the first rank alone"));
+}
+
+TEST_P(RanksFit, TheOneThatKeepsMpiFromEndingIsNamedAndTheRunEnds) {
+  const Outcome outcome = run("stand-still");
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_NE(outcome.status, 124) << "not ended";
+  EXPECT_THAT(outcome.text,
+              testing::ContainsRegex("isochron: rank [02] of 3 has been ending MPI for [0-9.]+ s, "
+                                     "which takes all ranks: rank 1 .process [0-9]+. is stopped"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Mpi, RanksFit,
+                         testing::Values(Mpi{"openmpi", "--oversubscribe --bind-to none"}, Mpi{"mpich", ""}),
+                         [](const auto& tested) { return std::string(tested.param.name); });
+
+}  // namespace
+}  // namespace isochron::train
