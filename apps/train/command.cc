@@ -155,7 +155,7 @@ void run(const TrainOptions& options) {
             "--sync-batch-norm is for models with batch normalisation, which are {}, not {}; leave it out",
             fmt::join(models_with_batch_norm(), " and "), options.model);
     open_device(options);
-    comm::join();
+    comm::join(patience_of(options));
     require(comm::world()->size() == 1 || !options.beside_twin.value_or(false), ErrorCode::kUnsupported,
             "train", "--beside-twin judges one process, and {} ranks were started; leave it out",
             comm::world()->size());

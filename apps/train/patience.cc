@@ -56,6 +56,12 @@ std::chrono::nanoseconds nanoseconds_of(double seconds) {
 
 }  // namespace
 
+comm::LaunchWatchOptions patience_of(const TrainOptions& options) {
+  comm::LaunchWatchOptions watch{.patience = nanoseconds_of(options.patience_seconds)};
+  if (options.patience_end_seconds) watch.end_after = nanoseconds_of(*options.patience_end_seconds);
+  return watch;
+}
+
 std::unique_ptr<comm::Watchdog> watch_ranks(const TrainOptions& options) {
   const std::shared_ptr<comm::Group>& group = comm::world();
   if (group->size() == 1 || options.dry_run) return nullptr;

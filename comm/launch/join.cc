@@ -1,6 +1,5 @@
 #include "isochron/comm/launch/join.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,34 +7,45 @@
 
 #include "isochron/comm/group/world.h"
 #include "isochron/comm/launch/launch.h"
+#include "isochron/comm/launch/launch_watch.h"
+#include "isochron/core/process/cores.h"
 #include "isochron/core/process/threads.h"
 
 namespace isochron::comm {
 
-const std::shared_ptr<Group>& join() {
+namespace {
+
+/// What the end of the process needs to know of its beginning.
+struct Joined {
+  Launch launch;
+  LaunchWatchOptions watch;
+};
+Joined* g_joined = nullptr;  // for the process's life
+
+}  // namespace
+
+const std::shared_ptr<Group>& join(const LaunchWatchOptions& watch) {
   if (world()->size() > 1) return world();
   const std::optional<Launch> launch = detect_launch();
   if (!launch || launch->size == 1) return world();
-  set_world(std::make_shared<Group>([&launch] { return open_launched(*launch); }));
-  std::atexit([] { world()->leave(); });
+  {
+    const LaunchWatch starting(LaunchPhase::kStart, *launch, watch);
+    set_world(std::make_shared<Group>([&launch] { return open_launched(*launch); }));
+  }
+  g_joined = new Joined{*launch, watch};
+  std::atexit([] {
+    const LaunchWatch ending(LaunchPhase::kEnd, g_joined->launch, g_joined->watch);
+    world()->leave();
+  });
   if (const int threads = threads_of_rank(*launch); threads != compute_threads())
     set_compute_threads(threads);
   return world();
 }
 
-namespace {
-
-/// On which it may run; 0: not known.
-int cores_of(pid_t process) {
-  cpu_set_t cores;
-  return sched_getaffinity(process, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 0;
-}
-
-}  // namespace
-
 int threads_of_rank(const Launch& launch) {
   if (std::getenv("ISOCHRON_THREADS") != nullptr) return compute_threads();
-  return share_of_cores(compute_threads(), cores_of(0), cores_of(getppid()), launch.local_size);
+  const auto count = [](pid_t process) { return static_cast<int>(usable_cores(process).size()); };
+  return share_of_cores(compute_threads(), count(0), count(getppid()), launch.local_size);
 }
 
 int share_of_cores(int usable, int own, int launchers, int local_size) {

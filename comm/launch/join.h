@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "isochron/comm/group/group.h"
+#include "isochron/comm/launch/launch_watch_options.h"
 
 namespace isochron::comm {
 
@@ -16,8 +17,9 @@ struct Launch;
 /// compute_threads() is this rank's share of the machine's cores, unless ISOCHRON_THREADS is set. Where no
 /// launcher started this process, nothing happens, and no MPI is loaded. To be called once, before anything
 /// is planned and after anything that forks. Returns the world, which all ranks leave together when the
-/// process exits. Throws as detect_launch and open_launched.
-const std::shared_ptr<Group>& join();
+/// process exits. `watch`: what is told where this rank waits for others while MPI starts or ends, and when
+/// the run ends for that. Throws as detect_launch and open_launched.
+const std::shared_ptr<Group>& join(const LaunchWatchOptions& watch = {});
 
 /// The compute threads that `join` gives to a rank which was started like that.
 int threads_of_rank(const Launch& launch);

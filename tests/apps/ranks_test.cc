@@ -234,6 +234,25 @@ TEST_P(Ranks, ARankThatStandsStillEndsTheRunWhereThatIsAskedFor) {
                     Not(HasSubstr("left behind"))));
 }
 
+TEST_P(Ranks, AStartThatARankIsMissingFromEnds) {
+  const Outcome outcome = run_shell(line(1, "regress --epochs 1 --threads 1") + " : -np 1 true");
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_NE(outcome.status, 124) << "not ended";
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("isochron: rank 0 of 2 has been starting MPI for "),
+                                  HasSubstr("rank 1 isn't there. The run ends.")));
+}
+
+TEST_P(Ranks, AStartThatARankHoldsUpNamesItAndEndsWhereThatIsAskedFor) {
+  const Outcome outcome = run_shell(line(1, "regress --epochs 1 --threads 1 --patience 1 --patience-end 2") +
+                                    " : -np 1 sh -c 'kill -STOP $$'");
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_NE(outcome.status, 124) << "not ended";
+  EXPECT_THAT(outcome.text,
+              testing::ContainsRegex("isochron: rank 0 of 2 has been starting MPI for 1.[0-9] s, which "
+                                     "takes all ranks: rank 1 .process [0-9]+. is stopped"));
+  EXPECT_THAT(outcome.text, HasSubstr("is stopped. The run ends."));
+}
+
 TEST_P(Ranks, NobodyIsNamedWhileAllGoesWell) {
   const Outcome outcome =
       train(2, "regress --epochs 3 --threads 1 --out " + (folder_.path() / "out").string());

@@ -1,0 +1,125 @@
+#include "isochron/comm/launch/local_ranks.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <system_error>
+
+namespace isochron::comm {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kRankVariables[] = {"OMPI_COMM_WORLD_RANK=", "PMI_RANK=", "PMIX_RANK="};
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::optional<int> number_of(std::string_view text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+struct Process {
+  pid_t parent = 0;
+  char state = '?';  // of proc_pid_stat(5)
+};
+
+/// Nothing where it has ended.
+std::optional<Process> process_of(pid_t id) {
+  const std::string text = text_of(fs::path("/proc") / std::to_string(id) / "stat");
+  const size_t name_end = text.rfind(") ");  // names may hold brackets and blanks
+  if (name_end == std::string::npos || name_end + 4 >= text.size()) return std::nullopt;
+  const std::string_view rest = std::string_view(text).substr(name_end + 4);
+  const std::optional<int> parent = number_of(rest.substr(0, rest.find(' ')));
+  if (!parent) return std::nullopt;
+  return Process{*parent, text[name_end + 2]};
+}
+
+/// Which rank its environment says that it is.
+std::optional<int> rank_of(pid_t id, RankVariables variables) {
+  const std::string environment = text_of(fs::path("/proc") / std::to_string(id) / "environ");
+  for (std::string_view rest = environment; !rest.empty();) {
+    const std::string_view entry = rest.substr(0, rest.find('\0'));
+    rest.remove_prefix(std::min(entry.size() + 1, rest.size()));
+    for (const std::string_view variable : variables) {
+      if (entry.starts_with(variable)) return number_of(entry.substr(variable.size()));
+    }
+  }
+  return std::nullopt;
+}
+
+bool has_thread(pid_t id, std::string_view name) {
+  std::error_code none;
+  fs::directory_iterator threads(fs::path("/proc") / std::to_string(id) / "task", none);
+  for (; !none && threads != fs::directory_iterator(); threads.increment(none)) {
+    const std::string text = text_of(threads->path() / "comm");
+    if (std::string_view(text).substr(0, text.find('\n')) == name) return true;
+  }
+  return false;
+}
+
+/// Every process by its parent.
+std::multimap<pid_t, std::pair<pid_t, Process>> processes() {
+  std::multimap<pid_t, std::pair<pid_t, Process>> all;
+  std::error_code none;
+  fs::directory_iterator entries("/proc", none);
+  for (; !none && entries != fs::directory_iterator(); entries.increment(none)) {
+    const std::optional<int> id = number_of(entries->path().filename().string());
+    if (!id) continue;
+    if (const std::optional<Process> process = process_of(*id))
+      all.insert({process->parent, {*id, *process}});
+  }
+  return all;
+}
+
+}  // namespace
+
+RankVariables rank_variables() { return kRankVariables; }
+
+pid_t launcher_process(RankVariables variables) {
+  const std::optional<int> own = rank_of(getpid(), variables);
+  if (!own) return 0;
+  pid_t id = getppid();
+  while (id > 1 && rank_of(id, variables) == own) {
+    const std::optional<Process> process = process_of(id);
+    id = process ? process->parent : 0;
+  }
+  return std::max(id, 0);
+}
+
+std::vector<LocalRank> local_ranks(pid_t launcher, std::string_view at_it, RankVariables variables) {
+  using State = LocalRank::State;
+  const auto all = processes();
+  std::vector<LocalRank> ranks;
+  const auto [begin, end] = all.equal_range(launcher);
+  for (auto child = begin; child != end; ++child) {
+    const auto& [id, process] = child->second;
+    const std::optional<int> rank = rank_of(id, variables);
+    if (!rank || process.state == 'Z' || process.state == 'X') continue;
+    LocalRank found{*rank, id};
+    std::vector<std::pair<pid_t, Process>> family = {child->second};
+    for (size_t i = 0; i < family.size(); ++i) {
+      const auto [member, state] = family[i];
+      if (state.state == 'T') found.state = State::kStopped;
+      if (found.state == State::kOther && has_thread(member, at_it)) found.state = State::kAtIt;
+      const auto [first, last] = all.equal_range(member);
+      std::transform(first, last, std::back_inserter(family), [](const auto& entry) { return entry.second; });
+    }
+    ranks.push_back(found);
+  }
+  std::ranges::sort(ranks, {}, &LocalRank::rank);
+  return ranks;
+}
+
+}  // namespace isochron::comm
