@@ -2,10 +2,13 @@
 """Kills trainings that save checkpoints at random moments with SIGKILL and resumes them, again and again, and holds
 their weights against those of a run that was never killed: they must be equal byte for byte.
 
-usage: kill_test.py COMMAND [--kills N] [--seed S] [--model MODEL] [--ranks N [--mpirun LAUNCHER]] [ARGUMENT...]
+usage: kill_test.py COMMAND [--kills N] [--seed S] [--model MODEL] [--ranks N [--mpirun LAUNCHER] [--starting SHARE]]
+                    [ARGUMENT...]
 
-With --ranks one rank of several is killed: the launcher must then end within ten seconds, with a status that isn't 0, and
-leave no rank behind.
+With --ranks one rank of several is killed, at any time from the first rank's start to the end of the last: the launcher must
+then end within ten seconds, with a status that isn't 0, and leave no rank behind. --starting: so many of the kills, 0.5 for
+half, come in the first half second, while MPI starts. Where every rank has gone and the launcher alone goes on, that is its own
+fault: such kills are counted, and end the test with status 1 unless --launcher-may-hang is given.
 
 Every resumed run must find its newest checkpoint whole, that is, say nothing on standard error but that its steps take
 longer as it goes on: on a busy machine they may. Arguments that are not named here go to `isochron train MODEL`.
@@ -23,7 +26,7 @@ import time
 
 
 LAUNCHER_SECONDS = 10
-STARTUP_SECONDS = 0.5
+START_SECONDS = 0.5  # about as long as ranks take from their start until MPI has started
 
 
 def train(options, folder):
@@ -54,33 +57,71 @@ def complains(errors):
     return any(line.strip() and "steps take longer" not in line for line in errors.splitlines())
 
 
-def rank_killed(command, environment, after_seconds, folder, moments):
-    """As `killed`, for one rank of several."""
-    launcher = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    try:
-        _, errors = launcher.communicate(timeout=after_seconds)
-    except subprocess.TimeoutExpired:
+class RankKills:
+    """Kills of one rank of several, and what came of them."""
+
+    def __init__(self, moments, starting):
+        self.moments, self.starting = moments, starting
+        self.afters, self.ends, self.hung = [], [], 0
+
+    def after(self, seconds):
+        """When the next one comes, counted from the first rank's start. Ranks that train take `seconds`."""
+        if self.moments.random() < self.starting:
+            return self.moments.uniform(0, START_SECONDS)
+        return self.moments.uniform(0, seconds)
+
+    def kill(self, command, environment, seconds, folder):
+        """Whether a rank lived until it was killed."""
+        launcher = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        while launcher.poll() is None and not ranks_of(folder):
+            time.sleep(0.001)
+        after = self.after(seconds)
+        try:
+            _, errors = launcher.communicate(timeout=after)
+        except subprocess.TimeoutExpired:
+            return self.kill_one(command, launcher, after, folder)
+        if launcher.returncode != 0:
+            fail(command, launcher.returncode, errors)
+        return False
+
+    def kill_one(self, command, launcher, after, folder):
         ranks = ranks_of(folder)
-        if ranks:
-            os.kill(moments.choice(ranks), signal.SIGKILL)
+        try:
+            if ranks:
+                os.kill(self.moments.choice(ranks), signal.SIGKILL)
+        except ProcessLookupError:  # it has ended by itself
+            ranks = []
+        killed = time.monotonic()
         try:
             _, errors = launcher.communicate(timeout=LAUNCHER_SECONDS)
         except subprocess.TimeoutExpired:
-            launcher.kill()
-            for rank in ranks_of(folder):
-                os.kill(rank, signal.SIGKILL)
-            fail(command, "none", f"the launcher goes on {LAUNCHER_SECONDS} s after a rank was killed")
-        if ranks and launcher.returncode == 0 and "resumed" not in errors:
-            return False  # the rank had ended by itself
+            left = ranks_of(folder)
+            for process in (launcher.pid, *left):
+                os.kill(process, signal.SIGKILL)
+            launcher.communicate()
+            if left:
+                fail(command, "none", f"ranks {left} and the launcher go on {LAUNCHER_SECONDS} s after a kill {after:.3f} s "
+                                      "after the first rank's start")
+            self.hung += 1
+            self.afters.append(after)
+            return True
+        took = time.monotonic() - killed
+        if not ranks or launcher.returncode == 0:
+            return False  # it had ended by itself a moment before, as those that are killed make the launcher fail
         end = time.monotonic() + LAUNCHER_SECONDS
         while ranks_of(folder) and time.monotonic() < end:  # they have been told to end
             time.sleep(0.05)
         if left := ranks_of(folder):
             fail(command, launcher.returncode, f"ranks are left behind: {left}\n{errors}")
+        self.afters.append(after)
+        self.ends.append(took)
         return True
-    if launcher.returncode != 0:
-        fail(command, launcher.returncode, errors)
-    return False
+
+    def text(self):
+        early = sum(after < START_SECONDS for after in self.afters)
+        hung = f", and hung {self.hung} times with all ranks gone" if self.hung else ""
+        return (f"{early} of them in the first {START_SECONDS} s; the launcher took {max(self.ends, default=0):.1f} s at most "
+                f"to end{hung}")
 
 
 def fail(command, status, errors):
@@ -118,6 +159,8 @@ def main():
     parser.add_argument("--model", default="digits")
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--mpirun", default="mpirun")
+    parser.add_argument("--starting", type=float, default=0)
+    parser.add_argument("--launcher-may-hang", action="store_true")
     options, options.arguments = parser.parse_known_args()
     if not options.arguments:
         options.arguments = ["--epochs", "4", "--steps", "30"]
@@ -125,6 +168,7 @@ def main():
     if options.ranks > 1:
         environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     moments = random.Random(options.seed)
+    rank_kills = RankKills(moments, options.starting)
     kills = resumed = 0
     with tempfile.TemporaryDirectory(prefix="isochron-kill-") as root:
         whole = pathlib.Path(root, "whole")
@@ -138,11 +182,9 @@ def main():
             for _ in range(6):
                 if kills == options.kills:
                     break
-                # A launcher that still starts its ranks may not notice that one is gone.
-                after = moments.uniform(0.02 if options.ranks == 1 else STARTUP_SECONDS, 0.9 * seconds)
                 command = train(options, folder)
-                if not (killed(command, environment, after) if options.ranks == 1
-                        else rank_killed(command, environment, after, folder, moments)):
+                if not (killed(command, environment, moments.uniform(0.02, 0.9 * seconds)) if options.ranks == 1
+                        else rank_kills.kill(command, environment, seconds, folder)):
                     break
                 kills += 1
                 resumed += any(folder.glob("*.safetensors"))
@@ -153,6 +195,10 @@ def main():
             if left or len(list(folder.glob("cp-*"))) > 3:
                 sys.exit(f"kill_test: run {run} leaves files behind: {sorted(p.name for p in folder.iterdir())}")
     print(f"{kills} kills in {run} runs, {resumed} of them after a checkpoint: all end with equal weights")
+    if options.ranks > 1:
+        print(rank_kills.text())
+    if rank_kills.hung and not options.launcher_may_hang:
+        sys.exit(1)
 
 
 if __name__ == "__main__":
