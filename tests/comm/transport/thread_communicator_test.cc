@@ -109,7 +109,7 @@ void gather(Communicator& comm) {
 
 TEST(ThreadGroupLinks, TellWhoseMessagesTakeLonger) {
   constexpr int kRanks = 3;
-  constexpr std::chrono::milliseconds kSlow(4), kFast(1);
+  static constexpr std::chrono::milliseconds kSlow(4), kFast(1);
   auto members = make_thread_group(
       kRanks, [=](int from, int to, size_t) { return from == 1 || to == 1 ? kSlow : kFast; });
   std::vector<std::jthread> threads;
