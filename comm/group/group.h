@@ -3,7 +3,7 @@
 // collective makes them in its place, where it isn't at it already: a step that has nothing else to do
 // communicates without a switch of threads.
 //
-// Every rank makes the same calls in the same order. `comm::world()` (comm/launch/world.h) is the group of
+// Every rank makes the same calls in the same order. `comm::world()` (comm/group/world.h) is the group of
 // the processes that a launcher such as mpirun started.
 #pragma once
 

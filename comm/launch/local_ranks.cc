@@ -104,9 +104,9 @@ std::vector<LocalRank> local_ranks(pid_t launcher, std::string_view at_it, RankV
   std::vector<LocalRank> ranks;
   const auto [begin, end] = all.equal_range(launcher);
   for (auto child = begin; child != end; ++child) {
-    const auto& [id, process] = child->second;
-    const std::optional<int> rank = rank_of(id, variables);
-    if (!rank || process.state == 'Z' || process.state == 'X') continue;
+    const pid_t id = child->second.first;
+    const std::optional<int> rank = rank_of(id, variables);  // one that has ended has no environment
+    if (!rank) continue;
     LocalRank found{*rank, id};
     std::vector<std::pair<pid_t, Process>> family = {child->second};
     for (size_t i = 0; i < family.size(); ++i) {
