@@ -235,9 +235,10 @@ void add_train(CLI::App& app) {
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::PositiveNumber);
   command
-      ->add_option("--patience", options->patience_seconds,
-                   "seconds that ranks wait in one collective before they say on standard error for which "
-                   "rank, and what that one does")
+      ->add_option(
+          "--patience", options->patience_seconds,
+          "seconds that ranks wait in one collective, or while MPI starts or ends, before they say on "
+          "standard error for which rank, and what that one does")
       ->check(positive_number())
       ->capture_default_str();
   command
