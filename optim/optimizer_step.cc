@@ -16,6 +16,7 @@
 #include "isochron/ops/shape/shape_ops.h"
 #include "isochron/ops/shape/slicing.h"
 #include "isochron/ops/shape/tensor_lists.h"
+#include "isochron/optim/buckets.h"
 #include "isochron/optim/optimizer.h"
 #include "isochron/optim/row_gradients.h"
 
@@ -180,10 +181,10 @@ void Optimizer::keep(std::span<const Variable> parameters, std::span<const Tenso
 /// Sums gradients and rows over the ranks, in buckets, the last parameters' first, as the backward walk has
 /// them first.
 void Optimizer::exchange(std::vector<Tensor>& gradients, Tensor& rows) const {
-  size_t bytes = 0, end = gradients.size();
-  for (size_t begin = gradients.size(); begin-- > 0;) {
-    bytes += gradients[begin].size_bytes();
-    if (bytes < options_.bucket_bytes && begin > 0) continue;
+  std::vector<size_t> bytes;
+  for (const Tensor& gradient : gradients) bytes.push_back(gradient.size_bytes());
+  size_t end = gradients.size();
+  for (const size_t begin : bucket_begins(bytes, options_.bucket_bytes)) {
     const auto first = gradients.begin() + static_cast<std::ptrdiff_t>(begin);
     const auto last = gradients.begin() + static_cast<std::ptrdiff_t>(end);
     std::vector<Tensor> bucket(first, last);
@@ -192,7 +193,6 @@ void Optimizer::exchange(std::vector<Tensor>& gradients, Tensor& rows) const {
     std::copy_n(sums.begin(), last - first, first);
     if (begin == 0) rows = sums.back();
     end = begin;
-    bytes = 0;
   }
 }
 

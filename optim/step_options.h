@@ -108,8 +108,9 @@ struct StepOptions {
   /// log2(accumulate) sums of all gradients rather than one, and wants a power of two. Over ranks the order
   /// is this one anyway.
   bool exact_sums = false;
-  /// Gradients travel in buckets of about so many bytes, each in one exchange, those of the last layers
-  /// first: a bucket is on its way while the gradients of the layers before are computed.
+  /// Gradients travel in buckets of about so many bytes at most, each in one exchange, those of the last
+  /// layers first: a bucket is on its way while the gradients of the layers before are computed. The last
+  /// ones are smaller (optim/buckets.h).
   size_t bucket_bytes = size_t{1} << 20;
   LossScale loss_scale = {};
   Clipping clip = {};

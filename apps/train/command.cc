@@ -228,10 +228,10 @@ void add_train(CLI::App& app) {
       "batch normalisation goes by the moments of the batches of all ranks together; an epoch is made up to "
       "whole updates then, as with --steps; for resnet20 and resnet50");
   command
-      ->add_option(
-          "--bucket", options->bucket_bytes,
-          "size of the buckets, such as 64KiB, in which gradients are exchanged between ranks; default: "
-          "1MiB")
+      ->add_option("--bucket", options->bucket_bytes,
+                   "size of the buckets, such as 64KiB, in which gradients are exchanged between ranks, the "
+                   "last of them being smaller; default: "
+                   "1MiB")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::PositiveNumber);
   command

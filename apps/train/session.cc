@@ -323,15 +323,22 @@ void TrainSession::finish(const TrainOutcome& outcome) {
   }
 }
 
-/// What the ranks have sent, and what of its time went into waiting.
-std::string TrainSession::communication_text() const {
+/// What the ranks have sent, and what of its time nothing has hidden.
+std::string TrainSession::communication_text(const observe::RankData* ranks) const {
   const comm::Group& group = optimizer_.group();
   const comm::CommunicationStats stats = group.stats();
   const auto updates = static_cast<double>(std::max<int64_t>(optimizer_.step_count(), 1));
-  const auto each = [updates](int64_t total) { return static_cast<double>(total) / updates; };
-  return fmt::format("{} ranks over {}: per update each sends {} and waits {} for the others\n", group.size(),
-                     group.description(), observe::bytes_text(each(stats.bytes_sent)),
-                     observe::duration_text(each(stats.exposed_ns)));
+  std::string text =
+      fmt::format("{} ranks over {}: per update each sends {}", group.size(), group.description(),
+                  observe::bytes_text(static_cast<double>(stats.bytes_sent) / updates));
+  if (ranks == nullptr || ranks->windows.empty()) return text + "\n";
+  int64_t communication_ns = 0, recorded = 0;
+  for (const observe::RankWindow& window : ranks->windows) {
+    communication_ns += window.communication_ns;
+    recorded += window.updates;
+  }
+  const double exposed_ns = static_cast<double>(communication_ns) / static_cast<double>(recorded);
+  return text + fmt::format("; waiting for communication takes {}\n", observe::duration_text(exposed_ns));
 }
 
 std::optional<observe::RunReport> TrainSession::judge(const TrainOutcome& outcome) {
@@ -352,7 +359,8 @@ std::optional<observe::RunReport> TrainSession::judge(const TrainOutcome& outcom
   } else {
     fmt::print("\nnothing was left to train, so there is no step time to judge\n");
   }
-  if (optimizer_.group().size() > 1) fmt::print("\n{}", communication_text());
+  if (optimizer_.group().size() > 1)
+    fmt::print("\n{}", communication_text(report && report->ranks ? &*report->ranks : nullptr));
   if (report && report->ranks) fmt::print("{}", observe::ranks_text(*report->ranks));
   if (memory_ && !options_.memory_at.empty()) {
     fmt::print("\n{}", observe::memory_text(memory_->moments()));

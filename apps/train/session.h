@@ -98,7 +98,7 @@ class TrainSession {
   /// Whether all ranks must have as many batches.
   bool whole_updates() const { return options_.sync_batch_norm && optimizer_.group().size() > 1; }
   int64_t batches_per_update() const;
-  std::string communication_text() const;
+  std::string communication_text(const observe::RankData* ranks) const;
   bool first_rank() const { return optimizer_.group().rank() == 0; }
   optim::StepOptions step_options() const;
   std::vector<train::FitOptions::Setting> settings(int64_t steps) const;

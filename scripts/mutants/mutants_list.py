@@ -30,6 +30,8 @@ MUTANTS = [
     Mutant("range-freed-under-sums", "graph/program/plan_builder.cc",
            "buffers_[place.index].upper = std::max(buffers_[place.index].upper, upper_of(value, now));\n      return place;", "return place;",
            "optim", "Ranks.*"),
+    Mutant("last-bucket-large", "optim/buckets.cc", "std::clamp(left / 2, least_bytes, most_bytes)", "std::clamp(left, least_bytes, most_bytes)",
+           "optim", "Buckets.*"),
     Mutant("gradients-copied", "graph/program/plan_builder.cc", "packed_.insert({r, {range, offsets[k]}});", "{}", "optim",
            "Ranks.GradientsAreComputed*"),
     Mutant("variance-within-ranks-alone", "ops/normalization/rank_batch_norm.cc", "(variances + square(means - mean)) * shares",

@@ -77,10 +77,10 @@ struct Fixture {
 FitOptions quiet(int epochs) { return {.epochs = epochs, .progress = nullptr}; }
 
 TEST(RankRecord, TellsHowLongMessagesTakeOverEachLink) {
-  constexpr size_t kRanks = 3;
-  constexpr std::chrono::milliseconds kSlow(30), kFast(1);
+  static constexpr size_t kRanks = 3;
+  static constexpr std::chrono::milliseconds kSlow(30), kFast(1);
   auto members = comm::make_thread_group(
-      kRanks, [=](int from, int to, size_t) { return from == 1 || to == 1 ? kSlow : kFast; });
+      kRanks, [](int from, int to, size_t) { return from == 1 || to == 1 ? kSlow : kFast; });
   std::vector<std::jthread> threads;
   for (auto& member : members) {
     threads.emplace_back([own = std::move(member)]() mutable {
@@ -96,7 +96,9 @@ TEST(RankRecord, TellsHowLongMessagesTakeOverEachLink) {
         const auto least = std::chrono::nanoseconds(rank == 1 ? kSlow : kFast).count();
         EXPECT_GE(described[rank].sent_in_ns, least);
         EXPECT_GE(described[rank].received_in_ns, least);
-        if (rank != 1) EXPECT_LT(described[rank].sent_in_ns, described[1].sent_in_ns);
+        if (rank != 1) {
+          EXPECT_LT(described[rank].sent_in_ns, described[1].sent_in_ns);
+        }
       }
     });
   }

@@ -111,7 +111,7 @@ TEST(ThreadGroupLinks, TellWhoseMessagesTakeLonger) {
   constexpr int kRanks = 3;
   static constexpr std::chrono::milliseconds kSlow(4), kFast(1);
   auto members = make_thread_group(
-      kRanks, [=](int from, int to, size_t) { return from == 1 || to == 1 ? kSlow : kFast; });
+      kRanks, [](int from, int to, size_t) { return from == 1 || to == 1 ? kSlow : kFast; });
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < kRanks; ++rank) {
     threads.emplace_back([&own = *members[static_cast<size_t>(rank)], rank] {
