@@ -103,12 +103,13 @@ std::string train_as_twin(const TrainableModel& model, TrainOptions options, obs
   return {};
 }
 
-/// Of several ranks, the first prints and writes; checkpoints are read by all.
+/// Of several ranks, the first prints, writes and judges; checkpoints are read by all.
 void keep_quiet(TrainOptions& options) {
   for (std::filesystem::path* path :
        {&options.out, &options.json, &options.trace, &options.graphs, &options.tensorboard})
     path->clear();
   options.memory_at.clear();
+  options.require_flat = false;
   print_nothing();
 }
 

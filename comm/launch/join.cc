@@ -37,6 +37,7 @@ const std::shared_ptr<Group>& join(const LaunchWatchOptions& watch) {
     const LaunchWatch ending(LaunchPhase::kEnd, g_joined->launch, g_joined->watch);
     world()->leave();
   });
+  set_core_share(cores_of_rank(*launch));
   if (const int threads = threads_of_rank(*launch); threads != compute_threads())
     set_compute_threads(threads);
   return world();
@@ -44,8 +45,12 @@ const std::shared_ptr<Group>& join(const LaunchWatchOptions& watch) {
 
 int threads_of_rank(const Launch& launch) {
   if (std::getenv("ISOCHRON_THREADS") != nullptr) return compute_threads();
+  return std::min(compute_threads(), cores_of_rank(launch));
+}
+
+int cores_of_rank(const Launch& launch) {
   const auto count = [](pid_t process) { return static_cast<int>(usable_cores(process).size()); };
-  return share_of_cores(compute_threads(), count(0), count(getppid()), launch.local_size);
+  return share_of_cores(core_share(), count(0), count(getppid()), launch.local_size);
 }
 
 int share_of_cores(int usable, int own, int launchers, int local_size) {

@@ -23,6 +23,8 @@ const std::shared_ptr<Group>& join(const LaunchWatchOptions& watch = {});
 
 /// The compute threads that `join` gives to a rank which was started like that.
 int threads_of_rank(const Launch& launch);
+/// How many cores a rank may count on, by the same rule.
+int cores_of_rank(const Launch& launch);
 /// Threads of a rank that may use `usable` cores, of `local_size` ranks on the machine: an equal share. A
 /// rank is bound where its cores (`own`) are fewer than its launcher's; then these are what is shared, and
 /// its own are all it takes. Not bound, it can use no more than all of them together.

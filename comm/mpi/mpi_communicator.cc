@@ -60,10 +60,11 @@ using std::chrono::microseconds;
 using std::chrono::nanoseconds;
 
 constexpr nanoseconds kMovedData = microseconds(5);  // a look that took this long has moved data
-constexpr nanoseconds kSpin = microseconds(50);
+constexpr nanoseconds kPoll = microseconds(10);      // most of what others send comes within
+constexpr nanoseconds kYield = std::chrono::milliseconds(2);
 constexpr nanoseconds kLongestNap = microseconds(100);
 constexpr nanoseconds kShortestNap = microseconds(2);
-constexpr nanoseconds kLostCore = microseconds(200);  // a yield that took this long has let others run
+constexpr nanoseconds kLostCore = microseconds(500);  // a yield that took this long has let others compute
 constexpr nanoseconds kStaysShared = std::chrono::milliseconds(50);
 constexpr int kNapPart = 8;                    // a nap lasts this part of the time that nothing has moved
 constexpr unsigned long kTimerSlackNs = 1000;  // 50 us by default, which is more than most naps
@@ -77,10 +78,11 @@ void nap(nanoseconds duration) {
 }
 
 /// Looks again and again until `complete()`. MPI's own waits spin, on cores that the computation needs: here
-/// the thread gives way between two looks, and naps when nothing has moved for a while. Naps begin short: a
-/// rank that waited for one that naps would otherwise nap longer than that one, and hand the delay back with
-/// the next call, and so on. Where the core has others to run, giving way to them costs a slice of theirs,
-/// which is milliseconds: there it naps from the start, and gets the core back when the nap is over.
+/// the thread gives way between two looks, which costs least where other ranks do the same on this core, and
+/// naps when nothing has moved for a while. Naps begin short: a rank that waited for one that naps would
+/// otherwise nap longer than that one, and hand the delay back with the next call, and so on. Where others
+/// compute on the core, giving way to them costs a slice of theirs, which is milliseconds: there it polls
+/// for a moment and then naps, and gets the core back when the nap is over.
 class Waiting {
  public:
   template <typename Look>
@@ -91,11 +93,15 @@ class Waiting {
       const Clock::time_point now = Clock::now();
       if (now - before > kMovedData) idle_since = now;  // and the next piece is about to come
       const nanoseconds idle = now - idle_since;
-      const bool yields = idle < kSpin && now > shared_until_;
+      const bool shared = now < shared_until_;
+      const bool yields = !shared && idle < kYield;
+      before = now;
       if (yields) {
         sched_yield();
-      } else {
+      } else if (idle >= kPoll) {
         nap(std::clamp<nanoseconds>(idle / kNapPart, kShortestNap, kLongestNap));
+      } else {
+        continue;
       }
       before = Clock::now();
       if (yields && before - now > kLostCore) shared_until_ = before + kStaysShared;
@@ -104,7 +110,7 @@ class Waiting {
 
  private:
   using Clock = std::chrono::steady_clock;
-  Clock::time_point shared_until_{};  // as far as is known, the core has others to run
+  Clock::time_point shared_until_{};  // as far as is known, others compute on the core
 };
 
 class MpiCommunicator final : public Communicator {

@@ -2,9 +2,42 @@
 
 #include <sched.h>
 
+#include <algorithm>
+#include <atomic>
 #include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "isochron/core/base/error.h"
 
 namespace isochron {
+namespace {
+
+/// Cores allowed by the cgroup v2 quota, or a large number without one.
+double quota_cores() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 1e9;
+  return std::max(1.0, std::strtod(quota.c_str(), nullptr) / period);
+}
+
+std::atomic<int>& share_setting() {
+  static std::atomic<int> setting{
+      std::max(1, static_cast<int>(std::min(static_cast<double>(usable_cores().size()), quota_cores())))};
+  return setting;
+}
+
+}  // namespace
+
+int core_share() { return share_setting().load(std::memory_order_relaxed); }
+
+void set_core_share(int cores) {
+  require(cores >= 1, ErrorCode::kInvalidArgument, "set_core_share", "expected at least 1 core, got {}",
+          cores);
+  share_setting().store(cores);
+}
 
 std::vector<int> usable_cores(pid_t process) {
   std::vector<int> cores;

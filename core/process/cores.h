@@ -13,6 +13,13 @@ namespace isochron {
 /// the system doesn't tell.
 std::vector<int> usable_cores(pid_t process = 0);
 
+/// How many cores this process may count on: those it may run on, as far as its control group's quota goes,
+/// or what `set_core_share` told. At least 1.
+int core_share();
+/// Where other processes on this machine do the same work at the same time. Throws kInvalidArgument for less
+/// than 1.
+void set_core_share(int cores);
+
 /// Time on the run queue in ns from the text of /proc/.../schedstat; 0 when malformed. Allocates nothing.
 int64_t parse_core_wait_ns(std::string_view schedstat);
 

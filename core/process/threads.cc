@@ -25,15 +25,6 @@ constexpr unsigned kFlushBits = 0x8040;  // FTZ | DAZ in MXCSR
 /// What OMP_THREAD_LIMIT leaves, too: libraries compute wrongly in a team smaller than the one asked for.
 int most_threads() { return std::clamp(omp_get_thread_limit(), 1, kMostComputeThreads); }
 
-/// Cores allowed by the cgroup v2 quota, or a large number without one.
-double quota_cores() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 1e9;
-  return std::max(1.0, std::strtod(quota.c_str(), nullptr) / period);
-}
-
 int default_threads() {
   if (const char* text = std::getenv("ISOCHRON_THREADS")) {
     int value = 0;
@@ -44,8 +35,7 @@ int default_threads() {
             most_threads(), text);
     return value;
   }
-  const auto affine = static_cast<double>(usable_cores().size());
-  return std::clamp(static_cast<int>(std::min(affine, quota_cores())), 1, std::min(most_threads(), 64));
+  return std::clamp(core_share(), 1, std::min(most_threads(), 64));
 }
 
 std::atomic<int>& thread_setting() {

@@ -174,8 +174,9 @@ class Dataset {
   /// on into the next epoch. kAutotune: 32 MiB of them, at least 2, at most 16, and one more
   /// for every further worker; fewer, down to one, where the memory budget ends (pipeline_memory.h): that one
   /// doesn't fit, or that a number given doesn't, is kOutOfMemory before the first element. Wherever it
-  /// stands in the chain, the queue stands at its end. Throws kInvalidArgument unless kAutotune or in [1,
-  /// 1024].
+  /// stands in the chain, the queue stands at its end. A process with a single core to count on makes what is
+  /// in memory and passes no function when it is asked for. Throws kInvalidArgument unless kAutotune or in
+  /// [1, 1024].
   Dataset prefetch(int64_t elems = kAutotune) const;
 
   /// The signatures that elements may have: that of a full element, then that of an odd last batch if there

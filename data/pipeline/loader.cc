@@ -10,6 +10,7 @@
 
 #include "isochron/core/base/clock.h"
 #include "isochron/core/base/error.h"
+#include "isochron/core/process/cores.h"
 #include "isochron/core/process/threads.h"
 #include "isochron/core/telemetry/counters.h"
 #include "isochron/core/telemetry/trace.h"
@@ -59,8 +60,13 @@ size_t slot_bytes(const Recipe& recipe) {
   return bytes;
 }
 
+/// May making an element be waiting, for a file or for what a function of users waits for?
+bool may_wait(const Recipe& recipe) {
+  if (recipe.stream || recipe.rows->first_row(0) == nullptr) return true;
+  return std::ranges::any_of(recipe.levels, [](const Level& level) { return !level.maps.empty(); });
+}
+
 int64_t wanted_slots(const Recipe& recipe) {
-  if (recipe.prefetch_elems == 0) return 1;
   if (recipe.prefetch_elems != kAutotune) return recipe.prefetch_elems + kExtraSlots;
   const size_t bytes = slot_bytes(recipe), budget = memory_budget_bytes();
   const auto fitting = static_cast<int64_t>(kAutotunedBytes / bytes);
@@ -79,11 +85,15 @@ Loader::Slot::Slot(const Recipe& recipe, const ElementSlots* element_slots)
 }
 
 Loader::Loader(std::shared_ptr<const Recipe> recipe)
-    : recipe_(std::move(recipe)), result_(merged(recipe_->results())), tuner_(most_workers(*recipe_)) {
+    : recipe_(std::move(recipe)),
+      one_core_(core_share() == 1),
+      threaded_(recipe_->prefetch_elems != 0 && (!one_core_ || may_wait(*recipe_))),
+      result_(merged(recipe_->results())),
+      tuner_(most_workers(*recipe_)) {
   if (recipe_->stream) element_slots_ = std::make_unique<ElementSlots>(recipe_->levels[0].memory);
   order_ = make_order(*recipe_, element_slots_.get());
   active_ = recipe_->workers == kAutotune ? 1 : static_cast<int>(recipe_->workers);
-  const int64_t wanted = wanted_slots(*recipe_);
+  const int64_t wanted = threaded_ ? wanted_slots(*recipe_) : 1;
   while (static_cast<int64_t>(slots_.size()) < wanted) {
     try {
       slots_.push_back(std::make_unique<Slot>(*recipe_, element_slots_.get()));
@@ -284,7 +294,7 @@ Loader::Slot* Loader::wait_for_free_slot(int worker) {
   if (!ready()) {
     const TraceSpan span(kWaitForSlot);
     std::optional<int64_t> nap_ns = pace_.nap_ns(now_ns(), freed_count_, slots_.size());
-    if (nap_ns && *nap_ns < kShortestNapNs) {  // sooner than it would fall asleep and awake
+    if (nap_ns && *nap_ns < kShortestNapNs && !one_core_) {  // sooner than it would fall asleep and awake
       const uint64_t awaited = freed_count_ + std::max<size_t>(1, slots_.size() / 2);
       lock.unlock();
       for (const int64_t end = now_ns() + 2 * kShortestNapNs;
@@ -371,7 +381,7 @@ Loader::Slot& Loader::wait_for_delivery() {
       tuner_.on_wait();
       wake_workers();
     }
-    for (int spin = 0; seen != wanted && spin < kSpins; ++spin) {
+    for (int spin = 0; seen != wanted && spin < kSpins && !one_core_; ++spin) {
       _mm_pause();
       seen = cell.delivered.load(std::memory_order_acquire);
     }

@@ -4,6 +4,10 @@
 // A worker takes a free slot, draws the next indices (one worker at a time: that is the order), makes the
 // element (all at once), and delivers the slot under the number of that draw, or, where order doesn't matter,
 // under the number of elements finished so far.
+//
+// Where the process has a single core (core/process/cores.h) and there is nothing to wait for, no file and no
+// function of users, a worker could only take that core from the consumer: elements are made when they are
+// asked for.
 #pragma once
 
 #include <atomic>
@@ -76,7 +80,7 @@ class Loader {
 
   class OrderHold;
 
-  bool threaded() const { return recipe_->prefetch_elems != 0; }
+  bool threaded() const { return threaded_; }
   /// Whether a place in the order says all there is to say of the state.
   bool small_state() const { return recipe_->rows && recipe_->deterministic; }
   void start_threads();
@@ -111,6 +115,8 @@ class Loader {
   void restore_place(StateReader& state, bool sharded);
 
   std::shared_ptr<const Recipe> recipe_;
+  const bool one_core_;  // the consumer's is the only one, so that nobody may spin
+  const bool threaded_;
   Layout result_;  // of any element
   std::unique_ptr<ElementSlots> element_slots_;
   std::vector<std::unique_ptr<Slot>> slots_;

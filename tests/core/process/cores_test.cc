@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "isochron/core/process/threads.h"
+#include "support/expect_error.h"
 
 namespace isochron {
 namespace {
@@ -25,6 +26,16 @@ TEST(Cores, AreThoseThatTheThreadIsBoundTo) {
     EXPECT_THAT(usable_cores(), ElementsAre(before.back()));
   }).join();
   EXPECT_EQ(usable_cores(), before);
+}
+
+TEST(Cores, AShareOfThemIsToldOrAllThatAreUsable) {
+  const int before = core_share();
+  EXPECT_GE(before, 1);
+  EXPECT_LE(before, static_cast<int>(usable_cores().size()));
+  set_core_share(3);
+  EXPECT_EQ(core_share(), 3);
+  EXPECT_ERROR(set_core_share(0), ErrorCode::kInvalidArgument, "at least 1 core, got 0");
+  set_core_share(before);
 }
 
 TEST(Cores, OfAProcessThatIsNotThereAreNone) { EXPECT_THAT(usable_cores(-1), ElementsAre()); }
