@@ -30,7 +30,7 @@ MUTANTS = [
     Mutant("range-freed-under-sums", "graph/program/plan_builder.cc",
            "buffers_[place.index].upper = std::max(buffers_[place.index].upper, upper_of(value, now));\n      return place;", "return place;",
            "optim", "Ranks.*"),
-    Mutant("worker-on-the-only-core", "data/pipeline/loader.cc", "(!one_core_ || may_wait(*recipe_))", "true", "data", "OneCore.*"),
+    Mutant("worker-on-the-only-core", "data/pipeline/loader.cc", "may_wait(*recipe_))", "may_wait(*recipe_) || true)", "data", "OneCore.*"),
     Mutant("last-bucket-large", "optim/buckets.cc", "std::clamp(left / 2, least_bytes, most_bytes)", "std::clamp(left, least_bytes, most_bytes)",
            "optim", "Buckets.*"),
     Mutant("gradients-copied", "graph/program/plan_builder.cc", "packed_.insert({r, {range, offsets[k]}});", "{}", "optim",
