@@ -4,7 +4,6 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -28,11 +27,6 @@ nanoseconds tick_of(const LaunchWatchOptions& options) {
   nanoseconds shortest = std::min(options.patience, options.end_after_loss);
   if (options.end_after.count() > 0) shortest = std::min(shortest, options.end_after);
   return std::clamp(shortest / kTicksOfPatience, kShortestTick, kTick);
-}
-
-void print_message(const std::string& text) {
-  fmt::print(stderr, "isochron: {}\n", text);
-  std::fflush(stderr);
 }
 
 /// Does a lower rank of this machine wait too? Then it tells.

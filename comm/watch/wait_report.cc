@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstdio>
 #include <vector>
 
 namespace isochron::comm {
@@ -148,6 +149,11 @@ std::string wait_text(const WaitView& view) {
                            : other_waits + ": no rank stands still or computes");
   }
   return text;
+}
+
+void print_message(const std::string& text) {
+  fmt::print(stderr, "isochron: {}\n", text);
+  std::fflush(stderr);
 }
 
 }  // namespace isochron::comm

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <ctime>
 #include <random>
 #include <span>
@@ -62,11 +61,6 @@ std::filesystem::path chosen_folder(const std::filesystem::path& wanted, uint64_
   const std::filesystem::path& parent = failed ? std::filesystem::path("/tmp") : temporary;
   StatusFolder::remove_old(parent, kTemporaryPrefix);
   return parent / fmt::format("{}{:016x}", kTemporaryPrefix, run);
-}
-
-void print_message(const std::string& text) {
-  fmt::print(stderr, "isochron: {}\n", text);
-  std::fflush(stderr);
 }
 
 }  // namespace

@@ -209,40 +209,31 @@ class PlanBuilder {
     return found == last_read_.end() ? -1 : found->second;
   }
 
-  static bool packs(const Node& node, OpDef::Packing::Kind kind) {
-    return node.op->packing && node.op->packing->kind == kind;
-  }
-  static std::vector<size_t> packed_offsets(const Node& node) {
-    const std::vector<TensorSpec> specs = node.input_specs();
-    return node.op->packing->offsets({*node.op, specs, node.attributes});
-  }
-
-  /// Which values are written where a later node packs them: the temporary ones that it is the last to read.
+  /// Which values lie in the range of a node that packs: those unpacked from it, and the temporary ones that
+  /// it is the last to read, which are written there.
   void find_packed_values() {
     for (size_t i = 0; i < order_.size(); ++i) {
       const Node& node = *order_[i];
-      if (!packs(node, OpDef::Packing::Kind::kPacks)) continue;
+      if (!node.op->packing) continue;
+      const std::vector<TensorSpec> specs = node.input_specs();
+      const std::vector<size_t> offsets = node.op->packing->offsets({*node.op, specs, node.attributes});
+      if (node.op->packing->kind == OpDef::Packing::Kind::kUnpacks) {
+        for (size_t o = 0; o < node.outputs.size(); ++o)
+          packed_.insert({node.outputs[o], {root(node.inputs[0]), offsets[o]}});
+        continue;
+      }
       const Value* range = node.outputs[0];
       ranges_.insert({range, {&node, static_cast<int64_t>(i), {}}});
-      const std::vector<size_t> offsets = packed_offsets(node);
       for (size_t k = 0; k < node.inputs.size(); ++k) {
         const Value* r = root(node.inputs[k]);
-        const bool computed = r->producer != nullptr && !packs(*r->producer, OpDef::Packing::Kind::kUnpacks);
-        if (computed && last_read(r) == static_cast<int64_t>(i) && !updated_roots_.contains(r))
+        if (r->producer != nullptr && last_read(r) == static_cast<int64_t>(i) && !updated_roots_.contains(r))
           packed_.insert({r, {range, offsets[k]}});
       }
     }
   }
 
-  /// The place of a value that is packed or unpacked, or of the range itself.
-  std::optional<Place> place_in_range(const Node& node, int64_t now, size_t o) {
-    const Value* value = node.outputs[o];
-    if (packs(node, OpDef::Packing::Kind::kUnpacks)) {
-      Place place = place_of(node.inputs[0]);
-      place.offset = packed_offsets(node)[o];
-      buffers_[place.index].upper = std::max(buffers_[place.index].upper, upper_of(value, now));
-      return place;
-    }
+  /// The place of a value that lies in a range, or of the range itself.
+  std::optional<Place> place_in_range(const Value* value, int64_t now) {
     const auto part = packed_.find(value);
     const auto [whole, offset] = part == packed_.end() ? std::pair{value, size_t{0}} : part->second;
     const auto range = ranges_.find(whole);
@@ -253,6 +244,8 @@ class PlanBuilder {
       buffers_.push_back(
           {packer->name(), whole->spec.size_bytes(), now, upper_of(whole, packed_at), kind_of(value), true});
     }
+    int64_t& upper = buffers_[*buffer].upper;
+    upper = std::max(upper, upper_of(value, now));
     return Place{Place::Kind::kArena, *buffer, nullptr, offset};
   }
 
@@ -285,7 +278,7 @@ class PlanBuilder {
         ++program_.report.updates_in_place;
         continue;
       }
-      if (const std::optional<Place> place = place_in_range(node, now, o)) {
+      if (const std::optional<Place> place = place_in_range(value, now)) {
         places_[value] = *place;
         continue;
       }
