@@ -369,7 +369,12 @@ void append_tensor(const SafetensorsSource& source, const AppendFunction& append
           source.spec.str());
   if (made.elems() == 0) return;
   const Tensor tensor = to_device(made, {});  // throws for a value of a graph or replaced content
-  append(text_of(tensor.raw(), tensor.size_bytes()));
+  constexpr size_t kPiece = 1 << 20;  // counted one by one, so that each step sees whether one was written
+  for (size_t begin = 0; begin < tensor.size_bytes(); begin += kPiece) {
+    const size_t bytes = std::min(kPiece, tensor.size_bytes() - begin);
+    append(text_of(static_cast<const std::byte*>(tensor.raw()) + begin, bytes));
+    count(Counter::kWeightBytes, static_cast<int64_t>(bytes));
+  }
 }
 
 }  // namespace
@@ -391,9 +396,7 @@ void write_safetensors(const std::filesystem::path& path, Sources sources,
     for (const size_t i : order) append_tensor(sources[i], append);
   };
   write_file_atomically(path, content, temporary_folder);
-  int64_t bytes = static_cast<int64_t>(sizeof(uint64_t) + header.size());
-  for (const SafetensorsSource& source : sources) bytes += static_cast<int64_t>(source.spec.size_bytes());
-  count(Counter::kWeightBytes, bytes);
+  count(Counter::kWeightBytes, static_cast<int64_t>(sizeof(uint64_t) + header.size()));
   note_written_file(FileKind::kWeights, path);
 }
 

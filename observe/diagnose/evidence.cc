@@ -476,8 +476,12 @@ void add_evidence(RunReport& report) {
   evidence.set("phase.checkpoint.share_of_run",
                in_checkpoints * static_cast<double>(report.iterations) * 1e-9 / seconds);
   if (report.spikes.period) {
-    evidence.set(fmt::format("spikes.{}.time_share", phase_name(owner_of(report.spikes))),
-                 report.spikes.time_share);
+    if (report.spikes.label == kSavedLabel) {
+      evidence.set("spikes.writing_weights.time_share", owners_share(report.spikes));
+    } else {
+      evidence.set(fmt::format("spikes.{}.time_share", phase_name(report.spikes.owner)),
+                   report.spikes.time_share);
+    }
     if (work_of(report.spikes) == SpikeWork::kPlans) {
       evidence.set("spikes.plan_period", report.spikes.period->length);
       evidence.set("spikes.plan_share", owners_share(report.spikes));
@@ -489,7 +493,8 @@ void add_evidence(RunReport& report) {
 }
 
 void name_causes(RunReport& report) {
-  constexpr double kLeastShare = 0.02, kLeastSeconds = 0.3;  // below, they slow nothing worth a word
+  // Below, they slow nothing worth a word. What is saved costs a core for a while, wherever it is written.
+  constexpr double kLeastShare = 0.02, kLeastShareOfSaving = 0.05, kLeastSeconds = 0.3;
   report.causes = attribute(report.evidence);
   for (Cause& cause : report.causes) {
     if (report.ranks && cause.name == kStragglingRank)
@@ -504,7 +509,8 @@ void name_causes(RunReport& report) {
     cause.consequences.push_back(std::move(name));
     return;
   }
-  if (owners_share(spikes) < kLeastShare || report.seconds < kLeastSeconds) return;
+  const double least_share = spikes.label == kSavedLabel ? kLeastShareOfSaving : kLeastShare;
+  if (owners_share(spikes) < least_share || report.seconds < kLeastSeconds) return;
   report.causes.push_back(
       {std::move(name),
        work == SpikeWork::kTookMemory ? "keep free memory for the next step, or reserve it before the loop"

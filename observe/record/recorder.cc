@@ -259,9 +259,9 @@ void Recorder::note_tracing(int64_t traces) {
 /// What this iteration did that isn't in every one; null for nothing.
 const char* Recorder::label_of_happening() const {
   if (traced_) return kTracedLabel;
+  if (counter_value(Counter::kWeightBytes) != weights_mark_) return kSavedLabel;
   if (counter_value(Counter::kPlanSwitches) != switches_mark_) return kOtherPlanLabel;
-  if (reserved_bytes() - reserved_mark_ >= kTakenBytes) return kTookMemoryLabel;
-  return counter_value(Counter::kWeightBytes) != weights_mark_ ? kSavedLabel : nullptr;
+  return reserved_bytes() - reserved_mark_ >= kTakenBytes ? kTookMemoryLabel : nullptr;
 }
 
 /// A wait since the latest look may have met any class: each has its part by the time that it took since

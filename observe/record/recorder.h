@@ -94,8 +94,9 @@ struct Looks {
 };
 
 /// Labels of spikes whose iteration traced a plan; ran another plan than the one before; took a MiB or more
-/// from the system for good, as a pool that grows; finished writing a checkpoint or weights, in no phase of
-/// its own.
+/// from the system for good, as a pool that grows; or in which weights were written, in no phase of their
+/// own: by another thread, which takes a core from the step. Where several hold, the first of: a plan traced,
+/// weights written, another plan, memory taken.
 inline constexpr const char* kTracedLabel = "a plan traced";
 inline constexpr const char* kOtherPlanLabel = "another plan";
 inline constexpr const char* kTookMemoryLabel = "memory taken from the system";

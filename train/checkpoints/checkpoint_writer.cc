@@ -111,6 +111,7 @@ void CheckpointWriter::rethrow_failure() {
 
 void CheckpointWriter::run() {
   const BackgroundWork background;
+  give_way_to_compute();
   name_trace_thread("checkpoint writer");
   std::unique_lock lock(mutex_);
   for (;;) {

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "isochron/core/telemetry/counters.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
@@ -252,6 +253,23 @@ TEST_F(Safetensors, BadNamesAreRefusedAndTheOldFileStays) {
   refuse_names({{"__metadata__", ones({1})}}, "reserved");
   refuse_names({{"x", Tensor()}}, "'x' is undefined");
   refuse_names({{"\xff", ones({1})}}, "UTF-8");
+}
+
+TEST_F(Safetensors, WrittenBytesAreCountedWhileTheFileIsMade) {
+  const int64_t before = counter_value(Counter::kWeightBytes);
+  int64_t at_second = 0;
+  const Tensor large = ones({700'000}), small = ones({2});  // three pieces of at most 1 MiB
+  const std::vector<SafetensorsSource> sources{{"a", large.spec(), [&] { return large; }},
+                                               {"b", small.spec(), [&] {
+                                                  at_second = counter_value(Counter::kWeightBytes) - before;
+                                                  return small;
+                                                }}};
+  write_safetensors(path_, sources);
+  EXPECT_EQ(at_second, 2'800'000);
+  EXPECT_EQ(static_cast<uintmax_t>(counter_value(Counter::kWeightBytes) - before),
+            std::filesystem::file_size(path_));
+  const SafetensorsFile file(path_);
+  EXPECT_EQ(file.read("a").to_vector(), large.to_vector());
 }
 
 TEST_F(Safetensors, ATensorUnlikeItsAnnouncementLeavesTheOldFile) {

@@ -230,6 +230,29 @@ TEST(Report, APoolThatGrowsOwnsItsSpikes) {
               ::testing::Contains(HasSubstr("spikes owned by memory taken from the system, period 40")));
 }
 
+TEST(Report, WhatAnotherThreadWritesOwnsTheSpikesAndIsACauseWhereItCostsMuch) {
+  const auto run = [](int64_t extra_ns) {
+    Recorder recorder({.reference_kernel = false, .timing_share = 0, .clock = simulated_now_ns});
+    for (int i = 0; i < 8000; ++i) {
+      const IterationScope iteration(recorder);
+      const PhaseScope compute(recorder, Phase::kCompute);
+      spend(100'000);
+      if (i % 45 != 0) continue;
+      count(Counter::kPlanSwitches, 1);  // a validation ran before
+      count(Counter::kWeightBytes, 1000);
+      spend(extra_ns);
+    }
+    return make_report(recorder, "saving");
+  };
+  const RunReport little = run(150'000);
+  EXPECT_EQ(little.spikes.label, kSavedLabel);
+  EXPECT_TRUE(little.spikes.period);
+  EXPECT_THAT(names(little.causes), ::testing::IsEmpty());
+  const RunReport much = run(400'000);
+  ASSERT_THAT(names(much.causes), ::testing::ElementsAre("checkpoints block"));
+  EXPECT_THAT(much.causes[0].fix, HasSubstr("takes a core from the step"));
+}
+
 TEST(Report, WhatInterruptsAProgramDoesntHideWhatItDoesOnABeat) {
   const SpikeReport hidden =
       run_loop("interrupted", {.collection_ns = 400'000, .interruption_ns = 8'000'000}).spikes;
