@@ -21,15 +21,6 @@ using graph::KernelRequest;
 constexpr double kThreadedProducts = 64.0 * 64 * 64;  // multiply-adds from which all threads are used
 constexpr int64_t kChunkRows = 192;                   // of slot gradients gathered for one product
 
-/// Which gate's columns a slot takes from the kernels, or -1: none.
-struct SlotGates {
-  int64_t count;  // gates of the kernels: their columns are count x units
-  int64_t x[kRecurrentSlots];
-  int64_t h[kRecurrentSlots];
-};
-constexpr SlotGates kLstmGates{4, {0, 1, 2, 3}, {0, 1, 2, 3}};
-constexpr SlotGates kGruGates{3, {0, 1, 2, -1}, {0, 1, -1, 2}};
-
 size_t aligned(int64_t elems, size_t size) {
   return align_up<size_t>(checked_mul<size_t>(static_cast<size_t>(elems), size), 64);
 }
@@ -57,7 +48,6 @@ class RecurrentKernel : public graph::Kernel {
   explicit RecurrentKernel(const KernelRequest& request)
       : layout_(request.op, request.attributes),
         name_(request.op.name),
-        gates_(layout_.lstm ? kLstmGates : kGruGates),
         functions_(recurrent_functions<E, O>(layout_.lstm ? RecurrentCell::kLstm : RecurrentCell::kGru)) {
     const Shape& x = request.inputs[layout_.x()].shape;
     shape_ = {x[0],
@@ -78,10 +68,6 @@ class RecurrentKernel : public graph::Kernel {
   size_t workspace_bytes() const override { return parts_.bytes(); }
 
   int64_t weight_elems() const { return shape_.groups() * shape_.depth() * shape_.slot_columns(); }
-  /// Where number `column` of row k is in an operand of `columns`, whose depth runs along its rows.
-  static int64_t operand_index(int64_t k, int64_t column, int64_t columns) {
-    return (k / kTogether<O> * columns + column) * kTogether<O> + k % kTogether<O>;
-  }
   int64_t bias_elems() const { return shape_.groups() * shape_.slot_columns(); }
   /// The most rows a block has.
   int64_t block_rows() const {
@@ -112,20 +98,9 @@ class RecurrentKernel : public graph::Kernel {
     return to;
   }
 
-  /// Units in a group's lanes: the last group may have fewer.
-  int64_t valid_lanes(int64_t group) const {
-    return std::min(shape_.lanes, shape_.units - group * shape_.lanes);
-  }
-
-  /// Calls `body(source row, its first column, packed elements, how many)` for each slot of group g that the
-  /// kernels feed in row `k` of [kernel; recurrent kernel].
-  template <typename Body>
-  void for_slots(int64_t k, int64_t g, Body body) const {
-    const bool from_x = k < shape_.features;
-    for (int64_t s = 0; s < kRecurrentSlots; ++s) {
-      const int64_t gate = from_x ? gates_.x[s] : gates_.h[s];
-      body(s, gate < 0 ? -1 : gate * shape_.units + g * shape_.lanes, valid_lanes(g));
-    }
+  RecurrentWeights<const T> weights(const KernelArgs& args) const {
+    return {input(args, layout_.kernel()), input(args, layout_.recurrent_kernel()),
+            input(args, layout_.bias())};
   }
 
   /// Calls `body(thread, begin, end)` for blocks of rows, shared out to the threads.
@@ -145,7 +120,6 @@ class RecurrentKernel : public graph::Kernel {
 
   RecurrentLayout layout_;
   std::string name_;
-  SlotGates gates_;
   RecurrentFunctions<E, O> functions_;
   RecurrentShape shape_;
   int64_t threads_ = 1;
@@ -174,8 +148,11 @@ class RecurrentForwardKernel final : public RecurrentKernel<E, O> {
     call.shape = shape_;
     call.lengths = this->read_lengths(args);
     call.x = this->sequence_input(args, layout_.x());
-    call.weights = pack_weights(args);
-    call.bias = pack_bias(args);
+    O* const weights = reinterpret_cast<O*>(args.workspace + weights_at_);
+    T* const bias = this->part(args, bias_at_);
+    this->functions_.pack(shape_, this->weights(args), weights, bias);
+    call.weights = weights;
+    call.bias = bias;
     if (layout_.initial_state) {
       call.h0 = this->input(args, layout_.initial_hidden());
       if (layout_.lstm) call.c0 = this->input(args, layout_.initial_cell());
@@ -196,47 +173,6 @@ class RecurrentForwardKernel final : public RecurrentKernel<E, O> {
 
  private:
   int64_t group_elems() const { return whole_depth<O>(shape_.depth()) * shape_.slot_columns(); }
-
-  const O* pack_weights(const KernelArgs& args) const {
-    const int64_t columns = this->gates_.count * shape_.units;
-    O* packed = reinterpret_cast<O*>(args.workspace + weights_at_);
-    std::fill_n(packed, group_elems() * shape_.groups(), O());
-    for (int64_t g = 0; g < shape_.groups(); ++g) {
-      O* group = packed + g * group_elems();
-      for (int64_t k = 0; k < shape_.depth(); ++k) {
-        const T* from = k < shape_.features
-                            ? this->input(args, layout_.kernel()) + k * columns
-                            : this->input(args, layout_.recurrent_kernel()) + (k - shape_.features) * columns;
-        this->for_slots(k, g, [&](int64_t slot, int64_t column, int64_t valid) {
-          O* to = group + this->operand_index(k, slot * shape_.lanes, shape_.slot_columns());
-          for (int64_t j = 0; column >= 0 && j < valid; ++j) to[j * kTogether<O>] = O(from[column + j]);
-        });
-      }
-    }
-    return packed;
-  }
-
-  /// LSTM: (4H). GRU: (2, 3H), the rows of x and of h, added up where both feed a slot.
-  const T* pack_bias(const KernelArgs& args) const {
-    const T* bias = this->input(args, layout_.bias());
-    T* packed = this->part(args, bias_at_);
-    std::fill_n(packed, this->bias_elems(), T(0));
-    const auto add = [&](int64_t k, const T* from) {
-      for (int64_t g = 0; g < shape_.groups(); ++g) {
-        this->for_slots(k, g, [&](int64_t slot, int64_t column, int64_t valid) {
-          T* to = packed + g * shape_.slot_columns() + slot * shape_.lanes;
-          for (int64_t j = 0; column >= 0 && j < valid; ++j) to[j] += from[column + j];
-        });
-      }
-    };
-    if (layout_.lstm) {
-      add(shape_.features, bias);
-    } else {
-      add(-1, bias);
-      add(shape_.features, bias + this->gates_.count * shape_.units);
-    }
-    return packed;
-  }
 
   size_t weights_at_ = 0;
   size_t bias_at_ = 0;
@@ -276,7 +212,12 @@ class RecurrentGradientKernel final : public RecurrentKernel<E, O> {
       this->functions_.backward(call, begin, end, sums, weights ? sums + this->weight_elems() : nullptr,
                                 args.workspace + scratch_at_ + static_cast<size_t>(thread) * scratch_bytes_);
     });
-    if (weights) store_sums(args);
+    if (weights) {
+      const auto output = [&](size_t index) { return reinterpret_cast<T*>(args.outputs[index]); };
+      this->functions_.unpack_sums(shape_, sums_of(args, 0), this->threads_,
+                                   static_cast<int64_t>(sums_bytes_ / sizeof(T)),
+                                   {output(1), output(2), output(3)});
+    }
   }
 
  private:
@@ -290,7 +231,11 @@ class RecurrentGradientKernel final : public RecurrentKernel<E, O> {
     call.chunk_steps = chunk_steps_;
     call.lengths = this->read_lengths(args);
     call.x = this->sequence_input(args, layout_.x());
-    call.transposed = pack_transposed(args);
+    O* const transposed = reinterpret_cast<O*>(args.workspace + transposed_at_);
+    RecurrentWeights<const T> weights = this->weights(args);
+    if (!args.outputs[0]) weights.kernel = nullptr;
+    this->functions_.pack_transposed(shape_, weights, transposed);
+    call.transposed = transposed;
     const auto output = [&](size_t index) { return reinterpret_cast<T*>(args.outputs[index]); };
     call.d_x = this->sequence_output(args, 0);
     if (layout_.initial_state) {
@@ -317,76 +262,6 @@ class RecurrentGradientKernel final : public RecurrentKernel<E, O> {
       call.d_cells = sequence_seed(layout_.cells());
     }
     return call;
-  }
-
-  /// Rows (group, slot, lane) of the packed weights as rows of a product's right operand: columns of x, then
-  /// of h, in panels of panel_vectors.
-  const O* pack_transposed(const KernelArgs& args) const {
-    O* packed = reinterpret_cast<O*>(args.workspace + transposed_at_);
-    const int64_t depth = this->bias_elems();
-    const int64_t padded = shape_.padded_features();
-    if (args.outputs[0]) {
-      pack_part(this->input(args, layout_.kernel()), 0, shape_.features, packed, padded / shape_.lanes);
-    }
-    pack_part(this->input(args, layout_.recurrent_kernel()), shape_.features, shape_.units,
-              packed + depth * padded, shape_.groups());
-    return packed;
-  }
-
-  void pack_part(const T* kernel, int64_t first_row, int64_t rows, O* packed, int64_t vectors) const {
-    const int64_t columns = this->gates_.count * shape_.units;
-    const int64_t depth = this->bias_elems();
-    std::fill_n(packed, depth * vectors * shape_.lanes, O());
-    int64_t panel_first = 0;  // in rows of the kernel
-    for (int64_t v = 0; v < vectors;) {
-      const int64_t width = panel_vectors(vectors - v) * shape_.lanes;
-      const int64_t panel_rows = std::min(width, rows - panel_first);
-      for (int64_t g = 0; g < shape_.groups(); ++g) {
-        this->for_slots(first_row, g, [&](int64_t slot, int64_t column, int64_t valid) {
-          const int64_t row = g * shape_.slot_columns() + slot * shape_.lanes;
-          for (int64_t j = 0; column >= 0 && j < valid; ++j) {
-            O* to = packed + this->operand_index(row + j, 0, width);
-            const T* from = kernel + panel_first * columns + column + j;
-            for (int64_t i = 0; i < panel_rows; ++i) to[i * kTogether<O>] = O(from[i * columns]);
-          }
-        });
-      }
-      packed += depth * width;
-      panel_first += width;
-      v += panel_vectors(vectors - v);
-    }
-  }
-
-  /// The threads' sums, added in their order, as gradients of kernel, recurrent kernel and bias.
-  void store_sums(const KernelArgs& args) const {
-    const int64_t columns = this->gates_.count * shape_.units;
-    T* kernels[] = {reinterpret_cast<T*>(args.outputs[1]), reinterpret_cast<T*>(args.outputs[2])};
-    for (int64_t g = 0; g < shape_.groups(); ++g) {
-      for (int64_t k = 0; k < shape_.depth(); ++k) {
-        const bool from_x = k < shape_.features;
-        T* kernel = kernels[from_x ? 0 : 1];
-        if (!kernel) continue;
-        store_row(args, k, g, (g * shape_.depth() + k) * shape_.slot_columns(),
-                  kernel + (from_x ? k : k - shape_.features) * columns);
-      }
-      T* bias = reinterpret_cast<T*>(args.outputs[3]);
-      if (!bias) continue;
-      const int64_t at = this->weight_elems() + g * shape_.slot_columns();
-      if (!layout_.lstm) store_row(args, -1, g, at, bias);
-      store_row(args, shape_.features, g, at, bias + (layout_.lstm ? 0 : columns));
-    }
-  }
-
-  void store_row(const KernelArgs& args, int64_t k, int64_t g, int64_t at, T* row) const {
-    this->for_slots(k, g, [&](int64_t slot, int64_t column, int64_t valid) {
-      if (column < 0) return;
-      const int64_t from = at + slot * shape_.lanes;
-      std::memcpy(row + column, sums_of(args, 0) + from, static_cast<size_t>(valid) * sizeof(T));
-      for (int64_t thread = 1; thread < this->threads_; ++thread) {
-        const T* more = sums_of(args, thread) + from;
-        for (int64_t j = 0; j < valid; ++j) row[column + j] += more[j];
-      }
-    });
   }
 
   int64_t chunk_steps_ = 1;

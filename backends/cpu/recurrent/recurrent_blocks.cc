@@ -11,7 +11,7 @@
 
 #include <hwy/highway.h>
 
-#include "isochron/backends/cpu/recurrent/recurrent_cells-inl.h"
+#include "isochron/backends/cpu/recurrent/recurrent_packing-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace isochron::ops {
@@ -395,11 +395,19 @@ void backward_block(const RecurrentBackward<E, O>& call, int64_t begin, int64_t 
   if (call.d_c0) copy_rows(rows, units, block.d_c, padded, call.d_c0 + begin * units, units);
 }
 
+template <typename E, typename O, class Cell>
+RecurrentFunctions<E, O> functions_of() {
+  using T = ComputeType<E>;
+  return {static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>())),
+          forward_block<E, O, Cell>,
+          backward_block<E, O, Cell>,
+          pack_weights<Cell, O>,
+          pack_transposed<Cell, O>,
+          unpack_sums<Cell, T>};
+}
 template <typename E, typename O>
 RecurrentFunctions<E, O> functions_of(RecurrentCell cell) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<ComputeType<E>>()));
-  if (cell == RecurrentCell::kLstm) return {lanes, forward_block<E, O, Lstm>, backward_block<E, O, Lstm>};
-  return {lanes, forward_block<E, O, Gru>, backward_block<E, O, Gru>};
+  return cell == RecurrentCell::kLstm ? functions_of<E, O, Lstm>() : functions_of<E, O, Gru>();
 }
 #define ISOCHRON_RECURRENT(E, O) \
   RecurrentFunctions<E, O> recurrent_##E##_##O(RecurrentCell cell) { return functions_of<E, O>(cell); }

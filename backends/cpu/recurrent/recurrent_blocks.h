@@ -55,6 +55,21 @@ struct RecurrentShape {
   int64_t time(int64_t s) const { return reverse ? steps - 1 - s : s; }
 };
 
+/// Which gate's columns a slot takes from the kernels, or -1: none.
+struct SlotGates {
+  int64_t count;  // gates of the kernels: their columns are count x units
+  int64_t x[kRecurrentSlots];
+  int64_t h[kRecurrentSlots];
+};
+
+/// The weights of the op, or their gradients; null where not wanted. G: 4 gates of an LSTM, 3 of a GRU.
+template <typename T>
+struct RecurrentWeights {
+  T* kernel;     // (C, G x H)
+  T* recurrent;  // (H, G x H)
+  T* bias;       // LSTM: (4H); GRU: (2, 3H), the rows of x and of h, added up where both feed a slot
+};
+
 /// Tensors are the op's, whole; null where absent or unread. `lengths`: one a row, or null.
 template <typename E, typename O>
 struct RecurrentForward {
@@ -79,7 +94,7 @@ struct RecurrentBackward {
   RecurrentShape shape;
   const int64_t* lengths;
   const E* x;
-  const O* transposed;  // packed: slots x (columns of x, then of h), see `pack_columns`
+  const O* transposed;  // see RecurrentFunctions::pack_transposed
   const T* h0;
   const T* c0;
   const E* sequence;
@@ -106,6 +121,14 @@ struct RecurrentFunctions {
   /// wanted.
   void (*backward)(const RecurrentBackward<E, O>& call, int64_t begin, int64_t end, T* d_weights, T* d_bias,
                    std::byte* scratch);
+  /// As RecurrentForward has them.
+  void (*pack)(const RecurrentShape& shape, const RecurrentWeights<const T>& weights, O* packed, T* bias);
+  /// Rows (group, slot, lane) of the packed weights as rows of a product's right operand: columns of x (room
+  /// for them only, where the kernel is null), then of h, in panels of panel_vectors.
+  void (*pack_transposed)(const RecurrentShape& shape, const RecurrentWeights<const T>& weights, O* packed);
+  /// The sum of `count` (d_weights, d_bias) as `backward` makes them, `stride` numbers apart, in their order.
+  void (*unpack_sums)(const RecurrentShape& shape, const T* sums, int64_t count, int64_t stride,
+                      const RecurrentWeights<T>& to);
 };
 enum class RecurrentCell : uint8_t { kLstm, kGru };
 /// For E = float, double, float16, bfloat16 with O = ComputeType<E>, and for E = O = bfloat16, which must be

@@ -95,6 +95,7 @@ struct CellBackward {
 
 /// Slots and gates i, f, g, o.
 struct Lstm {
+  static constexpr SlotGates kGates{4, {0, 1, 2, 3}, {0, 1, 2, 3}};
   static constexpr bool kHasCell = true;
   template <typename T>
   static HWY_INLINE void forward(CellForward<T>& s) {
@@ -121,6 +122,7 @@ struct Lstm {
 
 /// Slots z, r, n from x, n from h; gates z, r, n and the last slot's sum.
 struct Gru {
+  static constexpr SlotGates kGates{3, {0, 1, 2, -1}, {0, 1, -1, 2}};
   static constexpr bool kHasCell = false;
   template <typename T>
   static HWY_INLINE void forward(CellForward<T>& s) {

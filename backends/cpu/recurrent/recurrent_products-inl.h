@@ -65,6 +65,8 @@ struct Operand {
   static HWY_INLINE void write(Vector<O> v, E* to, size_t lanes) {
     store_numbers(d, v, to, lanes);
   }
+  /// A vector of each of kTogether rows, side by side as products read them.
+  static HWY_INLINE void write_together(const Vector<O> (&rows)[1], O* to) { hn::StoreU(rows[0], d, to); }
   /// `rows` rows (whole_depth) of `columns` numbers (a multiple of the lanes), whose depth runs along the
   /// rows, as products read them: in `to` where these lie otherwise.
   static const O* put_together(int64_t /*rows*/, int64_t /*columns*/, const O* from, O* /*to*/) {
@@ -101,14 +103,19 @@ struct Operand<bfloat16> {
     store_lanes(bits, v, reinterpret_cast<uint16_t*>(to), lanes);
   }
   static HWY_INLINE void write(Vector<float> v, bfloat16* to, size_t lanes) { write(round(v), to, lanes); }
+  static HWY_INLINE void write_together(const Vector<float> (&rows)[2], bfloat16* to) {
+    store_pairs(round(rows[0]), round(rows[1]), reinterpret_cast<uint32_t*>(to));
+  }
+  static HWY_INLINE void store_pairs(Bits even, Bits odd, uint32_t* to) {
+    const auto upper = hn::ShiftLeft<16>(hn::PromoteTo(pairs, odd));
+    hn::StoreU(hn::Or(hn::PromoteTo(pairs, even), upper), pairs, to);
+  }
   static const bfloat16* put_together(int64_t rows, int64_t columns, const bfloat16* from, bfloat16* to) {
     const uint16_t* even = reinterpret_cast<const uint16_t*>(from);
     uint32_t* out = reinterpret_cast<uint32_t*>(to);
     for (int64_t r = 0; r < rows; r += 2, even += 2 * columns, out += columns) {
       for (int64_t i = 0; i < columns; i += static_cast<int64_t>(hn::Lanes(d))) {
-        const auto lower = hn::PromoteTo(pairs, hn::LoadU(bits, even + i));
-        const auto upper = hn::PromoteTo(pairs, hn::LoadU(bits, even + columns + i));
-        hn::StoreU(hn::Or(lower, hn::ShiftLeft<16>(upper)), pairs, out + i);
+        store_pairs(hn::LoadU(bits, even + i), hn::LoadU(bits, even + columns + i), out + i);
       }
     }
     return to;
