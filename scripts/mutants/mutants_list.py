@@ -68,7 +68,7 @@ MUTANTS = [
            ": filename_(std::move(filename)), options_(options) {}", "train", "Mpi/RanksFit.*"),
     Mutant("every-rank-prints", "train/loop/fit.cc", "parallel == nullptr || parallel->rank() == 0 ? options.progress : nullptr",
            "options.progress", "train", "Mpi/RanksFit.*"),
-    Mutant("first-ranks-state-is-unexpected", "train/loop/fit_resume.cc", "others_callbacks_.push_back(std::move(name));", ";", "train",
+    Mutant("first-ranks-state-is-unexpected", "train/loop/fit_callbacks.cc", "others_.push_back(std::move(name));", ";", "train",
            "Mpi/RanksFit.TheFirst*"),
     Mutant("watchdog-silent-for-ever", "comm/watch/watchdog.cc", "if (waited_ns >= next_tell_ns_ ||", "if (waited_ns < 0 ||", "comm",
            "*Watch*"),

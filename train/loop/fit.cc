@@ -4,7 +4,6 @@
 #include <csignal>
 
 #include "isochron/core/base/clock.h"
-#include "isochron/core/process/reserve_resident.h"
 #include "isochron/core/process/stop_signals.h"
 #include "isochron/core/telemetry/event.h"
 #include "isochron/core/telemetry/trace.h"
@@ -18,7 +17,6 @@ using observe::Phase;
 /// After a failure a dataset no longer stands where the training does.
 constexpr std::string_view kReading = "reading data";
 constexpr const char* kPrinting = "printing progress";
-constexpr const char* kInCallbacks = "running callbacks";
 
 constinit TraceLabel kStep(TraceCategory::kStep, "step");
 
@@ -38,6 +36,23 @@ class InputTime {
   DataParallel* parallel_;
   int64_t began_ns_;
 };
+
+RunState initial_state(const data::Dataset& dataset, const FitOptions& options,
+                       const DataParallel* parallel) {
+  RunState run;
+  run.epoch = options.initial_epoch;
+  run.epochs = options.epochs;
+  if (parallel != nullptr) {
+    run.steps_per_epoch = parallel->own_steps();
+    run.rank = parallel->rank();
+    run.ranks = parallel->ranks();
+  } else {
+    run.steps_per_epoch =
+        options.steps_per_epoch > 0 ? options.steps_per_epoch : std::max<int64_t>(dataset.size(), 0);
+  }
+  return run;
+}
+
 }  // namespace
 
 Trainer::Fit::Fit(Trainer& trainer, data::Dataset& dataset, const FitOptions& options, DataParallel* parallel)
@@ -51,18 +66,13 @@ Trainer::Fit::Fit(Trainer& trainer, data::Dataset& dataset, const FitOptions& op
                       recorder_->totals().iterations + recorder_->totals().warmup_iterations == 0),
       full_(dataset.signatures().front()),
       progress_(parallel == nullptr || parallel->rank() == 0 ? options.progress : nullptr,
-                options.epoch_lines, full_[0].shape.rank() > 0 ? full_[0].shape[0] : 1) {
-  run_.epoch = options.initial_epoch;
-  run_.epochs = options.epochs;
-  counted_ = options.steps_per_epoch > 0;
-  if (parallel != nullptr) {
-    run_.steps_per_epoch = parallel->own_steps();
-    run_.rank = parallel->rank();
-    run_.ranks = parallel->ranks();
-  } else {
-    run_.steps_per_epoch = counted_ ? options.steps_per_epoch : std::max<int64_t>(dataset.size(), 0);
-  }
-  name_callbacks();
+                options.epoch_lines, full_[0].shape.rank() > 0 ? full_[0].shape[0] : 1),
+      run_(initial_state(dataset, options, parallel)),
+      callbacks_(options.callbacks, run_, recorder_, activity_),
+      numerics_(trainer, dataset, run_, callbacks_, recorder_),
+      trace_(options.traced, options.steps_per_call),
+      history_(options.epochs),
+      counted_(options.steps_per_epoch > 0) {
   run_.savable = this;
   run_.captured = &trainer.train_.captured();
   run_.step_ns = &durations_;
@@ -76,9 +86,9 @@ Trainer::Fit::Fit(Trainer& trainer, data::Dataset& dataset, const FitOptions& op
 History Trainer::Fit::run() {
   std::optional<StopSignals> signals;
   if (options_.finish_on_signals) signals.emplace();
-  const std::optional<Resumed> resumed = find_resumed();
+  const std::optional<ResumedRun> resumed = find_resumed();
   prepare(resumed ? &*resumed : nullptr);
-  notify(&Callback::on_train_begin);
+  callbacks_.notify(&Callback::on_train_begin);
   check_what_is_saved();
   if (resumed) resume(*resumed);
   if (run_.ranks > 1) parallel_->agree(settings_of_all(), weights());
@@ -91,31 +101,33 @@ History Trainer::Fit::run() {
   watch_numbers();
   if (options_.enforce_sealed) seal_.emplace();
   try {
-    if (resumed) finish_saves(resumed->document);
+    if (resumed) {
+      callbacks_.finish_saves(resumed->document, epoch_done_ ? SavePoint::kEpoch : SavePoint::kStep);
+    }
     epochs();
   } catch (...) {
-    if (options_.traced.recorder != nullptr) options_.traced.recorder->stop();
+    trace_.stop();
     save_after_failure();
     throw;
   }
-  if (options_.traced.recorder != nullptr) options_.traced.recorder->stop();
+  trace_.stop();
   if (rank_record_) rank_record_->describe();
-  notify(&Callback::on_train_end);
-  history_.stopped = run_.stop_reason;
+  callbacks_.notify(&Callback::on_train_end);
+  History history = history_.take();
+  history.stopped = run_.stop_reason;
   if (run_.interrupted)
-    history_.interrupted_by = StopSignals::pending() != 0 ? StopSignals::pending() : SIGTERM;
+    history.interrupted_by = StopSignals::pending() != 0 ? StopSignals::pending() : SIGTERM;
   if (!run_.stop_reason.empty()) progress_.note("stopped: " + run_.stop_reason);
-  return std::move(history_);
+  return history;
 }
 
 void Trainer::Fit::watch_numbers() {
   if (!trainer_.functions_.weights || (!options_.trace_not_finite && options_.callbacks.empty())) return;
   if (epoch_done_) trainer_.reset_tallies();  // of an earlier fit
-  watch_.emplace(variables());
+  numerics_.watch(variables());
   if (!options_.trace_not_finite) return;
   if (run_.ranks > 1) return;  // the other ranks would have to run steps again too
-  good_.emplace(variables(), *watch_);
-  look_at_state();
+  numerics_.keep_snapshots(variables(), [this] { return at_ ? dataset_.state() : std::string(); });
 }
 
 void Trainer::Fit::seal() {
@@ -141,7 +153,7 @@ void Trainer::Fit::epochs() {
     }
     epoch_began_ns_ = now();
     reported_ = run_.step;
-    if (accumulating() != nullptr) summed_ = accumulating()->phase();
+    if (const auto* optimizer = trainer_.accumulating()) summed_ = optimizer->phase();
     train_epoch();
     if (run_.interrupted) return;
     end_epoch();
@@ -162,11 +174,8 @@ void Trainer::Fit::begin_epoch() {
   run_.step = 0;
   epoch_done_ = false;
   seconds_before_ = 0;
-  notify(&Callback::on_epoch_begin);
-  if (options_.traced.warm_up && options_.traced.recorder != nullptr && run_.epoch > first_epoch_) {
-    options_.traced.recorder->stop();
-    traced_ = true;
-  }
+  callbacks_.notify(&Callback::on_epoch_begin);
+  if (options_.traced.warm_up && run_.epoch > first_epoch_) trace_.stop();
   if (recorder_ != nullptr && run_.epoch == first_epoch_ + 1 && recorder_->totals().warmup_iterations == 0) {
     seal();
     warm_ = true;
@@ -195,9 +204,10 @@ void Trainer::Fit::train_epoch() {
 
 void Trainer::Fit::train_steps() {
   while (*at_ != std::default_sentinel && run_.stop_reason.empty() && !counted_out()) {
-    begin_trace();
+    trace_.begin_call();
     run_iteration();
-    end_trace();
+    const bool traced = trace_.end_call();
+    if (traced && options_.traced.warm_up && first_epoch_ >= options_.epochs && fresh_recorder_) seal();
     if (run_.interrupted) return;
     if (counted_ && !counted_out() && *at_ == std::default_sentinel) begin_data();
   }
@@ -262,25 +272,6 @@ void Trainer::Fit::train_and_fetch() {
   }
 }
 
-/// Before a call of steps: are those that a trace is asked for among them?
-void Trainer::Fit::begin_trace() {
-  const FitOptions::TracedSteps& traced = options_.traced;
-  if (traced.recorder == nullptr || traced.recorder->recording()) return;
-  const int64_t last = steps_here_ + options_.steps_per_call;
-  if (!traced_ && last >= traced.first && steps_here_ < traced.last) traced.recorder->start();
-}
-
-void Trainer::Fit::end_trace() {
-  const FitOptions::TracedSteps& traced = options_.traced;
-  if (traced.recorder == nullptr || !traced.recorder->recording()) return;
-  traced.recorder->sample_memory();
-  const bool only_epoch = first_epoch_ >= options_.epochs;
-  if (steps_here_ < traced.last) return;
-  traced.recorder->stop();
-  traced_ = true;
-  if (traced.warm_up && only_epoch && fresh_recorder_) seal();
-}
-
 /// 0: the usual call; 1: one with an odd batch, or cut short; 2: one that updates more often than others,
 /// where micro-batches are accumulated.
 int Trainer::Fit::step_class(int64_t steps, int64_t updates, bool odd) const {
@@ -289,15 +280,9 @@ int Trainer::Fit::step_class(int64_t steps, int64_t updates, bool odd) const {
   return updates > 0 && updates > steps / optimizer->accumulate() ? 2 : 0;
 }
 
-/// What updates, where micro-batches are accumulated; else null.
-optim::Optimizer* Trainer::Fit::accumulating() const {
-  optim::Optimizer* optimizer = trainer_.functions_.optimizer;
-  return optimizer != nullptr && optimizer->accumulate() > 1 ? optimizer : nullptr;
-}
-
 /// Whether it updated, where micro-batches are accumulated.
 bool Trainer::Fit::train_step() {
-  const bool flushed = flush_last(run_.step + 1);
+  const bool flushed = trainer_.flush_last(run_.step + 1, run_.steps_per_epoch);
   const OptionalPhase phase(recorder_, Phase::kCompute);
   half_done_ = "a step";
   if (activity_ != nullptr) activity_->set_step(run_.epoch, run_.step + 1);
@@ -305,22 +290,13 @@ bool Trainer::Fit::train_step() {
   trainer_.train_.call(**at_);
   ++run_.step;
   ++run_.total_steps;
-  ++steps_here_;
+  trace_.add_step();
   fetch_due_ = true;
   half_done_ = {};
-  const optim::Optimizer* optimizer = accumulating();
+  const optim::Optimizer* optimizer = trainer_.accumulating();
   if (optimizer != nullptr) summed_ = flushed || summed_ + 1 == optimizer->accumulate() ? 0 : summed_ + 1;
   if (parallel_ != nullptr) parallel_->after_step(summed_);
   return optimizer != nullptr && summed_ == 0;
-}
-
-/// Where micro-batches are accumulated, the last step of an epoch updates in any case: is step `step` that
-/// one?
-bool Trainer::Fit::flush_last(int64_t step) {
-  optim::Optimizer* optimizer = accumulating();
-  const bool last = step == run_.steps_per_epoch;
-  if (last && optimizer != nullptr) optimizer->flush_next();
-  return last;
 }
 
 void Trainer::Fit::begin_data() {
@@ -362,14 +338,14 @@ void Trainer::Fit::read_results_of_all(Results& results) {
 void Trainer::Fit::report() {
   const bool ranks = run_.ranks > 1;
   if (ranks) read_results_of_all(results_);
-  check_finite();
-  if (good_ && good_->due()) {
+  numerics_.look_at_loss();
+  if (numerics_.snapshot_due()) {
     const OptionalPhase phase(recorder_, Phase::kCallbacks, "numerics");
-    look_at_state();
+    numerics_.take_snapshot();
   }
   if (!callbacks_.empty()) {
     if (!ranks) read_results(results_);
-    notify(&Callback::on_batch_end, results_);
+    callbacks_.notify(&Callback::on_batch_end, results_);
   }
   if (!progress_.due()) return;
   const OptionalPhase phase(recorder_, Phase::kLog, "progress");
@@ -386,24 +362,17 @@ void Trainer::Fit::merge_averages() {
   parallel_->merge_averages(functions.averages());
 }
 
-void Trainer::Fit::check_finite() {
-  const int64_t step = trainer_.loss_.first_not_finite();
-  if (step == 0 || not_finite_) return;
-  const OptionalPhase phase(recorder_, Phase::kCallbacks);
-  not_a_number(step, fmt::format("the loss of step {} of epoch {} is NaN or infinite", step, run_.epoch));
-}
-
 void Trainer::Fit::validate(Results& results) {
   const comm::Doing doing(activity_, "validating");
   KeptVariables kept(tallies());
   kept.keep();
-  notify(&Callback::on_evaluation_begin);
+  callbacks_.notify(&Callback::on_evaluation_begin);
   try {
     trainer_.run_evaluation(validation_ ? validation_->dataset : options_.validation_data->dataset());
   } catch (...) {
     const std::exception_ptr failure = std::current_exception();
     try {
-      notify(&Callback::on_evaluation_end);
+      callbacks_.notify(&Callback::on_evaluation_end);
       kept.restore();
       half_done_ = {};  // it can be begun again
     } catch (const std::exception& error) {
@@ -412,7 +381,7 @@ void Trainer::Fit::validate(Results& results) {
     }
     std::rethrow_exception(failure);
   }
-  notify(&Callback::on_evaluation_end);
+  callbacks_.notify(&Callback::on_evaluation_end);
   {
     std::optional<DataParallel::Merged> merged;
     if (validation_ && validation_->divided) merged.emplace(*parallel_, tallies_, "validation results");
@@ -427,60 +396,33 @@ void Trainer::Fit::end_epoch() {
   record.epoch = run_.epoch;
   record.steps = run_.step;
   record.step_p50_ns = durations_.quantile(0.5);
-  check_finite();
-  if (good_ && (good_->due() || run_.epoch >= options_.epochs)) look_at_state();
+  numerics_.look_at_loss();
+  const bool last = run_.epoch >= options_.epochs;
+  if (numerics_.snapshot_due() || (last && numerics_.keeps_snapshots())) numerics_.take_snapshot();
   read_results_of_all(record.results);
   half_done_ = "the end of an epoch";
   merge_averages();
   if (options_.validation_data && run_.epoch % options_.validation_frequency == 0) validate(record.results);
-  notify(&Callback::on_epoch_end, record.results);
+  callbacks_.notify(&Callback::on_epoch_end, record.results);
   {
     const OptionalPhase phase(recorder_, Phase::kLog, "progress");
     const comm::Doing doing(activity_, kPrinting);
     progress_.finish(run_, record);
   }
   results_ = record.results;
-  add_to_history(record);
+  history_.add(record);
   epoch_done_ = true;
   half_done_ = {};
   save(SavePoint::kEpoch);
 }
 
-void Trainer::Fit::add_to_history(const EpochRecord& record) {
-  append_history(history_text_, record);
-  if (history_.epochs().empty()) {  // as long as they will be
-    const size_t epochs = std::min(static_cast<size_t>(options_.epochs), History::kMaxEpochs);
-    history_.reserve(epochs);
-    reserve_resident(history_text_, epochs * (history_text_.size() * 5 / 4));
-  }
-  if (history_.epochs().size() == History::kMaxEpochs) {
-    std::string oldest;
-    append_history(oldest, history_.epochs().front());
-    history_text_.erase(0, oldest.size());
-  }
-  history_.add(record);
-}
-
 void Trainer::Fit::save(SavePoint point) {
-  const bool passes = point == SavePoint::kStep || point == SavePoint::kEpoch;
-  asked_ = passes ? 0 : std::ssize(callbacks_);
   std::optional<DataParallel::Merged> merged;  // what is saved is of all ranks
-  const auto due = [&](const NamedCallback& named) {
-    return !named.callback->first_rank_only() && named.callback->due_at_step(run_);
-  };
-  if (run_.ranks > 1 && (point != SavePoint::kStep || std::ranges::any_of(callbacks_, due))) {
+  if (run_.ranks > 1 && (point != SavePoint::kStep || callbacks_.due_at_step())) {
     if (point != SavePoint::kEpoch) merge_averages();  // else they are
     merged.emplace(*parallel_, tallies(), "results for a checkpoint");
   }
-  for (size_t i = 0; i < callbacks_.size();) {
-    const bool saving = callbacks_[i].callback->saves();
-    const OptionalPhase phase(recorder_, saving ? Phase::kCheckpoint : Phase::kCallbacks);
-    const comm::Doing doing(activity_, saving ? "saving a checkpoint" : kInCallbacks);
-    for (; i < callbacks_.size() && callbacks_[i].callback->saves() == saving; ++i) {
-      if (passes) ++asked_;
-      call(callbacks_[i], [&](Callback& callback) { callback.on_save(run_, point); });
-    }
-  }
+  callbacks_.save(point);
 }
 
 void Trainer::Fit::interrupt() {
@@ -493,7 +435,7 @@ void Trainer::Fit::interrupt() {
 }
 
 void Trainer::Fit::save_after_failure() noexcept {
-  if (not_finite_ || run_.ranks > 1) return;  // the other ranks don't know of it
+  if (numerics_.found() || run_.ranks > 1) return;  // the other ranks don't know of it
   try {
     save(SavePoint::kException);
   } catch (const std::exception& error) {
@@ -501,31 +443,6 @@ void Trainer::Fit::save_after_failure() noexcept {
     emit({EventKind::kNotice, "checkpoint",
           fmt::format("nothing was saved after a failure: {}", error.what())});
   }
-}
-
-template <typename Call>
-void Trainer::Fit::call(const NamedCallback& named, const Call& call) {
-  const bool goes_on = run_.stop_reason.empty();
-  call(*named.callback);
-  require(!goes_on || run_.stop_reason.empty() || run_.ranks == 1 || !named.callback->first_rank_only(),
-          ErrorCode::kUnsupported, "fit",
-          "callback '{}' ends the training of {} ranks ({}), but the first alone calls it; have its "
-          "first_rank_only return false, so that all ranks end together",
-          named.name, run_.ranks, run_.stop_reason);
-}
-
-void Trainer::Fit::notify(void (Callback::*hook)(RunState&, const Results&), const Results& results) {
-  const OptionalPhase phase(recorder_, Phase::kCallbacks);
-  const comm::Doing doing(activity_, kInCallbacks);
-  for (const NamedCallback& named : callbacks_)
-    call(named, [&](Callback& callback) { (callback.*hook)(run_, results); });
-}
-
-void Trainer::Fit::notify(void (Callback::*hook)(RunState&)) {
-  const OptionalPhase phase(recorder_, Phase::kCallbacks);
-  const comm::Doing doing(activity_, kInCallbacks);
-  for (const NamedCallback& named : callbacks_)
-    call(named, [&](Callback& callback) { (callback.*hook)(run_); });
 }
 
 }  // namespace isochron::train

@@ -1,4 +1,6 @@
-// One run of Trainer::fit: the loop, and what of it is saved and restored.
+// One run of Trainer::fit: the loop (fit.cc), and what of it is saved and restored (fit_resume.cc). Its parts
+// stand beside it, each readable alone: callbacks, numbers that aren't finite, the history, traced steps, the
+// checkpoint that it goes on from.
 #pragma once
 
 #include <optional>
@@ -10,10 +12,13 @@
 #include "isochron/core/telemetry/sealed.h"
 #include "isochron/observe/statistics/histogram.h"
 #include "isochron/train/callbacks/progress.h"
-#include "isochron/train/callbacks/run_document.h"
-#include "isochron/train/checkpoints/finite_snapshot.h"
 #include "isochron/train/loop/data_parallel.h"
+#include "isochron/train/loop/fit_callbacks.h"
+#include "isochron/train/loop/history_log.h"
+#include "isochron/train/loop/numerics_check.h"
 #include "isochron/train/loop/rank_record.h"
+#include "isochron/train/loop/resumed_run.h"
+#include "isochron/train/loop/step_trace.h"
 #include "isochron/train/loop/trainer.h"
 
 namespace isochron::train {
@@ -32,21 +37,10 @@ class Trainer::Fit final : public SavableRun {
   bool worth_saving() override;
 
  private:
-  struct Resumed {
-    Checkpoint checkpoint;
-    RunDocument document;
-  };
-  struct NamedCallback {
-    std::string name;  // in a checkpoint: its kind, numbered where one comes twice
-    Callback* callback;
-  };
-  void name_callbacks();
-  std::optional<Resumed> find_resumed() const;
-  void compare_settings(const RunDocument& document, const std::filesystem::path& path) const;
-  void prepare(const Resumed* resumed);
+  std::optional<ResumedRun> find_resumed() const;
+  void prepare(const ResumedRun* resumed);
   void check_what_is_saved();
-  void resume(const Resumed& resumed);
-  void restore_callbacks(const Resumed& resumed);
+  void resume(const ResumedRun& resumed);
 
   void watch_numbers();
   void seal();
@@ -58,12 +52,8 @@ class Trainer::Fit final : public SavableRun {
   void train_and_fetch();
   /// Null during warm-up, and where nothing is enforced.
   Seal* enforced_seal();
-  void begin_trace();
-  void end_trace();
   int step_class(int64_t steps, int64_t updates, bool odd) const;
   bool train_step();
-  optim::Optimizer* accumulating() const;
-  bool flush_last(int64_t step);
   void begin_data();
   void fetch();
   void read_results(Results& results) const;
@@ -73,26 +63,11 @@ class Trainer::Fit final : public SavableRun {
   bool stop_due();
   std::vector<std::string> settings_of_all() const;
   void report();
-  void check_finite();
-  void look_at_state();
-  void check_variables(const std::string& what);
-  void not_a_number(int64_t step, const std::string& what);
-  std::string find_origin();
-  std::string replay();
-  std::string origin_in(const data::Element& batch);
   void validate(Results& results);
   void end_epoch();
-  void add_to_history(const EpochRecord& record);
   void save(SavePoint point);
-  void finish_saves(const RunDocument& document);
   void interrupt();
   void save_after_failure() noexcept;
-
-  /// call(callback), which may ask for an end where all ranks do.
-  template <typename Call>
-  void call(const NamedCallback& named, const Call& call);
-  void notify(void (Callback::*hook)(RunState&, const Results&), const Results& results);
-  void notify(void (Callback::*hook)(RunState&));
 
   /// By the recorder's clock, which may stand still while others have their turns.
   int64_t now() const { return recorder_ != nullptr ? recorder_->options().clock() : now_ns(); }
@@ -109,20 +84,16 @@ class Trainer::Fit final : public SavableRun {
   Signature full_;
   Progress progress_;
   RunState run_;
-  std::vector<NamedCallback> callbacks_;       // that this rank calls
-  std::vector<std::string> others_callbacks_;  // the first rank's alone, on the others
-  History history_;
-  std::string history_text_;  // of all its records, for checkpoints
-  Results results_;           // those of the epoch so far
-  int64_t asked_ = 0;         // callbacks, to save at the present point
-  bool epoch_done_ = true;    // the present epoch, and its validation
-  bool not_finite_ = false;   // a loss or a variable is not
+  FitCallbacks callbacks_;
+  NumericsCheck numerics_;
+  StepTrace trace_;
+  HistoryLog history_;
+  Results results_;         // those of the epoch so far
+  bool epoch_done_ = true;  // the present epoch, and its validation
   /// What is half done, so that no run could go on from what there is; empty between full steps.
   std::string_view half_done_;
   int first_epoch_ = 0;        // of this process
-  int64_t steps_here_ = 0;     // done in this process
   int64_t reported_ = 0;       // steps of the epoch up to the newest point at which a report could be due
-  bool traced_ = false;        // the recording for a trace is over
   std::string baseline_;       // the recorder's, of an earlier process
   bool warm_ = false;          // the first epoch of this process is over, or there is no other
   double seconds_before_ = 0;  // of the epoch's steps in an earlier process
@@ -137,8 +108,6 @@ class Trainer::Fit final : public SavableRun {
   NamedVariables weights_, variables_, tallies_;
   std::optional<DataParallel::Part> validation_;  // this rank's
   std::optional<Seal> seal_;                      // where that is enforced
-  std::optional<FiniteWatch> watch_;
-  std::optional<FiniteSnapshot> good_;
   std::optional<RankRecord> rank_record_;
 };
 

@@ -1,6 +1,5 @@
 // What a fit saves, and how it goes on from that.
 #include <algorithm>
-#include <map>
 
 #include "isochron/backends/common/choices.h"
 #include "isochron/core/process/reserve_resident.h"
@@ -11,49 +10,6 @@
 #include "isochron/train/loop/fit_phase.h"
 
 namespace isochron::train {
-namespace {
-
-/// Of what a callback saves beside its state.
-std::string prefix_of(const std::string& callback) { return fmt::format("callback/{}/", callback); }
-
-void notice(const std::filesystem::path& path, const std::string& text) {
-  emit({EventKind::kNotice, path.filename().string(),
-        fmt::format("resuming from {}: {}", path.string(), text)});
-}
-
-}  // namespace
-
-void Trainer::Fit::name_callbacks() {
-  std::map<std::string, int> seen;
-  for (Callback* callback : options_.callbacks) {
-    std::string name(callback->kind());
-    const int before = seen[name]++;
-    if (before > 0) name += fmt::format("#{}", before);
-    const bool first_only = run_.ranks > 1 && callback->first_rank_only();
-    require(
-        !first_only || !callback->saves(), ErrorCode::kInvalidArgument, "fit",
-        "callback '{}' saves, and is for the first rank alone, but what is saved is made by all {} ranks; "
-        "have its first_rank_only return false, and its on_save write on rank 0",
-        name, run_.ranks);
-    if (first_only && run_.rank > 0) {
-      others_callbacks_.push_back(std::move(name));
-    } else {
-      callbacks_.push_back({std::move(name), callback});
-    }
-  }
-}
-
-/// The process before ended after some callbacks had saved: has the others save at the same point.
-void Trainer::Fit::finish_saves(const RunDocument& document) {
-  const OptionalPhase phase(recorder_, observe::Phase::kCheckpoint);
-  const auto others = std::span(document.callbacks).subspan(static_cast<size_t>(document.asked));
-  asked_ = std::ssize(callbacks_);
-  for (const auto& [name, callback] : callbacks_) {
-    if (std::ranges::find(others, name, &RunDocument::CallbackState::kind) == others.end()) continue;
-    callback->on_save(run_, epoch_done_ ? SavePoint::kEpoch : SavePoint::kStep);
-  }
-}
-
 const NamedVariables& Trainer::Fit::weights() {
   const BatchFunctions& functions = trainer_.functions_;
   require(functions.weights != nullptr, ErrorCode::kUnsupported, "fit",
@@ -66,12 +22,10 @@ const NamedVariables& Trainer::Fit::weights() {
 const NamedVariables& Trainer::Fit::variables() {
   if (!variables_.empty()) return variables_;
   NamedVariables all = weights();
-  const auto append = [&all](const std::string& prefix, const NamedVariables& more) {
-    for (const auto& [name, variable] : more) all.emplace_back(prefix + name, variable);
-  };
-  if (trainer_.functions_.slots) append("", trainer_.functions_.slots());
-  append("", trainer_.tallies());
-  for (const auto& [name, callback] : callbacks_) append(prefix_of(name), callback->variables());
+  const auto append = [&all](const NamedVariables& more) { all.insert(all.end(), more.begin(), more.end()); };
+  if (trainer_.functions_.slots) append(trainer_.functions_.slots());
+  append(trainer_.tallies());
+  callbacks_.append_variables(all);
   return variables_ = std::move(all);
 }
 
@@ -94,8 +48,8 @@ std::string Trainer::Fit::document(bool weights_only) {
     document.settings[setting.name] = setting.value;
   document.deterministic = ops::deterministic();
   document.choices = ops::recorded_choices();
-  for (const auto& [name, callback] : callbacks_) document.callbacks.push_back({name, callback->state()});
-  document.asked = asked_;
+  document.callbacks = callbacks_.states();
+  document.asked = callbacks_.asked();
   return document.str();
 }
 
@@ -104,8 +58,8 @@ void Trainer::Fit::blobs(NamedBlobs& blobs) {
   std::string& baseline = blobs[kBaselineBlob];
   baseline = warm_ && recorder_ != nullptr ? recorder_->baseline(std::move(baseline)) : baseline_;
   std::string& history = blobs[kHistoryBlob];
-  reserve_resident(history, history_text_.capacity());  // of one size, whatever the epoch
-  history = history_text_;
+  reserve_resident(history, history_.text().capacity());  // of one size, whatever the epoch
+  history = history_.text();
 }
 
 const Results& Trainer::Fit::results() {
@@ -122,45 +76,19 @@ bool Trainer::Fit::worth_saving() {
                       half_done_)});
     return false;
   }
-  if (!epoch_done_) check_finite();
-  if (!not_finite_ && watch_) check_variables(watch_->look());
-  return !not_finite_;
+  if (!epoch_done_) numerics_.look_at_loss();
+  numerics_.look_at_variables();
+  return !numerics_.found();
 }
 
-std::optional<Trainer::Fit::Resumed> Trainer::Fit::find_resumed() const {
+std::optional<ResumedRun> Trainer::Fit::find_resumed() const {
   const comm::Doing doing(activity_, "reading a checkpoint");
-  for (const NamedCallback& named : callbacks_) {
-    const std::filesystem::path path = named.callback->resume_from();
-    if (path.empty()) continue;
-    Checkpoint checkpoint(path);
-    RunDocument document = RunDocument::parse(checkpoint.document(), path.string());
-    require(!document.weights_only, ErrorCode::kInvalidArgument, path.string(),
-            "contains weights only, from which a run can't be resumed; read it with load_weights");
-    compare_settings(document, path);
-    return Resumed{std::move(checkpoint), std::move(document)};
-  }
-  return std::nullopt;
+  const std::filesystem::path path = callbacks_.resume_from();
+  if (path.empty()) return std::nullopt;
+  return ResumedRun::read(path, options_.settings);
 }
 
-void Trainer::Fit::compare_settings(const RunDocument& document, const std::filesystem::path& path) const {
-  std::string differences;
-  for (const FitOptions::Setting& setting : options_.settings) {
-    const auto found = document.settings.find(setting.name);
-    if (found == document.settings.end() || found->second == setting.value) continue;
-    const std::string text =
-        fmt::format("{}: {} in the checkpoint, {} here", setting.name, found->second, setting.value);
-    if (setting.noted) {
-      notice(path, text + "; the run may not equal an uninterrupted one bit for bit");
-    } else {
-      differences += (differences.empty() ? "" : "; ") + text;
-    }
-  }
-  require(differences.empty(), ErrorCode::kInvalidArgument, path.string(),
-          "is from a run with other settings ({}); resume with the same settings, or start in another folder",
-          differences);
-}
-
-void Trainer::Fit::prepare(const Resumed* resumed) {
+void Trainer::Fit::prepare(const ResumedRun* resumed) {
   const comm::Doing doing(activity_, "planning");
   if (resumed != nullptr) ops::restore_choices(resumed->document.choices);
   const std::map<std::string, std::string> before = ops::recorded_choices();
@@ -170,26 +98,7 @@ void Trainer::Fit::prepare(const Resumed* resumed) {
     parallel_->prepare(trainer_.train_.captured());
     if (options_.validation_data) validation_ = parallel_->part_of(options_.validation_data->dataset());
   }
-  if (resumed == nullptr) return;
-  const std::filesystem::path& path = resumed->checkpoint.path();
-  if (resumed->document.deterministic != ops::deterministic()) {
-    notice(path, fmt::format("its kernels were chosen by {}, this run's by {}; the run will not equal an "
-                             "uninterrupted one bit for bit",
-                             resumed->document.deterministic ? "rule" : "timing",
-                             ops::deterministic() ? "rule" : "timing"));
-  }
-  int64_t other = 0;
-  std::string first;
-  for (const auto& [call, name] : ops::recorded_choices()) {
-    const auto found = before.find(call);
-    if (found != before.end() && found->second == name) continue;
-    if (other++ == 0) first = call;
-  }
-  if (other == 0) return;
-  notice(path,
-         fmt::format("{} choices of kernels are not in it (such as the one for {}) and were made again; the "
-                     "run may not equal an uninterrupted one bit for bit",
-                     other, first));
+  if (resumed != nullptr) resumed->tell_other_choices(before);
 }
 
 const NamedVariables& Trainer::Fit::tallies() {
@@ -227,15 +136,13 @@ void Trainer::Fit::check_what_is_saved() {
 }
 
 /// Whatever may fail comes before anything of the program's is changed.
-void Trainer::Fit::resume(const Resumed& resumed) {
+void Trainer::Fit::resume(const ResumedRun& resumed) {
   const RunDocument& document = resumed.document;
   NamedVariables saved = variables();
   std::vector<Variable> begun_anew;
   if (parallel_ != nullptr) begun_anew = parallel_->take_out_sums(resumed.checkpoint, saved);
   const std::vector<Tensor> contents = resumed.checkpoint.read(saved, [&](std::string_view name) {
-    return (parallel_ != nullptr && DataParallel::is_sum(name)) ||
-           std::ranges::any_of(others_callbacks_,
-                               [&](const std::string& other) { return name.starts_with(prefix_of(other)); });
+    return (parallel_ != nullptr && DataParallel::is_sum(name)) || callbacks_.belongs_to_another_rank(name);
   });
   const std::string data = resumed.checkpoint.blob(kDataBlob);
   const std::vector<EpochRecord> history =
@@ -249,8 +156,8 @@ void Trainer::Fit::resume(const Resumed& resumed) {
   epoch_done_ = document.epoch_done;
   seconds_before_ = document.epoch_seconds;
   results_ = document.results;
-  for (const EpochRecord& record : history) add_to_history(record);
-  restore_callbacks(resumed);
+  for (const EpochRecord& record : history) history_.add(record);
+  callbacks_.restore(resumed);
   {
     const OptionalPhase phase(recorder_, observe::Phase::kDataWait);
     at_.emplace(dataset_.resume(data));
@@ -261,19 +168,6 @@ void Trainer::Fit::resume(const Resumed& resumed) {
   random::default_generator().set_state(from_span<int64_t>({2}, document.random));
   progress_.note(fmt::format("resumed from {} (epoch {}, step {})", resumed.checkpoint.path().string(),
                              document.epoch, document.step));
-}
-
-void Trainer::Fit::restore_callbacks(const Resumed& resumed) {
-  for (const auto& [name, callback] : callbacks_) {
-    const auto& states = resumed.document.callbacks;
-    const auto found = std::ranges::find(states, name, &RunDocument::CallbackState::kind);
-    if (found == states.end()) {
-      notice(resumed.checkpoint.path(),
-             fmt::format("it has no state of callback '{}', which starts from the beginning", name));
-    } else {
-      callback->restore(run_, found->state);
-    }
-  }
 }
 
 }  // namespace isochron::train

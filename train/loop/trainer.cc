@@ -76,6 +76,17 @@ BatchPlan::Function Trainer::counted(BatchFunction function) {
   };
 }
 
+optim::Optimizer* Trainer::accumulating() const {
+  optim::Optimizer* optimizer = functions_.optimizer;
+  return optimizer != nullptr && optimizer->accumulate() > 1 ? optimizer : nullptr;
+}
+
+bool Trainer::flush_last(int64_t step, int64_t steps_per_epoch) {
+  const bool last = step == steps_per_epoch;
+  if (last && accumulating() != nullptr) accumulating()->flush_next();
+  return last;
+}
+
 void Trainer::reset_tallies() {
   loss_.reset();
   for (const NamedMetric& entry : functions_.metrics) entry.metric->reset();

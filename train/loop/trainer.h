@@ -135,11 +135,17 @@ class Trainer {
 
  private:
   class Fit;
+  class NumericsCheck;
 
   CaptureOptions capture_options() const;
   BatchPlan::Function counted(BatchFunction function);
   void run_evaluation(data::Dataset& dataset);
   void reset_tallies();
+  /// What updates, where micro-batches are accumulated; else null.
+  optim::Optimizer* accumulating() const;
+  /// Where micro-batches are accumulated, the last step of an epoch updates in any case: is step `step` that
+  /// one?
+  bool flush_last(int64_t step, int64_t steps_per_epoch);
   void read_tallies(Results& results, const std::string& prefix) const;
 
   /// The sums of loss and metrics.

@@ -1,40 +1,57 @@
-// What a fit does about numbers that aren't finite: it finds out where they come from.
+#include "isochron/train/loop/numerics_check.h"
+
 #include "isochron/core/telemetry/counters.h"
 #include "isochron/core/telemetry/event.h"
 #include "isochron/core/tensor/finite.h"
 #include "isochron/graph/capture/apply.h"
-#include "isochron/train/loop/fit.h"
+#include "isochron/train/loop/fit_phase.h"
 
 namespace isochron::train {
 
-void Trainer::Fit::look_at_state() {
-  if (not_finite_) return;
-  check_variables(good_->look(run_.total_steps, [this] { return at_ ? dataset_.state() : std::string(); }));
+void Trainer::NumericsCheck::keep_snapshots(const NamedVariables& variables,
+                                            std::function<std::string()> data) {
+  variables_ = &variables;
+  data_ = std::move(data);
+  snapshot_.emplace(variables, *watch_);
+  take_snapshot();
+}
+
+void Trainer::NumericsCheck::look_at_loss() {
+  const int64_t step = trainer_.loss_.first_not_finite();
+  if (step == 0 || found_) return;
+  const OptionalPhase phase(recorder_, observe::Phase::kCallbacks);
+  report(step, fmt::format("the loss of step {} of epoch {} is NaN or infinite", step, run_.epoch));
+}
+
+void Trainer::NumericsCheck::look_at_variables() {
+  if (!found_ && watch_) report_variables(watch_->look());
+}
+
+void Trainer::NumericsCheck::take_snapshot() {
+  if (!found_) report_variables(snapshot_->look(run_.total_steps, data_));
 }
 
 /// `what` became NaN or infinite; empty for nothing.
-void Trainer::Fit::check_variables(const std::string& what) {
+void Trainer::NumericsCheck::report_variables(const std::string& what) {
   if (what.empty()) return;
-  not_a_number(run_.step, fmt::format("after step {} of epoch {} {}", run_.step, run_.epoch, what));
+  report(run_.step, fmt::format("after step {} of epoch {} {}", run_.step, run_.epoch, what));
 }
 
-void Trainer::Fit::not_a_number(int64_t step, const std::string& what) {
-  not_finite_ = true;
+void Trainer::NumericsCheck::report(int64_t step, const std::string& what) {
+  found_ = true;
   count(Counter::kNotFinite, 1);
   const std::string origin = find_origin();
   run_.not_finite = origin.empty() ? what : fmt::format("{}: {}", what, origin);
-  for (const NamedCallback& named : callbacks_) {
-    if (named.callback->on_not_a_number(run_, step)) return;
-  }
+  if (callbacks_.deal_with_not_a_number(step)) return;
   fail(ErrorCode::kNotANumber, "fit",
        "{}; lower the learning rate, clip the gradients, or look for such numbers in the data",
        run_.not_finite);
 }
 
-std::string Trainer::Fit::find_origin() {
-  if (!good_ || !good_->kept()) return {};
+std::string Trainer::NumericsCheck::find_origin() {
+  if (!snapshot_ || !snapshot_->kept()) return {};
   // What the last full step left stays, for whoever wants to look at it.
-  KeptVariables present(variables());
+  KeptVariables present(*variables_);
   present.keep();
   std::string origin;
   try {
@@ -48,21 +65,21 @@ std::string Trainer::Fit::find_origin() {
   return origin;
 }
 
-/// Runs the steps since the last good state again, just as they were run, up to the one after which something
+/// Runs the steps since the snapshot again, just as they were run, up to the one after which something
 /// isn't finite, and that one once more op by op. (What overflows within a step is no fault by itself: under
 /// loss scaling such steps are left out.)
-std::string Trainer::Fit::replay() {
-  good_->restore();
+std::string Trainer::NumericsCheck::replay() {
+  snapshot_->restore();
   data::Dataset data = dataset_;
   // Before the first batch of a dataset that an earlier fit left in the middle, a shuffle's order is another
   // one: then nothing may be found.
   std::optional<data::Dataset::Iterator> at =
-      good_->data().empty() ? data.begin() : data.resume(good_->data());
-  KeptVariables before(variables());
-  for (int64_t step = good_->total_steps() + 1; step <= run_.total_steps; ++step) {
+      snapshot_->data().empty() ? data.begin() : data.resume(snapshot_->data());
+  KeptVariables before(*variables_);
+  for (int64_t step = snapshot_->total_steps() + 1; step <= run_.total_steps; ++step) {
     if (*at == std::default_sentinel) at.emplace(data.begin());
     const int64_t ago = run_.total_steps - step, of = run_.steps_per_epoch;
-    flush_last(of > 0 ? ((run_.step - ago - 1) % of + of) % of + 1 : run_.step - ago);
+    trainer_.flush_last(of > 0 ? ((run_.step - ago - 1) % of + of) % of + 1 : run_.step - ago, of);
     before.keep();
     trainer_.train_.call(**at);
     if (trainer_.loss_.first_not_finite() != 0 || !watch_->look().empty()) {
@@ -78,7 +95,7 @@ std::string Trainer::Fit::replay() {
 }
 
 /// The first result of the step on `batch` that isn't finite.
-std::string Trainer::Fit::origin_in(const data::Element& batch) {
+std::string Trainer::NumericsCheck::origin_in(const data::Element& batch) {
   for (int i = 0; i < batch.size(); ++i) {
     Tensor tensor = to_device(batch[i], {});
     if (!tensor.contiguous()) tensor = graph::contiguous(tensor);

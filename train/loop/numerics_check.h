@@ -1,0 +1,57 @@
+// What a fit does about numbers that aren't finite: it notices them, and finds out where they come from.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "isochron/train/checkpoints/finite_snapshot.h"
+#include "isochron/train/loop/fit_callbacks.h"
+#include "isochron/train/loop/trainer.h"
+
+namespace isochron::train {
+
+/// Every look throws kNotANumber at the first that is found, unless a callback deals with it; after that
+/// there are no more.
+class Trainer::NumericsCheck {
+ public:
+  /// All must outlive it.
+  NumericsCheck(Trainer& trainer, data::Dataset& dataset, RunState& run, FitCallbacks& callbacks,
+                observe::Recorder* recorder)
+      : trainer_(trainer), dataset_(dataset), run_(run), callbacks_(callbacks), recorder_(recorder) {}
+
+  /// Looks at those of `variables` from now on that are finite now; they must outlive it.
+  void watch(const NamedVariables& variables) { watch_.emplace(variables); }
+  /// Keeps the last state that was finite, too, so that the op can be found. `data` gives Dataset::state(),
+  /// empty before the first batch. After `watch`, for the same variables.
+  void keep_snapshots(const NamedVariables& variables, std::function<std::string()> data);
+  bool keeps_snapshots() const { return snapshot_.has_value(); }
+  /// Whether another snapshot is worth its cost now.
+  bool snapshot_due() const { return snapshot_ && snapshot_->due(); }
+
+  void look_at_loss();
+  void look_at_variables();
+  /// The same, keeping a snapshot where all is finite.
+  void take_snapshot();
+  bool found() const { return found_; }
+
+ private:
+  void report(int64_t step, const std::string& what);
+  void report_variables(const std::string& what);
+  std::string find_origin();
+  std::string replay();
+  std::string origin_in(const data::Element& batch);
+
+  Trainer& trainer_;
+  data::Dataset& dataset_;
+  RunState& run_;
+  FitCallbacks& callbacks_;
+  observe::Recorder* recorder_;
+  const NamedVariables* variables_ = nullptr;  // of the snapshot
+  std::function<std::string()> data_;
+  std::optional<FiniteWatch> watch_;
+  std::optional<FiniteSnapshot> snapshot_;
+  bool found_ = false;
+};
+
+}  // namespace isochron::train
