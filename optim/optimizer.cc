@@ -250,7 +250,7 @@ void Optimizer::apply_sums(std::span<const Variable> parameters, std::span<const
         "the loss doesn't depend on parameter '{}'; freeze it with set_trainable(false), leave it out, or "
         "set allow_unused in the step options",
         parameter.name());
-    if (missing && !accumulates()) {
+    if (missing && !sums_rows()) {
       resting.push_back(parameter);
       continue;
     }

@@ -125,8 +125,8 @@ struct StepOptions {
   bool allow_untrained = false;
   /// Leaves parameters that the loss doesn't depend on as they are, with their states, in place of an error:
   /// heads that a step doesn't use. Their states are made with the others', and the step count, hence Adam's
-  /// bias correction, is one for all. Where micro-batches are accumulated, another one may have used them, so
-  /// there they take part with a gradient of zero. Averages go on.
+  /// bias correction, is one for all. Where micro-batches are accumulated or ranks train together, another
+  /// one may have used them, so there they take part with a gradient of zero. Averages go on.
   bool allow_unused = false;
   /// Keeps the gradients of this rank's newest micro-batch, unscaled and before clipping, for looking at
   /// between steps (Optimizer::kept_gradients). Takes their bytes, and they leave the arena's reuse;

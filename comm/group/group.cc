@@ -86,6 +86,7 @@ void Group::leave() {
 
 /// Wakes the thread, which ends when all that was started before is done.
 void Group::end(End how) {
+  last_ = started_.load(std::memory_order_relaxed) + 1;
   ending_.store(how, std::memory_order_release);
   started_.fetch_add(1, std::memory_order_release);
   started_.notify_one();
@@ -98,9 +99,9 @@ void Group::work_through() {
     const std::scoped_lock lock(working_);
     const int ending = ending_.load(std::memory_order_acquire);
     if (ending == kAbort) communicator_->abort(exit_status_);
-    const uint32_t left = started_.load(std::memory_order_acquire) - done_.load(std::memory_order_relaxed);
-    if (ending == kTogether && left == 1) break;  // the end itself
-    if (left > 0) run_next();
+    const uint32_t next = done_.load(std::memory_order_relaxed) + 1;
+    if (ending == kTogether && next == last_) break;
+    if (started_.load(std::memory_order_acquire) != next - 1) run_next();
   }
   communicator_.reset();
 }
@@ -110,7 +111,7 @@ void Group::run_next() {
   const uint32_t next = done_.load(std::memory_order_relaxed);
   const int64_t began_ns = now_ns();
   try {
-    if (!failed_.load(std::memory_order_relaxed)) {
+    if (!failed_.load(std::memory_order_relaxed) && !abandoned_.load(std::memory_order_acquire)) {
       const SingleThreadLibraryCall library;  // what MPI allocates is its own
       Collective& collective = *queue_[next % kQueued];
       activity_.begin(collective.label_, static_cast<int64_t>(collective.bytes_));
@@ -132,6 +133,11 @@ void Group::run_next() {
 
 void Group::throw_if_failed() const {
   if (failed_.load(std::memory_order_acquire)) std::rethrow_exception(failure_);
+  require(
+      !abandoned_.load(std::memory_order_relaxed), ErrorCode::kCommunication, "group",
+      "an error left a step of rank {} in the middle of its exchange, so that it no longer stands where the "
+      "other ranks do; start all ranks again from a checkpoint",
+      rank_);
 }
 
 void Group::start(Collective& collective) {
@@ -146,31 +152,43 @@ void Group::start_when_waited_for(Collective& collective) {
   require(thread_.joinable(), ErrorCode::kCommunication, "group", "rank {} has left", rank_);
   const uint32_t number = started_.load(std::memory_order_relaxed) + 1;
   for (uint32_t done = done_.load(std::memory_order_acquire); number - done > kQueued;
-       done = done_.load(std::memory_order_acquire))
+       done = done_.load(std::memory_order_acquire)) {
+    started_.notify_one();  // those in the queue may be for whoever waits, who isn't there yet
     done_.wait(done, std::memory_order_acquire);
+  }
   collective.number_ = number;
   queue_[(number - 1) % kQueued] = &collective;
   activity_.enter();
   started_.store(number, std::memory_order_release);
 }
 
-void Group::wait(Collective& collective) {
-  if (size_ == 1) return;
+/// Returns when its newest start is done.
+void Group::finish(const Collective& collective) {
   const auto left = [&](uint32_t done) { return static_cast<int32_t>(collective.number_ - done) > 0; };
   uint32_t done = done_.load(std::memory_order_acquire);
-  if (left(done)) {
-    const int64_t began_ns = now_ns();
-    for (; left(done); done = done_.load(std::memory_order_acquire)) {
-      const std::unique_lock lock(working_, std::try_to_lock);
-      if (lock.owns_lock()) {
-        if (left(done_.load(std::memory_order_relaxed))) run_next();
-      } else {
-        done_.wait(done, std::memory_order_acquire);
-      }
+  if (!left(done)) return;
+  const int64_t began_ns = now_ns();
+  for (; left(done); done = done_.load(std::memory_order_acquire)) {
+    const std::unique_lock lock(working_, std::try_to_lock);
+    if (lock.owns_lock()) {
+      if (left(done_.load(std::memory_order_relaxed))) run_next();
+    } else {
+      done_.wait(done, std::memory_order_acquire);
     }
-    exposed_ns_.fetch_add(now_ns() - began_ns, std::memory_order_relaxed);
   }
+  exposed_ns_.fetch_add(now_ns() - began_ns, std::memory_order_relaxed);
+}
+
+void Group::wait(Collective& collective) {
+  if (size_ == 1) return;
+  finish(collective);
   throw_if_failed();
+}
+
+void Group::abandon(Collective& collective) {
+  if (size_ == 1) return;
+  abandoned_.store(true, std::memory_order_release);
+  finish(collective);
 }
 
 /// Every rank's numbers go to all, and each adds them up itself.

@@ -80,6 +80,10 @@ class Group {
   void start(Collective& collective);
   /// Returns when its newest start is done. Throws what it threw; so does every later call.
   void wait(Collective& collective);
+  /// For what an error left between start and wait: nothing that was started and hasn't begun is run any
+  /// more, and later calls throw kCommunication, for the ranks don't stand at the same collective. Returns
+  /// once `collective` isn't used any more: where it is under way, when all ranks have taken part in it.
+  void abandon(Collective& collective);
   /// Has whoever waits for it run it, unless the group's thread comes by before.
   void start_when_waited_for(Collective& collective);
   void run(Collective& collective) {
@@ -123,6 +127,7 @@ class Group {
   void run_next();
   void end(End how);
   void throw_if_failed() const;
+  void finish(const Collective& collective);
   const std::byte* gathered(std::span<const std::byte> own, const char* label);
 
   int rank_ = 0;
@@ -134,9 +139,11 @@ class Group {
   std::atomic<uint32_t> started_{0};  // counts, which may wrap
   std::atomic<uint32_t> done_{0};
   std::atomic<int> ending_{kNot};
+  uint32_t last_ = 0;    // the number of an end together; written before ending_ is set
   int exit_status_ = 0;  // of an abort
   std::atomic<bool> failed_{false};
   std::exception_ptr failure_;  // written before failed_ is set
+  std::atomic<bool> abandoned_{false};
   std::atomic<int64_t> calls_{0}, bytes_sent_{0}, busy_ns_{0}, exposed_ns_{0};
   int thread_id_ = 0;
   std::vector<std::byte> gathered_;

@@ -21,11 +21,13 @@ class BackgroundWork {
   static bool active() { return internal::t_background_work > 0; }
 };
 
-/// Lets the compute threads go before the calling thread where they want the same core, for good. Its work
-/// takes longer then: on Linux about a tenth of a busy core is left to it. Nothing changes on an idle core.
+/// Lets the compute threads go before the calling thread where they want the same core, for good: about a
+/// tenth of a busy core is left to it, and its work takes longer. Nothing changes on an idle core, nor where
+/// a sandbox refuses it.
 inline void give_way_to_compute() {
-  constexpr int kNice = 10;
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNice);  // refused by a sandbox: as before
+  constexpr int kMoreNice = 10;  // than the process
+  const id_t thread = static_cast<id_t>(::gettid());
+  ::setpriority(PRIO_PROCESS, thread, ::getpriority(PRIO_PROCESS, thread) + kMoreNice);
 }
 
 }  // namespace isochron

@@ -108,8 +108,8 @@ struct PlannedCall {
 struct CapturedFunction::Impl {
   TraceFunction function;
   CaptureOptions options;
+  Ref<Storage> arena;  // as long as the longest plan needs; goes after the plans, whose kernels may use it
   std::vector<std::unique_ptr<PlannedCall>> calls;
-  Ref<Storage> arena;  // as long as the longest plan needs
   PlannedCall* newest = nullptr;
   std::vector<TraceRecord> traces;
   uint64_t call_count = 0;

@@ -10,7 +10,7 @@
 
 #include "isochron/core/base/checked.h"
 #include "isochron/core/files/written_files.h"
-#include "isochron/core/telemetry/counters.h"
+#include "isochron/core/telemetry/weight_bytes.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/capture/capture.h"
 #include "isochron/memory/allocators/buffer.h"
@@ -369,11 +369,11 @@ void append_tensor(const SafetensorsSource& source, const AppendFunction& append
           source.spec.str());
   if (made.elems() == 0) return;
   const Tensor tensor = to_device(made, {});  // throws for a value of a graph or replaced content
-  constexpr size_t kPiece = 1 << 20;  // counted one by one, so that each step sees whether one was written
+  constexpr size_t kPiece = 1 << 20;  // counted one by one, so that a step sees that they are being written
   for (size_t begin = 0; begin < tensor.size_bytes(); begin += kPiece) {
     const size_t bytes = std::min(kPiece, tensor.size_bytes() - begin);
     append(text_of(static_cast<const std::byte*>(tensor.raw()) + begin, bytes));
-    count(Counter::kWeightBytes, static_cast<int64_t>(bytes));
+    count_weight_bytes(static_cast<int64_t>(bytes));
   }
 }
 
@@ -396,7 +396,7 @@ void write_safetensors(const std::filesystem::path& path, Sources sources,
     for (const size_t i : order) append_tensor(sources[i], append);
   };
   write_file_atomically(path, content, temporary_folder);
-  count(Counter::kWeightBytes, static_cast<int64_t>(sizeof(uint64_t) + header.size()));
+  count_weight_bytes(static_cast<int64_t>(sizeof(uint64_t) + header.size()));
   note_written_file(FileKind::kWeights, path);
 }
 

@@ -384,7 +384,7 @@ constexpr CauseRule kRules[] = {
     {kCheckpointsBlock,
      "save less often: writing takes a core from the step",
      kAlways,
-     {{{"spikes.writing_weights.time_share", kAtLeast, 0.05}, {"run.seconds", kAtLeast, 0.3}}}},
+     {{{"spikes.saving_beside.time_share", kAtLeast, 0.05}, {"run.seconds", kAtLeast, 0.3}}}},
     {kLogs,
      "log less often, rotate the logs, and clean up the temporary folder",
      kDiskGrows,

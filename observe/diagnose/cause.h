@@ -16,6 +16,7 @@
 //   phase.<phase>.growth_share                of the growth from first to last tenth, when time grows
 //   phase.checkpoint.share_of_run             of all time, that between iterations too
 //   spikes.<phase>.time_share                 where spikes return on a beat: of the time, by who owns them
+//   spikes.saving_beside.time_share           the same, where another thread wrote weights beside the steps
 //   spikes.plan_period, spikes.plan_share     their beat, where they traced or changed plans; of the time
 //   <series>.growing                          1 or 0, for sampled levels: rss_bytes, a gauge
 //   <series>.rise                             for them: how many of the run's eight parts lie above

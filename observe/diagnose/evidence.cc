@@ -299,7 +299,8 @@ void add_machine(Evidence& evidence, const RunReport& report) {
 
 /// Saving is the owner of spikes also where the program gave it no phase.
 Phase owner_of(const SpikeReport& spikes) {
-  return spikes.label == kSavedLabel ? Phase::kCheckpoint : spikes.owner;
+  const bool saving = spikes.label == kSavedLabel || spikes.label == kSavedBesideLabel;
+  return saving ? Phase::kCheckpoint : spikes.owner;
 }
 
 SpikeWork work_of(const SpikeReport& spikes) {
@@ -476,10 +477,10 @@ void add_evidence(RunReport& report) {
   evidence.set("phase.checkpoint.share_of_run",
                in_checkpoints * static_cast<double>(report.iterations) * 1e-9 / seconds);
   if (report.spikes.period) {
-    if (report.spikes.label == kSavedLabel) {
-      evidence.set("spikes.writing_weights.time_share", owners_share(report.spikes));
+    if (report.spikes.label == kSavedBesideLabel) {
+      evidence.set("spikes.saving_beside.time_share", owners_share(report.spikes));
     } else {
-      evidence.set(fmt::format("spikes.{}.time_share", phase_name(report.spikes.owner)),
+      evidence.set(fmt::format("spikes.{}.time_share", phase_name(owner_of(report.spikes))),
                    report.spikes.time_share);
     }
     if (work_of(report.spikes) == SpikeWork::kPlans) {
@@ -493,7 +494,7 @@ void add_evidence(RunReport& report) {
 }
 
 void name_causes(RunReport& report) {
-  // Below, they slow nothing worth a word. What is saved costs a core for a while, wherever it is written.
+  // Below, they slow nothing worth a word. What is saved costs a core for a while, also in the background.
   constexpr double kLeastShare = 0.02, kLeastShareOfSaving = 0.05, kLeastSeconds = 0.3;
   report.causes = attribute(report.evidence);
   for (Cause& cause : report.causes) {
@@ -509,7 +510,7 @@ void name_causes(RunReport& report) {
     cause.consequences.push_back(std::move(name));
     return;
   }
-  const double least_share = spikes.label == kSavedLabel ? kLeastShareOfSaving : kLeastShare;
+  const double least_share = spikes.label == kSavedBesideLabel ? kLeastShareOfSaving : kLeastShare;
   if (owners_share(spikes) < least_share || report.seconds < kLeastSeconds) return;
   report.causes.push_back(
       {std::move(name),

@@ -233,6 +233,8 @@ std::string summary_text(std::span<const RunReport> reports) {
     }
     for (const SeriesReport& series : report.series) {
       if (!series.verdict || series.verdict->kind != Flatness::kGrowing) continue;
+      // What filled once and then stayed, however late, is no growth: the causes take it for none either.
+      if (report.evidence.get(series.name + ".rise").value_or(1) <= 0) continue;
       text += fmt::format("  {}: {} grows: {:.6g} -> {:.6g} (first tenth to last)\n", report.name,
                           series.name, series.verdict->first_tenth, series.verdict->last_tenth);
     }

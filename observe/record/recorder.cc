@@ -11,6 +11,7 @@
 #include "isochron/core/base/error.h"
 #include "isochron/core/files/written_files.h"
 #include "isochron/core/process/threads.h"
+#include "isochron/core/telemetry/weight_bytes.h"
 #include "isochron/observe/record/event_file.h"
 
 namespace isochron::observe {
@@ -151,6 +152,7 @@ void Recorder::begin_timed() {
   switches_mark_ = counter_value(Counter::kPlanSwitches);
   reserved_mark_ = reserved_bytes();
   weights_mark_ = counter_value(Counter::kWeightBytes);
+  own_weights_mark_ = weight_bytes_of_this_thread();
 }
 
 void Recorder::end_timed() {
@@ -259,9 +261,12 @@ void Recorder::note_tracing(int64_t traces) {
 /// What this iteration did that isn't in every one; null for nothing.
 const char* Recorder::label_of_happening() const {
   if (traced_) return kTracedLabel;
-  if (counter_value(Counter::kWeightBytes) != weights_mark_) return kSavedLabel;
+  const bool wrote = weight_bytes_of_this_thread() != own_weights_mark_;
+  const bool written = counter_value(Counter::kWeightBytes) != weights_mark_;
+  if (written && !wrote) return kSavedBesideLabel;
   if (counter_value(Counter::kPlanSwitches) != switches_mark_) return kOtherPlanLabel;
-  return reserved_bytes() - reserved_mark_ >= kTakenBytes ? kTookMemoryLabel : nullptr;
+  if (reserved_bytes() - reserved_mark_ >= kTakenBytes) return kTookMemoryLabel;
+  return wrote ? kSavedLabel : nullptr;
 }
 
 /// A wait since the latest look may have met any class: each has its part by the time that it took since

@@ -94,13 +94,14 @@ struct Looks {
 };
 
 /// Labels of spikes whose iteration traced a plan; ran another plan than the one before; took a MiB or more
-/// from the system for good, as a pool that grows; or in which weights were written, in no phase of their
-/// own: by another thread, which takes a core from the step. Where several hold, the first of: a plan traced,
-/// weights written, another plan, memory taken.
+/// from the system for good, as a pool that grows; wrote weights itself, in no phase of their own; or beside
+/// which another thread wrote some, which takes a core from the step. Where several hold, a plan traced comes
+/// first, then weights written beside, another plan, memory, weights written.
 inline constexpr const char* kTracedLabel = "a plan traced";
 inline constexpr const char* kOtherPlanLabel = "another plan";
 inline constexpr const char* kTookMemoryLabel = "memory taken from the system";
 inline constexpr const char* kSavedLabel = "weights written";
+inline constexpr const char* kSavedBesideLabel = "weights written beside the step";
 
 /// What the recorder itself costs.
 struct Overhead {
@@ -346,7 +347,7 @@ class Recorder {
   int64_t bytes_mark_ = 0, own_bytes_mark_ = 0;  // while looking
   Looks looks_;
   bool traced_ = false;  // in the latest iteration
-  int64_t traces_mark_ = 0, switches_mark_ = 0, reserved_mark_ = 0, weights_mark_ = 0;
+  int64_t traces_mark_ = 0, switches_mark_ = 0, reserved_mark_ = 0, weights_mark_ = 0, own_weights_mark_ = 0;
   std::vector<int64_t> tracings_;
   int64_t tracings_ever_ = 0;
   int64_t files_before_ = 0;

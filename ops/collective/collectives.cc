@@ -5,6 +5,8 @@
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/shape_ops.h"
 
 namespace isochron {
 namespace ops {
@@ -116,7 +118,9 @@ std::vector<Tensor> reduce_scatter_gradient(const GradientCall& call) {
 std::vector<Tensor> broadcast_gradient(const GradientCall& call) {
   const Tensor sum = all_reduce(call.output_gradients[0], shared_group(call));
   const bool root = group_of(call.attributes).rank() == call.attributes.get<int64_t>("root");
-  return {root ? sum : sum * 0.0};
+  if (root) return {sum};
+  const Tensor zero = scalar(0, sum.dtype());
+  return {sum.rank() == 0 ? zero : broadcast_to(zero, sum.shape())};
 }
 
 /// What all share. The samples' group has one rank, whose result is what it is given.

@@ -1,6 +1,7 @@
 #include "isochron/ops/collective/packed_sum.h"
 
 #include <cstring>
+#include <utility>
 
 namespace isochron::ops {
 
@@ -41,6 +42,7 @@ void PackedSum::start(std::byte* const* tensors, std::byte* range, std::byte* sc
     places_.assign(tensors, tensors + bytes_.size());
     return;
   }
+  abandon();
   for (size_t i = 0; i < places_.size(); ++i) places_[i] = range + offsets_[i];
   copy(places_.data(), tensors);
   for (const auto& [gap, bytes] : gaps_) std::memset(range + gap, 0, bytes);
@@ -52,10 +54,16 @@ void PackedSum::start(std::byte* const* tensors, std::byte* range, std::byte* sc
   } else {
     group_->start_when_waited_for(*sum_);
   }
+  in_flight_ = true;
+}
+
+void PackedSum::abandon() {
+  if (std::exchange(in_flight_, false)) group_->abandon(*sum_);
 }
 
 void PackedSum::finish(std::byte* const* sums) {
   group_->wait(*sum_);
+  in_flight_ = false;
   if (notes_ && group_->size() > 1) group_->notes().read(range_ + *notes_, group_->stats().exposed_ns);
   copy(sums, places_.data());
 }

@@ -19,6 +19,8 @@ class PackedSum {
   enum class Content { kTensors, kGradients, kGradientsAndNotes };
   /// Tensors of f32, f64 and i64.
   PackedSum(std::shared_ptr<comm::Group> group, std::span<const TensorSpec> tensors, Content content);
+  PackedSum(const PackedSum&) = delete;
+  PackedSum& operator=(const PackedSum&) = delete;
 
   /// Of the range, and of what the exchange works in; 0 in a group of one rank.
   size_t range_bytes() const { return group_->size() == 1 ? 0 : align_up(packed_, kAlignment); }
@@ -28,10 +30,14 @@ class PackedSum {
 
   enum class Begin { kNow, kWhenFinished };
   /// Packs the tensors that don't lie in the range yet, and has the group's thread exchange it, or whoever
-  /// calls `finish`. Both pieces of memory are its own until then.
+  /// calls `finish`. Both pieces of memory are its own until then. Throws kCommunication where an error kept
+  /// `finish` from being called for the start before.
   void start(std::byte* const* tensors, std::byte* range, std::byte* scratch, Begin begin);
   /// Waits, and unpacks the sums that aren't to stay in the range.
   void finish(std::byte* const* sums);
+  /// Where an error kept `finish` from being called: returns once nothing uses the memory any more, see
+  /// Group::abandon. To be called before that memory goes.
+  void abandon();
 
  private:
   static constexpr size_t kAlignment = 64;
@@ -44,8 +50,9 @@ class PackedSum {
   std::vector<size_t> offsets_;
   std::vector<std::pair<size_t, size_t>> gaps_;  // between tensors: first byte, bytes
   std::optional<size_t> notes_;                  // where they begin in the range
-  std::byte* range_ = nullptr;                   // in flight
-  size_t packed_ = 0;                            // bytes, with the gaps
+  std::byte* range_ = nullptr;                   // of the newest start
+  bool in_flight_ = false;
+  size_t packed_ = 0;  // bytes, with the gaps
   std::optional<comm::TreeSum> sum_;
 };
 

@@ -15,7 +15,8 @@ namespace isochron {
 /// is a sub-graph planned in the same arena, and the results are written over `state` where nobody else reads
 /// it. `update` must take the state from its argument. Not differentiable. Throws kDtypeMismatch for another
 /// predicate, kInvalidArgument for an empty state, kShapeMismatch where the update's results differ from the
-/// state in number or spec, kUnsupported (assignments inside).
+/// state in number or spec, kUnsupported (assignments inside). Where `update` exchanges anything between
+/// ranks, the predicate must be the same on all of them.
 std::vector<Tensor> update_if(const Tensor& predicate, std::span<const Tensor> state,
                               const LoopFunction& update);
 

@@ -106,6 +106,34 @@ std::string train(int ranks, int64_t accumulate, const OptimizerFactory& make, S
   return results[0];
 }
 
+TEST(Ranks, UnusedParametersTakePartSoThatARankWithoutABatchSendsAsMuch) {
+  std::mutex mutex;
+  std::vector<std::string> results;
+  run_ranks(2, [&](const Group& group) {
+    const Network network;
+    const Variable head(from_vector({3}, numbers(3, 4), DType::kF32), "head");
+    std::vector<Variable> parameters = network.parameters();
+    parameters.push_back(head);
+    Sgd optimizer({.learning_rate = 0.1,
+                   .momentum = 0.9,
+                   .weight_decay = {.rate = 0.1},
+                   .step = {.group = group, .bucket_bytes = 1, .allow_unused = true}});
+    auto step = capture([&](const Tensor& x, const Tensor& y) {
+      optimizer.minimize(network.loss(x, y), parameters, static_cast<double>(x.extent(0)));
+    });
+    auto nothing = capture([&] { optimizer.apply_nothing(parameters); });
+    step(x_of(group->rank()), y_of(group->rank()));
+    if (group->rank() == 0) {
+      step(x_of(2), y_of(2));
+    } else {
+      nothing();
+    }
+    const std::lock_guard lock(mutex);
+    results.push_back(bytes_of(parameters));
+  });
+  EXPECT_EQ(results[0], results[1]);
+}
+
 Optimizer adam(const StepOptions& step) { return Adam({.learning_rate = 0.05, .step = step}); }
 
 TEST(Ranks, EverySplitOfAnUpdateHasTheSameBits) {

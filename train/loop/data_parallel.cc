@@ -79,7 +79,9 @@ DataParallel::DataParallel(optim::Optimizer& optimizer, const data::Dataset& bat
             optimizer_.apply_nothing(optimizer_.parameters());
             return std::vector<Tensor>{};
           },
-          {.name = "update without a batch"}) {}
+          {.name = "update without a batch"}) {
+  group_.notes().request(false);  // an end that an earlier fit was asked for too late to tell the others
+}
 
 bool DataParallel::lacks_last_update() const {
   return epoch_batches_ % group_batches() > 0 && own_steps_ == common_steps();

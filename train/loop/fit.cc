@@ -69,10 +69,10 @@ Trainer::Fit::Fit(Trainer& trainer, data::Dataset& dataset, const FitOptions& op
                 options.epoch_lines, full_[0].shape.rank() > 0 ? full_[0].shape[0] : 1),
       run_(initial_state(dataset, options, parallel)),
       callbacks_(options.callbacks, run_, recorder_, activity_),
-      numerics_(trainer, dataset, run_, callbacks_, recorder_),
       trace_(options.traced, options.steps_per_call),
       history_(options.epochs),
-      counted_(options.steps_per_epoch > 0) {
+      counted_(options.steps_per_epoch > 0),
+      numerics_(trainer, dataset, run_, callbacks_, recorder_) {
   run_.savable = this;
   run_.captured = &trainer.train_.captured();
   run_.step_ns = &durations_;
@@ -247,7 +247,7 @@ void Trainer::Fit::train_and_fetch() {
     odd = odd || !(*at_)->has(full_);
     updates += train_step() ? 1 : 0;
     if (rank_record_) rank_record_->after_step();
-    if (++steps == options_.steps_per_call || counted_out()) break;
+    if (++steps == options_.steps_per_call || counted_out() || last_common_step()) break;
     fetch();
     if (*at_ == std::default_sentinel) break;
   }

@@ -71,6 +71,8 @@ class Trainer::Fit final : public SavableRun {
 
   /// By the recorder's clock, which may stand still while others have their turns.
   int64_t now() const { return recorder_ != nullptr ? recorder_->options().clock() : now_ns(); }
+  /// Whether a rank with fewer batches ends its epoch after this step, where all must stand together.
+  bool last_common_step() const { return run_.ranks > 1 && run_.step == parallel_->common_steps(); }
   /// Whether the epoch has all the steps that were asked for.
   bool counted_out() const { return counted_ && run_.step >= run_.steps_per_epoch; }
 
@@ -85,7 +87,6 @@ class Trainer::Fit final : public SavableRun {
   Progress progress_;
   RunState run_;
   FitCallbacks callbacks_;
-  NumericsCheck numerics_;
   StepTrace trace_;
   HistoryLog history_;
   Results results_;         // those of the epoch so far
@@ -106,6 +107,7 @@ class Trainer::Fit final : public SavableRun {
   int64_t summed_ = 0;
   bool fetch_due_ = false;  // `at_` stands at a batch that was trained on
   NamedVariables weights_, variables_, tallies_;
+  NumericsCheck numerics_;
   std::optional<DataParallel::Part> validation_;  // this rank's
   std::optional<Seal> seal_;                      // where that is enforced
   std::optional<RankRecord> rank_record_;

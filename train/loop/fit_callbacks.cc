@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "isochron/train/loop/fit_phase.h"
+#include "isochron/train/loop/resumed_run.h"
 
 namespace isochron::train {
 namespace {

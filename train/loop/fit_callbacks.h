@@ -11,9 +11,10 @@
 #include "isochron/observe/record/recorder.h"
 #include "isochron/train/callbacks/callback.h"
 #include "isochron/train/callbacks/run_document.h"
-#include "isochron/train/loop/resumed_run.h"
 
 namespace isochron::train {
+
+struct ResumedRun;
 
 class FitCallbacks {
  public:

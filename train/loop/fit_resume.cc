@@ -111,8 +111,8 @@ std::vector<std::string> Trainer::Fit::settings_of_all() const {
   std::vector<std::string> lines = {
       "version " ISOCHRON_VERSION,
       fmt::format("epochs {}, steps per epoch {}", options_.epochs, options_.steps_per_epoch),
-      fmt::format("report_every {}, validation {}", options_.report_every,
-                  options_.validation_data ? options_.validation_frequency : 0),
+      fmt::format("report_every {}, steps_per_call {}, validation {}", options_.report_every,
+                  options_.steps_per_call, options_.validation_data ? options_.validation_frequency : 0),
       fmt::format("epoch {}, step {} to begin with", run_.epoch, run_.total_steps),
       fmt::format("precision {}", precision_name(trainer_.functions_.precision))};
   lines.push_back(

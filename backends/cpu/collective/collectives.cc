@@ -47,6 +47,9 @@ class AllReduceStartKernel final : public graph::Kernel {
       : pending_(request.attributes.object<PendingSum>("pending")),
         begin_(request.attributes.get_or("waited_for_at_once", false) ? PackedSum::Begin::kWhenFinished
                                                                       : PackedSum::Begin::kNow) {}
+  AllReduceStartKernel(const AllReduceStartKernel&) = delete;
+  AllReduceStartKernel& operator=(const AllReduceStartKernel&) = delete;
+  ~AllReduceStartKernel() override { pending_->sum.abandon(); }
   void run(const KernelArgs& args) override {
     pending_->sum.start(args.inputs, args.outputs[0], args.outputs[1], begin_);
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "isochron/backends/cpu/indexing/indexed.h"
 #include "isochron/backends/cpu/recurrent/recurrent_blocks.h"

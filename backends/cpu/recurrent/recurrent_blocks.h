@@ -1,6 +1,6 @@
 // What one thread of a recurrent kernel does: a block of batch rows taken through the whole sequence, with
-// every product and cell of a step in cache. Private to backends/cpu/recurrent/recurrent.cc, which lays out
-// the memory, packs the weights and shares the rows out.
+// every product and cell of a step in cache; and how weights are packed for it. Private to
+// backends/cpu/recurrent/recurrent.cc, which lays out the memory and shares the rows out.
 //
 // Both cells are computed as four slots a unit, all from [x_t | h_(t-1)] times one packed matrix: the gates
 // i, f, g, o of an LSTM; z, r and the two halves of n (from x and from h) of a GRU, whose packed matrix has

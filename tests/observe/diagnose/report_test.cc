@@ -8,6 +8,7 @@
 
 #include "isochron/core/base/error.h"
 #include "isochron/core/base/rng.h"
+#include "isochron/core/telemetry/weight_bytes.h"
 #include "observe/statistics/simulated_clock.h"
 
 namespace isochron::observe {
@@ -192,7 +193,21 @@ TEST(Report, GrowingLoopIsNamedWithItsCause) {
   EXPECT_NEAR(report.find_series("graph_nodes")->per_iteration, 3, 1e-9);
   EXPECT_NEAR(report.time.slope, 10.5, 1);
   EXPECT_THAT(names(report.causes), ::testing::ElementsAre("ops added in the loop"));
+  EXPECT_THAT(summary_text({&report, 1}), HasSubstr("slow: graph_nodes grows: "));
   EXPECT_EQ(report.find_series("no such"), nullptr);
+}
+
+TEST(Report, WhatFilledOnceIsNotToldToGrow) {
+  Recorder recorder({.reference_kernel = false, .timing_share = 0, .clock = simulated_now_ns});
+  for (int i = 0; i < 8000; ++i) {
+    const IterationScope iteration(recorder);
+    spend(400'000);
+    if (i == 2500) count(Counter::kLiveTensors, 1000);
+  }
+  const RunReport report = make_report(recorder, "filled");
+  count(Counter::kLiveTensors, -1000);
+  EXPECT_EQ(report.find_series("live_tensors")->verdict->kind, Flatness::kGrowing);
+  EXPECT_THAT(summary_text({&report, 1}), ::testing::Not(HasSubstr("live_tensors grows")));
 }
 
 TEST(Report, PeriodicSpikesAreOwned) {
@@ -230,25 +245,29 @@ TEST(Report, APoolThatGrowsOwnsItsSpikes) {
               ::testing::Contains(HasSubstr("spikes owned by memory taken from the system, period 40")));
 }
 
-TEST(Report, WhatAnotherThreadWritesOwnsTheSpikesAndIsACauseWhereItCostsMuch) {
-  const auto run = [](int64_t extra_ns) {
+TEST(Report, WhatAnotherThreadWritesOwnsTheSpikesAndIsACauseOnlyWhereItCostsMuch) {
+  const auto run = [](bool own, int64_t extra_ns) {
     Recorder recorder({.reference_kernel = false, .timing_share = 0, .clock = simulated_now_ns});
     for (int i = 0; i < 8000; ++i) {
       const IterationScope iteration(recorder);
       const PhaseScope compute(recorder, Phase::kCompute);
       spend(100'000);
       if (i % 45 != 0) continue;
-      count(Counter::kPlanSwitches, 1);  // a validation ran before
-      count(Counter::kWeightBytes, 1000);
+      if (!own) count(Counter::kPlanSwitches, 1);  // a validation ran before
+      own ? count_weight_bytes(1000) : count(Counter::kWeightBytes, 1000);
       spend(extra_ns);
     }
     return make_report(recorder, "saving");
   };
-  const RunReport little = run(150'000);
-  EXPECT_EQ(little.spikes.label, kSavedLabel);
+  const RunReport little = run(false, 150'000);
+  EXPECT_EQ(little.spikes.label, kSavedBesideLabel);
   EXPECT_TRUE(little.spikes.period);
   EXPECT_THAT(names(little.causes), ::testing::IsEmpty());
-  const RunReport much = run(400'000);
+  const RunReport own = run(true, 150'000);
+  EXPECT_EQ(own.spikes.label, kSavedLabel);
+  ASSERT_THAT(names(own.causes), ::testing::ElementsAre("checkpoints block"));
+  EXPECT_THAT(own.causes[0].fix, HasSubstr("save in the background"));
+  const RunReport much = run(false, 400'000);
   ASSERT_THAT(names(much.causes), ::testing::ElementsAre("checkpoints block"));
   EXPECT_THAT(much.causes[0].fix, HasSubstr("takes a core from the step"));
 }

@@ -6,6 +6,7 @@
 #include "isochron/autograd/autograd.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/ops/control/control.h"
+#include "isochron/ops/control/debug.h"
 #include "isochron/ops/control/scan.h"
 #include "isochron/ops/control/update_if.h"
 #include "isochron/ops/elementwise/elementwise.h"
@@ -87,6 +88,26 @@ TEST(Collectives, GradientsOfTheSumOfAllRanksResults) {
               (Values{1, 2}));
     EXPECT_EQ(gradient_of(group, x, [&](const Tensor& at) { return broadcast(at, 1, group); }),
               first ? (Values{0, 0}) : (Values{3, 6}));
+    // Also where the sum of gradients isn't finite.
+    EXPECT_EQ(
+        gradient_of(group, x, [&](const Tensor& at) { return broadcast(at, 1, group) * scalar(1e39); })[0],
+        first ? 0 : std::numeric_limits<double>::infinity());
+  });
+}
+
+TEST(Collectives, AnErrorBetweenAStartAndItsWaitEndsTheExchangeAndIsTold) {
+  run_ranks(2, [](const Group& group) {
+    const char* const told = "in the middle of its exchange";
+    const Tensor x = own(group, {1000});
+    {
+      auto step = capture([&](const Tensor& at, const Tensor& y) {
+        const Tensor checked = check_numerics(y * scalar(2), "y");
+        return checked + sum(all_reduce(at, group));  // which starts before the check
+      });
+      EXPECT_ERROR(step(x, scalar(std::numeric_limits<double>::infinity())), ErrorCode::kNotANumber, "'y'");
+      EXPECT_ERROR(step(x, scalar(1)), ErrorCode::kCommunication, told);
+    }  // the memory of the step goes
+    EXPECT_ERROR(group->barrier(), ErrorCode::kCommunication, told);
   });
 }
 

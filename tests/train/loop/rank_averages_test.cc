@@ -43,6 +43,17 @@ Group half_of_two(std::vector<std::unique_ptr<comm::Communicator>>& members) {
   return std::make_shared<comm::Group>([&] { return std::move(members[0]); });
 }
 
+TEST(DataParallelOfRanks, ForgetsAnEndThatAnEarlierFitWasAskedForTooLate) {
+  auto members = comm::make_thread_group(2);
+  const Group group = half_of_two(members);
+  group->notes().request(true);
+  optim::Sgd optimizer({.step = {.group = group}});
+  const DataParallel parallel(optimizer, batches_of(6, 2).elements(), 0);
+  std::vector<comm::RankNote> sent(2);
+  group->notes().write(reinterpret_cast<std::byte*>(sent.data()), 0);
+  EXPECT_EQ(sent[0].request, 0);
+}
+
 TEST(RankAverages, AModelListsThoseOfItsNorms) {
   nn::Sequential model(nn::Dense(3), nn::BatchNorm());
   model.build({DType::kF32, {1, 2}});

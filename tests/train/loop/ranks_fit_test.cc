@@ -75,6 +75,12 @@ TEST_P(RanksFit, TheFirstAlonePrintsAndWritesAndAllGoOn) {
   EXPECT_EQ(std::distance(board, {}), 2) << "a file for each run";
 }
 
+TEST_P(RanksFit, MeetAtTheLastCommonStepAlsoWithinACallOfSeveral) {
+  const Outcome outcome = run(2, "calls");
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("Epoch 2/2"));
+}
+
 TEST_P(RanksFit, WhatTheFirstAloneMustNotDoIsRefused) {
   EXPECT_THAT(
       run(3, "stops").text,

@@ -1,0 +1,63 @@
+// The queue of a group: what is started, waited for, left and abandoned.
+#include "isochron/comm/group/group.h"
+
+#include <gmock/gmock.h>
+
+#include <deque>
+
+#include "support/expect_error.h"
+#include "support/rank_threads.h"
+
+namespace isochron::comm {
+namespace {
+
+using Members = std::shared_ptr<Group>;
+
+/// Counts how often it ran, together with all ranks.
+class Meeting final : public Collective {
+ public:
+  int runs = 0;
+
+ protected:
+  size_t run(Communicator& communicator) override {
+    communicator.barrier();
+    ++runs;
+    return 0;
+  }
+};
+
+TEST(Group, MoreCanBeStartedThanItsQueueHoldsAlsoForWhoeverWaits) {
+  run_ranks(2, [](const Members& group) {
+    std::deque<Meeting> meetings(300);
+    for (Meeting& meeting : meetings) group->start_when_waited_for(meeting);
+    for (Meeting& meeting : meetings) group->wait(meeting);
+    for (const Meeting& meeting : meetings) EXPECT_EQ(meeting.runs, 1);
+  });
+}
+
+TEST(Group, WhatWasStartedIsDoneBeforeItIsLeft) {
+  run_ranks(2, [](const Members& group) {
+    Meeting meeting;
+    group->start_when_waited_for(meeting);
+    group->leave();
+    EXPECT_EQ(meeting.runs, 1);
+  });
+}
+
+TEST(Group, AbandonedCollectivesAreNotRunAndLaterCallsSaySo) {
+  run_ranks(2, [](const Members& group) {
+    Meeting first, second;
+    group->start_when_waited_for(first);
+    group->start_when_waited_for(second);
+    group->abandon(first);
+    group->abandon(second);
+    EXPECT_EQ(first.runs + second.runs, 0);
+    const char* const told = "in the middle of its exchange";
+    EXPECT_ERROR(group->wait(first), ErrorCode::kCommunication, told);
+    EXPECT_ERROR(group->start(second), ErrorCode::kCommunication, told);
+    EXPECT_ERROR(group->barrier(), ErrorCode::kCommunication, told);
+  });
+}
+
+}  // namespace
+}  // namespace isochron::comm
