@@ -76,8 +76,11 @@ std::string view(const json& live) {
   int shown = 0;
   for (const auto& [name, value] : live.at("results").items()) {
     if (++shown > kMostResults) break;
-    results += fmt::format("{}{} {:.4g}", results.empty() ? "" : "  ", quotation(name, kLongestName),
-                           value.is_number() ? value.get<double>() : 0);
+    const std::string shown_value = value.is_number()   ? fmt::format("{:.4g}", value.get<double>())
+                                    : value.is_string() ? quotation(value.get<std::string>(), kLongestName)
+                                                        : std::string("unknown");
+    results +=
+        fmt::format("{}{} {}", results.empty() ? "" : "  ", quotation(name, kLongestName), shown_value);
   }
   if (!results.empty()) text += results + "\n";
   const auto medians = live.at("medians_ns").get<std::vector<double>>();

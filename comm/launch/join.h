@@ -17,8 +17,10 @@ struct Launch;
 /// compute_threads() is this rank's share of the machine's cores, unless ISOCHRON_THREADS is set. Where no
 /// launcher started this process, nothing happens, and no MPI is loaded. To be called once, before anything
 /// is planned and after anything that forks. Returns the world, which all ranks leave together when the
-/// process exits. `watch`: what is told where this rank waits for others while MPI starts or ends, and when
-/// the run ends for that. Throws as detect_launch and open_launched.
+/// process exits. A program that catches an error of one rank and ends must call the world's `abort` then:
+/// the other ranks wait for it, and leaving waits for them. `watch`: what is told where this rank waits for
+/// others while MPI starts or ends, and when the run ends for that. Throws as detect_launch and
+/// open_launched.
 const std::shared_ptr<Group>& join(const LaunchWatchOptions& watch = {});
 
 /// The compute threads that `join` gives to a rank which was started like that.

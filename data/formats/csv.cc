@@ -1,6 +1,7 @@
 #include "isochron/data/formats/csv.h"
 
 #include <fmt/ranges.h>
+#include <locale.h>
 
 #include <algorithm>
 #include <charconv>
@@ -103,6 +104,17 @@ bool CsvReader::next(std::span<double> row) {
   return true;
 }
 
+namespace {
+
+/// What a number too large or too small for f64 is: infinity or 0. In the C locale, whatever the program's
+/// is.
+double beyond_range(std::string_view text) {
+  static const locale_t plain = ::newlocale(LC_ALL_MASK, "C", nullptr);
+  return ::strtod_l(std::string(text).c_str(), nullptr, plain);
+}
+
+}  // namespace
+
 double CsvReader::number(size_t column) const {
   const std::string& where = stream_.where();
   const int64_t line = scanner_.line();
@@ -115,8 +127,7 @@ double CsvReader::number(size_t column) const {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   double value = 0;
   const auto [stop, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status == std::errc::result_out_of_range)
-    value = std::strtod(std::string(text).c_str(), nullptr);  // 0 or infinity
+  if (status == std::errc::result_out_of_range) value = beyond_range(text);
   if (status == std::errc::invalid_argument || stop != text.data() + text.size()) {
     fail(ErrorCode::kBadFormat, where, "line {}, column {}: expected a number, got '{}'{}", line, column + 1,
          shown(text), line == 1 ? "; is the first row a header?" : "");

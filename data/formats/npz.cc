@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 
 #include "isochron/core/base/checked.h"
 #include "isochron/core/files/file.h"
@@ -136,17 +137,18 @@ void put_le(std::string& out, uint64_t value, int bytes) {
 }
 
 /// What the local header and the directory entry share, from the version to the extra field's length.
-void put_common_fields(std::string& out, uint32_t crc, uint32_t size_bytes, size_t name_bytes) {
-  constexpr uint16_t kVersion = 20;
+void put_common_fields(std::string& out, uint32_t crc, uint32_t size_bytes, std::string_view name) {
+  constexpr uint16_t kVersion = 20, kNameIsUtf8 = 1 << 11;
+  const bool ascii = std::ranges::all_of(name, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
   put_le(out, kVersion, 2);
-  put_le(out, 0, 2);  // flags
+  put_le(out, ascii ? 0 : kNameIsUtf8, 2);  // flags
   put_le(out, kStored, 2);
   put_le(out, 0, 2);  // time
   put_le(out, kDate1980, 2);
   put_le(out, crc, 4);
   put_le(out, size_bytes, 4);
   put_le(out, size_bytes, 4);
-  put_le(out, name_bytes, 2);
+  put_le(out, name.size(), 2);
   put_le(out, 0, 2);  // extra field
 }
 
@@ -211,12 +213,12 @@ void write_npz(const std::filesystem::path& path, std::span<const std::pair<std:
             "the file would exceed 4 GiB at '{}'; write its arrays one by one as .npy", name);
     const uint32_t crc = crc_of(std::as_bytes(std::span(content)));
     put_le(out, kLocalSignature, 4);
-    put_common_fields(out, crc, static_cast<uint32_t>(content.size()), entry.size());
+    put_common_fields(out, crc, static_cast<uint32_t>(content.size()), entry);
     out += entry;
     out += content;
     put_le(directory, kCentralSignature, 4);
     put_le(directory, 20, 2);  // made by
-    put_common_fields(directory, crc, static_cast<uint32_t>(content.size()), entry.size());
+    put_common_fields(directory, crc, static_cast<uint32_t>(content.size()), entry);
     directory.append(10, '\0');  // comment, disk, attributes
     put_le(directory, offset, 4);
     directory += entry;

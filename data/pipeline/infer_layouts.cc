@@ -1,6 +1,8 @@
 #include "isochron/data/pipeline/infer_layouts.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <cstring>
 
 #include "isochron/data/element/element_slots.h"
@@ -104,6 +106,14 @@ std::vector<Layout> infer_results(const Recipe& recipe, const MapStage& map, con
   return declared_results(recipe, {results[kFull].names, declared});
 }
 
+/// Whether converting `value` to it gives the same number; a float rounds.
+bool holds(DType dtype, double value) {
+  if (dtype == DType::kI64) return value == std::trunc(value) && value >= -0x1p63 && value < 0x1p63;
+  if (dtype == DType::kI32) return value == std::trunc(value) && value >= INT32_MIN && value <= INT32_MAX;
+  if (dtype == DType::kU8) return value == std::trunc(value) && value >= 0 && value <= UINT8_MAX;
+  return dtype != DType::kBool || value == 0 || value == 1;
+}
+
 Layout padded_layout(const Layout& layout, const PaddedBatchOptions& options, std::vector<double>& padding) {
   Layout result = layout;
   padding.assign(layout.names.size(), 0.0);
@@ -125,7 +135,12 @@ Layout padded_layout(const Layout& layout, const PaddedBatchOptions& options, st
       if (shape[axis] != kAnyExtent) spec.shape[axis] = shape[axis];
     }
   }
-  for (const auto& [name, value] : options.padding) padding[index_of(name)] = value;
+  for (const auto& [name, value] : options.padding) {
+    const size_t i = index_of(name);
+    require(holds(result.specs[i].dtype, value), ErrorCode::kInvalidArgument, "padded_batch",
+            "'{}' is {}, which {} isn't a value of", name, result.specs[i].str(), value);
+    padding[i] = value;
+  }
   return result;
 }
 

@@ -86,6 +86,7 @@ class UnbatchSource final : public OverInput {
   /// Elements in all batches of an epoch, where their number follows from the signatures.
   static int64_t rows_of(const Recipe& input) {
     if (input.size < 0) return input.size;
+    if (input.size == 0) return kUnknown;  // of a shard that has none; then there is no element either
     const std::vector<Layout>& forms = input.results();
     const int64_t full = forms[kFull].specs[0].shape[0];
     if (forms.size() == 1) return full == kAnyExtent ? kUnknown : checked_mul(input.size, full, "unbatch");

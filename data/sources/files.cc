@@ -1,5 +1,8 @@
 #include "isochron/data/sources/files.h"
 
+#include <fmt/ranges.h>
+
+#include <bit>
 #include <cstring>
 
 #include "isochron/data/element/element_buffer.h"
@@ -16,6 +19,7 @@ namespace {
 ///   next(reader, path, buffer)  writes the next record; false at the file's end
 ///   save(state, reader)       where the reader stands
 ///   restore(state, reader)
+///   add_to(print)             what makes other records of the same files
 template <typename Format>
 class FileSource final : public StreamSource {
  public:
@@ -28,6 +32,7 @@ class FileSource final : public StreamSource {
   uint64_t fingerprint() const override {
     Fingerprint print;
     for (const auto& file : files_) print.add(file.filename().string());
+    format_.add_to(print);
     return print.value();
   }
   std::unique_ptr<ElementStream> open() const override { return std::make_unique<Stream>(files_, format_); }
@@ -113,6 +118,7 @@ struct RecordFormat {
   }
   static void save(StateWriter& state, const Reader& reader) { state.put(reader.position()); }
   static void restore(StateReader& state, Reader& reader) { reader.seek(state.get()); }
+  void add_to(Fingerprint&) const {}
 };
 
 /// Records taken apart.
@@ -127,6 +133,13 @@ struct ExampleFormat : RecordFormat {
     parser->parse(record, {path.native(), offset});
     for (size_t i = 0; i < features->size(); ++i) write(i, buffer);
     return true;
+  }
+  void add_to(Fingerprint& print) const {
+    for (const FeatureSpec& feature : *features) {
+      print.add(feature.name).add(static_cast<int64_t>(feature.kind));
+      print.add(static_cast<int64_t>(feature.missing.has_value()));
+      print.add(std::bit_cast<uint64_t>(feature.missing.value_or(0)));
+    }
   }
   void write(size_t i, ElementBuffer& buffer) {
     const FeatureSpec& feature = (*features)[i];
@@ -174,17 +187,22 @@ struct LineFormat {
     const uint64_t offset = state.get();
     reader.seek({offset, state.get_between(0, INT64_MAX, "a number of lines")});
   }
+  void add_to(Fingerprint&) const {}
 };
 
 struct CsvFormat {
   using Reader = CsvReader;
   CsvOptions options;
   size_t columns;
+  std::vector<std::string> names;  // of the first file; empty without a header
 
   std::unique_ptr<Reader> open(const std::filesystem::path& path) const {
     auto reader = std::make_unique<Reader>(path, options);
     require(reader->columns() == columns, ErrorCode::kBadFormat, path.string(),
             "has {} columns, the first file has {}", reader->columns(), columns);
+    require(reader->names() == names, ErrorCode::kBadFormat, path.string(),
+            "has the columns {}, the first file has {}; name those to read in CsvOptions::columns",
+            fmt::join(reader->names(), ", "), fmt::join(names, ", "));
     return reader;
   }
   bool next(Reader& reader, const std::filesystem::path&, ElementBuffer& buffer) {
@@ -203,6 +221,11 @@ struct CsvFormat {
     position.blank_rows = state.get_between(0, INT64_MAX, "a number of lines");
     reader.seek(position);
   }
+  void add_to(Fingerprint& print) const {
+    print.add(static_cast<int64_t>(options.header)).add(static_cast<int64_t>(options.separator));
+    print.add(static_cast<int64_t>(options.missing));
+    for (const std::string& column : options.columns) print.add(column);
+  }
 };
 
 class TokenRows final : public RowSource {
@@ -210,8 +233,14 @@ class TokenRows final : public RowSource {
   TokenRows(const std::filesystem::path& file, const TokenFileOptions& options)
       : file_(file, options),
         layout_{{"tokens"}, {file_.row_spec()}},
-        row_bytes_(file_.row_spec().size_bytes()) {}
+        row_bytes_(file_.row_spec().size_bytes()),
+        fingerprint_(Fingerprint()
+                         .add(file.filename().string())
+                         .add(options.stride)
+                         .add(options.header_bytes)
+                         .value()) {}
   const Layout& layout() const override { return layout_; }
+  uint64_t fingerprint() const override { return fingerprint_; }
   int64_t rows() const override { return file_.rows(); }
   void read(uint64_t, int64_t row, std::span<std::byte* const> into) const override {
     file_.read(row, {into[0], row_bytes_});
@@ -221,6 +250,7 @@ class TokenRows final : public RowSource {
   TokenFile file_;
   Layout layout_;
   size_t row_bytes_;
+  uint64_t fingerprint_;
 };
 
 class ImageRows final : public RowSource {
@@ -305,9 +335,11 @@ Dataset from_text_lines(Paths files, const TextLineOptions& options) {
 
 Dataset from_csv(Paths files, const CsvOptions& options) {
   require(!files.empty(), ErrorCode::kInvalidArgument, "from_csv", "names no file");
-  const size_t columns = CsvReader(files[0], options).columns();
+  const CsvReader first(files[0], options);
+  const size_t columns = first.columns();
+  CsvFormat format{options, columns, first.names()};
   return over_files(std::move(files), {{"row"}, {{DType::kF64, {static_cast<int64_t>(columns)}}}},
-                    CsvFormat{options, columns});
+                    std::move(format));
 }
 
 Dataset from_tokens(const std::filesystem::path& file, const TokenFileOptions& options) {

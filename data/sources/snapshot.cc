@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 
 #include "isochron/core/files/file.h"
@@ -91,7 +92,8 @@ void write_elements(const std::shared_ptr<const Recipe>& recipe, const std::file
 /// Writes a sibling and renames it, so that what is there is complete.
 void make_folder(const std::shared_ptr<const Recipe>& recipe, const std::filesystem::path& folder,
                  const std::string& manifest) {
-  const std::filesystem::path temporary = folder.string() + fmt::format(".{}.tmp", getpid());
+  static std::atomic<int> number{0};  // of those that this process makes
+  const std::filesystem::path temporary = folder.string() + fmt::format(".{}-{}.tmp", getpid(), number++);
   std::error_code error;
   std::filesystem::remove_all(temporary, error);
   try {
@@ -103,6 +105,8 @@ void make_folder(const std::shared_ptr<const Recipe>& recipe, const std::filesys
     sync_folder(folder.has_parent_path() ? folder.parent_path() : ".");
   } catch (const std::filesystem::filesystem_error& failure) {
     std::filesystem::remove_all(temporary, error);
+    if (std::filesystem::exists(folder / kManifest, error))
+      return;  // another process or thread made it first
     fail(ErrorCode::kIo, folder.string(), "the snapshot cannot be written: {}", failure.code().message());
   } catch (...) {
     std::filesystem::remove_all(temporary, error);

@@ -1,9 +1,11 @@
 #include "isochron/data/stages/buckets.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "isochron/data/element/element_buffer.h"
+#include "isochron/data/element/fingerprint.h"
 #include "isochron/data/element/stacking.h"
 #include "isochron/data/pipeline/infer_layouts.h"
 #include "isochron/data/pipeline/loader.h"
@@ -150,7 +152,14 @@ class BucketSource final : public StreamSource {
   const std::vector<Layout>& layouts() const override { return buckets_->batches; }
   int64_t size() const override { return buckets_->input->size == kInfinite ? kInfinite : kUnknown; }
   std::unique_ptr<ElementStream> open() const override { return std::make_unique<BucketStream>(buckets_); }
-  uint64_t fingerprint() const override { return data::fingerprint(*buckets_->input); }
+  uint64_t fingerprint() const override {
+    Fingerprint print;
+    print.add(data::fingerprint(*buckets_->input));
+    for (const int64_t longest : buckets_->options.longest) print.add(longest);
+    for (const int64_t elems : buckets_->options.batch_elems) print.add(elems);
+    for (const double padding : buckets_->padding) print.add(std::bit_cast<uint64_t>(padding));
+    return print.add(static_cast<int64_t>(buckets_->options.drop_remainder)).value();
+  }
 
  private:
   std::shared_ptr<const Buckets> buckets_;

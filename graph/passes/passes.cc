@@ -7,6 +7,7 @@
 #include <map>
 
 #include "isochron/graph/capture/apply.h"
+#include "isochron/graph/passes/side_effects.h"
 
 namespace isochron::graph {
 namespace {
@@ -114,7 +115,7 @@ void fold_constants(Graph& graph) {
   Rewriter rewriter(graph);
   for (const auto& node : graph.nodes()) {
     rewriter.update_inputs(*node);
-    if (node->inputs.empty() || node->op->random || node->op->side_effect) continue;
+    if (node->inputs.empty() || node->op->random || has_side_effect(*node)) continue;
     const bool constant =
         std::all_of(node->inputs.begin(), node->inputs.end(), [](const Value* v) { return v->constant(); });
     size_t bytes = 0;
@@ -153,7 +154,7 @@ void merge_common_subexpressions(Graph& graph) {
   std::unordered_multimap<size_t, Node*> seen;
   for (const auto& node : graph.nodes()) {
     rewriter.update_inputs(*node);
-    if (node->op->random || node->op->side_effect) continue;
+    if (node->op->random || has_side_effect(*node)) continue;
     size_t hash = hash_mix(std::hash<const void*>()(node->op), node->attributes.hash());
     for (const Value* input : node->inputs) hash = hash_mix(hash, static_cast<size_t>(input->id));
     const auto [first, last] = seen.equal_range(hash);
@@ -178,8 +179,8 @@ void remove_dead_code(Graph& graph) {
   std::vector<bool> keep(nodes.size(), false);
   for (size_t i = nodes.size(); i-- > 0;) {
     const Node& node = *nodes[i];
-    keep[i] = node.op->side_effect || std::any_of(node.outputs.begin(), node.outputs.end(),
-                                                  [&live](const Value* v) { return live.contains(v); });
+    keep[i] = has_side_effect(node) || std::any_of(node.outputs.begin(), node.outputs.end(),
+                                                   [&live](const Value* v) { return live.contains(v); });
     if (!keep[i]) continue;
     for (const Value* input : node.inputs) live[input] = 1;
   }

@@ -7,6 +7,7 @@
 
 #include "isochron/graph/ir/half_storage.h"
 #include "isochron/graph/passes/passes.h"
+#include "isochron/graph/passes/side_effects.h"
 
 namespace isochron::graph {
 namespace {
@@ -169,7 +170,7 @@ struct Candidate {
 bool find_chain(const Lives& lives, const Value* value, size_t position, std::vector<const Node*>& chain) {
   const Node* node = value->producer;
   if (std::find(chain.begin(), chain.end(), node) != chain.end()) return true;
-  if (node->op->side_effect) return false;
+  if (has_side_effect(*node)) return false;
   for (const Value* input : node->inputs) {
     if (input->producer && !lives.at_hand(input, position) && !find_chain(lives, input, position, chain))
       return false;

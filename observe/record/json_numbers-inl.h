@@ -1,10 +1,11 @@
-// Whole numbers out of documents that anybody may have written, and what is wrong with these. The library's
+// Numbers in documents, and whole ones out of those that anybody may have written. The library's
 // own get() cuts off fractions, and converting what fits no 64 bits is undefined.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <exception>
 #include <stdexcept>
@@ -31,6 +32,13 @@ int64_t whole_of(const Json& value, std::string_view name, int64_t low = 0) {
 template <typename Json>
 int64_t whole(const Json& json, const char* name, int64_t low = 0) {
   return whole_of(json.at(name), name, low);
+}
+
+/// JSON knows no NaN and no infinity: those are texts.
+template <typename Json>
+Json number_json(double number) {
+  if (std::isfinite(number)) return number;
+  return std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf";
 }
 
 /// What an error says of a document, for people: without the library's own name of it, and not too long.

@@ -119,7 +119,13 @@ Grad div_gradient(const GradientCall& c) {
 }
 Grad pow_gradient(const GradientCall& c) {
   return both(
-      c, [&] { return g(c) * y(c) * pow(x(c), y(c) - 1.0); },
+      c,
+      [&] {
+        // Not 0 to the power of -1 where the exponent is 0.
+        const Tensor one = scalar(1, y(c).dtype());
+        const Tensor exponent = where(equal(y(c), scalar(0, y(c).dtype())), one, y(c));
+        return g(c) * y(c) * pow(x(c), exponent - 1.0);
+      },
       [&] {
         const Tensor positive = x(c) > 0.0;
         const Tensor safe = where(positive, x(c), scalar(1, x(c).dtype()));

@@ -369,6 +369,14 @@ TEST_F(Process, WatchEndsOnTheLastEpochsResults) {
               Ends(0, fmt::format("val_accuracy {:.4g}", last["val_accuracy"].get<double>())));
 }
 
+TEST_F(Process, WatchTellsResultsThatAreNotFinite) {
+  ASSERT_EQ(run_isochron("train digits --epochs 1 --steps 3 --out " + path("o")).status, 0);
+  nlohmann::ordered_json live = nlohmann::ordered_json::parse(std::ifstream(folder_ / "o" / "live.json"));
+  live["results"] = {{"loss", "nan"}, {"val_loss", "inf"}, {"accuracy", nullptr}};
+  std::ofstream(folder_ / "o" / "live.json") << live;
+  EXPECT_THAT(run_isochron("watch " + path("o")), Ends(0, "accuracy unknown  loss nan  val_loss inf"));
+}
+
 TEST_F(Process, WantOfMemoryOrThreadsIsToldAndExitsWithFour) {
   for (const int number : {ENOMEM, EAGAIN})
     EXPECT_TRUE(is_want_of_memory({number, std::system_category()})) << "as a thread that can't be had says";

@@ -175,6 +175,19 @@ TEST(GradientTape, SumsOverBroadcastAxes) {
   EXPECT_EQ(g[3].item<int>(), 36);
 }
 
+TEST(GradientTape, PowersAreFlatAtZeroWhereTheirExponentIs) {
+  const Tensor x = vec({0, 2});
+  GradientTape tape(true);
+  EXPECT_EQ(tape.gradient(pow(x, 0.0), x).to_vector(), (std::vector<double>{0, 0}));
+  EXPECT_EQ(tape.gradient(pow(x, vec({0, 3})), x).to_vector(), (std::vector<double>{0, 12}));
+  const Tensor d1 = tape.gradient(pow(x, 2.0), x);
+  const Tensor d2 = tape.gradient(d1, x);
+  const Tensor d3 = tape.gradient(d2, x);
+  EXPECT_EQ(d1.to_vector(), (std::vector<double>{0, 4}));
+  EXPECT_EQ(d2.to_vector(), (std::vector<double>{2, 2}));
+  EXPECT_EQ(d3.to_vector(), (std::vector<double>{0, 0}));
+}
+
 TEST(GradientTape, HigherDerivativesByNestingAndByPersistence) {
   const Tensor x = vec({2});
   {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 
+#include "isochron/core/files/file.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/shape/creation.h"
@@ -269,6 +270,32 @@ TEST(CsvLogger, AResumedRunCutsOffWhatCameAfterTheCheckpoint) {
   log.on_epoch_end(run, {{"loss", 0.125}});
   log.on_train_end(run);
   EXPECT_EQ(text_of(path), "epoch,loss\n1,0.5\n2,0.125\n");
+}
+
+TEST(CsvLogger, AResumedRunGoesOnBehindWholeLinesUnderTheSameHeader) {
+  const TempFolder folder;
+  const std::filesystem::path path = folder / "log.csv";
+  RunState run{.epoch = 3, .epochs = 3, .names = {"loss"}};
+  const auto resumed = [&](const std::string& content, int64_t length) {
+    write_file_atomically(path, content);
+    CsvLogger log(path);
+    log.on_train_begin(run);
+    log.restore(run, std::to_string(length));
+    log.on_epoch_end(run, {{"loss", 0.125}});
+    log.on_train_end(run);
+    return text_of(path);
+  };
+  // The power failed before all of the file was on the disk.
+  EXPECT_EQ(resumed("epoch,loss\n1,0.5\n2,0.2", 24), "epoch,loss\n1,0.5\n3,0.125\n");
+  EXPECT_EQ(resumed("epoch,lo", 24), "epoch,loss\n3,0.125\n");
+  EXPECT_ERROR(resumed("epoch,loss,val_loss\n1,0.5,0.5\n", 31), ErrorCode::kInvalidArgument,
+               "its header is 'epoch,loss,val_loss', but this run's is 'epoch,loss'");
+  write_file_atomically(path, "epoch,loss\n1,0.5\n2,0.2");
+  CsvLogger appending(path, {.append = true});
+  appending.on_train_begin(run);
+  appending.on_epoch_end(run, {{"loss", 0.125}});
+  appending.on_train_end(run);
+  EXPECT_EQ(text_of(path), "epoch,loss\n1,0.5\n3,0.125\n");
 }
 
 TEST(SwapWeights, ValidatesWithOthersAndEndsWithThem) {

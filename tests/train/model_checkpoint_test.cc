@@ -15,6 +15,7 @@
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/shape/creation.h"
 #include "isochron/optim/optimizers.h"
+#include "isochron/train/callbacks/run_document.h"
 #include "isochron/train/callbacks/state_text.h"
 #include "isochron/train/loop/trainer.h"
 #include "support/expect_error.h"
@@ -90,6 +91,19 @@ TEST(ModelCheckpoint, KeepsTheLastTheBestOrTheBestFew) {
   EXPECT_THAT(kept({.save_top_k = 2}, {5, 3, 6, 4, 2, 7}), ElementsAre("cp-2-2", "cp-5-2"));
   EXPECT_THAT(kept({.mode = Mode::kMax, .save_top_k = 2}, {5, 3, 6, 4, 2, 7}),
               ElementsAre("cp-3-2", "cp-6-2"));
+}
+
+TEST(ModelCheckpoint, TheBestEpochStaysWhereItsNameIsFixed) {
+  const TempFolder folder;
+  ModelCheckpoint saving({.filepath = folder / "best",
+                          .every_steps = 1,
+                          .monitor = "loss",
+                          .save_best_only = true,
+                          .asynchronous = false});
+  Scripted({5, 3, 6, 4}).fit({&saving});
+  const RunDocument document = RunDocument::parse(Checkpoint(folder / "best.safetensors").document(), "best");
+  EXPECT_EQ(document.epoch, 2);
+  EXPECT_TRUE(document.epoch_done);
 }
 
 TEST(ModelCheckpoint, WritesEveryNamedFileHoweverShortTheEpochs) {

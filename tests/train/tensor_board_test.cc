@@ -73,6 +73,21 @@ TEST(TensorBoard, WritesScalarsOfTrainingAndValidation) {
   EXPECT_EQ(holding(records_in(folder / "train"), "epoch_loss"), 3);
 }
 
+TEST(TensorBoard, ASecondFitBeginsAnew) {
+  const TempFolder folder;
+  TensorBoard board(folder.path(), {.update_freq = 1, .write_graph = false, .write_memory = false});
+  RunState run{.epoch = 1, .total_steps = 500};
+  board.on_train_begin(run);
+  board.restore(run, "500");
+  board.on_batch_end(run, {{"loss", 1}});  // and an error ends the fit
+  const size_t before = records_in(folder / "train").size();
+  run.total_steps = 1;
+  board.on_train_begin(run);
+  board.on_batch_end(run, {{"loss", 1}});
+  board.on_train_end(run);
+  EXPECT_EQ(records_in(folder / "train").size(), before + 2) << "a version and a scalar, no restart";
+}
+
 TEST(TensorBoard, WritesTheGraphMemoryAndHistograms) {
   const TempFolder folder;
   Training training({.keep_gradients = true});

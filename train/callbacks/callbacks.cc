@@ -172,7 +172,23 @@ std::string first_line(std::FILE* file) {
   return line;
 }
 
+/// Where the last whole line of the first `bytes` ends.
+int64_t end_of_lines(std::FILE* file, int64_t bytes) {
+  for (int64_t end = bytes; end > 0; --end) {
+    if (std::fseek(file, end - 1, SEEK_SET) != 0) return 0;
+    if (std::fgetc(file) == '\n') return end;
+  }
+  return 0;
+}
+
 }  // namespace
+
+void CsvLogger::check_header() {
+  std::rewind(file_.get());
+  const std::string found = first_line(file_.get());
+  require(found.empty() || found == header_, ErrorCode::kInvalidArgument, filename_.string(),
+          "its header is '{}', but this run's is '{}'; use another file", found.substr(0, 200), header_);
+}
 
 void CsvLogger::on_train_begin(RunState& run) {
   names_ = run.names;
@@ -184,12 +200,15 @@ void CsvLogger::on_train_begin(RunState& run) {
   if (!file_ && !options_.append && errno == ENOENT) file_.reset(std::fopen(filename_.c_str(), "w+"));
   if (!file_) fail_errno(filename_, "open");
   if (!options_.append) return;
-  std::rewind(file_.get());
-  const std::string found = first_line(file_.get());
-  require(found.empty() || found == header_, ErrorCode::kInvalidArgument, filename_.string(),
-          "its header is '{}', but this run's is '{}'; use another file", found.substr(0, 200), header_);
+  check_header();
   std::fseek(file_.get(), 0, SEEK_END);
-  if (found.empty()) write(header_);
+  const int64_t bytes = std::ftell(file_.get());
+  if (bytes == 0) return write(header_);
+  // Half a line, of a run that the power failed, would make the next row another number.
+  const int64_t whole = end_of_lines(file_.get(), bytes);
+  if (whole < bytes && ::ftruncate(::fileno(file_.get()), whole) != 0) fail_errno(filename_, "truncate");
+  std::fseek(file_.get(), 0, SEEK_END);
+  if (whole == 0) write(header_);
 }
 
 void CsvLogger::open() {
@@ -247,10 +266,13 @@ void CsvLogger::restore(const RunState&, const std::string& state) {
   reader.end();
   if (length == 0) return;
   struct stat info {};
-  // A file that was lost or cut since is begun anew, or gone on with at its end.
-  if (::fstat(::fileno(file_.get()), &info) != 0 || info.st_size == 0) return;
+  // A file that was lost or cut since is begun anew, or gone on with behind its last whole line.
+  if (::fstat(::fileno(file_.get()), &info) != 0) return;
+  const int64_t kept = info.st_size < length ? end_of_lines(file_.get(), info.st_size) : length;
+  if (kept == 0) return;
+  check_header();
   fresh_ = false;
-  resumed_at_ = std::min<int64_t>(info.st_size, length);
+  resumed_at_ = kept;
 }
 
 }  // namespace isochron::train

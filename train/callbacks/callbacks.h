@@ -177,11 +177,13 @@ class CsvLogger : public Callback {
   void on_train_end(RunState& run) override;
   /// The file's length.
   std::string state() const override;
+  /// Throws kInvalidArgument for another header.
   void restore(const RunState& run, const std::string& state) override;
   std::string_view kind() const override { return "csv_logger"; }
 
  private:
   void open();
+  void check_header();
   void write(const std::string& line);
 
   struct Close {

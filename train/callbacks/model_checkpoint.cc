@@ -120,7 +120,15 @@ void ModelCheckpoint::save(RunState& run, bool wait) {
   if (run.rank > 0) return;
   next_ns_ = now_ns() + static_cast<int64_t>(options_.every_minutes * 60e9);
   const std::filesystem::path path = path_of(run, run.savable->results());
-  std::erase_if(files_, [&](const File& file) { return file.path == path; });
+  const auto has_path = [&](const File& file) { return file.path == path; };
+  if (options_.save_best_only && !saved_value_ &&
+      std::ranges::any_of(files_, [&](const File& file) { return has_path(file) && file.value; })) {
+    emit({EventKind::kNotice, path.filename().string(),
+          "holds the best epoch, so that nothing else is saved under its name; put {total_steps} into the "
+          "name"});
+    return;
+  }
+  std::erase_if(files_, has_path);
   std::erase(replaced_, path);
   if (options_.keep_last == 0 && options_.save_top_k == 0) files_.clear();  // all stay, so none need be known
   files_.push_back({path, saved_value_});

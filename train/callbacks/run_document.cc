@@ -14,11 +14,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// JSON knows no NaN and no infinity: those are texts.
-ordered_json number_json(double number) {
-  if (std::isfinite(number)) return number;
-  return std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf";
-}
+ordered_json number_json(double number) { return observe::number_json<ordered_json>(number); }
 
 double number_of(const ordered_json& value) {
   if (value.is_number()) return value.get<double>();

@@ -14,6 +14,7 @@
 #include "isochron/core/process/heap.h"
 #include "isochron/core/telemetry/event.h"
 #include "isochron/observe/export/run_record.h"
+#include "isochron/observe/record/json_numbers-inl.h"
 
 namespace isochron::train {
 namespace {
@@ -83,7 +84,7 @@ void RunWatch::write(const RunState& run, bool finished) {
   const std::vector<observe::Sample>& samples = recorder_.samples();
   const auto wait_ns = static_cast<double>(totals.phase_ns[static_cast<size_t>(observe::Phase::kDataWait)]);
   ordered_json results = ordered_json::object();
-  for (const auto& [name, value] : results_) results[name] = value;
+  for (const auto& [name, value] : results_) results[name] = observe::number_json<ordered_json>(value);
   const ordered_json json = {
       {"format", "isochron live 1"},
       {"title", options_.title},

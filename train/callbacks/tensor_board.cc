@@ -156,6 +156,14 @@ void TensorBoard::write_memory(const RunState& run) {
   }
 }
 
+/// Nothing of an earlier fit's goes on, also where that ended by an error.
+void TensorBoard::on_train_begin(RunState&) {
+  train_.reset();
+  validation_.reset();
+  next_batch_ = 0;
+  resumed_at_.reset();
+}
+
 void TensorBoard::on_batch_end(RunState& run, const Results& results) {
   if (options_.update_freq <= 0 || run.total_steps < next_batch_) return;
   next_batch_ = run.total_steps + options_.update_freq;

@@ -43,6 +43,7 @@ class TensorBoard : public Callback {
   /// Throws kInvalidArgument for a negative histogram_freq.
   explicit TensorBoard(std::filesystem::path log_dir, TensorBoardOptions options = {});
   bool first_rank_only() const override { return true; }
+  void on_train_begin(RunState& run) override;
   void on_batch_end(RunState& run, const Results& results) override;
   void on_epoch_end(RunState& run, const Results& results) override;
   /// Throws kIo where the files can't be written.

@@ -209,6 +209,17 @@ TEST_F(Npz, WrittenArraysAreReadBackByName) {
   EXPECT_ERROR(file.at("bias"), ErrorCode::kOutOfRange, "no array 'bias'; the file has: weights, step");
 }
 
+TEST_F(Npz, NamesBeyondAsciiAreMarkedAsUtf8) {
+  constexpr size_t kFlags = 6;  // in a local header
+  EXPECT_EQ(whole_.substr(kFlags, 2), std::string("\0\0", 2));
+  const std::vector<std::pair<std::string, Tensor>> arrays{{"gr\u00f6\u00dfe", tensor_of(DType::kF32, {2})}};
+  write_npz(path_, arrays);
+  const auto content = read_file(path_);
+  EXPECT_EQ(content[kFlags], std::byte{0});
+  EXPECT_EQ(content[kFlags + 1], std::byte{8});
+  EXPECT_TRUE(read_npz(path_).contains("gr\u00f6\u00dfe"));
+}
+
 TEST_F(Npz, BadNamesAreRefusedAndTheOldFileStays) {
   const std::vector<std::pair<std::string, Tensor>> twice(2, {"x", tensor_of(DType::kF32, {1})});
   EXPECT_ERROR(write_npz(path_, twice), ErrorCode::kInvalidArgument, "'x' appears twice");

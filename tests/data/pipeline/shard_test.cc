@@ -158,6 +158,7 @@ TEST(Shard, MayBeEmpty) {
       none.filter(all),
       rows(9000).shuffle(9000).batch(3000).shard(4, 3),
       rows(3).filter(all).shard(4, 3),
+      rows(8).batch(4).shard(4, 3).unbatch(),
   };
   for (size_t i = 0; i < datasets.size(); ++i) {
     SCOPED_TRACE(i);

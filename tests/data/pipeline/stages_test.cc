@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <set>
@@ -100,6 +101,26 @@ TEST(Batch, FillsTheRemainderUpAndSaysSo) {
                "either dropped or padded");
   EXPECT_ERROR(rows(4, "valid").batch(3, {.pad_remainder = true}), ErrorCode::kInvalidArgument,
                "'valid' already");
+}
+
+TEST(PaddedBatch, TakesPaddingThatTheDtypeHolds) {
+  const Dataset bytes(Element{{"x", empty({DType::kU8, {4, 2}})}});
+  for (const double wrong : {-1.0, 256.0, 2.5, std::numeric_limits<double>::quiet_NaN()})
+    EXPECT_ERROR(bytes.padded_batch(2, {.padding = {{"x", wrong}}}), ErrorCode::kInvalidArgument,
+                 "isn't a value of");
+  static_cast<void>(bytes.padded_batch(2, {.padding = {{"x", 255}}}));
+}
+
+TEST(Buckets, AreToldApartByTheirOptions) {
+  const auto print = [](std::vector<int64_t> longest, double padding) {
+    const Dataset batches = bucket_by_sequence_length(
+        ragged(5), [](const Element& e) { return e[0].extent(0); },
+        {.longest = std::move(longest), .batch_elems = {2}, .padding = {{"x", padding}}});
+    return fingerprint(*batches.recipe());
+  };
+  EXPECT_EQ(print({2, 4}, 0), print({2, 4}, 0));
+  EXPECT_NE(print({2, 4}, 0), print({3, 4}, 0));
+  EXPECT_NE(print({2, 4}, 0), print({2, 4}, -1));
 }
 
 TEST(PaddedBatch, PadsToTheLargestOrToWhatIsAsked) {

@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 
 #include <numeric>
+#include <optional>
 
 #include "isochron/data/formats/npy.h"
 #include "isochron/data/images/image.h"
+#include "isochron/data/pipeline/recipe.h"
 #include "isochron/data/sources/snapshot.h"
 #include "isochron/memory/allocators/buffer.h"
 #include "support/expect_error.h"
@@ -130,6 +132,38 @@ TEST(FromCsv, GivesTheNumbersOfRows) {
   EXPECT_THAT(epoch_of(counted), ElementsAre(ElementsAre(3, 1, 6, 4), ElementsAre(9, 7)));
   Dataset different = from_csv({folder / "a.csv", folder / "c.csv"}, {.header = true});
   EXPECT_ERROR(epoch_of(different), ErrorCode::kBadFormat, "has 2 columns, the first file has 3");
+  write_quickly(folder / "d.csv", "z,y,x\n1,2,3\n");
+  Dataset turned = from_csv({folder / "a.csv", folder / "d.csv"}, {.header = true});
+  EXPECT_ERROR(epoch_of(turned), ErrorCode::kBadFormat,
+               "has the columns z, y, x, the first file has x, y, z; name those to read");
+  Dataset named = from_csv({folder / "a.csv", folder / "d.csv"}, {.header = true, .columns = {"x", "z"}});
+  EXPECT_THAT(epoch_of(named), ElementsAre(ElementsAre(1, 3), ElementsAre(4, 6), ElementsAre(3, 1)));
+}
+
+TEST(Fingerprints, TellOptionsApart) {
+  const TempFolder folder;
+  write_quickly(folder / "a.csv", "x,y\n1,2\n4,5\n");
+  const auto print = [](const Dataset& dataset) { return fingerprint(*dataset.recipe()); };
+  const auto csv = [&](const CsvOptions& options) { return print(from_csv({folder / "a.csv"}, options)); };
+  const CsvOptions x{.header = true, .columns = {"x"}}, y{.header = true, .columns = {"y"}};
+  EXPECT_EQ(csv(x), csv(x));
+  EXPECT_NE(csv(x), csv(y));
+}
+
+TEST(Snapshot, IsMadeByWhoeverIsFirst) {
+  const TempFolder folder;
+  const Dataset dataset(Element{{"x", empty({DType::kU8, {4, 2}})}});
+  // The second begins while the first writes its elements.
+  bool writing = false;
+  std::optional<Dataset> inner;
+  Dataset outer = dataset.map([&](Element element) {
+    if (writing && !inner) inner = snapshot(dataset.map([](Element e) { return e; }), folder / "kept");
+    return element;
+  });
+  writing = true;
+  Dataset kept = snapshot(outer, folder / "kept");
+  EXPECT_TRUE(inner);
+  EXPECT_EQ(epoch_of(kept).size(), 4u);
 }
 
 TEST(FromTokens, GivesWindowsAsRows) {

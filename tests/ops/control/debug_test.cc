@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 
 #include "isochron/graph/step/captured.h"
+#include "isochron/ops/control/control.h"
 #include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/shape/creation.h"
 #include "support/expect_error.h"
 
@@ -43,6 +45,17 @@ TEST(CheckNumerics, LooksAtEveryReplay) {
   EXPECT_EQ(step(from_vector({1}, {1})).item<float>(), 2);
   EXPECT_ERROR(step(from_vector({1}, {-1})), ErrorCode::kNotANumber, "'logarithm' f32(1): 1 of 1");
   EXPECT_EQ(step(from_vector({1}, {3})).item<float>(), 6);
+}
+
+TEST(CheckNumerics, LooksInABranchWhoseResultNobodyReads) {
+  auto step = capture([](const Tensor& x) {
+    cond(
+        less(sum(x), scalar(0)), [&] { return std::vector<Tensor>{check_numerics(log(x), "logarithm")}; },
+        [&] { return std::vector<Tensor>{x}; });
+    return x * 2.0;
+  });
+  EXPECT_EQ(step(from_vector({1}, {1})).item<float>(), 2);
+  EXPECT_ERROR(step(from_vector({1}, {-1})), ErrorCode::kNotANumber, "'logarithm' f32(1): 1 of 1");
 }
 
 }  // namespace
