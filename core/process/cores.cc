@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
-#include <cstdlib>
 #include <fstream>
 #include <string>
 
@@ -14,22 +13,56 @@
 namespace isochron {
 namespace {
 
-/// Cores allowed by the cgroup v2 quota, or a large number without one.
-double quota_cores() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 1e9;
-  return std::max(1.0, std::strtod(quota.c_str(), nullptr) / period);
+template <typename T>
+std::optional<T> first_in(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  T value;
+  return stream >> value ? std::optional<T>(value) : std::nullopt;
+}
+
+/// What the control group of this folder allows, of either version.
+std::optional<double> quota_in(const std::filesystem::path& folder) {
+  double quota = 0, period = 0;
+  if (std::ifstream both(folder / "cpu.max"); !(both >> quota >> period)) {  // "max" is no number
+    quota = first_in<double>(folder / "cpu.cfs_quota_us").value_or(0);       // -1: none
+    period = first_in<double>(folder / "cpu.cfs_period_us").value_or(0);
+  }
+  return quota > 0 && period > 0 ? std::optional(quota / period) : std::nullopt;
 }
 
 std::atomic<int>& share_setting() {
-  static std::atomic<int> setting{
-      std::max(1, static_cast<int>(std::min(static_cast<double>(usable_cores().size()), quota_cores())))};
+  static std::atomic<int> setting{[] {
+    const auto cores = static_cast<double>(usable_cores().size());
+    return std::max(1, static_cast<int>(std::min(cores, core_quota().value_or(cores))));
+  }()};
   return setting;
 }
 
 }  // namespace
+
+std::optional<double> core_quota(const std::filesystem::path& groups, const std::filesystem::path& own) {
+  std::optional<double> least;
+  const auto look = [&](const std::filesystem::path& folder) {
+    const std::optional<double> quota = quota_in(folder);
+    if (quota) least = std::min(least.value_or(*quota), *quota);
+  };
+  // Within a container the group's own folder may be the root.
+  look(groups);
+  look(groups / "cpu");
+  std::ifstream lines(own);
+  for (std::string line;
+       std::getline(lines, line);) {  // "4:cpu,cpuacct:/a/b"; of the second version "0::/a/b"
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));
+    const bool unified = controllers == ",,";
+    if (!unified && controllers.find(",cpu,") == std::string::npos) continue;
+    const std::filesystem::path base = unified ? groups : groups / "cpu";
+    std::filesystem::path path = std::filesystem::path(line.substr(second + 1)).relative_path();
+    for (; !path.empty(); path = path.parent_path()) look(base / path);
+  }
+  return least;
+}
 
 int core_share() { return share_setting().load(std::memory_order_relaxed); }
 

@@ -4,6 +4,8 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +21,11 @@ int core_share();
 /// Where other processes on this machine do the same work at the same time. Throws kInvalidArgument for less
 /// than 1.
 void set_core_share(int cores);
+
+/// The least quota, in cores, of this process's control group and those above it, of either version; none
+/// where there is no limit. `groups`, `own`: where the system shows them.
+std::optional<double> core_quota(const std::filesystem::path& groups = "/sys/fs/cgroup",
+                                 const std::filesystem::path& own = "/proc/self/cgroup");
 
 /// Time on the run queue in ns from the text of /proc/.../schedstat; 0 when malformed. Allocates nothing.
 int64_t parse_core_wait_ns(std::string_view schedstat);

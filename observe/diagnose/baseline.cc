@@ -122,6 +122,8 @@ void Recorder::seal_and_continue(std::string_view bytes) {
   totals_.heap_allocations = head.heap_allocations;
   totals_.allocating_iterations = head.allocating_iterations;
   totals_.phase_ns = head.phase_ns;
+  // What is counted from here on is of the iterations after those of the earlier process.
+  for (Sample& sample : samples_) sample.iteration = totals_.iterations;
   // What the earlier process took belongs to the time from the first begin to the last end.
   if (head.iterations > 0) run_begin_ns_ = options_.clock() - head.elapsed_ns;
 }

@@ -174,7 +174,7 @@ std::string kernel_table_json(const KernelTable& table, int indent) {
               {"ns_per_step", table.ns_per_step},
               {"between_ns_per_step", table.between_ns_per_step},
               {"kernels", std::move(kernels)}}
-      .dump(indent);
+      .dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
 KernelTable parse_kernel_table(std::string_view json, std::string_view where) {

@@ -86,20 +86,9 @@ void read_cpuinfo(MachineDescription& machine) {
 }
 
 void read_limits(MachineDescription& machine) {
+  machine.core_quota = core_quota();
   // The unified hierarchy first, then the older one; inside a container both show the container's own group
   // at the root.
-  if (const std::string max = first_line("/sys/fs/cgroup/cpu.max"); !max.empty()) {
-    const auto quota = parse_int(word(max, 0));
-    const auto period = parse_int(word(max, 1));
-    if (quota && period && *period > 0)
-      machine.core_quota = static_cast<double>(*quota) / static_cast<double>(*period);
-  } else {
-    const auto quota = parse_int(first_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"));
-    const auto period = parse_int(first_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us"));
-    if (quota && period && *quota > 0 && *period > 0) {
-      machine.core_quota = static_cast<double>(*quota) / static_cast<double>(*period);
-    }
-  }
   auto memory = parse_int(first_line("/sys/fs/cgroup/memory.max"));
   if (!memory) memory = parse_int(first_line("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
   if (memory && *memory > 0 && *memory < machine.memory_bytes) machine.memory_limit_bytes = memory;

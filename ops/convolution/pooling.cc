@@ -32,6 +32,8 @@ PoolingShape pooling_shape(const OpCall& call, const Dims& x) {
   s.count_padding = call.attributes.get_or("count_padding", false);
   double elems = 1;
   for (const WindowAxis& axis : {s.depth, s.height, s.width}) {
+    require(axis.input >= 1, ErrorCode::kShapeMismatch, where, "the image {} has an empty spatial axis",
+            call.inputs[0].str());
     require(axis.before < axis.window && axis.after < axis.window, ErrorCode::kInvalidArgument, where,
             "padding {} and {} must be smaller than the window {}, so that each window meets the image",
             axis.before, axis.after, axis.window);

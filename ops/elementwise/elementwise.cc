@@ -93,8 +93,10 @@ Tensor clip(const Tensor& x, double low, double high) {
 
 Tensor leaky_relu(const Tensor& x, double slope) { return where(x > 0.0, x, x * slope); }
 Tensor elu(const Tensor& x, double alpha) {
-  // The untaken branch is clamped: an overflowing exponential would turn its zero gradient into NaN.
-  return where(x > 0.0, x, expm1(minimum(x, 0.0)) * alpha);
+  // The untaken branch is clamped: an overflowing exponential would turn its zero gradient into NaN. Not by
+  // minimum, which shares the gradient out at 0.
+  const Tensor positive = x > 0.0;
+  return where(positive, x, expm1(where(positive, scalar(0, x.dtype()), x)) * alpha);
 }
 Tensor selu(const Tensor& x) { return elu(x, 1.6732632423543772) * 1.0507009873554805; }
 

@@ -115,7 +115,8 @@ Grad mul_gradient(const GradientCall& c) {
 }
 Grad div_gradient(const GradientCall& c) {
   return both(
-      c, [&] { return g(c) / y(c); }, [&] { return -(g(c) * x(c)) / square(y(c)); });
+      c, [&] { return g(c) / y(c); },
+      [&] { return -(g(c) * (out(c) / y(c))); });  // without a square, which f16 can't hold from 256 on
 }
 Grad pow_gradient(const GradientCall& c) {
   return both(

@@ -114,5 +114,23 @@ TEST(Gradients, TiesAndZerosFollowTheDocumentedRules) {
   EXPECT_THAT(halves.to_vector(), ElementsAre(1, 0.5, 1));
 }
 
+TEST(Gradients, OfEluIsThatOfItsExponentialAtZero) {
+  auto step = capture([](const Tensor& x) {
+    const std::vector<Tensor> source{x};
+    return std::tuple(gradients(sum(elu(x)), source)[0], gradients(sum(selu(x)), source)[0]);
+  });
+  const auto [smooth, scaled] = step(vec({-0.0, 0, 200, -200}));
+  EXPECT_THAT(smooth.to_vector(), ElementsAre(1, 1, 1, testing::DoubleNear(0, 1e-9)));
+  EXPECT_THAT(scaled.to_vector(), testing::Contains(testing::DoubleNear(1.7580993408473766, 1e-12)).Times(2));
+}
+
+TEST(Gradients, OfAQuotientInF16NeedsNoSquareOfTheDivisor) {
+  auto step = capture([](const Tensor& a, const Tensor& b) {
+    return gradients(sum(cast(a, DType::kF16) / cast(b, DType::kF16)), std::vector<Tensor>{b})[0];
+  });
+  EXPECT_THAT(Tensor(step(vec({3000, 1}), vec({300, 0.01}))).to_vector(),
+              ElementsAre(testing::DoubleNear(-3000.0 / 300 / 300, 1e-3), testing::DoubleNear(-10000, 20)));
+}
+
 }  // namespace
 }  // namespace isochron

@@ -4,10 +4,16 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "isochron/core/process/threads.h"
 #include "support/expect_error.h"
+#include "support/temp_folder.h"
 
 namespace isochron {
 namespace {
@@ -26,6 +32,35 @@ TEST(Cores, AreThoseThatTheThreadIsBoundTo) {
     EXPECT_THAT(usable_cores(), ElementsAre(before.back()));
   }).join();
   EXPECT_EQ(usable_cores(), before);
+}
+
+/// The quota of groups as a system shows them: files by name, and what /proc/self/cgroup says.
+std::optional<double> quota_of(const std::vector<std::pair<std::string, std::string>>& files,
+                               const std::string& own) {
+  const TempFolder folder;
+  for (const auto& [name, content] : files) {
+    std::filesystem::create_directories((folder.path() / name).parent_path());
+    std::ofstream(folder.path() / name) << content;
+  }
+  std::ofstream(folder.path() / "own") << own;
+  return core_quota(folder.path(), folder.path() / "own");
+}
+
+TEST(Cores, TheLeastQuotaOfTheOwnGroupAndThoseAboveCounts) {
+  EXPECT_EQ(quota_of({}, ""), std::nullopt);
+  EXPECT_EQ(quota_of({{"cpu.max", "max 100000"}}, "0::/\n"), std::nullopt);
+  EXPECT_EQ(quota_of({{"cpu.max", "150000 100000"}}, "0::/\n"), 1.5) << "as in a container";
+  EXPECT_EQ(quota_of({{"a.slice/cpu.max", "200000 100000"}, {"a.slice/b/cpu.max", "max 100000"}},
+                     "0::/a.slice/b\n"),
+            2);
+  EXPECT_EQ(quota_of({{"a/cpu.max", "200000 100000"}, {"a/b/cpu.max", "50000 100000"}}, "0::/a/b\n"), 0.5);
+  EXPECT_EQ(quota_of({{"a/cpu.max", "200000 100000"}}, "0::/other\n"), std::nullopt);
+  const std::vector<std::pair<std::string, std::string>> first = {{"cpu/d/cpu.cfs_quota_us", "300000"},
+                                                                  {"cpu/d/cpu.cfs_period_us", "100000"},
+                                                                  {"cpu/cpu.cfs_quota_us", "-1"},
+                                                                  {"cpu/cpu.cfs_period_us", "100000"}};
+  EXPECT_EQ(quota_of(first, "5:memory:/d\n4:cpu,cpuacct:/d\n"), 3);
+  EXPECT_EQ(quota_of(first, "4:cpuset:/d\n"), std::nullopt);
 }
 
 TEST(Cores, AShareOfThemIsToldOrAllThatAreUsable) {

@@ -1,12 +1,14 @@
 #include "isochron/observe/record/recorder.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "isochron/core/base/error.h"
 #include "isochron/core/process/threads.h"
+#include "isochron/core/telemetry/counters.h"
+#include "isochron/observe/diagnose/report.h"
 #include "observe/statistics/simulated_clock.h"
 
 namespace isochron::observe {
@@ -87,6 +89,24 @@ TEST(Recorder, GoesOnFromTheBaselineOfAnEarlierProcess) {
   EXPECT_GT(medians.back(), 43'000);
   EXPECT_TRUE(std::is_sorted(medians.begin(), medians.end()));
   EXPECT_NEAR(after.duration_quantile(0.5), whole.duration_quantile(0.5), 300);
+}
+
+TEST(Recorder, CountsOfAResumedRunAreOfItsOwnIterations) {
+  constexpr int kIterations = 3000;
+  const auto run = [](Recorder& recorder) {
+    for (int i = 0; i < kIterations; ++i) {
+      const IterationScope iteration(recorder);
+      spend(1'000'000);
+      count(Counter::kSentBytes, 500);
+    }
+  };
+  Recorder before(simulated()), after(simulated());
+  run(before);
+  after.seal_and_continue(before.baseline());
+  run(after);
+  const RunReport report = make_report(after, "resumed");
+  EXPECT_NEAR(report.find_series("sent_bytes")->per_iteration, 500, 1);
+  EXPECT_THAT(report.causes, testing::IsEmpty());
 }
 
 TEST(Recorder, RefusesWhatIsNoBaselineAndStaysAsItIs) {

@@ -133,6 +133,9 @@ TEST(KernelTable, ReadsAsTextJsonAndHtml) {
   EXPECT_THAT(text, HasSubstr("1 further kernels"));
   EXPECT_THAT(text, HasSubstr("10.0%"));
   EXPECT_THAT(text, HasSubstr("copy\n"));
+  KernelTable latin = table;
+  latin.function = "schr\xe4g";
+  EXPECT_EQ(json::parse(kernel_table_json(latin))["function"], "schr\xef\xbf\xbdg");
   const json parsed = json::parse(kernel_table_json(table));
   EXPECT_EQ(parsed["kernels"][0]["ns_per_step"], 3000);
   EXPECT_EQ(parsed["between_ns_per_step"], 400);

@@ -121,6 +121,11 @@ TEST(Pooling, TakesLargeWindows) {
   EXPECT_THAT(average_pool1d(x, {2500}).shape(), (Shape{1, 2, 1}));
 }
 
+TEST(Pooling, RejectsAnImageWithoutPixels) {
+  EXPECT_ERROR(max_pool1d(zeros({1, 0, 3}), {3}, {{1}, Padding::explicitly(2, 2)}), ErrorCode::kShapeMismatch,
+               "has an empty spatial axis");
+}
+
 TEST(Pooling, RejectsPaddingThatAWindowCouldLieIn) {
   EXPECT_ERROR(average_pool2d(zeros({1, 4, 4, 1}), {2, 2}, {{1, 1}, Padding::explicitly(2, 0, 0, 0)}),
                ErrorCode::kInvalidArgument, "must be smaller than the window");

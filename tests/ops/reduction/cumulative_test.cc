@@ -9,6 +9,7 @@
 #include "isochron/ops/indexing/along_axis.h"
 #include "isochron/ops/indexing/indexing.h"
 #include "isochron/ops/reduction/cumulative.h"
+#include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/shape/creation.h"
 #include "support/expect_error.h"
 #include "support/near.h"
@@ -39,6 +40,12 @@ TEST(CumulativeSum, LeavesOutAndReversesAsTensorFlow) {
   EXPECT_EQ(cumulative_sum(x, 0, {true, true}).to_vector(), (Values{6, 4, 0}));
   EXPECT_EQ(cumulative_product(x, 0, {true, true}).to_vector(), (Values{8, 4, 1}));
   EXPECT_ERROR(cumulative_sum(x, 1), ErrorCode::kOutOfRange, "[cumulative_sum]");
+}
+
+TEST(Mean, OfIntegersDoesNotWrapOverAnyAxis) {
+  const Tensor x = full({2, 2}, 2'000'000'000, DType::kI32);
+  for (const int64_t axis : {0, 1})
+    EXPECT_EQ(mean(x, Axes{axis}).to_vector(), (std::vector<double>{2e9, 2e9})) << axis;
 }
 
 TEST(CumulativeSum, WrapsIntegersAndAccumulatesFloatsInF64) {
