@@ -13,19 +13,19 @@
 namespace isochron {
 namespace {
 
-template <typename T>
-std::optional<T> first_in(const std::filesystem::path& file) {
+/// The number that the file begins with; 0 for none.
+double number_in(const std::filesystem::path& file) {
   std::ifstream stream(file);
-  T value;
-  return stream >> value ? std::optional<T>(value) : std::nullopt;
+  double number = 0;
+  return stream >> number ? number : 0;
 }
 
 /// What the control group of this folder allows, of either version.
 std::optional<double> quota_in(const std::filesystem::path& folder) {
   double quota = 0, period = 0;
   if (std::ifstream both(folder / "cpu.max"); !(both >> quota >> period)) {  // "max" is no number
-    quota = first_in<double>(folder / "cpu.cfs_quota_us").value_or(0);       // -1: none
-    period = first_in<double>(folder / "cpu.cfs_period_us").value_or(0);
+    quota = number_in(folder / "cpu.cfs_quota_us");                          // -1: none
+    period = number_in(folder / "cpu.cfs_period_us");
   }
   return quota > 0 && period > 0 ? std::optional(quota / period) : std::nullopt;
 }
@@ -50,8 +50,8 @@ std::optional<double> core_quota(const std::filesystem::path& groups, const std:
   look(groups);
   look(groups / "cpu");
   std::ifstream lines(own);
-  for (std::string line;
-       std::getline(lines, line);) {  // "4:cpu,cpuacct:/a/b"; of the second version "0::/a/b"
+  // "4:cpu,cpuacct:/a/b"; of the second version "0::/a/b".
+  for (std::string line; std::getline(lines, line);) {
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));

@@ -1,19 +1,25 @@
 #include "isochron/graph/passes/side_effects.h"
 
-#include <algorithm>
 #include <memory>
 #include <variant>
 
 namespace isochron::graph {
 
 bool has_side_effect(const Node& node) {
-  if (node.op->side_effect) return true;
-  return std::ranges::any_of(node.attributes.entries(), [](const auto& entry) {
-    const auto* object = std::get_if<std::shared_ptr<const AttributeObject>>(&entry.second);
+  return find_within(node, [](const Node& inner) { return inner.op->side_effect; }) != nullptr;
+}
+
+const Node* find_within(const Node& node, bool (*holds)(const Node&)) {
+  if (holds(node)) return &node;
+  for (const auto& [name, value] : node.attributes.entries()) {
+    const auto* object = std::get_if<std::shared_ptr<const AttributeObject>>(&value);
     const auto* below = object != nullptr ? dynamic_cast<const SubGraph*>(object->get()) : nullptr;
-    return below != nullptr && std::ranges::any_of(below->graph->nodes(),
-                                                   [](const auto& inner) { return has_side_effect(*inner); });
-  });
+    if (below == nullptr) continue;
+    for (const auto& inner : below->graph->nodes()) {
+      if (const Node* found = find_within(*inner, holds)) return found;
+    }
+  }
+  return nullptr;
 }
 
 }  // namespace isochron::graph

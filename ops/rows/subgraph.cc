@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "isochron/graph/capture/apply.h"
+#include "isochron/graph/passes/side_effects.h"
 
 namespace isochron::ops {
 
@@ -18,13 +19,9 @@ namespace {
 /// The first collective op in `graph` or below; null: there is none.
 const graph::Node* find_collective(const Graph& graph) {
   for (const auto& node : graph.nodes()) {
-    if (node->op->collective) return node.get();
-    for (const auto& [name, value] : node->attributes.entries()) {
-      const auto* object = std::get_if<std::shared_ptr<const graph::AttributeObject>>(&value);
-      const auto* below = object != nullptr ? dynamic_cast<const graph::SubGraph*>(object->get()) : nullptr;
-      if (below == nullptr) continue;
-      if (const graph::Node* found = find_collective(*below->graph)) return found;
-    }
+    const auto* found =
+        graph::find_within(*node, [](const graph::Node& inner) { return inner.op->collective; });
+    if (found != nullptr) return found;
   }
   return nullptr;
 }

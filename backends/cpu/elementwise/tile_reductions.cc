@@ -110,8 +110,7 @@ void accumulate_tile(const Reduction& reduction, Accumulator* into, std::byte* t
 }
 
 void store_results(void* out, const Accumulator* from, const Reduction& reduction) {
-  const double scale =
-      reduction.kind == graph::ReduceKind::kMean ? 1.0 / static_cast<double>(reduction.count) : 1.0;
+  const double scale = reduction.kind == ReduceKind::kMean ? 1.0 / static_cast<double>(reduction.count) : 1.0;
   dispatch_dtype(reduction.dtype, [&]<typename T>(T) {
     T* y = static_cast<T*>(out);
     for (int64_t i = 0; i < reduction.out_elems; ++i) {
@@ -120,8 +119,7 @@ void store_results(void* out, const Accumulator* from, const Reduction& reductio
       } else if constexpr (std::is_floating_point_v<T>) {
         y[i] = static_cast<T>(from[i].f * scale);
       } else {
-        y[i] = static_cast<T>(reduction.kind == graph::ReduceKind::kMean ? from[i].i / reduction.count
-                                                                         : from[i].i);
+        y[i] = static_cast<T>(reduction.kind == ReduceKind::kMean ? from[i].i / reduction.count : from[i].i);
       }
     }
   });
