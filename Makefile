@@ -8,9 +8,10 @@ JOBS ?= $(shell nproc)
 OUT ?= demo-out
 ISOCHRON_WERROR ?= OFF
 
-# Clones of this tree share what ccache has kept.
+# Clones of this tree share what ccache has kept; with precompiled headers it keeps what it is told to trust.
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
+export CCACHE_SLOPPINESS := pch_defines,time_macros,include_file_mtime,include_file_ctime
 
 command := build/release/bin/isochron
 cmake_flags := -DISOCHRON_TESTS=ON -DISOCHRON_WERROR=$(ISOCHRON_WERROR) \

@@ -29,6 +29,26 @@ function(isochron_installed)
   set_property(GLOBAL APPEND PROPERTY ISOCHRON_INSTALLED ${ARGN})
 endfunction()
 
+# isochron_precompiled_headers(<target>): what most sources include, parsed once for all libraries: a quarter of the compile
+# time. Sources and headers include what they use all the same.
+function(isochron_precompiled_headers target)
+  if(target STREQUAL "isochron_core")
+    target_precompile_headers(${target} PRIVATE
+      <fmt/format.h> <algorithm> <array> <atomic> <chrono> <cmath> <cstring> <filesystem> <functional> <map> <memory> <mutex>
+      <optional> <span> <sstream> <string> <string_view> <unordered_map> <utility> <variant> <vector>)
+  else()
+    target_precompile_headers(${target} REUSE_FROM isochron_core)
+  endif()
+endfunction()
+
+# isochron_optimise_less(<folder>): for sources below it, which no step runs; they compile in three quarters of the time.
+function(isochron_optimise_less folder)
+  string(REGEX REPLACE "/.*" "" target isochron_${folder})
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "^${PROJECT_SOURCE_DIR}/${folder}/")
+  set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 # isochron_library(<folder> DEPENDS <public targets> PRIVATE <private targets> WITHOUT <sources>): every source below the
 # folder, but for those.
 function(isochron_library folder)
@@ -42,6 +62,7 @@ function(isochron_library folder)
     add_library(${target} STATIC ${sources})
     isochron_installed(${target})
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:isochron_options> ${ARG_PRIVATE})
+    isochron_precompiled_headers(${target})
   else()
     add_library(${target} INTERFACE)
     set(scope INTERFACE)

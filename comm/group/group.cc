@@ -63,7 +63,7 @@ Group::Group(const std::function<std::unique_ptr<Communicator>()>& open) {
     } catch (...) {
       failure_ = std::current_exception();
     }
-    opened.store(true, std::memory_order_release);
+    opened.store(true);
     opened.notify_all();  // `open` and `opened` end with the constructor
     if (!failure_) work_through();
   });
@@ -88,7 +88,7 @@ void Group::leave() {
 void Group::end(End how) {
   last_ = started_.load(std::memory_order_relaxed) + 1;
   ending_.store(how, std::memory_order_release);
-  started_.fetch_add(1, std::memory_order_release);
+  started_.fetch_add(1);
   started_.notify_one();
 }
 
@@ -127,7 +127,7 @@ void Group::run_next() {
   calls_.fetch_add(1, std::memory_order_relaxed);
   busy_ns_.fetch_add(now_ns() - began_ns, std::memory_order_relaxed);
   activity_.finish();
-  done_.store(next + 1, std::memory_order_release);
+  done_.store(next + 1);  // before the look for who waits, on all cores
   done_.notify_all();
 }
 
@@ -159,7 +159,7 @@ void Group::start_when_waited_for(Collective& collective) {
   collective.number_ = number;
   queue_[(number - 1) % kQueued] = &collective;
   activity_.enter();
-  started_.store(number, std::memory_order_release);
+  started_.store(number);  // before the look of notify_one for who waits, on all cores
 }
 
 /// Returns when its newest start is done.

@@ -1,5 +1,6 @@
 // A communicator over MPI. This one file is compiled once for each implementation that the build has found
-// (cmake/IsochronMpi.cmake), into a module (module.h); so it uses of this project only what headers have.
+// (cmake/IsochronMpi.cmake), into a module (module.h); so it uses of this project only what headers have, and
+// core/base/error.cc.
 #define MPICH_SKIP_MPICXX 1
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>

@@ -2,6 +2,14 @@
 
 namespace isochron {
 
+Error::Error(ErrorCode code, std::string_view where, const std::string& text)
+    : std::runtime_error(fmt::format("[{}] {}", where, text)), code_(code), where_(where) {}
+
+void internal::throw_error(ErrorCode code, std::string_view where, fmt::string_view format,
+                           fmt::format_args args) {
+  throw Error(code, where, fmt::vformat(format, args));
+}
+
 std::string_view error_code_name(ErrorCode code) {
   switch (code) {
     case ErrorCode::kInvalidArgument:

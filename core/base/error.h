@@ -41,8 +41,7 @@ int exit_code(ErrorCode code);
 /// A user's mistake. `what()` reads "[where] what was expected, what came; fix".
 class Error : public std::runtime_error {
  public:
-  Error(ErrorCode code, std::string_view where, const std::string& text)
-      : std::runtime_error(fmt::format("[{}] {}", where, text)), code_(code), where_(where) {}
+  Error(ErrorCode code, std::string_view where, const std::string& text);
   ErrorCode code() const { return code_; }
   /// The op, function or file the error belongs to.
   const std::string& where() const { return where_; }
@@ -52,20 +51,25 @@ class Error : public std::runtime_error {
   std::string where_;
 };
 
+namespace internal {
+/// Not in the templates below, so that each of their many calls compiles to little.
+[[noreturn]] void throw_error(ErrorCode code, std::string_view where, fmt::string_view format,
+                              fmt::format_args args);
+}  // namespace internal
+
 /// Throws `Error(code, where, fmt::format(format, args...))`.
 template <typename... Args>
 [[noreturn]] void fail(ErrorCode code, std::string_view where, fmt::format_string<Args...> format,
                        Args&&... args) {
-  throw Error(code, where, fmt::format(format, std::forward<Args>(args)...));
+  internal::throw_error(code, where, format, fmt::make_format_args(args...));
 }
 
 /// Throws as `fail` does unless `condition` holds. The arguments are evaluated in any case: keep them cheap.
 template <typename... Args>
 void require(bool condition, ErrorCode code, std::string_view where, fmt::format_string<Args...> format,
              Args&&... args) {
-  if (!condition) [[unlikely]] {
-    throw Error(code, where, fmt::format(format, std::forward<Args>(args)...));
-  }
+  if (!condition) [[unlikely]]
+    internal::throw_error(code, where, format, fmt::make_format_args(args...));
 }
 
 }  // namespace isochron

@@ -59,6 +59,15 @@ size_t value_hash(const AttributeValue& value) {
 
 }  // namespace
 
+// Here, for the tables of rows make thousands of them.
+Attributes::Attributes() = default;
+Attributes::Attributes(std::initializer_list<Entry> entries) : entries_(entries) {}
+Attributes::Attributes(const Attributes&) = default;
+Attributes::Attributes(Attributes&&) noexcept = default;
+Attributes& Attributes::operator=(const Attributes&) = default;
+Attributes& Attributes::operator=(Attributes&&) noexcept = default;
+Attributes::~Attributes() = default;
+
 void Attributes::set(std::string_view name, AttributeValue value) {
   for (Entry& entry : entries_) {
     if (entry.first == name) {

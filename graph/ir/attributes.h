@@ -28,8 +28,13 @@ using AttributeValue = std::variant<bool, int64_t, double, DType, Dims, std::str
 class Attributes {
  public:
   using Entry = std::pair<std::string_view, AttributeValue>;
-  Attributes() = default;
-  Attributes(std::initializer_list<Entry> entries) : entries_(entries) {}
+  Attributes();
+  Attributes(std::initializer_list<Entry> entries);
+  Attributes(const Attributes&);
+  Attributes(Attributes&&) noexcept;
+  Attributes& operator=(const Attributes&);
+  Attributes& operator=(Attributes&&) noexcept;
+  ~Attributes();
 
   bool has(std::string_view name) const { return find(name) != nullptr; }
   /// The value of `name`. A missing name or another type is a programmer's mistake: throws kInvalidArgument.

@@ -5,6 +5,10 @@
 
 #include "isochron/graph/ir/half_storage.h"
 
+template class std::vector<isochron::graph::InputSample>;
+template class std::vector<isochron::graph::OpSample>;
+template class std::vector<isochron::graph::ErrorSample>;
+
 namespace isochron::graph {
 namespace {
 
@@ -25,6 +29,13 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+OpDef::OpDef() = default;
+OpDef::OpDef(const OpDef&) = default;
+OpDef::OpDef(OpDef&&) noexcept = default;
+OpDef& OpDef::operator=(const OpDef&) = default;
+OpDef& OpDef::operator=(OpDef&&) noexcept = default;
+OpDef::~OpDef() = default;
 
 const OpDef& Registry::add(OpDef op) {
   require(find(op.name) == nullptr, ErrorCode::kInvalidArgument, "registry", "op '{}' exists already",

@@ -96,6 +96,13 @@ using ReferenceFunction = std::function<std::vector<std::vector<double>>(
     const OpCall& call, std::span<const TensorSpec> outputs, const std::vector<std::vector<double>>& inputs)>;
 
 struct OpDef {
+  OpDef();
+  OpDef(const OpDef&);
+  OpDef(OpDef&&) noexcept;
+  OpDef& operator=(const OpDef&);
+  OpDef& operator=(OpDef&&) noexcept;
+  ~OpDef();
+
   std::string name;
   std::string summary;  // one sentence for the op reference
   int min_inputs = 1;
@@ -146,6 +153,15 @@ struct OpDef {
       {};  // inputs to gradient-check; empty: all floating ones when `gradient` is set
   const Registry* registry = nullptr;  // set by Registry::add
 };
+
+}  // namespace isochron::graph
+
+// In op.cc, for every folder of ops fills them.
+extern template class std::vector<isochron::graph::InputSample>;
+extern template class std::vector<isochron::graph::OpSample>;
+extern template class std::vector<isochron::graph::ErrorSample>;
+
+namespace isochron::graph {
 
 /// All rows. Addresses are stable.
 class Registry {

@@ -2,6 +2,8 @@
 #include "isochron/ops/elementwise/elementwise.h"
 
 #include <cmath>
+#include <functional>
+#include <utility>
 
 #include "isochron/graph/capture/apply.h"
 #include "isochron/ops/rows/registry.h"
@@ -274,10 +276,9 @@ using InferFunction = std::vector<TensorSpec> (*)(const OpCall&);
 using GradientFunction = std::vector<Tensor> (*)(const GradientCall&);
 
 /// A scalar reference lifted to broadcast tensors.
-template <typename F>
-graph::ReferenceFunction elementwise_reference(F f) {
-  return [f](const OpCall& call, std::span<const TensorSpec> outputs,
-             const std::vector<std::vector<double>>& inputs) {
+graph::ReferenceFunction elementwise_reference(std::function<double(double, double, double)> f) {
+  return [f = std::move(f)](const OpCall& call, std::span<const TensorSpec> outputs,
+                            const std::vector<std::vector<double>>& inputs) {
     const Shape& shape = outputs[0].shape;
     std::vector<double> result(static_cast<size_t>(shape.elems()));
     for (int64_t i = 0; i < shape.elems(); ++i) {
@@ -325,12 +326,11 @@ OpDef base(std::string_view name, std::string_view summary, ElementOp element, I
   return op;
 }
 
-template <typename F>
 void add_unary(graph::Registry& registry, ElementOp element, std::string_view summary, InferFunction infer,
-               GradientFunction gradient, F reference, Domain domain = {}) {
-  OpDef op =
-      base(graph::element_op_name(element), summary, element, infer, gradient,
-           elementwise_reference([reference](double a, double, double) { return double(reference(a)); }));
+               GradientFunction gradient, std::function<double(double)> reference, Domain domain = {}) {
+  OpDef op = base(graph::element_op_name(element), summary, element, infer, gradient,
+                  elementwise_reference(
+                      [reference = std::move(reference)](double a, double, double) { return reference(a); }));
   const bool logical = infer == infer_logical;
   op.dtypes = logical ? kBools : (infer == infer_floating ? kFloats : kNumbers);
   for (const Shape& shape : {Shape{3, 5}, Shape{}, Shape{0, 4}, Shape{2, 1031}}) {
@@ -340,12 +340,13 @@ void add_unary(graph::Registry& registry, ElementOp element, std::string_view su
   registry.add(std::move(op));
 }
 
-template <typename F>
 void add_binary(graph::Registry& registry, ElementOp element, std::string_view summary, InferFunction infer,
-                GradientFunction gradient, F reference, Domain a = {}, Domain b = {}) {
-  OpDef op = base(
-      graph::element_op_name(element), summary, element, infer, gradient,
-      elementwise_reference([reference](double p, double q, double) { return double(reference(p, q)); }));
+                GradientFunction gradient, std::function<double(double, double)> reference, Domain a = {},
+                Domain b = {}) {
+  OpDef op = base(graph::element_op_name(element), summary, element, infer, gradient,
+                  elementwise_reference([reference = std::move(reference)](double p, double q, double) {
+                    return reference(p, q);
+                  }));
   op.dtypes = infer == infer_logical ? kBools : (infer == infer_floating ? kFloats : kNumbers);
   const std::pair<Shape, Shape> shapes[] = {{{3, 5}, {3, 5}},   {{4, 7}, {7}},       {{6}, {5, 1}},
                                             {{}, {2, 3}},       {{2, 1, 3}, {4, 1}}, {{0, 3}, {3}},

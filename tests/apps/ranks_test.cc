@@ -190,7 +190,7 @@ TEST_P(Ranks, ASignalToOneRankStopsAllAndAnyNumberGoesOn) {
     const Outcome resumed =
         train(ranks, fmt::format("{} --accumulate {} --resume", kDigits, 4 / ranks) + checkpoint(folder));
     EXPECT_EQ(resumed.status, 0) << stopped.text << resumed.text;
-    EXPECT_THAT(resumed.text, HasSubstr("resumed from"));
+    EXPECT_THAT(resumed.text, HasSubstr("resumed from")) << stopped.text;
     EXPECT_TRUE(weights(folder) == weights("whole")) << stopped.text << resumed.text;
   }
 }

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <immintrin.h>
 
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)  // as backends/cpu/elementwise/tile_functions.cc
 #include <hwy/targets.h>
 
 #include "isochron/backends/common/vector_target.h"

@@ -10,8 +10,6 @@
 
 #include "isochron/core/base/error.h"
 
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_AVX3_DL)  // as the kernels, e.g. backends/cpu/elementwise/tile_functions.cc
 #include <hwy/targets.h>
 
 namespace isochron::ops {
