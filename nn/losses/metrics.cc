@@ -87,7 +87,8 @@ double MeanMetric::result() const {
 
 void MeanMetric::add(const Tensor& values, const Tensor& sample_weights) {
   if (!sample_weights.defined()) {
-    add_to(0, sum(values));
+    const bool wide = values.dtype() == DType::kF32 || values.dtype() == DType::kF64;
+    add_to(0, sum(wide ? values : cast(values, DType::kF64)));  // a sum has the digits of its dtype
     add_to(1, scalar(static_cast<double>(values.elems()), DType::kF64));
     return;
   }

@@ -158,9 +158,12 @@ Grad minimum_gradient(const GradientCall& c) {
       [&] { return g(c) * winner_share(greater(x(c), y(c)), ties, dtype); });
 }
 Grad atan2_gradient(const GradientCall& c) {
-  const Tensor scaled = g(c) / (square(x(c)) + square(y(c)));
+  const DType dtype = g(c).dtype();
+  const DType wide = is_half(dtype) ? DType::kF32 : dtype;  // f16 can't hold squares from 256 on
+  const Tensor a = cast(x(c), wide), b = cast(y(c), wide);
+  const Tensor scaled = cast(g(c), wide) / (square(a) + square(b));
   return both(
-      c, [&] { return scaled * y(c); }, [&] { return -(scaled * x(c)); });
+      c, [&] { return cast(scaled * b, dtype); }, [&] { return cast(-(scaled * a), dtype); });
 }
 Grad where_gradient(const GradientCall& c) {
   const Tensor zero = scalar(0, g(c).dtype());

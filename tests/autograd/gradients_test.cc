@@ -132,5 +132,13 @@ TEST(Gradients, OfAQuotientInF16NeedsNoSquareOfTheDivisor) {
               ElementsAre(testing::DoubleNear(-3000.0 / 300 / 300, 1e-3), testing::DoubleNear(-10000, 20)));
 }
 
+TEST(Gradients, OfAnAngleInF16NeedsNoSquares) {
+  auto step = capture([](const Tensor& a, const Tensor& b) {
+    return gradients(sum(atan2(cast(a, DType::kF16), cast(b, DType::kF16))), std::vector<Tensor>{a, b})[0];
+  });
+  EXPECT_THAT(Tensor(step(vec({300, 3e-4}), vec({400, 4e-4}))).to_vector(),
+              ElementsAre(testing::DoubleNear(400.0 / 250000, 2e-6), testing::DoubleNear(1600, 5)));
+}
+
 }  // namespace
 }  // namespace isochron

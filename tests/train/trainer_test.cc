@@ -22,6 +22,7 @@
 #include "isochron/ops/shape/shape_ops.h"
 #include "isochron/optim/optimizers.h"
 #include "isochron/train/callbacks/progress.h"
+#include "isochron/train/loop/batch_plan.h"
 #include "isochron/train/loop/rank_record.h"
 #include "support/expect_error.h"
 
@@ -167,6 +168,13 @@ TEST(Trainer, TheEpochsLossIsTheMeanOverItsRows) {
   const double loss = f.trainer.fit(batches, quiet(1)).last()["loss"];
   const Results all = f.trainer.evaluate(whole);
   EXPECT_NEAR(loss, all["loss"], 1e-6 * all["loss"]) << "the odd batch of 2 weighs 2 rows";
+}
+
+TEST(LossTally, WeighsRowsThatTheLosssDtypeCantCount) {
+  LossTally tally;
+  tally.update(cast(scalar(1), DType::kBF16), 257);  // 256 or 258 in bf16
+  tally.update(cast(scalar(0), DType::kBF16), 1);
+  EXPECT_DOUBLE_EQ(tally.mean(), 257.0 / 258);
 }
 
 TEST(Trainer, AStepAllocatesNothing) {

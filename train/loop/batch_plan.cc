@@ -20,7 +20,7 @@ void LossTally::update(const Tensor& loss, int64_t rows) {
   require(is_floating(loss.dtype()), ErrorCode::kDtypeMismatch, "train", "the loss must be floating, got {}",
           loss.spec().str());
   const Tensor value = reshape(loss, Dims{1});
-  mean_.update(value, constant(full({1}, static_cast<double>(rows), loss.dtype())));
+  mean_.update(value, constant(full({1}, static_cast<double>(rows), DType::kF64)));
   const Tensor batch = batches_.tensor() + scalar(1, DType::kI64);
   const Tensor first = first_not_finite_.tensor();
   const Tensor now =

@@ -52,6 +52,15 @@ TEST(Metrics, SampleWeightsReachEveryElementOfASample) {
   EXPECT_EQ(mean.result(), 2);
 }
 
+TEST(Metrics, SumWhatNarrowDtypesCantHold) {
+  Mean mean;
+  mean.update(cast(full({1000}, 3), DType::kBF16));  // 3000 isn't one of them
+  EXPECT_EQ(mean.result(), 3);
+  Mean whole;
+  whole.update(full({3}, 0x60000000, DType::kI32));
+  EXPECT_EQ(whole.result(), 0x60000000);
+}
+
 TEST(Metrics, BelongToTheCapturedStep) {
   SparseCategoricalAccuracy accuracy;
   Mean loss;
