@@ -215,6 +215,12 @@ MUTANTS = [
            "return {weighted - row_sum(weighted)};", "ops", "*OpChecks*:*Gradient*:Softmax*"),
     Mutant("square-gradient-halved", "ops/elementwise/elementwise_rows.cc", "return one(g(c) * 2.0 * x(c));", "return one(g(c) * x(c));",
            "ops", "*Gradient*"),
+    Mutant("angle-gradient-squares-f16", "ops/elementwise/elementwise_rows.cc", "is_half(dtype) ? DType::kF32 : dtype;  // f16 can't",
+           "dtype;  // f16 can't", "autograd", "Gradients.*"),
+    Mutant("metric-sums-in-the-values-dtype", "nn/losses/metrics.cc", "sum(wide ? values : cast(values, DType::kF64))",
+           "sum(wide ? values : values)", "nn", "Metrics.*"),
+    Mutant("loss-weighed-in-its-own-dtype", "train/loop/batch_plan.cc", "static_cast<double>(rows), DType::kF64)",
+           "static_cast<double>(rows), loss.dtype())", "train", "LossTally.*"),
     Mutant("generator-stands-still", "ops/random/random.cc", "    ++next[1];\n", "", "ops", "Random*"),
     # --- backends
     Mutant("stored-dtypes-given-to-any-kernel", "graph/ir/backend.cc",

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "isochron/graph/step/captured.h"
+#include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/shape/creation.h"
 #include "support/expect_error.h"
 
