@@ -111,6 +111,31 @@ double in_jumps(std::span<const double> values) {
   return gained > 0 ? largest / gained : 1;
 }
 
+/// A level whose sensor takes long, as if it had been read as often all along. The more there is to look through, the
+/// longer a reading takes and the longer it is held, so that late rises would look like jumps: a reading after a long
+/// time is taken for several, of a line. Those of the usual distance stand for themselves.
+std::vector<double> evenly_read(const RunReport& report, const SeriesReport& series) {
+  const std::vector<double>& values = series.values;
+  const SeriesReport* const readings = report.find_series("slow_readings");
+  const bool slow = series.name == "heap_bytes" || series.name == "heap_free_bytes" || series.name == "swap_bytes";
+  if (!slow || readings == nullptr) return values;
+  std::vector<size_t> fresh;  // samples with a new reading
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (i == 0 || readings->values[i] != readings->values[i - 1]) fresh.push_back(i);
+  }
+  if (fresh.size() < 2) return values;
+  std::vector<double> distances;
+  for (size_t i = 1; i < fresh.size(); ++i) distances.push_back(static_cast<double>(fresh[i] - fresh[i - 1]));
+  const double usual = median(distances);
+  std::vector<double> result = {values[fresh[0]]};
+  for (size_t i = 1; i < fresh.size(); ++i) {
+    const int count = std::max(1, static_cast<int>(distances[i - 1] / usual));
+    const double from = values[fresh[i - 1]], gain = (values[fresh[i]] - from) / count;
+    for (int part = 1; part <= count; ++part) result.push_back(from + gain * part);
+  }
+  return result;
+}
+
 /// How many of the newest jumps of a level are each about twice the one before: a list that grows takes twice
 /// the room when it is full, and then nothing for long, which is no steady rise. What moves less than an
 /// eighth of the largest jump is beside the list. None where the newest is so long ago that a list that still
@@ -431,7 +456,7 @@ void add_evidence(RunReport& report) {
     if (!series.verdict) continue;
     const auto levels = levels_of(series.values);
     const double steadily = levels ? rise(*levels) : 0;
-    const double jumps = in_jumps(series.values);
+    const double jumps = in_jumps(evenly_read(report, series));
     evidence.set(joined(series.name, "rise"), steadily);
     evidence.set(joined(series.name, "in_jumps"), jumps);
     // What is there for a moment, such as a save under way, is no gain.
@@ -445,7 +470,7 @@ void add_evidence(RunReport& report) {
       evidence.set(joined(series.name, "drives_time"), exponent(report.time, *series.verdict));
   }
   if (const SeriesReport* heap = report.find_series("heap_bytes")) {
-    evidence.set("heap_bytes.doublings", doublings(heap->values));
+    evidence.set("heap_bytes.doublings", doublings(evenly_read(report, *heap)));
   }
   const double disk = evidence.get("disk_bytes.per_iteration").value_or(0);
   if (disk > 0) {

@@ -368,9 +368,11 @@ void Recorder::sample() {
     const int64_t slow_end = options_.clock();
     slow_ns = slow_end - slow_begin;
     slow_cost_.add(slow_ns);
+    ++slow_readings_;
     next_slow_ns_ = slow_end + 2 * spacing_ns(static_cast<double>(slow_ns));
   }
   sample.sensors = reading_;
+  sample.slow_readings = slow_readings_;
   sample.event_bytes = EventFile::bytes_written();
   if (reference_chosen_) read_waited();
   if (options_.heap_allocations != nullptr) sample.heap_allocations = options_.heap_allocations();
@@ -439,6 +441,7 @@ std::vector<NamedSeries> Recorder::series() const {
                                    [value](const Sample& s) { return s.sensors.*value != kUnknownReading; });
     if (known) add(std::move(name), cumulative, [value](const Sample& s) { return s.sensors.*value; });
   };
+  add("slow_readings", true, [](const Sample& s) { return s.slow_readings; });
   add_known("heap_bytes", false, &SensorReading::heap_bytes);
   add_known("heap_free_bytes", false, &SensorReading::heap_free_bytes);
   add_known("swap_bytes", false, &SensorReading::swap_bytes);

@@ -74,7 +74,8 @@ struct Sample {
   SensorReading sensors;
   int64_t heap_allocations = 0;
   int64_t library_allocations = 0;
-  int64_t event_bytes = 0;  // of the bytes written: those of event files
+  int64_t event_bytes = 0;    // of the bytes written: those of event files
+  int64_t slow_readings = 0;  // so far, of the sensors that take long: others hold the last one
   std::array<int64_t, kMaxGauges> gauges{};
 };
 
@@ -341,7 +342,7 @@ class Recorder {
   std::unique_ptr<Sensors> own_sensors_;  // where none are given
   SensorSource& sensors_;
   SensorReading reading_;  // the latest
-  int64_t next_slow_ns_ = 0;
+  int64_t next_slow_ns_ = 0, slow_readings_ = 0;
   int64_t waited_ns_ = 0;                        // at the latest look
   bool look_due_ = false, looking_ = false;      // at the next timed iteration, at the present one
   int64_t bytes_mark_ = 0, own_bytes_mark_ = 0;  // while looking

@@ -21,8 +21,17 @@ using ::testing::Not;
 /// A machine that reads what a test says.
 struct Played final : SensorSource {
   SensorReading now;
-  void read(SensorReading& reading) override { reading = now; }
-  void read_slow(SensorReading& reading) override { reading = now; }
+  void read(SensorReading& reading) override {
+    const SensorReading before = reading;
+    reading = now;
+    reading.heap_bytes = before.heap_bytes;
+    reading.heap_free_bytes = before.heap_free_bytes;
+  }
+  void read_slow(SensorReading& reading) override {
+    reading = now;
+    spend(now.heap_free_bytes / 65'536 * chunk_ns);
+  }
+  int64_t chunk_ns = 0;  // what a free chunk of the heap costs who looks at all of them
   int64_t waited_ns() override { return 0; }
   void watch_team(bool) override {}
   std::optional<double> reference_ns() override { return {}; }
@@ -33,14 +42,16 @@ constexpr int64_t kStepNs = 200'000;
 
 /// Iterations of equal time, and `step(machine, i, recorder)` inside of each.
 template <typename Step>
-RunReport run(const Step& step, int iterations = kIterations, int64_t step_ns = kStepNs) {
+RunReport run(const Step& step, int iterations = kIterations, int64_t step_ns = kStepNs,
+              int64_t chunk_ns = 0) {
   Played machine;
+  machine.chunk_ns = chunk_ns;
   machine.now.heap_bytes = 10'000'000;
   machine.now.heap_free_bytes = 100'000;
   Recorder recorder({.sample_interval_ns = 1'000'000,
                      .reference_kernel = false,
                      .timing_share = 0,
-                     .sampling_share = 1,
+                     .sampling_share = chunk_ns > 0 ? 0.02 : 1,
                      .clock = simulated_now_ns,
                      .sensors = &machine});
   for (int i = 0; i < iterations; ++i) {
@@ -59,6 +70,16 @@ std::vector<std::string> names(const RunReport& report) {
   std::vector<std::string> result;
   for (const Cause& cause : report.causes) result.push_back(cause.name);
   return result;
+}
+
+TEST(Evidence, AHeapThatTakesEverLongerToReadStillGrowsSteadily) {
+  const auto in_holes = [](SensorReading& now, int, Recorder&) {
+    now.heap_bytes += 256;
+    now.heap_free_bytes += 65'536;
+  };
+  for (const int64_t chunk_ns : {0, 100, 300, 1000})
+    EXPECT_THAT(names(run(in_holes, kIterations, kStepNs, chunk_ns)), ElementsAre("host heap fragmentation"))
+        << chunk_ns;
 }
 
 TEST(Evidence, WhatIsTakenAFewTimesIsNoListThatGrows) {
