@@ -5,6 +5,7 @@
 #include <cuda.h>
 
 #include "isochron/core/base/error.h"
+#include "isochron/core/base/library_call.h"
 #include "isochron/core/cuda/shared_library.h"
 
 namespace isochron::cuda {
@@ -39,6 +40,13 @@ struct Calls {
     ISOCHRON_CUDA_CALLS(X)
 #undef X
 #undef ISOCHRON_TEXT_OF
+  }
+
+  /// What `call`, of one of these functions, returns.
+  template <typename Call>
+  static CUresult run(const Call& call) {
+    const SingleThreadLibraryCall inside;
+    return call();
   }
 
   /// Throws for anything but success. `allowed`: an outcome that the caller looks at.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <mutex>
 #include <vector>
 
@@ -16,7 +17,9 @@
 namespace isochron::cuda {
 namespace {
 
-#define ISOCHRON_CALL(function, ...) calls_.check(calls_.function(__VA_ARGS__), #function)
+// What the driver allocates for itself is the driver's.
+#define ISOCHRON_RUN(function, ...) Calls::run([&] { return calls_.function(__VA_ARGS__); })
+#define ISOCHRON_CALL(function, ...) calls_.check(ISOCHRON_RUN(function, __VA_ARGS__), #function)
 
 template <typename Handle, typename Raw>
 Handle handle_of(Raw* raw) {
@@ -34,7 +37,7 @@ class MachineContext final : public Context {
  public:
   MachineContext(const Calls& calls, int index, CUdevice device, DeviceProperties properties)
       : calls_(calls), index_(index), device_(device), properties_(std::move(properties)) {
-    const CUresult retained = calls_.cuDevicePrimaryCtxRetain(&context_, device_);
+    const CUresult retained = ISOCHRON_RUN(cuDevicePrimaryCtxRetain, &context_, device_);
     require(
         retained != CUDA_ERROR_DEVICE_UNAVAILABLE, ErrorCode::kUnsupported, "cuda",
         "{} serves one process at a time and has one, or none (compute mode); see nvidia-smi, or run with "
@@ -53,8 +56,12 @@ class MachineContext final : public Context {
                   device_);
   }
   ~MachineContext() override {
-    for (const Stream stream : spare_streams_) calls_.cuStreamDestroy(raw(stream));
-    calls_.cuDevicePrimaryCtxRelease(device_);
+    try {
+      enter();  // the last owner may be a thread that never did
+      for (const Stream stream : spare_streams_) ISOCHRON_RUN(cuStreamDestroy, raw(stream));
+    } catch (const Error&) {  // of a device that is lost, with all it had
+    }
+    ISOCHRON_RUN(cuDevicePrimaryCtxRelease, device_);
   }
 
   int index() const override { return index_; }
@@ -98,8 +105,8 @@ class MachineContext final : public Context {
     enter();
     ISOCHRON_CALL(cuMemMap, pointer, bytes, 0, static_cast<CUmemGenericAllocationHandle>(memory), 0);
     const CUmemAccessDesc access{location_, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    const CUresult allowed = calls_.cuMemSetAccess(pointer, bytes, &access, 1);
-    if (allowed != CUDA_SUCCESS) calls_.cuMemUnmap(pointer, bytes);
+    const CUresult allowed = ISOCHRON_RUN(cuMemSetAccess, pointer, bytes, &access, 1);
+    if (allowed != CUDA_SUCCESS) ISOCHRON_RUN(cuMemUnmap, pointer, bytes);
     calls_.check(allowed, "cuMemSetAccess");
   }
   void unmap(DevicePtr pointer, size_t bytes) override {
@@ -162,7 +169,7 @@ class MachineContext final : public Context {
   }
   bool done(Stream stream) override {
     enter();
-    return calls_.check(calls_.cuStreamQuery(raw(stream)), "cuStreamQuery", CUDA_ERROR_NOT_READY) ==
+    return calls_.check(ISOCHRON_RUN(cuStreamQuery, raw(stream)), "cuStreamQuery", CUDA_ERROR_NOT_READY) ==
            CUDA_SUCCESS;
   }
   void wait(Stream stream, Event event) override {
@@ -189,7 +196,7 @@ class MachineContext final : public Context {
   }
   bool done(Event event) override {
     enter();
-    return calls_.check(calls_.cuEventQuery(raw(event)), "cuEventQuery", CUDA_ERROR_NOT_READY) ==
+    return calls_.check(ISOCHRON_RUN(cuEventQuery, raw(event)), "cuEventQuery", CUDA_ERROR_NOT_READY) ==
            CUDA_SUCCESS;
   }
   double elapsed_ns(Event begin, Event end) override {
@@ -202,12 +209,12 @@ class MachineContext final : public Context {
   void copy_to_device(DevicePtr to, const void* from, size_t bytes, Stream stream) override {
     enter();
     ISOCHRON_CALL(cuMemcpyHtoDAsync, to, from, bytes, raw(stream));
-    // Elsewhere the driver has staged what isn't page-locked before it returns.
-    if (reads_pageable_memory_ != 0 && !page_locked(from)) synchronize(stream);
+    wait_for_pageable(from, stream);
   }
   void copy_to_host(void* to, DevicePtr from, size_t bytes, Stream stream) override {
     enter();
     ISOCHRON_CALL(cuMemcpyDtoHAsync, to, from, bytes, raw(stream));
+    wait_for_pageable(to, stream);
   }
   void copy(DevicePtr to, DevicePtr from, size_t bytes, Stream stream) override {
     enter();
@@ -318,12 +325,12 @@ class MachineContext final : public Context {
   void end_body(Stream body) override {
     enter();
     CUgraph graph = nullptr;
-    const CUresult result = calls_.cuStreamEndCapture(raw(body), &graph);
+    const CUresult result = ISOCHRON_RUN(cuStreamEndCapture, raw(body), &graph);
     const std::lock_guard lock(bodies_mutex_);
     if (result == CUDA_SUCCESS) {
       spare_streams_.push_back(body);
     } else {
-      calls_.cuStreamDestroy(raw(body));
+      ISOCHRON_RUN(cuStreamDestroy, raw(body));
     }
     calls_.check(result, "cuStreamEndCapture");
   }
@@ -371,16 +378,20 @@ class MachineContext final : public Context {
  private:
   /// The driver has a current context for each thread.
   void enter() {
-    static thread_local CUcontext entered = nullptr;
-    if (entered == context_) return;
+    static thread_local uint64_t entered = 0;
+    if (entered == number_) return;
     ISOCHRON_CALL(cuCtxSetCurrent, context_);
-    entered = context_;
+    entered = number_;
   }
-  bool page_locked(const void* pointer) {
+  /// Where the device reads and writes memory that isn't page-locked itself, it does so when the copy runs.
+  /// Elsewhere the driver has staged it before the copy returns.
+  void wait_for_pageable(const void* pointer, Stream stream) {
+    if (reads_pageable_memory_ == 0) return;
     CUmemorytype type{};  // of memory that the driver doesn't know there is none
-    return calls_.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                        reinterpret_cast<CUdeviceptr>(pointer)) == CUDA_SUCCESS &&
-           type == CU_MEMORYTYPE_HOST;
+    const bool page_locked = ISOCHRON_RUN(cuPointerGetAttribute, &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                          reinterpret_cast<CUdeviceptr>(pointer)) == CUDA_SUCCESS &&
+                             type == CU_MEMORYTYPE_HOST;
+    if (!page_locked && !capturing(stream)) synchronize(stream);
   }
   size_t pool_attribute(CUmemPool_attribute attribute) {
     enter();
@@ -411,6 +422,9 @@ class MachineContext final : public Context {
   const CUdevice device_;
   const DeviceProperties properties_;
   CUcontext context_ = nullptr;
+  // A device's context that is made again may have the handle of the one before.
+  inline static std::atomic<uint64_t> count_{0};
+  const uint64_t number_ = ++count_;
   CUmemoryPool pool_ = nullptr;
   int reads_pageable_memory_ = 0;  // it, not the driver
   CUmemLocation location_{};
@@ -427,7 +441,7 @@ class MachineDriver final : public Driver {
       : library_("the CUDA driver", {"libcuda.so.1"}, "install NVIDIA's driver, or run with --device cpu"),
         version_(version_of(library_)),
         calls_(library_) {
-    const CUresult started = calls_.cuInit(0);
+    const CUresult started = ISOCHRON_RUN(cuInit, 0);
     require(
         started != CUDA_ERROR_STUB_LIBRARY, ErrorCode::kUnsupported, "cuda",
         "the libcuda.so.1 that was found is the toolkit's stub to link with, not a driver; take its folder "

@@ -111,13 +111,15 @@ double in_jumps(std::span<const double> values) {
   return gained > 0 ? largest / gained : 1;
 }
 
-/// A level whose sensor takes long, as if it had been read as often all along. The more there is to look through, the
-/// longer a reading takes and the longer it is held, so that late rises would look like jumps: a reading after a long
-/// time is taken for several, of a line. Those of the usual distance stand for themselves.
+/// A level whose sensor takes long, as if it had been read as often all along. The more there is to look
+/// through, the longer a reading takes and the longer it is held, so that late rises would look like jumps: a
+/// reading after a long time is taken for several, of a line. Those of the usual distance stand for
+/// themselves.
 std::vector<double> evenly_read(const RunReport& report, const SeriesReport& series) {
   const std::vector<double>& values = series.values;
   const SeriesReport* const readings = report.find_series("slow_readings");
-  const bool slow = series.name == "heap_bytes" || series.name == "heap_free_bytes" || series.name == "swap_bytes";
+  const bool slow =
+      series.name == "heap_bytes" || series.name == "heap_free_bytes" || series.name == "swap_bytes";
   if (!slow || readings == nullptr) return values;
   std::vector<size_t> fresh;  // samples with a new reading
   for (size_t i = 0; i < values.size(); ++i) {

@@ -108,7 +108,7 @@ TEST(OnADevice, ScenariosRun) {
   const TrainingGpu simulated;
   const int status = status_of("train regress --device cuda --epochs 1 --steps 1");
   if (status != 0) std::_Exit(status);
-  simulated.context->fail("launch graph", launch, ErrorCode::kDeviceLost);
+  simulated.controls->fail("launch graph", launch, ErrorCode::kDeviceLost);
   std::_Exit(status_of(line));
 }
 
@@ -133,7 +133,7 @@ TEST_P(TrainedOnADevice, LearnsWhatTheCpuLearns) {
   ASSERT_EQ(there.size(), here.size());
   ASSERT_FALSE(here.empty());
   for (size_t i = 0; i < here.size(); ++i) EXPECT_NEAR(there[i], here[i], 2e-3 * std::abs(here[i])) << i;
-  EXPECT_GT(simulated.context->calls("launch graph"), 0);
+  EXPECT_GT(simulated.controls->calls("launch graph"), 0);
 }
 
 // Of others the simulation is slow: their layers are tested smaller (tests/train/device_models_test.cc).

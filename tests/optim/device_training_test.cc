@@ -27,7 +27,7 @@
 #include "isochron/ops/shape/slicing.h"
 #include "isochron/optim/optimizers.h"
 #include "support/expect_error.h"
-#include "support/simulated/host_compiler.h"
+#include "support/simulated/simulated_gpu.h"
 
 namespace isochron {
 namespace {
@@ -129,23 +129,23 @@ TEST(DeviceTraining, AStepIsOneLaunchAndNothingElse) {
   const Tensor x = to_device(kX, kDevice), y = to_device(kY, kDevice);
   step(x, y);
   EXPECT_EQ(simulated.compiler.compilations, 1);
-  const size_t used = simulated.context->used_bytes();
-  simulated.context->forget_calls();
+  const size_t used = simulated.controls->used_bytes();
+  simulated.controls->forget_calls();
   for (int i = 0; i < 50; ++i) step(x, y);
-  EXPECT_EQ(simulated.context->calls("launch graph"), 50);
+  EXPECT_EQ(simulated.controls->calls("launch graph"), 50);
   for (const char* call : {"launch", "allocate", "create", "map", "reserve", "synchronize", "begin_capture",
                            "instantiate", "load", "copy_to_device", "copy_to_host", "copy", "fill"})
-    EXPECT_EQ(simulated.context->calls(call), 0) << call;
-  EXPECT_EQ(simulated.context->used_bytes(), used);
+    EXPECT_EQ(simulated.controls->calls(call), 0) << call;
+  EXPECT_EQ(simulated.controls->used_bytes(), used);
   // What lives on the CPU is brought there by one copy, into slots that take turns, and nothing else is done.
   for (int i = 0; i < 3; ++i) step(kX, kY);
-  simulated.context->forget_calls();
+  simulated.controls->forget_calls();
   for (int i = 0; i < 10; ++i) step(kX, kY);
-  EXPECT_EQ(simulated.context->calls("launch graph"), 10);
-  EXPECT_EQ(simulated.context->calls("copy_to_device"), 10);
-  EXPECT_LE(simulated.context->calls("synchronize event"), 10) << "for the step of two batches before";
-  EXPECT_EQ(simulated.context->calls("synchronize") + simulated.context->calls("allocate") +
-                simulated.context->calls("begin_capture"),
+  EXPECT_EQ(simulated.controls->calls("launch graph"), 10);
+  EXPECT_EQ(simulated.controls->calls("copy_to_device"), 10);
+  EXPECT_LE(simulated.controls->calls("synchronize event"), 10) << "for the step of two batches before";
+  EXPECT_EQ(simulated.controls->calls("synchronize") + simulated.controls->calls("allocate") +
+                simulated.controls->calls("begin_capture"),
             0);
 }
 
@@ -177,8 +177,8 @@ TEST(DeviceTraining, BatchSlotsTakeTurnsWithoutBeingRecordedAgain) {
   for (uint64_t s = 0; s < 6; ++s) slots.push_back(to_device(random({20, 12}, s), kDevice));
   const Tensor y = to_device(kY, kDevice);
   step.prepare({kX.spec(), kY.spec()});
-  const int64_t before = simulated.context->calls("begin_capture");  // of timed ways to compute
-  const auto recordings = [&] { return simulated.context->calls("begin_capture") - before; };
+  const int64_t before = simulated.controls->calls("begin_capture");  // of timed ways to compute
+  const auto recordings = [&] { return simulated.controls->calls("begin_capture") - before; };
   for (int i = 0; i < 12; ++i) step(slots[static_cast<size_t>(i % 4)], y);
   EXPECT_EQ(recordings(), 4);
   step(slots[4], y);  // takes the place of slot 0's, the one longest unused
@@ -469,7 +469,7 @@ TEST(DeviceTraining, AFaultEndsTheDevice) {
   network.move_to(kDevice);
   auto step = network.step(kDevice);
   step(kX, kY);
-  simulated.context->fail("launch graph", 1, ErrorCode::kDeviceLost);
+  simulated.controls->fail("launch graph", 1, ErrorCode::kDeviceLost);
   EXPECT_ERROR(step(kX, kY), ErrorCode::kDeviceLost, "");
 }
 
@@ -480,7 +480,7 @@ TEST(DeviceTraining, WhatCantBeRecordedIsAnErrorAndLeavesNothingUnderWay) {
   auto step = network.step(kDevice);
   step.prepare({kX.spec(), kY.spec()});
   const Tensor x = to_device(kX, kDevice), y = to_device(kY, kDevice);  // for which nothing is recorded yet
-  simulated.context->fail("launch", 3, ErrorCode::kDevice);
+  simulated.controls->fail("launch", 3, ErrorCode::kDevice);
   EXPECT_ERROR(step(x, y), ErrorCode::kDevice, "launch");
   const double loss = step(x, y).item<double>();
   EXPECT_GT(loss, 0);

@@ -24,7 +24,7 @@
 #include "isochron/train/callbacks/tensor_board.h"
 #include "isochron/train/loop/trainer.h"
 #include "support/expect_error.h"
-#include "support/simulated/host_compiler.h"
+#include "support/simulated/simulated_gpu.h"
 #include "support/stop_after.h"
 #include "support/temp_folder.h"
 
@@ -183,12 +183,12 @@ TEST(DeviceFit, TheHostWaitsOnlyWhereItReads) {
     auto batches = data::from_tensor_slices(training.inputs, training.targets).batch(42).repeat();
     Trainer trainer = training.trainer();
     trainer.fit(batches, {.steps_per_epoch = 1, .trace_not_finite = false, .progress = nullptr});
-    simulated.context->forget_calls();
+    simulated.controls->forget_calls();
     trainer.fit(
         batches,
         {.steps_per_epoch = steps, .report_every = 1000, .trace_not_finite = false, .progress = nullptr});
-    EXPECT_EQ(simulated.context->calls("launch graph"), steps);
-    return std::pair(simulated.context->calls("synchronize"), simulated.context->calls("allocate"));
+    EXPECT_EQ(simulated.controls->calls("launch graph"), steps);
+    return std::pair(simulated.controls->calls("synchronize"), simulated.controls->calls("allocate"));
   };
   EXPECT_EQ(calls_of(5, 1), calls_of(50, 1));
   EXPECT_EQ(calls_of(5, 4), calls_of(50, 4));

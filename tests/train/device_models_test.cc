@@ -15,7 +15,7 @@
 #include "isochron/ops/shape/creation.h"
 #include "isochron/optim/optimizers.h"
 #include "isochron/train/loop/trainer.h"
-#include "support/simulated/host_compiler.h"
+#include "support/simulated/simulated_gpu.h"
 
 namespace isochron::train {
 namespace {

@@ -10,7 +10,7 @@
 #include "isochron/ops/shape/creation.h"
 #include "observe/statistics/simulated_clock.h"
 #include "support/expect_error.h"
-#include "support/simulated/host_compiler.h"
+#include "support/simulated/simulated_gpu.h"
 
 namespace isochron::train {
 namespace {

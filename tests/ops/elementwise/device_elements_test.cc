@@ -330,7 +330,7 @@ TEST(DeviceElements, ATextWithErrorsIsRefusedWithTheCompilersWords) {
   // What compile_for_devices refuses.
   const auto stack_of = [&](const char* text) {
     const std::vector<char> cubin = compiler->compile(text, "a_text", 9, 0, false);
-    return largest_stack_frame({cubin.begin(), cubin.end()});
+    return Cubin({cubin.data(), cubin.size()}).largest_stack_frame();
   };
   EXPECT_EQ(stack_of("extern \"C\" __global__ void f(float* y) { y[threadIdx.x] = 1; }"), 0u);
   EXPECT_GE(stack_of("extern \"C\" __global__ void f(float* y, const int* at) {\n"

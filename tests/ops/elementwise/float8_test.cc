@@ -21,7 +21,7 @@
 #include "isochron/ops/shape/creation.h"
 #include "support/expect_error.h"
 #include "support/near.h"
-#include "support/simulated/host_compiler.h"
+#include "support/simulated/simulated_gpu.h"
 
 namespace isochron {
 namespace {

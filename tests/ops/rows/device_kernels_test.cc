@@ -25,7 +25,7 @@
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/slicing.h"
 #include "support/expect_error.h"
-#include "support/simulated/host_compiler.h"
+#include "support/simulated/simulated_gpu.h"
 
 namespace isochron {
 namespace {
@@ -509,12 +509,12 @@ TEST(DeviceKernels, TheFastestProductIsRemembered) {
   EXPECT_THAT(ops::recorded_choices(),
               testing::Contains(testing::Pair(testing::HasSubstr("Simulated Device by cublasLt 130000"),
                                               testing::StartsWith("simulated "))));
-  const size_t used = simulated.context->used_bytes();
-  simulated.context->fail("allocate", 1, ErrorCode::kOutOfMemory);
+  const size_t used = simulated.controls->used_bytes();
+  simulated.controls->fail("allocate", 1, ErrorCode::kOutOfMemory);
   auto other = capture([](const Tensor& x) { return matmul(x, x); }, options);
   EXPECT_EQ(other(ones({8, 8})).to_vector(), std::vector<double>(64, 8))
       << "the first way, without memory to time";
-  EXPECT_GE(simulated.context->used_bytes(), used);
+  EXPECT_GE(simulated.controls->used_bytes(), used);
   ops::forget_choices();
 }
 

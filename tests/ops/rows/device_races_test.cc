@@ -10,7 +10,7 @@
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/shape/creation.h"
-#include "support/simulated/host_compiler.h"
+#include "support/simulated/simulated_gpu.h"
 
 namespace isochron {
 namespace {

@@ -1,55 +1,20 @@
-// A compiler whose device code runs on the host, and a simulated device that loads it: all that a program
-// does on a GPU, without one.
+// A compiler whose device code runs on the host.
 #pragma once
 
-#include <elf.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "isochron/core/cuda/compiler.h"
-#include "isochron/memory/cuda/gpu.h"
+#include "support/driver_library/cubin.h"
 #include "support/simulated/host_kernels.h"
-#include "support/simulated/simulated_attention.h"
-#include "support/simulated/simulated_convolutions.h"
 #include "support/simulated/simulated_driver.h"
-#include "support/simulated/simulated_products.h"
 
 namespace isochron {
-
-/// The most that a thread of one of the kernels in `cubin`, an ELF file, has on its stack, in bytes: what
-/// doesn't fit in registers, arrays that are indexed at run time, and what called functions need. In the
-/// section .nv.info an entry has a format, an attribute, a size and, for a frame's size, a symbol and the
-/// number.
-inline unsigned largest_stack_frame(const std::string& cubin) {
-  constexpr uint8_t kSized = 4, kFrameSize = 0x11;
-  const auto read = [&]<typename T>(size_t at, T) {
-    T value{};
-    require(at + sizeof value <= cubin.size(), ErrorCode::kBadFormat, "cubin", "it ends early");
-    std::memcpy(&value, cubin.data() + at, sizeof value);
-    return value;
-  };
-  const auto header = read(0, Elf64_Ehdr{});
-  const auto section = [&](size_t i) { return read(header.e_shoff + i * header.e_shentsize, Elf64_Shdr{}); };
-  const size_t names = section(header.e_shstrndx).sh_offset;
-  unsigned largest = 0;
-  for (size_t s = 0; s < header.e_shnum; ++s) {
-    const Elf64_Shdr info = section(s);
-    if (std::string_view(cubin.c_str() + names + info.sh_name) != ".nv.info") continue;
-    for (size_t at = info.sh_offset; at < info.sh_offset + info.sh_size;) {
-      const auto format = read(at, uint8_t{}), attribute = read(at + 1, uint8_t{});
-      const auto size = read(at + 2, uint16_t{});
-      if (format == kSized && attribute == kFrameSize) largest = std::max(largest, read(at + 8, uint32_t{}));
-      at += 4 + (format == kSized ? size : 0);
-    }
-  }
-  return largest;
-}
 
 /// Compiles `text` for a device where the toolkit is, though nothing here can run what comes of it.
 /// `functions` are in it then.
@@ -74,13 +39,27 @@ inline void compile_for_devices(const std::string& text, const std::vector<std::
     EXPECT_NE(names.find(function), std::string::npos) << function << " isn't in the device's code";
     if (names.find(function) == std::string::npos) return;
   }
-  const unsigned stack = largest_stack_frame(names);
+  const unsigned stack = Cubin(names).largest_stack_frame();
   EXPECT_LE(stack, kMostStack) << "a kernel keeps in memory what belongs in registers; the text begins with\n"
                                << text.substr(text.find("extern \"C\" __global__"), 2000);
   if (stack > kMostStack) return;
   const TempFolder folder;
   write_quickly(folder / "cubin", names);
   compiled.keep(folder / "cubin");
+}
+
+/// As the simulated device runs them.
+inline std::map<std::string, cuda::SimulatedContext::LoadedKernel> loaded_kernels(
+    const std::shared_ptr<HostKernels>& kernels) {
+  std::map<std::string, cuda::SimulatedContext::LoadedKernel> loaded;
+  for (const auto& [name, meet] : kernels->functions()) {
+    loaded[name] = {
+        kernels->argument_bytes(name),
+        [kernels, function = name](const cuda::LaunchSize& size, std::span<void* const> arguments) {
+          kernels->run(function, {size.grid[0], size.grid[1]}, size.block[0], arguments);
+        }};
+  }
+  return loaded;
 }
 
 class HostCompiler final : public cuda::Compiler {
@@ -108,22 +87,14 @@ class HostCompiler final : public cuda::Compiler {
       for (const auto& [name, meet] : kernels_.back()->functions()) functions.push_back(name);
       compile_for_devices(text, functions, device_runtime);
     }
-    const std::string image = "host kernels " + std::to_string(kernels_.size() - 1);
-    return {image.begin(), image.end()};
+    const std::string image =
+        fmt::format("host kernels {}\n{}", kernels_.size() - 1, kernels_.back()->listed());
+    return {image.c_str(), image.c_str() + image.size() + 1};  // with its 0, as PTX
   }
   cuda::SimulatedContext::Loader loader() {
     return [this](std::span<const char> image) {
       const std::string text(image.begin(), image.end());
-      const std::shared_ptr<HostKernels> kernels = kernels_.at(std::stoul(text.substr(text.rfind(' '))));
-      std::map<std::string, cuda::SimulatedContext::LoadedKernel> loaded;
-      for (const auto& [name, meet] : kernels->functions()) {
-        loaded[name] = {
-            kernels->argument_bytes(name),
-            [kernels, function = name](const cuda::LaunchSize& size, std::span<void* const> arguments) {
-              kernels->run(function, {size.grid[0], size.grid[1]}, size.block[0], arguments);
-            }};
-      }
-      return loaded;
+      return loaded_kernels(kernels_.at(std::stoul(text.substr(text.find_last_of(' ', text.find('\n'))))));
     };
   }
 
@@ -139,34 +110,6 @@ class HostCompiler final : public cuda::Compiler {
   static constexpr std::string_view kBarrier = "__syncthreads();";
   const bool also_for_devices_;
   std::vector<std::shared_ptr<HostKernels>> kernels_;
-};
-
-/// While it lives, the process' device 0 is simulated.
-class SimulatedGpu {
- public:
-  explicit SimulatedGpu(const cuda::SimulatedDevice& device = {}, bool also_for_devices = false,
-                        bool libraries = true)
-      : compiler(also_for_devices), context(std::make_shared<cuda::SimulatedContext>(device)) {
-    context->set_loader(compiler.loader());
-    gpu = cuda::Gpu::create(context,
-                            libraries ? cuda::KernelSources{&compiler, {&products, &convolutions, &attention}}
-                                      : cuda::KernelSources{&compiler});
-    before_ = cuda::set_gpu(0, gpu);
-  }
-  ~SimulatedGpu() { cuda::set_gpu(0, std::move(before_)); }
-  SimulatedGpu(const SimulatedGpu&) = delete;
-  SimulatedGpu& operator=(const SimulatedGpu&) = delete;
-
-  static constexpr Device kDevice{DeviceKind::kCuda, 0};
-  HostCompiler compiler;
-  cuda::SimulatedProducts products;
-  cuda::SimulatedConvolutions convolutions;
-  cuda::SimulatedAttention attention;
-  std::shared_ptr<cuda::SimulatedContext> context;
-  std::shared_ptr<cuda::Gpu> gpu;
-
- private:
-  std::shared_ptr<cuda::Gpu> before_;
 };
 
 }  // namespace isochron

@@ -46,6 +46,12 @@ class HostKernels {
     checker_ = std::make_unique<RaceChecker>();
   }
 
+  /// The library that they are in, and a line a kernel: its name, and 1 where the threads of a block meet.
+  std::string listed() const {
+    std::string text = library_->path().string() + "\n";
+    for (const auto& [name, meet] : functions_) text += name + (meet ? " 1\n" : " 0\n");
+    return text;
+  }
   /// By name; whether the threads of a block meet.
   const std::map<std::string, bool>& functions() const { return functions_; }
   std::vector<size_t> argument_bytes(const std::string& function) const {

@@ -75,6 +75,8 @@ class HostLibrary {
     if (library_ != nullptr) dlclose(library_);
   }
 
+  std::filesystem::path path() const { return folder_ / "library.so"; }
+
   template <typename F>
   F* find(const std::string& symbol) const {
     auto* const found = reinterpret_cast<F*>(dlsym(library_, symbol.c_str()));

@@ -13,14 +13,13 @@ namespace isochron::cuda {
 namespace {
 
 constexpr size_t kAlignment = 256;
-constexpr int kRubbish = 0xcb;
 
 size_t rounded(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
 }  // namespace
 
-SimulatedContext::SimulatedContext(const SimulatedDevice& device, int index)
-    : device_(device), index_(index), random_(device.seed) {}
+SimulatedContext::SimulatedContext(const SimulatedDevice& device, int index, uintptr_t first_handle)
+    : device_(device), index_(index), random_(device.seed), next_handle_(first_handle) {}
 
 SimulatedContext::~SimulatedContext() {
   for (const auto& [pointer, range] : live_) {
@@ -40,6 +39,11 @@ int64_t SimulatedContext::calls(const std::string& call) const {
   const Inside here(mutex_);
   const auto found = calls_.find(call);
   return found == calls_.end() ? 0 : found->second;
+}
+
+void SimulatedContext::forget_calls() {
+  const Inside here(mutex_);
+  calls_.clear();
 }
 
 void SimulatedContext::fail(const std::string& call, int64_t number, ErrorCode code) {
@@ -68,20 +72,56 @@ void SimulatedContext::enter(const std::string& call) {
 
 void SimulatedContext::enter_outside_capture(const std::string& call) {
   enter(call);
-  if (!capture_ || capture_->thread != std::this_thread::get_id()) return;
-  capture_->broken = true;
-  isochron::fail(ErrorCode::kCaptureViolation, "cuda", "{} while a stream is captured", call);
+  bool breaks = false;
+  for (const auto& capture : captures_) {
+    if (capture->thread == std::this_thread::get_id()) breaks = capture->broken = true;
+  }
+  require(!breaks, ErrorCode::kCaptureViolation, "cuda", "{} while a stream is captured", call);
 }
 
-SimulatedContext::StreamState& SimulatedContext::at(Stream stream) {
+std::string SimulatedContext::alive() const {
+  const Inside here(mutex_);
+  if (lost_) return {};  // with all it had
+  size_t allocated = 0;
+  for (const auto& [pointer, range] : live_) allocated += !mapped_.contains(pointer);
+  std::string text;
+  const auto add = [&](size_t count, const char* what) {
+    if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, what);
+  };
+  add(allocated, "allocations");
+  add(mapped_.size(), "mapped chunks");
+  add(physical_.size(), "chunks");
+  add(reserved_.size(), "reserved ranges");
+  add(pinned_.size(), "page-locked ranges");
+  add(streams_.size(), "streams");
+  add(events_.size(), "events");
+  add(modules_.size(), "modules");
+  add(std::ranges::count_if(graphs_, [](const auto& graph) { return !graph.second->is_body; }), "graphs");
+  add(executables_.size(), "executable graphs");
+  return text;
+}
+
+const SimulatedContext::StreamState& SimulatedContext::at(Stream stream) const {
   const auto found = streams_.find(static_cast<uintptr_t>(stream));
   require(found != streams_.end(), ErrorCode::kDevice, "cuda", "no such stream");
   return found->second;
 }
+SimulatedContext::StreamState& SimulatedContext::at(Stream stream) {
+  return const_cast<StreamState&>(std::as_const(*this).at(stream));
+}
 
-SimulatedContext::EventState& SimulatedContext::at(Event event) {
+const SimulatedContext::EventState& SimulatedContext::at(Event event) const {
   const auto found = events_.find(static_cast<uintptr_t>(event));
   require(found != events_.end(), ErrorCode::kDevice, "cuda", "no such event");
+  return found->second;
+}
+SimulatedContext::EventState& SimulatedContext::at(Event event) {
+  return const_cast<EventState&>(std::as_const(*this).at(event));
+}
+
+const std::shared_ptr<SimulatedContext::Nodes>& SimulatedContext::at(Graph graph) const {
+  const auto found = graphs_.find(static_cast<uintptr_t>(graph));
+  require(found != graphs_.end(), ErrorCode::kDevice, "cuda", "no such graph");
   return found->second;
 }
 
@@ -98,7 +138,14 @@ void SimulatedContext::check_range(const char* call, DevicePtr pointer, size_t b
   }
 }
 
+bool SimulatedContext::on_device(DevicePtr pointer) const {
+  const Inside here(mutex_);
+  auto range = live_.upper_bound(pointer);
+  return range != live_.begin() && (--range, pointer < range->first + range->second.bytes);
+}
+
 bool SimulatedContext::pinned(const void* pointer, size_t bytes) const {
+  const Inside here(mutex_);
   const auto address = reinterpret_cast<uintptr_t>(pointer);
   auto range = pinned_.upper_bound(address);
   return range != pinned_.begin() && (--range, address + bytes <= range->first + range->second);
@@ -180,7 +227,7 @@ void SimulatedContext::map(DevicePtr pointer, size_t bytes, PhysicalMemory memor
   require(next == mapped_.end() || next->first >= pointer + bytes, ErrorCode::kDevice, "cuda",
           "map: mapped already");
   mprotect(reinterpret_cast<void*>(pointer), bytes, PROT_READ | PROT_WRITE);
-  std::memset(reinterpret_cast<void*>(pointer), kRubbish, bytes);
+  std::memset(reinterpret_cast<void*>(pointer), device_.first_byte, bytes);
   mapped_[pointer] = {physical->first, bytes};
   live_[pointer] = {bytes};
 }
@@ -206,7 +253,7 @@ DevicePtr SimulatedContext::allocate(size_t bytes) {
   const size_t block = rounded(std::max<size_t>(bytes, 1), kAlignment);
   take("allocate", block);
   void* pointer = std::aligned_alloc(kAlignment, block);
-  std::memset(pointer, kRubbish, block);
+  std::memset(pointer, device_.first_byte, block);
   live_[reinterpret_cast<DevicePtr>(pointer)] = {block};
   return reinterpret_cast<DevicePtr>(pointer);
 }
@@ -237,7 +284,7 @@ DevicePtr SimulatedContext::allocate_async(size_t bytes, Stream stream) {
   }
   pool_used_bytes_ += block;
   void* pointer = std::aligned_alloc(kAlignment, block);
-  std::memset(pointer, kRubbish, block);
+  std::memset(pointer, device_.first_byte, block);
   live_[reinterpret_cast<DevicePtr>(pointer)] = {block, true};
   return reinterpret_cast<DevicePtr>(pointer);
 }
@@ -269,7 +316,7 @@ void* SimulatedContext::allocate_pinned(size_t bytes) {
   enter("allocate_pinned");
   const size_t block = rounded(std::max<size_t>(bytes, 1), 4096);
   void* pointer = std::aligned_alloc(4096, block);
-  std::memset(pointer, kRubbish, block);
+  std::memset(pointer, device_.first_byte, block);
   pinned_[reinterpret_cast<uintptr_t>(pointer)] = block;
   return pointer;
 }
@@ -277,10 +324,11 @@ void* SimulatedContext::allocate_pinned(size_t bytes) {
 void SimulatedContext::free_pinned(void* pointer) {
   const Inside here(mutex_);
   enter("free_pinned");
-  require(pinned_.erase(reinterpret_cast<uintptr_t>(pointer)) == 1, ErrorCode::kDevice, "cuda",
-          "free_pinned: not page-locked");
+  const auto found = pinned_.find(reinterpret_cast<uintptr_t>(pointer));
+  require(found != pinned_.end(), ErrorCode::kDevice, "cuda", "free_pinned: not page-locked");
   require(pending() == 0, ErrorCode::kDevice, "cuda", "free_pinned: {} operations are still to come",
           pending());
+  pinned_.erase(found);
   std::free(pointer);
 }
 

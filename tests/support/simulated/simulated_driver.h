@@ -2,7 +2,8 @@
 // has a limit and holds rubbish at first; what is put in streams runs only when somebody waits, those of
 // different streams in a random order, so that an order which nobody asked for shows. Misuse that a device
 // would punish by wrong numbers or a dead process throws kDevice here: copies beyond what is mapped, memory
-// unmapped while work is to come.
+// unmapped while work is to come. libcuda.so.1 of the tests (driver_library.cc) gives it the driver's own
+// functions.
 #pragma once
 
 #include <cstddef>
@@ -35,6 +36,10 @@ struct SimulatedDevice {
                               .memory_pools = true};
   size_t granularity_bytes = 64 << 10;
   uint64_t seed = 1;
+  /// Memory of the host that isn't page-locked is read before a copy returns, not when it runs.
+  bool stages_pageable = true;
+  /// What memory holds at first.
+  uint8_t first_byte = 0xcb;
 };
 
 /// One with so much memory.
@@ -44,9 +49,22 @@ inline SimulatedDevice simulated_device(size_t total_bytes) {
   return device;
 }
 
-class SimulatedContext final : public Context {
+/// What tests ask of a simulated device.
+class SimulatedControls {
  public:
-  explicit SimulatedContext(const SimulatedDevice& device = {}, int index = 0);
+  virtual ~SimulatedControls() = default;
+  /// How often a call was made: "allocate", "launch graph".
+  virtual int64_t calls(const std::string& call) const = 0;
+  virtual void forget_calls() = 0;
+  /// The `number`-th of these calls from now on throws, and no other.
+  virtual void fail(const std::string& call, int64_t number, ErrorCode code) = 0;
+  virtual size_t used_bytes() const = 0;
+};
+
+class SimulatedContext final : public Context, public SimulatedControls {
+ public:
+  /// `first_handle`: of those that are given out, so that another context's are others.
+  explicit SimulatedContext(const SimulatedDevice& device = {}, int index = 0, uintptr_t first_handle = 1);
   ~SimulatedContext() override;
 
   // What tests ask for.
@@ -60,16 +78,38 @@ class SimulatedContext final : public Context {
   /// What gives the kernels of any other image, by name.
   using Loader = std::function<std::map<std::string, LoadedKernel>(std::span<const char> image)>;
   void set_loader(Loader loader) { loader_ = std::move(loader); }
-  /// How often a call was made: "allocate", "launch graph".
-  int64_t calls(const std::string& call) const;
-  void forget_calls() { calls_.clear(); }
-  /// The `number`-th of these calls from now on throws, and no other.
-  void fail(const std::string& call, int64_t number, ErrorCode code);
-  size_t used_bytes() const { return used_bytes_; }
+  int64_t calls(const std::string& call) const override;
+  void forget_calls() override;
+  void fail(const std::string& call, int64_t number, ErrorCode code) override;
+  size_t used_bytes() const override { return used_bytes_; }
+  /// What was made and not destroyed, "2 events, 1 stream"; nothing for nothing, and of a device that is
+  /// lost.
+  std::string alive() const;
   /// As a library's kernel.
   void launch(std::function<void()> kernel, Stream stream);
   /// Operations that are put in streams and not done, but for those that free memory.
   size_t pending() const;
+
+  // What the driver's functions say beyond those of Context.
+  enum class NodeKind { kKernel, kCopy, kMemset, kConditional, kEmpty };
+  bool pinned(const void* pointer, size_t bytes) const;
+  bool on_device(DevicePtr pointer) const;
+  bool recorded(Event event) const;
+  bool timed(Event event) const;
+  /// Of the capture of `stream` that is under way, kNone without one.
+  Graph open_graph(Stream stream) const;
+  /// A call was made that can't be captured.
+  bool capture_is_broken(Stream stream) const;
+  /// Begins a capture into a graph that is there, the body of a conditional node.
+  void begin_capture_to(Stream stream, Graph graph);
+  Condition create_condition_in(Graph graph);
+  GraphNode add_empty_node(Graph graph, std::span<const GraphNode> after);
+  /// With its body, an empty graph.
+  std::pair<GraphNode, Graph> add_conditional_node(Graph graph, std::span<const GraphNode> after,
+                                                   Condition condition, bool repeats);
+  std::vector<std::pair<GraphNode, NodeKind>> nodes_of(Graph graph) const;
+  NodeKind kind_of(GraphNode node) const;
+  size_t argument_count(Function function) const;
 
   int index() const override { return index_; }
   const DeviceProperties& properties() const override { return device_.properties; }
@@ -128,16 +168,21 @@ class SimulatedContext final : public Context {
   void launch(GraphExec graph, Stream stream) override;
 
  private:
-  enum class NodeKind { kKernel, kCopy, kMemset, kConditional };
   using Work = std::function<void()>;
+  struct Nodes;
   struct Node {
     NodeKind kind;
     Work work;
-    std::vector<size_t> after;
+    std::vector<size_t> after;  // in the same graph
+    GraphNode handle = GraphNode::kNone;
     // Of a conditional one.
     uint64_t condition = 0;
     bool repeats = false;
-    std::vector<Node> body = {};
+    std::shared_ptr<Nodes> body = nullptr;
+  };
+  struct Nodes {
+    std::vector<Node> all;
+    bool is_body = false;
   };
   struct Operation {
     Work work;                       // or
@@ -150,27 +195,33 @@ class SimulatedContext final : public Context {
   };
   struct Capture {
     std::thread::id thread = std::this_thread::get_id();  // others may do what it may not
-    uintptr_t origin = 0;
-    std::vector<Node> nodes;  // of the innermost body that is open
+    Stream origin = Stream::kNone;
+    Graph graph = Graph::kNone;
+    std::shared_ptr<Nodes> nodes;
     bool broken = false;
-    struct Outer {
-      uintptr_t stream;  // of what the body is a part of
-      uintptr_t body;
-      uint64_t condition;
-      bool repeats;
-      std::vector<Node> nodes;
-    };
-    std::vector<Outer> outer;
   };
   struct StreamState {
     std::deque<Operation> operations;
-    bool captured = false;
-    std::vector<size_t> last;  // of the capture's nodes, those that what comes next follows
+    std::shared_ptr<Capture> capture;  // that it is a part of
+    std::vector<size_t> last;          // of the capture's nodes, those that what comes next follows
+    bool of_body = false;              // made by begin_body
   };
   struct EventState {
-    uintptr_t record = 0;  // the latest; 0: never
-    std::optional<std::vector<size_t>> captured;
+    bool timed = false;
+    uintptr_t record = 0;               // the latest; 0: never
+    std::weak_ptr<Capture> in_capture;  // where that is a part of one
+    std::vector<size_t> after;          // of its nodes
+    bool captured = false;
     int64_t time_ns = 0;
+  };
+  struct ConditionState {
+    unsigned value = 0;
+    Graph graph = Graph::kNone;
+    bool used = false;
+  };
+  struct LoadedFunction {
+    LoadedKernel kernel;
+    size_t allowed_shared_bytes = size_t{48} << 10;
   };
 
   /// In a call. What the simulation itself takes is nothing that the caller makes.
@@ -184,16 +235,25 @@ class SimulatedContext final : public Context {
   /// A call that a capture doesn't allow to its thread.
   void enter_outside_capture(const std::string& call);
   void put(Stream stream, NodeKind kind, Work work);
+  /// Waits for a condition of what runs.
+  void run_until(const char* call, const std::function<bool()>& reached);
+  size_t add_node(Nodes& nodes, Node node);
+  void destroy_bodies(const Nodes& nodes);
+  void require_page_locked_in_body(const char* call, Stream stream, bool page_locked) const;
+  std::vector<size_t> indices_of(const char* call, const Nodes& nodes,
+                                 std::span<const GraphNode> handles) const;
+  const std::shared_ptr<Nodes>& at(Graph graph) const;
   /// Runs one operation of a stream that is ready; false where all wait.
   bool run_one();
-  void run_graph(const std::vector<Node>& nodes);
+  void run_graph(const Nodes& nodes);
   void run_node(const Node& node);
   void run_work(const Work& work);
   void check_range(const char* call, DevicePtr pointer, size_t bytes) const;
-  bool pinned(const void* pointer, size_t bytes) const;
   void take(const char* call, size_t bytes);
   StreamState& at(Stream stream);
+  const StreamState& at(Stream stream) const;
   EventState& at(Event event);
+  const EventState& at(Event event) const;
 
   const SimulatedDevice device_;
   const int index_;
@@ -206,7 +266,7 @@ class SimulatedContext final : public Context {
   };
   std::map<std::string, Failure> failures_;
   bool lost_ = false;
-  uintptr_t next_handle_ = 1;
+  uintptr_t next_handle_;
   size_t used_bytes_ = 0;
   size_t pool_reserved_bytes_ = 0, pool_used_bytes_ = 0;
   struct Reserved {
@@ -226,10 +286,10 @@ class SimulatedContext final : public Context {
   std::map<std::string, LoadedKernel> kernels_;
   Loader loader_;
   std::map<uintptr_t, std::map<std::string, LoadedKernel>> modules_;
-  std::map<uintptr_t, LoadedKernel> functions_;
-  std::optional<Capture> capture_;
-  std::map<uintptr_t, std::vector<Node>> graphs_, executables_;
-  std::map<uint64_t, std::unique_ptr<unsigned>> conditions_;  // by address, as kernels are given them
+  std::map<uintptr_t, LoadedFunction> functions_;
+  std::vector<std::shared_ptr<Capture>> captures_;  // under way
+  std::map<uintptr_t, std::shared_ptr<Nodes>> graphs_, executables_;
+  std::map<uint64_t, std::unique_ptr<ConditionState>> conditions_;  // by address, as kernels are given them
 };
 
 class SimulatedDriver final : public Driver {

@@ -1,4 +1,4 @@
-// Streams, events, kernels and captured graphs of the simulated device.
+// Streams, events and kernels of the simulated device.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -18,6 +18,7 @@ Stream SimulatedContext::create_stream(bool) {
 void SimulatedContext::destroy(Stream stream) {
   const Inside here(mutex_);
   enter("destroy stream");
+  require(!at(stream).capture, ErrorCode::kCaptureViolation, "cuda", "destroy: the stream is captured");
   while (!at(stream).operations.empty() && run_one()) continue;
   streams_.erase(static_cast<uintptr_t>(stream));
 }
@@ -47,31 +48,37 @@ bool SimulatedContext::run_one() {
   return true;
 }
 
+void SimulatedContext::run_until(const char* call, const std::function<bool()>& reached) {
+  while (!reached())
+    require(run_one(), ErrorCode::kDevice, "cuda", "{}: every stream waits for what never comes", call);
+}
+
 void SimulatedContext::synchronize(Stream stream) {
   const Inside here(mutex_);
   enter_outside_capture("synchronize");
-  while (!at(stream).operations.empty()) {
-    require(run_one(), ErrorCode::kDevice, "cuda", "synchronize: every stream waits for what never comes");
-  }
+  require(!at(stream).capture, ErrorCode::kCaptureViolation, "cuda", "synchronize: the stream is captured");
+  run_until("synchronize", [&] { return at(stream).operations.empty(); });
 }
 
 bool SimulatedContext::done(Stream stream) {
   const Inside here(mutex_);
   enter_outside_capture("done");
+  require(!at(stream).capture, ErrorCode::kCaptureViolation, "cuda", "done: the stream is captured");
   if (!at(stream).operations.empty()) run_one();
   return at(stream).operations.empty();
 }
 
-Event SimulatedContext::create_event(bool) {
+Event SimulatedContext::create_event(bool timed) {
   const Inside here(mutex_);
   enter("create_event");
-  events_[next_handle_];
+  events_[next_handle_].timed = timed;
   return static_cast<Event>(next_handle_++);
 }
 
 void SimulatedContext::destroy(Event event) {
   const Inside here(mutex_);
   enter("destroy event");
+  static_cast<void>(at(event));
   events_.erase(static_cast<uintptr_t>(event));
 }
 
@@ -80,11 +87,12 @@ void SimulatedContext::record(Event event, Stream stream) {
   enter("record");
   StreamState& from = at(stream);
   EventState& state = at(event);
-  if (from.captured) {
-    state.captured = from.last;
+  state.captured = from.capture != nullptr;
+  if (from.capture) {
+    state.in_capture = from.capture;
+    state.after = from.last;
     return;
   }
-  state.captured.reset();
   const uintptr_t number = ++records_;
   state.record = number;
   from.operations.push_back({[this, number, handle = static_cast<uintptr_t>(event)] {
@@ -101,23 +109,26 @@ void SimulatedContext::wait(Stream stream, Event event) {
   const EventState& state = at(event);
   StreamState& to = at(stream);
   if (state.captured) {
-    require(capture_.has_value(), ErrorCode::kCaptureViolation, "cuda",
+    const std::shared_ptr<Capture> capture = state.in_capture.lock();
+    require(capture != nullptr, ErrorCode::kCaptureViolation, "cuda",
             "wait: for an event of a capture that is over");
-    to.captured = true;
-    to.last.insert(to.last.end(), state.captured->begin(), state.captured->end());
+    require(!to.capture || to.capture == capture, ErrorCode::kCaptureViolation, "cuda",
+            "wait: the stream is a part of another capture");
+    to.capture = capture;
+    for (const size_t node : state.after) {
+      if (std::ranges::find(to.last, node) == to.last.end()) to.last.push_back(node);
+    }
     return;
   }
-  require(!to.captured, ErrorCode::kCaptureViolation, "cuda", "wait: a captured stream for an event outside");
+  require(!to.capture, ErrorCode::kCaptureViolation, "cuda", "wait: a captured stream for an event outside");
   if (state.record > 0) to.operations.push_back({{}, state.record});
 }
 
 void SimulatedContext::synchronize(Event event) {
   const Inside here(mutex_);
   enter_outside_capture("synchronize event");
-  const uintptr_t record = at(event).record;
-  while (record > 0 && !recorded_.contains(record)) {
-    require(run_one(), ErrorCode::kDevice, "cuda", "synchronize: every stream waits for what never comes");
-  }
+  run_until("synchronize",
+            [&, record = at(event).record] { return record == 0 || recorded_.contains(record); });
 }
 
 bool SimulatedContext::done(Event event) {
@@ -128,20 +139,39 @@ bool SimulatedContext::done(Event event) {
   return record == 0 || recorded_.contains(record);
 }
 
+bool SimulatedContext::recorded(Event event) const {
+  const Inside here(mutex_);
+  return at(event).record > 0 && recorded_.contains(at(event).record);
+}
+
+bool SimulatedContext::timed(Event event) const {
+  const Inside here(mutex_);
+  return at(event).timed;
+}
+
 double SimulatedContext::elapsed_ns(Event begin, Event end) {
   const Inside here(mutex_);
   enter("elapsed");
+  for (const Event event : {begin, end}) {
+    require(timed(event), ErrorCode::kDevice, "cuda", "elapsed: an event that isn't timed");
+    require(recorded(event), ErrorCode::kDevice, "cuda", "elapsed: an event that isn't done");
+  }
   return static_cast<double>(at(end).time_ns - at(begin).time_ns);
+}
+
+size_t SimulatedContext::add_node(Nodes& nodes, Node node) {
+  node.handle = static_cast<GraphNode>(next_handle_++);
+  nodes.all.push_back(std::move(node));
+  return nodes.all.size() - 1;
 }
 
 void SimulatedContext::put(Stream stream, NodeKind kind, Work work) {
   StreamState& to = at(stream);
-  if (!to.captured) {
+  if (!to.capture) {
     to.operations.push_back({std::move(work), {}});
     return;
   }
-  capture_->nodes.push_back({kind, std::move(work), std::move(to.last)});
-  to.last = {capture_->nodes.size() - 1};
+  to.last = {add_node(*to.capture->nodes, {kind, std::move(work), std::move(to.last)})};
 }
 
 void SimulatedContext::copy_to_device(DevicePtr to, const void* from, size_t bytes, Stream stream) {
@@ -149,7 +179,9 @@ void SimulatedContext::copy_to_device(DevicePtr to, const void* from, size_t byt
   enter("copy_to_device");
   check_range("copy_to_device", to, bytes);
   const auto put_copy = [&](Work work) { put(stream, NodeKind::kCopy, std::move(work)); };
-  if (pinned(from, bytes) || at(stream).captured) {
+  const bool page_locked = pinned(from, bytes);
+  require_page_locked_in_body("copy_to_device", stream, page_locked);
+  if (page_locked || !device_.stages_pageable || at(stream).capture) {
     put_copy([=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
     return;
   }
@@ -163,11 +195,17 @@ void SimulatedContext::copy_to_host(void* to, DevicePtr from, size_t bytes, Stre
   const Inside here(mutex_);
   enter("copy_to_host");
   check_range("copy_to_host", from, bytes);
+  const bool page_locked = pinned(to, bytes);
+  require_page_locked_in_body("copy_to_host", stream, page_locked);
   put(stream, NodeKind::kCopy, [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
-  if (pinned(to, bytes) || at(stream).captured) return;
-  while (!at(stream).operations.empty()) {
-    require(run_one(), ErrorCode::kDevice, "cuda", "copy_to_host: every stream waits for what never comes");
-  }
+  if (page_locked || !device_.stages_pageable || at(stream).capture) return;
+  run_until("copy_to_host", [&] { return at(stream).operations.empty(); });
+}
+
+void SimulatedContext::require_page_locked_in_body(const char* call, Stream stream, bool page_locked) const {
+  const auto& capture = at(stream).capture;
+  require(page_locked || !capture || !capture->nodes->is_body, ErrorCode::kCaptureViolation, "cuda",
+          "{}: a body copies page-locked memory alone", call);
 }
 
 void SimulatedContext::copy(DevicePtr to, DevicePtr from, size_t bytes, Stream stream) {
@@ -214,15 +252,25 @@ Function SimulatedContext::function(Module module, const std::string& name) {
   const auto found = modules_.find(static_cast<uintptr_t>(module));
   require(found != modules_.end() && found->second.contains(name), ErrorCode::kDevice, "cuda",
           "function: no '{}'", name);
-  functions_[next_handle_] = found->second.at(name);
+  functions_[next_handle_].kernel = found->second.at(name);
   return static_cast<Function>(next_handle_++);
 }
 
-void SimulatedContext::allow_shared_bytes(Function, size_t bytes) {
+void SimulatedContext::allow_shared_bytes(Function function, size_t bytes) {
   const Inside here(mutex_);
   enter("allow_shared_bytes");
+  const auto found = functions_.find(static_cast<uintptr_t>(function));
+  require(found != functions_.end(), ErrorCode::kDevice, "cuda", "allow_shared_bytes: no such function");
   require(bytes <= device_.properties.shared_bytes_per_block, ErrorCode::kDevice, "cuda",
           "allow_shared_bytes: {} of {}", bytes, device_.properties.shared_bytes_per_block);
+  found->second.allowed_shared_bytes = bytes;
+}
+
+size_t SimulatedContext::argument_count(Function function) const {
+  const Inside here(mutex_);
+  const auto found = functions_.find(static_cast<uintptr_t>(function));
+  require(found != functions_.end(), ErrorCode::kDevice, "cuda", "launch: no such function");
+  return found->second.kernel.argument_bytes.size();
 }
 
 void SimulatedContext::launch(Function function, const LaunchSize& size, std::span<void* const> arguments,
@@ -231,12 +279,17 @@ void SimulatedContext::launch(Function function, const LaunchSize& size, std::sp
   enter("launch");
   const auto found = functions_.find(static_cast<uintptr_t>(function));
   require(found != functions_.end(), ErrorCode::kDevice, "cuda", "launch: no such function");
-  const LoadedKernel& loaded = found->second;
+  const LoadedKernel& loaded = found->second.kernel;
   for (const unsigned extent :
        {size.grid[0], size.grid[1], size.grid[2], size.block[0], size.block[1], size.block[2]})
     require(extent > 0, ErrorCode::kDevice, "cuda", "launch: an extent of 0");
   require(size.block[0] * size.block[1] * size.block[2] <= 1024, ErrorCode::kDevice, "cuda",
           "launch: block too large");
+  require(size.grid[0] <= 0x7fffffff && size.grid[1] <= 65535 && size.grid[2] <= 65535, ErrorCode::kDevice,
+          "cuda", "launch: grid too large");
+  require(size.shared_bytes <= found->second.allowed_shared_bytes, ErrorCode::kDevice, "cuda",
+          "launch: {} bytes of shared memory, {} are allowed", size.shared_bytes,
+          found->second.allowed_shared_bytes);
   require(arguments.size() == loaded.argument_bytes.size(), ErrorCode::kDevice, "cuda",
           "launch: {} arguments, not {}", arguments.size(), loaded.argument_bytes.size());
   std::vector<std::vector<std::byte>> values;
@@ -255,193 +308,6 @@ void SimulatedContext::launch(std::function<void()> kernel, Stream stream) {
   const Inside here(mutex_);
   enter("launch");
   put(stream, NodeKind::kKernel, std::move(kernel));
-}
-
-void SimulatedContext::begin_capture(Stream stream) {
-  const Inside here(mutex_);
-  enter("begin_capture");
-  require(!capture_, ErrorCode::kCaptureViolation, "cuda", "begin_capture: one is under way");
-  StreamState& origin = at(stream);
-  capture_.emplace();
-  capture_->origin = static_cast<uintptr_t>(stream);
-  origin.captured = true;
-  origin.last.clear();
-}
-
-Graph SimulatedContext::end_capture(Stream stream) {
-  const Inside here(mutex_);
-  require(capture_ && capture_->origin == static_cast<uintptr_t>(stream), ErrorCode::kCaptureViolation,
-          "cuda", "end_capture: not of the stream where it began");
-  Capture capture = std::move(*capture_);
-  capture_.reset();
-  // What the origin's end follows, directly or not.
-  std::vector<bool> joined(capture.nodes.size());
-  std::vector<size_t> open = at(stream).last;
-  while (!open.empty()) {
-    const size_t node = open.back();
-    open.pop_back();
-    if (joined[node]) continue;
-    joined[node] = true;
-    open.insert(open.end(), capture.nodes[node].after.begin(), capture.nodes[node].after.end());
-  }
-  bool unjoined = false;
-  for (auto& [handle, state] : streams_) {
-    for (const size_t node : state.last) unjoined |= !joined[node];
-    state.captured = false;
-    state.last.clear();
-  }
-  enter("end_capture");
-  require(capture.outer.empty(), ErrorCode::kCaptureViolation, "cuda", "end_capture: a body is still open");
-  require(!capture.broken, ErrorCode::kCaptureViolation, "cuda", "end_capture: a call broke it");
-  require(!unjoined, ErrorCode::kCaptureViolation, "cuda",
-          "end_capture: a stream that was forked isn't joined");
-  graphs_[next_handle_] = std::move(capture.nodes);
-  return static_cast<Graph>(next_handle_++);
-}
-
-bool SimulatedContext::capturing(Stream stream) {
-  const Inside here(mutex_);
-  return at(stream).captured;
-}
-
-void SimulatedContext::follow(Stream stream, std::span<const GraphNode> nodes) {
-  const Inside here(mutex_);
-  enter("follow");
-  StreamState& state = at(stream);
-  require(state.captured, ErrorCode::kCaptureViolation, "cuda", "follow: outside of a capture");
-  state.last.clear();
-  for (const GraphNode node : nodes) {
-    const size_t index = static_cast<uintptr_t>(node) - 1;
-    require(index < capture_->nodes.size() && std::ranges::find(state.last, index) == state.last.end(),
-            ErrorCode::kDevice, "cuda", "follow: no such node here, or the same twice");
-    state.last.push_back(index);
-  }
-}
-
-std::vector<GraphNode> SimulatedContext::followed(Stream stream) {
-  const Inside here(mutex_);
-  enter("followed");
-  require(at(stream).captured, ErrorCode::kCaptureViolation, "cuda", "followed: outside of a capture");
-  std::vector<GraphNode> nodes;
-  for (const size_t index : at(stream).last) nodes.push_back(static_cast<GraphNode>(index + 1));
-  return nodes;
-}
-
-Condition SimulatedContext::create_condition(Stream stream) {
-  const Inside here(mutex_);
-  enter("create_condition");
-  require(at(stream).captured, ErrorCode::kCaptureViolation, "cuda",
-          "create_condition: outside of a capture");
-  auto value = std::make_unique<unsigned>(0);
-  const auto address = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(value.get()));
-  conditions_[address] = std::move(value);
-  return static_cast<Condition>(address);
-}
-
-Stream SimulatedContext::begin_body(Stream stream, Condition condition, bool repeats) {
-  const Inside here(mutex_);
-  enter("begin_body");
-  require(at(stream).captured && conditions_.contains(static_cast<uint64_t>(condition)),
-          ErrorCode::kCaptureViolation, "cuda", "begin_body: outside of a capture, or without a condition");
-  const uintptr_t body = next_handle_++;
-  streams_[body].captured = true;
-  capture_->outer.push_back({static_cast<uintptr_t>(stream), body, static_cast<uint64_t>(condition), repeats,
-                             std::exchange(capture_->nodes, {})});
-  return static_cast<Stream>(body);
-}
-
-void SimulatedContext::end_body(Stream body) {
-  const Inside here(mutex_);
-  enter("end_body");
-  require(capture_ && !capture_->outer.empty() && capture_->outer.back().body == static_cast<uintptr_t>(body),
-          ErrorCode::kCaptureViolation, "cuda", "end_body: not of the body that is open");
-  Capture::Outer outer = std::move(capture_->outer.back());
-  capture_->outer.pop_back();
-  streams_.erase(static_cast<uintptr_t>(body));
-  StreamState& to = at(static_cast<Stream>(outer.stream));
-  Node node{NodeKind::kConditional, {},
-            std::move(to.last),     outer.condition,
-            outer.repeats,          std::exchange(capture_->nodes, std::move(outer.nodes))};
-  capture_->nodes.push_back(std::move(node));
-  to.last = {capture_->nodes.size() - 1};
-}
-
-GraphCounts SimulatedContext::counts(Graph graph) {
-  const Inside here(mutex_);
-  enter("counts");
-  GraphCounts counts;
-  for (const Node& node : graphs_.at(static_cast<uintptr_t>(graph))) {
-    counts.kernels += node.kind == NodeKind::kKernel;
-    counts.copies += node.kind == NodeKind::kCopy;
-    counts.memsets += node.kind == NodeKind::kMemset;
-    counts.conditionals += node.kind == NodeKind::kConditional;
-  }
-  return counts;
-}
-
-GraphExec SimulatedContext::instantiate(Graph graph) {
-  const Inside here(mutex_);
-  enter_outside_capture("instantiate");
-  executables_[next_handle_] = graphs_.at(static_cast<uintptr_t>(graph));
-  return static_cast<GraphExec>(next_handle_++);
-}
-
-void SimulatedContext::upload(GraphExec graph, Stream) {
-  const Inside here(mutex_);
-  enter_outside_capture("upload");
-  require(executables_.contains(static_cast<uintptr_t>(graph)), ErrorCode::kDevice, "cuda",
-          "upload: no such graph");
-}
-
-void SimulatedContext::destroy(Graph graph) {
-  const Inside here(mutex_);
-  enter("destroy graph");
-  graphs_.erase(static_cast<uintptr_t>(graph));
-}
-
-void SimulatedContext::destroy(GraphExec graph) {
-  const Inside here(mutex_);
-  enter("destroy executable");
-  while (run_one()) continue;
-  executables_.erase(static_cast<uintptr_t>(graph));
-}
-
-void SimulatedContext::run_graph(const std::vector<Node>& nodes) {
-  std::vector<bool> done(nodes.size());
-  for (size_t count = 0; count < nodes.size(); ++count) {
-    std::vector<size_t> ready;
-    for (size_t i = 0; i < nodes.size(); ++i) {
-      const auto& after = nodes[i].after;
-      if (!done[i] && std::all_of(after.begin(), after.end(), [&](size_t node) { return done[node]; }))
-        ready.push_back(i);
-    }
-    const size_t chosen = ready[std::min(
-        ready.size() - 1, static_cast<size_t>(random_.uniform() * static_cast<double>(ready.size())))];
-    run_node(nodes[chosen]);
-    done[chosen] = true;
-  }
-}
-
-void SimulatedContext::run_node(const Node& node) {
-  if (node.kind != NodeKind::kConditional) return node.work();
-  constexpr int kForEver = 1'000'000;
-  const unsigned& condition = *conditions_.at(node.condition);
-  for (int i = 0; condition != 0; ++i) {
-    require(i < kForEver, ErrorCode::kDevice, "cuda", "a conditional part repeats for ever");
-    run_graph(node.body);
-    if (!node.repeats) return;
-  }
-}
-
-void SimulatedContext::launch(GraphExec graph, Stream stream) {
-  const Inside here(mutex_);
-  enter_outside_capture("launch graph");
-  const auto found = executables_.find(static_cast<uintptr_t>(graph));
-  require(found != executables_.end(), ErrorCode::kDevice, "cuda", "launch: no such graph");
-  put(stream, NodeKind::kKernel, [this, &nodes = found->second] {
-    for (auto& [address, value] : conditions_) *value = 0;
-    run_graph(nodes);
-  });
 }
 
 }  // namespace isochron::cuda

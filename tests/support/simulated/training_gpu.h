@@ -3,7 +3,7 @@
 #pragma once
 
 #include "isochron/ops/random/random.h"
-#include "support/simulated/host_compiler.h"
+#include "support/simulated/simulated_gpu.h"
 
 namespace isochron {
 

@@ -1,0 +1,25 @@
+// What tests ask of their libcuda.so.1 (driver_library.cc), beyond the driver's own functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#pragma GCC visibility push(default)
+extern "C" {
+struct SimulatedLibraryDevice {
+  size_t total_bytes, granularity_bytes;
+  int multiprocessors;
+  uint64_t seed;
+  int stages_pageable;  // 0: the device reads and writes memory that isn't page-locked when a copy runs
+};
+/// The device from the next time on that nobody has its context.
+void simulated_configure(const SimulatedLibraryDevice* device);
+/// As SimulatedControls has them, of the context that is there or was there last.
+int64_t simulated_calls(const char* call);
+void simulated_forget_calls();
+void simulated_fail(const char* call, int64_t number, int error_code);
+size_t simulated_used_bytes();
+/// What the contexts that are gone have left: "1 stream". Read and forgotten.
+const char* simulated_left_behind();
+}
+#pragma GCC visibility pop
