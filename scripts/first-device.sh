@@ -12,6 +12,10 @@
 #     peers    the same beside PyTorch, which python3 must have, in turns; needs no `bench` before it
 #     flat     long runs that must be found flat, and `isochron compare` of memory and transfers
 #
+# --dry FOLDER: all of that without a device, over a libcuda.so.1 of FOLDER whose kernels do nothing, as the build's
+# simulated_driver has it: what is printed tells nothing but that the commands run. Programs of NVIDIA's that aren't there
+# are left out, and so is PyTorch.
+#
 # --bin: a folder with `isochron` (build/release/bin, else bin beside this script's folder); --out: a folder for a log
 # of each step and steps.jsonl, a line a step with its exit code and seconds; --ops: check these alone. Exits with 1 if
 # a step failed.
@@ -23,6 +27,7 @@ bin=$here/build/release/bin
 out=first-device
 jobs=8
 ops=
+dry=
 pieces=()
 while [ $# -gt 0 ]; do
   case $1 in
@@ -30,6 +35,7 @@ while [ $# -gt 0 ]; do
     --out) out=$2; shift ;;
     --jobs) jobs=$2; shift ;;
     --ops) ops=$2; shift ;;
+    --dry) dry=$(cd "$2" && pwd) || exit 2; shift ;;
     check | verify | train | memcheck | racecheck | initcheck | bench | profile | peers | flat) pieces+=("$1") ;;
     *) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 2 ;;
   esac
@@ -38,27 +44,38 @@ done
 [ ${#pieces[@]} -gt 0 ] || { echo "no piece is named; see --help" >&2; exit 2; }
 mkdir -p "$out" || exit 2
 out=$(cd "$out" && pwd)
-isochron=$bin/isochron
+isochron=$(cd "$bin" && pwd)/isochron || exit 2
 export ISOCHRON_DATASETS=${ISOCHRON_DATASETS:-$here/datasets}
 own_libraries=${LD_LIBRARY_PATH:-}  # what python3 runs with
 [ -d "$here/lib" ] && export LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+on_device=(--device cuda)
+if [ -n "$dry" ]; then
+  [ -e "$dry/libcuda.so.1" ] || { echo "there is no libcuda.so.1 in $dry" >&2; exit 2; }
+  export LD_LIBRARY_PATH=$dry${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  on_device+=(--plain-kernels)  # NVIDIA's libraries of kernels want a driver of theirs
+fi
 # What is under way ends with this script: it would slow whatever comes next.
 end_all() { kill $(jobs -rp) 2>/dev/null; wait; exit 143; }
 trap end_all TERM INT
 
-# step NAME SECONDS EXIT COMMAND...: one run, which must end with EXIT within SECONDS.
+# step NAME SECONDS EXIT COMMAND...: one run, which must end with EXIT within SECONDS. Without a device it may be another:
+# in_dry=PATTERN step ..., and must say something then, which tells that it has come as far: in_dry_says=PATTERN step ...
 step() {
-  local name=$1 seconds=$2 expected=$3 began=$EPOCHREALTIME rc took
+  local name=$1 seconds=$2 expected=$3 began=$EPOCHREALTIME rc took ok=true
   shift 3
+  [ -z "$dry" ] || expected=${in_dry:-$expected}
   (cd "$out" && exec timeout -k 5 "$seconds" "$@") >"$out/$name.txt" 2>&1 </dev/null &
   wait $!
   rc=$?
   took=$(awk "BEGIN {printf \"%.1f\", $EPOCHREALTIME - $began}")
-  printf '{"step": "%s", "rc": %d, "expected": %d, "seconds": %s}\n' "$name" $rc "$expected" "$took" >>"$out/steps.jsonl"
-  if [ $rc -eq "$expected" ]; then
+  [[ $rc =~ ^($expected)$ ]] || ok=false
+  [ -z "$dry" ] || [ -z "${in_dry_says:-}" ] || grep -qE "$in_dry_says" "$out/$name.txt" || ok=false
+  printf '{"step": "%s", "rc": %d, "expected": "%s", "ok": %s, "seconds": %s}\n' "$name" $rc "$expected" $ok "$took" \
+    >>"$out/steps.jsonl"
+  if $ok; then
     printf 'ok      %-34s %6s s\n' "$name" "$took"
   else
-    printf 'FAILED  %-34s %6s s, exit %d, expected %d\n%s\n' "$name" "$took" $rc "$expected" \
+    printf 'FAILED  %-34s %6s s, exit %d, expected %s\n%s\n' "$name" "$took" $rc "$expected" \
       "$(tail -n 6 "$out/$name.txt" | cut -c 1-300 | sed 's/^/          /')"
     return 1
   fi
@@ -73,17 +90,35 @@ models="regress mlp digits lenet resnet20 lstm gru tcn gpt"
 precisions="f32 tf32 mixed_bf16 mixed_f16 mixed_fp8"
 cases="tiny mlp cnn resnet20 unet lstm gpt"
 
+# Whether a program that is the device's is to be run.
+has() { [ -z "$dry" ] || command -v "$1" >/dev/null; }
+
+# verify_op NAME SECONDS OP [COMMAND...]: the check of an op, by a command that runs it.
+verify_op() {
+  local name=$1 seconds=$2 op=$3
+  shift 3
+  in_dry="0|1" in_dry_says='agree with the CPU|calls differ' step "$name" "$seconds" 0 "$@" \
+    "$isochron" doctor "${on_device[@]}" --verify --op "$op"
+}
+
+# train_on NAME SECONDS EXIT ARGUMENT...: a training on the device. Kernels that do nothing count no rows, so that means aren't
+# numbers.
+train_on() {
+  local name=$1 seconds=$2 expected=$3
+  shift 3
+  in_dry="0|1" in_dry_says='resident memory' step "$name" "$seconds" "$expected" "$isochron" train "$@" "${on_device[@]}"
+}
+
 check() {
-  step nvidia-smi 30 0 nvidia-smi
+  ! has nvidia-smi || step nvidia-smi 30 0 nvidia-smi
   step doctor 60 0 "$isochron" doctor
-  step verify-add 60 0 "$isochron" doctor --device cuda --verify --op add &&
-    step train-regress 60 0 "$isochron" train regress --device cuda --epochs 1 --steps 20
+  verify_op verify-add 60 add && train_on train-regress 60 0 regress --epochs 1 --steps 20
 }
 
 verify() {
   local op
   for op in ${ops:-$("$isochron" doctor --list-ops)}; do
-    also step "verify-$op" 120 0 "$isochron" doctor --device cuda --verify --op "$op"
+    also verify_op "verify-$op" 120 "$op"
   done
   wait
 }
@@ -94,28 +129,28 @@ train() {
     local data=()
     [ "$model" = gpt ] && data=(--data "$here/docs")
     for precision in $precisions; do
-      also step "train-$model-$precision" 100 0 "$isochron" train "$model" "${data[@]}" --device cuda --epochs 1 --steps 20 \
-        --precision "$precision" --json "$model-$precision.json"
+      also train_on "train-$model-$precision" 100 0 "$model" "${data[@]}" --epochs 1 --steps 20 --precision "$precision" \
+        --json "$model-$precision.json"
     done
     also step "train-$model-cpu" 100 0 "$isochron" train "$model" "${data[@]}" --epochs 1 --steps 20 --threads 2 --json "$model-cpu.json"
   done
   for optimizer in amsgrad adamw adamax nadam lamb lion rmsprop adagrad adadelta adafactor nesterov; do
-    also step "train-digits-$optimizer" 100 0 "$isochron" train digits --device cuda --epochs 1 --steps 20 --optimizer $optimizer
+    also train_on "train-digits-$optimizer" 100 0 digits --epochs 1 --steps 20 --optimizer $optimizer
   done
-  also step train-accumulate 100 0 "$isochron" train digits --device cuda --epochs 1 --steps 20 --accumulate 4
-  also step train-not-finite 100 1 "$isochron" train digits --device cuda --epochs 1 --learning-rate 1e30
-  also step train-out-of-memory 100 4 "$isochron" train digits --device cuda --batch 1024 --memory-limit 4MiB
+  also train_on train-accumulate 100 0 digits --epochs 1 --steps 20 --accumulate 4
+  also train_on train-not-finite 100 1 digits --epochs 1 --learning-rate 1e30
+  also step train-out-of-memory 100 4 "$isochron" train digits "${on_device[@]}" --batch 1024 --memory-limit 4MiB
   wait
 }
 
 sanitize() {  # sanitize TOOL
-  local op
+  local op under=()
+  ! has compute-sanitizer || under=(compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 5)
   for op in ${ops:-$("$isochron" doctor --list-ops)}; do
-    also step "$1-$op" 90 0 compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 5 "$isochron" doctor --device cuda \
-      --verify --op "$op"
+    also verify_op "$1-$op" 90 "$op" "${under[@]}"
   done
-  also step "$1-digits" 300 0 compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 5 "$isochron" train digits \
-    --device cuda --epochs 1 --steps 5
+  in_dry="0|1" in_dry_says='resident memory' also step "$1-digits" 300 0 "${under[@]}" \
+    "$isochron" train digits "${on_device[@]}" --epochs 1 --steps 5
   wait
 }
 memcheck() { sanitize memcheck; }
@@ -126,7 +161,7 @@ bench() {
   local name precision
   for precision in f32 tf32 mixed_bf16; do
     for name in $cases; do
-      step "bench-$name-$precision" 60 0 "$isochron" bench --device cuda --case "$name" --precision $precision --seconds 1 --json
+      step "bench-$name-$precision" 60 0 "$isochron" bench "${on_device[@]}" --case "$name" --precision $precision --seconds 1 --json
     done
   done
 }
@@ -134,13 +169,14 @@ bench() {
 profile() {
   local name
   for name in $cases; do
-    step "bench-$name-in-order" 60 0 "$isochron" bench --device cuda --case "$name" --in-order --seconds 1 --json
-    step "profile-$name" 60 0 "$isochron" bench --device cuda --case "$name" --seconds 1 --profile
-    step "profile-$name-mixed_bf16" 60 0 "$isochron" bench --device cuda --case "$name" --precision mixed_bf16 --seconds 1 --profile
+    step "bench-$name-in-order" 60 0 "$isochron" bench "${on_device[@]}" --case "$name" --in-order --seconds 1 --json
+    step "profile-$name" 60 0 "$isochron" bench "${on_device[@]}" --case "$name" --seconds 1 --profile
+    step "profile-$name-mixed_bf16" 60 0 "$isochron" bench "${on_device[@]}" --case "$name" --precision mixed_bf16 --seconds 1 --profile
   done
 }
 
 torch() {  # torch NAME CASE VARIANT SECONDS
+  [ -z "$dry" ] || return 0  # which knows when its driver isn't NVIDIA's
   step "$1" 150 0 env LD_LIBRARY_PATH="$own_libraries" TORCHINDUCTOR_CACHE_DIR="$out/inductor" \
     python3 "$here/bench/peers/torch_peer.py" --case "$2" --variant "$3" --device cuda --seconds "$4"
 }
@@ -168,12 +204,12 @@ peers() {
   for round in 1 2; do
     for pair in "${pairs[@]}"; do
       read -r name precision variant <<<"$pair"
-      step "isochron-$name-$precision-$round" 60 0 "$isochron" bench --device cuda --case "$name" --precision "$precision" \
-        --seconds 0.5 --json
+      step "isochron-$name-$precision-$round" 60 0 "$isochron" bench "${on_device[@]}" --case "$name" \
+        --precision "$precision" --seconds 0.5 --json
       torch "pytorch-$name-$precision-$round" "$name" "$variant" 0.5
     done
   done
-  python3 - "$out" "${pairs[@]}" <<'END' | tee "$out/beside-pytorch.txt"
+  ! has python3 || python3 - "$out" "${pairs[@]}" <<'END' | tee "$out/beside-pytorch.txt"
 import json, pathlib, statistics, sys
 def p50(name):
     found = [json.loads(line)["p50_us"] for path in sorted(pathlib.Path(sys.argv[1]).glob(name + "-[12].txt"))
@@ -188,13 +224,15 @@ END
 }
 
 flat() {
-  step flat-regress 120 0 "$isochron" train regress --device cuda --steps 20000 --epochs 5 --require-flat --out flat-regress
-  step flat-gpt 200 0 "$isochron" train gpt --data "$here/docs" --device cuda --steps 2000 --epochs 5 --require-flat --out flat-gpt
-  step compare 300 0 "$isochron" compare gpu-memory transfers --device cuda --out compare
+  local steps=2000
+  [ -z "$dry" ] || steps=20  # as many as go through, not as many as show something
+  train_on flat-regress 120 0 regress --steps $((10 * steps)) --epochs 5 --require-flat --out flat-regress
+  train_on flat-gpt 200 0 gpt --data "$here/docs" --steps $steps --epochs 5 --require-flat --out flat-gpt
+  step compare 300 0 "$isochron" compare gpu-memory transfers "${on_device[@]}" --out compare
 }
 
 for piece in "${pieces[@]}"; do
   echo "== $piece"
   $piece || { [ $piece = check ] && exit 1; }
 done
-! grep -v '"rc": \([0-9]*\), "expected": \1,' "$out/steps.jsonl" >/dev/null
+! grep -q '"ok": false' "$out/steps.jsonl"

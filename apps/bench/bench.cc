@@ -45,6 +45,7 @@ struct Options {
   bool profile = false;
   bool enforce_sealed = false;
   bool memory = false;
+  bool plain_kernels = false;  // are what is to be timed
 };
 
 struct Measurement {
@@ -66,10 +67,11 @@ struct Measurement {
   size_t activation_bytes = 0;  // that the backward pass keeps
   size_t instructions = 0;
   int device_nodes = 0;
-  int64_t other_programs = -1;  // that use the device; -1: unknown
-  size_t longest_chain = 0;     // of them, one after another
-  double capture_ms = 0;        // trace, gradients, passes, plan with kernel choice
-  double limit_share = 0;       // of a train step's time, what the machine's limits allow; 0 for other cases
+  std::vector<std::string_view> plain_kernels;  // what of the device runs without a library
+  int64_t other_programs = -1;                  // that use the device; -1: unknown
+  size_t longest_chain = 0;                     // of them, one after another
+  double capture_ms = 0;                        // trace, gradients, passes, plan with kernel choice
+  double limit_share = 0;  // of a train step's time, what the machine's limits allow; 0 for other cases
   // Of several ranks, for one step of the first.
   double exposed_us = 0;  // of its time, the wait for others
   double bytes_sent = 0;
@@ -92,6 +94,7 @@ Measurement measure(const BenchCase& entry, CaseRun& run, Options options, int64
   result.precision = entry.trains ? precision_name(options.how.precision) : std::string_view(entry.precision);
   result.device =
       options.how.device.is_cpu() ? "cpu" : cuda::gpu(options.how.device)->context().properties().name;
+  if (!options.how.device.is_cpu()) result.plain_kernels = cuda::gpu(options.how.device)->sources().plain;
   const int64_t warm_start = now_ns();
   for (int64_t i = 0;
        i < kMinWarmupSteps || (!ranks && options.steps == 0 && now_ns() - warm_start < kWarmupNs); ++i)
@@ -183,6 +186,7 @@ nlohmann::ordered_json as_json(const Measurement& m) {
           {"instructions", m.instructions},
           {"longest_chain", m.longest_chain},
           {"device_nodes", m.device_nodes},
+          {"plain_kernels", m.plain_kernels},
           {"other_programs", m.other_programs},
           {"capture_ms", m.capture_ms},
           {"limit_share", m.limit_share},
@@ -215,6 +219,20 @@ void join_ranks(const Options& options) {
   if (ranks.rank() > 0) print_nothing();
 }
 
+/// Says of plain kernels on a device that they are timed, and refuses to time them unasked.
+void require_libraries(const Options& options) {
+  if (options.how.device.is_cpu()) return;
+  const auto& plain = cuda::gpu(options.how.device)->sources().plain;
+  if (plain.empty()) return;
+  require(options.plain_kernels, ErrorCode::kUnsupported, "bench",
+          "{} would run in plain kernels, which are slow; install cuBLASLt and cuDNN (see isochron doctor), "
+          "or time plain "
+          "kernels with --plain-kernels",
+          fmt::join(plain, ", "));
+  if (!options.json)
+    fmt::print("In plain kernels, without NVIDIA's libraries: {}.\n", fmt::join(plain, ", "));
+}
+
 /// Those that were asked for, or all that can run this way.
 std::vector<const BenchCase*> chosen_cases(const Options& options) {
   std::vector<const BenchCase*> chosen;
@@ -244,6 +262,7 @@ void run(const Options& options) {
   const bool there = !options.how.device.is_cpu();
   if (!options.json && options.how.precision != Precision::kF32 && !there)
     fmt::print("{}\n", ops::half_arithmetic(options.how.precision));
+  require_libraries(options);
   if (options.ranks) return bench_ranks(chosen, {options.how, options.seconds, options.steps, options.json});
   if (!options.json) {
     fmt::print("{:<16} {:>9} {:>11} {:>11} {:>11} {:>6} {:>9} {:>12} {:>12} {:>12} {:>10} {:>7}\n", "case",
@@ -326,7 +345,8 @@ void add_bench(CLI::App& app) {
       ->add_flag("--memory", options->memory,
                  "print the resident set by owner, and allocators by tag, after each case")
       ->excludes(ranks);
-  command->callback([options, named] {
+  command->callback([options, named, command] {
+    options->plain_kernels = command->count("--plain-kernels") > 0;
     options->cases.insert(options->cases.end(), named->begin(), named->end());
     run(*options);
   });

@@ -1,6 +1,7 @@
 #include "isochron/apps/train/page.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace isochron::apps {
 namespace {
@@ -20,7 +21,7 @@ Table compared_table(const TrainOutcome& outcome) {
   return table;
 }
 
-/// Loss against epochs, of training and, where measured, of validation.
+/// Loss against epochs, of training and, where measured, of validation: where it is a finite number.
 Plot loss_plot(const train::History& history) {
   Plot plot{
       .title = "Loss in training", .x_label = "epoch", .y_label = "mean loss of the epoch", .whole_x = true};
@@ -28,14 +29,14 @@ Plot loss_plot(const train::History& history) {
   for (const auto& [name, label] : lines) {
     observe::PlotSeries series{.name = label, .x = {}, .y = {}, .markers = history.epochs().size() <= 40};
     for (const train::EpochRecord& record : history.epochs()) {
-      if (const double* value = record.results.find(name)) {
+      if (const double* value = record.results.find(name); value != nullptr && std::isfinite(*value)) {
         series.x.push_back(record.epoch);
         series.y.push_back(*value);
       }
     }
     if (!series.x.empty()) plot.series.push_back(std::move(series));
   }
-  if (plot.series.empty()) return plot;  // interrupted in the first epoch
+  if (plot.series.empty()) return plot;  // interrupted in the first epoch, or nothing is finite
   const std::vector<double>& y = plot.series.front().y;
   const auto [low, high] = std::ranges::minmax(y);
   plot.log_y = low > 0 && high > 10 * low;

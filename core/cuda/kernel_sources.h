@@ -1,6 +1,7 @@
 // Where a device's kernels come from.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "isochron/core/cuda/compiler.h"
@@ -11,6 +12,9 @@ namespace isochron::cuda {
 struct KernelSources {
   Compiler* compiler = nullptr;
   std::vector<AnyKernelLibrary*> libraries = {};
+  /// What runs in plain kernels, which are slow, for want of a library or as use_plain_kernels asked:
+  /// "convolutions".
+  std::vector<std::string_view> plain = {};
 
   /// The one that computes what a Spec describes. Null: its kernels are compiled as others are.
   template <typename Spec>
@@ -25,5 +29,7 @@ struct KernelSources {
 /// Those of this machine; backends/cuda/libraries/machine_sources.cc defines it. Throws as machine_compiler
 /// does.
 KernelSources machine_sources();
+/// From now on machine_sources() has no libraries.
+void use_plain_kernels();
 
 }  // namespace isochron::cuda

@@ -44,10 +44,20 @@ FlatnessVerdict judge_time(const RunData& data) {
   return judge_classes(inputs, data.options.time);
 }
 
+/// malloc takes memory ahead and gives it back in pieces of less than this. A resident set that gains no
+/// more, while what is handed out is level, has grown by nothing that the program holds.
+constexpr double kHeapPieces = 1 << 20;
+
 std::vector<SeriesReport> judge_series(const RunData& data) {
   const std::vector<int64_t>& at = data.sample_iterations;
   const double iterations =
       static_cast<double>(at.empty() ? 1 : std::max<int64_t>(1, at.back() - at.front()));
+  const auto judge = [&](const std::vector<double>& values, const FlatnessOptions& levels) {
+    return judge_flatness({.medians = values,
+                           .iterations_per_window = iterations / static_cast<double>(values.size()),
+                           .seconds = static_cast<double>(data.totals.elapsed_ns) * 1e-9},
+                          levels);
+  };
   std::vector<SeriesReport> result;
   for (const NamedSeries& series : data.series) {
     SeriesReport report{series.name, series.cumulative, 0, 0, 0, std::nullopt, series.values};
@@ -58,13 +68,19 @@ std::vector<SeriesReport> judge_series(const RunData& data) {
     }
     if (!series.cumulative) {
       for (double& value : report.values) value = std::max(value, 0.0);  // a gauge may say -1 for unknown
-      report.verdict =
-          judge_flatness({.medians = report.values,
-                          .iterations_per_window = iterations / static_cast<double>(series.values.size()),
-                          .seconds = static_cast<double>(data.totals.elapsed_ns) * 1e-9},
-                         data.options.levels);
+      report.verdict = judge(report.values, data.options.levels);
     }
     result.push_back(std::move(report));
+  }
+  const auto named = [&](std::string_view name) {
+    return std::ranges::find(result, name, &SeriesReport::name);
+  };
+  const auto resident = named("rss_bytes"), heap = named("heap_bytes");
+  if (resident != result.end() && heap != result.end() && heap->verdict->kind != Flatness::kGrowing &&
+      resident->first > 0) {
+    FlatnessOptions levels = data.options.levels;
+    levels.bound = std::max(levels.bound, kHeapPieces / resident->first);
+    resident->verdict = judge(resident->values, levels);
   }
   return result;
 }

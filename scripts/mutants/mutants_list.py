@@ -3,6 +3,7 @@ bug that no test found."""
 
 from typing import NamedTuple
 
+import mutants_of_driver
 import mutants_of_verdict
 
 
@@ -17,6 +18,10 @@ class Mutant(NamedTuple):
 
 
 MUTANTS = [
+    Mutant("late-readings-taken-for-jumps", "observe/diagnose/evidence.cc", "in_jumps(evenly_read(report, series))",
+           "in_jumps(series.values)", "observe", "Evidence.AHeapThatTakes*"),
+    Mutant("pieces-of-malloc-taken-for-growth", "observe/diagnose/report.cc", "kHeapPieces = 1 << 20;", "kHeapPieces = 1 << 10;",
+           "observe", "Evidence.WhatMallocTakes*"),
     # --- comm, and what is told of ranks
     Mutant("own-slice-not-summed", "comm/group/tree_sum.cc", "if (own != 0) std::copy_n(part(0) + at, block, part(own) + at);",
            "", "optim", "Ranks.*"),
@@ -484,4 +489,5 @@ MUTANTS = [
            "resolution <= 10 * verdict.bound) return;",
            "apps", "Analyze.RoundedTimesThatAreAllTheSameArentFlat"),
 ]
+MUTANTS += mutants_of_driver.faults(Mutant)
 MUTANTS += mutants_of_verdict.faults(Mutant)

@@ -2,12 +2,15 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <fstream>
 #include <set>
 
 #include "apps/command.h"
+#include "isochron/apps/train/page.h"
 #include "isochron/core/files/run_folder.h"
 #include "isochron/observe/interleaved/ab_comparison.h"
+#include "isochron/train/loop/history_log.h"
 #include "support/sanitizers.h"
 #include "support/temp_folder.h"
 
@@ -22,6 +25,24 @@ using testing::HasSubstr;
 using testing::Not;
 
 Outcome train(const std::string& arguments) { return run_isochron("train " + arguments); }
+
+TEST(TrainPage, DrawsLossesThatAreNumbers) {
+  const auto plots = [](double first, double second) {
+    train::HistoryLog log(2);
+    log.add({.epoch = 1, .results = {{"loss", first}}});
+    log.add({.epoch = 2, .results = {{"loss", second}}});
+    std::vector<size_t> points;
+    const observe::RunRecord record = train_record({}, "", {}, log.take(), {});
+    for (const observe::Block& block : record.parts.front().blocks) {
+      if (const auto* plot = std::get_if<observe::Plot>(&block))
+        points.push_back(plot->series.front().y.size());
+    }
+    return points;
+  };
+  EXPECT_THAT(plots(2, 1), ElementsAre(2));
+  EXPECT_THAT(plots(2, NAN), ElementsAre(1));
+  EXPECT_THAT(plots(NAN, INFINITY), ElementsAre()) << "and no plot without a point, which can't be drawn";
+}
 
 class TrainCommand : public testing::Test {
  protected:

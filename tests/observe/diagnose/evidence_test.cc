@@ -46,6 +46,7 @@ RunReport run(const Step& step, int iterations = kIterations, int64_t step_ns = 
               int64_t chunk_ns = 0) {
   Played machine;
   machine.chunk_ns = chunk_ns;
+  machine.now.rss_bytes = 23'000'000;
   machine.now.heap_bytes = 10'000'000;
   machine.now.heap_free_bytes = 100'000;
   Recorder recorder({.sample_interval_ns = 1'000'000,
@@ -80,6 +81,22 @@ TEST(Evidence, AHeapThatTakesEverLongerToReadStillGrowsSteadily) {
   for (const int64_t chunk_ns : {0, 100, 300, 1000})
     EXPECT_THAT(names(run(in_holes, kIterations, kStepNs, chunk_ns)), ElementsAre("host heap fragmentation"))
         << chunk_ns;
+}
+
+TEST(Evidence, WhatMallocTakesAheadIsNoGrowth) {
+  const auto taken = [](int64_t piece, int64_t kept) {
+    return run(
+               [=](SensorReading& now, int i, Recorder&) {
+                 if (i == 1000 || i == 2200) now.rss_bytes += piece;
+                 if (i % 200 == 199) now.heap_bytes += kept;
+               },
+               kIterations, 5 * kStepNs)
+        .find_series("rss_bytes")
+        ->verdict->kind;
+  };
+  EXPECT_EQ(taken(300'000, 0), Flatness::kFlat);
+  EXPECT_EQ(taken(300'000, 30'000), Flatness::kGrowing);
+  EXPECT_EQ(taken(1'500'000, 0), Flatness::kGrowing);
 }
 
 TEST(Evidence, WhatIsTakenAFewTimesIsNoListThatGrows) {

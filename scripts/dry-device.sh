@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# A device's first hour, tried in an empty root folder: scripts/dry-device.sh BUNDLE DRIVER LIBRARIES [PIECE...]
+#
+# BUNDLE: of `make device-bundle`; DRIVER: the folder of the tests' libcuda.so.1 (build/cuda/simulated_driver); LIBRARIES: NVRTC
+# and nvJitLink, the toolkit's folder or a Python environment with NVIDIA's wheels. The root holds these, a shell and the few
+# programs that scripts/first-device.sh calls: no compiler, no network, no Python. Needs user namespaces, or root. PIECE: check and
+# train unless others are named.
+set -euo pipefail
+[ $# -ge 3 ] || { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 2; }
+bundle=$(realpath "$1") driver=$(realpath "$2") libraries=$(realpath "$3")
+shift 3
+[ $# -gt 0 ] || set -- check train
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+mkdir -p "$root"/{bin,tmp,proc,dev,device,driver,environment/bin,lib64}
+ln -s bin "$root/sbin"
+tar -C "$root/device" -xzf "$bundle"
+cp -L "$driver/libcuda.so.1" "$root/driver"
+# NVIDIA's libraries as their wheels have them, found by the python3 beside them.
+mkdir -p "$root/environment/lib/python3/site-packages/nvidia/all/lib"
+find -L "$libraries" -name 'libnvrtc*.so.*' -o -name 'libnvJitLink.so.*' 2>/dev/null | grep -v -e alt -e stubs |
+  xargs -I{} cp -L -n {} "$root/environment/lib/python3/site-packages/nvidia/all/lib"
+printf '#!/bin/sh\nexit 1\n' >"$root/environment/bin/python3"
+for program in bash sh env timeout awk sed grep cut tail mkdir dirname cat wc sleep kill; do
+  path=$(command -v "$program") || continue
+  case $path in /*) cp -L "$path" "$root/bin/$program" ;; esac
+done
+# What they and the command need of the system's libraries, where it has them.
+{ ldd "$root"/bin/* 2>/dev/null || true; ldd "$root/device/bin/isochron"; } |
+  grep -o '/[^ ]*\.so[^ ]*' | sort -u | while read -r library; do
+  mkdir -p "$root$(dirname "$library")"
+  cp -L -n "$library" "$root$library"
+done
+for library in libdl.so.2 librt.so.1 libpthread.so.0; do  # what NVIDIA's libraries name
+  path=$(ldconfig -p | awk -v name=$library '$1 == name {print $NF; exit}')
+  [ -z "$path" ] || { mkdir -p "$root$(dirname "$path")"; cp -L -n "$path" "$root$path"; }
+done
+inside='mount --rbind /proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" /bin/env -i PATH=/bin:/environment/bin HOME=/tmp \
+  /bin/bash /device/scripts/first-device.sh --dry /driver --out /tmp/first-device --jobs 2 "$@"'
+if [ "$(id -u)" = 0 ]; then
+  unshare -m sh -c "$inside" "$root" "$@"
+else
+  unshare -r -m sh -c "$inside" "$root" "$@"
+fi
