@@ -43,6 +43,7 @@ class Nvrtc final : public Compiler {
 #define X(name) library_.find(this->name, #name);
     ISOCHRON_NVRTC_CALLS(X)
 #undef X
+    library_.load_beside("libnvrtc-builtins.so.");
     int major = 0, minor = 0;
     check(nvrtcVersion(&major, &minor), "nvrtcVersion");
     version_ = 1000 * major + 10 * minor;

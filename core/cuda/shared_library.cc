@@ -1,6 +1,7 @@
 #include "isochron/core/cuda/shared_library.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -60,6 +61,17 @@ SharedLibrary::SharedLibrary(std::string what, std::initializer_list<const char*
     }
   }
   fail(ErrorCode::kUnsupported, "cuda", "{} is not found: {} ({}); {}", what_, tried, text, fix);
+}
+
+void SharedLibrary::load_beside(std::string_view prefix) const {
+  link_map* loaded = nullptr;
+  if (dlinfo(handle_, RTLD_DI_LINKMAP, &loaded) != 0) return;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(fs::path(loaded->l_name).parent_path(), none)) {
+    // Never unloaded, as what refers to it isn't.
+    if (entry.path().filename().string().starts_with(prefix))
+      dlopen(entry.path().c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
 }
 
 SharedLibrary::~SharedLibrary() {

@@ -26,6 +26,10 @@ class SharedLibrary {
   SharedLibrary& operator=(const SharedLibrary&) = delete;
   ~SharedLibrary();
 
+  /// Loads the libraries in this one's folder whose names begin with `prefix`, for it to find them: in
+  /// NVIDIA's packages of Python environments NVRTC opens its own parts by their names alone.
+  void load_beside(std::string_view prefix) const;
+
   /// Throws kUnsupported where the library has none of that name: it is too old.
   template <typename F>
   void find(F*& function, const char* name) const {

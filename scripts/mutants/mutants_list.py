@@ -22,6 +22,8 @@ MUTANTS = [
            "in_jumps(series.values)", "observe", "Evidence.AHeapThatTakes*"),
     Mutant("pieces-of-malloc-taken-for-growth", "observe/diagnose/report.cc", "kHeapPieces = 1 << 20;", "kHeapPieces = 1 << 10;",
            "observe", "Evidence.WhatMallocTakes*"),
+    Mutant("parts-of-a-library-not-found", "core/cuda/shared_library.cc", "if (entry.path().filename().string().starts_with(prefix))",
+           "if (false)", "core", "SharedLibrary.FindsItsParts*"),
     # --- comm, and what is told of ranks
     Mutant("own-slice-not-summed", "comm/group/tree_sum.cc", "if (own != 0) std::copy_n(part(0) + at, block, part(own) + at);",
            "", "optim", "Ranks.*"),

@@ -90,6 +90,26 @@ TEST(MachineDriver, SaysWhatIsMissingOrServes) {
   }
 }
 
+TEST(SharedLibrary, FindsItsPartsBesideIt) {
+  const TempFolder folder;
+  std::ofstream(folder / "part.cc") << "extern \"C\" int part_of_nobody() { return 5; }";
+  std::ofstream(folder / "library.cc")
+      << "#include <dlfcn.h>\n"
+         "extern \"C\" bool has_part() { return dlopen(\"libnobody-part.so.3\", RTLD_NOW) != nullptr; }";
+  const std::string in = folder.path().string();
+  const std::string command = fmt::format(
+      "{0} -shared -fPIC -Wl,-soname,libnobody-part.so.3 -o {1}/libnobody-part.so.3 {1}/part.cc && "
+      "{0} -shared -fPIC -o {1}/libnobody-whole.so {1}/library.cc",
+      ISOCHRON_CXX, in);
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  const SharedLibrary library("the library of nobody", {(in + "/libnobody-whole.so").c_str()}, "");
+  bool (*has_part)() = nullptr;
+  library.find(has_part, "has_part");
+  EXPECT_FALSE(has_part());
+  library.load_beside("libnobody-part.so.");
+  EXPECT_TRUE(has_part());
+}
+
 /// Ends the process, which can't forget a driver again: with 0 where the toolkit's stub is told from one.
 [[noreturn]] void open_stub(const char* path) {
   dlopen(path, RTLD_NOW);
