@@ -1,5 +1,8 @@
 #include "isochron/backends/device_checks.h"
 
+#include <algorithm>
+#include <array>
+
 #include "isochron/core/cuda/kernel_module.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/ir/half_storage.h"
@@ -27,6 +30,36 @@ struct Call {
     check->findings.push_back(
         fmt::format("{}{}: {}", stored ? "stored " : "", sample_text(*sample, dtype), text));
   }
+};
+
+/// Memory of the device between bytes that no kernel may touch. All of it is 255 at first, which is NaN in
+/// every float: what a kernel reads of what isn't its own, or before it has written it, shows in its results.
+class Fenced {
+ public:
+  Fenced(cuda::Gpu& gpu, size_t bytes) : storage_(gpu.allocate(bytes + 2 * kFence, "check")), bytes_(bytes) {
+    gpu.context().fill(reinterpret_cast<uintptr_t>(storage_->data()), 0xff, bytes + 2 * kFence, gpu.stream());
+  }
+  Fenced(cuda::Gpu& gpu, const Tensor& content) : Fenced(gpu, content.spec().size_bytes()) {
+    std::vector<std::byte> all(bytes_);
+    content.read(all.data());
+    storage_->write(kFence, all.data(), bytes_);
+  }
+
+  std::byte* address() const { return storage_->data() + kFence; }
+  Tensor as(const TensorSpec& spec) const { return Tensor::over(storage_, spec, kFence); }
+  /// Whether what lies around it is as it was.
+  bool intact() const {
+    std::array<std::byte, kFence> before, after;
+    storage_->read(0, before.data(), kFence);
+    storage_->read(kFence + bytes_, after.data(), kFence);
+    const auto untouched = [](std::byte byte) { return byte == std::byte{0xff}; };
+    return std::ranges::all_of(before, untouched) && std::ranges::all_of(after, untouched);
+  }
+
+ private:
+  static constexpr size_t kFence = cuda::kDeviceAlignment;
+  Ref<Storage> storage_;
+  size_t bytes_;
 };
 
 class Checker {
@@ -101,23 +134,25 @@ class Checker {
   }
 
   void compare(Call& call) {
-    std::vector<Tensor> inputs, outputs;
+    std::vector<Fenced> inputs, outputs;
     std::vector<std::byte*> in, out;
-    for (const Tensor& input : call.inputs) {
-      inputs.push_back(graph::to_device(input, gpu_->device()));
-      in.push_back(inputs.back().device_address());
-    }
-    for (const TensorSpec& spec : call.outputs) {
-      outputs.push_back(Tensor::over(gpu_->allocate(spec.size_bytes(), "check"), spec));
-      out.push_back(outputs.back().device_address());
-    }
-    Ref<Storage> workspace;
-    if (const size_t bytes = call.kernel->workspace_bytes(); bytes > 0)
-      workspace = gpu_->allocate(bytes, "workspace");
-    const graph::KernelArgs args{in.data(), out.data(), workspace ? workspace->data() : nullptr,
+    for (const Tensor& input : call.inputs) in.push_back(inputs.emplace_back(*gpu_, input).address());
+    for (const TensorSpec& spec : call.outputs)
+      out.push_back(outputs.emplace_back(*gpu_, spec.size_bytes()).address());
+    const size_t bytes = call.kernel->workspace_bytes();
+    const Fenced workspace(*gpu_, bytes);
+    const graph::KernelArgs args{in.data(), out.data(), bytes > 0 ? workspace.address() : nullptr,
                                  gpu_->stream()};
     call.kernel->bind(args);
     call.kernel->run(args);
+    const auto report_touched = [&](const std::vector<Fenced>& tensors, const char* what) {
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        if (!tensors[i].intact()) call.report(fmt::format("it writes beside {} {}", what, i));
+      }
+    };
+    report_touched(inputs, "input");
+    report_touched(outputs, "output");
+    if (!workspace.intact()) call.report("it writes beside its workspace");
     for (size_t o = 0; o < outputs.size(); ++o) {
       Tolerance tolerance = tolerance_of(*call.op, call.computed(), call.expected[o].dtype());
       tolerance.relative *= 2;
@@ -128,7 +163,7 @@ class Checker {
         tolerance.absolute += rounding;
       }
       const std::string difference =
-          difference_of(outputs[o].to_vector(), call.expected[o].to_vector(), tolerance);
+          difference_of(outputs[o].as(call.outputs[o]).to_vector(), call.expected[o].to_vector(), tolerance);
       if (!difference.empty()) return call.report(fmt::format("output {}: {}", o, difference));
     }
   }

@@ -18,8 +18,10 @@ tar -C "$root/device" -xzf "$bundle"
 cp -L "$driver/libcuda.so.1" "$root/driver"
 # NVIDIA's libraries as their wheels have them, found by the python3 beside them.
 mkdir -p "$root/environment/lib/python3/site-packages/nvidia/all/lib"
-find -L "$libraries" -name 'libnvrtc*.so.*' -o -name 'libnvJitLink.so.*' 2>/dev/null | grep -v -e alt -e stubs |
-  xargs -I{} cp -L -n {} "$root/environment/lib/python3/site-packages/nvidia/all/lib"
+packages=$root/environment/lib/python3/site-packages/nvidia/all/lib
+find -L "$libraries" \( -name 'libnvrtc*.so.*' -o -name 'libnvJitLink.so.*' \) ! -name '*alt*' ! -path '*/stubs/*' \
+  -exec cp -L -n {} "$packages" \; 2>/dev/null || true
+ls "$packages"/libnvrtc.so.* >/dev/null || { echo "there is no NVRTC in $libraries" >&2; exit 2; }
 printf '#!/bin/sh\nexit 1\n' >"$root/environment/bin/python3"
 for program in bash sh env timeout awk sed grep cut tail mkdir dirname cat wc sleep kill; do
   path=$(command -v "$program") || continue
@@ -32,7 +34,7 @@ done
   cp -L -n "$library" "$root$library"
 done
 for library in libdl.so.2 librt.so.1 libpthread.so.0; do  # what NVIDIA's libraries name
-  path=$(ldconfig -p | awk -v name=$library '$1 == name {print $NF; exit}')
+  path=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p | awk -v name=$library '$1 == name && !n++ {print $NF}') || path=
   [ -z "$path" ] || { mkdir -p "$root$(dirname "$path")"; cp -L -n "$path" "$root$path"; }
 done
 inside='mount --rbind /proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" /bin/env -i PATH=/bin:/environment/bin HOME=/tmp \

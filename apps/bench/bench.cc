@@ -219,20 +219,6 @@ void join_ranks(const Options& options) {
   if (ranks.rank() > 0) print_nothing();
 }
 
-/// Says of plain kernels on a device that they are timed, and refuses to time them unasked.
-void require_libraries(const Options& options) {
-  if (options.how.device.is_cpu()) return;
-  const auto& plain = cuda::gpu(options.how.device)->sources().plain;
-  if (plain.empty()) return;
-  require(options.plain_kernels, ErrorCode::kUnsupported, "bench",
-          "{} would run in plain kernels, which are slow; install cuBLASLt and cuDNN (see isochron doctor), "
-          "or time plain "
-          "kernels with --plain-kernels",
-          fmt::join(plain, ", "));
-  if (!options.json)
-    fmt::print("In plain kernels, without NVIDIA's libraries: {}.\n", fmt::join(plain, ", "));
-}
-
 /// Those that were asked for, or all that can run this way.
 std::vector<const BenchCase*> chosen_cases(const Options& options) {
   std::vector<const BenchCase*> chosen;
@@ -254,6 +240,32 @@ std::vector<const BenchCase*> chosen_cases(const Options& options) {
   return chosen;
 }
 
+/// Whether a case computes what is in `KernelSources::plain`.
+bool uses(const BenchCase& entry, std::string_view what, Precision precision) {
+  if (what == "convolutions") return entry.uses == Uses::kConvolutions;
+  if (what == "attention in 16 bits")
+    return entry.uses == Uses::kAttention && precision != Precision::kF32 && precision != Precision::kTf32;
+  return true;
+}
+
+/// Says of plain kernels on a device that they are timed, and refuses to time them unasked.
+void require_libraries(const std::vector<const BenchCase*>& chosen, const Options& options) {
+  if (options.how.device.is_cpu()) return;
+  std::vector<std::string_view> plain = cuda::gpu(options.how.device)->sources().plain;
+  std::erase_if(plain, [&](std::string_view what) {
+    return std::ranges::none_of(
+        chosen, [&](const BenchCase* entry) { return uses(*entry, what, options.how.precision); });
+  });
+  if (plain.empty()) return;
+  require(options.plain_kernels, ErrorCode::kUnsupported, "bench",
+          "{} would run in plain kernels, which are slow; install cuBLASLt and cuDNN, or time plain kernels "
+          "alone with "
+          "--plain-kernels",
+          fmt::join(plain, ", "));
+  if (!options.json)
+    fmt::print("In plain kernels, without NVIDIA's libraries: {}.\n", fmt::join(plain, ", "));
+}
+
 void run(const Options& options) {
   join_ranks(options);
   const bool several = comm::world()->size() > 1;
@@ -262,7 +274,7 @@ void run(const Options& options) {
   const bool there = !options.how.device.is_cpu();
   if (!options.json && options.how.precision != Precision::kF32 && !there)
     fmt::print("{}\n", ops::half_arithmetic(options.how.precision));
-  require_libraries(options);
+  require_libraries(chosen, options);
   if (options.ranks) return bench_ranks(chosen, {options.how, options.seconds, options.steps, options.json});
   if (!options.json) {
     fmt::print("{:<16} {:>9} {:>11} {:>11} {:>11} {:>6} {:>9} {:>12} {:>12} {:>12} {:>10} {:>7}\n", "case",

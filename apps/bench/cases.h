@@ -36,12 +36,16 @@ struct CaseOptions {
   std::shared_ptr<comm::Group> group = nullptr;
 };
 
+/// What a step computes, beside matrix products, that NVIDIA's libraries have kernels for.
+enum class Uses { kProducts, kConvolutions, kAttention };
+
 struct BenchCase {
   std::string name;
   std::string what;
   std::unique_ptr<CaseRun> (*make)(const CaseOptions&);
   std::string precision = "f32";  // under the policy of that name
   bool trains = true;             // and so is subject to a policy, and runs on devices
+  Uses uses = Uses::kProducts;
 };
 
 /// A train step of `model` on one batch, again and again. On a device the batch lies there, and a step's time

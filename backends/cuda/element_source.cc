@@ -362,6 +362,18 @@ class Writer {
         return "SumOf";
     }
   }
+  /// The lowest or the highest number of an integer dtype, as a long long.
+  static std::string limit_text(DType dtype, bool highest) {
+    return dispatch_dtype(dtype, [&]<typename T>(T) -> std::string {
+      if constexpr (std::is_integral_v<T>) {
+        if (highest) return fmt::format("{}LL", static_cast<int64_t>(std::numeric_limits<T>::max()));
+        const auto lowest = static_cast<int64_t>(std::numeric_limits<T>::lowest());
+        return lowest == 0 ? "0LL" : fmt::format("({}LL - 1)", lowest + 1);
+      } else {
+        return {};
+      }
+    });
+  }
   static std::string identity_text(ReduceKind kind, DType dtype) {
     const DType folded = !is_floating(dtype) ? DType::kI64 : is_half(dtype) ? DType::kF32 : dtype;
     const double infinity = std::numeric_limits<double>::infinity();
@@ -369,9 +381,9 @@ class Writer {
       case ReduceKind::kProd:
         return number_text(1, folded);
       case ReduceKind::kMax:
-        return folded == DType::kI64 ? "(-9223372036854775807LL - 1)" : number_text(-infinity, folded);
+        return folded == DType::kI64 ? limit_text(dtype, false) : number_text(-infinity, folded);
       case ReduceKind::kMin:
-        return folded == DType::kI64 ? "9223372036854775807LL" : number_text(infinity, folded);
+        return folded == DType::kI64 ? limit_text(dtype, true) : number_text(infinity, folded);
       default:
         return number_text(0, folded);
     }

@@ -5,6 +5,12 @@
 
 namespace isochron::ops {
 
+unsigned counted(const graph::KernelRequest& request, int64_t count) {
+  require(count < int64_t{1} << 32, ErrorCode::kUnsupported, request.op.name,
+          "{} has more rows, columns or places than its kernel counts", request.inputs[0].str());
+  return static_cast<unsigned>(count);
+}
+
 cuda::LaunchSize row_of_blocks(const graph::KernelRequest& request, int64_t blocks, unsigned threads) {
   constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
   require(blocks <= kMostBlocks, ErrorCode::kUnsupported, request.op.name,

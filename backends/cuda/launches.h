@@ -31,6 +31,9 @@ struct Slot {
 /// What the driver takes for an argument that is an address: where that address is.
 inline void* argument_of(std::byte* const& address) { return const_cast<std::byte**>(&address); }
 
+/// A number of rows, columns or places that a kernel counts by 32 bits. Throws kUnsupported for more.
+unsigned counted(const graph::KernelRequest& request, int64_t count);
+
 /// `blocks` in a row, of `threads`. Throws kUnsupported for more than a launch has.
 cuda::LaunchSize row_of_blocks(const graph::KernelRequest& request, int64_t blocks, unsigned threads);
 

@@ -280,8 +280,10 @@ class MachineContext final : public Context {
     if (all.empty()) {  // nothing tells that a stream may follow nothing: a node that is nothing
       CUgraphNodeParams params{};
       params.type = CU_GRAPH_NODE_TYPE_EMPTY;
-      ISOCHRON_CALL(cuGraphAddNode, &all.emplace_back(), open_capture(stream).graph, nullptr, nullptr, 0,
-                    &params);
+      const OpenCapture open = open_capture(stream);
+      CUgraphNode nothing = nullptr;
+      ISOCHRON_CALL(cuGraphAddNode, &nothing, open.graph, nullptr, nullptr, 0, &params);
+      all.push_back(nothing);
     }
     ISOCHRON_CALL(cuStreamUpdateCaptureDependencies, raw(stream), all.data(), nullptr, all.size(),
                   CU_STREAM_SET_CAPTURE_DEPENDENCIES);
@@ -295,8 +297,9 @@ class MachineContext final : public Context {
   }
   Condition create_condition(Stream stream) override {
     enter();
+    const OpenCapture open = open_capture(stream);
     CUgraphConditionalHandle handle = 0;
-    ISOCHRON_CALL(cuGraphConditionalHandleCreate, &handle, open_capture(stream).graph, context_, 0,
+    ISOCHRON_CALL(cuGraphConditionalHandleCreate, &handle, open.graph, context_, 0,
                   CU_GRAPH_COND_ASSIGN_DEFAULT);
     return static_cast<Condition>(handle);
   }

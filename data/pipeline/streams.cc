@@ -156,7 +156,7 @@ class InterleaveSource final : public OverInput {
  public:
   InterleaveSource(std::shared_ptr<const Recipe> input, RecipeFunction function,
                    const InterleaveOptions& options, const char* where, std::vector<Layout> layouts)
-      : OverInput(std::move(input), std::move(layouts), kUnknown),
+      : OverInput(input, std::move(layouts), input->size == kInfinite ? kInfinite : kUnknown),
         function_(std::move(function)),
         options_(options),
         where_(where) {}

@@ -173,7 +173,9 @@ void AreaUnderCurve::update(const Tensor& prediction, const Tensor& target, cons
   const Tensor valid = logical_and(p >= 0.0, p <= 1.0 + kRounding);
   // The threshold at index 0 lies below 0, index i at i / (thresholds - 1), the last above 1.
   const double last = static_cast<double>(thresholds_ - 1);
-  const Tensor exceeded = clip(ceil(p * last), 1, last);
+  // A prediction at a threshold, but for the rounding of f32, doesn't exceed it.
+  constexpr double kGridRounding = 1e-7;
+  const Tensor exceeded = clip(ceil(p * last - kGridRounding * last), 1, last);
   const Tensor bin = cast(where(valid, exceeded, scalar(-1, DType::kF64)), DType::kI64);
   const Tensor weights = element_weights(sample_weights, prediction.shape(), "area_under_curve");
   const Tensor positive = weights * as_numbers(reshape(target, {target.elems()}));

@@ -154,12 +154,15 @@ Tensor log_cosh(const Tensor& prediction, const Tensor& target, const LossOption
 
 Tensor cosine_similarity_loss(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
   require_vectors(prediction, target, "cosine_similarity_loss");
-  constexpr double kSmallestSquare = 1e-12;
+  constexpr double kSmallestSquare = 1e-12;  // which f16 doesn't hold, nor the squares of much
+  const DType dtype = prediction.dtype();
+  const auto wide = [&](const Tensor& x) { return dtype == DType::kF16 ? cast(x, DType::kF32) : x; };
   const auto inverse_length = [](const Tensor& x) {
     return rsqrt(maximum(sum(square(x), {-1}), kSmallestSquare));
   };
-  const Tensor products = sum(prediction * target, {-1});
-  return reduce_rows({-products * inverse_length(prediction) * inverse_length(target)}, options);
+  const Tensor p = wide(prediction), t = wide(target);
+  const Tensor similarity = sum(p * t, {-1}) * inverse_length(p) * inverse_length(t);
+  return reduce_rows({-(dtype == DType::kF16 ? cast(similarity, dtype) : similarity)}, options);
 }
 
 Tensor kl_divergence(const Tensor& probabilities, const Tensor& targets, const LossOptions& options) {

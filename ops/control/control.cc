@@ -285,11 +285,11 @@ void add_missing_inputs(Graph& graph, size_t own, const std::vector<graph::Value
 }
 
 std::unique_ptr<Graph> trace_loop_part(const LoopFunction& function, std::span<const Tensor> initial,
-                                       bool is_body, std::vector<graph::Value*>& outer) {
+                                       std::vector<graph::Value*>& outer) {
   auto graph = std::make_unique<Graph>();
   Capture capture(*graph);
   const Tensor index = Graph::tensor_of(graph->add_input({DType::kI64, {}}));
-  if (is_body) capture.set_loop_index(index);
+  capture.set_loop_index(index);
   std::vector<Tensor> state;
   for (const Tensor& tensor : initial) state.push_back(Graph::tensor_of(graph->add_input(tensor.spec())));
   for (graph::Value* value : outer) capture.adopt(value);
@@ -304,8 +304,8 @@ std::vector<Tensor> captured_while(Capture& capture, const LoopCondition& condit
   std::vector<graph::Value*> outer;
   auto condition_graph = trace_loop_part(
       [&condition](std::span<const Tensor> state) { return std::vector<Tensor>{condition(state)}; }, initial,
-      false, outer);
-  auto body_graph = trace_loop_part(body, initial, true, outer);
+      outer);
+  auto body_graph = trace_loop_part(body, initial, outer);
   add_missing_inputs(*condition_graph, 1 + initial.size(), outer);
   std::vector<Tensor> inputs = initial;
   for (graph::Value* value : outer) inputs.push_back(Graph::tensor_of(value));

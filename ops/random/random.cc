@@ -50,10 +50,13 @@ std::vector<TensorSpec> infer_uniform(const OpCall& call) {
   const double low = call.attributes.get<double>("a");
   const double high = call.attributes.get<double>("b");
   const DType dtype = floating_dtype(call);
-  const bool distinct =
-      dtype == DType::kF64 ? low < high : static_cast<float>(low) < static_cast<float>(high);
-  require(distinct && std::isfinite(high - low), ErrorCode::kInvalidArgument, call.op.name,
-          "low must be below high, both finite; got [{}, {})", low, high);
+  const bool spread = dtype == DType::kF64
+                          ? low < high && std::isfinite(high - low)
+                          : static_cast<float>(low) < static_cast<float>(high) &&
+                                std::isfinite(static_cast<float>(high) - static_cast<float>(low));
+  require(spread, ErrorCode::kInvalidArgument, call.op.name,
+          "low must be below high, both and their distance finite in {}; got [{}, {})", dtype_name(dtype),
+          low, high);
   return infer_draw(call, dtype);
 }
 

@@ -1,7 +1,10 @@
 #include "isochron/ops/shape/creation.h"
 
 #include <array>
+#include <cmath>
 #include <cstring>
+#include <limits>
+#include <type_traits>
 
 #include "isochron/core/telemetry/counters.h"
 #include "isochron/core/tensor/elements.h"
@@ -15,9 +18,25 @@ void count_host_copy(const Tensor& tensor) {
   count(Counter::kHostCopyBytes, static_cast<int64_t>(tensor.size_bytes()));
 }
 
+/// Refuses what an integer dtype can't hold, fractions cut off.
+void require_held(double number, DType dtype, const char* where) {
+  if (is_floating(dtype) || dtype == DType::kBool) return;
+  dispatch_dtype(dtype, [&]<typename T>(T) {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      const double cut = std::trunc(number), lowest = static_cast<double>(std::numeric_limits<T>::lowest());
+      // The double above the highest i64 is 2^63, which i64 doesn't hold.
+      const double beyond = std::ldexp(1.0, std::numeric_limits<T>::digits);
+      require(cut >= lowest && cut < beyond, ErrorCode::kOutOfRange, where,
+              "{} is no number of {}; cast the tensor beside it to a dtype that holds it", number,
+              dtype_name(dtype));
+    }
+  });
+}
+
 }  // namespace
 
 Tensor full(const Shape& shape, double number, DType dtype) {
+  require_held(number, dtype, "full");
   Tensor result = empty({dtype, shape}, "full");
   std::array<std::byte, 8> one{};
   store_number(one.data(), dtype, number);
@@ -26,6 +45,7 @@ Tensor full(const Shape& shape, double number, DType dtype) {
 }
 
 Tensor scalar(double number, DType dtype) {
+  require_held(number, dtype, "scalar");
   Tensor result = empty({dtype, {}}, "scalar");
   store_number(result.raw(), dtype, number);
   result.storage()->set_constant();

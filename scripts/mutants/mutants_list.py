@@ -24,6 +24,13 @@ MUTANTS = [
            "observe", "Evidence.WhatMallocTakes*"),
     Mutant("parts-of-a-library-not-found", "core/cuda/shared_library.cc", "if (entry.path().filename().string().starts_with(prefix))",
            "if (false)", "core", "SharedLibrary.FindsItsParts*"),
+    Mutant("fence-not-looked-at", "backends/device_checks.cc", "return std::ranges::all_of(before, untouched) && std::ranges::all_of(after, untouched);",
+           "return true;", "ops", "DeviceChecks.*"),
+    Mutant("unread-gradient-written", "backends/cuda/texts/rows_text.h", "if (dx) put(dx + i,", "put(dx + i,", "ops", "DeviceKernels.RowsLeaveOut*"),
+    Mutant("one-draw-for-all-conditions", "ops/control/control.cc", "  capture.set_loop_index(index);\n", "", "ops", "WhileLoop.ConditionsDraw*"),
+    Mutant("auc-by-rounded-thresholds", "nn/losses/class_metrics.cc", "kGridRounding = 1e-7;", "kGridRounding = 0;", "nn", "AreaUnderCurveTest.*"),
+    Mutant("files-of-another-spelling", "train/callbacks/model_checkpoint.cc", "options_.filepath.parent_path() /", "folder_ /",
+           "train", "ModelCheckpoint.ResumesInTheFolder*"),
     # --- comm, and what is told of ranks
     Mutant("own-slice-not-summed", "comm/group/tree_sum.cc", "if (own != 0) std::copy_n(part(0) + at, block, part(own) + at);",
            "", "optim", "Ranks.*"),

@@ -24,7 +24,7 @@
 #include "isochron/train/callbacks/tensor_board.h"
 #include "isochron/train/loop/trainer.h"
 #include "support/expect_error.h"
-#include "support/simulated/simulated_gpu.h"
+#include "support/simulated/training_gpu.h"
 #include "support/stop_after.h"
 #include "support/temp_folder.h"
 
@@ -228,7 +228,7 @@ TEST(DeviceFit, ALossThatIsntFiniteEndsIt) {
 }
 
 TEST(DeviceFit, FindsTheOpThatMadeANumberInfinite) {
-  const SimulatedGpu simulated;
+  const TrainingGpu simulated;
   nn::Sequential model{nn::Dense(1)};
   optim::Sgd optimizer({.learning_rate = 0.01});
   const auto loss = [](const Tensor& prediction, const Tensor& target) {

@@ -106,6 +106,24 @@ TEST(ModelCheckpoint, TheBestEpochStaysWhereItsNameIsFixed) {
   EXPECT_TRUE(document.epoch_done);
 }
 
+TEST(ModelCheckpoint, ResumesInTheFolderThatItIsStartedIn) {
+  const TempFolder folder;
+  const fs::path before = fs::current_path();
+  fs::current_path(folder.path());
+  const auto options = [](bool resume) {
+    return ModelCheckpointOptions{
+        .filepath = "best", .monitor = "loss", .save_top_k = 1, .asynchronous = false, .resume = resume};
+  };
+  ModelCheckpoint first(options(false)), second(options(true));
+  Scripted({5}).fit({&first});
+  Scripted({5, 3, 2}).fit({&second});
+  EXPECT_THAT(names_in("."), ElementsAre("best"));
+  if (fs::exists("best.safetensors")) {
+    EXPECT_EQ(RunDocument::parse(Checkpoint("best.safetensors").document(), "best").epoch, 3);
+  }
+  fs::current_path(before);
+}
+
 TEST(ModelCheckpoint, WritesEveryNamedFileHoweverShortTheEpochs) {
   constexpr int kEpochs = 40;
   const auto names_of = [](int first, int last) {

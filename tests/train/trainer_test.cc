@@ -12,6 +12,9 @@
 
 #include "isochron/apps/allocation_counter.h"
 #include "isochron/comm/transport/thread_communicator.h"
+#include "isochron/data/element/element_buffer.h"
+#include "isochron/data/stages/buckets.h"
+#include "isochron/data/stages/combine.h"
 #include "isochron/nn/layers/layers.h"
 #include "isochron/nn/module/sequential.h"
 #include "isochron/ops/elementwise/elementwise.h"
@@ -266,6 +269,30 @@ TEST(Trainer, ValidationChangesNoParameter) {
     return std::pair(f.parameters(), history.values("loss"));
   };
   EXPECT_EQ(train(true), train(false));
+}
+
+TEST(Trainer, PredictsBatchesOfOneShape) {
+  nn::Sequential model{nn::Dropout(0)};
+  optim::Sgd optimizer({.learning_rate = 0});
+  Trainer trainer(model, nn::mean_squared_error, optimizer);
+  const auto of = [](std::vector<int64_t> lengths) {
+    const auto begin = [=](uint64_t) {
+      return [lengths, n = size_t{0}](data::ElementBuffer& buffer) mutable {
+        if (n == lengths.size()) return false;
+        std::fill_n(reinterpret_cast<float*>(buffer.room(0, {lengths[n]})), lengths[n], 1.0f);
+        *reinterpret_cast<float*>(buffer.room(1, {1})) = 0;
+        return ++n > 0;
+      };
+    };
+    auto rows = data::from_generator(
+        {"x", "y"}, {data::spec_of(DType::kF32, {data::kAnyExtent}), data::spec_of(DType::kF32, {1})}, begin);
+    return data::bucket_by_sequence_length(rows, [](const data::Element& e) { return e[0].extent(0); },
+                                           {.longest = {8, 32}, .batch_elems = {1}});
+  };
+  data::Dataset even = of({8, 7, 3}), longer = of({8, 9}), shorter = of({9, 8});
+  EXPECT_EQ(trainer.predict(even).shape(), Shape({3, 8}));
+  EXPECT_ERROR(trainer.predict(longer), ErrorCode::kShapeMismatch, "(1, 32) follow predictions f32(1, 8)");
+  EXPECT_ERROR(trainer.predict(shorter), ErrorCode::kShapeMismatch, "(1, 8) follow predictions f32(1, 32)");
 }
 
 TEST(Trainer, EvaluatesAndPredictsWithoutDropout) {

@@ -233,7 +233,9 @@ void ModelCheckpoint::restore(const RunState& run, const std::string& state) {
   std::vector<std::filesystem::path> paths;
   for (size_t at = line; at < state.size();) {
     const size_t end = std::min(state.find('\n', at + 1), state.size());
-    paths.push_back(folder_ / std::filesystem::path(state.substr(at + 1, end - at - 1)).filename());
+    // As path_of spells it, which folder_ need not.
+    paths.push_back(options_.filepath.parent_path() /
+                    std::filesystem::path(state.substr(at + 1, end - at - 1)).filename());
     at = end;
   }
   require(kept >= 0 && replaced >= 0 && kept + replaced == std::ssize(paths), ErrorCode::kBadFormat, kind(),
@@ -249,7 +251,7 @@ void ModelCheckpoint::restore(const RunState& run, const std::string& state) {
   if (options_.every_steps > 0) {
     next_step_ = (run.total_steps / options_.every_steps + 1) * options_.every_steps;
     // Where another callback's save was resumed from, its own of the same step may be due.
-    if (next == run.total_steps && next % options_.every_steps == 0) next_step_ = next;
+    if (next > 0 && next <= run.total_steps && next % options_.every_steps == 0) next_step_ = next;
   }
 }
 

@@ -187,10 +187,16 @@ Tensor Trainer::predict(Batches data) {
   int64_t rows = 0;
   for (const data::Element& batch : data.dataset()) {
     const Tensor& prediction = predict_.call(batch)[0];
+    if (!spec) spec = prediction.spec();
+    TensorSpec of_as_many = prediction.spec();
+    of_as_many.shape[0] = spec->shape[0];
+    require(of_as_many == *spec, ErrorCode::kShapeMismatch, "predict",
+            "predictions {} follow predictions {}, and one tensor holds all; predict data of equal extents, "
+            "as those of one bucket",
+            prediction.spec().str(), spec->str());
     bytes.resize(bytes.size() + prediction.size_bytes());
     prediction.read(bytes.data() + bytes.size() - prediction.size_bytes());
     rows += prediction.extent(0);
-    if (!spec) spec = prediction.spec();
   }
   require(spec.has_value(), ErrorCode::kInvalidArgument, "predict", "the data contain no batch");
   spec->shape[0] = rows;

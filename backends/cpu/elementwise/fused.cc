@@ -287,15 +287,21 @@ class FusedKernel final : public graph::Kernel {
 
   void finish_empty(const KernelArgs& args, const Reduction& reduction) {
     if (reduction.out_elems == 0) return;
-    const bool floating = is_floating(reduction.dtype);
-    const size_t size = dtype_size(reduction.dtype);
-    for (int64_t i = 0; i < reduction.out_elems; ++i) {
-      const Accumulator identity = identity_of(reduction.kind, floating);
-      const double value = reduction.kind == ReduceKind::kMean && floating
-                               ? std::numeric_limits<double>::quiet_NaN()
-                               : (floating ? identity.f : double(reduction.kind == ReduceKind::kProd));
-      store_number(args.outputs[reduction.output] + static_cast<size_t>(i) * size, reduction.dtype, value);
+    std::byte* const to = args.outputs[reduction.output];
+    if (is_floating(reduction.dtype)) {
+      const double value = reduction.kind == ReduceKind::kMean ? std::numeric_limits<double>::quiet_NaN()
+                                                               : identity_of(reduction.kind, true).f;
+      std::array<std::byte, 8> one{};
+      store_number(one.data(), reduction.dtype, value);
+      fill_elements(to, reduction.dtype, one.data(), reduction.out_elems);
+      return;
     }
+    dispatch_dtype(reduction.dtype, [&]<typename T>(T) {
+      const T value = reduction.kind == ReduceKind::kMax   ? std::numeric_limits<T>::lowest()
+                      : reduction.kind == ReduceKind::kMin ? std::numeric_limits<T>::max()
+                                                           : T(reduction.kind == ReduceKind::kProd);
+      fill_elements(to, reduction.dtype, &value, reduction.out_elems);
+    });
   }
 
   Accumulator* accumulators_of(std::byte* workspace) const {

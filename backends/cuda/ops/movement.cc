@@ -122,7 +122,7 @@ std::unique_ptr<graph::Kernel> prepare_gather_cuda(const KernelRequest& request)
                "  out0[i] = in0[(i / {3}ll * {4}ll + checked_index(index, {4}u, \"gather\")) * {1}ll + i % "
                "{1}ll];",
                storage_type(indices.dtype), std::max<int64_t>(from.inner, 1), count,
-               std::max<int64_t>(from.inner, 1) * count, from.extent));
+               std::max<int64_t>(from.inner, 1) * count, counted(request, from.extent)));
   return kernel;
 }
 
@@ -132,7 +132,7 @@ std::unique_ptr<graph::Kernel> prepare_stack_row_cuda(const KernelRequest& reque
   add_loop(*kernel, request, elems,
            fmt::format("const long long index = reinterpret_cast<const long long*>(in1)[0];\n"
                        "  out0[i] = in0[checked_index(index, {}u, \"stack_row\") * {}ll + i];",
-                       request.inputs[0].shape[0], elems));
+                       counted(request, request.inputs[0].shape[0]), elems));
   return kernel;
 }
 
@@ -145,7 +145,7 @@ std::unique_ptr<graph::Kernel> prepare_one_hot_cuda(const KernelRequest& request
           "const long long index = reinterpret_cast<const {0}*>(in0)[i / {1}ll];\n"
           "  reinterpret_cast<{2}*>(out0)[i] = checked_index(index, {1}u, \"one_hot\") == i % {1}ll ? {3} "
           ": {4};",
-          storage_type(request.inputs[0].dtype), request.attributes.get<int64_t>("depth"),
+          storage_type(request.inputs[0].dtype), counted(request, request.attributes.get<int64_t>("depth")),
           storage_type(dtype), stored_text(1, dtype), stored_text(0, dtype)));
   return kernel;
 }

@@ -21,13 +21,6 @@ using graph::ReduceKind;
 using element::kColumnsEach;
 using element::kRowThreads;
 
-/// The number of rows or columns of the kernels of rows_text.h, which count by 32 bits.
-unsigned counted(const KernelRequest& request, int64_t count) {
-  require(count < int64_t{1} << 32, ErrorCode::kUnsupported, request.op.name,
-          "{} has more rows or columns than its kernel counts", request.inputs[0].str());
-  return static_cast<unsigned>(count);
-}
-
 /// Adds a function that has a block for each row of the first input. `call` is what it does, with {n} for the
 /// row's length, {at} for the offset of its first element and {T} for what is computed with.
 void add_rows(LaunchKernel& kernel, const KernelRequest& request, std::string_view call) {
@@ -123,7 +116,8 @@ std::unique_ptr<graph::Kernel> prepare_cross_entropy_gradient_cuda(const KernelR
 std::unique_ptr<graph::Kernel> prepare_layer_norm_cuda(const KernelRequest& request) {
   return row_kernel(
       request,
-      fmt::format("layer_norm_row<{{T}}, {}>(in0 + {{at}}, {}, {}, out0 + {{at}}, out1 ? out1 + row : out1, "
+      fmt::format("layer_norm_row<{{T}}, {}>(in0 + {{at}}, {}, {}, out0 ? out0 + {{at}} : out0, out1 ? out1 "
+                  "+ row : out1, "
                   "out2 ? out2 + row : out2, {{n}}, {});",
                   request.attributes.get<bool>("centered"), request.inputs.size() > 1 ? "in1" : "nullptr",
                   request.inputs.size() > 2 ? "in2" : "nullptr",
@@ -167,6 +161,7 @@ std::unique_ptr<graph::Kernel> prepare_layer_norm_gradient_cuda(const KernelRequ
     }
     kernel->add_program(program, slots);
   }
+  if (!read(0)) return kernel;
   add_rows(*kernel, request,
            fmt::format("layer_norm_gradient_row<{{T}}, {}>(in0 + {{at}}, in1[row], in2[row], in3 + {{at}}, "
                        "{}, out0 + {{at}}, static_cast<{{T}}*>(nullptr), {{n}});",

@@ -78,8 +78,8 @@ ISOCHRON_SCALAR void cross_entropy_gradient_row(const T* x, long long label, T g
   }
 }
 
-/// `gamma`, `beta`, `mean` and `scale` may be null. T is what is computed with; x and y may be stored in 16
-/// bits.
+/// `gamma`, `beta`, `y`, `mean` and `scale` may be null. T is what is computed with; x and y may be stored in
+/// 16 bits.
 template <typename T, bool kCentered, typename X, typename Y>
 ISOCHRON_SCALAR void layer_norm_row(const X* x, const T* gamma, const T* beta, Y* y, T* mean, T* scale,
                                     unsigned n, T epsilon) {
@@ -99,7 +99,7 @@ ISOCHRON_SCALAR void layer_norm_row(const X* x, const T* gamma, const T* beta, Y
     T value = (widen(x[i]) - average) * factor;
     if (gamma) value *= gamma[i];
     if (beta) value += beta[i];
-    put(y + i, value);
+    if (y) put(y + i, value);
   }
   if (threadIdx.x > 0) return;
   if (mean) *mean = average;
@@ -116,8 +116,8 @@ struct SumPair {
   }
 };
 
-/// The gradient of the row; `gamma` may be null. x, g and dx may be stored in 16 bits. To `columns`, which
-/// may be null, it adds what the row has in the gradients of gamma (n) and beta (n): each column is one
+/// The gradient of the row; `gamma` and `dx` may be null. x, g and dx may be stored in 16 bits. To `columns`,
+/// which may be null, it adds what the row has in the gradients of gamma (n) and beta (n): each column is one
 /// thread's.
 template <typename T, bool kCentered, typename X, typename G, typename D>
 ISOCHRON_SCALAR void layer_norm_gradient_row(const X* x, T mean, T scale, const G* g, const T* gamma, D* dx,
@@ -138,7 +138,7 @@ ISOCHRON_SCALAR void layer_norm_gradient_row(const X* x, T mean, T scale, const 
       columns[i] += own * normal;
       columns[n + i] += own;
     }
-    put(dx + i, scale * (weighted - sum - normal * dot));
+    if (dx) put(dx + i, scale * (weighted - sum - normal * dot));
   }
 }
 
@@ -152,7 +152,7 @@ ISOCHRON_SCALAR void layer_norm_gradient_rows(const X* x, const T* mean, const T
   const Wide first = blockIdx.x * Wide(each), end = first + each < rows ? first + each : rows;
   for (Wide row = first; row < end; ++row)
     layer_norm_gradient_row<T, kCentered>(x + row * n, mean[row], scale[row], g + row * n, gamma,
-                                          dx + row * n, columns, n);
+                                          dx ? dx + row * n : dx, columns, n);
   T* const own = parts + blockIdx.x * (2 * Wide(n));
   for (unsigned i = threadIdx.x; i < n; i += kRowThreads) {
     own[i] = columns[i];

@@ -192,7 +192,8 @@ TEST_P(Contexts, TellTimeBetweenEventsThatAreDone) {
   EXPECT_TRUE(context_->done(begin) && context_->done(end));
   context_->synchronize(stream_);
   EXPECT_GE(context_->elapsed_ns(begin, end), 0);
-  EXPECT_ERROR(context_->elapsed_ns(begin, untimed), ErrorCode::kDevice, "an event that isn't timed");
+  EXPECT_ERROR(context_->elapsed_ns(begin, untimed), ErrorCode::kDevice,
+               simulated() ? "an event that isn't timed" : "");
   for (const Event event : {begin, end, untimed}) context_->destroy(event);
 }
 

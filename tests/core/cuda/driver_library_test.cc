@@ -216,7 +216,8 @@ TEST_F(DriverLibrary, TimesEventsThatAreTimedAndDone) {
   ASSERT_DONE(cuEventCreate(&end, CU_EVENT_DEFAULT));
   ASSERT_DONE(cuEventCreate(&untimed, CU_EVENT_DISABLE_TIMING));
   float milliseconds = 0;
-  EXPECT_REFUSED(cuEventElapsedTime(&milliseconds, begin, untimed), CUDA_ERROR_NOT_READY, "isn't done");
+  EXPECT_REFUSED(cuEventElapsedTime(&milliseconds, begin, untimed), CUDA_ERROR_INVALID_HANDLE,
+                 "was never recorded");
   ASSERT_DONE(cuEventRecord(begin, stream_));
   ASSERT_DONE(cuEventRecord(untimed, stream_));
   ASSERT_DONE(cuMemsetD8Async(memory_, 0, 4, stream_));

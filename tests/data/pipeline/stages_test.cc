@@ -232,6 +232,13 @@ TEST(MapInto, WritesResultsWithoutTensorsOfTheirOwn) {
                "2 names, 1 specs");
 }
 
+TEST(FlatMap, OfWhatNeverEndsNeverEnds) {
+  const auto two = [](const Element&) { return rows(2); };
+  EXPECT_EQ(rows(3).repeat().flat_map(two).size(), kInfinite);
+  EXPECT_EQ(rows(3).repeat().interleave(two).size(), kInfinite);
+  EXPECT_EQ(rows(3).flat_map(two).size(), kUnknown);
+}
+
 TEST(FlatMap, GivesTheElementsOfEachInTurn) {
   const auto up_to = [](const Element& e) { return rows(value(e) + 1); };
   EXPECT_THAT(numbers_of(rows(4).flat_map(up_to)), ElementsAre(0, 0, 1, 0, 1, 2, 0, 1, 2, 3));

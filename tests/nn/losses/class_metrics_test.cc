@@ -57,6 +57,22 @@ class MetricsOfKeras : public testing::Test {
   data::NpzFile file_ = data::read_npz(ISOCHRON_SOURCE_DIR "/tests/golden/metrics_keras.npz");
 };
 
+TEST(AreaUnderCurveTest, IsExactForPredictionsAtItsThresholds) {
+  for (const DType dtype : {DType::kF32, DType::kF64}) {
+    std::vector<double> predictions, targets;
+    for (int i = 0; i < 200; ++i) {
+      predictions.push_back(i / 199.0);
+      targets.push_back(i >= 100);
+    }
+    AreaUnderCurve area;
+    area.update(from_vector({200}, predictions, dtype), from_vector({200}, targets, dtype), Tensor());
+    EXPECT_EQ(area.result(), 1);
+  }
+  AreaUnderCurve coarse(Curve::kRoc, 11);
+  coarse.update(from_vector({2}, {0.4, 0.5}), from_vector({2}, {0, 1}), Tensor());
+  EXPECT_EQ(coarse.result(), 1);
+}
+
 TEST_F(MetricsOfKeras, YesOrNo) {
   const Tensor prediction = array("yes_or_no.prediction");
   const Tensor target = array("yes_or_no.target");

@@ -260,6 +260,13 @@ TEST(Losses, KlDivergenceOfProbabilitiesIsKerass) {
   EXPECT_TRUE(near(kl_divergence(p, t, {.reduction = Reduction::kNone}), numbers({first, second}), 1e-12));
 }
 
+TEST(Losses, CosineOfF16VectorsOfAnyLength) {
+  const Tensor x = from_vector({3, 2}, {0, 0, 300, 400, 1e-3, 0}, DType::kF16);
+  const Tensor t = from_vector({3, 2}, {1, 1, 300, 400, 1e-3, 0}, DType::kF16);
+  EXPECT_EQ(cosine_similarity_loss(x, t, {.reduction = Reduction::kNone}).to_vector(),
+            (std::vector<double>{0, -1, -1}));
+}
+
 TEST(Losses, CosineOfAZeroVectorIsZero) {
   const Tensor x = zeros({1, 3}, DType::kF64);
   GradientTape tape(true);

@@ -10,6 +10,7 @@
 #include "isochron/graph/step/captured.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/matmul/matmul.h"
+#include "isochron/ops/random/random.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/shape/creation.h"
 #include "support/expect_error.h"
@@ -40,6 +41,22 @@ TEST(WhileLoop, CapturedEqualsEagerAndPlainArithmetic) {
     EXPECT_EQ(doubling(number(1.5), integer(n))[1].item<double>(), expected) << n;
   }
   EXPECT_EQ(step.plan_count(), 1u);  // the number of iterations is data, not signature
+}
+
+TEST(WhileLoop, ConditionsDrawAnewInEachIteration) {
+  int ended_between = 0;
+  for (uint64_t seed = 0; seed < 16; ++seed) {
+    random::Generator generator(seed);
+    auto count = capture([&](const Tensor& start) {
+      return while_loop(
+          [&](std::span<const Tensor>) { return random_uniform({}, 0, 1, DType::kF32, generator) < 0.8; },
+          [](std::span<const Tensor> state) { return std::vector<Tensor>{state[0] + 1.0}; }, {start},
+          {.max_iterations = 100})[0];
+    });
+    const int64_t iterations = count(integer(0)).item<int64_t>();
+    ended_between += iterations > 0 && iterations < 100;
+  }
+  EXPECT_GE(ended_between, 6) << "one draw for all iterations would end none or each at 0";
 }
 
 TEST(WhileLoop, StopsAtItsBound) {

@@ -85,6 +85,12 @@ double kolmogorov(Values values, double (*cdf)(double)) {
 
 constexpr int64_t kDraws = 200000;
 
+TEST(Random, TheRangeOfUniformNumbersIsANumberOfTheirDtype) {
+  EXPECT_ERROR(random_uniform({4}, -3e38, 3e38), ErrorCode::kInvalidArgument, "finite in f32");
+  EXPECT_ERROR(random_uniform({4}, 0, 1e300), ErrorCode::kInvalidArgument, "finite in f32");
+  EXPECT_NO_THROW(random_uniform({4}, -3e38, 3e38, DType::kF64));
+}
+
 TEST(Random, UniformNumbersAreUniform) {
   for (const DType dtype : {DType::kF32, DType::kF64}) {
     Generator generator(11);

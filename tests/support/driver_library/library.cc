@@ -5,8 +5,7 @@
 //
 // Device code that the tests compiled for the host runs there (simulated/host_compiler.h). A cubin can't: its
 // kernels do nothing, but their names, the compute capability and the sizes of arguments count. Memory holds
-// zeros then, so that a program goes on with them. Variables: ISOCHRON_SIMULATED_MEMORY, bytes of the device,
-// and ISOCHRON_SIMULATED_LEFT=FILE, to which what was left behind is appended.
+// zeros then, so that a program goes on with them. ISOCHRON_SIMULATED_MEMORY says how many bytes it has.
 #include "support/driver_library/library.h"
 
 #include <dlfcn.h>
@@ -14,7 +13,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <sstream>
 #include <string_view>
 
@@ -108,8 +106,6 @@ void leave_behind(const std::string& text) {
   if (text.empty()) return;
   Library& all = library();
   all.left_behind += (all.left_behind.empty() ? "" : "; ") + text;
-  if (const char* const file = std::getenv("ISOCHRON_SIMULATED_LEFT"))
-    std::ofstream(file, std::ios::app) << text << "\n";
 }
 
 /// Of the context that is there, or was there last.
@@ -144,6 +140,8 @@ void simulated_fail(const char* call, int64_t number, int error_code) {
 }
 size_t simulated_used_bytes() { return counted().used_bytes(); }
 const char* simulated_left_behind() {
+  const std::lock_guard lock(library().mutex);
+  if (library().primary.retained > 0) leave_behind("1 context");
   static std::string told;
   told = std::exchange(library().left_behind, {});
   return told.c_str();

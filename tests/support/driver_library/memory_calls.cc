@@ -196,6 +196,10 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
     for (const CUevent event : {begin, end}) {
       if (!context.timed(handle(event)))
         return refuse(CUDA_ERROR_INVALID_HANDLE, "an event that isn't timed");
+      if (!context.ever_recorded(handle(event)))
+        return refuse(CUDA_ERROR_INVALID_HANDLE, "an event that was never recorded");
+    }
+    for (const CUevent event : {begin, end}) {
       if (!context.recorded(handle(event))) return refuse(CUDA_ERROR_NOT_READY, "an event that isn't done");
     }
     *milliseconds = static_cast<float>(context.elapsed_ns(handle(begin), handle(end)) / 1e6);

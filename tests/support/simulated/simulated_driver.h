@@ -94,6 +94,7 @@ class SimulatedContext final : public Context, public SimulatedControls {
   enum class NodeKind { kKernel, kCopy, kMemset, kConditional, kEmpty };
   bool pinned(const void* pointer, size_t bytes) const;
   bool on_device(DevicePtr pointer) const;
+  bool ever_recorded(Event event) const;
   bool recorded(Event event) const;
   bool timed(Event event) const;
   /// Of the capture of `stream` that is under way, kNone without one.

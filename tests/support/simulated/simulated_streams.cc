@@ -139,6 +139,11 @@ bool SimulatedContext::done(Event event) {
   return record == 0 || recorded_.contains(record);
 }
 
+bool SimulatedContext::ever_recorded(Event event) const {
+  const Inside here(mutex_);
+  return at(event).record > 0;
+}
+
 bool SimulatedContext::recorded(Event event) const {
   const Inside here(mutex_);
   return at(event).record > 0 && recorded_.contains(at(event).record);
