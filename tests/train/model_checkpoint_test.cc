@@ -116,10 +116,10 @@ TEST(ModelCheckpoint, ResumesInTheFolderThatItIsStartedIn) {
   };
   ModelCheckpoint first(options(false)), second(options(true));
   Scripted({5}).fit({&first});
-  Scripted({5, 3, 2}).fit({&second});
+  Scripted({5, 3}).fit({&second});
   EXPECT_THAT(names_in("."), ElementsAre("best"));
   if (fs::exists("best.safetensors")) {
-    EXPECT_EQ(RunDocument::parse(Checkpoint("best.safetensors").document(), "best").epoch, 3);
+    EXPECT_EQ(RunDocument::parse(Checkpoint("best.safetensors").document(), "best").epoch, 2);
   }
   fs::current_path(before);
 }
