@@ -94,16 +94,20 @@ TEST(ModelCheckpoint, KeepsTheLastTheBestOrTheBestFew) {
 }
 
 TEST(ModelCheckpoint, TheBestEpochStaysWhereItsNameIsFixed) {
-  const TempFolder folder;
-  ModelCheckpoint saving({.filepath = folder / "best",
-                          .every_steps = 1,
-                          .monitor = "loss",
-                          .save_best_only = true,
-                          .asynchronous = false});
-  Scripted({5, 3, 6, 4}).fit({&saving});
-  const RunDocument document = RunDocument::parse(Checkpoint(folder / "best.safetensors").document(), "best");
-  EXPECT_EQ(document.epoch, 2);
-  EXPECT_TRUE(document.epoch_done);
+  for (const int top : {0, 1}) {
+    const TempFolder folder;
+    ModelCheckpoint saving({.filepath = folder / "best",
+                            .every_steps = 1,
+                            .monitor = "loss",
+                            .save_best_only = top == 0,
+                            .save_top_k = top,
+                            .asynchronous = false});
+    Scripted({5, 3, 6, 4}).fit({&saving});
+    const RunDocument document =
+        RunDocument::parse(Checkpoint(folder / "best.safetensors").document(), "best");
+    EXPECT_EQ(document.epoch, 2) << top;
+    EXPECT_TRUE(document.epoch_done);
+  }
 }
 
 TEST(ModelCheckpoint, ResumesInTheFolderThatItIsStartedIn) {

@@ -121,11 +121,11 @@ void ModelCheckpoint::save(RunState& run, bool wait) {
   next_ns_ = now_ns() + static_cast<int64_t>(options_.every_minutes * 60e9);
   const std::filesystem::path path = path_of(run, run.savable->results());
   const auto has_path = [&](const File& file) { return file.path == path; };
-  if (options_.save_best_only && !saved_value_ &&
+  if ((options_.save_best_only || options_.save_top_k > 0) && !saved_value_ &&
       std::ranges::any_of(files_, [&](const File& file) { return has_path(file) && file.value; })) {
     emit({EventKind::kNotice, path.filename().string(),
-          "holds the best epoch, so that nothing else is saved under its name; put {total_steps} into the "
-          "name"});
+          "holds an epoch that is kept as one of the best, so that nothing else is saved under its name; put "
+          "{total_steps} into the name"});
     return;
   }
   std::erase_if(files_, has_path);
