@@ -31,6 +31,8 @@ MUTANTS = [
     Mutant("auc-by-rounded-thresholds", "nn/losses/class_metrics.cc", "kGridRounding = 1e-7;", "kGridRounding = 0;", "nn", "AreaUnderCurveTest.*"),
     Mutant("files-of-another-spelling", "train/callbacks/model_checkpoint.cc", "options_.filepath.parent_path() /", "folder_ /",
            "train", "ModelCheckpoint.ResumesInTheFolder*"),
+    Mutant("data-of-the-batch-that-is-fetched", "train/loop/fit_resume.cc", "    resumed_data_ = data;\n", "",
+           "train", "Resume.WhoWasToSave*"),
     # --- comm, and what is told of ranks
     Mutant("own-slice-not-summed", "comm/group/tree_sum.cc", "if (own != 0) std::copy_n(part(0) + at, block, part(own) + at);",
            "", "optim", "Ranks.*"),

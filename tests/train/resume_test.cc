@@ -408,6 +408,12 @@ TEST(Resume, WhoWasToSaveAfterTheOneResumedFromStillDoes) {
       ModelCheckpoint resumed(every_time(folder)), others(own(folder));
       expect_equal(second.fit({&resumed, &others}), second, whole, reference);
       EXPECT_EQ(files_of(folder, others), expected);
+      for (const std::string& file : expected) {
+        const auto data_of = [&](const TempFolder& run) {
+          return Checkpoint(run / "own" / file).blob(kDataBlob);
+        };
+        EXPECT_EQ(data_of(folder), data_of(whole_folder)) << file;
+      }
     }
   }
 }

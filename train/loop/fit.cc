@@ -127,7 +127,7 @@ void Trainer::Fit::watch_numbers() {
   numerics_.watch(variables());
   if (!options_.trace_not_finite) return;
   if (run_.ranks > 1) return;  // the other ranks would have to run steps again too
-  numerics_.keep_snapshots(variables(), [this] { return at_ ? dataset_.state() : std::string(); });
+  numerics_.keep_snapshots(variables(), [this] { return at_ ? data_state() : std::string(); });
 }
 
 void Trainer::Fit::seal() {
@@ -215,6 +215,7 @@ void Trainer::Fit::train_steps() {
 
 void Trainer::Fit::run_iteration() {
   const TraceSpan span(kStep, run_.total_steps + 1);
+  resumed_data_.clear();
   if (recorder_ != nullptr) recorder_->begin_iteration();
   {
     const SealedSection section(enforced_seal());
@@ -305,6 +306,7 @@ void Trainer::Fit::begin_data() {
   const comm::Doing doing(activity_, kReading.data());
   half_done_ = kReading;
   at_.emplace(dataset_.begin());
+  resumed_data_.clear();
   require(*at_ != std::default_sentinel, ErrorCode::kInvalidArgument, "fit", "the data contain no batch");
   half_done_ = {};
 }

@@ -41,6 +41,8 @@ class Trainer::Fit final : public SavableRun {
   void prepare(const ResumedRun* resumed);
   void check_what_is_saved();
   void resume(const ResumedRun& resumed);
+  /// Behind the batches that were trained on.
+  std::string data_state() const;
 
   void watch_numbers();
   void seal();
@@ -102,6 +104,8 @@ class Trainer::Fit final : public SavableRun {
   observe::LogHistogram<uint32_t> durations_;
   bool counted_ = false;  // steps_per_epoch was given
   std::optional<data::Dataset::Iterator> at_;
+  // Of a resumed run until it trains: where its data stood. The iterator has fetched a batch beyond that.
+  std::string resumed_data_;
   /// Micro-batches that the next update has already; counted here, as a read of the optimizer's count would
   /// wait for a device.
   int64_t summed_ = 0;

@@ -53,8 +53,12 @@ std::string Trainer::Fit::document(bool weights_only) {
   return document.str();
 }
 
+std::string Trainer::Fit::data_state() const {
+  return resumed_data_.empty() ? dataset_.state() : resumed_data_;
+}
+
 void Trainer::Fit::blobs(NamedBlobs& blobs) {
-  blobs[kDataBlob] = dataset_.state();
+  blobs[kDataBlob] = data_state();
   std::string& baseline = blobs[kBaselineBlob];
   baseline = warm_ && recorder_ != nullptr ? recorder_->baseline(std::move(baseline)) : baseline_;
   std::string& history = blobs[kHistoryBlob];
@@ -161,6 +165,7 @@ void Trainer::Fit::resume(const ResumedRun& resumed) {
   {
     const OptionalPhase phase(recorder_, observe::Phase::kDataWait);
     at_.emplace(dataset_.resume(data));
+    resumed_data_ = data;
   }
   for (size_t i = 0; i < contents.size(); ++i) saved[i].second.assign(contents[i]);
   for (const Variable& sum : begun_anew) sum.assign(zeros(sum.shape(), sum.dtype()));
