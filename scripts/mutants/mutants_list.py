@@ -199,7 +199,7 @@ MUTANTS = [
            "require(reader->names().size() == names.size(), ErrorCode::kBadFormat, path.string(),", "data", "FromCsv.*"),
     Mutant("padding-of-any-value", "data/pipeline/infer_layouts.cc", "require(holds(result.specs[i].dtype, value),", "require(true,", "data",
            "PaddedBatch.*"),
-    Mutant("best-checkpoint-overwritten", "train/callbacks/model_checkpoint.cc", "if (options_.save_best_only && !saved_value_ &&",
+    Mutant("best-checkpoint-overwritten", "train/callbacks/model_checkpoint.cc", "if ((options_.save_best_only || options_.save_top_k > 0) && !saved_value_ &&",
            "if (false &&", "train", "ModelCheckpoint.TheBest*"),
     Mutant("random-ops-merged", "graph/passes/passes.cc",
            "    if (node->op->random || has_side_effect(*node)) continue;\n    size_t hash",
