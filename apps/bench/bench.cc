@@ -259,8 +259,7 @@ void require_libraries(const std::vector<const BenchCase*>& chosen, const Option
   if (plain.empty()) return;
   require(options.plain_kernels, ErrorCode::kUnsupported, "bench",
           "{} would run in plain kernels, which are slow; install cuBLASLt and cuDNN, or time plain kernels "
-          "alone with "
-          "--plain-kernels",
+          "alone with --plain-kernels",
           fmt::join(plain, ", "));
   if (!options.json)
     fmt::print("In plain kernels, without NVIDIA's libraries: {}.\n", fmt::join(plain, ", "));

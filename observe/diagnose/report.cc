@@ -77,9 +77,9 @@ std::vector<SeriesReport> judge_series(const RunData& data) {
   };
   const auto resident = named("rss_bytes"), heap = named("heap_bytes");
   if (resident != result.end() && heap != result.end() && heap->verdict->kind != Flatness::kGrowing &&
-      resident->first > 0) {
+      resident->first > 0 && kHeapPieces / resident->first > data.options.levels.bound) {
     FlatnessOptions levels = data.options.levels;
-    levels.bound = std::max(levels.bound, kHeapPieces / resident->first);
+    levels.bound = kHeapPieces / resident->first;
     resident->verdict = judge(resident->values, levels);
   }
   return result;

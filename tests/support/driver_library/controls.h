@@ -1,4 +1,4 @@
-// What tests ask of their libcuda.so.1 (driver_library.cc), beyond the driver's own functions.
+// What tests ask of their libcuda.so.1 (library.cc), beyond the driver's own functions.
 #pragma once
 
 #include <cstddef>

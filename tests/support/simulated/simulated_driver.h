@@ -2,7 +2,7 @@
 // has a limit and holds rubbish at first; what is put in streams runs only when somebody waits, those of
 // different streams in a random order, so that an order which nobody asked for shows. Misuse that a device
 // would punish by wrong numbers or a dead process throws kDevice here: copies beyond what is mapped, memory
-// unmapped while work is to come. libcuda.so.1 of the tests (driver_library.cc) gives it the driver's own
+// unmapped while work is to come. libcuda.so.1 of the tests (driver_library/) gives it the driver's own
 // functions.
 #pragma once
 
