@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 namespace isochron::apps {
@@ -27,15 +28,18 @@ inline CLI::Validator whole_number(int64_t least, int64_t most = INT64_MAX) {
       "");
 }
 
-/// A number above 0, neither infinite nor NaN.
-inline CLI::Validator positive_number() {
+/// A number above 0, at most `most`, neither infinite nor NaN.
+inline CLI::Validator positive_number(double most = std::numeric_limits<double>::max()) {
   return CLI::Validator(
-      [](std::string& text) -> std::string {
+      [most](std::string& text) -> std::string {
         double value = 0;
         const char* end = text.data() + text.size();
         const auto [stop, status] = std::from_chars(text.data(), end, value);
-        if (status == std::errc{} && stop == end && value > 0 && std::isfinite(value)) return "";
-        return fmt::format("expected a finite number above 0, got '{}'", text);
+        if (status == std::errc{} && stop == end && value > 0 && std::isfinite(value) && value <= most)
+          return "";
+        const bool any = most == std::numeric_limits<double>::max();
+        return fmt::format("expected a finite number above 0{}, got '{}'",
+                           any ? "" : fmt::format(", at most {}", most), text);
       },
       "");
 }

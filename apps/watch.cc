@@ -135,7 +135,7 @@ void add_watch(CLI::App& app) {
       app.add_subcommand("watch", "show a live view of a run that writes to a folder, until the run is over");
   command->add_option("folder", options->folder, "folder that was given to `train --out`")->required();
   command->add_option("--interval", options->interval_seconds, "seconds between updates")
-      ->check(positive_number())
+      ->check(positive_number(86'400))
       ->capture_default_str();
   command->add_flag("--once", options->once, "show the view once, and exit");
   command->callback([options] {

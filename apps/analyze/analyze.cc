@@ -78,11 +78,13 @@ observe::RunReport judge(const TimeSeries& series, const IterationTimes& times, 
   report_options.time.bound = options.bound_percent / 100;
   report_options.time.min_seconds = 0;  // times between other things don't add up to a run's length
   report_options.time.series = static_cast<int>(times.series.size());
-  observe::RunReport report = observe::make_report(series.ns, name, options.warmup, report_options);
+  const observe::RunData data = observe::run_data(series.ns, name, options.warmup, report_options);
   const std::span<const double> values = std::span(series.ns).subspan(static_cast<size_t>(options.warmup));
-  if (values.size() < observe::kFewValues)
-    report.time = judge_few(values, times.smoothed, report_options.time);
-  doubt_rounded(report.time, values, times.resolution);
+  observe::FlatnessVerdict verdict = values.size() < observe::kFewValues
+                                         ? judge_few(values, times.smoothed, report_options.time)
+                                         : observe::judge_time(data);
+  doubt_rounded(verdict, values, times.resolution);
+  observe::RunReport report = observe::make_report(data, std::move(verdict));
   if (!times.program.empty()) report.drift_seconds = std::nullopt;  // not all of its time is in the log
   return report;
 }
@@ -159,7 +161,7 @@ std::string json_of(const IterationTimes& times, const std::vector<Judged>& judg
         {{"name", other.name}, {"values", other.values}, {"median_ns", other.median_ns}});
   source["ranks"] = Json::array();
   for (const Judged& one : judged) {
-    if (one.rank.empty()) continue;
+    if (!times.by_rank) continue;
     source["ranks"].push_back({{"rank", one.rank},
                                {"iterations", one.report.iterations},
                                {"median_ns", one.report.duration_ns.p50},

@@ -44,6 +44,7 @@ struct IterationTimes {
   std::string each = {};           // what a value is: "the time of an epoch"; empty: an iteration's time
   std::vector<OtherPhase> others = {};
   std::vector<std::string> notes = {};  // what values leave out or hide, for people
+  bool by_rank = false;                 // a column names each row's rank
   bool smoothed = false;                // neighbouring values share iterations
   double resolution = 0;                // what the last digit of a value is worth, relative; 0: not known
 };

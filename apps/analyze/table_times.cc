@@ -19,10 +19,14 @@ namespace {
 constexpr size_t kLongestRow = size_t{1} << 20;
 constexpr size_t kMostGroups = 4096;  // phases times ranks
 
-bool begins_as_number(std::string_view field) {
+/// A number, also one with a unit behind it; no name, though one may begin as `inf` or `nan` do.
+bool is_value(std::string_view field) {
   double value = 0;
   const std::string_view text = trimmed(field);
-  return std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc();
+  const auto [stop, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status == std::errc::invalid_argument) return false;
+  const std::string_view rest = trimmed(text.substr(static_cast<size_t>(stop - text.data())));
+  return rest.empty() || (std::isfinite(value) && time_unit(rest).has_value());
 }
 
 std::vector<std::string> fields_of(const data::CsvScanner& rows) {
@@ -61,7 +65,7 @@ size_t column_of(const std::string& name, const Columns& columns, const std::str
 
 Columns chosen_columns(const data::CsvScanner& rows, const TimesOptions& options, const std::string& where) {
   Columns columns{.first = fields_of(rows)};
-  columns.header = !begins_as_number(columns.first[0]);
+  columns.header = !is_value(columns.first[0]);
   require(!options.column.empty() || columns.first.size() == 1, ErrorCode::kInvalidArgument, where,
           "has several columns ({}); name the one with the times with --column", names_text(columns.first));
   if (!options.column.empty()) columns.time = column_of(options.column, columns, where);
@@ -118,6 +122,9 @@ class Groups {
   std::unordered_map<std::string, size_t> indices_;
   std::vector<Group> groups_;
 };
+
+/// What stands where a rank should, in a row without one.
+constexpr std::string_view kNoRank = "(none)";
 
 /// The ranks of the phase to judge; the other phases beside.
 IterationTimes chosen_groups(std::vector<Groups::Group> groups, const TimesOptions& options) {
@@ -205,6 +212,12 @@ IterationTimes times_of_table(InputStream& stream, const TimesOptions& options) 
   }
   require(!groups.empty(), ErrorCode::kBadFormat, where, "has no row of data");
   IterationTimes result = chosen_groups(groups.take(), options);
+  result.by_rank = columns.rank.has_value();
+  if (result.by_rank) {
+    for (TimeSeries& series : result.series) {
+      if (series.rank.empty()) series.rank = kNoRank;
+    }
+  }
   result.resolution = resolutions / static_cast<double>(rows_read);
   if (columns.work) {  // as of a row with the usual amount, so that times stay what they are
     const double usual = observe::median(works);

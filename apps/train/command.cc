@@ -277,7 +277,8 @@ void add_train(CLI::App& app) {
       ->check(whole_number(1));
   command->add_option("--json", options->json, "file for settings, epochs, test results and report");
   command->add_option("--out", options->out,
-                      "folder for report.html, train.json, history.csv and windows.csv");
+                      "folder for report.html, run.json (for `isochron report`), train.json, history.csv, "
+                      "windows.csv, kernels.json and plan.svg, and live.json (for `isochron watch`)");
   add_precision_option(*command, options->precision);
   add_device_option(*command, options->device,
                     "device to train on; on cuda, only models whose ops all have CUDA kernels (docs/gpu.md)");

@@ -16,18 +16,10 @@ static_assert(std::is_trivially_copyable_v<Window>);
 
 /// In front of the windows of all classes.
 struct Head {
-  char magic[8] = {'i', 's', 'o', 'b', 'a', 's', 'e', '3'};
+  char magic[8] = {'i', 's', 'o', 'b', 'a', 's', 'e', '4'};
   uint64_t window_bytes = sizeof(Window);
   int64_t classes = 0;
-  int64_t iterations = 0;
-  int64_t timed_iterations = 0;
-  int64_t total_ns = 0;
-  int64_t elapsed_ns = 0;
-  int64_t min_ns = 0;
-  int64_t max_ns = 0;
-  int64_t heap_allocations = 0;
-  int64_t allocating_iterations = 0;
-  PhaseTimes phase_ns{};
+  RunTotals totals;
 };
 /// In front of those of one class.
 struct ClassHead {
@@ -53,6 +45,13 @@ T take(std::string_view& bytes) {
   return value;
 }
 
+bool sane(const RunTotals& totals) {
+  return totals.timed_iterations >= 0 && totals.iterations >= totals.timed_iterations &&
+         totals.total_ns >= 0 && totals.elapsed_ns >= 0 && totals.heap_allocations >= 0 &&
+         totals.heap_allocations_beside >= 0 && totals.allocating_iterations >= 0 && totals.spikes >= 0 &&
+         totals.spike_excess_ns >= 0;
+}
+
 bool ascend(std::span<const float> quantiles) {
   return std::ranges::is_sorted(quantiles) && quantiles.front() >= 0 && std::isfinite(quantiles.back()) &&
          std::ranges::none_of(quantiles, [](float ns) { return std::isnan(ns); });
@@ -76,16 +75,9 @@ std::string Recorder::baseline(std::string bytes) const {
   reserve_resident(  // of one size, however long the run
       bytes,
       sizeof(Head) + windows_.size() * (sizeof(ClassHead) + WindowSeries::kMaxWindows / 2 * sizeof(Window)));
-  append(bytes, Head{.classes = options_.classes,
-                     .iterations = totals_.iterations,
-                     .timed_iterations = totals_.timed_iterations,
-                     .total_ns = totals_.total_ns,
-                     .elapsed_ns = totals_.elapsed_ns,
-                     .min_ns = totals_.min_ns,
-                     .max_ns = totals_.max_ns,
-                     .heap_allocations = totals_.heap_allocations,
-                     .allocating_iterations = totals_.allocating_iterations,
-                     .phase_ns = totals_.phase_ns});
+  Head head{.classes = options_.classes, .totals = totals_};
+  head.totals.warmup_iterations = head.totals.warmup_ns = 0;  // of this process
+  append(bytes, head);
   for (const WindowSeries& series : windows_) {
     append(bytes, ClassHead{series.condensed_length(), series.condensed_count()});
     for (int64_t i = 0; i < series.condensed_count(); ++i) append(bytes, series.condensed(i));
@@ -100,9 +92,7 @@ void Recorder::seal_and_continue(std::string_view bytes) {
     refuse("another version");
   }
   if (head.classes != options_.classes) refuse("another number of classes");
-  if (head.timed_iterations < 0 || head.iterations < head.timed_iterations || head.total_ns < 0 ||
-      head.elapsed_ns < 0)
-    refuse("negative totals");
+  if (!sane(head.totals)) refuse("impossible totals");
   std::vector<std::pair<int64_t, std::vector<Window>>> classes;
   for (int64_t c = 0; c < head.classes; ++c) {
     const auto [length, count] = take<ClassHead>(bytes);
@@ -113,19 +103,14 @@ void Recorder::seal_and_continue(std::string_view bytes) {
   if (!bytes.empty()) refuse("bytes are left");
   seal();
   for (size_t c = 0; c < classes.size(); ++c) windows_[c].restore(classes[c].first, classes[c].second);
-  totals_.iterations = head.iterations;
-  totals_.timed_iterations = head.timed_iterations;
-  totals_.total_ns = head.total_ns;
-  totals_.elapsed_ns = head.elapsed_ns;
-  totals_.min_ns = head.min_ns;
-  totals_.max_ns = head.max_ns;
-  totals_.heap_allocations = head.heap_allocations;
-  totals_.allocating_iterations = head.allocating_iterations;
-  totals_.phase_ns = head.phase_ns;
+  RunTotals totals = head.totals;
+  totals.warmup_iterations = totals_.warmup_iterations;  // this process's own
+  totals.warmup_ns = totals_.warmup_ns;
+  totals_ = totals;
   // What is counted from here on is of the iterations after those of the earlier process.
   for (Sample& sample : samples_) sample.iteration = totals_.iterations;
   // What the earlier process took belongs to the time from the first begin to the last end.
-  if (head.iterations > 0) run_begin_ns_ = options_.clock() - head.elapsed_ns;
+  if (totals_.timed_iterations > 0) run_begin_ns_ = options_.clock() - totals_.elapsed_ns;
 }
 
 }  // namespace isochron::observe

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "isochron/core/base/error.h"
 #include "isochron/observe/diagnose/evidence.h"
@@ -11,7 +12,7 @@
 namespace isochron::observe {
 namespace {
 
-FlatnessVerdict judge_time(const RunData& data) {
+FlatnessVerdict judge_windows(const RunData& data) {
   struct Columns {
     std::vector<double> medians, trimmed_means, means, reference, reference_means, waited;
     std::vector<double> quiet_medians, quiet_means, quiet_shares;
@@ -76,8 +77,9 @@ std::vector<SeriesReport> judge_series(const RunData& data) {
     return std::ranges::find(result, name, &SeriesReport::name);
   };
   const auto resident = named("rss_bytes"), heap = named("heap_bytes");
-  if (resident != result.end() && heap != result.end() && heap->verdict->kind != Flatness::kGrowing &&
-      resident->first > 0 && kHeapPieces / resident->first > data.options.levels.bound) {
+  const bool judged = resident != result.end() && resident->verdict && heap != result.end() && heap->verdict;
+  if (judged && heap->verdict->kind != Flatness::kGrowing && resident->first > 0 &&
+      kHeapPieces / resident->first > data.options.levels.bound) {
     FlatnessOptions levels = data.options.levels;
     levels.bound = kHeapPieces / resident->first;
     resident->verdict = judge(resident->values, levels);
@@ -122,7 +124,11 @@ SpikeReport summarise_spikes(const RunData& data) {
   const auto costliest = std::max_element(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
     return a.second.excess_ns < b.second.excess_ns;
   });
-  if (costliest == groups.end()) return report;
+  if (costliest == groups.end()) {  // all were in the process that the run goes on from
+    const auto& excess = data.totals.spike_excess_by_owner_ns;
+    report.owner = static_cast<Phase>(std::ranges::max_element(excess) - excess.begin());
+    return report;
+  }
   const auto own = [&report](const auto& group) {
     std::tie(report.owner, report.label) = group.first;
     report.period = find_period(group.second.iterations);
@@ -181,7 +187,17 @@ std::vector<Window> main_windows(const RunReport& report) {
   return result;
 }
 
-RunReport make_report(const RunData& data) {
+FlatnessVerdict judge_time(const RunData& data) {
+  FlatnessVerdict verdict = judge_windows(data);
+  const bool long_enough =
+      static_cast<double>(data.totals.elapsed_ns) * 1e-9 >= data.options.time.min_seconds;
+  if (!long_enough) return verdict;
+  return judge_ab_comparison(std::move(verdict), data.turns, data.options.time.bound);
+}
+
+RunReport make_report(const RunData& data) { return make_report(data, judge_time(data)); }
+
+RunReport make_report(const RunData& data, FlatnessVerdict time) {
   const RunTotals& totals = data.totals;
   const double iterations = static_cast<double>(totals.iterations);
   const double timed = static_cast<double>(std::max<int64_t>(1, totals.timed_iterations));
@@ -198,9 +214,7 @@ RunReport make_report(const RunData& data) {
                         data.p999_ns,
                         static_cast<double>(totals.max_ns)};
   report.options = data.options.time;
-  report.time = judge_time(data);
-  if (report.seconds >= data.options.time.min_seconds)
-    report.time = judge_ab_comparison(std::move(report.time), data.turns, data.options.time.bound);
+  report.time = std::move(time);
   report.level_options = data.options.levels;
   report.series = judge_series(data);
   report.sample_iterations = data.sample_iterations;

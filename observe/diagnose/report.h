@@ -5,25 +5,23 @@
 //   name, iterations, warmup_iterations, seconds
 //   duration_ns      {min, mean, p50, p99, p999, max}
 //   time             verdict: {kind, machine_slowed, change, low, high, statistic, bound, confidence,
-//   first_tenth,
-//                    last_tenth, slope, slope_low, slope_high, mann_kendall_p, kendall_tau,
+//                    first_tenth, last_tenth, slope, slope_low, slope_high, mann_kendall_p, kendall_tau,
 //                    change_point_window, change_point_p, windows, warmup_windows,
 //                    smallest_detectable_change, iterations_to_decide, reason}
-//   series           [{name, cumulative, first, last, per_iteration, verdict?}] (a verdict for levels only;
-//   same keys) phases_ns        {phase: mean ns per iteration};  between_phases_ns the same for what lies
-//   between iterations spikes           {count, owner, label, period, period_share, time_share, largest:
-//   [{iteration, duration_ns, owner,
-//                    label}]}
+//   series           [{name, cumulative, first, last, per_iteration, verdict?}]; a verdict for levels only
+//   phases_ns        {phase: mean ns per iteration}
+//   between_phases_ns  the same for what lies between iterations
+//   spikes           {count, owner, label, period, period_share, time_share,
+//                    largest: [{iteration, duration_ns, owner, label}]}
 //   causes           [{name, fix, evidence, consequences: [name]}]
 //   allocations      {heap_per_step, library_per_step, system_per_step, allocating_steps}
 //   drift_seconds    growing runs: what the growth cost (else null)
 //   times_slower     mean iteration against the cured form's;  median_times_slower the same of medians
 //   events           {kind: {count, total_ns, longest_ns}} for kinds that happened
 //   retraces         [{name, before, after, cost_ns, at_s}], of those that are kept (event_log.h)
-//   overhead         {per_iteration_ns, timed_share (of the iterations), share (of the run's time),
-//   sampling_ns, bytes} environment      {cpu, cores, usable_cores, core_quota, memory_bytes,
-//   memory_limit_bytes, transparent_huge_pages,
-//                    governor, kernel, virtual_machine, isa}
+//   overhead         {per_iteration_ns, timed_share (of iterations), share (of time), sampling_ns, bytes}
+//   environment      {cpu, cores, usable_cores, core_quota, memory_bytes, memory_limit_bytes,
+//                    transparent_huge_pages, governor, kernel, virtual_machine, isa}
 //
 // CSV, one row a window: class, window, first_iteration, last_iteration, iterations, median_ns, mean_ns,
 // max_ns, reference_ns, reference_mean_ns (empty where not measured), waited_ns (an iteration), then the mean
@@ -119,8 +117,13 @@ struct RunReport {
   const SeriesReport* find_series(std::string_view name_of_series) const;
 };
 
-/// Judges a run. Throws as the verdict does for windows that no recorder makes.
+/// Whether the time of an iteration is flat: by its windows and, where there are any, the turns beside a
+/// twin. Throws as the verdict does for windows that no recorder makes.
+FlatnessVerdict judge_time(const RunData& data);
+/// Judges a run. Throws as `judge_time`.
 RunReport make_report(const RunData& data);
+/// With a verdict on time that was reached otherwise; causes are named by that.
+RunReport make_report(const RunData& data, FlatnessVerdict time);
 /// Of what `recorder` holds, and of another program's durations, as `run_data` takes them.
 inline RunReport make_report(const Recorder& recorder, std::string name, const ReportOptions& options = {}) {
   return make_report(run_data(recorder, std::move(name), options));

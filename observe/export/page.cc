@@ -204,10 +204,11 @@ std::string spikes_markup(const RunReport& report) {
       "<p>{} iterations took more than twice the usual time, {:.1f} % of the time; most of that in <b>{}</b>",
       spikes.count, 100 * spikes.time_share, escape_markup(spikes.owner_name()));
   if (spikes.period) text += fmt::format(", every {} iterations", spikes.period->length);
-  text += fmt::format(". The longest: {} at iteration {}.</p>\n",
-                      duration_text(static_cast<double>(spikes.largest.front().duration_ns)),
-                      spikes.largest.front().iteration);
-  return text;
+  if (!spikes.largest.empty())  // else those of this process, which goes on with a run, are none
+    text += fmt::format(". The longest: {} at iteration {}",
+                        duration_text(static_cast<double>(spikes.largest.front().duration_ns)),
+                        spikes.largest.front().iteration);
+  return text + ".</p>\n";
 }
 
 std::string allocations_markup(const RunReport& report) {

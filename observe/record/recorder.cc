@@ -165,8 +165,10 @@ void Recorder::end_timed() {
   const int64_t duration = end - begin_ns_;
   totals_.heap_allocations += heap_in_step_;
   totals_.allocating_iterations += heap_in_step_ > 0;
-  if (run_begin_ns_ == 0) run_begin_ns_ = begin_ns_;
-  if (totals_.timed_iterations++ == 0) totals_.min_ns = duration;
+  if (totals_.timed_iterations++ == 0) {
+    totals_.min_ns = duration;
+    run_begin_ns_ = begin_ns_;
+  }
   ++timed_here_;
   WindowSeries& series = windows_[static_cast<size_t>(class_)];
   if (const double usual = series.usual_ns();

@@ -88,6 +88,64 @@ void check(std::span<const double> values, const FlatnessOptions& options) {
             "value {} is {}, expected a number above 0", i, values[i]);
 }
 
+/// The last values, where those before them are at another level.
+struct LateStep {
+  size_t values = 0;
+  double change = 0;  // relative
+};
+
+/// Of a median relative to `before`; of two in the middle the one that is nearer to it.
+double change_of_level(std::span<const double> values, double before) {
+  std::vector<double> sorted(values.begin(), values.end());
+  std::ranges::sort(sorted);
+  const double low = sorted[(sorted.size() - 1) / 2] / before - 1,
+               high = sorted[sorted.size() / 2] / before - 1;
+  return std::fabs(low) < std::fabs(high) ? low : high;
+}
+
+/// The clearest step beyond the bound after which two values follow, half of them all at most. A trend sees
+/// few of the pairs across it. One value alone may be an outlier, and so may be some of those before: by Mann
+/// and Whitney's U ("On a Test of Whether one of Two Random Variables is Stochastically Larger than the
+/// Other", Annals of Mathematical Statistics 18, 1947), approximately normal, such a step comes by chance
+/// once in a hundred times.
+std::optional<LateStep> late_step(std::span<const double> values, double bound) {
+  constexpr double kDeviations = 2.33;
+  double clearest = 0;  // in deviations
+  std::optional<LateStep> found;
+  for (size_t m = 2; m <= values.size() / 2; ++m) {
+    const auto rest = values.first(values.size() - m), last = values.last(m);
+    const double change = change_of_level(last, median(rest));
+    if (std::fabs(change) <= bound) continue;
+    double above = 0;  // pairs of which the later is larger
+    for (const double later : last) {
+      for (const double earlier : rest) above += later > earlier ? 1 : later == earlier ? 0.5 : 0;
+    }
+    const double of_last = static_cast<double>(m), of_rest = static_cast<double>(rest.size());
+    const double deviation = std::sqrt(of_last * of_rest * (of_last + of_rest + 1) / 12);
+    const double off = above - 0.5 * of_last * of_rest;
+    const double apart = std::copysign(1.0, change) * off;
+    const bool all = apart == 0.5 * of_last * of_rest;
+    const double deviations = apart / deviation;
+    if (deviations <= clearest || !(all || deviations > kDeviations)) continue;
+    clearest = deviations;
+    found = LateStep{m, change};
+  }
+  return found;
+}
+
+void doubt_late_step(FlatnessVerdict& verdict, std::span<const double> values) {
+  if (verdict.kind != Flatness::kFlat) return;
+  const std::optional<LateStep> step = late_step(values, verdict.bound);
+  if (!step) return;
+  verdict.kind = Flatness::kInconclusive;
+  verdict.iterations_to_decide = 2;  // where the step lasts, it is in the middle then
+  verdict.reason = fmt::format(
+      "the last {} values are {} off those before, which the trend of so few values doesn't show; the "
+      "bound "
+      "is {:.1f} %",
+      step->values, percent(step->change), 100 * verdict.bound);
+}
+
 /// Sets the kind, the interval that decided it, and the reason.
 void decide(FlatnessVerdict& verdict, std::span<const double> logs, const FlatnessOptions& options) {
   std::vector<double> scratch;
@@ -153,6 +211,7 @@ FlatnessVerdict judge_few_values(std::span<const double> values, const FlatnessO
   verdict.windows = static_cast<int>(kept.size());
   const std::vector<double> logs = logarithms(kept);
   decide(verdict, logs, options);
+  doubt_late_step(verdict, kept);
   if (verdict.kind == Flatness::kInconclusive)
     verdict.iterations_to_decide =
         std::ceil(verdict.iterations_to_decide * static_cast<double>(kept.size())) +

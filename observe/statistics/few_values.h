@@ -26,7 +26,8 @@ std::optional<Interval> theil_sen_interval(std::span<const double> values, doubl
 
 /// Judges the change over the run that the trend makes, relative to its beginning: growing when the whole
 /// interval at `options.confidence` (95 %, shared out among `options.series`) lies above the bound, shrinking
-/// when below its negative; flat when the interval at 2 * confidence - 1 (90 %) lies within; else
+/// when below its negative; flat when the interval at 2 * confidence - 1 (90 %) lies within,
+/// unless two or more of the last values are at a level beyond the bound from those before; else
 /// inconclusive, with how many such values would decide. One outlier decides nothing. Of `options` counts no
 /// more. Levels and slope have the values' unit. Throws kInvalidArgument for a value that isn't above 0, more
 /// than a thousand values, or options out of range.

@@ -15,7 +15,7 @@ class LogHistogram {
  public:
   static constexpr int kSubBits = 9;
   static constexpr int kSubBuckets = 1 << kSubBits;
-  static constexpr int kLargestBits = 43;  // 2^43 ns is 2.4 hours; longer counts as that
+  static constexpr int kLargestBits = 62;  // 2^62 ns is 146 years; longer counts as that
   static constexpr int kBuckets = kSubBuckets * (kLargestBits - kSubBits + 1);
 
   LogHistogram() : counts_(kBuckets, Count{0}) {}

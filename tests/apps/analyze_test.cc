@@ -49,6 +49,9 @@ TEST(TimeUnits, NamesOfColumnsTellThem) {
                {"steps/min", 7.5e9},
                {"loss", 0},
                {"items", 0},
+               {"nanoseconds", 8},
+               {"epoch_hour", 28.8e12},
+               {"a millisecond", 8e6},
                {"files/kind", 0}};
   for (const auto& [name, ns] : cases) {
     const auto unit = time_unit_of_name(name);
@@ -159,6 +162,61 @@ TEST_F(Analyze, EachRankIsJudgedAndTheWorstDecides) {
               Ends(0, "40 iterations (phase 'val')"));
   EXPECT_THAT(run_isochron("analyze " + file + columns + "--phase test"),
               Ends(2, "the phases are: train, val"));
+}
+
+TEST_F(Analyze, ARankWithoutANameIsOneToo) {
+  std::string table = "rank,ms\n";
+  for (int i = 0; i < 100; ++i) table += fmt::format("{},{}\n", i % 2 == 0 ? "" : "1", 5 + i % 3);
+  const std::string json = (folder_.path() / "j").string();
+  EXPECT_THAT(run_isochron("analyze " + write("t.csv", table) + " --column ms --rank rank --json " + json),
+              Ends(0, "rank (none): 50 iterations"));
+  EXPECT_EQ(read_json(json)["source"]["ranks"].size(), 2u);
+}
+
+TEST_F(Analyze, NamesThatBeginAsNumbersDoAreNames) {
+  const auto times = [&](const std::string& content, const std::string& column = "") {
+    return read_times({.path = write("t.csv", content), .column = column}).series[0].ns;
+  };
+  EXPECT_THAT(times("inference_ms\n10\n12\n"), ElementsAre(10e6, 12e6));
+  EXPECT_THAT(times("nanoseconds\n10\n12\n"), ElementsAre(10, 12));
+  EXPECT_THAT(times("info,step_ms\n1,10\n2,12\n", "step_ms"), ElementsAre(10e6, 12e6));
+  EXPECT_THAT(times("Inf_ms;x\n10;1\n12;2\n", "Inf_ms"), ElementsAre(10e6, 12e6));
+  EXPECT_THAT(times("1st_step_ms,x\n10,1\n12,2\n", "1st_step_ms"), ElementsAre(10e6, 12e6));
+}
+
+TEST_F(Analyze, TimesOfHoursAreJudgedAsShortOnesAre) {
+  Rng rng(3);
+  std::string seconds = "epoch_s\n", hours = "epoch_h\n";
+  for (int i = 0; i < 100; ++i) {
+    const double time = (3 + 0.02 * i) * (1 + 0.005 * rng.normal());
+    seconds += fmt::format("{:.6f}\n", time);
+    hours += fmt::format("{:.6f}\n", time);
+  }
+  const auto judged = [&](const std::string& table) {
+    const std::string json = (folder_.path() / "j").string();
+    EXPECT_EQ(run_isochron("analyze " + write("t.csv", table) + " --json " + json).status, 0);
+    return read_json(json);
+  };
+  const nlohmann::json of_seconds = judged(seconds), of_hours = judged(hours);
+  EXPECT_EQ(of_hours["time"]["kind"], "growing");
+  EXPECT_NEAR(of_hours["time"]["change"].get<double>(), of_seconds["time"]["change"].get<double>(), 0.005);
+  for (const char* of : {"min", "p50", "p99", "max"})
+    EXPECT_NEAR(of_hours["duration_ns"][of].get<double>() / of_seconds["duration_ns"][of].get<double>(), 3600,
+                15)
+        << of;
+  EXPECT_NEAR(of_seconds["seconds"].get<double>(), of_seconds["duration_ns"]["mean"].get<double>() * 100e-9,
+              1e-6)
+      << "all of them, the first too";
+}
+
+TEST_F(Analyze, AFewGrowingValuesHaveACauseAndACost) {
+  std::string table = "epoch_s\n";
+  for (int i = 0; i < 30; ++i) table += fmt::format("{:.4f}\n", 10 * std::pow(1.03, i));
+  const std::string json = (folder_.path() / "j").string();
+  EXPECT_THAT(run_isochron("analyze " + write("t.csv", table) + " --json " + json), Ends(0, "growing: +"));
+  const nlohmann::json result = read_json(json);
+  EXPECT_GT(result["drift_seconds"].get<double>(), 50);
+  EXPECT_EQ(result["causes"].size(), 1u);
 }
 
 TEST_F(Analyze, RanksAndPhasesAreAFew) {

@@ -91,6 +91,30 @@ TEST(Recorder, GoesOnFromTheBaselineOfAnEarlierProcess) {
   EXPECT_NEAR(after.duration_quantile(0.5), whole.duration_quantile(0.5), 300);
 }
 
+TEST(Recorder, ARestartHidesNoSpikesAndNothingBetweenIterations) {
+  const auto run = [](Recorder& recorder, int iterations) {
+    for (int i = 0; i < iterations; ++i) {
+      {
+        const IterationScope iteration(recorder);
+        const PhaseScope phase(recorder, i % 10 == 9 ? Phase::kCallbacks : Phase::kCompute);
+        spend(i % 10 == 9 ? 500'000 : 20'000);
+      }
+      const PhaseScope checkpoint(recorder, Phase::kCheckpoint);
+      spend(1'000);
+    }
+  };
+  Recorder before(simulated()), after(simulated());
+  run(before, 1000);
+  after.seal_and_continue(before.baseline());
+  run(after, 100);
+  const RunReport whole = make_report(before, "before"), resumed = make_report(after, "resumed");
+  const auto checkpoint = static_cast<size_t>(Phase::kCheckpoint);
+  EXPECT_NEAR(resumed.between_phase_ns[checkpoint], whole.between_phase_ns[checkpoint], 2);
+  EXPECT_NEAR(resumed.spikes.time_share, whole.spikes.time_share, 0.02);
+  EXPECT_GE(resumed.spikes.count, whole.spikes.count);
+  EXPECT_GT(after.totals().spikes_by_owner[static_cast<size_t>(Phase::kCallbacks)], 105);
+}
+
 TEST(Recorder, CountsOfAResumedRunAreOfItsOwnIterations) {
   constexpr int kIterations = 3000;
   const auto run = [](Recorder& recorder) {
@@ -130,10 +154,14 @@ TEST(Recorder, RefusesWhatIsNoBaselineAndStaysAsItIs) {
   std::string changed = good;
   changed[0] = 'X';
   refused(changed, "another version");
-  // A window's first number is the iteration that it begins with.
+  // A window's first number is the iteration that it begins with; little endian.
+  const size_t totals = 3 * sizeof(int64_t), windows = totals + sizeof(RunTotals) + 2 * sizeof(int64_t);
   changed = good;
-  changed[changed.find("isobase2") + 8 + 8 + 9 * 8 + 8 * 8 + 16 + 7] = static_cast<char>(0x80);
+  changed[windows + 7] = static_cast<char>(0x80);
   refused(changed, "impossible numbers");
+  changed = good;
+  changed[totals + 7] = static_cast<char>(0x80);
+  refused(changed, "impossible totals");
 }
 
 int64_t g_made = 0;

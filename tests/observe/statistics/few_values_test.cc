@@ -122,6 +122,32 @@ TEST(FewValues, OneOutlierDecidesNothing) {
   }
 }
 
+TEST(FewValues, AStepLateInTheRunIsNotFlat) {
+  Rng rng(7);
+  for (const size_t n : {20, 30, 40, 63}) {
+    for (const double share : {0.1, 0.15}) {
+      for (const double step : {0.5, -0.4, 0.08}) {
+        for (const bool with_outlier : {false, true}) {
+          std::vector<double> values(n);
+          const auto last = static_cast<size_t>(std::llround(share * static_cast<double>(n)));
+          for (size_t i = 0; i < n; ++i)
+            values[i] = 100 * (1 + 0.005 * rng.normal()) * (i + last >= n ? 1 + step : 1);
+          if (with_outlier && n < 40) continue;  // of so few values it can't be told from the step
+          if (with_outlier) values[n / 2] = step > 0 ? 200 : 50;
+          const FlatnessVerdict verdict = judge_few_values(values);
+          EXPECT_NE(verdict.kind, Flatness::kFlat) << n << " values, the last " << last << " at " << step;
+        }
+      }
+    }
+  }
+  std::vector<double> values(63, 10.0);
+  for (size_t i = 53; i < 63; ++i) values[i] = 15;
+  const FlatnessVerdict verdict = judge_few_values(values);
+  EXPECT_EQ(verdict.kind, Flatness::kInconclusive);
+  EXPECT_THAT(verdict.reason, HasSubstr("the last 10 values are +50.00 % off those before"));
+  EXPECT_GT(verdict.iterations_to_decide, 63);
+}
+
 TEST(FewValues, TheFirstTenthIsWarmUp) {
   std::vector<double> values(30, 100);
   for (size_t i = 0; i < 3; ++i) values[i] = 900;
