@@ -16,6 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The inner launcher's first, where one is started within another's job.
 constexpr std::string_view kRankVariables[] = {"OMPI_COMM_WORLD_RANK=", "PMI_RANK=", "PMIX_RANK="};
 
 std::string text_of(const fs::path& path) {
@@ -49,10 +50,10 @@ std::optional<Process> process_of(pid_t id) {
 /// Which rank its environment says that it is.
 std::optional<int> rank_of(pid_t id, RankVariables variables) {
   const std::string environment = text_of(fs::path("/proc") / std::to_string(id) / "environ");
-  for (std::string_view rest = environment; !rest.empty();) {
-    const std::string_view entry = rest.substr(0, rest.find('\0'));
-    rest.remove_prefix(std::min(entry.size() + 1, rest.size()));
-    for (const std::string_view variable : variables) {
+  for (const std::string_view variable : variables) {
+    for (std::string_view rest = environment; !rest.empty();) {
+      const std::string_view entry = rest.substr(0, rest.find('\0'));
+      rest.remove_prefix(std::min(entry.size() + 1, rest.size()));
       if (entry.starts_with(variable)) return number_of(entry.substr(variable.size()));
     }
   }
@@ -85,7 +86,13 @@ std::multimap<pid_t, std::pair<pid_t, Process>> processes() {
 
 }  // namespace
 
-RankVariables rank_variables() { return kRankVariables; }
+RankVariables rank_variables() {
+  const RankVariables all = kRankVariables;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (rank_of(getpid(), all.subspan(i, 1))) return all.subspan(i, 1);
+  }
+  return all;
+}
 
 pid_t launcher_process(RankVariables variables) {
   const std::optional<int> own = rank_of(getpid(), variables);

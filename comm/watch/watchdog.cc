@@ -65,6 +65,15 @@ std::filesystem::path chosen_folder(const std::filesystem::path& wanted, uint64_
 
 }  // namespace
 
+nanoseconds watchdog_tick(nanoseconds patience) {
+  return std::clamp(patience / kTicksOfPatience, kShortestTick, kLongestTick);
+}
+
+nanoseconds looks_apart(nanoseconds waited, nanoseconds patience) {
+  const nanoseconds tick = watchdog_tick(patience);
+  return std::clamp(waited / kLooksOfWait, tick, std::max(tick, patience / 4));
+}
+
 Watchdog::Watchdog(std::shared_ptr<Group> group, WatchdogOptions options)
     : group_(std::move(group)), options_(std::move(options)) {
   require(options_.patience.count() > 0 && options_.end_after.count() >= 0, ErrorCode::kInvalidArgument,
@@ -98,7 +107,7 @@ Watchdog::Watchdog(std::shared_ptr<Group> group, WatchdogOptions options)
   host_ = host_name();
   shortest_ =
       options_.end_after.count() > 0 ? std::min(options_.patience, options_.end_after) : options_.patience;
-  tick_ = std::clamp(shortest_ / kTicksOfPatience, kShortestTick, kLongestTick);
+  tick_ = watchdog_tick(shortest_);
   files_.emplace(folder_, run_, group_->rank(), group_->size());
   thread_ = std::thread([this] { watch(); });
 }
@@ -163,7 +172,7 @@ void Watchdog::look() {
   if (told_) told_->waited_s = own.waited_s;
   if (waited_ns == 0) next_tell_ns_ = options_.patience.count();
   const bool looks = waited_ns >= tick_.count() && watched_ns_ >= next_look_ns_;
-  if (looks) next_look_ns_ = watched_ns_ + std::max(tick_.count(), waited_ns / kLooksOfWait);
+  if (looks) next_look_ns_ = watched_ns_ + looks_apart(nanoseconds(waited_ns), shortest_).count();
   files_->exchange(own, looks, watched_ns_);
   const int64_t end_ns = options_.end_after.count();
   if (waited_ns >= next_tell_ns_ || (end_ns > 0 && waited_ns >= end_ns)) tell_of(own);

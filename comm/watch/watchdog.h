@@ -43,6 +43,13 @@ struct WatchdogOptions {
   std::function<void(const std::string& text)> end = {};
 };
 
+/// How often a watchdog writes its rank's file and looks whether it waits; `patience`: the shorter of
+/// patience and end, if there is one.
+std::chrono::nanoseconds watchdog_tick(std::chrono::nanoseconds patience);
+/// How long after another it reads the others' files, in a wait of `waited`: ever more seldom, but often
+/// enough that half the patience without a change is a standstill.
+std::chrono::nanoseconds looks_apart(std::chrono::nanoseconds waited, std::chrono::nanoseconds patience);
+
 class Watchdog {
  public:
   /// A collective call: every rank makes one. In a group of one rank there is nothing to watch.

@@ -52,7 +52,8 @@ struct Training {
   History fit(std::vector<Callback*> more, bool counted = false, int64_t steps_per_call = 1) {
     random::set_seed(seed);
     auto batches = data::from_tensor_slices(inputs, targets).shuffle(42, {.seed = 9}).batch(8).prefetch();
-    auto validation = data::from_tensor_slices(inputs, targets)
+    auto validation = data::from_tensor_slices(inputs, targets)  // other rows in each epoch
+                          .shuffle(42, {.seed = 4})
                           .map([this](const Tensor& x, const Tensor& y) {
                             if (validation_fails) throw Stopped();
                             return std::array{x, y};

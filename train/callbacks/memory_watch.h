@@ -40,6 +40,7 @@ class MemoryWatch : public Callback {
   void on_save(RunState& run, SavePoint point) override;
   void on_train_end(RunState& run) override;
   std::string_view kind() const override { return "memory_watch"; }
+  bool first_rank_only() const override { return true; }
 
  private:
   void take(std::string name, int64_t step);

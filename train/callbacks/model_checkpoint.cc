@@ -117,12 +117,12 @@ void ModelCheckpoint::save(RunState& run, bool wait) {
   if (options_.every_steps > 0) {
     next_step_ = (run.total_steps / options_.every_steps + 1) * options_.every_steps;
   }
-  if (run.rank > 0) return;
   next_ns_ = now_ns() + static_cast<int64_t>(options_.every_minutes * 60e9);
   const std::filesystem::path path = path_of(run, run.savable->results());
   const auto has_path = [&](const File& file) { return file.path == path; };
   if ((options_.save_best_only || options_.save_top_k > 0) && !saved_value_ &&
       std::ranges::any_of(files_, [&](const File& file) { return has_path(file) && file.value; })) {
+    if (run.rank > 0) return;
     emit({EventKind::kNotice, path.filename().string(),
           "holds an epoch that is kept as one of the best, so that nothing else is saved under its name; put "
           "{total_steps} into the name"});
@@ -132,6 +132,11 @@ void ModelCheckpoint::save(RunState& run, bool wait) {
   std::erase(replaced_, path);
   if (options_.keep_last == 0 && options_.save_top_k == 0) files_.clear();  // all stay, so none need be known
   files_.push_back({path, saved_value_});
+  if (run.rank > 0) {  // it knows of the files, by which all decide what is due, and the first writes them
+    take_replaced();
+    replaced_.clear();
+    return;
+  }
   const NamedVariables& variables =
       options_.save_weights_only ? run.savable->weights() : run.savable->variables();
   // The state in the document has the files to be removed too: should the process die before it removes them,

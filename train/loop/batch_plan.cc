@@ -35,8 +35,13 @@ void LossTally::reset() {
   first_not_finite_.assign(zeros({}, DType::kI64));
 }
 
+void LossTally::set_batches(int64_t batches) {
+  batches_.assign(full({}, static_cast<double>(batches), DType::kI64));
+}
+
 NamedVariables LossTally::state() const {
-  NamedVariables result = {{"batches", batches_}, {"first_not_finite", first_not_finite_}};
+  NamedVariables result = {{std::string(kBatches), batches_},
+                           {std::string(kFirstNotFinite), first_not_finite_}};
   for (const Variable& sum : mean_.state()) result.emplace_back("mean/" + sum.name(), sum);
   return result;
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "isochron/data/pipeline/dataset.h"
@@ -14,6 +15,9 @@
 #include "isochron/train/loop/batch_functions.h"
 
 namespace isochron::train {
+
+/// What a trainer calls the variables of its tally begins so.
+inline const std::string kOfLoss = "trainer/loss/";
 
 /// Losses summed over batches, and the first one that was not finite. Updated inside a captured step, read
 /// and reset between steps.
@@ -28,8 +32,12 @@ class LossTally {
   double mean() const { return mean_.result(); }
   /// From 1: the first batch since the reset whose loss is NaN or infinite; 0 for none.
   int64_t first_not_finite() const { return first_not_finite_.tensor().item<int64_t>(); }
+  /// Says how many batches there were since the reset.
+  void set_batches(int64_t batches);
   /// Everything that a checkpoint must save.
   NamedVariables state() const;
+  static constexpr std::string_view kBatches = "batches";
+  static constexpr std::string_view kFirstNotFinite = "first_not_finite";
 
  private:
   nn::Mean mean_;

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "isochron/comm/group/broadcast_text.h"
 #include "isochron/core/base/error.h"
+#include "isochron/graph/ir/graph.h"
 #include "isochron/ops/random/random.h"
 #include "isochron/ops/shape/creation.h"
+#include "isochron/train/loop/batch_plan.h"
 
 namespace isochron::train {
 namespace {
@@ -37,14 +40,32 @@ data::Dataset own_batches(const data::Dataset& batches, int64_t steps_per_epoch,
   return (goes_on ? batches.repeat() : batches).shard(group.size(), group.rank(), block);
 }
 
-/// What each rank takes part in, in a step, but for sums of gradients, which apply_nothing takes part in too.
-int64_t exchanges_of(const graph::Graph& step) {
-  return std::ranges::count_if(step.nodes(), [](const auto& node) {
-    return node->op->collective && !node->attributes.get_or("gradients", false);
-  });
+/// What each rank takes part in: sums of gradients, which are below an op that updates where batches are
+/// accumulated, or other exchanges.
+int64_t exchanges_of(const graph::Graph& step, bool of_gradients) {
+  int64_t count = 0;
+  for (const auto& node : step.nodes()) {
+    count += node->op->collective && node->attributes.get_or("gradients", false) == of_gradients ? 1 : 0;
+    for (const auto& [name, value] : node->attributes.entries()) {
+      const auto* object = std::get_if<std::shared_ptr<const graph::AttributeObject>>(&value);
+      if (object == nullptr) continue;
+      if (const auto* body = dynamic_cast<const graph::SubGraph*>(object->get()))
+        count += exchanges_of(*body->graph, of_gradients);
+    }
+  }
+  return count;
 }
 
-/// Sums are f64 or i64.
+/// One number of a tally, of the ranks before and the next one.
+double merged(std::string_view name, double before, double next) {
+  static const std::string batches = kOfLoss + std::string(LossTally::kBatches),
+                           first_not_finite = kOfLoss + std::string(LossTally::kFirstNotFinite);
+  if (name == batches) return before;
+  if (name != first_not_finite) return before + next;
+  return before == 0 || next == 0 ? before + next : std::min(before, next);
+}
+
+/// Tallies are f64 or i64.
 void write_numbers(const NamedVariables& sums, const std::vector<double>& numbers) {
   auto next = numbers.begin();
   for (const auto& [name, variable] : sums) {
@@ -70,6 +91,7 @@ DataParallel::DataParallel(optim::Optimizer& optimizer, const data::Dataset& bat
     : optimizer_(optimizer),
       group_(optimizer.group()),
       block_(optimizer.accumulate()),
+      data_batches_(batches.size()),
       epoch_batches_(epoch_batches(batches, steps_per_epoch, group_batches())),
       own_steps_(share_of(epoch_batches_, group_.size(), group_.rank(), block_)),
       first_steps_(share_of(epoch_batches_, group_.size(), 0, block_)),
@@ -83,6 +105,14 @@ DataParallel::DataParallel(optim::Optimizer& optimizer, const data::Dataset& bat
   group_.notes().request(false);  // an end that an earlier fit was asked for too late to tell the others
 }
 
+std::string DataParallel::data_of_all(const data::Dataset* validation) const {
+  const auto counted = [](int64_t batches) {
+    return batches == data::kUnknown ? std::string("an unknown number") : std::to_string(batches);
+  };
+  return fmt::format("{} batches of data, {} an epoch, {} of validation data", counted(data_batches_),
+                     epoch_batches_, validation != nullptr ? counted(validation->size()) : "0");
+}
+
 bool DataParallel::lacks_last_update() const {
   return epoch_batches_ % group_batches() > 0 && own_steps_ == common_steps();
 }
@@ -94,14 +124,18 @@ DataParallel::Part DataParallel::part_of(const data::Dataset& batches) const {
 
 void DataParallel::prepare(const CapturedFunction& step) {
   if (group_.size() == 1) return;
-  step_exchanges_ = exchanges_of(step.largest_plan().graph);
+  nothing_.prepare({});
+  const graph::Graph &train = step.largest_plan().graph, &nothing = nothing_.largest_plan().graph;
+  // An update without a batch takes part in the sums of its own optimizer's gradients, and in nothing else.
+  const int64_t of_others = exchanges_of(train, true) - exchanges_of(nothing, true);
+  step_exchanges_ = exchanges_of(train, false) + std::max<int64_t>(of_others, 0);
   require(
       step_exchanges_ == 0 || epoch_batches_ % group_batches() == 0, ErrorCode::kUnsupported, kWhere,
-      "the train step exchanges more than gradients between ranks, as a synchronized batch_norm does, so "
+      "the train step exchanges more between ranks than the gradients of its trainer's optimizer, as a "
+      "synchronized batch_norm or a second optimizer does, so "
       "all {} ranks need as many batches, and the {} batches of an epoch don't divide into updates of {}; "
       "set steps_per_epoch (--steps), which is made up to whole updates, or leave {} batches out by take()",
       group_.size(), epoch_batches_, group_batches(), epoch_batches_ % group_batches());
-  nothing_.prepare({});
 }
 
 void DataParallel::merge_averages(std::span<const Variable> averages) {
@@ -224,25 +258,35 @@ std::vector<Variable> DataParallel::take_out_sums(const Checkpoint& checkpoint,
   return taken;
 }
 
-DataParallel::Merged::Merged(DataParallel& parallel, const NamedVariables& sums, const char* label)
-    : parallel_(parallel), sums_(sums) {
+DataParallel::Merged::Merged(DataParallel& parallel, const NamedVariables& tallies, const char* label,
+                             bool divided)
+    : parallel_(parallel), tallies_(tallies) {
   if (parallel.group_.size() == 1) return;
   std::vector<double>& own = parallel.own_;
   own.clear();
-  for (const auto& [name, variable] : sums) {
+  for (const auto& [name, variable] : tallies) {
     const Tensor content = variable.tensor();
     for (int64_t i = 0; i < content.elems(); ++i) {
       own.push_back(content.dtype() == DType::kF64 ? content.data<double>()[i]
                                                    : static_cast<double>(content.data<int64_t>()[i]));
     }
   }
-  parallel.all_ = own;
-  parallel.group_.sum(parallel.all_, label);
-  write_numbers(sums, parallel.all_);
+  const auto ranks = static_cast<size_t>(parallel.group_.size());
+  std::vector<double>& all = parallel.all_;
+  all.resize(own.size() * ranks);
+  parallel.group_.gather(std::as_bytes(std::span(own)), std::as_writable_bytes(std::span(all)), label);
+  size_t at = 0;
+  for (const auto& [name, variable] : tallies) {
+    for (int64_t i = 0; i < variable.elems(); ++i, ++at) {
+      for (size_t rank = 1; divided && rank < ranks; ++rank)
+        all[at] = merged(name, all[at], all[rank * own.size() + at]);
+    }
+  }
+  write_numbers(tallies, all);
 }
 
 DataParallel::Merged::~Merged() {
-  if (parallel_.group_.size() > 1) write_numbers(sums_, parallel_.own_);
+  if (parallel_.group_.size() > 1) write_numbers(tallies_, parallel_.own_);
 }
 
 }  // namespace isochron::train

@@ -37,6 +37,9 @@ class DataParallel {
   /// Batches of an epoch that are this rank's, and the first rank's, which has most. Once an epoch is over,
   /// all ranks count the first one's.
   int64_t own_steps() const { return own_steps_; }
+  /// What data are there, in batches, the validation's too (null: none): ranks have the same, or one would
+  /// wait for another's.
+  std::string data_of_all(const data::Dataset* validation) const;
   int64_t first_steps() const { return first_steps_; }
   /// So many of them belong to updates in which all ranks have all their batches: up to here, all ranks are
   /// at the same step.
@@ -92,18 +95,20 @@ class DataParallel {
   /// where it was saved in the middle of an update, which this run divides otherwise.
   std::vector<Variable> take_out_sums(const Checkpoint& checkpoint, NamedVariables& variables) const;
 
-  /// While it lives, `sums` hold those over all ranks.
+  /// While it lives, a trainer's `tallies` are those of all ranks: sums are added up, of the first batches
+  /// whose losses aren't finite there is the earliest, and batches are counted as the first rank does.
   class Merged {
    public:
-    /// `label`: as comm::Collective::describe.
-    Merged(DataParallel& parallel, const NamedVariables& sums, const char* label);
+    /// `label`: as comm::Collective::describe. `divided`: false where each rank has gone through all the
+    /// data, and the first rank's tallies become those of all.
+    Merged(DataParallel& parallel, const NamedVariables& tallies, const char* label, bool divided = true);
     ~Merged();
     Merged(const Merged&) = delete;
     Merged& operator=(const Merged&) = delete;
 
    private:
     DataParallel& parallel_;
-    const NamedVariables& sums_;
+    const NamedVariables& tallies_;
   };
 
  private:
@@ -113,7 +118,7 @@ class DataParallel {
   optim::Optimizer& optimizer_;
   comm::Group& group_;
   int64_t block_;  // batches of a rank in an update
-  int64_t epoch_batches_;
+  int64_t data_batches_, epoch_batches_;
   int64_t own_steps_, first_steps_;
   data::Dataset dataset_;
   CapturedFunction nothing_;

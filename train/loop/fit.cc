@@ -113,6 +113,8 @@ History Trainer::Fit::run() {
   trace_.stop();
   if (rank_record_) rank_record_->describe();
   callbacks_.notify(&Callback::on_train_end);
+  // What the first rank still writes is there when any of them goes on.
+  if (run_.ranks > 1) parallel_->group().barrier("the end of training");
   History history = history_.take();
   history.stopped = run_.stop_reason;
   if (run_.interrupted)
@@ -329,18 +331,23 @@ void Trainer::Fit::read_results(Results& results) const {
   results.set("skipped_steps", static_cast<double>(optimizer->skipped_steps()));
 }
 
-/// As read_results, over all ranks: each has to call it.
+/// As read_results, over all ranks: each has to call it. So all see a loss that isn't finite, and end
+/// together.
 void Trainer::Fit::read_results_of_all(Results& results) {
   std::optional<DataParallel::Merged> merged;
   if (parallel_ != nullptr) merged.emplace(*parallel_, tallies(), "results");
+  numerics_.look_at_loss();
   read_results(results);
 }
 
 /// The declared point of a read within an epoch.
 void Trainer::Fit::report() {
   const bool ranks = run_.ranks > 1;
-  if (ranks) read_results_of_all(results_);
-  numerics_.look_at_loss();
+  if (ranks) {
+    read_results_of_all(results_);
+  } else {
+    numerics_.look_at_loss();
+  }
   if (numerics_.snapshot_due()) {
     const OptionalPhase phase(recorder_, Phase::kCallbacks, "numerics");
     numerics_.take_snapshot();
@@ -370,7 +377,10 @@ void Trainer::Fit::validate(Results& results) {
   kept.keep();
   callbacks_.notify(&Callback::on_evaluation_begin);
   try {
-    trainer_.run_evaluation(validation_ ? validation_->dataset : options_.validation_data->dataset());
+    data::Dataset& data = validation_ ? validation_->dataset : options_.validation_data->dataset();
+    // By number, so that a resumed fit goes on with the epoch of the data that one without an end would.
+    data.set_epoch(static_cast<uint64_t>(run_.epoch / options_.validation_frequency - 1));
+    trainer_.run_evaluation(data);
   } catch (...) {
     const std::exception_ptr failure = std::current_exception();
     try {
@@ -386,7 +396,7 @@ void Trainer::Fit::validate(Results& results) {
   callbacks_.notify(&Callback::on_evaluation_end);
   {
     std::optional<DataParallel::Merged> merged;
-    if (validation_ && validation_->divided) merged.emplace(*parallel_, tallies_, "validation results");
+    if (validation_) merged.emplace(*parallel_, tallies(), "validation results", validation_->divided);
     trainer_.read_tallies(results, "val_");
   }
   trainer_.reset_tallies();  // a validation loss may well be infinite: not to be taken for the training's
@@ -398,10 +408,9 @@ void Trainer::Fit::end_epoch() {
   record.epoch = run_.epoch;
   record.steps = run_.step;
   record.step_p50_ns = durations_.quantile(0.5);
-  numerics_.look_at_loss();
+  read_results_of_all(record.results);
   const bool last = run_.epoch >= options_.epochs;
   if (numerics_.snapshot_due() || (last && numerics_.keeps_snapshots())) numerics_.take_snapshot();
-  read_results_of_all(record.results);
   half_done_ = "the end of an epoch";
   merge_averages();
   if (options_.validation_data && run_.epoch % options_.validation_frequency == 0) validate(record.results);

@@ -1,5 +1,7 @@
 #include "isochron/train/loop/fit_callbacks.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 #include <span>
@@ -66,6 +68,14 @@ void FitCallbacks::notify(void (Callback::*hook)(RunState&, const Results&), con
   for (const Named& named : own_) {
     call(named, [&](Callback& callback) { (callback.*hook)(run_, results); });
   }
+}
+
+std::string FitCallbacks::names_of_all() const {
+  std::vector<std::string_view> names;
+  for (const Named& named : own_) {
+    if (!named.callback->first_rank_only()) names.push_back(named.name);
+  }
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
 bool FitCallbacks::deal_with_not_a_number(int64_t step) {

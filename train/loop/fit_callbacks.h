@@ -27,6 +27,8 @@ class FitCallbacks {
   /// Throw kUnsupported where one that the first rank alone calls ends the training of several.
   void notify(void (Callback::*hook)(RunState&));
   void notify(void (Callback::*hook)(RunState&, const Results&), const Results& results);
+  /// Those that every rank calls, in their order.
+  std::string names_of_all() const;
   /// Whether one of them deals with it.
   bool deal_with_not_a_number(int64_t step);
 

@@ -129,6 +129,11 @@ std::vector<std::string> Trainer::Fit::settings_of_all() const {
   const Tensor random = random::default_generator().state();
   lines.push_back(fmt::format("seed {} of random numbers, draw {}", random.data<int64_t>()[0],
                               random.data<int64_t>()[1]));
+  // Last, for options that differ may be why these do.
+  lines.push_back(
+      parallel_->data_of_all(options_.validation_data ? &options_.validation_data->dataset() : nullptr));
+  lines.push_back(recorder_ != nullptr ? "a recorder" : "no recorder");
+  lines.push_back("callbacks of all ranks: " + callbacks_.names_of_all());
   return lines;
 }
 
@@ -170,6 +175,7 @@ void Trainer::Fit::resume(const ResumedRun& resumed) {
   for (size_t i = 0; i < contents.size(); ++i) saved[i].second.assign(contents[i]);
   for (const Variable& sum : begun_anew) sum.assign(zeros(sum.shape(), sum.dtype()));
   if (run_.rank > 0) trainer_.reset_tallies();  // those of all ranks, which the first one goes on with
+  if (!epoch_done_) trainer_.loss_.set_batches(run_.step);  // this rank's, of whatever number of ranks
   random::default_generator().set_state(from_span<int64_t>({2}, document.random));
   progress_.note(fmt::format("resumed from {} (epoch {}, step {})", resumed.checkpoint.path().string(),
                              document.epoch, document.step));

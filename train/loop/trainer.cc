@@ -151,7 +151,7 @@ Results Trainer::train_on_batch(const data::Element& batch) {
 
 NamedVariables Trainer::tallies() const {
   NamedVariables result;
-  for (const auto& [name, variable] : loss_.state()) result.emplace_back("trainer/loss/" + name, variable);
+  for (const auto& [name, variable] : loss_.state()) result.emplace_back(kOfLoss + name, variable);
   for (const NamedMetric& entry : functions_.metrics) {
     for (const Variable& sum : entry.metric->state()) {
       result.emplace_back(fmt::format("trainer/metric/{}/{}", entry.name, sum.name()), sum);

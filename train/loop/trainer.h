@@ -86,8 +86,9 @@ struct FitOptions {
     bool noted = false;
   };
   std::vector<Setting> settings = {};
-  /// SIGINT or SIGTERM ends the training in good order after the present step: callbacks save what they are
-  /// to save then, on_train_end is called, and History::stopped says so. A second signal ends the process.
+  /// SIGINT, SIGTERM or SIGHUP ends the training in good order after the present step: callbacks save what
+  /// they are to save then, on_train_end is called, and History::stopped says so. A second signal ends the
+  /// process.
   bool finish_on_signals = false;
   /// One line an epoch, and one where a run is resumed or ends before its last epoch; null: none. Of several
   /// ranks, the first prints them.

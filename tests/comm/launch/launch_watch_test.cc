@@ -103,6 +103,17 @@ TEST(LocalRanks, AreSeenWithWhatTheyDo) {
               ElementsAre(Field(&LocalRank::rank, 1)));  // what it has started has its environment
 }
 
+TEST(LocalRanks, GoByTheInnerLauncherWhereOneIsStartedWithinAnother) {
+  const std::array<std::string_view, 2> variables = {"OMPI_COMM_WORLD_RANK=", "PMI_RANK="};
+  RankProcess inner(0, "OMPI_COMM_WORLD_RANK=2 exec sleep 60");  // behind the variable that it inherits
+  for (int i = 0; i < 1000; ++i) {
+    const auto ranks = local_ranks(getpid(), "sleep", variables);
+    if (ranks.size() == 1 && ranks[0].rank == 2) break;
+    usleep(10'000);
+  }
+  EXPECT_THAT(local_ranks(getpid(), "sleep", variables), ElementsAre(is(2, inner, State::kAtIt)));
+}
+
 class LaunchText : public testing::Test {
  protected:
   std::string text(const std::vector<LocalRank>& ranks, LaunchPhase phase = LaunchPhase::kStart) const {

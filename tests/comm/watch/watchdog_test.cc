@@ -80,6 +80,19 @@ TEST(Watchdog, NamesTheRankThatOthersWaitFor) {
   EXPECT_FALSE(std::filesystem::exists(folder / "ranks")) << "files are removed at a good end";
 }
 
+TEST(Watchdog, LooksOftenEnoughToKnowWhoLives) {
+  using std::chrono::nanoseconds;
+  for (const nanoseconds patience : {nanoseconds(milliseconds(200)), nanoseconds(std::chrono::minutes(1)),
+                                     nanoseconds(std::chrono::hours(2))}) {
+    const nanoseconds tick = watchdog_tick(patience);
+    for (nanoseconds waited = tick; waited < std::chrono::hours(200); waited *= 2)
+      EXPECT_LE((looks_apart(waited, patience) + tick).count(), patience.count() / 2)
+          << "what is half the patience old counts as standing still";
+  }
+  EXPECT_GT(looks_apart(std::chrono::minutes(10), std::chrono::minutes(1)), std::chrono::seconds(4))
+      << "but less often than at first";
+}
+
 TEST(Watchdog, SaysNothingWhileAllGoesWell) {
   const TempFolder folder;
   Messages messages;

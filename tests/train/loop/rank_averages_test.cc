@@ -99,5 +99,40 @@ TEST(RankAverages, ExchangesOfAStepAreCountedBesideThoseOfGradients) {
   }
 }
 
+TEST(RankAverages, AStepOfTwoOptimizersWantsAsManyBatchesOnAllRanks) {
+  auto members = comm::make_thread_group(2);
+  const Group group = half_of_two(members);
+  for (const int64_t accumulate : {1, 2}) {
+    for (const bool second : {false, true}) {
+      nn::Dense a(2), b(1);
+      const optim::StepOptions options{.accumulate = accumulate, .group = group, .allow_untrained = second};
+      optim::Sgd of_a({.step = options}), of_b({.step = options});
+      auto batches = batches_of(9 * accumulate, 3);  // of which the first rank has more
+      DataParallel parallel(of_a, batches.elements(), 0);
+      CapturedFunction step(
+          [&](std::span<const Tensor> in) {
+            const Tensor loss = nn::mean_squared_error(b(a(in[0])), in[1]);
+            if (second) {
+              of_a.minimize(loss, a.parameters(), 3);
+              of_b.minimize(loss, b.parameters(), 3);
+            } else {
+              std::vector<Variable> all = a.parameters();
+              for (const Variable& parameter : b.parameters()) all.push_back(parameter);
+              of_a.minimize(loss, all, 3);
+            }
+            return std::vector<Tensor>{};
+          },
+          {});
+      step.prepare(batches.signatures()[0]);
+      if (second) {
+        EXPECT_ERROR(parallel.prepare(step), ErrorCode::kUnsupported, "or a second optimizer does");
+      } else {
+        parallel.prepare(step);
+        EXPECT_EQ(parallel.step_exchanges(), 0);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace isochron::train

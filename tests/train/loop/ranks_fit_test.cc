@@ -91,6 +91,40 @@ TEST_P(RanksFit, WhatTheFirstAloneMustNotDoIsRefused) {
   EXPECT_THAT(saves.text, HasSubstr("callback 'wrong' saves, and is for the first rank alone"));
 }
 
+TEST_P(RanksFit, WhatMustBeTheSameOnAllIsComparedBeforeTheFirstStep) {
+  EXPECT_THAT(
+      run(1, "rows").text,
+      HasSubstr("rank 1 has 4 batches of data, 4 an epoch, 0 of validation data, rank 0 has 6 batches of "
+                "data, 6 an epoch"));
+  EXPECT_THAT(run(1, "recorder").text, HasSubstr("rank 1 has no recorder, rank 0 has a recorder"));
+  EXPECT_THAT(run(1, "alone").text,
+              HasSubstr("rank 1 has callbacks of all ranks: all, rank 0 has callbacks of all "
+                        "ranks: all, model_checkpoint"));
+}
+
+TEST_P(RanksFit, EndTogetherWhereTheLossOfOneIsNotFinite) {
+  for (const char* how : {"nan", "late-nan"}) {
+    const Outcome outcome = run(2, how);
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    for (const char* file : {"stopped-0", "stopped-1", "stopped-2"})
+      EXPECT_THAT(lines(file), ElementsAre("the loss of step 2 of epoch 1 is NaN or infinite")) << how;
+  }
+}
+
+TEST_P(RanksFit, AgreeOnWhichOfTheBestIsDue) {
+  const Outcome outcome = run(4, "best");
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(lines("all-2"), testing::Contains("epoch 4"));
+}
+
+TEST_P(RanksFit, ASecondFitFindsWhatTheFirstLeft) {
+  const Outcome outcome = run(2, "twice");
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  for (const char* file : {"all-0", "all-1", "all-2"})
+    EXPECT_THAT(lines(file),
+                ElementsAre("epoch 1", "epoch 2", "end after 2", "epoch 1", "epoch 2", "end after 2"));
+}
+
 TEST_P(RanksFit, TheOneThatKeepsMpiFromEndingIsNamedAndTheRunEnds) {
   const Outcome outcome = run("stand-still");
   EXPECT_NE(outcome.status, 0);

@@ -1,11 +1,12 @@
 // A user's program as mpirun starts it, several times: each rank makes the same callbacks, which write into
 // the folder that it is told.
 //
-//   fit_ranks FOLDER EPOCHS [stops|saves|calls]
+//   fit_ranks FOLDER EPOCHS [stops|saves|calls|best|recorder|alone|rows|nan|late-nan|twice]
 //   fit_ranks stand-still      the second rank, between its last collective and the end of MPI
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +14,7 @@
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "isochron/comm/group/world.h"
 #include "isochron/comm/launch/join.h"
@@ -73,22 +75,66 @@ int stand_still() {
   return 0;
 }
 
+/// Ends where a loss isn't finite: of three ranks, the second has such a batch, its second one, alone.
+void fit_to_nan(const fs::path& folder, int epochs, int64_t report_every) {
+  std::vector<double> inputs(24, 1);
+  inputs[2 * 8] = std::nan("");
+  auto batches = data::from_tensor_slices(from_vector({12, 2}, inputs), ones({12, 3})).batch(2);
+  nn::Dense model{3};
+  optim::Sgd optimizer({.learning_rate = 0.1});
+  Trainer trainer{model, nn::mean_squared_error, optimizer};
+  TerminateOnNaN terminate;
+  const History history =
+      trainer.fit(batches, {.epochs = epochs, .callbacks = {&terminate}, .report_every = report_every});
+  std::ofstream(folder / fmt::format("stopped-{}", comm::world()->rank())) << history.stopped << "\n";
+}
+
+/// Two fits, each with a backup that is removed at its end, which comes late to the first rank.
+void fit_twice(const fs::path& folder, int epochs) {
+  auto batches = data::from_tensor_slices(ones({12, 2}), ones({12, 3})).batch(2);
+  nn::Dense model{3};
+  optim::Sgd optimizer({.learning_rate = 0.1});
+  Trainer trainer{model, nn::mean_squared_error, optimizer};
+  BackupAndRestore backup(folder / "backup");
+  LambdaCallback slow({.on_train_end = [](RunState& run) {
+    if (run.rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  }});
+  Notes all(folder, "all", false);
+  for (int i = 0; i < 2; ++i) trainer.fit(batches, {.epochs = epochs, .callbacks = {&slow, &all, &backup}});
+}
+
 void fit(const fs::path& folder, int epochs, std::string_view wrong) {
+  if (wrong == "nan" || wrong == "late-nan") return fit_to_nan(folder, epochs, wrong == "nan" ? 1 : 100);
+  if (wrong == "twice") return fit_twice(folder, epochs);
+  const bool first_rank = comm::world()->rank() == 0;
   const bool calls = wrong == "calls";  // of several steps, while some ranks have a batch less
-  auto batches = data::from_tensor_slices(ones({calls ? 62 : 12, 2}), ones({calls ? 62 : 12, 3})).batch(2);
+  const bool best = wrong == "best";    // the best epochs stay, and some ranks have a batch less
+  const int64_t count = calls ? 62 : best ? 14 : wrong == "rows" && !first_rank ? 8 : 12;
+  auto batches = data::from_tensor_slices(ones({count, 2}), ones({count, 3})).batch(2);
   nn::Dense model{3};
   optim::Adam optimizer({.learning_rate = 0.1});
   Trainer trainer{model, nn::mean_squared_error, optimizer};
   CsvLogger rows(folder / "rows.csv", {.append = true});
   TensorBoard tensor_board(folder / "board");
   Notes first(folder, "first", true), all(folder, "all", false);
-  ModelCheckpoint checkpoints({.filepath = folder / "saved" / "cp-{epoch:04d}", .resume = true});
+  ModelCheckpointOptions saved{.filepath = folder / "saved" / "cp-{epoch:04d}", .resume = true};
+  if (best) {  // by the largest loss, so that the first epoch stays the best
+    saved = {.filepath = folder / "saved" / "cp-{epoch:04d}-{total_steps}",
+             .every_steps = 3,
+             .monitor = "loss",
+             .mode = Mode::kMax,
+             .save_top_k = 1};
+  }
+  ModelCheckpoint checkpoints(saved);
   Wrong mistaken(wrong == "stops", wrong == "saves");
-  std::vector<Callback*> callbacks = {&first, &rows, &tensor_board, &all, &checkpoints};
-  if (!wrong.empty() && !calls) callbacks.push_back(&mistaken);
+  std::vector<Callback*> callbacks = {&first, &rows, &tensor_board, &all};
+  if (wrong != "alone" || first_rank) callbacks.push_back(&checkpoints);
+  if (wrong == "stops" || wrong == "saves") callbacks.push_back(&mistaken);
+  observe::Recorder recorder;
   trainer.fit(batches, {.epochs = epochs,
                         .steps_per_call = calls ? 4 : 1,
                         .callbacks = callbacks,
+                        .recorder = wrong == "recorder" && first_rank ? &recorder : nullptr,
                         .report_every = calls ? 10 : 100});
 }
 
