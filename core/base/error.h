@@ -34,8 +34,9 @@ enum class ErrorCode {
 /// Short stable name of a code, e.g. "shape_mismatch"; used in JSON and tests.
 std::string_view error_code_name(ErrorCode code);
 
-/// Process exit status for a code: 3 bad input, 4 out of memory, 5 what the device refused or
-/// lost, 6 what another rank or the transport to it did, 2 for an invalid argument, 1 otherwise.
+/// Process exit status for a code: 1 for NaN, a capture violation, something made after sealing, a stale
+/// view; 2 for an invalid argument or what isn't supported; 4 out of memory; 5 what the device refused or
+/// lost; 6 what another rank or the transport to it did; 3, bad input, for all others.
 int exit_code(ErrorCode code);
 
 /// A user's mistake. `what()` reads "[where] what was expected, what came; fix".

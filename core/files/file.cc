@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "isochron/core/base/error.h"
@@ -199,6 +201,29 @@ bool of_no_process_here(const std::string& name, const std::filesystem::path& pa
   return process > 0 && ::kill(process, 0) != 0 && errno == ESRCH;
 }
 
+/// Creates a file of a name that nobody else has, beside `path`, and locks it; -1, with errno, where that
+/// fails. Other threads write the same path at the same time, and processes of other containers may bear the
+/// same number.
+int create_temporary(const std::filesystem::path& path, std::filesystem::path& temporary,
+                     std::optional<Leftover>& leftover) {
+  static std::atomic<int> made{0};
+  constexpr int kAttempts = 1000;  // names that are taken, too, by files that were left
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    temporary = fmt::format("{}{}{}-{}", path.string(), kTemporary, ::getpid(), made++);
+    leftover.emplace(temporary);  // before it is there: what throws leaves nothing
+    const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (file >= 0) {
+      ::flock(file, LOCK_EX | LOCK_NB);
+      return file;
+    }
+    const int error = errno;
+    leftover.reset();
+    errno = error;
+    if (error != EEXIST) break;
+  }
+  return -1;
+}
+
 /// A pipe or a device can't be replaced by a file: it is written to.
 void write_special(const std::filesystem::path& path,
                    const std::function<void(const AppendFunction& append)>& content) {
@@ -220,8 +245,6 @@ void write_and_rename(const std::filesystem::path& path,
     return;
   }
   const std::filesystem::path beside = temporary_folder.empty() ? path : temporary_folder / path.filename();
-  const std::filesystem::path temporary =
-      beside.string() + std::string(kTemporary) + std::to_string(::getpid());
   const std::filesystem::path folder =
       path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
   if (temporary_folder.empty()) {
@@ -229,11 +252,11 @@ void write_and_rename(const std::filesystem::path& path,
       return of_no_process_here(entry.path().filename().string(), path);
     });
   }
-  const Leftover leftover(temporary);
+  std::optional<Leftover> leftover;
+  std::filesystem::path temporary;
+  Descriptor file(create_temporary(beside, temporary, leftover));
+  if (file.get() < 0) fail_errno(path, "create");
   try {
-    Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-    if (file.get() < 0) fail_errno(path, "create");
-    ::flock(file.get(), LOCK_EX | LOCK_NB);
     PartWriter writer(file.get(), path);
     content([&](std::string_view piece) { writer.append(piece); });
     writer.finish();

@@ -141,7 +141,8 @@ std::span<const std::byte> InputStream::peek() {
 /// Fills a part of the window behind `end_`, or from its begin.
 size_t InputStream::fill(std::span<std::byte> into) {
   const size_t got = inflater_ ? inflate_more(into) : read_file(into);
-  if (window_offset_ + end_ + got > options_.limit_bytes) {
+  if (lost_ || window_offset_ + end_ + got > options_.limit_bytes) {
+    lost_ = true;
     fail(ErrorCode::kBadFormat, where_, "{} more than the limit of {} bytes",
          inflater_ ? "expands to" : "has", options_.limit_bytes);
   }
@@ -183,6 +184,7 @@ void InputStream::restart() {
           "is no file that can be read from the start again");
   window_offset_ = 0;
   begin_ = end_ = 0;
+  lost_ = false;
   if (!inflater_) return;
   inflater_->stream.avail_in = 0;
   inflater_->read_bytes = 0;
@@ -196,9 +198,10 @@ void InputStream::seek(uint64_t position) {
             position, file_bytes_);
     window_offset_ = position;
     begin_ = end_ = 0;
+    lost_ = false;
     return;
   }
-  if (position < window_offset_) restart();
+  if (lost_ || position < window_offset_) restart();
   if (position < this->position()) begin_ = static_cast<size_t>(position - window_offset_);
   while (this->position() < position) {
     const size_t there = peek().size();

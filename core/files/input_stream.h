@@ -72,6 +72,7 @@ class InputStream {
   std::vector<std::byte> window_;
   size_t begin_ = 0, end_ = 0;  // in window_: what is there and not yet taken
   uint64_t window_offset_ = 0;  // of window_[0] in the content
+  bool lost_ = false;           // what was beyond the limit was read, and isn't in the window
   std::unique_ptr<Inflater> inflater_;
 };
 

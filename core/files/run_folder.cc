@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -62,9 +63,14 @@ RunFolder::RunFolder(const std::filesystem::path& parent) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     path_ = parent / fmt::format("{}{}-{}", kPrefix, ::getpid(), made++);
     leftover_.emplace(path_);  // before it is there: what throws leaves nothing
+    if (::mkdir(path_.c_str(), 0777) != 0) {
+      const int error = errno;
+      leftover_.reset();
+      // Processes of two containers may bear the same number.
+      if (error == EEXIST) continue;
+      fail(ErrorCode::kIo, path_.string(), "cannot create the folder: {}", std::strerror(error));
+    }
     std::error_code failed;
-    std::filesystem::create_directory(path_, failed);
-    require(!failed, ErrorCode::kIo, path_.string(), "cannot create the folder: {}", failed.message());
     lock_ = try_lock(path_, O_DIRECTORY);
     const int error = lock_ < 0 ? errno : ENOENT;
     if (lock_ >= 0 && std::filesystem::exists(path_, failed)) return;

@@ -1,6 +1,7 @@
 #include "isochron/data/pipeline/dataset.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "isochron/core/base/checked.h"
 #include "isochron/core/base/seed.h"
@@ -356,13 +357,18 @@ Loader& Dataset::loader() {
 }
 
 Dataset::Iterator Dataset::begin() {
-  loader().begin_epoch();
+  if (const std::optional<uint64_t> epoch = std::exchange(next_epoch_, std::nullopt)) {
+    loader().begin_epoch(*epoch);
+  } else {
+    loader().begin_epoch();
+  }
   return Iterator(loader());
 }
 
 std::string Dataset::state() { return loader().state(); }
 
 Dataset::Iterator Dataset::resume(std::string_view state) {
+  next_epoch_.reset();
   loader().resume(state);
   return Iterator(loader());
 }

@@ -132,7 +132,8 @@ class Dataset {
   /// `prefetch` and parallel maps if it has any.
   Dataset filter(std::function<bool(const Element&)> keep) const;
   /// For every element the elements of the dataset that `function` gives for it, one after the other; all
-  /// must have the same signature. A dataset is made anew for each element, and its first epoch taken.
+  /// must have the same signature. A dataset is made anew for each element, and of it the epoch with the
+  /// number of this dataset's is taken, so that one that shuffles does so anew in each epoch.
   Dataset flat_map(std::function<Dataset(const Element&)> function) const;
   /// The same with `cycle` datasets open at a time, `block` elements of each in turn. Throws
   /// kInvalidArgument.
@@ -190,6 +191,9 @@ class Dataset {
   /// Begins the next epoch; iterators of the one before throw kStale when advanced.
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
+  /// The next `begin` begins epoch `epoch` rather than the one that follows, and those after it go on from
+  /// there.
+  void set_epoch(uint64_t epoch) { next_epoch_ = epoch; }
 
   /// Where the iteration stands: after the element that an iterator gave last. Fewer than 100 bytes over
   /// rows; else also what stages hold (a shuffle's buffer, elements made ahead, an error that was met ahead).
@@ -219,7 +223,8 @@ class Dataset {
   Loader& loader();
 
   std::shared_ptr<const Recipe> recipe_;
-  std::unique_ptr<Loader> loader_;  // made by the first `begin`
+  std::unique_ptr<Loader> loader_;      // made by the first `begin`
+  std::optional<uint64_t> next_epoch_;  // none: the one that follows
 };
 
 /// Input iterator over one epoch.
@@ -284,6 +289,7 @@ class TupleDataset {
   Dataset& elements() { return dataset_; }
   Iterator begin() { return Iterator(dataset_.begin()); }
   std::default_sentinel_t end() const { return {}; }
+  void set_epoch(uint64_t epoch) { dataset_.set_epoch(epoch); }
   std::string state() { return dataset_.state(); }
   Iterator resume(std::string_view state) { return Iterator(dataset_.resume(state)); }
 

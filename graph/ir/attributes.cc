@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <bit>
 #include <functional>
 
 namespace isochron::graph {
@@ -32,11 +34,22 @@ std::string value_str(const AttributeValue& value) {
       value);
 }
 
+uint64_t bits(double value) { return std::bit_cast<uint64_t>(value); }
+
+bool equal(const AttributeValue& a, const AttributeValue& b) {
+  if (a.index() != b.index()) return false;
+  if (const double* number = std::get_if<double>(&a)) return bits(*number) == bits(std::get<double>(b));
+  if (const auto* numbers = std::get_if<std::vector<double>>(&a))
+    return std::ranges::equal(*numbers, std::get<std::vector<double>>(b), {}, bits, bits);
+  return a == b;
+}
+
 size_t value_hash(const AttributeValue& value) {
   return std::visit(
       Overloaded{
           [](bool v) { return size_t{v}; }, [](int64_t v) { return static_cast<size_t>(v); },
-          [](double v) { return std::hash<double>()(v); }, [](DType v) { return static_cast<size_t>(v); },
+          [](double v) { return static_cast<size_t>(bits(v)); },
+          [](DType v) { return static_cast<size_t>(v); },
           [](const Dims& v) {
             size_t h = static_cast<size_t>(v.rank());
             for (int64_t d : v) h = hash_mix(h, static_cast<size_t>(d));
@@ -45,7 +58,7 @@ size_t value_hash(const AttributeValue& value) {
           [](const std::string& v) { return std::hash<std::string>()(v); },
           [](const std::vector<double>& v) {
             size_t h = v.size();
-            for (const double number : v) h = hash_mix(h, std::hash<double>()(number));
+            for (const double number : v) h = hash_mix(h, static_cast<size_t>(bits(number)));
             return h;
           },
           [](const std::vector<DType>& v) {
@@ -95,6 +108,12 @@ size_t Attributes::hash() const {
     h = hash_mix(hash_mix(h, std::hash<std::string_view>()(entry.first)), value_hash(entry.second));
   }
   return h;
+}
+
+bool operator==(const Attributes& a, const Attributes& b) {
+  return std::ranges::equal(a.entries_, b.entries_, [](const auto& x, const auto& y) {
+    return x.first == y.first && equal(x.second, y.second);
+  });
 }
 
 std::string Attributes::str() const {

@@ -59,7 +59,8 @@ class Attributes {
   size_t hash() const;
   std::string str() const;
   const std::vector<Entry>& entries() const { return entries_; }
-  friend bool operator==(const Attributes&, const Attributes&) = default;
+  /// Numbers by their bits: 0.0 differs from -0.0, and NaN is equal to itself.
+  friend bool operator==(const Attributes& a, const Attributes& b);
 
  private:
   const AttributeValue* find(std::string_view name) const {

@@ -4,9 +4,11 @@
 // kept in a topological order of their own, so that only those between the two are searched (Pearce and
 // Kelly: "A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs", JEA 2006).
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
 
 #include "isochron/graph/passes/passes.h"
+#include "isochron/graph/passes/side_effects.h"
 
 namespace isochron::graph {
 namespace {
@@ -40,6 +42,13 @@ class Fuser {
       }
     }
     uses_ = graph.use_counts();
+    // What has side effects stays in the traced order, also where its inputs are fused with later nodes.
+    std::optional<size_t> before;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (!has_side_effect(*nodes_[i])) continue;
+      if (before) next_[*before].push_back(i);
+      before = i;
+    }
   }
 
   void run() {
@@ -244,7 +253,7 @@ class Fuser {
 
   Graph& graph_;
   const std::vector<std::unique_ptr<Node>>& nodes_;
-  std::vector<std::vector<size_t>> next_;  // the nodes that read each node's results
+  std::vector<std::vector<size_t>> next_;  // the nodes that must follow each node
   std::vector<size_t> group_of_;           // of each node
   std::vector<Group> groups_;
   std::vector<size_t> order_;  // groups by rank

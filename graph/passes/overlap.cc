@@ -20,7 +20,7 @@ bool computes(const Graph& graph, size_t first, size_t end) {
 void start_collectives_early(Graph& graph) {
   const size_t count = graph.nodes().size();
   std::unordered_map<const Node*, size_t> rank;
-  for (size_t i = 0; i < count; ++i) rank[graph.nodes()[i].get()] = 2 * i;
+  for (size_t i = 0; i < count; ++i) rank[graph.nodes()[i].get()] = 2 * i + 2;
   Rewriter rewriter(graph);
   std::vector<bool> keep(count, true);
   size_t last_start = 0;
@@ -41,12 +41,12 @@ void start_collectives_early(Graph& graph) {
     if (!pending) continue;
     Attributes attributes = node.attributes;
     attributes.set("pending", std::move(pending));
-    if (!computes(graph, ready / 2 + 1, i)) attributes.set("waited_for_at_once", true);
+    if (!computes(graph, ready / 2, i)) attributes.set("waited_for_at_once", true);
     const Registry& registry = *node.op->registry;
     Node* start = graph.add_node(registry.at(node.op->split->start), node.inputs, attributes, node.scope);
     Node* wait = graph.add_node(registry.at(node.op->split->wait), start->outputs, attributes, node.scope);
     rank[start] = last_start = ready | 1;
-    rank[wait] = 2 * i;
+    rank[wait] = 2 * i + 2;
     for (size_t o = 0; o < wait->outputs.size(); ++o) rewriter.replace(node.outputs[o], wait->outputs[o]);
     keep[i] = false;
   }

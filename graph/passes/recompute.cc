@@ -215,6 +215,8 @@ class Again {
           reader.inputs[k] = again;
         }
       }
+      // A view behind there is right already, for all that read it.
+      if (reader.op->fusion == FusionClass::kView) again_[reader.outputs[0]] = reader.outputs[0];
     }
     copies_.sort();
   }
@@ -258,7 +260,7 @@ size_t recompute_within(Graph& graph, size_t budget_bytes) {
   return bytes;
 }
 
-/// Kahn's algorithm.
+/// Kahn's algorithm. What has side effects stays in the order of ranks.
 void sort_nodes(Graph& graph, const std::unordered_map<const Node*, size_t>& rank) {
   const auto& nodes = graph.nodes();
   std::unordered_map<const Node*, size_t> where;
@@ -273,6 +275,15 @@ void sort_nodes(Graph& graph, const std::unordered_map<const Node*, size_t>& ran
     }
   }
   using Entry = std::pair<size_t, size_t>;  // rank, position
+  std::vector<Entry> effects;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (has_side_effect(*nodes[i])) effects.emplace_back(rank.at(nodes[i].get()), i);
+  }
+  std::ranges::sort(effects);
+  for (size_t i = 1; i < effects.size(); ++i) {
+    next[effects[i - 1].second].push_back(effects[i].second);
+    ++missing[effects[i].second];
+  }
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (missing[i] == 0) ready.emplace(rank.at(nodes[i].get()), i);

@@ -99,6 +99,7 @@ struct PlannedCall {
     for (size_t i = 0; i < graph->outputs().size(); ++i) {
       const size_t offset = static_cast<size_t>(plan->output(i) - arena->data());
       output_impls.push_back(Tensor::over(arena, graph->outputs()[i]->spec, offset).impl());
+      if (i < outputs.size() && outputs[i].defined()) outputs[i] = Tensor(output_impls[i]);  // frees the old
     }
   }
 };
@@ -310,6 +311,7 @@ void CapturedFunction::Impl::provide_arena(const PlannedCall& call) {
   }
   Ref<Storage> longer(make_ref<ArenaStorage>(std::move(memory), options.name));
   for (const auto& other : calls) other->bind(longer);
+  longer->next_generation();  // which makes the results that it doesn't hold stale
   if (arena) arena->next_generation();
   arena = std::move(longer);
 }

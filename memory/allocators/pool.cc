@@ -100,7 +100,11 @@ void* PoolAllocator::allocate(size_t bytes, std::string_view tag) {
         block = take_fitting(block_bytes);
       }
     }
-    if (block != nullptr) result = hand_out(block, bytes, tag);
+    if (block != nullptr) {
+      result = hand_out(block, bytes, tag);
+    } else {
+      ++stats_.retries;  // which is counted by the error
+    }
   }
   if (grown_bytes != 0) {
     emit({EventKind::kPoolGrowth, "pool",

@@ -86,15 +86,17 @@ bool DevicePool::grow(size_t bytes) {
   const size_t least = mapped + bytes - at_end;
   if (least > range_.capacity_bytes()) return false;
   const size_t wanted = std::max({least, 2 * mapped, options_.initial_bytes});
+  bool refused = false;
   for (const size_t size : {std::min(wanted, range_.capacity_bytes()), least}) {
     try {
       range_.grow(size);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kOutOfMemory) throw;
-      stats_.retry();
+      refused = true;
       continue;
     }
     ++stats_.system_allocations;
+    if (refused) stats_.retry();
     add_free(mapped, range_.mapped_bytes() - mapped);
     return true;
   }
@@ -111,7 +113,7 @@ void* DevicePool::allocate(size_t bytes, std::string_view tag) {
     if (found != blocks_.end()) {
       const size_t offset = found->first, rest = found->second.bytes - block;
       by_size_.erase({found->second.bytes, offset});
-      found->second = {block, true, std::string(tag)};
+      found->second = {block, true, std::string(tag), bytes};
       if (rest > 0) {
         blocks_[offset + block] = {rest};
         by_size_.emplace(rest, offset + block);
@@ -119,6 +121,7 @@ void* DevicePool::allocate(size_t bytes, std::string_view tag) {
       note_taken(stats_, bytes, block);
       return pointer_of(range_.base() + offset);
     }
+    ++stats_.retries;  // which is counted by the error
   }
   throw_device_out_of_memory(*context_, bytes, tag, options_.max_bytes, *this);
 }
@@ -165,7 +168,7 @@ std::vector<TagUsage> DevicePool::usage_by_tag() const {
       if (!block.used) continue;
       TagUsage& usage = tags[block.tag];
       usage.tag = block.tag;
-      usage.bytes += block.bytes;
+      usage.bytes += block.requested_bytes;
       ++usage.allocations;
     }
   }

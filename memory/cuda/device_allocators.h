@@ -50,6 +50,7 @@ class DevicePool final : public Allocator {
     size_t bytes = 0;
     bool used = false;
     std::string tag = {};
+    size_t requested_bytes = 0;
   };
   using Blocks = std::map<size_t, Block>;  // by offset
 

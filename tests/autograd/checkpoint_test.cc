@@ -46,6 +46,44 @@ class Model {
   std::vector<Tensor> weights_;
 };
 
+/// Gates of products over the last of three axes, whose gradients look at x as rows again: views that are
+/// made long after the value.
+TEST(MemoryBudget, ValuesThatAreLookedAtThroughLaterViewsAreComputedAgain) {
+  const Tensor x = random_tensor({8, 16, kWidth}, 1), w = random_tensor({kWidth, kWidth}, 2);
+  const auto run = [&](size_t budget) {
+    CaptureOptions options;
+    options.passes.memory_budget_bytes = budget;
+    auto step = capture(
+        [](const Tensor& in, const Tensor& weights) {
+          Tensor h = in;
+          for (int i = 0; i < 3; ++i) {
+            h = exp(h * 0.1);
+            h = h * sigmoid(matmul(h, weights));
+          }
+          const Tensor loss = sum(square(h));
+          const Tensor sources[] = {in, weights};
+          const std::vector<Tensor> all = gradients(loss, sources);
+          return std::vector<Tensor>{loss, all[0], all[1]};
+        },
+        options);
+    std::vector<std::vector<double>> results;
+    for (const Tensor& result : step(x, w)) results.push_back(result.to_vector());
+    return std::pair(std::move(results), step.largest_plan().report.arena_bytes);
+  };
+  const auto [want, whole] = run(0);
+  bool smaller = false;
+  for (const double share : {0.95, 0.9, 0.8, 0.7, 0.6}) {
+    try {
+      const auto [got, bytes] = run(static_cast<size_t>(share * static_cast<double>(whole)));
+      EXPECT_EQ(got, want) << share;
+      smaller = smaller || bytes < whole;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory) << error.what();
+    }
+  }
+  EXPECT_TRUE(smaller);
+}
+
 struct Outcome {
   std::vector<std::vector<float>> results;  // loss and gradients, of two steps
   size_t arena_bytes = 0;

@@ -85,6 +85,22 @@ TEST(DevicePool, FreeNeighboursJoinAndGrowthJoinsWhatIsFreeAtTheEnd) {
   pool.deallocate(again, 1);
 }
 
+TEST(DevicePool, TagsSayWhatWasAskedForAndOneRefusalIsOneRetry) {
+  DevicePool pool(device(), {.initial_bytes = kGranularity, .max_bytes = kGranularity});
+  void* const small = pool.allocate(4, "weights");
+  void* const larger = pool.allocate(300, "weights");
+  const std::vector<TagUsage> usage = pool.usage_by_tag();
+  ASSERT_EQ(usage.size(), 1u);
+  EXPECT_EQ(usage[0].bytes, 304u);
+  EXPECT_EQ(usage[0].bytes, pool.stats().requested_bytes);
+  const int64_t before = counter_value(Counter::kMemoryRetries);
+  EXPECT_ERROR(pool.allocate(2 * kGranularity, "more"), ErrorCode::kOutOfMemory, "'more'");
+  EXPECT_EQ(counter_value(Counter::kMemoryRetries), before + 1);
+  EXPECT_EQ(pool.stats().retries, 1);
+  pool.deallocate(small, 4);
+  pool.deallocate(larger, 300);
+}
+
 TEST(DevicePool, TakesTheSmallestBlockThatFits) {
   DevicePool pool(device());
   void* const blocks[] = {pool.allocate(4096, "hole"), pool.allocate(1, "wall"), pool.allocate(1024, "hole"),
@@ -122,7 +138,7 @@ TEST(DevicePool, OnceSealedTheDeviceIsNotAsked) {
 TEST(DevicePool, OutOfMemoryTellsOfTheDeviceAndWhoHoldsIt) {
   DevicePool pool(device(size_t{1} << 20));
   void* const weights = pool.allocate(500'000, "weights");
-  EXPECT_ERROR(pool.allocate(600'000, "activations"), ErrorCode::kOutOfMemory, "'weights' 500224 in 1");
+  EXPECT_ERROR(pool.allocate(600'000, "activations"), ErrorCode::kOutOfMemory, "'weights' 500000 in 1");
   EXPECT_ERROR(pool.allocate(600'000, "activations"), ErrorCode::kOutOfMemory, "of its 1048576 bytes free");
   void* const fits = pool.allocate(500'000, "activations");  // not twice what there was, but what there is
   pool.deallocate(weights, 500'000);

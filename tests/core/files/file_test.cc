@@ -5,8 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "support/expect_error.h"
 #include "support/file_size_limit.h"
@@ -117,6 +119,37 @@ TEST(File, RemovesWhatTheDeadLeft) {
   for (const std::string& name : {of_dead, of_other, of_living}) std::ofstream(folder / name) << "part";
   write_file_atomically(folder / "a", "whole");
   EXPECT_THAT(names_in(folder.path()), testing::UnorderedElementsAre("a", of_other, of_living));
+}
+
+TEST(File, IsWrittenWholeByThreadsAtATime) {
+  const TempFolder folder;
+  const auto content = [](int thread) {
+    return std::string(size_t{200'000} + static_cast<size_t>(thread) * 1000, static_cast<char>('a' + thread));
+  };
+  std::vector<std::thread> threads;
+  std::atomic<int> torn{0};
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (int i = 0; i < 25; ++i) {
+        EXPECT_NO_THROW(replace_file(folder / "a", content(thread)));
+        const std::string read = text_of(folder / "a");
+        torn += !read.empty() && read == content(read[0] - 'a') ? 0 : 1;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(torn, 0);
+  EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("a"));
+}
+
+TEST(File, LeavesTemporariesOfOthersWithItsNumberAsTheyAre) {
+  const TempFolder folder;  // as a process of another container, which writes there too
+  write_file_atomically(folder / "a", "first");
+  const auto name = [](int number) { return fmt::format("a.tmp-{}-{}", getpid(), number); };
+  for (int number = 0; number < 400; ++number) std::ofstream(folder / name(number)) << "theirs";
+  write_file_atomically(folder / "a", "second");
+  EXPECT_EQ(text_of(folder / "a"), "second");
+  for (int number = 0; number < 400; ++number) EXPECT_EQ(text_of(folder / name(number)), "theirs");
 }
 
 TEST(File, APipeThatNobodyReadsIsAnError) {

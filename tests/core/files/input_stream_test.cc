@@ -162,6 +162,19 @@ TEST_F(InputStreams, LimitsHoldAfterDecompressionToo) {
   write_quickly(path_, member + member + member);
   InputStream stream(path_, {.limit_bytes = 100});
   EXPECT_ERROR(stream.peek_lines(), ErrorCode::kBadFormat, "expands to more than the limit of 100");
+  std::string numbered = counting(40'000);
+  write_quickly(path_, packed(numbered));
+  InputStream limited(path_, {.limit_bytes = 100'000, .buffer_bytes = 65536});
+  const auto content = [&] {
+    const auto bytes = limited.peek();
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  EXPECT_EQ(content(), numbered.substr(0, 65536));
+  limited.skip(65536);
+  for (int time = 0; time < 2; ++time)
+    EXPECT_ERROR(limited.peek(), ErrorCode::kBadFormat, "more than the limit of 100000");
+  limited.seek(65000);
+  EXPECT_EQ(content(), numbered.substr(65000, 536)) << "what was lost at the error isn't taken for it";
 }
 
 TEST_F(InputStreams, WhatCantBeReadIsAnError) {

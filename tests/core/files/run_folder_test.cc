@@ -47,6 +47,19 @@ TEST(RunFolder, ThoseOfDeadProcessesGoAndOfLivingOnesStay) {
   EXPECT_TRUE(fs::exists(next.path()));
 }
 
+TEST(RunFolder, LeavesAnothersOfTheSameNameAlone) {
+  const TempFolder parent;  // of a process of another container, which bears the same number
+  const std::string own = RunFolder(parent.path()).path().filename().string();
+  const size_t dash = own.rfind('-');
+  const int number = std::stoi(own.substr(dash + 1));
+  const fs::path theirs = parent / (own.substr(0, dash + 1) + std::to_string(number + 1));
+  fs::create_directory(theirs);
+  const FolderLock lock(theirs);
+  const RunFolder next(parent.path());
+  EXPECT_NE(next.path(), theirs);
+  EXPECT_TRUE(fs::exists(theirs));
+}
+
 TEST(FolderLock, KeepsOthersOutWhileItLives) {
   const TempFolder folder;
   {

@@ -132,6 +132,23 @@ TEST(Shuffle, DependsOnTheSeedAndTheEpochAlone) {
   EXPECT_EQ(first, epoch_of(copy)) << "a copy begins at epoch 0";
 }
 
+TEST(Dataset, BeginsTheEpochThatIsSet) {
+  const auto shuffled = [] {
+    return from_tensor_slices(features(100), labels(100)).shuffle(100, {.seed = 1}).batch(7).prefetch();
+  };
+  auto a = shuffled(), b = shuffled();
+  const auto first = epoch_of(a), second = epoch_of(a), third = epoch_of(a);
+  b.set_epoch(1);
+  EXPECT_EQ(epoch_of(b), second);
+  EXPECT_EQ(epoch_of(b), third) << "those after it go on from there";
+  b.set_epoch(0);
+  EXPECT_EQ(epoch_of(b), first);
+  const std::string end = b.state();
+  b.set_epoch(2);
+  EXPECT_EQ(b.resume(end), b.end());
+  EXPECT_EQ(epoch_of(b), second) << "a state that is resumed says where it stands";
+}
+
 TEST(Shuffle, YieldsEveryRowOnceWhateverTheBuffer) {
   for (int64_t buffer : {1, 2, 7, 99, 100, 1000}) {
     auto batches = from_tensor_slices(features(100), labels(100)).shuffle(buffer).batch(8);

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <functional>
+#include <limits>
+
 #include "support/expect_error.h"
 
 namespace isochron::graph {
@@ -28,6 +31,21 @@ TEST(Attributes, KeepOrderAndPrintEveryType) {
   attributes.set("axis", int64_t{3});
   EXPECT_EQ(attributes.entries()[1].first, "axis");
   EXPECT_EQ(attributes.get<int64_t>("axis"), 3);
+}
+
+TEST(Attributes, CompareNumbersByTheirBits) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto one = [](double value) { return Attributes{{"value", value}}; };
+  const auto list = [](double value) { return Attributes{{"values", std::vector<double>{1, value}}}; };
+  for (const auto& make : {std::function<Attributes(double)>(one), std::function<Attributes(double)>(list)}) {
+    EXPECT_NE(make(0.0), make(-0.0));
+    EXPECT_NE(make(0.0).hash(), make(-0.0).hash());
+    EXPECT_EQ(make(nan), make(nan));
+    EXPECT_EQ(make(2).hash(), make(2).hash());
+    EXPECT_NE(make(2), make(3));
+  }
+  EXPECT_NE(one(1), (Attributes{{"value", int64_t{1}}}));
+  EXPECT_NE(one(1), (Attributes{{"rate", 1.0}}));
 }
 
 TEST(Attributes, MissingOrOfAnotherTypeIsAnErrorThatListsWhatIsThere) {

@@ -3,6 +3,7 @@
 
 #include "graph/program/trace.h"
 #include "isochron/graph/capture/apply.h"
+#include "isochron/ops/control/debug.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/matmul/matmul.h"
 #include "isochron/ops/reduction/reduction.h"
@@ -159,6 +160,28 @@ TEST(Fusion, UpdatesAreOutputs) {
   EXPECT_EQ(program_of(*graph->nodes()[0]).outputs.size(), 2u);
   ASSERT_EQ(graph->updates().size(), 1u);
   EXPECT_EQ(graph->updates()[0].value, graph->nodes()[0]->outputs[0]);
+}
+
+/// Labels of a graph's prints, in the order in which they run.
+std::vector<std::string> printed(const Graph& graph) {
+  std::vector<std::string> labels;
+  for (const auto& node : graph.nodes()) {
+    if (node->op->side_effect) labels.push_back(node->attributes.get<std::string>("label"));
+  }
+  return labels;
+}
+
+TEST(Fusion, LeavesSideEffectsInTheirOrder) {
+  // `a` and `b` may be one program, which is ready only once `z` is.
+  auto graph = trace({kMatrix, kMatrix, kMatrix}, [](In in) {
+    const Tensor a = in[0] * 2.0;
+    print(a, "first");
+    print(in[1], "second");
+    return a + in[2];
+  });
+  fuse_elementwise(*graph);
+  graph->check();
+  EXPECT_THAT(printed(*graph), testing::ElementsAre("first", "second"));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
+#include "isochron/ops/shape/slicing.h"
 #include "support/expect_error.h"
 
 namespace isochron::graph {
@@ -168,6 +169,11 @@ TEST(Passes, MergesEqualCallsAndNumbers) {
   auto zeros_of_two_signs = trace({kVector}, [](In in) { return std::pair(in[0] / 0.0, in[0] / -0.0); });
   merge_common_subexpressions(*zeros_of_two_signs);
   EXPECT_EQ(zeros_of_two_signs->node_count(), 2u);
+  auto pads_of_two_signs = trace({kVector}, [](In in) {
+    return std::vector<Tensor>{pad(in[0], {1}, {0}), pad(in[0], {1}, {0}, -0.0), pad(in[0], {1}, {0}, 0.0)};
+  });
+  merge_common_subexpressions(*pads_of_two_signs);
+  EXPECT_EQ(pads_of_two_signs->node_count(), 2u);
 }
 
 TEST(Passes, LeaveEqualCallsOfRandomOpsAndSideEffectsApart) {

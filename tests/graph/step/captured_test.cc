@@ -12,6 +12,7 @@
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/capture/capture.h"
 #include "isochron/memory/allocators/buffer.h"
+#include "isochron/memory/allocators/pool.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/rows/registry.h"
@@ -187,6 +188,26 @@ TEST(CapturedFunction, PlansShareOneArenaOfTheLongestOnesLength) {
     EXPECT_EQ(step(zeros({n, n})).storage().get(), of_longest.storage().get());
   }
   EXPECT_EQ(step.traces().size(), 3u);
+}
+
+TEST(CapturedFunction, KeepsNoArenaThatALongerOneReplaced) {
+  PoolAllocator pool;
+  const AllocatorScope scope(pool);
+  auto step = capture([](const Tensor& x) { return exp(x) * exp(-x); });
+  const auto held = [&] {
+    for (const TagUsage& usage : pool.usage_by_tag()) {
+      if (usage.tag == "arena") return usage.bytes;
+    }
+    return size_t{0};
+  };
+  size_t last = 0;
+  for (int64_t n = 100; n <= 1000; n += 100) {
+    EXPECT_EQ(step(zeros({n})).to_vector()[0], 1);
+    EXPECT_GT(held(), last);
+    last = held();
+  }
+  EXPECT_LT(last, 2 * step.largest_plan().report.arena_bytes) << "one arena, the longest";
+  EXPECT_EQ(step(zeros({100})).to_vector().back(), 1);
 }
 
 TEST(CapturedFunction, LimitsTheBytesOfItsArena) {
