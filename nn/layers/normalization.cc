@@ -40,9 +40,10 @@ void BatchNorm::build_parameters(const Tensor& x) {
   const TensorSpec spec{x.dtype(), {x.extent(-1)}};
   if (options_.scale) gamma_ = make_parameter("gamma", spec, init::ones());
   if (options_.center) beta_ = make_parameter("beta", spec, init::zeros());
-  moving_variance_ = Variable(ones(spec.shape, spec.dtype), "moving_variance", false);
+  const DType averaged = is_half(x.dtype()) ? DType::kF32 : x.dtype();  // small steps get lost in 16 bits
+  moving_variance_ = Variable(ones(spec.shape, averaged), "moving_variance", false);
   moving_mean_ =
-      Variable(zeros(spec.shape, spec.dtype), "moving_mean", false);  // last: a failed build begins anew
+      Variable(zeros(spec.shape, averaged), "moving_mean", false);  // last: a failed build begins anew
 }
 
 Tensor BatchNorm::forward(const Tensor& x) {

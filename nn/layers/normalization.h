@@ -37,7 +37,7 @@ struct BatchNormOptions {
 /// frozen layers exchange nothing. A layer sees the gradient of the sum of all ranks' losses, which
 /// Optimizer::minimize takes of losses summed over rows; where batches differ in rows, gradients for
 /// Optimizer::apply must be those of such a sum too, divided by this rank's rows. Synchronized on the CPU,
-/// f32 and f64; 16-bit floats go through f32.
+/// f32 and f64; 16-bit floats go through f32, in which their averages are kept.
 class BatchNorm : public Module {
  public:
   /// Throws kInvalidArgument unless momentum lies in [0, 1] and epsilon >= 0.

@@ -32,7 +32,16 @@ void require_vectors(const Tensor& prediction, const Tensor& target, std::string
 /// prediction - target, of equal specs.
 Tensor error_of(const Tensor& prediction, const Tensor& target, std::string_view loss) {
   require_one_shape(prediction, target, loss);
+  require(is_floating(prediction.dtype()), ErrorCode::kDtypeMismatch, loss,
+          "predictions and targets must be floating, got {}; cast them, for whole numbers would be cut",
+          prediction.spec().str());
   return prediction - target;
+}
+
+/// Nothing of nothing is 0: where all weights are, no sample counts.
+Tensor divided_by_weight(const Tensor& total, const Tensor& weight) {
+  const DType dtype = weight.dtype();
+  return total / where(equal(weight, scalar(0, dtype)), scalar(1, dtype), weight);
 }
 
 void require_samples(const Tensor& losses) {
@@ -92,7 +101,8 @@ Tensor reduce_losses(const Tensor& losses, const LossOptions& options) {
     case Reduction::kWeightedMean:
       require(weights.defined(), ErrorCode::kInvalidArgument, "loss",
               "a weighted mean needs sample weights; use the mean");
-      return sum(weighted) / sum(weighted.rank() == 1 ? weights : broadcast_to(column, weighted.shape()));
+      return divided_by_weight(sum(weighted),
+                               sum(weighted.rank() == 1 ? weights : broadcast_to(column, weighted.shape())));
   }
   fail(ErrorCode::kInvalidArgument, "loss", "reduction {} does not exist",
        static_cast<int>(options.reduction));
@@ -125,8 +135,7 @@ Tensor reduce_rows(const Rows& rows, const LossOptions& options) {
     losses = losses * column;
     if (weighted) divisors = times(divisors, broadcast_to(column, losses.shape()));
   }
-  const Tensor divisor = sum(divisors);
-  return sum(losses) / where(equal(divisor, scalar(0, divisor.dtype())), scalar(1, divisor.dtype()), divisor);
+  return divided_by_weight(sum(losses), sum(divisors));
 }
 
 }  // namespace
@@ -168,8 +177,13 @@ Tensor cosine_similarity_loss(const Tensor& prediction, const Tensor& target, co
 Tensor kl_divergence(const Tensor& probabilities, const Tensor& targets, const LossOptions& options) {
   require_vectors(probabilities, targets, "kl_divergence");
   constexpr double kSmallest = 1e-7;
-  const Tensor t = clip(targets, kSmallest, 1);
-  return reduce_rows({sum(t * log(t / clip(probabilities, kSmallest, 1)), {-1})}, options);
+  const DType dtype = probabilities.dtype();
+  const auto wide = [&](const Tensor& x) {  // f16 doesn't hold the largest quotients
+    return clip(is_half(dtype) ? cast(x, DType::kF32) : x, kSmallest, 1);
+  };
+  const Tensor t = wide(targets);
+  const Tensor divergences = sum(t * log(t / wide(probabilities)), {-1});
+  return reduce_rows({is_half(dtype) ? cast(divergences, dtype) : divergences}, options);
 }
 
 Tensor kl_divergence_from_logits(const Tensor& logits, const Tensor& targets, const LossOptions& options) {

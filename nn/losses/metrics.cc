@@ -135,20 +135,27 @@ void TopKCategoricalAccuracy::update(const Tensor& scores, const Tensor& targets
   SparseTopKCategoricalAccuracy::update(scores, labels_of(scores, targets), sample_weights);
 }
 
+namespace {
+/// In f64 where the dtype may not hold it, or its square.
+Tensor difference(const Tensor& prediction, const Tensor& target, std::string_view metric) {
+  require_same_shape(prediction, target, metric);
+  const DType dtype = prediction.dtype();
+  if (dtype == DType::kF32 || dtype == DType::kF64) return prediction - target;
+  return cast(prediction, DType::kF64) - cast(target, DType::kF64);
+}
+}  // namespace
+
 void MeanAbsoluteError::update(const Tensor& prediction, const Tensor& target, const Tensor& sample_weights) {
-  require_same_shape(prediction, target, "mean_absolute_error");
-  add(abs(prediction - target), sample_weights);
+  add(abs(difference(prediction, target, "mean_absolute_error")), sample_weights);
 }
 
 void MeanSquaredError::update(const Tensor& prediction, const Tensor& target, const Tensor& sample_weights) {
-  require_same_shape(prediction, target, "mean_squared_error");
-  add(square(prediction - target), sample_weights);
+  add(square(difference(prediction, target, "mean_squared_error")), sample_weights);
 }
 
 void RootMeanSquaredError::update(const Tensor& prediction, const Tensor& target,
                                   const Tensor& sample_weights) {
-  require_same_shape(prediction, target, "root_mean_squared_error");
-  add(square(prediction - target), sample_weights);
+  add(square(difference(prediction, target, "root_mean_squared_error")), sample_weights);
 }
 
 namespace {
@@ -191,12 +198,20 @@ void R2Score::update(const Tensor& prediction, const Tensor& target, const Tenso
 }
 
 double R2Score::result() const {
-  if (sum_of(kWeight).item<double>() == 0) return std::numeric_limits<double>::quiet_NaN();
-  const Tensor of_deviations = sum_of(kDeviations), of_errors = sum_of(kErrors);
-  const auto deviations = of_deviations.span<double>(), errors = of_errors.span<double>();
+  const double weight = sum_of(kWeight).item<double>();
+  if (weight == 0) return std::numeric_limits<double>::quiet_NaN();
+  const Tensor of_means = sum_of(kMean), of_deviations = sum_of(kDeviations), of_errors = sum_of(kErrors);
+  const auto means = of_means.span<double>(), deviations = of_deviations.span<double>(),
+             errors = of_errors.span<double>();
+  constexpr double kRounding = 1e-12;  // of the mean of equal numbers, relative
   double total = 0;
   for (size_t i = 0; i < errors.size(); ++i) {
-    total += deviations[i] > 0 ? 1 - errors[i] / deviations[i] : errors[i] == 0 ? 1.0 : 0.0;
+    const double none = weight * (kRounding * means[i]) * (kRounding * means[i]);
+    if (deviations[i] > none) {
+      total += 1 - errors[i] / deviations[i];
+    } else {
+      total += errors[i] <= none ? 1 : 0;
+    }
   }
   return total / static_cast<double>(errors.size());
 }

@@ -101,9 +101,10 @@ struct BagCall {
   Tensor spread(Tensor gradient) const {
     if (mode == BagMode::kMean) {
       const DType dtype = gradient.dtype();
-      const Tensor one = constant(ones({indices.elems()}, dtype));
+      const DType counted = is_half(dtype) ? DType::kF32 : dtype;  // 16 bits don't count beyond 256, or 2,048
+      const Tensor one = constant(ones({indices.elems()}, counted));
       const Tensor taken = scatter_add(without_padding(one, indices, padding), numbers, bags);
-      gradient = gradient / as_column(maximum(taken, 1.0));
+      gradient = cast(cast(gradient, counted) / as_column(maximum(taken, 1.0)), dtype);
     }
     return gather(gradient, numbers);
   }

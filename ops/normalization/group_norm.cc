@@ -374,8 +374,7 @@ NormalizedBatch normalize(const Tensor& x, int64_t groups, bool batch, const Ten
   static const graph::OpDef& op = ops::row("group_norm");
   if (is_half(x.dtype())) {
     const NormalizedBatch wide = normalize(in_f32(x), groups, batch, in_f32(gamma), in_f32(beta), epsilon);
-    return {cast(wide.y, x.dtype()),
-            {cast(wide.moments.mean, x.dtype()), cast(wide.moments.variance, x.dtype())}};
+    return {cast(wide.y, x.dtype()), wide.moments};
   }
   std::vector<Tensor> inputs{x};
   if (gamma.defined()) inputs.push_back(gamma);
@@ -398,11 +397,16 @@ Moments channel_moments(const Tensor& x) {
   require(x.defined(), ErrorCode::kInvalidArgument, op.name, "the input is undefined");
   const Tensor inputs[] = {is_half(x.dtype()) ? cast(x, DType::kF32) : x};
   const std::vector<Tensor> results = graph::apply(op, inputs);
-  return {cast(results[0], x.dtype()), cast(results[1], x.dtype())};
+  return {results[0], results[1]};
 }
 
 Tensor normalize_channels(const Tensor& x, const Moments& moments, const Tensor& gamma, const Tensor& beta,
                           double epsilon) {
+  if (is_half(x.dtype())) {
+    return cast(normalize_channels(in_f32(x), {in_f32(moments.mean), in_f32(moments.variance)}, in_f32(gamma),
+                                   in_f32(beta), epsilon),
+                x.dtype());
+  }
   const Tensor scale = rsqrt(moments.variance + epsilon);
   const Tensor y = (x - moments.mean) * (gamma.defined() ? gamma * scale : scale);
   return beta.defined() ? y + beta : y;

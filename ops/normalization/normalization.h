@@ -10,9 +10,9 @@ struct Moments {
   Tensor mean;
   Tensor variance;
 };
-/// Mean and variance of each channel over all other axes. x: (..., C) with at least one row; results (C). One
-/// pass over x, in blocks relative to the mean before each and in f64 between them, so that a large mean
-/// costs the variance no digits. Throws kShapeMismatch, kDtypeMismatch.
+/// Mean and variance of each channel over all other axes. x: (..., C) with at least one row; results (C), f32
+/// where x has 16 bits. One pass over x, in blocks relative to the mean before each and in f64 between them,
+/// so that a large mean costs the variance no digits. Throws kShapeMismatch, kDtypeMismatch.
 Moments channel_moments(const Tensor& x);
 
 /// (x - mean) gamma / sqrt(variance + epsilon) + beta for each channel. x: (..., C), the others (C). Throws

@@ -51,8 +51,7 @@ NormalizedRanks rank_batch_norm(const Tensor& x, const Tensor& gamma, const Tens
   if (!is_half(x.dtype()))
     return {ops::normalize_by_moments(x, moments, gamma, beta, epsilon), moments, all.rows};
   return {cast(ops::normalize_by_moments(wide, moments, in_f32(gamma), in_f32(beta), epsilon), x.dtype()),
-          {cast(moments.mean, x.dtype()), cast(moments.variance, x.dtype())},
-          all.rows};
+          moments, all.rows};
 }
 
 }  // namespace isochron

@@ -52,7 +52,7 @@ Tensor random_uniform(const Shape& shape, double low = 0, double high = 1, DType
 /// Normal by Box and Muller (1958). f32 numbers stay within 6.7 standard deviations.
 Tensor random_normal(const Shape& shape, double mean = 0, double stddev = 1, DType dtype = DType::kF32,
                      random::Generator& generator = random::default_generator());
-/// bool: true with `probability`.
+/// bool: true with `probability`, of which the part below 2^-24 is cut off.
 Tensor bernoulli(const Shape& shape, double probability,
                  random::Generator& generator = random::default_generator());
 

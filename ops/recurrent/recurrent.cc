@@ -274,13 +274,24 @@ Tensor bias_or_zeros(const Tensor& bias, const Tensor& kernel, bool lstm) {
   return constant(zeros(lstm ? Shape{columns} : Shape{2, columns}, kernel.dtype()));
 }
 
+/// `x` with zeros from a row's length on, so that what is there, NaN even, reaches no product of whole
+/// sequences. What doesn't fit together is left for the op's rule to name.
+Tensor without_padding(const Tensor& x, const Tensor& lengths) {
+  const bool fits = x.rank() == 3 && lengths.shape() == Shape{x.extent(0)} && is_integer(lengths.dtype());
+  if (!fits) return x;
+  const Tensor times = constant(arange(x.extent(1), lengths.dtype()));
+  const Tensor within = less(reshape(times, {1, x.extent(1), 1}), reshape(lengths, {x.extent(0), 1, 1}));
+  return where(within, x, scalar(0, x.dtype()));
+}
+
 /// Calls the op of a whole layer; 16-bit floats in f32. `states`: all defined or all undefined.
 std::vector<Tensor> apply_layer(const graph::OpDef& op, bool lstm, const Tensor& x, const Tensor& kernel,
                                 const Tensor& recurrent_kernel, const Tensor& bias,
                                 const std::vector<Tensor>& states, const RecurrentOptions& options) {
   require(x.defined() && kernel.defined() && recurrent_kernel.defined(), ErrorCode::kInvalidArgument, op.name,
           "x or a kernel is undefined");
-  std::vector<Tensor> inputs{x, kernel, recurrent_kernel, bias_or_zeros(bias, kernel, lstm)};
+  const Tensor used = options.lengths.defined() ? without_padding(x, options.lengths) : x;
+  std::vector<Tensor> inputs{used, kernel, recurrent_kernel, bias_or_zeros(bias, kernel, lstm)};
   const bool initial_state = states[0].defined();
   for (const Tensor& state : states) {
     require(state.defined() == initial_state, ErrorCode::kInvalidArgument, op.name,

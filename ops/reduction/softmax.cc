@@ -262,6 +262,10 @@ Tensor categorical_cross_entropy(const Tensor& probabilities, const Tensor& targ
 
 Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets) {
   require_like(probabilities, targets, "binary_cross_entropy");
+  if (is_half(probabilities.dtype())) {  // in which 1 - epsilon is 1, whose complement has no logarithm
+    return cast(binary_cross_entropy(cast(probabilities, DType::kF32), cast(targets, DType::kF32)),
+                probabilities.dtype());
+  }
   const Tensor p = clipped(probabilities);
   return -(targets * log(p) + (1.0 - targets) * log(1.0 - p));
 }

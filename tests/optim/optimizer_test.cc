@@ -306,5 +306,21 @@ TEST(Variable, CopiesTheInitialContent) {
   EXPECT_EQ(initial.to_vector(), (std::vector<double>{1, 1}));
 }
 
+TEST(Adafactor, KeepsNaNRatherThanLeapingFarAway) {
+  for (const DType dtype : {DType::kF32, DType::kF64}) {
+    for (const Shape& shape : {Shape{2, 3}, Shape{512, 32}}) {
+      const Variable p(ones(shape, dtype), "p");
+      std::vector<double> g(static_cast<size_t>(shape.elems()), 1e-3);
+      g[0] = std::nan("");
+      Adafactor optimizer;
+      const Tensor gradient[] = {from_vector(shape, g, dtype)};
+      optimizer.apply({&p, 1}, gradient);
+      for (const double value : p.tensor().to_vector()) {
+        ASSERT_TRUE(std::isnan(value) || std::fabs(value - 1) < 0.1) << value;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace isochron::optim

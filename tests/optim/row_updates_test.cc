@@ -13,6 +13,7 @@
 #include "isochron/ops/indexing/embedding.h"
 #include "isochron/ops/indexing/indexing.h"
 #include "isochron/ops/matmul/matmul.h"
+#include "isochron/ops/optimizer/update_rule.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
@@ -367,6 +368,14 @@ TEST(RowUpdates, AnIndexOutOfRangeChangesNothing) {
                "index 60 at position 1");
   EXPECT_EQ(table.tensor().to_vector(), before);
   EXPECT_EQ(adam.step_count(), 0);
+}
+
+TEST(RowUpdates, AreTheDenseOnesOnlyWhereAZeroGradientChangesNothing) {
+  const auto zero_changes_nothing = ops::optimizer_rule("adagrad_update").zero_changes_nothing;
+  for (const double epsilon : {0.0, 1e-40, 1e-10}) {
+    const graph::Attributes attributes{{"epsilon", epsilon}, {"epsilon_outside_root", false}};
+    EXPECT_EQ(zero_changes_nothing(attributes), epsilon == 1e-10) << epsilon;
+  }
 }
 
 }  // namespace

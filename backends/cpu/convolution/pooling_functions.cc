@@ -41,13 +41,23 @@ struct Functions {
     });
   }
 
+  /// Of places [first, end) of the window, by halves, so that the error doesn't grow with a large one.
+  static hn::VFromD<D> sum_of(const WindowRun& run, const E* x, int64_t first, int64_t end, size_t lanes) {
+    constexpr int64_t kByOne = 256;
+    if (end - first > kByOne) {
+      const int64_t middle = first + (end - first) / 2;
+      return hn::Add(sum_of(run, x, first, middle, lanes), sum_of(run, x, middle, end, lanes));
+    }
+    const D d;
+    auto total = hn::Zero(d);
+    for (int64_t k = first; k < end; ++k) total = total + load_numbers(d, x + run.offsets[k], lanes);
+    return total;
+  }
+
   static void scaled_sum(const WindowRun& run, const E* x, T factor, E* y) {
     const D d;
     each_window(run, [&](int64_t from, int64_t to, size_t lanes) HWY_ATTR {
-      auto total = hn::Zero(d);
-      for (int64_t k = 0; k < run.count; ++k) {
-        total = total + load_numbers(d, x + from + run.offsets[k], lanes);
-      }
+      const auto total = sum_of(run, x + from, 0, run.count, lanes);
       store_numbers(d, total * hn::Set(d, factor), y + to, lanes);
     });
   }

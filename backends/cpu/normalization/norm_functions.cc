@@ -182,7 +182,8 @@ struct FactoredMove {
     // the gradient are zero, both are about epsilon_1, 1e-30.
     const V root = hn::Sqrt(load_lanes(d, column + i, lanes)) * root_scale;
     const V least = hn::Set(d, std::numeric_limits<T>::min());
-    const V move = load_lanes(d, gradient + i, lanes) * factor / hn::Max(root, least);
+    const V divisor = hn::IfThenElse(hn::Lt(root, least), least, root);  // NaN stays
+    const V move = load_lanes(d, gradient + i, lanes) * factor / divisor;
     return hn::IfThenElseZero(hn::FirstN(d, lanes), move);
   }
 };

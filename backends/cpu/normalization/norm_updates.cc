@@ -304,7 +304,8 @@ class AdafactorKernel final : public NormKernel {
       const double rms = std::sqrt(total.parameter / elems);
       const double move_rms = std::sqrt(total.other / elems);
       const double rate = std::min(numbers_.rate * parameters_.rate_factor(i), 1 / std::sqrt(t));
-      rates_[i] = rate * std::max(epsilon_2_, rms) / std::max(1.0, move_rms / threshold_);
+      const double excess = move_rms / threshold_;
+      rates_[i] = rate * std::max(epsilon_2_, rms) / (excess < 1 ? 1 : excess);  // NaN stays
     }
   }
 

@@ -1,5 +1,7 @@
 // Adagrad: v += g g; w -= r g / sqrt(v + epsilon).
 // (Duchi, Hazan, Singer, JMLR 2011.)
+#include <limits>
+
 #include "isochron/ops/optimizer/update_rule.h"
 
 namespace isochron::ops {
@@ -31,7 +33,10 @@ OptimizerRule adagrad_rule() {
           .states = count_states<1>,
           .reference = by_element<adagrad>,
           .definition = definition,
-          .zero_changes_nothing = [](const Attributes&) { return true; }};
+          // Where the sum may be 0 too, it is the epsilon that keeps 0 / 0 away.
+          .zero_changes_nothing = [](const Attributes& attributes) {
+            return attributes.get<double>("epsilon") >= std::numeric_limits<float>::min();
+          }};
 }
 
 }  // namespace isochron::ops

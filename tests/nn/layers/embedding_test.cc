@@ -94,5 +94,26 @@ TEST(EmbeddingBag, RefusesWhatItCantDo) {
   EXPECT_ERROR(ends.cut(x, integers({3}, {0, 1, 3})), ErrorCode::kOutOfRange, "the last offset is 3");
 }
 
+TEST(EmbeddingBag, CountsIn16BitsWhatTheyDontHold) {
+  struct Case {
+    DType dtype;
+    int64_t indices;
+    double seed;
+  };
+  for (const Case& test : {Case{DType::kF16, 70'000, 1024}, Case{DType::kBF16, 257, 1}}) {
+    std::vector<double> rows(static_cast<size_t>(test.indices));
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<double>(i % 2);
+    const Tensor table = ones({2, 1}, test.dtype),
+                 indices = from_vector({1, test.indices}, rows, DType::kI64);
+    GradientTape tape(true);
+    tape.watch(table);
+    const Tensor loss = sum(embedding_bag(table, indices, {.mode = BagMode::kMean}) * test.seed);
+    const std::vector<double> gradient = cast(tape.gradient(loss, table), DType::kF64).to_vector();
+    const double expected =
+        test.seed * std::ceil(static_cast<double>(test.indices) / 2) / static_cast<double>(test.indices);
+    EXPECT_NEAR(gradient[0], expected, 0.01 * expected) << dtype_name(test.dtype);
+  }
+}
+
 }  // namespace
 }  // namespace isochron::nn

@@ -36,6 +36,28 @@ std::array<std::vector<double>, 2> moments_of(const Tensor& x) {
   return {mean, variance};
 }
 
+TEST(BatchNorm, AveragesOf16BitsReachTheMoments) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    BatchNorm norm({.momentum = 0.99, .scale = false, .center = false});
+    std::vector<double> values;
+    for (int row = 0; row < 8; ++row)
+      values.insert(values.end(), {row % 2 == 0 ? 2.0 : 4.0, row % 2 * 1000.0});
+    const Tensor x = from_vector({8, 2}, values, dtype);
+    const TrainingScope training(true);
+    for (int i = 0; i < 2000; ++i) norm(x);
+    const std::vector<Variable> averages = norm.buffers();
+    ASSERT_EQ(averages.size(), 2u);
+    EXPECT_EQ(averages[0].dtype(), DType::kF32);
+    EXPECT_NEAR(averages[0].tensor().to_vector()[0], 3, 0.01) << dtype_name(dtype);
+    EXPECT_NEAR(averages[1].tensor().to_vector()[0], 1, 0.01) << dtype_name(dtype);
+    EXPECT_NEAR(averages[1].tensor().to_vector()[1], 250'000, 1000) << "more than f16 holds";
+    const TrainingScope inference(false);
+    const std::vector<double> y = cast(norm(x), DType::kF64).to_vector();
+    EXPECT_NEAR(y[0], -1, 0.02);
+    EXPECT_NEAR(y[1], -1, 0.02);
+  }
+}
+
 void expect_averages(BatchNorm& norm, const std::array<std::vector<double>, 2>& expected) {
   const std::vector<Variable> averages = norm.buffers();
   ASSERT_EQ(averages.size(), 2u);

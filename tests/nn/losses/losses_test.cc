@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <functional>
 
 #include "isochron/autograd/autograd.h"
 #include "isochron/data/formats/npy.h"
+#include "isochron/graph/step/captured.h"
 #include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/matmul/matmul.h"
 #include "isochron/ops/reduction/softmax.h"
 #include "isochron/ops/shape/creation.h"
 #include "support/expect_error.h"
@@ -316,7 +320,80 @@ TEST(Losses, ABatchOfIgnoredLabelsCostsNothing) {
   }
 }
 
+TEST(Losses, ABatchOfWeightZeroCostsNothing) {
+  const Tensor x = from_vector({2, 3}, {0.2, 0.5, 0.3, 0.1, 0.6, 0.3});
+  const Tensor target = from_vector({2, 3}, {1, 0, 0, 0, 0, 1});
+  const nn::LossOptions options{.reduction = Reduction::kWeightedMean, .sample_weights = zeros({2})};
+  const std::function<Tensor()> losses[] = {
+      [&] { return nn::mean_squared_error(x, target, options); },
+      [&] { return nn::huber(x, target, 1, options); }, [&] { return nn::kl_divergence(x, target, options); },
+      [&] {
+        return nn::binary_cross_entropy(
+            x, target, {.reduction = Reduction::kWeightedMean, .sample_weights = zeros({2})});
+      },
+      [&] {
+        return nn::softmax_cross_entropy(
+            x, target, {.reduction = Reduction::kWeightedMean, .sample_weights = zeros({2})});
+      }};
+  for (const auto& loss_of : losses) {
+    GradientTape tape(true);
+    tape.watch(x);
+    const Tensor loss = loss_of();
+    EXPECT_EQ(loss.item<float>(), 0);
+    EXPECT_EQ(tape.gradient(loss, x).to_vector(), std::vector<double>(6, 0));
+  }
+}
+
+TEST(Losses, OfProbabilitiesStayFiniteIn16Bits) {
+  const std::vector<double> p = {1, 1, 0, 0, 0.25, 1e-5}, t = {1, 0, 1, 0, 1, 1};
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    const auto losses = [&](DType computed) {
+      // As the 16 bits hold them, in either dtype.
+      const Tensor x = cast(from_vector({1, 6}, p, dtype), computed);
+      const Tensor target = from_vector({1, 6}, t, computed);
+      std::vector<double> all;
+      for (const bool binary : {true, false}) {
+        GradientTape tape(true);
+        tape.watch(x);
+        const Tensor loss = binary ? nn::binary_cross_entropy(x, target) : nn::kl_divergence(x, target);
+        all.push_back(cast(loss, DType::kF64).item<double>());
+        for (const double gradient : tape.gradient(loss, x).to_vector()) all.push_back(gradient);
+      }
+      return all;
+    };
+    const std::vector<double> got = losses(dtype), want = losses(DType::kF32);
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      if (std::fabs(want[i]) > 65504) continue;  // a gradient that f16 doesn't hold
+      EXPECT_NEAR(got[i], want[i], 0.01 * std::fabs(want[i]) + 1e-6) << dtype_name(dtype) << " " << i;
+    }
+  }
+}
+
+TEST(Losses, OfProbabilitiesStayFiniteInMixedPrecision) {
+  // A sigmoid that 16 bits round to 1.
+  const Tensor x = from_vector({4, 1}, {30, -30, 9, 0}), target = from_vector({4, 1}, {1, 0, 0, 1});
+  for (const Precision precision : {Precision::kMixedBf16, Precision::kMixedF16}) {
+    CaptureOptions options;
+    options.passes.precision = precision;
+    auto step = capture(
+        [](const Tensor& in, const Tensor& t) {
+          const Tensor loss = nn::binary_cross_entropy(sigmoid(matmul(in, ones({1, 1}))), t);
+          return std::pair(loss, gradients(loss, std::array{in})[0]);
+        },
+        options);
+    const auto [loss, gradient] = step(x, target);
+    EXPECT_NEAR(loss.item<float>(), (9 + std::log(2.0)) / 4, 0.7) << "p of 9 is known to 2^-9 of itself";
+    for (const double value : gradient.to_vector()) EXPECT_TRUE(std::isfinite(value));
+  }
+}
+
 TEST(Losses, RejectWrongCalls) {
+  const Tensor whole = zeros({2, 3}, DType::kI32);
+  EXPECT_ERROR(nn::mean_squared_error(whole, whole), ErrorCode::kDtypeMismatch, "must be floating, got i32");
+  EXPECT_ERROR(nn::mean_absolute_error(whole, whole), ErrorCode::kDtypeMismatch, "must be floating");
+  EXPECT_ERROR(nn::huber(whole, whole), ErrorCode::kDtypeMismatch, "must be floating");
+  EXPECT_ERROR(nn::log_cosh(whole, whole), ErrorCode::kDtypeMismatch, "must be floating");
   EXPECT_ERROR(nn::sparse_softmax_cross_entropy(ones({2, 3}), from_vector({2}, {0, 3}, DType::kI64)),
                ErrorCode::kOutOfRange, "3");
   EXPECT_ERROR(nn::binary_cross_entropy(ones({2, 1}), ones({2})), ErrorCode::kShapeMismatch, "(2, 1)");

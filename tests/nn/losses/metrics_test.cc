@@ -141,6 +141,41 @@ TEST(Metrics, R2OfConstantTargets) {
   EXPECT_EQ(score.result(), 0.5) << "one without error, one with";
 }
 
+TEST(Metrics, R2OfConstantTargetsWhoseMeanIsRounded) {
+  // Three times 0.1, divided by 3, is another number.
+  const Tensor target = full({3}, 0.1, DType::kF64);
+  R2Score off, exact;
+  for (int batch = 0; batch < 2; ++batch) {
+    off.update(full({3}, 0.2, DType::kF64), target);
+    exact.update(target, target);
+  }
+  EXPECT_EQ(off.result(), 0);
+  EXPECT_EQ(exact.result(), 1);
+}
+
+TEST(Metrics, SquareWhatNarrowDtypesCantHold) {
+  const struct {
+    DType dtype;
+    double off;
+  } cases[] = {{DType::kF16, 300}, {DType::kBF16, 300}, {DType::kI32, 60000}};
+  for (const auto& [dtype, off] : cases) {
+    MeanSquaredError squared;
+    RootMeanSquaredError root;
+    MeanAbsoluteError absolute;
+    const Tensor prediction = full({2}, off, dtype), target = zeros({2}, dtype);
+    squared.update(prediction, target);
+    root.update(prediction, target);
+    absolute.update(prediction, target);
+    const double held = prediction.to_vector()[0];
+    EXPECT_EQ(squared.result(), held * held) << dtype_name(dtype);
+    EXPECT_EQ(root.result(), held) << dtype_name(dtype);
+    EXPECT_EQ(absolute.result(), held) << dtype_name(dtype);
+  }
+  MeanAbsoluteError far;
+  far.update(full({1}, 2e9, DType::kI32), full({1}, -2e9, DType::kI32));
+  EXPECT_EQ(far.result(), 4e9);
+}
+
 TEST(Metrics, RejectWrongCalls) {
   SparseCategoricalAccuracy accuracy;
   EXPECT_ERROR(accuracy.update(kScores, labels({1, 2})), ErrorCode::kShapeMismatch, "labels (N, ...)");

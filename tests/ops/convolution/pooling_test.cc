@@ -19,6 +19,11 @@ namespace {
 using testing::ElementsAre;
 using Pool = Tensor (*)(const Tensor&, const Dims&, const PoolingOptions&);
 
+TEST(Pooling, TheMeanOfALargeWindowKeepsItsDigits) {
+  const Tensor x = full({1, 1024, 1024, 1}, 0.1);
+  EXPECT_NEAR(average_pool(x, {1024, 1024}, {}).to_vector()[0], 0.1, 1e-6);
+}
+
 void expect_golden(const char* op, Pool pool, DType dtype, double tolerance) {
   struct Case {
     const char* name;

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -12,6 +13,7 @@
 #include "isochron/graph/step/captured.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/random/random.h"
+#include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/slicing.h"
 #include "support/expect_error.h"
@@ -116,6 +118,29 @@ TEST(RecurrentOps, NeverReadPadding) {
       for (size_t k = 0; k < got.size(); ++k) EXPECT_EQ(got[k].to_vector(), want[k].to_vector()) << k;
       EXPECT_THAT(narrow(got[0], 0, 1, 1).to_vector(), Each(0));
     }
+  }
+}
+
+TEST(RecurrentOps, NeverReadPaddingInTheGradientOfTheGradient) {
+  const Tensor lengths = from_vector({2}, {2, 1}, DType::kI32);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto twice = [&](bool is_lstm, double padding) {
+    const Tensor x = from_vector({2, 2, 1}, {0.5, -0.25, 0.75, padding}, DType::kF64);
+    const std::vector<Tensor> w = weights(1, 2, is_lstm, DType::kF64);
+    auto step = capture([&](const Tensor& in) {
+      const RecurrentOptions options{.lengths = lengths};
+      const Tensor out = is_lstm ? lstm(in, w[0], w[1], w[2], {}, options).sequence
+                                 : gru(in, w[0], w[1], w[2], {}, options).sequence;
+      const Tensor once = gradients(sum(out), std::array{in})[0];
+      return gradients(sum(once * once), std::array{in})[0];
+    });
+    return step(x).to_vector();
+  };
+  for (const bool is_lstm : {true, false}) {
+    const std::vector<double> result = twice(is_lstm, nan);
+    EXPECT_EQ(result, twice(is_lstm, 3)) << is_lstm;
+    EXPECT_NE(result[2], 0);
+    EXPECT_EQ(result[3], 0);
   }
 }
 

@@ -21,6 +21,20 @@ using testing::ElementsAre;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+TEST(Reductions, GradientsIn16BitsCountManyElements) {
+  const auto gradient_of = [](const Tensor& x, auto reduced) {
+    GradientTape tape(true);
+    tape.watch(x);
+    return tape.gradient(reduced(x) * 32768.0, x).to_vector();
+  };
+  const std::vector<double> of_mean =
+      gradient_of(zeros({1000, 1000}, DType::kF16), [](const Tensor& x) { return mean(x); });
+  EXPECT_NEAR(of_mean[0], 32768 / 1e6, 32768 / 1e6 * 1e-3);
+  const std::vector<double> of_ties =
+      gradient_of(zeros({70'000}, DType::kF16), [](const Tensor& x) { return max(x); });
+  EXPECT_NEAR(of_ties[7], 32768 / 7e4, 32768 / 7e4 * 1e-3);
+}
+
 TEST(LogSumExp, SumsOverAnyAxes) {
   const Tensor x = random_normal({2, 3, 4, 5}, 0, 2, DType::kF64);
   for (const Axes& axes : {Axes{}, Axes{-1}, Axes{0}, Axes{1, 3}, Axes{2, 0}, Axes{0, 1, 2, 3}}) {

@@ -83,6 +83,41 @@ TEST(DeviceKernels, RowsLeaveOutWhatNobodyReads) {
   }
 }
 
+TEST(DeviceKernels, RecurrentLayersNeverReadPadding) {
+  const SimulatedGpu simulated;
+  const auto gradients_on = [](Device device, double padding) {
+    const auto numbers = [](const Shape& shape) {
+      std::vector<double> values(static_cast<size_t>(shape.elems()));
+      for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<double>(i * i + 1));
+      return values;
+    };
+    std::vector<double> x = numbers({2, 3, 2});
+    x[4] = padding;  // the first row's last step
+    const Tensor lengths = from_vector({2}, {2, 3}, DType::kI64);
+    const Variable kernel(from_vector({2, 8}, numbers({2, 8})), "kernel"),
+        recurrent(from_vector({2, 8}, numbers({2, 8})), "recurrent");
+    for (const Variable* variable : {&kernel, &recurrent}) variable->move_to(device);
+    CaptureOptions options;
+    options.plan.device = device;
+    auto step = capture(
+        [&](const Tensor& in, const Tensor& n) {
+          const LstmResult result = lstm(in, kernel, recurrent, {}, {}, {.lengths = n});
+          const Tensor sources[] = {in, kernel, recurrent};
+          return gradients(sum(square(result.sequence)), sources);
+        },
+        options);
+    std::vector<double> all;
+    for (const Tensor& of : step(from_vector({2, 3, 2}, x), lengths)) {
+      for (const double number : of.to_vector()) all.push_back(number);
+    }
+    return all;
+  };
+  const std::vector<double> got = gradients_on(SimulatedGpu::kDevice, std::nan("")),
+                            clean = gradients_on(SimulatedGpu::kDevice, 0), here = gradients_on({}, 0);
+  EXPECT_EQ(got, clean);
+  for (size_t i = 0; i < here.size(); ++i) EXPECT_NEAR(got[i], here[i], 1e-5) << i;
+}
+
 TEST(DeviceKernels, NeedNoLibrary) {
   const SimulatedGpu simulated({}, true, false);
   const auto checks =
