@@ -133,10 +133,11 @@ install-check: deps  ## build a small program against the installed package
 
 tidy: deps  ## clang-tidy over the library (slow)
 	@$(call configure,release)
-	run-clang-tidy -quiet -p build/release -j $(JOBS) '/(apps|autograd|comm|core|data|graph|memory|nn|observe|ops|optim|train)/[^.]*\.cc$$'
+	run-clang-tidy -quiet -p build/release -j $(JOBS) '/(apps|autograd|backends|comm|core|data|graph|memory|nn|observe|ops|optim|train)/[^.]*\.cc$$'
 
 deps:  ## install missing packages (Debian, Ubuntu)
 	@scripts/install-deps.sh
 
-clean:  ## remove what the targets above made
-	@rm -rf build/release build/cuda build/debug build/asan build/tsan build/fuzz $(OUT)
+clean:  ## remove the builds and demo-out; what fuzzing found, peers and tools stay
+	@rm -rf build/release build/cuda build/debug build/asan build/tsan $(OUT)
+	@find build/fuzz -mindepth 1 -maxdepth 1 ! -name corpus ! -name findings -exec rm -rf {} + 2> /dev/null || true

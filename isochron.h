@@ -106,12 +106,19 @@
 #include "isochron/data/stages/combine.h"
 #include "isochron/data/stages/windows.h"
 
-// The fit loop, callbacks, checkpoints, and the verdict on the time of a loop.
+// The fit loop, callbacks, checkpoints, and the verdict on the time and memory of a loop.
+#include "isochron/memory/allocators/ledger.h"
 #include "isochron/observe/diagnose/report.h"
+#include "isochron/observe/export/memory_report.h"
+#include "isochron/observe/export/page.h"
+#include "isochron/observe/host/resident_set.h"
 #include "isochron/observe/record/recorder.h"
 #include "isochron/observe/statistics/flatness.h"
 #include "isochron/train/callbacks/callbacks.h"
+#include "isochron/train/callbacks/graph_dump.h"
+#include "isochron/train/callbacks/memory_watch.h"
 #include "isochron/train/callbacks/model_checkpoint.h"
+#include "isochron/train/callbacks/run_watch.h"
 #include "isochron/train/callbacks/step_profile.h"
 #include "isochron/train/callbacks/tensor_board.h"
 #include "isochron/train/loop/rank_record.h"

@@ -1,5 +1,6 @@
-// Where does the time of my step go, and how far is it from what the machine can do? One call times a
-// captured step kernel by kernel beside the machine's limits, and leaves the training as it was.
+// Where does the time of my step go, and how far is it from what the machine can do? `profile(step, x, y)`
+// takes one training step and times its kernels beside the machine's limits; `profile(step)` times the newest
+// call again and changes nothing.
 #include <fmt/format.h>
 
 #include "isochron/isochron.h"
