@@ -19,6 +19,14 @@ namespace {
 constexpr size_t kLongestRow = size_t{1} << 20;
 constexpr size_t kMostGroups = 4096;  // phases times ranks
 
+/// No word: a number, or what begins as one, such as a date.
+bool begins_with_digits(std::string_view field) {
+  const std::string_view text = trimmed(field);
+  const size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
+  return text.size() > sign &&
+         (std::isdigit(static_cast<unsigned char>(text[sign])) != 0 || text[sign] == '.');
+}
+
 /// A number, also one with a unit behind it; no name, though one may begin as `inf` or `nan` do.
 bool is_value(std::string_view field) {
   double value = 0;
@@ -65,7 +73,9 @@ size_t column_of(const std::string& name, const Columns& columns, const std::str
 
 Columns chosen_columns(const data::CsvScanner& rows, const TimesOptions& options, const std::string& where) {
   Columns columns{.first = fields_of(rows)};
-  columns.header = !is_value(columns.first[0]);
+  // "1st step, ms" is a header, but "2026-01-31 12:00:00, 12.5" is none.
+  columns.header = !is_value(columns.first[0]) &&
+                   (!begins_with_digits(columns.first[0]) || std::ranges::none_of(columns.first, is_value));
   require(!options.column.empty() || columns.first.size() == 1, ErrorCode::kInvalidArgument, where,
           "has several columns ({}); name the one with the times with --column", names_text(columns.first));
   if (!options.column.empty()) columns.time = column_of(options.column, columns, where);

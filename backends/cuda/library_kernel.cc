@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "isochron/backends/common/choices.h"
 #include "isochron/core/base/checked.h"
@@ -180,6 +182,7 @@ std::unique_ptr<LibraryCall> choose_way(const KernelRequest& request, const std:
   std::optional<Trial> trial;
   std::string reason = "it offers none";
   size_t chosen = ways.size();
+  std::vector<bool> refused(ways.size(), false);
   try {
     chosen = choose(call, views, [&](size_t way) -> std::function<void()> {
       if (!trial) trial.emplace(request.module->context(), bytes, workspace_bytes);
@@ -189,13 +192,22 @@ std::unique_ptr<LibraryCall> choose_way(const KernelRequest& request, const std:
       } catch (const Error& error) {
         if (error.code() == ErrorCode::kDeviceLost || error.code() == ErrorCode::kOutOfMemory) throw;
         reason = error.what();
+        refused[way] = true;
         return {};  // the library was wrong about it, or it can't be captured
       }
     });
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kOutOfMemory) throw;
-    chosen = 0;
-    restore_choices({{call, names[0]}});  // equal calls run equal code
+    // No memory to try it: the recorded way needs none, and others take the first that may serve.
+    const std::map<std::string, std::string> recorded = recorded_choices();
+    const auto known = recorded.find(call);
+    const auto named = known == recorded.end() ? names.end() : std::ranges::find(names, known->second);
+    if (named != names.end()) {
+      chosen = static_cast<size_t>(named - names.begin());
+    } else {
+      chosen = static_cast<size_t>(std::ranges::find(refused, false) - refused.begin());
+      if (chosen < ways.size()) restore_choices({{call, names[chosen]}});  // equal calls run equal code
+    }
   }
   if (chosen < ways.size()) return std::move(ways[chosen]);
   emit({EventKind::kNotice, request.op.name,

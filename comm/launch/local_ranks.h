@@ -13,8 +13,8 @@ namespace isochron::comm {
 
 /// Beginnings of the environment's entries that say which rank a process is, such as "PMI_RANK=".
 using RankVariables = std::span<const std::string_view>;
-/// Of those of the launchers that comm/launch/launch.h knows, the one by which this process was started: a
-/// launcher within another's job inherits the outer one's. All where there is none.
+/// Those of the launchers that comm/launch/launch.h knows, by which this process may have been started: of
+/// those that it has, Open MPI's before what a batch system sets around it. All where it has none.
 RankVariables rank_variables();
 
 struct LocalRank {

@@ -192,12 +192,13 @@ class PartWriter {
 
 constexpr std::string_view kTemporary = ".tmp-";
 
-/// Whether `name` is that of a temporary file of `path` whose process is none of this machine; of another
-/// machine's the lock tells.
-bool of_no_process_here(const std::string& name, const std::filesystem::path& path) {
+/// Whether `name` is that of a temporary file of `path` whose process is none of this machine, or of this
+/// one's number; whether somebody still writes to it, the lock tells.
+bool may_be_of_the_dead(const std::string& name, const std::filesystem::path& path) {
   const std::string prefix = path.filename().string() + std::string(kTemporary);
   if (!name.starts_with(prefix)) return false;
   const int process = std::atoi(name.c_str() + prefix.size());
+  if (process == ::getpid()) return true;  // in a container, each process may have the number of the last
   return process > 0 && ::kill(process, 0) != 0 && errno == ESRCH;
 }
 
@@ -213,8 +214,12 @@ int create_temporary(const std::filesystem::path& path, std::filesystem::path& t
     leftover.emplace(temporary);  // before it is there: what throws leaves nothing
     const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (file >= 0) {
-      ::flock(file, LOCK_EX | LOCK_NB);
-      return file;
+      // Unlocked for a moment, it may have been taken for a dead process's.
+      const bool taken = ::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+      struct stat info {};
+      if (!taken && ::fstat(file, &info) == 0 && info.st_nlink > 0) return file;
+      ::close(file);
+      continue;
     }
     const int error = errno;
     leftover.reset();
@@ -249,13 +254,14 @@ void write_and_rename(const std::filesystem::path& path,
       path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
   if (temporary_folder.empty()) {
     remove_those_of_the_dead(folder, [&path](const std::filesystem::directory_entry& entry) {
-      return of_no_process_here(entry.path().filename().string(), path);
+      return may_be_of_the_dead(entry.path().filename().string(), path);
     });
   }
   std::optional<Leftover> leftover;
   std::filesystem::path temporary;
   Descriptor file(create_temporary(beside, temporary, leftover));
   if (file.get() < 0) fail_errno(path, "create");
+  const Descriptor lock(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));  // which lasts until it is renamed
   try {
     PartWriter writer(file.get(), path);
     content([&](std::string_view piece) { writer.append(piece); });

@@ -82,6 +82,7 @@ Dataset::Dataset(Dataset&&) noexcept = default;
 Dataset& Dataset::operator=(Dataset other) noexcept {
   recipe_ = std::move(other.recipe_);
   loader_ = std::move(other.loader_);
+  next_epoch_ = std::exchange(other.next_epoch_, std::nullopt);
   return *this;
 }
 Dataset::~Dataset() = default;

@@ -16,7 +16,11 @@ class CheckedKernel final : public Kernel {
         gpu_(std::move(gpu)),
         name_(node.name()),
         op_(node.op->name),
-        outputs_(node.output_specs()) {}
+        outputs_(node.output_specs()) {
+    // The stacks that a loop leaves for its gradient have as many rows as it ran, and the others hold
+    // nothing; what its body makes is looked at there.
+    if (op_ == "while_loop") outputs_.resize(static_cast<size_t>(node.attributes.get<int64_t>("states")));
+  }
 
   size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
   void bind(const KernelArgs& args) override { kernel_->bind(args); }

@@ -16,6 +16,10 @@ namespace isochron::graph {
 /// The attribute, a vector of dtypes.
 inline constexpr std::string_view kStorage = "storage";
 
+/// The attribute of a product that mixed precision leaves in f32, whatever its op's rule says: one of those
+/// that an op with the rule kFull is written in.
+inline constexpr std::string_view kFullPrecision = "full_precision";
+
 inline bool has_half_storage(const Attributes& attributes) { return attributes.has(kStorage); }
 
 /// The operands as the op's rules know them: f32 for 16-bit floats where the call has the attribute.

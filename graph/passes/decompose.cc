@@ -5,6 +5,7 @@
 #include "isochron/graph/capture/capture.h"
 #include "isochron/graph/ir/backend.h"
 #include "isochron/graph/ir/decomposition.h"
+#include "isochron/graph/ir/half_storage.h"
 #include "isochron/graph/passes/passes.h"
 
 namespace isochron::graph {
@@ -28,6 +29,8 @@ void decompose(Graph& graph, const Node& node, Rewriter& rewriter) {
     Node& made = *graph.nodes()[i];
     made.scope = fmt::format("{}{}/", node.scope, node.op->name);
     made.checkpoint = node.checkpoint;
+    if (node.op->precision.rule == PrecisionRule::kFull && made.op->precision.rule == PrecisionRule::kLow)
+      made.attributes.set(kFullPrecision, true);
   }
   for (size_t o = 0; o < results.size(); ++o) {
     Value* result = capture.lift(results[o]);

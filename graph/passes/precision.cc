@@ -48,7 +48,7 @@ Role role_of(const Node& node) {
   if (op.fusion == FusionClass::kView) return Role::kMoves;
   if (op.fusion != FusionClass::kOpaque || node.attributes.has("program")) return Role::kElements;
   if (op.precision.rule == PrecisionRule::kMoves) return Role::kMoves;
-  if (op.precision.rule == PrecisionRule::kFull) return Role::kFull;
+  if (op.precision.rule == PrecisionRule::kFull || node.attributes.has(kFullPrecision)) return Role::kFull;
   const auto wide = [](const Value* value) {
     return !is_floating(value->spec.dtype) || value->spec.dtype == DType::kF32;
   };
@@ -130,12 +130,14 @@ class CastPass {
   void choose_storage(size_t i) {
     const Node& node = node_at(i);
     bool from_half = roles_[i] == Role::kLow;
-    bool half_operand = false;
+    bool half_operand = false, wide_operand = false;
     for (const Value* input : node.inputs) {
+      if (!is_f32(input)) continue;
       const auto found = facts_.find(input);
-      if (found == facts_.end() || !is_f32(input)) continue;
-      from_half = from_half || found->second.from_half;
-      half_operand = half_operand || found->second.half;
+      const bool half = found != facts_.end() && found->second.half;
+      from_half = from_half || (found != facts_.end() && found->second.from_half);
+      half_operand = half_operand || half;
+      wide_operand = wide_operand || !half;
     }
     if (roles_[i] == Role::kFull) return;
     for (size_t o = 0; o < node.outputs.size(); ++o) {
@@ -143,7 +145,8 @@ class CastPass {
       Fact& fact = facts_[node.outputs[o]];
       fact.from_half = from_half;
       if (roles_[i] == Role::kMoves) {
-        fact.half = half_operand;
+        // Of several operands the widest counts, unless a product reads what comes of them.
+        fact.half = half_operand && (!wide_operand || fact.demand != Demand::kNone);
       } else if (!fact.pinned) {
         fact.half = fact.demand == Demand::kDirect || (fact.demand == Demand::kOnTheWay && from_half);
       }
@@ -182,7 +185,8 @@ class CastPass {
       return is_f32(input) && is_half(stored(input)->spec.dtype);
     });
     const bool touched = roles_[i] == Role::kLow || half_operand || any_narrow_output(node);
-    if (roles_[i] == Role::kFull || !touched) return keep(i);
+    const bool widened = roles_[i] == Role::kMoves && !any_narrow_output(node);
+    if (roles_[i] == Role::kFull || !touched || widened) return keep(i);
     if (roles_[i] == Role::kElements) return rewrite_elements(i);
     std::vector<Value*> inputs;
     for (size_t k = 0; k < node.inputs.size(); ++k) {

@@ -72,6 +72,7 @@ class PlanBuilder {
   }
 
   std::unique_ptr<Executor> build() {
+    find_used();
     place_leaves();
     schedule();
     find_last_reads();
@@ -141,11 +142,19 @@ class PlanBuilder {
     return copy->data();
   }
 
+  /// What nodes read that are left, and results and variables; passes may have left others bound.
+  void find_used() {
+    for (const auto& node : graph_.nodes()) used_.insert(node->inputs.begin(), node->inputs.end());
+    used_.insert(graph_.outputs().begin(), graph_.outputs().end());
+    for (const Update& update : graph_.updates()) used_.insert({update.value, update.target});
+  }
+
   void place_leaves() {
     for (const Value* input : graph_.inputs()) {
       places_[input] = {Place::Kind::kInput, static_cast<size_t>(input->index), nullptr};
     }
     for (const Value* value : graph_.bound()) {
+      if (!used_.contains(value)) continue;
       places_[value] = {Place::Kind::kBound, 0, bound_address(value)};
       program_.report.bound_bytes += value->spec.size_bytes();
     }
@@ -187,7 +196,9 @@ class PlanBuilder {
       read_.insert({update.value, true});
       read_.insert({root(update.value), true});
     }
-    for (const Value* value : graph_.bound()) ++bound_views_[value->bound.storage().get()];
+    for (const Value* value : graph_.bound()) {
+      if (used_.contains(value)) ++bound_views_[value->bound.storage().get()];
+    }
     for (const auto& [view, r] : roots_) {
       if (read_.contains(view)) read_.insert({r, true});
     }
@@ -553,6 +564,7 @@ class PlanBuilder {
   std::unordered_map<const Value*, int> update_count_;
   std::unordered_map<const Value*, const Update*> update_of_;  // the last one of a value
   std::unordered_set<const Value*> updated_roots_;             // whose content updates store
+  std::unordered_set<const Value*> used_;
   std::unordered_map<const Storage*, int> bound_views_;
   std::unordered_set<const Update*> done_updates_;
   std::unordered_map<const Value*, PackedRange> ranges_;

@@ -126,7 +126,8 @@ SpikeReport summarise_spikes(const RunData& data) {
   });
   if (costliest == groups.end()) {  // all were in the process that the run goes on from
     const auto& excess = data.totals.spike_excess_by_owner_ns;
-    report.owner = static_cast<Phase>(std::ranges::max_element(excess) - excess.begin());
+    const auto most_of = std::ranges::max_element(excess);
+    if (*most_of > 0) report.owner = static_cast<Phase>(most_of - excess.begin());
     return report;
   }
   const auto own = [&report](const auto& group) {

@@ -14,9 +14,9 @@
 //     run, times in ns, whole numbers unless said otherwise:
 //       name, durations_only (another program's iterations; only times are known), allocations_counted
 //       totals          {iterations, timed_iterations, warmup_iterations, warmup_ns, total_ns, elapsed_ns,
-//       min_ns,
-//                       max_ns, phase_ns, between_phase_ns, heap_allocations, heap_allocations_beside,
-//                       allocating_iterations, spikes, spike_excess_ns, spikes_by_owner}
+//                       min_ns, max_ns, phase_ns, between_phase_ns, heap_allocations,
+//                       heap_allocations_beside, allocating_iterations, spikes, spike_excess_ns,
+//                       spikes_by_owner, spike_excess_by_owner_ns}
 //       quantiles_ns    {p50, p99, p999}, numbers
 //       classes         [{class, total_ns, window_iterations, windows: [{first, last, iterations, passed,
 //       total_ns,

@@ -106,8 +106,8 @@ double change_of_level(std::span<const double> values, double before) {
 /// The clearest step beyond the bound after which two values follow, half of them all at most. A trend sees
 /// few of the pairs across it. One value alone may be an outlier, and so may be some of those before: by Mann
 /// and Whitney's U ("On a Test of Whether one of Two Random Variables is Stochastically Larger than the
-/// Other", Annals of Mathematical Statistics 18, 1947), approximately normal, such a step comes by chance
-/// once in a hundred times.
+/// Other", Annals of Mathematical Statistics 18, 1947), approximately normal, one at a given place comes by
+/// chance once in a hundred times; of few values up to three times, where those two lie beyond all before.
 std::optional<LateStep> late_step(std::span<const double> values, double bound) {
   constexpr double kDeviations = 2.33;
   double clearest = 0;  // in deviations

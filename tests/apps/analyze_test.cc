@@ -182,6 +182,12 @@ TEST_F(Analyze, NamesThatBeginAsNumbersDoAreNames) {
   EXPECT_THAT(times("info,step_ms\n1,10\n2,12\n", "step_ms"), ElementsAre(10e6, 12e6));
   EXPECT_THAT(times("Inf_ms;x\n10;1\n12;2\n", "Inf_ms"), ElementsAre(10e6, 12e6));
   EXPECT_THAT(times("1st_step_ms,x\n10,1\n12,2\n", "1st_step_ms"), ElementsAre(10e6, 12e6));
+  for (const char* first : {"2026-01-31 12:00:00", "12:30:05", "17/1000"}) {
+    const std::string rows = fmt::format("{0},12.5\n{0},13.5\n", first);
+    EXPECT_THAT(read_times({.path = write("t.csv", rows), .column = "1", .unit = "ms"}).series[0].ns,
+                ElementsAre(12.5e6, 13.5e6))
+        << first;
+  }
 }
 
 TEST_F(Analyze, TimesOfHoursAreJudgedAsShortOnesAre) {

@@ -1,7 +1,6 @@
 // compare: its loops and tables as the command runs them, the budget of time, what is made of findings.
 // Counts are held to their values; times are not, they are the machine's.
 #include <gmock/gmock.h>
-#include <regex>
 
 #include <fstream>
 #include <map>
@@ -12,6 +11,7 @@
 #include "isochron/apps/compare/run.h"
 #include "isochron/apps/compare/tally.h"
 #include "isochron/core/base/error.h"
+#include "support/sanitizers.h"
 #include "support/temp_folder.h"
 
 namespace isochron::apps {
@@ -27,6 +27,9 @@ std::string content(const std::filesystem::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
 }
+
+/// Of a loop whose files and lines are counted: a sanitizer takes long for each.
+constexpr int kPasses = kSanitizer ? 3 : 5;
 
 class Compare : public testing::Test {
  protected:
@@ -153,7 +156,7 @@ TEST_F(Compare, ShowsWhatALongRunKeeps) {
 }
 
 TEST_F(Compare, ShowsWhatEveryEpochLeaves) {
-  auto loops = compare("every-epoch", 5 * 440);  // --epochs 3: none of the first three is saved
+  auto loops = compare("every-epoch", kPasses * 440);  // --epochs 3: none of the first three is saved
   ASSERT_EQ(loops.size(), 6u);
   EXPECT_GT(per_step(loops["every checkpoint kept"], "disk_bytes"), 100);
   EXPECT_GT(per_step(loops["files left behind"], "disk_bytes"), 30);
@@ -199,7 +202,7 @@ TEST_F(Compare, ShowsWhatCanBeSavedOfFilesAndLines) {
 
 TEST_F(Compare, PrintsALineForEachFileThatIsSaved) {
   const Outcome outcome = run_isochron(fmt::format("compare every-epoch --verbose --iterations {} --out {}",
-                                                   440 * 5, folder_.path().string()));
+                                                   kPasses * 440, folder_.path().string()));
   EXPECT_THAT(outcome, Ends(0, "    cp-0005.safetensors saved\n"));
 }
 

@@ -88,10 +88,22 @@ TEST_P(Ranks, EverySplitOfAnUpdateHasTheSameBits) {
 /// A few steps of a network of twenty norms, slow enough that rounding doesn't grow.
 constexpr const char* kNormed = "resnet20 --epochs 1 --threads 1 --deterministic --learning-rate 1e-4";
 
+/// Images for training in three batches of 8, and 6 for the test.
+void write_images(const std::filesystem::path& path) {
+  std::ofstream file(path);
+  for (int image = 0; image < 30; ++image) {
+    for (int pixel = 0; pixel < 64; ++pixel) file << (image * 7 + pixel * (image % 5 + 1)) % 17 << ',';
+    file << image % 10 << '\n';
+  }
+}
+
 TEST_P(Ranks, SynchronizedNormsTrainAsOneProcessOnTheBatchesOfAll) {
+  const std::filesystem::path data = folder_.path() / "images.csv";
+  write_images(data);
   const auto losses = [&](int ranks, const std::string& more) {
     const std::filesystem::path json = folder_.path() / fmt::format("{}.json", ranks);
-    const Outcome outcome = train(ranks, fmt::format("{} {} --json {}", kNormed, more, json.string()));
+    const Outcome outcome =
+        train(ranks, fmt::format("{} --data {} {} --json {}", kNormed, data.string(), more, json.string()));
     EXPECT_EQ(outcome.status, 0) << outcome.text;
     const nlohmann::json epoch = read_json(json)["epochs"][0];
     return std::pair(epoch["loss"].get<double>(), epoch["val_loss"].get<double>());
@@ -100,15 +112,6 @@ TEST_P(Ranks, SynchronizedNormsTrainAsOneProcessOnTheBatchesOfAll) {
   const auto [two, two_validation] = losses(2, "--steps 6 --batch 4 --sync-batch-norm");
   EXPECT_NEAR(two, one, 1e-4 * one);
   EXPECT_NEAR(two_validation, one_validation, 1e-3 * one_validation);
-}
-
-/// Images for training in three batches of 8, and 6 for the test.
-void write_images(const std::filesystem::path& path) {
-  std::ofstream file(path);
-  for (int image = 0; image < 30; ++image) {
-    for (int pixel = 0; pixel < 64; ++pixel) file << (image * 7 + pixel * (image % 5 + 1)) % 17 << ',';
-    file << image % 10 << '\n';
-  }
 }
 
 TEST_P(Ranks, WithSynchronizedNormsAnEpochIsMadeUpToWholeUpdates) {
@@ -122,10 +125,13 @@ TEST_P(Ranks, WithSynchronizedNormsAnEpochIsMadeUpToWholeUpdates) {
 }
 
 TEST_P(Ranks, MovingAveragesAreTheMeanOfAllRanks) {
+  const std::filesystem::path data = folder_.path() / "images.csv";
+  write_images(data);
   // After one update the first norm's average of means is linear in the mean over a batch.
   const auto mean = [&](int ranks, const std::string& more) {
     const std::string folder = std::to_string(ranks);
-    const Outcome outcome = train(ranks, fmt::format("{} {}", kNormed, more) + checkpoint(folder));
+    const Outcome outcome =
+        train(ranks, fmt::format("{} --data {} {}", kNormed, data.string(), more) + checkpoint(folder));
     EXPECT_EQ(outcome.status, 0) << outcome.text;
     return nn::SafetensorsFile(folder_.path() / folder / "weights.safetensors")
         .read("stem/norm/moving_mean")

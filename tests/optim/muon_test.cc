@@ -62,6 +62,29 @@ void follow(const std::string& key, const MuonOptions& options, DType dtype, boo
   EXPECT_EQ(next, kept.size());
 }
 
+TEST(Muon, StaysInF32InMixedPrecision) {
+  const Tensor x = random_normal({32, 24}), y = random_normal({32, 8}),
+               initial = random_normal({24, 8}, 0, 0.3);
+  const Variable w(copy(initial), "w");
+  Muon optimizer({.learning_rate = 0.02});
+  CaptureOptions options;
+  options.passes.precision = Precision::kMixedBf16;
+  auto step = capture(
+      [&](const Tensor& in, const Tensor& target) {
+        const Tensor sources[] = {w};
+        const Tensor gradient = gradients(mean(square(matmul(in, w) - target)), sources)[0];
+        optimizer.apply({&w, 1}, std::vector<Tensor>{gradient});
+        return gradient;
+      },
+      options);
+  const Tensor gradient = copy(step(x, y));
+  EXPECT_EQ(gradient.dtype(), DType::kF32);
+  const Variable alone(copy(initial), "w");
+  Muon wide({.learning_rate = 0.02});
+  wide.apply({&alone, 1}, std::vector<Tensor>{gradient});
+  EXPECT_TRUE(near(w.tensor(), alone.tensor(), 1e-6, 1e-7)) << "of the same gradient, the same update";
+}
+
 TEST(Muon, FollowsPyTorchsInF64) {
   for (const bool captured : {false, true}) {
     follow("muon", {}, DType::kF64, captured);

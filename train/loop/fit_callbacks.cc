@@ -79,7 +79,10 @@ std::string FitCallbacks::names_of_all() const {
 }
 
 bool FitCallbacks::deal_with_not_a_number(int64_t step) {
-  return std::ranges::any_of(own_, [&](const Named& n) { return n.callback->on_not_a_number(run_, step); });
+  bool dealt_with = false;
+  for (size_t i = 0; i < own_.size() && !dealt_with; ++i)
+    call(own_[i], [&](Callback& callback) { dealt_with = callback.on_not_a_number(run_, step); });
+  return dealt_with;
 }
 
 bool FitCallbacks::due_at_step() const {

@@ -39,6 +39,9 @@ std::string element_text(Pooling pooling, std::string_view sum, const std::strin
 
 std::unique_ptr<graph::Kernel> prepare_pooling_cuda(Pooling pooling, const PoolingShape& s,
                                                     const graph::KernelRequest& request) {
+  // Numbers are chosen in one dtype: others go through f32.
+  const bool chooses = pooling == Pooling::kMax || pooling == Pooling::kMaxSelect;
+  if (chooses && request.outputs[0].dtype != request.inputs[0].dtype) return nullptr;
   auto kernel = std::make_unique<LaunchKernel>(request);
   const bool backward = pooling == Pooling::kMaxGradient || pooling == Pooling::kAverageGradient;
   const int64_t pixels = backward ? s.input_pixels() : s.output_pixels();  // of the result's images

@@ -267,6 +267,7 @@ ISOCHRON_SCALAR void attend(const Attention& s, Tiles<Sum, kAcross>& tiles, cons
       for (unsigned j = 0; j < kEach<kAcross>; ++j) {
         const bool seen = rows.sees(s, query + thread_row<kAcross>(i), key + thread_column<kAcross>(j));
         scores.at[i][j] = seen ? scores.at[i][j] * scale : nothing;
+        if (seen) sums[i] += Sum(0) * scores.at[i][j];  // NaN of a score that overflows, which hides no row
         most[i] = MaximumOf::of(most[i], scores.at[i][j]);
       }
     }

@@ -1,6 +1,8 @@
 #include "isochron/core/files/file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -142,14 +144,24 @@ TEST(File, IsWrittenWholeByThreadsAtATime) {
   EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("a"));
 }
 
-TEST(File, LeavesTemporariesOfOthersWithItsNumberAsTheyAre) {
-  const TempFolder folder;  // as a process of another container, which writes there too
-  write_file_atomically(folder / "a", "first");
-  const auto name = [](int number) { return fmt::format("a.tmp-{}-{}", getpid(), number); };
-  for (int number = 0; number < 400; ++number) std::ofstream(folder / name(number)) << "theirs";
+TEST(File, TellsTemporariesOfItsNumberThatAreWrittenToFromThoseThatWereLeft) {
+  const TempFolder folder;  // as of processes of other containers, which may have the same number
+  int number = 0;
+  write_file_atomically(folder / "a", [&](const AppendFunction& append) {
+    append("first");
+    const std::string name = names_in(folder.path())[0];
+    number = std::stoi(name.substr(name.rfind('-') + 1));
+  });
+  const auto name = [](int of) { return fmt::format("a.tmp-{}-{}", getpid(), of); };
+  std::ofstream(folder / name(number + 2)) << "left";
+  std::ofstream(folder / name(number + 1)) << "theirs";
+  const int theirs = open((folder / name(number + 1)).c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(flock(theirs, LOCK_EX | LOCK_NB), 0);
   write_file_atomically(folder / "a", "second");
   EXPECT_EQ(text_of(folder / "a"), "second");
-  for (int number = 0; number < 400; ++number) EXPECT_EQ(text_of(folder / name(number)), "theirs");
+  EXPECT_EQ(text_of(folder / name(number + 1)), "theirs");
+  EXPECT_THAT(names_in(folder.path()), testing::UnorderedElementsAre("a", name(number + 1)));
+  close(theirs);
 }
 
 TEST(File, APipeThatNobodyReadsIsAnError) {

@@ -147,6 +147,13 @@ TEST(Dataset, BeginsTheEpochThatIsSet) {
   b.set_epoch(2);
   EXPECT_EQ(b.resume(end), b.end());
   EXPECT_EQ(epoch_of(b), second) << "a state that is resumed says where it stands";
+  b.set_epoch(2);
+  b = shuffled();
+  EXPECT_EQ(epoch_of(b), first) << "another dataset, which begins at its own";
+  auto c = shuffled();
+  c.set_epoch(1);
+  b = std::move(c);
+  EXPECT_EQ(epoch_of(b), second);
 }
 
 TEST(Shuffle, YieldsEveryRowOnceWhateverTheBuffer) {

@@ -21,6 +21,7 @@
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
+#include "isochron/ops/shape/slicing.h"
 #include "support/expect_error.h"
 
 namespace isochron::graph {
@@ -112,6 +113,21 @@ TEST(Precision, ATrainStepIsHalfBetweenProductsAndFullAtItsEnds) {
             "update %1 <- %30\n"
             "update %4 <- %31\n"
             "return %38\n");
+}
+
+TEST(Precision, WhatIsPutTogetherIsAsWideAsItsWidestPart) {
+  const auto program = [](bool product_behind) {
+    return [=](In in) {
+      const Tensor y1 = matmul(in[0], in[1]);  // which a product reads
+      const Tensor y2 = matmul(y1, in[1]);
+      const Tensor path = concatenate({in[0], y1, y2}, 0);
+      return std::vector<Tensor>{product_behind ? matmul(path, in[1]) : mean(square(path - in[2]))};
+    };
+  };
+  const std::vector<TensorSpec> specs = {
+      {DType::kF32, {8, 8}}, {DType::kF32, {8, 8}}, {DType::kF32, {24, 8}}};
+  EXPECT_THAT(text_of(specs, program(false)), testing::ContainsRegex("= concatenate.* : f32.24, 8."));
+  EXPECT_THAT(text_of(specs, program(true)), testing::ContainsRegex("= concatenate.* : bf16.24, 8."));
 }
 
 /// Convolution, batch norm, pooling, a dense layer and cross entropy: the loss and the gradients of all

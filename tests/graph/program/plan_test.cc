@@ -41,6 +41,22 @@ TEST(Plan, ChainsRunInOneBuffer) {
   EXPECT_EQ(report.arena_bytes, report.lower_bound_bytes);
 }
 
+TEST(Plan, WhatNobodyReadsAnyMoreIsNoPartOfIt) {
+  const Tensor weight = ones({8, 8});
+  auto step = capture([&](const Tensor& x) {
+    const Tensor unused = reshape(weight, {64}) * 2.0;  // which sees the same content
+    static_cast<void>(unused);
+    assign(weight, weight - x * 0.1);
+  });
+  step(ones({8, 8}));
+  EXPECT_EQ(step.plan_report().updates_in_place, 1);
+  EXPECT_EQ(step.plan_report().bound_bytes, weight.size_bytes());
+  const Tensor folded = constant(ones({100}));
+  auto sums = capture([&](const Tensor& x) { return matmul(x, reshape(folded * 2.0 + 1.0, {100, 1})); });
+  EXPECT_EQ(sums(ones({1, 100})).to_vector()[0], 300);
+  EXPECT_EQ(sums.plan_report().bound_bytes, folded.size_bytes()) << "the folded number alone";
+}
+
 TEST(Plan, UpdatesAreWrittenInPlaceWhereNothingReadsTheOldContentLater) {
   const Tensor weight = ones({8, 8});
   auto direct = capture([&](const Tensor& x) { assign(weight, weight - x * 0.1); }, kPlain);

@@ -3,9 +3,11 @@
 
 #include <limits>
 
+#include "isochron/autograd/autograd.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/nn/layers/layers.h"
 #include "isochron/nn/losses/losses.h"
+#include "isochron/ops/control/control.h"
 #include "isochron/ops/control/scan.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/reduction/reduction.h"
@@ -50,6 +52,26 @@ std::string error_of(const std::function<void()>& call) {
 
 const Tensor kGood = from_vector({2, 3}, {1, 2, 3, 4, 5, 6});
 const Tensor kNegative = from_vector({2, 3}, {1, 2, 3, 4, -5, 6});
+
+TEST(CheckNumerics, PassesALoopThatEndsEarlyAndIsDifferentiated) {
+  for (const bool poison : {false, true}) {
+    CaptureOptions options{.check_numerics = true};
+    options.plan.poison = poison;
+    auto step = capture(
+        [](const Tensor& x) {
+          const auto condition = [](std::span<const Tensor> state) { return state[0] < 3.0; };
+          const auto body = [](std::span<const Tensor> state) {
+            return std::vector<Tensor>{state[0] + 1.0, state[1] * 0.5};
+          };
+          const std::vector<Tensor> initial = {scalar(0, DType::kI64), x};
+          const Tensor y = while_loop(condition, body, initial, {.max_iterations = 50})[1];
+          const Tensor sources[] = {x};
+          return gradients(sum(y), sources)[0];
+        },
+        options);
+    EXPECT_EQ(step(ones({4})).to_vector(), std::vector<double>(4, 0.125)) << poison;
+  }
+}
 
 TEST(CheckNumerics, NamesTheOpAndItsLayer) {
   Net net;

@@ -9,6 +9,8 @@
 #include "isochron/core/process/threads.h"
 #include "isochron/core/telemetry/counters.h"
 #include "isochron/observe/diagnose/report.h"
+#include "isochron/observe/export/page.h"
+#include "isochron/observe/export/run_record.h"
 #include "observe/statistics/simulated_clock.h"
 
 namespace isochron::observe {
@@ -113,6 +115,30 @@ TEST(Recorder, ARestartHidesNoSpikesAndNothingBetweenIterations) {
   EXPECT_NEAR(resumed.spikes.time_share, whole.spikes.time_share, 0.02);
   EXPECT_GE(resumed.spikes.count, whole.spikes.count);
   EXPECT_GT(after.totals().spikes_by_owner[static_cast<size_t>(Phase::kCallbacks)], 105);
+}
+
+TEST(Recorder, AResumedRunWithoutSpikesOfItsOwnCanBeReportedAgain) {
+  Recorder before(simulated()), after(simulated());
+  const auto run = [](Recorder& recorder, int64_t slow_ns) {
+    for (int i = 0; i < 200; ++i) {
+      const IterationScope iteration(recorder);
+      const PhaseScope phase(recorder, i % 10 == 9 ? Phase::kCheckpoint : Phase::kCompute);
+      spend(i % 10 == 9 ? slow_ns : 20'000);
+    }
+  };
+  run(before, 500'000);
+  after.seal_and_continue(before.baseline());
+  run(after, 20'000);
+  const RunRecord record{.title = "resumed", .parts = {{.run = run_data(after, "resumed")}}};
+  const RunReport here = make_report(*record.parts[0].run),
+                  again = make_report(*parse_run_record(to_json(record), "run.json").parts[0].run);
+  for (const RunReport& report : {here, again}) {
+    EXPECT_GE(report.spikes.count, 19);
+    EXPECT_TRUE(report.spikes.largest.empty());
+    EXPECT_EQ(report.spikes.owner, Phase::kCheckpoint);
+    EXPECT_FALSE(run_section(report).empty());
+  }
+  EXPECT_EQ(to_json(here), to_json(again));
 }
 
 TEST(Recorder, CountsOfAResumedRunAreOfItsOwnIterations) {

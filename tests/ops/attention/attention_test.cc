@@ -34,6 +34,7 @@ TEST(Attention, ScoresThatArentFiniteShowInTheResult) {
       EXPECT_TRUE(std::isnan(attended(1, kInfinity, dtype)));
     }
     EXPECT_TRUE(std::isnan(attended(1e30, 1e30, DType::kF32))) << "the score overflows";
+    EXPECT_TRUE(std::isnan(attended(1e30, -1e30, DType::kF32))) << "downwards as well";
   });
 }
 

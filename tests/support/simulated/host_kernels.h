@@ -89,6 +89,7 @@ class HostKernels {
 #include <utility>
 #include <vector>
 #define __global__
+#define __launch_bounds__(threads)
 #define __device__
 #define __shared__ static
 #define __grid_constant__
