@@ -191,8 +191,8 @@ class Dataset {
   /// Begins the next epoch; iterators of the one before throw kStale when advanced.
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
-  /// The next `begin` of this object begins epoch `epoch` rather than the one that follows, and those after it
-  /// go on from there. Copies, and datasets that are made of this one, begin at epoch 0.
+  /// The next `begin` of this object begins epoch `epoch` rather than the one that follows, and those after
+  /// it go on from there. Copies, and datasets that are made of this one, begin at epoch 0.
   void set_epoch(uint64_t epoch) { next_epoch_ = epoch; }
 
   /// Where the iteration stands: after the element that an iterator gave last. Fewer than 100 bytes over
