@@ -4,6 +4,7 @@ bug that no test found."""
 from typing import NamedTuple
 
 import mutants_of_driver
+import mutants_of_readings
 import mutants_of_verdict
 
 
@@ -501,4 +502,5 @@ MUTANTS = [
            "apps", "Analyze.RoundedTimesThatAreAllTheSameArentFlat"),
 ]
 MUTANTS += mutants_of_driver.faults(Mutant)
+MUTANTS += mutants_of_readings.faults(Mutant)
 MUTANTS += mutants_of_verdict.faults(Mutant)

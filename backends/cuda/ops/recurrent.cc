@@ -77,15 +77,14 @@ class RecurrentKernel : public graph::Kernel {
     if (in_one_launch_) {
       shared_bytes = static_cast<size_t>(block_bytes());
       text = fmt::format(
-          "extern \"C\" __global__ void __launch_bounds__({}) {}({} step, RecurrentLaunch launch) {{  // "
-          "threads meet\n"
+          "extern \"C\" __global__ void {}({} step, RecurrentLaunch launch) {{  // threads meet\n"
           "  using Block = RecurrentBlock<{}, {}, {}, {}, {}, {}>;\n"
           "  static_assert(sizeof(Block) <= {}, \"\");\n  ISOCHRON_SHARED_MEMORY(memory, {});\n"
           "  {}<{}, {}, {}, {}, {}, {}, {}>({}, step, launch, *reinterpret_cast<Block*>(memory));\n}}\n",
-          element::kRecurrentThreads, cuda::KernelModule::kNamePlace, step, layout_.lstm, layout_.gradient,
-          storage_type(dtype_), storage_type(stored_), units_, rows_of_block_, shared_bytes, shared_bytes,
-          call, layout_.lstm, other, lengths, storage_type(ends.from_h), storage_type(ends.from_c),
-          storage_type(ends.to_h), storage_type(ends.to_c), shape);
+          cuda::KernelModule::kNamePlace, step, layout_.lstm, layout_.gradient, storage_type(dtype_),
+          storage_type(stored_), units_, rows_of_block_, shared_bytes, shared_bytes, call, layout_.lstm,
+          other, lengths, storage_type(ends.from_h), storage_type(ends.from_c), storage_type(ends.to_h),
+          storage_type(ends.to_c), shape);
       size_ =
           row_of_blocks(request, (rows_ + rows_of_block_ - 1) / rows_of_block_, element::kRecurrentThreads);
       size_.shared_bytes = static_cast<unsigned>(shared_bytes);

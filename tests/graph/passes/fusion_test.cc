@@ -182,6 +182,15 @@ TEST(Fusion, LeavesSideEffectsInTheirOrder) {
   fuse_elementwise(*graph);
   graph->check();
   EXPECT_THAT(printed(*graph), testing::ElementsAre("first", "second"));
+  // Here one program would have to run before the first print and behind the second.
+  auto around = trace({kMatrix, kMatrix}, [](In in) {
+    const Tensor a = in[0] * 2.0;
+    print(a, "first");
+    return a + print(in[1], "second");
+  });
+  fuse_elementwise(*around);
+  around->check();
+  EXPECT_THAT(printed(*around), testing::ElementsAre("first", "second"));
 }
 
 }  // namespace

@@ -89,7 +89,6 @@ class HostKernels {
 #include <utility>
 #include <vector>
 #define __global__
-#define __launch_bounds__(threads)
 #define __device__
 #define __shared__ static
 #define __grid_constant__
