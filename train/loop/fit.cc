@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <exception>
 
 #include "isochron/core/base/clock.h"
 #include "isochron/core/process/stop_signals.h"
@@ -112,9 +113,15 @@ History Trainer::Fit::run() {
   }
   trace_.stop();
   if (rank_record_) rank_record_->describe();
-  callbacks_.notify(&Callback::on_train_end);
+  std::exception_ptr failure;
+  try {
+    callbacks_.notify(&Callback::on_train_end);
+  } catch (...) {
+    failure = std::current_exception();  // of this rank, on which the others don't wait
+  }
   // What the first rank still writes is there when any of them goes on.
   if (run_.ranks > 1) parallel_->group().barrier("the end of training");
+  if (failure) std::rethrow_exception(failure);
   History history = history_.take();
   history.stopped = run_.stop_reason;
   if (run_.interrupted)
