@@ -28,9 +28,6 @@ std::string content(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Of a loop whose files and lines are counted: a sanitizer takes long for each.
-constexpr int kPasses = kSanitizer ? 3 : 5;
-
 class Compare : public testing::Test {
  protected:
   /// The loops of one short run of a scenario, by name.
@@ -156,7 +153,8 @@ TEST_F(Compare, ShowsWhatALongRunKeeps) {
 }
 
 TEST_F(Compare, ShowsWhatEveryEpochLeaves) {
-  auto loops = compare("every-epoch", kPasses * 440);  // --epochs 3: none of the first three is saved
+  auto loops =
+      compare("every-epoch", (kSanitizer ? 3 : 5) * 440);  // --epochs 3: none of the first three is saved
   ASSERT_EQ(loops.size(), 6u);
   EXPECT_GT(per_step(loops["every checkpoint kept"], "disk_bytes"), 100);
   EXPECT_GT(per_step(loops["files left behind"], "disk_bytes"), 30);
@@ -202,7 +200,7 @@ TEST_F(Compare, ShowsWhatCanBeSavedOfFilesAndLines) {
 
 TEST_F(Compare, PrintsALineForEachFileThatIsSaved) {
   const Outcome outcome = run_isochron(fmt::format("compare every-epoch --verbose --iterations {} --out {}",
-                                                   kPasses * 440, folder_.path().string()));
+                                                   5 * 440, folder_.path().string()));
   EXPECT_THAT(outcome, Ends(0, "    cp-0005.safetensors saved\n"));
 }
 
