@@ -9,13 +9,21 @@ bool has_side_effect(const Node& node) {
   return find_within(node, [](const Node& inner) { return inner.op->side_effect; }) != nullptr;
 }
 
-const Node* find_within(const Node& node, bool (*holds)(const Node&)) {
-  if (holds(node)) return &node;
+std::vector<const Graph*> sub_graphs(const Node& node) {
+  std::vector<const Graph*> result;
   for (const auto& [name, value] : node.attributes.entries()) {
     const auto* object = std::get_if<std::shared_ptr<const AttributeObject>>(&value);
-    const auto* below = object != nullptr ? dynamic_cast<const SubGraph*>(object->get()) : nullptr;
-    if (below == nullptr) continue;
-    for (const auto& inner : below->graph->nodes()) {
+    if (object == nullptr) continue;
+    if (const auto* below = dynamic_cast<const SubGraph*>(object->get()))
+      result.push_back(below->graph.get());
+  }
+  return result;
+}
+
+const Node* find_within(const Node& node, bool (*holds)(const Node&)) {
+  if (holds(node)) return &node;
+  for (const Graph* below : sub_graphs(node)) {
+    for (const auto& inner : below->nodes()) {
       if (const Node* found = find_within(*inner, holds)) return found;
     }
   }

@@ -183,7 +183,7 @@ Tensor kl_divergence(const Tensor& probabilities, const Tensor& targets, const L
   };
   const Tensor t = wide(targets);
   const Tensor divergences = sum(t * log(t / wide(probabilities)), {-1});
-  return reduce_rows({is_half(dtype) ? cast(divergences, dtype) : divergences}, options);
+  return reduce_rows({cast(divergences, dtype)}, options);
 }
 
 Tensor kl_divergence_from_logits(const Tensor& logits, const Tensor& targets, const LossOptions& options) {

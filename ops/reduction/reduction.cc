@@ -40,14 +40,13 @@ std::vector<Tensor> sum_gradient(const GradientCall& call) {
 
 /// What counts many elements is computed in: 16 bits hold no count above 65,504, and its inverse badly.
 DType counting(DType dtype) { return is_half(dtype) ? DType::kF32 : dtype; }
-Tensor to_dtype(const Tensor& x, DType dtype) { return x.dtype() == dtype ? x : cast(x, dtype); }
 
 std::vector<Tensor> mean_gradient(const GradientCall& call) {
   const double count =
       static_cast<double>(call.inputs[0].elems()) / static_cast<double>(call.outputs[0].elems());
   const DType dtype = call.inputs[0].dtype();
-  const Tensor flowing = to_dtype(with_axes(call, call.output_gradients[0]), counting(dtype));
-  return {broadcast_to(to_dtype(flowing * (1.0 / count), dtype), call.inputs[0].shape())};
+  const Tensor flowing = cast(with_axes(call, call.output_gradients[0]), counting(dtype));
+  return {broadcast_to(cast(flowing * (1.0 / count), dtype), call.inputs[0].shape())};
 }
 
 std::vector<Tensor> extreme_gradient(const GradientCall& call) {
@@ -55,8 +54,8 @@ std::vector<Tensor> extreme_gradient(const GradientCall& call) {
   const DType wide = counting(x.dtype());
   const Tensor ties = equal(x, with_axes(call, call.outputs[0]));
   const Tensor count = sum(cast(ties, wide), call.attributes.get<Dims>("axes"), true);
-  const Tensor share = to_dtype(with_axes(call, call.output_gradients[0]), wide) / count;
-  return {cast(ties, x.dtype()) * to_dtype(share, x.dtype())};
+  const Tensor share = cast(with_axes(call, call.output_gradients[0]), wide) / count;
+  return {cast(ties, x.dtype()) * cast(share, x.dtype())};
 }
 
 std::vector<Tensor> prod_gradient(const GradientCall& call) {

@@ -194,7 +194,7 @@ MUTANTS = [
            "if (before.use.writes && overlap", "graph", "Dependencies.*"),
     Mutant("overlap-of-neighbours", "graph/ir/dependencies.cc", "a.space == b.space && a.begin < b.end && b.begin < a.end;",
            "a.space == b.space && a.begin <= b.end && b.begin < a.end;", "graph", "Dependencies.*"),
-    Mutant("checks-in-branches-dropped", "graph/passes/side_effects.cc", "if (below == nullptr) continue;", "continue;", "ops",
+    Mutant("checks-in-branches-dropped", "graph/passes/side_effects.cc", "if (object == nullptr) continue;", "if (object != nullptr) continue;", "ops",
            "CheckNumerics.LooksInABranch*"),
     Mutant("columns-of-files-mixed", "data/sources/files.cc", "require(reader->names() == names, ErrorCode::kBadFormat, path.string(),",
            "require(reader->names().size() == names.size(), ErrorCode::kBadFormat, path.string(),", "data", "FromCsv.*"),

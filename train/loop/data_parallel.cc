@@ -6,7 +6,7 @@
 
 #include "isochron/comm/group/broadcast_text.h"
 #include "isochron/core/base/error.h"
-#include "isochron/graph/ir/graph.h"
+#include "isochron/graph/passes/side_effects.h"
 #include "isochron/ops/random/random.h"
 #include "isochron/ops/shape/creation.h"
 #include "isochron/train/loop/batch_plan.h"
@@ -46,12 +46,7 @@ int64_t exchanges_of(const graph::Graph& step, bool of_gradients) {
   int64_t count = 0;
   for (const auto& node : step.nodes()) {
     count += node->op->collective && node->attributes.get_or("gradients", false) == of_gradients ? 1 : 0;
-    for (const auto& [name, value] : node->attributes.entries()) {
-      const auto* object = std::get_if<std::shared_ptr<const graph::AttributeObject>>(&value);
-      if (object == nullptr) continue;
-      if (const auto* body = dynamic_cast<const graph::SubGraph*>(object->get()))
-        count += exchanges_of(*body->graph, of_gradients);
-    }
+    for (const graph::Graph* body : graph::sub_graphs(*node)) count += exchanges_of(*body, of_gradients);
   }
   return count;
 }
