@@ -2,7 +2,6 @@
 // callback reports mistakes by throwing isochron::Error and a failed check by throwing CheckFailed.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
@@ -11,6 +10,10 @@
 #include <vector>
 
 #include "isochron/core/files/run_folder.h"
+
+namespace CLI {
+class App;  // declared only: a source that includes CLI11 takes seconds longer to compile
+}
 
 namespace isochron::apps {
 

@@ -1,5 +1,6 @@
 // `isochron doctor`: the machine, the libraries, MPI, and the cap of everything that is kept; and whether a
 // device computes what the CPU does.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 

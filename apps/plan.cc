@@ -1,6 +1,7 @@
 // `isochron plan`: the memory planner on a file of buffers.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>

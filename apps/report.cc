@@ -1,6 +1,7 @@
 // `isochron report`: the verdict and the page of a run again from what it recorded, or two runs side by side.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>

@@ -9,7 +9,7 @@ endif()
 if(ISOCHRON_SANITIZE STREQUAL "address")
   # Without what doubles the compile time and mostly finds what the address sanitizer finds too. The fuzzers have all of it.
   target_compile_options(isochron_options INTERFACE
-    -fsanitize=address,undefined -fno-sanitize=null,alignment,object-size,vptr -fno-sanitize-recover=all
+    -fsanitize=address,undefined -fno-sanitize=null,alignment,object-size,pointer-overflow,vptr -fno-sanitize-recover=all
     -fno-omit-frame-pointer)
   target_link_options(isochron_options INTERFACE -fsanitize=address,undefined)
 elseif(ISOCHRON_SANITIZE STREQUAL "fuzzer")

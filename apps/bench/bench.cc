@@ -1,4 +1,5 @@
 // `isochron bench`: times the reference cases, one JSON object a line or a table.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>

@@ -1,4 +1,5 @@
 // `isochron sweep`: how the time and memory of a step grow with the size of the problem.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

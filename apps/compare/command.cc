@@ -1,4 +1,5 @@
 // `isochron compare`: the documents' loops, slow and cured side by side.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <memory>

@@ -106,10 +106,7 @@ TEST_F(Compare, GrowsTheGraphOnlyWhereOpsAreAdded) {
     EXPECT_EQ(per_step(loops[cured], "graph_nodes"), 0) << cured;
     EXPECT_EQ(per_step(loops[cured], "traces"), 0) << cured;
   }
-}
 
-TEST_F(Compare, ShowsWhatPassesAndLoopsOfTheGraphSave) {
-  compare("growing-graph", 10);
   const auto nodes = [&](const std::string& passes) {
     return number("Graph passes", passes, "nodes planned");
   };
@@ -160,10 +157,7 @@ TEST_F(Compare, ShowsWhatEveryEpochLeaves) {
   EXPECT_GT(per_step(loops["files left behind"], "disk_bytes"), 30);
   EXPECT_THAT(loops["last few kept"]["notes"][0], HasSubstr("now removed"));
   EXPECT_THAT(outcome_.text, Not(HasSubstr("saved\n")));
-}
 
-TEST_F(Compare, ShowsWhatWorkersExchangeInEveryEpoch) {
-  auto loops = compare("every-epoch", 200);
   const auto sent = [&](const char* name) {
     std::smatch match;
     const std::string note = loops[name]["notes"][0];
@@ -175,10 +169,7 @@ TEST_F(Compare, ShowsWhatWorkersExchangeInEveryEpoch) {
   EXPECT_EQ(first, last);
   const auto [first_of_all, last_of_all] = sent("all results exchanged");
   EXPECT_NE(first_of_all, last_of_all);
-}
 
-TEST_F(Compare, ShowsWhatCanBeSavedOfFilesAndLines) {
-  compare("every-epoch", 440);
   EXPECT_EQ(number("Checkpoint policies", "every epoch, all state, the loop waits", "files left"), 10);
   const int64_t kept =
       number("Checkpoint policies", "every epoch, the last 3 kept, in the background", "files left");
@@ -199,6 +190,7 @@ TEST_F(Compare, ShowsWhatCanBeSavedOfFilesAndLines) {
 }
 
 TEST_F(Compare, PrintsALineForEachFileThatIsSaved) {
+  if (kSanitizer) GTEST_SKIP() << "five epochs of all loops and tables for one line take minutes here";
   const Outcome outcome = run_isochron(fmt::format("compare every-epoch --verbose --iterations {} --out {}",
                                                    5 * 440, folder_.path().string()));
   EXPECT_THAT(outcome, Ends(0, "    cp-0005.safetensors saved\n"));

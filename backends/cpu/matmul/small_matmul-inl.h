@@ -127,8 +127,9 @@ HWY_INLINE void product_stripe(const Product<T>& s, int64_t j, size_t tail) {
   }
 }
 
+/// Not inlined: the many blocks it consists of would be compiled once for each call.
 template <bool kAdd, typename T>
-HWY_INLINE void multiply(const Product<T>& s) {
+HWY_NOINLINE void multiply(const Product<T>& s) {
   namespace hn = hwy::HWY_NAMESPACE;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
   int64_t j = 0;

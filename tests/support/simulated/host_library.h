@@ -63,7 +63,7 @@ class HostLibrary {
     const KeptFile kept(kCompile + flags + source, ".so");
     std::error_code missing;
     if (!std::filesystem::copy_file(kept.path(), path, missing)) {  // a copy: the loader tells files by inode
-      compile(source, flags, path);
+      compile(source, flags);
       kept.keep(path);
     }
     library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -85,17 +85,33 @@ class HostLibrary {
   }
 
  private:
+  static constexpr const char* kHeaders =
+      "#include <ucontext.h>\n#include <bit>\n#include <cmath>\n#include <cstdint>\n#include <functional>\n"
+      "#include <utility>\n#include <vector>\n";
   static constexpr const char* kCompile = ISOCHRON_CXX " -std=c++20 -O1 -w -fPIC -pthread";
   /// In two steps, for the second shall not link what the flags of the first stand for. The library's own
   /// functions come before those that the process has of the same names.
-  void compile(const std::string& source, const std::string& flags, const std::filesystem::path& path) const {
+  void compile(const std::string& source, const std::string& flags) const {
     write_quickly(folder_ / "source.cc", source);
-    const std::string in = folder_.path().string();
-    const std::string command = fmt::format(
-        "{0} {1} -c -o {2}/object.o {2}/source.cc 2> {2}/errors && {0} -shared -Wl,-Bsymbolic -o {3} "
-        "{2}/object.o 2> "
-        "{2}/errors",
-        kCompile, flags, in, path.string());
+    precompile_headers(flags);
+    run(flags + " -include headers.h -c -o object.o source.cc");
+    run("-shared -Wl,-Bsymbolic -o library.so object.o");
+  }
+  /// Half of the time would go into the standard library's headers. Without a kept file GCC reads these.
+  void precompile_headers(const std::string& flags) const {
+    write_quickly(folder_ / "headers.h", kHeaders);
+    const KeptFile kept(kCompile + flags + kHeaders, ".gch");
+    if (!kept.exists()) {
+      run(flags + " -x c++-header -o parsed headers.h");
+      kept.keep(folder_ / "parsed");
+    }
+    std::error_code ignored;
+    std::filesystem::create_symlink(kept.path(), folder_ / "headers.h.gch", ignored);
+  }
+  /// The compiler with more arguments, in the folder.
+  void run(const std::string& arguments) const {
+    const std::string command =
+        fmt::format("cd {} && {} {} 2> errors", folder_.path().string(), kCompile, arguments);
     if (std::system(command.c_str()) == 0) return;
     std::ifstream errors(folder_ / "errors");
     fail(ErrorCode::kBadFormat, "host library", "{}",
