@@ -342,13 +342,14 @@ void add_bench(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--steps", options->steps, "number of steps to measure, instead of --seconds")
       ->check(whole_number(1));
-  command->add_flag("--json", options->json, "print one JSON object per line");
+  CLI::Option* const json = command->add_flag("--json", options->json, "print one JSON object per line");
   CLI::Option* const ranks = command->add_flag(
       "--ranks", options->ranks,
       "below mpirun or srun: time each train step over all ranks and, in turns, the same step on every rank "
       "alone");
   command->add_flag("--profile", options->profile, "print where the time of a step goes, kernel by kernel")
-      ->excludes(ranks);
+      ->excludes(ranks)
+      ->excludes(json);
   command
       ->add_flag("--enforce-sealed", options->enforce_sealed,
                  "fail, with a stack trace, where a step first creates something (see train --help)")

@@ -68,6 +68,11 @@ void require_fresh_or_resumed(const TrainOptions& options) {
   require(!found, ErrorCode::kInvalidArgument, "train",
           "{} contains checkpoints of an earlier run; continue it with --resume, or name another folder",
           options.checkpoint.string());
+  for (const auto& entry : std::filesystem::directory_iterator(options.checkpoint)) {
+    require(entry.path().extension() != ".safetensors", ErrorCode::kInvalidArgument, "train",
+            "{} contains weights of an earlier run ({}); name another folder", options.checkpoint.string(),
+            entry.path().filename().string());
+  }
 }
 
 /// "FROM:TO" or "N".
@@ -126,10 +131,10 @@ void train(const TrainableModel& model, TrainOptions options) {
   const bool first = comm::world()->rank() == 0;
   if (!first) keep_quiet(options);
   if (!options.dry_run && first) {
-    require_folder_of(options.json);
-    require_folder_of(options.trace);
     make_folder(options.tensorboard);  // whose files bear the process in their names
     locks = make_own_folders({options.out, options.graphs, options.checkpoint});
+    require_folder_of(options.json);  // which may be one of these
+    require_folder_of(options.trace);
     require_fresh_or_resumed(options);
   }
   const std::unique_ptr<comm::Watchdog> watchdog = watch_ranks(options);

@@ -11,7 +11,12 @@ namespace isochron::graph {
 class Rewriter {
  public:
   explicit Rewriter(Graph& graph) : graph_(graph) {}
-  void replace(Value* from, Value* to) { replaced_[from] = resolve(to); }
+  /// What stands for the result of a checkpointed part is its result then.
+  void replace(Value* from, Value* to) {
+    Value* const now = replaced_[from] = resolve(to);
+    if (from->producer && from->producer->checkpoint_result && now->producer)
+      now->producer->checkpoint_result = true;
+  }
   Value* resolve(Value* value) const {
     const auto found = replaced_.find(value);
     return found == replaced_.end() ? value : found->second;

@@ -34,7 +34,6 @@ void decompose(Graph& graph, const Node& node, Rewriter& rewriter) {
   }
   for (size_t o = 0; o < results.size(); ++o) {
     Value* result = capture.lift(results[o]);
-    if (result->producer != nullptr) result->producer->checkpoint_result = node.checkpoint_result;
     rewriter.replace(node.outputs[o], result);
   }
 }

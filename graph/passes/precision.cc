@@ -114,6 +114,12 @@ class CastPass {
 
   void spread_demand(size_t i) {
     const Node& node = node_at(i);
+    const bool pinned =
+        roles_[i] == Role::kMoves &&
+        std::ranges::any_of(node.outputs, [this](const Value* output) { return facts_[output].pinned; });
+    for (const Value* input : node.inputs) {
+      if (pinned && is_f32(input)) facts_[input].pinned = true;  // what is moved is the same numbers
+    }
     Demand demand = Demand::kNone;
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       if (output_may(i, o)) demand = std::max(demand, facts_[node.outputs[o]].demand);
@@ -146,7 +152,7 @@ class CastPass {
       fact.from_half = from_half;
       if (roles_[i] == Role::kMoves) {
         // Of several operands the widest counts, unless a product reads what comes of them.
-        fact.half = half_operand && (!wide_operand || fact.demand != Demand::kNone);
+        fact.half = !fact.pinned && half_operand && (!wide_operand || fact.demand != Demand::kNone);
       } else if (!fact.pinned) {
         fact.half = fact.demand == Demand::kDirect || (fact.demand == Demand::kOnTheWay && from_half);
       }

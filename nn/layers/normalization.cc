@@ -85,8 +85,11 @@ Tensor LayerNorm::forward(const Tensor& x) {
   require_channels(x, known, kind(), 1);
   if (!known.defined()) {
     const TensorSpec spec{x.dtype(), {x.extent(-1)}};
-    if (options_.center) beta_ = make_parameter("beta", spec, init::zeros());
-    if (options_.scale) gamma_ = make_parameter("gamma", spec, init::ones());
+    Variable beta, gamma;  // both or none: a failed build begins anew
+    if (options_.center) beta = make_parameter("beta", spec, init::zeros());
+    if (options_.scale) gamma = make_parameter("gamma", spec, init::ones());
+    beta_ = beta;
+    gamma_ = gamma;
   }
   return layer_norm(x, value_of(gamma_), value_of(beta_), options_.epsilon);
 }
@@ -106,9 +109,14 @@ Tensor GroupNorm::forward(const Tensor& x) {
   const Variable& known = gamma_.defined() ? gamma_ : beta_;
   require_channels(x, known, kind(), 2);
   if (!known.defined()) {
+    require(x.extent(-1) % groups_ == 0, ErrorCode::kInvalidArgument, kind(),
+            "{} groups don't divide the {} channels of {}", groups_, x.extent(-1), x.spec().str());
     const TensorSpec spec{x.dtype(), {x.extent(-1)}};
-    if (options_.center) beta_ = make_parameter("beta", spec, init::zeros());
-    if (options_.scale) gamma_ = make_parameter("gamma", spec, init::ones());
+    Variable beta, gamma;
+    if (options_.center) beta = make_parameter("beta", spec, init::zeros());
+    if (options_.scale) gamma = make_parameter("gamma", spec, init::ones());
+    beta_ = beta;
+    gamma_ = gamma;
   }
   return group_norm(x, groups_, value_of(gamma_), value_of(beta_), options_.epsilon);
 }
@@ -122,8 +130,9 @@ Tensor InstanceNorm::forward(const Tensor& x) {
   require_channels(x, gamma_, kind(), 3);
   if (options_.affine && !gamma_.defined()) {
     const TensorSpec spec{x.dtype(), {x.extent(-1)}};
-    beta_ = make_parameter("beta", spec, init::zeros());
+    const Variable beta = make_parameter("beta", spec, init::zeros());
     gamma_ = make_parameter("gamma", spec, init::ones());
+    beta_ = beta;
   }
   return instance_norm(x, value_of(gamma_), value_of(beta_), options_.epsilon);
 }

@@ -37,6 +37,9 @@ int64_t draw(std::span<const float> logits, const GenerateOptions& options, Rng&
   const auto logit = [&](int64_t token) { return static_cast<double>(logits[static_cast<size_t>(token)]); };
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return logit(a) > logit(b); });
   if (options.temperature == 0) return order[0];
+  require(std::isfinite(logit(order[0])), ErrorCode::kNotANumber, "generate",
+          "the largest score is {}, of which no probabilities can be made; are the weights finite?",
+          logit(order[0]));
   if (options.top_k > 0) order.resize(std::min(order.size(), static_cast<size_t>(options.top_k)));
   std::vector<double> sums;
   double total = 0;
@@ -101,8 +104,10 @@ void Gpt::members(Members& list) {
 
 std::vector<int64_t> generate(Gpt& model, std::span<const int64_t> prompt, const GenerateOptions& options) {
   const GptOptions& sizes = model.options();
-  require(!prompt.empty() && options.count >= 0 && options.temperature >= 0 && options.top_k >= 0,
-          ErrorCode::kInvalidArgument, "generate", "needs a prompt, and count, temperature and top_k >= 0");
+  require(!prompt.empty() && options.count >= 0 && options.temperature >= 0 &&
+              std::isfinite(options.temperature) && options.top_k >= 0,
+          ErrorCode::kInvalidArgument, "generate",
+          "needs a prompt, a finite temperature >= 0, and count and top_k >= 0");
   for (const int64_t token : prompt) {
     require(token >= 0 && token < sizes.vocabulary, ErrorCode::kOutOfRange, "generate",
             "token {} is outside the vocabulary of {}", token, sizes.vocabulary);

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "isochron/graph/capture/apply.h"
 #include "isochron/ops/elementwise/elementwise.h"
 
 namespace isochron::nn {
@@ -16,7 +17,12 @@ struct Slot {
   WeightRule rule;
   std::vector<std::string> names;  // in the file, one for each of the rule's
 
-  std::vector<Tensor> theirs() const { return rule.to_theirs(*layer, {variables.begin(), variables.end()}); }
+  /// On the CPU, where ops run one by one, wherever the variables are.
+  std::vector<Tensor> theirs() const {
+    std::vector<Tensor> ours;
+    for (const Variable& variable : variables) ours.push_back(to_device(variable.tensor(), {}));
+    return rule.to_theirs(*layer, ours);
+  }
 };
 
 struct Slots {
@@ -83,6 +89,7 @@ class SlotCollector final : public Members {
   void visit(Module& module) {
     Module* const parent = std::exchange(module_, &module);
     const int position = std::exchange(position_, 0);
+    const std::map<std::string, int> counts = std::exchange(counts_, {});
     const Paths paths(module);
     for (const std::span<const WeightRule> rules :
          {std::span(naming_.rules), weight_rules(naming_.convention)}) {
@@ -93,6 +100,7 @@ class SlotCollector final : public Members {
     module.members(*this);
     module_ = parent;
     position_ = position;
+    counts_ = counts;
   }
 
   void read_over(const WeightRule& rule) {
@@ -150,9 +158,10 @@ class SlotCollector final : public Members {
     if (module_->kind() != "sequential") return std::string(name);
     if (naming_.convention == Convention::kPyTorch) return fmt::format("{}", position);
     const std::string_view kind = child.kind();
-    return name.starts_with(kind)
-               ? fmt::format("{}{}", layer_name(naming_.convention, kind), name.substr(kind.size()))
-               : std::string(name);
+    if (naming_.convention == Convention::kIsochron || !name.starts_with(kind)) return std::string(name);
+    const std::string theirs(layer_name(naming_.convention, kind));
+    const int number = counts_[theirs]++;  // kinds of ours may have one name there
+    return number == 0 ? theirs : fmt::format("{}_{}", theirs, number);
   }
   void on_child(std::string_view name, Module& child) override {
     const size_t length = path_.size();
@@ -174,7 +183,8 @@ class SlotCollector final : public Members {
   std::string path_;               // of the module being visited, here
   std::string file_path_;          // and in the file, before renaming
   Module* module_ = nullptr;
-  int position_ = 0;  // of its next child
+  int position_ = 0;                   // of its next child
+  std::map<std::string, int> counts_;  // of its children so far, by the names of their kinds in the file
 };
 
 Slots slots_of(Module& module, const WeightNaming& naming, std::string_view where) {
@@ -183,6 +193,13 @@ Slots slots_of(Module& module, const WeightNaming& naming, std::string_view wher
   Slots slots = SlotCollector(naming).collect(module);
   require(!slots.list.empty(), ErrorCode::kInvalidArgument, where,
           "the model has no parameters yet; call it once, or build(spec of its input)");
+  std::set<std::string_view> names;
+  for (const Slot& slot : slots.list) {
+    for (const std::string& name : slot.names) {
+      require(names.insert(name).second, ErrorCode::kInvalidArgument, where,
+              "two tensors of the model have the name '{}' in the file; see WeightNaming::rename", name);
+    }
+  }
   return slots;
 }
 

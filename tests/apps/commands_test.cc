@@ -116,6 +116,7 @@ TEST_F(Command, BenchMeasuresACase) {
   EXPECT_THAT(run_isochron("bench --case huge"), Ends(2, "huge"));
   EXPECT_THAT(run_isochron("bench --ranks"), Ends(2, "mpirun -np 2 --bind-to none isochron bench --ranks"));
   EXPECT_THAT(run_isochron("bench --ranks --memory"), Ends(2, "excludes"));
+  EXPECT_THAT(run_isochron("bench tiny --json --profile"), Ends(2, "excludes"));
   EXPECT_THAT(run_isochron("bench --precision f8"),
               Ends(2, "f8 not in {f32,mixed_bf16,mixed_f16,mixed_fp8,tf32}"));
   EXPECT_THAT(run_isochron("bench --case tiny --steps 5 --precision tf32"),

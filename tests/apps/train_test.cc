@@ -331,6 +331,17 @@ TEST_F(TrainCommand, AResumedRunEndsWithTheSameWeights) {
   EXPECT_EQ(result["epochs"].size(), 3u) << "those of the run before";
   EXPECT_EQ(result["report"]["iterations"], 2 * 20) << "and its times";
   EXPECT_THAT(train(run + whole), Ends(2, "contains checkpoints of an earlier run"));
+  const std::string weights =
+      "regress --epochs 1 --steps 2 --weights-only --checkpoint " + (folder_ / "weights").string();
+  EXPECT_EQ(train(weights).status, 0);
+  EXPECT_THAT(train(weights), Ends(2, "contains weights of an earlier run"));
+}
+
+TEST_F(TrainCommand, FilesMayLieInTheFoldersThatItMakes) {
+  const std::string out = (folder_ / "out").string();
+  EXPECT_THAT(train("regress --epochs 1 --steps 2 --out " + out + " --json " + out + "/more.json"),
+              Ends(0, "test"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "out" / "more.json"));
 }
 
 /// Some seconds of steps in eight epochs, of the smallest model.

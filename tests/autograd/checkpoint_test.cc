@@ -152,6 +152,17 @@ TEST(Checkpoint, InsideAnotherBelongsToTheOuter) {
   EXPECT_LT(nested.arena_bytes, kept.arena_bytes);
 }
 
+TEST(Checkpoint, ItsResultIsKeptWhereAnotherValueStandsForIt) {
+  const Model model;
+  const Outcome plain = run(model, checkpointed);
+  const Outcome simplified = run(model, [](const Layer& layer, const Tensor& x) {
+    return checkpoint([&](const Tensor& y) { return layer(y) * 1.0; }, x);
+  });
+  EXPECT_EQ(simplified.results, plain.results);
+  EXPECT_EQ(simplified.nodes, plain.nodes);
+  EXPECT_EQ(simplified.arena_bytes, plain.arena_bytes);
+}
+
 TEST(Checkpoint, CallsTheFunctionOutsideACapture) {
   const Tensor x = full({3}, 0.5, DType::kF64);
   GradientTape tape;

@@ -169,11 +169,13 @@ TEST(DeviceFit, WeightsAreSavedAndLoaded) {
   const TempFolder folder;
   Training there(kDevice);
   there.fit({});
-  nn::save_weights(there.model, folder / "weights.safetensors");
   const auto saved = there.content();
-  for (const auto& [name, variable] : weights_of(there.model)) variable.assign(zeros(variable.shape()));
-  nn::load_weights(there.model, folder / "weights.safetensors");
-  EXPECT_EQ(there.content(), saved);
+  for (const auto convention : {nn::Convention::kIsochron, nn::Convention::kPyTorch}) {
+    nn::save_weights(there.model, folder / "weights.safetensors", {.naming = {.convention = convention}});
+    for (const auto& [name, variable] : weights_of(there.model)) variable.assign(zeros(variable.shape()));
+    nn::load_weights(there.model, folder / "weights.safetensors", {.naming = {.convention = convention}});
+    EXPECT_EQ(there.content(), saved);
+  }
 }
 
 TEST(DeviceFit, TheHostWaitsOnlyWhereItReads) {

@@ -9,6 +9,7 @@
 #include "isochron/core/base/rng.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/ir/half_storage.h"
+#include "isochron/graph/step/captured.h"
 #include "isochron/memory/allocators/buffer.h"
 #include "isochron/ops/control/control.h"
 #include "isochron/ops/convolution/convolution.h"
@@ -128,6 +129,25 @@ TEST(Precision, WhatIsPutTogetherIsAsWideAsItsWidestPart) {
       {DType::kF32, {8, 8}}, {DType::kF32, {8, 8}}, {DType::kF32, {24, 8}}};
   EXPECT_THAT(text_of(specs, program(false)), testing::ContainsRegex("= concatenate.* : f32.24, 8."));
   EXPECT_THAT(text_of(specs, program(true)), testing::ContainsRegex("= concatenate.* : bf16.24, 8."));
+}
+
+TEST(Precision, ResultsAndVariablesAreNotRoundedOnTheirWayThroughViews) {
+  const Tensor w = random_tensor({8, 8}, 2), x = random_tensor({4, 8}, 1);
+  const Tensor state = zeros({32}), again = zeros({4, 16});
+  CaptureOptions options;
+  options.passes = mixed();
+  auto step = capture(
+      [&](const Tensor& in) {
+        const Tensor h = exp(in);
+        assign(state, reshape(h, {32}));
+        assign(again, concatenate({h, h}, 1));
+        return std::vector<Tensor>{transpose(h, {1, 0}), matmul(h, w)};
+      },
+      options);
+  const std::vector<double> got = step(x)[0].to_vector();
+  EXPECT_EQ(got, transpose(exp(x), {1, 0}).to_vector());
+  EXPECT_EQ(state.to_vector(), exp(x).to_vector());
+  EXPECT_EQ(again.to_vector(), concatenate({exp(x), exp(x)}, 1).to_vector());
 }
 
 /// Convolution, batch norm, pooling, a dense layer and cross entropy: the loss and the gradients of all

@@ -207,7 +207,10 @@ TEST(BatchNorm, RefusesWrongCalls) {
   EXPECT_ERROR(norm(ones({2, 3}, DType::kI32)), ErrorCode::kDtypeMismatch, "floating");
   norm(ones({2, 3}));
   EXPECT_ERROR(norm(ones({2, 4})), ErrorCode::kShapeMismatch, "built for 3 channels");
-  EXPECT_ERROR(GroupNorm(2)(ones({2, 3})), ErrorCode::kInvalidArgument, "group");
+  GroupNorm groups(2);
+  EXPECT_ERROR(groups(ones({2, 3})), ErrorCode::kInvalidArgument, "2 groups don't divide the 3 channels");
+  EXPECT_TRUE(groups.parameters().empty());
+  groups(ones({2, 4}));
 }
 
 }  // namespace

@@ -158,5 +158,18 @@ TEST(Generate, RefusesBadArguments) {
   EXPECT_ERROR(generate(model, prompt), ErrorCode::kNotANumber, "NaN");
 }
 
+TEST(Generate, DrawsFromFiniteScoresOnly) {
+  Gpt model({.vocabulary = 3, .context = 4, .layers = 1, .heads = 1, .width = 4, .bias = true});
+  model.build({DType::kI64, {1, 4}});
+  for (const auto& [name, variable] : model.named_parameters()) {
+    if (name == "tokens/embeddings" || name == "norm/beta")
+      variable.assign(full(variable.shape(), 1e30, variable.dtype()));
+  }
+  const std::vector<int64_t> prompt = {0};
+  EXPECT_ERROR(generate(model, prompt, {.count = 1}), ErrorCode::kNotANumber, "the largest score is inf");
+  EXPECT_ERROR(generate(model, prompt, {.temperature = std::numeric_limits<double>::infinity()}),
+               ErrorCode::kInvalidArgument, "finite temperature");
+}
+
 }  // namespace
 }  // namespace isochron::nn

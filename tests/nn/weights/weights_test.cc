@@ -7,6 +7,7 @@
 #include "isochron/data/formats/npy.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/nn/layers/layers.h"
+#include "isochron/nn/layers/normalization.h"
 #include "isochron/nn/module/sequential.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/shape/creation.h"
@@ -132,6 +133,17 @@ TEST_F(Weights, AreNamedByPath) {
   const SafetensorsFile file(path_);
   ASSERT_NE(file.find("features.2.weight"), nullptr);
   EXPECT_EQ(file.find("features.2.weight")->spec.shape, (Shape{4, 3, 2, 2}));
+}
+
+TEST_F(Weights, KindsThatAreOneInKerasAreNumberedTogether) {
+  Sequential net(GroupNorm(2), InstanceNorm({.affine = true}));
+  net.build({DType::kF32, {1, 2, 2, 4}});
+  const WeightNaming keras{.convention = Convention::kKeras};
+  save_weights(net, path_, {.naming = keras});
+  EXPECT_THAT(names_of(SafetensorsFile(path_)),
+              ElementsAre("group_normalization/gamma", "group_normalization/beta",
+                          "group_normalization_1/gamma", "group_normalization_1/beta"));
+  EXPECT_EQ(load_weights(net, path_, {.naming = keras}).loaded, 4u);
 }
 
 TEST_F(Weights, GoThroughPyTorchAndComputeTheSame) {
@@ -415,7 +427,10 @@ TEST_F(Weights, WrongCallsAreErrors) {
   net.build(images_);
   EXPECT_ERROR(load_weights(net, folder_ / "none"), ErrorCode::kIo, "none");
   const WeightNaming all_one{.rename = [](const std::string&) { return "one"; }};
-  EXPECT_ERROR(save_weights(net, path_, {.naming = all_one}), ErrorCode::kInvalidArgument, "appears twice");
+  EXPECT_ERROR(save_weights(net, path_, {.naming = all_one}), ErrorCode::kInvalidArgument, "name 'one'");
+  write_safetensors(folder_ / "one", Named{{"one", ones({1})}});
+  EXPECT_ERROR(load_weights(net, folder_ / "one", {.naming = all_one}), ErrorCode::kInvalidArgument,
+               "name 'one'");
   auto step = capture([&](const Tensor& x) {
     save_weights(net, path_);
     return x;

@@ -9,6 +9,7 @@
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/indexing/indexing.h"
 #include "isochron/ops/matmul/matmul.h"
 #include "isochron/ops/random/random.h"
 #include "isochron/ops/reduction/reduction.h"
@@ -253,6 +254,19 @@ TEST(Cond, RunsTheChosenBranchAndDifferentiatesIt) {
   EXPECT_THAT(negative.second.to_vector(), ElementsAre(std::exp(-1.0), std::exp(-2.0)));
   EXPECT_EQ(step.plan_count(), 1u);
   EXPECT_EQ(piecewise(up).item<double>(), 5);
+}
+
+TEST(Cond, ABranchThatIsNeverTakenMayHoldWhatFails) {
+  auto step = capture([](const Tensor& taken) {
+    return cond(
+        taken,
+        [&] {
+          return gather(from_vector({2}, {1, 2}), from_vector({1}, {7}, DType::kI64));
+        },
+        [&] { return from_vector({1}, {5}); });
+  });
+  EXPECT_EQ(step(full({}, 0, DType::kBool)).to_vector(), (std::vector<double>{5}));
+  EXPECT_ERROR(step(full({}, 1, DType::kBool)), ErrorCode::kOutOfRange, "7");
 }
 
 TEST(Cond, RejectsBranchesThatDiffer) {
