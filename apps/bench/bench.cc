@@ -117,7 +117,7 @@ Measurement measure(const BenchCase& entry, CaseRun& run, Options options, int64
   const int64_t heap_before = heap_allocations();
   const int64_t library_before = library_allocations();
   const comm::CommunicationStats sent_before = comm::world()->stats();
-  const int64_t end = now_ns() + static_cast<int64_t>(std::min(options.seconds, kMostSeconds) * 1e9);
+  const int64_t end = now_ns() + to_ns(options.seconds);
   int64_t now = now_ns();
   do {
     {

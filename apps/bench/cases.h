@@ -2,6 +2,7 @@
 // whole train step (or loop) on fixed random data.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -56,5 +57,8 @@ std::unique_ptr<CaseRun> train_case(std::unique_ptr<nn::Module> model, optim::Op
 const std::vector<BenchCase>& bench_cases();
 /// Throws kInvalidArgument listing the names.
 const BenchCase& bench_case(const std::string& name);
+
+/// As nanoseconds; 1e9 seconds, which fit into 64 bits, where there are more.
+inline int64_t to_ns(double seconds) { return static_cast<int64_t>(std::min(seconds, 1e9) * 1e9); }
 
 }  // namespace isochron::apps

@@ -213,7 +213,7 @@ void agree(const std::vector<const BenchCase*>& cases, const RanksOptions& optio
 
 int64_t steps_of_all(int64_t steps, int64_t took_ns, double seconds) {
   const double each_ns = static_cast<double>(std::max<int64_t>(took_ns, 1)) / static_cast<double>(steps);
-  auto count = std::max<int64_t>(static_cast<int64_t>(std::min(seconds, kMostSeconds) * 1e9 / each_ns), 1);
+  auto count = std::max<int64_t>(static_cast<int64_t>(static_cast<double>(to_ns(seconds)) / each_ns), 1);
   comm::world()->broadcast(std::as_writable_bytes(std::span(&count, 1)));
   return count;
 }

@@ -24,6 +24,4 @@ void bench_ranks(const std::vector<const BenchCase*>& cases, const RanksOptions&
 /// first one finds, as they must take equally many.
 int64_t steps_of_all(int64_t steps, int64_t took_ns, double seconds);
 
-inline constexpr double kMostSeconds = 1e9;  // so that nanoseconds fit into 64 bits
-
 }  // namespace isochron::apps

@@ -7,7 +7,6 @@
 #include <memory>
 
 #include "isochron/apps/bench/cases.h"
-#include "isochron/apps/bench/ranks.h"
 #include "isochron/apps/commands.h"
 #include "isochron/apps/number_options.h"
 #include "isochron/apps/precision_option.h"
@@ -136,7 +135,7 @@ Point measure(const Sweep& sweep, int64_t size, const Options& options) {
   run->step();
   run->step();
   std::vector<int64_t> times;
-  const int64_t end = now_ns() + static_cast<int64_t>(std::min(options.seconds, kMostSeconds) * 1e9);
+  const int64_t end = now_ns() + to_ns(options.seconds);
   while (times.size() < kLeastSteps || now_ns() < end) {
     const int64_t start = now_ns();
     run->step();

@@ -33,8 +33,7 @@ void decompose(Graph& graph, const Node& node, Rewriter& rewriter) {
       made.attributes.set(kFullPrecision, true);
   }
   for (size_t o = 0; o < results.size(); ++o) {
-    Value* result = capture.lift(results[o]);
-    rewriter.replace(node.outputs[o], result);
+    rewriter.replace(node.outputs[o], capture.lift(results[o]));
   }
 }
 

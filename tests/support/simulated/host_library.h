@@ -97,16 +97,13 @@ class HostLibrary {
     run(flags + " -include headers.h -c -o object.o source.cc");
     run("-shared -Wl,-Bsymbolic -o library.so object.o");
   }
-  /// Half of the time would go into the standard library's headers. Without a kept file GCC reads these.
+  /// Half of the time would go into the standard library's headers.
   void precompile_headers(const std::string& flags) const {
     write_quickly(folder_ / "headers.h", kHeaders);
     const KeptFile kept(kCompile + flags + kHeaders, ".gch");
-    if (!kept.exists()) {
-      run(flags + " -x c++-header -o parsed headers.h");
-      kept.keep(folder_ / "parsed");
-    }
-    std::error_code ignored;
-    std::filesystem::create_symlink(kept.path(), folder_ / "headers.h.gch", ignored);
+    if (kept.exists()) return std::filesystem::create_symlink(kept.path(), folder_ / "headers.h.gch");
+    run(flags + " -x c++-header headers.h");
+    kept.keep(folder_ / "headers.h.gch");
   }
   /// The compiler with more arguments, in the folder.
   void run(const std::string& arguments) const {
