@@ -96,7 +96,7 @@ SECONDS_EACH ?= 2.5
 bench: deps  ## the reference cases beside PyTorch, TensorFlow and JAX; results in bench/results, the README and docs/benchmarks.md
 	@$(call configure,release)
 	cmake --build --preset release -j $(JOBS) --target isochron_command
-	[ -x $(PEERS)/torch/bin/python ] && [ -x $(PEERS)/tf/bin/python ] || bench/peers/setup.sh $(PEERS)
+	[ -e $(PEERS)/torch/complete ] && [ -e $(PEERS)/tf/complete ] || { scripts/install-deps.sh peers; bench/peers/setup.sh $(PEERS); }
 	bench/peers/run_all.py --peers $(PEERS) --isochron $(command) --rounds $(ROUNDS) --seconds $(SECONDS_EACH) --name $(NAME)
 	scripts/readme_table.py --results bench/results/$(NAME).json
 

@@ -6,9 +6,9 @@ set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/isochron)
 
 install(EXPORT isochronTargets NAMESPACE isochron:: DESTINATION ${package_folder})
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/isochronConfig.cmake.in
-                              ${CMAKE_BINARY_DIR}/isochronConfig.cmake INSTALL_DESTINATION ${package_folder})
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/isochronConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/isochronConfig.cmake ${CMAKE_BINARY_DIR}/isochronConfigVersion.cmake
+                              ${PROJECT_BINARY_DIR}/isochronConfig.cmake INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/isochronConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/isochronConfig.cmake ${PROJECT_BINARY_DIR}/isochronConfigVersion.cmake
               ${CMAKE_CURRENT_LIST_DIR}/FindOneDNN.cmake ${CMAKE_CURRENT_LIST_DIR}/FindIsal.cmake
         DESTINATION ${package_folder})
 
@@ -21,7 +21,7 @@ endif()
 
 get_property(installed GLOBAL PROPERTY ISOCHRON_INSTALLED)
 list(TRANSFORM installed REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE installed_files)
-file(GENERATE OUTPUT ${ISOCHRON_INSTALL_CHECK} CONTENT "# Included before anything is installed.
+file(GENERATE OUTPUT ${ISOCHRON_INSTALL_CHECK}_$<CONFIG>.cmake CONTENT "# Included before anything is installed.
 set(files \"${installed_files}\")
 set(missing)
 foreach(file IN LISTS files)

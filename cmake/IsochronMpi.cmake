@@ -104,7 +104,7 @@ function(isochron_mpi_modules folder)
     if(NOT ISOCHRON_SANITIZE)  # whose symbols are the program's
       target_link_options(${module} PRIVATE -Wl,--no-undefined)
     endif()
-    set_target_properties(${module} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${built} CXX_VISIBILITY_PRESET hidden
+    set_target_properties(${module} PROPERTIES LIBRARY_OUTPUT_DIRECTORY $<1:${built}> CXX_VISIBILITY_PRESET hidden
                                                INSTALL_RPATH_USE_LINK_PATH TRUE BUILD_WITH_INSTALL_RPATH TRUE)
     isochron_installed(${module})
     install(TARGETS ${module} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/isochron)

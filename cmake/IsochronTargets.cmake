@@ -23,8 +23,8 @@ endif()
 
 # The first rule of the installation: nothing is written unless all that is to be installed has been built.
 # IsochronInstall.cmake writes the script, when all targets are known.
-set(ISOCHRON_INSTALL_CHECK ${CMAKE_BINARY_DIR}/check_built.cmake)
-install(CODE "include(\"${ISOCHRON_INSTALL_CHECK}\")" ALL_COMPONENTS)
+set(ISOCHRON_INSTALL_CHECK ${PROJECT_BINARY_DIR}/check_built)
+install(CODE "include(\"${ISOCHRON_INSTALL_CHECK}_\${CMAKE_INSTALL_CONFIG_NAME}.cmake\")" ALL_COMPONENTS)
 
 # isochron_installed(<target>...): targets that are installed as files.
 function(isochron_installed)
@@ -98,7 +98,7 @@ endfunction()
 # isochron_messages(<folder> <name>.proto...): the private protobuf messages of a folder's sources, which include them as
 # <folder/name.pb.h>: generated headers belong to no folder of the tree.
 function(isochron_messages folder)
-  set(generated ${CMAKE_BINARY_DIR}/generated)
+  set(generated ${PROJECT_BINARY_DIR}/generated)
   file(MAKE_DIRECTORY ${generated})
   foreach(proto IN LISTS ARGN)
     cmake_path(REMOVE_EXTENSION proto OUTPUT_VARIABLE name)
@@ -135,7 +135,7 @@ function(isochron_texts folder)
     string(APPEND content "const std::string_view ${name} = R\"ISOCHRON(${text})ISOCHRON\";\n")
   endwhile()
   string(APPEND content "}  // namespace isochron::${folder}::texts\n")
-  set(output ${CMAKE_BINARY_DIR}/generated/${folder}/texts.cc)
+  set(output ${PROJECT_BINARY_DIR}/generated/${folder}/texts.cc)
   file(CONFIGURE OUTPUT ${output} CONTENT "@content@" @ONLY)
   target_sources(isochron_${folder} PRIVATE ${output})
 endfunction()

@@ -24,11 +24,16 @@ std::unique_ptr<graph::Kernel> make_mish(const graph::KernelRequest& request) {
   return std::make_unique<MishKernel>(request.inputs[0].shape.elems());
 }
 
-// What the op means: shapes and gradient.
+// What the op means: shapes, dtypes (the kernel reads what is let through here) and gradient.
 graph::OpDef mish_row() {
   graph::OpDef op;
   op.name = "mish";
-  op.infer = [](const graph::OpCall& call) { return std::vector{call.inputs[0]}; };
+  op.infer = [](const graph::OpCall& call) {
+    const TensorSpec& x = call.inputs[0];
+    require(x.dtype == DType::kF32, ErrorCode::kDtypeMismatch, "mish", "is defined on f32, not on {}",
+            x.str());
+    return std::vector{x};
+  };
   op.gradient = [](const graph::GradientCall& call) {
     const Tensor x = call.inputs[0], t = tanh(softplus(x));
     return std::vector{call.output_gradients[0] * (t + x * sigmoid(x) * (1.0 - t * t))};
@@ -51,5 +56,11 @@ int main() {
     worst = std::max(worst, std::abs(analytic[i] - numeric[i]));
     fmt::print("mish'({:2})  gradient {:8.5f}  difference {:8.5f}\n", i - 3.0, analytic[i], numeric[i]);
   }
-  return worst < 1e-3 ? 0 : 1;
+  try {
+    mish(cast(x, DType::kF64));
+  } catch (const Error& error) {
+    fmt::print("{}\n", error.what());
+    return worst < 1e-3 && error.code() == ErrorCode::kDtypeMismatch ? 0 : 1;
+  }
+  return 1;
 }

@@ -20,6 +20,18 @@ cmake --build "$work/build"
 [[ -s $work/prefix/share/doc/isochron/LICENSE ]] || { echo "no license was installed" >&2; exit 1; }
 [[ -n $(ls "$work/prefix/share/isochron/datasets") ]] || { echo "no data sets were installed" >&2; exit 1; }
 if [[ -x $work/prefix/bin/isochron ]]; then
-  "$work/prefix/bin/isochron" --help >/dev/null
+  # An installation that was moved finds its own data sets, not those of the tree.
+  mv "$work/prefix" "$work/moved"
+  "$work/moved/bin/isochron" --help >/dev/null
+  mv "$work/moved/share/isochron/datasets/co2_weekly.csv" "$work/co2.csv"
+  echo "date,co2" >"$work/moved/share/isochron/datasets/co2_weekly.csv"
+  "$work/moved/bin/isochron" train co2 --epochs 1 --steps 1 >"$work/log" 2>&1 && status=0 || status=$?
+  { [[ $status -eq 3 ]] && grep -qF "$work/moved/share/isochron/datasets/co2_weekly.csv" "$work/log"; } || {
+    echo "the moved command doesn't read its own data sets (status $status)" >&2
+    cat "$work/log" >&2
+    exit 1
+  }
+  mv "$work/co2.csv" "$work/moved/share/isochron/datasets/co2_weekly.csv"
+  "$work/moved/bin/isochron" train co2 --epochs 1 --steps 1 >/dev/null
 fi
 echo "install: the installed package builds and runs a program"

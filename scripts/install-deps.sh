@@ -2,7 +2,7 @@
 # Installs what building and testing Isochron needs and is not there yet (Debian, Ubuntu). On another system it prints
 # what is missing and exits 1. Makes no package-manager call when nothing is missing. `install-deps.sh fuzz` installs what
 # the fuzzers need besides: clang from 15 on, as earlier ones lack _Float16; `install-deps.sh viewers` the programs that
-# open what is exported.
+# open what is exported, `install-deps.sh peers` what the environments of the frameworks to compare with are made with.
 set -euo pipefail
 
 packages=(
@@ -14,10 +14,12 @@ packages=(
 )
 
 fuzz_packages=(clang-16 libclang-rt-16-dev libomp-16-dev)
-viewer_packages=(chromium graphviz python3-venv)
+viewer_packages=(graphviz python3-venv)
+peer_packages=(python3-venv)
 case ${1:-} in
 fuzz) packages=("${fuzz_packages[@]}") ;;
 viewers) packages=("${viewer_packages[@]}") ;;
+peers) packages=("${peer_packages[@]}") ;;
 esac
 
 install_debian_packages() {
@@ -77,6 +79,12 @@ fi
 
 if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
   install_debian_packages
+  if [[ ${1:-} == viewers ]]; then  # which Ubuntu has as a snap alone
+    packages=(chromium)
+    (install_debian_packages) || echo "Chromium isn't to be had as a package here; tests that need it are skipped" >&2
+  fi
+elif [[ ${1:-} == peers ]]; then
+  command -v python3 >/dev/null || { echo "the frameworks to compare with need python3 with venv" >&2; exit 1; }
 else
   report_missing
 fi

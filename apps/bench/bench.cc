@@ -160,8 +160,8 @@ Measurement measure(const BenchCase& entry, CaseRun& run, Options options, int64
     result.instructions = captured->plan_report().instructions;
     result.device_nodes = captured->plan_report().device_nodes;
     result.longest_chain = captured->plan_report().longest_chain;
-    const TraceRecord& trace = captured->traces().back();
-    result.capture_ms = static_cast<double>(trace.trace_ns + trace.passes_ns + trace.plan_ns) * 1e-6;
+    for (const TraceRecord& trace : captured->traces())
+      result.capture_ms += static_cast<double>(trace.trace_ns + trace.passes_ns + trace.plan_ns) * 1e-6;
   }
   return result;
 }

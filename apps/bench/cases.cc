@@ -47,23 +47,28 @@ optim::StepOptions among(const CaseOptions& options) { return {.group = options.
 
 nn::Sequential tiny_model() { return nn::Sequential(nn::Dense(10, nn::Activation::kRelu), nn::Dense(1)); }
 
-/// A model trained on one batch again and again.
+/// A model trained on some batches in turn.
 class TrainCase final : public CaseRun {
  public:
-  TrainCase(std::unique_ptr<nn::Module> model, optim::Optimizer optimizer, train::Loss loss, Tensor x,
-            Tensor y, const CaseOptions& options)
+  TrainCase(std::unique_ptr<nn::Module> model, optim::Optimizer optimizer, train::Loss loss,
+            const DrawBatch& draw, const CaseOptions& options)
       : model_(std::move(model)),
         optimizer_(std::move(optimizer)),
-        x_(to_device(x, options.device)),
-        y_(to_device(y, options.device)),
         wait_(options.device),
         step_([this, loss](const Tensor& a, const Tensor& b) { return train(loss, a, b); },
               capture_options("train_step", options)) {
+    Rng rng(kSeed);
+    for (int i = 0; i < (options.device.is_cpu() ? kBatches : kDeviceBatches); ++i) {
+      const auto [x, y] = draw(rng);
+      batches_.emplace_back(to_device(x, options.device), to_device(y, options.device));
+    }
     step();
     step_.seal();
   }
   void step() override {
-    step_(x_, y_);
+    const auto& [x, y] = batches_[next_];
+    next_ = (next_ + 1) % batches_.size();
+    step_(x, y);
     wait_();
   }
   CapturedFunction* captured() override { return &step_; }
@@ -75,84 +80,86 @@ class TrainCase final : public CaseRun {
     return loss;
   }
 
+  static constexpr int kBatches = 8, kDeviceBatches = 4;  // as many recordings as a device keeps
+
   std::unique_ptr<nn::Module> model_;
   optim::Optimizer optimizer_;
-  Tensor x_;
-  Tensor y_;
+  std::vector<std::pair<Tensor, Tensor>> batches_;
+  size_t next_ = 0;
   DeviceWait wait_;
   Captured<std::function<Tensor(const Tensor&, const Tensor&)>> step_;
 };
 
 template <typename Model>
-std::unique_ptr<CaseRun> train_case(Model model, optim::Optimizer optimizer, train::Loss loss, Tensor x,
-                                    Tensor y, const CaseOptions& options) {
+std::unique_ptr<CaseRun> train_case(Model model, optim::Optimizer optimizer, train::Loss loss,
+                                    const DrawBatch& draw, const CaseOptions& options) {
   return apps::train_case(std::make_unique<Model>(std::move(model)), std::move(optimizer), std::move(loss),
-                          std::move(x), std::move(y), options);
+                          draw, options);
 }
 
 std::unique_ptr<CaseRun> make_tiny(const CaseOptions& options) {
-  Rng rng(kSeed);
-  Tensor x = normal_numbers({32, 100}, rng);
-  Tensor y = normal_numbers({32, 1}, rng);
-  return train_case(tiny_model(), optim::Adam({.step = among(options)}), nn::mean_squared_error, x, y,
+  const DrawBatch draw = [](Rng& rng) {
+    return std::pair{normal_numbers({32, 100}, rng), normal_numbers({32, 1}, rng)};
+  };
+  return train_case(tiny_model(), optim::Adam({.step = among(options)}), nn::mean_squared_error, draw,
                     options);
 }
 
 std::unique_ptr<CaseRun> make_mlp(const CaseOptions& options) {
-  Rng rng(kSeed);
-  Tensor x = normal_numbers({128, 784}, rng);
-  Tensor y = random_labels({128}, 10, rng);
+  const DrawBatch draw = [](Rng& rng) {
+    return std::pair{normal_numbers({128, 784}, rng), random_labels({128}, 10, rng)};
+  };
   return train_case(nn::mlp({512, 512, 10}), optim::Adam({.step = among(options)}),
-                    nn::sparse_softmax_cross_entropy, x, y, options);
+                    nn::sparse_softmax_cross_entropy, draw, options);
 }
 
 std::unique_ptr<CaseRun> make_cnn(const CaseOptions& options) {
-  Rng rng(kSeed);
-  Tensor x = normal_numbers({64, 28, 28, 1}, rng);
-  Tensor y = random_labels({64}, 10, rng);
+  const DrawBatch draw = [](Rng& rng) {
+    return std::pair{normal_numbers({64, 28, 28, 1}, rng), random_labels({64}, 10, rng)};
+  };
   nn::Sequential model(nn::Conv2D(32, {3, 3}, nn::Activation::kRelu),
                        nn::Conv2D(64, {3, 3}, nn::Activation::kRelu), nn::MaxPool2D({2, 2}), nn::Flatten(),
                        nn::Dense(128, nn::Activation::kRelu), nn::Dense(10));
   return train_case(std::move(model), optim::RmsProp({.step = among(options)}),
-                    nn::sparse_softmax_cross_entropy, x, y, options);
+                    nn::sparse_softmax_cross_entropy, draw, options);
 }
 
 std::unique_ptr<CaseRun> make_resnet20(const CaseOptions& options) {
-  Rng rng(kSeed);
-  Tensor x = normal_numbers({32, 32, 32, 3}, rng);
-  Tensor y = random_labels({32}, 10, rng);
+  const DrawBatch draw = [](Rng& rng) {
+    return std::pair{normal_numbers({32, 32, 32, 3}, rng), random_labels({32}, 10, rng)};
+  };
   return train_case(nn::resnet20(),
                     optim::Sgd({.learning_rate = 0.01, .momentum = 0.9, .step = among(options)}),
-                    nn::sparse_softmax_cross_entropy, x, y, options);
+                    nn::sparse_softmax_cross_entropy, draw, options);
 }
 
 std::unique_ptr<CaseRun> make_unet(const CaseOptions& options) {
-  Rng rng(kSeed);
-  Tensor x = normal_numbers({8, 64, 64, 3}, rng);
-  Tensor y = normal_numbers({8, 64, 64, 1}, rng);
+  const DrawBatch draw = [](Rng& rng) {
+    return std::pair{normal_numbers({8, 64, 64, 3}, rng), normal_numbers({8, 64, 64, 1}, rng)};
+  };
   return train_case(UNet({32, 64, 128}, 8, 1), optim::Adam({.step = among(options)}), nn::mean_squared_error,
-                    x, y, options);
+                    draw, options);
 }
 
 std::unique_ptr<CaseRun> make_gpt(const CaseOptions& options) {
-  Rng rng(kSeed);
   constexpr int64_t kVocabulary = 65;
-  Tensor x = random_labels({12, 64}, kVocabulary, rng);
-  Tensor y = random_labels({12, 64}, kVocabulary, rng);
+  const DrawBatch draw = [](Rng& rng) {
+    return std::pair{random_labels({12, 64}, kVocabulary, rng), random_labels({12, 64}, kVocabulary, rng)};
+  };
   const auto matrices = [](const Variable& parameter) { return parameter.shape().rank() >= 2; };
   return train_case(
       nn::Gpt({.vocabulary = kVocabulary, .context = 64, .layers = 4, .heads = 4, .width = 128}),
       optim::AdamW(
           {.beta_2 = 0.99, .weight_decay = {.rate = 0.1, .applies = matrices}, .step = among(options)}),
-      nn::sparse_softmax_cross_entropy, x, y, options);
+      nn::sparse_softmax_cross_entropy, draw, options);
 }
 
 std::unique_ptr<CaseRun> make_lstm(const CaseOptions& options) {
-  Rng rng(kSeed);
-  Tensor x = normal_numbers({64, 48, 8}, rng);
-  Tensor y = normal_numbers({64, 1}, rng);
-  return train_case(nn::lstm_forecaster(), optim::Adam({.step = among(options)}), nn::mean_squared_error, x,
-                    y, options);
+  const DrawBatch draw = [](Rng& rng) {
+    return std::pair{normal_numbers({64, 48, 8}, rng), normal_numbers({64, 1}, rng)};
+  };
+  return train_case(nn::lstm_forecaster(), optim::Adam({.step = among(options)}), nn::mean_squared_error,
+                    draw, options);
 }
 
 /// One epoch of `tiny` on 1,000 rows through the input pipeline.
@@ -164,6 +171,9 @@ class EpochCase final : public CaseRun {
         optimizer_({.step = among(options)}),
         wait_(options.device),
         step_(make_step(options)) {
+    Rng rng(kSeed);
+    x_ = normal_numbers({kBatch, 100}, rng);
+    y_ = normal_numbers({kBatch, 1}, rng);
     for (const Signature& signature : batches_.signatures()) step_.prepare(signature);
     step_.seal();
   }
@@ -171,16 +181,23 @@ class EpochCase final : public CaseRun {
     for (const auto& [x, y] : batches_) step_(x, y);
     wait_();
   }
-  CapturedFunction* captured() override { return &step_; }
+  /// Newly called with a full batch, which lives as long as the case: an epoch ends with a smaller one.
+  CapturedFunction* captured() override {
+    step_(x_, y_);
+    wait_();
+    return &step_;
+  }
 
   static data::TupleDataset<2> make_batches() {
     Rng rng(kSeed);
     const Tensor x = normal_numbers({1000, 100}, rng);
     const Tensor y = normal_numbers({1000, 1}, rng);
-    return data::from_tensor_slices(x, y).shuffle(1000).batch(32).prefetch();
+    return data::from_tensor_slices(x, y).shuffle(1000).batch(kBatch).prefetch();
   }
 
  private:
+  static constexpr int64_t kBatch = 32;
+
   using Function = std::function<Tensor(const Tensor&, const Tensor&)>;
   Captured<Function> make_step(const CaseOptions& options) {
     return Captured<Function>(
@@ -196,6 +213,8 @@ class EpochCase final : public CaseRun {
   nn::Sequential model_;
   optim::Adam optimizer_;
   DeviceWait wait_;
+  Tensor x_;
+  Tensor y_;
   Captured<Function> step_;
 };
 
@@ -257,7 +276,7 @@ class MapCase final : public CaseRun {
 };
 
 constexpr int64_t kLoopIterations = 1000;
-constexpr double kLoopStart = 1.5;
+constexpr double kLoopStart = 1.1;
 
 /// x = fmod(2 x, 7) as an in-graph loop; the time is that of one iteration.
 class WhileCase final : public CaseRun {
@@ -302,9 +321,8 @@ std::unique_ptr<CaseRun> make_epoch(const CaseOptions& options) {
 }  // namespace
 
 std::unique_ptr<CaseRun> train_case(std::unique_ptr<nn::Module> model, optim::Optimizer optimizer,
-                                    train::Loss loss, Tensor x, Tensor y, const CaseOptions& options) {
-  return std::make_unique<TrainCase>(std::move(model), std::move(optimizer), std::move(loss), std::move(x),
-                                     std::move(y), options);
+                                    train::Loss loss, const DrawBatch& draw, const CaseOptions& options) {
+  return std::make_unique<TrainCase>(std::move(model), std::move(optimizer), std::move(loss), draw, options);
 }
 
 const std::vector<BenchCase>& bench_cases() {

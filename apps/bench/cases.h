@@ -3,11 +3,14 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "isochron/comm/group/group.h"
+#include "isochron/core/base/rng.h"
 #include "isochron/core/tensor/device.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/nn/module/module.h"
@@ -22,7 +25,8 @@ class CaseRun {
   virtual ~CaseRun() = default;
   /// One measured unit: a train step, an epoch, a loop.
   virtual void step() = 0;
-  /// The captured step, for its plan's figures; null where a case has several or none.
+  /// The captured step, called last with arguments that live as long as the case, for its plan's figures and
+  /// its profile; null where a case has several or none.
   virtual CapturedFunction* captured() { return nullptr; }
   /// What one step's time is divided by, e.g. the iterations of a loop.
   virtual double units() const { return 1; }
@@ -49,10 +53,13 @@ struct BenchCase {
   Uses uses = Uses::kProducts;
 };
 
-/// A train step of `model` on one batch, again and again. On a device the batch lies there, and a step's time
-/// ends when its loss could be read.
+/// Draws (x, y), x first.
+using DrawBatch = std::function<std::pair<Tensor, Tensor>(Rng& rng)>;
+
+/// A train step of `model` on eight batches in turn, as the frameworks beside it have them (on a device four,
+/// which lie there). On a device a step's time ends when its loss could be read.
 std::unique_ptr<CaseRun> train_case(std::unique_ptr<nn::Module> model, optim::Optimizer optimizer,
-                                    train::Loss loss, Tensor x, Tensor y, const CaseOptions& options = {});
+                                    train::Loss loss, const DrawBatch& draw, const CaseOptions& options = {});
 
 const std::vector<BenchCase>& bench_cases();
 /// Throws kInvalidArgument listing the names.

@@ -40,7 +40,10 @@ std::unique_ptr<CaseRun> classifier(int64_t batch, int64_t inputs, const std::ve
                                     Precision precision) {
   auto model = std::make_unique<nn::Sequential>(nn::mlp(widths));
   return train_case(std::move(model), optim::Adam(), nn::sparse_softmax_cross_entropy,
-                    random_normal({batch, inputs}), zeros({batch}, DType::kI64), {precision});
+                    [=](Rng&) {
+                      return std::pair{random_normal({batch, inputs}), zeros({batch}, DType::kI64)};
+                    },
+                    {precision});
 }
 
 std::unique_ptr<CaseRun> of_batch(int64_t batch, Precision precision) {
@@ -56,13 +59,20 @@ std::unique_ptr<CaseRun> of_depth(int64_t depth, Precision precision) {
 }
 std::unique_ptr<CaseRun> of_steps(int64_t steps, Precision precision) {
   return train_case(std::make_unique<nn::Sequential>(nn::lstm_forecaster()), optim::Adam(),
-                    nn::mean_squared_error, random_normal({64, steps, 8}), random_normal({64, 1}),
+                    nn::mean_squared_error,
+                    [=](Rng&) {
+                      return std::pair{random_normal({64, steps, 8}), random_normal({64, 1})};
+                    },
                     {precision});
 }
 std::unique_ptr<CaseRun> of_context(int64_t context, Precision precision) {
   auto model = std::make_unique<nn::Gpt>(nn::GptOptions{.vocabulary = 65, .context = context});
   return train_case(std::move(model), optim::AdamW(), nn::sparse_softmax_cross_entropy,
-                    zeros({12, context}, DType::kI64), zeros({12, context}, DType::kI64), {precision});
+                    [=](Rng&) {
+                      const Tensor zero = zeros({12, context}, DType::kI64);
+                      return std::pair{zero, zero};
+                    },
+                    {precision});
 }
 
 /// Attention and its gradients alone, so that the arena shows what they need.

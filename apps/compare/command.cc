@@ -166,7 +166,7 @@ void write_results(std::span<const ScenarioResult> results, Device device,
 void run_once(const Options& options, const std::filesystem::path& folder, Tally& tally) {
   const std::vector<Scenario> scenarios = make_scenarios(options);
   const std::vector<ScenarioResult> results = run_scenarios(scenarios, options.run, [&](const auto& result) {
-    fmt::print("{}", scenario_text(result, options.run.verbose));
+    fmt::print("{}", scenario_text(result, options.run));
     std::fflush(stdout);
   });
   tally.add(results);

@@ -203,19 +203,25 @@ std::string headline(std::span<const ScenarioResult> results) {
       found.push_back(fmt::format("{} {}", count, count == 1 ? one : many));
   }
   std::map<Flatness, int64_t> cured;
-  int64_t loops = 0, all_cured = 0;
+  int64_t loops = 0, all_cured = 0, inconclusive = 0;
   for (const ScenarioResult& result : results) {
     loops += std::ssize(result.loops);
     for (size_t i = 0; i < result.loops.size(); ++i) {
-      if (!result.scenario->loops[i].cured) continue;
+      const Loop& loop = result.scenario->loops[i];
+      const Flatness time = result.loops[i].report.time.kind;
+      inconclusive += !loop.expected.leaves_time_open() && time == Flatness::kInconclusive ? 1 : 0;
+      if (!loop.cured) continue;
       ++all_cured;
-      ++cured[result.loops[i].report.time.kind];
+      const bool grows_otherwise = time == Flatness::kFlat && diagnose(result, i);
+      ++cured[grows_otherwise ? Flatness::kGrowing : time];
     }
   }
-  std::string text =
-      fmt::format("Of {} loops, {}. {} of {} cured loops stay flat", loops,
-                  found.empty() ? "none slows down or grows" : fmt::format("{}", fmt::join(found, ", ")),
-                  cured[Flatness::kFlat], all_cured);
+  if (found.empty()) {
+    found.push_back("none was found to slow down or grow");
+    if (inconclusive > 0) found.push_back(fmt::format("{} inconclusive", inconclusive));
+  }
+  std::string text = fmt::format("Of {} loops, {}. {} of {} cured loops stay flat", loops,
+                                 fmt::join(found, ", "), cured[Flatness::kFlat], all_cured);
   for (const Flatness kind : {Flatness::kGrowing, Flatness::kShrinking, Flatness::kInconclusive}) {
     if (cured[kind] > 0) text += fmt::format(", {} {}", cured[kind], flatness_name(kind));
   }

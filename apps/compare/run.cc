@@ -347,11 +347,11 @@ class Running {
   LoopResult result_{.report = {}, .notes = {}, .epochs_ns = {}, .deviations = {}, .settled = false};
 };
 
-/// A change that no second look has confirmed is none to speak of.
+/// A change that no second look has confirmed is none to speak of: the time was up before it.
 void withdraw(LoopResult& result) {
   observe::FlatnessVerdict& time = result.report.time;
   if (result.settled || time.kind == Flatness::kInconclusive) return;
-  time.reason = fmt::format("{} at the first look ({}), which a second look did not confirm",
+  time.reason = fmt::format("{} at the first look ({}), and no time left for a second one (--budget)",
                             flatness_name(time.kind), time.reason);
   time.kind = Flatness::kInconclusive;
   time.iterations_to_decide = std::numeric_limits<double>::infinity();  // another look would

@@ -55,7 +55,7 @@ std::string details_text(const ScenarioResult& result) {
 }
 
 /// What departs from the expectation; what is inconclusive in one line.
-std::string findings_text(const ScenarioResult& result) {
+std::string findings_text(const ScenarioResult& result, const CompareOptions& options) {
   std::string text;
   std::vector<std::string> inconclusive;
   for (const LoopResult& loop : result.loops) {
@@ -68,8 +68,9 @@ std::string findings_text(const ScenarioResult& result) {
   if (!inconclusive.empty()) {
     text += fmt::format(
         "\n  inconclusive, because other programs were running or the run was too short: {}\n    a longer "
-        "run: isochron compare {} --seconds 10 --budget 600\n",
-        fmt::join(inconclusive, ", "), result.scenario->name);
+        "run: the same command with --seconds {:g} --budget {:g}\n",
+        fmt::join(inconclusive, ", "), std::max(10.0, 2 * options.seconds),
+        std::max(600.0, 2 * options.budget_seconds));
   }
   return text;
 }
@@ -124,12 +125,12 @@ observe::Table epochs_table(const ScenarioResult& result) {
   return table;
 }
 
-std::string scenario_text(const ScenarioResult& result, bool verbose) {
+std::string scenario_text(const ScenarioResult& result, const CompareOptions& options) {
   std::string text = fmt::format("\n{}: \"{}\"\n\n{}", result.scenario->name, result.scenario->complaint,
                                  loops_text(result));
   for (const Diagnosis& diagnosis : diagnoses_of(result)) text += diagnosis_text(diagnosis);
-  if (verbose) text += details_text(result);
-  return text + findings_text(result);
+  if (options.verbose) text += details_text(result);
+  return text + findings_text(result, options);
 }
 
 }  // namespace isochron::apps

@@ -7,10 +7,10 @@
 
 namespace isochron::apps {
 
-/// One table of the loops, then what is wrong with which, since when, why and what to do. `verbose`: also the
-/// epochs, the numbers and reasons behind each verdict, the loops' notes and the scenario's tables. Ends with
-/// a newline.
-std::string scenario_text(const ScenarioResult& result, bool verbose);
+/// Of a run with `options`: one table of the loops, then what is wrong with which, since when, why and what
+/// to do. Where these are verbose, also the epochs, the numbers and reasons behind each verdict, the loops'
+/// notes and the scenario's tables. Ends with a newline.
+std::string scenario_text(const ScenarioResult& result, const CompareOptions& options);
 
 /// Memory and disk in one cell: "growing +644.00 MB", "growing +16.30 MB on disk".
 std::string memory_cell(const observe::RunReport& report);

@@ -70,6 +70,7 @@ void train_forecaster(const TrainOptions& options, const TrainSettings& settings
                       const std::function<std::unique_ptr<nn::Module>()>& make) {
   TrainSession session(options, settings);
   const data::Co2 co2 = data::load_co2(session.data());
+  session.trains_on({co2.train.inputs, co2.train.targets, co2.test.inputs, co2.test.targets});
   fmt::print("co2: {} windows of {} weeks for training, {} from 1990 on for testing\n",
              co2.train.inputs.extent(0), co2.train.inputs.extent(1), co2.test.inputs.extent(0));
   const std::unique_ptr<nn::Module> model = make();

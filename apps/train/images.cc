@@ -48,13 +48,19 @@ void standardize(Images& images) {
   }
 }
 
-Images load_images(const std::filesystem::path& path, const Wanted& wanted) {
+void trains_on(TrainSession& session, const data::LabelledImages& train, const data::LabelledImages& test) {
+  session.trains_on({train.images, train.labels, test.images, test.labels});
+}
+
+Images load_images(TrainSession& session, const Wanted& wanted) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    data::Cifar10 cifar = data::load_cifar10(path);
+  if (std::filesystem::is_directory(session.data(), ignored)) {
+    data::Cifar10 cifar = data::load_cifar10(session.data());
+    trains_on(session, cifar.train, cifar.test);
     return {std::move(cifar.train), std::move(cifar.test), "CIFAR-10"};
   }
-  data::Digits digits = data::load_digits(path);
+  data::Digits digits = data::load_digits(session.data());
+  trains_on(session, digits.train, digits.test);
   for (data::LabelledImages* part : {&digits.train, &digits.test}) scale_up(*part, wanted);
   return {std::move(digits.train), std::move(digits.test), "digits"};
 }
@@ -130,7 +136,7 @@ void train_classifier(const TrainOptions& options, const Classifier& classifier)
   std::error_code ignored;
   const bool cifar = std::filesystem::is_directory(options.data, ignored);
   TrainSession session(options, cifar ? classifier.cifar : classifier.digits);
-  Images images = load_images(session.data(), classifier.wanted);
+  Images images = load_images(session, classifier.wanted);
   fmt::print("{}\n", described(images, classifier.wanted));
   const double frequent = most_frequent_accuracy(images), nearest = nearest_mean_accuracy(images);
   const std::unique_ptr<nn::Module> model = classifier.make();

@@ -83,39 +83,28 @@ optim::StepOptions TrainSession::step_options() const {
 
 namespace {
 
-/// Of a file, or of all those in a folder and below it in the order of their names; of the shipped data,
-/// which has no path, none.
-std::string checksum_of(const std::filesystem::path& data) {
-  namespace fs = std::filesystem;
-  if (data.empty()) return "shipped";
-  std::vector<fs::path> files;
-  if (!fs::is_directory(data))
-    files.push_back(data);
-  else
-    for (const auto& entry : fs::recursive_directory_iterator(data))
-      if (entry.is_regular_file()) files.push_back(entry.path());
-  std::ranges::sort(files);
+/// Of contiguous tensors, with their shapes.
+std::string checksum_of(std::initializer_list<Tensor> tensors) {
   uint32_t sum = 0;
-  std::vector<std::byte> part(size_t{1} << 20);
-  for (const fs::path& path : files) {
-    const InputFile file(path);
-    for (uint64_t at = 0; at < file.size_bytes(); at += part.size()) {
-      const auto bytes = std::span(part).first(std::min<uint64_t>(part.size(), file.size_bytes() - at));
-      file.read_at(at, bytes);
-      sum = crc32c(bytes, sum);
-    }
+  for (const Tensor& tensor : tensors) {
+    const std::string shape = tensor.shape().str();
+    sum = crc32c({tensor.raw(), tensor.size_bytes()}, crc32c(std::as_bytes(std::span(shape)), sum));
   }
   return fmt::format("{:08x}", sum);
 }
 
 }  // namespace
 
+void TrainSession::trains_on(std::initializer_list<Tensor> data) {
+  if (!options_.checkpoint.empty()) data_checksum_ = checksum_of(data);
+}
+
 /// What a resumed run must have in common with the one before.
-std::vector<train::FitOptions::Setting> TrainSession::settings(int64_t steps) const {
+std::vector<train::FitOptions::Setting> TrainSession::settings() const {
   std::vector<train::FitOptions::Setting> all = {
       {"model", options_.model},
       {"--batch", std::to_string(batch_)},
-      {"--steps", std::to_string(steps)},
+      {"--steps", std::to_string(steps_per_epoch_)},
       {"--seed", std::to_string(options_.seed)},
       {"--optimizer", optimizer_name_},
       {"--learning-rate", fmt::format("{}", learning_rate_)},
@@ -126,7 +115,7 @@ std::vector<train::FitOptions::Setting> TrainSession::settings(int64_t steps) co
       {"--threads", std::to_string(compute_threads()), true},
       {"--device", options_.device.str(), true},
       {"vector instructions", ops::vector_target(), true}};
-  if (!data_checksum_.empty()) all.push_back({"content of --data", data_checksum_});
+  if (!data_checksum_.empty()) all.push_back({"content of the data", data_checksum_});
   // The learning rate's way down depends on where it ends.
   if (settings_.decay) all.push_back({"--epochs", std::to_string(epochs_)});
   return all;
@@ -171,8 +160,8 @@ void TrainSession::fit(train::Trainer& trainer, train::Batches data, train::FitO
   fit_options.enforce_sealed = options_.enforce_sealed;
   if (counts_steps()) fit_options.steps_per_epoch = steps_per_epoch(data);
   fit_options.finish_on_signals = !options_.checkpoint.empty() || optimizer_.group().size() > 1;
-  if (!options_.checkpoint.empty()) data_checksum_ = checksum_of(options_.data);
-  fit_options.settings = settings(fit_options.steps_per_epoch);
+  steps_per_epoch_ = fit_options.steps_per_epoch;
+  fit_options.settings = settings();
   add_callbacks(fit_options.callbacks);
   if (takes_turns()) run_beside_twin(fit_options, steps_per_epoch(data));
   fit_options.traced = traced_steps(steps_per_epoch(data));
@@ -406,7 +395,7 @@ void TrainSession::write(const observe::RunReport* report, std::optional<observe
   if (report != nullptr) {
     write_file_atomically(options_.out / "windows.csv", observe::to_csv(*report));
     std::vector<std::pair<std::string, std::string>> told;
-    for (const auto& setting : settings(options_.steps)) told.emplace_back(setting.name, setting.value);
+    for (const auto& setting : settings()) told.emplace_back(setting.name, setting.value);
     if (!settings_.decay) told.emplace_back("--epochs", std::to_string(epochs_));
     if (!options_.data.empty()) told.emplace_back("--data", options_.data.string());
     told.emplace_back("version", ISOCHRON_VERSION);

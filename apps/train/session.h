@@ -80,6 +80,10 @@ class TrainSession {
     return rows.shuffle(kShuffleRows, {.seed = options_.seed}).batch(batch_).prefetch();
   }
 
+  /// What was loaded, before it is changed: a run that goes on from this one's checkpoints must have the
+  /// same.
+  void trains_on(std::initializer_list<Tensor> data);
+
   optim::Optimizer& optimizer() { return optimizer_; }
   /// Of functions that update with the session's optimizer, as train::supervised makes them, under its
   /// schedule for training on `data`. Throws DryRunDone where a dry run is asked for.
@@ -101,7 +105,7 @@ class TrainSession {
   std::string communication_text(const observe::RankData* ranks) const;
   bool first_rank() const { return optimizer_.group().rank() == 0; }
   optim::StepOptions step_options() const;
-  std::vector<train::FitOptions::Setting> settings(int64_t steps) const;
+  std::vector<train::FitOptions::Setting> settings() const;
   /// Saves and scalars as the options ask for.
   void add_callbacks(std::vector<train::Callback*>& callbacks);
   /// Which steps are recorded, for the trace that is asked for and the table of kernels.
@@ -132,7 +136,8 @@ class TrainSession {
   std::optional<observe::BesideTwin> beside_twin_;
   std::optional<observe::RunData> run_;  // where it ended before the training, which was beside its twin then
   int64_t timed_iterations_ = 0, total_ns_ = 0;  // of the recorder's, what turns were told of
-  std::string data_checksum_;  // of the content of --data, where checkpoints say on what they were made
+  int64_t steps_per_epoch_ = 0;                  // 0: a pass over the data
+  std::string data_checksum_;                    // of `trains_on`, where checkpoints are made
   train::History history_;
   std::function<train::NamedVariables()> weights_;
   std::optional<train::ModelCheckpoint> checkpoints_;

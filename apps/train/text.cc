@@ -5,6 +5,7 @@
 
 #include "isochron/apps/train/families.h"
 #include "isochron/apps/train/session.h"
+#include "isochron/core/files/program_folder.h"
 #include "isochron/data/formats/text.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/nn/losses/losses.h"
@@ -22,10 +23,13 @@ namespace fs = std::filesystem;
 constexpr int64_t kContext = 64;
 constexpr int64_t kTrainWindows = 1 << 16, kValidationWindows = 480;
 
-/// The folders of sources and documents where the command was built, else the installed headers.
+/// The installed headers beside the command, else the folders of sources and documents where it was built,
+/// else the headers where it was meant to be installed.
 std::vector<fs::path> own_text() {
   std::vector<fs::path> places;
   std::error_code ignored;
+  const fs::path beside = beside_program(ISOCHRON_HEADER_FOLDER) / "isochron";
+  if (fs::is_directory(beside, ignored)) return {beside};
   for (const char* folder : {"core", "memory", "graph", "ops", "autograd", "optim", "nn", "data", "observe",
                              "train", "apps", "examples", "docs"}) {
     const fs::path path = fs::path(ISOCHRON_SOURCE_TREE) / folder;
@@ -97,6 +101,7 @@ void train_gpt(const TrainOptions& options) {
                                  .learning_rate = 2e-3,
                                  .warmup_share = 0.04});
   const data::Text text = load_text(session.data());
+  session.trains_on({text.train, text.validation});
   fmt::print("text: {} characters of {} files for training, {} for validation, {} distinct characters\n",
              text.train.elems(), text.files, text.validation.elems(), text.vocabulary.size());
   for (const Tensor& part : {text.train, text.validation}) {

@@ -26,7 +26,6 @@ import array
 import json
 import math
 import os
-import resource
 import sys
 import time
 
@@ -230,6 +229,5 @@ def report(framework, version, arguments, durations_ns, extra):
         "min_us": round(float(durations_ns.min()) / 1e3, 4),
     }
     if _resident_before is not None:  # model, data and what the framework keeps for them
-        peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024e-6
-        record["memory_mb"] = round(peak_mb - _resident_before, 1)
+        record["memory_mb"] = round(resident_mb() - _resident_before, 1)
     print(json.dumps(record | extra), flush=True)

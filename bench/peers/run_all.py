@@ -6,7 +6,7 @@
     bench/peers/run_all.py --peers FOLDER --isochron build/cuda/bin/isochron --device cuda    train steps there, beside PyTorch
 
 Every round runs everything once, one process at a time, so that a machine that slows for a while slows all alike; the
-medians over the rounds count. Whatever is missing or fails is named and left out. The file holds one JSON object a
+medians over the rounds count. Whatever is missing or fails is named and left out, and the exit status is 1. The file holds one JSON object a
 line: first the machine, versions, date and command line, then one measurement a line: the keys that the peers and
 `isochron bench --json` print (times are per step; per epoch for `epoch` and `data`, per row for `pipeline` and `map`, per iteration for `growing_graph`),
 with `framework` (absent for Isochron) and `rounds_p50_us`, the medians of each round.
@@ -15,6 +15,7 @@ with `framework` (absent for Isochron) and `rounds_p50_us`, the medians of each 
 import argparse
 import datetime
 import json
+import math
 import os
 import pathlib
 import platform
@@ -48,6 +49,7 @@ def parse_arguments():
     parser.add_argument("--threads", nargs="+", type=int, default=[1, os.cpu_count()], help="each count is timed")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--allow-missing", action="store_true", help="exit 0 although something failed or is missing")
     parser.add_argument("--name", default=datetime.date.today().isoformat(), help="results go to bench/results/NAME.json")
     arguments = parser.parse_args()
     if arguments.rounds < 1 or arguments.seconds <= 0 or min(arguments.threads) < 1:
@@ -109,7 +111,7 @@ def key_of(record):
 
 def run_rounds(entries, arguments):
     """{key: [a record per round]}, and failures as {label: reason}; what has failed once isn't run again."""
-    measured, failures = {}, {}
+    measured, failures, kept = {}, {}, {}
     for number in range(1, arguments.rounds + 1):
         for label, command in entries:
             for threads in arguments.threads:
@@ -122,8 +124,11 @@ def run_rounds(entries, arguments):
                 records, failure = run_once(command + options, arguments.seconds)
                 if failure:
                     failures[name] = failure
+                    for key in kept.pop(name, []):
+                        del measured[key]  # of the rounds before
                 for record in records:
                     measured.setdefault(key_of(record), []).append(record)
+                    kept.setdefault(name, set()).add(key_of(record))
     if sys.stderr.isatty():
         print(file=sys.stderr)
     return measured, failures
@@ -137,7 +142,9 @@ def combine(records):
         if all(type(value) is int for value in values):
             result[key] = statistics.median_low(values)
         else:
-            result[key] = statistics.median(values) if isinstance(first, (int, float)) else first
+            numbers = isinstance(first, (int, float))
+            odd = numbers and not all(math.isfinite(value) for value in values)
+            result[key] = math.nan if odd else statistics.median(values) if numbers else first
     result["rounds_p50_us"] = [record["p50_us"] for record in records]
     return result
 
@@ -145,8 +152,11 @@ def combine(records):
 def machine():
     """CPU model, cores, memory, kernel."""
     model = platform.processor() or platform.machine()
-    lscpu = subprocess.run(["lscpu"], capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
-    fields = dict(line.split(":", 1) for line in lscpu.stdout.splitlines() if ":" in line)
+    try:
+        told = subprocess.run(["lscpu"], capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}).stdout
+    except OSError:  # isn't there
+        told = ""
+    fields = dict(line.split(":", 1) for line in told.splitlines() if ":" in line)
     if "Model name" in fields:
         model = fields["Model name"].strip()
         if "CPU family" in fields:
@@ -184,17 +194,17 @@ def print_table(results):
 
 
 def check_losses(results):
-    """Names the peers whose loss after 20 steps isn't the others': they'd be training another model."""
+    """Names the peers whose loss after 20 steps isn't the others' or not finite: they'd be training another model."""
     odd = []
     for case in CASES:
         checked = [r for r in results if r["case"] == case and "loss_at_20" in r]
-        losses = {(r["peer"], r["precision"]): r["loss_at_20"] for r in checked}
-        full = [loss for (_, precision), loss in losses.items() if precision != "mixed_bf16"]
-        middle = statistics.median(full) if full else 0.0
+        losses = {(r["peer"], r["precision"], r["threads"]): r["loss_at_20"] for r in checked}
+        full = [loss for (_, precision, _), loss in losses.items() if precision != "mixed_bf16" and math.isfinite(loss)]
+        middle = statistics.median(full) if full else math.nan
         # 2 %: in RMSprop, PyTorch adds epsilon after the square root, the others before it. bf16 rounds besides.
-        for (peer, precision), loss in losses.items():
-            if full and abs(loss - middle) > (0.05 if precision == "mixed_bf16" else 0.02) * middle:
-                odd.append(f"{case}: {peer} has loss {loss:.4f}, median {middle:.4f}")
+        for (peer, precision, threads), loss in losses.items():
+            if not abs(loss - middle) <= (0.05 if precision == "mixed_bf16" else 0.02) * middle:
+                odd.append(f"{case}: {peer} on {threads} threads has loss {loss:.4f}, median {middle:.4f}")
     return odd
 
 
@@ -205,6 +215,8 @@ def main():
         print(f"left out: {line}", file=sys.stderr)
     if not entries:
         sys.exit("nothing to run")
+    path = HERE.parent / "results" / f"{arguments.name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
     load = os.getloadavg()[0]
     if load > 0.5:
         print(f"note: the load average is {load:.1f}; other programs disturb the times", file=sys.stderr)
@@ -212,7 +224,8 @@ def main():
     results = [combine(records) for _, records in sorted(measured.items(), key=lambda item: CASES.index(item[0][0]))]
     for name, reason in failures.items():
         print(f"left out: {name}: {reason}", file=sys.stderr)
-    for line in check_losses(results):
+    odd = check_losses(results)
+    for line in odd:
         print(f"warning: {line}", file=sys.stderr)
     if not results:
         sys.exit("nothing was measured")
@@ -225,15 +238,38 @@ def main():
         "rounds": arguments.rounds,
         "load_average": round(load, 2),
     }
-    path = HERE.parent / "results" / f"{arguments.name}.json"
-    path.parent.mkdir(exist_ok=True)
     text = "".join(json.dumps(line) + "\n" for line in [about, *results])
     unfinished = path.with_suffix(".json.part")
     unfinished.write_text(text, encoding="utf-8")
     unfinished.replace(path)
     print_table(results)
     print(f"\n{path}: {len(results)} measurements, {about['machine']}")
+    if (missing or failures or odd) and not arguments.allow_missing:
+        sys.exit("not everything was measured, so the fastest may be missing; --allow-missing accepts that")
+
+
+def self_test():
+    """Of what needs no framework."""
+    def losses(**of_peers):
+        return [{"case": "tiny", "peer": peer, "precision": "f32", "threads": threads, "loss_at_20": loss}
+                for peer, pairs in of_peers.items() for threads, loss in pairs]
+
+    assert not check_losses(losses(a=[(1, 2.0)], b=[(1, 2.01)]))
+    for odd in (losses(a=[(1, 2.0)], b=[(1, math.nan)], c=[(1, 2.0)]), losses(a=[(1, 9.0), (2, 2.0)], b=[(1, 2.0)]),
+                losses(a=[(1, math.nan)])):
+        assert len(check_losses(odd)) == 1, odd
+    assert math.isnan(combine([{"p50_us": 1.0, "loss_at_20": loss} for loss in (2.0, math.nan, 3.0)])["loss_at_20"])
+
+    runs = iter([([{"case": "tiny", "precision": "f32", "threads": 1}], None), ([], "exit code 1")])
+    global run_once
+    run_once, real = (lambda command, seconds: next(runs)), run_once
+    measured, failures = run_rounds([("x", [])], argparse.Namespace(rounds=2, threads=[1], seconds=1))
+    assert not measured and list(failures) == ["x, 1 threads"], "what fails once counts in no round"
+    run_once = real
+    os.environ["PATH"] = ""
+    assert "cores" in machine()
+    print("run_all: the self-test passes")
 
 
 if __name__ == "__main__":
-    main()
+    self_test() if sys.argv[1:] == ["--self-test"] else main()

@@ -10,4 +10,5 @@ here=$(cd "$(dirname "$0")" && pwd)
 for name in tf torch; do
   "${PYTHON:-python3}" -m venv "$1/$name"
   "$1/$name/bin/python" -m pip install --quiet -r "$here/requirements-$name.txt"
+  touch "$1/$name/complete"
 done

@@ -94,6 +94,13 @@ def load_co2(window=104):
     return (x[..., None], y), (test_x[..., None], test_y), scales[1]
 
 
+def texts_below(folder):
+    """The files that `isochron train gpt` reads there: neither hidden, nor linked, nor with NUL bytes."""
+    shown = lambda path: not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    below = sorted(p for p in folder.rglob("*") if p.is_file() and not p.is_symlink() and shown(p))
+    return [p for p in below if b"\0" not in p.read_bytes()]
+
+
 def load_text(places):
     """(training tokens, validation tokens, vocabulary): the last tenth of each file is for validation."""
     import torch
@@ -101,8 +108,7 @@ def load_text(places):
     own = not places
     files = []
     for place in [ROOT / name for name in OWN_TEXT] if own else map(pathlib.Path, places):
-        below = sorted(p for p in place.rglob("*") if p.is_file() and not p.is_symlink()) if place.is_dir() else [place]
-        files += [p for p in below if not own or p.suffix in (".h", ".cc", ".md")]
+        files += [p for p in texts_below(place) if not own or p.suffix in (".h", ".cc", ".md")] if place.is_dir() else [place]
     train, validation = bytearray(), bytearray()
     for path in files:
         content = path.read_bytes()
@@ -177,6 +183,10 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--data", nargs="*", default=[])
     arguments = parser.parse_args()
+    if arguments.data and arguments.model != "gpt":
+        parser.error(f"--data is for gpt; {arguments.model} trains on the data sets of the project")
+    if min(arguments.epochs or 1, arguments.steps or 1) < 1 or 0 in (arguments.epochs, arguments.steps):
+        parser.error("--epochs and --steps must be at least 1")
     import torch
     import torch.nn.functional as F
     import torch_models

@@ -18,6 +18,7 @@
 
 #include "isochron/comm/mpi/module.h"
 #include "isochron/core/base/error.h"
+#include "isochron/core/files/program_folder.h"
 
 namespace isochron::comm {
 
@@ -258,12 +259,10 @@ std::vector<std::string> module_folders() {
       rest.remove_prefix(std::min(folder.size() + 1, rest.size()));
     }
   }
-  std::error_code none;
-  if (const fs::path program = fs::read_symlink("/proc/self/exe", none); !none) {
-    const fs::path beside = program.parent_path();
-    add(beside / ".." / ISOCHRON_LIBRARY_FOLDER / "isochron");
-    add(beside / ".." / "lib" / "isochron");
-    add(beside / "lib" / "isochron");
+  if (const fs::path folder = program_folder(); !folder.empty()) {
+    add(beside_program(ISOCHRON_LIBRARY_FOLDER) / "isochron");
+    add(beside_program("lib") / "isochron");
+    add(folder / "lib" / "isochron");
   }
   add(ISOCHRON_MODULES_BUILT);
   add(ISOCHRON_MODULES_INSTALLED);

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "isochron/core/base/rng.h"
+#include "isochron/core/files/program_folder.h"
 #include "isochron/data/formats/csv.h"
 #include "isochron/memory/allocators/buffer.h"
 
@@ -160,7 +161,9 @@ fs::path dataset_path(std::string_view name) {
   if (const char* folder = std::getenv("ISOCHRON_DATASETS")) {
     places = {folder};
   } else {
-    places = {ISOCHRON_DATASETS_SOURCE, ISOCHRON_DATASETS_INSTALLED};
+    // An installation may have been moved, and the tree that it was built from be another one's now.
+    places = {(beside_program(ISOCHRON_DATA_FOLDER) / "isochron" / "datasets").string(),
+              ISOCHRON_DATASETS_SOURCE, ISOCHRON_DATASETS_INSTALLED};
   }
   for (const std::string& place : places) {
     std::error_code ignored;

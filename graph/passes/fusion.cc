@@ -1,9 +1,11 @@
 // Elementwise fusion. Nodes that run over the same shape join into groups along their edges; a group becomes
 // one program (graph/ir/element_op.h) with several outputs, some of them reduced. Joining is greedy in
-// topological order and refused when it would close a cycle through a node outside the group: the groups are
-// kept in a topological order of their own, so that only those between the two are searched (Pearce and
-// Kelly: "A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs", JEA 2006).
+// topological order and refused when it would close a cycle through a node outside the group. Then small
+// groups that only update variables, as moving averages do, join side by side. The groups are kept in a
+// topological order of their own, so that only those between the two are searched (Pearce and Kelly: "A
+// Dynamic Topological Sort Algorithm for Directed Acyclic Graphs", JEA 2006).
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <unordered_set>
 
@@ -16,6 +18,7 @@ namespace {
 constexpr size_t kMaxInstructions = 24;
 constexpr size_t kMaxOperands = 16;
 constexpr size_t kMaxOutputs = 8;
+constexpr int64_t kMostUpdatedElems = 4096;  // that a launch takes longer than
 
 /// Every node starts as a group of its own; a group keeps the number of its newest node.
 struct Group {
@@ -53,6 +56,7 @@ class Fuser {
 
   void run() {
     for (size_t i = 0; i < nodes_.size(); ++i) consider(i);
+    join_updates();
     emit();
   }
 
@@ -76,6 +80,35 @@ class Fuser {
       if (nodes_[p]->op->fusion == FusionClass::kReduction) continue;  // known only once the group has run
       if (groups_[theirs].shape == groups_[i].shape && joinable(theirs, i)) join(theirs, i);
     }
+  }
+
+  /// Small groups of one shape of which nothing in the graph waits for a result. Others would be held up by
+  /// each other's inputs.
+  void join_updates() {
+    std::unordered_set<const Value*> updates;
+    for (const Update& update : graph_.updates()) updates.insert(update.value);
+    std::map<std::string, size_t> open;  // by shape, the group that may take more
+    for (size_t i = 0; i < groups_.size(); ++i) {
+      if (groups_[i].members.empty() || !groups_[i].fusable || !only_updates(i, updates)) continue;
+      const auto [at, first] = open.try_emplace(groups_[i].shape.str(), i);
+      if (!first && joinable(at->second, i)) join(at->second, i);
+      at->second = i;
+    }
+  }
+
+  bool only_updates(size_t group, const std::unordered_set<const Value*>& updates) const {
+    const std::vector<size_t>& members = groups_[group].members;
+    const std::unordered_set<size_t> inside(members.begin(), members.end());
+    return groups_[group].shape.elems() <= kMostUpdatedElems && std::ranges::all_of(members, [&](size_t m) {
+             const Node& node = *nodes_[m];
+             const auto found = readers_.find(node.outputs[0]);
+             const bool read =
+                 found != readers_.end() && std::ranges::any_of(found->second, [&](const Node* reader) {
+                   return !inside.contains(position_.at(reader));
+                 });
+             return node.op->fusion == FusionClass::kElementwise && !read &&
+                    (!read_outside(node, inside) || updates.contains(node.outputs[0]));
+           });
   }
 
   std::vector<size_t> merged_members(size_t a, size_t b) const {

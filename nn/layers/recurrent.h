@@ -65,6 +65,7 @@ class Recurrent : public Module {
   /// states, and as lstm and gru.
   RecurrentResult run(const Tensor& x, const RecurrentInputs& inputs = {});
   void members(Members& list) override;
+  const RecurrentLayerOptions& options() const { return options_; }
 
  protected:
   /// Throws kInvalidArgument unless units >= 1, layers >= 1, dropout in [0, 1), one of reverse and

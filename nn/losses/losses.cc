@@ -38,10 +38,14 @@ Tensor error_of(const Tensor& prediction, const Tensor& target, std::string_view
   return prediction - target;
 }
 
-/// Nothing of nothing is 0: where all weights are, no sample counts.
-Tensor divided_by_weight(const Tensor& total, const Tensor& weight) {
-  const DType dtype = weight.dtype();
-  return total / where(equal(weight, scalar(0, dtype)), scalar(1, dtype), weight);
+/// The sum of `losses` divided by that of `weights`, in f32 where these have 16 bits, which hold no large
+/// sum. Nothing of nothing is 0: where all weights are, no sample counts.
+Tensor weighted_mean(const Tensor& losses, const Tensor& weights) {
+  const DType dtype = losses.dtype();
+  if (is_half(dtype))
+    return cast(weighted_mean(cast(losses, DType::kF32), cast(weights, DType::kF32)), dtype);
+  const Tensor weight = sum(weights);
+  return sum(losses) / where(equal(weight, scalar(0, dtype)), scalar(1, dtype), weight);
 }
 
 void require_samples(const Tensor& losses) {
@@ -101,8 +105,7 @@ Tensor reduce_losses(const Tensor& losses, const LossOptions& options) {
     case Reduction::kWeightedMean:
       require(weights.defined(), ErrorCode::kInvalidArgument, "loss",
               "a weighted mean needs sample weights; use the mean");
-      return divided_by_weight(sum(weighted),
-                               sum(weighted.rank() == 1 ? weights : broadcast_to(column, weighted.shape())));
+      return weighted_mean(weighted, weighted.rank() == 1 ? weights : broadcast_to(column, weighted.shape()));
   }
   fail(ErrorCode::kInvalidArgument, "loss", "reduction {} does not exist",
        static_cast<int>(options.reduction));
@@ -135,7 +138,7 @@ Tensor reduce_rows(const Rows& rows, const LossOptions& options) {
     losses = losses * column;
     if (weighted) divisors = times(divisors, broadcast_to(column, losses.shape()));
   }
-  return divided_by_weight(sum(losses), sum(divisors));
+  return weighted_mean(losses, divisors);
 }
 
 }  // namespace
@@ -150,8 +153,9 @@ Tensor mean_absolute_error(const Tensor& prediction, const Tensor& target, const
 
 Tensor huber(const Tensor& prediction, const Tensor& target, double delta, const LossOptions& options) {
   require(delta > 0, ErrorCode::kInvalidArgument, "huber", "delta must be > 0, got {}", delta);
-  const Tensor size = abs(error_of(prediction, target, "huber"));
-  const Tensor near = square(size) * 0.5;
+  const Tensor error = error_of(prediction, target, "huber");
+  const Tensor size = abs(error);
+  const Tensor near = square(error) * 0.5;
   const Tensor far = size * delta - 0.5 * delta * delta;
   return reduce_losses(where(size <= delta, near, far), options);
 }

@@ -60,7 +60,9 @@ Initializer xavier_normal(double gain = 1);
 Initializer kaiming_uniform(double slope = 0, Fan fan = Fan::kIn);
 Initializer kaiming_normal(double slope = 0, Fan fan = Fan::kIn);
 /// What PyTorch's Linear and Conv layers begin with: kaiming_uniform(sqrt(5)), that is uniform within
-/// +-1 / sqrt(fan in), and biases within the same limits: `fan_in` is the weight's.
+/// +-1 / sqrt(fan in), and biases within the same limits: `fan_in` is the weight's. Not for depthwise layers,
+/// whose kernels are drawn as Keras's (window..., channels, multiplier): there uniform(-k, k) with k =
+/// 1 / sqrt(elements of the window).
 Initializer pytorch_weight();
 Initializer pytorch_bias(int64_t fan_in);
 /// Normal, conditional on lying in [low, high] (PyTorch's trunc_normal_). Throws kInvalidArgument where that
@@ -70,7 +72,8 @@ Initializer truncated_normal_between(double mean, double deviation, double low, 
 /// (n, m): `gain` on the diagonal, else 0. Throws kInvalidArgument unless the rank is 2.
 Initializer identity(double gain = 1);
 /// A convolution kernel (window..., in / groups, out) that hands channels on: 1 at the window's center
-/// (extent / 2) from channel i to output i of each group, else 0. Throws kInvalidArgument.
+/// (extent / 2) from channel i to output i of each group, else 0. Not for depthwise layers. Throws
+/// kInvalidArgument.
 Initializer dirac(int64_t groups = 1);
 /// (in, out): normal, but `sparsity` of the outputs of each input, rounded up, are 0 (Martens, ICML 2010).
 /// Throws kInvalidArgument unless the rank is 2 and sparsity in [0, 1].

@@ -1,5 +1,6 @@
 #include "isochron/nn/weights/weight_rules.h"
 
+#include "isochron/nn/layers/recurrent.h"
 #include "isochron/nn/weights/weight_tables.h"
 #include "isochron/ops/shape/shape_ops.h"
 #include "isochron/ops/shape/slicing.h"
@@ -95,6 +96,13 @@ std::string_view layer_name(Convention convention, std::string_view kind) {
     if (ours == kind) return theirs;
   }
   return kind;
+}
+
+std::string_view wrapper_name(Convention convention, const Module& layer) {
+  const auto* recurrent = dynamic_cast<const Recurrent*>(&layer);
+  const bool wrapped =
+      recurrent != nullptr && recurrent->options().bidirectional && recurrent->options().layers == 1;
+  return convention == Convention::kKeras && wrapped ? "bidirectional" : "";
 }
 
 }  // namespace isochron::nn

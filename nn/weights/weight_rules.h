@@ -28,7 +28,8 @@ struct WeightRule {
 
   std::string kind;  // Module::kind() of the layer
   /// What the layer calls them, children's as paths: "output/kernel". "#" stands for any number, the same one
-  /// in all names of the rule. None: theirs alone, read over.
+  /// in all names of the rule, "@" in theirs for what a Sequential calls the layer. None: theirs alone, read
+  /// over.
   std::vector<std::string> ours;
   std::vector<std::string> theirs;  // names below the layer's own; none: ours alone, left out
   Conversion to_theirs;
@@ -45,6 +46,10 @@ std::span<const WeightRule> weight_rules(Convention convention);
 /// What a Sequential calls layers of this kind under a convention (numbered from the second on); under
 /// kPyTorch they go by position.
 std::string_view layer_name(Convention convention, std::string_view kind);
+
+/// What a Sequential calls the layer that has this one as its child under a convention (numbered likewise),
+/// as Keras has "bidirectional" around an LSTM; empty where there is none.
+std::string_view wrapper_name(Convention convention, const Module& layer);
 
 // The usual rows; also for rules of one's own (WeightNaming::rules in weights.h).
 

@@ -99,8 +99,8 @@ Rules keras_rules() {
       const std::string theirs = kind + "_cell/" + member;
       rules.push_back(renamed(kind, member, theirs));
       // The wrapper Bidirectional around one layer; stacks are layers of their own there.
-      rules.push_back(renamed(kind, "layer_0/forward/" + member, "forward_" + kind + "/" + theirs));
-      rules.push_back(renamed(kind, "layer_0/backward/" + member, "backward_" + kind + "/" + theirs));
+      rules.push_back(renamed(kind, "layer_0/forward/" + member, "forward_@/" + theirs));
+      rules.push_back(renamed(kind, "layer_0/backward/" + member, "backward_@/" + theirs));
     }
   }
   return rules;

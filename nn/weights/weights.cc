@@ -76,12 +76,15 @@ class SlotCollector final : public Members {
   explicit SlotCollector(const WeightNaming& naming) : naming_(naming) {}
 
   Slots collect(Module& module) {
+    layer_name_ = module.kind();
     visit(module);
     return std::move(slots_);
   }
 
  private:
-  std::string file_name(const std::string& member) const {
+  std::string file_name(std::string member) const {
+    const size_t mark = member.find('@');
+    if (mark != std::string::npos) member.replace(mark, 1, layer_name_);
     const std::string name = file_path_ + member;
     return naming_.rename ? naming_.rename(name) : name;
   }
@@ -159,14 +162,20 @@ class SlotCollector final : public Members {
     if (naming_.convention == Convention::kPyTorch) return fmt::format("{}", position);
     const std::string_view kind = child.kind();
     if (naming_.convention == Convention::kIsochron || !name.starts_with(kind)) return std::string(name);
-    const std::string theirs(layer_name(naming_.convention, kind));
-    const int number = counts_[theirs]++;  // kinds of ours may have one name there
-    return number == 0 ? theirs : fmt::format("{}_{}", theirs, number);
+    layer_name_ = next_name(layer_name(naming_.convention, kind));
+    const std::string_view wrapper = wrapper_name(naming_.convention, child);
+    return wrapper.empty() ? layer_name_ : next_name(wrapper);
+  }
+  /// Kinds of ours may have one name there.
+  std::string next_name(std::string_view theirs) {
+    const int number = counts_[std::string(theirs)]++;
+    return number == 0 ? std::string(theirs) : fmt::format("{}_{}", theirs, number);
   }
   void on_child(std::string_view name, Module& child) override {
     const size_t length = path_.size();
     const size_t file_length = file_path_.size();
     path_ += fmt::format("{}/", name);
+    layer_name_ = child.kind();
     file_path_ += child_name(name, child) + (naming_.convention == Convention::kPyTorch ? '.' : '/');
     visit(child);
     path_.resize(length);
@@ -182,6 +191,7 @@ class SlotCollector final : public Members {
   std::set<std::string> claimed_;  // our paths that have a slot
   std::string path_;               // of the module being visited, here
   std::string file_path_;          // and in the file, before renaming
+  std::string layer_name_;         // of that module, as a Sequential numbers it
   Module* module_ = nullptr;
   int position_ = 0;                   // of its next child
   std::map<std::string, int> counts_;  // of its children so far, by the names of their kinds in the file

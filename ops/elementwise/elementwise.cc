@@ -1,5 +1,7 @@
 #include "isochron/ops/elementwise/elementwise.h"
 
+#include <cmath>
+
 #include "isochron/graph/capture/apply.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/shape/creation.h"
@@ -72,6 +74,9 @@ namespace {
 /// `number` in the dtype of the other operand.
 Tensor number_like(double number, const Tensor& other) {
   require(other.defined(), ErrorCode::kInvalidArgument, "arithmetic", "an operand is an undefined tensor");
+  require(is_floating(other.dtype()) || number == std::trunc(number), ErrorCode::kDtypeMismatch, "arithmetic",
+          "{} would be cut to a whole number beside a tensor of {}; cast the tensor to f32 first", number,
+          dtype_name(other.dtype()));
   return scalar(number, other.dtype());
 }
 
@@ -88,7 +93,7 @@ Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high) {
 }
 Tensor clip(const Tensor& x, double low, double high) {
   require(low <= high, ErrorCode::kInvalidArgument, "clip", "low {} exceeds high {}", low, high);
-  return clip(x, scalar(low, x.dtype()), scalar(high, x.dtype()));
+  return clip(x, number_like(low, x), number_like(high, x));
 }
 
 Tensor leaky_relu(const Tensor& x, double slope) { return where(x > 0.0, x, x * slope); }

@@ -87,7 +87,8 @@ Tensor cast(const Tensor& x, DType dtype);
 /// The value with no gradient through it.
 Tensor stop_gradient(const Tensor& x);
 
-/// A number takes the tensor's dtype.
+/// A number takes the tensor's dtype. Throw kDtypeMismatch where an integer dtype would cut it, and
+/// kOutOfRange where that doesn't hold it.
 #define ISOCHRON_OPERATOR(symbol, function)                 \
   Tensor operator symbol(const Tensor& a, const Tensor& b); \
   Tensor operator symbol(const Tensor& a, double b);        \

@@ -20,6 +20,11 @@ std::vector<TensorSpec> infer_reduction(const OpCall& call) {
   const TensorSpec& in = call.inputs[0];
   require(in.dtype != DType::kBool, ErrorCode::kDtypeMismatch, call.op.name,
           "is not defined on bool; cast to a number first");
+  const bool extreme = call.op.reduce == ReduceKind::kMax || call.op.reduce == ReduceKind::kMin;
+  require(in.dtype != DType::kU8 || extreme, ErrorCode::kDtypeMismatch, call.op.name,
+          "of u8 would be cut to 8 bits; cast to i64 first");
+  require(call.op.reduce != ReduceKind::kMean || is_floating(in.dtype), ErrorCode::kDtypeMismatch,
+          call.op.name, "of {} would be cut to a whole number; cast to f32 first", dtype_name(in.dtype));
   const Axes& axes = call.attributes.get<Dims>("axes");
   require(normalize_axes(axes, in.shape.rank(), call.op.name) == axes || in.shape.rank() == 0,
           ErrorCode::kInvalidArgument, call.op.name, "axes {} are not normalised", dims_str(axes));
@@ -138,6 +143,9 @@ void add_reduction(graph::Registry& registry, ReduceKind kind, std::string_view 
       {{{DType::kF32, {2, 3}}}, {{"axes", Dims{1, 1}}, {"keep_dims", false}}, ErrorCode::kInvalidArgument});
   op.errors.push_back(
       {{{DType::kBool, {2}}}, {{"axes", Dims{0}}, {"keep_dims", false}}, ErrorCode::kDtypeMismatch});
+  if (kind == ReduceKind::kMean)
+    op.errors.push_back(
+        {{{DType::kI64, {2}}}, {{"axes", Dims{0}}, {"keep_dims", false}}, ErrorCode::kDtypeMismatch});
   registry.add(std::move(op));
 }
 
@@ -174,11 +182,11 @@ ISOCHRON_REDUCTION(prod)
 Tensor variance(const Tensor& x, const Axes& axes, bool keep_dims, int64_t correction) {
   const Tensor squares = square(x - mean(x, axes, true));
   if (correction == 0) return mean(squares, axes, keep_dims);
-  const Tensor total = sum(squares, axes, keep_dims);
-  const int64_t count = total.elems() == 0 ? 0 : x.elems() / total.elems();
+  const Tensor biased = mean(squares, axes, keep_dims);
+  const int64_t count = biased.elems() == 0 ? 0 : x.elems() / biased.elems();
   require(count > correction, ErrorCode::kInvalidArgument, "variance",
           "{} elements, correction {}: need more elements", count, correction);
-  return total * (1.0 / static_cast<double>(count - correction));
+  return biased * (static_cast<double>(count) / static_cast<double>(count - correction));
 }
 
 }  // namespace isochron

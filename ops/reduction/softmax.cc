@@ -10,6 +10,7 @@
 #include "isochron/ops/reduction/row_rules.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/rows/rules.h"
+#include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
 
 namespace isochron {
@@ -272,7 +273,10 @@ Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets) 
 
 Tensor binary_cross_entropy_from_logits(const Tensor& logits, const Tensor& targets) {
   require_like(logits, targets, "binary_cross_entropy_from_logits");
-  return relu(logits) - logits * targets + softplus(-abs(logits));
+  // One condition for both kinks, so that the gradient is sigmoid(logits) - targets at 0 too.
+  const Tensor positive = logits >= 0.0;
+  return where(positive, logits, scalar(0, logits.dtype())) - logits * targets +
+         softplus(where(positive, -logits, logits));
 }
 
 }  // namespace isochron

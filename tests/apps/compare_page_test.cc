@@ -148,8 +148,11 @@ TEST_F(ComparePage, CountsInOneSentence) {
       "pauses periodically, 1 trains incorrectly. 2 of 2 cured loops stay flat.");
   result_.loops[6].report.time.kind = Flatness::kInconclusive;
   EXPECT_THAT(headline({&result_, 1}), HasSubstr(" 1 of 2 cured loops stay flat, 1 inconclusive."));
+  add_level(result_.loops[5], "disk_bytes", Flatness::kGrowing, 1e6, 9e8);
+  EXPECT_THAT(headline({&result_, 1}),
+              HasSubstr(" 0 of 2 cured loops stay flat, 1 growing, 1 inconclusive."));
   const std::vector<ScenarioResult> none;
-  EXPECT_THAT(headline(none), HasSubstr("none slows down or grows"));
+  EXPECT_THAT(headline(none), HasSubstr("none was found to slow down or grow. "));
 }
 
 TEST_F(ComparePage, MeansAloneDontMakeALoopSlow) {
@@ -172,7 +175,7 @@ TEST_F(ComparePage, ACuredLoopIsOnlyToldOfWhereItGrows) {
 }
 
 TEST_F(ComparePage, PrintsOneTableAndALineForEachCause) {
-  const std::string text = scenario_text(result_, false);
+  const std::string text = scenario_text(result_, {});
   EXPECT_THAT(text, AllOf(HasSubstr("scenario: \"it slows\""), HasSubstr("mean    median  vs cured"),
                           HasSubstr("cured in tens *"), HasSubstr("slowing: slows down"),
                           HasSubstr("since iteration 2,000\n    no cause found\n"),
@@ -181,20 +184,24 @@ TEST_F(ComparePage, PrintsOneTableAndALineForEachCause) {
                           HasSubstr("cause: another; cure: stop <it>\n")));
   EXPECT_THAT(text, Not(HasSubstr("Time of each epoch")));
   EXPECT_THAT(text, Not(HasSubstr("slope")));
-  EXPECT_THAT(scenario_text(result_, true),
+  EXPECT_THAT(scenario_text(result_, {.verbose = true}),
               AllOf(HasSubstr("Time of each epoch"), HasSubstr("slope"), HasSubstr("What there is to see.")));
 }
 
 TEST_F(ComparePage, TellsWhatIsInconclusiveFromWhatIsNotAsExpected) {
-  EXPECT_THAT(scenario_text(result_, false), Not(HasSubstr("inconclusive")));
+  EXPECT_THAT(scenario_text(result_, {}), Not(HasSubstr("inconclusive")));
   result_.loops[0].deviations = {{"kind", "the time is inconclusive", true}};
   result_.loops[1].deviations = {{"kind", "the time is inconclusive", true}};
   result_.loops[5].deviations = {{"kind", "the time is growing", false}};
-  const std::string text = scenario_text(result_, false);
+  const std::string text = scenario_text(result_, {});
   EXPECT_THAT(
       text,
-      AllOf(HasSubstr("not as expected: cured: the time is growing\n"),
-            HasSubstr("short: slow, pausing\n    a longer run: isochron compare scenario --seconds 10")));
+      AllOf(
+          HasSubstr("not as expected: cured: the time is growing\n"),
+          HasSubstr(
+              "short: slow, pausing\n    a longer run: the same command with --seconds 10 --budget 600\n")));
+  EXPECT_THAT(scenario_text(result_, {.seconds = 20, .budget_seconds = 1800}),
+              HasSubstr("with --seconds 40 --budget 3600\n"));
   EXPECT_THAT(text, Not(HasSubstr("not as expected: slow")));
 }
 

@@ -404,7 +404,7 @@ TEST_F(TrainCommand, ARunIsResumedOnItsOwnDataAlone) {
       << "the same elsewhere";
   EXPECT_THAT(train(run + write("b.csv", two + one + both.substr(one.size() + two.size())).string() +
                     " --epochs 2 --resume"),
-              Ends(2, "content of --data: "));
+              Ends(2, "content of the data: "));
 }
 
 TEST_F(TrainCommand, EveryKindOfModelSaysWhereItGoesOn) {
@@ -530,12 +530,15 @@ TEST_F(TrainCommand, AFolderIsCifar) {
   write("data_batch_1.bin", records + records);
   write("test_batch.bin", records);
   for (const std::string model : {"mlp", "resnet20"}) {
-    const Outcome outcome = train(model + " --epochs 2 --batch 8 --data " + folder_.path().string());
+    const std::string run = fmt::format("{} --batch 8 --data {} --checkpoint {} --epochs", model,
+                                        folder_.path().string(), (folder_ / ("run_" + model)).string());
+    const Outcome outcome = train(run + " 2");
     EXPECT_EQ(outcome.status, 0) << outcome.text;
     EXPECT_THAT(
         outcome.text,
         AllOf(HasSubstr("CIFAR-10: 20 images of 32 x 32 for training, 10 for testing\n"),
               HasSubstr("nearest class mean   1 accuracy"), HasSubstr("most frequent class  0.1 accuracy")));
+    EXPECT_THAT(train(run + " 2 --resume"), Ends(0, "resumed from")) << "with the run's own files beside";
   }
   write("data_batch_1.bin", records + "1");
   EXPECT_THAT(train("resnet20 --data " + folder_.path().string()),

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # half_built.sh CMAKE: where the command alone is built, as after `make demo`, or nothing, an installation fails before
-# it has written anything and says what to do; once every file is there, it goes through.
+# it has written anything and says what to do; once every file is there, it goes through. The build can also be generated
+# for several configurations, and as a part of another project.
 set -euo pipefail
 cmake=${1:?usage: half_built.sh CMAKE}
 source_folder=$(cd "$(dirname "$0")/../.." && pwd)
@@ -32,3 +33,20 @@ done
 "$cmake" --install "$work/build dir" --prefix "$work/prefix" >"$work/log" 2>&1 || fail "a whole build is refused"
 [[ -f $work/prefix/include/isochron/core/tensor/tensor.h && -f $work/prefix/bin/isochron ]] || fail "not all was installed"
 [[ ! -e $work/prefix/include/isochron/data/pipeline/loader.h ]] || fail "a private header was installed"
+grep -qx "CMAKE_BUILD_TYPE:STRING=Release" "$work/build dir/CMakeCache.txt" || fail "the default build isn't optimised"
+
+"$cmake" -S "$source_folder" -B "$work/several" -G "Ninja Multi-Config" --log-level=WARNING >"$work/log" 2>&1 ||
+  fail "several configurations can't be generated"
+mkdir "$work/parent"
+cat >"$work/parent/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.22)
+project(parent LANGUAGES CXX)
+add_subdirectory("$source_folder" isochron)
+file(WRITE main.cc "int main() {}")
+add_executable(parent main.cc)
+target_link_libraries(parent PRIVATE isochron::isochron)
+END
+for tests in OFF ON; do
+  "$cmake" -S "$work/parent" -B "$work/parent/$tests" -G Ninja -DISOCHRON_TESTS=$tests --log-level=WARNING >"$work/log" 2>&1 ||
+    fail "a parent project can't be generated, with tests $tests"
+done

@@ -71,10 +71,7 @@ Accumulator identity_of(ReduceKind kind, bool floating) {
 }
 
 bool halves(const Reduction& reduction) {
-  // A mean of integers isn't that of sums that wrap.
-  const bool wraps = !is_floating(reduction.dtype) && reduction.kind == ReduceKind::kMean;
-  return !reduction.inner_reduced && reduction.extents.size() <= 2 && dtype_size(reduction.dtype) >= 4 &&
-         !wraps;
+  return !reduction.inner_reduced && reduction.extents.size() <= 2 && dtype_size(reduction.dtype) >= 4;
 }
 
 void accumulate_tile(const Reduction& reduction, Accumulator* into, std::byte* tile, std::byte* scratch,
@@ -119,7 +116,7 @@ void store_results(void* out, const Accumulator* from, const Reduction& reductio
       } else if constexpr (std::is_floating_point_v<T>) {
         y[i] = static_cast<T>(from[i].f * scale);
       } else {
-        y[i] = static_cast<T>(reduction.kind == ReduceKind::kMean ? from[i].i / reduction.count : from[i].i);
+        y[i] = static_cast<T>(from[i].i);
       }
     }
   });

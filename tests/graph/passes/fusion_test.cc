@@ -1,6 +1,8 @@
 // What the fusion pass joins, and what it must leave apart.
 #include <gmock/gmock.h>
 
+#include <map>
+
 #include "graph/program/trace.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/ops/control/debug.h"
@@ -16,6 +18,7 @@ namespace {
 using In = const std::vector<Tensor>&;
 using testing::Each;
 using testing::ElementsAre;
+using testing::Pair;
 const TensorSpec kMatrix{DType::kF32, {6, 6}};
 
 template <typename F>
@@ -160,6 +163,41 @@ TEST(Fusion, UpdatesAreOutputs) {
   EXPECT_EQ(program_of(*graph->nodes()[0]).outputs.size(), 2u);
   ASSERT_EQ(graph->updates().size(), 1u);
   EXPECT_EQ(graph->updates()[0].value, graph->nodes()[0]->outputs[0]);
+}
+
+TEST(Fusion, SmallUpdatesOfOneShapeAreOneNode) {
+  const Tensor a = ones({6}), b = ones({6}), c = ones({7}), wide = ones({5000}), wider = ones({5000});
+  const auto moved = [](const Tensor& average, const Tensor& by) {
+    assign(average, average * 0.9 + by * 0.1);
+  };
+  const auto updates = [&](In in) {
+    moved(a, sum(in[0], {0}));
+    moved(b, sum(exp(in[0]), {0}));
+    moved(c, in[1]);
+    moved(wide, in[2]);
+    moved(wider, in[3]);
+    return sum(in[0]);
+  };
+  const TensorSpec large{DType::kF32, {5000}};
+  const auto graph = fused({kMatrix, {DType::kF32, {7}}, large, large}, updates);
+  std::map<std::string, std::vector<size_t>> outputs;  // of programs without reductions, by shape
+  for (const auto& node : graph->nodes()) {
+    if (node->op->name != "fused" || program_of(*node).outputs[0].reduced) continue;
+    outputs[program_of(*node).shape.str()].push_back(program_of(*node).outputs.size());
+  }
+  EXPECT_THAT(outputs, ElementsAre(Pair("(5000)", ElementsAre(1, 1)), Pair("(6)", ElementsAre(2)),
+                                   Pair("(7)", ElementsAre(1))));
+}
+
+TEST(Fusion, UpdatesThatLaterNodesWaitForStayApart) {
+  const Tensor a = ones({6}), b = ones({6});
+  const auto graph = fused({{DType::kF32, {6}}}, [&](In in) {
+    assign(a, a * 0.9 + in[0]);
+    const Tensor product = matmul(reshape(a, {1, 6}), reshape(in[0], {6, 1}));
+    assign(b, b * 0.9 + sum(product));
+    return product;
+  });
+  EXPECT_EQ(std::ranges::count(op_names(*graph), "fused"), 2);
 }
 
 /// Labels of a graph's prints, in the order in which they run.

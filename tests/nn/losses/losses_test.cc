@@ -11,6 +11,7 @@
 #include "isochron/graph/step/captured.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/matmul/matmul.h"
+#include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/reduction/softmax.h"
 #include "isochron/ops/shape/creation.h"
 #include "support/expect_error.h"
@@ -69,6 +70,14 @@ TEST(Losses, HaveGradients) {
       near(tape.gradient(squared, kPrediction), from_vector({2, 2}, {0.5, 0, 1, -1.5}, DType::kF64), 1e-15));
   EXPECT_TRUE(near(tape.gradient(robust, kPrediction),
                    from_vector({2, 2}, {0.25, 0, 0.25, -0.25}, DType::kF64), 1e-15));
+}
+
+TEST(Losses, HuberIsASquareWhereThereIsNoError) {
+  const Tensor x = from_vector({2}, {0, 0.5}, DType::kF64);
+  GradientTape tape(true);
+  tape.watch(x);
+  const Tensor first = tape.gradient(huber(x, zeros({2}, DType::kF64), 1, {.reduction = Reduction::kSum}), x);
+  EXPECT_EQ(tape.gradient(sum(first), x).to_vector(), (std::vector<double>{1, 1}));
 }
 
 TEST(Losses, CrossEntropiesAgreeWithPyTorch) {
@@ -341,6 +350,22 @@ TEST(Losses, ABatchOfWeightZeroCostsNothing) {
     const Tensor loss = loss_of();
     EXPECT_EQ(loss.item<float>(), 0);
     EXPECT_EQ(tape.gradient(loss, x).to_vector(), std::vector<double>(6, 0));
+  }
+}
+
+// The sum of 16,384 losses of 4.16 is beyond f16, and bf16 holds no count of 1,001.
+TEST(Losses, WeightedMeansOfManyRowsHold16Bits) {
+  for (const auto& [dtype, rows] : {std::pair(DType::kF16, 16384), std::pair(DType::kBF16, 1001)}) {
+    const Tensor logits = zeros({rows, 64}, dtype), labels = zeros({rows}, DType::kI64);
+    const double mean = std::log(64.0);
+    EXPECT_NEAR(cast(nn::sparse_softmax_cross_entropy(logits, labels, {.ignore_index = -100}), DType::kF64)
+                    .item<double>(),
+                mean, 0.004 * mean);
+    const LossOptions weighted{.reduction = Reduction::kWeightedMean, .sample_weights = ones({rows}, dtype)};
+    EXPECT_EQ(cast(nn::mean_squared_error(zeros({rows, 1}, dtype), full({rows, 1}, 3, dtype), weighted),
+                   DType::kF64)
+                  .item<double>(),
+              9);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "isochron/graph/step/captured.h"
 #include "isochron/nn/layers/layers.h"
 #include "isochron/nn/layers/normalization.h"
+#include "isochron/nn/layers/recurrent.h"
 #include "isochron/nn/module/sequential.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/shape/creation.h"
@@ -144,6 +145,25 @@ TEST_F(Weights, KindsThatAreOneInKerasAreNumberedTogether) {
               ElementsAre("group_normalization/gamma", "group_normalization/beta",
                           "group_normalization_1/gamma", "group_normalization_1/beta"));
   EXPECT_EQ(load_weights(net, path_, {.naming = keras}).loaded, 4u);
+}
+
+// As Keras 3.15 names [LSTM, Bidirectional(LSTM), Bidirectional(GRU), Bidirectional(LSTM)].
+TEST_F(Weights, BidirectionalLayersAreWrappersInKeras) {
+  const RecurrentLayerOptions sequence{.return_sequences = true};
+  const RecurrentLayerOptions both{.return_sequences = true, .bidirectional = true, .bias = false};
+  Sequential net(LSTM(2, sequence), LSTM(2, both), GRU(2, both), LSTM(2, both));
+  net.build({DType::kF32, {1, 3, 2}});
+  const WeightNaming keras{.convention = Convention::kKeras};
+  save_weights(net, path_, {.naming = keras});
+  std::vector<std::string> kernels = names_of(SafetensorsFile(path_));
+  std::erase_if(kernels, [](const std::string& name) { return !name.ends_with("cell/kernel"); });
+  EXPECT_THAT(kernels, ElementsAre("lstm/lstm_cell/kernel", "bidirectional/forward_lstm_1/lstm_cell/kernel",
+                                   "bidirectional/backward_lstm_1/lstm_cell/kernel",
+                                   "bidirectional_1/forward_gru/gru_cell/kernel",
+                                   "bidirectional_1/backward_gru/gru_cell/kernel",
+                                   "bidirectional_2/forward_lstm_2/lstm_cell/kernel",
+                                   "bidirectional_2/backward_lstm_2/lstm_cell/kernel"));
+  EXPECT_EQ(load_weights(net, path_, {.naming = keras}).loaded, 15u);
 }
 
 TEST_F(Weights, GoThroughPyTorchAndComputeTheSame) {

@@ -12,6 +12,7 @@
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/shape/creation.h"
 #include "support/expect_error.h"
+#include "support/near.h"
 
 namespace isochron {
 namespace {
@@ -97,6 +98,17 @@ TEST(BinaryCrossEntropy, FromLogitsNeitherOverflowsNorClips) {
   EXPECT_EQ(losses[0], 1000);
   EXPECT_DOUBLE_EQ(losses[1], std::log(2.0));
   EXPECT_EQ(losses[2], 0);
+}
+
+TEST(BinaryCrossEntropy, FromLogitsHasTheGradientOfTheSigmoidAtZeroToo) {
+  const Tensor logits = from_vector({4}, {-0.0, 0, 0, 2}, DType::kF64);
+  const Tensor targets = from_vector({4}, {0, 1, 0.25, 0.25}, DType::kF64);
+  GradientTape tape(true);
+  tape.watch(logits);
+  const Tensor first = tape.gradient(sum(binary_cross_entropy_from_logits(logits, targets)), logits);
+  const Tensor p = sigmoid(logits);
+  EXPECT_TRUE(near(first, p - targets, 1e-15));
+  EXPECT_TRUE(near(tape.gradient(sum(first), logits), p * (1.0 - p), 1e-14));
 }
 
 }  // namespace

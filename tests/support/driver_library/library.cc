@@ -5,7 +5,8 @@
 //
 // Device code that the tests compiled for the host runs there (simulated/host_compiler.h). A cubin can't: its
 // kernels do nothing, but their names, the compute capability and the sizes of arguments count. Memory holds
-// zeros then, so that a program goes on with them. ISOCHRON_SIMULATED_MEMORY says how many bytes it has.
+// zeros then, so that a program goes on with them. ISOCHRON_SIMULATED_MEMORY says how many bytes it has,
+// ISOCHRON_SIMULATED_CAPABILITY which compute capability, as "7.5".
 #include "support/driver_library/library.h"
 
 #include <dlfcn.h>
@@ -162,6 +163,11 @@ CUresult cuInit(unsigned flags) {
   device.first_byte = 0;
   if (const char* const bytes = std::getenv("ISOCHRON_SIMULATED_MEMORY"))
     device.properties.total_bytes = std::strtoull(bytes, nullptr, 10);
+  if (const char* const capability = std::getenv("ISOCHRON_SIMULATED_CAPABILITY")) {  // "7.5"
+    char* rest = nullptr;
+    device.properties.major = static_cast<int>(std::strtol(capability, &rest, 10));
+    device.properties.minor = *rest == '.' ? static_cast<int>(std::strtol(rest + 1, nullptr, 10)) : 0;
+  }
   return CUDA_SUCCESS;
 }
 CUresult cuDriverGetVersion(int* version) {

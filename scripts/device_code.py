@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""What NVRTC makes of the kernels of the reference cases, for devices that aren't there.
+
+    scripts/device_code.py build/release/bin/isochron build/release/simulated_driver
+        [--capability 7.5 9.0] [--case gpt] [--precision f32] [--out FILE] [--compare bench/results/device_code.json]
+
+Each case is planned by `isochron bench --device cuda --plain-kernels` over the tests' libcuda.so.1, which takes on the given
+compute capability; what is compiled is read back from the cache. Of each kernel come registers a thread, bytes of stack
+(what doesn't fit in registers, and arrays that are indexed at run time), static shared memory, and how many loads from
+global memory read 16, 8 or fewer bytes. Exit status 1 where a kernel has more stack or shared memory than it may; with
+--compare the kernels that are worse than in that file are named. --out writes such a file, a JSON object a line. Without
+NVRTC it says so and exits 77.
+"""
+
+import argparse
+import collections
+import itertools
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+CAPABILITIES = ["7.5", "8.0", "9.0", "10.0", "12.0"]
+CASES = ["tiny", "mlp", "cnn", "resnet20", "lstm", "gpt"]
+PRECISIONS = ["f32", "mixed_bf16"]
+MOST_STACK = 40  # bytes: calls of printf, which tell of indices out of range, and the sine of huge numbers
+MOST_SHARED = 48 << 10
+# Entries of .nv.info: a format, an attribute, and either a value of two bytes or a size and so much more.
+SIZED, FRAME_SIZE, REGISTERS = 4, 0x11, 0x2F
+LOAD_CODES = {0x381, 0x981}  # LDG, without and with a descriptor; bits 73 to 75 of an instruction tell how wide it is
+WIDE, DOUBLE = 6, 5
+
+Kernel = collections.namedtuple("Kernel", "registers stack shared loads_16 loads_8 loads_4")
+
+
+def sections(elf):
+    """[(name, content, link, info)]."""
+    begin, = struct.unpack_from("<Q", elf, 0x28)
+    size, count, names = struct.unpack_from("<HHH", elf, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", elf, begin + i * size) for i in range(count)]
+    text = lambda at: elf[headers[names][4] + at :].split(b"\0", 1)[0].decode()
+    empty = 8  # SHT_NOBITS
+    return [(text(h[0]), b"" if h[1] == empty else elf[h[4] : h[4] + h[5]], h[5], h[6]) for h in headers]
+
+
+def symbols(elf, parts):
+    """Their names, by number."""
+    table = next(content for name, content, _, _ in parts if name == ".symtab")
+    strings = next(content for name, content, _, _ in parts if name == ".strtab")
+    return [strings[struct.unpack_from("<I", table, at)[0] :].split(b"\0", 1)[0].decode() for at in range(0, len(table), 24)]
+
+
+def per_kernel(info, attribute, names):
+    """{kernel: value} of an attribute in .nv.info."""
+    found, at = {}, 0
+    while at + 4 <= len(info):
+        form, what, value = struct.unpack_from("<BBH", info, at)
+        if form == SIZED:
+            if what == attribute:
+                symbol, number = struct.unpack_from("<II", info, at + 4)
+                found[names[symbol]] = number
+            at += value
+        at += 4
+    return found
+
+
+def loads(code):
+    """How many instructions of a kernel load 16, 8 and fewer bytes from global memory."""
+    count = collections.Counter()
+    for at in range(0, len(code) - 15, 16):
+        low, high = struct.unpack_from("<QQ", code, at)
+        if low & 0xFFF in LOAD_CODES:
+            count[high >> 9 & 7] += 1
+    return count[WIDE], count[DOUBLE], sum(count.values()) - count[WIDE] - count[DOUBLE]
+
+
+def kernels_of(elf):
+    parts = sections(elf)
+    names = symbols(elf, parts)
+    info = next(content for name, content, _, _ in parts if name == ".nv.info")
+    registers, stack = per_kernel(info, REGISTERS, names), per_kernel(info, FRAME_SIZE, names)
+    shared = {name.removeprefix(".nv.shared."): size for name, _, size, _ in parts if name.startswith(".nv.shared.")}
+    result = {}
+    for name, code, _, _ in parts:
+        kernel = name.removeprefix(".text.")
+        if name.startswith(".text.") and kernel in registers:
+            result[kernel] = Kernel(registers[kernel], stack.get(kernel, 0), shared.get(kernel, 0), *loads(code))
+    return result
+
+
+def compile_case(arguments, case, precision, capability):
+    """({kernel: Kernel}, seconds)."""
+    with tempfile.TemporaryDirectory() as cache:
+        here = {"LD_LIBRARY_PATH": str(arguments.driver), "ISOCHRON_CACHE": cache, "ISOCHRON_SIMULATED_CAPABILITY": capability}
+        command = [str(arguments.isochron), "bench", "--json", "--case", case, "--precision", precision, "--device", "cuda",
+                   "--plain-kernels", "--steps", "1", "--seconds", "0.01"]
+        begin = time.monotonic()
+        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | here)
+        seconds = time.monotonic() - begin
+        if done.returncode != 0:
+            missing = "NVRTC is not found: " in done.stderr
+            print(f"{case} {precision} for {capability}: {done.stderr.strip()}", file=sys.stderr)
+            sys.exit(77 if missing else 1)
+        result = {}
+        for path in sorted(pathlib.Path(cache).glob("kernels-*.cubin")):
+            content = path.read_bytes()
+            result |= kernels_of(content[content.index(b"\x7fELF") :])
+        return result, seconds
+
+
+def summary(label, kernels, seconds):
+    total = [sum(values) for values in zip(*((k.loads_16, k.loads_8, k.loads_4) for k in kernels.values()))]
+    most = max(kernels.items(), key=lambda item: item[1].registers)
+    return (f"{label:<25} {len(kernels):>7} {most[1].registers:>9}  {most[0]:<32}"
+            f"{max(k.stack for k in kernels.values()):>6} {max(k.shared for k in kernels.values()):>7}"
+            f" {total[0]:>8} {total[1]:>7} {total[2]:>7} {seconds:>8.1f}")
+
+
+def worse(now, before):
+    """What of a kernel is worse than it was."""
+    found = []
+    if now.registers > before.registers + 8:
+        found.append(f"{now.registers} registers, {before.registers} before")
+    if now.stack > before.stack:
+        found.append(f"{now.stack} bytes of stack, {before.stack} before")
+    if now.loads_16 < before.loads_16:
+        found.append(f"{now.loads_16} loads of 16 bytes, {before.loads_16} before")
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description="What NVRTC makes of the kernels of the reference cases.")
+    parser.add_argument("isochron", type=pathlib.Path)
+    parser.add_argument("driver", type=pathlib.Path, help="the folder of the tests' libcuda.so.1")
+    parser.add_argument("--capability", nargs="+", default=CAPABILITIES)
+    parser.add_argument("--case", nargs="+", default=CASES)
+    parser.add_argument("--precision", nargs="+", default=PRECISIONS)
+    parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--compare", type=pathlib.Path)
+    arguments = parser.parse_args()
+    before = {}
+    if arguments.compare:
+        for line in arguments.compare.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            before[record["of"]] = {k: Kernel(*v) for k, v in record["kernels"].items()}
+
+    print(f"{'':<25} {'kernels':>7} {'registers':>9}  {'most in':<32}{'stack':>6} {'shared':>7}"
+          f" {'16 bytes':>8} {'8':>7} {'fewer':>7} {'seconds':>8}")
+    lines, wrong, changes = [], [], []
+    for capability in arguments.capability:
+        for case, precision in itertools.product(arguments.case, arguments.precision):
+            label = f"{capability} {case} {precision}"
+            kernels, seconds = compile_case(arguments, case, precision, capability)
+            if not any(k.loads_16 + k.loads_8 + k.loads_4 for k in kernels.values()):
+                sys.exit(f"{label}: no load is found in {len(kernels)} kernels; are instructions coded otherwise?")
+            print(summary(label, kernels, seconds), flush=True)
+            lines.append(json.dumps({"of": label, "kernels": kernels}))
+            for name, kernel in kernels.items():
+                if kernel.stack > MOST_STACK:
+                    wrong.append(f"{label} {name}: {kernel.stack} bytes of stack, at most {MOST_STACK}")
+                if kernel.shared > MOST_SHARED:
+                    wrong.append(f"{label} {name}: {kernel.shared} bytes of shared memory, at most {MOST_SHARED}")
+                if (old := before.get(label, {}).get(name)) is not None:
+                    changes += [f"{label} {name}: {text}" for text in worse(kernel, old)]
+    if arguments.out:
+        arguments.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for text in wrong + changes:
+        print(text)
+    if wrong:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
