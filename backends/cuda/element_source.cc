@@ -25,6 +25,7 @@ constexpr int64_t kMostSplits = 256;
 // Elements, for each thread of a block on each multiprocessor, up to which one launch folds and stores them.
 constexpr int64_t kMostTogether = 2;
 constexpr int64_t kFoldsTogether = 2;  // kFoldsEach there, where a thread waits for each of them
+constexpr int64_t kWidestAccess = 16;  // bytes that a thread loads or stores at once
 
 /// As many columns, where there are, as threads that read neighbouring addresses at once.
 int64_t columns_side_by_side(int64_t columns) {
@@ -134,8 +135,8 @@ class Writer {
     return text + "void* workspace";
   }
 
-  /// Registers `of` and what they are computed from, for element `i`.
-  std::string compute(std::span<const int> of) const {
+  /// Which registers `of` are computed from, these included.
+  std::vector<bool> needed_for(std::span<const int> of) const {
     const size_t operands = program_.operands.size();
     std::vector<bool> needed(operands + program_.code.size());
     for (const int reg : of) needed[static_cast<size_t>(reg)] = true;
@@ -145,9 +146,17 @@ class Writer {
       for (int k = 0; k < graph::element_op_arity(instruction.op); ++k)
         needed[instruction.operands[k]] = true;
     }
+    return needed;
+  }
+
+  /// Registers `of` and what they are computed from, for element `i` or the `e`-th of a pack from there.
+  std::string compute(std::span<const int> of, int64_t pack = 1) const {
+    const size_t operands = program_.operands.size();
+    const std::vector<bool> needed = needed_for(of);
     std::string text;
     for (size_t r = 0; r < operands; ++r) {
-      if (needed[r]) text += fmt::format("    const {} r{} = {};\n", computed_of(r), r, operand_text(r));
+      if (needed[r])
+        text += fmt::format("    const {} r{} = {};\n", computed_of(r), r, operand_text(r, pack));
     }
     for (size_t c = 0; c < program_.code.size(); ++c) {
       if (needed[operands + c])
@@ -161,12 +170,43 @@ class Writer {
     return computed_type(program_.register_dtype(static_cast<int>(reg)));
   }
 
-  std::string operand_text(size_t r) const {
+  std::vector<IndexAxis> axes_of(size_t r) const {
+    const Shape& shape = program_.operands[r].spec.shape;
+    return joined_axes(program_.shape, broadcast_strides(shape, contiguous_strides(shape), program_.shape));
+  }
+
+  std::string operand_text(size_t r, int64_t pack) const {
     const ElementProgram::Operand& operand = program_.operands[r];
     if (operand.immediate) return number_text(operand.value, operand.spec.dtype);
-    const Strides strides =
-        broadcast_strides(operand.spec.shape, contiguous_strides(operand.spec.shape), program_.shape);
-    return fmt::format("widen(in{}[{}])", r, offset_text("i", joined_axes(program_.shape, strides)));
+    if (pack > 1 && lies_in_packs(r, pack)) return fmt::format("widen(pack{}.of[e])", r);
+    const std::vector<IndexAxis> axes = axes_of(r);
+    const bool same = axes.empty() || (axes.back().stride == 0 && axes.back().extent % pack == 0);
+    return fmt::format("widen(in{}[{}])", r, offset_text(pack == 1 || same ? "i" : "(i + e)", axes));
+  }
+
+  /// Whether the elements of operand `r` for `pack` elements from a multiple of that lie side by side.
+  bool lies_in_packs(size_t r, int64_t pack) const {
+    if (program_.operands[r].immediate) return false;
+    const std::vector<IndexAxis> axes = axes_of(r);
+    return !axes.empty() && axes.back().stride == 1 && axes.back().extent % pack == 0;
+  }
+
+  int64_t bytes_of_output(size_t o) const {
+    return static_cast<int64_t>(dtype_size(program_.register_dtype(program_.outputs[o].reg)));
+  }
+
+  /// How many neighbouring elements a thread computes, so that its widest access is kWidestAccess; 1 where
+  /// the device has threads enough to wait for elements one by one.
+  int64_t pack_of(std::span<const size_t> outputs, const std::vector<bool>& needed) const {
+    const int64_t elems = program_.shape.elems();
+    int64_t widest = 1;
+    for (const size_t o : outputs) widest = std::max(widest, bytes_of_output(o));
+    for (size_t r = 0; r < program_.operands.size(); ++r) {
+      if (needed[r] && lies_in_packs(r, 1))
+        widest = std::max(widest, static_cast<int64_t>(dtype_size(program_.operands[r].spec.dtype)));
+    }
+    const int64_t pack = kWidestAccess / widest;
+    return elems % pack == 0 && elems >= pack * kBlock * multiprocessors_ ? pack : 1;
   }
 
   std::string result_text(size_t c) const {
@@ -187,9 +227,24 @@ class Writer {
                                       : text;
   }
 
+  std::string_view stored_as(size_t output) const {
+    return storage_type(program_.register_dtype(program_.outputs[output].reg));
+  }
   std::string store_text(size_t output, const std::string& index, const std::string& value) const {
-    return fmt::format("out{}[{}] = Store<{}>::of({});\n", output, index,
-                       storage_type(program_.register_dtype(program_.outputs[output].reg)), value);
+    return fmt::format("out{}[{}] = Store<{}>::of({});\n", output, index, stored_as(output), value);
+  }
+
+  /// Whether all that is loaded or stored in packs begins at a multiple of one.
+  std::string aligned_text(std::span<const size_t> outputs, const std::vector<bool>& needed,
+                           int64_t pack) const {
+    std::string text;
+    const auto add = [&](std::string_view what, size_t number) {
+      text += fmt::format("{}packs_fit<{}>({}{})", text.empty() ? "" : " && ", pack, what, number);
+    };
+    for (size_t r = 0; r < program_.operands.size(); ++r)
+      if (needed[r] && lies_in_packs(r, pack)) add("in", r);
+    for (const size_t o : outputs) add("out", o);
+    return text;
   }
 
   void begin_function(const std::string& function, std::string_view last_parameter = "") {
@@ -202,17 +257,41 @@ class Writer {
     if (elems == 0) return;
     std::vector<int> registers;
     for (const size_t o : outputs) registers.push_back(program_.outputs[o].reg);
+    const std::vector<bool> needed = needed_for(registers);
+    const int64_t pack = pack_of(outputs, needed);
     const std::string function = name_ + "_elements";
     begin_function(function);
+    if (pack > 1)
+      source_.text += fmt::format("  const bool at_once = {};\n", aligned_text(outputs, needed, pack));
     source_.text += fmt::format(
-        "  for ({0} i = blockIdx.x * static_cast<{0}>({1}) + threadIdx.x; i < {2}u; i += gridDim.x * "
-        "static_cast<{0}>({1})) {{\n",
-        index_type_, kBlock, elems);
-    source_.text += compute(registers);
-    for (const size_t o : outputs)
-      source_.text += "    " + store_text(o, "i", fmt::format("r{}", program_.outputs[o].reg));
+        "  for ({0} i = (blockIdx.x * static_cast<{0}>({1}) + threadIdx.x) * {3}u; i < {2}u; i += gridDim.x "
+        "* "
+        "static_cast<{0}>({4})) {{\n",
+        index_type_, kBlock, elems, pack, kBlock * pack);
+    if (pack == 1) {
+      source_.text += compute(registers);
+      for (const size_t o : outputs)
+        source_.text += "    " + store_text(o, "i", fmt::format("r{}", program_.outputs[o].reg));
+    } else {
+      for (size_t r = 0; r < program_.operands.size(); ++r) {
+        if (needed[r] && lies_in_packs(r, pack))
+          source_.text += fmt::format("    const auto pack{0} = load_pack<{1}>(in{0} + {2}, at_once);\n", r,
+                                      pack, offset_text("i", axes_of(r)));
+      }
+      for (const size_t o : outputs)
+        source_.text += fmt::format("    Pack<{}, {}> made{};\n", stored_as(o), pack, o);
+      source_.text += fmt::format("    ISOCHRON_UNROLL\n    for (int e = 0; e < {}; ++e) {{\n", pack);
+      source_.text += compute(registers, pack);
+      for (const size_t o : outputs)
+        source_.text +=
+            fmt::format("    made{}.of[e] = Store<{}>::of(r{});\n", o, stored_as(o), program_.outputs[o].reg);
+      source_.text += "    }\n";
+      for (const size_t o : outputs)
+        source_.text += fmt::format("    store_pack(out{0} + i, made{0}, at_once);\n", o);
+    }
     source_.text += "  }\n}\n";
-    const int64_t blocks = std::min((elems + kBlock - 1) / kBlock, kBlocksEach * multiprocessors_);
+    const int64_t packs = elems / pack;
+    const int64_t blocks = std::min((packs + kBlock - 1) / kBlock, kBlocksEach * multiprocessors_);
     source_.launches.push_back({function, {static_cast<unsigned>(blocks), 1}, kBlock});
   }
 
@@ -327,10 +406,10 @@ class Writer {
     }
     source_.text += fmt::format("  if (along > 0 || j >= {}u) return;\n", results);
     for (const Fold& fold : folds)
-      source_.text += "  " + store_text(fold.output, "j",
-                                        fmt::format(fmt::runtime(result_of(program_.outputs[fold.output].kind,
-                                                                           is_floating(fold.dtype), count)),
-                                                    cast_of(fold.dtype), fold.parts + "[part]"));
+      source_.text +=
+          "  " + store_text(fold.output, "j",
+                            fmt::format(fmt::runtime(result_of(program_.outputs[fold.output].kind, count)),
+                                        cast_of(fold.dtype), fold.parts + "[part]"));
     source_.text += "}\n";
     source_.launches.push_back({function,
                                 {static_cast<unsigned>(blocks), static_cast<unsigned>(splits)},
@@ -390,10 +469,8 @@ class Writer {
   }
   static std::string cast_of(DType dtype) { return fmt::format("Cast<{}>::of", computed_type(dtype)); }
   /// With places for a cast and for what was folded.
-  static std::string result_of(ReduceKind kind, bool floating, int64_t count) {
-    if (kind != ReduceKind::kMean) return "{0}({1})";
-    return floating ? fmt::format("{{0}}({{1}} * (1.0 / {}))", count)
-                    : fmt::format("{{0}}({{1}} / {}LL)", count);
+  static std::string result_of(ReduceKind kind, int64_t count) {
+    return kind == ReduceKind::kMean ? fmt::format("{{0}}({{1}} * (1.0 / {}))", count) : "{0}({1})";
   }
 
   const ElementProgram& program_;

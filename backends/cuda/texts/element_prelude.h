@@ -85,6 +85,33 @@ ISOCHRON_SCALAR T widen(T x) {
   return x;
 }
 
+/// Neighbouring elements, which are loaded and stored at once where their address allows it.
+template <typename T, int kCount>
+struct alignas(sizeof(T) * kCount) Pack {
+  T of[kCount];
+};
+template <int kCount, typename T>
+ISOCHRON_SCALAR bool packs_fit(const T* at) {
+  return reinterpret_cast<unsigned long long>(at) % (sizeof(T) * kCount) == 0;
+}
+template <int kCount, typename T>
+ISOCHRON_SCALAR Pack<T, kCount> load_pack(const T* from, bool at_once) {
+  if (at_once) return *reinterpret_cast<const Pack<T, kCount>*>(from);
+  Pack<T, kCount> pack;
+  ISOCHRON_UNROLL
+  for (int i = 0; i < kCount; ++i) pack.of[i] = from[i];
+  return pack;
+}
+template <int kCount, typename T>
+ISOCHRON_SCALAR void store_pack(T* to, const Pack<T, kCount>& pack, bool at_once) {
+  if (at_once) {
+    *reinterpret_cast<Pack<T, kCount>*>(to) = pack;
+    return;
+  }
+  ISOCHRON_UNROLL
+  for (int i = 0; i < kCount; ++i) to[i] = pack.of[i];
+}
+
 /// From the number that is computed with to what is stored.
 template <typename Stored>
 struct Store {
