@@ -22,9 +22,15 @@ elseif(ISOCHRON_SANITIZE STREQUAL "thread")
 endif()
 
 # The first rule of the installation: nothing is written unless all that is to be installed has been built.
-# IsochronInstall.cmake writes the script, when all targets are known.
+# IsochronInstall.cmake writes the script, when all targets are known. Another project installs what it wants of its own.
+get_property(several_configurations GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
 set(ISOCHRON_INSTALL_CHECK ${PROJECT_BINARY_DIR}/check_built)
-install(CODE "include(\"${ISOCHRON_INSTALL_CHECK}_\${CMAKE_INSTALL_CONFIG_NAME}.cmake\")" ALL_COMPONENTS)
+if(NOT PROJECT_IS_TOP_LEVEL)
+elseif(several_configurations)
+  install(CODE "include(\"${ISOCHRON_INSTALL_CHECK}_\${CMAKE_INSTALL_CONFIG_NAME}.cmake\")" ALL_COMPONENTS)
+else()
+  install(CODE "include(\"${ISOCHRON_INSTALL_CHECK}_${CMAKE_BUILD_TYPE}.cmake\")" ALL_COMPONENTS)
+endif()
 
 # isochron_installed(<target>...): targets that are installed as files.
 function(isochron_installed)

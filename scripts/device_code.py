@@ -95,7 +95,8 @@ def kernels_of(elf):
 def compile_case(arguments, case, precision, capability):
     """({kernel: Kernel}, seconds)."""
     with tempfile.TemporaryDirectory() as cache:
-        here = {"LD_LIBRARY_PATH": str(arguments.driver), "ISOCHRON_CACHE": cache, "ISOCHRON_SIMULATED_CAPABILITY": capability}
+        libraries = [str(arguments.driver), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+        here = {"LD_LIBRARY_PATH": ":".join(libraries), "ISOCHRON_CACHE": cache, "ISOCHRON_SIMULATED_CAPABILITY": capability}
         command = [str(arguments.isochron), "bench", "--json", "--case", case, "--precision", precision, "--device", "cuda",
                    "--plain-kernels", "--steps", "1", "--seconds", "0.01"]
         begin = time.monotonic()

@@ -53,7 +53,12 @@ observe::FlatnessVerdict judge_few(std::span<const double> values, bool smoothed
   std::vector<double> apart;
   for (size_t i = 0; i < values.size(); i += kFarApart) apart.push_back(values[i]);
   observe::FlatnessVerdict verdict = observe::judge_few_values(apart, options);
-  verdict.iterations_to_decide *= static_cast<double>(kFarApart);
+  constexpr auto kApart = static_cast<double>(kFarApart);
+  verdict.iterations_to_decide *= kApart;
+  verdict.slope /= kApart;
+  verdict.slope_interval = {verdict.slope_interval.low / kApart, verdict.slope_interval.high / kApart};
+  verdict.warmup_windows *= static_cast<int>(kFarApart);
+  verdict.change_point *= static_cast<int>(kFarApart);
   verdict.reason = "judged from every fifth value, because neighbours share iterations: " + verdict.reason;
   return verdict;
 }

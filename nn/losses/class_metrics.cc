@@ -58,7 +58,8 @@ void ClassMetric::update_binary(const Tensor& prediction, const Tensor& target,
   require_same_shape(prediction, target, "class_metric");
   const Tensor weights =
       broadcast_to(weight_column(sample_weights, prediction.shape(), "class_metric"), prediction.shape());
-  const Tensor predicted = as_numbers(prediction > options_.threshold);
+  const Tensor& p = prediction;
+  const Tensor predicted = as_numbers((is_floating(p.dtype()) ? p : as_numbers(p)) > options_.threshold);
   const Tensor actual = as_numbers(target);
   const auto as_list = [](const Tensor& number) { return reshape(number, {1}); };
   add_to(kBoth, as_list(sum(weights * predicted * actual)));

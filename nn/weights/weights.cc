@@ -82,9 +82,7 @@ class SlotCollector final : public Members {
   }
 
  private:
-  std::string file_name(std::string member) const {
-    const size_t mark = member.find('@');
-    if (mark != std::string::npos) member.replace(mark, 1, layer_name_);
+  std::string file_name(const std::string& member) const {
     const std::string name = file_path_ + member;
     return naming_.rename ? naming_.rename(name) : name;
   }
@@ -120,7 +118,11 @@ class SlotCollector final : public Members {
         const auto found = paths.find(name);
         if (found != paths.end() && !claimed_.contains(path_ + name)) variables.push_back(found->second);
       }
-      for (std::string& name : one.theirs) name = numbered(name, number);
+      for (std::string& name : one.theirs) {
+        name = numbered(name, number);
+        const size_t mark = name.find('@');
+        if (mark != std::string::npos) name.replace(mark, 1, layer_name_);
+      }
       if (variables.size() < one.ours.size()) {
         if (one.optional) read_over(one);
         continue;

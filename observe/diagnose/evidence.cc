@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
+#include <numeric>
 #include <vector>
 
 #include "isochron/core/files/written_files.h"
@@ -36,18 +38,25 @@ std::array<double, kPhaseCount> phase_means(std::span<const Window> windows) {
   return means;
 }
 
-void add_phase_growth(Evidence& evidence, std::span<const Window> windows) {
-  const size_t tenth = std::max<size_t>(1, windows.size() / 10);
-  if (windows.size() < 2 * tenth) return;
-  const auto first = phase_means(windows.first(tenth));
-  const auto last = phase_means(windows.last(tenth));
-  double growth = 0;
-  for (size_t p = 0; p < kPhaseCount; ++p) growth += last[p] - first[p];
-  if (growth <= 0) return;
-  for (size_t p = 0; p < kPhaseCount; ++p) {
-    evidence.set(fmt::format("phase.{}.growth_share", phase_name(static_cast<Phase>(p))),
-                 (last[p] - first[p]) / growth);
+/// Of all classes of steps together, each from its own first tenth to its last.
+void add_phase_growth(Evidence& evidence, const RunReport& report) {
+  std::map<int, std::vector<Window>> classes;
+  for (const WindowReport& one : report.windows) classes[one.step_class].push_back(one.window);
+  std::array<double, kPhaseCount> growth{};
+  for (const auto& [number, windows] : classes) {
+    const size_t tenth = std::max<size_t>(1, windows.size() / 10);
+    if (windows.size() < 2 * tenth) continue;
+    const auto first = phase_means(std::span(windows).first(tenth));
+    const auto last = phase_means(std::span(windows).last(tenth));
+    int64_t iterations = 0;
+    for (const Window& window : windows) iterations += window.iterations;
+    for (size_t p = 0; p < kPhaseCount; ++p)
+      growth[p] += static_cast<double>(iterations) * (last[p] - first[p]);
   }
+  const double all = std::accumulate(growth.begin(), growth.end(), 0.0);
+  if (all <= 0) return;
+  for (size_t p = 0; p < kPhaseCount; ++p)
+    evidence.set(fmt::format("phase.{}.growth_share", phase_name(static_cast<Phase>(p))), growth[p] / all);
 }
 
 /// The power of a growing level that time has followed from the first tenth to the last: 1 where one is
@@ -304,8 +313,9 @@ void add_machine(Evidence& evidence, const RunReport& report) {
   const auto add = [&](const char* name, const char* series_name, double per) {
     const SeriesReport* series = report.find_series(series_name);
     if (series == nullptr) return;
-    evidence.set(joined(name, "share"), (series->last - series->first) * 1e-9 / report.seconds / per);
     const size_t count = series->values.size();
+    if (count < 2) return;
+    evidence.set(joined(name, "share"), share_of_time(report, *series, 0, count - 1) / per);
     if (count < 4) return;
     evidence.set(joined(name, "more"), (share_of_time(report, *series, count / 2, count - 1) -
                                         share_of_time(report, *series, 0, count / 2)) /
@@ -443,12 +453,14 @@ void add_evidence(RunReport& report) {
     evidence.set(fmt::format("phase.{}.share", phase_name(static_cast<Phase>(p))), report.phase_ns[p] / mean);
   }
   const std::vector<Window> windows = main_windows(report);
-  if (growing) add_phase_growth(evidence, windows);
+  if (growing) add_phase_growth(evidence, report);
   add_steady_wait(evidence, windows);
   const double seconds = std::max(1e-9, report.seconds);
   for (const SeriesReport& series : report.series) {
     evidence.set(joined(series.name, "per_iteration"), series.per_iteration);
-    evidence.set(joined(series.name, "per_second"), (series.last - series.first) / seconds);
+    // What this process gained, while `seconds` may count an earlier one's too.
+    evidence.set(joined(series.name, "per_second"),
+                 series.per_iteration * static_cast<double>(report.iterations) / seconds);
     evidence.set(joined(series.name, "gained"), series.last - series.first);
     evidence.set(joined(series.name, "last"), series.last);
     if (series.cumulative) {
@@ -508,7 +520,7 @@ void add_evidence(RunReport& report) {
       evidence.set("spikes.saving_beside.time_share", owners_share(report.spikes));
     } else {
       evidence.set(fmt::format("spikes.{}.time_share", phase_name(owner_of(report.spikes))),
-                   report.spikes.time_share);
+                   owners_share(report.spikes));
     }
     if (work_of(report.spikes) == SpikeWork::kPlans) {
       evidence.set("spikes.plan_period", report.spikes.period->length);
@@ -543,9 +555,10 @@ void name_causes(RunReport& report) {
       {std::move(name),
        work == SpikeWork::kTookMemory ? "keep free memory for the next step, or reserve it before the loop"
                                       : "do it less often, in smaller parts, or on another thread",
-       fmt::format(
-           "{} spikes; {:.0f} % of the newest ones with this owner keep the period; {:.1f} % of the time",
-           spikes.count, 100 * spikes.period->share, 100 * spikes.time_share)});
+       fmt::format("{} spikes in all; {:.0f} % of the newest ones with this owner keep the period; they take "
+                   "{:.1f} % of "
+                   "the time",
+                   spikes.count, 100 * spikes.period->share, 100 * owners_share(spikes))});
 }
 
 }  // namespace isochron::observe

@@ -112,7 +112,8 @@ FlatnessVerdict judge_ab_comparison(FlatnessVerdict alone, const TwinTurns& turn
                                interval_text(verdict.estimates[0]), interval_text(verdict.estimates[1]),
                                before.size(), after.size(), 100 * verdict.bound);
   const bool changed = alone.kind == Flatness::kGrowing || alone.kind == Flatness::kShrinking;
-  verdict.machine_slowed = changed && verdict.kind == Flatness::kFlat;
+  verdict.machine_slowed =
+      verdict.kind == Flatness::kFlat && (alone.kind == Flatness::kGrowing || alone.machine_slowed);
   if (changed && verdict.kind != alone.kind)
     verdict.reason +=
         fmt::format("; without the twin it was {} ({})", flatness_name(alone.kind), alone.reason);

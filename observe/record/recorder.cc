@@ -337,7 +337,8 @@ void Recorder::note_spike(int64_t duration_ns, const WindowSeries& series) {
   if (recent_spikes_.size() < kMaxRecentSpikes) {
     recent_spikes_.push_back(spike);
   } else {
-    recent_spikes_[static_cast<size_t>(totals_.spikes) % kMaxRecentSpikes] = spike;
+    // The oldest goes. Where it is their number doesn't tell, for an earlier process' spikes aren't here.
+    *std::ranges::min_element(recent_spikes_, {}, &Spike::iteration) = spike;
   }
   ++totals_.spikes;
   ++totals_.spikes_by_owner[owner];

@@ -118,7 +118,8 @@ std::optional<FlatnessVerdict> judge_quiet(const FlatnessInput& input, const Fla
 
 bool waits(const FlatnessInput& input) {
   constexpr double kMatters = 0.02;
-  return !input.waited.empty() && mean(input.waited) > kMatters * mean(input.means);
+  const std::span<const double> level = input.means.empty() ? input.medians : input.means;
+  return !input.waited.empty() && mean(input.waited) > kMatters * mean(level);
 }
 
 FlatnessVerdict judge_at_even_speed(const FlatnessInput& input, const FlatnessOptions& options,

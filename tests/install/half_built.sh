@@ -31,6 +31,8 @@ sed -n 's/^ *//; /\.\(a\|so\)$/p' "$work/log" | while read -r library; do
   touch "$library"
 done
 "$cmake" --install "$work/build dir" --prefix "$work/prefix" >"$work/log" 2>&1 || fail "a whole build is refused"
+"$cmake" --install "$work/build dir" --config Other --prefix "$work/prefix" >"$work/log" 2>&1 ||
+  fail "another configuration's name is refused where there is one configuration"
 [[ -f $work/prefix/include/isochron/core/tensor/tensor.h && -f $work/prefix/bin/isochron ]] || fail "not all was installed"
 [[ ! -e $work/prefix/include/isochron/data/pipeline/loader.h ]] || fail "a private header was installed"
 grep -qx "CMAKE_BUILD_TYPE:STRING=Release" "$work/build dir/CMakeCache.txt" || fail "the default build isn't optimised"
@@ -45,8 +47,11 @@ add_subdirectory("$source_folder" isochron)
 file(WRITE main.cc "int main() {}")
 add_executable(parent main.cc)
 target_link_libraries(parent PRIVATE isochron::isochron)
+install(FILES main.cc DESTINATION share COMPONENT own)
 END
 for tests in OFF ON; do
   "$cmake" -S "$work/parent" -B "$work/parent/$tests" -G Ninja -DISOCHRON_TESTS=$tests --log-level=WARNING >"$work/log" 2>&1 ||
     fail "a parent project can't be generated, with tests $tests"
 done
+"$cmake" --install "$work/parent/OFF" --component own --prefix "$work/own" >"$work/log" 2>&1 ||
+  fail "a parent can't install what is its own"

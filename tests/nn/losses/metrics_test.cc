@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "isochron/graph/step/captured.h"
+#include "isochron/nn/losses/class_metrics.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/shape/creation.h"
 #include "support/expect_error.h"
@@ -106,6 +107,18 @@ TEST(Metrics, BinaryAccuracyTakesAnyKindOfTarget) {
     BinaryAccuracy accuracy;
     accuracy.update(p, from_vector({2, 2}, {0, 1, 1, 0}, dtype));
     EXPECT_EQ(accuracy.result(), 0.5);
+  }
+}
+
+TEST(Metrics, BinaryAccuracyTakesAnyKindOfPrediction) {
+  for (const DType dtype : {DType::kF64, DType::kF16, DType::kBool, DType::kI64, DType::kU8}) {
+    const Tensor p = from_vector({2, 2}, {0, 1, 1, 1}, dtype), t = from_vector({2, 2}, {0, 1, 1, 0});
+    BinaryAccuracy accuracy;
+    accuracy.update(p, t);
+    EXPECT_EQ(accuracy.result(), 0.75) << dtype_name(dtype);
+    Precision precision;
+    precision.update(p, t);
+    EXPECT_NEAR(precision.result(), 2.0 / 3, 1e-6) << dtype_name(dtype);
   }
 }
 

@@ -228,10 +228,10 @@ TEST(Evidence, WhatSlowIterationsDoIsNotTakenForWhatEachStepDoes) {
 }
 
 TEST(Evidence, SpikesOnABeatAreNamedWhereTheyCostSomething) {
-  const auto spiking = [](int64_t ns, int64_t interruption_ns = 0) {
+  const auto spiking = [](int64_t ns, int64_t interruption_ns = 0, Phase phase = Phase::kCallbacks) {
     return run([=](SensorReading&, int i, Recorder& recorder) {
       if (i == 333 || i == 1250 || i == 2077 || i == 3510) spend(interruption_ns);
-      const PhaseScope callbacks(recorder, Phase::kCallbacks, "collection");
+      const PhaseScope callbacks(recorder, phase, "collection");
       if (i % 100 == 99) spend(ns);
     });
   };
@@ -244,6 +244,62 @@ TEST(Evidence, SpikesOnABeatAreNamedWhereTheyCostSomething) {
   EXPECT_EQ(interrupted.spikes.owner_name(), "collection");
   EXPECT_GT(interrupted.spikes.time_share, 0.02);
   EXPECT_THAT(names(interrupted), IsEmpty());
+  const RunReport saved = spiking(kStepNs + kStepNs / 2, 50 * kStepNs, Phase::kCheckpoint);
+  EXPECT_GT(saved.spikes.time_share, 0.02);
+  EXPECT_NEAR(saved.evidence.get("spikes.checkpoint.time_share").value(), 0.015, 0.003);
+  EXPECT_THAT(names(saved), IsEmpty());
+}
+
+// Steps that update take longer and longer to communicate; the others, which have more of the time, wait a
+// little longer for data.
+TEST(Evidence, TheClassThatGrowsSaysInWhichPhase) {
+  Played machine;
+  Recorder recorder({.classes = 2,
+                     .sample_interval_ns = 1'000'000,
+                     .reference_kernel = false,
+                     .timing_share = 0,
+                     .clock = simulated_now_ns,
+                     .sensors = &machine});
+  for (int i = 0; i < 4 * kIterations; ++i) {
+    const bool updates = i % 4 == 3;
+    const IterationScope iteration(recorder, updates ? 1 : 0);
+    {
+      const PhaseScope wait(recorder, Phase::kDataWait);
+      spend(10'000 + (updates ? 0 : i / 50));
+    }
+    const PhaseScope phase(recorder, updates ? Phase::kCommunication : Phase::kCompute);
+    spend(kStepNs + (updates ? i * kStepNs / (4 * kIterations) : 0));
+  }
+  recorder.sample();
+  const RunReport report = make_report(recorder, "played");
+  EXPECT_EQ(report.time.kind, Flatness::kGrowing);
+  EXPECT_GT(report.evidence.get("phase.communication.growth_share").value(), 0.9);
+}
+
+TEST(Evidence, SharesOfAResumedRunAreOfItsOwnTime) {
+  Played machine;
+  const RecorderOptions options{.sample_interval_ns = 1'000'000,
+                                .reference_kernel = false,
+                                .timing_share = 0,
+                                .clock = simulated_now_ns,
+                                .sensors = &machine};
+  machine.now.throttled_ns = 0;
+  Recorder before(options), after(options);
+  const auto play = [&](Recorder& recorder, int iterations, int64_t throttled_ns) {
+    for (int i = 0; i < iterations; ++i) {
+      const IterationScope iteration(recorder);
+      spend(kStepNs);
+      machine.now.throttled_ns += throttled_ns;
+      machine.now.major_faults += throttled_ns > 0 ? 1 : 0;
+    }
+    recorder.sample();
+  };
+  play(before, 10 * kIterations, 0);
+  after.seal_and_continue(before.baseline());
+  play(after, kIterations, kStepNs / 3);
+  const RunReport report = make_report(after, "resumed");
+  EXPECT_NEAR(report.evidence.get("throttled.share").value(), 1.0 / 3, 0.02);
+  EXPECT_NEAR(report.evidence.get("major_faults.per_second").value(), 1e9 / kStepNs, 300);
 }
 
 }  // namespace

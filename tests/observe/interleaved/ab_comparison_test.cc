@@ -76,6 +76,7 @@ TEST(AbComparison, DecidesWhateverTheRunWasFoundToBeAlone) {
   ASSERT_EQ(flat.estimates.size(), 2u);
   EXPECT_EQ(flat.estimates[0].name, "medians relative to the twin");
   EXPECT_EQ(flat.iterations_to_decide, 0);
+  EXPECT_FALSE(judge(0, 1, Flatness::kShrinking).machine_slowed) << "it was slow at first";
   const FlatnessVerdict growing = judge(0.3, 1, Flatness::kFlat);
   EXPECT_EQ(growing.kind, Flatness::kGrowing);
   EXPECT_FALSE(growing.machine_slowed);
