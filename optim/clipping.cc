@@ -1,6 +1,7 @@
 #include "isochron/optim/clipping.h"
 
 #include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/tensor_lists.h"
 
 namespace isochron::optim {
@@ -27,7 +28,11 @@ Tensor global_norm(std::span<const Tensor> tensors) {
   }
   require(!defined.empty(), ErrorCode::kInvalidArgument, "global_norm", "none of the {} tensors is defined",
           tensors.size());
-  return cast(sqrt(square_sum(defined)), defined[0].dtype());
+  const Tensor squares = square_sum(defined);
+  const Tensor some = not_equal(squares, scalar(0, squares.dtype()));
+  // The root's slope at 0 is infinite; that of the norm is taken as 0.
+  const Tensor norm = where(some, sqrt(where(some, squares, scalar(1, squares.dtype()))), squares);
+  return cast(norm, defined[0].dtype());
 }
 
 std::vector<Tensor> clip_by_global_norm(std::span<const Tensor> tensors, double max_norm) {

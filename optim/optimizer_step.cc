@@ -44,6 +44,11 @@ std::vector<Tensor> values_of(std::span<const Variable> variables) {
   return {variables.begin(), variables.end()};
 }
 
+/// 1 where there are none, as where all tokens are padding: the gradients are 0 then, and stay it.
+Tensor some(const Tensor& rows) {
+  return where(equal(rows, scalar(0, rows.dtype())), scalar(1, rows.dtype()), rows);
+}
+
 const Tensor& one() {
   static const Tensor number = [] {
     const AllocatorScope scope(static_allocator());
@@ -162,7 +167,7 @@ void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> g
     Tensor total_rows = own_rows;
     if (distributed()) exchange(sums, total_rows);
     return scales_loss() ? unscaled(update, before, sums, total_rows)
-                         : updated(update, before, sums, sums_rows() ? 1.0 / total_rows : one(), {});
+                         : updated(update, before, sums, sums_rows() ? 1.0 / some(total_rows) : one(), {});
   };
   const std::vector<Tensor> results = accumulates() ? update_if(due, state, change) : change(state);
   for (size_t i = 0; i < targets.size(); ++i) targets[i].assign(results[i]);
@@ -173,7 +178,7 @@ void Optimizer::keep(std::span<const Variable> parameters, std::span<const Tenso
   for (size_t i = 0; i < parameters.size(); ++i) {
     Tensor gradient = gradients[i];
     if (scales_loss()) gradient = gradient / cast(loss_scale_, gradient.dtype());
-    if (sums_rows()) gradient = gradient / cast(rows, gradient.dtype());
+    if (sums_rows()) gradient = gradient / cast(some(rows), gradient.dtype());
     entry_of(parameters[i], i).gradient.assign(gradient);
   }
 }
@@ -226,7 +231,7 @@ std::vector<Tensor> Optimizer::unscaled(const Update& update, std::span<const Te
   const Tensor squares = square_sum(gradients);
   const Tensor finite = is_finite(squares);
   const Tensor scale = cast(slots[0], DType::kF64);
-  const Tensor factor = 1.0 / (total_rows.defined() ? scale * total_rows : scale);
+  const Tensor factor = 1.0 / (total_rows.defined() ? scale * some(total_rows) : scale);
   std::vector<Tensor> results =
       update_if(finite, state.first(state.size() - slots.size()), [&](std::span<const Tensor> before) {
         return updated(update, before, {gradients.begin(), gradients.end()}, factor, squares);

@@ -22,6 +22,9 @@ void require_one_shape(const Tensor& prediction, const Tensor& target, std::stri
   }
 }
 
+/// 16 bits hold neither small differences nor large quotients.
+Tensor widened(const Tensor& x) { return is_half(x.dtype()) ? cast(x, DType::kF32) : x; }
+
 /// For losses of whole vectors, (N, ..., C).
 void require_vectors(const Tensor& prediction, const Tensor& target, std::string_view loss) {
   require_one_shape(prediction, target, loss);
@@ -161,21 +164,21 @@ Tensor huber(const Tensor& prediction, const Tensor& target, double delta, const
 }
 
 Tensor log_cosh(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
-  const Tensor error = error_of(prediction, target, "log_cosh");
-  return reduce_losses(error + softplus(error * -2.0) - std::log(2.0), options);
+  const Tensor error = widened(error_of(prediction, target, "log_cosh"));
+  const Tensor losses = error + softplus(error * -2.0) - std::log(2.0);
+  return reduce_losses(cast(losses, prediction.dtype()), options);
 }
 
 Tensor cosine_similarity_loss(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
   require_vectors(prediction, target, "cosine_similarity_loss");
   constexpr double kSmallestSquare = 1e-12;  // which f16 doesn't hold, nor the squares of much
   const DType dtype = prediction.dtype();
-  const auto wide = [&](const Tensor& x) { return dtype == DType::kF16 ? cast(x, DType::kF32) : x; };
   const auto inverse_length = [](const Tensor& x) {
     return rsqrt(maximum(sum(square(x), {-1}), kSmallestSquare));
   };
-  const Tensor p = wide(prediction), t = wide(target);
+  const Tensor p = widened(prediction), t = widened(target);
   const Tensor similarity = sum(p * t, {-1}) * inverse_length(p) * inverse_length(t);
-  return reduce_rows({-(dtype == DType::kF16 ? cast(similarity, dtype) : similarity)}, options);
+  return reduce_rows({-cast(similarity, dtype)}, options);
 }
 
 Tensor kl_divergence(const Tensor& probabilities, const Tensor& targets, const LossOptions& options) {
@@ -183,7 +186,7 @@ Tensor kl_divergence(const Tensor& probabilities, const Tensor& targets, const L
   constexpr double kSmallest = 1e-7;
   const DType dtype = probabilities.dtype();
   const auto wide = [&](const Tensor& x) {  // f16 doesn't hold the largest quotients
-    return clip(is_half(dtype) ? cast(x, DType::kF32) : x, kSmallest, 1);
+    return clip(widened(x), kSmallest, 1);
   };
   const Tensor t = wide(targets);
   const Tensor divergences = sum(t * log(t / wide(probabilities)), {-1});
@@ -192,9 +195,10 @@ Tensor kl_divergence(const Tensor& probabilities, const Tensor& targets, const L
 
 Tensor kl_divergence_from_logits(const Tensor& logits, const Tensor& targets, const LossOptions& options) {
   require_vectors(logits, targets, "kl_divergence_from_logits");
-  const Tensor one = scalar(1, targets.dtype());
-  const Tensor log_targets = log(where(targets > 0.0, targets, one));  // so that 0 log 0 is 0
-  return reduce_rows({sum(targets * (log_targets - log_softmax(logits)), {-1})}, options);
+  const Tensor t = widened(targets);
+  const Tensor log_targets = log(where(t > 0.0, t, scalar(1, t.dtype())));  // so that 0 log 0 is 0
+  const Tensor divergences = sum(t * (log_targets - log_softmax(widened(logits))), {-1});
+  return reduce_rows({cast(divergences, logits.dtype())}, options);
 }
 
 namespace {

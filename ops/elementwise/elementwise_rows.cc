@@ -215,8 +215,9 @@ Grad gelu_grad_gradient(const GradientCall& c) {
     result[0] = sum_to(g(c) * ((erf(t * 0.70710678118654752440) + 1.0) * 0.5 + t * phi), x(c).shape());
   }
   if (c.needed[1]) {
-    const Tensor phi = exp(square(t) * -0.5) * 0.39894228040143267794;
-    result[1] = sum_to(g(c) * x(c) * phi * (2.0 - square(t)), t.shape());
+    const Tensor near = clip(t, -20, 20);  // beyond, phi is 0, and f16 holds no square
+    const Tensor phi = exp(square(near) * -0.5) * 0.39894228040143267794;
+    result[1] = sum_to(g(c) * x(c) * phi * (2.0 - square(near)), t.shape());
   }
   return result;
 }
@@ -229,9 +230,13 @@ Grad abs_gradient(const GradientCall& c) { return one(g(c) * sign(x(c))); }
 Grad square_gradient(const GradientCall& c) { return one(g(c) * 2.0 * x(c)); }
 Grad sqrt_gradient(const GradientCall& c) { return one(g(c) * 0.5 / out(c)); }
 Grad rsqrt_gradient(const GradientCall& c) { return one(g(c) * -0.5 * out(c) / x(c)); }
-Grad reciprocal_gradient(const GradientCall& c) { return one(-g(c) * square(out(c))); }
+// Without a square, which f16 can't hold from 256 on.
+Grad reciprocal_gradient(const GradientCall& c) { return one(-(g(c) * out(c)) * out(c)); }
 Grad exp_gradient(const GradientCall& c) { return one(g(c) * out(c)); }
-Grad expm1_gradient(const GradientCall& c) { return one(g(c) * (out(c) + 1.0)); }
+// In 16 bits the result + 1 has no digit left where it is near -1.
+Grad expm1_gradient(const GradientCall& c) {
+  return one(g(c) * (is_half(x(c).dtype()) ? exp(x(c)) : out(c) + 1.0));
+}
 Grad log_gradient(const GradientCall& c) { return one(g(c) / x(c)); }
 Grad log1p_gradient(const GradientCall& c) { return one(g(c) / (x(c) + 1.0)); }
 Grad sin_gradient(const GradientCall& c) { return one(g(c) * cos(x(c))); }

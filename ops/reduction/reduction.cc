@@ -180,6 +180,8 @@ ISOCHRON_REDUCTION(prod)
 #undef ISOCHRON_REDUCTION
 
 Tensor variance(const Tensor& x, const Axes& axes, bool keep_dims, int64_t correction) {
+  if (is_half(x.dtype()))  // which holds neither the mean nor the squares well enough
+    return cast(variance(cast(x, DType::kF32), axes, keep_dims, correction), x.dtype());
   const Tensor squares = square(x - mean(x, axes, true));
   if (correction == 0) return mean(squares, axes, keep_dims);
   const Tensor biased = mean(squares, axes, keep_dims);

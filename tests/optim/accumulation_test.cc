@@ -1,6 +1,8 @@
 // Gradients summed over micro-batches inside the captured step.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "isochron/autograd/autograd.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/ops/elementwise/elementwise.h"
@@ -201,6 +203,28 @@ TEST(Accumulation, RowsMayBeCountedInTheStep) {
   step(full({1}, 10, kF64), full({}, 1, kF64));
   step(full({1}, 2, kF64), full({}, 3, kF64));
   EXPECT_EQ(p.tensor().item<double>(), -4) << "(10 + 3 x 2) / 4";
+}
+
+TEST(Accumulation, AnUpdateOfNoRowsChangesNothing) {
+  for (const bool scaled : {false, true}) {
+    for (const double norm : {0.0, 1.0}) {
+      StepOptions step{.accumulate = 2, .clip = {.global_norm = norm}, .keep_gradients = true};
+      if (scaled) step.loss_scale = LossScale::dynamic();
+      const Variable weight(from_vector({2}, {0.5, -0.5}, DType::kF32), "weight");
+      Sgd optimizer({.learning_rate = 0.1, .step = step});
+      auto train = capture([&](const Tensor& weights) {  // of samples, all 0
+        const Tensor loss = sum(square(weight.tensor()) * weights);
+        optimizer.minimize(loss, std::vector{weight}, cast(sum(weights), kF64));
+      });
+      train(zeros({2}));
+      train(zeros({2}));
+      EXPECT_EQ(weight.tensor().to_vector(), (std::vector<double>{0.5, -0.5})) << scaled << " " << norm;
+      train(zeros({2}));
+      train(ones({2}));
+      EXPECT_NEAR(weight.tensor().to_vector()[0], 0.5 - 0.1 * (norm > 0 ? std::sqrt(0.5) : 1), 1e-6)
+          << "of the rows that there are, " << scaled << norm;
+    }
+  }
 }
 
 TEST(Accumulation, RejectsWrongCalls) {

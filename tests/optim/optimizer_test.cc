@@ -283,6 +283,18 @@ TEST(Clipping, ScalesToTheGlobalNorm) {
   EXPECT_ERROR(global_norm({}), ErrorCode::kInvalidArgument, "none");
 }
 
+TEST(Clipping, HasGradientsWhereTheNormIsZero) {
+  const Tensor x = zeros({3}), y = from_vector({2}, {3, 4});
+  GradientTape tape(true);
+  tape.watch(x);
+  EXPECT_EQ(tape.gradient(sum(clip_by_norm({&x, 1}, 1)[0]), x).to_vector(), (std::vector<double>{1, 1, 1}));
+  EXPECT_EQ(tape.gradient(global_norm({&x, 1}), x).to_vector(), (std::vector<double>{0, 0, 0}));
+  const Tensor both[] = {x, y};
+  EXPECT_EQ(global_norm(both).item<float>(), 5);
+  const Tensor nan = from_vector({1}, {std::nan("")});
+  EXPECT_TRUE(std::isnan(global_norm({&nan, 1}).item<float>()));
+}
+
 TEST(Clipping, ClipsValues) {
   const std::vector<Tensor> tensors = {from_vector({3}, {-3, 0.5, 2})};
   EXPECT_EQ(clip_by_value(tensors, 1)[0].to_vector(), (std::vector<double>{-1, 0.5, 1}));

@@ -14,6 +14,7 @@
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/reduction/softmax.h"
 #include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/shape_ops.h"
 #include "support/expect_error.h"
 #include "support/near.h"
 
@@ -291,6 +292,25 @@ TEST(Losses, CosineOfAZeroVectorIsZero) {
 TEST(Losses, LogCoshNeverOverflows) {
   const Tensor far = log_cosh(numbers({1e6, -1e6}), numbers({0, 0}), {.reduction = Reduction::kNone});
   EXPECT_TRUE(near(far, full({2}, 1e6 - std::log(2), DType::kF64), 1e-12));
+}
+
+TEST(Losses, LogCoshOfSmallErrorsHolds16Bits) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    const Tensor x = from_vector({3}, {0.0078125, -0.0078125, 0.0009765625}, dtype);
+    GradientTape tape;
+    tape.watch(x);
+    const Tensor losses = log_cosh(x, zeros({3}, dtype), {.reduction = Reduction::kNone});
+    EXPECT_NEAR(cast(losses, DType::kF64).to_vector()[1], 3.05e-5, 1e-6) << dtype_name(dtype);
+    EXPECT_NEAR(cast(tape.gradient(sum(losses), x), DType::kF64).to_vector()[2], 0.0009765625, 1e-5);
+  }
+}
+
+TEST(Losses, CosineOfEqualVectorsOf16BitsIsMinusOne) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    const Tensor x = cast(arange(128, DType::kF32) * 0.013 + 0.1, dtype);
+    const Tensor rows = reshape(x, {1, 128});
+    EXPECT_EQ(cast(cosine_similarity_loss(rows, rows), DType::kF64).item<double>(), -1) << dtype_name(dtype);
+  }
 }
 
 TEST(Losses, SmoothedBinaryTargetsMoveTowardsOneHalf) {

@@ -36,5 +36,12 @@ TEST(Reductions, TheVarianceOfALongAxisHoldsIn16Bits) {
   EXPECT_NEAR(cast(variance(x, {}, false, 1), DType::kF64).item<double>(), 1, 0.01);
 }
 
+TEST(Reductions, TheVarianceIn16BitsIsComputedInF32) {
+  EXPECT_EQ(cast(variance(from_vector({2}, {256, 258}, DType::kBF16)), DType::kF64).item<double>(), 1);
+  std::vector<double> one(1000);
+  one[7] = 300;
+  EXPECT_NEAR(cast(variance(from_vector({1000}, one, DType::kF16)), DType::kF64).item<double>(), 89.91, 0.1);
+}
+
 }  // namespace
 }  // namespace isochron
