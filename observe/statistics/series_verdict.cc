@@ -6,8 +6,10 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
+#include "isochron/observe/statistics/few_values.h"
 #include "isochron/observe/statistics/level_change.h"
 
 namespace isochron::observe {
@@ -131,6 +133,32 @@ std::array<double, 2> rare_excess(std::span<const double> means) {
   return shares;
 }
 
+/// Where the level grows several times over, what is added to it by a machine that wanders does, too, and
+/// hides the growth from statistics of sums. The logarithms of the medians of eighths of the run don't mind.
+/// Only a change by half, for less comes by itself where a level wanders by tenths and slowly.
+void judge_steepness(FlatnessVerdict& verdict, std::span<const double> medians, double confidence) {
+  constexpr size_t kParts = 8, kLeastOfPart = 8;
+  constexpr double kSteep = 0.5;
+  const size_t of_part = medians.size() / kParts;
+  if (verdict.kind != Flatness::kInconclusive || of_part < kLeastOfPart) return;
+  Values logs;
+  for (size_t i = 0; i < kParts; ++i) {
+    const double level = median(medians.subspan(i * of_part, of_part));
+    if (level <= 0) return;
+    logs.push_back(std::log(level));
+  }
+  const std::optional<Interval> slope = theil_sen_interval(logs, confidence);
+  if (!slope) return;
+  const auto change_by = [](double slope_of_logs) { return std::expm1(slope_of_logs * (kParts - 1)); };
+  const ChangeEstimate trend{"trend of eighths", change_by(theil_sen(logs).slope), change_by(slope->low),
+                             change_by(slope->high)};
+  const bool growing = trend.low > kSteep;
+  if (!growing && trend.high > 1 / (1 + kSteep) - 1) return;
+  verdict.kind = growing ? Flatness::kGrowing : Flatness::kShrinking;
+  verdict.largest = trend;
+  verdict.estimates.push_back(trend);
+}
+
 /// The levels of medians and means say nothing of what only a few windows have. Where that has changed by
 /// twice the bound, the run isn't called flat.
 void doubt_rare_iterations(FlatnessVerdict& verdict, std::span<const double> means) {
@@ -206,12 +234,12 @@ FlatnessVerdict judge_series(const FlatnessInput& input, const FlatnessOptions& 
     explain(verdict, input, options, 1);
     return verdict;
   }
-  const std::vector<LevelChange> changes = level_changes(
-      levels, {.confidence = options.confidence,
-               .joint_confidence = 1 - (1 - options.confidence) / (kAlarmsRarer * options.series),
-               .replicates = options.replicates,
-               .seed = options.seed,
-               .corrected = correction != nullptr});
+  const double of_alarms = (1 - options.confidence) / (kAlarmsRarer * options.series);
+  const std::vector<LevelChange> changes = level_changes(levels, {.confidence = options.confidence,
+                                                                  .joint_confidence = 1 - of_alarms,
+                                                                  .replicates = options.replicates,
+                                                                  .seed = options.seed,
+                                                                  .corrected = correction != nullptr});
   const auto lowest = [](double change, double half_width) {  // nothing falls by more than all of it
     return std::min(change, std::max(-1.0, change - half_width));
   };
@@ -244,6 +272,7 @@ FlatnessVerdict judge_series(const FlatnessInput& input, const FlatnessOptions& 
   const double factor = factor_to_decide(verdict.estimates, joint, options.bound);
   decide(verdict, std::move(joint));
   name_by_shape(verdict, changes);
+  judge_steepness(verdict, medians, 1 - of_alarms / static_cast<double>(verdict.estimates.size()));
   verdict.first_tenth = median(medians.first(tenth(medians.size())));
   verdict.last_tenth = median(medians.last(tenth(medians.size())));
   const size_t per_point = windows_per_point(medians.size());

@@ -116,4 +116,8 @@ def faults(mutant):
         mutant("slow-at-first-is-a-slowed-machine", "observe/interleaved/ab_comparison.cc", "(alone.kind == Flatness::kGrowing || alone.machine_slowed)",
                "changed", "observe", "AbComparison.DecidesWhatever*"),
         mutant("yes-or-no-cut-from-whole-numbers", "nn/losses/metrics.cc", "is_floating(p.dtype()) ? p : as_numbers(p)", "p", "nn", "Metrics.BinaryAccuracyTakesAnyKindOfPrediction"),
+        mutant("growth-by-times-hidden", "observe/statistics/series_verdict.cc", "if (verdict.kind != Flatness::kInconclusive || of_part < kLeastOfPart) return;",
+               "if (verdict.kind == Flatness::kInconclusive || of_part < kLeastOfPart) return;", "observe", "SeriesVerdict.GrowthByTimes*"),
+        mutant("wandering-taken-for-growth", "observe/statistics/series_verdict.cc", "constexpr double kSteep = 0.5;", "constexpr double kSteep = 0.05;",
+               "observe", "SeriesVerdict.GrowthByTimes*"),
     ]

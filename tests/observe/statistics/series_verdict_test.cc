@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <numbers>
@@ -47,6 +48,39 @@ TEST(SeriesVerdict, WarmupMayBeInTheMeansAlone) {
   for (size_t i = 0; i < 14; ++i) means[i] += i % 2 == 0 ? 2 : 0;
   EXPECT_LE(judge(medians).warmup_windows, 4);
   EXPECT_NEAR(judge_series({.medians = medians, .means = means}, {}).warmup_windows, 13, 1);
+}
+
+/// Verdicts on `runs` series that wander by `deviation` around a level, which grows by `growth`.
+std::vector<FlatnessVerdict> judge_wandering(int runs, double growth, double deviation) {
+  constexpr int kWindows = 64;
+  constexpr double kLikeBefore = 0.9;
+  std::vector<FlatnessVerdict> verdicts;
+  for (int seed = 1; seed <= runs; ++seed) {
+    Rng rng(static_cast<uint64_t>(seed));
+    Values medians;
+    double wandering = rng.normal();
+    for (int i = 0; i < kWindows; ++i) {
+      medians.push_back((1 + growth * i / (kWindows - 1)) * std::exp(deviation * wandering));
+      wandering = kLikeBefore * wandering + std::sqrt(1 - kLikeBefore * kLikeBefore) * rng.normal();
+    }
+    verdicts.push_back(judge(medians));
+  }
+  return verdicts;
+}
+
+TEST(SeriesVerdict, GrowthByTimesIsFoundOnAMachineThatWanders) {
+  const auto count = [](Flatness kind, double growth) {
+    return std::ranges::count(judge_wandering(40, growth, 0.1), kind, &FlatnessVerdict::kind);
+  };
+  EXPECT_GE(count(Flatness::kGrowing, 3), 33);
+  EXPECT_GE(count(Flatness::kGrowing, 5), 37);
+  EXPECT_GE(count(Flatness::kShrinking, -0.8), 33);
+  for (const double deviation : {0.1, 0.3}) {
+    const std::vector<FlatnessVerdict> level = judge_wandering(200, 0, deviation);
+    EXPECT_EQ(std::ranges::count(level, "trend of eighths",
+                                 [](const FlatnessVerdict& verdict) { return verdict.largest.name; }),
+              0);
+  }
 }
 
 TEST(SeriesVerdict, ARiseByHalfTheBoundIsNoSettling) {
