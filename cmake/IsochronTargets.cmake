@@ -25,11 +25,12 @@ endif()
 # IsochronInstall.cmake writes the script, when all targets are known. Another project installs what it wants of its own.
 get_property(several_configurations GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
 set(ISOCHRON_INSTALL_CHECK ${PROJECT_BINARY_DIR}/check_built)
-if(NOT PROJECT_IS_TOP_LEVEL)
-elseif(several_configurations)
-  install(CODE "include(\"${ISOCHRON_INSTALL_CHECK}_\${CMAKE_INSTALL_CONFIG_NAME}.cmake\")" ALL_COMPONENTS)
-else()
-  install(CODE "include(\"${ISOCHRON_INSTALL_CHECK}_${CMAKE_BUILD_TYPE}.cmake\")" ALL_COMPONENTS)
+set(configuration ${CMAKE_BUILD_TYPE})
+if(several_configurations)
+  set(configuration "\${CMAKE_INSTALL_CONFIG_NAME}")
+endif()
+if(PROJECT_IS_TOP_LEVEL)
+  install(CODE "include(\"${ISOCHRON_INSTALL_CHECK}_${configuration}.cmake\")" ALL_COMPONENTS)
 endif()
 
 # isochron_installed(<target>...): targets that are installed as files.

@@ -101,12 +101,7 @@ class Fuser {
     const std::unordered_set<size_t> inside(members.begin(), members.end());
     return groups_[group].shape.elems() <= kMostUpdatedElems && std::ranges::all_of(members, [&](size_t m) {
              const Node& node = *nodes_[m];
-             const auto found = readers_.find(node.outputs[0]);
-             const bool read =
-                 found != readers_.end() && std::ranges::any_of(found->second, [&](const Node* reader) {
-                   return !inside.contains(position_.at(reader));
-                 });
-             return node.op->fusion == FusionClass::kElementwise && !read &&
+             return node.op->fusion == FusionClass::kElementwise && !has_reader_outside(node, inside) &&
                     (!read_outside(node, inside) || updates.contains(node.outputs[0]));
            });
   }
@@ -143,16 +138,20 @@ class Fuser {
     return groups_[a].rank < groups_[b].rank ? !reaches_around(a, b) : !reaches_around(b, a);
   }
 
-  bool read_outside(const Node& node, const std::unordered_set<size_t>& inside) const {
-    const Value* value = node.outputs[0];
-    const auto found = readers_.find(value);
-    const size_t reads = found == readers_.end() ? 0 : found->second.size();
-    const auto counted = uses_.find(value);
-    if (counted != uses_.end() && static_cast<size_t>(counted->second) > reads)
-      return true;  // output or update
+  bool has_reader_outside(const Node& node, const std::unordered_set<size_t>& inside) const {
+    const auto found = readers_.find(node.outputs[0]);
     return found != readers_.end() &&
            std::any_of(found->second.begin(), found->second.end(),
                        [&](const Node* r) { return !inside.contains(position_.at(r)); });
+  }
+
+  /// By a node, or as an output or update.
+  bool read_outside(const Node& node, const std::unordered_set<size_t>& inside) const {
+    const auto found = readers_.find(node.outputs[0]);
+    const size_t reads = found == readers_.end() ? 0 : found->second.size();
+    const auto counted = uses_.find(node.outputs[0]);
+    if (counted != uses_.end() && static_cast<size_t>(counted->second) > reads) return true;
+    return has_reader_outside(node, inside);
   }
 
   /// Is there a path from the group `low` to `high`, of higher rank, through another? Afterwards reached_

@@ -101,7 +101,7 @@ void MeanMetric::add(const Tensor& values, const Tensor& sample_weights) {
 
 void BinaryAccuracy::update(const Tensor& prediction, const Tensor& target, const Tensor& sample_weights) {
   require_same_shape(prediction, target, "binary_accuracy");
-  const Tensor& p = prediction;  // whole ones, which no threshold between them is beside, are the answers
+  const Tensor& p = prediction;  // no integer tensor is compared with a fraction
   const Tensor positive = as_numbers((is_floating(p.dtype()) ? p : as_numbers(p)) > threshold_);
   add(as_numbers(equal(positive, as_numbers(target))), sample_weights);
 }

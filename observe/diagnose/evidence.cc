@@ -556,8 +556,7 @@ void name_causes(RunReport& report) {
        work == SpikeWork::kTookMemory ? "keep free memory for the next step, or reserve it before the loop"
                                       : "do it less often, in smaller parts, or on another thread",
        fmt::format("{} spikes in all; {:.0f} % of the newest ones with this owner keep the period; they take "
-                   "{:.1f} % of "
-                   "the time",
+                   "{:.1f} % of the time",
                    spikes.count, 100 * spikes.period->share, 100 * owners_share(spikes))});
 }
 
