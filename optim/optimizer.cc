@@ -186,13 +186,18 @@ void Optimizer::minimize(const Tensor& loss, std::span<const Variable> parameter
   sources.insert(sources.end(), others.begin(), others.end());
   const ops::RowGradientScope scope;
   check_rows(rows);
-  const Tensor target = sums_rows() ? scaled(loss) * cast(rows, loss.dtype()) : scaled(loss);
+  // 16 bits hold no large number of rows; the gradients of f32 parameters do.
+  const bool rows_later = sums_rows() && is_half(loss.dtype());
+  const Tensor target = sums_rows() && !rows_later ? scaled(loss) * cast(rows, loss.dtype()) : scaled(loss);
   const std::vector<Tensor> found =
       graph::Capture::current() ? gradients(target, sources) : tape->gradient(target, sources);
   refuse_untrained(others, std::span(found).last(others.size()), parameters.size());
   std::vector<Tensor> by_parameter(parameters.size());
   for (size_t i = 0, next = 0; i < parameters.size(); ++i) {
-    if (parameters[i].trainable()) by_parameter[i] = found[next++];
+    if (!parameters[i].trainable()) continue;
+    by_parameter[i] = found[next++];
+    if (rows_later && by_parameter[i].defined())
+      by_parameter[i] = by_parameter[i] * cast(rows, by_parameter[i].dtype());
   }
   apply_sums(parameters, by_parameter, rows);
 }
@@ -260,11 +265,17 @@ void Optimizer::apply_sums(std::span<const Variable> parameters, std::span<const
   }
   require(std::ranges::any_of(checked, &Tensor::defined), ErrorCode::kInvalidArgument, "optimizer",
           "the loss depends on none of the {} trainable parameters", trainable.size());
-  prepare(parameters);
-  for (size_t i = 0; i < used.size(); ++i) {
-    if (!checked[i].defined()) checked[i] = no_change(used[i].spec());
+  const bool first = entries_.empty();
+  try {
+    prepare(parameters);
+    for (size_t i = 0; i < used.size(); ++i) {
+      if (!checked[i].defined()) checked[i] = no_change(used[i].spec());
+    }
+    step(used, std::move(checked), resting, rows);
+  } catch (...) {
+    if (first) entries_.clear();  // what was refused is none of the optimizer's
+    throw;
   }
-  step(used, std::move(checked), resting, rows);
 }
 
 /// Throws where a group or the decay's filter holds for none of `parameters`: a misspelt name, mostly.

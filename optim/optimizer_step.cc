@@ -62,8 +62,9 @@ Tensor clipped_factor(const Tensor& factor, const Tensor& squares, double limit)
   return factor * (limit / maximum(sqrt(squares) * factor, limit));
 }
 
-/// Beyond it the reciprocal is subnormal in f32, and flushed to zero.
-constexpr double kLargestScale = 0x1p126;
+/// Beyond 2^126 the reciprocal is subnormal in f32, and flushed to zero; it is also divided by the number of
+/// rows, and by how far a norm is beyond its limit.
+constexpr double kLargestGrown = 0x1p64;
 
 /// Draws of noise are numbered from here on, apart from those of other random ops.
 constexpr int64_t kFirstDraw = int64_t{1} << 30;
@@ -100,7 +101,7 @@ std::vector<Tensor> next_scale(const LossScale& options, const Tensor& finite,
   const Tensor clean = slots[1] + 1.0;
   const Tensor due = clean >= static_cast<double>(options.growth_interval);
   const Tensor larger = slots[0] * options.growth_factor;
-  const Tensor grown = where(logical_and(due, larger <= kLargestScale), larger, slots[0]);
+  const Tensor grown = where(logical_and(due, larger <= kLargestGrown), larger, slots[0]);
   const Tensor fallen = maximum(slots[0] * options.backoff_factor, options.minimum);
   return {where(finite, grown, fallen), where(logical_and(finite, logical_not(due)), clean, zero), skipped};
 }

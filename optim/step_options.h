@@ -80,7 +80,7 @@ struct GradientNoise {
 /// divided by it; powers of two lose nothing. Where they aren't finite, the update is left out, and so is the
 /// schedule's step.
 struct LossScale {
-  double initial = 0;           // 0: no scaling; at most 2^126, where it also stops to grow
+  double initial = 0;           // 0: no scaling; at most 2^126. It grows to 2^64 at most
   int64_t growth_interval = 0;  // clean updates until it grows; 0: it never changes
   double growth_factor = 2;
   double backoff_factor = 0.5;

@@ -258,7 +258,15 @@ class ImageRows final : public RowSource {
   ImageRows(const std::filesystem::path& folder, const ImageFolderOptions& options)
       : folder_(folder, options),
         layout_{{"image", "label"}, {folder_.row_spec(), {DType::kI64, {}}}},
-        image_bytes_(folder_.row_spec().size_bytes()) {}
+        image_bytes_(folder_.row_spec().size_bytes()) {
+    Fingerprint print;
+    print.add("images").add(static_cast<uint64_t>(options.resize.antialias));
+    for (const std::string& name : folder_.classes()) print.add(name);
+    for (int64_t row = 0; row < folder_.rows(); ++row)
+      print.add(folder_.file(row).filename().string()).add(folder_.label(row));
+    fingerprint_ = print.value();
+  }
+  uint64_t fingerprint() const override { return fingerprint_; }
   const Layout& layout() const override { return layout_; }
   int64_t rows() const override { return folder_.rows(); }
   void read(uint64_t, int64_t row, std::span<std::byte* const> into) const override {
@@ -271,13 +279,17 @@ class ImageRows final : public RowSource {
   ImageFolder folder_;
   Layout layout_;
   size_t image_bytes_;
+  uint64_t fingerprint_ = 0;
 };
 
 class NpyRows final : public RowSource {
  public:
   explicit NpyRows(const std::vector<std::pair<std::string, std::filesystem::path>>& files) {
     require(!files.empty(), ErrorCode::kInvalidArgument, "from_npy", "names no file");
+    Fingerprint print;
+    print.add("npy");
     for (const auto& [name, path] : files) {
+      print.add(name).add(path.filename().string());
       const NpyFile& array = *arrays_.emplace_back(std::make_unique<NpyFile>(path));
       const Shape& shape = array.spec().shape;
       require(shape.rank() >= 1, ErrorCode::kBadFormat, path.string(), "holds a scalar; it has no rows");
@@ -287,7 +299,9 @@ class NpyRows final : public RowSource {
       layout_.names.push_back(name);
       layout_.specs.push_back({array.spec().dtype, Shape(shape.span().subspan(1))});
     }
+    fingerprint_ = print.value();
   }
+  uint64_t fingerprint() const override { return fingerprint_; }
   const Layout& layout() const override { return layout_; }
   int64_t rows() const override { return rows_; }
   void read(uint64_t, int64_t row, std::span<std::byte* const> into) const override {
@@ -305,6 +319,7 @@ class NpyRows final : public RowSource {
   std::vector<std::unique_ptr<NpyFile>> arrays_;
   Layout layout_;
   int64_t rows_ = 0;
+  uint64_t fingerprint_ = 0;
 };
 
 }  // namespace

@@ -437,6 +437,7 @@ Dataset sample_from_datasets(const std::vector<Dataset>& datasets, const std::ve
   }
   Fingerprint print;
   print.add(fingerprint_of("sample", recipes)).add(options.seed.value_or(0));
+  print.add(static_cast<uint64_t>(options.stop_on_empty_dataset));
   for (double weight : weights) print.add(std::bit_cast<uint64_t>(weight));
   return over_stream(layouts_of(recipes), size, print.value(), [recipes, weights, options](const auto&) {
     return std::make_unique<SampledStream>(recipes, weights, options);

@@ -227,6 +227,19 @@ TEST(Accumulation, AnUpdateOfNoRowsChangesNothing) {
   }
 }
 
+TEST(Accumulation, CountsRowsOf16BitLossesInFull) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    const Variable weight(full({1}, 0.5), "weight");
+    Sgd sgd({.learning_rate = 1, .step = {.accumulate = 2}});
+    auto train = capture([&](const Tensor& x, const Tensor& count) {
+      sgd.minimize(mean(cast(weight.tensor() * x, dtype)), std::vector{weight}, count);
+    });
+    train(ones({1}), full({}, 100'001, kF64));
+    train(full({1}, 3), full({}, 1, kF64));
+    EXPECT_NEAR(weight.tensor().item<double>(), 0.5 - 100'004.0 / 100'002, 1e-5) << dtype_name(dtype);
+  }
+}
+
 TEST(Accumulation, RejectsWrongCalls) {
   EXPECT_ERROR(Sgd({.step = {.accumulate = 0}}), ErrorCode::kInvalidArgument, "accumulate");
   const Variable p(zeros({1}), "p");

@@ -146,6 +146,16 @@ TEST(Muon, RefusesVectorsAndOptionsOutOfRange) {
   EXPECT_ERROR(Muon({.momentum = 1}), ErrorCode::kInvalidArgument, "momentum");
 }
 
+TEST(Muon, KeepsNothingOfWhatItRefuses) {
+  const Variable matrix(ones({2, 3}), "matrix"), bias(ones({5}), "bias"), other(ones({3, 2}), "other");
+  Muon muon;
+  EXPECT_ERROR(muon.apply(std::vector{matrix, bias}, std::vector{ones({2, 3}), ones({5})}),
+               ErrorCode::kShapeMismatch, "");
+  EXPECT_TRUE(muon.parameters().empty());
+  muon.apply(std::vector{matrix, other}, std::vector{ones({2, 3}), ones({3, 2})});
+  EXPECT_EQ(muon.parameters().size(), 2u);
+}
+
 TEST(Muon, TrainsBesideAnotherOptimizer) {
   random::set_seed(1);
   // One backward pass, matrices to Muon, the rest to AdamW.

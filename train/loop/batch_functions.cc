@@ -42,6 +42,11 @@ BatchFunctions supervised(nn::Module& model, Loss loss, optim::Optimizer& optimi
   const auto forward = [&model, loss, metrics, weighting](const data::Element& batch) {
     require(batch.size() >= 2, ErrorCode::kInvalidArgument, "train",
             "a batch must hold inputs and targets, got {}", batch.str());
+    const bool weighed = weighting.from_batch && batch.size() > 2 && batch.name(2) == "valid";
+    require(
+        !batch.contains("valid") || weighed, ErrorCode::kUnsupported, "train",
+        "batches have 'valid', which tells rows from padding, and padding would count as rows do; leave it "
+        "out with drop_remainder, or map 'valid' to weights of samples, third in a batch (from_batch)");
     const Tensor prediction = model(batch[0]);
     for (const NamedMetric& entry : metrics) entry.update(prediction, batch[1]);
     return loss(prediction, batch[1], weights_of_samples(batch, weighting, prediction.dtype()));

@@ -103,7 +103,7 @@ struct SampleWeighting {
 };
 
 /// The usual: element 0 of a batch goes through `model`, element 1 is the target. All three must outlive the
-/// result.
+/// result. Batches that tell padding by 'valid' are refused (kUnsupported), unless that is their weights.
 BatchFunctions supervised(nn::Module& model, Loss loss, optim::Optimizer& optimizer,
                           std::vector<NamedMetric> metrics = {}, SampleWeighting weighting = {});
 

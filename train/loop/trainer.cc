@@ -6,6 +6,7 @@
 
 #include "isochron/memory/allocators/buffer.h"
 #include "isochron/ops/random/random.h"
+#include "isochron/train/checkpoints/finite_snapshot.h"
 #include "isochron/train/loop/fit.h"
 
 namespace isochron::train {
@@ -173,9 +174,12 @@ void Trainer::run_evaluation(data::Dataset& dataset) {
 Results Trainer::evaluate(Batches data) {
   require_finite_pass(data.dataset(), "evaluate");
   evaluate_.prepare(data.dataset());
+  KeptVariables before(tallies());  // of an epoch, where a callback of it evaluates
+  before.keep();
   run_evaluation(data.dataset());
   Results results;
   read_tallies(results, "");
+  before.restore();
   return results;
 }
 

@@ -11,6 +11,7 @@
 #include "isochron/data/pipeline/recipe.h"
 #include "isochron/data/sources/snapshot.h"
 #include "isochron/memory/allocators/buffer.h"
+#include "isochron/ops/shape/creation.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
 
@@ -216,6 +217,15 @@ TEST(FromNpy, GivesRowsOfMappedArrays) {
                "has 4 rows, the first file has 5");
   write_quickly(folder / "broken.npy", "no array");
   EXPECT_ERROR(from_npy({{"x", folder / "broken.npy"}}), ErrorCode::kBadFormat, "broken.npy");
+}
+
+TEST(Snapshot, OfOtherArraysIsRefused) {
+  const TempFolder folder;
+  write_npy(folder / "one.npy", ones({4}));
+  write_npy(folder / "two.npy", zeros({4}));
+  snapshot(from_npy({{"x", folder / "one.npy"}}), folder / "kept");
+  EXPECT_ERROR(snapshot(from_npy({{"x", folder / "two.npy"}}), folder / "kept"), ErrorCode::kBadFormat,
+               "kept");
 }
 
 TEST(Snapshot, IsMadeOnceAndReadAsRows) {
