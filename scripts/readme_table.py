@@ -42,8 +42,8 @@ NOT_MEASURED = "not measured yet"
 
 def read_results(folder):
     """({(case, precision): {framework: {threads: best record}}},
-    {"machine"|"command": [text], "versions": {name: text}})."""
-    measured, about = {}, {"machine": [], "command": [], "versions": {}}
+    {"machine"|"command"|"method": [text], "versions": {name: text}})."""
+    measured, about = {}, {"machine": [], "command": [], "method": [], "versions": {}}
     for path in [folder] if folder.is_file() else sorted(folder.glob("*.json")):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if not line.strip():
@@ -52,7 +52,7 @@ def read_results(folder):
                 record = json.loads(line)
             except json.JSONDecodeError as error:
                 sys.exit(f"{path}:{number}: {error}; one JSON object a line is expected")
-            for key in ("machine", "command"):
+            for key in ("machine", "command", "method"):
                 if key in record and record[key] not in about[key]:
                     about[key].append(record[key])
             about["versions"].update(record.get("versions", {}))
@@ -143,6 +143,9 @@ def table(measured, about):
     text = "\n".join(lines) + "\n\n" + "; ".join(notes) + "."
     if about["command"]:
         text += " To reproduce: " + ", then ".join(f"`{command}`" for command in about["command"]) + "."
+    if not about["method"]:
+        text += (" That was before Isochron, like the others, went round eight batches, and before the others' memory was read when "
+                 "they end: below it is their peak, and Isochron's what it has at the end.")
     return text + memory_table(best)
 
 

@@ -235,6 +235,7 @@ def main():
         "versions": {r["framework"]: r["version"] for r in results if "framework" in r},
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "command": shlex.join(["bench/peers/run_all.py", *sys.argv[1:]]),
+        "method": "eight batches in turn; memory at the end",
         "rounds": arguments.rounds,
         "load_average": round(load, 2),
     }
