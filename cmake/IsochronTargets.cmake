@@ -23,7 +23,6 @@ endif()
 
 # The first rule of the installation: nothing is written unless all that is to be installed has been built.
 # IsochronInstall.cmake writes the script, when all targets are known. Another project installs what it wants of its own.
-get_property(several_configurations GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
 set(ISOCHRON_INSTALL_CHECK ${PROJECT_BINARY_DIR}/check_built)
 set(configuration ${CMAKE_BUILD_TYPE})
 if(several_configurations)

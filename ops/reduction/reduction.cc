@@ -183,8 +183,8 @@ Tensor variance(const Tensor& x, const Axes& axes, bool keep_dims, int64_t corre
   if (is_half(x.dtype()))  // which holds neither the mean nor the squares well enough
     return cast(variance(cast(x, DType::kF32), axes, keep_dims, correction), x.dtype());
   const Tensor squares = square(x - mean(x, axes, true));
-  if (correction == 0) return mean(squares, axes, keep_dims);
   const Tensor biased = mean(squares, axes, keep_dims);
+  if (correction == 0) return biased;
   const int64_t count = biased.elems() == 0 ? 0 : x.elems() / biased.elems();
   require(count > correction, ErrorCode::kInvalidArgument, "variance",
           "{} elements, correction {}: need more elements", count, correction);
