@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -11,20 +12,25 @@
 
 #include "isochron/backends/common/choices.h"
 #include "isochron/core/base/checked.h"
+#include "isochron/core/base/clock.h"
 #include "isochron/core/base/error.h"
-#include "isochron/core/telemetry/event.h"
 
 namespace isochron::ops {
 namespace {
 
 using cuda::DevicePtr;
-using cuda::LibraryCall;
 using graph::KernelArgs;
 using graph::KernelRequest;
 
-constexpr int kRunsATiming = 20;  // of one launch: what the host does for a call may take longer than a run
+constexpr int kMostRuns = 20;  // of one launch: what the host does for a call may take longer than a run
+constexpr int64_t kRunsNs = 20'000'000;  // that they take at most, if there are several
+// A candidate whose run takes so many times as long as another's, and so much longer, isn't timed.
+constexpr int64_t kHopeless = 4, kHopelessNs = 2'000'000;
 
 DevicePtr pointer_of(const std::byte* address) { return reinterpret_cast<uintptr_t>(address); }
+
+/// Puts a call in a stream.
+using Enqueue = std::function<void(std::span<const DevicePtr> tensors, DevicePtr workspace, cuda::Stream)>;
 
 /// Memory for the tensors of a call, and a stream. Its content is 0, which is as good as any to time with,
 /// unless it is asked for another byte.
@@ -44,14 +50,17 @@ class Trial {
   Trial(const Trial&) = delete;
   Trial& operator=(const Trial&) = delete;
 
-  void run_once(LibraryCall& call) {
+  /// The time that it takes, in ns, seen from here.
+  int64_t run_once(const Enqueue& call) {
+    const int64_t start = now_ns();
     enqueue(call);
     context_.synchronize(stream_);
+    return now_ns() - start;
   }
-  /// kRunsATiming runs as one launch.
-  cuda::GraphExec record(LibraryCall& call) {
+  /// Some runs as one launch, of all calls as many.
+  cuda::GraphExec record(const Enqueue& call, int runs) {
     recorded_.push_back(capture_graph(context_, stream_, [&] {
-      for (int run = 0; run < kRunsATiming; ++run) enqueue(call);
+      for (int run = 0; run < runs; ++run) enqueue(call);
     }));
     return recorded_.back();
   }
@@ -71,9 +80,7 @@ class Trial {
     made_.push_back(context_.allocate(std::max<size_t>(bytes, 1)));
     if (bytes > 0) context_.fill(made_.back(), byte, bytes, stream_);
   }
-  void enqueue(LibraryCall& call) {
-    call.enqueue(std::span(made_).first(made_.size() - 1), made_.back(), stream_);
-  }
+  void enqueue(const Enqueue& call) { call(std::span(made_).first(made_.size() - 1), made_.back(), stream_); }
   void give_back() noexcept {
     try {
       context_.synchronize(stream_);
@@ -109,9 +116,128 @@ bool all_nan(std::span<const std::byte> numbers, DType dtype) {
 std::string describe(const KernelRequest& request, const std::string& library) {
   std::string call = request.op.name;
   for (const TensorSpec& spec : request.inputs) call += fmt::format(" {}", spec.str());
-  return call + fmt::format(" {} {}on {} by {}", request.attributes.str(),
+  return call + fmt::format(" {} {}on {} by {} or its own kernels", request.attributes.str(),
                             request.module->tf32() ? "tf32 " : "", request.module->device().name, library);
 }
+
+/// The candidates for a call, of which one is kept once they can be launched.
+class Choice {
+ public:
+  Choice(const KernelRequest& request, const std::string& library, std::vector<Candidate> candidates)
+      : context_(request.module->context()),
+        call_(describe(request, library)),
+        inputs_(request.inputs.size()),
+        unread_(request.unread.begin(), request.unread.end()),
+        candidates_(std::move(candidates)) {
+    for (const std::span<const TensorSpec> specs : {request.inputs, request.outputs}) {
+      for (const TensorSpec& spec : specs) bytes_.push_back(spec.size_bytes());
+    }
+    unread_.resize(request.outputs.size(), false);
+  }
+
+  size_t workspace_bytes() const {
+    size_t bytes = 0;
+    for (const Candidate& each : candidates_) bytes = std::max(bytes, each.kernel->workspace_bytes());
+    return bytes;
+  }
+
+  graph::Kernel& kernel() const {
+    require(candidates_.size() == 1, ErrorCode::kInvalidArgument, "cuda",
+            "a kernel is run before its module is loaded");
+    return *candidates_[0].kernel;
+  }
+
+  void make() {
+    Candidate chosen = std::move(candidates_[fastest()]);
+    candidates_.clear();
+    candidates_.push_back(std::move(chosen));
+  }
+
+ private:
+  size_t fastest() {
+    std::vector<std::string_view> names;
+    for (const Candidate& candidate : candidates_) names.push_back(candidate.name);
+    std::optional<Trial> trial;
+    std::vector<bool> refused(candidates_.size(), false);
+    std::string reason;
+    int64_t least_ns = 0;
+    int runs = 0;
+    try {
+      const size_t chosen = choose(call_, names, [&](size_t i) -> std::function<void()> {
+        if (!trial) trial.emplace(context_, bytes_, workspace_bytes());
+        const Enqueue call = [&kernel = *candidates_[i].kernel, this](auto tensors, DevicePtr workspace,
+                                                                      cuda::Stream stream) {
+          enqueue(kernel, tensors, workspace, stream);
+        };
+        try {
+          trial->run_once(call);  // which also loads what it needs
+          const int64_t took_ns = std::max<int64_t>(trial->run_once(call), 1);
+          if (runs == 0) {
+            runs = static_cast<int>(std::clamp<int64_t>(kRunsNs / took_ns, 1, kMostRuns));
+            least_ns = took_ns;
+          }
+          if (took_ns > kHopeless * least_ns + kHopelessNs) return {};
+          least_ns = std::min(least_ns, took_ns);
+          return [&trial, recorded = trial->record(call, runs)] { trial->launch(recorded); };
+        } catch (const Error& error) {
+          if (error.code() == ErrorCode::kDeviceLost || error.code() == ErrorCode::kOutOfMemory) throw;
+          refused[i] = true;
+          reason = error.what();
+          return {};  // the library was wrong about it, or it can't be captured
+        }
+      });
+      require(chosen < candidates_.size(), ErrorCode::kUnsupported, "cuda",
+              "no way to compute {} works, the last one for: {}; do without libraries (use_plain_kernels, "
+              "--plain-kernels)",
+              call_, reason);
+      return chosen;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kOutOfMemory) throw;
+    }
+    // No memory to try them: the recorded one needs none, and others take the first that may serve.
+    const std::map<std::string, std::string> recorded = recorded_choices();
+    if (const auto known = recorded.find(call_); known != recorded.end()) {
+      const auto named = std::ranges::find(names, known->second);
+      if (named != names.end()) return static_cast<size_t>(named - names.begin());
+    }
+    const auto first = std::ranges::find(refused, false);
+    const size_t chosen = first == refused.end() ? 0 : static_cast<size_t>(first - refused.begin());
+    restore_choices({{call_, candidates_[chosen].name}});  // equal calls run equal code
+    return chosen;
+  }
+
+  void enqueue(graph::Kernel& kernel, std::span<const DevicePtr> tensors, DevicePtr workspace,
+               cuda::Stream stream) const {
+    std::vector<std::byte*> addresses;
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      const bool null = t >= inputs_ && unread_[t - inputs_];
+      addresses.push_back(null ? nullptr : reinterpret_cast<std::byte*>(tensors[t]));
+    }
+    const KernelArgs args{addresses.data(), addresses.data() + inputs_,
+                          reinterpret_cast<std::byte*>(workspace), stream};
+    kernel.bind(args);
+    kernel.run(args);
+  }
+
+  cuda::Context& context_;
+  const std::string call_;
+  const size_t inputs_;
+  std::vector<bool> unread_;
+  std::vector<size_t> bytes_;  // of the inputs, and of the outputs
+  std::vector<Candidate> candidates_;
+};
+
+class ChosenKernel final : public graph::Kernel {
+ public:
+  explicit ChosenKernel(std::shared_ptr<Choice> choice) : choice_(std::move(choice)) {}
+
+  size_t workspace_bytes() const override { return choice_->workspace_bytes(); }
+  void bind(const KernelArgs& args) override { choice_->kernel().bind(args); }
+  void run(const KernelArgs& args) override { choice_->kernel().run(args); }
+
+ private:
+  const std::shared_ptr<Choice> choice_;
+};
 
 }  // namespace
 
@@ -125,15 +251,15 @@ size_t LibraryKernel::workspace_bytes() const {
 }
 
 void LibraryKernel::bind(const KernelArgs& args) {
-  for (const Slot& slot : parts_.tensors) {
-    const DevicePtr address = pointer_of(slot.address(args));
-    require(address % cuda::kLibraryAlignment == 0, ErrorCode::kInvalidArgument, "cuda",
-            "a tensor of {} begins at {:#x}, which is no multiple of {} bytes; copy it first",
-            parts_.call->name(), address, cuda::kLibraryAlignment);
-  }
-  require(pointer_of(args.workspace) % cuda::kDeviceAlignment == 0, ErrorCode::kInvalidArgument, "cuda",
-          "the workspace of {} begins at {:#x}, which is no multiple of {} bytes", parts_.call->name(),
-          pointer_of(args.workspace), cuda::kDeviceAlignment);
+  const auto require_multiple = [&](std::byte* address, size_t of, const char* what) {
+    if (pointer_of(address) % of == 0) return;
+    fail(ErrorCode::kInvalidArgument, "cuda",
+         "{} of {} begins at {:#x}, which is no multiple of {} bytes; copy it first", what,
+         parts_.call->name(), pointer_of(address), of);
+  };
+  for (const Slot& slot : parts_.tensors)
+    require_multiple(slot.address(args), cuda::kLibraryAlignment, "a tensor");
+  require_multiple(args.workspace, cuda::kDeviceAlignment, "the workspace");
   if (parts_.before) parts_.before->bind(args);
   if (parts_.after) parts_.after->bind(args);
 }
@@ -157,7 +283,9 @@ cuda::LibraryCalls ways_that_keep_nan(cuda::Context& context, cuda::LibraryCalls
     try {
       Trial trial(context, bytes, way->workspace_bytes(), kNan);
       trial.fill(result, 0, bytes[result]);
-      trial.run_once(*way);
+      trial.run_once([&](std::span<const DevicePtr> tensors, DevicePtr workspace, cuda::Stream stream) {
+        way->enqueue(tensors, workspace, stream);
+      });
       trial.read(result, numbers);
     } catch (const Error& error) {
       if (error.code() == ErrorCode::kDeviceLost) throw;
@@ -169,50 +297,26 @@ cuda::LibraryCalls ways_that_keep_nan(cuda::Context& context, cuda::LibraryCalls
   return kept;
 }
 
-std::unique_ptr<LibraryCall> choose_way(const KernelRequest& request, const std::string& library,
-                                        cuda::LibraryCalls ways, const std::vector<size_t>& bytes) {
-  const std::string call = describe(request, library);
-  std::vector<std::string> names;
-  size_t workspace_bytes = 0;
-  for (const auto& way : ways) {
-    names.push_back(way->name());
-    workspace_bytes = std::max(workspace_bytes, way->workspace_bytes());
+std::vector<Candidate> candidates_of(cuda::LibraryCalls ways, LibraryParts parts) {
+  std::vector<Candidate> candidates;
+  for (auto& way : ways) {
+    parts.call = std::move(way);
+    candidates.push_back({parts.call->name(), std::make_unique<LibraryKernel>(parts)});
   }
-  const std::vector<std::string_view> views(names.begin(), names.end());
-  std::optional<Trial> trial;
-  std::string reason = "it offers none";
-  size_t chosen = ways.size();
-  std::vector<bool> refused(ways.size(), false);
-  try {
-    chosen = choose(call, views, [&](size_t way) -> std::function<void()> {
-      if (!trial) trial.emplace(request.module->context(), bytes, workspace_bytes);
-      try {
-        trial->run_once(*ways[way]);
-        return [&trial, runs = trial->record(*ways[way])] { trial->launch(runs); };
-      } catch (const Error& error) {
-        if (error.code() == ErrorCode::kDeviceLost || error.code() == ErrorCode::kOutOfMemory) throw;
-        reason = error.what();
-        refused[way] = true;
-        return {};  // the library was wrong about it, or it can't be captured
-      }
-    });
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kOutOfMemory) throw;
-    // No memory to try it: the recorded way needs none, and others take the first that may serve.
-    const std::map<std::string, std::string> recorded = recorded_choices();
-    const auto known = recorded.find(call);
-    const auto named = known == recorded.end() ? names.end() : std::ranges::find(names, known->second);
-    if (named != names.end()) {
-      chosen = static_cast<size_t>(named - names.begin());
-    } else {
-      chosen = static_cast<size_t>(std::ranges::find(refused, false) - refused.begin());
-      if (chosen < ways.size()) restore_choices({{call, names[chosen]}});  // equal calls run equal code
-    }
-  }
-  if (chosen < ways.size()) return std::move(ways[chosen]);
-  emit({EventKind::kNotice, request.op.name,
-        fmt::format("{} has no way to compute it ({}); a plain kernel does, which is slow", call, reason)});
-  return nullptr;
+  return candidates;
+}
+
+bool tiles_may_win(const KernelRequest& request, double flops) {
+  const bool matrix_units = is_half(request.inputs[0].dtype) || request.module->tf32();
+  return flops <= (matrix_units ? 4e8 : 3e9);
+}
+
+std::unique_ptr<graph::Kernel> choose_kernel(const KernelRequest& request, const std::string& library,
+                                             std::vector<Candidate> candidates) {
+  if (candidates.size() == 1) return std::move(candidates[0].kernel);
+  auto choice = std::make_shared<Choice>(request, library, std::move(candidates));
+  request.module->after_load([choice] { choice->make(); });
+  return std::make_unique<ChosenKernel>(std::move(choice));
 }
 
 }  // namespace isochron::ops

@@ -12,11 +12,11 @@ namespace isochron::ops {
 
 /// A call with what goes before and after it.
 struct LibraryParts {
-  std::unique_ptr<cuda::LibraryCall> call;
+  std::shared_ptr<cuda::LibraryCall> call;
   std::vector<Slot> tensors;  // the library's, among the call's addresses
   /// Of the workspace, at its beginning, for tensors that lie there; the library's own follows.
   size_t tensor_bytes = 0;
-  std::unique_ptr<graph::Kernel> before = nullptr, after = nullptr;
+  std::shared_ptr<graph::Kernel> before = nullptr, after = nullptr;
   /// The call is made so many times, each time with every tensor so many bytes further on; empty: none moves.
   int64_t times = 1;
   std::vector<size_t> steps = {};
@@ -42,11 +42,24 @@ class LibraryKernel final : public graph::Kernel {
 cuda::LibraryCalls ways_that_keep_nan(cuda::Context& context, cuda::LibraryCalls ways,
                                       const std::vector<size_t>& bytes, size_t result, DType dtype);
 
-/// One of `ways`, those that the library expects to be fastest first: the fastest of them (see choose in
-/// backends/common/choices.h), timed on memory of their own, which is given back; the first where there is
-/// none left to time with. Ways that fail, or can't be captured, are left out. `library`: its name and
-/// version; `bytes`: of each tensor. Null: there is none, which is told as an event kNotice.
-std::unique_ptr<cuda::LibraryCall> choose_way(const graph::KernelRequest& request, const std::string& library,
-                                              cuda::LibraryCalls ways, const std::vector<size_t>& bytes);
+/// One of several kernels for a call, and what tells it from the others.
+struct Candidate {
+  std::string name;
+  std::unique_ptr<graph::Kernel> kernel;
+};
+/// A kernel for each of `ways`, with `parts` around it.
+std::vector<Candidate> candidates_of(cuda::LibraryCalls ways, LibraryParts parts);
+
+/// May a kernel that multiplies in tiles (product_tiles.h) be faster than a library? Of large products, and
+/// of those on units for matrices, it isn't worth trying.
+bool tiles_may_win(const graph::KernelRequest& request, double flops);
+
+/// The fastest of `candidates`, of which those come first that are expected to be (see choose in
+/// backends/common/choices.h), timed on memory of their own once the request's module is loaded, whose load
+/// throws kUnsupported where none works; the first where there is no memory to time them. Those that fail, or
+/// can't be captured, are left out. Until then the kernel asks for as much workspace as any of them.
+/// `library`: its name and version.
+std::unique_ptr<graph::Kernel> choose_kernel(const graph::KernelRequest& request, const std::string& library,
+                                             std::vector<Candidate> candidates);
 
 }  // namespace isochron::ops

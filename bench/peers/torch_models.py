@@ -134,7 +134,8 @@ def build(case, device="cpu"):
     """(model, optimizer, loss(prediction, y))."""
     if case == "resnet20":
         model = initialize(ResNet20()).to(device, memory_format=torch.channels_last)
-        return model, torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, foreach=True), F.cross_entropy
+        kind = "fused" if device == "cuda" else "foreach"
+        return model, torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, **{kind: True}), F.cross_entropy
     if case == "unet":
         model = UNet([32, 64, 128], 8, 1).to(device, memory_format=torch.channels_last)
         return model, torch.optim.Adam(model.parameters(), 1e-3, eps=1e-7, fused=True), F.mse_loss

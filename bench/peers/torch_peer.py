@@ -91,7 +91,9 @@ def stepper(case, variant):
     apply = optimizer.step
     if "compile" in variant:
         mode = "reduce-overhead" if DEVICE == "cuda" else None
-        loss_of, apply = torch.compile(loss_of, mode=mode), torch.compile(optimizer.step, mode=mode)
+        loss_of = torch.compile(loss_of, mode=mode)
+        if not (DEVICE == "cuda" and isinstance(optimizer, torch.optim.SGD)):  # which 2.11 fails to compile there
+            apply = torch.compile(optimizer.step, mode=mode)
 
     def step(x, y):
         if "compile" in variant:

@@ -58,7 +58,11 @@ unsigned KernelModule::add_arrivals(int64_t count) {
 }
 
 void KernelModule::load() {
-  if (asked_.empty()) return;
+  if (!asked_.empty()) compile();
+  for (const std::function<void()>& then : std::exchange(after_load_, {})) then();
+}
+
+void KernelModule::compile() {
   if (arrivals_ > 0) text_ = fmt::format("static __device__ unsigned arrivals[{}];\n", arrivals_) + text_;
   const DeviceProperties& properties = device();
   const std::vector<char> image =

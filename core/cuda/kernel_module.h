@@ -2,12 +2,14 @@
 // once, for a compiler's start costs more than a kernel; then each finds its functions by number.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "isochron/core/cuda/driver.h"
@@ -47,8 +49,11 @@ class KernelModule {
   /// blocks count how many of them have arrived. They are 0 before a launch and must be so after it.
   unsigned add_arrivals(int64_t count);
 
-  /// Compiles the text and finds its functions; nothing to do where none was added. Throws as the compiler
-  /// and the driver do.
+  /// `then` is called once the functions can be launched, in the order of these calls.
+  void after_load(std::function<void()> then) { after_load_.push_back(std::move(then)); }
+
+  /// Compiles the text and finds its functions, where some were added; then calls what waits for it. Throws
+  /// as the compiler, the driver and those do.
   void load();
   /// Puts a function in `stream`; `arguments` are the addresses of its arguments, read at once. After `load`.
   void launch(size_t function, const LaunchSize& size, std::span<void* const> arguments, Stream stream) const;
@@ -56,6 +61,8 @@ class KernelModule {
   const std::string& text() const { return text_; }
 
  private:
+  void compile();
+
   const std::shared_ptr<Context> context_;
   const KernelSources sources_;
   const bool tf32_;
@@ -69,6 +76,7 @@ class KernelModule {
   std::vector<Asked> asked_;
   int64_t arrivals_ = 0;
   std::vector<Function> functions_;
+  std::vector<std::function<void()>> after_load_;
   Module module_ = Module::kNone;
   int named_ = 0;
   bool device_runtime_ = false;

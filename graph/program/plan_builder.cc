@@ -81,7 +81,8 @@ class PlanBuilder {
     place_outputs();
     place_update_copies();
     prepare_kernels();
-    if (own_module_) own_module_->load();
+    if (own_module_) own_module_->load();  // which makes choices that tell how much workspace is needed
+    place_workspaces();
     place_in_arena();
     write_tables();
     program_.report.longest_chain = program_.steps.size();
@@ -417,12 +418,6 @@ class PlanBuilder {
                                                        &shared,
                                                        &backend_});
       if (options_.check_numerics) kernel = checked_kernel(std::move(kernel), node, gpu_);
-      const size_t workspace = kernel->workspace_bytes();
-      workspace_of_.push_back(workspace > 0 ? static_cast<int64_t>(buffers_.size()) : -1);
-      if (workspace > 0) {
-        buffers_.push_back({"workspace of " + node.name(), workspace, static_cast<int64_t>(i),
-                            static_cast<int64_t>(i) + 1, BufferKind::kWorkspace});
-      }
       program_.instructions.push_back(describe(node, inputs, outputs));
       program_.report.flops += program_.instructions.back().flops;
       program_.kernels.push_back(std::move(kernel));
@@ -430,6 +425,17 @@ class PlanBuilder {
     for (const CopyStep& copy : copies_) {
       program_.instructions.push_back({copy.name, "", 0, 2.0 * static_cast<double>(copy.bytes), ""});
       program_.kernels.push_back(copy_kernel(copy.bytes, gpu_.get()));
+    }
+  }
+
+  void place_workspaces() {
+    for (size_t i = 0; i < order_.size(); ++i) {
+      const size_t bytes = program_.kernels[i]->workspace_bytes();
+      workspace_of_.push_back(bytes > 0 ? static_cast<int64_t>(buffers_.size()) : -1);
+      if (bytes > 0) {
+        buffers_.push_back({"workspace of " + order_[i]->name(), bytes, static_cast<int64_t>(i),
+                            static_cast<int64_t>(i) + 1, BufferKind::kWorkspace});
+      }
     }
   }
 

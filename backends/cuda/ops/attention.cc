@@ -94,8 +94,7 @@ class AttentionKernel {
   std::unique_ptr<LaunchKernel> kernel_;
 };
 
-/// A call by the library. Null where it has no way, or there is none; it knows no masks, and of causal ones
-/// those of as many queries as keys.
+/// A call by the library, which knows no masks, and of causal ones those of as many queries as keys.
 class ByLibrary {
  public:
   ByLibrary(const AttentionShape& s, const KernelRequest& request, cuda::AttentionSpec::Pass pass)
@@ -126,28 +125,24 @@ class ByLibrary {
     return static_cast<size_t>(s_.batch * s_.heads * s_.queries) * dtype_size(DType::kF32);
   }
 
-  std::unique_ptr<graph::Kernel> prepare(std::vector<Slot> tensors, size_t workspace_bytes) const {
+  /// None where the library has no way, or there is none.
+  std::vector<Candidate> candidates(std::vector<Slot> tensors, size_t workspace_bytes) const {
     cuda::AttentionLibrary* library = request_.module->sources().library<cuda::AttentionSpec>();
     const bool fits = is_half(dtype_) && !s_.masked && s_.width % kAlignedElems == 0 &&
                       (!s_.causal || s_.queries == s_.keys) && one_dtype() &&
                       std::min({s_.batch, s_.queries, s_.keys, s_.heads, s_.width}) > 0;
-    if (library == nullptr || !fits) return nullptr;
-    std::vector<size_t> bytes;
+    if (library == nullptr || !fits) return {};
+    LibraryParts parts;
+    cuda::LibraryCalls ways = ways_of_parts(*library, parts.times);
     for (const Slot& slot : tensors) {
       const size_t whole = slot.kind == Slot::kInput    ? request_.inputs[slot.index].size_bytes()
                            : slot.kind == Slot::kOutput ? request_.outputs[slot.index].size_bytes()
                                                         : workspace_bytes;
-      bytes.push_back(whole);  // of a packed tensor more than it takes
+      parts.steps.push_back(whole / static_cast<size_t>(parts.times));  // of a packed tensor all it takes
     }
-    LibraryParts parts;
-    cuda::LibraryCalls ways = ways_of_parts(*library, parts.times);
-    parts.call = choose_way(request_, fmt::format("cudnn {} in {}", library->version(), parts.times),
-                            std::move(ways), bytes);
-    if (!parts.call) return nullptr;
-    for (const size_t whole : bytes) parts.steps.push_back(whole / static_cast<size_t>(parts.times));
     parts.tensors = std::move(tensors);
     parts.tensor_bytes = align_up(workspace_bytes, cuda::kDeviceAlignment);
-    return std::make_unique<LibraryKernel>(std::move(parts));
+    return candidates_of(std::move(ways), std::move(parts));
   }
 
  private:
@@ -184,40 +179,48 @@ class ByLibrary {
   cuda::AttentionSpec spec_;
 };
 
-std::unique_ptr<graph::Kernel> forward_by_library(const AttentionShape& s, const KernelRequest& request) {
+std::vector<Candidate> forward_by_library(const AttentionShape& s, const KernelRequest& request) {
   const auto read = [&](size_t output) { return request.unread.empty() || !request.unread[output]; };
-  if (!read(0)) return nullptr;
+  if (!read(0)) return {};
   const ByLibrary call(s, request, cuda::AttentionSpec::Pass::kForward);
   const Slot y{Slot::kOutput, 0}, logs = read(1) ? Slot{Slot::kOutput, 1} : Slot{Slot::kWorkspace, 0};
-  return call.prepare(
+  return call.candidates(
       {call.heads(Slot::kInput, 0), call.heads(Slot::kInput, 1), call.heads(Slot::kInput, 2), y, logs},
       read(1) ? 0 : call.row_bytes());
 }
 
-std::unique_ptr<graph::Kernel> gradient_by_library(const AttentionShape& s, const KernelRequest& request) {
+std::vector<Candidate> gradient_by_library(const AttentionShape& s, const KernelRequest& request) {
   const ByLibrary call(s, request, cuda::AttentionSpec::Pass::kGradient);
   const size_t first = s.packed ? 1 : 3;
   const Slot y{Slot::kInput, first}, logs{Slot::kInput, first + 1}, dy{Slot::kInput, first + 2};
-  return call.prepare({call.heads(Slot::kInput, 0), call.heads(Slot::kInput, 1), call.heads(Slot::kInput, 2),
-                       y, dy, logs, call.heads(Slot::kOutput, 0), call.heads(Slot::kOutput, 1),
-                       call.heads(Slot::kOutput, 2), Slot{Slot::kWorkspace, 0}},
-                      call.row_bytes());
+  return call.candidates(
+      {call.heads(Slot::kInput, 0), call.heads(Slot::kInput, 1), call.heads(Slot::kInput, 2), y, dy, logs,
+       call.heads(Slot::kOutput, 0), call.heads(Slot::kOutput, 1), call.heads(Slot::kOutput, 2),
+       Slot{Slot::kWorkspace, 0}},
+      call.row_bytes());
+}
+
+/// The fastest of the library's ways and of tiles.
+std::unique_ptr<graph::Kernel> choose_attention(const KernelRequest& request,
+                                                std::vector<Candidate> candidates, AttentionKernel& tiles) {
+  candidates.push_back({"tiles", tiles.take()});
+  cuda::AttentionLibrary* library = request.module->sources().library<cuda::AttentionSpec>();
+  return choose_kernel(request, fmt::format("cudnn {}", library != nullptr ? library->version() : 0),
+                       std::move(candidates));
 }
 
 }  // namespace
 
 std::unique_ptr<graph::Kernel> prepare_attention_cuda(const AttentionShape& s, const KernelRequest& request) {
-  if (auto kernel = forward_by_library(s, request)) return kernel;
   AttentionKernel kernel(s, request);
   const AttentionKernel::Tiled queries{
       s.queries, s.heads, fmt::format("attend<{}>(s, tiles, {}, out0, out1", s.width, kernel.heads_text(0))};
   kernel.add_tiles({&queries, 1});
-  return kernel.take();
+  return choose_attention(request, forward_by_library(s, request), kernel);
 }
 
 std::unique_ptr<graph::Kernel> prepare_attention_gradient_cuda(const AttentionShape& s,
                                                                const KernelRequest& request) {
-  if (auto kernel = gradient_by_library(s, request)) return kernel;
   AttentionKernel kernel(s, request);
   const size_t y = kernel.head_inputs();
   const std::string of =
@@ -227,7 +230,7 @@ std::unique_ptr<graph::Kernel> prepare_attention_gradient_cuda(const AttentionSh
        fmt::format("attend_key_gradient<{}>{}, out{}, out{}", s.width, of, s.packed ? 0 : 1,
                    s.packed ? 0 : 2)},
       {s.queries, s.heads, fmt::format("attend_query_gradient<{}>{}, out0", s.width, of)}});
-  return kernel.take();
+  return choose_attention(request, gradient_by_library(s, request), kernel);
 }
 
 }  // namespace isochron::ops

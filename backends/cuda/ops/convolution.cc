@@ -7,106 +7,80 @@
 #include "isochron/backends/cuda/launches.h"
 #include "isochron/backends/cuda/libraries/convolutions.h"
 #include "isochron/backends/cuda/library_kernel.h"
+#include "isochron/backends/cuda/product_tiles.h"
 #include "isochron/backends/cuda/texts.h"
-#include "isochron/backends/cuda/texts/block_sizes.h"
 #include "isochron/core/base/checked.h"
 #include "isochron/core/base/error.h"
 
 namespace isochron::ops {
 namespace {
 
-using element::kMatmulTile;
 using graph::KernelRequest;
 
-constexpr int64_t kBlocksEach = 4;         // a multiprocessor has, so that none waits for work
-constexpr int64_t kLeastPixelsEach = 128;  // that a part of the weights' sum is worth a block for
-constexpr int64_t kMostParts = 64;         // of that sum
+/// A convolution, or one of its gradients, as a product a group.
+class ByTiles {
+ public:
+  ByTiles(const KernelRequest& request, const ConvolutionShape& s, const ProductExtents& extents)
+      : request_(request),
+        s_(s),
+        tiles_(extents, request.module->device().multiprocessors),
+        sum_(request.inputs[0].dtype == DType::kF64 ? "double" : "float") {
+    const int64_t numbers[] = {s.batch * std::max(s.input_pixels(), s.output_pixels()),
+                               s.window_elems() * std::max(s.channels, s.outputs), tiles_.all * tiles_.parts};
+    for (const int64_t number : numbers)
+      require(number < int64_t{1} << 31, ErrorCode::kUnsupported, request.op.name,
+              "{} and {} make more pixels, or products a pixel, than its kernel counts",
+              request.inputs[0].str(), request.inputs[1].str());
+  }
 
-int64_t tiles_of(int64_t extent) { return (extent + kMatmulTile - 1) / kMatmulTile; }
+  /// `function` of convolution_text.h for `elems` elements, which `result` stores. `bias`: an argument of its
+  /// template, or empty.
+  Candidate kernel(std::string_view function, int64_t elems, std::string_view result,
+                   std::string_view bias = "") const {
+    auto kernel = std::make_unique<LaunchKernel>(request_);
+    request_.module->add_shared(std::string(backends::texts::kMatmul));
+    request_.module->add_shared(std::string(backends::texts::kWindow));
+    request_.module->add_shared(std::string(backends::texts::kConvolution));
+    add_product(*kernel, request_, tiles_, elems, sum_,
+                fmt::format("constexpr Convolution s = {{{}, {}, {}, {}, {}}};\n  ",
+                            window_text(request_, s_), s_.batch, s_.channels, s_.outputs, s_.groups),
+                fmt::format("{}<{}, {}{}>(s, in0, in1, to, {});", function, sum_, tiles_.tiling(), bias,
+                            tiles_.tile()),
+                result);
+    return {tiles_.name(), std::move(kernel)};
+  }
 
-/// A product a group: its rows and columns in tiles.
-struct Tiles {
-  int64_t across, each, all;
-  Tiles(const ConvolutionShape& s, int64_t rows, int64_t columns)
-      : across(tiles_of(columns)), each(tiles_of(rows) * across), all(each * s.groups) {}
+ private:
+  const KernelRequest& request_;
+  const ConvolutionShape& s_;
+  const ProductTiles tiles_;
+  const std::string_view sum_;
 };
 
-std::string_view sum_type(const KernelRequest& request) {
-  return request.inputs[0].dtype == DType::kF64 ? "double" : "float";
-}
-
-/// The text that begins all three: the convolution and the block's tile.
-std::string opening(const KernelRequest& request, const ConvolutionShape& s, const Tiles& tiles) {
-  const int64_t numbers[] = {s.batch * std::max(s.input_pixels(), s.output_pixels()),
-                             s.window_elems() * std::max(s.channels, s.outputs), tiles.all};
-  for (const int64_t number : numbers)
-    require(number < int64_t{1} << 31, ErrorCode::kUnsupported, request.op.name,
-            "{} and {} make more pixels, or products a pixel, than its kernel counts",
-            request.inputs[0].str(), request.inputs[1].str());
-  request.module->add_shared(std::string(backends::texts::kMatmul));
-  request.module->add_shared(std::string(backends::texts::kWindow));
-  request.module->add_shared(std::string(backends::texts::kConvolution));
-  return fmt::format(
-      "// threads meet\n  constexpr Convolution s = {{{}, {}, {}, {}, {}}};\n"
-      "  const Tile tile = tile_of(blockIdx.x % {}u, {}u, {}u);\n",
-      window_text(request, s), s.batch, s.channels, s.outputs, s.groups, tiles.all, tiles.each, tiles.across);
-}
-
-cuda::LaunchSize blocks_of(const KernelRequest& request, int64_t blocks) {
-  return row_of_blocks(request, blocks, kMatmulTile * kMatmulTile);
-}
-
-void add_forward(LaunchKernel& kernel, const KernelRequest& request, const ConvolutionShape& s) {
-  const Tiles tiles(s, s.batch * s.output_pixels(), s.group_outputs());
-  if (tiles.all == 0) return;
-  kernel.add(request,
-             opening(request, s, tiles) +
-                 fmt::format("  convolve_tile<{0}>(s, in0, in1, {1}, out0, tile);", sum_type(request),
-                             request.inputs.size() == 3 ? "in2" : "static_cast<const float*>(nullptr)"),
-             blocks_of(request, tiles.all));
-}
-
-void add_input_gradient(LaunchKernel& kernel, const KernelRequest& request, const ConvolutionShape& s) {
-  const Tiles tiles(s, s.batch * s.input_pixels(), s.group_channels());
-  if (tiles.all == 0) return;
-  kernel.add(
-      request,
-      opening(request, s, tiles) +
-          fmt::format("  convolve_input_gradient_tile<{}>(s, in0, in1, out0, tile);", sum_type(request)),
-      blocks_of(request, tiles.all));
-}
-
-/// Parts of the sum over pixels, each by its blocks; then these are added in their order.
-void add_weight_gradient(LaunchKernel& kernel, const KernelRequest& request, const ConvolutionShape& s) {
+Candidate prepare_by_tiles(ConvolutionPass pass, const ConvolutionShape& s, const KernelRequest& request) {
+  const int64_t in_pixels = s.batch * s.input_pixels(), out_pixels = s.batch * s.output_pixels();
+  const int64_t window = s.window_elems();
+  switch (pass) {
+    case ConvolutionPass::kForward:
+      return ByTiles(request, s, {out_pixels, s.group_outputs(), window * s.group_channels(), s.groups})
+          .kernel("convolve_tile", out_pixels * s.outputs,
+                  request.inputs.size() == 3
+                      ? fmt::format("put(out0 + i, sum + widen(in2[i % {}u]));", s.outputs)
+                      : "put(out0 + i, sum);");
+    case ConvolutionPass::kInputGradient:
+      return ByTiles(request, s, {in_pixels, s.group_channels(), window * s.group_outputs(), s.groups})
+          .kernel("convolve_input_gradient_tile", in_pixels * s.channels, "put(out0 + i, sum);");
+    case ConvolutionPass::kWeightGradient:
+      break;
+  }
   const bool bias = request.outputs.size() == 2;
-  const int64_t rows = s.window_elems() * s.group_channels() + (bias ? 1 : 0), elems = rows * s.outputs;
-  const Tiles tiles(s, rows, s.group_outputs());
-  if (tiles.all == 0) return;
-  const int64_t pixels = s.batch * s.output_pixels();
-  const int64_t wanted = kBlocksEach * request.module->device().multiprocessors / tiles.all;
-  const int64_t parts = std::clamp<int64_t>(std::min(wanted, pixels / kLeastPixelsEach), 1, kMostParts);
-  const int64_t pixels_each = (pixels + parts - 1) / parts;
-  const std::string_view sum = sum_type(request);
-  kernel.need_workspace(static_cast<size_t>(parts * elems) *
-                        dtype_size(request.inputs[0].dtype == DType::kF64 ? DType::kF64 : DType::kF32));
-  kernel.add(request,
-             opening(request, s, tiles) +
-                 fmt::format(
-                     "  const unsigned part = blockIdx.x / {}u, begin = part * {}u;\n"
-                     "  convolve_weight_gradient_tile<{}>(s, in0, in1, {}, static_cast<{}*>(workspace) + "
-                     "part * {}ull, begin, begin + {}u < {}u ? begin + {}u : {}u, tile);",
-                     tiles.all, pixels_each, sum, bias, sum, elems, pixels_each, pixels, pixels_each, pixels),
-             blocks_of(request, parts * tiles.all), {{Slot::kInput, 0}, {Slot::kInput, 1}});
-  std::vector<Slot> outputs = {{Slot::kOutput, 0}};
-  if (bias) outputs.push_back({Slot::kOutput, 1});
-  kernel.add_loop(
-      request, elems,
-      fmt::format(
-          "{0} sum = 0;\n  for (int part = 0; part < {1}; ++part) sum += "
-          "static_cast<const {0}*>(workspace)[part * {2}ll + i];\n  {3}put(out0 + i, sum);",
-          sum, parts, elems,
-          bias ? fmt::format("if (i >= {0}ll) put(out1 + (i - {0}ll), sum); else ", elems - s.outputs) : ""),
-      outputs);
+  const int64_t rows = window * s.group_channels() + (bias ? 1 : 0), elems = rows * s.outputs;
+  return ByTiles(request, s, {rows, s.group_outputs(), out_pixels, s.groups})
+      .kernel("convolve_weight_gradient_tile", elems,
+              bias ? fmt::format("if (i >= {0}ull) put(out1 + (i - {0}ull), sum); else put(out0 + i, sum);",
+                                 elems - s.outputs)
+                   : "put(out0 + i, sum);",
+              bias ? ", true" : ", false");
 }
 
 cuda::ConvolutionSpec library_spec(ConvolutionPass pass, const ConvolutionShape& s, DType dtype, bool tf32) {
@@ -170,12 +144,6 @@ class ByLibrary {
         break;
     }
     return parts;
-  }
-  /// Of images, kernel and results.
-  std::vector<size_t> bytes() const {
-    const size_t size = dtype_size(dtype_);
-    return {image_bytes(), kernel_bytes(),
-            static_cast<size_t>(s_.batch * s_.output_pixels() * s_.outputs) * size};
   }
 
  private:
@@ -258,41 +226,29 @@ class ByLibrary {
   std::vector<int64_t> before_;  // of each axis of padded images; none: they aren't
 };
 
-/// Null where the library has no way, or there is none.
-std::unique_ptr<graph::Kernel> prepare_by_library(ConvolutionPass pass, const ConvolutionShape& s,
-                                                  const KernelRequest& request) {
+}  // namespace
+
+std::unique_ptr<graph::Kernel> prepare_convolution_cuda(ConvolutionPass pass, const ConvolutionShape& s,
+                                                        const KernelRequest& request) {
   cuda::ConvolutionLibrary* library = request.module->sources().library<cuda::ConvolutionSpec>();
   const DType dtype = request.inputs[0].dtype;
   const bool empty = s.batch == 0 || s.channels == 0 || s.outputs == 0;
   // The library's images are all of one dtype.
   const DType other =
       pass == ConvolutionPass::kWeightGradient ? request.inputs[1].dtype : request.outputs[0].dtype;
-  if (library == nullptr || empty || dtype == DType::kF64 || other != dtype) return nullptr;
+  if (library == nullptr || empty || dtype == DType::kF64 || other != dtype)
+    return prepare_by_tiles(pass, s, request).kernel;
+  const double flops = 2.0 * static_cast<double>(s.batch * s.output_pixels() * s.outputs) *
+                       static_cast<double>(s.window_elems() * s.group_channels());
   ByLibrary call(pass, s, request);
-  LibraryParts parts = call.parts();
-  parts.call = choose_way(request, fmt::format("cudnn {}", library->version()),
-                          library->ways(request.module->context(), call.spec()), call.bytes());
-  return parts.call ? std::make_unique<LibraryKernel>(std::move(parts)) : nullptr;
-}
-
-}  // namespace
-
-std::unique_ptr<graph::Kernel> prepare_convolution_cuda(ConvolutionPass pass, const ConvolutionShape& shape,
-                                                        const KernelRequest& request) {
-  if (std::unique_ptr<graph::Kernel> by_library = prepare_by_library(pass, shape, request)) return by_library;
-  auto kernel = std::make_unique<LaunchKernel>(request);
-  switch (pass) {
-    case ConvolutionPass::kForward:
-      add_forward(*kernel, request, shape);
-      break;
-    case ConvolutionPass::kInputGradient:
-      add_input_gradient(*kernel, request, shape);
-      break;
-    case ConvolutionPass::kWeightGradient:
-      add_weight_gradient(*kernel, request, shape);
-      break;
-  }
-  return kernel;
+  std::vector<Candidate> candidates =
+      candidates_of(library->ways(request.module->context(), call.spec()), call.parts());
+  // In f32 the library's ways to sum over all pixels that give the same bits at each run are slow.
+  const bool first =
+      pass == ConvolutionPass::kWeightGradient && dtype == DType::kF32 && !request.module->tf32();
+  if (candidates.empty() || first || tiles_may_win(request, flops))
+    candidates.insert(first ? candidates.begin() : candidates.end(), prepare_by_tiles(pass, s, request));
+  return choose_kernel(request, fmt::format("cudnn {}", library->version()), std::move(candidates));
 }
 
 }  // namespace isochron::ops

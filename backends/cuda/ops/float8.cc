@@ -112,25 +112,25 @@ std::optional<ProductSpec> product_spec(const KernelRequest& request, const Matm
                      .b_bytes = format("a_format")};
 }
 
-/// Null where the device or the library has no way.
-std::unique_ptr<graph::Kernel> prepare_by_library(const KernelRequest& request) {
+/// None where the device or the library has no way.
+std::vector<Candidate> by_library(const KernelRequest& request) {
   constexpr int kFirstWithUnits = 89;  // compute capability
   const auto& device = request.module->device();
   cuda::ProductLibrary* library = request.module->sources().library<cuda::ProductSpec>();
-  if (library == nullptr) return nullptr;
+  if (library == nullptr) return {};
   if (10 * device.major + device.minor < kFirstWithUnits) {
     static std::once_flag told;
     std::call_once(told, [&] {
       emit({EventKind::kNotice, request.op.name,
             device.name + " has no units for factors in 8 bits; rounded ones are multiplied in 16"});
     });
-    return nullptr;
+    return {};
   }
   const MatmulGeometry g = matmul_geometry(request);
   const std::optional<ProductSpec> spec = product_spec(request, g);
-  if (!spec) return nullptr;
+  if (!spec) return {};
   cuda::LibraryCalls ways = library->ways(request.module->context(), *spec);
-  if (ways.empty()) return nullptr;
+  if (ways.empty()) return {};
   LibraryParts parts;
   auto before = std::make_unique<LaunchKernel>(request);
   request.module->add_shared(std::string(backends::texts::kFloat8));
@@ -157,22 +157,22 @@ std::unique_ptr<graph::Kernel> prepare_by_library(const KernelRequest& request) 
   const Slot a{Slot::kWorkspace, factors[0].offset}, b{Slot::kWorkspace, factors[1].offset};
   parts.tensors = {b, a, {Slot::kOutput, 0}, scales[1], scales[0]};
   parts.before = std::move(before);
-  graph::Attributes attributes = request.attributes;  // equal products, whatever is kept of their gradients
-  attributes.erase("gradient");
-  const KernelRequest plain{request.op, request.inputs, request.outputs, attributes, request.threads,
-                            {},         request.module};
-  parts.call = choose_way(plain, fmt::format("cublasLt {}", library->version()), std::move(ways),
-                          {static_cast<size_t>(factors[1].elems), static_cast<size_t>(factors[0].elems),
-                           request.outputs[0].size_bytes(), sizeof(float), sizeof(float)});
-  return parts.call ? std::make_unique<LibraryKernel>(std::move(parts)) : nullptr;
+  return candidates_of(std::move(ways), std::move(parts));
 }
 
 }  // namespace
 
 std::unique_ptr<graph::Kernel> prepare_matmul_float8_cuda(const KernelRequest& request) {
   if (request.outputs[0].dtype == DType::kF16) return nullptr;
-  if (std::unique_ptr<graph::Kernel> by_library = prepare_by_library(request)) return by_library;
-  return std::make_unique<In16Bits>(request);
+  std::vector<Candidate> candidates = by_library(request);
+  candidates.push_back({"in 16 bits", std::make_unique<In16Bits>(request)});
+  cuda::ProductLibrary* library = request.module->sources().library<cuda::ProductSpec>();
+  graph::Attributes attributes = request.attributes;  // equal products, whatever is kept of their gradients
+  attributes.erase("gradient");
+  return choose_kernel({request.op, request.inputs, request.outputs, attributes, request.threads,
+                        request.unread, request.module},
+                       fmt::format("cublasLt {}", library != nullptr ? library->version() : 0),
+                       std::move(candidates));
 }
 
 }  // namespace isochron::ops

@@ -1,5 +1,4 @@
-// Matrix products on a device: by the machine's library where it computes the like, else by a kernel of one
-// tile a block.
+// Matrix products on a device: by the machine's library where it computes the like, else in tiles.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -10,8 +9,7 @@
 #include "isochron/backends/cuda/launches.h"
 #include "isochron/backends/cuda/libraries/products.h"
 #include "isochron/backends/cuda/library_kernel.h"
-#include "isochron/backends/cuda/texts.h"
-#include "isochron/backends/cuda/texts/block_sizes.h"
+#include "isochron/backends/cuda/product_tiles.h"
 #include "isochron/ops/matmul/matmul_add.h"
 #include "isochron/ops/matmul/matmul_geometry.h"
 
@@ -53,79 +51,92 @@ std::optional<ProductSpec> product_spec(const KernelRequest& request, const Matm
                      .tf32 = request.module->tf32()};
 }
 
-/// `spec` by the library. Null where it has no way, or there is none.
-std::unique_ptr<graph::Kernel> prepare_by_library(const KernelRequest& request, const ProductSpec& spec,
-                                                  std::vector<Slot> tensors) {
+/// `spec` by the library, which takes its factors in its order, then `terms`; none where it has no way, or
+/// there is no library.
+std::vector<Candidate> by_library(const KernelRequest& request, const ProductSpec& spec,
+                                  const std::vector<Slot>& terms = {}) {
   cuda::ProductLibrary* library = request.module->sources().library<cuda::ProductSpec>();
-  if (library == nullptr) return nullptr;
+  if (library == nullptr) return {};
   cuda::LibraryCalls ways = library->ways(request.module->context(), spec);
-  std::vector<size_t> bytes;
-  for (const Slot& slot : tensors)
-    bytes.push_back((slot.kind == Slot::kInput ? request.inputs : request.outputs)[slot.index].size_bytes());
-  if (spec.relu) {
-    ways = ways_that_keep_nan(request.module->context(), std::move(ways), bytes, 2, spec.result);
-    if (ways.empty()) return nullptr;
-  }
   LibraryParts parts;
-  parts.tensors = std::move(tensors);
-  parts.call = choose_way(request, fmt::format("cublasLt {}", library->version()), std::move(ways), bytes);
-  return parts.call ? std::make_unique<LibraryKernel>(std::move(parts)) : nullptr;
+  parts.tensors = {{Slot::kInput, 1}, {Slot::kInput, 0}, {Slot::kOutput, 0}};
+  parts.tensors.insert(parts.tensors.end(), terms.begin(), terms.end());
+  if (spec.relu) {
+    std::vector<size_t> bytes;
+    for (const Slot& slot : parts.tensors)
+      bytes.push_back(
+          (slot.kind == Slot::kInput ? request.inputs : request.outputs)[slot.index].size_bytes());
+    ways = ways_that_keep_nan(request.module->context(), std::move(ways), bytes, 2, spec.result);
+  }
+  return candidates_of(std::move(ways), std::move(parts));
 }
 
-/// With the library's factors in its order.
-std::vector<Slot> product_tensors() { return {{Slot::kInput, 1}, {Slot::kInput, 0}, {Slot::kOutput, 0}}; }
-
-std::unique_ptr<graph::Kernel> prepare_tiles(const KernelRequest& request, const MatmulGeometry& g) {
-  using element::kMatmulTile;
+/// In tiles, whose sums `result` stores.
+Candidate by_tiles(const KernelRequest& request, const MatmulGeometry& g, std::string_view result) {
   auto kernel = std::make_unique<LaunchKernel>(request);
-  const int64_t rows = (g.m + kMatmulTile - 1) / kMatmulTile, columns = (g.n + kMatmulTile - 1) / kMatmulTile;
-  const int64_t blocks = rows * columns * g.batch.elems();
-  if (blocks == 0) return kernel;
+  const int64_t count = g.batch.elems();
   require(std::max({g.m, g.n, g.k}) < int64_t{1} << 31, ErrorCode::kUnsupported, request.op.name,
           "a product of {} x {} x {} has more rows or columns than its kernel counts", g.m, g.k, g.n);
-  request.module->add_shared(std::string(backends::texts::kMatmul));
-  kernel->add(
-      request,
-      fmt::format("// threads meet\n"
-                  "  const unsigned tile = blockIdx.x % {}u, entry = blockIdx.x / {}u;\n"
-                  "  multiply_tile<{}, {}, {}>(in0 + ({}) * {}ull, in1 + ({}) * {}ull, out0 + entry * {}ull, "
-                  "{}u, {}u, {}u, tile / {}u, tile % {}u);",
-                  rows * columns, rows * columns,
-                  request.outputs[0].dtype == DType::kF64 ? "double" : "float", g.transpose_a, g.transpose_b,
-                  offset_text("entry", joined_axes(g.batch, g.a_matrices)), g.m * g.k,
-                  offset_text("entry", joined_axes(g.batch, g.b_matrices)), g.k * g.n, g.m * g.n, g.m, g.n,
-                  g.k, columns, columns),
-      row_of_blocks(request, blocks, kMatmulTile * kMatmulTile));
-  return kernel;
+  const ProductTiles tiles({g.m, g.n, g.k, count}, request.module->device().multiprocessors);
+  const std::string_view sum = request.inputs[0].dtype == DType::kF64 ? "double" : "float";
+  add_product(*kernel, request, tiles, count * g.m * g.n, sum,
+              fmt::format("const Tile tile = {};\n  ", tiles.tile()),
+              fmt::format("multiply_tile<{}, {}, {}, {}>(in0 + ({}) * {}ull, in1 + ({}) * {}ull, "
+                          "[&](unsigned long long i, {} sum) {{ to(tile.product * {}ull + i, sum); }}, "
+                          "{}u, {}u, {}u, tile);",
+                          sum, tiles.tiling(), g.transpose_a, g.transpose_b,
+                          offset_text("tile.product", joined_axes(g.batch, g.a_matrices)), g.m * g.k,
+                          offset_text("tile.product", joined_axes(g.batch, g.b_matrices)), g.k * g.n, sum,
+                          g.m * g.n, g.m, g.n, g.k),
+              result);
+  return {tiles.name(), std::move(kernel)};
+}
+
+std::unique_ptr<graph::Kernel> choose_product(const KernelRequest& request, const MatmulGeometry& g,
+                                              std::vector<Candidate> candidates, std::string_view result) {
+  const double flops = 2.0 * static_cast<double>(g.m * g.n) * static_cast<double>(g.k * g.batch.elems());
+  if (candidates.empty() || tiles_may_win(request, flops)) candidates.push_back(by_tiles(request, g, result));
+  cuda::ProductLibrary* library = request.module->sources().library<cuda::ProductSpec>();
+  return choose_kernel(request, fmt::format("cublasLt {}", library != nullptr ? library->version() : 0),
+                       std::move(candidates));
 }
 
 }  // namespace
 
 std::unique_ptr<graph::Kernel> prepare_matmul_cuda(const KernelRequest& request) {
   const MatmulGeometry g = matmul_geometry(request);
-  if (const std::optional<ProductSpec> spec = product_spec(request, g)) {
-    if (auto kernel = prepare_by_library(request, *spec, product_tensors())) return kernel;
-  }
-  return prepare_tiles(request, g);
+  std::vector<Candidate> candidates;
+  if (const std::optional<ProductSpec> spec = product_spec(request, g))
+    candidates = by_library(request, *spec);
+  return choose_product(request, g, std::move(candidates), "put(out0 + i, sum);");
 }
 
 std::unique_ptr<graph::Kernel> prepare_matmul_add_cuda(const KernelRequest& request) {
-  std::optional<ProductSpec> spec = product_spec(request, matmul_geometry(request));
+  const MatmulGeometry g = matmul_geometry(request);
+  std::optional<ProductSpec> spec = product_spec(request, g);
   const MatmulTerms terms = matmul_terms(request.op, request.inputs, request.outputs[0].shape);
-  // What is added must be stored as the result is.
-  for (const TensorSpec& term : request.inputs.subspan(2)) {
-    if (term.dtype != request.outputs[0].dtype) spec = {};
+  const bool relu = request.attributes.get<bool>("relu");
+  std::vector<Slot> added;
+  std::string result;  // as the terms come
+  if (terms.matrix) added.push_back({Slot::kInput, *terms.matrix});
+  if (terms.vector) added.push_back({Slot::kInput, *terms.vector});
+  for (size_t term = 2; term < request.inputs.size(); ++term) {
+    // What the library adds must be stored as the result is.
+    if (request.inputs[term].dtype != request.outputs[0].dtype) spec = {};
+    result += fmt::format("sum += widen(in{}[{}]); ", term,
+                          terms.vector == term ? fmt::format("i % {}ull", g.n) : "i");
   }
+  result += fmt::format("put(out0 + i, {});", relu ? "Floats<decltype(sum)>::relu(sum)" : "sum");
+  std::vector<Candidate> candidates;
   if (spec && spec->factors != DType::kF64) {
-    std::vector<Slot> tensors = product_tensors();
-    if (terms.matrix) tensors.push_back({Slot::kInput, *terms.matrix});
-    if (terms.vector) tensors.push_back({Slot::kInput, *terms.vector});
     spec->add_matrix = terms.matrix.has_value();
     spec->add_bias = terms.vector.has_value();
-    spec->relu = request.attributes.get<bool>("relu");
-    if (auto kernel = prepare_by_library(request, *spec, std::move(tensors))) return kernel;
+    spec->relu = relu;
+    candidates = by_library(request, *spec, added);
   }
-  return prepare_matmul_add(request);
+  if (candidates.empty() && request.module->sources().library<cuda::ProductSpec>() != nullptr)
+    candidates.push_back({"a product, then the rest", prepare_matmul_add(request)});
+  return choose_product(request, g, std::move(candidates), result);
 }
 
 }  // namespace isochron::ops

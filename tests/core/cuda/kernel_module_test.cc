@@ -23,5 +23,14 @@ TEST(KernelModule, EqualTextIsOneFunctionWithAPlaceOfItsOwnForEachLaunchToCountI
   EXPECT_ERROR(module.add_arrivals(int64_t{1} << 31), ErrorCode::kUnsupported, "more blocks that wait");
 }
 
+TEST(KernelModule, WhatWaitsForItsLoadIsCalledEvenWhereThereIsNoText) {
+  KernelModule module(std::make_shared<SimulatedContext>(), {});
+  std::vector<int> called;
+  for (const int number : {1, 2}) module.after_load([&called, number] { called.push_back(number); });
+  EXPECT_TRUE(called.empty());
+  module.load();
+  EXPECT_EQ(called, (std::vector{1, 2}));
+}
+
 }  // namespace
 }  // namespace isochron::cuda

@@ -243,19 +243,13 @@ TEST(DeviceKernels, WaysThatFailAreLeftOut) {
   const auto square = [](const Tensor& x) { return matmul(x, x); };
   EXPECT_EQ(capture(square, options)(ones({7, 7})).to_vector(), std::vector<double>(49, 7))
       << "the other one";
-  std::string told;
-  const int sink = add_event_sink([&](const Event& event) { told += event.text; });
   simulated.products.failing = {0, 512};
   EXPECT_EQ(capture(square, options)(ones({6, 6})).to_vector(), std::vector<double>(36, 6))
-      << "a plain kernel";
+      << "a kernel of its own";
   simulated.convolutions.none_for_batch = 3;
   const auto convolve = [](const Tensor& x, const Tensor& kernel) { return conv2d(x, kernel); };
   EXPECT_EQ(capture(convolve, options)(ones({3, 2, 2, 1}), ones({1, 1, 1, 2})).to_vector(),
             std::vector<double>(24, 1));
-  remove_event_sink(sink);
-  EXPECT_THAT(
-      told, testing::AllOf(testing::HasSubstr("matmul f32(6, 6)"), testing::HasSubstr("convolution f32(3, 2"),
-                           testing::HasSubstr("a plain kernel does, which is slow")));
 }
 
 TEST(DeviceKernels, AttentionIn16BitsIsACallOfTheLibrary) {

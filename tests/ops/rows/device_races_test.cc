@@ -6,10 +6,12 @@
 
 #include "isochron/backends/device_checks.h"
 #include "isochron/graph/step/captured.h"
+#include "isochron/ops/matmul/matmul.h"
 #include "isochron/ops/normalization/normalization.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/shape_ops.h"
 #include "support/simulated/simulated_gpu.h"
 
 namespace isochron {
@@ -73,7 +75,6 @@ INSTANTIATE_TEST_SUITE_P(
                             "sparse_softmax_cross_entropy", "sparse_softmax_cross_entropy_gradient",
                             "scatter_add", "argmax", "argmin", "square_sum"},
                            9},
-                    Family{"Products", {"matmul", "convolution", "convolution_weight_gradient"}, 2},
                     Family{"Attention", {"attention", "attention_gradient"}, 5},
                     Family{"Recurrent", {"lstm", "lstm_gradient", "gru", "gru_gradient"}, 8}),
     [](const auto& family) { return std::string(family.param.name); });
@@ -97,6 +98,13 @@ TEST(DeviceRaces, ASumByManyBlocksNeedsItsBarriers) {
     return wrong_result([](const Tensor& x) { return sum(x); }, ones({40'000}), 40'000);
   };
   expect_each_barrier_is_needed(check, true, 6);
+}
+
+TEST(DeviceRaces, ProductsInPartsNeedTheirBarriers) {
+  const auto check = [](const SimulatedGpu&) {
+    return wrong_result([](const Tensor& x) { return matmul(x, transpose(x)); }, ones({5, 2'000}), 2'000);
+  };
+  expect_each_barrier_is_needed(check, false, 2);
 }
 
 TEST(DeviceRaces, MomentsByManyBlocksNeedTheirBarriers) {

@@ -1,0 +1,88 @@
+#include "isochron/backends/cuda/product_tiles.h"
+
+#include <algorithm>
+
+#include "isochron/backends/cuda/texts.h"
+#include "isochron/backends/cuda/texts/block_sizes.h"
+#include "isochron/core/base/error.h"
+
+namespace isochron::ops {
+namespace {
+
+using element::kPartThreads;
+using element::kTileDepth;
+
+constexpr int64_t kLargestTile = 64, kTileStep = 16;
+constexpr int64_t kThreadsEach = 768;  // that a multiprocessor is given, so that it rarely waits for memory
+constexpr int64_t kLeastDepth = 64;    // of a part that is worth a block
+constexpr int64_t kMostParts = 128;    // of a sum
+constexpr int64_t kMostPartBytes = int64_t{16} << 20;
+constexpr int64_t kPartsOfOneThread = 4;  // that a thread adds; of more each is added by several
+constexpr int64_t kSlices = 8;
+
+int64_t pieces(int64_t extent, int64_t each) { return (extent + each - 1) / each; }
+
+/// The extent of tiles that cover `extent` with little left over.
+int tile_extent(int64_t extent) {
+  const int64_t tiles = std::max<int64_t>(pieces(extent, kLargestTile), 1);
+  return static_cast<int>(std::max<int64_t>(pieces(pieces(extent, tiles), kTileStep), 1) * kTileStep);
+}
+
+}  // namespace
+
+ProductTiles::ProductTiles(const ProductExtents& e, int multiprocessors)
+    : extents(e),
+      rows(tile_extent(e.m)),
+      columns(tile_extent(e.n)),
+      each(rows * columns > 1024 ? 4 : 2),
+      across(pieces(e.n, columns)),
+      tiles(pieces(e.m, rows) * across),
+      all(tiles * e.count) {
+  const int64_t wanted = kThreadsEach * multiprocessors / threads() / std::max<int64_t>(all, 1);
+  const int64_t most = std::min(
+      {kMostParts, e.k / kLeastDepth, kMostPartBytes / std::max<int64_t>(e.m * e.n * e.count * 8, 1)});
+  parts = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(most, 1));
+  depth = std::max<int64_t>(pieces(pieces(e.k, parts), kTileDepth) * kTileDepth, 1);
+  parts = std::max<int64_t>(pieces(e.k, depth), 1);
+}
+
+double ProductTiles::flops() const {
+  return 2.0 * static_cast<double>(extents.m * extents.n) * static_cast<double>(extents.k * extents.count);
+}
+
+std::string ProductTiles::name() const {
+  return fmt::format("tiles of {} x {} by {} in {} parts", rows, columns, each, parts);
+}
+
+std::string ProductTiles::tiling() const { return fmt::format("Tiling<{}, {}, {}>", rows, columns, each); }
+
+std::string ProductTiles::tile() const {
+  return fmt::format("tile_of(blockIdx.x, {}u, {}u, {}u, {}u, {}u)", across, tiles, all, depth, extents.k);
+}
+
+void add_product(LaunchKernel& kernel, const graph::KernelRequest& request, const ProductTiles& tiles,
+                 int64_t elems, std::string_view sum_type, std::string_view before, std::string_view product,
+                 std::string_view result) {
+  if (tiles.empty()) return;
+  request.module->add_shared(std::string(backends::texts::kMatmul));
+  const std::string stored = fmt::format("[&](unsigned long long i, {} sum) {{ {} }}", sum_type, result);
+  const std::string to =
+      tiles.parts == 1
+          ? stored
+          : fmt::format(
+                "[&](unsigned long long i, {0} sum) {{ static_cast<{0}*>(workspace)[blockIdx.x / {1}u "
+                "* {2}ull + i] = sum; }}",
+                sum_type, tiles.all, elems);
+  kernel.add(request, fmt::format("// threads meet\n  {}const auto to = {};\n  {}", before, to, product),
+             row_of_blocks(request, tiles.parts * tiles.all, tiles.threads()));
+  if (tiles.parts == 1) return;
+  kernel.need_workspace(static_cast<size_t>(tiles.parts * elems) * (sum_type == "double" ? 8 : 4));
+  const int64_t slices = tiles.parts > kPartsOfOneThread ? kSlices : 1;
+  kernel.add(
+      request,
+      fmt::format("// threads meet\n  add_parts<{}>(static_cast<const {}*>(workspace), {}u, {}ull, {});",
+                  slices, sum_type, tiles.parts, elems, stored),
+      row_of_blocks(request, pieces(elems, kPartThreads / slices), kPartThreads));
+}
+
+}  // namespace isochron::ops

@@ -1,0 +1,153 @@
+// Products in tiles on a simulated device, against the CPU's.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <vector>
+
+#include "isochron/autograd/autograd.h"
+#include "isochron/backends/common/choices.h"
+#include "isochron/backends/cuda/product_tiles.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/ops/convolution/convolution.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/matmul/matmul.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/shape/creation.h"
+#include "support/simulated/simulated_gpu.h"
+
+namespace isochron {
+namespace {
+
+using ops::ProductExtents;
+using ops::ProductTiles;
+using Arguments = std::span<const Tensor>;
+
+/// Numbers in [-1, 1].
+Tensor waves(const Shape& shape, double frequency, DType dtype = DType::kF32) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < shape.elems(); ++i) values.push_back(std::sin(frequency * static_cast<double>(i)));
+  return from_vector(shape, values, dtype);
+}
+
+/// What `function` gives here, and on devices of few and of many multiprocessors without libraries.
+template <typename F>
+void expect_the_cpus_results(const F& function, const std::vector<Tensor>& arguments, double tolerance) {
+  const auto results_of = [&](const CaptureOptions& options) {
+    CapturedFunction captured(function, options);
+    std::vector<const Tensor*> pointers;
+    for (const Tensor& argument : arguments) pointers.push_back(&argument);
+    std::vector<std::vector<double>> results;
+    for (const Tensor& result : captured.call(pointers)) results.push_back(result.to_vector());
+    return results;
+  };
+  const auto expected = results_of({});
+  for (const int multiprocessors : {1, 132}) {
+    cuda::SimulatedDevice device;
+    device.properties.multiprocessors = multiprocessors;
+    const SimulatedGpu simulated(device, true, false);
+    CaptureOptions options;
+    options.plan.device = SimulatedGpu::kDevice;
+    const auto results = results_of(options);
+    for (size_t r = 0; r < results.size(); ++r)
+      EXPECT_THAT(results[r], testing::Pointwise(testing::DoubleNear(tolerance), expected[r]))
+          << "result " << r << " on " << multiprocessors << " multiprocessors";
+  }
+}
+
+TEST(DeviceProducts, GoOverSeveralTilesAndParts) {
+  struct Case {
+    Shape a, b;
+    bool transpose_a, transpose_b;
+    DType dtype;
+  };
+  for (const Case& of : {Case{{70, 130}, {130, 67}, false, false, DType::kF32},
+                         Case{{300, 5}, {300, 90}, true, false, DType::kF32},
+                         Case{{3, 700}, {2, 700}, false, true, DType::kF64},
+                         Case{{5, 700, 9}, {5, 33, 700}, true, true, DType::kF32},
+                         Case{{2, 1, 17, 150}, {3, 150, 18}, false, false, DType::kF64}}) {
+    const auto product = [&](Arguments in) {
+      return std::vector<Tensor>{matmul(in[0], in[1], of.transpose_a, of.transpose_b)};
+    };
+    expect_the_cpus_results(product, {waves(of.a, 1.7, of.dtype), waves(of.b, 0.9, of.dtype)}, 1e-4);
+  }
+}
+
+TEST(DeviceProducts, AddTermsAndTakeTheLargerOf0WhereTheyAreStored) {
+  const auto layer = [](Arguments in) {
+    return std::vector<Tensor>{relu(matmul(in[0], in[1]) + in[2]), matmul(in[0], in[1]) + in[3]};
+  };
+  expect_the_cpus_results(
+      layer, {waves({20, 400}, 1.7), waves({400, 6}, 0.9), waves({6}, 0.4), waves({20, 6}, 2.9)}, 1e-4);
+}
+
+TEST(DeviceProducts, ConvolutionsOfManyPixelsHaveTheirGradients) {
+  struct Case {
+    Shape x, kernel;
+    ConvolutionOptions options;
+  };
+  for (const Case& of :
+       {Case{{4, 20, 19, 3}, {3, 3, 3, 18}, {.padding = Padding::same()}},
+        Case{{3, 21, 20, 4}, {3, 2, 2, 70}, {.stride = {2, 1}, .padding = Padding::same(), .groups = 2}},
+        Case{{2, 16, 30, 5}, {5, 1, 1, 5}, {.groups = 5}}}) {
+    const auto gradients = [&](Arguments in) {
+      GradientTape tape;
+      for (const Tensor& tensor : in) tape.watch(tensor);
+      const Tensor y = conv2d(in[0], in[1], in[2], of.options);
+      std::vector<Tensor> results = tape.gradient(sum(square(y)), std::vector{in[0], in[1], in[2]});
+      results.push_back(y);
+      return results;
+    };
+    expect_the_cpus_results(
+        gradients, {waves(of.x, 1.7), waves(of.kernel, 0.9), waves({of.kernel[of.kernel.rank() - 1]}, 0.4)},
+        5e-3);
+  }
+}
+
+TEST(ProductTiles, CoverTheResultWithLittleLeftOver) {
+  for (const int64_t extent : {1, 15, 16, 17, 64, 65, 144, 145, 200, 1000}) {
+    const ProductTiles tiles({extent, 33, 10, 3}, 132);
+    EXPECT_GE(tiles.tiles / tiles.across * tiles.rows, extent);
+    EXPECT_LT(tiles.tiles / tiles.across * tiles.rows, extent + std::max<int64_t>(16, extent / 2)) << extent;
+    EXPECT_EQ(tiles.columns, 48);
+    EXPECT_EQ(tiles.all, 3 * tiles.tiles);
+    EXPECT_LE(tiles.threads(), 256u);
+  }
+}
+
+TEST(ProductTiles, AreCutIntoPartsWhereTheyAreFew) {
+  for (const ProductExtents& of : {ProductExtents{145, 16, 32'768, 1}, ProductExtents{64, 64, 4096, 2},
+                                   ProductExtents{2000, 2000, 2000, 1}, ProductExtents{1, 1, 1'000'000, 1}}) {
+    const ProductTiles tiles(of, 132);
+    EXPECT_GE(tiles.parts * tiles.depth, of.k);
+    EXPECT_LT((tiles.parts - 1) * tiles.depth, of.k) << "none is empty";
+    EXPECT_EQ(tiles.parts > 1, of.m < 2000);
+    EXPECT_LE((tiles.parts - 1) * of.m * of.n * of.count * 4, 16 << 20) << "of memory";
+  }
+  EXPECT_EQ(ProductTiles({8, 8, 0, 1}, 132).parts, 1) << "of nothing";
+  EXPECT_TRUE(ProductTiles({0, 8, 5, 1}, 132).empty());
+}
+
+TEST(DeviceProducts, AKernelIsChosenOnceItsModuleIsLoaded) {
+  SimulatedGpu simulated;
+  ops::forget_choices();
+  CaptureOptions options;
+  options.plan.device = SimulatedGpu::kDevice;
+  const auto square = [](const Tensor& x) { return matmul(x, x); };
+  auto product = capture(square, options);
+  EXPECT_EQ(product(ones({5, 5})).to_vector(), std::vector<double>(25, 5));
+  ASSERT_THAT(ops::recorded_choices(), testing::SizeIs(1));
+  const auto [call, chosen] = *ops::recorded_choices().begin();
+  EXPECT_THAT(call, testing::HasSubstr("or its own kernels"));
+  // The record decides.
+  ops::forget_choices();
+  const std::string tiles =
+      ProductTiles({5, 5, 5, 1}, simulated.gpu->context().properties().multiprocessors).name();
+  ops::restore_choices({{call, tiles}});
+  auto again = capture(square, options);
+  EXPECT_EQ(again(ones({5, 5})).to_vector(), std::vector<double>(25, 5));
+  EXPECT_EQ(ops::recorded_choices().at(call), tiles);
+  ops::forget_choices();
+}
+
+}  // namespace
+}  // namespace isochron
