@@ -26,11 +26,11 @@ SliceSource::SliceSource(const Element& tensors) : tensors_(tensors) {
           tensors.str());
 }
 
-void SliceSource::read(uint64_t, int64_t row, std::span<std::byte* const> into) const {
+void SliceSource::read(const Position& position, std::span<std::byte* const> into) const {
   for (size_t i = 0; i < into.size(); ++i) {
     const size_t bytes = layout_.specs[i].size_bytes();
     if (bytes > 0)
-      std::memcpy(into[i], first_row(static_cast<int>(i)) + static_cast<size_t>(row) * bytes, bytes);
+      std::memcpy(into[i], first_row(static_cast<int>(i)) + static_cast<size_t>(position.row) * bytes, bytes);
   }
 }
 

@@ -12,7 +12,7 @@ class SliceSource final : public RowSource {
 
   const Layout& layout() const override { return layout_; }
   int64_t rows() const override { return rows_; }
-  void read(uint64_t epoch, int64_t row, std::span<std::byte* const> into) const override;
+  void read(const Position& position, std::span<std::byte* const> into) const override;
   std::byte* first_row(int index) const override { return tensors_[index].raw(); }
 
  private:

@@ -9,6 +9,7 @@
 
 #include "isochron/data/element/element_buffer.h"
 #include "isochron/data/element/layout.h"
+#include "isochron/data/element/position.h"
 #include "isochron/data/element/state.h"
 
 namespace isochron::data {
@@ -20,9 +21,9 @@ class RowSource {
   /// Of every row; fixed.
   virtual const Layout& layout() const = 0;
   virtual int64_t rows() const = 0;
-  /// Writes the tensors of a row to the addresses `into`. May be called from several threads at once. Throws
-  /// what makes the row unreadable.
-  virtual void read(uint64_t epoch, int64_t row, std::span<std::byte* const> into) const = 0;
+  /// Writes the tensors of row `position.row` to the addresses `into`. May be called from several threads at
+  /// once. Throws what makes the row unreadable.
+  virtual void read(const Position& position, std::span<std::byte* const> into) const = 0;
   /// Tells the source from others, as far as that can be told without reading it: files' names, options,
   /// sources below.
   virtual uint64_t fingerprint() const { return 0; }

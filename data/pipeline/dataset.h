@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "isochron/data/element/element.h"
+#include "isochron/data/element/position.h"
 #include "isochron/data/pipeline/autotune.h"
 
 namespace isochron::data {
@@ -72,12 +73,6 @@ struct InterleaveOptions {
   int64_t block = 1;  // elements of each before it is the next one's turn
 };
 
-/// Where an element stands.
-struct Position {
-  uint64_t epoch = 0;
-  int64_t element = 0;  // of the stage, from 0 in this epoch; see Dataset::shard
-  int64_t row = 0;      // of the source; of a batch, that of its first element
-};
 struct MapOptions {
   /// Threads that may call the function at the same time; it must be safe to. The pipeline's elements are
   /// made by as many threads as its most parallel map allows, ahead of the consumer as with `prefetch`.

@@ -97,19 +97,19 @@ void ElementBuilder::retire() {
 const Element& ElementBuilder::make_input(std::span<const int64_t> indices, const Position& position) {
   if (child_) return stack(indices, position);
   if (recipe_.stream) return slots_->at(indices[0]).buffer.element();
-  return read_row(indices[0], position);
+  return read_row(position);
 }
 
-const Element& ElementBuilder::read_row(int64_t row, const Position& position) {
+const Element& ElementBuilder::read_row(const Position& position) {
   if (row_storages_.empty()) {
     for (size_t i = 0; i < into_.size(); ++i) into_[i] = memory_.room(static_cast<int>(i));
-    recipe_.rows->read(position.epoch, row, into_);
+    recipe_.rows->read(position, into_);
     return memory_.element();
   }
   for (size_t i = 0; i < row_storages_.size(); ++i) {
     auto* storage = static_cast<RowStorage*>(row_storages_[i].get());
     storage->point_at(recipe_.rows->first_row(static_cast<int>(i)) +
-                      static_cast<size_t>(row) * storage->size_bytes());
+                      static_cast<size_t>(position.row) * storage->size_bytes());
     row_[static_cast<int>(i)].refresh();
   }
   return row_;
@@ -153,7 +153,7 @@ void ElementBuilder::gather_rows(std::span<const int64_t> rows, const Position& 
         const Tensor& tensor = batch[static_cast<int>(i)];
         into_[i] = tensor.raw() + n * (tensor.size_bytes() / static_cast<size_t>(tensor.extent(0)));
       }
-      recipe_.rows->read(position.epoch, rows[n], into_);
+      recipe_.rows->read(child_position(rows, position, static_cast<int64_t>(n)), into_);
     }
     return;
   }

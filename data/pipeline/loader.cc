@@ -144,7 +144,7 @@ void Loader::start_run(uint64_t epoch) {
   pending_.clear();
 }
 
-Position Loader::position() const { return {epoch_, element_number(*recipe_, taken_ - 1), kNoRow}; }
+Position Loader::position() const { return map_position(*recipe_, {epoch_, taken_ - 1, kNoRow}); }
 
 void Loader::start_threads() {
   try {
@@ -201,8 +201,7 @@ void Loader::draw(Slot& slot) {
     at_start_ = false;
     slot.rows = order_->next(slot.indices.data());
     if (restored_ && slot.rows > 0) refuse_damaged_indices(slot);
-    slot.position = position_;
-    if (slot.rows > 0) slot.position.element = element_number(*recipe_, position_.element);
+    if (slot.rows > 0) slot.position = map_position(*recipe_, position_);
   } catch (const Interrupted&) {
     throw;
   } catch (...) {

@@ -51,6 +51,7 @@ struct OrderStage {
   int64_t block = 1;  // of the shard: elements of the input that stay together
   bool drop_remainder = false;
   bool pad_remainder = false;
+  bool passes_are_epochs = false;  // of a repeat of a known number of elements: Position counts them so
   ShuffleOptions shuffle = {};
   uint64_t salt = 0;       // place among these stages: keeps apart shuffles that share a seed
   int64_t rows = 1;        // source rows in a full element of the input

@@ -35,14 +35,18 @@ std::unique_ptr<RecipeRows::Reader> RecipeRows::take_reader(uint64_t epoch, int6
   return reader;
 }
 
-void RecipeRows::read(uint64_t epoch, int64_t row, std::span<std::byte* const> into) const {
+void RecipeRows::read(const Position& position, std::span<std::byte* const> into) const {
+  const uint64_t epoch = position.epoch;
+  const int64_t row = position.row;
   auto reader = take_reader(epoch, row);
   if (reader->epoch != epoch || reader->next != row) reader->order->seek(epoch, row);
   reader->epoch = epoch;
   reader->next = -1;  // unknown, should the rest throw
   const int64_t rows = reader->order->next(reader->indices.data());
   const std::span<const int64_t> indices(reader->indices.data(), static_cast<size_t>(rows));
-  const Element& element = reader->builder.fill(indices, {epoch, element_number(*recipe_, row), indices[0]});
+  Position place = map_position(*recipe_, position);
+  place.row = indices[0];
+  const Element& element = reader->builder.fill(indices, place);
   for (size_t i = 0; i < into.size(); ++i) copy_tensor(element, static_cast<int>(i), into[i], "dataset");
   reader->builder.retire();
   reader->next = row + 1;

@@ -22,7 +22,8 @@ class RecipeRows final : public RowSource {
   const Layout& layout() const override { return recipe_->results()[kFull]; }
   int64_t rows() const override { return recipe_->size; }
   uint64_t fingerprint() const override { return data::fingerprint(*recipe_); }
-  void read(uint64_t epoch, int64_t row, std::span<std::byte* const> into) const override;
+  /// Maps are told the place of the element for which the row is read, as if they stood in that dataset.
+  void read(const Position& position, std::span<std::byte* const> into) const override;
 
  private:
   /// What one thread needs to make elements. Going on from where it stands costs nothing.

@@ -224,13 +224,7 @@ class RepeatedOrder final : public OrderOver {
     pass_ = pass;
     pass_empty_ = true;
   }
-  /// The input's epoch: passes are counted through the epochs. An endless repeat leaves room for 2^32 passes,
-  /// mixed so that nested ones don't meet.
-  uint64_t epoch_of_pass() const {
-    const auto pass = static_cast<uint64_t>(pass_);
-    if (stage_.elems != kInfinite) return epoch_ * static_cast<uint64_t>(stage_.elems) + pass;
-    return epoch_ == 0 ? pass : epoch_ * 0x9E3779B97F4A7C15u + pass;
-  }
+  uint64_t epoch_of_pass() const { return data::epoch_of_pass(stage_, epoch_, pass_); }
 
   OrderStage stage_;
   int64_t pass_ = 0;

@@ -29,18 +29,38 @@ struct Sharding {
   }
 };
 
+/// Of a stage that is a shard.
+inline Sharding sharding_of(const OrderStage& stage) { return {stage.elems, stage.index, stage.block}; }
+
 /// Of the last stage that acts on the order of elements, if that is a shard.
 inline std::optional<Sharding> last_sharding(const Recipe& recipe) {
   if (recipe.order.empty() || recipe.order.back().kind != OrderStage::kShard) return std::nullopt;
-  const OrderStage& stage = recipe.order.back();
-  return Sharding{stage.elems, stage.index, stage.block};
+  return sharding_of(recipe.order.back());
 }
 
-/// The number that maps are told of element `position`: behind a shard it is that in the shard's input, so
-/// that what is made of an element doesn't depend on the number of shards. Throws kOverflow.
-inline int64_t element_number(const Recipe& recipe, int64_t position) {
-  const std::optional<Sharding> sharding = last_sharding(recipe);
-  return sharding ? sharding->input_position(position) : position;
+/// The epoch of a repeat's input: passes are counted through the epochs. An endless repeat leaves room for
+/// 2^32 passes, mixed so that nested ones don't meet.
+inline uint64_t epoch_of_pass(const OrderStage& repeat, uint64_t epoch, int64_t pass) {
+  const auto number = static_cast<uint64_t>(pass);
+  if (repeat.elems != kInfinite) return epoch * static_cast<uint64_t>(repeat.elems) + number;
+  return epoch == 0 ? number : epoch * 0x9E3779B97F4A7C15u + number;
+}
+
+/// What maps are told of the place of the recipe's element at `position`: behind a shard its number in the
+/// shard's input, so that what is made of it doesn't depend on the number of shards; behind a repeat with
+/// `passes_are_epochs` its number in the pass. Throws kOverflow.
+inline Position map_position(const Recipe& recipe, Position position) {
+  for (auto stage = recipe.order.rbegin(); stage != recipe.order.rend(); ++stage) {
+    if (stage->kind == OrderStage::kShard) {
+      position.element = sharding_of(*stage).input_position(position.element);
+    } else if (stage->passes_are_epochs) {
+      position.epoch = epoch_of_pass(*stage, position.epoch, position.element / stage->input_size);
+      position.element %= stage->input_size;
+    } else {
+      break;
+    }
+  }
+  return position;
 }
 
 }  // namespace isochron::data

@@ -319,8 +319,8 @@ class CachedRows final : public RowSource {
   const Layout& layout() const override { return layout_; }
   int64_t rows() const override { return rows_; }
   uint64_t fingerprint() const override { return fingerprint_; }
-  void read(uint64_t, int64_t row, std::span<std::byte* const> into) const override {
-    for (size_t i = 0; i < into.size(); ++i) std::memcpy(into[i], place(row, i), row_bytes_[i]);
+  void read(const Position& position, std::span<std::byte* const> into) const override {
+    for (size_t i = 0; i < into.size(); ++i) std::memcpy(into[i], place(position.row, i), row_bytes_[i]);
   }
   std::byte* first_row(int index) const override {
     return rows_ <= block_rows_ ? place(0, static_cast<size_t>(index)) : nullptr;

@@ -242,8 +242,8 @@ class TokenRows final : public RowSource {
   const Layout& layout() const override { return layout_; }
   uint64_t fingerprint() const override { return fingerprint_; }
   int64_t rows() const override { return file_.rows(); }
-  void read(uint64_t, int64_t row, std::span<std::byte* const> into) const override {
-    file_.read(row, {into[0], row_bytes_});
+  void read(const Position& position, std::span<std::byte* const> into) const override {
+    file_.read(position.row, {into[0], row_bytes_});
   }
 
  private:
@@ -269,9 +269,9 @@ class ImageRows final : public RowSource {
   uint64_t fingerprint() const override { return fingerprint_; }
   const Layout& layout() const override { return layout_; }
   int64_t rows() const override { return folder_.rows(); }
-  void read(uint64_t, int64_t row, std::span<std::byte* const> into) const override {
-    folder_.read(row, {into[0], image_bytes_});
-    const int64_t label = folder_.label(row);
+  void read(const Position& position, std::span<std::byte* const> into) const override {
+    folder_.read(position.row, {into[0], image_bytes_});
+    const int64_t label = folder_.label(position.row);
     std::memcpy(into[1], &label, sizeof(label));
   }
 
@@ -304,12 +304,12 @@ class NpyRows final : public RowSource {
   uint64_t fingerprint() const override { return fingerprint_; }
   const Layout& layout() const override { return layout_; }
   int64_t rows() const override { return rows_; }
-  void read(uint64_t, int64_t row, std::span<std::byte* const> into) const override {
+  void read(const Position& position, std::span<std::byte* const> into) const override {
     for (size_t i = 0; i < into.size(); ++i) {
       const TensorSpec& spec = layout_.specs[i];
       const size_t bytes = spec.size_bytes();
       if (bytes == 0) continue;
-      arrays_[i]->read_at(static_cast<uint64_t>(row) * bytes, {into[i], bytes});
+      arrays_[i]->read_at(static_cast<uint64_t>(position.row) * bytes, {into[i], bytes});
       if (spec.dtype != DType::kBool) continue;
       for (std::byte& byte : std::span(into[i], bytes)) byte = std::byte{byte != std::byte{0}};
     }

@@ -91,10 +91,10 @@ class ZipRows final : public RowSource {
   const Layout& layout() const override { return layout_; }
   int64_t rows() const override { return rows_; }
   uint64_t fingerprint() const override { return fingerprint_; }
-  void read(uint64_t epoch, int64_t row, std::span<std::byte* const> into) const override {
+  void read(const Position& position, std::span<std::byte* const> into) const override {
     for (const auto& part : parts_) {
       const size_t tensors = part->layout().specs.size();
-      part->read(epoch, row, into.first(tensors));
+      part->read(position, into.first(tensors));
       into = into.subspan(tensors);
     }
   }
@@ -166,9 +166,10 @@ class ConcatenatedRows final : public RowSource {
   const Layout& layout() const override { return parts_[0]->layout(); }
   int64_t rows() const override { return checked_add(parts_[0]->rows(), parts_[1]->rows(), "concatenate"); }
   uint64_t fingerprint() const override { return fingerprint_; }
-  void read(uint64_t epoch, int64_t row, std::span<std::byte* const> into) const override {
+  void read(const Position& position, std::span<std::byte* const> into) const override {
     const int64_t first = parts_[0]->rows();
-    parts_[row < first ? 0 : 1]->read(epoch, row < first ? row : row - first, into);
+    if (position.row < first) return parts_[0]->read(position, into);
+    parts_[1]->read({position.epoch, position.element, position.row - first}, into);
   }
 
  private:

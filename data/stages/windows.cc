@@ -20,8 +20,8 @@ class WindowRows final : public RowSource {
   }
   const Layout& layout() const override { return layout_; }
   int64_t rows() const override { return rows_; }
-  void read(uint64_t, int64_t row, std::span<std::byte* const> into) const override {
-    const std::byte* from = series_.raw() + static_cast<size_t>(row * options_.stride) * step_bytes_;
+  void read(const Position& position, std::span<std::byte* const> into) const override {
+    const std::byte* from = series_.raw() + static_cast<size_t>(position.row * options_.stride) * step_bytes_;
     copy(from, options_.length, into[0]);
     if (options_.horizon == 0) return;
     const auto span = static_cast<size_t>(options_.length * options_.dilation);

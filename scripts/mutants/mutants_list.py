@@ -401,7 +401,11 @@ MUTANTS = [
     Mutant("slots-of-two-chunks-are-one", "data/element/element_slots.cc",
            "number - kFirstChunk * ((int64_t{1} << chunk) - 1)", "number % kFirstChunk", "data", "ElementSlots.*"),
     Mutant("maps-of-shards-told-the-same-numbers", "data/pipeline/sharding.h",
-           "sharding ? sharding->input_position(position) : position", "sharding ? position : position", "data", "Shard.*"),
+           "position.element = sharding_of(*stage).input_position(position.element);", "", "data", "Shard.*"),
+    Mutant("places-begin-anew-below-zip", "data/pipeline/recipe_rows.cc", "Position place = map_position(*recipe_, position);",
+           "Position place = map_position(*recipe_, {epoch, row, 0});", "data", "Position.*"),
+    Mutant("ranks-told-other-places-than-one-process", "train/loop/data_parallel.cc",
+           "recipe->order.back().passes_are_epochs = true;", "", "train", "DataParallelOfRanks.*"),
     Mutant("shards-resume-within-a-group", "data/pipeline/loader_state.cc", "if (place.input_elems % group != 0) {",
            "if (place.input_elems < 0) {", "data", "ShardState.*"),
     # --- observe

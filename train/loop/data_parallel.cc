@@ -6,6 +6,7 @@
 
 #include "isochron/comm/group/broadcast_text.h"
 #include "isochron/core/base/error.h"
+#include "isochron/data/pipeline/recipe.h"
 #include "isochron/graph/passes/side_effects.h"
 #include "isochron/ops/random/random.h"
 #include "isochron/ops/shape/creation.h"
@@ -33,11 +34,18 @@ int64_t share_of(int64_t batches, int64_t ranks, int64_t rank, int64_t block) {
   return batches / (ranks * block) * block + std::clamp<int64_t>(rest - rank * block, 0, block);
 }
 
+/// Pass after pass; maps are told the same places as where a fit without ranks begins each.
+data::Dataset endless_passes(const data::Dataset& batches) {
+  auto recipe = std::make_shared<data::Recipe>(*batches.repeat().recipe());
+  recipe->order.back().passes_are_epochs = true;
+  return data::Dataset(std::move(recipe));
+}
+
 /// An epoch of counted steps goes on over the ends of passes.
 data::Dataset own_batches(const data::Dataset& batches, int64_t steps_per_epoch, const comm::Group& group,
                           int64_t block) {
-  const bool goes_on = steps_per_epoch > 0 && batches.size() >= 0;
-  return (goes_on ? batches.repeat() : batches).shard(group.size(), group.rank(), block);
+  const bool goes_on = steps_per_epoch > 0 && batches.size() > 0;
+  return (goes_on ? endless_passes(batches) : batches).shard(group.size(), group.rank(), block);
 }
 
 /// What each rank takes part in: sums of gradients, which are below an op that updates where batches are

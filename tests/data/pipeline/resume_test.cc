@@ -32,6 +32,12 @@ Element plus_hundred(Element element) {
   return Element{{"x", result}};
 }
 
+void place(Element& element, const Position& position) {
+  const Tensor result = empty({DType::kI64, {}});
+  *result.data<int64_t>() = 1000 * static_cast<int64_t>(position.epoch) + position.element;
+  element.add("place", result);
+}
+
 bool not_of_three(const Element& element) { return element["x"].item<int64_t>() % 3 != 0; }
 
 /// i64 (n % 17) of n for n = 1, 2, ..., count.
@@ -122,6 +128,19 @@ const std::vector<Chain>& chains() {
       {"zipped",
        [] {
          return zip({{"a", rows(12)}, {"b", rows(15).map(plus_hundred)}}).shuffle(5).batch(4);
+       }},
+      {"told of their places, zipped",
+       [] {
+         return zip({{"a", rows(12).map_with_position(place).batch(2)}}).repeat(3).shuffle(5).batch(3);
+       }},
+      {"told of their places, joined",
+       [] {
+         return concatenate(rows(7).map_with_position(place),
+                            rows(5).map_with_position(place, {.parallel = 2}))
+             .repeat(2)
+             .shuffle(5)
+             .batch(3)
+             .shard(2, 1);
        }},
       {"zipped in new orders",
        [] {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "isochron/comm/transport/thread_communicator.h"
+#include "isochron/data/stages/combine.h"
 #include "isochron/nn/layers/layers.h"
 #include "isochron/nn/layers/normalization.h"
 #include "isochron/nn/losses/losses.h"
@@ -52,6 +53,43 @@ TEST(DataParallelOfRanks, ForgetsAnEndThatAnEarlierFitWasAskedForTooLate) {
   std::vector<comm::RankNote> sent(2);
   group->notes().write(reinterpret_cast<std::byte*>(sent.data()), 0);
   EXPECT_EQ(sent[0].request, 0);
+}
+
+TEST(DataParallelOfRanks, TellMapsThePlacesThatOneProcessTells) {
+  const auto make = [] {
+    const data::Dataset told =
+        data::from_tensor_slices({{"x", ones({7, 1})}})
+            .map_with_position([](data::Element& element, const data::Position& position) {
+              const double epoch = static_cast<double>(position.epoch);
+              element =
+                  data::Element{{"x", from_vector({2}, {epoch, static_cast<double>(position.element)})}};
+            });
+    return data::zip({{"x", told}}).shuffle(7, {.seed = 5}).batch(2);
+  };
+  using Batches = std::vector<std::vector<double>>;
+  const auto some_of = [](data::Dataset::Iterator at, size_t most) {
+    Batches result;
+    for (; at != std::default_sentinel && result.size() < most; ++at) result.push_back((*at)[0].to_vector());
+    return result;
+  };
+  Batches whole;
+  for (data::Dataset batches = make(); whole.size() < 24;) {
+    for (const auto& batch : some_of(batches.begin(), 24)) whole.push_back(batch);
+  }
+  run_ranks(2, [&](const Group& group) {
+    optim::Sgd optimizer({.step = {.group = group}});
+    Batches expected;
+    for (size_t i = static_cast<size_t>(group->rank()); i < whole.size(); i += 2)
+      expected.push_back(whole[i]);
+    DataParallel parallel(optimizer, make(), 6);
+    EXPECT_EQ(some_of(parallel.dataset().begin(), 12), expected);
+    parallel.dataset().set_epoch(0);
+    data::Dataset::Iterator at = parallel.dataset().begin();
+    for (int i = 1; i < 5; ++i) ++at;
+    DataParallel resumed(optimizer, make(), 6);
+    EXPECT_EQ(some_of(resumed.dataset().resume(parallel.dataset().state()), 7),
+              Batches(expected.begin() + 5, expected.end()));
+  });
 }
 
 TEST(RankAverages, AModelListsThoseOfItsNorms) {

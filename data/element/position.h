@@ -1,0 +1,14 @@
+// Position: where an element stands.
+#pragma once
+
+#include <cstdint>
+
+namespace isochron::data {
+
+struct Position {
+  uint64_t epoch = 0;
+  int64_t element = 0;  // of the stage, from 0 in this epoch, on through the passes of a repeat; see shard
+  int64_t row = 0;      // of the source; of a batch, that of its first element
+};
+
+}  // namespace isochron::data
