@@ -406,6 +406,10 @@ MUTANTS = [
            "Position place = map_position(*recipe_, {epoch, row, 0});", "data", "Position.*"),
     Mutant("ranks-told-other-places-than-one-process", "train/loop/data_parallel.cc",
            "recipe->order.back().passes_are_epochs = true;", "", "train", "DataParallelOfRanks.*"),
+    Mutant("best-kept-of-other-weights-than-judged", "train/callbacks/callback.cc", "const bool exchanged = monitor.starts_with(\"val_\");",
+           "const bool exchanged = false;", "train", "SwapWeights.*"),
+    Mutant("best-restored-and-exchanged-again", "train/callbacks/callbacks.cc", "  run.best_restored = !kept_.empty();\n", "",
+           "train", "SwapWeights.*"),
     Mutant("shards-resume-within-a-group", "data/pipeline/loader_state.cc", "if (place.input_elems % group != 0) {",
            "if (place.input_elems < 0) {", "data", "ShardState.*"),
     # --- observe

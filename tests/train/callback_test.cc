@@ -11,7 +11,9 @@
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/shape_ops.h"
 #include "isochron/optim/optimizers.h"
+#include "isochron/train/callbacks/model_checkpoint.h"
 #include "isochron/train/loop/trainer.h"
 #include "support/expect_error.h"
 #include "support/file_size_limit.h"
@@ -306,6 +308,74 @@ TEST(SwapWeights, ValidatesWithOthersAndEndsWithThem) {
   EXPECT_EQ(std::count(lines.begin(), lines.end(), "swap"), 3);
   EXPECT_EQ(lines.back(), "1.3 end");
   EXPECT_EQ(lines[lines.size() - 2], "swap") << "for good";
+}
+
+/// One weight, which is 100 + epoch in training, and what the validation has in its place.
+struct Averaged : nn::Module {
+  Tensor forward(const Tensor& x) override { return x; }
+  void members(nn::Members& list) override { list("weight", weight); }
+  void swap() {
+    const Tensor before = copy(weight.tensor());
+    weight.assign(average.tensor());
+    average.assign(before);
+  }
+  History fit(std::vector<Callback*> callbacks) {
+    LambdaCallback epoch({.on_epoch_begin = [this](RunState& run) {
+      weight.assign(full({}, 100 + run.epoch));
+      average.assign(full({}, std::abs(run.epoch - 2)));  // the second epoch's is best
+    }});
+    callbacks.push_back(&epoch);
+    const auto loss = [this](const data::Element& batch) { return mean(batch[0]) * weight.tensor(); };
+    Trainer trainer(BatchFunctions{.train = loss, .evaluate = loss, .weights = [this] {
+                                     return NamedVariables{{"weight", weight}};
+                                   }});
+    auto batches = data::from_tensor_slices(ones({2})).batch(2), validation = batches;
+    return trainer.fit(
+        batches,
+        {.epochs = 4, .validation_data = validation, .callbacks = std::move(callbacks), .progress = nullptr});
+  }
+  Variable weight{zeros({}), "weight"}, average{zeros({}), "average", false};
+};
+
+TEST(SwapWeights, WhatIsRestoredIsWhatWasJudged) {
+  for (const bool first : {false, true}) {
+    for (const bool keep_at_end : {false, true}) {
+      for (const char* monitor : {"val_loss", "loss"}) {
+        Averaged model;
+        SwapWeights swap([&] { model.swap(); }, keep_at_end);
+        EarlyStopping best({.monitor = monitor, .patience = 9, .restore_best = &model});
+        model.fit(first ? std::vector<Callback*>{&swap, &best} : std::vector<Callback*>{&best, &swap});
+        const bool averaged = best.best_epoch() == 2;
+        EXPECT_EQ(averaged, monitor == std::string("val_loss"));
+        EXPECT_EQ(model.weight.tensor().item<double>(), averaged ? 0 : 101)
+            << monitor << keep_at_end << first;
+      }
+    }
+  }
+}
+
+TEST(SwapWeights, WhatIsSavedAsBestIsWhatWasJudged) {
+  for (const bool asynchronous : {false, true}) {
+    const TempFolder folder;
+    Averaged model;
+    SwapWeights swap([&] { model.swap(); });
+    const auto options = [&](const char* name, const char* monitor, bool best) {
+      return ModelCheckpointOptions{.filepath = folder / name,
+                                    .save_weights_only = true,
+                                    .monitor = monitor,
+                                    .save_best_only = best,
+                                    .asynchronous = asynchronous};
+    };
+    ModelCheckpoint judged(options("judged", "val_loss", true)), trained(options("trained", "loss", true)),
+        newest(options("newest", "val_loss", false));
+    model.fit({&judged, &swap, &trained, &newest});
+    const auto saved = [&](const char* name) {
+      return Checkpoint(folder / (name + std::string(".safetensors"))).read("weight").item<double>();
+    };
+    EXPECT_EQ(saved("judged"), 0);
+    EXPECT_EQ(saved("trained"), 101);
+    EXPECT_EQ(saved("newest"), 104);
+  }
 }
 
 TEST(SwapWeights, SwapsBackWhenTheValidationFails) {

@@ -2,6 +2,21 @@
 
 namespace isochron::train {
 
+void RunState::with_weights_of(std::string_view monitor, const std::function<void()>& use) const {
+  const bool exchanged = monitor.starts_with("val_");
+  const auto exchange = [&] {
+    for (size_t i = 0; exchanged && i < weight_swaps.size(); ++i) weight_swaps[i]();
+  };
+  exchange();
+  try {
+    use();
+  } catch (...) {
+    exchange();
+    throw;
+  }
+  exchange();
+}
+
 void LambdaCallback::on_train_begin(RunState& run) {
   if (functions_.on_train_begin) functions_.on_train_begin(run);
 }

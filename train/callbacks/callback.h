@@ -64,18 +64,25 @@ struct RunState {
   int64_t total_steps = 0;      // done in all epochs, those before a resume too
   int rank = 0;                 // of several that train together
   int ranks = 1;
-  std::vector<std::string> names = {};         // of the results that an epoch may have
-  std::string stop_reason = {};                // empty: go on
-  std::string not_finite = {};                 // what is NaN or infinite, and which op made it so
-  bool interrupted = false;                    // the end came by a signal: there is more to do
-  SavableRun* savable = nullptr;               // during a fit, as the next two
-  const CapturedFunction* captured = nullptr;  // the train step, planned
+  std::vector<std::string> names = {};  // of the results that an epoch may have
+  std::string stop_reason = {};         // empty: go on
+  std::string not_finite = {};          // what is NaN or infinite, and which op made it so
+  bool interrupted = false;             // the end came by a signal: there is more to do
+  bool best_restored = false;           // the weights are those of the best epoch, and stay so
+  /// Each exchanges the weights for those of the validation, or back; of callbacks such as SwapWeights, which
+  /// add theirs in on_train_begin.
+  std::vector<std::function<void()>> weight_swaps = {};
+  SavableRun* savable = nullptr;                             // during a fit, as the next two
+  const CapturedFunction* captured = nullptr;                // the train step, planned
   const observe::LogHistogram<uint32_t>* step_ns = nullptr;  // how long the epoch's steps took so far
 
   /// Ends the training after the present step (from on_batch_end) or epoch. The first reason stands.
   void stop(std::string reason) {
     if (stop_reason.empty()) stop_reason = std::move(reason);
   }
+  /// Calls `use` while the weights are those that `monitor` was measured with: where it is of the validation
+  /// ("val_..."), the exchanged ones.
+  void with_weights_of(std::string_view monitor, const std::function<void()>& use) const;
 };
 
 /// When there is something to save.

@@ -60,7 +60,7 @@ void EarlyStopping::on_epoch_end(RunState& run, const Results& results) {
   if (best_.improves(*value)) {
     best_.set(*value);
     best_epoch_ = run.epoch;
-    keep();
+    if (!kept_.empty()) run.with_weights_of(options_.monitor, [this] { keep(); });
     if (!options_.baseline || best_.improves(*value, *options_.baseline)) waited_ = 0;
     return;
   }
@@ -77,6 +77,7 @@ void EarlyStopping::keep() const {
 void EarlyStopping::on_train_end(RunState& run) {
   if (best_epoch_ == 0 || run.interrupted) return;
   for (const Kept& kept : kept_) kept.variable.assign(kept.best.tensor());
+  run.best_restored = !kept_.empty();
 }
 
 std::string EarlyStopping::state() const {

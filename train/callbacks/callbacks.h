@@ -49,8 +49,9 @@ struct EarlyStoppingOptions {
   int patience = 0;                     // ends after so many epochs without improvement; 0 is as 1
   std::optional<double> baseline = {};  // must be beaten too
   int start_from_epoch = 1;             // epochs before are passed over
-  /// Parameters and buffers of this model get back their content of the best epoch when training ends. Must
-  /// outlive the callback. Null: they stay as the last epoch left them.
+  /// Parameters and buffers of this model get back their content of the best epoch when training ends: that
+  /// with which `monitor` was measured, see SwapWeights. Must outlive the callback. Null: they stay as the
+  /// last epoch left them.
   nn::Module* restore_best = nullptr;
 };
 /// Ends the training when `monitor` no longer improves. Epochs that don't measure it are passed over. NaN
@@ -143,15 +144,18 @@ class TerminateOnNaN : public Callback {
 
 /// Exchanges the weights for others, such as their moving average, while the validation runs and once more
 /// when the training ends: Keras's SwapEMAWeights. `swap` exchanges in place, so that calling it twice
-/// changes nothing; it must not change what belongs to the optimizer.
+/// changes nothing; it must not change what belongs to the optimizer. Where a result of the validation says
+/// which epoch is best, EarlyStopping's restore_best and a ModelCheckpoint of weights alone keep the
+/// exchanged weights; those that restore_best puts back at the end stay.
 class SwapWeights : public Callback {
  public:
   explicit SwapWeights(std::function<void()> swap, bool keep_at_end = true)
       : swap_(std::move(swap)), keep_at_end_(keep_at_end) {}
+  void on_train_begin(RunState& run) override { run.weight_swaps.push_back(swap_); }
   void on_evaluation_begin(RunState&) override { swap_(); }
   void on_evaluation_end(RunState&) override { swap_(); }
   void on_train_end(RunState& run) override {
-    if (keep_at_end_ && !run.interrupted) swap_();
+    if (keep_at_end_ && !run.interrupted && !run.best_restored) swap_();
   }
   std::string_view kind() const override { return "swap_weights"; }
 

@@ -110,7 +110,12 @@ void ModelCheckpoint::on_save(RunState& run, SavePoint point) {
       due = wait = options_.on_exception;
       break;
   }
-  if (due && run.savable->worth_saving()) save(run, wait);
+  if (!due || !run.savable->worth_saving()) return;
+  if (options_.save_weights_only && saved_value_) {
+    run.with_weights_of(options_.monitor, [&] { save(run, wait); });
+  } else {
+    save(run, wait);
+  }
 }
 
 void ModelCheckpoint::save(RunState& run, bool wait) {

@@ -26,7 +26,8 @@ namespace isochron::train {
 struct ModelCheckpointOptions {
   /// See checkpoint_path. Its folder is made where it is missing, and must not itself be a template.
   std::filesystem::path filepath = "checkpoints/cp-{epoch:04d}";
-  /// A file that load_weights reads; nothing can be resumed from it.
+  /// A file that load_weights reads; nothing can be resumed from it. After an epoch that `monitor` chose, the
+  /// weights are those with which it was measured, see SwapWeights.
   bool save_weights_only = false;
 
   // When; several may be given.
