@@ -410,6 +410,8 @@ MUTANTS = [
            "const bool exchanged = false;", "train", "SwapWeights.*"),
     Mutant("best-restored-and-exchanged-again", "train/callbacks/callbacks.cc", "  run.best_restored = !kept_.empty();\n", "",
            "train", "SwapWeights.*"),
+    Mutant("best-begun-anew-in-each-fit", "train/callbacks/model_checkpoint.cc", "  replaced_.clear();\n  next_step_ = options_.every_steps;",
+           "  replaced_.clear();\n  best_ = Best(options_.mode);\n  next_step_ = options_.every_steps;", "train", "ModelCheckpoint.*"),
     Mutant("shards-resume-within-a-group", "data/pipeline/loader_state.cc", "if (place.input_elems % group != 0) {",
            "if (place.input_elems < 0) {", "data", "ShardState.*"),
     # --- observe

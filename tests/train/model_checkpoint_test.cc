@@ -93,6 +93,18 @@ TEST(ModelCheckpoint, KeepsTheLastTheBestOrTheBestFew) {
               ElementsAre("cp-3-2", "cp-6-2"));
 }
 
+TEST(ModelCheckpoint, TheBestIsThatOfAllFitsWithTheCallback) {
+  const TempFolder folder;
+  ModelCheckpoint saving({.filepath = folder / "cp-{loss}",
+                          .monitor = "loss",
+                          .save_best_only = true,
+                          .initial_value_threshold = 6,
+                          .asynchronous = false});
+  Scripted({7, 5, 4}).fit({&saving});
+  Scripted({6, 5, 3}).fit({&saving});
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("cp-3", "cp-4", "cp-5"));
+}
+
 TEST(ModelCheckpoint, TheBestEpochStaysWhereItsNameIsFixed) {
   for (const int top : {0, 1}) {
     const TempFolder folder;

@@ -34,7 +34,9 @@ ModelCheckpointOptions checked(ModelCheckpointOptions options) {
 ModelCheckpoint::ModelCheckpoint(ModelCheckpointOptions options)
     : options_(checked(std::move(options))),
       folder_(options_.filepath.has_parent_path() ? options_.filepath.parent_path() : "."),
-      best_(options_.mode) {}
+      best_(options_.mode) {
+  if (options_.initial_value_threshold) best_.set(*options_.initial_value_threshold);
+}
 
 ModelCheckpoint::~ModelCheckpoint() = default;
 
@@ -57,8 +59,6 @@ void ModelCheckpoint::on_train_begin(RunState& run) {
   static_cast<void>(run.savable->weights());  // throws when there is nothing to save
   files_.clear();
   replaced_.clear();
-  best_ = Best(options_.mode);
-  if (options_.initial_value_threshold) best_.set(*options_.initial_value_threshold);
   next_step_ = options_.every_steps;
   next_ns_ = now_ns() + static_cast<int64_t>(options_.every_minutes * 60e9);
   writer_.reset();

@@ -45,8 +45,9 @@ struct ModelCheckpointOptions {
   int keep_last = 0;  // so many newest ones; 0: all
   std::string monitor = "val_loss";
   Mode mode = Mode::kMin;
-  bool save_best_only = false;  // after epochs that improve `monitor`
-  int save_top_k = 0;           // after epochs among the k best by `monitor`, of which k are kept
+  /// After epochs that improve `monitor` over the best one of all fits with this callback, as in Keras.
+  bool save_best_only = false;
+  int save_top_k = 0;  // after epochs among the k best of this fit by `monitor`, of which k are kept
   std::optional<double> initial_value_threshold = {};  // with save_best_only: improve this first
 
   /// Files are written while the training goes on. Every file that the template names is written: a save that
