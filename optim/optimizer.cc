@@ -244,7 +244,7 @@ void Optimizer::apply_sums(std::span<const Variable> parameters, std::span<const
   require(parameters.size() == gradients.size(), ErrorCode::kInvalidArgument, "optimizer",
           "{} parameters, {} gradients", parameters.size(), gradients.size());
   const std::vector<Variable> trainable = trainable_of(parameters);
-  std::vector<Variable> used, resting;
+  std::vector<Variable> used;
   std::vector<Tensor> checked;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Variable& parameter = parameters[i];
@@ -255,10 +255,7 @@ void Optimizer::apply_sums(std::span<const Variable> parameters, std::span<const
         "the loss doesn't depend on parameter '{}'; freeze it with set_trainable(false), leave it out, or "
         "set allow_unused in the step options",
         parameter.name());
-    if (missing && !sums_rows()) {
-      resting.push_back(parameter);
-      continue;
-    }
+    if (missing && !sums_rows()) continue;
     used.push_back(parameter);
     checked.push_back(missing ? Tensor() : gradients[i]);
     if (!missing) check_gradient(parameter, gradients[i]);
@@ -268,10 +265,11 @@ void Optimizer::apply_sums(std::span<const Variable> parameters, std::span<const
   const bool first = entries_.empty();
   try {
     prepare(parameters);
+    for (size_t i = 0; i < trainable.size(); ++i) static_cast<void>(entry_of(trainable[i], i));
     for (size_t i = 0; i < used.size(); ++i) {
       if (!checked[i].defined()) checked[i] = no_change(used[i].spec());
     }
-    step(used, std::move(checked), resting, rows);
+    step(used, std::move(checked), rows);
   } catch (...) {
     if (first) entries_.clear();  // what was refused is none of the optimizer's
     throw;

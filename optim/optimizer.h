@@ -31,6 +31,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "isochron/graph/capture/variable.h"
@@ -151,6 +152,8 @@ class Optimizer {
   struct Update;
   /// Parameters with their gradients; those updated by rows come last, with the sums of their rows.
   struct Gradients;
+  /// What a step assigns, all at its end, so that one that is refused changes nothing.
+  using Changes = std::vector<std::pair<Variable, Tensor>>;
 
   bool accumulates() const { return options_.accumulate > 1; }
   bool distributed() const { return options_.group->size() > 1; }
@@ -174,12 +177,12 @@ class Optimizer {
                   const Tensor& rows);
 
   // optim/optimizer_step.cc
-  Update update_of(const Gradients& gradients, std::span<const Variable> resting) const;
-  void step(std::span<const Variable> parameters, std::vector<Tensor> gradients,
-            std::span<const Variable> resting, const Tensor& rows);
-  void keep(std::span<const Variable> parameters, std::span<const Tensor> gradients, const Tensor& rows);
+  Update update_of(const Gradients& gradients) const;
+  void step(std::span<const Variable> parameters, std::vector<Tensor> gradients, const Tensor& rows);
+  Changes kept(std::span<const Variable> parameters, std::span<const Tensor> gradients,
+               const Tensor& rows) const;
   std::vector<Tensor> sum_up(const Update& update, std::span<const Tensor> gradients, const Tensor& rows,
-                             Tensor& total_rows, Tensor& due);
+                             Tensor& total_rows, Tensor& due, Changes& changes) const;
   void exchange(std::vector<Tensor>& gradients, Tensor& rows) const;
   std::vector<Tensor> unscaled(const Update& update, std::span<const Tensor> state,
                                std::span<const Tensor> gradients, const Tensor& total_rows) const;

@@ -1,5 +1,6 @@
 // One step of an optimizer, from gradients to new parameters: summing over micro-batches, loss scale,
 // clipping, noise, rule, schedule, averages. Written once in ops, for capture and eager code.
+#include <algorithm>
 #include <cmath>
 
 #include "isochron/graph/capture/apply.h"
@@ -33,7 +34,7 @@ struct Optimizer::Update {
   std::vector<Tensor> rows, counts;  // of each table
   std::vector<Variable> targets;
   std::vector<Variable> sums;     // of gradients: those of a level together
-  std::vector<Variable> resting;  // whose averages go on
+  std::vector<Variable> resting;  // that it doesn't change; their averages go on
 
   size_t results() const { return layout.outputs() + row_layout.outputs(); }
 };
@@ -108,7 +109,7 @@ std::vector<Tensor> next_scale(const LossScale& options, const Tensor& finite,
 
 }  // namespace
 
-Optimizer::Update Optimizer::update_of(const Gradients& gradients, std::span<const Variable> resting) const {
+Optimizer::Update Optimizer::update_of(const Gradients& gradients) const {
   const std::span<const Variable> whole = gradients.whole(), tables = gradients.tables();
   Update update{{whole.size(), states_.size()},
                 attributes_for(whole),
@@ -122,8 +123,10 @@ Optimizer::Update Optimizer::update_of(const Gradients& gradients, std::span<con
   update.row_attributes.set("rule", op_->name);
   update.targets.resize(update.results());
   std::vector<Variable> averages;
+  std::vector<bool> changed(entries_.size());
   for (size_t i = 0; i < gradients.parameters.size(); ++i) {
     const Entry& entry = entry_of(gradients.parameters[i], i);
+    changed[static_cast<size_t>(&entry - entries_.data())] = true;
     const bool table = i >= whole.size();
     const auto target = [&](size_t of_whole, size_t of_table) -> Variable& {
       return update.targets[table ? update.layout.outputs() + of_table - ops::RowUpdateLayout::kFirstAliased
@@ -139,30 +142,28 @@ Optimizer::Update Optimizer::update_of(const Gradients& gradients, std::span<con
     for (size_t i = 0; i < gradients.parameters.size(); ++i)
       update.sums.push_back(entry_of(gradients.parameters[i], i).sums[k]);
   }
-  if (options_.average_decay > 0) update.resting.assign(resting.begin(), resting.end());
-  for (const Variable& parameter : update.resting) averages.push_back(entry_of(parameter, 0).average);
+  for (size_t i = 0; options_.average_decay > 0 && i < entries_.size(); ++i) {
+    if (changed[i]) continue;
+    update.resting.push_back(entries_[i].parameter);
+    averages.push_back(entries_[i].average);
+  }
   if (!schedule_.constant()) update.targets.push_back(learning_rate_);
   update.targets.insert(update.targets.end(), averages.begin(), averages.end());
   return update;
 }
 
-/// `resting`: parameters that this step doesn't change.
 void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> gradients,
-                     std::span<const Variable> resting, const Tensor& rows) {
+                     const Tensor& rows) {
   const graph::UnobservedScope unobserved;
   Gradients split = by_rows(parameters, gradients);
-  if (options_.keep_gradients) keep(parameters, gradients, rows);
+  Changes changes = kept(parameters, gradients, rows);
   gradients = std::move(split.gradients);
-  const Update update = update_of(split, resting);
+  const Update update = update_of(split);
   std::vector<Variable> targets = update.targets;
   for (const Variable& slot : scale_slots()) targets.push_back(slot);
   const std::vector<Tensor> state = values_of(targets);
-  for (const Variable& parameter : resting) {
-    const Variable& kept = entry_of(parameter, 0).gradient;
-    if (kept.defined()) kept.assign(zeros(kept.shape(), kept.dtype()));
-  }
   Tensor own_rows = rows, due;
-  if (accumulates()) gradients = sum_up(update, gradients, rows, own_rows, due);
+  if (accumulates()) gradients = sum_up(update, gradients, rows, own_rows, due, changes);
   const auto change = [&](std::span<const Tensor> before) {
     std::vector<Tensor> sums = gradients;
     Tensor total_rows = own_rows;
@@ -171,17 +172,27 @@ void Optimizer::step(std::span<const Variable> parameters, std::vector<Tensor> g
                          : updated(update, before, sums, sums_rows() ? 1.0 / some(total_rows) : one(), {});
   };
   const std::vector<Tensor> results = accumulates() ? update_if(due, state, change) : change(state);
-  for (size_t i = 0; i < targets.size(); ++i) targets[i].assign(results[i]);
+  for (size_t i = 0; i < targets.size(); ++i) changes.emplace_back(targets[i], results[i]);
+  for (const auto& [variable, value] : changes) variable.assign(value);
 }
 
-void Optimizer::keep(std::span<const Variable> parameters, std::span<const Tensor> gradients,
-                     const Tensor& rows) {
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    Tensor gradient = gradients[i];
+/// The gradients that are kept: zeros where this step has none.
+Optimizer::Changes Optimizer::kept(std::span<const Variable> parameters, std::span<const Tensor> gradients,
+                                   const Tensor& rows) const {
+  Changes changes;
+  if (!options_.keep_gradients) return changes;
+  for (const Entry& entry : entries_) {
+    const auto at = std::ranges::find(parameters, entry.parameter);
+    if (at == parameters.end()) {
+      changes.emplace_back(entry.gradient, zeros(entry.gradient.shape(), entry.gradient.dtype()));
+      continue;
+    }
+    Tensor gradient = gradients[static_cast<size_t>(at - parameters.begin())];
     if (scales_loss()) gradient = gradient / cast(loss_scale_, gradient.dtype());
     if (sums_rows()) gradient = gradient / cast(some(rows), gradient.dtype());
-    entry_of(parameters[i], i).gradient.assign(gradient);
+    changes.emplace_back(entry.gradient, gradient);
   }
+  return changes;
 }
 
 /// Sums gradients and rows over the ranks, in buckets, the last parameters' first, as the backward walk has
@@ -204,7 +215,8 @@ void Optimizer::exchange(std::vector<Tensor>& gradients, Tensor& rows) const {
 
 /// Adds the gradients to the sums of the group and counts. `due`: is this its last micro-batch?
 std::vector<Tensor> Optimizer::sum_up(const Update& update, std::span<const Tensor> gradients,
-                                      const Tensor& rows, Tensor& total_rows, Tensor& due) {
+                                      const Tensor& rows, Tensor& total_rows, Tensor& due,
+                                      Changes& changes) const {
   const Tensor phase = phase_;
   const Tensor zero = scalar(0, DType::kI64);
   const Tensor continuing = cast(greater(phase, zero), DType::kF64);  // the first one starts over
@@ -218,10 +230,10 @@ std::vector<Tensor> Optimizer::sum_up(const Update& update, std::span<const Tens
   } else {
     after.totals = after.levels = blend(continuing, before, one(), gradients);
   }
-  for (size_t i = 0; i < update.sums.size(); ++i) update.sums[i].assign(after.levels[i]);
-  phase_.assign(next_phase);
-  rows_.assign(total_rows);
-  flush_.assign(scalar(0, DType::kBool));
+  for (size_t i = 0; i < update.sums.size(); ++i) changes.emplace_back(update.sums[i], after.levels[i]);
+  changes.emplace_back(phase_, next_phase);
+  changes.emplace_back(rows_, total_rows);
+  changes.emplace_back(flush_, scalar(0, DType::kBool));
   return after.totals;
 }
 

@@ -116,8 +116,8 @@ struct StepOptions {
   Clipping clip = {};
   GradientNoise noise = {};
   /// Keeps an exponential moving average of every parameter: average = decay x average + (1 - decay) x
-  /// parameter after each update, starting at the first update's result (Keras's use_ema). In (0, 1); 0:
-  /// none. See AveragedWeights.
+  /// parameter after each update, starting at the first update's result (Keras's use_ema); also of parameters
+  /// that the update leaves as they are, such as those frozen since. In (0, 1); 0: none. See AveragedWeights.
   double average_decay = 0;
   /// Lets `minimize` take a loss that reaches trainable variables which it isn't given, as when one network
   /// is trained through another, or two optimizers share a model. Without, they are an error: mostly they are

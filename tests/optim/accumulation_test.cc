@@ -255,5 +255,37 @@ TEST(Accumulation, RejectsWrongCalls) {
   EXPECT_ERROR(step(ones({1})), ErrorCode::kCaptureViolation, "flush_next");
 }
 
+TEST(Accumulation, AnUpdateThatIsRefusedChangesNothing) {
+  const Variable p(zeros({2}, DType::kF64), "p"), other(zeros({2}, DType::kF64), "other");
+  bool refuses = false;
+  const auto schedule = [&](const Tensor&) {
+    require(!refuses, ErrorCode::kInvalidArgument, "schedule", "refused");
+    return scalar(0.5, DType::kF64);
+  };
+  const StepOptions step{.accumulate = 2, .average_decay = 0.5, .keep_gradients = true};
+  Sgd sgd({.learning_rate = Schedule(schedule), .step = step}), whole({.learning_rate = 0.5, .step = step});
+  const auto state = [&] {
+    std::vector<std::vector<double>> numbers = {p.tensor().to_vector()};
+    for (const Variable& slot : sgd.state()) numbers.push_back(slot.tensor().to_vector());
+    for (const Variable& gradient : sgd.kept_gradients()) numbers.push_back(gradient.tensor().to_vector());
+    return numbers;
+  };
+  for (const double number : {1.0, 3.0}) {
+    const std::vector<Tensor> gradient = {full({2}, number, DType::kF64)};
+    if (number == 3) {
+      const auto before = state();
+      refuses = true;
+      EXPECT_ERROR(sgd.apply(std::vector{p}, gradient), ErrorCode::kInvalidArgument, "refused");
+      EXPECT_EQ(state(), before);
+      EXPECT_EQ(sgd.phase(), 1);
+      refuses = false;
+    }
+    sgd.apply(std::vector{p}, gradient);
+    whole.apply(std::vector{other}, gradient);
+  }
+  EXPECT_EQ(p.tensor().to_vector(), (std::vector<double>{-1, -1}));
+  EXPECT_EQ(other.tensor().to_vector(), p.tensor().to_vector());
+}
+
 }  // namespace
 }  // namespace isochron::optim

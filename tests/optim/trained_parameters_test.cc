@@ -238,6 +238,33 @@ TEST(TrainedParameters, HeadsMayTakeTurns) {
   EXPECT_THAT(heads.right.tensor().to_vector(), ElementsAre(4.8125, 6.375));
 }
 
+TEST(TrainedParameters, AveragesOfThoseThatAreFrozenLaterGoOn) {
+  for (const int64_t accumulate : {1, 2}) {
+    for (const bool captured : {false, true}) {
+      const Variable p(zeros({1}, DType::kF64), "p"), q(zeros({1}, DType::kF64), "q");
+      Sgd sgd({.learning_rate = 1, .step = {.accumulate = accumulate, .average_decay = 0.5}});
+      const Tensor one = ones({1}, DType::kF64);
+      const auto update = [&](int times) {
+        const auto apply = [&](const Tensor& g) { sgd.apply(std::vector{p, q}, std::vector{g, g}); };
+        auto step = capture(apply);
+        for (int i = 0; i < times * accumulate; ++i) {
+          if (captured) {
+            step(one);
+          } else {
+            apply(one);
+          }
+        }
+      };
+      update(2);  // both: -1, -2; averages: -1, -1.5
+      q.set_trainable(false);
+      update(2);
+      const AveragedWeights averages(sgd);
+      EXPECT_EQ(p.tensor().item<double>(), 0.5 * (0.5 * -1.5 + 0.5 * -3) + 0.5 * -4);
+      EXPECT_EQ(q.tensor().item<double>(), 0.5 * (0.5 * -1.5 + 0.5 * -2) + 0.5 * -2);
+    }
+  }
+}
+
 TEST(TrainedParameters, OfMicroBatchesThatUseDifferentHeadsAreAllUpdated) {
   Heads heads;
   Sgd sgd({.learning_rate = 1, .step = {.accumulate = 2, .allow_unused = true}});
