@@ -12,11 +12,12 @@
 //     all steps. PyTorch's SparseAdam is Adam with epsilon 1e-8, its SGD and Adagrad those of
 //     optim/optimizers.h in their PyTorch form.
 //   - it makes no difference, not of one bit: SGD without momentum and Adagrad, without decay of the
-//     parameter and without clipping by norm, where the table is read once, on at most half as many places as
-//     it has rows.
+//     parameter and without clipping by norm or scaling by hand, where the table is read once, on at most
+//     half as many places as it has rows.
 //
 // The step then costs the same however many rows the table has, captured and on the CPU; eager updates copy
-// the table. Clipping, loss scaling and groups work on the rows as on any gradient, which have the same norm.
+// the table. Clipping, loss scaling and groups work on the rows as on any gradient, which have the same norm;
+// so does clipping by a norm, and division by a loss scale, between `gradients` and `apply` in a capture.
 // What needs all of a gradient gets it: a table that is read in another way too (tied weights), micro-batches
 // that are accumulated, noise, weight decay of the table, LAMB and Adafactor, devices. There SGD and Adagrad
 // update all rows, to the right values, and so does any other optimizer where the layer wasn't told; where it

@@ -14,7 +14,10 @@ namespace {
 using ops::RowGradient;
 
 /// All of `rows` in one: the rows of one read after those of another.
-RowGradient joined(const std::vector<RowGradient>& rows, const Variable& parameter) {
+RowGradient joined(std::vector<RowGradient> rows, const Variable& parameter) {
+  for (RowGradient& one : rows) {
+    for (const Tensor& factor : one.factors) one.values = one.values * factor;
+  }
   if (rows.size() == 1) return rows[0];
   const int64_t row_elems = parameter.elems() / std::max<int64_t>(parameter.shape()[0], 1);
   RowGradient all = rows[0];
@@ -64,8 +67,8 @@ std::vector<RowGradient> Optimizer::rows_of(const Variable& parameter, const Ten
     return obstacle.empty() ? rows : std::vector<RowGradient>{};
   }
   const Clipping& clip = options_.clip;
-  const bool same_bits =
-      same && obstacle.empty() && rows.size() == 1 && clip.norm == 0 && clip.global_norm == 0;
+  const bool same_bits = same && obstacle.empty() && rows.size() == 1 && rows[0].factors.empty() &&
+                         clip.norm == 0 && clip.global_norm == 0;
   if (!same_bits || 2 * rows[0].indices.elems() > parameter.shape()[0]) return {};
   return rows;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "isochron/graph/capture/apply.h"
@@ -329,6 +330,18 @@ struct Origin {
   std::vector<Tensor> inputs;
 };
 
+/// A tensor that is multiplied or divided by a number.
+struct Scaling {
+  Tensor tensor, number;
+};
+std::optional<Scaling> scaling_of(const OpDef& op, std::span<const Tensor> inputs) {
+  const auto is_number = [](const Tensor& tensor) { return tensor.rank() == 0; };
+  if (op.name != "mul" && op.name != "div") return std::nullopt;
+  if (is_number(inputs[1])) return Scaling{inputs[0], inputs[1]};
+  if (op.name == "mul" && is_number(inputs[0])) return Scaling{inputs[1], inputs[0]};
+  return std::nullopt;
+}
+
 /// Appends what `origin` adds up; false where it is no sum of rows.
 template <typename Find>
 bool add_rows(const Origin& origin, Find find, std::vector<RowGradient>& rows) {
@@ -336,6 +349,14 @@ bool add_rows(const Origin& origin, Find find, std::vector<RowGradient>& rows) {
   if (origin.op->name == "scatter_add" && origin.attributes->get<int64_t>("axis") == 0) {
     rows.push_back({origin.inputs[1], origin.inputs[0], origin.attributes->get_or<int64_t>("padding", -1),
                     origin.attributes->get_or("sparse", false)});
+    return true;
+  }
+  if (const std::optional<Scaling> scaling = scaling_of(*origin.op, origin.inputs)) {
+    const size_t before = rows.size();
+    if (!add_rows(find(scaling->tensor), find, rows)) return false;
+    const Tensor& number = scaling->number;
+    const Tensor factor = origin.op->name == "div" ? 1.0 / number : number;
+    for (size_t i = before; i < rows.size(); ++i) rows[i].factors.push_back(factor);
     return true;
   }
   if (origin.op->name != "add" || !(origin.inputs[0].spec() == origin.inputs[1].spec())) return false;
@@ -402,7 +423,9 @@ void RowGradientScope::on_apply(const OpDef& op, const graph::Attributes& attrib
   };
   // Nothing else is kept, since what is kept keeps its memory.
   const bool rows = op.name == "scatter_add" && attributes.get<int64_t>("axis") == 0;
-  if (rows || (op.name == "add" && known(inputs[0]) && known(inputs[1])))
+  const std::optional<Scaling> scaling = scaling_of(op, inputs);
+  if (rows || (scaling && known(scaling->tensor)) ||
+      (op.name == "add" && known(inputs[0]) && known(inputs[1])))
     calls_.push_back({outputs[0], &op, attributes, {inputs.begin(), inputs.end()}});
 }
 

@@ -40,14 +40,16 @@ struct RowGradient {
   Tensor values;         // the shape of `indices`, followed by that of a row
   int64_t padding = -1;  // the number of a row that is none of these, its values are zero; -1: there is none
   bool sparse = false;   // whether the op whose gradient it is was told that only its rows need an update
+  std::vector<Tensor> factors = {};  // numbers that all values are multiplied by, as to clip the gradient
 };
 /// `gradient` as a tensor of `extent` rows, from which `row_gradients` gets it back: a `scatter_add` that
 /// carries `padding` and `sparse`.
 Tensor dense_gradient(const RowGradient& gradient, int64_t extent);
 /// What `gradient` is the sum of, in the order in which it was added up, where it is the result of such
-/// `scatter_add`s along the first axis and nothing else: the gradient of a table by `gather` and
-/// `embedding_bag`. Empty otherwise. Who reads these in its place, in a capture, leaves nobody who needs the
-/// dense result, so that it is never computed. Outside a capture it is known within a RowGradientScope.
+/// `scatter_add`s along the first axis, multiplied or divided by numbers, and nothing else: the gradient of a
+/// table by `gather` and `embedding_bag`, clipped by its norm or freed of a loss scale. Empty otherwise. Who
+/// reads these in its place, in a capture, leaves nobody who needs the dense result, so that it is never
+/// computed. Outside a capture it is known within a RowGradientScope.
 std::vector<RowGradient> row_gradients(const Tensor& gradient);
 
 /// While it lives, `row_gradients` knows of tensors that this thread computes outside a capture.

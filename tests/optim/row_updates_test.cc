@@ -18,6 +18,7 @@
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
 #include "isochron/ops/shape/slicing.h"
+#include "isochron/optim/clipping.h"
 #include "isochron/optim/optimizers.h"
 #include "support/expect_error.h"
 #include "support/near.h"
@@ -276,6 +277,53 @@ TEST(RowUpdates, ClippingLossScaleGroupsSchedulesAndAveragesTakeThemAsAnyGradien
   group.holds = [](const Variable&) { return true; };
   group.learning_rate_factor = 0.25;
   same({.groups = {group}});
+}
+
+TEST(RowUpdates, GradientsScaledByHandStayRows) {
+  using Scale = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
+  const auto run = [](const Scale& scale, double of_loss, LookupOptions options, bool eager) {
+    const Variable table = table_of();
+    Adam adam({.learning_rate = 0.01});
+    const Loss loss = lookup(options);
+    if (eager) {
+      for (int i = 0; i < 4; ++i) {
+        const ops::RowGradientScope scope;
+        GradientTape tape;
+        const Tensor gradient = tape.gradient(loss(table, index_tensor(i)) * of_loss, table);
+        adam.apply(std::vector{table}, scale({gradient}));
+      }
+      return Outcome{copy(table.tensor()), 0, 0, true};
+    }
+    auto step = capture([&](const Tensor& indices) {
+      const std::vector<Tensor> found =
+          gradients(loss(table, indices) * of_loss, std::vector{table.tensor()});
+      adam.apply(std::vector{table}, scale(found));
+    });
+    for (int i = 0; i < 4; ++i) step(index_tensor(i));
+    const bool by_rows = std::ranges::any_of(
+        step.graph().nodes(), [](const auto& node) { return node->op->name == "update_rows"; });
+    return Outcome{copy(table.tensor()), 0, 0, by_rows};
+  };
+  const Variable usual = table_of(), clipped = table_of();
+  Adam plain({.learning_rate = 0.01}), clips({.learning_rate = 0.01, .step = {.clip = {.global_norm = 0.5}}});
+  const Tensor expected = captured_run(plain, usual, lookup()).table;
+  const Tensor expected_clipped = captured_run(clips, clipped, lookup()).table;
+  const Scale by_norm = [](const std::vector<Tensor>& g) { return clip_by_global_norm(g, 0.5); };
+  const Scale divided = [](const std::vector<Tensor>& g) { return std::vector{g[0] / 1024.0}; };
+  const Scale multiplied = [](const std::vector<Tensor>& g) {
+    return std::vector{scalar(1.0 / 32, DType::kF64) * (g[0] * (1.0 / 32))};
+  };
+  for (const bool eager : {false, true}) {
+    const Outcome norm = run(by_norm, 1, kSparse, eager);
+    EXPECT_TRUE(norm.by_rows);
+    EXPECT_TRUE(near(norm.table, expected_clipped, 1e-12));
+    for (const Scale& scale : {divided, multiplied}) {
+      const Outcome unscaled = run(scale, 1024, kSparse, eager);
+      EXPECT_TRUE(unscaled.by_rows);
+      EXPECT_TRUE(near(unscaled.table, expected, 1e-12));
+    }
+  }
+  EXPECT_FALSE(run(divided, 1024, {}, false).by_rows) << "of a layer that wasn't told to";
 }
 
 TEST(RowUpdates, AnOverflowLeavesTheUpdateOut) {
