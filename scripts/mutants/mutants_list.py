@@ -405,7 +405,7 @@ MUTANTS = [
     Mutant("places-begin-anew-below-zip", "data/pipeline/recipe_rows.cc", "Position place = map_position(*recipe_, position);",
            "Position place = map_position(*recipe_, {epoch, row, 0});", "data", "Position.*"),
     Mutant("best-kept-of-other-weights-than-judged", "train/callbacks/callback.cc", "const bool exchanged = monitor.starts_with(\"val_\");",
-           "const bool exchanged = false;", "train", "SwapWeights.*"),
+           "const bool exchanged = monitor.empty();", "train", "SwapWeights.*"),
     Mutant("best-restored-and-exchanged-again", "train/callbacks/callbacks.cc", "  run.best_restored = !kept_.empty();\n", "",
            "train", "SwapWeights.*"),
     Mutant("best-begun-anew-in-each-fit", "train/callbacks/model_checkpoint.cc", "  replaced_.clear();\n  next_step_ = options_.every_steps;",
