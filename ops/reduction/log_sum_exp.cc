@@ -25,12 +25,12 @@ std::vector<TensorSpec> infer(const OpCall& call) {
   return {{call.inputs[0].dtype, without_last(call.inputs[0].shape)}};
 }
 
-/// g e^(x - y), which is 0 at -inf also where y is -inf.
+/// g e^(x - y), which is 0 at -inf also where y is -inf, with all its gradients.
 std::vector<Tensor> gradient(const GradientCall& call) {
   const Tensor& x = call.inputs[0];
-  const Tensor share = where(equal(x, scalar(-kInfinity, x.dtype())), scalar(0, x.dtype()),
-                             exp(x - as_column(call.outputs[0])));
-  return {as_column(call.output_gradients[0]) * share};
+  const Tensor never = scalar(-kInfinity, x.dtype());
+  const Tensor log_share = where(equal(x, never), never, x - as_column(call.outputs[0]));
+  return {as_column(call.output_gradients[0]) * exp(log_share)};
 }
 
 Values reference(const OpCall& call, std::span<const TensorSpec>, const Values& inputs) {

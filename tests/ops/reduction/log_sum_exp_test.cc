@@ -73,6 +73,15 @@ TEST(LogSumExp, TakesInfinitiesForWhatTheyAre) {
   }
 }
 
+TEST(LogSumExp, OfNothingHasGradientsOfZeroOfAnyOrder) {
+  const Tensor x = from_vector({2, 2}, {-kInfinity, -kInfinity, -kInfinity, 2}, DType::kF64);
+  GradientTape tape(true);
+  tape.watch(x);
+  const Tensor first = tape.gradient(sum(log_sum_exp(x, {-1})), x);
+  EXPECT_THAT(first.to_vector(), ElementsAre(0, 0, 0, 1));
+  EXPECT_THAT(tape.gradient(sum(first), x).to_vector(), ElementsAre(0, 0, 0, 0));
+}
+
 TEST(LogSumExp, ComputesSixteenBitFloatsInF32) {
   const Tensor x = from_vector({2, 3}, {1, 2, 3, -1, 0, 4}, DType::kBF16);
   EXPECT_EQ(log_sum_exp(x, {1}).dtype(), DType::kBF16);
