@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "isochron/nn/losses/loss_operands.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/indexing/indexing.h"
 #include "isochron/ops/reduction/reduction.h"
@@ -12,32 +13,9 @@
 namespace isochron::nn {
 namespace {
 
-void require_one_shape(const Tensor& prediction, const Tensor& target, std::string_view loss) {
-  require(prediction.defined() && target.defined(), ErrorCode::kInvalidArgument, loss,
-          "an operand is undefined");
-  if (!(prediction.shape() == target.shape()) || prediction.rank() == 0) {
-    fail(ErrorCode::kShapeMismatch, loss,
-         "predictions are {}, targets {}; both must be (N, ...), reshape one", prediction.spec().str(),
-         target.spec().str());
-  }
-}
-
-/// 16 bits hold neither small differences nor large quotients.
-Tensor widened(const Tensor& x) { return is_half(x.dtype()) ? cast(x, DType::kF32) : x; }
-
-/// For losses of whole vectors, (N, ..., C).
-void require_vectors(const Tensor& prediction, const Tensor& target, std::string_view loss) {
-  require_one_shape(prediction, target, loss);
-  require(prediction.rank() >= 2, ErrorCode::kShapeMismatch, loss, "operands must be (N, ..., C), got {}",
-          prediction.spec().str());
-}
-
 /// prediction - target, of equal specs.
 Tensor error_of(const Tensor& prediction, const Tensor& target, std::string_view loss) {
-  require_one_shape(prediction, target, loss);
-  require(is_floating(prediction.dtype()), ErrorCode::kDtypeMismatch, loss,
-          "predictions and targets must be floating, got {}; cast them, for whole numbers would be cut",
-          prediction.spec().str());
+  require_numbers(prediction, target, loss);
   return prediction - target;
 }
 
@@ -166,31 +144,24 @@ Tensor huber(const Tensor& prediction, const Tensor& target, double delta, const
 Tensor log_cosh(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
   const Tensor error = widened(error_of(prediction, target, "log_cosh"));
   const Tensor losses = error + softplus(error * -2.0) - std::log(2.0);
-  return reduce_losses(cast(losses, prediction.dtype()), options);
+  return reduce_widened(losses, prediction.dtype(), options);
 }
 
 Tensor cosine_similarity_loss(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
   require_vectors(prediction, target, "cosine_similarity_loss");
-  constexpr double kSmallestSquare = 1e-12;  // which f16 doesn't hold, nor the squares of much
-  const DType dtype = prediction.dtype();
-  const auto inverse_length = [](const Tensor& x) {
-    return rsqrt(maximum(sum(square(x), {-1}), kSmallestSquare));
-  };
-  const Tensor p = widened(prediction), t = widened(target);
-  const Tensor similarity = sum(p * t, {-1}) * inverse_length(p) * inverse_length(t);
-  return reduce_rows({-cast(similarity, dtype)}, options);
+  const Tensor cosine = cosine_of_angle(widened(prediction), widened(target));
+  return reduce_widened(-cosine, prediction.dtype(), options);
 }
 
 Tensor kl_divergence(const Tensor& probabilities, const Tensor& targets, const LossOptions& options) {
   require_vectors(probabilities, targets, "kl_divergence");
   constexpr double kSmallest = 1e-7;
-  const DType dtype = probabilities.dtype();
   const auto wide = [&](const Tensor& x) {  // f16 doesn't hold the largest quotients
     return clip(widened(x), kSmallest, 1);
   };
   const Tensor t = wide(targets);
   const Tensor divergences = sum(t * log(t / wide(probabilities)), {-1});
-  return reduce_rows({cast(divergences, dtype)}, options);
+  return reduce_widened(divergences, probabilities.dtype(), options);
 }
 
 Tensor kl_divergence_from_logits(const Tensor& logits, const Tensor& targets, const LossOptions& options) {
@@ -198,15 +169,10 @@ Tensor kl_divergence_from_logits(const Tensor& logits, const Tensor& targets, co
   const Tensor t = widened(targets);
   const Tensor log_targets = log(where(t > 0.0, t, scalar(1, t.dtype())));  // so that 0 log 0 is 0
   const Tensor divergences = sum(t * (log_targets - log_softmax(widened(logits))), {-1});
-  return reduce_rows({cast(divergences, logits.dtype())}, options);
+  return reduce_widened(divergences, logits.dtype(), options);
 }
 
 namespace {
-
-void require_smoothing(double smoothing, std::string_view loss) {
-  require(smoothing >= 0 && smoothing <= 1, ErrorCode::kInvalidArgument, loss,
-          "the label smoothing must lie in [0, 1], got {}", smoothing);
-}
 
 /// The functions of ops that compute a cross-entropy, from logits or probabilities.
 struct CrossEntropy {
@@ -221,25 +187,16 @@ constexpr CrossEntropy kFromProbabilities = {"categorical_cross_entropy",
                                              isochron::categorical_cross_entropy};
 
 void check_options(const Tensor& prediction, const CrossEntropyOptions& options, std::string_view loss) {
-  require_smoothing(options.label_smoothing, loss);
   require(prediction.defined() && prediction.rank() >= 2, ErrorCode::kShapeMismatch, loss,
           "predictions must be (N, ..., C), got {}",
           prediction.defined() ? prediction.spec().str() : "an undefined tensor");
-  const Tensor& weights = options.class_weights;
-  if (!weights.defined()) return;
-  require(weights.shape() == Shape{prediction.extent(-1)}, ErrorCode::kShapeMismatch, loss,
-          "class weights are {}, the predictions {}", weights.spec().str(), prediction.spec().str());
-  require(weights.dtype() == prediction.dtype(), ErrorCode::kDtypeMismatch, loss,
-          "class weights are {}, the predictions {}; cast one", weights.spec().str(),
-          prediction.spec().str());
+  require_class_weights(options.class_weights, prediction, loss);
 }
 
 /// Losses are linear in the targets, so smoothing and class weights go into these.
 Tensor dense_losses(const CrossEntropy& loss, const Tensor& prediction, const Tensor& targets,
                     const CrossEntropyOptions& options) {
-  Tensor t = targets;
-  const double smoothing = options.label_smoothing;
-  if (smoothing > 0) t = t * (1 - smoothing) + smoothing / static_cast<double>(prediction.extent(-1));
+  Tensor t = smoothed(targets, options.label_smoothing, prediction.extent(-1), loss.name);
   if (options.class_weights.defined()) t = t * options.class_weights;
   return loss.from_targets(prediction, t);
 }
@@ -258,8 +215,7 @@ Tensor dense_cross_entropy(const CrossEntropy& loss, const Tensor& prediction, c
 Tensor sparse_cross_entropy(const CrossEntropy& loss, const Tensor& prediction, const Tensor& labels,
                             const CrossEntropyOptions& options) {
   check_options(prediction, options, loss.name);
-  require(labels.defined() && is_integer(labels.dtype()), ErrorCode::kDtypeMismatch, loss.name,
-          "labels must be integers, got {}", labels.defined() ? labels.spec().str() : "an undefined tensor");
+  require_labels(prediction, labels, loss.name);
   const DType dtype = prediction.dtype();
   Tensor index = cast(labels, DType::kI64);
   Tensor kept;
@@ -269,7 +225,7 @@ Tensor sparse_cross_entropy(const CrossEntropy& loss, const Tensor& prediction, 
   }
   Rows rows;
   if (options.class_weights.defined()) rows.weights = gather(options.class_weights, index);
-  if (options.label_smoothing > 0) {
+  if (options.label_smoothing != 0) {
     rows.losses = dense_losses(loss, prediction, one_hot(index, prediction.extent(-1), dtype), options);
   } else {
     rows.losses = loss.from_labels(prediction, index);
@@ -280,20 +236,6 @@ Tensor sparse_cross_entropy(const CrossEntropy& loss, const Tensor& prediction, 
     rows.counted = cast(kept, dtype);
   }
   return reduce_rows(rows, {options.reduction, options.sample_weights, options.per_sample});
-}
-
-/// Targets smoothed towards one half.
-Tensor smoothed(const Tensor& targets, double smoothing, std::string_view loss) {
-  require_smoothing(smoothing, loss);
-  return smoothing > 0 ? targets * (1 - smoothing) + smoothing / 2 : targets;
-}
-
-/// `weight`, once it is known to fit.
-Tensor require_broadcast(const Tensor& weight, const Tensor& prediction, std::string_view loss) {
-  require(broadcast_shapes(weight.shape(), prediction.shape(), loss) == prediction.shape(),
-          ErrorCode::kShapeMismatch, loss, "the positive weight {} must broadcast to the predictions {}",
-          weight.spec().str(), prediction.spec().str());
-  return weight;
 }
 
 }  // namespace
@@ -322,10 +264,10 @@ Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
                             const BinaryCrossEntropyOptions& options) {
   constexpr std::string_view kName = "binary_cross_entropy";
   require_one_shape(probabilities, targets, kName);
-  const Tensor t = smoothed(targets, options.label_smoothing, kName);
+  const Tensor t = smoothed(targets, options.label_smoothing, 2, kName);
   Tensor losses = isochron::binary_cross_entropy(probabilities, t);
   if (options.positive_weight.defined()) {
-    const Tensor weight = require_broadcast(options.positive_weight, probabilities, kName);
+    const Tensor weight = require_broadcast(options.positive_weight, probabilities, "positive weight", kName);
     // What a target of 1 alone costs, t times, is there once already.
     losses = losses + (weight - 1.0) * t * isochron::binary_cross_entropy(probabilities, ones_like(t));
   }
@@ -336,10 +278,10 @@ Tensor binary_cross_entropy_from_logits(const Tensor& logits, const Tensor& targ
                                         const BinaryCrossEntropyOptions& options) {
   constexpr std::string_view kName = "binary_cross_entropy_from_logits";
   require_one_shape(logits, targets, kName);
-  const Tensor t = smoothed(targets, options.label_smoothing, kName);
+  const Tensor t = smoothed(targets, options.label_smoothing, 2, kName);
   Tensor losses = isochron::binary_cross_entropy_from_logits(logits, t);
   if (options.positive_weight.defined()) {
-    const Tensor weight = require_broadcast(options.positive_weight, logits, kName);
+    const Tensor weight = require_broadcast(options.positive_weight, logits, "positive weight", kName);
     losses = losses + (weight - 1.0) * t * softplus(-logits);
   }
   return reduce_losses(losses, {options.reduction, options.sample_weights, options.per_sample});

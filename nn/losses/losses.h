@@ -10,6 +10,8 @@
 //   the sum over the elements, the mean over the batch   {.per_sample = Reduction::kSum}
 //
 // Predictions and targets must have one shape: (32, 1) against (32) is kShapeMismatch, never a broadcast.
+//
+// margin_losses.h, likelihood_losses.h and focal_losses.h beside this one hold further losses.
 #pragma once
 
 #include <optional>
@@ -52,7 +54,7 @@ Tensor huber(const Tensor& prediction, const Tensor& target, double delta = 1,
 Tensor log_cosh(const Tensor& prediction, const Tensor& target, const LossOptions& options = {});
 
 /// Minus the cosine of the angle between prediction and target along the last axis, in [-1, 1]: Keras's
-/// definition. A vector's length counts as at least 1e-6. PyTorch's CosineEmbeddingLoss is 1 + this.
+/// definition. A vector's length counts as at least 1e-6. For pairs of two kinds: cosine_embedding.
 Tensor cosine_similarity_loss(const Tensor& prediction, const Tensor& target,
                               const LossOptions& options = {});
 

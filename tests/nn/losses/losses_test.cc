@@ -15,6 +15,7 @@
 #include "isochron/ops/reduction/softmax.h"
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
+#include "nn/losses/loss_checks.h"
 #include "support/expect_error.h"
 #include "support/near.h"
 
@@ -118,18 +119,10 @@ TEST(Losses, BinaryCrossEntropies) {
   EXPECT_NEAR(nn::binary_cross_entropy(p, t).item<double>(), expected, 1e-12);
 }
 
-/// Values and gradients of tests/golden/losses_torch.npz.
-class LossesOfPyTorch : public testing::Test {
+class LossesOfPyTorch : public GoldenLosses {
  protected:
-  Tensor array(const std::string& name) const { return file_.at(name); }
-  template <typename F>
-  void check(const std::string& name, const std::string& x_name, F loss) {
-    const Tensor x = array(x_name);
-    GradientTape tape(true);
-    const Tensor y = loss(x);
-    EXPECT_TRUE(near(y, array(name + ".y"), 1e-11)) << name;
-    EXPECT_TRUE(near(tape.gradient(y, x), array(name + ".dx"), 1e-10, 1e-14)) << name;
-  }
+  LossesOfPyTorch() : GoldenLosses("losses_torch.npz") {}
+
   /// Under the three reductions; PyTorch's mean is `mean` here.
   template <typename F>
   void check_reductions(const std::string& name, Reduction mean, F loss, CrossEntropyOptions options) {
@@ -139,20 +132,7 @@ class LossesOfPyTorch : public testing::Test {
       check("cross_entropy." + name + suffix, "x", [&](const Tensor& x) { return loss(x, options); });
     }
   }
-
-  data::NpzFile file_ = data::read_npz(ISOCHRON_SOURCE_DIR "/tests/golden/losses_torch.npz");
 };
-
-/// Under PyTorch's three reductions, which go over all elements.
-struct OverAll {
-  std::string name;
-  Reduction reduction, per_sample;
-};
-const OverAll kOverAll[] = {{".mean", Reduction::kMean, Reduction::kMean},
-                            {".mean", Reduction::kMean, Reduction::kNone},
-                            {".sum", Reduction::kSum, Reduction::kSum},
-                            {".sum", Reduction::kSum, Reduction::kNone},
-                            {".none", Reduction::kNone, Reduction::kNone}};
 
 TEST_F(LossesOfPyTorch, ReduceOverAllElements) {
   const Tensor t = array("r.t"), y = array("r.y");
@@ -444,8 +424,10 @@ TEST(Losses, RejectWrongCalls) {
   EXPECT_ERROR(nn::binary_cross_entropy(ones({2, 1}), ones({2})), ErrorCode::kShapeMismatch, "(2, 1)");
   const Tensor logits = ones({2, 3});
   const Tensor one_label = zeros({2}, DType::kI64);
-  EXPECT_ERROR(nn::sparse_softmax_cross_entropy(logits, one_label, {.label_smoothing = 1.5}),
-               ErrorCode::kInvalidArgument, "[0, 1]");
+  for (const double smoothing : {1.5, -0.1}) {
+    EXPECT_ERROR(nn::sparse_softmax_cross_entropy(logits, one_label, {.label_smoothing = smoothing}),
+                 ErrorCode::kInvalidArgument, "[0, 1]");
+  }
   EXPECT_ERROR(nn::sparse_softmax_cross_entropy(logits, one_label, {.class_weights = ones({2})}),
                ErrorCode::kShapeMismatch, "class weights are f32(2)");
   EXPECT_ERROR(nn::softmax_cross_entropy(logits, logits, {.class_weights = ones({3}, DType::kF64)}),

@@ -1,0 +1,89 @@
+#include "isochron/nn/losses/focal_losses.h"
+
+#include "isochron/nn/losses/loss_operands.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/reduction/softmax.h"
+
+namespace isochron::nn {
+namespace {
+
+/// miss^gamma. A miss of 0 counts as the smallest number of f32, where the power of any gamma has a gradient.
+Tensor focus(const Tensor& miss, double gamma, std::string_view loss) {
+  require(gamma >= 0, ErrorCode::kInvalidArgument, loss, "gamma must be at least 0, got {}", gamma);
+  constexpr double kSmallest = 1.2e-38;
+  return pow(maximum(miss, kSmallest), gamma);
+}
+
+/// Of widened targets, probabilities that they are 1 and 0, and cross-entropies.
+Tensor binary_focal(const Tensor& t, const Tensor& yes, const Tensor& no, const Tensor& cross_entropy,
+                    DType dtype, const BinaryFocalOptions& options, std::string_view loss) {
+  // 1 - p_t, without a difference of nearly equal numbers.
+  Tensor losses = focus(t * no + (1.0 - t) * yes, options.gamma, loss) * cross_entropy;
+  if (options.alpha) {
+    const double alpha = *options.alpha;
+    require(alpha >= 0 && alpha <= 1, ErrorCode::kInvalidArgument, loss, "alpha must lie in [0, 1], got {}",
+            alpha);
+    losses = losses * (t * alpha + (1.0 - t) * (1 - alpha));
+  }
+  return reduce_widened(losses, dtype, {options.reduction, options.sample_weights, options.per_sample});
+}
+
+/// Of widened targets, probabilities of not being a class, and logarithms of being one.
+Tensor categorical_focal(const Tensor& t, const Tensor& others, const Tensor& log_p, const Tensor& prediction,
+                         const CategoricalFocalOptions& options, std::string_view loss) {
+  Tensor losses = focus(others, options.gamma, loss) * t * log_p * -options.alpha;
+  if (options.class_weights.defined()) losses = losses * widened(options.class_weights);
+  return reduce_widened(sum(losses, {-1}), prediction.dtype(),
+                        {options.reduction, options.sample_weights, options.per_sample});
+}
+
+/// The targets widened and smoothed, once operands and options are known to fit.
+Tensor targets_of_classes(const Tensor& prediction, const Tensor& targets,
+                          const CategoricalFocalOptions& options, std::string_view loss) {
+  require_vectors(prediction, targets, loss);
+  require_class_weights(options.class_weights, prediction, loss);
+  return smoothed(widened(targets), options.label_smoothing, targets.extent(-1), loss);
+}
+
+}  // namespace
+
+Tensor binary_focal_cross_entropy(const Tensor& probabilities, const Tensor& targets,
+                                  const BinaryFocalOptions& options) {
+  constexpr std::string_view kName = "binary_focal_cross_entropy";
+  require_numbers(probabilities, targets, kName);
+  const Tensor t = smoothed(widened(targets), options.label_smoothing, 2, kName);
+  const Tensor p = widened(probabilities);
+  return binary_focal(t, p, 1.0 - p, isochron::binary_cross_entropy(p, t), probabilities.dtype(), options,
+                      kName);
+}
+
+Tensor binary_focal_cross_entropy_from_logits(const Tensor& logits, const Tensor& targets,
+                                              const BinaryFocalOptions& options) {
+  constexpr std::string_view kName = "binary_focal_cross_entropy_from_logits";
+  require_numbers(logits, targets, kName);
+  const Tensor t = smoothed(widened(targets), options.label_smoothing, 2, kName);
+  const Tensor x = widened(logits);
+  return binary_focal(t, sigmoid(x), sigmoid(-x), isochron::binary_cross_entropy_from_logits(x, t),
+                      logits.dtype(), options, kName);
+}
+
+Tensor categorical_focal_cross_entropy(const Tensor& probabilities, const Tensor& targets,
+                                       const CategoricalFocalOptions& options) {
+  constexpr std::string_view kName = "categorical_focal_cross_entropy";
+  constexpr double kSmallest = 1e-7;
+  const Tensor t = targets_of_classes(probabilities, targets, options, kName);
+  const Tensor x = widened(probabilities);
+  const Tensor p = clip(x / sum(x, {-1}, true), kSmallest, 1 - kSmallest);
+  return categorical_focal(t, 1.0 - p, log(p), probabilities, options, kName);
+}
+
+Tensor softmax_focal_cross_entropy(const Tensor& logits, const Tensor& targets,
+                                   const CategoricalFocalOptions& options) {
+  constexpr std::string_view kName = "softmax_focal_cross_entropy";
+  const Tensor t = targets_of_classes(logits, targets, options, kName);
+  const Tensor log_p = log_softmax(widened(logits));
+  return categorical_focal(t, -expm1(log_p), log_p, logits, options, kName);
+}
+
+}  // namespace isochron::nn

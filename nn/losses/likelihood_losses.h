@@ -1,0 +1,42 @@
+// Negative log-likelihoods of counts and of numbers with a variance: PyTorch's nn.PoissonNLLLoss and
+// nn.GaussianNLLLoss, and Keras 3's poisson. The results are reduced as those of nn/losses/losses.h; 16-bit
+// operands are computed and summed in f32. All throw kShapeMismatch, kDtypeMismatch, and kInvalidArgument for
+// an undefined operand, an empty batch or options outside their range.
+#pragma once
+
+#include "isochron/nn/losses/losses.h"
+
+namespace isochron::nn {
+
+struct PoissonNllOptions {
+  Reduction reduction = Reduction::kMean;
+  Tensor sample_weights = {};  // as in LossOptions
+  /// Predictions are logarithms of the expected counts, not the counts.
+  bool log_input = true;
+  /// Adds Stirling's approximation of log t! where t > 1: t log t - t + log(2 pi t) / 2.
+  bool full = false;
+  /// Added to expected counts before their logarithm.
+  double eps = 1e-8;
+  Reduction per_sample = Reduction::kMean;  // as in LossOptions
+};
+/// prediction, target: (N, ...). An element's loss is e^x - t x of logarithms, x - t log(x + eps) of counts.
+Tensor poisson_nll(const Tensor& prediction, const Tensor& target, const PoissonNllOptions& options = {});
+
+/// Keras's poisson, x - t log(x + 1e-7): poisson_nll of counts with another eps.
+Tensor poisson(const Tensor& prediction, const Tensor& target, const LossOptions& options = {});
+
+struct GaussianNllOptions {
+  Reduction reduction = Reduction::kMean;
+  Tensor sample_weights = {};  // as in LossOptions
+  /// Adds log(2 pi) / 2.
+  bool full = false;
+  /// The least variance, > 0. A smaller one has the gradient at it, so it can grow again.
+  double eps = 1e-6;
+  Reduction per_sample = Reduction::kMean;  // as in LossOptions
+};
+/// prediction, target: (N, ...); variance v: of a shape that broadcasts to theirs, (N, 1) for one a row of
+/// (N, C). An element's loss is (log v + (x - t)^2 / v) / 2.
+Tensor gaussian_nll(const Tensor& prediction, const Tensor& target, const Tensor& variance,
+                    const GaussianNllOptions& options = {});
+
+}  // namespace isochron::nn
