@@ -66,6 +66,7 @@
 #include "isochron/nn/layers/normalization.h"
 #include "isochron/nn/layers/recurrent.h"
 #include "isochron/nn/losses/class_metrics.h"
+#include "isochron/nn/losses/ctc.h"
 #include "isochron/nn/losses/focal_losses.h"
 #include "isochron/nn/losses/likelihood_losses.h"
 #include "isochron/nn/losses/losses.h"
