@@ -22,7 +22,8 @@ bool is_device_checked(const graph::OpDef& op);
 
 /// Runs the samples of each row of `registry` that has a kernel for it, in all its dtypes and, where it has
 /// one for calls of mixed precision, on tensors in 16 bits, on `gpu` and on the CPU; results may be as far
-/// apart as each may be from the definition. `selected`: leaves calls out. What a call throws is a finding,
+/// apart as each may be from the definition. What libraries compute is checked by their kernels and by the
+/// project's own, whichever is faster. `selected`: leaves calls out. What a call throws is a finding,
 /// but for kDeviceLost, after which no other call can tell anything: it is thrown on.
 std::vector<DeviceCheck> check_device(
     const std::shared_ptr<cuda::Gpu>& gpu, const graph::Registry& registry,

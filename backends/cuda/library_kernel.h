@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,11 +37,16 @@ class LibraryKernel final : public graph::Kernel {
   std::vector<cuda::DevicePtr> addresses_;
 };
 
-/// Those of `ways` that make a result of NaN alone where all they are given is NaN: found by trying, since
-/// the library doesn't say. `bytes`: of each tensor; `result`: which of them that is, of `dtype`. Empty where
-/// there is no memory left to try with.
-cuda::LibraryCalls ways_that_keep_nan(cuda::Context& context, cuda::LibraryCalls ways,
-                                      const std::vector<size_t>& bytes, size_t result, DType dtype);
+/// A result of a floating dtype that must be NaN alone where all that a way is given is NaN.
+struct NanResult {
+  size_t tensor;  // the library's
+  DType dtype;
+};
+/// Those of `ways` that run, can be captured and keep NaN in `nan`: found by trying, since the library
+/// doesn't say. `bytes`: of each tensor. Where there is no memory left to try with all of them, or with `nan`
+/// none.
+cuda::LibraryCalls working_ways(cuda::Context& context, cuda::LibraryCalls ways,
+                                const std::vector<size_t>& bytes, const std::optional<NanResult>& nan = {});
 
 /// One of several kernels for a call, and what tells it from the others.
 struct Candidate {
@@ -50,9 +56,9 @@ struct Candidate {
 /// A kernel for each of `ways`, with `parts` around it.
 std::vector<Candidate> candidates_of(cuda::LibraryCalls ways, LibraryParts parts);
 
-/// May a kernel that multiplies in tiles (product_tiles.h) be faster than a library? Of large products, and
-/// of those on units for matrices, it isn't worth trying.
-bool tiles_may_win(const graph::KernelRequest& request, double flops);
+/// Is a kernel of the project's own that does so much worth trying beside a library's? Not where nothing is
+/// timed (set_deterministic), nor for large products, sooner so where the library has tensor cores.
+bool worth_trying(const graph::KernelRequest& request, double flops);
 
 /// The fastest of `candidates`, of which those come first that are expected to be (see choose in
 /// backends/common/choices.h), timed on memory of their own once the request's module is loaded, whose load

@@ -77,6 +77,7 @@ void add_product(LaunchKernel& kernel, const graph::KernelRequest& request, cons
              row_of_blocks(request, tiles.parts * tiles.all, tiles.threads()));
   if (tiles.parts == 1) return;
   kernel.need_workspace(static_cast<size_t>(tiles.parts * elems) * (sum_type == "double" ? 8 : 4));
+  request.module->add_shared(std::string(backends::texts::kParts));
   const int64_t slices = tiles.parts > kPartsOfOneThread ? kSlices : 1;
   kernel.add(
       request,

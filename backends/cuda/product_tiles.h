@@ -16,7 +16,8 @@ struct ProductExtents {
 };
 
 /// How their results are cut into tiles, a block each, and where these are too few for the device, their sums
-/// into parts, which are added in their order. It depends on the extents and the number of multiprocessors.
+/// into parts (split-K), which are added in their order. It depends on the extents and the number of
+/// multiprocessors.
 struct ProductTiles {
   ProductTiles(const ProductExtents& of, int multiprocessors);
 

@@ -17,6 +17,7 @@ extern const std::string_view kFloat8;          // ops/elementwise/float8_number
 extern const std::string_view kLoops;           // backends/cuda/texts/loop_text.h
 extern const std::string_view kMatmul;          // backends/cuda/texts/matmul_text.h
 extern const std::string_view kMoments;         // backends/cuda/texts/moments_text.h
+extern const std::string_view kParts;           // backends/cuda/texts/parts_text.h
 extern const std::string_view kPooling;         // backends/cuda/texts/pooling_text.h, behind kWindow
 extern const std::string_view kRandom;          // backends/cuda/texts/random_text.h
 extern const std::string_view kRecurrent;       // backends/cuda/texts/recurrent_text.h, behind kRecurrentStep

@@ -1,5 +1,5 @@
-// Attention and its gradient on a device: in 16 bits by the machine's library where it computes the like,
-// else a tile of a head's queries or keys a block.
+// Attention and its gradient on a device: in 16 bits by the machine's library or
+// a tile of a head's queries or keys a block, whichever is faster.
 #include <algorithm>
 #include <utility>
 
@@ -94,6 +94,11 @@ class AttentionKernel {
   std::unique_ptr<LaunchKernel> kernel_;
 };
 
+/// Of the forward pass, or the gradient.
+double flops_of(const AttentionShape& s, const KernelRequest& request) {
+  return (request.op.name.ends_with("gradient") ? 10 : 4) * s.products();
+}
+
 /// A call by the library, which knows no masks, and of causal ones those of as many queries as keys.
 class ByLibrary {
  public:
@@ -134,12 +139,16 @@ class ByLibrary {
     if (library == nullptr || !fits) return {};
     LibraryParts parts;
     cuda::LibraryCalls ways = ways_of_parts(*library, parts.times);
+    std::vector<size_t> bytes;
     for (const Slot& slot : tensors) {
       const size_t whole = slot.kind == Slot::kInput    ? request_.inputs[slot.index].size_bytes()
                            : slot.kind == Slot::kOutput ? request_.outputs[slot.index].size_bytes()
                                                         : workspace_bytes;
-      parts.steps.push_back(whole / static_cast<size_t>(parts.times));  // of a packed tensor all it takes
+      bytes.push_back(whole);  // of a packed tensor all it takes
+      parts.steps.push_back(whole / static_cast<size_t>(parts.times));
     }
+    if (!worth_trying(request_, flops_of(s_, request_)))
+      ways = working_ways(request_.module->context(), std::move(ways), bytes);
     parts.tensors = std::move(tensors);
     parts.tensor_bytes = align_up(workspace_bytes, cuda::kDeviceAlignment);
     return candidates_of(std::move(ways), std::move(parts));
@@ -200,10 +209,16 @@ std::vector<Candidate> gradient_by_library(const AttentionShape& s, const Kernel
       call.row_bytes());
 }
 
-/// The fastest of the library's ways and of tiles.
-std::unique_ptr<graph::Kernel> choose_attention(const KernelRequest& request,
-                                                std::vector<Candidate> candidates, AttentionKernel& tiles) {
-  candidates.push_back({"tiles", tiles.take()});
+/// The fastest of the library's ways and of the tiles that `add_tiles` adds.
+template <typename AddTiles>
+std::unique_ptr<graph::Kernel> choose_attention(const AttentionShape& s, const KernelRequest& request,
+                                                std::vector<Candidate> candidates,
+                                                const AddTiles& add_tiles) {
+  if (candidates.empty() || worth_trying(request, flops_of(s, request))) {
+    AttentionKernel tiles(s, request);
+    add_tiles(tiles);
+    candidates.push_back({"tiles", tiles.take()});
+  }
   cuda::AttentionLibrary* library = request.module->sources().library<cuda::AttentionSpec>();
   return choose_kernel(request, fmt::format("cudnn {}", library != nullptr ? library->version() : 0),
                        std::move(candidates));
@@ -212,25 +227,26 @@ std::unique_ptr<graph::Kernel> choose_attention(const KernelRequest& request,
 }  // namespace
 
 std::unique_ptr<graph::Kernel> prepare_attention_cuda(const AttentionShape& s, const KernelRequest& request) {
-  AttentionKernel kernel(s, request);
-  const AttentionKernel::Tiled queries{
-      s.queries, s.heads, fmt::format("attend<{}>(s, tiles, {}, out0, out1", s.width, kernel.heads_text(0))};
-  kernel.add_tiles({&queries, 1});
-  return choose_attention(request, forward_by_library(s, request), kernel);
+  return choose_attention(s, request, forward_by_library(s, request), [&](AttentionKernel& kernel) {
+    const AttentionKernel::Tiled queries{
+        s.queries, s.heads,
+        fmt::format("attend<{}>(s, tiles, {}, out0, out1", s.width, kernel.heads_text(0))};
+    kernel.add_tiles({&queries, 1});
+  });
 }
 
 std::unique_ptr<graph::Kernel> prepare_attention_gradient_cuda(const AttentionShape& s,
                                                                const KernelRequest& request) {
-  AttentionKernel kernel(s, request);
-  const size_t y = kernel.head_inputs();
-  const std::string of =
-      fmt::format("(s, tiles, {}, Seeds{{in{}, in{}, in{}}}", kernel.heads_text(3), y, y + 2, y + 1);
-  kernel.add_tiles(std::vector<AttentionKernel::Tiled>{
-      {s.keys, s.key_heads,
-       fmt::format("attend_key_gradient<{}>{}, out{}, out{}", s.width, of, s.packed ? 0 : 1,
-                   s.packed ? 0 : 2)},
-      {s.queries, s.heads, fmt::format("attend_query_gradient<{}>{}, out0", s.width, of)}});
-  return choose_attention(request, gradient_by_library(s, request), kernel);
+  return choose_attention(s, request, gradient_by_library(s, request), [&](AttentionKernel& kernel) {
+    const size_t y = kernel.head_inputs();
+    const std::string of =
+        fmt::format("(s, tiles, {}, Seeds{{in{}, in{}, in{}}}", kernel.heads_text(3), y, y + 2, y + 1);
+    kernel.add_tiles(std::vector<AttentionKernel::Tiled>{
+        {s.keys, s.key_heads,
+         fmt::format("attend_key_gradient<{}>{}, out{}, out{}", s.width, of, s.packed ? 0 : 1,
+                     s.packed ? 0 : 2)},
+        {s.queries, s.heads, fmt::format("attend_query_gradient<{}>{}, out0", s.width, of)}});
+  });
 }
 
 }  // namespace isochron::ops

@@ -1,4 +1,5 @@
-// Convolutions on a device: by the machine's library where it has a way, else as implicit matrix products.
+// Convolutions on a device: by the machine's library or as implicit matrix products (implicit GEMM) in tiles,
+// whichever is faster.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -17,6 +18,12 @@ namespace {
 
 using graph::KernelRequest;
 
+/// Whether 32 bits count the pixels of all images, and the products of a pixel.
+bool tiles_count(const ConvolutionShape& s) {
+  return std::max(s.batch * std::max(s.input_pixels(), s.output_pixels()),
+                  s.window_elems() * std::max(s.channels, s.outputs)) < int64_t{1} << 31;
+}
+
 /// A convolution, or one of its gradients, as a product a group.
 class ByTiles {
  public:
@@ -25,12 +32,9 @@ class ByTiles {
         s_(s),
         tiles_(extents, request.module->device().multiprocessors),
         sum_(request.inputs[0].dtype == DType::kF64 ? "double" : "float") {
-    const int64_t numbers[] = {s.batch * std::max(s.input_pixels(), s.output_pixels()),
-                               s.window_elems() * std::max(s.channels, s.outputs), tiles_.all * tiles_.parts};
-    for (const int64_t number : numbers)
-      require(number < int64_t{1} << 31, ErrorCode::kUnsupported, request.op.name,
-              "{} and {} make more pixels, or products a pixel, than its kernel counts",
-              request.inputs[0].str(), request.inputs[1].str());
+    require(tiles_count(s), ErrorCode::kUnsupported, request.op.name,
+            "{} and {} make more pixels, or products a pixel, than its kernel counts",
+            request.inputs[0].str(), request.inputs[1].str());
   }
 
   /// `function` of convolution_text.h for `elems` elements, which `result` stores. `bias`: an argument of its
@@ -146,6 +150,13 @@ class ByLibrary {
     return parts;
   }
 
+  /// Of images, kernel and results.
+  std::vector<size_t> bytes() const {
+    const size_t size = dtype_size(dtype_);
+    return {image_bytes(), kernel_bytes(),
+            static_cast<size_t>(s_.batch * s_.output_pixels() * s_.outputs) * size};
+  }
+
  private:
   static bool is_even(const cuda::ConvolutionSpec::Axis& axis) { return axis.before == axis.after; }
   /// The images that are convolved are those with their padding from now on.
@@ -240,13 +251,15 @@ std::unique_ptr<graph::Kernel> prepare_convolution_cuda(ConvolutionPass pass, co
     return prepare_by_tiles(pass, s, request).kernel;
   const double flops = 2.0 * static_cast<double>(s.batch * s.output_pixels() * s.outputs) *
                        static_cast<double>(s.window_elems() * s.group_channels());
-  ByLibrary call(pass, s, request);
-  std::vector<Candidate> candidates =
-      candidates_of(library->ways(request.module->context(), call.spec()), call.parts());
   // In f32 the library's ways to sum over all pixels that give the same bits at each run are slow.
   const bool first =
       pass == ConvolutionPass::kWeightGradient && dtype == DType::kF32 && !request.module->tf32();
-  if (candidates.empty() || first || tiles_may_win(request, flops))
+  const bool tiles = tiles_count(s) && (first || worth_trying(request, flops));
+  ByLibrary call(pass, s, request);
+  cuda::LibraryCalls ways = library->ways(request.module->context(), call.spec());
+  if (!tiles) ways = working_ways(request.module->context(), std::move(ways), call.bytes());
+  std::vector<Candidate> candidates = candidates_of(std::move(ways), call.parts());
+  if (tiles || candidates.empty())
     candidates.insert(first ? candidates.begin() : candidates.end(), prepare_by_tiles(pass, s, request));
   return choose_kernel(request, fmt::format("cudnn {}", library->version()), std::move(candidates));
 }

@@ -157,6 +157,9 @@ std::vector<Candidate> by_library(const KernelRequest& request) {
   const Slot a{Slot::kWorkspace, factors[0].offset}, b{Slot::kWorkspace, factors[1].offset};
   parts.tensors = {b, a, {Slot::kOutput, 0}, scales[1], scales[0]};
   parts.before = std::move(before);
+  ways = working_ways(request.module->context(), std::move(ways),
+                      {static_cast<size_t>(factors[1].elems), static_cast<size_t>(factors[0].elems),
+                       request.outputs[0].size_bytes(), sizeof(float), sizeof(float)});
   return candidates_of(std::move(ways), std::move(parts));
 }
 
@@ -165,14 +168,13 @@ std::vector<Candidate> by_library(const KernelRequest& request) {
 std::unique_ptr<graph::Kernel> prepare_matmul_float8_cuda(const KernelRequest& request) {
   if (request.outputs[0].dtype == DType::kF16) return nullptr;
   std::vector<Candidate> candidates = by_library(request);
-  candidates.push_back({"in 16 bits", std::make_unique<In16Bits>(request)});
-  cuda::ProductLibrary* library = request.module->sources().library<cuda::ProductSpec>();
+  if (candidates.empty()) return std::make_unique<In16Bits>(request);
   graph::Attributes attributes = request.attributes;  // equal products, whatever is kept of their gradients
   attributes.erase("gradient");
+  cuda::ProductLibrary* library = request.module->sources().library<cuda::ProductSpec>();
   return choose_kernel({request.op, request.inputs, request.outputs, attributes, request.threads,
                         request.unread, request.module},
-                       fmt::format("cublasLt {}", library != nullptr ? library->version() : 0),
-                       std::move(candidates));
+                       fmt::format("cublasLt {}", library->version()), std::move(candidates));
 }
 
 }  // namespace isochron::ops

@@ -1,4 +1,4 @@
-// Matrix products on a device: by the machine's library where it computes the like, else in tiles.
+// Matrix products on a device: by the machine's library or in tiles, whichever is faster.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -51,23 +51,27 @@ std::optional<ProductSpec> product_spec(const KernelRequest& request, const Matm
                      .tf32 = request.module->tf32()};
 }
 
+double flops_of(const MatmulGeometry& g) {
+  return 2.0 * static_cast<double>(g.m * g.n) * static_cast<double>(g.k * g.batch.elems());
+}
+
 /// `spec` by the library, which takes its factors in its order, then `terms`; none where it has no way, or
 /// there is no library.
-std::vector<Candidate> by_library(const KernelRequest& request, const ProductSpec& spec,
-                                  const std::vector<Slot>& terms = {}) {
+std::vector<Candidate> by_library(const KernelRequest& request, const MatmulGeometry& g,
+                                  const ProductSpec& spec, const std::vector<Slot>& terms = {}) {
   cuda::ProductLibrary* library = request.module->sources().library<cuda::ProductSpec>();
   if (library == nullptr) return {};
   cuda::LibraryCalls ways = library->ways(request.module->context(), spec);
   LibraryParts parts;
   parts.tensors = {{Slot::kInput, 1}, {Slot::kInput, 0}, {Slot::kOutput, 0}};
   parts.tensors.insert(parts.tensors.end(), terms.begin(), terms.end());
-  if (spec.relu) {
-    std::vector<size_t> bytes;
-    for (const Slot& slot : parts.tensors)
-      bytes.push_back(
-          (slot.kind == Slot::kInput ? request.inputs : request.outputs)[slot.index].size_bytes());
-    ways = ways_that_keep_nan(request.module->context(), std::move(ways), bytes, 2, spec.result);
-  }
+  std::vector<size_t> bytes;
+  for (const Slot& slot : parts.tensors)
+    bytes.push_back((slot.kind == Slot::kInput ? request.inputs : request.outputs)[slot.index].size_bytes());
+  std::optional<NanResult> nan;
+  if (spec.relu) nan = NanResult{2, spec.result};
+  if (nan || !worth_trying(request, flops_of(g)))
+    ways = working_ways(request.module->context(), std::move(ways), bytes, nan);
   return candidates_of(std::move(ways), std::move(parts));
 }
 
@@ -94,8 +98,8 @@ Candidate by_tiles(const KernelRequest& request, const MatmulGeometry& g, std::s
 
 std::unique_ptr<graph::Kernel> choose_product(const KernelRequest& request, const MatmulGeometry& g,
                                               std::vector<Candidate> candidates, std::string_view result) {
-  const double flops = 2.0 * static_cast<double>(g.m * g.n) * static_cast<double>(g.k * g.batch.elems());
-  if (candidates.empty() || tiles_may_win(request, flops)) candidates.push_back(by_tiles(request, g, result));
+  if (candidates.empty() || worth_trying(request, flops_of(g)))
+    candidates.push_back(by_tiles(request, g, result));
   cuda::ProductLibrary* library = request.module->sources().library<cuda::ProductSpec>();
   return choose_kernel(request, fmt::format("cublasLt {}", library != nullptr ? library->version() : 0),
                        std::move(candidates));
@@ -107,13 +111,14 @@ std::unique_ptr<graph::Kernel> prepare_matmul_cuda(const KernelRequest& request)
   const MatmulGeometry g = matmul_geometry(request);
   std::vector<Candidate> candidates;
   if (const std::optional<ProductSpec> spec = product_spec(request, g))
-    candidates = by_library(request, *spec);
+    candidates = by_library(request, g, *spec);
   return choose_product(request, g, std::move(candidates), "put(out0 + i, sum);");
 }
 
 std::unique_ptr<graph::Kernel> prepare_matmul_add_cuda(const KernelRequest& request) {
   const MatmulGeometry g = matmul_geometry(request);
   std::optional<ProductSpec> spec = product_spec(request, g);
+  const bool by_calls = spec && request.module->sources().library<cuda::ProductSpec>() != nullptr;
   const MatmulTerms terms = matmul_terms(request.op, request.inputs, request.outputs[0].shape);
   const bool relu = request.attributes.get<bool>("relu");
   std::vector<Slot> added;
@@ -132,9 +137,9 @@ std::unique_ptr<graph::Kernel> prepare_matmul_add_cuda(const KernelRequest& requ
     spec->add_matrix = terms.matrix.has_value();
     spec->add_bias = terms.vector.has_value();
     spec->relu = relu;
-    candidates = by_library(request, *spec, added);
+    candidates = by_library(request, g, *spec, added);
   }
-  if (candidates.empty() && request.module->sources().library<cuda::ProductSpec>() != nullptr)
+  if (candidates.empty() && by_calls)
     candidates.push_back({"a product, then the rest", prepare_matmul_add(request)});
   return choose_product(request, g, std::move(candidates), result);
 }

@@ -7,6 +7,7 @@
 #include "isochron/autograd/autograd.h"
 #include "isochron/backends/common/choices.h"
 #include "isochron/backends/cuda/product_tiles.h"
+#include "isochron/graph/capture/variable.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/ops/convolution/convolution.h"
 #include "isochron/ops/elementwise/elementwise.h"
@@ -125,6 +126,37 @@ TEST(ProductTiles, AreCutIntoPartsWhereTheyAreFew) {
   }
   EXPECT_EQ(ProductTiles({8, 8, 0, 1}, 132).parts, 1) << "of nothing";
   EXPECT_TRUE(ProductTiles({0, 8, 5, 1}, 132).empty());
+}
+
+TEST(DeviceProducts, WhatIsAddedMayLieWhereTheResultDoes) {
+  cuda::SimulatedDevice device;
+  device.properties.multiprocessors = 132;
+  const SimulatedGpu simulated(device, true, false);
+  CaptureOptions options;
+  options.plan.device = SimulatedGpu::kDevice;
+  Variable sums(zeros({6, 6}), "sums");
+  sums.move_to(SimulatedGpu::kDevice);
+  auto step = capture(
+      [&](const Tensor& x) {
+        sums.assign(sums.tensor() + matmul(x, x, false, true));
+        return sum(x);
+      },
+      options);
+  ASSERT_GT(ProductTiles({6, 6, 500, 1}, 132).parts, 1);
+  for (int i = 0; i < 2; ++i) step(ones({6, 500}));
+  EXPECT_THAT(sums.tensor().to_vector(), testing::Each(1'000));
+}
+
+TEST(DeviceProducts, TilesServeWhereNoWayOfALibraryWorks) {
+  SimulatedGpu simulated;
+  simulated.products.failing = {0, 512};
+  ops::set_deterministic(true);  // so that tiles aren't tried beside these
+  CaptureOptions options;
+  options.plan.device = SimulatedGpu::kDevice;
+  auto product = capture([](const Tensor& x) { return matmul(x, x); }, options);
+  const std::vector<double> result = product(ones({6, 6})).to_vector();
+  ops::set_deterministic(false);
+  EXPECT_EQ(result, std::vector<double>(36, 6));
 }
 
 TEST(DeviceProducts, AKernelIsChosenOnceItsModuleIsLoaded) {

@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(
                             "scatter_add", "argmax", "argmin", "square_sum"},
                            9},
                     Family{"Attention", {"attention", "attention_gradient"}, 5},
-                    Family{"Recurrent", {"lstm", "lstm_gradient", "gru", "gru_gradient"}, 8}),
+                    Family{"Recurrent", {"lstm", "lstm_gradient", "gru", "gru_gradient"}, 7}),
     [](const auto& family) { return std::string(family.param.name); });
 
 /// What a captured function of `x` gives on `simulated` if it isn't `want`, or that it failed.
