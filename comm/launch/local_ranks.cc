@@ -9,6 +9,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <system_error>
 
 namespace isochron::comm {
@@ -18,11 +19,6 @@ namespace fs = std::filesystem;
 
 // The inner launcher's first, where one is started within another's job.
 constexpr std::string_view kRankVariables[] = {"OMPI_COMM_WORLD_RANK=", "PMI_RANK=", "PMIX_RANK="};
-
-std::string text_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 std::optional<int> number_of(std::string_view text) {
   int number = 0;
@@ -85,6 +81,13 @@ std::multimap<pid_t, std::pair<pid_t, Process>> processes() {
 }
 
 }  // namespace
+
+std::string text_of(const fs::path& path) {
+  const std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();  // which throws nothing where reading fails
+  return file.is_open() && text ? text.str() : "";
+}
 
 RankVariables rank_variables() {
   const RankVariables all = kRankVariables;

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,5 +34,8 @@ pid_t launcher_process(RankVariables variables = rank_variables());
 /// prctl(PR_SET_NAME) sets it.
 std::vector<LocalRank> local_ranks(pid_t launcher, std::string_view at_it,
                                    RankVariables variables = rank_variables());
+
+/// What the system shows in a file of a process, which may end at any moment: "" where it can't be read.
+std::string text_of(const std::filesystem::path& path);
 
 }  // namespace isochron::comm

@@ -114,6 +114,13 @@ TEST(LocalRanks, GoByTheInnerLauncherWhereOneIsStartedWithinAnother) {
   EXPECT_THAT(local_ranks(getpid(), "sleep", variables), ElementsAre(is(2, inner, State::kAtIt)));
 }
 
+TEST(LocalRanks, WhatCannotBeReadIsEmpty) {
+  EXPECT_EQ(text_of(fmt::format("/proc/{}/comm", getpid())).find('\n'),
+            text_of("/proc/self/comm").size() - 1);
+  EXPECT_EQ(text_of("/proc/self"), "") << "which can be opened, not read";
+  EXPECT_EQ(text_of("/proc/self/none"), "");
+}
+
 class LaunchText : public testing::Test {
  protected:
   std::string text(const std::vector<LocalRank>& ranks, LaunchPhase phase = LaunchPhase::kStart) const {
