@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <future>
 #include <memory>
 #include <string>
 #include <thread>
 
 #include "isochron/comm/group/world.h"
+#include "isochron/comm/watch/wait_report.h"
 #include "isochron/core/base/error.h"
 #include "isochron/train/callbacks/checkpoint_folder.h"
 
@@ -17,11 +17,6 @@ namespace {
 
 constexpr const char* kFolder = "ranks";
 constexpr auto kLongestLook = std::chrono::seconds(10);
-
-void print_message(const std::string& text) {
-  fmt::print(stderr, "isochron: {}\n", text);
-  std::fflush(stderr);
-}
 
 /// Where a run can go on that is ended: a sentence. The file system may be what hangs, so the look has an
 /// end.
@@ -69,10 +64,10 @@ std::unique_ptr<comm::Watchdog> watch_ranks(const TrainOptions& options) {
   if (options.patience_end_seconds) watch.end_after = nanoseconds_of(*options.patience_end_seconds);
   const std::filesystem::path& folder = options.checkpoint.empty() ? options.out : options.checkpoint;
   if (!folder.empty()) watch.folder = folder / kFolder;
-  watch.tell = print_message;
+  watch.tell = comm::print_message;
   watch.end = [checkpoint = options.checkpoint, weights_only = options.weights_only,
                group](const std::string& text) {
-    print_message(fmt::format("{} {}", text, way_on(checkpoint, weights_only)));
+    comm::print_message(fmt::format("{} {}", text, way_on(checkpoint, weights_only)));
     group->abort(exit_code(ErrorCode::kCommunication));
   };
   return std::make_unique<comm::Watchdog>(group, std::move(watch));

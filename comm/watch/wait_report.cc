@@ -152,7 +152,9 @@ std::string wait_text(const WaitView& view) {
 }
 
 void print_message(const std::string& text) {
-  fmt::print(stderr, "isochron: {}\n", text);
+  // Threads call this that have nobody to tell where standard error can't be written to.
+  const std::string line = fmt::format("isochron: {}\n", text);
+  std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
 }
 

@@ -32,7 +32,7 @@ std::string collective_text(const RankStatus& waiting);
 std::string size_text(int64_t bytes);
 std::string seconds_text(double seconds);
 std::string list_text(std::span<const int> ranks);
-/// To standard error, behind "isochron: ".
+/// To standard error, behind "isochron: ", if that can be written to.
 void print_message(const std::string& text);
 
 /// What the rank does that ends all of them; its status doesn't change after that.

@@ -1,7 +1,10 @@
 #include "isochron/comm/watch/wait_report.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <vector>
 
 namespace isochron::comm {
@@ -125,6 +128,19 @@ TEST_F(Waiting, TheLowestThatWaitsTells) {
   EXPECT_TRUE(lower_rank_tells(view(1))) << "it has told already";
   ranks_[0].status.reset();
   EXPECT_FALSE(lower_rank_tells(view(1)));
+}
+
+TEST(WaitReport, AFullDeviceBehindStandardErrorEndsNothing) {
+  const int before = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0),
+            full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(before, 0);
+  ASSERT_GE(full, 0);
+  ::dup2(full, STDERR_FILENO);
+  EXPECT_NO_THROW(print_message("rank 0 waits"));
+  ::dup2(before, STDERR_FILENO);
+  std::clearerr(stderr);
+  ::close(full);
+  ::close(before);
 }
 
 TEST(WaitReport, SizesTimesAndListsAreShort) {
