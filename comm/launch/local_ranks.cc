@@ -97,15 +97,15 @@ RankVariables rank_variables() {
   return all;
 }
 
-pid_t launcher_process(RankVariables variables) {
-  const std::optional<int> own = rank_of(getpid(), variables);
+pid_t launcher_process(RankVariables variables, pid_t process) {
+  const std::optional<int> own = rank_of(process, variables);
   if (!own) return 0;
-  pid_t id = getppid();
-  while (id > 1 && rank_of(id, variables) == own) {
-    const std::optional<Process> process = process_of(id);
-    id = process ? process->parent : 0;
-  }
-  return std::max(id, 0);
+  pid_t id = process;
+  do {
+    const std::optional<Process> part = process_of(id);
+    id = part ? part->parent : 0;
+  } while (id > 1 && rank_of(id, variables) == own);
+  return id > 1 ? id : 0;
 }
 
 std::vector<LocalRank> local_ranks(pid_t launcher, std::string_view at_it, RankVariables variables) {

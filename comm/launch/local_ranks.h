@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <span>
@@ -25,9 +26,10 @@ struct LocalRank {
   State state = State::kOther;
 };
 
-/// The launcher of this process, or what it has on this machine: the nearest ancestor that isn't itself part
-/// of a rank, as a shell or `timeout` around the program is. 0 where there is none.
-pid_t launcher_process(RankVariables variables = rank_variables());
+/// The launcher of `process`, or what it has on this machine: the nearest ancestor that isn't itself part of
+/// a rank, as a shell or `timeout` around the program is. 0 where there is none, or only process 1: that one
+/// also takes over what others have started.
+pid_t launcher_process(RankVariables variables = rank_variables(), pid_t process = getpid());
 
 /// The ranks that `launcher` has started here and that haven't ended, in their order. One is at it where a
 /// thread of it, or of a process that it has started, bears the name `at_it`; of at most 15 characters, as

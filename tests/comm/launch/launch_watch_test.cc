@@ -121,6 +121,34 @@ TEST(LocalRanks, WhatCannotBeReadIsEmpty) {
   EXPECT_EQ(text_of("/proc/self/none"), "");
 }
 
+TEST(LocalRanks, HaveTheirNearestAncestorOutsideAsTheirLauncher) {
+  RankProcess rank(1, "exec sleep 60");
+  expect_to_see(ElementsAre(is(1, rank, State::kAtIt)));
+  EXPECT_EQ(launcher_process(kVariables, rank.id()), getpid());
+  EXPECT_EQ(launcher_process(kVariables, getpid()), 0) << "of what is no rank";
+}
+
+TEST(LocalRanks, ThatProcess1HasTakenOverHaveNoKnownLauncher) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  // Its parent ends at once.
+  RankProcess first(1, fmt::format("sleep 60 >/dev/null & echo $! >/proc/{}/fd/{}", getpid(), ends[1]));
+  std::array<char, 32> said{};
+  ASSERT_GT(read(ends[0], said.data(), said.size() - 1), 0);
+  close(ends[0]);
+  close(ends[1]);
+  const pid_t orphan = std::atoi(said.data());
+  const auto parent = [&] {
+    const std::string stat = text_of(fmt::format("/proc/{}/stat", orphan));
+    const size_t behind = stat.rfind(") ");
+    return behind == std::string::npos ? -1 : std::atoi(stat.c_str() + behind + 4);
+  };
+  for (int i = 0; i < 1000 && parent() == first.id(); ++i) usleep(10'000);
+  const pid_t taken_by = parent();
+  EXPECT_EQ(launcher_process(kVariables, orphan), taken_by > 1 ? taken_by : 0);
+  if (taken_by > 1) GTEST_SKIP() << "here process " << taken_by << " takes over those whose parent has ended";
+}
+
 class LaunchText : public testing::Test {
  protected:
   std::string text(const std::vector<LocalRank>& ranks, LaunchPhase phase = LaunchPhase::kStart) const {
