@@ -233,10 +233,22 @@ int create_temporary(const std::filesystem::path& path, std::filesystem::path& t
 void write_special(const std::filesystem::path& path,
                    const std::function<void(const AppendFunction& append)>& content) {
   // Without a reader, a pipe would have the opening wait for ever.
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0 && errno == ENXIO) fail(ErrorCode::kIo, path.string(), "is a pipe that nobody reads");
   if (file.get() < 0) fail_errno(path, "open");
   ::fcntl(file.get(), F_SETFL, ::fcntl(file.get(), F_GETFL) & ~O_NONBLOCK);
+  content([&](std::string_view piece) { write_all(file.get(), path, piece); });
+  if (file.close() != 0) fail_errno(path, "close");
+}
+
+/// What `path`, a symbolic link of the system's, leads to stays where it is: an open file of this process is
+/// written to behind what it has written there, one of another process from its beginning.
+void write_behind_link(const std::filesystem::path& path, const std::filesystem::path& folder,
+                       const std::function<void(const AppendFunction& append)>& content) {
+  std::error_code failed;
+  if (folder != std::filesystem::canonical("/proc/self/fd", failed)) return write_special(path, content);
+  Descriptor file(::fcntl(std::atoi(path.filename().c_str()), F_DUPFD_CLOEXEC, 0));
+  if (file.get() < 0) fail_errno(path, "open");
   content([&](std::string_view piece) { write_all(file.get(), path, piece); });
   if (file.close() != 0) fail_errno(path, "close");
 }
@@ -245,9 +257,22 @@ void write_and_rename(const std::filesystem::path& path,
                       const std::function<void(const AppendFunction& append)>& content,
                       const std::filesystem::path& temporary_folder, bool sync) {
   struct stat info {};
-  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
+  const bool there = ::stat(path.c_str(), &info) == 0;
+  if (there && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
     write_special(path, content);
     return;
+  }
+  // Not through links that the system doesn't follow: a cycle, or another user's in a folder of all.
+  const int error = there ? 0 : errno;
+  if (::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {
+    errno = error;
+    if (error != 0 && error != ENOENT) fail_errno(path, "follow the symbolic link");
+    std::error_code failed;
+    const auto holder = std::filesystem::canonical(path.has_parent_path() ? path.parent_path() : ".", failed);
+    const auto target = failed ? std::filesystem::path() : std::filesystem::read_symlink(path, failed);
+    require(!failed, ErrorCode::kIo, path.string(), "cannot follow the symbolic link: {}", failed.message());
+    if (holder.string().starts_with("/proc/")) return write_behind_link(path, holder, content);
+    return write_and_rename(holder / target, content, {}, sync);
   }
   const std::filesystem::path beside = temporary_folder.empty() ? path : temporary_folder / path.filename();
   const std::filesystem::path folder =

@@ -33,12 +33,13 @@ void sync_folder(const std::filesystem::path& folder);
 /// Writes `content` to a temporary sibling, fsyncs it, renames it over `path` and fsyncs the directory. On
 /// any failure throws kIo, removes the temporary file and leaves what was at `path` untouched; so does the
 /// next write of `path` with those of processes that died. The temporary file is a Leftover (leftovers.h). A
-/// pipe or device at `path` is written to in place; kIo for a pipe that nobody reads.
+/// pipe or device at `path` is written to in place; kIo for a pipe that nobody reads. A symbolic link stays
+/// and what it leads to is written; an open file that it names, as /dev/stdout does, in place.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
 /// The same for content that is made piece by piece: `content` calls `append` in order. What it throws leaves
 /// the file as a failed write does. `temporary_folder`: where the temporary file lies instead, in the same
-/// file system.
+/// file system; not used behind a symbolic link.
 using AppendFunction = std::function<void(std::string_view piece)>;
 void write_file_atomically(const std::filesystem::path& path,
                            const std::function<void(const AppendFunction& append)>& content,

@@ -164,6 +164,41 @@ TEST(File, TellsTemporariesOfItsNumberThatAreWrittenToFromThoseThatWereLeft) {
   close(theirs);
 }
 
+TEST(File, BehindASymbolicLinkIsWrittenAndTheLinkStays) {
+  const TempFolder folder;
+  fs::create_directory(folder / "there");
+  fs::create_symlink("there/file", folder / "link");
+  fs::create_symlink("link", folder / "outer");
+  for (const char* content : {"new", "old"}) {  // what it leads to isn't there at first
+    write_file_atomically(folder / "outer", content);
+    EXPECT_EQ(fs::read_symlink(folder / "outer"), "link");
+    EXPECT_EQ(fs::read_symlink(folder / "link"), "there/file");
+    EXPECT_FALSE(fs::is_symlink(folder / "there" / "file"));
+    EXPECT_EQ(text_of(folder / "there" / "file"), content);
+  }
+  EXPECT_THAT(names_in(folder / "there"), testing::ElementsAre("file"));
+  fs::create_symlink("cycle", folder / "cycle");
+  EXPECT_ERROR(write_file_atomically(folder / "cycle", "x"), ErrorCode::kIo,
+               "cannot follow the symbolic link");
+  fs::create_directory_symlink("there", folder / "folder");
+  EXPECT_ERROR(write_file_atomically(folder / "folder", "x"), ErrorCode::kIo, "cannot rename");
+  EXPECT_TRUE(fs::is_symlink(folder / "folder"));
+}
+
+TEST(File, AnOpenFileThatALinkNamesIsWrittenInPlace) {
+  const TempFolder folder;
+  const int open_file = ::open((folder / "file").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_GE(open_file, 0);
+  ASSERT_EQ(::write(open_file, "one ", 4), 4);
+  fs::create_symlink(fmt::format("/proc/self/fd/{}", open_file), folder / "link");
+  write_file_atomically(folder / "link", "two ");
+  write_file_atomically(fmt::format("/dev/fd/{}", open_file), "three ");
+  ASSERT_EQ(::write(open_file, "four", 4), 4);
+  ::close(open_file);
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(text_of(folder / "file"), "one two three four");
+}
+
 TEST(File, APipeThatNobodyReadsIsAnError) {
   const TempFolder folder;
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
