@@ -1,5 +1,6 @@
 #include "isochron/core/process/standard_streams.h"
 
+#include <poll.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -42,13 +43,22 @@ class Output {
     for (size_t done = 0; done < used_ && error_ == 0;) {
       const ssize_t wrote = ::write(descriptor_, part_.data() + done, used_ - done);
       if (wrote > 0) done += static_cast<size_t>(wrote);
-      if (wrote < 0 && errno != EINTR) error_ = errno;
+      if (wrote < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        wait();
+      else if (wrote < 0 && errno != EINTR)
+        error_ = errno;
     }
     used_ = 0;
     return error_;
   }
 
  private:
+  /// Until there is room: a program that shares the terminal or pipe may have made it non-blocking.
+  void wait() {
+    pollfd output{.fd = descriptor_, .events = POLLOUT, .revents = 0};
+    if (::poll(&output, 1, -1) < 0 && errno != EINTR) error_ = errno;
+  }
+
   const int descriptor_;
   std::array<char, 4096> part_;
   size_t used_ = 0;
