@@ -1,9 +1,11 @@
 #include "isochron/core/process/cores.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <charconv>
 #include <fstream>
 #include <string>
@@ -32,7 +34,7 @@ std::optional<double> quota_in(const std::filesystem::path& folder) {
 
 std::atomic<int>& share_setting() {
   static std::atomic<int> setting{[] {
-    const auto cores = static_cast<double>(usable_cores().size());
+    const double cores = usable_core_count();
     return std::max(1, static_cast<int>(std::min(cores, core_quota().value_or(cores))));
   }()};
   return setting;
@@ -64,6 +66,11 @@ std::optional<double> core_quota(const std::filesystem::path& groups, const std:
   return least;
 }
 
+int usable_core_count(AffinityFunction ask) {
+  const auto cores = static_cast<int>(usable_cores(0, ask).size());
+  return cores > 0 ? cores : std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
 int core_share() { return share_setting().load(std::memory_order_relaxed); }
 
 void set_core_share(int cores) {
@@ -72,12 +79,18 @@ void set_core_share(int cores) {
   share_setting().store(cores);
 }
 
-std::vector<int> usable_cores(pid_t process) {
+std::vector<int> usable_cores(pid_t process, AffinityFunction ask) {
+  constexpr size_t kMostSets = 1024;  // of as many cores each
   std::vector<int> cores;
-  cpu_set_t set;
-  if (sched_getaffinity(process, sizeof set, &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  std::vector<cpu_set_t> sets(1);  // one set, side by side
+  const auto bytes = [&] { return sets.size() * sizeof(cpu_set_t); };
+  while (ask(process, bytes(), sets.data()) != 0) {
+    // EINVAL: the machine may have more cores than the set has room for.
+    if (errno != EINVAL || sets.size() >= kMostSets) return cores;
+    sets.resize(2 * sets.size());
+  }
+  for (size_t core = 0; core < 8 * bytes(); ++core) {
+    if (CPU_ISSET_S(core, bytes(), sets.data())) cores.push_back(static_cast<int>(core));
   }
   return cores;
 }

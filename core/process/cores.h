@@ -1,6 +1,7 @@
 // The cores that a process may run on, and the time that a thread waits for one, as the system tells them.
 #pragma once
 
+#include <sched.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -11,9 +12,14 @@
 
 namespace isochron {
 
+/// As sched_getaffinity(2), which is asked unless a test says otherwise.
+using AffinityFunction = int (*)(pid_t process, size_t bytes, cpu_set_t* set);
+
 /// The numbers of the cores that process `process` (0: the calling thread) may run on, in order; empty where
 /// the system doesn't tell.
-std::vector<int> usable_cores(pid_t process = 0);
+std::vector<int> usable_cores(pid_t process = 0, AffinityFunction ask = sched_getaffinity);
+/// How many the calling thread may run on; those that are online where the system doesn't tell. At least 1.
+int usable_core_count(AffinityFunction ask = sched_getaffinity);
 
 /// How many cores this process may count on: those it may run on, as far as its control group's quota goes,
 /// or what `set_core_share` told. At least 1.

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -32,6 +34,29 @@ TEST(Cores, AreThoseThatTheThreadIsBoundTo) {
     EXPECT_THAT(usable_cores(), ElementsAre(before.back()));
   }).join();
   EXPECT_EQ(usable_cores(), before);
+}
+
+TEST(Cores, OfAMachineWithThousandsAreAllTold) {
+  const AffinityFunction large = [](pid_t, size_t bytes, cpu_set_t* set) {
+    if (8 * bytes < 5000) {
+      errno = EINVAL;
+      return -1;
+    }
+    CPU_ZERO_S(bytes, set);
+    for (const int core : {3, 1024, 4999}) CPU_SET_S(static_cast<size_t>(core), bytes, set);
+    return 0;
+  };
+  EXPECT_THAT(usable_cores(0, large), ElementsAre(3, 1024, 4999));
+  EXPECT_EQ(usable_core_count(large), 3);
+}
+
+TEST(Cores, ThatAreOnlineCountWhereTheSystemTellsNoMore) {
+  const AffinityFunction silent = [](pid_t, size_t, cpu_set_t*) {
+    errno = EINVAL;
+    return -1;
+  };
+  EXPECT_THAT(usable_cores(0, silent), ElementsAre());
+  EXPECT_EQ(usable_core_count(silent), sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 /// The quota of groups as a system shows them: files by name, and what /proc/self/cgroup says.
