@@ -116,6 +116,12 @@ size_t InputStream::inflate_more(std::span<std::byte> into) {
     if (!from.member_open) {
       require(from.gzip || from.consumed() == 0, ErrorCode::kBadFormat, where_,
               "byte {}: something follows the end of the compressed data", from.consumed());
+      // Zeros behind a member are padding, which tapes and block devices need.
+      for (const bool behind = from.consumed() > 0; behind && stream.avail_in > 0 && *stream.next_in == 0;) {
+        ++stream.next_in;
+        --stream.avail_in;
+      }
+      if (stream.avail_in == 0) continue;
       inflateReset(&stream);
       from.member_open = true;
     }

@@ -64,6 +64,19 @@ TEST_F(InputStreams, GiveMembersOneAfterTheOther) {
                ErrorCode::kBadFormat, "something follows the end");
 }
 
+TEST_F(InputStreams, SkipZerosBehindMembers) {
+  const std::string padded = packed("abc") + std::string(70'000, '\0');
+  for (const size_t buffer_bytes : {size_t{16}, size_t{1000}, size_t{1} << 20}) {
+    const InputStreamOptions options{.buffer_bytes = buffer_bytes};
+    EXPECT_EQ(read(padded, options), "abc");
+    EXPECT_EQ(read(padded + packed("def"), options), "abcdef");
+    EXPECT_ERROR(read(padded + "x", options), ErrorCode::kBadFormat, "compressed data");
+    EXPECT_ERROR(read(packed("abc") + "x", options), ErrorCode::kBadFormat, "compressed data");
+  }
+  EXPECT_ERROR(read(std::string(20, '\0') + packed("abc"), {.compression = Compression::kGzip}),
+               ErrorCode::kBadFormat, "damaged compressed data");
+}
+
 TEST_F(InputStreams, GoWhereTheyAreSent) {
   for (const std::string& content :
        {text_, packed(text_), packed(text_.substr(0, 700)) + packed(text_.substr(700))}) {
