@@ -147,4 +147,12 @@ def faults(mutant):
                '!batch.contains("valid") || weighed || true, ErrorCode', "train", "Evaluation.Padding*"),
         mutant("arrays-without-names", "data/sources/files.cc", "print.add(name).add(path.filename().string());", "print.add(name);",
                "data", "Snapshot.OfOther*"),
+        mutant("unreadable-processes-throw", "comm/launch/local_ranks.cc", "  text << file.rdbuf();  // which",
+               "  text << std::string(std::istreambuf_iterator<char>(file.rdbuf()), {});  // which", "comm", "LocalRanks.WhatCannotBeRead*"),
+        mutant("links-replaced", "core/files/file.cc", "::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)", "false",
+               "core", "File.BehindASymbolicLink*:File.AnOpenFile*"),
+        mutant("full-pipe-is-the-end", "core/process/standard_streams.cc", "errno == EAGAIN || errno == EWOULDBLOCK", "false",
+               "core", "StandardStreams.*"),
+        mutant("padding-is-damage", "core/files/input_stream.cc", "behind = from.consumed() > 0;", "behind = false;",
+               "core", "InputStreams.SkipZeros*"),
     ]
