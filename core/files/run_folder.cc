@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -16,17 +17,34 @@ namespace isochron {
 namespace {
 
 constexpr std::string_view kPrefix = ".isochron-run-";
+/// The file in a run folder that is locked: locks of folders don't reach the other machines of a file system
+/// that several share.
+constexpr const char* kLockName = ".lock";
+constexpr auto kLongestMaking = std::chrono::hours(1);  // of a folder, also by the clock of a file server
 
 /// Takes the lock of what is at `path`; -1, with errno, when that can't be done: EWOULDBLOCK where another
 /// has it.
-int try_lock(const std::filesystem::path& path, int kind) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | kind | O_CLOEXEC | O_NOFOLLOW);
+int try_lock(const std::filesystem::path& path, int flags) {
+  const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (descriptor < 0) return -1;
   if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
   const int error = errno;
   ::close(descriptor);
   errno = error;
   return -1;
+}
+
+/// The same of a file, or of a folder by the file in it.
+int try_lock_of(const std::filesystem::directory_entry& entry) {
+  std::error_code failed;
+  if (entry.is_symlink(failed)) return -1;
+  if (!entry.is_directory(failed)) return try_lock(entry.path(), O_RDWR | O_NONBLOCK);
+  const int lock = try_lock(entry.path() / kLockName, O_RDWR | O_NONBLOCK);
+  if (lock >= 0 || errno != ENOENT) return lock;
+  // A young one may still get its lock.
+  const auto written = std::filesystem::last_write_time(entry.path(), failed);
+  if (failed || std::filesystem::file_time_type::clock::now() - written < kLongestMaking) return -1;
+  return try_lock(entry.path(), O_RDONLY | O_DIRECTORY);
 }
 
 void remove_quietly(const std::filesystem::path& path) {
@@ -43,11 +61,12 @@ void remove_those_of_the_dead(
   for (std::filesystem::directory_iterator at(parent, ignored), end; !ignored && at != end;
        at.increment(ignored)) {
     if (!may_be_theirs(*at)) continue;
-    const int lock = try_lock(at->path(), O_NONBLOCK);
+    const int lock = try_lock_of(*at);
     if (lock < 0) continue;
     std::error_code failed;
     std::filesystem::remove_all(at->path(), failed);
     ::close(lock);
+    if (failed) remove_quietly(at->path());  // over a network, an open file holds its folder
   }
 }
 
@@ -57,7 +76,7 @@ RunFolder::RunFolder(const std::filesystem::path& parent) {
     std::error_code ignored;
     return entry.path().filename().string().starts_with(kPrefix) && entry.is_directory(ignored);
   });
-  // Another process may take an unlocked folder for one of the dead in between: then the next number is
+  // Another process may take a folder for one of the dead before its file is locked: then the next number is
   // tried.
   constexpr int kAttempts = 16;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -71,11 +90,11 @@ RunFolder::RunFolder(const std::filesystem::path& parent) {
       fail(ErrorCode::kIo, path_.string(), "cannot create the folder: {}", std::strerror(error));
     }
     std::error_code failed;
-    lock_ = try_lock(path_, O_DIRECTORY);
+    lock_ = try_lock(path_ / kLockName, O_RDWR | O_CREAT);
     const int error = lock_ < 0 ? errno : ENOENT;
-    if (lock_ >= 0 && std::filesystem::exists(path_, failed)) return;
+    if (lock_ >= 0 && std::filesystem::exists(path_ / kLockName, failed)) return;
     if (lock_ >= 0) ::close(std::exchange(lock_, -1));
-    ::rmdir(path_.c_str());
+    ::rmdir(path_.c_str());  // where the file is there, the other process removes both
     require(error == EWOULDBLOCK || error == ENOENT, ErrorCode::kIo, path_.string(),
             "cannot lock the folder: {}", std::strerror(error));
   }

@@ -10,8 +10,9 @@
 
 namespace isochron {
 
-/// `PARENT/.isochron-run-PID`, with a lock on it that the system gives back when the process dies, however it
-/// does. Making one removes those of dead processes, with all they hold. It is a Leftover.
+/// `PARENT/.isochron-run-PID`, with a lock on a file `.lock` in it that the system gives back when the
+/// process dies, however it does. Making one removes those of dead processes, with all they hold; of any
+/// machine, where the file system has locks between machines. It is a Leftover.
 class RunFolder {
  public:
   /// Throws kIo, and leaves nothing then. `parent` must exist.
@@ -29,7 +30,7 @@ class RunFolder {
 };
 
 /// Removes what processes left in `parent` that died: of the entries that may be theirs, those on which
-/// nobody holds a lock.
+/// nobody holds a lock, for a folder that on its file `.lock`. A folder without one stays for an hour.
 void remove_those_of_the_dead(
     const std::filesystem::path& parent,
     const std::function<bool(const std::filesystem::directory_entry& entry)>& may_be_theirs);

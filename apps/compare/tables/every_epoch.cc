@@ -36,10 +36,11 @@ using observe::duration_text;
 
 constexpr int64_t kPasses = 5;
 
+/// Without those that are only there to be locked.
 int64_t files_in(const std::filesystem::path& folder) {
   int64_t files = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
-    files += entry.is_regular_file();
+    files += entry.is_regular_file() && entry.path().filename() != ".lock";
   return files;
 }
 

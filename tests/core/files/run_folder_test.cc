@@ -1,9 +1,12 @@
 #include "isochron/core/files/run_folder.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <memory>
 
@@ -45,6 +48,31 @@ TEST(RunFolder, ThoseOfDeadProcessesGoAndOfLivingOnesStay) {
   EXPECT_EQ(std::distance(fs::directory_iterator(parent.path()), fs::directory_iterator()), 2);
   EXPECT_TRUE(fs::exists(living.path()));
   EXPECT_TRUE(fs::exists(next.path()));
+}
+
+TEST(RunFolder, IsKeptByALockOnAFileInIt) {
+  const TempFolder parent;
+  const RunFolder folder(parent.path());
+  const int other = ::open((folder.path() / ".lock").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(other, 0);
+  EXPECT_EQ(::flock(other, LOCK_EX | LOCK_NB), -1);
+  ::close(other);
+}
+
+TEST(RunFolder, OneWithoutAFileToLockStaysForAnHour) {
+  const TempFolder parent;
+  const fs::path fresh = parent / ".isochron-run-1-0", old = parent / ".isochron-run-1-1";
+  const fs::path link = parent / ".isochron-run-1-2";
+  for (const fs::path& path : {fresh, old}) {
+    fs::create_directory(path);
+    std::ofstream(path / "part") << "half";
+  }
+  fs::create_directory_symlink(old, link);
+  fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(2));
+  const RunFolder next(parent.path());
+  EXPECT_TRUE(fs::exists(fresh / "part"));
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_TRUE(fs::is_symlink(link));
 }
 
 TEST(RunFolder, LeavesAnothersOfTheSameNameAlone) {
