@@ -11,6 +11,8 @@ namespace isochron::nn {
 
 Tensor poisson_nll(const Tensor& prediction, const Tensor& target, const PoissonNllOptions& options) {
   require_numbers(prediction, target, "poisson_nll");
+  require(options.eps >= 0, ErrorCode::kInvalidArgument, "poisson_nll", "eps must be >= 0, got {}",
+          options.eps);
   const Tensor x = widened(prediction), t = widened(target);
   Tensor losses = options.log_input ? exp(x) - t * x : x - t * log(x + options.eps);
   if (options.full) {
@@ -37,12 +39,15 @@ Tensor gaussian_nll(const Tensor& prediction, const Tensor& target, const Tensor
   constexpr std::string_view kName = "gaussian_nll";
   require_numbers(prediction, target, kName);
   require(variance.defined(), ErrorCode::kInvalidArgument, kName, "the variance is undefined");
+  require(variance.rank() == 0 || variance.rank() == prediction.rank(), ErrorCode::kShapeMismatch, kName,
+          "the variance {} must have as many axes as the predictions {}; give (N, 1) for one a row",
+          variance.spec().str(), prediction.spec().str());
   require_broadcast(variance, prediction, "variance", kName);
   require_floating(prediction, variance, kName);
   require(options.eps > 0, ErrorCode::kInvalidArgument, kName, "eps must be > 0, got {}", options.eps);
   const Tensor v = widened(variance);
-  // Value of the larger one, gradient of v.
-  const Tensor least = stop_gradient(maximum(v, options.eps)) + (v - stop_gradient(v));
+  // The larger one, with the gradient of v; an infinite v less itself would be NaN.
+  const Tensor least = where(v > options.eps, v, options.eps + (v - stop_gradient(v)));
   Tensor losses = 0.5 * (log(least) + square(widened(prediction) - widened(target)) / least);
   if (options.full) losses = losses + 0.5 * std::log(2 * std::numbers::pi);
   return reduce_widened(losses, prediction.dtype(),

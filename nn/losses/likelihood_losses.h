@@ -15,7 +15,7 @@ struct PoissonNllOptions {
   bool log_input = true;
   /// Adds Stirling's approximation of log t! where t > 1: t log t - t + log(2 pi t) / 2.
   bool full = false;
-  /// Added to expected counts before their logarithm.
+  /// Added to expected counts before their logarithm; at least 0.
   double eps = 1e-8;
   Reduction per_sample = Reduction::kMean;  // as in LossOptions
 };
@@ -30,12 +30,13 @@ struct GaussianNllOptions {
   Tensor sample_weights = {};  // as in LossOptions
   /// Adds log(2 pi) / 2.
   bool full = false;
-  /// The least variance, > 0. A smaller one has the gradient at it, so it can grow again.
+  /// The least variance, > 0. A smaller one counts as eps, a negative one too, which PyTorch refuses; it has
+  /// the gradient at eps, so it can grow again.
   double eps = 1e-6;
   Reduction per_sample = Reduction::kMean;  // as in LossOptions
 };
-/// prediction, target: (N, ...); variance v: of a shape that broadcasts to theirs, (N, 1) for one a row of
-/// (N, C). An element's loss is (log v + (x - t)^2 / v) / 2.
+/// prediction, target: (N, ...); variance v: a scalar, or of as many axes and a shape that broadcasts to
+/// theirs, (N, 1) for one a row of (N, C). An element's loss is (log v + (x - t)^2 / v) / 2.
 Tensor gaussian_nll(const Tensor& prediction, const Tensor& target, const Tensor& variance,
                     const GaussianNllOptions& options = {});
 

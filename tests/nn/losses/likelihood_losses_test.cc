@@ -1,6 +1,7 @@
 #include "isochron/nn/losses/likelihood_losses.h"
 
 #include <cmath>
+#include <limits>
 
 #include "isochron/ops/elementwise/elementwise.h"
 #include "nn/losses/loss_checks.h"
@@ -73,6 +74,13 @@ TEST(Likelihoods, AVarianceBelowEpsCanGrow) {
   }
 }
 
+TEST(Likelihoods, AnInfiniteVarianceIsNoNaN) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(loss_and_gradient([](const Tensor& v) { return gaussian_nll(ones({1}), zeros({1}), v); },
+                              full({1}, infinity)),
+            (std::vector<double>{infinity, 0}));
+}
+
 // e^12 and a squared error of 90,000 are beyond f16; eps vanishes beside f16's numbers.
 TEST(Likelihoods, Hold16Bits) {
   for (const DType dtype : {DType::kF16, DType::kBF16}) {
@@ -104,6 +112,10 @@ TEST(Likelihoods, RejectWrongCalls) {
   EXPECT_ERROR(poisson_nll(x, ones({2, 3}, DType::kI32)), ErrorCode::kDtypeMismatch, "cast one");
   EXPECT_ERROR(gaussian_nll(x, rows, x), ErrorCode::kShapeMismatch, "[gaussian_nll]");
   EXPECT_ERROR(gaussian_nll(x, x, rows), ErrorCode::kShapeMismatch, "(2)");
+  EXPECT_ERROR(gaussian_nll(ones({2, 2}), ones({2, 2}), rows), ErrorCode::kShapeMismatch,
+               "give (N, 1) for one a row");
+  EXPECT_EQ(gaussian_nll(x, x, full({}, 1)).item<double>(), 0);
+  EXPECT_ERROR(poisson_nll(x, x, {.eps = -1e-8}), ErrorCode::kInvalidArgument, "eps must be >= 0");
   EXPECT_ERROR(gaussian_nll(ones({2, 1}), ones({2, 1}), x), ErrorCode::kShapeMismatch,
                "the variance f32(2, 3) must broadcast");
   EXPECT_ERROR(gaussian_nll(x, x, ones({2, 1}, DType::kF64)), ErrorCode::kDtypeMismatch, "f64(2, 1)");
