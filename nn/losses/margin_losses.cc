@@ -72,6 +72,8 @@ Tensor triplet_margin(const Tensor& anchor, const Tensor& positive, const Tensor
                       const TripletMarginOptions& options) {
   require_vectors(anchor, positive, "triplet_margin");
   require_vectors(anchor, negative, "triplet_margin");
+  require(options.margin > 0, ErrorCode::kInvalidArgument, "triplet_margin", "the margin must be > 0, got {}",
+          options.margin);
   const Tensor a = widened(anchor), p = widened(positive), n = widened(negative);
   const auto distance = [&](const Tensor& x, const Tensor& y) { return length(x - y + options.eps); };
   Tensor apart = distance(a, n);
@@ -93,11 +95,13 @@ Tensor multi_margin(const Tensor& prediction, const Tensor& labels, const MultiM
   require(options.power == 1 || options.power == 2, ErrorCode::kInvalidArgument, kName,
           "the power must be 1 or 2, got {}", options.power);
   const Tensor x = widened(prediction);
-  const Tensor own = take_along_axis(x, expand_dims(labels, -1), -1);
-  Tensor terms = relu(x - own + options.margin);
+  const Tensor index = cast(labels, DType::kI64);
+  const Tensor own = take_along_axis(x, expand_dims(index, -1), -1);
+  const Tensor is_own = one_hot(index, x.extent(-1), x.dtype()) > 0.0;  // an infinite one less itself is NaN
+  Tensor terms = relu(where(is_own, scalar(0, x.dtype()), x - own + options.margin));
   if (options.power == 2) terms = square(terms);
-  Tensor losses = mean(terms * (1.0 - one_hot(labels, x.extent(-1), x.dtype())), {-1});
-  if (options.class_weights.defined()) losses = losses * widened(gather(options.class_weights, labels));
+  Tensor losses = mean(terms, {-1});
+  if (options.class_weights.defined()) losses = losses * widened(gather(options.class_weights, index));
   return reduce_widened(losses, prediction.dtype(),
                         {options.reduction, options.sample_weights, options.per_sample});
 }

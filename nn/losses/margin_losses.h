@@ -1,8 +1,8 @@
 // Losses with a margin: scores of two or more classes, rankings, distances between embeddings. hinge,
 // squared_hinge and categorical_hinge are Keras 3's (keras.io/api/losses), the others PyTorch's of the same
-// names (nn.HingeEmbeddingLoss, nn.MarginRankingLoss, ...). The gradient at the kink of a hinge is theirs,
-// too. The results are reduced as those of nn/losses/losses.h; 16-bit operands are computed and summed in
-// f32.
+// names (nn.HingeEmbeddingLoss, nn.MarginRankingLoss, ...). The gradient at the kink of a hinge is 0, as
+// PyTorch's; Keras's depends on its backend. The results are reduced as those of nn/losses/losses.h; 16-bit
+// operands are computed and summed in f32.
 //
 // Operands have one shape and one floating dtype unless the function says otherwise. All throw
 // kShapeMismatch, kDtypeMismatch, and kInvalidArgument for an undefined operand or an empty batch.
@@ -39,6 +39,7 @@ Tensor cosine_embedding(const Tensor& first, const Tensor& second, const Tensor&
 struct TripletMarginOptions {
   Reduction reduction = Reduction::kMean;
   Tensor sample_weights = {};  // as in LossOptions
+  /// > 0.
   double margin = 1;
   /// Added to each difference.
   double eps = 1e-6;
@@ -67,7 +68,7 @@ struct MultiMarginOptions {
   Tensor class_weights = {};
   Reduction per_sample = Reduction::kMean;  // as in LossOptions
 };
-/// prediction: (N, ..., C), labels: (N, ...), i64 or i32. A row's loss is
+/// prediction: (N, ..., C), labels: (N, ...), integers. A row's loss is
 /// w_label / C sum over c != label of max(margin - x_label + x_c, 0)^power. Throws kOutOfRange when run for a
 /// label outside [0, C).
 Tensor multi_margin(const Tensor& prediction, const Tensor& labels, const MultiMarginOptions& options = {});

@@ -1,6 +1,7 @@
 #include "isochron/nn/losses/margin_losses.h"
 
 #include <cmath>
+#include <limits>
 
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/reduction/softmax.h"
@@ -124,6 +125,18 @@ TEST(MarginLosses, EqualEmbeddingsHaveAGradientOfZero) {
   }
 }
 
+TEST(MarginLosses, AnInfiniteScoreOfALabelIsNoNaN) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const auto loss = [](double own, const MultiMarginOptions& options) {
+    return loss_and_gradient(
+        [&](const Tensor& in) { return multi_margin(in, zeros({1}, DType::kU8), options); },
+        from_vector({1, 2}, {own, 0}, DType::kF64));
+  };
+  for (const int power : {1, 2})
+    EXPECT_EQ(loss(infinity, {.power = power}), (std::vector<double>{0, 0, 0})) << power;
+  EXPECT_EQ(loss(-infinity, {}), (std::vector<double>{infinity, -0.5, 0.5}));
+}
+
 TEST(MarginLosses, SoftMarginNeverOverflows) {
   const Tensor x = numbers({1e4, -1e4, 0});
   const Tensor losses = soft_margin(x, numbers({-1, -1, 1}), {.reduction = Reduction::kNone});
@@ -182,6 +195,7 @@ TEST(MarginLosses, RejectWrongCalls) {
   EXPECT_ERROR(cosine_embedding(x, x, x), ErrorCode::kShapeMismatch, "targets f32(2, 3)");
   EXPECT_ERROR(cosine_embedding(x, x, ones({2}, DType::kI32)), ErrorCode::kDtypeMismatch, "cast one");
   EXPECT_ERROR(triplet_margin(x, x, ones({2, 1})), ErrorCode::kShapeMismatch, "[triplet_margin]");
+  EXPECT_ERROR(triplet_margin(x, x, x, {.margin = 0}), ErrorCode::kInvalidArgument, "the margin must be > 0");
   EXPECT_ERROR(soft_margin(x, rows), ErrorCode::kShapeMismatch, "[soft_margin]");
   const Tensor labels = zeros({2}, DType::kI64);
   EXPECT_ERROR(multi_margin(x, rows), ErrorCode::kDtypeMismatch, "labels must be integers");
