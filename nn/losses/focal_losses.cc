@@ -1,18 +1,22 @@
 #include "isochron/nn/losses/focal_losses.h"
 
+#include <limits>
+
 #include "isochron/nn/losses/loss_operands.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/reduction/softmax.h"
+#include "isochron/ops/shape/creation.h"
 
 namespace isochron::nn {
 namespace {
 
-/// miss^gamma. A miss of 0 counts as the smallest number of f32, where the power of any gamma has a gradient.
+/// miss^gamma. A miss counts as at least a number at which f32 holds the power's gradients, of gammas below 1
+/// the second ones too: miss^-2.
 Tensor focus(const Tensor& miss, double gamma, std::string_view loss) {
   require(gamma >= 0, ErrorCode::kInvalidArgument, loss, "gamma must be at least 0, got {}", gamma);
-  constexpr double kSmallest = 1.2e-38;
-  return pow(maximum(miss, kSmallest), gamma);
+  constexpr double kSmallest = 1.2e-38, kSmallestOfRoots = 1e-18;
+  return pow(maximum(miss, gamma < 1 ? kSmallestOfRoots : kSmallest), gamma);
 }
 
 /// Of widened targets, probabilities that they are 1 and 0, and cross-entropies.
@@ -32,7 +36,10 @@ Tensor binary_focal(const Tensor& t, const Tensor& yes, const Tensor& no, const 
 /// Of widened targets, probabilities of not being a class, and logarithms of being one.
 Tensor categorical_focal(const Tensor& t, const Tensor& others, const Tensor& log_p, const Tensor& prediction,
                          const CategoricalFocalOptions& options, std::string_view loss) {
-  Tensor losses = focus(others, options.gamma, loss) * t * log_p * -options.alpha;
+  const Tensor zero = scalar(0, t.dtype());
+  const Tensor impossible = equal(log_p, scalar(-std::numeric_limits<double>::infinity(), t.dtype()));
+  const Tensor log_of = where(logical_and(equal(t, zero), impossible), zero, log_p);  // 0 log 0 is 0
+  Tensor losses = focus(others, options.gamma, loss) * t * log_of * -options.alpha;
   if (options.class_weights.defined()) losses = losses * widened(options.class_weights);
   return reduce_widened(sum(losses, {-1}), prediction.dtype(),
                         {options.reduction, options.sample_weights, options.per_sample});

@@ -1,7 +1,7 @@
 // Focal cross-entropies (Lin et al. 2017), in which predictions that are nearly right count less, by the
 // definitions of Keras 3 (keras.io/api/losses). The results are reduced as those of nn/losses/losses.h;
 // 16-bit operands are computed and summed in f32. From logits nothing is clipped, so large ones keep their
-// gradient.
+// gradient, and a class of logit -inf costs nothing where its target is 0.
 //
 // prediction, target: of one shape and one floating dtype. All throw kShapeMismatch, kDtypeMismatch, and
 // kInvalidArgument for an undefined operand, an empty batch or options outside their range.

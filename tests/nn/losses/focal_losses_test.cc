@@ -1,6 +1,7 @@
 #include "isochron/nn/losses/focal_losses.h"
 
 #include <cmath>
+#include <limits>
 
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/reduction/softmax.h"
@@ -110,6 +111,51 @@ TEST(FocalLosses, OfNearlyRightLogitsKeepTheirDigits) {
     return cast(losses, DType::kF64);
   };
   EXPECT_TRUE(near(loss(DType::kF32), loss(DType::kF64), 2e-6));
+}
+
+TEST(FocalLosses, AnImpossibleClassThatIsNoTargetCostsNothing) {
+  const Tensor two = from_vector({1, 2}, {0.5, -0.25}, DType::kF64);
+  const Tensor three =
+      from_vector({1, 3}, {0.5, -0.25, -std::numeric_limits<double>::infinity()}, DType::kF64);
+  for (const double gamma : {0.0, 0.5, 2.0}) {
+    const auto of = [&](const Tensor& x, const std::vector<double>& targets) {
+      const Tensor t = from_vector(x.shape(), targets, DType::kF64);
+      return loss_and_gradient(
+          [&](const Tensor& in) { return softmax_focal_cross_entropy(in, t, {.gamma = gamma}); }, x);
+    };
+    std::vector<double> expected = of(two, {0, 1});
+    expected.push_back(0);
+    const std::vector<double> got = of(three, {0, 1, 0});
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-15) << gamma << " " << i;
+  }
+}
+
+// The square of the smallest number of f32 has no inverse in it.
+TEST(FocalLosses, OfRootsHaveASecondGradient) {
+  constexpr double kGamma = 0.5;
+  const auto second = [](auto loss, const Tensor& x) {
+    GradientTape outer(true);
+    outer.watch(x);
+    GradientTape inner(true);
+    inner.watch(x);
+    return outer.gradient(sum(inner.gradient(sum(loss(x)), x)), x).to_vector();
+  };
+  const auto check = [&](auto loss, const Tensor& x) {
+    const std::vector<double> got = second(loss, x), expected = second(loss, cast(x, DType::kF64));
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-6) << i;
+  };
+  const Tensor x = from_vector({4, 2}, {60, -60, 150, -150, -60, 60, 2, -1});
+  const Tensor t = from_vector({4, 2}, {1, 0, 1, 0, 1, 0, 1, 0});
+  check(
+      [&](const Tensor& in) {
+        return binary_focal_cross_entropy_from_logits(in, cast(t, in.dtype()), {.gamma = kGamma});
+      },
+      x);
+  check(
+      [&](const Tensor& in) {
+        return softmax_focal_cross_entropy(in, cast(t, in.dtype()), {.gamma = kGamma});
+      },
+      x);
 }
 
 TEST(FocalLosses, WeighSamplesAndClasses) {
