@@ -25,8 +25,8 @@ struct CtcOptions {
 ///
 /// log_probabilities: (N, T, C), a log_softmax, floating; 16 bits are computed in f32. labels: (N, L),
 /// none of them the blank; input_lengths, label_lengths: (N); all three i64 or i32. What lies beyond the
-/// lengths is not looked at, whatever it is; an input length above T counts as T, and more than L labels have
-/// no alignment.
+/// lengths is not looked at, whatever it is; an input length above T counts as T, a negative one as 0, and a
+/// number of labels above L or below 0 has no alignment.
 ///
 /// The gradient is that of the formula. PyTorch's differs by e^log_probabilities, and is the same after the
 /// log_softmax. Time and memory grow with N T (C + L). Throws kShapeMismatch, kDtypeMismatch,

@@ -99,6 +99,23 @@ TEST(Ctc, ImpossibleAlignmentsAreInfiniteOrZero) {
   }
 }
 
+TEST(Ctc, NumbersOfLabelsThatCantBeHaveNoAlignment) {
+  const Tensor x = log_softmax(logits()), labels = integers({2, 2}, {1, 2, 2, 1});
+  const auto loss = [&](const Tensor& steps, const Tensor& count) {
+    return loss_and_gradient(
+        [&](const Tensor& in) {
+          return sum(ctc_loss(in, labels, steps, count, {.reduction = Reduction::kNone}));
+        },
+        x);
+  };
+  std::vector<double> expected(25, 0);
+  expected[0] = kInfinity;
+  EXPECT_EQ(loss(integers({2}, {4, 4}), integers({2}, {-1, 3})), expected);
+  EXPECT_EQ(loss(integers({2}, {-1, -1}), integers({2}, {1, 2})), expected);
+  expected[0] = 0;
+  EXPECT_EQ(loss(integers({2}, {-1, -1}), integers({2}, {0, 0})), expected);
+}
+
 TEST(Ctc, LooksAtNothingBeyondTheLengths) {
   const Tensor x = log_softmax(logits()), steps = integers({2}, {2, 3}), count = integers({2}, {1, 1});
   std::vector<double> values = x.to_vector();
