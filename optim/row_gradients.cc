@@ -13,11 +13,23 @@ namespace {
 
 using ops::RowGradient;
 
+/// The values once multiplied. The factors are joined first: they are numbers, the values a block.
+Tensor scaled_values(const RowGradient& rows) {
+  Tensor factor;
+  for (const ops::RowFactor& next : rows.factors) {
+    const Tensor number = reshape(next.number, {});
+    if (!factor.defined())
+      factor = next.divides ? 1.0 / number : number;
+    else
+      factor = next.divides ? factor / number : factor * number;
+  }
+  if (!factor.defined()) return rows.negated ? -rows.values : rows.values;
+  return rows.values * (rows.negated ? -factor : factor);
+}
+
 /// All of `rows` in one: the rows of one read after those of another.
 RowGradient joined(std::vector<RowGradient> rows, const Variable& parameter) {
-  for (RowGradient& one : rows) {
-    for (const Tensor& factor : one.factors) one.values = one.values * factor;
-  }
+  for (RowGradient& one : rows) one.values = scaled_values(one);
   if (rows.size() == 1) return rows[0];
   const int64_t row_elems = parameter.elems() / std::max<int64_t>(parameter.shape()[0], 1);
   RowGradient all = rows[0];
@@ -45,7 +57,16 @@ RowGradient joined(std::vector<RowGradient> rows, const Variable& parameter) {
 std::vector<RowGradient> Optimizer::rows_of(const Variable& parameter, const Tensor& gradient) const {
   if (parameter.shape().rank() == 0) return {};
   std::vector<RowGradient> rows = ops::row_gradients(gradient);
-  if (rows.empty()) return {};
+  const bool same = ops::zero_gradient_changes_nothing(*op_, attributes_);
+  if (rows.empty()) {
+    const graph::OpDef* changed = same ? nullptr : ops::changed_row_gradient(gradient);
+    require(
+        changed == nullptr, ErrorCode::kUnsupported, "optimizer",
+        "parameter '{}' is to be updated by rows, with states that don't move elsewhere, but '{}' changed "
+        "its gradient, which may only be multiplied or divided by numbers; leave that or `sparse` out",
+        parameter.name(), changed ? changed->name : "");
+    return {};
+  }
   const ParameterGroup* group = group_of(parameter);
   const bool decays =
       group && group->weight_decay
@@ -58,7 +79,6 @@ std::vector<RowGradient> Optimizer::rows_of(const Variable& parameter, const Ten
   if (distributed()) obstacle = "gradients are summed over ranks";
   if (options_.noise.eta > 0) obstacle = "gradient noise changes all rows";
   if (decays) obstacle = "weight decay changes all rows";
-  const bool same = ops::zero_gradient_changes_nothing(*op_, attributes_);
   if (std::all_of(rows.begin(), rows.end(), [](const RowGradient& one) { return one.sparse; })) {
     require(obstacle.empty() || same, ErrorCode::kUnsupported, "optimizer",
             "parameter '{}' is to be updated by rows, with states that don't move elsewhere, but {}; leave "
@@ -68,7 +88,7 @@ std::vector<RowGradient> Optimizer::rows_of(const Variable& parameter, const Ten
   }
   const Clipping& clip = options_.clip;
   const bool same_bits = same && obstacle.empty() && rows.size() == 1 && rows[0].factors.empty() &&
-                         clip.norm == 0 && clip.global_norm == 0;
+                         !rows[0].negated && clip.norm == 0 && clip.global_norm == 0;
   if (!same_bits || 2 * rows[0].indices.elems() > parameter.shape()[0]) return {};
   return rows;
 }

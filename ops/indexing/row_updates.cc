@@ -330,23 +330,30 @@ struct Origin {
   std::vector<Tensor> inputs;
 };
 
-/// A tensor that is multiplied or divided by a number.
+/// A tensor that is multiplied or divided by a number: one element that doesn't raise the rank.
 struct Scaling {
   Tensor tensor, number;
 };
 std::optional<Scaling> scaling_of(const OpDef& op, std::span<const Tensor> inputs) {
-  const auto is_number = [](const Tensor& tensor) { return tensor.rank() == 0; };
+  const auto scales = [](const Tensor& number, const Tensor& tensor) {
+    return number.rank() == 0 ||
+           (number.elems() == 1 && tensor.elems() != 1 && number.rank() <= tensor.rank());
+  };
   if (op.name != "mul" && op.name != "div") return std::nullopt;
-  if (is_number(inputs[1])) return Scaling{inputs[0], inputs[1]};
-  if (op.name == "mul" && is_number(inputs[0])) return Scaling{inputs[1], inputs[0]};
+  if (scales(inputs[1], inputs[0])) return Scaling{inputs[0], inputs[1]};
+  if (op.name == "mul" && scales(inputs[0], inputs[1])) return Scaling{inputs[1], inputs[0]};
   return std::nullopt;
+}
+
+bool is_row_sum(const OpDef& op, const graph::Attributes& attributes) {
+  return op.name == "scatter_add" && attributes.get<int64_t>("axis") == 0;
 }
 
 /// Appends what `origin` adds up; false where it is no sum of rows.
 template <typename Find>
 bool add_rows(const Origin& origin, Find find, std::vector<RowGradient>& rows) {
   if (origin.op == nullptr) return false;
-  if (origin.op->name == "scatter_add" && origin.attributes->get<int64_t>("axis") == 0) {
+  if (is_row_sum(*origin.op, *origin.attributes)) {
     rows.push_back({origin.inputs[1], origin.inputs[0], origin.attributes->get_or<int64_t>("padding", -1),
                     origin.attributes->get_or("sparse", false)});
     return true;
@@ -354,13 +361,51 @@ bool add_rows(const Origin& origin, Find find, std::vector<RowGradient>& rows) {
   if (const std::optional<Scaling> scaling = scaling_of(*origin.op, origin.inputs)) {
     const size_t before = rows.size();
     if (!add_rows(find(scaling->tensor), find, rows)) return false;
-    const Tensor& number = scaling->number;
-    const Tensor factor = origin.op->name == "div" ? 1.0 / number : number;
-    for (size_t i = before; i < rows.size(); ++i) rows[i].factors.push_back(factor);
+    const bool divides = origin.op->name == "div";
+    for (size_t i = before; i < rows.size(); ++i) rows[i].factors.push_back({scaling->number, divides});
+    return true;
+  }
+  if (origin.op->name == "neg") {
+    const size_t before = rows.size();
+    if (!add_rows(find(origin.inputs[0]), find, rows)) return false;
+    for (size_t i = before; i < rows.size(); ++i) rows[i].negated = !rows[i].negated;
     return true;
   }
   if (origin.op->name != "add" || !(origin.inputs[0].spec() == origin.inputs[1].spec())) return false;
   return add_rows(find(origin.inputs[0]), find, rows) && add_rows(find(origin.inputs[1]), find, rows);
+}
+
+/// What a tensor is of rows that were said to be all that needs an update.
+struct Marked {
+  bool rows = false;               // made of them, and of nothing else
+  const OpDef* changed = nullptr;  // the op by which they came to be no sum of rows
+};
+using MarkedTensors = std::map<const void*, Marked>;
+
+template <typename Find>
+Marked marked(const Tensor& tensor, Find find, MarkedTensors& known) {
+  const void* key = tensor.is_value() ? static_cast<const void*>(tensor.value().get()) : tensor.impl().get();
+  const auto [place, is_new] = known.try_emplace(key);
+  Marked& result = place->second;
+  const Origin origin = find(tensor);
+  if (!is_new || origin.op == nullptr) return result;
+  if (is_row_sum(*origin.op, *origin.attributes)) {
+    result.rows = origin.attributes->get_or("sparse", false);
+  } else if (const std::optional<Scaling> scaling = scaling_of(*origin.op, origin.inputs)) {
+    result = marked(scaling->tensor, find, known);
+  } else if (origin.op->name == "neg") {
+    result = marked(origin.inputs[0], find, known);
+  } else if (origin.op->name == "add") {
+    const Marked a = marked(origin.inputs[0], find, known), b = marked(origin.inputs[1], find, known);
+    if (a.rows && b.rows) result = a.changed ? a : b;
+  } else if (origin.op->fusion == graph::FusionClass::kElementwise) {
+    for (const Tensor& input : origin.inputs) {
+      if (result.rows || !(input.spec() == tensor.spec())) continue;  // conditions are bool
+      result = marked(input, find, known);
+      if (result.rows && !result.changed) result.changed = origin.op;
+    }
+  }
+  return result;
 }
 
 Origin origin_in_graph(const Tensor& tensor) {
@@ -393,19 +438,30 @@ bool zero_gradient_changes_nothing(const OpDef& rule, const graph::Attributes& a
   return asked != nullptr && asked(attributes);
 }
 
-std::vector<RowGradient> row_gradients(const Tensor& gradient) {
-  std::vector<RowGradient> rows;
-  const auto recorded = [](const Tensor& tensor) -> Origin {
+/// Of a tensor computed outside a capture.
+struct RowGradientScope::Recorded {
+  Origin operator()(const Tensor& tensor) const {
     for (RowGradientScope* scope = t_scope; scope != nullptr; scope = scope->outer_) {
-      for (const RowGradientScope::Call& call : scope->calls_) {
+      for (const Call& call : scope->calls_) {
         if (call.output.impl() == tensor.impl()) return {call.op, &call.attributes, call.inputs};
       }
     }
     return {};
-  };
+  }
+};
+
+std::vector<RowGradient> row_gradients(const Tensor& gradient) {
+  std::vector<RowGradient> rows;
+  constexpr RowGradientScope::Recorded recorded;
   const bool whole = gradient.is_value() ? add_rows(origin_in_graph(gradient), origin_in_graph, rows)
                                          : add_rows(recorded(gradient), recorded, rows);
   return whole ? rows : std::vector<RowGradient>{};
+}
+
+const OpDef* changed_row_gradient(const Tensor& gradient) {
+  MarkedTensors known;
+  return gradient.is_value() ? marked(gradient, origin_in_graph, known).changed
+                             : marked(gradient, RowGradientScope::Recorded{}, known).changed;
 }
 
 RowGradientScope::RowGradientScope() : outer_(std::exchange(t_scope, this)) { graph::push_observer(this); }
@@ -417,16 +473,21 @@ RowGradientScope::~RowGradientScope() {
 
 void RowGradientScope::on_apply(const OpDef& op, const graph::Attributes& attributes,
                                 std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
-  const auto known = [this](const Tensor& tensor) {
-    return std::any_of(calls_.begin(), calls_.end(),
-                       [&](const Call& call) { return call.output.impl() == tensor.impl(); });
+  const auto find = [this](const Tensor& tensor) {
+    return std::find_if(calls_.begin(), calls_.end(),
+                        [&](const Call& call) { return call.output.impl() == tensor.impl(); });
   };
+  const auto known = [&](const Tensor& tensor) { return find(tensor) != calls_.end(); };
+  const auto sparse = [&](const Tensor& tensor) { return known(tensor) && find(tensor)->sparse; };
   // Nothing else is kept, since what is kept keeps its memory.
-  const bool rows = op.name == "scatter_add" && attributes.get<int64_t>("axis") == 0;
+  const bool rows = is_row_sum(op, attributes);
   const std::optional<Scaling> scaling = scaling_of(op, inputs);
-  if (rows || (scaling && known(scaling->tensor)) ||
+  const bool of_sparse = rows ? attributes.get_or("sparse", false)
+                              : op.fusion == graph::FusionClass::kElementwise &&
+                                    std::any_of(inputs.begin(), inputs.end(), sparse);
+  if (rows || of_sparse || (scaling && known(scaling->tensor)) || (op.name == "neg" && known(inputs[0])) ||
       (op.name == "add" && known(inputs[0]) && known(inputs[1])))
-    calls_.push_back({outputs[0], &op, attributes, {inputs.begin(), inputs.end()}});
+    calls_.push_back({outputs[0], &op, attributes, {inputs.begin(), inputs.end()}, of_sparse});
 }
 
 Tensor without_padding(const Tensor& updates, const Tensor& indices, int64_t padding) {

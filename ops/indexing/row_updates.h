@@ -33,6 +33,11 @@ CoalescedRows coalesce_rows(const Tensor& updates, const Tensor& indices, int64_
 
 namespace ops {
 
+/// A number that values are multiplied or divided by, as to clip the gradient.
+struct RowFactor {
+  Tensor number;  // one element
+  bool divides = false;
+};
 /// A tensor that is zero but for some rows (slices along the first axis): the sum of `values[i]` over the i
 /// whose `indices[i]` is the row's number.
 struct RowGradient {
@@ -40,17 +45,21 @@ struct RowGradient {
   Tensor values;         // the shape of `indices`, followed by that of a row
   int64_t padding = -1;  // the number of a row that is none of these, its values are zero; -1: there is none
   bool sparse = false;   // whether the op whose gradient it is was told that only its rows need an update
-  std::vector<Tensor> factors = {};  // numbers that all values are multiplied by, as to clip the gradient
+  std::vector<RowFactor> factors = {};  // of all values
+  bool negated = false;                 // as are all values, last
 };
 /// `gradient` as a tensor of `extent` rows, from which `row_gradients` gets it back: a `scatter_add` that
 /// carries `padding` and `sparse`.
 Tensor dense_gradient(const RowGradient& gradient, int64_t extent);
 /// What `gradient` is the sum of, in the order in which it was added up, where it is the result of such
-/// `scatter_add`s along the first axis, multiplied or divided by numbers, and nothing else: the gradient of a
-/// table by `gather` and `embedding_bag`, clipped by its norm or freed of a loss scale. Empty otherwise. Who
-/// reads these in its place, in a capture, leaves nobody who needs the dense result, so that it is never
-/// computed. Outside a capture it is known within a RowGradientScope.
+/// `scatter_add`s along the first axis, negated, multiplied or divided by numbers, and nothing else: the
+/// gradient of a table by `gather` and `embedding_bag`, clipped by its norm or freed of a loss scale. Empty
+/// otherwise. Who reads these in its place, in a capture, leaves nobody who needs the dense result, so that
+/// it is never computed. Outside a capture it is known within a RowGradientScope.
 std::vector<RowGradient> row_gradients(const Tensor& gradient);
+/// The op by which the elements of a `sparse` gradient were changed so that `row_gradients` gives none: a
+/// clip, a mask. Null where there is none, and where a gradient that isn't sparse was added (tied weights).
+const graph::OpDef* changed_row_gradient(const Tensor& gradient);
 
 /// While it lives, `row_gradients` knows of tensors that this thread computes outside a capture.
 class RowGradientScope final : public graph::ApplyObserver {
@@ -65,11 +74,14 @@ class RowGradientScope final : public graph::ApplyObserver {
 
  private:
   friend std::vector<RowGradient> row_gradients(const Tensor& gradient);
+  friend const graph::OpDef* changed_row_gradient(const Tensor& gradient);
+  struct Recorded;
   struct Call {
     Tensor output;  // so that its address stays its own
     const graph::OpDef* op;
     graph::Attributes attributes;
     std::vector<Tensor> inputs;
+    bool sparse;  // made of a gradient that is
   };
   std::vector<Call> calls_;
   RowGradientScope* outer_;

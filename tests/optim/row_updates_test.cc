@@ -313,17 +313,53 @@ TEST(RowUpdates, GradientsScaledByHandStayRows) {
   const Scale multiplied = [](const std::vector<Tensor>& g) {
     return std::vector{scalar(1.0 / 32, DType::kF64) * (g[0] * (1.0 / 32))};
   };
+  const Scale negated = [](const std::vector<Tensor>& g) {
+    return std::vector{-(full({1}, 1.0 / 32, DType::kF64) * g[0]) / full({1, 1}, -32, DType::kF64)};
+  };
   for (const bool eager : {false, true}) {
     const Outcome norm = run(by_norm, 1, kSparse, eager);
     EXPECT_TRUE(norm.by_rows);
     EXPECT_TRUE(near(norm.table, expected_clipped, 1e-12));
-    for (const Scale& scale : {divided, multiplied}) {
+    for (const Scale& scale : {divided, multiplied, negated}) {
       const Outcome unscaled = run(scale, 1024, kSparse, eager);
       EXPECT_TRUE(unscaled.by_rows);
       EXPECT_TRUE(near(unscaled.table, expected, 1e-12));
     }
   }
   EXPECT_FALSE(run(divided, 1024, {}, false).by_rows) << "of a layer that wasn't told to";
+}
+
+TEST(RowUpdates, GradientsChangedByHandAreRefusedUnlessEveryRowIsRight) {
+  using Change = std::function<Tensor(const Tensor&)>;
+  const auto run = [](auto optimizer, const Change& change, LookupOptions options, bool eager) {
+    const Variable table = table_of();
+    const Loss loss = lookup(options);
+    if (eager) {
+      const ops::RowGradientScope scope;
+      GradientTape tape;
+      optimizer.apply(std::vector{table},
+                      std::vector{change(tape.gradient(loss(table, index_tensor(0)), table))});
+    } else {
+      auto step = capture([&](const Tensor& indices) {
+        const Tensor gradient = gradients(loss(table, indices), std::vector{table.tensor()})[0];
+        optimizer.apply(std::vector{table}, std::vector{change(gradient)});
+      });
+      step(index_tensor(0));
+    }
+    return table.tensor().to_vector();
+  };
+  const Change clipped = [](const Tensor& g) { return clip(g, -0.5, 0.5); };
+  const Change masked = [](const Tensor& g) { return -where(g > 0.0, g, scalar(0, g.dtype())) * 2.0; };
+  const Change added = [](const Tensor& g) { return clip(g, -0.5, 0.5) + ones(g.shape(), g.dtype()); };
+  for (const bool eager : {false, true}) {
+    for (const Change& change : {clipped, masked})
+      EXPECT_ERROR(run(Adam(), change, kSparse, eager), ErrorCode::kUnsupported, "parameter 'table'");
+    EXPECT_ERROR(run(Adam(), masked, kSparse, eager), ErrorCode::kUnsupported, "'where' changed");
+    run(Adam(), clipped, {}, eager);
+    EXPECT_EQ(run(Adam(), added, kSparse, eager), run(Adam(), added, {}, eager))
+        << "every row has a gradient";
+    EXPECT_EQ(run(Adagrad(), clipped, kSparse, eager), run(Adagrad(), clipped, {}, eager));
+  }
 }
 
 TEST(RowUpdates, AnOverflowLeavesTheUpdateOut) {
