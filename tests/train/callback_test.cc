@@ -354,6 +354,44 @@ TEST(SwapWeights, WhatIsRestoredIsWhatWasJudged) {
   }
 }
 
+TEST(SwapWeights, TwoOfTheSameWeights) {
+  // Each keeps something else in the place of the one weight.
+  double weight = 1, first = 2, second = 3;
+  bool fails = false;
+  SwapWeights outer([&] { std::swap(weight, first); }, false);
+  SwapWeights inner(
+      [&] {
+        if (fails) throw std::runtime_error("no memory");
+        std::swap(weight, second);
+      },
+      false);
+  const auto expect_as_before = [&] {
+    EXPECT_EQ((std::vector{weight, first, second}), (std::vector<double>{1, 2, 3}));
+  };
+  RunState run;
+  outer.on_train_begin(run);
+  inner.on_train_begin(run);
+  run.with_weights_of("val_loss", [&] { EXPECT_EQ(weight, 3); });
+  expect_as_before();
+  fails = true;
+  EXPECT_THROW(run.with_weights_of("val_loss", [] { FAIL(); }), std::runtime_error);
+  expect_as_before();
+
+  const auto fit = [&] {
+    const auto loss = [](const data::Element& batch) { return mean(batch[0]); };
+    Trainer trainer(BatchFunctions{.train = loss, .evaluate = loss});
+    auto batches = data::from_tensor_slices(ones({2})).batch(2), validation = batches;
+    trainer.fit(
+        batches,
+        {.epochs = 2, .validation_data = validation, .callbacks = {&outer, &inner}, .progress = nullptr});
+  };
+  EXPECT_ANY_THROW(fit());
+  expect_as_before();
+  fails = false;
+  fit();
+  expect_as_before();
+}
+
 TEST(SwapWeights, WhatIsSavedAsBestIsWhatWasJudged) {
   for (const bool asynchronous : {false, true}) {
     const TempFolder folder;

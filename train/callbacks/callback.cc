@@ -4,17 +4,18 @@ namespace isochron::train {
 
 void RunState::with_weights_of(std::string_view monitor, const std::function<void()>& use) const {
   const bool exchanged = monitor.starts_with("val_");
-  const auto exchange = [&] {
-    for (size_t i = 0; exchanged && i < weight_swaps.size(); ++i) weight_swaps[i]();
+  size_t done = 0;
+  const auto undo = [&] {
+    while (done > 0) weight_swaps[--done]();
   };
-  exchange();
   try {
+    for (; exchanged && done < weight_swaps.size(); ++done) weight_swaps[done]();
     use();
   } catch (...) {
-    exchange();
+    undo();
     throw;
   }
-  exchange();
+  undo();
 }
 
 void LambdaCallback::on_train_begin(RunState& run) {

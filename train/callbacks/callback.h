@@ -5,9 +5,10 @@
 //
 // Order: on_train_begin, then for each epoch on_epoch_begin, on_batch_end after every `report_every`th step,
 // on_evaluation_begin and on_evaluation_end around the validation, on_epoch_end; last on_train_end. Several
-// callbacks are called in the order given. on_save comes after all of them have seen the same point, so that
-// what is saved is the state of all. What a callback throws ends the training; parameters are then as the
-// last full step left them. on_evaluation_end is called after a validation that failed, too.
+// callbacks are called in the order given, but on_evaluation_end in reverse. on_save comes after all of them
+// have seen the same point, so that what is saved is the state of all. What a callback throws ends the
+// training; parameters are then as the last full step left them. on_evaluation_end is called after a
+// validation that failed, too, of those whose on_evaluation_begin was done.
 //
 // Of several ranks that train together, each calls its own callbacks, but for those that only print or write
 // (first_rank_only): these are called by the first rank alone.
@@ -69,8 +70,8 @@ struct RunState {
   std::string not_finite = {};          // what is NaN or infinite, and which op made it so
   bool interrupted = false;             // the end came by a signal: there is more to do
   bool best_restored = false;           // the weights are those of the best epoch, and stay so
-  /// Each exchanges the weights for those of the validation, or back; of callbacks such as SwapWeights, which
-  /// add theirs in on_train_begin.
+  /// Each exchanges the weights for those of the validation, or, in reverse order, back; of callbacks such as
+  /// SwapWeights, which add theirs in on_train_begin.
   std::vector<std::function<void()>> weight_swaps = {};
   SavableRun* savable = nullptr;                             // during a fit, as the next two
   const CapturedFunction* captured = nullptr;                // the train step, planned

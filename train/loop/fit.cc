@@ -382,8 +382,8 @@ void Trainer::Fit::validate(Results& results) {
   const comm::Doing doing(activity_, "validating");
   KeptVariables kept(tallies());
   kept.keep();
-  callbacks_.notify(&Callback::on_evaluation_begin);
   try {
+    callbacks_.begin_evaluation();
     data::Dataset& data = validation_ ? validation_->dataset : options_.validation_data->dataset();
     // By number, so that a resumed fit goes on with the epoch of the data that one without an end would.
     data.set_epoch(static_cast<uint64_t>(run_.epoch / options_.validation_frequency - 1));
@@ -391,7 +391,7 @@ void Trainer::Fit::validate(Results& results) {
   } catch (...) {
     const std::exception_ptr failure = std::current_exception();
     try {
-      callbacks_.notify(&Callback::on_evaluation_end);
+      callbacks_.end_evaluation();
       kept.restore();
       half_done_ = {};  // it can be begun again
     } catch (const std::exception& error) {
@@ -400,7 +400,7 @@ void Trainer::Fit::validate(Results& results) {
     }
     std::rethrow_exception(failure);
   }
-  callbacks_.notify(&Callback::on_evaluation_end);
+  callbacks_.end_evaluation();
   {
     std::optional<DataParallel::Merged> merged;
     if (validation_) merged.emplace(*parallel_, tallies(), "validation results", validation_->divided);

@@ -70,6 +70,20 @@ void FitCallbacks::notify(void (Callback::*hook)(RunState&, const Results&), con
   }
 }
 
+void FitCallbacks::begin_evaluation() {
+  const OptionalPhase phase(recorder_, Phase::kCallbacks);
+  const comm::Doing doing(activity_, kRunning);
+  for (evaluating_ = 0; evaluating_ < own_.size(); ++evaluating_)
+    call(own_[evaluating_], [&](Callback& callback) { callback.on_evaluation_begin(run_); });
+}
+
+void FitCallbacks::end_evaluation() {
+  const OptionalPhase phase(recorder_, Phase::kCallbacks);
+  const comm::Doing doing(activity_, kRunning);
+  while (evaluating_ > 0)
+    call(own_[--evaluating_], [&](Callback& callback) { callback.on_evaluation_end(run_); });
+}
+
 std::string FitCallbacks::names_of_all() const {
   std::vector<std::string_view> names;
   for (const Named& named : own_) {

@@ -27,6 +27,9 @@ class FitCallbacks {
   /// Throw kUnsupported where one that the first rank alone calls ends the training of several.
   void notify(void (Callback::*hook)(RunState&));
   void notify(void (Callback::*hook)(RunState&, const Results&), const Results& results);
+  /// on_evaluation_begin of all, and on_evaluation_end of those that have begun, in reverse.
+  void begin_evaluation();
+  void end_evaluation();
   /// Those that every rank calls, in their order.
   std::string names_of_all() const;
   /// Whether one of them deals with it.
@@ -63,6 +66,7 @@ class FitCallbacks {
   std::vector<Named> own_;           // that this rank calls
   std::vector<std::string> others_;  // the first rank's alone, on the others
   int64_t asked_ = 0;
+  size_t evaluating_ = 0;  // of own_, those that began and didn't end
 };
 
 }  // namespace isochron::train
