@@ -46,10 +46,6 @@ ProductTiles::ProductTiles(const ProductExtents& e, int multiprocessors)
   parts = std::max<int64_t>(pieces(e.k, depth), 1);
 }
 
-double ProductTiles::flops() const {
-  return 2.0 * static_cast<double>(extents.m * extents.n) * static_cast<double>(extents.k * extents.count);
-}
-
 std::string ProductTiles::name() const {
   return fmt::format("tiles of {} x {} by {} in {} parts", rows, columns, each, parts);
 }

@@ -22,7 +22,6 @@ struct ProductTiles {
   ProductTiles(const ProductExtents& of, int multiprocessors);
 
   bool empty() const { return all == 0; }
-  double flops() const;
   unsigned threads() const { return static_cast<unsigned>(rows * columns / (each * each)); }
   /// Tells it from other ways to compute the same.
   std::string name() const;
