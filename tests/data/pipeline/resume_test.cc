@@ -34,7 +34,9 @@ Element plus_hundred(Element element) {
 
 void place(Element& element, const Position& position) {
   const Tensor result = empty({DType::kI64, {}});
-  *result.data<int64_t>() = 1000 * static_cast<int64_t>(position.epoch) + position.element;
+  // A damaged state may tell of any epoch: counted modulo 2^64.
+  *result.data<int64_t>() =
+      static_cast<int64_t>(1000 * position.epoch + static_cast<uint64_t>(position.element));
   element.add("place", result);
 }
 
