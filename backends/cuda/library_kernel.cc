@@ -14,6 +14,7 @@
 #include "isochron/core/base/checked.h"
 #include "isochron/core/base/clock.h"
 #include "isochron/core/base/error.h"
+#include "isochron/graph/ir/half_storage.h"
 
 namespace isochron::ops {
 namespace {
@@ -316,15 +317,18 @@ std::vector<Candidate> candidates_of(cuda::LibraryCalls ways, LibraryParts parts
   return candidates;
 }
 
-bool worth_trying(const KernelRequest& request, double flops) {
+bool worth_trying(const KernelRequest& request) {
   const bool tensor_cores = is_half(request.inputs[0].dtype) || request.module->tf32();
-  return !deterministic() && flops <= (tensor_cores ? 4e8 : 3e9);
+  return !deterministic() && request.op.flops(graph::DefinedCall(request).call) <= (tensor_cores ? 4e8 : 3e9);
 }
 
-std::unique_ptr<graph::Kernel> choose_kernel(const KernelRequest& request, const std::string& library,
+std::unique_ptr<graph::Kernel> choose_kernel(const KernelRequest& request, std::string_view name,
+                                             cuda::AnyKernelLibrary* library,
                                              std::vector<Candidate> candidates) {
   if (candidates.size() == 1) return std::move(candidates[0].kernel);
-  auto choice = std::make_shared<Choice>(request, library, std::move(candidates));
+  auto choice = std::make_shared<Choice>(
+      request, fmt::format("{} {}", name, library != nullptr ? library->version() : 0),
+      std::move(candidates));
   request.module->after_load([choice] { choice->make(); });
   return std::make_unique<ChosenKernel>(std::move(choice));
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "isochron/backends/cuda/launches.h"
@@ -56,16 +57,17 @@ struct Candidate {
 /// A kernel for each of `ways`, with `parts` around it.
 std::vector<Candidate> candidates_of(cuda::LibraryCalls ways, LibraryParts parts);
 
-/// Is a kernel of the project's own that does so much worth trying beside a library's? Not where nothing is
-/// timed (set_deterministic), nor for large products, sooner so where the library has tensor cores.
-bool worth_trying(const graph::KernelRequest& request, double flops);
+/// Is a kernel of the project's own worth trying beside a library's? Not where nothing is timed
+/// (set_deterministic), nor for calls of many operations, sooner so where the library has tensor cores.
+bool worth_trying(const graph::KernelRequest& request);
 
 /// The fastest of `candidates`, of which those come first that are expected to be (see choose in
 /// backends/common/choices.h), timed on memory of their own once the request's module is loaded, whose load
 /// throws kUnsupported where none works; the first where there is no memory to time them. Those that fail, or
 /// can't be captured, are left out. Until then the kernel asks for as much workspace as any of them.
-/// `library`: its name and version.
-std::unique_ptr<graph::Kernel> choose_kernel(const graph::KernelRequest& request, const std::string& library,
+/// `name`: of the library, which may be null.
+std::unique_ptr<graph::Kernel> choose_kernel(const graph::KernelRequest& request, std::string_view name,
+                                             cuda::AnyKernelLibrary* library,
                                              std::vector<Candidate> candidates);
 
 }  // namespace isochron::ops

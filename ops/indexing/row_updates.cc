@@ -330,17 +330,19 @@ struct Origin {
   std::vector<Tensor> inputs;
 };
 
-/// A tensor that is multiplied or divided by a number: one element that doesn't raise the rank.
+/// A tensor that is multiplied or divided by a number, one element that doesn't raise the rank, or negated.
 struct Scaling {
-  Tensor tensor, number;
+  Tensor tensor, number;  // undefined: negated
+  bool divides = false;
 };
 std::optional<Scaling> scaling_of(const OpDef& op, std::span<const Tensor> inputs) {
   const auto scales = [](const Tensor& number, const Tensor& tensor) {
     return number.rank() == 0 ||
            (number.elems() == 1 && tensor.elems() != 1 && number.rank() <= tensor.rank());
   };
+  if (op.name == "neg") return Scaling{inputs[0], {}};
   if (op.name != "mul" && op.name != "div") return std::nullopt;
-  if (scales(inputs[1], inputs[0])) return Scaling{inputs[0], inputs[1]};
+  if (scales(inputs[1], inputs[0])) return Scaling{inputs[0], inputs[1], op.name == "div"};
   if (op.name == "mul" && scales(inputs[0], inputs[1])) return Scaling{inputs[1], inputs[0]};
   return std::nullopt;
 }
@@ -361,14 +363,12 @@ bool add_rows(const Origin& origin, Find find, std::vector<RowGradient>& rows) {
   if (const std::optional<Scaling> scaling = scaling_of(*origin.op, origin.inputs)) {
     const size_t before = rows.size();
     if (!add_rows(find(scaling->tensor), find, rows)) return false;
-    const bool divides = origin.op->name == "div";
-    for (size_t i = before; i < rows.size(); ++i) rows[i].factors.push_back({scaling->number, divides});
-    return true;
-  }
-  if (origin.op->name == "neg") {
-    const size_t before = rows.size();
-    if (!add_rows(find(origin.inputs[0]), find, rows)) return false;
-    for (size_t i = before; i < rows.size(); ++i) rows[i].negated = !rows[i].negated;
+    for (size_t i = before; i < rows.size(); ++i) {
+      if (scaling->number.defined())
+        rows[i].factors.push_back({scaling->number, scaling->divides});
+      else
+        rows[i].negated = !rows[i].negated;
+    }
     return true;
   }
   if (origin.op->name != "add" || !(origin.inputs[0].spec() == origin.inputs[1].spec())) return false;
@@ -393,8 +393,6 @@ Marked marked(const Tensor& tensor, Find find, MarkedTensors& known) {
     result.rows = origin.attributes->get_or("sparse", false);
   } else if (const std::optional<Scaling> scaling = scaling_of(*origin.op, origin.inputs)) {
     result = marked(scaling->tensor, find, known);
-  } else if (origin.op->name == "neg") {
-    result = marked(origin.inputs[0], find, known);
   } else if (origin.op->name == "add") {
     const Marked a = marked(origin.inputs[0], find, known), b = marked(origin.inputs[1], find, known);
     if (a.rows && b.rows) result = a.changed ? a : b;
@@ -485,7 +483,7 @@ void RowGradientScope::on_apply(const OpDef& op, const graph::Attributes& attrib
   const bool of_sparse = rows ? attributes.get_or("sparse", false)
                               : op.fusion == graph::FusionClass::kElementwise &&
                                     std::any_of(inputs.begin(), inputs.end(), sparse);
-  if (rows || of_sparse || (scaling && known(scaling->tensor)) || (op.name == "neg" && known(inputs[0])) ||
+  if (rows || of_sparse || (scaling && known(scaling->tensor)) ||
       (op.name == "add" && known(inputs[0]) && known(inputs[1])))
     calls_.push_back({outputs[0], &op, attributes, {inputs.begin(), inputs.end()}, of_sparse});
 }

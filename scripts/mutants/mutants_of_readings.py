@@ -71,7 +71,7 @@ def faults(mutant):
                "DeviceProducts.GoOver*"),
         mutant("terms-of-other-rows", "backends/cuda/ops/matmul.cc", 'terms.vector == term ? fmt::format("i % {}ull", g.n) : "i"',
                '"i"', "ops", "DeviceProducts.AddTerms*"),
-        mutant("ways-not-tried-before-they-are-alone", "backends/cuda/ops/matmul.cc", "if (nan || !worth_trying(request, flops_of(g)))", "if (nan)", "ops",
+        mutant("ways-not-tried-before-they-are-alone", "backends/cuda/ops/matmul.cc", "if (nan || !worth_trying(request))", "if (nan)", "ops",
                "DeviceProducts.TilesServe*"),
         mutant("workspace-before-the-choice", "graph/program/plan_builder.cc",
                "    if (own_module_) own_module_->load();  // which makes choices that tell how much workspace is needed\n    place_workspaces();\n",

@@ -94,11 +94,6 @@ class AttentionKernel {
   std::unique_ptr<LaunchKernel> kernel_;
 };
 
-/// Of the forward pass, or the gradient.
-double flops_of(const AttentionShape& s, const KernelRequest& request) {
-  return (request.op.name.ends_with("gradient") ? 10 : 4) * s.products();
-}
-
 /// A call by the library, which knows no masks, and of causal ones those of as many queries as keys.
 class ByLibrary {
  public:
@@ -147,8 +142,7 @@ class ByLibrary {
       bytes.push_back(whole);  // of a packed tensor all it takes
       parts.steps.push_back(whole / static_cast<size_t>(parts.times));
     }
-    if (!worth_trying(request_, flops_of(s_, request_)))
-      ways = working_ways(request_.module->context(), std::move(ways), bytes);
+    if (!worth_trying(request_)) ways = working_ways(request_.module->context(), std::move(ways), bytes);
     parts.tensors = std::move(tensors);
     parts.tensor_bytes = align_up(workspace_bytes, cuda::kDeviceAlignment);
     return candidates_of(std::move(ways), std::move(parts));
@@ -214,13 +208,12 @@ template <typename AddTiles>
 std::unique_ptr<graph::Kernel> choose_attention(const AttentionShape& s, const KernelRequest& request,
                                                 std::vector<Candidate> candidates,
                                                 const AddTiles& add_tiles) {
-  if (candidates.empty() || worth_trying(request, flops_of(s, request))) {
+  if (candidates.empty() || worth_trying(request)) {
     AttentionKernel tiles(s, request);
     add_tiles(tiles);
     candidates.push_back({"tiles", tiles.take()});
   }
-  cuda::AttentionLibrary* library = request.module->sources().library<cuda::AttentionSpec>();
-  return choose_kernel(request, fmt::format("cudnn {}", library != nullptr ? library->version() : 0),
+  return choose_kernel(request, "cudnn", request.module->sources().library<cuda::AttentionSpec>(),
                        std::move(candidates));
 }
 

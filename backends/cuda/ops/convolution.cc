@@ -249,19 +249,17 @@ std::unique_ptr<graph::Kernel> prepare_convolution_cuda(ConvolutionPass pass, co
       pass == ConvolutionPass::kWeightGradient ? request.inputs[1].dtype : request.outputs[0].dtype;
   if (library == nullptr || empty || dtype == DType::kF64 || other != dtype)
     return prepare_by_tiles(pass, s, request).kernel;
-  const double flops = 2.0 * static_cast<double>(s.batch * s.output_pixels() * s.outputs) *
-                       static_cast<double>(s.window_elems() * s.group_channels());
   // In f32 the library's ways to sum over all pixels that give the same bits at each run are slow.
   const bool first =
       pass == ConvolutionPass::kWeightGradient && dtype == DType::kF32 && !request.module->tf32();
-  const bool tiles = tiles_count(s) && (first || worth_trying(request, flops));
+  const bool tiles = tiles_count(s) && (first || worth_trying(request));
   ByLibrary call(pass, s, request);
   cuda::LibraryCalls ways = library->ways(request.module->context(), call.spec());
   if (!tiles) ways = working_ways(request.module->context(), std::move(ways), call.bytes());
   std::vector<Candidate> candidates = candidates_of(std::move(ways), call.parts());
   if (tiles || candidates.empty())
     candidates.insert(first ? candidates.begin() : candidates.end(), prepare_by_tiles(pass, s, request));
-  return choose_kernel(request, fmt::format("cudnn {}", library->version()), std::move(candidates));
+  return choose_kernel(request, "cudnn", library, std::move(candidates));
 }
 
 }  // namespace isochron::ops

@@ -171,10 +171,10 @@ std::unique_ptr<graph::Kernel> prepare_matmul_float8_cuda(const KernelRequest& r
   if (candidates.empty()) return std::make_unique<In16Bits>(request);
   graph::Attributes attributes = request.attributes;  // equal products, whatever is kept of their gradients
   attributes.erase("gradient");
-  cuda::ProductLibrary* library = request.module->sources().library<cuda::ProductSpec>();
   return choose_kernel({request.op, request.inputs, request.outputs, attributes, request.threads,
                         request.unread, request.module},
-                       fmt::format("cublasLt {}", library->version()), std::move(candidates));
+                       "cublasLt", request.module->sources().library<cuda::ProductSpec>(),
+                       std::move(candidates));
 }
 
 }  // namespace isochron::ops

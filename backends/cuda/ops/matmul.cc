@@ -51,14 +51,10 @@ std::optional<ProductSpec> product_spec(const KernelRequest& request, const Matm
                      .tf32 = request.module->tf32()};
 }
 
-double flops_of(const MatmulGeometry& g) {
-  return 2.0 * static_cast<double>(g.m * g.n) * static_cast<double>(g.k * g.batch.elems());
-}
-
 /// `spec` by the library, which takes its factors in its order, then `terms`; none where it has no way, or
 /// there is no library.
-std::vector<Candidate> by_library(const KernelRequest& request, const MatmulGeometry& g,
-                                  const ProductSpec& spec, const std::vector<Slot>& terms = {}) {
+std::vector<Candidate> by_library(const KernelRequest& request, const ProductSpec& spec,
+                                  const std::vector<Slot>& terms = {}) {
   cuda::ProductLibrary* library = request.module->sources().library<cuda::ProductSpec>();
   if (library == nullptr) return {};
   cuda::LibraryCalls ways = library->ways(request.module->context(), spec);
@@ -70,7 +66,7 @@ std::vector<Candidate> by_library(const KernelRequest& request, const MatmulGeom
     bytes.push_back((slot.kind == Slot::kInput ? request.inputs : request.outputs)[slot.index].size_bytes());
   std::optional<NanResult> nan;
   if (spec.relu) nan = NanResult{2, spec.result};
-  if (nan || !worth_trying(request, flops_of(g)))
+  if (nan || !worth_trying(request))
     ways = working_ways(request.module->context(), std::move(ways), bytes, nan);
   return candidates_of(std::move(ways), std::move(parts));
 }
@@ -98,10 +94,8 @@ Candidate by_tiles(const KernelRequest& request, const MatmulGeometry& g, std::s
 
 std::unique_ptr<graph::Kernel> choose_product(const KernelRequest& request, const MatmulGeometry& g,
                                               std::vector<Candidate> candidates, std::string_view result) {
-  if (candidates.empty() || worth_trying(request, flops_of(g)))
-    candidates.push_back(by_tiles(request, g, result));
-  cuda::ProductLibrary* library = request.module->sources().library<cuda::ProductSpec>();
-  return choose_kernel(request, fmt::format("cublasLt {}", library != nullptr ? library->version() : 0),
+  if (candidates.empty() || worth_trying(request)) candidates.push_back(by_tiles(request, g, result));
+  return choose_kernel(request, "cublasLt", request.module->sources().library<cuda::ProductSpec>(),
                        std::move(candidates));
 }
 
@@ -111,7 +105,7 @@ std::unique_ptr<graph::Kernel> prepare_matmul_cuda(const KernelRequest& request)
   const MatmulGeometry g = matmul_geometry(request);
   std::vector<Candidate> candidates;
   if (const std::optional<ProductSpec> spec = product_spec(request, g))
-    candidates = by_library(request, g, *spec);
+    candidates = by_library(request, *spec);
   return choose_product(request, g, std::move(candidates), "put(out0 + i, sum);");
 }
 
@@ -137,7 +131,7 @@ std::unique_ptr<graph::Kernel> prepare_matmul_add_cuda(const KernelRequest& requ
     spec->add_matrix = terms.matrix.has_value();
     spec->add_bias = terms.vector.has_value();
     spec->relu = relu;
-    candidates = by_library(request, g, *spec, added);
+    candidates = by_library(request, *spec, added);
   }
   if (candidates.empty() && by_calls)
     candidates.push_back({"a product, then the rest", prepare_matmul_add(request)});

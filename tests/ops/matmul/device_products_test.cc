@@ -1,7 +1,6 @@
 // Products in tiles on a simulated device, against the CPU's.
 #include <gmock/gmock.h>
 
-#include <cmath>
 #include <vector>
 
 #include "isochron/autograd/autograd.h"
@@ -14,6 +13,7 @@
 #include "isochron/ops/matmul/matmul.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/shape/creation.h"
+#include "support/simulated/results_on.h"
 #include "support/simulated/simulated_gpu.h"
 
 namespace isochron {
@@ -23,32 +23,12 @@ using ops::ProductExtents;
 using ops::ProductTiles;
 using Arguments = std::span<const Tensor>;
 
-/// Numbers in [-1, 1].
-Tensor waves(const Shape& shape, double frequency, DType dtype = DType::kF32) {
-  std::vector<double> values;
-  for (int64_t i = 0; i < shape.elems(); ++i) values.push_back(std::sin(frequency * static_cast<double>(i)));
-  return from_vector(shape, values, dtype);
-}
-
 /// What `function` gives here, and on devices of few and of many multiprocessors without libraries.
 template <typename F>
 void expect_the_cpus_results(const F& function, const std::vector<Tensor>& arguments, double tolerance) {
-  const auto results_of = [&](const CaptureOptions& options) {
-    CapturedFunction captured(function, options);
-    std::vector<const Tensor*> pointers;
-    for (const Tensor& argument : arguments) pointers.push_back(&argument);
-    std::vector<std::vector<double>> results;
-    for (const Tensor& result : captured.call(pointers)) results.push_back(result.to_vector());
-    return results;
-  };
-  const auto expected = results_of({});
+  const auto expected = results_of(function, arguments);
   for (const int multiprocessors : {1, 132}) {
-    cuda::SimulatedDevice device;
-    device.properties.multiprocessors = multiprocessors;
-    const SimulatedGpu simulated(device, true, false);
-    CaptureOptions options;
-    options.plan.device = SimulatedGpu::kDevice;
-    const auto results = results_of(options);
+    const auto results = results_of(function, arguments, multiprocessors, false);
     for (size_t r = 0; r < results.size(); ++r)
       EXPECT_THAT(results[r], testing::Pointwise(testing::DoubleNear(tolerance), expected[r]))
           << "result " << r << " on " << multiprocessors << " multiprocessors";

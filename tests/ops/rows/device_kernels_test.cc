@@ -25,6 +25,7 @@
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/slicing.h"
 #include "support/expect_error.h"
+#include "support/simulated/results_on.h"
 #include "support/simulated/simulated_gpu.h"
 
 namespace isochron {
@@ -392,30 +393,6 @@ TEST(DeviceKernels, AGradientOfWeightsWithUnevenPaddingIsOfPaddedImages) {
   const cuda::ConvolutionSpec& spec = simulated.convolutions.specs.back();
   EXPECT_EQ(spec.pass, cuda::ConvolutionSpec::Pass::kWeightGradient);
   EXPECT_EQ(spec.axis[0], (cuda::ConvolutionSpec::Axis{.input = 7, .window = 3, .stride = 2, .output = 3}));
-}
-
-/// What `function` gives on the CPU or, for some multiprocessors, on a device that has them.
-template <typename F>
-std::vector<std::vector<double>> results_of(F function, const std::vector<Tensor>& arguments,
-                                            int multiprocessors = 0) {
-  cuda::SimulatedDevice device;
-  device.properties.multiprocessors = multiprocessors;
-  const SimulatedGpu simulated(device, true);
-  CaptureOptions options;
-  if (multiprocessors > 0) options.plan.device = SimulatedGpu::kDevice;
-  CapturedFunction captured(function, options);
-  std::vector<const Tensor*> pointers;
-  for (const Tensor& argument : arguments) pointers.push_back(&argument);
-  std::vector<std::vector<double>> results;
-  for (const Tensor& result : captured.call(pointers)) results.push_back(result.to_vector());
-  return results;
-}
-
-/// Numbers in [-1, 1].
-Tensor waves(const Shape& shape, double frequency) {
-  std::vector<double> values;
-  for (int64_t i = 0; i < shape.elems(); ++i) values.push_back(std::sin(frequency * static_cast<double>(i)));
-  return from_vector(shape, values);
 }
 
 TEST(DeviceKernels, AttentionOverSeveralTiles) {

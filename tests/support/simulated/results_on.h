@@ -1,0 +1,38 @@
+// What a function of tensors gives on the CPU and on a simulated device.
+#pragma once
+
+#include <cmath>
+#include <vector>
+
+#include "isochron/graph/step/captured.h"
+#include "isochron/ops/shape/creation.h"
+#include "support/simulated/simulated_gpu.h"
+
+namespace isochron {
+
+/// What `function` gives on the CPU or, for some multiprocessors, on a device that has them, with or without
+/// libraries.
+template <typename F>
+std::vector<std::vector<double>> results_of(F function, const std::vector<Tensor>& arguments,
+                                            int multiprocessors = 0, bool libraries = true) {
+  cuda::SimulatedDevice device;
+  device.properties.multiprocessors = multiprocessors;
+  const SimulatedGpu simulated(device, true, libraries);
+  CaptureOptions options;
+  if (multiprocessors > 0) options.plan.device = SimulatedGpu::kDevice;
+  CapturedFunction captured(function, options);
+  std::vector<const Tensor*> pointers;
+  for (const Tensor& argument : arguments) pointers.push_back(&argument);
+  std::vector<std::vector<double>> results;
+  for (const Tensor& result : captured.call(pointers)) results.push_back(result.to_vector());
+  return results;
+}
+
+/// Numbers in [-1, 1].
+inline Tensor waves(const Shape& shape, double frequency, DType dtype = DType::kF32) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < shape.elems(); ++i) values.push_back(std::sin(frequency * static_cast<double>(i)));
+  return from_vector(shape, values, dtype);
+}
+
+}  // namespace isochron
