@@ -8,6 +8,7 @@
 #include <cctype>
 #include <cstdlib>
 
+#include "isochron/backends/cpu/common/bf16_tiles.h"
 #include "isochron/core/base/error.h"
 
 #include <hwy/targets.h>
@@ -119,8 +120,8 @@ std::string half_arithmetic(Precision precision) {
           ? "factors of dense layers rounded to 8 bits, which this processor can't multiply; "
           : "";
   if (multiplies_in(dtype)) {
-    return fmt::format("{}: {}multiplied by the processor's {} instructions, summed in f32",
-                       precision_name(precision), rounded, dtype_name(dtype));
+    return fmt::format("{}: {}multiplied by the processor's {} {}, summed in f32", precision_name(precision),
+                       rounded, dtype_name(dtype), multiplies_tiles() ? "tiles (AMX)" : "instructions");
   }
   return fmt::format(
       "{}: {}stored in {}, converted to f32 for every product (no {} instructions are used here)",

@@ -19,6 +19,7 @@ using graph::KernelRequest;
 
 constexpr double kThreadedProducts = 64.0 * 64 * 64;  // multiply-adds from which all threads are used
 constexpr int64_t kChunkRows = 192;                   // of slot gradients gathered for one product
+constexpr int64_t kLeastTileRows = 4;                 // of a thread: vectors multiply fewer sooner than tiles
 
 size_t aligned(int64_t elems, size_t size) {
   return align_up<size_t>(checked_mul<size_t>(static_cast<size_t>(elems), size), 64);
@@ -58,6 +59,7 @@ class RecurrentKernel : public graph::Kernel {
     const double products = static_cast<double>(shape_.batch * shape_.steps) *
                             static_cast<double>(shape_.depth() * kRecurrentSlots * shape_.units);
     threads_ = products >= kThreadedProducts && shape_.batch > 1 ? request.threads : 1;
+    shape_.tiles = kTogether<O> > 1 && multiplies_tiles() && shape_.batch >= kLeastTileRows * threads_;
     if (layout_.lengths) {
       lengths_dtype_ = request.inputs[layout_.lengths_input()].dtype;
       lengths_at_ = parts_.add(aligned(shape_.batch, sizeof(int64_t)));
@@ -66,7 +68,9 @@ class RecurrentKernel : public graph::Kernel {
 
   size_t workspace_bytes() const override { return parts_.bytes(); }
 
-  int64_t weight_elems() const { return shape_.groups() * shape_.depth() * shape_.slot_columns(); }
+  int64_t weight_elems() const {
+    return shape_.groups() * shape_.whole_rows(shape_.depth()) * shape_.slot_columns();
+  }
   int64_t bias_elems() const { return shape_.groups() * shape_.slot_columns(); }
   /// The most rows a block has.
   int64_t block_rows() const {
@@ -171,7 +175,9 @@ class RecurrentForwardKernel final : public RecurrentKernel<E, O> {
   }
 
  private:
-  int64_t group_elems() const { return whole_depth<O>(shape_.depth()) * shape_.slot_columns(); }
+  int64_t group_elems() const {
+    return shape_.template whole_depth<O>(shape_.depth()) * shape_.slot_columns();
+  }
 
   size_t weights_at_ = 0;
   size_t bias_at_ = 0;

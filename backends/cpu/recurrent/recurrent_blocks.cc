@@ -114,9 +114,10 @@ ForwardBlock<E, O> forward_memory(const RecurrentForward<E, O>& call, int64_t be
   const int64_t stride = shape.operand_stride<O>();
   Scratch scratch(memory);
   ForwardBlock<E, O> block{call, begin, rows, stride, shape.padded_units(), stride, {}, {}, {}, {}, {}, {}};
-  block.sums = scratch.take<T>(rows * shape.slot_columns());
-  block.operand = scratch.take<O>(rows * stride);
-  block.next = scratch.take<O>(rows * stride);
+  const int64_t operands = shape.whole_rows(rows) * stride;
+  block.sums = scratch.take<T>(shape.whole_rows(rows) * shape.slot_columns());
+  block.operand = scratch.take<O>(operands);
+  block.next = scratch.take<O>(operands);
   block.c = scratch.take<T>(rows * block.c_stride);
   load_state(shape, begin, rows, call.c0, block.c, block.c_stride);
   if constexpr (std::is_same_v<O, T>) {
@@ -125,8 +126,8 @@ ForwardBlock<E, O> forward_memory(const RecurrentForward<E, O>& call, int64_t be
   } else {
     block.h = block.next_h = scratch.take<T>(rows * block.c_stride);
     block.h_stride = block.c_stride;
-    std::fill_n(block.operand, rows * stride, O());
-    std::fill_n(block.next, rows * stride, O());
+    std::fill_n(block.operand, operands, O());
+    std::fill_n(block.next, operands, O());
     if (call.h0) {
       copy_rows(rows, shape.units, call.h0 + begin * shape.units, shape.units, block.operand + shape.features,
                 stride);
@@ -141,13 +142,14 @@ void forward_block(const RecurrentForward<E, O>& call, int64_t begin, int64_t en
   const RecurrentShape& shape = call.shape;
   const int64_t rows = end - begin;
   const int64_t stride = shape.operand_stride<O>();
-  const int64_t depth = whole_depth<O>(shape.depth());
+  const int64_t depth = shape.whole_depth<O>(shape.depth());
+  const TileRegisters registers(shape.tiles);
   ForwardBlock<E, O> block = forward_memory(call, begin, rows, scratch);
   for (int64_t s = 0; s < shape.steps; ++s) {
     const int64_t time = shape.time(s);
     copy_rows(rows, shape.features, call.x + (begin * shape.steps + time) * shape.features,
               shape.steps * shape.features, block.operand, stride);
-    const Left<O> left{block.operand, stride, kTogether<O>, 0, depth / kTogether<O>};
+    const Left<O> left{block.operand, stride, kTogether<O>, 0, depth / kTogether<O>, 1, shape.tiles};
     for (int64_t g = 0; g < shape.groups(); ++g) {
       product<O, kRecurrentSlots>(rows, left, call.weights + g * depth * shape.slot_columns(),
                                   call.bias + g * shape.slot_columns(), 0, block.sums, shape.slot_columns());
@@ -175,7 +177,7 @@ struct BackwardBlock {
   int64_t d_stride;  // of gradients of states
   O* operands;       // [x | h before] of the chunk's rows, of operand_stride
   O* slots;          // groups x the chunk's rows x slot_columns
-  O* together;       // rows of operands, then of a group's slots, put together
+  O* together;       // rows of operands, then of a group's slots, as the weights' product reads them
   T* d_h;            // rows x padded_units
   T* d_c;
   T* d_x;  // rows x padded_features
@@ -287,6 +289,21 @@ void backward_cells(const BackwardBlock<E, O> block, int64_t s, int64_t slot) {
   }
 }
 
+/// The operands of `rows` rows of the chunk, transposed.
+template <typename E, typename O>
+Left<O> transposed_operands(const BackwardBlock<E, O>& block, int64_t rows, int64_t whole) {
+  const int64_t stride = block.stride;
+  const int64_t count = whole / kTogether<O>;
+  if constexpr (kTogether < O >> 1) {
+    if (block.call.shape.tiles) {
+      const O* data = Operand<O>::transpose(rows, whole, stride, block.operands, block.together);
+      return {data, whole, kTogether<O>, 0, count, 1, true};
+    }
+  }
+  const O* data = Operand<O>::put_together(rows, whole, stride, block.operands, block.together);
+  return {data, kTogether<O>, kTogether<O> * stride, 0, count};
+}
+
 /// d_weights += operands^T slots, d_bias += sum of slots, over the chunk's first `steps` steps.
 template <typename E, typename O, typename T = ComputeType<E>>
 void add_weight_gradients(const BackwardBlock<E, O>& block, int64_t steps, T* d_weights, T* d_bias) {
@@ -294,15 +311,15 @@ void add_weight_gradients(const BackwardBlock<E, O>& block, int64_t steps, T* d_
   const int64_t columns = shape.slot_columns();
   const int64_t stride = shape.operand_stride<O>();
   const int64_t rows = steps * block.step_rows;
-  const int64_t count = rows / kTogether<O>;
+  const int64_t whole = shape.whole_depth<O>(rows);
+  const int64_t count = whole / kTogether<O>;
   const O one[] = {O(1), O(1)};
   const Left<O> ones{one, 0, 0, 0, count};
-  const Left<O> left{Operand<O>::put_together(rows, stride, block.operands, block.together), kTogether<O>,
-                     kTogether<O> * stride, 0, count};
+  const Left<O> left = transposed_operands(block, rows, whole);
   for (int64_t g = 0; g < shape.groups(); ++g) {
-    const O* slots = Operand<O>::put_together(rows, columns, block.slots + g * block.chunk_rows * columns,
-                                              block.together + block.chunk_rows * stride);
-    T* to = d_weights + g * shape.depth() * columns;
+    const O* slots = Operand<O>::put_together(
+        rows, whole, columns, block.slots + g * block.chunk_rows * columns, block.together + whole * stride);
+    T* to = d_weights + g * shape.whole_rows(shape.depth()) * columns;
     T* bias = d_bias + g * columns;
     product<O, kRecurrentSlots>(shape.depth(), left, slots, to, columns, to, columns);
     product<O, kRecurrentSlots>(1, ones, slots, bias, columns, bias, columns);
@@ -321,7 +338,8 @@ void propagate(const BackwardBlock<E, O>& block, int64_t time, int64_t slot) {
                      kTogether<O>,
                      block.chunk_rows * columns,
                      columns / kTogether<O>,
-                     shape.groups()};
+                     shape.groups(),
+                     shape.tiles};
   const int64_t padded = shape.padded_features();
   const int64_t depth = shape.groups() * columns;
   if (call.d_x) {
@@ -343,8 +361,8 @@ BackwardBlock<E, O> backward_memory(const RecurrentBackward<E, O>& call, int64_t
   BackwardBlock<E, O> block{call,
                             begin,
                             rows,
-                            whole_depth<O>(rows),
-                            call.chunk_steps * whole_depth<O>(rows),
+                            align_up(rows, kTogether<O>),
+                            call.chunk_steps * align_up(rows, kTogether<O>),
                             shape.operand_stride<O>(),
                             shape.padded_units(),
                             {},
@@ -355,18 +373,20 @@ BackwardBlock<E, O> backward_memory(const RecurrentBackward<E, O>& call, int64_t
                             {}};
   const int64_t stride = shape.operand_stride<O>();
   const int64_t slots = block.chunk_rows * shape.slot_columns();
-  block.slots = scratch.take<O>(shape.groups() * slots);
+  const int64_t whole_rows = shape.whole_rows(rows);
+  block.slots = scratch.take<O>(shape.groups() * slots + (whole_rows - rows) * shape.slot_columns());
   block.operands = scratch.take<O>(block.chunk_rows * stride);
   if constexpr (kTogether < O >> 1) {
-    block.together = scratch.take<O>(block.chunk_rows * stride + slots);
+    block.together =
+        scratch.take<O>(shape.whole_depth<O>(block.chunk_rows) * (stride + shape.slot_columns()));
     if (block.step_rows > rows) {  // each step has a row of zeros more
       std::fill_n(block.slots, shape.groups() * slots, O());
       std::fill_n(block.operands, block.chunk_rows * stride, O());
     }
   }
-  block.d_h = scratch.take<T>(rows * shape.padded_units());
-  block.d_c = scratch.take<T>(rows * shape.padded_units());
-  block.d_x = scratch.take<T>(rows * shape.padded_features());
+  block.d_h = scratch.take<T>(whole_rows * shape.padded_units());
+  block.d_c = scratch.take<T>(whole_rows * shape.padded_units());
+  block.d_x = scratch.take<T>(whole_rows * shape.padded_features());
   load_state(shape, begin, rows, call.d_h, block.d_h, shape.padded_units());
   load_state(shape, begin, rows, call.d_c, block.d_c, shape.padded_units());
   return block;
@@ -377,6 +397,7 @@ void backward_block(const RecurrentBackward<E, O>& call, int64_t begin, int64_t 
                     std::byte* scratch) {
   const RecurrentShape& shape = call.shape;
   const int64_t rows = end - begin;
+  const TileRegisters registers(shape.tiles);
   const BackwardBlock<E, O> block = backward_memory(call, begin, rows, scratch);
   int64_t slot = 0;
   for (int64_t s = shape.steps - 1; s >= 0; --s) {

@@ -8,13 +8,15 @@
 // [slot 0 | slot 1 | slot 2 | slot 3], each `lanes` wide; each group is contiguous over all rows.
 //
 // Tensors with an axis of time are stored as E. Products multiply operands of type O: numbers of T, the type
-// that E is computed in, or bf16 where the processor multiplies pairs of them and sums in f32. Sums, cells
-// and states are of T either way.
+// that E is computed in, or bf16 where the processor multiplies pairs of them and sums in f32: in vectors, or
+// in tile registers, which need whole tiles of rows and depth. Sums, cells and states are of T either way.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "isochron/backends/cpu/common/bf16_tiles.h"
+#include "isochron/core/base/checked.h"
 #include "isochron/core/tensor/dtype.h"
 
 namespace isochron::ops {
@@ -24,11 +26,6 @@ inline constexpr int64_t kRecurrentSlots = 4;
 /// operand in bf16 lie side by side.
 template <typename O>
 inline constexpr int64_t kTogether = sizeof(O) == 2 ? 2 : 1;
-/// `count` made a multiple of that, by zeros.
-template <typename O>
-constexpr int64_t whole_depth(int64_t count) {
-  return (count + kTogether<O> - 1) / kTogether<O> * kTogether<O>;
-}
 /// Rows that share one pass over a step's weights.
 inline constexpr int64_t kRecurrentBlockRows = 48;
 
@@ -39,17 +36,25 @@ struct RecurrentShape {
   int64_t units = 0;     // H
   int64_t lanes = 1;
   bool reverse = false;
+  bool tiles = false;  // products are computed in tile registers
 
   int64_t groups() const { return (units + lanes - 1) / lanes; }
   int64_t padded_units() const { return groups() * lanes; }
   int64_t padded_features() const { return (features + lanes - 1) / lanes * lanes; }
   int64_t slot_columns() const { return kRecurrentSlots * lanes; }  // of one group
   int64_t depth() const { return features + units; }                // rows of the packed matrix
+  /// `count` numbers along the depth of a product, with the zeros that it needs beside them.
+  template <typename O>
+  int64_t whole_depth(int64_t count) const {
+    return align_up(count, tiles ? kTileDepth : kTogether<O>);
+  }
+  /// `count` rows of a product's left operand and result, with those computed for nothing.
+  int64_t whole_rows(int64_t count) const { return tiles ? align_up(count, kTileRows) : count; }
   /// Numbers of a row [x_t | h], in bf16 a multiple of the lanes.
   template <typename O>
   int64_t operand_stride() const {
-    return kTogether<O> == 1 ? features + padded_units()
-                             : (features + padded_units() + lanes - 1) / lanes * lanes;
+    const int64_t count = features + padded_units();
+    return kTogether<O> == 1 ? count : align_up(count, tiles ? kTileDepth : lanes);
   }
   /// The time of the s-th step in the order of computing.
   int64_t time(int64_t s) const { return reverse ? steps - 1 - s : s; }
@@ -117,8 +122,8 @@ struct RecurrentFunctions {
   using T = ComputeType<E>;
   int64_t lanes;
   void (*forward)(const RecurrentForward<E, O>& call, int64_t begin, int64_t end, std::byte* scratch);
-  /// Adds to d_weights (groups x depth x slot_columns) and d_bias (packed as the bias), both null if not
-  /// wanted.
+  /// Adds to d_weights (groups x whole_rows(depth) x slot_columns) and d_bias (packed as the bias), both null
+  /// if not wanted.
   void (*backward)(const RecurrentBackward<E, O>& call, int64_t begin, int64_t end, T* d_weights, T* d_bias,
                    std::byte* scratch);
   /// As RecurrentForward has them.
@@ -143,18 +148,21 @@ inline int64_t panel_vectors(int64_t left) { return left >= 4 ? 4 : left >= 2 ? 
 /// Bytes of scratch for `rows` rows, each part aligned to a cache line.
 template <typename E, typename O>
 size_t forward_scratch(const RecurrentShape& shape, int64_t rows) {
-  const int64_t sums = rows * (2 * shape.padded_units() + shape.slot_columns());
-  const int64_t operands = 2 * rows * shape.operand_stride<O>();
+  const int64_t whole_rows = shape.whole_rows(rows);
+  const int64_t sums = 2 * rows * shape.padded_units() + whole_rows * shape.slot_columns();
+  const int64_t operands = 2 * whole_rows * shape.operand_stride<O>();
   return static_cast<size_t>(sums) * sizeof(ComputeType<E>) + static_cast<size_t>(operands) * sizeof(O) +
          6 * 64;
 }
 template <typename E, typename O>
 size_t backward_scratch(const RecurrentShape& shape, int64_t rows, int64_t chunk_steps) {
-  const int64_t chunk_rows = chunk_steps * whole_depth<O>(rows);
-  const int64_t together = shape.operand_stride<O>() + shape.slot_columns();
-  const int64_t operands = chunk_rows * (shape.operand_stride<O>() + shape.groups() * shape.slot_columns() +
-                                         (kTogether<O> > 1 ? together : 0));
-  const int64_t states = rows * (2 * shape.padded_units() + shape.padded_features());
+  const int64_t chunk_rows = chunk_steps * align_up(rows, kTogether<O>);
+  const int64_t columns = shape.slot_columns();
+  const int64_t together = shape.whole_depth<O>(chunk_rows) * (shape.operand_stride<O>() + columns);
+  const int64_t operands = chunk_rows * shape.operand_stride<O>() +
+                           (shape.groups() * chunk_rows + shape.whole_rows(rows) - rows) * columns +
+                           (kTogether<O> > 1 ? together : 0);
+  const int64_t states = shape.whole_rows(rows) * (2 * shape.padded_units() + shape.padded_features());
   return static_cast<size_t>(states) * sizeof(ComputeType<E>) + static_cast<size_t>(operands) * sizeof(O) +
          7 * 64;
 }

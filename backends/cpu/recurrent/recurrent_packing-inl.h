@@ -48,7 +48,7 @@ template <class Cell, typename O, typename T = ComputeType<O>>
 void pack_weights(const RecurrentShape& shape, const RecurrentWeights<const T>& weights, O* packed, T* bias) {
   const int64_t columns = Cell::kGates.count * shape.units;
   for (int64_t g = 0; g < shape.groups(); ++g) {
-    for (int64_t k = 0; k < shape.depth(); k += kTogether<O>) {
+    for (int64_t k = 0; k < shape.whole_depth<O>(shape.depth()); k += kTogether<O>) {
       for (int64_t s = 0; s < kRecurrentSlots; ++s) {
         Vector<T> rows[kTogether<O>];
         for (int64_t i = 0; i < kTogether<O>; ++i) {
@@ -115,12 +115,14 @@ void unpack_sums(const RecurrentShape& shape, const T* sums, int64_t count, int6
     store_lanes(d, sum, slot, valid_lanes(shape, g));
   };
   const int64_t columns = Cell::kGates.count * shape.units;
-  const T* bias = sums + shape.groups() * shape.depth() * shape.slot_columns();
-  for (int64_t g = 0; g < shape.groups(); ++g) {
+  const int64_t group = shape.whole_rows(shape.depth()) * shape.slot_columns();
+  const T* bias = sums + shape.groups() * group;
+  for (int64_t g = 0; g < shape.groups(); ++g, sums += group) {
+    const T* from = sums;
     for (int64_t k = 0; k < shape.depth(); ++k) {
       T* row = kernel_row<Cell>(shape, to, k);
-      for (int64_t s = 0; s < kRecurrentSlots; ++s, sums += shape.lanes) {
-        store(sums, slot_in<Cell>(shape, row, k < shape.features, g, s), g);
+      for (int64_t s = 0; s < kRecurrentSlots; ++s, from += shape.lanes) {
+        store(from, slot_in<Cell>(shape, row, k < shape.features, g, s), g);
       }
     }
     for (int64_t s = 0; s < kRecurrentSlots; ++s, bias += shape.lanes) {

@@ -67,9 +67,10 @@ struct Operand {
   }
   /// A vector of each of kTogether rows, side by side as products read them.
   static HWY_INLINE void write_together(const Vector<O> (&rows)[1], O* to) { hn::StoreU(rows[0], d, to); }
-  /// `rows` rows (whole_depth) of `columns` numbers (a multiple of the lanes), whose depth runs along the
-  /// rows, as products read them: in `to` where these lie otherwise.
-  static const O* put_together(int64_t /*rows*/, int64_t /*columns*/, const O* from, O* /*to*/) {
+  /// `rows` rows of `columns` numbers (a multiple of the lanes), whose depth runs along the rows, as products
+  /// read them: in `to`, with zeros up to `whole` rows, where these lie otherwise.
+  static const O* put_together(int64_t /*rows*/, int64_t /*whole*/, int64_t /*columns*/, const O* from,
+                               O* /*to*/) {
     return from;
   }
 };
@@ -110,12 +111,41 @@ struct Operand<bfloat16> {
     const auto upper = hn::ShiftLeft<16>(hn::PromoteTo(pairs, odd));
     hn::StoreU(hn::Or(hn::PromoteTo(pairs, even), upper), pairs, to);
   }
-  static const bfloat16* put_together(int64_t rows, int64_t columns, const bfloat16* from, bfloat16* to) {
+  static const bfloat16* put_together(int64_t rows, int64_t whole, int64_t columns, const bfloat16* from,
+                                      bfloat16* to) {
+    std::fill_n(to + rows * columns, (whole - rows) * columns, bfloat16());
     const uint16_t* even = reinterpret_cast<const uint16_t*>(from);
     uint32_t* out = reinterpret_cast<uint32_t*>(to);
     for (int64_t r = 0; r < rows; r += 2, even += 2 * columns, out += columns) {
       for (int64_t i = 0; i < columns; i += static_cast<int64_t>(hn::Lanes(d))) {
         store_pairs(hn::LoadU(bits, even + i), hn::LoadU(bits, even + columns + i), out + i);
+      }
+    }
+    return to;
+  }
+
+  /// to (columns, whole) = `rows` rows of `columns` numbers, transposed, and zeros beyond; `columns` and
+  /// `whole` are multiples of 8.
+  static const bfloat16* transpose(int64_t rows, int64_t whole, int64_t columns, const bfloat16* from,
+                                   bfloat16* to) {
+    const hn::Full128<uint16_t> d;
+    const uint16_t* in = reinterpret_cast<const uint16_t*>(from);
+    uint16_t* out = reinterpret_cast<uint16_t*>(to);
+    for (int64_t r = 0; r < whole; r += 8) {
+      for (int64_t column = 0; column < columns; column += 8) {
+        hn::Vec<decltype(d)> square[8];
+        for (int64_t i = 0; i < 8; ++i) {
+          square[i] = r + i < rows ? hn::LoadU(d, in + (r + i) * columns + column) : hn::Zero(d);
+        }
+        for (int stage = 0; stage < 3; ++stage) {
+          hn::Vec<decltype(d)> next[8];
+          for (int i = 0; i < 4; ++i) {
+            next[2 * i] = hn::InterleaveLower(d, square[i], square[i + 4]);
+            next[2 * i + 1] = hn::InterleaveUpper(d, square[i], square[i + 4]);
+          }
+          std::copy_n(next, 8, square);
+        }
+        for (int64_t i = 0; i < 8; ++i) hn::StoreU(square[i], d, out + (column + i) * whole + r);
       }
     }
     return to;
@@ -133,6 +163,7 @@ struct Left {
   int64_t outer;
   int64_t inner_count;
   int64_t outer_count = 1;
+  bool tiles = false;  // multiplied in tile registers: pairs of a row lie side by side
 };
 
 /// c (kRows x kVectors vectors) = init + left b. Rows of b follow each other, `kVectors` vectors wide.
@@ -166,6 +197,14 @@ HWY_INLINE void tile(const Left<O>& left, int64_t first, const O* b, const T* in
 template <typename O, int kVectors, typename T = ComputeType<O>>
 void product(int64_t rows, const Left<O>& left, const O* b, const T* init, int64_t init_row, T* c,
              int64_t c_row) {
+  if constexpr (kTogether < O >> 1) {
+    if (left.tiles) {
+      const int64_t columns = kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+      multiply_tiles({rows, columns, left.data, left.row, left.outer, left.outer_count,
+                      left.inner_count * kTogether<O>, b, columns * kTogether<O>, init, init_row, c, c_row});
+      return;
+    }
+  }
   constexpr int64_t kMost = HWY_MAX_BYTES >= 64 && HWY_TARGET <= HWY_AVX3 ? 6 : 3;
   const int64_t tiles = (rows + kMost - 1) / kMost;
   const int64_t least = rows / std::max<int64_t>(tiles, 1);
