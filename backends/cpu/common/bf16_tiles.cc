@@ -16,6 +16,8 @@ namespace isochron::ops {
 #if defined(__x86_64__) && defined(__linux__)
 namespace {
 
+using Product = BlockProduct<bfloat16>;
+
 constexpr int kTiles = 8;
 constexpr int64_t kTileBytes = 64;  // of a row
 
@@ -67,7 +69,7 @@ constexpr int kB = 6;     // and 7
 
 /// kRows x kColumns tiles of c from (row, column) on.
 template <int kRows, int kColumns>
-void product_block(const TileProduct& p, int64_t row, int64_t column) {
+void product_block(const Product& p, int64_t row, int64_t column) {
   const float* init = p.init + row * p.init_row + column;
   float* c = p.c + row * p.c_row + column;
   load_tile<kSums>(init, p.init_row);
@@ -77,23 +79,24 @@ void product_block(const TileProduct& p, int64_t row, int64_t column) {
     load_tile<kSums + 2>(init, p.init_row);
     if constexpr (kColumns > 1) load_tile<kSums + 3>(init + kTileColumns, p.init_row);
   }
-  const bfloat16* b = p.b + 2 * column;
-  for (int64_t o = 0; o < p.outer_count; ++o) {
-    const bfloat16* a = p.a + row * p.a_row + o * p.a_outer;
-    for (int64_t k = 0; k < p.inner_count; k += kTileDepth) {
-      load_tile<kA>(a + k, p.a_row);
-      load_tile<kB>(b, p.b_pair_row);
+  const bfloat16* b = p.b + kTogether<bfloat16> * column;
+  const int64_t depth = p.a.inner_count * kTogether<bfloat16>;
+  for (int64_t o = 0; o < p.a.outer_count; ++o) {
+    const bfloat16* a = p.a.data + row * p.a.row + o * p.a.outer;
+    for (int64_t k = 0; k < depth; k += kTileDepth) {
+      load_tile<kA>(a + k, p.a.row);
+      load_tile<kB>(b, p.b_row);
       multiply_tile<kSums, kA, kB>();
       if constexpr (kColumns > 1) {
-        load_tile<kB + 1>(b + 2 * kTileColumns, p.b_pair_row);
+        load_tile<kB + 1>(b + kTogether<bfloat16> * kTileColumns, p.b_row);
         multiply_tile<kSums + 1, kA, kB + 1>();
       }
       if constexpr (kRows > 1) {
-        load_tile<kA + 1>(a + kTileRows * p.a_row + k, p.a_row);
+        load_tile<kA + 1>(a + kTileRows * p.a.row + k, p.a.row);
         multiply_tile<kSums + 2, kA + 1, kB>();
         if constexpr (kColumns > 1) multiply_tile<kSums + 3, kA + 1, kB + 1>();
       }
-      b += kTileDepth / 2 * p.b_pair_row;
+      b += kTileDepth / kTogether<bfloat16> * p.b_row;
     }
   }
   store_tile<kSums>(c, p.c_row);
@@ -106,7 +109,7 @@ void product_block(const TileProduct& p, int64_t row, int64_t column) {
 }
 
 template <int kRows>
-void product_rows(const TileProduct& p, int64_t row) {
+void product_rows(const Product& p, int64_t row) {
   int64_t column = 0;
   for (; column + 2 * kTileColumns <= p.columns; column += 2 * kTileColumns) {
     product_block<kRows, 2>(p, row, column);
@@ -134,7 +137,7 @@ TileRegisters::~TileRegisters() {
   if (used_) asm volatile("tilerelease");
 }
 
-void multiply_tiles(const TileProduct& p) {
+void multiply_tiles(const Product& p) {
   int64_t row = 0;
   for (; row + kTileRows < p.rows; row += 2 * kTileRows) product_rows<2>(p, row);
   if (row < p.rows) product_rows<1>(p, row);
@@ -145,7 +148,7 @@ void multiply_tiles(const TileProduct& p) {
 bool multiplies_tiles() { return false; }
 TileRegisters::TileRegisters(bool) : used_(false) {}
 TileRegisters::~TileRegisters() = default;
-void multiply_tiles(const TileProduct&) {}
+void multiply_tiles(const Product&) {}
 
 #endif
 }  // namespace isochron::ops

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "isochron/core/tensor/dtype.h"
+#include "isochron/backends/cpu/common/block_product.h"
 
 namespace isochron::ops {
 
@@ -29,25 +29,9 @@ class TileRegisters {
   bool used_;
 };
 
-/// c = init + a b. Strides are in elements. Rows are computed in whole tiles: up to kTileRows - 1 rows beyond
-/// `rows` are read of a and init, and written of c, with any contents.
-struct TileProduct {
-  int64_t rows;
-  int64_t columns;  // a multiple of kTileColumns
-  /// (row, k) with k = (outer, inner): numbers of one row and one `outer` lie side by side.
-  const bfloat16* a;
-  int64_t a_row;
-  int64_t a_outer;
-  int64_t outer_count;
-  int64_t inner_count;  // a multiple of kTileDepth
-  /// In pairs: numbers (2 k, column) and (2 k + 1, column) side by side, then the next column.
-  const bfloat16* b;
-  int64_t b_pair_row;
-  const float* init;
-  int64_t init_row;  // 0: every row begins with the same
-  float* c;
-  int64_t c_row;
-};
-void multiply_tiles(const TileProduct& product);
+/// `product` of operands whose rows of elements are a multiple of kTileDepth / 2 deep. Rows are computed in
+/// whole tiles: up to kTileRows - 1 rows beyond product.rows are read of a and init, and written of c, with
+/// any contents.
+void multiply_tiles(const BlockProduct<bfloat16>& product);
 
 }  // namespace isochron::ops

@@ -143,6 +143,7 @@ void forward_block(const RecurrentForward<E, O>& call, int64_t begin, int64_t en
   const int64_t rows = end - begin;
   const int64_t stride = shape.operand_stride<O>();
   const int64_t depth = shape.whole_depth<O>(shape.depth());
+  const int64_t columns = shape.slot_columns();
   const TileRegisters registers(shape.tiles);
   ForwardBlock<E, O> block = forward_memory(call, begin, rows, scratch);
   for (int64_t s = 0; s < shape.steps; ++s) {
@@ -151,8 +152,8 @@ void forward_block(const RecurrentForward<E, O>& call, int64_t begin, int64_t en
               shape.steps * shape.features, block.operand, stride);
     const Left<O> left{block.operand, stride, kTogether<O>, 0, depth / kTogether<O>, 1, shape.tiles};
     for (int64_t g = 0; g < shape.groups(); ++g) {
-      product<O, kRecurrentSlots>(rows, left, call.weights + g * depth * shape.slot_columns(),
-                                  call.bias + g * shape.slot_columns(), 0, block.sums, shape.slot_columns());
+      multiply_block<O>({rows, columns, left, call.weights + g * depth * columns, columns * kTogether<O>,
+                         call.bias + g * columns, 0, block.sums, columns});
       forward_cells<Cell>(block, time, g);
     }
     std::swap(block.operand, block.next);
@@ -321,8 +322,24 @@ void add_weight_gradients(const BackwardBlock<E, O>& block, int64_t steps, T* d_
         rows, whole, columns, block.slots + g * block.chunk_rows * columns, block.together + whole * stride);
     T* to = d_weights + g * shape.whole_rows(shape.depth()) * columns;
     T* bias = d_bias + g * columns;
-    product<O, kRecurrentSlots>(shape.depth(), left, slots, to, columns, to, columns);
-    product<O, kRecurrentSlots>(1, ones, slots, bias, columns, bias, columns);
+    const int64_t slots_row = columns * kTogether<O>;
+    multiply_block<O>({shape.depth(), columns, left, slots, slots_row, to, columns, to, columns});
+    multiply_block<O>({1, columns, ones, slots, slots_row, bias, columns, bias, columns});
+  }
+}
+
+/// c += left b over `vectors` vectors of columns, b packed in panels of panel_vectors.
+template <typename O, typename T = ComputeType<O>>
+void add_panels(int64_t rows, const Left<O>& left, const O* b, int64_t vectors, T* c, int64_t c_row) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  const int64_t depth = left.inner_count * left.outer_count * kTogether<O>;
+  for (int64_t v = 0; v < vectors;) {
+    const int64_t width = panel_vectors(vectors - v);
+    const int64_t columns = width * lanes;
+    multiply_block<O>({rows, columns, left, b, columns * kTogether<O>, c, c_row, c, c_row});
+    b += depth * columns;
+    c += columns;
+    v += width;
   }
 }
 

@@ -22,10 +22,6 @@
 namespace isochron::ops {
 
 inline constexpr int64_t kRecurrentSlots = 4;
-/// Numbers along the depth of a product that are multiplied at once: those of rows 2i and 2i + 1 of a right
-/// operand in bf16 lie side by side.
-template <typename O>
-inline constexpr int64_t kTogether = sizeof(O) == 2 ? 2 : 1;
 /// Rows that share one pass over a step's weights.
 inline constexpr int64_t kRecurrentBlockRows = 48;
 
@@ -141,9 +137,6 @@ enum class RecurrentCell : uint8_t { kLstm, kGru };
 template <typename E, typename O>
 RecurrentFunctions<E, O> recurrent_functions(RecurrentCell cell);
 bool recurrent_multiplies_pairs();
-
-/// Vectors of columns that a product computes at once from `left` on: 4, 2 or 1.
-inline int64_t panel_vectors(int64_t left) { return left >= 4 ? 4 : left >= 2 ? 2 : 1; }
 
 /// Bytes of scratch for `rows` rows, each part aligned to a cache line.
 template <typename E, typename O>

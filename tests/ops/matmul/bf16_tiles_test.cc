@@ -42,8 +42,8 @@ void expect_product(const Sizes& s) {
   const int64_t init_row = s.one_init_row ? 0 : c_row;
 
   const TileRegisters registers;
-  multiply_tiles({s.rows, s.columns, a.data(), a_row, a_outer, s.outer, s.inner, b.data(), b_row, init.data(),
-                  init_row, c.data(), c_row});
+  const Left<bfloat16> left{a.data(), a_row, 2, a_outer, s.inner / 2, s.outer, true};
+  multiply_tiles({s.rows, s.columns, left, b.data(), b_row, init.data(), init_row, c.data(), c_row});
 
   for (int64_t r = 0; r < s.rows; ++r) {
     for (int64_t column = 0; column < s.columns; ++column) {

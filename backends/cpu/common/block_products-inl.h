@@ -1,11 +1,11 @@
-// Products of recurrent layers, in register tiles: how operands are stored, and c = init + left b. Included
-// once per Highway target, hence no ordinary include guard.
+// Products of small blocks in registers: how operands are stored and read, and c = init + a b. Included once
+// per Highway target, hence no ordinary include guard.
 
-#if defined(ISOCHRON_OPS_CPU_RECURRENT_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef ISOCHRON_OPS_CPU_RECURRENT_PRODUCTS_INL_H_
-#undef ISOCHRON_OPS_CPU_RECURRENT_PRODUCTS_INL_H_
+#if defined(ISOCHRON_OPS_CPU_BLOCK_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ISOCHRON_OPS_CPU_BLOCK_PRODUCTS_INL_H_
+#undef ISOCHRON_OPS_CPU_BLOCK_PRODUCTS_INL_H_
 #else
-#define ISOCHRON_OPS_CPU_RECURRENT_PRODUCTS_INL_H_
+#define ISOCHRON_OPS_CPU_BLOCK_PRODUCTS_INL_H_
 #endif
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 #include <type_traits>
 
 #include "isochron/backends/cpu/common/bf16_pairs-inl.h"
+#include "isochron/backends/cpu/common/bf16_tiles.h"
 #include "isochron/backends/cpu/common/half-inl.h"
-#include "isochron/backends/cpu/recurrent/recurrent_blocks.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace isochron::ops {
@@ -153,33 +153,23 @@ struct Operand<bfloat16> {
 };
 #endif
 
-/// The left operand of a product: elements (row, k) with k = (outer, inner); an element is a number or a
-/// pair.
-template <typename O>
-struct Left {
-  const O* data;
-  int64_t row;  // strides
-  int64_t inner;
-  int64_t outer;
-  int64_t inner_count;
-  int64_t outer_count = 1;
-  bool tiles = false;  // multiplied in tile registers: pairs of a row lie side by side
-};
-
-/// c (kRows x kVectors vectors) = init + left b. Rows of b follow each other, `kVectors` vectors wide.
+/// The rows [first, first + kRows) of kVectors vectors of columns from `column` on.
 template <typename O, int kRows, int kVectors, typename T = ComputeType<O>>
-HWY_INLINE void tile(const Left<O>& left, int64_t first, const O* b, const T* init, int64_t init_row, T* c,
-                     int64_t c_row) {
+HWY_INLINE void multiply_tile(const BlockProduct<O>& p, int64_t first, int64_t column) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t b_vector = lanes * kTogether<O>;
+  const T* init = p.init + first * p.init_row + column;
+  T* c = p.c + first * p.c_row + column;
   Vector<T> sums[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::LoadU(d, init + r * init_row + v * lanes);
+    for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::LoadU(d, init + r * p.init_row + v * lanes);
   }
+  const O* b = p.b + column * kTogether<O>;
+  const Left<O> left = p.a;
   for (int64_t o = 0; o < left.outer_count; ++o) {
     const O* a = left.data + first * left.row + o * left.outer;
-    for (int64_t k = 0; k < left.inner_count; ++k, a += left.inner, b += kVectors * b_vector) {
+    for (int64_t k = 0; k < left.inner_count; ++k, a += left.inner, b += p.b_row) {
       decltype(Operand<O>::load(b)) row[kVectors];
       for (int v = 0; v < kVectors; ++v) row[v] = Operand<O>::load(b + v * b_vector);
       for (int r = 0; r < kRows; ++r) {
@@ -189,65 +179,61 @@ HWY_INLINE void tile(const Left<O>& left, int64_t first, const O* b, const T* in
     }
   }
   for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[r][v], d, c + r * c_row + v * lanes);
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[r][v], d, c + r * p.c_row + v * lanes);
   }
 }
 
-/// The same for any number of rows, in tiles of nearly equal height that fill the registers.
-template <typename O, int kVectors, typename T = ComputeType<O>>
-void product(int64_t rows, const Left<O>& left, const O* b, const T* init, int64_t init_row, T* c,
-             int64_t c_row) {
-  if constexpr (kTogether < O >> 1) {
-    if (left.tiles) {
-      const int64_t columns = kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
-      multiply_tiles({rows, columns, left.data, left.row, left.outer, left.outer_count,
-                      left.inner_count * kTogether<O>, b, columns * kTogether<O>, init, init_row, c, c_row});
-      return;
-    }
-  }
+/// All rows of kVectors vectors of columns, in tiles of nearly equal height that fill the registers.
+template <typename O, int kVectors>
+void multiply_columns(const BlockProduct<O>& p, int64_t column) {
   constexpr int64_t kMost = HWY_MAX_BYTES >= 64 && HWY_TARGET <= HWY_AVX3 ? 6 : 3;
-  const int64_t tiles = (rows + kMost - 1) / kMost;
-  const int64_t least = rows / std::max<int64_t>(tiles, 1);
+  const int64_t tiles = (p.rows + kMost - 1) / kMost;
+  const int64_t least = p.rows / std::max<int64_t>(tiles, 1);
   for (int64_t first = 0, t = 0; t < tiles; ++t) {
-    const int64_t height = least + (t < rows - least * tiles ? 1 : 0);
-    const T* from = init + first * init_row;
-    T* to = c + first * c_row;
+    const int64_t height = least + (t < p.rows - least * tiles ? 1 : 0);
     switch (height) {
       case 6:
-        tile<O, 6, kVectors>(left, first, b, from, init_row, to, c_row);
+        multiply_tile<O, 6, kVectors>(p, first, column);
         break;
       case 5:
-        tile<O, 5, kVectors>(left, first, b, from, init_row, to, c_row);
+        multiply_tile<O, 5, kVectors>(p, first, column);
         break;
       case 4:
-        tile<O, 4, kVectors>(left, first, b, from, init_row, to, c_row);
+        multiply_tile<O, 4, kVectors>(p, first, column);
         break;
       case 3:
-        tile<O, 3, kVectors>(left, first, b, from, init_row, to, c_row);
+        multiply_tile<O, 3, kVectors>(p, first, column);
         break;
       case 2:
-        tile<O, 2, kVectors>(left, first, b, from, init_row, to, c_row);
+        multiply_tile<O, 2, kVectors>(p, first, column);
         break;
       default:
-        tile<O, 1, kVectors>(left, first, b, from, init_row, to, c_row);
+        multiply_tile<O, 1, kVectors>(p, first, column);
         break;
     }
     first += height;
   }
 }
 
-/// c += left b over `vectors` vectors of columns, b packed in panels of panel_vectors.
-template <typename O, typename T = ComputeType<O>>
-void add_panels(int64_t rows, const Left<O>& left, const O* b, int64_t vectors, T* c, int64_t c_row) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
-  const int64_t depth = left.inner_count * left.outer_count * kTogether<O>;
-  for (int64_t v = 0; v < vectors;) {
-    const int64_t width = panel_vectors(vectors - v);
-    const auto multiply = width == 4 ? product<O, 4> : width == 2 ? product<O, 2> : product<O, 1>;
-    multiply(rows, left, b, c, c_row, c, c_row);
-    b += depth * width * lanes;
-    c += width * lanes;
-    v += width;
+/// Vectors of columns that are computed at once from `left` on: 4, 2 or 1.
+inline int64_t panel_vectors(int64_t left) { return left >= 4 ? 4 : left >= 2 ? 2 : 1; }
+
+template <typename O>
+void multiply_block(const BlockProduct<O>& p) {
+  if constexpr (kTogether < O >> 1) {
+    if (p.a.tiles) {
+      multiply_tiles(p);
+      return;
+    }
+  }
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<ComputeType<O>>()));
+  for (int64_t column = 0; column < p.columns;) {
+    const int64_t width = panel_vectors((p.columns - column) / lanes);
+    const auto multiply = width == 4   ? multiply_columns<O, 4>
+                          : width == 2 ? multiply_columns<O, 2>
+                                       : multiply_columns<O, 1>;
+    multiply(p, column);
+    column += width * lanes;
   }
 }
 
