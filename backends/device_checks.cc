@@ -85,21 +85,9 @@ class Checker {
   }
 
  private:
-  /// As long as it lives, the first candidate of each call is taken, which is a library's.
-  class FirstCandidates {
-   public:
-    FirstCandidates() { set_deterministic(true); }
-    ~FirstCandidates() { set_deterministic(before_); }
-    FirstCandidates(const FirstCandidates&) = delete;
-    FirstCandidates& operator=(const FirstCandidates&) = delete;
-
-   private:
-    const bool before_ = deterministic();
-  };
-
   template <typename Selected>
   void run_with(const cuda::KernelSources& sources, const Selected& selected) {
-    const FirstCandidates first;
+    const Deterministic first_candidates;  // libraries'
     cuda::KernelModule module(gpu_->shared_context(), sources);
     for (Call& call : calls_) {
       if (selected(call)) guarded(call, [&] { prepare(call, module); });

@@ -17,6 +17,17 @@ namespace isochron::ops {
 /// Process-wide; for calls prepared afterwards.
 void set_deterministic(bool on);
 bool deterministic();
+/// On as long as it lives.
+class Deterministic {
+ public:
+  Deterministic() { set_deterministic(true); }
+  ~Deterministic() { set_deterministic(before_); }
+  Deterministic(const Deterministic&) = delete;
+  Deterministic& operator=(const Deterministic&) = delete;
+
+ private:
+  const bool before_ = deterministic();
+};
 
 /// The candidate of `names` to use for the call described by `call` (op, shapes, threads): the recorded one
 /// if it serves the call on this machine, else the one on disk, else the fastest. `prepare(i)` makes

@@ -60,10 +60,14 @@ std::unique_ptr<Kernel> draw(const KernelRequest& request) {
 }
 
 std::unique_ptr<Kernel> attention(const KernelRequest& request) {
-  return prepare_attention(attention_shape(DefinedCall(request).call), request);
+  const AttentionShape shape = attention_shape(DefinedCall(request).call);
+  return has_half_storage(request) ? prepare_half_attention(shape, request)
+                                   : prepare_attention(shape, request);
 }
 std::unique_ptr<Kernel> attention_gradient(const KernelRequest& request) {
-  return prepare_attention_gradient(attention_gradient_shape(DefinedCall(request).call), request);
+  const AttentionShape shape = attention_gradient_shape(DefinedCall(request).call);
+  return has_half_storage(request) ? prepare_half_attention_gradient(shape, request)
+                                   : prepare_attention_gradient(shape, request);
 }
 
 }  // namespace
@@ -135,8 +139,8 @@ graph::KernelTable& cpu_kernels() {
             {"group_norm", prepare_group_norm, kAny},
             {"group_norm_gradient", prepare_group_norm_gradient, kAny},
 
-            {"attention", attention},
-            {"attention_gradient", attention_gradient},
+            {"attention", attention, kAny},
+            {"attention_gradient", attention_gradient, kAny},
 
             {"lstm", prepare_recurrent, kAny},
             {"lstm_gradient", prepare_recurrent_gradient, kAny},

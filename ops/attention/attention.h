@@ -22,8 +22,9 @@ struct AttentionOptions {
 
 /// softmax(scale q k^T) v for each sample and head. q: (N, T, H, D), k and v: (N, S, K, D), where K divides
 /// H: each head of keys serves H / K heads of queries (Ainslie et al.: "GQA", EMNLP 2023); result (N, T, H,
-/// D). A query that sees no key gives 0. f32 and f64; 16-bit floats go through f32. Throws kShapeMismatch,
-/// kDtypeMismatch.
+/// D). A query that sees no key gives 0. f32 and f64; 16-bit floats go through f32. Tensors that mixed_bf16
+/// stores in bf16 are multiplied as they are where that is faster, and probabilities are rounded to it
+/// (relative error 2^-9 each). Throws kShapeMismatch, kDtypeMismatch.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
 /// The same of one tensor (N, T, H + 2 K, D) that holds the heads of queries, of keys and of values one after
 /// the other, as one dense layer makes them: nothing is copied. `key_value_heads` 0: as many as `heads`.

@@ -198,6 +198,10 @@ def main():
         if unknown:
             parser.error(f"no fault called {', '.join(unknown)}")
         chosen = [mutant for mutant in chosen if named(mutant)]
+    flags = set(pathlib.Path("/proc/cpuinfo").read_text().split())
+    for mutant in (mutant for mutant in chosen if mutant.needs and mutant.needs not in flags):
+        print(f"{'left out':9} {mutant.name}: the processor has no {mutant.needs}")
+    chosen = [mutant for mutant in chosen if not mutant.needs or mutant.needs in flags]
     return run(chosen, Workplace(arguments.folder, arguments.jobs))
 
 

@@ -4,6 +4,7 @@ bug that no test found."""
 from typing import NamedTuple
 
 import mutants_of_driver
+import mutants_of_pairs
 import mutants_of_readings
 import mutants_of_verdict
 
@@ -16,6 +17,7 @@ class Mutant(NamedTuple):
     program: str  # tests/<program>
     filter: str  # of the tests that should find it
     equivalent: str = ""  # why nobody could notice it
+    needs: str = ""  # a flag of /proc/cpuinfo: elsewhere the tests don't reach the code
 
 
 MUTANTS = [
@@ -580,3 +582,4 @@ MUTANTS = [
 MUTANTS += mutants_of_driver.faults(Mutant)
 MUTANTS += mutants_of_readings.faults(Mutant)
 MUTANTS += mutants_of_verdict.faults(Mutant)
+MUTANTS += mutants_of_pairs.faults(Mutant)

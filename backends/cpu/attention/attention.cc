@@ -1,5 +1,4 @@
-// Attention block by block: kBlock queries against kBlock keys. Scores lie transposed, a row for each key and
-// a lane for each query, so that no sum or maximum runs across lanes. The forward kernel rescales what it has
+// Attention block by block: kBlock queries against kBlock keys. The forward kernel rescales what it has
 // summed whenever a larger score comes; the gradient computes the scores again from the logs of the sums.
 #include "isochron/backends/cpu/attention/attention.h"
 
@@ -7,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "isochron/backends/cpu/attention/attention_heads.h"
 #include "isochron/backends/cpu/common/rows_kernel.h"
-#include "isochron/core/base/checked.h"
 #include "isochron/core/process/threads.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -17,25 +16,14 @@
 
 #include <hwy/highway.h>
 
-#include "isochron/backends/cpu/common/vector_math-inl.h"
+#include "isochron/backends/cpu/attention/attention_blocks-inl.h"
 #include "isochron/backends/cpu/matmul/small_matmul-inl.h"
 
 #ifndef ISOCHRON_OPS_CPU_ATTENTION_ONCE_
 #define ISOCHRON_OPS_CPU_ATTENTION_ONCE_
 namespace isochron::ops {
 
-constexpr int64_t kBlock = 64;
-constexpr int64_t kGroup =
-    16;  // keys or queries between which causality is told apart; a multiple of all lanes
 constexpr int64_t kRowsTogether = 8;  // of a product, where each sees a key less or more than the next
-
-/// One head of one sample; rows lie `row` elements apart.
-template <typename T>
-struct Rows {
-  T* data = nullptr;
-  int64_t row = 0;
-  T* at(int64_t i) const { return data + i * row; }
-};
 
 template <typename T>
 struct HeadForward {
@@ -71,9 +59,6 @@ HWY_BEFORE_NAMESPACE();
 namespace isochron::ops {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-template <typename T>
-constexpr T kNothing = -std::numeric_limits<T>::infinity();
 
 /// Rows and columns of what fits into the smallest vectors.
 template <typename T>
@@ -126,27 +111,8 @@ HWY_INLINE void transpose_rows(const Rows<const T>& from, int64_t first, int64_t
   }
 }
 
-/// One block of scores: which queries see which keys.
-struct Block {
-  const AttentionShape& s;
-  int64_t first, rows;      // queries
-  int64_t column, columns;  // keys
-  int64_t lanes() const { return align_up(rows, kGroup); }
-  /// The first query of the block that sees key `j` of it; beyond `lanes` where none does.
-  int64_t first_query(int64_t j) const {
-    if (!s.causal) return 0;
-    return std::clamp<int64_t>(column + j - (s.keys - s.queries) - first, 0, lanes());
-  }
-  /// That, down to a whole group: what is computed of row j.
-  int64_t begin(int64_t j) const { return first_query(j) / kGroup * kGroup; }
-  /// Rows of a product with scores that are computed together: few where they see different numbers of keys.
-  int64_t rows_together() const { return s.causal ? kRowsTogether : kBlock; }
-  /// Keys of the block that query i of it sees, and with it all later ones.
-  int64_t seen_by(int64_t i) const {
-    return s.causal ? std::clamp<int64_t>(first + i + (s.keys - s.queries) - column + 1, 0, columns)
-                    : columns;
-  }
-};
+/// Rows of a product with scores that are computed together: few where they see different numbers of keys.
+inline int64_t rows_together(const Block& b) { return b.s.causal ? kRowsTogether : kBlock; }
 
 /// out (keys x queries) = rows of `keys` times `columns` (D, queries), where anything of a group is seen.
 template <typename T>
@@ -164,7 +130,7 @@ HWY_INLINE void products(const Block& b, const Rows<const T>& keys, const T* col
 template <typename T>
 HWY_INLINE void add_to_queries(const Block& b, const T* scores, const Rows<const T>& keys,
                                const Rows<T>& into) {
-  const int64_t group = b.rows_together();
+  const int64_t group = rows_together(b);
   for (int64_t i = 0; i < b.rows; i += group) {
     const int64_t rows = std::min(group, b.rows - i);
     const int64_t seen = std::clamp<int64_t>(b.s.visible(b.first + i + rows - 1) - b.column, 0, b.columns);
@@ -177,64 +143,12 @@ HWY_INLINE void add_to_queries(const Block& b, const T* scores, const Rows<const
 template <typename T>
 HWY_INLINE void add_to_keys(const Block& b, const T* scores, const Rows<const T>& queries,
                             const Rows<T>& into) {
-  const int64_t group = b.rows_together();
+  const int64_t group = rows_together(b);
   for (int64_t j = 0; j < b.columns; j += group) {
     const int64_t begin = std::min(b.first_query(j), b.rows);
     multiply<true>(Product<T>{std::min(group, b.columns - j), b.s.width, b.rows - begin,
                               scores + j * kBlock + begin, kBlock, 1, queries.at(b.first + begin),
                               queries.row, into.at(b.column + j), into.row});
-  }
-}
-
-/// Lanes i .. of row j that see its key.
-template <class D>
-HWY_INLINE auto seen_lanes(D d, const Block& b, int64_t j, int64_t i) {
-  using T = hn::TFromD<D>;
-  return hn::Ge(hn::Iota(d, static_cast<T>(i)), hn::Set(d, static_cast<T>(b.first_query(j))));
-}
-
-/// Turns the scores into e^(score - largest), and keeps `largest` and `sums` of each query; what is already
-/// in y is rescaled by `kept`.
-template <typename T>
-HWY_INLINE void softmax_block(const HeadForward<T>& h, const Block& b, T* largest, T* sums, T* kept) {
-  const hn::ScalableTag<T> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto nothing = hn::Set(d, kNothing<T>);
-  for (int64_t i = 0; i < b.lanes(); i += lanes) {
-    // Keys before `all` are seen by every query of the vector, those from `some` on by none of its group.
-    const int64_t all = b.seen_by(i), some = b.seen_by(i / kGroup * kGroup + kGroup - 1);
-    const auto before = hn::Load(d, largest + i);
-    auto most = before;
-    auto probe = hn::Zero(d);  // 0 * score: NaN where one is NaN or infinite
-    for (int64_t j = 0; j < some; ++j) {
-      if (h.seen && !h.seen[b.column + j]) continue;
-      auto score = hn::LoadU(d, h.scores + j * kBlock + i);
-      if (j < all) {
-        probe = hn::MulAdd(score, hn::Zero(d), probe);
-      } else {
-        const auto seen = seen_lanes(d, b, j, i);
-        probe = hn::MulAdd(hn::IfThenElseZero(seen, score), hn::Zero(d), probe);
-        score = hn::IfThenElse(seen, score, nothing);
-      }
-      most = hn::Max(most, score);
-    }
-    const auto shift = hn::IfThenElse(hn::Eq(most, nothing), hn::Zero(d), most + probe);
-    auto total = hn::Zero(d);
-    for (int64_t j = 0; j < some; ++j) {
-      T* at = h.scores + j * kBlock + i;
-      auto e = hn::Zero(d);
-      if (!h.seen || h.seen[b.column + j]) {
-        e = exp_from_below(d, hn::LoadU(d, at) - shift);
-        if (j >= all) e = hn::IfThenElseZero(seen_lanes(d, b, j, i), e);
-        total = total + e;
-      }
-      hn::StoreU(e, d, at);
-    }
-    const auto first = hn::Eq(before, nothing);  // not Ne, which NaN fails, too
-    const auto keep = hn::IfThenZeroElse(first, exp_from_below(d, before - shift));
-    hn::Store(keep + probe, d, kept + i);
-    hn::Store(hn::MulAdd(hn::Load(d, sums + i), keep, total) + probe, d, sums + i);
-    hn::Store(most + probe, d, largest + i);
   }
 }
 
@@ -261,20 +175,13 @@ void attend(const HeadForward<T>& h, int64_t first, int64_t rows) {
   for (int64_t column = 0; column < seen; column += kBlock) {
     const Block b{s, first, rows, column, std::min(kBlock, seen - column)};
     products(b, h.k, static_cast<const T*>(h.columns), kBlock, h.scores);
-    softmax_block(h, b, largest, sums, kept);
+    softmax_block<false>(b, h.seen, T(1), h.scores, largest, sums, kept);
     for (int64_t i = 0; column > 0 && i < rows; ++i) {
       if (kept[i] != T(1)) scale_row(h.y.at(first + i), s.width, kept[i]);
     }
     add_to_queries(b, static_cast<const T*>(h.scores), h.v, h.y);
   }
-  const hn::ScalableTag<T> d;
-  for (int64_t i = 0; i < kBlock; i += static_cast<int64_t>(hn::Lanes(d))) {
-    const auto sum = hn::Load(d, sums + i);
-    const auto none = hn::Eq(sum, hn::Zero(d));  // sees no key; not Ne, which NaN fails, too
-    const auto log_sum = hn::IfThenElse(hn::IsNaN(sum), sum, hn::Log(d, sum)) + hn::Load(d, largest + i);
-    hn::Store(hn::IfThenZeroElse(none, log_sum), d, largest + i);
-    hn::Store(hn::IfThenZeroElse(none, hn::Set(d, T(1)) / sum), d, kept + i);
-  }
+  finish_softmax(largest, sums, kept);
   for (int64_t i = 0; i < rows; ++i) scale_row(h.y.at(first + i), s.width, kept[i]);
   if (h.log_sums) std::copy_n(largest, rows, h.log_sums + first);
 }
@@ -359,46 +266,6 @@ namespace {
 
 using graph::KernelArgs;
 using graph::KernelRequest;
-
-constexpr double kThreadedProducts = 64 * 1024;
-
-/// What both kernels share: where heads lie, and memory of each thread.
-template <typename T>
-class AttentionKernel : public graph::Kernel {
- public:
-  AttentionKernel(const AttentionShape& shape, const KernelRequest& request)
-      : s_(shape), threads_(shape.products() >= kThreadedProducts ? request.threads : 1) {}
-
- protected:
-  int64_t packed_row() const { return (s_.heads + 2 * s_.key_heads) * s_.width; }
-  /// A head of queries, keys or values (`part` 0, 1, 2) of a sample; `data` are the tensors, one or three.
-  template <typename P, typename B>
-  Rows<P> head(B* const* data, int part, int64_t n, int64_t h) const {
-    const int64_t length = part == 0 ? s_.queries : s_.keys;
-    const int64_t heads = part == 0 ? s_.heads : s_.key_heads;
-    if (!s_.packed) {
-      P* base = reinterpret_cast<P*>(data[part]);
-      return {base + (n * length * heads + h) * s_.width, heads * s_.width};
-    }
-    const int64_t before = part == 0 ? 0 : s_.heads + (part - 1) * s_.key_heads;
-    return {reinterpret_cast<P*>(data[0]) + n * length * packed_row() + (before + h) * s_.width,
-            packed_row()};
-  }
-  /// A head of a tensor (N, T, H, D).
-  template <typename P>
-  Rows<P> result_head(std::byte* data, int64_t n, int64_t h) const {
-    return {reinterpret_cast<P*>(data) + (n * s_.queries * s_.heads + h) * s_.width, s_.heads * s_.width};
-  }
-  int first_after_heads() const { return s_.packed ? 1 : 3; }
-
-  /// What the mask says of the keys of sample n; null without one.
-  const bool* seen(const std::byte* mask, int64_t n) const {
-    return s_.masked ? reinterpret_cast<const bool*>(mask) + n * s_.keys : nullptr;
-  }
-
-  AttentionShape s_;
-  int threads_;
-};
 
 template <typename T>
 class ForwardKernel final : public AttentionKernel<T> {

@@ -107,9 +107,11 @@ struct Operand<bfloat16> {
   static HWY_INLINE void write_together(const Vector<float> (&rows)[2], bfloat16* to) {
     store_pairs(round(rows[0]), round(rows[1]), reinterpret_cast<uint32_t*>(to));
   }
+  static HWY_INLINE Vector<uint32_t> pairs_of(Bits even, Bits odd) {
+    return hn::Or(hn::PromoteTo(pairs, even), hn::ShiftLeft<16>(hn::PromoteTo(pairs, odd)));
+  }
   static HWY_INLINE void store_pairs(Bits even, Bits odd, uint32_t* to) {
-    const auto upper = hn::ShiftLeft<16>(hn::PromoteTo(pairs, odd));
-    hn::StoreU(hn::Or(hn::PromoteTo(pairs, even), upper), pairs, to);
+    hn::StoreU(pairs_of(even, odd), pairs, to);
   }
   static const bfloat16* put_together(int64_t rows, int64_t whole, int64_t columns, const bfloat16* from,
                                       bfloat16* to) {
@@ -123,34 +125,77 @@ struct Operand<bfloat16> {
     }
     return to;
   }
+};
+#endif
 
-  /// to (columns, whole) = `rows` rows of `columns` numbers, transposed, and zeros beyond; `columns` and
-  /// `whole` are multiples of 8.
-  static const bfloat16* transpose(int64_t rows, int64_t whole, int64_t columns, const bfloat16* from,
-                                   bfloat16* to) {
-    const hn::Full128<uint16_t> d;
-    const uint16_t* in = reinterpret_cast<const uint16_t*>(from);
-    uint16_t* out = reinterpret_cast<uint16_t*>(to);
-    for (int64_t r = 0; r < whole; r += 8) {
-      for (int64_t column = 0; column < columns; column += 8) {
-        hn::Vec<decltype(d)> square[8];
-        for (int64_t i = 0; i < 8; ++i) {
-          square[i] = r + i < rows ? hn::LoadU(d, in + (r + i) * columns + column) : hn::Zero(d);
-        }
-        for (int stage = 0; stage < 3; ++stage) {
-          hn::Vec<decltype(d)> next[8];
-          for (int i = 0; i < 4; ++i) {
-            next[2 * i] = hn::InterleaveLower(d, square[i], square[i + 4]);
-            next[2 * i + 1] = hn::InterleaveUpper(d, square[i], square[i + 4]);
-          }
-          std::copy_n(next, 8, square);
-        }
-        for (int64_t i = 0; i < 8; ++i) hn::StoreU(square[i], d, out + (column + i) * whole + r);
+#if ISOCHRON_BF16_PAIRS
+/// 16 vectors of words: vector i gets word i of each.
+HWY_INLINE void transpose_vectors(Vector<uint32_t> (&v)[16]) {
+  const hn::ScalableTag<uint32_t> words;
+  const hn::ScalableTag<uint64_t> wide;
+  const auto interleave_wide = [&](Vector<uint32_t> a, Vector<uint32_t> b, bool upper) HWY_ATTR {
+    const auto x = hn::BitCast(wide, a), y = hn::BitCast(wide, b);
+    return hn::BitCast(words, upper ? hn::InterleaveUpper(wide, x, y) : hn::InterleaveLower(wide, x, y));
+  };
+  for (int g = 0; g < 16; g += 4) {  // squares of 4 within blocks of 128 bits
+    const auto a = hn::InterleaveLower(words, v[g], v[g + 1]), b = hn::InterleaveUpper(words, v[g], v[g + 1]);
+    const auto c = hn::InterleaveLower(words, v[g + 2], v[g + 3]);
+    const auto d = hn::InterleaveUpper(words, v[g + 2], v[g + 3]);
+    v[g] = interleave_wide(a, c, false);
+    v[g + 1] = interleave_wide(a, c, true);
+    v[g + 2] = interleave_wide(b, d, false);
+    v[g + 3] = interleave_wide(b, d, true);
+  }
+  for (int i = 0; i < 4; ++i) {  // the squares themselves
+    const __m512i lower = _mm512_shuffle_i32x4(v[i].raw, v[i + 4].raw, 0x44);
+    const __m512i upper = _mm512_shuffle_i32x4(v[i].raw, v[i + 4].raw, 0xEE);
+    const __m512i next_lower = _mm512_shuffle_i32x4(v[i + 8].raw, v[i + 12].raw, 0x44);
+    const __m512i next_upper = _mm512_shuffle_i32x4(v[i + 8].raw, v[i + 12].raw, 0xEE);
+    v[i].raw = _mm512_shuffle_i32x4(lower, next_lower, 0x88);
+    v[i + 4].raw = _mm512_shuffle_i32x4(lower, next_lower, 0xDD);
+    v[i + 8].raw = _mm512_shuffle_i32x4(upper, next_upper, 0x88);
+    v[i + 12].raw = _mm512_shuffle_i32x4(upper, next_upper, 0xDD);
+  }
+}
+
+/// to (columns, whole) = `rows` rows of `columns` numbers, transposed, and zeros beyond. `rows` is even,
+/// `columns` a multiple of 16 and `whole` of 32.
+inline void transpose_numbers(int64_t rows, int64_t whole, int64_t columns, const bfloat16* from,
+                              bfloat16* to) {
+  using Pairs = Operand<bfloat16>;
+  const auto load = [&](int64_t row, int64_t column) HWY_ATTR {
+    return hn::LoadU(Pairs::bits, reinterpret_cast<const uint16_t*>(from + row * columns + column));
+  };
+  for (int64_t column = 0; column < columns; column += 16) {
+    for (int64_t r = 0; r < whole; r += 32) {
+      Vector<uint32_t> square[16];
+      for (int64_t i = 0; i < 16; ++i) {
+        const int64_t row = r + 2 * i;
+        square[i] =
+            row < rows ? Pairs::pairs_of(load(row, column), load(row + 1, column)) : hn::Zero(Pairs::pairs);
+      }
+      transpose_vectors(square);
+      for (int64_t i = 0; i < 16; ++i) {
+        hn::StoreU(square[i], Pairs::pairs, reinterpret_cast<uint32_t*>(to + (column + i) * whole + r));
       }
     }
-    return to;
   }
-};
+}
+
+/// to (columns / 2, rows) pairs = rows of pairs, transposed: `rows` is a multiple of 16, `columns` of 32.
+inline void transpose_pairs(int64_t rows, int64_t columns, const bfloat16* from, bfloat16* to) {
+  const hn::ScalableTag<uint32_t> words;
+  const uint32_t* in = reinterpret_cast<const uint32_t*>(from);
+  uint32_t* out = reinterpret_cast<uint32_t*>(to);
+  for (int64_t column = 0; column < columns / 2; column += 16) {
+    for (int64_t r = 0; r < rows; r += 16) {
+      Vector<uint32_t> square[16];
+      for (int64_t i = 0; i < 16; ++i) square[i] = hn::LoadU(words, in + (r + i) * columns / 2 + column);
+      transpose_vectors(square);
+      for (int64_t i = 0; i < 16; ++i) hn::StoreU(square[i], words, out + (column + i) * rows + r);
+    }
+  }
+}
 #endif
 
 /// The rows [first, first + kRows) of kVectors vectors of columns from `column` on.

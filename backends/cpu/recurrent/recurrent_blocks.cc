@@ -10,6 +10,7 @@
 
 #include <hwy/highway.h>
 
+#include "isochron/backends/cpu/common/scratch.h"
 #include "isochron/backends/cpu/recurrent/recurrent_packing-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -29,21 +30,6 @@ void load_state(const RecurrentShape& shape, int64_t begin, int64_t rows, const 
   for (int64_t r = 0; r < rows; ++r) std::fill_n(to + r * to_row, shape.padded_units(), T(0));
   if (state) copy_rows(rows, shape.units, state + begin * shape.units, shape.units, to, to_row);
 }
-
-/// The parts of a block's scratch, one after the other, aligned to a cache line.
-class Scratch {
- public:
-  explicit Scratch(std::byte* memory) : at_(memory) {}
-  template <typename T>
-  T* take(int64_t count) {
-    std::byte* const part = at_ + (-reinterpret_cast<uintptr_t>(at_) & 63);
-    at_ = part + static_cast<size_t>(count) * sizeof(T);
-    return reinterpret_cast<T*>(part);
-  }
-
- private:
-  std::byte* at_;
-};
 
 /// The memory and the position of a block on its way through time.
 template <typename E, typename O>
@@ -295,12 +281,14 @@ template <typename E, typename O>
 Left<O> transposed_operands(const BackwardBlock<E, O>& block, int64_t rows, int64_t whole) {
   const int64_t stride = block.stride;
   const int64_t count = whole / kTogether<O>;
+#if ISOCHRON_BF16_PAIRS
   if constexpr (kTogether < O >> 1) {
     if (block.call.shape.tiles) {
-      const O* data = Operand<O>::transpose(rows, whole, stride, block.operands, block.together);
-      return {data, whole, kTogether<O>, 0, count, 1, true};
+      transpose_numbers(rows, whole, stride, block.operands, block.together);
+      return {block.together, whole, kTogether<O>, 0, count, 1, true};
     }
   }
+#endif
   const O* data = Operand<O>::put_together(rows, whole, stride, block.operands, block.together);
   return {data, kTogether<O>, kTogether<O> * stride, 0, count};
 }

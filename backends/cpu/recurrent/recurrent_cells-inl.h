@@ -10,8 +10,8 @@
 
 #include <algorithm>
 
-#include "isochron/backends/cpu/common/vector_math-inl.h"
 #include "isochron/backends/cpu/common/block_products-inl.h"
+#include "isochron/backends/cpu/common/vector_math-inl.h"
 #include "isochron/backends/cpu/recurrent/recurrent_blocks.h"
 
 HWY_BEFORE_NAMESPACE();

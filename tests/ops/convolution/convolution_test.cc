@@ -192,9 +192,11 @@ TEST(Convolution, TimesACallOnceAndRecordsTheChoice) {
 TEST(Convolution, DeterministicChoosesByRuleAndRecordsNothing) {
   const Call call = large_calls({2, 8, 9, 16}, {3, 3, 16, 48}, {2, 6, 7, 48}, {0, 0, 0, 0}, {1, 1}, 1)[0];
   const std::map<std::string, std::string> before = ops::recorded_choices();
-  ops::set_deterministic(true);
-  const std::vector<Tensor> first = run(call, DType::kF32, 1);
-  ops::set_deterministic(false);
+  std::vector<Tensor> first;
+  {
+    const ops::Deterministic by_rule;
+    first = run(call, DType::kF32, 1);
+  }
   EXPECT_EQ(ops::recorded_choices(), before);
   EXPECT_TRUE(near(first[0], run(call, DType::kF64, 1)[0], 1e-5, 1e-4));
 }

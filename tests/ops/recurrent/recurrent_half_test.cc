@@ -18,12 +18,11 @@
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/shape/creation.h"
+#include "ops/rows/half_call.h"
 #include "support/vector_targets.h"
 
 namespace isochron {
 namespace {
-
-using Values = std::vector<double>;
 
 /// Units and depths that fill vectors and pairs and that don't, one row and more than a block's.
 struct Case {
@@ -41,64 +40,17 @@ const Case kCases[] = {{6, 5, 8, 32},
 double to_bf16(double x) { return static_cast<float>(bfloat16(static_cast<float>(x))); }
 double unrounded(double x) { return x; }
 
-struct Call {
-  const graph::OpDef* op;
-  graph::Attributes attributes;
-  std::vector<Tensor> inputs;
-
-  std::vector<TensorSpec> specs() const {
-    std::vector<TensorSpec> result;
-    for (const Tensor& input : inputs) {
-      result.push_back({is_half(input.dtype()) ? DType::kF32 : input.dtype(), input.shape()});
-    }
-    return result;
-  }
-  std::vector<TensorSpec> outputs() const { return graph::infer_outputs(*op, specs(), attributes); }
-  std::vector<Values> values() const {
-    std::vector<Values> result;
-    for (const Tensor& input : inputs) result.push_back(input.to_vector());
-    return result;
-  }
-  /// Results with an axis of time in `half`, the others in f32; by a kernel prepared anew each
-  /// time, whose workspace lies where NaN were.
-  std::vector<Tensor> run(DType half) const {
-    std::vector<DType> dtypes;
-    for (const TensorSpec& output : outputs()) {
-      dtypes.push_back(output.shape.rank() == 3 ? half : DType::kF32);
-    }
-    graph::Attributes stored = attributes;
-    stored.set(graph::kStorage, dtypes);
-    CapturedFunction captured(
-        [&](std::span<const Tensor> in) {
-          std::vector<Tensor> all = {sum(cumulative_sum(in.back() + zeros({1 << 17}), 0))};
-          for (const Tensor& result : graph::apply(*op, in.first(in.size() - 1), stored)) {
-            all.push_back(result);
-          }
-          return all;
-        },
-        {});
-    std::vector<const Tensor*> arguments;
-    for (const Tensor& input : inputs) arguments.push_back(&input);
-    const Tensor nan = from_vector({}, {std::nan("")});
-    arguments.push_back(&nan);
-    std::vector<Tensor> results;
-    for (const Tensor& result : captured.call(arguments)) results.push_back(copy(result));
-    results.erase(results.begin());
-    return results;
-  }
-};
-
-Call forward_call(const Case& c, bool lstm, DType half) {
+HalfCall forward_call(const Case& c, bool lstm, DType half) {
   random::Generator generator(7);
   const auto numbers = [&](const Shape& shape, double size) {
     return cast(random_uniform(shape, -size, size, DType::kF32, generator), half);
   };
   const int64_t columns = (lstm ? 4 : 3) * c.units;
   const double size = 2 / std::sqrt(static_cast<double>(c.features + c.units));
-  Call call{&ops::row(lstm ? "lstm" : "gru"),
-            {{"reverse", c.reverse}, {"initial_state", c.initial_state}, {"lengths", c.lengths}},
-            {numbers({c.rows, c.steps, c.features}, 1), numbers({c.features, columns}, size),
-             numbers({c.units, columns}, size), numbers(lstm ? Shape{columns} : Shape{2, columns}, 0.5)}};
+  HalfCall call{&ops::row(lstm ? "lstm" : "gru"),
+                {{"reverse", c.reverse}, {"initial_state", c.initial_state}, {"lengths", c.lengths}},
+                {numbers({c.rows, c.steps, c.features}, 1), numbers({c.features, columns}, size),
+                 numbers({c.units, columns}, size), numbers(lstm ? Shape{columns} : Shape{2, columns}, 0.5)}};
   for (int i = 0; c.initial_state && i < (lstm ? 2 : 1); ++i) {
     call.inputs.push_back(numbers({c.rows, c.units}, 1));
   }
@@ -111,10 +63,10 @@ Call forward_call(const Case& c, bool lstm, DType half) {
 }
 
 /// The gradients of the sum of all that `given`, the forward call's results, were seeded with.
-Call gradient_call(const Call& forward, const std::vector<Tensor>& given, DType half) {
+HalfCall gradient_call(const HalfCall& forward, const std::vector<Tensor>& given, DType half) {
   random::Generator generator(8);
   const ops::RecurrentLayout layout(*forward.op, forward.attributes);
-  Call call{&ops::row(forward.op->name + "_gradient"), forward.attributes, {}};
+  HalfCall call{&ops::row(forward.op->name + "_gradient"), forward.attributes, {}};
   Dims seeds;
   for (size_t i = 0; i < given.size(); ++i) {
     seeds.push_back(static_cast<int64_t>(i));
@@ -128,38 +80,20 @@ Call gradient_call(const Call& forward, const std::vector<Tensor>& given, DType 
   return call;
 }
 
-/// All within the roundings that f32 sums may turn the other way, nine in ten within `error` of the tensor's
-/// root mean square and, where it is stored in 16 bits, half a unit in the last place.
-void expect_close(const Tensor& got, const Values& want, double error, const std::string& what) {
-  const Values values = got.to_vector();
-  ASSERT_EQ(values.size(), want.size()) << what;
-  double squares = 0;
-  for (const double value : want) squares += value * value;
-  const double size = std::sqrt(squares / static_cast<double>(std::max<size_t>(want.size(), 1)));
-  const double unit = got.dtype() == DType::kBF16 ? 1.0 / 256 : got.dtype() == DType::kF16 ? 1.0 / 2048 : 0;
-  size_t beyond = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    const double difference = std::abs(values[i] - want[i]);
-    ASSERT_LE(difference, 0.02 * (size + std::abs(want[i]))) << what << ", element " << i;
-    if (difference > error * size + 1.001 * unit * std::abs(want[i])) ++beyond;
-  }
-  EXPECT_LE(beyond * 10, want.size()) << what;
-}
-
 /// The op and its gradient op against their definitions.
 void expect_defined(const Case& c, bool lstm, DType half) {
   const bool pairs = half == DType::kBF16 && ops::recurrent_multiplies_pairs();
   const ops::Rounding round = pairs ? to_bf16 : unrounded;
   const std::string what = fmt::format("{} rows, {} steps, {} features, {} {}", c.rows, c.steps, c.features,
                                        c.units, lstm ? "LSTM" : "GRU");
-  const Call forward = forward_call(c, lstm, half);
+  const HalfCall forward = forward_call(c, lstm, half);
   const std::vector<Tensor> given = forward.run(half);
   const std::vector<Values> want = ops::rounding_recurrent_reference(
       {*forward.op, forward.specs(), forward.attributes}, forward.outputs(), forward.values(), round);
   for (size_t i = 0; i < given.size(); ++i) {
     expect_close(given[i], want[i], 3e-6, fmt::format("{}, output {}", what, i));
   }
-  const Call gradient = gradient_call(forward, given, half);
+  const HalfCall gradient = gradient_call(forward, given, half);
   const std::vector<Tensor> gradients = gradient.run(half);
   const std::vector<Values> wanted = ops::rounding_recurrent_gradient_reference(
       {*gradient.op, gradient.specs(), gradient.attributes}, gradient.outputs(), gradient.values(), round);
@@ -183,10 +117,10 @@ TEST(HalfRecurrentOps, RoundWhatTheirProductsMultiplyAndNothingElse) {
 TEST(HalfRecurrentOps, GiveTheSameBitsOnAnyNumberOfThreads) {
   const int before = compute_threads();
   for (const bool lstm : {true, false}) {
-    const Call forward = forward_call({101, 12, 5, 24, false, true, true}, lstm, DType::kBF16);
+    const HalfCall forward = forward_call({101, 12, 5, 24, false, true, true}, lstm, DType::kBF16);
     set_compute_threads(1);
     const std::vector<Tensor> one = forward.run(DType::kBF16);
-    const Call gradient = gradient_call(forward, one, DType::kBF16);
+    const HalfCall gradient = gradient_call(forward, one, DType::kBF16);
     const Tensor d_x = gradient.run(DType::kBF16)[0];
     set_compute_threads(3);
     const std::vector<Tensor> three = forward.run(DType::kBF16);
@@ -198,7 +132,7 @@ TEST(HalfRecurrentOps, GiveTheSameBitsOnAnyNumberOfThreads) {
 
 /// An infinite feature reaches its row's units, which saturate, and nothing else.
 TEST(HalfRecurrentOps, KeepInfinityToItsRow) {
-  Call call = forward_call({3, 3, 2, 17}, true, DType::kBF16);
+  HalfCall call = forward_call({3, 3, 2, 17}, true, DType::kBF16);
   const Values clean = call.run(DType::kBF16)[0].to_vector();
   Values x = call.inputs[0].to_vector();
   x[3 * 2] = std::numeric_limits<double>::infinity();  // of the second row

@@ -229,7 +229,7 @@ TEST(Threads, ResultsAreRightOrRefusedWithinAParallelRegion) {
 
 TEST(Threads, ChangeNoOtherResultsThanThoseStated) {
   const int before = compute_threads();
-  ops::set_deterministic(true);
+  const ops::Deterministic by_rule;
   int changed = 0;
   for (const Case& test : cases()) {
     SCOPED_TRACE(test.name);
@@ -246,7 +246,6 @@ TEST(Threads, ChangeNoOtherResultsThanThoseStated) {
     }
   }
   EXPECT_GT(changed, 0) << "were the calls large enough to wake the threads?";
-  ops::set_deterministic(false);
   set_compute_threads(before);
 }
 
