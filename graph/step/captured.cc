@@ -316,21 +316,20 @@ void CapturedFunction::Impl::provide_arena(const PlannedCall& call) {
   arena = std::move(longer);
 }
 
-/// Passes and plan of a traced graph. Under a budget that the passes alone don't meet, since they know no
-/// workspaces and no gaps, they are given a smaller one. `passed`: when the passes of the last attempt ended.
+/// Passes and plan of a traced graph. The passes know no workspaces and no gaps: their budget shrinks while
+/// the plan exceeds it, at last to 1. `passed`: when they ended.
 void CapturedFunction::Impl::plan(PlannedCall& call, const graph::PassOptions& options_of_passes,
                                   int64_t& passed) const {
   const size_t budget = options_of_passes.memory_budget_bytes;
   constexpr int kAttempts = 5;
-  constexpr double kSafety = 0.97;
   const std::unique_ptr<graph::Graph> traced = budget > 0 ? call.graph->clone() : nullptr;
   graph::PassOptions passes = options_of_passes;
+  size_t smallest = std::numeric_limits<size_t>::max();
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (attempt > 0) {
-      passes.memory_budget_bytes = std::max<size_t>(
-          static_cast<size_t>(static_cast<double>(passes.memory_budget_bytes) * kSafety *
-                              static_cast<double>(budget) / static_cast<double>(call.plan->arena_bytes())),
-          1);
+      const double scaled = 0.97 * static_cast<double>(passes.memory_budget_bytes) *
+                            static_cast<double>(budget) / static_cast<double>(smallest);
+      passes.memory_budget_bytes = attempt + 1 < kAttempts && scaled > 1 ? static_cast<size_t>(scaled) : 1;
       call.plan.reset();
       call.graph = traced->clone();
     }
@@ -343,10 +342,11 @@ void CapturedFunction::Impl::plan(PlannedCall& call, const graph::PassOptions& o
     call.plan = std::make_unique<graph::Plan>(*call.graph, options.plan);
     if (trace_prepared()) call.plan->name_kernels();
     if (budget == 0 || call.plan->arena_bytes() <= budget) return;
+    smallest = std::min(smallest, call.plan->arena_bytes());
   }
   fail(ErrorCode::kOutOfMemory, options.name,
        "the smallest plan found for {} needs {} bytes, the memory budget is {}; give it more, or fewer rows",
-       signature_str(call.signature), call.plan->arena_bytes(), budget);
+       signature_str(call.signature), smallest, budget);
 }
 
 /// The options of the passes, with everybody called who wants to see stages.

@@ -64,18 +64,22 @@ std::vector<Tensor> extreme_gradient(const GradientCall& call) {
 }
 
 std::vector<Tensor> prod_gradient(const GradientCall& call) {
-  // Exact also where an element is 0: out / x would divide by it. The product of the others is the product of
-  // all with x replaced by 1 where x is the only zero, and 0 where there are more.
+  // Exact also where an element is 0, which out / x would divide by. The product of the others than x: that
+  // of all without zeros, over x where it isn't 0, times the other zeros. These are written as sums, of at
+  // most two, so that the second gradient reaches them.
   const Tensor& x = call.inputs[0];
   const Axes& axes = call.attributes.get<Dims>("axes");
   const Tensor zero = equal(x, scalar(0, x.dtype()));
   const Tensor zeros_count = sum(cast(zero, x.dtype()), axes, true);
+  const auto zeros_are = [&](double count) {
+    return cast(equal(zeros_count, scalar(count, x.dtype())), x.dtype());
+  };
+  const Tensor zeros_sum = sum(where(zero, x, scalar(0, x.dtype())), axes, true);
   const Tensor safe = where(zero, scalar(1, x.dtype()), x);
   const Tensor others = prod(safe, axes, true) / safe;
-  const Tensor none = cast(equal(zeros_count, scalar(0, x.dtype())), x.dtype());
-  const Tensor single = cast(equal(zeros_count, scalar(1, x.dtype())), x.dtype());
-  const Tensor factor = where(zero, others * single, others * none);
-  return {with_axes(call, call.output_gradients[0]) * factor};
+  const Tensor of_a_zero = zeros_are(1) + zeros_are(2) * (zeros_sum - x);
+  const Tensor of_another = zeros_are(0) + zeros_are(1) * zeros_sum;
+  return {with_axes(call, call.output_gradients[0]) * (others * where(zero, of_a_zero, of_another))};
 }
 
 std::vector<std::vector<double>> reference(const OpCall& call, std::span<const TensorSpec> outputs,

@@ -8,7 +8,7 @@ namespace isochron {
 
 /// Throw kOutOfRange, kInvalidArgument for bad axes, and kDtypeMismatch for bool. The result has the dtype of
 /// `x`, in which integers wrap; of u8, sum and prod throw kDtypeMismatch. The gradient of max and min goes
-/// equally to all that tie; of no elements they are -inf and inf, or an integer's limits. The second gradient
+/// equally to all that tie; of no elements they are -inf and inf, or an integer's limits. The third gradient
 /// of prod is right where no element is 0.
 Tensor sum(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
 /// Of floating dtypes, else throws kDtypeMismatch. The mean of no elements is NaN.

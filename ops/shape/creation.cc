@@ -9,6 +9,7 @@
 #include "isochron/core/telemetry/counters.h"
 #include "isochron/core/tensor/elements.h"
 #include "isochron/memory/allocators/buffer.h"
+#include "isochron/ops/shape/held_numbers.h"
 
 namespace isochron {
 namespace {
@@ -18,8 +19,9 @@ void count_host_copy(const Tensor& tensor) {
   count(Counter::kHostCopyBytes, static_cast<int64_t>(tensor.size_bytes()));
 }
 
-/// Refuses what an integer dtype can't hold, fractions cut off.
-void require_held(double number, DType dtype, const char* where) {
+}  // namespace
+
+void ops::require_held(double number, DType dtype, const char* where) {
   if (is_floating(dtype) || dtype == DType::kBool) return;
   dispatch_dtype(dtype, [&]<typename T>(T) {
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
@@ -33,10 +35,8 @@ void require_held(double number, DType dtype, const char* where) {
   });
 }
 
-}  // namespace
-
 Tensor full(const Shape& shape, double number, DType dtype) {
-  require_held(number, dtype, "full");
+  ops::require_held(number, dtype, "full");
   Tensor result = empty({dtype, shape}, "full");
   std::array<std::byte, 8> one{};
   store_number(one.data(), dtype, number);
@@ -45,7 +45,7 @@ Tensor full(const Shape& shape, double number, DType dtype) {
 }
 
 Tensor scalar(double number, DType dtype) {
-  require_held(number, dtype, "scalar");
+  ops::require_held(number, dtype, "scalar");
   Tensor result = empty({dtype, {}}, "scalar");
   store_number(result.raw(), dtype, number);
   result.storage()->set_constant();
@@ -72,6 +72,7 @@ Tensor from_vector(const Shape& shape, const std::vector<double>& values, DType 
   Tensor result = empty({dtype, shape}, "from_vector");
   count_host_copy(result);
   for (size_t i = 0; i < values.size(); ++i) {
+    ops::require_held(values[i], dtype, "from_vector");
     store_number(result.raw() + i * dtype_size(dtype), dtype, values[i]);
   }
   return result;

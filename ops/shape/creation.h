@@ -19,7 +19,8 @@ Tensor zeros_like(const Tensor& tensor);
 Tensor ones_like(const Tensor& tensor);
 /// 0, 1, ..., count - 1.
 Tensor arange(int64_t count, DType dtype = DType::kI64);
-/// A copy of `values` in row-major order, converted to `dtype`. Throws kShapeMismatch when the counts differ.
+/// A copy of `values` in row-major order, converted to `dtype`, for integers without their fractions. Throws
+/// kShapeMismatch when the counts differ, and kOutOfRange for a value that an integer dtype can't hold.
 Tensor from_vector(const Shape& shape, const std::vector<double>& values, DType dtype = DType::kF32);
 /// A copy of `values` under their own type. Throws kShapeMismatch when the counts differ.
 template <typename T>

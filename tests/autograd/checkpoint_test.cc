@@ -195,5 +195,32 @@ TEST(MemoryBudget, ThatCannotBeKeptIsAnError) {
                "memory budget");
 }
 
+/// Tiny tensors, which the passes count without the gaps of their alignment.
+TEST(MemoryBudget, ThatAnErrorNamesIsEnough) {
+  const auto step_within = [](size_t budget) {
+    CaptureOptions options;
+    options.passes.memory_budget_bytes = budget;
+    return capture(
+        [](const Tensor& a, const Tensor& b) {
+          const std::vector<Tensor> sources{a, b};
+          Tensor y = a;
+          for (int i = 0; i < 6; ++i) y = sin(y * b) + exp(y * 0.1);
+          const Tensor first = gradients(sum(y * y), sources)[0];
+          return gradients(sum(first * first), sources)[1];
+        },
+        options);
+  };
+  const Tensor a = full({3}, 0.4), b = full({3}, 0.7);
+  size_t named = 0;
+  try {
+    step_within(1)(a, b);
+    FAIL() << "one byte is enough";
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    named = std::stoul(text.substr(text.find("needs ") + 6));
+  }
+  EXPECT_NO_THROW(step_within(named)(a, b)) << named;
+}
+
 }  // namespace
 }  // namespace isochron

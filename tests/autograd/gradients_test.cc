@@ -114,6 +114,24 @@ TEST(Gradients, TiesAndZerosFollowTheDocumentedRules) {
   EXPECT_THAT(halves.to_vector(), ElementsAre(1, 0.5, 1));
 }
 
+TEST(Gradients, OfThoseOfAProductAreRightAtZeros) {
+  auto hessian = capture([](const Tensor& x) {
+    const std::vector<Tensor> source{x};
+    const Tensor first = gradients(prod(x), source)[0];
+    std::vector<Tensor> rows;
+    for (int64_t i = 0; i < 4; ++i) {
+      rows.push_back(gradients(
+          first * vec({i == 0 ? 1. : 0., i == 1 ? 1. : 0., i == 2 ? 1. : 0., i == 3 ? 1. : 0.}), source)[0]);
+    }
+    return concatenate(rows, 0);
+  });
+  EXPECT_THAT(hessian(vec({0, 2, 3, 5})).to_vector(),
+              ElementsAre(0, 15, 10, 6, 15, 0, 0, 0, 10, 0, 0, 0, 6, 0, 0, 0));
+  EXPECT_THAT(hessian(vec({0, 2, 0, 5})).to_vector(),
+              ElementsAre(0, 0, 10, 0, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(hessian(vec({0, 2, 0, 0})).to_vector(), testing::Each(0));
+}
+
 TEST(Gradients, OfEluIsThatOfItsExponentialAtZero) {
   auto step = capture([](const Tensor& x) {
     const std::vector<Tensor> source{x};

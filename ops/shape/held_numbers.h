@@ -1,0 +1,11 @@
+// Which numbers a dtype holds.
+#pragma once
+
+#include "isochron/core/tensor/dtype.h"
+
+namespace isochron::ops {
+
+/// Throws kOutOfRange, as `where`, for what an integer dtype can't hold, fractions cut off.
+void require_held(double number, DType dtype, const char* where);
+
+}  // namespace isochron::ops
