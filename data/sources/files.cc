@@ -236,6 +236,7 @@ class TokenRows final : public RowSource {
         row_bytes_(file_.row_spec().size_bytes()),
         fingerprint_(Fingerprint()
                          .add(file.filename().string())
+                         .add(static_cast<int64_t>(options.type))
                          .add(options.stride)
                          .add(options.header_bytes)
                          .value()) {}

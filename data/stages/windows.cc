@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "isochron/core/base/checked.h"
+#include "isochron/data/element/fingerprint.h"
 #include "isochron/data/element/source.h"
 
 namespace isochron::data {
@@ -20,6 +21,11 @@ class WindowRows final : public RowSource {
   }
   const Layout& layout() const override { return layout_; }
   int64_t rows() const override { return rows_; }
+  uint64_t fingerprint() const override {
+    Fingerprint print;
+    print.add("windows").add(series_.extent(0)).add(options_.length).add(options_.horizon);
+    return print.add(options_.stride).add(options_.dilation).value();
+  }
   void read(const Position& position, std::span<std::byte* const> into) const override {
     const std::byte* from = series_.raw() + static_cast<size_t>(position.row * options_.stride) * step_bytes_;
     copy(from, options_.length, into[0]);

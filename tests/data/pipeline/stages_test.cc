@@ -12,6 +12,7 @@
 #include "isochron/data/element/element_buffer.h"
 #include "isochron/data/element/pipeline_memory.h"
 #include "isochron/data/pipeline/dataset.h"
+#include "isochron/data/pipeline/loader.h"
 #include "isochron/data/pipeline/permutation.h"
 #include "isochron/data/pipeline/recipe.h"
 #include "isochron/data/stages/buckets.h"
@@ -208,6 +209,29 @@ TEST(FromWindows, SlidesOverASeries) {
   EXPECT_ERROR(from_windows(numbers(4), {.length = 5}), ErrorCode::kInvalidArgument, "too few");
   EXPECT_ERROR(from_windows(numbers(4), {.length = 0}), ErrorCode::kInvalidArgument, "must be >= 1");
   EXPECT_ERROR(from_windows(numbers(4), {.length = INT64_MAX, .horizon = 1}), ErrorCode::kOverflow, "");
+}
+
+TEST(FromWindows, AreToldApartByTheirOptions) {
+  const auto print = [](int64_t steps, const WindowOptions& options) {
+    return fingerprint(*from_windows(numbers(steps), options).recipe());
+  };
+  const WindowOptions usual{.length = 2, .horizon = 1, .stride = 6, .dilation = 1};
+  EXPECT_EQ(print(12, usual), print(12, usual));
+  // As many rows of the same shapes.
+  EXPECT_NE(print(12, usual), print(12, {.length = 2, .horizon = 1, .stride = 6, .dilation = 2}));
+  EXPECT_NE(print(12, usual), print(12, {.length = 2, .horizon = 1, .stride = 7, .dilation = 1}));
+  EXPECT_NE(print(12, usual), print(13, usual));
+}
+
+TEST(FromWindows, RefuseTheStateOfOthers) {
+  const auto windows = [](int64_t dilation) {
+    return from_windows(numbers(12), {.length = 2, .stride = 6, .dilation = dilation});
+  };
+  Loader loader(windows(1).recipe());
+  loader.begin_epoch(0);
+  static_cast<void>(loader.next());
+  Loader other(windows(2).recipe());
+  EXPECT_ERROR(other.resume(loader.state()), ErrorCode::kBadFormat, "dataset state");
 }
 
 TEST(MapInto, WritesResultsWithoutTensorsOfTheirOwn) {

@@ -10,6 +10,7 @@
 #include "isochron/data/images/image.h"
 #include "isochron/data/pipeline/recipe.h"
 #include "isochron/data/sources/snapshot.h"
+#include "isochron/data/stages/windows.h"
 #include "isochron/memory/allocators/buffer.h"
 #include "isochron/ops/shape/creation.h"
 #include "support/expect_error.h"
@@ -149,6 +150,12 @@ TEST(Fingerprints, TellOptionsApart) {
   const CsvOptions x{.header = true, .columns = {"x"}}, y{.header = true, .columns = {"y"}};
   EXPECT_EQ(csv(x), csv(x));
   EXPECT_NE(csv(x), csv(y));
+  const auto tokens = [&](const TokenFileOptions& options) {
+    return print(from_tokens(folder / "a.csv", options));
+  };
+  EXPECT_EQ(tokens({.stride = 8}), tokens({.stride = 8}));
+  // As many rows of the same shape.
+  EXPECT_NE(tokens({.type = TokenType::kU16, .stride = 8}), tokens({.type = TokenType::kI32, .stride = 8}));
 }
 
 TEST(Snapshot, IsMadeByWhoeverIsFirst) {
@@ -165,6 +172,15 @@ TEST(Snapshot, IsMadeByWhoeverIsFirst) {
   Dataset kept = snapshot(outer, folder / "kept");
   EXPECT_TRUE(inner);
   EXPECT_EQ(epoch_of(kept).size(), 4u);
+}
+
+TEST(Snapshot, RefusesWindowsOfOtherOptions) {
+  const TempFolder folder;
+  const auto windows = [](int64_t dilation) {
+    return from_windows(zeros({12}), {.length = 2, .stride = 6, .dilation = dilation});
+  };
+  snapshot(windows(1), folder / "kept");
+  EXPECT_ERROR(snapshot(windows(2), folder / "kept"), ErrorCode::kBadFormat, "");
 }
 
 TEST(FromTokens, GivesWindowsAsRows) {
