@@ -10,6 +10,7 @@
 
 #include "isochron/apps/commands.h"
 #include "isochron/apps/number_options.h"
+#include "isochron/apps/output_files.h"
 #include "isochron/core/files/file.h"
 #include "isochron/memory/planner/plan_csv.h"
 #include "isochron/observe/export/plan_picture.h"
@@ -44,6 +45,7 @@ observe::PlanPicture picture_of(const BufferTable& table, const MemoryPlan& plan
 }
 
 void run(const Options& options) {
+  require_distinct({{"the file of buffers", options.path}}, {{"--picture", options.picture}});
   const BufferTable table = read_buffers_csv(options.path);
   PlannerOptions planner;
   planner.alignment = options.alignment;

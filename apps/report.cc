@@ -9,6 +9,8 @@
 
 #include "isochron/apps/commands.h"
 #include "isochron/apps/number_options.h"
+#include "isochron/apps/output_files.h"
+#include "isochron/apps/run_files.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/files/file.h"
 #include "isochron/core/text/terminal_text.h"
@@ -87,13 +89,34 @@ void report_one(const Options& options) {
   }
   const bool folder = std::filesystem::is_directory(options.path);
   if (!options.out.empty() || folder)
-    write_page(options.out.empty() ? options.path / "report.html" : options.out, record);
+    write_page(options.out.empty() ? options.path / kPageFile : options.out, record);
   if (!options.require_flat) return;
   for (const RunReport& report : reports) {
     if (report.time.kind == observe::Flatness::kFlat) continue;
     throw CheckFailed(fmt::format("the time of an iteration of '{}' was not found to be flat: {}",
                                   report.name, report.time.reason));
   }
+}
+
+/// What is read of a folder or file, and what else a run has there; its page is made again.
+void add_inputs(std::vector<NamedFile>& inputs, const std::filesystem::path& path) {
+  std::vector<std::filesystem::path> folders = runs_within(path);
+  if (std::filesystem::is_directory(path)) folders.push_back(path);
+  if (folders.empty()) inputs.push_back({"the run to read", path});
+  for (const std::filesystem::path& folder : folders) {
+    for (NamedFile& file : files_of_run(folder)) {
+      if (file.path.filename() != kPageFile) inputs.push_back(std::move(file));
+    }
+  }
+}
+
+void require_distinct_files(const Options& options) {
+  std::vector<NamedFile> inputs, outputs = {{"--json", options.json}, {"--out", options.out}};
+  add_inputs(inputs, options.path);
+  if (!options.other.empty()) add_inputs(inputs, options.other);
+  const bool page = options.out.empty() && std::filesystem::is_directory(options.path);
+  if (page) outputs.insert(outputs.begin(), {"the page", options.path / kPageFile});
+  require_distinct(inputs, outputs);
 }
 
 /// The run of a folder or file, or those of the folders within a folder.
@@ -135,6 +158,7 @@ void add_report(CLI::App& app) {
   command->add_option("--json", options->json, "file for the verdicts, as a JSON list");
   command->add_flag("--require-flat", options->require_flat, "exit with 1 unless the verdict is flat");
   command->callback([options] {
+    require_distinct_files(*options);
     require_folder_of(options->out);
     require_folder_of(options->json);
     if (options->other.empty()) return report_one(*options);

@@ -19,6 +19,7 @@
 #include "isochron/core/text/terminal_text.h"
 #include "isochron/observe/diagnose/report.h"
 #include "isochron/observe/record/json_numbers-inl.h"
+#include "isochron/train/callbacks/run_watch.h"
 
 namespace isochron::apps {
 namespace {
@@ -105,7 +106,7 @@ std::string view(const json& live) {
 bool alive(int64_t process) { return ::kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM; }
 
 void run(const Options& options) {
-  const std::filesystem::path path = options.folder / "live.json";
+  const std::filesystem::path path = options.folder / train::kLiveFile;
   const bool terminal = is_terminal(stdout);
   for (;;) {
     const json live = read_live(path);
@@ -143,10 +144,10 @@ void add_watch(CLI::App& app) {
     try {
       run(*options);
     } catch (const json::exception& error) {
-      fail(ErrorCode::kBadFormat, (options->folder / "live.json").string(), "lacks a field: {}",
+      fail(ErrorCode::kBadFormat, (options->folder / train::kLiveFile).string(), "lacks a field: {}",
            observe::complaint(error));
     } catch (const std::invalid_argument& error) {
-      fail(ErrorCode::kBadFormat, (options->folder / "live.json").string(), "{}", error.what());
+      fail(ErrorCode::kBadFormat, (options->folder / train::kLiveFile).string(), "{}", error.what());
     }
   });
 }

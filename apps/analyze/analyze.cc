@@ -17,6 +17,7 @@
 #include "isochron/apps/analyze/log_formats.h"
 #include "isochron/apps/commands.h"
 #include "isochron/apps/number_options.h"
+#include "isochron/apps/output_files.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/files/file.h"
 #include "isochron/core/text/terminal_text.h"
@@ -209,9 +210,11 @@ std::string page_of(const IterationTimes& times, const observe::RunReport& repor
 }
 
 void run(const Options& options) {
+  const bool piped = options.times.path == "-";
+  require_distinct({{"the file to read", piped ? "/dev/stdin" : options.times.path}},
+                   {{"--out", options.out}, {"--json", options.json}});
   require_folder_of(options.out);
   require_folder_of(options.json);
-  const bool piped = options.times.path == "-";
   require(!piped || isatty(STDIN_FILENO) == 0, ErrorCode::kInvalidArgument, "analyze",
           "standard input is a terminal; name a file, or pipe a table or log in");
   const IterationTimes times = read_times(options.times);

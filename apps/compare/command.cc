@@ -14,6 +14,7 @@
 #include "isochron/apps/compare/text.h"
 #include "isochron/apps/device_option.h"
 #include "isochron/apps/number_options.h"
+#include "isochron/apps/output_files.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/files/file.h"
 #include "isochron/core/process/threads.h"
@@ -144,15 +145,18 @@ std::string epochs_csv(const ScenarioResult& result) {
   return text;
 }
 
+std::string figure_name(std::string_view scenario) { return fmt::format("{}.svg", scenario); }
+std::string epochs_name(std::string_view scenario) { return fmt::format("{}-epochs.csv", scenario); }
+
 /// The page, the data behind it, each scenario's figure and epochs, each loop's windows.
 void write_results(std::span<const ScenarioResult> results, Device device,
                    const std::filesystem::path& folder) {
   make_folder(folder);
   for (const ScenarioResult& result : results) {
     if (const std::string figure = scenario_figure(result); !figure.empty()) {
-      write_file_atomically(folder / fmt::format("{}.svg", result.scenario->name), figure);
+      write_file_atomically(folder / figure_name(result.scenario->name), figure);
     }
-    write_file_atomically(folder / fmt::format("{}-epochs.csv", result.scenario->name), epochs_csv(result));
+    write_file_atomically(folder / epochs_name(result.scenario->name), epochs_csv(result));
     for (const LoopResult& loop : result.loops) {
       const std::string name = fmt::format("{}-{}.csv", result.scenario->name, file_name(loop.report.name));
       write_file_atomically(folder / name, to_csv(loop.report));
@@ -178,9 +182,25 @@ void run_once(const Options& options, const std::filesystem::path& folder, Tally
   std::fflush(stdout);
 }
 
+/// Those whose names are known before anything runs.
+void require_distinct_files(const Options& options) {
+  std::vector<NamedFile> outputs;
+  const auto add = [&](const std::string& name) {
+    outputs.push_back({name + " of --out", options.out / name});
+  };
+  for (const char* name : {"report.html", "tally.json"}) add(name);
+  for (const ScenarioEntry& entry : known_scenarios()) {
+    add(figure_name(entry.name));
+    add(epochs_name(entry.name));
+  }
+  outputs.push_back({"--json", options.json});
+  require_distinct({}, outputs);
+}
+
 void run(const Options& options) {
   for (const std::string& name : options.scenarios) find_scenario(name, options.device);
   if (options.threads > 0) set_compute_threads(options.threads);
+  require_distinct_files(options);
   require_folder_of(options.json);
   const auto locks = make_own_folders({options.out});
 

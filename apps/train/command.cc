@@ -14,6 +14,7 @@
 #include "isochron/apps/commands.h"
 #include "isochron/apps/device_option.h"
 #include "isochron/apps/number_options.h"
+#include "isochron/apps/output_files.h"
 #include "isochron/apps/precision_option.h"
 #include "isochron/apps/train/dry_run.h"
 #include "isochron/apps/train/families.h"
@@ -119,7 +120,17 @@ void keep_quiet(TrainOptions& options) {
   print_nothing();
 }
 
+void require_distinct_files(const TrainOptions& options) {
+  std::vector<NamedFile> outputs = files_of_run(options.out);
+  if (!options.checkpoint.empty())
+    outputs.push_back({"what --checkpoint writes", options.checkpoint / kWeightsName});
+  outputs.push_back({"--json", options.json});
+  outputs.push_back({"--trace", options.trace});
+  require_distinct({{"the data to train on", options.data}}, outputs);
+}
+
 void train(const TrainableModel& model, TrainOptions options) {
+  require_distinct_files(options);
   std::optional<observe::Worker> twin;
   const bool alone =
       options.resume || options.dry_run || !options.device.is_cpu() || comm::world()->size() > 1;

@@ -6,6 +6,7 @@
 
 #include "isochron/apps/allocation_counter.h"
 #include "isochron/apps/commands.h"
+#include "isochron/apps/run_files.h"
 #include "isochron/apps/train/dry_run.h"
 #include "isochron/apps/train/optimizers.h"
 #include "isochron/apps/train/page.h"
@@ -275,7 +276,7 @@ void TrainSession::write_trace() {
   kernels_ = observe::kernel_table(*trace_, "train step");
   const observe::KernelTable& table = *kernels_;
   if (!options_.out.empty()) {
-    write_file_atomically(options_.out / "kernels.json", observe::kernel_table_json(table) + "\n");
+    write_file_atomically(options_.out / kKernelsFile, observe::kernel_table_json(table) + "\n");
   }
   if (options_.trace.empty()) return;
   trace_->write(options_.trace);
@@ -390,10 +391,10 @@ void TrainSession::write(const observe::RunReport* report, std::optional<observe
   const std::string summary =
       fmt::format("{} epochs, batch {}, {}, learning rate {:g}, seed {}, {} threads", epochs_, batch_,
                   optimizer_name_, learning_rate_, options_.seed, compute_threads());
-  write_file_atomically(options_.out / "train.json", text);
-  write_file_atomically(options_.out / "history.csv", history_.csv());
+  write_file_atomically(options_.out / kResultFile, text);
+  write_file_atomically(options_.out / kHistoryFile, history_.csv());
   if (report != nullptr) {
-    write_file_atomically(options_.out / "windows.csv", observe::to_csv(*report));
+    write_file_atomically(options_.out / kWindowsFile, observe::to_csv(*report));
     std::vector<std::pair<std::string, std::string>> told;
     for (const auto& setting : settings()) told.emplace_back(setting.name, setting.value);
     if (!settings_.decay) told.emplace_back("--epochs", std::to_string(epochs_));
@@ -404,9 +405,9 @@ void TrainSession::write(const observe::RunReport* report, std::optional<observe
                         {.heading = "Memory", .memory = memory_->moments(), .plan = plan_});
     if (kernels_) record.parts.insert(record.parts.end() - 2, {.kernels = kernels_});
     observe::write_run_record(options_.out / observe::kRunRecordFile, record);
-    write_file_atomically(options_.out / "report.html", observe::record_page(record));
+    write_file_atomically(options_.out / kPageFile, observe::record_page(record));
   }
-  if (plan_) write_file_atomically(options_.out / "plan.svg", observe::plan_svg(*plan_));
+  if (plan_) write_file_atomically(options_.out / kPlanFile, observe::plan_svg(*plan_));
   fmt::print("{}train.json, history.csv, kernels.json and plan.svg are in {}\n",
              report != nullptr ? "report.html, run.json, windows.csv, " : "", options_.out.string());
 }

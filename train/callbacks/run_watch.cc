@@ -75,7 +75,7 @@ void RunWatch::raise(const observe::RunReport& report) {
   if (options_.folder.empty()) return;
   observe::RunRecord record{.title = options_.title + ", when its steps began to take longer", .parts = {}};
   record.parts.push_back({.heading = alarm_text_, .run = run_data(recorder_, options_.title)});
-  write_run_record(options_.folder / "drift.json", record);
+  write_run_record(options_.folder / kDriftFile, record);
 }
 
 void RunWatch::write(const RunState& run, bool finished) {
@@ -109,7 +109,7 @@ void RunWatch::write(const RunState& run, bool finished) {
       {"alarm", alarm_text_}};
   // Whole for a reader; not synced, for it is worth nothing after a crash.
   try {
-    replace_file(options_.folder / "live.json",
+    replace_file(options_.folder / kLiveFile,
                  json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
   } catch (const Error& error) {
     if (!std::exchange(not_written_, true)) emit({EventKind::kNotice, options_.title, error.what()});

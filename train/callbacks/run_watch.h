@@ -17,11 +17,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "isochron/observe/diagnose/drift_alarm.h"
 #include "isochron/train/callbacks/callback.h"
 
 namespace isochron::train {
+
+inline constexpr std::string_view kLiveFile = "live.json", kDriftFile = "drift.json";
 
 struct RunWatchOptions {
   std::filesystem::path folder = {};  // empty: no files, only the alarm

@@ -1,0 +1,58 @@
+#include "isochron/apps/output_files.h"
+
+#include <fmt/format.h>
+
+#include <system_error>
+
+#include "isochron/apps/run_files.h"
+#include "isochron/core/base/error.h"
+
+namespace isochron::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Where a write of `path` goes, also behind links to what isn't there yet.
+fs::path goal_of(fs::path path) {
+  constexpr int kMostLinks = 40;
+  std::error_code failed;
+  for (int i = 0; i < kMostLinks && fs::is_symlink(path, failed) && !fs::exists(path, failed); ++i) {
+    const fs::path target = fs::read_symlink(path, failed);
+    if (failed) break;
+    path = path.parent_path() / target;
+  }
+  const fs::path goal = fs::weakly_canonical(fs::absolute(path, failed), failed);
+  return failed ? path : goal;
+}
+
+bool are_one(const fs::path& a, const fs::path& b) {
+  std::error_code failed;
+  const fs::path first = goal_of(a), second = goal_of(b);
+  if (fs::is_other(a, failed)) return false;
+  return first == second || fs::equivalent(first, second, failed);
+}
+
+}  // namespace
+
+void require_distinct(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs) {
+  std::vector<NamedFile> others = inputs;
+  for (const NamedFile& output : outputs) {
+    if (output.path.empty()) continue;
+    for (const NamedFile& other : others) {
+      require(other.path.empty() || !are_one(output.path, other.path), ErrorCode::kInvalidArgument,
+              output.name, "'{}' is {}{} as well, expected a file of its own; give it another name",
+              output.path.string(), other.name.starts_with("--") ? "the file of " : "", other.name);
+    }
+    others.push_back(output);
+  }
+}
+
+std::vector<NamedFile> files_of_run(const fs::path& folder) {
+  std::vector<NamedFile> files;
+  if (folder.empty()) return files;
+  for (const std::string_view name : kRunFiles)
+    files.push_back({fmt::format("{} of the run", name), folder / name});
+  return files;
+}
+
+}  // namespace isochron::apps

@@ -1,0 +1,22 @@
+// The files that a command writes, beside those that it reads: no two of them may be one.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace isochron::apps {
+
+struct NamedFile {
+  std::string name;            // for people: "--json", "the file to read"
+  std::filesystem::path path;  // empty: there is none; need not exist yet
+};
+
+/// Throws kInvalidArgument where an output is one of the inputs or another output, by whatever name, link or
+/// way round. Devices and pipes may come twice.
+void require_distinct(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs);
+
+/// What `train --out` writes into its folder; empty for an empty path.
+std::vector<NamedFile> files_of_run(const std::filesystem::path& folder);
+
+}  // namespace isochron::apps
