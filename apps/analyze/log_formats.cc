@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "isochron/apps/analyze/time_units.h"
+#include "isochron/apps/analyze/written_times.h"
 #include "isochron/core/base/error.h"
 #include "isochron/core/text/terminal_text.h"
 
@@ -41,17 +42,18 @@ double scale_of(char suffix) {
   }
 }
 
-/// "32", or "1.14M" as tqdm scales units.
+/// "32", "1,234", or "1.14M" as tqdm scales units.
 double count_of(std::string_view text) {
   if (text.empty()) return -1;
   const double scale = scale_of(text.back());
   if (scale != 1) text.remove_suffix(1);
-  return number_of(text).value_or(-1 / scale) * scale;
+  const std::optional<double> count = number_of(plain_number(text).value_or(""));
+  return count.value_or(-1 / scale) * scale;
 }
 
 /// The words of a label without its numbers and what stands between: "Epoch 3/10, lr 1e-3" is "Epoch lr".
 std::string words_of(std::string_view label) {
-  static const RE2 numbers(R"([-+]?(?:\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\b(?:nan|inf)\b))");
+  static const RE2 numbers(R"([-+]?(?:\d+(?:[,_]\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?|\b(?:nan|inf)\b))");
   std::string text(label.substr(0, kLongestLabel));
   RE2::GlobalReplace(&text, numbers, " ");
   std::string words;
@@ -68,8 +70,13 @@ std::string words_of(std::string_view label) {
 
 int64_t first_number(std::string_view label) {
   const size_t begin = std::min(label.find_first_of("0123456789"), label.size());
+  static const RE2 counter(R"((\d+(?:[,_]\d{3})*)\b)");
+  re2::StringPiece digits;
+  if (!RE2::PartialMatch(re2::StringPiece(label.data() + begin, label.size() - begin), counter, &digits))
+    return -1;
+  const std::string text = plain_number({digits.data(), digits.size()}).value_or("");
   int64_t number = 0;
-  const auto result = std::from_chars(label.data() + begin, label.data() + label.size(), number);
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), number);
   return result.ec == std::errc() ? number : -1;
 }
 
@@ -77,9 +84,9 @@ bool is_scaled(std::string_view count) { return count.find_first_of(".kMGT") != 
 
 /// The time of one, by number and unit as they are written. Where tqdm scales a bar's counts, the unit's
 /// first letter belongs to the number.
-void read_value(LogMatch& match, std::string_view value, std::string_view unit, bool scaled) {
+void read_value(LogMatch& match, const WrittenTime& value, std::string_view unit, bool scaled) {
   constexpr size_t kLongestThing = 40;  // bytes
-  const std::optional<double> number = number_of(value);
+  const std::optional<double> number = number_of(value.number);
   double scale = 1;
   if (scaled && !unit.empty() && scale_of(unit.front()) != 1) {
     scale = scale_of(unit.front());
@@ -88,11 +95,33 @@ void read_value(LogMatch& match, std::string_view value, std::string_view unit, 
   const std::optional<TimeUnit> found = time_unit(unit);
   if (!found) return;
   if (match.of.empty()) match.of = found->of.substr(0, kLongestThing);
-  if (!number || *number <= 0) return;
-  const double ns = found->time_ns(*number * scale);
+  if (!value.ns && (!number || *number <= 0)) return;
+  const double ns = value.ns ? *value.ns : found->time_ns(*number * scale);
   if (!(ns > 0 && ns < 0x1p62)) return;
   match.ns = ns;
-  match.resolution = written_resolution(value);
+  match.resolution = value.ns ? value.resolution : written_resolution(value.number);
+}
+
+/// The time of a line, of which an expression has found a number behind the counter of the step, if there is
+/// one. Nothing where both are of one number: "step 5.2 it/s".
+std::optional<WrittenTime> written_time(std::string_view line, std::string_view value,
+                                        std::string_view counter, const LogFormat& format) {
+  if (format.free_form) {
+    if (auto duration = written_duration(line, value)) return duration;
+  }
+  if (counter.empty()) return written_number(line, value, 0, format.separators);
+  const auto end = static_cast<size_t>(counter.data() - line.data()) + counter.size();
+  WrittenTime number = written_number(line, value, end, format.separators);
+  // What stands between them is a separator then, unless the counter may as well have ended before.
+  const bool touch = value.data() == line.data() + end + 1;
+  if (!touch) return number;
+  const bool grouped = counter.find_first_of(",_") != std::string_view::npos;
+  if (line[end] == '.' && !grouped) return std::nullopt;
+  if (grouped && (line[end] == '.' || line[end] == ','))
+    number.refusal =
+        fmt::format("'{}{}{}' may be a step and a time or one number, expected a blank before the time",
+                    quotation(counter, 40), line[end], quotation(value, 40));
+  return number;
 }
 
 }  // namespace
@@ -103,7 +132,7 @@ std::span<const LogFormat> log_formats() {
        .program = "Keras",
        .expressions =
            {R"((?:^|\s)@done/(?:@total|Unknown)\s.*?\b@value(?P<unit>(?:s|ms|us|ns)/(?P<of>step|sample))\b)",
-            R"((?:^|\s)(?P<heading>Epoch \d+)/\d+\s*$)"},
+            R"((?:^|\s)(?P<heading>Epoch @counter)/@counter\s*$)"},
        .averaging = Averaging::kBarSoFar,
        .bar_ends_with_mean = true,
        .note = "Keras counts validation within an epoch as part of its steps"},
@@ -112,7 +141,8 @@ std::span<const LogFormat> log_formats() {
        .expressions =
            {R"(^(?P<label>.*?):?\s+\d+%\|[^|]*\|\s*@done/@total \[[\d:]+<[^,\]]*, *@value@rate[^\]]*\bv_num=)"},
        .averaging = Averaging::kBarSoFar,
-       .bar_ends_with_mean = true},
+       .bar_ends_with_mean = true,
+       .separators = ","},
       {.name = "rich",
        .program = "Lightning's rich bar",
        .expressions =
@@ -125,7 +155,8 @@ std::span<const LogFormat> log_formats() {
            {R"(^(?P<label>.*?):?\s*\d+%(?:\|[^|]*\|)?\s*@done/@total \[[\d:]+<[^,\]]*, *@value@rate)",
             R"(^(?:(?P<label>.*?): )?\s*@done ?[^\d\s/\[]* \[[\d:]+, *@value@rate)"},
        .averaging = Averaging::kRecent,
-       .bar_ends_with_mean = true},
+       .bar_ends_with_mean = true,
+       .separators = ","},
       {.name = "imagenet",
        .program = "PyTorch's ImageNet example",
        .expressions = {R"((?:^|\s)(?P<label>\w+: (?:\[\d+\])?)\[\s*@done/@total\].*?\bTime\s+@value\s*\()"},
@@ -142,13 +173,14 @@ std::span<const LogFormat> log_formats() {
       {.name = "megatron",
        .program = "Megatron-LM",
        .expressions =
-           {R"(\biteration\s+\d+/\s*\d+ \|.*\belapsed time per iteration \((?P<unit>ms|s)\): @value)"}},
+           {R"(\biteration\s+@counter/\s*@counter \|.*\belapsed time per iteration \((?P<unit>ms|s)\): @value)"}},
       {.name = "lines",
        .program = "lines of a loop",
        .expressions =
-           {R"((?i)^(?P<label>.*?\b@thing\b\W{0,8}\d+.*?\b(?:time|took|duration|in)\b)\W*?@value\s*@time@end)",
-            R"((?i)^(?P<label>.*?\b@thing\b\W{0,8}\d+(?:/\d+)?(?:.*?[|,;])?)\W+@value\s*@time(?:/\w+)?@end)",
-            R"((?i)^(?P<label>.*?\b@thing\b\W{0,8}\d+\b.*?)\b@value\s*@speed@end)"}},
+           {R"((?i)^(?P<label>.*?\b@thing\b\W{0,8}@count.*?\b(?:time|took|duration|in)\b)\W*?@value\s*@time@end)",
+            R"((?i)^(?P<label>.*?\b@thing\b\W{0,8}@count(?:/@counter)?(?:.*?[|,;])?)\W+@value\s*@time(?:/\w+)?@end)",
+            R"((?i)^(?P<label>.*?\b@thing\b\W{0,8}@count\b.*?)\b@value\s*@speed@end)"},
+       .free_form = true},
   };
   return formats;
 }
@@ -158,12 +190,14 @@ namespace {
 /// An expression with what its words stand for.
 std::string spelled_out(std::string_view expression) {
   constexpr std::pair<std::string_view, std::string_view> kWords[] = {
-      {"@done", R"((?P<done>\d+(?:\.\d+)?[kMGT]?))"},
-      {"@total", R"((?P<total>\d+(?:\.\d+)?[kMGT]?))"},
-      {"@value", R"((?P<value>\d+(?:\.\d+)?|\?))"},
+      {"@done", R"((?P<done>\d+(?:,\d{3})*(?:\.\d+)?[kMGT]?))"},
+      {"@total", R"((?P<total>\d+(?:,\d{3})*(?:\.\d+)?[kMGT]?))"},
+      {"@counter", R"(\d+(?:[,_]\d{3})*)"},
+      {"@count", R"((?P<count>\d+(?:[,_]\d{3})*))"},
+      {"@value", R"((?P<value>\d+(?:[,_]\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?|\?))"},
       {"@rate", R"( ?(?P<unit>[^,\]\s/]*/[^,\]\s]+))"},
       {"@thing", R"((?P<of>epoch|step|iter|iteration|batch))"},
-      {"@time", R"((?P<unit>ns|us|µs|ms|msec|s|secs?|seconds?|min|minutes?))"},
+      {"@time", R"((?P<unit>ns|us|µs|ms|msec|s|secs?|seconds?|mins?|minutes?|h|hrs?|hours?))"},
       {"@speed", R"((?P<unit>(?:ns|us|µs|ms|s|sec)/(?:epoch|step|it|iter|iteration|batch)|)"
                  R"((?:it|iter|iterations|steps|batches)/s(?:ec)?))"},
       {"@end", R"((?:$|[\s,;|.)\]]))"}};
@@ -179,9 +213,9 @@ std::string spelled_out(std::string_view expression) {
 
 /// An expression, compiled, and which of its groups are which; 0 for one that it hasn't.
 struct LogMatcher::Expression {
-  enum Group : size_t { kValue, kUnit, kDone, kTotal, kLabel, kHeading, kOf, kGroups };
+  enum Group : size_t { kValue, kUnit, kDone, kTotal, kLabel, kHeading, kOf, kCount, kGroups };
   static constexpr std::string_view kNames[kGroups] = {"value", "unit",    "done", "total",
-                                                       "label", "heading", "of"};
+                                                       "label", "heading", "of",   "count"};
   static constexpr size_t kMostGroups = 12;
 
   Expression(std::string_view text, size_t format_index)
@@ -239,10 +273,13 @@ std::optional<LogMatch> LogMatcher::match(std::string_view line) const {
   match.of = text(Group::kOf);
   match.done = count_of(text(Group::kDone));
   match.total = count_of(text(Group::kTotal));
+  const LogFormat& format = log_formats()[match.format];
+  const auto time = written_time(line, text(Group::kValue), text(Group::kCount), format);
+  if (!time) return std::nullopt;
+  match.refusal = time->refusal;
   const bool scaled = is_scaled(text(Group::kDone)) || is_scaled(text(Group::kTotal));
   const std::string_view unit = text(Group::kUnit);
-  read_value(match, text(Group::kValue), unit.empty() ? log_formats()[match.format].default_unit : unit,
-             scaled);
+  read_value(match, *time, unit.empty() ? format.default_unit : unit, scaled);
   return match;
 }
 

@@ -24,11 +24,14 @@ struct LogFormat {
   std::string_view program;  // for people
   /// RE2's syntax, with the words that log_formats.cc spells out. Named groups say what is where: `value` and
   /// its `unit` (else `default_unit`); of a bar `done` of `total`; `label`, with numbers, which names the
-  /// phase; `heading` for a line that names the phase of the bars that follow; `of`, what is timed.
+  /// phase; `heading` for a line that names the phase of the bars that follow; `of`, what is timed; `count`,
+  /// which one it is.
   std::vector<std::string_view> expressions;
   std::string_view default_unit = {};
   Averaging averaging = Averaging::kNone;
   bool bar_ends_with_mean = false;  // a bar's last update has the mean of the whole bar
+  bool free_form = false;           // people's own lines: durations in several units, a comma behind the step
+  std::string_view separators = {};  // of ",", what ends what stands before a number, so is no part of it
   /// What its numbers leave out, for people; empty: nothing.
   std::string_view note = {};
 };
@@ -47,6 +50,7 @@ struct LogMatch {
   std::optional<double> ns;  // the time of one; none: not shown yet ("?it/s"), or 0
   double resolution = 0;     // of `ns`, relative: what the last digit is worth
   std::string of = {};       // what is timed: "step", "it", "epoch"; empty: not said
+  std::string refusal = {};  // why it can't be told what the time is; empty: it can
 };
 
 class LogMatcher {
@@ -55,7 +59,8 @@ class LogMatcher {
   /// isn't there.
   explicit LogMatcher(std::string_view format);
 
-  /// Nothing for a line of no format. Takes time linear in the line.
+  /// Nothing for a line of no format. Takes time linear in the line. A time that can't be told, or is
+  /// negative, is refused in the match.
   std::optional<LogMatch> match(std::string_view line) const;
 
  private:

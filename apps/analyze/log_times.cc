@@ -8,6 +8,7 @@
 #include "isochron/apps/analyze/log_formats.h"
 #include "isochron/apps/analyze/log_phases.h"
 #include "isochron/apps/analyze/log_reader.h"
+#include "isochron/apps/analyze/missed_lines.h"
 #include "isochron/apps/analyze/time_pattern.h"
 #include "isochron/apps/analyze/time_sources.h"
 #include "isochron/core/base/error.h"
@@ -26,11 +27,27 @@ TimeUnit unit_of(const TimePattern::Found& found, const TimesOptions& options, c
   require(!is_rate || unit || asked_rate, ErrorCode::kBadFormat, where,
           "'{}{}' is a rate, expected a time; a pattern whose second group is the unit reads rates too: "
           "'([0-9.]+)(it/s)'",
-          quotation(found.number, 40), quotation(found.behind_number.substr(0, 12)));
+          quotation(found.time.text, 40), quotation(found.behind_number.substr(0, 12)));
   require(!is_rate || asked_rate || options.unit.empty(), ErrorCode::kInvalidArgument, "--unit",
           "is '{}', but '{}' in {} is a rate; leave --unit out", options.unit, quotation(found.unit, 40),
           where);
   return chosen_unit(options, unit, where);
+}
+
+struct Time {
+  double ns, resolution;
+};
+
+Time time_of(const TimePattern::Found& found, const TimesOptions& options, const std::string& row) {
+  if (found.time.ns) return {*found.time.ns, found.time.resolution};
+  const std::string& number = found.time.number;
+  // Not a number before no unit: where the group isn't the time, that is what is wrong.
+  static_cast<void>(time_ns(number, {}, row));
+  return {time_ns(number, unit_of(found, options, row), row), written_resolution(number)};
+}
+
+void add_note(IterationTimes& times, const MissedLines& missed) {
+  if (std::string note = missed.note(); !note.empty()) times.notes.push_back(std::move(note));
 }
 
 std::string each_of(const LogPhase& phase) {
@@ -71,21 +88,25 @@ IterationTimes times_of_pattern(InputStream& stream, const TimesOptions& options
   LogReader reader(stream);
   std::vector<double> times;
   double resolutions = 0;
+  MissedLines missed;
   for (std::string line; reader.next(line);) {
     const auto found = pattern.find_last(line, where);
+    missed.add(line, reader.line(), found.has_value());
     if (!found) continue;
     const std::string row = fmt::format("{}, line {}", where, reader.line());
-    // Not a number before no unit: where the group isn't the time, that is what is wrong.
-    static_cast<void>(time_ns(found->number, {}, row));
+    require(found->time.refusal.empty(), ErrorCode::kBadFormat, row, "{}", found->time.refusal);
     require(times.size() < options.most_times, ErrorCode::kBadFormat, where,
             "has more than {} times; give only a part of them", options.most_times);
-    times.push_back(time_ns(found->number, unit_of(*found, options, row), row));
-    resolutions += written_resolution(found->number);
+    const auto [ns, resolution] = time_of(*found, options, row);
+    times.push_back(ns);
+    resolutions += resolution;
   }
   require(!times.empty(), ErrorCode::kBadFormat, where, "the pattern '{}' matches none of {} lines",
           quotation(options.pattern), reader.lines());
   const double resolution = resolutions / static_cast<double>(times.size());
-  return {.series = {{"", std::move(times)}}, .resolution = resolution};
+  IterationTimes result{.series = {{"", std::move(times)}}, .resolution = resolution};
+  add_note(result, missed);
+  return result;
 }
 
 IterationTimes times_of_log(InputStream& stream, const TimesOptions& options) {
@@ -94,9 +115,15 @@ IterationTimes times_of_log(InputStream& stream, const TimesOptions& options) {
           "is for tables and patterns; a log in a known format states its units");
   const LogMatcher matcher(options.format);
   LogPhases gathered(options.most_times);
+  MissedLines missed;
   LogReader reader(stream);
   for (std::string line; reader.next(line);) {
-    if (const auto match = matcher.match(line)) gathered.add(*match, reader.line(), where);
+    const auto match = matcher.match(line);
+    missed.add(line, reader.line(), match.has_value());
+    if (!match) continue;
+    require(match->refusal.empty(), ErrorCode::kBadFormat, fmt::format("{}, line {}", where, reader.line()),
+            "{}", match->refusal);
+    gathered.add(*match, reader.line(), where);
   }
   std::vector<LogPhase> phases = gathered.phases();
   require(
@@ -119,6 +146,7 @@ IterationTimes times_of_log(InputStream& stream, const TimesOptions& options) {
     if (i != chosen) result.others.push_back({names[i], phases[i].ns.size(), observe::median(phases[i].ns)});
   }
   result.series.push_back({"", std::move(phase.ns)});
+  add_note(result, missed);
   return result;
 }
 

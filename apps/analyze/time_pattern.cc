@@ -9,8 +9,49 @@
 
 namespace isochron::apps {
 
+namespace {
+
+/// Where the first group that captures begins, and where it ends.
+std::pair<size_t, size_t> first_group(std::string_view pattern) {
+  size_t begin = pattern.size();
+  int depth = 0;
+  bool set = false;
+  for (size_t at = 0; at < pattern.size(); ++at) {
+    const std::string_view rest = pattern.substr(at);
+    if (rest[0] == '\\') {
+      ++at;
+      continue;
+    }
+    if (rest[0] == (set ? ']' : '[')) set = !set;
+    if (set) continue;
+    const bool captures = rest[0] == '(' && (!rest.starts_with("(?") || rest.starts_with("(?P<"));
+    if (begin == pattern.size() && captures) begin = at;
+    if (begin == pattern.size()) continue;
+    depth += rest[0] == '(' ? 1 : rest[0] == ')' ? -1 : 0;
+    if (depth == 0) return {begin, at};
+  }
+  return {begin, pattern.size()};
+}
+
+/// The commas, colons and dashes that a pattern has beside its first group.
+std::string separators_of(std::string_view pattern) {
+  constexpr std::string_view kSeparators = ",:-";
+  std::string found;
+  const auto [begin, end] = first_group(pattern);
+  std::string_view before = pattern.substr(0, begin);
+  for (const std::string_view blanks : {"\\s*", "\\s?", " *", " ?"}) {
+    if (before.ends_with(blanks)) before.remove_suffix(blanks.size());
+  }
+  if (!before.empty() && kSeparators.find(before.back()) != std::string_view::npos) found += before.back();
+  if (end + 1 < pattern.size() && kSeparators.find(pattern[end + 1]) != std::string_view::npos)
+    found += pattern[end + 1];
+  return found;
+}
+
+}  // namespace
+
 struct TimePattern::Expression {
-  explicit Expression(const std::string& text) : re(text, options()) {}
+  explicit Expression(const std::string& text) : re(text, options()), separators(separators_of(text)) {}
 
   static RE2::Options options() {
     constexpr int64_t kMostMemory = int64_t{16} << 20;
@@ -21,6 +62,7 @@ struct TimePattern::Expression {
   }
 
   RE2 re;
+  std::string separators;
 };
 
 TimePattern::TimePattern(const std::string& text) : expression_(std::make_unique<Expression>(text)) {
@@ -39,21 +81,26 @@ std::optional<TimePattern::Found> TimePattern::find_last(std::string_view line,
   const re2::StringPiece text(line.data(), line.size());
   const int wanted = 1 + std::min(re.NumberOfCapturingGroups(), 2);
   const auto view = [](re2::StringPiece piece) { return std::string_view(piece.data(), piece.size()); };
-  std::optional<Found> last;
+  std::string_view number, unit;
   int matches = 0;
   re2::StringPiece groups[3];
   for (size_t at = 0;
        at <= line.size() && re.Match(text, at, line.size(), RE2::UNANCHORED, groups, wanted);) {
     require(++matches <= kMostMatches, ErrorCode::kBadFormat, where,
             "the pattern matches more than {} times in one line; make it more specific", kMostMatches);
-    last = Found{view(groups[1]), view(groups[2]), {}};
-    if (groups[1].data() != nullptr)
-      last->behind_number =
-          line.substr(static_cast<size_t>(groups[1].data() - line.data()) + groups[1].size());
+    number = view(groups[1]);
+    unit = view(groups[2]);
     const auto end = static_cast<size_t>(groups[0].data() - line.data()) + groups[0].size();
     at = std::max(end, at + 1);
   }
-  return last;
+  if (matches == 0) return std::nullopt;
+  Found found{.time = {.text = number}, .unit = unit, .behind_number = {}};
+  if (number.data() == nullptr) return found;
+  const auto duration = written_duration(line, number);
+  found.time = duration ? *duration : written_number(line, number, 0, expression_->separators);
+  const std::string_view whole = found.time.text;
+  found.behind_number = line.substr(static_cast<size_t>(whole.data() - line.data()) + whole.size());
+  return found;
 }
 
 }  // namespace isochron::apps

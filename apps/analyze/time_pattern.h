@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "isochron/apps/analyze/written_times.h"
+
 namespace isochron::apps {
 
 /// A regular expression (RE2's syntax: Perl's without what can't be found in linear time) with a group for
@@ -19,11 +21,13 @@ class TimePattern {
   ~TimePattern();
 
   struct Found {
-    std::string_view number, unit;   // empty for a group that isn't there
+    WrittenTime time;                // the whole of what the first group begins; empty where it isn't there
+    std::string_view unit;           // empty for a group that isn't there
     std::string_view behind_number;  // the rest of the line
   };
-  /// The last match; nothing where there is none. What is found lies within `line`. Throws kBadFormat for
-  /// more than kMostMatches.
+  /// The last match; nothing where there is none. What is found lies within `line`. A comma, colon or dash
+  /// that the pattern itself has beside its first group is no part of a number. Throws kBadFormat for more
+  /// than kMostMatches.
   std::optional<Found> find_last(std::string_view line, const std::string& where) const;
 
  private:

@@ -14,8 +14,8 @@ std::optional<double> ns_of(std::string_view unit) {
       {"\u00b5s", 1e3}, {"\u03bcs", 1e3}, {"usec", 1e3},        {"microsecond", 1e3},  {"microseconds", 1e3},
       {"ms", 1e6},      {"msec", 1e6},    {"millisecond", 1e6}, {"milliseconds", 1e6}, {"s", 1e9},
       {"sec", 1e9},     {"secs", 1e9},    {"second", 1e9},      {"seconds", 1e9},      {"min", 60e9},
-      {"mins", 60e9},   {"minute", 60e9}, {"minutes", 60e9},    {"h", 3600e9},         {"hour", 3600e9},
-      {"hours", 3600e9}};
+      {"mins", 60e9},   {"minute", 60e9}, {"minutes", 60e9},    {"h", 3600e9},         {"hr", 3600e9},
+      {"hrs", 3600e9},  {"hour", 3600e9}, {"hours", 3600e9}};
   std::string lower(unit.substr(0, 20));
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
   for (const auto& [name, ns] : kUnits) {

@@ -564,7 +564,7 @@ MUTANTS = [
            "require(value >= 0, ErrorCode::kBadFormat, where, \"expected a {} above 0", "apps", "Command.Analyze*"),
     Mutant("rates-taken-for-times", "apps/analyze/time_units.h", "return rate ? ns / number : number * ns;", "return number * ns;",
            "apps", "Logs.TqdmsRatesAreInverted"),
-    Mutant("first-of-many-matches-taken", "apps/analyze/time_pattern.cc", "    last = Found{view(", "    if (!last) last = Found{view(",
+    Mutant("first-of-many-matches-taken", "apps/analyze/time_pattern.cc", "    number = view(groups[1]);", "    if (matches == 1) number = view(groups[1]);",
            "apps", "Logs.APatternTakesTheLastMatchOfAnUpdate"),
     Mutant("validation-in-the-mean-of-a-bar", "apps/analyze/log_phases.cc",
            "if (repeated && full && line != phase.full_line) return false;", "static_cast<void>(line);",

@@ -45,6 +45,7 @@ TEST_P(LogSamples, AreReadWithoutAPattern) {
   ASSERT_EQ(ns.size(), sample.values);
   EXPECT_NEAR(ns[sample.index], sample.ns, 1e-9 * sample.ns);
   EXPECT_THAT(times.each, HasSubstr(sample.each));
+  EXPECT_THAT(times.notes, testing::Not(Contains(HasSubstr("in which none was found"))));
   if (*sample.other == '\0')
     EXPECT_THAT(times.others, IsEmpty());
   else
@@ -134,6 +135,115 @@ TEST_F(Logs, LinesOfLoopsAreReadWithTheirUnits) {
     ASSERT_THAT(times.series[0].ns, testing::SizeIs(2));
     EXPECT_NEAR(times.series[0].ns[0], expected * 1e6, 1e-3);
   }
+}
+
+TEST_F(Logs, NumbersOfLinesAreReadWhole) {
+  const struct {
+    const char* line;
+    double ms;
+  } cases[] = {
+      {"step 5: 2,500 it/s", 0.4}, {"step 5: 1,234.5 it/s", 1e3 / 1234.5},
+      {"step 5: 1_250 it/s", 0.8}, {"step 5: loss 0.1 1.5e-03 s/it", 1.5},
+      {"step 5: .5 s/it", 500},    {"step 5 took 1,234 ms", 1234},
+      {"step 5: 1,234 ms", 1234},  {"step 5: 1.5e-03 s", 1.5},
+      {"step 5,12.5 ms", 12.5},    {"step 5,123 ms", 123},
+      {"step 5:12.5 ms", 12.5},    {"step 5 - 10 ms", 10},
+      {"step 5 -- 10 ms", 10},     {"step 5-10 ms", 10},
+  };
+  for (const auto& [line, expected] : cases) {
+    SCOPED_TRACE(line);
+    EXPECT_NEAR(read(std::string(line) + "\n" + line + "\n").series[0].ns.at(0), expected * 1e6, 1e-3);
+  }
+}
+
+TEST_F(Logs, NumbersThatCannotBeToldAreRefused) {
+  const struct {
+    const char* line;
+    const char* message;
+  } cases[] = {
+      {"step 5: loss 0.1 2,25 s/it", "line 2] '2,25' isn't clearly one number, expected a decimal point"},
+      {"step 5: 0,250 s/it", "'0,250' isn't clearly one number"},
+      {"step 5: loss 0.1,25.0 it/s", "'0.1,25.0' isn't clearly one number"},
+      {"step 5: 1:02:30 s/it", "'1:02:30' is the time of a clock"},
+      {"step 1,234,567 ms", "'1,234,567' may be a step and a time or one number"},
+      {"step 5: -10.3 ms", "line 2] expected a number above 0, got -10.3"},
+      {"step 5 took -1.4 s", "expected a number above 0, got -1.4"},
+      {"step 5: loss 0.1, -10.02 it/s", "expected a number above 0, got -10.02"},
+      {"step 5: \u221210 ms", "expected a number above 0, got -10"},
+  };
+  for (const auto& [line, message] : cases) {
+    SCOPED_TRACE(line);
+    EXPECT_ERROR(static_cast<void>(read(std::string("step 4: 10 ms\n") + line + "\n")), ErrorCode::kBadFormat,
+                 message);
+  }
+  for (const char* line : {"step 5.2 it/s", "step 5.2 ms"}) {
+    EXPECT_THAT(ms(std::string("step 4: 10 ms\n") + line + "\n"), ElementsAre(10))
+        << line << " has one number";
+  }
+}
+
+TEST_F(Logs, CountersHaveSeparatorsOfThousands) {
+  EXPECT_THAT(ms("step 999: 40.1 ms\nstep 1,000: 40.2 ms\nstep 1,001/12,000: 40.3 ms\n"),
+              ElementsAre(40.1, 40.2, 40.3));
+  EXPECT_THAT(ms("step 1,000 took 40.2 ms\nstep 1_001 took 3 ms\n"), ElementsAre(40.2, 3));
+  EXPECT_THAT(ms("step 1,000: loss 0.1 25 it/s\n"), ElementsAre(40));
+  EXPECT_THAT(
+      ms("Epoch 1,000/2,000\n1,024/1,024 - 9s - 9ms/step\nEpoch 1,001/2,000\n1,024/1,024 - 9s - 8ms/step\n"),
+      ElementsAre(9, 8));
+  EXPECT_THAT(ms(" iteration 1,000/ 2,000 | elapsed time per iteration (ms): 12.5 | loss: 7.1\n"),
+              ElementsAre(12.5));
+  std::string bars;
+  for (int i = 0; i < 6; ++i)
+    bars += fmt::format("Epoch 1,00{}: 100%|###| 1,032/1,032 [00:01<00:00, {}.00it/s]\n", i, 10 + i);
+  EXPECT_EQ(read(bars).series[0].ns.size(), 6u) << "told apart by the whole number of an epoch";
+}
+
+TEST_F(Logs, LinesLikeThoseWithATimeAreCounted) {
+  const IterationTimes times = read(
+      "step 1: 40 ms\nstep two: 4 s\nstep 1'000: 40 ms\n--- 5\nstep 3: nan ms\nstep 4: 40 ms\nsaved step "
+      "4\n");
+  EXPECT_THAT(times.series[0].ns, ElementsAre(4e7, 4e7));
+  EXPECT_THAT(times.notes,
+              ElementsAre("left out: 2 lines that look like those with a time, but in which none was "
+                          "found, first line 3"));
+  const IterationTimes found =
+      read("took 4 ms\ntook 5 ms\ntook x5 ms\ntook - ms\n", {.pattern = "took ([0-9]+) (ms)"});
+  EXPECT_THAT(found.notes, IsEmpty());
+  EXPECT_THAT(read("took 4 ms\ntook (5) ms\n", {.pattern = "took ([0-9]+) (ms)"}).notes,
+              ElementsAre("left out: 1 line that looks like those with a time, but in which none was found, "
+                          "first line 2"));
+}
+
+TEST_F(Logs, DurationsOfSeveralUnitsAreAddedUp) {
+  const struct {
+    const char* text;
+    double seconds;
+  } cases[] = {{"4 min 59 s", 299},
+               {"4min59s", 299},
+               {"4m 59s", 299},
+               {"2 minutes and 55 seconds", 175},
+               {"2 minutes, 55 seconds", 175},
+               {"1 h 4 min", 3840},
+               {"1 h 4 min 5.5 s", 3845.5},
+               {"1 hour, 4 minutes, and 5 seconds", 3845},
+               {"1.5 h", 5400},
+               {"4 min (of 30 s each)", 240}};
+  for (const auto& [text, seconds] : cases) {
+    SCOPED_TRACE(text);
+    const std::string line = fmt::format("Epoch 3 took {}\n", text);
+    const TimesOptions pattern{.pattern = R"(took ([0-9.]+) ?(h\w*|m\w*))"};
+    EXPECT_NEAR(read(line, pattern).series[0].ns.at(0), seconds * 1e9, 1);
+    if (std::string_view(text).starts_with("4m")) continue;  // in no known format
+    EXPECT_NEAR(read(line).series[0].ns.at(0), seconds * 1e9, 1);
+  }
+  EXPECT_THAT(ms("took 4 min 59 s\n", {.pattern = "([0-9.]+) (min|s)"}), ElementsAre(299000))
+      << "the last match";
+  EXPECT_THAT(ms("took 4 min 59\n", {.pattern = "([0-9.]+) (min|s)"}), ElementsAre(240000));
+  EXPECT_DOUBLE_EQ(read("Epoch 3 took 4 min 10 s\n").resolution, 1. / 250);
+  for (const char* text : {"4 min, 30 s left", "4 min 75 s", "2 min 5 s/step"})
+    EXPECT_ERROR(static_cast<void>(read(fmt::format("Epoch 3 took {}\n", text))), ErrorCode::kBadFormat,
+                 "may be one time or two, expected one such as '4 min 59 s'");
+  EXPECT_ERROR(static_cast<void>(read("Epoch 3 took -4 min 59 s\n")), ErrorCode::kBadFormat, "got -4");
 }
 
 TEST_F(Logs, OthersThatHaveTheirOwnForm) {
@@ -347,6 +457,28 @@ TEST_F(Logs, APatternNeverReadsARateAsATime) {
   EXPECT_ERROR(static_cast<void>(read(log, {.pattern = "([0-9.]+)(it/s)", .unit = "s"})),
                ErrorCode::kInvalidArgument, "'it/s' in");
   EXPECT_THAT(ms("2.5s/it\n", {.pattern = "([0-9.]+)(s)"}), ElementsAre(2500));
+}
+
+TEST_F(Logs, APatternNeverReadsAPartOfANumber) {
+  const TimesOptions usual{.pattern = "([0-9.]+) (ms|s)"};
+  EXPECT_THAT(ms("took 1,234 ms\ntook 1.5e-03 s\ntook .5 s\n", usual), ElementsAre(1234, 1.5, 500));
+  EXPECT_THAT(ms("took 1,234 ms\n", {.pattern = "took ([0-9.]+)", .unit = "ms"}), ElementsAre(1234));
+  EXPECT_THAT(ms("took 123 ms\n", {.pattern = ".*([0-9.]+) (ms)"}), ElementsAre(123)) << "a greedy beginning";
+  EXPECT_ERROR(static_cast<void>(read("took 5 ms\ntook 2,25 s\n", usual)), ErrorCode::kBadFormat,
+               "line 2] '2,25' isn't clearly one number");
+  EXPECT_ERROR(static_cast<void>(read("took 1:02:40 s\n", usual)), ErrorCode::kBadFormat,
+               "'1:02:40' is the time of a clock, expected a number with a unit");
+  EXPECT_ERROR(static_cast<void>(read("took -1.4 s\n", usual)), ErrorCode::kBadFormat,
+               "expected a number above 0, got -1.4");
+  EXPECT_THAT(ms("run-5 ms, 10-12 ms\n", usual), ElementsAre(12)) << "hyphens";
+}
+
+TEST_F(Logs, APatternMayNameWhatSeparatesNumbers) {
+  EXPECT_THAT(ms("5,12.5,0.3\n", {.pattern = R"(^\d+,([0-9.]+))", .unit = "ms"}), ElementsAre(12.5));
+  EXPECT_THAT(ms("12.5,0.3\n", {.pattern = "([0-9.]+),", .unit = "ms"}), ElementsAre(12.5));
+  EXPECT_THAT(ms("[5,250 ms]\n", {.pattern = R"((?:[[(])\d+,\s*([0-9.]+) (ms))"}), ElementsAre(250));
+  EXPECT_THAT(ms("rank 0:25 ms\n", {.pattern = ":([0-9.]+) (ms)"}), ElementsAre(25));
+  EXPECT_THAT(ms("at -25 ms\n", {.pattern = "-([0-9.]+) (ms)"}), ElementsAre(25));
 }
 
 TEST_F(Logs, APatternMatchesALineSoManyTimes) {

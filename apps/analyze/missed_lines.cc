@@ -1,0 +1,70 @@
+#include "isochron/apps/analyze/missed_lines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+
+#include "isochron/core/base/hash.h"
+
+namespace isochron::apps {
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+bool is_letter(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return std::isalpha(byte) != 0 || byte >= 0x80;
+}
+
+/// Of the words of a line, without numbers: an exponent, `nan` and `inf` are no words. kHashOfNothing where
+/// it has none.
+uint64_t hash_of_words(std::string_view line) {
+  constexpr size_t kCounts = 4096;  // bytes of a line
+  line = line.substr(0, kCounts);
+  uint64_t hash = kHashOfNothing;
+  for (size_t begin = 0, end = 0; begin < line.size(); begin = end) {
+    end = begin + 1;
+    if (!is_letter(line[begin])) continue;
+    while (end < line.size() && is_letter(line[end])) ++end;
+    const std::string_view word = line.substr(begin, end - begin);
+    const bool behind_digit = begin > 0 && is_digit(line[begin - 1]);
+    const size_t next = end < line.size() && (line[end] == '-' || line[end] == '+') ? end + 1 : end;
+    const bool exponent =
+        behind_digit && (word == "e" || word == "E") && next < line.size() && is_digit(line[next]);
+    if (exponent || word == "nan" || word == "inf") continue;
+    hash = hash_more(hash_more(hash, word), static_cast<unsigned char>(' '));
+  }
+  return hash;
+}
+
+}  // namespace
+
+void MissedLines::add(std::string_view line, int64_t number, bool read) {
+  const uint64_t words = hash_of_words(line);
+  if (words == kHashOfNothing) return;
+  if (read) {
+    if (read_.size() < kMostKinds) read_.insert(words);
+    return;
+  }
+  if (std::ranges::none_of(line, is_digit)) return;
+  if (others_.size() == kMostKinds && !others_.contains(words)) return;
+  Missed& missed = others_[words];
+  if (missed.lines++ == 0) missed.first = number;
+}
+
+std::string MissedLines::note() const {
+  Missed all{.first = std::numeric_limits<int64_t>::max()};
+  for (const auto& [words, missed] : others_) {
+    if (!read_.contains(words)) continue;
+    all.lines += missed.lines;
+    all.first = std::min(all.first, missed.first);
+  }
+  if (all.lines == 0) return {};
+  return fmt::format(
+      "left out: {} that look{} like those with a time, but in which none was found, first line {}",
+      all.lines == 1 ? "1 line" : fmt::format("{} lines", all.lines), all.lines == 1 ? "s" : "", all.first);
+}
+
+}  // namespace isochron::apps

@@ -1,0 +1,237 @@
+#include "isochron/apps/analyze/written_times.h"
+
+#include <fmt/format.h>
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+
+#include "isochron/core/text/terminal_text.h"
+
+namespace isochron::apps {
+namespace {
+
+constexpr size_t kShown = 40;  // bytes of what a message quotes
+constexpr std::string_view kMinus = "\u2212";
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// Whether what stands before `at` is of a word, or of dots or dashes.
+bool is_of_word(std::string_view line, size_t at) {
+  if (at == 0) return false;
+  const char before = line[at - 1];
+  return std::isalnum(static_cast<unsigned char>(before)) != 0 || before == '_' || before == '.' ||
+         before == '-';
+}
+
+/// Where a number begins and ends within a line.
+struct Extent {
+  std::string_view line;
+  size_t begin, end;
+
+  bool digit(size_t at) const { return at < line.size() && is_digit(line[at]); }
+  bool one_of(size_t at, std::string_view bytes) const {
+    return at < line.size() && bytes.find(line[at]) != std::string_view::npos;
+  }
+  std::string_view text() const { return line.substr(begin, end - begin); }
+};
+
+/// What may stand between the digits of a number.
+constexpr std::string_view kBetweenDigits = ".,_'";
+
+/// Goes back by one byte or by an exponent's "e-"; false where the number begins.
+bool go_back(Extent& number, size_t from) {
+  const size_t at = number.begin;
+  if (at == from) return false;
+  const size_t room = at - from;
+  size_t step = 0;
+  if (number.digit(at - 1))
+    step = 1;
+  else if (room > 1 && (number.one_of(at - 1, kBetweenDigits) || number.one_of(at - 1, "eE")) &&
+           number.digit(at - 2))
+    step = 1;
+  else if (room > 2 && number.one_of(at - 1, "+-") && number.one_of(at - 2, "eE") && number.digit(at - 3))
+    step = 2;
+  else if (number.line[at - 1] == '.' && number.digit(at) && !is_of_word(number.line, at - 1))
+    step = 1;  // ".5"
+  number.begin -= step;
+  return step > 0;
+}
+
+bool go_on(Extent& number) {
+  const size_t at = number.end;
+  size_t step = 0;
+  if (number.digit(at))
+    step = 1;
+  else if (number.one_of(at, kBetweenDigits) && number.digit(at + 1))
+    step = 1;
+  else if (number.one_of(at, "eE"))
+    step = number.digit(at + 1) ? 1 : number.one_of(at + 1, "+-") && number.digit(at + 2) ? 2 : 0;
+  number.end += step;
+  return step > 0;
+}
+
+/// A sign, no hyphen within a word or between numbers, nor one of several dashes.
+bool has_minus(std::string_view line, size_t begin, size_t from) {
+  const std::string_view before = line.substr(0, begin);
+  if (before.ends_with(kMinus)) return true;
+  if (!before.ends_with('-') || (from > 0 && begin - 1 == from)) return false;
+  return !is_of_word(line, begin - 1);
+}
+
+/// Whether the number is the last part of a clock's time: "1:02:40", "1:30".
+bool ends_clock(const Extent& number, size_t from) {
+  const std::string_view text = number.text();
+  const bool two_digits =
+      text.size() >= 2 && is_digit(text[0]) && is_digit(text[1]) && (text.size() == 2 || !is_digit(text[2]));
+  return two_digits && number.begin >= from + 2 && number.line[number.begin - 1] == ':' &&
+         number.digit(number.begin - 2);
+}
+
+/// Why it isn't told what a number is; empty: it is.
+std::string refusal_of(const Extent& number, size_t from, std::string_view separators, bool plain) {
+  const auto separates = [&](char c) { return separators.find(c) != std::string_view::npos; };
+  if (!separates('-') && has_minus(number.line, number.begin, from))
+    return fmt::format(
+        "expected a number above 0, got -{}; a dash before a number needs a blank between them",
+        quotation(number.text(), kShown));
+  if (!separates(':') && ends_clock(number, from)) {
+    size_t begin = number.begin;
+    while (begin > from && (is_digit(number.line[begin - 1]) || number.line[begin - 1] == ':')) --begin;
+    return fmt::format("'{}' is the time of a clock, expected a number with a unit such as '62 s'",
+                       quotation(number.line.substr(begin, number.end - begin), kShown));
+  }
+  if (plain) return {};
+  return fmt::format(
+      "'{}' isn't clearly one number, expected a decimal point, and commas before three digits each "
+      "(1,234.5); where the comma separates values, have it in a --pattern: ',([0-9.]+) (ms)'",
+      quotation(number.text(), kShown));
+}
+
+std::optional<double> value_of(std::string_view text) {
+  double value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || rest != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+double ns_of_unit(char first_letter) {
+  const char letter = static_cast<char>(std::tolower(static_cast<unsigned char>(first_letter)));
+  return letter == 'h' ? 3600e9 : letter == 'm' ? 60e9 : 1e9;
+}
+
+/// Numbers with hours, minutes and seconds, two or three of them. No "1s 250ms": Keras shows two times so.
+constexpr std::string_view kDuration =
+    R"((?i)\b(\d+(?:\.\d+)?)\s*(h|hr|hrs|hours?|m|mins?|minutes?)(\s*(?:,?\s*\band\b|,)?\s*))"
+    R"((\d+(?:\.\d+)?)\s*(m|mins?|minutes?|s|secs?|seconds?)\b)"
+    R"((?:(\s*(?:,?\s*\band\b|,)?\s*)(\d+(?:\.\d+)?)\s*(s|secs?|seconds?)\b)?)";
+enum DurationGroup : size_t {
+  kAll,
+  kFirst,
+  kFirstUnit,
+  kThen,
+  kSecond,
+  kSecondUnit,
+  kLast,
+  kThird,
+  kThirdUnit,
+  kGroups
+};
+using DurationGroups = std::array<std::string_view, kGroups>;
+
+/// The duration that covers `part`, by its groups.
+std::optional<DurationGroups> duration_around(std::string_view line, std::string_view part) {
+  static const RE2 expression{re2::StringPiece(kDuration.data(), kDuration.size())};
+  const re2::StringPiece text(line.data(), line.size());
+  std::array<re2::StringPiece, kGroups> pieces;
+  for (size_t at = 0; expression.Match(text, at, line.size(), RE2::UNANCHORED, pieces.data(), kGroups);) {
+    const char* const end = pieces[kAll].data() + pieces[kAll].size();
+    if (pieces[kAll].data() > part.data()) return std::nullopt;
+    if (end >= part.data() + part.size()) {
+      DurationGroups groups;
+      for (size_t i = 0; i < kGroups; ++i) groups[i] = {pieces[i].data(), pieces[i].size()};
+      return groups;
+    }
+    at = static_cast<size_t>(end - line.data());
+  }
+  return std::nullopt;
+}
+
+/// The sum of the parts, and what the last digit is worth; nothing where a part is as long as one of the unit
+/// before it.
+bool add_up(const DurationGroups& groups, double first, WrittenTime& time) {
+  double before = ns_of_unit(groups[kFirstUnit][0]), sum = first * before;
+  for (const size_t i : {kSecond, kThird}) {
+    if (groups[i].empty()) continue;
+    const double unit = ns_of_unit(groups[i + 1][0]), ns = value_of(groups[i]).value_or(0) * unit;
+    if (ns >= before) return false;
+    sum += ns;
+    before = unit;
+  }
+  const std::string_view last = groups[groups[kThird].empty() ? kSecond : kThird];
+  const size_t point = std::min(last.find('.'), last.size() - 1);
+  time.ns = sum;
+  time.resolution = std::pow(10, -static_cast<double>(last.size() - 1 - point)) * before / sum;
+  return sum > 0;
+}
+
+/// Whether what follows may make two times of it: "4 min, 30 s left", "2 min 5 s/step".
+bool may_be_two(const DurationGroups& groups, std::string_view behind) {
+  const auto joined = [&](size_t i) { return groups[i].find_first_of("dD") != std::string_view::npos; };
+  if (joined(kThen) || joined(kLast)) return false;
+  if (behind.starts_with('/')) return true;
+  const bool comma =
+      groups[kThen].find(',') != std::string_view::npos || groups[kLast].find(',') != std::string_view::npos;
+  const size_t next = behind.find_first_not_of(" \t");
+  return comma && next != std::string_view::npos &&
+         std::isalpha(static_cast<unsigned char>(behind[next])) != 0;
+}
+
+}  // namespace
+
+WrittenTime written_number(std::string_view line, std::string_view part, size_t from,
+                           std::string_view separators) {
+  const auto begin = static_cast<size_t>(part.data() - line.data());
+  Extent number{line, begin, begin + part.size()};
+  const bool commas = separators.find(',') == std::string_view::npos;
+  if (commas && number.digit(begin)) {
+    while (go_back(number, from)) {
+    }
+  }
+  if (commas && !part.empty() && is_digit(part.back())) {
+    while (go_on(number)) {
+    }
+  }
+  WrittenTime time{.text = number.text(), .number = std::string(part)};
+  if (!number.digit(begin)) return time;
+  const auto plain = plain_number(number.text());
+  time.refusal = refusal_of(number, from, separators, plain.has_value());
+  if (plain) time.number = *plain;
+  return time;
+}
+
+std::optional<WrittenTime> written_duration(std::string_view line, std::string_view part) {
+  const auto groups = duration_around(line, part);
+  if (!groups) return std::nullopt;
+  WrittenTime time{.text = (*groups)[kAll]};
+  const WrittenTime first = written_number(line, (*groups)[kFirst]);
+  time.refusal = first.refusal;
+  const auto end = static_cast<size_t>(time.text.data() - line.data()) + time.text.size();
+  if (!add_up(*groups, value_of(first.number).value_or(0), time) || may_be_two(*groups, line.substr(end)))
+    time.refusal = fmt::format("'{}' may be one time or two, expected one such as '4 min 59 s' or '299 s'",
+                               quotation(time.text, kShown));
+  return time;
+}
+
+std::optional<std::string> plain_number(std::string_view text) {
+  static const RE2 grouped(R"([1-9]\d{0,2}(?:(?:,\d{3})+|(?:_\d{3})+|(?:'\d{3})+)(?:\.\d+)?)");
+  std::string plain(text);
+  if (RE2::FullMatch(plain, grouped)) std::erase_if(plain, [](char c) { return c != '.' && !is_digit(c); });
+  if (!value_of(plain)) return std::nullopt;
+  return plain;
+}
+
+}  // namespace isochron::apps
