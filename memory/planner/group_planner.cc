@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <optional>
 #include <tuple>
 
 #include "isochron/memory/planner/canonical_search.h"
 #include "isochron/memory/planner/ejection_search.h"
+#include "isochron/memory/planner/joined_problem.h"
 
 namespace isochron::internal {
 namespace {
@@ -66,30 +68,46 @@ constexpr size_t kLargestSearched = 4096;  // items; beyond, the budgets are spe
 
 class GroupPlanner {
  public:
-  GroupPlanner(const PlacementProblem& problem, int64_t target, StepBudget& budget,
-               StepBudget& ejection_budget)
-      : problem_(problem), target_(target), budget_(budget), ejection_budget_(ejection_budget) {}
+  GroupPlanner(const PlacementProblem& problem, int64_t target, StepBudget& budget)
+      : problem_(problem), target_(target), budget_(budget) {}
 
-  GroupPlan plan() {
+  const GroupPlan& best() const { return best_; }
+  bool done() const { return best_.placement.height <= target_ || budget_.left <= 0; }
+  void keep(Placement placement, std::string method) {
+    if (placement.height < best_.placement.height) best_ = {std::move(placement), std::move(method)};
+  }
+
+  // The greedy methods, on at most half of the budget.
+  void construct() {
     keep(place_skyline(problem_, order_by(problem_, life)), "skyline");
-    if (done()) return std::move(best_);
+    if (done()) return;
     keep(place_in_time(problem_, false), "best fit in time");
     keep(place_in_time(problem_, true), "best fit backwards in time");
     const int64_t all = budget_.left;
     run_portfolio(all / 4);
     target_ += target_ / kGoodEnough;
     fix(all / 4);
-    search();
-    eject();
-    return std::move(best_);
+  }
+
+  // Asks for the target first; whenever that fails, for something half way to the best so far.
+  void search() {
+    int64_t limit = target_;
+    while (!done() && limit < best_.placement.height) {
+      search_below(limit);
+      limit += std::max<int64_t>(1, (best_.placement.height - limit) / 2);
+    }
+  }
+
+  int64_t ejection_goal() const { return std::max(target_ + target_ / kHard, impossible_ + 1); }
+  bool misses_by_far() const { return best_.placement.height > ejection_goal(); }
+  void eject(StepBudget& budget) {
+    if (!misses_by_far()) return;
+    Placement placement = best_.placement;
+    search_by_ejection(problem_, ejection_goal(), budget, placement);
+    keep(std::move(placement), "ejection");
   }
 
  private:
-  bool done() const { return best_.placement.height <= target_ || budget_.left <= 0; }
-  void keep(Placement placement, std::string method) {
-    if (placement.height < best_.placement.height) best_ = {std::move(placement), std::move(method)};
-  }
-
   void run_portfolio(int64_t steps) {
     with_share(budget_, steps, [&](StepBudget& share) {
       for (const NamedOrder& named : kPortfolio) {
@@ -134,16 +152,6 @@ class GroupPlanner {
     return true;
   }
 
-  // Asks for the target first; whenever that fails, for something half way to the best so far.
-  void search() {
-    if (problem_.items.size() > kLargestSearched) return;
-    int64_t limit = target_;
-    while (!done() && limit < best_.placement.height) {
-      search_below(limit);
-      limit += std::max<int64_t>(1, (best_.placement.height - limit) / 2);
-    }
-  }
-
   void search_below(int64_t limit) {
     for (const NamedOrder& named : kPortfolio) {
       if (done()) return;
@@ -160,27 +168,69 @@ class GroupPlanner {
     }
   }
 
-  void eject() {
-    const int64_t goal = std::max(target_ + target_ / kHard, impossible_ + 1);
-    if (best_.placement.height <= goal || problem_.items.size() > kLargestSearched) return;
-    Placement placement = best_.placement;
-    search_by_ejection(problem_, goal, ejection_budget_, placement);
-    keep(std::move(placement), "ejection");
-  }
-
   const PlacementProblem& problem_;
   int64_t target_;
   StepBudget& budget_;
-  StepBudget& ejection_budget_;
   int64_t impossible_ = 0;  // no placement is as low as this
   GroupPlan best_;
 };
+
+/// A problem with its rectangles joined, where that is worth it, and the plan of those.
+struct RectanglePlan {
+  std::optional<JoinedProblem> joined;
+  GroupPlan plan;
+};
+
+/// Joins in both orders and keeps the lower plan.
+RectanglePlan plan_rectangles(const PlacementProblem& problem, int64_t target, StepBudget& budget) {
+  RectanglePlan best;
+  for (JoinOrder order : {JoinOrder::kPinwheelsFirst, JoinOrder::kStacksFirst}) {
+    with_share(budget, budget.left / 4, [&](StepBudget& share) {
+      JoinedProblem joined(problem, order, share);
+      if (4 * joined.problem().items.size() > 3 * problem.items.size()) return false;
+      GroupPlanner planner(joined.problem(), target, share);
+      planner.construct();
+      planner.search();
+      if (planner.best().placement.height < best.plan.placement.height)
+        best = {std::move(joined), planner.best()};
+      return true;
+    });
+    if (best.plan.placement.height <= target + target / kGoodEnough) break;
+  }
+  return best;
+}
+
+/// Ejects rectangles, on the part of `budget` that there are fewer of them than items.
+void eject_rectangles(RectanglePlan& rectangles, size_t items, int64_t goal, StepBudget& budget) {
+  const PlacementProblem& problem = rectangles.joined->problem();
+  const int64_t steps =
+      budget.left / static_cast<int64_t>(items) * static_cast<int64_t>(problem.items.size());
+  with_share(budget, steps, [&](StepBudget& share) {
+    search_by_ejection(problem, goal, share, rectangles.plan.placement);
+    return true;
+  });
+}
 
 }  // namespace
 
 GroupPlan plan_group(const PlacementProblem& problem, int64_t target, StepBudget& budget,
                      StepBudget& ejection_budget) {
-  return GroupPlanner(problem, target, budget, ejection_budget).plan();
+  GroupPlanner planner(problem, target, budget);
+  planner.construct();
+  if (problem.items.size() > kLargestSearched) return planner.best();
+  RectanglePlan rectangles;
+  const auto keep_rectangles = [&](const std::string& method) {
+    planner.keep(rectangles.joined->split(rectangles.plan.placement), method + " of rectangles");
+  };
+  if (!planner.done()) rectangles = plan_rectangles(problem, target, budget);
+  if (rectangles.joined) keep_rectangles(rectangles.plan.method);
+  planner.search();
+  if (planner.misses_by_far() && rectangles.plan.placement.height == planner.best().placement.height) {
+    eject_rectangles(rectangles, problem.items.size(), planner.ejection_goal(), ejection_budget);
+    keep_rectangles("ejection");
+  }
+  planner.eject(ejection_budget);
+  return planner.best();
 }
 
 }  // namespace isochron::internal

@@ -14,7 +14,7 @@ struct GroupPlan {
 };
 
 /// Places `problem`, stopping as soon as it is at most `target` high (>= problem.bound) or the budgets are
-/// spent: `budget` by all methods but the last one, `ejection_budget` by that. Always returns a complete
+/// spent: `budget` by all methods but ejection, `ejection_budget` by that. Always returns a complete
 /// placement.
 GroupPlan plan_group(const PlacementProblem& problem, int64_t target, StepBudget& budget,
                      StepBudget& ejection_budget);

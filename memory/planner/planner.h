@@ -13,10 +13,12 @@
 //      "Squeaky Wheel Optimization", JAIR 1999);
 //   5. a bounded search over canonical placements (Moffitt: "MiniMalloc: A Lightweight Memory Allocator for
 //      Hardware-Accelerated Machine Learning", ASPLOS 2023);
-//   6. where that is more than 1/64 above the bound, a local search that forces buffers into a lower arena
-//   and
-//      ejects what they overlap (ejection_search.h).
-// Steps 4 and 5 stop within 0.1 % of the bound. Buffers are split first into groups that no moment connects.
+//   6. steps 1 to 5 for fewer buffers: those that fill a rectangle of time and memory without a gap are
+//   joined
+//      to one (joined_problem.h);
+//   7. where that is more than 1/64 above the bound, a local search that forces buffers, or the rectangles of
+//      step 6, into a lower arena and ejects what they overlap (ejection_search.h).
+// Steps 4 to 6 stop within 0.1 % of the bound. Buffers are split first into groups that no moment connects.
 // Work is counted in steps, never in time, so that the same requests always give the same plan.
 #pragma once
 
@@ -41,7 +43,7 @@ struct PlannerOptions {
   size_t alignment = kCpuAlignment;      // of every offset; a power of two
   size_t capacity_bytes = kNoByteLimit;  // a larger arena is kOutOfMemory
   // Bounds the work where the skyline misses the lower bound: about 2 ns a step, spent only while that miss
-  // remains. Negative: 20 million and 15,000 more for each buffer, at most 1.2 billion; and for step 6, 2
+  // remains. Negative: 20 million and 15,000 more for each buffer, at most 1.2 billion; and for step 7, 2
   // million for each buffer, at most 700 million. 0: the skyline alone. Else a limit of both together.
   int64_t step_budget = -1;
 };

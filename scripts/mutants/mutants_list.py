@@ -191,6 +191,9 @@ MUTANTS = [
            "if (edge.lower < item.upper && item.lower < edge.upper)", "memory", "Planner.HardInstances*"),
     Mutant("ejection-without-prices", "memory/planner/ejection_search.cc", "      price_[index] += kPriceRise;\n", "",
            "memory", "Planner.HardInstances*"),
+    Mutant("pinwheel-of-any-right-arm", "memory/planner/joined_problem.cc",
+           "if (!lies_free(right) || rectangles_[right].upper != rectangles_[top].upper) continue;",
+           "if (!lies_free(right)) continue;", "memory", "JoinedProblem.*"),
     # --- graph
     Mutant("no-wait-for-a-read", "graph/ir/dependencies.cc", "if ((use.writes || before.use.writes) && overlap",
            "if (before.use.writes && overlap", "graph", "Dependencies.*"),

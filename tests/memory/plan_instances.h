@@ -57,16 +57,24 @@ struct Piece {
   int64_t area() const { return (t1 - t0) * (h1 - h0); }
 };
 
-/// The pieces in a random order, `unit_bytes` for each of their height. `spared` of them are left out, and up
-/// to 63 bytes of each where `ragged`: what remains still fits what the whole takes.
-inline Requests shuffled(std::vector<Piece> pieces, Rng& rng, size_t unit_bytes = 64, double spared = 0,
-                         bool ragged = false) {
+/// What keeps pieces from filling their rectangle. What remains still fits what the whole takes.
+struct Flaws {
+  double left_out = 0;  // part of the pieces
+  double shaved = 0;    // up to this part of each piece's bytes is missing
+  bool ragged = false;  // up to 63 bytes of each are: aligned, it is as large as before
+};
+
+/// The pieces in a random order, `unit_bytes` for each of their height.
+inline Requests shuffled(std::vector<Piece> pieces, Rng& rng, const Flaws& flaws = {},
+                         size_t unit_bytes = 64) {
   for (size_t i = pieces.size(); i > 1; --i) std::swap(pieces[i - 1], pieces[rng.below(i)]);
   Requests requests;
   for (const Piece& p : pieces) {
-    if (spared > 0 && rng.uniform() < spared) continue;
-    const size_t bytes = static_cast<size_t>(p.h1 - p.h0) * unit_bytes;
-    requests.push_back({p.t0, p.t1, ragged ? bytes - rng.below(64) : bytes});
+    if (flaws.left_out > 0 && rng.uniform() < flaws.left_out) continue;
+    size_t bytes = static_cast<size_t>(p.h1 - p.h0) * unit_bytes;
+    if (flaws.shaved > 0)
+      bytes -= static_cast<size_t>(static_cast<double>(bytes) * flaws.shaved * rng.uniform());
+    requests.push_back({p.t0, p.t1, flaws.ragged ? bytes - rng.below(64) : bytes});
   }
   return requests;
 }
@@ -90,16 +98,17 @@ inline void cut_straight(std::vector<Piece>& pieces, Rng& rng, double across_tim
 /// A rectangle of `times` x `units` x 64 bytes cut into `count` pieces by straight cuts: it has a plan
 /// without a single free byte, and greedy placement alone misses it by a third.
 inline Requests cut_rectangle(int count, int64_t times, int64_t units, uint64_t seed,
-                              double across_time = 0.5, double spared = 0) {
+                              double across_time = 0.5, const Flaws& flaws = {}) {
   Rng rng(seed);
   std::vector<Piece> pieces = {{0, times, 0, units}};
   while (static_cast<int>(pieces.size()) < count) cut_straight(pieces, rng, across_time);
-  return shuffled(std::move(pieces), rng, 64, spared);
+  return shuffled(std::move(pieces), rng, flaws);
 }
 
 /// The same cut into pinwheels: four pieces around a fifth, which no straight cuts could make, again and
 /// again.
-inline Requests cut_pinwheels(int count, int64_t times, int64_t units, uint64_t seed, bool ragged = false) {
+inline Requests cut_pinwheels(int count, int64_t times, int64_t units, uint64_t seed,
+                              const Flaws& flaws = {}) {
   Rng rng(seed);
   std::vector<Piece> pieces = {{0, times, 0, units}};
   const auto between = [&](int64_t low, int64_t high) {
@@ -124,7 +133,7 @@ inline Requests cut_pinwheels(int count, int64_t times, int64_t units, uint64_t 
     for (const Piece& arm : left ? left_turn : right_turn) pieces.push_back(arm);
   }
   while (static_cast<int>(pieces.size()) < count) cut_straight(pieces, rng, 0.5);
-  return shuffled(std::move(pieces), rng, 64, 0, ragged);
+  return shuffled(std::move(pieces), rng, flaws);
 }
 
 /// A grid of cells of random sizes, joined to rectangles from corner to corner: about columns x rows / 2

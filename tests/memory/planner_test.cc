@@ -67,37 +67,53 @@ TEST(Planner, HardInstancesReachTheBoundWhenSmall) {
   }
 }
 
-// What is cut from a rectangle without waste fits its height: `units` x 64 bytes.
+/// The arena of a plan of pieces of a rectangle of `units` x 64 bytes, which all of them fit.
+double part_of_capacity(const MemoryPlan& plan, int64_t units) {
+  return static_cast<double>(plan.arena_bytes) / (64 * static_cast<double>(units));
+}
+
+TEST(Planner, PiecesOfARectangleFillIt) {
+  for (int count : {100, 200, 500, 1000}) {
+    const int64_t units = 100 * count;
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      for (const Requests& requests : {cut_pinwheels(count, 2 * count, units, seed),
+                                       cut_pinwheels(count, 2 * count, units, seed, {.ragged = true}),
+                                       cut_rectangle(count, 2 * count, units, seed),
+                                       cut_rectangle(count, 2 * count, units, seed, 0.3)}) {
+        const MemoryPlan plan = checked_plan(requests);
+        EXPECT_LE(part_of_capacity(plan, units), 1.005) << count << " buffers, seed " << seed;
+        EXPECT_NE(plan.method, "ejection") << "which takes two seconds";
+      }
+    }
+  }
+}
+
 TEST(Planner, HardInstancesComeCloseToTheirCapacity) {
   int ejected = 0;
   const auto expect_within = [&](double most, const Requests& requests, int64_t units) {
     const MemoryPlan plan = checked_plan(requests);
-    EXPECT_LE(static_cast<double>(plan.arena_bytes), most * 64 * static_cast<double>(units))
-        << requests.size() << " buffers, " << plan.method;
-    if (plan.method == "ejection") ++ejected;
+    EXPECT_LE(part_of_capacity(plan, units), most) << requests.size() << " buffers, " << plan.method;
+    if (plan.method.starts_with("ejection")) ++ejected;
   };
   for (int count : {100, 200, 500}) {
     if (kSanitizer && count > 200) continue;  // how close they come, the release build says
     const int64_t units = 100 * count;
-    expect_within(1.05, cut_rectangle(count, 2 * count, units, 1), units);
-    expect_within(1.05, cut_rectangle(count, 2 * count, units, 1, 0.3), units);
-    expect_within(1.05, cut_rectangle(count, 2 * count, units, 1, 0.5, 0.05), units);
+    expect_within(1.02, cut_rectangle(count, 2 * count, units, 1, 0.5, {.left_out = 0.05}), units);
     const int side = static_cast<int>(std::sqrt(2.5 * count));
-    expect_within(1.05, tile_rectangle(side, side, 2 * count, units, 1), units);
+    expect_within(1.02, tile_rectangle(side, side, 2 * count, units, 1), units);
+    expect_within(1.05, cut_pinwheels(count, 2 * count, units, 1, {.left_out = 0.05}), units);
+    expect_within(count < 500 ? 1.05 : 1.08, cut_pinwheels(count, 2 * count, units, 1, {.shaved = 0.01}),
+                  units);
   }
-  expect_within(1.05, cut_pinwheels(200, 400, 20'000, 1), 20'000);
-  expect_within(1.05, cut_pinwheels(200, 400, 20'000, 1, true), 20'000);
-  if (!kSanitizer)
-    expect_within(1.10, cut_pinwheels(500, 1000, 50'000, 1), 50'000);  // what the budget reaches there
-  EXPECT_GT(ejected, kSanitizer ? 1 : 5) << "the other methods do: the comparison shows nothing";
+  EXPECT_GT(ejected, kSanitizer ? 1 : 3) << "the other methods do: the comparison shows nothing";
 }
 
 TEST(Planner, EjectionEndsAtTheBudget) {
-  const Requests requests = cut_pinwheels(200, 400, 20'000, 1);
+  const Requests requests = cut_pinwheels(200, 400, 20'000, 1, {.shaved = 0.01});
   const MemoryPlan without = checked_plan(requests, {.step_budget = 20'000'000});
   const MemoryPlan some = checked_plan(requests, {.step_budget = 60'000'000});
   const MemoryPlan all = checked_plan(requests);
-  EXPECT_NE(without.method, "ejection");
+  EXPECT_FALSE(without.method.starts_with("ejection")) << without.method;
   EXPECT_LT(some.arena_bytes, without.arena_bytes);
   EXPECT_LE(all.arena_bytes, some.arena_bytes);
 }
@@ -121,7 +137,8 @@ TEST(Planner, PlansAThousandAndAHundredThousandBuffers) {
 
 TEST(Planner, IsDeterministic) {
   for (const Requests& requests :
-       {training_step(100, 5), cut_rectangle(60, 100, 1000, 2), cut_pinwheels(100, 200, 10'000, 3)}) {
+       {training_step(100, 5), cut_rectangle(60, 100, 1000, 2), cut_pinwheels(100, 200, 10'000, 3),
+        cut_pinwheels(100, 200, 10'000, 3, {.shaved = 0.01})}) {
     const MemoryPlan first = plan_memory(requests), second = plan_memory(requests);
     EXPECT_EQ(first.offsets, second.offsets);
     EXPECT_EQ(first.method, second.method);

@@ -1,0 +1,157 @@
+#include "isochron/memory/planner/joined_problem.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace isochron::internal {
+namespace {
+
+constexpr int64_t kStepsPerItem = 100;  // in one pass
+constexpr int64_t kStepsPerLook = 5;    // at what may be an arm of a pinwheel
+
+}  // namespace
+
+JoinedProblem::JoinedProblem(const PlacementProblem& original, JoinOrder order, StepBudget& budget)
+    : rectangles_(original.items),
+      parts_(original.items.size()),
+      free_(original.items.size(), 1),
+      original_items_(original.items.size()) {
+  const bool stacks_first = order == JoinOrder::kStacksFirst;
+  const auto pass = [&] {
+    return stacks_first ? stack() || chain() || pinwheels(budget) : pinwheels(budget) || chain() || stack();
+  };
+  while (budget.spend(kStepsPerItem * static_cast<int64_t>(rectangles_.size())) && pass()) {
+  }
+  joined_.sections = original.sections;
+  joined_.bound = original.bound;
+  for (size_t i = 0; i < rectangles_.size(); ++i) {
+    if (!free_[i]) continue;
+    joined_.items.push_back(rectangles_[i]);
+    outermost_.push_back(static_cast<int32_t>(i));
+  }
+}
+
+Placement JoinedProblem::split(const Placement& placement) const {
+  std::vector<int64_t> offsets(rectangles_.size());
+  for (size_t i = 0; i < outermost_.size(); ++i) offsets[outermost_[i]] = placement.offsets[i];
+  for (size_t i = rectangles_.size(); i-- > original_items_;) {  // parts come before what they are part of
+    for (const Part& part : parts_[i]) offsets[part.rectangle] = offsets[i] + part.offset;
+  }
+  offsets.resize(original_items_);
+  return {std::move(offsets), placement.height};
+}
+
+bool JoinedProblem::stack() {
+  sort_free();
+  const auto lifetime = [&](int32_t i) { return std::pair(rectangles_[i].upper, rectangles_[i].lower); };
+  const size_t before = rectangles_.size();
+  for (auto begin = by_end_.begin(); begin != by_end_.end();) {
+    const auto end =
+        std::find_if(begin, by_end_.end(), [&](int32_t i) { return lifetime(i) != lifetime(*begin); });
+    std::vector<Part> parts;
+    int64_t height = 0;
+    for (auto i = begin; i != end; ++i) {
+      parts.push_back({*i, height});
+      height += rectangles_[*i].size;
+    }
+    if (parts.size() > 1) join(rectangles_[*begin].lower, rectangles_[*begin].upper, std::move(parts));
+    begin = end;
+  }
+  return rectangles_.size() > before;
+}
+
+bool JoinedProblem::chain() {
+  sort_free();
+  const size_t before = rectangles_.size();
+  for (int32_t first : by_start_) {
+    const PlacementItem& item = rectangles_[first];
+    if (!free_[first]) continue;
+    for (int32_t second : starting(item.upper, item.size)) {
+      if (!free_[second]) continue;
+      join(item.lower, rectangles_[second].upper, {{first, 0}, {second, 0}});
+      break;
+    }
+  }
+  return rectangles_.size() > before;
+}
+
+bool JoinedProblem::pinwheels(StepBudget& budget) {
+  sort_free();
+  const size_t before = rectangles_.size();
+  for (int32_t middle : by_start_) {
+    if (free_[middle]) join_pinwheel(middle, budget);
+  }
+  return rectangles_.size() > before;
+}
+
+// Upside down, this is the other pinwheel: what lies outside of it isn't touched by that.
+//
+//    +------+-----------------+
+//    |      |       top       |
+//    | left +--------+--------+
+//    |      | middle |        |
+//    +------+--------+  right |
+//    |    bottom     |        |
+//    +---------------+--------+
+bool JoinedProblem::join_pinwheel(int32_t middle, StepBudget& budget) {
+  const PlacementItem item = rectangles_[middle];
+  const auto lies_free = [&](int32_t i) { return budget.spend(kStepsPerLook) && free_[i]; };
+  for (int32_t left : ending(item.lower)) {
+    if (!lies_free(left)) continue;
+    for (int32_t top : starting(item.lower, rectangles_[left].size - item.size)) {
+      if (!lies_free(top) || rectangles_[top].upper <= item.upper) continue;
+      for (int32_t bottom : ending(item.upper)) {
+        if (!lies_free(bottom) || rectangles_[bottom].lower != rectangles_[left].lower) continue;
+        const int64_t base = rectangles_[bottom].size;
+        for (int32_t right : starting(item.upper, base + item.size)) {
+          if (!lies_free(right) || rectangles_[right].upper != rectangles_[top].upper) continue;
+          join(rectangles_[left].lower, rectangles_[right].upper,
+               {{bottom, 0}, {right, 0}, {middle, base}, {left, base}, {top, base + item.size}});
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+void JoinedProblem::join(int32_t lower, int32_t upper, std::vector<Part> parts) {
+  int64_t size = 0;
+  for (const Part& part : parts) {
+    size = std::max(size, part.offset + rectangles_[part.rectangle].size);
+    free_[part.rectangle] = 0;
+  }
+  rectangles_.push_back({lower, upper, size});
+  parts_.push_back(std::move(parts));
+  free_.push_back(1);
+}
+
+void JoinedProblem::sort_free() {
+  by_start_.clear();
+  for (size_t i = 0; i < rectangles_.size(); ++i) {
+    if (free_[i]) by_start_.push_back(static_cast<int32_t>(i));
+  }
+  by_end_ = by_start_;
+  std::sort(by_start_.begin(), by_start_.end(), [&](int32_t a, int32_t b) {
+    const PlacementItem &x = rectangles_[a], &y = rectangles_[b];
+    return std::tuple(x.lower, x.size, x.upper, a) < std::tuple(y.lower, y.size, y.upper, b);
+  });
+  std::sort(by_end_.begin(), by_end_.end(), [&](int32_t a, int32_t b) {
+    const PlacementItem &x = rectangles_[a], &y = rectangles_[b];
+    return std::tuple(x.upper, x.lower, a) < std::tuple(y.upper, y.lower, b);
+  });
+}
+
+std::span<const int32_t> JoinedProblem::starting(int32_t lower, int64_t size) const {
+  const auto key = [&](int32_t i) { return std::pair(rectangles_[i].lower, rectangles_[i].size); };
+  const auto range = std::ranges::equal_range(by_start_, std::pair(lower, size), {}, key);
+  return {range.begin(), range.end()};
+}
+
+std::span<const int32_t> JoinedProblem::ending(int32_t upper) const {
+  const auto range =
+      std::ranges::equal_range(by_end_, upper, {}, [&](int32_t i) { return rectangles_[i].upper; });
+  return {range.begin(), range.end()};
+}
+
+}  // namespace isochron::internal
