@@ -181,21 +181,22 @@ struct RectanglePlan {
   GroupPlan plan;
 };
 
-/// Joins in both orders and keeps the lower plan.
+/// Joins by one rule after the other and keeps the lowest plan; with gaps only where all others miss by far.
 RectanglePlan plan_rectangles(const PlacementProblem& problem, int64_t target, StepBudget& budget) {
   RectanglePlan best;
-  for (JoinOrder order : {JoinOrder::kPinwheelsFirst, JoinOrder::kStacksFirst}) {
+  for (JoinRule rule : {JoinRule::kPinwheelsFirst, JoinRule::kStacksFirst, JoinRule::kWithGaps}) {
+    const int64_t enough = target + target / (rule == JoinRule::kWithGaps ? kHard : kGoodEnough);
+    if (best.plan.placement.height <= enough) break;
     with_share(budget, budget.left / 4, [&](StepBudget& share) {
-      JoinedProblem joined(problem, order, share);
+      JoinedProblem joined(problem, rule, share);
       if (4 * joined.problem().items.size() > 3 * problem.items.size()) return false;
-      GroupPlanner planner(joined.problem(), target, share);
+      GroupPlanner planner(joined.problem(), std::max(target, joined.problem().bound), share);
       planner.construct();
       planner.search();
       if (planner.best().placement.height < best.plan.placement.height)
         best = {std::move(joined), planner.best()};
       return true;
     });
-    if (best.plan.placement.height <= target + target / kGoodEnough) break;
   }
   return best;
 }

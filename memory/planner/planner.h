@@ -13,9 +13,8 @@
 //      "Squeaky Wheel Optimization", JAIR 1999);
 //   5. a bounded search over canonical placements (Moffitt: "MiniMalloc: A Lightweight Memory Allocator for
 //      Hardware-Accelerated Machine Learning", ASPLOS 2023);
-//   6. steps 1 to 5 for fewer buffers: those that fill a rectangle of time and memory without a gap are
-//   joined
-//      to one (joined_problem.h);
+//   6. steps 1 to 5 for fewer buffers: those that fill a rectangle of time and memory without a gap, or
+//      nearly so, are joined to one (joined_problem.h);
 //   7. where that is more than 1/64 above the bound, a local search that forces buffers, or the rectangles of
 //      step 6, into a lower arena and ejects what they overlap (ejection_search.h).
 // Steps 4 to 6 stop within 0.1 % of the bound. Buffers are split first into groups that no moment connects.
