@@ -24,6 +24,8 @@ struct NamedOrder {
 
 double life(const PlacementItem& item) { return item.upper - item.lower; }
 double size(const PlacementItem& item) { return static_cast<double>(item.size); }
+double ends_first(const PlacementItem& item) { return -item.upper; }
+double starts_last(const PlacementItem& item) { return item.lower; }
 
 constexpr std::array<NamedOrder, 6> kPortfolio = {{
     {"size", size},
@@ -81,8 +83,11 @@ class GroupPlanner {
   void construct() {
     keep(place_skyline(problem_, order_by(problem_, life)), "skyline");
     if (done()) return;
-    keep(place_in_time(problem_, false), "best fit in time");
-    keep(place_in_time(problem_, true), "best fit backwards in time");
+    place_in_time_from(0, size, "best fit in time");
+    place_in_time_from(problem_.sections - 1, size, "best fit backwards in time");
+    const int32_t peak = peak_section(problem_);
+    place_in_time_from(peak, ends_first, "best fit from the peak");
+    place_in_time_from(peak, starts_last, "best fit from the peak");
     const int64_t all = budget_.left;
     run_portfolio(all / 4);
     target_ += target_ / kGoodEnough;
@@ -108,6 +113,10 @@ class GroupPlanner {
   }
 
  private:
+  void place_in_time_from(int32_t section, Key key, const char* method) {
+    if (!done()) keep(place_in_time(problem_, section, order_by(problem_, key)), method);
+  }
+
   void run_portfolio(int64_t steps) {
     with_share(budget_, steps, [&](StepBudget& share) {
       for (const NamedOrder& named : kPortfolio) {

@@ -163,6 +163,16 @@ Placement place_with(const PlacementProblem& problem, std::span<const int32_t> o
 
 }  // namespace
 
+int32_t peak_section(const PlacementProblem& problem) {
+  std::vector<int64_t> load(problem.sections + 1);
+  for (const PlacementItem& item : problem.items) {
+    load[item.lower] += item.size;
+    load[item.upper] -= item.size;
+  }
+  std::partial_sum(load.begin(), load.end(), load.begin());
+  return static_cast<int32_t>(std::max_element(load.begin(), load.end()) - load.begin());
+}
+
 Placement place_skyline(const PlacementProblem& problem, std::span<const int32_t> order) {
   SkylineTree skyline(problem.sections);
   Placement result{std::vector<int64_t>(problem.items.size()), 0};
@@ -180,6 +190,7 @@ namespace {
 /// The free gaps below the open end of an arena, as a simple best-fit heap keeps them.
 class GapHeap {
  public:
+  explicit GapHeap(int64_t end) : end_(end) {}
   int64_t take(int64_t size) {
     const auto tightest = by_size_.lower_bound({size, 0});
     if (tightest != by_size_.end()) {
@@ -230,33 +241,50 @@ class GapHeap {
   }
   std::map<int64_t, int64_t> by_offset_;
   std::set<std::pair<int64_t, int64_t>> by_size_;
-  int64_t end_ = 0;
+  int64_t end_;
 };
 
-}  // namespace
-
-Placement place_in_time(const PlacementProblem& problem, bool backwards) {
-  const int32_t count = static_cast<int32_t>(problem.items.size());
+/// Places the items that come after section `from`, or before it. Those alive in it lie in [0, end); returns
+/// the end of all.
+int64_t sweep(const PlacementProblem& problem, int32_t from, bool backwards, int64_t end,
+              std::vector<int64_t>& offsets) {
   const auto start = [&](int32_t i) { return backwards ? -problem.items[i].upper : problem.items[i].lower; };
   const auto stop = [&](int32_t i) { return backwards ? -problem.items[i].lower : problem.items[i].upper; };
-  std::vector<int32_t> starts(count), stops(count);
-  std::iota(starts.begin(), starts.end(), 0);
-  stops = starts;
+  const int32_t now = backwards ? -from - 1 : from;
+  std::vector<int32_t> starts, stops;
+  for (int32_t i = 0; i < static_cast<int32_t>(problem.items.size()); ++i) {
+    if (start(i) > now) starts.push_back(i);
+    if (stop(i) > now) stops.push_back(i);
+  }
   std::sort(starts.begin(), starts.end(), [&](int32_t a, int32_t b) {
     return std::tuple(start(a), -problem.items[a].size, a) < std::tuple(start(b), -problem.items[b].size, b);
   });
   std::sort(stops.begin(), stops.end(),
             [&](int32_t a, int32_t b) { return std::pair(stop(a), a) < std::pair(stop(b), b); });
-  GapHeap heap;
-  Placement result{std::vector<int64_t>(count), 0};
+  GapHeap heap(end);
   size_t next_stop = 0;
   for (int32_t index : starts) {
     for (; stop(stops[next_stop]) <= start(index); ++next_stop) {
-      heap.give(result.offsets[stops[next_stop]], problem.items[stops[next_stop]].size);
+      heap.give(offsets[stops[next_stop]], problem.items[stops[next_stop]].size);
     }
-    result.offsets[index] = heap.take(problem.items[index].size);
+    offsets[index] = heap.take(problem.items[index].size);
   }
-  result.height = heap.end();
+  return heap.end();
+}
+
+}  // namespace
+
+Placement place_in_time(const PlacementProblem& problem, int32_t from, std::span<const int32_t> order) {
+  Placement result{std::vector<int64_t>(problem.items.size()), 0};
+  for (int32_t index : order) {
+    const PlacementItem& item = problem.items[index];
+    if (from < item.lower || item.upper <= from) continue;
+    result.offsets[index] = result.height;
+    result.height += item.size;
+  }
+  const int64_t stacked = result.height;
+  result.height = std::max(sweep(problem, from, false, stacked, result.offsets),
+                           sweep(problem, from, true, stacked, result.offsets));
   return result;
 }
 

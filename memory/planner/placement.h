@@ -24,6 +24,9 @@ struct PlacementProblem {
   int64_t bound = 0;  // largest sum of sizes in one section
 };
 
+/// The first section whose load is the bound.
+int32_t peak_section(const PlacementProblem& problem);
+
 /// Offsets of all items, and the end of the highest.
 struct Placement {
   std::vector<int64_t> offsets;
@@ -42,9 +45,9 @@ enum class Fit { kLowest, kTightest };
 /// lifetimes.
 Placement place_skyline(const PlacementProblem& problem, std::span<const int32_t> order);
 
-/// Items by start (or by end, backwards in time), each in the tightest gap among those alive then. O(n log
-/// n).
-Placement place_in_time(const PlacementProblem& problem, bool backwards);
+/// Items alive in section `from` on top of each other as `order` has them; then items by start forwards and
+/// by end backwards from there, each in the tightest gap among those alive then. O(n log n).
+Placement place_in_time(const PlacementProblem& problem, int32_t from, std::span<const int32_t> order);
 
 /// Each item of `order` in the lowest or the tightest gap that is free for its whole life. Gives up, with an
 /// infinite height, when an item would end above `limit` or the budget is spent.

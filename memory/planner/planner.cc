@@ -98,14 +98,7 @@ void describe_peak(std::span<const BufferRequest> requests, const std::vector<Gr
     return a.problem.bound < b.problem.bound;  // of equals, the first
   });
   plan.lower_bound_bytes = static_cast<size_t>(group.problem.bound) * alignment;
-  std::vector<int64_t> live(group.problem.sections + 1);
-  for (const PlacementItem& item : group.problem.items) {
-    live[item.lower] += item.size;
-    live[item.upper] -= item.size;
-  }
-  std::partial_sum(live.begin(), live.end(), live.begin());
-  const int32_t peak =
-      static_cast<int32_t>(std::find(live.begin(), live.end(), group.problem.bound) - live.begin());
+  const int32_t peak = internal::peak_section(group.problem);
   size_t asked_bytes = 0;
   for (size_t i = 0; i < group.requests.size(); ++i) {
     const PlacementItem& item = group.problem.items[i];

@@ -5,7 +5,7 @@
 // The problem (dynamic storage allocation) is NP-hard. The planner stops as soon as the arena equals its
 // lower bound, the largest sum of aligned sizes alive at one moment, and else returns the best of
 //   1. a skyline: longest-lived first, each on top of what is there (n log n, exact for nested lifetimes);
-//   2. best fit in order of time, forwards and backwards (n log n);
+//   2. best fit in order of time, forwards, backwards and from the peak both ways (n log n);
 //   3. a portfolio of greedy orders (by size, size x lifetime, lifetime, start, ...), each buffer in the
 //      lowest or tightest gap that is free for its whole life (Pisarchyk and Lee: "Efficient Memory
 //      Management for Deep Neural Net Inference", 2020);

@@ -184,6 +184,8 @@ MUTANTS = [
            "offset + requests[moment.buffer].size_bytes > next->first + 64)", "memory", "Checker.*:CheckPlan.*"),
     Mutant("arena-reset-with-the-living", "memory/allocators/arena.cc", "require(stats_.live_allocations == 0,",
            "require(stats_.live_allocations >= 0,", "memory", "Arena.*"),
+    Mutant("backwards-from-one-section-late", "memory/planner/placement.cc", "const int32_t now = backwards ? -from - 1 : from;",
+           "const int32_t now = backwards ? -from : from;", "memory", "Planner.TrainingSteps*"),
     Mutant("ejection-beyond-the-budget", "memory/planner/planner.cc", "ejection_left = options.step_budget - steps_left;",
            "ejection_left = options.step_budget;", "memory", "Planner.EjectionEndsAtTheBudget"),
     Mutant("ejection-of-all-below", "memory/planner/ejection_search.cc",

@@ -50,11 +50,11 @@ TEST(Planner, EqualsBruteForceOnTinyInstances) {
   EXPECT_GT(above_the_bound, 0) << "every instance was easy: the comparison shows nothing";
 }
 
-TEST(Planner, TrainingStepsReachTheBoundWithinTwoPercent) {
+TEST(Planner, TrainingStepsReachTheBound) {
   for (int layers : {1, 3, 10, 30, 100, 300}) {
     for (uint64_t seed = 0; seed < 5; ++seed) {
       const MemoryPlan plan = checked_plan(training_step(layers, seed));
-      EXPECT_LE(plan.ratio(), 1.02) << layers << " layers, seed " << seed;
+      EXPECT_LE(plan.ratio(), 1.001) << layers << " layers, seed " << seed;
       EXPECT_NE(plan.method, "ejection") << "which takes two seconds";
     }
   }
@@ -74,6 +74,7 @@ double part_of_capacity(const MemoryPlan& plan, int64_t units) {
 
 TEST(Planner, PiecesOfARectangleFillIt) {
   for (int count : {100, 200, 500, 1000}) {
+    if (kSanitizer && count > 200) continue;
     const int64_t units = 100 * count;
     for (uint64_t seed = 1; seed <= 3; ++seed) {
       for (const Requests& requests : {cut_pinwheels(count, 2 * count, units, seed),
@@ -127,12 +128,15 @@ TEST(Planner, SearchFindsWhatTheSkylineMisses) {
 }
 
 TEST(Planner, PlansAThousandAndAHundredThousandBuffers) {
-  EXPECT_LE(checked_plan(random_lifetimes(1000, 600, 20, 1)).ratio(), 1.02);
+  EXPECT_LE(checked_plan(random_lifetimes(1000, 600, 20, 1)).ratio(), 1.001);
+  EXPECT_LE(checked_plan(random_lifetimes(1000, 500, 300, 1)).ratio(), 1.001);
   const Requests step = training_step(28'500, 1);
   EXPECT_GT(step.size(), 100'000u);
-  EXPECT_LE(checked_plan(step, {.step_budget = 100'000'000}).ratio(), 1.02);
-  const Requests random = random_lifetimes(100'000, 50'000, 50, 1);
-  EXPECT_LE(checked_plan(random, {.step_budget = 100'000'000}).ratio(), 1.3);
+  EXPECT_LE(checked_plan(step, {.step_budget = 100'000'000}).ratio(), 1.0001);
+  for (const auto& [longest, most] : {std::pair(50, 1.001), {2000, 1.14}, {50'000, 1.001}}) {
+    const Requests random = random_lifetimes(100'000, 50'000, longest, 1);
+    EXPECT_LE(checked_plan(random, {.step_budget = 100'000'000}).ratio(), most) << longest;
+  }
 }
 
 TEST(Planner, IsDeterministic) {
