@@ -10,6 +10,7 @@
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
+#include "isochron/ops/shape/slicing.h"
 #include "support/expect_error.h"
 
 namespace isochron {
