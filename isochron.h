@@ -72,6 +72,8 @@
 #include "isochron/nn/losses/losses.h"
 #include "isochron/nn/losses/margin_losses.h"
 #include "isochron/nn/losses/metrics.h"
+#include "isochron/nn/losses/overlap_losses.h"
+#include "isochron/nn/losses/regression_losses.h"
 #include "isochron/nn/models/gpt.h"
 #include "isochron/nn/models/models.h"
 #include "isochron/nn/models/resnet.h"

@@ -11,7 +11,8 @@
 //
 // Predictions and targets must have one shape: (32, 1) against (32) is kShapeMismatch, never a broadcast.
 //
-// margin_losses.h, likelihood_losses.h, focal_losses.h and ctc.h beside this one hold further losses.
+// regression_losses.h, overlap_losses.h, margin_losses.h, likelihood_losses.h, focal_losses.h and ctc.h
+// beside this one hold further losses.
 #pragma once
 
 #include <optional>

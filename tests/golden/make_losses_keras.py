@@ -43,8 +43,14 @@ def main():
         ("squared_hinge", losses.squared_hinge, sign, x),
         ("categorical_hinge", losses.categorical_hinge, classes, x),
         ("poisson", losses.poisson, counts, rates),
+        ("percentage", losses.mean_absolute_percentage_error, sign, x),
+        ("logarithmic", losses.mean_squared_logarithmic_error, counts, rates),
+        ("dice", losses.dice, binary, p),
+        ("tversky", lambda t, p: losses.tversky(t, p, alpha=0.3, beta=0.9), binary, p),
     ):
         record(arrays, name, lambda prediction: loss(truth, prediction), prediction)
+    for name, loss in (("dice_rows", losses.dice), ("tversky_rows", losses.tversky)):
+        record(arrays, name, lambda p: loss(binary, p, axis=1), p)
     for name, loss, truth, options in (
         ("binary_focal", losses.binary_focal_crossentropy, binary, {}),
         ("binary_focal_all", losses.binary_focal_crossentropy, binary, balanced),

@@ -113,6 +113,8 @@ def margins(arrays, rng):
     each("triplet", lambda x, **r: F.triplet_margin_loss(x, y, z, margin=1.2, **r), x)
     each("triplet_positive", lambda y, **r: F.triplet_margin_loss(x, y, z, eps=0.01, swap=True, **r), y)
     each("triplet_negative", lambda z, **r: F.triplet_margin_loss(x, y, z, swap=True, **r), z)
+    each("smooth", lambda x, **r: F.smooth_l1_loss(x, y, beta=1.3, **r), x)
+    each("smooth_zero", lambda x, **r: F.smooth_l1_loss(x, y, beta=0.0, **r), x)
     each("soft", lambda x, **r: F.soft_margin_loss(x, sign, **r), x)
     each("multi_label", lambda x, **r: F.multilabel_soft_margin_loss(x, several, **r), rows)
     each("multi_label_weighted", lambda x, **r: F.multilabel_soft_margin_loss(x, several, weight=weights, **r), rows)
