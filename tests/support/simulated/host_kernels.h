@@ -110,8 +110,13 @@ template <typename... P>
 size_t sizes(void (*)(P...), size_t* sizes) { ((*sizes++ = sizeof(P)), ...); return sizeof...(P); }
 // Threads that meet: each has a stack of its own and runs until it waits, then the next one does. Later blocks use the
 // stacks again. ucontext.h's own switch asks the system for the signal mask, which takes ten times as long as the rest.
-struct Fiber { void* at[5]; bool done; std::vector<char> stack; };
-static std::vector<Fiber> fibers;
+#pragma GCC push_options
+#pragma GCC optimize("O1")
+struct Fiber { void* at[5]; bool done; char* stack; };
+static const size_t stack_bytes = 64 << 10;
+static Fiber* fibers = nullptr;
+static unsigned* order = nullptr;
+static unsigned fiber_count = 0;
 static void* outside[5];
 static std::function<void()> body;
 // GCC wants it in another function than __builtin_setjmp.
@@ -130,13 +135,13 @@ HOST_UNSEEN static void fiber_main() {
 }
 HOST_UNSEEN __attribute__((noinline)) static void enter(Fiber& fiber) {
   if (__builtin_setjmp(outside) != 0) return;
-  const bool first = fiber.stack.empty();
-  fiber.stack.resize(64 << 10);
-  stack_end = fiber.stack.data() + fiber.stack.size();
+  const bool first = fiber.stack == nullptr;
+  if (first) fiber.stack = new char[stack_bytes];
+  stack_end = fiber.stack + stack_bytes;
   if (!first) jump(fiber.at);
   ucontext_t begin;
   getcontext(&begin);
-  begin.uc_stack = {fiber.stack.data(), 0, fiber.stack.size()};
+  begin.uc_stack = {fiber.stack, 0, stack_bytes};
   makecontext(&begin, fiber_main, 0);
   setcontext(&begin);
 }
@@ -145,21 +150,40 @@ HOST_UNSEEN static void meet() {
   leave();
   in_kernel = true;
 }
+HOST_UNSEEN static void more_fibers(unsigned threads) {
+  Fiber* const more = new Fiber[threads]();
+  for (unsigned t = 0; t < fiber_count; ++t) more[t] = fibers[t];
+  delete[] fibers;
+  delete[] order;
+  fibers = more;
+  order = new unsigned[threads];
+  fiber_count = threads;
+}
+static struct Freed {
+  ~Freed() {
+    for (unsigned t = 0; t < fiber_count; ++t) delete[] fibers[t].stack;
+    delete[] fibers;
+    delete[] order;
+  }
+} freed;
 // In another order from barrier to barrier.
 HOST_UNSEEN static void run_fibers(unsigned threads) {
   static unsigned random = 1;
-  static std::vector<unsigned> order;
-  order.resize(threads);
-  for (unsigned t = 0; t < threads; ++t) order[t] = t;
-  if (fibers.size() < threads) fibers.resize(threads);
-  for (unsigned t = 0; t < threads; ++t) fibers[t].done = false;
+  if (fiber_count < threads) more_fibers(threads);
+  for (unsigned t = 0; t < threads; ++t) {
+    order[t] = t;
+    fibers[t].done = false;
+  }
   for (unsigned left = threads; left > 0;) {
     ++phase;
     for (unsigned i = threads; i > 1; --i) {
       random = random * 1664525u + 1013904223u;
-      std::swap(order[i - 1], order[(random >> 8) % i]);
+      const unsigned other = (random >> 8) % i, before = order[i - 1];
+      order[i - 1] = order[other];
+      order[other] = before;
     }
-    for (const unsigned t : order) {
+    for (unsigned i = 0; i < threads; ++i) {
+      const unsigned t = order[i];
       if (fibers[t].done) continue;
       thread = {t, 0, 0};
       enter(fibers[t]);
@@ -167,6 +191,7 @@ HOST_UNSEEN static void run_fibers(unsigned threads) {
     }
   }
 }
+#pragma GCC pop_options
 template <typename... P>
 HOST_UNSEEN void run(void (*kernel)(P...), void* const* arguments, unsigned x, unsigned y, unsigned threads, bool meet) {
   grid = {x, y, 1};

@@ -68,15 +68,23 @@ class SimulatedConvolutions final : public ConvolutionLibrary {
             const int64_t pixel = source(s, p, k);
             if (pixel < 0) continue;
             for (int64_t o = 0; o < s.outputs; ++o) {
-              for (int64_t c = 0; c < depth; ++c) {
-                const int64_t xi = (n * inputs + pixel) * s.channels + o / share * depth + c;
-                const int64_t ki = (o * elems + k) * depth + c, yi = (n * outputs + p) * s.outputs + o;
-                const auto of = [](const T* tensor, int64_t i) { return static_cast<float>(tensor[i]); };
-                if (s.pass == Pass::kForward) result[static_cast<size_t>(yi)] += of(x, xi) * of(kernel, ki);
-                if (s.pass == Pass::kInputGradient)
-                  result[static_cast<size_t>(xi)] += of(y, yi) * of(kernel, ki);
-                if (s.pass == Pass::kWeightGradient) result[static_cast<size_t>(ki)] += of(x, xi) * of(y, yi);
+              const int64_t xi = (n * inputs + pixel) * s.channels + o / share * depth;
+              const int64_t ki = (o * elems + k) * depth, yi = (n * outputs + p) * s.outputs + o;
+              float* const to = &result[static_cast<size_t>(s.pass == Pass::kForward         ? yi
+                                                            : s.pass == Pass::kInputGradient ? xi
+                                                                                             : ki)];
+              const T* const xs = x + xi;
+              const T* const ks = kernel + ki;
+              if (s.pass == Pass::kForward) {
+                float sum = *to;
+                for (int64_t c = 0; c < depth; ++c)
+                  sum += static_cast<float>(xs[c]) * static_cast<float>(ks[c]);
+                *to = sum;
+                continue;
               }
+              const auto gradient = static_cast<float>(y[yi]);
+              const T* const by = s.pass == Pass::kInputGradient ? ks : xs;
+              for (int64_t c = 0; c < depth; ++c) to[c] += gradient * static_cast<float>(by[c]);
             }
           }
         }

@@ -122,15 +122,15 @@ class SimulatedProducts final : public ProductLibrary {
       auto* c = reinterpret_cast<Result*>(c_at);
       const auto* matrix = reinterpret_cast<const Result*>(terms.matrix);
       const auto* bias = reinterpret_cast<const Result*>(terms.bias);
+      const int64_t a_next = spec.transpose_a ? 1 : spec.a_lead, b_next = spec.transpose_b ? spec.b_lead : 1;
       for (int64_t i = 0; i < spec.count; ++i, a += spec.a_step, b += spec.b_step) {
         for (int64_t column = 0; column < spec.n; ++column) {
           for (int64_t row = 0; row < spec.m; ++row) {
+            const Factor* at_a = a + row * (spec.transpose_a ? spec.a_lead : 1);
+            const Factor* at_b = b + column * (spec.transpose_b ? 1 : spec.b_lead);
             Sum sum = 0;
-            for (int64_t p = 0; p < spec.k; ++p)
-              sum +=
-                  static_cast<Sum>(spec.transpose_a ? a[p + row * spec.a_lead] : a[row + p * spec.a_lead]) *
-                  static_cast<Sum>(spec.transpose_b ? b[column + p * spec.b_lead]
-                                                    : b[p + column * spec.b_lead]);
+            for (int64_t p = 0; p < spec.k; ++p, at_a += a_next, at_b += b_next)
+              sum += static_cast<Sum>(*at_a) * static_cast<Sum>(*at_b);
             const int64_t at = row + column * spec.c_lead + i * spec.c_step;
             if (matrix != nullptr) sum += static_cast<Sum>(matrix[at]);
             if (bias != nullptr) sum += static_cast<Sum>(bias[row]);
