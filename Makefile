@@ -12,6 +12,10 @@ ISOCHRON_WERROR ?= OFF
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 export CCACHE_SLOPPINESS := pch_defines,time_macros,include_file_mtime,include_file_ctime
+# And what tests have compiled of the device kernels.
+ifneq ($(shell command -v ccache),)
+export ISOCHRON_HOST_KERNELS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/isochron-host-kernels
+endif
 
 command := build/release/bin/isochron
 cmake_flags := -DISOCHRON_TESTS=ON -DISOCHRON_WERROR=$(ISOCHRON_WERROR) \

@@ -8,16 +8,18 @@ Each case is planned by `isochron bench --device cuda --plain-kernels` over the 
 compute capability; what is compiled is read back from the cache. Of each kernel come registers a thread, bytes of stack
 (what doesn't fit in registers, and arrays that are indexed at run time), static shared memory, and how many loads from
 global memory read 16, 8 or fewer bytes. Exit status 1 where a kernel has more stack or shared memory than it may; with
---compare the kernels that are worse than in that file are named. --out writes such a file, a JSON object a line. Without
-NVRTC it says so and exits 77.
+--compare the kernels that are worse than in that file are named. --out writes such a file, a JSON object a line. What is
+compiled is kept in the folder that ISOCHRON_HOST_KERNELS names, for the next time. Without NVRTC it says so and exits 77.
 """
 
 import argparse
 import collections
+import contextlib
 import itertools
 import json
 import os
 import pathlib
+import shutil
 import struct
 import subprocess
 import sys
@@ -92,9 +94,26 @@ def kernels_of(elf):
     return result
 
 
+def copy_all(paths, folder):
+    """With their times, where it can be; another process may replace or remove what is kept at the same time."""
+    for path in paths:
+        partial = folder / f".{path.name}.{os.getpid()}"
+        with contextlib.suppress(OSError):
+            shutil.copy2(path, partial)
+            partial.replace(folder / path.name)
+
+
 def compile_case(arguments, case, precision, capability):
     """({kernel: Kernel}, seconds)."""
+    kept = None
+    if folder := os.environ.get("ISOCHRON_HOST_KERNELS"):
+        kept = pathlib.Path(folder) / "device_code" / f"{capability}-{case}-{precision}"
+        with contextlib.suppress(OSError):
+            kept.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as cache:
+        if kept:
+            copy_all(kept.glob("kernels-*.cubin"), pathlib.Path(cache))
+        since = time.time()
         libraries = [str(arguments.driver), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
         here = {"LD_LIBRARY_PATH": ":".join(libraries), "ISOCHRON_CACHE": cache, "ISOCHRON_SIMULATED_CAPABILITY": capability}
         command = [str(arguments.isochron), "bench", "--json", "--case", case, "--precision", precision, "--device", "cuda",
@@ -107,9 +126,16 @@ def compile_case(arguments, case, precision, capability):
             print(f"{case} {precision} for {capability}: {done.stderr.strip()}", file=sys.stderr)
             sys.exit(77 if missing else 1)
         result = {}
-        for path in sorted(pathlib.Path(cache).glob("kernels-*.cubin")):
+        used = [path for path in sorted(pathlib.Path(cache).glob("kernels-*.cubin")) if path.stat().st_mtime >= since]
+        for path in used:
             content = path.read_bytes()
             result |= kernels_of(content[content.index(b"\x7fELF") :])
+        if kept:
+            copy_all(used, kept)
+            for path in kept.glob("kernels-*.cubin"):
+                if pathlib.Path(cache) / path.name not in used:
+                    with contextlib.suppress(OSError):
+                        path.unlink()
         return result, seconds
 
 

@@ -29,9 +29,10 @@ inline void compile_for_devices(const std::string& text, const std::vector<std::
     GTEST_LOG_(INFO) << "not compiled for a device: " << error.what();
     return;
   }
-  const KeptFile compiled(fmt::format("{} {} {} {}\n{}", compiler->version(), device_runtime, kMostStack,
-                                      fmt::join(functions, " "), text),
-                          ".cubin");
+  const KeptFile compiled(
+      fmt::format("{} {} {} {} {}\n{}", compiler->version(), fmt::join(cuda::kCompileOptions, " "),
+                  device_runtime, kMostStack, fmt::join(functions, " "), text),
+      ".cubin");
   if (compiled.exists()) return;
   const std::vector<char> cubin = compiler->compile(text, "device_code", 9, 0, device_runtime);
   const std::string names(cubin.begin(), cubin.end());

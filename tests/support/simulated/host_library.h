@@ -1,6 +1,5 @@
-// C++ text as a library of this process. What was compiled once is kept below build/host_kernels of the
-// source tree, where that can be written: many tests, under the sanitizers and without, compile the same
-// kernels.
+// C++ text as a library of this process. What was compiled once is kept, where that can be written: many
+// tests, under the sanitizers and without, compile the same kernels.
 #pragma once
 
 #include <dlfcn.h>
@@ -19,19 +18,22 @@
 
 namespace isochron {
 
-/// What tests under the sanitizers and without need to make once: files below build/host_kernels of the
-/// source tree, by what they were made of. Nothing is kept where the tree can't be written.
+/// What tests under the sanitizers and without need to make once: files in the folder that
+/// ISOCHRON_HOST_KERNELS names, or else in build/host_kernels of the source tree, by what they were made of
+/// and the compiler's version. Nothing is kept where that can't be written.
 class KeptFile {
  public:
   explicit KeptFile(std::string_view made_of, std::string_view extension) {
-    const uint64_t once = hash_more(kHashOfNothing, made_of);
+    const uint64_t once = hash_more(hash_more(kHashOfNothing, __VERSION__), made_of);
     path_ =
         folder() / fmt::format("{:016x}{:016x}{}", once, hash_more(hash_more(once, '.'), made_of), extension);
   }
   const std::filesystem::path& path() const { return path_; }
+  /// Those longest unused go first.
   bool exists() const {
-    std::error_code ignored;
-    return std::filesystem::exists(path_, ignored);
+    std::error_code missing;
+    std::filesystem::last_write_time(path_, std::filesystem::file_time_type::clock::now(), missing);
+    return !missing;
   }
   /// A copy of `file`. Another test may keep the same at the same time.
   void keep(const std::filesystem::path& file) const {
@@ -51,7 +53,10 @@ class KeptFile {
 
  private:
   static constexpr size_t kMostKept = 1000;
-  static std::filesystem::path folder() { return ISOCHRON_SOURCE_DIR "/build/host_kernels"; }
+  static std::filesystem::path folder() {
+    const char* const named = std::getenv("ISOCHRON_HOST_KERNELS");
+    return named != nullptr ? named : ISOCHRON_SOURCE_DIR "/build/host_kernels";
+  }
   std::filesystem::path path_;
 };
 
@@ -62,7 +67,8 @@ class HostLibrary {
     const std::filesystem::path path = folder_ / "library.so";
     const KeptFile kept(kCompile + flags + source, ".so");
     std::error_code missing;
-    if (!std::filesystem::copy_file(kept.path(), path, missing)) {  // a copy: the loader tells files by inode
+    if (!kept.exists() ||
+        !std::filesystem::copy_file(kept.path(), path, missing)) {  // a copy: the loader tells files by inode
       compile(source, flags);
       kept.keep(path);
     }
