@@ -147,13 +147,12 @@ double autocorrelation(std::span<const double> values, int lag) {
 
 double theil_sen_slope(std::span<const double> values, std::vector<double>& scratch) {
   if (values.size() < 2) return 0;
-  scratch.clear();
-  scratch.reserve(values.size() * (values.size() - 1) / 2);
+  scratch.resize(values.size() * (values.size() - 1) / 2);
+  double* next = scratch.data();
   for (size_t distance = 1; distance < values.size(); ++distance) {
     const double inverse = 1.0 / static_cast<double>(distance);
-    for (size_t i = 0; i + distance < values.size(); ++i) {
-      scratch.push_back((values[i + distance] - values[i]) * inverse);
-    }
+    for (size_t i = 0; i + distance < values.size(); ++i)
+      *next++ = (values[i + distance] - values[i]) * inverse;
   }
   return median_in_place(scratch);
 }
