@@ -1,5 +1,6 @@
 #include "isochron/nn/losses/regression_losses.h"
 
+#include "isochron/ops/elementwise/elementwise.h"
 #include "nn/losses/loss_checks.h"
 #include "support/expect_error.h"
 
