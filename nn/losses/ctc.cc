@@ -105,8 +105,7 @@ Tensor ctc_loss(const Tensor& log_probabilities, const Tensor& labels, const Ten
   if (options.zero_infinity)
     losses = where(equal(losses, scalar(kInfinity, dtype)), scalar(0, dtype), losses);
   if (options.per_sample == Reduction::kMean) losses = losses / maximum(cast(label_lengths, dtype), 1.0);
-  return reduce_widened(losses, log_probabilities.dtype(),
-                        {options.reduction, options.sample_weights, options.per_sample});
+  return reduce_widened(losses, log_probabilities.dtype(), reduction_of(options));
 }
 
 }  // namespace isochron::nn

@@ -30,7 +30,7 @@ Tensor binary_focal(const Tensor& t, const Tensor& yes, const Tensor& no, const 
             alpha);
     losses = losses * (t * alpha + (1.0 - t) * (1 - alpha));
   }
-  return reduce_widened(losses, dtype, {options.reduction, options.sample_weights, options.per_sample});
+  return reduce_widened(losses, dtype, reduction_of(options));
 }
 
 /// Of widened targets, probabilities of not being a class, and logarithms of being one.
@@ -41,8 +41,7 @@ Tensor categorical_focal(const Tensor& t, const Tensor& others, const Tensor& lo
   const Tensor log_of = where(logical_and(equal(t, zero), impossible), zero, log_p);  // 0 log 0 is 0
   Tensor losses = focus(others, options.gamma, loss) * t * log_of * -options.alpha;
   if (options.class_weights.defined()) losses = losses * widened(options.class_weights);
-  return reduce_widened(sum(losses, {-1}), prediction.dtype(),
-                        {options.reduction, options.sample_weights, options.per_sample});
+  return reduce_widened(sum(losses, {-1}), prediction.dtype(), reduction_of(options));
 }
 
 /// The targets widened and smoothed, once operands and options are known to fit.

@@ -21,8 +21,7 @@ Tensor poisson_nll(const Tensor& prediction, const Tensor& target, const Poisson
     const Tensor stirling = count * log(count) - count + 0.5 * log(2 * std::numbers::pi * count);
     losses = losses + where(large, stirling, scalar(0, t.dtype()));
   }
-  return reduce_widened(losses, prediction.dtype(),
-                        {options.reduction, options.sample_weights, options.per_sample});
+  return reduce_widened(losses, prediction.dtype(), reduction_of(options));
 }
 
 Tensor poisson(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
@@ -50,8 +49,7 @@ Tensor gaussian_nll(const Tensor& prediction, const Tensor& target, const Tensor
   const Tensor least = where(v > options.eps, v, options.eps + (v - stop_gradient(v)));
   Tensor losses = 0.5 * (log(least) + square(widened(prediction) - widened(target)) / least);
   if (options.full) losses = losses + 0.5 * std::log(2 * std::numbers::pi);
-  return reduce_widened(losses, prediction.dtype(),
-                        {options.reduction, options.sample_weights, options.per_sample});
+  return reduce_widened(losses, prediction.dtype(), reduction_of(options));
 }
 
 }  // namespace isochron::nn

@@ -29,6 +29,11 @@ Tensor smoothed(const Tensor& targets, double smoothing, int64_t classes, std::s
 
 /// In f32 where x has 16 bits, which hold neither small differences nor large quotients.
 Tensor widened(const Tensor& x);
+/// How losses with options of their own are reduced.
+template <typename Options>
+LossOptions reduction_of(const Options& options) {
+  return {options.reduction, options.sample_weights, options.per_sample};
+}
 /// Losses of widened operands reduced, and the result rounded to `dtype`, that of the predictions.
 Tensor reduce_widened(const Tensor& losses, DType dtype, LossOptions options);
 

@@ -209,7 +209,7 @@ Tensor dense_cross_entropy(const CrossEntropy& loss, const Tensor& prediction, c
           "ignore_index needs labels; give rows of target distributions the sample weight 0");
   Rows rows{dense_losses(loss, prediction, targets, options)};
   if (options.class_weights.defined()) rows.weights = sum(targets * options.class_weights, {-1});
-  return reduce_rows(rows, {options.reduction, options.sample_weights, options.per_sample});
+  return reduce_rows(rows, reduction_of(options));
 }
 
 Tensor sparse_cross_entropy(const CrossEntropy& loss, const Tensor& prediction, const Tensor& labels,
@@ -235,7 +235,7 @@ Tensor sparse_cross_entropy(const CrossEntropy& loss, const Tensor& prediction, 
     rows.losses = where(kept, rows.losses, scalar(0, dtype));
     rows.counted = cast(kept, dtype);
   }
-  return reduce_rows(rows, {options.reduction, options.sample_weights, options.per_sample});
+  return reduce_rows(rows, reduction_of(options));
 }
 
 }  // namespace
@@ -271,7 +271,7 @@ Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& targets,
     // What a target of 1 alone costs, t times, is there once already.
     losses = losses + (weight - 1.0) * t * isochron::binary_cross_entropy(probabilities, ones_like(t));
   }
-  return reduce_losses(losses, {options.reduction, options.sample_weights, options.per_sample});
+  return reduce_losses(losses, reduction_of(options));
 }
 
 Tensor binary_cross_entropy_from_logits(const Tensor& logits, const Tensor& targets,
@@ -284,7 +284,7 @@ Tensor binary_cross_entropy_from_logits(const Tensor& logits, const Tensor& targ
     const Tensor weight = require_broadcast(options.positive_weight, logits, "positive weight", kName);
     losses = losses + (weight - 1.0) * t * softplus(-logits);
   }
-  return reduce_losses(losses, {options.reduction, options.sample_weights, options.per_sample});
+  return reduce_losses(losses, reduction_of(options));
 }
 
 }  // namespace isochron::nn

@@ -78,8 +78,7 @@ Tensor triplet_margin(const Tensor& anchor, const Tensor& positive, const Tensor
   const auto distance = [&](const Tensor& x, const Tensor& y) { return length(x - y + options.eps); };
   Tensor apart = distance(a, n);
   if (options.swap) apart = minimum(apart, distance(p, n));
-  return reduce_widened(relu(distance(a, p) - apart + options.margin), anchor.dtype(),
-                        {options.reduction, options.sample_weights, options.per_sample});
+  return reduce_widened(relu(distance(a, p) - apart + options.margin), anchor.dtype(), reduction_of(options));
 }
 
 Tensor soft_margin(const Tensor& prediction, const Tensor& target, const LossOptions& options) {
@@ -102,8 +101,7 @@ Tensor multi_margin(const Tensor& prediction, const Tensor& labels, const MultiM
   if (options.power == 2) terms = square(terms);
   Tensor losses = mean(terms, {-1});
   if (options.class_weights.defined()) losses = losses * widened(gather(options.class_weights, index));
-  return reduce_widened(losses, prediction.dtype(),
-                        {options.reduction, options.sample_weights, options.per_sample});
+  return reduce_widened(losses, prediction.dtype(), reduction_of(options));
 }
 
 }  // namespace isochron::nn

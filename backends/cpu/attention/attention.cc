@@ -42,12 +42,13 @@ struct HeadGradient {
   Rows<const T> q, k, v, y, dy;
   const T* log_sums;
   const bool* seen;
-  int64_t pitch;       // queries, filled up to whole groups
-  T* q_columns;        // (D, pitch)
-  T* dy_columns;       // (D, pitch)
-  T* deltas;           // (pitch)
-  T* logs;             // (pitch)
-  Rows<T> dq, dk, dv;  // added to
+  int64_t pitch;  // queries, filled up to whole groups
+  T* q_columns;   // (D, pitch)
+  T* dy_columns;  // (D, pitch)
+  T* deltas;      // (pitch)
+  T* logs;        // (pitch)
+  Rows<T> dq, dk, dv;
+  bool adds;           // to dk and dv
   T* scores;           // (kBlock keys, kBlock queries)
   T* score_gradients;  // the same
 };
@@ -126,27 +127,37 @@ HWY_INLINE void products(const Block& b, const Rows<const T>& keys, const T* col
   }
 }
 
-/// into (queries x D) += scores^T (queries x keys) times rows of `keys`.
 template <typename T>
-HWY_INLINE void add_to_queries(const Block& b, const T* scores, const Rows<const T>& keys,
-                               const Rows<T>& into) {
+HWY_INLINE void multiply(bool adds, const Product<T>& product) {
+  adds ? multiply<true>(product) : multiply<false>(product);
+}
+
+template <typename T>
+void clear_rows(const Rows<T>& rows, int64_t first, int64_t count, int64_t width) {
+  for (int64_t i = first; i < first + count; ++i) std::fill_n(rows.at(i), width, T(0));
+}
+
+/// into (queries x D) = scores^T (queries x keys) times rows of `keys`, or += where `adds`.
+template <typename T>
+HWY_INLINE void weigh_keys(const Block& b, bool adds, const T* scores, const Rows<const T>& keys,
+                           const Rows<T>& into) {
   const int64_t group = rows_together(b);
   for (int64_t i = 0; i < b.rows; i += group) {
     const int64_t rows = std::min(group, b.rows - i);
     const int64_t seen = std::clamp<int64_t>(b.s.visible(b.first + i + rows - 1) - b.column, 0, b.columns);
-    multiply<true>(Product<T>{rows, b.s.width, seen, scores + i, 1, kBlock, keys.at(b.column), keys.row,
+    multiply(adds, Product<T>{rows, b.s.width, seen, scores + i, 1, kBlock, keys.at(b.column), keys.row,
                               into.at(b.first + i), into.row});
   }
 }
 
-/// into (keys x D) += scores (keys x queries) times rows of `queries`.
+/// into (keys x D) = scores (keys x queries) times rows of `queries`, or += where `adds`.
 template <typename T>
-HWY_INLINE void add_to_keys(const Block& b, const T* scores, const Rows<const T>& queries,
-                            const Rows<T>& into) {
+HWY_INLINE void weigh_queries(const Block& b, bool adds, const T* scores, const Rows<const T>& queries,
+                              const Rows<T>& into) {
   const int64_t group = rows_together(b);
   for (int64_t j = 0; j < b.columns; j += group) {
     const int64_t begin = std::min(b.first_query(j), b.rows);
-    multiply<true>(Product<T>{std::min(group, b.columns - j), b.s.width, b.rows - begin,
+    multiply(adds, Product<T>{std::min(group, b.columns - j), b.s.width, b.rows - begin,
                               scores + j * kBlock + begin, kBlock, 1, queries.at(b.first + begin),
                               queries.row, into.at(b.column + j), into.row});
   }
@@ -169,9 +180,9 @@ void attend(const HeadForward<T>& h, int64_t first, int64_t rows) {
   HWY_ALIGN T kept[kBlock];
   std::fill_n(largest, kBlock, kNothing<T>);
   std::fill_n(sums, kBlock, T(0));
-  for (int64_t i = 0; i < rows; ++i) std::fill_n(h.y.at(first + i), s.width, T(0));
   transpose_rows(h.q, first, rows, s.width, static_cast<T>(s.scale), kBlock, h.columns);
   const int64_t seen = std::min(s.visible(first + rows - 1), s.keys);
+  if (seen == 0) clear_rows(h.y, first, rows, s.width);
   for (int64_t column = 0; column < seen; column += kBlock) {
     const Block b{s, first, rows, column, std::min(kBlock, seen - column)};
     products(b, h.k, static_cast<const T*>(h.columns), kBlock, h.scores);
@@ -179,7 +190,7 @@ void attend(const HeadForward<T>& h, int64_t first, int64_t rows) {
     for (int64_t i = 0; column > 0 && i < rows; ++i) {
       if (kept[i] != T(1)) scale_row(h.y.at(first + i), s.width, kept[i]);
     }
-    add_to_queries(b, static_cast<const T*>(h.scores), h.v, h.y);
+    weigh_keys(b, column > 0, static_cast<const T*>(h.scores), h.v, h.y);
   }
   finish_softmax(largest, sums, kept);
   for (int64_t i = 0; i < rows; ++i) scale_row(h.y.at(first + i), s.width, kept[i]);
@@ -229,16 +240,26 @@ void attend_back(const HeadGradient<T>& h) {
   std::copy_n(h.log_sums, s.queries, h.logs);
   std::fill(h.deltas + s.queries, h.deltas + h.pitch, T(0));
   std::fill(h.logs + s.queries, h.logs + h.pitch, T(0));
+  if (s.keys == 0) clear_rows(h.dq, 0, s.queries, s.width);
   for (int64_t column = 0; column < s.keys; column += kBlock) {
+    const int64_t columns = std::min(kBlock, s.keys - column);
+    bool adds = h.adds;
     for (int64_t first = 0; first < s.queries; first += kBlock) {
-      const Block b{s, first, std::min(kBlock, s.queries - first), column, std::min(kBlock, s.keys - column)};
-      if (s.visible(first + b.rows - 1) <= column) continue;
+      const Block b{s, first, std::min(kBlock, s.queries - first), column, columns};
+      if (s.visible(first + b.rows - 1) <= column) {
+        if (column == 0) clear_rows(h.dq, first, b.rows, s.width);
+        continue;
+      }
       products(b, h.k, static_cast<const T*>(h.q_columns) + first, h.pitch, h.scores);
       products(b, h.v, static_cast<const T*>(h.dy_columns) + first, h.pitch, h.score_gradients);
       gradient_block(h, b);
-      add_to_keys(b, static_cast<const T*>(h.scores), h.dy, h.dv);
-      add_to_keys(b, static_cast<const T*>(h.score_gradients), h.q, h.dk);
-      add_to_queries(b, static_cast<const T*>(h.score_gradients), h.k, h.dq);
+      weigh_queries(b, adds, static_cast<const T*>(h.scores), h.dy, h.dv);
+      weigh_queries(b, adds, static_cast<const T*>(h.score_gradients), h.q, h.dk);
+      weigh_keys(b, column > 0, static_cast<const T*>(h.score_gradients), h.k, h.dq);
+      adds = true;
+    }
+    for (const Rows<T>& gradient : {h.dk, h.dv}) {  // of keys that no query sees
+      if (!adds) clear_rows(gradient, column, columns, s.width);
     }
   }
 }
@@ -338,9 +359,6 @@ class GradientKernel final : public AttentionKernel<T> {
  private:
   int64_t pitch() const { return align_up<int64_t>(this->s_.queries, kGroup); }
   int64_t thread_elems() const { return 2 * kBlock * kBlock + 2 * (this->s_.width + 1) * pitch(); }
-  void clear(const Rows<T>& rows, int64_t count) const {
-    for (int64_t i = 0; i < count; ++i) std::fill_n(rows.at(i), this->s_.width, T(0));
-  }
 
   void key_head(const KernelArgs& args, int64_t n, int64_t key_head, T* memory) const {
     const AttentionShape& s = this->s_;
@@ -359,8 +377,6 @@ class GradientKernel final : public AttentionKernel<T> {
     h.dy_columns = h.q_columns + s.width * h.pitch;
     h.deltas = h.dy_columns + s.width * h.pitch;
     h.logs = h.deltas + h.pitch;
-    clear(h.dk, s.keys);
-    clear(h.dv, s.keys);
     const int64_t share = s.heads / s.key_heads;
     for (int64_t head = key_head * share; head < (key_head + 1) * share; ++head) {
       h.q = this->template head<const T>(args.inputs, 0, n, head);
@@ -368,7 +384,7 @@ class GradientKernel final : public AttentionKernel<T> {
       h.y = this->template result_head<const T>(args.inputs[after], n, head);
       h.log_sums = reinterpret_cast<const T*>(args.inputs[after + 1]) + (n * s.heads + head) * s.queries;
       h.dy = this->template result_head<const T>(args.inputs[after + 2], n, head);
-      clear(h.dq, s.queries);
+      h.adds = head > key_head * share;
       ISOCHRON_CALL(attend_back, h);
     }
   }
