@@ -108,13 +108,12 @@ void product_block(const Product& p, int64_t row, int64_t column) {
   }
 }
 
-template <int kRows>
-void product_rows(const Product& p, int64_t row) {
-  int64_t column = 0;
-  for (; column + 2 * kTileColumns <= p.columns; column += 2 * kTileColumns) {
-    product_block<kRows, 2>(p, row, column);
-  }
-  if (column < p.columns) product_block<kRows, 1>(p, row, column);
+/// kColumns tiles of columns, whose part of b stays in the first cache for all rows.
+template <int kColumns>
+void product_columns(const Product& p, int64_t column) {
+  int64_t row = 0;
+  for (; row + kTileRows < p.rows; row += 2 * kTileRows) product_block<2, kColumns>(p, row, column);
+  if (row < p.rows) product_block<1, kColumns>(p, row, column);
 }
 
 }  // namespace
@@ -138,9 +137,9 @@ TileRegisters::~TileRegisters() {
 }
 
 void multiply_tiles(const Product& p) {
-  int64_t row = 0;
-  for (; row + kTileRows < p.rows; row += 2 * kTileRows) product_rows<2>(p, row);
-  if (row < p.rows) product_rows<1>(p, row);
+  int64_t column = 0;
+  for (; column + kTileColumns < p.columns; column += 2 * kTileColumns) product_columns<2>(p, column);
+  if (column < p.columns) product_columns<1>(p, column);
 }
 
 #else

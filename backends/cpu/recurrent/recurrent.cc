@@ -74,7 +74,7 @@ class RecurrentKernel : public graph::Kernel {
   int64_t bias_elems() const { return shape_.groups() * shape_.slot_columns(); }
   /// The most rows a block has.
   int64_t block_rows() const {
-    return std::min(kRecurrentBlockRows, (shape_.batch + threads_ - 1) / threads_);
+    return std::min(shape_.block_rows(), (shape_.batch + threads_ - 1) / threads_);
   }
 
   T* part(const KernelArgs& args, size_t at) const { return reinterpret_cast<T*>(args.workspace + at); }
@@ -113,7 +113,7 @@ class RecurrentKernel : public graph::Kernel {
       for (int64_t thread = first; thread < last; ++thread) {
         const int64_t begin = shape_.batch * thread / threads_;
         const int64_t rows = shape_.batch * (thread + 1) / threads_ - begin;
-        const int64_t blocks = (rows + kRecurrentBlockRows - 1) / kRecurrentBlockRows;
+        const int64_t blocks = (rows + shape_.block_rows() - 1) / shape_.block_rows();
         for (int64_t b = 0; b < blocks; ++b) {
           body(thread, begin + rows * b / blocks, begin + rows * (b + 1) / blocks);
         }

@@ -22,9 +22,6 @@
 namespace isochron::ops {
 
 inline constexpr int64_t kRecurrentSlots = 4;
-/// Rows that share one pass over a step's weights.
-inline constexpr int64_t kRecurrentBlockRows = 48;
-
 struct RecurrentShape {
   int64_t batch = 0;     // N
   int64_t steps = 0;     // T
@@ -44,6 +41,8 @@ struct RecurrentShape {
   int64_t whole_depth(int64_t count) const {
     return align_up(count, tiles ? kTileDepth : kTogether<O>);
   }
+  /// Rows that share one pass over a step's weights, which tiles take from the second cache each time.
+  int64_t block_rows() const { return tiles ? 128 : 48; }
   /// `count` rows of a product's left operand and result, with those computed for nothing.
   int64_t whole_rows(int64_t count) const { return tiles ? align_up(count, kTileRows) : count; }
   /// Numbers of a row [x_t | h], in bf16 a multiple of the lanes.
@@ -112,7 +111,7 @@ struct RecurrentBackward {
   int64_t chunk_steps;  // steps whose slot gradients are gathered before the weights' product
 };
 
-/// The kernels of one instruction set. `rows`: [begin, end) of the batch, at most kRecurrentBlockRows.
+/// The kernels of one instruction set. `rows`: [begin, end) of the batch, at most block_rows().
 template <typename E, typename O>
 struct RecurrentFunctions {
   using T = ComputeType<E>;
