@@ -25,21 +25,21 @@ fs::path goal_of(fs::path path) {
   return failed ? path : goal;
 }
 
-bool are_one(const fs::path& a, const fs::path& b) {
+}  // namespace
+
+bool are_one_file(const fs::path& a, const fs::path& b) {
   std::error_code failed;
   const fs::path first = goal_of(a), second = goal_of(b);
   if (fs::is_other(a, failed)) return false;
   return first == second || fs::equivalent(first, second, failed);
 }
 
-}  // namespace
-
 void require_distinct(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs) {
   std::vector<NamedFile> others = inputs;
   for (const NamedFile& output : outputs) {
     if (output.path.empty()) continue;
     for (const NamedFile& other : others) {
-      require(other.path.empty() || !are_one(output.path, other.path), ErrorCode::kInvalidArgument,
+      require(other.path.empty() || !are_one_file(output.path, other.path), ErrorCode::kInvalidArgument,
               output.name, "'{}' is {}{} as well, expected a file of its own; give it another name",
               output.path.string(), other.name.starts_with("--") ? "the file of " : "", other.name);
     }

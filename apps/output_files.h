@@ -16,6 +16,9 @@ struct NamedFile {
 /// way round. Devices and pipes may come twice.
 void require_distinct(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs);
 
+/// Whether a write of one path is a write of the other.
+bool are_one_file(const std::filesystem::path& a, const std::filesystem::path& b);
+
 /// What `train --out` writes into its folder; empty for an empty path.
 std::vector<NamedFile> files_of_run(const std::filesystem::path& folder);
 

@@ -33,18 +33,33 @@ std::pair<size_t, size_t> first_group(std::string_view pattern) {
   return {begin, pattern.size()};
 }
 
-/// The commas, colons and dashes that a pattern has beside its first group.
+constexpr std::string_view kSeparators = ",:-_'.";
+
+/// Those of kSeparators that the item of a pattern at its end matches: a character, "\." or "[,;]".
+std::string_view last_item(std::string_view before) {
+  if (before.ends_with("\\]")) return {};
+  if (before.ends_with(']')) return before.substr(std::min(before.rfind('['), before.size()));
+  if (before.ends_with("\\.")) return ".";
+  return before.ends_with('.') ? std::string_view()
+                               : before.substr(before.size() - std::min<size_t>(1, before.size()));
+}
+/// And at its beginning.
+std::string_view first_item(std::string_view behind) {
+  if (behind.starts_with('[')) return behind.substr(0, behind.find(']'));
+  if (behind.starts_with("\\.")) return ".";
+  return behind.starts_with('.') ? std::string_view() : behind.substr(0, 1);
+}
+
+/// The separators that a pattern has beside its first group.
 std::string separators_of(std::string_view pattern) {
-  constexpr std::string_view kSeparators = ",:-";
-  std::string found;
   const auto [begin, end] = first_group(pattern);
   std::string_view before = pattern.substr(0, begin);
   for (const std::string_view blanks : {"\\s*", "\\s?", " *", " ?"}) {
     if (before.ends_with(blanks)) before.remove_suffix(blanks.size());
   }
-  if (!before.empty() && kSeparators.find(before.back()) != std::string_view::npos) found += before.back();
-  if (end + 1 < pattern.size() && kSeparators.find(pattern[end + 1]) != std::string_view::npos)
-    found += pattern[end + 1];
+  std::string found(last_item(before));
+  if (end + 1 < pattern.size()) found += first_item(pattern.substr(end + 1));
+  std::erase_if(found, [](char c) { return kSeparators.find(c) == std::string_view::npos; });
   return found;
 }
 
@@ -97,7 +112,8 @@ std::optional<TimePattern::Found> TimePattern::find_last(std::string_view line,
   Found found{.time = {.text = number}, .unit = unit, .behind_number = {}};
   if (number.data() == nullptr) return found;
   const auto duration = written_duration(line, number);
-  found.time = duration ? *duration : written_number(line, number, 0, expression_->separators);
+  found.time = duration && !duration->may_be_list ? *duration
+                                                  : written_number(line, number, 0, expression_->separators);
   const std::string_view whole = found.time.text;
   found.behind_number = line.substr(static_cast<size_t>(whole.data() - line.data()) + whole.size());
   return found;

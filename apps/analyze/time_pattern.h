@@ -25,9 +25,9 @@ class TimePattern {
     std::string_view unit;           // empty for a group that isn't there
     std::string_view behind_number;  // the rest of the line
   };
-  /// The last match; nothing where there is none. What is found lies within `line`. A comma, colon or dash
-  /// that the pattern itself has beside its first group is no part of a number. Throws kBadFormat for more
-  /// than kMostMatches.
+  /// The last match; nothing where there is none. What is found lies within `line`. A comma, colon, dash,
+  /// underscore, apostrophe or dot that the pattern itself has beside its first group is no part of a number.
+  /// Throws kBadFormat for more than kMostMatches.
   std::optional<Found> find_last(std::string_view line, const std::string& where) const;
 
  private:

@@ -27,10 +27,15 @@ bool is_of_word(std::string_view line, size_t at) {
          before == '-';
 }
 
+bool closes_bracket(std::string_view line, size_t at) {
+  return at > 0 && (line[at - 1] == ']' || line[at - 1] == ')');
+}
+
 /// Where a number begins and ends within a line.
 struct Extent {
   std::string_view line;
   size_t begin, end;
+  std::string_view between;  // what may stand between its digits
 
   bool digit(size_t at) const { return at < line.size() && is_digit(line[at]); }
   bool one_of(size_t at, std::string_view bytes) const {
@@ -39,8 +44,8 @@ struct Extent {
   std::string_view text() const { return line.substr(begin, end - begin); }
 };
 
-/// What may stand between the digits of a number.
-constexpr std::string_view kBetweenDigits = ".,_'";
+constexpr std::string_view kBetweenDigits = ".,";
+constexpr std::string_view kBetweenThousands = ".,_'";  // also between the words of a name: bench_20_0.5
 
 /// Goes back by one byte or by an exponent's "e-"; false where the number begins.
 bool go_back(Extent& number, size_t from) {
@@ -50,7 +55,7 @@ bool go_back(Extent& number, size_t from) {
   size_t step = 0;
   if (number.digit(at - 1))
     step = 1;
-  else if (room > 1 && (number.one_of(at - 1, kBetweenDigits) || number.one_of(at - 1, "eE")) &&
+  else if (room > 1 && (number.one_of(at - 1, number.between) || number.one_of(at - 1, "eE")) &&
            number.digit(at - 2))
     step = 1;
   else if (room > 2 && number.one_of(at - 1, "+-") && number.one_of(at - 2, "eE") && number.digit(at - 3))
@@ -66,7 +71,7 @@ bool go_on(Extent& number) {
   size_t step = 0;
   if (number.digit(at))
     step = 1;
-  else if (number.one_of(at, kBetweenDigits) && number.digit(at + 1))
+  else if (number.one_of(at, number.between) && number.digit(at + 1))
     step = 1;
   else if (number.one_of(at, "eE"))
     step = number.digit(at + 1) ? 1 : number.one_of(at + 1, "+-") && number.digit(at + 2) ? 2 : 0;
@@ -74,21 +79,24 @@ bool go_on(Extent& number) {
   return step > 0;
 }
 
-/// A sign, no hyphen within a word or between numbers, nor one of several dashes.
+/// A sign, no hyphen within a word, between numbers or behind a bracket, nor one of several dashes.
 bool has_minus(std::string_view line, size_t begin, size_t from) {
   const std::string_view before = line.substr(0, begin);
   if (before.ends_with(kMinus)) return true;
   if (!before.ends_with('-') || (from > 0 && begin - 1 == from)) return false;
-  return !is_of_word(line, begin - 1);
+  return !is_of_word(line, begin - 1) && !closes_bracket(line, begin - 1);
 }
 
-/// Whether the number is the last part of a clock's time: "1:02:40", "1:30".
+/// Whether the number is the last part of a clock's time: "1:02:40", "1:30", but not "100:25" or "1/10:30".
 bool ends_clock(const Extent& number, size_t from) {
   const std::string_view text = number.text();
   const bool two_digits =
       text.size() >= 2 && is_digit(text[0]) && is_digit(text[1]) && (text.size() == 2 || !is_digit(text[2]));
-  return two_digits && number.begin >= from + 2 && number.line[number.begin - 1] == ':' &&
-         number.digit(number.begin - 2);
+  if (!two_digits || number.begin < from + 2 || number.line[number.begin - 1] != ':') return false;
+  size_t begin = number.begin - 1;
+  while (begin > from && is_digit(number.line[begin - 1])) --begin;
+  const size_t digits = number.begin - 1 - begin;
+  return (digits == 1 || digits == 2) && (begin == from || number.line[begin - 1] != '/');
 }
 
 /// Why it isn't told what a number is; empty: it is.
@@ -123,11 +131,12 @@ double ns_of_unit(char first_letter) {
   return letter == 'h' ? 3600e9 : letter == 'm' ? 60e9 : 1e9;
 }
 
-/// Numbers with hours, minutes and seconds, two or three of them. No "1s 250ms": Keras shows two times so.
+/// Numbers with hours, minutes and seconds, two or three of them, the first a whole one. No "1s 250ms": Keras
+/// shows two times so. Single letters are small: "5M" are millions.
 constexpr std::string_view kDuration =
-    R"((?i)\b(\d+(?:\.\d+)?)\s*(h|hr|hrs|hours?|m|mins?|minutes?)(\s*(?:,?\s*\band\b|,)?\s*))"
-    R"((\d+(?:\.\d+)?)\s*(m|mins?|minutes?|s|secs?|seconds?)\b)"
-    R"((?:(\s*(?:,?\s*\band\b|,)?\s*)(\d+(?:\.\d+)?)\s*(s|secs?|seconds?)\b)?)";
+    R"(\b(\d+)\s*(h|m|(?i:hr|hrs|hours?|mins?|minutes?))(\s*(?:,?\s*\b(?i:and)\b|,)?\s*))"
+    R"((\d+(?:\.\d+)?)\s*(m|s|(?i:mins?|minutes?|secs?|seconds?))\b)"
+    R"((?:(\s*(?:,?\s*\b(?i:and)\b|,)?\s*)(\d+(?:\.\d+)?)\s*(s|(?i:secs?|seconds?))\b)?)";
 enum DurationGroup : size_t {
   kAll,
   kFirst,
@@ -178,36 +187,63 @@ bool add_up(const DurationGroups& groups, double first, WrittenTime& time) {
   return sum > 0;
 }
 
-/// Whether what follows may make two times of it: "4 min, 30 s left", "2 min 5 s/step".
-bool may_be_two(const DurationGroups& groups, std::string_view behind) {
-  const auto joined = [&](size_t i) { return groups[i].find_first_of("dD") != std::string_view::npos; };
-  if (joined(kThen) || joined(kLast)) return false;
-  if (behind.starts_with('/')) return true;
-  const bool comma =
-      groups[kThen].find(',') != std::string_view::npos || groups[kLast].find(',') != std::string_view::npos;
-  const size_t next = behind.find_first_not_of(" \t");
-  return comma && next != std::string_view::npos &&
-         std::isalpha(static_cast<unsigned char>(behind[next])) != 0;
+bool spelled_out(std::string_view unit) {
+  static const RE2 words("(?i)hours?|minutes?|seconds?");
+  return RE2::FullMatch(re2::StringPiece(unit.data(), unit.size()), words);
 }
+
+/// How the parts of a duration hang together.
+struct Joints {
+  explicit Joints(const DurationGroups& groups) {
+    for (const std::string_view joint : {groups[kThen], groups[kLast]}) {
+      joined |= joint.find_first_of("dD") != std::string_view::npos;
+      comma |= joint.find(',') != std::string_view::npos;
+    }
+    for (const size_t unit : {kFirstUnit, kSecondUnit, kThirdUnit})
+      words &= groups[unit].empty() || spelled_out(groups[unit]);
+  }
+  /// A comma alone, as between the values of a line: "eta 5 min, 0.35 s".
+  bool may_be_list() const { return comma && !joined && !words; }
+  /// Also by what follows: "4 minutes, 30 seconds left", "2 min 5 s/step".
+  bool may_be_two(std::string_view behind) const {
+    if (joined) return false;
+    if (behind.starts_with('/') || may_be_list()) return true;
+    const size_t next = behind.find_first_not_of(" \t");
+    return comma && next != std::string_view::npos &&
+           std::isalpha(static_cast<unsigned char>(behind[next])) != 0;
+  }
+
+  bool joined = false;  // by "and"
+  bool comma = false;
+  bool words = true;
+};
 
 }  // namespace
 
 WrittenTime written_number(std::string_view line, std::string_view part, size_t from,
                            std::string_view separators) {
   const auto begin = static_cast<size_t>(part.data() - line.data());
-  Extent number{line, begin, begin + part.size()};
-  const bool commas = separators.find(',') == std::string_view::npos;
-  if (commas && number.digit(begin)) {
-    while (go_back(number, from)) {
+  const bool grows = separators.find_first_of(kBetweenThousands) == std::string_view::npos;
+  const auto whole = [&](std::string_view between) {
+    Extent number{line, begin, begin + part.size(), between};
+    if (grows && number.digit(begin)) {
+      while (go_back(number, from)) {
+      }
     }
-  }
-  if (commas && !part.empty() && is_digit(part.back())) {
-    while (go_on(number)) {
+    if (grows && !part.empty() && is_digit(part.back())) {
+      while (go_on(number)) {
+      }
     }
+    return number;
+  };
+  Extent number = whole(kBetweenThousands);
+  auto plain = plain_number(number.text());
+  if (!plain) {
+    number = whole(kBetweenDigits);
+    plain = plain_number(number.text());
   }
   WrittenTime time{.text = number.text(), .number = std::string(part)};
   if (!number.digit(begin)) return time;
-  const auto plain = plain_number(number.text());
   time.refusal = refusal_of(number, from, separators, plain.has_value());
   if (plain) time.number = *plain;
   return time;
@@ -218,9 +254,12 @@ std::optional<WrittenTime> written_duration(std::string_view line, std::string_v
   if (!groups) return std::nullopt;
   WrittenTime time{.text = (*groups)[kAll]};
   const WrittenTime first = written_number(line, (*groups)[kFirst]);
+  if (first.text != (*groups)[kFirst]) return std::nullopt;  // "2.5 min 30 s" are two
+  const Joints joints(*groups);
   time.refusal = first.refusal;
+  time.may_be_list = joints.may_be_list();
   const auto end = static_cast<size_t>(time.text.data() - line.data()) + time.text.size();
-  if (!add_up(*groups, value_of(first.number).value_or(0), time) || may_be_two(*groups, line.substr(end)))
+  if (!add_up(*groups, value_of(first.number).value_or(0), time) || joints.may_be_two(line.substr(end)))
     time.refusal = fmt::format("'{}' may be one time or two, expected one such as '4 min 59 s' or '299 s'",
                                quotation(time.text, kShown));
   return time;

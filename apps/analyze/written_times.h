@@ -13,12 +13,13 @@ struct WrittenTime {
   std::string number = {};        // as std::from_chars reads it: "2500"
   std::optional<double> ns = {};  // of several units together; `number` is of no interest then
   double resolution = 0;          // of `ns`, relative: what the last digit is worth
+  bool may_be_list = false;       // of several units with a comma alone between them: "5 min, 0.35 s"
   std::string refusal = {};       // why it can't be told what it is, or that it is negative; empty: it can
 };
 
 /// The number that `part` belongs to, with separators of thousands and an exponent. `part` lies within
-/// `line`. Bytes before `from` don't belong to it, nor what stands beyond one of `separators` (of ",:-") at
-/// its ends.
+/// `line`. Bytes before `from` don't belong to it, nor what stands beyond one of `separators` (of ",:-_.'")
+/// at its ends.
 WrittenTime written_number(std::string_view line, std::string_view part, size_t from = 0,
                            std::string_view separators = {});
 

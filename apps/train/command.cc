@@ -16,6 +16,7 @@
 #include "isochron/apps/number_options.h"
 #include "isochron/apps/output_files.h"
 #include "isochron/apps/precision_option.h"
+#include "isochron/apps/run_files.h"
 #include "isochron/apps/train/dry_run.h"
 #include "isochron/apps/train/families.h"
 #include "isochron/apps/train/optimizers.h"
@@ -124,7 +125,8 @@ void require_distinct_files(const TrainOptions& options) {
   std::vector<NamedFile> outputs = files_of_run(options.out);
   if (!options.checkpoint.empty())
     outputs.push_back({"what --checkpoint writes", options.checkpoint / kWeightsName});
-  outputs.push_back({"--json", options.json});
+  const bool as_result = !options.out.empty() && are_one_file(options.json, options.out / kResultFile);
+  if (!as_result) outputs.push_back({"--json", options.json});  // which has the same text
   outputs.push_back({"--trace", options.trace});
   require_distinct({{"the data to train on", options.data}}, outputs);
 }

@@ -9,6 +9,13 @@ namespace {
 
 constexpr double kSmallest = 1e-7;  // Keras's epsilon
 
+void require_regions(const Tensor& prediction, const Tensor& target, std::string_view loss) {
+  require_numbers(prediction, target, loss);
+  require(prediction.elems() > 0, ErrorCode::kInvalidArgument, loss,
+          "the predictions {} are empty, which has no mean loss; leave the batch out",
+          prediction.spec().str());
+}
+
 /// Losses of regions: 1 - overlap / whole.
 Tensor reduce_regions(const Tensor& overlap, const Tensor& whole, DType dtype, const OverlapOptions& options,
                       std::string_view loss) {
@@ -22,7 +29,7 @@ Tensor reduce_regions(const Tensor& overlap, const Tensor& whole, DType dtype, c
 }  // namespace
 
 Tensor dice_loss(const Tensor& prediction, const Tensor& target, const OverlapOptions& options) {
-  require_numbers(prediction, target, "dice_loss");
+  require_regions(prediction, target, "dice_loss");
   const Tensor p = widened(prediction), t = widened(target);
   const Axes& axes = options.axes;
   return reduce_regions(sum(p * t, axes) * 2.0, sum(p, axes) + sum(t, axes), prediction.dtype(), options,
@@ -31,7 +38,7 @@ Tensor dice_loss(const Tensor& prediction, const Tensor& target, const OverlapOp
 
 Tensor tversky_loss(const Tensor& prediction, const Tensor& target, double alpha, double beta,
                     const OverlapOptions& options) {
-  require_numbers(prediction, target, "tversky_loss");
+  require_regions(prediction, target, "tversky_loss");
   require(alpha >= 0 && beta >= 0, ErrorCode::kInvalidArgument, "tversky_loss",
           "alpha and beta must be >= 0, got {} and {}", alpha, beta);
   const Tensor p = widened(prediction), t = widened(target);

@@ -149,6 +149,8 @@ TEST_F(Logs, NumbersOfLinesAreReadWhole) {
       {"step 5,12.5 ms", 12.5},    {"step 5,123 ms", 123},
       {"step 5:12.5 ms", 12.5},    {"step 5 - 10 ms", 10},
       {"step 5 -- 10 ms", 10},     {"step 5-10 ms", 10},
+      {"[step 5]-12.3 ms", 12.3},  {"iter 5/100:25.5ms", 25.5},
+      {"epoch 1/10:12.5s", 12500}, {"step 5, tokens 5M, 0.3 s", 300},
   };
   for (const auto& [line, expected] : cases) {
     SCOPED_TRACE(line);
@@ -240,7 +242,7 @@ TEST_F(Logs, DurationsOfSeveralUnitsAreAddedUp) {
       << "the last match";
   EXPECT_THAT(ms("took 4 min 59\n", {.pattern = "([0-9.]+) (min|s)"}), ElementsAre(240000));
   EXPECT_DOUBLE_EQ(read("Epoch 3 took 4 min 10 s\n").resolution, 1. / 250);
-  for (const char* text : {"4 min, 30 s left", "4 min 75 s", "2 min 5 s/step"})
+  for (const char* text : {"4 min, 30 s left", "4 min, 0.35 s", "4 min 75 s", "2 min 5 s/step"})
     EXPECT_ERROR(static_cast<void>(read(fmt::format("Epoch 3 took {}\n", text))), ErrorCode::kBadFormat,
                  "may be one time or two, expected one such as '4 min 59 s'");
   EXPECT_ERROR(static_cast<void>(read("Epoch 3 took -4 min 59 s\n")), ErrorCode::kBadFormat, "got -4");
@@ -479,6 +481,19 @@ TEST_F(Logs, APatternMayNameWhatSeparatesNumbers) {
   EXPECT_THAT(ms("[5,250 ms]\n", {.pattern = R"((?:[[(])\d+,\s*([0-9.]+) (ms))"}), ElementsAre(250));
   EXPECT_THAT(ms("rank 0:25 ms\n", {.pattern = ":([0-9.]+) (ms)"}), ElementsAre(25));
   EXPECT_THAT(ms("at -25 ms\n", {.pattern = "-([0-9.]+) (ms)"}), ElementsAre(25));
+  EXPECT_THAT(ms("iter_20_250ms\n", {.pattern = R"(iter_\d+_(\d+)(ms))"}), ElementsAre(250));
+  EXPECT_THAT(ms("step 20,250\n", {.pattern = R"(step \d+[,;](\d+)$)", .unit = "ms"}), ElementsAre(250));
+  EXPECT_THAT(ms("k 20.250\n", {.pattern = R"(k \d+\.(\d+))", .unit = "ms"}), ElementsAre(250));
+  EXPECT_THAT(ms("bench_20_0.5 ms\n", {.pattern = "([0-9.]+) (ms)"}), ElementsAre(0.5)) << "words of a name";
+  EXPECT_THAT(ms("took 2,500 ms\n", {.pattern = "took .*([0-9.]+) (ms)"}), ElementsAre(2500));
+}
+
+TEST_F(Logs, APatternTakesItsOwnOfAList) {
+  EXPECT_THAT(ms("step 20, eta 5 min, 0.35 s\n", {.pattern = "([0-9.]+) (s)$"}), ElementsAre(350));
+  EXPECT_THAT(ms("rank 0 tokens 2.5M 0.5 s step 20\n", {.pattern = "([0-9.]+) s", .unit = "s"}),
+              ElementsAre(500));
+  EXPECT_THAT(ms("took 2m 5s\n", {.pattern = "([0-9.]+)(m|s)"}), ElementsAre(125000));
+  EXPECT_THAT(ms("took 1 h, 4 min and 59 s\n", {.pattern = "([0-9.]+) (h)"}), ElementsAre(3899000));
 }
 
 TEST_F(Logs, APatternMatchesALineSoManyTimes) {

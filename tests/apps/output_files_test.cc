@@ -112,6 +112,8 @@ TEST_F(OutputFiles, OfTrainAreDifferentBeforeItTrains) {
   EXPECT_THAT(run_isochron("train gpt --data " + text + " --json " + text),
               Ends(2, "is the data to train on as well"));
   EXPECT_EQ(content("text"), "to train on");
+  EXPECT_THAT(train("--dry-run --out " + out + " --json " + out + "/train.json"), Ends(0, ""))
+      << "the same text";
 }
 
 TEST_F(OutputFiles, EveryFileOfARunIsKnown) {

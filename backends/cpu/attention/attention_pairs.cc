@@ -364,7 +364,7 @@ class PairKernel : public AttentionKernel<bfloat16> {
   bool tiles_;
 
  private:
-  static constexpr size_t kParts = 18;  // of a thread's memory, at most
+  static constexpr size_t kParts = 20;  // of a thread's memory, at most
 
   size_t thread_bytes_;
 };

@@ -60,6 +60,11 @@ TEST(OverlapLosses, RejectWrongCalls) {
   EXPECT_ERROR(tversky_loss(x, x, -1, 1), ErrorCode::kInvalidArgument, "alpha and beta");
   EXPECT_ERROR(dice_loss(x, x, {.of_regions = {.sample_weights = ones({2})}}), ErrorCode::kInvalidArgument,
                "leave the first axis out");
+  const Tensor none = zeros({0, 4});
+  for (const Axes& axes : {Axes{}, Axes{0}, Axes{1}}) {
+    EXPECT_ERROR(dice_loss(none, none, {.axes = axes}), ErrorCode::kInvalidArgument, "empty");
+    EXPECT_ERROR(tversky_loss(none, none, 0.5, 0.5, {.axes = axes}), ErrorCode::kInvalidArgument, "empty");
+  }
   EXPECT_ERROR(dice_loss(x, x, {.axes = {5}}), ErrorCode::kOutOfRange, "axis");
 }
 
