@@ -360,6 +360,15 @@ class PairKernel : public AttentionKernel<bfloat16> {
     return Scratch(args.workspace + static_cast<size_t>(thread) * thread_bytes_);
   }
 
+  /// Asks for a head of queries, and for its keys and values where they aren't those of the head before.
+  void fetch(const KernelArgs& args, int64_t n, int64_t head) const {
+    const int64_t share = s_.heads / s_.key_heads;
+    fetch_head(this->head<const bfloat16>(args.inputs, 0, n, head), s_.queries, s_.width);
+    for (int part = 1; part <= 2 && head % share == 0; ++part) {
+      fetch_head(this->head<const bfloat16>(args.inputs, part, n, head / share), s_.keys, s_.width);
+    }
+  }
+
   PairSizes sizes_;
   bool tiles_;
 
@@ -430,14 +439,6 @@ class PairForwardKernel final : public PairKernel {
     h.seen = this->seen(s_.masked ? args.inputs[this->first_after_heads()] : nullptr, n);
     if (head + 1 < s_.heads) fetch(args, n, head + 1);
   }
-
-  void fetch(const KernelArgs& args, int64_t n, int64_t head) const {
-    const int64_t share = s_.heads / s_.key_heads;
-    fetch_head(this->head<const bfloat16>(args.inputs, 0, n, head), s_.queries, s_.width);
-    for (int part = 1; part <= 2 && head % share == 0; ++part) {
-      fetch_head(this->head<const bfloat16>(args.inputs, part, n, head / share), s_.keys, s_.width);
-    }
-  }
 };
 
 /// A thread owns whole heads of keys, so that every sum has its order.
@@ -507,22 +508,21 @@ class PairGradientKernel final : public PairKernel {
       h.log_sums =
           reinterpret_cast<const float*>(args.inputs[after + 1]) + (n * s_.heads + head) * s_.queries;
       h.dy = this->result_head<const bfloat16>(args.inputs[after + 2], n, head);
-      if (head + 1 < s_.heads) fetch(args, n, head + 1);
+      if (head + 1 < s_.heads) {
+        fetch(args, n, head + 1);
+        fetch_results(args, n, head + 1);
+      }
       HWY_DYNAMIC_DISPATCH(attend_back_pairs)(h);
     }
     HWY_DYNAMIC_DISPATCH(write_keys)(h.dk, s_, this->head<bfloat16>(args.outputs, 1, n, key_head));
     HWY_DYNAMIC_DISPATCH(write_keys)(h.dv, s_, this->head<bfloat16>(args.outputs, 2, n, key_head));
   }
 
-  void fetch(const KernelArgs& args, int64_t n, int64_t head) const {
+  /// y and dy of a head.
+  void fetch_results(const KernelArgs& args, int64_t n, int64_t head) const {
     const int after = this->first_after_heads();
-    const int64_t share = s_.heads / s_.key_heads;
-    fetch_head(this->head<const bfloat16>(args.inputs, 0, n, head), s_.queries, s_.width);
     for (const int input : {after, after + 2}) {
       fetch_head(this->result_head<const bfloat16>(args.inputs[input], n, head), s_.queries, s_.width);
-    }
-    for (int part = 1; part <= 2 && head % share == 0; ++part) {
-      fetch_head(this->head<const bfloat16>(args.inputs, part, n, head / share), s_.keys, s_.width);
     }
   }
 };
