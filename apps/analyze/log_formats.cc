@@ -20,13 +20,6 @@ namespace {
 
 constexpr size_t kLongestLabel = 200;  // bytes of it that count
 
-std::optional<double> number_of(std::string_view text) {
-  double value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || rest != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
-  return value;
-}
-
 double scale_of(char suffix) {
   switch (suffix) {
     case 'k':

@@ -119,13 +119,6 @@ std::string refusal_of(const Extent& number, size_t from, std::string_view separ
       quotation(number.text(), kShown));
 }
 
-std::optional<double> value_of(std::string_view text) {
-  double value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || rest != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 double ns_of_unit(char first_letter) {
   const char letter = static_cast<char>(std::tolower(static_cast<unsigned char>(first_letter)));
   return letter == 'h' ? 3600e9 : letter == 'm' ? 60e9 : 1e9;
@@ -175,7 +168,7 @@ bool add_up(const DurationGroups& groups, double first, WrittenTime& time) {
   double before = ns_of_unit(groups[kFirstUnit][0]), sum = first * before;
   for (const size_t i : {kSecond, kThird}) {
     if (groups[i].empty()) continue;
-    const double unit = ns_of_unit(groups[i + 1][0]), ns = value_of(groups[i]).value_or(0) * unit;
+    const double unit = ns_of_unit(groups[i + 1][0]), ns = number_of(groups[i]).value_or(0) * unit;
     if (ns >= before) return false;
     sum += ns;
     before = unit;
@@ -259,17 +252,24 @@ std::optional<WrittenTime> written_duration(std::string_view line, std::string_v
   time.refusal = first.refusal;
   time.may_be_list = joints.may_be_list();
   const auto end = static_cast<size_t>(time.text.data() - line.data()) + time.text.size();
-  if (!add_up(*groups, value_of(first.number).value_or(0), time) || joints.may_be_two(line.substr(end)))
+  if (!add_up(*groups, number_of(first.number).value_or(0), time) || joints.may_be_two(line.substr(end)))
     time.refusal = fmt::format("'{}' may be one time or two, expected one such as '4 min 59 s' or '299 s'",
                                quotation(time.text, kShown));
   return time;
+}
+
+std::optional<double> number_of(std::string_view text) {
+  double value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || rest != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
 }
 
 std::optional<std::string> plain_number(std::string_view text) {
   static const RE2 grouped(R"([1-9]\d{0,2}(?:(?:,\d{3})+|(?:_\d{3})+|(?:'\d{3})+)(?:\.\d+)?)");
   std::string plain(text);
   if (RE2::FullMatch(plain, grouped)) std::erase_if(plain, [](char c) { return c != '.' && !is_digit(c); });
-  if (!value_of(plain)) return std::nullopt;
+  if (!number_of(plain)) return std::nullopt;
   return plain;
 }
 

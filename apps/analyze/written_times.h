@@ -27,6 +27,9 @@ WrittenTime written_number(std::string_view line, std::string_view part, size_t 
 /// Nothing where there is but one unit.
 std::optional<WrittenTime> written_duration(std::string_view line, std::string_view part);
 
+/// A finite number as std::from_chars reads it, with nothing behind it.
+std::optional<double> number_of(std::string_view text);
+
 /// Without separators of thousands: "1234.5" of "1,234.5" and "1_234.5". Nothing where a separator doesn't
 /// stand before three digits each time, as in "2,25", or the first group is 0.
 std::optional<std::string> plain_number(std::string_view text);

@@ -5,6 +5,7 @@
 #include "isochron/graph/capture/apply.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/held_numbers.h"
 
 namespace isochron {
 
@@ -74,9 +75,7 @@ namespace {
 /// `number` in the dtype of the other operand.
 Tensor number_like(double number, const Tensor& other) {
   require(other.defined(), ErrorCode::kInvalidArgument, "arithmetic", "an operand is an undefined tensor");
-  require(is_floating(other.dtype()) || number == std::trunc(number), ErrorCode::kDtypeMismatch, "arithmetic",
-          "{} would be cut to a whole number beside a tensor of {}; cast the tensor to f32 first", number,
-          dtype_name(other.dtype()));
+  ops::require_uncut(number, other.dtype(), "arithmetic");
   return scalar(number, other.dtype());
 }
 

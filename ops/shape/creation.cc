@@ -21,6 +21,12 @@ void count_host_copy(const Tensor& tensor) {
 
 }  // namespace
 
+void ops::require_uncut(double number, DType dtype, const char* where) {
+  require(is_floating(dtype) || number == std::trunc(number), ErrorCode::kDtypeMismatch, where,
+          "{} would be cut to a whole number beside a tensor of {}; cast the tensor to f32 first", number,
+          dtype_name(dtype));
+}
+
 void ops::require_held(double number, DType dtype, const char* where) {
   if (is_floating(dtype) || dtype == DType::kBool) return;
   dispatch_dtype(dtype, [&]<typename T>(T) {

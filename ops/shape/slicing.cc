@@ -1,7 +1,5 @@
 #include "isochron/ops/shape/slicing.h"
 
-#include <cmath>
-
 #include "isochron/core/base/checked.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/ops/rows/registry.h"
@@ -332,9 +330,7 @@ Tensor pad(const Tensor& x, const Dims& before, const Dims& after, double value)
   require(before.rank() == x.rank() && after.rank() == x.rank(), ErrorCode::kInvalidArgument, "pad",
           "before {}, after {}: need one entry an axis of {}", dims_str(before), dims_str(after),
           x.spec().str());
-  require(is_floating(x.dtype()) || value == std::trunc(value), ErrorCode::kDtypeMismatch, "pad",
-          "{} would be cut to a whole number beside a tensor of {}; cast the tensor to f32 first", value,
-          dtype_name(x.dtype()));
+  ops::require_uncut(value, x.dtype(), "pad");
   ops::require_held(value, x.dtype(), "pad");
   Shape shape = x.shape();
   Dims steps = x.shape();

@@ -142,7 +142,7 @@ def faults(mutant):
                "nn", "Losses.HuberIs*"),
         mutant("whole-means", "ops/reduction/reduction.cc", "require(call.op.reduce != ReduceKind::kMean || ", "require(true || call.op.reduce != ReduceKind::kMean || ",
                "ops", "Reductions.OfIntegers*"),
-        mutant("fractions-cut", "ops/elementwise/elementwise.cc", "require(is_floating(other.dtype()) || number", "require(true || number",
+        mutant("fractions-cut", "ops/shape/creation.cc", "require(is_floating(dtype) || number", "require(true || number",
                "ops", "Reductions.NumbersBeside*"),
         mutant("variance-of-a-sum", "ops/reduction/reduction.cc", "const Tensor biased = mean(squares, axes, keep_dims);",
                "const Tensor biased = sum(squares, axes, keep_dims) * (static_cast<double>(mean(squares, axes, keep_dims).elems()) / static_cast<double>(x.elems()));",

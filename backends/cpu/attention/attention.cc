@@ -220,16 +220,6 @@ HWY_INLINE void gradient_block(const HeadGradient<T>& h, const Block& b) {
   }
 }
 
-template <typename T>
-HWY_INLINE T dot(const T* a, const T* b, int64_t n) {
-  const hn::ScalableTag<T> d;
-  auto total = hn::Zero(d);
-  each_vector(d, n, [&](int64_t i, size_t lanes) HWY_ATTR {
-    total = hn::MulAdd(load_lanes(d, a + i, lanes), load_lanes(d, b + i, lanes), total);
-  });
-  return hn::GetLane(hn::SumOfLanes(d, total));
-}
-
 /// All blocks of one head of queries.
 template <typename T>
 void attend_back(const HeadGradient<T>& h) {

@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "isochron/backends/cpu/attention/attention_heads.h"
+#include "isochron/backends/cpu/common/half-inl.h"
 #include "isochron/backends/cpu/common/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -78,6 +79,16 @@ HWY_INLINE void softmax_block(const Block& b, const bool* mask, T scale, T* scor
     hn::Store(hn::MulAdd(hn::Load(d, sums + i), keep, total) + probe, d, sums + i);
     hn::Store(most + probe, d, largest + i);
   }
+}
+
+template <typename E, typename T = ComputeType<E>>
+HWY_INLINE T dot(const E* a, const E* b, int64_t n) {
+  const hn::ScalableTag<T> d;
+  auto total = hn::Zero(d);
+  each_vector(d, n, [&](int64_t i, size_t lanes) HWY_ATTR {
+    total = hn::MulAdd(load_numbers(d, a + i, lanes), load_numbers(d, b + i, lanes), total);
+  });
+  return hn::GetLane(hn::SumOfLanes(d, total));
 }
 
 /// Ends the softmax of a block of queries: largest = the log of the sum of e^score, kept = 1 / sum; 0 for a

@@ -246,15 +246,6 @@ HWY_INLINE void pair_gradient_block(const PairGradient& h, const Block& b) {
   });
 }
 
-HWY_INLINE float pair_dot(const bfloat16* a, const bfloat16* b, int64_t n) {
-  const hn::ScalableTag<float> d;
-  auto total = hn::Zero(d);
-  each_vector(d, n, [&](int64_t i, size_t lanes) HWY_ATTR {
-    total = hn::MulAdd(Pairs::read(a + i, lanes), Pairs::read(b + i, lanes), total);
-  });
-  return hn::GetLane(hn::SumOfLanes(d, total));
-}
-
 /// All blocks of one head of queries.
 void attend_back_pairs(const PairGradient& h) {
   const AttentionShape& s = *h.shape;
@@ -269,7 +260,7 @@ void attend_back_pairs(const PairGradient& h) {
   };
   pack_queries(h.q, h.queries);
   pack_queries(h.dy, h.dy_packed);
-  for (int64_t i = 0; i < s.queries; ++i) h.deltas[i] = pair_dot(h.dy.at(i), h.y.at(i), s.width);
+  for (int64_t i = 0; i < s.queries; ++i) h.deltas[i] = dot(h.dy.at(i), h.y.at(i), s.width);
   std::copy_n(h.log_sums, s.queries, h.logs);
   std::fill(h.deltas + s.queries, h.deltas + sizes.queries, 0.0F);
   std::fill(h.logs + s.queries, h.logs + sizes.queries, 0.0F);
@@ -336,10 +327,7 @@ using graph::KernelRequest;
 /// Asks for the first rows of a head that is packed next: they lie far apart, so that the processor doesn't
 /// see them coming.
 void fetch_head(const Rows<const bfloat16>& head, int64_t rows, int64_t count) {
-  constexpr int64_t kLine = 64 / sizeof(bfloat16);
-  for (int64_t r = 0; r < std::min(rows, kBlock); ++r) {
-    for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(head.at(r) + i, 0, 2);
-  }
+  for (int64_t r = 0; r < std::min(rows, kBlock); ++r) fetch_row(head.at(r), count);
 }
 
 /// Each thread has memory of its own.

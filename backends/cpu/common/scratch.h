@@ -1,4 +1,4 @@
-// Memory of a kernel's thread, given out in parts.
+// Memory as a kernel's thread takes it: scratch in parts, and rows asked for before they are read.
 #pragma once
 
 #include <cstddef>
@@ -20,5 +20,13 @@ class Scratch {
  private:
   std::byte* at_;
 };
+
+/// Asks for a row of `count` elements that is read soon: one that lies so far from the rows before it that
+/// the processor doesn't see it coming.
+template <typename E>
+inline void fetch_row(const E* row, int64_t count) {
+  constexpr int64_t kLine = 64 / sizeof(E);
+  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(row + i, 0, 2);
+}
 
 }  // namespace isochron::ops

@@ -170,14 +170,6 @@ struct BackwardBlock {
   T* d_x;  // rows x padded_features
 };
 
-/// Asks for a row that the next step reads: time runs backwards and rows of one time lie far apart, so that
-/// the processor doesn't see it coming.
-template <typename E>
-HWY_INLINE void fetch_row(const E* row, int64_t count) {
-  constexpr int64_t kLine = 64 / sizeof(E);
-  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(row + i, 0, 2);
-}
-
 /// [x_t | h_(t-1)] of all rows (0 beyond their length), into place `slot` of the chunk.
 template <typename E, typename O>
 void gather_operands(const BackwardBlock<E, O>& block, int64_t s, int64_t slot) {
