@@ -52,6 +52,19 @@ void made(Made what) {
   if (!LibraryCall::active()) note_made(what);
 }
 
+/// What a thread that a library makes is to run.
+struct LibraryThread {
+  void* (*run)(void*);
+  void* argument;
+};
+/// All that it allocates is the library's, such as a driver's that looks around ten times a second.
+void* run_library_thread(void* thread) {
+  const LibraryThread of_library = *static_cast<LibraryThread*>(thread);
+  const SingleThreadLibraryCall call;
+  free(thread);
+  return of_library.run(of_library.argument);
+}
+
 /// The function of that name in the libraries behind the program.
 template <typename Function>
 Function* next(const char* name) {
@@ -116,7 +129,13 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
                    void* argument) noexcept {
   static const auto real = isochron::next<decltype(pthread_create)>("pthread_create");
   isochron::made(isochron::Made::kThread);
-  return real(thread, attributes, run, argument);
+  if (!isochron::SingleThreadLibraryCall::active()) return real(thread, attributes, run, argument);
+  void* const of_library = __libc_malloc(sizeof(isochron::LibraryThread));
+  if (of_library == nullptr) return EAGAIN;
+  *static_cast<isochron::LibraryThread*>(of_library) = {run, argument};
+  const int result = real(thread, attributes, isochron::run_library_thread, of_library);
+  if (result != 0) free(of_library);
+  return result;
 }
 [[gnu::weak]] int open(const char* path, int flags, ...) {
   static const auto real = isochron::next<decltype(open)>("open");

@@ -250,10 +250,10 @@ void verify(Device asked, const std::vector<std::string>& names) {
              observe::bytes_text(static_cast<double>(device.total_bytes)));
   fmt::print("{}\n", conditions_text(device));
   size_t calls = 0, wrong = 0;
-  const std::vector<ops::DeviceCheck> checks =
-      ops::check_device(gpu, ops::registry(), [&](const graph::OpDef& op, DType, size_t) {
-        return names.empty() || std::ranges::find(names, op.name) != names.end();
-      });
+  const auto named = [&](const graph::OpDef& op, DType, size_t) {
+    return names.empty() || std::ranges::find(names, op.name) != names.end();
+  };
+  const std::vector<ops::DeviceCheck> checks = ops::check_device(gpu, ops::registry(), named, true);
   for (const ops::DeviceCheck& check : checks) {
     calls += static_cast<size_t>(check.calls);
     wrong += check.findings.size();

@@ -200,8 +200,9 @@ class Walk {
 
  private:
   static Tensor one_like(const Tensor& target) {
-    const Tensor one = scalar(1, target.dtype());
-    return target.rank() == 0 ? one : constant(ones(target.shape(), target.dtype()));
+    const Tensor one =
+        target.rank() == 0 ? scalar(1, target.dtype()) : constant(ones(target.shape(), target.dtype()));
+    return to_device(one, target.device());
   }
 
   /// Which tensors depend on a source.

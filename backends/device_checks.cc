@@ -66,7 +66,7 @@ class Fenced {
 
 class Checker {
  public:
-  explicit Checker(std::shared_ptr<cuda::Gpu> gpu) : gpu_(std::move(gpu)) {}
+  Checker(std::shared_ptr<cuda::Gpu> gpu, bool eager) : gpu_(std::move(gpu)), eager_(eager) {}
 
   void add(Call call) {
     ++call.check->calls;
@@ -170,7 +170,17 @@ class Checker {
     report_touched(inputs, "input");
     report_touched(outputs, "output");
     if (!workspace.intact()) call.report("it writes beside its workspace");
-    for (size_t o = 0; o < outputs.size(); ++o) {
+    std::vector<Tensor> results;
+    for (size_t o = 0; o < outputs.size(); ++o) results.push_back(outputs[o].as(call.outputs[o]));
+    report_differences(call, results, "");
+    if (!eager_ || call.stored || call.dtype != DType::kF32) return;
+    std::vector<Tensor> there;
+    for (const Tensor& input : call.inputs) there.push_back(to_device(input, gpu_->device()));
+    report_differences(call, graph::apply_eager(*call.op, there, call.attributes), "eager ");
+  }
+
+  void report_differences(const Call& call, const std::vector<Tensor>& results, const char* how) {
+    for (size_t o = 0; o < results.size(); ++o) {
       Tolerance tolerance = tolerance_of(*call.op, call.computed(), call.expected[o].dtype());
       tolerance.relative *= 2;
       tolerance.absolute *= 2;
@@ -180,12 +190,13 @@ class Checker {
         tolerance.absolute += rounding;
       }
       const std::string difference =
-          difference_of(outputs[o].as(call.outputs[o]).to_vector(), call.expected[o].to_vector(), tolerance);
-      if (!difference.empty()) return call.report(fmt::format("output {}: {}", o, difference));
+          difference_of(results[o].to_vector(), call.expected[o].to_vector(), tolerance);
+      if (!difference.empty()) return call.report(fmt::format("{}output {}: {}", how, o, difference));
     }
   }
 
   const std::shared_ptr<cuda::Gpu> gpu_;
+  const bool eager_;
   std::vector<Call> calls_;
 };
 
@@ -197,10 +208,10 @@ bool is_device_checked(const graph::OpDef& op) {
 
 std::vector<DeviceCheck> check_device(
     const std::shared_ptr<cuda::Gpu>& gpu, const graph::Registry& registry,
-    const std::function<bool(const graph::OpDef& op, DType dtype, size_t sample)>& selected) {
+    const std::function<bool(const graph::OpDef& op, DType dtype, size_t sample)>& selected, bool eager) {
   std::vector<DeviceCheck> checks;
   checks.reserve(registry.rows().size());  // calls refer to them
-  Checker checker(gpu);
+  Checker checker(gpu, eager);
   const graph::Backend& backend = graph::backend_of(DeviceKind::kCuda);
   for (const graph::OpDef& op : registry.rows()) {
     if (!is_device_checked(op)) continue;

@@ -228,7 +228,7 @@ END
 flat() {
   local steps=2000
   [ -z "$dry" ] || steps=20  # as many as go through, not as many as show something
-  train_on flat-regress 120 0 regress --steps $((10 * steps)) --epochs 5 --require-flat --out flat-regress
+  train_on flat-regress 120 0 regress --steps $((20 * steps)) --epochs 5 --require-flat --out flat-regress
   train_on flat-gpt 200 0 gpt --data "$here/docs" --steps $steps --epochs 5 --require-flat --out flat-gpt
   step compare 300 0 "$isochron" compare gpu-memory transfers "${on_device[@]}" --out compare
 }

@@ -24,13 +24,15 @@ class LibraryCall {
   }
 };
 
-/// The same of a library that works on the calling thread alone: other threads are ours meanwhile.
+/// The same of a library that works on the calling thread, and on threads that it makes meanwhile and keeps:
+/// other threads are ours.
 class SingleThreadLibraryCall {
  public:
   SingleThreadLibraryCall() { ++internal::t_library_calls; }
   ~SingleThreadLibraryCall() { --internal::t_library_calls; }
   SingleThreadLibraryCall(const SingleThreadLibraryCall&) = delete;
   SingleThreadLibraryCall& operator=(const SingleThreadLibraryCall&) = delete;
+  static bool active() { return internal::t_library_calls > 0; }
 };
 
 }  // namespace isochron

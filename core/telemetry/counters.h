@@ -14,7 +14,7 @@ enum class Counter : int {
   kGraphNodes,         // nodes of all graphs alive
   kPlans,              // executables alive
   kTraces,             // captures ever traced
-  kSystemAllocations,  // blocks ever taken from the operating system's allocator by our allocators
+  kSystemAllocations,  // blocks ever taken from the operating system or a device's driver by our allocators
   kBytesReserved,      // bytes held from the system by our allocators
   kBytesInUse,         // bytes handed out by our allocators
   kTapeEntries,        // entries alive in gradient tapes

@@ -34,7 +34,13 @@ class UnobservedScope {
 std::vector<Tensor> apply(const OpDef& op, std::span<const Tensor> inputs, Attributes attributes = {});
 /// The same for ops with one result.
 Tensor apply_one(const OpDef& op, std::initializer_list<Tensor> inputs, Attributes attributes = {});
-/// Runs now, whether or not a capture or a tape is active: for constant folding and tests.
+/// Runs now, whether or not a capture or a tape is active, by a kernel that is kept for the next call of the
+/// same op on the same shapes (graph/capture/apply_eager.cc).
+///
+/// A call whose inputs live on a device runs there, and so do the results; constants and single elements on
+/// the CPU are copied there. It returns once its work is in the device's stream; the first one of its shapes
+/// compiles the kernel. Throws kDevice for inputs on different devices, kUnsupported for an op that the
+/// device has no kernel for.
 std::vector<Tensor> apply_eager(const OpDef& op, std::span<const Tensor> inputs,
                                 const Attributes& attributes);
 
@@ -53,6 +59,8 @@ Tensor to_device(const Tensor& tensor, Device device);
 
 /// Entries the per-thread cache of eager kernels may hold.
 inline constexpr int kEagerCacheEntries = 256;
+/// Forgets this thread's, and unloads the code of those for devices.
+void clear_eager_kernels();
 
 }  // namespace isochron::graph
 

@@ -96,6 +96,7 @@ bool DevicePool::grow(size_t bytes) {
       continue;
     }
     ++stats_.system_allocations;
+    count(Counter::kSystemAllocations, 1);
     if (refused) stats_.retry();
     add_free(mapped, range_.mapped_bytes() - mapped);
     return true;
@@ -208,6 +209,12 @@ void DirectDeviceAllocator::deallocate(void* pointer, size_t bytes) noexcept {
   std::lock_guard lock(mutex_);
   note_given(stats_, bytes, block);
   count(Counter::kDeviceBytesReserved, -static_cast<int64_t>(block));
+}
+
+DevicePtr NaiveDeviceAllocator::take(size_t bytes) {
+  const DevicePtr taken = context_->allocate(bytes);
+  count(Counter::kSystemAllocations, 1);
+  return taken;
 }
 
 AllocatorStats DirectDeviceAllocator::stats() const {

@@ -96,7 +96,7 @@ class NaiveDeviceAllocator final : public DirectDeviceAllocator {
       : DirectDeviceAllocator(std::move(context)) {}
 
  private:
-  DevicePtr take(size_t bytes) override { return context_->allocate(bytes); }
+  DevicePtr take(size_t bytes) override;
   void give(DevicePtr pointer) override { context_->free(pointer); }
 };
 

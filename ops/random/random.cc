@@ -282,8 +282,9 @@ std::vector<Tensor> loop_indices() {
   return indices;
 }
 
+/// `device`: where an eager draw runs. Its numbers are the same anywhere.
 Tensor draw(const char* name, const Shape& shape, double a, double b, DType dtype,
-            random::Generator& generator) {
+            random::Generator& generator, Device device) {
   graph::Capture* capture = graph::Capture::current();
   graph::Attributes attributes{{"shape", static_cast<Dims>(shape)},
                                {"a", a},
@@ -291,7 +292,8 @@ Tensor draw(const char* name, const Shape& shape, double a, double b, DType dtyp
                                {"dtype", dtype},
                                {"draw", capture ? capture->next_random_id() : int64_t{0}}};
   std::vector<Tensor> inputs = loop_indices();
-  inputs.insert(inputs.begin(), generator.advance());
+  const Tensor state = generator.advance();
+  inputs.insert(inputs.begin(), capture ? state : graph::to_device(state, device));
   return graph::apply(ops::row(name), inputs, std::move(attributes))[0];
 }
 
@@ -299,16 +301,16 @@ Tensor draw(const char* name, const Shape& shape, double a, double b, DType dtyp
 
 Tensor random_uniform(const Shape& shape, double low, double high, DType dtype,
                       random::Generator& generator) {
-  return draw("random_uniform", shape, low, high, dtype, generator);
+  return draw("random_uniform", shape, low, high, dtype, generator, generator.device());
 }
 
 Tensor random_normal(const Shape& shape, double mean, double stddev, DType dtype,
                      random::Generator& generator) {
-  return draw("random_normal", shape, mean, stddev, dtype, generator);
+  return draw("random_normal", shape, mean, stddev, dtype, generator, generator.device());
 }
 
 Tensor bernoulli(const Shape& shape, double probability, random::Generator& generator) {
-  return draw("bernoulli", shape, probability, 0, DType::kBool, generator);
+  return draw("bernoulli", shape, probability, 0, DType::kBool, generator, generator.device());
 }
 
 Tensor dropout(const Tensor& x, double rate, bool training, random::Generator& generator) {
@@ -317,7 +319,7 @@ Tensor dropout(const Tensor& x, double rate, bool training, random::Generator& g
   require(rate >= 0 && rate < 1, ErrorCode::kInvalidArgument, "dropout", "the rate lies in [0, 1), got {}",
           rate);
   if (!training || rate == 0) return x;
-  const Tensor kept = bernoulli(x.shape(), 1 - rate, generator);
+  const Tensor kept = draw("bernoulli", x.shape(), 1 - rate, 0, DType::kBool, generator, x.device());
   return where(kept, x * (1 / (1 - rate)), scalar(0, x.dtype()));
 }
 

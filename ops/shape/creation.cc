@@ -8,6 +8,7 @@
 
 #include "isochron/core/telemetry/counters.h"
 #include "isochron/core/tensor/elements.h"
+#include "isochron/graph/capture/apply.h"
 #include "isochron/memory/allocators/buffer.h"
 #include "isochron/ops/shape/held_numbers.h"
 
@@ -60,8 +61,12 @@ Tensor scalar(double number, DType dtype) {
 
 Tensor zeros(const Shape& shape, DType dtype) { return full(shape, 0, dtype); }
 Tensor ones(const Shape& shape, DType dtype) { return full(shape, 1, dtype); }
-Tensor zeros_like(const Tensor& tensor) { return zeros(tensor.shape(), tensor.dtype()); }
-Tensor ones_like(const Tensor& tensor) { return ones(tensor.shape(), tensor.dtype()); }
+Tensor zeros_like(const Tensor& tensor) {
+  return to_device(zeros(tensor.shape(), tensor.dtype()), tensor.device());
+}
+Tensor ones_like(const Tensor& tensor) {
+  return to_device(ones(tensor.shape(), tensor.dtype()), tensor.device());
+}
 
 Tensor arange(int64_t count, DType dtype) {
   require(count >= 0, ErrorCode::kInvalidArgument, "arange", "count must be >= 0, got {}", count);
@@ -85,10 +90,9 @@ Tensor from_vector(const Shape& shape, const std::vector<double>& values, DType 
 }
 
 Tensor constant(const Tensor& tensor) {
-  Tensor result = empty(tensor.spec(), "constant");
   require(tensor.contiguous(), ErrorCode::kInvalidArgument, "constant",
           "{} is strided; make it contiguous() first", tensor.spec().str());
-  if (tensor.elems() > 0) std::memcpy(result.raw(), tensor.raw(), tensor.size_bytes());
+  Tensor result = copy(tensor);
   result.storage()->set_constant();
   return result;
 }

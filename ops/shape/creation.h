@@ -15,6 +15,7 @@ Tensor scalar(double number, DType dtype = DType::kF32);
 Tensor full(const Shape& shape, double number, DType dtype = DType::kF32);
 Tensor zeros(const Shape& shape, DType dtype = DType::kF32);
 Tensor ones(const Shape& shape, DType dtype = DType::kF32);
+/// Of the shape and dtype of `tensor`, on its device.
 Tensor zeros_like(const Tensor& tensor);
 Tensor ones_like(const Tensor& tensor);
 /// 0, 1, ..., count - 1.
@@ -26,7 +27,7 @@ Tensor from_vector(const Shape& shape, const std::vector<double>& values, DType 
 template <typename T>
 Tensor from_span(const Shape& shape, std::span<const T> values);
 
-/// A constant of the content of `tensor` for graphs to fold: no assignment may change it.
+/// A constant of the content of `tensor`, on its device, for graphs to fold: no assignment may change it.
 Tensor constant(const Tensor& tensor);
 
 namespace internal {

@@ -155,5 +155,18 @@ TEST(AsyncDeviceAllocator, WhatComesBackServesAgainInStreamOrder) {
   EXPECT_EQ(context->used_bytes(), 0u);
 }
 
+TEST(DeviceAllocators, WhatTheDriverIsAskedForIsCounted) {
+  const auto asked = [](Allocator& allocator) {
+    const int64_t before = counter_value(Counter::kSystemAllocations);
+    for (int i = 0; i < 10; ++i) allocator.deallocate(allocator.allocate(1000, "step"), 1000);
+    return counter_value(Counter::kSystemAllocations) - before;
+  };
+  NaiveDeviceAllocator naive(device());
+  EXPECT_EQ(asked(naive), 10);
+  DevicePool pool(device());
+  EXPECT_EQ(asked(pool), 1) << "the pool grew once";
+  EXPECT_EQ(asked(pool), 0);
+}
+
 }  // namespace
 }  // namespace isochron::cuda

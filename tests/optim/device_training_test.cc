@@ -400,7 +400,8 @@ TEST(DeviceTraining, MixedDevicesAreRefused) {
   EXPECT_ERROR(step(kX), ErrorCode::kDevice,
                "which changes with an assignment to variable 'w', lives on cpu, and the plan is for cuda:0");
   const Tensor x = to_device(kX, kDevice);
-  EXPECT_ERROR(matmul(x, w), ErrorCode::kDevice, "lives on cuda:0, where only captured functions run");
+  EXPECT_ERROR(matmul(x, w), ErrorCode::kDevice,
+               "input 1, f32(12, 9), lives on the CPU and others on cuda:0");
   EXPECT_ERROR(x.raw(), ErrorCode::kDevice, "copy it to the CPU with to_device()");
   auto on_cpu = capture([&](const Tensor& a) { return matmul(a, w); });
   EXPECT_ERROR(on_cpu(x), ErrorCode::kDevice, "lives on cuda:0");

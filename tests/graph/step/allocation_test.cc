@@ -1,5 +1,6 @@
 // Sealed means sealed: replaying a train step touches no heap and makes nothing that counts.
 #include <gmock/gmock.h>
+#include <pthread.h>
 
 #include <array>
 #include <cmath>
@@ -7,6 +8,7 @@
 #include "graph/program/trace.h"
 #include "isochron/apps/allocation_counter.h"
 #include "isochron/autograd/autograd.h"
+#include "isochron/core/base/library_call.h"
 #include "isochron/core/telemetry/counters.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/ops/elementwise/elementwise.h"
@@ -193,6 +195,31 @@ TEST(Allocations, EagerStepsGrowNothing) {
   for (size_t i = 0; i < before.size(); ++i) {
     EXPECT_EQ(counter_value(kStill[i]), before[i]) << counter_name(kStill[i]);
   }
+}
+
+TEST(Allocations, OfAThreadThatALibraryMadeAreTheLibrarys) {
+  if (!allocations_counted()) GTEST_SKIP() << "allocations aren't counted under a sanitizer";
+  const auto allocate = [](void*) -> void* {
+    void* volatile block = malloc(1000);  // volatile: not left out
+    free(block);
+    return nullptr;
+  };
+  const auto ours_of = [&](auto make) {
+    pthread_t thread = 0;
+    const int64_t before = heap_allocations(), library_before = library_allocations();
+    make(&thread);
+    const int64_t to_make = heap_allocations() - before;
+    pthread_join(thread, nullptr);
+    return std::array{heap_allocations() - before - to_make, library_allocations() - library_before};
+  };
+  const auto own = ours_of([&](pthread_t* thread) { pthread_create(thread, nullptr, allocate, nullptr); });
+  EXPECT_EQ(own[1], 0);
+  const auto of_library = ours_of([&](pthread_t* thread) {
+    const SingleThreadLibraryCall call;
+    pthread_create(thread, nullptr, allocate, nullptr);
+  });
+  EXPECT_EQ(of_library[0], 0);
+  EXPECT_GE(of_library[1], 1);
 }
 
 }  // namespace

@@ -77,10 +77,12 @@ TEST(DeviceChecks, AWrongKernelIsFound) {
        }});
   registry.add(row);
   const auto checks = ops::check_device(
-      simulated.gpu, registry, [](const graph::OpDef&, DType dtype, size_t) { return dtype == DType::kF32; });
+      simulated.gpu, registry, [](const graph::OpDef&, DType dtype, size_t) { return dtype == DType::kF32; },
+      true);
   ASSERT_EQ(checks.size(), 1u);
-  ASSERT_GE(checks[0].findings.size(), 2u) << "but where there is no element";
-  EXPECT_THAT(checks[0].findings[0], testing::HasSubstr("output 0: element 0 is"));
+  ASSERT_GE(checks[0].findings.size(), 4u) << "but where there is no element";
+  EXPECT_THAT(checks[0].findings[0], testing::HasSubstr(": output 0: element 0 is"));
+  EXPECT_THAT(checks[0].findings[1], testing::HasSubstr(": eager output 0: element 0 is"));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string_view>
 
+#include "isochron/graph/capture/apply.h"
 #include "isochron/memory/cuda/gpu.h"
 #include "support/driver_library/library_device.h"
 #include "support/simulated/host_compiler.h"
@@ -42,6 +43,7 @@ class SimulatedGpu {
     before_ = cuda::set_gpu(0, gpu);
   }
   ~SimulatedGpu() {
+    graph::clear_eager_kernels();
     cuda::set_gpu(0, std::move(before_));
     gpu.reset();
     context.reset();

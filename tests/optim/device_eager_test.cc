@@ -1,0 +1,180 @@
+// Ops that are called without a capture on tensors of a device: they run there, and agree with the CPU.
+#include <gmock/gmock.h>
+
+#include "isochron/autograd/autograd.h"
+#include "isochron/core/base/rng.h"
+#include "isochron/core/telemetry/counters.h"
+#include "isochron/graph/capture/apply.h"
+#include "isochron/graph/capture/variable.h"
+#include "isochron/graph/step/captured.h"
+#include "isochron/ops/control/debug.h"
+#include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/indexing/indexing.h"
+#include "isochron/ops/matmul/matmul.h"
+#include "isochron/ops/normalization/normalization.h"
+#include "isochron/ops/random/random.h"
+#include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/reduction/softmax.h"
+#include "isochron/ops/shape/creation.h"
+#include "isochron/ops/shape/shape_ops.h"
+#include "isochron/ops/shape/slicing.h"
+#include "isochron/optim/optimizers.h"
+#include "support/expect_error.h"
+#include "support/simulated/simulated_gpu.h"
+
+namespace isochron {
+namespace {
+
+constexpr Device kDevice = SimulatedGpu::kDevice;
+
+Tensor random(const Shape& shape, uint64_t seed) {
+  Rng rng(seed);
+  std::vector<double> values(static_cast<size_t>(shape.elems()));
+  for (double& value : values) value = 2 * rng.uniform() - 1;
+  return from_vector(shape, values);
+}
+
+void expect_near(const Tensor& got, const Tensor& want, double tolerance) {
+  ASSERT_EQ(got.shape(), want.shape());
+  const std::vector<double> a = got.to_vector(), b = want.to_vector();
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], tolerance) << i;
+}
+
+/// What `body` makes of `x` on the device, where it must stay, and on the CPU.
+template <typename Body>
+void expect_same(const Body& body, const Tensor& x, double tolerance = 1e-5) {
+  const Tensor got = body(to_device(x, kDevice));
+  EXPECT_EQ(got.device(), kDevice);
+  expect_near(got, body(x), tolerance);
+}
+
+TEST(DeviceEager, OpsRunWhereTheirInputsLive) {
+  SimulatedGpu simulated;
+  const Tensor x = random({6, 10}, 1);
+  expect_same([](const Tensor& t) { return exp(t) * 2.0 + t; }, x);
+  expect_same([](const Tensor& t) { return sum(t, {0}); }, x);
+  expect_same([](const Tensor& t) { return matmul(t, transpose(t)); }, x);
+  expect_same([](const Tensor& t) { return log_softmax(reshape(t, {3, 20})); }, x);
+  expect_same([](const Tensor& t) { return slice(t, {1, 2}, {4, 5}); }, x);
+  expect_same([](const Tensor& t) { return concatenate({t, t}, 1); }, x);
+}
+
+TEST(DeviceEager, OpsThatAreWrittenInOthersThereAre) {
+  SimulatedGpu simulated;
+  const Tensor gamma = random({8}, 2), beta = random({8}, 3);
+  expect_same(
+      [&](const Tensor& t) {
+        return group_norm(t, 2, to_device(gamma, t.device()), to_device(beta, t.device()));
+      },
+      random({3, 5, 8}, 4));
+}
+
+TEST(DeviceEager, ConstantsAndSingleElementsComeAlong) {
+  SimulatedGpu simulated;
+  const Tensor x = random({4, 3}, 5), row = random({3}, 6), one = from_vector({1}, {0.25});
+  expect_same([&](const Tensor& t) { return t + constant(row); }, x);
+  expect_same([&](const Tensor& t) { return one * t; }, x);
+  expect_same([](const Tensor& t) { return zeros_like(t) + t + ones_like(t); }, x);
+  expect_same([&](const Tensor& t) { return exp(constant(row)) * t; }, x);
+  const Tensor there = to_device(x, kDevice);
+  EXPECT_ERROR(there + row, ErrorCode::kDevice, "input 1, f32(3), lives on the CPU and others on cuda:0");
+  EXPECT_EQ(constant(there).device(), kDevice);
+  expect_near(constant(there), x, 0);
+}
+
+TEST(DeviceEager, UndefinedAndGraphTensorsAreNamed) {
+  SimulatedGpu simulated;
+  const Tensor x = to_device(random({4}, 7), kDevice);
+  EXPECT_ERROR(x + Tensor(), ErrorCode::kInvalidArgument, "input 1 is undefined");
+}
+
+TEST(DeviceEager, TheTapeGivesTheCpusGradients) {
+  SimulatedGpu simulated;
+  const auto gradients = [](Device device) {
+    const Tensor x = to_device(random({5, 4}, 8), device), w = to_device(random({4, 3}, 9), device);
+    GradientTape tape;
+    const Tensor y = sum(square(tanh(matmul(x, w)))) + mean(softmax(matmul(x, w)) * 3.0);
+    return tape.gradient(y, std::vector{x, w});
+  };
+  const std::vector<Tensor> here = gradients({}), there = gradients(kDevice);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(there[i].device(), kDevice);
+    expect_near(there[i], here[i], 1e-5);
+  }
+}
+
+TEST(DeviceEager, AStepTrainsAsOnTheCpu) {
+  SimulatedGpu simulated;
+  const auto trained = [](Device device) {
+    const VariableDeviceScope variables_there(device);
+    const Variable w1(random({12, 9}, 1), "w1"), b1(random({9}, 2), "b1"), w2(random({9, 1}, 3), "w2");
+    const std::vector<Variable> parameters{w1, b1, w2};
+    const Tensor x = to_device(random({20, 12}, 4), device), y = to_device(random({20, 1}, 5), device);
+    optim::Adam optimizer({.learning_rate = 0.01});
+    for (int i = 0; i < 10; ++i) {
+      GradientTape tape;
+      const Tensor loss = mean(square(matmul(relu(matmul(x, w1) + b1), w2) - y));
+      optimizer.minimize(loss, parameters);
+    }
+    EXPECT_EQ(w1.device(), device);
+    return std::vector{w1.tensor(), b1.tensor(), w2.tensor()};
+  };
+  const std::vector<Tensor> here = trained({}), there = trained(kDevice);
+  for (size_t p = 0; p < here.size(); ++p) expect_near(there[p], here[p], 1e-5);
+}
+
+TEST(DeviceEager, DrawsAreTheCpus) {
+  SimulatedGpu simulated;
+  random::Generator here(17), there(17);
+  there.move_to(kDevice);
+  const auto uniform = [](random::Generator& generator) {
+    return random_uniform({100}, 0, 1, DType::kF32, generator);
+  };
+  for (int draw = 0; draw < 2; ++draw) {
+    const Tensor want = uniform(here), got = uniform(there);
+    EXPECT_EQ(got.device(), kDevice);
+    expect_near(got, want, 1e-7);
+  }
+  const Tensor x = ones({64});
+  random::Generator other(17), third(17);
+  expect_near(dropout(to_device(x, kDevice), 0.5, true, other), dropout(x, 0.5, true, third), 1e-7);
+}
+
+TEST(DeviceEager, AKernelIsMadeOnceAndMemoryComesBack) {
+  SimulatedGpu simulated;
+  const Tensor x = to_device(random({7, 5}, 10), kDevice);
+  const auto call = [&] { return softmax(x * 3.0); };
+  const std::vector<double> first = call().to_vector();
+  const auto memory = [&] { return simulated.gpu->pool().stats().live_allocations; };
+  const auto live = memory();
+  const int64_t made = simulated.compiler.compilations;
+  EXPECT_EQ(made, 2) << "a product and a softmax";
+  simulated.controls->forget_calls();
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(call().to_vector(), first);
+  EXPECT_EQ(simulated.compiler.compilations, made);
+  EXPECT_EQ(simulated.controls->calls("load"), 0);
+  EXPECT_EQ(simulated.controls->calls("launch"), 40);
+  EXPECT_EQ(memory(), live);
+  graph::clear_eager_kernels();
+  EXPECT_EQ(call().to_vector(), first);
+  EXPECT_EQ(simulated.controls->calls("load"), 2);
+}
+
+TEST(DeviceEager, ResultsOfCapturedFunctionsGoOn) {
+  SimulatedGpu simulated;
+  CaptureOptions options;
+  options.plan.device = kDevice;
+  auto doubled = capture([](const Tensor& t) { return t * 2.0; }, options);
+  const Tensor x = random({3, 4}, 11);
+  expect_near(sum(copy(doubled(x))) + 1.0, sum(x * 2.0) + 1.0, 1e-5);
+}
+
+TEST(DeviceEager, OpsWithoutAKernelAreNamed) {
+  SimulatedGpu simulated;
+  const Tensor x = to_device(random({3, 4}, 12), kDevice);
+  EXPECT_ERROR(print(x, "x"), ErrorCode::kUnsupported,
+               "[print] cuda:0 has no kernel for it; copy its inputs to the CPU with to_device()");
+}
+
+}  // namespace
+}  // namespace isochron
