@@ -34,12 +34,17 @@ DevicePtr pointer_of(const std::byte* address) { return reinterpret_cast<uintptr
 using Enqueue = std::function<void(std::span<const DevicePtr> tensors, DevicePtr workspace, cuda::Stream)>;
 
 /// Memory for the tensors of a call, and a stream. Its content is 0, which is as good as any to time with,
-/// unless it is asked for another byte.
+/// unless it is asked for another byte. Throws kOutOfMemory for more than the module may try kernels with.
 class Trial {
  public:
-  Trial(cuda::Context& context, const std::vector<size_t>& bytes, size_t workspace_bytes, uint8_t byte = 0)
-      : context_(context), stream_(context_.create_stream(false)) {
+  Trial(const cuda::KernelModule& module, const std::vector<size_t>& bytes, size_t workspace_bytes,
+        uint8_t byte = 0)
+      : context_(module.context()), stream_(context_.create_stream(false)) {
     try {
+      size_t all = workspace_bytes;
+      for (const size_t each : bytes) all = checked_add(all, each);
+      require(all <= module.available_bytes(), ErrorCode::kOutOfMemory, "cuda",
+              "{} bytes to try a kernel with", all);
       for (const size_t each : bytes) add(each, byte);
       add(workspace_bytes, byte);
     } catch (...) {
@@ -125,7 +130,7 @@ std::string describe(const KernelRequest& request, const std::string& library) {
 class Choice {
  public:
   Choice(const KernelRequest& request, const std::string& library, std::vector<Candidate> candidates)
-      : context_(request.module->context()),
+      : module_(*request.module),
         call_(describe(request, library)),
         inputs_(request.inputs.size()),
         unread_(request.unread.begin(), request.unread.end()),
@@ -165,7 +170,7 @@ class Choice {
     int runs = 0;
     try {
       const size_t chosen = choose(call_, names, [&](size_t i) -> std::function<void()> {
-        if (!trial) trial.emplace(context_, bytes_, workspace_bytes());
+        if (!trial) trial.emplace(module_, bytes_, workspace_bytes());
         const Enqueue call = [&kernel = *candidates_[i].kernel, this](auto tensors, DevicePtr workspace,
                                                                       cuda::Stream stream) {
           enqueue(kernel, tensors, workspace, stream);
@@ -225,7 +230,7 @@ class Choice {
     kernel.run(args);
   }
 
-  cuda::Context& context_;
+  const cuda::KernelModule& module_;  // which has this called
   const std::string call_;
   const size_t inputs_;
   std::vector<bool> unread_;
@@ -280,7 +285,7 @@ void LibraryKernel::run(const KernelArgs& args) {
   if (parts_.after) parts_.after->run(args);
 }
 
-cuda::LibraryCalls working_ways(cuda::Context& context, cuda::LibraryCalls ways,
+cuda::LibraryCalls working_ways(const cuda::KernelModule& module, cuda::LibraryCalls ways,
                                 const std::vector<size_t>& bytes, const std::optional<NanResult>& nan) {
   constexpr uint8_t kNan = 0xFF;  // each byte of one, in all dtypes
   cuda::LibraryCalls kept;
@@ -289,7 +294,7 @@ cuda::LibraryCalls working_ways(cuda::Context& context, cuda::LibraryCalls ways,
       way->enqueue(tensors, workspace, stream);
     };
     try {
-      Trial trial(context, bytes, way->workspace_bytes(), nan ? kNan : 0);
+      Trial trial(module, bytes, way->workspace_bytes(), nan ? kNan : 0);
       if (nan) trial.fill(nan->tensor, 0, bytes[nan->tensor]);
       trial.run_once(call);
       trial.record(call, 1);
@@ -318,8 +323,7 @@ std::vector<Candidate> candidates_of(cuda::LibraryCalls ways, LibraryParts parts
 }
 
 bool worth_trying(const KernelRequest& request) {
-  const bool tensor_cores = is_half(request.inputs[0].dtype) || request.module->tf32();
-  return !deterministic() && request.op.flops(graph::DefinedCall(request).call) <= (tensor_cores ? 4e8 : 3e9);
+  return !deterministic() && request.op.flops(graph::DefinedCall(request).call) <= 3e9;
 }
 
 std::unique_ptr<graph::Kernel> choose_kernel(const KernelRequest& request, std::string_view name,

@@ -46,7 +46,7 @@ struct NanResult {
 /// Those of `ways` that run, can be captured and keep NaN in `nan`: found by trying, since the library
 /// doesn't say. `bytes`: of each tensor. Where there is no memory left to try with all of them, or with `nan`
 /// none.
-cuda::LibraryCalls working_ways(cuda::Context& context, cuda::LibraryCalls ways,
+cuda::LibraryCalls working_ways(const cuda::KernelModule& module, cuda::LibraryCalls ways,
                                 const std::vector<size_t>& bytes, const std::optional<NanResult>& nan = {});
 
 /// One of several kernels for a call, and what tells it from the others.
@@ -58,7 +58,7 @@ struct Candidate {
 std::vector<Candidate> candidates_of(cuda::LibraryCalls ways, LibraryParts parts);
 
 /// Is a kernel of the project's own worth trying beside a library's? Not where nothing is timed
-/// (set_deterministic), nor for calls of many operations, sooner so where the library has tensor cores.
+/// (set_deterministic), nor for calls of many operations.
 bool worth_trying(const graph::KernelRequest& request);
 
 /// The fastest of `candidates`, of which those come first that are expected to be (see choose in

@@ -10,6 +10,8 @@ namespace isochron::ops {
 namespace {
 
 using element::kPartThreads;
+using element::kTensorColumns;
+using element::kTensorWords;
 using element::kTileDepth;
 
 constexpr int64_t kLargestTile = 64, kTileStep = 16;
@@ -30,27 +32,60 @@ int tile_extent(int64_t extent) {
 
 }  // namespace
 
-ProductTiles::ProductTiles(const ProductExtents& e, int multiprocessors)
+TensorFormat tensor_format(const graph::KernelRequest& request) {
+  const DType dtype = request.inputs[0].dtype;
+  if (request.module->device().major < 8 || request.inputs[1].dtype != dtype) return TensorFormat::kNone;
+  if (dtype == DType::kF32 && request.module->tf32()) return TensorFormat::kTf32;
+  if (dtype == DType::kF16) return TensorFormat::kFloat16;
+  return dtype == DType::kBF16 ? TensorFormat::kBfloat16 : TensorFormat::kNone;
+}
+
+ProductTiles::ProductTiles(const ProductExtents& e, int multiprocessors, TensorFormat f)
     : extents(e),
+      format(f),
       rows(tile_extent(e.m)),
       columns(tile_extent(e.n)),
       each(rows * columns > 1024 ? 4 : 2),
       across(pieces(e.n, columns)),
       tiles(pieces(e.m, rows) * across),
       all(tiles * e.count) {
+  const int64_t at_a_time = format == TensorFormat::kNone   ? kTileDepth
+                            : format == TensorFormat::kTf32 ? kTensorWords
+                                                            : kTensorWords * 2;
   const int64_t wanted = kThreadsEach * multiprocessors / threads() / std::max<int64_t>(all, 1);
   const int64_t most = std::min(
       {kMostParts, e.k / kLeastDepth, kMostPartBytes / std::max<int64_t>(e.m * e.n * e.count * 8, 1)});
   parts = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(most, 1));
-  depth = std::max<int64_t>(pieces(pieces(e.k, parts), kTileDepth) * kTileDepth, 1);
+  depth = std::max<int64_t>(pieces(pieces(e.k, parts), at_a_time) * at_a_time, 1);
   parts = std::max<int64_t>(pieces(e.k, depth), 1);
 }
 
-std::string ProductTiles::name() const {
-  return fmt::format("tiles of {} x {} by {} in {} parts", rows, columns, each, parts);
+unsigned ProductTiles::threads() const {
+  const int of_a_thread = each * each;
+  const int of_a_warp = (rows % 32 == 0 ? 32 : 16) * static_cast<int>(kTensorColumns);
+  return static_cast<unsigned>(format == TensorFormat::kNone ? rows * columns / of_a_thread
+                                                             : 32 * (rows * columns / of_a_warp));
 }
 
-std::string ProductTiles::tiling() const { return fmt::format("Tiling<{}, {}, {}>", rows, columns, each); }
+std::string ProductTiles::name() const {
+  if (format == TensorFormat::kNone)
+    return fmt::format("tiles of {} x {} by {} in {} parts", rows, columns, each, parts);
+  return fmt::format("tensor core tiles of {} x {} in {} parts", rows, columns, parts);
+}
+
+std::string ProductTiles::tiling() const {
+  switch (format) {
+    case TensorFormat::kNone:
+      return fmt::format("Tiling<{}, {}, {}>", rows, columns, each);
+    case TensorFormat::kTf32:
+      return fmt::format("TensorTiling<Tf32, {}, {}>", rows, columns);
+    case TensorFormat::kFloat16:
+      return fmt::format("TensorTiling<PairOfFloat16, {}, {}>", rows, columns);
+    case TensorFormat::kBfloat16:
+      break;
+  }
+  return fmt::format("TensorTiling<PairOfBfloat16, {}, {}>", rows, columns);
+}
 
 std::string ProductTiles::tile() const {
   return fmt::format("tile_of(blockIdx.x, {}u, {}u, {}u, {}u, {}u)", across, tiles, all, depth, extents.k);

@@ -12,8 +12,12 @@ constexpr size_t kSharedBytesOfAnyBlock = 48 << 10;  // that need not be allowed
 
 }  // namespace
 
-KernelModule::KernelModule(std::shared_ptr<Context> context, const KernelSources& sources, bool tf32)
-    : context_(std::move(context)), sources_(sources), tf32_(tf32) {}
+KernelModule::KernelModule(std::shared_ptr<Context> context, const KernelSources& sources, bool tf32,
+                           std::function<size_t()> available_bytes)
+    : context_(std::move(context)),
+      sources_(sources),
+      tf32_(tf32),
+      available_bytes_(std::move(available_bytes)) {}
 
 KernelModule::~KernelModule() {
   if (module_ == Module::kNone) return;
@@ -21,6 +25,10 @@ KernelModule::~KernelModule() {
     context_->unload(module_);
   } catch (const Error&) {  // of a device that is lost, with all it had
   }
+}
+
+size_t KernelModule::available_bytes() const {
+  return available_bytes_ ? available_bytes_() : context_->memory_info().free_bytes;
 }
 
 std::string KernelModule::unique_name(std::string_view what) { return fmt::format("{}_{}", what, named_++); }

@@ -20,8 +20,10 @@ namespace isochron::cuda {
 
 class KernelModule {
  public:
-  /// `tf32`: libraries may round f32 factors (ProductSpec::tf32).
-  KernelModule(std::shared_ptr<Context> context, const KernelSources& sources, bool tf32 = false);
+  /// `tf32`: libraries may round f32 factors (ProductSpec::tf32). `available_bytes`: of device memory that
+  /// kernels may be tried with before one is chosen; null: what the device has.
+  KernelModule(std::shared_ptr<Context> context, const KernelSources& sources, bool tf32 = false,
+               std::function<size_t()> available_bytes = {});
   ~KernelModule();
   KernelModule(const KernelModule&) = delete;
   KernelModule& operator=(const KernelModule&) = delete;
@@ -30,6 +32,7 @@ class KernelModule {
   const DeviceProperties& device() const { return context_->properties(); }
   const KernelSources& sources() const { return sources_; }
   bool tf32() const { return tf32_; }
+  size_t available_bytes() const;
   Device target() const { return {DeviceKind::kCuda, static_cast<int16_t>(context_->index())}; }
 
   /// `what` with a number: no other function of this module is called so.
@@ -66,6 +69,7 @@ class KernelModule {
   const std::shared_ptr<Context> context_;
   const KernelSources sources_;
   const bool tf32_;
+  const std::function<size_t()> available_bytes_;
   std::string text_;
   std::set<std::string> shared_;
   std::map<std::string, std::string> names_;  // by text

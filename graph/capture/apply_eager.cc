@@ -49,8 +49,7 @@ class PreparedCall {
         inputs_(specs_of(inputs)),
         attributes_(attributes),
         outputs_(infer_outputs(op, inputs_, attributes_)) {
-    if (place.gpu)
-      module_ = std::make_unique<cuda::KernelModule>(place.gpu->shared_context(), place.gpu->sources());
+    if (place.gpu) module_ = place.gpu->make_module();
     kernel_ = prepare_kernel({op, inputs_, outputs_, attributes_, threads_, {}, module_.get()});
     if (module_) module_->load();
   }

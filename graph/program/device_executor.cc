@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <string_view>
 #include <vector>
 
+#include "isochron/core/base/error.h"
 #include "isochron/core/cuda/kernel_module.h"
 
 namespace isochron::graph {
@@ -14,17 +17,30 @@ void put(Program::Step& step, cuda::Stream stream) {
   step.kernel->run(step.args);
 }
 
+bool launch_blocking() {
+  const char* const set = std::getenv("CUDA_LAUNCH_BLOCKING");
+  return set != nullptr && *set != 0 && std::string_view(set) != "0";
+}
+
 }  // namespace
 
 DeviceExecutor::DeviceExecutor(std::shared_ptr<cuda::Gpu> gpu, std::unique_ptr<cuda::KernelModule> module,
                                bool one_by_one)
-    : gpu_(std::move(gpu)), module_(std::move(module)), one_by_one_(one_by_one), replay_(gpu_) {}
+    : gpu_(std::move(gpu)),
+      module_(std::move(module)),
+      blocking_(launch_blocking()),
+      one_by_one_(one_by_one || blocking_),
+      replay_(gpu_) {}
 
 DeviceExecutor::~DeviceExecutor() = default;
 
 void DeviceExecutor::run(Program& program) {
   if (one_by_one_) return enqueue(program, gpu_->stream());
-  replay_.run(program.inputs, [&](cuda::Stream stream) { enqueue(program, stream); });
+  if (replay_.recordings() < kMostRecordings || replay_.has(program.inputs)) {
+    replay_.run(program.inputs, [&](cuda::Stream stream) { enqueue(program, stream); });
+  } else {
+    run_copied(program);
+  }
   program.report.device_nodes = replay_.counts().total();
 }
 
@@ -32,10 +48,41 @@ void DeviceExecutor::record(Program& program) {
   if (!one_by_one_) replay_.prepare(program.inputs, [&](cuda::Stream stream) { enqueue(program, stream); });
 }
 
+void DeviceExecutor::run_copied(Program& program) {
+  if (copies_.empty()) {
+    for (const size_t bytes : program.input_bytes) {
+      copies_.push_back(gpu_->allocate(bytes, "copied input"));
+      copied_.push_back(copies_.back()->data());
+    }
+  }
+  for (size_t i = 0; i < copied_.size(); ++i)
+    cuda::copy_within(gpu_->context(), copied_[i], program.inputs[i], program.input_bytes[i], gpu_->stream());
+  replay_.run(copied_, [&](cuda::Stream stream) {
+    const std::vector<std::byte*> given = program.inputs;
+    for (size_t i = 0; i < copied_.size(); ++i) program.bind_input(i, copied_[i]);
+    enqueue(program, stream);
+    for (size_t i = 0; i < given.size(); ++i) program.bind_input(i, given[i]);
+  });
+}
+
 void DeviceExecutor::enqueue(Program& program, cuda::Stream stream) {
-  if (!program.after.empty() && gpu_->context().capturing(stream))
-    return enqueue_side_by_side(program, stream);
+  const bool capturing = gpu_->context().capturing(stream);
+  if (!program.after.empty() && capturing) return enqueue_side_by_side(program, stream);
+  if (blocking_ && !capturing) return run_blocking(program, stream);
   for (Program::Step& step : program.steps) put(step, stream);
+}
+
+void DeviceExecutor::run_blocking(Program& program, cuda::Stream stream) {
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    try {
+      put(program.steps[i], stream);
+      gpu_->context().synchronize(stream);
+    } catch (const Error& error) {
+      const Instruction& instruction = program.instructions[i];
+      fail(error.code(), "cuda", "instruction {}, {} ({}) of {}: {}", i, instruction.name, instruction.op,
+           instruction.shapes, error.what());
+    }
+  }
 }
 
 /// Each instruction follows those that it waits for, and what comes after the plan all that none follows.

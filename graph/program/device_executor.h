@@ -1,7 +1,10 @@
-// Runs a program on a device: its steps are recorded once as a CUDA graph and launched as a whole.
+// Runs a program on a device: its steps are recorded once as a CUDA graph and launched as a whole. Where
+// CUDA_LAUNCH_BLOCKING is set to other than 0, each step is launched by itself and waited for instead, so
+// that an error names the instruction that it came from.
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "isochron/graph/program/device_replay.h"
 #include "isochron/graph/program/executor.h"
@@ -14,6 +17,11 @@ namespace isochron::graph {
 
 class DeviceExecutor final : public Executor {
  public:
+  /// Sets of input addresses that are recorded: the two slots of a ring (memory/cuda/transfer_ring.h), and
+  /// four of the program's own. Inputs at other addresses are copied to memory of this executor, for which
+  /// one more recording is made.
+  static constexpr size_t kMostRecordings = 6;
+
   /// `module`: of the program's kernels; null for a program that is a part of another's kernel, which is put
   /// in that one's stream and never run by itself. `one_by_one`: steps are launched each by itself.
   DeviceExecutor(std::shared_ptr<cuda::Gpu> gpu, std::unique_ptr<cuda::KernelModule> module, bool one_by_one);
@@ -27,11 +35,15 @@ class DeviceExecutor final : public Executor {
 
  private:
   void enqueue_side_by_side(Program& program, cuda::Stream stream);
+  void run_blocking(Program& program, cuda::Stream stream);
+  void run_copied(Program& program);
 
   const std::shared_ptr<cuda::Gpu> gpu_;
   const std::unique_ptr<cuda::KernelModule> module_;
-  const bool one_by_one_;
+  const bool blocking_, one_by_one_;
   DeviceReplay replay_;
+  std::vector<Ref<Storage>> copies_;  // of the inputs
+  std::vector<std::byte*> copied_;    // where these begin
 };
 
 }  // namespace isochron::graph

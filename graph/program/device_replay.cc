@@ -19,24 +19,19 @@ void DeviceReplay::run(std::span<std::byte* const> inputs, const std::function<v
   gpu_->context().launch(prepare(inputs, enqueue), gpu_->stream());
 }
 
+const DeviceReplay::Recording* DeviceReplay::find(std::span<std::byte* const> inputs) const {
+  const auto found = std::ranges::find_if(
+      recordings_, [&](const Recording& one) { return std::ranges::equal(one.inputs, inputs); });
+  return found == recordings_.end() ? nullptr : &*found;
+}
+
 cuda::GraphExec DeviceReplay::prepare(std::span<std::byte* const> inputs,
                                       const std::function<void(cuda::Stream)>& enqueue) {
-  auto found = std::ranges::find_if(
-      recordings_, [&](const Recording& one) { return std::ranges::equal(one.inputs, inputs); });
-  if (found == recordings_.end()) [[unlikely]] {
-    if (recordings_.size() == kMostRecordings) {
-      const auto oldest = std::ranges::min_element(recordings_, {}, &Recording::last_run);
-      gpu_->synchronize();
-      gpu_->context().destroy(oldest->graph);
-      recordings_.erase(oldest);
-    }
-    note_made(Made::kPlan);
-    const cuda::GraphExec graph = record(enqueue);
-    recordings_.push_back({{inputs.begin(), inputs.end()}, graph, 0});
-    found = std::prev(recordings_.end());
-  }
-  found->last_run = ++runs_;
-  return found->graph;
+  if (const Recording* known = find(inputs)) return known->graph;
+  note_made(Made::kPlan);
+  const cuda::GraphExec graph = record(enqueue);
+  recordings_.push_back({{inputs.begin(), inputs.end()}, graph});
+  return graph;
 }
 
 cuda::GraphExec DeviceReplay::record(const std::function<void(cuda::Stream)>& enqueue) {

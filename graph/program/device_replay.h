@@ -1,5 +1,5 @@
-// A plan's work on a device, recorded once as a CUDA graph and launched as a whole at every step: one call of
-// the driver a step, however many kernels it has.
+// A plan's work on a device, recorded once as a CUDA graph for each set of input addresses and launched as a
+// whole at every step: one call of the driver a step, however many kernels it has.
 #pragma once
 
 #include <functional>
@@ -13,21 +13,18 @@ namespace isochron::graph {
 
 class DeviceReplay {
  public:
-  /// Recordings kept, one for each set of input addresses: batches take turns in a few fixed slots.
-  static constexpr size_t kMostRecordings = 4;
-
   explicit DeviceReplay(std::shared_ptr<cuda::Gpu> gpu) : gpu_(std::move(gpu)) {}
   ~DeviceReplay();
   DeviceReplay(const DeviceReplay&) = delete;
   DeviceReplay& operator=(const DeviceReplay&) = delete;
 
   /// Launches what was recorded for `inputs`. Else calls `enqueue`, which puts all work in the stream that it
-  /// is given, and records that first; the least recently used recording goes where there are too many.
-  /// Throws kCaptureViolation where a call can't be captured, kOutOfMemory.
+  /// is given, and records that first. Throws kCaptureViolation where a call can't be captured, kOutOfMemory.
   void run(std::span<std::byte* const> inputs, const std::function<void(cuda::Stream)>& enqueue);
   /// As `run`, but for the launch.
   cuda::GraphExec prepare(std::span<std::byte* const> inputs,
                           const std::function<void(cuda::Stream)>& enqueue);
+  bool has(std::span<std::byte* const> inputs) const { return find(inputs) != nullptr; }
   /// The addresses within have changed.
   void forget();
 
@@ -40,8 +37,8 @@ class DeviceReplay {
   struct Recording {
     std::vector<std::byte*> inputs;
     cuda::GraphExec graph = cuda::GraphExec::kNone;
-    uint64_t last_run = 0;
   };
+  const Recording* find(std::span<std::byte* const> inputs) const;
   cuda::GraphExec record(const std::function<void(cuda::Stream)>& enqueue);
 
   const std::shared_ptr<cuda::Gpu> gpu_;
@@ -49,7 +46,6 @@ class DeviceReplay {
   cuda::Stream recording_stream_ = cuda::Stream::kNone;
   std::vector<Recording> recordings_;
   cuda::GraphCounts counts_;
-  uint64_t runs_ = 0;
 };
 
 }  // namespace isochron::graph

@@ -67,7 +67,7 @@ class PlanBuilder {
     require_kernels();
     module_ = options.module;
     if (module_ != nullptr) return;
-    own_module_ = std::make_unique<cuda::KernelModule>(gpu_->shared_context(), gpu_->sources(), options.tf32);
+    own_module_ = gpu_->make_module(options.tf32);
     module_ = own_module_.get();
   }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "isochron/core/base/error.h"
+#include "isochron/core/cuda/kernel_module.h"
 
 namespace isochron::cuda {
 namespace {
@@ -74,6 +75,10 @@ Ref<Storage> Gpu::allocate(size_t bytes, std::string_view tag) {
     pool_.deallocate(address, bytes);
     throw;
   }
+}
+
+std::unique_ptr<KernelModule> Gpu::make_module(bool tf32) {
+  return std::make_unique<KernelModule>(context_, sources_, tf32, [this] { return available_bytes(); });
 }
 
 size_t Gpu::available_bytes() {

@@ -3,6 +3,7 @@ bug that no test found."""
 
 from typing import NamedTuple
 
+import mutants_of_devices
 import mutants_of_driver
 import mutants_of_pairs
 import mutants_of_readings
@@ -229,16 +230,6 @@ MUTANTS = [
     Mutant("decomposition-gives-its-input-back", "graph/capture/apply_eager.cc",
            "result = std::ranges::any_of(inputs, shares) ? copy(result) : contiguous(result);", "result = contiguous(result);",
            "graph", "Decomposition.*"),
-    Mutant("results-of-constants-stay-on-the-cpu", "graph/capture/apply_eager.cc",
-           "if (!inputs.empty() && !op.random && std::ranges::all_of(inputs, constant)) {", "if (false) {",
-           "optim", "DeviceEager.*"),
-    Mutant("variables-are-brought-without-a-word", "graph/capture/apply_eager.cc",
-           "|| input.storage()->constant() || input.elems() == 1,", "|| true,", "optim", "DeviceEager.*"),
-    Mutant("eager-kernels-are-made-anew", "graph/capture/apply_eager.cc",
-           "if (!entry || !entry->serves(op, place, inputs, attributes))", "if (true)", "optim", "DeviceEager.*"),
-    Mutant("growth-of-a-device-pool-is-not-counted", "memory/cuda/device_allocators.cc",
-           "    ++stats_.system_allocations;\n    count(Counter::kSystemAllocations, 1);\n", "    ++stats_.system_allocations;\n",
-           "memory", "DeviceAllocators.*"),
     # --- ops
     Mutant("muon-without-its-own-rate", "ops/optimizer/rules/muon.cc", "cast(update.rate(i) * factor, p.dtype())",
            "cast(update.rate(i), p.dtype())", "optim", "Muon.*"),
@@ -600,6 +591,7 @@ MUTANTS = [
            "resolution <= 10 * verdict.bound) return;",
            "apps", "Analyze.RoundedTimesThatAreAllTheSameArentFlat"),
 ]
+MUTANTS += mutants_of_devices.faults(Mutant)
 MUTANTS += mutants_of_driver.faults(Mutant)
 MUTANTS += mutants_of_readings.faults(Mutant)
 MUTANTS += mutants_of_verdict.faults(Mutant)

@@ -109,7 +109,7 @@ def faults(mutant):
                "  if (asked_.empty()) return;\n  compile();\n", "core", "KernelModule.WhatWaits*"),
         mutant("a-name-for-each-batch", "backends/cuda/library_kernel.cc", "    if (pointer_of(address) % of == 0) return;\n",
                "    if (!parts_.call->name().empty() && pointer_of(address) % of == 0) return;\n", "train", "DeviceFit.AStepOfAnother*"),
-        mutant("tiles-filled-while-they-are-read", "backends/cuda/texts/matmul_text.h", "p += kDepth, turn ^= 1", "p += kDepth", "ops",
+        mutant("tiles-filled-while-they-are-read", "backends/cuda/texts/matmul_text.h", "p += kDepth, turn ^= 1) {\n    store", "p += kDepth) {\n    store", "ops",
                "DeviceRaces.*:DeviceProducts.*"),
         mutant("parts-that-overlap", "backends/cuda/texts/matmul_text.h", "k - begin < depth ? k : begin + depth", "k", "ops", "DeviceProducts.GoOver*"),
         mutant("slices-left-out", "backends/cuda/texts/parts_text.h", "part < count; part += kSlices", "part < count; part += 2 * kSlices", "ops",

@@ -170,23 +170,42 @@ TEST(DeviceTraining, WhatNeedsNothingOfEachOtherRunsSideBySideWithTheSameBits) {
 
 TEST(DeviceTraining, BatchSlotsTakeTurnsWithoutBeingRecordedAgain) {
   SimulatedGpu simulated;
-  Network network;
-  network.move_to(kDevice);
-  auto step = network.step(kDevice);
+  CaptureOptions options;
+  options.plan.device = kDevice;
+  auto largest = capture([](const Tensor& x, const Tensor& y) { return max(x) + sum(y); }, options);
   std::vector<Tensor> slots;
-  for (uint64_t s = 0; s < 6; ++s) slots.push_back(to_device(random({20, 12}, s), kDevice));
-  const Tensor y = to_device(kY, kDevice);
-  step.prepare({kX.spec(), kY.spec()});
+  for (int s = 0; s < 6; ++s) slots.push_back(to_device(full({20, 12}, s), kDevice));
+  const Tensor y = to_device(zeros({3}), kDevice);
+  largest.prepare({slots[0].spec(), y.spec()});
   const int64_t before = simulated.controls->calls("begin_capture");  // of timed ways to compute
   const auto recordings = [&] { return simulated.controls->calls("begin_capture") - before; };
-  for (int i = 0; i < 12; ++i) step(slots[static_cast<size_t>(i % 4)], y);
+  const auto take_turns = [&](int slots_used) {
+    for (int i = 0; i < 12; ++i)
+      EXPECT_EQ(largest(slots[static_cast<size_t>(i % slots_used)], y).item<double>(), i % slots_used);
+  };
+  take_turns(4);
   EXPECT_EQ(recordings(), 4);
-  step(slots[4], y);  // takes the place of slot 0's, the one longest unused
-  step(slots[3], y);
-  step(slots[4], y);
+  take_turns(6);
+  EXPECT_EQ(recordings(), 5) << "of more, copies are made, at addresses of their own";
+  const auto live = simulated.gpu->pool().stats().live_allocations;
+  take_turns(6);
   EXPECT_EQ(recordings(), 5);
-  step(slots[0], y);
-  EXPECT_EQ(recordings(), 6);
+  EXPECT_EQ(simulated.gpu->pool().stats().live_allocations, live);
+}
+
+TEST(DeviceTraining, LaunchBlockingNamesTheInstructionThatFailed) {
+  SimulatedGpu simulated;
+  CaptureOptions options;
+  options.plan.device = kDevice;
+  ASSERT_EQ(setenv("CUDA_LAUNCH_BLOCKING", "1", 1), 0);
+  auto looked_up = capture(
+      [](const Tensor& table, const Tensor& rows) { return gather(table * 2.0, rows, 0) + 1.0; }, options);
+  const Tensor table = ones({3, 2});
+  looked_up.prepare({table.spec(), TensorSpec{DType::kI32, {2}}});
+  unsetenv("CUDA_LAUNCH_BLOCKING");
+  EXPECT_EQ(looked_up(table, from_vector({2}, {0, 2}, DType::kI32)).to_vector(), std::vector<double>(4, 3));
+  EXPECT_ERROR(looked_up(table, from_vector({2}, {0, 3}, DType::kI32)), ErrorCode::kDeviceLost,
+               "instruction 1, gather_1 (gather) of (3, 2) (2): ");
 }
 
 TEST(DeviceTraining, DropoutDrawsWhatTheCpuDraws) {

@@ -142,7 +142,7 @@ class ByLibrary {
       bytes.push_back(whole);  // of a packed tensor all it takes
       parts.steps.push_back(whole / static_cast<size_t>(parts.times));
     }
-    if (!worth_trying(request_)) ways = working_ways(request_.module->context(), std::move(ways), bytes);
+    if (!worth_trying(request_)) ways = working_ways(*request_.module, std::move(ways), bytes);
     parts.tensors = std::move(tensors);
     parts.tensor_bytes = align_up(workspace_bytes, cuda::kDeviceAlignment);
     return candidates_of(std::move(ways), std::move(parts));

@@ -30,7 +30,7 @@ class ByTiles {
   ByTiles(const KernelRequest& request, const ConvolutionShape& s, const ProductExtents& extents)
       : request_(request),
         s_(s),
-        tiles_(extents, request.module->device().multiprocessors),
+        tiles_(extents, request),
         sum_(request.inputs[0].dtype == DType::kF64 ? "double" : "float") {
     require(tiles_count(s), ErrorCode::kUnsupported, request.op.name,
             "{} and {} make more pixels, or products a pixel, than its kernel counts",
@@ -255,7 +255,7 @@ std::unique_ptr<graph::Kernel> prepare_convolution_cuda(ConvolutionPass pass, co
   const bool tiles = tiles_count(s) && (first || worth_trying(request));
   ByLibrary call(pass, s, request);
   cuda::LibraryCalls ways = library->ways(request.module->context(), call.spec());
-  if (!tiles) ways = working_ways(request.module->context(), std::move(ways), call.bytes());
+  if (!tiles) ways = working_ways(*request.module, std::move(ways), call.bytes());
   std::vector<Candidate> candidates = candidates_of(std::move(ways), call.parts());
   if (tiles || candidates.empty())
     candidates.insert(first ? candidates.begin() : candidates.end(), prepare_by_tiles(pass, s, request));

@@ -157,7 +157,7 @@ std::vector<Candidate> by_library(const KernelRequest& request) {
   const Slot a{Slot::kWorkspace, factors[0].offset}, b{Slot::kWorkspace, factors[1].offset};
   parts.tensors = {b, a, {Slot::kOutput, 0}, scales[1], scales[0]};
   parts.before = std::move(before);
-  ways = working_ways(request.module->context(), std::move(ways),
+  ways = working_ways(*request.module, std::move(ways),
                       {static_cast<size_t>(factors[1].elems), static_cast<size_t>(factors[0].elems),
                        request.outputs[0].size_bytes(), sizeof(float), sizeof(float)});
   return candidates_of(std::move(ways), std::move(parts));

@@ -66,8 +66,7 @@ std::vector<Candidate> by_library(const KernelRequest& request, const ProductSpe
     bytes.push_back((slot.kind == Slot::kInput ? request.inputs : request.outputs)[slot.index].size_bytes());
   std::optional<NanResult> nan;
   if (spec.relu) nan = NanResult{2, spec.result};
-  if (nan || !worth_trying(request))
-    ways = working_ways(request.module->context(), std::move(ways), bytes, nan);
+  if (nan || !worth_trying(request)) ways = working_ways(*request.module, std::move(ways), bytes, nan);
   return candidates_of(std::move(ways), std::move(parts));
 }
 
@@ -77,7 +76,7 @@ Candidate by_tiles(const KernelRequest& request, const MatmulGeometry& g, std::s
   const int64_t count = g.batch.elems();
   require(std::max({g.m, g.n, g.k}) < int64_t{1} << 31, ErrorCode::kUnsupported, request.op.name,
           "a product of {} x {} x {} has more rows or columns than its kernel counts", g.m, g.k, g.n);
-  const ProductTiles tiles({g.m, g.n, g.k, count}, request.module->device().multiprocessors);
+  const ProductTiles tiles({g.m, g.n, g.k, count}, request);
   const std::string_view sum = request.inputs[0].dtype == DType::kF64 ? "double" : "float";
   add_product(*kernel, request, tiles, count * g.m * g.n, sum,
               fmt::format("const Tile tile = {};\n  ", tiles.tile()),

@@ -10,6 +10,8 @@ namespace element {
 constexpr unsigned kRowThreads = 256;        // of a row, rows_text.h
 constexpr unsigned kColumnsEach = 8;         // that a block of them joins
 constexpr unsigned kTileDepth = 16;          // of a product's sum that a tile takes at a time, matmul_text.h
+constexpr unsigned kTensorWords = 16;        // of it that tensor cores are given at a time
+constexpr unsigned kTensorColumns = 16;      // of a warp there
 constexpr unsigned kPartThreads = 256;       // that add the parts of such sums
 constexpr unsigned kAttentionTile = 32;      // queries and keys of a tile, attention_text.h
 constexpr unsigned kRecurrentThreads = 512;  // of the rows that a block has, recurrent_text.h

@@ -11,8 +11,78 @@ namespace element {
 /// kTileEach x kTileEach in registers.
 template <unsigned kTileRows, unsigned kTileColumns, unsigned kTileEach>
 struct Tiling {
+  static constexpr bool kOnTensorCores = false;
   static constexpr unsigned kRows = kTileRows, kColumns = kTileColumns, kEach = kTileEach;
   static constexpr unsigned kAcross = kColumns / kEach, kThreads = kRows / kEach * kAcross;
+};
+
+/// One that tensor cores multiply, whose factors are of `TileFormat`. A warp computes kWarpRows x
+/// kTensorColumns of it. What is summed up goes by words of 32 bits.
+template <typename TileFormat, unsigned kTileRows, unsigned kTileColumns>
+struct TensorTiling {
+  using Format = TileFormat;
+  static constexpr bool kOnTensorCores = true;
+  static constexpr unsigned kRows = kTileRows, kColumns = kTileColumns;
+  static constexpr unsigned kWarpRows = kRows % 32 == 0 ? 32 : 16, kAcross = kColumns / kTensorColumns;
+  static constexpr unsigned kThreads = 32 * (kRows / kWarpRows) * kAcross;
+  static constexpr unsigned kDepth = kTensorWords * Format::kEach;
+};
+
+// What tensor cores multiply, from compute capability 8.0 on: c (16 x 8) += a (16 x 8 words) times b (8 words
+// x 8), which a warp holds together (PTX ISA, "Matrix fragments for mma.m16n8k8" and "m16n8k16"): lane l has
+// rows l / 4 and l / 4 + 8 of c, each in columns l % 4 * 2 and the next; of a the same rows and of b column
+// l / 4, each by words l % 4 and l % 4 + 4. A word is of kEach neighbours of what is summed up.
+#ifdef __CUDACC_RTC__
+#define ISOCHRON_MULTIPLY(shape, type)                                            \
+  ISOCHRON_SCALAR void multiply(float* c, const unsigned* a, const unsigned* b) { \
+    asm("mma.sync.aligned." shape ".row.col.f32." type "." type                   \
+        ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"    \
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                          \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));      \
+  }
+#else
+#define ISOCHRON_MULTIPLY(shape, type)                                            \
+  ISOCHRON_SCALAR void multiply(float* c, const unsigned* a, const unsigned* b) { \
+    host::multiply_by_warp(c, a, b, kEach, element);                              \
+  }
+#endif
+
+/// f32 rounded to 10 bits of fraction.
+struct Tf32 {
+  static constexpr unsigned kEach = 1;
+  ISOCHRON_SCALAR unsigned word(const float* x) {
+#ifdef __CUDACC_RTC__
+    unsigned result;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(result) : "f"(x[0]));
+    return result;
+#else
+    const unsigned bits = bits_of(x[0]);
+    return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0x1000u) & ~0x1fffu;
+#endif
+  }
+  ISOCHRON_SCALAR float element(unsigned word, unsigned) { return float_of(word); }
+  ISOCHRON_MULTIPLY("m16n8k8", "tf32")
+};
+/// Numbers of 16 bits, widened.
+struct PairOfFloat16 {
+  static constexpr unsigned kEach = 2;
+  ISOCHRON_SCALAR unsigned word(const float* x) {
+    return to_float16(x[0]).bits | static_cast<unsigned>(to_float16(x[1]).bits) << 16;
+  }
+  ISOCHRON_SCALAR float element(unsigned word, unsigned which) {
+    return widen(float16{static_cast<unsigned short>(word >> 16 * which)});
+  }
+  ISOCHRON_MULTIPLY("m16n8k16", "f16")
+};
+struct PairOfBfloat16 {
+  static constexpr unsigned kEach = 2;
+  ISOCHRON_SCALAR unsigned word(const float* x) {
+    return bits_of(x[0]) >> 16 | (bits_of(x[1]) & 0xffff0000u);
+  }
+  ISOCHRON_SCALAR float element(unsigned word, unsigned which) {
+    return widen(bfloat16{static_cast<unsigned short>(word >> 16 * which)});
+  }
+  ISOCHRON_MULTIPLY("m16n8k16", "bf16")
 };
 
 /// A tile of a product: of the matrix that is number `product` of all, and the part of the sum that goes from
@@ -29,13 +99,120 @@ ISOCHRON_SCALAR Tile tile_of(unsigned block, unsigned across, unsigned tiles, un
   return {tile / across, tile % across, block % all / tiles, begin, end};
 }
 
-/// Tile `tile` of c (m x n) = a times b: `a(row, p)` and `b(p, column)` give elements for p in [tile.begin,
-/// tile.end), `c(row, column, sum)` takes them. Sums run in `Sum`, in the order of p. Of a, neighbours in
-/// memory have neighbouring rows where kRowsOfA, else neighbouring p; of b neighbouring p where kRowsOfB,
-/// else neighbouring columns.
+/// A factor's part that a block multiplies at a time, in shared memory: kExtent rows of a, or columns of b.
+/// Threads that read a fragment, and neighbours that write, are at different banks.
+template <unsigned kExtent>
+struct SharedWords {
+  static constexpr unsigned kStride = (kExtent + 29) / 32 * 32 + 8;
+  unsigned words[kTensorWords * kStride];
+
+  ISOCHRON_INLINE unsigned& at(unsigned word, unsigned i) { return words[word * kStride + word / 4 * 2 + i]; }
+};
+
+/// The words of a factor that a thread brings: from memory to registers, then from there to shared memory.
+template <typename Tiles, unsigned kExtent, bool kNeighbours>
+struct BroughtWords {
+  using Format = typename Tiles::Format;
+  static constexpr unsigned kWords = kExtent * kTensorWords;
+  static constexpr unsigned kLoads = (kWords + Tiles::kThreads - 1) / Tiles::kThreads;
+  unsigned held[kLoads];
+
+  /// Neighbouring threads read neighbouring elements: of neighbouring rows of a or columns of b where
+  /// kNeighbours.
+  ISOCHRON_SCALAR unsigned extent_of(unsigned i) { return kNeighbours ? i % kExtent : i / kTensorWords; }
+  ISOCHRON_SCALAR unsigned word_of(unsigned i) { return kNeighbours ? i / kExtent : i % kTensorWords; }
+
+  /// From p on: `element(at, p)` for at < extent and p < end, else 0.
+  template <typename Element>
+  ISOCHRON_INLINE void load(const Element& element, unsigned first, unsigned extent, unsigned p,
+                            unsigned end) {
+    ISOCHRON_UNROLL
+    for (unsigned each = 0; each < kLoads; ++each) {
+      const unsigned i = threadIdx.x + each * Tiles::kThreads, at = first + extent_of(i);
+      const unsigned from = p + word_of(i) * Format::kEach;
+      float values[Format::kEach];
+      ISOCHRON_UNROLL
+      for (unsigned e = 0; e < Format::kEach; ++e)
+        values[e] = i < kWords && at < extent && from + e < end ? element(at, from + e) : 0.0f;
+      held[each] = Format::word(values);
+    }
+  }
+  ISOCHRON_INLINE void store(SharedWords<kExtent>& to) const {
+    ISOCHRON_UNROLL
+    for (unsigned each = 0; each < kLoads; ++each) {
+      const unsigned i = threadIdx.x + each * Tiles::kThreads;
+      if (i < kWords) to.at(word_of(i), extent_of(i)) = held[each];
+    }
+  }
+};
+
+/// As product_tile, whose sums run in f32.
+template <typename Tiles, bool kRowsOfA, bool kRowsOfB, typename A, typename B, typename C>
+ISOCHRON_SCALAR void tensor_core_tile(const A& a, const B& b, const C& c, unsigned m, unsigned n,
+                                      const Tile& tile) {
+  using Format = typename Tiles::Format;
+  constexpr unsigned kRows = Tiles::kRows, kColumns = Tiles::kColumns, kDepth = Tiles::kDepth;
+  constexpr unsigned kDown = Tiles::kWarpRows / 16, kAcross = kTensorColumns / 8;  // products of a warp
+  // In turns: one is read while the other is filled.
+  __shared__ SharedWords<kRows> left[2];
+  __shared__ SharedWords<kColumns> right[2];
+  const unsigned first_row = tile.row * kRows, first_column = tile.column * kColumns;
+  const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const unsigned row = warp / Tiles::kAcross * Tiles::kWarpRows + lane / 4;
+  const unsigned column = warp % Tiles::kAcross * kTensorColumns, word = lane % 4;
+
+  BroughtWords<Tiles, kRows, kRowsOfA> of_a;
+  BroughtWords<Tiles, kColumns, !kRowsOfB> of_b;
+  const auto load = [&](unsigned p) {
+    of_a.load(a, first_row, m, p, tile.end);
+    of_b.load([&](unsigned at, unsigned q) { return b(q, at); }, first_column, n, p, tile.end);
+  };
+  float sums[kDown][kAcross][4] = {};
+  load(tile.begin);
+  unsigned turn = 0;
+  for (unsigned p = tile.begin; p < tile.end; p += kDepth, turn ^= 1) {
+    of_a.store(left[turn]);
+    of_b.store(right[turn]);
+    __syncthreads();
+    if (p + kDepth < tile.end) load(p + kDepth);
+    ISOCHRON_UNROLL
+    for (unsigned q = 0; q < kTensorWords; q += 8) {
+      unsigned columns[kAcross][2];
+      ISOCHRON_UNROLL
+      for (unsigned s = 0; s < kAcross; ++s) {
+        ISOCHRON_UNROLL
+        for (unsigned half = 0; half < 2; ++half)
+          columns[s][half] = right[turn].at(q + word + half * 4, column + s * 8 + lane / 4);
+      }
+      ISOCHRON_UNROLL
+      for (unsigned r = 0; r < kDown; ++r) {
+        unsigned rows[4];
+        ISOCHRON_UNROLL
+        for (unsigned part = 0; part < 4; ++part)
+          rows[part] = left[turn].at(q + word + part / 2 * 4, row + r * 16 + part % 2 * 8);
+        ISOCHRON_UNROLL
+        for (unsigned s = 0; s < kAcross; ++s) Format::multiply(sums[r][s], rows, columns[s]);
+      }
+    }
+  }
+  ISOCHRON_UNROLL
+  for (unsigned r = 0; r < kDown; ++r) {
+    ISOCHRON_UNROLL
+    for (unsigned s = 0; s < kAcross; ++s) {
+      ISOCHRON_UNROLL
+      for (unsigned part = 0; part < 4; ++part) {
+        const unsigned to_row = first_row + row + r * 16 + part / 2 * 8;
+        const unsigned to_column = first_column + column + s * 8 + word * 2 + part % 2;
+        if (to_row < m && to_column < n) c(to_row, to_column, sums[r][s][part]);
+      }
+    }
+  }
+}
+
+/// As product_tile, by threads alone.
 template <typename Sum, typename Tiles, bool kRowsOfA, bool kRowsOfB, typename A, typename B, typename C>
-ISOCHRON_SCALAR void product_tile(const A& a, const B& b, const C& c, unsigned m, unsigned n,
-                                  const Tile& tile) {
+ISOCHRON_SCALAR void thread_tile(const A& a, const B& b, const C& c, unsigned m, unsigned n,
+                                 const Tile& tile) {
   constexpr unsigned kRows = Tiles::kRows, kColumns = Tiles::kColumns, kEach = Tiles::kEach;
   constexpr unsigned kDepth = kTileDepth, kThreads = Tiles::kThreads;
   constexpr unsigned kLoadsOfA = (kRows * kDepth + kThreads - 1) / kThreads;
@@ -104,6 +281,20 @@ ISOCHRON_SCALAR void product_tile(const A& a, const B& b, const C& c, unsigned m
       const unsigned row = first_row + y * kEach + r, column = first_column + x * kEach + s;
       if (row < m && column < n) c(row, column, sums[r][s]);
     }
+  }
+}
+
+/// Tile `tile` of c (m x n) = a times b: `a(row, p)` and `b(p, column)` give elements for p in [tile.begin,
+/// tile.end), `c(row, column, sum)` takes them. Sums run in `Sum`, in the order of p, on tensor cores by some
+/// at a time. Of a, neighbours in memory have neighbouring rows where kRowsOfA, else neighbouring p; of b
+/// neighbouring p where kRowsOfB, else neighbouring columns.
+template <typename Sum, typename Tiles, bool kRowsOfA, bool kRowsOfB, typename A, typename B, typename C>
+ISOCHRON_SCALAR void product_tile(const A& a, const B& b, const C& c, unsigned m, unsigned n,
+                                  const Tile& tile) {
+  if constexpr (Tiles::kOnTensorCores) {
+    tensor_core_tile<Tiles, kRowsOfA, kRowsOfB>(a, b, c, m, n, tile);
+  } else {
+    thread_tile<Sum, Tiles, kRowsOfA, kRowsOfB>(a, b, c, m, n, tile);
   }
 }
 

@@ -25,15 +25,20 @@ using Arguments = std::span<const Tensor>;
 
 /// What `function` gives here, and on devices of few and of many multiprocessors without libraries.
 template <typename F>
-void expect_the_cpus_results(const F& function, const std::vector<Tensor>& arguments, double tolerance) {
-  const auto expected = results_of(function, arguments);
+void expect_the_cpus_results(const F& function, const std::vector<Tensor>& arguments, double tolerance,
+                             Precision precision = Precision::kF32) {
+  const Precision here = precision == Precision::kTf32 ? Precision::kF32 : precision;  // which the CPU has
+  const auto expected = results_of(function, arguments, 0, true, here);
   for (const int multiprocessors : {1, 132}) {
-    const auto results = results_of(function, arguments, multiprocessors, false);
+    const auto results = results_of(function, arguments, multiprocessors, false, precision);
     for (size_t r = 0; r < results.size(); ++r)
       EXPECT_THAT(results[r], testing::Pointwise(testing::DoubleNear(tolerance), expected[r]))
           << "result " << r << " on " << multiprocessors << " multiprocessors";
   }
 }
+
+/// Those that tensor cores round factors to.
+constexpr Precision kRounded[] = {Precision::kTf32, Precision::kMixedBf16, Precision::kMixedF16};
 
 TEST(DeviceProducts, GoOverSeveralTilesAndParts) {
   struct Case {
@@ -50,6 +55,22 @@ TEST(DeviceProducts, GoOverSeveralTilesAndParts) {
       return std::vector<Tensor>{matmul(in[0], in[1], of.transpose_a, of.transpose_b)};
     };
     expect_the_cpus_results(product, {waves(of.a, 1.7, of.dtype), waves(of.b, 0.9, of.dtype)}, 1e-4);
+  }
+}
+
+TEST(DeviceProducts, TensorCoresSumUpWholeNumbersExactly) {
+  struct Case {
+    Shape a, b;
+    bool transpose_a, transpose_b;
+  };
+  for (const Case& of : {Case{{70, 130}, {130, 67}, false, false}, Case{{300, 5}, {300, 90}, true, false},
+                         Case{{3, 701}, {2, 701}, false, true}, Case{{2, 260, 9}, {2, 33, 260}, true, true},
+                         Case{{48, 40}, {40, 64}, false, false}}) {
+    const auto product = [&](Arguments in) {
+      return std::vector<Tensor>{matmul(in[0], in[1], of.transpose_a, of.transpose_b)};
+    };
+    for (const Precision precision : kRounded)
+      expect_the_cpus_results(product, {whole_numbers(of.a, 1.7), whole_numbers(of.b, 0.9)}, 0, precision);
   }
 }
 
@@ -84,6 +105,30 @@ TEST(DeviceProducts, ConvolutionsOfManyPixelsHaveTheirGradients) {
   }
 }
 
+TEST(DeviceProducts, TensorCoresTakeConvolutionsAndTheirGradients) {
+  struct Case {
+    Shape x, kernel;
+    ConvolutionOptions options;
+  };
+  for (const Case& of : {Case{{3, 10, 9, 3}, {3, 3, 3, 18}, {.padding = Padding::same()}},
+                         Case{{2, 9, 11, 4}, {3, 2, 2, 34}, {.stride = {2, 1}, .groups = 2}}}) {
+    const auto gradients = [&](Arguments in) {
+      GradientTape tape;
+      for (const Tensor& tensor : in) tape.watch(tensor);
+      const Tensor y = conv2d(in[0], in[1], {}, of.options);
+      std::vector<Tensor> results = tape.gradient(sum(y * in[2]), std::vector{in[0], in[1]});
+      results.push_back(y);
+      return results;
+    };
+    const Shape y = conv2d(zeros(of.x), zeros(of.kernel), {}, of.options).shape();
+    for (const Precision precision : kRounded) {
+      expect_the_cpus_results(
+          gradients, {whole_numbers(of.x, 1.7), whole_numbers(of.kernel, 0.9), whole_numbers(y, 0.4)}, 0,
+          precision);
+    }
+  }
+}
+
 TEST(ProductTiles, CoverTheResultWithLittleLeftOver) {
   for (const int64_t extent : {1, 15, 16, 17, 64, 65, 144, 145, 200, 1000}) {
     const ProductTiles tiles({extent, 33, 10, 3}, 132);
@@ -92,6 +137,7 @@ TEST(ProductTiles, CoverTheResultWithLittleLeftOver) {
     EXPECT_EQ(tiles.columns, 48);
     EXPECT_EQ(tiles.all, 3 * tiles.tiles);
     EXPECT_LE(tiles.threads(), 256u);
+    EXPECT_LE(ProductTiles({extent, 33, 10, 3}, 132, ops::TensorFormat::kBfloat16).threads(), 384u);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "isochron/core/base/error.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/step/captured.h"
+#include "isochron/memory/cuda/limit_memory.h"
 #include "isochron/ops/attention/attention.h"
 #include "isochron/ops/convolution/convolution.h"
 #include "isochron/ops/convolution/pooling.h"
@@ -79,6 +80,19 @@ TEST(DeviceEdges, ARecordedWayNeedsNoMemoryToBeTriedIn) {
   EXPECT_EQ(square_of()(ones({9, 9})).to_vector(), std::vector<double>(81, 9));
   EXPECT_EQ(ops::recorded_choices(), recorded) << "equal calls go on to run equal code";
   ops::forget_choices();
+}
+
+TEST(DeviceEdges, KernelsAreTriedWithinTheMemoryLimit) {
+  for (const size_t limit : {size_t{128} << 10, size_t{1} << 20}) {
+    SimulatedGpu simulated;
+    ops::forget_choices();
+    cuda::limit_memory(SimulatedGpu::kDevice, limit);
+    auto product = capture([](const Tensor& x) { return matmul(x, x); }, on(SimulatedGpu::kDevice));
+    EXPECT_EQ(product(to_device(ones({110, 110}), SimulatedGpu::kDevice)).to_vector(),
+              std::vector<double>(12'100, 110));
+    EXPECT_EQ(simulated.controls->calls("allocate") > 0, limit > 200'000) << "three tensors of 48,400 bytes";
+    ops::forget_choices();
+  }
 }
 
 }  // namespace

@@ -214,6 +214,23 @@ HOST_UNSEEN void run(void (*kernel)(P...), void* const* arguments, unsigned x, u
     }
   }
 }
+// What the tensor cores do: each lane of a warp gives words of a and b, and gets four elements of c += a b.
+HOST_UNSEEN static void multiply_by_warp(float* c, const unsigned* a, const unsigned* b, unsigned each, float (*element)(unsigned, unsigned)) {
+  static unsigned of_a[1024][4], of_b[1024][2];
+  for (unsigned i = 0; i < 4; ++i) of_a[thread.x][i] = a[i];
+  for (unsigned i = 0; i < 2; ++i) of_b[thread.x][i] = b[i];
+  meet();
+  const unsigned lane = thread.x % 32, warp = thread.x - lane;
+  for (unsigned part = 0; part < 4; ++part) {
+    const unsigned row = lane / 4, column = lane % 4 * 2 + part % 2;
+    for (unsigned word = 0; word < 8; ++word) {
+      const unsigned left = of_a[warp + row * 4 + word % 4][part / 2 + word / 4 * 2];
+      const unsigned right = of_b[warp + column * 4 + word % 4][word / 4];
+      for (unsigned e = 0; e < each; ++e) c[part] += element(left, e) * element(right, e);
+    }
+  }
+  meet();
+}
 }
 #ifdef HOST_RACES
 extern "C" {

@@ -11,14 +11,16 @@
 namespace isochron {
 
 /// What `function` gives on the CPU or, for some multiprocessors, on a device that has them, with or without
-/// libraries.
+/// libraries, in `precision`.
 template <typename F>
 std::vector<std::vector<double>> results_of(F function, const std::vector<Tensor>& arguments,
-                                            int multiprocessors = 0, bool libraries = true) {
+                                            int multiprocessors = 0, bool libraries = true,
+                                            Precision precision = Precision::kF32) {
   cuda::SimulatedDevice device;
   device.properties.multiprocessors = multiprocessors;
   const SimulatedGpu simulated(device, true, libraries);
   CaptureOptions options;
+  options.passes.precision = precision;
   if (multiprocessors > 0) options.plan.device = SimulatedGpu::kDevice;
   CapturedFunction captured(function, options);
   std::vector<const Tensor*> pointers;
@@ -33,6 +35,14 @@ inline Tensor waves(const Shape& shape, double frequency, DType dtype = DType::k
   std::vector<double> values;
   for (int64_t i = 0; i < shape.elems(); ++i) values.push_back(std::sin(frequency * static_cast<double>(i)));
   return from_vector(shape, values, dtype);
+}
+
+/// Whole numbers in [-2, 2], which all dtypes hold.
+inline Tensor whole_numbers(const Shape& shape, double frequency) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < shape.elems(); ++i)
+    values.push_back(std::round(2 * std::sin(frequency * static_cast<double>(i))));
+  return from_vector(shape, values);
 }
 
 }  // namespace isochron

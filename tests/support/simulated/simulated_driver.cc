@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "isochron/core/base/clock.h"
+#include "support/simulated/race_checker.h"
 
 namespace isochron::cuda {
 namespace {
@@ -23,6 +24,7 @@ SimulatedContext::SimulatedContext(const SimulatedDevice& device, int index, uin
 
 SimulatedContext::~SimulatedContext() {
   for (const auto& [pointer, range] : live_) {
+    UnwrittenBytes::all().remove(pointer, range.bytes);
     if (!mapped_.contains(pointer)) std::free(reinterpret_cast<void*>(pointer));
   }
   for (const auto& [pointer, reserved] : reserved_)
@@ -242,6 +244,7 @@ void SimulatedContext::unmap(DevicePtr pointer, size_t bytes) {
   if (destroyed_.erase(found->second.first) > 0) used_bytes_ -= bytes;
   mapped_.erase(found);
   live_.erase(pointer);
+  UnwrittenBytes::all().remove(pointer, bytes);
   mmap(reinterpret_cast<void*>(pointer), bytes, PROT_NONE,
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
@@ -266,6 +269,7 @@ void SimulatedContext::free(DevicePtr pointer) {
   require(found != live_.end() && !mapped_.contains(pointer), ErrorCode::kDevice, "cuda",
           "free: not allocated");
   used_bytes_ -= found->second.bytes;
+  UnwrittenBytes::all().remove(pointer, found->second.bytes);
   live_.erase(found);
   std::free(reinterpret_cast<void*>(pointer));
 }
@@ -297,6 +301,7 @@ void SimulatedContext::free_async(DevicePtr pointer, Stream stream) {
           "free_async: not of the pool");
   const auto give = [this, pointer] {
     pool_used_bytes_ -= live_.at(pointer).bytes;
+    UnwrittenBytes::all().remove(pointer, live_.at(pointer).bytes);
     live_.erase(pointer);
     std::free(reinterpret_cast<void*>(pointer));
   };

@@ -4,9 +4,18 @@
 #include <utility>
 
 #include "isochron/core/base/clock.h"
+#include "support/simulated/race_checker.h"
 #include "support/simulated/simulated_driver.h"
 
 namespace isochron::cuda {
+namespace {
+
+void write(DevicePtr to, const void* from, size_t bytes) {
+  std::memmove(reinterpret_cast<void*>(to), from, bytes);
+  UnwrittenBytes::all().remove(to, bytes);
+}
+
+}  // namespace
 
 Stream SimulatedContext::create_stream(bool) {
   const Inside here(mutex_);
@@ -187,12 +196,12 @@ void SimulatedContext::copy_to_device(DevicePtr to, const void* from, size_t byt
   const bool page_locked = pinned(from, bytes);
   require_page_locked_in_body("copy_to_device", stream, page_locked);
   if (page_locked || !device_.stages_pageable || at(stream).capture) {
-    put_copy([=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
+    put_copy([=] { write(to, from, bytes); });
     return;
   }
   const auto* bytes_of = static_cast<const std::byte*>(from);
   put_copy([to, staged = std::vector<std::byte>(bytes_of, bytes_of + bytes)] {
-    std::memcpy(reinterpret_cast<void*>(to), staged.data(), staged.size());
+    write(to, staged.data(), staged.size());
   });
 }
 
@@ -218,15 +227,21 @@ void SimulatedContext::copy(DevicePtr to, DevicePtr from, size_t bytes, Stream s
   enter("copy");
   check_range("copy", to, bytes);
   check_range("copy", from, bytes);
-  put(stream, NodeKind::kCopy,
-      [=] { std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes); });
+  put(stream, NodeKind::kCopy, [=] { write(to, reinterpret_cast<const void*>(from), bytes); });
 }
 
 void SimulatedContext::fill(DevicePtr to, uint8_t value, size_t bytes, Stream stream) {
   const Inside here(mutex_);
   enter("fill");
   check_range("fill", to, bytes);
-  put(stream, NodeKind::kMemset, [=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
+  put(stream, NodeKind::kMemset, [=] {
+    std::memset(reinterpret_cast<void*>(to), value, bytes);
+    if (value == 0xFF) {
+      UnwrittenBytes::all().add(to, bytes);
+    } else {
+      UnwrittenBytes::all().remove(to, bytes);
+    }
+  });
 }
 
 Module SimulatedContext::load(std::span<const char> image) {
