@@ -32,6 +32,10 @@ std::unique_ptr<graph::Kernel> prepare_slice_cuda(const graph::KernelRequest& re
 std::unique_ptr<graph::Kernel> prepare_pad_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_concatenate_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_gather_cuda(const graph::KernelRequest& request);
+/// Nearest in any dtype.
+std::unique_ptr<graph::Kernel> prepare_interpolate_cuda(const graph::KernelRequest& request);
+/// Each element adds up what comes back to it, in order.
+std::unique_ptr<graph::Kernel> prepare_interpolate_transpose_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_uniform_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_normal_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_bernoulli_cuda(const graph::KernelRequest& request);

@@ -48,6 +48,19 @@ std::string_view storage_type(DType dtype) {
 
 std::string_view computed_type(DType dtype) { return is_half(dtype) ? "float" : storage_type(dtype); }
 
+std::string_view moved_type(DType dtype) {
+  switch (dtype_size(dtype)) {
+    case 1:
+      return "unsigned char";
+    case 2:
+      return "unsigned short";
+    case 4:
+      return "unsigned";
+    default:
+      return "unsigned long long";
+  }
+}
+
 std::string exact_text(double value) {
   return fmt::format("double_of({:#x}ull)", std::bit_cast<uint64_t>(value));
 }

@@ -33,6 +33,9 @@ std::string offset_text(const std::string& index, const std::vector<IndexAxis>& 
 std::string_view storage_type(DType dtype);
 std::string_view computed_type(DType dtype);
 
+/// An unsigned type of the size, for elements that are moved as they are.
+std::string_view moved_type(DType dtype);
+
 /// `value` to the bit.
 std::string exact_text(double value);
 /// What `value` is as `dtype`, as it is computed with.

@@ -53,6 +53,9 @@ graph::KernelTable& cuda_kernels() {
             {"argmax", prepare_argmax_cuda},
             {"argmin", prepare_argmin_cuda},
 
+            {"interpolate", prepare_interpolate_cuda},
+            {"interpolate_transpose", prepare_interpolate_transpose_cuda},
+
             {"convolution", convolution<ConvolutionPass::kForward>, kAny},
             {"convolution_input_gradient", convolution<ConvolutionPass::kInputGradient>, kAny},
             {"convolution_weight_gradient", convolution<ConvolutionPass::kWeightGradient>, kAny},

@@ -1,8 +1,10 @@
 #include "isochron/backends/cpu/shape/interpolation.h"
 
-#include <cmath>
+#include <algorithm>
 #include <cstring>
+#include <span>
 
+#include "isochron/backends/common/interpolation_axis.h"
 #include "isochron/backends/cpu/common/axis_kernels.h"
 
 namespace isochron::ops {
@@ -12,55 +14,6 @@ using graph::KernelArgs;
 using graph::KernelRequest;
 
 constexpr int64_t kColumns = 256;  // summed at once, on the stack
-
-double linear_filter(double x) { return std::max(0.0, 1 - std::abs(x)); }
-
-/// Keys, "Cubic convolution interpolation for digital image processing", 1981, with his parameter a.
-double cubic_filter(double distance, double a = -0.75) {
-  const double x = std::abs(distance);
-  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-  if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
-  return 0;
-}
-
-/// Where row `r` lies among the `from` elements, whose centres are 0, 1, ...
-double source_position(int64_t r, int64_t from, int64_t to, bool align_corners) {
-  const double row = static_cast<double>(r);
-  if (!align_corners) return (row + 0.5) * static_cast<double>(from) / static_cast<double>(to) - 0.5;
-  return to == 1 ? 0 : row * static_cast<double>(from - 1) / static_cast<double>(to - 1);
-}
-
-/// Adds a row of weights at first, first + 1, ... whose columns are moved into [0, columns).
-void append_clamped(BandedMatrix& matrix, int64_t first, const std::vector<double>& weights,
-                    int64_t columns) {
-  const auto clamped = [columns](int64_t column) { return std::clamp<int64_t>(column, 0, columns - 1); };
-  const int64_t begin = clamped(first);
-  const int64_t end = clamped(first + static_cast<int64_t>(weights.size()) - 1) + 1;
-  std::vector<double> sums(static_cast<size_t>(end - begin));
-  for (size_t k = 0; k < weights.size(); ++k)
-    sums[static_cast<size_t>(clamped(first + static_cast<int64_t>(k)) - begin)] += weights[k];
-  matrix.firsts.push_back(begin);
-  matrix.weights.insert(matrix.weights.end(), sums.begin(), sums.end());
-  matrix.offsets.push_back(static_cast<int64_t>(matrix.weights.size()));
-}
-
-/// A filter as wide as the areas that fall into one; beyond the edge there is nothing, so weights are made to
-/// sum to 1.
-void append_antialiased(BandedMatrix& matrix, double position, double scale, bool cubic, int64_t columns) {
-  const double support = (cubic ? 2.0 : 1.0) * scale;
-  const int64_t begin =
-      std::max<int64_t>(0, static_cast<int64_t>(std::floor(position + 0.5 - support + 0.5)));
-  const int64_t end = std::min(columns, static_cast<int64_t>(std::floor(position + 0.5 + support + 0.5)));
-  std::vector<double> weights;
-  double total = 0;
-  for (int64_t k = begin; k < end; ++k) {
-    const double distance = (static_cast<double>(k) - position) / scale;
-    weights.push_back(cubic ? cubic_filter(distance, -0.5) : linear_filter(distance));
-    total += weights.back();
-  }
-  for (double& weight : weights) weight /= total;
-  append_clamped(matrix, begin, weights, columns);
-}
 
 /// T: the dtype; S: what it is summed in.
 template <typename T, typename S>
@@ -139,28 +92,21 @@ bool selects(const BandedMatrix& matrix) {
 
 }  // namespace
 
-BandedMatrix interpolation_matrix(int64_t from, int64_t to, const ResizeOptions& options) {
+BandedMatrix interpolation_matrix(const element::InterpolationAxis& axis) {
   BandedMatrix matrix;
-  const double scale = static_cast<double>(from) / static_cast<double>(to);
-  const bool cubic = options.interpolation == Interpolation::kCubic;
-  for (int64_t r = 0; r < to; ++r) {
-    const double position = source_position(r, from, to, options.align_corners);
-    if (options.interpolation == Interpolation::kNearest) {
-      append_clamped(matrix, static_cast<int64_t>(std::floor(position + 0.5)), {1.0}, from);
-      continue;
+  for (int64_t r = 0; r < axis.to; ++r) {
+    const element::InterpolationRow row = axis.row(r);
+    double total = 0;
+    for (int64_t k = 0; k < row.count; ++k) {
+      matrix.weights.push_back(axis.weight(row, k));
+      total += matrix.weights.back();
     }
-    if (options.antialias) {
-      append_antialiased(matrix, position, std::max(scale, 1.0), cubic, from);
-      continue;
+    if (axis.antialias) {
+      for (double& weight : std::span(matrix.weights).subspan(static_cast<size_t>(matrix.offsets.back())))
+        weight /= total;
     }
-    const double below = std::floor(position);
-    const double rest = position - below;
-    const int64_t first = static_cast<int64_t>(below) - (cubic ? 1 : 0);
-    append_clamped(matrix, first,
-                   cubic ? std::vector{cubic_filter(rest + 1), cubic_filter(rest), cubic_filter(1 - rest),
-                                       cubic_filter(2 - rest)}
-                         : std::vector{1 - rest, rest},
-                   from);
+    matrix.firsts.push_back(row.begin);
+    matrix.offsets.push_back(static_cast<int64_t>(matrix.weights.size()));
   }
   return matrix;
 }
@@ -197,19 +143,13 @@ std::unique_ptr<graph::Kernel> make_banded_product(const KernelRequest& request,
 }
 
 std::unique_ptr<graph::Kernel> prepare_interpolate(const graph::KernelRequest& request) {
-  const int axis = static_cast<int>(request.attributes.get<int64_t>("axis"));
-  return make_banded_product(
-      request, axis,
-      interpolation_matrix(request.inputs[0].shape[axis], request.outputs[0].shape[axis],
-                           resize_options(request.attributes, request.op.name)));
+  return make_banded_product(request, axis_of(request),
+                             interpolation_matrix(interpolation_axis(request, false)));
 }
 
 std::unique_ptr<graph::Kernel> prepare_interpolate_transpose(const graph::KernelRequest& request) {
-  const int axis = static_cast<int>(request.attributes.get<int64_t>("axis"));
-  const int64_t extent = request.outputs[0].shape[axis];
-  const BandedMatrix forward = interpolation_matrix(extent, request.inputs[0].shape[axis],
-                                                    resize_options(request.attributes, request.op.name));
-  return make_banded_product(request, axis, transposed(forward, extent));
+  const element::InterpolationAxis axis = interpolation_axis(request, true);
+  return make_banded_product(request, axis_of(request), transposed(interpolation_matrix(axis), axis.from));
 }
 
 }  // namespace isochron::ops

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "isochron/graph/ir/kernel.h"
-#include "isochron/ops/shape/interpolation.h"
+#include "isochron/ops/shape/interpolation_weights.h"
 
 namespace isochron::ops {
 
@@ -18,8 +18,8 @@ struct BandedMatrix {
   int64_t rows() const { return static_cast<int64_t>(firsts.size()); }
 };
 
-/// Takes `from` elements to `to`; both > 0.
-BandedMatrix interpolation_matrix(int64_t from, int64_t to, const ResizeOptions& options);
+/// Takes the axis' elements to the interpolated ones.
+BandedMatrix interpolation_matrix(const element::InterpolationAxis& axis);
 /// The transpose, of `columns` rows. Precondition: `firsts` does not decrease.
 BandedMatrix transposed(const BandedMatrix& matrix, int64_t columns);
 

@@ -11,20 +11,6 @@ namespace {
 
 using graph::KernelRequest;
 
-/// An unsigned type of the size.
-std::string_view moved_type(DType dtype) {
-  switch (dtype_size(dtype)) {
-    case 1:
-      return "unsigned char";
-    case 2:
-      return "unsigned short";
-    case 4:
-      return "unsigned";
-    default:
-      return "unsigned long long";
-  }
-}
-
 /// As LaunchKernel::add_loop, with elements that are moved as they are.
 template <typename... Slots>
 void add_loop(LaunchKernel& kernel, const KernelRequest& request, int64_t elems, const std::string& body,

@@ -1,0 +1,23 @@
+// Calls of `interpolate` and its transpose as the axis that they interpolate.
+#pragma once
+
+#include "isochron/backends/common/axis_view.h"
+#include "isochron/ops/shape/interpolation.h"
+#include "isochron/ops/shape/interpolation_weights.h"
+
+namespace isochron::ops {
+
+/// That of a call of `interpolate`; `transposed`: of the transpose, whose result has the axis' elements.
+inline element::InterpolationAxis interpolation_axis(const graph::KernelRequest& request, bool transposed) {
+  const int axis = axis_of(request);
+  const int64_t in = request.inputs[0].shape[axis], out = request.outputs[0].shape[axis];
+  const ResizeOptions options = resize_options(request.attributes, request.op.name);
+  return {transposed ? out : in,
+          transposed ? in : out,
+          options.interpolation == Interpolation::kNearest,
+          options.interpolation == Interpolation::kCubic,
+          options.align_corners,
+          options.antialias};
+}
+
+}  // namespace isochron::ops
