@@ -36,6 +36,13 @@ std::unique_ptr<graph::Kernel> prepare_gather_cuda(const graph::KernelRequest& r
 std::unique_ptr<graph::Kernel> prepare_interpolate_cuda(const graph::KernelRequest& request);
 /// Each element adds up what comes back to it, in order.
 std::unique_ptr<graph::Kernel> prepare_interpolate_transpose_cuda(const graph::KernelRequest& request);
+// A matrix without a result, where the CPU throws kInvalidArgument, ends the device as an index out of range
+// does.
+std::unique_ptr<graph::Kernel> prepare_cholesky_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_triangular_solve_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_solve_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_slogdet_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_qr_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_uniform_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_normal_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_bernoulli_cuda(const graph::KernelRequest& request);

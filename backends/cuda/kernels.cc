@@ -56,6 +56,12 @@ graph::KernelTable& cuda_kernels() {
             {"interpolate", prepare_interpolate_cuda},
             {"interpolate_transpose", prepare_interpolate_transpose_cuda},
 
+            {"cholesky", prepare_cholesky_cuda},
+            {"triangular_solve", prepare_triangular_solve_cuda},
+            {"solve", prepare_solve_cuda},
+            {"slogdet", prepare_slogdet_cuda},
+            {"qr", prepare_qr_cuda},
+
             {"convolution", convolution<ConvolutionPass::kForward>, kAny},
             {"convolution_input_gradient", convolution<ConvolutionPass::kInputGradient>, kAny},
             {"convolution_weight_gradient", convolution<ConvolutionPass::kWeightGradient>, kAny},

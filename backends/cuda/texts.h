@@ -13,18 +13,21 @@ extern const std::string_view kBlockSizes;      // backends/cuda/texts/block_siz
 extern const std::string_view
     kConvolution;  // backends/cuda/texts/convolution_text.h, behind kMatmul and kWindow
 extern const std::string_view kElementPrelude;  // backends/cuda/texts/element_prelude.h
+extern const std::string_view kFault;           // backends/cuda/fault_text.h, behind kElementPrelude
 extern const std::string_view kFloat8;          // ops/elementwise/float8_numbers.h, behind kElementPrelude
 extern const std::string_view kInterpolation;   // backends/cuda/shape/interpolation_text.h, behind
                                                 // kInterpolationWeights and kRows
 extern const std::string_view kInterpolationWeights;  // ops/shape/interpolation_weights.h
 extern const std::string_view kLoops;                 // backends/cuda/texts/loop_text.h
 extern const std::string_view kMatmul;                // backends/cuda/texts/matmul_text.h
+extern const std::string_view kMatrix;                // backends/cuda/linalg/matrix_text.h, behind kRows
 extern const std::string_view kMoments;               // backends/cuda/texts/moments_text.h
 extern const std::string_view kParts;                 // backends/cuda/texts/parts_text.h
 extern const std::string_view kPooling;               // backends/cuda/texts/pooling_text.h, behind kWindow
 extern const std::string_view kRandom;                // backends/cuda/texts/random_text.h
 extern const std::string_view kRecurrent;       // backends/cuda/texts/recurrent_text.h, behind kRecurrentStep
 extern const std::string_view kRecurrentStep;   // backends/cuda/texts/recurrent_step.h
+extern const std::string_view kReflections;     // backends/cuda/linalg/reflections_text.h, behind kMatrix
 extern const std::string_view kRows;            // backends/cuda/texts/rows_text.h
 extern const std::string_view kUpdateNumbers;   // ops/optimizer/update_numbers.h
 extern const std::string_view kUpdateFunctors;  // ops/optimizer/update_functors-inl.h

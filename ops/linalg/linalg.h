@@ -1,6 +1,7 @@
 // Linear algebra on batches of matrices: x of (..., M, N), factored in f32 or f64 without pivot thresholds.
 // What has no result (a singular matrix, one that is not positive definite) throws kInvalidArgument naming
-// the matrix within the batch when the op runs, before anything is written. All are differentiable, twice,
+// the matrix within the batch when the op runs, before anything is written; on a device it ends the device
+// (kDeviceLost), with a line on standard output that says the same. All are differentiable, twice,
 // unless it is said otherwise. Errors are those of the backward stable algorithms: a small multiple of N x
 // epsilon x condition number. All throw kShapeMismatch, kDtypeMismatch.
 #pragma once

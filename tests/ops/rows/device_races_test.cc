@@ -88,6 +88,10 @@ INSTANTIATE_TEST_SUITE_P(
                             "scatter_add", "argmax", "argmin", "square_sum"},
                            9},
                     Family{"Attention", {"attention", "attention_gradient"}, 5},
+                    Family{"Matrices",  // and what else there is in rows_text.h
+                           {"cholesky", "triangular_solve", "solve", "slogdet", "qr", "scatter_add",
+                            "layer_norm_gradient"},
+                           28},
                     Family{"Recurrent", {"lstm", "lstm_gradient", "gru", "gru_gradient"}, 8, DType::kBF16}),
     [](const auto& family) { return std::string(family.param.name); });
 
