@@ -73,6 +73,10 @@ std::unique_ptr<graph::Kernel> prepare_attention_gradient_cuda(const AttentionSh
                                                                const graph::KernelRequest& request);
 /// All optimizers whose rule is one by elements (ops/optimizer/update_rule.h).
 std::unique_ptr<graph::Kernel> prepare_update_cuda(const graph::KernelRequest& request);
+/// Lines go to standard output, when the host next waits for the device.
+std::unique_ptr<graph::Kernel> prepare_print_cuda(const graph::KernelRequest& request);
+/// What isn't finite ends the device as an index out of range does.
+std::unique_ptr<graph::Kernel> prepare_check_numerics_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_cond_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_while_loop_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_update_if_cuda(const graph::KernelRequest& request);

@@ -102,6 +102,9 @@ graph::KernelTable& cuda_kernels() {
 
             {"square_sum", prepare_square_sum_cuda},
             {"blend", prepare_blend_cuda},
+
+            {"print", prepare_print_cuda},
+            {"check_numerics", prepare_check_numerics_cuda},
         });
     for (const auto& [op, rule] : optimizer_rules()) {
       if (rule.definition != nullptr) all->add({op, prepare_update_cuda});

@@ -11,7 +11,8 @@ extern const std::string_view kFunctors;        // ops/elementwise/functors-inl.
 extern const std::string_view kAttention;       // backends/cuda/texts/attention_text.h
 extern const std::string_view kBlockSizes;      // backends/cuda/texts/block_sizes.h
 extern const std::string_view
-    kConvolution;  // backends/cuda/texts/convolution_text.h, behind kMatmul and kWindow
+    kConvolution;                      // backends/cuda/texts/convolution_text.h, behind kMatmul and kWindow
+extern const std::string_view kDebug;  // backends/cuda/control/debug_text.h, behind kRows and kFault
 extern const std::string_view kElementPrelude;  // backends/cuda/texts/element_prelude.h
 extern const std::string_view kFault;           // backends/cuda/fault_text.h, behind kElementPrelude
 extern const std::string_view kFloat8;          // ops/elementwise/float8_numbers.h, behind kElementPrelude

@@ -11,6 +11,7 @@
 #include "isochron/graph/ir/dependencies.h"
 #include "isochron/graph/ir/half_storage.h"
 #include "isochron/graph/passes/precision.h"
+#include "isochron/graph/passes/side_effects.h"
 #include "isochron/graph/program/allocating_executor.h"
 #include "isochron/graph/program/copy_kernel.h"
 #include "isochron/graph/program/device_executor.h"
@@ -520,7 +521,9 @@ class PlanBuilder {
   }
 
   void find_dependencies() {
-    constexpr int kArena = 0, kBound = 1, kInputs = 2;  // and one space an input: loops write their state
+    constexpr int kArena = 0, kBound = 1;
+    constexpr int kBeside = 2;  // what side effects change
+    constexpr int kInputs = 3;  // and one space an input: loops write their state
     std::vector<std::vector<MemoryUse>> uses(program_.steps.size());
     const auto add = [&](size_t step, const Place& place, size_t bytes, bool writes) {
       if (place.kind == Place::Kind::kArena) {
@@ -542,6 +545,7 @@ class PlanBuilder {
       }
       if (workspace_of_[i] >= 0)
         add(i, {Place::Kind::kArena, static_cast<size_t>(workspace_of_[i]), nullptr}, 0, true);
+      if (has_side_effect(*order_[i])) uses[i].push_back({kBeside, 0, 1, true});
     }
     for (size_t i = 0; i < copies_.size(); ++i) {
       add(order_.size() + i, copies_[i].from, copies_[i].bytes, false);

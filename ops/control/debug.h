@@ -8,11 +8,13 @@
 
 namespace isochron {
 
-/// x itself; each time it is computed, "label: dtype(shape): first elements" goes to standard error. Kept in
-/// a captured step though nobody reads the result.
+/// x itself; each time it is computed, "label: dtype(shape): first elements" goes to standard error; on a
+/// device to standard output, when the host next waits for it. Kept in a captured step though nobody reads
+/// the result.
 Tensor print(const Tensor& x, const std::string& label);
 /// x itself; throws kNotANumber, naming label, first bad index and how many, when x (floating) holds NaN or
-/// infinity at the time it is computed. Kept in a captured step though nobody reads the result.
+/// infinity at the time it is computed. On a device it doesn't throw but ends the device (kDeviceLost), with
+/// a line on standard output that says the same. Kept in a captured step though nobody reads the result.
 Tensor check_numerics(const Tensor& x, const std::string& label);
 
 }  // namespace isochron

@@ -1,8 +1,9 @@
-"""Faults in kernels for devices of interpolation and matrices: a part of mutants_list.py."""
+"""Faults in kernels for devices of interpolation, matrices and debugging: a part of mutants_list.py."""
 
 WEIGHTS = "backends/cuda/shape/interpolation_text.h"
 MATRIX = "backends/cuda/linalg/matrix_text.h"
 REFLECTIONS = "backends/cuda/linalg/reflections_text.h"
+DEBUG = "backends/cuda/control/debug_text.h"
 # Each row: a name, the file, the text, what takes its place, the tests that find it.
 ROWS = [
     ("row-that-ends-at-an-element-takes-from-it", WEIGHTS, "spans[middle].count) > e)", "spans[middle].count) >= e)",
@@ -13,6 +14,9 @@ ROWS = [
      "*DeviceMatri*"),
     ("sides-in-the-order-of-before", MATRIX, "order[best] = held;", "order[best] = best;", "*DeviceMatri*"),
     ("reflection-to-the-same-side", REFLECTIONS, "alpha < 0 || (alpha == 0", "alpha > 0 || (alpha == 0", "*DeviceMatri*"),
+    ("one-block-counted-alone", DEBUG, "a.count + b.count", "a.count > 0 ? a.count : b.count", "CheckNumerics.*"),
+    ("lines-in-any-order", "graph/program/plan_builder.cc", "push_back({kBeside, 0, 1, true})", "push_back({kBeside, 0, 1, false})",
+     "Print.LinesOfADevice*"),
 ]
 
 
