@@ -51,6 +51,8 @@ std::unique_ptr<graph::Kernel> prepare_scatter_add_cuda(const graph::KernelReque
 std::unique_ptr<graph::Kernel> prepare_one_hot_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_argmax_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_argmin_cuda(const graph::KernelRequest& request);
+/// Stable; NaN is the largest.
+std::unique_ptr<graph::Kernel> prepare_top_k_cuda(const graph::KernelRequest& request);
 /// Sums in f32, of f64 in f64. By the machine's library of products where the call is one of those.
 std::unique_ptr<graph::Kernel> prepare_matmul_cuda(const graph::KernelRequest& request);
 /// By that library in one go where it can, else as two kernels. A relu of NaN is NaN.

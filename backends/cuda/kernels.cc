@@ -52,6 +52,7 @@ graph::KernelTable& cuda_kernels() {
             {"one_hot", prepare_one_hot_cuda},
             {"argmax", prepare_argmax_cuda},
             {"argmin", prepare_argmin_cuda},
+            {"top_k", prepare_top_k_cuda},
 
             {"interpolate", prepare_interpolate_cuda},
             {"interpolate_transpose", prepare_interpolate_transpose_cuda},

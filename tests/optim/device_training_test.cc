@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <cstring>
 #include <limits>
 #include <thread>
 
@@ -21,7 +22,7 @@
 #include "isochron/ops/random/random.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/reduction/softmax.h"
-#include "isochron/ops/reduction/sorting.h"
+#include "isochron/ops/rows/registry.h"
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
 #include "isochron/ops/shape/slicing.h"
@@ -402,12 +403,32 @@ TEST(DeviceTraining, InstructionsAreTimedOneByOne) {
   EXPECT_EQ(network.optimizer.step_count(), 2);
 }
 
+/// Copies its input.
+class CopyOnTheCpu final : public graph::Kernel {
+ public:
+  explicit CopyOnTheCpu(size_t bytes) : bytes_(bytes) {}
+  void run(const graph::KernelArgs& args) override { std::memcpy(args.outputs[0], args.inputs[0], bytes_); }
+
+ private:
+  size_t bytes_;
+};
+
 TEST(DeviceTraining, OpsWithoutAKernelAreNamedTogether) {
   SimulatedGpu simulated;
+  const auto add = [](const char* name) -> const graph::OpDef& {
+    graph::OpDef row = ops::row("square");
+    row.name = name;
+    row.fusion = graph::FusionClass::kOpaque;
+    return ops::register_op(std::move(row), [](const graph::KernelRequest& request) {
+      return std::unique_ptr<graph::Kernel>(new CopyOnTheCpu(request.outputs[0].size_bytes()));
+    });
+  };
+  static const graph::OpDef &one = add("cpu_alone"), &other = add("cpu_alone_too");
   CaptureOptions options;
   options.plan.device = kDevice;
-  auto step = capture([](const Tensor& x) { return top_k(x, 2).first; }, options);
-  EXPECT_ERROR(step(kX), ErrorCode::kUnsupported, "no kernel for cuda:0 of: top_k");
+  auto step = capture(
+      [](const Tensor& x) { return graph::apply_one(other, {graph::apply_one(one, {x}, {})}, {}); }, options);
+  EXPECT_ERROR(step(kX), ErrorCode::kUnsupported, "no kernel for cuda:0 of: cpu_alone, cpu_alone_too");
 }
 
 TEST(DeviceTraining, MixedDevicesAreRefused) {

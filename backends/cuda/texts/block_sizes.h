@@ -17,6 +17,8 @@ constexpr unsigned kAttentionTile = 32;      // queries and keys of a tile, atte
 constexpr unsigned kRecurrentThreads = 512;  // of the rows that a block has, recurrent_text.h
 constexpr unsigned kUpdateThreads = 256;     // update_text.h
 constexpr unsigned kUpdateBlock = 1024;      // elements that they update, all of one parameter
+constexpr unsigned kSortThreads = 256;       // sort_text.h
+constexpr unsigned kSortTile = 2048;         // entries that they sort or merge
 
 }  // namespace element
 }  // namespace ops

@@ -12,10 +12,12 @@
 #include "isochron/ops/matmul/matmul.h"
 #include "isochron/ops/normalization/normalization.h"
 #include "isochron/ops/reduction/reduction.h"
+#include "isochron/ops/reduction/sorting.h"
 #include "isochron/ops/rows/registry.h"
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
 #include "isochron/optim/optimizers.h"
+#include "support/simulated/results_on.h"
 #include "support/simulated/simulated_gpu.h"
 
 namespace isochron {
@@ -171,6 +173,18 @@ TEST(DeviceRaces, AReadBesideATensorIsFound) {
   const std::vector<ops::DeviceCheck> checks = ops::check_device(simulated.gpu, registry, one);
   ASSERT_EQ(checks.size(), 1u);
   EXPECT_THAT(checks[0].findings, testing::ElementsAre(testing::HasSubstr("which nothing has written")));
+}
+
+TEST(DeviceRaces, SortsNeedTheirBarriers) {
+  // Two whole tiles: what is sorted wrongly still names places of the line.
+  const Tensor line = waves({4'096}, 0.7), numbers = constant(line),
+               sorted = constant(isochron::sort(line).first);
+  const auto check = [&](const SimulatedGpu&) {
+    return wrong_result(
+        [&](const Tensor& x) { return cast(equal(isochron::sort(numbers * x).first, sorted), DType::kF32); },
+        ones({4'096}), 1);
+  };
+  expect_each_barrier_is_needed(check, false, 5);
 }
 
 TEST(DeviceRaces, MomentsByManyBlocksNeedTheirBarriers) {

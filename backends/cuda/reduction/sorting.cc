@@ -1,0 +1,30 @@
+// The first elements of lines in order on a device.
+#include "isochron/backends/common/axis_view.h"
+#include "isochron/backends/cuda/factories.h"
+#include "isochron/backends/cuda/reduction/line_sort.h"
+
+namespace isochron::ops {
+
+std::unique_ptr<graph::Kernel> prepare_top_k_cuda(const graph::KernelRequest& request) {
+  auto kernel = std::make_unique<LaunchKernel>(request);
+  const DType dtype = request.inputs[0].dtype;
+  const AxisView view(request.inputs[0].shape, axis_of(request));
+  LineSort sort;
+  sort.lines = view.outer * view.inner;
+  sort.count = view.extent;
+  sort.kept = request.attributes.get<int64_t>("k");
+  sort.wide = dtype == DType::kF64 || dtype == DType::kI64;
+  const std::string line =
+      fmt::format("in0[(line / {0}ull * {1}ull + {{}}) * {0}ull + line % {0}ull]", view.inner, view.extent);
+  sort.load = fmt::format("{0}::of({1}order_key(widen({2})), static_cast<unsigned>(place))", sort.entry(),
+                          request.attributes.get<bool>("largest") ? "~" : "",
+                          fmt::format(fmt::runtime(line), "place"));
+  sort.store = fmt::format(
+      "const unsigned long long to = (line / {0}ull * {1}ull + place) * {0}ull + line % {0}ull;\n"
+      "    if (out0) out0[to] = {2};\n    if (out1) out1[to] = entry.position();",
+      view.inner, sort.kept, fmt::format(fmt::runtime(line), "entry.position()"));
+  add_line_sort(*kernel, request, sort);
+  return kernel;
+}
+
+}  // namespace isochron::ops
