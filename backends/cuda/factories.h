@@ -48,6 +48,11 @@ std::unique_ptr<graph::Kernel> prepare_normal_cuda(const graph::KernelRequest& r
 std::unique_ptr<graph::Kernel> prepare_bernoulli_cuda(const graph::KernelRequest& request);
 /// Rows of one index are added in their order.
 std::unique_ptr<graph::Kernel> prepare_scatter_add_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_take_along_axis_cuda(const graph::KernelRequest& request);
+/// Updates of one element are added in their order.
+std::unique_ptr<graph::Kernel> prepare_put_add_along_axis_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_embedding_bag_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_triangle_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_one_hot_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_argmax_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_argmin_cuda(const graph::KernelRequest& request);

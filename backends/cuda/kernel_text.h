@@ -32,6 +32,8 @@ std::string offset_text(const std::string& index, const std::vector<IndexAxis>& 
 /// How the prelude calls what is stored in memory, and what is computed with.
 std::string_view storage_type(DType dtype);
 std::string_view computed_type(DType dtype);
+/// An unsigned type of the size, for elements that are moved as they are.
+std::string_view moved_type(DType dtype);
 
 /// An unsigned type of the size, for elements that are moved as they are.
 std::string_view moved_type(DType dtype);

@@ -49,6 +49,10 @@ graph::KernelTable& cuda_kernels() {
 
             {"gather", prepare_gather_cuda},
             {"scatter_add", prepare_scatter_add_cuda},
+            {"take_along_axis", prepare_take_along_axis_cuda},
+            {"put_add_along_axis", prepare_put_add_along_axis_cuda},
+            {"embedding_bag", prepare_embedding_bag_cuda},
+            {"triangle", prepare_triangle_cuda},
             {"one_hot", prepare_one_hot_cuda},
             {"argmax", prepare_argmax_cuda},
             {"argmin", prepare_argmin_cuda},
