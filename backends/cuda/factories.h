@@ -58,6 +58,13 @@ std::unique_ptr<graph::Kernel> prepare_argmax_cuda(const graph::KernelRequest& r
 std::unique_ptr<graph::Kernel> prepare_argmin_cuda(const graph::KernelRequest& request);
 /// Stable; NaN is the largest.
 std::unique_ptr<graph::Kernel> prepare_top_k_cuda(const graph::KernelRequest& request);
+/// Floats are accumulated in f64.
+std::unique_ptr<graph::Kernel> prepare_cumulative_sum_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_cumulative_product_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_log_cumulative_sum_exp_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_cumulative_max_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_cumulative_min_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_linear_recurrence_cuda(const graph::KernelRequest& request);
 /// Sums in f32, of f64 in f64. By the machine's library of products where the call is one of those.
 std::unique_ptr<graph::Kernel> prepare_matmul_cuda(const graph::KernelRequest& request);
 /// By that library in one go where it can, else as two kernels. A relu of NaN is NaN.

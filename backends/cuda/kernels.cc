@@ -67,6 +67,13 @@ graph::KernelTable& cuda_kernels() {
             {"slogdet", prepare_slogdet_cuda},
             {"qr", prepare_qr_cuda},
 
+            {"cumulative_sum", prepare_cumulative_sum_cuda},
+            {"cumulative_product", prepare_cumulative_product_cuda},
+            {"cumulative_max", prepare_cumulative_max_cuda},
+            {"cumulative_min", prepare_cumulative_min_cuda},
+            {"log_cumulative_sum_exp", prepare_log_cumulative_sum_exp_cuda},
+            {"linear_recurrence", prepare_linear_recurrence_cuda},
+
             {"convolution", convolution<ConvolutionPass::kForward>, kAny},
             {"convolution_input_gradient", convolution<ConvolutionPass::kInputGradient>, kAny},
             {"convolution_weight_gradient", convolution<ConvolutionPass::kWeightGradient>, kAny},

@@ -31,6 +31,7 @@ extern const std::string_view kRecurrent;       // backends/cuda/texts/recurrent
 extern const std::string_view kRecurrentStep;   // backends/cuda/texts/recurrent_step.h
 extern const std::string_view kReflections;     // backends/cuda/linalg/reflections_text.h, behind kMatrix
 extern const std::string_view kRows;            // backends/cuda/texts/rows_text.h
+extern const std::string_view kScans;           // backends/cuda/reduction/scan_text.h
 extern const std::string_view kSort;            // backends/cuda/reduction/sort_text.h
 extern const std::string_view kUpdateNumbers;   // ops/optimizer/update_numbers.h
 extern const std::string_view kUpdateFunctors;  // ops/optimizer/update_functors-inl.h

@@ -19,6 +19,9 @@ constexpr unsigned kUpdateThreads = 256;     // update_text.h
 constexpr unsigned kUpdateBlock = 1024;      // elements that they update, all of one parameter
 constexpr unsigned kSortThreads = 256;       // sort_text.h
 constexpr unsigned kSortTile = 2048;         // entries that they sort or merge
+constexpr unsigned kScanThreads = 256;       // scan_text.h
+constexpr unsigned kScanEach = 8;            // places along the axis that each of them has at a time
+constexpr unsigned kScanStateBytes = 32;     // of what is so far, at most
 
 }  // namespace element
 }  // namespace ops

@@ -11,6 +11,7 @@
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/matmul/matmul.h"
 #include "isochron/ops/normalization/normalization.h"
+#include "isochron/ops/reduction/cumulative.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/reduction/sorting.h"
 #include "isochron/ops/rows/registry.h"
@@ -185,6 +186,13 @@ TEST(DeviceRaces, SortsNeedTheirBarriers) {
         ones({4'096}), 1);
   };
   expect_each_barrier_is_needed(check, false, 5);
+}
+
+TEST(DeviceRaces, ScansNeedTheirBarriers) {
+  const auto check = [](const SimulatedGpu&) {
+    return wrong_result([](const Tensor& x) { return cumulative_max(x, 0).first; }, ones({10'000}), 1);
+  };
+  expect_each_barrier_is_needed(check, false, 4);
 }
 
 TEST(DeviceRaces, MomentsByManyBlocksNeedTheirBarriers) {
