@@ -15,12 +15,12 @@
 //     parameter and without clipping by norm or scaling by hand, where the table is read once, on at most
 //     half as many places as it has rows.
 //
-// The step then costs the same however many rows the table has, captured and on the CPU; eager updates copy
-// the table. Clipping, loss scaling and groups work on the rows as on any gradient, which have the same norm;
-// so does clipping by a norm, division by a loss scale and a change of sign between `gradients` and `apply`
-// in a capture. What needs all of a gradient gets it: a table that is read in another way too (tied weights),
-// micro-batches that are accumulated, noise, weight decay of the table, LAMB and Adafactor, devices, a change
-// of the gradient by hand in another way (clip, where). There SGD and Adagrad update all rows, to the right
+// The step then costs the same however many rows the table has, captured; eager updates copy the table.
+// Clipping, loss scaling and groups work on the rows as on any gradient, which have the same norm; so does
+// clipping by a norm, division by a loss scale and a change of sign between `gradients` and `apply` in a
+// capture. What needs all of a gradient gets it: a table that is read in another way too (tied weights),
+// micro-batches that are accumulated, noise, weight decay of the table, LAMB and Adafactor, a change of the
+// gradient by hand in another way (clip, where). There SGD and Adagrad update all rows, to the right
 // values, and so does any other optimizer where the layer wasn't told; where it was, it would not be lazy,
 // and is refused with kUnsupported, but for tied weights, whose every row has a gradient. Averages
 // (average_decay) and kept gradients cost a pass over the table. Checkpoints hold tables and states whole, so

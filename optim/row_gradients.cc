@@ -74,7 +74,6 @@ std::vector<RowGradient> Optimizer::rows_of(const Variable& parameter, const Ten
           : weight_decay_.rate > 0 && (!weight_decay_.applies.defined() || weight_decay_.applies(parameter));
   std::string_view obstacle;
   if (!ops::updates_by_elements(*op_)) obstacle = "this optimizer looks at whole parameters";
-  if (!parameter.device().is_cpu()) obstacle = "there is no kernel for it on devices";
   if (accumulates()) obstacle = "micro-batches are accumulated";
   if (distributed()) obstacle = "gradients are summed over ranks";
   if (options_.noise.eta > 0) obstacle = "gradient noise changes all rows";

@@ -91,6 +91,11 @@ std::unique_ptr<graph::Kernel> prepare_update_cuda(const graph::KernelRequest& r
 std::unique_ptr<graph::Kernel> prepare_print_cuda(const graph::KernelRequest& request);
 /// What isn't finite ends the device as an index out of range does.
 std::unique_ptr<graph::Kernel> prepare_check_numerics_cuda(const graph::KernelRequest& request);
+/// The same rules on listed rows of tables.
+std::unique_ptr<graph::Kernel> prepare_update_rows_cuda(const graph::KernelRequest& request);
+/// Updates of one row are added in their order.
+std::unique_ptr<graph::Kernel> prepare_coalesce_rows_cuda(const graph::KernelRequest& request);
+std::unique_ptr<graph::Kernel> prepare_tree_accumulate_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_cond_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_while_loop_cuda(const graph::KernelRequest& request);
 std::unique_ptr<graph::Kernel> prepare_update_if_cuda(const graph::KernelRequest& request);

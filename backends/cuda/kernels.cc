@@ -112,11 +112,16 @@ graph::KernelTable& cuda_kernels() {
             {"stack_row", prepare_stack_row_cuda},
             {"update_if", prepare_update_if_cuda},
 
+            {"coalesce_rows", prepare_coalesce_rows_cuda},
+            {"update_rows", prepare_update_rows_cuda},
+
             {"square_sum", prepare_square_sum_cuda},
             {"blend", prepare_blend_cuda},
 
             {"print", prepare_print_cuda},
             {"check_numerics", prepare_check_numerics_cuda},
+
+            {"tree_accumulate", prepare_tree_accumulate_cuda},
         });
     for (const auto& [op, rule] : optimizer_rules()) {
       if (rule.definition != nullptr) all->add({op, prepare_update_cuda});

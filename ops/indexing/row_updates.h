@@ -6,7 +6,7 @@
 // nobody reads the tensor, and it is never made. Shapes stay static: there are at most as many rows as
 // indices, and a count says how many there are.
 //
-// coalesce_rows and update_rows have kernels for the CPU. optim/ chooses between them and dense updates.
+// optim/ chooses between them and dense updates.
 #pragma once
 
 #include <vector>

@@ -2,7 +2,7 @@
 #include "isochron/backends/cuda/element_source.h"
 #include "isochron/backends/cuda/factories.h"
 #include "isochron/backends/cuda/launches.h"
-#include "isochron/backends/cuda/texts.h"
+#include "isochron/backends/cuda/optimizer/update_settings.h"
 #include "isochron/backends/cuda/texts/block_sizes.h"
 #include "isochron/ops/optimizer/update_parameters.h"
 #include "isochron/ops/optimizer/update_rule.h"
@@ -11,28 +11,6 @@ namespace isochron::ops {
 namespace {
 
 constexpr size_t kMostAddresses = 480;  // of a launch, whose parameters have 4 KiB
-
-/// Text that defines `settings`.
-std::string settings_text(const element::UpdateSettings& settings) {
-  std::string text = "  UpdateSettings settings;\n";
-  const auto set = [&text](std::string_view field, double value) {
-    text += fmt::format("  settings.{} = {};\n", field, exact_text(value));
-  };
-  set("fixed.momentum", settings.fixed.momentum);
-  set("fixed.new_1", settings.fixed.new_1);
-  set("fixed.old_2", settings.fixed.old_2);
-  set("fixed.new_2", settings.fixed.new_2);
-  set("fixed.epsilon_inside", settings.fixed.epsilon_inside);
-  set("fixed.epsilon_outside", settings.fixed.epsilon_outside);
-  set("beta_1", settings.beta_1);
-  set("beta_2", settings.beta_2);
-  set("fading", settings.fading);
-  text += fmt::format(
-      "  settings.correction = static_cast<Correction>({});\n  settings.epsilon_after_correction = {};\n"
-      "  settings.rate_in_velocity = {};\n",
-      static_cast<int>(settings.correction), settings.epsilon_after_correction, settings.rate_in_velocity);
-  return text;
-}
 
 /// A table in the text, one entry a parameter.
 template <typename Text>
@@ -47,9 +25,7 @@ class DeviceUpdateKernel final : public graph::Kernel {
   explicit DeviceUpdateKernel(const graph::KernelRequest& request)
       : module_(*request.module), parameters_(request), layout_(parameters_.layout) {
     module_.add_shared(element_prelude());
-    for (const std::string_view text :
-         {backends::texts::kUpdateNumbers, backends::texts::kUpdateFunctors, backends::texts::kUpdate})
-      module_.add_shared(std::string(text));
+    add_update_texts(module_);
     const size_t most = std::max<size_t>(1, kMostAddresses / addresses_each());
     std::vector<size_t> some;  // with elements
     for (size_t i = 0; i < layout_.parameters; ++i) {

@@ -47,6 +47,39 @@ ISOCHRON_SCALAR void update_elements(const UpdateNumbers& numbers, void* const* 
   }
 }
 
+/// This block's part of the listed rows of a table, which has rows of `row_elems` elements. `values`: their
+/// gradients, `elems` elements in all; `rows`: their numbers.
+template <template <class> class RuleOf, typename T>
+ISOCHRON_SCALAR void update_listed_rows(const UpdateNumbers& numbers, T* parameter, T* const* states,
+                                        const T* values, const long long* rows, unsigned long long row_elems,
+                                        unsigned long long elems) {
+  using M = ScalarMath<T>;
+  using Rule = RuleOf<M>;
+  const Rule rule(numbers);
+  const T parameter_factor = M::set(numbers.parameter_factor), factor = M::set(numbers.gradient_factor);
+  const unsigned long long begin = blockIdx.x * static_cast<unsigned long long>(kUpdateBlock);
+  for (unsigned long long i = begin + threadIdx.x; i < begin + kUpdateBlock && i < elems;
+       i += kUpdateThreads) {
+    const unsigned long long row = static_cast<unsigned long long>(rows[i / row_elems]);
+    const unsigned long long at = row * row_elems + i % row_elems;
+    T s[Rule::kStates + 1];
+    for (int k = 0; k < Rule::kStates; ++k) s[k] = states[k][at];
+    parameter[at] = rule(parameter[at] * parameter_factor, values[i] * factor, s);
+    for (int k = 0; k < Rule::kStates; ++k) states[k][at] = s[k];
+  }
+}
+
+/// A level of tree_accumulate: whether it holds a sum says `set`. It is added to `total` where that goes on,
+/// and takes it where there is room; `placed`: a level took it, or none has to.
+template <typename T>
+ISOCHRON_SCALAR void add_level(T& total, const T& before, T& after, bool set, bool due, bool& placed) {
+  const T held = before;
+  if (set && (due || !placed)) total += held;
+  const bool takes = !set && !placed;
+  after = takes ? total : held;
+  placed = placed || takes;
+}
+
 /// The last block that is done counts the step, for until then others may read it where the count goes.
 ISOCHRON_SCALAR void count_step(const long long* step, long long* counted, unsigned* arrived) {
   __syncthreads();

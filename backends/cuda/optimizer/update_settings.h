@@ -1,0 +1,17 @@
+// What the texts of optimizer updates have in common.
+#pragma once
+
+#include <string>
+
+#include "isochron/core/cuda/kernel_module.h"
+#include "isochron/ops/optimizer/update_numbers.h"
+
+namespace isochron::ops {
+
+/// Text that defines `settings`.
+std::string settings_text(const element::UpdateSettings& settings);
+
+/// Adds what defines the rules, UpdateSettings and what is computed from these.
+void add_update_texts(cuda::KernelModule& module);
+
+}  // namespace isochron::ops
