@@ -26,7 +26,7 @@ extern const std::string_view kMoments;               // backends/cuda/texts/mom
 extern const std::string_view kParts;                 // backends/cuda/texts/parts_text.h
 extern const std::string_view kPooling;               // backends/cuda/texts/pooling_text.h, behind kWindow
 extern const std::string_view kRandom;                // backends/cuda/texts/random_text.h
-extern const std::string_view kIndexing;        // backends/cuda/indexing/indexing_text.h
+extern const std::string_view kIndexing;              // backends/cuda/indexing/indexing_text.h
 extern const std::string_view kRecurrent;       // backends/cuda/texts/recurrent_text.h, behind kRecurrentStep
 extern const std::string_view kRecurrentStep;   // backends/cuda/texts/recurrent_step.h
 extern const std::string_view kReflections;     // backends/cuda/linalg/reflections_text.h, behind kMatrix

@@ -4,8 +4,6 @@ bug that no test found."""
 from typing import NamedTuple
 
 import mutants_of_devices
-import mutants_of_device_kernels
-import mutants_of_device_ops
 import mutants_of_driver
 import mutants_of_pairs
 import mutants_of_readings
@@ -594,9 +592,7 @@ MUTANTS = [
            "apps", "Analyze.RoundedTimesThatAreAllTheSameArentFlat"),
 ]
 MUTANTS += mutants_of_devices.faults(Mutant)
-MUTANTS += mutants_of_device_ops.faults(Mutant)
 MUTANTS += mutants_of_driver.faults(Mutant)
 MUTANTS += mutants_of_readings.faults(Mutant)
 MUTANTS += mutants_of_verdict.faults(Mutant)
 MUTANTS += mutants_of_pairs.faults(Mutant)
-MUTANTS += mutants_of_device_kernels.faults(Mutant)
