@@ -1,4 +1,4 @@
-// The element functions of single numbers: what device code computes (backends/cuda/element_source.h),
+// The element functions of single numbers: what device code computes (backends/cuda/common/element_source.h),
 // and where the CPU has no vectors for it (backends/cpu/elementwise/tile_functions_plain.cc). The float
 // functions themselves are those of functors-inl.h, for which ScalarMath is the vocabulary. Compiled by NVRTC
 // too, whose text it becomes: no headers of the library or the system there, and nothing that one of both

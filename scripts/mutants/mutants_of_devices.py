@@ -1,9 +1,9 @@
 """Faults in what runs on devices: a part of mutants_list.py."""
 
-TILES, EXECUTOR = "backends/cuda/texts/matmul_text.h", "graph/program/device_executor.cc"
+TILES, EXECUTOR = "backends/cuda/matmul/matmul_text.h", "graph/program/device_executor.cc"
 EAGER = "graph/capture/apply_eager.cc"
 SORT, SCAN = "backends/cuda/reduction/sort_text.h", "backends/cuda/reduction/scan_text.h"
-INDEXING, UPDATE = "backends/cuda/indexing/indexing_text.h", "backends/cuda/texts/update_text.h"
+INDEXING, UPDATE = "backends/cuda/indexing/indexing_text.h", "backends/cuda/optimizer/update_text.h"
 WEIGHTS, MATRIX = "backends/cuda/shape/interpolation_text.h", "backends/cuda/linalg/matrix_text.h"
 REFLECTIONS, DEBUG = "backends/cuda/linalg/reflections_text.h", "backends/cuda/control/debug_text.h"
 # Each row: a name, the file, the text, what takes its place, the program and its tests that find it.
@@ -16,7 +16,7 @@ ROWS = [
      "ops", "DeviceProducts.TensorCores*"),
     ("pairs-beyond-the-end", TILES, "at < extent && from + e < end ?", "at < extent && from < end ?", "ops",
      "DeviceProducts.TensorCores*"),
-    ("trials-beyond-the-memory-limit", "backends/cuda/library_kernel.cc", "all <= module.available_bytes()",
+    ("trials-beyond-the-memory-limit", "backends/cuda/libraries/library_kernel.cc", "all <= module.available_bytes()",
      "all <= SIZE_MAX", "ops", "DeviceEdges.KernelsAreTried*"),
     ("inputs-that-are-not-copied", EXECUTOR,
      "    cuda::copy_within(gpu_->context(), copied_[i], program.inputs[i], program.input_bytes[i], gpu_->stream());",
@@ -51,7 +51,7 @@ ROWS = [
      "    const Sum x = widen(table[row * width]);\n    sum +=", "ops", "DeviceEmbeddingBag.*"),
     ("rows-taken-for-their-places", UPDATE, "static_cast<unsigned long long>(rows[i / row_elems])", "i / row_elems", "optim",
      "DeviceRowUpdates.*"),
-    ("a-sum-in-every-level", UPDATE, "const bool takes = !set && !placed;", "const bool takes = !set;", "optim",
+    ("levels-left-out-at-the-end", UPDATE, "if (set && (due || !placed))", "if (set && !placed)", "optim",
      "DeviceRowUpdates.ATree*"),
     ("row-that-ends-at-an-element-takes-from-it", WEIGHTS, "spans[middle].count) > e)", "spans[middle].count) >= e)",
      "ops", "DeviceInterpolation.*"),

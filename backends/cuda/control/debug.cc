@@ -1,10 +1,10 @@
 // Kernels of the ops that look at their input and pass it on, on a device. The host doesn't wait for them.
 #include <algorithm>
 
+#include "isochron/backends/cuda/common/block_sizes.h"
+#include "isochron/backends/cuda/common/launches.h"
+#include "isochron/backends/cuda/common/texts.h"
 #include "isochron/backends/cuda/factories.h"
-#include "isochron/backends/cuda/launches.h"
-#include "isochron/backends/cuda/texts.h"
-#include "isochron/backends/cuda/texts/block_sizes.h"
 
 namespace isochron::ops {
 namespace {

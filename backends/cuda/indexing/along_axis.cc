@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "isochron/backends/common/axis_view.h"
+#include "isochron/backends/cuda/common/texts.h"
 #include "isochron/backends/cuda/factories.h"
 #include "isochron/backends/cuda/reduction/line_sort.h"
-#include "isochron/backends/cuda/texts.h"
 #include "isochron/core/base/checked.h"
 
 namespace isochron::ops {

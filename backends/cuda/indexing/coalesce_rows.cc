@@ -1,8 +1,8 @@
 // Row-sparse gradients with each row once on a device.
+#include "isochron/backends/cuda/common/texts.h"
 #include "isochron/backends/cuda/factories.h"
 #include "isochron/backends/cuda/reduction/axis_scan.h"
 #include "isochron/backends/cuda/reduction/line_sort.h"
-#include "isochron/backends/cuda/texts.h"
 #include "isochron/core/base/checked.h"
 
 namespace isochron::ops {

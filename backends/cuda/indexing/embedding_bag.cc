@@ -1,7 +1,7 @@
 // Reductions of the rows of a table by bags of indices on a device.
+#include "isochron/backends/cuda/common/launches.h"
+#include "isochron/backends/cuda/common/texts.h"
 #include "isochron/backends/cuda/factories.h"
-#include "isochron/backends/cuda/launches.h"
-#include "isochron/backends/cuda/texts.h"
 #include "isochron/ops/indexing/embedding.h"
 
 namespace isochron::ops {

@@ -2,10 +2,10 @@
 // sides.
 #include <algorithm>
 
+#include "isochron/backends/cuda/common/block_sizes.h"
+#include "isochron/backends/cuda/common/launches.h"
+#include "isochron/backends/cuda/common/texts.h"
 #include "isochron/backends/cuda/factories.h"
-#include "isochron/backends/cuda/launches.h"
-#include "isochron/backends/cuda/texts.h"
-#include "isochron/backends/cuda/texts/block_sizes.h"
 
 namespace isochron::ops {
 namespace {

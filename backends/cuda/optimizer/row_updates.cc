@@ -1,9 +1,9 @@
 // Optimizer updates of listed rows of tables on a device.
 #include "isochron/ops/indexing/row_updates.h"
+#include "isochron/backends/cuda/common/block_sizes.h"
+#include "isochron/backends/cuda/common/launches.h"
 #include "isochron/backends/cuda/factories.h"
-#include "isochron/backends/cuda/launches.h"
 #include "isochron/backends/cuda/optimizer/update_settings.h"
-#include "isochron/backends/cuda/texts/block_sizes.h"
 #include "isochron/ops/optimizer/update_rule.h"
 
 namespace isochron::ops {

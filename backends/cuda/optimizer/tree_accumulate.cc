@@ -1,6 +1,6 @@
 // Sums of gradients by a tree on a device.
+#include "isochron/backends/cuda/common/launches.h"
 #include "isochron/backends/cuda/factories.h"
-#include "isochron/backends/cuda/launches.h"
 #include "isochron/backends/cuda/optimizer/update_settings.h"
 
 namespace isochron::ops {

@@ -1,7 +1,7 @@
 #include "isochron/backends/cuda/optimizer/update_settings.h"
 
-#include "isochron/backends/cuda/kernel_text.h"
-#include "isochron/backends/cuda/texts.h"
+#include "isochron/backends/cuda/common/kernel_text.h"
+#include "isochron/backends/cuda/common/texts.h"
 
 namespace isochron::ops {
 

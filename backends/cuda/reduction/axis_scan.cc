@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "isochron/backends/cuda/texts.h"
-#include "isochron/backends/cuda/texts/block_sizes.h"
+#include "isochron/backends/cuda/common/block_sizes.h"
+#include "isochron/backends/cuda/common/texts.h"
 
 namespace isochron::ops {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "isochron/backends/common/axis_view.h"
-#include "isochron/backends/cuda/launches.h"
+#include "isochron/backends/cuda/common/launches.h"
 
 namespace isochron::ops {
 

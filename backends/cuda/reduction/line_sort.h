@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "isochron/backends/cuda/launches.h"
+#include "isochron/backends/cuda/common/launches.h"
 
 namespace isochron::ops {
 

@@ -1,9 +1,9 @@
 // Interpolation along an axis on a device: one launch writes a table of weights, the last one sums by it.
 #include "isochron/backends/common/interpolation_axis.h"
+#include "isochron/backends/cuda/common/block_sizes.h"
+#include "isochron/backends/cuda/common/launches.h"
+#include "isochron/backends/cuda/common/texts.h"
 #include "isochron/backends/cuda/factories.h"
-#include "isochron/backends/cuda/launches.h"
-#include "isochron/backends/cuda/texts.h"
-#include "isochron/backends/cuda/texts/block_sizes.h"
 
 namespace isochron::ops {
 namespace {

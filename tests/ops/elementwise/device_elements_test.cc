@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "isochron/backends/cpu/elementwise/fused.h"
-#include "isochron/backends/cuda/element_source.h"
-#include "isochron/backends/cuda/kernel_text.h"
+#include "isochron/backends/cuda/common/element_source.h"
+#include "isochron/backends/cuda/common/kernel_text.h"
 #include "isochron/core/base/rng.h"
 #include "isochron/core/cuda/compiler.h"
 #include "isochron/core/cuda/driver.h"

@@ -5,7 +5,7 @@
 
 #include "isochron/autograd/autograd.h"
 #include "isochron/backends/common/choices.h"
-#include "isochron/backends/cuda/product_tiles.h"
+#include "isochron/backends/cuda/matmul/product_tiles.h"
 #include "isochron/graph/capture/variable.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/ops/convolution/convolution.h"
@@ -63,9 +63,8 @@ TEST(DeviceProducts, TensorCoresSumUpWholeNumbersExactly) {
     Shape a, b;
     bool transpose_a, transpose_b;
   };
-  for (const Case& of : {Case{{70, 130}, {130, 67}, false, false}, Case{{300, 5}, {300, 90}, true, false},
-                         Case{{3, 701}, {2, 701}, false, true}, Case{{2, 260, 9}, {2, 33, 260}, true, true},
-                         Case{{48, 40}, {40, 64}, false, false}}) {
+  for (const Case& of :
+       {Case{{70, 131}, {131, 67}, false, false}, Case{{2, 260, 9}, {2, 33, 260}, true, true}}) {
     const auto product = [&](Arguments in) {
       return std::vector<Tensor>{matmul(in[0], in[1], of.transpose_a, of.transpose_b)};
     };

@@ -55,11 +55,16 @@ std::vector<Tensor> all_of(const Tensor& x, int64_t axis) {
 }
 
 TEST(DeviceCumulative, AxesMayBeLongAndInTheMiddle) {
-  for (const auto& [shape, axis] : std::vector<std::pair<Shape, int64_t>>{
-           {{10'000}, 0}, {{3, 2500}, 1}, {{5000, 3}, 0}, {{2, 700, 45}, 1}, {{2, 1, 5}, 1}}) {
-    const auto all = [&](Arguments in) { return all_of(in[0], axis); };
-    expect_the_cpus_results(all, {waves(shape, 0.37, DType::kF64)}, 1e-10);
-    expect_the_cpus_results(all, {waves(shape, 0.37)}, 1e-5);
+  struct Case {
+    Shape shape;
+    int64_t axis;
+    DType dtype;
+  };
+  for (const Case& of :
+       {Case{{10'000}, 0, DType::kF32}, Case{{3, 2500}, 1, DType::kF64}, Case{{5000, 3}, 0, DType::kF32},
+        Case{{2, 700, 45}, 1, DType::kF64}, Case{{2, 1, 5}, 1, DType::kF32}}) {
+    const auto all = [&](Arguments in) { return all_of(in[0], of.axis); };
+    expect_the_cpus_results(all, {waves(of.shape, 0.37, of.dtype)}, of.dtype == DType::kF64 ? 1e-10 : 1e-5);
   }
 }
 

@@ -2,9 +2,12 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <set>
 
-#include "isochron/backends/cuda/launches.h"
+#include "isochron/backends/cuda/common/launches.h"
 #include "isochron/backends/device_checks.h"
 #include "isochron/graph/capture/variable.h"
 #include "isochron/graph/step/captured.h"
@@ -200,6 +203,20 @@ TEST(DeviceRaces, MomentsByManyBlocksNeedTheirBarriers) {
     return wrong_result([](const Tensor& x) { return channel_moments(x).mean; }, ones({30, 100, 3}), 1);
   };
   expect_each_barrier_is_needed(check, false, 4);
+}
+
+TEST(DeviceRaces, EveryBarrierIsAmongTheseTests) {
+  size_t barriers = 0;
+  for (const auto& file :
+       std::filesystem::recursive_directory_iterator(ISOCHRON_SOURCE_DIR "/backends/cuda")) {
+    if (!file.is_regular_file()) continue;
+    std::ifstream stream(file.path());
+    const std::string text(std::istreambuf_iterator<char>(stream), {});
+    constexpr std::string_view kBarrier = "__syncthreads();";
+    for (size_t at = 0; (at = text.find(kBarrier, at)) != std::string::npos; at += kBarrier.size())
+      ++barriers;
+  }
+  EXPECT_EQ(barriers, 60u) << "each needs a test here that fails without it";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "isochron/backends/cuda/library_kernel.h"
+#include "isochron/backends/cuda/libraries/library_kernel.h"
 
 #include <algorithm>
 #include <cmath>

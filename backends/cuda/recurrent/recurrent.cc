@@ -7,13 +7,13 @@
 #include <optional>
 #include <utility>
 
-#include "isochron/backends/cuda/element_source.h"
+#include "isochron/backends/cuda/common/block_sizes.h"
+#include "isochron/backends/cuda/common/element_source.h"
+#include "isochron/backends/cuda/common/inner_kernel.h"
+#include "isochron/backends/cuda/common/launches.h"
+#include "isochron/backends/cuda/common/texts.h"
 #include "isochron/backends/cuda/factories.h"
-#include "isochron/backends/cuda/inner_kernel.h"
-#include "isochron/backends/cuda/launches.h"
-#include "isochron/backends/cuda/texts.h"
-#include "isochron/backends/cuda/texts/block_sizes.h"
-#include "isochron/backends/cuda/texts/recurrent_step.h"
+#include "isochron/backends/cuda/recurrent/recurrent_step.h"
 #include "isochron/core/base/checked.h"
 #include "isochron/core/base/error.h"
 #include "isochron/graph/ir/half_storage.h"

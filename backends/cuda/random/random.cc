@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "isochron/backends/cuda/common/launches.h"
+#include "isochron/backends/cuda/common/texts.h"
 #include "isochron/backends/cuda/factories.h"
-#include "isochron/backends/cuda/launches.h"
-#include "isochron/backends/cuda/texts.h"
 
 namespace isochron::ops {
 namespace {

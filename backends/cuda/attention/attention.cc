@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "isochron/backends/cuda/common/block_sizes.h"
+#include "isochron/backends/cuda/common/launches.h"
+#include "isochron/backends/cuda/common/texts.h"
 #include "isochron/backends/cuda/factories.h"
-#include "isochron/backends/cuda/launches.h"
 #include "isochron/backends/cuda/libraries/attention.h"
-#include "isochron/backends/cuda/library_kernel.h"
-#include "isochron/backends/cuda/texts.h"
-#include "isochron/backends/cuda/texts/block_sizes.h"
+#include "isochron/backends/cuda/libraries/library_kernel.h"
 #include "isochron/core/base/checked.h"
 #include "isochron/core/base/error.h"
 

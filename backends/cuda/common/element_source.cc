@@ -1,12 +1,12 @@
-#include "isochron/backends/cuda/element_source.h"
+#include "isochron/backends/cuda/common/element_source.h"
 
 #include <algorithm>
 #include <limits>
 #include <span>
 #include <utility>
 
-#include "isochron/backends/cuda/kernel_text.h"
-#include "isochron/backends/cuda/texts.h"
+#include "isochron/backends/cuda/common/kernel_text.h"
+#include "isochron/backends/cuda/common/texts.h"
 #include "isochron/core/base/checked.h"
 #include "isochron/core/base/error.h"
 

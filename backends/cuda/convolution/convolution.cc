@@ -4,12 +4,12 @@
 #include <array>
 #include <utility>
 
+#include "isochron/backends/cuda/common/launches.h"
+#include "isochron/backends/cuda/common/texts.h"
 #include "isochron/backends/cuda/factories.h"
-#include "isochron/backends/cuda/launches.h"
 #include "isochron/backends/cuda/libraries/convolutions.h"
-#include "isochron/backends/cuda/library_kernel.h"
-#include "isochron/backends/cuda/product_tiles.h"
-#include "isochron/backends/cuda/texts.h"
+#include "isochron/backends/cuda/libraries/library_kernel.h"
+#include "isochron/backends/cuda/matmul/product_tiles.h"
 #include "isochron/core/base/checked.h"
 #include "isochron/core/base/error.h"
 

@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "isochron/backends/cuda/common/inner_kernel.h"
+#include "isochron/backends/cuda/common/launches.h"
+#include "isochron/backends/cuda/common/texts.h"
 #include "isochron/backends/cuda/factories.h"
-#include "isochron/backends/cuda/inner_kernel.h"
-#include "isochron/backends/cuda/launches.h"
+#include "isochron/backends/cuda/libraries/library_kernel.h"
 #include "isochron/backends/cuda/libraries/products.h"
-#include "isochron/backends/cuda/library_kernel.h"
-#include "isochron/backends/cuda/texts.h"
 #include "isochron/core/base/checked.h"
 #include "isochron/core/telemetry/event.h"
 #include "isochron/ops/matmul/matmul_geometry.h"

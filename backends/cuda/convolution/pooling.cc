@@ -1,9 +1,9 @@
 // Pooling on a device.
 #include <algorithm>
 
+#include "isochron/backends/cuda/common/launches.h"
+#include "isochron/backends/cuda/common/texts.h"
 #include "isochron/backends/cuda/factories.h"
-#include "isochron/backends/cuda/launches.h"
-#include "isochron/backends/cuda/texts.h"
 #include "isochron/core/base/error.h"
 
 namespace isochron::ops {

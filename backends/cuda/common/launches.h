@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "isochron/backends/cuda/kernel_text.h"
+#include "isochron/backends/cuda/common/kernel_text.h"
 #include "isochron/core/cuda/kernel_module.h"
 #include "isochron/graph/ir/element_op.h"
 #include "isochron/graph/ir/kernel.h"

@@ -1,10 +1,10 @@
 // Ops on lists of tensors on a device.
 #include <algorithm>
 
+#include "isochron/backends/cuda/common/block_sizes.h"
+#include "isochron/backends/cuda/common/launches.h"
+#include "isochron/backends/cuda/common/texts.h"
 #include "isochron/backends/cuda/factories.h"
-#include "isochron/backends/cuda/launches.h"
-#include "isochron/backends/cuda/texts.h"
-#include "isochron/backends/cuda/texts/block_sizes.h"
 #include "isochron/core/base/error.h"
 
 namespace isochron::ops {

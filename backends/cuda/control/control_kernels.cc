@@ -1,7 +1,7 @@
 // Kernels of the ops with sub-graphs, as conditional parts of what is recorded.
 #include "isochron/backends/common/sub_graph_kernels.h"
+#include "isochron/backends/cuda/control/control.h"
 #include "isochron/backends/cuda/factories.h"
-#include "isochron/backends/cuda/ops/control.h"
 
 namespace isochron::ops {
 namespace {

@@ -3,11 +3,11 @@
 #include <cmath>
 
 #include "isochron/backends/common/axis_view.h"
-#include "isochron/backends/cuda/element_source.h"
+#include "isochron/backends/cuda/common/block_sizes.h"
+#include "isochron/backends/cuda/common/element_source.h"
+#include "isochron/backends/cuda/common/launches.h"
+#include "isochron/backends/cuda/common/texts.h"
 #include "isochron/backends/cuda/factories.h"
-#include "isochron/backends/cuda/launches.h"
-#include "isochron/backends/cuda/texts.h"
-#include "isochron/backends/cuda/texts/block_sizes.h"
 #include "isochron/core/base/error.h"
 
 namespace isochron::ops {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "isochron/backends/cuda/launches.h"
+#include "isochron/backends/cuda/common/launches.h"
 #include "isochron/core/cuda/library_call.h"
 
 namespace isochron::ops {

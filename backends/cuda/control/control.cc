@@ -1,9 +1,9 @@
-#include "isochron/backends/cuda/ops/control.h"
+#include "isochron/backends/cuda/control/control.h"
 
 #include <algorithm>
 
-#include "isochron/backends/cuda/element_source.h"
-#include "isochron/backends/cuda/texts.h"
+#include "isochron/backends/cuda/common/element_source.h"
+#include "isochron/backends/cuda/common/texts.h"
 #include "isochron/core/base/error.h"
 
 namespace isochron::ops {

@@ -1,9 +1,9 @@
-#include "isochron/backends/cuda/product_tiles.h"
+#include "isochron/backends/cuda/matmul/product_tiles.h"
 
 #include <algorithm>
 
-#include "isochron/backends/cuda/texts.h"
-#include "isochron/backends/cuda/texts/block_sizes.h"
+#include "isochron/backends/cuda/common/block_sizes.h"
+#include "isochron/backends/cuda/common/texts.h"
 #include "isochron/core/base/error.h"
 
 namespace isochron::ops {

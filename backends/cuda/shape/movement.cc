@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "isochron/backends/common/axis_view.h"
+#include "isochron/backends/cuda/common/launches.h"
 #include "isochron/backends/cuda/factories.h"
-#include "isochron/backends/cuda/launches.h"
 #include "isochron/ops/shape/block_view.h"
 
 namespace isochron::ops {

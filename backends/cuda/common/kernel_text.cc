@@ -1,4 +1,4 @@
-#include "isochron/backends/cuda/kernel_text.h"
+#include "isochron/backends/cuda/common/kernel_text.h"
 
 #include <bit>
 

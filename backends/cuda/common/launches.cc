@@ -1,6 +1,6 @@
-#include "isochron/backends/cuda/launches.h"
+#include "isochron/backends/cuda/common/launches.h"
 
-#include "isochron/backends/cuda/element_source.h"
+#include "isochron/backends/cuda/common/element_source.h"
 #include "isochron/core/base/error.h"
 
 namespace isochron::ops {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "isochron/backends/cuda/launches.h"
+#include "isochron/backends/cuda/common/launches.h"
 
 namespace isochron::ops {
 

@@ -1,6 +1,6 @@
 // Element programs and reductions on a device.
+#include "isochron/backends/cuda/common/launches.h"
 #include "isochron/backends/cuda/factories.h"
-#include "isochron/backends/cuda/launches.h"
 
 namespace isochron::ops {
 namespace {

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "isochron/backends/common/matmul_add.h"
+#include "isochron/backends/cuda/common/launches.h"
 #include "isochron/backends/cuda/factories.h"
-#include "isochron/backends/cuda/launches.h"
+#include "isochron/backends/cuda/libraries/library_kernel.h"
 #include "isochron/backends/cuda/libraries/products.h"
-#include "isochron/backends/cuda/library_kernel.h"
-#include "isochron/backends/cuda/product_tiles.h"
+#include "isochron/backends/cuda/matmul/product_tiles.h"
 #include "isochron/ops/matmul/matmul_add.h"
 #include "isochron/ops/matmul/matmul_geometry.h"
 
