@@ -184,7 +184,7 @@ Optimizer::Changes Optimizer::kept(std::span<const Variable> parameters, std::sp
   for (const Entry& entry : entries_) {
     const auto at = std::ranges::find(parameters, entry.parameter);
     if (at == parameters.end()) {
-      changes.emplace_back(entry.gradient, zeros(entry.gradient.shape(), entry.gradient.dtype()));
+      changes.emplace_back(entry.gradient, constant(zeros(entry.gradient.shape(), entry.gradient.dtype())));
       continue;
     }
     Tensor gradient = gradients[static_cast<size_t>(at - parameters.begin())];

@@ -33,7 +33,6 @@ struct Place {
   int threads = 1;                 // on the CPU
   std::shared_ptr<cuda::Gpu> gpu;  // null: the CPU
 
-  const cuda::Context* context() const { return gpu ? &gpu->context() : nullptr; }
   Ref<Storage> allocate(size_t bytes, std::string_view tag) const {
     return gpu ? gpu->allocate(bytes, tag) : allocate_buffer(bytes, tag);
   }
@@ -48,16 +47,27 @@ class PreparedCall {
         threads_(place.threads),
         inputs_(specs_of(inputs)),
         attributes_(attributes),
-        outputs_(infer_outputs(op, inputs_, attributes_)) {
-    if (place.gpu) module_ = place.gpu->make_module();
+        outputs_(infer_outputs(op, inputs_, attributes_)),
+        gpu_(place.gpu) {
+    if (gpu_) module_ = gpu_->make_module();
     kernel_ = prepare_kernel({op, inputs_, outputs_, attributes_, threads_, {}, module_.get()});
     if (module_) module_->load();
   }
 
+  /// Waits for its last run, whose code is unloaded.
+  ~PreparedCall() {
+    try {
+      if (gpu_) gpu_->synchronize();
+    } catch (const Error&) {  // of a device that is lost, with all it had
+    }
+  }
+  PreparedCall(const PreparedCall&) = delete;
+  PreparedCall& operator=(const PreparedCall&) = delete;
+
   bool serves(const OpDef& op, const Place& place, std::span<const Tensor> inputs,
               const Attributes& attributes) const {
     const auto same = [](const TensorSpec& spec, const Tensor& tensor) { return spec == tensor.spec(); };
-    return op_ == &op && threads_ == place.threads && context() == place.context() &&
+    return op_ == &op && threads_ == place.threads && gpu_ == place.gpu &&
            std::ranges::equal(inputs_, inputs, same) && attributes_ == attributes;
   }
 
@@ -96,13 +106,12 @@ class PreparedCall {
   bool busy = false;  // it runs, and has called what asks for a call again
 
  private:
-  const cuda::Context* context() const { return module_ ? &module_->context() : nullptr; }
-
   const OpDef* const op_;
   const int threads_;
   const Specs inputs_;
   const Attributes attributes_;
   const Specs outputs_;
+  const std::shared_ptr<cuda::Gpu> gpu_;        // null: the CPU
   std::unique_ptr<cuda::KernelModule> module_;  // of a device; outlives the kernel
   std::unique_ptr<Kernel> kernel_;
 };
@@ -118,7 +127,7 @@ Cache& cache() {
 std::unique_ptr<PreparedCall>& cache_entry(const OpDef& op, const Place& place,
                                            std::span<const Tensor> inputs, const Attributes& attributes) {
   size_t hash = reinterpret_cast<size_t>(&op) >> 4;
-  if (place.gpu) hash = hash_mix(hash, reinterpret_cast<size_t>(place.context()));
+  if (place.gpu) hash = hash_mix(hash, reinterpret_cast<size_t>(place.gpu.get()));
   for (const Tensor& input : inputs) hash = hash_spec(hash, input.spec());
   if (!attributes.entries().empty()) hash = hash_mix(hash, attributes.hash());
   return cache()[(hash ^ (hash >> 17)) % kEagerCacheEntries];
@@ -143,7 +152,7 @@ std::vector<Tensor> brought_to(Device device, const OpDef& op, std::span<const T
   there.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Tensor& input = inputs[i];
-    require(!input.device().is_cpu() || input.is_value() || input.storage()->constant() || input.elems() == 1,
+    require(!input.device().is_cpu() || input.is_value() || input.storage()->constant() || input.elems() <= 1,
             ErrorCode::kDevice, op.name,
             "input {}, {}, lives on the CPU and others on {}; copy it there with to_device(), or move its "
             "variable with move_to()",

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
+#include <string>
+#include <utility>
 
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/passes/side_effects.h"
@@ -78,12 +81,12 @@ void simplify_in_place(Node& node) {
 
 /// Numbers written several times in the traced function are one constant.
 void merge_scalars(const Graph& graph, Rewriter& rewriter) {
-  std::map<std::pair<std::string, std::string_view>, Value*> seen;  // spec, bytes
+  std::map<std::pair<std::string, std::string>, Value*> seen;  // spec, bytes
   for (Value* value : graph.bound()) {
     if (!value->constant() || value->bound.elems() != 1) continue;
-    const std::string_view bytes(reinterpret_cast<const char*>(value->bound.raw()),
-                                 value->bound.size_bytes());
-    const auto [found, added] = seen.try_emplace({value->spec.str(), bytes}, value);
+    std::string bytes(value->bound.size_bytes(), 0);
+    value->bound.read(std::as_writable_bytes(std::span(bytes)).data());
+    const auto [found, added] = seen.try_emplace({value->spec.str(), std::move(bytes)}, value);
     if (!added) rewriter.replace(value, found->second);
   }
 }

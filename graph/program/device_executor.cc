@@ -49,11 +49,11 @@ void DeviceExecutor::record(Program& program) {
 }
 
 void DeviceExecutor::run_copied(Program& program) {
-  if (copies_.empty()) {
-    for (const size_t bytes : program.input_bytes) {
-      copies_.push_back(gpu_->allocate(bytes, "copied input"));
-      copied_.push_back(copies_.back()->data());
-    }
+  if (copied_.empty()) {
+    std::vector<Ref<Storage>> copies;
+    for (const size_t bytes : program.input_bytes) copies.push_back(gpu_->allocate(bytes, "copied input"));
+    copies_ = std::move(copies);
+    for (const Ref<Storage>& copy : copies_) copied_.push_back(copy->data());
   }
   for (size_t i = 0; i < copied_.size(); ++i)
     cuda::copy_within(gpu_->context(), copied_[i], program.inputs[i], program.input_bytes[i], gpu_->stream());

@@ -39,7 +39,8 @@ Tensor Dense::product(const Tensor& x) {
   if (!in_8_bits) return matmul(x, kernel_);
   const auto with_newest = [](Variable& history, const char* name, const Tensor& newest) {
     if (!history.defined() && training()) history = Variable(zeros({kFloat8History}), name, false);
-    Tensor now = float8_history(history.defined() ? history.tensor() : zeros({kFloat8History}), newest);
+    Tensor now =
+        float8_history(history.defined() ? history.tensor() : constant(zeros({kFloat8History})), newest);
     if (training()) history.assign(now);
     return now;
   };

@@ -64,7 +64,9 @@ Tensor Metric::sum_of(size_t index) const {
 }
 
 void Metric::add_to(size_t index, const Tensor& amount) const {
-  state_[index].assign(state_[index].tensor() + cast(amount, DType::kF64));
+  const Variable& sum = state_[index];
+  const bool now = graph::Capture::current() == nullptr;
+  sum.assign(sum.tensor() + cast(now ? graph::to_device(amount, sum.device()) : amount, DType::kF64));
 }
 
 Tensor weight_column(const Tensor& sample_weights, const Shape& shape, std::string_view metric) {

@@ -267,7 +267,7 @@ bool read_predicate(const Tensor& predicate, std::string_view where) {
   require(predicate.defined() && predicate.dtype() == DType::kBool && predicate.elems() == 1,
           ErrorCode::kDtypeMismatch, where, "the predicate must be one bool, got {}",
           predicate.defined() ? predicate.spec().str() : "an undefined tensor");
-  return *predicate.data<bool>();
+  return predicate.item<bool>();
 }
 
 std::unique_ptr<Graph> trace_branch(const BranchFunction& function, std::vector<graph::Value*>& outer) {

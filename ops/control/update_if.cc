@@ -68,7 +68,7 @@ std::vector<Tensor> updated_now(const Tensor& predicate, std::span<const Tensor>
   std::vector<Tensor> unchanged(state.begin(), state.end());
   require(predicate.dtype() == DType::kBool && predicate.elems() == 1, ErrorCode::kDtypeMismatch, where,
           "the predicate must be one bool, got {}", predicate.spec().str());
-  if (!*predicate.data<bool>()) return unchanged;
+  if (!predicate.item<bool>()) return unchanged;
   std::vector<Tensor> results = update(state);
   std::vector<TensorSpec> before, after;
   for (const Tensor& tensor : state) before.push_back(tensor.spec());

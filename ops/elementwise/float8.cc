@@ -74,7 +74,7 @@ std::vector<Tensor> matmul_float8_gradient(const GradientCall& call) {
           "is not differentiable twice; compute what needs it in another precision");
   const Float8Gradient& kept = call.attributes.object<GradientAttribute>(kGradient)->gradient;
   const Tensor& seed = call.output_gradients[0];
-  const Tensor before = kept.history.defined() ? kept.history.tensor() : zeros({kFloat8History});
+  const Tensor before = kept.history.defined() ? kept.history.tensor() : constant(zeros({kFloat8History}));
   const Factor g{seed, float8_history(before, seed), kE5M2};
   const Factor a{call.inputs[0], call.inputs[2], kE4M3}, b{call.inputs[1], call.inputs[3], kE4M3};
   std::vector<Tensor> result(4);

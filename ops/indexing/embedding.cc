@@ -126,7 +126,7 @@ Tensor largest_gradient(const GradientCall& call) {
   const Tensor& gradient = call.output_gradients[0];
   const Tensor zero = scalar(0, DType::kI64);
   const Tensor indices = reshape(cast(call.inputs[1], DType::kI64), {call.inputs[1].elems()});
-  if (indices.elems() == 0) return zeros_like(call.inputs[0]);
+  if (indices.elems() == 0) return constant(zeros(call.inputs[0].shape(), call.inputs[0].dtype()));
   const Tensor rows = gather(indices, maximum(positions, zero));
   const Tensor taken = where(less(positions, zero), scalar(0, gradient.dtype()), gradient);
   return put_add_along_axis(taken, rows, call.inputs[0].extent(0), 0);

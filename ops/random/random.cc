@@ -233,9 +233,15 @@ void Generator::set_state(const Tensor& state) {
   graph::assign(state_, state);
 }
 
-int64_t Generator::step() const { return state_.refreshed().data<int64_t>()[1]; }
+int64_t Generator::step() const {
+  std::array<int64_t, 2> state;
+  state_.refreshed().read(std::as_writable_bytes(std::span(state)).data());
+  return state[1];
+}
 
-void Generator::seek(int64_t step) { state_.refreshed().data<int64_t>()[1] = step; }
+void Generator::seek(int64_t step) {
+  state_.refreshed().storage()->write(sizeof step, std::as_bytes(std::span(&step, 1)).data(), sizeof step);
+}
 
 Tensor Generator::advance() {
   const Tensor state = state_.refreshed();

@@ -363,7 +363,7 @@ MUTANTS = [
     Mutant("tables-alone-take-no-step", "optim/optimizer_step.cc", "results = {state[0] + 1.0};", "results = {state[0]};",
            "optim", "RowUpdates.*"),
     Mutant("resting-parameters-keep-their-gradient", "optim/optimizer_step.cc",
-           "      changes.emplace_back(entry.gradient, zeros(entry.gradient.shape(), entry.gradient.dtype()));\n", "",
+           "      changes.emplace_back(entry.gradient, constant(zeros(entry.gradient.shape(), entry.gradient.dtype())));\n", "",
            "optim", "TrainedParameters.*"),
     Mutant("unused-in-a-micro-batch-rest", "optim/optimizer.cc", "if (missing && !sums_rows()) continue;", "if (missing) continue;",
            "optim", "TrainedParameters.*"),

@@ -7,7 +7,8 @@
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/capture/variable.h"
 #include "isochron/graph/step/captured.h"
-#include "isochron/ops/control/debug.h"
+#include "isochron/ops/control/control.h"
+#include "isochron/ops/control/update_if.h"
 #include "isochron/ops/elementwise/elementwise.h"
 #include "isochron/ops/indexing/indexing.h"
 #include "isochron/ops/matmul/matmul.h"
@@ -15,6 +16,7 @@
 #include "isochron/ops/random/random.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/reduction/softmax.h"
+#include "isochron/ops/rows/registry.h"
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
 #include "isochron/ops/shape/slicing.h"
@@ -171,9 +173,66 @@ TEST(DeviceEager, ResultsOfCapturedFunctionsGoOn) {
 
 TEST(DeviceEager, OpsWithoutAKernelAreNamed) {
   SimulatedGpu simulated;
-  const Tensor x = to_device(random({3, 4}, 12), kDevice);
-  EXPECT_ERROR(print(x, "x"), ErrorCode::kUnsupported,
-               "[print] cuda:0 has no kernel for it; copy its inputs to the CPU with to_device()");
+  graph::OpDef row = ops::row("square");
+  row.name = "nowhere";
+  row.fusion = graph::FusionClass::kOpaque;
+  static const graph::OpDef& op = ops::register_op(
+      std::move(row), [](const graph::KernelRequest&) -> std::unique_ptr<graph::Kernel> { return nullptr; });
+  EXPECT_ERROR(graph::apply_one(op, {to_device(random({3, 4}, 12), kDevice)}, {}), ErrorCode::kUnsupported,
+               "[nowhere] cuda:0 has no kernel for it; copy its inputs to the CPU with to_device()");
+}
+
+TEST(DeviceEager, ConditionsAreReadWhereTheyLive) {
+  SimulatedGpu simulated;
+  const Tensor x = random({4}, 13);
+  const auto decided = [](const Tensor& t) {
+    const Tensor large = greater(sum(t), scalar(-100));
+    const Tensor chosen = cond(
+        large, [&] { return std::vector{t * 2.0}; }, [&] { return std::vector{t * 3.0}; })[0];
+    return update_if(large, std::vector{chosen},
+                     [](std::span<const Tensor> state) { return std::vector{state[0] + 1.0}; })[0];
+  };
+  expect_same(decided, x);
+}
+
+TEST(DeviceEager, AccumulationAndLossScalesStepAsOnTheCpu) {
+  SimulatedGpu simulated;
+  const auto trained = [](Device device) {
+    const VariableDeviceScope variables_there(device);
+    const Variable w(random({5, 2}, 1), "w");
+    const Tensor x = to_device(random({6, 5}, 4), device);
+    optim::Adam optimizer(
+        {.learning_rate = 0.01, .step = {.accumulate = 2, .loss_scale = optim::LossScale::dynamic(1024)}});
+    for (int i = 0; i < 4; ++i) {
+      GradientTape tape;
+      optimizer.minimize(mean(square(matmul(x, w))), std::vector{w});
+    }
+    EXPECT_EQ(optimizer.step_count(), 2);
+    return w.tensor();
+  };
+  expect_near(trained(kDevice), trained({}), 1e-5);
+}
+
+TEST(DeviceEager, NumbersOfADeviceAreConstantsOfACapture) {
+  SimulatedGpu simulated;
+  const Tensor two = constant(to_device(from_vector({1}, {2}), kDevice)), x = random({3}, 14);
+  CaptureOptions options;
+  options.plan.device = kDevice;
+  auto doubled = capture([&](const Tensor& t) { return t * two + two; }, options);
+  expect_near(doubled(x), x * 2.0 + 2.0, 1e-6);
+}
+
+TEST(DeviceEager, AMovedGeneratorTellsAndSetsItsStep) {
+  SimulatedGpu simulated;
+  random::Generator here(3), there(3);
+  there.move_to(kDevice);
+  for (random::Generator* generator : {&here, &there}) {
+    random_uniform({2}, 0, 1, DType::kF32, *generator);
+    generator->seek(generator->step() + 5);
+  }
+  EXPECT_EQ(there.step(), here.step());
+  expect_near(random_uniform({9}, 0, 1, DType::kF32, there), random_uniform({9}, 0, 1, DType::kF32, here),
+              1e-7);
 }
 
 }  // namespace

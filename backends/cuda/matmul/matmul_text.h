@@ -33,12 +33,12 @@ struct TensorTiling {
 // rows l / 4 and l / 4 + 8 of c, each in columns l % 4 * 2 and the next; of a the same rows and of b column
 // l / 4, each by words l % 4 and l % 4 + 4. A word is of kEach neighbours of what is summed up.
 #ifdef __CUDACC_RTC__
-#define ISOCHRON_MULTIPLY(shape, type)                                            \
-  ISOCHRON_SCALAR void multiply(float* c, const unsigned* a, const unsigned* b) { \
-    asm("mma.sync.aligned." shape ".row.col.f32." type "." type                   \
-        ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"    \
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                          \
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));      \
+#define ISOCHRON_MULTIPLY(shape, type)                                                  \
+  ISOCHRON_SCALAR void multiply(float* c, const unsigned* a, const unsigned* b) {       \
+    asm volatile("mma.sync.aligned." shape ".row.col.f32." type "." type                \
+                 ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                       \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));   \
   }
 #else
 #define ISOCHRON_MULTIPLY(shape, type)                                            \

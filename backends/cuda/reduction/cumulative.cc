@@ -53,7 +53,7 @@ std::unique_ptr<graph::Kernel> prepare_cumulative_product_cuda(const KernelReque
   if (!is_float(dtype))
     return scanned(request, "WholeProductScan", element_text(dtype), stored(so_far(request), dtype));
   return scanned(request, "ProductScan", fmt::format("Factors::one({})", element_text(dtype)),
-                 stored(fmt::format("{}.product", so_far(request)), dtype));
+                 stored(fmt::format("times(1.0, {})", so_far(request)), dtype));
 }
 std::unique_ptr<graph::Kernel> prepare_log_cumulative_sum_exp_cuda(const KernelRequest& request) {
   const DType dtype = request.inputs[0].dtype;

@@ -23,22 +23,51 @@ struct WholeProductScan {
   ISOCHRON_SCALAR State of(State a, State b) { return a * b; }
 };
 
-/// A product, and whether factors of it are infinite or 0.
+/// A product, m 2^e, which doesn't overflow; `high` and `low` are the largest and the least e of those of its
+/// first factors, up to one that is 0, infinite or NaN.
 struct Factors {
-  double product;
-  bool infinite, zero;
+  double m;
+  int e, high, low;
 
-  ISOCHRON_SCALAR Factors one(double x) { return {x, x - x != 0 && x == x, x == 0}; }
+  ISOCHRON_SCALAR Factors one(double x) {
+    Factors result = {x, 0, 0, 0};
+    if (ends(x)) return result;
+    result.m = ::frexp(x, &result.e);
+    result.high = result.low = result.e;
+    return result;
+  }
+  /// Whether all that comes behind keeps it 0, infinite or NaN, or makes it NaN.
+  ISOCHRON_SCALAR bool ends(double x) { return x == 0 || x - x != 0; }
 };
-/// `before` times all of `factors`, as it comes out one by one: a product that overflowed makes no NaN of 0,
-/// nor one that underflowed of infinity.
-ISOCHRON_SCALAR double times(double before, Factors factors) {
-  const double product = before * factors.product;
-  if (product == product || before != before || factors.product != factors.product) return product;
-  return (before == 0 ? factors.infinite : factors.zero) ? product : before * (1 / factors.product);
+/// The sum of two exponents; beyond 2^29 their order of magnitude doesn't matter.
+ISOCHRON_SCALAR int exponent_sum(int a, int b) {
+  constexpr int kMost = 1 << 29;
+  const int sum = a + b;
+  return sum > kMost ? kMost : sum < -kMost ? -kMost : sum;
 }
-ISOCHRON_SCALAR Factors times(Factors a, Factors b) {
-  return {times(a.product, b), a.infinite || b.infinite, a.zero || b.zero};
+
+/// `before` times all of `factors`, as it comes out one by one: what overflows in between stays infinite,
+/// what becomes smaller than all normal numbers stays 0.
+ISOCHRON_SCALAR double times(double before, const Factors& factors) {
+  if (Factors::ends(before)) return before * factors.m;
+  int e = 0;
+  const double m = ::frexp(before, &e) * factors.m;
+  if (factors.high > 1025 - e) return double_of(0x7ff0000000000000ull) * m;
+  if (factors.low < -1021 - e) return 0.0 * m;
+  return Factors::ends(m) ? m : ::ldexp(m, e + factors.e);
+}
+ISOCHRON_SCALAR Factors times(const Factors& a, const Factors& b) {
+  Factors result = {a.m * b.m, a.e, a.high, a.low};
+  if (!Factors::ends(a.m)) {
+    const int high = exponent_sum(a.e, b.high), low = exponent_sum(a.e, b.low);
+    if (high > a.high) result.high = high;
+    if (low < a.low) result.low = low;
+  }
+  if (Factors::ends(result.m)) return result;
+  int more = 0;
+  result.m = ::frexp(result.m, &more);
+  result.e = exponent_sum(exponent_sum(a.e, b.e), more);
+  return result;
 }
 
 struct ProductScan {

@@ -120,6 +120,18 @@ TEST(DeviceCumulative, WhatOverflowsInAPartMakesNoNan) {
           1e-12);
     }
   }
+  // Nor what is out of range only where a part begins with it.
+  Numbers waves_of_powers(6000, 0.5), begun(6000, 0);
+  std::fill_n(waves_of_powers.begin() + 1000, 2000, 2);
+  std::fill_n(waves_of_powers.begin() + 4000, 1000, 2);
+  begun[0] = 1;
+  expect_the_cpus_results(products, {from_vector({6000}, waves_of_powers), from_vector({6000}, begun)}, 1e-6);
+  Numbers tiny_then_huge(200, 1);
+  std::fill_n(tiny_then_huge.begin(), 8, 1e-38);
+  std::fill_n(tiny_then_huge.begin() + 8, 16, 1e38);
+  tiny_then_huge[24] = 0;
+  expect_the_cpus_results(products, {from_vector({200}, tiny_then_huge), from_vector({200}, Numbers(200, 0))},
+                          0);
   Numbers factors(6000, 2), terms(6000, 0);
   terms[5990] = 1;
   factors[10] = 0;
