@@ -13,11 +13,8 @@ constexpr size_t kSharedBytesOfAnyBlock = 48 << 10;  // that need not be allowed
 }  // namespace
 
 KernelModule::KernelModule(std::shared_ptr<Context> context, const KernelSources& sources, bool tf32,
-                           std::function<size_t()> available_bytes)
-    : context_(std::move(context)),
-      sources_(sources),
-      tf32_(tf32),
-      available_bytes_(std::move(available_bytes)) {}
+                           Allocate allocate)
+    : context_(std::move(context)), sources_(sources), tf32_(tf32), allocate_(std::move(allocate)) {}
 
 KernelModule::~KernelModule() {
   if (module_ == Module::kNone) return;
@@ -27,8 +24,15 @@ KernelModule::~KernelModule() {
   }
 }
 
-size_t KernelModule::available_bytes() const {
-  return available_bytes_ ? available_bytes_() : context_->memory_info().free_bytes;
+std::shared_ptr<std::byte> KernelModule::allocate(size_t bytes) const {
+  if (allocate_) return allocate_(bytes);
+  const DevicePtr taken = context_->allocate(bytes);
+  return {reinterpret_cast<std::byte*>(taken), [context = context_, taken](std::byte*) {
+            try {
+              context->free(taken);
+            } catch (const Error&) {  // of a device that is lost, with all it had
+            }
+          }};
 }
 
 std::string KernelModule::unique_name(std::string_view what) { return fmt::format("{}_{}", what, named_++); }

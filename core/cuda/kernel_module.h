@@ -20,10 +20,13 @@ namespace isochron::cuda {
 
 class KernelModule {
  public:
-  /// `tf32`: libraries may round f32 factors (ProductSpec::tf32). `available_bytes`: of device memory that
-  /// kernels may be tried with before one is chosen; null: what the device has.
+  /// Bytes of the device, given back with the last owner. Throws kOutOfMemory.
+  using Allocate = std::function<std::shared_ptr<std::byte>(size_t bytes)>;
+
+  /// `tf32`: libraries may round f32 factors (ProductSpec::tf32). `allocate`: what kernels are tried with
+  /// before one is chosen comes from there; null: from the driver.
   KernelModule(std::shared_ptr<Context> context, const KernelSources& sources, bool tf32 = false,
-               std::function<size_t()> available_bytes = {});
+               Allocate allocate = {});
   ~KernelModule();
   KernelModule(const KernelModule&) = delete;
   KernelModule& operator=(const KernelModule&) = delete;
@@ -32,7 +35,7 @@ class KernelModule {
   const DeviceProperties& device() const { return context_->properties(); }
   const KernelSources& sources() const { return sources_; }
   bool tf32() const { return tf32_; }
-  size_t available_bytes() const;
+  std::shared_ptr<std::byte> allocate(size_t bytes) const;
   Device target() const { return {DeviceKind::kCuda, static_cast<int16_t>(context_->index())}; }
 
   /// `what` with a number: no other function of this module is called so.
@@ -69,7 +72,7 @@ class KernelModule {
   const std::shared_ptr<Context> context_;
   const KernelSources sources_;
   const bool tf32_;
-  const std::function<size_t()> available_bytes_;
+  const Allocate allocate_;
   std::string text_;
   std::set<std::string> shared_;
   std::map<std::string, std::string> names_;  // by text

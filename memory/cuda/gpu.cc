@@ -78,15 +78,17 @@ Ref<Storage> Gpu::allocate(size_t bytes, std::string_view tag) {
 }
 
 std::unique_ptr<KernelModule> Gpu::make_module(bool tf32) {
-  return std::make_unique<KernelModule>(context_, sources_, tf32, [this] { return unreserved_bytes(); });
+  return std::make_unique<KernelModule>(context_, sources_, tf32, [this](size_t bytes) {
+    synchronize();  // what is free may still be in use in the stream, and kernels are tried in another one
+    const Ref<Storage> storage = allocate(bytes, "kernels tried");
+    return std::shared_ptr<std::byte>(storage->data(), [storage](std::byte*) {});
+  });
 }
 
-size_t Gpu::available_bytes() { return pool_.stats().free_bytes + unreserved_bytes(); }
-
-size_t Gpu::unreserved_bytes() {
-  const size_t reserved = pool_.stats().reserved_bytes;
-  return std::min(memory_.max_bytes > reserved ? memory_.max_bytes - reserved : 0,
-                  context_->memory_info().free_bytes);
+size_t Gpu::available_bytes() {
+  const AllocatorStats stats = pool_.stats();
+  const size_t more = memory_.max_bytes > stats.reserved_bytes ? memory_.max_bytes - stats.reserved_bytes : 0;
+  return stats.free_bytes + std::min(more, context_->memory_info().free_bytes);
 }
 
 void limit_memory(Device device, size_t bytes) {

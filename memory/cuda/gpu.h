@@ -28,8 +28,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   Context& context() const { return *context_; }
   const std::shared_ptr<Context>& shared_context() const { return context_; }
   const KernelSources& sources() const { return sources_; }
-  /// For the kernels of a plan or a call, which are tried with what the pool may still take from the device.
-  /// `tf32`: see KernelModule.
+  /// For the kernels of a plan or a call, which are tried with memory of the pool. `tf32`: see KernelModule.
   std::unique_ptr<KernelModule> make_module(bool tf32 = false);
   /// All work on tensors is put here, so that what comes later sees what was done before.
   Stream stream() const { return stream_; }
@@ -48,8 +47,6 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
 
  private:
   Gpu(std::shared_ptr<Context> context, const KernelSources& sources, const DevicePoolOptions& memory);
-
-  size_t unreserved_bytes();
 
   const std::shared_ptr<Context> context_;
   const KernelSources sources_;

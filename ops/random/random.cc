@@ -290,7 +290,7 @@ std::vector<Tensor> loop_indices() {
 
 /// `device`: where an eager draw runs. Its numbers are the same anywhere.
 Tensor draw(const char* name, const Shape& shape, double a, double b, DType dtype,
-            random::Generator& generator, Device device) {
+            random::Generator& generator, Device device = {}) {
   graph::Capture* capture = graph::Capture::current();
   graph::Attributes attributes{{"shape", static_cast<Dims>(shape)},
                                {"a", a},
@@ -307,16 +307,16 @@ Tensor draw(const char* name, const Shape& shape, double a, double b, DType dtyp
 
 Tensor random_uniform(const Shape& shape, double low, double high, DType dtype,
                       random::Generator& generator) {
-  return draw("random_uniform", shape, low, high, dtype, generator, generator.device());
+  return draw("random_uniform", shape, low, high, dtype, generator);
 }
 
 Tensor random_normal(const Shape& shape, double mean, double stddev, DType dtype,
                      random::Generator& generator) {
-  return draw("random_normal", shape, mean, stddev, dtype, generator, generator.device());
+  return draw("random_normal", shape, mean, stddev, dtype, generator);
 }
 
 Tensor bernoulli(const Shape& shape, double probability, random::Generator& generator) {
-  return draw("bernoulli", shape, probability, 0, DType::kBool, generator, generator.device());
+  return draw("bernoulli", shape, probability, 0, DType::kBool, generator);
 }
 
 Tensor dropout(const Tensor& x, double rate, bool training, random::Generator& generator) {

@@ -19,10 +19,10 @@ class Generator {
   void set_seed(uint64_t seed);
   /// i64(2) on the CPU, to be saved.
   Tensor state() const;
-  /// Where captured functions that draw from it run, and eager draws live; these wait for the state. Throws
-  /// kInvalidArgument once a captured function has drawn from it.
+  /// Where captured functions that draw from it run. Eager draws are the CPU's in any case, but for
+  /// dropout's, which live where its input does; they wait for the state. Throws kInvalidArgument once a
+  /// captured function has drawn from it.
   void move_to(Device device);
-  Device device() const { return state_.device(); }
   /// Continues from a saved state. Throws kShapeMismatch, kDtypeMismatch.
   void set_state(const Tensor& state);
   /// How many draws came before, and where the next one begins: for streams that are divided up. Allocate

@@ -134,7 +134,7 @@ TEST(DeviceEager, DrawsAreTheCpus) {
   };
   for (int draw = 0; draw < 2; ++draw) {
     const Tensor want = uniform(here), got = uniform(there);
-    EXPECT_EQ(got.device(), kDevice);
+    EXPECT_EQ(got.device(), Device()) << "as data are made of it";
     expect_near(got, want, 1e-7);
   }
   const Tensor x = ones({64});

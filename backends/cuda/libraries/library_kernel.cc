@@ -34,17 +34,13 @@ DevicePtr pointer_of(const std::byte* address) { return reinterpret_cast<uintptr
 using Enqueue = std::function<void(std::span<const DevicePtr> tensors, DevicePtr workspace, cuda::Stream)>;
 
 /// Memory for the tensors of a call, and a stream. Its content is 0, which is as good as any to time with,
-/// unless it is asked for another byte. Throws kOutOfMemory for more than the module may try kernels with.
+/// unless it is asked for another byte.
 class Trial {
  public:
   Trial(const cuda::KernelModule& module, const std::vector<size_t>& bytes, size_t workspace_bytes,
         uint8_t byte = 0)
-      : context_(module.context()), stream_(context_.create_stream(false)) {
+      : module_(module), context_(module.context()), stream_(context_.create_stream(false)) {
     try {
-      size_t all = workspace_bytes;
-      for (const size_t each : bytes) all = checked_add(all, each);
-      require(all <= module.available_bytes(), ErrorCode::kOutOfMemory, "cuda",
-              "{} bytes to try a kernel with", all);
       for (const size_t each : bytes) add(each, byte);
       add(workspace_bytes, byte);
     } catch (...) {
@@ -83,7 +79,8 @@ class Trial {
 
  private:
   void add(size_t bytes, uint8_t byte) {
-    made_.push_back(context_.allocate(std::max<size_t>(bytes, 1)));
+    memory_.push_back(module_.allocate(std::max<size_t>(bytes, 1)));
+    made_.push_back(pointer_of(memory_.back().get()));
     if (bytes > 0) context_.fill(made_.back(), byte, bytes, stream_);
   }
   void enqueue(const Enqueue& call) { call(std::span(made_).first(made_.size() - 1), made_.back(), stream_); }
@@ -91,15 +88,16 @@ class Trial {
     try {
       context_.synchronize(stream_);
       for (const cuda::GraphExec each : recorded_) context_.destroy(each);
-      for (const DevicePtr each : made_) context_.free(each);
       context_.destroy(stream_);
     } catch (const Error&) {  // of a device that is lost, with all it had
     }
   }
 
+  const cuda::KernelModule& module_;
   cuda::Context& context_;
   const cuda::Stream stream_;
-  std::vector<DevicePtr> made_;
+  std::vector<std::shared_ptr<std::byte>> memory_;
+  std::vector<DevicePtr> made_;  // where it begins
   std::vector<cuda::GraphExec> recorded_;
 };
 
