@@ -145,7 +145,10 @@ HOST_UNSEEN __attribute__((noinline)) static void enter(Fiber& fiber) {
   makecontext(&begin, fiber_main, 0);
   setcontext(&begin);
 }
-HOST_UNSEEN static void meet() {
+// Whether what the threads meet at puts all of the block's accesses in order, as a barrier does.
+static bool in_order = true;
+HOST_UNSEEN static void meet(bool at_a_barrier) {
+  in_order = at_a_barrier;
   in_kernel = false;
   leave();
   in_kernel = true;
@@ -174,8 +177,9 @@ HOST_UNSEEN static void run_fibers(unsigned threads) {
     order[t] = t;
     fibers[t].done = false;
   }
+  in_order = true;
   for (unsigned left = threads; left > 0;) {
-    ++phase;
+    if (in_order) ++phase;
     for (unsigned i = threads; i > 1; --i) {
       random = random * 1664525u + 1013904223u;
       const unsigned other = (random >> 8) % i, before = order[i - 1];
@@ -219,7 +223,7 @@ HOST_UNSEEN static void multiply_by_warp(float* c, const unsigned* a, const unsi
   static unsigned of_a[1024][4], of_b[1024][2];
   for (unsigned i = 0; i < 4; ++i) of_a[thread.x][i] = a[i];
   for (unsigned i = 0; i < 2; ++i) of_b[thread.x][i] = b[i];
-  meet();
+  meet(false);
   const unsigned lane = thread.x % 32, warp = thread.x - lane;
   for (unsigned part = 0; part < 4; ++part) {
     const unsigned row = lane / 4, column = lane % 4 * 2 + part % 2;
@@ -229,7 +233,7 @@ HOST_UNSEEN static void multiply_by_warp(float* c, const unsigned* a, const unsi
       for (unsigned e = 0; e < each; ++e) c[part] += element(left, e) * element(right, e);
     }
   }
-  meet();
+  meet(false);
 }
 }
 #ifdef HOST_RACES
@@ -266,7 +270,7 @@ HOST_UNSEEN void __tsan_vptr_read(void*) {}
 #define blockIdx host::block
 #define gridDim host::grid
 #define blockDim host::size
-HOST_UNSEEN static void __syncthreads() { host::meet(); }
+HOST_UNSEEN static void __syncthreads() { host::meet(true); }
 static void __threadfence() {}
 HOST_UNSEEN static unsigned atomicAdd(unsigned* to, unsigned more) {
 #ifdef HOST_RACES
