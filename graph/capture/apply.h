@@ -35,7 +35,8 @@ std::vector<Tensor> apply(const OpDef& op, std::span<const Tensor> inputs, Attri
 /// The same for ops with one result.
 Tensor apply_one(const OpDef& op, std::initializer_list<Tensor> inputs, Attributes attributes = {});
 /// Runs now, whether or not a capture or a tape is active, by a kernel that is kept for the next call of the
-/// same op on the same shapes (graph/capture/apply_eager.cc).
+/// same op on the same shapes (graph/capture/apply_eager.cc). On the CPU, what is computed of constants alone
+/// is a constant.
 ///
 /// A call whose inputs live on a device runs there, and so do the results; constants and single elements on
 /// the CPU are copied there. It returns once its work is in the device's stream; the first one of its shapes
