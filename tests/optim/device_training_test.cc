@@ -28,6 +28,7 @@
 #include "isochron/ops/shape/slicing.h"
 #include "isochron/optim/optimizers.h"
 #include "support/expect_error.h"
+#include "support/simulated/results_on.h"
 #include "support/simulated/simulated_gpu.h"
 
 namespace isochron {
@@ -35,16 +36,10 @@ namespace {
 
 constexpr Device kDevice = SimulatedGpu::kDevice;
 
-Tensor random(const Shape& shape, uint64_t seed) {
-  Rng rng(seed);
-  std::vector<double> values(static_cast<size_t>(shape.elems()));
-  for (double& value : values) value = 2 * rng.uniform() - 1;
-  return from_vector(shape, values);
-}
-
 /// A network of two layers and its optimizer, on any device.
 struct Network {
-  Variable w1{random({12, 9}, 1), "w1"}, b1{random({9}, 2), "b1"}, w2{random({9, 1}, 3), "w2"};
+  Variable w1{uniform_numbers({12, 9}, 1), "w1"}, b1{uniform_numbers({9}, 2), "b1"},
+      w2{uniform_numbers({9, 1}, 3), "w2"};
   optim::Adam optimizer{{.learning_rate = 0.01}};
 
   std::vector<Variable> parameters() const { return {w1, b1, w2}; }
@@ -66,8 +61,8 @@ struct Network {
   }
 };
 
-const Tensor kX = random({20, 12}, 4);
-const Tensor kY = random({20, 1}, 5);
+const Tensor kX = uniform_numbers({20, 12}, 4);
+const Tensor kY = uniform_numbers({20, 1}, 5);
 
 void expect_near(const std::vector<double>& got, const std::vector<double>& want, double tolerance) {
   ASSERT_EQ(got.size(), want.size());
@@ -236,8 +231,8 @@ TEST(DeviceTraining, DropoutDrawsWhatTheCpuDraws) {
 TEST(DeviceTraining, AClassifierOfTokensLearnsWhatTheCpuLearns) {
   SimulatedGpu simulated;
   struct Model {
-    Variable table{random({11, 6}, 1), "table"}, gamma{ones({6}), "gamma"}, beta{zeros({6}), "beta"},
-        w{random({6, 4}, 2), "w"};
+    Variable table{uniform_numbers({11, 6}, 1), "table"}, gamma{ones({6}), "gamma"}, beta{zeros({6}), "beta"},
+        w{uniform_numbers({6, 4}, 2), "w"};
     optim::RmsProp optimizer{{.learning_rate = 0.01, .momentum = 0.9, .centered = true}};
     std::vector<Variable> parameters() const { return {table, gamma, beta, w}; }
     auto step(Device device) {
@@ -301,8 +296,8 @@ TEST(DeviceTraining, OneBranchRuns) {
         positive, [&] { return exp(x) * 2.0; }, [&] { return square(x) - 1.0; });
     return std::vector<Tensor>{y, tape.gradient(sum(y), x)};
   };
-  expect_the_same(function, {random({3, 4}, 3) + 1.0});
-  expect_the_same(function, {random({3, 4}, 3) - 1.0});
+  expect_the_same(function, {uniform_numbers({3, 4}, 3) + 1.0});
+  expect_the_same(function, {uniform_numbers({3, 4}, 3) - 1.0});
 }
 
 TEST(DeviceTraining, ALoopRunsAsOftenAsTheDeviceFinds) {
@@ -316,7 +311,8 @@ TEST(DeviceTraining, ALoopRunsAsOftenAsTheDeviceFinds) {
                    {x}, {.max_iterations = 12});
     return std::vector<Tensor>{end[0], tape.gradient(sum(end[0]), x)};
   };
-  for (const double start : {0.1, 1.0, 30.0}) expect_the_same(function, {random({2, 3}, 3) * 0.01 + start});
+  for (const double start : {0.1, 1.0, 30.0})
+    expect_the_same(function, {uniform_numbers({2, 3}, 3) * 0.01 + start});
 }
 
 TEST(DeviceTraining, BeyondItsBoundALoopsConditionIsntAsked) {
@@ -332,7 +328,7 @@ TEST(DeviceTraining, BeyondItsBoundALoopsConditionIsntAsked) {
         {constant(zeros({}, DType::kI64)), constant(zeros({1, 3}))}, {.max_iterations = 4});
     return std::vector<Tensor>{end[1]};
   };
-  expect_the_same(function, {random({4, 3}, 3)});
+  expect_the_same(function, {uniform_numbers({4, 3}, 3)});
 }
 
 TEST(DeviceTraining, AScanIsUnrolledInWhatIsRecorded) {
@@ -348,7 +344,7 @@ TEST(DeviceTraining, AScanIsUnrolledInWhatIsRecorded) {
         {constant(zeros({2, 3}))}, {x});
     return std::vector<Tensor>{result.state[0], result.outputs[0], tape.gradient(sum(result.outputs[0]), w)};
   };
-  expect_the_same(function, {random({5, 2, 3}, 3), random({3, 3}, 4)});
+  expect_the_same(function, {uniform_numbers({5, 2, 3}, 3), uniform_numbers({3, 3}, 4)});
 }
 
 TEST(DeviceTraining, AccumulatesAndScalesItsLossAsTheCpuDoes) {
@@ -433,7 +429,7 @@ TEST(DeviceTraining, OpsWithoutAKernelAreNamedTogether) {
 
 TEST(DeviceTraining, MixedDevicesAreRefused) {
   SimulatedGpu simulated;
-  const Variable w(random({12, 9}, 1), "w");
+  const Variable w(uniform_numbers({12, 9}, 1), "w");
   CaptureOptions options;
   options.plan.device = kDevice;
   auto step = capture([&](const Tensor& x) { return matmul(x, w); }, options);
@@ -449,13 +445,13 @@ TEST(DeviceTraining, MixedDevicesAreRefused) {
 
 TEST(DeviceTraining, AnArgumentMayBeginAnywhere) {
   SimulatedGpu simulated;
-  const Variable w(random({12, 9}, 1), "w");
+  const Variable w(uniform_numbers({12, 9}, 1), "w");
   const Tensor kernel = copy(w.tensor());
   w.move_to(kDevice);
   CaptureOptions options;
   options.plan.device = kDevice;
   auto product = capture([&](const Tensor& x) { return matmul(x, w); }, options);
-  const Tensor numbers = random({30, 12}, 2), there = to_device(numbers, kDevice);
+  const Tensor numbers = uniform_numbers({30, 12}, 2), there = to_device(numbers, kDevice);
   for (const int64_t row : {0, 1, 2, 5}) {  // 48 bytes each, of which libraries take every one
     for (const int64_t column : {0, 1, 3}) {
       const int64_t begin = row * 12 + column;
@@ -470,7 +466,7 @@ TEST(DeviceTraining, AnArgumentMayBeginAnywhere) {
 
 TEST(DeviceTraining, AVariableInUseStaysWhereItIs) {
   SimulatedGpu simulated;
-  const Variable w(random({12, 9}, 1), "w");
+  const Variable w(uniform_numbers({12, 9}, 1), "w");
   auto step = capture([&](const Tensor& x) { return matmul(x, w); });
   step(kX);
   EXPECT_ERROR(w.move_to(kDevice), ErrorCode::kInvalidArgument, "'w' can't move from cpu to cuda:0");
@@ -497,10 +493,10 @@ TEST(DeviceTraining, TooLittleMemoryIsSaidAtPlanning) {
   CaptureOptions options;
   options.plan.device = kDevice;
   auto step = capture([](const Tensor& x) { return exp(matmul(x, x, true)); }, options);
-  EXPECT_ERROR(step(random({1, 700}, 1)), ErrorCode::kOutOfMemory, "arena");
-  EXPECT_ERROR(step(random({1, 700}, 1)), ErrorCode::kOutOfMemory, "live at once are matmul_");
+  EXPECT_ERROR(step(uniform_numbers({1, 700}, 1)), ErrorCode::kOutOfMemory, "arena");
+  EXPECT_ERROR(step(uniform_numbers({1, 700}, 1)), ErrorCode::kOutOfMemory, "live at once are matmul_");
   auto rows = capture([](const Tensor& x) { return matmul(exp(x), x, false, true); }, options);
-  EXPECT_ERROR(rows(random({700, 5}, 1)), ErrorCode::kOutOfMemory, " of the 700 rows");
+  EXPECT_ERROR(rows(uniform_numbers({700, 5}, 1)), ErrorCode::kOutOfMemory, " of the 700 rows");
   EXPECT_EQ(step.plan_count(), 0u);
 }
 

@@ -155,26 +155,32 @@ extern "C" __device__ void cudaGraphSetConditional(unsigned long long condition,
 ISOCHRON_SCALAR void set_condition(unsigned long long condition, bool value) {
   cudaGraphSetConditional(condition, value);
 }
-/// `index`, which must lie in [0, extent); else the device says so and stops for good.
-ISOCHRON_SCALAR unsigned checked_index(long long index, unsigned extent, const char* op) {
-  if (index >= 0 && index < extent) return static_cast<unsigned>(index);
-  printf("%s: index %lld is outside [0, %u)\n", op, index, extent);
-  asm("trap;");
-  return 0;
-}
+/// The device prints a line, of a format and at least one argument, and stops for good.
+#define ISOCHRON_FAULT(format, ...)   \
+  do {                                \
+    printf(format "\n", __VA_ARGS__); \
+    asm("trap;");                     \
+  } while (false)
 #else
 ISOCHRON_SCALAR void set_condition(unsigned long long condition, bool value) {
   *reinterpret_cast<unsigned*>(condition) = value;
 }
-/// What went wrong in the kernels that run on the host, which go on at 0.
+/// What went wrong first in the kernels that run on the host, which go on.
 extern "C" char host_fault[256];
 char host_fault[256] = "";
+#define ISOCHRON_FAULT(format, ...)                                                                \
+  do {                                                                                             \
+    using isochron::ops::element::host_fault;                                                      \
+    if (*host_fault == 0) __builtin_snprintf(host_fault, sizeof(host_fault), format, __VA_ARGS__); \
+  } while (false)
+#endif
+
+/// `index`, which must lie in [0, extent); else that is a fault.
 ISOCHRON_SCALAR unsigned checked_index(long long index, unsigned extent, const char* op) {
   if (index >= 0 && index < extent) return static_cast<unsigned>(index);
-  __builtin_snprintf(host_fault, sizeof(host_fault), "%s: index %lld is outside [0, %u)", op, index, extent);
+  ISOCHRON_FAULT("%s: index %lld is outside [0, %u)", op, index, extent);
   return 0;
 }
-#endif
 
 // How reductions fold b into a. NaN stays.
 struct SumOf {

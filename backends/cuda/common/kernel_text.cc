@@ -40,6 +40,19 @@ std::string offset_text(const std::string& index, const std::vector<IndexAxis>& 
   return text.empty() ? fmt::format("0{}", suffix) : text;
 }
 
+PlaceMessage place_message(std::string_view index, const Dims& extents) {
+  PlaceMessage message;
+  int64_t below = 1;
+  for (int axis = static_cast<int>(extents.rank()) - 1; axis >= 0; --axis) {
+    message.format = fmt::format("%u{}{}", message.format.empty() ? "" : ", ", message.format);
+    message.arguments.insert(
+        message.arguments.begin(),
+        fmt::format("static_cast<unsigned>({} / {}ull % {}ull)", index, below, extents[axis]));
+    below *= extents[axis];
+  }
+  return message;
+}
+
 std::string_view storage_type(DType dtype) {
   constexpr std::string_view kTypes[kDTypeCount] = {"double",    "float", "float16",       "bfloat16",
                                                     "long long", "int",   "unsigned char", "bool"};

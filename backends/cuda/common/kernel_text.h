@@ -29,12 +29,17 @@ std::vector<IndexAxis> joined_axes(const Shape& shape, const Strides& strides);
 std::string offset_text(const std::string& index, const std::vector<IndexAxis>& axes,
                         std::string_view suffix = "u");
 
+/// How a message of printf tells of a place in a tensor.
+struct PlaceMessage {
+  std::string format;                  // "%u, %u"
+  std::vector<std::string> arguments;  // an unsigned an axis
+};
+/// That of element `index`, an expression of unsigned long long.
+PlaceMessage place_message(std::string_view index, const Dims& extents);
+
 /// How the prelude calls what is stored in memory, and what is computed with.
 std::string_view storage_type(DType dtype);
 std::string_view computed_type(DType dtype);
-/// An unsigned type of the size, for elements that are moved as they are.
-std::string_view moved_type(DType dtype);
-
 /// An unsigned type of the size, for elements that are moved as they are.
 std::string_view moved_type(DType dtype);
 

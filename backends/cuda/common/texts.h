@@ -12,9 +12,8 @@ extern const std::string_view kAttention;       // backends/cuda/attention/atten
 extern const std::string_view kBlockSizes;      // backends/cuda/common/block_sizes.h
 extern const std::string_view
     kConvolution;  // backends/cuda/convolution/convolution_text.h, behind kMatmul and kWindow
-extern const std::string_view kDebug;           // backends/cuda/control/debug_text.h, behind kRows and kFault
+extern const std::string_view kDebug;           // backends/cuda/control/debug_text.h, behind kRows
 extern const std::string_view kElementPrelude;  // backends/cuda/common/element_prelude.h
-extern const std::string_view kFault;           // backends/cuda/common/fault_text.h, behind kElementPrelude
 extern const std::string_view kFloat8;          // ops/elementwise/float8_numbers.h, behind kElementPrelude
 extern const std::string_view kInterpolation;   // backends/cuda/shape/interpolation_text.h, behind
                                                 // kInterpolationWeights and kRows

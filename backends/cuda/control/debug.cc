@@ -31,8 +31,7 @@ std::string label_of(const KernelRequest& request) {
 
 std::unique_ptr<LaunchKernel> debug_kernel(const KernelRequest& request) {
   auto kernel = std::make_unique<LaunchKernel>(request);
-  for (const std::string_view text :
-       {backends::texts::kFault, backends::texts::kRows, backends::texts::kDebug})
+  for (const std::string_view text : {backends::texts::kRows, backends::texts::kDebug})
     request.module->add_shared(std::string(text));
   return kernel;
 }
@@ -71,14 +70,9 @@ std::unique_ptr<graph::Kernel> prepare_check_numerics_cuda(const KernelRequest& 
                           "  if (threadIdx.x == 0) static_cast<NotFinite*>(workspace)[blockIdx.x] = found;",
                           elems),
               row_of_blocks(request, blocks, kRowThreads));
-  std::string places, indices;
-  int64_t below = 1;
-  for (int axis = x.shape.rank() - 1; axis >= 0; --axis) {
-    places = fmt::format("%u{}{}", places.empty() ? "" : ", ", places);
-    indices = fmt::format(", static_cast<unsigned>(found.first / {}ull % {}ull){}", below,
-                          counted(request, x.shape[axis]), indices);
-    below *= x.shape[axis];
-  }
+  for (int axis = 0; axis < x.shape.rank(); ++axis) counted(request, x.shape[axis]);
+  PlaceMessage first = place_message("found.first", static_cast<Dims>(x.shape));
+  first.arguments.insert(first.arguments.begin(), "found.count");
   kernel->add(
       request,
       fmt::format(
@@ -87,8 +81,8 @@ std::unique_ptr<graph::Kernel> prepare_check_numerics_cuda(const KernelRequest& 
           "{}ull);\n"
           "  if (threadIdx.x == 0 && found.count > 0)\n"
           "    ISOCHRON_FAULT(\"check_numerics: '{}' {}: %llu of {} elements are NaN or infinite, the "
-          "first at ({})\", found.count{});",
-          blocks, elems, label_of(request), x.str(), elems, places, indices),
+          "first at ({})\", {});",
+          blocks, elems, label_of(request), x.str(), elems, first.format, fmt::join(first.arguments, ", ")),
       row_of_blocks(request, 1, kRowThreads), std::vector<Slot>{});
   return kernel;
 }

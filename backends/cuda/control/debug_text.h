@@ -1,4 +1,4 @@
-// What looks into a computation, in kernels; behind rows_text.h and fault_text.h.
+// What looks into a computation, in kernels; behind rows_text.h.
 #ifndef ISOCHRON_OPS_CUDA_DEBUG_TEXT_H_
 #define ISOCHRON_OPS_CUDA_DEBUG_TEXT_H_
 

@@ -32,24 +32,26 @@ struct Matrices {
 /// an expression, and has a place for each of `numbers`.
 std::string fault_text(const KernelRequest& request, const Matrices& a, std::string_view m,
                        std::string_view what, std::string_view numbers) {
-  std::string places, indices;
-  int64_t below = 1;
-  for (int axis = a.batch.rank() - 1; axis >= 0; --axis) {
-    places = fmt::format("%u{}{}", places.empty() ? "" : ", ", places);
-    indices = fmt::format("static_cast<unsigned>({} / {}ull % {}ull), {}", m, below, a.batch[axis], indices);
-    below *= a.batch[axis];
-  }
-  const std::string name =
-      a.batch.empty() ? "the matrix" : fmt::format("matrix ({}) of the batch {}", places, dims_str(a.batch));
-  return fmt::format("ISOCHRON_FAULT(\"{}: {} {}\", {}{});", request.op.name, name, what, indices, numbers);
+  PlaceMessage place = place_message(m, a.batch);
+  place.arguments.emplace_back(numbers);
+  const std::string name = a.batch.empty()
+                               ? "the matrix"
+                               : fmt::format("matrix ({}) of the batch {}", place.format, dims_str(a.batch));
+  return fmt::format("ISOCHRON_FAULT(\"{}: {} {}\", {});", request.op.name, name, what,
+                     fmt::join(place.arguments, ", "));
 }
 
 std::unique_ptr<LaunchKernel> matrix_kernel(const KernelRequest& request) {
   auto kernel = std::make_unique<LaunchKernel>(request);
-  for (const std::string_view text :
-       {backends::texts::kFault, backends::texts::kRows, backends::texts::kMatrix})
+  for (const std::string_view text : {backends::texts::kRows, backends::texts::kMatrix})
     request.module->add_shared(std::string(text));
   return kernel;
+}
+
+/// Where element `i` of n x n matrices lies once each is transposed.
+std::string transposed_text(int64_t n, int64_t elems) {
+  return fmt::format("i / {1}ll * {1}ll + i % {0}ll * {0}ll + i / {0}ll % {0}ll", n,
+                     std::max<int64_t>(elems, 1));
 }
 
 /// A launch of `blocks` whose threads share tiles.
@@ -71,10 +73,7 @@ class LuFactors {
     const size_t elems = static_cast<size_t>(a_.count * a_.elems());
     kernel.need_workspace(elems * dtype_size(request_.inputs[0].dtype) +
                           2 * static_cast<size_t>(a_.count * a_.rows) * sizeof(unsigned));
-    const std::string from = transposed
-                                 ? fmt::format("i / {1}ll * {1}ll + i % {0}ll * {0}ll + i / {0}ll % {0}ll",
-                                               n_, std::max<int64_t>(a_.elems(), 1))
-                                 : "i";
+    const std::string from = transposed ? transposed_text(n_, a_.elems()) : "i";
     kernel.add_loop(request_, a_.count * a_.elems(),
                     fmt::format("static_cast<{}*>(workspace)[i] = in0[{}];", type(), from),
                     {{Slot::kInput, 0}});
@@ -129,11 +128,8 @@ std::unique_ptr<graph::Kernel> prepare_cholesky_cuda(const KernelRequest& reques
   const int64_t elems = a.count * a.elems();
   if (elems == 0) return kernel;
   const unsigned n = counted(request, a.rows);
-  kernel->add_loop(
-      request, elems,
-      fmt::format("out0[i] = (in0[i] + in0[i / {1}ll * {1}ll + i % {0}ll * {0}ll + i / {0}ll % {0}ll]) "
-                  "/ 2;",
-                  n, a.elems()));
+  kernel->add_loop(request, elems,
+                   fmt::format("out0[i] = (in0[i] + in0[{}]) / 2;", transposed_text(n, a.elems())));
   add_blocks(*kernel, request, a.count,
              fmt::format(
                  "auto* const factor = out0 + blockIdx.x * {0}ull;\n"

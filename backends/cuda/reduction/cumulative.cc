@@ -7,10 +7,8 @@ namespace {
 
 using graph::KernelRequest;
 
-bool is_float(DType dtype) { return dtype == DType::kF64 || dtype == DType::kF32 || is_half(dtype); }
-
 /// Floats are accumulated in f64, as on the CPU; integers wrap around.
-std::string_view accumulator(DType dtype) { return is_float(dtype) ? "double" : "unsigned long long"; }
+std::string_view accumulator(DType dtype) { return is_floating(dtype) ? "double" : "unsigned long long"; }
 
 /// Stores `value`, of the accumulator, in the result.
 std::string stored(std::string_view value, DType dtype) {
@@ -50,7 +48,7 @@ std::unique_ptr<graph::Kernel> prepare_cumulative_sum_cuda(const KernelRequest& 
 }
 std::unique_ptr<graph::Kernel> prepare_cumulative_product_cuda(const KernelRequest& request) {
   const DType dtype = request.inputs[0].dtype;
-  if (!is_float(dtype))
+  if (!is_floating(dtype))
     return scanned(request, "WholeProductScan", element_text(dtype), stored(so_far(request), dtype));
   return scanned(request, "ProductScan", fmt::format("Factors::one({})", element_text(dtype)),
                  stored(fmt::format("times(1.0, {})", so_far(request)), dtype));

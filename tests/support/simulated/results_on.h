@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "isochron/core/base/rng.h"
 #include "isochron/graph/step/captured.h"
 #include "isochron/ops/shape/creation.h"
 #include "support/simulated/simulated_gpu.h"
@@ -35,6 +36,14 @@ inline Tensor waves(const Shape& shape, double frequency, DType dtype = DType::k
   std::vector<double> values;
   for (int64_t i = 0; i < shape.elems(); ++i) values.push_back(std::sin(frequency * static_cast<double>(i)));
   return from_vector(shape, values, dtype);
+}
+
+/// Numbers in [-1, 1).
+inline Tensor uniform_numbers(const Shape& shape, uint64_t seed) {
+  Rng rng(seed);
+  std::vector<double> values(static_cast<size_t>(shape.elems()));
+  for (double& value : values) value = 2 * rng.uniform() - 1;
+  return from_vector(shape, values);
 }
 
 /// Whole numbers in [-2, 2], which all dtypes hold.
