@@ -136,8 +136,8 @@ install-check: deps  ## build a small program against the installed package
 	scripts/install-check.sh build/release
 
 tidy: deps  ## clang-tidy over the library (slow)
-	@$(call configure,release)
-	run-clang-tidy -quiet -p build/release -j $(JOBS) '/(apps|autograd|backends|comm|core|data|graph|memory|nn|observe|ops|optim|train)/[^.]*\.cc$$'
+	@$(call configure,debug)
+	run-clang-tidy -quiet -p build/debug -j $(JOBS) '/(apps|autograd|backends|comm|core|data|graph|memory|nn|observe|ops|optim|train)/[^.]*\.cc$$'
 
 deps:  ## install missing packages (Debian, Ubuntu)
 	@scripts/install-deps.sh

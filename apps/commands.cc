@@ -25,8 +25,6 @@ namespace {
 
 constexpr int kCheckFailed = 1;
 constexpr int kUsage = 2;
-constexpr int kOutOfMemory = 4;
-
 constexpr int kBadInput = 3;
 
 /// No message is longer than this, whatever it quotes.

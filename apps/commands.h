@@ -17,6 +17,9 @@ class App;  // declared only: a source that includes CLI11 takes seconds longer 
 
 namespace isochron::apps {
 
+/// The exit status where the system has no memory left.
+inline constexpr int kOutOfMemory = 4;
+
 /// The check that was asked for failed (not flat, not a number): exit status 1.
 class CheckFailed : public std::runtime_error {
  public:

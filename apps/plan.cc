@@ -18,7 +18,7 @@
 namespace isochron::apps {
 namespace {
 
-struct Options {
+struct PlanOptions {
   std::filesystem::path path;
   size_t capacity_bytes = 0;
   size_t alignment = PlannerOptions{}.alignment;
@@ -44,7 +44,7 @@ observe::PlanPicture picture_of(const BufferTable& table, const MemoryPlan& plan
   return picture;
 }
 
-void run(const Options& options) {
+void run(const PlanOptions& options) {
   require_distinct({{"the file of buffers", options.path}}, {{"--picture", options.picture}});
   const BufferTable table = read_buffers_csv(options.path);
   PlannerOptions planner;
@@ -66,7 +66,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_plan(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlanOptions>();
   CLI::App* command = app.add_subcommand("plan", "place buffers of known size and lifetime in one arena");
   command
       ->add_option("buffers", options->path,

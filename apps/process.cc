@@ -21,7 +21,6 @@
 namespace isochron::apps {
 namespace {
 
-constexpr int kOutOfMemory = 4;
 // Libraries ask for at most some MB at once.
 constexpr size_t kSpareBytes = size_t{16} << 20;
 constexpr size_t kHandlerStackBytes = size_t{64} << 10;

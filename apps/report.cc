@@ -23,7 +23,7 @@ namespace {
 using observe::RunRecord;
 using observe::RunReport;
 
-struct Options {
+struct ReportOptions {
   std::filesystem::path path, other;
   double bound_percent = 0;  // 0: the run's own
   std::filesystem::path out, json;
@@ -31,7 +31,7 @@ struct Options {
 };
 
 /// Names that a file gives stay on their lines.
-RunRecord read(const std::filesystem::path& path, const Options& options) {
+RunRecord read(const std::filesystem::path& path, const ReportOptions& options) {
   constexpr size_t kLongestName = 200, kLongestValue = 1000;
   RunRecord record = observe::read_run_record(path);
   record.title = quotation(record.title, kLongestName);
@@ -72,7 +72,7 @@ std::vector<std::filesystem::path> runs_within(const std::filesystem::path& path
   return folders;
 }
 
-void report_one(const Options& options) {
+void report_one(const ReportOptions& options) {
   const std::vector<std::filesystem::path> runs = runs_within(options.path);
   require(
       runs.empty(), ErrorCode::kInvalidArgument, options.path.string(),
@@ -110,7 +110,7 @@ void add_inputs(std::vector<NamedFile>& inputs, const std::filesystem::path& pat
   }
 }
 
-void require_distinct_files(const Options& options) {
+void require_distinct_files(const ReportOptions& options) {
   std::vector<NamedFile> inputs, outputs = {{"--json", options.json}, {"--out", options.out}};
   add_inputs(inputs, options.path);
   if (!options.other.empty()) add_inputs(inputs, options.other);
@@ -120,7 +120,7 @@ void require_distinct_files(const Options& options) {
 }
 
 /// The run of a folder or file, or those of the folders within a folder.
-std::vector<RunRecord> read_runs(const std::filesystem::path& path, const Options& options) {
+std::vector<RunRecord> read_runs(const std::filesystem::path& path, const ReportOptions& options) {
   std::vector<std::filesystem::path> folders = runs_within(path);
   if (folders.empty()) folders.push_back(path);
   std::vector<RunRecord> records;
@@ -128,7 +128,7 @@ std::vector<RunRecord> read_runs(const std::filesystem::path& path, const Option
   return records;
 }
 
-void report_both(const Options& options) {
+void report_both(const ReportOptions& options) {
   const observe::RunComparison comparison =
       observe::compare_records(read_runs(options.path, options), read_runs(options.other, options));
   const std::string names[] = {options.path.string(), options.other.string()};
@@ -140,7 +140,7 @@ void report_both(const Options& options) {
 }  // namespace
 
 void add_report(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReportOptions>();
   CLI::App* command =
       app.add_subcommand("report", "judge a recorded run again and write its page, or compare two runs");
   command->add_option("run", options->path, "folder that `train --out` wrote, or its run.json")->required();

@@ -30,7 +30,7 @@ using nlohmann::json;
 constexpr int kMostResults = 64;
 constexpr size_t kLongestName = 40, kLongestAlarm = 400;
 
-struct Options {
+struct WatchOptions {
   std::filesystem::path folder;
   double interval_seconds = 1;
   bool once = false;
@@ -105,7 +105,7 @@ std::string view(const json& live) {
 
 bool alive(int64_t process) { return ::kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM; }
 
-void run(const Options& options) {
+void run(const WatchOptions& options) {
   const std::filesystem::path path = options.folder / train::kLiveFile;
   const bool terminal = is_terminal(stdout);
   for (;;) {
@@ -132,7 +132,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_watch(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<WatchOptions>();
   CLI::App* command =
       app.add_subcommand("watch", "show a live view of a run that writes to a folder, until the run is over");
   command->add_option("folder", options->folder, "folder that was given to `train --out`")->required();

@@ -29,13 +29,12 @@ list(REMOVE_DUPLICATES ISOCHRON_CUDA_INCLUDES)
 list(REMOVE_ITEM ISOCHRON_CUDA_INCLUDES "" ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
 list(TRANSFORM ISOCHRON_CUDA_INCLUDES PREPEND "-isystem;")
 
-# isochron_cuda(<folder> <source>...): the sources that include its headers.
+# isochron_cuda(<folder> <source>...): the sources that include its headers. Before their library.
 function(isochron_cuda folder)
-  target_link_libraries(isochron_${folder} PRIVATE ${CMAKE_DL_LIBS})
   if(NOT ISOCHRON_WITH_CUDA)
     return()
   endif()
-  list(TRANSFORM ARGN PREPEND ${folder}/cuda/)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_DEFINITIONS ISOCHRON_CUDA
                               COMPILE_OPTIONS "${ISOCHRON_CUDA_INCLUDES}")
 endfunction()

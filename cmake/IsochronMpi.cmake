@@ -93,8 +93,9 @@ function(isochron_mpi_modules folder)
   set(built ${CMAKE_BINARY_DIR}/lib/isochron)
   target_link_libraries(isochron_${folder} PRIVATE ${CMAKE_DL_LIBS})
   list(JOIN ISOCHRON_MPI_FOUND "," names)
-  set_source_files_properties(${folder}/launch/launch.cc PROPERTIES COMPILE_DEFINITIONS
-    "ISOCHRON_MPI_FOUND=\"${names}\";ISOCHRON_MODULES_BUILT=\"${built}\";ISOCHRON_MODULES_INSTALLED=\"${CMAKE_INSTALL_FULL_LIBDIR}/isochron\";ISOCHRON_LIBRARY_FOLDER=\"${CMAKE_INSTALL_LIBDIR}\"")
+  target_compile_definitions(isochron_${folder} PRIVATE
+    ISOCHRON_MPI_FOUND="${names}" ISOCHRON_MODULES_BUILT="${built}"
+    ISOCHRON_MODULES_INSTALLED="${CMAKE_INSTALL_FULL_LIBDIR}/isochron" ISOCHRON_LIBRARY_FOLDER="${CMAKE_INSTALL_LIBDIR}")
   foreach(name IN LISTS ISOCHRON_MPI_FOUND)
     set(module isochron_${name})
     add_library(${module} MODULE ${ARGN})

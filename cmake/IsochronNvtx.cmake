@@ -15,8 +15,8 @@ if(ISOCHRON_NVTX AND NVTX3_INCLUDE_DIR)
   set(ISOCHRON_WITH_NVTX TRUE)
 endif()
 
-# isochron_nvtx(<folder> <source>): the one source that includes it.
-function(isochron_nvtx folder source)
+# isochron_nvtx(<source>): the one source that includes it. Before its library.
+function(isochron_nvtx source)
   if(NOT ISOCHRON_WITH_NVTX)
     return()
   endif()
@@ -24,5 +24,4 @@ function(isochron_nvtx folder source)
   if(NOT NVTX3_INCLUDE_DIR IN_LIST CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES)
     set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-isystem;${NVTX3_INCLUDE_DIR}")
   endif()
-  target_link_libraries(isochron_${folder} PRIVATE ${CMAKE_DL_LIBS})
 endfunction()

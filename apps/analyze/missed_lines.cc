@@ -6,17 +6,11 @@
 #include <cctype>
 #include <limits>
 
+#include "isochron/apps/analyze/time_units.h"
 #include "isochron/core/base/hash.h"
 
 namespace isochron::apps {
 namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-bool is_letter(char c) {
-  const auto byte = static_cast<unsigned char>(c);
-  return std::isalpha(byte) != 0 || byte >= 0x80;
-}
 
 /// Of the words of a line, without numbers: an exponent, `nan` and `inf` are no words. kHashOfNothing where
 /// it has none.

@@ -24,12 +24,6 @@ std::optional<double> ns_of(std::string_view unit) {
   return std::nullopt;
 }
 
-/// Letters, and bytes of letters beyond ASCII.
-bool is_letter(char c) {
-  const auto byte = static_cast<unsigned char>(c);
-  return std::isalpha(byte) || byte >= 0x80;
-}
-
 std::string_view trimmed_name(std::string_view name) {
   while (!name.empty() && !is_letter(name.back())) name.remove_suffix(1);
   return name;

@@ -1,6 +1,7 @@
 // Units that tables and logs give times in: of a time ("ms", "s/it"), or of a rate ("it/s", "images/sec").
 #pragma once
 
+#include <cctype>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,5 +30,12 @@ double written_resolution(std::string_view number);
 
 /// Whether `text` begins as a rate does behind its number: "it/s, loss=0.1", " images/sec".
 bool begins_as_rate(std::string_view text);
+
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+/// Letters, and bytes of letters beyond ASCII.
+inline bool is_letter(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return std::isalpha(byte) != 0 || byte >= 0x80;
+}
 
 }  // namespace isochron::apps

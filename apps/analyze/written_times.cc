@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "isochron/apps/analyze/time_units.h"
 #include "isochron/core/text/terminal_text.h"
 
 namespace isochron::apps {
@@ -16,8 +17,6 @@ namespace {
 
 constexpr size_t kShown = 40;  // bytes of what a message quotes
 constexpr std::string_view kMinus = "\u2212";
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// Whether what stands before `at` is of a word, or of dots or dashes.
 bool is_of_word(std::string_view line, size_t at) {
@@ -180,7 +179,7 @@ bool add_up(const DurationGroups& groups, double first, WrittenTime& time) {
   return sum > 0;
 }
 
-bool spelled_out(std::string_view unit) {
+bool has_long_name(std::string_view unit) {
   static const RE2 words("(?i)hours?|minutes?|seconds?");
   return RE2::FullMatch(re2::StringPiece(unit.data(), unit.size()), words);
 }
@@ -193,7 +192,7 @@ struct Joints {
       comma |= joint.find(',') != std::string_view::npos;
     }
     for (const size_t unit : {kFirstUnit, kSecondUnit, kThirdUnit})
-      words &= groups[unit].empty() || spelled_out(groups[unit]);
+      words &= groups[unit].empty() || has_long_name(groups[unit]);
   }
   /// A comma alone, as between the values of a line: "eta 5 min, 0.35 s".
   bool may_be_list() const { return comma && !joined && !words; }

@@ -91,8 +91,8 @@ class TrainCase final : public CaseRun {
 };
 
 template <typename Model>
-std::unique_ptr<CaseRun> train_case(Model model, optim::Optimizer optimizer, train::Loss loss,
-                                    const DrawBatch& draw, const CaseOptions& options) {
+std::unique_ptr<CaseRun> train_model(Model model, optim::Optimizer optimizer, train::Loss loss,
+                                     const DrawBatch& draw, const CaseOptions& options) {
   return apps::train_case(std::make_unique<Model>(std::move(model)), std::move(optimizer), std::move(loss),
                           draw, options);
 }
@@ -101,16 +101,16 @@ std::unique_ptr<CaseRun> make_tiny(const CaseOptions& options) {
   const DrawBatch draw = [](Rng& rng) {
     return std::pair{normal_numbers({32, 100}, rng), normal_numbers({32, 1}, rng)};
   };
-  return train_case(tiny_model(), optim::Adam({.step = among(options)}), nn::mean_squared_error, draw,
-                    options);
+  return train_model(tiny_model(), optim::Adam({.step = among(options)}), nn::mean_squared_error, draw,
+                     options);
 }
 
 std::unique_ptr<CaseRun> make_mlp(const CaseOptions& options) {
   const DrawBatch draw = [](Rng& rng) {
     return std::pair{normal_numbers({128, 784}, rng), random_labels({128}, 10, rng)};
   };
-  return train_case(nn::mlp({512, 512, 10}), optim::Adam({.step = among(options)}),
-                    nn::sparse_softmax_cross_entropy, draw, options);
+  return train_model(nn::mlp({512, 512, 10}), optim::Adam({.step = among(options)}),
+                     nn::sparse_softmax_cross_entropy, draw, options);
 }
 
 std::unique_ptr<CaseRun> make_cnn(const CaseOptions& options) {
@@ -120,25 +120,25 @@ std::unique_ptr<CaseRun> make_cnn(const CaseOptions& options) {
   nn::Sequential model(nn::Conv2D(32, {3, 3}, nn::Activation::kRelu),
                        nn::Conv2D(64, {3, 3}, nn::Activation::kRelu), nn::MaxPool2D({2, 2}), nn::Flatten(),
                        nn::Dense(128, nn::Activation::kRelu), nn::Dense(10));
-  return train_case(std::move(model), optim::RmsProp({.step = among(options)}),
-                    nn::sparse_softmax_cross_entropy, draw, options);
+  return train_model(std::move(model), optim::RmsProp({.step = among(options)}),
+                     nn::sparse_softmax_cross_entropy, draw, options);
 }
 
 std::unique_ptr<CaseRun> make_resnet20(const CaseOptions& options) {
   const DrawBatch draw = [](Rng& rng) {
     return std::pair{normal_numbers({32, 32, 32, 3}, rng), random_labels({32}, 10, rng)};
   };
-  return train_case(nn::resnet20(),
-                    optim::Sgd({.learning_rate = 0.01, .momentum = 0.9, .step = among(options)}),
-                    nn::sparse_softmax_cross_entropy, draw, options);
+  return train_model(nn::resnet20(),
+                     optim::Sgd({.learning_rate = 0.01, .momentum = 0.9, .step = among(options)}),
+                     nn::sparse_softmax_cross_entropy, draw, options);
 }
 
 std::unique_ptr<CaseRun> make_unet(const CaseOptions& options) {
   const DrawBatch draw = [](Rng& rng) {
     return std::pair{normal_numbers({8, 64, 64, 3}, rng), normal_numbers({8, 64, 64, 1}, rng)};
   };
-  return train_case(UNet({32, 64, 128}, 8, 1), optim::Adam({.step = among(options)}), nn::mean_squared_error,
-                    draw, options);
+  return train_model(UNet({32, 64, 128}, 8, 1), optim::Adam({.step = among(options)}), nn::mean_squared_error,
+                     draw, options);
 }
 
 std::unique_ptr<CaseRun> make_gpt(const CaseOptions& options) {
@@ -147,7 +147,7 @@ std::unique_ptr<CaseRun> make_gpt(const CaseOptions& options) {
     return std::pair{random_labels({12, 64}, kVocabulary, rng), random_labels({12, 64}, kVocabulary, rng)};
   };
   const auto matrices = [](const Variable& parameter) { return parameter.shape().rank() >= 2; };
-  return train_case(
+  return train_model(
       nn::Gpt({.vocabulary = kVocabulary, .context = 64, .layers = 4, .heads = 4, .width = 128}),
       optim::AdamW(
           {.beta_2 = 0.99, .weight_decay = {.rate = 0.1, .applies = matrices}, .step = among(options)}),
@@ -158,8 +158,8 @@ std::unique_ptr<CaseRun> make_lstm(const CaseOptions& options) {
   const DrawBatch draw = [](Rng& rng) {
     return std::pair{normal_numbers({64, 48, 8}, rng), normal_numbers({64, 1}, rng)};
   };
-  return train_case(nn::lstm_forecaster(), optim::Adam({.step = among(options)}), nn::mean_squared_error,
-                    draw, options);
+  return train_model(nn::lstm_forecaster(), optim::Adam({.step = among(options)}), nn::mean_squared_error,
+                     draw, options);
 }
 
 /// One epoch of `tiny` on 1,000 rows through the input pipeline.

@@ -28,7 +28,7 @@
 namespace isochron::apps {
 namespace {
 
-struct Options {
+struct SweepOptions {
   std::vector<std::string> names;
   int threads = 0;
   double seconds = 0.5;
@@ -139,7 +139,7 @@ struct Point {
   size_t lower_bound_bytes = 0;
 };
 
-Point measure(const Sweep& sweep, int64_t size, const Options& options) {
+Point measure(const Sweep& sweep, int64_t size, const SweepOptions& options) {
   constexpr size_t kLeastSteps = 5;
   const std::unique_ptr<CaseRun> run = sweep.make(size, options.precision);
   run->step();
@@ -203,7 +203,7 @@ void write(const Sweep& sweep, const std::vector<Point>& points, const std::file
   write_file_atomically(folder / fmt::format("sweep_{}.svg", sweep.name), observe::plot_svg(plot));
 }
 
-void run(const Options& options) {
+void run(const SweepOptions& options) {
   if (options.threads > 0) set_compute_threads(options.threads);
   const auto locks = make_own_folders({options.out});
   for (const Sweep& sweep : sweeps()) {
@@ -220,7 +220,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_sweep(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SweepOptions>();
   CLI::App* command = app.add_subcommand(
       "sweep", "measure how the time and memory of a step grow with batch, width, depth and length");
   std::string what = "sweeps to run; default: all";

@@ -98,11 +98,6 @@ void train_forecaster(const TrainOptions& options, const TrainSettings& settings
                   .plots = forecast_plots(co2, predictions)});
 }
 
-template <typename Model>
-std::unique_ptr<nn::Module> own(Model model) {
-  return std::make_unique<Model>(std::move(model));
-}
-
 void train_lstm(const TrainOptions& options) {
   train_forecaster(options, {.epochs = 100, .batch = 64, .learning_rate = 2e-3}, "An LSTM",
                    [] { return own(nn::lstm_forecaster()); });

@@ -127,11 +127,6 @@ struct Classifier {
   std::function<std::unique_ptr<nn::Module>()> make;
 };
 
-template <typename Model>
-std::unique_ptr<nn::Module> own(Model model) {
-  return std::make_unique<Model>(std::move(model));
-}
-
 void train_classifier(const TrainOptions& options, const Classifier& classifier) {
   std::error_code ignored;
   const bool cifar = std::filesystem::is_directory(options.data, ignored);

@@ -13,7 +13,7 @@ namespace isochron::apps {
 namespace {
 
 /// Mean squared error of always saying the mean.
-double variance(const Tensor& values) {
+double error_of_mean(const Tensor& values) {
   double sum = 0, squares = 0;
   for (const float value : values.span<float>()) {
     sum += value;
@@ -46,7 +46,7 @@ void train_regress(const TrainOptions& options) {
   auto others = data::from_tensor_slices(other_x, other_y).batch(200);
   session.fit(trainer, batches, {.validation_data = others, .callbacks = {&lines}, .epoch_lines = false});
   auto all = data::from_tensor_slices(x, y).batch(1000);
-  const double loss = trainer.evaluate(all)["loss"], mean = variance(y);
+  const double loss = trainer.evaluate(all)["loss"], mean = error_of_mean(y);
   session.finish({.title = "A small network on random numbers",
                   .task = "the 1,000 rows it was trained on, which are random: it can only memorize them",
                   .result = fmt::format("Explained variance: {:.0f} %.", 100 * (1 - loss / mean)),

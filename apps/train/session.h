@@ -35,6 +35,12 @@ namespace isochron::apps {
 /// Thrown in a training that was another's twin when that one needs it no more.
 struct TwinDone {};
 
+/// For models that are made by a function.
+template <typename Model>
+std::unique_ptr<nn::Module> own(Model model) {
+  return std::make_unique<Model>(std::move(model));
+}
+
 /// A model's own settings.
 struct TrainSettings {
   int epochs = 1;

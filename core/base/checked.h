@@ -25,6 +25,9 @@ constexpr Int checked_mul(Int a, Int b, std::string_view where = "size") {
   return result;
 }
 
+/// In bytes; what threads write apart from one another lies in different ones.
+inline constexpr size_t kCacheLine = 64;
+
 /// The smallest multiple of `alignment` (a power of two) that is >= value. Throws kOverflow.
 template <typename Int>
 constexpr Int align_up(Int value, Int alignment) {

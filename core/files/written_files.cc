@@ -13,25 +13,25 @@
 namespace isochron {
 namespace {
 
-struct Note {
+struct WrittenFileNote {
   int64_t number = 0;
   std::string path;
 };
 
 /// The newest of one kind, in a ring.
 struct Ring {
-  std::vector<Note> notes;
+  std::vector<WrittenFileNote> notes;
   size_t written = 0;
 };
 
-struct Notes {
+struct WrittenFiles {
   std::mutex mutex;
   std::array<Ring, 2> rings;  // by FileKind
   int64_t ever = 0;
 };
 
-Notes& notes() {
-  static Notes* const instance = new Notes;  // outlives every static that may still write
+WrittenFiles& all_files() {
+  static WrittenFiles* const instance = new WrittenFiles;  // outlives every static that may still write
   return *instance;
 }
 
@@ -39,8 +39,8 @@ Notes& notes() {
 constexpr size_t kUsualPath = 160;
 
 void make_room(Ring& ring) {
-  std::vector<Note> made(kMaxWrittenFiles);
-  for (Note& note : made) note.path.reserve(kUsualPath);
+  std::vector<WrittenFileNote> made(kMaxWrittenFiles);
+  for (WrittenFileNote& note : made) note.path.reserve(kUsualPath);
   ring.notes = std::move(made);
 }
 
@@ -50,27 +50,27 @@ void note_written_file(FileKind kind, const std::filesystem::path& path) noexcep
   try {
     std::error_code unknown;
     const std::filesystem::path absolute = std::filesystem::absolute(path, unknown);
-    std::lock_guard lock(notes().mutex);
-    Ring& ring = notes().rings[static_cast<size_t>(kind)];
+    std::lock_guard lock(all_files().mutex);
+    Ring& ring = all_files().rings[static_cast<size_t>(kind)];
     if (ring.notes.empty()) make_room(ring);
-    Note& note = ring.notes[ring.written % ring.notes.size()];
+    WrittenFileNote& note = ring.notes[ring.written % ring.notes.size()];
     note.path = absolute.native();
-    note.number = notes().ever++;
+    note.number = all_files().ever++;
     ++ring.written;
   } catch (const std::bad_alloc&) {
   }
 }
 
 int64_t written_files() {
-  std::lock_guard lock(notes().mutex);
-  return notes().ever;
+  std::lock_guard lock(all_files().mutex);
+  return all_files().ever;
 }
 
 FilesLeft files_left(FileKind kind, int64_t since) {
   std::set<std::string> paths;
   {
-    std::lock_guard lock(notes().mutex);
-    const Ring& ring = notes().rings[static_cast<size_t>(kind)];
+    std::lock_guard lock(all_files().mutex);
+    const Ring& ring = all_files().rings[static_cast<size_t>(kind)];
     for (size_t i = 0; i < std::min(ring.written, ring.notes.size()); ++i) {
       if (ring.notes[i].number >= since) paths.insert(ring.notes[i].path);
     }

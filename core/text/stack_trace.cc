@@ -26,7 +26,10 @@ std::string demangled(const std::string& name) {
   const std::unique_ptr<char, void (*)(void*)> text(
       abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
   std::string result = status == 0 ? text.get() : name;
-  if (result.size() > kShownChars) result = result.substr(0, kShownChars) + "...";
+  if (result.size() > kShownChars) {
+    result.resize(kShownChars);
+    result += "...";
+  }
   return result;
 }
 

@@ -25,7 +25,7 @@ constexpr uint16_t kStored = 0, kDeflated = 8;
 constexpr uint16_t kEncryptedFlag = 1;
 constexpr uint16_t kDate1980 = 0x21;  // 1 January 1980, so that equal arrays give equal files
 constexpr std::string_view kSuffix = ".npy";
-constexpr std::string_view kPiecewise = "an .npy file for each array with data::from_npy";
+constexpr std::string_view kArrayByArray = "an .npy file for each array with data::from_npy";
 
 uint32_t crc_of(std::span<const std::byte> bytes) {
   return static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
@@ -170,7 +170,7 @@ const Tensor& NpzFile::at(std::string_view name) const {
 NpzFile parse_npz(std::span<const std::byte> bytes, const std::string& where) {
   ByteReader reader(bytes, where);
   std::vector<std::pair<std::string, Tensor>> arrays;
-  ReadMemory memory(where, kPiecewise);
+  ReadMemory memory(where, kArrayByArray);
   size_t held = 0;  // of the arrays
   for (const ZipEntry& entry : read_directory(reader, bytes)) {
     if (!entry.name.ends_with(kSuffix) || entry.name.size() == kSuffix.size()) {
@@ -190,7 +190,7 @@ NpzFile parse_npz(std::span<const std::byte> bytes, const std::string& where) {
 
 NpzFile read_npz(const std::filesystem::path& path) {
   const std::string where = path.string();
-  ReadMemory memory(where, kPiecewise);
+  ReadMemory memory(where, kArrayByArray);
   memory.hold(InputFile(path).size_bytes());
   return parse_npz(read_regular_file(path), where);
 }

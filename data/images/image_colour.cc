@@ -46,19 +46,19 @@ Colour turned_hue(const Colour& colour, float turn) {
 /// `change` applied to the colour of every pixel in place.
 template <typename Pixel, typename Change>
 void each_colour(ImageView<Pixel> image, Change&& change) {
-  constexpr float kWhite = std::is_same_v<std::remove_const_t<Pixel>, uint8_t> ? 255.0f : 1.0f;
+  constexpr float kBrightest = std::is_same_v<std::remove_const_t<Pixel>, uint8_t> ? 255.0f : 1.0f;
   const int64_t colours = image.channels >= 3 ? 3 : 1;
   for (int64_t y = 0; y < image.height; ++y) {
     Pixel* pixel = image.row(y);
     for (int64_t x = 0; x < image.width; ++x, pixel += image.channels) {
       Colour colour{};
       for (int64_t c = 0; c < 3; ++c) {
-        colour[static_cast<size_t>(c)] = static_cast<float>(pixel[std::min(c, colours - 1)]) / kWhite;
+        colour[static_cast<size_t>(c)] = static_cast<float>(pixel[std::min(c, colours - 1)]) / kBrightest;
       }
       const Colour changed = change(colour);
       if constexpr (!std::is_const_v<Pixel>) {
         for (int64_t c = 0; c < colours; ++c) {
-          const float value = changed[static_cast<size_t>(c)] * kWhite;
+          const float value = changed[static_cast<size_t>(c)] * kBrightest;
           pixel[c] = static_cast<Pixel>(std::is_same_v<Pixel, uint8_t> ? value + 0.5f : value);
         }
       }

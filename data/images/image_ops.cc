@@ -9,8 +9,6 @@
 namespace isochron::data {
 namespace {
 
-constexpr float kWhite = 255;
-
 template <typename Pixel>
 std::string size_text(const ImageView<Pixel>& image) {
   return fmt::format("({}, {}, {})", image.height, image.width, image.channels);

@@ -16,6 +16,8 @@
 
 namespace isochron::data {
 
+inline constexpr float kWhite = 255;  // in u8
+
 /// Pixels of an image or of a part of one: (height, width, channels), rows `row_elems` apart. u8 in [0, 255],
 /// or f32 in [0, 1]; const where only read.
 template <typename Pixel>

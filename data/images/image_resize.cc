@@ -7,8 +7,6 @@
 namespace isochron::data {
 namespace {
 
-constexpr float kWhite = 255;
-
 /// Which pixels of an axis make up each one of the result.
 struct Taps {
   const float* weights;   // (to, most)

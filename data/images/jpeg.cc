@@ -55,7 +55,7 @@ void on_progress(j_common_ptr info) {
   }
 }
 
-struct Decoder {
+struct JpegDecoder {
   jpeg_decompress_struct info{};
   Errors errors{};
   jpeg_progress_mgr progress{};
@@ -67,7 +67,7 @@ bool refuse(CodecError& error, const char* text) {
   return false;
 }
 
-bool read_header(Decoder& decoder, std::span<const std::byte> file) {
+bool read_header(JpegDecoder& decoder, std::span<const std::byte> file) {
   if (setjmp(decoder.errors.jump) != 0) return false;
   jpeg_create_decompress(&decoder.info);
   decoder.progress.progress_monitor = on_progress;
@@ -85,7 +85,7 @@ void read_rows(jpeg_decompress_struct& info, std::byte* into) {
   }
 }
 
-bool read_pixels(Decoder& decoder, int channels, std::byte* into) {
+bool read_pixels(JpegDecoder& decoder, int channels, std::byte* into) {
   if (setjmp(decoder.errors.jump) != 0) return false;
   jpeg_decompress_struct& info = decoder.info;
   info.out_color_space = channels == 1 ? JCS_GRAYSCALE : channels == 3 ? JCS_RGB : JCS_EXT_RGBA;
@@ -96,21 +96,21 @@ bool read_pixels(Decoder& decoder, int channels, std::byte* into) {
   return true;
 }
 
-struct DecoderScope {
-  Decoder decoder;
-  ~DecoderScope() { jpeg_destroy_decompress(&decoder.info); }
+struct JpegDecoderScope {
+  JpegDecoder decoder;
+  ~JpegDecoderScope() { jpeg_destroy_decompress(&decoder.info); }
 };
 
-struct Encoder {
+struct JpegEncoder {
   jpeg_compress_struct info{};
   Errors errors{};
   unsigned char* file = nullptr;
   unsigned long file_bytes = 0;
 };
 
-struct EncoderScope {
-  Encoder encoder;
-  ~EncoderScope() {
+struct JpegEncoderScope {
+  JpegEncoder encoder;
+  ~JpegEncoderScope() {
     jpeg_destroy_compress(&encoder.info);
     free(encoder.file);
   }
@@ -130,7 +130,7 @@ struct Pixels {
   int channels;
 };
 
-bool write_file(Encoder& encoder, const Pixels& pixels, int quality) {
+bool write_file(JpegEncoder& encoder, const Pixels& pixels, int quality) {
   if (setjmp(encoder.errors.jump) != 0) return false;
   jpeg_create_compress(&encoder.info);
   jpeg_mem_dest(&encoder.info, &encoder.file, &encoder.file_bytes);
@@ -158,8 +158,8 @@ void set_errors(Codec& codec, CodecError& error) {
 
 bool decode_jpeg(const DecodeRequest& request, ImageInfo& info, CodecError& error) {
   info.format = ImageFormat::kJpeg;
-  DecoderScope scope;
-  Decoder& decoder = scope.decoder;
+  JpegDecoderScope scope;
+  JpegDecoder& decoder = scope.decoder;
   set_errors(decoder, error);
   if (!read_header(decoder, request.file)) return false;
   const jpeg_decompress_struct& header = decoder.info;
@@ -176,8 +176,8 @@ bool decode_jpeg(const DecodeRequest& request, ImageInfo& info, CodecError& erro
 }
 
 bool write_jpeg(const Tensor& image, int quality, std::string& out, CodecError& error) {
-  EncoderScope scope;
-  Encoder& encoder = scope.encoder;
+  JpegEncoderScope scope;
+  JpegEncoder& encoder = scope.encoder;
   set_errors(encoder, error);
   const Pixels pixels = {image.raw(), static_cast<unsigned>(image.extent(0)),
                          static_cast<unsigned>(image.extent(1)), static_cast<int>(image.extent(2))};

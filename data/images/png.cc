@@ -21,15 +21,15 @@ void leave(png_structp png, png_const_charp text) {
 /// Warnings are about chunks beside the pixels, which are passed over.
 void ignore(png_structp, png_const_charp) {}
 
-struct Decoder {
+struct PngDecoder {
   png_structp png = nullptr;
   png_infop info = nullptr;
   std::span<const std::byte> left;
 };
 
-struct DecoderScope {
-  Decoder decoder;
-  ~DecoderScope() { png_destroy_read_struct(&decoder.png, &decoder.info, nullptr); }
+struct PngDecoderScope {
+  PngDecoder decoder;
+  ~PngDecoderScope() { png_destroy_read_struct(&decoder.png, &decoder.info, nullptr); }
 };
 
 void on_read(png_structp png, png_bytep into, size_t bytes) {
@@ -39,7 +39,7 @@ void on_read(png_structp png, png_bytep into, size_t bytes) {
   left = left.subspan(bytes);
 }
 
-bool read_header(Decoder& decoder) {
+bool read_header(PngDecoder& decoder) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
   png_set_read_fn(decoder.png, &decoder.left, on_read);
   // Of all chunks beside the pixels only palette and transparency: texts could expand to gigabytes, and a
@@ -71,7 +71,7 @@ void read_rows(png_structp png, std::byte* into, size_t row_bytes, uint32_t heig
   }
 }
 
-bool read_pixels(Decoder& decoder, int channels, std::span<std::byte> into) {
+bool read_pixels(PngDecoder& decoder, int channels, std::span<std::byte> into) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
   set_transforms(decoder.png, decoder.info, channels);
   const int passes = png_set_interlace_handling(decoder.png);
@@ -84,14 +84,14 @@ bool read_pixels(Decoder& decoder, int channels, std::span<std::byte> into) {
   return true;
 }
 
-struct Encoder {
+struct PngEncoder {
   png_structp png = nullptr;
   png_infop info = nullptr;
 };
 
-struct EncoderScope {
-  Encoder encoder;
-  ~EncoderScope() { png_destroy_write_struct(&encoder.png, &encoder.info); }
+struct PngEncoderScope {
+  PngEncoder encoder;
+  ~PngEncoderScope() { png_destroy_write_struct(&encoder.png, &encoder.info); }
 };
 
 void on_write(png_structp png, png_bytep from, size_t bytes) {
@@ -110,7 +110,7 @@ void write_rows(png_structp png, const std::byte* pixels, size_t row_bytes, uint
   }
 }
 
-bool write_file(Encoder& encoder, const std::byte* pixels, uint32_t height, uint32_t width, int channels,
+bool write_file(PngEncoder& encoder, const std::byte* pixels, uint32_t height, uint32_t width, int channels,
                 std::string* out) {
   if (setjmp(png_jmpbuf(encoder.png)) != 0) return false;
   const int type = channels == 1   ? PNG_COLOR_TYPE_GRAY
@@ -135,8 +135,8 @@ bool out_of_memory(CodecError& error) {
 
 bool decode_png(const DecodeRequest& request, ImageInfo& info, CodecError& error) {
   info.format = ImageFormat::kPng;
-  DecoderScope scope;
-  Decoder& decoder = scope.decoder;
+  PngDecoderScope scope;
+  PngDecoder& decoder = scope.decoder;
   decoder.left = request.file;
   decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &error, leave, ignore);
   if (decoder.png != nullptr) decoder.info = png_create_info_struct(decoder.png);
@@ -157,8 +157,8 @@ bool decode_png(const DecodeRequest& request, ImageInfo& info, CodecError& error
 }
 
 bool write_png(const Tensor& image, std::string& out, CodecError& error) {
-  EncoderScope scope;
-  Encoder& encoder = scope.encoder;
+  PngEncoderScope scope;
+  PngEncoder& encoder = scope.encoder;
   encoder.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &error, leave, ignore);
   if (encoder.png != nullptr) encoder.info = png_create_info_struct(encoder.png);
   if (encoder.info == nullptr) return out_of_memory(error);

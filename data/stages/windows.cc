@@ -9,7 +9,7 @@
 namespace isochron::data {
 namespace {
 
-constexpr std::string_view kWhere = "from_windows";
+constexpr std::string_view kFromWindows = "from_windows";
 
 class WindowRows final : public RowSource {
  public:
@@ -61,20 +61,21 @@ class WindowRows final : public RowSource {
 
 int64_t window_count(int64_t steps, const WindowOptions& options) {
   require(options.length >= 1 && options.horizon >= 0 && options.stride >= 1 && options.dilation >= 1,
-          ErrorCode::kInvalidArgument, kWhere,
+          ErrorCode::kInvalidArgument, kFromWindows,
           "length, stride and dilation must be >= 1 and the horizon >= 0, got {}, {}, {} and {}",
           options.length, options.stride, options.dilation, options.horizon);
-  const int64_t held = checked_add(options.length, options.horizon, kWhere);
-  const int64_t span = checked_add(checked_mul(held - 1, options.dilation, kWhere), int64_t{1}, kWhere);
+  const int64_t held = checked_add(options.length, options.horizon, kFromWindows);
+  const int64_t span =
+      checked_add(checked_mul(held - 1, options.dilation, kFromWindows), int64_t{1}, kFromWindows);
   return steps < span ? 0 : (steps - span) / options.stride + 1;
 }
 
 Dataset from_windows(const Tensor& series, const WindowOptions& options) {
   static_cast<void>(series.raw());
-  require(series.rank() >= 1, ErrorCode::kInvalidArgument, kWhere, "the series is a scalar");
-  require(series.contiguous(), ErrorCode::kInvalidArgument, kWhere,
+  require(series.rank() >= 1, ErrorCode::kInvalidArgument, kFromWindows, "the series is a scalar");
+  require(series.contiguous(), ErrorCode::kInvalidArgument, kFromWindows,
           "the series is strided; pass contiguous() of it");
-  require(window_count(series.extent(0), options) > 0, ErrorCode::kInvalidArgument, kWhere,
+  require(window_count(series.extent(0), options) > 0, ErrorCode::kInvalidArgument, kFromWindows,
           "{} steps are too few for a window of {} and a target of {}", series.extent(0), options.length,
           options.horizon);
   return Dataset(std::make_shared<WindowRows>(series, options));

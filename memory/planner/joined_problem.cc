@@ -7,9 +7,9 @@
 namespace isochron::internal {
 namespace {
 
-constexpr int64_t kStepsPerItem = 100;  // in one pass
-constexpr int64_t kStepsPerLook = 5;    // at what may be an arm of a pinwheel
-constexpr int64_t kRaise = 64;          // gaps add this part to the lower bound at most
+constexpr int64_t kStepsPerRectangle = 100;  // in one pass
+constexpr int64_t kStepsPerLook = 5;         // at what may be an arm of a pinwheel
+constexpr int64_t kRaise = 64;               // gaps add this part to the lower bound at most
 constexpr int64_t kNoGap = std::numeric_limits<int64_t>::max();
 
 }  // namespace
@@ -39,7 +39,7 @@ void JoinedProblem::join_all(JoinRule rule, StepBudget& budget) {
   };
   for (int64_t part : {kNoGap, int64_t{256}, int64_t{64}}) {
     gap_part_ = part;
-    while (budget.spend(kStepsPerItem * static_cast<int64_t>(rectangles_.size())) && pass()) {
+    while (budget.spend(kStepsPerRectangle * static_cast<int64_t>(rectangles_.size())) && pass()) {
     }
     if (rule != JoinRule::kWithGaps) return;
   }

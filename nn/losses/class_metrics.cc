@@ -16,14 +16,14 @@ constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 
 double ratio(double a, double b) { return b == 0 ? 0 : a / b; }
 
-void require_same_shape(const Tensor& prediction, const Tensor& target, std::string_view metric) {
+void require_equal_shapes(const Tensor& prediction, const Tensor& target, std::string_view metric) {
   require(prediction.shape() == target.shape() && prediction.rank() >= 1, ErrorCode::kShapeMismatch, metric,
           "predictions are {}, targets {}; both must be (N, ...), reshape one", prediction.spec().str(),
           target.spec().str());
 }
 
 /// 1 or 0 in f64 for truths.
-Tensor as_numbers(const Tensor& truths) { return cast(truths, DType::kF64); }
+Tensor in_f64(const Tensor& truths) { return cast(truths, DType::kF64); }
 
 /// One weight an element of `shape`, as a list.
 Tensor element_weights(const Tensor& sample_weights, const Shape& shape, std::string_view metric) {
@@ -32,7 +32,7 @@ Tensor element_weights(const Tensor& sample_weights, const Shape& shape, std::st
 
 Shape class_shape(int64_t classes) { return {std::max<int64_t>(classes, 1)}; }
 
-enum ClassSum : size_t { kBoth, kPredicted, kActual, kWeight };
+enum ClassSum : size_t { kBoth, kPredicted, kActual, kClassWeight };
 }  // namespace
 
 ClassMetric::ClassMetric(const ClassMetricOptions& options)
@@ -55,17 +55,17 @@ void ClassMetric::update(const Tensor& prediction, const Tensor& target, const T
 
 void ClassMetric::update_binary(const Tensor& prediction, const Tensor& target,
                                 const Tensor& sample_weights) {
-  require_same_shape(prediction, target, "class_metric");
+  require_equal_shapes(prediction, target, "class_metric");
   const Tensor weights =
       broadcast_to(weight_column(sample_weights, prediction.shape(), "class_metric"), prediction.shape());
   const Tensor& p = prediction;
-  const Tensor predicted = as_numbers((is_floating(p.dtype()) ? p : as_numbers(p)) > options_.threshold);
-  const Tensor actual = as_numbers(target);
+  const Tensor predicted = in_f64((is_floating(p.dtype()) ? p : in_f64(p)) > options_.threshold);
+  const Tensor actual = in_f64(target);
   const auto as_list = [](const Tensor& number) { return reshape(number, {1}); };
   add_to(kBoth, as_list(sum(weights * predicted * actual)));
   add_to(kPredicted, as_list(sum(weights * predicted)));
   add_to(kActual, as_list(sum(weights * actual)));
-  add_to(kWeight, sum(weights));
+  add_to(kClassWeight, sum(weights));
 }
 
 void ClassMetric::update_classes(const Tensor& scores, const Tensor& labels, const Tensor& sample_weights) {
@@ -81,11 +81,11 @@ void ClassMetric::update_classes(const Tensor& scores, const Tensor& labels, con
   const Tensor weights = element_weights(sample_weights, labels.shape(), "class_metric");
   const Tensor actual = cast(reshape(labels, {labels.elems()}), DType::kI64);
   const Tensor predicted = reshape(argmax(scores, -1), {labels.elems()});
-  const Tensor both = weights * as_numbers(equal(predicted, actual));
+  const Tensor both = weights * in_f64(equal(predicted, actual));
   add_to(kBoth, scatter_add(both, actual, classes));
   add_to(kPredicted, scatter_add(weights, predicted, classes));
   add_to(kActual, scatter_add(weights, actual, classes));
-  add_to(kWeight, sum(weights));
+  add_to(kClassWeight, sum(weights));
 }
 
 template <typename Visit>
@@ -103,7 +103,7 @@ std::vector<double> ClassMetric::per_class() const {
 }
 
 double ClassMetric::result() const {
-  if (sum_of(kWeight).item<double>() == 0) return kNothing;
+  if (sum_of(kClassWeight).item<double>() == 0) return kNothing;
   Counts all;
   double total = 0;
   double weight = 0;
@@ -168,7 +168,7 @@ AreaUnderCurve::AreaUnderCurve(Curve curve, int64_t thresholds)
 }
 
 void AreaUnderCurve::update(const Tensor& prediction, const Tensor& target, const Tensor& sample_weights) {
-  require_same_shape(prediction, target, "area_under_curve");
+  require_equal_shapes(prediction, target, "area_under_curve");
   constexpr double kRounding = 1e-6;  // of a softmax in f32
   const Tensor p = cast(reshape(prediction, {prediction.elems()}), DType::kF64);
   const Tensor valid = logical_and(p >= 0.0, p <= 1.0 + kRounding);
@@ -179,7 +179,7 @@ void AreaUnderCurve::update(const Tensor& prediction, const Tensor& target, cons
   const Tensor exceeded = clip(ceil(p * last - kGridRounding * last), 1, last);
   const Tensor bin = cast(where(valid, exceeded, scalar(-1, DType::kF64)), DType::kI64);
   const Tensor weights = element_weights(sample_weights, prediction.shape(), "area_under_curve");
-  const Tensor positive = weights * as_numbers(reshape(target, {target.elems()}));
+  const Tensor positive = weights * in_f64(reshape(target, {target.elems()}));
   add_to(kPositives, scatter_add(positive, bin, thresholds_));
   add_to(kNegatives, scatter_add(weights - positive, bin, thresholds_));
 }

@@ -6,7 +6,7 @@
 namespace isochron::nn {
 namespace {
 
-constexpr double kSmallest = 1e-7;  // Keras's epsilon
+constexpr double kSmallestTarget = 1e-7;  // Keras's epsilon
 
 }  // namespace
 
@@ -23,14 +23,14 @@ Tensor mean_absolute_percentage_error(const Tensor& prediction, const Tensor& ta
                                       const LossOptions& options) {
   require_numbers(prediction, target, "mean_absolute_percentage_error");
   const Tensor t = widened(target);
-  const Tensor losses = abs(widened(prediction) - t) / maximum(abs(t), kSmallest) * 100.0;
+  const Tensor losses = abs(widened(prediction) - t) / maximum(abs(t), kSmallestTarget) * 100.0;
   return reduce_widened(losses, prediction.dtype(), options);
 }
 
 Tensor mean_squared_logarithmic_error(const Tensor& prediction, const Tensor& target,
                                       const LossOptions& options) {
   require_numbers(prediction, target, "mean_squared_logarithmic_error");
-  const auto logarithm = [](const Tensor& x) { return log1p(maximum(widened(x), kSmallest)); };
+  const auto logarithm = [](const Tensor& x) { return log1p(maximum(widened(x), kSmallestTarget)); };
   return reduce_widened(square(logarithm(prediction) - logarithm(target)), prediction.dtype(), options);
 }
 

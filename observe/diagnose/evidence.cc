@@ -67,16 +67,16 @@ double exponent(const FlatnessVerdict& time, const FlatnessVerdict& level) {
   return of_level > 0 ? of_time / of_level : 0;
 }
 
-constexpr size_t kParts = 8;
+constexpr size_t kLevels = 8;
 /// The medians of eight parts of a run.
-using Levels = std::array<double, kParts>;
+using Levels = std::array<double, kLevels>;
 
 /// Nothing of fewer than two values a part.
 std::optional<Levels> levels_of(std::span<const double> values) {
-  if (values.size() < 2 * kParts) return std::nullopt;
+  if (values.size() < 2 * kLevels) return std::nullopt;
   Levels levels{};
-  for (size_t i = 0; i < kParts; ++i) {
-    const size_t begin = i * values.size() / kParts, end = (i + 1) * values.size() / kParts;
+  for (size_t i = 0; i < kLevels; ++i) {
+    const size_t begin = i * values.size() / kLevels, end = (i + 1) * values.size() / kLevels;
     levels[i] = median(values.subspan(begin, end - begin));
   }
   return levels;
@@ -88,15 +88,15 @@ std::optional<Levels> levels_of(std::span<const double> values) {
 double rise(const Levels& levels) {
   constexpr double kPart = 0.1;
   const double gained = levels.back() - levels.front();
-  const double middle = (levels[kParts / 2 - 1] + levels[kParts / 2]) / 2;
+  const double middle = (levels[kLevels / 2 - 1] + levels[kLevels / 2]) / 2;
   const double least = kPart * gained;
   if (gained <= 0 || middle - levels.front() < least || levels.back() - middle < least) return 0;
   int up = 0;
-  for (size_t i = 1; i < kParts; ++i) {
+  for (size_t i = 1; i < kLevels; ++i) {
     if (levels[i] < levels[i - 1] - least) return 0;
     up += levels[i] > levels[i - 1];
   }
-  return up / (kParts - 1.0);
+  return up / (kLevels - 1.0);
 }
 
 /// The share of what a level gains that comes in its eight largest rises. What is set up once, or kept for
@@ -196,7 +196,7 @@ double value_at(const RunReport& report, const SeriesReport& series, int64_t ite
 template <typename At>
 std::optional<double> usual_rate(const RunReport& report, size_t samples, const At& at) {
   if (samples < 2) return std::nullopt;
-  const size_t last = samples - 1, parts = std::min(kParts, last);
+  const size_t last = samples - 1, parts = std::min(kLevels, last);
   std::vector<double> rates;
   for (size_t part = 0; part < parts; ++part) {
     const size_t begin = part * last / parts, end = (part + 1) * last / parts;
@@ -380,7 +380,7 @@ void add_logs(RunReport& report) {
 /// In how much of the time the loop waits for its input, in the median of eight parts of the run: one long
 /// wait is no starvation.
 void add_steady_wait(Evidence& evidence, std::span<const Window> windows) {
-  const size_t parts = std::min(kParts, windows.size());
+  const size_t parts = std::min(kLevels, windows.size());
   if (parts == 0) return;
   std::vector<double> shares;
   for (size_t part = 0; part < parts; ++part) {

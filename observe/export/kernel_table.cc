@@ -46,7 +46,7 @@ void add(const TracedThread& thread, std::string_view function, Tally& tally) {
   }
 }
 
-double median(std::vector<int64_t>& values) {
+double median_ns(std::vector<int64_t>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return static_cast<double>(*middle);
@@ -57,7 +57,7 @@ KernelRow row_of(const TraceName& name, std::vector<int64_t>& durations, int64_t
                 .op = name.detail.op,
                 .shapes = name.detail.shapes,
                 .calls = static_cast<int64_t>(durations.size()),
-                .ns_per_call = median(durations),
+                .ns_per_call = median_ns(durations),
                 .flops = name.detail.flops,
                 .bytes = name.detail.bytes};
   row.ns_per_step = row.ns_per_call * static_cast<double>(row.calls) / static_cast<double>(steps);
@@ -117,7 +117,7 @@ KernelTable kernel_table(const TraceRecorder& recorder, std::string_view functio
   table.function = function;
   table.steps = tally.steps();
   if (table.steps == 0) return table;
-  table.between_ns_per_step = table.ns_per_step = median(tally.between_ns);
+  table.between_ns_per_step = table.ns_per_step = median_ns(tally.between_ns);
   for (auto& [name, durations] : tally.durations) {
     table.rows.push_back(row_of(trace_name_of(name), durations, table.steps));
     table.ns_per_step += table.rows.back().ns_per_step;

@@ -17,10 +17,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kText = 12, kLine = 16, kLeft = 62, kRight = 12, kBottom = 42;
+constexpr double kTextHeight = 12, kLine = 16, kLeft = 62, kRight = 12, kBottom = 42;
 /// At least 3:1 against white and nearly black, as in plots.
-constexpr std::array<std::string_view, PlanPicture::kMaxKinds> kColours = {"#3987e5", "#d9730d", "#2a9d5c",
-                                                                           "#a05be0", "#e0484d", "#1497a8"};
+constexpr std::array<std::string_view, PlanPicture::kMaxKinds> kKindColours = {
+    "#3987e5", "#d9730d", "#2a9d5c", "#a05be0", "#e0484d", "#1497a8"};
 
 std::string amount(int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 
@@ -200,7 +200,7 @@ std::string axes_markup(const PlanPicture& picture, const Frame& frame) {
     const double y = frame.y(static_cast<int64_t>(tick));
     text += fmt::format("<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" class=\"grid\"/>\n",
                         frame.left, right, y, y);
-    text += text_markup(frame.left - 6, y + kText / 3, "end", tick_text(tick, picture.arena_bytes));
+    text += text_markup(frame.left - 6, y + kTextHeight / 3, "end", tick_text(tick, picture.arena_bytes));
   }
   return text;
 }
@@ -227,7 +227,7 @@ std::string legend_markup(const PlanPicture& picture, double width, double& y) {
   std::string text;
   double x = kLeft;
   const auto entry = [&](const std::string& mark, const std::string& words) {
-    const double needed = 18 + 0.58 * kText * static_cast<double>(words.size()) + 14;
+    const double needed = 18 + 0.58 * kTextHeight * static_cast<double>(words.size()) + 14;
     if (x > kLeft && x + needed > width - kRight) {
       x = kLeft;
       y += kLine;
@@ -261,8 +261,8 @@ std::string style() {
       ".plan .thin{stroke:none}.plan .many{fill-opacity:.55;stroke:none}"
       ".plan .live{fill:none;stroke:var(--ink);stroke-width:1;pointer-events:none}"
       ".plan .mark{stroke:var(--ink);stroke-width:1.2;stroke-dasharray:5 4}";
-  for (size_t kind = 0; kind < kColours.size(); ++kind) {
-    text += fmt::format(".plan .k{}{{fill:{}}}", kind, kColours[kind]);
+  for (size_t kind = 0; kind < kKindColours.size(); ++kind) {
+    text += fmt::format(".plan .k{}{{fill:{}}}", kind, kKindColours[kind]);
   }
   return text;
 }

@@ -72,7 +72,7 @@ std::string colour_of(double ratio) {
 }
 
 std::string map_svg(const RankData& data, double width) {
-  constexpr double kLeft = 70, kTop = 28, kBottom = 40;
+  constexpr double kMapLeft = 70, kMapTop = 28, kMapBottom = 40;
   const std::vector<RankMean> ranks = shown(data, kMappedRanks);
   std::vector<double> all;
   for (const RankWindow& window : data.windows) {
@@ -82,17 +82,17 @@ std::string map_svg(const RankData& data, double width) {
   }
   const double usual = std::max(1.0, median(all));
   const double row = std::clamp(240.0 / static_cast<double>(ranks.size()), 5.0, 28.0);
-  const double column = (width - kLeft - 8) / static_cast<double>(data.windows.size());
-  const double bottom = kTop + row * static_cast<double>(ranks.size());
+  const double column = (width - kMapLeft - 8) / static_cast<double>(data.windows.size());
+  const double bottom = kMapTop + row * static_cast<double>(ranks.size());
   std::string svg = fmt::format(
       "<svg viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" role=\"img\" style=\"max-width:100%\" "
       "font-size=\"12\" fill=\"currentColor\"><title>Work of each rank over the run</title>\n"
       "<text x=\"8\" y=\"14\" font-weight=\"600\">Work of each rank over the run</text>\n",
-      width, bottom + kBottom);
+      width, bottom + kMapBottom);
   for (size_t i = 0; i < ranks.size(); ++i) {
-    const double y = kTop + row * static_cast<double>(i);
+    const double y = kMapTop + row * static_cast<double>(i);
     if (row >= 12 || i % 8 == 0) {
-      svg += fmt::format("<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\">rank {}</text>\n", kLeft - 8,
+      svg += fmt::format("<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\">rank {}</text>\n", kMapLeft - 8,
                          y + row / 2 + 4, ranks[i].rank);
     }
     for (size_t w = 0; w < data.windows.size(); ++w) {
@@ -100,18 +100,18 @@ std::string map_svg(const RankData& data, double width) {
       const double work =
           static_cast<double>(window.ranks[ranks[i].rank].work_ns) / static_cast<double>(window.updates);
       svg += fmt::format("<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" {}/>\n",
-                         kLeft + column * static_cast<double>(w), y, column + 0.05, row - 1,
+                         kMapLeft + column * static_cast<double>(w), y, column + 0.05, row - 1,
                          colour_of(work / usual));
     }
   }
   svg += fmt::format(
       "<text x=\"{:.0f}\" y=\"{:.0f}\">{}</text>\n<text x=\"{:.0f}\" y=\"{:.0f}\" "
       "text-anchor=\"end\">iteration {}</text>\n",
-      kLeft, bottom + 16, data.windows.front().first_iteration, width - 8, bottom + 16,
+      kMapLeft, bottom + 16, data.windows.front().first_iteration, width - 8, bottom + 16,
       data.windows.back().last_iteration);
   const std::pair<double, std::string> keys[] = {
       {0.5, "half"}, {1.0, duration_text(usual)}, {1.41, "1.4x"}, {2.0, "twice"}};
-  double x = kLeft;
+  double x = kMapLeft;
   for (const auto& [ratio, label] : keys) {
     svg += fmt::format(
         "<rect x=\"{0:.0f}\" y=\"{1:.0f}\" width=\"12\" height=\"12\" {2}/>\n<text x=\"{3:.0f}\" "
@@ -120,10 +120,6 @@ std::string map_svg(const RankData& data, double width) {
     x += 70;
   }
   return svg + "</svg>";
-}
-
-void expect(bool condition, const std::string& text) {
-  if (!condition) throw std::invalid_argument(text);
 }
 
 RankData ranks_of(const Json& json) {

@@ -207,10 +207,6 @@ Json block_json(const Plot& plot) {
 
 // --- what is read ---
 
-void expect(bool condition, const std::string& text) {
-  if (!condition) throw std::invalid_argument(text);
-}
-
 int small(const Json& json, const char* name, int64_t low, int64_t high) {
   const int64_t value = whole(json, name, low);
   expect(value <= high, fmt::format("'{}' is {}, more than {}", name, value, high));

@@ -28,6 +28,11 @@ int64_t whole_of(const Json& value, std::string_view name, int64_t low = 0) {
   return value.template get<int64_t>();
 }
 
+/// Throws std::invalid_argument: of a document that is read, whose reader says which.
+inline void expect(bool condition, const std::string& text) {
+  if (!condition) throw std::invalid_argument(text);
+}
+
 /// That of the member `name`; throws as `at` too.
 template <typename Json>
 int64_t whole(const Json& json, const char* name, int64_t low = 0) {

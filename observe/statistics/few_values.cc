@@ -4,18 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "isochron/core/base/error.h"
+#include "isochron/observe/statistics/level_change.h"
+#include "isochron/observe/statistics/series_verdict.h"
 
 namespace isochron::observe {
 namespace {
 
 constexpr size_t kMostValues = 1000;
-constexpr double kForMost = 2.3;     // times the count that decides half of such runs: four fifths of them
-constexpr double kMostLonger = 1e4;  // times: no advice to make a run still longer
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kForMostRuns = 2.3;  // times the count that decides half of such runs: four fifths of them
 constexpr std::string_view kStatistic = "Theil-Sen trend";
 
 /// Probabilities of 0, 1, ... inversions in a random order of n.
@@ -55,8 +54,6 @@ std::vector<double> logarithms(std::span<const double> values) {
 /// What a slope of the logarithms makes of a run of n values, relative to its beginning.
 double change_over(double slope, size_t n) { return std::expm1(slope * static_cast<double>(n - 1)); }
 
-std::string percent(double change) { return fmt::format("{:+.2f} %", 100 * change); }
-
 /// The fewest values for which there is an interval.
 size_t least_for(double confidence) {
   size_t n = 2;
@@ -70,7 +67,7 @@ double factor_to_decide(const ChangeEstimate& estimate, double bound) {
   const double half_width = 0.5 * (estimate.high - estimate.low);
   const bool none = estimate.low <= 0 && estimate.high >= 0;
   const double needed = none ? 0.5 * bound : std::fabs(std::fabs(estimate.change) - bound);
-  const double factor = needed > 0 ? kForMost * half_width * half_width / (needed * needed) : kInfinity;
+  const double factor = needed > 0 ? kForMostRuns * half_width * half_width / (needed * needed) : kInfinity;
   return factor <= kMostLonger ? std::max(1.0, factor) : kInfinity;
 }
 

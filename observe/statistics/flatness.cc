@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 
 #include "isochron/core/base/error.h"
@@ -15,7 +14,6 @@ namespace isochron::observe {
 namespace {
 
 constexpr double kMostBound = 5;  // times the bound, for a class with hardly any of the time
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 using Asked = ChangeEstimate::Asked;
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 
 #include "isochron/core/base/rng.h"
 #include "isochron/observe/statistics/recurring.h"
@@ -16,7 +15,6 @@ constexpr size_t kPoints = 64;  // longer series are grouped to about as many
 constexpr double kSmallestBaseline =
     1e-3;  // of the largest value: growth from zero is at most a thousandfold
 constexpr int kFewestDegrees = 3;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 using Values = std::vector<double>;
 

@@ -3,12 +3,15 @@
 #pragma once
 
 #include <array>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 namespace isochron::observe {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// What a change is read off: the slope times the run's length, the last tenth less the first, the level
 /// after the change point less the level before, and the last tenth less all before it.

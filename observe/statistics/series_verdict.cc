@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <vector>
 
@@ -15,11 +14,9 @@
 namespace isochron::observe {
 namespace {
 
-constexpr size_t kFewest = 4;        // windows; below, no statistic has a meaning
-constexpr double kMostLonger = 1e4;  // times: no advice to make a run still longer
-constexpr double kForMost = 2.3;     // times the length that decides half of such runs: four fifths of them
-constexpr double kAlarmsRarer = 5;   // than errors of the other claims: nobody looks again where all is flat
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr size_t kFewest = 4;       // windows; below, no statistic has a meaning
+constexpr double kForMost = 2.3;    // times the length that decides half of such runs: four fifths of them
+constexpr double kAlarmsRarer = 5;  // than errors of the other claims: nobody looks again where all is flat
 
 using Values = std::vector<double>;
 using Asked = ChangeEstimate::Asked;

@@ -21,6 +21,8 @@ struct Correction {
 FlatnessVerdict judge_series(const FlatnessInput& input, const FlatnessOptions& options,
                              const Correction* correction = nullptr);
 
+inline constexpr double kMostLonger = 1e4;  // times: no advice to make a run still longer
+
 /// The one that may be farthest from none.
 const ChangeEstimate& farthest(std::span<const ChangeEstimate> estimates);
 /// "+1.25 %"

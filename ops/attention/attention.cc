@@ -272,16 +272,10 @@ class Reference {
   size_t mask_;
 };
 
-Values zeros_for(std::span<const TensorSpec> outputs) {
-  Values result;
-  for (const TensorSpec& output : outputs) result.emplace_back(output.shape.elems(), 0.0);
-  return result;
-}
-
 Values attention_reference(const OpCall& call, std::span<const TensorSpec> outputs, const Values& in) {
   const AttentionShape s = forward_shape(call);
   const Reference reference(s, in, head_inputs(call));
-  Values out = zeros_for(outputs);
+  Values out = zeros_of(outputs);
   reference.each_query([&](int64_t n, int64_t h, int64_t i) {
     double sum = 0;
     const std::vector<double> scores = reference.scores(n, h, i);
@@ -302,7 +296,7 @@ Values gradient_reference(const OpCall& call, std::span<const TensorSpec> output
   const AttentionShape s = gradient_shape(call);
   const size_t heads = head_inputs(call);
   const Reference reference(s, in, heads + 3);
-  Values out = zeros_for(outputs);
+  Values out = zeros_of(outputs);
   const auto add = [&](int part, int64_t n, int64_t i, int64_t h, int64_t c, double value) {
     const auto [tensor, element] = reference.where(part, n, i, h, c);
     out[tensor][element] += value;

@@ -200,14 +200,8 @@ void each_product(const ConvolutionShape& s, Visit visit) {
 
 using Doubles = std::vector<std::vector<double>>;
 
-Doubles zeros_for(std::span<const TensorSpec> outputs) {
-  Doubles result;
-  for (const TensorSpec& output : outputs) result.emplace_back(output.shape.elems(), 0.0);
-  return result;
-}
-
 Doubles convolution_reference(const OpCall& call, std::span<const TensorSpec> outputs, const Doubles& in) {
-  Doubles out = zeros_for(outputs);
+  Doubles out = zeros_of(outputs);
   each_product(forward_shape(call), [&](size_t x, size_t k, size_t y) { out[0][y] += in[0][x] * in[1][k]; });
   if (in.size() == 3) {
     for (size_t y = 0; y < out[0].size(); ++y) out[0][y] += in[2][y % in[2].size()];
@@ -216,7 +210,7 @@ Doubles convolution_reference(const OpCall& call, std::span<const TensorSpec> ou
 }
 
 Doubles input_gradient_reference(const OpCall& call, std::span<const TensorSpec> outputs, const Doubles& in) {
-  Doubles out = zeros_for(outputs);
+  Doubles out = zeros_of(outputs);
   each_product(input_gradient_shape(call),
                [&](size_t x, size_t k, size_t y) { out[0][x] += in[0][y] * in[1][k]; });
   return out;
@@ -224,7 +218,7 @@ Doubles input_gradient_reference(const OpCall& call, std::span<const TensorSpec>
 
 Doubles weight_gradient_reference(const OpCall& call, std::span<const TensorSpec> outputs,
                                   const Doubles& in) {
-  Doubles out = zeros_for(outputs);
+  Doubles out = zeros_of(outputs);
   each_product(weight_gradient_shape(call),
                [&](size_t x, size_t k, size_t y) { out[0][k] += in[0][x] * in[1][y]; });
   if (out.size() == 2) {
@@ -235,7 +229,7 @@ Doubles weight_gradient_reference(const OpCall& call, std::span<const TensorSpec
 
 // --- samples: one list of convolutions serves all three rows ---
 
-struct Sample {
+struct ConvolutionSample {
   Dims x, kernel, y;
   Dims stride, padding, dilation;
   int64_t groups;
@@ -244,8 +238,8 @@ struct Sample {
   }
 };
 
-const std::vector<Sample>& convolution_samples() {
-  static const std::vector<Sample> samples = {
+const std::vector<ConvolutionSample>& convolution_samples() {
+  static const std::vector<ConvolutionSample> samples = {
       {{2, 5, 6, 3}, {3, 3, 3, 4}, {2, 3, 4, 4}, {1, 1}, {0, 0, 0, 0}, {1, 1}, 1},
       {{2, 5, 4, 2}, {3, 2, 2, 5}, {2, 3, 4, 5}, {2, 1}, {1, 1, 0, 1}, {1, 1}, 1},
       {{1, 7, 7, 2}, {3, 3, 2, 3}, {1, 3, 3, 3}, {2, 2}, {1, 1, 1, 1}, {2, 2}, 1},
@@ -268,7 +262,7 @@ Attributes with(Attributes attributes, std::string_view name, graph::AttributeVa
 
 InputSample input(const Dims& shape) { return {Shape(shape)}; }
 
-OpDef row_of(const char* name, const char* summary) {
+OpDef convolution_row(const char* name, const char* summary) {
   OpDef op;
   op.name = name;
   op.summary = summary;
@@ -280,7 +274,7 @@ OpDef row_of(const char* name, const char* summary) {
 }
 
 void register_forward(graph::Registry& registry) {
-  OpDef op = row_of(
+  OpDef op = convolution_row(
       "convolution",
       "correlation of images (N, spatial..., C) with a kernel (spatial..., C / groups, O), and a bias");
   op.max_inputs = 3;
@@ -289,7 +283,7 @@ void register_forward(graph::Registry& registry) {
   op.precision.full_inputs = [](const Attributes&) { return 0b100U; };  // the bias, added to sums
   op.flops = [](const OpCall& call) { return 2 * forward_shape(call).products(); };
   op.reference = convolution_reference;
-  for (const Sample& s : convolution_samples()) {
+  for (const ConvolutionSample& s : convolution_samples()) {
     op.samples.push_back({{input(s.x), input(s.kernel)}, s.window()});
     op.samples.push_back({{input(s.x), input(s.kernel), input({s.kernel.back()})}, s.window()});
   }
@@ -317,12 +311,13 @@ void register_forward(graph::Registry& registry) {
 }
 
 void register_input_gradient(graph::Registry& registry) {
-  OpDef op = row_of("convolution_input_gradient", "gradient of convolution with respect to the images");
+  OpDef op =
+      convolution_row("convolution_input_gradient", "gradient of convolution with respect to the images");
   op.infer = infer_input_gradient;
   op.gradient = input_gradient_gradient;
   op.flops = [](const OpCall& call) { return 2 * input_gradient_shape(call).products(); };
   op.reference = input_gradient_reference;
-  for (const Sample& s : convolution_samples()) {
+  for (const ConvolutionSample& s : convolution_samples()) {
     op.samples.push_back({{input(s.y), input(s.kernel)}, with(s.window(), "input_shape", s.x)});
   }
   op.errors = {{{{DType::kF32, {2, 3, 3, 4}}, {DType::kF32, {3, 3, 3, 4}}},
@@ -332,13 +327,14 @@ void register_input_gradient(graph::Registry& registry) {
 }
 
 void register_weight_gradient(graph::Registry& registry) {
-  OpDef op = row_of("convolution_weight_gradient", "gradient of convolution with respect to kernel and bias");
+  OpDef op = convolution_row("convolution_weight_gradient",
+                             "gradient of convolution with respect to kernel and bias");
   op.infer = infer_weight_gradient;
   op.gradient = weight_gradient_gradient;
   op.precision.full_outputs = 0b10;  // the bias's
   op.flops = [](const OpCall& call) { return 2 * weight_gradient_shape(call).products(); };
   op.reference = weight_gradient_reference;
-  for (const Sample& s : convolution_samples()) {
+  for (const ConvolutionSample& s : convolution_samples()) {
     for (const bool bias : {false, true}) {
       const Attributes attributes = with(with(s.window(), "kernel_shape", s.kernel), "bias", bias);
       op.samples.push_back({{input(s.x), input(s.y)}, attributes});

@@ -45,7 +45,7 @@ PoolingShape pooling_shape(const OpCall& call, const Dims& x) {
   return s;
 }
 
-PoolingShape forward_shape(const OpCall& call) { return pooling_shape(call, call.inputs[0].shape); }
+PoolingShape pooled_shape(const OpCall& call) { return pooling_shape(call, call.inputs[0].shape); }
 
 Shape output_shape(const PoolingShape& s) { return s.output_shape(s.batch, s.channels); }
 
@@ -70,16 +70,16 @@ void require_positions(const OpCall& call, const PoolingShape& s) {
 }
 
 std::vector<TensorSpec> infer_max(const OpCall& call) {
-  const PoolingShape s = forward_shape(call);
+  const PoolingShape s = pooled_shape(call);
   return {{call.inputs[0].dtype, output_shape(s)}, {positions_dtype(s), output_shape(s)}};
 }
 
 std::vector<TensorSpec> infer_average(const OpCall& call) {
-  return {{call.inputs[0].dtype, output_shape(forward_shape(call))}};
+  return {{call.inputs[0].dtype, output_shape(pooled_shape(call))}};
 }
 
 std::vector<TensorSpec> infer_select(const OpCall& call) {
-  const PoolingShape s = forward_shape(call);
+  const PoolingShape s = pooled_shape(call);
   require_positions(call, s);
   return {{call.inputs[0].dtype, output_shape(s)}};
 }
@@ -159,12 +159,6 @@ void each_element(const PoolingShape& s, Visit visit) {
   }
 }
 
-Doubles zeros_for(std::span<const TensorSpec> outputs) {
-  Doubles result;
-  for (const TensorSpec& output : outputs) result.emplace_back(output.shape.elems(), 0.0);
-  return result;
-}
-
 std::vector<double> window_counts(const PoolingShape& s, size_t outputs) {
   if (s.count_padding) return std::vector<double>(outputs, static_cast<double>(s.window_elems()));
   std::vector<double> counts(outputs);
@@ -173,9 +167,9 @@ std::vector<double> window_counts(const PoolingShape& s, size_t outputs) {
 }
 
 Doubles max_reference(const OpCall& call, std::span<const TensorSpec> outputs, const Doubles& in) {
-  Doubles out = zeros_for(outputs);
+  Doubles out = zeros_of(outputs);
   std::vector<bool> seen(out[0].size());
-  each_element(forward_shape(call), [&](size_t y, size_t x, int64_t k) {
+  each_element(pooled_shape(call), [&](size_t y, size_t x, int64_t k) {
     if (seen[y] && !(in[0][x] > out[0][y])) return;
     seen[y] = true;
     out[0][y] = in[0][x];
@@ -185,7 +179,7 @@ Doubles max_reference(const OpCall& call, std::span<const TensorSpec> outputs, c
 }
 
 Doubles max_gradient_reference(const OpCall& call, std::span<const TensorSpec> outputs, const Doubles& in) {
-  Doubles out = zeros_for(outputs);
+  Doubles out = zeros_of(outputs);
   each_element(gradient_shape(call), [&](size_t y, size_t x, int64_t k) {
     if (in[1][y] == static_cast<double>(k)) out[0][x] += in[0][y];
   });
@@ -193,16 +187,16 @@ Doubles max_gradient_reference(const OpCall& call, std::span<const TensorSpec> o
 }
 
 Doubles select_reference(const OpCall& call, std::span<const TensorSpec> outputs, const Doubles& in) {
-  Doubles out = zeros_for(outputs);
-  each_element(forward_shape(call), [&](size_t y, size_t x, int64_t k) {
+  Doubles out = zeros_of(outputs);
+  each_element(pooled_shape(call), [&](size_t y, size_t x, int64_t k) {
     if (in[1][y] == static_cast<double>(k)) out[0][y] += in[0][x];
   });
   return out;
 }
 
 Doubles average_reference(const OpCall& call, std::span<const TensorSpec> outputs, const Doubles& in) {
-  Doubles out = zeros_for(outputs);
-  const PoolingShape s = forward_shape(call);
+  Doubles out = zeros_of(outputs);
+  const PoolingShape s = pooled_shape(call);
   const std::vector<double> counts = window_counts(s, out[0].size());
   each_element(s, [&](size_t y, size_t x, int64_t) { out[0][y] += in[0][x] / counts[y]; });
   return out;
@@ -210,7 +204,7 @@ Doubles average_reference(const OpCall& call, std::span<const TensorSpec> output
 
 Doubles average_gradient_reference(const OpCall& call, std::span<const TensorSpec> outputs,
                                    const Doubles& in) {
-  Doubles out = zeros_for(outputs);
+  Doubles out = zeros_of(outputs);
   const PoolingShape s = gradient_shape(call);
   const std::vector<double> counts = window_counts(s, in[0].size());
   each_element(s, [&](size_t y, size_t x, int64_t) { out[0][x] += in[0][y] / counts[y]; });
@@ -219,13 +213,13 @@ Doubles average_gradient_reference(const OpCall& call, std::span<const TensorSpe
 
 // --- rows ---
 
-struct Sample {
+struct PoolingSample {
   Dims x, y, window, stride, padding;
   Attributes attributes() const { return {{"window", window}, {"stride", stride}, {"padding", padding}}; }
 };
 
-const std::vector<Sample>& pooling_samples() {
-  static const std::vector<Sample> samples = {
+const std::vector<PoolingSample>& pooling_samples() {
+  static const std::vector<PoolingSample> samples = {
       {{2, 6, 8, 3}, {2, 3, 4, 3}, {2, 2}, {2, 2}, {0, 0, 0, 0}},
       {{2, 7, 5, 18}, {2, 3, 2, 18}, {2, 2}, {2, 2}, {0, 0, 0, 0}},
       {{1, 5, 6, 2}, {1, 5, 6, 2}, {3, 3}, {1, 1}, {1, 1, 1, 1}},
@@ -237,7 +231,7 @@ const std::vector<Sample>& pooling_samples() {
   return samples;
 }
 
-OpDef row_of(const char* name, const char* summary) {
+OpDef pooling_row(const char* name, const char* summary) {
   OpDef op;
   op.name = name;
   op.summary = summary;
@@ -266,31 +260,31 @@ std::vector<ErrorSample> window_errors() {
   return errors;
 }
 
-InputSample positions_sample(const Sample& s) {
+InputSample positions_sample(const PoolingSample& s) {
   return {Shape(s.y), 0, static_cast<double>(Shape(s.window).elems() - 1), DType::kU8};
 }
 
 void register_max(graph::Registry& registry) {
-  OpDef op = row_of("max_pool", "largest element of each window, and its position in the window");
+  OpDef op = pooling_row("max_pool", "largest element of each window, and its position in the window");
   op.infer = infer_max;
   op.gradient = max_gradient;
   op.skips_unused_outputs = true;
   op.reference = max_reference;
-  for (const Sample& s : pooling_samples()) op.samples.push_back({{{Shape(s.x)}}, s.attributes()});
+  for (const PoolingSample& s : pooling_samples()) op.samples.push_back({{{Shape(s.x)}}, s.attributes()});
   op.errors = window_errors();
   registry.add(std::move(op));
 
-  OpDef gradient = row_of("max_pool_gradient", "gradient of max_pool: scatters to the given positions");
+  OpDef gradient = pooling_row("max_pool_gradient", "gradient of max_pool: scatters to the given positions");
   gradient.min_inputs = gradient.max_inputs = 2;
   gradient.infer = infer_max_gradient;
   gradient.gradient = max_gradient_gradient;
   gradient.reference = max_gradient_reference;
-  OpDef select = row_of("max_pool_select", "the element at a given position of each window");
+  OpDef select = pooling_row("max_pool_select", "the element at a given position of each window");
   select.min_inputs = select.max_inputs = 2;
   select.infer = infer_select;
   select.gradient = select_gradient;
   select.reference = select_reference;
-  for (const Sample& s : pooling_samples()) {
+  for (const PoolingSample& s : pooling_samples()) {
     gradient.samples.push_back({{{Shape(s.y)}, positions_sample(s)}, with_input_shape(s.attributes(), s.x)});
     select.samples.push_back({{{Shape(s.x)}, positions_sample(s)}, s.attributes()});
   }
@@ -308,16 +302,17 @@ void register_max(graph::Registry& registry) {
 }
 
 void register_average(graph::Registry& registry) {
-  OpDef op = row_of("average_pool", "mean of each window's elements, those in the padding left out or zero");
+  OpDef op =
+      pooling_row("average_pool", "mean of each window's elements, those in the padding left out or zero");
   op.infer = infer_average;
   op.gradient = average_gradient;
   op.reference = average_reference;
   op.errors = window_errors();
-  OpDef gradient = row_of("average_pool_gradient", "gradient of average_pool");
+  OpDef gradient = pooling_row("average_pool_gradient", "gradient of average_pool");
   gradient.infer = infer_average_gradient;
   gradient.gradient = average_gradient_gradient;
   gradient.reference = average_gradient_reference;
-  for (const Sample& s : pooling_samples()) {
+  for (const PoolingSample& s : pooling_samples()) {
     for (const bool count_padding : {false, true}) {
       Attributes attributes = s.attributes();
       attributes.set("count_padding", count_padding);
@@ -336,7 +331,7 @@ void register_average(graph::Registry& registry) {
 
 PoolingShape pooling_shape(Pooling pooling, const OpCall& call) {
   const bool gradient = pooling == Pooling::kMaxGradient || pooling == Pooling::kAverageGradient;
-  return gradient ? gradient_shape(call) : forward_shape(call);
+  return gradient ? gradient_shape(call) : pooled_shape(call);
 }
 
 void register_pooling(graph::Registry& registry) {

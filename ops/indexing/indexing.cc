@@ -15,8 +15,6 @@ namespace {
 
 using graph::Attributes;
 
-const std::vector<DType> kAnyDtype = {DType::kF64, DType::kF32, DType::kBF16,
-                                      DType::kI64, DType::kU8,  DType::kBool};
 const std::vector<DType> kNumbers = {DType::kF64,  DType::kF32, DType::kF16,
                                      DType::kBF16, DType::kI64, DType::kI32};
 
@@ -131,7 +129,7 @@ void add_gather(graph::Registry& registry) {
   op.gradient = gather_gradient;
   op.precision.rule = graph::PrecisionRule::kMoves;
   op.reference = gather_reference;
-  op.dtypes = kAnyDtype;
+  op.dtypes = any_dtype();
   const auto axis = [](int64_t i) { return Attributes{{"axis", i}}; };
   op.samples = {{{{{5, 3}}, {{4}, 0, 4, DType::kI64}}, axis(0)},
                 {{{{5, 3}}, {{2, 2}, 0, 4, DType::kI32}}, axis(0)},
@@ -244,7 +242,7 @@ void add_arg(graph::Registry& registry) {
   op.summary = kLargest ? "position of the first largest element" : "position of the first smallest element";
   op.infer = infer_arg;
   op.reference = arg_reference<kLargest>;
-  op.dtypes = kAnyDtype;
+  op.dtypes = any_dtype();
   const auto along = [](int64_t axis, bool keep) { return Attributes{{"axis", axis}, {"keep_dims", keep}}; };
   op.samples = {{{{{5}}}, along(0, false)},
                 {{{{3, 5}}}, along(1, true)},

@@ -367,13 +367,12 @@ void register_group_norm(graph::Registry& registry) {
 
 namespace {
 
-Tensor in_f32(const Tensor& x) { return x.defined() ? cast(x, DType::kF32) : x; }
-
 NormalizedBatch normalize(const Tensor& x, int64_t groups, bool batch, const Tensor& gamma,
                           const Tensor& beta, double epsilon) {
   static const graph::OpDef& op = ops::row("group_norm");
   if (is_half(x.dtype())) {
-    const NormalizedBatch wide = normalize(in_f32(x), groups, batch, in_f32(gamma), in_f32(beta), epsilon);
+    const NormalizedBatch wide =
+        normalize(ops::in_f32(x), groups, batch, ops::in_f32(gamma), ops::in_f32(beta), epsilon);
     return {cast(wide.y, x.dtype()), wide.moments};
   }
   std::vector<Tensor> inputs{x};
@@ -403,8 +402,8 @@ Moments channel_moments(const Tensor& x) {
 Tensor normalize_channels(const Tensor& x, const Moments& moments, const Tensor& gamma, const Tensor& beta,
                           double epsilon) {
   if (is_half(x.dtype())) {
-    return cast(normalize_channels(in_f32(x), {in_f32(moments.mean), in_f32(moments.variance)}, in_f32(gamma),
-                                   in_f32(beta), epsilon),
+    return cast(normalize_channels(ops::in_f32(x), {ops::in_f32(moments.mean), ops::in_f32(moments.variance)},
+                                   ops::in_f32(gamma), ops::in_f32(beta), epsilon),
                 x.dtype());
   }
   const Tensor scale = rsqrt(moments.variance + epsilon);

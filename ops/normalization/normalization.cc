@@ -223,14 +223,13 @@ void register_normalization(graph::Registry& registry) {
 
 namespace {
 
-Tensor in_f32(const Tensor& x) { return x.defined() ? cast(x, DType::kF32) : x; }
-
 Tensor normalize_rows(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon,
                       bool centered) {
   static const graph::OpDef& op = ops::row("layer_norm");
   require(x.defined(), ErrorCode::kInvalidArgument, op.name, "the input is undefined");
   if (is_half(x.dtype())) {
-    return cast(normalize_rows(in_f32(x), in_f32(gamma), in_f32(beta), epsilon, centered), x.dtype());
+    return cast(normalize_rows(ops::in_f32(x), ops::in_f32(gamma), ops::in_f32(beta), epsilon, centered),
+                x.dtype());
   }
   std::vector<Tensor> inputs{x};
   if (gamma.defined()) inputs.push_back(gamma);

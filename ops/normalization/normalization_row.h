@@ -1,10 +1,11 @@
-// What the registry rows of all normalizations and of their gradients share.
+// What all normalizations share, and the registry rows of them and of their gradients.
 #pragma once
 
 #include <string>
 #include <utility>
 
 #include "isochron/graph/ir/op.h"
+#include "isochron/ops/elementwise/elementwise.h"
 
 namespace isochron::ops {
 
@@ -31,5 +32,8 @@ inline graph::OpDef normalization_row(std::string name, std::string summary, boo
   op.tolerance = 20;
   return op;
 }
+
+/// An undefined tensor stays one.
+inline Tensor in_f32(const Tensor& x) { return x.defined() ? cast(x, DType::kF32) : x; }
 
 }  // namespace isochron::ops

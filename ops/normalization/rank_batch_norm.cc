@@ -1,6 +1,7 @@
 #include "isochron/ops/normalization/rank_batch_norm.h"
 
 #include "isochron/ops/elementwise/elementwise.h"
+#include "isochron/ops/normalization/normalization_row.h"
 #include "isochron/ops/normalization/normalize_by_moments.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/shape/creation.h"
@@ -11,8 +12,6 @@ namespace isochron {
 namespace {
 
 constexpr std::string_view kWhere = "rank_batch_norm";
-
-Tensor in_f32(const Tensor& x) { return x.defined() ? cast(x, DType::kF32) : x; }
 
 /// Of the rows of all ranks, in f64.
 struct RankMoments {
@@ -45,12 +44,13 @@ NormalizedRanks rank_batch_norm(const Tensor& x, const Tensor& gamma, const Tens
     NormalizedBatch alone = batch_norm(x, gamma, beta, epsilon);
     return {std::move(alone.y), std::move(alone.moments), constant(scalar(own_rows, DType::kF64))};
   }
-  const Tensor wide = is_half(x.dtype()) ? in_f32(x) : x;
+  const Tensor wide = is_half(x.dtype()) ? ops::in_f32(x) : x;
   const RankMoments all = moments_of_all(channel_moments(wide), own_rows, group);
   const Moments moments = {cast(all.moments.mean, wide.dtype()), cast(all.moments.variance, wide.dtype())};
   if (!is_half(x.dtype()))
     return {ops::normalize_by_moments(x, moments, gamma, beta, epsilon), moments, all.rows};
-  return {cast(ops::normalize_by_moments(wide, moments, in_f32(gamma), in_f32(beta), epsilon), x.dtype()),
+  return {cast(ops::normalize_by_moments(wide, moments, ops::in_f32(gamma), ops::in_f32(beta), epsilon),
+               x.dtype()),
           moments, all.rows};
 }
 

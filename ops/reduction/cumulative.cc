@@ -15,8 +15,6 @@ namespace isochron {
 namespace ops {
 namespace {
 
-using Values = std::vector<double>;
-
 int64_t axis_of(const GradientCall& call) { return call.attributes.get<int64_t>("axis"); }
 bool reverse_of(const GradientCall& call) { return call.attributes.get<bool>("reverse"); }
 
@@ -55,7 +53,7 @@ Tensor neighbour(const Tensor& x, int64_t axis, bool backward, double fill) {
   return pad(narrow(x, at, backward ? 0 : 1, extent - 1), before, after, fill);
 }
 
-std::vector<Tensor> sum_gradient(const GradientCall& call) {
+std::vector<Tensor> cumulative_sum_gradient(const GradientCall& call) {
   return {cumulative_sum(call.output_gradients[0], axis_of(call),
                          {call.attributes.get<bool>("exclusive"), !reverse_of(call)})};
 }
@@ -81,7 +79,7 @@ Tensor difference(const Tensor& a, const Tensor& b) {
 
 /// dx_k = e^(x_k - y_k) s_k with s_k = sum_{j >= k} g_j e^(y_k - y_j) by a recurrence; no exponent is
 /// positive.
-std::vector<Tensor> log_sum_gradient(const GradientCall& call) {
+std::vector<Tensor> cumulative_log_sum_gradient(const GradientCall& call) {
   const Tensor& y = call.outputs[0];
   const int64_t axis = axis_of(call);
   const bool reverse = reverse_of(call);
@@ -90,7 +88,7 @@ std::vector<Tensor> log_sum_gradient(const GradientCall& call) {
   return {exp(difference(call.inputs[0], y)) * sums};
 }
 
-std::vector<Tensor> extreme_gradient(const GradientCall& call) {
+std::vector<Tensor> cumulative_extreme_gradient(const GradientCall& call) {
   return {put_add_along_axis(call.output_gradients[0], call.outputs[1], call.inputs[0].extent(axis_of(call)),
                              axis_of(call))};
 }
@@ -119,10 +117,10 @@ void walk(const OpCall& call, Visit visit) {
 }
 
 template <double (*kStep)(double, double), int kStart>
-std::vector<Values> reference(const OpCall& call, std::span<const TensorSpec>,
-                              const std::vector<Values>& inputs) {
-  Values inclusive(inputs[0].size());
-  Values exclusive(inputs[0].size());
+std::vector<std::vector<double>> scan_reference(const OpCall& call, std::span<const TensorSpec>,
+                                                const std::vector<std::vector<double>>& inputs) {
+  std::vector<double> inclusive(inputs[0].size());
+  std::vector<double> exclusive(inputs[0].size());
   walk(call, [&](size_t i, int64_t previous) {
     exclusive[i] = previous < 0 ? kStart : inclusive[static_cast<size_t>(previous)];
     inclusive[i] = kStep(exclusive[i], inputs[0][i]);
@@ -132,9 +130,9 @@ std::vector<Values> reference(const OpCall& call, std::span<const TensorSpec>,
 double plus(double a, double b) { return a + b; }
 double times(double a, double b) { return a * b; }
 
-std::vector<Values> log_sum_reference(const OpCall& call, std::span<const TensorSpec>,
-                                      const std::vector<Values>& inputs) {
-  Values sums(inputs[0].size());
+std::vector<std::vector<double>> log_sum_reference(const OpCall& call, std::span<const TensorSpec>,
+                                                   const std::vector<std::vector<double>>& inputs) {
+  std::vector<double> sums(inputs[0].size());
   walk(call, [&](size_t i, int64_t previous) {
     sums[i] = std::exp(inputs[0][i]) + (previous < 0 ? 0 : sums[static_cast<size_t>(previous)]);
   });
@@ -143,11 +141,11 @@ std::vector<Values> log_sum_reference(const OpCall& call, std::span<const Tensor
 }
 
 template <bool kLargest>
-std::vector<Values> extreme_reference(const OpCall& call, std::span<const TensorSpec>,
-                                      const std::vector<Values>& inputs) {
+std::vector<std::vector<double>> extreme_reference(const OpCall& call, std::span<const TensorSpec>,
+                                                   const std::vector<std::vector<double>>& inputs) {
   const int axis = static_cast<int>(call.attributes.get<int64_t>("axis"));
-  Values best = inputs[0];
-  Values positions(best.size());
+  std::vector<double> best = inputs[0];
+  std::vector<double> positions(best.size());
   walk(call, [&](size_t i, int64_t previous) {
     const size_t before = static_cast<size_t>(previous);
     const bool keeps = previous >= 0 && (kLargest ? best[i] < best[before] : best[i] > best[before]);
@@ -158,9 +156,9 @@ std::vector<Values> extreme_reference(const OpCall& call, std::span<const Tensor
   return {best, positions};
 }
 
-std::vector<Values> recurrence_reference(const OpCall& call, std::span<const TensorSpec>,
-                                         const std::vector<Values>& inputs) {
-  Values result(inputs[0].size());
+std::vector<std::vector<double>> recurrence_reference(const OpCall& call, std::span<const TensorSpec>,
+                                                      const std::vector<std::vector<double>>& inputs) {
+  std::vector<double> result(inputs[0].size());
   walk(call, [&](size_t i, int64_t previous) {
     const double carried = previous < 0 ? 0 : result[static_cast<size_t>(previous)];
     result[i] = inputs[0][i] * carried + inputs[1][i];
@@ -244,7 +242,7 @@ std::pair<Tensor, Tensor> apply_extreme(const OpDef& op, const Tensor& x, int64_
 void register_cumulative(graph::Registry& registry) {
   add_cumulative(registry,
                  axis_row("cumulative_sum", "sum of the elements so far along an axis", -2, 2, 1, true),
-                 infer_numbers, sum_gradient, reference<plus, 0>, kNumbers);
+                 infer_numbers, cumulative_sum_gradient, scan_reference<plus, 0>, kNumbers);
 
   OpDef product =
       axis_row("cumulative_product", "product of the elements so far along an axis", 0.7, 1.5, 1, true);
@@ -254,13 +252,13 @@ void register_cumulative(graph::Registry& registry) {
     product.samples.push_back(
         {{with_zeros({2, 5})}, {{"axis", int64_t{1}}, {"exclusive", exclusive}, {"reverse", true}}});
   }
-  add_cumulative(registry, std::move(product), infer_numbers, product_gradient, reference<times, 1>,
+  add_cumulative(registry, std::move(product), infer_numbers, product_gradient, scan_reference<times, 1>,
                  kNumbers);
 
   add_cumulative(
       registry,
       axis_row("log_cumulative_sum_exp", "log of the sum of e^x so far along an axis", -2, 2, 1, false),
-      infer_floating, log_sum_gradient, log_sum_reference, kFloats);
+      infer_floating, cumulative_log_sum_gradient, log_sum_reference, kFloats);
 
   for (const bool largest : {true, false}) {
     OpDef op = axis_row(largest ? "cumulative_max" : "cumulative_min",
@@ -268,7 +266,7 @@ void register_cumulative(graph::Registry& registry) {
                                 : "smallest element so far along an axis, and its position",
                         -2, 2, 1, false);
     op.skips_unused_outputs = true;
-    add_cumulative(registry, std::move(op), infer_extreme, extreme_gradient,
+    add_cumulative(registry, std::move(op), infer_extreme, cumulative_extreme_gradient,
                    largest ? extreme_reference<true> : extreme_reference<false>, kNumbers);
   }
 

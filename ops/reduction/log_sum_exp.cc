@@ -33,7 +33,7 @@ std::vector<Tensor> gradient(const GradientCall& call) {
   return {as_column(call.output_gradients[0]) * exp(log_share)};
 }
 
-Values reference(const OpCall& call, std::span<const TensorSpec>, const Values& inputs) {
+Values log_sum_exp_reference(const OpCall& call, std::span<const TensorSpec>, const Values& inputs) {
   const std::vector<double>& x = inputs[0];
   const auto columns = static_cast<size_t>(call.inputs[0].shape.back());
   std::vector<double> result;
@@ -56,7 +56,7 @@ void register_log_sum_exp(graph::Registry& registry) {
   op.infer = infer;
   op.gradient = gradient;
   op.flops = [](const OpCall& call) { return 10.0 * static_cast<double>(call.inputs[0].shape.elems()); };
-  op.reference = reference;
+  op.reference = log_sum_exp_reference;
   op.tolerance = 10;  // sums of up to 700 exponentials
   op.samples = {{{{{4, 10}, -5, 5}}}, {{{{3}}}},    {{{{2, 3, 5}, -90, 90}}},
                 {{{{2, 700}}}},       {{{{0, 4}}}}, {{{{3, 1}}}}};

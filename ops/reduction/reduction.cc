@@ -82,8 +82,8 @@ std::vector<Tensor> prod_gradient(const GradientCall& call) {
   return {with_axes(call, call.output_gradients[0]) * (others * where(zero, of_a_zero, of_another))};
 }
 
-std::vector<std::vector<double>> reference(const OpCall& call, std::span<const TensorSpec> outputs,
-                                           const std::vector<std::vector<double>>& inputs) {
+std::vector<std::vector<double>> reduction_reference(const OpCall& call, std::span<const TensorSpec> outputs,
+                                                     const std::vector<std::vector<double>>& inputs) {
   const Shape& shape = call.inputs[0].shape;
   const Axes& axes = call.attributes.get<Dims>("axes");
   const Shape kept = reduced_shape(shape, axes, true);
@@ -126,7 +126,7 @@ void add_reduction(graph::Registry& registry, ReduceKind kind, std::string_view 
   op.fusion = graph::FusionClass::kReduction;
   op.reduce = kind;
   op.flops = reduction_flops;
-  op.reference = reference;
+  op.reference = reduction_reference;
   op.dtypes = {DType::kF64, DType::kF32, DType::kBF16};
   if (kind != ReduceKind::kMean) op.dtypes.push_back(DType::kI64);
   op.tolerance = 20;  // sums of up to 6,000 numbers

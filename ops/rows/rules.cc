@@ -5,6 +5,18 @@
 
 namespace isochron::ops {
 
+const std::vector<DType>& any_dtype() {
+  static const std::vector<DType> dtypes = {DType::kF64, DType::kF32, DType::kBF16,
+                                            DType::kI64, DType::kU8,  DType::kBool};
+  return dtypes;
+}
+
+std::vector<std::vector<double>> zeros_of(std::span<const TensorSpec> outputs) {
+  std::vector<std::vector<double>> result;
+  for (const TensorSpec& output : outputs) result.emplace_back(output.shape.elems(), 0.0);
+  return result;
+}
+
 void require_same_dtype(const OpCall& call, size_t first) {
   for (size_t i = first + 1; i < call.inputs.size(); ++i) {
     if (call.inputs[i].dtype != call.inputs[first].dtype) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <span>
 #include <vector>
 
 #include "isochron/graph/ir/op.h"
@@ -15,6 +16,9 @@ using graph::InputSample;
 using graph::OpCall;
 using graph::OpDef;
 using graph::OpSample;
+
+/// Those of ops that only move elements.
+const std::vector<DType>& any_dtype();
 
 /// Throws kDtypeMismatch unless all inputs from `first` on have one dtype.
 void require_same_dtype(const OpCall& call, size_t first = 0);
@@ -38,6 +42,9 @@ std::vector<TensorSpec> infer_same(const OpCall& call);
 
 /// No gradient for any input: for gradients that are zero everywhere (rounding, comparisons).
 std::vector<Tensor> no_gradient(const GradientCall& call);
+
+/// What a reference adds its results to.
+std::vector<std::vector<double>> zeros_of(std::span<const TensorSpec> outputs);
 
 /// (..., K) as (rows, K).
 Tensor as_rows(const Tensor& x);

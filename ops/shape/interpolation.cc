@@ -54,7 +54,7 @@ std::vector<TensorSpec> infer_interpolate(const OpCall& call) {
   return {with_extent(call)};
 }
 
-std::vector<TensorSpec> infer_transpose(const OpCall& call) {
+std::vector<TensorSpec> infer_interpolation_transpose(const OpCall& call) {
   resize_options(call.attributes, call.op.name);
   require_floating(call, 0);
   return {with_extent(call)};
@@ -72,7 +72,7 @@ std::vector<Tensor> interpolate_gradient(const GradientCall& call) {
   return {apply_back(call, op)};
 }
 
-std::vector<Tensor> transpose_gradient(const GradientCall& call) {
+std::vector<Tensor> interpolation_transpose_gradient(const GradientCall& call) {
   static const OpDef& op = row("interpolate");
   return {apply_back(call, op)};
 }
@@ -184,8 +184,8 @@ void register_interpolation(graph::Registry& registry) {
   registry.add(std::move(op));
 
   OpDef transpose = interpolation_row("interpolate_transpose", "the transpose of interpolate: its gradient");
-  transpose.infer = infer_transpose;
-  transpose.gradient = transpose_gradient;
+  transpose.infer = infer_interpolation_transpose;
+  transpose.gradient = interpolation_transpose_gradient;
   registry.add(std::move(transpose));
 }
 

@@ -11,9 +11,6 @@ namespace isochron {
 namespace ops {
 namespace {
 
-const std::vector<DType> kAnyDtype = {DType::kF64, DType::kF32, DType::kBF16,
-                                      DType::kI64, DType::kU8,  DType::kBool};
-
 std::vector<std::vector<double>> same_elements(const OpCall&, std::span<const TensorSpec>,
                                                const std::vector<std::vector<double>>& inputs) {
   return {inputs[0]};
@@ -115,7 +112,7 @@ void register_shapes(graph::Registry& registry) {
   reshape_op.infer = infer_reshape;
   reshape_op.gradient = reshape_gradient;
   reshape_op.fusion = graph::FusionClass::kView;
-  reshape_op.dtypes = kAnyDtype;
+  reshape_op.dtypes = any_dtype();
   reshape_op.samples = {{{{{2, 6}}}, {{"shape", Dims{3, 4}}}},
                         {{{{1}}}, {{"shape", Dims{}}}},
                         {{{{0, 3}}}, {{"shape", Dims{5, 0}}}}};
@@ -129,7 +126,7 @@ void register_shapes(graph::Registry& registry) {
   stop.infer = infer_same;
   stop.gradient = no_gradient;
   stop.fusion = graph::FusionClass::kView;
-  stop.dtypes = kAnyDtype;
+  stop.dtypes = any_dtype();
   stop.samples = {{{{{2, 6}}}}};
   stop.reference = same_elements;
   registry.add(std::move(stop));
@@ -140,7 +137,7 @@ void register_shapes(graph::Registry& registry) {
   transpose_op.infer = infer_transpose;
   transpose_op.gradient = transpose_gradient;
   transpose_op.precision.rule = graph::PrecisionRule::kMoves;
-  transpose_op.dtypes = kAnyDtype;
+  transpose_op.dtypes = any_dtype();
   transpose_op.samples = {{{{{3, 5}}}, {{"permutation", Dims{1, 0}}}},
                           {{{{2, 3, 4}}}, {{"permutation", Dims{2, 0, 1}}}},
                           {{{{2, 3, 4, 5}}}, {{"permutation", Dims{0, 2, 1, 3}}}},
@@ -160,7 +157,7 @@ void register_shapes(graph::Registry& registry) {
   broadcast.gradient = broadcast_gradient;
   broadcast.fusion = graph::FusionClass::kElementwise;
   broadcast.element = graph::ElementOp::kCopy;
-  broadcast.dtypes = kAnyDtype;
+  broadcast.dtypes = any_dtype();
   broadcast.samples = {{{{{3, 1}}}, {{"shape", Dims{3, 4}}}},
                        {{{{}}}, {{"shape", Dims{2, 2}}}},
                        {{{{5}}}, {{"shape", Dims{7, 5}}}},

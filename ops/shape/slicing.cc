@@ -12,9 +12,6 @@ namespace isochron {
 namespace ops {
 namespace {
 
-const std::vector<DType> kAnyDtype = {DType::kF64, DType::kF32, DType::kBF16,
-                                      DType::kI64, DType::kU8,  DType::kBool};
-
 // `slice` takes starts, steps and the result's shape; `pad` is its reverse and takes starts, steps, its
 // result's shape and what to fill the rest with. Each is the other's gradient.
 
@@ -165,7 +162,7 @@ void add_slice(graph::Registry& registry) {
   op.gradient = slice_gradient;
   op.precision.rule = graph::PrecisionRule::kMoves;
   op.reference = slice_reference;
-  op.dtypes = kAnyDtype;
+  op.dtypes = any_dtype();
   op.samples = {{{{{7}}}, block({1}, {2}, {3})},
                 {{{{4, 6}}}, block({1, 2}, {1, 1}, {2, 3})},
                 {{{{4, 6}}}, block({3, 5}, {-1, -2}, {4, 3})},
@@ -189,7 +186,7 @@ void add_pad(graph::Registry& registry) {
   op.gradient = pad_gradient;
   op.precision.rule = graph::PrecisionRule::kMoves;
   op.reference = pad_reference;
-  op.dtypes = kAnyDtype;
+  op.dtypes = any_dtype();
   op.samples = {{{{{3}}}, filled_block({2}, {1}, {6}, 0)},
                 {{{{2, 3}}}, filled_block({1, 2}, {1, 1}, {4, 6}, 1)},
                 {{{{4, 3}}}, filled_block({3, 5}, {-1, -2}, {4, 6}, 0)},
@@ -212,7 +209,7 @@ void add_concatenate(graph::Registry& registry) {
   op.gradient = concatenate_gradient;
   op.precision.rule = graph::PrecisionRule::kMoves;
   op.reference = concatenate_reference;
-  op.dtypes = kAnyDtype;
+  op.dtypes = any_dtype();
   const auto axis = [](int64_t i) { return graph::Attributes{{"axis", i}}; };
   op.samples = {{{{{3}}, {{2}}}, axis(0)},
                 {{{{2, 3}}, {{2, 1}}, {{2, 4}}}, axis(1)},

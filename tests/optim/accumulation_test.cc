@@ -19,7 +19,7 @@ namespace {
 
 constexpr DType kF64 = DType::kF64;
 
-struct Line {
+struct AccumulatedLine {
   Variable weight{from_vector({2, 1}, {0.5, -0.5}, kF64), "weight"};
   Variable bias{zeros({1}, kF64), "bias"};
   std::vector<Variable> parameters() const { return {weight, bias}; }
@@ -32,9 +32,9 @@ struct Line {
 };
 
 /// Ten rows; those at the end follow another line than the others.
-const Tensor kX =
+const Tensor kLineX =
     from_vector({10, 2}, {1, 2, -1, 0.5, 3, 1, 0, -2, 2, 2, 1, -1, 0.5, 0.25, -2, 1, 1, 1, -1, 2}, kF64);
-const Tensor kY = from_vector({10, 1}, {3, -0.5, 4, -2, 4, 0, 0.75, -1, 5, -7}, kF64);
+const Tensor kLineY = from_vector({10, 1}, {3, -0.5, 4, -2, 4, 0, 0.75, -1, 5, -7}, kF64);
 
 Tensor rows(const Tensor& tensor, int64_t begin, int64_t end) {
   return slice(tensor, {begin, 0}, {end, tensor.extent(1)});
@@ -45,8 +45,8 @@ template <typename Options, typename Kind>
 class Training {
  public:
   explicit Training(Options options, bool passes = true) : optimizer_(options), step_(make_step(passes)) {}
-  void operator()(int64_t begin, int64_t end) { step_(rows(kX, begin, end), rows(kY, begin, end)); }
-  Line line_;
+  void operator()(int64_t begin, int64_t end) { step_(rows(kLineX, begin, end), rows(kLineY, begin, end)); }
+  AccumulatedLine line_;
   Kind optimizer_;
 
  private:
@@ -107,7 +107,7 @@ TEST(Accumulation, ResettingTheSumsEachBatchTrainsWrongly) {
   Training<SgdOptions, Sgd> large(options);
   options.step.accumulate = 3;
   Training<SgdOptions, Sgd> right(options);
-  Line wrong;
+  AccumulatedLine wrong;
   Sgd listing({.learning_rate = 0.05 / 3});
   auto listing_step = capture(
       [&](const Tensor& x, const Tensor& y) { listing.minimize(wrong.loss(x, y), wrong.parameters()); });
@@ -115,11 +115,11 @@ TEST(Accumulation, ResettingTheSumsEachBatchTrainsWrongly) {
   for (int epoch = 0; epoch < 200; ++epoch) {
     large(0, 10);
     for (int i = 0; i < 3; ++i) right(ends[i], ends[i + 1]);
-    listing_step(rows(kX, 8, 10), rows(kY, 8, 10));
+    listing_step(rows(kLineX, 8, 10), rows(kLineY, 8, 10));
   }
-  const double best = large.line_.loss(kX, kY).item<double>();
-  EXPECT_NEAR(right.line_.loss(kX, kY).item<double>(), best, 1e-9);
-  EXPECT_GT(wrong.loss(kX, kY).item<double>(), 1.2 * best);
+  const double best = large.line_.loss(kLineX, kLineY).item<double>();
+  EXPECT_NEAR(right.line_.loss(kLineX, kLineY).item<double>(), best, 1e-9);
+  EXPECT_GT(wrong.loss(kLineX, kLineY).item<double>(), 1.2 * best);
 }
 
 TEST(Accumulation, UpdatesOnceAGroup) {
@@ -161,12 +161,12 @@ TEST(Accumulation, CapturedEqualsEagerBitForBit) {
                                      .noise = {.eta = 0.01},
                                      .average_decay = 0.9}};
   Training<AdamOptions, Adam> captured(options, false);
-  Line eager;
+  AccumulatedLine eager;
   Adam optimizer(options);
   for (int i = 0; i < 12; ++i) {
     captured(0, 5);
     GradientTape tape;
-    optimizer.minimize(eager.loss(rows(kX, 0, 5), rows(kY, 0, 5)), eager.parameters(), 5);
+    optimizer.minimize(eager.loss(rows(kLineX, 0, 5), rows(kLineY, 0, 5)), eager.parameters(), 5);
     EXPECT_EQ(captured.line_.values(), eager.values()) << i;
   }
   const std::vector<Variable> a = captured.optimizer_.state();

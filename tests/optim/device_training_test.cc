@@ -61,8 +61,8 @@ struct Network {
   }
 };
 
-const Tensor kX = uniform_numbers({20, 12}, 4);
-const Tensor kY = uniform_numbers({20, 1}, 5);
+const Tensor kBatchX = uniform_numbers({20, 12}, 4);
+const Tensor kBatchY = uniform_numbers({20, 1}, 5);
 
 void expect_near(const std::vector<double>& got, const std::vector<double>& want, double tolerance) {
   ASSERT_EQ(got.size(), want.size());
@@ -76,8 +76,8 @@ TEST(DeviceTraining, LearnsWhatTheCpuLearns) {
   auto on_cpu = here.step({});
   auto on_device = there.step(kDevice);
   for (int i = 0; i < 30; ++i) {
-    const double want = on_cpu(kX, kY).item<double>();
-    EXPECT_NEAR(on_device(kX, kY).item<double>(), want, 1e-5) << "step " << i;
+    const double want = on_cpu(kBatchX, kBatchY).item<double>();
+    EXPECT_NEAR(on_device(kBatchX, kBatchY).item<double>(), want, 1e-5) << "step " << i;
   }
   for (size_t p = 0; p < 3; ++p) {
     EXPECT_EQ(there.parameters()[p].device(), kDevice);
@@ -99,7 +99,7 @@ std::vector<std::vector<double>> trained(optim::Optimizer& optimizer, Device dev
         return loss;
       },
       options);
-  for (int i = 0; i < 20; ++i) step(kX, kY);
+  for (int i = 0; i < 20; ++i) step(kBatchX, kBatchY);
   std::vector<std::vector<double>> content;
   for (const Variable& parameter : network.parameters()) content.push_back(parameter.tensor().to_vector());
   return content;
@@ -122,7 +122,7 @@ TEST(DeviceTraining, AStepIsOneLaunchAndNothingElse) {
   Network network;
   network.move_to(kDevice);
   auto step = network.step(kDevice);
-  const Tensor x = to_device(kX, kDevice), y = to_device(kY, kDevice);
+  const Tensor x = to_device(kBatchX, kDevice), y = to_device(kBatchY, kDevice);
   step(x, y);
   EXPECT_EQ(simulated.compiler.compilations, 1);
   const size_t used = simulated.controls->used_bytes();
@@ -134,9 +134,9 @@ TEST(DeviceTraining, AStepIsOneLaunchAndNothingElse) {
     EXPECT_EQ(simulated.controls->calls(call), 0) << call;
   EXPECT_EQ(simulated.controls->used_bytes(), used);
   // What lives on the CPU is brought there by one copy, into slots that take turns, and nothing else is done.
-  for (int i = 0; i < 3; ++i) step(kX, kY);
+  for (int i = 0; i < 3; ++i) step(kBatchX, kBatchY);
   simulated.controls->forget_calls();
-  for (int i = 0; i < 10; ++i) step(kX, kY);
+  for (int i = 0; i < 10; ++i) step(kBatchX, kBatchY);
   EXPECT_EQ(simulated.controls->calls("launch graph"), 10);
   EXPECT_EQ(simulated.controls->calls("copy_to_device"), 10);
   EXPECT_LE(simulated.controls->calls("synchronize event"), 10) << "for the step of two batches before";
@@ -152,7 +152,7 @@ TEST(DeviceTraining, WhatNeedsNothingOfEachOtherRunsSideBySideWithTheSameBits) {
     network.move_to(kDevice);
     auto step = network.step(kDevice, concurrent);
     std::vector<double> losses;
-    for (int i = 0; i < 20; ++i) losses.push_back(step(kX, kY).item<double>());
+    for (int i = 0; i < 20; ++i) losses.push_back(step(kBatchX, kBatchY).item<double>());
     const graph::PlanReport& report = step.plan_report();
     return std::tuple(losses, report.longest_chain, report.instructions);
   };
@@ -217,8 +217,8 @@ TEST(DeviceTraining, DropoutDrawsWhatTheCpuDraws) {
   auto on_device = capture(step(there), options);
   std::vector<double> before;
   for (int i = 0; i < 5; ++i) {
-    const std::vector<double> drawn = on_device(kX).to_vector();
-    EXPECT_EQ(drawn, on_cpu(kX).to_vector());
+    const std::vector<double> drawn = on_device(kBatchX).to_vector();
+    EXPECT_EQ(drawn, on_cpu(kBatchX).to_vector());
     EXPECT_NE(drawn, before) << "each replay draws anew";
     before = drawn;
   }
@@ -360,11 +360,11 @@ TEST(DeviceTraining, AccumulatesAndScalesItsLossAsTheCpuDoes) {
   Scaled here, there;
   there.move_to(kDevice);
   auto on_cpu = here.step({}), on_device = there.step(kDevice);
-  const Tensor infinite = kX * std::numeric_limits<double>::infinity();
+  const Tensor infinite = kBatchX * std::numeric_limits<double>::infinity();
   for (int i = 0; i < 14; ++i) {
-    const Tensor& x = i == 7 ? infinite : kX;  // its group is skipped, and the scale halved
-    on_cpu(x, kY);
-    on_device(x, kY);
+    const Tensor& x = i == 7 ? infinite : kBatchX;  // its group is skipped, and the scale halved
+    on_cpu(x, kBatchY);
+    on_device(x, kBatchY);
   }
   EXPECT_EQ(there.optimizer.step_count(), here.optimizer.step_count());
   EXPECT_EQ(there.optimizer.loss_scale(), here.optimizer.loss_scale());
@@ -377,14 +377,14 @@ TEST(DeviceTraining, AccumulatesAndScalesItsLossAsTheCpuDoes) {
 TEST(DeviceTraining, OthersUseTheDeviceWhileItsWorkIsRecorded) {
   SimulatedGpu simulated;
   const std::shared_ptr<cuda::Gpu> gpu = cuda::gpu(kDevice);
-  const Tensor from = to_device(kX, kDevice), to = to_device(zeros(kX.shape()), kDevice);
+  const Tensor from = to_device(kBatchX, kDevice), to = to_device(zeros(kBatchX.shape()), kDevice);
   graph::DeviceReplay replay(gpu);
   const std::array<std::byte*, 1> inputs = {from.device_address()};
   replay.run(inputs, [&](cuda::Stream stream) {
-    std::thread([&] { EXPECT_EQ(to_device(kY, kDevice).to_vector(), kY.to_vector()); }).join();
+    std::thread([&] { EXPECT_EQ(to_device(kBatchY, kDevice).to_vector(), kBatchY.to_vector()); }).join();
     cuda::copy_within(gpu->context(), to.device_address(), from.device_address(), from.size_bytes(), stream);
   });
-  EXPECT_EQ(to.to_vector(), kX.to_vector());
+  EXPECT_EQ(to.to_vector(), kBatchX.to_vector());
 }
 
 TEST(DeviceTraining, InstructionsAreTimedOneByOne) {
@@ -392,7 +392,7 @@ TEST(DeviceTraining, InstructionsAreTimedOneByOne) {
   Network network;
   network.move_to(kDevice);
   auto step = network.step(kDevice);
-  step(kX, kY);
+  step(kBatchX, kBatchY);
   std::vector<int64_t> times(step.plan().instruction_count());
   step.plan().run_profiled(times);
   EXPECT_THAT(times, testing::Each(testing::Gt(0)));
@@ -424,7 +424,7 @@ TEST(DeviceTraining, OpsWithoutAKernelAreNamedTogether) {
   options.plan.device = kDevice;
   auto step = capture(
       [](const Tensor& x) { return graph::apply_one(other, {graph::apply_one(one, {x}, {})}, {}); }, options);
-  EXPECT_ERROR(step(kX), ErrorCode::kUnsupported, "no kernel for cuda:0 of: cpu_alone, cpu_alone_too");
+  EXPECT_ERROR(step(kBatchX), ErrorCode::kUnsupported, "no kernel for cuda:0 of: cpu_alone, cpu_alone_too");
 }
 
 TEST(DeviceTraining, MixedDevicesAreRefused) {
@@ -433,9 +433,9 @@ TEST(DeviceTraining, MixedDevicesAreRefused) {
   CaptureOptions options;
   options.plan.device = kDevice;
   auto step = capture([&](const Tensor& x) { return matmul(x, w); }, options);
-  EXPECT_ERROR(step(kX), ErrorCode::kDevice,
+  EXPECT_ERROR(step(kBatchX), ErrorCode::kDevice,
                "which changes with an assignment to variable 'w', lives on cpu, and the plan is for cuda:0");
-  const Tensor x = to_device(kX, kDevice);
+  const Tensor x = to_device(kBatchX, kDevice);
   EXPECT_ERROR(matmul(x, w), ErrorCode::kDevice,
                "input 1, f32(12, 9), lives on the CPU and others on cuda:0");
   EXPECT_ERROR(x.raw(), ErrorCode::kDevice, "copy it to the CPU with to_device()");
@@ -468,23 +468,23 @@ TEST(DeviceTraining, AVariableInUseStaysWhereItIs) {
   SimulatedGpu simulated;
   const Variable w(uniform_numbers({12, 9}, 1), "w");
   auto step = capture([&](const Tensor& x) { return matmul(x, w); });
-  step(kX);
+  step(kBatchX);
   EXPECT_ERROR(w.move_to(kDevice), ErrorCode::kInvalidArgument, "'w' can't move from cpu to cuda:0");
   EXPECT_TRUE(w.device().is_cpu());
 }
 
 TEST(DeviceTraining, ContentGoesThereAndBack) {
   SimulatedGpu simulated;
-  const Variable w(kX, "w");
+  const Variable w(kBatchX, "w");
   w.move_to(kDevice);
-  EXPECT_EQ(w.tensor().to_vector(), kX.to_vector());
+  EXPECT_EQ(w.tensor().to_vector(), kBatchX.to_vector());
   w.assign(zeros({20, 12}));
   EXPECT_THAT(w.tensor().to_vector(), testing::Each(0));
-  w.assign(to_device(kX, kDevice));
-  EXPECT_EQ(to_device(w, {}).to_vector(), kX.to_vector());
-  EXPECT_EQ(copy(w).to_vector(), kX.to_vector());
+  w.assign(to_device(kBatchX, kDevice));
+  EXPECT_EQ(to_device(w, {}).to_vector(), kBatchX.to_vector());
+  EXPECT_EQ(copy(w).to_vector(), kBatchX.to_vector());
   w.move_to({});
-  EXPECT_EQ(w.tensor().to_vector(), kX.to_vector());
+  EXPECT_EQ(w.tensor().to_vector(), kBatchX.to_vector());
   EXPECT_EQ(to_device(scalar(7, DType::kI64), kDevice).item<int64_t>(), 7);
 }
 
@@ -505,9 +505,9 @@ TEST(DeviceTraining, AFaultEndsTheDevice) {
   Network network;
   network.move_to(kDevice);
   auto step = network.step(kDevice);
-  step(kX, kY);
+  step(kBatchX, kBatchY);
   simulated.controls->fail("launch graph", 1, ErrorCode::kDeviceLost);
-  EXPECT_ERROR(step(kX, kY), ErrorCode::kDeviceLost, "");
+  EXPECT_ERROR(step(kBatchX, kBatchY), ErrorCode::kDeviceLost, "");
 }
 
 TEST(DeviceTraining, WhatCantBeRecordedIsAnErrorAndLeavesNothingUnderWay) {
@@ -515,8 +515,9 @@ TEST(DeviceTraining, WhatCantBeRecordedIsAnErrorAndLeavesNothingUnderWay) {
   Network network;
   network.move_to(kDevice);
   auto step = network.step(kDevice);
-  step.prepare({kX.spec(), kY.spec()});
-  const Tensor x = to_device(kX, kDevice), y = to_device(kY, kDevice);  // for which nothing is recorded yet
+  step.prepare({kBatchX.spec(), kBatchY.spec()});
+  const Tensor x = to_device(kBatchX, kDevice),
+               y = to_device(kBatchY, kDevice);  // for which nothing is recorded yet
   simulated.controls->fail("launch", 3, ErrorCode::kDevice);
   EXPECT_ERROR(step(x, y), ErrorCode::kDevice, "launch");
   const double loss = step(x, y).item<double>();

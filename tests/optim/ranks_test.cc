@@ -134,13 +134,14 @@ TEST(Ranks, UnusedParametersTakePartSoThatARankWithoutABatchSendsAsMuch) {
   EXPECT_EQ(results[0], results[1]);
 }
 
-Optimizer adam(const StepOptions& step) { return Adam({.learning_rate = 0.05, .step = step}); }
+Optimizer small_adam(const StepOptions& step) { return Adam({.learning_rate = 0.05, .step = step}); }
 
 TEST(Ranks, EverySplitOfAnUpdateHasTheSameBits) {
-  const std::string whole = train(1, 8, adam);
-  for (const int ranks : {2, 4, 8}) EXPECT_EQ(train(ranks, 8 / ranks, adam), whole) << ranks << " ranks";
+  const std::string whole = train(1, 8, small_adam);
+  for (const int ranks : {2, 4, 8})
+    EXPECT_EQ(train(ranks, 8 / ranks, small_adam), whole) << ranks << " ranks";
   // Not for nothing: in another order the sums have other bits.
-  EXPECT_NE(train(1, 4, adam), whole);
+  EXPECT_NE(train(1, 4, small_adam), whole);
 }
 
 TEST(Ranks, BitsDontDependOnBucketsClippingOrScale) {
@@ -227,8 +228,8 @@ TEST(Ranks, GradientsAreComputedWhereTheyAreSentFrom) {
 }
 
 TEST(Ranks, AnyNumberOfRanksSplitsAlike) {
-  const std::string six = train(6, 1, adam);
-  EXPECT_EQ(train(3, 2, adam), six);
+  const std::string six = train(6, 1, small_adam);
+  EXPECT_EQ(train(3, 2, small_adam), six);
 }
 
 /// The weights after `updates` updates in which rank r has `rows[r]` rows.

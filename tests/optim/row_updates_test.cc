@@ -28,27 +28,27 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-constexpr int64_t kRows = 60, kWidth = 5;
+constexpr int64_t kTableRows = 60, kTableWidth = 5;
 constexpr LookupOptions kSparse{.padding_idx = {}, .sparse = true};
 
-Variable table_of(DType dtype = DType::kF64, int64_t rows = kRows) {
+Variable table_of(DType dtype = DType::kF64, int64_t rows = kTableRows) {
   Numbers values;
-  for (int64_t i = 0; i < rows * kWidth; ++i) values.push_back(std::sin(0.7 * static_cast<double>(i)));
-  return Variable(from_vector({rows, kWidth}, values, dtype), "table");
+  for (int64_t i = 0; i < rows * kTableWidth; ++i) values.push_back(std::sin(0.7 * static_cast<double>(i)));
+  return Variable(from_vector({rows, kTableWidth}, values, dtype), "table");
 }
 
 /// Of step `step`: some numbers repeat, within a step and between steps.
-Numbers indices_of(int step) {
+Numbers indices_in(int step) {
   Numbers indices;
   for (int i = 0; i < 12; ++i) indices.push_back((i * i * 7 + step * 5) % 23);
   return indices;
 }
-Tensor index_tensor(int step) { return from_vector({3, 4}, indices_of(step), DType::kI32); }
+Tensor index_tensor(int step) { return from_vector({3, 4}, indices_in(step), DType::kI32); }
 
 Tensor factors(DType dtype) {
   Numbers values;
-  for (int i = 0; i < 12 * kWidth; ++i) values.push_back(std::cos(1.3 * i));
-  return from_vector({3, 4, kWidth}, values, dtype);
+  for (int i = 0; i < 12 * kTableWidth; ++i) values.push_back(std::cos(1.3 * i));
+  return from_vector({3, 4, kTableWidth}, values, dtype);
 }
 
 using Loss = std::function<Tensor(const Variable& table, const Tensor& indices)>;
@@ -101,24 +101,24 @@ Tensor lazy_adam(int steps, double rate, double epsilon) {
   Numbers w = table_of().tensor().to_vector(), m(w.size()), v(w.size());
   const Numbers f = factors(DType::kF64).to_vector();
   for (int step = 0; step < steps; ++step) {
-    const Numbers indices = indices_of(step);
+    const Numbers indices = indices_in(step);
     std::map<size_t, Numbers> sums;
     for (size_t i = 0; i < indices.size(); ++i) {
-      Numbers& sum = sums.try_emplace(static_cast<size_t>(indices[i]), Numbers(kWidth)).first->second;
-      for (size_t k = 0; k < kWidth; ++k) sum[k] += f[i * kWidth + k];
+      Numbers& sum = sums.try_emplace(static_cast<size_t>(indices[i]), Numbers(kTableWidth)).first->second;
+      for (size_t k = 0; k < kTableWidth; ++k) sum[k] += f[i * kTableWidth + k];
     }
     const double t = step + 1;
     const double corrected = rate * std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t));
     for (const auto& [row, g] : sums) {
-      for (size_t k = 0; k < kWidth; ++k) {
-        const size_t at = row * kWidth + k;
+      for (size_t k = 0; k < kTableWidth; ++k) {
+        const size_t at = row * kTableWidth + k;
         m[at] = 0.9 * m[at] + 0.1 * g[k];
         v[at] = 0.999 * v[at] + 0.001 * g[k] * g[k];
         w[at] -= corrected * m[at] / (std::sqrt(v[at]) + epsilon);
       }
     }
   }
-  return from_vector({kRows, kWidth}, w, DType::kF64);
+  return from_vector({kTableRows, kTableWidth}, w, DType::kF64);
 }
 
 TEST(RowUpdates, StatesOfOtherRowsDontMoveWhereTheLayerSaysSparse) {
@@ -208,7 +208,7 @@ TEST(RowUpdates, TiedWeightsHaveADenseGradient) {
   const auto tied = [](LookupOptions options) {
     return [options](const Variable& table, const Tensor& indices) {
       const Tensor vectors = embedding(table, indices, options);
-      return sum(square(matmul(reshape(vectors, {12, kWidth}), table, false, true)));
+      return sum(square(matmul(reshape(vectors, {12, kTableWidth}), table, false, true)));
     };
   };
   const Variable sparse = table_of(), usual = table_of();
@@ -221,7 +221,7 @@ TEST(RowUpdates, SeveralLookupsOfOneTableCountAsOne) {
   const auto twice = [](const Variable& table, const Tensor& indices) {
     const Tensor f = factors(table.dtype());
     const Tensor first = cast(reshape(indices, {12}), DType::kI64);
-    return sum(embedding(table, first, kSparse) * reshape(f, {12, kWidth}) * 0.25) +
+    return sum(embedding(table, first, kSparse) * reshape(f, {12, kTableWidth}) * 0.25) +
            sum(embedding(table, indices, kSparse) * f * 0.75);
   };
   const Variable table = table_of();
@@ -238,7 +238,7 @@ TEST(RowUpdates, SeveralLookupsOfOneTableCountAsOne) {
 }
 
 TEST(RowUpdates, ThePaddingsRowStaysWhatItIs) {
-  const double padding = indices_of(0)[3];
+  const double padding = indices_in(0)[3];
   for (const bool sparse : {false, true}) {
     const LookupOptions options{.padding_idx = static_cast<int64_t>(padding), .sparse = sparse};
     const Variable table = table_of(), other = table_of();
@@ -248,7 +248,7 @@ TEST(RowUpdates, ThePaddingsRowStaysWhatItIs) {
         captured_run(unpadded, other, lookup({.padding_idx = {}, .sparse = sparse})).table.to_vector();
     const Numbers initial = table_of().tensor().to_vector();
     for (size_t i = 0; i < got.size(); ++i) {
-      const bool padded = i / kWidth == static_cast<size_t>(padding);
+      const bool padded = i / kTableWidth == static_cast<size_t>(padding);
       EXPECT_EQ(got[i], padded ? initial[i] : all[i]) << i;
       EXPECT_TRUE(!padded || all[i] != initial[i]) << i;
     }
@@ -424,13 +424,13 @@ TEST(RowUpdates, GoOnFromTheirStateAlone) {
 TEST(RowUpdates, TheirGradientsStayF32UnderMixedPrecision) {
   const auto run = [](Precision precision) {
     const Variable table = table_of(DType::kF32, 5000);
-    const Variable kernel(full({kWidth, 8}, 0.25), "kernel");
+    const Variable kernel(full({kTableWidth, 8}, 0.25), "kernel");
     Adam adam({.learning_rate = 0.01});
     CaptureOptions options;
     options.passes.precision = precision;
     auto step = capture(
         [&](const Tensor& indices) {
-          const Tensor vectors = reshape(embedding(table, indices, kSparse), {12, kWidth});
+          const Tensor vectors = reshape(embedding(table, indices, kSparse), {12, kTableWidth});
           adam.minimize(mean(square(matmul(vectors, kernel) - 1.0)), std::vector{table, kernel});
         },
         options);
@@ -448,7 +448,7 @@ TEST(RowUpdates, AnIndexOutOfRangeChangesNothing) {
     adam.minimize(sum(embedding(table, indices, kSparse)), std::vector{table});
   });
   const Numbers before = table.tensor().to_vector();
-  EXPECT_ERROR(step(from_vector({2}, {1, kRows}, DType::kI64)), ErrorCode::kOutOfRange,
+  EXPECT_ERROR(step(from_vector({2}, {1, kTableRows}, DType::kI64)), ErrorCode::kOutOfRange,
                "index 60 at position 1");
   EXPECT_EQ(table.tensor().to_vector(), before);
   EXPECT_EQ(adam.step_count(), 0);

@@ -1,4 +1,4 @@
-// Schedules against Keras's and PyTorch's (tests/golden/README.md), on the host and in captured steps.
+// Schedules against Keras's and PyTorch's (tests/golden_rates/README.md), on the host and in captured steps.
 #include "isochron/optim/schedules.h"
 
 #include <gtest/gtest.h>
@@ -15,14 +15,14 @@
 namespace isochron::optim {
 namespace {
 
-const data::NpzFile& golden(const std::string& library) {
-  static const std::string folder = std::string(ISOCHRON_SOURCE_DIR) + "/tests/golden/schedules_";
+const data::NpzFile& golden_rates(const std::string& library) {
+  static const std::string folder = std::string(ISOCHRON_SOURCE_DIR) + "/tests/golden_rates/schedules_";
   static const data::NpzFile keras = data::read_npz(folder + "keras.npz");
   static const data::NpzFile torch = data::read_npz(folder + "torch.npz");
   return library == "keras" ? keras : torch;
 }
 
-struct Case {
+struct ScheduleCase {
   std::string library;
   std::string name;
   Schedule schedule;
@@ -32,9 +32,9 @@ struct Case {
 /// Keras takes pi in f32 for its cosines.
 constexpr double kCoarsePi = 2e-8;
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.library << " " << c.name; }
+void PrintTo(const ScheduleCase& c, std::ostream* out) { *out << c.library << " " << c.name; }
 
-std::vector<Case> cases() {
+std::vector<ScheduleCase> cases() {
   return {
       {"keras", "piecewise", piecewise({10, 40}, {0.1, 0.02, 0.005})},
       {"keras", "exponential", exponential(0.1, 20, 0.6)},
@@ -57,10 +57,10 @@ std::vector<Case> cases() {
   };
 }
 
-class GoldenSchedule : public testing::TestWithParam<Case> {};
+class GoldenSchedule : public testing::TestWithParam<ScheduleCase> {};
 
 TEST_P(GoldenSchedule, GivesTheLibrarysRates) {
-  const std::vector<double> rates = golden(GetParam().library).at(GetParam().name).to_vector();
+  const std::vector<double> rates = golden_rates(GetParam().library).at(GetParam().name).to_vector();
   for (size_t step = 0; step < rates.size(); ++step) {
     EXPECT_NEAR(GetParam().schedule.at(static_cast<int64_t>(step)), rates[step], GetParam().tolerance)
         << step;

@@ -29,7 +29,7 @@ struct Heads {
   Tensor loss_of(const Variable& head, const Tensor& x) const { return sum(square(body * x * head)); }
 };
 
-const Tensor kX = from_vector({2}, {0.5, -1});
+const Tensor kInput = from_vector({2}, {0.5, -1});
 
 /// minimize(loss(heads), given) in a capture and under a tape: the error of both, which must be the same;
 /// empty for none. Where there is one, nothing may have changed.
@@ -46,9 +46,9 @@ std::string trained(const std::function<Tensor(const Heads&)>& loss,
     };
     try {
       if (captured) {
-        capture(step)(kX);
+        capture(step)(kInput);
       } else {
-        step(kX);
+        step(kInput);
       }
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
@@ -65,14 +65,14 @@ std::string trained(const std::function<Tensor(const Heads&)>& loss,
 std::vector<Variable> body_alone(const Heads& heads) { return {heads.body}; }
 
 TEST(TrainedParameters, ForgottenOnesAreNamed) {
-  const auto both = [](const Heads& h) { return h.loss_of(h.left, kX) + h.loss_of(h.right, kX); };
+  const auto both = [](const Heads& h) { return h.loss_of(h.left, kInput) + h.loss_of(h.right, kInput); };
   EXPECT_THAT(
       trained(both, body_alone),
       testing::StartsWith("[minimize] the loss also trains 2 variables that the 1 parameters given leave "
                           "out: 'left', 'right';"));
   EXPECT_EQ(trained(both, [](const Heads& h) { return h.all(); }), "");
   EXPECT_EQ(trained(both, body_alone, {.allow_untrained = true}), "");
-  EXPECT_THAT(trained([](const Heads& h) { return h.loss_of(h.left, kX); }, body_alone),
+  EXPECT_THAT(trained([](const Heads& h) { return h.loss_of(h.left, kInput); }, body_alone),
               testing::AllOf(testing::HasSubstr("'left'"), testing::Not(testing::HasSubstr("'right'"))));
 }
 
@@ -89,7 +89,7 @@ TEST(TrainedParameters, OfManyForgottenOnesEightAreNamed) {
     };
     std::string named;
     try {
-      step(kX);
+      step(kInput);
     } catch (const Error& error) {
       named = error.what();
     }
@@ -112,8 +112,8 @@ TEST(TrainedParameters, ForgottenOnesAreNamedAfterTheirUpdateToo) {
     first.minimize(heads.loss_of(heads.left, x), std::vector{heads.body, heads.left});
     second.minimize(heads.loss_of(heads.left, x), std::vector{heads.body});
   };
-  EXPECT_ERROR(step(kX), ErrorCode::kInvalidArgument, "leave out: 'left';");
-  EXPECT_ERROR(capture(step)(kX), ErrorCode::kInvalidArgument, "leave out: 'left';");
+  EXPECT_ERROR(step(kInput), ErrorCode::kInvalidArgument, "leave out: 'left';");
+  EXPECT_ERROR(capture(step)(kInput), ErrorCode::kInvalidArgument, "leave out: 'left';");
 }
 
 TEST(TrainedParameters, AreFoundThroughViewsLoopsAndBranches) {
@@ -173,16 +173,16 @@ TEST(TrainedParameters, OthersThanTrainableOnesWithAGradientDontCount) {
   EXPECT_EQ(trained(
                 [](const Heads& h) {
                   h.left.set_trainable(false);
-                  return h.loss_of(h.left, kX);
+                  return h.loss_of(h.left, kInput);
                 },
                 body_alone),
             "");
-  EXPECT_EQ(trained([](const Heads& h) { return sum(h.body * kX); }, body_alone), "")
+  EXPECT_EQ(trained([](const Heads& h) { return sum(h.body * kInput); }, body_alone), "")
       << "data are no variables";
 }
 
 TEST(TrainedParameters, UnusedOnesAreAnErrorUnlessAllowed) {
-  const auto left = [](const Heads& h) { return h.loss_of(h.left, kX); };
+  const auto left = [](const Heads& h) { return h.loss_of(h.left, kInput); };
   const auto all = [](const Heads& h) { return h.all(); };
   EXPECT_THAT(trained(left, all), testing::AllOf(testing::HasSubstr("doesn't depend on parameter 'right'"),
                                                  testing::HasSubstr("allow_unused")));
@@ -205,8 +205,8 @@ TEST(TrainedParameters, UnusedOnesStayAsTheyAre) {
   auto all = step(heads, adam, heads.all());
   auto two = step(without, alone, {without.body, without.left});
   for (int i = 0; i < 5; ++i) {
-    all(kX);
-    two(kX);
+    all(kInput);
+    two(kInput);
   }
   EXPECT_EQ(heads.body.tensor().to_vector(), without.body.tensor().to_vector());
   EXPECT_EQ(heads.left.tensor().to_vector(), without.left.tensor().to_vector());
@@ -226,9 +226,9 @@ TEST(TrainedParameters, HeadsMayTakeTurns) {
     });
   };
   auto left = train(heads.left), right = train(heads.right);
-  left(kX);
-  right(kX);
-  left(kX);
+  left(kInput);
+  right(kInput);
+  left(kInput);
   EXPECT_THAT(heads.left.tensor().to_vector(), ElementsAre(2.5, 5));
   EXPECT_THAT(heads.right.tensor().to_vector(), ElementsAre(4.75, 6.5));
   EXPECT_THAT(sgd.kept_gradients()[0].tensor().to_vector(), ElementsAre(0.5, -1));
@@ -275,8 +275,8 @@ TEST(TrainedParameters, OfMicroBatchesThatUseDifferentHeadsAreAllUpdated) {
   };
   auto left = micro_batch(heads.left), right = micro_batch(heads.right);
   for (int group = 1; group <= 2; ++group) {
-    left(kX);
-    right(kX);
+    left(kInput);
+    right(kInput);
     EXPECT_THAT(heads.left.tensor().to_vector(), ElementsAre(3 - 0.25 * group, 4 + 0.5 * group));
     EXPECT_THAT(heads.right.tensor().to_vector(), ElementsAre(5 - 0.25 * group, 6 + 0.5 * group));
   }

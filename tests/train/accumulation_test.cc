@@ -15,11 +15,11 @@
 namespace isochron::train {
 namespace {
 
-constexpr int64_t kRows = 50;
+constexpr int64_t kAllRows = 50;
 
 /// y = 2 a - b + 0.5 for x = (a, b), in order.
-struct Fixture {
-  explicit Fixture(const optim::StepOptions& step)
+struct Accumulation {
+  explicit Accumulation(const optim::StepOptions& step)
       : optimizer({.learning_rate = optim::warmup(3, optim::cosine(0.1, 40)), .step = step}) {
     model(zeros({1, 2}));  // draws the weights
   }
@@ -27,12 +27,13 @@ struct Fixture {
   static data::TupleDataset<2> batches(int64_t batch) {
     Rng rng(7);
     std::vector<double> x, y;
-    for (int64_t row = 0; row < kRows; ++row) {
+    for (int64_t row = 0; row < kAllRows; ++row) {
       const double a = rng.uniform() - 0.5, b = rng.uniform() - 0.5;
       x.insert(x.end(), {a, b});
       y.push_back(2 * a - b + 0.5);
     }
-    return data::from_tensor_slices(from_vector({kRows, 2}, x), from_vector({kRows, 1}, y)).batch(batch);
+    return data::from_tensor_slices(from_vector({kAllRows, 2}, x), from_vector({kAllRows, 1}, y))
+        .batch(batch);
   }
   std::vector<double> weights() { return model.parameters()[0].tensor().to_vector(); }
 
@@ -43,10 +44,10 @@ struct Fixture {
 };
 
 TEST(TrainerAccumulation, TheLastGroupOfAnEpochIsUpdatedWithWhatItHolds) {
-  Fixture small({.accumulate = 3});  // 16, 16, 16; 2
-  Fixture large({});                 // 48; 2
-  auto small_batches = Fixture::batches(16);
-  auto large_batches = Fixture::batches(48);
+  Accumulation small({.accumulate = 3});  // 16, 16, 16; 2
+  Accumulation large({});                 // 48; 2
+  auto small_batches = Accumulation::batches(16);
+  auto large_batches = Accumulation::batches(48);
   for (int epoch = 1; epoch <= 10; ++epoch) {
     const History a = small.trainer.fit(small_batches, {.progress = nullptr});
     const History b = large.trainer.fit(large_batches, {.progress = nullptr});
@@ -59,8 +60,8 @@ TEST(TrainerAccumulation, TheLastGroupOfAnEpochIsUpdatedWithWhatItHolds) {
 }
 
 TEST(TrainerAccumulation, StepsThatUpdateAreAClassOfTheirOwn) {
-  Fixture fixture({.accumulate = 3});
-  auto batches = Fixture::batches(16);
+  Accumulation fixture({.accumulate = 3});
+  auto batches = Accumulation::batches(16);
   observe::Recorder recorder({.classes = 3});
   fixture.trainer.fit(batches, {.epochs = 4, .recorder = &recorder, .progress = nullptr});
   EXPECT_EQ(recorder.classes(), (std::vector<int>{0, 1, 2}));
@@ -68,8 +69,8 @@ TEST(TrainerAccumulation, StepsThatUpdateAreAClassOfTheirOwn) {
 
 TEST(TrainerAccumulation, CallsOfSeveralStepsAreOfOneClassEach) {
   const auto classes = [](int64_t steps_per_call, int64_t accumulate, int64_t batch) {
-    Fixture fixture({.accumulate = accumulate});
-    auto batches = Fixture::batches(batch);
+    Accumulation fixture({.accumulate = accumulate});
+    auto batches = Accumulation::batches(batch);
     observe::Recorder recorder({.classes = 3});
     fixture.trainer.fit(
         batches, {.epochs = 4, .steps_per_call = steps_per_call, .recorder = &recorder, .progress = nullptr});
@@ -132,7 +133,7 @@ TEST(TrainerLossScale, AnOverflowIsNotTheOriginOfANumber) {
 }
 
 TEST(TrainerLossScale, ResultsTellTheScaleAndTheSkippedSteps) {
-  Fixture fixture({.loss_scale = {.initial = 0x1p120, .growth_interval = 1000}});
+  Accumulation fixture({.loss_scale = {.initial = 0x1p120, .growth_interval = 1000}});
   std::vector<double> targets(50, 0.0);
   targets[2] = 1e12;
   auto batches =
@@ -151,12 +152,12 @@ TEST(TrainerLossScale, ResultsTellTheScaleAndTheSkippedSteps) {
 
 TEST(TrainerAccumulation, AStepAllocatesNothing) {
   if (!allocations_counted()) GTEST_SKIP() << "a sanitizer has its own allocator";
-  Fixture fixture({.accumulate = 2,
-                   .loss_scale = optim::LossScale::dynamic(),
-                   .clip = {.global_norm = 1},
-                   .noise = {.eta = 0.01},
-                   .average_decay = 0.9});
-  auto batches = Fixture::batches(16).prefetch();
+  Accumulation fixture({.accumulate = 2,
+                        .loss_scale = optim::LossScale::dynamic(),
+                        .clip = {.global_norm = 1},
+                        .noise = {.eta = 0.01},
+                        .average_decay = 0.9});
+  auto batches = Accumulation::batches(16).prefetch();
   observe::Recorder recorder({.heap_allocations = heap_allocations});
   fixture.trainer.fit(batches, {.epochs = 5, .recorder = &recorder, .progress = nullptr});
   EXPECT_EQ(recorder.totals().iterations, 4 * 4);

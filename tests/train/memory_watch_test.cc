@@ -21,7 +21,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::Field;
 
-struct Fixture {
+struct WatchedFit {
   void fit(int epochs, std::vector<Callback*> callbacks, int64_t steps = 0) {
     auto batches = data::from_tensor_slices(full({64, 20}, 1.0), full({64, 1}, 2.0)).batch(16);
     trainer.fit(batches,
@@ -40,7 +40,7 @@ std::vector<std::string> names(const MemoryWatch& watch) {
 }
 
 TEST(MemoryWatch, TakesMomentsAfterWarmUpAtStepsAndAtTheEnd) {
-  Fixture f;
+  WatchedFit f;
   MemoryWatch watch({.steps = {10, 3, 1000}});
   f.fit(3, {&watch});
   EXPECT_THAT(names(watch), ElementsAre("step 3", "after warm-up", "step 10", "end"));
@@ -53,14 +53,14 @@ TEST(MemoryWatch, TakesMomentsAfterWarmUpAtStepsAndAtTheEnd) {
 }
 
 TEST(MemoryWatch, TakesPowersOfTenByItself) {
-  Fixture f;
+  WatchedFit f;
   MemoryWatch watch;
   f.fit(1, {&watch}, 1200);
   EXPECT_THAT(names(watch), ElementsAre("after warm-up", "step 1000", "end"));
 }
 
 TEST(MemoryWatch, KeepsFewMoments) {
-  Fixture f;
+  WatchedFit f;
   MemoryWatchOptions options;
   for (int64_t step = 1; step <= 100; ++step) options.steps.push_back(step);
   MemoryWatch watch(options);
@@ -70,7 +70,7 @@ TEST(MemoryWatch, KeepsFewMoments) {
 }
 
 TEST(MemoryWatch, NamesWhatTheRunHoldsAndWhatGrows) {
-  Fixture f;
+  WatchedFit f;
   MemoryWatch watch;
   std::vector<Ref<Storage>> kept;
   LambdaCallback leaks({.on_epoch_begin = [&](RunState& run) {
@@ -91,7 +91,7 @@ TEST(MemoryWatch, NamesWhatTheRunHoldsAndWhatGrows) {
 }
 
 TEST(PlanPicture, TellsWhatBuffersAreFor) {
-  Fixture f;
+  WatchedFit f;
   f.fit(1, {});
   const observe::PlanPicture picture = plan_picture(f.trainer.step(), "step");
   std::map<std::string, int64_t> largest;

@@ -141,21 +141,21 @@ TEST(ModelCheckpoint, ResumesInTheFolderThatItIsStartedIn) {
 }
 
 TEST(ModelCheckpoint, WritesEveryNamedFileHoweverShortTheEpochs) {
-  constexpr int kEpochs = 40;
+  constexpr int kShortEpochs = 40;
   const auto names_of = [](int first, int last) {
     std::vector<std::string> names;
     for (int epoch = first; epoch <= last; ++epoch) names.push_back(fmt::format("cp-{:04d}", epoch));
     return names;
   };
-  const std::vector<double> losses(kEpochs, 1.0);
+  const std::vector<double> losses(kShortEpochs, 1.0);
   const TempFolder all, few;
   ModelCheckpoint every({.filepath = all / "cp-{epoch:04d}"});
   Scripted(losses).fit({&every});
-  EXPECT_EQ(names_in(all.path()), names_of(1, kEpochs));
-  EXPECT_EQ(every.stats().saved, kEpochs);
+  EXPECT_EQ(names_in(all.path()), names_of(1, kShortEpochs));
+  EXPECT_EQ(every.stats().saved, kShortEpochs);
   ModelCheckpoint newest({.filepath = few / "cp-{epoch:04d}", .keep_last = 3});
   Scripted(losses).fit({&newest});
-  EXPECT_EQ(names_in(few.path()), names_of(kEpochs - 2, kEpochs));
+  EXPECT_EQ(names_in(few.path()), names_of(kShortEpochs - 2, kShortEpochs));
 }
 
 TEST(ModelCheckpoint, WhatIsKeptGoesOnAfterAResume) {

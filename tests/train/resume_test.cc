@@ -32,13 +32,13 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-constexpr int kEpochs = 4;
+constexpr int kAllEpochs = 4;
 constexpr int64_t kStepsAnEpoch = 6;  // the last of an odd batch
 
 /// Everything that a training has state in: dropout, batch normalisation, Adam, a schedule in the step,
 /// shuffled batches made ahead, metrics, early stopping that keeps the best weights, a plateau.
-struct Training {
-  explicit Training(uint64_t own_seed = 3) : seed(own_seed) {
+struct ResumedTraining {
+  explicit ResumedTraining(uint64_t own_seed = 3) : seed(own_seed) {
     Rng rng(7);
     std::vector<double> x, y;
     for (int row = 0; row < 42; ++row) {
@@ -65,7 +65,7 @@ struct Training {
     EarlyStopping stopping({.monitor = "mae", .patience = 100, .restore_best = &model});
     std::vector<Callback*> callbacks = {&stopping};
     callbacks.insert(callbacks.end(), more.begin(), more.end());
-    History history = trainer.fit(batches, {.epochs = kEpochs,
+    History history = trainer.fit(batches, {.epochs = kAllEpochs,
                                             .steps_per_epoch = counted ? 5 : 0,
                                             .steps_per_call = steps_per_call,
                                             .validation_data = validation,
@@ -113,27 +113,28 @@ ModelCheckpointOptions every_step_in(const TempFolder& folder) {
 /// A run that ends after `stop` steps, as far as it got to save.
 void train_until(int64_t stop, const ModelCheckpointOptions& options, bool counted = false,
                  int64_t steps_per_call = 1) {
-  Training first;
+  ResumedTraining first;
   ModelCheckpoint saving(options);
   StopAfter stopper(stop);
   EXPECT_THROW(first.fit({&saving, &stopper}, counted, steps_per_call), Stopped);
 }
 
-void expect_equal(const History& resumed, Training& second, const History& whole, Training& reference) {
+void expect_equal(const History& resumed, ResumedTraining& second, const History& whole,
+                  ResumedTraining& reference) {
   EXPECT_TRUE(numbers_of(resumed) == numbers_of(whole));
   EXPECT_TRUE(second.content() == reference.content());
   EXPECT_EQ(second.best_epoch, reference.best_epoch);
 }
 
 TEST(Resume, AnyStepAndTheRestEqualTheWholeRun) {
-  Training reference;
+  ResumedTraining reference;
   const History whole = reference.fit({});
-  ASSERT_THAT(whole.epochs(), SizeIs(kEpochs));
-  for (int64_t stop = 1; stop < kEpochs * kStepsAnEpoch; ++stop) {
+  ASSERT_THAT(whole.epochs(), SizeIs(kAllEpochs));
+  for (int64_t stop = 1; stop < kAllEpochs * kStepsAnEpoch; ++stop) {
     SCOPED_TRACE(stop);
     const TempFolder folder;
     train_until(stop, every_step_in(folder));
-    Training second(stop);  // other weights, other draws: all must come from the file
+    ResumedTraining second(stop);  // other weights, other draws: all must come from the file
     ModelCheckpoint resuming(every_step_in(folder));
     StopAfter never(-1);
     const History resumed = second.fit({&resuming, &never});
@@ -144,13 +145,13 @@ TEST(Resume, AnyStepAndTheRestEqualTheWholeRun) {
 }
 
 TEST(Resume, CountedEpochsGoOnWithinThePass) {
-  Training reference;
+  ResumedTraining reference;
   const History whole = reference.fit({}, true);
   for (const int64_t stop : {1, 4, 5, 6, 9, 10, 11, 17}) {
     SCOPED_TRACE(stop);
     const TempFolder folder;
     train_until(stop, every_step_in(folder), true);
-    Training second(stop);
+    ResumedTraining second(stop);
     ModelCheckpoint resuming(every_step_in(folder));
     const History resumed = second.fit({&resuming}, true);
     expect_equal(resumed, second, whole, reference);
@@ -158,23 +159,23 @@ TEST(Resume, CountedEpochsGoOnWithinThePass) {
 }
 
 TEST(Resume, SeveralStepsACallComputeTheSame) {
-  Training reference;
+  ResumedTraining reference;
   const History whole = reference.fit({});
-  Training other;
+  ResumedTraining other;
   expect_equal(other.fit({}, false, 4), other, whole, reference);
   const TempFolder folder;
   train_until(10, every_step_in(folder), false, 4);
-  Training second(1);
+  ResumedTraining second(1);
   ModelCheckpoint resuming(every_step_in(folder));
   expect_equal(second.fit({&resuming}, false, 4), second, whole, reference);
 }
 
 TEST(Resume, ASignalEndsInGoodOrderAndNothingIsLost) {
-  Training reference;
+  ResumedTraining reference;
   const History whole = reference.fit({});
   const TempFolder folder;
   const ModelCheckpointOptions only_signals = {.filepath = folder / "cp", .every_epochs = 0, .resume = true};
-  Training first;
+  ResumedTraining first;
   ModelCheckpoint saving(only_signals);
   LambdaCallback raise({.on_batch_end = [&](RunState& run, const Results&) {
     if (run.total_steps == 8) std::raise(SIGTERM);
@@ -182,7 +183,7 @@ TEST(Resume, ASignalEndsInGoodOrderAndNothingIsLost) {
   const History stopped = first.fit({&saving, &raise});
   EXPECT_EQ(stopped.stopped, "interrupted by SIGTERM");
   EXPECT_THAT(stopped.epochs(), SizeIs(1));
-  Training second(1);
+  ResumedTraining second(1);
   ModelCheckpoint resuming(only_signals);
   LambdaCallback nothing({});
   expect_equal(second.fit({&resuming, &nothing}), second, whole, reference);
@@ -190,7 +191,7 @@ TEST(Resume, ASignalEndsInGoodOrderAndNothingIsLost) {
 
 TEST(Resume, AFinishedRunStaysFinished) {
   const TempFolder folder;
-  Training first, second(8);
+  ResumedTraining first, second(8);
   ModelCheckpoint saving(every_step_in(folder)), resuming(every_step_in(folder));
   const History whole = first.fit({&saving});
   expect_equal(second.fit({&resuming}), second, whole, first);
@@ -198,7 +199,7 @@ TEST(Resume, AFinishedRunStaysFinished) {
 
 TEST(Resume, AnEmptyFolderStartsFreshAndDamagedFilesArePassedOver) {
   const TempFolder folder;
-  Training reference, first, second(2);
+  ResumedTraining reference, first, second(2);
   const History whole = reference.fit({});
   ModelCheckpointOptions options = every_step_in(folder);
   options.keep_last = 0;
@@ -224,10 +225,10 @@ TEST(Resume, AnEmptyFolderStartsFreshAndDamagedFilesArePassedOver) {
 
 TEST(Resume, AnotherModelIsRefusedAndNothingChanged) {
   const TempFolder folder;
-  Training first;
+  ResumedTraining first;
   ModelCheckpoint saving(every_step_in(folder));
   first.fit({&saving});
-  Training other(5);
+  ResumedTraining other(5);
   other.model = nn::Sequential(nn::Dense(16), nn::Dense(2), nn::Dense(1));
   ModelCheckpoint resuming(every_step_in(folder));
   std::vector<double> before;
@@ -245,7 +246,7 @@ TEST(Resume, OneThatFailsChangesNothing) {
   const TempFolder folder;
   train_until(8, every_step_in(folder));
   const auto expect_refused = [&](Callback& more, const Tensor& inputs, ErrorCode code, const char* text) {
-    Training second(5);
+    ResumedTraining second(5);
     second.inputs = inputs;
     std::vector<std::vector<double>> before;
     LambdaCallback watch({.on_train_begin = [&](RunState&) { before = second.content(); }});
@@ -261,11 +262,11 @@ TEST(Resume, OneThatFailsChangesNothing) {
       fail(ErrorCode::kBadFormat, "damaged", "this state is not mine");
     }
   } damaged;
-  const Training any;
+  const ResumedTraining any;
   expect_refused(damaged, any.inputs, ErrorCode::kBadFormat, "this state is not mine");
   // A dataset of other rows, whose state it can't be.
-  struct FewerRows : Training {
-    FewerRows() : Training(5) { targets = zeros({40, 1}); }
+  struct FewerRows : ResumedTraining {
+    FewerRows() : ResumedTraining(5) { targets = zeros({40, 1}); }
   } fewer;
   fewer.inputs = zeros({40, 5});
   std::vector<std::vector<double>> before;
@@ -279,14 +280,14 @@ TEST(Resume, OneThatFailsChangesNothing) {
 void expect_resumable_after(const char* what, std::vector<Callback*> callbacks, bool validation, bool saved,
                             std::function<void()> after_iteration = {}) {
   SCOPED_TRACE(what);
-  Training reference;
+  ResumedTraining reference;
   const History whole = reference.fit({});
   const TempFolder folder;
   const ModelCheckpointOptions options = {
       .filepath = folder / "cp", .every_epochs = 0, .on_exception = true, .resume = true};
   const Notices notices;
   {
-    Training first;
+    ResumedTraining first;
     first.after_iteration = std::move(after_iteration);
     ModelCheckpoint saving(options);
     LambdaCallback fails_validation(
@@ -300,7 +301,7 @@ void expect_resumable_after(const char* what, std::vector<Callback*> callbacks, 
     ASSERT_THAT(notices.texts(), testing::Contains(HasSubstr("nothing was saved after a failure")));
     return;
   }
-  Training second(2);
+  ResumedTraining second(2);
   ModelCheckpoint resuming(options);
   expect_equal(second.fit({&resuming}), second, whole, reference);
 }
@@ -391,7 +392,7 @@ TEST(Resume, WhoWasToSaveAfterTheOneResumedFromStillDoes) {
                                                .asynchronous = false};
     };
     const TempFolder whole_folder;
-    Training reference;
+    ResumedTraining reference;
     ModelCheckpoint whole_first(every_time(whole_folder)), whole_own(own(whole_folder));
     const History whole = reference.fit({&whole_first, &whole_own});
     const std::vector<std::string> expected = files_of(whole_folder, whole_own);
@@ -399,13 +400,13 @@ TEST(Resume, WhoWasToSaveAfterTheOneResumedFromStillDoes) {
       SCOPED_TRACE(after);
       const TempFolder folder;
       {
-        Training first;
+        ResumedTraining first;
         ModelCheckpoint resumed(every_time(folder)), others(own(folder));
         EndsBetween between(by_epoch ? SavePoint::kEpoch : SavePoint::kStep, after);
         if (!by_epoch && after % 5 != 0) continue;
         EXPECT_THROW(first.fit({&resumed, &between, &others}), Stopped);
       }
-      Training second(2);
+      ResumedTraining second(2);
       ModelCheckpoint resumed(every_time(folder)), others(own(folder));
       expect_equal(second.fit({&resumed, &others}), second, whole, reference);
       EXPECT_EQ(files_of(folder, others), expected);

@@ -190,8 +190,8 @@ TEST_F(Sealed, OutsideOfSectionsNothingCounts) {
 
 /// A linear model trained on 16 rows in batches of 8 and 5, whose map allocates from the `planted`-th call
 /// on.
-struct Fixture {
-  explicit Fixture(int64_t planted)
+struct SealedFit {
+  explicit SealedFit(int64_t planted)
       : batches(data::from_tensor_slices(full({13, 3}, 1.0), full({13, 1}, 2.0))
                     .elements()
                     .map_into({"x", "y"}, {{DType::kF32, {3}}, {DType::kF32, {1}}},
@@ -218,14 +218,14 @@ struct Fixture {
 };
 
 TEST_F(Sealed, AFitThatMakesNothingPasses) {
-  Fixture run(INT64_MAX);
+  SealedFit run(INT64_MAX);
   LambdaCallback allocates({.on_batch_end = [](RunState&, const Results&) { plant_heap_allocation(); }});
   run.fit({.epochs = 5, .callbacks = {&allocates}, .report_every = 1});
   EXPECT_EQ(run.optimizer.step_count(), 10);
 }
 
 TEST_F(Sealed, AFitEndsWhereAStepAllocates) {
-  Fixture run(2 * 13 + 9);  // in the second batch of the third epoch, which the first step fetches
+  SealedFit run(2 * 13 + 9);  // in the second batch of the third epoch, which the first step fetches
   try {
     run.fit({.epochs = 5});
     ADD_FAILURE() << "no error";
@@ -239,13 +239,13 @@ TEST_F(Sealed, AFitEndsWhereAStepAllocates) {
 }
 
 TEST_F(Sealed, WarmUpMayMakeThings) {
-  Fixture run(1);
+  SealedFit run(1);
   run.fit({.epochs = 1});
   EXPECT_EQ(run.optimizer.step_count(), 2);
 }
 
 TEST_F(Sealed, ASingleEpochIsEnforcedAfterItsFirstReport) {
-  Fixture run(2 * 13 + 9);
+  SealedFit run(2 * 13 + 9);
   EXPECT_THROW(run.fit({.epochs = 1, .steps_per_epoch = 6, .report_every = 1}), Error);
   EXPECT_EQ(run.optimizer.step_count(), 5);
 }

@@ -21,13 +21,13 @@ namespace {
 using ::testing::HasSubstr;
 
 /// A network with dropout and Adam, whose step depends on variables, states and random numbers.
-struct Training {
+struct ProfiledTraining {
   nn::Sequential model{nn::Dense(32, nn::Activation::kRelu), nn::Dropout(0.5), nn::Dense(1)};
   optim::Adam optimizer{optim::AdamOptions{.learning_rate = 1e-2}};
   Tensor x = full({16, 8}, 0.5), y = ones({16, 1});
   Captured<std::function<Tensor(const Tensor&, const Tensor&)>> step;
 
-  explicit Training(Precision precision = Precision::kF32)
+  explicit ProfiledTraining(Precision precision = Precision::kF32)
       : step(
             [this](const Tensor& a, const Tensor& b) {
               Tensor loss = nn::mean_squared_error(model(a), b);
@@ -51,10 +51,10 @@ constexpr ProfileOptions kQuick{.rounds = 3};
 TEST(StepProfile, LeavesTheTrainingAsItWas) {
   std::vector<float> expected;
   {
-    Training plain;
+    ProfiledTraining plain;
     expected = plain.losses(8);
   }
-  Training profiled;
+  ProfiledTraining profiled;
   std::vector<float> found = profiled.losses(4);
   profile(profiled.step, kQuick);
   const std::vector<float> rest = profiled.losses(4);
@@ -65,16 +65,16 @@ TEST(StepProfile, LeavesTheTrainingAsItWas) {
 TEST(StepProfile, WithArgumentsTakesOneStep) {
   std::vector<float> expected;
   {
-    Training plain;
+    ProfiledTraining plain;
     expected = plain.losses(3);
   }
-  Training profiled;
+  ProfiledTraining profiled;
   EXPECT_FALSE(profile(profiled.step, profiled.x, profiled.y).kernels.empty());
   EXPECT_EQ(profiled.losses(2), std::vector<float>(expected.begin() + 1, expected.end()));
 }
 
 TEST(StepProfile, HasEveryKernelWithItsLimit) {
-  Training training;
+  ProfiledTraining training;
   training.losses(1);
   const StepProfile result = profile(training.step, kQuick);
   EXPECT_EQ(result.kernels.size(), training.step.plan_report().instructions);
@@ -102,7 +102,7 @@ TEST(StepProfile, HasEveryKernelWithItsLimit) {
 }
 
 TEST(StepProfile, HalfProductsAreHeldAgainstHalfProducts) {
-  Training training(Precision::kMixedBf16);
+  ProfiledTraining training(Precision::kMixedBf16);
   training.losses(1);
   const StepProfile result = profile(training.step, kQuick);
   EXPECT_GT(result.limits.half_flops_per_ns, 0);
@@ -137,7 +137,7 @@ TEST(StepProfile, ItsTextHasAsManyKernelsAsAskedFor) {
 }
 
 TEST(StepProfile, WrongCallsAreErrors) {
-  Training training;
+  ProfiledTraining training;
   EXPECT_ERROR(profile(training.step), ErrorCode::kInvalidArgument, "");
   training.losses(1);
   EXPECT_ERROR(profile(training.step, {.rounds = 0}), ErrorCode::kInvalidArgument, "rounds");

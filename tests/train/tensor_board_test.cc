@@ -39,8 +39,8 @@ int64_t holding(const std::vector<std::string>& records, const std::string& text
 }
 
 /// Three batches of two rows for a layer of six weights.
-struct Training {
-  explicit Training(optim::StepOptions step = {}) : optimizer({.learning_rate = 0.1, .step = step}) {}
+struct LoggedTraining {
+  explicit LoggedTraining(optim::StepOptions step = {}) : optimizer({.learning_rate = 0.1, .step = step}) {}
 
   History fit(const FitOptions& options) {
     FitOptions all = options;
@@ -57,7 +57,7 @@ struct Training {
 
 TEST(TensorBoard, WritesScalarsOfTrainingAndValidation) {
   const TempFolder folder;
-  Training training;
+  LoggedTraining training;
   TensorBoard board(
       folder.path(),
       {.update_freq = 1, .optimizer = &training.optimizer, .write_graph = false, .write_memory = false});
@@ -90,7 +90,7 @@ TEST(TensorBoard, ASecondFitBeginsAnew) {
 
 TEST(TensorBoard, WritesTheGraphMemoryAndHistograms) {
   const TempFolder folder;
-  Training training({.keep_gradients = true});
+  LoggedTraining training({.keep_gradients = true});
   TensorBoard board(folder.path(), {.optimizer = &training.optimizer, .histogram_freq = 2});
   training.fit({.epochs = 4, .callbacks = {&board}});
   const std::vector<std::string> records = records_in(folder / "train");
@@ -121,7 +121,7 @@ TEST(TensorBoard, GetsByWithoutWeightsAndCapture) {
 
 TEST(GraphDump, WritesEveryStageOfEveryTrace) {
   const TempFolder folder;
-  Training training;
+  LoggedTraining training;
   {
     GraphDump dump(folder / "graphs");
     training.fit({.epochs = 1, .validation_data = training.validation});
@@ -176,7 +176,7 @@ std::vector<int64_t> traced_steps(const observe::TraceRecorder& recorder) {
 }
 
 TEST(TracedFit, RecordsTheStepsThatAreAskedFor) {
-  Training training;
+  LoggedTraining training;
   observe::TraceRecorder trace;
   training.fit({.epochs = 3, .traced = {&trace, 2, 5}});
   EXPECT_THAT(traced_steps(trace), ElementsAre(2, 3, 4, 5));
@@ -184,7 +184,7 @@ TEST(TracedFit, RecordsTheStepsThatAreAskedFor) {
 }
 
 TEST(TracedFit, RecordsWholeCallsAndEndsWithTheTraining) {
-  Training training;
+  LoggedTraining training;
   observe::TraceRecorder trace;
   training.fit({.epochs = 2, .steps_per_call = 2, .traced = {&trace, 5, 100}});
   EXPECT_THAT(traced_steps(trace), ElementsAre(4, 6)) << "calls of steps 4 and 5, and of 6";
@@ -193,7 +193,7 @@ TEST(TracedFit, RecordsWholeCallsAndEndsWithTheTraining) {
 
 TEST(TracedFit, AsWarmUpIsNoPartOfWhatIsMeasured) {
   for (const int epochs : {1, 2}) {
-    Training training;
+    LoggedTraining training;
     observe::TraceRecorder trace;
     observe::Recorder recorder;
     training.fit({.epochs = epochs, .recorder = &recorder, .traced = {&trace, 1, 2, true}});
@@ -203,7 +203,7 @@ TEST(TracedFit, AsWarmUpIsNoPartOfWhatIsMeasured) {
 }
 
 TEST(TracedFit, WarmUpEndsWithTheFirstEpochOfSeveral) {
-  Training training;
+  LoggedTraining training;
   observe::TraceRecorder trace;
   observe::Recorder recorder;
   training.fit({.epochs = 3, .recorder = &recorder, .traced = {&trace, 2, 100, true}});
@@ -212,13 +212,13 @@ TEST(TracedFit, WarmUpEndsWithTheFirstEpochOfSeveral) {
 }
 
 TEST(TracedFit, RefusesARangeThatIsNone) {
-  Training training;
+  LoggedTraining training;
   observe::TraceRecorder trace;
   EXPECT_ERROR(training.fit({.traced = {&trace, 3, 2}}), ErrorCode::kInvalidArgument, "3 to 2");
 }
 
 TEST(TracedFit, AFailureEndsTheRecording) {
-  Training training;
+  LoggedTraining training;
   observe::TraceRecorder trace;
   LambdaCallback failing(
       {.on_epoch_end = [](RunState&, const Results&) { fail(ErrorCode::kIo, "callback", "disk gone"); }});

@@ -12,7 +12,7 @@
 namespace isochron::train {
 namespace {
 
-int64_t rows_of(const data::Element& batch) { return batch[0].rank() > 0 ? batch[0].extent(0) : 1; }
+int64_t batch_rows(const data::Element& batch) { return batch[0].rank() > 0 ? batch[0].extent(0) : 1; }
 
 void require_finite_pass(const data::Dataset& dataset, std::string_view where) {
   require(dataset.size() != data::kInfinite, ErrorCode::kInvalidArgument, where,
@@ -39,9 +39,9 @@ Trainer::Trainer(BatchFunctions functions)
             require(functions_.predict != nullptr, ErrorCode::kUnsupported, "predict",
                     "the trainer was made without a predict function");
             const Tensor prediction = functions_.predict(batch);
-            require(prediction.rank() >= 1 && prediction.extent(0) == rows_of(batch),
+            require(prediction.rank() >= 1 && prediction.extent(0) == batch_rows(batch),
                     ErrorCode::kShapeMismatch, "predict", "{} rows give predictions {}; expected one per row",
-                    rows_of(batch), prediction.spec().str());
+                    batch_rows(batch), prediction.spec().str());
             return std::vector<Tensor>{prediction};
           },
           capture_options()) {
@@ -72,7 +72,7 @@ BatchPlan::Function Trainer::counted(BatchFunction function) {
   return [this, function = std::move(function)](const data::Element& batch) {
     require(function != nullptr, ErrorCode::kUnsupported, "trainer",
             "the trainer was made without a function for {}", nn::training() ? "training" : "evaluation");
-    loss_.update(function(batch), rows_of(batch));
+    loss_.update(function(batch), batch_rows(batch));
     return std::vector<Tensor>{};
   };
 }

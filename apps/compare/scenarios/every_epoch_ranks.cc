@@ -24,8 +24,8 @@ using observe::PhaseScope;
 
 constexpr int kWorkers = 2;
 constexpr int64_t kSteps = kDigitsSteps / kWorkers;  // of each worker, a pass
-constexpr int64_t kPasses = 10;                      // over 1,437 images an epoch
-constexpr int64_t kUnits = 256;
+constexpr int64_t kPassesAnEpoch = 10;               // over 1,437 images an epoch
+constexpr int64_t kHiddenUnits = 256;
 constexpr int64_t kMostPasses = 4000;  // of the loop that exchanges more and more
 
 /// What the workers exchange to know how many of the predictions were right.
@@ -81,7 +81,7 @@ class Worker {
 
   const Results results_;
   std::shared_ptr<comm::Group> group_;
-  nn::Sequential model_{nn::Flatten(), nn::Dense(kUnits, nn::Activation::kRelu),
+  nn::Sequential model_{nn::Flatten(), nn::Dense(kHiddenUnits, nn::Activation::kRelu),
                         nn::Dense(10, nn::Activation::kSoftmax)};
   optim::Optimizer optimizer_ = optim::Adam({.step = {.accumulate = kSteps, .group = group_}});
   CapturedFunction step_{[this](std::span<const Tensor> batch) {
@@ -164,7 +164,7 @@ Exchanged train(LoopContext& context, Results results) {
 
 Loop with_workers(Loop loop, Results results) {
   const auto exchanged = std::make_shared<Exchanged>();
-  loop.iterations_per_epoch = kPasses;
+  loop.iterations_per_epoch = kPassesAnEpoch;
   loop.work_per_iteration = kDigitsSteps;
   loop.run = [exchanged, results](LoopContext& context) { *exchanged = train(context, results); };
   loop.notes = [exchanged] {

@@ -30,7 +30,7 @@ using observe::PhaseScope;
 constexpr int64_t kAccumulate = 8;
 constexpr int64_t kIterations = 20'000;  // of the cured loops, at least; of a cache that swells, at most
 constexpr int64_t kRetainingIterations = 4'000;  // until the kept history takes some hundred megabytes
-constexpr int64_t kStepsPerEpoch = 44;           // 1,437 images
+constexpr int64_t kDigitsStepsPerEpoch = 44;     // 1,437 images
 
 /// What a loop leaves for its notes.
 struct Outcome {
@@ -115,7 +115,7 @@ void read_again(LoopContext& context, int64_t& read_bytes) {
       read_bytes += file_bytes;
       batch = {{"x", narrow(all.images, 0, row, kLongRunBatch) - 0.5},
                {"y", copy(narrow(all.labels, 0, row, kLongRunBatch))}};
-      row = (row + kLongRunBatch) % (kStepsPerEpoch * kLongRunBatch);
+      row = (row + kLongRunBatch) % (kDigitsStepsPerEpoch * kLongRunBatch);
     }
     PhaseScope compute(context.recorder, Phase::kCompute);
     step.call(batch);
@@ -141,7 +141,7 @@ class ThreeWays {
   }
   /// Mean over all images.
   double loss() {
-    data::Dataset all = problem_.rows.batch(kStepsPerEpoch * kLongRunBatch, {.drop_remainder = true});
+    data::Dataset all = problem_.rows.batch(kDigitsStepsPerEpoch * kLongRunBatch, {.drop_remainder = true});
     return problem_.loss_of(*all.begin()).item<float>();
   }
 
@@ -205,7 +205,7 @@ Loop counting_loop(std::string name, std::string what, Expectation expected, std
   Loop loop;
   loop.name = std::move(name);
   loop.what = std::move(what);
-  loop.iterations_per_epoch = kStepsPerEpoch;
+  loop.iterations_per_epoch = kDigitsStepsPerEpoch;
   loop.expected = std::move(expected);
   loop.gauges = {
       {std::move(gauge), [](void* at) { return *static_cast<int64_t*>(at); }, count.get(), cumulative}};
@@ -223,7 +223,7 @@ Loop cured_loop(std::string name, std::string what, ImageOrSeries (*problem)(),
   loop.name = std::move(name);
   loop.what = std::move(what);
   loop.cured = true;
-  loop.iterations_per_epoch = kStepsPerEpoch;
+  loop.iterations_per_epoch = kDigitsStepsPerEpoch;
   loop.min_iterations = kIterations;
   loop.expected = {.no_allocations = true};
   loop.run = [=](LoopContext& context) {
@@ -260,7 +260,7 @@ Scenario long_run_scenario() {
   scenario.loops.push_back(
       {.name = "losses kept with their history",
        .what = "one tape for the whole training keeps every tensor of every step; op by op",
-       .iterations_per_epoch = kStepsPerEpoch,
+       .iterations_per_epoch = kDigitsStepsPerEpoch,
        .max_iterations = kRetainingIterations,
        .expected = {.time = flat_or_growing,
                     .memory = {Flatness::kGrowing},
@@ -276,7 +276,7 @@ Scenario long_run_scenario() {
   scenario.loops.push_back(
       {.name = "accumulation as listed",
        .what = "8 micro-batches per update, but each one sets the gradient sums to zero",
-       .iterations_per_epoch = kStepsPerEpoch,
+       .iterations_per_epoch = kDigitsStepsPerEpoch,
        .fault = KnownFault{"trains incorrectly: each update applies an eighth of one micro-batch's gradient",
                            "sums set to zero in every micro-batch",
                            "keep the sums until the update, as StepOptions::accumulate does"},

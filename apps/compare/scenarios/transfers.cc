@@ -35,7 +35,7 @@ using observe::PhaseScope;
 
 constexpr int64_t kRows = 1024;
 constexpr int64_t kBatch = 32;
-constexpr int64_t kStepsPerEpoch = kRows / kBatch;
+constexpr int64_t kPictureStepsPerEpoch = kRows / kBatch;
 constexpr const char* kShuffle = "shuffle";
 constexpr int64_t kFeatures = 100;
 constexpr int64_t kSide = 16;  // of the images
@@ -268,7 +268,7 @@ Scenario transfers_scenario(Device device) {
       {.name = "made and copied in the loop",
        .what = "random batches made on the host and copied row by row, then train_on_batch",
        .against = kSlices,
-       .iterations_per_epoch = kStepsPerEpoch,
+       .iterations_per_epoch = kPictureStepsPerEpoch,
        .expected = {.slow = true, .cause = "synchronous or many small transfers"},
        .run =
            [copies, device](LoopContext& context) {
@@ -286,19 +286,19 @@ Scenario transfers_scenario(Device device) {
       {.name = "shuffled at once each epoch",
        .what = "all rows shuffled and copied at the start of each epoch, then cut into batches",
        .against = kSlices,
-       .iterations_per_epoch = kStepsPerEpoch,
-       .expected = {.spike_period = static_cast<int>(kStepsPerEpoch), .spike_label = kShuffle},
+       .iterations_per_epoch = kPictureStepsPerEpoch,
+       .expected = {.spike_period = static_cast<int>(kPictureStepsPerEpoch), .spike_label = kShuffle},
        .run = [device](LoopContext& context) { shuffled_at_once(context, device); }},
       {.name = kSlices,
        .what = "from_tensor_slices, shuffle(1000), batch, prefetch",
        .cured = true,
-       .iterations_per_epoch = kStepsPerEpoch,
+       .iterations_per_epoch = kPictureStepsPerEpoch,
        .expected = {.no_allocations = true},
        .run = [device](LoopContext& context) { from_slices(context, device); }},
       {.name = "decoded in the loop",
        .what = "preprocessing inside the loop: 32 PNG files of 16 x 16 decoded before every step",
        .against = kDecodedOnce,
-       .iterations_per_epoch = kStepsPerEpoch,
+       .iterations_per_epoch = kPictureStepsPerEpoch,
        .expected = {.slow = true, .cause = "starvation by the input"},
        .run = [device](LoopContext& context) { decoded_in_the_loop(context, device); }},
       {.name = kDecodedOnce,
@@ -306,7 +306,7 @@ Scenario transfers_scenario(Device device) {
                "cached",
        .against = kDecodedOnce,
        .cured = true,
-       .iterations_per_epoch = kStepsPerEpoch,
+       .iterations_per_epoch = kPictureStepsPerEpoch,
        .expected = {.no_allocations = true},
        .run = [device](LoopContext& context) { decoded_once(context, device); }},
   };

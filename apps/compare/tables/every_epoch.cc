@@ -34,7 +34,7 @@ namespace {
 using observe::bytes_text;
 using observe::duration_text;
 
-constexpr int64_t kPasses = 5;
+constexpr int64_t kFeedPasses = 5;
 
 /// Without those that are only there to be locked.
 int64_t files_in(const std::filesystem::path& folder) {
@@ -71,13 +71,14 @@ observe::Table checkpoints_table(double seconds) {
        {.save_weights_only = true, .every_epochs = 5, .keep_last = 3}},
   };
   observe::Table table{
-      .title = fmt::format("Checkpoint policies, over {} epochs of {} steps", epochs, kPasses * kDigitsSteps),
+      .title =
+          fmt::format("Checkpoint policies, over {} epochs of {} steps", epochs, kFeedPasses * kDigitsSteps),
       .columns = {"policy", "files written", "the loop waited", "longest wait", "files left", "on disk"},
       .rows = {},
       .says = ""};
   double first_ns = 0, last_ns = 0;
   for (const Policy& policy : policies) {
-    DigitsTraining problem(kPasses);
+    DigitsTraining problem(kFeedPasses);
     const TemporaryFolder folder;
     train::ModelCheckpointOptions options = policy.options;
     options.filepath = folder.path() / "cp-{epoch:04d}";
@@ -172,7 +173,7 @@ Logged logged_training(LogLevel level, bool every_step, int epochs) {
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "w"), std::fclose);
     require(file != nullptr, ErrorCode::kIo, path.string(), "cannot be opened for writing");
     const Log log(level, file.get());
-    DigitsTraining problem(kPasses);
+    DigitsTraining problem(kFeedPasses);
     train::ModelCheckpoint checkpoints(
         {.filepath = folder.path() / "cp-{epoch:04d}", .save_weights_only = true, .keep_last = 3});
     EveryStep lines(file.get());
@@ -191,7 +192,7 @@ Logged logged_training(LogLevel level, bool every_step, int epochs) {
 observe::Table log_levels_table(double seconds) {
   const int epochs = std::max(5, static_cast<int>(40 * seconds));
   observe::Table table{
-      .title = fmt::format("Log levels, over {} epochs of {} steps", epochs, kPasses * kDigitsSteps),
+      .title = fmt::format("Log levels, over {} epochs of {} steps", epochs, kFeedPasses * kDigitsSteps),
       .columns = {"what is logged", "lines", "per step"},
       .rows = {},
       .says = ""};
@@ -286,7 +287,7 @@ observe::Table metrics_table(double seconds) {
 
 observe::Table improvement_table(double /*seconds*/) {
   constexpr int kEpochs = 10;
-  DigitsTraining problem(kPasses);
+  DigitsTraining problem(kFeedPasses);
   train::Trainer trainer = problem.trainer();
   const train::History history = trainer.fit(problem.batches, {.epochs = kEpochs, .progress = nullptr});
   observe::Table table{.title = "Time and loss of each epoch",

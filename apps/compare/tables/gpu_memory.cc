@@ -25,8 +25,6 @@ namespace {
 
 using observe::bytes_text;
 
-std::string bytes(size_t count) { return bytes_text(static_cast<double>(count)); }
-
 std::vector<std::string> pool_row(std::string name, const AllocatorStats& stats) {
   return {std::move(name),
           fmt::format("{}", stats.total_allocations),

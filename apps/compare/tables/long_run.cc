@@ -16,8 +16,6 @@ namespace {
 using observe::bytes_text;
 using observe::duration_text;
 
-std::string bytes(size_t count) { return bytes_text(static_cast<double>(count)); }
-
 /// One training on the images, a captured step at a time.
 class Training {
  public:

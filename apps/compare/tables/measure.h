@@ -3,7 +3,10 @@
 
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
+
+#include "isochron/observe/diagnose/report.h"
 
 namespace isochron::apps {
 
@@ -15,5 +18,8 @@ std::vector<double> times_in_turns(std::span<const std::function<void()>> functi
 
 /// The same for one function.
 double time_of(const std::function<void()>& function, double seconds);
+
+/// "1.5 MB"
+inline std::string bytes(size_t count) { return observe::bytes_text(static_cast<double>(count)); }
 
 }  // namespace isochron::apps

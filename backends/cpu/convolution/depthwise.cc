@@ -10,7 +10,6 @@ namespace {
 
 using graph::KernelArgs;
 
-constexpr size_t kCacheLine = 64;
 constexpr int64_t kBlock = 32;        // channels of a kernel position that a thread sums up at a time
 constexpr int64_t kTileColumns = 64;  // over so many output pixels, which then lie in the fastest cache
 

@@ -12,8 +12,6 @@ namespace {
 using graph::KernelArgs;
 
 constexpr int64_t kThreadedElems = 64 * 1024;  // input elements from which all threads pay
-constexpr size_t kCacheLine = 64;
-
 bool covers_once(const PoolingShape& s) {
   const auto covers = [](const WindowAxis& axis) {
     return axis.stride == axis.window && axis.before == 0 && axis.output * axis.stride == axis.input;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "isochron/backends/common/axis_view.h"
+#include "isochron/backends/cpu/common/axis_kernels.h"
 #include "isochron/backends/cpu/elementwise/tile_functions.h"
 #include "isochron/core/process/threads.h"
 #include "isochron/core/tensor/elements.h"
@@ -11,8 +12,6 @@
 
 namespace isochron::ops {
 namespace {
-
-constexpr int64_t kElemsPerThread = 32 * 1024;
 
 class PadKernel final : public graph::Kernel {
  public:

@@ -3,13 +3,13 @@
 #include <array>
 #include <cstring>
 
+#include "isochron/backends/cpu/common/axis_kernels.h"
 #include "isochron/core/process/threads.h"
 #include "isochron/ops/shape/block_view.h"
 
 namespace isochron::ops {
 namespace {
 
-constexpr int64_t kElemsPerThread = 32 * 1024;
 constexpr int64_t kBlock =
     16;  // square block of a two-dimensional transpose: both sides stay within cache lines
 

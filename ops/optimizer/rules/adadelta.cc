@@ -19,7 +19,7 @@ double adadelta(const ParameterUpdate& update, double p, double g, double* state
   return p - update.rate * move;
 }
 
-UpdateDefinition definition(const Attributes& attributes) {
+UpdateDefinition adadelta_definition(const Attributes& attributes) {
   return usual_definition(UpdateFunctor::kAdadelta, attributes);
 }
 
@@ -30,7 +30,7 @@ OptimizerRule adadelta_rule() {
           .variants = {Attributes{{"rho", 0.9}, {"epsilon", 1e-2}}},
           .states = count_states<2>,
           .reference = by_element<adadelta>,
-          .definition = definition};
+          .definition = adadelta_definition};
 }
 
 }  // namespace isochron::ops

@@ -85,7 +85,7 @@ void adafactor(ParameterUpdate& update) {
   for (size_t e = 0; e < moves.size(); ++e) update.p[e] -= rate * moves[e];
 }
 
-std::vector<Tensor> decompose(const graph::OpCall& call, std::span<const Tensor> inputs) {
+std::vector<Tensor> adafactor_decomposed(const graph::OpCall& call, std::span<const Tensor> inputs) {
   DecomposedUpdate update(call, inputs);
   const double epsilon_1 = call.attributes.get<double>("epsilon_1");
   const double epsilon_2 = call.attributes.get<double>("epsilon_2");
@@ -135,7 +135,7 @@ OptimizerRule adafactor_rule() {
               {"beta_2_decay", -0.8}, {"epsilon_1", 1e-30}, {"epsilon_2", 1e-3}, {"clip_threshold", 1.0}}},
           .states = count_states<2>,
           .reference = adafactor,
-          .decompose = decompose,
+          .decompose = adafactor_decomposed,
           .state_shape = state_shape};
 }
 

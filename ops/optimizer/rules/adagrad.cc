@@ -15,7 +15,7 @@ double adagrad(const ParameterUpdate& update, double p, double g, double* states
 }
 
 /// RMSprop with a second moment that forgets nothing.
-UpdateDefinition definition(const Attributes& attributes) {
+UpdateDefinition adagrad_definition(const Attributes& attributes) {
   UpdateDefinition result = usual_definition(UpdateFunctor::kRms, attributes);
   result.settings.fixed.old_2 = result.settings.fixed.new_2 = 1;
   if (attributes.get_or("epsilon_outside_root", false)) move_epsilon_outside(result);
@@ -32,7 +32,7 @@ OptimizerRule adagrad_rule() {
           .variants = {variant(false), variant(true)},
           .states = count_states<1>,
           .reference = by_element<adagrad>,
-          .definition = definition,
+          .definition = adagrad_definition,
           // Where the sum may be 0 too, it is the epsilon that keeps 0 / 0 away.
           .zero_changes_nothing = [](const Attributes& attributes) {
             return attributes.get<double>("epsilon") >= std::numeric_limits<float>::min();

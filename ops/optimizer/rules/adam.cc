@@ -12,7 +12,7 @@ namespace {
 
 using graph::Attributes;
 
-size_t states(const Attributes& attributes) { return attributes.get<bool>("amsgrad") ? 3 : 2; }
+size_t adam_states(const Attributes& attributes) { return attributes.get<bool>("amsgrad") ? 3 : 2; }
 
 double adam(const ParameterUpdate& update, double p, double g, double* states) {
   const double epsilon = update.attributes.get<double>("epsilon");
@@ -26,7 +26,7 @@ double adam(const ParameterUpdate& update, double p, double g, double* states) {
   return p - update.rate * correction_2 / correction_1 * states[0] / (std::sqrt(v) + epsilon);
 }
 
-UpdateDefinition definition(const Attributes& attributes) {
+UpdateDefinition adam_definition(const Attributes& attributes) {
   UpdateDefinition result = usual_definition(
       attributes.get<bool>("amsgrad") ? UpdateFunctor::kAmsgrad : UpdateFunctor::kAdam, attributes);
   result.settings.correction = element::Correction::kBoth;
@@ -47,9 +47,9 @@ OptimizerRule adam_rule() {
   return {
       .summary = "Adam and AMSGrad",
       .variants = {variant(false, false), variant(true, false), variant(false, true), variant(true, true)},
-      .states = states,
+      .states = adam_states,
       .reference = by_element<adam>,
-      .definition = definition};
+      .definition = adam_definition};
 }
 
 }  // namespace isochron::ops

@@ -20,7 +20,7 @@ double adamax(const ParameterUpdate& update, double p, double g, double* states)
          update.rate / bias_correction(update, "beta_1") * states[0] / (states[1] + (within ? 0 : epsilon));
 }
 
-UpdateDefinition definition(const Attributes& attributes) {
+UpdateDefinition adamax_definition(const Attributes& attributes) {
   UpdateDefinition result = usual_definition(UpdateFunctor::kAdamax, attributes);
   result.settings.correction = element::Correction::kFirst;
   if (!attributes.get<bool>("epsilon_within_norm")) move_epsilon_outside(result);
@@ -37,7 +37,7 @@ OptimizerRule adamax_rule() {
           .variants = {variant(false), variant(true)},
           .states = count_states<2>,
           .reference = by_element<adamax>,
-          .definition = definition};
+          .definition = adamax_definition};
 }
 
 }  // namespace isochron::ops

@@ -30,7 +30,7 @@ void lamb(ParameterUpdate& update) {
   for (size_t e = 0; e < moves.size(); ++e) update.p[e] -= update.rate * ratio * moves[e];
 }
 
-std::vector<Tensor> decompose(const graph::OpCall& call, std::span<const Tensor> inputs) {
+std::vector<Tensor> lamb_decomposed(const graph::OpCall& call, std::span<const Tensor> inputs) {
   DecomposedUpdate update(call, inputs);
   const double beta_1 = call.attributes.get<double>("beta_1"), beta_2 = call.attributes.get<double>("beta_2");
   const Tensor step = update.step();
@@ -59,7 +59,7 @@ OptimizerRule lamb_rule() {
           .variants = {Attributes{{"beta_1", 0.9}, {"beta_2", 0.99}, {"epsilon", 1e-2}}},
           .states = count_states<2>,
           .reference = lamb,
-          .decompose = decompose};
+          .decompose = lamb_decomposed};
 }
 
 }  // namespace isochron::ops

@@ -15,7 +15,7 @@ double lion(const ParameterUpdate& update, double p, double g, double* states) {
   return p - update.rate * (direction > 0 ? 1 : direction < 0 ? -1 : direction);
 }
 
-UpdateDefinition definition(const Attributes& attributes) {
+UpdateDefinition lion_definition(const Attributes& attributes) {
   return usual_definition(UpdateFunctor::kLion, attributes);
 }
 
@@ -26,7 +26,7 @@ OptimizerRule lion_rule() {
           .variants = {Attributes{{"beta_1", 0.9}, {"beta_2", 0.99}}},
           .states = count_states<1>,
           .reference = by_element<lion>,
-          .definition = definition};
+          .definition = lion_definition};
 }
 
 }  // namespace isochron::ops

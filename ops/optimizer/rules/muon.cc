@@ -45,7 +45,7 @@ Tensor orthogonalized(const Tensor& x, const Attributes& attributes) {
   return reshape(y, x.shape());
 }
 
-std::vector<Tensor> decompose(const graph::OpCall& call, std::span<const Tensor> inputs) {
+std::vector<Tensor> muon_decomposed(const graph::OpCall& call, std::span<const Tensor> inputs) {
   DecomposedUpdate update(call, inputs);
   const double momentum = call.attributes.get<double>("momentum");
   for (size_t i = 0; i < update.parameters(); ++i) {
@@ -109,7 +109,7 @@ OptimizerRule muon_rule() {
           .variants = {variant(true, false), variant(false, true)},
           .states = count_states<1>,
           .reference = muon,
-          .decompose = decompose,
+          .decompose = muon_decomposed,
           .min_rank = 2};
 }
 

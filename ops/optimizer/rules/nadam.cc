@@ -25,7 +25,7 @@ double nadam(const ParameterUpdate& update, double p, double g, double* states) 
   return p - update.rate * move / (root + update.attributes.get<double>("epsilon"));
 }
 
-UpdateDefinition definition(const Attributes& attributes) {
+UpdateDefinition nadam_definition(const Attributes& attributes) {
   UpdateDefinition result = usual_definition(UpdateFunctor::kNadam, attributes);
   result.settings.correction = element::Correction::kNesterov;
   result.settings.fading = -std::log(0.96) * attributes.get<double>("momentum_decay");
@@ -45,7 +45,7 @@ OptimizerRule nadam_rule() {
           .variants = {variant(1), variant(0.004)},
           .states = count_states<2>,
           .reference = by_element<nadam>,
-          .definition = definition};
+          .definition = nadam_definition};
 }
 
 }  // namespace isochron::ops

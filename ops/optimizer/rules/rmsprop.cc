@@ -10,7 +10,7 @@ namespace {
 
 using graph::Attributes;
 
-size_t states(const Attributes& attributes) {
+size_t rmsprop_states(const Attributes& attributes) {
   return 1 + (attributes.get<bool>("centered") ? 1 : 0) + (attributes.get<double>("momentum") > 0 ? 1 : 0);
 }
 
@@ -26,7 +26,7 @@ double rmsprop(const ParameterUpdate& update, double p, double g, double* states
   return descend(update, p, g / root_with_epsilon(update.attributes, square), velocity);
 }
 
-UpdateDefinition definition(const Attributes& attributes) {
+UpdateDefinition rmsprop_definition(const Attributes& attributes) {
   using enum UpdateFunctor;
   const bool momentum = attributes.get<double>("momentum") > 0;
   const UpdateFunctor functor = attributes.get<bool>("centered") ? (momentum ? kCenteredMomentum : kCentered)
@@ -50,9 +50,9 @@ OptimizerRule rmsprop_rule() {
   return {.summary = "RMSprop, also centered and with momentum",
           .variants = {variant(0, false, false), variant(0.9, false, false), variant(0, true, false),
                        variant(0.9, true, false), variant(0, false, true), variant(0.9, true, true)},
-          .states = states,
+          .states = rmsprop_states,
           .reference = by_element<rmsprop>,
-          .definition = definition};
+          .definition = rmsprop_definition};
 }
 
 }  // namespace isochron::ops

@@ -7,15 +7,17 @@ namespace {
 
 using graph::Attributes;
 
-size_t states(const Attributes& attributes) { return attributes.get_or<double>("momentum", 0.0) > 0 ? 1 : 0; }
+size_t sgd_states(const Attributes& attributes) {
+  return attributes.get_or<double>("momentum", 0.0) > 0 ? 1 : 0;
+}
 
 double sgd(const ParameterUpdate& update, double p, double g, double* states) {
   return descend(update, p, g, states);
 }
 
-bool has_no_state(const Attributes& attributes) { return states(attributes) == 0; }
+bool has_no_state(const Attributes& attributes) { return sgd_states(attributes) == 0; }
 
-UpdateDefinition definition(const Attributes& attributes) {
+UpdateDefinition sgd_definition(const Attributes& attributes) {
   if (has_no_state(attributes)) return usual_definition(UpdateFunctor::kSgd, attributes);
   return usual_definition(
       attributes.get<bool>("nesterov") ? UpdateFunctor::kNesterov : UpdateFunctor::kMomentum, attributes);
@@ -31,9 +33,9 @@ OptimizerRule sgd_rule() {
   return {.summary = "stochastic gradient descent, also with momentum",
           .variants = {variant(0, false, false), variant(0.9, false, false), variant(0.9, true, false),
                        variant(0.9, false, true), variant(0.9, true, true)},
-          .states = states,
+          .states = sgd_states,
           .reference = by_element<sgd>,
-          .definition = definition,
+          .definition = sgd_definition,
           .zero_changes_nothing = has_no_state};
 }
 

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <thread>
 
+#include "data/pipeline/small_datasets.h"
 #include "isochron/data/element/element_buffer.h"
 #include "isochron/data/pipeline/dataset.h"
 #include "isochron/data/stages/buckets.h"
@@ -16,15 +17,6 @@
 
 namespace isochron::data {
 namespace {
-
-Tensor numbers(int64_t rows) {
-  const Tensor tensor = empty({DType::kI64, {rows}});
-  std::iota(tensor.data<int64_t>(), tensor.data<int64_t>() + rows, 0);
-  return tensor;
-}
-
-Dataset rows(int64_t count) { return Dataset(Element{{"x", numbers(count)}}); }
-int64_t value(const Element& element) { return element[0].item<int64_t>(); }
 
 std::vector<double> rest_of(Dataset::Iterator at) {
   std::vector<double> result;

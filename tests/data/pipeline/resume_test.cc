@@ -6,6 +6,7 @@
 #include <functional>
 #include <numeric>
 
+#include "data/pipeline/small_datasets.h"
 #include "isochron/data/element/element_buffer.h"
 #include "isochron/data/pipeline/dataset.h"
 #include "isochron/data/stages/buckets.h"
@@ -16,14 +17,6 @@
 
 namespace isochron::data {
 namespace {
-
-Tensor numbers(int64_t rows) {
-  const Tensor tensor = empty({DType::kI64, {rows}});
-  std::iota(tensor.data<int64_t>(), tensor.data<int64_t>() + rows, 0);
-  return tensor;
-}
-
-Dataset rows(int64_t count) { return Dataset(Element{{"x", numbers(count)}}); }
 
 Element plus_hundred(Element element) {
   const Tensor result = empty(element["x"].spec());
@@ -55,14 +48,14 @@ Dataset ragged(int64_t count) {
   });
 }
 
-struct Chain {
+struct ResumedChain {
   const char* name;
   std::function<Dataset()> make;
   bool over_rows = true;  // its state is a place
 };
 
-const std::vector<Chain>& chains() {
-  static const std::vector<Chain> all = {
+const std::vector<ResumedChain>& chains() {
+  static const std::vector<ResumedChain> all = {
       {"rows", [] { return rows(11); }},
       {"batches", [] { return rows(11).batch(4); }},
       {"shuffled", [] { return rows(60).shuffle(7, {.seed = 3}).batch(4); }},
@@ -208,25 +201,25 @@ std::vector<double> numbers_of(const Element& element) {
 
 using Elements = std::vector<std::vector<double>>;
 
-Elements rest_of(Dataset::Iterator at) {
+Elements all_rest_of(Dataset::Iterator at) {
   Elements result;
   for (; at != std::default_sentinel; ++at) result.push_back(numbers_of(*at));
   return result;
 }
 
 TEST(Resume, GoesOnAtEveryPlaceOfEveryChain) {
-  for (const Chain& chain : chains()) {
+  for (const ResumedChain& chain : chains()) {
     SCOPED_TRACE(chain.name);
     constexpr int kEpochs = 3;
     std::vector<Elements> whole;
     Dataset reference = chain.make();
-    for (int epoch = 0; epoch < kEpochs; ++epoch) whole.push_back(rest_of(reference.begin()));
+    for (int epoch = 0; epoch < kEpochs; ++epoch) whole.push_back(all_rest_of(reference.begin()));
     ASSERT_FALSE(whole[0].empty());
     for (int epoch = 0; epoch + 1 < kEpochs; ++epoch) {
       for (size_t taken = 1;
            taken <= whole[1].size() + 1 && taken <= whole[static_cast<size_t>(epoch)].size() + 1; ++taken) {
         Dataset first = chain.make();
-        for (int before = 0; before < epoch; ++before) rest_of(first.begin());
+        for (int before = 0; before < epoch; ++before) all_rest_of(first.begin());
         auto at = first.begin();
         for (size_t i = 1; i < taken; ++i) ++at;
         const std::string state = first.state();
@@ -235,14 +228,14 @@ TEST(Resume, GoesOnAtEveryPlaceOfEveryChain) {
         }
         // The same object, one that is fresh, and one that is somewhere else.
         Dataset fresh = chain.make(), elsewhere = chain.make();
-        rest_of(elsewhere.begin());
+        all_rest_of(elsewhere.begin());
         elsewhere.begin();
         for (Dataset* second : {&fresh, &elsewhere, &first}) {
           const Elements& expected = whole[static_cast<size_t>(epoch)];
           const auto from = expected.begin() + static_cast<ptrdiff_t>(std::min(taken, expected.size()));
-          ASSERT_EQ(rest_of(second->resume(state)), Elements(from, expected.end()))
+          ASSERT_EQ(all_rest_of(second->resume(state)), Elements(from, expected.end()))
               << "epoch " << epoch << ", after " << taken;
-          ASSERT_EQ(rest_of(second->begin()), whole[static_cast<size_t>(epoch) + 1])
+          ASSERT_EQ(all_rest_of(second->begin()), whole[static_cast<size_t>(epoch) + 1])
               << "the epoch after " << epoch << ", after " << taken;
         }
       }
@@ -253,9 +246,9 @@ TEST(Resume, GoesOnAtEveryPlaceOfEveryChain) {
 TEST(Resume, FromBeforeTheFirstElementBeginsAnew) {
   Dataset dataset = rows(10).shuffle(4).batch(3);
   const std::string state = dataset.state();
-  const Elements first = rest_of(dataset.begin());
-  EXPECT_EQ(rest_of(dataset.resume(state)), Elements{}) << "no epoch was begun";
-  EXPECT_EQ(rest_of(dataset.begin()), first);
+  const Elements first = all_rest_of(dataset.begin());
+  EXPECT_EQ(all_rest_of(dataset.resume(state)), Elements{}) << "no epoch was begun";
+  EXPECT_EQ(all_rest_of(dataset.begin()), first);
 }
 
 TEST(Resume, OfOneMillionShuffledRowsIsAPlace) {
@@ -286,7 +279,7 @@ TEST(Resume, WithoutOrderLosesAndRepeatsNothing) {
     for (double x : numbers_of(*first)) numbers_seen.push_back(x);
   }
   for (double x : numbers_of(*first)) numbers_seen.push_back(x);
-  for (const auto& element : rest_of(rest.resume(whole.state()))) {
+  for (const auto& element : all_rest_of(rest.resume(whole.state()))) {
     numbers_seen.insert(numbers_seen.end(), element.begin(), element.end());
   }
   std::ranges::sort(numbers_seen);
@@ -305,12 +298,12 @@ TEST(Resume, WithoutOrderLosesAndRepeatsNothing) {
       seen.push_back(numbers_of(*at)[0]);
     }
     Dataset second = make();
-    for (const auto& element : rest_of(second.resume(dataset.state()))) seen.push_back(element[0]);
+    for (const auto& element : all_rest_of(second.resume(dataset.state()))) seen.push_back(element[0]);
     std::ranges::sort(seen);
     std::vector<double> all(200);
     std::iota(all.begin(), all.end(), 100.0);
     EXPECT_EQ(seen, all) << "after " << taken;
-    EXPECT_EQ(rest_of(second.begin()).size(), 200u);
+    EXPECT_EQ(all_rest_of(second.begin()).size(), 200u);
   }
 }
 
@@ -330,20 +323,20 @@ TEST(Resume, AfterAnErrorTheNextEpochIsWhole) {
       return prefetch == 0 ? dataset : dataset.prefetch(prefetch);
     };
     Dataset dataset = make(), other = make(), unbroken = make();
-    const auto consume = [&] { return rest_of(dataset.begin()).size(); };
+    const auto consume = [&] { return all_rest_of(dataset.begin()).size(); };
     EXPECT_ANY_THROW(consume());
     const std::string state = dataset.state();
     armed = false;
-    rest_of(unbroken.begin());
-    const Elements expected = rest_of(unbroken.begin());
-    EXPECT_EQ(rest_of(dataset.begin()), expected);
-    EXPECT_EQ(rest_of(other.resume(state)), Elements{});
-    EXPECT_EQ(rest_of(other.begin()), expected);
+    all_rest_of(unbroken.begin());
+    const Elements expected = all_rest_of(unbroken.begin());
+    EXPECT_EQ(all_rest_of(dataset.begin()), expected);
+    EXPECT_EQ(all_rest_of(other.resume(state)), Elements{});
+    EXPECT_EQ(all_rest_of(other.begin()), expected);
   }
 }
 
 TEST(Resume, RefusesForeignAndDamagedStatesAndGoesOnFromTheBeginning) {
-  for (const Chain& chain : chains()) {
+  for (const ResumedChain& chain : chains()) {
     SCOPED_TRACE(chain.name);
     Dataset dataset = chain.make();
     auto at = dataset.begin();
@@ -351,12 +344,12 @@ TEST(Resume, RefusesForeignAndDamagedStatesAndGoesOnFromTheBeginning) {
     const std::string state = dataset.state();
     EXPECT_ERROR(rows(12345).resume(state), ErrorCode::kBadFormat, "that of another dataset");
     Dataset victim = chain.make();
-    const Elements whole = rest_of(victim.begin());
+    const Elements whole = all_rest_of(victim.begin());
     for (size_t length = 0; length < state.size(); length += 1 + state.size() / 97) {
       EXPECT_ERROR(victim.resume(state.substr(0, length)), ErrorCode::kBadFormat, "dataset state");
     }
     EXPECT_ERROR(victim.resume(state + "x"), ErrorCode::kBadFormat, "its end");
-    EXPECT_EQ(rest_of(victim.begin()), whole) << "epoch 0 again";
+    EXPECT_EQ(all_rest_of(victim.begin()), whole) << "epoch 0 again";
     // Words that no state has, one at a time.
     for (size_t word = 8; word + 8 <= state.size(); word += 8 * (1 + state.size() / 800)) {
       for (uint64_t value : {uint64_t{0}, uint64_t{1}, uint64_t{1} << 62, ~uint64_t{0}, ~uint64_t{0} >> 1}) {

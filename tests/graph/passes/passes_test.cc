@@ -23,7 +23,7 @@ using In = const std::vector<Tensor>&;
 using testing::ElementsAre;
 using testing::IsEmpty;
 const TensorSpec kVector{DType::kF32, {4}};
-const TensorSpec kMatrix{DType::kF32, {3, 3}};
+const TensorSpec kSquareMatrix{DType::kF32, {3, 3}};
 
 TEST(Passes, DeadCodeGoesButUpdatesStay) {
   const Tensor variable = zeros({4});
@@ -132,14 +132,16 @@ TEST(Passes, RewritesPowersReshapesAndTransposes) {
   auto power = trace({kVector}, [](In in) { return pow(in[0], 2.0); });
   simplify_algebra(*power);
   EXPECT_THAT(op_names(*power), ElementsAre("square"));
-  auto shapes = trace({kMatrix}, [](In in) { return reshape(reshape(reshape(in[0], {9}), {1, 9}), {9, 1}); });
+  auto shapes = trace({kSquareMatrix}, [](In in) {
+    return reshape(reshape(reshape(in[0], {9}), {1, 9}), {9, 1});
+  });
   simplify_algebra(*shapes);
   EXPECT_THAT(op_names(*shapes), ElementsAre("reshape"));
-  auto back = trace({kMatrix}, [](In in) { return reshape(reshape(in[0], {9}), {3, 3}); });
+  auto back = trace({kSquareMatrix}, [](In in) { return reshape(reshape(in[0], {9}), {3, 3}); });
   simplify_algebra(*back);
   EXPECT_THAT(op_names(*back), IsEmpty());
-  auto product =
-      trace({kMatrix, kMatrix}, [](In in) { return matmul(transpose(in[0]), transpose(in[1]), true); });
+  auto product = trace({kSquareMatrix, kSquareMatrix},
+                       [](In in) { return matmul(transpose(in[0]), transpose(in[1]), true); });
   simplify_algebra(*product);
   ASSERT_THAT(op_names(*product), ElementsAre("matmul"));
   EXPECT_EQ(product->nodes()[0]->attributes.str(), "transpose_a=false, transpose_b=true");

@@ -7,6 +7,7 @@
 #include <optional>
 #include <thread>
 
+#include "graph/step/doubled.h"
 #include "isochron/core/telemetry/event.h"
 #include "isochron/graph/capture/apply.h"
 #include "isochron/graph/capture/capture.h"
@@ -23,11 +24,6 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-Tensor vec(const std::vector<double>& values) {
-  return from_vector({static_cast<int64_t>(values.size())}, values);
-}
-Tensor doubled(const Tensor& x) { return x * 2.0; }
 
 /// What the op below does when it runs, once.
 std::function<void()> g_within_a_kernel;

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "graph/step/doubled.h"
 #include "isochron/core/telemetry/counters.h"
 #include "isochron/core/telemetry/event.h"
 #include "isochron/graph/capture/apply.h"
@@ -25,11 +26,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-Tensor vec(const std::vector<double>& values) {
-  return from_vector({static_cast<int64_t>(values.size())}, values);
-}
-Tensor doubled(const Tensor& x) { return x * 2.0; }
 
 TEST(CapturedFunction, ResultsAreViewsUntilTheNextCall) {
   auto step = capture(doubled, CaptureOptions{.name = "double"});

@@ -159,7 +159,8 @@ TEST(Ctc, IsTheSameInMixedPrecision) {
     return std::pair(y, gradients(y, std::array{in})[0]);
   };
   const auto [want, want_gradient] = capture(loss)(x);
-  for (const Precision precision : {Precision::kMixedBf16, Precision::kMixedF16}) {
+  for (const isochron::Precision precision :
+       {isochron::Precision::kMixedBf16, isochron::Precision::kMixedF16}) {
     CaptureOptions options;
     options.passes.precision = precision;
     const auto [got, gradient] = capture(loss, options)(x);

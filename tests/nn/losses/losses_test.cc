@@ -398,7 +398,8 @@ TEST(Losses, OfProbabilitiesStayFiniteIn16Bits) {
 TEST(Losses, OfProbabilitiesStayFiniteInMixedPrecision) {
   // A sigmoid that 16 bits round to 1.
   const Tensor x = from_vector({4, 1}, {30, -30, 9, 0}), target = from_vector({4, 1}, {1, 0, 0, 1});
-  for (const Precision precision : {Precision::kMixedBf16, Precision::kMixedF16}) {
+  for (const isochron::Precision precision :
+       {isochron::Precision::kMixedBf16, isochron::Precision::kMixedF16}) {
     CaptureOptions options;
     options.passes.precision = precision;
     auto step = capture(

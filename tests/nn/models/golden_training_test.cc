@@ -110,7 +110,7 @@ struct Trainer {
   std::vector<Tensor> labels;
 };
 
-constexpr size_t kSteps = 50;
+constexpr size_t kGoldenSteps = 50;
 
 class GoldenTraining : public testing::TestWithParam<GoldenCase> {};
 
@@ -118,10 +118,11 @@ void expect_golden_losses(const GoldenCase& c, DType dtype, double rtol) {
   Trainer run(c, dtype);
   auto step = run.captured(true);
   std::vector<double> losses;
-  for (size_t i = 0; i < kSteps; ++i) losses.push_back(step(run.x[i % 4], run.labels[i % 4]).item<double>());
+  for (size_t i = 0; i < kGoldenSteps; ++i)
+    losses.push_back(step(run.x[i % 4], run.labels[i % 4]).item<double>());
   const Tensor expected =
       run.file.at(fmt::format("{}.{}.{}.losses", c.model, c.optimizer, dtype_name(dtype)));
-  EXPECT_TRUE(near(from_vector({kSteps}, losses, DType::kF64), expected, rtol));
+  EXPECT_TRUE(near(from_vector({kGoldenSteps}, losses, DType::kF64), expected, rtol));
   EXPECT_EQ(step.plan_report().updates_copied, 0);
   if (dtype != DType::kF64) return;
   const std::vector<std::string> names = golden_names(c.model);
@@ -142,7 +143,7 @@ TEST_P(GoldenTraining, CapturedEqualsEagerBitForBitWithoutPasses) {
     Trainer eager(GetParam(), dtype);
     Trainer replayed(GetParam(), dtype);
     auto step = replayed.captured(false);
-    for (size_t i = 0; i < kSteps; ++i) {
+    for (size_t i = 0; i < kGoldenSteps; ++i) {
       GradientTape tape;
       const double expected = eager.train(eager.x[i % 4], eager.labels[i % 4]).item<double>();
       ASSERT_EQ(step(replayed.x[i % 4], replayed.labels[i % 4]).item<double>(), expected) << "step " << i;

@@ -1,5 +1,5 @@
-// Calls of modules with several inputs, names that hold however a module is called, and errors that tell
-// where.
+// Calls of modules with several inputs, names that hold however a module is called, and errors that
+// tell where.
 #include <gmock/gmock.h>
 
 #include "isochron/autograd/autograd.h"
@@ -24,7 +24,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-std::vector<std::string> names(const Module::NamedVariables& named) {
+std::vector<std::string> checked_names(const Module::NamedVariables& named) {
   std::vector<std::string> result;
   for (const auto& [name, variable] : named) {
     EXPECT_EQ(variable.name(), name);
@@ -87,7 +87,7 @@ TEST(ModuleCalls, SeveralInputsAreNamedAndBuiltAsOneIs) {
   Outer model;
   EXPECT_EQ(model.build({DType::kF64, {5, 2}}, {DType::kF64, {5, 4}}, {DType::kF64, {5, 6}}),
             (TensorSpec{DType::kF64, {5, 3}}));
-  EXPECT_THAT(names(model.named_parameters()),
+  EXPECT_THAT(checked_names(model.named_parameters()),
               ElementsAre("inner/left/kernel", "inner/left/bias", "inner/right/kernel", "inner/right/bias",
                           "last/kernel", "last/bias"));
   EXPECT_EQ(model.parameters()[2].shape(), (Shape{4, 3}));
@@ -201,7 +201,7 @@ TEST(Enter, AForgottenOneIsAnErrorInACapture) {
   };
   Methods forgets(false), enters(true);
   train(enters);
-  EXPECT_THAT(names(enters.named_parameters()),
+  EXPECT_THAT(checked_names(enters.named_parameters()),
               ElementsAre("first/kernel", "first/bias", "second/kernel", "second/bias"));
   EXPECT_ERROR(train(forgets), ErrorCode::kCaptureViolation,
                "'first' was called in this capture before the module that owns it was entered");
@@ -219,13 +219,13 @@ TEST(Enter, AForgottenOneIsAnErrorInACapture) {
 TEST(Enter, NamesComeLaterToWhatIsCalledByItself) {
   Methods forgets(false);
   forgets.pair(ones({2, 4}));  // eager: nothing keeps the missing path
-  EXPECT_THAT(names(forgets.named_parameters()),
+  EXPECT_THAT(checked_names(forgets.named_parameters()),
               ElementsAre("first/kernel", "first/bias", "second/kernel", "second/bias"));
   Methods parts(true);
   auto head = capture([&](const Tensor& x) { return (*parts.children()[0].second)(x); });
   head(ones({2, 4}));
   parts(ones({2, 4}));
-  EXPECT_THAT(names(parts.named_parameters()),
+  EXPECT_THAT(checked_names(parts.named_parameters()),
               ElementsAre("first/kernel", "first/bias", "second/kernel", "second/bias"));
 }
 
@@ -243,8 +243,9 @@ TEST(Enter, BelowAModuleThatWasEnteredPathsHoldWithoutIt) {
   CallsAMethod model;
   const std::string nodes = nodes_of([&](const Tensor& x) { return model(x); }, ones({2, 4}));
   EXPECT_THAT(nodes, HasSubstr("# inner/second/\n"));
-  EXPECT_THAT(names(model.named_parameters()), ElementsAre("inner/first/kernel", "inner/first/bias",
-                                                           "inner/second/kernel", "inner/second/bias"));
+  EXPECT_THAT(
+      checked_names(model.named_parameters()),
+      ElementsAre("inner/first/kernel", "inner/first/bias", "inner/second/kernel", "inner/second/bias"));
 }
 
 TEST(Enter, TwiceIsAsOnce) {
@@ -278,7 +279,7 @@ TEST(ModuleNames, ReachMembersThatComeLater) {
   Sequential model(Dense(2));
   model.add(std::make_unique<Lazy>());
   model(ones({1, 4}));
-  EXPECT_THAT(names(model.named_parameters()),
+  EXPECT_THAT(checked_names(model.named_parameters()),
               ElementsAre("dense/kernel", "dense/bias", "module/first/kernel", "module/first/bias",
                           "module/second/kernel", "module/second/bias"));
 }
@@ -287,10 +288,10 @@ TEST(ModuleNames, FollowAModuleThatMoves) {
   Sequential inner(Dense(3));
   Sequential middle(std::move(inner));
   middle(ones({1, 2}));
-  EXPECT_THAT(names(middle.named_parameters()), ElementsAre("dense/kernel", "dense/bias"));
+  EXPECT_THAT(checked_names(middle.named_parameters()), ElementsAre("dense/kernel", "dense/bias"));
   Sequential outer(std::move(middle), Dense(1));
   outer(ones({1, 2}));
-  EXPECT_THAT(names(outer.named_parameters()),
+  EXPECT_THAT(checked_names(outer.named_parameters()),
               ElementsAre("sequential/dense/kernel", "sequential/dense/bias", "dense/kernel", "dense/bias"));
 }
 
@@ -435,7 +436,7 @@ class Blocks : public Module {
 TEST(ModuleList, NamesItsModulesByNumber) {
   Blocks model(2);
   model.build({DType::kF32, {1, 3}}, {DType::kF32, {1, 2}});
-  EXPECT_THAT(names(model.named_parameters()),
+  EXPECT_THAT(checked_names(model.named_parameters()),
               ElementsAre("blocks/0/left/kernel", "blocks/0/left/bias", "blocks/0/right/kernel",
                           "blocks/0/right/bias", "blocks/1/left/kernel", "blocks/1/left/bias",
                           "blocks/1/right/kernel", "blocks/1/right/bias"));

@@ -80,7 +80,7 @@ TEST(Summary, ASharedLayerHasOneRow) {
 }
 
 /// One variable under two names.
-class Tied : public Module {
+class TiedTwice : public Module {
  public:
   Tensor forward(const Tensor& x) override { return x * encoder_ * decoder_; }
   void members(Members& list) override { list("encoder", encoder_)("decoder", decoder_); }
@@ -90,7 +90,7 @@ class Tied : public Module {
 };
 
 TEST(Summary, ATiedVariableCountsOnce) {
-  Tied model;
+  TiedTwice model;
   const Summary all = summary(model);
   EXPECT_EQ(all.parameters, 4);
   EXPECT_EQ(all.trainable, 4);

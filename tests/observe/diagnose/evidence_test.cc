@@ -37,12 +37,12 @@ struct Played final : SensorSource {
   std::optional<double> reference_ns() override { return {}; }
 };
 
-constexpr int kIterations = 4000;
+constexpr int kUsualIterations = 4000;
 constexpr int64_t kStepNs = 200'000;
 
 /// Iterations of equal time, and `step(machine, i, recorder)` inside of each.
 template <typename Step>
-RunReport run(const Step& step, int iterations = kIterations, int64_t step_ns = kStepNs,
+RunReport run(const Step& step, int iterations = kUsualIterations, int64_t step_ns = kStepNs,
               int64_t chunk_ns = 0) {
   Played machine;
   machine.chunk_ns = chunk_ns;
@@ -79,7 +79,8 @@ TEST(Evidence, AHeapThatTakesEverLongerToReadStillGrowsSteadily) {
     now.heap_free_bytes += 65'536;
   };
   for (const int64_t chunk_ns : {0, 100, 300, 1000})
-    EXPECT_THAT(names(run(in_holes, kIterations, kStepNs, chunk_ns)), ElementsAre("host heap fragmentation"))
+    EXPECT_THAT(names(run(in_holes, kUsualIterations, kStepNs, chunk_ns)),
+                ElementsAre("host heap fragmentation"))
         << chunk_ns;
 }
 
@@ -90,7 +91,7 @@ TEST(Evidence, WhatMallocTakesAheadIsNoGrowth) {
                  if (i == 1000 || i == 2200) now.rss_bytes += piece;
                  if (i % 200 == 199) now.heap_bytes += kept;
                },
-               kIterations, 5 * kStepNs)
+               kUsualIterations, 5 * kStepNs)
         .find_series("rss_bytes")
         ->verdict->kind;
   };
@@ -100,7 +101,7 @@ TEST(Evidence, WhatMallocTakesAheadIsNoGrowth) {
 }
 
 TEST(Evidence, WhatIsTakenAFewTimesIsNoListThatGrows) {
-  const auto growing_each = [](int every, int64_t bytes, int most = kIterations) {
+  const auto growing_each = [](int every, int64_t bytes, int most = kUsualIterations) {
     return run([=](SensorReading& now, int i, Recorder&) {
       if (i % every == every / 2 && i < most) now.heap_bytes += bytes;
     });
@@ -175,7 +176,7 @@ TEST(Evidence, EventBytesAreThoseOfTheFile) {
 TEST(Evidence, OneLongWaitIsNoStarvation) {
   const RunReport once = run([](SensorReading&, int i, Recorder& recorder) {
     const PhaseScope wait(recorder, Phase::kDataWait);
-    spend(i == 1000 ? 4 * kIterations * kStepNs : 1000);
+    spend(i == 1000 ? 4 * kUsualIterations * kStepNs : 1000);
   });
   EXPECT_GT(once.evidence.get("phase.data_wait.share").value(), 0.6);
   EXPECT_THAT(names(once), Not(Contains("starvation by the input")));
@@ -204,16 +205,16 @@ TEST(Evidence, WhatHappensAtTheBeginningIsNotTakenForWhatEachStepDoes) {
   };
   const auto fault = [](SensorReading& now) { now.minor_faults += 200; };
   EXPECT_THAT(names(beginning(fault, 1000)), IsEmpty());
-  EXPECT_THAT(names(beginning(fault, kIterations)), ElementsAre("page faults"));
+  EXPECT_THAT(names(beginning(fault, kUsualIterations)), ElementsAre("page faults"));
   const auto allocate = [](SensorReading&) { count(Counter::kSystemAllocations, 10); };
   EXPECT_THAT(names(beginning(allocate, 1000)), IsEmpty());
-  EXPECT_THAT(names(beginning(allocate, kIterations)), ElementsAre("system allocations in each step"));
+  EXPECT_THAT(names(beginning(allocate, kUsualIterations)), ElementsAre("system allocations in each step"));
   const auto trace = [](SensorReading&) { count(Counter::kTraces, 1); };
   EXPECT_THAT(names(beginning(trace, 100)), Not(Contains("retraced for new signatures")));
-  EXPECT_THAT(names(beginning(trace, kIterations)), Contains("retraced for new signatures"));
+  EXPECT_THAT(names(beginning(trace, kUsualIterations)), Contains("retraced for new signatures"));
   const auto optimizer = [](SensorReading&) { count(Counter::kOptimizerStates, 1); };
   EXPECT_THAT(names(beginning(optimizer, 100)), IsEmpty());
-  EXPECT_THAT(names(beginning(optimizer, kIterations)), ElementsAre("optimizer state made again"));
+  EXPECT_THAT(names(beginning(optimizer, kUsualIterations)), ElementsAre("optimizer state made again"));
 }
 
 TEST(Evidence, WhatSlowIterationsDoIsNotTakenForWhatEachStepDoes) {
@@ -260,7 +261,7 @@ TEST(Evidence, TheClassThatGrowsSaysInWhichPhase) {
                      .timing_share = 0,
                      .clock = simulated_now_ns,
                      .sensors = &machine});
-  for (int i = 0; i < 4 * kIterations; ++i) {
+  for (int i = 0; i < 4 * kUsualIterations; ++i) {
     const bool updates = i % 4 == 3;
     const IterationScope iteration(recorder, updates ? 1 : 0);
     {
@@ -268,7 +269,7 @@ TEST(Evidence, TheClassThatGrowsSaysInWhichPhase) {
       spend(10'000 + (updates ? 0 : i / 50));
     }
     const PhaseScope phase(recorder, updates ? Phase::kCommunication : Phase::kCompute);
-    spend(kStepNs + (updates ? i * kStepNs / (4 * kIterations) : 0));
+    spend(kStepNs + (updates ? i * kStepNs / (4 * kUsualIterations) : 0));
   }
   recorder.sample();
   const RunReport report = make_report(recorder, "played");
@@ -294,9 +295,9 @@ TEST(Evidence, SharesOfAResumedRunAreOfItsOwnTime) {
     }
     recorder.sample();
   };
-  play(before, 10 * kIterations, 0);
+  play(before, 10 * kUsualIterations, 0);
   after.seal_and_continue(before.baseline());
-  play(after, kIterations, kStepNs / 3);
+  play(after, kUsualIterations, kStepNs / 3);
   const RunReport report = make_report(after, "resumed");
   EXPECT_NEAR(report.evidence.get("throttled.share").value(), 1.0 / 3, 0.02);
   EXPECT_NEAR(report.evidence.get("major_faults.per_second").value(), 1e9 / kStepNs, 300);

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 constexpr int64_t kMs = 1'000'000;
 
 /// Ranks that take 1 ms an update, give or take a fifth by chance, and communicate for a tenth.
-struct Played {
+struct PlayedRanks {
   int ranks = 4;
   size_t windows = 128;
   double noise = 0.2;
@@ -25,7 +25,7 @@ struct Played {
   std::function<RankTimes(size_t rank, size_t window)> more = [](size_t, size_t) { return RankTimes{}; };
 };
 
-RankData played(const Played& options, uint64_t seed = 1) {
+RankData played(const PlayedRanks& options, uint64_t seed = 1) {
   constexpr int64_t kUpdates = 8;
   Rng rng(seed);
   RankData data;

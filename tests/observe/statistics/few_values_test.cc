@@ -50,20 +50,20 @@ TEST(FewValues, TheIntervalLiesBetweenSlopes) {
 }
 
 using Noise = double (*)(Rng&);
-double gaussian(Rng& rng) { return rng.normal(); }
+double gaussian_noise(Rng& rng) { return rng.normal(); }
 /// Of infinite variance: one epoch in thirty takes several times as long.
-double heavy(Rng& rng) { return rng.uniform() < 0.03 ? 100 / (0.1 + rng.uniform()) : rng.normal(); }
+double heavy_noise(Rng& rng) { return rng.uniform() < 0.03 ? 100 / (0.1 + rng.uniform()) : rng.normal(); }
 
-constexpr int kSeries = 2000;
-struct Tally {
+constexpr int kManySeries = 2000;
+struct FewValuesTally {
   int flat = 0, growing = 0, shrinking = 0;
 };
-/// Of kSeries series of n values that change by `change` in all.
-Tally tally(size_t n, double change, double deviation, Noise noise) {
+/// Of kManySeries series of n values that change by `change` in all.
+FewValuesTally tally(size_t n, double change, double deviation, Noise noise) {
   Rng rng(11, n);
-  Tally tally;
+  FewValuesTally tally;
   std::vector<double> values(n);
-  for (int series = 0; series < kSeries; ++series) {
+  for (int series = 0; series < kManySeries; ++series) {
     for (size_t i = 0; i < n; ++i) {
       const double position = static_cast<double>(i) / static_cast<double>(n - 1);
       values[i] = 1e6 * (1 + change * position) * std::max(0.05, 1 + deviation * noise(rng));
@@ -85,9 +85,9 @@ class FewValuesRates : public testing::TestWithParam<Case> {};
 
 TEST_P(FewValuesRates, FalseAlarmsAreRare) {
   const auto& [name, n, noise] = GetParam();
-  constexpr int kRare = kSeries / 20;
+  constexpr int kRare = kManySeries / 20;
   for (const double deviation : {0.005, 0.03, 0.2}) {
-    const Tally none = tally(n, 0, deviation, noise);
+    const FewValuesTally none = tally(n, 0, deviation, noise);
     EXPECT_LE(none.growing + none.shrinking, kRare) << "no change, deviation " << deviation;
     EXPECT_LE(tally(n, 0.04, deviation, noise).growing, kRare) << "within the bound, deviation " << deviation;
     EXPECT_LE(tally(n, 0.06, deviation, noise).flat, kRare) << "beyond the bound, deviation " << deviation;
@@ -96,15 +96,16 @@ TEST_P(FewValuesRates, FalseAlarmsAreRare) {
 
 TEST_P(FewValuesRates, WhatIsPlainIsFound) {
   const auto& [name, n, noise] = GetParam();
-  const int expected = noise == gaussian ? kSeries : kSeries * 9 / 10;
+  const int expected = noise == gaussian_noise ? kManySeries : kManySeries * 9 / 10;
   EXPECT_GE(tally(n, 1, 0.03, noise).growing, expected);
   EXPECT_GE(tally(n, -0.5, 0.03, noise).shrinking, expected);
   EXPECT_GE(tally(n, 0, 0.005, noise).flat, expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FewValuesRates,
-                         testing::Values(Case{"ten", 10, gaussian}, Case{"thirty", 30, gaussian},
-                                         Case{"ten_heavy", 10, heavy}, Case{"thirty_heavy", 30, heavy}),
+                         testing::Values(Case{"ten", 10, gaussian_noise}, Case{"thirty", 30, gaussian_noise},
+                                         Case{"ten_heavy", 10, heavy_noise},
+                                         Case{"thirty_heavy", 30, heavy_noise}),
                          [](const auto& one) { return one.param.name; });
 
 TEST(FewValues, OneOutlierDecidesNothing) {

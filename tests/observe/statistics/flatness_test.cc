@@ -53,30 +53,31 @@ Tally tally_iterations(int runs, const Duration& duration) {
   return tally(runs, [&](uint64_t seed) { return make_series(128, 32, seed, duration); });
 }
 
-constexpr int kRuns = 20;
+constexpr int kSimulatedRuns = 20;
 
 TEST(Flatness, NoChangeIsFlat) {
-  EXPECT_EQ(tally_iterations(kRuns, [](double, int, Rng& rng) { return gaussian(rng, 0.03); }).flat, kRuns);
+  EXPECT_EQ(tally_iterations(kSimulatedRuns, [](double, int, Rng& rng) { return gaussian(rng, 0.03); }).flat,
+            kSimulatedRuns);
 }
 
 TEST(Flatness, DriftWithinTheBoundIsFlat) {
-  EXPECT_EQ(
-      tally_iterations(kRuns, [](double p, int, Rng& rng) { return drift(p, 0.01) * gaussian(rng, 0.03); })
-          .flat,
-      kRuns);
+  EXPECT_EQ(tally_iterations(kSimulatedRuns,
+                             [](double p, int, Rng& rng) { return drift(p, 0.01) * gaussian(rng, 0.03); })
+                .flat,
+            kSimulatedRuns);
 }
 
 TEST(Flatness, DriftBeyondTheBoundIsGrowing) {
-  EXPECT_EQ(
-      tally_iterations(kRuns, [](double p, int, Rng& rng) { return drift(p, 0.1) * gaussian(rng, 0.03); })
-          .growing,
-      kRuns);
+  EXPECT_EQ(tally_iterations(kSimulatedRuns,
+                             [](double p, int, Rng& rng) { return drift(p, 0.1) * gaussian(rng, 0.03); })
+                .growing,
+            kSimulatedRuns);
 }
 
 TEST(Flatness, ChangeThatIsToldIsOneThatDecided) {
   // The medians grow plainly; the means change by more, which spikes at random account for.
   int told = 0;
-  for (uint64_t seed = 1; seed <= kRuns; ++seed) {
+  for (uint64_t seed = 1; seed <= kSimulatedRuns; ++seed) {
     const FlatnessVerdict verdict = judge(make_series(128, 32, seed, [](double p, int, Rng& rng) {
       const bool spike = rng.uniform() < 0.01;
       return drift(p, 0.1) * gaussian(rng, 0.03) * (spike ? 30 : 1);
@@ -85,13 +86,13 @@ TEST(Flatness, ChangeThatIsToldIsOneThatDecided) {
     EXPECT_GT(verdict.largest.low, verdict.bound) << verdict_text(verdict);
     ++told;
   }
-  EXPECT_GE(told, kRuns / 2);
+  EXPECT_GE(told, kSimulatedRuns / 2);
 }
 
 TEST(Flatness, DriftAtTheBoundIsLeftOpen) {
-  const Tally said =
-      tally_iterations(kRuns, [](double p, int, Rng& rng) { return drift(p, 0.05) * gaussian(rng, 0.03); });
-  EXPECT_GE(said.inconclusive, kRuns - 3);
+  const Tally said = tally_iterations(
+      kSimulatedRuns, [](double p, int, Rng& rng) { return drift(p, 0.05) * gaussian(rng, 0.03); });
+  EXPECT_GE(said.inconclusive, kSimulatedRuns - 3);
 }
 
 TEST(Flatness, StepIsGrowingAndItsPlaceIsTold) {
@@ -137,17 +138,17 @@ TEST(Flatness, InconclusiveSaysWhatIsMissing) {
 }
 
 TEST(Flatness, DecreaseIsShrinking) {
-  EXPECT_EQ(
-      tally_iterations(kRuns, [](double p, int, Rng& rng) { return drift(p, -0.1) * gaussian(rng, 0.03); })
-          .shrinking,
-      kRuns);
+  EXPECT_EQ(tally_iterations(kSimulatedRuns,
+                             [](double p, int, Rng& rng) { return drift(p, -0.1) * gaussian(rng, 0.03); })
+                .shrinking,
+            kSimulatedRuns);
 }
 
 TEST(Flatness, PeriodicSpikesAreFlat) {
   const Tally said = tally_iterations(
-      kRuns, [](double, int i, Rng& rng) { return (i % 10 == 9 ? 5 : 1) * gaussian(rng, 0.03); });
+      kSimulatedRuns, [](double, int i, Rng& rng) { return (i % 10 == 9 ? 5 : 1) * gaussian(rng, 0.03); });
   EXPECT_EQ(said.growing + said.shrinking, 0);
-  EXPECT_GE(said.flat, kRuns - 2);
+  EXPECT_GE(said.flat, kSimulatedRuns - 2);
 }
 
 TEST(Flatness, GrowingRareSpikesAreSeenThoughMediansHideThem) {
@@ -161,12 +162,12 @@ TEST(Flatness, GrowingRareSpikesAreSeenThoughMediansHideThem) {
 
 TEST(Flatness, HeavyTailsRaiseNoFalseAlarm) {
   const Tally said =
-      tally_iterations(3 * kRuns, [](double, int, Rng& rng) { return heavy(rng, 0.05, 0.02); });
+      tally_iterations(3 * kSimulatedRuns, [](double, int, Rng& rng) { return heavy(rng, 0.05, 0.02); });
   EXPECT_LE(said.growing + said.shrinking, 1);
 }
 
 TEST(Flatness, AutocorrelatedNoiseRaisesNoFalseAlarm) {
-  const Tally said = tally(3 * kRuns, [](uint64_t seed) {
+  const Tally said = tally(3 * kSimulatedRuns, [](uint64_t seed) {
     Autoregressive ar(0.9, 0.02);
     double factor = 1;
     return make_series(128, 8, seed, [&](double, int i, Rng& rng) {
@@ -292,7 +293,7 @@ TEST(Flatness, NeedsWindowsAndSeconds) {
 
 TEST(Flatness, WanderingLevelsAreSaidToWander) {
   int wandering = 0;
-  for (uint64_t seed = 1; seed <= kRuns; ++seed) {
+  for (uint64_t seed = 1; seed <= kSimulatedRuns; ++seed) {
     bool slow = false;
     const FlatnessVerdict verdict = judge(make_series(128, 32, seed, [&](double, int, Rng& rng) {
       if (rng.uniform() < 30.0 / (128 * 32)) slow = !slow;
@@ -302,7 +303,7 @@ TEST(Flatness, WanderingLevelsAreSaidToWander) {
     wandering += verdict.kind == Flatness::kInconclusive &&
                  verdict.reason.find("the level goes up and down") != std::string::npos;
   }
-  EXPECT_GE(wandering, kRuns - 2);
+  EXPECT_GE(wandering, kSimulatedRuns - 2);
 }
 
 TEST(Flatness, ClassWithLittleOfTheTimeHasAWiderBound) {

@@ -17,7 +17,7 @@ using testing::DoubleNear;
 using testing::Each;
 using testing::ElementsAreArray;
 
-Values filled(size_t n, const std::function<double(size_t i)>& value) {
+Values each_of(size_t n, const std::function<double(size_t i)>& value) {
   Values values(n);
   for (size_t i = 0; i < n; ++i) values[i] = value(i);
   return values;
@@ -28,15 +28,15 @@ Values spread(const Values& means) { return with_long_iterations_spread(Values(m
 
 TEST(LongIterations, OfEqualSizeAndDistanceMakeALevel) {
   const auto each_tenth = [](size_t i) { return i % 10 == 9 ? 6.0 : 1.0; };
-  EXPECT_THAT(spread(filled(100, each_tenth)), Each(DoubleNear(1.5, 1e-12)));
+  EXPECT_THAT(spread(each_of(100, each_tenth)), Each(DoubleNear(1.5, 1e-12)));
   const auto from_the_middle = [](size_t i) { return i % 10 == 5 ? 6.0 : 1.0; };
-  const Values shifted = spread(filled(100, from_the_middle));
+  const Values shifted = spread(each_of(100, from_the_middle));
   for (size_t i = 6; i < 96; ++i) EXPECT_NEAR(shifted[i], 1.5, 1e-12) << i;
 }
 
 TEST(LongIterations, CountInFullAndWhereTheyAre) {
   const Values means =
-      filled(200, [](size_t i) { return i % 10 == 9 ? 1 + 0.1 * static_cast<double>(i) : 1; });
+      each_of(200, [](size_t i) { return i % 10 == 9 ? 1 + 0.1 * static_cast<double>(i) : 1; });
   const Values result = spread(means);
   EXPECT_NEAR(mean(result), mean(means), 0.08 * (mean(means) - 1)) << "but for what is cut off the largest";
   for (size_t i = 80; i < 200; ++i) EXPECT_GE(result[i], result[i - 1]) << i << ": none is too small there";
@@ -45,12 +45,12 @@ TEST(LongIterations, CountInFullAndWhereTheyAre) {
 
 TEST(LongIterations, AreNotWhatOnlyAFewWindowsHave) {
   const auto stalls = [](size_t count) {
-    return filled(100, [count](size_t i) { return i % 10 == 4 && i / 10 < count ? 500.0 : 1.0; });
+    return each_of(100, [count](size_t i) { return i % 10 == 4 && i / 10 < count ? 500.0 : 1.0; });
   };
   EXPECT_THAT(spread(stalls(kStalls)), Each(1.0));
   EXPECT_GT(spread(stalls(kStalls + 1))[20], 10) << "no stalls any more";
   EXPECT_EQ(kStalls, 5u) << "flatness.md says so";
-  Values grown = filled(100, [](size_t i) { return i % 10 == 9 ? 6.0 : 1.0; });
+  Values grown = each_of(100, [](size_t i) { return i % 10 == 9 ? 6.0 : 1.0; });
   grown[49] = 1e6;
   EXPECT_THAT(spread(grown), Each(DoubleNear(1.5, 1e-12)));
 }
@@ -69,7 +69,7 @@ TEST(LongIterations, OfAWindowThatStalledForMostOfItAreNotItsLevel) {
 TEST(LongIterations, AreAThirdOfTheLargestOnes) {
   // Twenty windows have one of size 1, twenty between them one of another size.
   const auto with_smaller = [](double size) {
-    return spread(filled(200, [size](size_t i) { return i % 10 == 9 ? 2 : i % 10 == 4 ? 1 + size : 1; }));
+    return spread(each_of(200, [size](size_t i) { return i % 10 == 9 ? 2 : i % 10 == 4 ? 1 + size : 1; }));
   };
   const Values left = with_smaller(0.25);
   EXPECT_NEAR(left[54] - left[53], 0.25, 1e-12) << "noise";
@@ -81,7 +81,7 @@ TEST(LongIterations, AreAThirdOfTheLargestOnes) {
 
 TEST(LongIterations, AreBeyondWhatATenthOfTheWindowsLacks) {
   const auto lacking = [](size_t share) {
-    return filled(100, [share](size_t i) { return i % (100 / share) == 3 ? 1.0 : 2.0; });
+    return each_of(100, [share](size_t i) { return i % (100 / share) == 3 ? 1.0 : 2.0; });
   };
   EXPECT_THAT(spread(lacking(5)), ElementsAreArray(lacking(5))) << "what is in nearly all is usual";
   const Values fifth = spread(lacking(20));
@@ -100,7 +100,7 @@ TEST(LongIterations, WithoutAnyNothingChanges) {
 Values wave(size_t n, double periods, double explained, uint64_t seed = 1) {
   Rng rng(seed);
   const double noise = std::sqrt(0.5 * (1 / explained - 1));
-  return filled(n, [&](size_t i) {
+  return each_of(n, [&](size_t i) {
     return 10 +
            std::sin(2 * std::numbers::pi * periods * (static_cast<double>(i) + 0.3) /
                     static_cast<double>(n)) +
@@ -180,7 +180,7 @@ TEST(Season, HasAPartAWindowUpToALimit) {
 TEST(Season, IsThePeriodAndNoMultipleOfIt) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     Rng rng(seed);
-    const Values values = filled(256, [&](size_t i) { return (i % 7 == 3 ? 3 : 1) + 0.2 * rng.normal(); });
+    const Values values = each_of(256, [&](size_t i) { return (i % 7 == 3 ? 3 : 1) + 0.2 * rng.normal(); });
     const std::optional<Season> season = find_season(values);
     ASSERT_TRUE(season) << seed;
     EXPECT_NEAR(season->windows, 7, 0.05) << seed;
@@ -191,10 +191,10 @@ TEST(Season, NoiseTrendsAndConstantsHaveNone) {
   int of_noise = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     Rng rng(seed);
-    of_noise += find_season(filled(64, [&](size_t) { return 10 + rng.normal(); })).has_value();
+    of_noise += find_season(each_of(64, [&](size_t) { return 10 + rng.normal(); })).has_value();
   }
   EXPECT_LE(of_noise, 1);
-  EXPECT_FALSE(find_season(filled(100, [](size_t i) { return static_cast<double>(i); })));
+  EXPECT_FALSE(find_season(each_of(100, [](size_t i) { return static_cast<double>(i); })));
   EXPECT_FALSE(find_season(Values(100, 3.0)));
   EXPECT_FALSE(find_season({}));
 }

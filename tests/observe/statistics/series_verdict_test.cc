@@ -19,7 +19,7 @@ using Values = std::vector<double>;
 using testing::HasSubstr;
 using testing::Not;
 
-FlatnessVerdict judge(const Values& medians, const FlatnessOptions& options = {}) {
+FlatnessVerdict judge_medians(const Values& medians, const FlatnessOptions& options = {}) {
   return judge_series({.medians = medians}, options);
 }
 
@@ -28,13 +28,13 @@ double widest(const FlatnessVerdict& verdict) { return verdict.smallest_detectab
 
 TEST(SeriesVerdict, FourWindowsSaySomething) {
   const Values windows(4, 1.0);
-  EXPECT_EQ(judge(windows, {.min_windows = 0}).kind, Flatness::kFlat);
-  EXPECT_EQ(judge({1, 1, 1}, {.min_windows = 0}).reason, "fewer than four windows");
+  EXPECT_EQ(judge_medians(windows, {.min_windows = 0}).kind, Flatness::kFlat);
+  EXPECT_EQ(judge_medians({1, 1, 1}, {.min_windows = 0}).reason, "fewer than four windows");
 }
 
 TEST(SeriesVerdict, WarmupIsATenthAtMost) {
   const auto slow_for = [](double part) {
-    return judge(
+    return judge_medians(
         filled(200, [part](double p, Rng& rng) { return (p < part ? 3 : 1) * gaussian(rng, 0.01); }));
   };
   EXPECT_NEAR(slow_for(0.03).warmup_windows, 8, 2);
@@ -46,7 +46,7 @@ TEST(SeriesVerdict, WarmupMayBeInTheMeansAlone) {
   const Values medians = filled(200, [](double, Rng& rng) { return gaussian(rng, 0.01); });
   Values means = medians;
   for (size_t i = 0; i < 14; ++i) means[i] += i % 2 == 0 ? 2 : 0;
-  EXPECT_LE(judge(medians).warmup_windows, 4);
+  EXPECT_LE(judge_medians(medians).warmup_windows, 4);
   EXPECT_NEAR(judge_series({.medians = medians, .means = means}, {}).warmup_windows, 13, 1);
 }
 
@@ -63,7 +63,7 @@ std::vector<FlatnessVerdict> judge_wandering(int runs, double growth, double dev
       medians.push_back((1 + growth * i / (kWindows - 1)) * std::exp(deviation * wandering));
       wandering = kLikeBefore * wandering + std::sqrt(1 - kLikeBefore * kLikeBefore) * rng.normal();
     }
-    verdicts.push_back(judge(medians));
+    verdicts.push_back(judge_medians(medians));
   }
   return verdicts;
 }
@@ -85,8 +85,9 @@ TEST(SeriesVerdict, GrowthByTimesIsFoundOnAMachineThatWanders) {
 
 TEST(SeriesVerdict, ARiseByHalfTheBoundIsNoSettling) {
   const auto rise = [](double size) {
-    return judge(filled(200, [size](double p,
-                                    Rng& rng) { return (p < 0.15 ? 1 : 1 + size) * gaussian(rng, 5e-4); }))
+    return judge_medians(
+               filled(200,
+                      [size](double p, Rng& rng) { return (p < 0.15 ? 1 : 1 + size) * gaussian(rng, 5e-4); }))
         .warmup_windows;
   };
   EXPECT_EQ(rise(0.02), 20) << "within half of the bound: it may be cut";
@@ -95,7 +96,7 @@ TEST(SeriesVerdict, ARiseByHalfTheBoundIsNoSettling) {
 
 TEST(SeriesVerdict, WhereARunSettlesIsLookedForInItsFirstQuarter) {
   const auto warmup = [](const std::function<double(double, Rng&)>& value) {
-    return judge(filled(200, value)).warmup_windows;
+    return judge_medians(filled(200, value)).warmup_windows;
   };
   // The best place is at 20 %, behind a beginning that was lower: what settles at 5 % isn't all.
   EXPECT_EQ(warmup([](double p, Rng& rng) {
@@ -140,7 +141,7 @@ TEST(SeriesVerdict, AlarmsAreFiveTimesRarerThanOtherErrors) {
   // The widths of the intervals before and after an alarm, of the same series.
   const Values noise = filled(64, [](double p, Rng& rng) { return drift(p, 0.5) * gaussian(rng, 0.03); });
   const auto width = [&](const FlatnessOptions& options) {
-    const ChangeEstimate trend = judge(noise, options).estimates.at(0);
+    const ChangeEstimate trend = judge_medians(noise, options).estimates.at(0);
     return trend.high - trend.low;
   };
   const double own = width({.bound = 10});
@@ -155,9 +156,9 @@ TEST(SeriesVerdict, AlarmsAreFiveTimesRarerThanOtherErrors) {
 
 TEST(SeriesVerdict, TheIterationsThatDecideAreTwoPointThreeTimesTheHalfOfRuns) {
   const Values noise = filled(64, [](double, Rng& rng) { return gaussian(rng, 0.1); });
-  const double half_width = widest(judge(noise, {.bound = 10}));
+  const double half_width = widest(judge_medians(noise, {.bound = 10}));
   const auto asked = [&](double factor) {  // the bound of which half takes so many times the run
-    const FlatnessVerdict verdict = judge(noise, {.bound = 2 * half_width * std::sqrt(2.3 / factor)});
+    const FlatnessVerdict verdict = judge_medians(noise, {.bound = 2 * half_width * std::sqrt(2.3 / factor)});
     EXPECT_EQ(verdict.kind, Flatness::kInconclusive) << factor;
     return verdict.iterations_to_decide / 64;
   };
@@ -170,7 +171,7 @@ TEST(SeriesVerdict, ATrendThroughAStepRaisesNoAlarm) {
   // A step of 1.2 times the bound: the trend through it is steeper, and known better.
   int alarms = 0;
   for (uint64_t seed = 1; seed <= 10; ++seed) {
-    const FlatnessVerdict verdict = judge(filled(
+    const FlatnessVerdict verdict = judge_medians(filled(
         128, [](double p, Rng& rng) { return step(p, 0.045) * gaussian(rng, 0.004); }, seed));
     EXPECT_GT(verdict.estimates.at(0).change, 0.05) << "trend";
     alarms += verdict.kind == Flatness::kGrowing;
@@ -180,7 +181,7 @@ TEST(SeriesVerdict, ATrendThroughAStepRaisesNoAlarm) {
 
 TEST(SeriesVerdict, WhatComesBackIsNoChange) {
   const auto until = [](double end, double level_after) {
-    return judge(filled(128, [=](double p, Rng& rng) {
+    return judge_medians(filled(128, [=](double p, Rng& rng) {
       return (p < 0.6 ? 1 : p < end ? 1.4 : level_after) * gaussian(rng, 0.01);
     }));
   };
@@ -194,7 +195,7 @@ TEST(SeriesVerdict, WhatComesBackIsNoChange) {
 
 /// Two waves over the run: what wanders, for the judgement.
 FlatnessVerdict wandering(double wander, double noise, double waves) {
-  return judge(filled(64, [&](double p, Rng& rng) {
+  return judge_medians(filled(64, [&](double p, Rng& rng) {
     return 1 + std::sqrt(2.0) * wander * std::sin(2 * std::numbers::pi * waves * p) + noise * rng.normal();
   }));
 }

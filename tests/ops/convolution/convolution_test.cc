@@ -30,12 +30,12 @@ using graph::Attributes;
 using testing::Contains;
 using testing::Pair;
 
-struct Case {
+struct ConvolutionCase {
   const char* name;
   ConvolutionOptions options;
 };
 
-std::vector<Case> golden_cases() {
+std::vector<ConvolutionCase> golden_cases() {
   const Padding same = Padding::same();
   const Padding valid = Padding::valid();
   return {{"valid", {}},
@@ -54,7 +54,7 @@ std::vector<Case> golden_cases() {
 
 void expect_golden(DType dtype, double tolerance) {
   const data::NpzFile golden = data::read_npz(ISOCHRON_SOURCE_DIR "/tests/golden/ops_torch.npz");
-  for (const Case& c : golden_cases()) {
+  for (const ConvolutionCase& c : golden_cases()) {
     SCOPED_TRACE(c.name);
     const auto at = [&](const char* what) {
       return cast(golden.at(fmt::format("conv2d.{}.{}", c.name, what)), dtype);

@@ -11,9 +11,9 @@
 namespace isochron::cuda {
 namespace {
 
-using Pass = ConvolutionSpec::Pass;
+using ConvolutionPass = ConvolutionSpec::Pass;
 
-ConvolutionSpec spec_of(Pass pass, DType dtype) {
+ConvolutionSpec spec_of(ConvolutionPass pass, DType dtype) {
   // As ResNet's stages begin: 3x3 at stride 2, `same`, so with padding on one side alone.
   const ConvolutionSpec::Axis axis{.input = 32, .window = 3, .stride = 2, .after = 1, .output = 16};
   return {.pass = pass, .axis = {axis, axis}, .batch = 32, .channels = 16, .outputs = 32, .dtype = dtype};
@@ -38,7 +38,8 @@ class Convolutions : public testing::Test {
 };
 
 TEST_F(Convolutions, HavePlansInEachPassAndDtype) {
-  for (const Pass pass : {Pass::kForward, Pass::kInputGradient, Pass::kWeightGradient}) {
+  for (const ConvolutionPass pass :
+       {ConvolutionPass::kForward, ConvolutionPass::kInputGradient, ConvolutionPass::kWeightGradient}) {
     for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
       const std::vector<std::string> found = names(spec_of(pass, dtype));
       EXPECT_FALSE(found.empty()) << static_cast<int>(pass) << " " << dtype_name(dtype);
@@ -51,7 +52,8 @@ TEST_F(Convolutions, HavePlansInEachPassAndDtype) {
 }
 
 TEST_F(Convolutions, HavePlansForGroupsAndForThreeAxes) {
-  for (const Pass pass : {Pass::kForward, Pass::kInputGradient, Pass::kWeightGradient}) {
+  for (const ConvolutionPass pass :
+       {ConvolutionPass::kForward, ConvolutionPass::kInputGradient, ConvolutionPass::kWeightGradient}) {
     ConvolutionSpec grouped = spec_of(pass, DType::kBF16);
     grouped.groups = 4;
     EXPECT_FALSE(names(grouped).empty());
@@ -63,7 +65,7 @@ TEST_F(Convolutions, HavePlansForGroupsAndForThreeAxes) {
 }
 
 TEST_F(Convolutions, APlanForADescribedDeviceCantRun) {
-  const LibraryCalls ways = library->ways(context, spec_of(Pass::kForward, DType::kBF16));
+  const LibraryCalls ways = library->ways(context, spec_of(ConvolutionPass::kForward, DType::kBF16));
   ASSERT_FALSE(ways.empty());
   const DevicePtr tensors[] = {16, 32, 48};
   EXPECT_ERROR(ways[0]->enqueue(tensors, 64, Stream::kNone), ErrorCode::kUnsupported,
@@ -71,7 +73,7 @@ TEST_F(Convolutions, APlanForADescribedDeviceCantRun) {
 }
 
 TEST_F(Convolutions, WhatContradictsItselfIsRefused) {
-  ConvolutionSpec wrong = spec_of(Pass::kForward, DType::kF32);
+  ConvolutionSpec wrong = spec_of(ConvolutionPass::kForward, DType::kF32);
   wrong.axis[0].output = 20;
   EXPECT_ERROR(library->ways(context, wrong), ErrorCode::kDevice, "cudnnBackend");
 }

@@ -11,23 +11,16 @@
 #include "isochron/ops/matmul/matmul.h"
 #include "isochron/ops/reduction/reduction.h"
 #include "isochron/ops/shape/creation.h"
+#include "ops/linalg/random_matrix.h"
 #include "support/expect_error.h"
 #include "support/simulated/results_on.h"
 
 namespace isochron {
 namespace {
 
-using Tensors = std::vector<Tensor>;
 using Values = std::vector<double>;
 
 constexpr int kMultiprocessors = 4;
-
-Tensor random_matrix(const Shape& shape, DType dtype = DType::kF64) {
-  Rng rng(5);
-  Values values(static_cast<size_t>(shape.elems()));
-  for (double& value : values) value = 2 * rng.uniform() - 1;
-  return from_vector(shape, values, dtype);
-}
 
 /// What `function` gives on a device.
 template <typename F>
@@ -43,8 +36,6 @@ Tensors on_device(F function, const Tensors& arguments) {
     results.push_back(from_vector(result.shape(), result.to_vector(), result.dtype()));
   return results;
 }
-
-double largest(const Tensor& x) { return max(abs(x)).item<double>(); }
 
 // Sizes on either side of those at which the algorithms split.
 class DeviceMatrixSizes : public testing::TestWithParam<int64_t> {};

@@ -16,6 +16,7 @@
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
 #include "isochron/ops/shape/slicing.h"
+#include "ops/linalg/random_matrix.h"
 #include "support/expect_error.h"
 #include "support/near.h"
 
@@ -48,7 +49,6 @@ class MatrixGolden : public testing::Test {
 };
 
 TEST_F(MatrixGolden, ValuesAndGradients) {
-  using Tensors = std::vector<Tensor>;
   check("cholesky", {"spd"}, [](const Tensors& x) { return Tensors{cholesky(x[0])}; });
   check("solve", {"square", "sides"}, [](const Tensors& x) { return Tensors{solve(x[0], x[1])}; });
   check("triangular_solve", {"square", "sides"},
@@ -62,15 +62,6 @@ TEST_F(MatrixGolden, ValuesAndGradients) {
   check("qr", {"tall"}, [&](const Tensors& x) { return pair(qr(x[0])); });
   check("qr_square", {"square"}, [&](const Tensors& x) { return pair(qr(x[0])); });
 }
-
-Tensor random_matrix(const Shape& shape, DType dtype = DType::kF64) {
-  Rng rng(5);
-  Values values(static_cast<size_t>(shape.elems()));
-  for (double& value : values) value = 2 * rng.uniform() - 1;
-  return from_vector(shape, values, dtype);
-}
-
-double largest(const Tensor& x) { return max(abs(x)).item<double>(); }
 
 // Sizes on either side of those at which the algorithms split.
 class MatrixSizes : public testing::TestWithParam<int64_t> {};

@@ -17,7 +17,7 @@
 namespace isochron {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 TEST(Softmax, SumsToOneOverAnyAxis) {
   const Tensor x = from_vector({2, 3, 2}, {1, -2, 3, 0, 5, 6, -1, 2, 0.5, 9, 7, -3});
@@ -34,7 +34,7 @@ TEST(Softmax, SurvivesLogitsThatOverflowTheExponential) {
 }
 
 TEST(Softmax, GivesMaskedLogitsNoProbability) {
-  const Tensor x = from_vector({2, 3}, {-kInfinity, 0, 0, -kInfinity, -kInfinity, -kInfinity});
+  const Tensor x = from_vector({2, 3}, {-kInfinite, 0, 0, -kInfinite, -kInfinite, -kInfinite});
   const std::vector<double> y = softmax(x).to_vector();
   EXPECT_EQ(std::vector<double>(y.begin(), y.begin() + 3), (std::vector<double>{0, 0.5, 0.5}));
   for (size_t i = 3; i < 6; ++i) EXPECT_TRUE(std::isnan(y[i])) << "nothing is left to choose from";

@@ -21,6 +21,7 @@
 #include "isochron/ops/shape/creation.h"
 #include "isochron/ops/shape/shape_ops.h"
 #include "isochron/optim/optimizers.h"
+#include "support/sanitizers.h"
 #include "support/simulated/results_on.h"
 #include "support/simulated/simulated_gpu.h"
 
@@ -45,7 +46,10 @@ std::vector<std::string> findings_of(const SimulatedGpu& simulated, const Names&
   return findings;
 }
 
+constexpr const char* kNotSanitized = "the kernels are the same, and slower to check";
+
 TEST(DeviceRaces, NoKernelHasAny) {
+  if (kSanitizer) GTEST_SKIP() << kNotSanitized;
   SimulatedGpu simulated({}, false, false);
   simulated.compiler.check_races = true;
   EXPECT_THAT(findings_of(simulated, {}), testing::IsEmpty());
@@ -80,6 +84,7 @@ struct Family {
 class BarriersOf : public testing::TestWithParam<Family> {};
 
 TEST_P(BarriersOf, AreNeeded) {
+  if (kSanitizer) GTEST_SKIP() << kNotSanitized;
   const auto check = [](const SimulatedGpu& simulated) {
     return findings_of(simulated, GetParam().ops, GetParam().also);
   };

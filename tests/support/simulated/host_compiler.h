@@ -71,18 +71,10 @@ class HostCompiler final : public cuda::Compiler {
   std::vector<char> compile(const std::string& text, const std::string&, int, int,
                             bool device_runtime) override {
     ++compilations;
-    std::string altered = text;
-    size_t barrier = 0;
-    bool generated = true;  // as the bodies of kernels are, unlike what they call
-    for (size_t at = 0; at < text.size(); ++at) {
-      const auto is_here = [&](std::string_view what) { return text.compare(at, what.size(), what) == 0; };
-      if (is_here("#ifndef ISOCHRON_OPS_CUDA")) generated = false;
-      if (is_here("extern \"C\" __global__")) generated = true;
-      if (!is_here(kBarrier) || generated != barriers_generated) continue;
-      if (barrier++ == without_barrier) altered.replace(at, kBarrier.size(), kBarrier.size(), ' ');
-    }
-    barriers = std::max(barriers, barrier);
-    kernels_.push_back(std::make_shared<HostKernels>(altered, check_races));
+    kernels_.push_back(
+        std::make_shared<HostKernels>(check_races ? with_numbered_barriers(text) : text, check_races));
+    if (check_races && without_barrier != SIZE_MAX)
+      kernels_.back()->leave_out(barrier_number(without_barrier, barriers_generated));
     if (also_for_devices_) {
       std::vector<std::string> functions;
       for (const auto& [name, meet] : kernels_.back()->functions()) functions.push_back(name);
@@ -102,13 +94,33 @@ class HostCompiler final : public cuda::Compiler {
   int compilations = 0;
   /// Kernels end with an error where their threads race.
   bool check_races = false;
-  /// Which barrier of each text is left out, counted from 0 among those in the bodies of kernels or among
-  /// those in what they call; `barriers`: how many the longest has.
+  /// Which barrier of each text is left out where races are checked, counted from 0 among those in the bodies
+  /// of kernels or among those in what they call; `barriers`: how many the longest has.
   size_t without_barrier = SIZE_MAX, barriers = 0;
   bool barriers_generated = false;
 
  private:
   static constexpr std::string_view kBarrier = "__syncthreads();";
+  static size_t barrier_number(size_t index, bool generated) { return 2 * index + (generated ? 1 : 0); }
+  /// One library serves whichever barrier is left out.
+  std::string with_numbered_barriers(const std::string& text) {
+    std::string numbered;
+    size_t found[] = {0, 0};
+    bool generated = true;  // as the bodies of kernels are, unlike what they call
+    for (size_t at = 0; at < text.size();) {
+      const auto is_here = [&](std::string_view what) { return text.compare(at, what.size(), what) == 0; };
+      if (is_here("#ifndef ISOCHRON_OPS_CUDA")) generated = false;
+      if (is_here("extern \"C\" __global__")) generated = true;
+      if (is_here(kBarrier)) {
+        numbered += fmt::format("host_barrier({});", barrier_number(found[generated]++, generated));
+        at += kBarrier.size();
+      } else {
+        numbered += text[at++];
+      }
+    }
+    barriers = std::max(barriers, found[barriers_generated]);
+    return numbered;
+  }
   const bool also_for_devices_;
   std::vector<std::shared_ptr<HostKernels>> kernels_;
 };

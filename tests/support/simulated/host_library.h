@@ -52,7 +52,7 @@ class KeptFile {
   }
 
  private:
-  static constexpr size_t kMostKept = 1000;
+  static constexpr size_t kMostKept = 3000;
   static std::filesystem::path folder() {
     const char* const named = std::getenv("ISOCHRON_HOST_KERNELS");
     return named != nullptr ? named : ISOCHRON_SOURCE_DIR "/build/host_kernels";
